@@ -1,0 +1,87 @@
+// base/config.hpp - reads a TOML document strictly: every key has a type and limits, and a key that
+// nobody asked for is an error. The only place that knows toml++.
+// Use: parse, ask the tables for every key there can be, then finish(). The getters never fail:
+// they note the first problem and return the default, so reading code is a straight list.
+// Errors: BadInput, one line: file:line, table.key, the value, what is valid.
+// Threads: one owner.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace rubato {
+
+// Valid numbers: from min to max, both included unless said otherwise.
+struct Limits {
+  double min = -std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
+  bool min_excluded = false;
+  bool max_excluded = false;
+
+  static Limits at_least(double min) { return {.min = min}; }
+  static Limits above(double min) { return {.min = min, .min_excluded = true}; }
+  static Limits within(double min, double max) { return {.min = min, .max = max}; }
+};
+
+class Config;
+
+// One table of the document, present or not; a light handle. Lifetime: the Config outlives it.
+class ConfigTable {
+ public:
+  bool has(std::string_view key) const;
+
+  std::string text(std::string_view key, std::string fallback = {}) const;
+  // One of `valid`.
+  std::string choice(std::string_view key, std::string fallback,
+                     const std::vector<std::string>& valid) const;
+  double number(std::string_view key, double fallback, Limits limits) const;
+  std::optional<double> optional_number(std::string_view key, Limits limits) const;
+  std::int64_t integer(std::string_view key, std::int64_t fallback, Limits limits) const;
+  std::optional<std::int64_t> optional_integer(std::string_view key, Limits limits) const;
+  std::vector<int> integers(std::string_view key, std::vector<int> fallback, Limits limits) const;
+  bool flag(std::string_view key, bool fallback) const;
+
+  // [key] inside this table; empty when absent.
+  ConfigTable table(std::string_view key) const;
+  // [[key]] inside this table, in order.
+  std::vector<ConfigTable> tables(std::string_view key) const;
+
+  // Notes a problem with the value of `key` ("must be ..."), or with the table where the key is
+  // absent. Only the first problem of a document is kept.
+  void problem(std::string_view key, std::string_view what) const;
+
+ private:
+  friend class Config;
+  struct Node;
+  explicit ConfigTable(Node* node) : node_(node) {}
+  Node* node_;
+};
+
+class Config {
+ public:
+  // `file` names the document in errors. Errors: BadInput with the line of the syntax error.
+  [[nodiscard]] static Result<Config> parse(std::string_view text, std::string file);
+  Config(Config&&) noexcept;
+  Config& operator=(Config&&) noexcept;
+  ~Config();
+
+  ConfigTable root() const;
+  // Call after every key was asked for. Returns: the first unknown key with the nearest valid one,
+  // else the first problem noted.
+  [[nodiscard]] Result<void> finish() const;
+
+ private:
+  friend class ConfigTable;
+  struct Document;
+  explicit Config(std::unique_ptr<Document> document);
+  std::unique_ptr<Document> document_;
+};
+
+}  // namespace rubato

@@ -1,0 +1,44 @@
+// base/numbers.hpp - numbers from text, all of it or nothing, whatever the locale; and whether many
+// are finite. Pure.
+#pragma once
+
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace rubato {
+
+// Returns: the value of "12", "-0.5", "+1", "1e-3"; nothing for other text, numbers out of T's
+// range, infinity and NaN.
+template <class T>
+std::optional<T> parse_number(std::string_view text) {
+  if (text.starts_with('+')) {
+    text.remove_prefix(1);
+    if (text.starts_with('-')) return std::nullopt;
+  }
+  T value{};
+  const char* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, value);
+  if (error != std::errc() || end != last) return std::nullopt;
+  if constexpr (std::floating_point<T>) {
+    if (!std::isfinite(value)) return std::nullopt;
+  }
+  return value;
+}
+
+// True when no value is NaN or infinite.
+inline bool all_finite(std::span<const float> values) {
+  constexpr std::uint32_t kExponent = 0x7f800000u;  // all ones in NaN and infinity
+  std::uint32_t bad = 0;
+  for (const float value : values)
+    bad |=
+        static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent);
+  return bad == 0;
+}
+
+}  // namespace rubato

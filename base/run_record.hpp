@@ -1,0 +1,65 @@
+// base/run_record.hpp - what one training run did, in numbers: the scheduler fills it, reports read
+// it. Plain data. Units: seconds since training started, bytes on the wire, shares in [0, 1].
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rubato {
+
+struct EvaluationRecord {
+  double seconds = 0;
+  std::uint64_t steps = 0;  // of all workers, as last reported
+  std::uint64_t commits = 0;
+  double loss = 0;
+  double accuracy = 0;
+};
+
+struct RateRecord {  // one decision of the tuner
+  double seconds = 0;
+  double commit_rate = 0;
+  std::string reason;
+};
+
+struct CommitCountRecord {  // commits of every worker at an evaluation instant
+  double seconds = 0;
+  std::vector<std::uint64_t> commits;  // by worker id
+};
+
+struct WorkerRecord {
+  std::string id;  // name
+  std::uint64_t steps = 0;
+  std::uint64_t commits = 0;
+  double compute_seconds = 0;
+  double wait_seconds = 0;         // blocked on other workers
+  double communicate_seconds = 0;  // blocked on links and servers
+  double step_seconds = 0;         // measured mean
+  std::string fate = "member";     // member | left | lost
+};
+
+struct RunRecord {
+  std::string sync;
+  std::uint64_t seed = 0;
+  std::optional<double> time_to_target_seconds;  // empty: not reached
+  std::string stop_reason;
+  double seconds = 0;
+  std::uint64_t steps = 0;
+  std::uint64_t commits = 0;
+  std::uint64_t bytes_up = 0;
+  std::uint64_t bytes_down = 0;
+  double compute_share = 0;
+  double wait_share = 0;
+  double communicate_share = 0;
+  double final_loss = 0;
+  double final_accuracy = 0;
+  double heterogeneity = 0;           // measured
+  std::uint64_t refused_commits = 0;  // held NaN or Inf
+  std::vector<WorkerRecord> workers;
+  std::vector<EvaluationRecord> evaluations;
+  std::vector<RateRecord> rates;
+  std::vector<CommitCountRecord> commit_counts;
+};
+
+}  // namespace rubato

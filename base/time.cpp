@@ -1,0 +1,13 @@
+#include "base/time.hpp"
+
+#include <chrono>
+
+namespace rubato {
+
+Instant steady_now() {
+  return Instant{std::chrono::duration_cast<std::chrono::nanoseconds>(
+                     std::chrono::steady_clock::now().time_since_epoch())
+                     .count()};
+}
+
+}  // namespace rubato

@@ -1,0 +1,48 @@
+// base/time.hpp - instants and durations as distinct types, and the one place that reads a clock.
+// Units: nanoseconds in int64 (292 years). An Instant has no epoch of its own: virtual time starts
+// at 0, real time at an unspecified steady origin. Threads: values, safe to copy anywhere.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+namespace rubato {
+
+struct Duration {
+  std::int64_t ns = 0;
+
+  static constexpr Duration from_seconds(double s) {
+    return Duration{static_cast<std::int64_t>(s * 1e9 + (s >= 0 ? 0.5 : -0.5))};
+  }
+  static constexpr Duration from_ms(std::int64_t ms) { return Duration{ms * 1'000'000}; }
+  constexpr double seconds() const { return static_cast<double>(ns) / 1e9; }
+  constexpr std::int64_t ms() const { return ns / 1'000'000; }
+
+  constexpr auto operator<=>(const Duration&) const = default;
+  constexpr Duration operator+(Duration d) const { return {ns + d.ns}; }
+  constexpr Duration operator-(Duration d) const { return {ns - d.ns}; }
+  constexpr Duration operator*(double f) const { return from_seconds(seconds() * f); }
+  constexpr Duration& operator+=(Duration d) {
+    ns += d.ns;
+    return *this;
+  }
+  constexpr Duration& operator-=(Duration d) {
+    ns -= d.ns;
+    return *this;
+  }
+};
+
+struct Instant {
+  std::int64_t ns = 0;
+
+  constexpr auto operator<=>(const Instant&) const = default;
+  constexpr Instant operator+(Duration d) const { return {ns + d.ns}; }
+  constexpr Instant operator-(Duration d) const { return {ns - d.ns}; }
+  constexpr Duration operator-(Instant i) const { return {ns - i.ns}; }
+  constexpr double seconds() const { return static_cast<double>(ns) / 1e9; }
+};
+
+// Reads the machine's steady clock. Only loops, throttles and main call it; cores take `now`.
+Instant steady_now();
+
+}  // namespace rubato

@@ -1,0 +1,82 @@
+#include "cli/children.hpp"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+namespace rubato::cli {
+namespace {
+
+constexpr Duration kTermPatience = Duration::from_seconds(3);
+constexpr auto kPoll = std::chrono::milliseconds(20);
+
+}  // namespace
+
+void Children::end() {
+  for (const auto& child : children_) kill(child.pid, SIGTERM);
+  if (wait(kTermPatience)) return;
+  for (const auto& child : children_) kill(child.pid, SIGKILL);
+  wait(kTermPatience);
+}
+
+void Children::start(const std::string& name, const std::vector<std::string>& arguments) {
+  std::vector<std::string> words{"rubato"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
+  for (auto& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid < 0) {
+    not_started_.push_back({name, fmt::format("cannot be started: {}", std::strerror(errno))});
+    return;
+  }
+  // Only async-signal-safe calls until exec. The signals that we block stay blocked in the child
+  // until it watches for them itself: one that comes sooner is kept, not lost.
+  if (pid == 0) {
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) _exit(1);  // it ended before the line above
+    execv("/proc/self/exe", argv.data());
+    _exit(127);
+  }
+  children_.push_back({name, pid});
+}
+
+std::vector<Children::Ended> Children::reap() {
+  std::vector<Ended> ended = std::exchange(not_started_, {});
+  for (auto it = children_.begin(); it != children_.end();) {
+    int status = 0;
+    if (waitpid(it->pid, &status, WNOHANG) != it->pid) {
+      ++it;
+      continue;
+    }
+    const bool exited = WIFEXITED(status);
+    ended.push_back({it->name, exited ? fmt::format("exit code {}", WEXITSTATUS(status))
+                                      : fmt::format("signal {}", WTERMSIG(status))});
+    it = children_.erase(it);
+  }
+  return ended;
+}
+
+bool Children::wait(Duration patience) {
+  const Instant until = steady_now() + patience;
+  while (true) {
+    reap();
+    if (children_.empty()) return true;
+    if (steady_now() >= until) return false;
+    std::this_thread::sleep_for(kPoll);
+  }
+}
+
+}  // namespace rubato::cli

@@ -1,0 +1,44 @@
+// cli/children.hpp - other `rubato` processes started by this one: none outlives it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "base/time.hpp"
+
+namespace rubato::cli {
+
+class Children {
+ public:
+  Children() = default;
+  ~Children() { end(); }
+  Children(const Children&) = delete;
+  Children& operator=(const Children&) = delete;
+
+  // Starts this same program with `arguments`, in a process group of its own (so that Ctrl-C
+  // reaches only us) and bound to end when we end. One that cannot be started has ended at once.
+  void start(const std::string& name, const std::vector<std::string>& arguments);
+
+  struct Ended {
+    std::string name;
+    std::string how;  // "exit code 2", "signal 9"
+  };
+  // Those that ended since the last call.
+  std::vector<Ended> reap();
+  // Waits for all to end by themselves. Returns: false when some are left after `patience`.
+  bool wait(Duration patience);
+  // Ends those that are left: SIGTERM, then SIGKILL.
+  void end();
+
+ private:
+  struct Child {
+    std::string name;
+    pid_t pid;
+  };
+  std::vector<Child> children_;
+  std::vector<Ended> not_started_;  // since the last reap()
+};
+
+}  // namespace rubato::cli

@@ -1,0 +1,145 @@
+#include "cli/cluster_host.hpp"
+
+#include <fmt/format.h>
+
+#include <thread>
+
+#include "base/log.hpp"
+#include "base/rng.hpp"
+#include "cli/comparison.hpp"
+#include "cli/outputs.hpp"
+#include "cli/progress.hpp"
+#include "emulation/cluster_plan.hpp"
+#include "proto/zmq_transport.hpp"
+#include "server/peer_loop.hpp"
+#include "worker/evaluate.hpp"
+#include "worker/evaluator_loop.hpp"
+
+namespace rubato::cli {
+namespace {
+
+// How long to wait for the workers' last words after the stop.
+constexpr Duration kFarewell = Duration::from_seconds(5);
+
+// The evaluator on a thread of its own. A failure is logged: training goes on without it.
+std::jthread start_evaluator(const emulation::ClusterConfig& config,
+                             const emulation::ClusterPlan& plan, const worker::Dataset& held_out,
+                             std::string scheduler) {
+  return std::jthread([&config, &plan, &held_out,
+                       scheduler = std::move(scheduler)](std::stop_token stop) {
+    const auto run = [&]() -> Result<std::string> {
+      proto::ZmqTransport transport;
+      RUBATO_ASSIGN(auto device, worker::make_device(config.worker_device));
+      RUBATO_TRY(device->build(plan.spec, worker::kEvaluationBatch));
+      auto core = emulation::make_evaluator(config, plan, os_random());
+      return worker::run_evaluator(transport, core, *device, held_out,
+                                   {scheduler, static_cast<std::size_t>(config.evaluation.samples)},
+                                   stop);
+    };
+    if (const auto ended = run(); !ended) log_warning("evaluator: " + ended.error().message);
+  });
+}
+
+class Host {
+ public:
+  Host(const emulation::ClusterConfig& config, const worker::DataSplit& data,
+       const ClusterHostOptions& options)
+      : config_(config), data_(data), options_(options) {}
+
+  Result<RunRecord> run(std::stop_token stop) {
+    RUBATO_ASSIGN(plan_, emulation::make_plan(config_, options_.sync, options_.seed,
+                                              data_.train.shape, data_.train.classes));
+    // The workers share out the samples: what they would refuse is refused here, once.
+    RUBATO_TRY(emulation::plan_samples(config_, plan_, data_.train));
+    RUBATO_ASSIGN(std::string endpoint, transport_.listen(options_.bind.text()));
+    const bool evaluated = data_.held_out.size() > 0;
+    scheduler_ = emulation::make_scheduler(config_, plan_, os_random(), evaluated);
+    log_info(fmt::format("scheduler of '{}' listens on {}, waiting for {} servers and {} workers",
+                         config_.name, endpoint, config_.servers.count, plan_.workers.size()));
+    if (options_.on_listening) options_.on_listening(endpoint);
+    RUBATO_ASSIGN(Endpoint local, parse_endpoint("--bind", endpoint));
+    if (local.every_address()) local.host = "127.0.0.1";
+    std::jthread evaluator;
+    if (evaluated) evaluator = start_evaluator(config_, plan_, data_.held_out, local.text());
+    if (!options_.quiet)
+      progress_.emplace(stderr,
+                        ProgressOptions{.run_count = 1,
+                                        .target_loss = config_.stop.target_loss,
+                                        .max_seconds = config_.stop.max_seconds},
+                        steady_now());
+    RUBATO_TRY(drive(stop));
+    progress_.reset();
+    return scheduler_->record();
+  }
+
+ private:
+  Result<void> drive(std::stop_token stop) {
+    std::optional<Instant> farewell_until;
+    while (!scheduler_->drained()) {
+      const Instant now = steady_now();
+      if (stop.stop_requested()) scheduler_->stop(now, "interrupted");
+      if (scheduler_->stopped()) {
+        if (!farewell_until) farewell_until = now + kFarewell;
+        if (now >= *farewell_until) break;
+      }
+      RUBATO_TRY(server::turn(transport_, *scheduler_, server::kLoopWaitMax));
+      if (options_.on_turn) options_.on_turn(*scheduler_);
+      while (const auto line = scheduler_->poll_log())
+        if (!progress_ || line->find("evaluation at") == std::string::npos) log_info(*line);
+      show_progress();
+    }
+    server::flush(transport_, *scheduler_);  // the last Stop, of a run that nobody had joined
+    return {};
+  }
+
+  void show_progress() {
+    if (!progress_ || !scheduler_->started()) return;
+    const Instant now = steady_now();
+    if (!running_) progress_->begin_run(model_title(options_.sync), now);
+    running_ = true;
+    progress_->update((now - *scheduler_->started()).seconds(), scheduler_->smoothed_loss(), now);
+  }
+
+  const emulation::ClusterConfig& config_;
+  const worker::DataSplit& data_;
+  const ClusterHostOptions& options_;
+  emulation::ClusterPlan plan_;
+  proto::ZmqTransport transport_;
+  std::unique_ptr<server::Scheduler> scheduler_;
+  std::optional<Progress> progress_;
+  bool running_ = false;
+};
+
+// Whether the run ended because its criterion held, rather than for lack of a server or of workers.
+bool criterion_held(const RunRecord& record, const emulation::StopConfig& stop) {
+  return record.time_to_target_seconds ||
+         (stop.max_seconds && record.seconds >= *stop.max_seconds) ||
+         (stop.max_steps && record.steps >= *stop.max_steps);
+}
+
+}  // namespace
+
+Result<RunRecord> host_cluster(const emulation::ClusterConfig& config,
+                               const worker::DataSplit& data, const ClusterHostOptions& options,
+                               std::stop_token stop) {
+  Host host(config, data, options);
+  return host.run(stop);
+}
+
+Result<void> conclude(const emulation::ClusterConfig& config, RunRecord record,
+                      const Conclusion& options, const std::stop_token& stop) {
+  const bool trained = record.steps > 0;
+  const bool complete = criterion_held(record, config.stop);
+  const std::string reason = record.stop_reason;
+  if (trained) {
+    Comparison comparison = start_comparison(config, options.command, false);
+    comparison.runs.push_back(std::move(record));
+    RUBATO_TRY(write_outputs(comparison, options.out, options.json));
+  }
+  if (stop.stop_requested()) return fail(ErrorCode::Stopped, "interrupted");
+  if (complete) return {};
+  return fail(ErrorCode::Io,
+              (trained ? "training ended early: " : "training never started: ") + reason);
+}
+
+}  // namespace rubato::cli

@@ -1,0 +1,48 @@
+// cli/cluster_host.hpp - the scheduler and the evaluator of a real cluster, in this process: what
+// `rubato scheduler` and `rubato up` share.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+#include "base/result.hpp"
+#include "base/run_record.hpp"
+#include "cli/endpoint.hpp"
+#include "emulation/cluster_config.hpp"
+#include "server/scheduler.hpp"
+#include "worker/dataset.hpp"
+
+namespace rubato::cli {
+
+struct ClusterHostOptions {
+  Endpoint bind;
+  std::string sync;
+  std::uint64_t seed = 1;
+  bool quiet = false;  // no progress
+  // Called once with the endpoint that nodes join at. May be empty.
+  std::function<void(const std::string&)> on_listening;
+  // Called after every message, and some times a second; may stop the run. May be empty.
+  std::function<void(server::Scheduler&)> on_turn;
+};
+
+// Runs until the stop criterion holds, every worker has left, a server is lost, or `stop` (which
+// ends the run for everyone). Returns: the record; Io when the address cannot be bound.
+[[nodiscard]] Result<RunRecord> host_cluster(const emulation::ClusterConfig& config,
+                                             const worker::DataSplit& data,
+                                             const ClusterHostOptions& options,
+                                             std::stop_token stop);
+
+struct Conclusion {
+  std::string command;  // as typed, for the report
+  std::string out;      // directory for the results, made already
+  bool json = false;
+};
+
+// Writes and prints what a hosted run leaves behind, unless training never began. Returns: Stopped
+// after an interrupt; Io, saying why, when the run ended before its stop criterion held.
+[[nodiscard]] Result<void> conclude(const emulation::ClusterConfig& config, RunRecord record,
+                                    const Conclusion& options, const std::stop_token& stop);
+
+}  // namespace rubato::cli

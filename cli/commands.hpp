@@ -1,0 +1,71 @@
+// cli/commands.hpp - what each command of `rubato` takes, and the functions that run it.
+// Returns of all: the process exit code. 0: done; 2: bad input, one line said so; 1: it failed
+// otherwise; 130: interrupted.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace rubato::cli {
+
+struct CompareOptions {
+  std::string file;
+  std::vector<std::string> sync;      // empty: every model
+  std::optional<double> target_loss;  // instead of the file's
+  int seeds = 1;                      // the file's seed and the ones after it
+  int threads = 0;                    // 0: one a core
+  std::string out;                    // empty: out/<cluster name>
+  bool json = false;                  // results.json on standard output instead of the table
+  bool quiet = false;                 // no progress
+  std::string command;                // as typed, for the report
+};
+int compare(const CompareOptions& options, std::stop_token stop);
+
+struct UpOptions {
+  std::string file;
+  std::string sync = "adsp";
+  std::optional<double> target_loss;
+  std::optional<std::uint64_t> seed;
+  std::string out;
+  bool json = false;
+  bool quiet = false;
+};
+int up(const UpOptions& options, std::stop_token stop);
+
+// What `scheduler`, `server` and `worker` have in common.
+struct NodeOptions {
+  std::string file;
+  std::string sync = "adsp";          // scheduler, server and worker must agree
+  std::optional<std::uint64_t> seed;  // instead of the file's
+  std::string scheduler;              // endpoint of the scheduler: server, worker
+  std::string bind;                   // endpoint to listen on: scheduler, server
+  std::string advertise;              // server: endpoint that workers use; empty: the bound one
+  std::string name;                   // server, worker
+  bool insecure = false;              // bind beyond loopback although nothing is encrypted
+  bool quiet = false;
+};
+
+struct SchedulerRun {
+  NodeOptions node;
+  std::optional<double> target_loss;
+  std::string out;
+  bool json = false;
+};
+int run_scheduler(const SchedulerRun& options, std::stop_token stop);
+int run_server(const NodeOptions& options, int shards, std::stop_token stop);
+
+struct WorkerRun {
+  NodeOptions node;
+  bool stretch = false;  // each step takes at least the time the cluster file gives the device
+};
+int run_worker(const WorkerRun& options, std::stop_token stop);
+
+// Prints the error as one line. Returns: its exit code.
+int report_error(const Error& error);
+
+}  // namespace rubato::cli

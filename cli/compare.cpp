@@ -1,0 +1,93 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "base/time.hpp"
+#include "cli/commands.hpp"
+#include "cli/interrupt.hpp"
+#include "cli/outputs.hpp"
+#include "cli/progress.hpp"
+#include "emulation/cluster_config.hpp"
+#include "emulation/virtual_cluster.hpp"
+#include "sync/factory.hpp"
+
+namespace rubato::cli {
+namespace {
+
+std::string outcome_text(const RunRecord& record) {
+  if (record.time_to_target_seconds)
+    return fmt::format("target after {:.0f} s, {} steps", *record.time_to_target_seconds,
+                       record.steps);
+  return fmt::format("{} after {:.0f} s, loss {:.4f}", record.stop_reason, record.seconds,
+                     record.final_loss);
+}
+
+// Runs every model with every seed into `comparison`, until done or stopped.
+Result<void> run_all(const CompareOptions& options, const emulation::ClusterConfig& config,
+                     const std::vector<std::string>& models, std::stop_token stop,
+                     Comparison& comparison) {
+  RUBATO_ASSIGN(const auto data, interruptible(stop, [&] {
+                  return worker::load_dataset(config.dataset, config.seed);
+                }));
+  const int threads = options.threads > 0
+                          ? options.threads
+                          : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  std::optional<Progress> progress;
+  if (!options.quiet)
+    progress.emplace(
+        stderr,
+        ProgressOptions{.run_count = models.size() * static_cast<std::size_t>(options.seeds),
+                        .target_loss = config.stop.target_loss,
+                        .max_seconds = config.stop.max_seconds},
+        steady_now());
+  for (int i = 0; i < options.seeds; ++i) {
+    for (const auto& model : models) {
+      const std::uint64_t seed = config.seed + static_cast<std::uint64_t>(i);
+      if (progress)
+        progress->begin_run(fmt::format("{} seed {}", model_title(model), seed), steady_now());
+      emulation::VirtualOptions run;
+      run.sync = model;
+      run.seed = seed;
+      run.threads = threads;
+      run.progress = [&](const emulation::VirtualProgress& at) {
+        if (progress) progress->update(at.seconds, at.smoothed_loss, steady_now());
+        return !stop.stop_requested();
+      };
+      RUBATO_ASSIGN(auto record, run_virtual(config, data, run));
+      if (stop.stop_requested()) return fail(ErrorCode::Stopped, "interrupted");
+      if (progress) progress->end_run(outcome_text(record), steady_now());
+      comparison.runs.push_back(std::move(record));
+    }
+  }
+  return {};
+}
+
+Result<void> compare_checked(const CompareOptions& options, std::stop_token stop) {
+  RUBATO_ASSIGN(auto config, emulation::load_cluster(options.file));
+  if (options.target_loss) config.stop.target_loss = options.target_loss;
+  std::vector<std::string> models;
+  if (options.sync.empty())
+    for (const auto& model : sync::models()) models.emplace_back(model.name);
+  for (const auto& name : options.sync) {
+    RUBATO_TRY(sync::find_model(name));
+    models.push_back(name);
+  }
+  const std::string out = options.out.empty() ? "out/" + config.name : options.out;
+  RUBATO_TRY(make_output_directory(out));
+  Comparison comparison = start_comparison(config, options.command, true);
+  const auto done = run_all(options, config, models, stop, comparison);
+  // What finished before an interrupt is still worth having.
+  if (done || (done.error().code == ErrorCode::Stopped && !comparison.runs.empty()))
+    RUBATO_TRY(write_outputs(comparison, out, options.json));
+  return done;
+}
+
+}  // namespace
+
+int compare(const CompareOptions& options, std::stop_token stop) {
+  const auto done = compare_checked(options, stop);
+  return done ? 0 : report_error(done.error());
+}
+
+}  // namespace rubato::cli

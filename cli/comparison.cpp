@@ -1,0 +1,182 @@
+#include "cli/comparison.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <tuple>
+
+#include "base/check.hpp"
+#include "cli/text.hpp"
+#include "sync/factory.hpp"
+
+namespace rubato::cli {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr std::string_view kBaseline = "bsp";
+
+double or_infinity(double value) {
+  return std::isnan(value) ? kInfinity : value;
+}
+
+// The run in the middle, ordered by time to target, then by final loss, then by seed.
+std::size_t typical_run(const std::vector<RunRecord>& runs, std::vector<std::size_t> indices) {
+  const auto key = [&](std::size_t i) {
+    const RunRecord& run = runs[i];
+    return std::tuple(run.time_to_target_seconds.value_or(kInfinity), or_infinity(run.final_loss),
+                      run.seed, i);
+  };
+  std::ranges::sort(indices, {}, key);
+  return indices[(indices.size() - 1) / 2];
+}
+
+ModelSummary summarize_model(const std::vector<RunRecord>& runs, std::vector<std::size_t> indices) {
+  const auto median_of = [&](auto value) {
+    std::vector<double> values;
+    for (const std::size_t i : indices) values.push_back(static_cast<double>(value(runs[i])));
+    return median(std::move(values));
+  };
+  const auto mean_of = [&](double RunRecord::*share) {
+    double sum = 0;
+    for (const std::size_t i : indices) sum += runs[i].*share;
+    return sum / static_cast<double>(indices.size());
+  };
+
+  ModelSummary summary;
+  summary.sync = runs[indices.front()].sync;
+  summary.title = model_title(summary.sync);
+  summary.typical_run = typical_run(runs, indices);
+  summary.reached = static_cast<std::size_t>(std::ranges::count_if(
+      indices, [&](std::size_t i) { return runs[i].time_to_target_seconds.has_value(); }));
+  const double time = median_of(
+      [](const RunRecord& run) { return run.time_to_target_seconds.value_or(kInfinity); });
+  if (std::isfinite(time)) summary.time_to_target = time;
+  summary.seconds = median_of([](const RunRecord& run) { return run.seconds; });
+  summary.steps = median_of([](const RunRecord& run) { return run.steps; });
+  summary.commits = median_of([](const RunRecord& run) { return run.commits; });
+  summary.bytes_up = median_of([](const RunRecord& run) { return run.bytes_up; });
+  summary.bytes_down = median_of([](const RunRecord& run) { return run.bytes_down; });
+  summary.final_loss = median_of([](const RunRecord& run) { return run.final_loss; });
+  summary.final_accuracy = median_of([](const RunRecord& run) { return run.final_accuracy; });
+  summary.heterogeneity = median_of([](const RunRecord& run) { return run.heterogeneity; });
+  summary.compute_share = mean_of(&RunRecord::compute_share);
+  summary.wait_share = mean_of(&RunRecord::wait_share);
+  summary.communicate_share = mean_of(&RunRecord::communicate_share);
+  summary.runs = std::move(indices);
+  return summary;
+}
+
+// "46 % less time than BSP (11 min 20 s)"; requires `time` <= the other's.
+std::string less_time_than(double time, const ModelSummary& other) {
+  const double theirs = *other.time_to_target;
+  const double percent = theirs > 0 ? 100 * (theirs - time) / theirs : 0;
+  const std::string who = fmt::format("{} ({})", other.title, duration_text(theirs));
+  if (percent < 0.5) return fmt::format("as much time as {}", who);
+  return fmt::format("{:.0f} % less time than {}", percent, who);
+}
+
+std::string headline_without_target(const std::vector<ModelSummary>& summaries) {
+  const auto by_loss = [](const ModelSummary& s) { return s.final_loss; };
+  const ModelSummary& best = *std::ranges::min_element(summaries, {}, by_loss);
+  std::string text = fmt::format("{} ended with a loss of {} after {}", best.title,
+                                 loss_text(best.final_loss), duration_text(best.seconds));
+  if (summaries.size() == 1) return text + ".";
+  const ModelSummary& worst = *std::ranges::max_element(summaries, {}, by_loss);
+  const std::string end =
+      std::isinf(worst.final_loss) ? "diverged" : "ended with " + loss_text(worst.final_loss);
+  return fmt::format("{}, the lowest of {} models; {} {}.", text, summaries.size(), worst.title,
+                     end);
+}
+
+}  // namespace
+
+double median(std::vector<double> values) {
+  RUBATO_CHECK(!values.empty(), "a median needs values");
+  std::ranges::transform(values, values.begin(), or_infinity);
+  std::ranges::sort(values);
+  const double upper = values[values.size() / 2];
+  if (values.size() % 2 == 1 || std::isinf(upper)) return upper;
+  return (values[values.size() / 2 - 1] + upper) / 2;
+}
+
+std::vector<ModelSummary> summarize(const Comparison& comparison) {
+  std::vector<std::vector<std::size_t>> groups;
+  for (std::size_t i = 0; i < comparison.runs.size(); ++i) {
+    const auto same_model = [&](const std::vector<std::size_t>& group) {
+      return comparison.runs[group.front()].sync == comparison.runs[i].sync;
+    };
+    const auto group = std::ranges::find_if(groups, same_model);
+    if (group == groups.end()) {
+      groups.push_back({i});
+    } else {
+      group->push_back(i);
+    }
+  }
+
+  std::vector<ModelSummary> summaries;
+  for (auto& group : groups) summaries.push_back(summarize_model(comparison.runs, group));
+  const auto base = std::ranges::find(summaries, kBaseline, &ModelSummary::sync);
+  if (base == summaries.end() || base->time_to_target.value_or(0) <= 0) return summaries;
+  const double base_time = *base->time_to_target;
+  for (ModelSummary& summary : summaries) {
+    if (summary.sync == kBaseline || !summary.time_to_target) continue;
+    summary.saving = (base_time - *summary.time_to_target) / base_time;
+  }
+  return summaries;
+}
+
+std::string model_title(std::string_view sync) {
+  const auto model = sync::find_model(sync);
+  return std::string(model ? model->title : sync);
+}
+
+std::string target_text(const Comparison& comparison) {
+  std::string text;
+  if (comparison.target_loss) text = fmt::format("loss {}", *comparison.target_loss);
+  if (comparison.target_accuracy) {
+    text += fmt::format("{}accuracy {:.4g} %", text.empty() ? "" : ", ",
+                        100 * *comparison.target_accuracy);
+  }
+  return text;
+}
+
+std::string headline(const Comparison& comparison, const std::vector<ModelSummary>& summaries) {
+  RUBATO_CHECK(!summaries.empty(), "a headline needs a model");
+  const std::string target = target_text(comparison);
+  if (target.empty()) return headline_without_target(summaries);
+
+  std::vector<const ModelSummary*> ranking;
+  for (const ModelSummary& summary : summaries) ranking.push_back(&summary);
+  const auto time = [](const ModelSummary* s) { return s->time_to_target.value_or(kInfinity); };
+  std::ranges::stable_sort(ranking, {}, time);
+  const ModelSummary& best = *ranking.front();
+  if (!best.time_to_target) {
+    const ModelSummary& nearest =
+        *std::ranges::min_element(summaries, {}, &ModelSummary::final_loss);
+    return fmt::format("No model reached {}. {} ended nearest, with a loss of {} after {}.", target,
+                       nearest.title, loss_text(nearest.final_loss),
+                       duration_text(nearest.seconds));
+  }
+
+  std::string text =
+      fmt::format("{} reached {} in {}", best.title, target, duration_text(*best.time_to_target));
+  if (ranking.size() == 1) return text + ".";
+  const ModelSummary& next = *ranking[1];
+  const auto base = std::ranges::find(summaries, kBaseline, &ModelSummary::sync);
+  const bool against_base = base != summaries.end() && base->sync != best.sync;
+  const ModelSummary& rival = against_base ? *base : next;
+  if (!rival.time_to_target) {
+    return fmt::format("{}; {} did not reach it within {}.", text, rival.title,
+                       duration_text(rival.seconds));
+  }
+  text += ", " + less_time_than(*best.time_to_target, rival);
+  if (next.sync != rival.sync && next.time_to_target) {
+    text += fmt::format(" and {}, the next best", less_time_than(*best.time_to_target, next));
+  }
+  return text + ".";
+}
+
+}  // namespace rubato::cli

@@ -1,0 +1,67 @@
+// cli/comparison.hpp - the runs of several sync models on one cluster, and what they add up to:
+// the one input of the table, results.json, curves.csv and the report.
+// Units: as in base/run_record.hpp. Errors: none. Threads: pure functions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/run_record.hpp"
+#include "cli/host_info.hpp"
+
+namespace rubato::cli {
+
+struct Comparison {
+  std::string cluster;      // its name
+  std::string config_text;  // the cluster file, byte for byte
+  std::string command;      // reproduces the comparison
+  HostInfo host;
+  std::optional<double> target_loss;
+  std::optional<double> target_accuracy;
+  bool virtual_time = true;
+  std::vector<RunRecord> runs;  // several seeds of several models, grouped in any way
+};
+
+// All seeds of one model. Medians and means are over the seeds.
+struct ModelSummary {
+  std::string sync;
+  std::string title;
+  std::vector<std::size_t> runs;         // into Comparison::runs
+  std::size_t typical_run = 0;           // into Comparison::runs: the median one, shown in charts
+  std::size_t reached = 0;               // how many runs reached the target
+  std::optional<double> time_to_target;  // median; a run that never arrived counts as infinite
+  std::optional<double> saving;          // (t_bsp - t) / t_bsp, where both exist
+  double seconds = 0;                    // median, as all below up to the shares
+  double steps = 0;
+  double commits = 0;
+  double bytes_up = 0;
+  double bytes_down = 0;
+  double final_loss = 0;  // NaN counts as infinite
+  double final_accuracy = 0;
+  double heterogeneity = 0;
+  double compute_share = 0;  // means, so that the three still add up to 1
+  double wait_share = 0;
+  double communicate_share = 0;
+};
+
+// The middle value, or the mean of the two middle ones. NaN counts as +infinity.
+// Requires: at least one value.
+double median(std::vector<double> values);
+
+// Returns: one summary a model, in the order in which the models first appear in `runs`.
+std::vector<ModelSummary> summarize(const Comparison& comparison);
+
+// The name shown to people: "adsp" -> "ADSP". A name the factory does not know stays as it is.
+std::string model_title(std::string_view sync);
+
+// "loss 0.45", "accuracy 90 %", both joined by a comma, or empty where there is no target.
+std::string target_text(const Comparison& comparison);
+
+// Returns: one or two sentences: who wins and by how much. Requires: `summaries` not empty.
+std::string headline(const Comparison& comparison, const std::vector<ModelSummary>& summaries);
+
+}  // namespace rubato::cli

@@ -1,0 +1,34 @@
+#include "cli/curves_csv.hpp"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+namespace rubato::cli {
+namespace {
+
+std::string quoted(const std::string& field) {
+  if (field.find_first_of(",\"\r\n") == std::string::npos) return field;
+  std::string text = "\"";
+  for (const char c : field) {
+    if (c == '"') text += '"';
+    text += c;
+  }
+  return text + '"';
+}
+
+}  // namespace
+
+std::string curves_csv(const Comparison& comparison) {
+  std::string csv = "sync,seed,seconds,steps,commits,loss,accuracy\n";
+  for (const RunRecord& run : comparison.runs) {
+    const std::string sync = quoted(run.sync);
+    for (const EvaluationRecord& point : run.evaluations) {
+      fmt::format_to(std::back_inserter(csv), "{},{},{},{},{},{},{}\n", sync, run.seed,
+                     point.seconds, point.steps, point.commits, point.loss, point.accuracy);
+    }
+  }
+  return csv;
+}
+
+}  // namespace rubato::cli

@@ -1,0 +1,14 @@
+// cli/curves_csv.hpp - curves.csv: every evaluation of every run, for spreadsheets and plots.
+// Columns: sync,seed,seconds,steps,commits,loss,accuracy. Accuracy in [0, 1].
+#pragma once
+
+#include <string>
+
+#include "cli/comparison.hpp"
+
+namespace rubato::cli {
+
+// Returns: a header line and one line an evaluation; RFC 4180 quoting; shortest exact numbers.
+std::string curves_csv(const Comparison& comparison);
+
+}  // namespace rubato::cli

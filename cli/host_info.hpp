@@ -1,0 +1,25 @@
+// cli/host_info.hpp - which machine and which rubato produced a result.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace rubato::cli {
+
+struct HostInfo {
+  std::string cpu;      // model name
+  unsigned cores = 0;   // logical
+  std::string os;       // distribution, else kernel name
+  std::string version;  // of rubato
+};
+
+// "0.1.0"
+std::string_view version();
+
+// Reads /proc/cpuinfo and /etc/os-release; what cannot be read is "unknown".
+HostInfo read_host_info();
+
+// "Intel Xeon, 2 cores, Debian GNU/Linux 12, rubato 0.1.0"
+std::string describe(const HostInfo& host);
+
+}  // namespace rubato::cli

@@ -1,0 +1,217 @@
+// The `rubato` command: flags in, one of commands.hpp out.
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "base/log.hpp"
+#include "base/nearest.hpp"
+#include "base/numbers.hpp"
+#include "cli/commands.hpp"
+#include "cli/host_info.hpp"
+#include "cli/interrupt.hpp"
+
+namespace rubato::cli {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  rubato compare deploy/clusters/edge-3.toml
+      train under BSP, ASP, SSP and ADSP on virtual time and compare them
+  rubato compare edge.toml --sync bsp,adsp --seeds 5 --target-loss 0.45 --out out/edge
+  rubato up deploy/clusters/edge-3.toml --sync adsp
+      the same cluster as real processes on this machine
+  rubato scheduler edge.toml --bind tcp://192.168.1.10:5700 --insecure
+  rubato server edge.toml --scheduler tcp://192.168.1.10:5700 \
+      --bind tcp://192.168.1.10:5701 --insecure
+  rubato worker edge.toml --scheduler tcp://192.168.1.10:5700 --name pi-0
+      one role a machine; every machine has the same edge.toml
+Exit codes: 0 done, 1 failed, 2 bad input (one line says what), 130 interrupted.
+)";
+
+// As the cluster file takes them. CLI11 alone would turn -3 into a large seed and take "nan".
+const CLI::Validator kPositive(
+    [](std::string& text) {
+      const auto value = parse_number<double>(text);
+      return value && *value > 0 ? "" : text + " is not a number above 0";
+    },
+    "");
+const CLI::Validator kSeed(
+    [](std::string& text) {
+      const auto value = parse_number<std::int64_t>(text);
+      return value && *value >= 0 ? "" : text + " is not a whole number of 0 or more";
+    },
+    "");
+
+void add_compare(CLI::App& app, CompareOptions& options) {
+  auto* command = app.add_subcommand("compare", "Compare sync models on a described cluster");
+  command->add_option("FILE", options.file, "Cluster file (TOML)")->required();
+  command->add_option("--sync", options.sync, "Models, comma-separated (default: all)")
+      ->delimiter(',');
+  command->add_option("--target-loss", options.target_loss, "Instead of the file's")
+      ->check(kPositive);
+  command->add_option("--seeds", options.seeds, "Runs a model, with consecutive seeds")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--threads", options.threads, "Threads that compute (0: one a core)")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  command->add_option("--out", options.out, "Directory for the results (default: out/<cluster>)");
+  command->add_flag("--json", options.json, "Print results.json instead of the table");
+  command->add_flag("--quiet", options.quiet, "No progress");
+}
+
+void add_up(CLI::App& app, UpOptions& options) {
+  auto* command = app.add_subcommand("up", "Run the cluster as real processes on this machine");
+  command->add_option("FILE", options.file, "Cluster file (TOML)")->required();
+  command->add_option("--sync", options.sync, "Sync model")->capture_default_str();
+  command->add_option("--target-loss", options.target_loss, "Instead of the file's")
+      ->check(kPositive);
+  command->add_option("--seed", options.seed, "Instead of the file's")->check(kSeed);
+  command->add_option("--out", options.out,
+                      "Directory for the results (default: out/<cluster>-up)");
+  command->add_flag("--json", options.json, "Print results.json instead of the table");
+  command->add_flag("--quiet", options.quiet, "No progress");
+}
+
+CLI::App* add_node(CLI::App& app, const char* name, const char* what, NodeOptions& options) {
+  auto* command = app.add_subcommand(name, what);
+  command->add_option("FILE", options.file, "Cluster file (TOML), the same on every node")
+      ->required();
+  command->add_option("--sync", options.sync, "Sync model, the same on every node")
+      ->capture_default_str();
+  command->add_option("--seed", options.seed, "Instead of the file's, the same on every node")
+      ->check(kSeed);
+  command->add_flag("--quiet", options.quiet, "Warnings only");
+  return command;
+}
+
+void add_binding(CLI::App* command, NodeOptions& options) {
+  command->add_option("--bind", options.bind, "Endpoint to listen on")->capture_default_str();
+  command->add_flag("--insecure", options.insecure,
+                    "Listen beyond loopback although traffic is neither encrypted nor "
+                    "authenticated");
+}
+
+// "unknown option --sedes; did you mean --seeds?", or what CLI11 says.
+std::string usage_problem(const CLI::App& app, const CLI::ParseError& error, int argc,
+                          char** argv) {
+  const auto commands = app.get_subcommands();
+  std::vector<std::string> known;
+  if (commands.empty() && argc > 1) {
+    for (const auto* command : app.get_subcommands({})) known.push_back(command->get_name());
+    return fmt::format("unknown command {}{}", argv[1], suggestion(argv[1], known));
+  }
+  for (const auto& word : app.remaining(true)) {
+    if (!word.starts_with("--")) continue;
+    for (const auto* option : commands.front()->get_options())
+      if (option->get_name().starts_with("--")) known.push_back(option->get_name());
+    return fmt::format("unknown option {}{}", word, suggestion(word, known));
+  }
+  return error.what();
+}
+
+// CLI11 reports on several lines; ours is one: what is wrong, and where to read more.
+int report_usage(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
+  std::string about = "rubato";
+  for (const auto* command : app.get_subcommands()) about += " " + command->get_name();
+  return report_error(
+      {ErrorCode::BadInput,
+       fmt::format("{}; see {} --help", usage_problem(app, error, argc, argv), about)});
+}
+
+std::string command_line(int argc, char** argv) {
+  std::string line = "rubato";
+  for (int i = 1; i < argc; ++i) line += std::string(" ") + argv[i];
+  return line;
+}
+
+}  // namespace
+
+int report_error(const Error& error) {
+  fmt::print(stderr, "rubato: {}\n", error.message);
+  switch (error.code) {
+    case ErrorCode::Stopped:
+      return kExitInterrupted;
+    case ErrorCode::BadInput:
+    case ErrorCode::Refused:
+    case ErrorCode::Unsupported:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+namespace {
+
+int run(int argc, char** argv) {
+  const auto stop = watch_interrupts();
+  CLI::App app("Rubato: a parameter server for unequal machines", "rubato");
+  app.set_version_flag("--version", std::string("rubato ") + std::string(version()));
+  app.footer(kExamples);
+  app.require_subcommand(1);
+
+  CompareOptions compare_options;
+  UpOptions up_options;
+  SchedulerRun scheduler_run;
+  NodeOptions server_options;
+  int shards = 1;
+  WorkerRun worker_run;
+  add_compare(app, compare_options);
+  add_up(app, up_options);
+
+  scheduler_run.node.bind = "tcp://127.0.0.1:5700";
+  auto* scheduler = add_node(app, "scheduler", "Run the scheduler and the evaluator of a cluster",
+                             scheduler_run.node);
+  add_binding(scheduler, scheduler_run.node);
+  scheduler->add_option("--target-loss", scheduler_run.target_loss, "Instead of the file's")
+      ->check(kPositive);
+  scheduler->add_option("--out", scheduler_run.out, "Directory for the results");
+  scheduler->add_flag("--json", scheduler_run.json, "Print results.json instead of the table");
+
+  server_options.bind = "tcp://127.0.0.1:*";
+  auto* server = add_node(app, "server", "Run a server: one or more shards", server_options);
+  add_binding(server, server_options);
+  server->add_option("--scheduler", server_options.scheduler, "Endpoint of the scheduler")
+      ->required();
+  server->add_option("--advertise", server_options.advertise,
+                     "Endpoint that workers use (default: the bound one; port * for its port)");
+  server->add_option("--name", server_options.name, "Unique name (default: host and port)");
+  server->add_option("--shards", shards, "Shards in this process, one thread and port each")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+
+  auto* worker = add_node(app, "worker", "Run one worker", worker_run.node);
+  worker->add_option("--scheduler", worker_run.node.scheduler, "Endpoint of the scheduler")
+      ->required();
+  worker->add_option("--name", worker_run.node.name, "Which worker of the cluster file this is")
+      ->required();
+  worker->add_flag("--stretch", worker_run.stretch,
+                   "Make each step take the time that the file gives this worker");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error, std::cout);  // --help, --version
+    return report_usage(app, error, argc, argv);
+  }
+  if (app.got_subcommand("compare")) {
+    compare_options.command = command_line(argc, argv);
+    return compare(compare_options, stop);
+  }
+  if (app.got_subcommand("up")) return up(up_options, stop);
+  if (app.got_subcommand("scheduler")) return run_scheduler(scheduler_run, stop);
+  if (app.got_subcommand("server")) return run_server(server_options, shards, stop);
+  return run_worker(worker_run, stop);
+}
+
+}  // namespace
+}  // namespace rubato::cli
+
+int main(int argc, char** argv) {
+  try {
+    return rubato::cli::run(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "rubato: {}\n", error.what());
+    return 1;
+  }
+}

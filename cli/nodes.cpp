@@ -1,0 +1,197 @@
+// The commands of a real cluster: scheduler, server, worker.
+#include <fmt/format.h>
+
+#include <thread>
+
+#include "base/log.hpp"
+#include "base/rng.hpp"
+#include "cli/cluster_host.hpp"
+#include "cli/commands.hpp"
+#include "cli/endpoint.hpp"
+#include "cli/interrupt.hpp"
+#include "cli/outputs.hpp"
+#include "emulation/cluster_plan.hpp"
+#include "proto/zmq_transport.hpp"
+#include "server/peer_loop.hpp"
+#include "worker/worker_loop.hpp"
+
+namespace rubato::cli {
+namespace {
+
+// What every node starts from.
+struct Node {
+  emulation::ClusterConfig config;
+  worker::DataSplit data;  // a server needs none, unless the file alone tells its shape
+  emulation::ClusterPlan plan;
+};
+
+Result<Node> load_node(const NodeOptions& options, bool needs_data, const std::stop_token& stop) {
+  set_log_quiet(options.quiet);
+  Node node;
+  RUBATO_ASSIGN(node.config, emulation::load_cluster(options.file));
+  if (options.seed) node.config.seed = *options.seed;
+  auto facts = worker::known_facts(node.config.dataset);
+  if (needs_data || !facts) {
+    RUBATO_ASSIGN(node.data, interruptible(stop, [&] {
+                    return worker::load_dataset(node.config.dataset, node.config.seed);
+                  }));
+    facts = {node.data.train.shape, node.data.train.classes};
+  }
+  RUBATO_ASSIGN(node.plan, emulation::make_plan(node.config, options.sync, node.config.seed,
+                                                facts->shape, facts->classes));
+  return node;
+}
+
+Result<void> scheduler_checked(const SchedulerRun& run, std::stop_token stop) {
+  RUBATO_ASSIGN(const auto bind, parse_bind(run.node.bind, run.node.insecure));
+  RUBATO_ASSIGN(auto node, load_node(run.node, true, stop));
+  if (run.target_loss) node.config.stop.target_loss = run.target_loss;
+  const std::string out = run.out.empty() ? "out/" + node.config.name : run.out;
+  RUBATO_TRY(make_output_directory(out));
+  RUBATO_ASSIGN(auto record, host_cluster(node.config, node.data,
+                                          {.bind = bind,
+                                           .sync = run.node.sync,
+                                           .seed = node.config.seed,
+                                           .quiet = run.node.quiet,
+                                           .on_listening = {},
+                                           .on_turn = {}},
+                                          stop));
+  return conclude(
+      node.config, std::move(record),
+      {.command = fmt::format("rubato scheduler {} --sync {}", run.node.file, run.node.sync),
+       .out = out,
+       .json = run.json},
+      stop);
+}
+
+// The core knows its scheduler as a peer, the user as an address: names it when nobody answers.
+Error join_error(Error error, const NodeOptions& options) {
+  if (error.code == ErrorCode::Timeout)
+    error.message = fmt::format("--scheduler {}: {}", options.scheduler, error.message);
+  return error;
+}
+
+// What shard `index` of a server process listens on, or tells the workers: ports follow each other.
+Endpoint shard_endpoint(Endpoint first, int index) {
+  if (first.port != 0) first.port += index;
+  return first;
+}
+
+// One shard: its own transport, its own thread.
+Result<void> serve_shard(const Node& node, const NodeOptions& options, int index,
+                         const std::string& name, std::stop_token stop) {
+  proto::ZmqTransport transport;
+  RUBATO_ASSIGN(const auto bind, parse_endpoint("--bind", options.bind));
+  RUBATO_ASSIGN(std::string endpoint, transport.listen(shard_endpoint(bind, index).text()));
+  if (!options.advertise.empty()) {
+    RUBATO_ASSIGN(const auto bound, parse_endpoint("--bind", endpoint));
+    RUBATO_ASSIGN(const auto first, parse_endpoint("--advertise", options.advertise));
+    auto advertised = shard_endpoint(first, index);
+    if (advertised.port == 0) advertised.port = bound.port;
+    endpoint = advertised.text();
+  }
+  RUBATO_ASSIGN(const auto scheduler, transport.connect(options.scheduler));
+  auto core = emulation::make_server(node.config, node.plan, os_random(),
+                                     name.empty() ? endpoint : name, endpoint, scheduler);
+  log_info("server listens on " + endpoint);
+  core->on_start(steady_now());
+  RUBATO_TRY(server::run_core(transport, *core, stop));
+  if (core->failure()) return tl::unexpected<Error>(join_error(*core->failure(), options));
+  const auto& stats = core->stats();
+  log_info(
+      fmt::format("server at {}: {} commits applied, {} refused, {} repeated, {} messages "
+                  "refused",
+                  endpoint, stats.commits_applied, stats.commits_refused, stats.commits_repeated,
+                  stats.messages_refused));
+  if (!core->stopped()) return fail(ErrorCode::Stopped, "interrupted");
+  return {};
+}
+
+Result<void> server_checked(const NodeOptions& options, int shards, std::stop_token stop) {
+  RUBATO_ASSIGN(const auto bind, parse_bind(options.bind, options.insecure));
+  RUBATO_TRY(parse_remote("--scheduler", options.scheduler));
+  if (bind.every_address() && options.advertise.empty())
+    return fail(ErrorCode::BadInput,
+                fmt::format("--bind {}: workers cannot connect to that address; name one they can "
+                            "with --advertise tcp://HOST:PORT",
+                            options.bind));
+  if (!options.advertise.empty()) RUBATO_TRY(parse_endpoint("--advertise", options.advertise));
+  RUBATO_ASSIGN(const auto node, load_node(options, false, stop));
+  // An interrupt, or the failure of one shard, ends all of them.
+  std::stop_source all;
+  const std::stop_callback on_stop(stop, [&all] { all.request_stop(); });
+  std::vector<Result<void>> ended(static_cast<std::size_t>(shards));
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < shards; ++i) {
+    const std::string name =
+        options.name.empty() || shards == 1 ? options.name : fmt::format("{}-{}", options.name, i);
+    threads.emplace_back([&, name, i] {
+      auto& result = ended[static_cast<std::size_t>(i)];
+      result = serve_shard(node, options, i, name, all.get_token());
+      if (!result) all.request_stop();
+    });
+  }
+  threads.clear();  // joins
+  // The cause, rather than the shards that were stopped because of it.
+  for (const auto& result : ended)
+    if (!result && result.error().code != ErrorCode::Stopped) return result;
+  for (const auto& result : ended) RUBATO_TRY(result);
+  return {};
+}
+
+Result<std::uint32_t> worker_index(const emulation::ClusterPlan& plan, const std::string& name) {
+  std::string names;
+  for (std::uint32_t i = 0; i < plan.workers.size(); ++i) {
+    if (plan.workers[i].name == name) return i;
+    if (i < 8) names += (i ? ", " : "") + plan.workers[i].name;
+  }
+  return fail(ErrorCode::BadInput,
+              fmt::format("--name {}: the cluster file has no such worker; it has {}{}", name,
+                          names, plan.workers.size() > 8 ? ", ..." : ""));
+}
+
+Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
+  RUBATO_TRY(parse_remote("--scheduler", run.node.scheduler));
+  RUBATO_ASSIGN(auto node, load_node(run.node, true, stop));
+  RUBATO_ASSIGN(const auto index, worker_index(node.plan, run.node.name));
+  RUBATO_ASSIGN(auto samples, emulation::plan_samples(node.config, node.plan, node.data.train));
+  RUBATO_ASSIGN(auto trainer, emulation::make_trainer(node.config, node.plan, index,
+                                                      node.data.train, std::move(samples[index])));
+  auto core = emulation::make_worker(node.config, node.plan, os_random(), run.node.name);
+  worker::WorkerLoopOptions options{run.node.scheduler, node.config.training.batch, {}};
+  if (run.stretch)
+    options.step_time = [times = emulation::make_step_times(node.plan, index)]() mutable {
+      return times.next();
+    };
+  proto::ZmqTransport transport;
+  const auto why = worker::run_worker(transport, *core, trainer, options, stop);
+  if (!why)
+    return tl::unexpected<Error>(core->id() ? why.error() : join_error(why.error(), run.node));
+  const auto& progress = core->progress();
+  log_info(fmt::format("worker {}: {}; {} steps, {} commits", run.node.name, *why, progress.steps,
+                       progress.commits));
+  if (stop.stop_requested()) return fail(ErrorCode::Stopped, "interrupted");
+  return {};
+}
+
+int exit_code(const Result<void>& result, const NodeOptions& options) {
+  if (result) return 0;
+  if (options.quiet && result.error().code == ErrorCode::Stopped) return kExitInterrupted;
+  return report_error(result.error());
+}
+
+}  // namespace
+
+int run_scheduler(const SchedulerRun& run, std::stop_token stop) {
+  return exit_code(scheduler_checked(run, stop), run.node);
+}
+
+int run_server(const NodeOptions& options, int shards, std::stop_token stop) {
+  return exit_code(server_checked(options, shards, stop), options);
+}
+
+int run_worker(const WorkerRun& run, std::stop_token stop) {
+  return exit_code(worker_checked(run, stop), run.node);
+}
+
+}  // namespace rubato::cli

@@ -1,0 +1,57 @@
+#include "cli/outputs.hpp"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include "cli/curves_csv.hpp"
+#include "cli/report_html.hpp"
+#include "cli/results_json.hpp"
+#include "cli/table.hpp"
+#include "cli/write_file.hpp"
+
+namespace rubato::cli {
+
+Comparison start_comparison(const emulation::ClusterConfig& config, std::string command,
+                            bool virtual_time) {
+  Comparison comparison;
+  comparison.cluster = config.name;
+  comparison.config_text = config.text;
+  comparison.command = std::move(command);
+  comparison.host = read_host_info();
+  comparison.target_loss = config.stop.target_loss;
+  comparison.target_accuracy = config.stop.target_accuracy;
+  comparison.virtual_time = virtual_time;
+  return comparison;
+}
+
+Result<void> make_output_directory(const std::string& directory) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (!error && access(directory.c_str(), W_OK) != 0) error.assign(errno, std::generic_category());
+  if (!error) return {};
+  return fail(ErrorCode::BadInput, fmt::format("--out {}: cannot write there: {}; name another "
+                                               "directory",
+                                               directory, error.message()));
+}
+
+Result<void> write_outputs(const Comparison& comparison, const std::string& directory, bool json) {
+  const std::filesystem::path path(directory);
+  const std::string results = results_json(comparison);
+  RUBATO_TRY(write_file(path / "results.json", results));
+  RUBATO_TRY(write_file(path / "curves.csv", curves_csv(comparison)));
+  const auto summaries = summarize(comparison);
+  RUBATO_TRY(write_file(path / "report.html", report_html(comparison, summaries)));
+  if (json) {
+    fmt::print("{}", results);
+  } else {
+    fmt::print("{}\nReport: {}\n", comparison_table(comparison, summaries),
+               std::filesystem::absolute(path / "report.html").lexically_normal().string());
+  }
+  return {};
+}
+
+}  // namespace rubato::cli

@@ -1,0 +1,24 @@
+// cli/outputs.hpp - the files and the text that a finished comparison leaves behind.
+#pragma once
+
+#include <string>
+
+#include "cli/comparison.hpp"
+#include "emulation/cluster_config.hpp"
+
+namespace rubato::cli {
+
+// A comparison of this cluster on this machine, without runs.
+Comparison start_comparison(const emulation::ClusterConfig& config, std::string command,
+                            bool virtual_time);
+
+// Makes the directory of --out if it is absent. To be called before the work that fills it.
+// BadInput when nothing can be written there.
+[[nodiscard]] Result<void> make_output_directory(const std::string& directory);
+
+// Writes results.json, curves.csv and report.html into `directory`, then prints the table and the
+// report's path, or results.json with `json`.
+[[nodiscard]] Result<void> write_outputs(const Comparison& comparison, const std::string& directory,
+                                         bool json);
+
+}  // namespace rubato::cli

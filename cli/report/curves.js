@@ -1,0 +1,202 @@
+// What all charts share, and the learning curves. Colour and dash together mark a model, so that
+// neither is needed alone.
+
+const dashes = [[7, 4], [2, 3], [11, 3, 2, 3], [], [14, 5], [5, 2], [2, 2, 7, 2], [9, 2]];
+const parts = [
+  {key: 'compute', name: 'Computing'},
+  {key: 'communicate', name: 'Communicating'},
+  {key: 'wait', name: 'Waiting'},
+];
+const charts = new Map();
+
+const colour = (name) =>
+    getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+const modelColour = (model) => colour(`series-${model % 8}`);
+const modelDash = (model) => dashes[(model + Math.floor(model / 8)) % 8];
+
+function draw(id, description, config) {
+  charts.get(id)?.destroy();
+  const canvas = byId(id);
+  canvas.setAttribute('role', 'img');
+  canvas.setAttribute('aria-label', description);
+  const chart = {animation: false, maintainAspectRatio: false, responsive: true};
+  config.options = Object.assign(chart, config.options);
+  charts.set(id, new Chart(canvas, config));
+}
+
+function axis(title, extra = {}) {
+  return {
+    title: {display: true, text: title, color: colour('soft')},
+    grid: {color: colour('grid'), borderColor: colour('line')},
+    ticks: {color: colour('soft'), maxRotation: 0, autoSkipPadding: 12},
+    ...extra,
+  };
+}
+
+// A linear axis from 0 to just behind `end`, with round marks only.
+function endingAt(end, plain) {
+  const ticks = {...plain.ticks, includeBounds: false};
+  return {...plain, type: 'linear', min: 0, max: 1.02 * end || 1, ticks};
+}
+
+// Chart.js leaves the dashes out of a legend made of lines.
+function generateLabels(chart) {
+  const items = Chart.defaults.plugins.legend.labels.generateLabels(chart);
+  return items.map((item) => {
+    const {borderColor, borderDash} = chart.data.datasets[item.datasetIndex];
+    return borderDash ? {...item, strokeStyle: borderColor, lineDash: borderDash, lineWidth: 2} :
+                        item;
+  });
+}
+
+function legend(filter) {
+  return {
+    position: 'top',
+    align: 'start',
+    labels: {
+      color: colour('ink'),
+      filter,
+      usePointStyle: true,
+      pointStyleWidth: 34,
+      boxHeight: 7,
+      generateLabels
+    },
+  };
+}
+
+const tooltip = (callbacks) => ({callbacks, boxPadding: 4, padding: 8});
+
+// One line a run. `x` and `y` name arrays of report.runs[].evaluations.
+function curveDatasets(x, y, scale) {
+  return report.runs.map(
+      (run) => ({
+        label: shorten(report.models[run.model].title, 32),
+        data: run.evaluations[x].map((value, i) => ({x: value / scale, y: run.evaluations[y][i]})),
+        borderColor: modelColour(run.model) + (run.typical ? '' : '59'),
+        backgroundColor: modelColour(run.model),
+        borderDash: modelDash(run.model),
+        borderWidth: run.typical ? 2.5 : 1,
+        pointRadius: 0,
+        pointHitRadius: 6,
+        pointStyle: 'line',
+        order: run.typical ? 1 : 2,
+        run,
+      }));
+}
+
+function targetDatasets(y, target, end, scale, withDots) {
+  if (!known(target)) return [];
+  const line = {
+    label: `target ${y === 'loss' ? target : `${Number((100 * target).toPrecision(4))} %`}`,
+    data: [{x: 0, y: target}, {x: end, y: target}],
+    borderColor: colour('target'),
+    borderWidth: 1.5,
+    borderDash: [4, 4],
+    pointRadius: 0,
+    pointHitRadius: 0,
+    pointStyle: 'line',
+    order: 3,
+  };
+  const arrived = report.runs.filter((run) => run.typical && known(run.time_to_target));
+  const dots = arrived.map((run) => ({
+                             data: [{x: run.time_to_target / scale, y: target}],
+                             backgroundColor: modelColour(run.model),
+                             borderColor: colour('card'),
+                             borderWidth: 1.5,
+                             pointRadius: 5.5,
+                             order: 0,
+                             run,
+                             dot: true,
+                           }));
+  return withDots ? [line, ...dots] : [line];
+}
+
+// Loss on a logarithmic axis, so that its first seconds do not flatten the rest; nor must a run
+// that diverges, so the axis ends a little above where training starts.
+function lossAxis() {
+  const losses = report.runs.flatMap((run) => run.evaluations.loss.filter(known));
+  const starts = report.runs.flatMap((run) => run.evaluations.loss.filter(known).slice(0, 1));
+  const largest = (values) => values.reduce((a, b) => Math.max(a, b), 0);
+  const lowest = losses.reduce((a, b) => Math.min(a, b), report.target_loss ?? Infinity);
+  const title = 'Held-out loss';
+  if (!(lowest > 0) || !known(lowest)) return axis(title);
+  const min = 0.95 * lowest;
+  const max = Math.min(1.05 * largest(losses), 1.5 * largest(starts));
+  const marks = (mantissas) => {
+    const powers = [-4, -3, -2, -1, 0, 1, 2, 3, 4, 5];
+    const values = powers.flatMap((power) => mantissas.map((mantissa) => mantissa * 10 ** power));
+    return values.filter((value) => value >= min && value <= max).map((value) => ({value}));
+  };
+  const fine = marks([1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8]);
+  const ticks = fine.length <= 12 ? fine : marks([1, 2, 5]);
+  const lossTicks = {
+    color: colour('soft'),
+    callback: (value) => String(Number(value.toPrecision(2)))
+  };
+  return axis(`${title} (logarithmic)`, {
+    type: 'logarithmic',
+    min,
+    max,
+    ticks: lossTicks,
+    afterBuildTicks: (scale) => {
+      scale.ticks = ticks;
+    }
+  });
+}
+
+function drawCurves(id, x, y, withDots) {
+  const overTime = x === 'seconds';
+  const farthest =
+      report.runs.reduce((end, run) => Math.max(end, ...run.evaluations[x].slice(-1)), 0);
+  const unit = overTime ? timeUnit(farthest) : {name: '', seconds: 1};
+  const end = farthest / unit.seconds;
+  const xTitle = overTime ? `${timeName} (${unit.name})` : 'Steps of all workers';
+  const isLoss = y === 'loss';
+  const formatX = (value) =>
+      overTime ? formatDuration(value * unit.seconds) : `${formatCount(value)} steps`;
+  const formatY = isLoss ? formatLoss : formatPercent;
+  const xAxis = endingAt(end, axis(xTitle));
+  const yAxis = isLoss ? lossAxis() : axis('Held-out accuracy (%)');
+  if (!isLoss) yAxis.ticks.callback = (value) => Number((100 * value).toFixed(1));
+  if (!overTime) xAxis.ticks.callback = (value) => formatCount(value);
+  const target = isLoss ? report.target_loss : report.target_accuracy;
+  const toggle = (event, item, owner) => {
+    const chosen = owner.chart.data.datasets[item.datasetIndex].run;
+    if (!chosen) return;
+    owner.chart.data.datasets.forEach((dataset, i) => {
+      if (dataset.run?.model === chosen.model) owner.chart.setDatasetVisibility(i, item.hidden);
+    });
+    owner.chart.update();
+  };
+  draw(id, `${yAxis.title.text} against ${xTitle.toLowerCase()}, one line a run`, {
+    type: 'line',
+    data: {
+      datasets: [
+        ...curveDatasets(x, y, unit.seconds),
+        ...targetDatasets(y, target, end, unit.seconds, withDots)
+      ]
+    },
+    options: {
+      interaction: {mode: 'nearest', axis: 'xy', intersect: false},
+      scales: {x: xAxis, y: yAxis},
+      plugins: {
+        legend: {
+          ...legend((item, data) => {
+            const dataset = data.datasets[item.datasetIndex];
+            return !dataset.dot && (!dataset.run || dataset.run.typical);
+          }),
+          onClick: toggle,
+        },
+        tooltip: tooltip({
+          title: () => '',
+          label: ({raw, dataset: {run, dot}}) => {
+            if (!run) return null;
+            const name = `${shorten(report.models[run.model].title, 32)}, seed ${run.seed}`;
+            return dot ? `${name}: target reached after ${formatX(raw.x)}` :
+                         `${name}: ${formatY(raw.y)} at ${formatX(raw.x)}`;
+          },
+        }),
+      },
+    },
+  });
+}

@@ -1,0 +1,211 @@
+// Fills the page from the data and redraws it when the theme, a choice or the paper changes.
+
+function swatch(model) {
+  const namespace = 'http://www.w3.org/2000/svg';
+  const svg = document.createElementNS(namespace, 'svg');
+  const line = document.createElementNS(namespace, 'line');
+  svg.setAttribute('class', 'swatch');
+  svg.setAttribute('aria-hidden', 'true');
+  const dash = modelDash(model).join(' ');
+  const attributes = {x1: 0, y1: 4, x2: 28, y2: 4, 'stroke-width': 3, 'stroke-dasharray': dash};
+  for (const [name, value] of Object.entries(attributes)) line.setAttribute(name, value);
+  line.style.stroke = `var(--series-${model % 8})`;
+  svg.append(line);
+  return svg;
+}
+
+// `columns`: [header, cell(row), class]; the first is the row's header. A cell is text or a node.
+function fillTable(id, columns, rows, rowClass = () => '') {
+  const content = (cell, row) => [cell(row)].flat();
+  const tableRow = (row) => {
+    const cells = columns.map(([, cell, kind = ''], i) => {
+      if (i === 0) return element('th', {scope: 'row'}, ...content(cell, row));
+      return element('td', {class: kind}, ...content(cell, row));
+    });
+    return element('tr', {class: rowClass(row)}, ...cells);
+  };
+  const head =
+      columns.map(([name, , kind = '']) => element('th', {scope: 'col', class: kind}, name));
+  const top = element('thead', {}, element('tr', {}, ...head));
+  byId(id).replaceChildren(top, element('tbody', {}, ...rows.map(tableRow)));
+}
+
+const hasTarget = Boolean(report.target);
+
+function timeCell(model, slowest) {
+  const note = (text) => element('span', {class: 'range'}, text);
+  const some = note(`${model.reached} of ${model.runs} runs`);
+  if (!known(model.time_to_target)) return ['not reached', some];
+  const bar = element('span', {class: 'bar'});
+  bar.style.width = `${Math.max(1, 100 * model.time_to_target / slowest).toFixed(1)}%`;
+  bar.style.background = `var(--series-${report.models.indexOf(model) % 8})`;
+  const cell = [formatDuration(model.time_to_target), bar];
+  if (model.reached < model.runs) return [...cell, some];
+  if (model.runs === 1) return cell;
+  return [...cell, note(model.time_range.map(formatDuration).join(' – '))];
+}
+
+function fillSummary() {
+  const times = report.models.map((model) => model.time_to_target).filter(known);
+  const fastest = Math.min(...times), slowest = Math.max(...times);
+  const timeColumns = hasTarget ?
+      [
+        ['Time to target', (model) => timeCell(model, slowest)],
+        ['Saving', (model) => formatPercent(model.saving)]
+      ] :
+      [['Time', (model) => formatDuration(model.seconds)]];
+  fillTable(
+      'summary',
+      [
+        ['Model', (model) => [swatch(report.models.indexOf(model)), model.title]],
+        ...timeColumns,
+        ['Computing', (model) => formatPercent(model.shares.compute)],
+        ['Waiting', (model) => formatPercent(model.shares.wait)],
+        ['Communicating', (model) => formatPercent(model.shares.communicate)],
+        ['Steps', (model) => formatCount(model.steps)],
+        ['Commits', (model) => formatCount(model.commits)],
+        ['Up', (model) => formatBytes(model.bytes_up)],
+        ['Down', (model) => formatBytes(model.bytes_down)],
+        ['Final loss', (model) => formatLoss(model.final_loss)],
+        ['Accuracy', (model) => formatPercent(model.final_accuracy)],
+      ],
+      report.models, (model) => model.time_to_target === fastest ? 'best' : '');
+}
+
+const modelTitle = (run) => report.models[run.model].title;
+
+function fillRuns() {
+  const time = (run) =>
+      known(run.time_to_target) ? formatDuration(run.time_to_target) : 'not reached';
+  const targetColumn = hasTarget ? [['Time to target', time]] : [];
+  fillTable(
+      'runs',
+      [
+        ['Model', (run) => modelTitle(run)],
+        ['Seed', (run) => run.seed],
+        ...targetColumn,
+        ['Length', (run) => formatDuration(run.seconds)],
+        ['Steps', (run) => formatCount(run.steps)],
+        ['Commits', (run) => formatCount(run.commits)],
+        ['Refused', (run) => formatCount(run.refused_commits)],
+        ['Final loss', (run) => formatLoss(run.final_loss)],
+        ['Accuracy', (run) => formatPercent(run.final_accuracy)],
+        ['Ended by', (run) => run.stop_reason || missing, 'text'],
+      ],
+      report.runs);
+}
+
+function fillWorkers(run) {
+  fillTable(
+      'workers',
+      [
+        ['Worker', (worker) => worker.id],
+        ['Step', (worker) => formatDuration(worker.step_seconds)],
+        ['Steps', (worker) => formatCount(worker.steps)],
+        ['Commits', (worker) => formatCount(worker.commits)],
+        ['Computing', (worker) => formatDuration(worker.compute)],
+        ['Waiting', (worker) => formatDuration(worker.wait)],
+        ['Communicating', (worker) => formatDuration(worker.communicate)],
+        ['At the end', (worker) => worker.fate],
+      ],
+      run.workers);
+}
+
+function fillText() {
+  const {cluster, seeds} = report;
+  byId('cluster').textContent = `· ${cluster}`;
+  byId('headline').textContent = report.headline.replace(/(\d) (?=%|s\b|min\b|h\b)/g, '$1\u00a0');
+  const count = report.runs[0].workers.length;
+  const {heterogeneity} = report.models[0];
+  const facts = [
+    `${count} worker${count === 1 ? '' : 's'}`,
+    ...(known(heterogeneity) ? [`heterogeneity H = ${heterogeneity.toFixed(2)}`] : []),
+    ...(hasTarget ? [`target: ${report.target}`] : []),
+    `seed${seeds.length === 1 ? '' : 's'} ${seeds.join(', ')}`,
+    report.virtual_time ? 'virtual time' : 'real time',
+  ];
+  byId('facts').append(...facts.map((fact) => element('li', {}, fact)));
+  byId('command').textContent = report.command;
+  byId('config').textContent = report.config;
+  const {host} = report;
+  const origin = [
+    ['Rubato', host.version],
+    ['Processor', `${host.cpu}, ${host.cores} core${host.cores === 1 ? '' : 's'}`],
+    ['System', host.os], ['Seeds', seeds.join(', ')]
+  ];
+  byId('origin').append(
+      ...origin.flatMap(([name, value]) => [element('dt', {}, name), element('dd', {}, value)]));
+  for (const node of document.querySelectorAll('.when-target')) node.hidden = !hasTarget;
+}
+
+const tunedRuns = report.runs.filter((run) => run.rates.length > 0);
+
+function fillChoices() {
+  const option = (value, text) => element('option', {value}, text);
+  byId('worker-model')
+      .append(...report.models.map((model, i) => option(i, shorten(model.title, 40))));
+  const tuned = report.models.findIndex((model, i) => tunedRuns.some((run) => run.model === i));
+  byId('worker-model').value = Math.max(0, tuned);
+  byId('rate-section').hidden = tunedRuns.length === 0;
+  byId('rate-run')
+      .append(...tunedRuns.map(
+          (run, i) => option(
+              i,
+              `${shorten(modelTitle(run), 40)}, seed ${run.seed}${
+                  run.typical ? ' (median run)' : ''}`)));
+  byId('rate-run').value = Math.max(0, tunedRuns.findIndex((run) => run.typical));
+}
+
+function showWorkers() {
+  const model = Number(byId('worker-model').value);
+  const run = report.runs.find((candidate) => candidate.model === model && candidate.typical);
+  byId('worker-run').textContent =
+      `seed ${run.seed}${report.models[model].runs > 1 ? ', the median run' : ''}`;
+  drawWorkerTime(run);
+  drawWorkerCommits(run);
+  drawCommitsOverTime(run);
+  fillWorkers(run);
+}
+
+function showRate() {
+  if (tunedRuns.length === 0) return;
+  const run = tunedRuns[Number(byId('rate-run').value)];
+  drawRate(run);
+  fillTable(
+      'rates',
+      [
+        ['Time', (rate) => formatDuration(rate.seconds)],
+        ['Rate', (rate) => formatRate(rate.rate)],
+        ['Reason', (rate) => rate.reason, 'text'],
+      ],
+      run.rates);
+}
+
+const darkScheme = matchMedia('(prefers-color-scheme: dark)');
+
+function show(dark) {
+  document.documentElement.classList.toggle('dark', dark);
+  drawCurves('loss-time', 'seconds', 'loss', true);
+  drawCurves('loss-steps', 'steps', 'loss', false);
+  drawCurves('accuracy-time', 'seconds', 'accuracy', !known(report.target_loss));
+  drawShares();
+  showWorkers();
+  showRate();
+}
+
+Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
+fillText();
+fillSummary();
+fillRuns();
+fillChoices();
+show(darkScheme.matches);
+byId('worker-model').addEventListener('change', showWorkers);
+byId('rate-run').addEventListener('change', showRate);
+darkScheme.addEventListener('change', () => show(darkScheme.matches));
+addEventListener('beforeprint', () => {
+  show(false);
+  // The same proportions on paper whatever the window's width; the style sheet fits them in.
+  for (const chart of charts.values())
+    chart.resize(chart.canvas.closest('.wide') ? 1000 : 490, chart.height);
+});
+addEventListener('afterprint', () => show(darkScheme.matches));

@@ -1,0 +1,236 @@
+#include "cli/report_html.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "base/check.hpp"
+#include "cli/report_assets.hpp"
+#include "server/stop_criterion.hpp"
+
+namespace rubato::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kCurvePoints = 400;   // of one run
+constexpr std::size_t kCommitPoints = 120;  // of one run, for each of its workers
+
+// Six digits are more than a chart shows. Infinity and NaN become null.
+Json number(double value) {
+  if (!std::isfinite(value)) return nullptr;
+  return std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr);
+}
+
+Json number(const std::optional<double>& value) {
+  return value ? number(*value) : Json(nullptr);
+}
+
+// Returns: at most `limit` indices below `count`, evenly spread, the first and last among them.
+// Requires: limit >= 2.
+std::vector<std::size_t> thinned(std::size_t count, std::size_t limit) {
+  std::vector<std::size_t> indices;
+  const std::size_t kept = std::min(count, limit);
+  for (std::size_t i = 0; i < kept; ++i) {
+    indices.push_back(kept == 1 ? 0 : i * (count - 1) / (kept - 1));
+  }
+  return indices;
+}
+
+// Loss and accuracy as the target is judged: means of the last few evaluations.
+Json evaluations_json(const std::vector<EvaluationRecord>& evaluations) {
+  Json curves = {{"seconds", Json::array()},
+                 {"steps", Json::array()},
+                 {"loss", Json::array()},
+                 {"accuracy", Json::array()}};
+  for (const std::size_t i : thinned(evaluations.size(), kCurvePoints)) {
+    const std::size_t window = std::min(i + 1, server::kSmoothedEvaluations);
+    double loss = 0;
+    double accuracy = 0;
+    for (std::size_t k = i + 1 - window; k <= i; ++k) {
+      loss += evaluations[k].loss / static_cast<double>(window);
+      accuracy += evaluations[k].accuracy / static_cast<double>(window);
+    }
+    curves["seconds"].push_back(number(evaluations[i].seconds));
+    curves["steps"].push_back(evaluations[i].steps);
+    curves["loss"].push_back(number(loss));
+    curves["accuracy"].push_back(number(accuracy));
+  }
+  return curves;
+}
+
+Json commit_counts_json(const std::vector<CommitCountRecord>& counts) {
+  Json table = {{"seconds", Json::array()}, {"commits", Json::array()}};
+  for (const std::size_t i : thinned(counts.size(), kCommitPoints)) {
+    table["seconds"].push_back(number(counts[i].seconds));
+    table["commits"].push_back(counts[i].commits);
+  }
+  return table;
+}
+
+Json workers_json(const std::vector<WorkerRecord>& workers) {
+  Json rows = Json::array();
+  for (const WorkerRecord& worker : workers) {
+    rows.push_back({{"id", worker.id},
+                    {"steps", worker.steps},
+                    {"commits", worker.commits},
+                    {"compute", number(worker.compute_seconds)},
+                    {"wait", number(worker.wait_seconds)},
+                    {"communicate", number(worker.communicate_seconds)},
+                    {"step_seconds", number(worker.step_seconds)},
+                    {"fate", worker.fate}});
+  }
+  return rows;
+}
+
+Json rates_json(const std::vector<RateRecord>& rates) {
+  Json rows = Json::array();
+  for (const RateRecord& rate : rates) {
+    rows.push_back(
+        {{"seconds", number(rate.seconds)}, {"rate", rate.commit_rate}, {"reason", rate.reason}});
+  }
+  return rows;
+}
+
+Json run_json(const RunRecord& run, std::size_t model, bool typical) {
+  Json json = {{"model", model},
+               {"seed", std::to_string(run.seed)},  // 64 bits are too many for a JavaScript number
+               {"typical", typical},
+               {"time_to_target", number(run.time_to_target_seconds)},
+               {"stop_reason", run.stop_reason},
+               {"seconds", number(run.seconds)},
+               {"steps", run.steps},
+               {"commits", run.commits},
+               {"refused_commits", run.refused_commits},
+               {"final_loss", number(run.final_loss)},
+               {"final_accuracy", number(run.final_accuracy)},
+               {"evaluations", evaluations_json(run.evaluations)},
+               {"rates", rates_json(run.rates)},
+               {"workers", workers_json(run.workers)}};
+  if (typical) json["commit_counts"] = commit_counts_json(run.commit_counts);
+  return json;
+}
+
+Json model_json(const ModelSummary& summary, const std::vector<RunRecord>& runs) {
+  double shortest = std::numeric_limits<double>::infinity();
+  double longest = 0;
+  for (const std::size_t i : summary.runs) {
+    const double time =
+        runs[i].time_to_target_seconds.value_or(std::numeric_limits<double>::infinity());
+    shortest = std::min(shortest, time);
+    longest = std::max(longest, time);
+  }
+  return {{"title", summary.title},
+          {"runs", summary.runs.size()},
+          {"reached", summary.reached},
+          {"time_to_target", number(summary.time_to_target)},
+          {"time_range", Json::array({number(shortest), number(longest)})},
+          {"saving", number(summary.saving)},
+          {"seconds", number(summary.seconds)},
+          {"shares",
+           {{"compute", number(summary.compute_share)},
+            {"wait", number(summary.wait_share)},
+            {"communicate", number(summary.communicate_share)}}},
+          {"steps", summary.steps},
+          {"commits", summary.commits},
+          {"bytes_up", summary.bytes_up},
+          {"bytes_down", summary.bytes_down},
+          {"final_loss", number(summary.final_loss)},
+          {"final_accuracy", number(summary.final_accuracy)},
+          {"heterogeneity", number(summary.heterogeneity)}};
+}
+
+Json report_json(const Comparison& comparison, const std::vector<ModelSummary>& summaries) {
+  Json models = Json::array();
+  Json runs = Json::array();
+  std::set<std::uint64_t> seeds;
+  for (const ModelSummary& summary : summaries) {
+    for (const std::size_t i : summary.runs) {
+      runs.push_back(run_json(comparison.runs[i], models.size(), i == summary.typical_run));
+      seeds.insert(comparison.runs[i].seed);
+    }
+    models.push_back(model_json(summary, comparison.runs));
+  }
+  Json seed_names = Json::array();
+  for (const std::uint64_t seed : seeds) seed_names.push_back(std::to_string(seed));
+  const HostInfo& host = comparison.host;
+  return {{"cluster", comparison.cluster},
+          {"headline", headline(comparison, summaries)},
+          {"target", target_text(comparison)},
+          {"target_loss", number(comparison.target_loss)},
+          {"target_accuracy", number(comparison.target_accuracy)},
+          {"virtual_time", comparison.virtual_time},
+          {"command", comparison.command},
+          {"config", comparison.config_text},
+          {"host",
+           {{"cpu", host.cpu}, {"cores", host.cores}, {"os", host.os}, {"version", host.version}}},
+          {"seeds", std::move(seed_names)},
+          {"models", std::move(models)},
+          {"runs", std::move(runs)}};
+}
+
+// In a script element only "<" can end or nest one; JSON may write it as an escape anywhere.
+std::string script_safe(const std::string& json) {
+  std::string text;
+  text.reserve(json.size());
+  for (const char c : json) {
+    if (c == '<') {
+      text += "\\u003c";
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+std::string html_text(std::string_view raw) {
+  std::string text;
+  for (const char c : raw) {
+    switch (c) {
+      case '&':
+        text += "&amp;";
+        break;
+      case '<':
+        text += "&lt;";
+        break;
+      case '>':
+        text += "&gt;";
+        break;
+      default:
+        text += c;
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string report_html(const Comparison& comparison, const std::vector<ModelSummary>& summaries) {
+  RUBATO_CHECK(!summaries.empty(), "a report needs a model");
+  const std::string title = html_text(comparison.cluster + " - Rubato comparison");
+  const std::string data = script_safe(
+      report_json(comparison, summaries).dump(-1, ' ', false, Json::error_handler_t::replace));
+  const std::pair<std::string_view, std::string_view> parts[] = {{"{{title}}", title},
+                                                                 {"{{style}}", report_style},
+                                                                 {"{{data}}", data},
+                                                                 {"{{chart_js}}", report_chart_js},
+                                                                 {"{{script}}", report_script}};
+  // In the order of the page, so that a marker inside a part stays text.
+  std::string page;
+  std::string_view rest = report_page;
+  for (const auto& [marker, text] : parts) {
+    const auto at = rest.find(marker);
+    RUBATO_CHECK(at != std::string_view::npos, "report.html lacks a marker");
+    page.append(rest.substr(0, at)).append(text);
+    rest.remove_prefix(at + marker.size());
+  }
+  return page.append(rest);
+}
+
+}  // namespace rubato::cli

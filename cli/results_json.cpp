@@ -1,0 +1,57 @@
+#include "cli/results_json.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace rubato::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json optional_number(const std::optional<double>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json worker_json(const WorkerRecord& worker) {
+  return {{"id", worker.id},
+          {"steps", worker.steps},
+          {"commits", worker.commits},
+          {"compute_s", worker.compute_seconds},
+          {"wait_s", worker.wait_seconds},
+          {"communicate_s", worker.communicate_seconds}};
+}
+
+Json run_json(const RunRecord& run) {
+  Json workers = Json::array();
+  for (const WorkerRecord& worker : run.workers) workers.push_back(worker_json(worker));
+  return {{"sync", run.sync},
+          {"seed", run.seed},
+          {"time_to_target_s", optional_number(run.time_to_target_seconds)},
+          {"seconds", run.seconds},
+          {"steps", run.steps},
+          {"commits", run.commits},
+          {"bytes_up", run.bytes_up},
+          {"bytes_down", run.bytes_down},
+          {"compute_share", run.compute_share},
+          {"wait_share", run.wait_share},
+          {"communicate_share", run.communicate_share},
+          {"final_loss", run.final_loss},
+          {"final_accuracy", run.final_accuracy},
+          {"heterogeneity", run.heterogeneity},
+          {"workers", std::move(workers)}};
+}
+
+}  // namespace
+
+std::string results_json(const Comparison& comparison) {
+  const HostInfo& host = comparison.host;
+  Json runs = Json::array();
+  for (const RunRecord& run : comparison.runs) runs.push_back(run_json(run));
+  const Json results = {
+      {"cluster", comparison.cluster},
+      {"host",
+       {{"cpu", host.cpu}, {"cores", host.cores}, {"os", host.os}, {"rubato", host.version}}},
+      {"runs", std::move(runs)}};
+  return results.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace rubato::cli

@@ -1,0 +1,82 @@
+#include "cli/table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "base/check.hpp"
+#include "cli/text.hpp"
+
+namespace rubato::cli {
+namespace {
+
+struct Column {
+  std::string header;
+  std::function<std::string(const ModelSummary&)> cell;
+};
+
+std::string time_cell(const ModelSummary& summary) {
+  if (!summary.time_to_target) return "not reached";
+  std::string time = duration_text(*summary.time_to_target);
+  if (summary.reached == summary.runs.size()) return time;
+  return fmt::format("{} ({}/{})", time, summary.reached, summary.runs.size());
+}
+
+std::vector<Column> columns(bool has_target) {
+  using S = ModelSummary;
+  std::vector<Column> columns{{"Model", [](const S& s) { return s.title; }}};
+  if (has_target) {
+    columns.push_back({"Time to target", time_cell});
+    columns.push_back(
+        {"Saving", [](const S& s) { return s.saving ? percent_text(*s.saving) : "-"; }});
+  } else {
+    columns.push_back({"Time", [](const S& s) { return duration_text(s.seconds); }});
+  }
+  const std::vector<Column> figures{
+      {"Compute", [](const S& s) { return percent_text(s.compute_share); }},
+      {"Wait", [](const S& s) { return percent_text(s.wait_share); }},
+      {"Comm.", [](const S& s) { return percent_text(s.communicate_share); }},
+      {"Steps", [](const S& s) { return count_text(s.steps); }},
+      {"Commits", [](const S& s) { return count_text(s.commits); }},
+      {"Up", [](const S& s) { return bytes_text(s.bytes_up); }},
+      {"Down", [](const S& s) { return bytes_text(s.bytes_down); }},
+      {"Loss", [](const S& s) { return loss_text(s.final_loss); }},
+      {"Accuracy", [](const S& s) { return percent_text(s.final_accuracy); }},
+  };
+  columns.insert(columns.end(), figures.begin(), figures.end());
+  return columns;
+}
+
+std::string caption(const Comparison& comparison, const std::vector<ModelSummary>& summaries) {
+  const std::string target = target_text(comparison);
+  const auto seeds = std::ranges::max_element(summaries, {}, [](const auto& s) {
+                       return s.runs.size();
+                     })->runs.size();
+  return fmt::format("{}: {} workers, H {:.2f}{}{}, {} seed{}, {} time", comparison.cluster,
+                     comparison.runs.front().workers.size(), summaries.front().heterogeneity,
+                     target.empty() ? "" : ", target ", target, seeds, seeds == 1 ? "" : "s",
+                     comparison.virtual_time ? "virtual" : "real");
+}
+
+}  // namespace
+
+std::string comparison_table(const Comparison& comparison,
+                             const std::vector<ModelSummary>& summaries) {
+  RUBATO_CHECK(!summaries.empty(), "a table needs a row");
+  const bool has_target = comparison.target_loss || comparison.target_accuracy;
+  std::vector<std::string> lines(summaries.size() + 1);
+  for (const Column& column : columns(has_target)) {
+    std::vector<std::string> cells{column.header};
+    for (const ModelSummary& summary : summaries) cells.push_back(column.cell(summary));
+    const auto width = std::ranges::max(cells, {}, &std::string::size).size();
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      lines[i] += lines[i].empty() ? fmt::format("{:<{}}", cells[i], width)
+                                   : fmt::format("  {:>{}}", cells[i], width);
+    }
+  }
+  return fmt::format("{}\n\n{}\n\n{}\n", caption(comparison, summaries), fmt::join(lines, "\n"),
+                     headline(comparison, summaries));
+}
+
+}  // namespace rubato::cli

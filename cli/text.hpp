@@ -1,0 +1,24 @@
+// cli/text.hpp - numbers as people read them. ASCII only, so that columns align.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace rubato::cli {
+
+// 7.31 s, 42.5 s, 6 min 10 s, 1 h 02 min. Requires: not negative, finite.
+std::string duration_text(double seconds);
+
+// 52310.4 -> "52,310"
+std::string count_text(double count);
+
+// 123456789 -> "123 MB"; decimal units, three digits.
+std::string bytes_text(double bytes);
+
+// 0.448 -> "44.8 %"
+std::string percent_text(double share);
+
+// 0.4480, 12.345; "diverged" for NaN and anything of a million or more.
+std::string loss_text(double loss);
+
+}  // namespace rubato::cli

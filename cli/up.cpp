@@ -1,0 +1,80 @@
+#include <fmt/format.h>
+
+#include "base/log.hpp"
+#include "cli/children.hpp"
+#include "cli/cluster_host.hpp"
+#include "cli/commands.hpp"
+#include "cli/interrupt.hpp"
+#include "cli/outputs.hpp"
+#include "sync/factory.hpp"
+
+namespace rubato::cli {
+namespace {
+
+constexpr Duration kExitPatience = Duration::from_seconds(5);
+
+// Starts the servers and workers of the file, each a process that joins at `scheduler`.
+void start_nodes(const UpOptions& options, const emulation::ClusterConfig& config,
+                 const std::string& scheduler, Children& children) {
+  const auto node = [&](const char* role, const std::string& name) {
+    std::vector<std::string> arguments{
+        role,          options.file, "--sync", options.sync, "--seed", std::to_string(config.seed),
+        "--scheduler", scheduler,    "--name", name,         "--quiet"};
+    if (std::string_view(role) == "worker") arguments.emplace_back("--stretch");
+    children.start(fmt::format("{} {}", role, name), arguments);
+  };
+  for (int i = 0; i < config.servers.count; ++i) node("server", fmt::format("server-{}", i));
+  for (const auto& worker : emulation::worker_profiles(config)) node("worker", worker.name);
+}
+
+// A worker that dies while training stops nobody; a server, or a worker that never came to train,
+// ends the run.
+void watch(Children& children, server::Scheduler& scheduler) {
+  for (const auto& child : children.reap()) {
+    if (scheduler.stopped()) continue;
+    log_warning(fmt::format("{} ended: {}", child.name, child.how));
+    if (!scheduler.started() || child.name.starts_with("server "))
+      scheduler.stop(steady_now(), fmt::format("{} ended: {}", child.name, child.how));
+  }
+}
+
+Result<void> up_checked(const UpOptions& options, std::stop_token stop) {
+  RUBATO_ASSIGN(auto config, emulation::load_cluster(options.file));
+  if (options.target_loss) config.stop.target_loss = options.target_loss;
+  if (options.seed) config.seed = *options.seed;
+  set_log_quiet(options.quiet);
+  RUBATO_TRY(sync::find_model(options.sync));
+  const std::string out = options.out.empty() ? "out/" + config.name + "-up" : options.out;
+  RUBATO_TRY(make_output_directory(out));
+  RUBATO_ASSIGN(const auto data, interruptible(stop, [&] {
+                  return worker::load_dataset(config.dataset, config.seed);
+                }));
+
+  Children children;
+  ClusterHostOptions host;
+  host.bind.host = "127.0.0.1";
+  host.sync = options.sync;
+  host.seed = config.seed;
+  host.quiet = options.quiet;
+  host.on_listening = [&](const std::string& endpoint) {
+    start_nodes(options, config, endpoint, children);
+  };
+  host.on_turn = [&](server::Scheduler& scheduler) { watch(children, scheduler); };
+  RUBATO_ASSIGN(auto record, host_cluster(config, data, host, stop));
+  if (record.steps > 0) children.wait(kExitPatience);  // all have heard the end of the run
+  children.end();
+  return conclude(config, std::move(record),
+                  {.command = fmt::format("rubato up {} --sync {}", options.file, options.sync),
+                   .out = out,
+                   .json = options.json},
+                  stop);
+}
+
+}  // namespace
+
+int up(const UpOptions& options, std::stop_token stop) {
+  const auto done = up_checked(options, stop);
+  return done ? 0 : report_error(done.error());
+}
+
+}  // namespace rubato::cli

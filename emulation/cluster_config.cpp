@@ -1,0 +1,318 @@
+#include "emulation/cluster_config.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <set>
+#include <system_error>
+
+#include "base/config.hpp"
+#include "base/file.hpp"
+#include "base/nearest.hpp"
+#include "emulation/device_catalog.hpp"
+
+namespace rubato::emulation {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kSecondsMax = 1e8;  // three years; far below what Duration holds
+constexpr double kCountMax = 1e9;
+constexpr double kWorkersMax = 100'000;
+constexpr double kServersMax = 1024;
+constexpr double kChunkKibMax = 16 * 1024;  // the wire's largest payload
+constexpr const char* kCatalogFile = "devices.toml";
+
+const Limits kPositiveSeconds{.min = 0, .max = kSecondsMax, .min_excluded = true};
+
+int count_of(const ConfigTable& table, std::string_view key, int fallback, double min) {
+  return static_cast<int>(table.integer(key, fallback, Limits::within(min, kCountMax)));
+}
+
+// The row of the catalog that `key` names, or null with the problem noted.
+template <class Row>
+const Row* find_row(const ConfigTable& table, std::string_view key, const std::vector<Row>& rows) {
+  const std::string name = table.text(key);
+  std::vector<std::string> names;
+  for (const Row& row : rows) {
+    if (row.name == name) return &row;
+    names.push_back(row.name);
+  }
+  if (names.empty()) {
+    table.problem(key, fmt::format("needs the catalog {}, which was not found beside this file, or "
+                                   "in a deploy/ directory above it or above the rubato binary",
+                                   kCatalogFile));
+  } else {
+    table.problem(key,
+                  "is not in the catalog " + std::string(kCatalogFile) + suggestion(name, names));
+  }
+  return nullptr;
+}
+
+// A link of the catalog, if named; the other keys override its values.
+LinkModel read_link(const ConfigTable& table, const Catalog& catalog) {
+  LinkModel link;
+  if (table.has("link")) {
+    if (const CatalogLink* row = find_row(table, "link", catalog.links)) link = row->link;
+  }
+  read_link_keys(table, link);
+  return link;
+}
+
+DeviceModel read_device(const ConfigTable& table, const Catalog& catalog,
+                        const Result<worker::ModelSpec>& spec, int batch) {
+  DeviceModel device;
+  const auto seconds = table.optional_number("step_seconds", kPositiveSeconds);
+  device.jitter = table.number("jitter", 0, Limits::within(0, 10));
+  if (table.has("device")) {
+    const CatalogDevice* row = find_row(table, "device", catalog.devices);
+    if (seconds) table.problem("device", "give either device or step_seconds, not both");
+    if (row && spec) device.step_seconds = step_seconds(*row, *spec, batch);
+  } else if (seconds) {
+    device.step_seconds = *seconds;
+  } else {
+    table.problem("step_seconds", "a worker needs step_seconds, or device = a name of the catalog");
+  }
+  return device;
+}
+
+// Names end up in files, host names and log lines.
+bool valid_name(std::string_view name) {
+  return !name.empty() && name.size() <= 63 &&
+         name.find_first_not_of(
+             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") ==
+             std::string_view::npos;
+}
+
+std::string worker_name(const WorkerGroup& group, int index) {
+  return group.count == 1 ? group.name : fmt::format("{}-{}", group.name, index);
+}
+
+void read_workers(const ConfigTable& root, const Catalog& catalog,
+                  const Result<worker::ModelSpec>& spec, ClusterConfig& config) {
+  std::set<std::string> names;
+  for (const ConfigTable& table : root.tables("workers")) {
+    WorkerGroup group;
+    group.name = table.text("name");
+    if (!valid_name(group.name))
+      table.problem("name", "a group needs a name of letters, digits, - and _, at most 63");
+    group.count = static_cast<int>(table.integer("count", 1, Limits::within(1, kWorkersMax)));
+    group.device = read_device(table, catalog, spec, config.training.batch);
+    group.link = read_link(table, catalog);
+    config.workers.push_back(group);
+    if (config.worker_count() > kWorkersMax) {
+      table.problem("count", fmt::format("more than {} workers in all", kWorkersMax));
+      return;
+    }
+    for (int i = 0; i < group.count; ++i)
+      if (!names.insert(worker_name(group, i)).second)
+        table.problem("name", fmt::format("two workers would be called {}", worker_name(group, i)));
+  }
+  if (config.workers.empty()) root.problem("workers", "a cluster needs at least one [[workers]]");
+}
+
+worker::DatasetOptions read_dataset(const ConfigTable& table, const fs::path& directory,
+                                    worker::Partition& partition) {
+  worker::DatasetOptions dataset;
+  const auto path = [&](std::string_view key) {
+    const std::string text = table.text(key);
+    return text.empty() ? text : (directory / text).lexically_normal().string();
+  };
+  dataset.kind =
+      table.choice("kind", dataset.kind, {"fashion-mnist", "cifar-10", "libsvm", "csv", "blobs"});
+  dataset.path = path("path");
+  dataset.held_out_path = path("held_out_path");
+  dataset.held_out =
+      table.number("held_out", dataset.held_out, {.min = 0, .max = 1, .max_excluded = true});
+  dataset.samples = count_of(table, "samples", dataset.samples, 0);
+  dataset.features = count_of(table, "features", dataset.features, 0);
+  dataset.classes = count_of(table, "classes", dataset.classes, 0);
+  if (dataset.classes == 1)
+    table.problem("classes", "must be 2 or more, or 0 for as many as found");
+  dataset.label_column = table.text("label_column");
+  dataset.spread = table.number("spread", dataset.spread, Limits::at_least(0));
+  dataset.standardize = table.flag("standardize", dataset.standardize);
+  if (const auto parsed = worker::parse_partition(table.text("partition", "iid"))) {
+    partition = *parsed;
+  } else {
+    table.problem("partition", parsed.error().message);
+  }
+  return dataset;
+}
+
+TrainingConfig read_training(const ConfigTable& table, std::string& device) {
+  TrainingConfig training;
+  training.batch =
+      static_cast<int>(table.integer("batch", training.batch, Limits::within(1, 1'000'000)));
+  training.learning_rate = table.number("learning_rate", training.learning_rate, Limits::above(0));
+  training.decay =
+      table.number("decay", training.decay, {.min = 0, .max = 1, .min_excluded = true});
+  training.decay_steps = count_of(table, "decay_steps", training.decay_steps, 1);
+  device = table.choice("device", device, {"cpu", "reference", "cuda"});
+  return training;
+}
+
+OptimizerConfig read_optimizer(const ConfigTable& table) {
+  OptimizerConfig optimizer;
+  const std::string kind = table.choice("kind", "sgd", {"sgd", "momentum", "nesterov"});
+  if (kind == "momentum") optimizer.kind = ServerOptimizer::Momentum;
+  if (kind == "nesterov") optimizer.kind = ServerOptimizer::Nesterov;
+  optimizer.momentum =
+      table.number("momentum", optimizer.momentum, {.min = 0, .max = 1, .max_excluded = true});
+  optimizer.global_rate = table.optional_number("global_rate", Limits::above(0));
+  return optimizer;
+}
+
+sync::Options read_sync(const ConfigTable& table) {
+  sync::Options options;
+  const ConfigTable ssp = table.table("ssp");
+  options.ssp.staleness = count_of(ssp, "staleness", options.ssp.staleness, 0);
+
+  const ConfigTable adsp = table.table("adsp");
+  sync::AdspOptions& a = options.adsp;
+  const double check_period =
+      adsp.number("check_period_seconds", a.check_period.seconds(), kPositiveSeconds);
+  const double epoch = adsp.number("epoch_seconds", a.epoch.seconds(), kPositiveSeconds);
+  a.check_period = Duration::from_seconds(check_period);
+  a.epoch = Duration::from_seconds(epoch);
+  if (a.epoch < a.check_period)
+    adsp.problem("epoch_seconds",
+                 fmt::format("must be at least check_period_seconds ({:.6g})", check_period));
+  if (adsp.choice("reward", "robust", {"robust", "paper"}) == "paper")
+    a.reward = sync::RewardKind::Paper;
+  if (adsp.choice("start", "warm", {"warm", "paper"}) == "paper")
+    a.start = sync::SearchStart::Paper;
+  if (const auto rate = adsp.optional_integer("fixed_rate", Limits::within(1, kCountMax)))
+    a.fixed_rate = static_cast<int>(*rate);
+  a.overlap = adsp.flag("overlap", a.overlap);
+  a.bytes_per_second = adsp.number("bytes_per_second", a.bytes_per_second, Limits::at_least(0));
+  return options;
+}
+
+StopConfig read_stop(const ConfigTable& table) {
+  StopConfig stop;
+  stop.target_loss = table.optional_number("target_loss", Limits::above(0));
+  stop.target_accuracy =
+      table.optional_number("target_accuracy", {.min = 0, .max = 1, .min_excluded = true});
+  stop.max_seconds = table.optional_number("max_seconds", kPositiveSeconds);
+  if (const auto steps = table.optional_integer("max_steps", Limits::at_least(1)))
+    stop.max_steps = static_cast<std::uint64_t>(*steps);
+  if (!table.has("max_seconds") && !table.has("max_steps"))
+    table.problem("max_seconds",
+                  "set this or max_steps, so that a run which misses its target ends");
+  return stop;
+}
+
+// The first devices.toml beside the cluster file, in a deploy/ above it or above this binary, or
+// where `make install` puts it; empty when there is none.
+std::string find_catalog(const fs::path& cluster_file) {
+  std::error_code ignored;
+  const fs::path binary = fs::read_symlink("/proc/self/exe", ignored);
+  std::vector<fs::path> candidates = {cluster_file.parent_path() / kCatalogFile};
+  for (const fs::path& start : {cluster_file, binary})
+    for (fs::path p = start.parent_path(); !p.empty(); p = p.parent_path()) {
+      candidates.push_back(p / "deploy" / kCatalogFile);
+      if (p == p.parent_path()) break;
+    }
+  candidates.push_back(binary.parent_path().parent_path() / "share" / "rubato" / kCatalogFile);
+  for (const fs::path& candidate : candidates)
+    if (fs::is_regular_file(candidate, ignored)) return candidate.string();
+  return {};
+}
+
+}  // namespace
+
+int ClusterConfig::worker_count() const {
+  int count = 0;
+  for (const WorkerGroup& group : workers) count += group.count;
+  return count;
+}
+
+std::vector<WorkerProfile> worker_profiles(const ClusterConfig& config) {
+  std::vector<WorkerProfile> profiles;
+  for (const WorkerGroup& group : config.workers)
+    for (int i = 0; i < group.count; ++i)
+      profiles.push_back({worker_name(group, i), group.device, group.link});
+  return profiles;
+}
+
+double configured_heterogeneity(const ClusterConfig& config) {
+  double sum = 0;
+  double slowest = 0;
+  for (const WorkerGroup& group : config.workers) {
+    sum += group.count / group.device.step_seconds;
+    slowest = std::max(slowest, group.device.step_seconds);
+  }
+  return sum / config.worker_count() * slowest;
+}
+
+Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& file,
+                                    const std::string& catalog_text) {
+  RUBATO_ASSIGN(const Catalog catalog, parse_catalog(catalog_text, kCatalogFile));
+  RUBATO_ASSIGN(const Config document, Config::parse(text, file));
+  const ConfigTable root = document.root();
+  ClusterConfig config;
+  config.file = file;
+  config.text = text;
+  config.name = root.text("name", fs::path(file).stem().string());
+  config.seed = static_cast<std::uint64_t>(root.integer("seed", 1, Limits::at_least(0)));
+
+  const ConfigTable model = root.table("model");
+  config.model.kind = model.choice("kind", config.model.kind, {"mlp", "cnn", "lstm", "svm"});
+  config.model.hidden = model.integers("hidden", {}, Limits::within(1, 1'000'000));
+  config.dataset =
+      read_dataset(root.table("dataset"), fs::path(file).parent_path(), config.partition);
+  config.training = read_training(root.table("training"), config.worker_device);
+  config.optimizer = read_optimizer(root.table("optimizer"));
+  config.sync = read_sync(root.table("sync"));
+
+  const ConfigTable servers = root.table("servers");
+  config.servers.count =
+      static_cast<int>(servers.integer("count", 1, Limits::within(1, kServersMax)));
+  config.servers.link = read_link(servers, catalog);
+  config.servers.apply_bytes_per_second =
+      servers.number("apply_bytes_per_second", 0, Limits::at_least(0));
+
+  const ConfigTable evaluation = root.table("evaluation");
+  config.evaluation.interval_seconds =
+      evaluation.number("interval_seconds", config.evaluation.interval_seconds, kPositiveSeconds);
+  config.evaluation.samples = count_of(evaluation, "samples", config.evaluation.samples, 0);
+  config.stop = read_stop(root.table("stop"));
+  config.chunk_bytes = 1024 * static_cast<std::uint64_t>(root.table("wire").integer(
+                                  "chunk_kib", 1024, Limits::within(4, kChunkKibMax)));
+
+  const auto facts = worker::known_facts(config.dataset);
+  const Result<worker::ModelSpec> spec =
+      facts ? worker::make_model(config.model, facts->shape, facts->classes)
+            : fail(ErrorCode::BadInput,
+                   "workers.device: a step's time follows from the model's size; give features and "
+                   "classes in [dataset], or step_seconds");
+  read_workers(root, catalog, spec, config);
+  RUBATO_TRY(document.finish());
+  const bool needs_spec =
+      std::any_of(config.workers.begin(), config.workers.end(),
+                  [](const WorkerGroup& group) { return group.device.step_seconds <= 0; });
+  if (!spec && (facts || needs_spec))
+    return fail(spec.error().code, fmt::format("{}: {}", file, spec.error().message));
+  return config;
+}
+
+Result<ClusterConfig> load_cluster(const std::string& path, const std::string& catalog_path) {
+  const Result<std::string> text = read_file(path);
+  if (!text)
+    return fail(ErrorCode::BadInput, text.error().message +
+                                         "; write one, or copy an example from "
+                                         "deploy/clusters/");
+  std::error_code ignored;
+  const std::string catalog =
+      catalog_path.empty() ? find_catalog(fs::absolute(path, ignored)) : catalog_path;
+  std::string catalog_text;
+  if (!catalog.empty()) {
+    RUBATO_ASSIGN(catalog_text, read_file(catalog));
+  }
+  return parse_cluster(*text, path, catalog_text);
+}
+
+}  // namespace rubato::emulation

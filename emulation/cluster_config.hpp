@@ -1,0 +1,105 @@
+// emulation/cluster_config.hpp - one TOML file describes a cluster and serves every command.
+// docs/emulation.md lists every key; deploy/clusters/ holds examples; deploy/devices.toml is the
+// catalog that `device = "..."` and `link = "..."` refer to.
+// Errors: BadInput, one line: file, key, value, the nearest valid key, the remedy.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/time.hpp"
+#include "server/optimizer.hpp"
+#include "server/stop_criterion.hpp"
+#include "sync/options.hpp"
+#include "worker/dataset.hpp"
+#include "worker/model_spec.hpp"
+#include "worker/partition.hpp"
+
+namespace rubato::emulation {
+
+// A full-duplex link. Bandwidth 0 means unlimited.
+struct LinkModel {
+  double latency_seconds = 0;      // one way, each message
+  double jitter = 0;               // standard deviation of latency, as a fraction of it
+  double up_bytes_per_second = 0;  // from the node
+  double down_bytes_per_second = 0;
+};
+
+// Seconds of one mini-batch: step_seconds x a lognormal factor of mean 1 and deviation `jitter`.
+struct DeviceModel {
+  double step_seconds = 0;
+  double jitter = 0;
+};
+
+struct WorkerGroup {
+  std::string name;  // workers are "name-0", "name-1"...; "name" when count is 1
+  int count = 1;
+  DeviceModel device;
+  LinkModel link;
+};
+
+struct ServersConfig {
+  int count = 1;
+  LinkModel link;                     // shared fairly by the transfers on it
+  double apply_bytes_per_second = 0;  // modelled apply speed; 0: takes no time
+};
+
+using ServerOptimizer = server::OptimizerKind;
+using OptimizerConfig = server::OptimizerOptions;
+using StopConfig = server::StopOptions;
+
+struct TrainingConfig {
+  int batch = 32;
+  double learning_rate = 0.05;  // eta'
+  double decay = 1.0;           // rate x decay^(step / decay_steps)
+  int decay_steps = 1000;
+};
+
+struct EvaluationConfig {
+  double interval_seconds = 5;
+  int samples = 0;  // of the held-out data; 0 all
+};
+
+struct ClusterConfig {
+  std::string file;  // where it came from
+  std::string text;  // its bytes, for the report
+  std::string name;
+  std::uint64_t seed = 1;
+  std::vector<WorkerGroup> workers;
+  ServersConfig servers;
+  worker::ModelOptions model;
+  std::string worker_device = "cpu";  // [training] device: reference | cpu | cuda
+  worker::DatasetOptions dataset;
+  worker::Partition partition;
+  TrainingConfig training;
+  OptimizerConfig optimizer;
+  sync::Options sync;
+  EvaluationConfig evaluation;
+  StopConfig stop;
+  std::uint64_t chunk_bytes = 1u << 20;
+
+  int worker_count() const;
+};
+
+// One worker of the expanded groups; index = WorkerId in virtual time.
+struct WorkerProfile {
+  std::string name;
+  DeviceModel device;
+  LinkModel link;
+};
+std::vector<WorkerProfile> worker_profiles(const ClusterConfig& config);
+
+// H = mean(v) / min(v) of the configured step times.
+double configured_heterogeneity(const ClusterConfig& config);
+
+// `catalog_path` empty: devices.toml is looked for beside the file, in its parents' deploy/, then
+// where this binary was installed.
+[[nodiscard]] Result<ClusterConfig> load_cluster(const std::string& path,
+                                                 const std::string& catalog_path = {});
+[[nodiscard]] Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& file,
+                                                  const std::string& catalog_text);
+
+}  // namespace rubato::emulation

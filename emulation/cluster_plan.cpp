@@ -1,0 +1,118 @@
+#include "emulation/cluster_plan.hpp"
+
+#include "base/rng.hpp"
+#include "sync/factory.hpp"
+
+namespace rubato::emulation {
+
+Result<ClusterPlan> make_plan(const ClusterConfig& config, const std::string& sync,
+                              std::uint64_t seed, worker::Shape shape, int classes) {
+  RUBATO_TRY(sync::find_model(sync));
+  ClusterPlan plan;
+  plan.cluster = proto::cluster_id(config.name);
+  plan.seed = seed;
+  plan.sync = sync;
+  RUBATO_ASSIGN(plan.spec, worker::make_model(config.model, shape, classes));
+  plan.parameters = worker::parameter_count(plan.spec);
+  plan.workers = worker_profiles(config);
+  return plan;
+}
+
+Result<std::vector<std::vector<std::uint32_t>>> plan_samples(const ClusterConfig& config,
+                                                             const ClusterPlan& plan,
+                                                             const worker::Dataset& train) {
+  return worker::partition_samples(train.labels, train.classes,
+                                   static_cast<int>(plan.workers.size()), config.partition,
+                                   plan.seed);
+}
+
+server::SchedulerOptions scheduler_options(const ClusterConfig& config, const ClusterPlan& plan,
+                                           Incarnation incarnation, bool evaluator) {
+  server::SchedulerOptions options;
+  options.cluster = plan.cluster;
+  options.incarnation = incarnation;
+  options.parameters = plan.parameters;
+  options.servers = static_cast<std::uint32_t>(config.servers.count);
+  options.workers = static_cast<std::uint32_t>(plan.workers.size());
+  options.evaluator = evaluator;
+  options.evaluation_interval = Duration::from_seconds(config.evaluation.interval_seconds);
+  options.stop = config.stop;
+  options.sync = plan.sync;
+  options.seed = plan.seed;
+  return options;
+}
+
+std::unique_ptr<server::Scheduler> make_scheduler(const ClusterConfig& config,
+                                                  const ClusterPlan& plan, Incarnation incarnation,
+                                                  bool evaluator) {
+  return std::make_unique<server::Scheduler>(
+      scheduler_options(config, plan, incarnation, evaluator),
+      sync::make_tuner(plan.sync, config.sync,
+                       {.parameter_bytes = plan.parameters * sizeof(float)}));
+}
+
+std::unique_ptr<server::ServerCore> make_server(const ClusterConfig& config,
+                                                const ClusterPlan& plan, Incarnation incarnation,
+                                                const std::string& name,
+                                                const std::string& endpoint,
+                                                proto::PeerId scheduler) {
+  server::ServerOptions options;
+  options.cluster = plan.cluster;
+  options.incarnation = incarnation;
+  options.name = name;
+  options.endpoint = endpoint;
+  options.parameters = plan.parameters;
+  options.chunk_bytes = config.chunk_bytes;
+  options.optimizer = config.optimizer;
+  auto initial = [spec = plan.spec, seed = plan.seed](proto::ShardRange range) {
+    const auto all = worker::initial_parameters(spec, seed);
+    return std::vector<float>(all.begin() + static_cast<std::ptrdiff_t>(range.begin),
+                              all.begin() + static_cast<std::ptrdiff_t>(range.end));
+  };
+  return std::make_unique<server::ServerCore>(options, std::move(initial),
+                                              sync::make_gate(plan.sync, config.sync), scheduler);
+}
+
+std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
+                                                const ClusterPlan& plan, Incarnation incarnation,
+                                                const std::string& name) {
+  worker::WorkerOptions options;
+  options.cluster = plan.cluster;
+  options.incarnation = incarnation;
+  options.name = name;
+  options.parameters = plan.parameters;
+  options.chunk_bytes = config.chunk_bytes;
+  options.overlap = sync::overlaps(plan.sync, config.sync);
+  return std::make_unique<worker::WorkerCore>(options,
+                                              sync::make_commit_rule(plan.sync, config.sync));
+}
+
+worker::EvaluatorCore make_evaluator(const ClusterConfig& config, const ClusterPlan& plan,
+                                     Incarnation incarnation) {
+  worker::EvaluatorOptions options;
+  options.cluster = plan.cluster;
+  options.incarnation = incarnation;
+  options.parameters = plan.parameters;
+  options.interval = Duration::from_seconds(config.evaluation.interval_seconds);
+  return worker::EvaluatorCore(options);
+}
+
+Result<worker::LocalTrainer> make_trainer(const ClusterConfig& config, const ClusterPlan& plan,
+                                          std::uint32_t index, const worker::Dataset& train,
+                                          std::vector<std::uint32_t> samples) {
+  RUBATO_ASSIGN(auto device, worker::make_device(config.worker_device));
+  RUBATO_TRY(device->build(plan.spec, config.training.batch));
+  worker::BatchSampler sampler(std::move(samples),
+                               Rng(plan.seed, static_cast<std::uint64_t>(Stream::Sampler), index));
+  return worker::LocalTrainer(std::move(device), train, std::move(sampler), config.training.batch,
+                              {.initial = config.training.learning_rate,
+                               .decay = config.training.decay,
+                               .decay_steps = static_cast<double>(config.training.decay_steps)});
+}
+
+StepTimes make_step_times(const ClusterPlan& plan, std::uint32_t index) {
+  return {plan.workers[index].device,
+          Rng(plan.seed, static_cast<std::uint64_t>(Stream::StepTime), index)};
+}
+
+}  // namespace rubato::emulation

@@ -1,0 +1,73 @@
+// emulation/cluster_plan.hpp - what every node of a run derives from the cluster file and the seed:
+// the model, its initial parameters, who holds which samples, and the options of each core. The
+// virtual cluster and the real processes build their cores here, so that they are the same.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "emulation/cluster_config.hpp"
+#include "emulation/device_model.hpp"
+#include "server/scheduler.hpp"
+#include "server/server_core.hpp"
+#include "worker/dataset.hpp"
+#include "worker/evaluator_core.hpp"
+#include "worker/local_trainer.hpp"
+#include "worker/model_spec.hpp"
+#include "worker/worker_core.hpp"
+
+namespace rubato::emulation {
+
+// Streams of random numbers, so that no part's draws move another's.
+enum class Stream : std::uint64_t { Incarnation = 1, Sampler = 2, StepTime = 3, Latency = 4 };
+
+struct ClusterPlan {
+  std::uint64_t cluster = 0;  // cluster id
+  std::uint64_t seed = 0;
+  std::string sync;
+  worker::ModelSpec spec;
+  std::uint64_t parameters = 0;
+  std::vector<WorkerProfile> workers;
+};
+
+// BadInput for an unknown sync model or a model that does not fit the data.
+[[nodiscard]] Result<ClusterPlan> make_plan(const ClusterConfig& config, const std::string& sync,
+                                            std::uint64_t seed, worker::Shape shape, int classes);
+
+// Who holds which training samples: one list a worker of the plan.
+[[nodiscard]] Result<std::vector<std::vector<std::uint32_t>>> plan_samples(
+    const ClusterConfig& config, const ClusterPlan& plan, const worker::Dataset& train);
+
+server::SchedulerOptions scheduler_options(const ClusterConfig& config, const ClusterPlan& plan,
+                                           Incarnation incarnation, bool evaluator);
+std::unique_ptr<server::Scheduler> make_scheduler(const ClusterConfig& config,
+                                                  const ClusterPlan& plan, Incarnation incarnation,
+                                                  bool evaluator);
+
+// `name`, `endpoint`: as in Hello. `scheduler`: the peer to join.
+std::unique_ptr<server::ServerCore> make_server(const ClusterConfig& config,
+                                                const ClusterPlan& plan, Incarnation incarnation,
+                                                const std::string& name,
+                                                const std::string& endpoint,
+                                                proto::PeerId scheduler);
+
+std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
+                                                const ClusterPlan& plan, Incarnation incarnation,
+                                                const std::string& name);
+
+worker::EvaluatorCore make_evaluator(const ClusterConfig& config, const ClusterPlan& plan,
+                                     Incarnation incarnation);
+
+// The trainer of worker `index`, on its own samples and its own stream.
+[[nodiscard]] Result<worker::LocalTrainer> make_trainer(const ClusterConfig& config,
+                                                        const ClusterPlan& plan,
+                                                        std::uint32_t index,
+                                                        const worker::Dataset& train,
+                                                        std::vector<std::uint32_t> samples);
+
+// How long the steps of worker `index` take.
+StepTimes make_step_times(const ClusterPlan& plan, std::uint32_t index);
+
+}  // namespace rubato::emulation

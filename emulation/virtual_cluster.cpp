@@ -1,0 +1,450 @@
+#include "emulation/virtual_cluster.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <queue>
+#include <tuple>
+
+#include "base/check.hpp"
+#include "base/rng.hpp"
+#include "emulation/cluster_plan.hpp"
+#include "emulation/compute_pool.hpp"
+#include "emulation/device_model.hpp"
+#include "emulation/virtual_network.hpp"
+#include "worker/evaluate.hpp"
+
+namespace rubato::emulation {
+namespace {
+
+using Node = VirtualNetwork::Node;  // also the PeerId of a node
+using worker::WorkerCore;
+
+// An evaluation costs this much virtual time at most; its age is reported, so nothing shifts.
+constexpr Duration kEvaluationTime = Duration::from_seconds(1);
+
+struct Event {
+  Instant at;
+  std::uint64_t order = 0;  // ties: first scheduled, first served
+  enum class Kind { Network, Arrive, Process, Wakeup, StepEnd, Evaluated } kind = Kind::Network;
+  Node node = 0;
+  std::uint64_t tag = 0;
+  bool operator>(const Event& other) const {
+    return std::tie(at, order) > std::tie(other.at, other.order);
+  }
+};
+
+struct VirtualWorker {
+  std::unique_ptr<WorkerCore> core;
+  std::unique_ptr<worker::LocalTrainer> trainer;
+  StepTimes step_times;
+  bool stepping = false;
+  Instant step_began;
+  ComputePool::Ticket ticket = 0;
+  worker::BatchResult result;
+  std::shared_ptr<std::vector<float>> update;  // of the last commit
+};
+
+struct VirtualServer {
+  std::unique_ptr<server::ServerCore> core;
+  Instant busy_until;
+};
+
+struct VirtualEvaluator {
+  std::unique_ptr<worker::EvaluatorCore> core;
+  std::unique_ptr<worker::Device> device;
+  bool evaluating = false;
+  ComputePool::Ticket ticket = 0;
+  worker::EvaluationResult result;
+};
+
+class VirtualCluster {
+ public:
+  VirtualCluster(const ClusterConfig& config, const worker::DataSplit& data,
+                 const VirtualOptions& options)
+      : config_(config),
+        data_(data),
+        options_(options),
+        network_(options.seed),
+        pool_(options.threads) {}
+
+  Result<void> build();
+  Result<RunRecord> run();
+
+ private:
+  static constexpr Node kScheduler = 0;
+  static constexpr Node kEvaluator = 1;
+  static constexpr Node kFirstServer = 2;
+  Node first_worker() const { return kFirstServer + static_cast<Node>(servers_.size()); }
+  bool is_server(Node node) const { return node >= kFirstServer && node < first_worker(); }
+  bool is_worker(Node node) const { return node >= first_worker(); }
+  VirtualWorker& worker_at(Node node) { return workers_[node - first_worker()]; }
+  VirtualServer& server_at(Node node) { return servers_[node - kFirstServer]; }
+
+  Node node_of(proto::NodeId id) const;
+  void schedule(Instant at, Event::Kind kind, Node node, std::uint64_t tag = 0);
+  void schedule_network();
+  void transmit(Node from, Node to, const proto::Message& message);
+  void on_network();
+  void on_arrive(std::uint64_t tag);
+  void deliver(std::uint64_t tag);
+  void on_wakeup(Node node);
+  void pump(Node node);
+  std::optional<Instant> next_wakeup(Node node) const;
+  void drive_worker(Node node);
+  void begin_step(Node node);
+  void end_step(Node node);
+  void begin_evaluation();
+  void end_evaluation();
+  void check_failures(Node node);
+  void report_progress();
+  RunRecord settle();
+  void log(std::string_view line) const;
+  void log_scheduler();
+
+  const ClusterConfig& config_;
+  const worker::DataSplit& data_;
+  const VirtualOptions& options_;
+  ClusterPlan plan_;
+
+  Instant now_;
+  std::uint64_t order_ = 0;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  VirtualNetwork network_;
+  std::optional<Instant> network_event_;        // the earliest one scheduled
+  std::vector<std::optional<Instant>> wakeup_;  // by node: the earliest event scheduled
+
+  std::unique_ptr<server::Scheduler> scheduler_;
+  VirtualEvaluator evaluator_;
+  std::vector<VirtualServer> servers_;
+  std::vector<VirtualWorker> workers_;
+  std::optional<Error> failure_;
+  ComputePool pool_;  // last: its tasks use the trainers above, so it ends first
+};
+
+Result<void> VirtualCluster::build() {
+  RUBATO_ASSIGN(plan_, make_plan(config_, options_.sync, options_.seed, data_.train.shape,
+                                 data_.train.classes));
+  RUBATO_ASSIGN(auto samples, plan_samples(config_, plan_, data_.train));
+  Rng incarnations(plan_.seed, static_cast<std::uint64_t>(Stream::Incarnation), 0);
+  const bool evaluated = data_.held_out.size() > 0;
+
+  network_.add_node({});
+  scheduler_ = make_scheduler(config_, plan_, incarnations.next(), evaluated);
+  network_.add_node({});
+  if (evaluated) {
+    evaluator_.core = std::make_unique<worker::EvaluatorCore>(
+        make_evaluator(config_, plan_, incarnations.next()));
+    RUBATO_ASSIGN(evaluator_.device, worker::make_device(config_.worker_device));
+    RUBATO_TRY(evaluator_.device->build(plan_.spec, worker::kEvaluationBatch));
+  }
+  for (int i = 0; i < config_.servers.count; ++i) {
+    network_.add_node(config_.servers.link);
+    const std::string name = fmt::format("server-{}", i);
+    servers_.push_back(
+        {make_server(config_, plan_, incarnations.next(), name, name, kScheduler), Instant{}});
+  }
+  for (std::uint32_t i = 0; i < plan_.workers.size(); ++i) {
+    const auto& profile = plan_.workers[i];
+    network_.add_node(profile.link);
+    RUBATO_ASSIGN(auto trainer,
+                  make_trainer(config_, plan_, i, data_.train, std::move(samples[i])));
+    workers_.push_back({.core = make_worker(config_, plan_, incarnations.next(), profile.name),
+                        .trainer = std::make_unique<worker::LocalTrainer>(std::move(trainer)),
+                        .step_times = make_step_times(plan_, i),
+                        .step_began = {},
+                        .result = {},
+                        .update = {}});
+  }
+  wakeup_.resize(network_.node_count());
+  return {};
+}
+
+Result<RunRecord> VirtualCluster::run() {
+  for (Node node = kFirstServer; node < first_worker(); ++node) {
+    server_at(node).core->on_start(now_);
+    pump(node);
+  }
+  if (evaluator_.core) {
+    evaluator_.core->on_start(now_);
+    pump(kEvaluator);
+  }
+  for (Node node = first_worker(); node < network_.node_count(); ++node) {
+    worker_at(node).core->on_start(now_);
+    pump(node);
+  }
+  while (!scheduler_->stopped() && !failure_) {
+    RUBATO_CHECK(!events_.empty(), "a running cluster always has a next event");
+    const Event event = events_.top();
+    events_.pop();
+    now_ = event.at;
+    switch (event.kind) {
+      case Event::Kind::Network:
+        on_network();
+        break;
+      case Event::Kind::Arrive:
+        on_arrive(event.tag);
+        break;
+      case Event::Kind::Process:
+        deliver(event.tag);
+        break;
+      case Event::Kind::Wakeup:
+        on_wakeup(event.node);
+        break;
+      case Event::Kind::StepEnd:
+        end_step(event.node);
+        break;
+      case Event::Kind::Evaluated:
+        end_evaluation();
+        break;
+    }
+  }
+  if (failure_) return tl::unexpected<Error>(*failure_);
+  return settle();
+}
+
+// The last word of every worker, without the links between: the run is over, only the books are
+// closed.
+RunRecord VirtualCluster::settle() {
+  std::uint64_t refused = 0;
+  for (Node node = first_worker(); node < network_.node_count(); ++node)
+    scheduler_->on_message(now_, node, worker_at(node).core->progress_message());
+  for (const auto& server : servers_) refused += server.core->stats().commits_refused;
+  log_scheduler();
+  RunRecord record = scheduler_->record();
+  record.refused_commits = refused;
+  return record;
+}
+
+void VirtualCluster::schedule(Instant at, Event::Kind kind, Node node, std::uint64_t tag) {
+  events_.push({at, ++order_, kind, node, tag});
+}
+
+void VirtualCluster::schedule_network() {
+  const auto next = network_.poll_wakeup();
+  if (!next || (network_event_ && *network_event_ <= *next)) return;
+  network_event_ = next;
+  schedule(*next, Event::Kind::Network, 0);
+}
+
+Node VirtualCluster::node_of(proto::NodeId id) const {
+  switch (id.role) {
+    case proto::Role::Scheduler:
+      return kScheduler;
+    case proto::Role::Evaluator:
+      return kEvaluator;
+    case proto::Role::Server:
+      return kFirstServer + id.index;
+    case proto::Role::Worker:
+      return first_worker() + id.index;
+  }
+  return kScheduler;
+}
+
+void VirtualCluster::transmit(Node from, Node to, const proto::Message& message) {
+  const std::uint64_t bytes = network_.send(now_, from, to, message);
+  if (is_worker(from)) worker_at(from).core->on_bytes(bytes, 0);
+  schedule_network();
+}
+
+void VirtualCluster::on_network() {
+  network_event_.reset();
+  for (const auto& arrival : network_.advance(now_))
+    schedule(arrival.at, Event::Kind::Arrive, arrival.to, arrival.tag);
+  schedule_network();
+}
+
+// A server takes one message after the other, and a payload takes it time.
+void VirtualCluster::on_arrive(std::uint64_t tag) {
+  const auto& message = network_.at(tag);
+  if (is_worker(message.to)) worker_at(message.to).core->on_bytes(0, message.wire_bytes);
+  Instant done = now_;
+  if (is_server(message.to)) {
+    Instant& busy = server_at(message.to).busy_until;
+    const double speed = config_.servers.apply_bytes_per_second;
+    const auto bytes = static_cast<double>(message.frames.payload.size());
+    busy = std::max(busy, now_) + Duration::from_seconds(speed > 0 ? bytes / speed : 0);
+    done = busy;
+  }
+  if (done > now_) {
+    schedule(done, Event::Kind::Process, message.to, tag);
+  } else {
+    deliver(tag);
+  }
+}
+
+void VirtualCluster::deliver(std::uint64_t tag) {
+  const Node from = network_.at(tag).from;
+  const Node to = network_.at(tag).to;
+  const proto::Message message = network_.take(tag);
+  if (options_.log)
+    log(fmt::format("{} -> node {} {}", to_string(message.sender), to, describe(message.body)));
+  if (to == kScheduler) {
+    scheduler_->on_message(now_, from, message);
+  } else if (to == kEvaluator) {
+    evaluator_.core->on_message(now_, message);
+  } else if (is_server(to)) {
+    server_at(to).core->on_message(now_, from, message);
+  } else {
+    worker_at(to).core->on_message(now_, message);
+  }
+  pump(to);
+  if (to == kScheduler && std::holds_alternative<proto::Evaluation>(message.body))
+    report_progress();
+}
+
+void VirtualCluster::report_progress() {
+  if (!options_.progress || !scheduler_->started()) return;
+  const double seconds = (now_ - *scheduler_->started()).seconds();
+  if (!options_.progress({seconds, scheduler_->smoothed_loss(), scheduler_->steps()}))
+    scheduler_->stop(now_, "stopped by the caller");
+}
+
+std::optional<Instant> VirtualCluster::next_wakeup(Node node) const {
+  if (node == kScheduler) return scheduler_->poll_wakeup();
+  if (node == kEvaluator) return evaluator_.core->poll_wakeup();
+  if (is_server(node)) return servers_[node - kFirstServer].core->poll_wakeup();
+  return workers_[node - first_worker()].core->poll_wakeup();
+}
+
+void VirtualCluster::on_wakeup(Node node) {
+  wakeup_[node].reset();
+  const auto due = next_wakeup(node);
+  if (due && *due <= now_) {
+    if (node == kScheduler) {
+      scheduler_->on_wakeup(now_);
+    } else if (node == kEvaluator) {
+      evaluator_.core->on_wakeup(now_);
+    } else if (is_server(node)) {
+      server_at(node).core->on_wakeup(now_);
+    } else {
+      worker_at(node).core->on_wakeup(now_);
+    }
+  }
+  pump(node);
+}
+
+// After any event of a node: do what it wants done, send what it wants sent, set its alarm.
+void VirtualCluster::pump(Node node) {
+  if (node == kScheduler) {
+    while (auto out = scheduler_->poll_send())
+      transmit(node, static_cast<Node>(out->to), out->message);
+    log_scheduler();
+  } else if (node == kEvaluator) {
+    begin_evaluation();
+    while (auto out = evaluator_.core->poll_send()) transmit(node, node_of(out->to), out->message);
+  } else if (is_server(node)) {
+    while (auto out = server_at(node).core->poll_send())
+      transmit(node, static_cast<Node>(out->to), out->message);
+  } else {
+    drive_worker(node);
+    while (auto out = worker_at(node).core->poll_send())
+      transmit(node, node_of(out->to), out->message);
+  }
+  check_failures(node);
+  const auto next = next_wakeup(node);
+  if (next && (!wakeup_[node] || *next < *wakeup_[node])) {
+    wakeup_[node] = std::max(*next, now_);
+    schedule(*wakeup_[node], Event::Kind::Wakeup, node);
+  }
+}
+
+void VirtualCluster::drive_worker(Node node) {
+  VirtualWorker& worker = worker_at(node);
+  while (!worker.stepping) {
+    switch (worker.core->next_action()) {
+      case WorkerCore::Action::Train:
+        begin_step(node);
+        return;
+      case WorkerCore::Action::Commit: {
+        // The buffer of the commit before, unless somebody still holds it.
+        if (!worker.update || worker.update.use_count() > 1)
+          worker.update = std::make_shared<std::vector<float>>(plan_.parameters);
+        worker.trainer->take_update(*worker.update);
+        worker.core->on_commit(now_, worker.update);
+        break;
+      }
+      case WorkerCore::Action::Load:
+        worker.trainer->load_under_update(worker.core->parameters());
+        worker.core->on_loaded(now_);
+        break;
+      case WorkerCore::Action::Wait:
+      case WorkerCore::Action::Finish:
+      case WorkerCore::Action::Fail:
+        return;
+    }
+  }
+}
+
+void VirtualCluster::begin_step(Node node) {
+  VirtualWorker& worker = worker_at(node);
+  worker.stepping = true;
+  worker.step_began = now_;
+  worker.ticket = pool_.submit([&worker] { worker.result = worker.trainer->step(); });
+  schedule(now_ + worker.step_times.next(), Event::Kind::StepEnd, node);
+}
+
+void VirtualCluster::end_step(Node node) {
+  VirtualWorker& worker = worker_at(node);
+  pool_.wait(worker.ticket);
+  worker.stepping = false;
+  worker.core->on_step(now_, {.spent = now_ - worker.step_began,
+                              .loss_sum = worker.result.loss_sum,
+                              .samples = config_.training.batch});
+  if (options_.log)
+    log(fmt::format("{} step {} loss {:.9g}", to_string(*worker.core->id()),
+                    worker.core->progress().steps,
+                    worker.result.loss_sum / config_.training.batch));
+  pump(node);
+}
+
+void VirtualCluster::begin_evaluation() {
+  using worker::EvaluatorCore;
+  if (evaluator_.evaluating || evaluator_.core->next_action() != EvaluatorCore::Action::Evaluate)
+    return;
+  evaluator_.evaluating = true;
+  evaluator_.ticket = pool_.submit([this] {
+    evaluator_.device->load(evaluator_.core->parameters());
+    evaluator_.result = worker::evaluate(*evaluator_.device, data_.held_out,
+                                         static_cast<std::size_t>(config_.evaluation.samples));
+  });
+  const Duration half_interval = Duration::from_seconds(config_.evaluation.interval_seconds / 2);
+  schedule(now_ + std::min(kEvaluationTime, half_interval), Event::Kind::Evaluated, kEvaluator);
+}
+
+void VirtualCluster::end_evaluation() {
+  pool_.wait(evaluator_.ticket);
+  evaluator_.evaluating = false;
+  evaluator_.core->on_evaluated(now_, evaluator_.result.loss, evaluator_.result.accuracy);
+  pump(kEvaluator);
+}
+
+void VirtualCluster::check_failures(Node node) {
+  if (failure_) return;
+  if (is_server(node)) {
+    failure_ = server_at(node).core->failure();
+  } else if (is_worker(node)) {
+    failure_ = worker_at(node).core->failure();
+  } else if (node == kEvaluator) {
+    failure_ = evaluator_.core->failure();
+  }
+}
+
+void VirtualCluster::log(std::string_view line) const {
+  if (options_.log) options_.log(fmt::format("{:.9f} {}", now_.seconds(), line));
+}
+
+void VirtualCluster::log_scheduler() {
+  while (const auto line = scheduler_->poll_log()) log("scheduler: " + *line);
+}
+
+}  // namespace
+
+Result<RunRecord> run_virtual(const ClusterConfig& config, const worker::DataSplit& data,
+                              const VirtualOptions& options) {
+  VirtualCluster cluster(config, data, options);
+  RUBATO_TRY(cluster.build());
+  return cluster.run();
+}
+
+}  // namespace rubato::emulation

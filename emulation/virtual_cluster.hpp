@@ -1,0 +1,40 @@
+// emulation/virtual_cluster.hpp - the whole cluster in one process on virtual time: the real cores,
+// the real codec, real gradients; device and link models instead of machines and wires.
+// Deterministic: same config, model and seed give the same bytes of run log, whatever `threads`.
+// Threads: `threads` compute gradients, the caller's among them; all else happens on the caller.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/result.hpp"
+#include "base/run_record.hpp"
+#include "emulation/cluster_config.hpp"
+#include "worker/dataset.hpp"
+
+namespace rubato::emulation {
+
+struct VirtualProgress {
+  double seconds = 0;        // virtual
+  double smoothed_loss = 0;  // mean of the last 5 evaluations; 0 before the first
+  std::uint64_t steps = 0;
+};
+
+struct VirtualOptions {
+  std::string sync = "adsp";
+  std::uint64_t seed = 1;
+  int threads = 1;
+  // Receives every line of the run log, in order. May be empty.
+  std::function<void(const std::string&)> log;
+  // Called after each evaluation; returning false stops the run. May be empty.
+  std::function<bool(const VirtualProgress&)> progress;
+};
+
+// `data`: loaded once by the caller and shared by many runs.
+[[nodiscard]] Result<RunRecord> run_virtual(const ClusterConfig& config,
+                                            const worker::DataSplit& data,
+                                            const VirtualOptions& options);
+
+}  // namespace rubato::emulation

@@ -1,0 +1,69 @@
+// emulation/virtual_network.hpp - messages between virtual nodes: encoded by the real codec,
+// carried by the link models, decoded when they arrive. A message takes its turn on both ends'
+// bandwidth (FairNetwork), then the latency of both ends; it never overtakes an earlier one between
+// the same two nodes. Deterministic for a seed. Threads: one owner.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/rng.hpp"
+#include "base/time.hpp"
+#include "emulation/cluster_config.hpp"
+#include "emulation/fair_network.hpp"
+#include "proto/codec.hpp"
+
+namespace rubato::emulation {
+
+class VirtualNetwork {
+ public:
+  using Node = FairNetwork::Node;
+  using Tag = std::uint64_t;  // of one message
+
+  explicit VirtualNetwork(std::uint64_t seed) : seed_(seed) {}
+
+  // Returns: nodes are numbered from 0 in the order of adding.
+  Node add_node(const LinkModel& link);
+  Node node_count() const { return static_cast<Node>(links_.size()); }
+
+  // Returns: the bytes it costs on the wire.
+  std::uint64_t send(Instant now, Node from, Node to, const proto::Message& message);
+
+  // When advance() next has something to do.
+  std::optional<Instant> poll_wakeup() const { return transfers_.next_completion(); }
+
+  struct Arrival {
+    Instant at;
+    Node to = 0;
+    Tag tag = 0;
+  };
+  // The messages whose last byte left by `now`, and when each will arrive.
+  std::vector<Arrival> advance(Instant now);
+
+  struct InFlight {
+    Node from = 0;
+    Node to = 0;
+    std::uint64_t wire_bytes = 0;
+    proto::Encoded frames;
+  };
+  const InFlight& at(Tag tag) const { return in_flight_.at(tag); }
+  // The message, which the network then forgets.
+  proto::Message take(Tag tag);
+
+ private:
+  Duration latency(Node node);
+
+  std::uint64_t seed_;
+  FairNetwork transfers_;
+  std::vector<LinkModel> links_;  // by node
+  std::vector<Rng> latency_rng_;  // by node
+  std::map<std::pair<Node, Node>, Instant> last_arrival_;
+  std::unordered_map<Tag, InFlight> in_flight_;
+  Tag last_tag_ = 0;
+};
+
+}  // namespace rubato::emulation

@@ -1,0 +1,44 @@
+// proto/codec.hpp - messages to wire frames and back: one control frame (prefix with the protocol
+// version and a checksum, then a verified FlatBuffer) and one raw little-endian payload frame.
+// docs/protocol.md is the spec.
+// Pure. Errors: decode never trusts its input; every failure is a Result with one line.
+// Threads: any; each keeps its own scratch buffer.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "base/result.hpp"
+#include "proto/messages.hpp"
+
+namespace rubato::proto {
+
+inline constexpr std::size_t kControlBytesMax = 256 * 1024;  // Members of 16,000 workers fits
+inline constexpr std::size_t kPayloadBytesMax = 16u << 20;
+inline constexpr std::size_t kTextBytesMax = 1024;  // each string
+inline constexpr std::size_t kMissingOffsetsMax = 16 * 1024;
+
+struct Encoded {
+  std::vector<std::byte> control;
+  Payload payload;
+  // What this message costs on a link: both frames and ZeroMQ's framing of them.
+  std::size_t wire_bytes() const;
+  // BadInput when a frame is above its limit: every receiver would refuse it.
+  [[nodiscard]] Result<void> check_limits() const;
+};
+
+// ZeroMQ's cost of a frame (ZMTP 3.1): a flag byte and a length of 1 byte, or 8 above 255 bytes.
+constexpr std::size_t framed_bytes(std::size_t bytes) {
+  return bytes + (bytes > 255 ? 9 : 2);
+}
+
+// Texts for people (Refusal, Leave, Stop) are cut to kTextBytesMax. Of ProbeReply's missing offsets
+// the first kMissingOffsetsMax are sent; the next probe asks for the rest.
+Encoded encode(const Message& message);
+
+// Returns: the message; Refused when the protocol version differs (the text names both), Corrupt
+// for everything else that is wrong. Lifetime: the message keeps `payload` alive, not `control`.
+[[nodiscard]] Result<Message> decode(std::span<const std::byte> control, Payload payload);
+
+}  // namespace rubato::proto

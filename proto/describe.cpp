@@ -1,0 +1,84 @@
+// Messages in words: run log lines, golden traces, refusals.
+#include <fmt/format.h>
+
+#include "proto/messages.hpp"
+
+namespace rubato::proto {
+namespace {
+
+struct Describe {
+  std::string operator()(const Hello& m) const {
+    return fmt::format(" name={} parameters={}", m.name, m.parameters);
+  }
+  std::string operator()(const Welcome& m) const {
+    return fmt::format(" you={} shards={}", to_string(m.you), m.shards.shards.size());
+  }
+  std::string operator()(const Refusal& m) const { return ": " + m.message; }
+  std::string operator()(const Start&) const { return ""; }
+  std::string operator()(const Leave& m) const { return ": " + m.reason; }
+  std::string operator()(const Stop& m) const { return ": " + m.reason; }
+  std::string operator()(const Members& m) const {
+    return fmt::format(" epoch={} members={}", m.epoch, m.members.size());
+  }
+  std::string operator()(const MembersAck& m) const { return fmt::format(" epoch={}", m.epoch); }
+  std::string operator()(const Pull& m) const { return fmt::format(" seq={}", m.sequence); }
+  std::string operator()(const Commit& m) const {
+    return fmt::format(" seq={} offset={} count={} steps={}", m.sequence, m.offset, m.count,
+                       m.steps);
+  }
+  std::string operator()(const Parameters& m) const {
+    return fmt::format(" seq={} version={} offset={} count={} held={}{}", m.sequence, m.version,
+                       m.offset, m.count, m.held.seconds(), m.refused ? " refused" : "");
+  }
+  std::string operator()(const Probe& m) const { return fmt::format(" seq={}", m.sequence); }
+  std::string operator()(const ProbeReply& m) const {
+    return fmt::format(" seq={} {}", m.sequence,
+                       m.held      ? "held"
+                       : m.unknown ? "unknown"
+                                   : fmt::format("missing={}", m.missing_offsets.size()));
+  }
+  std::string operator()(const Progress& m) const {
+    return fmt::format(" steps={} commits={} loss={:.6g}", m.steps, m.commits, m.loss);
+  }
+  std::string operator()(const Heartbeat&) const { return ""; }
+  std::string operator()(const Directive& m) const {
+    return fmt::format(" commit_rate={:g}", m.commit_rate);
+  }
+  std::string operator()(const Evaluation& m) const {
+    return fmt::format(" loss={:.9g} accuracy={:.6g} version={}", m.loss, m.accuracy, m.version);
+  }
+};
+
+}  // namespace
+
+const char* role_name(Role role) {
+  switch (role) {
+    case Role::Scheduler:
+      return "scheduler";
+    case Role::Server:
+      return "server";
+    case Role::Worker:
+      return "worker";
+    case Role::Evaluator:
+      return "evaluator";
+  }
+  return "node";
+}
+
+std::string describe(const Body& body) {
+  return body_name(body) + std::visit(Describe{}, body);
+}
+
+std::string other_cluster(const Message& message, std::uint64_t ours) {
+  return fmt::format(
+      "{} belongs to another cluster (id {:016x}, ours {:016x}): `name` must be the "
+      "same in every node's cluster file",
+      to_string(message.sender), message.cluster, ours);
+}
+
+RefusalCode refusal_code(const Error& error) {
+  // The codec says Refused for one thing only: another protocol version.
+  return error.code == ErrorCode::Refused ? RefusalCode::ProtocolVersion : RefusalCode::BadMessage;
+}
+
+}  // namespace rubato::proto

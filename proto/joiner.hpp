@@ -1,0 +1,44 @@
+// proto/joiner.hpp - how every node gets into the cluster: Hello to the scheduler, again each
+// second, until it is welcome (and, for workers, until Start), then a heartbeat now and then.
+// Pure: a part of the worker, server and evaluator cores. Threads: one owner.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/result.hpp"
+#include "base/time.hpp"
+
+namespace rubato::proto {
+
+struct JoinTiming {
+  Duration hello_every = Duration::from_seconds(1);
+  Duration give_up_after = Duration::from_seconds(60);  // without any word from the scheduler
+  Duration heartbeat_every = Duration::from_seconds(2);
+};
+
+class Joiner {
+ public:
+  explicit Joiner(const JoinTiming& timing) : timing_(timing) {}
+
+  void on_start(Instant now);
+  // Any message from the scheduler arrived.
+  void on_heard(Instant now);
+  // No more Hello is needed.
+  void on_joined(Instant now);
+
+  enum class Due { Nothing, Hello, Heartbeat };
+  // What to send now. Each due message is reported once.
+  Due poll(Instant now);
+  std::optional<Instant> poll_wakeup() const;
+  // A Timeout once the scheduler has been silent for too long while joining.
+  std::optional<Error> overdue(Instant now) const;
+
+ private:
+  JoinTiming timing_;
+  bool joined_ = false;
+  std::optional<Instant> next_;
+  Instant heard_;
+};
+
+}  // namespace rubato::proto

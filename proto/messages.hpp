@@ -1,0 +1,210 @@
+// proto/messages.hpp - every message of the protocol as a plain struct. Cores speak these; only the
+// codec (proto/codec.hpp) knows FlatBuffers. docs/protocol.md tells who sends what, when.
+// Units: counts and offsets are float32 elements of the sender's or receiver's shard; Durations ns.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "base/result.hpp"
+#include "base/time.hpp"
+#include "proto/payload.hpp"
+#include "proto/shard_map.hpp"
+
+namespace rubato::proto {
+
+inline constexpr std::uint16_t kProtocolVersion = 1;
+inline constexpr std::uint64_t kChunkBytesDefault = 1u << 20;
+
+enum class Role : std::uint8_t { Scheduler, Server, Worker, Evaluator };
+
+// A node of one run: (Worker, 3), (Server, 0)... A server index is its ShardId.
+struct NodeId {
+  Role role = Role::Scheduler;
+  std::uint32_t index = 0;
+  auto operator<=>(const NodeId&) const = default;
+};
+
+const char* role_name(Role role);    // "worker"
+std::string to_string(NodeId node);  // "worker 3", "server 0", "scheduler"
+
+// A peer as one transport (or the virtual network) knows it: an opaque address to answer to.
+using PeerId = std::uint64_t;
+
+enum class PayloadCodec : std::uint8_t { F32 = 0, F16 = 1, Int8 = 2, TopK = 3 };
+
+// --- joining: node -> scheduler, and its answers ---------------------------------------------
+
+// worker, server, evaluator -> scheduler: asks to join; sent again until answered.
+struct Hello {
+  std::string name;              // unique among the members of its role
+  std::uint64_t parameters = 0;  // size of its model; must equal the cluster's
+  std::string endpoint;          // servers only: where workers reach it
+};
+
+// scheduler -> node: accepted. A worker may not train before Start.
+struct Welcome {
+  NodeId you;
+  std::uint64_t parameters = 0;
+  ShardRange range;  // servers: the range to hold
+  ShardMap shards;   // workers and evaluators: where to pull and commit
+};
+
+enum class RefusalCode : std::uint8_t {
+  ProtocolVersion,
+  ClusterId,
+  NameTaken,
+  ModelSize,
+  NotMember,
+  BadMessage,
+  ClusterFull,
+  Stopped,
+};
+
+// No, and why: the node should report `message` and end.
+struct Refusal {
+  RefusalCode code = RefusalCode::BadMessage;
+  std::string message;
+};
+
+// scheduler -> worker, evaluator: every shard knows you; train.
+struct Start {};
+
+// worker -> scheduler: gone for good.
+struct Leave {
+  std::string reason;
+};
+
+// scheduler -> everyone: the run is over.
+struct Stop {
+  std::string reason;
+};
+
+// --- membership: scheduler <-> server --------------------------------------------------------
+
+struct Member {
+  WorkerId worker;
+  Incarnation incarnation = 0;
+  bool operator==(const Member&) const = default;
+};
+
+// scheduler -> server: the whole list, each time; later epochs replace earlier ones.
+struct Members {
+  std::uint64_t epoch = 0;
+  std::vector<Member> members;
+};
+
+// server -> scheduler: this list is in force.
+struct MembersAck {
+  std::uint64_t epoch = 0;
+};
+
+// --- the parameter path: worker or evaluator <-> server --------------------------------------
+
+// worker, evaluator -> server: parameters, please; no commit.
+struct Pull {
+  Sequence sequence = 0;
+};
+
+// worker -> server: one chunk of an update; payload = `count` elements in `codec`.
+struct Commit {
+  Sequence sequence = 0;
+  std::uint64_t offset = 0;  // first element, relative to the shard's range
+  std::uint64_t count = 0;
+  std::uint64_t total = 0;  // elements of the whole slice = the shard's range
+  std::uint64_t steps = 0;  // local steps accumulated in this commit
+  PayloadCodec codec = PayloadCodec::F32;
+  bool discard = false;  // the update holds NaN or Inf somewhere: no shard may apply its slice
+};
+
+// server -> worker, evaluator: one chunk of the reply to a Pull or a Commit; payload as in Commit.
+struct Parameters {
+  Sequence sequence = 0;
+  Version version = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t count = 0;
+  std::uint64_t total = 0;
+  Duration held;         // how long the gate held the commit: waiting, not communication
+  bool refused = false;  // the commit held NaN or Inf and was not applied
+  PayloadCodec codec = PayloadCodec::F32;
+};
+
+// worker -> server: nothing heard of this pull or commit; where does it stand?
+struct Probe {
+  Sequence sequence = 0;
+};
+
+// server -> worker: the answer to a Probe while there are no parameters to send.
+struct ProbeReply {
+  Sequence sequence = 0;
+  bool held = false;                           // complete and waiting at the gate: keep waiting
+  std::vector<std::uint64_t> missing_offsets;  // chunks to send again (by first element), if any
+  bool unknown = false;  // no chunk of it arrived, or only the short last one: send all
+};
+
+// --- control: worker, evaluator, server <-> scheduler ----------------------------------------
+
+// worker -> scheduler after every reply and as heartbeat; totals since joining.
+struct Progress {
+  std::uint64_t steps = 0;
+  std::uint64_t commits = 0;
+  Duration step_time;  // EWMA
+  Duration overhead;   // EWMA
+  double loss = 0;     // mean training loss of the steps since the last Progress
+  std::uint64_t loss_samples = 0;
+  Duration compute;            // time spent in steps
+  Duration wait;               // blocked on other workers (held by a gate)
+  Duration communicate;        // blocked on links and servers
+  std::uint64_t bytes_up = 0;  // on the wire, this worker's side, all frames
+  std::uint64_t bytes_down = 0;
+};
+
+// server, evaluator -> scheduler: still here. scheduler -> worker, evaluator: your Hello was heard,
+// the servers are not there yet.
+struct Heartbeat {};
+
+// scheduler -> worker: what the tuner wants.
+struct Directive {
+  double commit_rate = 1;
+};
+
+// evaluator -> scheduler: one measurement on held-out data.
+struct Evaluation {
+  Duration age;  // how long ago the parameters were pulled
+  double loss = 0;
+  double accuracy = 0;
+  Version version = 0;
+};
+
+using Body =
+    std::variant<Hello, Welcome, Refusal, Start, Leave, Stop, Members, MembersAck, Pull, Commit,
+                 Parameters, Probe, ProbeReply, Progress, Heartbeat, Directive, Evaluation>;
+
+// What every message carries beside its body.
+struct Message {
+  std::uint64_t cluster = 0;  // id of the cluster: cluster_id(name)
+  NodeId sender;
+  Incarnation incarnation = 0;  // the sender's
+  Body body;
+  Payload payload;  // Commit and Parameters only
+};
+
+// XXH3 of the cluster's name.
+std::uint64_t cluster_id(const std::string& name);
+
+// What to tell the sender of bytes that did not decode.
+RefusalCode refusal_code(const Error& error);
+
+// The text of a ClusterId refusal: who, its id, ours, what to check.
+std::string other_cluster(const Message& message, std::uint64_t ours);
+
+// "Commit", "Parameters", ... for logs and errors.
+const char* body_name(const Body& body);
+
+// One line for the run log and golden traces: "Commit seq=3 offset=0 count=128 steps=4".
+std::string describe(const Body& body);
+
+}  // namespace rubato::proto

@@ -1,0 +1,42 @@
+// proto/payload.hpp - bytes with a shared owner: a received frame, or a slice of an update buffer.
+// Copying a Payload copies a pointer, never the bytes. Threads: the bytes are immutable while any
+// Payload refers to them; the owner may be released on any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace rubato::proto {
+
+class Payload {
+ public:
+  Payload() = default;
+  // Lifetime: `owner` keeps `bytes` alive.
+  Payload(std::shared_ptr<const void> owner, std::span<const std::byte> bytes)
+      : owner_(std::move(owner)), bytes_(bytes) {}
+
+  // A view of `values`, which the payload keeps alive.
+  static Payload of(std::shared_ptr<const std::vector<float>> values);
+  static Payload copy_of(std::span<const std::byte> bytes);
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+  std::size_t size() const { return bytes_.size(); }
+  bool empty() const { return bytes_.empty(); }
+  const std::shared_ptr<const void>& owner() const { return owner_; }
+
+  // Requires: offset + size within bytes().
+  Payload slice(std::size_t offset, std::size_t size) const;
+
+  // The bytes as float32. Received memory has no alignment promise, so this is the only way to
+  // typed data: in place when aligned, else through `scratch` (resized). size() must be 4 n.
+  std::span<const float> floats(std::vector<float>& scratch) const;
+
+ private:
+  std::shared_ptr<const void> owner_;
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace rubato::proto

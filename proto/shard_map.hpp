@@ -1,0 +1,37 @@
+// proto/shard_map.hpp - which server holds which contiguous range of the flat parameter vector.
+// Pure values. Units: offsets and counts are float32 elements.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/ids.hpp"
+
+namespace rubato::proto {
+
+struct ShardRange {
+  std::uint64_t begin = 0;  // first element
+  std::uint64_t end = 0;    // one past the last
+  std::uint64_t count() const { return end - begin; }
+  bool operator==(const ShardRange&) const = default;
+};
+
+struct ShardEntry {
+  ShardRange range;
+  std::string endpoint;  // "tcp://10.0.0.2:5701"; the node name in virtual time
+  bool operator==(const ShardEntry&) const = default;
+};
+
+// Entry i is ShardId{i}; ranges are adjacent and cover [0, parameters).
+struct ShardMap {
+  std::vector<ShardEntry> shards;
+  std::uint64_t parameters() const { return shards.empty() ? 0 : shards.back().range.end; }
+  bool operator==(const ShardMap&) const = default;
+};
+
+// Range of shard `index` of `shards` over `parameters` elements: sizes differ by at most one.
+// Requires: index < shards.
+ShardRange shard_range(std::uint64_t parameters, std::uint32_t index, std::uint32_t shards);
+
+}  // namespace rubato::proto

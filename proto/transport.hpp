@@ -1,0 +1,50 @@
+// proto/transport.hpp - messages between nodes: one listening endpoint and any number of outgoing
+// connections, owned by one thread. Implementations: ZeroMQ (proto/zmq_transport.hpp) and memory
+// (proto/memory_transport.hpp); tests/proto/transport_conformance.hpp is run by both.
+// Threads: one owner for its whole life; only wake() may be called from elsewhere.
+// Delivery: in order per peer while the connection lives; lost silently when it breaks, so every
+// protocol step that must happen is repeated or probed by a core.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/result.hpp"
+#include "base/time.hpp"
+#include "proto/messages.hpp"
+
+namespace rubato::proto {
+
+// Messages waiting for one peer (high-water mark): a 4 GiB slice in chunks of 1 MiB.
+inline constexpr std::size_t kQueuedMessagesMax = 4096;
+inline constexpr Duration kSendTimeout = Duration::from_ms(10'000);
+
+struct Received {
+  PeerId from = 0;  // an outgoing connection, one that reached our listener, or 0: no way back
+  // The error of a frame that did not decode: the peer sent garbage or another protocol version.
+  Result<Message> message;
+  std::size_t wire_bytes = 0;
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  // Binds "tcp://HOST:PORT" (port * or 0: any free one). Returns the endpoint with its real port.
+  // At most once. Io when the address is taken, naming it; BadInput when it cannot be parsed.
+  [[nodiscard]] virtual Result<std::string> listen(const std::string& endpoint) = 0;
+  // Connects in the background; messages sent before the peer is there are queued up to the
+  // high-water mark. BadInput for an endpoint that cannot be parsed.
+  [[nodiscard]] virtual Result<PeerId> connect(const std::string& endpoint) = 0;
+  // Never blocks longer than the send timeout (kSendTimeout by default), and to a peer that reached
+  // our listener not at all: one slow worker stops no other. Returns the bytes on the wire; Io when
+  // the peer is gone or its queue is full, BadInput above the codec's limits.
+  [[nodiscard]] virtual Result<std::size_t> send(PeerId to, const Message& message) = 0;
+  // Waits at most `timeout` for one message. Empty: timeout or wake().
+  [[nodiscard]] virtual Result<std::optional<Received>> receive(Duration timeout) = 0;
+  // Makes a receive() that waits now, or the next one, return at once. Any thread.
+  virtual void wake() = 0;
+};
+
+}  // namespace rubato::proto

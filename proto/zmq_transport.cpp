@@ -1,0 +1,291 @@
+#include "proto/zmq_transport.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <utility>
+#include <vector>
+#include <zmq.hpp>
+
+#include "base/check.hpp"
+#include "proto/codec.hpp"
+
+namespace rubato::proto {
+namespace {
+
+// Smaller payloads are copied: cheaper than an owner released on ZeroMQ's I/O thread.
+constexpr std::size_t kZeroCopyBytesMin = 8 * 1024;
+// Messages received from one peer and not read yet; beyond them TCP holds the sender back.
+constexpr int kReceiveQueueMax = 64;
+// A heartbeat is answered only between frames, so a dead line is declared late: a 1 MiB chunk
+// passes a 140 kbit/s link within this time. Who is a member is decided by the scheduler, sooner.
+constexpr int kHeartbeatIntervalMs = 10'000;
+constexpr int kHeartbeatTimeoutMs = 60'000;
+constexpr int kReconnectMinMs = 100;
+constexpr int kReconnectMaxMs = 5'000;
+
+// Longer waits end early, with nothing received.
+constexpr Duration kWaitMax = Duration::from_seconds(24 * 3600);
+
+// Outgoing connections are peers 1, 2, ...; peers of the listener are this bit plus the number that
+// ROUTER gave them. 0 is nobody.
+constexpr PeerId kListenerBit = PeerId{1} << 32;
+constexpr std::size_t kRoutingIdBytes = 5;  // a zero byte and a 32-bit number
+
+int whole_ms(Duration d) {
+  const std::int64_t ms = d.ns / 1'000'000 + (d.ns % 1'000'000 > 0 ? 1 : 0);
+  return static_cast<int>(std::clamp<std::int64_t>(ms, 0, std::numeric_limits<int>::max()));
+}
+
+void set_options(zmq::socket_t& socket, const ZmqOptions& options) {
+  namespace opt = zmq::sockopt;
+  socket.set(opt::sndhwm, static_cast<int>(kQueuedMessagesMax));
+  socket.set(opt::rcvhwm, kReceiveQueueMax);
+  socket.set(opt::maxmsgsize, static_cast<std::int64_t>(kPayloadBytesMax));
+  socket.set(opt::sndtimeo, whole_ms(options.send_timeout));
+  socket.set(opt::linger, whole_ms(options.linger));
+  socket.set(opt::heartbeat_ivl, kHeartbeatIntervalMs);
+  socket.set(opt::heartbeat_timeout, kHeartbeatTimeoutMs);
+  socket.set(opt::heartbeat_ttl, kHeartbeatTimeoutMs);
+  socket.set(opt::reconnect_ivl, kReconnectMinMs);
+  socket.set(opt::reconnect_ivl_max, kReconnectMaxMs);
+  socket.set(opt::immediate, false);  // queue for a peer that is not there yet
+  socket.set(opt::ipv6, false);
+}
+
+tl::unexpected<Error> endpoint_error(const char* verb, const std::string& endpoint,
+                                     const zmq::error_t& error) {
+  const bool usage = error.num() == EINVAL || error.num() == ENODEV;
+  return fail(usage ? ErrorCode::BadInput : ErrorCode::Io,
+              fmt::format("cannot {} {}: {}", verb, endpoint, error.what()));
+}
+
+Result<void> check_endpoint(const std::string& endpoint) {
+  if (endpoint.starts_with("tcp://")) return {};
+  return fail(ErrorCode::BadInput,
+              fmt::format("endpoint '{}' is not of the form tcp://HOST:PORT", endpoint));
+}
+
+zmq::message_t copied(std::span<const std::byte> bytes) {
+  return {bytes.data(), bytes.size()};
+}
+
+// The message holds the payload's owner until ZeroMQ has sent it (released on its I/O thread).
+zmq::message_t shared(const Payload& payload) {
+  if (payload.size() < kZeroCopyBytesMin) return copied(payload.bytes());
+  using Owner = std::shared_ptr<const void>;
+  auto owner = std::make_unique<Owner>(payload.owner());
+  zmq::message_t message(
+      const_cast<std::byte*>(payload.bytes().data()), payload.size(),  // ZeroMQ only reads it
+      [](void*, void* hint) { std::unique_ptr<Owner>(static_cast<Owner*>(hint)); }, owner.get());
+  (void)owner.release();
+  return message;
+}
+
+Payload received_payload(zmq::message_t part) {
+  const auto owner = std::make_shared<zmq::message_t>(std::move(part));
+  return {owner, {owner->data<std::byte>(), owner->size()}};
+}
+
+zmq::message_t routing_id(PeerId peer) {
+  std::array<std::byte, kRoutingIdBytes> id{};
+  const auto number = static_cast<std::uint32_t>(peer);
+  std::memcpy(id.data() + 1, &number, sizeof(number));
+  return copied(id);
+}
+
+// Returns 0 for an id that the peer chose itself: no node of ours does.
+PeerId peer_of(const zmq::message_t& id) {
+  if (id.size() != kRoutingIdBytes || *id.data<std::byte>() != std::byte{0}) return 0;
+  std::uint32_t number = 0;
+  std::memcpy(&number, id.data<std::byte>() + 1, sizeof(number));
+  return kListenerBit | number;
+}
+
+// One multipart message; parts beyond the third are counted and dropped.
+struct Parts {
+  std::array<zmq::message_t, 3> kept;
+  std::size_t count = 0;
+  std::size_t wire_bytes = 0;
+};
+
+bool receive_parts(zmq::socket_t& socket, Parts& parts) {
+  bool more = true;
+  while (more) {
+    zmq::message_t part;
+    // Parts after the first are there already: ZeroMQ delivers whole messages.
+    if (!socket.recv(part, zmq::recv_flags::dontwait)) return false;
+    more = part.more();
+    parts.wire_bytes += framed_bytes(part.size());
+    if (parts.count < parts.kept.size()) parts.kept[parts.count] = std::move(part);
+    ++parts.count;
+  }
+  return true;
+}
+
+Result<Message> message_of(Parts& parts, std::size_t first) {
+  if (parts.count != first + 2)
+    return fail(ErrorCode::Corrupt,
+                fmt::format("a message of {} parts instead of 2", parts.count - first));
+  const zmq::message_t& control = parts.kept[first];
+  return decode({control.data<std::byte>(), control.size()},
+                received_payload(std::move(parts.kept[first + 1])));
+}
+
+}  // namespace
+
+class ZmqTransport::Sockets {
+ public:
+  explicit Sockets(ZmqOptions options)
+      : options_(options), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    RUBATO_CHECK(wake_ >= 0, "the process may open one more file");
+    waits_.push_back({wake_, POLLIN, 0});
+  }
+  ~Sockets() { ::close(wake_); }
+  Sockets(const Sockets&) = delete;
+  Sockets& operator=(const Sockets&) = delete;
+
+  std::string listen(const std::string& endpoint) {
+    RUBATO_CHECK(!router_, "listen() at most once");
+    zmq::socket_t socket(context_, zmq::socket_type::router);
+    set_options(socket, options_);
+    socket.set(zmq::sockopt::router_mandatory, true);  // a peer that is gone is an error
+    socket.bind(endpoint);
+    waits_.push_back({socket.get(zmq::sockopt::fd), POLLIN, 0});
+    router_ = std::move(socket);
+    return router_.get(zmq::sockopt::last_endpoint);
+  }
+
+  PeerId connect(const std::string& endpoint) {
+    zmq::socket_t socket(context_, zmq::socket_type::dealer);
+    set_options(socket, options_);
+    socket.connect(endpoint);
+    waits_.push_back({socket.get(zmq::sockopt::fd), POLLIN, 0});
+    dealers_.push_back(std::move(socket));
+    return dealers_.size();
+  }
+
+  // Returns false when the peer's queue is full. Throws when it is gone.
+  bool send(PeerId to, const Encoded& encoded) {
+    using zmq::send_flags;
+    zmq::socket_t* socket = nullptr;
+    if (router_ && (to & kListenerBit) != 0) {
+      if (!router_.send(routing_id(to), send_flags::sndmore | send_flags::dontwait)) return false;
+      socket = &router_;
+    } else if (to >= 1 && to <= dealers_.size()) {
+      socket = &dealers_[to - 1];
+    } else {
+      throw zmq::error_t(EHOSTUNREACH);
+    }
+    // Only the first part of a message may wait or find the queue full; the others follow it.
+    return socket->send(copied(encoded.control), send_flags::sndmore) &&
+           socket->send(shared(encoded.payload), send_flags::dontwait);
+  }
+
+  // One message of whichever socket has one, asking the sockets in turn.
+  std::optional<Received> poll_once() {
+    const std::size_t sockets = dealers_.size() + (router_ ? 1 : 0);
+    for (std::size_t i = 0; i < sockets; ++i) {
+      const std::size_t index = (next_ + i) % sockets;
+      const bool listener = index == dealers_.size();
+      Parts parts;
+      if (!receive_parts(listener ? router_ : dealers_[index], parts)) continue;
+      next_ = index + 1;
+      if (!listener) return Received{index + 1, message_of(parts, 0), parts.wire_bytes};
+      const PeerId from = peer_of(parts.kept[0]);
+      const std::size_t wire_bytes = parts.wire_bytes - framed_bytes(parts.kept[0].size());
+      if (from == 0)
+        return Received{0, fail(ErrorCode::Corrupt, "a peer with a routing id of its own choice"),
+                        wire_bytes};
+      return Received{from, message_of(parts, 1), wire_bytes};
+    }
+    return std::nullopt;
+  }
+
+  // Waits for news of any socket. Returns false after `timeout`, wake() or a signal.
+  // Requires: poll_once() has just found nothing. Then no socket has an event that its descriptor
+  // will not announce (ZMQ_FD is edge-triggered); zmq_poll would ask each of them once more, and
+  // waits in whole milliseconds.
+  bool wait(Duration timeout) {
+    const timespec limit{timeout.ns / 1'000'000'000, timeout.ns % 1'000'000'000};
+    if (::ppoll(waits_.data(), waits_.size(), &limit, nullptr) <= 0) return false;
+    if (waits_.front().revents == 0) return true;
+    std::uint64_t wakes = 0;
+    (void)!::read(wake_, &wakes, sizeof(wakes));
+    return false;
+  }
+
+  void wake() {
+    const std::uint64_t one = 1;
+    (void)!::write(wake_, &one, sizeof(one));  // fails only when a wake is pending already
+  }
+
+ private:
+  ZmqOptions options_;
+  int wake_;  // eventfd: the one thing that other threads touch
+  zmq::context_t context_;
+  zmq::socket_t router_;
+  std::vector<zmq::socket_t> dealers_;
+  std::size_t next_ = 0;       // the socket to ask first
+  std::vector<pollfd> waits_;  // wake_ and every socket's ZMQ_FD
+};
+
+ZmqTransport::ZmqTransport(ZmqOptions options) : sockets_(std::make_unique<Sockets>(options)) {}
+ZmqTransport::~ZmqTransport() = default;
+
+Result<std::string> ZmqTransport::listen(const std::string& endpoint) {
+  RUBATO_TRY(check_endpoint(endpoint));
+  try {
+    return sockets_->listen(endpoint);
+  } catch (const zmq::error_t& error) {
+    return endpoint_error("listen on", endpoint, error);
+  }
+}
+
+Result<PeerId> ZmqTransport::connect(const std::string& endpoint) {
+  RUBATO_TRY(check_endpoint(endpoint));
+  try {
+    return sockets_->connect(endpoint);
+  } catch (const zmq::error_t& error) {
+    return endpoint_error("connect to", endpoint, error);
+  }
+}
+
+Result<std::size_t> ZmqTransport::send(PeerId to, const Message& message) {
+  const Encoded encoded = encode(message);
+  RUBATO_TRY(encoded.check_limits());
+  try {
+    if (sockets_->send(to, encoded)) return encoded.wire_bytes();
+    return fail(ErrorCode::Io, fmt::format("{} not sent: the peer's queue of {} messages is full",
+                                           body_name(message.body), kQueuedMessagesMax));
+  } catch (const zmq::error_t& error) {
+    return fail(ErrorCode::Io,
+                fmt::format("{} not sent: {}", body_name(message.body), error.what()));
+  }
+}
+
+Result<std::optional<Received>> ZmqTransport::receive(Duration timeout) {
+  try {
+    const Instant deadline = steady_now() + std::min(timeout, kWaitMax);
+    while (true) {
+      if (auto received = sockets_->poll_once()) return received;
+      const Duration left = deadline - steady_now();
+      if (left <= Duration{} || !sockets_->wait(left)) return std::nullopt;
+    }
+  } catch (const zmq::error_t& error) {
+    return fail(ErrorCode::Io, fmt::format("cannot receive: {}", error.what()));
+  }
+}
+
+void ZmqTransport::wake() {
+  sockets_->wake();
+}
+
+}  // namespace rubato::proto

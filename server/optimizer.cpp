@@ -1,0 +1,43 @@
+#include "server/optimizer.hpp"
+
+#include <algorithm>
+
+#include "base/check.hpp"
+
+namespace rubato::server {
+
+Optimizer::Optimizer(const OptimizerOptions& options, std::size_t parameters) : options_(options) {
+  if (options.kind != OptimizerKind::Sgd) velocity_.assign(parameters, 0.0f);
+}
+
+float Optimizer::rate(std::size_t members) const {
+  if (options_.global_rate) return static_cast<float>(*options_.global_rate);
+  return 1.0f / static_cast<float>(std::max<std::size_t>(members, 1));
+}
+
+void Optimizer::apply(std::span<float> parameters, std::uint64_t offset,
+                      std::span<const float> update, float rate) {
+  RUBATO_CHECK(offset + update.size() <= parameters.size(), "update within the shard");
+  float* w = parameters.data() + offset;
+  const float* u = update.data();
+  const std::size_t n = update.size();
+  if (options_.kind == OptimizerKind::Sgd) {
+    for (std::size_t i = 0; i < n; ++i) w[i] -= rate * u[i];
+    return;
+  }
+  float* v = velocity_.data() + offset;
+  const auto beta = static_cast<float>(options_.momentum);
+  if (options_.kind == OptimizerKind::Momentum) {
+    for (std::size_t i = 0; i < n; ++i) {
+      v[i] = beta * v[i] + u[i];
+      w[i] -= rate * v[i];
+    }
+    return;
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    v[i] = beta * v[i] + u[i];
+    w[i] -= rate * (u[i] + beta * v[i]);
+  }
+}
+
+}  // namespace rubato::server

@@ -1,0 +1,442 @@
+#include "server/scheduler.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.hpp"
+
+namespace rubato::server {
+
+using proto::Message;
+using proto::PeerId;
+using proto::RefusalCode;
+using proto::Role;
+
+namespace {
+
+constexpr Duration kMembersResend = Duration::from_seconds(1);
+
+std::optional<Instant> earlier(std::optional<Instant> a, std::optional<Instant> b) {
+  if (!a) return b;
+  if (!b) return a;
+  return std::min(*a, *b);
+}
+
+}  // namespace
+
+Scheduler::Scheduler(const SchedulerOptions& options, std::unique_ptr<sync::Tuner> tuner)
+    : options_(options), tuner_(std::move(tuner)), criterion_(options.stop) {
+  RUBATO_CHECK(options.servers >= 1 && options.workers >= 1, "a cluster has servers and workers");
+}
+
+void Scheduler::on_message(Instant now, PeerId from, const Message& message) {
+  if (message.cluster != options_.cluster) {
+    refuse(from, RefusalCode::ClusterId, other_cluster(message, options_.cluster));
+    return;
+  }
+  if (std::holds_alternative<proto::Hello>(message.body)) {
+    on_hello(now, from, message);
+    return;
+  }
+  switch (message.sender.role) {
+    case Role::Worker: {
+      WorkerState* worker = find_worker(from, message);
+      if (!worker) return;
+      worker->heard = now;
+      const WorkerId id{message.sender.index};
+      if (const auto* progress = std::get_if<proto::Progress>(&message.body))
+        on_progress(now, id, *progress);
+      else if (const auto* leave = std::get_if<proto::Leave>(&message.body))
+        on_leave(now, id, WorkerState::Fate::Left, leave->reason);
+      return;
+    }
+    case Role::Server: {
+      const auto it = std::find_if(servers_.begin(), servers_.end(), [&](const ServerState& s) {
+        return s.incarnation == message.incarnation;
+      });
+      if (it == servers_.end()) return;
+      it->heard = now;
+      if (const auto* ack = std::get_if<proto::MembersAck>(&message.body)) {
+        it->acked_epoch = ack->epoch;
+        start_ready_workers(now);
+      }
+      return;
+    }
+    case Role::Evaluator:
+      if (const auto* evaluation = std::get_if<proto::Evaluation>(&message.body))
+        on_evaluation(now, now - evaluation->age, evaluation->loss, evaluation->accuracy);
+      return;
+    case Role::Scheduler:
+      refuse(from, RefusalCode::BadMessage, "a cluster has one scheduler, and it is this one");
+      return;
+  }
+}
+
+void Scheduler::on_hello(Instant now, PeerId from, const Message& message) {
+  const auto& hello = std::get<proto::Hello>(message.body);
+  if (hello.parameters != options_.parameters) {
+    refuse(from, RefusalCode::ModelSize,
+           fmt::format("{} '{}' has a model of {} parameters, the cluster's has {}: use the same "
+                       "cluster file on every node",
+                       role_name(message.sender.role), hello.name, hello.parameters,
+                       options_.parameters));
+  } else if (stop_reason_) {
+    refuse(from, RefusalCode::Stopped, "the run is over: " + *stop_reason_);
+  } else if (message.sender.role == Role::Server) {
+    on_server_hello(now, from, message);
+  } else if (message.sender.role == Role::Worker) {
+    on_worker_hello(now, from, message);
+  } else if (message.sender.role == Role::Evaluator) {
+    on_evaluator_hello(from);
+  } else {
+    refuse(from, RefusalCode::BadMessage, "a cluster has one scheduler, and it is this one");
+  }
+}
+
+void Scheduler::on_server_hello(Instant now, PeerId from, const Message& message) {
+  const auto& hello = std::get<proto::Hello>(message.body);
+  auto it = std::find_if(servers_.begin(), servers_.end(),
+                         [&](const ServerState& s) { return s.name == hello.name; });
+  if (it == servers_.end()) {
+    if (serving()) {
+      refuse(from, RefusalCode::ClusterFull,
+             fmt::format("all {} shards have a server: raise servers.count in the cluster file",
+                         options_.servers));
+      return;
+    }
+    servers_.push_back({.name = hello.name,
+                        .endpoint = hello.endpoint,
+                        .incarnation = message.incarnation,
+                        .peer = from,
+                        .heard = now});
+    it = servers_.end() - 1;
+    log_.push(fmt::format("server {} '{}' at {} joined", servers_.size() - 1, hello.name,
+                          hello.endpoint));
+    if (serving() && evaluator_) welcome_evaluator();
+  } else if (it->incarnation != message.incarnation) {
+    refuse(from, RefusalCode::NameTaken,
+           fmt::format("server name '{}' is taken: choose another --name", hello.name));
+    return;
+  }
+  it->peer = from;
+  it->heard = now;
+  const auto index = static_cast<std::uint32_t>(it - servers_.begin());
+  send(from,
+       proto::Welcome{.you = {Role::Server, index},
+                      .parameters = options_.parameters,
+                      .range = proto::shard_range(options_.parameters, index, options_.servers),
+                      .shards = {}});
+}
+
+void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message) {
+  const auto& hello = std::get<proto::Hello>(message.body);
+  for (auto& [id, worker] : workers_) {
+    if (worker.name != hello.name || worker.fate != WorkerState::Fate::Member) continue;
+    if (worker.incarnation != message.incarnation) {
+      refuse(from, RefusalCode::NameTaken,
+             fmt::format("worker name '{}' is taken by a live member: choose another --name, or "
+                         "wait {:.0f} s for a dead one to be declared lost",
+                         hello.name, options_.lost_after.seconds()));
+      return;
+    }
+    worker.peer = from;
+    worker.heard = now;
+    if (serving()) {
+      welcome_worker(id);
+      if (worker.started) send(from, proto::Start{});
+    }
+    return;
+  }
+  if (!serving()) {
+    send(from, proto::Heartbeat{});  // heard; it says Hello again, and the shards may be there
+    return;
+  }
+  if (member_count() >= kWorkersMax) {
+    refuse(from, RefusalCode::ClusterFull,
+           fmt::format("the cluster has its {} workers", kWorkersMax));
+    return;
+  }
+  const WorkerId id{static_cast<std::uint32_t>(workers_.size())};
+  WorkerState worker;
+  worker.name = hello.name;
+  worker.incarnation = message.incarnation;
+  worker.peer = from;
+  worker.heard = now;
+  worker.epoch = epoch_ + 1;
+  workers_.emplace(id, std::move(worker));
+  log_.push(fmt::format("worker {} '{}' joined", id.value, hello.name));
+  if (tuner_) tuner_->on_join(now, id);
+  welcome_worker(id);
+  send_members();
+  members_sent_ = now;
+  drain_tuner();
+}
+
+void Scheduler::on_evaluator_hello(PeerId from) {
+  evaluator_ = from;
+  if (!serving()) {
+    send(from, proto::Heartbeat{});
+    return;
+  }
+  welcome_evaluator();
+  if (started_) send(from, proto::Start{});
+}
+
+void Scheduler::welcome_evaluator() {
+  send(*evaluator_, proto::Welcome{.you = {Role::Evaluator, 0},
+                                   .parameters = options_.parameters,
+                                   .range = {},
+                                   .shards = shard_map()});
+}
+
+proto::ShardMap Scheduler::shard_map() const {
+  proto::ShardMap map;
+  for (std::uint32_t i = 0; i < servers_.size(); ++i)
+    map.shards.push_back(
+        {proto::shard_range(options_.parameters, i, options_.servers), servers_[i].endpoint});
+  return map;
+}
+
+void Scheduler::welcome_worker(WorkerId worker) {
+  send(workers_.at(worker).peer, proto::Welcome{.you = {Role::Worker, worker.value},
+                                                .parameters = options_.parameters,
+                                                .range = {},
+                                                .shards = shard_map()});
+}
+
+void Scheduler::send_members() {
+  ++epoch_;
+  send_members_again();
+}
+
+void Scheduler::send_members_again() {
+  proto::Members list{.epoch = epoch_, .members = {}};
+  for (const auto& [id, worker] : workers_)
+    if (worker.fate == WorkerState::Fate::Member) list.members.push_back({id, worker.incarnation});
+  for (const auto& server : servers_)
+    if (server.acked_epoch < epoch_) send(server.peer, list);
+}
+
+void Scheduler::start_ready_workers(Instant now) {
+  std::uint64_t acked = epoch_;
+  for (const auto& server : servers_) acked = std::min(acked, server.acked_epoch);
+  if (acked == epoch_) members_sent_.reset();
+  if (!started_) {
+    if (acked < epoch_ || member_count() < options_.workers) return;
+    started_ = now;
+    log_.push(fmt::format("training starts with {} workers on {} shards", member_count(),
+                          servers_.size()));
+    if (tuner_) tuner_->on_start(now);
+    if (evaluator_) send(*evaluator_, proto::Start{});
+    if (!options_.evaluator) next_training_evaluation_ = now + options_.evaluation_interval;
+  }
+  for (auto& [id, worker] : workers_) {
+    if (worker.started || worker.fate != WorkerState::Fate::Member || worker.epoch > acked)
+      continue;
+    worker.started = true;
+    send(worker.peer, proto::Start{});
+  }
+  drain_tuner();
+}
+
+void Scheduler::on_progress(Instant now, WorkerId id, const proto::Progress& progress) {
+  WorkerState& worker = workers_.at(id);
+  worker.progress = progress;
+  if (progress.loss_samples > 0) {
+    training_loss_sum_ += progress.loss * static_cast<double>(progress.loss_samples);
+    training_loss_samples_ += progress.loss_samples;
+  }
+  if (tuner_) {
+    tuner_->on_progress(now, id,
+                        {.steps = progress.steps,
+                         .commits = progress.commits,
+                         .step_time = progress.step_time,
+                         .overhead = progress.overhead});
+    drain_tuner();
+  }
+  if (started_ && !stop_reason_)
+    if (auto reason = criterion_.on_progress(seconds(now), steps())) stop(now, std::move(*reason));
+}
+
+void Scheduler::on_evaluation(Instant now, Instant at, double loss, double accuracy) {
+  if (!started_ || stop_reason_) return;
+  const double t = std::max(0.0, seconds(at));
+  record_.evaluations.push_back({t, steps(), commits(), loss, accuracy});
+  CommitCountRecord counts{t, {}};
+  for (const auto& [id, worker] : workers_) counts.commits.push_back(worker.progress.commits);
+  record_.commit_counts.push_back(std::move(counts));
+  log_.push(fmt::format("evaluation at {:.3f} s: loss {:.6f} accuracy {:.4f} steps {} commits {}",
+                        t, loss, accuracy, steps(), commits()));
+  if (tuner_) {
+    tuner_->on_evaluation(now, {.at = at, .loss = loss, .accuracy = accuracy});
+    drain_tuner();
+  }
+  if (auto reason = criterion_.on_evaluation(t, loss, accuracy)) stop(now, std::move(*reason));
+}
+
+void Scheduler::evaluate_training_loss(Instant now) {
+  if (!next_training_evaluation_ || now < *next_training_evaluation_) return;
+  next_training_evaluation_ = now + options_.evaluation_interval;
+  if (training_loss_samples_ == 0) return;
+  const double loss = training_loss_sum_ / static_cast<double>(training_loss_samples_);
+  training_loss_sum_ = 0;
+  training_loss_samples_ = 0;
+  on_evaluation(now, now, loss, 0);
+}
+
+void Scheduler::on_leave(Instant now, WorkerId id, WorkerState::Fate fate, const std::string& why) {
+  WorkerState& worker = workers_.at(id);
+  if (stop_reason_ && fate == WorkerState::Fate::Left) {
+    worker.fate = WorkerState::Fate::Done;
+    return;
+  }
+  worker.fate = fate;
+  log_.push(fmt::format("worker {} '{}' {}: {}", id.value, worker.name,
+                        fate == WorkerState::Fate::Left ? "left" : "lost", why));
+  if (stop_reason_) return;
+  if (tuner_) tuner_->on_leave(now, id);
+  send_members();
+  members_sent_ = now;
+  drain_tuner();
+  if (started_ && member_count() == 0) stop(now, "no worker is left");
+}
+
+void Scheduler::find_lost(Instant now) {
+  std::vector<WorkerId> lost;
+  for (const auto& [id, worker] : workers_)
+    if (worker.fate == WorkerState::Fate::Member && now >= worker.heard + options_.lost_after)
+      lost.push_back(id);
+  for (const auto id : lost)
+    on_leave(now, id, WorkerState::Fate::Lost,
+             fmt::format("no heartbeat for {:.0f} s", options_.lost_after.seconds()));
+  if (stop_reason_) return;
+  for (std::size_t i = 0; i < servers_.size(); ++i) {
+    if (now < servers_[i].heard + options_.lost_after) continue;
+    stop(now, fmt::format("server {} '{}' at {} lost: no heartbeat for {:.0f} s", i,
+                          servers_[i].name, servers_[i].endpoint, options_.lost_after.seconds()));
+    return;
+  }
+}
+
+void Scheduler::on_wakeup(Instant now) {
+  if (tuner_ && started_ && !stop_reason_) {
+    const auto due = tuner_->poll_wakeup();
+    if (due && *due <= now) {
+      tuner_->on_wakeup(now);
+      drain_tuner();
+    }
+  }
+  evaluate_training_loss(now);
+  if (members_sent_ && now >= *members_sent_ + kMembersResend) {
+    send_members_again();
+    members_sent_ = now;
+  }
+  find_lost(now);
+  if (started_ && !stop_reason_)
+    if (auto reason = criterion_.on_progress(seconds(now), steps())) stop(now, std::move(*reason));
+}
+
+std::optional<Instant> Scheduler::poll_wakeup() const {
+  std::optional<Instant> next;
+  if (members_sent_) next = *members_sent_ + kMembersResend;
+  for (const auto& [id, worker] : workers_)
+    if (worker.fate == WorkerState::Fate::Member)
+      next = earlier(next, worker.heard + options_.lost_after);
+  if (stop_reason_) return next;
+  for (const auto& server : servers_) next = earlier(next, server.heard + options_.lost_after);
+  next = earlier(next, next_training_evaluation_);
+  if (tuner_ && started_) next = earlier(next, tuner_->poll_wakeup());
+  if (started_ && options_.stop.max_seconds)
+    next = earlier(next, *started_ + Duration::from_seconds(*options_.stop.max_seconds));
+  return next;
+}
+
+void Scheduler::stop(Instant now, std::string reason) {
+  if (stop_reason_) return;
+  stop_reason_ = std::move(reason);
+  stopped_at_ = now;
+  members_sent_.reset();
+  log_.push("stop: " + *stop_reason_);
+  const proto::Stop message{*stop_reason_};
+  for (const auto& [id, worker] : workers_)
+    if (worker.fate == WorkerState::Fate::Member) send(worker.peer, message);
+  for (const auto& server : servers_) send(server.peer, message);
+  if (evaluator_) send(*evaluator_, message);
+}
+
+bool Scheduler::drained() const {
+  return stop_reason_.has_value() && member_count() == 0;
+}
+
+void Scheduler::drain_tuner() {
+  if (!tuner_) return;
+  while (auto order = tuner_->poll_order()) {
+    const auto it = workers_.find(order->worker);
+    if (it != workers_.end()) send(it->second.peer, proto::Directive{order->directive.commit_rate});
+  }
+  while (auto decision = tuner_->poll_decision()) {
+    log_.push(fmt::format("tuner at {:.3f} s: commit rate {:g}: {}", seconds(decision->at),
+                          decision->commit_rate, decision->reason));
+    record_.rates.push_back(
+        {seconds(decision->at), decision->commit_rate, std::move(decision->reason)});
+  }
+}
+
+Scheduler::WorkerState* Scheduler::find_worker(PeerId from, const Message& message) {
+  const auto it = workers_.find(WorkerId{message.sender.index});
+  if (it == workers_.end() || it->second.incarnation != message.incarnation) {
+    refuse(from, RefusalCode::NotMember,
+           fmt::format("{} is not a member: join first", to_string(message.sender)));
+    return nullptr;
+  }
+  if (it->second.fate == WorkerState::Fate::Lost) {
+    refuse(from, RefusalCode::NotMember,
+           fmt::format("{} '{}' was declared lost: restart it to join again",
+                       to_string(message.sender), it->second.name));
+    return nullptr;
+  }
+  if (it->second.fate != WorkerState::Fate::Member) return nullptr;  // it left: a late message
+  it->second.peer = from;
+  return &it->second;
+}
+
+void Scheduler::send(PeerId to, proto::Body body) {
+  outbox_.push({to, Message{.cluster = options_.cluster,
+                            .sender = {Role::Scheduler, 0},
+                            .incarnation = options_.incarnation,
+                            .body = std::move(body),
+                            .payload = {}}});
+}
+
+void Scheduler::on_bad_frame(PeerId from, const Error& error) {
+  refuse(from, proto::refusal_code(error), error.message);
+}
+
+void Scheduler::refuse(PeerId to, RefusalCode code, std::string message) {
+  send(to, proto::Refusal{code, std::move(message)});
+}
+
+std::uint32_t Scheduler::member_count() const {
+  return static_cast<std::uint32_t>(std::count_if(
+      workers_.begin(), workers_.end(),
+      [](const auto& entry) { return entry.second.fate == WorkerState::Fate::Member; }));
+}
+
+std::uint64_t Scheduler::steps() const {
+  std::uint64_t sum = 0;
+  for (const auto& [id, worker] : workers_) sum += worker.progress.steps;
+  return sum;
+}
+
+std::uint64_t Scheduler::commits() const {
+  std::uint64_t sum = 0;
+  for (const auto& [id, worker] : workers_) sum += worker.progress.commits;
+  return sum;
+}
+
+double Scheduler::seconds(Instant at) const {
+  return started_ ? (at - *started_).seconds() : 0;
+}
+
+}  // namespace rubato::server

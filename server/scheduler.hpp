@@ -1,0 +1,135 @@
+// server/scheduler.hpp - membership, shard map, tuner, evaluation results and the stop criterion;
+// never on the parameter path.
+// Pure: no socket, clock, thread, global or randomness; `now` never decreases. Threads: one owner.
+// Start: workers may train once every shard has acknowledged a member list that holds them and the
+// expected number has joined; later joiners start as soon as the shards know them.
+// Errors: bad input from a peer is answered with a Refusal; the cluster is unharmed.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "base/result.hpp"
+#include "base/run_record.hpp"
+#include "base/time.hpp"
+#include "proto/outbox.hpp"
+#include "server/stop_criterion.hpp"
+#include "sync/model.hpp"
+
+namespace rubato::server {
+
+inline constexpr std::uint32_t kWorkersMax = 4096;
+
+struct SchedulerOptions {
+  std::uint64_t cluster = 0;
+  Incarnation incarnation = 0;
+  std::uint64_t parameters = 0;
+  std::uint32_t servers = 1;
+  std::uint32_t workers = 1;  // expected at the start
+  bool evaluator = true;      // false: the tuner gets the workers' training loss
+  Duration evaluation_interval = Duration::from_seconds(5);  // of that fallback
+  StopOptions stop;
+  Duration lost_after = Duration::from_seconds(10);
+  std::string sync;        // for the record
+  std::uint64_t seed = 0;  // for the record
+};
+
+class Scheduler {
+ public:
+  // `tuner`: null when the sync model has none.
+  Scheduler(const SchedulerOptions& options, std::unique_ptr<sync::Tuner> tuner);
+
+  void on_message(Instant now, proto::PeerId from, const proto::Message& message);
+  // Bytes that did not decode: told so.
+  void on_bad_frame(proto::PeerId from, const Error& error);
+  void on_wakeup(Instant now);
+  // Ends the run for everyone (Ctrl-C, or a caller's own criterion).
+  void stop(Instant now, std::string reason);
+
+  std::optional<proto::ToPeer> poll_send() { return outbox_.poll(); }
+  std::optional<Instant> poll_wakeup() const;
+  // Joins, departures, evaluations, decisions, the stop: one line each.
+  std::optional<std::string> poll_log() { return log_.poll(); }
+
+  // True once every expected server has a shard.
+  bool serving() const { return servers_.size() == options_.servers; }
+  const std::optional<Instant>& started() const { return started_; }
+  // Why the run is over, once it is.
+  const std::optional<std::string>& stopped() const { return stop_reason_; }
+  // Never: a scheduler has nobody to be refused by. For loops that drive any core.
+  std::optional<Error> failure() const { return std::nullopt; }
+  // True once no member is left after the stop: nobody still has something to say.
+  bool drained() const;
+  std::uint64_t steps() const;
+  double smoothed_loss() const { return criterion_.smoothed_loss(); }
+  // What happened so far; complete once drained().
+  RunRecord record() const;
+
+ private:
+  struct ServerState {
+    std::string name;
+    std::string endpoint;
+    Incarnation incarnation = 0;
+    proto::PeerId peer = 0;
+    Instant heard;
+    std::uint64_t acked_epoch = 0;
+  };
+  struct WorkerState {
+    std::string name;
+    Incarnation incarnation = 0;
+    proto::PeerId peer = 0;
+    Instant heard;
+    std::uint64_t epoch = 0;  // the first member list that holds it
+    bool started = false;
+    enum class Fate { Member, Left, Lost, Done } fate = Fate::Member;
+    proto::Progress progress;
+  };
+
+  void on_hello(Instant now, proto::PeerId from, const proto::Message& message);
+  void on_server_hello(Instant now, proto::PeerId from, const proto::Message& message);
+  void on_worker_hello(Instant now, proto::PeerId from, const proto::Message& message);
+  void on_evaluator_hello(proto::PeerId from);
+  void welcome_evaluator();
+  void on_progress(Instant now, WorkerId worker, const proto::Progress& progress);
+  void on_evaluation(Instant now, Instant at, double loss, double accuracy);
+  void on_leave(Instant now, WorkerId worker, WorkerState::Fate fate, const std::string& why);
+  void evaluate_training_loss(Instant now);
+  void find_lost(Instant now);
+  void welcome_worker(WorkerId worker);
+  proto::ShardMap shard_map() const;
+  void send_members();        // a new epoch
+  void send_members_again();  // to the servers that have not acknowledged the last one
+  void start_ready_workers(Instant now);
+  void drain_tuner();
+  WorkerState* find_worker(proto::PeerId from, const proto::Message& message);
+  void send(proto::PeerId to, proto::Body body);
+  void refuse(proto::PeerId to, proto::RefusalCode code, std::string message);
+  std::uint32_t member_count() const;
+  std::uint64_t commits() const;
+  double seconds(Instant now) const;  // since training started
+
+  SchedulerOptions options_;
+  std::unique_ptr<sync::Tuner> tuner_;
+  StopCriterion criterion_;
+  std::vector<ServerState> servers_;         // by shard
+  std::map<WorkerId, WorkerState> workers_;  // everyone who ever joined
+  std::optional<proto::PeerId> evaluator_;
+  std::uint64_t epoch_ = 0;
+  std::optional<Instant> members_sent_;
+  std::optional<Instant> started_;
+  std::optional<Instant> next_training_evaluation_;
+  double training_loss_sum_ = 0;
+  std::uint64_t training_loss_samples_ = 0;
+  std::optional<std::string> stop_reason_;
+  Instant stopped_at_;
+  RunRecord record_;  // curves and decisions; the rest is filled by record()
+  proto::Outbox<proto::ToPeer> outbox_;
+  proto::Outbox<std::string> log_;
+};
+
+}  // namespace rubato::server

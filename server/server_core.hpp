@@ -1,0 +1,116 @@
+// server/server_core.hpp - one shard as a pure state machine: commits in, parameters out, each
+// commit applied exactly once.
+// Pure: no socket, clock, thread, global or randomness; `now` never decreases. Threads: one owner.
+// Exactly once: a commit is (worker, incarnation, sequence); a repeated one is answered, not
+// applied again. Errors: bad input from a peer is answered with a Refusal and counted.
+// Memory: the shard, one snapshot of it while replies are under way, and the chunks in flight.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "base/time.hpp"
+#include "proto/joiner.hpp"
+#include "proto/outbox.hpp"
+#include "server/commit_assembly.hpp"
+#include "server/optimizer.hpp"
+#include "sync/model.hpp"
+
+namespace rubato::server {
+
+struct ServerOptions {
+  std::uint64_t cluster = 0;
+  Incarnation incarnation = 0;
+  std::string name;              // unique among the servers
+  std::string endpoint;          // where workers reach it
+  std::uint64_t parameters = 0;  // of the whole model
+  std::uint64_t chunk_bytes = proto::kChunkBytesDefault;
+  OptimizerOptions optimizer;
+  proto::JoinTiming timing;
+};
+
+// The first parameters of a range; pure, called once.
+using InitialParameters = std::function<std::vector<float>(proto::ShardRange)>;
+
+struct ServerStats {
+  std::uint64_t commits_applied = 0;
+  std::uint64_t commits_refused = 0;   // held NaN or Inf
+  std::uint64_t commits_repeated = 0;  // answered again, not applied again
+  std::uint64_t messages_refused = 0;
+};
+
+class ServerCore {
+ public:
+  // `scheduler`: the peer that the shard asks for its range and obeys.
+  ServerCore(const ServerOptions& options, InitialParameters initial,
+             std::unique_ptr<sync::Gate> gate, proto::PeerId scheduler);
+
+  void on_start(Instant now);
+  // A message from any peer. Unknown senders and impossible values are refused.
+  void on_message(Instant now, proto::PeerId from, const proto::Message& message);
+  // Bytes that did not decode: told so, counted.
+  void on_bad_frame(proto::PeerId from, const Error& error);
+  void on_wakeup(Instant now);
+  std::optional<proto::ToPeer> poll_send() { return outbox_.poll(); }
+  std::optional<Instant> poll_wakeup() const { return joiner_.poll_wakeup(); }
+
+  Version version() const { return version_; }
+  std::span<const float> parameters() const { return parameters_; }
+  const ServerStats& stats() const { return stats_; }
+  // Known once the scheduler has assigned it.
+  const std::optional<proto::NodeId>& id() const { return id_; }
+  // The reason, once the scheduler has ended the run.
+  const std::optional<std::string>& stopped() const { return stopped_; }
+  // Set when the shard cannot go on: refused, or no scheduler.
+  const std::optional<Error>& failure() const { return failure_; }
+
+ private:
+  struct MemberState {
+    Incarnation incarnation = 0;
+    std::optional<proto::PeerId> peer;  // known once it has spoken
+    CommitAssembly commit;              // the commit under way or held
+    Instant complete_at;                // when its last chunk arrived
+    Sequence answered = 0;              // the last commit that was released
+    bool answered_refused = false;
+  };
+
+  void on_scheduler(Instant now, const proto::Message& message);
+  void on_welcome(Instant now, const proto::Welcome& welcome);
+  void on_members(Instant now, const proto::Members& members);
+  void on_commit(Instant now, proto::PeerId from, WorkerId worker, const proto::Message& message);
+  void on_pull(proto::PeerId from, const proto::Message& message);
+  void on_probe(proto::PeerId from, WorkerId worker, Sequence sequence);
+  void act(Instant now, const sync::GateActions& actions);
+  void apply(MemberState& member);
+  void release(Instant now, MemberState& member);
+  void send_parameters(proto::PeerId to, Sequence sequence, Duration held, bool refused);
+  void send(proto::PeerId to, proto::Body body, proto::Payload payload = {});
+  void refuse(proto::PeerId to, proto::RefusalCode code, std::string message);
+  // The member that `message` is from, or null after refusing it.
+  MemberState* find_member(proto::PeerId from, const proto::Message& message);
+
+  ServerOptions options_;
+  InitialParameters initial_;
+  proto::Joiner joiner_;
+  std::optional<proto::NodeId> id_;
+  Optimizer optimizer_;
+  std::vector<float> parameters_;
+  std::shared_ptr<const std::vector<float>> snapshot_;  // parameters at version_, or null
+  std::unique_ptr<sync::Gate> gate_;
+  proto::PeerId scheduler_;
+  std::map<WorkerId, MemberState> members_;
+  std::uint64_t members_epoch_ = 0;
+  Version version_ = 0;
+  ServerStats stats_;
+  std::optional<std::string> stopped_;
+  std::optional<Error> failure_;
+  proto::Outbox<proto::ToPeer> outbox_;
+};
+
+}  // namespace rubato::server

@@ -1,0 +1,42 @@
+#include "server/stop_criterion.hpp"
+
+#include <fmt/format.h>
+
+namespace rubato::server {
+
+std::optional<std::string> StopCriterion::on_evaluation(double seconds, double loss,
+                                                        double accuracy) {
+  recent_.push_back({loss, accuracy});
+  if (recent_.size() > kSmoothedEvaluations) recent_.pop_front();
+  if (recent_.size() < kSmoothedEvaluations || time_to_target_) return std::nullopt;
+  if (!options_.target_loss && !options_.target_accuracy) return std::nullopt;
+
+  double accuracy_mean = 0;
+  for (const auto& point : recent_) accuracy_mean += point.accuracy;
+  accuracy_mean /= static_cast<double>(recent_.size());
+  // Written so that a NaN loss never counts as reached.
+  const bool loss_reached = !options_.target_loss || smoothed_loss() <= *options_.target_loss;
+  const bool accuracy_reached =
+      !options_.target_accuracy || accuracy_mean >= *options_.target_accuracy;
+  if (!loss_reached || !accuracy_reached) return std::nullopt;
+  time_to_target_ = seconds;
+  return fmt::format("target reached: mean loss {:.4f}, accuracy {:.4f}", smoothed_loss(),
+                     accuracy_mean);
+}
+
+std::optional<std::string> StopCriterion::on_progress(double seconds, std::uint64_t steps) const {
+  if (options_.max_seconds && seconds >= *options_.max_seconds)
+    return fmt::format("max_seconds {} reached", *options_.max_seconds);
+  if (options_.max_steps && steps >= *options_.max_steps)
+    return fmt::format("max_steps {} reached", *options_.max_steps);
+  return std::nullopt;
+}
+
+double StopCriterion::smoothed_loss() const {
+  if (recent_.empty()) return 0;
+  double sum = 0;
+  for (const auto& point : recent_) sum += point.loss;
+  return sum / static_cast<double>(recent_.size());
+}
+
+}  // namespace rubato::server

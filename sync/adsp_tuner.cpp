@@ -1,0 +1,281 @@
+#include "sync/adsp_tuner.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/check.hpp"
+
+namespace rubato::sync {
+namespace {
+
+constexpr int kProbeRate = 4;              // until the commit overhead is known
+constexpr std::size_t kWindowSamples = 6;  // at least, for the robust fit
+constexpr double kLossJump = 1.3;          // from one checkpoint to the next: search again
+constexpr double kRateMax = 10'000;        // where nothing is known to limit the rate
+
+}  // namespace
+
+AdspTuner::AdspTuner(const AdspOptions& options, std::uint64_t parameter_bytes)
+    : options_(options), parameter_bytes_(parameter_bytes) {}
+
+void AdspTuner::on_start(Instant now) {
+  advance(now);
+  RUBATO_CHECK(!started_, "a run starts once");
+  started_ = now;
+  if (options_.fixed_rate) {
+    set_rate(now, *options_.fixed_rate);
+    decide(now, fmt::format("fixed rate {}", rate_));
+  } else {
+    begin_epoch(now);
+  }
+}
+
+void AdspTuner::on_join(Instant now, WorkerId worker) {
+  advance(now);
+  const bool first = members_.empty();
+  const Member member{
+      .commits_at_join = slowest(), .progress = {}, .ordered = 0, .mark = slowest()};
+  RUBATO_CHECK(members_.emplace(worker, member).second, "a worker joins once");
+  if (!started_) return;
+  if (first) {
+    set_rate(now, rate_);  // counts start again from 0
+  } else {
+    send_order(worker, members_.at(worker));
+  }
+}
+
+void AdspTuner::on_leave(Instant now, WorkerId worker) {
+  advance(now);
+  RUBATO_CHECK(members_.erase(worker) == 1, "only a member leaves");
+}
+
+void AdspTuner::on_progress(Instant now, WorkerId worker, const WorkerProgress& progress) {
+  advance(now);
+  const auto member = members_.find(worker);
+  RUBATO_CHECK(member != members_.end(), "only members report");
+  member->second.progress = progress;
+  if (!all_committed()) return;
+  if (stage_ == Stage::Probe) {
+    begin_search(now, start_rate(), fmt::format("a commit costs {:.3f} s", mean_overhead()));
+  } else if (stage_ == Stage::Settle) {
+    open_window(now);
+  }
+}
+
+void AdspTuner::on_evaluation(Instant now, const EvaluationPoint& point) {
+  advance(now);
+  if (!started_ || !std::isfinite(point.loss) || point.loss <= 0) return;
+  const LossSample sample{.seconds = (point.at - *started_).seconds(), .loss = point.loss};
+  if (last_ && sample.seconds <= last_->seconds) return;  // an old one, late
+  last_ = sample;
+  if (stage_ != Stage::Measure || members_.empty() || point.at < window_opened_) return;
+  window_.push_back(sample);
+  if (window_full()) close_window(now);
+}
+
+void AdspTuner::on_wakeup(Instant now) {
+  advance(now);
+  if (!started_ || now < checkpoint_) return;
+  while (checkpoint_ <= now) {
+    target_ += static_cast<std::uint64_t>(std::min(rate_, rate_max()));
+    checkpoint_ = checkpoint_ + options_.check_period;
+  }
+  if (!begin_due_search(now)) send_orders();
+}
+
+bool AdspTuner::begin_due_search(Instant now) {
+  if (options_.fixed_rate || stage_ != Stage::Hold) return false;
+  if (now >= epoch_end_) {
+    begin_epoch(now);
+    return true;
+  }
+  if (!last_) return false;
+  const auto before = std::exchange(last_checkpoint_loss_, last_->loss);
+  if (!before || last_->loss < kLossJump * *before) return false;
+  begin_search(now, options_.start == SearchStart::Paper ? 1 : rate_,
+               fmt::format("loss {:.4f} is {:.0f} % above that of the checkpoint before",
+                           last_->loss, 100 * (last_->loss / *before - 1)));
+  return true;
+}
+
+std::optional<Instant> AdspTuner::poll_wakeup() const {
+  if (!started_) return std::nullopt;
+  return checkpoint_;
+}
+
+std::optional<Tuner::Order> AdspTuner::poll_order() {
+  if (orders_.empty()) return std::nullopt;
+  const Order order = orders_.front();
+  orders_.pop_front();
+  return order;
+}
+
+std::optional<Decision> AdspTuner::poll_decision() {
+  if (decisions_.empty()) return std::nullopt;
+  Decision decision = std::move(decisions_.front());
+  decisions_.pop_front();
+  return decision;
+}
+
+void AdspTuner::advance(Instant now) {
+  RUBATO_CHECK(now >= now_, "time never decreases");
+  now_ = now;
+}
+
+void AdspTuner::begin_epoch(Instant now) {
+  epoch_end_ = now + options_.epoch;
+  if (options_.start == SearchStart::Paper) {
+    begin_search(now, 1, "a new epoch");
+  } else if (searched_) {
+    const int first = options_.reward == RewardKind::Paper ? std::max(1, rate_ - 1) : rate_;
+    begin_search(now, first, "a new epoch");
+  } else if (options_.reward == RewardKind::Paper) {
+    begin_search(now, 1, "the first epoch");
+  } else {
+    set_rate(now, std::min(kProbeRate, rate_max()));
+    enter(Stage::Probe);
+    decide(now, "until every worker has committed once");
+  }
+}
+
+void AdspTuner::begin_search(Instant now, int rate, const std::string& reason) {
+  const int first = std::clamp(rate, 1, rate_max());
+  if (options_.reward == RewardKind::Paper) {
+    search_.emplace(PaperSearch(first));
+  } else {
+    search_.emplace(RobustSearch(first));
+  }
+  begin_window(now, first);
+  decide(now, fmt::format("{}: search from R={}", reason, rate_));
+}
+
+void AdspTuner::begin_window(Instant now, int rate) {
+  set_rate(now, rate);
+  window_.clear();
+  if (options_.reward == RewardKind::Paper) {
+    if (last_) window_.push_back(*last_);
+    open_window(now);
+  } else {
+    enter(Stage::Settle);
+  }
+}
+
+void AdspTuner::open_window(Instant now) {
+  window_opened_ = now;
+  enter(Stage::Measure);
+}
+
+bool AdspTuner::window_full() const {
+  const Duration length = now_ - window_opened_;
+  if (options_.reward == RewardKind::Paper) {
+    return window_.size() >= 3 && length >= options_.check_period;
+  }
+  Duration interval = options_.check_period * (1.0 / rate_);
+  for (const auto& [id, member] : members_) interval = std::max(interval, member.cycle());
+  return window_.size() >= kWindowSamples && length >= options_.check_period * 0.5 &&
+         length >= interval * 2 && all_committed();
+}
+
+void AdspTuner::close_window(Instant now) {
+  const auto judge = [&](auto& search) {
+    std::string reason = search.on_window(window_, rate_max());
+    if (search.done()) {
+      set_rate(now, search.rate());
+      enter(Stage::Hold);
+      searched_ = true;
+    } else {
+      begin_window(now, search.rate());
+    }
+    decide(now, std::move(reason));
+  };
+  std::visit(judge, *search_);
+}
+
+void AdspTuner::enter(Stage stage) {
+  stage_ = stage;
+  for (auto& [id, member] : members_) member.mark = member.commits();
+}
+
+bool AdspTuner::all_committed() const {
+  return std::all_of(members_.begin(), members_.end(),
+                     [](const auto& entry) { return entry.second.commits() > entry.second.mark; });
+}
+
+void AdspTuner::set_rate(Instant now, int rate) {
+  rate_ = rate;
+  target_ = fastest() + static_cast<std::uint64_t>(rate);
+  checkpoint_ = now + options_.check_period;
+  last_checkpoint_loss_.reset();
+  send_orders();
+}
+
+void AdspTuner::send_orders() {
+  for (auto& [id, member] : members_) send_order(id, member);
+}
+
+void AdspTuner::send_order(WorkerId worker, Member& member) {
+  const double missing =
+      static_cast<double>(target_) - static_cast<double>(member.commits());  // C_target - c_i
+  const double commit_rate = std::clamp(missing, 1.0, static_cast<double>(rate_max()));
+  if (commit_rate == member.ordered) return;
+  member.ordered = commit_rate;
+  orders_.push_back({.worker = worker, .directive = {.commit_rate = commit_rate}});
+}
+
+void AdspTuner::decide(Instant now, std::string reason) {
+  decisions_.push_back(
+      {.at = now, .commit_rate = static_cast<double>(rate_), .reason = std::move(reason)});
+}
+
+int AdspTuner::rate_max() const {
+  double limit = kRateMax;
+  const double period = options_.check_period.seconds();
+  for (const auto& [id, member] : members_) {
+    const double cycle = member.cycle().seconds();
+    if (cycle > 0) limit = std::min(limit, std::floor(period / cycle));
+  }
+  if (options_.bytes_per_second > 0 && !members_.empty() && parameter_bytes_ > 0) {
+    const double round_bytes =  // every worker commits and is answered once
+        2.0 * static_cast<double>(members_.size()) * static_cast<double>(parameter_bytes_);
+    limit = std::min(limit, std::floor(options_.bytes_per_second * period / round_bytes));
+  }
+  return std::max(1, static_cast<int>(limit));
+}
+
+// Commits cost R O / Gamma of the time, and what is learned waits Gamma / 2R for the next one. The
+// two are in balance over two check periods where R O / Gamma = (Gamma / 2R) / 2 Gamma. A commit
+// that overlaps training costs nothing.
+int AdspTuner::start_rate() const {
+  const double overhead = mean_overhead();
+  if (options_.overlap || overhead <= 0) return rate_max();
+  const double balanced = 0.5 * std::sqrt(options_.check_period.seconds() / overhead);
+  return std::clamp(static_cast<int>(std::lround(balanced)), 1, rate_max());
+}
+
+double AdspTuner::mean_overhead() const {
+  double sum = 0;
+  for (const auto& [id, member] : members_) {
+    // O_i starts from 0 and moves half of the way with every commit.
+    const double arrived = 1 - std::exp2(-static_cast<double>(member.progress.commits));
+    sum += member.progress.overhead.seconds() / arrived;
+  }
+  return sum / static_cast<double>(members_.size());
+}
+
+std::uint64_t AdspTuner::slowest() const {
+  if (members_.empty()) return 0;
+  std::uint64_t fewest = members_.begin()->second.commits();
+  for (const auto& [id, member] : members_) fewest = std::min(fewest, member.commits());
+  return fewest;
+}
+
+std::uint64_t AdspTuner::fastest() const {
+  std::uint64_t most = 0;
+  for (const auto& [id, member] : members_) most = std::max(most, member.commits());
+  return most;
+}
+
+}  // namespace rubato::sync

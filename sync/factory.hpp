@@ -1,0 +1,43 @@
+// sync/factory.hpp - every sync model by name: the one place that knows them all.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "base/result.hpp"
+#include "sync/model.hpp"
+#include "sync/options.hpp"
+
+namespace rubato::sync {
+
+struct ModelInfo {
+  std::string_view name;     // "adsp"
+  std::string_view title;    // "ADSP"
+  std::string_view summary;  // one line
+  std::string_view source;   // paper
+};
+
+// All models, in the order in which they are compared by default.
+std::span<const ModelInfo> models();
+
+// Returns: the model's row, or BadInput naming the nearest valid name.
+[[nodiscard]] Result<ModelInfo> find_model(std::string_view name);
+
+// BadInput naming the first impossible value ("sync.ssp.staleness = -1: ...").
+[[nodiscard]] Result<void> validate(const Options& options);
+
+// Facts the tuner needs about the whole run.
+struct RunFacts {
+  std::uint64_t parameter_bytes = 0;  // bytes(W) on the wire
+};
+
+// Requires: a name from models() and valid options.
+std::unique_ptr<CommitRule> make_commit_rule(std::string_view model, const Options& options);
+std::unique_ptr<Gate> make_gate(std::string_view model, const Options& options);
+// Returns: null where the model has nothing to tune.
+std::unique_ptr<Tuner> make_tuner(std::string_view model, const Options& options, RunFacts facts);
+// True when a worker trains on while its commit is in flight.
+bool overlaps(std::string_view model, const Options& options);
+
+}  // namespace rubato::sync

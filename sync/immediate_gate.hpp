@@ -1,0 +1,34 @@
+// sync/immediate_gate.hpp - the gate of ASP and ADSP: apply a commit and answer it at once.
+// ASP is this gate with the rule EveryStep: no worker waits, staleness is unbounded.
+// Source: Recht, Re, Wright, Niu, "Hogwild!", NIPS 2011; Dean et al., NIPS 2012 (Downpour SGD).
+// Pure. Threads: one owner. Errors: none; a commit of a worker that is no member is a bug.
+#pragma once
+
+#include <set>
+
+#include "base/check.hpp"
+#include "sync/model.hpp"
+
+namespace rubato::sync {
+
+class ImmediateGate final : public Gate {
+ public:
+  void on_join(Instant, WorkerId worker) override {
+    RUBATO_CHECK(members_.insert(worker).second, "a worker joins once");
+  }
+
+  GateActions on_leave(Instant, WorkerId worker) override {
+    RUBATO_CHECK(members_.erase(worker) == 1, "only a member leaves");
+    return {};
+  }
+
+  GateActions on_commit(Instant, WorkerId worker) override {
+    RUBATO_CHECK(members_.contains(worker), "only members commit");
+    return {.apply = {worker}, .release = {worker}};
+  }
+
+ private:
+  std::set<WorkerId> members_;
+};
+
+}  // namespace rubato::sync

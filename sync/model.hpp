@@ -1,0 +1,101 @@
+// sync/model.hpp - the seams of a synchronization model: commit rule, gate, tuner.
+// Source: algorithms.md section 2 of the design: a model is the triple (commit rule, gate, tuner).
+// Pure: no sockets, clock, threads, globals, randomness. `now` never decreases.
+// Threads: one owner each. Errors: none after construction (see sync/factory.hpp).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "base/time.hpp"
+
+namespace rubato::sync {
+
+// What a tuner tells one worker's commit rule.
+struct Directive {
+  double commit_rate = 1;  // commits per check period, >= 1
+  bool operator==(const Directive&) const = default;
+};
+
+// When a worker commits. One object per worker, inside WorkerCore.
+class CommitRule {
+ public:
+  virtual ~CommitRule() = default;
+  // Training starts (or restarts after a rejoin): elapsed time counts from here.
+  virtual void on_start(Instant now) = 0;
+  // A mini-batch ended. Returns true when the worker should commit now. Asked again at every
+  // mini-batch end until on_commit_sent: a true that could not be acted on is not lost.
+  virtual bool on_step_end(Instant now) = 0;
+  virtual void on_commit_sent(Instant now) = 0;
+  // The commit's reply is complete. `overhead` is its round trip without server-side waiting.
+  virtual void on_reply(Instant now, Duration overhead) = 0;
+  virtual void on_directive(Instant now, const Directive& directive) = 0;
+};
+
+// What a shard does after a gate event: first apply these commits in this order, then release the
+// replies of those workers in this order.
+struct GateActions {
+  std::vector<WorkerId> apply;
+  std::vector<WorkerId> release;
+};
+
+// When a shard applies a commit and when it releases the reply. One object per shard. A member has
+// at most one commit outstanding, so a worker id names it.
+class Gate {
+ public:
+  virtual ~Gate() = default;
+  virtual void on_join(Instant now, WorkerId worker) = 0;
+  // The worker left or was lost; a commit of it that is still held is dropped by the shard.
+  virtual GateActions on_leave(Instant now, WorkerId worker) = 0;
+  // A whole commit of a member arrived.
+  virtual GateActions on_commit(Instant now, WorkerId worker) = 0;
+};
+
+// What a worker last reported of itself.
+struct WorkerProgress {
+  std::uint64_t steps = 0;    // since it joined
+  std::uint64_t commits = 0;  // replied to, since it joined
+  Duration step_time;         // t_i, EWMA, any throttle included
+  Duration overhead;          // O_i, EWMA
+};
+
+// Loss and accuracy of the global parameters on held-out data, at the instant they were pulled.
+struct EvaluationPoint {
+  Instant at;
+  double loss = 0;
+  double accuracy = 0;
+};
+
+// One line of the run log: what a tuner saw, what it compared, what it chose.
+struct Decision {
+  Instant at;
+  double commit_rate = 0;  // R after the decision
+  std::string reason;
+};
+
+// Changes the parameters of rules while training runs. One object, inside the scheduler; null for
+// models that have nothing to tune.
+class Tuner {
+ public:
+  virtual ~Tuner() = default;
+  virtual void on_start(Instant now) = 0;
+  virtual void on_join(Instant now, WorkerId worker) = 0;
+  virtual void on_leave(Instant now, WorkerId worker) = 0;
+  virtual void on_progress(Instant now, WorkerId worker, const WorkerProgress& progress) = 0;
+  virtual void on_evaluation(Instant now, const EvaluationPoint& point) = 0;
+  virtual void on_wakeup(Instant now) = 0;
+  virtual std::optional<Instant> poll_wakeup() const = 0;
+
+  struct Order {
+    WorkerId worker;
+    Directive directive;
+  };
+  // Both are polled until empty after every event.
+  virtual std::optional<Order> poll_order() = 0;
+  virtual std::optional<Decision> poll_decision() = 0;
+};
+
+}  // namespace rubato::sync

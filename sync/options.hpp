@@ -1,0 +1,34 @@
+// sync/options.hpp - what a user may set for each sync model ([sync.<model>] in the cluster file).
+// Plain data; sync::validate (sync/factory.hpp) names the first value that is impossible.
+#pragma once
+
+#include <optional>
+
+#include "base/time.hpp"
+
+namespace rubato::sync {
+
+enum class RewardKind { Robust, Paper };
+enum class SearchStart { Warm, Paper };
+
+struct SspOptions {
+  int staleness = 40;  // s >= 0, in commits
+};
+
+struct AdspOptions {
+  Duration check_period = Duration::from_seconds(60);  // Gamma
+  Duration epoch = Duration::from_seconds(1200);       // a new search begins every epoch
+  RewardKind reward = RewardKind::Robust;
+  SearchStart start = SearchStart::Warm;
+  // Commits per check period, for a run without a search (baselines, sweeps).
+  std::optional<int> fixed_rate;
+  bool overlap = false;         // train on while a commit is in flight
+  double bytes_per_second = 0;  // byte budget of the whole cluster; 0 is none
+};
+
+struct Options {
+  SspOptions ssp;
+  AdspOptions adsp;
+};
+
+}  // namespace rubato::sync

@@ -1,0 +1,37 @@
+// sync/ssp.hpp - Stale Synchronous Parallel: the fastest worker is at most s commits ahead.
+// Source: Ho et al., "More effective distributed ML via a stale synchronous parallel parameter
+// server", NIPS 2013; commit rule: sync/every_step.hpp. Letters: c_i commits of worker i that this
+// shard has applied, s the staleness bound.
+// A commit is applied at once; its reply is released when c_i - min_j c_j <= s, so s = 0 keeps the
+// pace of BSP and a large s is ASP. A joiner starts at the current minimum.
+// Pure. Threads: one owner. Errors: none; misuse is a bug.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+
+#include "sync/model.hpp"
+
+namespace rubato::sync {
+
+class SspGate final : public Gate {
+ public:
+  // Requires: staleness >= 0.
+  explicit SspGate(int staleness);
+
+  void on_join(Instant now, WorkerId worker) override;
+  // May release many: the minimum rises when the slowest leaves.
+  GateActions on_leave(Instant now, WorkerId worker) override;
+  GateActions on_commit(Instant now, WorkerId worker) override;
+
+ private:
+  std::uint64_t slowest() const;
+  std::vector<WorkerId> release_ready();
+
+  const std::uint64_t staleness_;
+  std::map<WorkerId, std::uint64_t> commits_;  // c_i of every member
+  std::set<WorkerId> held_;                    // applied, not yet released
+};
+
+}  // namespace rubato::sync

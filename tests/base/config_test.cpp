@@ -1,0 +1,152 @@
+#include "base/config.hpp"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+using rubato::Config;
+using rubato::ConfigTable;
+using rubato::Limits;
+
+namespace {
+
+// The line that reading `text` with `read` ends in; empty when all is well.
+std::string complaint(const std::string& text,
+                      const std::function<void(const ConfigTable&)>& read) {
+  auto config = Config::parse(text, "edge.toml");
+  if (!config) return config.error().message;
+  read(config->root());
+  const auto finished = config->finish();
+  return finished ? "" : finished.error().message;
+}
+
+void read_training(const ConfigTable& root) {
+  const ConfigTable training = root.table("training");
+  training.integer("batch", 32, Limits::within(1, 1000));
+  training.number("learning_rate", 0.05, Limits::above(0));
+  training.choice("device", "cpu", {"cpu", "cuda"});
+  training.flag("shuffle", true);
+  training.integers("hidden", {64}, Limits::at_least(1));
+  root.text("name");
+  root.table("stop").number("momentum", 0.9, {.min = 0, .max = 1, .max_excluded = true});
+}
+
+}  // namespace
+
+TEST_CASE("values are read, absent ones take the default") {
+  auto config = Config::parse(R"(
+name = "edge"
+[training]
+batch = 16
+learning_rate = 1     # a whole number is a number
+hidden = [32, 16]
+shuffle = false
+)",
+                              "edge.toml");
+  REQUIRE(config.has_value());
+  const ConfigTable root = config->root();
+  CHECK(root.text("name") == "edge");
+  const ConfigTable training = root.table("training");
+  CHECK(training.has("batch"));
+  CHECK_FALSE(training.has("decay"));
+  CHECK(training.integer("batch", 32, {}) == 16);
+  CHECK(training.number("learning_rate", 0.05, {}) == 1.0);
+  CHECK(training.number("decay", 0.5, {}) == 0.5);
+  CHECK(training.optional_number("decay", {}) == std::nullopt);
+  CHECK(training.integers("hidden", {}, {}) == std::vector<int>{32, 16});
+  CHECK_FALSE(training.flag("shuffle", true));
+  CHECK(training.choice("device", "cpu", {"cpu", "cuda"}) == "cpu");
+  CHECK(root.table("absent").integer("key", 7, {}) == 7);
+  CHECK(config->finish().has_value());
+}
+
+TEST_CASE("a list of sections is read in order") {
+  auto config = Config::parse("[[workers]]\ncount = 2\n[[workers]]\ncount = 1\n", "edge.toml");
+  REQUIRE(config.has_value());
+  std::vector<std::int64_t> counts;
+  for (const ConfigTable& worker : config->root().tables("workers"))
+    counts.push_back(worker.integer("count", 0, {}));
+  CHECK(counts == std::vector<std::int64_t>{2, 1});
+  CHECK(config->finish().has_value());
+}
+
+TEST_CASE("an unknown key names its line and the nearest key") {
+  CHECK(complaint("\n[training]\nlerning_rate = 1\n", read_training) ==
+        "edge.toml:3: unknown key training.lerning_rate; did you mean learning_rate?");
+  CHECK(complaint("[trainin]\n", read_training) ==
+        "edge.toml:1: unknown key trainin; did you mean training?");
+}
+
+TEST_CASE("a key of another section is recognised") {
+  CHECK(complaint("learning_rate = 1\n", read_training) ==
+        "edge.toml:1: unknown key learning_rate; did you mean training.learning_rate?");
+}
+
+TEST_CASE("a key like no other gets the list of keys") {
+  CHECK(complaint("[stop]\nwhatever = 1\n", read_training) ==
+        "edge.toml:2: unknown key stop.whatever; valid: momentum");
+}
+
+TEST_CASE("of several unknown keys the first in the file is reported, before any wrong value") {
+  CHECK(complaint("[training]\nbatch = \"x\"\nzzz = 1\n[stop]\nyyy = 1\n", read_training)
+            .starts_with("edge.toml:3: unknown key training.zzz"));
+}
+
+TEST_CASE("wrong types name the line, the key, the value and what is valid") {
+  const auto training = [](const std::string& line) {
+    return complaint("[training]\n" + line + "\n", read_training);
+  };
+  CHECK(training("batch = \"big\"") ==
+        "edge.toml:2: training.batch = \"big\": must be a whole number from 1 to 1000");
+  CHECK(training("batch = 1.5") ==
+        "edge.toml:2: training.batch = 1.5: must be a whole number from 1 to 1000");
+  CHECK(training("learning_rate = true") ==
+        "edge.toml:2: training.learning_rate = true: must be a number above 0");
+  CHECK(training("device = 3") == "edge.toml:2: training.device = 3: must be a text in quotes");
+  CHECK(training("shuffle = 1") == "edge.toml:2: training.shuffle = 1: must be true or false");
+  CHECK(training("hidden = 64") ==
+        "edge.toml:2: training.hidden = 64: must be a list like [64, 32] of whole numbers of at "
+        "least 1");
+  CHECK(complaint("training = 1\n", read_training) ==
+        "edge.toml:1: training = 1: must be a section: write [training]");
+  CHECK(complaint("workers = 1\n", [](const ConfigTable& root) { root.tables("workers"); }) ==
+        "edge.toml:1: workers = 1: must be a list of sections: write [[workers]]");
+}
+
+TEST_CASE("impossible values name what is possible") {
+  CHECK(complaint("[training]\nbatch = 0\n", read_training) ==
+        "edge.toml:2: training.batch = 0: must be a whole number from 1 to 1000");
+  CHECK(complaint("[training]\nlearning_rate = 0\n", read_training) ==
+        "edge.toml:2: training.learning_rate = 0: must be a number above 0");
+  CHECK(complaint("[training]\nlearning_rate = nan\n", read_training) ==
+        "edge.toml:2: training.learning_rate = nan: must be a number above 0");
+  CHECK(complaint("[stop]\nmomentum = 1.0\n", read_training) ==
+        "edge.toml:2: stop.momentum = 1: must be a number of at least 0 and below 1");
+  CHECK(complaint("[training]\nhidden = [8, 0]\n", read_training) ==
+        "edge.toml:2: training.hidden = [ 8, 0 ]: must be a list like [64, 32] of whole numbers of "
+        "at least 1");
+  CHECK(complaint("[training]\ndevice = \"cud\"\n", read_training) ==
+        "edge.toml:2: training.device = \"cud\": must be one of cpu, cuda; did you mean cuda?");
+}
+
+TEST_CASE("only the first problem is told, and a caller can note its own") {
+  CHECK(complaint("[training]\nbatch = 4\nlearning_rate = 2\n", [](const ConfigTable& root) {
+          read_training(root);
+          root.table("training").problem("learning_rate", "is too brave");
+          root.table("training").problem("batch", "comes second");
+        }) == "edge.toml:3: training.learning_rate = 2: is too brave");
+  CHECK(complaint("[training]\nbatch = 4\n", [](const ConfigTable& root) {
+          read_training(root);
+          root.table("training").problem("learning_rate", "is needed");
+        }) == "edge.toml:1: training.learning_rate: is needed");
+}
+
+TEST_CASE("a syntax error names its line") {
+  const auto config = Config::parse("a = 1\nb = = 2\n", "edge.toml");
+  REQUIRE_FALSE(config.has_value());
+  CHECK(config.error().code == rubato::ErrorCode::BadInput);
+  CHECK(config.error().message.starts_with("edge.toml:2: "));
+}

@@ -1,0 +1,41 @@
+#include <doctest/doctest.h>
+
+#include "base/time.hpp"
+
+using rubato::Duration;
+using rubato::Instant;
+
+TEST_CASE("seconds are rounded to the nearest nanosecond, both ways") {
+  CHECK(Duration::from_seconds(0.1).ns == 100'000'000);
+  CHECK(Duration::from_seconds(1.4e-9).ns == 1);
+  CHECK(Duration::from_seconds(1.6e-9).ns == 2);
+  CHECK(Duration::from_seconds(-1.6e-9).ns == -2);
+  CHECK(Duration::from_seconds(2.5).seconds() == 2.5);
+}
+
+TEST_CASE("milliseconds are truncated") {
+  CHECK(Duration::from_ms(1500).seconds() == 1.5);
+  CHECK(Duration{1'999'999}.ms() == 1);
+}
+
+TEST_CASE("an instant and a duration add up, two instants differ by a duration") {
+  const Instant start{5};
+  const Duration step = Duration::from_seconds(0.5);
+  CHECK((start + step) - start == step);
+  CHECK((start + step) - step == start);
+  CHECK(start < start + step);
+  CHECK((step * 3).seconds() == 1.5);
+  Duration sum = step;
+  sum += step;
+  sum -= Duration::from_ms(200);
+  CHECK(sum == Duration::from_ms(800));
+}
+
+TEST_CASE("the steady clock never goes back") {
+  Instant last = rubato::steady_now();
+  for (int i = 0; i < 1000; ++i) {
+    const Instant now = rubato::steady_now();
+    REQUIRE(now >= last);
+    last = now;
+  }
+}

@@ -1,0 +1,131 @@
+#include "cli/comparison.hpp"
+
+#include <doctest/doctest.h>
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+using rubato::RunRecord;
+using rubato::cli::Comparison;
+using rubato::cli::headline;
+using rubato::cli::median;
+using rubato::cli::summarize;
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// A run of which only what a headline needs is set; `time` 0 means not reached in 100 s.
+RunRecord run(const std::string& sync, std::uint64_t seed, double time, double loss = 0.44) {
+  RunRecord record;
+  record.sync = sync;
+  record.seed = seed;
+  if (time > 0) record.time_to_target_seconds = time;
+  record.seconds = time > 0 ? time : 100;
+  record.final_loss = loss;
+  return record;
+}
+
+Comparison comparison(std::vector<RunRecord> runs) {
+  Comparison result;
+  result.target_loss = 0.45;
+  result.runs = std::move(runs);
+  return result;
+}
+
+std::string headline_of(const Comparison& c) {
+  return headline(c, summarize(c));
+}
+
+}  // namespace
+
+TEST_CASE("median: middle value, mean of two, NaN and infinity last") {
+  CHECK(median({3}) == 3);
+  CHECK(median({9, 1, 4}) == 4);
+  CHECK(median({1, 2, 10, 4}) == 3);
+  CHECK(median({1, kInfinity, 2}) == 2);
+  CHECK(std::isinf(median({1, kInfinity})));
+  CHECK(std::isinf(median({std::nan(""), 1, std::nan("")})));
+}
+
+TEST_CASE("median: at most half of the values lie on either side") {
+  rc::check([](const std::vector<int>& raw) {
+    RC_PRE(!raw.empty());
+    const std::vector<double> values(raw.begin(), raw.end());
+    const double middle = median(values);
+    const auto below = std::ranges::count_if(values, [&](double v) { return v < middle; });
+    const auto above = std::ranges::count_if(values, [&](double v) { return v > middle; });
+    RC_ASSERT(2 * below <= static_cast<std::ptrdiff_t>(values.size()));
+    RC_ASSERT(2 * above <= static_cast<std::ptrdiff_t>(values.size()));
+  });
+}
+
+TEST_CASE("summaries: models in order of appearance, seeds gathered wherever they stand") {
+  const auto c = comparison({run("bsp", 1, 50), run("adsp", 1, 20), run("bsp", 2, 70),
+                             run("adsp", 2, 30), run("bsp", 3, 60), run("adsp", 3, 40)});
+  const auto summaries = summarize(c);
+  REQUIRE(summaries.size() == 2);
+  CHECK(summaries[0].title == "BSP");
+  CHECK(summaries[0].runs == std::vector<std::size_t>{0, 2, 4});
+  CHECK(summaries[0].time_to_target == 60);
+  CHECK(summaries[0].typical_run == 4);
+  CHECK_FALSE(summaries[0].saving.has_value());
+  CHECK(summaries[1].time_to_target == 30);
+  CHECK(summaries[1].saving == doctest::Approx(0.5));
+}
+
+TEST_CASE("summaries: a run that never arrived is infinitely slow") {
+  const auto one_lost = summarize(
+      comparison({run("asp", 1, 50), run("asp", 2, 0), run("asp", 3, 40), run("bsp", 1, 100)}));
+  CHECK(one_lost[0].time_to_target == 50);
+  CHECK(one_lost[0].reached == 2);
+  CHECK(one_lost[0].saving == doctest::Approx(0.5));
+  const auto two_lost =
+      summarize(comparison({run("asp", 1, 50), run("asp", 2, 0), run("asp", 3, 0)}));
+  CHECK_FALSE(two_lost[0].time_to_target.has_value());
+  CHECK(two_lost[0].reached == 1);
+}
+
+TEST_CASE("summaries: shares are means and still add up to one") {
+  auto a = run("bsp", 1, 50), b = run("bsp", 2, 60);
+  a.compute_share = 0.5, a.wait_share = 0.4, a.communicate_share = 0.1;
+  b.compute_share = 0.7, b.wait_share = 0, b.communicate_share = 0.3;
+  const auto summary = summarize(comparison({a, b})).front();
+  CHECK(summary.compute_share == doctest::Approx(0.6));
+  CHECK(summary.wait_share == doctest::Approx(0.2));
+  CHECK(summary.compute_share + summary.wait_share + summary.communicate_share ==
+        doctest::Approx(1));
+}
+
+TEST_CASE("headline: the winner, against BSP and against the next best") {
+  CHECK(headline_of(comparison({run("bsp", 1, 80), run("asp", 1, 50), run("adsp", 1, 40)})) ==
+        "ADSP reached loss 0.45 in 40.0 s, 50 % less time than BSP (80.0 s) and 20 % less time "
+        "than ASP (50.0 s), the next best.");
+}
+
+TEST_CASE("headline: BSP may win") {
+  CHECK(headline_of(comparison({run("bsp", 1, 30), run("asp", 1, 40)})) ==
+        "BSP reached loss 0.45 in 30.0 s, 25 % less time than ASP (40.0 s).");
+}
+
+TEST_CASE("headline: a tie is not a victory of 0 %") {
+  CHECK(headline_of(comparison({run("bsp", 1, 40.1), run("adsp", 1, 40)})) ==
+        "ADSP reached loss 0.45 in 40.0 s, as much time as BSP (40.1 s).");
+}
+
+TEST_CASE("headline: BSP never arrives, nobody arrives, one model alone") {
+  CHECK(headline_of(comparison({run("bsp", 1, 0), run("adsp", 1, 40)})) ==
+        "ADSP reached loss 0.45 in 40.0 s; BSP did not reach it within 1 min 40 s.");
+  CHECK(headline_of(comparison({run("bsp", 1, 0, 0.9), run("adsp", 1, 0, 0.6)})) ==
+        "No model reached loss 0.45. ADSP ended nearest, with a loss of 0.6000 after 1 min 40 s.");
+  CHECK(headline_of(comparison({run("adsp", 1, 40)})) == "ADSP reached loss 0.45 in 40.0 s.");
+}
+
+TEST_CASE("headline: without a target the lowest loss leads, and divergence never does") {
+  auto c = comparison({run("asp", 1, 0, std::nan("")), run("adsp", 1, 0, 0.4)});
+  c.target_loss.reset();
+  CHECK(headline_of(c) ==
+        "ADSP ended with a loss of 0.4000 after 1 min 40 s, the lowest of 2 models; ASP diverged.");
+}

@@ -1,0 +1,113 @@
+// results.json, curves.csv and how files are written.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <iterator>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/file.hpp"
+#include "cli/curves_csv.hpp"
+#include "cli/results_json.hpp"
+#include "cli/write_file.hpp"
+#include "tests/cli/sample.hpp"
+
+using namespace rubato::cli;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+std::vector<std::string> keys(const Json& object) {
+  std::vector<std::string> names;
+  for (const auto& item : object.items()) names.push_back(item.key());
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("results.json: exactly the documented keys, in order") {
+  const Json results = Json::parse(results_json(sample_comparison()));
+  CHECK(keys(results) == std::vector<std::string>{"cluster", "host", "runs"});
+  CHECK(keys(results["host"]) == std::vector<std::string>{"cpu", "cores", "os", "rubato"});
+  REQUIRE(results["runs"].size() == 12);
+  for (const Json& run : results["runs"]) {
+    CHECK(keys(run) == std::vector<std::string>{"sync", "seed", "time_to_target_s", "seconds",
+                                                "steps", "commits", "bytes_up", "bytes_down",
+                                                "compute_share", "wait_share", "communicate_share",
+                                                "final_loss", "final_accuracy", "heterogeneity",
+                                                "workers"});
+    REQUIRE(run["workers"].size() == 3);
+    CHECK(keys(run["workers"][0]) == std::vector<std::string>{"id", "steps", "commits", "compute_s",
+                                                              "wait_s", "communicate_s"});
+  }
+}
+
+TEST_CASE("results.json: values arrive exactly, what is not a number is null") {
+  auto comparison = sample_comparison({.models = {"adsp"}, .seeds = 2});
+  comparison.runs[0].seed = std::numeric_limits<std::uint64_t>::max();
+  comparison.runs[0].wait_share = 0.1 + 0.2;
+  comparison.runs[1].time_to_target_seconds.reset();
+  comparison.runs[1].final_loss = std::nan("");
+  const Json results = Json::parse(results_json(comparison));
+  const auto& expected = comparison.runs[0];
+  const Json& run = results["runs"][0];
+  CHECK(results["cluster"] == "edge-3");
+  CHECK(run["sync"] == "adsp");
+  CHECK(run["seed"].get<std::uint64_t>() == expected.seed);
+  CHECK(run["time_to_target_s"].get<double>() == *expected.time_to_target_seconds);
+  CHECK(run["wait_share"].get<double>() == expected.wait_share);
+  CHECK(run["workers"][2]["id"] == "pi-2");
+  CHECK(run["workers"][2]["compute_s"].get<double>() == expected.workers[2].compute_seconds);
+  CHECK(results["runs"][1]["time_to_target_s"].is_null());
+  CHECK(results["runs"][1]["final_loss"].is_null());
+}
+
+TEST_CASE("results.json: same input, same bytes, hostile names survive or are replaced") {
+  auto comparison = sample_comparison();
+  comparison.cluster = "a \"quoted\" \\ name\nwith </script>";
+  CHECK(results_json(comparison) == results_json(comparison));
+  CHECK(Json::parse(results_json(comparison))["cluster"] == comparison.cluster);
+  comparison.cluster = "not \xff utf-8";
+  CHECK(Json::parse(results_json(comparison))["cluster"] == "not \xEF\xBF\xBD utf-8");
+}
+
+TEST_CASE("curves.csv: one line an evaluation, numbers as short as exact") {
+  Comparison comparison;
+  rubato::RunRecord run;
+  run.sync = "adsp";
+  run.seed = 7;
+  run.evaluations = {{0, 0, 0, 2.3025, 0.1}, {5.5, 120, 4, 0.1 + 0.2, 0.875}};
+  comparison.runs = {run};
+  run.sync = "with \"quotes\", and comma";
+  run.evaluations.resize(1);
+  comparison.runs.push_back(run);
+  CHECK(curves_csv(comparison) ==
+        "sync,seed,seconds,steps,commits,loss,accuracy\n"
+        "adsp,7,0,0,0,2.3025,0.1\n"
+        "adsp,7,5.5,120,4,0.30000000000000004,0.875\n"
+        "\"with \"\"quotes\"\", and comma\",7,0,0,0,2.3025,0.1\n");
+}
+
+TEST_CASE("write_file: replaces the old file and leaves nothing else") {
+  const auto directory = std::filesystem::temp_directory_path() / "rubato_write_file_test";
+  std::filesystem::remove_all(directory);
+  std::filesystem::create_directory(directory);
+  const auto path = directory / "results.json";
+  REQUIRE(write_file(path, "a longer first text").has_value());
+  REQUIRE(write_file(path, std::string_view("new\0text", 8)).has_value());
+  CHECK(rubato::read_file(path.string()).value() == std::string("new\0text", 8));
+  const auto entries = std::filesystem::directory_iterator(directory);
+  CHECK(std::distance(begin(entries), end(entries)) == 1);
+
+  const auto missing = write_file(directory / "no" / "file", "text");
+  REQUIRE_FALSE(missing.has_value());
+  CHECK(missing.error().code == rubato::ErrorCode::Io);
+  CHECK(missing.error().message.find((directory / "no" / "file").string()) != std::string::npos);
+  // A directory in the way: the rename fails, and the temporary file goes too.
+  std::filesystem::create_directory(directory / "taken");
+  CHECK_FALSE(write_file(directory / "taken", "text").has_value());
+  const auto after = std::filesystem::directory_iterator(directory);
+  CHECK(std::distance(begin(after), end(after)) == 2);
+  std::filesystem::remove_all(directory);
+}

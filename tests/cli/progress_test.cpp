@@ -1,0 +1,106 @@
+#include "cli/progress.hpp"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <pty.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+
+using rubato::Duration;
+using rubato::Instant;
+using rubato::cli::Progress;
+
+namespace {
+
+constexpr Instant at(double seconds) {
+  return Instant{} + Duration::from_seconds(seconds);
+}
+
+std::string text_of(std::FILE* file) {
+  std::fflush(file);
+  std::rewind(file);
+  std::string text;
+  for (int c = 0; (c = std::fgetc(file)) != EOF;) text += static_cast<char>(c);
+  return text;
+}
+
+// Everything that two updates and one end write to a terminal of `columns`.
+std::string drawn_on_terminal(unsigned short columns) {
+  int master = -1, slave = -1;
+  winsize size{.ws_row = 24, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
+  REQUIRE(openpty(&master, &slave, nullptr, nullptr, &size) == 0);
+  std::FILE* stream = fdopen(slave, "w");
+  {
+    Progress progress(stream, {.run_count = 2}, at(0));
+    progress.begin_run("ADSP seed 1", at(0));
+    progress.update(10, 2.0, at(0.05));  // too soon after the first bar
+    progress.update(20, 1.5, at(0.2));
+    progress.end_run("done", at(0.3));
+  }
+  std::fclose(stream);
+  // The kernel hands what was written over in pieces; once the other end is closed and all of it is
+  // read, reading fails.
+  std::string text;
+  std::array<char, 4096> piece{};
+  for (ssize_t count; (count = read(master, piece.data(), piece.size())) > 0;)
+    text.append(piece.data(), static_cast<std::size_t>(count));
+  close(master);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("progress: plain lines where there is no terminal, one every five seconds") {
+  std::FILE* file = std::tmpfile();
+  REQUIRE(file != nullptr);
+  {
+    Progress progress(file, {.run_count = 4, .max_seconds = 100.0}, at(0));
+    progress.begin_run("BSP seed 1", at(0));
+    progress.update(10, 0, at(1));
+    progress.update(50, 1.25, at(5));
+    progress.update(60, 1.0, at(6));
+    progress.end_run("1 min 40 s, loss 0.449", at(10));
+    progress.begin_run("ADSP seed 1", at(10));
+    progress.update(50, 1.25, at(15));
+  }
+  CHECK(text_of(file) ==
+        "[1/4] BSP seed 1: at 50.0 s, loss 1.2500, 35 s left\n"
+        "[1/4] BSP seed 1: 1 min 40 s, loss 0.449\n"
+        "[2/4] ADSP seed 1: at 50.0 s, loss 1.2500, 25 s left\n");
+  std::fclose(file);
+}
+
+TEST_CASE("progress: a target loss tells how far a run is, by 1/loss") {
+  std::FILE* file = std::tmpfile();
+  REQUIRE(file != nullptr);
+  Progress progress(file, {.run_count = 1, .target_loss = 0.5}, at(0));
+  progress.begin_run("BSP", at(0));
+  progress.update(0, 2.0, at(0));
+  progress.update(10, 0.8, at(10));  // (1/0.8 - 1/2) of (1/0.5 - 1/2): half way
+  CHECK(text_of(file) == "[1/1] BSP: at 10.0 s, loss 0.8000, 10 s left\n");
+  std::fclose(file);
+}
+
+TEST_CASE("progress: a bar on a terminal, redrawn in place and gone at the end") {
+  setenv("TERM", "xterm", 1);
+  unsetenv("NO_COLOR");
+  CHECK(drawn_on_terminal(100) ==
+        "\r[\x1b[36m------------------------\x1b[0m]   0 % 0/2 ADSP seed 1: at 0.00 s\x1b[K"
+        "\r[\x1b[36m------------------------\x1b[0m]   0 % 0/2 ADSP seed 1: at 20.0 s, "
+        "loss 1.5000\x1b[K"
+        "\r\x1b[K[1/2] ADSP seed 1: done\r\n\r\x1b[K");
+}
+
+TEST_CASE("progress: a narrow terminal cuts the line, NO_COLOR the colour, TERM=dumb the bar") {
+  setenv("TERM", "xterm", 1);
+  setenv("NO_COLOR", "1", 1);
+  CHECK(drawn_on_terminal(31) ==
+        "\r[----------]   0 % 0/2 ADSP se\x1b[K"
+        "\r[----------]   0 % 0/2 ADSP se\x1b[K"
+        "\r\x1b[K[1/2] ADSP seed 1: done\r\n\r\x1b[K");
+  setenv("TERM", "dumb", 1);
+  CHECK(drawn_on_terminal(31) == "[1/2] ADSP seed 1: done\r\n");
+  unsetenv("NO_COLOR");
+}

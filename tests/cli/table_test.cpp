@@ -1,0 +1,82 @@
+#include "cli/table.hpp"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <sstream>
+
+#include "base/file.hpp"
+#include "cli/text.hpp"
+#include "tests/cli/sample.hpp"
+
+using namespace rubato::cli;
+
+namespace {
+
+std::string table_of(const Comparison& comparison) {
+  return comparison_table(comparison, summarize(comparison));
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("text: durations, counts, bytes, shares, losses") {
+  CHECK(duration_text(0) == "0.00 s");
+  CHECK(duration_text(9.999) == "10.0 s");
+  CHECK(duration_text(99.96) == "1 min 40 s");
+  CHECK(duration_text(370) == "6 min 10 s");
+  CHECK(duration_text(3599.6) == "1 h 00 min");
+  CHECK(duration_text(30336) == "8 h 26 min");
+  CHECK(count_text(0) == "0");
+  CHECK(count_text(999) == "999");
+  CHECK(count_text(1234567) == "1,234,567");
+  CHECK(bytes_text(999) == "999 B");
+  CHECK(bytes_text(999.6) == "1.00 kB");
+  CHECK(bytes_text(123'456'789) == "123 MB");
+  CHECK(percent_text(0.4482) == "44.8 %");
+  CHECK(percent_text(-0.0001) == "0.0 %");
+  CHECK(loss_text(0.448) == "0.4480");
+  CHECK(loss_text(123.456) == "123.46");
+  CHECK(loss_text(std::numeric_limits<double>::quiet_NaN()) == "diverged");
+  CHECK(loss_text(-std::numeric_limits<double>::infinity()) == "diverged");
+}
+
+TEST_CASE("table: golden") {
+  const auto golden = rubato::read_file(RUBATO_TABLE_GOLDEN);
+  REQUIRE(golden.has_value());
+  CHECK(table_of(sample_comparison()) == *golden);
+}
+
+TEST_CASE("table: columns end at the same place and fit a terminal of 120 columns") {
+  auto comparison = sample_comparison({.workers = 100});
+  comparison.runs[0].time_to_target_seconds.reset();
+  const auto lines = lines_of(table_of(comparison));
+  REQUIRE(lines.size() == 9);
+  for (std::size_t i = 2; i < 7; ++i) {
+    CHECK(lines[i].size() == lines[2].size());
+    CHECK(lines[i].size() <= 120);
+  }
+}
+
+TEST_CASE("table: seeds that missed the target are told, most of them as a miss") {
+  auto comparison = sample_comparison();
+  comparison.runs[3].time_to_target_seconds.reset();  // ASP, seed 1
+  CHECK(lines_of(table_of(comparison))[4].find(" (2/3) ") != std::string::npos);
+  comparison.runs[4].time_to_target_seconds.reset();
+  CHECK(lines_of(table_of(comparison))[4].find("not reached       -") != std::string::npos);
+}
+
+TEST_CASE("table: without a target there is no time to it") {
+  auto comparison = sample_comparison({.models = {"adsp"}, .seeds = 1});
+  comparison.target_loss.reset();
+  const auto lines = lines_of(table_of(comparison));
+  CHECK(lines[0] == "edge-3: 3 workers, H 1.67, 1 seed, virtual time");
+  CHECK(lines[2].find("target") == std::string::npos);
+  CHECK(lines[2].find("Saving") == std::string::npos);
+}

@@ -1,0 +1,80 @@
+// Same config, model and seed: the same bytes, whatever computes them.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "sync/factory.hpp"
+#include "tests/emulation/virtual_runs.hpp"
+
+using namespace rubato;
+using namespace rubato::emulation;
+
+namespace {
+
+// Everything that draws random numbers or takes time is on.
+ClusterConfig lively_cluster() {
+  ClusterConfig config = small_cluster({0.1, 0.17, 0.45});
+  for (auto& group : config.workers) {
+    group.count = 2;
+    group.device.jitter = 0.3;
+    group.link = {.latency_seconds = 0.05,
+                  .jitter = 0.5,
+                  .up_bytes_per_second = 40'000,
+                  .down_bytes_per_second = 80'000};
+  }
+  config.servers = {.count = 2,
+                    .link = {.latency_seconds = 0.01,
+                             .jitter = 0.2,
+                             .up_bytes_per_second = 200'000,
+                             .down_bytes_per_second = 200'000},
+                    .apply_bytes_per_second = 1e6};
+  config.sync.adsp.check_period = Duration::from_seconds(5);
+  config.sync.adsp.epoch = Duration::from_seconds(30);
+  config.sync.ssp.staleness = 2;
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("the run log and the record do not depend on the threads, for every model") {
+  const auto data = small_blobs();
+  const ClusterConfig config = lively_cluster();
+  for (const auto& model : sync::models()) {
+    CAPTURE(model.name);
+    const Run one = run(config, data, std::string(model.name), 1, 1);
+    REQUIRE(one.record.commits > 100);
+    for (const int threads : {1, 2, 4}) {
+      CAPTURE(threads);
+      const Run again = run(config, data, std::string(model.name), 1, threads);
+      CHECK_MESSAGE(again.log == one.log, "the run logs differ");
+      CHECK(to_text(again.record) == to_text(one.record));
+    }
+  }
+}
+
+TEST_CASE("a run with overlapped commits does not depend on the threads") {
+  const auto data = small_blobs();
+  ClusterConfig config = lively_cluster();
+  config.sync.adsp.overlap = true;
+  CHECK(run(config, data, "adsp", 1, 1).log == run(config, data, "adsp", 1, 4).log);
+}
+
+TEST_CASE("another seed gives another run, even on devices that never vary") {
+  const auto data = small_blobs();
+  const ClusterConfig config = small_cluster({0.1, 0.3});
+  const Run first = run(config, data, "bsp", 1);
+  const Run second = run(config, data, "bsp", 2);
+  CHECK(first.log != second.log);
+  CHECK(first.record.steps == second.record.steps);  // only what is learned differs
+  CHECK(first.record.final_loss != second.record.final_loss);
+}
+
+TEST_CASE("without a run log the record is the same") {
+  const auto data = small_blobs();
+  const ClusterConfig config = lively_cluster();
+  VirtualOptions options;
+  options.sync = "ssp";
+  const auto record = run_virtual(config, data, options);
+  REQUIRE(record.has_value());
+  CHECK(to_text(*record) == to_text(run(config, data, "ssp").record));
+}

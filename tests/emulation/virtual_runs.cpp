@@ -1,0 +1,145 @@
+#include "tests/emulation/virtual_runs.hpp"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <cinttypes>
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <sstream>
+
+namespace rubato::emulation {
+
+ClusterConfig small_cluster(const std::vector<double>& step_seconds) {
+  ClusterConfig config;
+  config.name = "small";
+  for (std::size_t i = 0; i < step_seconds.size(); ++i)
+    config.workers.push_back({.name = fmt::format("w{}", i),
+                              .count = 1,
+                              .device = {.step_seconds = step_seconds[i], .jitter = 0},
+                              .link = {}});
+  config.model.hidden = {8};
+  config.training.batch = 16;
+  config.training.learning_rate = 0.1;
+  config.evaluation.interval_seconds = 0.997;
+  config.stop.max_seconds = 60;
+  return config;
+}
+
+void set_latency(ClusterConfig& config, double seconds) {
+  for (auto& group : config.workers) group.link.latency_seconds = seconds;
+}
+
+worker::DataSplit small_blobs() {
+  worker::DatasetOptions options;
+  options.kind = "blobs";
+  options.samples = 1000;
+  options.features = 8;
+  options.classes = 4;
+  options.spread = 2;
+  auto data = worker::load_dataset(options, 1);
+  REQUIRE(data.has_value());
+  return std::move(*data);
+}
+
+Run run(const ClusterConfig& config, const worker::DataSplit& data, const std::string& sync,
+        std::uint64_t seed, int threads) {
+  Run out;
+  VirtualOptions options;
+  options.sync = sync;
+  options.seed = seed;
+  options.threads = threads;
+  options.log = [&](const std::string& line) { out.log += line + '\n'; };
+  auto record = run_virtual(config, data, options);
+  REQUIRE_MESSAGE(record.has_value(), record.error().message);
+  out.record = std::move(*record);
+  return out;
+}
+
+std::string to_text(const RunRecord& r) {
+  const double target = r.time_to_target_seconds.value_or(-1);
+  std::string out =
+      fmt::format("{} {} {} {} {}\n", r.sync, r.seed, target, r.stop_reason, r.seconds);
+  out += fmt::format("{} {} {} {} {} {} {}\n", r.steps, r.commits, r.bytes_up, r.bytes_down,
+                     r.compute_share, r.wait_share, r.communicate_share);
+  out += fmt::format("{} {} {} {}\n", r.final_loss, r.final_accuracy, r.heterogeneity,
+                     r.refused_commits);
+  for (const auto& w : r.workers)
+    out += fmt::format("{} {} {} {} {} {} {} {}\n", w.id, w.steps, w.commits, w.compute_seconds,
+                       w.wait_seconds, w.communicate_seconds, w.step_seconds, w.fate);
+  for (const auto& e : r.evaluations)
+    out += fmt::format("{} {} {} {} {}\n", e.seconds, e.steps, e.commits, e.loss, e.accuracy);
+  for (const auto& rate : r.rates)
+    out += fmt::format("{} {} {}\n", rate.seconds, rate.commit_rate, rate.reason);
+  for (const auto& counts : r.commit_counts) {
+    out += fmt::format("{}:", counts.seconds);
+    for (const auto commits : counts.commits) out += fmt::format(" {}", commits);
+    out += '\n';
+  }
+  return out;
+}
+
+namespace {
+
+void for_each_line(const Run& run, const std::function<void(const char*)>& visit) {
+  std::istringstream lines(run.log);
+  for (std::string line; std::getline(lines, line);) visit(line.c_str());
+}
+
+}  // namespace
+
+std::vector<StepLine> step_lines(const Run& run) {
+  std::vector<StepLine> steps;
+  for_each_line(run, [&](const char* line) {
+    StepLine s;
+    if (std::sscanf(line, "%lf worker %d step %" SCNu64 " loss %lf", &s.seconds, &s.worker, &s.step,
+                    &s.loss) == 4)
+      steps.push_back(s);
+  });
+  return steps;
+}
+
+std::vector<double> step_ends(const Run& run, int worker) {
+  std::vector<double> ends;
+  for (const auto& step : step_lines(run))
+    if (step.worker == worker) ends.push_back(step.seconds);
+  return ends;
+}
+
+std::vector<ParameterLine> parameter_lines(const Run& run) {
+  std::vector<ParameterLine> lines;
+  std::map<int, int> workers;  // by node
+  for_each_line(run, [&](const char* line) {
+    int node = 0;
+    int worker = 0;
+    if (std::sscanf(line, "%*f scheduler -> node %d Welcome you=worker %d", &node, &worker) == 2)
+      workers[node] = worker;
+    ParameterLine p;
+    if (std::sscanf(line, "%lf worker %d -> node 2 Commit seq=%" SCNu64, &p.seconds, &p.worker,
+                    &p.sequence) == 3) {
+      p.commit = true;
+      lines.push_back(p);
+    } else if (std::sscanf(line, "%lf server 0 -> node %d Parameters seq=%" SCNu64, &p.seconds,
+                           &node, &p.sequence) == 3 &&
+               workers.contains(node)) {
+      p.worker = workers[node];
+      lines.push_back(p);
+    }
+  });
+  return lines;
+}
+
+std::vector<EvaluationLine> evaluation_lines(const Run& run) {
+  std::vector<EvaluationLine> lines;
+  for_each_line(run, [&](const char* line) {
+    EvaluationLine e;
+    if (std::sscanf(line,
+                    "%*f evaluator 0 -> node 0 Evaluation loss=%lf accuracy=%*f version=%" SCNu64,
+                    &e.loss, &e.version) == 2)
+      lines.push_back(e);
+  });
+  return lines;
+}
+
+}  // namespace rubato::emulation

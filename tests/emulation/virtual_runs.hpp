@@ -1,0 +1,65 @@
+// tests/emulation/virtual_runs.hpp - small clusters, small data, and what a virtual run of them
+// said: for the tests of the virtual cluster.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/run_record.hpp"
+#include "emulation/cluster_config.hpp"
+#include "emulation/virtual_cluster.hpp"
+
+namespace rubato::emulation {
+
+// One worker a step time, each alone in its group; quick links, batch 16, 60 s of training, an
+// evaluation a second that does not fall on the ends of steps.
+ClusterConfig small_cluster(const std::vector<double>& step_seconds);
+
+// Gives every worker this one-way latency.
+void set_latency(ClusterConfig& config, double seconds);
+
+// 800 samples to train on and 200 held out, 8 features, 4 classes.
+worker::DataSplit small_blobs();
+
+struct Run {
+  RunRecord record;
+  std::string log;  // all lines, each with its end of line
+};
+
+// Requires: a run that succeeds.
+Run run(const ClusterConfig& config, const worker::DataSplit& data, const std::string& sync,
+        std::uint64_t seed = 1, int threads = 1);
+
+// Every field of a record, numbers exactly.
+std::string to_text(const RunRecord& record);
+
+// --- reading the run log -------------------------------------------------------------------------
+
+struct StepLine {
+  double seconds = 0;  // when the step ended; virtual time, which begins before training does
+  int worker = 0;
+  std::uint64_t step = 0;
+  double loss = 0;
+};
+std::vector<StepLine> step_lines(const Run& run);
+// Of one worker.
+std::vector<double> step_ends(const Run& run, int worker);
+
+// A message at its arrival, between a worker and a server.
+struct ParameterLine {
+  double seconds = 0;
+  int worker = 0;
+  bool commit = false;  // a chunk of a commit; else a chunk of the reply
+  std::uint64_t sequence = 0;
+};
+// Requires: a run with one server.
+std::vector<ParameterLine> parameter_lines(const Run& run);
+
+struct EvaluationLine {
+  double loss = 0;
+  std::uint64_t version = 0;  // of the parameters measured
+};
+std::vector<EvaluationLine> evaluation_lines(const Run& run);
+
+}  // namespace rubato::emulation

@@ -1,0 +1,154 @@
+// A whole cluster over real sockets, in one process: every sync model trains, and BSP ends where
+// the virtual cluster ends.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "emulation/virtual_cluster.hpp"
+#include "server/peer_loop.hpp"
+#include "sync/factory.hpp"
+#include "tests/integration/quick_cluster.hpp"
+#include "tests/integration/thread_cluster.hpp"
+
+namespace rubato::integration {
+namespace {
+
+RunRecord run_to_end(ThreadCluster& cluster) {
+  const auto record = cluster.wait_for_end();
+  REQUIRE(record);
+  return *record;
+}
+
+TEST_CASE("every sync model trains to its target over TCP, on two shards") {
+  for (const auto& model : sync::models()) {
+    CAPTURE(model.name);
+    ThreadCluster cluster(parse(QuickCluster{.servers = 2}.text()),
+                          {.sync = std::string(model.name)});
+    cluster.start_workers();
+    const RunRecord record = run_to_end(cluster);
+
+    CAPTURE(record.stop_reason);
+    REQUIRE(record.time_to_target_seconds);
+    CHECK(record.sync == model.name);
+    CHECK(record.final_accuracy > 0.9);
+    CHECK(record.bytes_up > 0);
+    CHECK(record.bytes_down > 0);
+    REQUIRE(record.workers.size() == 3);
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      CHECK(record.workers[i].fate == "member");
+      CHECK(record.workers[i].commits > 0);
+      const auto& end = cluster.worker_end(i);
+      REQUIRE(end);
+      CHECK(end->starts_with("target reached"));
+    }
+    // What a worker saw answered was applied; one commit each may have been under way at the end.
+    for (std::uint32_t shard = 0; shard < 2; ++shard) {
+      const auto& stats = cluster.server_stats(shard);
+      CHECK(stats.commits_applied >= record.commits);
+      CHECK(stats.commits_applied <= record.commits + 3);
+      CHECK(stats.commits_refused == 0);
+      CHECK(stats.messages_refused == 0);
+    }
+  }
+}
+
+TEST_CASE("ADSP waits for nobody and BSP keeps its workers in step") {
+  const auto run = [](const char* sync) {
+    ThreadCluster cluster(parse(QuickCluster{.stop = kEndless}.text()), {.sync = sync});
+    cluster.start_workers();
+    REQUIRE(cluster.wait_until([](const RunRecord& record) { return record.commits >= 60; }));
+    cluster.stop();
+    return run_to_end(cluster);
+  };
+  const RunRecord adsp = run("adsp");
+  CHECK(adsp.wait_share == 0);
+  for (const auto& worker : adsp.workers) CHECK(worker.wait_seconds == 0);
+
+  const RunRecord bsp = run("bsp");
+  CHECK(bsp.wait_share > 0.1);
+  for (const auto& worker : bsp.workers) {
+    CHECK(worker.commits + 1 >= bsp.workers[0].commits);
+    CHECK(worker.commits <= bsp.workers[0].commits + 1);
+  }
+}
+
+// The learning rate fades out within 100 rounds, so where training ends does not depend on when it
+// is stopped: the last loss of both worlds is that of the same parameters.
+TEST_CASE("BSP ends at the same loss over TCP and on virtual time") {
+  constexpr std::uint64_t kFadedSteps = std::uint64_t{3} * 150;
+  emulation::ClusterConfig config = parse(QuickCluster{.servers = 2, .stop = kEndless}.text());
+  config.training.decay = 0.5;
+  config.training.decay_steps = 4;
+  config.chunk_bytes = 256;  // several chunks a shard
+
+  emulation::ClusterConfig virtual_config = config;
+  virtual_config.stop.max_steps = 2000;
+  const auto data = worker::load_dataset(config.dataset, config.seed);
+  REQUIRE(data);
+  const auto on_virtual_time = [&](std::uint64_t seed) {
+    const auto record = emulation::run_virtual(
+        virtual_config, *data,
+        {.sync = "bsp", .seed = seed, .threads = 1, .log = {}, .progress = {}});
+    REQUIRE(record);
+    REQUIRE(record->evaluations.back().steps > kFadedSteps);
+    return *record;
+  };
+  const RunRecord expected = on_virtual_time(config.seed);
+
+  ThreadCluster cluster(config, {.sync = "bsp"});
+  cluster.start_workers();
+  // Evaluated at least once more after every worker has seen the rate fade.
+  REQUIRE(cluster.wait_until([](const RunRecord& record) {
+    return !record.evaluations.empty() && record.evaluations.back().steps > kFadedSteps;
+  }));
+  cluster.stop();
+  const RunRecord real = run_to_end(cluster);
+
+  CHECK(real.final_loss == doctest::Approx(expected.final_loss).epsilon(1e-5));
+  CHECK(real.final_accuracy == expected.final_accuracy);
+  CHECK(std::abs(on_virtual_time(config.seed + 1).final_loss - expected.final_loss) >
+        1e-3 * expected.final_loss);
+}
+
+TEST_CASE("an interrupted worker leaves and BSP goes on over those that remain") {
+  ThreadCluster cluster(parse(QuickCluster{.stop = kEndless}.text()), {.sync = "bsp"});
+  cluster.start_workers();
+  REQUIRE(cluster.wait_until([](const RunRecord& record) { return record.steps >= 30; }));
+  cluster.interrupt_worker(1);
+  const auto& end = cluster.worker_end(1);
+  REQUIRE(end);
+  CHECK(*end == "interrupted");
+  const std::uint64_t before = cluster.steps();
+  REQUIRE(cluster.wait_until([&](const RunRecord& record) { return record.steps >= before + 30; }));
+  cluster.stop();
+  const RunRecord record = run_to_end(cluster);
+  std::size_t left = 0;
+  for (const auto& worker : record.workers) {
+    CHECK(worker.fate == (worker.id == "fast-1" ? "left" : "member"));
+    left += worker.fate == "left" ? 1 : 0;
+  }
+  CHECK(left == 1);
+}
+
+TEST_CASE("a server that reaches no scheduler gives up in one line") {
+  proto::ZmqTransport transport;
+  const auto scheduler = transport.connect("tcp://127.0.0.1:1");
+  REQUIRE(scheduler);
+  server::ServerOptions options;
+  options.timing = {.hello_every = Duration::from_ms(20),
+                    .give_up_after = Duration::from_ms(100),
+                    .heartbeat_every = Duration::from_ms(20)};
+  server::ServerCore core(
+      options, [](proto::ShardRange range) { return std::vector<float>(range.count()); },
+      sync::make_gate("bsp", {}), *scheduler);
+  core.on_start(steady_now());
+  REQUIRE(server::run_core(transport, core, {}));
+  REQUIRE(core.failure());
+  CHECK(core.failure()->code == ErrorCode::Timeout);
+  CHECK(core.failure()->message.find("no answer to Hello") != std::string::npos);
+  CHECK(core.failure()->message.find('\n') == std::string::npos);
+}
+
+}  // namespace
+}  // namespace rubato::integration

@@ -1,0 +1,167 @@
+// What the command says: help, one line for every mistake, and nothing but results on standard
+// output.
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "tests/integration/process.hpp"
+#include "tests/integration/quick_cluster.hpp"
+
+namespace rubato::integration {
+namespace {
+
+using Json = nlohmann::json;
+
+struct Mistake {
+  std::vector<std::string> arguments;
+  std::vector<std::string> words;  // of the line that answers it
+};
+
+void check_mistakes(const Workplace& place, const std::vector<Mistake>& mistakes) {
+  for (const Mistake& mistake : mistakes) {
+    std::string command = "rubato";
+    for (const auto& word : mistake.arguments) command += " " + word;
+    CAPTURE(command);
+    Process process(place, mistake.arguments);
+    CHECK(process.wait_for_end() == 2);
+    CAPTURE(process.err());
+    CHECK(process.out().empty());
+    CHECK(process.err().starts_with("rubato: "));
+    CHECK(process.err().find('\n') == process.err().size() - 1);
+    for (const auto& words : mistake.words) CHECK(contains(process.err(), words));
+  }
+}
+
+TEST_CASE("bad flags are one line with a hint and exit code 2") {
+  const Workplace place;
+  place.write("quick.toml", QuickCluster{}.text());
+  check_mistakes(
+      place,
+      {
+          {{}, {"subcommand", "see rubato --help"}},
+          {{"comprae", "quick.toml"}, {"comprae", "did you mean compare?", "see rubato --help"}},
+          {{"--verbose"}, {"--verbose", "see rubato --help"}},
+          {{"compare"}, {"FILE", "see rubato compare --help"}},
+          {{"compare", "quick.toml", "--sedes", "3"}, {"--sedes", "did you mean --seeds?"}},
+          {{"compare", "quick.toml", "--seeds", "0"}, {"--seeds", "0", "1"}},
+          {{"compare", "quick.toml", "--threads", "x"}, {"--threads", "x"}},
+          {{"compare", "quick.toml", "--target-loss", "low"}, {"--target-loss", "low"}},
+          {{"compare", "quick.toml", "--target-loss", "-0.5"}, {"--target-loss", "-0.5"}},
+          {{"up", "quick.toml", "--target-loss", "nan"}, {"--target-loss", "nan"}},
+          {{"compare", "quick.toml", "another.toml"}, {"another.toml"}},
+          {{"compare", "quick.toml", "--sync", "bsp,adps"}, {"adps", "did you mean adsp?"}},
+          {{"compare", "quick.toml", "--out", "quick.toml"}, {"--out quick.toml"}},
+          {{"up", "quick.toml", "--sync", "adps"}, {"adps", "did you mean adsp?"}},
+          {{"up", "quick.toml", "--seed", "-3"}, {"--seed", "-3"}},
+          {{"scheduler", "quick.toml", "--bind", "127.0.0.1"}, {"--bind 127.0.0.1", "tcp://"}},
+          {{"scheduler", "quick.toml", "--bind", "tcp://0.0.0.0:5700"},
+           {"--bind tcp://0.0.0.0:5700", "--insecure"}},
+          {{"server", "quick.toml"}, {"--scheduler", "see rubato server --help"}},
+          {{"server", "quick.toml", "--scheduler", "here"}, {"--scheduler here", "tcp://"}},
+          {{"server", "quick.toml", "--scheduler", "tcp://127.0.0.1:*"},
+           {"--scheduler tcp://127.0.0.1:*", "port"}},
+          {{"server", "quick.toml", "--scheduler", "tcp://127.0.0.1:1", "--bind",
+            "tcp://0.0.0.0:*"},
+           {"--bind tcp://0.0.0.0:*", "--insecure"}},
+          {{"server", "quick.toml", "--scheduler", "tcp://127.0.0.1:1", "--bind", "tcp://0.0.0.0:*",
+            "--insecure"},
+           {"--advertise"}},
+          {{"server", "quick.toml", "--scheduler", "tcp://127.0.0.1:1", "--shards", "0"},
+           {"--shards", "0"}},
+          {{"worker", "quick.toml", "--scheduler", "tcp://127.0.0.1:1"}, {"--name"}},
+          {{"worker", "quick.toml", "--scheduler", "tcp://127.0.0.1:1", "--name", "fast-2"},
+           {"--name fast-2", "fast-0, fast-1, slow"}},
+      });
+}
+
+TEST_CASE("bad files are one line that names the file and the key") {
+  const Workplace place;
+  const auto broken = [&place](const std::string& name, const std::string& from,
+                               const std::string& to) {
+    std::string text = QuickCluster{}.text();
+    REQUIRE(contains(text, from));
+    place.write(name, text.replace(text.find(from), from.size(), to));
+  };
+  broken("typo.toml", "learning_rate", "lerning_rate");
+  broken("type.toml", "count = 2", "count = \"two\"");
+  broken("value.toml", "spread = 0.5", "spread = -1");
+  broken("syntax.toml", "[model]", "[model");
+  broken("data.toml", "kind = \"blobs\"", "kind = \"fashion-mnist\"\npath = \"nowhere\"");
+  place.write("labels.toml", QuickCluster{.partition = "labels:1"}.text());
+  check_mistakes(
+      place,
+      {
+          {{"compare", "missing.toml"}, {"missing.toml"}},
+          {{"up", "missing.toml"}, {"missing.toml"}},
+          {{"compare", "."}, {"."}},
+          {{"compare", "typo.toml"}, {"typo.toml", "lerning_rate", "did you mean learning_rate?"}},
+          {{"up", "type.toml"}, {"type.toml", "workers", "count"}},
+          {{"compare", "value.toml"}, {"value.toml", "spread", "-1"}},
+          {{"compare", "syntax.toml"}, {"syntax.toml:", "expected ']'"}},
+          {{"compare", "data.toml", "--quiet"}, {"nowhere", "dataset-fashion-mnist"}},
+          {{"up", "data.toml"}, {"nowhere", "dataset-fashion-mnist"}},
+          {{"up", "labels.toml"}, {"labels"}},
+      });
+}
+
+TEST_CASE("help shows examples and version the version") {
+  const Workplace place;
+  Process help(place, {"--help"});
+  CHECK(help.wait_for_end() == 0);
+  for (const char* words : {"Examples:", "rubato compare", "rubato up", "rubato scheduler",
+                            "rubato server", "rubato worker", "Exit codes:"})
+    CHECK(contains(help.out(), words));
+  CHECK(help.err().empty());
+  for (const char* command : {"compare", "up", "scheduler", "server", "worker"}) {
+    Process about(place, {command, "--help"});
+    CHECK(about.wait_for_end() == 0);
+    CHECK(contains(about.out(), "FILE"));
+  }
+  Process version(place, {"--version"});
+  CHECK(version.wait_for_end() == 0);
+  CHECK(version.out().starts_with("rubato "));
+  CHECK(version.out().find('\n') == version.out().size() - 1);
+}
+
+TEST_CASE("compare with --json and --quiet prints JSON and nothing else") {
+  const Workplace place;
+  place.write("quick.toml", QuickCluster{}.text());
+  Process compare(place, {"compare", "quick.toml", "--json", "--quiet", "--sync", "bsp,adsp"});
+  REQUIRE(compare.wait_for_end() == 0);
+  CHECK(compare.err().empty());
+  const Json results = Json::parse(compare.out());
+  REQUIRE(results.at("runs").size() == 2);
+  CHECK(results.at("runs")[0].at("sync") == "bsp");
+  CHECK(results.at("runs")[1].at("sync") == "adsp");
+  CHECK(results == Json::parse(read_text(place.path("out/quick/results.json"))));
+}
+
+TEST_CASE("compare prints a table and lines of progress where there is no terminal") {
+  const Workplace place;
+  place.write("quick.toml", QuickCluster{}.text());
+  Process compare(place, {"compare", "quick.toml", "--out", "o"});
+  REQUIRE(compare.wait_for_end() == 0);
+  for (const char* words : {"BSP", "ASP", "SSP", "ADSP", "Report: "})
+    CHECK(contains(compare.out(), words));
+  CHECK(contains(compare.err(), "[4/4] ADSP seed 1: target"));
+  CHECK_FALSE(contains(compare.err(), "\r"));
+  CHECK_FALSE(contains(compare.out(), "\x1b"));
+}
+
+TEST_CASE("compare that is interrupted writes the runs that had finished") {
+  const Workplace place;
+  place.write("quick.toml", QuickCluster{}.text());
+  Process compare(place, {"compare", "quick.toml", "--seeds", "1000", "--out", "o"});
+  compare.wait_for_words("[3/4000]");
+  compare.signal(SIGINT);
+  CHECK(compare.wait_for_end() == 130);
+  CHECK(compare.err().ends_with("rubato: interrupted\n"));
+  const Json results = Json::parse(read_text(place.path("o/results.json")));
+  CHECK(results.at("runs").size() >= 3);
+  CHECK(results.at("runs").size() < 4000);
+  CHECK(contains(compare.out(), "Report: "));
+}
+
+}  // namespace
+}  // namespace rubato::integration

@@ -1,0 +1,172 @@
+// `rubato scheduler`, `server` and `worker` as separate processes, the way a user starts them on
+// separate machines.
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <csignal>
+#include <fstream>
+#include <memory>
+
+#include "tests/integration/process.hpp"
+#include "tests/integration/quick_cluster.hpp"
+
+namespace rubato::integration {
+namespace {
+
+bool is_one_line(const std::string& text) {
+  return text.starts_with("rubato: ") && text.find('\n') == text.size() - 1;
+}
+
+// A scheduler, and the endpoint that it listens on.
+struct RunningScheduler {
+  RunningScheduler(const Workplace& place, const std::string& sync)
+      : process(place, {"scheduler", "quick.toml", "--sync", sync, "--bind", "tcp://127.0.0.1:*",
+                        "--out", "o"}) {
+    const std::string rest = process.wait_for_words("listens on ");
+    endpoint = rest.substr(0, rest.find(','));
+  }
+  std::vector<std::string> node(const std::string& role, const std::string& sync) const {
+    return {role, "quick.toml", "--sync", sync, "--scheduler", endpoint};
+  }
+  std::vector<std::string> worker(const std::string& sync, const std::string& name) const {
+    auto words = node("worker", sync);
+    words.insert(words.end(), {"--stretch", "--name", name});
+    return words;
+  }
+
+  Process process;
+  std::string endpoint;
+};
+
+// A cluster of one process a node, the server with two shards.
+struct Nodes {
+  explicit Nodes(const std::string& stop, const std::string& sync = "bsp")
+      : file(place.write("quick.toml", QuickCluster{.servers = 2, .stop = stop}.text())),
+        scheduler(place, sync),
+        server(place, server_arguments(sync)) {
+    for (const char* name : {"fast-0", "fast-1", "slow"})
+      workers.push_back(std::make_unique<Process>(place, scheduler.worker(sync, name)));
+    scheduler.process.wait_for_words("training starts");
+  }
+  std::vector<std::string> server_arguments(const std::string& sync) const {
+    auto words = scheduler.node("server", sync);
+    words.insert(words.end(), {"--shards", "2", "--advertise", "tcp://localhost:*"});
+    return words;
+  }
+
+  Workplace place;
+  std::string file;
+  RunningScheduler scheduler;
+  Process server;
+  std::vector<std::unique_ptr<Process>> workers;
+};
+
+TEST_CASE("nodes started one by one train together and all end with exit code 0") {
+  Nodes nodes(QuickCluster{}.stop, "ssp");
+  const int code = nodes.scheduler.process.wait_for_end();
+  CAPTURE(nodes.scheduler.process.err());
+  CHECK(code == 0);
+  CHECK(contains(nodes.scheduler.process.err(), "server 1 'tcp://localhost:"));
+  CHECK(contains(nodes.scheduler.process.out(), "SSP"));
+  CHECK(contains(read_text(nodes.place.path("o") / "results.json"), "\"ssp\""));
+  CHECK(nodes.server.wait_for_end() == 0);
+  CHECK(contains(nodes.server.err(), "commits applied"));
+  for (const auto& worker : nodes.workers) {
+    CHECK(worker->wait_for_end() == 0);
+    CHECK(contains(worker->err(), "target reached"));
+  }
+}
+
+TEST_CASE("Ctrl-C at a worker makes it leave and at the scheduler ends everyone") {
+  Nodes nodes(kEndless, "adsp");
+  nodes.scheduler.process.wait_for_words("search from");  // every worker has committed
+  nodes.workers[0]->signal(SIGINT);
+  CHECK(nodes.workers[0]->wait_for_end() == 130);
+  nodes.scheduler.process.wait_for_words("'fast-0' left: interrupted");
+  CHECK(contains(nodes.workers[0]->err(), "rubato: interrupted"));
+
+  nodes.scheduler.process.signal(SIGINT);
+  CHECK(nodes.scheduler.process.wait_for_end() == 130);
+  CHECK(nodes.server.wait_for_end() == 0);
+  CHECK(nodes.workers[1]->wait_for_end() == 0);
+  CHECK(nodes.workers[2]->wait_for_end() == 0);
+  CHECK(contains(read_text(nodes.place.path("o") / "results.json"), "\"adsp\""));
+}
+
+TEST_CASE("a worker that the cluster refuses says why in one line and ends with exit code 2") {
+  Nodes nodes(kEndless);
+  auto arguments = nodes.scheduler.worker("bsp", "fast-1");
+  arguments.emplace_back("--quiet");
+  Process twin(nodes.place, arguments);
+  CHECK(twin.wait_for_end() == 2);
+  CAPTURE(twin.err());
+  CHECK(is_one_line(twin.err()));
+  CHECK(contains(twin.err(), "'fast-1' is taken"));
+
+  nodes.place.write("other.toml", QuickCluster{.name = "other", .stop = kEndless}.text());
+  arguments[1] = "other.toml";
+  Process stranger(nodes.place, arguments);
+  CHECK(stranger.wait_for_end() == 2);
+  CAPTURE(stranger.err());
+  CHECK(is_one_line(stranger.err()));
+  CHECK(contains(stranger.err(), "cluster"));
+
+  nodes.scheduler.process.signal(SIGINT);
+  CHECK(nodes.scheduler.process.wait_for_end() == 130);
+}
+
+TEST_CASE("all workers killed ends the scheduler with exit code 1 and the reason") {
+  Nodes nodes(kEndless, "asp");
+  for (const auto& worker : nodes.workers) worker->signal(SIGKILL);
+  CHECK(nodes.scheduler.process.wait_for_end() == 1);
+  CHECK(nodes.scheduler.process.err().ends_with(": no worker is left\n"));
+  CHECK(nodes.server.wait_for_end() == 0);
+}
+
+TEST_CASE("nodes without a scheduler end at once when they are told to") {
+  const Workplace place;
+  place.write("quick.toml", QuickCluster{}.text());
+  const std::string nowhere = "tcp://127.0.0.1:1";
+  for (const int number : {SIGINT, SIGTERM}) {
+    CAPTURE(number);
+    Process server(place, {"server", "quick.toml", "--scheduler", nowhere});
+    server.wait_for_words("server listens on");
+    server.signal(number);
+    CHECK(server.wait_for_end() == 130);
+    CHECK(server.err().ends_with("rubato: interrupted\n"));
+  }
+}
+
+// A pipe with nothing in it stands for a file that takes long to read.
+TEST_CASE("a node that is still reading its data ends at once when it is told to") {
+  const Workplace place;
+  place.write("quick.toml", QuickCluster{.data = "kind = \"csv\"\npath = \"data.csv\""}.text());
+  const std::string pipe = place.path("data.csv").string();
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  for (const auto& arguments : std::vector<std::vector<std::string>>{
+           {"worker", "quick.toml", "--scheduler", "tcp://127.0.0.1:1", "--name", "slow"},
+           {"up", "quick.toml"},
+           {"compare", "quick.toml"}}) {
+    CAPTURE(arguments[0]);
+    Process process(place, arguments);
+    const std::ofstream held_open(pipe);  // returns once it reads
+    process.signal(SIGTERM);
+    CHECK(process.wait_for_end() == 130);
+  }
+}
+
+TEST_CASE("a server whose port is taken ends with one line that names it, all its shards too") {
+  Nodes nodes(kEndless);
+  Process server(nodes.place,
+                 {"server", "quick.toml", "--quiet", "--scheduler", nodes.scheduler.endpoint,
+                  "--bind", nodes.scheduler.endpoint, "--shards", "2"});
+  CHECK(server.wait_for_end() == 1);
+  CAPTURE(server.err());
+  CHECK(is_one_line(server.err()));
+  CHECK(contains(server.err(), nodes.scheduler.endpoint));
+  nodes.scheduler.process.signal(SIGINT);
+  CHECK(nodes.scheduler.process.wait_for_end() == 130);
+}
+
+}  // namespace
+}  // namespace rubato::integration

@@ -1,0 +1,60 @@
+#include "tests/integration/peers.hpp"
+
+#include "proto/codec.hpp"
+#include "tests/integration/helpers.hpp"
+
+namespace rubato::integration {
+
+HandPeer::HandPeer(Identity who, const std::string& endpoint) : identity(who) {
+  const auto link = transport_.connect(endpoint);
+  REQUIRE(link);
+  link_ = *link;
+}
+
+void HandPeer::send(proto::Body body, proto::Payload payload) {
+  REQUIRE(transport_.send(link_, {.cluster = identity.cluster,
+                                  .sender = identity.node,
+                                  .incarnation = identity.incarnation,
+                                  .body = std::move(body),
+                                  .payload = std::move(payload)}));
+}
+
+proto::Message HandPeer::receive() {
+  auto received = transport_.receive(kPatience);
+  REQUIRE(received);
+  REQUIRE(received->has_value());
+  REQUIRE((*received)->message);
+  return *(*received)->message;
+}
+
+Parts parts_of(const proto::Message& message) {
+  const proto::Encoded encoded = proto::encode(message);
+  const auto payload = encoded.payload.bytes();
+  return {encoded.control, {payload.begin(), payload.end()}};
+}
+
+RawPeer::RawPeer(const std::string& endpoint) : socket_(context_, zmq::socket_type::dealer) {
+  socket_.set(zmq::sockopt::linger, 0);
+  socket_.set(zmq::sockopt::rcvtimeo, static_cast<int>(kPatience.ms()));
+  socket_.connect(endpoint);
+}
+
+void RawPeer::send(const Parts& parts) {
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    REQUIRE(socket_.send(zmq::buffer(parts[i]),
+                         i + 1 < parts.size() ? zmq::send_flags::sndmore : zmq::send_flags::none));
+}
+
+proto::Refusal RawPeer::expect_refusal() {
+  zmq::message_t control;
+  zmq::message_t payload;
+  REQUIRE(socket_.recv(control));
+  REQUIRE(control.more());
+  REQUIRE(socket_.recv(payload));
+  const auto message = proto::decode({control.data<std::byte>(), control.size()}, {});
+  REQUIRE(message);
+  REQUIRE(std::holds_alternative<proto::Refusal>(message->body));
+  return std::get<proto::Refusal>(message->body);
+}
+
+}  // namespace rubato::integration

@@ -1,0 +1,66 @@
+// tests/integration/peers.hpp - peers that a test plays by hand: one that speaks the protocol, and
+// one that sends whatever bytes it likes. Both talk to one node of a ThreadCluster.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <string>
+#include <variant>
+#include <vector>
+#include <zmq.hpp>
+
+#include "proto/messages.hpp"
+#include "proto/zmq_transport.hpp"
+
+namespace rubato::integration {
+
+struct Identity {
+  std::uint64_t cluster = 0;
+  proto::NodeId node;
+  Incarnation incarnation = 1;
+};
+
+class HandPeer {
+ public:
+  HandPeer(Identity identity, const std::string& endpoint);
+
+  Identity identity;  // what the next message claims
+
+  void send(proto::Body body, proto::Payload payload = {});
+  // The next message that holds a Body of this type; others are passed over. The test fails when
+  // none comes.
+  template <class Body>
+  Body expect() {
+    while (true) {
+      const proto::Message message = receive();
+      if (const auto* body = std::get_if<Body>(&message.body)) return *body;
+    }
+  }
+
+ private:
+  proto::Message receive();
+
+  proto::ZmqTransport transport_;
+  proto::PeerId link_ = 0;
+};
+
+using Parts = std::vector<std::vector<std::byte>>;
+
+// A message's two frames, as they travel.
+Parts parts_of(const proto::Message& message);
+
+class RawPeer {
+ public:
+  explicit RawPeer(const std::string& endpoint);
+
+  void send(const Parts& parts);
+  // The answer to what was sent; the test fails when it is not a Refusal.
+  proto::Refusal expect_refusal();
+
+ private:
+  zmq::context_t context_;
+  zmq::socket_t socket_;
+};
+
+}  // namespace rubato::integration

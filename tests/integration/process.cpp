@@ -1,0 +1,185 @@
+#include "tests/integration/process.hpp"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+extern "C" {  // glibc 2.36 forgets to say so
+#include <sys/pidfd.h>
+}
+
+namespace rubato::integration {
+namespace {
+
+namespace fs = std::filesystem;
+
+Instant deadline_from_now() {
+  return steady_now() + kPatience;
+}
+
+int left_ms(Instant deadline) {
+  return static_cast<int>(std::max<std::int64_t>(0, (deadline - steady_now()).ms()));
+}
+
+// argv of a process; empty when it is gone.
+std::vector<std::string> command_of(pid_t pid) {
+  std::istringstream line(read_text("/proc/" + std::to_string(pid) + "/cmdline"));
+  std::vector<std::string> words;
+  for (std::string word; std::getline(line, word, '\0');) words.push_back(word);
+  return words;
+}
+
+pid_t parent_of(pid_t pid) {
+  const std::string stat = read_text("/proc/" + std::to_string(pid) + "/stat");
+  const auto after_name = stat.rfind(')');  // the name may hold anything
+  if (after_name == std::string::npos) return 0;
+  std::istringstream rest(stat.substr(after_name + 1));
+  char state = 0;
+  pid_t parent = 0;
+  rest >> state >> parent;
+  return parent;
+}
+
+}  // namespace
+
+Workplace::Workplace() {
+  std::string name = (fs::temp_directory_path() / "rubato-test-XXXXXX").string();
+  REQUIRE(::mkdtemp(name.data()) != nullptr);
+  directory_ = name;
+}
+
+Workplace::~Workplace() {
+  std::error_code ignored;
+  fs::remove_all(directory_, ignored);
+}
+
+std::string Workplace::write(const std::string& name, const std::string& text) const {
+  std::ofstream(path(name), std::ios::binary) << text;
+  return path(name).string();
+}
+
+std::string read_text(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+Process::Process(const Workplace& workplace, const std::vector<std::string>& arguments) {
+  std::vector<std::string> words{"rubato"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  std::array<std::array<int, 2>, 2> pipes{};
+  for (auto& pipe : pipes) REQUIRE(::pipe2(pipe.data(), O_CLOEXEC) == 0);
+
+  pid_ = ::fork();
+  REQUIRE(pid_ >= 0);
+  if (pid_ == 0) {
+    ::dup2(pipes[0][1], STDOUT_FILENO);
+    ::dup2(pipes[1][1], STDERR_FILENO);
+    if (::chdir(workplace.directory().c_str()) != 0) ::_exit(126);
+    ::execv(RUBATO_COMMAND, argv.data());
+    ::_exit(127);
+  }
+  for (std::size_t i = 0; i < 2; ++i) {
+    ::close(pipes[i][1]);
+    ::fcntl(pipes[i][0], F_SETFL, O_NONBLOCK);
+    streams_[i].fd = pipes[i][0];
+  }
+  pid_fd_ = ::pidfd_open(pid_, 0);
+  REQUIRE(pid_fd_ >= 0);
+}
+
+Process::~Process() {
+  if (!ended_) {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  ::close(pid_fd_);
+  for (const Stream& stream : streams_)
+    if (stream.fd >= 0) ::close(stream.fd);
+}
+
+void Process::signal(int number) const {
+  REQUIRE(::kill(pid_, number) == 0);
+}
+
+void Process::read_available(Stream& stream) {
+  std::array<char, 4096> buffer{};
+  while (stream.fd >= 0) {
+    const ssize_t got = ::read(stream.fd, buffer.data(), buffer.size());
+    if (got < 0) return;  // nothing for now
+    if (got > 0) {
+      stream.text.append(buffer.data(), static_cast<std::size_t>(got));
+      continue;
+    }
+    ::close(stream.fd);
+    stream.fd = -1;
+  }
+}
+
+void Process::pump(Instant deadline) {
+  // poll passes over descriptors of -1.
+  std::array<pollfd, 3> waits{{{streams_[0].fd, POLLIN, 0},
+                               {streams_[1].fd, POLLIN, 0},
+                               {ended_ ? -1 : pid_fd_, POLLIN, 0}}};
+  const int news = ::poll(waits.data(), waits.size(), left_ms(deadline));
+  for (Stream& stream : streams_) read_available(stream);
+  CAPTURE(err());
+  REQUIRE_MESSAGE(news > 0, "nothing happened in time");
+}
+
+std::string Process::wait_for_words(const std::string& words) {
+  const Instant deadline = deadline_from_now();
+  while (true) {
+    const auto at = err().find(words);
+    const auto end = at == std::string::npos ? at : err().find('\n', at);
+    if (end != std::string::npos) return err().substr(at + words.size(), end - at - words.size());
+    CAPTURE(err());
+    REQUIRE_MESSAGE(streams_[1].fd >= 0, "it ended without a word of: ", words);
+    pump(deadline);
+  }
+}
+
+int Process::wait_for_end() {
+  const Instant deadline = deadline_from_now();
+  int status = 0;
+  while (::waitpid(pid_, &status, WNOHANG) == 0) pump(deadline);
+  ended_ = true;
+  for (Stream& stream : streams_) read_available(stream);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+void Process::wait_for_silence() {
+  const Instant deadline = deadline_from_now();
+  while (streams_[0].fd >= 0 || streams_[1].fd >= 0) pump(deadline);
+}
+
+std::vector<pid_t> children_of(pid_t parent, const std::vector<std::string>& words) {
+  std::vector<pid_t> found;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const pid_t pid = std::stoi(name);
+    if (parent_of(pid) != parent) continue;
+    const auto command = command_of(pid);
+    if (std::all_of(words.begin(), words.end(), [&](const std::string& word) {
+          return std::find(command.begin(), command.end(), word) != command.end();
+        }))
+      found.push_back(pid);
+  }
+  return found;
+}
+
+}  // namespace rubato::integration

@@ -1,0 +1,73 @@
+// tests/integration/process.hpp - the rubato command as a child process whose words and end a test
+// can wait for.
+// Threads: one owner. Waiting ends with the event, or the test fails after kPatience.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/integration/helpers.hpp"
+
+namespace rubato::integration {
+
+// A directory of its own for a test, gone with it.
+class Workplace {
+ public:
+  Workplace();
+  ~Workplace();
+  Workplace(const Workplace&) = delete;
+  Workplace& operator=(const Workplace&) = delete;
+
+  std::filesystem::path path(const std::string& name) const { return directory_ / name; }
+  // Writes a file there. Returns: its path.
+  std::string write(const std::string& name, const std::string& text) const;
+  const std::filesystem::path& directory() const { return directory_; }
+
+ private:
+  std::filesystem::path directory_;
+};
+
+std::string read_text(const std::filesystem::path& path);
+
+class Process {
+ public:
+  // Starts `rubato ARGUMENTS` in the workplace.
+  Process(const Workplace& workplace, const std::vector<std::string>& arguments);
+  // Kills it if it still runs.
+  ~Process();
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  pid_t pid() const { return pid_; }
+  void signal(int number) const;
+  // Waits until standard error holds `words`. Returns: the rest of their line.
+  std::string wait_for_words(const std::string& words);
+  // Waits for the end of this process. Returns: its exit code, or minus the signal that ended it.
+  int wait_for_end();
+  // Waits until nobody holds its standard output and error any more: its children are gone, too.
+  void wait_for_silence();
+  // What was written so far; everything this process wrote once it has ended.
+  const std::string& out() const { return streams_[0].text; }
+  const std::string& err() const { return streams_[1].text; }
+
+ private:
+  struct Stream {
+    int fd = -1;  // -1: closed by all
+    std::string text;
+  };
+  void pump(Instant deadline);  // waits for news of the streams or of the process
+  void read_available(Stream& stream);
+
+  pid_t pid_ = -1;
+  int pid_fd_ = -1;  // readable once the process has ended
+  bool ended_ = false;
+  Stream streams_[2];
+};
+
+// The children of `parent` whose command line holds all of `words` (words as in argv).
+std::vector<pid_t> children_of(pid_t parent, const std::vector<std::string>& words = {});
+
+}  // namespace rubato::integration

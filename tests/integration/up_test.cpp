@@ -1,0 +1,181 @@
+// `rubato up`: a whole cluster of real processes, and what happens when some of them are killed.
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <csignal>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tests/integration/process.hpp"
+#include "tests/integration/quick_cluster.hpp"
+
+namespace rubato::integration {
+namespace {
+
+using Json = nlohmann::json;
+
+// The one child of `up` with this role and name.
+pid_t node_of(const Process& up, const std::string& role, const std::string& name) {
+  const auto found = children_of(up.pid(), {role, "--name", name});
+  REQUIRE(found.size() == 1);
+  return found[0];
+}
+
+Json results_of(const Workplace& place, const std::string& out) {
+  return Json::parse(read_text(place.path(out) / "results.json"));
+}
+
+std::set<std::string> keys_of(const Json& object) {
+  std::set<std::string> keys;
+  for (const auto& [key, value] : object.items()) keys.insert(key);
+  return keys;
+}
+
+TEST_CASE("up trains to the target under every model and leaves its results") {
+  const Workplace place;
+  place.write("quick.toml", QuickCluster{}.text());
+  for (const char* sync : {"bsp", "asp", "ssp", "adsp"}) {
+    CAPTURE(sync);
+    Process up(place, {"up", "quick.toml", "--sync", sync, "--out", sync});
+    const int code = up.wait_for_end();
+    CAPTURE(up.err());
+    REQUIRE(code == 0);
+    CHECK(contains(up.out(), "3 workers"));
+    CHECK(contains(up.out(), "Report: " + (place.path(sync) / "report.html").string()));
+    CHECK(contains(read_text(place.path(sync) / "report.html"), "</html>"));
+    CHECK(contains(read_text(place.path(sync) / "curves.csv"), sync));
+
+    const Json results = results_of(place, sync);
+    CHECK(results.at("cluster") == "quick");
+    REQUIRE(results.at("runs").size() == 1);
+    const Json& run = results.at("runs")[0];
+    CHECK(run.at("sync") == sync);
+    CHECK(run.at("time_to_target_s").get<double>() > 0);
+    CHECK(run.at("final_accuracy").get<double>() > 0.9);
+    REQUIRE(run.at("workers").size() == 3);
+    for (const Json& worker : run.at("workers")) CHECK(worker.at("commits").get<int>() > 0);
+    if (std::string(sync) == "adsp") CHECK(run.at("wait_share").get<double>() == 0);
+  }
+}
+
+TEST_CASE("results.json of up has the documented keys and --json prints it alone") {
+  const Workplace place;
+  place.write("quick.toml", QuickCluster{}.text());
+  Process up(place, {"up", "quick.toml", "--json", "--quiet", "--seed", "7", "--out", "o"});
+  REQUIRE(up.wait_for_end() == 0);
+  CHECK(up.err().empty());
+  const Json results = Json::parse(up.out());
+  CHECK(results == results_of(place, "o"));
+  CHECK(keys_of(results) == std::set<std::string>{"cluster", "host", "runs"});
+  const Json& run = results.at("runs")[0];
+  CHECK(run.at("seed") == 7);
+  CHECK(keys_of(run) == std::set<std::string>{"sync", "seed", "time_to_target_s", "seconds",
+                                              "steps", "commits", "bytes_up", "bytes_down",
+                                              "compute_share", "wait_share", "communicate_share",
+                                              "final_loss", "final_accuracy", "heterogeneity",
+                                              "workers"});
+  CHECK(keys_of(run.at("workers")[0]) ==
+        std::set<std::string>{"id", "steps", "commits", "compute_s", "wait_s", "communicate_s"});
+}
+
+// The workers train for about three seconds after one of them is killed.
+TEST_CASE("a worker killed under ADSP stops nobody") {
+  const Workplace place;
+  place.write("quick.toml", QuickCluster{.learning_rate = 0.005}.text());
+  Process up(place, {"up", "quick.toml", "--sync", "adsp", "--out", "o"});
+  up.wait_for_words("training starts");
+  REQUIRE(::kill(node_of(up, "worker", "fast-0"), SIGKILL) == 0);
+  up.wait_for_words("worker fast-0 ended: signal 9");
+  const int code = up.wait_for_end();
+  CAPTURE(up.err());
+  CHECK(code == 0);
+  CHECK(contains(up.err(), "target reached"));
+  CHECK_FALSE(results_of(place, "o").at("runs")[0].at("time_to_target_s").is_null());
+  up.wait_for_silence();
+}
+
+TEST_CASE("a worker killed under BSP is declared lost and the others reach the target") {
+  const Workplace place;
+  place.write("quick.toml", QuickCluster{}.text());
+  Process up(place, {"up", "quick.toml", "--sync", "bsp", "--out", "o"});
+  up.wait_for_words("training starts");
+  REQUIRE(::kill(node_of(up, "worker", "slow"), SIGKILL) == 0);
+  up.wait_for_words("'slow' lost: no heartbeat");
+  const int code = up.wait_for_end();
+  CAPTURE(up.err());
+  CHECK(code == 0);
+  CHECK(contains(up.err(), "target reached"));
+}
+
+TEST_CASE("Ctrl-C ends up and all its nodes and still writes what was measured") {
+  const Workplace place;
+  place.write("quick.toml", QuickCluster{.stop = kEndless}.text());
+  Process up(place, {"up", "quick.toml", "--out", "o"});
+  up.wait_for_words("search from");  // every worker has committed
+  up.signal(SIGINT);
+  const int code = up.wait_for_end();
+  CAPTURE(up.err());
+  CHECK(code == 130);
+  up.wait_for_silence();
+  CHECK(children_of(up.pid()).empty());
+  CHECK(up.err().ends_with("rubato: interrupted\n"));
+  CHECK(results_of(place, "o").at("runs")[0].at("time_to_target_s").is_null());
+}
+
+TEST_CASE("Ctrl-C before training starts ends up and all its nodes") {
+  const Workplace place;
+  place.write("quick.toml", QuickCluster{.stop = kEndless}.text());
+  Process up(place, {"up", "quick.toml", "--out", "o"});
+  up.wait_for_words("listens on");
+  up.signal(SIGINT);
+  CHECK(up.wait_for_end() == 130);
+  up.wait_for_silence();
+}
+
+TEST_CASE("up killed with SIGKILL leaves no orphan") {
+  const Workplace place;
+  place.write("quick.toml", QuickCluster{.servers = 2, .stop = kEndless}.text());
+  Process up(place, {"up", "quick.toml"});
+  up.wait_for_words("training starts");
+  CHECK(children_of(up.pid()).size() == 5);
+  up.signal(SIGKILL);
+  CHECK(up.wait_for_end() == -SIGKILL);
+  up.wait_for_silence();
+}
+
+// A pipe stands for a file that takes long to read: up reads it to its end, its workers do not.
+TEST_CASE("up killed with SIGKILL leaves no orphan that is still reading its data") {
+  const Workplace place;
+  place.write("quick.toml", QuickCluster{.data = "kind = \"csv\"\npath = \"data.csv\""}.text());
+  const std::string pipe = place.path("data.csv").string();
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  Process up(place, {"up", "quick.toml"});
+  {
+    std::ofstream data(pipe);  // returns once up reads
+    for (int row = 0; row < 100; ++row)
+      data << row << ",1,2,3,4,5,6,7,8," << row % 7 << "," << row % 4 << "\n";
+  }
+  up.wait_for_words("listens on");
+  const std::ofstream held_open(pipe);  // returns once a worker reads
+  up.signal(SIGKILL);
+  CHECK(up.wait_for_end() == -SIGKILL);
+  up.wait_for_silence();
+}
+
+TEST_CASE("a server killed ends up with exit code 1 and a line that names it") {
+  const Workplace place;
+  place.write("quick.toml", QuickCluster{.servers = 2, .stop = kEndless}.text());
+  Process up(place, {"up", "quick.toml", "--sync", "ssp", "--out", "o"});
+  up.wait_for_words("training starts");
+  REQUIRE(::kill(node_of(up, "server", "server-1"), SIGKILL) == 0);
+  const int code = up.wait_for_end();
+  CAPTURE(up.err());
+  CHECK(code == 1);
+  CHECK(contains(up.err(), "rubato: training"));
+  CHECK(contains(up.err(), "server server-1 ended: signal 9"));
+  up.wait_for_silence();
+}
+
+}  // namespace
+}  // namespace rubato::integration

@@ -1,0 +1,214 @@
+// The codec by example: what is refused and with which words, and the bytes of version 1.
+#include "proto/codec.hpp"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "tests/proto/samples.hpp"
+
+namespace rubato::proto {
+namespace {
+
+Result<Message> round_trip(const Message& message) {
+  const Encoded encoded = encode(message);
+  return decode(encoded.control, encoded.payload);
+}
+
+void check_corrupt(const Message& message, const std::string& words) {
+  const auto decoded = round_trip(message);
+  CAPTURE(words);
+  REQUIRE(!decoded);
+  CAPTURE(decoded.error().message);
+  CHECK(decoded.error().code == ErrorCode::Corrupt);
+  CHECK(decoded.error().message.find(words) != std::string::npos);
+}
+
+TEST_CASE("every body comes back as it went") {
+  std::set<std::string> names;
+  for (const Message& message : samples::every_message()) {
+    CAPTURE(body_name(message.body));
+    const auto decoded = round_trip(message);
+    REQUIRE(decoded);
+    CHECK(samples::same(message, *decoded));
+    names.insert(body_name(message.body));
+  }
+  CHECK(names.size() == std::variant_size_v<Body>);
+}
+
+TEST_CASE("the payload is passed on, not copied") {
+  const Message message = samples::commit(1, 1000);
+  const auto decoded = round_trip(message);
+  REQUIRE(decoded);
+  CHECK(decoded->payload.bytes().data() == message.payload.bytes().data());
+}
+
+TEST_CASE("control frames are small on the parameter path") {
+  Commit commit{1, 2, 3, 4, 5, PayloadCodec::F32};
+  commit.sequence = commit.offset = commit.total = std::numeric_limits<std::uint64_t>::max();
+  CHECK(encode(samples::message(commit)).control.size() < 256);
+  for (const Message& message : samples::every_message()) {
+    CAPTURE(body_name(message.body));
+    CHECK(encode(message).control.size() < 1024);
+  }
+}
+
+TEST_CASE("the cost on a wire counts both frames and their headers") {
+  const Encoded small = encode(samples::message(Heartbeat{}));
+  CHECK(small.wire_bytes() == small.control.size() + 2 + 2);
+  const Encoded large = encode(samples::commit(1, 64));  // 256 bytes: the long form
+  CHECK(large.wire_bytes() == large.control.size() + 2 + 256 + 9);
+}
+
+TEST_CASE("another protocol version is refused, naming both") {
+  Encoded encoded = encode(samples::message(Heartbeat{}));
+  encoded.control[4] = std::byte{9};
+  const auto decoded = decode(encoded.control, {});
+  REQUIRE(!decoded);
+  CHECK(decoded.error().code == ErrorCode::Refused);
+  CHECK(decoded.error().message.find("version 9") != std::string::npos);
+  CHECK(decoded.error().message.find("version 1") != std::string::npos);
+}
+
+// docs/protocol.md, worked example: a change of these bytes is a new protocol version.
+TEST_CASE("the bytes of a version 1 commit") {
+  const Encoded encoded = encode({cluster_id("edge-3"),
+                                  {Role::Worker, 2},
+                                  7,
+                                  Commit{41, 0, 2, 2, 10, PayloadCodec::F32},
+                                  samples::floats(2)});
+  std::string hex;
+  for (const std::byte b : encoded.control) hex += fmt::format("{:02x}", static_cast<unsigned>(b));
+  CHECK(hex ==
+        "5242544f010000002a001c0c01083d2b"
+        "180000001400360010000600080018002000280007000c00140000000000020a"
+        "02000000380000004c970911a1c4fe7c07000000000000000800000000000000"
+        "b7f434718fd7e84d0000000000000e002400040000000c0014001c000e000000"
+        "2900000000000000020000000000000002000000000000000a00000000000000");
+}
+
+TEST_CASE("a chunk lies in its slice and its payload is the chunk") {
+  const auto commit = [](std::uint64_t offset, std::uint64_t count, std::uint64_t total,
+                         std::size_t floats) {
+    return samples::message(Commit{1, offset, count, total, 1, PayloadCodec::F32},
+                            samples::floats(floats));
+  };
+  CHECK(round_trip(commit(6, 4, 10, 4)));
+  CHECK(round_trip(commit(0, 0, 0, 0)));  // the slice of a shard without parameters
+  check_corrupt(commit(7, 4, 10, 4), "does not fit a slice");
+  check_corrupt(commit(0, 11, 10, 11), "does not fit a slice");
+  check_corrupt(commit(~std::uint64_t{0}, 4, 10, 4), "does not fit a slice");
+  check_corrupt(commit(0, 0, 10, 0), "empty chunk");
+  check_corrupt(commit(0, 4, 10, 3), "with a payload of 12 bytes");
+  check_corrupt(commit(0, std::uint64_t{1} << 62, std::uint64_t{1} << 62, 0), "payload of 0 bytes");
+  check_corrupt(
+      samples::message(Commit{1, 0, 1, 1, 1, PayloadCodec::F32}, samples::floats(2).slice(0, 5)),
+      "with a payload of 5 bytes");
+  check_corrupt(samples::message(Parameters{1, 1, 7, 4, 10, {}, false, PayloadCodec::F32},
+                                 samples::floats(4)),
+                "Parameters of 4 elements at 7");
+}
+
+TEST_CASE("payload codecs other than f32 are refused by name") {
+  for (const auto codec : {PayloadCodec::F16, PayloadCodec::Int8, PayloadCodec::TopK,
+                           static_cast<PayloadCodec>(200)}) {
+    check_corrupt(
+        samples::message(Commit{1, 0, 1, 1, 1, codec}, samples::floats(1)),
+        fmt::format("payload codec {}; protocol version 1 carries f32", static_cast<int>(codec)));
+  }
+}
+
+TEST_CASE("only commits and parameters carry a payload") {
+  for (Message message : samples::every_message()) {
+    if (!message.payload.empty()) continue;
+    message.payload = samples::floats(1);
+    check_corrupt(message, fmt::format("{} with a payload", body_name(message.body)));
+  }
+}
+
+TEST_CASE("values that no node sends are refused") {
+  check_corrupt(samples::message(Directive{0}), "commit_rate");
+  check_corrupt(samples::message(Directive{-1}), "commit_rate");
+  check_corrupt(samples::message(Directive{std::nan("")}), "commit_rate");
+  check_corrupt(samples::message(Directive{HUGE_VAL}), "commit_rate");
+  check_corrupt(samples::message(Evaluation{{-1}, 1, 1, 1}), "negative duration");
+  Progress progress;
+  progress.communicate = {-1};
+  check_corrupt(samples::message(progress), "negative duration");
+  check_corrupt(samples::message(Parameters{1, 1, 0, 1, 1, {-1}, false, PayloadCodec::F32},
+                                 samples::floats(1)),
+                "negative duration");
+  check_corrupt(samples::message(Refusal{static_cast<RefusalCode>(99), "?"}), "Refusal.code 99");
+  Message stranger = samples::message(Heartbeat{});
+  stranger.sender.role = static_cast<Role>(9);
+  check_corrupt(stranger, "sender role 9");
+  check_corrupt(samples::message(Welcome{{static_cast<Role>(9), 0}, 1, {0, 1}, {}}),
+                "Welcome.your_role 9");
+}
+
+TEST_CASE("a diverged loss is news, not garbage") {
+  Progress progress;
+  progress.loss = std::nan("");
+  const auto decoded = round_trip(samples::message(progress));
+  REQUIRE(decoded);
+  CHECK(std::isnan(std::get<Progress>(decoded->body).loss));
+}
+
+TEST_CASE("a shard map covers the parameters without gap or overlap") {
+  const auto welcome = [](const std::vector<ShardRange>& ranges) {
+    Welcome m{{Role::Worker, 0}, 10, {0, 0}, {}};
+    for (const ShardRange& range : ranges) m.shards.shards.push_back({range, "tcp://h:1"});
+    return samples::message(m);
+  };
+  CHECK(round_trip(welcome({{0, 4}, {4, 4}, {4, 10}})));
+  CHECK(round_trip(welcome({})));
+  check_corrupt(welcome({{0, 4}, {5, 10}}), "gap or overlap at element 5");
+  check_corrupt(welcome({{0, 4}, {3, 10}}), "gap or overlap at element 3");
+  check_corrupt(welcome({{0, 4}, {4, 9}}), "covers 9 of 10");
+  check_corrupt(welcome({{0, 11}}), "does not fit 10 parameters");
+  check_corrupt(welcome({{4, 0}}), "does not fit 10 parameters");
+}
+
+TEST_CASE("texts are bounded") {
+  const std::string long_text(kTextBytesMax + 1, 'x');
+  check_corrupt(samples::message(Hello{long_text, 1, ""}), "Hello.name is 1025 bytes long");
+  check_corrupt(samples::message(Hello{"a", 1, long_text}), "Hello.endpoint is 1025 bytes long");
+  const auto stop = round_trip(samples::message(Stop{long_text}));
+  REQUIRE(stop);
+  CHECK(std::get<Stop>(stop->body).reason == std::string(kTextBytesMax, 'x'));
+}
+
+TEST_CASE("lists are bounded") {
+  ProbeReply reply;
+  reply.missing_offsets.resize(kMissingOffsetsMax + 10);
+  const auto decoded = round_trip(samples::message(reply));
+  REQUIRE(decoded);
+  CHECK(std::get<ProbeReply>(decoded->body).missing_offsets.size() == kMissingOffsetsMax);
+
+  Members members;
+  members.members.resize(16'000);
+  CHECK(encode(samples::message(members)).check_limits());
+  CHECK(round_trip(samples::message(members)));
+  members.members.resize(17'000);
+  const auto refused = encode(samples::message(members)).check_limits();
+  REQUIRE(!refused);
+  CHECK(refused.error().code == ErrorCode::BadInput);
+  check_corrupt(samples::message(members), "the limit is 262144");
+
+  const std::size_t too_many = kPayloadBytesMax / sizeof(float) + 1;
+  CHECK(!encode(samples::commit(1, too_many)).check_limits());
+  check_corrupt(samples::commit(1, too_many), "payload of 16777220 bytes; the limit is 16777216");
+}
+
+TEST_CASE("names of nodes and clusters") {
+  CHECK(to_string(NodeId{Role::Scheduler, 0}) == "scheduler");
+  CHECK(to_string(NodeId{Role::Worker, 3}) == "worker 3");
+  CHECK(cluster_id("edge-3") != cluster_id("edge-18"));
+  CHECK(cluster_id("edge-3") == cluster_id(std::string("edge-") + "3"));
+}
+
+}  // namespace
+}  // namespace rubato::proto

@@ -1,0 +1,60 @@
+#include "proto/joiner.hpp"
+
+#include <doctest/doctest.h>
+
+namespace rubato::proto {
+namespace {
+
+using Due = Joiner::Due;
+
+Instant at(double seconds) {
+  return Instant{} + Duration::from_seconds(seconds);
+}
+
+TEST_CASE("joiner: says nothing before it starts") {
+  Joiner joiner({});
+  CHECK(joiner.poll(at(100)) == Due::Nothing);
+  CHECK_FALSE(joiner.poll_wakeup().has_value());
+}
+
+TEST_CASE("joiner: Hello at once and each second, each reported once") {
+  Joiner joiner({});
+  joiner.on_start(at(5));
+  CHECK(joiner.poll(at(5)) == Due::Hello);
+  CHECK(joiner.poll(at(5)) == Due::Nothing);
+  CHECK(joiner.poll_wakeup() == at(6));
+  CHECK(joiner.poll(at(5.999)) == Due::Nothing);
+  CHECK(joiner.poll(at(6)) == Due::Hello);
+  CHECK(joiner.poll(at(8.5)) == Due::Hello);  // a late alarm is not made up for
+  CHECK(joiner.poll_wakeup() == at(9.5));
+}
+
+TEST_CASE("joiner: heartbeats once joined, the first after their period") {
+  Joiner joiner({});
+  joiner.on_start(at(0));
+  joiner.poll(at(0));
+  joiner.on_joined(at(0.5));
+  CHECK(joiner.poll(at(1)) == Due::Nothing);
+  CHECK(joiner.poll_wakeup() == at(2.5));
+  CHECK(joiner.poll(at(2.5)) == Due::Heartbeat);
+  joiner.on_joined(at(3));  // told twice: the beat does not shift
+  CHECK(joiner.poll_wakeup() == at(4.5));
+}
+
+TEST_CASE("joiner: gives up when the scheduler was silent for too long, while joining only") {
+  Joiner joiner({});
+  joiner.on_start(at(0));
+  CHECK_FALSE(joiner.overdue(at(59.9)).has_value());
+  REQUIRE(joiner.overdue(at(60)).has_value());
+  CHECK(joiner.overdue(at(60))->code == ErrorCode::Timeout);
+  CHECK(joiner.overdue(at(60))->message ==
+        "scheduler: no answer to Hello for 60 s; is it running, and is the address right?");
+  joiner.on_heard(at(50));
+  CHECK_FALSE(joiner.overdue(at(109.9)).has_value());
+  CHECK(joiner.overdue(at(110)).has_value());
+  joiner.on_joined(at(109));
+  CHECK_FALSE(joiner.overdue(at(10'000)).has_value());
+}
+
+}  // namespace
+}  // namespace rubato::proto

@@ -1,0 +1,132 @@
+// tests/proto/samples.hpp - one message of every kind, and equality of messages, field by field.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <tuple>
+#include <variant>
+#include <vector>
+
+#include "proto/messages.hpp"
+
+namespace rubato::proto::samples {
+
+inline Payload floats(std::size_t count, float first = 1) {
+  auto values = std::make_shared<std::vector<float>>(count);
+  for (std::size_t i = 0; i < count; ++i) (*values)[i] = first + static_cast<float>(i);
+  return Payload::of(std::move(values));
+}
+
+inline Message message(Body body, Payload payload = {}) {
+  return {0x1234'5678'9abc'def0, {Role::Worker, 3}, 77, std::move(body), std::move(payload)};
+}
+
+// A chunk of `count` elements, the whole slice.
+inline Message commit(std::uint64_t sequence, std::size_t count) {
+  return message(Commit{sequence, 0, count, count, 5, PayloadCodec::F32}, floats(count));
+}
+
+// One of every body, no field at its default.
+inline std::vector<Message> every_message() {
+  Progress progress;
+  progress.steps = 1;
+  progress.commits = 2;
+  progress.step_time = {3};
+  progress.overhead = {4};
+  progress.loss = 5.5;
+  progress.loss_samples = 6;
+  progress.compute = {7};
+  progress.wait = {8};
+  progress.communicate = {9};
+  progress.bytes_up = 10;
+  progress.bytes_down = 11;
+  Welcome welcome{{Role::Server, 1}, 10, {5, 10}, {}};
+  welcome.shards.shards = {{{0, 5}, "tcp://10.0.0.2:5701"}, {{5, 10}, "tcp://10.0.0.3:5701"}};
+  return {
+      message(Hello{"edge-7", 52'650, "tcp://127.0.0.1:5700"}),
+      message(welcome),
+      message(Refusal{RefusalCode::NameTaken, "the name edge-7 is taken"}),
+      message(Start{}),
+      message(Leave{"battery"}),
+      message(Stop{"target reached"}),
+      message(Members{4, {{WorkerId{0}, 11}, {WorkerId{7}, 12}}}),
+      message(MembersAck{4}),
+      message(Pull{9}),
+      message(Commit{9, 4, 3, 16, 21, PayloadCodec::F32}, floats(3)),
+      message(Parameters{9, 8, 4, 5, 16, {1'000}, true, PayloadCodec::F32}, floats(5)),
+      message(Probe{9}),
+      message(ProbeReply{9, true, {0, 262'144}, true}),
+      message(progress),
+      message(Heartbeat{}),
+      message(Directive{2.5}),
+      message(Evaluation{{2'000}, 0.45, 0.84, 33}),
+  };
+}
+
+// --- equality ------------------------------------------------------------------------------------
+
+inline auto fields(const Hello& m) {
+  return std::tie(m.name, m.parameters, m.endpoint);
+}
+inline auto fields(const Welcome& m) {
+  return std::tie(m.you, m.parameters, m.range, m.shards);
+}
+inline auto fields(const Refusal& m) {
+  return std::tie(m.code, m.message);
+}
+inline auto fields(const Start&) {
+  return std::tie();
+}
+inline auto fields(const Leave& m) {
+  return std::tie(m.reason);
+}
+inline auto fields(const Stop& m) {
+  return std::tie(m.reason);
+}
+inline auto fields(const Members& m) {
+  return std::tie(m.epoch, m.members);
+}
+inline auto fields(const MembersAck& m) {
+  return std::tie(m.epoch);
+}
+inline auto fields(const Pull& m) {
+  return std::tie(m.sequence);
+}
+inline auto fields(const Commit& m) {
+  return std::tie(m.sequence, m.offset, m.count, m.total, m.steps, m.codec, m.discard);
+}
+inline auto fields(const Parameters& m) {
+  return std::tie(m.sequence, m.version, m.offset, m.count, m.total, m.held, m.refused, m.codec);
+}
+inline auto fields(const Probe& m) {
+  return std::tie(m.sequence);
+}
+inline auto fields(const ProbeReply& m) {
+  return std::tie(m.sequence, m.held, m.missing_offsets, m.unknown);
+}
+inline auto fields(const Progress& m) {
+  return std::tie(m.steps, m.commits, m.step_time, m.overhead, m.loss, m.loss_samples, m.compute,
+                  m.wait, m.communicate, m.bytes_up, m.bytes_down);
+}
+inline auto fields(const Heartbeat&) {
+  return std::tie();
+}
+inline auto fields(const Directive& m) {
+  return std::tie(m.commit_rate);
+}
+inline auto fields(const Evaluation& m) {
+  return std::tie(m.age, m.loss, m.accuracy, m.version);
+}
+
+inline bool same(const Message& a, const Message& b) {
+  const auto same_body = [&b](const auto& body) {
+    const auto* other = std::get_if<std::decay_t<decltype(body)>>(&b.body);
+    return other != nullptr && fields(body) == fields(*other);
+  };
+  return a.cluster == b.cluster && a.sender == b.sender && a.incarnation == b.incarnation &&
+         std::visit(same_body, a.body) &&
+         std::equal(a.payload.bytes().begin(), a.payload.bytes().end(), b.payload.bytes().begin(),
+                    b.payload.bytes().end());
+}
+
+}  // namespace rubato::proto::samples

@@ -1,0 +1,105 @@
+// The house rules over the whole tree.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <sstream>
+
+#include "tests/rules/rules.hpp"
+
+namespace rubato::rules {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string read(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  REQUIRE_MESSAGE(in.good(), path.string());
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+// The files of our folders for which `wanted` holds.
+std::vector<SourceFile> files_where(const std::function<bool(const fs::path&)>& wanted) {
+  const fs::path root = RUBATO_SOURCE_DIR;
+  std::vector<SourceFile> found;
+  for (const char* folder :
+       {"base", "sync", "proto", "server", "worker", "emulation", "cli", "tests", "bench"}) {
+    if (!fs::exists(root / folder)) continue;
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root / folder)) {
+      if (entry.is_regular_file() && wanted(entry.path())) {
+        found.push_back({fs::relative(entry.path(), root).generic_string(), read(entry.path())});
+      }
+    }
+  }
+  return found;
+}
+
+const std::vector<SourceFile>& tree() {
+  static const std::vector<SourceFile> files = files_where([](const fs::path& path) {
+    return path.extension() == ".hpp" || path.extension() == ".cpp" || path.extension() == ".cu";
+  });
+  return files;
+}
+
+void check_tree(const std::function<Violations(const SourceFile&)>& rule) {
+  std::string report;
+  for (const SourceFile& file : tree()) {
+    for (const std::string& violation : rule(file)) report += "\n  " + violation;
+  }
+  CHECK_MESSAGE(report.empty(), report);
+}
+
+TEST_CASE("the tree is really read") {
+  std::map<std::string, int> files;
+  for (const SourceFile& file : tree()) ++files[file.path.substr(0, file.path.find('/'))];
+  for (const char* folder :
+       {"base", "sync", "proto", "server", "worker", "emulation", "cli", "tests"}) {
+    CAPTURE(folder);
+    CHECK(files[folder] >= 1);
+  }
+}
+
+TEST_CASE("includes follow the allowed arrows") {
+  check_tree(include_arrows);
+}
+
+TEST_CASE("libraries are included by their wrappers only") {
+  check_tree(library_owners);
+}
+
+TEST_CASE("cores are pure") {
+  check_tree(pure_cores);
+}
+
+TEST_CASE("lines and files keep their sizes") {
+  check_tree(sizes);
+}
+
+TEST_CASE("headers say what they are") {
+  check_tree(header_form);
+}
+
+TEST_CASE("banned words") {
+  check_tree(banned_words);
+}
+
+TEST_CASE("test names are whole") {
+  check_tree(test_names);
+}
+
+TEST_CASE("virtual only where agreed") {
+  check_tree(virtual_interfaces);
+}
+
+TEST_CASE("every .cpp is built") {
+  const std::vector<SourceFile> lists =
+      files_where([](const fs::path& path) { return path.filename() == "CMakeLists.txt"; });
+  check_tree([&lists](const SourceFile& file) { return built_by_someone(file, lists); });
+}
+
+}  // namespace
+}  // namespace rubato::rules

@@ -1,0 +1,19 @@
+#!/bin/sh
+# Installs what is missing, builds and runs all tests, preset by preset, and stops at the first that
+# fails. Each ends with the test runner's closing line ("100% tests passed ...").
+# Usage: tests/run.sh [PRESET...]   of CMakePresets.json; default: dev asan
+set -eu
+cd "$(dirname "$0")/.."
+[ $# -gt 0 ] || set -- dev asan
+
+groups="build run test"
+case " $* " in *" tidy "*) groups="$groups check" ;; esac
+# shellcheck disable=SC2086  # a list of words
+deploy/install.sh $groups
+
+CTEST_PARALLEL_LEVEL="${CTEST_PARALLEL_LEVEL:-$(nproc)}"
+export CTEST_PARALLEL_LEVEL
+for preset in "$@"; do
+  printf '== %s\n' "$preset"
+  cmake --workflow --preset "$preset"
+done

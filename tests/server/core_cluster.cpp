@@ -1,0 +1,285 @@
+#include "tests/server/core_cluster.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/check.hpp"
+#include "tests/server/sent.hpp"
+
+namespace rubato::tests {
+namespace {
+
+constexpr std::uint64_t kCluster = 0xc1;
+constexpr Duration kForever = Duration::from_seconds(1e6);
+
+// Peers: the scheduler is 0, then in the order of construction (nodes get their ids in the order in
+// which they join) server i is 1 + i, worker i is 1000 + i.
+constexpr proto::PeerId kScheduler = 0;
+constexpr proto::PeerId kFirstServer = 1;
+constexpr proto::PeerId kFirstWorker = 1000;
+
+server::ServerOptions server_options(const CoreClusterOptions& options, std::uint32_t index) {
+  server::ServerOptions server;
+  server.cluster = kCluster;
+  server.incarnation = 10 + index;
+  server.name = fmt::format("server-{}", index);
+  server.endpoint = server.name;
+  server.parameters = options.initial.size();
+  server.chunk_bytes = options.chunk * sizeof(float);
+  server.optimizer = options.optimizer;
+  if (options.patient) server.timing.give_up_after = kForever;
+  return server;
+}
+
+worker::WorkerOptions worker_options(const CoreClusterOptions& options, std::uint32_t index) {
+  worker::WorkerOptions worker;
+  worker.cluster = kCluster;
+  worker.incarnation = 100 + index;
+  worker.name = fmt::format("edge-{}", index);
+  worker.parameters = options.initial.size();
+  worker.chunk_bytes = options.chunk * sizeof(float);
+  worker.overlap = sync::overlaps(options.sync, options.sync_options);
+  if (options.patient) {
+    worker.timing.give_up_after = kForever;
+    worker.server_timeout = kForever;
+  }
+  return worker;
+}
+
+server::SchedulerOptions scheduler_options(const CoreClusterOptions& options) {
+  server::SchedulerOptions scheduler;
+  scheduler.cluster = kCluster;
+  scheduler.incarnation = 1;
+  scheduler.parameters = options.initial.size();
+  scheduler.servers = options.servers;
+  scheduler.workers = static_cast<std::uint32_t>(options.step_times.size());
+  scheduler.stop = options.stop;
+  if (options.patient) scheduler.lost_after = kForever;
+  return scheduler;
+}
+
+// A node's id, or its name while it has none.
+template <class Core>
+std::string label(const Core& core, const char* name, std::size_t index) {
+  return core.id() ? to_string(*core.id()) : fmt::format("{}-{}", name, index);
+}
+
+}  // namespace
+
+double ToyTrainer::step() {
+  double loss = 0;
+  for (std::size_t i = 0; i < w_.size(); ++i) {
+    const float miss = w_[i] - static_cast<float>((7 * index_ + 3 * i) % 11);
+    loss += static_cast<double>(miss) * static_cast<double>(miss);
+    w_[i] -= 0.1f * miss;
+    u_[i] += 0.1f * miss;
+  }
+  return loss;
+}
+
+void ToyTrainer::load_under_update(std::span<const float> parameters) {
+  for (std::size_t i = 0; i < w_.size(); ++i) w_[i] = parameters[i] - u_[i];
+}
+
+CoreCluster::CoreCluster(const CoreClusterOptions& options) : options_(options) {
+  const std::size_t parameters = options.initial.size();
+  scheduler_ = std::make_unique<server::Scheduler>(
+      scheduler_options(options_),
+      sync::make_tuner(options.sync, options.sync_options,
+                       {.parameter_bytes = parameters * sizeof(float)}));
+  const auto initial = [values = options.initial](proto::ShardRange range) {
+    return std::vector<float>(values.begin() + static_cast<std::ptrdiff_t>(range.begin),
+                              values.begin() + static_cast<std::ptrdiff_t>(range.end));
+  };
+  for (std::uint32_t i = 0; i < options.servers; ++i)
+    servers_.push_back(std::make_unique<server::ServerCore>(
+        server_options(options_, i), initial, sync::make_gate(options.sync, options.sync_options),
+        kScheduler));
+  noted_.resize(servers_.size());
+  for (std::uint32_t i = 0; i < options.step_times.size(); ++i)
+    workers_.push_back({std::make_unique<worker::WorkerCore>(
+                            worker_options(options_, i),
+                            sync::make_commit_rule(options.sync, options.sync_options)),
+                        ToyTrainer(i, parameters)});
+  for (const auto& server : servers_) server->on_start(now_);
+  for (const auto& worker : workers_) worker.core->on_start(now_);
+  pump();
+}
+
+void CoreCluster::run_until(const std::function<bool()>& done) {
+  for (int event = 0; !done(); ++event) {
+    RUBATO_CHECK(event < kEventsMax, "the cluster gets where the test wants it");
+    turn();
+  }
+}
+
+void CoreCluster::run_for(Duration time) {
+  bool over = false;
+  schedule(now_ + time, [&over] { over = true; });
+  run_until([&over] { return over; });
+}
+
+void CoreCluster::turn() {
+  const auto alarm = next_alarm();
+  RUBATO_CHECK(alarm || !events_.empty(), "a cluster always has something ahead of it");
+  if (events_.empty() || (alarm && *alarm < events_.begin()->first.first)) {
+    now_ = std::max(now_, *alarm);
+    ring_alarms();
+  } else {
+    const auto next = events_.extract(events_.begin());
+    now_ = next.key().first;
+    next.mapped()();
+  }
+  pump();
+}
+
+std::optional<Instant> CoreCluster::next_alarm() const {
+  auto next = scheduler_->poll_wakeup();
+  const auto consider = [&next](std::optional<Instant> at) {
+    if (at && (!next || *at < *next)) next = at;
+  };
+  for (const auto& server : servers_) consider(server->poll_wakeup());
+  for (const auto& worker : workers_) consider(worker.core->poll_wakeup());
+  return next;
+}
+
+void CoreCluster::ring_alarms() {
+  const auto ring = [this](auto& core) {
+    if (const auto at = core.poll_wakeup(); at && *at <= now_) core.on_wakeup(now_);
+  };
+  ring(*scheduler_);
+  for (const auto& server : servers_) ring(*server);
+  for (const auto& worker : workers_) ring(*worker.core);
+}
+
+void CoreCluster::pump() {
+  for (std::uint32_t i = 0; i < workers_.size(); ++i) {
+    drive(i);
+    for (const auto& out : sent(*workers_[i].core)) from_worker(i, out);
+  }
+  for (std::uint32_t i = 0; i < servers_.size(); ++i) {
+    note_version(i);
+    for (const auto& out : sent(*servers_[i])) from_server(i, out);
+  }
+  for (const auto& out : sent(*scheduler_)) from_scheduler(out);
+}
+
+void CoreCluster::drive(std::uint32_t index) {
+  using Action = worker::WorkerCore::Action;
+  Worker& worker = workers_[index];
+  while (!worker.stepping) {
+    const Action action = worker.core->next_action();
+    if (action == Action::Train) {
+      worker.stepping = true;
+      schedule(now_ + options_.step_times[index], [this, index] { end_step(index); });
+    } else if (action == Action::Commit) {
+      worker.core->on_commit(
+          now_, std::make_shared<const std::vector<float>>(worker.trainer.take_update()));
+    } else if (action == Action::Load) {
+      worker.trainer.load_under_update(worker.core->parameters());
+      worker.core->on_loaded(now_);
+    } else {
+      return;
+    }
+  }
+}
+
+void CoreCluster::end_step(std::uint32_t index) {
+  Worker& worker = workers_[index];
+  worker.stepping = false;
+  const double loss = worker.trainer.step();
+  note(label(*worker.core, "edge", index) + " steps");
+  worker.core->on_step(now_, {.spent = options_.step_times[index], .loss_sum = loss, .samples = 1});
+}
+
+void CoreCluster::from_worker(std::uint32_t index, const proto::ToNode& out) {
+  const std::string from = label(*workers_[index].core, "edge", index);
+  post(from, to_string(out.to), out.message, [this, index, out] {
+    if (out.to.role == proto::Role::Scheduler) {
+      scheduler_->on_message(now_, kFirstWorker + index, out.message);
+    } else {
+      shard(out.to.index).on_message(now_, kFirstWorker + index, out.message);
+    }
+  });
+}
+
+void CoreCluster::from_server(std::uint32_t index, const proto::ToPeer& out) {
+  const std::string from = label(*servers_[index], "server", index);
+  if (out.to == kScheduler) {
+    post(from, "scheduler", out.message, [this, index, message = out.message] {
+      scheduler_->on_message(now_, kFirstServer + index, message);
+    });
+  } else {
+    to_worker(from, out);
+  }
+}
+
+void CoreCluster::from_scheduler(const proto::ToPeer& out) {
+  if (out.to >= kFirstWorker) {
+    to_worker("scheduler", out);
+    return;
+  }
+  const auto index = out.to - kFirstServer;
+  post("scheduler", label(*servers_[index], "server", index), out.message,
+       [this, index, message = out.message] {
+         servers_[index]->on_message(now_, kScheduler, message);
+       });
+}
+
+void CoreCluster::to_worker(const std::string& from, const proto::ToPeer& out) {
+  const auto index = out.to - kFirstWorker;
+  post(from, label(*workers_[index].core, "edge", index), out.message,
+       [this, index, message = out.message] { workers_[index].core->on_message(now_, message); });
+}
+
+void CoreCluster::post(const std::string& from, const std::string& to,
+                       const proto::Message& message, std::function<void()> deliver) {
+  const int copies = options_.copies ? options_.copies(message) : 1;
+  const std::string line = fmt::format("{} -> {}: {}", from, to, describe(message.body));
+  for (int copy = 1; copy <= copies; ++copy)
+    schedule(now_ + options_.latency * copy, [this, line, deliver] {
+      note(line);
+      deliver();
+    });
+}
+
+void CoreCluster::schedule(Instant at, std::function<void()> event) {
+  events_.emplace(std::pair(at, ++order_), std::move(event));
+}
+
+void CoreCluster::note(const std::string& line) {
+  trace_ += fmt::format("{:.3f}  {}\n", now_.seconds(), line);
+}
+
+void CoreCluster::note_version(std::uint32_t server) {
+  const auto& core = *servers_[server];
+  if (core.version() == noted_[server]) return;
+  noted_[server] = core.version();
+  note(fmt::format("{} is at version {}: {:.5g}", label(core, "server", server), core.version(),
+                   fmt::join(core.parameters(), " ")));
+}
+
+bool CoreCluster::all_at_version(Version version) const {
+  return std::all_of(servers_.begin(), servers_.end(),
+                     [version](const auto& server) { return server->version() >= version; });
+}
+
+server::ServerCore& CoreCluster::shard(std::uint32_t index) const {
+  const auto holds = [index](const auto& server) {
+    return server->id() == proto::NodeId{proto::Role::Server, index};
+  };
+  const auto it = std::find_if(servers_.begin(), servers_.end(), holds);
+  RUBATO_CHECK(it != servers_.end(), "the shards are assigned before they are used");
+  return **it;
+}
+
+std::vector<float> CoreCluster::parameters() const {
+  std::vector<float> all;
+  for (std::uint32_t i = 0; i < servers_.size(); ++i)
+    all.insert(all.end(), shard(i).parameters().begin(), shard(i).parameters().end());
+  return all;
+}
+
+}  // namespace rubato::tests

@@ -1,0 +1,112 @@
+// tests/server/core_cluster.hpp - the real scheduler, servers and workers on virtual time, joined
+// by a queue: no transport, no codec, no device. Every message takes the same latency. A worker's
+// "training" pulls its parameters towards its own targets (ToyTrainer).
+// Everything that arrives is one line of trace(); golden traces are made of them.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/scheduler.hpp"
+#include "server/server_core.hpp"
+#include "sync/factory.hpp"
+#include "worker/worker_core.hpp"
+
+namespace rubato::tests {
+
+// g = 0.1 (w - target), target[i] of worker k = (7 k + 3 i) mod 11; the loss is the squared
+// distance to the targets. Adds g into U and takes it off w, as a LocalTrainer does.
+class ToyTrainer {
+ public:
+  explicit ToyTrainer(std::uint32_t index, std::size_t parameters)
+      : index_(index), w_(parameters), u_(parameters) {}
+  // Returns: the loss before the step.
+  double step();
+  std::vector<float> take_update() { return std::exchange(u_, std::vector<float>(u_.size())); }
+  void load_under_update(std::span<const float> parameters);
+
+ private:
+  std::uint32_t index_;
+  std::vector<float> w_;
+  std::vector<float> u_;
+};
+
+struct CoreClusterOptions {
+  std::string sync = "bsp";
+  sync::Options sync_options;
+  std::uint32_t servers = 1;
+  std::vector<Duration> step_times;  // one a worker
+  std::vector<float> initial;
+  std::uint64_t chunk = 4;  // elements a message
+  server::OptimizerOptions optimizer;
+  server::StopOptions stop;
+  Duration latency = Duration::from_ms(1);
+  // How often a message arrives: 0 is lost, 2 is twice. Empty: once.
+  std::function<int(const proto::Message&)> copies;
+  // No silence is long enough to give up: for links that lose much.
+  bool patient = false;
+};
+
+class CoreCluster {
+ public:
+  explicit CoreCluster(const CoreClusterOptions& options);
+
+  // Runs until `done` holds after an event. Requires: that happens within kEventsMax events.
+  void run_until(const std::function<bool()>& done);
+  void run_for(Duration time);
+
+  const std::string& trace() const { return trace_; }
+  server::Scheduler& scheduler() { return *scheduler_; }
+  const server::ServerCore& server(std::size_t index) const { return *servers_[index]; }
+  const worker::WorkerCore& worker(std::size_t index) const { return *workers_[index].core; }
+  // True when every shard has applied at least `version` commits.
+  bool all_at_version(Version version) const;
+  // Of all shards, in order.
+  std::vector<float> parameters() const;
+
+ private:
+  static constexpr int kEventsMax = 1'000'000;
+
+  struct Worker {
+    std::unique_ptr<worker::WorkerCore> core;
+    ToyTrainer trainer;
+    bool stepping = false;
+  };
+
+  void schedule(Instant at, std::function<void()> event);
+  // Takes the next event or alarm.
+  void turn();
+  std::optional<Instant> next_alarm() const;
+  void ring_alarms();
+  // Lets every core say what it has to say and every worker do what it wants done.
+  void pump();
+  void drive(std::uint32_t index);
+  void end_step(std::uint32_t index);
+  void from_worker(std::uint32_t index, const proto::ToNode& out);
+  void from_server(std::uint32_t index, const proto::ToPeer& out);
+  void from_scheduler(const proto::ToPeer& out);
+  void to_worker(const std::string& from, const proto::ToPeer& out);
+  void post(const std::string& from, const std::string& to, const proto::Message& message,
+            std::function<void()> deliver);
+  // The server that holds shard `index`.
+  server::ServerCore& shard(std::uint32_t index) const;
+  void note(const std::string& line);
+  void note_version(std::uint32_t server);
+
+  CoreClusterOptions options_;
+  Instant now_;
+  std::uint64_t order_ = 0;
+  std::map<std::pair<Instant, std::uint64_t>, std::function<void()>> events_;
+  std::unique_ptr<server::Scheduler> scheduler_;
+  std::vector<std::unique_ptr<server::ServerCore>> servers_;
+  std::vector<Worker> workers_;
+  std::vector<Version> noted_;  // by server: the last version in the trace
+  std::string trace_;
+};
+
+}  // namespace rubato::tests

@@ -1,0 +1,221 @@
+// Who is a member: leaving, being lost, coming back; lists resent; how a run ends.
+#include <doctest/doctest.h>
+
+#include "tests/server/scheduler_world.hpp"
+
+namespace rubato::server {
+namespace {
+
+using proto::RefusalCode;
+using tests::bodies;
+
+const PlayedWorker kZero = played(0), kOne = played(1), kTwo = played(2);
+const Duration kSecond = Duration::from_seconds(1);
+
+TEST_CASE("members: a list is sent again each second to the servers that have not acknowledged") {
+  SchedulerWorld world;
+  world.server_hello(0);
+  world.server_hello(1);
+  world.worker_hello(kZero);
+  world.collect();
+  world.ack(1);
+  CHECK(world.scheduler.poll_wakeup() == world.now + kSecond);
+
+  world.now = world.now + Duration::from_ms(999);
+  world.scheduler.on_wakeup(world.now);
+  CHECK(world.collect().empty());
+  for (int second = 0; second < 3; ++second) {
+    world.now = world.now + kSecond;
+    world.scheduler.on_wakeup(world.now);
+    const auto said = world.collect();
+    CHECK(said.size() == 1);
+    CHECK(newest_members(said, server_peer(0)) == "0");
+  }
+  world.ack(0);
+  world.now = world.now + kSecond;
+  world.scheduler.on_wakeup(world.now);
+  CHECK(world.collect().empty());
+}
+
+TEST_CASE("leave: the shards and the tuner are told, the others train on") {
+  SchedulerWorld world;
+  world.start();
+  world.from_worker(kZero, proto::Leave{"battery"});
+  const auto said = world.collect();
+  CHECK(newest_members(said, server_peer(0)) == "1");
+  CHECK(newest_members(said, server_peer(1)) == "1");
+  CHECK(count<proto::Stop>(said, kOne.peer) == 0);
+  CHECK(world.tuner.heard == "leave 0");
+  CHECK(world.log().find("worker 0 'edge-0' left: battery\n") != std::string::npos);
+  CHECK(world.scheduler.record().workers[0].fate == "left");
+}
+
+TEST_CASE("leave: what still arrives of a worker that left is ignored") {
+  SchedulerWorld world;
+  world.start();
+  world.from_worker(kZero, proto::Leave{"battery"});
+  world.collect();
+  world.tuner.heard.clear();
+  world.from_worker(kZero, proto::Progress{});
+  world.from_worker(kZero, proto::Leave{"battery"});
+  CHECK(world.collect().empty());
+  CHECK(world.tuner.heard.empty());
+}
+
+TEST_CASE("leave: the name is free again, the number is not") {
+  SchedulerWorld world;
+  world.start();
+  world.from_worker(kZero, proto::Leave{"battery"});
+  world.collect();
+  PlayedWorker back = kZero;
+  back.incarnation = 4242;
+  world.worker_hello(back);
+  const auto said = world.collect();
+  CHECK(bodies<proto::Welcome>(said, back.peer).at(0).you == proto::NodeId{proto::Role::Worker, 2});
+  CHECK(newest_members(said, server_peer(0)) == "1 2");
+}
+
+TEST_CASE("lost: after ten silent seconds a worker is out, and training goes on without it") {
+  SchedulerWorld world;
+  world.start();
+  world.pass(kSecond * 9.9, {kOne});
+  CHECK(world.collect().empty());
+  world.tuner.heard.clear();
+  world.pass(kSecond * 0.1, {kOne});
+  const auto said = world.collect();
+  CHECK(newest_members(said, server_peer(0)) == "1");
+  CHECK(newest_members(said, server_peer(1)) == "1");
+  CHECK(world.tuner.heard.find("leave 0") != std::string::npos);
+  CHECK(world.log().find("worker 0 'edge-0' lost: no heartbeat for 10 s\n") != std::string::npos);
+  CHECK_FALSE(world.scheduler.stopped().has_value());
+  CHECK(world.scheduler.record().workers[0].fate == "lost");
+}
+
+TEST_CASE("lost: the alarm is set for the first silence that ends") {
+  SchedulerWorld world;
+  world.start();
+  const Instant began = world.now;
+  world.now = world.now + kSecond;
+  world.from_worker(kOne, proto::Progress{});
+  CHECK(world.scheduler.poll_wakeup() == began + kSecond * 10);
+}
+
+TEST_CASE("lost: one that was only cut off is told, and may join again as someone new") {
+  SchedulerWorld world;
+  world.start();
+  world.pass(kSecond * 10, {kOne});
+  world.collect();
+  world.from_worker(kZero, proto::Progress{});
+  const auto refusals = bodies<proto::Refusal>(world.collect(), kZero.peer);
+  REQUIRE(refusals.size() == 1);
+  CHECK(refusals[0].code == RefusalCode::NotMember);
+  CHECK(refusals[0].message == "worker 0 'edge-0' was declared lost: restart it to join again");
+
+  PlayedWorker back = kZero;
+  back.incarnation += 1;
+  world.worker_hello(back);
+  const auto said = world.collect();
+  CHECK(bodies<proto::Welcome>(said, back.peer).at(0).you == proto::NodeId{proto::Role::Worker, 2});
+  CHECK(newest_members(said, server_peer(0)) == "1 2");
+}
+
+TEST_CASE("lost: before the start too, so that nobody waits for a dead one") {
+  SchedulerWorld world;
+  world.server_hello(0);
+  world.server_hello(1);
+  world.worker_hello(kZero);
+  world.collect();
+  world.ack(0);
+  world.ack(1);
+  world.pass(kSecond * 10, {});
+  world.collect();
+  world.worker_hello(kOne);
+  world.collect();
+  world.ack(0);
+  world.ack(1);
+  CHECK_FALSE(world.scheduler.started().has_value());  // one of two again
+  world.worker_hello(kTwo);
+  world.collect();
+  world.ack(0);
+  world.ack(1);
+  CHECK(world.scheduler.started().has_value());
+}
+
+TEST_CASE("lost: a server's loss ends the run with a line that names it") {
+  SchedulerWorld world;
+  world.start();
+  world.now = world.now + kSecond * 10;
+  world.from_server(0, proto::Heartbeat{});
+  world.from_worker(kZero, proto::Progress{});
+  world.from_worker(kOne, proto::Progress{});
+  world.scheduler.on_wakeup(world.now);
+  const std::string why = "server 1 'shard-1' at tcp://10.0.0.1:5700 lost: no heartbeat for 10 s";
+  CHECK(world.scheduler.stopped() == why);
+  const auto said = world.collect();
+  for (const auto peer : {kZero.peer, kOne.peer, server_peer(0)}) {
+    REQUIRE(count<proto::Stop>(said, peer) == 1);
+    CHECK(bodies<proto::Stop>(said, peer)[0].reason == why);
+  }
+}
+
+TEST_CASE("the end: when the last worker is gone there is nothing to wait for") {
+  SchedulerWorld world;
+  world.start();
+  world.from_worker(kZero, proto::Leave{"battery"});
+  world.from_worker(kOne, proto::Leave{"battery"});
+  CHECK(world.scheduler.stopped() == "no worker is left");
+  CHECK(world.scheduler.drained());
+}
+
+TEST_CASE("the end: everyone is told once, and it is over when all have said their last word") {
+  SchedulerWorld world;
+  world.from_evaluator(proto::Hello{"evaluator", 10, ""});
+  world.start();
+  world.scheduler.stop(world.now, "enough");
+  world.scheduler.stop(world.now, "again");
+  CHECK(world.scheduler.stopped() == "enough");
+  const auto said = world.collect();
+  for (const auto peer : {kZero.peer, kOne.peer, server_peer(0), server_peer(1), kEvaluatorPeer})
+    CHECK(count<proto::Stop>(said, peer) == 1);
+
+  CHECK_FALSE(world.scheduler.drained());
+  proto::Progress last;
+  last.steps = 11;
+  world.from_worker(kZero, last);
+  world.from_worker(kZero, proto::Leave{"enough"});
+  CHECK_FALSE(world.scheduler.drained());
+  CHECK(world.scheduler.poll_wakeup() == world.now + kSecond * 10);
+  world.scheduler.on_wakeup(world.now + kSecond * 10);  // worker 1 died before it could answer
+  CHECK(world.scheduler.drained());
+  CHECK(world.scheduler.steps() == 11);
+  CHECK(world.scheduler.record().workers[0].fate == "member");
+  CHECK(world.scheduler.record().workers[1].fate == "lost");
+  CHECK(world.collect().empty());
+}
+
+TEST_CASE("the end: max_seconds has an alarm of its own, max_steps counts all workers") {
+  auto options = some_options();
+  options.stop.max_seconds = 3.0;
+  options.stop.max_steps = 100;
+  SchedulerWorld world(options);
+  world.start();
+  CHECK(world.scheduler.poll_wakeup() == world.now + kSecond * 3);
+  proto::Progress progress;
+  progress.steps = 60;
+  SUBCASE("time") {
+    world.from_worker(kZero, progress);
+    world.now = world.now + kSecond * 3;
+    world.scheduler.on_wakeup(world.now);
+    CHECK(world.scheduler.stopped() == "max_seconds 3 reached");
+  }
+  SUBCASE("steps") {
+    world.from_worker(kZero, progress);
+    CHECK_FALSE(world.scheduler.stopped().has_value());
+    progress.steps = 40;
+    world.from_worker(kOne, progress);
+    CHECK(world.scheduler.stopped() == "max_steps 100 reached");
+  }
+}
+
+}  // namespace
+}  // namespace rubato::server

@@ -1,0 +1,133 @@
+// The record of a run: every figure from what the workers and the evaluator last reported.
+#include <doctest/doctest.h>
+
+#include "tests/server/scheduler_world.hpp"
+
+namespace rubato::server {
+namespace {
+
+const PlayedWorker kZero = played(0), kOne = played(1);
+const Duration kSecond = Duration::from_seconds(1);
+
+proto::Progress report(std::uint64_t steps, std::uint64_t commits, double compute, double wait,
+                       double communicate) {
+  proto::Progress progress;
+  progress.steps = steps;
+  progress.commits = commits;
+  progress.compute = Duration::from_seconds(compute);
+  progress.wait = Duration::from_seconds(wait);
+  progress.communicate = Duration::from_seconds(communicate);
+  progress.bytes_up = steps * 100;
+  progress.bytes_down = steps * 10;
+  return progress;
+}
+
+void evaluate(SchedulerWorld& world, double loss, double accuracy) {
+  world.from_evaluator(
+      proto::Evaluation{.age = {}, .loss = loss, .accuracy = accuracy, .version = 1});
+}
+
+TEST_CASE("record: totals, shares and heterogeneity of what was last reported") {
+  SchedulerWorld world;
+  world.start();
+  world.from_worker(kZero, report(1, 1, 1, 0, 0));     // replaced by the next
+  world.from_worker(kZero, report(40, 8, 10, 20, 2));  // 0.25 s a step
+  world.from_worker(kOne, report(20, 5, 20, 0, 8));    // 1 s a step
+  world.now = world.now + kSecond * 30;
+  world.scheduler.stop(world.now, "enough");
+  const RunRecord record = world.scheduler.record();
+
+  CHECK(record.sync == "adsp");
+  CHECK(record.seed == 3);
+  CHECK(record.stop_reason == "enough");
+  CHECK(record.seconds == 30);
+  CHECK(record.steps == 60);
+  CHECK(record.commits == 13);
+  CHECK(record.bytes_up == 6000);
+  CHECK(record.bytes_down == 600);
+  CHECK(record.compute_share == doctest::Approx(30.0 / 60));
+  CHECK(record.wait_share == doctest::Approx(20.0 / 60));
+  CHECK(record.communicate_share == doctest::Approx(10.0 / 60));
+  CHECK(record.heterogeneity == doctest::Approx(2.5));  // mean(4, 1) / 1 step a second
+  CHECK_FALSE(record.time_to_target_seconds.has_value());
+
+  REQUIRE(record.workers.size() == 2);
+  CHECK(record.workers[0].id == "edge-0");
+  CHECK(record.workers[0].steps == 40);
+  CHECK(record.workers[0].commits == 8);
+  CHECK(record.workers[0].compute_seconds == 10);
+  CHECK(record.workers[0].wait_seconds == 20);
+  CHECK(record.workers[0].communicate_seconds == 2);
+  CHECK(record.workers[0].step_seconds == 0.25);
+  CHECK(record.workers[1].step_seconds == 1);
+}
+
+TEST_CASE("record: a run in which nobody trained divides by nothing") {
+  SchedulerWorld world;
+  world.start();
+  const RunRecord record = world.scheduler.record();
+  CHECK(record.stop_reason == "still running");
+  CHECK(record.compute_share == 0);
+  CHECK(record.heterogeneity == 0);
+  CHECK(record.final_loss == 0);
+}
+
+TEST_CASE("record: the curve, the commit counts beside it, and the decisions") {
+  SchedulerWorld world;
+  world.start();
+  world.from_worker(kZero, report(10, 3, 1, 0, 0));
+  world.from_worker(kOne, report(5, 2, 1, 0, 0));
+  world.now = world.now + kSecond * 6;
+  world.from_evaluator(
+      proto::Evaluation{.age = kSecond * 2, .loss = 0.75, .accuracy = 0.5, .version = 5});
+  world.tuner.decisions.push_back({.at = world.now, .commit_rate = 4, .reason = "a test"});
+  evaluate(world, 0.5, 0.625);
+  const RunRecord record = world.scheduler.record();
+
+  REQUIRE(record.evaluations.size() == 2);
+  CHECK(record.evaluations[0].seconds == 4);  // when the parameters were pulled
+  CHECK(record.evaluations[0].steps == 15);
+  CHECK(record.evaluations[0].commits == 5);
+  CHECK(record.evaluations[0].loss == 0.75);
+  CHECK(record.evaluations[0].accuracy == 0.5);
+  CHECK(record.evaluations[1].seconds == 6);
+  REQUIRE(record.commit_counts.size() == 2);
+  CHECK(record.commit_counts[0].seconds == 4);
+  CHECK(record.commit_counts[0].commits == std::vector<std::uint64_t>{3, 2});
+  REQUIRE(record.rates.size() == 1);
+  CHECK(record.rates[0].seconds == 6);
+  CHECK(record.rates[0].commit_rate == 4);
+  CHECK(record.rates[0].reason == "a test");
+  CHECK(record.final_loss == 0.5);
+  CHECK(record.final_accuracy == 0.625);
+}
+
+TEST_CASE("record: the target ends the run, at the instant of the evaluation that reached it") {
+  auto options = some_options();
+  options.stop.target_loss = 0.5;
+  SchedulerWorld world(options);
+  world.start();
+  for (int i = 0; i < 5; ++i) {
+    CHECK_FALSE(world.scheduler.stopped().has_value());
+    world.now = world.now + kSecond;
+    world.from_evaluator(proto::Evaluation{
+        .age = Duration::from_ms(500), .loss = 0.4, .accuracy = 0.9, .version = 1});
+  }
+  CHECK(world.scheduler.stopped() == "target reached: mean loss 0.4000, accuracy 0.9000");
+  CHECK(world.scheduler.record().time_to_target_seconds == 4.5);
+  CHECK(world.scheduler.record().seconds == 5);
+}
+
+TEST_CASE("record: evaluations before the start and after the end are not part of the run") {
+  SchedulerWorld world;
+  evaluate(world, 9, 0);
+  world.start();
+  evaluate(world, 2, 0);
+  world.scheduler.stop(world.now, "enough");
+  evaluate(world, 1, 0);
+  CHECK(world.scheduler.record().evaluations.size() == 1);
+  CHECK(world.scheduler.record().final_loss == 2);
+}
+
+}  // namespace
+}  // namespace rubato::server

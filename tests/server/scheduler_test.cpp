@@ -1,0 +1,330 @@
+// Who may start when, what is refused, what the tuner and the stop criterion hear.
+#include "server/scheduler.hpp"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+
+#include "tests/server/scheduler_world.hpp"
+
+namespace rubato::server {
+namespace {
+
+using proto::RefusalCode;
+using tests::bodies;
+
+const PlayedWorker kZero = played(0), kOne = played(1), kTwo = played(2);
+
+TEST_CASE("start: nobody starts before every server acknowledged a list that holds them all") {
+  SchedulerWorld world;
+  world.worker_hello(kZero);  // too early: no shards yet
+  const auto answer = world.collect();
+  CHECK(answer.size() == 1);  // heard, so that it does not give up
+  CHECK(count<proto::Heartbeat>(answer, kZero.peer) == 1);
+
+  world.server_hello(0);
+  world.server_hello(1);
+  const auto welcomes = world.collect();
+  CHECK(bodies<proto::Welcome>(welcomes, server_peer(0)).at(0).range == proto::ShardRange{0, 5});
+  CHECK(bodies<proto::Welcome>(welcomes, server_peer(1)).at(0).range == proto::ShardRange{5, 10});
+  CHECK(bodies<proto::Welcome>(welcomes, server_peer(1)).at(0).you ==
+        proto::NodeId{proto::Role::Server, 1});
+
+  world.worker_hello(kZero);
+  auto said = world.collect();
+  const auto welcome = bodies<proto::Welcome>(said, kZero.peer);
+  REQUIRE(welcome.size() == 1);
+  CHECK(welcome[0].you == proto::NodeId{proto::Role::Worker, 0});
+  CHECK(welcome[0].shards.parameters() == 10);
+  CHECK(welcome[0].shards.shards[1].endpoint == "tcp://10.0.0.1:5700");
+  CHECK(newest_members(said, server_peer(0)) == "0");
+  CHECK(newest_members(said, server_peer(1)) == "0");
+  world.ack(0);
+  world.ack(1);  // all know worker 0, but two are expected
+  CHECK(world.collect().empty());
+
+  world.worker_hello(kOne);
+  world.from_server(0, proto::MembersAck{1});  // of the list before
+  CHECK(newest_members(world.collect(), server_peer(1)) == "0 1");
+  world.ack(0);
+  CHECK(world.collect().empty());
+  CHECK_FALSE(world.scheduler.started().has_value());
+  world.ack(1);
+  said = world.collect();
+  CHECK(count<proto::Start>(said, kZero.peer) == 1);
+  CHECK(count<proto::Start>(said, kOne.peer) == 1);
+  CHECK(world.scheduler.started() == world.now);
+  CHECK(world.tuner.heard == "join 0, join 1, start");
+}
+
+TEST_CASE("start: a late joiner starts as soon as every shard knows it, the others train on") {
+  SchedulerWorld world;
+  world.start();
+  world.worker_hello(kTwo);
+  auto said = world.collect();
+  CHECK(count<proto::Welcome>(said, kTwo.peer) == 1);
+  CHECK(newest_members(said, server_peer(0)) == "0 1 2");
+  CHECK(world.tuner.heard == "join 2");
+  world.ack(1);
+  CHECK(world.collect().empty());
+  world.ack(0);
+  said = world.collect();
+  REQUIRE(said.size() == 1);
+  CHECK(count<proto::Start>(said, kTwo.peer) == 1);
+}
+
+TEST_CASE("start: a repeated Hello is answered again, Start included, and joins nobody twice") {
+  SchedulerWorld world;
+  world.start();
+  PlayedWorker moved = kOne;
+  moved.peer = 555;  // its connection was made anew
+  world.worker_hello(moved);
+  const auto said = world.collect();
+  REQUIRE(said.size() == 2);
+  CHECK(bodies<proto::Welcome>(said, 555).at(0).you == proto::NodeId{proto::Role::Worker, 1});
+  CHECK(count<proto::Start>(said, 555) == 1);
+  CHECK(world.tuner.heard.empty());
+  world.scheduler.stop(world.now, "enough");
+  CHECK(count<proto::Stop>(world.collect(), 555) == 1);
+}
+
+TEST_CASE("start: the evaluator is welcome once there are shards, and starts with the workers") {
+  SchedulerWorld world;
+  const auto hello = [&] {
+    world.from_evaluator(proto::Hello{"evaluator", 10, ""});
+    return world.collect();
+  };
+  CHECK(count<proto::Heartbeat>(hello(), kEvaluatorPeer) == 1);
+  world.server_hello(0);
+  CHECK(count<proto::Welcome>(world.collect(), kEvaluatorPeer) == 0);
+  world.server_hello(1);  // the last one: no further Hello is needed
+  auto said = world.collect();
+  CHECK(bodies<proto::Welcome>(said, kEvaluatorPeer).at(0).shards.shards.size() == 2);
+  CHECK(count<proto::Welcome>(hello(), kEvaluatorPeer) == 1);
+  world.worker_hello(kZero);
+  world.worker_hello(kOne);
+  world.collect();
+  world.ack(0);
+  world.ack(1);
+  CHECK(count<proto::Start>(world.collect(), kEvaluatorPeer) == 1);
+  said = hello();  // it came back
+  CHECK(count<proto::Welcome>(said, kEvaluatorPeer) == 1);
+  CHECK(count<proto::Start>(said, kEvaluatorPeer) == 1);
+}
+
+// --- refusals ------------------------------------------------------------------------------------
+
+struct Refused {
+  const char* what;
+  RefusalCode code;
+  const char* text;
+  std::function<void(SchedulerWorld&)> say;  // from peer 300
+};
+
+void say_hello(SchedulerWorld& world, proto::NodeId sender, Incarnation incarnation,
+               const std::string& name, std::uint64_t parameters = 10) {
+  world.hear(300, sender, incarnation, proto::Hello{name, parameters, "tcp://10.9.9.9:1"});
+}
+
+const std::vector<Refused>& refused_messages() {
+  using proto::Role;
+  static const std::vector<Refused> table = {
+      {"a second worker of the same name", RefusalCode::NameTaken,
+       "worker name 'edge-1' is taken by a live member: choose another --name, or wait 10 s for a "
+       "dead one to be declared lost",
+       [](auto& w) {
+         say_hello(w, {Role::Worker, 0}, 12345, "edge-1");
+       }},
+      {"a second server of the same name", RefusalCode::NameTaken,
+       "server name 'shard-0' is taken: choose another --name",
+       [](auto& w) {
+         say_hello(w, {Role::Server, 0}, 12345, "shard-0");
+       }},
+      {"one server too many", RefusalCode::ClusterFull,
+       "all 2 shards have a server: raise servers.count in the cluster file",
+       [](auto& w) {
+         say_hello(w, {Role::Server, 0}, 12345, "shard-2");
+       }},
+      {"a worker with another model", RefusalCode::ModelSize,
+       "worker 'edge-2' has a model of 11 parameters, the cluster's has 10: use the same cluster "
+       "file on every node",
+       [](auto& w) {
+         say_hello(w, {Role::Worker, 0}, 12345, "edge-2", 11);
+       }},
+      {"another scheduler", RefusalCode::BadMessage,
+       "a cluster has one scheduler, and it is this one",
+       [](auto& w) {
+         say_hello(w, {Role::Scheduler, 0}, 12345, "scheduler");
+       }},
+      {"another scheduler that does not even say Hello", RefusalCode::BadMessage,
+       "a cluster has one scheduler, and it is this one",
+       [](auto& w) {
+         w.hear(300, {Role::Scheduler, 0}, 12345, proto::Heartbeat{});
+       }},
+      {"a worker that never joined", RefusalCode::NotMember, "worker 9 is not a member: join first",
+       [](auto& w) {
+         w.hear(300, {Role::Worker, 9}, 12345, proto::Progress{});
+       }},
+      {"an earlier life of a member", RefusalCode::NotMember,
+       "worker 1 is not a member: join first",
+       [](auto& w) {
+         w.hear(300, {Role::Worker, 1}, 12345, proto::Leave{"bye"});
+       }},
+      {"a node of another cluster", RefusalCode::ClusterId,
+       "worker 0 belongs to another cluster (id 0000000000000bad, ours 00000000000000c1): `name` "
+       "must be the same in every node's cluster file",
+       [](auto& w) {
+         proto::Message message;
+         message.cluster = 0xbad;
+         message.sender = {Role::Worker, 0};
+         message.body = proto::Hello{"edge-2", 10, ""};
+         w.scheduler.on_message(w.now, 300, message);
+       }},
+      {"bytes that did not decode", RefusalCode::BadMessage, "not a Rubato frame",
+       [](auto& w) {
+         w.scheduler.on_bad_frame(300, {ErrorCode::Corrupt, "not a Rubato frame"});
+       }},
+  };
+  return table;
+}
+
+TEST_CASE("refusals: the right code and a remedy, and the cluster is unharmed") {
+  for (const auto& refused : refused_messages()) {
+    CAPTURE(refused.what);
+    SchedulerWorld world;
+    world.start();
+    refused.say(world);
+    const auto said = world.collect();
+    REQUIRE(said.size() == 1);
+    const auto refusals = bodies<proto::Refusal>(said, 300);
+    REQUIRE(refusals.size() == 1);
+    CHECK(refusals[0].code == refused.code);
+    CHECK(refusals[0].message == refused.text);
+    CHECK(world.tuner.heard.empty());
+    CHECK_FALSE(world.scheduler.stopped().has_value());
+    // Both members are members still.
+    world.worker_hello(kTwo);
+    CHECK(newest_members(world.collect(), server_peer(0)) == "0 1 2");
+  }
+}
+
+TEST_CASE("refusals: a joiner after the end is told why it ended") {
+  SchedulerWorld world;
+  world.start();
+  world.scheduler.stop(world.now, "target reached");
+  world.collect();
+  world.worker_hello(kTwo);
+  const auto refusals = bodies<proto::Refusal>(world.collect(), kTwo.peer);
+  REQUIRE(refusals.size() == 1);
+  CHECK(refusals[0].code == RefusalCode::Stopped);
+  CHECK(refusals[0].message == "the run is over: target reached");
+}
+
+TEST_CASE("refusals: the cluster is full at its limit, and has room again when one leaves") {
+  SchedulerWorld world(some_options(1));
+  world.server_hello(0);
+  for (std::uint32_t i = 0; i < kWorkersMax; ++i) {
+    world.worker_hello(played(i));
+    world.collect();
+  }
+  const auto extra = played(kWorkersMax);
+  world.worker_hello(extra);
+  const auto refusals = bodies<proto::Refusal>(world.collect(), extra.peer);
+  REQUIRE(refusals.size() == 1);
+  CHECK(refusals[0].code == RefusalCode::ClusterFull);
+  world.from_worker(kZero, proto::Leave{"battery"});
+  world.worker_hello(extra);
+  CHECK(count<proto::Welcome>(world.collect(), extra.peer) == 1);
+}
+
+// --- tuner ---------------------------------------------------------------------------------------
+
+TEST_CASE("tuner: hears progress and evaluations, its orders become directives") {
+  SchedulerWorld world;
+  world.start();
+  world.tuner.orders.push_back({.worker = {1}, .directive = {.commit_rate = 4}});
+  world.tuner.decisions.push_back({.at = world.now, .commit_rate = 4, .reason = "a test"});
+  proto::Progress progress;
+  progress.steps = 7;
+  progress.commits = 2;
+  world.from_worker(kZero, progress);
+  const auto said = world.collect();
+  REQUIRE(said.size() == 1);
+  CHECK(bodies<proto::Directive>(said, kOne.peer).at(0).commit_rate == 4);
+  CHECK(world.log().find("tuner at 0.000 s: commit rate 4: a test\n") != std::string::npos);
+
+  world.now = world.now + Duration::from_seconds(4);
+  world.from_evaluator(proto::Evaluation{
+      .age = Duration::from_seconds(1), .loss = 0.75, .accuracy = 0.5, .version = 9});
+  CHECK(world.tuner.heard == "progress 0 steps 7 commits 2, evaluation 0.75 at 4 s");
+}
+
+TEST_CASE("tuner: is woken when it asked to be, once training has started") {
+  SchedulerWorld world;
+  world.start();
+  world.tuner.wakeup = world.now + Duration::from_seconds(3);
+  CHECK(world.scheduler.poll_wakeup() == world.tuner.wakeup);
+  world.scheduler.on_wakeup(world.now + Duration::from_seconds(2));
+  CHECK(world.tuner.heard.empty());
+  world.scheduler.on_wakeup(world.now + Duration::from_seconds(3));
+  CHECK(world.tuner.heard == "wakeup");
+}
+
+TEST_CASE("tuner: none at all is a model that has nothing to tune") {
+  Scheduler scheduler(some_options(), nullptr);
+  proto::Message hello;
+  hello.cluster = kClusterId;
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    hello.sender = {proto::Role::Server, i};
+    hello.incarnation = i;
+    hello.body = proto::Hello{fmt::format("shard-{}", i), 10, ""};
+    scheduler.on_message({0}, server_peer(i), hello);
+  }
+  hello.sender = {proto::Role::Worker, 0};
+  hello.body = proto::Hello{"edge-0", 10, ""};
+  scheduler.on_message({0}, 100, hello);
+  CHECK(count<proto::Welcome>(tests::sent(scheduler), 100) == 1);
+}
+
+// --- training loss instead of an evaluator -------------------------------------------------------
+
+proto::Progress with_loss(double loss, std::uint64_t samples) {
+  proto::Progress progress;
+  progress.loss = loss;
+  progress.loss_samples = samples;
+  return progress;
+}
+
+TEST_CASE("without evaluator: the workers' training loss, weighted by samples, every interval") {
+  auto options = some_options();
+  options.evaluator = false;
+  options.evaluation_interval = Duration::from_seconds(5);
+  SchedulerWorld world(options);
+  world.start();
+  CHECK(world.scheduler.poll_wakeup() == world.now + Duration::from_seconds(5));
+  world.from_worker(kZero, with_loss(1.0, 96));
+  world.from_worker(kZero, with_loss(3.0, 0));  // a heartbeat without a step
+  world.from_worker(kOne, with_loss(2.0, 32));
+  const auto after_five_seconds = [&] {
+    world.tuner.heard.clear();
+    world.pass(Duration::from_seconds(5), {kZero, kOne});
+    const auto at = world.tuner.heard.find("evaluation");
+    return at == std::string::npos ? "none" : world.tuner.heard.substr(at);
+  };
+  CHECK(after_five_seconds() == "evaluation 1.25 at 6 s");
+  CHECK(after_five_seconds() == "none");        // nobody trained
+  world.from_worker(kOne, with_loss(0.5, 10));  // the next one starts afresh
+  CHECK(after_five_seconds() == "evaluation 0.5 at 16 s");
+}
+
+TEST_CASE("with an evaluator the training loss is not used") {
+  SchedulerWorld world;
+  world.start();
+  world.from_worker(kZero, with_loss(1.0, 96));
+  world.tuner.heard.clear();
+  world.pass(Duration::from_seconds(6), {kZero, kOne});
+  CHECK(world.tuner.heard.find("evaluation") == std::string::npos);
+}
+
+}  // namespace
+}  // namespace rubato::server

@@ -1,0 +1,192 @@
+// A shard under each gate: when commits are applied, in what order, and when replies are released.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "tests/server/shard.hpp"
+
+namespace rubato::server {
+namespace {
+
+using tests::sent;
+
+ShardSetup with(const char* sync, int staleness = 0) {
+  ShardSetup setup;
+  setup.sync = sync;
+  setup.staleness = staleness;
+  return setup;
+}
+
+std::vector<float> fives(float value) {
+  return std::vector<float>(5, value);
+}
+
+TEST_CASE("asp: each commit is applied and answered at once, one version each") {
+  Shard shard(with("asp"));
+  shard.members(1, {0, 1});
+  shard.commit(1, 2, fives(1));
+  CHECK(replies(sent(shard.core)) == "worker 1: seq 2 version 1");
+  shard.commit(1, 3, fives(1));
+  CHECK(replies(sent(shard.core)) == "worker 1: seq 3 version 2");
+  shard.commit(0, 2, fives(1));
+  CHECK(replies(sent(shard.core)) == "worker 0: seq 2 version 3");
+  CHECK(shard.parameters() == std::vector<float>{7, 17, 27, 37, 47});
+}
+
+TEST_CASE("the global rate is 1/m with the members of the moment") {
+  ShardSetup setup = with("asp");
+  setup.optimizer = {};
+  Shard shard(setup);
+  shard.members(1, {0, 1, 2, 3});
+  shard.commit(0, 2, fives(4));
+  CHECK(shard.parameters() == std::vector<float>{9, 19, 29, 39, 49});
+  shard.members(2, {0, 1});
+  shard.commit(0, 3, fives(4));
+  CHECK(shard.parameters() == std::vector<float>{7, 17, 27, 37, 47});
+}
+
+TEST_CASE("bsp: applied in worker-id order whatever the order of arrival, to the bit") {
+  // Sums of these differ with their order.
+  const std::vector<std::vector<float>> updates = {fives(1e8f), fives(3.14f), fives(-1e8f)};
+  std::vector<std::uint32_t> arrival = {0, 1, 2};
+  const ShardSetup setup = with("bsp");
+  std::vector<float> expected = setup.initial;
+  for (const auto& update : updates)
+    for (std::size_t i = 0; i < expected.size(); ++i) expected[i] -= update[i];
+  do {
+    Shard shard(setup);
+    shard.members(1, {0, 1, 2});
+    for (const auto worker : arrival) {
+      CHECK(replies(sent(shard.core)) == "");
+      shard.commit(worker, 2, updates[worker]);
+    }
+    CHECK(replies(sent(shard.core)) ==
+          "worker 0: seq 2 version 3, worker 1: seq 2 version 3, worker 2: seq 2 version 3");
+    CHECK(shard.parameters() == expected);
+  } while (std::next_permutation(arrival.begin(), arrival.end()));
+}
+
+TEST_CASE("bsp: each reply says how long the gate held its commit") {
+  Shard shard(with("bsp"));
+  shard.members(1, {0, 1});
+  shard.commit(0, 2, fives(1));
+  shard.now = shard.now + Duration::from_ms(250);
+  shard.commit(1, 2, fives(1));
+  CHECK(replies(sent(shard.core)) ==
+        "worker 0: seq 2 version 2 held 250 ms, worker 1: seq 2 version 2");
+}
+
+TEST_CASE("bsp: a round closes over those who remain when a member is removed") {
+  Shard shard(with("bsp"));
+  shard.members(1, {0, 1, 2});
+  shard.commit(0, 2, fives(1));
+  shard.commit(2, 2, fives(1));
+  SUBCASE("that had not committed: the others' commits are applied") {
+    sent(shard.core);
+    shard.members(2, {0, 2});
+    CHECK(replies(sent(shard.core)) == "worker 0: seq 2 version 2, worker 2: seq 2 version 2");
+    CHECK(shard.parameters() == std::vector<float>{8, 18, 28, 38, 48});
+  }
+  SUBCASE("with its commit held: that commit is dropped") {
+    shard.members(2, {0, 1});
+    sent(shard.core);
+    shard.commit(1, 2, fives(10));
+    CHECK(replies(sent(shard.core)) == "worker 0: seq 2 version 2, worker 1: seq 2 version 2");
+    CHECK(shard.parameters() == std::vector<float>{-1, 9, 19, 29, 39});
+  }
+  SUBCASE("two at once, one with its commit held: neither is applied") {
+    sent(shard.core);
+    shard.members(2, {0});
+    CHECK(replies(sent(shard.core)) == "worker 0: seq 2 version 1");
+    CHECK(shard.parameters() == std::vector<float>{9, 19, 29, 39, 49});
+  }
+}
+
+TEST_CASE("bsp: two leave at once, the lower id with its commit held") {
+  Shard shard(with("bsp"));
+  shard.members(1, {0, 1, 2});
+  shard.commit(1, 2, fives(1));
+  shard.commit(2, 2, fives(1));
+  sent(shard.core);
+  shard.members(2, {2});  // removing 0 closes the round; 1 is gone by then
+  CHECK(replies(sent(shard.core)) == "worker 2: seq 2 version 1");
+  CHECK(shard.parameters() == std::vector<float>{9, 19, 29, 39, 49});
+}
+
+TEST_CASE("bsp: a round waits for a worker that joined in the middle of it") {
+  Shard shard(with("bsp"));
+  shard.members(1, {0, 1});
+  shard.commit(0, 2, fives(1));
+  shard.members(2, {0, 1, 2});
+  shard.commit(1, 2, fives(1));
+  CHECK(replies(sent(shard.core)) == "");
+  shard.commit(2, 2, fives(1));
+  CHECK(replies(sent(shard.core)) ==
+        "worker 0: seq 2 version 3, worker 1: seq 2 version 3, worker 2: seq 2 version 3");
+}
+
+TEST_CASE("ssp: applied at once, the fast one held until the slow one follows") {
+  Shard shard(with("ssp", 1));
+  shard.members(1, {0, 1});
+  shard.commit(0, 2, fives(1));
+  CHECK(replies(sent(shard.core)) == "worker 0: seq 2 version 1");
+  shard.commit(0, 3, fives(1));  // two ahead of worker 1
+  CHECK(shard.core.version() == 2);
+  CHECK(shard.parameters() == std::vector<float>{8, 18, 28, 38, 48});
+  CHECK(replies(sent(shard.core)) == "");
+  shard.now = shard.now + Duration::from_ms(40);
+  shard.commit(1, 2, fives(1));
+  CHECK(replies(sent(shard.core)) ==
+        "worker 0: seq 3 version 3 held 40 ms, worker 1: seq 2 version 3");
+}
+
+TEST_CASE("ssp: who waited for a member that is removed is released") {
+  Shard shard(with("ssp", 0));
+  shard.members(1, {0, 1});
+  shard.commit(0, 2, fives(1));
+  sent(shard.core);
+  shard.members(2, {0});
+  CHECK(replies(sent(shard.core)) == "worker 0: seq 2 version 1");
+}
+
+// --- NaN and infinity ----------------------------------------------------------------------------
+
+TEST_CASE("a commit with NaN or infinity: refused, counted, flagged, and nothing of it applied") {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+        -std::numeric_limits<float>::infinity()}) {
+    CAPTURE(bad);
+    Shard shard(with("asp"));
+    shard.members(1, {0});
+    shard.commit(0, 2, {1, 1, 1, 1, bad});
+    CHECK(replies(sent(shard.core)) == "worker 0: seq 2 version 0 refused");
+    CHECK(shard.core.stats().commits_refused == 1);
+    CHECK(shard.core.stats().commits_applied == 0);
+    CHECK(shard.parameters() == with("asp").initial);
+
+    shard.hear(Shard::message(0, proto::Probe{2}));  // the answer was lost: the same one again
+    CHECK(replies(sent(shard.core)) == "worker 0: seq 2 version 0 refused");
+    CHECK(shard.core.stats().commits_refused == 1);
+
+    shard.commit(0, 3, fives(1));
+    CHECK(replies(sent(shard.core)) == "worker 0: seq 3 version 1");
+    CHECK(shard.parameters() == std::vector<float>{9, 19, 29, 39, 49});
+  }
+}
+
+TEST_CASE("bsp: a round with a NaN commit closes over the others") {
+  Shard shard(with("bsp"));
+  shard.members(1, {0, 1, 2});
+  shard.commit(1, 2, {1, 1, std::numeric_limits<float>::quiet_NaN(), 1, 1});
+  shard.commit(2, 2, fives(1));
+  shard.commit(0, 2, fives(1));
+  CHECK(replies(sent(shard.core)) ==
+        "worker 0: seq 2 version 2, worker 1: seq 2 version 2 refused, "
+        "worker 2: seq 2 version 2");
+  CHECK(shard.core.stats().commits_refused == 1);
+  CHECK(shard.parameters() == std::vector<float>{8, 18, 28, 38, 48});
+}
+
+}  // namespace
+}  // namespace rubato::server

@@ -1,0 +1,153 @@
+// What a worker is told when it asks where its commit stands, and lives of a worker.
+#include <doctest/doctest.h>
+
+#include "tests/server/shard.hpp"
+
+namespace rubato::server {
+namespace {
+
+using proto::RefusalCode;
+using tests::bodies;
+using tests::sent;
+using Offsets = std::vector<std::uint64_t>;
+
+const std::vector<float> kOnes(5, 1.0f);
+
+TEST_CASE("probe: of a commit of which nothing arrived: unknown") {
+  Shard shard;
+  shard.members(1, {0});
+  const auto answer = shard.probe(0, 2);
+  REQUIRE(answer.size() == 1);
+  CHECK(answer[0].sequence == 2);
+  CHECK(answer[0].unknown);
+  CHECK_FALSE(answer[0].held);
+  CHECK(answer[0].missing_offsets.empty());
+}
+
+TEST_CASE("probe: of a commit partly there: exactly the chunks that are missing") {
+  Shard shard;
+  shard.members(1, {0});
+  const auto chunks = shard.chunks(0, 2, kOnes);
+  shard.hear(chunks[1]);
+  auto answer = shard.probe(0, 2);
+  REQUIRE(answer.size() == 1);
+  CHECK(answer[0].missing_offsets == Offsets{0, 4});
+  CHECK_FALSE(answer[0].unknown);
+  CHECK_FALSE(answer[0].held);
+
+  shard.hear(chunks[2]);
+  answer = shard.probe(0, 2);
+  REQUIRE(answer.size() == 1);
+  CHECK(answer[0].missing_offsets == Offsets{0});
+  shard.hear(chunks[0]);
+  CHECK(replies(sent(shard.core)) == "worker 0: seq 2 version 1");
+}
+
+TEST_CASE("probe: of a commit of which only the short last chunk arrived: send all") {
+  Shard shard;
+  shard.members(1, {0});
+  const auto chunks = shard.chunks(0, 2, kOnes);
+  shard.hear(chunks[2]);
+  const auto answer = shard.probe(0, 2);
+  REQUIRE(answer.size() == 1);
+  CHECK(answer[0].unknown);
+  shard.commit(0, 2, kOnes);  // all of it, the last chunk a second time
+  CHECK(shard.core.stats().messages_refused == 0);
+  CHECK(replies(sent(shard.core)) == "worker 0: seq 2 version 1");
+  CHECK(shard.parameters() == std::vector<float>{9, 19, 29, 39, 49});
+}
+
+TEST_CASE("probe: of a commit that the gate holds: held") {
+  ShardSetup setup;
+  setup.sync = "bsp";
+  Shard shard(setup);
+  shard.members(1, {0, 1});
+  shard.commit(0, 2, kOnes);
+  const auto answer = shard.probe(0, 2);
+  REQUIRE(answer.size() == 1);
+  CHECK(answer[0].held);
+  CHECK_FALSE(answer[0].unknown);
+}
+
+TEST_CASE("probe: of a commit that was answered: the answer again, nothing applied again") {
+  Shard shard;
+  shard.members(1, {0, 1});
+  shard.commit(0, 2, kOnes);
+  shard.commit(1, 2, kOnes);
+  sent(shard.core);
+  shard.hear(Shard::message(0, proto::Probe{2}));
+  CHECK(replies(sent(shard.core)) == "worker 0: seq 2 version 2");
+  CHECK(shard.core.version() == 2);
+  CHECK(shard.core.stats().commits_applied == 2);
+}
+
+TEST_CASE("probe: of a pull: unknown, for a shard remembers no pulls") {
+  Shard shard;
+  shard.members(1, {0});
+  shard.hear(Shard::message(0, proto::Pull{1}));
+  const auto answer = shard.probe(0, 1);
+  REQUIRE(answer.size() == 1);
+  CHECK(answer[0].unknown);
+}
+
+TEST_CASE("exactly once: a whole commit sent again is answered once, by its first chunk") {
+  Shard shard;
+  shard.members(1, {0});
+  shard.commit(0, 2, kOnes);
+  sent(shard.core);
+  shard.commit(0, 2, kOnes);
+  CHECK(replies(sent(shard.core)) == "worker 0: seq 2 version 1");
+  CHECK(shard.core.stats().commits_applied == 1);
+  CHECK(shard.core.stats().commits_repeated == 3);  // chunks
+}
+
+TEST_CASE("exactly once: a commit older than the last one is ignored") {
+  Shard shard;
+  shard.members(1, {0});
+  shard.commit(0, 2, kOnes);
+  shard.commit(0, 3, kOnes);
+  sent(shard.core);
+  shard.commit(0, 2, kOnes);
+  CHECK(sent(shard.core).empty());
+  CHECK(shard.core.version() == 2);
+}
+
+TEST_CASE("exactly once: a chunk of a commit that was given up does not mix with the next one") {
+  Shard shard;
+  shard.members(1, {0});
+  const auto given_up = shard.chunks(0, 2, std::vector<float>(5, 7.0f));
+  shard.hear(given_up[0]);
+  const auto next = shard.chunks(0, 3, kOnes);
+  shard.hear(next[0]);
+  shard.hear(given_up[1]);  // late
+  shard.hear(next[1]);
+  shard.hear(next[2]);
+  CHECK(replies(sent(shard.core)) == "worker 0: seq 3 version 1");
+  CHECK(shard.parameters() == std::vector<float>{9, 19, 29, 39, 49});
+}
+
+TEST_CASE("a new life of a worker: what its last life left half done is gone, for good") {
+  Shard shard;
+  shard.members(1, {0});
+  shard.commit(0, 2, kOnes);
+  const auto old = shard.chunks(0, 3, kOnes);
+  shard.hear(old[0]);
+  shard.from_scheduler(proto::Members{.epoch = 2, .members = {{{0}, 4242}}});
+  sent(shard.core);
+
+  shard.hear(old[1]);  // was still under way
+  const auto refusals = bodies<proto::Refusal>(sent(shard.core), peer_of(0));
+  REQUIRE(refusals.size() == 1);
+  CHECK(refusals[0].code == RefusalCode::NotMember);
+
+  // The new life begins at sequence 1 again, and every commit of it counts.
+  for (auto chunk : shard.chunks(0, 1, kOnes)) {
+    chunk.incarnation = 4242;
+    shard.hear(chunk);
+  }
+  CHECK(replies(sent(shard.core)) == "worker 0: seq 1 version 2");
+  CHECK(shard.parameters() == std::vector<float>{8, 18, 28, 38, 48});
+}
+
+}  // namespace
+}  // namespace rubato::server

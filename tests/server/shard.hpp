@@ -1,0 +1,154 @@
+// tests/server/shard.hpp - one ServerCore whose scheduler and workers are played by the test.
+// Worker w speaks from peer_of(w) in incarnation life_of(w).
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/server_core.hpp"
+#include "sync/factory.hpp"
+#include "tests/server/sent.hpp"
+
+namespace rubato::server {
+
+inline constexpr std::uint64_t kCluster = 0xc1;
+inline constexpr proto::PeerId kSchedulerPeer = 0;
+
+inline proto::PeerId peer_of(std::uint32_t worker) {
+  return 100 + worker;
+}
+inline Incarnation life_of(std::uint32_t worker) {
+  return 1000 + worker;
+}
+
+struct ShardSetup {
+  std::string sync = "asp";
+  int staleness = 0;  // SSP
+  std::vector<float> initial = {10, 20, 30, 40, 50};
+  std::uint64_t chunk = 2;  // elements a message
+  OptimizerOptions optimizer = {.global_rate = 1.0};
+};
+
+class Shard {
+ public:
+  Instant now{1'000'000'000};
+  ServerCore core;
+
+  explicit Shard(const ShardSetup& setup = {})
+      : core(options(setup), initial(setup), gate(setup), kSchedulerPeer), chunk_(setup.chunk) {
+    core.on_start(now);
+    from_scheduler(proto::Welcome{.you = {proto::Role::Server, 0},
+                                  .parameters = setup.initial.size(),
+                                  .range = {0, setup.initial.size()},
+                                  .shards = {}});
+    tests::sent(core);
+  }
+
+  static ServerOptions options(const ShardSetup& setup) {
+    ServerOptions options;
+    options.cluster = kCluster;
+    options.incarnation = 7;
+    options.name = "server-0";
+    options.endpoint = "tcp://10.0.0.1:5700";
+    options.parameters = setup.initial.size();
+    options.chunk_bytes = setup.chunk * sizeof(float);
+    options.optimizer = setup.optimizer;
+    return options;
+  }
+  static InitialParameters initial(const ShardSetup& setup) {
+    return [values = setup.initial](proto::ShardRange range) {
+      return std::vector<float>(values.begin() + static_cast<std::ptrdiff_t>(range.begin),
+                                values.begin() + static_cast<std::ptrdiff_t>(range.end));
+    };
+  }
+  static std::unique_ptr<sync::Gate> gate(const ShardSetup& setup) {
+    sync::Options options;
+    options.ssp.staleness = setup.staleness;
+    return sync::make_gate(setup.sync, options);
+  }
+
+  void from_scheduler(proto::Body body) {
+    core.on_message(now, kSchedulerPeer,
+                    {.cluster = kCluster,
+                     .sender = {proto::Role::Scheduler, 0},
+                     .incarnation = 1,
+                     .body = std::move(body),
+                     .payload = {}});
+  }
+  void members(std::uint64_t epoch, const std::vector<std::uint32_t>& workers) {
+    proto::Members list{.epoch = epoch, .members = {}};
+    for (const auto worker : workers) list.members.push_back({{worker}, life_of(worker)});
+    from_scheduler(std::move(list));
+  }
+
+  static proto::Message message(std::uint32_t worker, proto::Body body,
+                                proto::Payload payload = {}) {
+    return {.cluster = kCluster,
+            .sender = {proto::Role::Worker, worker},
+            .incarnation = life_of(worker),
+            .body = std::move(body),
+            .payload = std::move(payload)};
+  }
+  // One chunk of a commit of the whole shard.
+  proto::Message chunk(std::uint32_t worker, Sequence sequence, std::uint64_t offset,
+                       std::vector<float> values) const {
+    const proto::Commit commit{.sequence = sequence,
+                               .offset = offset,
+                               .count = values.size(),
+                               .total = core.parameters().size(),
+                               .steps = 1};
+    return message(worker, commit, tests::payload_of(std::move(values)));
+  }
+  // Returns: every chunk of `update`, in order.
+  std::vector<proto::Message> chunks(std::uint32_t worker, Sequence sequence,
+                                     const std::vector<float>& update) const {
+    std::vector<proto::Message> all;
+    for (std::size_t at = 0; at < update.size(); at += chunk_) {
+      const auto end = std::min<std::size_t>(at + chunk_, update.size());
+      all.push_back(chunk(worker, sequence, at,
+                          {update.begin() + static_cast<std::ptrdiff_t>(at),
+                           update.begin() + static_cast<std::ptrdiff_t>(end)}));
+    }
+    return all;
+  }
+
+  void hear(const proto::Message& message) {
+    core.on_message(now, peer_of(message.sender.index), message);
+  }
+  void commit(std::uint32_t worker, Sequence sequence, const std::vector<float>& update) {
+    for (const auto& part : chunks(worker, sequence, update)) hear(part);
+  }
+  // Returns: the answer to a Probe, if it is not parameters.
+  std::vector<proto::ProbeReply> probe(std::uint32_t worker, Sequence sequence) {
+    tests::sent(core);
+    hear(message(worker, proto::Probe{sequence}));
+    return tests::bodies<proto::ProbeReply>(tests::sent(core), peer_of(worker));
+  }
+  std::vector<float> parameters() const {
+    return {core.parameters().begin(), core.parameters().end()};
+  }
+
+ private:
+  std::uint64_t chunk_;
+};
+
+// The replies among `messages`, in order: "worker 1: seq 2 version 1, worker 0: ...".
+inline std::string replies(const std::vector<proto::ToPeer>& messages) {
+  std::string text;
+  for (const auto& out : messages) {
+    const auto* reply = std::get_if<proto::Parameters>(&out.message.body);
+    if (!reply || reply->offset != 0) continue;
+    text += fmt::format("{}worker {}: seq {} version {}", text.empty() ? "" : ", ", out.to - 100,
+                        reply->sequence, reply->version);
+    if (reply->held > Duration{}) text += fmt::format(" held {} ms", reply->held.ms());
+    if (reply->refused) text += " refused";
+  }
+  return text;
+}
+
+}  // namespace rubato::server

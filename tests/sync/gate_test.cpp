@@ -1,0 +1,119 @@
+// Golden traces of the three gates.
+#include <doctest/doctest.h>
+
+#include "sync/bsp.hpp"
+#include "sync/immediate_gate.hpp"
+#include "sync/ssp.hpp"
+#include "tests/sync/trace.hpp"
+
+namespace rubato::sync {
+
+TEST_CASE("BSP applies a round in worker-id order when all have arrived, then releases all") {
+  BspGate gate;
+  const std::string trace = R"(
+join 0 1 2
+commit 2
+commit 0
+commit 1 -> apply 0 1 2; release 0 1 2
+commit 0
+commit 1
+commit 2 -> apply 0 1 2; release 0 1 2
+)";
+  CHECK(replay_gate(gate, trace) == trace);
+}
+
+TEST_CASE("BSP: a round closes over the members that remain") {
+  BspGate gate;
+  const std::string trace = R"(
+join 0 1 2
+commit 0
+commit 1
+leave 2 -> apply 0 1; release 0 1
+commit 1
+leave 1
+commit 0 -> apply 0; release 0
+leave 0
+)";
+  CHECK(replay_gate(gate, trace) == trace);
+}
+
+TEST_CASE("BSP: the round in progress waits for a joiner") {
+  BspGate gate;
+  const std::string trace = R"(
+join 0 1
+commit 0
+join 2
+commit 1
+commit 2 -> apply 0 1 2; release 0 1 2
+)";
+  CHECK(replay_gate(gate, trace) == trace);
+}
+
+TEST_CASE("ASP applies and releases at once") {
+  ImmediateGate gate;
+  const std::string trace = R"(
+join 0 1
+commit 1 -> apply 1; release 1
+commit 1 -> apply 1; release 1
+leave 1
+commit 0 -> apply 0; release 0
+)";
+  CHECK(replay_gate(gate, trace) == trace);
+}
+
+TEST_CASE("SSP(1) holds who is more than one commit ahead of the slowest") {
+  SspGate gate(1);
+  const std::string trace = R"(
+join 0 1 2
+commit 0 -> apply 0; release 0
+commit 0 -> apply 0
+commit 1 -> apply 1; release 1
+commit 1 -> apply 1
+commit 2 -> apply 2; release 0 1 2
+commit 2 -> apply 2; release 2
+commit 2 -> apply 2; release 2
+commit 2 -> apply 2
+)";
+  CHECK(replay_gate(gate, trace) == trace);
+}
+
+TEST_CASE("SSP(0) keeps the pace of BSP but applies at once") {
+  SspGate gate(0);
+  const std::string trace = R"(
+join 0 1 2
+commit 2 -> apply 2
+commit 0 -> apply 0
+commit 1 -> apply 1; release 0 1 2
+)";
+  CHECK(replay_gate(gate, trace) == trace);
+}
+
+TEST_CASE("SSP: the departure of the slowest releases all that it held up") {
+  SspGate gate(0);
+  const std::string trace = R"(
+join 0 1 2
+commit 2 -> apply 2
+commit 0 -> apply 0
+leave 1 -> release 0 2
+leave 0
+commit 2 -> apply 2; release 2
+)";
+  CHECK(replay_gate(gate, trace) == trace);
+}
+
+TEST_CASE("SSP: a joiner starts at the current minimum, so it holds nobody up at once") {
+  SspGate gate(1);
+  const std::string trace = R"(
+join 0 1
+commit 0 -> apply 0; release 0
+commit 1 -> apply 1; release 1
+commit 0 -> apply 0; release 0
+join 2
+commit 0 -> apply 0
+commit 1 -> apply 1; release 1
+commit 2 -> apply 2; release 0 2
+)";
+  CHECK(replay_gate(gate, trace) == trace);
+}
+
+}  // namespace rubato::sync

@@ -1,0 +1,44 @@
+#include "worker/compute_thread.hpp"
+
+#include <utility>
+
+#include "base/check.hpp"
+
+namespace rubato::worker {
+
+ComputeThread::ComputeThread(std::function<void()> on_done)
+    : on_done_(std::move(on_done)), thread_([this](std::stop_token stop) { work(stop); }) {}
+
+ComputeThread::~ComputeThread() = default;  // jthread asks to stop, then joins
+
+void ComputeThread::submit(std::function<void()> job) {
+  RUBATO_CHECK(!busy_, "one job at a time");
+  busy_ = true;
+  const std::lock_guard lock(mutex_);
+  job_ = std::move(job);
+  changed_.notify_one();
+}
+
+bool ComputeThread::take_done() {
+  const std::lock_guard lock(mutex_);
+  if (!done_) return false;
+  done_ = false;
+  busy_ = false;
+  return true;
+}
+
+void ComputeThread::work(std::stop_token stop) {
+  std::unique_lock lock(mutex_);
+  while (changed_.wait(lock, stop, [this] { return job_ != nullptr; })) {
+    const auto job = std::exchange(job_, nullptr);
+    lock.unlock();
+    job();
+    lock.lock();
+    done_ = true;
+    lock.unlock();
+    on_done_();
+    lock.lock();
+  }
+}
+
+}  // namespace rubato::worker

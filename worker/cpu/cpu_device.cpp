@@ -1,0 +1,113 @@
+#include "worker/cpu/cpu_device.hpp"
+
+#include <fmt/format.h>
+
+#include "base/check.hpp"
+#include "worker/cpu/one_thread.hpp"
+#include "worker/loss.hpp"
+
+namespace rubato::worker {
+
+Result<void> CpuDevice::build(const ModelSpec& spec, int batch_max) {
+  RUBATO_CHECK(stages_.empty(), "build() twice");
+  RUBATO_CHECK(batch_max > 0, "a batch of no samples");
+  RUBATO_ASSIGN(const auto plans, plan_layers(spec));
+  const OneThread alone;
+  batch_max_ = batch_max;
+  try {
+    add_stages(spec, plans);
+  } catch (const dnnl::error& error) {
+    return fail(ErrorCode::Unsupported,
+                fmt::format("model {}: oneDNN refuses it ({}); use device = \"reference\"",
+                            spec.name, error.what()));
+  }
+  replica_ = HostReplica(worker::parameter_count(spec));
+  gradient_.resize(replica_.count());
+  input_ = spec.input;
+  loss_ = spec.loss;
+  classes_ = spec.classes;
+  return {};
+}
+
+void CpuDevice::add_stages(const ModelSpec& spec, const std::vector<LayerPlan>& plans) {
+  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  const auto add = [&](auto work, const Shape& output) {
+    const std::size_t count = static_cast<std::size_t>(batch_max_) * output.count();
+    stages_.push_back({std::move(work), std::make_unique_for_overwrite<float[]>(count),
+                       std::make_unique_for_overwrite<float[]>(count)});
+  };
+  const auto is_flat = [](const Layer& layer) {
+    return std::holds_alternative<Dense>(layer) || std::holds_alternative<Lstm>(layer);
+  };
+  for (std::size_t i = 0; i < plans.size();) {
+    if (std::holds_alternative<Dense>(spec.layers[i])) {
+      const bool relu = i + 1 < plans.size() && std::holds_alternative<Relu>(spec.layers[i + 1]);
+      add(DenseStage(plans[i], relu), plans[i].output);
+      i += relu ? 2 : 1;
+    } else if (std::holds_alternative<Lstm>(spec.layers[i])) {
+      add(LstmStage(plans[i], batch_max_, engine), plans[i].output);
+      ++i;
+    } else {
+      ImageLayers image;
+      image.first = i == 0;
+      for (; i < plans.size() && !is_flat(spec.layers[i]); ++i) {
+        image.layers.push_back(spec.layers[i]);
+        image.plans.push_back(plans[i]);
+      }
+      add(ImageStage(std::move(image), batch_max_, engine), plans[i - 1].output);
+    }
+  }
+}
+
+void CpuDevice::forward(const Batch& batch) {
+  const float* input = batch.inputs.data();
+  for (Stage& stage : stages_) {
+    std::visit(
+        [&](auto& work) {
+          work.forward(replica_.weights(), input, stage.output.get(), batch.size);
+        },
+        stage.work);
+    input = stage.output.get();
+  }
+}
+
+BatchResult CpuDevice::compute_gradient(const Batch& batch, float* gradient) {
+  check_batch(batch, input_, batch_max_);
+  const OneThread alone;
+  forward(batch);
+  const Stage& last = stages_.back();
+  const BatchResult result = loss_and_gradient(loss_, last.output.get(), batch.labels.data(),
+                                               batch.size, classes_, last.output_gradient.get());
+  for (std::size_t i = stages_.size(); i-- > 0;) {
+    const float* input = i == 0 ? batch.inputs.data() : stages_[i - 1].output.get();
+    float* input_gradient = i == 0 ? nullptr : stages_[i - 1].output_gradient.get();
+    std::visit(
+        [&](auto& work) {
+          work.backward(replica_.weights(), input, stages_[i].output.get(),
+                        stages_[i].output_gradient.get(), input_gradient, gradient, batch.size);
+        },
+        stages_[i].work);
+  }
+  return result;
+}
+
+BatchResult CpuDevice::step(const Batch& batch, float rate) {
+  const BatchResult result = compute_gradient(batch, gradient_.data());
+  replica_.descend(gradient_, rate);
+  return result;
+}
+
+BatchResult CpuDevice::gradient(const Batch& batch, std::span<float> out) {
+  RUBATO_CHECK(out.size() == replica_.count(), "room for another model's gradient");
+  return compute_gradient(batch, out.data());
+}
+
+BatchResult CpuDevice::evaluate(const Batch& batch) {
+  check_batch(batch, input_, batch_max_);
+  const OneThread alone;
+  forward(batch);
+  return loss_and_gradient<float>(loss_, stages_.back().output.get(), batch.labels.data(),
+                                  batch.size, classes_, nullptr);
+}
+
+}  // namespace rubato::worker

@@ -1,0 +1,57 @@
+// worker/cpu/cpu_device.hpp - the fast host device: OpenBLAS for dense and LSTM layers, oneDNN for
+// image layers, one thread. A model becomes a pipeline of stages; all memory is planned in build(),
+// except that a batch of another size than the last one re-plans its image layers.
+// Errors: Unsupported from build() if oneDNN refuses a layer.
+#pragma once
+
+#include <memory>
+#include <variant>
+#include <vector>
+
+#include "worker/cpu/dense_stage.hpp"
+#include "worker/cpu/image_stage.hpp"
+#include "worker/cpu/lstm_stage.hpp"
+#include "worker/device.hpp"
+#include "worker/host_replica.hpp"
+
+namespace rubato::worker {
+
+class CpuDevice final : public Device {
+ public:
+  std::string_view name() const override { return "cpu"; }
+  [[nodiscard]] Result<void> build(const ModelSpec& spec, int batch_max) override;
+  std::size_t parameter_count() const override { return replica_.count(); }
+  int batch_max() const override { return batch_max_; }
+  void load(std::span<const float> parameters) override { replica_.load(parameters); }
+  void load_under_update(std::span<const float> parameters) override {
+    replica_.load_under_update(parameters);
+  }
+  void read(std::span<float> out) const override { replica_.read(out); }
+  void take_update(std::span<float> out) override { replica_.take_update(out); }
+  BatchResult step(const Batch& batch, float rate) override;
+  BatchResult gradient(const Batch& batch, std::span<float> out) override;
+  BatchResult evaluate(const Batch& batch) override;
+
+ private:
+  // One part of the pipeline and its [batch_max, count] activations. These are not cleared, so a
+  // device that only evaluates never touches the gradient's pages.
+  struct Stage {
+    std::variant<DenseStage, LstmStage, ImageStage> work;
+    std::unique_ptr<float[]> output;
+    std::unique_ptr<float[]> output_gradient;
+  };
+
+  void add_stages(const ModelSpec& spec, const std::vector<LayerPlan>& plans);
+  void forward(const Batch& batch);
+  BatchResult compute_gradient(const Batch& batch, float* gradient);
+
+  std::vector<Stage> stages_;
+  HostReplica replica_{0};
+  std::vector<float> gradient_;
+  Shape input_;
+  Loss loss_ = Loss::SoftmaxCrossEntropy;
+  int classes_ = 0;
+  int batch_max_ = 0;
+};
+
+}  // namespace rubato::worker

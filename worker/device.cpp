@@ -1,0 +1,28 @@
+#include "worker/device.hpp"
+
+#include <fmt/format.h>
+
+#include "base/check.hpp"
+#include "worker/cpu/cpu_device.hpp"
+#include "worker/cuda/cuda_device.hpp"
+#include "worker/reference_device.hpp"
+
+namespace rubato::worker {
+
+void check_batch(const Batch& batch, const Shape& input, int batch_max) {
+  RUBATO_CHECK(batch.size >= 1 && batch.size <= batch_max, "batch size outside 1..batch_max");
+  const auto size = static_cast<std::size_t>(batch.size);
+  RUBATO_CHECK(batch.labels.size() == size, "one label a sample");
+  RUBATO_CHECK(batch.inputs.size() == size * static_cast<std::size_t>(input.count()),
+               "inputs of another shape");
+}
+
+Result<std::unique_ptr<Device>> make_device(std::string_view name) {
+  if (name == "reference") return std::make_unique<ReferenceDevice>();
+  if (name == "cpu") return std::make_unique<CpuDevice>();
+  if (name == "cuda") return make_cuda_device();
+  return fail(ErrorCode::BadInput,
+              fmt::format("unknown device \"{}\"; use cpu, cuda or reference", name));
+}
+
+}  // namespace rubato::worker

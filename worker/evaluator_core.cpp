@@ -1,0 +1,105 @@
+#include "worker/evaluator_core.hpp"
+
+#include <algorithm>
+
+namespace rubato::worker {
+
+using proto::NodeId;
+using proto::Role;
+
+EvaluatorCore::EvaluatorCore(const EvaluatorOptions& options)
+    : options_(options), joiner_(options.timing) {}
+
+EvaluatorCore::Action EvaluatorCore::next_action() const {
+  if (failure_) return Action::Fail;
+  if (stopped_) return Action::Finish;
+  return evaluate_due_ ? Action::Evaluate : Action::Wait;
+}
+
+void EvaluatorCore::on_start(Instant now) {
+  joiner_.on_start(now);
+  on_wakeup(now);
+}
+
+void EvaluatorCore::on_wakeup(Instant now) {
+  if (stopped_ || failure_) return;
+  switch (joiner_.poll(now)) {
+    case proto::Joiner::Due::Hello:
+      send({Role::Scheduler, 0}, proto::Hello{"evaluator", options_.parameters, ""});
+      break;
+    case proto::Joiner::Due::Heartbeat:
+      send({Role::Scheduler, 0}, proto::Heartbeat{});
+      break;
+    case proto::Joiner::Due::Nothing:
+      break;
+  }
+  if (auto error = joiner_.overdue(now)) failure_ = std::move(error);
+  if (next_ && now >= *next_ && !evaluate_due_) pull(now);
+}
+
+std::optional<Instant> EvaluatorCore::poll_wakeup() const {
+  if (stopped_ || failure_) return std::nullopt;
+  auto next = joiner_.poll_wakeup();
+  if (next_ && !evaluate_due_) next = next ? std::min(*next, *next_) : *next_;
+  return next;
+}
+
+void EvaluatorCore::on_message(Instant now, const proto::Message& message) {
+  if (stopped_ || failure_) return;
+  if (message.cluster != options_.cluster) {
+    failure_ = Error{ErrorCode::Refused, other_cluster(message, options_.cluster)};
+    return;
+  }
+  if (message.sender.role == Role::Scheduler) joiner_.on_heard(now);
+  if (const auto* welcome = std::get_if<proto::Welcome>(&message.body)) {
+    if (shards_) return;
+    shards_ = welcome->shards;
+    gather_ = ParameterGather(*shards_);
+  } else if (std::holds_alternative<proto::Start>(message.body)) {
+    if (!shards_ || started_) return;
+    started_ = true;
+    joiner_.on_joined(now);
+    pull(now);
+  } else if (const auto* parameters = std::get_if<proto::Parameters>(&message.body)) {
+    if (!gather_.active()) return;
+    const auto added = gather_.add(message.sender.index, *parameters, message.payload);
+    if (!added) {
+      failure_ = added.error();
+    } else if (!gather_.active()) {
+      evaluate_due_ = true;
+      pulled_at_ = now;
+      next_ = std::max(now, *next_ - options_.pull_timeout + options_.interval);
+    }
+  } else if (const auto* stop = std::get_if<proto::Stop>(&message.body)) {
+    stopped_ = stop->reason;
+  } else if (const auto* refusal = std::get_if<proto::Refusal>(&message.body)) {
+    failure_ = Error{ErrorCode::Refused,
+                     to_string(message.sender) + " refused the evaluator: " + refusal->message};
+  }
+}
+
+void EvaluatorCore::pull(Instant now) {
+  next_ = now + options_.pull_timeout;
+  gather_.begin(++sequence_);
+  for (std::uint32_t shard = 0; shard < shards_->shards.size(); ++shard)
+    send({Role::Server, shard}, proto::Pull{sequence_});
+}
+
+void EvaluatorCore::on_evaluated(Instant now, double loss, double accuracy) {
+  evaluate_due_ = false;
+  send({Role::Scheduler, 0}, proto::Evaluation{.age = now - pulled_at_,
+                                               .loss = loss,
+                                               .accuracy = accuracy,
+                                               .version = gather_.version()});
+  on_wakeup(now);
+}
+
+void EvaluatorCore::send(NodeId to, proto::Body body) {
+  outbox_.push({to, proto::Message{.cluster = options_.cluster,
+                                   .sender = {Role::Evaluator, 0},
+                                   .incarnation = options_.incarnation,
+                                   .body = std::move(body),
+                                   .payload = {}}});
+}
+
+}  // namespace rubato::worker

@@ -1,0 +1,66 @@
+// worker/evaluator_core.hpp - the independent evaluator as a pure state machine: every interval it
+// pulls the global parameters; the host measures them on held-out data.
+// Pure, as worker/worker_core.hpp. An evaluation that takes longer than the interval delays the
+// next one; it never queues up. Threads: one owner.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/ids.hpp"
+#include "base/result.hpp"
+#include "base/time.hpp"
+#include "proto/joiner.hpp"
+#include "proto/outbox.hpp"
+#include "worker/parameter_gather.hpp"
+
+namespace rubato::worker {
+
+struct EvaluatorOptions {
+  std::uint64_t cluster = 0;
+  Incarnation incarnation = 0;
+  std::uint64_t parameters = 0;
+  Duration interval = Duration::from_seconds(5);
+  proto::JoinTiming timing;
+  Duration pull_timeout = Duration::from_seconds(30);  // then the pull is tried again
+};
+
+class EvaluatorCore {
+ public:
+  explicit EvaluatorCore(const EvaluatorOptions& options);
+
+  enum class Action { Wait, Evaluate, Finish, Fail };
+  Action next_action() const;
+
+  void on_start(Instant now);
+  void on_message(Instant now, const proto::Message& message);
+  void on_wakeup(Instant now);
+  // Requires: next_action() was Evaluate; the figures are of parameters().
+  void on_evaluated(Instant now, double loss, double accuracy);
+
+  std::optional<proto::ToNode> poll_send() { return outbox_.poll(); }
+  std::optional<Instant> poll_wakeup() const;
+  std::span<const float> parameters() const { return gather_.values(); }
+  const std::optional<proto::ShardMap>& shards() const { return shards_; }
+  const std::optional<std::string>& stopped() const { return stopped_; }
+  const std::optional<Error>& failure() const { return failure_; }
+
+ private:
+  void pull(Instant now);
+  void send(proto::NodeId to, proto::Body body);
+
+  EvaluatorOptions options_;
+  proto::Joiner joiner_;
+  std::optional<proto::ShardMap> shards_;
+  ParameterGather gather_;
+  Sequence sequence_ = 0;
+  bool started_ = false;
+  bool evaluate_due_ = false;
+  Instant pulled_at_;            // when the last chunk of the last pull arrived
+  std::optional<Instant> next_;  // the next pull, or the deadline of the one under way
+  std::optional<std::string> stopped_;
+  std::optional<Error> failure_;
+  proto::Outbox<proto::ToNode> outbox_;
+};
+
+}  // namespace rubato::worker

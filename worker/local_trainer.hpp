@@ -1,0 +1,58 @@
+// worker/local_trainer.hpp - one worker's own training: draws mini-batches from its samples, steps
+// its device, lowers the learning rate. It knows nothing of servers.
+// Threads: one owner. Errors: none after construction.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "worker/dataset.hpp"
+#include "worker/device.hpp"
+#include "worker/partition.hpp"
+
+namespace rubato::worker {
+
+// rate(step) = initial x decay^(step / decay_steps), steps of this worker counted from 0.
+struct LearningRate {
+  double initial = 0.05;
+  double decay = 1.0;
+  double decay_steps = 1000;
+  double at(std::uint64_t step) const;
+};
+
+class LocalTrainer {
+ public:
+  // Requires: a built device, 1 <= batch <= device.batch_max(), data of the model's input shape.
+  // Lifetime: `data` outlives the trainer.
+  LocalTrainer(std::unique_ptr<Device> device, const Dataset& data, BatchSampler sampler, int batch,
+               LearningRate rate);
+
+  // The next mini-batch: W <- W - rate g, U <- U + rate g.
+  BatchResult step();
+
+  // As in worker/device.hpp.
+  void load(std::span<const float> parameters) { device_->load(parameters); }
+  void load_under_update(std::span<const float> parameters) {
+    device_->load_under_update(parameters);
+  }
+  void read(std::span<float> out) const { device_->read(out); }
+  void take_update(std::span<float> out) { device_->take_update(out); }
+
+  std::size_t parameter_count() const { return device_->parameter_count(); }
+  int batch() const { return static_cast<int>(labels_.size()); }
+  std::uint64_t steps() const { return steps_; }
+
+ private:
+  std::unique_ptr<Device> device_;
+  const Dataset* data_;
+  BatchSampler sampler_;
+  LearningRate rate_;
+  std::uint64_t steps_ = 0;
+  std::vector<std::uint32_t> indices_;  // [batch]
+  std::vector<float> inputs_;           // [batch, shape.count()]
+  std::vector<std::int32_t> labels_;    // [batch]
+};
+
+}  // namespace rubato::worker

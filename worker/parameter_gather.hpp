@@ -1,0 +1,56 @@
+// worker/parameter_gather.hpp - the chunks of every shard's reply until the whole parameter vector
+// is here.
+// Pure. Memory: one vector of all parameters, reused. Threads: one owner.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/time.hpp"
+#include "proto/messages.hpp"
+
+namespace rubato::worker {
+
+class ParameterGather {
+ public:
+  ParameterGather() = default;
+  explicit ParameterGather(const proto::ShardMap& shards);
+
+  // Expect the replies to `sequence`, from every shard.
+  void begin(Sequence sequence);
+  // Returns: true when this chunk made a shard complete. Corrupt when the chunk does not fit the
+  // shard; chunks of other sequences and repeated chunks are ignored.
+  [[nodiscard]] Result<bool> add(std::uint32_t shard, const proto::Parameters& chunk,
+                                 const proto::Payload& payload);
+
+  bool active() const { return waiting_ > 0; }
+  bool waiting_for(std::uint32_t shard) const;
+  Sequence sequence() const { return sequence_; }
+  // True when a shard refused the commit that this is the reply to.
+  bool refused() const { return refused_; }
+  // How long the gate of the shard that completed last held the commit.
+  Duration held() const { return held_; }
+  // Newest version of shard 0 seen.
+  Version version() const { return version_; }
+  std::span<const float> values() const { return values_; }
+
+ private:
+  struct ShardState {
+    proto::ShardRange range;
+    std::uint64_t received = 0;
+    std::set<std::uint64_t> offsets;
+  };
+  std::vector<ShardState> shards_;
+  std::vector<float> values_;
+  Sequence sequence_ = 0;
+  std::size_t waiting_ = 0;  // shards not complete
+  bool refused_ = false;
+  Duration held_;
+  Version version_ = 0;
+};
+
+}  // namespace rubato::worker

@@ -1,0 +1,37 @@
+#include "worker/reference_device.hpp"
+
+#include "base/check.hpp"
+
+namespace rubato::worker {
+
+Result<void> ReferenceDevice::build(const ModelSpec& spec, int batch_max) {
+  RUBATO_CHECK(!network_, "build() twice");
+  RUBATO_CHECK(batch_max > 0, "a batch of no samples");
+  RUBATO_ASSIGN(auto plans, plan_layers(spec));
+  network_.emplace(spec, std::move(plans));
+  replica_ = HostReplica(worker::parameter_count(spec));
+  gradient_.resize(replica_.count());
+  input_ = spec.input;
+  batch_max_ = batch_max;
+  return {};
+}
+
+BatchResult ReferenceDevice::step(const Batch& batch, float rate) {
+  const BatchResult result = gradient(batch, gradient_);
+  replica_.descend(gradient_, rate);
+  return result;
+}
+
+BatchResult ReferenceDevice::gradient(const Batch& batch, std::span<float> out) {
+  check_batch(batch, input_, batch_max_);
+  RUBATO_CHECK(out.size() == replica_.count(), "room for another model's gradient");
+  return network_->gradient({replica_.weights(), replica_.count()}, batch.inputs, batch.labels,
+                            out);
+}
+
+BatchResult ReferenceDevice::evaluate(const Batch& batch) {
+  check_batch(batch, input_, batch_max_);
+  return network_->evaluate({replica_.weights(), replica_.count()}, batch.inputs, batch.labels);
+}
+
+}  // namespace rubato::worker

@@ -1,0 +1,50 @@
+// worker/reference_network.hpp - a model executed by plain loops: the parity oracle for every other
+// device. It is not fast and does not try to be.
+// Real = float is the reference device; Real = double makes finite differences sharp.
+// Shapes: as in worker/model_spec.hpp; activations [B, C, H, W] row-major.
+// Threads: one owner. Errors: none; the model is checked before.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "worker/device.hpp"
+#include "worker/model_spec.hpp"
+
+namespace rubato::worker {
+
+template <class Real>
+class ReferenceNetwork {
+ public:
+  // Requires: plans = plan_layers(spec).
+  ReferenceNetwork(ModelSpec spec, std::vector<LayerPlan> plans);
+
+  // parameters [parameter_count], inputs [size, input.count()], labels [size]. Returns: the loss.
+  BatchResult evaluate(std::span<const Real> parameters, std::span<const Real> inputs,
+                       std::span<const std::int32_t> labels);
+  // The same, and gradient [parameter_count] <- gradient of the mean loss.
+  BatchResult gradient(std::span<const Real> parameters, std::span<const Real> inputs,
+                       std::span<const std::int32_t> labels, std::span<Real> gradient);
+
+ private:
+  // What one layer keeps from the forward pass for the backward pass.
+  struct Memory {
+    std::vector<Real> output;           // [B, output.count()]
+    std::vector<std::int64_t> winners;  // MaxPool2d: [B, output.count()] index into its input
+    std::vector<Real> gates;            // Lstm: [T, B, 4 hidden]
+    std::vector<Real> cells;            // Lstm: [T + 1, B, hidden], cells[0] = 0
+    std::vector<Real> hiddens;          // Lstm: [T + 1, B, hidden], hiddens[0] = 0
+  };
+
+  void forward(std::span<const Real> parameters, std::span<const Real> inputs, int size);
+
+  ModelSpec spec_;
+  std::vector<LayerPlan> plans_;
+  std::vector<Memory> memories_;  // one a layer
+};
+
+extern template class ReferenceNetwork<float>;
+extern template class ReferenceNetwork<double>;
+
+}  // namespace rubato::worker

@@ -1,0 +1,134 @@
+// worker/worker_core.hpp - one worker as a pure state machine: join, pull, train, commit when the
+// rule says so, take the reply, never wait without a deadline.
+// Pure: no socket, clock, thread, global or randomness; `now` never decreases. Threads: one owner.
+// The host (a loop in real time, the virtual cluster otherwise) owns the trainer and does what
+// next_action() says at every mini-batch end and after every event while the worker is idle.
+// Errors: failure() when it cannot go on; a Timeout names the peer and the operation.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "base/result.hpp"
+#include "base/time.hpp"
+#include "proto/joiner.hpp"
+#include "proto/outbox.hpp"
+#include "sync/model.hpp"
+#include "worker/parameter_gather.hpp"
+
+namespace rubato::worker {
+
+struct WorkerOptions {
+  std::uint64_t cluster = 0;
+  Incarnation incarnation = 0;
+  std::string name;
+  std::uint64_t parameters = 0;
+  std::uint64_t chunk_bytes = proto::kChunkBytesDefault;
+  bool overlap = false;  // train on while a commit is in flight
+  proto::JoinTiming timing;
+  Duration probe_after = Duration::from_seconds(15);      // silence before asking a server
+  Duration server_timeout = Duration::from_seconds(120);  // silence before giving up on it
+};
+
+// What a finished mini-batch was.
+struct StepReport {
+  Duration spent;       // any throttle included
+  double loss_sum = 0;  // over the samples
+  int samples = 0;
+};
+
+class WorkerCore {
+ public:
+  WorkerCore(const WorkerOptions& options, std::unique_ptr<sync::CommitRule> rule);
+
+  enum class Action {
+    Wait,    // nothing to do until a message or a wake-up
+    Train,   // run one mini-batch, then on_step()
+    Commit,  // take the accumulated update, then on_commit()
+    Load,    // load parameters() under the update accumulated since, then on_loaded()
+    Finish,  // the run is over
+    Fail,    // see failure()
+  };
+  Action next_action() const;
+
+  void on_start(Instant now);
+  void on_message(Instant now, const proto::Message& message);
+  void on_wakeup(Instant now);
+  // Requires: next_action() was Train when the mini-batch began.
+  void on_step(Instant now, const StepReport& report);
+  // Requires: next_action() is Commit; `update` holds U, all parameters of it.
+  void on_commit(Instant now, std::shared_ptr<const std::vector<float>> update);
+  // Requires: next_action() is Load, and it was done.
+  void on_loaded(Instant now);
+  // The user wants this worker to leave: a farewell, then Finish.
+  void on_interrupt() { finish("interrupted"); }
+  // What the links carried for this worker, both frames of every message.
+  void on_bytes(std::uint64_t up, std::uint64_t down);
+
+  std::optional<proto::ToNode> poll_send() { return outbox_.poll(); }
+  std::optional<Instant> poll_wakeup() const;
+
+  std::span<const float> parameters() const { return gather_.values(); }
+  // Where the shards are, once welcome: the host connects to them.
+  const std::optional<proto::ShardMap>& shards() const { return shards_; }
+  const std::optional<proto::NodeId>& id() const { return id_; }
+  const std::optional<std::string>& stopped() const { return stopped_; }
+  const std::optional<Error>& failure() const { return failure_; }
+  const proto::Progress& progress() const { return progress_; }
+  std::uint64_t refused_commits() const { return refused_commits_; }
+  // The message that reports progress() (also sent by itself after every reply).
+  proto::Message progress_message();
+
+ private:
+  enum class State { Joining, Pulling, Ready };
+
+  void on_scheduler(Instant now, const proto::Message& message);
+  void on_server(Instant now, std::uint32_t shard, const proto::Message& message);
+  void on_welcome(Instant now, const proto::Welcome& welcome);
+  void on_go(Instant now);
+  void on_refusal(Instant now, proto::NodeId from, const proto::Refusal& refusal);
+  void on_reply_complete(Instant now);
+  void on_probe_reply(std::uint32_t shard, const proto::ProbeReply& reply);
+  void rejoin(Instant now);
+  void finish(const std::string& reason);
+  void send_update(std::uint32_t shard, std::uint64_t offset);
+  void watch_servers(Instant now);
+  void send(proto::NodeId to, proto::Body body, proto::Payload payload = {});
+  proto::Message make_message(proto::Body body, proto::Payload payload = {}) const;
+
+  WorkerOptions options_;
+  std::unique_ptr<sync::CommitRule> rule_;
+  proto::Joiner joiner_;
+  State state_ = State::Joining;
+  std::optional<proto::NodeId> id_;
+  std::optional<proto::ShardMap> shards_;
+  std::optional<std::string> stopped_;
+  std::optional<Error> failure_;
+
+  ParameterGather gather_;
+  bool load_due_ = false;
+  bool commit_due_ = false;
+  Sequence sequence_ = 0;
+  std::shared_ptr<const std::vector<float>> update_;  // in flight, kept to send again
+  bool update_finite_ = true;
+  std::uint64_t update_steps_ = 0;
+  std::uint64_t steps_since_commit_ = 0;
+  Instant sent_at_;
+  struct ServerWatch {
+    Instant heard;
+    Instant probed;
+  };
+  std::vector<ServerWatch> watch_;  // by shard, while a reply is awaited
+
+  proto::Progress progress_;
+  double loss_sum_ = 0;
+  std::uint64_t loss_samples_ = 0;
+  std::uint64_t refused_commits_ = 0;
+  proto::Outbox<proto::ToNode> outbox_;
+};
+
+}  // namespace rubato::worker

@@ -1,0 +1,124 @@
+#include "worker/worker_loop.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/log.hpp"
+#include "worker/compute_thread.hpp"
+#include "worker/node_peers.hpp"
+
+namespace rubato::worker {
+namespace {
+
+constexpr Duration kWaitMax = Duration::from_ms(200);
+
+class WorkerLoop {
+ public:
+  WorkerLoop(proto::Transport& transport, WorkerCore& core, LocalTrainer& trainer,
+             const WorkerLoopOptions& options)
+      : transport_(transport),
+        core_(core),
+        trainer_(trainer),
+        options_(options),
+        peers_(transport),
+        compute_([this] { transport_.wake(); }) {}
+
+  Result<std::string> run(std::stop_token stop) {
+    RUBATO_TRY(peers_.connect_scheduler(options_.scheduler));
+    core_.on_start(steady_now());
+    while (true) {
+      drive();
+      if (core_.shards()) RUBATO_TRY(peers_.connect_servers(*core_.shards()));
+      flush();
+      if (core_.failure()) return tl::unexpected<Error>(*core_.failure());
+      if (core_.stopped()) return *core_.stopped();
+      if (stop.stop_requested()) {
+        core_.on_interrupt();
+        continue;
+      }
+      RUBATO_TRY(wait());
+    }
+  }
+
+ private:
+  // Does what the core wants done until it trains or waits.
+  void drive() {
+    if (compute_.take_done()) step_ends_ = began_ + step_time_;
+    if (step_ends_) {
+      const Instant now = steady_now();
+      if (now < *step_ends_) return;  // stretched: wait() ends then
+      step_ends_.reset();
+      core_.on_step(
+          now, {.spent = now - began_, .loss_sum = result_.loss_sum, .samples = options_.batch});
+    }
+    while (!compute_.busy()) {
+      switch (core_.next_action()) {
+        case WorkerCore::Action::Train:
+          if (options_.step_time) step_time_ = options_.step_time();
+          began_ = steady_now();
+          compute_.submit([this] { result_ = trainer_.step(); });
+          return;
+        case WorkerCore::Action::Commit: {
+          auto update = std::make_shared<std::vector<float>>(core_.parameters().size());
+          trainer_.take_update(*update);
+          core_.on_commit(steady_now(), std::move(update));
+          break;
+        }
+        case WorkerCore::Action::Load:
+          trainer_.load_under_update(core_.parameters());
+          core_.on_loaded(steady_now());
+          break;
+        case WorkerCore::Action::Wait:
+        case WorkerCore::Action::Finish:
+        case WorkerCore::Action::Fail:
+          return;
+      }
+    }
+  }
+
+  void flush() {
+    while (auto out = core_.poll_send())
+      if (const auto sent = peers_.send(out->to, out->message)) core_.on_bytes(*sent, 0);
+  }
+
+  Result<void> wait() {
+    Instant until = steady_now() + kWaitMax;
+    if (const auto at = core_.poll_wakeup()) until = std::min(until, *at);
+    if (step_ends_) until = std::min(until, *step_ends_);
+    RUBATO_ASSIGN(auto received, transport_.receive(std::max(until - steady_now(), Duration{})));
+    const Instant now = steady_now();
+    if (received) {
+      core_.on_bytes(0, received->wire_bytes);
+      if (received->message) {
+        core_.on_message(now, *received->message);
+      } else if (received->message.error().code == ErrorCode::Refused) {
+        return tl::unexpected<Error>(received->message.error());  // another protocol version
+      } else {
+        log_warning("dropped a frame: " + received->message.error().message);
+      }
+    }
+    if (const auto at = core_.poll_wakeup(); at && *at <= now) core_.on_wakeup(now);
+    return {};
+  }
+
+  proto::Transport& transport_;
+  WorkerCore& core_;
+  LocalTrainer& trainer_;
+  const WorkerLoopOptions& options_;
+  NodePeers peers_;
+  Instant began_;
+  Duration step_time_;                // how long the step under way should take at least
+  std::optional<Instant> step_ends_;  // of one that is computed and still has time to pass
+  BatchResult result_;
+  ComputeThread compute_;  // last: its job uses the members above
+};
+
+}  // namespace
+
+Result<std::string> run_worker(proto::Transport& transport, WorkerCore& core, LocalTrainer& trainer,
+                               const WorkerLoopOptions& options, std::stop_token stop) {
+  WorkerLoop loop(transport, core, trainer, options);
+  return loop.run(stop);
+}
+
+}  // namespace rubato::worker

@@ -1,0 +1,33 @@
+// worker/worker_loop.hpp - drives a WorkerCore over a Transport in real time: this thread does the
+// I/O, one more computes.
+// The trainer belongs to the compute thread while a mini-batch runs and to the I/O thread between.
+// Threads: the caller's and one of its own, until the run is over or `stop` is requested.
+#pragma once
+
+#include <functional>
+#include <stop_token>
+#include <string>
+
+#include "base/result.hpp"
+#include "base/time.hpp"
+#include "proto/transport.hpp"
+#include "worker/local_trainer.hpp"
+#include "worker/worker_core.hpp"
+
+namespace rubato::worker {
+
+struct WorkerLoopOptions {
+  std::string scheduler;  // endpoint
+  int batch = 0;          // samples a step
+  // How long the next step should take at least, e.g. on the device it stands for. May be empty.
+  std::function<Duration()> step_time;
+};
+
+// Runs until the run is over. Returns: why it ended, or the core's or the transport's error. On
+// `stop` the worker leaves the cluster.
+[[nodiscard]] Result<std::string> run_worker(proto::Transport& transport, WorkerCore& core,
+                                             LocalTrainer& trainer,
+                                             const WorkerLoopOptions& options,
+                                             std::stop_token stop);
+
+}  // namespace rubato::worker
