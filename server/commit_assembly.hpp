@@ -1,48 +1,57 @@
-// server/commit_assembly.hpp - the chunks of one worker's commit until its slice is complete.
-// A commit is held whole and applied whole, so NaN or a lost chunk never leaves half an update
-// behind (docs/decisions/0003). Pure. Memory: keeps the received frames, copies nothing.
+// server/commit_assembly.hpp - how far one worker's commit has arrived, and, where a gate may hold
+// it (docs/decisions/0004), its chunks until they are applied as a whole.
+// Pure. Memory: keeps the received frames, copies nothing. Threads: one owner.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <map>
 #include <vector>
 
 #include "base/ids.hpp"
+#include "proto/chunk_set.hpp"
 #include "proto/messages.hpp"
 
 namespace rubato::server {
 
 class CommitAssembly {
  public:
-  CommitAssembly() = default;
-  CommitAssembly(Sequence sequence, std::uint64_t total) : sequence_(sequence), total_(total) {}
+  using Added = proto::ChunkSet::Added;
 
-  enum class Added { Fresh, Duplicate, Overlap };
-  // Requires: commit.sequence == sequence(), commit.total == total.
-  Added add(const proto::Commit& commit, proto::Payload payload);
+  // From now on the commit `sequence` of a slice of `total` elements; nothing of it is here.
+  void begin(Sequence sequence, std::uint64_t total);
+  // The commit was answered: lets go of its chunks.
+  void end() { begin(0, 0); }
+
+  // Notes that this chunk arrived. Requires: commit.sequence == sequence().
+  Added note(const proto::Commit& commit);
+  // Keeps a chunk that was Fresh, for for_each_chunk().
+  void keep(std::uint64_t offset, proto::Payload payload);
+  // A chunk holds NaN or Inf.
+  void taint() { finite_ = false; }
 
   Sequence sequence() const { return sequence_; }
-  bool complete() const { return sequence_ != 0 && received_ == total_; }
+  bool complete() const { return sequence_ != 0 && chunks_.complete(); }
   // False when a chunk holds NaN or Inf, or the worker says that the update does on another shard.
   bool finite() const { return finite_; }
-  // First elements of the chunks that have not arrived; empty too while only the last one has,
-  // which does not tell how long the others are.
-  std::vector<std::uint64_t> missing_offsets() const;
+  std::vector<std::uint64_t> missing_offsets() const { return chunks_.missing_offsets(); }
 
-  // Calls f(offset, floats) for each chunk in order. Requires: complete().
+  // Calls f(offset, payload) for each kept chunk, in order of offset.
   template <class F>
-  void for_each_chunk(F f) const {
-    std::vector<float> scratch;
-    for (const auto& [offset, payload] : chunks_) f(offset, payload.floats(scratch));
+  void for_each_chunk(F f) {
+    std::sort(kept_.begin(), kept_.end(),
+              [](const Kept& a, const Kept& b) { return a.offset < b.offset; });
+    for (const Kept& chunk : kept_) f(chunk.offset, chunk.payload);
   }
 
  private:
+  struct Kept {
+    std::uint64_t offset;
+    proto::Payload payload;
+  };
   Sequence sequence_ = 0;
-  std::uint64_t total_ = 0;
-  std::uint64_t received_ = 0;
-  std::uint64_t chunk_count_ = 0;  // elements of a full chunk
   bool finite_ = true;
-  std::map<std::uint64_t, proto::Payload> chunks_;  // by first element
+  proto::ChunkSet chunks_;
+  std::vector<Kept> kept_;
 };
 
 }  // namespace rubato::server

@@ -2,7 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstring>
+#include <map>
+
 #include "base/check.hpp"
+#include "base/numbers.hpp"
 
 namespace rubato::server {
 
@@ -10,6 +15,13 @@ using proto::Message;
 using proto::PeerId;
 using proto::RefusalCode;
 using proto::Role;
+
+namespace {
+
+// Applied and copied together, while it is in the first cache.
+constexpr std::size_t kBlockFloats = 4096;
+
+}  // namespace
 
 ServerCore::ServerCore(const ServerOptions& options, InitialParameters initial,
                        std::unique_ptr<sync::Gate> gate, PeerId scheduler)
@@ -42,7 +54,6 @@ void ServerCore::on_wakeup(Instant now) {
 }
 
 void ServerCore::on_message(Instant now, PeerId from, const Message& message) {
-  const WorkerId worker{message.sender.index};
   if (from == scheduler_) {
     on_scheduler(now, message);
   } else if (message.cluster != options_.cluster) {
@@ -50,9 +61,9 @@ void ServerCore::on_message(Instant now, PeerId from, const Message& message) {
   } else if (std::holds_alternative<proto::Pull>(message.body)) {
     on_pull(from, message);
   } else if (std::holds_alternative<proto::Commit>(message.body)) {
-    if (find_member(from, message)) on_commit(now, from, worker, message);
+    if (auto* member = find_member(from, message)) on_commit(now, from, *member, message);
   } else if (const auto* probe = std::get_if<proto::Probe>(&message.body)) {
-    if (find_member(from, message)) on_probe(from, worker, probe->sequence);
+    if (const auto* member = find_member(from, message)) on_probe(from, *member, probe->sequence);
   } else {
     refuse(from, RefusalCode::BadMessage,
            fmt::format("server has no use for {} from {}", body_name(message.body),
@@ -85,20 +96,29 @@ void ServerCore::on_welcome(Instant now, const proto::Welcome& welcome) {
   parameters_ = initial_(welcome.range);
   RUBATO_CHECK(parameters_.size() == welcome.range.count(), "initial parameters fill the range");
   optimizer_ = Optimizer(options_.optimizer, parameters_.size());
+  chunks_ = proto::BufferPool(std::min(chunk_count(), parameters_.size()));
+  shards_ = proto::BufferPool(parameters_.size());
   joiner_.on_joined(now);
 }
 
+ServerCore::MemberState* ServerCore::find_member(WorkerId worker) {
+  const auto it = std::lower_bound(
+      members_.begin(), members_.end(), worker,
+      [](const MemberState& member, WorkerId wanted) { return member.worker < wanted; });
+  return it != members_.end() && it->worker == worker ? &*it : nullptr;
+}
+
 ServerCore::MemberState* ServerCore::find_member(PeerId from, const Message& message) {
-  const auto it = members_.find(WorkerId{message.sender.index});
-  if (message.sender.role != Role::Worker || it == members_.end() ||
-      it->second.incarnation != message.incarnation) {
+  MemberState* const member = find_member(WorkerId{message.sender.index});
+  if (message.sender.role != Role::Worker || !member ||
+      member->incarnation != message.incarnation) {
     refuse(from, RefusalCode::NotMember,
            fmt::format("{} (incarnation {:016x}) is not a member: join through the scheduler first",
                        to_string(message.sender), message.incarnation));
     return nullptr;
   }
-  it->second.peer = from;
-  return &it->second;
+  member->peer = from;
+  return member;
 }
 
 void ServerCore::on_members(Instant now, const proto::Members& list) {
@@ -109,25 +129,30 @@ void ServerCore::on_members(Instant now, const proto::Members& list) {
     for (const auto& member : list.members) wanted[member.worker] = member.incarnation;
 
     std::vector<WorkerId> gone;
-    for (const auto& [worker, state] : members_) {
-      const auto it = wanted.find(worker);
-      if (it == wanted.end() || it->second != state.incarnation) gone.push_back(worker);
+    for (const auto& member : members_) {
+      const auto it = wanted.find(member.worker);
+      if (it == wanted.end() || it->second != member.incarnation) gone.push_back(member.worker);
     }
     // All of them first: a round that one departure closes must not apply another leaver's commit.
-    for (const auto worker : gone) members_.erase(worker);
+    std::erase_if(members_, [&gone](const MemberState& member) {
+      return std::binary_search(gone.begin(), gone.end(), member.worker);
+    });
     for (const auto worker : gone) act(now, gate_->on_leave(now, worker));
     for (const auto& [worker, incarnation] : wanted) {
-      if (members_.contains(worker)) continue;
-      members_[worker].incarnation = incarnation;
+      if (find_member(worker)) continue;
+      const auto after = std::find_if(members_.begin(), members_.end(),
+                                      [&](const auto& other) { return worker < other.worker; });
+      const auto joined = members_.emplace(after);
+      joined->worker = worker;
+      joined->incarnation = incarnation;
       gate_->on_join(now, worker);
     }
   }
   send(scheduler_, proto::MembersAck{members_epoch_});
 }
 
-void ServerCore::on_commit(Instant now, PeerId from, WorkerId worker, const Message& message) {
+void ServerCore::on_commit(Instant now, PeerId from, MemberState& member, const Message& message) {
   const auto& commit = std::get<proto::Commit>(message.body);
-  MemberState& member = members_.at(worker);
   if (commit.total != parameters_.size()) {
     refuse(from, RefusalCode::ModelSize,
            fmt::format("{} commits {} parameters, this shard holds {}: both sides need the same "
@@ -136,10 +161,7 @@ void ServerCore::on_commit(Instant now, PeerId from, WorkerId worker, const Mess
     return;
   }
   if (commit.sequence <= member.answered) {
-    ++stats_.commits_repeated;
-    // Answered once per repeat of the last commit, by its first chunk; older ones are stale.
-    if (commit.sequence == member.answered && commit.offset == 0)
-      send_parameters(from, commit.sequence, Duration{}, member.answered_refused);
+    on_repeated(from, member, commit);
     return;
   }
   if (commit.sequence < member.commit.sequence()) return;
@@ -150,11 +172,11 @@ void ServerCore::on_commit(Instant now, PeerId from, WorkerId worker, const Mess
                          to_string(message.sender), commit.sequence, member.commit.sequence()));
       return;
     }
-    member.commit = CommitAssembly(commit.sequence, commit.total);
+    member.commit.begin(commit.sequence, commit.total);
   }
-  switch (member.commit.add(commit, message.payload)) {
+  switch (member.commit.note(commit)) {
     case CommitAssembly::Added::Duplicate:
-      ++stats_.commits_repeated;
+      on_repeated(from, member, commit);
       return;
     case CommitAssembly::Added::Overlap:
       refuse(from, RefusalCode::BadMessage,
@@ -164,20 +186,77 @@ void ServerCore::on_commit(Instant now, PeerId from, WorkerId worker, const Mess
     case CommitAssembly::Added::Fresh:
       break;
   }
-  if (!member.commit.complete()) return;
+  // The one place where a received payload becomes floats.
+  const std::span<const float> update = message.payload.floats(scratch_);
+  if (!all_finite(update)) member.commit.taint();
+  if (gate_->streams()) {
+    stream(from, member, commit, update);
+  } else {
+    hold(now, from, member, message);
+  }
+}
+
+// Applied already, or kept: nothing changes, but its sender may not have heard the answer.
+void ServerCore::on_repeated(PeerId from, const MemberState& member, const proto::Commit& commit) {
+  ++stats_.commits_repeated;
+  const bool answered = commit.sequence == member.answered;
+  if (commit.sequence < member.answered) return;  // two commits ago: nobody waits for it
+  if (gate_->streams()) {
+    send_range(from,
+               {.sequence = commit.sequence,
+                .version = version_,
+                .offset = commit.offset,
+                .count = commit.count,
+                .total = commit.total,
+                .held = {},
+                .refused = answered ? member.answered_refused : !member.commit.finite()},
+               {});
+  } else if (answered && commit.offset == 0) {  // once for all its chunks
+    send_parameters(from, commit.sequence, Duration{}, member.answered_refused);
+  }
+}
+
+void ServerCore::stream(PeerId from, MemberState& member, const proto::Commit& commit,
+                        std::span<const float> update) {
+  const bool refused = !member.commit.finite();
+  if (member.commit.complete()) {
+    if (refused) {
+      ++stats_.commits_refused;
+    } else {
+      ++version_;
+      ++stats_.commits_applied;
+    }
+    member.answered = commit.sequence;
+    member.answered_refused = refused;
+    member.commit.end();
+  }
+  send_range(from,
+             {.sequence = commit.sequence,
+              .version = version_,
+              .offset = commit.offset,
+              .count = commit.count,
+              .total = commit.total,
+              .held = {},
+              .refused = refused},
+             refused ? std::span<const float>() : update);
+}
+
+void ServerCore::hold(Instant now, PeerId from, MemberState& member, const Message& message) {
+  const auto& commit = std::get<proto::Commit>(message.body);
+  member.commit.keep(commit.offset, message.payload);
+  if (!member.commit.complete()) {
+    send(from, proto::ProbeReply{.sequence = commit.sequence, .missing_offsets = {}});
+    return;
+  }
   member.complete_at = now;
-  act(now, gate_->on_commit(now, worker));
+  act(now, gate_->on_commit(now, member.worker));
 }
 
 void ServerCore::act(Instant now, const sync::GateActions& actions) {
-  for (const auto worker : actions.apply) {
-    const auto it = members_.find(worker);
-    if (it != members_.end()) apply(it->second);
-  }
-  for (const auto worker : actions.release) {
-    const auto it = members_.find(worker);
-    if (it != members_.end()) release(now, it->second);
-  }
+  for (const auto worker : actions.apply)
+    if (auto* member = find_member(worker)) apply(*member);
+  for (const auto worker : actions.release)
+    if (auto* member = find_member(worker)) release(now, *member);
 }
 
 void ServerCore::apply(MemberState& member) {
@@ -186,8 +265,8 @@ void ServerCore::apply(MemberState& member) {
     return;
   }
   const float rate = optimizer_.rate(members_.size());
-  member.commit.for_each_chunk([&](std::uint64_t offset, std::span<const float> update) {
-    optimizer_.apply(parameters_, offset, update, rate);
+  member.commit.for_each_chunk([&](std::uint64_t offset, const proto::Payload& payload) {
+    optimizer_.apply(parameters_, offset, payload.floats(scratch_), rate);
   });
   ++version_;
   ++stats_.commits_applied;
@@ -197,7 +276,7 @@ void ServerCore::apply(MemberState& member) {
 void ServerCore::release(Instant now, MemberState& member) {
   member.answered = member.commit.sequence();
   member.answered_refused = !member.commit.finite();
-  member.commit = CommitAssembly();
+  member.commit.end();
   send_parameters(*member.peer, member.answered, now - member.complete_at, member.answered_refused);
 }
 
@@ -206,8 +285,7 @@ void ServerCore::on_pull(PeerId from, const Message& message) {
   send_parameters(from, std::get<proto::Pull>(message.body).sequence, Duration{}, false);
 }
 
-void ServerCore::on_probe(PeerId from, WorkerId worker, Sequence sequence) {
-  const MemberState& member = members_.at(worker);
+void ServerCore::on_probe(PeerId from, const MemberState& member, Sequence sequence) {
   if (sequence == member.answered) {
     send_parameters(from, sequence, Duration{}, member.answered_refused);
     return;
@@ -225,11 +303,38 @@ void ServerCore::on_probe(PeerId from, WorkerId worker, Sequence sequence) {
   send(from, std::move(reply));
 }
 
+void ServerCore::send_range(PeerId to, const proto::Parameters& reply,
+                            std::span<const float> update) {
+  const float rate = optimizer_.rate(members_.size());
+  if (!update.empty()) snapshot_.reset();
+  const std::uint64_t chunk = chunk_count();
+  for (std::uint64_t begin = 0; begin < reply.count; begin += chunk) {
+    proto::Parameters piece = reply;
+    piece.offset = reply.offset + begin;
+    piece.count = std::min(chunk, reply.count - begin);
+    const auto buffer = chunks_.take();
+    for (std::uint64_t at = 0; at < piece.count; at += kBlockFloats) {
+      const std::uint64_t n = std::min<std::uint64_t>(kBlockFloats, piece.count - at);
+      if (!update.empty())
+        optimizer_.apply(parameters_, piece.offset + at, update.subspan(begin + at, n), rate);
+      std::memcpy(buffer->data() + at, parameters_.data() + piece.offset + at, n * sizeof(float));
+    }
+    send(to, piece, proto::Payload::of(buffer).slice(0, piece.count * sizeof(float)));
+  }
+}
+
+proto::Payload ServerCore::snapshot() {
+  if (!snapshot_) {
+    snapshot_ = shards_.take();
+    std::copy(parameters_.begin(), parameters_.end(), snapshot_->begin());
+  }
+  return proto::Payload::of(snapshot_);
+}
+
 void ServerCore::send_parameters(PeerId to, Sequence sequence, Duration held, bool refused) {
-  if (!snapshot_) snapshot_ = std::make_shared<const std::vector<float>>(parameters_);
-  const proto::Payload all = proto::Payload::of(snapshot_);
+  const proto::Payload all = snapshot();
   const std::uint64_t total = parameters_.size();
-  const std::uint64_t chunk = options_.chunk_bytes / sizeof(float);
+  const std::uint64_t chunk = chunk_count();
   for (std::uint64_t offset = 0; offset < total; offset += chunk) {
     const std::uint64_t count = std::min(chunk, total - offset);
     send(to,

@@ -2,13 +2,14 @@
 // commit applied exactly once.
 // Pure: no socket, clock, thread, global or randomness; `now` never decreases. Threads: one owner.
 // Exactly once: a commit is (worker, incarnation, sequence); a repeated one is answered, not
-// applied again. Errors: bad input from a peer is answered with a Refusal and counted.
-// Memory: the shard, one snapshot of it while replies are under way, and the chunks in flight.
+// applied again. Under a gate that streams, each chunk is applied and answered when it arrives;
+// under the others a commit is kept until it is whole (docs/decisions/0004).
+// Errors: bad input from a peer is answered with a Refusal and counted.
+// Memory: the shard, snapshots of it while whole replies are under way, the chunks in flight.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@
 
 #include "base/ids.hpp"
 #include "base/time.hpp"
+#include "proto/buffer_pool.hpp"
 #include "proto/joiner.hpp"
 #include "proto/outbox.hpp"
 #include "server/commit_assembly.hpp"
@@ -72,6 +74,7 @@ class ServerCore {
 
  private:
   struct MemberState {
+    WorkerId worker;
     Incarnation incarnation = 0;
     std::optional<proto::PeerId> peer;  // known once it has spoken
     CommitAssembly commit;              // the commit under way or held
@@ -83,17 +86,30 @@ class ServerCore {
   void on_scheduler(Instant now, const proto::Message& message);
   void on_welcome(Instant now, const proto::Welcome& welcome);
   void on_members(Instant now, const proto::Members& members);
-  void on_commit(Instant now, proto::PeerId from, WorkerId worker, const proto::Message& message);
+  void on_commit(Instant now, proto::PeerId from, MemberState& member,
+                 const proto::Message& message);
+  void on_repeated(proto::PeerId from, const MemberState& member, const proto::Commit& commit);
   void on_pull(proto::PeerId from, const proto::Message& message);
-  void on_probe(proto::PeerId from, WorkerId worker, Sequence sequence);
+  void on_probe(proto::PeerId from, const MemberState& member, Sequence sequence);
+  // Applies and answers one chunk.
+  void stream(proto::PeerId from, MemberState& member, const proto::Commit& commit,
+              std::span<const float> update);
+  // Keeps one chunk; the gate decides once the commit is whole.
+  void hold(Instant now, proto::PeerId from, MemberState& member, const proto::Message& message);
   void act(Instant now, const sync::GateActions& actions);
   void apply(MemberState& member);
   void release(Instant now, MemberState& member);
+  // The parameters [offset, offset + count) as they are, after `update` if it is not empty.
+  void send_range(proto::PeerId to, const proto::Parameters& reply, std::span<const float> update);
   void send_parameters(proto::PeerId to, Sequence sequence, Duration held, bool refused);
+  proto::Payload snapshot();
+  // Elements of a message.
+  std::uint64_t chunk_count() const { return options_.chunk_bytes / sizeof(float); }
   void send(proto::PeerId to, proto::Body body, proto::Payload payload = {});
   void refuse(proto::PeerId to, proto::RefusalCode code, std::string message);
   // The member that `message` is from, or null after refusing it.
   MemberState* find_member(proto::PeerId from, const proto::Message& message);
+  MemberState* find_member(WorkerId worker);
 
   ServerOptions options_;
   InitialParameters initial_;
@@ -101,10 +117,13 @@ class ServerCore {
   std::optional<proto::NodeId> id_;
   Optimizer optimizer_;
   std::vector<float> parameters_;
-  std::shared_ptr<const std::vector<float>> snapshot_;  // parameters at version_, or null
+  proto::BufferPool chunks_{0};         // replies under way, a chunk each
+  proto::BufferPool shards_{0};         // snapshots under way, the whole shard each
+  proto::BufferPool::Buffer snapshot_;  // parameters as they are, or null
+  std::vector<float> scratch_;          // a received chunk that is not aligned
   std::unique_ptr<sync::Gate> gate_;
   proto::PeerId scheduler_;
-  std::map<WorkerId, MemberState> members_;
+  std::vector<MemberState> members_;  // ascending by worker
   std::uint64_t members_epoch_ = 0;
   Version version_ = 0;
   ServerStats stats_;

@@ -22,6 +22,8 @@ class ImmediateGate final : public Gate {
     return {};
   }
 
+  bool streams() const override { return true; }
+
   GateActions on_commit(Instant, WorkerId worker) override {
     RUBATO_CHECK(members_.contains(worker), "only members commit");
     return {.apply = {worker}, .release = {worker}};

@@ -50,6 +50,9 @@ class Gate {
   virtual void on_join(Instant now, WorkerId worker) = 0;
   // The worker left or was lost; a commit of it that is still held is dropped by the shard.
   virtual GateActions on_leave(Instant now, WorkerId worker) = 0;
+  // True when every commit is applied and released at once, whatever the others do. A shard may
+  // then apply and answer it chunk by chunk as it arrives, and need not call on_commit.
+  virtual bool streams() const { return false; }
   // A whole commit of a member arrived.
   virtual GateActions on_commit(Instant now, WorkerId worker) = 0;
 };

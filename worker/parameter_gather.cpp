@@ -7,7 +7,7 @@
 namespace rubato::worker {
 
 ParameterGather::ParameterGather(const proto::ShardMap& shards) {
-  for (const auto& entry : shards.shards) shards_.push_back({entry.range, 0, {}});
+  for (const auto& entry : shards.shards) shards_.push_back({entry.range, {}});
   values_.resize(shards.parameters());
 }
 
@@ -17,14 +17,13 @@ void ParameterGather::begin(Sequence sequence) {
   refused_ = false;
   held_ = {};
   for (auto& shard : shards_) {
-    shard.received = 0;
-    shard.offsets.clear();
+    shard.chunks.begin(shard.range.count());
     if (shard.range.count() > 0) ++waiting_;  // else more servers than parameters
   }
 }
 
 bool ParameterGather::waiting_for(std::uint32_t shard) const {
-  return active() && shards_[shard].received < shards_[shard].range.count();
+  return active() && !shards_[shard].chunks.complete();
 }
 
 Result<bool> ParameterGather::add(std::uint32_t shard, const proto::Parameters& chunk,
@@ -37,14 +36,23 @@ Result<bool> ParameterGather::add(std::uint32_t shard, const proto::Parameters& 
                 fmt::format("server {} sent {} of {} parameters, its shard has {}", shard,
                             chunk.count, chunk.total, state.range.count()));
   if (chunk.sequence != sequence_ || !waiting_for(shard)) return false;
-  if (!state.offsets.insert(chunk.offset).second) return false;
-
+  switch (state.chunks.add(chunk.offset, chunk.count)) {
+    case proto::ChunkSet::Added::Duplicate:
+      return false;
+    case proto::ChunkSet::Added::Overlap:
+      return fail(ErrorCode::Corrupt,
+                  fmt::format("server {} sent overlapping chunks at element {}: all nodes need the "
+                              "same [wire] chunk_kib",
+                              shard, chunk.offset));
+    case proto::ChunkSet::Added::Fresh:
+      break;
+  }
+  // The one place where a received payload becomes parameters.
   std::memcpy(values_.data() + state.range.begin + chunk.offset, payload.bytes().data(),
               payload.size());
-  state.received += chunk.count;
   refused_ = refused_ || chunk.refused;
   if (shard == 0) version_ = chunk.version;
-  if (state.received < state.range.count()) return false;
+  if (!state.chunks.complete()) return false;
   held_ = chunk.held;
   --waiting_;
   return true;

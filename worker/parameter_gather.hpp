@@ -4,13 +4,13 @@
 #pragma once
 
 #include <cstdint>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.hpp"
 #include "base/time.hpp"
+#include "proto/chunk_set.hpp"
 #include "proto/messages.hpp"
 
 namespace rubato::worker {
@@ -23,7 +23,7 @@ class ParameterGather {
   // Expect the replies to `sequence`, from every shard.
   void begin(Sequence sequence);
   // Returns: true when this chunk made a shard complete. Corrupt when the chunk does not fit the
-  // shard; chunks of other sequences and repeated chunks are ignored.
+  // shard or the chunks before; those of other sequences and repeated ones are ignored.
   [[nodiscard]] Result<bool> add(std::uint32_t shard, const proto::Parameters& chunk,
                                  const proto::Payload& payload);
 
@@ -41,8 +41,7 @@ class ParameterGather {
  private:
   struct ShardState {
     proto::ShardRange range;
-    std::uint64_t received = 0;
-    std::set<std::uint64_t> offsets;
+    proto::ChunkSet chunks;
   };
   std::vector<ShardState> shards_;
   std::vector<float> values_;

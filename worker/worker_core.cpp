@@ -108,6 +108,7 @@ void WorkerCore::on_welcome(Instant, const proto::Welcome& welcome) {
   id_ = welcome.you;
   shards_ = welcome.shards;
   gather_ = ParameterGather(*shards_);
+  sender_ = CommitSender(*shards_, options_.chunk_bytes / sizeof(float));
   watch_.assign(shards_->shards.size(), {});
 }
 
@@ -141,6 +142,7 @@ void WorkerCore::rejoin(Instant now) {
   id_.reset();
   shards_.reset();
   gather_ = {};
+  sender_ = {};
   update_.reset();
   load_due_ = commit_due_ = false;
   progress_ = {};
@@ -168,6 +170,7 @@ void WorkerCore::on_server(Instant now, std::uint32_t shard, const proto::Messag
   }
   const auto* parameters = std::get_if<proto::Parameters>(&message.body);
   if (!parameters) return;
+  if (parameters->sequence == sequence_) sender_.on_answer(shard);
   const auto added = gather_.add(shard, *parameters, message.payload);
   if (!added) {
     failure_ = added.error();
@@ -182,6 +185,7 @@ void WorkerCore::on_reply_complete(Instant now) {
     progress_.communicate += now - sent_at_;
     return;
   }
+  sender_.stop();
   update_.reset();
   if (gather_.refused()) ++refused_commits_;
   const Duration round_trip = now - sent_at_;
@@ -228,44 +232,43 @@ void WorkerCore::on_commit(Instant now, std::shared_ptr<const std::vector<float>
   sent_at_ = now;
   rule_->on_commit_sent(now);
   gather_.begin(++sequence_);
-  for (std::uint32_t shard = 0; shard < watch_.size(); ++shard) {
-    watch_[shard] = {now, now};
-    const std::uint64_t total = shards_->shards[shard].range.count();
-    for (std::uint64_t offset = 0; offset < total; offset += options_.chunk_bytes / sizeof(float))
-      send_update(shard, offset);
-  }
+  sender_.start();
+  for (auto& watch : watch_) watch = {now, now};
 }
 
-void WorkerCore::send_update(std::uint32_t shard, std::uint64_t offset) {
-  const auto range = shards_->shards[shard].range;
-  const std::uint64_t count =
-      std::min<std::uint64_t>(options_.chunk_bytes / sizeof(float), range.count() - offset);
-  send({Role::Server, shard},
-       proto::Commit{.sequence = sequence_,
-                     .offset = offset,
-                     .count = count,
-                     .total = range.count(),
-                     .steps = update_steps_,
-                     .codec = proto::PayloadCodec::F32,
-                     .discard = !update_finite_},
-       proto::Payload::of(update_).slice((range.begin + offset) * sizeof(float),
-                                         count * sizeof(float)));
+std::optional<proto::ToNode> WorkerCore::poll_send() {
+  if (auto out = outbox_.poll()) return out;
+  if (const auto chunk = sender_.poll()) return update_chunk(*chunk);
+  return std::nullopt;
+}
+
+// The one place where floats become a payload.
+proto::ToNode WorkerCore::update_chunk(const CommitSender::Chunk& chunk) const {
+  const auto range = shards_->shards[chunk.shard].range;
+  return {
+      {Role::Server, chunk.shard},
+      make_message(proto::Commit{.sequence = sequence_,
+                                 .offset = chunk.offset,
+                                 .count = chunk.count,
+                                 .total = range.count(),
+                                 .steps = update_steps_,
+                                 .codec = proto::PayloadCodec::F32,
+                                 .discard = !update_finite_},
+                   proto::Payload::of(update_).slice((range.begin + chunk.offset) * sizeof(float),
+                                                     chunk.count * sizeof(float)))};
 }
 
 void WorkerCore::on_probe_reply(std::uint32_t shard, const proto::ProbeReply& reply) {
   if (reply.held || !gather_.waiting_for(shard)) return;
   if (!update_) {  // a pull: nothing of it is kept at the server
     send({Role::Server, shard}, proto::Pull{sequence_});
-    return;
+  } else if (reply.unknown) {
+    sender_.send_all_again(shard);
+  } else if (reply.missing_offsets.empty()) {
+    sender_.on_answer(shard);
+  } else {
+    sender_.send_again(shard, reply.missing_offsets);
   }
-  const std::uint64_t total = shards_->shards[shard].range.count();
-  if (reply.unknown) {
-    for (std::uint64_t offset = 0; offset < total; offset += options_.chunk_bytes / sizeof(float))
-      send_update(shard, offset);
-    return;
-  }
-  for (const auto offset : reply.missing_offsets)
-    if (offset < total) send_update(shard, offset);
 }
 
 void WorkerCore::watch_servers(Instant now) {

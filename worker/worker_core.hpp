@@ -18,6 +18,7 @@
 #include "proto/joiner.hpp"
 #include "proto/outbox.hpp"
 #include "sync/model.hpp"
+#include "worker/commit_sender.hpp"
 #include "worker/parameter_gather.hpp"
 
 namespace rubato::worker {
@@ -69,7 +70,8 @@ class WorkerCore {
   // What the links carried for this worker, both frames of every message.
   void on_bytes(std::uint64_t up, std::uint64_t down);
 
-  std::optional<proto::ToNode> poll_send() { return outbox_.poll(); }
+  // Control messages first, then chunks of the update, as credit allows.
+  std::optional<proto::ToNode> poll_send();
   std::optional<Instant> poll_wakeup() const;
 
   std::span<const float> parameters() const { return gather_.values(); }
@@ -95,7 +97,7 @@ class WorkerCore {
   void on_probe_reply(std::uint32_t shard, const proto::ProbeReply& reply);
   void rejoin(Instant now);
   void finish(const std::string& reason);
-  void send_update(std::uint32_t shard, std::uint64_t offset);
+  proto::ToNode update_chunk(const CommitSender::Chunk& chunk) const;
   void watch_servers(Instant now);
   void send(proto::NodeId to, proto::Body body, proto::Payload payload = {});
   proto::Message make_message(proto::Body body, proto::Payload payload = {}) const;
@@ -110,6 +112,7 @@ class WorkerCore {
   std::optional<Error> failure_;
 
   ParameterGather gather_;
+  CommitSender sender_;
   bool load_due_ = false;
   bool commit_due_ = false;
   Sequence sequence_ = 0;

@@ -1,6 +1,7 @@
 // Exactly once at one shard, under generated resends, reorderings and duplicates: a commit is
-// (worker, incarnation, sequence). Updates are small integers, so sums are exact in any order and
-// the closed form "initial minus the sum of what was applied" must hold to the bit.
+// (worker, incarnation, sequence), its chunks are applied as they come. Updates are small integers,
+// so sums are exact in any order and the closed form "initial minus the sum of the chunks that
+// arrived" must hold to the bit.
 #include <doctest/doctest.h>
 #include <rapidcheck.h>
 
@@ -12,13 +13,21 @@ namespace {
 constexpr std::size_t kSize = 7;
 constexpr std::uint64_t kChunk = 2;
 
-// One worker's commits, one after the other; a commit begins when the one before was answered.
+struct Sent {
+  std::vector<proto::Message> chunks;
+  std::vector<bool> delivered;
+  Sequence sequence() const { return std::get<proto::Commit>(chunks[0].body).sequence; }
+  bool complete() const {
+    return std::find(delivered.begin(), delivered.end(), false) == delivered.end();
+  }
+};
+
+// One worker's commits, one after the other; it may give one up.
 struct Sender {
   std::uint32_t worker = 0;
-  Sequence sequence = 1;               // of the commit under way
-  std::vector<proto::Message> chunks;  // of it
-  std::vector<bool> delivered;
-  std::vector<std::vector<proto::Message>> old;  // chunks of earlier commits
+  std::vector<Sent> commits;
+  Sequence heard = 0;     // the highest one of which the shard has a chunk
+  Sequence answered = 0;  // the last one of which it has all
 };
 
 class Play {
@@ -38,25 +47,31 @@ class Play {
   // Something arrives: a chunk, new or not, of this commit or an old one, of this life or another.
   void event() {
     Sender& sender = senders_[*rc::gen::inRange<std::size_t>(0, senders_.size())];
-    switch (*rc::gen::weightedElement<int>({{6, 0}, {2, 1}, {1, 2}, {1, 3}})) {
+    switch (*rc::gen::weightedElement<int>({{12, 0}, {4, 1}, {2, 2}, {2, 3}, {1, 4}})) {
       case 0:
-        return deliver(sender, *rc::gen::inRange<std::size_t>(0, sender.chunks.size()));
-      case 1:
-        return replay_old(sender);
+        return deliver(sender, sender.commits.back(), any_chunk(sender.commits.back()));
+      case 1: {
+        Sent& old = sender.commits[*rc::gen::inRange<std::size_t>(0, sender.commits.size())];
+        return deliver(sender, old, any_chunk(old));
+      }
       case 2:
         return other_life(sender);
-      default:
-        shard_.hear(Shard::message(
-            sender.worker, proto::Probe{*rc::gen::inRange<Sequence>(0, sender.sequence + 2)}));
+      case 3:
+        shard_.hear(Shard::message(sender.worker, proto::Probe{*rc::gen::inRange<Sequence>(
+                                                      0, sender.commits.back().sequence() + 2)}));
         return;
+      default:
+        return begin_commit(sender);  // gives up the one before, wherever it stands
     }
   }
 
   // Whatever is missing still arrives.
   void finish() {
     for (auto& sender : senders_) {
-      const Sequence last = sender.sequence;
-      for (std::size_t i = 0; sender.sequence == last; ++i) deliver(sender, i);
+      const std::size_t last = sender.commits.size() - 1;
+      for (std::size_t i = 0; i < sender.commits[last].chunks.size(); ++i)
+        deliver(sender, sender.commits[last], i);
+      RC_ASSERT(sender.commits[last].complete());
     }
   }
 
@@ -78,43 +93,52 @@ class Play {
   }
 
   void begin_commit(Sender& sender) {
-    if (!sender.chunks.empty()) sender.old.push_back(sender.chunks);
-    ++sender.sequence;
     std::vector<float> update;
     for (std::size_t i = 0; i < kSize; ++i)
       update.push_back(static_cast<float>(*rc::gen::inRange(-8, 9)));
-    sender.chunks = shard_.chunks(sender.worker, sender.sequence, update);
-    sender.delivered.assign(sender.chunks.size(), false);
-    update_[sender.worker] = std::move(update);
+    const Sequence sequence = sender.commits.size() + 1;
+    const auto chunks = shard_.chunks(sender.worker, sequence, update);
+    sender.commits.push_back({chunks, std::vector<bool>(chunks.size(), false)});
   }
 
-  void deliver(Sender& sender, std::size_t index) {
+  static std::size_t any_chunk(const Sent& sent) {
+    return *rc::gen::inRange<std::size_t>(0, sent.chunks.size());
+  }
+
+  // Applied when it is new, and answered at once with the parameters of its range however often it
+  // arrives, until a later commit of its sender has begun to arrive.
+  void deliver(Sender& sender, Sent& sent, std::size_t index) {
     tests::sent(shard_.core);
-    shard_.hear(sender.chunks[index]);
-    sender.delivered[index] = true;
-    const bool complete = std::find(sender.delivered.begin(), sender.delivered.end(), false) ==
-                          sender.delivered.end();
-    const bool answered =
-        !tests::bodies<proto::Parameters>(tests::sent(shard_.core), peer_of(sender.worker)).empty();
-    RC_ASSERT(answered == complete);
-    if (!complete) return;
-    ++complete_;
-    for (std::size_t i = 0; i < kSize; ++i) sum_[i] += update_[sender.worker][i];
-    begin_commit(sender);
-  }
-
-  void replay_old(const Sender& sender) {
-    if (sender.old.empty()) return;
-    const auto& commit = sender.old[*rc::gen::inRange<std::size_t>(0, sender.old.size())];
-    if (*rc::gen::arbitrary<bool>()) {
-      for (const auto& chunk : commit) shard_.hear(chunk);
-    } else {
-      shard_.hear(commit[*rc::gen::inRange<std::size_t>(0, commit.size())]);
+    shard_.hear(sent.chunks[index]);
+    const auto answers = tests::sent(shard_.core);
+    const Sequence sequence = sent.sequence();
+    const auto& chunk = std::get<proto::Commit>(sent.chunks[index].body);
+    if (sequence < sender.heard && sequence != sender.answered) {
+      RC_ASSERT(answers.empty());
+      return;
     }
+    if (sequence >= sender.heard && !sent.delivered[index]) {
+      sender.heard = sequence;
+      sent.delivered[index] = true;
+      const auto update = tests::values_of(sent.chunks[index].payload);
+      for (std::size_t i = 0; i < update.size(); ++i) sum_[chunk.offset + i] += update[i];
+      if (sent.complete()) {
+        sender.answered = sequence;
+        ++complete_;
+      }
+    }
+    RC_ASSERT(answers.size() == 1U);
+    const auto& answer = std::get<proto::Parameters>(answers[0].message.body);
+    RC_ASSERT(answer.sequence == sequence);
+    RC_ASSERT(answer.offset == chunk.offset);
+    const auto all = shard_.parameters();
+    const auto first = all.begin() + static_cast<std::ptrdiff_t>(chunk.offset);
+    RC_ASSERT(tests::values_of(answers[0].message.payload) ==
+              std::vector<float>(first, first + static_cast<std::ptrdiff_t>(chunk.count)));
   }
 
   void other_life(const Sender& sender) {
-    auto chunk = sender.chunks[*rc::gen::inRange<std::size_t>(0, sender.chunks.size())];
+    auto chunk = sender.commits.back().chunks[any_chunk(sender.commits.back())];
     chunk.incarnation += 1;
     shard_.hear(chunk);
     ++refused_;
@@ -122,8 +146,7 @@ class Play {
 
   Shard shard_;
   std::vector<Sender> senders_;
-  std::map<std::uint32_t, std::vector<float>> update_;  // under way, by worker
-  std::vector<float> sum_;                              // of all that is complete
+  std::vector<float> sum_;  // of every chunk that was delivered
   std::uint64_t complete_ = 0;
   std::uint64_t refused_ = 0;
 };

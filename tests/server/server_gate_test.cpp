@@ -152,18 +152,18 @@ TEST_CASE("ssp: who waited for a member that is removed is released") {
 
 // --- NaN and infinity ----------------------------------------------------------------------------
 
-TEST_CASE("a commit with NaN or infinity: refused, counted, flagged, and nothing of it applied") {
+TEST_CASE("a held commit with NaN or infinity: refused, counted, and nothing of it applied") {
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
         -std::numeric_limits<float>::infinity()}) {
     CAPTURE(bad);
-    Shard shard(with("asp"));
+    Shard shard(with("ssp", 9));
     shard.members(1, {0});
     shard.commit(0, 2, {1, 1, 1, 1, bad});
     CHECK(replies(sent(shard.core)) == "worker 0: seq 2 version 0 refused");
     CHECK(shard.core.stats().commits_refused == 1);
     CHECK(shard.core.stats().commits_applied == 0);
-    CHECK(shard.parameters() == with("asp").initial);
+    CHECK(shard.parameters() == with("ssp").initial);
 
     shard.hear(Shard::message(0, proto::Probe{2}));  // the answer was lost: the same one again
     CHECK(replies(sent(shard.core)) == "worker 0: seq 2 version 0 refused");

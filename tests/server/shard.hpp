@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -137,14 +138,20 @@ class Shard {
   std::uint64_t chunk_;
 };
 
-// The replies among `messages`, in order: "worker 1: seq 2 version 1, worker 0: ...".
+// The replies among `messages` by their last chunk, in order: "worker 1: seq 2 version 1, ...".
 inline std::string replies(const std::vector<proto::ToPeer>& messages) {
+  std::map<std::pair<proto::PeerId, Sequence>, std::size_t> last;
+  const auto reply_of = [&](std::size_t i) {
+    return std::get_if<proto::Parameters>(&messages[i].message.body);
+  };
+  for (std::size_t i = 0; i < messages.size(); ++i)
+    if (const auto* reply = reply_of(i)) last[{messages[i].to, reply->sequence}] = i;
   std::string text;
-  for (const auto& out : messages) {
-    const auto* reply = std::get_if<proto::Parameters>(&out.message.body);
-    if (!reply || reply->offset != 0) continue;
-    text += fmt::format("{}worker {}: seq {} version {}", text.empty() ? "" : ", ", out.to - 100,
-                        reply->sequence, reply->version);
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const auto* reply = reply_of(i);
+    if (!reply || last.at({messages[i].to, reply->sequence}) != i) continue;
+    text += fmt::format("{}worker {}: seq {} version {}", text.empty() ? "" : ", ",
+                        messages[i].to - 100, reply->sequence, reply->version);
     if (reply->held > Duration{}) text += fmt::format(" held {} ms", reply->held.ms());
     if (reply->refused) text += " refused";
   }

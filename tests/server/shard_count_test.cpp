@@ -17,7 +17,8 @@ CoreClusterOptions some_cluster(const std::string& sync) {
   options.sync_options.adsp.overlap = rng.below(2) == 0;
   options.initial.resize(5 + rng.below(40));
   for (float& w : options.initial) w = static_cast<float>(rng.normal());
-  options.chunk = 1 + rng.below(8);
+  // No more than the chunks of one credit: how long a commit takes must not depend on the shards.
+  options.chunk = options.initial.size() / worker::kCreditChunks + 1 + rng.below(8);
   options.step_times.resize(1 + rng.below(4));
   for (auto& time : options.step_times)
     time = Duration::from_ms(static_cast<std::int64_t>(20 + rng.below(200)));

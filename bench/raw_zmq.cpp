@@ -1,0 +1,103 @@
+#include "bench/raw_zmq.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <thread>
+#include <vector>
+#include <zmq.hpp>
+
+namespace rubato::bench {
+namespace {
+
+using zmq::message_t;
+using zmq::recv_flags;
+using zmq::send_flags;
+
+message_t borrowed(const void* data, std::size_t bytes) {
+  return {const_cast<void*>(data), bytes, [](void*, void*) {}, nullptr};
+}
+
+}  // namespace
+
+struct RawPair::Sockets {
+  Arithmetic arithmetic;
+  std::vector<float> server_parameters;
+  std::vector<float> update;
+  std::vector<float> worker_parameters;
+  zmq::context_t server_context;
+  zmq::context_t worker_context;
+  zmq::socket_t router{server_context, zmq::socket_type::router};
+  zmq::socket_t dealer{worker_context, zmq::socket_type::dealer};
+  std::thread server;
+
+  Sockets(std::size_t model_bytes, Arithmetic a)
+      : arithmetic(a),
+        server_parameters(model_bytes / sizeof(float), 1.0f),
+        update(model_bytes / sizeof(float), 1e-6f),
+        worker_parameters(model_bytes / sizeof(float)) {
+    router.set(zmq::sockopt::sndhwm, 0);
+    router.set(zmq::sockopt::rcvhwm, 0);
+    dealer.set(zmq::sockopt::sndhwm, 0);
+    dealer.set(zmq::sockopt::rcvhwm, 0);
+    router.bind("tcp://127.0.0.1:*");
+    dealer.connect(router.get(zmq::sockopt::last_endpoint));
+    server = std::thread([this] { serve(); });
+  }
+
+  void serve() {
+    while (true) {
+      message_t id, offset, chunk;
+      (void)router.recv(id);
+      (void)router.recv(offset);
+      if (!offset.more()) return;
+      (void)router.recv(chunk);
+      std::uint64_t at = 0;
+      std::memcpy(&at, offset.data(), sizeof(at));
+      float* w = server_parameters.data() + at;
+      router.send(id, send_flags::sndmore);
+      router.send(offset, send_flags::sndmore);
+      if (arithmetic == Arithmetic::No) {
+        router.send(borrowed(w, chunk.size()), send_flags::none);
+        continue;
+      }
+      const std::size_t n = chunk.size() / sizeof(float);
+      const float* u = chunk.data<float>();
+      for (std::size_t i = 0; i < n; ++i) w[i] -= 0.5f * u[i];
+      router.send(message_t(w, chunk.size()), send_flags::none);
+    }
+  }
+
+  void round() {
+    const std::size_t chunk = kRawChunkBytes / sizeof(float);
+    std::size_t chunks = 0;
+    for (std::uint64_t at = 0; at < update.size(); at += chunk, ++chunks) {
+      const std::size_t n = std::min(chunk, update.size() - at);
+      dealer.send(message_t(&at, sizeof(at)), send_flags::sndmore);
+      dealer.send(borrowed(update.data() + at, n * sizeof(float)), send_flags::none);
+    }
+    for (std::size_t i = 0; i < chunks; ++i) {
+      message_t offset, parameters;
+      (void)dealer.recv(offset);
+      (void)dealer.recv(parameters);
+      if (arithmetic == Arithmetic::No) continue;
+      std::uint64_t at = 0;
+      std::memcpy(&at, offset.data(), sizeof(at));
+      std::memcpy(worker_parameters.data() + at, parameters.data(), parameters.size());
+    }
+  }
+};
+
+RawPair::RawPair(std::size_t model_bytes, Arithmetic arithmetic)
+    : sockets_(std::make_unique<Sockets>(model_bytes, arithmetic)) {}
+
+RawPair::~RawPair() {
+  sockets_->dealer.send(message_t(), send_flags::none);  // one part: the end
+  sockets_->server.join();
+}
+
+void RawPair::round() {
+  sockets_->round();
+}
+
+}  // namespace rubato::bench

@@ -1,0 +1,41 @@
+// proto/buffer_pool.hpp - float buffers of one size, used again once nobody else holds them.
+// Memory: as many buffers as were ever held at once. Threads: one owner of the pool; a buffer may
+// be released on any thread.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace rubato::proto {
+
+class BufferPool {
+ public:
+  using Buffer = std::shared_ptr<std::vector<float>>;
+
+  explicit BufferPool(std::size_t floats) : floats_(floats) {}
+
+  // Returns: a buffer that nobody else holds; what is in it is left over from its last use.
+  Buffer take() {
+    for (std::size_t i = 0; i < buffers_.size(); ++i) {
+      // The oldest first: messages are sent in order, so it is usually free.
+      next_ = next_ + 1 < buffers_.size() ? next_ + 1 : 0;
+      if (buffers_[next_].use_count() > 1) continue;
+      // Dropping one more reference orders our writes after the last reader's reads.
+      const Buffer synchronized(buffers_[next_]);
+      return buffers_[next_];
+    }
+    buffers_.insert(buffers_.begin() + static_cast<std::ptrdiff_t>(next_),
+                    std::make_shared<std::vector<float>>(floats_));
+    return buffers_[next_];
+  }
+
+  std::size_t size() const { return buffers_.size(); }
+
+ private:
+  std::size_t floats_;
+  std::vector<Buffer> buffers_;
+  std::size_t next_ = 0;  // the one given last
+};
+
+}  // namespace rubato::proto

@@ -1,0 +1,52 @@
+#include "proto/chunk_set.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace rubato::proto {
+
+void ChunkSet::begin(std::uint64_t total) {
+  chunks_.clear();
+  total_ = total;
+  received_ = 0;
+  chunk_count_ = 0;
+}
+
+ChunkSet::Added ChunkSet::add(std::uint64_t offset, std::uint64_t count) {
+  // In order, the usual case, the search ends where it begins.
+  auto next = chunks_.end();
+  if (!chunks_.empty() && chunks_.back().offset >= offset)
+    next = std::lower_bound(chunks_.begin(), chunks_.end(), offset,
+                            [](const Chunk& chunk, std::uint64_t at) { return chunk.offset < at; });
+  if (next != chunks_.end()) {
+    if (next->offset == offset) return next->count == count ? Added::Duplicate : Added::Overlap;
+    if (offset + count > next->offset) return Added::Overlap;
+  }
+  if (next != chunks_.begin()) {
+    const Chunk& before = *std::prev(next);
+    if (before.offset + before.count > offset) return Added::Overlap;
+  }
+  received_ += count;
+  // The last chunk of a slice is a shorter one: it says nothing about the size of the others.
+  const bool last = offset > 0 && offset + count == total_;
+  if (!last) chunk_count_ = count;
+  chunks_.insert(next, {offset, count});
+  return Added::Fresh;
+}
+
+std::vector<std::uint64_t> ChunkSet::missing_offsets() const {
+  std::vector<std::uint64_t> missing;
+  if (chunk_count_ == 0) return missing;
+  std::uint64_t at = 0;
+  auto fill_until = [&](std::uint64_t end) {
+    for (; at < end; at += chunk_count_) missing.push_back(at);
+  };
+  for (const Chunk& chunk : chunks_) {
+    fill_until(chunk.offset);
+    at = chunk.offset + chunk.count;
+  }
+  fill_until(total_);
+  return missing;
+}
+
+}  // namespace rubato::proto

@@ -1,0 +1,36 @@
+// proto/chunk_set.hpp - which chunks of one slice have arrived, by first element, in any order.
+// Pure. Memory: one flat vector, kept from slice to slice. Threads: one owner.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace rubato::proto {
+
+class ChunkSet {
+ public:
+  enum class Added { Fresh, Duplicate, Overlap };
+
+  // Forgets everything: a slice of `total` elements, none of them here.
+  void begin(std::uint64_t total);
+  // Requires: offset + count <= total. An overlapping chunk changes nothing.
+  Added add(std::uint64_t offset, std::uint64_t count);
+
+  bool complete() const { return received_ == total_; }
+  std::uint64_t total() const { return total_; }
+  // First elements of the chunks that have not arrived; empty too while only the last one has,
+  // which does not tell how long the others are.
+  std::vector<std::uint64_t> missing_offsets() const;
+
+ private:
+  struct Chunk {
+    std::uint64_t offset;
+    std::uint64_t count;
+  };
+  std::vector<Chunk> chunks_;  // ascending
+  std::uint64_t total_ = 0;
+  std::uint64_t received_ = 0;
+  std::uint64_t chunk_count_ = 0;  // elements of a full chunk
+};
+
+}  // namespace rubato::proto

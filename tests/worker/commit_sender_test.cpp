@@ -1,0 +1,74 @@
+#include "worker/commit_sender.hpp"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+namespace rubato::worker {
+namespace {
+
+CommitSender sender_of(const std::vector<std::uint64_t>& shards, std::uint64_t chunk) {
+  proto::ShardMap map;
+  std::uint64_t at = 0;
+  for (const auto count : shards) {
+    map.shards.push_back({{at, at + count}, "somewhere"});
+    at += count;
+  }
+  return {map, chunk};
+}
+
+// What may go now: "shard:offset+count ...".
+std::string drain(CommitSender& sender) {
+  std::string text;
+  while (const auto chunk = sender.poll())
+    text += fmt::format("{}{}:{}+{}", text.empty() ? "" : " ", chunk->shard, chunk->offset,
+                        chunk->count);
+  return text;
+}
+
+TEST_CASE("commit sender: nothing before an update starts or after it stops") {
+  auto sender = sender_of({4}, 2);
+  CHECK(drain(sender) == "");
+  sender.start();
+  CHECK(sender.poll().has_value());
+  sender.stop();
+  CHECK(drain(sender) == "");
+}
+
+TEST_CASE("commit sender: ascending in every shard, the shards in turns") {
+  auto sender = sender_of({5, 0, 3}, 2);
+  sender.start();
+  CHECK(drain(sender) == "0:0+2 2:0+2 0:2+2 2:2+1 0:4+1");
+}
+
+TEST_CASE("commit sender: no more than the credit is under way, each shard by itself") {
+  static_assert(kCreditChunks == 4);
+  auto sender = sender_of({7, 6}, 1);
+  sender.start();
+  CHECK(drain(sender) == "0:0+1 1:0+1 0:1+1 1:1+1 0:2+1 1:2+1 0:3+1 1:3+1");
+  sender.on_answer(1);
+  CHECK(drain(sender) == "1:4+1");
+  sender.on_answer(1);
+  sender.on_answer(0);
+  CHECK(drain(sender) == "0:4+1 1:5+1");
+  for (int i = 0; i < 9; ++i) sender.on_answer(0);  // repeated answers
+  CHECK(drain(sender) == "0:5+1 0:6+1");
+}
+
+TEST_CASE("commit sender: what a server lacks goes again, in order, with a fresh credit") {
+  auto sender = sender_of({8}, 1);
+  sender.start();
+  drain(sender);
+  SUBCASE("some of it, sent or not") {
+    sender.send_again(0, {1, 4, 5, 6, 7, 99});
+    CHECK(drain(sender) == "0:1+1 0:4+1 0:5+1 0:6+1");
+    sender.on_answer(0);
+    CHECK(drain(sender) == "0:7+1");
+  }
+  SUBCASE("all of it") {
+    sender.send_all_again(0);
+    CHECK(drain(sender) == "0:0+1 0:1+1 0:2+1 0:3+1");
+  }
+}
+
+}  // namespace
+}  // namespace rubato::worker
