@@ -34,7 +34,14 @@ std::string to_string(NodeId node);  // "worker 3", "server 0", "scheduler"
 // A peer as one transport (or the virtual network) knows it: an opaque address to answer to.
 using PeerId = std::uint64_t;
 
-enum class PayloadCodec : std::uint8_t { F32 = 0, F16 = 1, Int8 = 2, TopK = 3 };
+enum class PayloadCodec : std::uint8_t {
+  F32 = 0,
+  F16 = 1,
+  Int8 = 2,
+  TopK = 3,
+  Bf16 = 4,
+  RandomK = 5
+};
 
 // --- joining: node -> scheduler, and its answers ---------------------------------------------
 
