@@ -220,7 +220,8 @@ TEST_CASE("trace merge: every process of every file keeps its events under a num
       CHECK(names.emplace(event.at("pid"), event.at("args").at("name")).second);
   CHECK(names.size() == 4);
   std::set<int> seen;
-  for (const Json& span : with_phase(events, "X")) CHECK(seen.insert(span.at("pid").get<int>()).second);
+  for (const Json& span : with_phase(events, "X"))
+    CHECK(seen.insert(span.at("pid").get<int>()).second);
   CHECK(seen.size() == 4);
 }
 
