@@ -1,6 +1,5 @@
 #include "base/trace.hpp"
 
-#include <fmt/compile.h>
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -14,7 +13,7 @@
 namespace rubato {
 namespace {
 
-constexpr auto kFlushEvery = std::chrono::milliseconds(10);
+constexpr auto kFlushEvery = std::chrono::milliseconds(100);
 
 struct SpanText {
   const char* name;
@@ -45,26 +44,52 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
+// By hand, not by a format string: this is most of what profiling costs.
+void append_number(std::string& text, std::uint64_t value) {
+  const fmt::format_int digits(value);
+  text.append(digits.data(), digits.size());
+}
+
 // Nanoseconds as microseconds, with all digits.
 void append_us(std::string& text, std::int64_t ns) {
-  const std::uint64_t size =
-      ns < 0 ? 0 - static_cast<std::uint64_t>(ns) : static_cast<std::uint64_t>(ns);
+  const auto bits = static_cast<std::uint64_t>(ns);
+  const std::uint64_t size = ns < 0 ? 0 - bits : bits;
   if (ns < 0) text += '-';
-  fmt::format_to(std::back_inserter(text), FMT_COMPILE("{}.{:03}"), size / 1000, size % 1000);
+  append_number(text, size / 1000);
+  const std::uint64_t rest = size % 1000;
+  const char fraction[] = {'.', static_cast<char>('0' + rest / 100),
+                           static_cast<char>('0' + rest / 10 % 10),
+                           static_cast<char>('0' + rest % 10)};
+  text.append(fraction, sizeof fraction);
 }
 
 void append_args(std::string& text, const char* unit, const TraceArgs& args) {
-  const auto number = [&text](const char* name, std::uint64_t value) {
-    fmt::format_to(std::back_inserter(text), FMT_COMPILE("{}\"{}\":{}"),
-                   text.back() == '{' ? "" : ",", name, value);
+  auto key = [&text, first = true](const char* name) mutable {
+    text += first ? "\"" : ",\"";
+    text += name;
+    text += "\":";
+    first = false;
+  };
+  if (!args.message && args.worker == TraceArgs::kNobody && args.sequence == 0 &&
+      args.amount == 0) {
+    text += '}';
+    return;
+  }
+  const auto number = [&](const char* name, std::uint64_t value) {
+    key(name);
+    append_number(text, value);
   };
   text += ",\"args\":{";
-  if (args.message)
-    fmt::format_to(std::back_inserter(text), FMT_COMPILE("\"message\":\"{}\""), args.message);
+  if (args.message) {
+    key("message");
+    text += '"';
+    text += args.message;
+    text += '"';
+  }
   if (args.worker != TraceArgs::kNobody) number("worker", args.worker);
   if (args.sequence != 0) number("sequence", args.sequence);
   if (args.amount != 0) number(unit, args.amount);
-  text += '}';
+  text += "}}";
 }
 
 }  // namespace
@@ -73,8 +98,11 @@ const char* span_name(Span span) {
   return text_of(span).name;
 }
 
-TraceLane::TraceLane(std::uint32_t pid, std::uint32_t tid)
-    : pid_(pid), tid_(tid), ring_(kTraceRingEvents) {}
+TraceLane::TraceLane(Trace& trace, std::uint32_t pid, std::uint32_t tid)
+    : trace_(trace),
+      pid_(pid),
+      head_(fmt::format("{{\"pid\":{},\"tid\":{},\"name\":\"", pid, tid)),
+      ring_(kTraceRingEvents) {}
 
 void TraceLane::push(const Event& event) {
   const std::uint64_t pushed = pushed_.load(std::memory_order_relaxed);
@@ -84,6 +112,7 @@ void TraceLane::push(const Event& event) {
   }
   ring_[pushed % kTraceRingEvents] = event;
   pushed_.store(pushed + 1, std::memory_order_release);
+  if (pushed % (kTraceRingEvents / 2) == kTraceRingEvents / 2 - 1) trace_.flush_soon();
 }
 
 void TraceLane::span(Span span, Instant begin, Instant end, const TraceArgs& args) {
@@ -150,7 +179,7 @@ TraceLane* Trace::lane(std::uint32_t pid, const std::string& name) {
   const auto tid = static_cast<std::uint32_t>(lanes_.size() + 1);
   append_metadata(pid, tid, "thread_name", fmt::format("\"name\":\"{}\"", escaped(name)));
   append_metadata(pid, tid, "thread_sort_index", fmt::format("\"sort_index\":{}", tid));
-  lanes_.push_back({name, std::make_unique<TraceLane>(pid, tid)});
+  lanes_.push_back({name, std::make_unique<TraceLane>(*this, pid, tid)});
   return lanes_.back().lane.get();
 }
 
@@ -172,16 +201,24 @@ void Trace::append_metadata(std::uint32_t pid, std::uint32_t tid, const char* wh
 void Trace::work(std::stop_token stop) {
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
-    wake_.wait_for(lock, stop, kFlushEvery, [] { return false; });
+    wake_.wait_for(lock, stop, kFlushEvery, [this] { return flush_soon_.load(); });
+    flush_soon_.store(false);
     drain(false);
   }
+}
+
+// Without the mutex, which a recording thread must not wait for: at worst the flush is a regular
+// one.
+void Trace::flush_soon() {
+  flush_soon_.store(true);
+  wake_.notify_one();
 }
 
 void Trace::drain(bool last) {
   if (last || aligned_.load(std::memory_order_acquire)) {
     const Duration offset{offset_ns_.load(std::memory_order_relaxed)};
     write_clock();
-    for (const auto& [name, lane] : lanes_) drain_lane(*lane, offset, text_);
+    for (const auto& [name, lane] : lanes_) drain_lane(*lane, offset);
   }
   write_out();
 }
@@ -198,35 +235,43 @@ void Trace::write_clock() {
                                 offset_ns_.load(std::memory_order_relaxed), error));
 }
 
-void Trace::drain_lane(TraceLane& lane, Duration offset, std::string& text) {
+void Trace::drain_lane(TraceLane& lane, Duration offset) {
   const std::uint64_t end = lane.pushed_.load(std::memory_order_acquire);
   std::uint64_t at = lane.drained_.load(std::memory_order_relaxed);
   for (; at != end; ++at) {
-    if (file_bytes_ + text.size() > kTraceFileBytesMax) {
+    if (file_bytes_ + text_.size() > kTraceFileBytesMax) {
       ++totals_.dropped;
       continue;
     }
-    const auto& event = lane.ring_[at % kTraceRingEvents];
-    const bool is_span = event.kind == TraceLane::Kind::Span;
-    const auto out = std::back_inserter(text);
-    fmt::format_to(out, FMT_COMPILE(R"({}{{"pid":{},"tid":{},"ph":"{}","name":"{}","ts":)"),
-                   empty_ ? "" : ",\n", lane.pid_, lane.tid_,
-                   "Xstf"[static_cast<std::size_t>(event.kind)],
-                   is_span ? text_of(event.span).name : "commit");
-    empty_ = false;
-    append_us(text, (event.begin + offset).ns);
-    if (is_span) {
-      text += ",\"dur\":";
-      append_us(text, (event.end - event.begin).ns);
-      append_args(text, text_of(event.span).unit, event.args);
-      text += '}';
-    } else {
-      fmt::format_to(out, FMT_COMPILE(R"(,"cat":"commit","bp":"e","id":"{}.{}.{}"}})"),
-                     event.args.worker, event.args.sequence, event.shard);
-    }
+    append_event(lane, lane.ring_[at % kTraceRingEvents], offset);
     ++totals_.written;
   }
   lane.drained_.store(end, std::memory_order_release);
+}
+
+void Trace::append_event(const TraceLane& lane, const TraceLane::Event& event, Duration offset) {
+  const bool is_span = event.kind == TraceLane::Kind::Span;
+  text_ += empty_ ? "" : ",\n";
+  empty_ = false;
+  text_ += lane.head_;
+  text_ += is_span ? text_of(event.span).name : "commit";
+  text_ += "\",\"ph\":\"";
+  text_ += "Xstf"[static_cast<std::size_t>(event.kind)];
+  text_ += "\",\"ts\":";
+  append_us(text_, (event.begin + offset).ns);
+  if (is_span) {
+    text_ += ",\"dur\":";
+    append_us(text_, (event.end - event.begin).ns);
+    append_args(text_, text_of(event.span).unit, event.args);
+    return;
+  }
+  text_ += ",\"cat\":\"commit\",\"bp\":\"e\",\"id\":\"";
+  append_number(text_, event.args.worker);
+  text_ += '.';
+  append_number(text_, event.args.sequence);
+  text_ += '.';
+  append_number(text_, event.shard);
+  text_ += "\"}";
 }
 
 void Trace::write_out() {

@@ -2,7 +2,7 @@
 // array), which ui.perfetto.dev and chrome://tracing open. docs/profiling.md tells how to read it.
 // A lane is one row of the picture and has one recording thread; a span costs two clock readings
 // and a store into the lane's ring, no lock and no allocation. A thread of Trace turns spans into
-// text and flushes many times a second: a process that is killed leaves a readable file.
+// text and flushes ten times a second or more: a process that is killed leaves a readable file.
 // Off is a null lane: one branch. Units: Instants of this process, written in microseconds.
 // Limits: kTraceRingEvents, kTraceFileBytesMax; what does not fit is dropped and counted.
 // Errors: Io when the file cannot be opened or written.
@@ -58,7 +58,7 @@ enum class FlowPoint : std::uint8_t { Start, Step, End };
 // Threads: span() and flow() from one thread; the rest is Trace's.
 class TraceLane {
  public:
-  TraceLane(std::uint32_t pid, std::uint32_t tid);
+  TraceLane(class Trace& trace, std::uint32_t pid, std::uint32_t tid);
   void span(Span span, Instant begin, Instant end, const TraceArgs& args = {});
   void flow(FlowPoint point, Instant at, std::uint32_t worker, std::uint64_t sequence,
             std::uint32_t shard);
@@ -76,8 +76,9 @@ class TraceLane {
   };
   void push(const Event& event);
 
+  Trace& trace_;
   std::uint32_t pid_;
-  std::uint32_t tid_;
+  std::string head_;  // of each event as text
   std::vector<Event> ring_;
   alignas(64) std::atomic<std::uint64_t> pushed_{0};   // by the recording thread
   std::atomic<std::uint64_t> dropped_{0};              // by the recording thread
@@ -96,7 +97,7 @@ class TraceProcess {
 
  private:
   friend class Trace;
-  TraceProcess(class Trace* trace, std::uint32_t pid) : trace_(trace), pid_(pid) {}
+  TraceProcess(Trace* trace, std::uint32_t pid) : trace_(trace), pid_(pid) {}
   Trace* trace_ = nullptr;
   std::uint32_t pid_ = 0;
 };
@@ -131,10 +132,13 @@ class Trace {
 
  private:
   friend class TraceProcess;
+  friend class TraceLane;
   TraceLane* lane(std::uint32_t pid, const std::string& name);
   void work(std::stop_token stop);
+  void flush_soon();
   void drain(bool last);
-  void drain_lane(TraceLane& lane, Duration offset, std::string& text);
+  void drain_lane(TraceLane& lane, Duration offset);
+  void append_event(const TraceLane& lane, const TraceLane::Event& event, Duration offset);
   void append_metadata(std::uint32_t pid, std::uint32_t tid, const char* what,
                        const std::string& args);
   void write_clock();
@@ -149,6 +153,7 @@ class Trace {
   std::atomic<bool> aligned_;
   std::atomic<std::int64_t> offset_ns_{0};
   std::atomic<std::int64_t> error_ns_{0};
+  std::atomic<bool> flush_soon_{false};
   std::mutex mutex_;  // guards all that follows
   std::condition_variable_any wake_;
   std::vector<std::string> processes_;  // pid - 1 -> name

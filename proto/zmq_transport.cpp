@@ -261,7 +261,9 @@ Result<PeerId> ZmqTransport::connect(const std::string& endpoint) {
 
 Result<std::size_t> ZmqTransport::send(PeerId to, const Message& message) {
   const Encoded encoded = [&] {
-    const TraceSpan span(trace_, Span::Serialize, {.amount = message.payload.size()});
+    // Of a message without payload it is too short to be of interest.
+    const TraceSpan span(message.payload.size() > 0 ? trace_ : nullptr, Span::Serialize,
+                         {.amount = message.payload.size()});
     return encode(message);
   }();
   RUBATO_TRY(encoded.check_limits());
