@@ -24,27 +24,36 @@ constexpr Duration kFarewell = Duration::from_seconds(5);
 // The evaluator on a thread of its own. A failure is logged: training goes on without it.
 std::jthread start_evaluator(const emulation::ClusterConfig& config,
                              const emulation::ClusterPlan& plan, const worker::Dataset& held_out,
-                             std::string scheduler) {
-  return std::jthread([&config, &plan, &held_out,
-                       scheduler = std::move(scheduler)](std::stop_token stop) {
-    const auto run = [&]() -> Result<std::string> {
-      proto::ZmqTransport transport;
-      RUBATO_ASSIGN(auto device, worker::make_device(config.worker_device));
-      RUBATO_TRY(device->build(plan.spec, worker::kEvaluationBatch));
-      auto core = emulation::make_evaluator(config, plan, os_random());
-      return worker::run_evaluator(transport, core, *device, held_out,
-                                   {scheduler, static_cast<std::size_t>(config.evaluation.samples)},
-                                   stop);
-    };
-    if (const auto ended = run(); !ended) log_warning("evaluator: " + ended.error().message);
-  });
+                             std::string scheduler, TraceLane* trace) {
+  return std::jthread(
+      [&config, &plan, &held_out, trace, scheduler = std::move(scheduler)](std::stop_token stop) {
+        const auto run = [&]() -> Result<std::string> {
+          proto::ZmqTransport transport({.trace = trace});
+          RUBATO_ASSIGN(auto device, worker::make_device(config.worker_device));
+          RUBATO_TRY(device->build(plan.spec, worker::kEvaluationBatch));
+          auto core = emulation::make_evaluator(config, plan, os_random());
+          return worker::run_evaluator(
+              transport, core, *device, held_out,
+              {.scheduler = scheduler,
+               .samples_max = static_cast<std::size_t>(config.evaluation.samples),
+               .trace = trace},
+              stop);
+        };
+        if (const auto ended = run(); !ended) log_warning("evaluator: " + ended.error().message);
+      });
 }
 
 class Host {
  public:
   Host(const emulation::ClusterConfig& config, const worker::DataSplit& data,
        const ClusterHostOptions& options)
-      : config_(config), data_(data), options_(options) {}
+      : config_(config),
+        data_(data),
+        options_(options),
+        process_(trace_process(options.trace, "scheduler")),
+        transport_({.trace = process_.lane("scheduler")}) {
+    if (process_) trace_.emplace(process_, "scheduler", TraceClock::Own);
+  }
 
   Result<RunRecord> run(std::stop_token stop) {
     RUBATO_ASSIGN(plan_, emulation::make_plan(config_, options_.sync, options_.seed,
@@ -60,7 +69,9 @@ class Host {
     RUBATO_ASSIGN(Endpoint local, parse_endpoint("--bind", endpoint));
     if (local.every_address()) local.host = "127.0.0.1";
     std::jthread evaluator;
-    if (evaluated) evaluator = start_evaluator(config_, plan_, data_.held_out, local.text());
+    if (evaluated)
+      evaluator =
+          start_evaluator(config_, plan_, data_.held_out, local.text(), process_.lane("evaluator"));
     if (!options_.quiet)
       progress_.emplace(stderr,
                         ProgressOptions{.run_count = 1,
@@ -82,15 +93,18 @@ class Host {
         if (!farewell_until) farewell_until = now + kFarewell;
         if (now >= *farewell_until) break;
       }
-      RUBATO_TRY(server::turn(transport_, *scheduler_, server::kLoopWaitMax));
+      RUBATO_TRY(server::turn(transport_, *scheduler_, server::kLoopWaitMax, trace()));
       if (options_.on_turn) options_.on_turn(*scheduler_);
       while (const auto line = scheduler_->poll_log())
         if (!progress_ || line->find("evaluation at") == std::string::npos) log_info(*line);
       show_progress();
     }
-    server::flush(transport_, *scheduler_);  // the last Stop, of a run that nobody had joined
+    server::flush(transport_, *scheduler_,
+                  trace());  // the last Stop, of a run that nobody had joined
     return {};
   }
+
+  proto::LoopTrace* trace() { return trace_ ? &*trace_ : nullptr; }
 
   void show_progress() {
     if (!progress_ || !scheduler_->started()) return;
@@ -104,7 +118,9 @@ class Host {
   const worker::DataSplit& data_;
   const ClusterHostOptions& options_;
   emulation::ClusterPlan plan_;
+  TraceProcess process_;
   proto::ZmqTransport transport_;
+  std::optional<proto::LoopTrace> trace_;  // while profiling
   std::unique_ptr<server::Scheduler> scheduler_;
   std::optional<Progress> progress_;
   bool running_ = false;

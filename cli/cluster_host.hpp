@@ -9,6 +9,7 @@
 
 #include "base/result.hpp"
 #include "base/run_record.hpp"
+#include "base/trace.hpp"
 #include "cli/endpoint.hpp"
 #include "emulation/cluster_config.hpp"
 #include "server/scheduler.hpp"
@@ -20,7 +21,8 @@ struct ClusterHostOptions {
   Endpoint bind;
   std::string sync;
   std::uint64_t seed = 1;
-  bool quiet = false;  // no progress
+  bool quiet = false;      // no progress
+  Trace* trace = nullptr;  // where scheduler and evaluator are recorded; null: nowhere
   // Called once with the endpoint that nodes join at. May be empty.
   std::function<void(const std::string&)> on_listening;
   // Called after every message, and some times a second; may stop the run. May be empty.

@@ -23,6 +23,7 @@ struct CompareOptions {
   bool json = false;                  // results.json on standard output instead of the table
   bool quiet = false;                 // no progress
   std::string command;                // as typed, for the report
+  std::string profile;                // file for a trace in virtual time; empty: none
 };
 int compare(const CompareOptions& options, std::stop_token stop);
 
@@ -34,6 +35,7 @@ struct UpOptions {
   std::string out;
   bool json = false;
   bool quiet = false;
+  std::string profile;  // file for a trace of all processes; empty: none
 };
 int up(const UpOptions& options, std::stop_token stop);
 
@@ -48,6 +50,7 @@ struct NodeOptions {
   std::string name;                   // server, worker
   bool insecure = false;              // bind beyond loopback although nothing is encrypted
   bool quiet = false;
+  std::string profile;  // file for a trace of this process; empty: none
 };
 
 struct SchedulerRun {
@@ -64,6 +67,13 @@ struct WorkerRun {
   bool stretch = false;  // each step takes at least the time the cluster file gives the device
 };
 int run_worker(const WorkerRun& options, std::stop_token stop);
+
+// `rubato trace`: the profiles of several nodes as one.
+struct MergeOptions {
+  std::vector<std::string> files;
+  std::string out;
+};
+int merge_profiles(const MergeOptions& options);
 
 // Prints the error as one line. Returns: its exit code.
 int report_error(const Error& error);

@@ -7,6 +7,7 @@
 #include "cli/commands.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/outputs.hpp"
+#include "cli/profile.hpp"
 #include "cli/progress.hpp"
 #include "emulation/cluster_config.hpp"
 #include "emulation/virtual_cluster.hpp"
@@ -27,6 +28,7 @@ std::string outcome_text(const RunRecord& record) {
 Result<void> run_all(const CompareOptions& options, const emulation::ClusterConfig& config,
                      const std::vector<std::string>& models, std::stop_token stop,
                      Comparison& comparison) {
+  RUBATO_ASSIGN(const auto trace, open_profile(options.profile, TraceClock::Own));
   RUBATO_ASSIGN(const auto data, interruptible(stop, [&] {
                   return worker::load_dataset(config.dataset, config.seed);
                 }));
@@ -50,6 +52,7 @@ Result<void> run_all(const CompareOptions& options, const emulation::ClusterConf
       run.sync = model;
       run.seed = seed;
       run.threads = threads;
+      run.trace = trace.get();
       run.progress = [&](const emulation::VirtualProgress& at) {
         if (progress) progress->update(at.seconds, at.smoothed_loss, steady_now());
         return !stop.stop_requested();

@@ -58,6 +58,8 @@ void add_compare(CLI::App& app, CompareOptions& options) {
   command->add_option("--out", options.out, "Directory for the results (default: out/<cluster>)");
   command->add_flag("--json", options.json, "Print results.json instead of the table");
   command->add_flag("--quiet", options.quiet, "No progress");
+  command->add_option("--profile", options.profile,
+                      "File for a trace of every worker, in virtual time");
 }
 
 void add_up(CLI::App& app, UpOptions& options) {
@@ -71,6 +73,13 @@ void add_up(CLI::App& app, UpOptions& options) {
                       "Directory for the results (default: out/<cluster>-up)");
   command->add_flag("--json", options.json, "Print results.json instead of the table");
   command->add_flag("--quiet", options.quiet, "No progress");
+  command->add_option("--profile", options.profile, "File for a trace of all processes");
+}
+
+void add_trace(CLI::App& app, MergeOptions& options) {
+  auto* command = app.add_subcommand("trace", "Merge the --profile files of several nodes");
+  command->add_option("FILE", options.files, "Files written with --profile")->required();
+  command->add_option("--out", options.out, "File for all of them")->required();
 }
 
 CLI::App* add_node(CLI::App& app, const char* name, const char* what, NodeOptions& options) {
@@ -82,6 +91,7 @@ CLI::App* add_node(CLI::App& app, const char* name, const char* what, NodeOption
   command->add_option("--seed", options.seed, "Instead of the file's, the same on every node")
       ->check(kSeed);
   command->add_flag("--quiet", options.quiet, "Warnings only");
+  command->add_option("--profile", options.profile, "File for a trace of this process");
   return command;
 }
 
@@ -158,6 +168,8 @@ int run(int argc, char** argv) {
   WorkerRun worker_run;
   add_compare(app, compare_options);
   add_up(app, up_options);
+  MergeOptions merge_options;
+  add_trace(app, merge_options);
 
   scheduler_run.node.bind = "tcp://127.0.0.1:5700";
   auto* scheduler = add_node(app, "scheduler", "Run the scheduler and the evaluator of a cluster",
@@ -201,6 +213,7 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("up")) return up(up_options, stop);
   if (app.got_subcommand("scheduler")) return run_scheduler(scheduler_run, stop);
   if (app.got_subcommand("server")) return run_server(server_options, shards, stop);
+  if (app.got_subcommand("trace")) return merge_profiles(merge_options);
   return run_worker(worker_run, stop);
 }
 

@@ -10,6 +10,7 @@
 #include "cli/endpoint.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/outputs.hpp"
+#include "cli/profile.hpp"
 #include "emulation/cluster_plan.hpp"
 #include "proto/zmq_transport.hpp"
 #include "server/peer_loop.hpp"
@@ -48,11 +49,13 @@ Result<void> scheduler_checked(const SchedulerRun& run, std::stop_token stop) {
   if (run.target_loss) node.config.stop.target_loss = run.target_loss;
   const std::string out = run.out.empty() ? "out/" + node.config.name : run.out;
   RUBATO_TRY(make_output_directory(out));
+  RUBATO_ASSIGN(const auto trace, open_profile(run.node.profile, TraceClock::Own));
   RUBATO_ASSIGN(auto record, host_cluster(node.config, node.data,
                                           {.bind = bind,
                                            .sync = run.node.sync,
                                            .seed = node.config.seed,
                                            .quiet = run.node.quiet,
+                                           .trace = trace.get(),
                                            .on_listening = {},
                                            .on_turn = {}},
                                           stop));
@@ -79,8 +82,11 @@ Endpoint shard_endpoint(Endpoint first, int index) {
 
 // One shard: its own transport, its own thread.
 Result<void> serve_shard(const Node& node, const NodeOptions& options, int index,
-                         const std::string& name, std::stop_token stop) {
-  proto::ZmqTransport transport;
+                         const std::string& name, TraceProcess process, std::stop_token stop) {
+  const std::string lane = fmt::format("shard {}", index);
+  std::optional<proto::LoopTrace> trace;
+  if (process) trace.emplace(process, lane, TraceClock::Scheduler);
+  proto::ZmqTransport transport({.trace = process.lane(lane)});
   RUBATO_ASSIGN(const auto bind, parse_endpoint("--bind", options.bind));
   RUBATO_ASSIGN(std::string endpoint, transport.listen(shard_endpoint(bind, index).text()));
   if (!options.advertise.empty()) {
@@ -95,7 +101,7 @@ Result<void> serve_shard(const Node& node, const NodeOptions& options, int index
                                      name.empty() ? endpoint : name, endpoint, scheduler);
   log_info("server listens on " + endpoint);
   core->on_start(steady_now());
-  RUBATO_TRY(server::run_core(transport, *core, stop));
+  RUBATO_TRY(server::run_core(transport, *core, stop, trace ? &*trace : nullptr));
   if (core->failure()) return tl::unexpected<Error>(join_error(*core->failure(), options));
   const auto& stats = core->stats();
   log_info(
@@ -116,6 +122,9 @@ Result<void> server_checked(const NodeOptions& options, int shards, std::stop_to
                             "with --advertise tcp://HOST:PORT",
                             options.bind));
   if (!options.advertise.empty()) RUBATO_TRY(parse_endpoint("--advertise", options.advertise));
+  RUBATO_ASSIGN(const auto trace, open_profile(options.profile, TraceClock::Scheduler));
+  const auto process =
+      trace_process(trace.get(), "server " + (options.name.empty() ? bind.text() : options.name));
   RUBATO_ASSIGN(const auto node, load_node(options, false, stop));
   // An interrupt, or the failure of one shard, ends all of them.
   std::stop_source all;
@@ -127,7 +136,7 @@ Result<void> server_checked(const NodeOptions& options, int shards, std::stop_to
         options.name.empty() || shards == 1 ? options.name : fmt::format("{}-{}", options.name, i);
     threads.emplace_back([&, name, i] {
       auto& result = ended[static_cast<std::size_t>(i)];
-      result = serve_shard(node, options, i, name, all.get_token());
+      result = serve_shard(node, options, i, name, process, all.get_token());
       if (!result) all.request_stop();
     });
   }
@@ -152,18 +161,20 @@ Result<std::uint32_t> worker_index(const emulation::ClusterPlan& plan, const std
 
 Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
   RUBATO_TRY(parse_remote("--scheduler", run.node.scheduler));
+  RUBATO_ASSIGN(const auto trace, open_profile(run.node.profile, TraceClock::Scheduler));
+  const auto process = trace_process(trace.get(), "worker " + run.node.name);
   RUBATO_ASSIGN(auto node, load_node(run.node, true, stop));
   RUBATO_ASSIGN(const auto index, worker_index(node.plan, run.node.name));
   RUBATO_ASSIGN(auto samples, emulation::plan_samples(node.config, node.plan, node.data.train));
   RUBATO_ASSIGN(auto trainer, emulation::make_trainer(node.config, node.plan, index,
                                                       node.data.train, std::move(samples[index])));
   auto core = emulation::make_worker(node.config, node.plan, os_random(), run.node.name);
-  worker::WorkerLoopOptions options{run.node.scheduler, node.config.training.batch, {}};
+  worker::WorkerLoopOptions options{run.node.scheduler, node.config.training.batch, {}, process};
   if (run.stretch)
     options.step_time = [times = emulation::make_step_times(node.plan, index)]() mutable {
       return times.next();
     };
-  proto::ZmqTransport transport;
+  proto::ZmqTransport transport({.trace = process.lane("io")});
   const auto why = worker::run_worker(transport, *core, trainer, options, stop);
   if (!why)
     return tl::unexpected<Error>(core->id() ? why.error() : join_error(why.error(), run.node));

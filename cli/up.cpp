@@ -6,6 +6,7 @@
 #include "cli/commands.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/outputs.hpp"
+#include "cli/profile.hpp"
 #include "sync/factory.hpp"
 
 namespace rubato::cli {
@@ -15,12 +16,13 @@ constexpr Duration kExitPatience = Duration::from_seconds(5);
 
 // Starts the servers and workers of the file, each a process that joins at `scheduler`.
 void start_nodes(const UpOptions& options, const emulation::ClusterConfig& config,
-                 const std::string& scheduler, Children& children) {
+                 const std::string& scheduler, ClusterProfile& profile, Children& children) {
   const auto node = [&](const char* role, const std::string& name) {
     std::vector<std::string> arguments{
         role,          options.file, "--sync", options.sync, "--seed", std::to_string(config.seed),
         "--scheduler", scheduler,    "--name", name,         "--quiet"};
     if (std::string_view(role) == "worker") arguments.emplace_back("--stretch");
+    for (auto& word : profile.arguments()) arguments.push_back(std::move(word));
     children.start(fmt::format("{} {}", role, name), arguments);
   };
   for (int i = 0; i < config.servers.count; ++i) node("server", fmt::format("server-{}", i));
@@ -50,15 +52,17 @@ Result<void> up_checked(const UpOptions& options, std::stop_token stop) {
                   return worker::load_dataset(config.dataset, config.seed);
                 }));
 
-  Children children;
+  RUBATO_ASSIGN(const auto profile, ClusterProfile::open(options.profile));
+  Children children;  // ends them before the profile is merged
   ClusterHostOptions host;
   host.bind.host = "127.0.0.1";
   host.sync = options.sync;
   host.seed = config.seed;
   host.quiet = options.quiet;
   host.on_listening = [&](const std::string& endpoint) {
-    start_nodes(options, config, endpoint, children);
+    start_nodes(options, config, endpoint, *profile, children);
   };
+  host.trace = profile->trace();
   host.on_turn = [&](server::Scheduler& scheduler) { watch(children, scheduler); };
   RUBATO_ASSIGN(auto record, host_cluster(config, data, host, stop));
   if (record.steps > 0) children.wait(kExitPatience);  // all have heard the end of the run

@@ -4,15 +4,16 @@
 
 #include <algorithm>
 #include <queue>
-#include <tuple>
 
 #include "base/check.hpp"
 #include "base/rng.hpp"
 #include "emulation/cluster_plan.hpp"
 #include "emulation/compute_pool.hpp"
 #include "emulation/device_model.hpp"
+#include "emulation/virtual_event.hpp"
 #include "emulation/virtual_network.hpp"
 #include "worker/evaluate.hpp"
+#include "worker/worker_timeline.hpp"
 
 namespace rubato::emulation {
 namespace {
@@ -23,17 +24,6 @@ using worker::WorkerCore;
 // An evaluation costs this much virtual time at most; its age is reported, so nothing shifts.
 constexpr Duration kEvaluationTime = Duration::from_seconds(1);
 
-struct Event {
-  Instant at;
-  std::uint64_t order = 0;  // ties: first scheduled, first served
-  enum class Kind { Network, Arrive, Process, Wakeup, StepEnd, Evaluated } kind = Kind::Network;
-  Node node = 0;
-  std::uint64_t tag = 0;
-  bool operator>(const Event& other) const {
-    return std::tie(at, order) > std::tie(other.at, other.order);
-  }
-};
-
 struct VirtualWorker {
   std::unique_ptr<WorkerCore> core;
   std::unique_ptr<worker::LocalTrainer> trainer;
@@ -43,6 +33,7 @@ struct VirtualWorker {
   ComputePool::Ticket ticket = 0;
   worker::BatchResult result;
   std::shared_ptr<std::vector<float>> update;  // of the last commit
+  worker::WorkerTimeline timeline;
 };
 
 struct VirtualServer {
@@ -149,12 +140,15 @@ Result<void> VirtualCluster::build() {
     network_.add_node(profile.link);
     RUBATO_ASSIGN(auto trainer,
                   make_trainer(config_, plan_, i, data_.train, std::move(samples[i])));
+    const std::string title =
+        fmt::format("{} seed {}: {}", options_.sync, options_.seed, profile.name);
     workers_.push_back({.core = make_worker(config_, plan_, incarnations.next(), profile.name),
                         .trainer = std::make_unique<worker::LocalTrainer>(std::move(trainer)),
                         .step_times = make_step_times(plan_, i),
                         .step_began = {},
                         .result = {},
-                        .update = {}});
+                        .update = {},
+                        .timeline = worker::WorkerTimeline(trace_process(options_.trace, title))});
   }
   wakeup_.resize(network_.node_count());
   return {};
@@ -287,6 +281,7 @@ void VirtualCluster::deliver(std::uint64_t tag) {
     server_at(to).core->on_message(now_, from, message);
   } else {
     worker_at(to).core->on_message(now_, message);
+    worker_at(to).timeline.on_message(now_, message, *worker_at(to).core);
   }
   pump(to);
   if (to == kScheduler && std::holds_alternative<proto::Evaluation>(message.body))
@@ -361,6 +356,7 @@ void VirtualCluster::drive_worker(Node node) {
         if (!worker.update || worker.update.use_count() > 1)
           worker.update = std::make_shared<std::vector<float>>(plan_.parameters);
         worker.trainer->take_update(*worker.update);
+        worker.timeline.on_commit(now_);
         worker.core->on_commit(now_, worker.update);
         break;
       }
@@ -388,6 +384,7 @@ void VirtualCluster::end_step(Node node) {
   VirtualWorker& worker = worker_at(node);
   pool_.wait(worker.ticket);
   worker.stepping = false;
+  worker.timeline.on_step(worker.step_began, now_);
   worker.core->on_step(now_, {.spent = now_ - worker.step_began,
                               .loss_sum = worker.result.loss_sum,
                               .samples = config_.training.batch});

@@ -11,6 +11,7 @@
 
 #include "base/result.hpp"
 #include "base/run_record.hpp"
+#include "base/trace.hpp"
 #include "emulation/cluster_config.hpp"
 #include "worker/dataset.hpp"
 
@@ -28,6 +29,8 @@ struct VirtualOptions {
   int threads = 1;
   // Receives every line of the run log, in order. May be empty.
   std::function<void(const std::string&)> log;
+  // Where every worker's steps and commits are recorded, in virtual time. Null: nowhere.
+  Trace* trace = nullptr;
   // Called after each evaluation; returning false stops the run. May be empty.
   std::function<bool(const VirtualProgress&)> progress;
 };

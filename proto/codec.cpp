@@ -113,8 +113,8 @@ auto write(Builder& b, const Progress& m) {
                               m.bytes_down);
 }
 
-auto write(Builder& b, const Heartbeat&) {
-  return wire::CreateHeartbeat(b);
+auto write(Builder& b, const Heartbeat& m) {
+  return wire::CreateHeartbeat(b, m.echo.ns, m.clock.ns);
 }
 auto write(Builder& b, const Directive& m) {
   return wire::CreateDirective(b, m.commit_rate);
@@ -162,6 +162,15 @@ Result<ShardRange> read_range(const wire::ShardRange& r, std::uint64_t parameter
 template <class... Nanoseconds>
 Result<void> check_durations(const char* name, Nanoseconds... ns) {
   if (std::min({std::int64_t{0}, ns...}) < 0) return corrupt("{} has a negative duration", name);
+  return {};
+}
+
+// Readings of a steady clock: sums and differences of two stay in range.
+template <class... Nanoseconds>
+Result<void> check_clocks(const char* name, Nanoseconds... ns) {
+  constexpr std::int64_t kMax = std::int64_t{1} << 61;  // 73 years
+  if (std::min({ns...}) < 0 || std::max({ns...}) > kMax)
+    return corrupt("{} holds no reading of a clock", name);
   return {};
 }
 
@@ -270,8 +279,9 @@ Result<Body> read(const wire::Progress& t) {
   return m;
 }
 
-Result<Body> read(const wire::Heartbeat&) {
-  return Heartbeat{};
+Result<Body> read(const wire::Heartbeat& t) {
+  RUBATO_TRY(check_clocks("Heartbeat", t.echo_ns(), t.clock_ns()));
+  return Heartbeat{{t.echo_ns()}, {t.clock_ns()}};
 }
 
 Result<Body> read(const wire::Directive& t) {
@@ -379,10 +389,10 @@ Encoded encode(const Message& message) {
   builder.Clear();
   const WrittenBody body =
       std::visit([](const auto& m) { return written(write(builder, m)); }, message.body);
-  builder.Finish(
-      wire::CreateEnvelope(builder, message.cluster, static_cast<wire::Role>(message.sender.role),
-                           message.sender.index, message.incarnation, message.payload.size(),
-                           checksum(message.payload.bytes()), body.type, body.offset));
+  builder.Finish(wire::CreateEnvelope(
+      builder, message.cluster, static_cast<wire::Role>(message.sender.role), message.sender.index,
+      message.incarnation, message.payload.size(), checksum(message.payload.bytes()), body.type,
+      body.offset, message.sent.ns));
   const Bytes table = std::as_bytes(builder.GetBufferSpan());
   Prefix prefix;
   prefix.xxh3 = checksum(table);
@@ -417,6 +427,8 @@ Result<Message> decode(Bytes control, Payload payload) {
   RUBATO_ASSIGN(message.sender.role, read_role("sender role", envelope.sender_role()));
   message.sender.index = envelope.sender_index();
   message.incarnation = envelope.incarnation();
+  RUBATO_TRY(check_clocks("the envelope", envelope.sent_ns()));
+  message.sent = {envelope.sent_ns()};
   RUBATO_ASSIGN(message.body, read_body(envelope));
   RUBATO_TRY(check_payload(message.body, payload.size()));
   if (checksum(payload.bytes()) != envelope.payload_xxh3())

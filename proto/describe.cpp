@@ -40,7 +40,9 @@ struct Describe {
   std::string operator()(const Progress& m) const {
     return fmt::format(" steps={} commits={} loss={:.6g}", m.steps, m.commits, m.loss);
   }
-  std::string operator()(const Heartbeat&) const { return ""; }
+  std::string operator()(const Heartbeat& m) const {
+    return m.echo.ns == 0 ? "" : fmt::format(" clock={}", m.clock.seconds());
+  }
   std::string operator()(const Directive& m) const {
     return fmt::format(" commit_rate={:g}", m.commit_rate);
   }

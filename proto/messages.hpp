@@ -170,8 +170,11 @@ struct Progress {
 };
 
 // server, evaluator -> scheduler: still here. scheduler -> worker, evaluator: your Hello was heard,
-// the servers are not there yet.
-struct Heartbeat {};
+// the servers are not there yet. scheduler -> whoever asked (Message::sent): what my clock says.
+struct Heartbeat {
+  Instant echo;   // the question's `sent`; 0: nobody asked
+  Instant clock;  // of the scheduler when it answered
+};
 
 // scheduler -> worker: what the tuner wants.
 struct Directive {
@@ -197,6 +200,9 @@ struct Message {
   Incarnation incarnation = 0;  // the sender's
   Body body;
   Payload payload;  // Commit and Parameters only
+  // To the scheduler, while profiling: the sender's clock, to be answered by a Heartbeat; 0: no
+  // answer wanted.
+  Instant sent{};
 };
 
 // XXH3 of the cluster's name.

@@ -237,7 +237,8 @@ class ZmqTransport::Sockets {
   std::vector<pollfd> waits_;  // wake_ and every socket's ZMQ_FD
 };
 
-ZmqTransport::ZmqTransport(ZmqOptions options) : sockets_(std::make_unique<Sockets>(options)) {}
+ZmqTransport::ZmqTransport(ZmqOptions options)
+    : sockets_(std::make_unique<Sockets>(options)), trace_(options.trace) {}
 ZmqTransport::~ZmqTransport() = default;
 
 Result<std::string> ZmqTransport::listen(const std::string& endpoint) {
@@ -259,7 +260,12 @@ Result<PeerId> ZmqTransport::connect(const std::string& endpoint) {
 }
 
 Result<std::size_t> ZmqTransport::send(PeerId to, const Message& message) {
-  const Encoded encoded = encode(message);
+  const Encoded encoded = [&] {
+    // Of a message without payload it is too short to be of interest.
+    const TraceSpan span(message.payload.size() > 0 ? trace_ : nullptr, Span::Serialize,
+                         {.amount = message.payload.size()});
+    return encode(message);
+  }();
   RUBATO_TRY(encoded.check_limits());
   try {
     if (sockets_->send(to, encoded)) return encoded.wire_bytes();
@@ -275,7 +281,12 @@ Result<std::optional<Received>> ZmqTransport::receive(Duration timeout) {
   try {
     const Instant deadline = steady_now() + std::min(timeout, kWaitMax);
     while (true) {
-      if (auto received = sockets_->poll_once()) return received;
+      const Instant began = trace_ ? steady_now() : Instant{};
+      if (auto received = sockets_->poll_once()) {
+        if (trace_)
+          trace_->span(Span::Receive, began, steady_now(), {.amount = received->wire_bytes});
+        return received;
+      }
       const Duration left = deadline - steady_now();
       if (left <= Duration{} || !sockets_->wait(left)) return std::nullopt;
     }

@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "base/trace.hpp"
 #include "proto/transport.hpp"
 
 namespace rubato::proto {
@@ -14,6 +15,8 @@ struct ZmqOptions {
   Duration send_timeout = kSendTimeout;
   // How long the destructor waits for unsent messages, such as the last Leave or Stop.
   Duration linger = Duration::from_ms(1000);
+  // Where encoding and receiving are recorded; null: nowhere. Its thread is the transport's.
+  TraceLane* trace = nullptr;
 };
 
 class ZmqTransport final : public Transport {
@@ -30,6 +33,7 @@ class ZmqTransport final : public Transport {
  private:
   class Sockets;
   std::unique_ptr<Sockets> sockets_;
+  TraceLane* trace_;
 };
 
 }  // namespace rubato::proto

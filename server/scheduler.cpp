@@ -35,6 +35,7 @@ void Scheduler::on_message(Instant now, PeerId from, const Message& message) {
     refuse(from, RefusalCode::ClusterId, other_cluster(message, options_.cluster));
     return;
   }
+  if (message.sent.ns != 0) send(from, proto::Heartbeat{.echo = message.sent, .clock = now});
   if (std::holds_alternative<proto::Hello>(message.body)) {
     on_hello(now, from, message);
     return;

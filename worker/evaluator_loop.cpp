@@ -21,8 +21,11 @@ Result<std::string> run_evaluator(proto::Transport& transport, EvaluatorCore& co
   core.on_start(steady_now());
   while (!stop.stop_requested()) {
     if (core.next_action() == EvaluatorCore::Action::Evaluate) {
-      device.load(core.parameters());
-      const auto result = evaluate(device, held_out, options.samples_max);
+      const auto result = [&] {
+        const TraceSpan span(options.trace, Span::Evaluate);
+        device.load(core.parameters());
+        return evaluate(device, held_out, options.samples_max);
+      }();
       core.on_evaluated(steady_now(), result.loss, result.accuracy);
     }
     if (core.shards()) RUBATO_TRY(peers.connect_servers(*core.shards()));

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "base/trace.hpp"
 #include "proto/transport.hpp"
 #include "worker/dataset.hpp"
 #include "worker/device.hpp"
@@ -17,6 +18,7 @@ namespace rubato::worker {
 struct EvaluatorLoopOptions {
   std::string scheduler;        // endpoint
   std::size_t samples_max = 0;  // of the held-out data; 0: all
+  TraceLane* trace = nullptr;   // null: not profiled
 };
 
 // Returns: why the run ended, or the core's or the transport's error.

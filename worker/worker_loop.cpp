@@ -6,6 +6,7 @@
 #include "base/log.hpp"
 #include "worker/compute_thread.hpp"
 #include "worker/node_peers.hpp"
+#include "worker/worker_trace.hpp"
 
 namespace rubato::worker {
 namespace {
@@ -21,6 +22,7 @@ class WorkerLoop {
         trainer_(trainer),
         options_(options),
         peers_(transport),
+        trace_(options.trace),
         compute_([this] { transport_.wake(); }) {}
 
   Result<std::string> run(std::stop_token stop) {
@@ -48,6 +50,7 @@ class WorkerLoop {
       const Instant now = steady_now();
       if (now < *step_ends_) return;  // stretched: wait() ends then
       step_ends_.reset();
+      trace_.timeline().on_step(began_, now);
       core_.on_step(
           now, {.spent = now - began_, .loss_sum = result_.loss_sum, .samples = options_.batch});
     }
@@ -56,18 +59,30 @@ class WorkerLoop {
         case WorkerCore::Action::Train:
           if (options_.step_time) step_time_ = options_.step_time();
           began_ = steady_now();
-          compute_.submit([this] { result_ = trainer_.step(); });
+          compute_.submit([this] {
+            const TraceSpan span(trace_.compute(), Span::Compute);
+            result_ = trainer_.step();
+          });
           return;
         case WorkerCore::Action::Commit: {
           auto update = std::make_shared<std::vector<float>>(core_.parameters().size());
-          trainer_.take_update(*update);
-          core_.on_commit(steady_now(), std::move(update));
+          {
+            const TraceSpan span(trace_.io(), Span::Take, {.amount = update->size()});
+            trainer_.take_update(*update);
+          }
+          const Instant now = steady_now();
+          trace_.timeline().on_commit(now);
+          core_.on_commit(now, std::move(update));
           break;
         }
-        case WorkerCore::Action::Load:
+        case WorkerCore::Action::Load: {
+          const Instant began = steady_now();
           trainer_.load_under_update(core_.parameters());
-          core_.on_loaded(steady_now());
+          const Instant now = steady_now();
+          trace_.on_load(began, now, core_);
+          core_.on_loaded(now);
           break;
+        }
         case WorkerCore::Action::Wait:
         case WorkerCore::Action::Finish:
         case WorkerCore::Action::Fail:
@@ -77,8 +92,10 @@ class WorkerLoop {
   }
 
   void flush() {
-    while (auto out = core_.poll_send())
+    while (auto out = core_.poll_send()) {
+      const proto::SendTrace sending(trace_.loop(), out->to, out->message);
       if (const auto sent = peers_.send(out->to, out->message)) core_.on_bytes(*sent, 0);
+    }
   }
 
   Result<void> wait() {
@@ -90,7 +107,9 @@ class WorkerLoop {
     if (received) {
       core_.on_bytes(0, received->wire_bytes);
       if (received->message) {
+        const proto::HandleTrace handling(trace_.loop(), received->from, *received->message);
         core_.on_message(now, *received->message);
+        trace_.timeline().on_message(now, *received->message, core_);
       } else if (received->message.error().code == ErrorCode::Refused) {
         return tl::unexpected<Error>(received->message.error());  // another protocol version
       } else {
@@ -106,6 +125,7 @@ class WorkerLoop {
   LocalTrainer& trainer_;
   const WorkerLoopOptions& options_;
   NodePeers peers_;
+  WorkerTrace trace_;
   Instant began_;
   Duration step_time_;                // how long the step under way should take at least
   std::optional<Instant> step_ends_;  // of one that is computed and still has time to pass

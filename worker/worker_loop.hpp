@@ -10,6 +10,7 @@
 
 #include "base/result.hpp"
 #include "base/time.hpp"
+#include "base/trace.hpp"
 #include "proto/transport.hpp"
 #include "worker/local_trainer.hpp"
 #include "worker/worker_core.hpp"
@@ -21,6 +22,7 @@ struct WorkerLoopOptions {
   int batch = 0;          // samples a step
   // How long the next step should take at least, e.g. on the device it stands for. May be empty.
   std::function<Duration()> step_time;
+  TraceProcess trace = {};  // empty: not profiled
 };
 
 // Runs until the run is over. Returns: why it ended, or the core's or the transport's error. On

@@ -30,6 +30,10 @@ Duration any_duration() {
   return {*rc::gen::nonNegative<std::int64_t>()};
 }
 
+Instant any_clock() {
+  return {*rc::gen::inRange<std::int64_t>(0, (std::int64_t{1} << 61) + 1)};
+}
+
 std::string any_text() {
   return any<std::string>();
 }
@@ -114,7 +118,7 @@ Message any_body(std::size_t kind) {
     case 13:
       return any_progress();
     case 14:
-      return message(Heartbeat{});
+      return message(Heartbeat{any_clock(), any_clock()});
     case 15:
       return message(Directive{1.0 / (1 + any<std::uint32_t>())});
     default:
@@ -128,6 +132,7 @@ Message any_message() {
   m.cluster = any<std::uint64_t>();
   m.sender = {static_cast<Role>(*rc::gen::inRange(0, 4)), any<std::uint32_t>()};
   m.incarnation = any<std::uint64_t>();
+  m.sent = any_clock();
   return m;
 }
 

@@ -57,7 +57,7 @@ inline std::vector<Message> every_message() {
       message(Probe{9}),
       message(ProbeReply{9, true, {0, 262'144}, true}),
       message(progress),
-      message(Heartbeat{}),
+      message(Heartbeat{{5}, {6}}),
       message(Directive{2.5}),
       message(Evaluation{{2'000}, 0.45, 0.84, 33}),
   };
@@ -108,8 +108,8 @@ inline auto fields(const Progress& m) {
   return std::tie(m.steps, m.commits, m.step_time, m.overhead, m.loss, m.loss_samples, m.compute,
                   m.wait, m.communicate, m.bytes_up, m.bytes_down);
 }
-inline auto fields(const Heartbeat&) {
-  return std::tie();
+inline auto fields(const Heartbeat& m) {
+  return std::tie(m.echo, m.clock);
 }
 inline auto fields(const Directive& m) {
   return std::tie(m.commit_rate);
@@ -124,7 +124,7 @@ inline bool same(const Message& a, const Message& b) {
     return other != nullptr && fields(body) == fields(*other);
   };
   return a.cluster == b.cluster && a.sender == b.sender && a.incarnation == b.incarnation &&
-         std::visit(same_body, a.body) &&
+         a.sent == b.sent && std::visit(same_body, a.body) &&
          std::equal(a.payload.bytes().begin(), a.payload.bytes().end(), b.payload.bytes().begin(),
                     b.payload.bytes().end());
 }

@@ -1,0 +1,301 @@
+#include "base/trace.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <iterator>
+
+#include "base/check.hpp"
+#include "base/log.hpp"
+
+namespace rubato {
+namespace {
+
+constexpr auto kFlushEvery = std::chrono::milliseconds(100);
+
+struct SpanText {
+  const char* name;
+  const char* unit;  // of TraceArgs::amount
+};
+
+constexpr SpanText kSpans[] = {
+    {"step", "samples"},      {"compute", "samples"},  {"take", "elements"},   {"load", "elements"},
+    {"communicate", "steps"}, {"wait", "ns"},          {"serialize", "bytes"}, {"send", "bytes"},
+    {"receive", "bytes"},     {"hold", "bytes"},       {"apply", "bytes"},     {"gather", "bytes"},
+    {"control", "bytes"},     {"evaluate", "samples"},
+};
+
+constexpr SpanText text_of(Span span) {
+  return kSpans[static_cast<std::size_t>(span)];
+}
+
+// As the inside of a JSON string.
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (static_cast<unsigned char>(c) < 0x20)
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    else
+      out += c;
+  }
+  return out;
+}
+
+// By hand, not by a format string: this is most of what profiling costs.
+void append_number(std::string& text, std::uint64_t value) {
+  const fmt::format_int digits(value);
+  text.append(digits.data(), digits.size());
+}
+
+// Nanoseconds as microseconds, with all digits.
+void append_us(std::string& text, std::int64_t ns) {
+  const auto bits = static_cast<std::uint64_t>(ns);
+  const std::uint64_t size = ns < 0 ? 0 - bits : bits;
+  if (ns < 0) text += '-';
+  append_number(text, size / 1000);
+  const std::uint64_t rest = size % 1000;
+  const char fraction[] = {'.', static_cast<char>('0' + rest / 100),
+                           static_cast<char>('0' + rest / 10 % 10),
+                           static_cast<char>('0' + rest % 10)};
+  text.append(fraction, sizeof fraction);
+}
+
+void append_args(std::string& text, const char* unit, const TraceArgs& args) {
+  auto key = [&text, first = true](const char* name) mutable {
+    text += first ? "\"" : ",\"";
+    text += name;
+    text += "\":";
+    first = false;
+  };
+  if (!args.message && args.worker == TraceArgs::kNobody && args.sequence == 0 &&
+      args.amount == 0) {
+    text += '}';
+    return;
+  }
+  const auto number = [&](const char* name, std::uint64_t value) {
+    key(name);
+    append_number(text, value);
+  };
+  text += ",\"args\":{";
+  if (args.message) {
+    key("message");
+    text += '"';
+    text += args.message;
+    text += '"';
+  }
+  if (args.worker != TraceArgs::kNobody) number("worker", args.worker);
+  if (args.sequence != 0) number("sequence", args.sequence);
+  if (args.amount != 0) number(unit, args.amount);
+  text += "}}";
+}
+
+}  // namespace
+
+const char* span_name(Span span) {
+  return text_of(span).name;
+}
+
+TraceLane::TraceLane(Trace& trace, std::uint32_t pid, std::uint32_t tid)
+    : trace_(trace),
+      pid_(pid),
+      head_(fmt::format("{{\"pid\":{},\"tid\":{},\"name\":\"", pid, tid)),
+      ring_(kTraceRingEvents) {}
+
+void TraceLane::push(const Event& event) {
+  const std::uint64_t pushed = pushed_.load(std::memory_order_relaxed);
+  if (pushed - drained_.load(std::memory_order_acquire) == ring_.size()) {
+    dropped_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  ring_[pushed % kTraceRingEvents] = event;
+  pushed_.store(pushed + 1, std::memory_order_release);
+  if (pushed % (kTraceRingEvents / 2) == kTraceRingEvents / 2 - 1) trace_.flush_soon();
+}
+
+void TraceLane::span(Span span, Instant begin, Instant end, const TraceArgs& args) {
+  push({.begin = begin, .end = end, .args = args, .shard = 0, .span = span, .kind = Kind::Span});
+}
+
+void TraceLane::flow(FlowPoint point, Instant at, std::uint32_t worker, std::uint64_t sequence,
+                     std::uint32_t shard) {
+  static constexpr Kind kKinds[] = {Kind::FlowStart, Kind::FlowStep, Kind::FlowEnd};
+  push({.begin = at,
+        .end = at,
+        .args = {.worker = worker, .sequence = sequence},
+        .shard = shard,
+        .span = Span::Step,
+        .kind = kKinds[static_cast<std::size_t>(point)]});
+}
+
+TraceLane* TraceProcess::lane(const std::string& name) const {
+  return trace_ ? trace_->lane(pid_, name) : nullptr;
+}
+
+void TraceProcess::align(Duration offset, Duration error) const {
+  if (trace_) trace_->align(offset, error);
+}
+
+struct Trace::Opened {
+  std::FILE* file;
+  std::string path;
+  TraceClock clock;
+};
+
+Result<std::unique_ptr<Trace>> Trace::open(const std::string& path, TraceClock clock) {
+  std::FILE* file = std::fopen(path.c_str(), "wb");
+  if (!file)
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
+  return std::make_unique<Trace>(Opened{file, path, clock});
+}
+
+Trace::Trace(Opened opened)
+    : path_(std::move(opened.path)),
+      file_(opened.file),
+      aligned_(opened.clock == TraceClock::Own),
+      text_("[\n"),
+      thread_([this](const std::stop_token& stop) { work(stop); }) {}
+
+Trace::~Trace() {
+  if (const auto done = finish(); !done) log_warning(done.error().message);
+}
+
+TraceProcess Trace::process(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  processes_.push_back(name);
+  const auto pid = static_cast<std::uint32_t>(processes_.size());
+  append_metadata(pid, 0, "process_name", fmt::format("\"name\":\"{}\"", escaped(name)));
+  append_metadata(pid, 0, "process_sort_index", fmt::format("\"sort_index\":{}", pid));
+  return {this, pid};
+}
+
+TraceLane* Trace::lane(std::uint32_t pid, const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& known : lanes_)
+    if (known.lane->pid_ == pid && known.name == name) return known.lane.get();
+  const auto tid = static_cast<std::uint32_t>(lanes_.size() + 1);
+  append_metadata(pid, tid, "thread_name", fmt::format("\"name\":\"{}\"", escaped(name)));
+  append_metadata(pid, tid, "thread_sort_index", fmt::format("\"sort_index\":{}", tid));
+  lanes_.push_back({name, std::make_unique<TraceLane>(*this, pid, tid)});
+  return lanes_.back().lane.get();
+}
+
+void Trace::align(Duration offset, Duration error) {
+  offset_ns_.store(offset.ns, std::memory_order_relaxed);
+  error_ns_.store(error.ns, std::memory_order_relaxed);
+  aligned_.store(true, std::memory_order_release);
+}
+
+void Trace::append_metadata(std::uint32_t pid, std::uint32_t tid, const char* what,
+                            const std::string& args) {
+  text_ += empty_ ? "" : ",\n";
+  empty_ = false;
+  fmt::format_to(std::back_inserter(text_),
+                 R"({{"pid":{},"tid":{},"ph":"M","name":"{}","args":{{{}}}}})", pid, tid, what,
+                 args);
+}
+
+void Trace::work(std::stop_token stop) {
+  std::unique_lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    wake_.wait_for(lock, stop, kFlushEvery, [this] { return flush_soon_.load(); });
+    flush_soon_.store(false);
+    drain(false);
+  }
+}
+
+// Without the mutex, which a recording thread must not wait for: at worst the flush is a regular
+// one.
+void Trace::flush_soon() {
+  flush_soon_.store(true);
+  wake_.notify_one();
+}
+
+void Trace::drain(bool last) {
+  if (last || aligned_.load(std::memory_order_acquire)) {
+    const Duration offset{offset_ns_.load(std::memory_order_relaxed)};
+    write_clock();
+    for (const auto& [name, lane] : lanes_) drain_lane(*lane, offset);
+  }
+  write_out();
+}
+
+// How well the clock is known, again whenever that has changed.
+void Trace::write_clock() {
+  const std::int64_t error = error_ns_.load(std::memory_order_relaxed);
+  if (processes_.empty() || error == written_error_ns_) return;
+  written_error_ns_ = error;
+  for (std::uint32_t pid = 1; pid <= processes_.size(); ++pid)
+    append_metadata(pid, 0, "clock",
+                    fmt::format("\"aligned\":{},\"clock_offset_ns\":{},\"error_ns\":{}",
+                                aligned_.load(std::memory_order_relaxed),
+                                offset_ns_.load(std::memory_order_relaxed), error));
+}
+
+void Trace::drain_lane(TraceLane& lane, Duration offset) {
+  const std::uint64_t end = lane.pushed_.load(std::memory_order_acquire);
+  std::uint64_t at = lane.drained_.load(std::memory_order_relaxed);
+  for (; at != end; ++at) {
+    if (file_bytes_ + text_.size() > kTraceFileBytesMax) {
+      ++totals_.dropped;
+      continue;
+    }
+    append_event(lane, lane.ring_[at % kTraceRingEvents], offset);
+    ++totals_.written;
+  }
+  lane.drained_.store(end, std::memory_order_release);
+}
+
+void Trace::append_event(const TraceLane& lane, const TraceLane::Event& event, Duration offset) {
+  const bool is_span = event.kind == TraceLane::Kind::Span;
+  text_ += empty_ ? "" : ",\n";
+  empty_ = false;
+  text_ += lane.head_;
+  text_ += is_span ? text_of(event.span).name : "commit";
+  text_ += "\",\"ph\":\"";
+  text_ += "Xstf"[static_cast<std::size_t>(event.kind)];
+  text_ += "\",\"ts\":";
+  append_us(text_, (event.begin + offset).ns);
+  if (is_span) {
+    text_ += ",\"dur\":";
+    append_us(text_, (event.end - event.begin).ns);
+    append_args(text_, text_of(event.span).unit, event.args);
+    return;
+  }
+  text_ += ",\"cat\":\"commit\",\"bp\":\"e\",\"id\":\"";
+  append_number(text_, event.args.worker);
+  text_ += '.';
+  append_number(text_, event.args.sequence);
+  text_ += '.';
+  append_number(text_, event.shard);
+  text_ += "\"}";
+}
+
+void Trace::write_out() {
+  if (text_.empty()) return;
+  file_bytes_ += text_.size();
+  if (std::fwrite(text_.data(), 1, text_.size(), file_) != text_.size() || std::fflush(file_) != 0)
+    failed_ = true;
+  text_.clear();
+}
+
+Result<Trace::Totals> Trace::finish() {
+  if (!file_) return totals_;
+  thread_.request_stop();
+  if (thread_.joinable()) thread_.join();
+  const std::lock_guard lock(mutex_);
+  drain(true);
+  for (const auto& [name, lane] : lanes_) totals_.dropped += lane->dropped_.load();
+  append_metadata(1, 0, "totals",
+                  fmt::format("\"written\":{},\"dropped\":{}", totals_.written, totals_.dropped));
+  text_ += "\n]\n";
+  write_out();
+  if (std::fclose(std::exchange(file_, nullptr)) != 0) failed_ = true;
+  if (failed_) return fail(ErrorCode::Io, path_ + ": not all of the trace could be written");
+  return totals_;
+}
+
+}  // namespace rubato

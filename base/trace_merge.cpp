@@ -1,0 +1,96 @@
+#include "base/trace_merge.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string_view>
+
+namespace rubato {
+namespace {
+
+constexpr std::string_view kEventStart = "{\"pid\":";
+
+// Whether the text is a whole JSON object, as far as its braces tell.
+bool whole_object(std::string_view text) {
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted && c == '\\') {
+      ++i;
+    } else if (c == '"') {
+      quoted = !quoted;
+    } else if (!quoted && c == '{') {
+      ++depth;
+    } else if (!quoted && c == '}' && --depth == 0) {
+      return i + 1 == text.size();
+    }
+  }
+  return false;
+}
+
+class Merger {
+ public:
+  explicit Merger(std::ofstream& out) : out_(out) { out_ << "[\n"; }
+
+  Result<void> add(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    std::string line;
+    if (!in)
+      return fail(ErrorCode::BadInput,
+                  fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
+    if (!std::getline(in, line) || line != "[")
+      return fail(ErrorCode::BadInput,
+                  fmt::format("{}: no trace written by rubato with --profile", path));
+    std::map<std::uint32_t, std::uint32_t> pids;  // in the file -> in the output
+    while (std::getline(in, line)) {
+      std::string_view event = line;
+      if (event.ends_with(',')) event.remove_suffix(1);
+      std::uint32_t pid = 0;
+      if (!event.starts_with(kEventStart) || !whole_object(event)) continue;
+      const char* digits = event.data() + kEventStart.size();
+      const auto parsed = std::from_chars(digits, event.data() + event.size(), pid);
+      if (parsed.ec != std::errc()) continue;
+      const auto [known, fresh] = pids.try_emplace(pid, next_pid_);
+      if (fresh) ++next_pid_;
+      event.remove_prefix(static_cast<std::size_t>(parsed.ptr - event.data()));
+      out_ << (first_ ? "" : ",\n") << kEventStart << known->second << event;
+      first_ = false;
+    }
+    return {};
+  }
+
+  void finish() { out_ << "\n]\n"; }
+
+ private:
+  std::ofstream& out_;
+  std::uint32_t next_pid_ = 1;
+  bool first_ = true;
+};
+
+}  // namespace
+
+Result<void> merge_traces(const std::vector<std::string>& inputs, const std::string& output) {
+  for (const auto& input : inputs) {
+    std::error_code none;
+    if (std::filesystem::equivalent(input, output, none))
+      return fail(ErrorCode::BadInput,
+                  fmt::format("--out {}: is one of the files to merge; choose another", output));
+  }
+  std::ofstream out(output, std::ios::binary);
+  if (!out)
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: cannot be written: {}", output, std::strerror(errno)));
+  Merger merger(out);
+  for (const auto& input : inputs) RUBATO_TRY(merger.add(input));
+  merger.finish();
+  if (!out.flush()) return fail(ErrorCode::Io, output + ": not all of it could be written");
+  return {};
+}
+
+}  // namespace rubato

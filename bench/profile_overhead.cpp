@@ -1,0 +1,265 @@
+// bench/profile_overhead.cpp - what profiling costs: the same steps and commits with and without
+// it, run after run in turns, one process and loopback TCP; and one span alone.
+// The cluster is the real one but for processes: a scheduler, a server and a worker, each the loop,
+// core and transport of `rubato`, recording as `rubato up --profile` does, on threads.
+// Usage: bench_profile_overhead [--smoke] [--json FILE]
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/check.hpp"
+#include "base/log.hpp"
+#include "base/rng.hpp"
+#include "emulation/cluster_plan.hpp"
+#include "proto/zmq_transport.hpp"
+#include "server/peer_loop.hpp"
+#include "worker/worker_loop.hpp"
+
+namespace {
+
+using namespace rubato;
+
+constexpr const char* kAnyPort = "tcp://127.0.0.1:*";
+
+template <class T>
+T expect(Result<T> result) {
+  RUBATO_CHECK(result, result.error().message.c_str());
+  return std::move(*result);
+}
+
+struct Case {
+  const char* name;
+  const char* hidden;
+  int batch;
+  int steps;  // a run
+  int pairs;  // of runs
+};
+
+// A step of about 1 ms with a commit of 5 kB after each, and a commit of 16 MiB after each step.
+constexpr Case kCases[] = {{"1 ms step, commit after each", "[256]", 1024, 600, 21},
+                           {"16 MiB commit after each step", "[2040, 2040]", 4, 12, 15}};
+
+struct Prepared {
+  emulation::ClusterConfig config;
+  worker::DataSplit data;
+  emulation::ClusterPlan plan;
+};
+
+Prepared prepare(const Case& c, int steps) {
+  const std::string text = fmt::format(
+      "name = \"overhead\"\n[[workers]]\nname = \"w\"\nstep_seconds = 1\n[model]\nkind = \"mlp\"\n"
+      "hidden = {}\n[dataset]\nkind = \"blobs\"\nsamples = 4000\nfeatures = 20\nclasses = 4\n"
+      "[training]\nbatch = {}\nlearning_rate = 0.001\n[stop]\nmax_steps = {}\n",
+      c.hidden, c.batch, steps);
+  Prepared p;
+  p.config = expect(emulation::parse_cluster(text, "overhead", ""));
+  p.data = expect(worker::load_dataset(p.config.dataset, 1));
+  p.plan =
+      expect(emulation::make_plan(p.config, "asp", 1, p.data.train.shape, p.data.train.classes));
+  return p;
+}
+
+void serve(const Prepared& p, const std::string& scheduler, TraceProcess process) {
+  proto::ZmqTransport transport({.trace = process.lane("shard 0")});
+  std::optional<proto::LoopTrace> trace;
+  if (process) trace.emplace(process, "shard 0", TraceClock::Scheduler);
+  const std::string endpoint = expect(transport.listen(kAnyPort));
+  const auto core = emulation::make_server(p.config, p.plan, os_random(), "s", endpoint,
+                                           expect(transport.connect(scheduler)));
+  core->on_start(steady_now());
+  RUBATO_CHECK(server::run_core(transport, *core, {}, trace ? &*trace : nullptr), "it serves");
+}
+
+void work(const Prepared& p, const std::string& scheduler, TraceProcess process) {
+  auto samples = expect(emulation::plan_samples(p.config, p.plan, p.data.train));
+  auto trainer =
+      expect(emulation::make_trainer(p.config, p.plan, 0, p.data.train, std::move(samples[0])));
+  const auto core = emulation::make_worker(p.config, p.plan, os_random(), "w");
+  proto::ZmqTransport transport({.trace = process.lane("io")});
+  const worker::WorkerLoopOptions options{scheduler, p.config.training.batch, {}, process};
+  expect(worker::run_worker(transport, *core, trainer, options, {}));
+}
+
+// Processor time of this process so far.
+double cpu_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+struct Run {
+  double us = 0;      // a step with its commit
+  double cpu_us = 0;  // of all threads, start and end of the run included
+  Trace::Totals totals;
+};
+
+// One training run. `profile`: the directory of its traces, or empty.
+Run run(const Prepared& p, const std::string& profile) {
+  std::unique_ptr<Trace> traces[3];
+  TraceProcess processes[3];
+  constexpr const char* kNames[] = {"scheduler", "server", "worker"};
+  for (std::size_t i = 0; !profile.empty() && i < 3; ++i) {
+    const auto clock = i == 0 ? TraceClock::Own : TraceClock::Scheduler;
+    traces[i] = expect(Trace::open(fmt::format("{}/{}.json", profile, kNames[i]), clock));
+    processes[i] = traces[i]->process(kNames[i]);
+  }
+  const double cpu_before = cpu_seconds();
+  const auto scheduler = emulation::make_scheduler(p.config, p.plan, os_random(), false);
+  {
+    proto::ZmqTransport transport({.trace = processes[0].lane("scheduler")});
+    std::optional<proto::LoopTrace> loop;
+    if (processes[0]) loop.emplace(processes[0], "scheduler", TraceClock::Own);
+    const std::string endpoint = expect(transport.listen(kAnyPort));
+    const std::jthread server([&] { serve(p, endpoint, processes[1]); });
+    std::jthread worker;  // once its first Hello will be answered, not a second later
+    while (!scheduler->drained()) {
+      if (scheduler->serving() && !worker.joinable())
+        worker = std::jthread([&] { work(p, endpoint, processes[2]); });
+      RUBATO_CHECK(
+          server::turn(transport, *scheduler, server::kLoopWaitMax, loop ? &*loop : nullptr),
+          "it schedules");
+    }
+    server::flush(transport, *scheduler);
+  }
+  const RunRecord record = scheduler->record();
+  const auto steps = static_cast<double>(record.steps);
+  Run result{record.seconds / steps * 1e6, (cpu_seconds() - cpu_before) / steps * 1e6, {}};
+  for (auto& trace : traces) {
+    if (!trace) continue;
+    const auto totals = expect(trace->finish());
+    result.totals.written += totals.written;
+    result.totals.dropped += totals.dropped;
+  }
+  return result;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+struct Row {
+  std::string name;
+  double value;
+  const char* unit;
+  const char* peer;  // empty: none
+  double peer_value;
+  double ratio;
+  const char* bar;
+};
+
+// Of runs in turns: the medians, and that of the ratios within a pair.
+Row row_of(const std::string& name, const char* unit, const std::vector<Run>& on,
+           const std::vector<Run>& off, double Run::*figure) {
+  std::vector<double> with, without, ratios;
+  for (std::size_t i = 0; i < on.size(); ++i) {
+    with.push_back(on[i].*figure);
+    without.push_back(off[i].*figure);
+    ratios.push_back(with.back() / without.back());
+  }
+  return {name, median(with), unit, "not profiled", median(without), median(ratios), "<= 1.01"};
+}
+
+void measure(const Case& c, bool smoke, const std::string& directory, std::vector<Row>& rows) {
+  const Prepared p = prepare(c, smoke ? 20 : c.steps);
+  std::vector<Run> on, off;
+  std::uint64_t dropped = 0;
+  for (int i = 0; i < (smoke ? 1 : c.pairs); ++i) {
+    // Who goes first changes, so that neither gains by the machine's drift.
+    if (i % 2 == 0) off.push_back(run(p, ""));
+    on.push_back(run(p, directory));
+    if (i % 2 == 1) off.push_back(run(p, ""));
+    dropped += on.back().totals.dropped;
+  }
+  if (dropped > 0) fmt::print("{}: {} events dropped\n", c.name, dropped);
+  rows.push_back(row_of(c.name, "us a step", on, off, &Run::us));
+  rows.push_back(row_of(std::string(c.name) + ", processor", "us a step", on, off, &Run::cpu_us));
+}
+
+// One span: while the code that it measures runs, and all it costs until it is in the file.
+std::vector<Row> measure_span(bool smoke, const std::string& directory) {
+  const int rounds = smoke ? 3 : 101;
+  constexpr int kSpans = 1000;  // fewer than a ring holds, flushed between rounds
+  auto trace = expect(Trace::open(directory + "/span.json", TraceClock::Own));
+  TraceLane* const lane = trace->process("bench").lane("io");
+  const auto time = [](TraceLane* lane_or_null) {
+    TraceLane* volatile where = lane_or_null;  // the compiler is not to know
+    const Instant began = steady_now();
+    for (int i = 0; i < kSpans; ++i)
+      const TraceSpan span(where, Span::Send, {.worker = 3, .sequence = 41, .amount = 1 << 20});
+    return static_cast<double>((steady_now() - began).ns) / kSpans;
+  };
+  std::vector<double> on, off;
+  const double cpu_before = cpu_seconds();
+  for (int i = 0; i < rounds; ++i) {
+    on.push_back(time(lane));
+    off.push_back(time(nullptr));
+    std::this_thread::sleep_for(std::chrono::milliseconds(15));  // the ring empties
+  }
+  const auto totals = expect(trace->finish());
+  RUBATO_CHECK(totals.dropped == 0, "the ring holds a round");
+  const double written = (cpu_seconds() - cpu_before) * 1e9 / static_cast<double>(totals.written);
+  return {{"one span, profiling on", median(on), "ns", "", 0, 0, "<= 200"},
+          {"one span until it is in the file, processor", written, "ns", "", 0, 0, "<= 500"},
+          {"one span, profiling off", median(off), "ns", "", 0, 0, "<= 2"}};
+}
+
+std::string json(const Row& row) {
+  const bool peer = *row.peer != '\0';
+  return fmt::format(R"({{"name":"profiling: {}","value":{:.3f},"unit":"{}","peer":"{}",)"
+                     R"("peer_value":{},"ratio":{},"bar":"{}"}})",
+                     row.name, row.value, row.unit, row.peer,
+                     peer ? fmt::format("{:.3f}", row.peer_value) : "null",
+                     peer ? fmt::format("{:.4f}", row.ratio) : "null", row.bar);
+}
+
+int write_json(const std::string& path, const std::vector<Row>& rows) {
+  std::FILE* file = std::fopen(path.c_str(), "w");
+  if (!file) {
+    fmt::print(stderr, "--json {}: cannot be written\n", path);
+    return 2;
+  }
+  fmt::print(file, "[\n");
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    fmt::print(file, "{}{}\n", json(rows[i]), i + 1 < rows.size() ? "," : "");
+  fmt::print(file, "]\n");
+  return std::fclose(file) == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bool smoke = false;
+  std::string out;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--smoke") {
+      smoke = true;
+    } else if (word == "--json" && i + 1 < argc) {
+      out = argv[++i];
+    } else {
+      fmt::print(stderr, "usage: {} [--smoke] [--json FILE]\n", argv[0]);
+      return 2;
+    }
+  }
+  set_log_quiet(true);
+  const auto directory =
+      std::filesystem::temp_directory_path() / fmt::format("rubato-profile-{:x}", os_random());
+  std::filesystem::create_directory(directory);
+  std::vector<Row> rows = measure_span(smoke, directory.string());
+  for (const Case& c : kCases) measure(c, smoke, directory.string(), rows);
+  std::filesystem::remove_all(directory);
+  for (const Row& row : rows)
+    fmt::print("{:42} {:10.2f} {:10} {:13} {:10.2f}  ratio {:.4f}  bar {}\n", row.name, row.value,
+               row.unit, row.peer, row.peer_value, row.ratio, row.bar);
+  return out.empty() ? 0 : write_json(out, rows);
+}
