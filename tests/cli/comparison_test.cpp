@@ -51,7 +51,7 @@ TEST_CASE("median: middle value, mean of two, NaN and infinity last") {
 }
 
 TEST_CASE("median: at most half of the values lie on either side") {
-  rc::check([](const std::vector<int>& raw) {
+  CHECK(rc::check([](const std::vector<int>& raw) {
     RC_PRE(!raw.empty());
     const std::vector<double> values(raw.begin(), raw.end());
     const double middle = median(values);
@@ -59,7 +59,7 @@ TEST_CASE("median: at most half of the values lie on either side") {
     const auto above = std::ranges::count_if(values, [&](double v) { return v > middle; });
     RC_ASSERT(2 * below <= static_cast<std::ptrdiff_t>(values.size()));
     RC_ASSERT(2 * above <= static_cast<std::ptrdiff_t>(values.size()));
-  });
+  }));
 }
 
 TEST_CASE("summaries: models in order of appearance, seeds gathered wherever they stand") {

@@ -84,6 +84,7 @@ TEST_CASE("halves round to the nearest, ties to even, and stay finite") {
   for (const Half& half : {kF16, kBf16}) {
     const auto values = hard_values(half);
     std::vector<std::uint16_t> expected;
+    expected.reserve(values.size());
     for (const float x : values) expected.push_back(half.nearest(x));
     for (const CompressionKernels& kernels : compression_kernels()) {
       INFO(half.name, " ", kernels.isa);

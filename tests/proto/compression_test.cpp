@@ -112,7 +112,7 @@ TEST_CASE("top-k sends the largest, and nothing else") {
 
 TEST_CASE("top-k selection agrees with sorting, whatever the values") {
   SparseSelector selector;  // one for all: what it keeps from one chunk must not show in the next
-  rc::check([&] {
+  CHECK(rc::check([&] {
     const auto n = *rc::gen::inRange<std::size_t>(1, 400);
     const auto levels = *rc::gen::inRange(1, 50);
     const auto values = *rc::gen::container<std::vector<float>>(
@@ -120,7 +120,7 @@ TEST_CASE("top-k selection agrees with sorting, whatever the values") {
                         [](int level) { return static_cast<float>(level); }));
     const auto k = *rc::gen::inRange<std::size_t>(1, n + 1);
     RC_ASSERT(chosen(selector, values, k) == largest_by_sorting(values, k));
-  });
+  }));
 }
 
 TEST_CASE("top-k selection survives chunks that mislead its sample") {
@@ -244,7 +244,7 @@ TEST_CASE("a size that does not fit is refused before anything is read") {
 }
 
 TEST_CASE("hostile bytes never crash, and what is believed is finite") {
-  rc::check([] {
+  CHECK(rc::check([] {
     const auto codec = *rc::gen::elementOf(
         std::vector<PayloadCodec>({PayloadCodec::F16, PayloadCodec::Bf16, PayloadCodec::Int8,
                                    PayloadCodec::TopK, PayloadCodec::RandomK}));
@@ -267,7 +267,7 @@ TEST_CASE("hostile bytes never crash, and what is believed is finite") {
     if (read) RC_ASSERT(all_finite(values));
     if (!read) RC_ASSERT(read.error().code == ErrorCode::Corrupt);
     if (damage == 3) RC_ASSERT(read.has_value());
-  });
+  }));
 }
 
 std::string why_refused(PayloadCodec codec, const std::vector<std::byte>& bytes, std::size_t n) {

@@ -33,7 +33,7 @@ class TempDirectory {
     return path(name);
   }
   std::string write_gzip(std::string_view name, std::string_view bytes) const {
-    const gzFile file = gzopen(path(name).c_str(), "wb");
+    gzFile file = gzopen(path(name).c_str(), "wb");
     REQUIRE(gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size())) ==
             static_cast<int>(bytes.size()));
     REQUIRE(gzclose(file) == Z_OK);

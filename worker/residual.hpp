@@ -1,0 +1,51 @@
+// worker/residual.hpp - what compression has not sent yet of a worker's updates (error feedback,
+// proto/compression.hpp): in memory, or in a file that is mapped, so that not even SIGKILL loses
+// it. docs/compression.md tells the file's form and what a crash can cost. Shapes: one float32 for
+// each parameter of the model. Threads: one owner. Errors: BadInput or Io, one line that names the
+// file and the remedy.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/result.hpp"
+
+namespace rubato::worker {
+
+class Residual {
+ public:
+  // All zeros, in memory: gone with the process.
+  explicit Residual(std::size_t parameters);
+  Residual(Residual&&) noexcept;
+  Residual& operator=(Residual&&) noexcept;
+  ~Residual();
+
+  struct File {
+    std::string directory;  // made when missing
+    std::string worker;     // its name in the cluster; the file is <worker>.residual
+    std::uint64_t cluster = 0;
+    std::size_t parameters = 0;
+  };
+  // Adopts the file of an earlier life of this worker, or makes one, all zeros. The file is locked:
+  // two processes never share it.
+  [[nodiscard]] static Result<Residual> open(const File& file);
+
+  // Lifetime: of the Residual, also after it was moved.
+  std::span<float> values() const;
+  // True when an earlier life has left something in it.
+  bool adopted() const { return adopted_; }
+
+ private:
+  struct Storage;
+
+  [[nodiscard]] static Result<std::string> path_of(const File& file);
+  explicit Residual(std::unique_ptr<Storage> storage);
+
+  std::unique_ptr<Storage> storage_;
+  bool adopted_ = false;
+};
+
+}  // namespace rubato::worker
