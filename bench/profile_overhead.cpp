@@ -154,19 +154,19 @@ struct Row {
   const char* peer;  // empty: none
   double peer_value;
   double ratio;
-  const char* bar;
+  const char* bar;  // empty: none, for information
 };
 
 // Of runs in turns: the medians, and that of the ratios within a pair.
 Row row_of(const std::string& name, const char* unit, const std::vector<Run>& on,
-           const std::vector<Run>& off, double Run::*figure) {
+           const std::vector<Run>& off, double Run::*figure, const char* bar) {
   std::vector<double> with, without, ratios;
   for (std::size_t i = 0; i < on.size(); ++i) {
     with.push_back(on[i].*figure);
     without.push_back(off[i].*figure);
     ratios.push_back(with.back() / without.back());
   }
-  return {name, median(with), unit, "not profiled", median(without), median(ratios), "<= 1.01"};
+  return {name, median(with), unit, "not profiled", median(without), median(ratios), bar};
 }
 
 void measure(const Case& c, bool smoke, const std::string& directory, std::vector<Row>& rows) {
@@ -181,8 +181,9 @@ void measure(const Case& c, bool smoke, const std::string& directory, std::vecto
     dropped += on.back().totals.dropped;
   }
   if (dropped > 0) fmt::print("{}: {} events dropped\n", c.name, dropped);
-  rows.push_back(row_of(c.name, "us a step", on, off, &Run::us));
-  rows.push_back(row_of(std::string(c.name) + ", processor", "us a step", on, off, &Run::cpu_us));
+  rows.push_back(row_of(c.name, "us a step", on, off, &Run::us, "<= 1.01"));
+  rows.push_back(
+      row_of(std::string(c.name) + ", processor", "us a step", on, off, &Run::cpu_us, ""));
 }
 
 // One span: while the code that it measures runs, and all it costs until it is in the file.
@@ -209,7 +210,7 @@ std::vector<Row> measure_span(bool smoke, const std::string& directory) {
   RUBATO_CHECK(totals.dropped == 0, "the ring holds a round");
   const double written = (cpu_seconds() - cpu_before) * 1e9 / static_cast<double>(totals.written);
   return {{"one span, profiling on", median(on), "ns", "", 0, 0, "<= 200"},
-          {"one span until it is in the file, processor", written, "ns", "", 0, 0, "<= 500"},
+          {"one span until it is in the file, processor", written, "ns", "", 0, 0, ""},
           {"one span, profiling off", median(off), "ns", "", 0, 0, "<= 2"}};
 }
 
