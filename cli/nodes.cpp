@@ -11,7 +11,7 @@
 #include "cli/interrupt.hpp"
 #include "cli/outputs.hpp"
 #include "emulation/cluster_plan.hpp"
-#include "proto/zmq_transport.hpp"
+#include "proto/shm_transport.hpp"
 #include "server/peer_loop.hpp"
 #include "worker/worker_loop.hpp"
 
@@ -80,7 +80,7 @@ Endpoint shard_endpoint(Endpoint first, int index) {
 // One shard: its own transport, its own thread.
 Result<void> serve_shard(const Node& node, const NodeOptions& options, int index,
                          const std::string& name, std::stop_token stop) {
-  proto::ZmqTransport transport;
+  proto::ShmTransport transport;
   RUBATO_ASSIGN(const auto bind, parse_endpoint("--bind", options.bind));
   RUBATO_ASSIGN(std::string endpoint, transport.listen(shard_endpoint(bind, index).text()));
   if (!options.advertise.empty()) {
@@ -163,7 +163,7 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
     options.step_time = [times = emulation::make_step_times(node.plan, index)]() mutable {
       return times.next();
     };
-  proto::ZmqTransport transport;
+  proto::ShmTransport transport;
   const auto why = worker::run_worker(transport, *core, trainer, options, stop);
   if (!why)
     return tl::unexpected<Error>(core->id() ? why.error() : join_error(why.error(), run.node));
