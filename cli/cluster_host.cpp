@@ -10,7 +10,7 @@
 #include "cli/outputs.hpp"
 #include "cli/progress.hpp"
 #include "emulation/cluster_plan.hpp"
-#include "proto/zmq_transport.hpp"
+#include "proto/shm_transport.hpp"
 #include "server/peer_loop.hpp"
 #include "worker/evaluate.hpp"
 #include "worker/evaluator_loop.hpp"
@@ -28,7 +28,7 @@ std::jthread start_evaluator(const emulation::ClusterConfig& config,
   return std::jthread(
       [&config, &plan, &held_out, trace, scheduler = std::move(scheduler)](std::stop_token stop) {
         const auto run = [&]() -> Result<std::string> {
-          proto::ZmqTransport transport({.trace = trace});
+          proto::ShmTransport transport({.trace = trace});
           RUBATO_ASSIGN(auto device, worker::make_device(config.worker_device));
           RUBATO_TRY(device->build(plan.spec, worker::kEvaluationBatch));
           auto core = emulation::make_evaluator(config, plan, os_random());
@@ -119,7 +119,7 @@ class Host {
   const ClusterHostOptions& options_;
   emulation::ClusterPlan plan_;
   TraceProcess process_;
-  proto::ZmqTransport transport_;
+  proto::ShmTransport transport_;
   std::optional<proto::LoopTrace> trace_;  // while profiling
   std::unique_ptr<server::Scheduler> scheduler_;
   std::optional<Progress> progress_;

@@ -12,7 +12,7 @@
 #include "cli/outputs.hpp"
 #include "cli/profile.hpp"
 #include "emulation/cluster_plan.hpp"
-#include "proto/zmq_transport.hpp"
+#include "proto/shm_transport.hpp"
 #include "server/peer_loop.hpp"
 #include "worker/worker_loop.hpp"
 
@@ -86,7 +86,7 @@ Result<void> serve_shard(const Node& node, const NodeOptions& options, int index
   const std::string lane = fmt::format("shard {}", index);
   std::optional<proto::LoopTrace> trace;
   if (process) trace.emplace(process, lane, TraceClock::Scheduler);
-  proto::ZmqTransport transport({.trace = process.lane(lane)});
+  proto::ShmTransport transport({.trace = process.lane(lane)});
   RUBATO_ASSIGN(const auto bind, parse_endpoint("--bind", options.bind));
   RUBATO_ASSIGN(std::string endpoint, transport.listen(shard_endpoint(bind, index).text()));
   if (!options.advertise.empty()) {
@@ -174,7 +174,7 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
     options.step_time = [times = emulation::make_step_times(node.plan, index)]() mutable {
       return times.next();
     };
-  proto::ZmqTransport transport({.trace = process.lane("io")});
+  proto::ShmTransport transport({.trace = process.lane("io")});
   const auto why = worker::run_worker(transport, *core, trainer, options, stop);
   if (!why)
     return tl::unexpected<Error>(core->id() ? why.error() : join_error(why.error(), run.node));

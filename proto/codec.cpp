@@ -31,6 +31,10 @@ struct Prefix {
 };
 static_assert(sizeof(Prefix) == 16 && std::is_trivially_copyable_v<Prefix>);
 
+// In place of the checksum of a payload that never leaves its host. Not 0, so that the field is
+// written and a message costs the same bytes on every transport.
+constexpr std::uint64_t kNoChecksum = ~std::uint64_t{0};
+
 std::uint64_t checksum(Bytes bytes) {
   return bytes.empty() ? 0 : XXH3_64bits(bytes.data(), bytes.size());
 }
@@ -384,15 +388,17 @@ Result<void> Encoded::check_limits() const {
   return {};
 }
 
-Encoded encode(const Message& message) {
+Encoded encode(const Message& message, PayloadChecksum payload_checksum) {
   thread_local Builder builder;
   builder.Clear();
   const WrittenBody body =
       std::visit([](const auto& m) { return written(write(builder, m)); }, message.body);
+  const bool skip = payload_checksum == PayloadChecksum::Skip && !message.payload.empty();
+  const std::uint64_t xxh3 = skip ? kNoChecksum : checksum(message.payload.bytes());
   builder.Finish(wire::CreateEnvelope(
       builder, message.cluster, static_cast<wire::Role>(message.sender.role), message.sender.index,
-      message.incarnation, message.payload.size(), checksum(message.payload.bytes()), body.type,
-      body.offset, message.sent.ns));
+      message.incarnation, message.payload.size(), xxh3, body.type, body.offset,
+      message.sent.ns));
   const Bytes table = std::as_bytes(builder.GetBufferSpan());
   Prefix prefix;
   prefix.xxh3 = checksum(table);
@@ -402,7 +408,7 @@ Encoded encode(const Message& message) {
   return {std::move(control), message.payload};
 }
 
-Result<Message> decode(Bytes control, Payload payload) {
+Result<Message> decode(Bytes control, Payload payload, PayloadChecksum payload_checksum) {
   RUBATO_ASSIGN(Bytes table, strip_prefix(control));
   // Received memory is not aligned, and the verifier checks offsets within the buffer only.
   thread_local std::vector<std::uint64_t> aligned;
@@ -431,7 +437,8 @@ Result<Message> decode(Bytes control, Payload payload) {
   message.sent = {envelope.sent_ns()};
   RUBATO_ASSIGN(message.body, read_body(envelope));
   RUBATO_TRY(check_payload(message.body, payload.size()));
-  if (checksum(payload.bytes()) != envelope.payload_xxh3())
+  if (payload_checksum == PayloadChecksum::Verify &&
+      checksum(payload.bytes()) != envelope.payload_xxh3())
     return corrupt("payload of {} bytes fails its checksum", payload.size());
   message.payload = std::move(payload);
   return message;

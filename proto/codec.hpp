@@ -33,12 +33,16 @@ constexpr std::size_t framed_bytes(std::size_t bytes) {
   return bytes + (bytes > 255 ? 9 : 2);
 }
 
+// Payloads are checksummed against a flipped bit on a network; memory of one host needs none.
+enum class PayloadChecksum { Verify, Skip };
+
 // Texts for people (Refusal, Leave, Stop) are cut to kTextBytesMax. Of ProbeReply's missing offsets
 // the first kMissingOffsetsMax are sent; the next probe asks for the rest.
-Encoded encode(const Message& message);
+Encoded encode(const Message& message, PayloadChecksum checksum = PayloadChecksum::Verify);
 
 // Returns: the message; Refused when the protocol version differs (the text names both), Corrupt
 // for everything else that is wrong. Lifetime: the message keeps `payload` alive, not `control`.
-[[nodiscard]] Result<Message> decode(std::span<const std::byte> control, Payload payload);
+[[nodiscard]] Result<Message> decode(std::span<const std::byte> control, Payload payload,
+                                     PayloadChecksum checksum = PayloadChecksum::Verify);
 
 }  // namespace rubato::proto

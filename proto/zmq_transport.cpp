@@ -139,14 +139,19 @@ Result<Message> message_of(Parts& parts, std::size_t first) {
                 received_payload(std::move(parts.kept[first + 1])));
 }
 
+bool is_signal(const Parts& parts, std::size_t first) {
+  return parts.count == first + 2 && parts.kept[first].to_string_view().starts_with(kSignalMagic);
+}
+
 }  // namespace
 
 class ZmqTransport::Sockets {
  public:
   explicit Sockets(ZmqOptions options)
-      : options_(options), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      : options_(std::move(options)), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     RUBATO_CHECK(wake_ >= 0, "the process may open one more file");
     waits_.push_back({wake_, POLLIN, 0});
+    waits_.push_back({options_.watch, POLLIN, 0});  // poll() passes over -1
   }
   ~Sockets() { ::close(wake_); }
   Sockets(const Sockets&) = delete;
@@ -173,7 +178,7 @@ class ZmqTransport::Sockets {
   }
 
   // Returns false when the peer's queue is full. Throws when it is gone.
-  bool send(PeerId to, const Encoded& encoded) {
+  bool send(PeerId to, const Encoded& encoded, zmq::send_flags flags = zmq::send_flags::none) {
     using zmq::send_flags;
     zmq::socket_t* socket = nullptr;
     if (router_ && (to & kListenerBit) != 0) {
@@ -185,7 +190,7 @@ class ZmqTransport::Sockets {
       throw zmq::error_t(EHOSTUNREACH);
     }
     // Only the first part of a message may wait or find the queue full; the others follow it.
-    return socket->send(copied(encoded.control), send_flags::sndmore) &&
+    return socket->send(copied(encoded.control), send_flags::sndmore | flags) &&
            socket->send(shared(encoded.payload), send_flags::dontwait);
   }
 
@@ -198,6 +203,12 @@ class ZmqTransport::Sockets {
       Parts parts;
       if (!receive_parts(listener ? router_ : dealers_[index], parts)) continue;
       next_ = index + 1;
+      if (is_signal(parts, listener ? 1 : 0)) {
+        const zmq::message_t& signal = parts.kept[listener ? 1 : 0];
+        signal_ = {signal.data<std::byte>(), signal.data<std::byte>() + signal.size()};
+        signal_from_ = listener ? peer_of(parts.kept[0]) : index + 1;
+        return std::nullopt;
+      }
       if (!listener) return Received{index + 1, message_of(parts, 0), parts.wire_bytes};
       const PeerId from = peer_of(parts.kept[0]);
       const std::size_t wire_bytes = parts.wire_bytes - framed_bytes(parts.kept[0].size());
@@ -209,17 +220,29 @@ class ZmqTransport::Sockets {
     return std::nullopt;
   }
 
-  // Waits for news of any socket. Returns false after `timeout`, wake() or a signal.
+  // Hands over the signal, if one ended the last poll_once().
+  bool take_signal() {
+    if (signal_.empty()) return false;
+    if (options_.on_signal) options_.on_signal(signal_from_, signal_);
+    signal_.clear();
+    return true;
+  }
+  bool ends_at_signals() const { return options_.on_signal != nullptr; }
+
+  // Waits for news of any socket. Returns false after `timeout`, wake(), a signal
+  // of the operating system or news of the watched descriptor.
   // Requires: poll_once() has just found nothing. Then no socket has an event that its descriptor
   // will not announce (ZMQ_FD is edge-triggered); zmq_poll would ask each of them once more, and
   // waits in whole milliseconds.
   bool wait(Duration timeout) {
     const timespec limit{timeout.ns / 1'000'000'000, timeout.ns % 1'000'000'000};
     if (::ppoll(waits_.data(), waits_.size(), &limit, nullptr) <= 0) return false;
-    if (waits_.front().revents == 0) return true;
-    std::uint64_t wakes = 0;
-    (void)!::read(wake_, &wakes, sizeof(wakes));
-    return false;
+    if (waits_.front().revents != 0) {
+      std::uint64_t wakes = 0;
+      (void)!::read(wake_, &wakes, sizeof(wakes));
+      return false;
+    }
+    return waits_[1].revents == 0;
   }
 
   void wake() {
@@ -233,8 +256,10 @@ class ZmqTransport::Sockets {
   zmq::context_t context_;
   zmq::socket_t router_;
   std::vector<zmq::socket_t> dealers_;
-  std::size_t next_ = 0;       // the socket to ask first
-  std::vector<pollfd> waits_;  // wake_ and every socket's ZMQ_FD
+  std::size_t next_ = 0;  // the socket to ask first
+  std::vector<std::byte> signal_;
+  PeerId signal_from_ = 0;
+  std::vector<pollfd> waits_;  // wake_, the watched one and every socket's ZMQ_FD
 };
 
 ZmqTransport::ZmqTransport(ZmqOptions options)
@@ -287,11 +312,23 @@ Result<std::optional<Received>> ZmqTransport::receive(Duration timeout) {
           trace_->span(Span::Receive, began, steady_now(), {.amount = received->wire_bytes});
         return received;
       }
+      if (sockets_->take_signal()) {
+        if (sockets_->ends_at_signals()) return std::nullopt;
+        continue;
+      }
       const Duration left = deadline - steady_now();
       if (left <= Duration{} || !sockets_->wait(left)) return std::nullopt;
     }
   } catch (const zmq::error_t& error) {
     return fail(ErrorCode::Io, fmt::format("cannot receive: {}", error.what()));
+  }
+}
+
+bool ZmqTransport::signal(PeerId to, std::span<const std::byte> bytes) {
+  try {
+    return sockets_->send(to, {{bytes.begin(), bytes.end()}, {}}, zmq::send_flags::dontwait);
+  } catch (const zmq::error_t&) {
+    return false;
   }
 }
 

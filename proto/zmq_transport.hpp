@@ -4,7 +4,11 @@
 // Errors: cppzmq's exceptions end here, as Results. Threads: as Transport.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <memory>
+#include <span>
+#include <string_view>
 
 #include "base/trace.hpp"
 #include "proto/transport.hpp"
@@ -15,9 +19,15 @@ struct ZmqOptions {
   Duration send_timeout = kSendTimeout;
   // How long the destructor waits for unsent messages, such as the last Leave or Stop.
   Duration linger = Duration::from_ms(1000);
+  // What a peer's transport said to this one by signal(); it ends a receive(). None: dropped.
+  std::function<void(PeerId, std::span<const std::byte>)> on_signal = nullptr;
+  int watch = -1;  // one more descriptor: when it is readable, receive() waits no longer
   // Where encoding and receiving are recorded; null: nowhere. Its thread is the transport's.
   TraceLane* trace = nullptr;
 };
+
+// The first bytes of a signal's control frame, where a message has "RBTO". Its payload is empty.
+inline constexpr std::string_view kSignalMagic = "RBTS";
 
 class ZmqTransport final : public Transport {
  public:
@@ -29,6 +39,9 @@ class ZmqTransport final : public Transport {
   Result<std::size_t> send(PeerId to, const Message& message) override;
   Result<std::optional<Received>> receive(Duration timeout) override;
   void wake() override;
+  // Tells the peer's transport something behind all messages sent so far. Never waits. Returns
+  // false when the peer is gone or its queue full. Requires: starts with kSignalMagic.
+  bool signal(PeerId to, std::span<const std::byte> bytes);
 
  private:
   class Sockets;

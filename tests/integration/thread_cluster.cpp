@@ -71,7 +71,7 @@ ThreadCluster::~ThreadCluster() {
 void ThreadCluster::run_scheduler(const ThreadClusterOptions& options,
                                   std::promise<std::string> endpoint,
                                   const std::stop_token& abandon) {
-  proto::ZmqTransport transport;
+  proto::ShmTransport transport;
   endpoint.set_value(expect(transport.listen(kAnyPort)));
   auto scheduler_options = emulation::scheduler_options(config_, plan_, os_random(), true);
   scheduler_options.lost_after = options.lost_after;
@@ -91,7 +91,7 @@ void ThreadCluster::run_scheduler(const ThreadClusterOptions& options,
 }
 
 void ThreadCluster::run_evaluator(const std::stop_token& abandon) {
-  proto::ZmqTransport transport;
+  proto::ShmTransport transport;
   auto device = expect(worker::make_device(config_.worker_device));
   expect(device->build(plan_.spec, worker::kEvaluationBatch));
   auto core = emulation::make_evaluator(config_, plan_, os_random());
@@ -102,7 +102,7 @@ void ThreadCluster::run_evaluator(const std::stop_token& abandon) {
 server::ServerStats ThreadCluster::run_server(std::uint32_t index,
                                               std::promise<std::string> endpoint,
                                               const std::stop_token& abandon) {
-  proto::ZmqTransport transport;
+  proto::ShmTransport transport;
   const std::string bound = expect(transport.listen(kAnyPort));
   endpoint.set_value(bound);
   const auto scheduler = expect(transport.connect(scheduler_endpoint_));
@@ -131,7 +131,7 @@ Result<std::string> ThreadCluster::run_worker(std::uint32_t index, const std::st
                                                       std::move(samples[index])));
   const auto core = emulation::make_worker(config_, plan_, os_random(), plan_.workers[index].name);
   auto times = emulation::make_step_times(plan_, index);
-  proto::ZmqTransport transport;
+  proto::ShmTransport transport;
   return worker::run_worker(
       transport, *core, trainer,
       {scheduler_endpoint_, config_.training.batch, [&times] { return times.next(); }}, stop);

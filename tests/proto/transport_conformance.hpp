@@ -2,6 +2,7 @@
 //   make(send_timeout) -> unique_ptr<Transport>   transports that can reach each other
 //   free_endpoint()    -> string to listen on, as often as asked
 //   bad_endpoints()    -> strings that neither listen() nor connect() accept
+//   settle(server, to_client, client, to_server), optional: brings a pair into the state to test
 #pragma once
 
 #include <doctest/doctest.h>
@@ -58,6 +59,8 @@ struct Pair {
     to_server = *connected;
     send(*client, to_server, numbered(0));
     to_client = expect(*server).from;
+    if constexpr (requires { factory.settle(*server, to_client, *client, to_server); })
+      factory.settle(*server, to_client, *client, to_server);
   }
 
   std::unique_ptr<Transport> server;

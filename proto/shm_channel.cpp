@@ -1,0 +1,247 @@
+#include "proto/shm_channel.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace rubato::proto::shm {
+namespace {
+
+constexpr std::size_t kAlign = sizeof(Record);
+
+constexpr std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlign - 1) / kAlign * kAlign;
+}
+
+static_assert(2 * aligned(sizeof(Record) + kControlBytesMax + kInlineBytesMax) <= kRingBytes,
+              "the largest record fits an empty ring wherever it starts");
+
+tl::unexpected<Error> corrupt(const char* what, std::uint64_t number) {
+  return fail(ErrorCode::Corrupt, fmt::format("shared memory holds {} {}", what, number));
+}
+
+// Rings if the flag was up. The fence orders what we published before the flag's reading; the other
+// side raises the flag, then looks again: one of the two sees the other.
+void ring_if(std::atomic<std::uint32_t>& flag, const Descriptor& bell) {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (flag.load(std::memory_order_relaxed) != 0 && flag.exchange(0) != 0) ring_bell(bell.get());
+}
+
+}  // namespace
+
+Channel::Channel(std::shared_ptr<Mapping> mapping, std::size_t index)
+    : mapping_(std::move(mapping)) {
+  const auto bytes = mapping_->bytes().subspan(index * kChannelBytes, kChannelBytes);
+  header_ = reinterpret_cast<ChannelHeader*>(bytes.data());
+  slots_ = bytes.last(kSlots * kSlotBytes);
+  ring_ = bytes.first(bytes.size() - slots_.size()).last(kRingBytes);
+}
+
+ChannelWriter::ChannelWriter(Channel channel, std::shared_ptr<const Descriptor> reader_bell)
+    : channel_(std::move(channel)), bell_(std::move(reader_bell)) {}
+
+bool ChannelWriter::write(Outgoing& message) {
+  if (put_all(message)) return true;
+  auto& waits = channel_.header().writer_waits;
+  waits.store(1);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (!put_all(message)) return false;  // what was freed before the flag went up is seen here
+  waits.store(0);
+  return true;
+}
+
+bool ChannelWriter::put_all(Outgoing& message) {
+  while (!message.begun || message.sent < message.encoded.payload.size())
+    if (!put_record(message)) return false;
+  return true;
+}
+
+bool ChannelWriter::put_record(Outgoing& message) {
+  const auto payload = message.encoded.payload.bytes();
+  const bool in_ring = payload.size() <= kInlineBytesMax;
+  const auto part =
+      payload.subspan(message.sent, std::min(payload.size() - message.sent, kSlotBytes));
+  const std::span<const std::byte> control =
+      message.begun ? std::span<const std::byte>() : message.encoded.control;
+  const auto slot = in_ring ? kInRing : free_slot();
+  if (!slot) return false;
+  const std::size_t bytes = sizeof(Record) + control.size() + (in_ring ? part.size() : 0);
+  const auto to = reserve(aligned(bytes));
+  if (to.empty()) return false;
+  const Record record{static_cast<std::uint32_t>(control.size()),
+                      static_cast<std::uint32_t>(part.size()),
+                      static_cast<std::uint32_t>(payload.size()), *slot};
+  std::memcpy(to.data(), &record, sizeof(record));
+  std::memcpy(to.data() + sizeof(record), control.data(), control.size());
+  std::byte* data = to.data() + sizeof(record) + control.size();
+  if (!in_ring) {
+    channel_.header().slots[*slot].busy.store(1, std::memory_order_relaxed);
+    data = channel_.slot(*slot).data();
+  }
+  if (!part.empty()) std::memcpy(data, part.data(), part.size());
+  tail_ += aligned(bytes);
+  message.begun = true;
+  message.sent += part.size();
+  publish();
+  return true;
+}
+
+// Returns contiguous room in the ring, or nothing.
+std::span<std::byte> ChannelWriter::reserve(std::size_t bytes) {
+  const std::uint64_t head = channel_.header().head.load(std::memory_order_acquire);
+  if (tail_ - head > kRingBytes) return {};  // the peer's doing: it is not read from any more
+  std::size_t room = kRingBytes - (tail_ - head);
+  const std::size_t at = tail_ % kRingBytes;
+  if (const std::size_t rest = kRingBytes - at; rest < bytes) {
+    if (room < rest + bytes) return {};
+    const Record padding{0, 0, 0, kPadding};
+    std::memcpy(channel_.ring().data() + at, &padding, sizeof(padding));
+    tail_ += rest;
+    room -= rest;
+  }
+  if (room < bytes) return {};
+  return channel_.ring().subspan(tail_ % kRingBytes, bytes);
+}
+
+std::optional<std::uint32_t> ChannelWriter::free_slot() const {
+  for (std::uint32_t i = 0; i < kSlots; ++i)
+    if (channel_.header().slots[i].busy.load(std::memory_order_acquire) == 0) return i;
+  return std::nullopt;
+}
+
+void ChannelWriter::publish() {
+  channel_.header().tail.store(tail_, std::memory_order_release);
+  ring_if(channel_.header().reader_sleeps, *bell_);
+}
+
+// What a payload that lies in shared memory keeps alive: the mapping and the way to tell the
+// writer.
+class ChannelReader::Freed {
+ public:
+  Freed(Channel of, std::shared_ptr<const Descriptor> bell)
+      : channel(std::move(of)), bell_(std::move(bell)) {}
+
+  void slot(std::size_t index) {
+    channel.header().slots[index].busy.store(0, std::memory_order_release);
+    ring_if(channel.header().writer_waits, *bell_);
+  }
+
+  void ring(std::uint64_t head) {
+    channel.header().head.store(head, std::memory_order_release);
+    ring_if(channel.header().writer_waits, *bell_);
+  }
+
+  Channel channel;
+  std::atomic<std::size_t> held = 0;  // slots handed out; payloads are released on any thread
+
+ private:
+  std::shared_ptr<const Descriptor> bell_;
+};
+
+ChannelReader::ChannelReader(Channel channel, std::shared_ptr<const Descriptor> writer_bell)
+    : freed_(std::make_shared<Freed>(std::move(channel), std::move(writer_bell))) {}
+
+bool ChannelReader::ready() const {
+  return freed_->channel.header().tail.load(std::memory_order_acquire) != head_;
+}
+
+bool ChannelReader::sleep() {
+  freed_->channel.header().reader_sleeps.store(1);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return ready();
+}
+
+void ChannelReader::awake() {
+  freed_->channel.header().reader_sleeps.store(0, std::memory_order_relaxed);
+}
+
+Result<std::optional<Frames>> ChannelReader::read() {
+  const std::uint64_t tail = freed_->channel.header().tail.load(std::memory_order_acquire);
+  while (true) {
+    RUBATO_ASSIGN(const auto record, next_record(tail));
+    if (!record) return std::nullopt;
+    RUBATO_ASSIGN(const bool whole, take(*record, tail - head_));
+    if (!whole) continue;
+    return std::exchange(frames_, {});
+  }
+}
+
+Result<std::optional<Record>> ChannelReader::next_record(std::uint64_t tail) {
+  while (tail != head_) {
+    const std::uint64_t waiting = tail - head_;
+    if (waiting > kRingBytes || waiting % kAlign != 0) return corrupt("a tail of", tail);
+    const std::size_t at = head_ % kRingBytes;
+    Record record;
+    std::memcpy(&record, freed_->channel.ring().data() + at, sizeof(record));
+    if (record.slot != kPadding) return record;
+    const std::size_t rest = kRingBytes - at;
+    if (rest > waiting) return corrupt("padding of", rest);
+    head_ += rest;
+    freed_->ring(head_);
+  }
+  return std::nullopt;
+}
+
+// Takes one record out of the ring. Returns whether the message is whole.
+Result<bool> ChannelReader::take(const Record& r, std::uint64_t waiting) {
+  const bool in_ring = r.slot == kInRing;
+  if (r.control_bytes > kControlBytesMax) return corrupt("a control frame of", r.control_bytes);
+  if ((r.control_bytes == 0) != open_) return corrupt("a control frame out of place:", head_);
+  if (!open_) total_ = r.payload_bytes;
+  if (total_ > kPayloadBytesMax || r.payload_bytes != total_)
+    return corrupt("a payload of", r.payload_bytes);
+  const std::size_t left = total_ - (open_ ? assembled_bytes_ : 0);
+  const std::size_t part = in_ring ? total_ : std::min(left, kSlotBytes);
+  if (r.part_bytes != part || (in_ring && (open_ || part > kInlineBytesMax)))
+    return corrupt("a part of", r.part_bytes);
+  if (!in_ring && (r.slot >= kSlots || part == 0)) return corrupt("a slot", r.slot);
+  const std::size_t bytes = sizeof(Record) + r.control_bytes + (in_ring ? part : 0);
+  const std::size_t at = head_ % kRingBytes;
+  if (aligned(bytes) > std::min(waiting, kRingBytes - at)) return corrupt("a record of", bytes);
+
+  const auto data = freed_->channel.ring().subspan(at + sizeof(Record));
+  if (!open_) {
+    frames_.control.assign(data.begin(), data.begin() + r.control_bytes);
+    assembled_bytes_ = 0;
+  }
+  if (in_ring) {
+    frames_.payload = Payload::copy_of(data.subspan(r.control_bytes, part));
+  } else if (part == total_ && freed_->held.load() < kSlotsHeldMax) {
+    frames_.payload = in_place(r);
+  } else {
+    append(freed_->channel.slot(r.slot).first(part), r);
+  }
+  open_ = !in_ring && part < left;
+  head_ += aligned(bytes);
+  freed_->ring(head_);
+  return !open_;
+}
+
+Payload ChannelReader::in_place(const Record& record) {
+  struct Held {
+    std::shared_ptr<Freed> freed;
+    std::size_t slot;
+    Held(std::shared_ptr<Freed> f, std::size_t s) : freed(std::move(f)), slot(s) { ++freed->held; }
+    ~Held() {
+      --freed->held;
+      freed->slot(slot);
+    }
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+  };
+  const auto bytes = freed_->channel.slot(record.slot).first(record.part_bytes);
+  return {std::make_shared<const Held>(freed_, record.slot), bytes};
+}
+
+void ChannelReader::append(std::span<const std::byte> part, const Record& record) {
+  if (assembled_bytes_ == 0) assembled_ = std::make_shared_for_overwrite<std::byte[]>(total_);
+  std::memcpy(assembled_.get() + assembled_bytes_, part.data(), part.size());
+  freed_->slot(record.slot);
+  assembled_bytes_ += part.size();
+  if (assembled_bytes_ < total_) return;
+  const std::span<const std::byte> bytes(assembled_.get(), total_);
+  frames_.payload = {std::exchange(assembled_, nullptr), bytes};
+}
+
+}  // namespace rubato::proto::shm

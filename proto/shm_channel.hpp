@@ -1,0 +1,139 @@
+// proto/shm_channel.hpp - one direction of shared memory: a ring of records (control frame, small
+// payload) and slots of one chunk each for the others. One writer, one reader, no lock.
+// Slots rather than one byte ring: a receiver may hold payloads as long as it likes (a BSP round)
+// and give them back in any order, and the lowest free slot is the one still in the caches.
+// The other process is a peer, not a friend: every number read from shared memory is read once and
+// range-checked; a control frame is copied before anyone looks at it. Wrong: Corrupt.
+// Threads: writer and reader have one owner each; a payload may be released on any thread.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "proto/codec.hpp"
+#include "proto/shm_region.hpp"
+
+namespace rubato::proto::shm {
+
+inline constexpr std::size_t kSlotBytes = kChunkBytesDefault;
+inline constexpr std::size_t kSlots = 16;
+// Slots that the reader hands out in place; beyond them it copies, so that the writer always gets
+// slots back, however long payloads are held.
+inline constexpr std::size_t kSlotsHeldMax = kSlots / 2;
+inline constexpr std::size_t kRingBytes = 1u << 20;
+inline constexpr std::size_t kInlineBytesMax = 16 * 1024;  // payloads up to this lie in the ring
+
+// What lies at the start of a channel. Zero bytes are a valid empty channel.
+struct ChannelHeader {
+  alignas(64) std::atomic<std::uint64_t> tail;  // bytes ever written; the writer's
+  std::atomic<std::uint32_t> writer_waits;      // for room: ring its bell
+  alignas(64) std::atomic<std::uint64_t> head;  // bytes ever read; the reader's
+  std::atomic<std::uint32_t> reader_sleeps;     // until something comes: ring its bell
+  struct alignas(64) Slot {
+    std::atomic<std::uint32_t> busy;  // set by the writer, cleared by the reader
+  } slots[kSlots];
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+// A record of the ring. The first of a message has a control frame; a payload above kSlotBytes
+// takes several records.
+struct Record {
+  std::uint32_t control_bytes = 0;
+  std::uint32_t part_bytes = 0;     // of the payload, in this record
+  std::uint32_t payload_bytes = 0;  // of the message
+  std::uint32_t slot = 0;           // where the part is; kInRing: behind the control frame
+};
+inline constexpr std::uint32_t kInRing = 0xffff'ffff;
+inline constexpr std::uint32_t kPadding = 0xffff'fffe;  // skip to the start of the ring
+
+inline constexpr std::size_t kChannelBytes =
+    (sizeof(ChannelHeader) + 4095) / 4096 * 4096 + kRingBytes + kSlots * kSlotBytes;
+inline constexpr std::size_t kRegionBytes = 2 * kChannelBytes;  // 0: to the listener, 1: from it
+
+// Both ends' view of direction `index` of a region.
+class Channel {
+ public:
+  Channel(std::shared_ptr<Mapping> mapping, std::size_t index);
+
+  ChannelHeader& header() const { return *header_; }
+  std::span<std::byte> ring() const { return ring_; }
+  std::span<std::byte> slot(std::size_t index) const {
+    return slots_.subspan(index * kSlotBytes, kSlotBytes);
+  }
+
+ private:
+  std::shared_ptr<Mapping> mapping_;
+  ChannelHeader* header_;
+  std::span<std::byte> ring_;
+  std::span<std::byte> slots_;
+};
+
+// A message on its way into a channel.
+struct Outgoing {
+  Encoded encoded;
+  std::size_t sent = 0;  // bytes of the payload
+  bool begun = false;
+};
+
+class ChannelWriter {
+ public:
+  // `reader_bell` is rung when the reader sleeps.
+  ChannelWriter(Channel channel, std::shared_ptr<const Descriptor> reader_bell);
+
+  // Puts in as much of the message as there is room for. Returns whether that was all; else the
+  // reader rings when there is more room, and the same message must come next.
+  // Requires: within the codec's limits.
+  bool write(Outgoing& message);
+
+ private:
+  bool put_all(Outgoing& message);
+  bool put_record(Outgoing& message);
+  std::span<std::byte> reserve(std::size_t bytes);
+  std::optional<std::uint32_t> free_slot() const;
+  void publish();
+
+  Channel channel_;
+  std::shared_ptr<const Descriptor> bell_;
+  std::uint64_t tail_ = 0;  // ours: the one in shared memory is for the reader
+};
+
+struct Frames {
+  std::vector<std::byte> control;
+  Payload payload;
+};
+
+class ChannelReader {
+ public:
+  // `writer_bell` is rung when the writer waits for room.
+  ChannelReader(Channel channel, std::shared_ptr<const Descriptor> writer_bell);
+
+  // The next whole message, if it is there. After an error the channel is of no more use.
+  [[nodiscard]] Result<std::optional<Frames>> read();
+  // Says whether the writer must ring. Returns whether something is there already.
+  bool sleep();
+  void awake();
+  bool ready() const;
+
+ private:
+  class Freed;
+
+  Result<std::optional<Record>> next_record(std::uint64_t tail);
+  Result<bool> take(const Record& record, std::uint64_t waiting);
+  Payload in_place(const Record& record);
+  void append(std::span<const std::byte> part, const Record& record);
+
+  std::shared_ptr<Freed> freed_;
+  std::uint64_t head_ = 0;
+  // The message that is being put together.
+  Frames frames_;
+  std::shared_ptr<std::byte[]> assembled_;
+  std::size_t assembled_bytes_ = 0;
+  std::size_t total_ = 0;
+  bool open_ = false;  // more records of it must follow
+};
+
+}  // namespace rubato::proto::shm

@@ -1,0 +1,299 @@
+#include "proto/shm_links.hpp"
+
+#include <fmt/format.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "base/check.hpp"
+#include "base/log.hpp"
+
+namespace rubato::proto::shm {
+namespace {
+
+constexpr int kEventsMax = 64;
+
+std::span<const std::byte> bytes_of(const Token& token) {
+  return std::as_bytes(std::span(&token, 1));
+}
+
+std::optional<Token> token_of(const Parcel& parcel, std::size_t descriptors) {
+  Token token;
+  if (parcel.bytes.size() != sizeof(token) || parcel.descriptors.size() != descriptors)
+    return std::nullopt;
+  std::memcpy(&token, parcel.bytes.data(), sizeof(token));
+  return token;
+}
+
+// Direction 0 leads to the listener.
+void connect_channels(Link& link, Descriptor bell) {
+  const auto shared = std::make_shared<const Descriptor>(std::move(bell));
+  link.out.emplace(Channel(link.mapping, link.listening ? 1 : 0), shared);
+  link.in.emplace(Channel(link.mapping, link.listening ? 0 : 1), shared);
+}
+
+}  // namespace
+
+Links::Links(std::string host, SendSignal send_signal)
+    : host_(std::move(host)),
+      send_signal_(std::move(send_signal)),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+  auto bell = make_bell();
+  RUBATO_CHECK(epoll_ && bell, "the process may open two more files");
+  bell_ = std::make_shared<const Descriptor>(std::move(*bell));
+  RUBATO_CHECK(watch(*bell_), "an eventfd can be waited for");
+}
+
+Result<void> Links::watch(const Descriptor& socket) const {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = socket.get();
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.get(), &event) == 0) return {};
+  return fail(ErrorCode::Io, fmt::format("epoll_ctl: {}", std::strerror(errno)));
+}
+
+void Links::listen() {
+  auto door = listen_locally();
+  Result<void> watched;
+  if (door) watched = watch(door->socket);
+  if (door && watched) {
+    door_ = std::move(*door);
+  } else {
+    log_info("no shared memory: " + (door ? watched.error() : door.error()).message);
+  }
+}
+
+Link* Links::find(PeerId peer) const {
+  const auto at = std::ranges::find(links_, peer, [](const auto& link) { return link->peer; });
+  return at == links_.end() ? nullptr : at->get();
+}
+
+Link* Links::outgoing(PeerId to) {
+  for (const auto& link : links_)
+    if (link->peer == to && link->out_open && !link->closed) return link.get();
+  return nullptr;
+}
+
+bool Links::both_ways(PeerId peer) const {
+  return std::ranges::any_of(links_, [&](const auto& link) {
+    return link->peer == peer && link->out_open && link->in_open && !link->closed;
+  });
+}
+
+// --- agreeing ------------------------------------------------------------------------------------
+
+Links::Offer& Links::offer_to(PeerId to) {
+  const auto at = std::ranges::find(offers_, to, &Offer::to);
+  if (at != offers_.end()) return *at;
+  return offers_.emplace_back(Offer{to, {}, {}, {}, false});
+}
+
+void Links::heard(PeerId to, const std::string& endpoint, Instant now) {
+  if (host_.empty() || find(to)) return;
+  Offer& offer = offer_to(to);
+  if (offer.declined || (offer.at != Instant{} && now - offer.at < kOfferInterval)) return;
+  offer.at = now;
+  offer.token = new_token();
+  offer.endpoint = endpoint;
+  (void)send_signal_(to, {SignalKind::Offer, offer.token, host_, {}});  // or at the next message
+}
+
+void Links::on_signal(PeerId from, std::span<const std::byte> bytes, Instant now) {
+  const auto signal = read_signal(bytes);
+  if (!signal) return;
+  if (signal->kind == SignalKind::Offer) return answer(from, *signal);
+  if (signal->kind == SignalKind::Switch) {
+    for (const auto& link : links_)
+      if (link->peer == from && link->token == signal->token) link->in_open = true;
+    return;
+  }
+  const auto at = std::ranges::find(offers_, from, &Offer::to);
+  if (at == offers_.end() || at->token != signal->token || find(from)) return;
+  if (signal->kind == SignalKind::Answer) return knock(from, *signal, now);
+  at->declined = true;
+  log_info(at->endpoint + ": tcp");
+}
+
+void Links::answer(PeerId from, const Signal& offer) {
+  const auto links = std::ranges::count_if(links_, [](const auto& l) { return l->listening; });
+  if (offer.host != host_ || host_.empty() || !door_.socket ||
+      static_cast<std::size_t>(links) >= kLinksMax) {
+    (void)send_signal_(from, {SignalKind::Decline, offer.token, {}, {}});
+    return;
+  }
+  if (due_.size() >= kLinksMax) due_.pop_front();
+  due_.emplace_back(offer.token, from);
+  (void)send_signal_(from, {SignalKind::Answer, offer.token, {}, door_.address});
+}
+
+// The connector brings the memory and the way to wake it.
+void Links::knock(PeerId listener, const Signal& answer, Instant now) {
+  auto link = std::make_unique<Link>();
+  link->peer = listener;
+  link->token = answer.token;
+  link->deadline = now + kSwitchTimeout;
+  const auto made = [&]() -> Result<void> {
+    RUBATO_ASSIGN(link->socket, connect_locally(answer.address));
+    RUBATO_ASSIGN(const Descriptor region, make_region(kRegionBytes));
+    RUBATO_ASSIGN(link->mapping, map_region(region, kRegionBytes));
+    RUBATO_TRY(watch(link->socket));
+    return send_parcel(link->socket, bytes_of(link->token), std::array{region.get(), bell_->get()});
+  }();
+  if (made) {
+    links_.push_back(std::move(link));
+    return;
+  }
+  Offer& offer = offer_to(listener);
+  offer.declined = true;  // it would fail again
+  log_info(fmt::format("{}: tcp, since {}", offer.endpoint, made.error().message));
+}
+
+void Links::open_door() {
+  while (true) {
+    auto guest = accept_locally(door_.socket);
+    if (!guest) continue;  // another user
+    if (!*guest) return;
+    if (guests_.size() >= kLinksMax) guests_.pop_front();
+    if (watch(*guest)) guests_.push_back(std::move(*guest));
+  }
+}
+
+void Links::on_guest(std::size_t index, Instant now) {
+  auto parcel = receive_parcel(guests_[index]);
+  if (parcel && !*parcel) return;
+  Descriptor socket = std::move(guests_[index]);
+  guests_.erase(guests_.begin() + static_cast<std::ptrdiff_t>(index));
+  if (!parcel) return;
+  if (const auto in = welcome(std::move(socket), std::move(**parcel), now); !in)
+    log_info("a process was not let in to shared memory: " + in.error().message);
+}
+
+Result<void> Links::welcome(Descriptor socket, Parcel parcel, Instant now) {
+  const auto token = token_of(parcel, 2);
+  const auto due =
+      std::ranges::find_if(due_, [&](const auto& offer) { return token && offer.first == *token; });
+  if (due == due_.end()) return fail(ErrorCode::Refused, "it presents no token of ours");
+  auto link = std::make_unique<Link>();
+  link->peer = due->second;
+  link->token = *token;
+  link->listening = true;
+  link->deadline = now + kSwitchTimeout;
+  due_.erase(due);
+  RUBATO_ASSIGN(link->mapping, map_region(parcel.descriptors[0], kRegionBytes));
+  connect_channels(*link, std::move(parcel.descriptors[1]));
+  RUBATO_TRY(send_parcel(socket, bytes_of(link->token), std::array{bell_->get()}));
+  link->socket = std::move(socket);
+  for (const auto& old : links_)
+    if (old->peer == link->peer) close(*old);
+  open_out(*link);
+  links_.push_back(std::move(link));
+  return {};
+}
+
+Result<void> Links::accept_reply(Link& link) {
+  RUBATO_ASSIGN(auto parcel, receive_parcel(link.socket));
+  if (!parcel) return {};
+  if (link.out || token_of(*parcel, 1) != link.token)
+    return fail(ErrorCode::Corrupt, "the other process breaks the agreement");
+  connect_channels(link, std::move(parcel->descriptors[0]));
+  open_out(link);
+  log_info(offer_to(link.peer).endpoint + ": shared memory");
+  return {};
+}
+
+// From here on messages go into shared memory, unless ZeroMQ's queue is full just now.
+void Links::open_out(Link& link) {
+  link.out_open = send_signal_(link.peer, {SignalKind::Switch, link.token, {}, {}});
+}
+
+void Links::close(Link& link) {
+  link.closed = true;
+  link.socket = Descriptor();
+  link.queue.clear();
+  const auto offer = std::ranges::find(offers_, link.peer, &Offer::to);
+  if (offer != offers_.end()) offer->at = {};  // again, as soon as the listener is heard
+}
+
+// --- running -------------------------------------------------------------------------------------
+
+void Links::on_event(int fd, Instant now) {
+  if (fd == bell_->get()) return silence_bell(fd);
+  if (fd == door_.socket.get()) return open_door();
+  for (std::size_t i = 0; i < guests_.size(); ++i)
+    if (guests_[i].get() == fd) return on_guest(i, now);
+  for (const auto& link : links_)
+    if (link->socket.get() == fd && !accept_reply(*link)) return close(*link);
+}
+
+void Links::service(Instant now) {
+  std::array<epoll_event, kEventsMax> events;
+  const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsMax, 0);
+  for (int i = 0; i < count; ++i) on_event(events[static_cast<std::size_t>(i)].data.fd, now);
+  for (const auto& link : links_) {
+    if (link->out && !link->out_open && !link->closed) open_out(*link);
+    flush(*link);
+    const bool late = !(link->in_open && link->out_open) && now >= link->deadline;
+    if (late && !link->closed) close(*link);
+    if (late) link->in.reset();
+  }
+  std::erase_if(links_, [](const auto& link) {
+    return link->closed && (!link->in || (link->in_open && !link->in->ready()));
+  });
+}
+
+bool Links::send(Link& link, Encoded& encoded) {
+  if (link.queue.size() >= kQueuedMessagesMax) return false;
+  Outgoing message{std::move(encoded)};
+  if (!link.queue.empty() || !link.out->write(message)) link.queue.push_back(std::move(message));
+  return true;
+}
+
+void Links::flush(Link& link) {
+  while (!link.queue.empty() && link.out->write(link.queue.front())) link.queue.pop_front();
+}
+
+bool Links::unsent() const {
+  return std::ranges::any_of(links_, [](const auto& link) { return !link->queue.empty(); });
+}
+
+std::optional<Received> Links::receive() {
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    const std::size_t index = (next_ + i) % links_.size();
+    Link& link = *links_[index];
+    if (!link.in || !link.in_open || !link.in->ready()) continue;
+    next_ = index + 1;
+    if (auto received = receive_from(link)) return received;
+  }
+  return std::nullopt;
+}
+
+std::optional<Received> Links::receive_from(Link& link) {
+  auto frames = link.in->read();
+  if (!frames) {
+    link.in.reset();
+    close(link);
+    return Received{link.peer, tl::unexpected<Error>(std::move(frames.error())), 0};
+  }
+  if (!*frames) return std::nullopt;
+  auto& [control, payload] = **frames;
+  const std::size_t wire_bytes = framed_bytes(control.size()) + framed_bytes(payload.size());
+  return Received{link.peer, decode(control, std::move(payload), PayloadChecksum::Skip),
+                  wire_bytes};
+}
+
+bool Links::sleep() {
+  bool something = false;
+  for (const auto& link : links_)
+    if (link->in && link->in_open) something |= link->in->sleep();
+  return something;
+}
+
+void Links::awake() {
+  for (const auto& link : links_)
+    if (link->in && link->in_open) link->in->awake();
+}
+
+}  // namespace rubato::proto::shm

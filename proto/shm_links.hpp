@@ -1,0 +1,103 @@
+// proto/shm_links.hpp - the shared-memory links of one transport: agreeing on them, the memory in
+// both directions, and noticing at once (the Unix socket closes) that the other process is gone.
+// A link that fails is dropped, and its peer is reached over TCP again.
+// Threads: one owner. Errors: never fatal; a link that cannot be made is one log line.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "proto/shm_channel.hpp"
+#include "proto/shm_signal.hpp"
+#include "proto/transport.hpp"
+
+namespace rubato::proto::shm {
+
+// Links of one listener: each takes two descriptors and up to kRegionBytes of memory.
+inline constexpr std::size_t kLinksMax = 64;
+// From the answer to an offer until both directions have switched; else the link is dropped.
+inline constexpr Duration kSwitchTimeout = Duration::from_ms(10'000);
+// A listener that says nothing to an offer is asked again, no sooner, when it is heard again.
+inline constexpr Duration kOfferInterval = Duration::from_ms(1'000);
+
+struct Link {
+  PeerId peer = 0;
+  Token token;
+  Descriptor socket;  // nothing travels on it after the handshake; its end is the peer's end
+  std::shared_ptr<Mapping> mapping;
+  std::optional<ChannelWriter> out;
+  std::optional<ChannelReader> in;
+  std::deque<Outgoing> queue;  // waiting for room, at most kQueuedMessagesMax
+  Instant deadline;            // for both switches
+  bool listening = false;      // the peer reached our listener
+  bool out_open = false;       // our Switch was sent
+  bool in_open = false;        // the peer's Switch came
+  bool closed = false;         // the peer is gone; what it wrote is still read
+};
+
+class Links {
+ public:
+  using SendSignal = std::function<bool(PeerId, const Signal&)>;
+
+  Links(std::string host, SendSignal send_signal);
+
+  // Readable when service() has something to do.
+  int descriptor() const { return epoll_.get(); }
+  // From now on others may come to us.
+  void listen();
+  // A message of outgoing connection `to` came over TCP: the listener is there, so make an offer.
+  void heard(PeerId to, const std::string& endpoint, Instant now);
+  void on_signal(PeerId from, std::span<const std::byte> bytes, Instant now);
+  // Whoever waits at the sockets, queues that have room again, links that are over.
+  void service(Instant now);
+  // The link through which messages to this peer go now, or null: TCP.
+  Link* outgoing(PeerId to);
+  bool both_ways(PeerId peer) const;
+  // Takes the message, or returns false when the link's queue is full.
+  bool send(Link& link, Encoded& encoded);
+  bool unsent() const;
+  std::optional<Received> receive();
+  // Asks all writers to ring. Returns whether something is there already. awake() ends it.
+  bool sleep();
+  void awake();
+
+ private:
+  struct Offer {
+    PeerId to = 0;
+    Token token;
+    Instant at;
+    std::string endpoint;
+    bool declined = false;
+  };
+
+  Link* find(PeerId peer) const;
+  Offer& offer_to(PeerId to);
+  void answer(PeerId from, const Signal& offer);
+  void knock(PeerId listener, const Signal& answer, Instant now);
+  void open_door();
+  void on_event(int fd, Instant now);
+  void on_guest(std::size_t index, Instant now);
+  Result<void> welcome(Descriptor socket, Parcel parcel, Instant now);
+  Result<void> accept_reply(Link& link);
+  void open_out(Link& link);
+  void close(Link& link);
+  Result<void> watch(const Descriptor& socket) const;
+  static void flush(Link& link);
+  std::optional<Received> receive_from(Link& link);
+
+  std::string host_;
+  SendSignal send_signal_;
+  Descriptor epoll_;
+  std::shared_ptr<const Descriptor> bell_;
+  Doorstep door_;
+  std::vector<Offer> offers_;                 // ours, one a connection
+  std::deque<std::pair<Token, PeerId>> due_;  // offers that we answered
+  std::deque<Descriptor> guests_;             // came to our door and have not said who they are
+  std::vector<std::unique_ptr<Link>> links_;
+  std::size_t next_ = 0;  // the link to read first
+};
+
+}  // namespace rubato::proto::shm

@@ -1,0 +1,170 @@
+#include "proto/shm_region.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace rubato::proto::shm {
+namespace {
+
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+constexpr int kBacklog = 64;
+
+tl::unexpected<Error> system_error(const char* call) {
+  return fail(ErrorCode::Io, fmt::format("{}: {}", call, std::strerror(errno)));
+}
+
+Result<Descriptor> unix_socket() {
+  Descriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) return system_error("socket");
+  return socket;
+}
+
+Result<void> check_user(const Descriptor& socket) {
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+    return system_error("SO_PEERCRED");
+  if (peer.uid != ::geteuid())
+    return fail(ErrorCode::Refused, fmt::format("process {} belongs to another user", peer.pid));
+  return {};
+}
+
+}  // namespace
+
+Descriptor::~Descriptor() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Mapping::~Mapping() {
+  ::munmap(bytes_.data(), bytes_.size());
+}
+
+Result<Descriptor> make_region(std::size_t bytes) {
+  Descriptor fd(::memfd_create("rubato", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd) return system_error("memfd_create");
+  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return system_error("ftruncate");
+  if (::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return system_error("F_ADD_SEALS");
+  return fd;
+}
+
+Result<std::shared_ptr<Mapping>> map_region(const Descriptor& fd, std::size_t bytes) {
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0) return system_error("fstat");
+  const int seals = ::fcntl(fd.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & kSeals) != kSeals || status.st_size != static_cast<off_t>(bytes))
+    return fail(ErrorCode::Corrupt,
+                fmt::format("a descriptor that is not sealed memory of {} bytes", bytes));
+  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  if (data == MAP_FAILED) return system_error("mmap");
+  return std::make_shared<Mapping>(std::span(static_cast<std::byte*>(data), bytes));
+}
+
+Result<Descriptor> make_bell() {
+  Descriptor bell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!bell) return system_error("eventfd");
+  return bell;
+}
+
+void ring_bell(int bell) {
+  const std::uint64_t one = 1;
+  (void)!::write(bell, &one, sizeof(one));  // fails only when a ring is pending already
+}
+
+void silence_bell(int bell) {
+  std::uint64_t rings = 0;
+  (void)!::read(bell, &rings, sizeof(rings));
+}
+
+Result<Doorstep> listen_locally() {
+  RUBATO_ASSIGN(Descriptor socket, unix_socket());
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  socklen_t size = sizeof(address.sun_family);  // no path: the kernel chooses an abstract one
+  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0)
+    return system_error("bind");
+  if (::listen(socket.get(), kBacklog) != 0) return system_error("listen");
+  size = sizeof(address);
+  if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
+    return system_error("getsockname");
+  std::string path(address.sun_path, size - offsetof(sockaddr_un, sun_path));
+  return Doorstep{std::move(socket), std::move(path)};
+}
+
+Result<Descriptor> connect_locally(const std::string& path) {
+  RUBATO_ASSIGN(Descriptor socket, unix_socket());
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() > sizeof(address.sun_path))
+    return fail(ErrorCode::Corrupt, "a Unix address that is none");
+  std::memcpy(address.sun_path, path.data(), path.size());
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0)
+    return system_error("connect");
+  RUBATO_TRY(check_user(socket));
+  return socket;
+}
+
+Result<Descriptor> accept_locally(const Descriptor& listener) {
+  Descriptor socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!socket) return socket;
+  RUBATO_TRY(check_user(socket));
+  return socket;
+}
+
+Result<void> send_parcel(const Descriptor& socket, std::span<const std::byte> bytes,
+                         std::span<const int> descriptors) {
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(kParcelDescriptorsMax * sizeof(int))> space{};
+  iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};  // sendmsg only reads it
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = space.data();
+  message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(descriptors.size_bytes());
+  std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size_bytes());
+  if (::sendmsg(socket.get(), &message, MSG_NOSIGNAL) < 0) return system_error("sendmsg");
+  return {};
+}
+
+Result<std::optional<Parcel>> receive_parcel(const Descriptor& socket) {
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(kParcelDescriptorsMax * sizeof(int))> space{};
+  Parcel parcel{std::vector<std::byte>(kParcelBytesMax), {}};
+  iovec part{parcel.bytes.data(), parcel.bytes.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = space.data();
+  message.msg_controllen = space.size();
+  const ssize_t size = ::recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC);
+  if (size < 0 && (errno == EAGAIN || errno == EINTR)) return std::nullopt;
+  if (size < 0) return system_error("recvmsg");
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(fd));
+      parcel.descriptors.emplace_back(fd);
+    }
+  }
+  if (size == 0) return fail(ErrorCode::Io, "the other process closed its end");
+  if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0)
+    return fail(ErrorCode::Corrupt, "a datagram longer than agreed");
+  parcel.bytes.resize(static_cast<std::size_t>(size));
+  return parcel;
+}
+
+}  // namespace rubato::proto::shm

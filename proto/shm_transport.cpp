@@ -1,0 +1,128 @@
+#include "proto/shm_transport.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+
+#include "proto/codec.hpp"
+
+namespace rubato::proto {
+namespace {
+
+// Shared memory is read first, but every so often TCP: a busy neighbour hides no Stop.
+constexpr unsigned kTurnsOfShm = 16;
+constexpr Duration kWaitMax = Duration::from_seconds(24 * 3600);
+
+void wait_for(int descriptor, Duration timeout) {
+  pollfd wait{descriptor, POLLIN, 0};
+  const timespec limit{timeout.ns / 1'000'000'000, timeout.ns % 1'000'000'000};
+  (void)::ppoll(&wait, 1, &limit, nullptr);
+}
+
+}  // namespace
+
+ShmTransport::ShmTransport(const ShmOptions& options)
+    : options_(options),
+      links_(options.host,
+             [this](PeerId to, const shm::Signal& signal) {
+               return zmq_.signal(to, shm::write_signal(signal));
+             }),
+      zmq_({options.send_timeout, options.linger,
+            [this](PeerId from, std::span<const std::byte> bytes) {
+              links_.on_signal(from, bytes, steady_now());
+            },
+            links_.descriptor(), options.trace}) {}
+
+// What still waits for room is written while the peers read, as ZeroMQ does for its own.
+ShmTransport::~ShmTransport() {
+  const Instant deadline = steady_now() + options_.linger;
+  while (links_.unsent()) {
+    const Instant now = steady_now();
+    if (now >= deadline) break;
+    wait_for(links_.descriptor(), deadline - now);
+    links_.service(now);
+  }
+}
+
+Result<std::string> ShmTransport::listen(const std::string& endpoint) {
+  RUBATO_ASSIGN(std::string bound, zmq_.listen(endpoint));
+  if (!options_.host.empty()) links_.listen();
+  return bound;
+}
+
+Result<PeerId> ShmTransport::connect(const std::string& endpoint) {
+  RUBATO_ASSIGN(const PeerId peer, zmq_.connect(endpoint));
+  connections_.emplace(peer, endpoint);
+  return peer;
+}
+
+Result<std::size_t> ShmTransport::send(PeerId to, const Message& message) {
+  const Instant start = steady_now();
+  links_.service(start);  // one that never receives learns here that its peer is gone
+  shm::Link* link = links_.outgoing(to);
+  if (!link) return zmq_.send(to, message);
+  Encoded encoded = [&] {
+    const TraceSpan span(message.payload.size() > 0 ? options_.trace : nullptr, Span::Serialize,
+                         {.amount = message.payload.size()});
+    return encode(message, PayloadChecksum::Skip);
+  }();
+  RUBATO_TRY(encoded.check_limits());
+  const std::size_t wire_bytes = encoded.wire_bytes();
+  const Instant deadline = link->listening ? start : start + options_.send_timeout;
+  for (Instant now = start;; now = steady_now()) {
+    if (links_.send(*link, encoded)) return wire_bytes;
+    if (now >= deadline) break;
+    wait_for(links_.descriptor(), deadline - now);
+    links_.service(now);
+    link = links_.outgoing(to);
+    if (!link) return zmq_.send(to, message);
+  }
+  return fail(ErrorCode::Io, fmt::format("{} not sent: the peer's queue of {} messages is full",
+                                         body_name(message.body), kQueuedMessagesMax));
+}
+
+Result<std::optional<Received>> ShmTransport::receive(Duration timeout) {
+  const Instant deadline = steady_now() + std::min(timeout, kWaitMax);
+  while (true) {
+    if (++turn_ % kTurnsOfShm != 0)
+      if (auto received = receive_over_shm()) return received;
+    links_.service(steady_now());
+    RUBATO_ASSIGN(auto received, receive_over_tcp({}));
+    if (received) return received;
+    if ((received = receive_over_shm())) return received;
+    if (woken_.exchange(false)) return std::nullopt;
+    const Duration left = deadline - steady_now();
+    if (left <= Duration{}) return std::nullopt;
+    if (!links_.sleep()) {
+      RUBATO_ASSIGN(received, receive_over_tcp(left));
+    }
+    links_.awake();
+    if (received) return received;
+  }
+}
+
+std::optional<Received> ShmTransport::receive_over_shm() {
+  const Instant began = options_.trace ? steady_now() : Instant{};
+  auto received = links_.receive();
+  if (received && options_.trace)
+    options_.trace->span(Span::Receive, began, steady_now(), {.amount = received->wire_bytes});
+  return received;
+}
+
+// A message of a listener that we connected to shows that it is there: time for an offer.
+Result<std::optional<Received>> ShmTransport::receive_over_tcp(Duration timeout) {
+  RUBATO_ASSIGN(auto received, zmq_.receive(timeout));
+  if (!received) return received;
+  const auto connection = connections_.find(received->from);
+  if (connection != connections_.end())
+    links_.heard(connection->first, connection->second, steady_now());
+  return received;
+}
+
+void ShmTransport::wake() {
+  woken_ = true;
+  zmq_.wake();
+}
+
+}  // namespace rubato::proto

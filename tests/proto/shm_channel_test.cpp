@@ -1,0 +1,234 @@
+// One direction of shared memory: any messages in any order of release against a plain queue, the
+// smallest and the largest, and contents that no honest writer leaves.
+#include "proto/shm_channel.hpp"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <rapidcheck.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <deque>
+
+namespace rubato::proto::shm {
+namespace {
+
+struct Pair {
+  Pair() : mapping(*map_region(*make_region(kRegionBytes), kRegionBytes)) {}
+
+  bool rang() const {
+    std::uint64_t rings = 0;
+    return ::read(bell->get(), &rings, sizeof(rings)) == sizeof(rings);
+  }
+  std::shared_ptr<Mapping> mapping;
+  std::shared_ptr<const Descriptor> bell = std::make_shared<const Descriptor>(*make_bell());
+  ChannelWriter writer{Channel(mapping, 0), bell};
+  ChannelReader reader{Channel(mapping, 0), bell};
+};
+
+// Bytes that differ from place to place, made once.
+Payload pattern(std::size_t offset, std::size_t bytes) {
+  static const auto all = [] {
+    auto made = std::make_shared<std::vector<std::uint32_t>>((kPayloadBytesMax + (1u << 20)) / 4);
+    std::uint32_t word = 1;
+    for (std::uint32_t& w : *made) w = word = word * 1'664'525 + 1'013'904'223;
+    return made;
+  }();
+  return Payload(all, std::as_bytes(std::span(*all))).slice(offset, bytes);
+}
+
+Outgoing message(std::size_t control, std::size_t payload, std::size_t seed) {
+  const Payload from = pattern(64 * seed, control);
+  return {{{from.bytes().begin(), from.bytes().end()}, pattern(64 * seed + 4, payload)}};
+}
+
+bool same(const Frames& frames, const Encoded& sent) {
+  const auto a = frames.payload.bytes();
+  const auto b = sent.payload.bytes();
+  return frames.control == sent.control && a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
+}
+
+std::optional<Frames> read(ChannelReader& reader) {
+  auto frames = reader.read();
+  REQUIRE(frames);
+  return std::move(*frames);
+}
+
+TEST_CASE("shm channel: any messages, payloads released in any order") {
+  const bool ok = rc::check("what was written is read, in order", [] {
+    Pair pair;
+    std::deque<Outgoing> queue;    // written at the latest when there is room
+    std::deque<Encoded> expected;  // the reference
+    std::vector<Frames> held;
+    std::vector<Encoded> held_expected;
+    const auto steps = *rc::gen::inRange(1, 40);
+    for (int step = 0; step < steps || !expected.empty(); ++step) {
+      const int action = step < steps ? *rc::gen::inRange(0, 4) : 1;
+      if (action == 0 || action == 3) {
+        const std::size_t control =
+            *rc::gen::element<std::size_t>(16, 100, 5'000, kControlBytesMax);
+        const std::size_t payload = *rc::gen::element<std::size_t>(
+            0, 4, 1'000, kInlineBytesMax, kInlineBytesMax + 4, 300'000, kSlotBytes, kSlotBytes + 4,
+            5 * kSlotBytes - 12, kPayloadBytesMax);
+        queue.push_back(message(control, payload, static_cast<std::size_t>(step)));
+        expected.push_back(queue.back().encoded);
+      } else if (action == 1) {
+        if (auto frames = read(pair.reader)) {
+          RC_ASSERT(!expected.empty());
+          RC_ASSERT(same(*frames, expected.front()));
+          held.push_back(std::move(*frames));
+          held_expected.push_back(expected.front());
+          expected.pop_front();
+        } else {
+          RC_ASSERT(!queue.empty() || expected.empty());  // else a message was lost
+        }
+      } else if (!held.empty()) {
+        const auto i = *rc::gen::inRange<std::size_t>(0, held.size());
+        RC_ASSERT(same(held[i], held_expected[i]));  // nobody wrote over it
+        held.erase(held.begin() + static_cast<std::ptrdiff_t>(i));
+        held_expected.erase(held_expected.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+      while (!queue.empty() && pair.writer.write(queue.front())) queue.pop_front();
+    }
+  });
+  CHECK(ok);
+}
+
+TEST_CASE("shm channel: whole chunks are read where they lie, until half the slots are held") {
+  Pair pair;
+  const auto region = pair.mapping->bytes();
+  std::vector<Frames> held;
+  std::size_t in_place = 0;
+  for (std::size_t i = 0; i < 2 * kSlots; ++i) {
+    Outgoing out = message(16, kSlotBytes, i);
+    REQUIRE(pair.writer.write(out));
+    held.push_back(*read(pair.reader));
+    const std::byte* data = held.back().payload.bytes().data();
+    if (data >= region.data() && data < region.data() + region.size()) ++in_place;
+  }
+  CHECK(in_place == kSlotsHeldMax);
+  for (std::size_t i = 0; i < held.size(); ++i)
+    CHECK(same(held[i], message(16, kSlotBytes, i).encoded));
+}
+
+TEST_CASE("shm channel: bells ring only for who asked") {
+  Pair pair;
+  Outgoing out = message(16, 100, 1);
+  REQUIRE(pair.writer.write(out));
+  CHECK(!pair.rang());
+  CHECK(pair.reader.sleep());  // something is there
+  pair.reader.awake();
+  REQUIRE(read(pair.reader));
+  CHECK(!pair.reader.sleep());
+  Outgoing next = message(16, 100, 2);
+  REQUIRE(pair.writer.write(next));
+  CHECK(pair.rang());
+  REQUIRE(read(pair.reader));
+  std::size_t written = 0;
+  Outgoing chunk = message(16, kSlotBytes, 3);
+  while (pair.writer.write(chunk)) {
+    ++written;
+    chunk = message(16, kSlotBytes, 3);
+  }
+  CHECK(written == kSlots);
+  CHECK(!pair.rang());
+  REQUIRE(read(pair.reader));  // gives its slot back at once
+  CHECK(pair.rang());
+  CHECK(pair.writer.write(chunk));
+}
+
+// --- a peer that is no friend --------------------------------------------------------------------
+
+ChannelHeader& header(const Pair& pair) {
+  return *reinterpret_cast<ChannelHeader*>(pair.mapping->bytes().data());
+}
+
+// Leaves a record as the other process might, with the tail behind it.
+void forge(const Pair& pair, const Record& record, std::uint64_t tail) {
+  const Channel channel(pair.mapping, 0);
+  std::memcpy(channel.ring().data(), &record, sizeof(record));
+  header(pair).tail.store(tail);
+}
+
+TEST_CASE("shm channel: every wrong record is an error") {
+  const std::uint32_t mib = 1u << 20;
+  const auto control_max = static_cast<std::uint32_t>(kControlBytesMax);
+  const Record wrong[] = {
+      {0, 0, 0, kInRing},                // no control frame
+      {control_max + 1, 0, 0, kInRing},  // too large a one
+      {0xffff'fff0, 0, 0, kInRing},      //
+      {16, 8, 4, kInRing},               // a part larger than the payload
+      {16, 4, 8, kInRing},               // a part of a payload in the ring
+      {16, 20'000, 20'000, kInRing},     // too large for the ring
+      {16, 100, 100, kInRing},           // beyond the tail
+      {16, mib, mib, kSlots},            // no such slot
+      {16, mib, mib, 0x7fff'ffff},       //
+      {16, 0, 0, 0},                     // a slot for nothing
+      {16, 2 * mib, 2 * mib, 0},         // more than a slot
+      {16, 1, 0x7fff'ffff, 0},           // more than any payload
+      {0, 0, 0, kPadding},               // padding beyond the tail
+  };
+  for (const Record& record : wrong) {
+    CAPTURE(record.control_bytes);
+    CAPTURE(record.part_bytes);
+    CAPTURE(record.slot);
+    Pair pair;
+    forge(pair, record, 32);
+    const auto read = pair.reader.read();
+    REQUIRE(!read);
+    CHECK(read.error().code == ErrorCode::Corrupt);
+  }
+}
+
+TEST_CASE("shm channel: every wrong tail is an error") {
+  for (const std::uint64_t tail :
+       {std::uint64_t{1}, std::uint64_t{17}, std::uint64_t{kRingBytes + 16}, std::uint64_t{1} << 63,
+        ~std::uint64_t{0}}) {
+    CAPTURE(tail);
+    Pair pair;
+    forge(pair, {16, 0, 0, kInRing}, tail);
+    CHECK(!pair.reader.read());
+  }
+}
+
+TEST_CASE("shm channel: random bytes in all of it crash nobody") {
+  const bool ok = rc::check("an error, or frames within the limits", [] {
+    Pair pair;
+    const Channel channel(pair.mapping, 0);
+    const auto words = *rc::gen::container<std::vector<std::uint32_t>>(
+        64,
+        rc::gen::oneOf(rc::gen::arbitrary<std::uint32_t>(), rc::gen::inRange<std::uint32_t>(0, 64),
+                       rc::gen::element(kInRing, kPadding)));
+    std::memcpy(channel.ring().data(), words.data(), words.size() * sizeof(words[0]));
+    header(pair).tail.store(16 * *rc::gen::inRange<std::uint64_t>(0, kRingBytes / 16 + 2));
+    header(pair).head.store(*rc::gen::arbitrary<std::uint64_t>());
+    for (auto& slot : header(pair).slots) slot.busy.store(*rc::gen::arbitrary<std::uint32_t>());
+    while (true) {
+      const auto frames = pair.reader.read();
+      if (!frames || !*frames) break;
+      RC_ASSERT((*frames)->control.size() <= kControlBytesMax);
+      RC_ASSERT((*frames)->payload.size() <= kPayloadBytesMax);
+    }
+    Outgoing out = message(100, 3 * kSlotBytes, 1);
+    (void)pair.writer.write(out);  // whatever the reader pretends
+  });
+  CHECK(ok);
+}
+
+TEST_CASE("shm region: only sealed memory of the right size is mapped") {
+  const auto good = make_region(kRegionBytes);
+  REQUIRE(good);
+  CHECK(map_region(*good, kRegionBytes));
+  CHECK(!map_region(*good, 2 * kRegionBytes));
+  CHECK(::ftruncate(good->get(), 4096) != 0);  // no SIGBUS by a peer that shrinks it
+  const Descriptor unsealed(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  REQUIRE(::ftruncate(unsealed.get(), static_cast<off_t>(kRegionBytes)) == 0);
+  CHECK(!map_region(unsealed, kRegionBytes));
+  const Descriptor file(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  CHECK(!map_region(file, kRegionBytes));
+}
+
+}  // namespace
+}  // namespace rubato::proto::shm
