@@ -29,10 +29,8 @@ struct Case {
 
 // The same table as in bench/pytorch_step.py.
 const std::map<std::string, Case> kCases = {
-    {"mlp", {{"mlp", {64}}, {1, 28, 28}, 32}},
-    {"lenet", {{"lenet", {}}, {1, 28, 28}, 128}},
-    {"cnn", {{"cnn", {}}, {3, 32, 32}, 128}},
-    {"lstm", {{"lstm", {64, 64}}, {1, 128, 1}, 32}},
+    {"mlp", {{"mlp", {64}}, {1, 28, 28}, 32}}, {"lenet", {{"lenet", {}}, {1, 28, 28}, 128}},
+    {"cnn", {{"cnn", {}}, {3, 32, 32}, 128}},  {"lstm", {{"lstm", {64, 64}}, {1, 128, 1}, 32}},
     {"svm", {{"svm", {}}, {8, 1, 1}, 32}},
 };
 
@@ -94,8 +92,9 @@ int main() {
       std::fprintf(stderr, "cpu_step: no case %s\n", name.c_str());
       return 2;
     }
-    std::printf("%.1f\n", trainings.try_emplace(name, known->second)
-                              .first->second.samples_per_second(seconds));
+    std::printf(
+        "%.1f\n",
+        trainings.try_emplace(name, known->second).first->second.samples_per_second(seconds));
     std::fflush(stdout);
   }
   return 0;

@@ -8,6 +8,7 @@
 #include "cli/cluster_host.hpp"
 #include "cli/commands.hpp"
 #include "cli/endpoint.hpp"
+#include "cli/host_info.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/outputs.hpp"
 #include "emulation/cluster_plan.hpp"
@@ -153,6 +154,7 @@ Result<std::uint32_t> worker_index(const emulation::ClusterPlan& plan, const std
 Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
   RUBATO_TRY(parse_remote("--scheduler", run.node.scheduler));
   RUBATO_ASSIGN(auto node, load_node(run.node, true, stop));
+  log_device(node.config.worker_device);
   RUBATO_ASSIGN(const auto index, worker_index(node.plan, run.node.name));
   RUBATO_ASSIGN(auto samples, emulation::plan_samples(node.config, node.plan, node.data.train));
   RUBATO_ASSIGN(auto trainer, emulation::make_trainer(node.config, node.plan, index,

@@ -124,8 +124,13 @@ std::vector<Layer> adsp_cnn_layers(Shape shape, int classes) {
 // parameters on 1x28x28 with 10 classes.
 std::vector<Layer> lenet_layers(int classes) {
   const MaxPool2d pool{.kernel = 2, .stride = 2, .padding_begin = 0, .padding_end = 0};
-  return {Conv2d{.channels = 20, .kernel = 5}, pool,   Conv2d{.channels = 50, .kernel = 5}, pool,
-          Dense{.outputs = 500},               Relu{}, Dense{.outputs = classes}};
+  return {Conv2d{.channels = 20, .kernel = 5},
+          pool,
+          Conv2d{.channels = 50, .kernel = 5},
+          pool,
+          Dense{.outputs = 500},
+          Relu{},
+          Dense{.outputs = classes}};
 }
 
 Result<std::vector<int>> hidden_sizes(const ModelOptions& options, std::vector<int> usual) {
