@@ -5,7 +5,6 @@
 #include <memory>
 #include <utility>
 
-#include "worker/cpu/pair_pool.hpp"
 #include "worker/cpu/primitive_call.hpp"
 #include "worker/cpu/response_norm.hpp"
 
@@ -166,43 +165,7 @@ class ImagePlanBuilder {
     });
   }
 
-  // The block of channels that lies together in x, once x is in one of the layouts that our own
-  // kernels take.
-  int block_of(memory& x, const Shape& shape) {
-    if (x.get_desc() == describe(shape, size_, Tag::nChw16c)) return 16;
-    if (x.get_desc() == describe(shape, size_, Tag::nChw8c)) return 8;
-    x = in_layout(x, describe(shape, size_, Tag::nhwc));
-    return shape.channels;
-  }
-
-  static int blocks(const Shape& shape, int block) { return (shape.channels + block - 1) / block; }
-
-  void add_pair_pool() {
-    const LayerPlan& plan = image_.plans[layer_];
-    memory x = x_;
-    const int block = block_of(x, plan.input);
-    const Tag layout = block == 16                    ? Tag::nChw16c
-                       : block == plan.input.channels ? Tag::nhwc
-                                                      : Tag::nChw8c;
-    const auto work = std::make_shared<PairPool>(std::ptrdiff_t{size_} * blocks(plan.input, block),
-                                                 plan.input.height, plan.input.width, block);
-    const memory y = inside(describe(plan.output, size_, layout));
-    calls_->push_back([work, x, y](dnnl::stream&) { work->forward(floats(x), floats(y)); });
-    x_ = y;
-    back_.push_back([=, this](memory dy) {
-      const memory near_dy = in_layout(dy, y.get_desc());
-      const memory dx = inside(x.get_desc());
-      calls_->push_back(
-          [work, near_dy, dx](dnnl::stream&) { work->backward(floats(near_dy), floats(dx)); });
-      return dx;
-    });
-  }
-
   void add_pool(const MaxPool2d& pool) {
-    if (pool.kernel == 2 && pool.stride == 2 && pool.padding_begin == 0 && pool.padding_end == 0) {
-      add_pair_pool();
-      return;
-    }
     const LayerPlan& plan = image_.plans[layer_];
     const memory::dims stride{pool.stride, pool.stride}, kernel{pool.kernel, pool.kernel};
     const memory::dims begin{pool.padding_begin, pool.padding_begin};
@@ -233,8 +196,16 @@ class ImagePlanBuilder {
   void add_norm(const LocalResponseNorm& norm) {
     const Shape& shape = image_.plans[layer_].input;
     memory x = x_;
-    const int block = block_of(x, shape);
-    const int channels = blocks(shape, block) * block;
+    int block = 0;
+    if (x.get_desc() == describe(shape, size_, Tag::nChw16c)) {
+      block = 16;
+    } else if (x.get_desc() == describe(shape, size_, Tag::nChw8c)) {
+      block = 8;
+    } else {
+      block = shape.channels;
+      x = in_layout(x, describe(shape, size_, Tag::nhwc));
+    }
+    const int channels = (shape.channels + block - 1) / block * block;
     const auto work =
         std::make_shared<ResponseNorm>(norm, channels, shape.height * shape.width, block);
     const memory y = inside(x.get_desc());
