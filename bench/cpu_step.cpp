@@ -1,10 +1,14 @@
-// bench/cpu_step.cpp - training and evaluation speed of the cpu device, one thread, in samples a
-// second, beside PyTorch 1.13's training speed of the same model and batch on one thread of a
-// 2-core AVX-512 machine, where that was measured. Random data: speed does not depend on it.
-#include <benchmark/benchmark.h>
+// bench/cpu_step.cpp - training speed of the cpu device: whole steps (forward, backward, SGD) on
+// random data. Reads lines "CASE SECONDS" and answers each with samples a second of CPU time, so
+// that bench/cpu_step.py can take turns between this process and PyTorch. CPU time is that of the
+// whole process: other processes do not disturb it, and a hidden thread would be charged.
+#include <sys/resource.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <iostream>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,75 +22,80 @@ using namespace rubato;
 using namespace rubato::worker;
 
 struct Case {
-  const char* name;
   ModelOptions model;
   Shape input;
   int batch;
-  const char* peer;  // PyTorch, samples a second
 };
 
-const Case kCases[] = {
-    {"mlp/1x28x28", {"mlp", {64}}, {1, 28, 28}, 32, "PyTorch 101 k"},
-    {"mlp/1x28x28", {"mlp", {64}}, {1, 28, 28}, 128, ""},
-    {"svm/8", {"svm", {}}, {8, 1, 1}, 32, ""},
-    {"cnn/1x28x28", {"cnn", {}}, {1, 28, 28}, 32, ""},
-    {"cnn/1x28x28", {"cnn", {}}, {1, 28, 28}, 128, ""},
-    {"cnn/3x32x32", {"cnn", {}}, {3, 32, 32}, 32, ""},
-    {"cnn/3x32x32", {"cnn", {}}, {3, 32, 32}, 128, "PyTorch 365"},
-    {"lstm/1x28x28", {"lstm", {}}, {1, 28, 28}, 32, ""},
-    {"lstm64/1x128x1", {"lstm", {64, 64}}, {1, 128, 1}, 32, "PyTorch 2.05 k"},
+// The same table as in bench/pytorch_step.py.
+const std::map<std::string, Case> kCases = {
+    {"mlp", {{"mlp", {64}}, {1, 28, 28}, 32}}, {"lenet", {{"lenet", {}}, {1, 28, 28}, 128}},
+    {"cnn", {{"cnn", {}}, {3, 32, 32}, 128}},  {"lstm", {{"lstm", {64, 64}}, {1, 128, 1}, 32}},
+    {"svm", {{"svm", {}}, {8, 1, 1}, 32}},
 };
 
-struct Prepared {
-  std::unique_ptr<Device> device;
-  std::vector<float> inputs;
-  std::vector<std::int32_t> labels;
-  Batch batch() const { return {inputs, labels, static_cast<int>(labels.size())}; }
+double cpu_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+class Training {
+ public:
+  explicit Training(const Case& c) : labels_(static_cast<std::size_t>(c.batch)) {
+    const ModelSpec spec = make_model(c.model, c.input, 10).value();
+    device_ = make_device("cpu").value();
+    if (const auto built = device_->build(spec, c.batch); !built) {
+      std::fprintf(stderr, "cpu_step: %s\n", built.error().message.c_str());
+      std::exit(1);
+    }
+    device_->load(initial_parameters(spec, 1));
+    Rng rng(1);
+    inputs_.resize(labels_.size() * static_cast<std::size_t>(c.input.count()));
+    for (float& x : inputs_) x = static_cast<float>(rng.uniform());
+    for (auto& label : labels_) label = static_cast<std::int32_t>(rng.below(10));
+    step();
+  }
+
+  double samples_per_second(double seconds) {
+    const double start = cpu_seconds();
+    double spent = 0;
+    int steps = 0;
+    while (spent < seconds) {
+      for (int i = 0; i < 5; ++i) step();
+      steps += 5;
+      spent = cpu_seconds() - start;
+    }
+    return steps * static_cast<double>(labels_.size()) / spent;
+  }
+
+ private:
+  void step() { device_->step({inputs_, labels_, static_cast<int>(labels_.size())}, 1e-4f); }
+
+  std::unique_ptr<Device> device_;
+  std::vector<float> inputs_;
+  std::vector<std::int32_t> labels_;
 };
-
-Prepared prepare(const Case& c) {
-  const ModelSpec spec = make_model(c.model, c.input, 10).value();
-  Prepared prepared;
-  prepared.device = make_device("cpu").value();
-  if (const auto built = prepared.device->build(spec, c.batch); !built) {
-    std::fprintf(stderr, "cpu_step: %s\n", built.error().message.c_str());
-    std::exit(1);
-  }
-  prepared.device->load(initial_parameters(spec, 1));
-  Rng rng(1);
-  prepared.inputs.resize(static_cast<std::size_t>(c.batch * c.input.count()));
-  for (float& x : prepared.inputs) x = static_cast<float>(rng.uniform());
-  for (int b = 0; b < c.batch; ++b) {
-    prepared.labels.push_back(static_cast<std::int32_t>(rng.below(10)));
-  }
-  return prepared;
-}
-
-void train(benchmark::State& state, const Case& c) {
-  const Prepared prepared = prepare(c);
-  for (auto _ : state) {
-    benchmark::DoNotOptimize(prepared.device->step(prepared.batch(), 1e-4f));
-  }
-  state.SetItemsProcessed(state.iterations() * c.batch);
-  state.SetLabel(c.peer);
-}
-
-void evaluate(benchmark::State& state, const Case& c) {
-  const Prepared prepared = prepare(c);
-  for (auto _ : state) benchmark::DoNotOptimize(prepared.device->evaluate(prepared.batch()));
-  state.SetItemsProcessed(state.iterations() * c.batch);
-}
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  for (const Case& c : kCases) {
-    const std::string name = std::string(c.name) + "/batch" + std::to_string(c.batch);
-    benchmark::RegisterBenchmark((name + "/train").c_str(), [&c](auto& state) { train(state, c); });
-    benchmark::RegisterBenchmark((name + "/evaluate").c_str(),
-                                 [&c](auto& state) { evaluate(state, c); });
+int main() {
+  std::map<std::string, Training> trainings;
+  std::string name;
+  double seconds = 0;
+  while (std::cin >> name >> seconds) {
+    const auto known = kCases.find(name);
+    if (known == kCases.end()) {
+      std::fprintf(stderr, "cpu_step: no case %s\n", name.c_str());
+      return 2;
+    }
+    std::printf(
+        "%.1f\n",
+        trainings.try_emplace(name, known->second).first->second.samples_per_second(seconds));
+    std::fflush(stdout);
   }
-  benchmark::Initialize(&argc, argv);
-  benchmark::RunSpecifiedBenchmarks();
   return 0;
 }

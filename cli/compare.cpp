@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/log.hpp"
 #include "base/time.hpp"
 #include "cli/commands.hpp"
+#include "cli/host_info.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/outputs.hpp"
 #include "cli/profile.hpp"
@@ -68,6 +70,8 @@ Result<void> run_all(const CompareOptions& options, const emulation::ClusterConf
 
 Result<void> compare_checked(const CompareOptions& options, std::stop_token stop) {
   RUBATO_ASSIGN(auto config, emulation::load_cluster(options.file));
+  set_log_quiet(options.quiet);
+  log_device(config.worker_device);
   if (options.target_loss) config.stop.target_loss = options.target_loss;
   std::vector<std::string> models;
   if (options.sync.empty())

@@ -5,6 +5,9 @@
 #include <fstream>
 #include <thread>
 
+#include "base/log.hpp"
+#include "worker/cpu/cpu_info.hpp"
+
 namespace rubato::cli {
 namespace {
 
@@ -27,6 +30,12 @@ std::string first_value(const char* path, std::string_view key, char separator) 
 
 std::string_view version() {
   return RUBATO_VERSION;
+}
+
+void log_device(std::string_view device) {
+  if (device != "cpu") return;
+  log_info(worker::describe_cpu());
+  for (const auto& warning : worker::cpu_warnings()) log_warning(warning);
 }
 
 HostInfo read_host_info() {

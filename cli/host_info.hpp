@@ -16,6 +16,10 @@ struct HostInfo {
 // "0.1.0"
 std::string_view version();
 
+// Logs what the device "cpu" computes with and warns of an environment that slows it down. Nothing
+// for other devices.
+void log_device(std::string_view device);
+
 // Reads /proc/cpuinfo and /etc/os-release; what cannot be read is "unknown".
 HostInfo read_host_info();
 

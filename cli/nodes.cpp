@@ -8,6 +8,7 @@
 #include "cli/cluster_host.hpp"
 #include "cli/commands.hpp"
 #include "cli/endpoint.hpp"
+#include "cli/host_info.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/outputs.hpp"
 #include "cli/profile.hpp"
@@ -164,6 +165,7 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
   RUBATO_ASSIGN(const auto trace, open_profile(run.node.profile, TraceClock::Scheduler));
   const auto process = trace_process(trace.get(), "worker " + run.node.name);
   RUBATO_ASSIGN(auto node, load_node(run.node, true, stop));
+  log_device(node.config.worker_device);
   RUBATO_ASSIGN(const auto index, worker_index(node.plan, run.node.name));
   RUBATO_ASSIGN(auto samples, emulation::plan_samples(node.config, node.plan, node.data.train));
   RUBATO_ASSIGN(auto trainer, emulation::make_trainer(node.config, node.plan, index,

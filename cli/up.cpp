@@ -4,6 +4,7 @@
 #include "cli/children.hpp"
 #include "cli/cluster_host.hpp"
 #include "cli/commands.hpp"
+#include "cli/host_info.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/outputs.hpp"
 #include "cli/profile.hpp"
@@ -45,6 +46,7 @@ Result<void> up_checked(const UpOptions& options, std::stop_token stop) {
   if (options.target_loss) config.stop.target_loss = options.target_loss;
   if (options.seed) config.seed = *options.seed;
   set_log_quiet(options.quiet);
+  log_device(config.worker_device);
   RUBATO_TRY(sync::find_model(options.sync));
   const std::string out = options.out.empty() ? "out/" + config.name + "-up" : options.out;
   RUBATO_TRY(make_output_directory(out));

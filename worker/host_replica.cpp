@@ -3,8 +3,34 @@
 #include <algorithm>
 
 #include "base/check.hpp"
+#include "base/multiversion.hpp"
 
 namespace rubato::worker {
+namespace {
+
+// Each one pass over memory.
+RUBATO_MULTIVERSION void subtract(const float* from, const float* update, float* weights,
+                                  std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) weights[i] = from[i] - update[i];
+}
+
+RUBATO_MULTIVERSION void take(float* update, float* out, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    out[i] = update[i];
+    update[i] = 0;
+  }
+}
+
+RUBATO_MULTIVERSION void change(float* weights, float* update, const float* gradient, float rate,
+                                std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const float by = rate * gradient[i];
+    weights[i] -= by;
+    update[i] += by;
+  }
+}
+
+}  // namespace
 
 void HostReplica::load(std::span<const float> parameters) {
   RUBATO_CHECK(parameters.size() == count(), "parameters of another model");
@@ -13,7 +39,7 @@ void HostReplica::load(std::span<const float> parameters) {
 
 void HostReplica::load_under_update(std::span<const float> parameters) {
   RUBATO_CHECK(parameters.size() == count(), "parameters of another model");
-  for (std::size_t i = 0; i < parameters.size(); ++i) weights_[i] = parameters[i] - update_[i];
+  subtract(parameters.data(), update_.data(), weights_.data(), count());
 }
 
 void HostReplica::read(std::span<float> out) const {
@@ -23,19 +49,12 @@ void HostReplica::read(std::span<float> out) const {
 
 void HostReplica::take_update(std::span<float> out) {
   RUBATO_CHECK(out.size() == count(), "room for another model");
-  std::copy(update_.begin(), update_.end(), out.begin());
-  std::fill(update_.begin(), update_.end(), 0.0f);
+  take(update_.data(), out.data(), count());
 }
 
 void HostReplica::descend(std::span<const float> gradient, float rate) {
   RUBATO_CHECK(gradient.size() == count(), "gradient of another model");
-  float* weights = weights_.data();
-  float* update = update_.data();
-  for (std::size_t i = 0; i < gradient.size(); ++i) {
-    const float change = rate * gradient[i];
-    weights[i] -= change;
-    update[i] += change;
-  }
+  change(weights_.data(), update_.data(), gradient.data(), rate, count());
 }
 
 }  // namespace rubato::worker

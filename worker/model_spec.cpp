@@ -120,6 +120,19 @@ std::vector<Layer> adsp_cnn_layers(Shape shape, int classes) {
           Dense{.outputs = classes}};
 }
 
+// The LeNet of Caffe's MNIST example (unpadded, ReLU only behind the first dense layer): 431,080
+// parameters on 1x28x28 with 10 classes.
+std::vector<Layer> lenet_layers(int classes) {
+  const MaxPool2d pool{.kernel = 2, .stride = 2, .padding_begin = 0, .padding_end = 0};
+  return {Conv2d{.channels = 20, .kernel = 5},
+          pool,
+          Conv2d{.channels = 50, .kernel = 5},
+          pool,
+          Dense{.outputs = 500},
+          Relu{},
+          Dense{.outputs = classes}};
+}
+
 Result<std::vector<int>> hidden_sizes(const ModelOptions& options, std::vector<int> usual) {
   if (options.hidden.empty()) return usual;
   for (const int size : options.hidden) {
@@ -202,9 +215,10 @@ std::vector<float> initial_parameters(const ModelSpec& spec, std::uint64_t seed)
 Result<ModelSpec> make_model(const ModelOptions& options, Shape input, int classes) {
   ModelSpec spec{.name = options.kind, .input = input, .layers = {}, .classes = classes};
   const bool takes_sizes = options.kind == "mlp" || options.kind == "lstm";
-  if (!takes_sizes && options.kind != "cnn" && options.kind != "svm") {
+  const bool takes_images = options.kind == "cnn" || options.kind == "lenet";
+  if (!takes_sizes && !takes_images && options.kind != "svm") {
     return fail(ErrorCode::BadInput, fmt::format("model.kind: unknown model \"{}\"; use mlp, cnn, "
-                                                 "lstm or svm",
+                                                 "lenet, lstm or svm",
                                                  options.kind));
   }
   if (!takes_sizes && !options.hidden.empty()) {
@@ -213,7 +227,7 @@ Result<ModelSpec> make_model(const ModelOptions& options, Shape input, int class
                             "or lstm",
                             options.kind));
   }
-  if ((options.kind == "cnn" || options.kind == "lstm") && input.height < 2) {
+  if ((takes_images || options.kind == "lstm") && input.height < 2) {
     return fail(ErrorCode::BadInput,
                 fmt::format("model.kind: {} needs images or sequences, but a sample of this data "
                             "set is {} plain features; use mlp or svm",
@@ -221,6 +235,8 @@ Result<ModelSpec> make_model(const ModelOptions& options, Shape input, int class
   }
   if (options.kind == "cnn") {
     spec.layers = adsp_cnn_layers(input, classes);
+  } else if (options.kind == "lenet") {
+    spec.layers = lenet_layers(classes);
   } else if (options.kind == "svm") {
     spec.layers = {Dense{classes}};
     spec.loss = Loss::MultiClassHinge;

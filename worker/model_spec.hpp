@@ -85,7 +85,7 @@ std::vector<float> initial_parameters(const ModelSpec& spec, std::uint64_t seed)
 
 // What a user may choose ([model] in the cluster file).
 struct ModelOptions {
-  std::string kind = "mlp";  // mlp | cnn | lstm | svm
+  std::string kind = "mlp";  // mlp | cnn | lenet | lstm | svm
   // mlp: hidden sizes, {64} when empty; lstm: {LSTM size, dense size}, {128, 384} when empty.
   std::vector<int> hidden;
 };

@@ -105,7 +105,7 @@ TEST_CASE("cpu and reference agree on the models a user can choose") {
   const std::vector<std::pair<ModelOptions, Shape>> table = {
       {{"mlp", {64}}, {1, 28, 28}},   {{"mlp", {33, 17}}, {13, 1, 1}}, {{"svm", {}}, {8, 1, 1}},
       {{"cnn", {}}, {1, 12, 12}},     {{"cnn", {}}, {3, 9, 11}},       {{"lstm", {}}, {1, 28, 28}},
-      {{"lstm", {20, 9}}, {2, 7, 3}},
+      {{"lstm", {20, 9}}, {2, 7, 3}}, {{"lenet", {}}, {1, 28, 28}},    {{"lenet", {}}, {3, 32, 32}},
   };
   for (const auto& [options, shape] : table) {
     const ModelSpec spec = make_model(options, shape, 10).value();

@@ -23,6 +23,9 @@ TEST_CASE("parameter counts of the other models") {
   CHECK(count({"mlp", {}}, {1, 28, 28}) == 784 * 64 + 64 + 640 + 10);
   CHECK(count({"mlp", {100, 50}}, {20, 1, 1}) == 2100 + 5050 + 510);
   CHECK(count({"svm", {}}, {8, 1, 1}) == 90);
+  CHECK(count({"lenet", {}}, {1, 28, 28}) == 431080);  // Caffe's
+  CHECK(count({"lenet", {}}, {3, 32, 32}) ==
+        20 * 75 + 20 + 50 * 500 + 50 + 500 * 50 * 5 * 5 + 500 + 5010);
   CHECK(count({"lstm", {}}, {1, 28, 28}) ==
         4 * 128 * (28 + 128) + 4 * 128 + 128 * 384 + 384 + 3840 + 10);
 }
@@ -67,9 +70,14 @@ TEST_CASE("refused models are named with the remedy") {
     return spec.error().message;
   };
   CHECK(message({"cnm", {}}, {1, 28, 28}) ==
-        "model.kind: unknown model \"cnm\"; use mlp, cnn, lstm or svm");
+        "model.kind: unknown model \"cnm\"; use mlp, cnn, lenet, lstm or svm");
   CHECK(message({"cnn", {64}}, {1, 28, 28}) ==
         "model.hidden: cnn has no sizes to choose; remove the key or use mlp or lstm");
+  CHECK(message({"lenet", {500}}, {1, 28, 28}) ==
+        "model.hidden: lenet has no sizes to choose; remove the key or use mlp or lstm");
+  CHECK(message({"lenet", {}}, {1, 12, 12}) ==
+        "model lenet: layer 2 (conv2d of 50 channels, kernel 5, stride 1, padding 0) does not fit "
+        "its input 20x4x4");
   CHECK(message({"lstm", {64}}, {1, 28, 28}) ==
         "model.hidden: lstm takes two sizes, [LSTM, dense], not 1; for example [128, 384]");
   CHECK(message({"mlp", {64, 0}}, {1, 28, 28}) ==

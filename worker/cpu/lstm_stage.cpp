@@ -1,9 +1,10 @@
 #include "worker/cpu/lstm_stage.hpp"
 
-#include <cblas.h>
-
 #include <algorithm>
 #include <cstddef>
+
+#include "base/multiversion.hpp"
+#include "worker/cpu/gemm.hpp"
 
 namespace rubato::worker {
 namespace {
@@ -21,6 +22,71 @@ void for_each_run(const Shape& in, int size, Move move) {
         move(b * in.count() + (c * in.height + t) * in.width,
              (t * size + b) * features + c * in.width, in.width);
       }
+}
+
+// Loops over [size, units]; gates are [size, 4 units], i f g o.
+struct Extent {
+  Index size, units;
+};
+
+// tanh(x) = 2 sigmoid(2x) - 1: one call of sigmoid for all gates.
+RUBATO_MULTIVERSION void double_cell_gate(Extent e, float* gates) {
+  for (Index b = 0; b < e.size; ++b) {
+    float* g = gates + b * 4 * e.units + 2 * e.units;
+    for (Index n = 0; n < e.units; ++n) g[n] *= 2;
+  }
+}
+
+// cells and, before its activation, its tanh <- f before + i g.
+RUBATO_MULTIVERSION void cells_forward(Extent e, float* gates, const float* before, float* cells,
+                                       float* tanhs) {
+  for (Index b = 0; b < e.size; ++b, gates += 4 * e.units) {
+    const float* i = gates;
+    const float* f = gates + e.units;
+    float* g = gates + 2 * e.units;
+    for (Index n = 0; n < e.units; ++n) {
+      const Index at = b * e.units + n;
+      g[n] = 2 * g[n] - 1;
+      tanhs[at] = cells[at] = f[n] * before[at] + i[n] * g[n];
+    }
+  }
+}
+
+RUBATO_MULTIVERSION void hiddens_forward(Extent e, const float* gates, const float* tanhs,
+                                         float* hiddens) {
+  for (Index b = 0; b < e.size; ++b) {
+    const float* o = gates + b * 4 * e.units + 3 * e.units;
+    for (Index n = 0; n < e.units; ++n) hiddens[b * e.units + n] = o[n] * tanhs[b * e.units + n];
+  }
+}
+
+// gates <- d(loss)/d(their sums before the activation); dc moves to the step before.
+RUBATO_MULTIVERSION void gates_backward(Extent e, float* gates, const float* before,
+                                        const float* tanhs, const float* dh, float* dc) {
+  for (Index b = 0; b < e.size; ++b, gates += 4 * e.units) {
+    float* is = gates;
+    float* fs = gates + e.units;
+    float* gs = gates + 2 * e.units;
+    float* os = gates + 3 * e.units;
+    for (Index n = 0; n < e.units; ++n) {
+      const Index at = b * e.units + n;
+      const float i = is[n], f = fs[n], g = gs[n], o = os[n], tanh = tanhs[at];
+      const float d = dc[at] + dh[at] * o * (1 - tanh * tanh);
+      is[n] = d * g * i * (1 - i);
+      fs[n] = d * before[at] * f * (1 - f);
+      gs[n] = d * i * (1 - g * g);
+      os[n] = dh[at] * tanh * o * (1 - o);
+      dc[at] = d * f;
+    }
+  }
+}
+
+// sums [columns] <- the sum of all rows.
+RUBATO_MULTIVERSION void sum_rows(const float* values, Index rows, Index columns, float* sums) {
+  std::fill_n(sums, columns, 0.0f);
+  for (Index row = 0; row < rows; ++row, values += columns) {
+    for (Index c = 0; c < columns; ++c) sums[c] += values[c];
+  }
 }
 
 }  // namespace
@@ -48,13 +114,13 @@ LstmStage::Activation LstmStage::make_activation(dnnl::algorithm algorithm, int 
   const dnnl::memory::desc desc({count}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::a);
   const dnnl::eltwise_forward::primitive_desc pd(
       {dnnl::prop_kind::forward_inference, algorithm, desc}, engine_);
-  return {dnnl::eltwise_forward(pd), dnnl::memory(desc, engine_, DNNL_MEMORY_NONE)};
+  const dnnl::memory memory(desc, engine_, DNNL_MEMORY_NONE);
+  return {{dnnl::eltwise_forward(pd), {{DNNL_ARG_SRC, memory}, {DNNL_ARG_DST, memory}}}, memory};
 }
 
 void LstmStage::apply(const Activation& activation, float* values) {
   activation.memory.set_data_handle(values);
-  activation.primitive.execute(
-      stream_, {{DNNL_ARG_SRC, activation.memory}, {DNNL_ARG_DST, activation.memory}});
+  activation.call(stream_);
 }
 
 void LstmStage::use_size(int size) {
@@ -77,64 +143,39 @@ void LstmStage::forward(const float* parameters, const float* input, float* outp
     std::copy_n(parameters + plan_.bias_offset, 4 * units, gates_.begin() + row * 4 * units);
   }
   // gates [TB,4N] += inputs [TB,F] input_weights^T [F,4N]
-  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, rows, 4 * units, features_, 1.0f,
-              inputs_.data(), features_, weights, width, 1.0f, gates_.data(), 4 * units);
+  multiply_add({.transpose_b = Transpose::Yes,
+                .m = rows,
+                .n = 4 * units,
+                .k = features_,
+                .a = inputs_.data(),
+                .row_a = features_,
+                .b = weights,
+                .row_b = width},
+               gates_.data(), 4 * units);
   for (Index t = 0; t < steps_; ++t) {
     const Index state = static_cast<Index>(size) * units;
     float* gates = gates_.data() + t * 4 * state;
     if (t > 0) {  // gates [B,4N] += hidden [B,N] hidden_weights^T [N,4N]
-      cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, size, 4 * units, units, 1.0f,
-                  hiddens_.data() + t * state, units, weights + features_, width, 1.0f, gates,
-                  4 * units);
+      multiply_add({.transpose_b = Transpose::Yes,
+                    .m = size,
+                    .n = 4 * units,
+                    .k = units,
+                    .a = hiddens_.data() + t * state,
+                    .row_a = units,
+                    .b = weights + features_,
+                    .row_b = width},
+                   gates, 4 * units);
     }
-    for (Index b = 0; b < size; ++b) {  // tanh(x) = 2 sigmoid(2x) - 1: one call for all gates
-      float* g = gates + b * 4 * units + 2 * units;
-      for (Index n = 0; n < units; ++n) g[n] *= 2;
-    }
+    const Extent extent{size, units};
+    double_cell_gate(extent, gates);
     apply(sigmoid_, gates);
-    const float* before = cells_.data() + t * state;
-    float* cells = cells_.data() + (t + 1) * state;
     float* tanhs = cell_tanhs_.data() + t * state;
-    for (Index b = 0; b < size; ++b) {
-      float* i = gates + b * 4 * units;
-      for (Index n = 0; n < units; ++n) {
-        float& g = i[2 * units + n];
-        g = 2 * g - 1;
-        cells[b * units + n] = i[units + n] * before[b * units + n] + i[n] * g;
-      }
-    }
-    std::copy_n(cells, state, tanhs);
+    cells_forward(extent, gates, cells_.data() + t * state, cells_.data() + (t + 1) * state, tanhs);
     apply(tanh_, tanhs);
-    float* hiddens = hiddens_.data() + (t + 1) * state;
-    for (Index b = 0; b < size; ++b) {
-      const float* o = gates + b * 4 * units + 3 * units;
-      for (Index n = 0; n < units; ++n) hiddens[b * units + n] = o[n] * tanhs[b * units + n];
-    }
+    hiddens_forward(extent, gates, tanhs, hiddens_.data() + (t + 1) * state);
   }
   std::copy_n(hiddens_.data() + static_cast<Index>(rows) * units, static_cast<Index>(size) * units,
               output);
-}
-
-// gates of step t <- d(loss)/d(their sums before the activation); cell_gradient_ moves to t - 1.
-void LstmStage::gate_gradients(int t, const float* hidden_gradient) {
-  const Index units = hidden_, state = static_cast<Index>(size_) * units;
-  for (Index b = 0; b < size_; ++b) {
-    float* gates = gates_.data() + t * 4 * state + b * 4 * units;
-    const float* before = cells_.data() + t * state + b * units;
-    const float* tanhs = cell_tanhs_.data() + t * state + b * units;
-    const float* dh = hidden_gradient + b * units;
-    float* dc = cell_gradient_.data() + b * units;
-    for (Index n = 0; n < units; ++n) {
-      const float i = gates[n], f = gates[units + n], g = gates[2 * units + n],
-                  o = gates[3 * units + n];
-      const float d = dc[n] + dh[n] * o * (1 - tanhs[n] * tanhs[n]);
-      gates[n] = d * g * i * (1 - i);
-      gates[units + n] = d * before[n] * f * (1 - f);
-      gates[2 * units + n] = d * i * (1 - g * g);
-      gates[3 * units + n] = dh[n] * tanhs[n] * o * (1 - o);
-      dc[n] = d * f;
-    }
-  }
 }
 
 void LstmStage::backward(const float* parameters, const float*, const float*,
@@ -146,26 +187,42 @@ void LstmStage::backward(const float* parameters, const float*, const float*,
   float* bias_gradient = gradient + plan_.bias_offset;
   std::fill_n(cell_gradient_.begin(), state, 0.0f);
   for (int t = steps_ - 1; t >= 0; --t) {
-    gate_gradients(t, output_gradient);
+    gates_backward({size, units}, gates_.data() + t * 4 * state, cells_.data() + t * state,
+                   cell_tanhs_.data() + t * state, output_gradient, cell_gradient_.data());
     if (t > 0) {  // the hidden state's gradient [B,N] = gates' [B,4N] hidden_weights [4N,N]
-      cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, size, units, 4 * units, 1.0f,
-                  gates_.data() + t * 4 * state, 4 * units, weights + features_, width, 0.0f,
-                  output_gradient, units);
+      multiply({.m = size,
+                .n = units,
+                .k = 4 * units,
+                .a = gates_.data() + t * 4 * state,
+                .row_a = 4 * units,
+                .b = weights + features_,
+                .row_b = width},
+               output_gradient, units);
     }
   }
-  std::fill_n(bias_gradient, 4 * units, 0.0f);
-  for (Index row = 0; row < rows; ++row) {
-    const float* d = gates_.data() + row * 4 * units;
-    for (Index r = 0; r < 4 * units; ++r) bias_gradient[r] += d[r];
-  }
+  sum_rows(gates_.data(), rows, 4 * units, bias_gradient);
   // input_weights' gradient [4N,F] = gates'^T [4N,TB] inputs [TB,F]; then the same for hiddens
-  cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, 4 * units, features_, rows, 1.0f,
-              gates_.data(), 4 * units, inputs_.data(), features_, 0.0f, weight_gradient, width);
-  cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, 4 * units, units, rows, 1.0f, gates_.data(),
-              4 * units, hiddens_.data(), units, 0.0f, weight_gradient + features_, width);
+  Product to_weights{.transpose_a = Transpose::Yes,
+                     .m = 4 * units,
+                     .n = features_,
+                     .k = rows,
+                     .a = gates_.data(),
+                     .row_a = 4 * units,
+                     .b = inputs_.data(),
+                     .row_b = features_};
+  multiply(to_weights, weight_gradient, width);
+  to_weights.n = to_weights.row_b = units;
+  to_weights.b = hiddens_.data();
+  multiply(to_weights, weight_gradient + features_, width);
   if (input_gradient) {  // [TB,F] = gates' [TB,4N] input_weights [4N,F]
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, features_, 4 * units, 1.0f,
-                gates_.data(), 4 * units, weights, width, 0.0f, inputs_.data(), features_);
+    multiply({.m = rows,
+              .n = features_,
+              .k = 4 * units,
+              .a = gates_.data(),
+              .row_a = 4 * units,
+              .b = weights,
+              .row_b = width},
+             inputs_.data(), features_);
     for_each_run(plan_.input, size, [&](Index to, Index from, Index count) {
       std::copy_n(inputs_.begin() + from, count, input_gradient + to);
     });

@@ -1,11 +1,12 @@
-// worker/cpu/lstm_stage.hpp - an LSTM layer: OpenBLAS for the products (one for the inputs of all
-// time steps, one small one a step for the recurrence), oneDNN for sigmoid and tanh.
+// worker/cpu/lstm_stage.hpp - an LSTM layer: one product for the inputs of all time steps, one
+// small one a step for the recurrence of all four gates, oneDNN for sigmoid and tanh.
 // The interface is that of every stage: worker/cpu/dense_stage.hpp.
 #pragma once
 
 #include <dnnl.hpp>
 #include <vector>
 
+#include "worker/cpu/primitive_call.hpp"
 #include "worker/model_spec.hpp"
 
 namespace rubato::worker {
@@ -20,13 +21,12 @@ class LstmStage {
  private:
   // One activation function over a contiguous piece, in place.
   struct Activation {
-    dnnl::primitive primitive;
+    PrimitiveCall call;
     dnnl::memory memory;
   };
   Activation make_activation(dnnl::algorithm algorithm, int count);
   void apply(const Activation& activation, float* values);
   void use_size(int size);
-  void gate_gradients(int t, const float* hidden_gradient);
 
   LayerPlan plan_;
   int steps_, features_, hidden_;  // T, F, N

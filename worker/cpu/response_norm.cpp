@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/check.hpp"
+#include "base/multiversion.hpp"
 
 namespace rubato::worker {
 
@@ -37,7 +38,7 @@ void ResponseNorm::scatter(const float* row, float* first) const {
 }
 
 // sums_[c] = sum of padded[c .. c + 2 radius].
-void ResponseNorm::sum_windows(const float* padded) {
+RUBATO_MULTIVERSION void ResponseNorm::sum_windows(const float* padded) {
   float* sums = sums_.data();
   std::copy_n(padded, channels_, sums);
   for (Index o = 1; o <= 2 * norm_.radius; ++o) {
@@ -46,7 +47,7 @@ void ResponseNorm::sum_windows(const float* padded) {
 }
 
 // scales_ = s and powers_ = s^-beta of the position in x_.
-void ResponseNorm::fill_powers() {
+RUBATO_MULTIVERSION void ResponseNorm::fill_powers() {
   float* squares = padded_.data() + norm_.radius;
   for (Index c = 0; c < channels_; ++c) squares[c] = x_[c] * x_[c];
   sum_windows(padded_.data());
@@ -61,7 +62,7 @@ void ResponseNorm::fill_powers() {
   }
 }
 
-void ResponseNorm::forward(int samples, const float* x, float* y) {
+RUBATO_MULTIVERSION void ResponseNorm::forward(int samples, const float* x, float* y) {
   for (Index b = 0; b < samples; ++b)
     for (Index p = 0; p < positions_; ++p) {
       const Index first = b * channels_ * positions_ + p * block_;
@@ -73,7 +74,8 @@ void ResponseNorm::forward(int samples, const float* x, float* y) {
 }
 
 // dx_j = dy_j s_j^-beta - 2 alpha beta x_j sum_{|c - j| <= radius} dy_c x_c s_c^(-beta - 1)
-void ResponseNorm::backward(int samples, const float* x, const float* dy, float* dx) {
+RUBATO_MULTIVERSION void ResponseNorm::backward(int samples, const float* x, const float* dy,
+                                                float* dx) {
   const float factor = 2 * norm_.alpha * norm_.beta;
   for (Index b = 0; b < samples; ++b)
     for (Index p = 0; p < positions_; ++p) {

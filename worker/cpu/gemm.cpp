@@ -1,0 +1,51 @@
+#include "worker/cpu/gemm.hpp"
+
+#include <cblas.h>
+
+#include <cstdint>
+#include <dnnl.hpp>
+
+#include "base/check.hpp"
+
+namespace rubato::worker {
+namespace {
+
+// Multiply-adds from which on oneDNN is faster, with AVX-512 as with AVX2. Below, OpenBLAS has
+// kernels without packing. Outer products (k = 1) are OpenBLAS's whatever their size.
+constexpr std::int64_t kOneDnnFrom = 100'000;
+
+// oneDNN generates code for its products on x86 with AVX2 and more; elsewhere they are plain loops.
+bool one_dnn_generates_code() {
+  static const bool value = (static_cast<unsigned>(dnnl_get_effective_cpu_isa()) &
+                             dnnl_cpu_isa_avx2) == dnnl_cpu_isa_avx2;
+  return value;
+}
+
+CBLAS_TRANSPOSE cblas(Transpose transpose) {
+  return transpose == Transpose::Yes ? CblasTrans : CblasNoTrans;
+}
+
+void gemm(const Product& p, float beta, float* c, int row_c) {
+  const std::int64_t work = static_cast<std::int64_t>(p.m) * p.n * p.k;
+  if (p.k > 1 && work >= kOneDnnFrom && one_dnn_generates_code()) {
+    const auto status =
+        dnnl_sgemm(static_cast<char>(p.transpose_a), static_cast<char>(p.transpose_b), p.m, p.n,
+                   p.k, 1.0f, p.a, p.row_a, p.b, p.row_b, beta, c, row_c);
+    RUBATO_CHECK(status == dnnl_success, "oneDNN refuses a matrix product");
+    return;
+  }
+  cblas_sgemm(CblasRowMajor, cblas(p.transpose_a), cblas(p.transpose_b), p.m, p.n, p.k, 1.0f, p.a,
+              p.row_a, p.b, p.row_b, beta, c, row_c);
+}
+
+}  // namespace
+
+void multiply(const Product& product, float* c, int row_c) {
+  gemm(product, 0.0f, c, row_c);
+}
+
+void multiply_add(const Product& product, float* c, int row_c) {
+  gemm(product, 1.0f, c, row_c);
+}
+
+}  // namespace rubato::worker
