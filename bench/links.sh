@@ -125,14 +125,14 @@ speed() {
   # A full Ethernet frame is 1514 bytes on the wire, 1448 of them TCP payload.
   limit=$(awk -v rate="$1" 'BEGIN { printf "%.3f", rate * 1448 / 1514 }')
   measure asp
-  read -r seconds up down link_up link_down parameters <"$work/line"
+  read -r seconds _ _ link_up _ parameters <"$work/line"
   row "$1 Mb/s, ASP: commit, parameters up" "$(mbit "$parameters" "$seconds")" Mb/s \
     "payload limit of TCP" "$limit" ">= 0.97"
   row "$1 Mb/s, ASP: bytes up with all headers" "$(mbit "$link_up" "$seconds")" Mb/s "link" "$1" ""
   row "$1 Mb/s, ASP: commit + pull, both directions" "$(mbit $((2 * parameters)) "$seconds")" \
     Mb/s "link, one direction" "$1" ""
   measure bsp
-  read -r seconds up down link_up link_down parameters <"$work/line"
+  read -r seconds _ _ _ _ parameters <"$work/line"
   row "$1 Mb/s, BSP: commit, then pull" "$(mbit $((2 * parameters)) "$seconds")" Mb/s \
     "payload limit of TCP" "$limit" ">= 0.97"
 }

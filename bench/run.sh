@@ -31,25 +31,26 @@ rows="$build/rows"
 rm -rf "$rows"
 mkdir -p "$rows"
 
-# program NAME: what measures it and writes its rows to --json FILE.
+# program NAME: what measures it, with the arguments it needs beside --json FILE.
 program() {
   case "$1" in
-    path) echo "$build/bench/bench_parameter_path" ;;
-    ps-lite) echo bench/ps_lite.py ;;
-    shm) echo "$build/bench/bench_shared_memory" ;;
-    codec) echo "$build/bench/bench_compression" ;;
-    cpu) echo bench/cpu_step.sh ;;
-    links) echo bench/links.sh ;;
-    memory) echo bench/memory.py ;;
-    events) echo "$build/bench/bench_virtual_events" ;;
-    profile) echo "$build/bench/bench_profile_overhead" ;;
+    path) echo "$build/bench/bench_parameter_path $quick" ;;
+    ps-lite) echo "$build/bench/bench_ps_lite $quick" ;;
+    shm) echo "$build/bench/bench_shared_memory $quick" ;;
+    codec) echo "$build/bench/bench_compression $quick" ;;
+    cpu) echo "bench/cpu_step.py ${quick:+--rounds 3}" ;;
+    links) echo "bench/links.sh $quick" ;;
+    memory) echo "bench/memory.py $quick" ;;
+    events) echo "$build/bench/bench_virtual_events $quick" ;;
+    profile) echo "$build/bench/bench_profile_overhead $quick" ;;
   esac
 }
 
 failed=""
 for name in "$@"; do
   printf '\n== %s\n' "$name"
-  "$(program "$name")" $quick --json "$rows/$name.json" || failed="$failed $name"
+  # shellcheck disable=SC2046  # a command and its arguments
+  $(program "$name") --json "$rows/$name.json" || failed="$failed $name"
 done
 
 printf '\n'
