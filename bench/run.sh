@@ -1,0 +1,61 @@
+#!/bin/sh
+# Installs what is missing, builds Release with the benchmarks into build/bench, runs them one after
+# the other and prints one table of all rows, ours beside the limit or the peer of the same run;
+# build/bench/results.json holds it with the machine. docs/performance.md says how each is measured.
+# A missed bar is a row that says NO; the exit code is 1 only when a benchmark failed to run.
+# Usage: bench/run.sh [--quick] [BENCH...]
+#   BENCH: path ps-lite shm codec cpu links memory events profile; default: all
+#   PSLITE_BENCH=/path/to/program: the ps-lite peer, built as docs/performance.md tells
+set -eu
+cd "$(dirname "$0")/.."
+unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
+
+all="path ps-lite shm codec cpu links memory events profile"
+quick=""
+if [ "${1:-}" = --quick ]; then quick=--quick; shift; fi
+# shellcheck disable=SC2086  # a list of words
+[ $# -gt 0 ] || set -- $all
+for name in "$@"; do
+  case " $all " in
+    *" $name "*) ;;
+    *) printf 'bench: there is no "%s"; there are: %s\n' "$name" "$all" >&2; exit 2 ;;
+  esac
+done
+
+deploy/install.sh build run bench
+build=build/bench
+cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DRUBATO_BENCH=ON -DRUBATO_TESTS=OFF \
+  >/dev/null
+cmake --build "$build"
+rows="$build/rows"
+rm -rf "$rows"
+mkdir -p "$rows"
+
+# program NAME: what measures it, with the arguments it needs beside --json FILE.
+program() {
+  case "$1" in
+    path) echo "$build/bench/bench_parameter_path $quick" ;;
+    ps-lite) echo "$build/bench/bench_ps_lite $quick" ;;
+    shm) echo "$build/bench/bench_shared_memory $quick" ;;
+    codec) echo "$build/bench/bench_compression $quick" ;;
+    cpu) echo "bench/cpu_step.py ${quick:+--rounds 3}" ;;
+    links) echo "bench/links.sh $quick" ;;
+    memory) echo "bench/memory.py $quick" ;;
+    events) echo "$build/bench/bench_virtual_events $quick" ;;
+    profile) echo "$build/bench/bench_profile_overhead $quick" ;;
+  esac
+}
+
+failed=""
+for name in "$@"; do
+  printf '\n== %s\n' "$name"
+  # shellcheck disable=SC2046  # a command and its arguments
+  $(program "$name") --json "$rows/$name.json" || failed="$failed $name"
+done
+
+printf '\n'
+bench/table.py "$rows" "$build/results.json"
+if [ -n "$failed" ]; then
+  printf 'bench: failed to run:%s\n' "$failed" >&2
+  exit 1
+fi
