@@ -126,7 +126,7 @@ void PathWorker::flush() {
 void PathWorker::begin() {
   const Instant now = steady_now();
   core_.on_step(now, {.spent = Duration::from_ms(1), .loss_sum = 1, .samples = 1});
-  core_.on_commit(now, update_);
+  core_.on_commit(now, {update_, true});  // a trainer tells while it hands the update out
   flush();
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.hpp"
+#include "base/numbers.hpp"
 
 namespace rubato::worker {
 
@@ -21,10 +22,18 @@ void HostReplica::read(std::span<float> out) const {
   std::copy(weights_.begin(), weights_.end(), out.begin());
 }
 
-void HostReplica::take_update(std::span<float> out) {
+bool HostReplica::take_update(std::span<float> out) {
   RUBATO_CHECK(out.size() == count(), "room for another model");
-  std::copy(update_.begin(), update_.end(), out.begin());
-  std::fill(update_.begin(), update_.end(), 0.0f);
+  constexpr std::size_t kBlock = 4096;  // three passes over what is in the first cache
+  bool finite = true;
+  for (std::size_t at = 0; at < out.size(); at += kBlock) {
+    const std::span<float> block =
+        std::span(update_).subspan(at, std::min(kBlock, out.size() - at));
+    finite = all_finite(block) && finite;
+    std::copy(block.begin(), block.end(), out.begin() + static_cast<std::ptrdiff_t>(at));
+    std::fill(block.begin(), block.end(), 0.0f);
+  }
+  return finite;
 }
 
 void HostReplica::descend(std::span<const float> gradient, float rate) {

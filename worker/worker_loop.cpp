@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/log.hpp"
+#include "proto/buffer_pool.hpp"
 #include "worker/compute_thread.hpp"
 #include "worker/node_peers.hpp"
 
@@ -21,6 +22,7 @@ class WorkerLoop {
         trainer_(trainer),
         options_(options),
         peers_(transport),
+        updates_(trainer.parameter_count()),
         compute_([this] { transport_.wake(); }) {}
 
   Result<std::string> run(std::stop_token stop) {
@@ -59,9 +61,9 @@ class WorkerLoop {
           compute_.submit([this] { result_ = trainer_.step(); });
           return;
         case WorkerCore::Action::Commit: {
-          auto update = std::make_shared<std::vector<float>>(core_.parameters().size());
-          trainer_.take_update(*update);
-          core_.on_commit(steady_now(), std::move(update));
+          const auto update = updates_.take();
+          const bool finite = trainer_.take_update(*update);
+          core_.on_commit(steady_now(), {update, finite});
           break;
         }
         case WorkerCore::Action::Load:
@@ -106,6 +108,7 @@ class WorkerLoop {
   LocalTrainer& trainer_;
   const WorkerLoopOptions& options_;
   NodePeers peers_;
+  proto::BufferPool updates_;  // two at most: one in flight, one that the transport lets go of
   Instant began_;
   Duration step_time_;                // how long the step under way should take at least
   std::optional<Instant> step_ends_;  // of one that is computed and still has time to pass
