@@ -1,20 +1,21 @@
 // bench/parameter_path.cpp - the parameter path beside its limits, in one run: commit + pull
 // goodput and small round trip beside plain libzmq loops (bench/raw_zmq.hpp), the server's apply
-// beside axpy, the control frame, what a step pays, and curves over workers, shards and sizes.
-// Loopback TCP; every pair is measured in turns, and the medians of the turns are compared.
+// beside axpy, the control frame, what a step pays, credit, and curves over sizes, workers and
+// shards. Loopback TCP; what is compared is measured in turns, and the medians are.
+//   --quick       fewer turns, up to 16 MiB       --full   up to 256 MiB
+//   --json FILE   the rows for bench/run.sh       --smoke  one small turn of each
+//   --commit KIB | --raw KIB   rounds of that size and nothing else, for a profiler
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <cstdio>
-#include <functional>
-#include <optional>
 #include <string>
-#include <vector>
+#include <string_view>
+#include <thread>
 
 #include "base/time.hpp"
 #include "bench/path_pair.hpp"
+#include "bench/path_rows.hpp"
 #include "bench/raw_zmq.hpp"
 
 namespace {
@@ -22,101 +23,166 @@ namespace {
 using namespace rubato;
 using namespace rubato::bench;
 
-struct Row {
-  std::string name;
-  double value = 0;
-  std::string unit;
-  std::string peer;
-  std::optional<double> peer_value;
-  std::optional<double> ratio;  // ours to the peer's
-  std::string bar;
-};
-
-std::vector<Row> rows;
-
-void report(Row row) {
-  if (row.peer_value && !row.ratio) row.ratio = row.value / *row.peer_value;
-  fmt::print("{:<44} {:>10.4g} {:<6} {:<26} {:>10} {:>7} {}\n", row.name, row.value, row.unit,
-             row.peer, row.peer_value ? fmt::format("{:.4g}", *row.peer_value) : "",
-             row.ratio ? fmt::format("{:.3f}", *row.ratio) : "", row.bar);
-  std::fflush(stdout);
-  rows.push_back(std::move(row));
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-double seconds_of(const std::function<void()>& work) {
-  const Instant began = steady_now();
-  work();
-  return (steady_now() - began).seconds();
-}
-
-// Runs the works in turns, `turns` times after one to warm up. Returns: the median seconds of each.
-std::vector<double> in_turns(int turns, const std::vector<std::function<void()>>& works) {
-  std::vector<std::vector<double>> seconds(works.size());
-  for (int turn = -1; turn < turns; ++turn)
-    for (std::size_t i = 0; i < works.size(); ++i) {
-      const double took = seconds_of(works[i]);
-      if (turn >= 0) seconds[i].push_back(took);
-    }
-  std::vector<double> medians;
-  for (auto& each : seconds) medians.push_back(median(std::move(each)));
-  return medians;
-}
+constexpr std::size_t kKiB = 1024;
+constexpr std::size_t kMiB = 1024 * kKiB;
 
 std::string size_text(std::size_t bytes) {
-  if (bytes >= (1u << 20)) return fmt::format("{}MiB", bytes >> 20);
-  return fmt::format("{}KiB", bytes >> 10);
+  return bytes >= kMiB ? fmt::format("{}MiB", bytes / kMiB) : fmt::format("{}KiB", bytes / kKiB);
 }
 
-void goodput(std::size_t bytes, int turns) {
+template <class Pair>
+auto repeated(Pair& pair, int rounds) {
+  return [&pair, rounds] {
+    for (int i = 0; i < rounds; ++i) pair.round();
+  };
+}
+
+// About 64 MiB each way a turn, or 200 rounds of a small model.
+int rounds_of(std::size_t bytes) {
+  return static_cast<int>(std::clamp<std::size_t>(64 * kMiB / bytes, 1, 200));
+}
+
+// Commit and pull together: what goes up and what comes down.
+void goodput_rows(Rows& rows, std::size_t bytes, int turns) {
   PathServers servers(bytes / sizeof(float), 1, 1);
-  PathWorker ours(servers, 0);
+  PathWorkers ours(servers, 0, 1);
   RawPair adding(bytes, RawPair::Arithmetic::Yes);
   RawPair moving(bytes, RawPair::Arithmetic::No);
-  const int rounds = static_cast<int>(std::clamp<std::size_t>((32u << 20) / bytes, 1, 200));
-  const auto repeat = [rounds](auto& pair) {
-    return [rounds, &pair] {
-      for (int i = 0; i < rounds; ++i) pair.round();
-    };
-  };
-  const auto seconds = in_turns(turns, {repeat(ours), repeat(adding), repeat(moving)});
-  const auto rate = [&](double s) { return 2.0 * static_cast<double>(bytes) * rounds / s / 1e9; };
-  const std::string bar = bytes >= (16u << 20) && bytes <= (64u << 20) ? ">= 0.95" : "";
-  report({"commit+pull " + size_text(bytes),
-          rate(seconds[0]),
-          "GB/s",
-          "raw ZeroMQ, adds",
-          rate(seconds[1]),
-          {},
-          bar});
-  report({"commit+pull " + size_text(bytes),
-          rate(seconds[0]),
-          "GB/s",
-          "raw ZeroMQ, moves only",
-          rate(seconds[2]),
-          {},
-          ""});
+  const int rounds = rounds_of(bytes);
+  const auto seconds =
+      in_turns(turns, {repeated(ours, rounds), repeated(adding, rounds), repeated(moving, rounds)});
+  const auto rate = [&](double s) { return 2e-9 * static_cast<double>(bytes) * rounds / s; };
+  const bool judged = bytes >= 16 * kMiB && bytes <= 64 * kMiB;
+  const std::string name = "commit+pull " + size_text(bytes);
+  rows.add({.name = name,
+            .value = rate(seconds[0]),
+            .unit = "GB/s",
+            .peer = "raw ZeroMQ that adds",
+            .peer_value = rate(seconds[1]),
+            .bar = judged ? ">= 0.95" : ""});
+  rows.add({.name = name + ", no arithmetic",
+            .value = rate(seconds[0]),
+            .unit = "GB/s",
+            .peer = "raw ZeroMQ that only moves",
+            .peer_value = rate(seconds[2]),
+            .bar = ""});
+}
+
+void round_trip_row(Rows& rows, int turns) {
+  constexpr std::size_t kBytes = 4 * kKiB;
+  constexpr int kRounds = 500;
+  PathServers servers(kBytes / sizeof(float), 1, 1);
+  PathWorkers ours(servers, 0, 1);
+  RawPair raw(kBytes, RawPair::Arithmetic::Yes);
+  const auto seconds = in_turns(turns, {repeated(ours, kRounds), repeated(raw, kRounds)});
+  rows.add({.name = "commit round trip 4KiB",
+            .value = seconds[0] / kRounds * 1e6,
+            .unit = "us",
+            .peer = "raw DEALER/ROUTER",
+            .peer_value = seconds[1] / kRounds * 1e6,
+            .bar = "<= 1.15"});
+}
+
+// Workers on one server, in as many threads as there are up to four; goodput of all together.
+void workers_row(Rows& rows, std::uint32_t workers, std::size_t bytes, int turns) {
+  PathServers servers(bytes / sizeof(float), 1, workers);
+  const std::uint32_t threads = std::min(workers, 4u);
+  std::vector<std::unique_ptr<PathWorkers>> crowds;
+  for (std::uint32_t i = 0; i < threads; ++i)
+    crowds.push_back(
+        std::make_unique<PathWorkers>(servers, i * workers / threads, workers / threads));
+  const int rounds = std::max(1, static_cast<int>(512 / workers));
+  const auto seconds = in_turns(turns, {[&] {
+                                  std::vector<std::jthread> running;
+                                  for (auto& crowd : crowds)
+                                    running.emplace_back(repeated(*crowd, rounds));
+                                }});
+  const double commits = static_cast<double>(rounds) * workers;
+  rows.add({.name = fmt::format("{} workers, commit+pull {}", workers, size_text(bytes)),
+            .value = 2e-9 * static_cast<double>(bytes) * commits / seconds[0],
+            .unit = "GB/s",
+            .peer = "",
+            .peer_value = {},
+            .bar = ""});
+}
+
+void shards_row(Rows& rows, std::uint32_t shards, std::size_t bytes, int turns) {
+  PathServers servers(bytes / sizeof(float), shards, 1);
+  PathWorkers worker(servers, 0, 1);
+  const int rounds = rounds_of(bytes);
+  const auto seconds = in_turns(turns, {repeated(worker, rounds)});
+  rows.add({.name = fmt::format("{} shards, commit+pull {}", shards, size_text(bytes)),
+            .value = 2e-9 * static_cast<double>(bytes) * rounds / seconds[0],
+            .unit = "GB/s",
+            .peer = "",
+            .peer_value = {},
+            .bar = ""});
+}
+
+struct Options {
+  std::size_t bytes_max = 64 * kMiB;
+  int turns = 15;
+  bool smoke = false;
+  std::string json;
+};
+
+void run_all(Rows& rows, const Options& options) {
+  const int turns = options.turns;
+  for (std::size_t bytes = 4 * kKiB; bytes <= options.bytes_max; bytes *= 4)
+    goodput_rows(rows, bytes, turns);
+  round_trip_row(rows, turns);
+  apply_rows(rows, turns);
+  control_frame_row(rows, turns);
+  step_row(rows, options.smoke ? 50 : 2000);
+  if (!options.smoke) credit_row(rows);
+  for (const std::uint32_t workers : {1u, 8u, 64u, 512u}) {
+    if (options.smoke && workers > 8) break;
+    workers_row(rows, workers, 64 * kKiB, turns);
+    workers_row(rows, workers, 4 * kKiB, turns);
+  }
+  for (const std::uint32_t shards : {1u, 2u, 4u})
+    shards_row(rows, shards, std::min(options.bytes_max, 16 * kMiB), turns);
+}
+
+int profile(std::string_view what, std::size_t bytes) {
+  const int rounds = static_cast<int>(std::clamp<std::size_t>(8 * 1024 * kMiB / bytes, 1, 200'000));
+  if (what == "--raw") {
+    RawPair raw(bytes, RawPair::Arithmetic::Yes);
+    repeated(raw, rounds)();
+  } else {
+    PathServers servers(bytes / sizeof(float), 1, 1);
+    PathWorkers ours(servers, 0, 1);
+    repeated(ours, rounds)();
+  }
+  return 0;
 }
 
 }  // namespace
 
-#include <malloc.h>
 int main(int argc, char** argv) {
-  if (std::getenv("TUNE")) {
-    mallopt(M_MMAP_THRESHOLD, 64 << 20);
-    mallopt(M_TRIM_THRESHOLD, 256 << 20);
-    mallopt(M_TOP_PAD, 4 << 20);
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view flag = argv[i];
+    const bool last = i + 1 == argc;
+    if (flag == "--quick") {
+      options.turns = 5;
+      options.bytes_max = 16 * kMiB;
+    } else if (flag == "--full") {
+      options.bytes_max = 256 * kMiB;
+    } else if (flag == "--smoke") {
+      options = {.bytes_max = 64 * kKiB, .turns = 1, .smoke = true, .json = options.json};
+    } else if (flag == "--json" && !last) {
+      options.json = argv[++i];
+    } else if ((flag == "--commit" || flag == "--raw") && !last) {
+      return profile(flag, std::stoul(argv[i + 1]) * kKiB);
+    } else {
+      fmt::print(stderr, "parameter_path: unknown option '{}'\n", flag);
+      return 2;
+    }
   }
-  if (argc > 2 && std::string(argv[1]) == "--commit") {  // for a profiler: nothing but this
-    const std::size_t bytes = static_cast<std::size_t>(std::stoul(argv[2])) << 20;
-    PathServers servers(bytes / sizeof(float), 1, 1);
-    PathWorker worker(servers, 0);
-    for (int i = 0; i < 400; ++i) worker.round();
-    return 0;
-  }
-  for (const std::size_t kib : {1024u, 16384u, 65536u}) goodput(kib << 10, 15);
+  Rows rows;
+  run_all(rows, options);
+  if (options.json.empty() || rows.write_json(options.json)) return 0;
+  fmt::print(stderr, "parameter_path: cannot write {}\n", options.json);
+  return 1;
 }

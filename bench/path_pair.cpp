@@ -16,6 +16,7 @@ constexpr std::uint64_t kCluster = 0xbe7c;
 constexpr proto::PeerId kNoScheduler = 0;  // transports know it as nobody
 constexpr Duration kNever = Duration::from_seconds(1e6);
 
+// The value; an error ends the program.
 template <class T>
 T must(Result<T> result) {
   if (result) return std::move(*result);
@@ -29,6 +30,13 @@ proto::Message from_scheduler(proto::Body body) {
           .incarnation = 1,
           .body = std::move(body),
           .payload = {}};
+}
+
+proto::Message welcome(std::uint32_t worker, const proto::ShardMap& shards) {
+  return from_scheduler(proto::Welcome{.you = {proto::Role::Worker, worker},
+                                       .parameters = shards.parameters(),
+                                       .range = {},
+                                       .shards = shards});
 }
 
 proto::JoinTiming quiet() {
@@ -86,66 +94,85 @@ PathServers::PathServers(std::size_t parameters, std::uint32_t shards, std::uint
 
 PathServers::~PathServers() = default;
 
-PathWorker::PathWorker(const PathServers& servers, std::uint32_t index)
-    : core_(
-          [&] {
-            worker::WorkerOptions options;
-            options.cluster = kCluster;
-            options.incarnation = 1000 + index;
-            options.name = fmt::format("worker-{}", index);
-            options.parameters = servers.shards().parameters();
-            options.timing = quiet();
-            return options;
-          }(),
-          sync::make_commit_rule("asp", {})) {
-  for (const auto& shard : servers.shards().shards)
-    peers_.push_back(must(transport_.connect(shard.endpoint)));
-  update_ = std::make_shared<const std::vector<float>>(servers.shards().parameters(), 1e-6f);
-  core_.on_start(steady_now());
-  hear(proto::Welcome{.you = {proto::Role::Worker, index},
-                      .parameters = servers.shards().parameters(),
-                      .range = {},
-                      .shards = servers.shards()});
-  hear(proto::Start{});
-  flush();
-  while (!poll(Duration::from_ms(100))) {
+worker::WorkerOptions path_worker_options(const PathServers& servers, std::uint32_t index) {
+  worker::WorkerOptions options;
+  options.cluster = kCluster;
+  options.incarnation = 1000 + index;
+  options.name = fmt::format("worker-{}", index);
+  options.parameters = servers.shards().parameters();
+  return options;
+}
+
+PathScheduler::PathScheduler(const PathServers& servers)
+    : endpoint_(must(transport_.listen("tcp://127.0.0.1:*"))),
+      thread_([this, shards = servers.shards()](std::stop_token stop) { serve(shards, stop); }) {}
+
+PathScheduler::~PathScheduler() {
+  thread_.request_stop();
+  transport_.wake();
+  thread_.join();
+}
+
+void PathScheduler::serve(const proto::ShardMap& shards, std::stop_token stop) {
+  while (!stop.stop_requested()) {
+    const auto received = must(transport_.receive(Duration::from_ms(100)));
+    if (!received || !std::holds_alternative<proto::Hello>(must(received->message).body)) continue;
+    must(transport_.send(received->from, welcome(0, shards)));
+    must(transport_.send(received->from, from_scheduler(proto::Start{})));
   }
 }
 
-void PathWorker::hear(proto::Body body) {
-  core_.on_message(steady_now(), from_scheduler(std::move(body)));
+PathWorkers::PathWorkers(const PathServers& servers, std::uint32_t first, std::uint32_t count)
+    : shards_(servers.shards().shards.size()),
+      update_(std::make_shared<const std::vector<float>>(servers.shards().parameters(), 1e-6f)) {
+  cores_.reserve(count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    // The transport numbers connections from 1: worker i has i * shards + 1 and on.
+    for (const auto& shard : servers.shards().shards) must(transport_.connect(shard.endpoint));
+    auto options = path_worker_options(servers, first + i);
+    options.timing = quiet();
+    auto& core = cores_.emplace_back(options, sync::make_commit_rule("asp", {}));
+    core.on_start(steady_now());
+    core.on_message(steady_now(), welcome(first + i, servers.shards()));
+    core.on_message(steady_now(), from_scheduler(proto::Start{}));
+    flush(i);
+  }
+  busy_ = count;
+  finish();
 }
 
 // What goes to the scheduler has no receiver here.
-void PathWorker::flush() {
-  while (const auto out = core_.poll_send())
+void PathWorkers::flush(std::size_t worker) {
+  while (const auto out = cores_[worker].poll_send())
     if (out->to.role == proto::Role::Server)
-      must(transport_.send(peers_[out->to.index], out->message));
+      must(transport_.send(worker * shards_ + out->to.index + 1, out->message));
 }
 
-void PathWorker::begin() {
-  const Instant now = steady_now();
-  core_.on_step(now, {.spent = Duration::from_ms(1), .loss_sum = 1, .samples = 1});
-  core_.on_commit(now, update_);
-  flush();
-}
-
-bool PathWorker::poll(Duration wait) {
-  auto received = must(transport_.receive(wait));
-  if (received) {
-    core_.on_message(steady_now(), must(std::move(received->message)));
-    flush();
+void PathWorkers::finish() {
+  while (busy_ > 0) {
+    const auto received = must(transport_.receive(Duration::from_ms(100)));
+    if (!received) continue;
+    const std::size_t worker = (received->from - 1) / shards_;
+    auto& core = cores_[worker];
+    core.on_message(steady_now(), must(received->message));
+    if (core.failure()) must(Result<int>(tl::unexpected<Error>(*core.failure())));
+    if (core.next_action() == worker::WorkerCore::Action::Load) {
+      core.on_loaded(steady_now());
+      --busy_;
+    }
+    flush(worker);
   }
-  if (core_.failure()) must(Result<int>(tl::unexpected<Error>(*core_.failure())));
-  if (core_.next_action() != worker::WorkerCore::Action::Load) return false;
-  core_.on_loaded(steady_now());
-  return true;
 }
 
-void PathWorker::round() {
-  begin();
-  while (!poll(Duration::from_ms(100))) {
+void PathWorkers::round() {
+  for (std::size_t i = 0; i < cores_.size(); ++i) {
+    const Instant now = steady_now();
+    cores_[i].on_step(now, {.spent = Duration::from_ms(1), .loss_sum = 1, .samples = 1});
+    cores_[i].on_commit(now, {update_, true});  // a trainer tells while it hands the update out
+    flush(i);
   }
+  busy_ = cores_.size();
+  finish();
 }
 
 }  // namespace rubato::bench

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -31,24 +30,38 @@ class PathServers {
   proto::ShardMap map_;
 };
 
-class PathWorker {
+worker::WorkerOptions path_worker_options(const PathServers& servers, std::uint32_t index);
+
+// Welcomes whoever says Hello as worker 0, and lets it start.
+class PathScheduler {
  public:
-  PathWorker(const PathServers& servers, std::uint32_t index);
-  // One commit of all parameters and the reply to it, complete in parameters().
-  void round();
-  // The two halves of it, for one thread with many workers: begin() sends, poll() handles what has
-  // arrived and returns true once the reply is complete.
-  void begin();
-  bool poll(Duration wait);
-  worker::WorkerCore& core() { return core_; }
+  explicit PathScheduler(const PathServers& servers);
+  ~PathScheduler();
+  const std::string& endpoint() const { return endpoint_; }
 
  private:
-  void flush();
-  void hear(proto::Body body);
+  void serve(const proto::ShardMap& shards, std::stop_token stop);
   proto::ZmqTransport transport_;
-  worker::WorkerCore core_;
-  std::vector<proto::PeerId> peers_;
+  std::string endpoint_;
+  std::jthread thread_;
+};
+
+// Workers `first`, `first` + 1, ... in one thread, each with its own connection to every shard.
+class PathWorkers {
+ public:
+  PathWorkers(const PathServers& servers, std::uint32_t first, std::uint32_t count);
+  // One commit of all parameters of every worker, and the replies to them.
+  void round();
+
+ private:
+  void flush(std::size_t worker);
+  // Until every worker has a whole reply, loaded.
+  void finish();
+  proto::ZmqTransport transport_;
+  std::vector<worker::WorkerCore> cores_;
+  std::size_t shards_;
   std::shared_ptr<const std::vector<float>> update_;
+  std::size_t busy_ = 0;  // workers without a whole reply
 };
 
 }  // namespace rubato::bench

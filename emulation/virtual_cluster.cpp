@@ -355,9 +355,9 @@ void VirtualCluster::drive_worker(Node node) {
         // The buffer of the commit before, unless somebody still holds it.
         if (!worker.update || worker.update.use_count() > 1)
           worker.update = std::make_shared<std::vector<float>>(plan_.parameters);
-        worker.trainer->take_update(*worker.update);
+        const bool finite = worker.trainer->take_update(*worker.update);
         worker.timeline.on_commit(now_);
-        worker.core->on_commit(now_, worker.update);
+        worker.core->on_commit(now_, {worker.update, finite});
         break;
       }
       case WorkerCore::Action::Load:

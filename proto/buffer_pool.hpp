@@ -20,19 +20,27 @@ class BufferPool {
     for (std::size_t i = 0; i < buffers_.size(); ++i) {
       // The oldest first: messages are sent in order, so it is usually free.
       next_ = next_ + 1 < buffers_.size() ? next_ + 1 : 0;
-      if (buffers_[next_].use_count() > 1) continue;
-      // Dropping one more reference orders our writes after the last reader's reads.
-      const Buffer synchronized(buffers_[next_]);
-      return buffers_[next_];
+      if (!held(buffers_[next_], 1)) return buffers_[next_];
     }
     buffers_.insert(buffers_.begin() + static_cast<std::ptrdiff_t>(next_),
                     std::make_shared<std::vector<float>>(floats_));
     return buffers_[next_];
   }
 
+  // Requires: `buffer` came from take() and the caller holds it once. Returns: whether anybody else
+  // does; if not, it may be written.
+  bool held_elsewhere(const Buffer& buffer) const { return held(buffer, 2); }
+
   std::size_t size() const { return buffers_.size(); }
 
  private:
+  static bool held(const Buffer& buffer, long known) {
+    if (buffer.use_count() > known) return true;
+    // Dropping one more reference orders our writes after the last reader's reads.
+    const Buffer synchronized(buffer);
+    return false;
+  }
+
   std::size_t floats_;
   std::vector<Buffer> buffers_;
   std::size_t next_ = 0;  // the one given last

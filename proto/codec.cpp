@@ -402,7 +402,7 @@ Encoded encode(const Message& message, PayloadChecksum payload_checksum) {
   const Bytes table = std::as_bytes(builder.GetBufferSpan());
   Prefix prefix;
   prefix.xxh3 = checksum(table);
-  std::vector<std::byte> control(sizeof(prefix) + table.size());
+  ControlFrame control(sizeof(prefix) + table.size());
   std::memcpy(control.data(), &prefix, sizeof(prefix));
   std::memcpy(control.data() + sizeof(prefix), table.data(), table.size());
   return {std::move(control), message.payload};

@@ -5,6 +5,7 @@
 // Threads: any; each keeps its own scratch buffer.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -19,8 +20,29 @@ inline constexpr std::size_t kPayloadBytesMax = 16u << 20;
 inline constexpr std::size_t kTextBytesMax = 1024;  // each string
 inline constexpr std::size_t kMissingOffsetsMax = 16 * 1024;
 
+// The bytes of a control frame; those of the parameter path need no memory of their own.
+class ControlFrame {
+ public:
+  explicit ControlFrame(std::size_t size) : size_(size) {
+    if (size > small_.size()) large_.resize(size);
+  }
+  std::byte* data() { return size_ > small_.size() ? large_.data() : small_.data(); }
+  const std::byte* data() const { return size_ > small_.size() ? large_.data() : small_.data(); }
+  std::size_t size() const { return size_; }
+  std::byte& operator[](std::size_t i) { return data()[i]; }
+  std::byte* begin() { return data(); }
+  std::byte* end() { return data() + size_; }
+  const std::byte* begin() const { return data(); }
+  const std::byte* end() const { return data() + size_; }
+
+ private:
+  std::size_t size_;
+  std::array<std::byte, 248> small_;
+  std::vector<std::byte> large_;
+};
+
 struct Encoded {
-  std::vector<std::byte> control;
+  ControlFrame control{0};
   Payload payload;
   // What this message costs on a link: both frames and ZeroMQ's framing of them.
   std::size_t wire_bytes() const;

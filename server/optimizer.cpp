@@ -17,14 +17,15 @@ float Optimizer::rate(std::size_t members) const {
 
 void Optimizer::apply(std::span<float> parameters, std::uint64_t offset,
                       std::span<const float> update, float rate) {
-  RUBATO_CHECK(offset + update.size() <= parameters.size(), "update within the shard");
-  float* w = parameters.data() + offset;
+  RUBATO_CHECK(update.size() == parameters.size(), "an update for each parameter");
+  float* w = parameters.data();
   const float* u = update.data();
   const std::size_t n = update.size();
   if (options_.kind == OptimizerKind::Sgd) {
     for (std::size_t i = 0; i < n; ++i) w[i] -= rate * u[i];
     return;
   }
+  RUBATO_CHECK(offset + n <= velocity_.size(), "update within the shard");
   float* v = velocity_.data() + offset;
   const auto beta = static_cast<float>(options_.momentum);
   if (options_.kind == OptimizerKind::Momentum) {

@@ -25,7 +25,8 @@ class Optimizer {
   // Returns: eta for `members` workers (at least one).
   float rate(std::size_t members) const;
 
-  // parameters[offset + i] is moved by update[i]. Chunks of one update go one after the other.
+  // parameters[i], element offset + i of the shard, is moved by update[i]. Chunks of one update go
+  // one after the other.
   void apply(std::span<float> parameters, std::uint64_t offset, std::span<const float> update,
              float rate);
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 
 #include "base/check.hpp"
@@ -15,13 +14,6 @@ using proto::Message;
 using proto::PeerId;
 using proto::RefusalCode;
 using proto::Role;
-
-namespace {
-
-// Applied and copied together, while it is in the first cache.
-constexpr std::size_t kBlockFloats = 4096;
-
-}  // namespace
 
 ServerCore::ServerCore(const ServerOptions& options, InitialParameters initial,
                        std::unique_ptr<sync::Gate> gate, PeerId scheduler)
@@ -93,11 +85,10 @@ void ServerCore::on_welcome(Instant now, const proto::Welcome& welcome) {
     return;
   }
   id_ = welcome.you;
-  parameters_ = initial_(welcome.range);
-  RUBATO_CHECK(parameters_.size() == welcome.range.count(), "initial parameters fill the range");
-  optimizer_ = Optimizer(options_.optimizer, parameters_.size());
-  chunks_ = proto::BufferPool(std::min(chunk_count(), parameters_.size()));
-  shards_ = proto::BufferPool(parameters_.size());
+  const std::vector<float> initial = initial_(welcome.range);
+  RUBATO_CHECK(initial.size() == welcome.range.count(), "initial parameters fill the range");
+  parameters_ = ShardParameters(initial, options_.chunk_bytes / sizeof(float));
+  optimizer_ = Optimizer(options_.optimizer, initial.size());
   joiner_.on_joined(now);
 }
 
@@ -202,15 +193,13 @@ void ServerCore::on_repeated(PeerId from, const MemberState& member, const proto
   const bool answered = commit.sequence == member.answered;
   if (commit.sequence < member.answered) return;  // two commits ago: nobody waits for it
   if (gate_->streams()) {
-    send_range(from,
-               {.sequence = commit.sequence,
-                .version = version_,
-                .offset = commit.offset,
-                .count = commit.count,
-                .total = commit.total,
-                .held = {},
-                .refused = answered ? member.answered_refused : !member.commit.finite()},
-               {});
+    send_range(from, {.sequence = commit.sequence,
+                      .version = version_,
+                      .offset = commit.offset,
+                      .count = commit.count,
+                      .total = commit.total,
+                      .held = {},
+                      .refused = answered ? member.answered_refused : !member.commit.finite()});
   } else if (answered && commit.offset == 0) {  // once for all its chunks
     send_parameters(from, commit.sequence, Duration{}, member.answered_refused);
   }
@@ -230,15 +219,15 @@ void ServerCore::stream(PeerId from, MemberState& member, const proto::Commit& c
     member.answered_refused = refused;
     member.commit.end();
   }
-  send_range(from,
-             {.sequence = commit.sequence,
-              .version = version_,
-              .offset = commit.offset,
-              .count = commit.count,
-              .total = commit.total,
-              .held = {},
-              .refused = refused},
-             refused ? std::span<const float>() : update);
+  if (!refused)
+    parameters_.apply(optimizer_, commit.offset, update, optimizer_.rate(members_.size()));
+  send_range(from, {.sequence = commit.sequence,
+                    .version = version_,
+                    .offset = commit.offset,
+                    .count = commit.count,
+                    .total = commit.total,
+                    .held = {},
+                    .refused = refused});
 }
 
 void ServerCore::hold(Instant now, PeerId from, MemberState& member, const Message& message) {
@@ -266,11 +255,10 @@ void ServerCore::apply(MemberState& member) {
   }
   const float rate = optimizer_.rate(members_.size());
   member.commit.for_each_chunk([&](std::uint64_t offset, const proto::Payload& payload) {
-    optimizer_.apply(parameters_, offset, payload.floats(scratch_), rate);
+    parameters_.apply(optimizer_, offset, payload.floats(scratch_), rate);
   });
   ++version_;
   ++stats_.commits_applied;
-  snapshot_.reset();
 }
 
 void ServerCore::release(Instant now, MemberState& member) {
@@ -303,51 +291,25 @@ void ServerCore::on_probe(PeerId from, const MemberState& member, Sequence seque
   send(from, std::move(reply));
 }
 
-void ServerCore::send_range(PeerId to, const proto::Parameters& reply,
-                            std::span<const float> update) {
-  const float rate = optimizer_.rate(members_.size());
-  if (!update.empty()) snapshot_.reset();
-  const std::uint64_t chunk = chunk_count();
-  for (std::uint64_t begin = 0; begin < reply.count; begin += chunk) {
-    proto::Parameters piece = reply;
-    piece.offset = reply.offset + begin;
-    piece.count = std::min(chunk, reply.count - begin);
-    const auto buffer = chunks_.take();
-    for (std::uint64_t at = 0; at < piece.count; at += kBlockFloats) {
-      const std::uint64_t n = std::min<std::uint64_t>(kBlockFloats, piece.count - at);
-      if (!update.empty())
-        optimizer_.apply(parameters_, piece.offset + at, update.subspan(begin + at, n), rate);
-      std::memcpy(buffer->data() + at, parameters_.data() + piece.offset + at, n * sizeof(float));
-    }
-    send(to, piece, proto::Payload::of(buffer).slice(0, piece.count * sizeof(float)));
-  }
-}
-
-proto::Payload ServerCore::snapshot() {
-  if (!snapshot_) {
-    snapshot_ = shards_.take();
-    std::copy(parameters_.begin(), parameters_.end(), snapshot_->begin());
-  }
-  return proto::Payload::of(snapshot_);
-}
-
 void ServerCore::send_parameters(PeerId to, Sequence sequence, Duration held, bool refused) {
-  const proto::Payload all = snapshot();
-  const std::uint64_t total = parameters_.size();
-  const std::uint64_t chunk = chunk_count();
-  for (std::uint64_t offset = 0; offset < total; offset += chunk) {
-    const std::uint64_t count = std::min(chunk, total - offset);
-    send(to,
-         proto::Parameters{.sequence = sequence,
-                           .version = version_,
-                           .offset = offset,
-                           .count = count,
-                           .total = total,
-                           .held = held,
-                           .refused = refused,
-                           .codec = proto::PayloadCodec::F32},
-         all.slice(offset * sizeof(float), count * sizeof(float)));
-  }
+  send_range(to, {.sequence = sequence,
+                  .version = version_,
+                  .offset = 0,
+                  .count = parameters_.size(),
+                  .total = parameters_.size(),
+                  .held = held,
+                  .refused = refused});
+}
+
+// The one place where parameters become payloads.
+void ServerCore::send_range(PeerId to, const proto::Parameters& reply) {
+  parameters_.for_each_piece(reply.offset, reply.count,
+                             [&](std::uint64_t offset, std::uint64_t count, proto::Payload all) {
+                               proto::Parameters piece = reply;
+                               piece.offset = offset;
+                               piece.count = count;
+                               send(to, piece, std::move(all));
+                             });
 }
 
 void ServerCore::send(PeerId to, proto::Body body, proto::Payload payload) {

@@ -5,7 +5,7 @@
 // applied again. Under a gate that streams, each chunk is applied and answered when it arrives;
 // under the others a commit is kept until it is whole (docs/decisions/0004).
 // Errors: bad input from a peer is answered with a Refusal and counted.
-// Memory: the shard, snapshots of it while whole replies are under way, the chunks in flight.
+// Memory: the shard and the chunks in flight.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@
 
 #include "base/ids.hpp"
 #include "base/time.hpp"
-#include "proto/buffer_pool.hpp"
 #include "proto/joiner.hpp"
 #include "proto/outbox.hpp"
 #include "server/commit_assembly.hpp"
 #include "server/optimizer.hpp"
+#include "server/shard_parameters.hpp"
 #include "sync/model.hpp"
 
 namespace rubato::server {
@@ -63,7 +63,8 @@ class ServerCore {
   std::optional<Instant> poll_wakeup() const { return joiner_.poll_wakeup(); }
 
   Version version() const { return version_; }
-  std::span<const float> parameters() const { return parameters_; }
+  // Returns: a copy.
+  std::vector<float> parameters() const { return parameters_.values(); }
   const ServerStats& stats() const { return stats_; }
   // Known once the scheduler has assigned it.
   const std::optional<proto::NodeId>& id() const { return id_; }
@@ -99,12 +100,10 @@ class ServerCore {
   void act(Instant now, const sync::GateActions& actions);
   void apply(MemberState& member);
   void release(Instant now, MemberState& member);
-  // The parameters [offset, offset + count) as they are, after `update` if it is not empty.
-  void send_range(proto::PeerId to, const proto::Parameters& reply, std::span<const float> update);
+  // All the parameters as they are.
   void send_parameters(proto::PeerId to, Sequence sequence, Duration held, bool refused);
-  proto::Payload snapshot();
-  // Elements of a message.
-  std::uint64_t chunk_count() const { return options_.chunk_bytes / sizeof(float); }
+  // Those of [reply.offset, reply.offset + reply.count), in a message a chunk.
+  void send_range(proto::PeerId to, const proto::Parameters& reply);
   void send(proto::PeerId to, proto::Body body, proto::Payload payload = {});
   void refuse(proto::PeerId to, proto::RefusalCode code, std::string message);
   // The member that `message` is from, or null after refusing it.
@@ -116,11 +115,8 @@ class ServerCore {
   proto::Joiner joiner_;
   std::optional<proto::NodeId> id_;
   Optimizer optimizer_;
-  std::vector<float> parameters_;
-  proto::BufferPool chunks_{0};         // replies under way, a chunk each
-  proto::BufferPool shards_{0};         // snapshots under way, the whole shard each
-  proto::BufferPool::Buffer snapshot_;  // parameters as they are, or null
-  std::vector<float> scratch_;          // a received chunk that is not aligned
+  ShardParameters parameters_;
+  std::vector<float> scratch_;  // a received chunk that is not aligned
   std::unique_ptr<sync::Gate> gate_;
   proto::PeerId scheduler_;
   std::vector<MemberState> members_;  // ascending by worker

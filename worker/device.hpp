@@ -48,8 +48,8 @@ class Device {
   virtual void load_under_update(std::span<const float> parameters) = 0;
   // out <- W.
   virtual void read(std::span<float> out) const = 0;
-  // out <- U, U <- 0.
-  virtual void take_update(std::span<float> out) = 0;
+  // out <- U, U <- 0. Returns: whether all of it is finite.
+  virtual bool take_update(std::span<float> out) = 0;
 
   // One mini-batch of SGD: W <- W - rate g, U <- U + rate g, g the gradient of the MEAN loss.
   virtual BatchResult step(const Batch& batch, float rate) = 0;

@@ -1,6 +1,8 @@
 #include "worker/host_replica.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 
 #include "base/check.hpp"
 #include "base/multiversion.hpp"
@@ -14,11 +16,16 @@ RUBATO_MULTIVERSION void subtract(const float* from, const float* update, float*
   for (std::size_t i = 0; i < count; ++i) weights[i] = from[i] - update[i];
 }
 
-RUBATO_MULTIVERSION void take(float* update, float* out, std::size_t count) {
+// Returns: whether all of it was finite. As integers the magnitudes keep their order, NaN highest.
+RUBATO_MULTIVERSION bool take(float* update, float* out, std::size_t count) {
+  constexpr std::uint32_t kMagnitude = 0x7fffffff, kInfinity = 0x7f800000;
+  std::uint32_t largest = 0;
   for (std::size_t i = 0; i < count; ++i) {
+    largest = std::max(largest, std::bit_cast<std::uint32_t>(update[i]) & kMagnitude);
     out[i] = update[i];
     update[i] = 0;
   }
+  return largest < kInfinity;
 }
 
 RUBATO_MULTIVERSION void change(float* weights, float* update, const float* gradient, float rate,
@@ -47,9 +54,9 @@ void HostReplica::read(std::span<float> out) const {
   std::copy(weights_.begin(), weights_.end(), out.begin());
 }
 
-void HostReplica::take_update(std::span<float> out) {
+bool HostReplica::take_update(std::span<float> out) {
   RUBATO_CHECK(out.size() == count(), "room for another model");
-  take(update_.data(), out.data(), count());
+  return take(update_.data(), out.data(), count());
 }
 
 void HostReplica::descend(std::span<const float> gradient, float rate) {

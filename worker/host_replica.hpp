@@ -21,8 +21,8 @@ class HostReplica {
   void load_under_update(std::span<const float> parameters);
   // out <- W.
   void read(std::span<float> out) const;
-  // out <- U, U <- 0.
-  void take_update(std::span<float> out);
+  // out <- U, U <- 0. Returns: whether all of it is finite.
+  bool take_update(std::span<float> out);
   // W <- W - rate gradient, U <- U + rate gradient.
   void descend(std::span<const float> gradient, float rate);
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/check.hpp"
-#include "base/numbers.hpp"
 
 namespace rubato::worker {
 
@@ -221,12 +220,11 @@ void WorkerCore::on_step(Instant now, const StepReport& report) {
   commit_due_ = rule_->on_step_end(now);
 }
 
-void WorkerCore::on_commit(Instant now, std::shared_ptr<const std::vector<float>> update) {
+void WorkerCore::on_commit(Instant now, Update update) {
   RUBATO_CHECK(next_action() == Action::Commit, "the rule asked for a commit");
-  RUBATO_CHECK(update->size() == options_.parameters, "the update covers every parameter");
+  RUBATO_CHECK(update.values->size() == options_.parameters, "the update covers every parameter");
   commit_due_ = false;
   update_ = std::move(update);
-  update_finite_ = all_finite(*update_);
   update_steps_ = steps_since_commit_;
   steps_since_commit_ = 0;
   sent_at_ = now;
@@ -245,17 +243,17 @@ std::optional<proto::ToNode> WorkerCore::poll_send() {
 // The one place where floats become a payload.
 proto::ToNode WorkerCore::update_chunk(const CommitSender::Chunk& chunk) const {
   const auto range = shards_->shards[chunk.shard].range;
-  return {
-      {Role::Server, chunk.shard},
-      make_message(proto::Commit{.sequence = sequence_,
-                                 .offset = chunk.offset,
-                                 .count = chunk.count,
-                                 .total = range.count(),
-                                 .steps = update_steps_,
-                                 .codec = proto::PayloadCodec::F32,
-                                 .discard = !update_finite_},
-                   proto::Payload::of(update_).slice((range.begin + chunk.offset) * sizeof(float),
-                                                     chunk.count * sizeof(float)))};
+  return {{Role::Server, chunk.shard},
+          make_message(proto::Commit{.sequence = sequence_,
+                                     .offset = chunk.offset,
+                                     .count = chunk.count,
+                                     .total = range.count(),
+                                     .steps = update_steps_,
+                                     .codec = proto::PayloadCodec::F32,
+                                     .discard = !update_->finite},
+                       proto::Payload::of(update_->values)
+                           .slice((range.begin + chunk.offset) * sizeof(float),
+                                  chunk.count * sizeof(float)))};
 }
 
 void WorkerCore::on_probe_reply(std::uint32_t shard, const proto::ProbeReply& reply) {

@@ -42,6 +42,12 @@ struct StepReport {
   int samples = 0;
 };
 
+// What a commit uploads: U, all parameters of it.
+struct Update {
+  std::shared_ptr<const std::vector<float>> values;
+  bool finite = true;  // no NaN or infinity anywhere: else no shard may apply its slice
+};
+
 class WorkerCore {
  public:
   WorkerCore(const WorkerOptions& options, std::unique_ptr<sync::CommitRule> rule);
@@ -61,8 +67,8 @@ class WorkerCore {
   void on_wakeup(Instant now);
   // Requires: next_action() was Train when the mini-batch began.
   void on_step(Instant now, const StepReport& report);
-  // Requires: next_action() is Commit; `update` holds U, all parameters of it.
-  void on_commit(Instant now, std::shared_ptr<const std::vector<float>> update);
+  // Requires: next_action() is Commit.
+  void on_commit(Instant now, Update update);
   // Requires: next_action() is Load, and it was done.
   void on_loaded(Instant now);
   // The user wants this worker to leave: a farewell, then Finish.
@@ -116,8 +122,7 @@ class WorkerCore {
   bool load_due_ = false;
   bool commit_due_ = false;
   Sequence sequence_ = 0;
-  std::shared_ptr<const std::vector<float>> update_;  // in flight, kept to send again
-  bool update_finite_ = true;
+  std::optional<Update> update_;  // in flight, kept to send again
   std::uint64_t update_steps_ = 0;
   std::uint64_t steps_since_commit_ = 0;
   Instant sent_at_;

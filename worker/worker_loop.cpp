@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/log.hpp"
+#include "proto/buffer_pool.hpp"
 #include "worker/compute_thread.hpp"
 #include "worker/node_peers.hpp"
 #include "worker/worker_trace.hpp"
@@ -23,6 +24,7 @@ class WorkerLoop {
         options_(options),
         peers_(transport),
         trace_(options.trace),
+        updates_(trainer.parameter_count()),
         compute_([this] { transport_.wake(); }) {}
 
   Result<std::string> run(std::stop_token stop) {
@@ -65,14 +67,15 @@ class WorkerLoop {
           });
           return;
         case WorkerCore::Action::Commit: {
-          auto update = std::make_shared<std::vector<float>>(core_.parameters().size());
+          const auto update = updates_.take();
+          bool finite = true;
           {
             const TraceSpan span(trace_.io(), Span::Take, {.amount = update->size()});
-            trainer_.take_update(*update);
+            finite = trainer_.take_update(*update);
           }
           const Instant now = steady_now();
           trace_.timeline().on_commit(now);
-          core_.on_commit(now, std::move(update));
+          core_.on_commit(now, {update, finite});
           break;
         }
         case WorkerCore::Action::Load: {
@@ -126,6 +129,7 @@ class WorkerLoop {
   const WorkerLoopOptions& options_;
   NodePeers peers_;
   WorkerTrace trace_;
+  proto::BufferPool updates_;  // two at most: one in flight, one that the transport lets go of
   Instant began_;
   Duration step_time_;                // how long the step under way should take at least
   std::optional<Instant> step_ends_;  // of one that is computed and still has time to pass

@@ -30,7 +30,7 @@ proto::Message HandPeer::receive() {
 Parts parts_of(const proto::Message& message) {
   const proto::Encoded encoded = proto::encode(message);
   const auto payload = encoded.payload.bytes();
-  return {encoded.control, {payload.begin(), payload.end()}};
+  return {{encoded.control.begin(), encoded.control.end()}, {payload.begin(), payload.end()}};
 }
 
 RawPeer::RawPeer(const std::string& endpoint) : socket_(context_, zmq::socket_type::dealer) {

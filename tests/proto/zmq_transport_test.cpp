@@ -43,7 +43,7 @@ using Parts = std::vector<std::vector<std::byte>>;
 Parts parts_of(const Message& message) {
   const Encoded encoded = encode(message);
   const auto bytes = encoded.payload.bytes();
-  return {encoded.control, {bytes.begin(), bytes.end()}};
+  return {{encoded.control.begin(), encoded.control.end()}, {bytes.begin(), bytes.end()}};
 }
 
 void send_parts(zmq::socket_t& socket, const Parts& parts) {

@@ -176,7 +176,7 @@ void CoreCluster::drive(std::uint32_t index) {
       schedule(now_ + options_.step_times[index], [this, index] { end_step(index); });
     } else if (action == Action::Commit) {
       worker.core->on_commit(
-          now_, std::make_shared<const std::vector<float>>(worker.trainer.take_update()));
+          now_, {std::make_shared<const std::vector<float>>(worker.trainer.take_update()), true});
     } else if (action == Action::Load) {
       worker.trainer.load_under_update(worker.core->parameters());
       worker.core->on_loaded(now_);
@@ -278,7 +278,7 @@ server::ServerCore& CoreCluster::shard(std::uint32_t index) const {
 std::vector<float> CoreCluster::parameters() const {
   std::vector<float> all;
   for (std::uint32_t i = 0; i < servers_.size(); ++i)
-    all.insert(all.end(), shard(i).parameters().begin(), shard(i).parameters().end());
+    for (const float w : shard(i).parameters()) all.push_back(w);
   return all;
 }
 

@@ -32,8 +32,7 @@ TEST_CASE("server: says Hello until it is welcome, then a heartbeat now and then
       .you = {proto::Role::Server, 3}, .parameters = 5, .range = {1, 4}, .shards = {}};
   core.on_message({1'500'000'000}, kSchedulerPeer, welcome);
   CHECK(core.id() == proto::NodeId{proto::Role::Server, 3});
-  CHECK(std::vector<float>(core.parameters().begin(), core.parameters().end()) ==
-        std::vector<float>{20, 30, 40});
+  CHECK(core.parameters() == std::vector<float>{20, 30, 40});
   CHECK(core.poll_wakeup() == Instant{3'500'000'000});
   core.on_wakeup({3'500'000'000});
   const auto beat = sent(core);

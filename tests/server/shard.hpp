@@ -130,9 +130,7 @@ class Shard {
     hear(message(worker, proto::Probe{sequence}));
     return tests::bodies<proto::ProbeReply>(tests::sent(core), peer_of(worker));
   }
-  std::vector<float> parameters() const {
-    return {core.parameters().begin(), core.parameters().end()};
-  }
+  std::vector<float> parameters() const { return core.parameters(); }
 
  private:
   std::uint64_t chunk_;

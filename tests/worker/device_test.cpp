@@ -84,7 +84,7 @@ TEST_CASE("U is what W lost since the load, over many steps, and taking it empti
     for (std::uint64_t s = 0; s < 10; ++s) device->step(OwnedBatch(spec, 4, s).view(), 0.1f);
     const auto weights = weights_of(*device);
     std::vector<float> update(loaded.size()), again(loaded.size());
-    device->take_update(update);
+    CHECK(device->take_update(update));
     double moved = 0;
     for (std::size_t i = 0; i < loaded.size(); ++i) {
       REQUIRE(std::abs(update[i] - (loaded[i] - weights[i])) < 1e-6);
@@ -94,6 +94,19 @@ TEST_CASE("U is what W lost since the load, over many steps, and taking it empti
     device->take_update(again);
     CHECK(again == std::vector<float>(loaded.size(), 0.0f));
     CHECK(weights_of(*device) == weights);
+  }
+}
+
+TEST_CASE("taking U tells when it holds NaN or infinity") {
+  for (const std::string& name : kDevices) {
+    CAPTURE(name);
+    const ModelSpec spec = mlp();
+    const auto device = built_device(name, spec, 4);
+    device->load(test_parameters(spec, 1));
+    device->step(OwnedBatch(spec, 4, 1).view(), std::numeric_limits<float>::infinity());
+    std::vector<float> update(device->parameter_count());
+    CHECK_FALSE(device->take_update(update));
+    CHECK(device->take_update(update));  // all zero now
   }
 }
 
@@ -111,7 +124,7 @@ TEST_CASE("load leaves U alone, load_under_update puts own steps on top of what 
     device->load(arrived);
     CHECK(weights_of(*device) == arrived);
     std::vector<float> update(first.size());
-    device->take_update(update);
+    CHECK(device->take_update(update));
     double moved = 0;
     for (std::size_t i = 0; i < first.size(); ++i) {
       REQUIRE(on_top[i] == arrived[i] - update[i]);

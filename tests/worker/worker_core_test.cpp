@@ -115,19 +115,17 @@ TEST_CASE("worker: a commit's chunks carry every element exactly once, whatever 
       }
 }
 
-TEST_CASE("worker: NaN anywhere in the update tells every shard to discard its slice") {
-  for (const float bad :
-       {0.0f, std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
-    CAPTURE(bad);
+TEST_CASE("worker: an update that is not finite tells every shard to discard its slice") {
+  for (const bool finite : {true, false}) {
+    CAPTURE(finite);
     WorkerWorld world({.parameters = 6, .shards = 3});
     world.get_ready();
     world.step();
-    world.core.on_commit(world.now, std::make_shared<const std::vector<float>>(
-                                        std::vector<float>{0, 1, 2, 3, 4, bad}));
+    world.core.on_commit(world.now, {std::make_shared<const std::vector<float>>(6), finite});
     const auto sent = world.sent();
     REQUIRE(sent.size() == 3);
     for (const auto& out : sent)
-      CHECK(std::get<proto::Commit>(out.message.body).discard == !std::isfinite(bad));
+      CHECK(std::get<proto::Commit>(out.message.body).discard == !finite);
   }
 }
 

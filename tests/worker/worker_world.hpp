@@ -145,7 +145,7 @@ class WorkerWorld {
     REQUIRE(core.next_action() == Action::Commit);
     auto update = std::make_shared<std::vector<float>>(setup_.parameters);
     for (std::size_t i = 0; i < update->size(); ++i) (*update)[i] = static_cast<float>(i);
-    core.on_commit(now, std::move(update));
+    core.on_commit(now, {std::move(update), true});
   }
   void pass(Duration time) {
     now = now + time;

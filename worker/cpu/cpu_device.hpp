@@ -27,7 +27,7 @@ class CpuDevice final : public Device {
     replica_.load_under_update(parameters);
   }
   void read(std::span<float> out) const override { replica_.read(out); }
-  void take_update(std::span<float> out) override { replica_.take_update(out); }
+  bool take_update(std::span<float> out) override { return replica_.take_update(out); }
   BatchResult step(const Batch& batch, float rate) override;
   BatchResult gradient(const Batch& batch, std::span<float> out) override;
   BatchResult evaluate(const Batch& batch) override;

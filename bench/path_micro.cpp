@@ -1,0 +1,247 @@
+#include <fmt/core.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <stop_token>
+#include <thread>
+
+#include "base/time.hpp"
+#include "bench/path_pair.hpp"
+#include "bench/path_rows.hpp"
+#include "proto/codec.hpp"
+#include "proto/zmq_transport.hpp"
+#include "server/shard_parameters.hpp"
+#include "sync/factory.hpp"
+#include "worker/commit_sender.hpp"
+#include "worker/worker_loop.hpp"
+
+namespace rubato::bench {
+namespace {
+
+constexpr std::size_t kShard = (16u << 20) / sizeof(float);
+constexpr std::size_t kChunk = (1u << 20) / sizeof(float);
+
+// A model of one parameter whose step takes `step` of processor time.
+class SpinDevice final : public worker::Device {
+ public:
+  SpinDevice(Duration step, int steps, std::stop_source& done)
+      : step_(step), steps_(steps), done_(done) {}
+  std::string_view name() const override { return "spin"; }
+  Result<void> build(const worker::ModelSpec&, int) override { return {}; }
+  std::size_t parameter_count() const override { return 1; }
+  int batch_max() const override { return 1; }
+  void load(std::span<const float>) override {}
+  void load_under_update(std::span<const float>) override {}
+  void read(std::span<float>) const override {}
+  bool take_update(std::span<float>) override { return true; }
+  worker::BatchResult step(const worker::Batch&, float) override {
+    const Instant began = steady_now();
+    if (count_ == 0) first_ = began;
+    while (steady_now() - began < step_) {
+    }
+    spent_ += steady_now() - began;
+    last_ = steady_now();
+    if (++count_ == steps_) done_.request_stop();
+    return {};
+  }
+  worker::BatchResult gradient(const worker::Batch&, std::span<float>) override { return {}; }
+  worker::BatchResult evaluate(const worker::Batch&) override { return {}; }
+  // Time between steps as a share of the time in them.
+  double overhead() const { return (last_ - first_ - spent_).seconds() / spent_.seconds(); }
+
+ private:
+  Duration step_;
+  int steps_;
+  std::stop_source& done_;
+  int count_ = 0;
+  Instant first_, last_;
+  Duration spent_;
+};
+
+proto::Message plain(proto::Body body, proto::Payload payload = {}) {
+  proto::Message message;
+  message.body = std::move(body);
+  message.payload = std::move(payload);
+  return message;
+}
+
+// A server behind a link of 100 Mb/s: takes its time over each chunk, then answers it.
+class SlowServer {
+ public:
+  SlowServer() : endpoint_(transport_.listen("tcp://127.0.0.1:*").value()) {
+    thread_ = std::jthread([this] { serve(); });
+  }
+  const std::string& endpoint() const { return endpoint_; }
+  // When the Probe arrived. Requires: it was sent, and every chunk of the commit.
+  Instant probed() {
+    thread_.join();
+    return probed_;
+  }
+
+ private:
+  static constexpr double kBytesPerSecond = 100e6 / 8;
+
+  void serve() {
+    for (std::uint64_t taken = 0; taken < kShard || probed_ == Instant{};) {
+      const auto received = transport_.receive(Duration::from_ms(100));
+      if (!received || !*received || !(*received)->message) continue;
+      const proto::Message& message = *(*received)->message;
+      const auto* commit = std::get_if<proto::Commit>(&message.body);
+      if (!commit) {
+        probed_ = steady_now();
+        continue;
+      }
+      taken += commit->count;
+      std::this_thread::sleep_for(std::chrono::duration<double>(
+          static_cast<double>(message.payload.size()) / kBytesPerSecond));
+      (void)transport_.send((*received)->from,
+                            plain(proto::ProbeReply{.sequence = 1, .missing_offsets = {}}));
+    }
+  }
+
+  proto::ZmqTransport transport_;
+  std::string endpoint_;
+  Instant probed_;
+  std::jthread thread_;
+};
+
+struct Urgent {
+  double delay = 0;   // s, of a Probe sent right behind the first chunks that may go
+  double commit = 0;  // s, of the whole commit
+};
+
+// One commit of 16 MiB and a Probe, with or without credit.
+Urgent urgent(bool credit) {
+  SlowServer server;
+  proto::ZmqTransport transport;
+  const proto::PeerId to = transport.connect(server.endpoint()).value();
+  const auto update = proto::Payload::of(std::make_shared<const std::vector<float>>(kShard));
+  worker::CommitSender sender({{{{0, kShard}, ""}}}, kChunk);
+  sender.start();
+  const auto send_ready = [&] {
+    while (const auto chunk = sender.poll()) {
+      const proto::Commit commit{.sequence = 1,
+                                 .offset = chunk->offset,
+                                 .count = chunk->count,
+                                 .total = kShard,
+                                 .steps = 1};
+      (void)transport.send(to, plain(commit, update.slice(chunk->offset * sizeof(float),
+                                                          chunk->count * sizeof(float))));
+      if (!credit) sender.on_answer(0);
+    }
+  };
+  const Instant began = steady_now();
+  send_ready();
+  (void)transport.send(to, plain(proto::Probe{1}));
+  for (std::size_t answers = 0; answers < kShard / kChunk;) {
+    const auto received = transport.receive(Duration::from_ms(100));
+    if (!received || !*received) continue;
+    ++answers;
+    if (credit) sender.on_answer(0);
+    send_ready();
+  }
+  const double commit = (steady_now() - began).seconds();
+  return {(server.probed() - began).seconds(), commit};
+}
+
+}  // namespace
+
+void credit_row(Rows& rows) {
+  const Urgent with = urgent(true);
+  const Urgent without = urgent(false);
+  rows.add({.name = "urgent message behind 16MiB, 100 Mb/s",
+            .value = with.delay * 1e3,
+            .unit = "ms",
+            .peer = "without credit",
+            .peer_value = without.delay * 1e3,
+            .bar = ""});
+  rows.add({.name = "the 16MiB themselves, 100 Mb/s",
+            .value = with.commit * 1e3,
+            .unit = "ms",
+            .peer = "without credit",
+            .peer_value = without.commit * 1e3,
+            .bar = "<= 1.01"});
+}
+
+void apply_rows(Rows& rows, int turns) {
+  const std::vector<float> update(kShard, 1e-6f);
+  std::vector<float> plain(kShard, 1.0f);
+  volatile float factor = 0.5f;  // not known to the compiler
+  const std::function<void()> axpy = [&] {
+    const float rate = factor;
+    float* w = plain.data();
+    const float* u = update.data();
+    for (std::size_t i = 0; i < kShard; ++i) w[i] -= rate * u[i];
+  };
+  const auto gigabytes = [](double seconds) { return 12e-9 * kShard / seconds; };
+  for (const auto& [kind, name] : {std::pair{server::OptimizerKind::Sgd, "sgd"},
+                                   {server::OptimizerKind::Momentum, "momentum"},
+                                   {server::OptimizerKind::Nesterov, "nesterov"}}) {
+    server::Optimizer optimizer({.kind = kind, .momentum = 0.9, .global_rate = {}}, kShard);
+    server::ShardParameters shard(std::vector<float>(kShard, 1.0f), kChunk);
+    const auto seconds = in_turns(
+        turns, {[&] {
+                  for (std::size_t at = 0; at < kShard; at += kChunk)
+                    shard.apply(optimizer, at, std::span(update).subspan(at, kChunk), factor);
+                },
+                axpy});
+    const bool plain_sgd = kind == server::OptimizerKind::Sgd;
+    rows.add({.name = fmt::format("server apply, {}, 16MiB", name),
+              .value = gigabytes(seconds[0]),
+              .unit = "GB/s",
+              .peer = "float32 axpy",
+              .peer_value = gigabytes(seconds[1]),
+              .bar = plain_sgd ? ">= 0.85" : ""});
+  }
+}
+
+void control_frame_row(Rows& rows, int turns) {
+  constexpr int kFrames = 100'000;
+  proto::Message message =
+      plain(proto::Commit{.sequence = 5, .count = 1, .total = 1 << 18, .steps = 9},
+            proto::Payload::of(std::make_shared<const std::vector<float>>(1)));
+  message.sender = {proto::Role::Worker, 3};
+  message.incarnation = 7;
+  std::uint64_t sum = 0;
+  const auto seconds = in_turns(turns, {[&] {
+                                  for (int i = 0; i < kFrames; ++i) {
+                                    const auto frames = proto::encode(message);
+                                    const auto back = proto::decode(frames.control, frames.payload);
+                                    sum += back ? back->incarnation : 0;
+                                  }
+                                }});
+  if (sum == 0) std::abort();
+  rows.add({.name = "control frame encode+verify+read",
+            .value = seconds[0] / kFrames * 1e9,
+            .unit = "ns",
+            .peer = "",
+            .peer_value = {},
+            .bar = "<= 200"});
+}
+
+void step_row(Rows& rows, int steps) {
+  std::stop_source done;
+  const PathServers servers(1, 1, 1);
+  PathScheduler scheduler(servers);
+  worker::Dataset data;
+  data.shape = {1, 1, 1};
+  data.classes = 1;
+  data.labels = {0};
+  data.features = std::vector<float>(1);
+  auto device = std::make_unique<SpinDevice>(Duration::from_ms(1), steps, done);
+  const SpinDevice& spun = *device;
+  worker::LocalTrainer trainer(std::move(device), data, {{0}, Rng(1)}, 1, {});
+  worker::WorkerCore core(path_worker_options(servers, 0), sync::make_commit_rule("adsp", {}));
+  proto::ZmqTransport transport;
+  const worker::WorkerLoopOptions options{
+      .scheduler = scheduler.endpoint(), .batch = 1, .step_time = {}};
+  (void)worker::run_worker(transport, core, trainer, options, done.get_token());
+  rows.add({.name = "framework beside 1 ms steps",
+            .value = spun.overhead() * 100,
+            .unit = "%",
+            .peer = "",
+            .peer_value = {},
+            .bar = "< 2"});
+}
+
+}  // namespace rubato::bench

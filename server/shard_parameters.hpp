@@ -1,0 +1,52 @@
+// server/shard_parameters.hpp - the parameters of one shard in chunks that replies share: sending
+// them copies nothing, and a chunk that is still on its way is copied before it changes.
+// Pure. Memory: the shard, and a chunk more for each one that changed while a reply held it.
+// Threads: one owner; what a reply holds may be read and released on any thread.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "proto/buffer_pool.hpp"
+#include "proto/payload.hpp"
+#include "server/optimizer.hpp"
+
+namespace rubato::server {
+
+class ShardParameters {
+ public:
+  ShardParameters() = default;
+  // `chunk`: elements of a chunk but the last.
+  ShardParameters(std::span<const float> initial, std::uint64_t chunk);
+
+  std::uint64_t size() const { return size_; }
+
+  // Requires: offset + update.size() <= size().
+  void apply(Optimizer& optimizer, std::uint64_t offset, std::span<const float> update, float rate);
+
+  // Calls f(offset, count, payload) for the pieces of [offset, offset + count), one a chunk.
+  template <class F>
+  void for_each_piece(std::uint64_t offset, std::uint64_t count, F f) const {
+    for (std::uint64_t at = offset; at < offset + count;) {
+      const std::uint64_t in_chunk = at % chunk_;
+      const std::uint64_t n = std::min(chunk_ - in_chunk, offset + count - at);
+      f(at, n,
+        proto::Payload::of(chunks_[at / chunk_])
+            .slice(in_chunk * sizeof(float), n * sizeof(float)));
+      at += n;
+    }
+  }
+
+  // Returns: a copy of all of them.
+  std::vector<float> values() const;
+
+ private:
+  std::uint64_t size_ = 0;
+  std::uint64_t chunk_ = 1;
+  proto::BufferPool pool_{0};
+  std::vector<proto::BufferPool::Buffer> chunks_;
+};
+
+}  // namespace rubato::server
