@@ -73,7 +73,7 @@ bool ChannelWriter::put_record(Outgoing& message) {
                       static_cast<std::uint32_t>(part.size()),
                       static_cast<std::uint32_t>(payload.size()), *slot};
   std::memcpy(to.data(), &record, sizeof(record));
-  std::memcpy(to.data() + sizeof(record), control.data(), control.size());
+  std::ranges::copy(control, to.data() + sizeof(record));  // none in a continuation
   std::byte* data = to.data() + sizeof(record) + control.size();
   if (!in_ring) {
     channel_.header().slots[*slot].busy.store(1, std::memory_order_relaxed);

@@ -154,7 +154,11 @@ void Links::knock(PeerId listener, const Signal& answer, Instant now) {
 void Links::open_door() {
   while (true) {
     auto guest = accept_locally(door_.socket);
-    if (!guest) continue;  // another user
+    if (!guest && guest.error().code == ErrorCode::Refused) continue;
+    if (!guest) {  // out of descriptors: a door that stays ready would keep us awake for ever
+      door_.socket = Descriptor();
+      return log_info("no more shared memory: " + guest.error().message);
+    }
     if (!*guest) return;
     if (guests_.size() >= kLinksMax) guests_.pop_front();
     if (watch(*guest)) guests_.push_back(std::move(*guest));

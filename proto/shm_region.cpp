@@ -116,6 +116,8 @@ Result<Descriptor> connect_locally(const std::string& path) {
 
 Result<Descriptor> accept_locally(const Descriptor& listener) {
   Descriptor socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  const bool nobody = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
+  if (!socket && !nobody) return system_error("accept");
   if (!socket) return socket;
   RUBATO_TRY(check_user(socket));
   return socket;

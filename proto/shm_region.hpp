@@ -69,7 +69,8 @@ struct Doorstep {
 [[nodiscard]] Result<Doorstep> listen_locally();
 // Never waits. Refuses a process of another user.
 [[nodiscard]] Result<Descriptor> connect_locally(const std::string& address);
-// Returns an empty descriptor when nobody waits any more. Refuses a process of another user.
+// Returns an empty descriptor when nobody waits any more. Refused: a process of another user.
+// Io: no more can be taken in.
 [[nodiscard]] Result<Descriptor> accept_locally(const Descriptor& listener);
 
 // One datagram of a Unix socket: some bytes and descriptors for the other process.

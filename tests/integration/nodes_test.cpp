@@ -74,6 +74,7 @@ TEST_CASE("nodes started one by one train together and all end with exit code 0"
   for (const auto& worker : nodes.workers) {
     CHECK(worker->wait_for_end() == 0);
     CHECK(contains(worker->err(), "target reached"));
+    CHECK(contains(worker->err(), ": shared memory"));
   }
 }
 

@@ -16,7 +16,7 @@
 
 #include "base/run_record.hpp"
 #include "emulation/cluster_plan.hpp"
-#include "proto/zmq_transport.hpp"
+#include "proto/shm_transport.hpp"
 #include "tests/integration/helpers.hpp"
 #include "worker/dataset.hpp"
 

@@ -219,7 +219,7 @@ void converse(ShmTransport& transport, PeerId peer) {
   }
 }
 
-TEST_CASE("shm transport: a connector is killed; nothing is left and the next one is served") {
+TEST_CASE("shm transport: a connector is killed, nothing is left and the next one is served") {
   const std::size_t shm_files = entries("/dev/shm");
   ShmTransport server({kSendTimeout, Duration{}, shm::host_id()});
   const auto endpoint = server.listen(ShmFactory::free_endpoint());
@@ -247,7 +247,7 @@ TEST_CASE("shm transport: a connector is killed; nothing is left and the next on
   CHECK(entries("/dev/shm") == shm_files);
 }
 
-TEST_CASE("shm transport: a listener is killed; its successor is found and shares memory again") {
+TEST_CASE("shm transport: a listener is killed, its successor is found and shares memory again") {
   int port = 0;
   {
     ShmTransport probe;
