@@ -36,6 +36,9 @@ void* counted(std::size_t bytes, const void* caller) {
 void* operator new(std::size_t bytes) {
   return counted(bytes, __builtin_return_address(0));
 }
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return std::malloc(bytes);
+}
 void operator delete(void* memory) noexcept {
   std::free(memory);
 }
