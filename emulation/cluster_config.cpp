@@ -260,7 +260,8 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
   config.seed = static_cast<std::uint64_t>(root.integer("seed", 1, Limits::at_least(0)));
 
   const ConfigTable model = root.table("model");
-  config.model.kind = model.choice("kind", config.model.kind, {"mlp", "cnn", "lenet", "lstm", "svm"});
+  config.model.kind =
+      model.choice("kind", config.model.kind, {"mlp", "cnn", "lenet", "lstm", "svm"});
   config.model.hidden = model.integers("hidden", {}, Limits::within(1, 1'000'000));
   config.dataset =
       read_dataset(root.table("dataset"), fs::path(file).parent_path(), config.partition);

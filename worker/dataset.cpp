@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/check.hpp"
+#include "base/multiversion.hpp"
 #include "base/rng.hpp"
 #include "worker/image_files.hpp"
 #include "worker/table_files.hpp"
@@ -92,7 +93,8 @@ void standardize_pixels(DataSplit& split) {
 }
 
 // `key` of [dataset] names the file `path`.
-void scale_pixels(PixelScale pixel, std::span<const std::uint8_t> from, float* to) {
+RUBATO_MULTIVERSION void scale_pixels(PixelScale pixel, std::span<const std::uint8_t> from,
+                                      float* to) {
   for (std::size_t i = 0; i < from.size(); ++i)
     to[i] = static_cast<float>(from[i]) * pixel.scale + pixel.shift;
 }
