@@ -178,7 +178,8 @@ class ZmqTransport::Sockets {
   }
 
   // Returns false when the peer's queue is full. Throws when it is gone.
-  bool send(PeerId to, const Encoded& encoded, zmq::send_flags flags = zmq::send_flags::none) {
+  bool send(PeerId to, std::span<const std::byte> control, const Payload& payload,
+            zmq::send_flags flags = zmq::send_flags::none) {
     using zmq::send_flags;
     zmq::socket_t* socket = nullptr;
     if (router_ && (to & kListenerBit) != 0) {
@@ -190,8 +191,8 @@ class ZmqTransport::Sockets {
       throw zmq::error_t(EHOSTUNREACH);
     }
     // Only the first part of a message may wait or find the queue full; the others follow it.
-    return socket->send(copied(encoded.control), send_flags::sndmore | flags) &&
-           socket->send(shared(encoded.payload), send_flags::dontwait);
+    return socket->send(copied(control), send_flags::sndmore | flags) &&
+           socket->send(shared(payload), send_flags::dontwait);
   }
 
   // One message of whichever socket has one, asking the sockets in turn.
@@ -293,7 +294,7 @@ Result<std::size_t> ZmqTransport::send(PeerId to, const Message& message) {
   }();
   RUBATO_TRY(encoded.check_limits());
   try {
-    if (sockets_->send(to, encoded)) return encoded.wire_bytes();
+    if (sockets_->send(to, encoded.control, encoded.payload)) return encoded.wire_bytes();
     return fail(ErrorCode::Io, fmt::format("{} not sent: the peer's queue of {} messages is full",
                                            body_name(message.body), kQueuedMessagesMax));
   } catch (const zmq::error_t& error) {
@@ -326,7 +327,7 @@ Result<std::optional<Received>> ZmqTransport::receive(Duration timeout) {
 
 bool ZmqTransport::signal(PeerId to, std::span<const std::byte> bytes) {
   try {
-    return sockets_->send(to, {{bytes.begin(), bytes.end()}, {}}, zmq::send_flags::dontwait);
+    return sockets_->send(to, bytes, {}, zmq::send_flags::dontwait);
   } catch (const zmq::error_t&) {
     return false;
   }

@@ -3,10 +3,12 @@
 #include "proto/shm_channel.hpp"
 
 #include <doctest/doctest.h>
+
 #include <fcntl.h>
 #include <rapidcheck.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <algorithm>
 
 #include <cstring>
 #include <deque>
@@ -40,13 +42,15 @@ Payload pattern(std::size_t offset, std::size_t bytes) {
 
 Outgoing message(std::size_t control, std::size_t payload, std::size_t seed) {
   const Payload from = pattern(64 * seed, control);
-  return {{{from.bytes().begin(), from.bytes().end()}, pattern(64 * seed + 4, payload)}};
+  ControlFrame frame(control);
+  std::ranges::copy(from.bytes(), frame.begin());
+  return {{std::move(frame), pattern(64 * seed + 4, payload)}};
 }
 
 bool same(const Frames& frames, const Encoded& sent) {
   const auto a = frames.payload.bytes();
   const auto b = sent.payload.bytes();
-  return frames.control == sent.control && a.size() == b.size() &&
+  return std::ranges::equal(frames.control, sent.control) && a.size() == b.size() &&
          (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
 }
 
