@@ -34,6 +34,7 @@ Result<void> run_all(const CompareOptions& options, const emulation::ClusterConf
   RUBATO_ASSIGN(const auto data, interruptible(stop, [&] {
                   return worker::load_dataset(config.dataset, config.seed);
                 }));
+  log_device(config.worker_device);
   const int threads = options.threads > 0
                           ? options.threads
                           : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
@@ -71,7 +72,6 @@ Result<void> run_all(const CompareOptions& options, const emulation::ClusterConf
 Result<void> compare_checked(const CompareOptions& options, std::stop_token stop) {
   RUBATO_ASSIGN(auto config, emulation::load_cluster(options.file));
   set_log_quiet(options.quiet);
-  log_device(config.worker_device);
   if (options.target_loss) config.stop.target_loss = options.target_loss;
   std::vector<std::string> models;
   if (options.sync.empty())

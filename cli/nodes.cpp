@@ -165,11 +165,11 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
   RUBATO_ASSIGN(const auto trace, open_profile(run.node.profile, TraceClock::Scheduler));
   const auto process = trace_process(trace.get(), "worker " + run.node.name);
   RUBATO_ASSIGN(auto node, load_node(run.node, true, stop));
-  log_device(node.config.worker_device);
   RUBATO_ASSIGN(const auto index, worker_index(node.plan, run.node.name));
   RUBATO_ASSIGN(auto samples, emulation::plan_samples(node.config, node.plan, node.data.train));
   RUBATO_ASSIGN(auto trainer, emulation::make_trainer(node.config, node.plan, index,
                                                       node.data.train, std::move(samples[index])));
+  log_device(node.config.worker_device);
   auto core = emulation::make_worker(node.config, node.plan, os_random(), run.node.name);
   worker::WorkerLoopOptions options{run.node.scheduler, node.config.training.batch, {}, process};
   if (run.stretch)

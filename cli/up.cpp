@@ -46,7 +46,6 @@ Result<void> up_checked(const UpOptions& options, std::stop_token stop) {
   if (options.target_loss) config.stop.target_loss = options.target_loss;
   if (options.seed) config.seed = *options.seed;
   set_log_quiet(options.quiet);
-  log_device(config.worker_device);
   RUBATO_TRY(sync::find_model(options.sync));
   const std::string out = options.out.empty() ? "out/" + config.name + "-up" : options.out;
   RUBATO_TRY(make_output_directory(out));
@@ -55,6 +54,7 @@ Result<void> up_checked(const UpOptions& options, std::stop_token stop) {
                 }));
 
   RUBATO_ASSIGN(const auto profile, ClusterProfile::open(options.profile));
+  log_device(config.worker_device);
   Children children;  // ends them before the profile is merged
   ClusterHostOptions host;
   host.bind.host = "127.0.0.1";

@@ -270,7 +270,8 @@ TEST_CASE("wrong types and impossible values, section by section") {
   check("training", "learning_rate = -0.1", "must be a number above 0");
   check("training", "decay = 1.5", "must be a number above 0 and at most 1");
   check("training", "device = \"gpu\"", "must be one of cpu, reference, cuda; did you mean cpu?");
-  check("model", "kind = \"resnet\"", "must be one of mlp, cnn, lenet, lstm, svm");
+  check("model", "kind = \"resnet\"",
+        "must be one of mlp, cnn, lenet, lstm, svm; did you mean lenet?");
   check("model", "hidden = 64", "must be a list like [64, 32] of whole numbers from 1 to 1000000");
   check("dataset", "kind = \"mnist\"",
         "must be one of fashion-mnist, cifar-10, libsvm, csv, blobs");
