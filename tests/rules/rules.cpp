@@ -205,7 +205,7 @@ Violations banned_words(const SourceFile& file) {
       "X|HA"
       "CK)\\b");
   static const std::regex kAllocation(R"(\b(new|delete)\b)");
-  static const std::regex kDeleted(R"(=\s*delete\b)");
+  static const std::regex kDeclared(R"(=\s*delete\b|\boperator\s+(new|delete)\b|<new>)");
   static const std::regex kClock(R"(\b(steady_clock|system_clock|high_resolution_clock)\b)");
   static const std::regex kGenerator(
       R"(\b(mt19937|random_device|default_random_engine|std::\w+_distribution|s?rand\())");
@@ -214,7 +214,7 @@ Violations banned_words(const SourceFile& file) {
   Violations out;
   find_words(file, file.text, kMarker, "finish it, or open an issue", out);
   const std::string code = blank_comments_and_literals(file.text);
-  find_words(file, std::regex_replace(code, kDeleted, ""), kAllocation,
+  find_words(file, std::regex_replace(code, kDeclared, ""), kAllocation,
              "own memory by a value, a container or unique_ptr", out);
   if (file.path != "base/time.cpp") {
     find_words(file, code, kClock, "only base/time.cpp reads a clock", out);
@@ -235,8 +235,8 @@ Violations test_names(const SourceFile& file) {
   const std::sregex_iterator end;
   for (std::sregex_iterator it(file.text.begin(), file.text.end(), kName); it != end; ++it) {
     if ((*it)[1].str().find(';') == std::string::npos) continue;
-    out.push_back(fmt::format("{}: {}: a semicolon keeps this test from running", file.path,
-                              (*it)[1].str()));
+    out.push_back(
+        fmt::format("{}: {}: a semicolon keeps this test from running", file.path, (*it)[1].str()));
   }
   return out;
 }
