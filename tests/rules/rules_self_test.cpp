@@ -88,6 +88,7 @@ TEST_CASE("banned_words") {
   CHECK(count("sync/a.cpp", "int renew = 0, operand(int);\n") == 0);
 
   CHECK(count("sync/a.cpp", "auto* x = new int;\n") == 1);
+  CHECK(count("tests/a.cpp", "void* operator new(std::size_t);\n#include <new>\n") == 0);
   CHECK(count("sync/a.cpp", "delete x;\n") == 1);
   CHECK(count("sync/a.cpp", std::string("// TO") + "DO: later\n") == 1);
   CHECK(count("sync/a.cpp", "std::chrono::steady_clock::now();\n") == 1);
