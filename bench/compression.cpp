@@ -1,14 +1,17 @@
 // bench/compression.cpp - compressing and decompressing one chunk of 1 MiB, in bytes of float32 a
-// second, beside memcpy of the same chunk in the same run; and the bytes that travel.
-// Names: encode (no feedback), feedback (encode + what stays in the residual), decode; the plain
-// loops beside those of this CPU under kernel/.
-#include <benchmark/benchmark.h>
+// second, beside memcpy of the same chunk in turns; the bytes that travel beside float32; and the
+// plain loops of the kernels beside those of this CPU.
+// Usage: bench_compression [--json FILE] [--quick | --smoke]
+#include <fmt/format.h>
 
 #include <cstring>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "base/rng.hpp"
+#include "base/time.hpp"
+#include "bench/rows.hpp"
 #include "proto/compression.hpp"
 #include "proto/compression_kernels.hpp"
 
@@ -18,107 +21,97 @@ using namespace rubato;
 using namespace rubato::proto;
 
 constexpr std::size_t kCount = (1U << 20) / sizeof(float);
+constexpr double kChunkBytes = kCount * sizeof(float);
 
-std::vector<float> update() {
+std::vector<float> random_update() {
   Rng rng(1);
   std::vector<float> values(kCount);
   for (float& x : values) x = static_cast<float>(rng.normal() * 1e-3);
   return values;
 }
 
-void report(benchmark::State& state, std::size_t payload) {
-  state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations() * kCount * sizeof(float)));
-  state.counters["times_smaller"] =
-      static_cast<double>(kCount * sizeof(float)) / static_cast<double>(payload);
-}
-
-void copy(benchmark::State& state) {
-  const auto values = update();
-  std::vector<float> out(kCount);
-  for (auto _ : state) {
-    std::memcpy(out.data(), values.data(), kCount * sizeof(float));
-    benchmark::DoNotOptimize(out.data());
-    benchmark::ClobberMemory();
-  }
-  report(state, kCount * sizeof(float));
-}
-
-void encode(benchmark::State& state, Compression compression) {
-  const auto values = update();
-  std::vector<std::byte> out(compressed_bytes(compression, kCount));
+// The buffers that every measurement works on, and how often.
+struct Bench {
+  const std::vector<float> values = random_update();
+  std::vector<float> copy = std::vector<float>(kCount);
+  std::vector<float> residual = std::vector<float>(kCount);
+  std::vector<float> decoded = std::vector<float>(kCount);
   Compressor compressor;
   std::uint64_t seed = 0;
-  for (auto _ : state) {
-    compressor.compress(compression, values, ++seed, out);
-    benchmark::ClobberMemory();
-  }
-  report(state, out.size());
-}
+  int turns = 0;
+  int repeats = 0;
+  std::vector<bench::Row> rows;
 
-void feedback(benchmark::State& state, Compression compression) {
-  const auto values = update();
-  std::vector<float> residual(kCount);
-  std::vector<std::byte> out(compressed_bytes(compression, kCount));
-  Compressor compressor;
-  std::uint64_t seed = 0;
-  for (auto _ : state) {
-    compressor.compress(compression, values, residual, ++seed, out);
-    benchmark::ClobberMemory();
+  // GB/s of `work` on one chunk, beside that of `peer` in turns.
+  void measure(const std::string& name, const std::function<void()>& work,
+               const std::string& peer_name, const std::function<void()>& peer) {
+    std::vector<double> seconds[2];
+    for (int turn = -1; turn < turns; ++turn) {
+      for (const bool ours : {false, true}) {
+        const Instant began = steady_now();
+        for (int i = 0; i < repeats; ++i) ours ? work() : peer();
+        if (turn >= 0) seconds[ours].push_back((steady_now() - began).seconds() / repeats);
+      }
+    }
+    rows.push_back({name, 1e-9 * kChunkBytes / bench::median(seconds[1]), "GB/s", peer_name,
+                    1e-9 * kChunkBytes / bench::median(seconds[0]), ""});
   }
-  report(state, out.size());
-}
+};
 
-void decode(benchmark::State& state, Compression compression) {
-  const auto values = update();
+void measure_codec(Bench& b, PayloadCodec codec, const std::string& size_bar) {
+  const Compression compression{.codec = codec};
   std::vector<std::byte> bytes(compressed_bytes(compression, kCount));
-  Compressor().compress(compression, values, 1, bytes);
-  std::vector<float> out(kCount);
-  for (auto _ : state) {
-    if (!decompress(compression.codec, bytes, out)) state.SkipWithError("payload refused");
-    benchmark::ClobberMemory();
-  }
-  report(state, bytes.size());
+  const std::string name = codec_name(codec);
+  const auto memory = [&b] { std::memcpy(b.copy.data(), b.values.data(), kCount * sizeof(float)); };
+  b.measure(
+      name + " encode", [&] { b.compressor.compress(compression, b.values, ++b.seed, bytes); },
+      "memcpy", memory);
+  b.measure(
+      name + " encode with error feedback",
+      [&] { b.compressor.compress(compression, b.values, b.residual, ++b.seed, bytes); }, "memcpy",
+      memory);
+  bool decoded = true;
+  b.measure(
+      name + " decode",
+      [&] { decoded = decoded && decompress(codec, bytes, b.decoded).has_value(); }, "memcpy",
+      memory);
+  if (!decoded) fmt::print(stderr, "{}: its own payload was refused\n", name);
+  b.rows.push_back({name + " bytes of a chunk", static_cast<double>(bytes.size()), "bytes",
+                    "float32", kChunkBytes, size_bar});
 }
 
-void to_half(benchmark::State& state, const CompressionKernels& kernels) {
-  const auto values = update();
-  std::vector<std::byte> out(2 * kCount);
-  for (auto _ : state) {
-    kernels.to_f16(values.data(), kCount, out.data());
-    benchmark::ClobberMemory();
-  }
-  report(state, out.size());
-}
-
-void to_int8(benchmark::State& state, const CompressionKernels& kernels) {
-  const auto values = update();
+void measure_kernels(Bench& b) {
+  const CompressionKernels& plain = compression_kernels().front();
+  const CompressionKernels& best = compression_kernels().back();
+  std::vector<std::byte> halves(2 * kCount);
   std::vector<std::byte> scales(kCount / kInt8Block * sizeof(float));
   std::vector<std::byte> codes(kCount);
-  for (auto _ : state) {
-    kernels.to_int8(values.data(), kCount, scales.data(), codes.data());
-    benchmark::ClobberMemory();
-  }
-  report(state, scales.size() + codes.size());
+  const auto half = [&](const CompressionKernels& kernels) {
+    return [&] { kernels.to_f16(b.values.data(), kCount, halves.data()); };
+  };
+  const auto int8 = [&](const CompressionKernels& kernels) {
+    return [&] { kernels.to_int8(b.values.data(), kCount, scales.data(), codes.data()); };
+  };
+  b.measure(fmt::format("f16 kernel, {}", best.isa), half(best), "plain loop", half(plain));
+  b.measure(fmt::format("int8 kernel, {}", best.isa), int8(best), "plain loop", int8(plain));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  benchmark::RegisterBenchmark("memcpy", copy);
-  for (const auto codec : {PayloadCodec::F32, PayloadCodec::F16, PayloadCodec::Bf16,
-                           PayloadCodec::Int8, PayloadCodec::TopK, PayloadCodec::RandomK}) {
-    const std::string name = codec_name(codec);
-    const Compression compression{.codec = codec};
-    benchmark::RegisterBenchmark((name + "/encode").c_str(), encode, compression);
-    benchmark::RegisterBenchmark((name + "/feedback").c_str(), feedback, compression);
-    benchmark::RegisterBenchmark((name + "/decode").c_str(), decode, compression);
+  const bench::RunOptions options = bench::parse_options(argc, argv);
+  Bench b;
+  b.turns = options.smoke ? 1 : (options.quick ? 5 : 15);
+  b.repeats = options.smoke ? 1 : 20;
+  measure_codec(b, PayloadCodec::F16, "<= 0.5");
+  measure_codec(b, PayloadCodec::Bf16, "<= 0.5");
+  measure_codec(b, PayloadCodec::Int8, "<= 0.27");
+  measure_codec(b, PayloadCodec::TopK, "<= 0.0333");
+  measure_codec(b, PayloadCodec::RandomK, "");
+  measure_kernels(b);
+  if (const auto done = bench::report(options, b.rows); !done) {
+    fmt::print(stderr, "bench_compression: {}\n", done.error().message);
+    return 1;
   }
-  for (const CompressionKernels& kernels : compression_kernels()) {
-    const std::string name = std::string("kernel/") + kernels.isa;
-    benchmark::RegisterBenchmark((name + "/f16").c_str(), to_half, kernels);
-    benchmark::RegisterBenchmark((name + "/int8").c_str(), to_int8, kernels);
-  }
-  benchmark::Initialize(&argc, argv);
-  benchmark::RunSpecifiedBenchmarks();
   return 0;
 }

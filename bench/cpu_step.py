@@ -79,14 +79,14 @@ def main():
             if peer:
                 other.append(peer.measure(case, options.seconds))
         value = statistics.median(own)
-        row = {"name": f"cpu step: {title}", "value": value, "unit": "samples/s"}
+        row = {"name": title, "value": value, "unit": "samples/s", "peer": "PyTorch",
+               "peer_value": None, "ratio": None, "bar": f">= {bar}" if bar else None}
         line = f"{title:40} {value:10.0f}"
         if peer:
             peer_value = statistics.median(other)
-            row |= {"peer": "PyTorch", "peer_value": peer_value, "ratio": value / peer_value}
+            row |= {"peer_value": peer_value, "ratio": value / peer_value}
             line += f" {peer_value:10.0f} {value / peer_value:7.2f}"
             if bar:
-                row["bar"] = bar
                 line += f" {bar:5.1f}"
         print(line, flush=True)
         rows.append(row)

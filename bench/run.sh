@@ -42,7 +42,7 @@ program() {
     links) echo "bench/links.sh $quick" ;;
     memory) echo "bench/memory.py $quick" ;;
     events) echo "$build/bench/bench_virtual_events $quick" ;;
-    profile) echo "$build/bench/bench_profile_overhead $quick" ;;
+    profile) echo "$build/bench/bench_profile_overhead" ;;
   esac
 }
 

@@ -2,6 +2,7 @@
 // beside TCP, in turns, medians. Server and worker are plain loops over the transports: a commit of
 // MiB in chunks of 1 MiB is added to the parameters chunk by chunk where it lies, and answered with
 // the parameters chunk by chunk. Goodput counts both directions. Then the round trip of 4 KiB.
+// Usage: bench_shared_memory [--json FILE] [--quick | --smoke]
 #include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -14,6 +15,7 @@
 #include <memory>
 #include <vector>
 
+#include "bench/rows.hpp"
 #include "proto/shm_transport.hpp"
 
 namespace {
@@ -22,7 +24,6 @@ using namespace rubato;
 using namespace rubato::proto;
 
 constexpr std::size_t kChunk = kChunkBytesDefault / sizeof(float);
-constexpr int kRounds = 9;
 
 template <class T>
 T expect(Result<T> result) {
@@ -129,35 +130,46 @@ struct Peer {
   PeerId link = 0;
 };
 
-double median(std::vector<double> values) {
-  std::ranges::nth_element(values, values.begin() + static_cast<long>(values.size() / 2));
-  return values[values.size() / 2];
-}
-
-void compare(Peer& tcp, Peer& shared, std::size_t count, int repeats) {
+// Median seconds of a round of `count` elements, of each peer in turns: `rounds` turns of
+// `repeats`.
+bench::Row compare(Peer& tcp, Peer& shared, std::size_t count, int rounds, int repeats) {
   std::vector<double> seconds[2];
-  for (int i = 0; i < kRounds; ++i) {
+  for (int i = -1; i < rounds; ++i) {
     for (Peer* peer : {&tcp, &shared}) {
       double sum = 0;
       for (int r = 0; r < repeats; ++r) sum += peer->round(count);
-      if (i > 0) seconds[peer == &shared].push_back(sum / repeats);
+      if (i >= 0) seconds[peer == &shared].push_back(sum / repeats);
     }
   }
   const double bytes = static_cast<double>(count) * 2 * sizeof(float);
-  const double t = median(seconds[0]), s = median(seconds[1]);
+  const double t = bench::median(seconds[0]), s = bench::median(seconds[1]);
   if (count > kChunk)
-    fmt::print("{:>4} MiB  commit + pull  {:7.2f} GB/s shared  {:7.2f} GB/s TCP  x {:.2f}\n",
-               count >> 18, bytes / s / 1e9, bytes / t / 1e9, t / s);
-  else
-    fmt::print("{:>4} KiB  round trip     {:7.1f} us shared    {:7.1f} us TCP    x {:.2f}\n",
-               count >> 8, s * 1e6, t * 1e6, t / s);
+    return {fmt::format("commit + pull {} MiB, shared memory", count >> 18),
+            bytes / s / 1e9,
+            "GB/s",
+            "TCP",
+            bytes / t / 1e9,
+            ">= 3"};
+  return {fmt::format("round trip {} KiB, shared memory", count >> 8),
+          s * 1e6,
+          "us",
+          "TCP",
+          t * 1e6,
+          ""};
 }
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  const bench::RunOptions options = bench::parse_options(argc, argv);
+  const int rounds = options.smoke ? 1 : (options.quick ? 4 : 8);
   Peer tcp(false);
   Peer shared(true);
-  for (const std::size_t mib : {16u, 32u, 64u}) compare(tcp, shared, mib << 18, 8);
-  compare(tcp, shared, 1u << 10, 2000);
+  std::vector<bench::Row> rows;
+  for (const std::size_t mib :
+       options.smoke ? std::vector<std::size_t>{2} : std::vector<std::size_t>{16, 32, 64})
+    rows.push_back(compare(tcp, shared, mib << 18, rounds, options.smoke ? 1 : 8));
+  rows.push_back(compare(tcp, shared, 1u << 10, rounds, options.smoke ? 10 : 2000));
+  (void)expect(bench::report(options, rows).map([] { return 0; }));
+  return 0;
 }

@@ -9,6 +9,7 @@ there is none.
 """
 import json
 import os
+import pathlib
 import platform
 import re
 import subprocess
@@ -83,11 +84,8 @@ def machine():
 def main():
     directory, target = sys.argv[1:3]
     rows = []
-    for name in sorted(os.listdir(directory)):
-        if not name.endswith(".json"):
-            continue
-        with open(os.path.join(directory, name), encoding="utf-8") as file:
-            rows += [(name[:-len(".json")], row) for row in json.load(file)]
+    for path in sorted(pathlib.Path(directory).glob("*.json"), key=os.path.getmtime):
+        rows += [(path.stem, row) for row in json.loads(path.read_text(encoding="utf-8"))]
     facts = machine()
     print(f'{facts["cpu"]}, {facts["cores"]} cores, kernel {facts["kernel"]}, '
           f'commit {facts["commit"]}\n')
