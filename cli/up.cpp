@@ -54,7 +54,6 @@ Result<void> up_checked(const UpOptions& options, std::stop_token stop) {
                 }));
 
   RUBATO_ASSIGN(const auto profile, ClusterProfile::open(options.profile));
-  log_device(config.worker_device);
   Children children;  // ends them before the profile is merged
   ClusterHostOptions host;
   host.bind.host = "127.0.0.1";
@@ -62,6 +61,7 @@ Result<void> up_checked(const UpOptions& options, std::stop_token stop) {
   host.seed = config.seed;
   host.quiet = options.quiet;
   host.on_listening = [&](const std::string& endpoint) {
+    log_device(config.worker_device);
     start_nodes(options, config, endpoint, *profile, children);
   };
   host.trace = profile->trace();
