@@ -117,6 +117,15 @@ row() {
 }
 mbit() { awk -v bytes="$1" -v seconds="$2" 'BEGIN { printf "%.3f", bytes * 8e-6 / seconds }'; }
 
+# echo_seconds BYTES: plain TCP, sent back as it comes.
+echo_seconds() {
+  port=$((port + 1))
+  ip netns exec "$far" bench/tcp_echo.py serve 10.77.0.2 "$port" &
+  started="$!"
+  in_near bench/tcp_echo.py send 10.77.0.2 "$port" "$1"
+  stop_nodes
+}
+
 # speed MBIT MODEL_KIB: commits under a gate that answers chunk by chunk, so that both directions
 # carry at once, and under one that holds the whole commit, so that they take turns.
 speed() {
@@ -124,17 +133,17 @@ speed() {
   cluster "$2" >"$work/cluster.toml"
   # A full Ethernet frame is 1514 bytes on the wire, 1448 of them TCP payload.
   limit=$(awk -v rate="$1" 'BEGIN { printf "%.3f", rate * 1448 / 1514 }')
-  measure asp
-  read -r seconds _ _ link_up _ parameters <"$work/line"
-  row "$1 Mb/s, ASP: commit, parameters up" "$(mbit "$parameters" "$seconds")" Mb/s \
-    "payload limit of TCP" "$limit" ">= 0.97"
-  row "$1 Mb/s, ASP: bytes up with all headers" "$(mbit "$link_up" "$seconds")" Mb/s "link" "$1" ""
-  row "$1 Mb/s, ASP: commit + pull, both directions" "$(mbit $((2 * parameters)) "$seconds")" \
-    Mb/s "link, one direction" "$1" ""
-  measure bsp
-  read -r seconds _ _ _ _ parameters <"$work/line"
-  row "$1 Mb/s, BSP: commit, then pull" "$(mbit $((2 * parameters)) "$seconds")" Mb/s \
-    "payload limit of TCP" "$limit" ">= 0.97"
+  for sync in asp bsp; do
+    measure "$sync"
+    read -r seconds _ _ link_up _ parameters <"$work/line"
+    row "$1 Mb/s, $sync: commit + pull" "$(mbit $((2 * parameters)) "$seconds")" Mb/s \
+      "TCP payload, one direction" "$limit" ">= 0.97"
+    [ $sync = asp ] || continue
+    row "$1 Mb/s, asp: up, all headers" "$(mbit "$link_up" "$seconds")" Mb/s "link" "$1" ""
+    echo_seconds "$parameters" >"$work/echo"
+    row "$1 Mb/s, asp: up, while as much comes down" "$(mbit "$parameters" "$seconds")" Mb/s \
+      "TCP echo" "$(mbit "$parameters" "$(cat "$work/echo")")" ">= 0.97"
+  done
 }
 
 speed 10 "$((model_kib / 4))"

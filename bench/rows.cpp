@@ -20,11 +20,11 @@ std::string quoted(const std::string& text) {
 std::string to_json(const Row& row) {
   const bool measured = !row.peer.empty() && row.peer_value > 0;
   return fmt::format(
-      R"({{"name": {}, "value": {:.6g}, "unit": {}, "peer": {}, "peer_value": {}, "ratio": {}, )"
+      R"({{"name": {}, "value": {:.9g}, "unit": {}, "peer": {}, "peer_value": {}, "ratio": {}, )"
       R"("bar": {}}})",
       quoted(row.name), row.value, quoted(row.unit), row.peer.empty() ? "null" : quoted(row.peer),
-      measured ? fmt::format("{:.6g}", row.peer_value) : "null",
-      measured ? fmt::format("{:.6g}", row.value / row.peer_value) : "null",
+      measured ? fmt::format("{:.9g}", row.peer_value) : "null",
+      measured ? fmt::format("{:.9g}", row.value / row.peer_value) : "null",
       row.bar.empty() ? "null" : quoted(row.bar));
 }
 
