@@ -67,8 +67,7 @@ Result<void> compare_checked(const CompareOptions& options, std::stop_token stop
   RUBATO_ASSIGN(auto config, emulation::load_cluster(options.file));
   if (options.target_loss) config.stop.target_loss = options.target_loss;
   std::vector<std::string> models;
-  if (options.sync.empty())
-    for (const auto& model : sync::models()) models.emplace_back(model.name);
+  if (options.sync.empty()) models = {"bsp", "asp", "ssp", "adsp"};
   for (const auto& name : options.sync) {
     RUBATO_TRY(sync::find_model(name));
     models.push_back(name);
