@@ -48,9 +48,8 @@ void AdacommTuner::update(Instant now) {
   decide({.at = now,
           .quantity = "local steps",
           .value = chosen,
-          .reason = fmt::format("loss {:.4f} against {:.4f} at the start asks for {:.1f} of {}{}",
-                                loss, *first_loss_, candidate, options_.local_steps,
-                                falls ? "" : ", no fewer than now: halved")});
+          .reason = fmt::format("loss {:.4f} ({:.4f} at the start) asks for {:.1f}{}", loss,
+                                *first_loss_, candidate, falls ? "" : ", halved instead")});
 }
 
 }  // namespace rubato::sync

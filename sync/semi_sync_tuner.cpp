@@ -41,7 +41,7 @@ void SemiSyncTuner::update(Instant now) {
   decide({.at = now,
           .quantity = "period in seconds",
           .value = period.seconds(),
-          .reason = fmt::format("the slowest of {} takes {:.3f} s a step, {:.0f} steps an epoch",
+          .reason = fmt::format("slowest of {}: {:.3f} s a step, {:.0f} steps an epoch",
                                 members().size(), slowest.seconds(), steps)});
 }
 

@@ -68,21 +68,21 @@ TEST_CASE("ADACOMM: tau follows the square root of the loss, is halved on a plat
   AdacommTuner tuner({.local_steps = 20, .period = Duration::from_seconds(60)});
   const std::string trace = R"(
 0 join 0 -> 0:20 steps
-0 join 1 -> 1:20 steps
 0 start -> R=20 "as given"
 30 eval 2
 50 eval 4
-60 wakeup -> R=10 "loss 3.0000 against 3.0000 at the start asks for 20.0 of 20, no fewer than now: halved"; 0:10 steps 1:10 steps
+60 wakeup -> R=10 "loss 3.0000 (3.0000 at the start) asks for 20.0, halved instead"; 0:10 steps
 90 eval 0.75
-120 wakeup -> R=5 "loss 0.7500 against 3.0000 at the start asks for 10.0 of 20, no fewer than now: halved"; 0:5 steps 1:5 steps
+120 wakeup -> R=5 "loss 0.7500 (3.0000 at the start) asks for 10.0, halved instead"; 0:5 steps
 150 eval 0.12
-180 wakeup -> R=4 "loss 0.1200 against 3.0000 at the start asks for 4.0 of 20"; 0:4 steps 1:4 steps
+180 wakeup -> R=4 "loss 0.1200 (3.0000 at the start) asks for 4.0"; 0:4 steps
+190 leave 0
 190 join 2 -> 2:4 steps
 210 eval 12
-240 wakeup -> R=2 "loss 12.0000 against 3.0000 at the start asks for 40.0 of 20, no fewer than now: halved"; 0:2 steps 1:2 steps 2:2 steps
+240 wakeup -> R=2 "loss 12.0000 (3.0000 at the start) asks for 40.0, halved instead"; 2:2 steps
 300 wakeup
 310 eval 3
-360 wakeup -> R=1 "loss 3.0000 against 3.0000 at the start asks for 20.0 of 20, no fewer than now: halved"; 0:1 steps 1:1 steps 2:1 steps
+360 wakeup -> R=1 "loss 3.0000 (3.0000 at the start) asks for 20.0, halved instead"; 2:1 steps
 370 eval 3
 420 wakeup
 )";
@@ -109,11 +109,11 @@ TEST_CASE("semi-sync: the period is lambda epochs of the slowest, and follows sp
 0 join 1
 0 start
 1 progress 0 1 0.5 0.1
-2 progress 1 1 2 0.1 -> R=200 "the slowest of 2 takes 2.000 s a step, 50 steps an epoch"; 0:200 s 1:200 s
+2 progress 1 1 2 0.1 -> R=200 "slowest of 2: 2.000 s a step, 50 steps an epoch"; 0:200 s 1:200 s
 3 progress 0 2 0.6 0.1
 4 progress 1 2 2.1 0.1
-5 progress 1 3 3 0.1 -> R=300 "the slowest of 2 takes 3.000 s a step, 50 steps an epoch"; 0:300 s 1:300 s
-6 leave 1 -> R=120 "the slowest of 1 takes 0.600 s a step, 100 steps an epoch"; 0:120 s
+5 progress 1 3 3 0.1 -> R=300 "slowest of 2: 3.000 s a step, 50 steps an epoch"; 0:300 s 1:300 s
+6 leave 1 -> R=120 "slowest of 1: 0.600 s a step, 100 steps an epoch"; 0:120 s
 7 join 2 -> 2:120 s
 )";
   CHECK(replay_tuner(tuner, trace) == trace);
@@ -124,16 +124,17 @@ TEST_CASE("DyLU: local steps in proportion to speed, at least one, deaf to jitte
   DyluTuner tuner({.local_steps = 30});
   const std::string trace = R"(
 0 join 0
-0 join 1
-0 join 2
 0 start
-1 progress 0 1 0.5 0.1
-1 progress 1 1 1.5 0.1
-1 progress 2 1 60 0.1 -> R=30 "worker 0 runs at 100 % of the fastest"; R=10 "worker 1 runs at 33 % of the fastest"; R=1 "worker 2 runs at 1 % of the fastest"; 0:30 steps 1:10 steps 2:1 steps
-2 progress 0 2 0.52 0.1
-3 progress 1 2 1.55 0.1
-4 progress 1 3 1.0 0.1 -> R=15 "worker 1 runs at 52 % of the fastest"; 1:15 steps
-5 leave 0 -> R=30 "worker 1 runs at 100 % of the fastest"; 1:30 steps
+1 progress 0 1 0.5 0.1 -> R=30 "worker 0 runs at 100 % of the fastest"; 0:30 steps
+1 join 1
+2 progress 0 2 0.5 0.1
+2 progress 1 1 1.5 0.1 -> R=10 "worker 1 runs at 33 % of the fastest"; 1:10 steps
+3 join 2
+3 progress 2 1 60 0.1 -> R=1 "worker 2 runs at 1 % of the fastest"; 2:1 steps
+4 progress 0 3 0.52 0.1
+5 progress 1 2 1.55 0.1
+6 progress 1 3 1.0 0.1 -> R=15 "worker 1 runs at 52 % of the fastest"; 1:15 steps
+7 leave 0 -> R=30 "worker 1 runs at 100 % of the fastest"; 1:30 steps
 )";
   CHECK(replay_tuner(tuner, trace) == trace);
 }
