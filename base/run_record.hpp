@@ -17,9 +17,10 @@ struct EvaluationRecord {
   double accuracy = 0;
 };
 
-struct RateRecord {  // one decision of the tuner
+struct DecisionRecord {  // one decision of the tuner
   double seconds = 0;
-  double commit_rate = 0;
+  std::string quantity;  // what was chosen: "commit rate", "local steps", ...
+  double value = 0;      // after the decision
   std::string reason;
 };
 
@@ -58,7 +59,7 @@ struct RunRecord {
   std::uint64_t refused_commits = 0;  // held NaN or Inf
   std::vector<WorkerRecord> workers;
   std::vector<EvaluationRecord> evaluations;
-  std::vector<RateRecord> rates;
+  std::vector<DecisionRecord> decisions;
   std::vector<CommitCountRecord> commit_counts;
 };
 

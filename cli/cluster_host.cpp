@@ -58,6 +58,7 @@ class Host {
   Result<RunRecord> run(std::stop_token stop) {
     RUBATO_ASSIGN(plan_, emulation::make_plan(config_, options_.sync, options_.seed,
                                               data_.train.shape, data_.train.classes));
+    plan_.samples = data_.train.size();
     // The workers share out the samples: what they would refuse is refused here, once.
     RUBATO_TRY(emulation::plan_samples(config_, plan_, data_.train));
     RUBATO_ASSIGN(std::string endpoint, transport_.listen(options_.bind.text()));

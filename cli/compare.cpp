@@ -74,8 +74,7 @@ Result<void> compare_checked(const CompareOptions& options, std::stop_token stop
   set_log_quiet(options.quiet);
   if (options.target_loss) config.stop.target_loss = options.target_loss;
   std::vector<std::string> models;
-  if (options.sync.empty())
-    for (const auto& model : sync::models()) models.emplace_back(model.name);
+  if (options.sync.empty()) models = {"bsp", "asp", "ssp", "adsp"};
   for (const auto& name : options.sync) {
     RUBATO_TRY(sync::find_model(name));
     models.push_back(name);

@@ -45,7 +45,7 @@ const CLI::Validator kSeed(
 void add_compare(CLI::App& app, CompareOptions& options) {
   auto* command = app.add_subcommand("compare", "Compare sync models on a described cluster");
   command->add_option("FILE", options.file, "Cluster file (TOML)")->required();
-  command->add_option("--sync", options.sync, "Models, comma-separated (default: all)")
+  command->add_option("--sync", options.sync, "Models, comma-separated (default: bsp,asp,ssp,adsp)")
       ->delimiter(',');
   command->add_option("--target-loss", options.target_loss, "Instead of the file's")
       ->check(kPositive);

@@ -89,11 +89,13 @@ Json workers_json(const std::vector<WorkerRecord>& workers) {
   return rows;
 }
 
-Json rates_json(const std::vector<RateRecord>& rates) {
+Json decisions_json(const std::vector<DecisionRecord>& decisions) {
   Json rows = Json::array();
-  for (const RateRecord& rate : rates) {
-    rows.push_back(
-        {{"seconds", number(rate.seconds)}, {"rate", rate.commit_rate}, {"reason", rate.reason}});
+  for (const DecisionRecord& decision : decisions) {
+    rows.push_back({{"seconds", number(decision.seconds)},
+                    {"quantity", decision.quantity},
+                    {"value", number(decision.value)},
+                    {"reason", decision.reason}});
   }
   return rows;
 }
@@ -111,7 +113,7 @@ Json run_json(const RunRecord& run, std::size_t model, bool typical) {
                {"final_loss", number(run.final_loss)},
                {"final_accuracy", number(run.final_accuracy)},
                {"evaluations", evaluations_json(run.evaluations)},
-               {"rates", rates_json(run.rates)},
+               {"decisions", decisions_json(run.decisions)},
                {"workers", workers_json(run.workers)}};
   if (typical) json["commit_counts"] = commit_counts_json(run.commit_counts);
   return json;

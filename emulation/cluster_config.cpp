@@ -170,6 +170,21 @@ sync::Options read_sync(const ConfigTable& table) {
   const ConfigTable ssp = table.table("ssp");
   options.ssp.staleness = count_of(ssp, "staleness", options.ssp.staleness, 0);
 
+  const ConfigTable dssp = table.table("dssp");
+  options.dssp.staleness = count_of(dssp, "staleness", options.dssp.staleness, 0);
+  options.dssp.credits = count_of(dssp, "credits", options.dssp.credits, 0);
+  const ConfigTable local_sgd = table.table("local-sgd");
+  options.local_sgd.local_steps =
+      count_of(local_sgd, "local_steps", options.local_sgd.local_steps, 1);
+  const ConfigTable adacomm = table.table("adacomm");
+  options.adacomm.local_steps = count_of(adacomm, "local_steps", options.adacomm.local_steps, 1);
+  options.adacomm.period = Duration::from_seconds(
+      adacomm.number("period_seconds", options.adacomm.period.seconds(), kPositiveSeconds));
+  const ConfigTable semi_sync = table.table("semi-sync");
+  options.semi_sync.epochs = semi_sync.number("epochs", options.semi_sync.epochs, Limits::above(0));
+  const ConfigTable dylu = table.table("dylu");
+  options.dylu.local_steps = count_of(dylu, "local_steps", options.dylu.local_steps, 1);
+
   const ConfigTable adsp = table.table("adsp");
   sync::AdspOptions& a = options.adsp;
   const double check_period =

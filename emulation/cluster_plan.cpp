@@ -1,5 +1,7 @@
 #include "emulation/cluster_plan.hpp"
 
+#include <algorithm>
+
 #include "base/rng.hpp"
 #include "sync/factory.hpp"
 
@@ -47,8 +49,10 @@ std::unique_ptr<server::Scheduler> make_scheduler(const ClusterConfig& config,
                                                   bool evaluator) {
   return std::make_unique<server::Scheduler>(
       scheduler_options(config, plan, incarnation, evaluator),
-      sync::make_tuner(plan.sync, config.sync,
-                       {.parameter_bytes = plan.parameters * sizeof(float)}));
+      sync::make_tuner(
+          plan.sync, config.sync,
+          {.parameter_bytes = plan.parameters * sizeof(float),
+           .batches = std::max(1.0, static_cast<double>(plan.samples) / config.training.batch)}));
 }
 
 std::unique_ptr<server::ServerCore> make_server(const ClusterConfig& config,

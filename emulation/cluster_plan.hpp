@@ -30,6 +30,7 @@ struct ClusterPlan {
   worker::ModelSpec spec;
   std::uint64_t parameters = 0;
   std::vector<WorkerProfile> workers;
+  std::size_t samples = 0;  // of training data, all workers together; only the scheduler asks
 };
 
 // BadInput for an unknown sync model or a model that does not fit the data.

@@ -116,14 +116,14 @@ class VirtualCluster {
 Result<void> VirtualCluster::build() {
   RUBATO_ASSIGN(plan_, make_plan(config_, options_.sync, options_.seed, data_.train.shape,
                                  data_.train.classes));
+  plan_.samples = data_.train.size();
   RUBATO_ASSIGN(auto samples, plan_samples(config_, plan_, data_.train));
   Rng incarnations(plan_.seed, static_cast<std::uint64_t>(Stream::Incarnation), 0);
-  const bool evaluated = data_.held_out.size() > 0;
 
   network_.add_node({});
-  scheduler_ = make_scheduler(config_, plan_, incarnations.next(), evaluated);
+  scheduler_ = make_scheduler(config_, plan_, incarnations.next(), data_.held_out.size() > 0);
   network_.add_node({});
-  if (evaluated) {
+  if (data_.held_out.size() > 0) {
     evaluator_.core = std::make_unique<worker::EvaluatorCore>(
         make_evaluator(config_, plan_, incarnations.next()));
     RUBATO_ASSIGN(evaluator_.device, worker::make_device(config_.worker_device));

@@ -121,7 +121,7 @@ auto write(Builder& b, const Heartbeat& m) {
   return wire::CreateHeartbeat(b, m.echo.ns, m.clock.ns);
 }
 auto write(Builder& b, const Directive& m) {
-  return wire::CreateDirective(b, m.commit_rate);
+  return wire::CreateDirective(b, m.commit_rate, m.local_steps, m.period.ns);
 }
 
 auto write(Builder& b, const Evaluation& m) {
@@ -291,7 +291,8 @@ Result<Body> read(const wire::Heartbeat& t) {
 Result<Body> read(const wire::Directive& t) {
   if (!std::isfinite(t.commit_rate()) || t.commit_rate() <= 0)
     return corrupt("Directive.commit_rate {} is not a positive number", t.commit_rate());
-  return Directive{t.commit_rate()};
+  RUBATO_TRY(check_durations("Directive", t.period_ns()));
+  return Directive{t.commit_rate(), t.local_steps(), {t.period_ns()}};
 }
 
 Result<Body> read(const wire::Evaluation& t) {

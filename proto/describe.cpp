@@ -44,7 +44,10 @@ struct Describe {
     return m.echo.ns == 0 ? "" : fmt::format(" clock={}", m.clock.seconds());
   }
   std::string operator()(const Directive& m) const {
-    return fmt::format(" commit_rate={:g}", m.commit_rate);
+    std::string text = fmt::format(" commit_rate={:g}", m.commit_rate);
+    if (m.local_steps > 0) text += fmt::format(" local_steps={}", m.local_steps);
+    if (m.period > Duration{}) text += fmt::format(" period={}", m.period.seconds());
+    return text;
   }
   std::string operator()(const Evaluation& m) const {
     return fmt::format(" loss={:.9g} accuracy={:.6g} version={}", m.loss, m.accuracy, m.version);

@@ -179,6 +179,8 @@ struct Heartbeat {
 // scheduler -> worker: what the tuner wants.
 struct Directive {
   double commit_rate = 1;
+  std::uint32_t local_steps = 0;  // 0: as before
+  Duration period = {};           // 0: as before
 };
 
 // evaluator -> scheduler: one measurement on held-out data.

@@ -374,13 +374,16 @@ void Scheduler::drain_tuner() {
   if (!tuner_) return;
   while (auto order = tuner_->poll_order()) {
     const auto it = workers_.find(order->worker);
-    if (it != workers_.end()) send(it->second.peer, proto::Directive{order->directive.commit_rate});
+    if (it != workers_.end()) {
+      const sync::Directive& d = order->directive;
+      send(it->second.peer, proto::Directive{d.commit_rate, d.local_steps, d.period});
+    }
   }
   while (auto decision = tuner_->poll_decision()) {
-    log_.push(fmt::format("tuner at {:.3f} s: commit rate {:g}: {}", seconds(decision->at),
-                          decision->commit_rate, decision->reason));
-    record_.rates.push_back(
-        {seconds(decision->at), decision->commit_rate, std::move(decision->reason)});
+    log_.push(fmt::format("tuner at {:.3f} s: {} {:g}: {}", seconds(decision->at),
+                          decision->quantity, decision->value, decision->reason));
+    record_.decisions.push_back({seconds(decision->at), std::move(decision->quantity),
+                                 decision->value, std::move(decision->reason)});
   }
 }
 

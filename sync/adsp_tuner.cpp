@@ -227,7 +227,7 @@ void AdspTuner::send_order(WorkerId worker, Member& member) {
 
 void AdspTuner::decide(Instant now, std::string reason) {
   decisions_.push_back(
-      {.at = now, .commit_rate = static_cast<double>(rate_), .reason = std::move(reason)});
+      {.at = now, .value = static_cast<double>(rate_), .reason = std::move(reason)});
 }
 
 int AdspTuner::rate_max() const {

@@ -1,6 +1,6 @@
 // sync/bsp.hpp - Bulk Synchronous Parallel: a round applies when every member's commit has arrived.
 // Source: Valiant, "A bridging model for parallel computation", CACM 33(8), 1990; commit rule:
-// sync/every_step.hpp. A round's commits are applied in worker-id order, so that its result does
+// sync/local_steps.hpp. A round's commits are applied in worker-id order, so that its result does
 // not depend on the order of arrival, then all are released.
 // A round closes over the members of the moment: it waits for a joiner, and no longer for a worker
 // that left. Pure. Threads: one owner. Errors: none; misuse is a bug.

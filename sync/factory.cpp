@@ -2,57 +2,137 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <cmath>
+#include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/check.hpp"
 #include "base/nearest.hpp"
+#include "sync/adacomm_tuner.hpp"
 #include "sync/adsp_rule.hpp"
 #include "sync/adsp_tuner.hpp"
 #include "sync/bsp.hpp"
-#include "sync/every_step.hpp"
+#include "sync/commit_period.hpp"
+#include "sync/dssp.hpp"
+#include "sync/dylu_tuner.hpp"
 #include "sync/immediate_gate.hpp"
+#include "sync/local_steps.hpp"
+#include "sync/semi_sync_tuner.hpp"
 #include "sync/ssp.hpp"
 
 namespace rubato::sync {
 namespace {
 
-constexpr std::array<ModelInfo, 4> kModels = {{
-    {"bsp", "BSP", "every step is a barrier: apply when all members have committed",
-     "Valiant 1990"},
-    {"asp", "ASP", "every step is committed and applied at once, nobody waits",
-     "Recht et al. 2011, Dean et al. 2012"},
-    {"ssp", "SSP", "every step is committed; the fastest waits when it is s commits ahead",
-     "Ho et al. 2013"},
-    {"adsp", "ADSP", "equal commit counts at a rate searched online, nobody waits",
-     "Hu, Wang, Wu, AAAI 2020"},
-}};
+using RulePtr = std::unique_ptr<CommitRule>;
+using GatePtr = std::unique_ptr<Gate>;
+using TunerPtr = std::unique_ptr<Tuner>;
+
+struct Model {
+  ModelInfo info;
+  RulePtr (*rule)(const Options&);
+  GatePtr (*gate)(const Options&);
+  TunerPtr (*tuner)(const Options&, RunFacts);
+};
+
+RulePtr every_step(const Options&) {
+  return std::make_unique<LocalSteps>(1);
+}
+// tau from the tuner's first order on; until then `steps`.
+RulePtr local_steps(int steps) {
+  return std::make_unique<LocalSteps>(static_cast<std::uint32_t>(steps));
+}
+GatePtr barrier(const Options&) {
+  return std::make_unique<BspGate>();
+}
+GatePtr immediate(const Options&) {
+  return std::make_unique<ImmediateGate>();
+}
+TunerPtr no_tuner(const Options&, RunFacts) {
+  return nullptr;
+}
+
+// In the order in which `rubato models` lists them.
+const Model kModels[] = {
+    {{"bsp", "BSP", "every step is a barrier: apply when all members have committed",
+      "Valiant 1990"},
+     every_step,
+     barrier,
+     no_tuner},
+    {{"asp", "ASP", "every step is committed and applied at once, nobody waits",
+      "Recht et al. 2011, Dean et al. 2012"},
+     every_step,
+     immediate,
+     no_tuner},
+    {{"ssp", "SSP", "every step is committed; the fastest waits when it is s commits ahead",
+      "Ho et al. 2013"},
+     every_step,
+     [](const Options& o) -> GatePtr { return std::make_unique<SspGate>(o.ssp.staleness); },
+     no_tuner},
+    {{"dssp", "DSSP", "SSP whose fastest worker runs ahead when waiting would not help it",
+      "Zhao et al., ICDCS 2019"},
+     every_step,
+     [](const Options& o) -> GatePtr { return std::make_unique<DsspGate>(o.dssp); },
+     no_tuner},
+    {{"local-sgd", "Local SGD", "a barrier every tau local steps (Fixed ADACOMM)",
+      "Stich, ICLR 2019; Wang, Joshi, MLSys 2019"},
+     [](const Options& o) { return local_steps(o.local_sgd.local_steps); },
+     barrier,
+     no_tuner},
+    {{"adacomm", "ADACOMM", "a barrier every tau local steps, tau falling with the loss",
+      "Wang, Joshi, MLSys 2019"},
+     [](const Options& o) { return local_steps(o.adacomm.local_steps); },
+     barrier,
+     [](const Options& o, RunFacts) -> TunerPtr {
+       return std::make_unique<AdacommTuner>(o.adacomm);
+     }},
+    {{"semi-sync", "Semi-sync", "a barrier each time the slowest has passed over its data",
+      "Stripelis et al. 2021"},
+     [](const Options&) -> RulePtr { return std::make_unique<CommitPeriod>(); },
+     barrier,
+     [](const Options& o, RunFacts f) -> TunerPtr {
+       return std::make_unique<SemiSyncTuner>(o.semi_sync, f.batches);
+     }},
+    {{"dylu", "DyLU", "local steps in proportion to speed, applied at once, nobody waits",
+      "Liu et al. 2024"},
+     [](const Options&) { return local_steps(1); },
+     immediate,
+     [](const Options& o, RunFacts) -> TunerPtr { return std::make_unique<DyluTuner>(o.dylu); }},
+    {{"adsp", "ADSP", "equal commit counts at a rate searched online, nobody waits",
+      "Hu, Wang, Wu, AAAI 2020"},
+     [](const Options& o) -> RulePtr { return std::make_unique<AdspRule>(o.adsp.check_period); },
+     immediate,
+     [](const Options& o, RunFacts f) -> TunerPtr {
+       return std::make_unique<AdspTuner>(o.adsp, f.parameter_bytes);
+     }},
+};
+
+// Requires: a name that find_model accepted.
+const Model& model_of(std::string_view name) {
+  for (const Model& model : kModels)
+    if (model.info.name == name) return model;
+  RUBATO_CHECK(false, "model names are validated before");
+  std::abort();
+}
 
 Result<void> impossible(std::string_view key, std::string value, std::string_view remedy) {
   return fail(ErrorCode::BadInput, fmt::format("sync.{} = {}: {}", key, value, remedy));
 }
 
-// Callers pass a name that find_model accepted.
-void check_model(std::string_view model) {
-  const bool known = std::any_of(kModels.begin(), kModels.end(),
-                                 [&](const ModelInfo& row) { return row.name == model; });
-  RUBATO_CHECK(known, "model names are validated before");
-}
-
 }  // namespace
 
-std::span<const ModelInfo> models() {
-  return kModels;
+std::vector<ModelInfo> models() {
+  std::vector<ModelInfo> all;
+  for (const Model& model : kModels) all.push_back(model.info);
+  return all;
 }
 
 Result<ModelInfo> find_model(std::string_view name) {
   std::vector<std::string> names;
-  for (const ModelInfo& row : kModels) {
-    if (row.name == name) return row;
-    names.emplace_back(row.name);
+  for (const Model& model : kModels) {
+    if (model.info.name == name) return model.info;
+    names.emplace_back(model.info.name);
   }
   return fail(ErrorCode::BadInput,
               fmt::format("sync = \"{}\": no such model{}", name, suggestion(name, names)));
@@ -62,6 +142,31 @@ Result<void> validate(const Options& options) {
   if (options.ssp.staleness < 0) {
     return impossible("ssp.staleness", fmt::to_string(options.ssp.staleness),
                       "commits ahead of the slowest; use 0 or more (40 by default)");
+  }
+  if (options.dssp.staleness < 0) {
+    return impossible("dssp.staleness", fmt::to_string(options.dssp.staleness),
+                      "commits ahead of the slowest; use 0 or more (3 by default)");
+  }
+  if (options.dssp.credits < 0) {
+    return impossible("dssp.credits", fmt::to_string(options.dssp.credits),
+                      "further commits ahead; use 0 or more (12 by default)");
+  }
+  for (const auto& [key, steps] :
+       {std::pair{"local-sgd.local_steps", options.local_sgd.local_steps},
+        std::pair{"adacomm.local_steps", options.adacomm.local_steps},
+        std::pair{"dylu.local_steps", options.dylu.local_steps}}) {
+    if (steps < 1)
+      return impossible(key, fmt::to_string(steps),
+                        "mini-batches per commit; use 1 or more (40 by default)");
+  }
+  if (options.adacomm.period <= Duration{}) {
+    return impossible("adacomm.period_seconds",
+                      fmt::format("{:g}", options.adacomm.period.seconds()),
+                      "use a time above 0 (60 by default)");
+  }
+  if (!std::isfinite(options.semi_sync.epochs) || options.semi_sync.epochs <= 0) {
+    return impossible("semi-sync.epochs", fmt::to_string(options.semi_sync.epochs),
+                      "passes of the slowest worker over its data; use a number above 0");
   }
   const AdspOptions& adsp = options.adsp;
   if (adsp.check_period <= Duration{}) {
@@ -85,26 +190,18 @@ Result<void> validate(const Options& options) {
 }
 
 std::unique_ptr<CommitRule> make_commit_rule(std::string_view model, const Options& options) {
-  check_model(model);
-  if (model == "adsp") return std::make_unique<AdspRule>(options.adsp.check_period);
-  return std::make_unique<EveryStep>();
+  return model_of(model).rule(options);
 }
 
 std::unique_ptr<Gate> make_gate(std::string_view model, const Options& options) {
-  check_model(model);
-  if (model == "bsp") return std::make_unique<BspGate>();
-  if (model == "ssp") return std::make_unique<SspGate>(options.ssp.staleness);
-  return std::make_unique<ImmediateGate>();
+  return model_of(model).gate(options);
 }
 
 std::unique_ptr<Tuner> make_tuner(std::string_view model, const Options& options, RunFacts facts) {
-  check_model(model);
-  if (model != "adsp") return nullptr;
-  return std::make_unique<AdspTuner>(options.adsp, facts.parameter_bytes);
+  return model_of(model).tuner(options, facts);
 }
 
 bool overlaps(std::string_view model, const Options& options) {
-  check_model(model);
   return model == "adsp" && options.adsp.overlap;
 }
 

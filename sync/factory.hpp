@@ -2,8 +2,8 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string_view>
+#include <vector>
 
 #include "base/result.hpp"
 #include "sync/model.hpp"
@@ -18,8 +18,8 @@ struct ModelInfo {
   std::string_view source;   // paper
 };
 
-// All models, in the order in which they are compared by default.
-std::span<const ModelInfo> models();
+// All models, in the order in which they are listed.
+std::vector<ModelInfo> models();
 
 // Returns: the model's row, or BadInput naming the nearest valid name.
 [[nodiscard]] Result<ModelInfo> find_model(std::string_view name);
@@ -30,6 +30,7 @@ std::span<const ModelInfo> models();
 // Facts the tuner needs about the whole run.
 struct RunFacts {
   std::uint64_t parameter_bytes = 0;  // bytes(W) on the wire
+  double batches = 1;                 // in one pass over the training data of all workers
 };
 
 // Requires: a name from models() and valid options.

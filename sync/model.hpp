@@ -14,9 +14,11 @@
 
 namespace rubato::sync {
 
-// What a tuner tells one worker's commit rule.
+// What a tuner tells one worker's commit rule. A rule reads what is its own; 0: as before.
 struct Directive {
-  double commit_rate = 1;  // commits per check period, >= 1
+  double commit_rate = 1;         // commits per check period, >= 1
+  std::uint32_t local_steps = 0;  // mini-batches per commit
+  Duration period = {};           // from a reply to the next commit
   bool operator==(const Directive&) const = default;
 };
 
@@ -75,7 +77,8 @@ struct EvaluationPoint {
 // One line of the run log: what a tuner saw, what it compared, what it chose.
 struct Decision {
   Instant at;
-  double commit_rate = 0;  // R after the decision
+  std::string quantity = "commit rate";  // what is chosen
+  double value = 0;                      // after the decision
   std::string reason;
 };
 

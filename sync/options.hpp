@@ -26,8 +26,35 @@ struct AdspOptions {
   double bytes_per_second = 0;  // byte budget of the whole cluster; 0 is none
 };
 
+struct LocalSgdOptions {
+  int local_steps = 40;  // tau >= 1
+};
+
+struct AdacommOptions {
+  int local_steps = 40;                          // tau_0 >= 1
+  Duration period = Duration::from_seconds(60);  // T_0
+};
+
+struct SemiSyncOptions {
+  double epochs = 1;  // lambda > 0
+};
+
+struct DsspOptions {
+  int staleness = 3;  // s_L >= 0, in commits
+  int credits = 12;   // r_max >= 0, in commits
+};
+
+struct DyluOptions {
+  int local_steps = 40;  // tau of the fastest worker, >= 1
+};
+
 struct Options {
   SspOptions ssp;
+  DsspOptions dssp;
+  LocalSgdOptions local_sgd;
+  AdacommOptions adacomm;
+  SemiSyncOptions semi_sync;
+  DyluOptions dylu;
   AdspOptions adsp;
 };
 

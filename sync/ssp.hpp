@@ -1,6 +1,6 @@
 // sync/ssp.hpp - Stale Synchronous Parallel: the fastest worker is at most s commits ahead.
 // Source: Ho et al., "More effective distributed ML via a stale synchronous parallel parameter
-// server", NIPS 2013; commit rule: sync/every_step.hpp. Letters: c_i commits of worker i that this
+// server", NIPS 2013; commit rule: sync/local_steps.hpp. Letters: c_i commits of worker i that this
 // shard has applied, s the staleness bound.
 // A commit is applied at once; its reply is released when c_i - min_j c_j <= s, so s = 0 keeps the
 // pace of BSP and a large s is ASP. A joiner starts at the current minimum.

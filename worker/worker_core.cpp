@@ -88,7 +88,8 @@ void WorkerCore::on_scheduler(Instant now, const proto::Message& message) {
   } else if (std::holds_alternative<proto::Start>(message.body)) {
     on_go(now);
   } else if (const auto* directive = std::get_if<proto::Directive>(&message.body)) {
-    if (directive->commit_rate >= 1) rule_->on_directive(now, {directive->commit_rate});
+    if (directive->commit_rate >= 1)
+      rule_->on_directive(now, {directive->commit_rate, directive->local_steps, directive->period});
   } else if (const auto* stop = std::get_if<proto::Stop>(&message.body)) {
     finish(stop->reason);
   } else if (const auto* refusal = std::get_if<proto::Refusal>(&message.body)) {

@@ -1,4 +1,4 @@
-// Bars of time shares, the charts of single workers and of the commit rate.
+// Bars of time shares, the charts of single workers and of what a tuner chose.
 
 // Waiting is hatched as well as coloured.
 function partFill(part) {
@@ -185,14 +185,15 @@ function drawCommitsOverTime(run) {
   });
 }
 
-function drawRate(run) {
+function drawDecisions(run) {
   const unit = timeUnit(run.seconds);
-  const points = run.rates.map(
-      (rate) => ({x: rate.seconds / unit.seconds, y: rate.rate, reason: rate.reason}));
+  const points = run.decisions.map(
+      ({seconds, value, reason}) => ({x: seconds / unit.seconds, y: value, reason}));
+  const quantity = run.decisions[0].quantity;
   const last = points[points.length - 1];
   const held = {x: run.seconds / unit.seconds, y: last.y, reason: 'end of the run'};
   const isChange = points.map((point, i) => i === 0 || point.y !== points[i - 1].y);
-  draw('rate', 'Commit rate over time, a step at every decision', {
+  draw('decisions-chart', `${quantity} over time, a step at every decision`, {
     type: 'line',
     data: {
       datasets: [{
@@ -210,7 +211,7 @@ function drawRate(run) {
       scales: {
         x: endingAt(run.seconds / unit.seconds, axis(`${timeName} (${unit.name})`)),
         y: axis(
-            'Commits per check period',
+            quantity,
             {beginAtZero: true, grace: '8%', ticks: {color: colour('soft'), precision: 0}}),
       },
       plugins: {
@@ -218,7 +219,7 @@ function drawRate(run) {
         tooltip: tooltip({
           title: () => '',
           label: ({raw}) =>
-              [`${formatRate(raw.y)} at ${formatDuration(raw.x * unit.seconds)}`,
+              [`${formatValue(raw.y)} at ${formatDuration(raw.x * unit.seconds)}`,
                ...wrap(raw.reason, 48)],
         }),
       },

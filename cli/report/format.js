@@ -44,7 +44,7 @@ function timeUnit(seconds) {
   return seconds <= 3 * 3600 ? {name: 'min', seconds: 60} : {name: 'h', seconds: 3600};
 }
 
-const formatRate = (rate) => String(Number(rate.toFixed(2)));
+const formatValue = (value) => String(Number(value.toFixed(2)));
 
 // A round distance between ticks that gives about six of them.
 function niceStep(range) {

@@ -138,7 +138,7 @@ function fillText() {
   for (const node of document.querySelectorAll('.when-target')) node.hidden = !hasTarget;
 }
 
-const tunedRuns = report.runs.filter((run) => run.rates.length > 0);
+const tunedRuns = report.runs.filter((run) => run.decisions.length > 0);
 
 function fillChoices() {
   const option = (value, text) => element('option', {value}, text);
@@ -146,14 +146,14 @@ function fillChoices() {
       .append(...report.models.map((model, i) => option(i, shorten(model.title, 40))));
   const tuned = report.models.findIndex((model, i) => tunedRuns.some((run) => run.model === i));
   byId('worker-model').value = Math.max(0, tuned);
-  byId('rate-section').hidden = tunedRuns.length === 0;
-  byId('rate-run')
+  byId('decision-section').hidden = tunedRuns.length === 0;
+  byId('decision-run')
       .append(...tunedRuns.map(
           (run, i) => option(
               i,
               `${shorten(modelTitle(run), 40)}, seed ${run.seed}${
                   run.typical ? ' (median run)' : ''}`)));
-  byId('rate-run').value = Math.max(0, tunedRuns.findIndex((run) => run.typical));
+  byId('decision-run').value = Math.max(0, tunedRuns.findIndex((run) => run.typical));
 }
 
 function showWorkers() {
@@ -167,18 +167,20 @@ function showWorkers() {
   fillWorkers(run);
 }
 
-function showRate() {
+function showDecisions() {
   if (tunedRuns.length === 0) return;
-  const run = tunedRuns[Number(byId('rate-run').value)];
-  drawRate(run);
+  const run = tunedRuns[Number(byId('decision-run').value)];
+  byId('decision-quantity').textContent = run.decisions[0].quantity;
+  drawDecisions(run);
   fillTable(
-      'rates',
+      'decisions',
       [
-        ['Time', (rate) => formatDuration(rate.seconds)],
-        ['Rate', (rate) => formatRate(rate.rate)],
-        ['Reason', (rate) => rate.reason, 'text'],
+        ['Time', (decision) => formatDuration(decision.seconds)],
+        ['What', (decision) => decision.quantity, 'text'],
+        ['Value', (decision) => formatValue(decision.value)],
+        ['Reason', (decision) => decision.reason, 'text'],
       ],
-      run.rates);
+      run.decisions);
 }
 
 const darkScheme = matchMedia('(prefers-color-scheme: dark)');
@@ -190,7 +192,7 @@ function show(dark) {
   drawCurves('accuracy-time', 'seconds', 'accuracy', !known(report.target_loss));
   drawShares();
   showWorkers();
-  showRate();
+  showDecisions();
 }
 
 Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
@@ -200,7 +202,7 @@ fillRuns();
 fillChoices();
 show(darkScheme.matches);
 byId('worker-model').addEventListener('change', showWorkers);
-byId('rate-run').addEventListener('change', showRate);
+byId('decision-run').addEventListener('change', showDecisions);
 darkScheme.addEventListener('change', () => show(darkScheme.matches));
 addEventListener('beforeprint', () => {
   show(false);

@@ -49,7 +49,7 @@ TEST_CASE("report: text from outside never becomes markup") {
   hostile.config_text = "# </script><script>alert(1)</script> <!-- {{script}}\n";
   hostile.command = "rubato compare '</script>.toml'";
   hostile.runs[0].workers[0].id = "</script><img src=x onerror=alert(2)>";
-  hostile.runs[9].rates[0].reason = "<!--<script>";
+  hostile.runs[9].decisions[0].reason = "<!--<script>";
   const std::string page = page_of(hostile);
   CHECK(count(page, "<script") == count(clean, "<script"));
   CHECK(count(page, "</script") == count(clean, "</script"));
@@ -63,7 +63,7 @@ TEST_CASE("report: text from outside never becomes markup") {
   CHECK(data["runs"][0]["workers"][0]["id"] == hostile.runs[0].workers[0].id);
 }
 
-TEST_CASE("report: the data hold the summary, every run, the rates and their reasons") {
+TEST_CASE("report: the data hold the summary, every run, the decisions and their reasons") {
   const auto comparison = sample_comparison();
   const json data = data_of(page_of(comparison));
   const auto summaries = summarize(comparison);
@@ -83,9 +83,11 @@ TEST_CASE("report: the data hold the summary, every run, the rates and their rea
     }
     CHECK(typical == 1);
   }
-  const json& rates = data["runs"][9]["rates"];
-  REQUIRE(rates.size() == comparison.runs[9].rates.size());
-  CHECK(rates[1]["reason"] == comparison.runs[9].rates[1].reason);
+  const json& decisions = data["runs"][9]["decisions"];
+  REQUIRE(decisions.size() == comparison.runs[9].decisions.size());
+  CHECK(decisions[1]["quantity"] == "commit rate");
+  CHECK(decisions[1]["value"] == comparison.runs[9].decisions[1].value);
+  CHECK(decisions[1]["reason"] == comparison.runs[9].decisions[1].reason);
 }
 
 TEST_CASE("report: long curves are thinned, first and last point kept, and NaN is a gap") {

@@ -70,12 +70,14 @@ RunRecord sample_run(const std::string& sync, std::size_t speed, std::uint64_t s
   run.final_loss = run.evaluations.back().loss;
   run.final_accuracy = run.evaluations.back().accuracy;
   if (sync == "adsp") {
-    run.rates = {{0, 1, "search begins at rate 1"},
-                 {60, 2, "trying 2: the loss fell with slope 3.1e-3 at rate 1"},
-                 {120, 3, "trying 3: reward 1.5e-3 beats 9.1e-4 at rate 2"},
-                 {180, 4, "trying 4: reward 1.9e-3 beats 1.5e-3 at rate 3"},
-                 {240, 3, "keeping 3: reward 1.7e-3 at rate 4 is not better than 1.9e-3"}};
-    std::erase_if(run.rates, [&](const RateRecord& rate) { return rate.seconds > run.seconds; });
+    run.decisions = {
+        {0, "commit rate", 1, "search begins at rate 1"},
+        {60, "commit rate", 2, "trying 2: the loss fell with slope 3.1e-3 at rate 1"},
+        {120, "commit rate", 3, "trying 3: reward 1.5e-3 beats 9.1e-4 at rate 2"},
+        {180, "commit rate", 4, "trying 4: reward 1.9e-3 beats 1.5e-3 at rate 3"},
+        {240, "commit rate", 3, "keeping 3: reward 1.7e-3 at rate 4 is not better than 1.9e-3"}};
+    std::erase_if(run.decisions,
+                  [&](const DecisionRecord& decision) { return decision.seconds > run.seconds; });
   }
   return run;
 }

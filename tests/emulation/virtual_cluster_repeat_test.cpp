@@ -31,6 +31,10 @@ ClusterConfig lively_cluster() {
   config.sync.adsp.check_period = Duration::from_seconds(5);
   config.sync.adsp.epoch = Duration::from_seconds(30);
   config.sync.ssp.staleness = 2;
+  config.sync.local_sgd.local_steps = 3;
+  config.sync.adacomm.local_steps = 3;
+  config.sync.dylu.local_steps = 3;
+  config.sync.semi_sync.epochs = 0.1;
   return config;
 }
 

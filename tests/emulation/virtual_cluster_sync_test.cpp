@@ -121,15 +121,15 @@ TEST_CASE("ADSP searches online and says why") {
   config.sync.adsp.epoch = Duration::from_seconds(200);
   config.stop.max_seconds = 450;
   const RunRecord record = run(config, data, "adsp").record;
-  REQUIRE(record.rates.size() >= 4);
-  for (const auto& rate : record.rates) {
-    CHECK(rate.commit_rate >= 1);
-    CHECK(rate.commit_rate <= 10 / 0.7);  // R_cap: a period holds no more of the slowest's commits
-    CHECK_FALSE(rate.reason.empty());
+  REQUIRE(record.decisions.size() >= 4);
+  for (const auto& decision : record.decisions) {
+    CHECK(decision.value >= 1);
+    CHECK(decision.value <= 10 / 0.7);  // R_cap: a period holds no more of the slowest's commits
+    CHECK_FALSE(decision.reason.empty());
   }
-  CHECK(std::ranges::is_sorted(record.rates, {}, &RateRecord::seconds));
-  CHECK(record.rates.front().seconds < 1);
-  CHECK(record.rates.back().seconds >= 200);  // the second epoch searched again
+  CHECK(std::ranges::is_sorted(record.decisions, {}, &DecisionRecord::seconds));
+  CHECK(record.decisions.front().seconds < 1);
+  CHECK(record.decisions.back().seconds >= 200);  // the second epoch searched again
 }
 
 TEST_CASE("ADSP reaches a target before BSP on unequal workers") {

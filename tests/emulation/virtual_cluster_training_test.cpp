@@ -178,7 +178,7 @@ TEST_CASE("without held-out data the training loss decides") {
     CHECK(record.time_to_target_seconds.has_value());
     check_learned(record);
     for (const auto& evaluation : record.evaluations) CHECK(evaluation.accuracy == 0);
-    if (record.sync == "adsp") CHECK(record.rates.size() >= 2);  // it measured and chose
+    if (record.sync == "adsp") CHECK(record.decisions.size() >= 2);  // it measured and chose
   }
 }
 

@@ -70,8 +70,8 @@ std::string to_text(const RunRecord& r) {
                        w.wait_seconds, w.communicate_seconds, w.step_seconds, w.fate);
   for (const auto& e : r.evaluations)
     out += fmt::format("{} {} {} {} {}\n", e.seconds, e.steps, e.commits, e.loss, e.accuracy);
-  for (const auto& rate : r.rates)
-    out += fmt::format("{} {} {}\n", rate.seconds, rate.commit_rate, rate.reason);
+  for (const auto& d : r.decisions)
+    out += fmt::format("{} {} {} {}\n", d.seconds, d.quantity, d.value, d.reason);
   for (const auto& counts : r.commit_counts) {
     out += fmt::format("{}:", counts.seconds);
     for (const auto commits : counts.commits) out += fmt::format(" {}", commits);

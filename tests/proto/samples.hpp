@@ -58,7 +58,7 @@ inline std::vector<Message> every_message() {
       message(ProbeReply{9, true, {0, 262'144}, true}),
       message(progress),
       message(Heartbeat{{5}, {6}}),
-      message(Directive{2.5}),
+      message(Directive{2.5, 7, Duration::from_ms(1500)}),
       message(Evaluation{{2'000}, 0.45, 0.84, 33}),
   };
 }
@@ -112,7 +112,7 @@ inline auto fields(const Heartbeat& m) {
   return std::tie(m.echo, m.clock);
 }
 inline auto fields(const Directive& m) {
-  return std::tie(m.commit_rate);
+  return std::tie(m.commit_rate, m.local_steps, m.period);
 }
 inline auto fields(const Evaluation& m) {
   return std::tie(m.age, m.loss, m.accuracy, m.version);

@@ -80,7 +80,7 @@ TEST_CASE("record: the curve, the commit counts beside it, and the decisions") {
   world.now = world.now + kSecond * 6;
   world.from_evaluator(
       proto::Evaluation{.age = kSecond * 2, .loss = 0.75, .accuracy = 0.5, .version = 5});
-  world.tuner.decisions.push_back({.at = world.now, .commit_rate = 4, .reason = "a test"});
+  world.tuner.decisions.push_back({.at = world.now, .value = 4, .reason = "a test"});
   evaluate(world, 0.5, 0.625);
   const RunRecord record = world.scheduler.record();
 
@@ -94,10 +94,10 @@ TEST_CASE("record: the curve, the commit counts beside it, and the decisions") {
   REQUIRE(record.commit_counts.size() == 2);
   CHECK(record.commit_counts[0].seconds == 4);
   CHECK(record.commit_counts[0].commits == std::vector<std::uint64_t>{3, 2});
-  REQUIRE(record.rates.size() == 1);
-  CHECK(record.rates[0].seconds == 6);
-  CHECK(record.rates[0].commit_rate == 4);
-  CHECK(record.rates[0].reason == "a test");
+  REQUIRE(record.decisions.size() == 1);
+  CHECK(record.decisions[0].seconds == 6);
+  CHECK(record.decisions[0].value == 4);
+  CHECK(record.decisions[0].reason == "a test");
   CHECK(record.final_loss == 0.5);
   CHECK(record.final_accuracy == 0.625);
 }

@@ -243,7 +243,7 @@ TEST_CASE("tuner: hears progress and evaluations, its orders become directives")
   SchedulerWorld world;
   world.start();
   world.tuner.orders.push_back({.worker = {1}, .directive = {.commit_rate = 4}});
-  world.tuner.decisions.push_back({.at = world.now, .commit_rate = 4, .reason = "a test"});
+  world.tuner.decisions.push_back({.at = world.now, .value = 4, .reason = "a test"});
   proto::Progress progress;
   progress.steps = 7;
   progress.commits = 2;

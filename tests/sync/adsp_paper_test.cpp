@@ -78,7 +78,7 @@ TEST_CASE("Alg. 1, DecideCommitRate: from R = 1 up by one while the reward of a 
       world.run(600, [](double rate) { return rate <= 3 ? std::pow(2.0, rate) : 0.0; });
   std::vector<std::pair<std::int64_t, double>> rates;  // milliseconds, R
   for (const Decision& decision : result.decisions) {
-    rates.emplace_back(decision.at.ns / 1'000'000, decision.commit_rate);
+    rates.emplace_back(decision.at.ns / 1'000'000, decision.value);
   }
   const std::vector<std::pair<std::int64_t, double>> expected = {
       {0, 1}, {60'000, 2}, {120'000, 3}, {180'000, 4}, {240'000, 3}};

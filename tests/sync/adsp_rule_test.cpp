@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "sync/every_step.hpp"
+#include "sync/local_steps.hpp"
 #include "tests/sync/trace.hpp"
 
 namespace rubato::sync {
@@ -14,7 +14,7 @@ constexpr Duration kGamma = Duration::from_seconds(60);
 }  // namespace
 
 TEST_CASE("BSP, ASP and SSP commit after every step") {
-  EveryStep rule;
+  LocalSteps rule(1);
   const std::string trace = R"(
 0 start
 1 step -> commit

@@ -13,7 +13,7 @@ namespace {
 
 std::vector<double> rates(const WorldResult& result) {
   std::vector<double> list;
-  for (const Decision& decision : result.decisions) list.push_back(decision.commit_rate);
+  for (const Decision& decision : result.decisions) list.push_back(decision.value);
   return list;
 }
 
@@ -126,7 +126,7 @@ TEST_CASE("without any loss the rate stays where the search began") {
                        .overhead = Duration::from_ms(300)});
   }
   std::vector<double> seen;
-  while (const auto decision = tuner.poll_decision()) seen.push_back(decision->commit_rate);
+  while (const auto decision = tuner.poll_decision()) seen.push_back(decision->value);
   CHECK(seen == std::vector<double>{5});
 }
 
@@ -179,7 +179,7 @@ TEST_CASE("a window opens after every worker committed at its rate, and spans tw
   const WorldResult result = world.run(1200, [](double) { return 1.0; });
   REQUIRE(result.decisions.size() > 3);
   for (std::size_t i = 2; i + 1 < result.decisions.size(); ++i) {
-    const double interval = 60 / result.decisions[i].commit_rate;
+    const double interval = 60 / result.decisions[i].value;
     const double length = (result.decisions[i + 1].at - result.decisions[i].at).seconds();
     CHECK(length >= 2 * interval);
     CHECK(length >= 30);

@@ -124,7 +124,7 @@ class AdspWorld {
       workers_[order->worker.value].rule->on_directive(now, order->directive);
     }
     while (const auto decision = tuner_.poll_decision()) {
-      rate_ = decision->commit_rate;
+      rate_ = decision->value;
       result_.decisions.push_back(*decision);
     }
   }

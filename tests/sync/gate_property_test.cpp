@@ -7,6 +7,7 @@
 #include <set>
 
 #include "sync/bsp.hpp"
+#include "sync/dssp.hpp"
 #include "sync/ssp.hpp"
 
 namespace rubato::sync {
@@ -28,7 +29,7 @@ class Players {
 
   GateActions join() {
     const WorkerId worker{next_id_++};
-    gate_.on_join({}, worker);
+    gate_.on_join(now_, worker);
     members_.insert(worker);
     idle_.insert(worker);
     std::uint64_t least = counts_.empty() ? 0 : slowest();
@@ -41,14 +42,15 @@ class Players {
     idle_.erase(worker);
     unapplied_.erase(worker);
     counts_.erase(worker);
-    return check(gate_.on_leave({}, worker));
+    return check(gate_.on_leave(now_, worker));
   }
 
   GateActions commit(WorkerId worker) {
     idle_.erase(worker);
     unapplied_.insert(worker);
     ++counts_[worker];
-    return check(gate_.on_commit({}, worker));
+    now_ = now_ + Duration::from_ms(*rc::gen::inRange(1, 1000));  // DSSP predicts from instants
+    return check(gate_.on_commit(now_, worker));
   }
 
   std::uint64_t slowest() const {
@@ -79,6 +81,7 @@ class Players {
   }
 
   Gate& gate_;
+  Instant now_;
   std::uint32_t next_id_ = 0;
   std::set<WorkerId> members_;
   std::set<WorkerId> idle_;       // without an outstanding commit
@@ -103,6 +106,26 @@ TEST_CASE("SSP: who trains is at most s + 1 commits ahead, and somebody always t
         RC_ASSERT(count <= limit + (players.idle().contains(worker) ? 0 : 1));
         // And nobody is held without need.
         RC_ASSERT(count > limit || players.idle().contains(worker));
+      }
+    }
+  }));
+}
+
+TEST_CASE("DSSP: staleness stays within s_L + r_max, within s_L nobody is held, somebody trains") {
+  CHECK(rc::check([] {
+    const int staleness = *rc::gen::inRange(0, 4);
+    const int credits = *rc::gen::inRange(0, 6);
+    DsspGate gate({.staleness = staleness, .credits = credits});
+    Players players(gate);
+    players.join();
+    for (int i = 0; i < 200; ++i) {
+      players.play();
+      RC_ASSERT(!players.idle().empty());
+      for (const auto& [worker, count] : players.counts()) {
+        const std::uint64_t ahead = count - players.slowest();
+        const bool idle = players.idle().contains(worker);
+        RC_ASSERT(ahead <= static_cast<std::uint64_t>(staleness + credits) + (idle ? 0 : 1));
+        RC_ASSERT(ahead > static_cast<std::uint64_t>(staleness) || idle);
       }
     }
   }));

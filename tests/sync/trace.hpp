@@ -1,8 +1,9 @@
 // tests/sync/trace.hpp - golden traces of the sync models as text: every line is an event and what
 // the model answered, "commit 2 -> apply 0 1 2; release 0 1 2". A test runs the events again and
 // compares the whole text, so that a failure shows the two traces side by side.
-// Events of a gate:  join W... | leave W | commit W
-// Events of a rule:  T start | T step | T sent | T reply OVERHEAD | T rate R
+// Events of a gate:  join W... | leave W | commit W, each after "at T" where time matters
+// Events of a rule:  T start | T step | T sent | T reply OVERHEAD | T rate R |
+//                    T steps N | T period SECONDS
 // Events of a tuner: T start | T join W | T leave W | T progress W COMMITS STEP_SECONDS OVERHEAD |
 //                    T eval LOSS | T wakeup
 // T, STEP_SECONDS and OVERHEAD are seconds; W worker ids.
@@ -50,11 +51,17 @@ inline std::string replay_gate(Gate& gate, const std::string& trace) {
   return replay(trace, [&](std::istringstream& event) {
     std::string kind;
     event >> kind;
+    Instant now;
+    if (kind == "at") {
+      double seconds = 0;
+      event >> seconds >> kind;
+      now = at_seconds(seconds);
+    }
     GateActions actions;
     for (std::uint32_t id = 0; event >> id;) {
-      if (kind == "join") gate.on_join({}, {id});
-      if (kind == "leave") actions = gate.on_leave({}, {id});
-      if (kind == "commit") actions = gate.on_commit({}, {id});
+      if (kind == "join") gate.on_join(now, {id});
+      if (kind == "leave") actions = gate.on_leave(now, {id});
+      if (kind == "commit") actions = gate.on_commit(now, {id});
     }
     const std::string applied = list("apply", actions.apply);
     const std::string released = list("release", actions.release);
@@ -72,6 +79,8 @@ inline std::string replay_rule(CommitRule& rule, const std::string& trace) {
     if (kind == "sent") rule.on_commit_sent(now);
     if (kind == "reply") rule.on_reply(now, Duration::from_seconds(value));
     if (kind == "rate") rule.on_directive(now, {.commit_rate = value});
+    if (kind == "steps") rule.on_directive(now, {.local_steps = static_cast<std::uint32_t>(value)});
+    if (kind == "period") rule.on_directive(now, {.period = Duration::from_seconds(value)});
     if (kind == "step") return rule.on_step_end(now) ? "commit" : "train on";
     return "";
   });
@@ -81,12 +90,20 @@ inline std::string replay_rule(CommitRule& rule, const std::string& trace) {
 inline std::string drain(Tuner& tuner) {
   std::string text;
   while (const auto decision = tuner.poll_decision()) {
-    text += fmt::format("{}R={} \"{}\"", text.empty() ? "" : "; ", decision->commit_rate,
-                        decision->reason);
+    text +=
+        fmt::format("{}R={} \"{}\"", text.empty() ? "" : "; ", decision->value, decision->reason);
   }
   std::string orders;
   while (const auto order = tuner.poll_order()) {
-    orders += fmt::format(" {}:{}", order->worker.value, order->directive.commit_rate);
+    const Directive& d = order->directive;
+    orders += fmt::format(" {}:", order->worker.value);
+    if (d.local_steps > 0) {
+      orders += fmt::format("{} steps", d.local_steps);
+    } else if (d.period > Duration{}) {
+      orders += fmt::format("{} s", d.period.seconds());
+    } else {
+      orders += fmt::format("{}", d.commit_rate);
+    }
   }
   if (orders.empty()) return text;
   return text.empty() ? orders.substr(1) : text + ";" + orders;

@@ -1,0 +1,55 @@
+#include "sync/adacomm_tuner.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace rubato::sync {
+
+AdacommTuner::AdacommTuner(const AdacommOptions& options)
+    : options_(options), local_steps_(static_cast<std::uint32_t>(options.local_steps)) {}
+
+void AdacommTuner::on_start(Instant now) {
+  next_ = now + options_.period;
+  decide({.at = now,
+          .quantity = "local steps",
+          .value = static_cast<double>(local_steps_),
+          .reason = "as given"});
+}
+
+void AdacommTuner::on_join(Instant now, WorkerId worker) {
+  QueuedTuner::on_join(now, worker);
+  order(worker, {.local_steps = local_steps_});
+}
+
+void AdacommTuner::on_evaluation(Instant, const EvaluationPoint& point) {
+  if (!std::isfinite(point.loss) || point.loss <= 0) return;
+  loss_sum_ += point.loss;
+  ++losses_;
+}
+
+void AdacommTuner::on_wakeup(Instant now) {
+  if (!next_ || now < *next_) return;
+  while (*next_ <= now) next_ = *next_ + options_.period;
+  if (losses_ > 0) update(now);
+}
+
+void AdacommTuner::update(Instant now) {
+  const double loss = loss_sum_ / losses_;
+  loss_sum_ = 0;
+  losses_ = 0;
+  if (!first_loss_) first_loss_ = loss;
+  const double candidate = std::sqrt(loss / *first_loss_) * options_.local_steps;
+  const bool falls = candidate < local_steps_;
+  const double chosen = std::ceil(falls ? candidate : local_steps_ / 2.0);
+  if (chosen == local_steps_) return;
+  local_steps_ = static_cast<std::uint32_t>(chosen);
+  order_all({.local_steps = local_steps_});
+  decide({.at = now,
+          .quantity = "local steps",
+          .value = chosen,
+          .reason = fmt::format("loss {:.4f} ({:.4f} at the start) asks for {:.1f}{}", loss,
+                                *first_loss_, candidate, falls ? "" : ", halved instead")});
+}
+
+}  // namespace rubato::sync

@@ -1,0 +1,29 @@
+// sync/dylu_tuner.hpp - Dynamic local updates: every worker takes as many local steps per commit as
+// its speed allows, so that commits come equally often without waiting.
+// Source: Liu et al., "Asynchronous local-SGD training for language modeling", arXiv 2401.09135,
+// Sec. 5 (DyLU). Letters: v_i = 1 / t_i speed of worker i, tau the steps of the fastest,
+// tau_i = max(1, floor(v_i / max_j v_j x tau)).
+// Pure. Threads: one owner. Errors: none; misuse is a bug.
+#pragma once
+
+#include "sync/options.hpp"
+#include "sync/queued_tuner.hpp"
+
+namespace rubato::sync {
+
+class DyluTuner final : public QueuedTuner {
+ public:
+  // Requires: valid options (sync/factory.hpp).
+  explicit DyluTuner(const DyluOptions& options) : options_(options) {}
+
+  void on_leave(Instant now, WorkerId worker) override;
+  void on_progress(Instant now, WorkerId worker, const WorkerProgress& progress) override;
+
+ private:
+  void update(Instant now);
+
+  const DyluOptions options_;
+  std::map<WorkerId, std::uint32_t> ordered_;  // tau_i as last told
+};
+
+}  // namespace rubato::sync
