@@ -13,6 +13,7 @@
 #include <string_view>
 #include <thread>
 
+#include "base/memory.hpp"
 #include "base/time.hpp"
 #include "bench/path_pair.hpp"
 #include "bench/path_rows.hpp"
@@ -37,6 +38,10 @@ auto repeated(Pair& pair, int rounds) {
   };
 }
 
+auto repeated(RawProcess& raw, int rounds) {
+  return [&raw, rounds] { raw.rounds(rounds); };
+}
+
 // About 64 MiB each way a turn, or 200 rounds of a small model.
 int rounds_of(std::size_t bytes) {
   return static_cast<int>(std::clamp<std::size_t>(64 * kMiB / bytes, 1, 200));
@@ -46,8 +51,8 @@ int rounds_of(std::size_t bytes) {
 void goodput_rows(Rows& rows, std::size_t bytes, int turns) {
   PathServers servers(bytes / sizeof(float), 1, 1);
   PathWorkers ours(servers, 0, 1);
-  RawPair adding(bytes, RawPair::Arithmetic::Yes);
-  RawPair moving(bytes, RawPair::Arithmetic::No);
+  RawProcess adding(bytes, RawPair::Arithmetic::Yes);
+  RawProcess moving(bytes, RawPair::Arithmetic::No);
   const int rounds = rounds_of(bytes);
   const auto seconds =
       in_turns(turns, {repeated(ours, rounds), repeated(adding, rounds), repeated(moving, rounds)});
@@ -73,7 +78,7 @@ void round_trip_row(Rows& rows, int turns) {
   constexpr int kRounds = 500;
   PathServers servers(kBytes / sizeof(float), 1, 1);
   PathWorkers ours(servers, 0, 1);
-  RawPair raw(kBytes, RawPair::Arithmetic::Yes);
+  RawProcess raw(kBytes, RawPair::Arithmetic::Yes);
   const auto seconds = in_turns(turns, {repeated(ours, kRounds), repeated(raw, kRounds)});
   rows.add({.name = "commit round trip 4KiB",
             .value = seconds[0] / kRounds * 1e6,
@@ -144,6 +149,7 @@ void run_all(Rows& rows, const Options& options) {
     shards_row(rows, shards, std::min(options.bytes_max, 16 * kMiB), turns);
 }
 
+// Both with the memory settings of our processes, so that a profiler shows what else differs.
 int profile(std::string_view what, std::size_t bytes) {
   const int rounds = static_cast<int>(std::clamp<std::size_t>(8 * 1024 * kMiB / bytes, 1, 200'000));
   if (what == "--raw") {
@@ -160,6 +166,11 @@ int profile(std::string_view what, std::size_t bytes) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 4 && std::string_view(argv[1]) == kRawFlag)
+    return serve_raw(std::stoul(argv[2]), std::string_view(argv[3]) == "adds"
+                                              ? RawPair::Arithmetic::Yes
+                                              : RawPair::Arithmetic::No);
+  keep_freed_memory();  // as the rubato command does
   Options options;
   for (int i = 1; i < argc; ++i) {
     const std::string_view flag = argv[i];

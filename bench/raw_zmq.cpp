@@ -1,8 +1,16 @@
 #include "bench/raw_zmq.hpp"
 
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <string>
 #include <thread>
 #include <vector>
 #include <zmq.hpp>
@@ -98,6 +106,57 @@ RawPair::~RawPair() {
 
 void RawPair::round() {
   sockets_->round();
+}
+
+RawProcess::RawProcess(std::size_t model_bytes, RawPair::Arithmetic arithmetic) {
+  std::array<int, 2> down{}, up{};
+  std::string flag = kRawFlag;
+  std::string bytes = std::to_string(model_bytes);
+  std::string mode = arithmetic == RawPair::Arithmetic::Yes ? "adds" : "moves";
+  std::string self = "/proc/self/exe";
+  std::array<char*, 5> arguments = {self.data(), flag.data(), bytes.data(), mode.data(), nullptr};
+  posix_spawn_file_actions_t files;
+  bool ok = ::pipe(down.data()) == 0 && ::pipe(up.data()) == 0;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_adddup2(&files, down[0], STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&files, up[1], STDOUT_FILENO);
+  for (const int fd : {down[0], down[1], up[0], up[1]})
+    posix_spawn_file_actions_addclose(&files, fd);
+  ok = ok && ::posix_spawn(&pid_, self.c_str(), &files, nullptr, arguments.data(), environ) == 0;
+  posix_spawn_file_actions_destroy(&files);
+  if (!ok) {
+    std::perror("parameter_path: cannot start the raw peer");
+    std::exit(1);
+  }
+  ::close(down[0]);
+  ::close(up[1]);
+  to_child_ = down[1];
+  from_child_ = up[0];
+}
+
+RawProcess::~RawProcess() {
+  ::close(to_child_);
+  ::close(from_child_);
+  ::waitpid(pid_, nullptr, 0);
+}
+
+void RawProcess::rounds(int count) {
+  char done = 0;
+  if (::write(to_child_, &count, sizeof(count)) == sizeof(count) &&
+      ::read(from_child_, &done, 1) == 1)
+    return;
+  std::fputs("parameter_path: the raw peer died\n", stderr);
+  std::exit(1);
+}
+
+int serve_raw(std::size_t model_bytes, RawPair::Arithmetic arithmetic) {
+  RawPair pair(model_bytes, arithmetic);
+  int count = 0;
+  while (::read(STDIN_FILENO, &count, sizeof(count)) == sizeof(count)) {
+    for (int i = 0; i < count; ++i) pair.round();
+    if (::write(STDOUT_FILENO, "", 1) != 1) return 1;
+  }
+  return 0;
 }
 
 }  // namespace rubato::bench

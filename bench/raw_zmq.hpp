@@ -3,6 +3,7 @@
 // Arithmetic::Yes: the ROUTER subtracts each chunk from its parameters and answers with a copy of
 // them; the DEALER copies the answer into its vector. No: neither touches the bytes; the answer is
 // the ROUTER's own memory, zero-copy. The DEALER sends zero-copy in both.
+// It runs in a process of its own, with the C library's memory as it comes.
 #pragma once
 
 #include <cstddef>
@@ -25,5 +26,25 @@ class RawPair {
   struct Sockets;
   std::unique_ptr<Sockets> sockets_;
 };
+
+// A RawPair in a child process, this program called again.
+class RawProcess {
+ public:
+  RawProcess(std::size_t model_bytes, RawPair::Arithmetic arithmetic);
+  ~RawProcess();
+  RawProcess(const RawProcess&) = delete;
+  RawProcess& operator=(const RawProcess&) = delete;
+  void rounds(int count);
+
+ private:
+  int pid_ = 0;
+  int to_child_ = -1;
+  int from_child_ = -1;
+};
+
+// The flag that main() answers with serve_raw(): kRawFlag BYTES adds|moves.
+inline constexpr const char* kRawFlag = "--raw-process";
+// The child: as many rounds as it is told, until told no more.
+int serve_raw(std::size_t model_bytes, RawPair::Arithmetic arithmetic);
 
 }  // namespace rubato::bench

@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "base/log.hpp"
+#include "base/memory.hpp"
 #include "base/nearest.hpp"
 #include "base/numbers.hpp"
 #include "cli/commands.hpp"
@@ -221,6 +222,7 @@ int run(int argc, char** argv) {
 }  // namespace rubato::cli
 
 int main(int argc, char** argv) {
+  rubato::keep_freed_memory();
   try {
     return rubato::cli::run(argc, argv);
   } catch (const std::exception& error) {
