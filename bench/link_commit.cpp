@@ -73,7 +73,7 @@ class Committer {
         case WorkerCore::Action::Commit:
           if (!update_) update_ = random_update(core_.parameters().size());
           began_ = steady_now();
-          core_.on_commit(began_, update_);
+          core_.on_commit(began_, {update_, true});
           committing_ = true;
           break;
         case WorkerCore::Action::Load:

@@ -34,7 +34,7 @@ mkdir -p "$rows"
 # program NAME: what measures it, with the arguments it needs beside --json FILE.
 program() {
   case "$1" in
-    path) echo "$build/bench/bench_parameter_path $quick" ;;
+    path) echo "$build/bench/bench_parameter_path ${quick:---full}" ;;
     ps-lite) echo "$build/bench/bench_ps_lite $quick" ;;
     shm) echo "$build/bench/bench_shared_memory $quick" ;;
     codec) echo "$build/bench/bench_compression $quick" ;;
