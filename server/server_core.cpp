@@ -8,6 +8,7 @@
 
 #include "base/check.hpp"
 #include "base/numbers.hpp"
+#include "base/rng.hpp"
 
 namespace rubato::server {
 
@@ -97,6 +98,7 @@ void ServerCore::on_welcome(Instant now, const proto::Welcome& welcome) {
   RUBATO_CHECK(parameters_.size() == welcome.range.count(), "initial parameters fill the range");
   optimizer_ = Optimizer(options_.optimizer, parameters_.size());
   chunks_ = proto::BufferPool(std::min(chunk_count(), parameters_.size()));
+  replies_ = ReplyEncoder(std::min(chunk_count(), parameters_.size()));
   shards_ = proto::BufferPool(parameters_.size());
   joiner_.on_joined(now);
 }
@@ -174,6 +176,12 @@ void ServerCore::on_commit(Instant now, PeerId from, MemberState& member, const 
     }
     member.commit.begin(commit.sequence, commit.total);
   }
+  const auto update = floats_of(commit, message.payload);
+  if (!update) {
+    refuse(from, RefusalCode::BadMessage,
+           fmt::format("{}: {}", to_string(message.sender), update.error().message));
+    return;
+  }
   switch (member.commit.note(commit)) {
     case CommitAssembly::Added::Duplicate:
       on_repeated(from, member, commit);
@@ -186,14 +194,23 @@ void ServerCore::on_commit(Instant now, PeerId from, MemberState& member, const 
     case CommitAssembly::Added::Fresh:
       break;
   }
-  // The one place where a received payload becomes floats.
-  const std::span<const float> update = message.payload.floats(scratch_);
-  if (!all_finite(update)) member.commit.taint();
+  if (!all_finite(*update)) member.commit.taint();
+  member.reply.wanted = {commit.reply_codec, commit.reply_keep};
+  member.reply.based = commit.reply_based;
   if (gate_->streams()) {
-    stream(from, member, commit, update);
+    stream(from, member, commit, *update);
   } else {
     hold(now, from, member, message);
   }
+}
+
+// The one place where a received payload becomes floats.
+Result<std::span<const float>> ServerCore::floats_of(const proto::Commit& commit,
+                                                     const proto::Payload& payload) {
+  if (commit.codec == proto::PayloadCodec::F32) return payload.floats(scratch_);
+  scratch_.resize(commit.count);
+  RUBATO_TRY(proto::decompress(commit.codec, payload.bytes(), scratch_));
+  return std::span<const float>(scratch_);
 }
 
 // Applied already, or kept: nothing changes, but its sender may not have heard the answer.
@@ -210,7 +227,7 @@ void ServerCore::on_repeated(PeerId from, const MemberState& member, const proto
                 .total = commit.total,
                 .held = {},
                 .refused = answered ? member.answered_refused : !member.commit.finite()},
-               {});
+               {}, nullptr);
   } else if (answered && commit.offset == 0) {  // once for all its chunks
     send_parameters(from, commit.sequence, Duration{}, member.answered_refused);
   }
@@ -238,12 +255,12 @@ void ServerCore::stream(PeerId from, MemberState& member, const proto::Commit& c
               .total = commit.total,
               .held = {},
               .refused = refused},
-             refused ? std::span<const float>() : update);
+             refused ? std::span<const float>() : update, &member);
 }
 
 void ServerCore::hold(Instant now, PeerId from, MemberState& member, const Message& message) {
   const auto& commit = std::get<proto::Commit>(message.body);
-  member.commit.keep(commit.offset, message.payload);
+  member.commit.keep(commit, message.payload);
   if (!member.commit.complete()) {
     send(from, proto::ProbeReply{.sequence = commit.sequence, .missing_offsets = {}});
     return;
@@ -265,8 +282,10 @@ void ServerCore::apply(MemberState& member) {
     return;
   }
   const float rate = optimizer_.rate(members_.size());
-  member.commit.for_each_chunk([&](std::uint64_t offset, const proto::Payload& payload) {
-    optimizer_.apply(parameters_, offset, payload.floats(scratch_), rate);
+  member.commit.for_each_chunk([&](const proto::Commit& chunk, const proto::Payload& payload) {
+    const auto update = floats_of(chunk, payload);
+    RUBATO_CHECK(update.has_value(), "checked when it arrived");
+    optimizer_.apply(parameters_, chunk.offset, *update, rate);
   });
   ++version_;
   ++stats_.commits_applied;
@@ -277,7 +296,19 @@ void ServerCore::release(Instant now, MemberState& member) {
   member.answered = member.commit.sequence();
   member.answered_refused = !member.commit.finite();
   member.commit.end();
-  send_parameters(*member.peer, member.answered, now - member.complete_at, member.answered_refused);
+  const Duration held = now - member.complete_at;
+  if (member.reply.wanted.codec == proto::PayloadCodec::F32) {
+    send_parameters(*member.peer, member.answered, held, member.answered_refused);
+    return;
+  }
+  send_range(*member.peer,
+             {.sequence = member.answered,
+              .version = version_,
+              .count = parameters_.size(),
+              .total = parameters_.size(),
+              .held = held,
+              .refused = member.answered_refused},
+             {}, &member);
 }
 
 void ServerCore::on_pull(PeerId from, const Message& message) {
@@ -304,14 +335,23 @@ void ServerCore::on_probe(PeerId from, const MemberState& member, Sequence seque
 }
 
 void ServerCore::send_range(PeerId to, const proto::Parameters& reply,
-                            std::span<const float> update) {
+                            std::span<const float> update, MemberState* member) {
   const float rate = optimizer_.rate(members_.size());
+  const bool coded = member && member->reply.wanted.codec != proto::PayloadCodec::F32;
   if (!update.empty()) snapshot_.reset();
   const std::uint64_t chunk = chunk_count();
   for (std::uint64_t begin = 0; begin < reply.count; begin += chunk) {
     proto::Parameters piece = reply;
     piece.offset = reply.offset + begin;
     piece.count = std::min(chunk, reply.count - begin);
+    if (coded) {
+      if (!update.empty())
+        optimizer_.apply(parameters_, piece.offset, update.subspan(begin, piece.count), rate);
+      const auto seed = Rng(member->incarnation, piece.sequence, piece.offset).next();
+      auto payload = replies_.encode(parameters_, member->reply, seed, piece);
+      send(to, piece, std::move(payload));
+      continue;
+    }
     const auto buffer = chunks_.take();
     for (std::uint64_t at = 0; at < piece.count; at += kBlockFloats) {
       const std::uint64_t n = std::min<std::uint64_t>(kBlockFloats, piece.count - at);

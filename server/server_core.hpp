@@ -22,6 +22,7 @@
 #include "proto/outbox.hpp"
 #include "server/commit_assembly.hpp"
 #include "server/optimizer.hpp"
+#include "server/reply_encoder.hpp"
 #include "sync/model.hpp"
 
 namespace rubato::server {
@@ -78,6 +79,7 @@ class ServerCore {
     Incarnation incarnation = 0;
     std::optional<proto::PeerId> peer;  // known once it has spoken
     CommitAssembly commit;              // the commit under way or held
+    ReplyState reply;                   // how it wants its replies
     Instant complete_at;                // when its last chunk arrived
     Sequence answered = 0;              // the last commit that was released
     bool answered_refused = false;
@@ -99,8 +101,13 @@ class ServerCore {
   void act(Instant now, const sync::GateActions& actions);
   void apply(MemberState& member);
   void release(Instant now, MemberState& member);
-  // The parameters [offset, offset + count) as they are, after `update` if it is not empty.
-  void send_range(proto::PeerId to, const proto::Parameters& reply, std::span<const float> update);
+  // A received payload as floats. Lifetime: of the result, until the next call.
+  [[nodiscard]] Result<std::span<const float>> floats_of(const proto::Commit& commit,
+                                                         const proto::Payload& payload);
+  // The parameters [offset, offset + count) as they are, after `update` if it is not empty; in the
+  // form that `member` wants, or as f32 if null.
+  void send_range(proto::PeerId to, const proto::Parameters& reply, std::span<const float> update,
+                  MemberState* member);
   void send_parameters(proto::PeerId to, Sequence sequence, Duration held, bool refused);
   proto::Payload snapshot();
   // Elements of a message.
@@ -120,7 +127,8 @@ class ServerCore {
   proto::BufferPool chunks_{0};         // replies under way, a chunk each
   proto::BufferPool shards_{0};         // snapshots under way, the whole shard each
   proto::BufferPool::Buffer snapshot_;  // parameters as they are, or null
-  std::vector<float> scratch_;          // a received chunk that is not aligned
+  std::vector<float> scratch_;          // a received chunk, not aligned or compressed
+  ReplyEncoder replies_{0};
   std::unique_ptr<sync::Gate> gate_;
   proto::PeerId scheduler_;
   std::vector<MemberState> members_;  // ascending by worker
