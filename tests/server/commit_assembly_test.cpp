@@ -20,7 +20,8 @@ Added add(CommitAssembly& assembly, std::uint64_t offset, std::vector<float> val
                              .steps = 1,
                              .discard = discard};
   const Added added = assembly.note(commit);
-  if (added == Added::Fresh) assembly.keep({.offset = offset}, tests::payload_of(std::move(values)));
+  if (added == Added::Fresh)
+    assembly.keep({.offset = offset}, tests::payload_of(std::move(values)));
   return added;
 }
 
