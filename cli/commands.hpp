@@ -65,6 +65,7 @@ int run_server(const NodeOptions& options, int shards, std::stop_token stop);
 struct WorkerRun {
   NodeOptions node;
   bool stretch = false;  // each step takes at least the time the cluster file gives the device
+  std::string state;     // directory that outlives the process; empty: none
 };
 int run_worker(const WorkerRun& options, std::stop_token stop);
 

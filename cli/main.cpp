@@ -200,6 +200,9 @@ int run(int argc, char** argv) {
       ->required();
   worker->add_flag("--stretch", worker_run.stretch,
                    "Make each step take the time that the file gives this worker");
+  worker->add_option("--state", worker_run.state,
+                     "Directory for what compression has not sent yet, so that a restarted worker "
+                     "sends it");
 
   try {
     app.parse(argc, argv);

@@ -160,6 +160,20 @@ Result<std::uint32_t> worker_index(const emulation::ClusterPlan& plan, const std
                           names, plan.workers.size() > 8 ? ", ..." : ""));
 }
 
+// What an earlier life of this worker has not sent; null without --state.
+Result<std::shared_ptr<worker::Residual>> open_residual(const WorkerRun& run,
+                                                        const emulation::ClusterPlan& plan) {
+  if (run.state.empty()) return nullptr;
+  RUBATO_ASSIGN(auto residual, worker::Residual::open({.directory = run.state,
+                                                       .worker = run.node.name,
+                                                       .cluster = plan.cluster,
+                                                       .parameters = plan.parameters}));
+  if (residual.adopted())
+    log_info(fmt::format("worker {}: sends what its last life has left in {}", run.node.name,
+                         run.state));
+  return std::make_shared<worker::Residual>(std::move(residual));
+}
+
 Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
   RUBATO_TRY(parse_remote("--scheduler", run.node.scheduler));
   RUBATO_ASSIGN(const auto trace, open_profile(run.node.profile, TraceClock::Scheduler));
@@ -170,7 +184,9 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
   RUBATO_ASSIGN(auto trainer, emulation::make_trainer(node.config, node.plan, index,
                                                       node.data.train, std::move(samples[index])));
   log_device(node.config.worker_device);
-  auto core = emulation::make_worker(node.config, node.plan, os_random(), run.node.name);
+  RUBATO_ASSIGN(auto residual, open_residual(run, node.plan));
+  auto core = emulation::make_worker(node.config, node.plan, os_random(), run.node.name,
+                                     std::move(residual));
   worker::WorkerLoopOptions options{run.node.scheduler, node.config.training.batch, {}, process};
   if (run.stretch)
     options.step_time = [times = emulation::make_step_times(node.plan, index)]() mutable {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <set>
@@ -78,6 +79,28 @@ DeviceModel read_device(const ConfigTable& table, const Catalog& catalog,
   return device;
 }
 
+proto::PayloadCodec read_codec(const ConfigTable& table, std::string_view key,
+                               proto::PayloadCodec fallback) {
+  using proto::PayloadCodec;
+  constexpr std::array kCodecs{PayloadCodec::F32,  PayloadCodec::F16,  PayloadCodec::Bf16,
+                               PayloadCodec::Int8, PayloadCodec::TopK, PayloadCodec::RandomK};
+  std::vector<std::string> names;
+  for (const PayloadCodec codec : kCodecs) names.emplace_back(codec_name(codec));
+  const std::string chosen = table.choice(key, codec_name(fallback), names);
+  for (const PayloadCodec codec : kCodecs)
+    if (chosen == codec_name(codec)) return codec;
+  return fallback;
+}
+
+// The codecs of [wire], or of a group of workers where it names its own.
+WireCodecs read_codecs(const ConfigTable& table, WireCodecs codecs) {
+  codecs.up.codec = read_codec(table, "up", codecs.up.codec);
+  codecs.down.codec = read_codec(table, "down", codecs.down.codec);
+  codecs.up.keep = codecs.down.keep =
+      table.number("keep", codecs.up.keep, {.min = 0, .max = 1, .min_excluded = true});
+  return codecs;
+}
+
 // Names end up in files, host names and log lines.
 bool valid_name(std::string_view name) {
   return !name.empty() && name.size() <= 63 &&
@@ -91,7 +114,8 @@ std::string worker_name(const WorkerGroup& group, int index) {
 }
 
 void read_workers(const ConfigTable& root, const Catalog& catalog,
-                  const Result<worker::ModelSpec>& spec, ClusterConfig& config) {
+                  const Result<worker::ModelSpec>& spec, const WireCodecs& codecs,
+                  ClusterConfig& config) {
   std::set<std::string> names;
   for (const ConfigTable& table : root.tables("workers")) {
     WorkerGroup group;
@@ -101,6 +125,7 @@ void read_workers(const ConfigTable& root, const Catalog& catalog,
     group.count = static_cast<int>(table.integer("count", 1, Limits::within(1, kWorkersMax)));
     group.device = read_device(table, catalog, spec, config.training.batch);
     group.link = read_link(table, catalog);
+    group.codecs = read_codecs(table, codecs);
     config.workers.push_back(group);
     if (config.worker_count() > kWorkersMax) {
       table.problem("count", fmt::format("more than {} workers in all", kWorkersMax));
@@ -249,7 +274,7 @@ std::vector<WorkerProfile> worker_profiles(const ClusterConfig& config) {
   std::vector<WorkerProfile> profiles;
   for (const WorkerGroup& group : config.workers)
     for (int i = 0; i < group.count; ++i)
-      profiles.push_back({worker_name(group, i), group.device, group.link});
+      profiles.push_back({worker_name(group, i), group.device, group.link, group.codecs});
   return profiles;
 }
 
@@ -296,8 +321,10 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
       evaluation.number("interval_seconds", config.evaluation.interval_seconds, kPositiveSeconds);
   config.evaluation.samples = count_of(evaluation, "samples", config.evaluation.samples, 0);
   config.stop = read_stop(root.table("stop"));
-  config.chunk_bytes = 1024 * static_cast<std::uint64_t>(root.table("wire").integer(
-                                  "chunk_kib", 1024, Limits::within(4, kChunkKibMax)));
+  const ConfigTable wire = root.table("wire");
+  config.chunk_bytes = 1024 * static_cast<std::uint64_t>(
+                                  wire.integer("chunk_kib", 1024, Limits::within(4, kChunkKibMax)));
+  const WireCodecs codecs = read_codecs(wire, {});
 
   const auto facts = worker::known_facts(config.dataset);
   const Result<worker::ModelSpec> spec =
@@ -305,7 +332,7 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
             : fail(ErrorCode::BadInput,
                    "workers.device: a step's time follows from the model's size; give features and "
                    "classes in [dataset], or step_seconds");
-  read_workers(root, catalog, spec, config);
+  read_workers(root, catalog, spec, codecs, config);
   RUBATO_TRY(document.finish());
   const bool needs_spec =
       std::any_of(config.workers.begin(), config.workers.end(),

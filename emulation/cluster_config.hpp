@@ -11,6 +11,7 @@
 
 #include "base/result.hpp"
 #include "base/time.hpp"
+#include "proto/compression.hpp"
 #include "server/optimizer.hpp"
 #include "server/stop_criterion.hpp"
 #include "sync/options.hpp"
@@ -34,11 +35,19 @@ struct DeviceModel {
   double jitter = 0;
 };
 
+// How the updates and parameters of a worker travel. Up: with error feedback. Down: int8, top-k and
+// random-k as differences.
+struct WireCodecs {
+  proto::Compression up;
+  proto::Compression down;
+};
+
 struct WorkerGroup {
   std::string name;  // workers are "name-0", "name-1"...; "name" when count is 1
   int count = 1;
   DeviceModel device;
   LinkModel link;
+  WireCodecs codecs = {};
 };
 
 struct ServersConfig {
@@ -89,6 +98,7 @@ struct WorkerProfile {
   std::string name;
   DeviceModel device;
   LinkModel link;
+  WireCodecs codecs = {};
 };
 std::vector<WorkerProfile> worker_profiles(const ClusterConfig& config);
 

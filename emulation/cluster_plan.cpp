@@ -79,7 +79,8 @@ std::unique_ptr<server::ServerCore> make_server(const ClusterConfig& config,
 
 std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
                                                 const ClusterPlan& plan, Incarnation incarnation,
-                                                const std::string& name) {
+                                                const std::string& name,
+                                                std::shared_ptr<worker::Residual> residual) {
   worker::WorkerOptions options;
   options.cluster = plan.cluster;
   options.incarnation = incarnation;
@@ -87,6 +88,12 @@ std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
   options.parameters = plan.parameters;
   options.chunk_bytes = config.chunk_bytes;
   options.overlap = sync::overlaps(plan.sync, config.sync);
+  for (const WorkerProfile& worker : plan.workers) {
+    if (worker.name != name) continue;
+    options.up = worker.codecs.up;
+    options.down = worker.codecs.down;
+  }
+  options.residual = std::move(residual);
   return std::make_unique<worker::WorkerCore>(options,
                                               sync::make_commit_rule(plan.sync, config.sync));
 }

@@ -54,9 +54,11 @@ std::unique_ptr<server::ServerCore> make_server(const ClusterConfig& config,
                                                 const std::string& endpoint,
                                                 proto::PeerId scheduler);
 
+// `residual`: what an earlier life of this worker has not sent; may be null.
 std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
                                                 const ClusterPlan& plan, Incarnation incarnation,
-                                                const std::string& name);
+                                                const std::string& name,
+                                                std::shared_ptr<worker::Residual> residual = {});
 
 worker::EvaluatorCore make_evaluator(const ClusterConfig& config, const ClusterPlan& plan,
                                      Incarnation incarnation);

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "proto/payload_check.hpp"
 #include "rubato_generated.h"
 
 namespace rubato::proto {
@@ -92,13 +93,14 @@ auto write(Builder& b, const Pull& m) {
 }
 
 auto write(Builder& b, const Commit& m) {
-  return wire::CreateCommit(b, m.sequence, m.offset, m.count, m.total, m.steps,
-                            static_cast<wire::PayloadCodec>(m.codec), m.discard);
+  return wire::CreateCommit(
+      b, m.sequence, m.offset, m.count, m.total, m.steps, static_cast<wire::PayloadCodec>(m.codec),
+      m.discard, static_cast<wire::PayloadCodec>(m.reply_codec), m.reply_keep, m.reply_based);
 }
 
 auto write(Builder& b, const Parameters& m) {
   return wire::CreateParameters(b, m.sequence, m.version, m.offset, m.count, m.total, m.held.ns,
-                                m.refused, static_cast<wire::PayloadCodec>(m.codec));
+                                m.refused, static_cast<wire::PayloadCodec>(m.codec), m.noted);
 }
 
 auto write(Builder& b, const Probe& m) {
@@ -241,16 +243,29 @@ Result<Body> read(const wire::Pull& t) {
   return Pull{t.sequence()};
 }
 
+Result<PayloadCodec> read_codec(const char* field, wire::PayloadCodec codec) {
+  if (codec > wire::PayloadCodec::MAX)
+    return corrupt("{} {} is unknown", field, static_cast<int>(codec));
+  return static_cast<PayloadCodec>(codec);
+}
+
 Result<Body> read(const wire::Commit& t) {
-  return Commit{t.sequence(), t.offset(), t.count(),
-                t.total(),    t.steps(),  static_cast<PayloadCodec>(t.codec()),
-                t.discard()};
+  Commit m{t.sequence(), t.offset(), t.count(), t.total(), t.steps()};
+  RUBATO_ASSIGN(m.codec, read_codec("Commit.codec", t.codec()));
+  m.discard = t.discard();
+  RUBATO_ASSIGN(m.reply_codec, read_codec("Commit.reply_codec", t.reply_codec()));
+  m.reply_keep = t.reply_keep();
+  if (!(m.reply_keep > 0 && m.reply_keep <= 1))
+    return corrupt("Commit.reply_keep {} is not above 0 and up to 1", m.reply_keep);
+  m.reply_based = t.reply_based();
+  return m;
 }
 
 Result<Body> read(const wire::Parameters& t) {
   RUBATO_TRY(check_durations("Parameters", t.held_ns()));
-  return Parameters{t.sequence(), t.version(),   t.offset(),  t.count(),
-                    t.total(),    {t.held_ns()}, t.refused(), static_cast<PayloadCodec>(t.codec())};
+  RUBATO_ASSIGN(const auto codec, read_codec("Parameters.codec", t.codec()));
+  return Parameters{t.sequence(),  t.version(), t.offset(), t.count(), t.total(),
+                    {t.held_ns()}, t.refused(), codec,      t.noted()};
 }
 
 Result<Body> read(const wire::Probe& t) {
@@ -326,32 +341,6 @@ Result<Body> read_body(const wire::Envelope& e) {
   return corrupt("body {} is unknown", static_cast<int>(e.body_type()));
 }
 
-// A chunk (Commit or Parameters) lies in its slice and the payload is the chunk.
-template <class Chunk>
-Result<void> check_chunk(const char* name, const Chunk& m, std::size_t payload_bytes) {
-  if (m.codec != PayloadCodec::F32)
-    return corrupt("{} in payload codec {}; protocol version {} carries f32 (0) only", name,
-                   static_cast<int>(m.codec), kProtocolVersion);
-  if (m.count > m.total || m.offset > m.total - m.count)
-    return corrupt("{} of {} elements at {} does not fit a slice of {}", name, m.count, m.offset,
-                   m.total);
-  if (m.count == 0 && m.total != 0)
-    return corrupt("{} is an empty chunk of a slice of {} elements", name, m.total);
-  if (payload_bytes % sizeof(float) != 0 || payload_bytes / sizeof(float) != m.count)
-    return corrupt("{} of {} f32 elements with a payload of {} bytes", name, m.count,
-                   payload_bytes);
-  return {};
-}
-
-Result<void> check_payload(const Body& body, std::size_t payload_bytes) {
-  if (const auto* commit = std::get_if<Commit>(&body))
-    return check_chunk("Commit", *commit, payload_bytes);
-  if (const auto* parameters = std::get_if<Parameters>(&body))
-    return check_chunk("Parameters", *parameters, payload_bytes);
-  if (payload_bytes != 0) return corrupt("{} with a payload", body_name(body));
-  return {};
-}
-
 // Returns the FlatBuffer behind the prefix, its checksum verified.
 Result<Bytes> strip_prefix(Bytes control) {
   if (control.size() > kControlBytesMax)
@@ -398,8 +387,7 @@ Encoded encode(const Message& message, PayloadChecksum payload_checksum) {
   const std::uint64_t xxh3 = skip ? kNoChecksum : checksum(message.payload.bytes());
   builder.Finish(wire::CreateEnvelope(
       builder, message.cluster, static_cast<wire::Role>(message.sender.role), message.sender.index,
-      message.incarnation, message.payload.size(), xxh3, body.type, body.offset,
-      message.sent.ns));
+      message.incarnation, message.payload.size(), xxh3, body.type, body.offset, message.sent.ns));
   const Bytes table = std::as_bytes(builder.GetBufferSpan());
   Prefix prefix;
   prefix.xxh3 = checksum(table);

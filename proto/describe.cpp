@@ -1,10 +1,15 @@
 // Messages in words: run log lines, golden traces, refusals.
 #include <fmt/format.h>
 
+#include "proto/compression.hpp"
 #include "proto/messages.hpp"
 
 namespace rubato::proto {
 namespace {
+
+std::string in_codec(PayloadCodec codec) {
+  return codec == PayloadCodec::F32 ? "" : fmt::format(" codec={}", codec_name(codec));
+}
 
 struct Describe {
   std::string operator()(const Hello& m) const {
@@ -23,12 +28,13 @@ struct Describe {
   std::string operator()(const MembersAck& m) const { return fmt::format(" epoch={}", m.epoch); }
   std::string operator()(const Pull& m) const { return fmt::format(" seq={}", m.sequence); }
   std::string operator()(const Commit& m) const {
-    return fmt::format(" seq={} offset={} count={} steps={}", m.sequence, m.offset, m.count,
-                       m.steps);
+    return fmt::format(" seq={} offset={} count={} steps={}{}", m.sequence, m.offset, m.count,
+                       m.steps, in_codec(m.codec));
   }
   std::string operator()(const Parameters& m) const {
-    return fmt::format(" seq={} version={} offset={} count={} held={}{}", m.sequence, m.version,
-                       m.offset, m.count, m.held.seconds(), m.refused ? " refused" : "");
+    return fmt::format(" seq={} version={} offset={} count={} held={}{}{}", m.sequence, m.version,
+                       m.offset, m.count, m.held.seconds(), m.refused ? " refused" : "",
+                       in_codec(m.codec));
   }
   std::string operator()(const Probe& m) const { return fmt::format(" seq={}", m.sequence); }
   std::string operator()(const ProbeReply& m) const {

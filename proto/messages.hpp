@@ -16,7 +16,7 @@
 
 namespace rubato::proto {
 
-inline constexpr std::uint16_t kProtocolVersion = 1;
+inline constexpr std::uint16_t kProtocolVersion = 2;
 inline constexpr std::uint64_t kChunkBytesDefault = 1u << 20;
 
 enum class Role : std::uint8_t { Scheduler, Server, Worker, Evaluator };
@@ -125,6 +125,10 @@ struct Commit {
   std::uint64_t steps = 0;  // local steps accumulated in this commit
   PayloadCodec codec = PayloadCodec::F32;
   bool discard = false;  // the update holds NaN or Inf somewhere: no shard may apply its slice
+  // How the sender wants the reply. Int8, TopK and RandomK: the difference from what it holds.
+  PayloadCodec reply_codec = PayloadCodec::F32;
+  double reply_keep = 0.01;  // as Compression::keep; in (0, 1]
+  bool reply_based = false;  // it holds exactly what the last reply noted
 };
 
 // server -> worker, evaluator: one chunk of the reply to a Pull or a Commit; payload as in Commit.
@@ -136,8 +140,16 @@ struct Parameters {
   std::uint64_t total = 0;
   Duration held;         // how long the gate held the commit: waiting, not communication
   bool refused = false;  // the commit held NaN or Inf and was not applied
+  // F32, F16, Bf16: the parameters. Others: what to add to those that the receiver holds.
   PayloadCodec codec = PayloadCodec::F32;
+  bool noted = false;  // the server notes that the receiver holds this: base of the next difference
 };
+
+// Int8, TopK and RandomK travel downwards as differences only.
+inline bool is_difference(PayloadCodec codec) {
+  return codec == PayloadCodec::Int8 || codec == PayloadCodec::TopK ||
+         codec == PayloadCodec::RandomK;
+}
 
 // worker -> server: nothing heard of this pull or commit; where does it stand?
 struct Probe {

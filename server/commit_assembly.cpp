@@ -15,8 +15,8 @@ CommitAssembly::Added CommitAssembly::note(const proto::Commit& commit) {
   return added;
 }
 
-void CommitAssembly::keep(std::uint64_t offset, proto::Payload payload) {
-  kept_.push_back({offset, std::move(payload)});
+void CommitAssembly::keep(const proto::Commit& chunk, proto::Payload payload) {
+  kept_.push_back({chunk, std::move(payload)});
 }
 
 }  // namespace rubato::server

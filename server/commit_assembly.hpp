@@ -25,7 +25,7 @@ class CommitAssembly {
   // Notes that this chunk arrived. Requires: commit.sequence == sequence().
   Added note(const proto::Commit& commit);
   // Keeps a chunk that was Fresh, for for_each_chunk().
-  void keep(std::uint64_t offset, proto::Payload payload);
+  void keep(const proto::Commit& chunk, proto::Payload payload);
   // A chunk holds NaN or Inf.
   void taint() { finite_ = false; }
 
@@ -35,17 +35,17 @@ class CommitAssembly {
   bool finite() const { return finite_; }
   std::vector<std::uint64_t> missing_offsets() const { return chunks_.missing_offsets(); }
 
-  // Calls f(offset, payload) for each kept chunk, in order of offset.
+  // Calls f(chunk, payload) for each kept chunk, in order of offset.
   template <class F>
   void for_each_chunk(F f) {
     std::sort(kept_.begin(), kept_.end(),
-              [](const Kept& a, const Kept& b) { return a.offset < b.offset; });
-    for (const Kept& chunk : kept_) f(chunk.offset, chunk.payload);
+              [](const Kept& a, const Kept& b) { return a.chunk.offset < b.chunk.offset; });
+    for (const Kept& kept : kept_) f(kept.chunk, kept.payload);
   }
 
  private:
   struct Kept {
-    std::uint64_t offset;
+    proto::Commit chunk;
     proto::Payload payload;
   };
   Sequence sequence_ = 0;

@@ -26,10 +26,10 @@ void flush(proto::Transport& transport, Core& core, proto::LoopTrace* trace = nu
   }
 }
 
-// Of a shard; the scheduler has none.
+// Chunks that a shard has added to its parameters; the scheduler has none.
 template <class Core>
-Version version_of(const Core& core) {
-  if constexpr (requires { core.version(); }) return core.version();
+std::uint64_t chunks_applied(const Core& core) {
+  if constexpr (requires { core.version(); }) return core.stats().chunks_applied;
   return 0;
 }
 
@@ -44,9 +44,9 @@ Result<void> turn(proto::Transport& transport, Core& core, Duration wait,
   if (received) {
     if (received->message) {
       proto::HandleTrace handling(trace, received->from, *received->message);
-      const Version before = version_of(core);
+      const std::uint64_t before = chunks_applied(core);
       core.on_message(steady_now(), received->from, *received->message);
-      handling.applied(version_of(core) != before);
+      handling.applied(chunks_applied(core) != before);
     } else {
       log_warning("refused a frame: " + received->message.error().message);
       core.on_bad_frame(received->from, received->message.error());

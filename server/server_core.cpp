@@ -7,6 +7,7 @@
 
 #include "base/check.hpp"
 #include "base/numbers.hpp"
+#include "base/rng.hpp"
 
 namespace rubato::server {
 
@@ -89,6 +90,7 @@ void ServerCore::on_welcome(Instant now, const proto::Welcome& welcome) {
   RUBATO_CHECK(initial.size() == welcome.range.count(), "initial parameters fill the range");
   parameters_ = ShardParameters(initial, options_.chunk_bytes / sizeof(float));
   optimizer_ = Optimizer(options_.optimizer, initial.size());
+  replies_ = ReplyEncoder(std::min(options_.chunk_bytes / sizeof(float), initial.size()));
   joiner_.on_joined(now);
 }
 
@@ -165,6 +167,12 @@ void ServerCore::on_commit(Instant now, PeerId from, MemberState& member, const 
     }
     member.commit.begin(commit.sequence, commit.total);
   }
+  const auto update = floats_of(commit, message.payload);
+  if (!update) {
+    refuse(from, RefusalCode::BadMessage,
+           fmt::format("{}: {}", to_string(message.sender), update.error().message));
+    return;
+  }
   switch (member.commit.note(commit)) {
     case CommitAssembly::Added::Duplicate:
       on_repeated(from, member, commit);
@@ -177,14 +185,23 @@ void ServerCore::on_commit(Instant now, PeerId from, MemberState& member, const 
     case CommitAssembly::Added::Fresh:
       break;
   }
-  // The one place where a received payload becomes floats.
-  const std::span<const float> update = message.payload.floats(scratch_);
-  if (!all_finite(update)) member.commit.taint();
+  if (!all_finite(*update)) member.commit.taint();
+  member.reply.wanted = {commit.reply_codec, commit.reply_keep};
+  member.reply.based = commit.reply_based;
   if (gate_->streams()) {
-    stream(from, member, commit, update);
+    stream(from, member, commit, *update);
   } else {
     hold(now, from, member, message);
   }
+}
+
+// The one place where a received payload becomes floats.
+Result<std::span<const float>> ServerCore::floats_of(const proto::Commit& commit,
+                                                     const proto::Payload& payload) {
+  if (commit.codec == proto::PayloadCodec::F32) return payload.floats(scratch_);
+  scratch_.resize(commit.count);
+  RUBATO_TRY(proto::decompress(commit.codec, payload.bytes(), scratch_));
+  return std::span<const float>(scratch_);
 }
 
 // Applied already, or kept: nothing changes, but its sender may not have heard the answer.
@@ -193,13 +210,15 @@ void ServerCore::on_repeated(PeerId from, const MemberState& member, const proto
   const bool answered = commit.sequence == member.answered;
   if (commit.sequence < member.answered) return;  // two commits ago: nobody waits for it
   if (gate_->streams()) {
-    send_range(from, {.sequence = commit.sequence,
-                      .version = version_,
-                      .offset = commit.offset,
-                      .count = commit.count,
-                      .total = commit.total,
-                      .held = {},
-                      .refused = answered ? member.answered_refused : !member.commit.finite()});
+    send_range(from,
+               {.sequence = commit.sequence,
+                .version = version_,
+                .offset = commit.offset,
+                .count = commit.count,
+                .total = commit.total,
+                .held = {},
+                .refused = answered ? member.answered_refused : !member.commit.finite()},
+               nullptr);
   } else if (answered && commit.offset == 0) {  // once for all its chunks
     send_parameters(from, commit.sequence, Duration{}, member.answered_refused);
   }
@@ -219,20 +238,24 @@ void ServerCore::stream(PeerId from, MemberState& member, const proto::Commit& c
     member.answered_refused = refused;
     member.commit.end();
   }
-  if (!refused)
+  if (!refused) {
     parameters_.apply(optimizer_, commit.offset, update, optimizer_.rate(members_.size()));
-  send_range(from, {.sequence = commit.sequence,
-                    .version = version_,
-                    .offset = commit.offset,
-                    .count = commit.count,
-                    .total = commit.total,
-                    .held = {},
-                    .refused = refused});
+    ++stats_.chunks_applied;
+  }
+  send_range(from,
+             {.sequence = commit.sequence,
+              .version = version_,
+              .offset = commit.offset,
+              .count = commit.count,
+              .total = commit.total,
+              .held = {},
+              .refused = refused},
+             &member);
 }
 
 void ServerCore::hold(Instant now, PeerId from, MemberState& member, const Message& message) {
   const auto& commit = std::get<proto::Commit>(message.body);
-  member.commit.keep(commit.offset, message.payload);
+  member.commit.keep(commit, message.payload);
   if (!member.commit.complete()) {
     send(from, proto::ProbeReply{.sequence = commit.sequence, .missing_offsets = {}});
     return;
@@ -254,8 +277,11 @@ void ServerCore::apply(MemberState& member) {
     return;
   }
   const float rate = optimizer_.rate(members_.size());
-  member.commit.for_each_chunk([&](std::uint64_t offset, const proto::Payload& payload) {
-    parameters_.apply(optimizer_, offset, payload.floats(scratch_), rate);
+  member.commit.for_each_chunk([&](const proto::Commit& chunk, const proto::Payload& payload) {
+    const auto update = floats_of(chunk, payload);
+    RUBATO_CHECK(update.has_value(), "checked when it arrived");
+    parameters_.apply(optimizer_, chunk.offset, *update, rate);
+    ++stats_.chunks_applied;
   });
   ++version_;
   ++stats_.commits_applied;
@@ -265,7 +291,8 @@ void ServerCore::release(Instant now, MemberState& member) {
   member.answered = member.commit.sequence();
   member.answered_refused = !member.commit.finite();
   member.commit.end();
-  send_parameters(*member.peer, member.answered, now - member.complete_at, member.answered_refused);
+  send_parameters(*member.peer, member.answered, now - member.complete_at, member.answered_refused,
+                  &member);
 }
 
 void ServerCore::on_pull(PeerId from, const Message& message) {
@@ -291,25 +318,35 @@ void ServerCore::on_probe(PeerId from, const MemberState& member, Sequence seque
   send(from, std::move(reply));
 }
 
-void ServerCore::send_parameters(PeerId to, Sequence sequence, Duration held, bool refused) {
-  send_range(to, {.sequence = sequence,
-                  .version = version_,
-                  .offset = 0,
-                  .count = parameters_.size(),
-                  .total = parameters_.size(),
-                  .held = held,
-                  .refused = refused});
+void ServerCore::send_parameters(PeerId to, Sequence sequence, Duration held, bool refused,
+                                 MemberState* member) {
+  send_range(to,
+             {.sequence = sequence,
+              .version = version_,
+              .offset = 0,
+              .count = parameters_.size(),
+              .total = parameters_.size(),
+              .held = held,
+              .refused = refused},
+             member);
 }
 
 // The one place where parameters become payloads.
-void ServerCore::send_range(PeerId to, const proto::Parameters& reply) {
-  parameters_.for_each_piece(reply.offset, reply.count,
-                             [&](std::uint64_t offset, std::uint64_t count, proto::Payload all) {
-                               proto::Parameters piece = reply;
-                               piece.offset = offset;
-                               piece.count = count;
-                               send(to, piece, std::move(all));
-                             });
+void ServerCore::send_range(PeerId to, const proto::Parameters& reply, MemberState* member) {
+  const bool coded = member && member->reply.wanted.codec != proto::PayloadCodec::F32;
+  parameters_.for_each_piece(
+      reply.offset, reply.count,
+      [&](std::uint64_t offset, std::uint64_t count, proto::Payload payload) {
+        proto::Parameters piece = reply;
+        piece.offset = offset;
+        piece.count = count;
+        if (coded) {
+          const auto seed = Rng(member->incarnation, piece.sequence, piece.offset).next();
+          const auto values = payload.floats(scratch_);
+          payload = replies_.encode(values, parameters_.size(), member->reply, seed, piece);
+        }
+        send(to, piece, std::move(payload));
+      });
 }
 
 void ServerCore::send(PeerId to, proto::Body body, proto::Payload payload) {

@@ -21,6 +21,7 @@
 #include "proto/outbox.hpp"
 #include "server/commit_assembly.hpp"
 #include "server/optimizer.hpp"
+#include "server/reply_encoder.hpp"
 #include "server/shard_parameters.hpp"
 #include "sync/model.hpp"
 
@@ -42,6 +43,7 @@ using InitialParameters = std::function<std::vector<float>(proto::ShardRange)>;
 
 struct ServerStats {
   std::uint64_t commits_applied = 0;
+  std::uint64_t chunks_applied = 0;
   std::uint64_t commits_refused = 0;   // held NaN or Inf
   std::uint64_t commits_repeated = 0;  // answered again, not applied again
   std::uint64_t messages_refused = 0;
@@ -79,6 +81,7 @@ class ServerCore {
     Incarnation incarnation = 0;
     std::optional<proto::PeerId> peer;  // known once it has spoken
     CommitAssembly commit;              // the commit under way or held
+    ReplyState reply;                   // how it wants its replies
     Instant complete_at;                // when its last chunk arrived
     Sequence answered = 0;              // the last commit that was released
     bool answered_refused = false;
@@ -100,10 +103,14 @@ class ServerCore {
   void act(Instant now, const sync::GateActions& actions);
   void apply(MemberState& member);
   void release(Instant now, MemberState& member);
-  // All the parameters as they are.
-  void send_parameters(proto::PeerId to, Sequence sequence, Duration held, bool refused);
+  // A received payload as floats. Lifetime: of the result, until the next call.
+  [[nodiscard]] Result<std::span<const float>> floats_of(const proto::Commit& commit,
+                                                         const proto::Payload& payload);
+  // All the parameters as they are, in the form that `member` wants, or as f32 if null.
+  void send_parameters(proto::PeerId to, Sequence sequence, Duration held, bool refused,
+                       MemberState* member = nullptr);
   // Those of [reply.offset, reply.offset + reply.count), in a message a chunk.
-  void send_range(proto::PeerId to, const proto::Parameters& reply);
+  void send_range(proto::PeerId to, const proto::Parameters& reply, MemberState* member);
   void send(proto::PeerId to, proto::Body body, proto::Payload payload = {});
   void refuse(proto::PeerId to, proto::RefusalCode code, std::string message);
   // The member that `message` is from, or null after refusing it.
@@ -116,7 +123,8 @@ class ServerCore {
   std::optional<proto::NodeId> id_;
   Optimizer optimizer_;
   ShardParameters parameters_;
-  std::vector<float> scratch_;  // a received chunk that is not aligned
+  std::vector<float> scratch_;  // a received chunk, not aligned or compressed
+  ReplyEncoder replies_{0};
   std::unique_ptr<sync::Gate> gate_;
   proto::PeerId scheduler_;
   std::vector<MemberState> members_;  // ascending by worker

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
+#include "proto/compression.hpp"
 
 namespace rubato::worker {
 
 ParameterGather::ParameterGather(const proto::ShardMap& shards) {
-  for (const auto& entry : shards.shards) shards_.push_back({entry.range, {}});
+  for (const auto& entry : shards.shards) shards_.emplace_back().range = entry.range;
   values_.resize(shards.parameters());
 }
 
@@ -18,6 +18,7 @@ void ParameterGather::begin(Sequence sequence) {
   held_ = {};
   for (auto& shard : shards_) {
     shard.chunks.begin(shard.range.count());
+    shard.noted = true;
     if (shard.range.count() > 0) ++waiting_;  // else more servers than parameters
   }
 }
@@ -31,7 +32,7 @@ Result<bool> ParameterGather::add(std::uint32_t shard, const proto::Parameters& 
   if (shard >= shards_.size())
     return fail(ErrorCode::Corrupt, fmt::format("parameters from unknown server {}", shard));
   ShardState& state = shards_[shard];
-  if (chunk.total != state.range.count() || payload.size() != chunk.count * sizeof(float))
+  if (chunk.total != state.range.count())
     return fail(ErrorCode::Corrupt,
                 fmt::format("server {} sent {} of {} parameters, its shard has {}", shard,
                             chunk.count, chunk.total, state.range.count()));
@@ -47,15 +48,27 @@ Result<bool> ParameterGather::add(std::uint32_t shard, const proto::Parameters& 
     case proto::ChunkSet::Added::Fresh:
       break;
   }
-  // The one place where a received payload becomes parameters.
-  std::memcpy(values_.data() + state.range.begin + chunk.offset, payload.bytes().data(),
-              payload.size());
+  RUBATO_TRY(place(chunk, payload,
+                   std::span(values_).subspan(state.range.begin + chunk.offset, chunk.count)));
+  state.noted = state.noted && chunk.noted;
   refused_ = refused_ || chunk.refused;
   if (shard == 0) version_ = chunk.version;
   if (!state.chunks.complete()) return false;
+  state.based = state.noted;
   held_ = chunk.held;
   --waiting_;
   return true;
+}
+
+// The one place where a received payload becomes parameters.
+Result<void> ParameterGather::place(const proto::Parameters& chunk, const proto::Payload& payload,
+                                    std::span<float> values) {
+  if (!proto::is_difference(chunk.codec))
+    return proto::decompress(chunk.codec, payload.bytes(), values);
+  difference_.resize(values.size());
+  RUBATO_TRY(proto::decompress(chunk.codec, payload.bytes(), difference_));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] += difference_[i];
+  return {};
 }
 
 }  // namespace rubato::worker

@@ -32,6 +32,9 @@ class ParameterGather {
   Sequence sequence() const { return sequence_; }
   // True when a shard refused the commit that this is the reply to.
   bool refused() const { return refused_; }
+  // True when the shard has noted every chunk that we hold of it, so that it may answer the next
+  // commit with differences: known once its reply is complete, and kept until the next one is.
+  bool based(std::uint32_t shard) const { return shards_[shard].based; }
   // How long the gate of the shard that completed last held the commit.
   Duration held() const { return held_; }
   // Newest version of shard 0 seen.
@@ -42,9 +45,16 @@ class ParameterGather {
   struct ShardState {
     proto::ShardRange range;
     proto::ChunkSet chunks;
+    bool noted = false;  // all chunks of this reply so far
+    bool based = false;
   };
+  // Takes a chunk over into `values`, or adds it to them.
+  Result<void> place(const proto::Parameters& chunk, const proto::Payload& payload,
+                     std::span<float> values);
+
   std::vector<ShardState> shards_;
   std::vector<float> values_;
+  std::vector<float> difference_;  // of one chunk
   Sequence sequence_ = 0;
   std::size_t waiting_ = 0;  // shards not complete
   bool refused_ = false;

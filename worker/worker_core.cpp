@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.hpp"
+#include "base/rng.hpp"
 
 namespace rubato::worker {
 
@@ -24,7 +25,11 @@ Duration ewma(Duration old, Duration sample, double factor) {
 }  // namespace
 
 WorkerCore::WorkerCore(const WorkerOptions& options, std::unique_ptr<sync::CommitRule> rule)
-    : options_(options), rule_(std::move(rule)), joiner_(options.timing) {
+    : options_(options),
+      rule_(std::move(rule)),
+      joiner_(options.timing),
+      update_(options.up, options.residual, options.parameters,
+              options.chunk_bytes / sizeof(float)) {
   RUBATO_CHECK(rule_ != nullptr, "a worker needs a commit rule");
 }
 
@@ -143,7 +148,7 @@ void WorkerCore::rejoin(Instant now) {
   shards_.reset();
   gather_ = {};
   sender_ = {};
-  update_.reset();
+  update_.end();
   load_due_ = commit_due_ = false;
   progress_ = {};
   joiner_ = proto::Joiner(options_.timing);
@@ -186,7 +191,7 @@ void WorkerCore::on_reply_complete(Instant now) {
     return;
   }
   sender_.stop();
-  update_.reset();
+  update_.end();
   if (gather_.refused()) ++refused_commits_;
   const Duration round_trip = now - sent_at_;
   const Duration held = std::min(gather_.held(), round_trip);
@@ -225,12 +230,13 @@ void WorkerCore::on_commit(Instant now, Update update) {
   RUBATO_CHECK(next_action() == Action::Commit, "the rule asked for a commit");
   RUBATO_CHECK(update.values->size() == options_.parameters, "the update covers every parameter");
   commit_due_ = false;
-  update_ = std::move(update);
   update_steps_ = steps_since_commit_;
   steps_since_commit_ = 0;
   sent_at_ = now;
   rule_->on_commit_sent(now);
   gather_.begin(++sequence_);
+  update_.begin(std::move(update.values), update.finite,
+                Rng(options_.incarnation, sequence_, 0).next());
   sender_.start();
   for (auto& watch : watch_) watch = {now, now};
 }
@@ -241,8 +247,7 @@ std::optional<proto::ToNode> WorkerCore::poll_send() {
   return std::nullopt;
 }
 
-// The one place where floats become a payload.
-proto::ToNode WorkerCore::update_chunk(const CommitSender::Chunk& chunk) const {
+proto::ToNode WorkerCore::update_chunk(const CommitSender::Chunk& chunk) {
   const auto range = shards_->shards[chunk.shard].range;
   return {{Role::Server, chunk.shard},
           make_message(proto::Commit{.sequence = sequence_,
@@ -250,16 +255,17 @@ proto::ToNode WorkerCore::update_chunk(const CommitSender::Chunk& chunk) const {
                                      .count = chunk.count,
                                      .total = range.count(),
                                      .steps = update_steps_,
-                                     .codec = proto::PayloadCodec::F32,
-                                     .discard = !update_->finite},
-                       proto::Payload::of(update_->values)
-                           .slice((range.begin + chunk.offset) * sizeof(float),
-                                  chunk.count * sizeof(float)))};
+                                     .codec = update_.codec(),
+                                     .discard = !update_.finite(),
+                                     .reply_codec = options_.down.codec,
+                                     .reply_keep = options_.down.keep,
+                                     .reply_based = gather_.based(chunk.shard)},
+                       update_.chunk(range.begin + chunk.offset, chunk.count))};
 }
 
 void WorkerCore::on_probe_reply(std::uint32_t shard, const proto::ProbeReply& reply) {
   if (reply.held || !gather_.waiting_for(shard)) return;
-  if (!update_) {  // a pull: nothing of it is kept at the server
+  if (!update_.active()) {  // a pull: nothing of it is kept at the server
     send({Role::Server, shard}, proto::Pull{sequence_});
   } else if (reply.unknown) {
     sender_.send_all_again(shard);
@@ -275,10 +281,11 @@ void WorkerCore::watch_servers(Instant now) {
     if (!gather_.waiting_for(shard)) continue;
     ServerWatch& watch = watch_[shard];
     if (now >= watch.heard + options_.server_timeout) {
-      failure_ = Error{ErrorCode::Timeout,
-                       fmt::format("server {} at {}: no answer to {} {} for {:.0f} s", shard,
-                                   shards_->shards[shard].endpoint, update_ ? "commit" : "pull",
-                                   sequence_, options_.server_timeout.seconds())};
+      failure_ =
+          Error{ErrorCode::Timeout,
+                fmt::format("server {} at {}: no answer to {} {} for {:.0f} s", shard,
+                            shards_->shards[shard].endpoint, update_.active() ? "commit" : "pull",
+                            sequence_, options_.server_timeout.seconds())};
       return;
     }
     if (now >= std::max(watch.heard, watch.probed) + options_.probe_after) {

@@ -20,6 +20,8 @@
 #include "sync/model.hpp"
 #include "worker/commit_sender.hpp"
 #include "worker/parameter_gather.hpp"
+#include "worker/residual.hpp"
+#include "worker/update_encoder.hpp"
 
 namespace rubato::worker {
 
@@ -30,6 +32,9 @@ struct WorkerOptions {
   std::uint64_t parameters = 0;
   std::uint64_t chunk_bytes = proto::kChunkBytesDefault;
   bool overlap = false;  // train on while a commit is in flight
+  proto::Compression up;
+  proto::Compression down;
+  std::shared_ptr<Residual> residual;  // of an earlier life; null: none
   proto::JoinTiming timing;
   Duration probe_after = Duration::from_seconds(15);      // silence before asking a server
   Duration server_timeout = Duration::from_seconds(120);  // silence before giving up on it
@@ -103,7 +108,7 @@ class WorkerCore {
   void on_probe_reply(std::uint32_t shard, const proto::ProbeReply& reply);
   void rejoin(Instant now);
   void finish(const std::string& reason);
-  proto::ToNode update_chunk(const CommitSender::Chunk& chunk) const;
+  proto::ToNode update_chunk(const CommitSender::Chunk& chunk);
   void watch_servers(Instant now);
   void send(proto::NodeId to, proto::Body body, proto::Payload payload = {});
   proto::Message make_message(proto::Body body, proto::Payload payload = {}) const;
@@ -122,7 +127,7 @@ class WorkerCore {
   bool load_due_ = false;
   bool commit_due_ = false;
   Sequence sequence_ = 0;
-  std::optional<Update> update_;  // in flight, kept to send again
+  UpdateEncoder update_;  // in flight, kept to send again
   std::uint64_t update_steps_ = 0;
   std::uint64_t steps_since_commit_ = 0;
   Instant sent_at_;

@@ -152,6 +152,9 @@ max_seconds = 10
 max_steps = 1000
 [wire]
 chunk_kib = 512
+up = "top-k"
+down = "int8"
+keep = 0.02
 )");
   CHECK(config.name == "all");
   CHECK(config.seed == 7);
@@ -164,6 +167,10 @@ chunk_kib = 512
   CHECK(group.link.jitter == 0.2);
   CHECK(group.link.up_bytes_per_second == 1e6);
   CHECK(group.link.down_bytes_per_second == 2e6);
+  CHECK(group.codecs.up.codec == proto::PayloadCodec::TopK);
+  CHECK(group.codecs.down.codec == proto::PayloadCodec::Int8);
+  CHECK(group.codecs.up.keep == 0.02);
+  CHECK(group.codecs.down.keep == 0.02);
   CHECK(config.servers.count == 2);
   CHECK(config.servers.link.up_bytes_per_second == 1e7);
   CHECK(config.servers.link.down_bytes_per_second == 0);
@@ -226,6 +233,33 @@ max_steps = 1
   CHECK(group.link.down_bytes_per_second == 3e6);
 }
 
+TEST_CASE("a group takes the codecs of [wire] unless it names its own") {
+  using proto::PayloadCodec;
+  const ClusterConfig config = parse(R"(
+[[workers]]
+name = "near"
+step_seconds = 1
+[[workers]]
+name = "far"
+step_seconds = 1
+up = "random-k"
+keep = 0.1
+[wire]
+up = "f16"
+down = "int8"
+[stop]
+max_steps = 1
+)");
+  const auto workers = worker_profiles(config);
+  REQUIRE(workers.size() == 2);
+  CHECK(workers[0].codecs.up.codec == PayloadCodec::F16);
+  CHECK(workers[0].codecs.down.codec == PayloadCodec::Int8);
+  CHECK(workers[0].codecs.up.keep == 0.01);
+  CHECK(workers[1].codecs.up.codec == PayloadCodec::RandomK);
+  CHECK(workers[1].codecs.down.codec == PayloadCodec::Int8);
+  CHECK(workers[1].codecs.up.keep == 0.1);
+}
+
 TEST_CASE("groups expand to workers: numbered unless alone, in the order of the file") {
   const ClusterConfig config = parse(R"(
 [[workers]]
@@ -254,7 +288,7 @@ TEST_CASE("unknown keys and sections") {
         "edge.toml:1: unknown key sync.adps; did you mean adsp?");
   CHECK(worker_error("name = \"w\"\nstep_seconds = 1\nlatency = 1") ==
         "edge.toml:6: unknown key workers[0].latency; valid: name, count, step_seconds, jitter, "
-        "device, link, latency_seconds, link_jitter, up_mbps, down_mbps");
+        "device, link, latency_seconds, link_jitter, up_mbps, down_mbps, up, down, keep");
   CHECK(error_of("batch = 3\n" + std::string(kRest)) ==
         "edge.toml:1: unknown key batch; did you mean training.batch?");
 }
@@ -291,6 +325,9 @@ TEST_CASE("wrong types and impossible values, section by section") {
   check("servers", "count = 0", "must be a whole number from 1 to 1024");
   check("evaluation", "interval_seconds = 0", "must be a number above 0 and at most 100000000");
   check("wire", "chunk_kib = 1", "must be a whole number from 4 to 16384");
+  check("wire", "up = \"int9\"",
+        "must be one of f32, f16, bf16, int8, top-k, random-k; did you mean int8?");
+  check("wire", "keep = 0", "must be a number above 0 and at most 1");
   check("stop", "target_accuracy = 90", "must be a number above 0 and at most 1");
 }
 

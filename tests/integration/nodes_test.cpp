@@ -6,6 +6,7 @@
 #include <csignal>
 #include <fstream>
 #include <memory>
+#include <thread>
 
 #include "tests/integration/process.hpp"
 #include "tests/integration/quick_cluster.hpp"
@@ -76,6 +77,43 @@ TEST_CASE("nodes started one by one train together and all end with exit code 0"
     CHECK(contains(worker->err(), "target reached"));
     CHECK(contains(worker->err(), ": shared memory"));
   }
+}
+
+TEST_CASE("a worker killed by SIGKILL sends in its next life what compression had left") {
+  const Workplace place;
+  place.write("quick.toml",
+              QuickCluster{.stop = kEndless, .wire = "up = \"top-k\"\ndown = \"int8\""}.text());
+  RunningScheduler scheduler(place, "asp");
+  Process server(place, scheduler.node("server", "asp"));
+  const auto worker = [&](const std::string& name) {
+    auto words = scheduler.worker("asp", name);
+    words.insert(words.end(), {"--state", "state"});
+    return words;
+  };
+  Process fast(place, worker("fast-0"));
+  Process other(place, worker("fast-1"));
+  auto slow = std::make_unique<Process>(place, worker("slow"));
+  scheduler.process.wait_for_words("training starts");
+  const std::string residual = place.path("state") / "slow.residual";
+  // Something is left once the first commit was compressed.
+  const auto left = [&] {
+    const std::string bytes = read_text(residual);
+    return bytes.find_first_not_of('\0', 32) != std::string::npos;
+  };
+  while (!left()) std::this_thread::yield();
+  slow->signal(SIGKILL);
+  slow->wait_for_end();
+  scheduler.process.wait_for_words("'slow'");
+  Process again(place, worker("slow"));
+  again.wait_for_words("sends what its last life has left in state");
+  again.signal(SIGINT);
+  CHECK(again.wait_for_end() == 130);
+  scheduler.process.signal(SIGINT);
+  CHECK(scheduler.process.wait_for_end() == 130);
+  CHECK(fast.wait_for_end() == 0);
+  CHECK(other.wait_for_end() == 0);
+  CHECK(server.wait_for_end() == 0);
+  CHECK(contains(server.err(), "0 messages refused"));
 }
 
 TEST_CASE("Ctrl-C at a worker makes it leave and at the scheduler ends everyone") {

@@ -33,9 +33,11 @@ check_period_seconds = 1
 interval_seconds = 0.1
 [stop]
 {}
+[wire]
+{}
 )",
                      name, step_seconds, 3 * step_seconds, servers, data, partition, learning_rate,
-                     stop);
+                     stop, wire);
 }
 
 }  // namespace rubato::integration

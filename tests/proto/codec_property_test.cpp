@@ -105,11 +105,26 @@ Message any_body(std::size_t kind) {
     case 8:
       return message(Pull{any<std::uint64_t>()});
     case 9:
-      return with_chunk(
-          Commit{any<std::uint64_t>(), 0, 0, 0, any<std::uint64_t>(), {}, any<bool>()});
+      return with_chunk(Commit{any<std::uint64_t>(),
+                               0,
+                               0,
+                               0,
+                               any<std::uint64_t>(),
+                               {},
+                               any<bool>(),
+                               static_cast<PayloadCodec>(*rc::gen::inRange(0, 6)),
+                               1.0 / (1 + any<std::uint32_t>()),
+                               any<bool>()});
     case 10:
-      return with_chunk(Parameters{
-          any<std::uint64_t>(), any<std::uint64_t>(), 0, 0, 0, any_duration(), any<bool>(), {}});
+      return with_chunk(Parameters{any<std::uint64_t>(),
+                                   any<std::uint64_t>(),
+                                   0,
+                                   0,
+                                   0,
+                                   any_duration(),
+                                   any<bool>(),
+                                   {},
+                                   any<bool>()});
     case 11:
       return message(Probe{any<std::uint64_t>()});
     case 12:

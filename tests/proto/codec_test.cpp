@@ -1,4 +1,4 @@
-// The codec by example: what is refused and with which words, and the bytes of version 1.
+// The codec by example: what is refused and with which words, and the bytes of version 2.
 #include "proto/codec.hpp"
 
 #include <doctest/doctest.h>
@@ -70,11 +70,11 @@ TEST_CASE("another protocol version is refused, naming both") {
   REQUIRE(!decoded);
   CHECK(decoded.error().code == ErrorCode::Refused);
   CHECK(decoded.error().message.find("version 9") != std::string::npos);
-  CHECK(decoded.error().message.find("version 1") != std::string::npos);
+  CHECK(decoded.error().message.find("version 2") != std::string::npos);
 }
 
 // docs/protocol.md, worked example: a change of these bytes is a new protocol version.
-TEST_CASE("the bytes of a version 1 commit") {
+TEST_CASE("the bytes of a version 2 commit") {
   const Encoded encoded = encode({cluster_id("edge-3"),
                                   {Role::Worker, 2},
                                   7,
@@ -83,7 +83,7 @@ TEST_CASE("the bytes of a version 1 commit") {
   std::string hex;
   for (const std::byte b : encoded.control) hex += fmt::format("{:02x}", static_cast<unsigned>(b));
   CHECK(hex ==
-        "5242544f010000002a001c0c01083d2b"
+        "5242544f020000002a001c0c01083d2b"
         "180000001400360010000600080018002000280007000c00140000000000020a"
         "02000000380000004c970911a1c4fe7c07000000000000000800000000000000"
         "b7f434718fd7e84d0000000000000e002400040000000c0014001c000e000000"
@@ -112,13 +112,37 @@ TEST_CASE("a chunk lies in its slice and its payload is the chunk") {
                 "Parameters of 4 elements at 7");
 }
 
-TEST_CASE("payload codecs other than f32 are refused by name") {
-  for (const auto codec : {PayloadCodec::F16, PayloadCodec::Int8, PayloadCodec::TopK,
-                           static_cast<PayloadCodec>(200)}) {
-    check_corrupt(
-        samples::message(Commit{1, 0, 1, 1, 1, codec}, samples::floats(1)),
-        fmt::format("payload codec {}; protocol version 1 carries f32", static_cast<int>(codec)));
-  }
+TEST_CASE("a payload has the size that its codec and count allow") {
+  const auto commit = [](PayloadCodec codec, std::uint64_t count, std::size_t bytes) {
+    return samples::message(Commit{1, 0, count, count, 1, codec},
+                            samples::floats(bytes / 4 + 1).slice(0, bytes));
+  };
+  CHECK(round_trip(commit(PayloadCodec::F16, 3, 6)));
+  CHECK(round_trip(commit(PayloadCodec::Bf16, 3, 6)));
+  CHECK(round_trip(commit(PayloadCodec::Int8, 257, 2 * 4 + 257)));
+  CHECK(round_trip(commit(PayloadCodec::TopK, 1000, 4 + 10 * 4)));
+  CHECK(round_trip(commit(PayloadCodec::RandomK, 1000, 8 + 10 * 2)));
+  check_corrupt(commit(PayloadCodec::F16, 3, 12), "3 elements in f16 with a payload of 12 bytes");
+  check_corrupt(commit(PayloadCodec::Int8, 257, 4 + 257), "in int8 with a payload of 261 bytes");
+  check_corrupt(commit(PayloadCodec::TopK, 1000, 4), "in top-k with a payload of 4 bytes");
+  check_corrupt(commit(PayloadCodec::RandomK, 4, 8 + 10), "in random-k with a payload of 18 bytes");
+  // Few bytes may not ask for much memory.
+  check_corrupt(commit(PayloadCodec::RandomK, std::uint64_t{1} << 40, 10), "payload of 10 bytes");
+}
+
+TEST_CASE("codecs that no version has are refused by field") {
+  constexpr auto kUnknown = static_cast<PayloadCodec>(200);
+  check_corrupt(samples::message(Commit{1, 0, 1, 1, 1, kUnknown}, samples::floats(1)),
+                "Commit.codec 200 is unknown");
+  check_corrupt(samples::message(Commit{1, 0, 1, 1, 1, {}, false, kUnknown}, samples::floats(1)),
+                "Commit.reply_codec 200 is unknown");
+  check_corrupt(
+      samples::message(Parameters{1, 1, 0, 1, 1, {}, false, kUnknown}, samples::floats(1)),
+      "Parameters.codec 200 is unknown");
+  for (const double keep : {0.0, -1.0, 1.5, std::nan("")})
+    check_corrupt(samples::message(Commit{1, 0, 1, 1, 1, {}, false, PayloadCodec::TopK, keep},
+                                   samples::floats(1)),
+                  "Commit.reply_keep");
 }
 
 TEST_CASE("only commits and parameters carry a payload") {

@@ -52,8 +52,9 @@ inline std::vector<Message> every_message() {
       message(Members{4, {{WorkerId{0}, 11}, {WorkerId{7}, 12}}}),
       message(MembersAck{4}),
       message(Pull{9}),
-      message(Commit{9, 4, 3, 16, 21, PayloadCodec::F32}, floats(3)),
-      message(Parameters{9, 8, 4, 5, 16, {1'000}, true, PayloadCodec::F32}, floats(5)),
+      message(Commit{9, 4, 6, 16, 21, PayloadCodec::F16, true, PayloadCodec::TopK, 0.25, true},
+              floats(3)),
+      message(Parameters{9, 8, 4, 10, 16, {1'000}, true, PayloadCodec::Bf16, true}, floats(5)),
       message(Probe{9}),
       message(ProbeReply{9, true, {0, 262'144}, true}),
       message(progress),
@@ -93,10 +94,12 @@ inline auto fields(const Pull& m) {
   return std::tie(m.sequence);
 }
 inline auto fields(const Commit& m) {
-  return std::tie(m.sequence, m.offset, m.count, m.total, m.steps, m.codec, m.discard);
+  return std::tie(m.sequence, m.offset, m.count, m.total, m.steps, m.codec, m.discard,
+                  m.reply_codec, m.reply_keep, m.reply_based);
 }
 inline auto fields(const Parameters& m) {
-  return std::tie(m.sequence, m.version, m.offset, m.count, m.total, m.held, m.refused, m.codec);
+  return std::tie(m.sequence, m.version, m.offset, m.count, m.total, m.held, m.refused, m.codec,
+                  m.noted);
 }
 inline auto fields(const Probe& m) {
   return std::tie(m.sequence);

@@ -20,7 +20,8 @@ Added add(CommitAssembly& assembly, std::uint64_t offset, std::vector<float> val
                              .steps = 1,
                              .discard = discard};
   const Added added = assembly.note(commit);
-  if (added == Added::Fresh) assembly.keep(offset, tests::payload_of(std::move(values)));
+  if (added == Added::Fresh)
+    assembly.keep({.offset = offset}, tests::payload_of(std::move(values)));
   return added;
 }
 
@@ -35,8 +36,8 @@ TEST_CASE("commit assembly: whole and in order, whatever the order of arrival") 
   REQUIRE(assembly.complete());
 
   std::vector<float> whole;
-  assembly.for_each_chunk([&](std::uint64_t offset, const proto::Payload& payload) {
-    CHECK(offset == whole.size());
+  assembly.for_each_chunk([&](const proto::Commit& chunk, const proto::Payload& payload) {
+    CHECK(chunk.offset == whole.size());
     const auto values = tests::values_of(payload);
     whole.insert(whole.end(), values.begin(), values.end());
   });
@@ -75,7 +76,7 @@ TEST_CASE("commit assembly: lets go of its chunks when it is answered") {
   assembly.begin(kSequence, 2);
   const auto values = std::make_shared<const std::vector<float>>(std::vector<float>{1, 2});
   assembly.note({.sequence = kSequence, .offset = 0, .count = 2, .total = 2});
-  assembly.keep(0, proto::Payload::of(values));
+  assembly.keep({}, proto::Payload::of(values));
   CHECK(values.use_count() == 2);
   assembly.end();
   CHECK(values.use_count() == 1);

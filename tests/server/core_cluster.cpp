@@ -40,6 +40,8 @@ worker::WorkerOptions worker_options(const CoreClusterOptions& options, std::uin
   worker.name = fmt::format("edge-{}", index);
   worker.parameters = options.initial.size();
   worker.chunk_bytes = options.chunk * sizeof(float);
+  worker.up = options.up;
+  worker.down = options.down;
   worker.overlap = sync::overlaps(options.sync, options.sync_options);
   if (options.patient) {
     worker.timing.give_up_after = kForever;
@@ -189,7 +191,7 @@ void CoreCluster::drive(std::uint32_t index) {
 void CoreCluster::end_step(std::uint32_t index) {
   Worker& worker = workers_[index];
   worker.stepping = false;
-  const double loss = worker.trainer.step();
+  const double loss = frozen_ ? 0 : worker.trainer.step();
   note(label(*worker.core, "edge", index) + " steps");
   worker.core->on_step(now_, {.spent = options_.step_times[index], .loss_sum = loss, .samples = 1});
 }

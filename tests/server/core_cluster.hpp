@@ -44,6 +44,8 @@ struct CoreClusterOptions {
   std::vector<float> initial;
   std::uint64_t chunk = 4;  // elements a message
   server::OptimizerOptions optimizer;
+  proto::Compression up;
+  proto::Compression down;
   server::StopOptions stop;
   Duration latency = Duration::from_ms(1);
   // How often a message arrives: 0 is lost, 2 is twice. Empty: once.
@@ -59,6 +61,9 @@ class CoreCluster {
   // Runs until `done` holds after an event. Requires: that happens within kEventsMax events.
   void run_until(const std::function<bool()>& done);
   void run_for(Duration time);
+
+  // From now on no step changes anything: updates are 0, apart from what compression still owes.
+  void freeze() { frozen_ = true; }
 
   const std::string& trace() const { return trace_; }
   server::Scheduler& scheduler() { return *scheduler_; }
@@ -107,6 +112,7 @@ class CoreCluster {
   std::vector<Worker> workers_;
   std::vector<Version> noted_;  // by server: the last version in the trace
   std::string trace_;
+  bool frozen_ = false;
 };
 
 }  // namespace rubato::tests

@@ -1,0 +1,81 @@
+// The update in flight: compressed once, sent again as the same bytes, never lost from the sum.
+#include "worker/update_encoder.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace rubato::worker {
+namespace {
+
+using proto::PayloadCodec;
+
+std::shared_ptr<const std::vector<float>> values(std::vector<float> all) {
+  return std::make_shared<const std::vector<float>>(std::move(all));
+}
+
+std::vector<float> sent(const UpdateEncoder& encoder, const proto::Payload& payload,
+                        std::size_t count) {
+  std::vector<float> out(count);
+  REQUIRE(proto::decompress(encoder.codec(), payload.bytes(), out).has_value());
+  return out;
+}
+
+bool same_bytes(const proto::Payload& a, const proto::Payload& b) {
+  return std::equal(a.bytes().begin(), a.bytes().end(), b.bytes().begin(), b.bytes().end());
+}
+
+TEST_CASE("f32 without a residual is the update itself") {
+  UpdateEncoder encoder({}, nullptr, 4, 2);
+  const auto update = values({1, 2, 3, 4});
+  encoder.begin(update, 1);
+  const auto payload = encoder.chunk(2, 2);
+  CHECK(static_cast<const void*>(payload.bytes().data()) == update->data() + 2);
+  CHECK(encoder.codec() == PayloadCodec::F32);
+  encoder.end();
+  CHECK_FALSE(encoder.active());
+}
+
+TEST_CASE("a chunk that is sent again is the same bytes, and its residual is counted once") {
+  UpdateEncoder encoder({PayloadCodec::TopK, 0.25}, nullptr, 8, 4);
+  encoder.begin(values({8, 4, 2, 1, 1, 2, 4, 8}), 1);
+  const auto second = encoder.chunk(4, 4);
+  const auto first = encoder.chunk(0, 4);
+  CHECK(sent(encoder, first, 4) == std::vector<float>{8, 0, 0, 0});
+  CHECK(sent(encoder, second, 4) == std::vector<float>{0, 0, 0, 8});
+  CHECK(same_bytes(encoder.chunk(4, 4), second));
+  CHECK(same_bytes(encoder.chunk(0, 4), first));
+  // What was left out follows with the next commits, once.
+  for (const float next : {4.0f, 2.0f, 1.0f, 0.0f}) {
+    encoder.begin(values(std::vector<float>(8)), 1);
+    const auto now = sent(encoder, encoder.chunk(0, 4), 4);
+    CHECK(*std::max_element(now.begin(), now.end()) == next);
+  }
+}
+
+TEST_CASE("what an earlier life has left is sent, whatever the codec is now") {
+  for (const auto codec : {PayloadCodec::F32, PayloadCodec::F16}) {
+    const auto residual = std::make_shared<Residual>(2);
+    residual->values()[1] = 0.5f;
+    UpdateEncoder encoder({codec}, residual, 2, 2);
+    encoder.begin(values({1, 2}), 1);
+    CHECK(sent(encoder, encoder.chunk(0, 2), 2) == std::vector<float>{1, 2.5f});
+    CHECK(residual->values()[1] == 0);
+  }
+}
+
+TEST_CASE("an update to be discarded travels as it is and leaves the residual alone") {
+  const auto residual = std::make_shared<Residual>(2);
+  residual->values()[0] = 0.25f;
+  UpdateEncoder encoder({PayloadCodec::Int8}, residual, 2, 2);
+  encoder.begin(values({1, std::numeric_limits<float>::quiet_NaN()}), 1);
+  CHECK_FALSE(encoder.finite());
+  CHECK(encoder.codec() == PayloadCodec::F32);
+  CHECK(encoder.chunk(0, 2).size() == 8);
+  CHECK(residual->values()[0] == 0.25f);
+  CHECK(residual->values()[1] == 0);
+}
+
+}  // namespace
+}  // namespace rubato::worker

@@ -1,0 +1,59 @@
+#include "worker/update_encoder.hpp"
+
+#include <algorithm>
+
+#include "base/check.hpp"
+#include "base/rng.hpp"
+
+namespace rubato::worker {
+namespace {
+
+// Floats that hold a compressed chunk.
+std::size_t buffer_floats(const proto::Compression& compression, std::uint64_t count) {
+  const std::size_t bytes = proto::compressed_bytes(compression, count);
+  return (bytes + sizeof(float) - 1) / sizeof(float);
+}
+
+}  // namespace
+
+UpdateEncoder::UpdateEncoder(const proto::Compression& compression,
+                             std::shared_ptr<Residual> residual, std::uint64_t parameters,
+                             std::uint64_t chunk)
+    : compression_(compression),
+      residual_(std::move(residual)),
+      buffers_(buffer_floats(compression, std::min(chunk, parameters))) {
+  if (!residual_ && compression_.codec != proto::PayloadCodec::F32)
+    residual_ = std::make_shared<Residual>(parameters);
+  RUBATO_CHECK(!residual_ || residual_->values().size() == parameters, "a residual of the model");
+}
+
+void UpdateEncoder::begin(std::shared_ptr<const std::vector<float>> update, bool finite,
+                          std::uint64_t seed) {
+  end();
+  update_ = std::move(update);
+  finite_ = finite;
+  seed_ = seed;
+}
+
+void UpdateEncoder::end() {
+  update_.reset();
+  sent_.clear();
+}
+
+proto::Payload UpdateEncoder::chunk(std::uint64_t begin, std::uint64_t count) {
+  RUBATO_CHECK(active(), "an update is in flight");
+  if (!compressing())
+    return proto::Payload::of(update_).slice(begin * sizeof(float), count * sizeof(float));
+  const auto at =
+      std::lower_bound(sent_.begin(), sent_.end(), begin,
+                       [](const Sent& sent, std::uint64_t wanted) { return sent.begin < wanted; });
+  if (at != sent_.end() && at->begin == begin) return at->payload;
+  const auto buffer = buffers_.take();
+  const std::size_t bytes = proto::compressed_bytes(compression_, count);
+  compressor_.compress(compression_, std::span(*update_).subspan(begin, count),
+                       residual_->values().subspan(begin, count), Rng(seed_, begin, 0).next(),
+                       std::as_writable_bytes(std::span(*buffer)).first(bytes));
+  return sent_.insert(at, {begin, proto::Payload::of(buffer).slice(0, bytes)})->payload;
+}
+
+}  // namespace rubato::worker

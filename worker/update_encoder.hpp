@@ -1,0 +1,62 @@
+// worker/update_encoder.hpp - the update in flight as payloads, chunk by chunk: as it is, or
+// compressed with error feedback (proto/compression.hpp).
+// Each chunk is compressed once, when it is first asked for, and kept until the commit is answered:
+// what is sent again is the same bytes, and the residual is not counted twice. An update with NaN
+// or infinity is going to be discarded: it travels as f32 and leaves the residual alone.
+// Pure. Memory: the residual, and the compressed update while it is in flight. Threads: one owner.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "proto/buffer_pool.hpp"
+#include "proto/compression.hpp"
+#include "proto/payload.hpp"
+#include "worker/residual.hpp"
+
+namespace rubato::worker {
+
+class UpdateEncoder {
+ public:
+  // `residual`: what earlier lives of this worker have not sent; may be null, then compression
+  // starts from zeros. With f32 and no residual nothing is copied. `chunk`: elements of a message.
+  UpdateEncoder(const proto::Compression& compression, std::shared_ptr<Residual> residual,
+                std::uint64_t parameters, std::uint64_t chunk);
+
+  // From now on this update, all parameters of it; `finite`: no NaN or infinity in it. `seed`
+  // chooses what random-k sends.
+  void begin(std::shared_ptr<const std::vector<float>> update, bool finite, std::uint64_t seed);
+  // The commit was answered, or is given up: lets go of the update.
+  void end();
+
+  bool active() const { return update_ != nullptr; }
+  // False when the update holds NaN or infinity.
+  bool finite() const { return finite_; }
+  // Of the payloads of this update.
+  proto::PayloadCodec codec() const {
+    return compressing() ? compression_.codec : proto::PayloadCodec::F32;
+  }
+  // The elements [begin, begin + count) of the model. Requires: active; the same cuts every time.
+  proto::Payload chunk(std::uint64_t begin, std::uint64_t count);
+
+ private:
+  bool compressing() const { return residual_ != nullptr && finite_; }
+
+  proto::Compression compression_;
+  std::shared_ptr<Residual> residual_;
+  proto::Compressor compressor_;
+  proto::BufferPool buffers_;
+  std::shared_ptr<const std::vector<float>> update_;
+  bool finite_ = true;
+  std::uint64_t seed_ = 0;
+  struct Sent {
+    std::uint64_t begin = 0;
+    proto::Payload payload;
+  };
+  std::vector<Sent> sent_;  // ascending
+};
+
+}  // namespace rubato::worker
