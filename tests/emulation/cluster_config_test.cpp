@@ -167,8 +167,8 @@ keep = 0.02
   CHECK(group.link.jitter == 0.2);
   CHECK(group.link.up_bytes_per_second == 1e6);
   CHECK(group.link.down_bytes_per_second == 2e6);
-  CHECK(group.codecs.up.codec == proto::PayloadCodec::TopK);
-  CHECK(group.codecs.down.codec == proto::PayloadCodec::Int8);
+  CHECK(group.codecs.up.codec == rubato::proto::PayloadCodec::TopK);
+  CHECK(group.codecs.down.codec == rubato::proto::PayloadCodec::Int8);
   CHECK(group.codecs.up.keep == 0.02);
   CHECK(group.codecs.down.keep == 0.02);
   CHECK(config.servers.count == 2);
@@ -234,7 +234,7 @@ max_steps = 1
 }
 
 TEST_CASE("a group takes the codecs of [wire] unless it names its own") {
-  using proto::PayloadCodec;
+  using rubato::proto::PayloadCodec;
   const ClusterConfig config = parse(R"(
 [[workers]]
 name = "near"
