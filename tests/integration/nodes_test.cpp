@@ -103,7 +103,7 @@ TEST_CASE("a worker killed by SIGKILL sends in its next life what compression ha
   while (!left()) std::this_thread::yield();
   slow->signal(SIGKILL);
   slow->wait_for_end();
-  scheduler.process.wait_for_words("'slow'");
+  scheduler.process.wait_for_words("'slow' lost");
   Process again(place, worker("slow"));
   again.wait_for_words("sends what its last life has left in state");
   again.signal(SIGINT);

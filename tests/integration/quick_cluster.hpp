@@ -14,7 +14,7 @@ struct QuickCluster {
   std::string data = "kind = \"blobs\"\nspread = 0.5";  // 10 features, 4 classes
   std::string partition = "iid";
   std::string stop = "target_loss = 0.3\nmax_seconds = 100";  // [stop]
-  std::string wire;                                           // [wire]
+  std::string wire = {};                                      // [wire]
   std::string text() const;
 };
 
