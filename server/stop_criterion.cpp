@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/time.hpp"
+
 namespace rubato::server {
 
 std::optional<std::string> StopCriterion::on_evaluation(double seconds, double loss,
@@ -25,7 +27,8 @@ std::optional<std::string> StopCriterion::on_evaluation(double seconds, double l
 }
 
 std::optional<std::string> StopCriterion::on_progress(double seconds, std::uint64_t steps) const {
-  if (options_.max_seconds && seconds >= *options_.max_seconds)
+  // As the clock's whole nanoseconds: the alarm is set to those, and must find the run over.
+  if (options_.max_seconds && seconds >= Duration::from_seconds(*options_.max_seconds).seconds())
     return fmt::format("max_seconds {} reached", *options_.max_seconds);
   if (options_.max_steps && steps >= *options_.max_steps)
     return fmt::format("max_steps {} reached", *options_.max_steps);

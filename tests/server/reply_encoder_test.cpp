@@ -30,7 +30,7 @@ struct Reply {
 Reply encode(ReplyEncoder& encoder, std::span<const float> parameters, ReplyState& state) {
   Reply reply;
   reply.head.count = parameters.size();
-  const auto payload = encoder.encode(parameters, state, 1, reply.head);
+  const auto payload = encoder.encode(parameters, parameters.size(), state, 1, reply.head);
   reply.values.resize(parameters.size());
   REQUIRE(proto::decompress(reply.head.codec, payload.bytes(), reply.values).has_value());
   reply.bytes = payload.size();

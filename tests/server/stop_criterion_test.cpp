@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "base/time.hpp"
+
 #include <limits>
 #include <optional>
 #include <vector>
@@ -102,4 +104,15 @@ TEST_CASE("stop criterion: the smoothed loss is the mean of as many as there are
 }
 
 }  // namespace
+// The scheduler's alarm is set to whole nanoseconds; one that fell just short would ring for ever.
+TEST_CASE("max_seconds with a fraction of a nanosecond is reached at the instant of its alarm") {
+  for (const double most : {1111.111111111111, 0.1 + 0.2, 1e-9 / 3 + 7}) {
+    const Instant alarm = Instant{} + Duration::from_seconds(most);
+    StopCriterion criterion(
+        {.target_loss = {}, .target_accuracy = {}, .max_seconds = most, .max_steps = {}});
+    CHECK(criterion.on_progress(alarm.seconds(), 0).has_value());
+    CHECK_FALSE(criterion.on_progress(alarm.seconds() - 1e-3, 0).has_value());
+  }
+}
+
 }  // namespace rubato::server

@@ -29,7 +29,7 @@ bool same_bytes(const proto::Payload& a, const proto::Payload& b) {
 TEST_CASE("f32 without a residual is the update itself") {
   UpdateEncoder encoder({}, nullptr, 4, 2);
   const auto update = values({1, 2, 3, 4});
-  encoder.begin(update, 1);
+  encoder.begin(update, true, 1);
   const auto payload = encoder.chunk(2, 2);
   CHECK(static_cast<const void*>(payload.bytes().data()) == update->data() + 2);
   CHECK(encoder.codec() == PayloadCodec::F32);
@@ -39,7 +39,7 @@ TEST_CASE("f32 without a residual is the update itself") {
 
 TEST_CASE("a chunk that is sent again is the same bytes, and its residual is counted once") {
   UpdateEncoder encoder({PayloadCodec::TopK, 0.25}, nullptr, 8, 4);
-  encoder.begin(values({8, 4, 2, 1, 1, 2, 4, 8}), 1);
+  encoder.begin(values({8, 4, 2, 1, 1, 2, 4, 8}), true, 1);
   const auto second = encoder.chunk(4, 4);
   const auto first = encoder.chunk(0, 4);
   CHECK(sent(encoder, first, 4) == std::vector<float>{8, 0, 0, 0});
@@ -48,7 +48,7 @@ TEST_CASE("a chunk that is sent again is the same bytes, and its residual is cou
   CHECK(same_bytes(encoder.chunk(0, 4), first));
   // What was left out follows with the next commits, once.
   for (const float next : {4.0f, 2.0f, 1.0f, 0.0f}) {
-    encoder.begin(values(std::vector<float>(8)), 1);
+    encoder.begin(values(std::vector<float>(8)), true, 1);
     const auto now = sent(encoder, encoder.chunk(0, 4), 4);
     CHECK(*std::max_element(now.begin(), now.end()) == next);
   }
@@ -59,7 +59,7 @@ TEST_CASE("what an earlier life has left is sent, whatever the codec is now") {
     const auto residual = std::make_shared<Residual>(2);
     residual->values()[1] = 0.5f;
     UpdateEncoder encoder({codec}, residual, 2, 2);
-    encoder.begin(values({1, 2}), 1);
+    encoder.begin(values({1, 2}), true, 1);
     CHECK(sent(encoder, encoder.chunk(0, 2), 2) == std::vector<float>{1, 2.5f});
     CHECK(residual->values()[1] == 0);
   }
@@ -69,7 +69,7 @@ TEST_CASE("an update to be discarded travels as it is and leaves the residual al
   const auto residual = std::make_shared<Residual>(2);
   residual->values()[0] = 0.25f;
   UpdateEncoder encoder({PayloadCodec::Int8}, residual, 2, 2);
-  encoder.begin(values({1, std::numeric_limits<float>::quiet_NaN()}), 1);
+  encoder.begin(values({1, std::numeric_limits<float>::quiet_NaN()}), false, 1);
   CHECK_FALSE(encoder.finite());
   CHECK(encoder.codec() == PayloadCodec::F32);
   CHECK(encoder.chunk(0, 2).size() == 8);
