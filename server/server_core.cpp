@@ -210,15 +210,8 @@ void ServerCore::on_repeated(PeerId from, const MemberState& member, const proto
   const bool answered = commit.sequence == member.answered;
   if (commit.sequence < member.answered) return;  // two commits ago: nobody waits for it
   if (gate_->streams()) {
-    send_range(from,
-               {.sequence = commit.sequence,
-                .version = version_,
-                .offset = commit.offset,
-                .count = commit.count,
-                .total = commit.total,
-                .held = {},
-                .refused = answered ? member.answered_refused : !member.commit.finite()},
-               nullptr);
+    answer_chunk(from, commit, answered ? member.answered_refused : !member.commit.finite(),
+                 nullptr);
   } else if (answered && commit.offset == 0) {  // once for all its chunks
     send_parameters(from, commit.sequence, Duration{}, member.answered_refused);
   }
@@ -242,7 +235,12 @@ void ServerCore::stream(PeerId from, MemberState& member, const proto::Commit& c
     parameters_.apply(optimizer_, commit.offset, update, optimizer_.rate(members_.size()));
     ++stats_.chunks_applied;
   }
-  send_range(from,
+  answer_chunk(from, commit, refused, &member);
+}
+
+void ServerCore::answer_chunk(PeerId to, const proto::Commit& commit, bool refused,
+                              MemberState* member) {
+  send_range(to,
              {.sequence = commit.sequence,
               .version = version_,
               .offset = commit.offset,
@@ -250,7 +248,7 @@ void ServerCore::stream(PeerId from, MemberState& member, const proto::Commit& c
               .total = commit.total,
               .held = {},
               .refused = refused},
-             &member);
+             member);
 }
 
 void ServerCore::hold(Instant now, PeerId from, MemberState& member, const Message& message) {

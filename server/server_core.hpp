@@ -98,6 +98,9 @@ class ServerCore {
   // Applies and answers one chunk.
   void stream(proto::PeerId from, MemberState& member, const proto::Commit& commit,
               std::span<const float> update);
+  // The parameters of that chunk as they are, in the form that `member` wants, or as f32 if null.
+  void answer_chunk(proto::PeerId to, const proto::Commit& commit, bool refused,
+                    MemberState* member);
   // Keeps one chunk; the gate decides once the commit is whole.
   void hold(Instant now, proto::PeerId from, MemberState& member, const proto::Message& message);
   void act(Instant now, const sync::GateActions& actions);
