@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include "base/check.hpp"
 
@@ -10,102 +11,199 @@ namespace rubato::emulation {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-// A transfer with less than this left has ended: far below a byte, far above rounding.
-constexpr double kBytesDone = 1e-3;
 
 }  // namespace
 
 FairNetwork::Node FairNetwork::add_node(double up_bytes_per_second, double down_bytes_per_second) {
-  nodes_.push_back({up_bytes_per_second > 0 ? up_bytes_per_second : kInfinity,
-                    down_bytes_per_second > 0 ? down_bytes_per_second : kInfinity});
-  return static_cast<Node>(nodes_.size() - 1);
+  for (const double capacity : {up_bytes_per_second, down_bytes_per_second})
+    links_.emplace_back().capacity = capacity > 0 ? capacity : kInfinity;
+  return static_cast<Node>(links_.size() / 2 - 1);
+}
+
+bool FairNetwork::limited(LinkId link) const {
+  return links_[link].capacity != kInfinity;
+}
+
+void FairNetwork::check_time(Instant now) {
+  RUBATO_CHECK(now >= now_, "virtual time never goes back");
+  now_ = now;
 }
 
 void FairNetwork::send(Instant now, Node from, Node to, std::uint64_t bytes, std::uint64_t tag) {
-  progress(now);
-  Pair& pair = active_[{from, to}];
-  pair.queue.push_back({static_cast<double>(bytes), tag});
-  if (pair.queue.size() == 1) share();
-}
-
-std::vector<FairNetwork::Completed> FairNetwork::advance(Instant now) {
-  progress(now);
-  std::vector<Completed> completed;
-  for (auto it = active_.begin(); it != active_.end();) {
-    auto& [ends, pair] = *it;
-    // Without a limit everything in line arrives at once; with one, only the front can be done.
-    while (!pair.queue.empty() &&
-           (pair.rate == kInfinity || pair.queue.front().remaining <= kBytesDone)) {
-      completed.push_back({ends.first, ends.second, pair.queue.front().tag});
-      pair.queue.pop_front();
-    }
-    it = pair.queue.empty() ? active_.erase(it) : std::next(it);
+  check_time(now);
+  if (!limited(2 * from) && !limited(2 * to + 1)) {
+    at_once_.push_back({from, to, tag});
+    return;
   }
-  if (!completed.empty()) share();
-  return completed;
+  const std::uint64_t pair = (std::uint64_t{from} << 32) | to;
+  const auto [entry, fresh] = flow_ids_.emplace(pair, static_cast<FlowId>(flows_.size()));
+  if (fresh) {
+    flows_.emplace_back().from = from;
+    flows_.back().to = to;
+  }
+  Flow& flow = flows_[entry->second];
+  flow.queue.push_back({static_cast<double>(bytes), tag});
+  if (flow.queue.size() > 1) return;
+  begin(entry->second);
+  const LinkId links[2] = {2 * from, 2 * to + 1};
+  share(links);
 }
 
-void FairNetwork::progress(Instant now) {
-  RUBATO_CHECK(now >= now_, "virtual time never goes back");
-  const double elapsed = (now - now_).seconds();
-  now_ = now;
-  if (elapsed == 0) return;
-  for (auto& [ends, pair] : active_)
-    if (pair.rate != kInfinity)
-      pair.queue.front().remaining -= std::min(pair.rate * elapsed, pair.queue.front().remaining);
+std::optional<Instant> FairNetwork::next_completion() const {
+  if (!at_once_.empty()) return now_;
+  if (by_end_.empty()) return std::nullopt;
+  return flows_[by_end_.front()].ends;
+}
+
+std::span<const FairNetwork::Completed> FairNetwork::advance(Instant now) {
+  check_time(now);
+  std::swap(completed_, at_once_);
+  at_once_.clear();
+  changed_.clear();
+  while (!by_end_.empty() && flows_[by_end_.front()].ends <= now) {
+    const FlowId id = by_end_.front();
+    Flow& flow = flows_[id];
+    completed_.push_back({flow.from, flow.to, flow.queue.front().tag});
+    flow.queue.pop_front();
+    if (flow.queue.empty()) {
+      end(id);
+      changed_.push_back(2 * flow.from);
+      changed_.push_back(2 * flow.to + 1);
+    } else {  // nobody else's rate depends on which message it is
+      flow.remaining = flow.queue.front().bytes;
+      flow.updated = now;
+      set_rate(id, flow.rate);
+    }
+  }
+  share(changed_);
+  std::ranges::stable_sort(completed_, {},
+                           [](const Completed& done) { return std::tuple(done.from, done.to); });
+  return completed_;
+}
+
+void FairNetwork::begin(FlowId id) {
+  Flow& flow = flows_[id];
+  flow.rate = 0;
+  flow.remaining = flow.queue.front().bytes;
+  flow.updated = now_;
+  flow.ends = {std::numeric_limits<std::int64_t>::max()};
+  const LinkId ends[2] = {2 * flow.from, 2 * flow.to + 1};
+  for (int i = 0; i < 2; ++i) {
+    if (!limited(ends[i])) continue;
+    flow.places[i] = static_cast<std::uint32_t>(links_[ends[i]].flows.size());
+    links_[ends[i]].flows.push_back(id);
+  }
+  by_end_.push_back(id);
+  flow.place = static_cast<std::uint32_t>(by_end_.size() - 1);
+}
+
+void FairNetwork::end(FlowId id) {
+  Flow& flow = flows_[id];
+  const LinkId ends[2] = {2 * flow.from, 2 * flow.to + 1};
+  for (int i = 0; i < 2; ++i) {
+    if (!limited(ends[i])) continue;
+    auto& list = links_[ends[i]].flows;
+    list[flow.places[i]] = list.back();  // the last one takes its place
+    flows_[list.back()].places[i] = flow.places[i];
+    list.pop_back();
+  }
+  remove(flow.place);
+}
+
+void FairNetwork::visit(LinkId link) {
+  if (!limited(link) || links_[link].seen == search_) return;
+  Link& found = links_[link];
+  found.seen = search_;
+  found.free = found.capacity;
+  found.open = static_cast<int>(found.flows.size());
+  found_links_.push_back(link);
 }
 
 // Progressive filling: raise all rates together until some link is full, fix the transfers on it,
 // and go on with the rest.
-void FairNetwork::share() {
-  struct Link {
-    double free;
-    int transfers = 0;
-  };
-  std::vector<Link> up, down;
-  for (const auto& node : nodes_) {
-    up.push_back({node.up});
-    down.push_back({node.down});
+void FairNetwork::share(std::span<const LinkId> changed) {
+  ++search_;
+  found_.clear();
+  found_links_.clear();
+  for (const LinkId link : changed) visit(link);
+  for (std::size_t i = 0; i < found_links_.size(); ++i) {
+    for (const FlowId id : links_[found_links_[i]].flows) {
+      Flow& flow = flows_[id];
+      if (flow.seen == search_) continue;
+      flow.seen = search_;
+      found_.push_back(id);
+      visit(2 * flow.from);
+      visit(2 * flow.to + 1);
+    }
   }
-  std::vector<std::pair<const std::pair<Node, Node>, Pair>*> open;
-  for (auto& entry : active_) {
-    open.push_back(&entry);
-    ++up[entry.first.first].transfers;
-    ++down[entry.first.second].transfers;
-  }
-  while (!open.empty()) {
+  while (!found_.empty()) {
     double fair = kInfinity;
-    for (const auto* entry : open) {
-      const Link& a = up[entry->first.first];
-      const Link& b = down[entry->first.second];
-      fair = std::min({fair, a.free / a.transfers, b.free / b.transfers});
+    for (const LinkId link : found_links_)
+      if (links_[link].open > 0) fair = std::min(fair, links_[link].free / links_[link].open);
+    for (const LinkId id : found_links_) {
+      Link& link = links_[id];
+      link.full = link.open > 0 && link.free / link.open <= fair;
     }
-    std::vector<std::pair<const std::pair<Node, Node>, Pair>*> still_open;
-    const auto full = [&](const Link& link) { return link.free / link.transfers <= fair; };
-    std::vector<bool> fixed(open.size());
-    for (std::size_t i = 0; i < open.size(); ++i)
-      fixed[i] = full(up[open[i]->first.first]) || full(down[open[i]->first.second]);
-    for (std::size_t i = 0; i < open.size(); ++i) {
-      auto* entry = open[i];
-      if (!fixed[i]) {
-        still_open.push_back(entry);
-        continue;
+    std::erase_if(found_, [&](FlowId id) {
+      const Flow& flow = flows_[id];
+      const LinkId ends[2] = {2 * flow.from, 2 * flow.to + 1};
+      const auto full = [&](LinkId link) { return limited(link) && links_[link].full; };
+      if (!full(ends[0]) && !full(ends[1])) return false;
+      for (const LinkId link : ends) {
+        if (!limited(link)) continue;
+        links_[link].free = std::max(0.0, links_[link].free - fair);
+        --links_[link].open;
       }
-      entry->second.rate = fair;
-      for (Link* link : {&up[entry->first.first], &down[entry->first.second]}) {
-        if (link->free != kInfinity) link->free = std::max(0.0, link->free - fair);
-        --link->transfers;
-      }
-    }
-    open = std::move(still_open);
+      set_rate(id, fair);
+      return true;
+    });
   }
-  next_completion_.reset();
-  for (const auto& [ends, pair] : active_) {
-    const double seconds = pair.rate == kInfinity ? 0 : pair.queue.front().remaining / pair.rate;
-    // Rounded up to the next nanosecond, so that by then the last byte is through.
-    const Instant at{now_.ns + static_cast<std::int64_t>(std::ceil(seconds * 1e9))};
-    if (!next_completion_ || at < *next_completion_) next_completion_ = at;
+}
+
+void FairNetwork::set_rate(FlowId id, double rate) {
+  Flow& flow = flows_[id];
+  if (flow.rate == rate && flow.updated != now_) return;  // it ends when it would have
+  const double sent = flow.rate * (now_ - flow.updated).seconds();
+  flow.remaining -= std::min(sent, flow.remaining);
+  flow.updated = now_;
+  flow.rate = rate;
+  // Rounded up to the next nanosecond, so that by then the last byte is through.
+  flow.ends = {now_.ns + static_cast<std::int64_t>(std::ceil(flow.remaining / rate * 1e9))};
+  settle(flow.place);
+}
+
+bool FairNetwork::earlier(FlowId a, FlowId b) const {
+  return flows_[a].ends < flows_[b].ends;
+}
+
+void FairNetwork::put(std::size_t place, FlowId id) {
+  by_end_[place] = id;
+  flows_[id].place = static_cast<std::uint32_t>(place);
+}
+
+// Moves the flow at `place`, whose end has changed, to where it belongs.
+void FairNetwork::settle(std::size_t place) {
+  const FlowId id = by_end_[place];
+  for (std::size_t parent = (place - 1) / 2; place > 0 && earlier(id, by_end_[parent]);
+       parent = (place - 1) / 2) {
+    put(place, by_end_[parent]);
+    place = parent;
   }
+  for (std::size_t child = 2 * place + 1; child < by_end_.size(); child = 2 * place + 1) {
+    if (child + 1 < by_end_.size() && earlier(by_end_[child + 1], by_end_[child])) ++child;
+    if (!earlier(by_end_[child], id)) break;
+    put(place, by_end_[child]);
+    place = child;
+  }
+  put(place, id);
+}
+
+void FairNetwork::remove(std::size_t place) {
+  const FlowId last = by_end_.back();
+  by_end_.pop_back();
+  if (place == by_end_.size()) return;
+  put(place, last);
+  settle(place);
 }
 
 }  // namespace rubato::emulation

@@ -18,20 +18,28 @@ VirtualNetwork::Node VirtualNetwork::add_node(const LinkModel& link) {
 std::uint64_t VirtualNetwork::send(Instant now, Node from, Node to, const proto::Message& message) {
   proto::Encoded frames = proto::encode(message);
   const std::uint64_t bytes = frames.wire_bytes();
-  const Tag tag = ++last_tag_;
-  in_flight_.emplace(tag, InFlight{from, to, bytes, std::move(frames)});
+  if (free_tags_.empty()) {
+    free_tags_.push_back(in_flight_.size());
+    in_flight_.emplace_back();
+  }
+  const Tag tag = free_tags_.back();
+  free_tags_.pop_back();
+  in_flight_[tag] = {from, to, bytes, std::move(frames)};
   transfers_.send(now, from, to, bytes, tag);
   return bytes;
 }
 
-std::vector<VirtualNetwork::Arrival> VirtualNetwork::advance(Instant now) {
-  std::vector<Arrival> arrivals;
+std::span<const VirtualNetwork::Arrival> VirtualNetwork::advance(Instant now) {
+  arrivals_.clear();
   for (const auto& done : transfers_.advance(now)) {
-    Instant& last = last_arrival_[{done.from, done.to}];
-    last = std::max(last, now + latency(done.from) + latency(done.to));
-    arrivals.push_back({last, done.to, done.tag});
+    Instant at = now + latency(done.from) + latency(done.to);
+    if (links_[done.from].jitter > 0 || links_[done.to].jitter > 0) {
+      Instant& last = last_arrival_[(std::uint64_t{done.from} << 32) | done.to];
+      at = last = std::max(last, at);
+    }
+    arrivals_.push_back({at, done.to, done.tag});
   }
-  return arrivals;
+  return arrivals_;
 }
 
 Duration VirtualNetwork::latency(Node node) {
@@ -42,9 +50,9 @@ Duration VirtualNetwork::latency(Node node) {
 }
 
 proto::Message VirtualNetwork::take(Tag tag) {
-  auto entry = in_flight_.extract(tag);
-  proto::Encoded& frames = entry.mapped().frames;
+  proto::Encoded& frames = in_flight_[tag].frames;
   auto message = proto::decode(frames.control, std::move(frames.payload));
+  free_tags_.push_back(tag);
   RUBATO_CHECK(message.has_value(), "what a core sends, the codec can read");
   return std::move(*message);
 }

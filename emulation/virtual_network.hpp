@@ -5,10 +5,9 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
+#include <span>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "base/rng.hpp"
@@ -22,7 +21,7 @@ namespace rubato::emulation {
 class VirtualNetwork {
  public:
   using Node = FairNetwork::Node;
-  using Tag = std::uint64_t;  // of one message
+  using Tag = std::uint64_t;  // of one message under way
 
   explicit VirtualNetwork(std::uint64_t seed) : seed_(seed) {}
 
@@ -41,8 +40,9 @@ class VirtualNetwork {
     Node to = 0;
     Tag tag = 0;
   };
-  // The messages whose last byte left by `now`, and when each will arrive.
-  std::vector<Arrival> advance(Instant now);
+  // The messages whose last byte left by `now`, and when each will arrive. Lifetime: of the result,
+  // until the next call.
+  std::span<const Arrival> advance(Instant now);
 
   struct InFlight {
     Node from = 0;
@@ -50,7 +50,7 @@ class VirtualNetwork {
     std::uint64_t wire_bytes = 0;
     proto::Encoded frames;
   };
-  const InFlight& at(Tag tag) const { return in_flight_.at(tag); }
+  const InFlight& at(Tag tag) const { return in_flight_[tag]; }
   // The message, which the network then forgets.
   proto::Message take(Tag tag);
 
@@ -59,11 +59,12 @@ class VirtualNetwork {
 
   std::uint64_t seed_;
   FairNetwork transfers_;
-  std::vector<LinkModel> links_;  // by node
-  std::vector<Rng> latency_rng_;  // by node
-  std::map<std::pair<Node, Node>, Instant> last_arrival_;
-  std::unordered_map<Tag, InFlight> in_flight_;
-  Tag last_tag_ = 0;
+  std::vector<LinkModel> links_;                             // by node
+  std::vector<Rng> latency_rng_;                             // by node
+  std::unordered_map<std::uint64_t, Instant> last_arrival_;  // by pair, where latency varies
+  std::vector<InFlight> in_flight_;                          // by tag
+  std::vector<Tag> free_tags_;                               // of messages that have arrived
+  std::vector<Arrival> arrivals_;
 };
 
 }  // namespace rubato::emulation

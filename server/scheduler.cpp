@@ -15,8 +15,6 @@ using proto::Role;
 
 namespace {
 
-constexpr Duration kMembersResend = Duration::from_seconds(1);
-
 std::optional<Instant> earlier(std::optional<Instant> a, std::optional<Instant> b) {
   if (!a) return b;
   if (!b) return a;
@@ -44,8 +42,8 @@ void Scheduler::on_message(Instant now, PeerId from, const Message& message) {
     case Role::Worker: {
       WorkerState* worker = find_worker(from, message);
       if (!worker) return;
-      worker->heard = now;
       const WorkerId id{message.sender.index};
+      worker_silence_.heard(id.value, now);
       if (const auto* progress = std::get_if<proto::Progress>(&message.body))
         on_progress(now, id, *progress);
       else if (const auto* leave = std::get_if<proto::Leave>(&message.body))
@@ -53,13 +51,12 @@ void Scheduler::on_message(Instant now, PeerId from, const Message& message) {
       return;
     }
     case Role::Server: {
-      const auto it = std::find_if(servers_.begin(), servers_.end(), [&](const ServerState& s) {
-        return s.incarnation == message.incarnation;
-      });
-      if (it == servers_.end()) return;
-      it->heard = now;
+      const std::uint32_t index = message.sender.index;
+      if (index >= servers_.size() || servers_[index].incarnation != message.incarnation) return;
+      server_silence_.heard(index, now);
       if (const auto* ack = std::get_if<proto::MembersAck>(&message.body)) {
-        it->acked_epoch = ack->epoch;
+        lists_.on_ack(index, ack->epoch);
+        send_due_lists();
         start_ready_workers(now);
       }
       return;
@@ -109,8 +106,8 @@ void Scheduler::on_server_hello(Instant now, PeerId from, const Message& message
     servers_.push_back({.name = hello.name,
                         .endpoint = hello.endpoint,
                         .incarnation = message.incarnation,
-                        .peer = from,
-                        .heard = now});
+                        .peer = from});
+    lists_.add_server();
     it = servers_.end() - 1;
     log_.push(fmt::format("server {} '{}' at {} joined", servers_.size() - 1, hello.name,
                           hello.endpoint));
@@ -121,8 +118,8 @@ void Scheduler::on_server_hello(Instant now, PeerId from, const Message& message
     return;
   }
   it->peer = from;
-  it->heard = now;
   const auto index = static_cast<std::uint32_t>(it - servers_.begin());
+  server_silence_.heard(index, now);
   send(from,
        proto::Welcome{.you = {Role::Server, index},
                       .parameters = options_.parameters,
@@ -132,8 +129,9 @@ void Scheduler::on_server_hello(Instant now, PeerId from, const Message& message
 
 void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message) {
   const auto& hello = std::get<proto::Hello>(message.body);
-  for (auto& [id, worker] : workers_) {
-    if (worker.name != hello.name || worker.fate != WorkerState::Fate::Member) continue;
+  if (const auto known = members_.find(hello.name); known != members_.end()) {
+    const WorkerId id = known->second;
+    WorkerState& worker = workers_[id.value];
     if (worker.incarnation != message.incarnation) {
       refuse(from, RefusalCode::NameTaken,
              fmt::format("worker name '{}' is taken by a live member: choose another --name, or "
@@ -142,7 +140,7 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
       return;
     }
     worker.peer = from;
-    worker.heard = now;
+    worker_silence_.heard(id.value, now);
     if (serving()) {
       welcome_worker(id);
       if (worker.started) send(from, proto::Start{});
@@ -153,7 +151,7 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
     send(from, proto::Heartbeat{});  // heard; it says Hello again, and the shards may be there
     return;
   }
-  if (member_count() >= kWorkersMax) {
+  if (members_.size() >= kWorkersMax) {
     refuse(from, RefusalCode::ClusterFull,
            fmt::format("the cluster has its {} workers", kWorkersMax));
     return;
@@ -163,14 +161,15 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
   worker.name = hello.name;
   worker.incarnation = message.incarnation;
   worker.peer = from;
-  worker.heard = now;
-  worker.epoch = epoch_ + 1;
-  workers_.emplace(id, std::move(worker));
+  worker.epoch = lists_.epoch() + 1;
+  workers_.push_back(std::move(worker));
+  members_.emplace(hello.name, id);
+  joined_.push_back(id);
+  worker_silence_.heard(id.value, now);
   log_.push(fmt::format("worker {} '{}' joined", id.value, hello.name));
   if (tuner_) tuner_->on_join(now, id);
   welcome_worker(id);
-  send_members();
-  members_sent_ = now;
+  change_members(now);
   drain_tuner();
 }
 
@@ -200,41 +199,43 @@ proto::ShardMap Scheduler::shard_map() const {
 }
 
 void Scheduler::welcome_worker(WorkerId worker) {
-  send(workers_.at(worker).peer, proto::Welcome{.you = {Role::Worker, worker.value},
-                                                .parameters = options_.parameters,
-                                                .range = {},
-                                                .shards = shard_map()});
+  send(workers_[worker.value].peer, proto::Welcome{.you = {Role::Worker, worker.value},
+                                                   .parameters = options_.parameters,
+                                                   .range = {},
+                                                   .shards = shard_map()});
 }
 
-void Scheduler::send_members() {
-  ++epoch_;
-  send_members_again();
+void Scheduler::change_members(Instant now) {
+  lists_.on_change(now);
+  send_due_lists();
 }
 
-void Scheduler::send_members_again() {
-  proto::Members list{.epoch = epoch_, .members = {}};
-  for (const auto& [id, worker] : workers_)
-    if (worker.fate == WorkerState::Fate::Member) list.members.push_back({id, worker.incarnation});
-  for (const auto& server : servers_)
-    if (server.acked_epoch < epoch_) send(server.peer, list);
+void Scheduler::send_due_lists() {
+  const auto due = lists_.poll_due(members_.size());
+  if (due.empty()) return;
+  proto::Members list{.epoch = lists_.epoch(), .members = {}};
+  list.members.reserve(members_.size());
+  for (std::uint32_t id = 0; id < workers_.size(); ++id)
+    if (workers_[id].fate == WorkerState::Fate::Member)
+      list.members.push_back({WorkerId{id}, workers_[id].incarnation});
+  for (const auto index : due) send(servers_[index].peer, list);
 }
 
 void Scheduler::start_ready_workers(Instant now) {
-  std::uint64_t acked = epoch_;
-  for (const auto& server : servers_) acked = std::min(acked, server.acked_epoch);
-  if (acked == epoch_) members_sent_.reset();
+  const std::uint64_t acked = lists_.acked();
   if (!started_) {
-    if (acked < epoch_ || member_count() < options_.workers) return;
+    if (acked < lists_.epoch() || members_.size() < options_.workers) return;
     started_ = now;
-    log_.push(fmt::format("training starts with {} workers on {} shards", member_count(),
+    log_.push(fmt::format("training starts with {} workers on {} shards", members_.size(),
                           servers_.size()));
     if (tuner_) tuner_->on_start(now);
     if (evaluator_) send(*evaluator_, proto::Start{});
     if (!options_.evaluator) next_training_evaluation_ = now + options_.evaluation_interval;
   }
-  for (auto& [id, worker] : workers_) {
-    if (worker.started || worker.fate != WorkerState::Fate::Member || worker.epoch > acked)
-      continue;
+  while (!joined_.empty() && workers_[joined_.front().value].epoch <= acked) {
+    WorkerState& worker = workers_[joined_.front().value];
+    joined_.pop_front();
+    if (worker.fate != WorkerState::Fate::Member) continue;
     worker.started = true;
     send(worker.peer, proto::Start{});
   }
@@ -242,7 +243,9 @@ void Scheduler::start_ready_workers(Instant now) {
 }
 
 void Scheduler::on_progress(Instant now, WorkerId id, const proto::Progress& progress) {
-  WorkerState& worker = workers_.at(id);
+  WorkerState& worker = workers_[id.value];
+  steps_ += progress.steps - worker.progress.steps;
+  commits_ += progress.commits - worker.progress.commits;
   worker.progress = progress;
   if (progress.loss_samples > 0) {
     training_loss_sum_ += progress.loss * static_cast<double>(progress.loss_samples);
@@ -263,12 +266,12 @@ void Scheduler::on_progress(Instant now, WorkerId id, const proto::Progress& pro
 void Scheduler::on_evaluation(Instant now, Instant at, double loss, double accuracy) {
   if (!started_ || stop_reason_) return;
   const double t = std::max(0.0, seconds(at));
-  record_.evaluations.push_back({t, steps(), commits(), loss, accuracy});
+  record_.evaluations.push_back({t, steps(), commits_, loss, accuracy});
   CommitCountRecord counts{t, {}};
-  for (const auto& [id, worker] : workers_) counts.commits.push_back(worker.progress.commits);
+  for (const auto& worker : workers_) counts.commits.push_back(worker.progress.commits);
   record_.commit_counts.push_back(std::move(counts));
   log_.push(fmt::format("evaluation at {:.3f} s: loss {:.6f} accuracy {:.4f} steps {} commits {}",
-                        t, loss, accuracy, steps(), commits()));
+                        t, loss, accuracy, steps(), commits_));
   if (tuner_) {
     tuner_->on_evaluation(now, {.at = at, .loss = loss, .accuracy = accuracy});
     drain_tuner();
@@ -287,37 +290,41 @@ void Scheduler::evaluate_training_loss(Instant now) {
 }
 
 void Scheduler::on_leave(Instant now, WorkerId id, WorkerState::Fate fate, const std::string& why) {
-  WorkerState& worker = workers_.at(id);
+  WorkerState& worker = workers_[id.value];
   if (stop_reason_ && fate == WorkerState::Fate::Left) {
-    worker.fate = WorkerState::Fate::Done;
+    end_membership(id, WorkerState::Fate::Done);
     return;
   }
-  worker.fate = fate;
+  end_membership(id, fate);
   log_.push(fmt::format("worker {} '{}' {}: {}", id.value, worker.name,
                         fate == WorkerState::Fate::Left ? "left" : "lost", why));
   if (stop_reason_) return;
   if (tuner_) tuner_->on_leave(now, id);
-  send_members();
-  members_sent_ = now;
+  change_members(now);
   drain_tuner();
-  if (started_ && member_count() == 0) stop(now, "no worker is left");
+  if (started_ && members_.empty()) stop(now, "no worker is left");
+}
+
+void Scheduler::end_membership(WorkerId id, WorkerState::Fate fate) {
+  WorkerState& worker = workers_[id.value];
+  worker.fate = fate;
+  members_.erase(worker.name);
+  worker_silence_.forget(id.value);
 }
 
 void Scheduler::find_lost(Instant now) {
-  std::vector<WorkerId> lost;
-  for (const auto& [id, worker] : workers_)
-    if (worker.fate == WorkerState::Fate::Member && now >= worker.heard + options_.lost_after)
-      lost.push_back(id);
+  auto lost = worker_silence_.since(now - options_.lost_after);
+  std::ranges::sort(lost);
   for (const auto id : lost)
-    on_leave(now, id, WorkerState::Fate::Lost,
+    on_leave(now, WorkerId{id}, WorkerState::Fate::Lost,
              fmt::format("no heartbeat for {:.0f} s", options_.lost_after.seconds()));
   if (stop_reason_) return;
-  for (std::size_t i = 0; i < servers_.size(); ++i) {
-    if (now < servers_[i].heard + options_.lost_after) continue;
-    stop(now, fmt::format("server {} '{}' at {} lost: no heartbeat for {:.0f} s", i,
-                          servers_[i].name, servers_[i].endpoint, options_.lost_after.seconds()));
-    return;
-  }
+  const auto silent = server_silence_.since(now - options_.lost_after);
+  if (silent.empty()) return;
+  const std::uint32_t first = std::ranges::min(silent);
+  stop(now,
+       fmt::format("server {} '{}' at {} lost: no heartbeat for {:.0f} s", first,
+                   servers_[first].name, servers_[first].endpoint, options_.lost_after.seconds()));
 }
 
 void Scheduler::on_wakeup(Instant now) {
@@ -329,23 +336,19 @@ void Scheduler::on_wakeup(Instant now) {
     }
   }
   evaluate_training_loss(now);
-  if (members_sent_ && now >= *members_sent_ + kMembersResend) {
-    send_members_again();
-    members_sent_ = now;
-  }
+  if (lists_.on_wakeup(now)) send_due_lists();
   find_lost(now);
   if (started_ && !stop_reason_)
     if (auto reason = criterion_.on_progress(seconds(now), steps())) stop(now, std::move(*reason));
 }
 
 std::optional<Instant> Scheduler::poll_wakeup() const {
-  std::optional<Instant> next;
-  if (members_sent_) next = *members_sent_ + kMembersResend;
-  for (const auto& [id, worker] : workers_)
-    if (worker.fate == WorkerState::Fate::Member)
-      next = earlier(next, worker.heard + options_.lost_after);
+  std::optional<Instant> next = lists_.poll_wakeup();
+  if (const auto worker = worker_silence_.longest())
+    next = earlier(next, worker->at + options_.lost_after);
   if (stop_reason_) return next;
-  for (const auto& server : servers_) next = earlier(next, server.heard + options_.lost_after);
+  if (const auto server = server_silence_.longest())
+    next = earlier(next, server->at + options_.lost_after);
   next = earlier(next, next_training_evaluation_);
   if (tuner_ && started_) next = earlier(next, tuner_->poll_wakeup());
   if (started_ && options_.stop.max_seconds)
@@ -357,26 +360,26 @@ void Scheduler::stop(Instant now, std::string reason) {
   if (stop_reason_) return;
   stop_reason_ = std::move(reason);
   stopped_at_ = now;
-  members_sent_.reset();
+  lists_.stop();
   log_.push("stop: " + *stop_reason_);
   const proto::Stop message{*stop_reason_};
-  for (const auto& [id, worker] : workers_)
+  for (const auto& worker : workers_)
     if (worker.fate == WorkerState::Fate::Member) send(worker.peer, message);
   for (const auto& server : servers_) send(server.peer, message);
   if (evaluator_) send(*evaluator_, message);
 }
 
 bool Scheduler::drained() const {
-  return stop_reason_.has_value() && member_count() == 0;
+  return stop_reason_.has_value() && members_.empty();
 }
 
 void Scheduler::drain_tuner() {
   if (!tuner_) return;
   while (auto order = tuner_->poll_order()) {
-    const auto it = workers_.find(order->worker);
-    if (it != workers_.end()) {
+    if (order->worker.value < workers_.size()) {
       const sync::Directive& d = order->directive;
-      send(it->second.peer, proto::Directive{d.commit_rate, d.local_steps, d.period});
+      send(workers_[order->worker.value].peer,
+           proto::Directive{d.commit_rate, d.local_steps, d.period});
     }
   }
   while (auto decision = tuner_->poll_decision()) {
@@ -388,21 +391,22 @@ void Scheduler::drain_tuner() {
 }
 
 Scheduler::WorkerState* Scheduler::find_worker(PeerId from, const Message& message) {
-  const auto it = workers_.find(WorkerId{message.sender.index});
-  if (it == workers_.end() || it->second.incarnation != message.incarnation) {
+  const std::uint32_t id = message.sender.index;
+  if (id >= workers_.size() || workers_[id].incarnation != message.incarnation) {
     refuse(from, RefusalCode::NotMember,
            fmt::format("{} is not a member: join first", to_string(message.sender)));
     return nullptr;
   }
-  if (it->second.fate == WorkerState::Fate::Lost) {
+  WorkerState& worker = workers_[id];
+  if (worker.fate == WorkerState::Fate::Lost) {
     refuse(from, RefusalCode::NotMember,
            fmt::format("{} '{}' was declared lost: restart it to join again",
-                       to_string(message.sender), it->second.name));
+                       to_string(message.sender), worker.name));
     return nullptr;
   }
-  if (it->second.fate != WorkerState::Fate::Member) return nullptr;  // it left: a late message
-  it->second.peer = from;
-  return &it->second;
+  if (worker.fate != WorkerState::Fate::Member) return nullptr;  // it left: a late message
+  worker.peer = from;
+  return &worker;
 }
 
 void Scheduler::send(PeerId to, proto::Body body) {
@@ -419,24 +423,6 @@ void Scheduler::on_bad_frame(PeerId from, const Error& error) {
 
 void Scheduler::refuse(PeerId to, RefusalCode code, std::string message) {
   send(to, proto::Refusal{code, std::move(message)});
-}
-
-std::uint32_t Scheduler::member_count() const {
-  return static_cast<std::uint32_t>(std::count_if(
-      workers_.begin(), workers_.end(),
-      [](const auto& entry) { return entry.second.fate == WorkerState::Fate::Member; }));
-}
-
-std::uint64_t Scheduler::steps() const {
-  std::uint64_t sum = 0;
-  for (const auto& [id, worker] : workers_) sum += worker.progress.steps;
-  return sum;
-}
-
-std::uint64_t Scheduler::commits() const {
-  std::uint64_t sum = 0;
-  for (const auto& [id, worker] : workers_) sum += worker.progress.commits;
-  return sum;
 }
 
 double Scheduler::seconds(Instant at) const {

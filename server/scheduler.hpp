@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,12 +19,15 @@
 #include "base/run_record.hpp"
 #include "base/time.hpp"
 #include "proto/outbox.hpp"
+#include "server/member_lists.hpp"
+#include "server/silence.hpp"
 #include "server/stop_criterion.hpp"
 #include "sync/model.hpp"
 
 namespace rubato::server {
 
-inline constexpr std::uint32_t kWorkersMax = 4096;
+// A list of so many members still fits into a control frame (proto::kControlBytesMax).
+inline constexpr std::uint32_t kWorkersMax = 16'000;
 
 struct SchedulerOptions {
   std::uint64_t cluster = 0;
@@ -65,7 +69,7 @@ class Scheduler {
   std::optional<Error> failure() const { return std::nullopt; }
   // True once no member is left after the stop: nobody still has something to say.
   bool drained() const;
-  std::uint64_t steps() const;
+  std::uint64_t steps() const { return steps_; }
   double smoothed_loss() const { return criterion_.smoothed_loss(); }
   // What happened so far; complete once drained().
   RunRecord record() const;
@@ -76,14 +80,11 @@ class Scheduler {
     std::string endpoint;
     Incarnation incarnation = 0;
     proto::PeerId peer = 0;
-    Instant heard;
-    std::uint64_t acked_epoch = 0;
   };
   struct WorkerState {
     std::string name;
     Incarnation incarnation = 0;
     proto::PeerId peer = 0;
-    Instant heard;
     std::uint64_t epoch = 0;  // the first member list that holds it
     bool started = false;
     enum class Fate { Member, Left, Lost, Done } fate = Fate::Member;
@@ -102,25 +103,30 @@ class Scheduler {
   void find_lost(Instant now);
   void welcome_worker(WorkerId worker);
   proto::ShardMap shard_map() const;
-  void send_members();        // a new epoch
-  void send_members_again();  // to the servers that have not acknowledged the last one
+  void change_members(Instant now);  // a new epoch
+  void send_due_lists();
   void start_ready_workers(Instant now);
   void drain_tuner();
   WorkerState* find_worker(proto::PeerId from, const proto::Message& message);
+  void end_membership(WorkerId id, WorkerState::Fate fate);
   void send(proto::PeerId to, proto::Body body);
   void refuse(proto::PeerId to, proto::RefusalCode code, std::string message);
-  std::uint32_t member_count() const;
-  std::uint64_t commits() const;
   double seconds(Instant now) const;  // since training started
 
   SchedulerOptions options_;
   std::unique_ptr<sync::Tuner> tuner_;
   StopCriterion criterion_;
   std::vector<ServerState> servers_;         // by shard
-  std::map<WorkerId, WorkerState> workers_;  // everyone who ever joined
+  std::vector<WorkerState> workers_;         // by id: everyone who ever joined
+  std::map<std::string, WorkerId> members_;  // by name
+  // What an event would have to look at every worker for, kept up to date instead.
+  std::uint64_t steps_ = 0;      // of all workers
+  std::uint64_t commits_ = 0;    // of all workers
+  std::deque<WorkerId> joined_;  // not started yet, by epoch
+  Silence worker_silence_;       // of the members
+  Silence server_silence_;
   std::optional<proto::PeerId> evaluator_;
-  std::uint64_t epoch_ = 0;
-  std::optional<Instant> members_sent_;
+  MemberLists lists_;
   std::optional<Instant> started_;
   std::optional<Instant> next_training_evaluation_;
   double training_loss_sum_ = 0;

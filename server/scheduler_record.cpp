@@ -13,10 +13,10 @@ RunRecord Scheduler::record() const {
   record.stop_reason = stop_reason_.value_or("still running");
   record.seconds = stop_reason_ ? seconds(stopped_at_) : 0;
   record.steps = steps();
-  record.commits = commits();
+  record.commits = commits_;
   double compute = 0, wait = 0, communicate = 0, speed_sum = 0, speed_min = 0;
   std::uint32_t timed = 0;
-  for (const auto& [id, worker] : workers_) {
+  for (const auto& worker : workers_) {
     const auto& p = worker.progress;
     record.bytes_up += p.bytes_up;
     record.bytes_down += p.bytes_down;

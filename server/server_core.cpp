@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "base/check.hpp"
 #include "base/numbers.hpp"
@@ -114,32 +113,45 @@ ServerCore::MemberState* ServerCore::find_member(PeerId from, const Message& mes
   return member;
 }
 
+// Both are in the order of ids: a list costs one pass, and nothing moves where it only grows.
+void ServerCore::replace_members(Instant now, std::vector<proto::Member> wanted) {
+  const auto id = [](const proto::Member& member) { return member.worker; };
+  if (!std::ranges::is_sorted(wanted, {}, id)) std::ranges::stable_sort(wanted, {}, id);
+  auto stays = [at = wanted.begin(), &wanted](const MemberState& member) mutable {
+    while (at != wanted.end() && at->worker < member.worker) ++at;
+    return at != wanted.end() &&
+           *at == proto::Member{.worker = member.worker, .incarnation = member.incarnation};
+  };
+  std::vector<WorkerId> gone;
+  auto kept = members_.begin();
+  for (auto& member : members_) {
+    if (!stays(member)) {
+      gone.push_back(member.worker);
+      continue;
+    }
+    if (&*kept != &member) *kept = std::move(member);
+    ++kept;
+  }
+  // All of them first: a round that one departure closes must not apply another leaver's commit.
+  members_.erase(kept, members_.end());
+  for (const auto worker : gone) act(now, gate_->on_leave(now, worker));
+
+  std::size_t at = 0;  // in members_
+  for (const proto::Member& member : wanted) {
+    while (at < members_.size() && members_[at].worker < member.worker) ++at;
+    if (at < members_.size() && members_[at].worker == member.worker) continue;
+    const auto joined = members_.emplace(members_.begin() + static_cast<std::ptrdiff_t>(at));
+    joined->worker = member.worker;
+    joined->incarnation = member.incarnation;
+    gate_->on_join(now, member.worker);
+  }
+}
+
 void ServerCore::on_members(Instant now, const proto::Members& list) {
   if (!id_) return;  // our Welcome is still under way; the scheduler repeats this list
   if (list.epoch > members_epoch_) {
     members_epoch_ = list.epoch;
-    std::map<WorkerId, Incarnation> wanted;
-    for (const auto& member : list.members) wanted[member.worker] = member.incarnation;
-
-    std::vector<WorkerId> gone;
-    for (const auto& member : members_) {
-      const auto it = wanted.find(member.worker);
-      if (it == wanted.end() || it->second != member.incarnation) gone.push_back(member.worker);
-    }
-    // All of them first: a round that one departure closes must not apply another leaver's commit.
-    std::erase_if(members_, [&gone](const MemberState& member) {
-      return std::binary_search(gone.begin(), gone.end(), member.worker);
-    });
-    for (const auto worker : gone) act(now, gate_->on_leave(now, worker));
-    for (const auto& [worker, incarnation] : wanted) {
-      if (find_member(worker)) continue;
-      const auto after = std::find_if(members_.begin(), members_.end(),
-                                      [&](const auto& other) { return worker < other.worker; });
-      const auto joined = members_.emplace(after);
-      joined->worker = worker;
-      joined->incarnation = incarnation;
-      gate_->on_join(now, worker);
-    }
+    replace_members(now, list.members);
   }
   send(scheduler_, proto::MembersAck{members_epoch_});
 }

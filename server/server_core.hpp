@@ -90,6 +90,7 @@ class ServerCore {
   void on_scheduler(Instant now, const proto::Message& message);
   void on_welcome(Instant now, const proto::Welcome& welcome);
   void on_members(Instant now, const proto::Members& members);
+  void replace_members(Instant now, std::vector<proto::Member> wanted);
   void on_commit(Instant now, proto::PeerId from, MemberState& member,
                  const proto::Message& message);
   void on_repeated(proto::PeerId from, const MemberState& member, const proto::Commit& commit);

@@ -39,6 +39,7 @@ void AdspTuner::on_join(Instant now, WorkerId worker) {
   const Member member{
       .commits_at_join = slowest(), .progress = {}, .ordered = 0, .mark = slowest()};
   RUBATO_CHECK(members_.emplace(worker, member).second, "a worker joins once");
+  count(member);
   if (!started_) return;
   if (first) {
     set_rate(now, rate_);  // counts start again from 0
@@ -49,14 +50,19 @@ void AdspTuner::on_join(Instant now, WorkerId worker) {
 
 void AdspTuner::on_leave(Instant now, WorkerId worker) {
   advance(now);
-  RUBATO_CHECK(members_.erase(worker) == 1, "only a member leaves");
+  const auto member = members_.find(worker);
+  RUBATO_CHECK(member != members_.end(), "only a member leaves");
+  uncount(member->second);
+  members_.erase(member);
 }
 
 void AdspTuner::on_progress(Instant now, WorkerId worker, const WorkerProgress& progress) {
   advance(now);
   const auto member = members_.find(worker);
   RUBATO_CHECK(member != members_.end(), "only members report");
+  uncount(member->second);
   member->second.progress = progress;
+  count(member->second);
   if (!all_committed()) return;
   if (stage_ == Stage::Probe) {
     begin_search(now, start_rate(), fmt::format("a commit costs {:.3f} s", mean_overhead()));
@@ -197,11 +203,18 @@ void AdspTuner::close_window(Instant now) {
 void AdspTuner::enter(Stage stage) {
   stage_ = stage;
   for (auto& [id, member] : members_) member.mark = member.commits();
+  behind_ = members_.size();
 }
 
-bool AdspTuner::all_committed() const {
-  return std::all_of(members_.begin(), members_.end(),
-                     [](const auto& entry) { return entry.second.commits() > entry.second.mark; });
+void AdspTuner::count(const Member& member) {
+  ++counts_[member.commits()];
+  if (member.commits() <= member.mark) ++behind_;
+}
+
+void AdspTuner::uncount(const Member& member) {
+  const auto entry = counts_.find(member.commits());
+  if (--entry->second == 0) counts_.erase(entry);
+  if (member.commits() <= member.mark) --behind_;
 }
 
 void AdspTuner::set_rate(Instant now, int rate) {
@@ -263,19 +276,6 @@ double AdspTuner::mean_overhead() const {
     sum += member.progress.overhead.seconds() / arrived;
   }
   return sum / static_cast<double>(members_.size());
-}
-
-std::uint64_t AdspTuner::slowest() const {
-  if (members_.empty()) return 0;
-  std::uint64_t fewest = members_.begin()->second.commits();
-  for (const auto& [id, member] : members_) fewest = std::min(fewest, member.commits());
-  return fewest;
-}
-
-std::uint64_t AdspTuner::fastest() const {
-  std::uint64_t most = 0;
-  for (const auto& [id, member] : members_) most = std::max(most, member.commits());
-  return most;
 }
 
 }  // namespace rubato::sync

@@ -63,7 +63,8 @@ class AdspTuner final : public Tuner {
   void open_window(Instant now);
   void close_window(Instant now);
   void enter(Stage stage);
-  bool all_committed() const;  // every member, since the present stage began
+  // Every member, since the present stage began.
+  bool all_committed() const { return behind_ == 0; }
   bool window_full() const;
   void set_rate(Instant now, int rate);
   void send_orders();
@@ -73,14 +74,19 @@ class AdspTuner final : public Tuner {
   int start_rate() const;  // of the first search
   // Seconds. Requires: every member has committed.
   double mean_overhead() const;
-  std::uint64_t slowest() const;
-  std::uint64_t fastest() const;
+  // c_i of the slowest and of the fastest member; 0 where there is none.
+  std::uint64_t slowest() const { return counts_.empty() ? 0 : counts_.begin()->first; }
+  std::uint64_t fastest() const { return counts_.empty() ? 0 : counts_.rbegin()->first; }
+  void count(const Member& member);    // its c_i is now part of counts_ and behind_
+  void uncount(const Member& member);  // and no longer
 
   const AdspOptions options_;
   const std::uint64_t parameter_bytes_;
   Instant now_;
   std::optional<Instant> started_;
   std::map<WorkerId, Member> members_;
+  std::map<std::uint64_t, std::size_t> counts_;  // how many members have c_i = the key
+  std::size_t behind_ = 0;  // members that have not committed since the present stage began
 
   int rate_ = 1;              // R
   std::uint64_t target_ = 0;  // C_target

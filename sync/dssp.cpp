@@ -18,10 +18,15 @@ void DsspGate::on_join(Instant, WorkerId worker) {
   Member member;
   if (!members_.empty()) member.commits = slowest().commits;
   RUBATO_CHECK(members_.emplace(worker, member).second, "a worker joins once");
+  by_commits_.emplace(member.commits, worker);
 }
 
 GateActions DsspGate::on_leave(Instant, WorkerId worker) {
-  RUBATO_CHECK(members_.erase(worker) == 1, "only a member leaves");
+  const auto member = members_.find(worker);
+  RUBATO_CHECK(member != members_.end(), "only a member leaves");
+  by_commits_.erase({member->second.commits, worker});
+  held_.erase({member->second.commits, worker});
+  members_.erase(member);
   return {.apply = {}, .release = release_ready()};
 }
 
@@ -29,13 +34,16 @@ GateActions DsspGate::on_commit(Instant now, WorkerId worker) {
   const auto it = members_.find(worker);
   RUBATO_CHECK(it != members_.end(), "only members commit");
   Member& member = it->second;
-  RUBATO_CHECK(!member.held, "one commit of a worker is outstanding");
-  ++member.commits;
+  RUBATO_CHECK(!held_.contains({member.commits, worker}), "one commit of a worker is outstanding");
+  auto place = by_commits_.extract({member.commits, worker});
+  place.value().first = ++member.commits;
+  by_commits_.insert(std::move(place));
   if (member.last) member.interval = now - *member.last;
   member.last = now;
-  member.held = !may_go(member);
+  const bool goes = may_go(member);
+  if (!goes) held_.emplace(member.commits, worker);
   GateActions actions{.apply = {worker}, .release = release_ready()};
-  if (!member.held) actions.release.insert(actions.release.begin(), worker);
+  if (goes) actions.release.insert(actions.release.begin(), worker);
   return actions;
 }
 
@@ -72,28 +80,15 @@ std::uint32_t DsspGate::credits_for(const Member& fast) const {
   return best;
 }
 
-const DsspGate::Member& DsspGate::slowest() const {
-  const auto less = [](const auto& a, const auto& b) {
-    return a.second.commits < b.second.commits;
-  };
-  return std::min_element(members_.begin(), members_.end(), less)->second;
-}
-
-std::uint64_t DsspGate::fastest_commits() const {
-  std::uint64_t most = 0;
-  for (const auto& [worker, member] : members_) most = std::max(most, member.commits);
-  return most;
-}
-
 std::vector<WorkerId> DsspGate::release_ready() {
   std::vector<WorkerId> ready;
   if (members_.empty()) return ready;
   const std::uint64_t limit = slowest().commits + bound_;
-  for (auto& [worker, member] : members_) {
-    if (!member.held || member.commits > limit) continue;
-    member.held = false;
-    ready.push_back(worker);
+  while (!held_.empty() && held_.begin()->first <= limit) {
+    ready.push_back(held_.begin()->second);
+    held_.erase(held_.begin());
   }
+  std::ranges::sort(ready);
   return ready;
 }
 

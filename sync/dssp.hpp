@@ -14,6 +14,8 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "sync/model.hpp"
 #include "sync/options.hpp"
@@ -32,22 +34,25 @@ class DsspGate final : public Gate {
 
  private:
   struct Member {
-    std::uint64_t commits = 0;  // c_i
-    std::uint32_t credits = 0;  // r_i
-    bool held = false;
+    std::uint64_t commits = 0;         // c_i
+    std::uint32_t credits = 0;         // r_i
     std::optional<Instant> last;       // A_i
     std::optional<Duration> interval;  // I_i, once there were two commits
   };
 
   bool may_go(Member& member) const;
   std::uint32_t credits_for(const Member& fast) const;
-  const Member& slowest() const;
-  std::uint64_t fastest_commits() const;
+  // The one with the fewest commits; of several, the lowest id.
+  const Member& slowest() const { return members_.at(by_commits_.begin()->second); }
+  std::uint64_t fastest_commits() const { return by_commits_.rbegin()->first; }
   std::vector<WorkerId> release_ready();
 
   const std::uint64_t bound_;         // s_L
   const std::uint32_t credits_most_;  // r_max
   std::map<WorkerId, Member> members_;
+  using ByCommits = std::set<std::pair<std::uint64_t, WorkerId>>;
+  ByCommits by_commits_;  // all members
+  ByCommits held_;        // those that wait
 };
 
 }  // namespace rubato::sync

@@ -20,9 +20,11 @@ class DyluTuner final : public QueuedTuner {
   void on_progress(Instant now, WorkerId worker, const WorkerProgress& progress) override;
 
  private:
-  void update(Instant now);
+  void update_all(Instant now);
+  void update(Instant now, WorkerId worker, const WorkerProgress& progress);
 
   const DyluOptions options_;
+  Duration judged_;  // the fastest step time that the last update of all was against
   std::map<WorkerId, std::uint32_t> ordered_;  // tau_i as last told
 };
 

@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -19,13 +20,22 @@ class QueuedTuner : public Tuner {
   void on_start(Instant) override {}
   void on_join(Instant, WorkerId worker) override {
     RUBATO_CHECK(members_.emplace(worker, WorkerProgress{}).second, "a worker joins once");
+    step_times_.insert(Duration{});
   }
   void on_leave(Instant, WorkerId worker) override {
-    RUBATO_CHECK(members_.erase(worker) == 1, "only a member leaves");
+    const auto member = members_.find(worker);
+    RUBATO_CHECK(member != members_.end(), "only a member leaves");
+    step_times_.erase(step_times_.find(member->second.step_time));
+    members_.erase(member);
   }
   void on_progress(Instant, WorkerId worker, const WorkerProgress& progress) override {
     const auto member = members_.find(worker);
     RUBATO_CHECK(member != members_.end(), "only members report");
+    if (progress.step_time != member->second.step_time) {
+      auto time = step_times_.extract(step_times_.find(member->second.step_time));
+      time.value() = progress.step_time;
+      step_times_.insert(std::move(time));
+    }
     member->second = progress;
   }
   void on_evaluation(Instant, const EvaluationPoint&) override {}
@@ -37,11 +47,11 @@ class QueuedTuner : public Tuner {
  protected:
   const std::map<WorkerId, WorkerProgress>& members() const { return members_; }
   // Every member has reported the time of a step.
-  bool all_timed() const {
-    for (const auto& [worker, progress] : members_)
-      if (progress.step_time <= Duration{}) return false;
-    return !members_.empty();
-  }
+  bool all_timed() const { return !members_.empty() && fastest() > Duration{}; }
+  // The shortest and the longest step time of all members; 0 of one that has not reported any.
+  // Require: a member.
+  Duration fastest() const { return *step_times_.begin(); }
+  Duration slowest() const { return *step_times_.rbegin(); }
   void order(WorkerId worker, const Directive& directive) {
     orders_.push_back({worker, directive});
   }
@@ -60,6 +70,7 @@ class QueuedTuner : public Tuner {
   }
 
   std::map<WorkerId, WorkerProgress> members_;
+  std::multiset<Duration> step_times_;  // of all members
   std::deque<Order> orders_;
   std::deque<Decision> decisions_;
 };

@@ -30,10 +30,8 @@ void SemiSyncTuner::on_progress(Instant now, WorkerId worker, const WorkerProgre
 void SemiSyncTuner::update(Instant now) {
   constexpr double kMoved = 0.1;
   if (!all_timed()) return;
-  Duration slowest;
-  for (const auto& [worker, progress] : members()) slowest = std::max(slowest, progress.step_time);
   const double steps = std::ceil(batches_ / static_cast<double>(members().size()));
-  const Duration period = slowest * (options_.epochs * steps);
+  const Duration period = slowest() * (options_.epochs * steps);
   const double moved = std::abs((period - period_).seconds());
   if (moved <= kMoved * period_.seconds()) return;
   period_ = period;
@@ -42,7 +40,7 @@ void SemiSyncTuner::update(Instant now) {
           .quantity = "period in seconds",
           .value = period.seconds(),
           .reason = fmt::format("slowest of {}: {:.3f} s a step, {:.0f} steps an epoch",
-                                members().size(), slowest.seconds(), steps)});
+                                members().size(), slowest().seconds(), steps)});
 }
 
 }  // namespace rubato::sync

@@ -17,36 +17,48 @@ std::uint64_t checked_staleness(int staleness) {
 SspGate::SspGate(int staleness) : staleness_(checked_staleness(staleness)) {}
 
 void SspGate::on_join(Instant, WorkerId worker) {
-  RUBATO_CHECK(commits_.emplace(worker, slowest()).second, "a worker joins once");
+  const std::uint64_t commits = slowest();
+  RUBATO_CHECK(commits_.emplace(worker, commits).second, "a worker joins once");
+  ++counts_[commits];
 }
 
 GateActions SspGate::on_leave(Instant, WorkerId worker) {
-  RUBATO_CHECK(commits_.erase(worker) == 1, "only a member leaves");
-  held_.erase(worker);
+  const auto member = commits_.find(worker);
+  RUBATO_CHECK(member != commits_.end(), "only a member leaves");
+  const std::uint64_t commits = member->second;
+  commits_.erase(member);
+  leave_count(commits);
+  if (const auto held = held_.find(commits); held != held_.end()) held->second.erase(worker);
   return {.apply = {}, .release = release_ready()};
 }
 
 GateActions SspGate::on_commit(Instant, WorkerId worker) {
   const auto member = commits_.find(worker);
   RUBATO_CHECK(member != commits_.end(), "only members commit");
-  RUBATO_CHECK(held_.insert(worker).second, "one commit of a worker is outstanding");
-  ++member->second;
+  const std::uint64_t before = member->second++;
+  const auto held = held_.find(before);
+  RUBATO_CHECK(held == held_.end() || !held->second.contains(worker),
+               "one commit of a worker is outstanding");
+  ++counts_[member->second];
+  leave_count(before);
+  held_[member->second].insert(worker);
   return {.apply = {worker}, .release = release_ready()};
 }
 
-std::uint64_t SspGate::slowest() const {
-  if (commits_.empty()) return 0;
-  const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
-  return std::min_element(commits_.begin(), commits_.end(), less)->second;
+void SspGate::leave_count(std::uint64_t commits) {
+  const auto count = counts_.find(commits);
+  if (--count->second == 0) counts_.erase(count);
 }
 
 std::vector<WorkerId> SspGate::release_ready() {
   const std::uint64_t limit = slowest() + staleness_;
   std::vector<WorkerId> ready;
-  for (const WorkerId worker : held_) {
-    if (commits_.at(worker) <= limit) ready.push_back(worker);
+  while (!held_.empty() && held_.begin()->first <= limit) {
+    const auto& workers = held_.begin()->second;
+    ready.insert(ready.end(), workers.begin(), workers.end());
+    held_.erase(held_.begin());
   }
-  for (const WorkerId worker : ready) held_.erase(worker);
+  std::ranges::sort(ready);
   return ready;
 }
 

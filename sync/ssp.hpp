@@ -26,12 +26,14 @@ class SspGate final : public Gate {
   GateActions on_commit(Instant now, WorkerId worker) override;
 
  private:
-  std::uint64_t slowest() const;
+  std::uint64_t slowest() const { return counts_.empty() ? 0 : counts_.begin()->first; }
+  void leave_count(std::uint64_t commits);
   std::vector<WorkerId> release_ready();
 
   const std::uint64_t staleness_;
-  std::map<WorkerId, std::uint64_t> commits_;  // c_i of every member
-  std::set<WorkerId> held_;                    // applied, not yet released
+  std::map<WorkerId, std::uint64_t> commits_;         // c_i of every member
+  std::map<std::uint64_t, std::size_t> counts_;       // how many members have c_i = the key
+  std::map<std::uint64_t, std::set<WorkerId>> held_;  // applied, not yet released, by c_i
 };
 
 }  // namespace rubato::sync

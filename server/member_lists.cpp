@@ -1,0 +1,66 @@
+#include "server/member_lists.hpp"
+
+#include <algorithm>
+
+namespace rubato::server {
+namespace {
+
+constexpr Duration kResend = Duration::from_seconds(1);
+// On their way to one server: the lists of 90 workers that join one by one.
+constexpr std::size_t kEntriesUnderWayMax = 4096;
+
+}  // namespace
+
+void MemberLists::on_change(Instant now) {
+  ++epoch_;
+  sent_ = now;
+}
+
+void MemberLists::on_ack(std::uint32_t index, std::uint64_t epoch) {
+  Server& server = servers_[index];
+  server.acked = epoch;
+  while (!server.under_way.empty() && server.under_way.front().epoch <= epoch) {
+    server.entries -= server.under_way.front().entries;
+    server.under_way.pop_front();
+  }
+  if (acked() == epoch_) sent_.reset();
+}
+
+bool MemberLists::on_wakeup(Instant now) {
+  if (!sent_ || now < *sent_ + kResend) return false;
+  sent_ = now;
+  for (Server& server : servers_) {
+    if (server.acked >= epoch_) continue;
+    server.sent = server.acked;
+    server.under_way.clear();
+    server.entries = 0;
+  }
+  return true;
+}
+
+std::vector<std::uint32_t> MemberLists::poll_due(std::size_t entries) {
+  std::vector<std::uint32_t> due;
+  for (std::uint32_t i = 0; i < servers_.size(); ++i) {
+    Server& server = servers_[i];
+    if (server.sent >= epoch_) continue;
+    if (!server.under_way.empty() && server.entries + entries > kEntriesUnderWayMax) continue;
+    server.sent = epoch_;
+    server.under_way.push_back({epoch_, entries});
+    server.entries += entries;
+    due.push_back(i);
+  }
+  return due;
+}
+
+std::optional<Instant> MemberLists::poll_wakeup() const {
+  if (!sent_) return std::nullopt;
+  return *sent_ + kResend;
+}
+
+std::uint64_t MemberLists::acked() const {
+  std::uint64_t acked = epoch_;
+  for (const Server& server : servers_) acked = std::min(acked, server.acked);
+  return acked;
+}
+
+}  // namespace rubato::server
