@@ -376,7 +376,7 @@ void Scheduler::drain_tuner() {
     const auto it = workers_.find(order->worker);
     if (it != workers_.end()) {
       const sync::Directive& d = order->directive;
-      send(it->second.peer, proto::Directive{d.commit_rate, d.local_steps, d.period});
+      send(it->second.peer, proto::Directive{d.commit_rate, d.local_steps, d.period, d.weight});
     }
   }
   while (auto decision = tuner_->poll_decision()) {
