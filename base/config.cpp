@@ -63,7 +63,14 @@ std::string show(const toml::node& node) {
   return out.str();
 }
 
-std::string show(const Limits& limits) {
+bool allowed(double value, const Limits& limits) {
+  return std::isfinite(value) && (limits.min_excluded ? value > limits.min : value >= limits.min) &&
+         (limits.max_excluded ? value < limits.max : value <= limits.max);
+}
+
+}  // namespace
+
+std::string describe(const Limits& limits) {
   const bool low = std::isfinite(limits.min);
   const bool high = std::isfinite(limits.max);
   if (low && high) {
@@ -76,13 +83,6 @@ std::string show(const Limits& limits) {
   if (high) return fmt::format(" {} {}", limits.max_excluded ? "below" : "of at most", limits.max);
   return "";
 }
-
-bool allowed(double value, const Limits& limits) {
-  return std::isfinite(value) && (limits.min_excluded ? value > limits.min : value >= limits.min) &&
-         (limits.max_excluded ? value < limits.max : value <= limits.max);
-}
-
-}  // namespace
 
 // --- ConfigTable -----------------------------------------------------------------------------
 
@@ -123,7 +123,7 @@ std::optional<double> ConfigTable::optional_number(std::string_view key, Limits 
     const double number = *value->value<double>();
     if (allowed(number, limits)) return number;
   }
-  problem(key, fmt::format("must be a number{}", show(limits)));
+  problem(key, fmt::format("must be a number{}", describe(limits)));
   return std::nullopt;
 }
 
@@ -138,7 +138,7 @@ std::optional<std::int64_t> ConfigTable::optional_integer(std::string_view key,
   if (const auto* integer = value->as_integer()) {
     if (allowed(static_cast<double>(integer->get()), limits)) return integer->get();
   }
-  problem(key, fmt::format("must be a whole number{}", show(limits)));
+  problem(key, fmt::format("must be a whole number{}", describe(limits)));
   return std::nullopt;
 }
 
@@ -160,7 +160,7 @@ std::vector<int> ConfigTable::integers(std::string_view key, std::vector<int> fa
     }
     if (!result.empty() && result.size() == array->size()) return result;
   }
-  problem(key, fmt::format("must be a list like [64, 32] of whole numbers{}", show(limits)));
+  problem(key, fmt::format("must be a list like [64, 32] of whole numbers{}", describe(limits)));
   return fallback;
 }
 

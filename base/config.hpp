@@ -30,6 +30,9 @@ struct Limits {
   static Limits within(double min, double max) { return {.min = min, .max = max}; }
 };
 
+// What follows "a number" in a message: " above 0", " from 1 to 4"; empty without limits.
+std::string describe(const Limits& limits);
+
 class Config;
 
 // One table of the document, present or not; a light handle. Lifetime: the Config outlives it.

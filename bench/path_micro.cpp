@@ -182,7 +182,7 @@ void apply_rows(Rows& rows, int turns) {
     const auto seconds = in_turns(
         turns, {[&] {
                   for (std::size_t at = 0; at < kShard; at += kChunk)
-                    shard.apply(optimizer, at, std::span(update).subspan(at, kChunk), factor);
+                    shard.apply(optimizer, at, std::span(update).subspan(at, kChunk), {factor});
                 },
                 axpy});
     const bool plain_sgd = kind == server::OptimizerKind::Sgd;

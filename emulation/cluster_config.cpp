@@ -13,6 +13,7 @@
 #include "base/file.hpp"
 #include "base/nearest.hpp"
 #include "emulation/device_catalog.hpp"
+#include "sync/option_table.hpp"
 
 namespace rubato::emulation {
 namespace {
@@ -190,47 +191,6 @@ OptimizerConfig read_optimizer(const ConfigTable& table) {
   return optimizer;
 }
 
-sync::Options read_sync(const ConfigTable& table) {
-  sync::Options options;
-  const ConfigTable ssp = table.table("ssp");
-  options.ssp.staleness = count_of(ssp, "staleness", options.ssp.staleness, 0);
-
-  const ConfigTable dssp = table.table("dssp");
-  options.dssp.staleness = count_of(dssp, "staleness", options.dssp.staleness, 0);
-  options.dssp.credits = count_of(dssp, "credits", options.dssp.credits, 0);
-  const ConfigTable local_sgd = table.table("local-sgd");
-  options.local_sgd.local_steps =
-      count_of(local_sgd, "local_steps", options.local_sgd.local_steps, 1);
-  const ConfigTable adacomm = table.table("adacomm");
-  options.adacomm.local_steps = count_of(adacomm, "local_steps", options.adacomm.local_steps, 1);
-  options.adacomm.period = Duration::from_seconds(
-      adacomm.number("period_seconds", options.adacomm.period.seconds(), kPositiveSeconds));
-  const ConfigTable semi_sync = table.table("semi-sync");
-  options.semi_sync.epochs = semi_sync.number("epochs", options.semi_sync.epochs, Limits::above(0));
-  const ConfigTable dylu = table.table("dylu");
-  options.dylu.local_steps = count_of(dylu, "local_steps", options.dylu.local_steps, 1);
-
-  const ConfigTable adsp = table.table("adsp");
-  sync::AdspOptions& a = options.adsp;
-  const double check_period =
-      adsp.number("check_period_seconds", a.check_period.seconds(), kPositiveSeconds);
-  const double epoch = adsp.number("epoch_seconds", a.epoch.seconds(), kPositiveSeconds);
-  a.check_period = Duration::from_seconds(check_period);
-  a.epoch = Duration::from_seconds(epoch);
-  if (a.epoch < a.check_period)
-    adsp.problem("epoch_seconds",
-                 fmt::format("must be at least check_period_seconds ({:.6g})", check_period));
-  if (adsp.choice("reward", "robust", {"robust", "paper"}) == "paper")
-    a.reward = sync::RewardKind::Paper;
-  if (adsp.choice("start", "warm", {"warm", "paper"}) == "paper")
-    a.start = sync::SearchStart::Paper;
-  if (const auto rate = adsp.optional_integer("fixed_rate", Limits::within(1, kCountMax)))
-    a.fixed_rate = static_cast<int>(*rate);
-  a.overlap = adsp.flag("overlap", a.overlap);
-  a.bytes_per_second = adsp.number("bytes_per_second", a.bytes_per_second, Limits::at_least(0));
-  return options;
-}
-
 StopConfig read_stop(const ConfigTable& table) {
   StopConfig stop;
   stop.target_loss = table.optional_number("target_loss", Limits::above(0));
@@ -307,7 +267,7 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
       read_dataset(root.table("dataset"), fs::path(file).parent_path(), config.partition);
   config.training = read_training(root.table("training"), config.worker_device);
   config.optimizer = read_optimizer(root.table("optimizer"));
-  config.sync = read_sync(root.table("sync"));
+  config.sync = sync::read_options(root.table("sync"));
 
   const ConfigTable servers = root.table("servers");
   config.servers.count =

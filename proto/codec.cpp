@@ -93,9 +93,10 @@ auto write(Builder& b, const Pull& m) {
 }
 
 auto write(Builder& b, const Commit& m) {
-  return wire::CreateCommit(
-      b, m.sequence, m.offset, m.count, m.total, m.steps, static_cast<wire::PayloadCodec>(m.codec),
-      m.discard, static_cast<wire::PayloadCodec>(m.reply_codec), m.reply_keep, m.reply_based);
+  return wire::CreateCommit(b, m.sequence, m.offset, m.count, m.total, m.steps,
+                            static_cast<wire::PayloadCodec>(m.codec), m.discard,
+                            static_cast<wire::PayloadCodec>(m.reply_codec), m.reply_keep,
+                            m.reply_based, m.weight);
 }
 
 auto write(Builder& b, const Parameters& m) {
@@ -123,7 +124,7 @@ auto write(Builder& b, const Heartbeat& m) {
   return wire::CreateHeartbeat(b, m.echo.ns, m.clock.ns);
 }
 auto write(Builder& b, const Directive& m) {
-  return wire::CreateDirective(b, m.commit_rate, m.local_steps, m.period.ns);
+  return wire::CreateDirective(b, m.commit_rate, m.local_steps, m.period.ns, m.weight);
 }
 
 auto write(Builder& b, const Evaluation& m) {
@@ -249,6 +250,12 @@ Result<PayloadCodec> read_codec(const char* field, wire::PayloadCodec codec) {
   return static_cast<PayloadCodec>(codec);
 }
 
+Result<double> read_weight(const char* field, double weight) {
+  if (!(weight > 0 && weight <= kWeightMax))
+    return corrupt("{} {} is not above 0 and up to {:g}", field, weight, kWeightMax);
+  return weight;
+}
+
 Result<Body> read(const wire::Commit& t) {
   Commit m{t.sequence(), t.offset(), t.count(), t.total(), t.steps()};
   RUBATO_ASSIGN(m.codec, read_codec("Commit.codec", t.codec()));
@@ -258,6 +265,7 @@ Result<Body> read(const wire::Commit& t) {
   if (!(m.reply_keep > 0 && m.reply_keep <= 1))
     return corrupt("Commit.reply_keep {} is not above 0 and up to 1", m.reply_keep);
   m.reply_based = t.reply_based();
+  RUBATO_ASSIGN(m.weight, read_weight("Commit.weight", t.weight()));
   return m;
 }
 
@@ -307,7 +315,8 @@ Result<Body> read(const wire::Directive& t) {
   if (!std::isfinite(t.commit_rate()) || t.commit_rate() <= 0)
     return corrupt("Directive.commit_rate {} is not a positive number", t.commit_rate());
   RUBATO_TRY(check_durations("Directive", t.period_ns()));
-  return Directive{t.commit_rate(), t.local_steps(), {t.period_ns()}};
+  RUBATO_ASSIGN(const double weight, read_weight("Directive.weight", t.weight()));
+  return Directive{t.commit_rate(), t.local_steps(), {t.period_ns()}, weight};
 }
 
 Result<Body> read(const wire::Evaluation& t) {

@@ -11,6 +11,10 @@ std::string in_codec(PayloadCodec codec) {
   return codec == PayloadCodec::F32 ? "" : fmt::format(" codec={}", codec_name(codec));
 }
 
+std::string weighted(double weight) {
+  return weight == 1 ? "" : fmt::format(" weight={:g}", weight);
+}
+
 struct Describe {
   std::string operator()(const Hello& m) const {
     return fmt::format(" name={} parameters={}", m.name, m.parameters);
@@ -28,8 +32,8 @@ struct Describe {
   std::string operator()(const MembersAck& m) const { return fmt::format(" epoch={}", m.epoch); }
   std::string operator()(const Pull& m) const { return fmt::format(" seq={}", m.sequence); }
   std::string operator()(const Commit& m) const {
-    return fmt::format(" seq={} offset={} count={} steps={}{}", m.sequence, m.offset, m.count,
-                       m.steps, in_codec(m.codec));
+    return fmt::format(" seq={} offset={} count={} steps={}{}{}", m.sequence, m.offset, m.count,
+                       m.steps, in_codec(m.codec), weighted(m.weight));
   }
   std::string operator()(const Parameters& m) const {
     return fmt::format(" seq={} version={} offset={} count={} held={}{}{}", m.sequence, m.version,
@@ -53,7 +57,7 @@ struct Describe {
     std::string text = fmt::format(" commit_rate={:g}", m.commit_rate);
     if (m.local_steps > 0) text += fmt::format(" local_steps={}", m.local_steps);
     if (m.period > Duration{}) text += fmt::format(" period={}", m.period.seconds());
-    return text;
+    return text + weighted(m.weight);
   }
   std::string operator()(const Evaluation& m) const {
     return fmt::format(" loss={:.9g} accuracy={:.6g} version={}", m.loss, m.accuracy, m.version);

@@ -16,8 +16,9 @@
 
 namespace rubato::proto {
 
-inline constexpr std::uint16_t kProtocolVersion = 2;
+inline constexpr std::uint16_t kProtocolVersion = 3;
 inline constexpr std::uint64_t kChunkBytesDefault = 1u << 20;
+inline constexpr double kWeightMax = 1e6;  // of a commit
 
 enum class Role : std::uint8_t { Scheduler, Server, Worker, Evaluator };
 
@@ -129,6 +130,7 @@ struct Commit {
   PayloadCodec reply_codec = PayloadCodec::F32;
   double reply_keep = 0.01;  // as Compression::keep; in (0, 1]
   bool reply_based = false;  // it holds exactly what the last reply noted
+  double weight = 1;         // the server applies weight x update; in (0, kWeightMax]
 };
 
 // server -> worker, evaluator: one chunk of the reply to a Pull or a Commit; payload as in Commit.
@@ -193,6 +195,7 @@ struct Directive {
   double commit_rate = 1;
   std::uint32_t local_steps = 0;  // 0: as before
   Duration period = {};           // 0: as before
+  double weight = 1;              // of its commits from now on; in (0, kWeightMax]
 };
 
 // evaluator -> scheduler: one measurement on held-out data.

@@ -16,13 +16,15 @@ float Optimizer::rate(std::size_t members) const {
 }
 
 void Optimizer::apply(std::span<float> parameters, std::uint64_t offset,
-                      std::span<const float> update, float rate) {
+                      std::span<const float> update, Scale scale) {
   RUBATO_CHECK(update.size() == parameters.size(), "an update for each parameter");
   float* w = parameters.data();
   const float* u = update.data();
   const std::size_t n = update.size();
+  const auto [rate, weight] = scale;
   if (options_.kind == OptimizerKind::Sgd) {
-    for (std::size_t i = 0; i < n; ++i) w[i] -= rate * u[i];
+    const float by = rate * weight;
+    for (std::size_t i = 0; i < n; ++i) w[i] -= by * u[i];
     return;
   }
   RUBATO_CHECK(offset + n <= velocity_.size(), "update within the shard");
@@ -30,14 +32,15 @@ void Optimizer::apply(std::span<float> parameters, std::uint64_t offset,
   const auto beta = static_cast<float>(options_.momentum);
   if (options_.kind == OptimizerKind::Momentum) {
     for (std::size_t i = 0; i < n; ++i) {
-      v[i] = beta * v[i] + u[i];
+      v[i] = beta * v[i] + weight * u[i];
       w[i] -= rate * v[i];
     }
     return;
   }
   for (std::size_t i = 0; i < n; ++i) {
-    v[i] = beta * v[i] + u[i];
-    w[i] -= rate * (u[i] + beta * v[i]);
+    const float by = weight * u[i];
+    v[i] = beta * v[i] + by;
+    w[i] -= rate * (by + beta * v[i]);
   }
 }
 

@@ -1,4 +1,4 @@
-// server/optimizer.hpp - how a shard turns a commit into new parameters: W <- W - eta f(U).
+// server/optimizer.hpp - how a shard turns a commit into new parameters: W <- W - eta f(weight U).
 // Sources: momentum, Polyak 1964; Nesterov momentum as in Sutskever et al. 2013, section 2.
 // Pure. Shapes: parameters and update are one shard's slice. Threads: one owner.
 #pragma once
@@ -22,13 +22,17 @@ class Optimizer {
  public:
   Optimizer(const OptimizerOptions& options, std::size_t parameters);
 
+  struct Scale {
+    float rate = 1;    // eta
+    float weight = 1;  // of this commit's update
+  };
   // Returns: eta for `members` workers (at least one).
   float rate(std::size_t members) const;
 
-  // parameters[i], element offset + i of the shard, is moved by update[i]. Chunks of one update go
-  // one after the other.
+  // parameters[i], element offset + i of the shard, is moved by weight x update[i]. Chunks of one
+  // update go one after the other.
   void apply(std::span<float> parameters, std::uint64_t offset, std::span<const float> update,
-             float rate);
+             Scale scale);
 
  private:
   OptimizerOptions options_;

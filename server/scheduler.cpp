@@ -379,7 +379,7 @@ void Scheduler::drain_tuner() {
     if (order->worker.value < workers_.size()) {
       const sync::Directive& d = order->directive;
       send(workers_[order->worker.value].peer,
-           proto::Directive{d.commit_rate, d.local_steps, d.period});
+           proto::Directive{d.commit_rate, d.local_steps, d.period, d.weight});
     }
   }
   while (auto decision = tuner_->poll_decision()) {

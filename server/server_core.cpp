@@ -216,6 +216,10 @@ Result<std::span<const float>> ServerCore::floats_of(const proto::Commit& commit
   return std::span<const float>(scratch_);
 }
 
+Optimizer::Scale ServerCore::scale_of(const proto::Commit& commit) const {
+  return {optimizer_.rate(members_.size()), static_cast<float>(commit.weight)};
+}
+
 // Applied already, or kept: nothing changes, but its sender may not have heard the answer.
 void ServerCore::on_repeated(PeerId from, const MemberState& member, const proto::Commit& commit) {
   ++stats_.commits_repeated;
@@ -244,7 +248,7 @@ void ServerCore::stream(PeerId from, MemberState& member, const proto::Commit& c
     member.commit.end();
   }
   if (!refused) {
-    parameters_.apply(optimizer_, commit.offset, update, optimizer_.rate(members_.size()));
+    parameters_.apply(optimizer_, commit.offset, update, scale_of(commit));
     ++stats_.chunks_applied;
   }
   answer_chunk(from, commit, refused, &member);
@@ -286,11 +290,10 @@ void ServerCore::apply(MemberState& member) {
     ++stats_.commits_refused;
     return;
   }
-  const float rate = optimizer_.rate(members_.size());
   member.commit.for_each_chunk([&](const proto::Commit& chunk, const proto::Payload& payload) {
     const auto update = floats_of(chunk, payload);
     RUBATO_CHECK(update.has_value(), "checked when it arrived");
-    parameters_.apply(optimizer_, chunk.offset, *update, rate);
+    parameters_.apply(optimizer_, chunk.offset, *update, scale_of(chunk));
     ++stats_.chunks_applied;
   });
   ++version_;

@@ -105,6 +105,7 @@ class ServerCore {
   // Keeps one chunk; the gate decides once the commit is whole.
   void hold(Instant now, proto::PeerId from, MemberState& member, const proto::Message& message);
   void act(Instant now, const sync::GateActions& actions);
+  Optimizer::Scale scale_of(const proto::Commit& commit) const;
   void apply(MemberState& member);
   void release(Instant now, MemberState& member);
   // A received payload as floats. Lifetime: of the result, until the next call.

@@ -22,7 +22,7 @@ ShardParameters::ShardParameters(std::span<const float> initial, std::uint64_t c
 }
 
 void ShardParameters::apply(Optimizer& optimizer, std::uint64_t offset,
-                            std::span<const float> update, float rate) {
+                            std::span<const float> update, Optimizer::Scale scale) {
   RUBATO_CHECK(offset + update.size() <= size_, "update within the shard");
   while (!update.empty()) {
     proto::BufferPool::Buffer& chunk = chunks_[offset / chunk_];
@@ -30,7 +30,7 @@ void ShardParameters::apply(Optimizer& optimizer, std::uint64_t offset,
     const std::size_t n = std::min<std::size_t>(chunk_ - in_chunk, update.size());
     const std::span<float> part = std::span(*chunk).subspan(in_chunk, n);
     if (!pool_.held_elsewhere(chunk)) {
-      optimizer.apply(part, offset, update.first(n), rate);
+      optimizer.apply(part, offset, update.first(n), scale);
     } else {
       const auto copy = pool_.take();
       std::copy_n(chunk->begin(), in_chunk, copy->begin());
@@ -38,7 +38,7 @@ void ShardParameters::apply(Optimizer& optimizer, std::uint64_t offset,
         const std::size_t m = std::min(kBlockFloats, n - at);
         const auto block = std::span(*copy).subspan(in_chunk + at, m);
         std::copy_n(part.begin() + static_cast<std::ptrdiff_t>(at), m, block.begin());
-        optimizer.apply(block, offset + at, update.subspan(at, m), rate);
+        optimizer.apply(block, offset + at, update.subspan(at, m), scale);
       }
       const auto end = static_cast<std::ptrdiff_t>(in_chunk + n);
       std::copy(chunk->begin() + end, chunk->end(), copy->begin() + end);

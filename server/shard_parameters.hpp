@@ -24,7 +24,8 @@ class ShardParameters {
   std::uint64_t size() const { return size_; }
 
   // Requires: offset + update.size() <= size().
-  void apply(Optimizer& optimizer, std::uint64_t offset, std::span<const float> update, float rate);
+  void apply(Optimizer& optimizer, std::uint64_t offset, std::span<const float> update,
+             Optimizer::Scale scale);
 
   // Calls f(offset, count, payload) for the pieces of [offset, offset + count), one a chunk.
   template <class F>

@@ -17,7 +17,7 @@ namespace rubato::sync {
 
 class AdacommTuner final : public QueuedTuner {
  public:
-  // Requires: valid options (sync/factory.hpp).
+  // Requires: valid options (sync/option_table.hpp).
   explicit AdacommTuner(const AdacommOptions& options);
 
   void on_start(Instant now) override;

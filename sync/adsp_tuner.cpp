@@ -27,7 +27,7 @@ void AdspTuner::on_start(Instant now) {
   started_ = now;
   if (options_.fixed_rate) {
     set_rate(now, *options_.fixed_rate);
-    decide(now, fmt::format("fixed rate {}", rate_));
+    explain(now, fmt::format("fixed rate {}", rate_));
   } else {
     begin_epoch(now);
   }
@@ -112,20 +112,6 @@ std::optional<Instant> AdspTuner::poll_wakeup() const {
   return checkpoint_;
 }
 
-std::optional<Tuner::Order> AdspTuner::poll_order() {
-  if (orders_.empty()) return std::nullopt;
-  const Order order = orders_.front();
-  orders_.pop_front();
-  return order;
-}
-
-std::optional<Decision> AdspTuner::poll_decision() {
-  if (decisions_.empty()) return std::nullopt;
-  Decision decision = std::move(decisions_.front());
-  decisions_.pop_front();
-  return decision;
-}
-
 void AdspTuner::advance(Instant now) {
   RUBATO_CHECK(now >= now_, "time never decreases");
   now_ = now;
@@ -143,7 +129,7 @@ void AdspTuner::begin_epoch(Instant now) {
   } else {
     set_rate(now, std::min(kProbeRate, rate_max()));
     enter(Stage::Probe);
-    decide(now, "until every worker has committed once");
+    explain(now, "until every worker has committed once");
   }
 }
 
@@ -155,7 +141,7 @@ void AdspTuner::begin_search(Instant now, int rate, const std::string& reason) {
     search_.emplace(RobustSearch(first));
   }
   begin_window(now, first);
-  decide(now, fmt::format("{}: search from R={}", reason, rate_));
+  explain(now, fmt::format("{}: search from R={}", reason, rate_));
 }
 
 void AdspTuner::begin_window(Instant now, int rate) {
@@ -195,7 +181,7 @@ void AdspTuner::close_window(Instant now) {
     } else {
       begin_window(now, search.rate());
     }
-    decide(now, std::move(reason));
+    explain(now, std::move(reason));
   };
   std::visit(judge, *search_);
 }
@@ -235,12 +221,11 @@ void AdspTuner::send_order(WorkerId worker, Member& member) {
   const double commit_rate = std::clamp(missing, 1.0, static_cast<double>(rate_max()));
   if (commit_rate == member.ordered) return;
   member.ordered = commit_rate;
-  orders_.push_back({.worker = worker, .directive = {.commit_rate = commit_rate}});
+  order(worker, {.commit_rate = commit_rate});
 }
 
-void AdspTuner::decide(Instant now, std::string reason) {
-  decisions_.push_back(
-      {.at = now, .value = static_cast<double>(rate_), .reason = std::move(reason)});
+void AdspTuner::explain(Instant now, std::string reason) {
+  decide({.at = now, .value = static_cast<double>(rate_), .reason = std::move(reason)});
 }
 
 int AdspTuner::rate_max() const {

@@ -15,21 +15,20 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <string>
 
-#include "sync/model.hpp"
 #include "sync/options.hpp"
+#include "sync/queued_tuner.hpp"
 #include "sync/rate_search.hpp"
 
 namespace rubato::sync {
 
-class AdspTuner final : public Tuner {
+class AdspTuner final : public QueuedTuner {
  public:
   // parameter_bytes: bytes(W) on the wire, for the byte budget.
-  // Requires: valid options (sync/factory.hpp).
+  // Requires: valid options (sync/option_table.hpp).
   AdspTuner(const AdspOptions& options, std::uint64_t parameter_bytes);
 
   void on_start(Instant now) override;
@@ -39,8 +38,6 @@ class AdspTuner final : public Tuner {
   void on_evaluation(Instant now, const EvaluationPoint& point) override;
   void on_wakeup(Instant now) override;
   std::optional<Instant> poll_wakeup() const override;
-  std::optional<Order> poll_order() override;
-  std::optional<Decision> poll_decision() override;
 
  private:
   struct Member {
@@ -69,7 +66,7 @@ class AdspTuner final : public Tuner {
   void set_rate(Instant now, int rate);
   void send_orders();
   void send_order(WorkerId worker, Member& member);
-  void decide(Instant now, std::string reason);
+  void explain(Instant now, std::string reason);
   int rate_max() const;    // R_cap
   int start_rate() const;  // of the first search
   // Seconds. Requires: every member has committed.
@@ -84,7 +81,7 @@ class AdspTuner final : public Tuner {
   const std::uint64_t parameter_bytes_;
   Instant now_;
   std::optional<Instant> started_;
-  std::map<WorkerId, Member> members_;
+  std::map<WorkerId, Member> members_;           // instead of the base's: more of each is kept
   std::map<std::uint64_t, std::size_t> counts_;  // how many members have c_i = the key
   std::size_t behind_ = 0;  // members that have not committed since the present stage began
 
@@ -101,9 +98,6 @@ class AdspTuner final : public Tuner {
 
   std::optional<LossSample> last_;              // seconds since the start
   std::optional<double> last_checkpoint_loss_;  // since the rate was set
-
-  std::deque<Order> orders_;
-  std::deque<Decision> decisions_;
 };
 
 }  // namespace rubato::sync

@@ -24,7 +24,7 @@ namespace rubato::sync {
 
 class DsspGate final : public Gate {
  public:
-  // Requires: valid options (sync/factory.hpp).
+  // Requires: valid options (sync/option_table.hpp).
   explicit DsspGate(const DsspOptions& options);
 
   void on_join(Instant now, WorkerId worker) override;

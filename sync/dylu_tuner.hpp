@@ -13,7 +13,7 @@ namespace rubato::sync {
 
 class DyluTuner final : public QueuedTuner {
  public:
-  // Requires: valid options (sync/factory.hpp).
+  // Requires: valid options (sync/option_table.hpp).
   explicit DyluTuner(const DyluOptions& options) : options_(options) {}
 
   void on_leave(Instant now, WorkerId worker) override;

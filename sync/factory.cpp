@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <cstdlib>
 #include <string>
 #include <utility>
@@ -116,10 +115,6 @@ const Model& model_of(std::string_view name) {
   std::abort();
 }
 
-Result<void> impossible(std::string_view key, std::string value, std::string_view remedy) {
-  return fail(ErrorCode::BadInput, fmt::format("sync.{} = {}: {}", key, value, remedy));
-}
-
 }  // namespace
 
 std::vector<ModelInfo> models() {
@@ -136,57 +131,6 @@ Result<ModelInfo> find_model(std::string_view name) {
   }
   return fail(ErrorCode::BadInput,
               fmt::format("sync = \"{}\": no such model{}", name, suggestion(name, names)));
-}
-
-Result<void> validate(const Options& options) {
-  if (options.ssp.staleness < 0) {
-    return impossible("ssp.staleness", fmt::to_string(options.ssp.staleness),
-                      "commits ahead of the slowest; use 0 or more (40 by default)");
-  }
-  if (options.dssp.staleness < 0) {
-    return impossible("dssp.staleness", fmt::to_string(options.dssp.staleness),
-                      "commits ahead of the slowest; use 0 or more (3 by default)");
-  }
-  if (options.dssp.credits < 0) {
-    return impossible("dssp.credits", fmt::to_string(options.dssp.credits),
-                      "further commits ahead; use 0 or more (12 by default)");
-  }
-  for (const auto& [key, steps] :
-       {std::pair{"local-sgd.local_steps", options.local_sgd.local_steps},
-        std::pair{"adacomm.local_steps", options.adacomm.local_steps},
-        std::pair{"dylu.local_steps", options.dylu.local_steps}}) {
-    if (steps < 1)
-      return impossible(key, fmt::to_string(steps),
-                        "mini-batches per commit; use 1 or more (40 by default)");
-  }
-  if (options.adacomm.period <= Duration{}) {
-    return impossible("adacomm.period_seconds",
-                      fmt::format("{:g}", options.adacomm.period.seconds()),
-                      "use a time above 0 (60 by default)");
-  }
-  if (!std::isfinite(options.semi_sync.epochs) || options.semi_sync.epochs <= 0) {
-    return impossible("semi-sync.epochs", fmt::to_string(options.semi_sync.epochs),
-                      "passes of the slowest worker over its data; use a number above 0");
-  }
-  const AdspOptions& adsp = options.adsp;
-  if (adsp.check_period <= Duration{}) {
-    return impossible("adsp.check_period_seconds", fmt::format("{:g}", adsp.check_period.seconds()),
-                      "use a time above 0 (60 by default)");
-  }
-  if (adsp.epoch < adsp.check_period) {
-    return impossible(
-        "adsp.epoch_seconds", fmt::format("{:g}", adsp.epoch.seconds()),
-        fmt::format("use at least check_period_seconds ({:g})", adsp.check_period.seconds()));
-  }
-  if (adsp.fixed_rate && *adsp.fixed_rate < 1) {
-    return impossible("adsp.fixed_rate", fmt::to_string(*adsp.fixed_rate),
-                      "commits per check period; use 1 or more, or leave it out to search");
-  }
-  if (!std::isfinite(adsp.bytes_per_second) || adsp.bytes_per_second < 0) {
-    return impossible("adsp.bytes_per_second", fmt::to_string(adsp.bytes_per_second),
-                      "use a budget above 0, or 0 for none");
-  }
-  return {};
 }
 
 std::unique_ptr<CommitRule> make_commit_rule(std::string_view model, const Options& options) {

@@ -24,16 +24,13 @@ std::vector<ModelInfo> models();
 // Returns: the model's row, or BadInput naming the nearest valid name.
 [[nodiscard]] Result<ModelInfo> find_model(std::string_view name);
 
-// BadInput naming the first impossible value ("sync.ssp.staleness = -1: ...").
-[[nodiscard]] Result<void> validate(const Options& options);
-
 // Facts the tuner needs about the whole run.
 struct RunFacts {
   std::uint64_t parameter_bytes = 0;  // bytes(W) on the wire
   double batches = 1;                 // in one pass over the training data of all workers
 };
 
-// Requires: a name from models() and valid options.
+// Requires: a name from models() and options as sync/option_table.hpp reads them.
 std::unique_ptr<CommitRule> make_commit_rule(std::string_view model, const Options& options);
 std::unique_ptr<Gate> make_gate(std::string_view model, const Options& options);
 // Returns: null where the model has nothing to tune.

@@ -19,6 +19,7 @@ struct Directive {
   double commit_rate = 1;         // commits per check period, >= 1
   std::uint32_t local_steps = 0;  // mini-batches per commit
   Duration period = {};           // from a reply to the next commit
+  double weight = 1;  // of its commits: the server applies weight x U. The core reads it
   bool operator==(const Directive&) const = default;
 };
 

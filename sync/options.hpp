@@ -1,5 +1,5 @@
 // sync/options.hpp - what a user may set for each sync model ([sync.<model>] in the cluster file).
-// Plain data; sync::validate (sync/factory.hpp) names the first value that is impossible.
+// Plain data; sync/option_table.hpp has keys, limits and meanings.
 #pragma once
 
 #include <optional>
@@ -13,6 +13,7 @@ enum class SearchStart { Warm, Paper };
 
 struct SspOptions {
   int staleness = 40;  // s >= 0, in commits
+  bool operator==(const SspOptions&) const = default;
 };
 
 struct AdspOptions {
@@ -24,28 +25,34 @@ struct AdspOptions {
   std::optional<int> fixed_rate;
   bool overlap = false;         // train on while a commit is in flight
   double bytes_per_second = 0;  // byte budget of the whole cluster; 0 is none
+  bool operator==(const AdspOptions&) const = default;
 };
 
 struct LocalSgdOptions {
   int local_steps = 40;  // tau >= 1
+  bool operator==(const LocalSgdOptions&) const = default;
 };
 
 struct AdacommOptions {
   int local_steps = 40;                          // tau_0 >= 1
   Duration period = Duration::from_seconds(60);  // T_0
+  bool operator==(const AdacommOptions&) const = default;
 };
 
 struct SemiSyncOptions {
   double epochs = 1;  // lambda > 0
+  bool operator==(const SemiSyncOptions&) const = default;
 };
 
 struct DsspOptions {
   int staleness = 3;  // s_L >= 0, in commits
   int credits = 12;   // r_max >= 0, in commits
+  bool operator==(const DsspOptions&) const = default;
 };
 
 struct DyluOptions {
   int local_steps = 40;  // tau of the fastest worker, >= 1
+  bool operator==(const DyluOptions&) const = default;
 };
 
 struct Options {
@@ -56,6 +63,7 @@ struct Options {
   SemiSyncOptions semi_sync;
   DyluOptions dylu;
   AdspOptions adsp;
+  bool operator==(const Options&) const = default;
 };
 
 }  // namespace rubato::sync

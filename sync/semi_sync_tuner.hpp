@@ -17,7 +17,7 @@ namespace rubato::sync {
 class SemiSyncTuner final : public QueuedTuner {
  public:
   // batches: mini-batches in one pass over the training data of all workers.
-  // Requires: valid options (sync/factory.hpp).
+  // Requires: valid options (sync/option_table.hpp).
   SemiSyncTuner(const SemiSyncOptions& options, double batches);
 
   void on_join(Instant now, WorkerId worker) override;

@@ -93,8 +93,10 @@ void WorkerCore::on_scheduler(Instant now, const proto::Message& message) {
   } else if (std::holds_alternative<proto::Start>(message.body)) {
     on_go(now);
   } else if (const auto* directive = std::get_if<proto::Directive>(&message.body)) {
-    if (directive->commit_rate >= 1)
-      rule_->on_directive(now, {directive->commit_rate, directive->local_steps, directive->period});
+    if (!(directive->commit_rate >= 1)) return;
+    weight_ = directive->weight;
+    rule_->on_directive(now, {directive->commit_rate, directive->local_steps, directive->period,
+                              directive->weight});
   } else if (const auto* stop = std::get_if<proto::Stop>(&message.body)) {
     finish(stop->reason);
   } else if (const auto* refusal = std::get_if<proto::Refusal>(&message.body)) {
@@ -150,6 +152,7 @@ void WorkerCore::rejoin(Instant now) {
   sender_ = {};
   update_.end();
   load_due_ = commit_due_ = false;
+  weight_ = 1;
   progress_ = {};
   joiner_ = proto::Joiner(options_.timing);
   on_start(now);
@@ -231,6 +234,7 @@ void WorkerCore::on_commit(Instant now, Update update) {
   RUBATO_CHECK(update.values->size() == options_.parameters, "the update covers every parameter");
   commit_due_ = false;
   update_steps_ = steps_since_commit_;
+  update_weight_ = weight_;
   steps_since_commit_ = 0;
   sent_at_ = now;
   rule_->on_commit_sent(now);
@@ -259,7 +263,8 @@ proto::ToNode WorkerCore::update_chunk(const CommitSender::Chunk& chunk) {
                                      .discard = !update_.finite(),
                                      .reply_codec = options_.down.codec,
                                      .reply_keep = options_.down.keep,
-                                     .reply_based = gather_.based(chunk.shard)},
+                                     .reply_based = gather_.based(chunk.shard),
+                                     .weight = update_weight_},
                        update_.chunk(range.begin + chunk.offset, chunk.count))};
 }
 

@@ -126,9 +126,11 @@ class WorkerCore {
   CommitSender sender_;
   bool load_due_ = false;
   bool commit_due_ = false;
+  double weight_ = 1;  // of the next commit
   Sequence sequence_ = 0;
   UpdateEncoder update_;  // in flight, kept to send again
   std::uint64_t update_steps_ = 0;
+  double update_weight_ = 1;
   std::uint64_t steps_since_commit_ = 0;
   Instant sent_at_;
   struct ServerWatch {

@@ -114,7 +114,8 @@ Message any_body(std::size_t kind) {
                                any<bool>(),
                                static_cast<PayloadCodec>(*rc::gen::inRange(0, 6)),
                                1.0 / (1 + any<std::uint32_t>()),
-                               any<bool>()});
+                               any<bool>(),
+                               1.0 / (1 + any<std::uint32_t>())});
     case 10:
       return with_chunk(Parameters{any<std::uint64_t>(),
                                    any<std::uint64_t>(),
@@ -135,7 +136,8 @@ Message any_body(std::size_t kind) {
     case 14:
       return message(Heartbeat{any_clock(), any_clock()});
     case 15:
-      return message(Directive{1.0 / (1 + any<std::uint32_t>())});
+      return message(Directive{1.0 / (1 + any<std::uint32_t>()), any<std::uint32_t>(),
+                               any_duration(), 1.0 / (1 + any<std::uint32_t>())});
     default:
       return message(
           Evaluation{any_duration(), any<double>(), any<double>(), any<std::uint64_t>()});

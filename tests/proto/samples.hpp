@@ -52,14 +52,14 @@ inline std::vector<Message> every_message() {
       message(Members{4, {{WorkerId{0}, 11}, {WorkerId{7}, 12}}}),
       message(MembersAck{4}),
       message(Pull{9}),
-      message(Commit{9, 4, 6, 16, 21, PayloadCodec::F16, true, PayloadCodec::TopK, 0.25, true},
+      message(Commit{9, 4, 6, 16, 21, PayloadCodec::F16, true, PayloadCodec::TopK, 0.25, true, 1.5},
               floats(3)),
       message(Parameters{9, 8, 4, 10, 16, {1'000}, true, PayloadCodec::Bf16, true}, floats(5)),
       message(Probe{9}),
       message(ProbeReply{9, true, {0, 262'144}, true}),
       message(progress),
       message(Heartbeat{{5}, {6}}),
-      message(Directive{2.5, 7, Duration::from_ms(1500)}),
+      message(Directive{2.5, 7, Duration::from_ms(1500), 0.5}),
       message(Evaluation{{2'000}, 0.45, 0.84, 33}),
   };
 }
@@ -95,7 +95,7 @@ inline auto fields(const Pull& m) {
 }
 inline auto fields(const Commit& m) {
   return std::tie(m.sequence, m.offset, m.count, m.total, m.steps, m.codec, m.discard,
-                  m.reply_codec, m.reply_keep, m.reply_based);
+                  m.reply_codec, m.reply_keep, m.reply_based, m.weight);
 }
 inline auto fields(const Parameters& m) {
   return std::tie(m.sequence, m.version, m.offset, m.count, m.total, m.held, m.refused, m.codec,
@@ -115,7 +115,7 @@ inline auto fields(const Heartbeat& m) {
   return std::tie(m.echo, m.clock);
 }
 inline auto fields(const Directive& m) {
-  return std::tie(m.commit_rate, m.local_steps, m.period);
+  return std::tie(m.commit_rate, m.local_steps, m.period, m.weight);
 }
 inline auto fields(const Evaluation& m) {
   return std::tie(m.age, m.loss, m.accuracy, m.version);

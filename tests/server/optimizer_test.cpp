@@ -27,7 +27,7 @@ std::vector<float> ours(OptimizerKind kind, const std::vector<float>& updates) {
   std::vector<float> w = {1.0f};
   std::vector<float> path;
   for (const float u : updates) {
-    optimizer.apply(w, 0, {&u, 1}, optimizer.rate(3));
+    optimizer.apply(w, 0, {&u, 1}, {optimizer.rate(3)});
     path.push_back(w[0]);
   }
   return path;
@@ -46,7 +46,7 @@ TEST_CASE("optimizer: sgd subtracts rate times update, to the bit") {
   const float rate = optimizer.rate(5);
   const std::vector<float> expected = {1.0f - rate * 0.1f, -2.5f - rate * 7.0f,
                                        1e-3f - rate * -3.3f};
-  optimizer.apply(w, 0, u, rate);
+  optimizer.apply(w, 0, u, {rate});
   CHECK(w == expected);
 }
 
@@ -95,11 +95,11 @@ TEST_CASE("optimizer: an update in chunks is the update in one piece, to the bit
       std::vector<float> u(7);
       for (float& x : u) x = static_cast<float>(rng.normal());
       const std::span<const float> all(u);
-      whole.apply(a, 0, all, 0.1f);
+      whole.apply(a, 0, all, {0.1f});
       const std::span<float> to(b);
-      cut.apply(to.first(3), 0, all.first(3), 0.1f);
-      cut.apply(to.subspan(3, 3), 3, all.subspan(3, 3), 0.1f);
-      cut.apply(to.subspan(6), 6, all.subspan(6), 0.1f);
+      cut.apply(to.first(3), 0, all.first(3), {0.1f});
+      cut.apply(to.subspan(3, 3), 3, all.subspan(3, 3), {0.1f});
+      cut.apply(to.subspan(6), 6, all.subspan(6), {0.1f});
     }
     CHECK(a == b);
   }

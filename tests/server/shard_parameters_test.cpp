@@ -36,7 +36,7 @@ TEST_CASE("shard parameters: any range of any update, against one flat vector") 
       const std::uint64_t offset = rng.below(10);
       Values update(1 + rng.below(10 - offset));
       for (float& u : update) u = static_cast<float>(rng.normal());
-      shard.apply(optimizer, offset, update, 0.5f);
+      shard.apply(optimizer, offset, update, {0.5f});
       for (std::size_t j = 0; j < update.size(); ++j) expected[offset + j] -= 0.5f * update[j];
       CHECK(shard.values() == expected);
       CHECK(read(shard, offset, update.size()) ==
@@ -63,7 +63,7 @@ TEST_CASE("shard parameters: a chunk that nobody holds changes in place") {
     return first;
   };
   const auto* const before = address();
-  shard.apply(optimizer, 0, Values{1, 1}, 1.0f);
+  shard.apply(optimizer, 0, Values{1, 1}, {1.0f});
   CHECK(address() == before);
 }
 

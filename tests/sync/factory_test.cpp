@@ -2,15 +2,21 @@
 
 #include <doctest/doctest.h>
 
-#include <limits>
+#include <fmt/format.h>
+
+#include <map>
 #include <set>
+#include <utility>
+
+#include "sync/option_table.hpp"
 
 namespace rubato::sync {
 namespace {
 
-std::string problem(const Options& options) {
-  const auto valid = validate(options);
-  return valid ? "" : valid.error().message;
+// A whole number within the limits that is nobody's default.
+std::string inside(const Limits& limits) {
+  if (limits.max <= 1) return "0.0625";
+  return limits.min >= 61 ? fmt::to_string(limits.min + 1) : "61";
 }
 
 }  // namespace
@@ -44,29 +50,55 @@ TEST_CASE("an unknown name is answered with the nearest one, or with all") {
         "adacomm, semi-sync, dylu, adsp");
 }
 
-TEST_CASE("impossible options are named with their value and the remedy") {
-  CHECK(problem({}) == "");
-  Options options;
-  options.ssp.staleness = -1;
-  CHECK(problem(options) ==
-        "sync.ssp.staleness = -1: commits ahead of the slowest; use 0 or more (40 by default)");
-  options = {};
-  options.adsp.check_period = {};
-  CHECK(problem(options) ==
-        "sync.adsp.check_period_seconds = 0: use a time above 0 (60 by default)");
-  options = {};
-  options.adsp.epoch = Duration::from_seconds(30);
-  CHECK(problem(options) == "sync.adsp.epoch_seconds = 30: use at least check_period_seconds (60)");
-  options = {};
-  options.adsp.fixed_rate = 0;
-  CHECK(problem(options) ==
-        "sync.adsp.fixed_rate = 0: commits per check period; use 1 or more, or "
-        "leave it out to search");
-  options = {};
-  options.adsp.bytes_per_second = -5;
-  CHECK(problem(options) == "sync.adsp.bytes_per_second = -5: use a budget above 0, or 0 for none");
-  options.adsp.bytes_per_second = std::numeric_limits<double>::quiet_NaN();
-  CHECK(problem(options) != "");
+TEST_CASE("every option belongs to a model, and no two have the same key") {
+  std::set<std::pair<std::string_view, std::string_view>> seen;
+  for (const OptionRow& row : option_rows()) {
+    CAPTURE(row.of);
+    CAPTURE(row.key);
+    CHECK(find_model(row.of));
+    CHECK(seen.insert({row.of, row.key}).second);
+    CHECK_FALSE(row.meaning.empty());
+    CHECK_FALSE(default_text(row).empty());
+    CHECK_FALSE(valid_text(row).empty());
+  }
+}
+
+TEST_CASE("an option says its default and what is valid") {
+  std::map<std::string, std::string> said;
+  for (const OptionRow& row : option_rows())
+    said[fmt::format("{}.{}", row.of, row.key)] = default_text(row) + ", " + valid_text(row);
+  CHECK(said["ssp.staleness"] == "40, whole number from 0 to 1000000000");
+  CHECK(said["semi-sync.epochs"] == "1, number above 0");
+  CHECK(said["adsp.check_period_seconds"] == "60, seconds above 0 and at most 100000000");
+  CHECK(said["adsp.reward"] == "robust, robust | paper");
+  CHECK(said["adsp.fixed_rate"] == "none, whole number from 1 to 1000000000");
+  CHECK(said["adsp.overlap"] == "false, true | false");
+}
+
+TEST_CASE("the defaults of the table are those of the options") {
+  const auto document = Config::parse("", "empty.toml");
+  REQUIRE(document);
+  CHECK(read_options(document->root()) == Options{});
+}
+
+TEST_CASE("every option can be set by its key") {
+  for (const OptionRow& row : option_rows()) {
+    CAPTURE(row.of);
+    CAPTURE(row.key);
+    const bool word = std::holds_alternative<OptionRow::Choice>(row.field);
+    const bool flag = std::holds_alternative<OptionRow::Flag>(row.field);
+    const std::string value =
+        word   ? "\"" + std::get<OptionRow::Choice>(row.field).words.back() + "\""
+        : flag ? "true"
+               : inside(row.limits);
+    const auto document =
+        Config::parse(fmt::format("[{}]\n{} = {}\n", row.of, row.key, value), "some.toml");
+    REQUIRE(document);
+    const Options options = read_options(document->root());
+    const auto finished = document->finish();
+    REQUIRE_MESSAGE(finished, finished.error().message);
+    CHECK_FALSE(options == Options{});
+  }
 }
 
 }  // namespace rubato::sync

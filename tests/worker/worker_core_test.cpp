@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "tests/worker/worker_world.hpp"
 
@@ -274,6 +275,35 @@ TEST_CASE("worker: hands directives to its rule, and no rate that means nothing"
   for (const double rate : {4.0, 0.5, 0.0, -3.0, std::numeric_limits<double>::quiet_NaN(), 1.0})
     world.hear(kSchedulerNode, proto::Directive{rate});
   CHECK(world.rule.heard == "rate 4, rate 1");
+}
+
+// The weights of the commit's chunks in `messages`, each only once.
+std::set<double> weights(const std::vector<proto::ToNode>& messages) {
+  std::set<double> all;
+  for (const auto& commit : bodies<proto::Commit>(messages, server_node(0)))
+    all.insert(commit.weight);
+  return all;
+}
+
+TEST_CASE("worker: a directive's weight is that of the next commits, not of one under way") {
+  WorkerWorld world;
+  world.get_ready();
+  world.step();
+  world.commit();
+  CHECK(weights(world.sent()) == std::set{1.0});
+  world.hear(kSchedulerNode, proto::Directive{.commit_rate = 1, .weight = 0.25});
+  world.hear(server_node(0),
+             proto::ProbeReply{.sequence = 2, .missing_offsets = {}, .unknown = true});
+  CHECK(weights(world.sent()) == std::set{1.0});
+  world.reply(0, 2);
+  world.load();
+  for (int commit = 0; commit < 2; ++commit) {
+    world.step();
+    world.commit();
+    CHECK(weights(world.sent()) == std::set{0.25});
+    world.reply(0, static_cast<Sequence>(3 + commit));
+    world.load();
+  }
 }
 
 TEST_CASE("worker: counts commits that were refused, and goes on from the server's parameters") {
