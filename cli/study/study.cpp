@@ -14,9 +14,11 @@
 #include "cli/outputs.hpp"
 #include "cli/study/fingerprint.hpp"
 #include "cli/study/journal.hpp"
+#include "cli/study/pictures.hpp"
 #include "cli/study/runner.hpp"
 #include "cli/study/study_files.hpp"
 #include "cli/study/study_progress.hpp"
+#include "cli/study/study_report.hpp"
 #include "cli/text.hpp"
 #include "cli/write_file.hpp"
 #include "emulation/cluster_plan.hpp"
@@ -216,15 +218,18 @@ Result<void> write_study(Running& running, bool json) {
   const std::string results = study_json(running.results, summaries);
   RUBATO_TRY(write_file(directory / "results.json", results));
   RUBATO_TRY(write_file(directory / "runs.csv", study_csv(running.results)));
+  RUBATO_TRY(write_file(directory / "report.html", study_report(running.results, summaries)));
+  RUBATO_TRY(write_file(directory / "time.svg", time_picture(running.results, summaries)));
+  RUBATO_TRY(write_file(directory / "details.svg", details_picture(running.results, summaries)));
   if (json) fmt::print("{}", results);
   return {};
 }
 
 void print_study(const Running& running) {
   const Study& study = running.results.plan.study;
-  fmt::print("{}\n{}\nResults: {}\n\n", study.question.empty() ? study.name : study.question,
+  fmt::print("{}\n{}\nReport: {}\n\n", study.question.empty() ? study.name : study.question,
              study_table(running.results, summarize(running.results)),
-             fs::absolute(running.directory).lexically_normal().string());
+             fs::absolute(fs::path(running.directory) / "report.html").lexically_normal().string());
 }
 
 Result<void> run_all(const StudyOptions& options, std::vector<Running>& studies,
