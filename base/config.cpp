@@ -63,6 +63,65 @@ std::string show(const toml::node& node) {
   return out.str();
 }
 
+// As a document would have it; numbers in the fewest digits that tell them apart.
+std::string toml_text(const toml::node& node) {
+  if (const auto* number = node.as_floating_point()) return fmt::format("{}", number->get());
+  if (const toml::array* list = node.as_array()) {
+    std::vector<std::string> elements;
+    for (const toml::node& element : *list) elements.push_back(toml_text(element));
+    return fmt::format("[{}]", fmt::join(elements, ", "));
+  }
+  std::ostringstream out;
+  node.visit([&](const auto& value) { out << value; });
+  return out.str();
+}
+
+void add_leaves(const toml::table& table, const std::string& prefix, std::vector<Setting>& out) {
+  for (const auto& [key, value] : table) {
+    const std::string path = prefix + std::string(key.str());
+    if (const toml::table* inner = value.as_table()) {
+      add_leaves(*inner, path + ".", out);
+      continue;
+    }
+    Setting setting{path, toml_text(value), {}, key.source().begin.line};
+    if (const toml::array* list = value.as_array())
+      for (const toml::node& element : *list) setting.elements.push_back(toml_text(element));
+    out.push_back(std::move(setting));
+  }
+}
+
+// Returns: what is wrong with the path, nothing if it was set. A list of sections is entered by the
+// `name` of one of them, or by "*" into all.
+std::optional<std::string> set_at(toml::table& table, std::string_view path,
+                                  const toml::node& value) {
+  const auto dot = path.find('.');
+  if (dot == path.npos) {
+    table.insert_or_assign(path, value);
+    return std::nullopt;
+  }
+  const std::string_view part = path.substr(0, dot);
+  const std::string_view rest = path.substr(dot + 1);
+  toml::node& inner = table.emplace<toml::table>(part).first->second;
+  if (toml::table* section = inner.as_table()) return set_at(*section, rest, value);
+  toml::array* list = inner.as_array();
+  if (!list || !list->is_homogeneous(toml::node_type::table))
+    return fmt::format("{} is a value, not a section", part);
+  const std::string_view name = rest.substr(0, rest.find('.'));
+  if (name.size() == rest.size())
+    return fmt::format("name a section of [[{0}]], or all: {0}.*.{1}", part, rest);
+  std::vector<std::string> names;
+  bool found = false;
+  for (toml::node& element : *list) {
+    toml::table& section = *element.as_table();
+    names.push_back(section["name"].value_or(std::string()));
+    if (name != "*" && name != names.back()) continue;
+    found = true;
+    if (auto wrong = set_at(section, rest.substr(name.size() + 1), value)) return wrong;
+  }
+  if (found) return std::nullopt;
+  return fmt::format("no [[{}]] is called {}{}", part, name, suggestion(name, names));
+}
+
 bool allowed(double value, const Limits& limits) {
   return std::isfinite(value) && (limits.min_excluded ? value > limits.min : value >= limits.min) &&
          (limits.max_excluded ? value < limits.max : value <= limits.max);
@@ -194,6 +253,20 @@ std::vector<ConfigTable> ConfigTable::tables(std::string_view key) const {
   return result;
 }
 
+std::vector<Setting> ConfigTable::settings(std::string_view key) const {
+  const toml::node* section = node_->find(key);
+  if (!section) return {};
+  std::vector<Setting> result;
+  if (section->is_table()) {
+    add_leaves(*section->as_table(), "", result);
+  } else {
+    problem(key, fmt::format("must be a section: write [{}]", node_->name(key)));
+  }
+  std::stable_sort(result.begin(), result.end(),
+                   [](const Setting& a, const Setting& b) { return a.line < b.line; });
+  return result;
+}
+
 // --- Config ----------------------------------------------------------------------------------
 
 Config::Config(std::unique_ptr<Document> document) : document_(std::move(document)) {}
@@ -216,6 +289,21 @@ Result<Config> Config::parse(std::string_view text, std::string file) {
 
 ConfigTable Config::root() const {
   return document_->add(&document_->toml, "");
+}
+
+Result<void> Config::set(const Setting& setting) {
+  const toml::parse_result parsed = toml::parse("value = " + setting.value);
+  std::optional<std::string> wrong = "is not a TOML value";
+  if (parsed && parsed.table().size() == 1)
+    wrong = set_at(document_->toml, setting.key, *parsed.table().get("value"));
+  if (!wrong) return {};
+  return fail(ErrorCode::BadInput, fmt::format("{} = {}: {}", setting.key, setting.value, *wrong));
+}
+
+std::string Config::text() const {
+  std::ostringstream out;
+  out << toml::toml_formatter(document_->toml) << '\n';
+  return out.str();
 }
 
 Result<void> Config::finish() const {
@@ -249,7 +337,8 @@ std::optional<std::string> Config::Document::unknown_key() const {
       }
     }
   }
-  return fmt::format("{}:{}: unknown key {}{}", file, first->source().begin.line,
+  const auto line = first->source().begin.line;  // 0: set(), not written in the file
+  return fmt::format("{}{}: unknown key {}{}", file, line ? fmt::format(":{}", line) : "",
                      owner->name(first->str()), hint);
 }
 

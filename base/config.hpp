@@ -33,6 +33,15 @@ struct Limits {
 // What follows "a number" in a message: " above 0", " from 1 to 4"; empty without limits.
 std::string describe(const Limits& limits);
 
+// One key of a document with its value as TOML text: "training.learning_rate" and "0.05". A group
+// of workers is named by its name: "workers.pi.step_seconds", or all of them by "workers.*.jitter".
+struct Setting {
+  std::string key;
+  std::string value;
+  std::vector<std::string> elements = {};  // of a value that is a list
+  unsigned line = 0;                       // where it was written; 0: unknown
+};
+
 class Config;
 
 // One table of the document, present or not; a light handle. Lifetime: the Config outlives it.
@@ -55,6 +64,9 @@ class ConfigTable {
   ConfigTable table(std::string_view key) const;
   // [[key]] inside this table, in order.
   std::vector<ConfigTable> tables(std::string_view key) const;
+  // Every value below [key], in the order of the file; keys are relative to [key], dotted. What
+  // they may be is for the document that they are meant for to say (Config::set).
+  std::vector<Setting> settings(std::string_view key) const;
 
   // Notes a problem with the value of `key` ("must be ..."), or with the table where the key is
   // absent. Only the first problem of a document is kept.
@@ -76,6 +88,12 @@ class Config {
   ~Config();
 
   ConfigTable root() const;
+  // Gives a key this value, whatever it was. To be called before any table is asked for. Errors:
+  // BadInput for text that is no TOML value, and for a path through something that is no section or
+  // through a group that does not exist. Whether the key exists is known after reading (finish).
+  [[nodiscard]] Result<void> set(const Setting& setting);
+  // Everything in the document, keys sorted, without comments: equal text means equal content.
+  std::string text() const;
   // Call after every key was asked for. Returns: the first unknown key with the nearest valid one,
   // else the first problem noted.
   [[nodiscard]] Result<void> finish() const;

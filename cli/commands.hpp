@@ -27,6 +27,18 @@ struct CompareOptions {
 };
 int compare(const CompareOptions& options, std::stop_token stop);
 
+struct StudyOptions {
+  std::vector<std::string> files;  // study files, or directories of them
+  std::optional<int> seeds;        // instead of the files'
+  int threads = 0;                 // 0: one a core
+  std::string out;                 // empty: out/<study>; of several studies: OUT/<study>
+  bool json = false;               // results.json on standard output instead of the tables
+  bool quiet = false;              // no progress
+  bool any_build = false;          // keep runs that another build of this program computed
+  std::string command;             // as typed, for the report
+};
+int study(const StudyOptions& options, std::stop_token stop);
+
 struct UpOptions {
   std::string file;
   std::string sync = "adsp";

@@ -19,6 +19,8 @@ constexpr const char* kExamples = R"(Examples:
   rubato compare deploy/clusters/edge-3.toml
       train under BSP, ASP, SSP and ADSP on virtual time and compare them
   rubato compare edge.toml --sync bsp,adsp --seeds 5 --target-loss 0.45 --out out/edge
+  rubato study deploy/studies/heterogeneity.toml
+      a grid of cluster keys, contenders and seeds; go on after Ctrl-C with the same command
   rubato up deploy/clusters/edge-3.toml --sync adsp
       the same cluster as real processes on this machine
   rubato scheduler edge.toml --bind tcp://192.168.1.10:5700 --insecure
@@ -61,6 +63,24 @@ void add_compare(CLI::App& app, CompareOptions& options) {
   command->add_flag("--quiet", options.quiet, "No progress");
   command->add_option("--profile", options.profile,
                       "File for a trace of every worker, in virtual time");
+}
+
+void add_study(CLI::App& app, StudyOptions& options) {
+  auto* command = app.add_subcommand("study", "Run a grid of comparisons, resumable");
+  command->add_option("FILE", options.files, "Study files (TOML), or directories of them")
+      ->required();
+  command->add_option("--seeds", options.seeds, "Instead of the file's")
+      ->check(CLI::Range(1, 1000));
+  command->add_option("--threads", options.threads, "Runs at a time (0: one a core)")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  command->add_option("--out", options.out,
+                      "Directory for the results (default: out/<study>; several studies: "
+                      "one directory each in it)");
+  command->add_flag("--any-build", options.any_build,
+                    "Keep finished runs of other builds of rubato, too");
+  command->add_flag("--json", options.json, "Print results.json instead of the tables");
+  command->add_flag("--quiet", options.quiet, "No progress");
 }
 
 void add_up(CLI::App& app, UpOptions& options) {
@@ -168,6 +188,8 @@ int run(int argc, char** argv) {
   int shards = 1;
   WorkerRun worker_run;
   add_compare(app, compare_options);
+  StudyOptions study_options;
+  add_study(app, study_options);
   add_up(app, up_options);
   MergeOptions merge_options;
   add_trace(app, merge_options);
@@ -213,6 +235,10 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("compare")) {
     compare_options.command = command_line(argc, argv);
     return compare(compare_options, stop);
+  }
+  if (app.got_subcommand("study")) {
+    study_options.command = command_line(argc, argv);
+    return study(study_options, stop);
   }
   if (app.got_subcommand("up")) return up(up_options, stop);
   if (app.got_subcommand("scheduler")) return run_scheduler(scheduler_run, stop);

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/time.hpp"
+#include "cli/status_line.hpp"
 
 namespace rubato::cli {
 
@@ -21,11 +22,8 @@ struct ProgressOptions {
 
 class Progress {
  public:
-  // Lifetime: `stream` outlives this object, which draws a bar if it is a terminal that can.
+  // Lifetime: `stream` outlives this object.
   Progress(std::FILE* stream, ProgressOptions options, Instant now);
-  ~Progress();  // removes the bar
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
 
   // `label`: "ADSP seed 2".
   void begin_run(std::string label, Instant now);
@@ -38,12 +36,9 @@ class Progress {
   double run_fraction() const;
   std::string eta(Instant now) const;
   void draw(Instant now);
-  void clear_bar();
 
-  std::FILE* stream_;
+  StatusLine status_;
   ProgressOptions options_;
-  bool bar_;  // else plain lines
-  bool colour_;
   Instant start_;
   std::optional<Instant> last_draw_;
   std::size_t runs_done_ = 0;

@@ -1,4 +1,4 @@
-// cli/report_assets.hpp - the parts of the report page, embedded at build time by
+// cli/report_assets.hpp - the parts of the report pages, embedded at build time by
 // cli/report/embed.cmake from cli/report/ and from the installed Chart.js.
 #pragma once
 
@@ -6,10 +6,12 @@
 
 namespace rubato::cli {
 
-extern const std::string_view
-    report_page;  // with {{title}} {{style}} {{data}} {{chart_js}} {{script}}
-extern const std::string_view report_style;
+// Pages with {{title}} {{style}} {{data}} {{chart_js}} {{script}}, in this order.
+extern const std::string_view report_page;  // of a comparison
+extern const std::string_view study_page;
+extern const std::string_view report_style;  // of both
 extern const std::string_view report_script;
+extern const std::string_view study_script;
 extern const std::string_view report_chart_js;
 
 }  // namespace rubato::cli

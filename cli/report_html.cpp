@@ -1,10 +1,6 @@
 #include "cli/report_html.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -12,6 +8,7 @@
 
 #include "base/check.hpp"
 #include "cli/report_assets.hpp"
+#include "cli/web_page.hpp"
 #include "server/stop_criterion.hpp"
 
 namespace rubato::cli {
@@ -21,16 +18,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kCurvePoints = 400;   // of one run
 constexpr std::size_t kCommitPoints = 120;  // of one run, for each of its workers
-
-// Six digits are more than a chart shows. Infinity and NaN become null.
-Json number(double value) {
-  if (!std::isfinite(value)) return nullptr;
-  return std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr);
-}
-
-Json number(const std::optional<double>& value) {
-  return value ? number(*value) : Json(nullptr);
-}
 
 // Returns: at most `limit` indices below `count`, evenly spread, the first and last among them.
 // Requires: limit >= 2.
@@ -57,10 +44,10 @@ Json evaluations_json(const std::vector<EvaluationRecord>& evaluations) {
       loss += evaluations[k].loss / static_cast<double>(window);
       accuracy += evaluations[k].accuracy / static_cast<double>(window);
     }
-    curves["seconds"].push_back(number(evaluations[i].seconds));
+    curves["seconds"].push_back(chart_number(evaluations[i].seconds));
     curves["steps"].push_back(evaluations[i].steps);
-    curves["loss"].push_back(number(loss));
-    curves["accuracy"].push_back(number(accuracy));
+    curves["loss"].push_back(chart_number(loss));
+    curves["accuracy"].push_back(chart_number(accuracy));
   }
   return curves;
 }
@@ -68,7 +55,7 @@ Json evaluations_json(const std::vector<EvaluationRecord>& evaluations) {
 Json commit_counts_json(const std::vector<CommitCountRecord>& counts) {
   Json table = {{"seconds", Json::array()}, {"commits", Json::array()}};
   for (const std::size_t i : thinned(counts.size(), kCommitPoints)) {
-    table["seconds"].push_back(number(counts[i].seconds));
+    table["seconds"].push_back(chart_number(counts[i].seconds));
     table["commits"].push_back(counts[i].commits);
   }
   return table;
@@ -80,10 +67,10 @@ Json workers_json(const std::vector<WorkerRecord>& workers) {
     rows.push_back({{"id", worker.id},
                     {"steps", worker.steps},
                     {"commits", worker.commits},
-                    {"compute", number(worker.compute_seconds)},
-                    {"wait", number(worker.wait_seconds)},
-                    {"communicate", number(worker.communicate_seconds)},
-                    {"step_seconds", number(worker.step_seconds)},
+                    {"compute", chart_number(worker.compute_seconds)},
+                    {"wait", chart_number(worker.wait_seconds)},
+                    {"communicate", chart_number(worker.communicate_seconds)},
+                    {"step_seconds", chart_number(worker.step_seconds)},
                     {"fate", worker.fate}});
   }
   return rows;
@@ -92,9 +79,9 @@ Json workers_json(const std::vector<WorkerRecord>& workers) {
 Json decisions_json(const std::vector<DecisionRecord>& decisions) {
   Json rows = Json::array();
   for (const DecisionRecord& decision : decisions) {
-    rows.push_back({{"seconds", number(decision.seconds)},
+    rows.push_back({{"seconds", chart_number(decision.seconds)},
                     {"quantity", decision.quantity},
-                    {"value", number(decision.value)},
+                    {"value", chart_number(decision.value)},
                     {"reason", decision.reason}});
   }
   return rows;
@@ -104,14 +91,14 @@ Json run_json(const RunRecord& run, std::size_t model, bool typical) {
   Json json = {{"model", model},
                {"seed", std::to_string(run.seed)},  // 64 bits are too many for a JavaScript number
                {"typical", typical},
-               {"time_to_target", number(run.time_to_target_seconds)},
+               {"time_to_target", chart_number(run.time_to_target_seconds)},
                {"stop_reason", run.stop_reason},
-               {"seconds", number(run.seconds)},
+               {"seconds", chart_number(run.seconds)},
                {"steps", run.steps},
                {"commits", run.commits},
                {"refused_commits", run.refused_commits},
-               {"final_loss", number(run.final_loss)},
-               {"final_accuracy", number(run.final_accuracy)},
+               {"final_loss", chart_number(run.final_loss)},
+               {"final_accuracy", chart_number(run.final_accuracy)},
                {"evaluations", evaluations_json(run.evaluations)},
                {"decisions", decisions_json(run.decisions)},
                {"workers", workers_json(run.workers)}};
@@ -131,21 +118,21 @@ Json model_json(const ModelSummary& summary, const std::vector<RunRecord>& runs)
   return {{"title", summary.title},
           {"runs", summary.runs.size()},
           {"reached", summary.reached},
-          {"time_to_target", number(summary.time_to_target)},
-          {"time_range", Json::array({number(shortest), number(longest)})},
-          {"saving", number(summary.saving)},
-          {"seconds", number(summary.seconds)},
+          {"time_to_target", chart_number(summary.time_to_target)},
+          {"time_range", Json::array({chart_number(shortest), chart_number(longest)})},
+          {"saving", chart_number(summary.saving)},
+          {"seconds", chart_number(summary.seconds)},
           {"shares",
-           {{"compute", number(summary.compute_share)},
-            {"wait", number(summary.wait_share)},
-            {"communicate", number(summary.communicate_share)}}},
+           {{"compute", chart_number(summary.compute_share)},
+            {"wait", chart_number(summary.wait_share)},
+            {"communicate", chart_number(summary.communicate_share)}}},
           {"steps", summary.steps},
           {"commits", summary.commits},
           {"bytes_up", summary.bytes_up},
           {"bytes_down", summary.bytes_down},
-          {"final_loss", number(summary.final_loss)},
-          {"final_accuracy", number(summary.final_accuracy)},
-          {"heterogeneity", number(summary.heterogeneity)}};
+          {"final_loss", chart_number(summary.final_loss)},
+          {"final_accuracy", chart_number(summary.final_accuracy)},
+          {"heterogeneity", chart_number(summary.heterogeneity)}};
 }
 
 Json report_json(const Comparison& comparison, const std::vector<ModelSummary>& summaries) {
@@ -165,8 +152,8 @@ Json report_json(const Comparison& comparison, const std::vector<ModelSummary>& 
   return {{"cluster", comparison.cluster},
           {"headline", headline(comparison, summaries)},
           {"target", target_text(comparison)},
-          {"target_loss", number(comparison.target_loss)},
-          {"target_accuracy", number(comparison.target_accuracy)},
+          {"target_loss", chart_number(comparison.target_loss)},
+          {"target_accuracy", chart_number(comparison.target_accuracy)},
           {"virtual_time", comparison.virtual_time},
           {"command", comparison.command},
           {"config", comparison.config_text},
@@ -177,62 +164,12 @@ Json report_json(const Comparison& comparison, const std::vector<ModelSummary>& 
           {"runs", std::move(runs)}};
 }
 
-// In a script element only "<" can end or nest one; JSON may write it as an escape anywhere.
-std::string script_safe(const std::string& json) {
-  std::string text;
-  text.reserve(json.size());
-  for (const char c : json) {
-    if (c == '<') {
-      text += "\\u003c";
-    } else {
-      text += c;
-    }
-  }
-  return text;
-}
-
-std::string html_text(std::string_view raw) {
-  std::string text;
-  for (const char c : raw) {
-    switch (c) {
-      case '&':
-        text += "&amp;";
-        break;
-      case '<':
-        text += "&lt;";
-        break;
-      case '>':
-        text += "&gt;";
-        break;
-      default:
-        text += c;
-    }
-  }
-  return text;
-}
-
 }  // namespace
 
 std::string report_html(const Comparison& comparison, const std::vector<ModelSummary>& summaries) {
   RUBATO_CHECK(!summaries.empty(), "a report needs a model");
-  const std::string title = html_text(comparison.cluster + " - Rubato comparison");
-  const std::string data = script_safe(
-      report_json(comparison, summaries).dump(-1, ' ', false, Json::error_handler_t::replace));
-  const std::pair<std::string_view, std::string_view> parts[] = {{"{{title}}", title},
-                                                                 {"{{style}}", report_style},
-                                                                 {"{{data}}", data},
-                                                                 {"{{chart_js}}", report_chart_js},
-                                                                 {"{{script}}", report_script}};
-  // In the order of the page, so that a marker inside a part stays text.
-  std::string page;
-  std::string_view rest = report_page;
-  for (const auto& [marker, text] : parts) {
-    const auto at = rest.find(marker);
-    RUBATO_CHECK(at != std::string_view::npos, "report.html lacks a marker");
-    page.append(rest.substr(0, at)).append(text);
-    rest.remove_prefix(at + marker.size());
-  }
-  return page.append(rest);
+  return web_page(report_page, comparison.cluster + " - Rubato comparison",
+                  report_json(comparison, summaries), report_script);
 }
 
 }  // namespace rubato::cli

@@ -12,6 +12,7 @@
 #include "base/config.hpp"
 #include "base/file.hpp"
 #include "base/nearest.hpp"
+#include "emulation/cluster_scaling.hpp"
 #include "emulation/device_catalog.hpp"
 #include "sync/option_table.hpp"
 
@@ -114,6 +115,15 @@ std::string worker_name(const WorkerGroup& group, int index) {
   return group.count == 1 ? group.name : fmt::format("{}-{}", group.name, index);
 }
 
+// A name that two workers would have.
+std::optional<std::string> name_of_two(const std::vector<WorkerGroup>& groups) {
+  std::set<std::string> names;
+  for (const WorkerGroup& group : groups)
+    for (int i = 0; i < group.count; ++i)
+      if (!names.insert(worker_name(group, i)).second) return worker_name(group, i);
+  return std::nullopt;
+}
+
 void read_workers(const ConfigTable& root, const Catalog& catalog,
                   const Result<worker::ModelSpec>& spec, const WireCodecs& codecs,
                   ClusterConfig& config) {
@@ -137,6 +147,23 @@ void read_workers(const ConfigTable& root, const Catalog& catalog,
         table.problem("name", fmt::format("two workers would be called {}", worker_name(group, i)));
   }
   if (config.workers.empty()) root.problem("workers", "a cluster needs at least one [[workers]]");
+}
+
+// The keys that act on all groups at once: a cluster of another size, another heterogeneity.
+void scale_cluster(const ConfigTable& root, ClusterConfig& config) {
+  const auto count = root.optional_integer(
+      "worker_count",
+      Limits::within(std::max(1.0, static_cast<double>(config.workers.size())), kWorkersMax));
+  const auto heterogeneity = root.optional_number("heterogeneity", Limits::at_least(1));
+  const bool timed = std::ranges::all_of(
+      config.workers, [](const WorkerGroup& group) { return group.device.step_seconds > 0; });
+  if (config.workers.empty() || !timed) return;  // noted already
+  if (count) scale_worker_count(config.workers, static_cast<int>(*count));
+  if (heterogeneity && !set_heterogeneity(config.workers, *heterogeneity))
+    root.problem("heterogeneity",
+                 "one group of equal workers has 1; describe a second [[workers]]");
+  if (const auto twice = name_of_two(config.workers); count && twice)
+    root.problem("worker_count", fmt::format("two workers would be called {}", *twice));
 }
 
 worker::DatasetOptions read_dataset(const ConfigTable& table, const fs::path& directory,
@@ -249,13 +276,16 @@ double configured_heterogeneity(const ClusterConfig& config) {
 }
 
 Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& file,
-                                    const std::string& catalog_text) {
+                                    const std::string& catalog_text,
+                                    const std::vector<Setting>& settings) {
   RUBATO_ASSIGN(const Catalog catalog, parse_catalog(catalog_text, kCatalogFile));
-  RUBATO_ASSIGN(const Config document, Config::parse(text, file));
+  RUBATO_ASSIGN(Config document, Config::parse(text, file));
+  for (const Setting& setting : settings) RUBATO_TRY(document.set(setting));
   const ConfigTable root = document.root();
   ClusterConfig config;
   config.file = file;
   config.text = text;
+  config.effective = document.text();
   config.name = root.text("name", fs::path(file).stem().string());
   config.seed = static_cast<std::uint64_t>(root.integer("seed", 1, Limits::at_least(0)));
 
@@ -273,6 +303,8 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
   config.servers.count =
       static_cast<int>(servers.integer("count", 1, Limits::within(1, kServersMax)));
   config.servers.link = read_link(servers, catalog);
+  config.servers.link.latency_seconds +=
+      servers.number("delay_seconds", 0, Limits::within(0, 3600)) / 2;
   config.servers.apply_bytes_per_second =
       servers.number("apply_bytes_per_second", 0, Limits::at_least(0));
 
@@ -293,6 +325,7 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
                    "workers.device: a step's time follows from the model's size; give features and "
                    "classes in [dataset], or step_seconds");
   read_workers(root, catalog, spec, codecs, config);
+  scale_cluster(root, config);
   RUBATO_TRY(document.finish());
   const bool needs_spec =
       std::any_of(config.workers.begin(), config.workers.end(),
@@ -302,8 +335,8 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
   return config;
 }
 
-Result<ClusterConfig> load_cluster(const std::string& path, const std::string& catalog_path) {
-  const Result<std::string> text = read_file(path);
+Result<ClusterSource> read_cluster(const std::string& path, const std::string& catalog_path) {
+  Result<std::string> text = read_file(path);
   if (!text)
     return fail(ErrorCode::BadInput, text.error().message +
                                          "; write one, or copy an example from "
@@ -311,11 +344,16 @@ Result<ClusterConfig> load_cluster(const std::string& path, const std::string& c
   std::error_code ignored;
   const std::string catalog =
       catalog_path.empty() ? find_catalog(fs::absolute(path, ignored)) : catalog_path;
-  std::string catalog_text;
+  ClusterSource source{path, std::move(*text), {}};
   if (!catalog.empty()) {
-    RUBATO_ASSIGN(catalog_text, read_file(catalog));
+    RUBATO_ASSIGN(source.catalog_text, read_file(catalog));
   }
-  return parse_cluster(*text, path, catalog_text);
+  return source;
+}
+
+Result<ClusterConfig> load_cluster(const std::string& path, const std::string& catalog_path) {
+  RUBATO_ASSIGN(const ClusterSource source, read_cluster(path, catalog_path));
+  return parse_cluster(source.text, source.file, source.catalog_text);
 }
 
 }  // namespace rubato::emulation

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/config.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
 #include "proto/compression.hpp"
@@ -73,8 +74,9 @@ struct EvaluationConfig {
 };
 
 struct ClusterConfig {
-  std::string file;  // where it came from
-  std::string text;  // its bytes, for the report
+  std::string file;       // where it came from
+  std::string text;       // its bytes, for the report
+  std::string effective;  // what it says after `settings`: equal text, equal cluster
   std::string name;
   std::uint64_t seed = 1;
   std::vector<WorkerGroup> workers;
@@ -105,11 +107,22 @@ std::vector<WorkerProfile> worker_profiles(const ClusterConfig& config);
 // H = mean(v) / min(v) of the configured step times.
 double configured_heterogeneity(const ClusterConfig& config);
 
+// `settings` replace what the file says; they are checked as if they stood there.
+[[nodiscard]] Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& file,
+                                                  const std::string& catalog_text,
+                                                  const std::vector<Setting>& settings = {});
+
+// A cluster file and the catalog that belongs to it, as text: what parse_cluster takes.
+struct ClusterSource {
+  std::string file;
+  std::string text;
+  std::string catalog_text;
+};
 // `catalog_path` empty: devices.toml is looked for beside the file, in its parents' deploy/, then
 // where this binary was installed.
+[[nodiscard]] Result<ClusterSource> read_cluster(const std::string& path,
+                                                 const std::string& catalog_path = {});
 [[nodiscard]] Result<ClusterConfig> load_cluster(const std::string& path,
                                                  const std::string& catalog_path = {});
-[[nodiscard]] Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& file,
-                                                  const std::string& catalog_text);
 
 }  // namespace rubato::emulation

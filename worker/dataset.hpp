@@ -54,6 +54,8 @@ struct DatasetOptions {
   // Shift and scale to mean 0 and deviation 1 over the training samples: every feature of a csv or
   // libsvm file, every channel of images (else pixels are in [0, 1]). Blobs stay as they are.
   bool standardize = true;
+
+  bool operator==(const DatasetOptions&) const = default;
 };
 
 // Shape of one sample and number of classes.

@@ -150,3 +150,82 @@ TEST_CASE("a syntax error names its line") {
   CHECK(config.error().code == rubato::ErrorCode::BadInput);
   CHECK(config.error().message.starts_with("edge.toml:2: "));
 }
+
+TEST_CASE("set replaces values, enters groups by name, and what it breaks is said without a line") {
+  auto config = Config::parse(R"(
+[[workers]]
+name = "pi"
+[[workers]]
+name = "slow"
+step_seconds = 2
+[training]
+batch = 16
+)",
+                              "edge.toml");
+  REQUIRE(config);
+  REQUIRE(config->set({"training.batch", "8"}));
+  REQUIRE(config->set({"workers.pi.step_seconds", "0.5"}));
+  REQUIRE(config->set({"workers.*.jitter", "0.1"}));
+  REQUIRE(config->set({"model.hidden", "[64, 32]"}));
+  const ConfigTable root = config->root();
+  CHECK(root.table("training").integer("batch", 0, Limits::at_least(9)) == 0);
+  const auto workers = root.tables("workers");
+  CHECK(workers[0].number("step_seconds", 0, {}) == 0.5);
+  CHECK(workers[1].number("step_seconds", 0, {}) == 2);
+  CHECK(workers[0].number("jitter", 0, {}) == 0.1);
+  CHECK(workers[1].number("jitter", 0, {}) == 0.1);
+  for (const auto& worker : workers) worker.text("name");
+  CHECK(root.table("model").integers("hidden", {}, {}) == std::vector<int>{64, 32});
+  const auto finished = config->finish();
+  REQUIRE_FALSE(finished);
+  CHECK(finished.error().message ==
+        "edge.toml: training.batch = 8: must be a whole number of at least 9");
+}
+
+TEST_CASE("set says what is wrong with a path or a value") {
+  auto config = Config::parse("[[workers]]\nname = \"pi\"\n[training]\nbatch = 16\n", "edge.toml");
+  REQUIRE(config);
+  const auto wrong = [&](const std::string& key, const std::string& value) {
+    const auto set = config->set({key, value});
+    return set ? "" : set.error().message;
+  };
+  CHECK(wrong("training.batch.size", "1") ==
+        "training.batch.size = 1: batch is a value, not a section");
+  CHECK(wrong("workers.slow.jitter", "1") ==
+        "workers.slow.jitter = 1: no [[workers]] is called slow; valid: pi");
+  CHECK(wrong("workers.jitter", "1") ==
+        "workers.jitter = 1: name a section of [[workers]], or all: workers.*.jitter");
+  CHECK(wrong("training.batch", "sixteen") == "training.batch = sixteen: is not a TOML value");
+  CHECK(wrong("training.batch", "1\nrate = 2") == "training.batch = 1\nrate = 2: is not a TOML value");
+}
+
+TEST_CASE("settings are the values below a section in the order of the file") {
+  auto config = Config::parse(R"(
+[grid]
+training.batch = [8, 16]
+dataset.partition = ["iid", "labels:2"]
+model.hidden = [[64], [32, 8]]
+[grid.stop]
+max_seconds = 0.05
+)",
+                              "s.toml");
+  REQUIRE(config);
+  const auto settings = config->root().settings("grid");
+  REQUIRE(settings.size() == 4);
+  CHECK(settings[0].key == "training.batch");
+  CHECK(settings[0].line == 3);
+  CHECK(settings[0].elements == std::vector<std::string>{"8", "16"});
+  CHECK(settings[1].elements == std::vector<std::string>{"'iid'", "'labels:2'"});
+  CHECK(settings[2].elements == std::vector<std::string>{"[64]", "[32, 8]"});
+  CHECK(settings[3].key == "stop.max_seconds");
+  CHECK(settings[3].value == "0.05");
+  CHECK(settings[3].elements.empty());
+  CHECK(config->finish());
+  CHECK(config->root().settings("absent").empty());
+}
+
+TEST_CASE("text is the same for the same content, whatever its form") {
+  const auto text = [](const std::string& toml) { return Config::parse(toml, "t")->text(); };
+  CHECK(text("a = 1\n[b]\nc = 2") == text("# comment\nb.c = 2\na =   1"));
+  CHECK(text("a = 1") != text("a = 2"));
+}

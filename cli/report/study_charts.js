@@ -1,0 +1,164 @@
+// The charts of a study: one value of every contender along the x axis, with the range of its seeds.
+
+const xAxisOf = report.axes[report.x] ?? {name: '', values: [{label: '', number: null}]};
+const numeric = xAxisOf.values.length > 2 && xAxisOf.values.every(({number}) => known(number));
+
+// Lines from the lowest to the highest seed, and what a number cannot show: runs that never arrived.
+const ranges = {
+  id: 'ranges',
+  afterDatasetsDraw(chart) {
+    const {ctx, chartArea: area, scales} = chart;
+    ctx.save();
+    ctx.font = `600 11px ${Chart.defaults.font.family}`;
+    ctx.textAlign = 'center';
+    chart.data.datasets.forEach((dataset, index) => {
+      if (!chart.isDatasetVisible(index) || !dataset.ranges) return;
+      const horizontal = chart.options.indexAxis === 'y';
+      const scale = horizontal ? scales.x : scales.y;
+      chart.getDatasetMeta(index).data.forEach((mark, i) => {
+        const range = dataset.ranges[i];
+        if (!range) return;
+        const place = horizontal ? mark.y : mark.x;
+        ctx.strokeStyle = ctx.fillStyle = dataset.rangeColour ?? dataset.borderColor;
+        ctx.lineWidth = 1.5;
+        const low = known(range.min) ? scale.getPixelForValue(range.min) : null;
+        const most = horizontal ? area.right : area.top;
+        const high = known(range.max) ? scale.getPixelForValue(range.max) : most;
+        if (low !== null && Math.abs(high - low) > 1) line(ctx, horizontal, place, low, high);
+        if (range.reached === range.runs) return;
+        const text = known(range.median) ? `${range.reached}/${range.runs}` :
+                                           `\u2715 ${range.reached}/${range.runs}`;
+        if (horizontal) {
+          ctx.textAlign = 'left';
+          ctx.fillText(text, known(range.median) ? scale.getPixelForValue(range.median) + 6 : area.left + 6, place + 4);
+        } else {
+          ctx.fillText(text, place, known(range.median) ? mark.y - 8 : area.top + 12 + 12 * (index % 4));
+        }
+      });
+    });
+    ctx.restore();
+  },
+};
+
+function line(ctx, horizontal, place, low, high) {
+  ctx.beginPath();
+  const to = (x, y, begin) => begin ? ctx.moveTo(x, y) : ctx.lineTo(x, y);
+  const at = (along, across, begin) => horizontal ? to(along, across, begin) : to(across, along, begin);
+  at(low, place, true);
+  at(high, place);
+  for (const end of [low, high]) {
+    at(end, place - 3, true);
+    at(end, place + 3);
+  }
+  ctx.stroke();
+}
+
+// What a chart shows of a summary: its value, and the range where there is one.
+const quantities = {
+  time: {
+    title: (unit) => `Time to target (${unit.name})`,
+    value: (s) => s.time.median,
+    range: (s) => s.time,
+    format: formatDuration,
+    timed: true
+  },
+  wait: {title: () => 'Waiting (%)', value: (s) => s.wait, format: formatPercent, share: true},
+  communicate:
+      {title: () => 'Communicating (%)', value: (s) => s.communicate, format: formatPercent, share: true},
+  rate: {
+    title: () => 'Bytes a second (logarithmic)',
+    value: (s) => s.rate.median,
+    range: (s) => s.rate,
+    format: (value) => `${formatBytes(value)}/s`,
+    logarithmic: true
+  },
+  steps: {
+    title: () => 'Steps',
+    value: (s) => s.steps.median,
+    range: (s) => s.steps,
+    format: formatCount
+  },
+};
+
+function rangeOf(summary, quantity) {
+  const range = quantity.range?.(summary);
+  if (!range) return null;
+  if (!quantity.timed) return {...range, reached: 1, runs: 1};
+  return {...range, reached: summary.reached, runs: summary.runs};
+}
+
+// `rows[contender][x]`: the summaries along the x axis, undefined where nothing has finished.
+function drawAlongX(id, quantity, rows) {
+  const values = rows.flat().filter(Boolean).map(quantity.value).filter(known);
+  const largest = Math.max(0, ...values);
+  const smallest = Math.min(...values);
+  const unit = timeUnit(largest);
+  const logarithmic = quantity.logarithmic || (quantity.timed && largest > 30 * smallest);
+  const datasets = rows.map((row, contender) => ({
+    label: shorten(report.contenders[contender].title, 28),
+    data: row.map((summary, i) => {
+      const y = summary && known(quantity.value(summary)) ? quantity.value(summary) : null;
+      return numeric ? {x: xAxisOf.values[i].number, y} : y;
+    }),
+    ranges: row.map((summary) => summary ? rangeOf(summary, quantity) : null),
+    rangeColour: numeric ? modelColour(contender) : colour('ink'),
+    borderColor: modelColour(contender),
+    backgroundColor: modelColour(contender),
+    borderDash: numeric ? modelDash(contender) : [],
+    borderWidth: numeric ? 2 : 0,
+    pointRadius: 3,
+    pointStyle: numeric ? 'line' : 'rect',
+    elements: {},
+    maxBarThickness: 30,
+  }));
+  for (const dataset of datasets) if (numeric) dataset.pointStyle = 'circle';
+  const yAxis = axis(quantity.title(unit), {beginAtZero: true});
+  if (quantity.timed) {
+    yAxis.ticks.callback = (value) => formatValue(value / unit.seconds);
+    if (!logarithmic) yAxis.ticks.stepSize = niceStep(largest / unit.seconds) * unit.seconds;
+  } else if (quantity.share) {
+    yAxis.ticks.callback = (value) => Math.round(100 * value);
+  } else {
+    yAxis.ticks.callback = (value) => quantity.format(value);
+  }
+  if (logarithmic) {
+    yAxis.type = 'logarithmic';
+    yAxis.ticks.maxTicksLimit = 8;
+  }
+  const xs = xAxisOf.values.map(({number}) => number);
+  const xAxis = axis(xAxisOf.name, {grid: {display: false, borderColor: colour('line')}});
+  if (numeric) {
+    const wide = Math.min(...xs) > 0 && Math.max(...xs) > 20 * Math.min(...xs);
+    xAxis.type = wide ? 'logarithmic' : 'linear';
+    const margin = wide ? 0 : 0.03 * (Math.max(...xs) - Math.min(...xs));
+    xAxis.min = wide ? 0.9 * Math.min(...xs) : Math.min(...xs) - margin;
+    xAxis.max = wide ? 1.1 * Math.max(...xs) : Math.max(...xs) + margin;
+    xAxis.afterBuildTicks = (scale) => {
+      scale.ticks = xs.map((value) => ({value}));
+    };
+    xAxis.ticks.callback = (value) => String(Number(value.toPrecision(4)));
+  }
+  const box = legend();
+  box.labels.pointStyleWidth = numeric ? 34 : 14;
+  if (numeric) box.labels.generateLabels = (chart) => generateLabels(chart).map((item) => ({...item, pointStyle: 'line'}));
+  draw(id, `${quantity.title(unit)} of every contender along ${xAxisOf.name}`, {
+    type: numeric ? 'line' : 'bar',
+    data: {labels: numeric ? undefined : xAxisOf.values.map(({label}) => shorten(label, 22)), datasets},
+    plugins: [ranges],
+    options: {
+      layout: {padding: {top: 14, right: 8}},
+      interaction: {mode: numeric ? 'nearest' : 'index', intersect: false},
+      scales: {x: xAxis, y: yAxis},
+      plugins: {
+        legend: box,
+        tooltip: tooltip({
+          title: ([item]) => `${xAxisOf.name} ${xAxisOf.values[item.dataIndex].label}`,
+          label: ({dataset, dataIndex}) => {
+            const value = numeric ? dataset.data[dataIndex].y : dataset.data[dataIndex];
+            return `${dataset.label}: ${known(value) ? quantity.format(value) : 'not reached'}`;
+          },
+        }),
+      },
+    },
+  });
+}

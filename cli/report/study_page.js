@@ -1,0 +1,217 @@
+// Fills the study's page from the data and redraws it when the theme or a choice changes.
+
+const others = report.axes.map((axis, index) => index).filter(
+    (index) => index !== report.x && report.axes[index].values.length > 1);
+const chosen = report.axes.map(() => 0);  // of every axis but x: which value is shown
+
+const summaryAt = (point, contender) => report.summaries.find(
+    (s) => s.contender === contender && s.point.every((value, axis) => value === point[axis]));
+const shownAt = (x) => chosen.map((value, axis) => axis === report.x ? x : value);
+const title = (summary) => report.contenders[summary.contender].title;
+
+// The rows of the charts: every contender along x.
+function rowsAlongX() {
+  return report.contenders.map(
+      (_, contender) => xAxisOf.values.map((_, x) => summaryAt(shownAt(x), contender)));
+}
+
+function timeText(summary) {
+  const part = summary.reached < summary.runs || summary.runs < report.seeds ?
+      [element('span', {class: 'range'}, `${summary.reached} of ${summary.runs} runs` +
+          (summary.runs < report.seeds ? `, ${report.seeds - summary.runs} to do` : ''))] :
+      [];
+  if (!known(summary.time.median)) return ['not reached', ...part];
+  const range = summary.runs > 1 && summary.reached === summary.runs ?
+      [element('span', {class: 'range'},
+               `${formatDuration(summary.time.min)} – ${formatDuration(summary.time.max)}`)] :
+      [];
+  return [formatDuration(summary.time.median), ...part, ...range];
+}
+
+const figures = [
+  ['Time to target', timeText],
+  ['Saving', (s) => formatPercent(s.saving)],
+  ['Computing', (s) => formatPercent(s.compute)],
+  ['Waiting', (s) => formatPercent(s.wait)],
+  ['Communicating', (s) => formatPercent(s.communicate)],
+  ['Steps', (s) => formatCount(s.steps.median)],
+  ['Commits', (s) => formatCount(s.commits.median)],
+  ['Bytes', (s) => formatBytes(s.bytes.median)],
+  ['Final loss', (s) => formatLoss(s.loss.median) + (s.diverged ? ` (${s.diverged} diverged)` : '')],
+  ['Accuracy', (s) => formatPercent(s.accuracy.median)],
+];
+
+const isBest = (summary, rivals) => known(summary.time.median) &&
+    rivals.every((rival) => !known(rival.time.median) || rival.time.median >= summary.time.median);
+
+function drawPointBars(summaries) {
+  setHeight('bars-box', summaries.length, 34);
+  const times = summaries.flatMap((s) => [s.time.median, s.time.max]).filter(known);
+  const unit = timeUnit(Math.max(1, ...times));
+  const xAxis = axis(`Time to target (${unit.name})`, {beginAtZero: true});
+  xAxis.ticks.callback = (value) => formatValue(value / unit.seconds);
+  xAxis.ticks.stepSize = niceStep(Math.max(1, ...times) / unit.seconds) * unit.seconds;
+  const dataset = {
+    data: summaries.map((s) => known(s.time.median) ? s.time.median : null),
+    ranges: summaries.map((s) => rangeOf(s, quantities.time)),
+    rangeColour: colour('ink'),
+    backgroundColor: summaries.map((s) => modelColour(s.contender)),
+    maxBarThickness: 26,
+  };
+  drawBars(
+      'bars', 'Time to target of every contender', summaries.map(title), [dataset],
+      {xAxis, label: ({raw}) => formatDuration(raw), plugins: [ranges]});
+}
+
+function drawPointShares(summaries) {
+  setHeight('shares-box', summaries.length, 34);
+  const xAxis = axis('Share of time (%)', {min: 0, max: 1});
+  xAxis.ticks.callback = (value) => Math.round(100 * value);
+  drawParts(
+      'shares', 'Computing, communicating and waiting shares of every contender',
+      summaries.map(title), summaries, xAxis, formatPercent, [barLabels(formatPercent)]);
+}
+
+function drawPointCurves(summaries, target) {
+  const end = Math.max(0, ...summaries.flatMap((s) => s.curve.seconds.slice(-1)));
+  const unit = timeUnit(end);
+  const datasets = summaries.map((s) => ({
+    label: shorten(title(s), 28),
+    data: s.curve.seconds.map((at, i) => ({x: at / unit.seconds, y: s.curve.loss[i]})),
+    borderColor: modelColour(s.contender),
+    backgroundColor: modelColour(s.contender),
+    borderDash: modelDash(s.contender),
+    borderWidth: 2,
+    pointRadius: 0,
+    pointStyle: 'line',
+  }));
+  const losses = summaries.flatMap((s) => s.curve.loss.filter(known));
+  const starts = summaries.flatMap((s) => s.curve.loss.filter(known).slice(0, 1));
+  const yAxis = axis('Held-out loss (logarithmic)', {
+    type: 'logarithmic',
+    min: 0.9 * Math.min(...losses, target ?? Infinity),
+    max: Math.min(1.05 * Math.max(...losses), 1.5 * Math.max(...starts)),
+  });
+  yAxis.ticks.callback = (value) => String(Number(value.toPrecision(2)));
+  yAxis.ticks.maxTicksLimit = 10;
+  if (known(target)) datasets.push({
+    label: `target ${target}`,
+    data: [{x: 0, y: target}, {x: end / unit.seconds, y: target}],
+    borderColor: colour('target'),
+    borderWidth: 1.5,
+    borderDash: [4, 4],
+    pointRadius: 0,
+    pointStyle: 'line',
+  });
+  draw('curves', 'Held-out loss of every contender against time', {
+    type: 'line',
+    data: {datasets},
+    options: {
+      interaction: {mode: 'nearest', axis: 'xy', intersect: false},
+      scales: {x: endingAt(end / unit.seconds, axis(`${timeName} (${unit.name})`)), y: yAxis},
+      plugins: {
+        legend: legend(),
+        tooltip: tooltip({
+          title: () => '',
+          label: ({raw, dataset}) =>
+              `${dataset.label}: ${formatLoss(raw.y)} at ${formatDuration(raw.x * unit.seconds)}`,
+        }),
+      },
+    },
+  });
+}
+
+function showPoint() {
+  const point = shownAt(Number(byId('x-value').value));
+  const summaries = report.contenders.map((_, contender) => summaryAt(point, contender)).filter(Boolean);
+  fillTable('point', [['Contender', (s) => [swatch(s.contender), title(s)]], ...figures], summaries,
+            (s) => isBest(s, summaries) ? 'best' : '');
+  if (summaries.length === 0) return;
+  drawPointBars(summaries);
+  drawPointShares(summaries);
+  drawPointCurves(summaries, summaries[0].target_loss);
+}
+
+function fillGrid() {
+  const axes = report.axes.map(
+      ({name, values}, axis) => [shorten(name, 28), (s) => values[s.point[axis]].label, 'text']);
+  const rivals = (s) => report.summaries.filter(
+      (other) => other.point.every((value, axis) => value === s.point[axis]));
+  fillTable('grid', [['Contender', (s) => [swatch(s.contender), title(s)]], ...axes, ...figures],
+            report.summaries, (s) => isBest(s, rivals(s)) ? 'best' : '');
+}
+
+function fillText() {
+  const {host} = report;
+  byId('name').textContent = `· ${report.name}`;
+  byId('question').textContent = report.question || report.name;
+  byId('expected').textContent = report.expected ? `Expected: ${report.expected}` : '';
+  byId('time-title').textContent = xAxisOf.name ? `Time to target against ${xAxisOf.name}` : 'Time to target';
+  byId('time-caption').textContent = report.target ? `Target: ${report.target}` : '';
+  byId('x-name').textContent = xAxisOf.name;
+  const finished = report.summaries.reduce((sum, s) => sum + s.runs, 0);
+  const facts = [
+    `${report.workers} workers`, ...(report.target ? [`target: ${report.target}`] : []),
+    `${report.seeds} seed${report.seeds === 1 ? '' : 's'}`,
+    finished === report.planned ? `${finished} runs` : `${finished} of ${report.planned} runs finished`,
+    'virtual time'
+  ];
+  byId('facts').append(...facts.map((fact) => element('li', {}, fact)));
+  byId('command').textContent = report.command;
+  byId('study-file').textContent = report.study_text;
+  byId('cluster-file').textContent = report.cluster_text;
+  const origin = [
+    ['Rubato', host.version],
+    ['Processor', `${host.cpu}, ${host.cores} core${host.cores === 1 ? '' : 's'}`],
+    ['System', host.os]
+  ];
+  byId('origin').append(
+      ...origin.flatMap(([name, value]) => [element('dt', {}, name), element('dd', {}, value)]));
+  fillTable(
+      'contenders',
+      [
+        ['Contender', (c) => [swatch(report.contenders.indexOf(c)), c.title]],
+        ['Sync model', (c) => c.sync, 'text'],
+        ['Options', (c) => c.settings || missing, 'text'],
+      ],
+      report.contenders);
+}
+
+function fillChoices() {
+  const option = (value, text) => element('option', {value}, text);
+  for (const index of others) {
+    const {name, values} = report.axes[index];
+    const select = element('select', {}, ...values.map(({label}, i) => option(i, shorten(label, 40))));
+    select.addEventListener('change', () => {
+      chosen[index] = Number(select.value);
+      showChosen();
+    });
+    byId('others').append(element('label', {}, `${name} `, select), ' ');
+  }
+  byId('x-value').append(...xAxisOf.values.map(({label}, i) => option(i, shorten(label, 40))));
+  byId('x-value').value = xAxisOf.values.length - 1;
+  byId('x-value').closest('p').hidden = xAxisOf.values.length < 2;
+}
+
+function showChosen() {
+  const rows = rowsAlongX();
+  for (const [id, quantity] of Object.entries(quantities)) drawAlongX(id, quantity, rows);
+  showPoint();
+}
+
+const darkScheme = matchMedia('(prefers-color-scheme: dark)');
+
+function show(dark) {
+  document.documentElement.classList.toggle('dark', dark);
+  showChosen();
+}
+
+Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
+fillText();
+fillGrid();
+fillChoices();
+show(darkScheme.matches);
+byId('x-value').addEventListener('change', showPoint);
+darkScheme.addEventListener('change', () => show(darkScheme.matches));
+addEventListener('beforeprint', () => show(false));
+addEventListener('afterprint', () => show(darkScheme.matches));

@@ -1,0 +1,35 @@
+// cli/status_line.hpp - a bar that is drawn over itself on a terminal, plain lines elsewhere.
+// NO_COLOR and TERM=dumb are obeyed. Errors: none. Threads: one at a time.
+#pragma once
+
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+namespace rubato::cli {
+
+class StatusLine {
+ public:
+  // Lifetime: `stream` outlives this object.
+  explicit StatusLine(std::FILE* stream);
+  ~StatusLine();  // removes the bar
+  StatusLine(const StatusLine&) = delete;
+  StatusLine& operator=(const StatusLine&) = delete;
+
+  // True on a terminal that can draw. Else bar() must not be called.
+  bool is_bar() const { return bar_; }
+  // "[####----]  50 % `text`", cut to the terminal's width. `fraction` in [0, 1].
+  void bar(double fraction, std::string_view text);
+  // A line that stays.
+  void line(std::string_view text);
+
+ private:
+  void clear();
+
+  std::FILE* stream_;
+  bool bar_;
+  bool colour_;
+  bool drawn_ = false;
+};
+
+}  // namespace rubato::cli

@@ -1,0 +1,134 @@
+#include "cli/study/cell_result.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "server/stop_criterion.hpp"
+
+namespace rubato::cli {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kCurvePoints = 150;
+
+// The means by which the target is judged, at the evaluation `last`.
+CurvePoint smoothed(const std::vector<EvaluationRecord>& evaluations, std::size_t last) {
+  const std::size_t window = std::min(last + 1, server::kSmoothedEvaluations);
+  CurvePoint point{evaluations[last].seconds, 0, 0};
+  for (std::size_t i = last + 1 - window; i <= last; ++i) {
+    point.loss += evaluations[i].loss / static_cast<double>(window);
+    point.accuracy += evaluations[i].accuracy / static_cast<double>(window);
+  }
+  return point;
+}
+
+// Six digits are more than a chart shows.
+double rounded(double value) {
+  if (!std::isfinite(value)) return std::numeric_limits<double>::quiet_NaN();
+  return std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr);
+}
+
+double number(const Json& json) {
+  return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
+}
+
+CellResult parse_result(const Json& json) {
+  CellResult r;
+  r.seed = json.at("seed");
+  if (!json.at("time_to_target").is_null()) r.time_to_target = json.at("time_to_target");
+  r.diverged = json.at("diverged");
+  r.stop_reason = json.at("stop_reason");
+  r.seconds = number(json.at("seconds"));
+  r.steps = json.at("steps");
+  r.commits = json.at("commits");
+  r.bytes_up = json.at("bytes_up");
+  r.bytes_down = json.at("bytes_down");
+  r.compute_share = number(json.at("compute_share"));
+  r.wait_share = number(json.at("wait_share"));
+  r.communicate_share = number(json.at("communicate_share"));
+  r.final_loss = number(json.at("final_loss"));
+  r.final_accuracy = number(json.at("final_accuracy"));
+  r.heterogeneity = number(json.at("heterogeneity"));
+  r.workers = json.at("workers");
+  r.cost_seconds = number(json.at("cost_seconds"));
+  for (const Json& point : json.at("curve"))
+    r.curve.push_back({number(point.at(0)), number(point.at(1)), number(point.at(2))});
+  return r;
+}
+
+}  // namespace
+
+CellResult cell_result(const RunRecord& run, double cost_seconds) {
+  CellResult r;
+  r.seed = run.seed;
+  r.time_to_target = run.time_to_target_seconds;
+  r.stop_reason = run.stop_reason;
+  r.seconds = run.seconds;
+  r.steps = run.steps;
+  r.commits = run.commits;
+  r.bytes_up = run.bytes_up;
+  r.bytes_down = run.bytes_down;
+  r.compute_share = run.compute_share;
+  r.wait_share = run.wait_share;
+  r.communicate_share = run.communicate_share;
+  r.final_loss = run.final_loss;
+  r.final_accuracy = run.final_accuracy;
+  r.heterogeneity = run.heterogeneity;
+  r.workers = run.workers.size();
+  r.cost_seconds = rounded(cost_seconds);
+  const auto& evaluations = run.evaluations;
+  r.diverged = !evaluations.empty() && !(run.final_loss <= evaluations.front().loss);
+  const std::size_t kept = std::min(evaluations.size(), kCurvePoints);
+  for (std::size_t i = 0; i < kept; ++i) {
+    const std::size_t at = kept == 1 ? 0 : i * (evaluations.size() - 1) / (kept - 1);
+    const CurvePoint point = smoothed(evaluations, at);
+    r.curve.push_back({rounded(point.seconds), rounded(point.loss), rounded(point.accuracy)});
+  }
+  return r;
+}
+
+std::string journal_line(const JournalEntry& entry) {
+  const CellResult& r = entry.result;
+  Json curve = Json::array();
+  for (const CurvePoint& point : r.curve)
+    curve.push_back(Json::array({point.seconds, point.loss, point.accuracy}));
+  const Json json = {{"key", entry.key},
+                     {"build", entry.build},
+                     {"seed", r.seed},
+                     {"time_to_target", r.time_to_target ? Json(*r.time_to_target) : Json(nullptr)},
+                     {"diverged", r.diverged},
+                     {"stop_reason", r.stop_reason},
+                     {"seconds", r.seconds},
+                     {"steps", r.steps},
+                     {"commits", r.commits},
+                     {"bytes_up", r.bytes_up},
+                     {"bytes_down", r.bytes_down},
+                     {"compute_share", r.compute_share},
+                     {"wait_share", r.wait_share},
+                     {"communicate_share", r.communicate_share},
+                     {"final_loss", r.final_loss},
+                     {"final_accuracy", r.final_accuracy},
+                     {"heterogeneity", r.heterogeneity},
+                     {"workers", r.workers},
+                     {"cost_seconds", r.cost_seconds},
+                     {"curve", std::move(curve)}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::optional<JournalEntry> parse_journal_line(const std::string& line) {
+  // A line cut short by a crash is no JSON, or lacks keys: the library says so by throwing.
+  try {
+    const Json json = Json::parse(line);
+    return JournalEntry{json.at("key"), json.at("build"), parse_result(json)};
+  } catch (const Json::exception&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace rubato::cli

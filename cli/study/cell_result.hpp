@@ -1,0 +1,57 @@
+// cli/study/cell_result.hpp - what a study keeps of one run, and its form as a line of JSON.
+// Units: seconds of the run, bytes on the wire, shares in [0, 1].
+// Errors: none; a line that is no result gives nothing. Threads: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/run_record.hpp"
+
+namespace rubato::cli {
+
+struct CurvePoint {
+  double seconds = 0;
+  double loss = 0;  // mean of the last few evaluations, by which the target is judged
+  double accuracy = 0;
+};
+
+struct CellResult {
+  std::uint64_t seed = 0;
+  std::optional<double> time_to_target;
+  bool diverged = false;  // ended worse than it began, or with a loss that is no number
+  std::string stop_reason;
+  double seconds = 0;
+  std::uint64_t steps = 0;
+  std::uint64_t commits = 0;
+  std::uint64_t bytes_up = 0;
+  std::uint64_t bytes_down = 0;
+  double compute_share = 0;
+  double wait_share = 0;
+  double communicate_share = 0;
+  double final_loss = 0;
+  double final_accuracy = 0;
+  double heterogeneity = 0;
+  std::uint64_t workers = 0;
+  double cost_seconds = 0;        // of a core of this machine
+  std::vector<CurvePoint> curve;  // thinned
+};
+
+// `cost_seconds`: what computing the run took.
+CellResult cell_result(const RunRecord& run, double cost_seconds);
+
+// One finished run in the journal.
+struct JournalEntry {
+  std::string key;    // run_key
+  std::string build;  // of the program that computed it
+  CellResult result;
+};
+
+// Returns: one line without its end. NaN and infinity are null.
+std::string journal_line(const JournalEntry& entry);
+// Returns: the entry, or nothing for any other text.
+std::optional<JournalEntry> parse_journal_line(const std::string& line);
+
+}  // namespace rubato::cli

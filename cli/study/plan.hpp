@@ -1,0 +1,52 @@
+// cli/study/plan.hpp - a study as the list of runs that it consists of: every point of the grid,
+// every contender, every seed, each with the cluster that results and the key of its result.
+// Pure but for reading the cluster file. Errors: BadInput, one line: where in the study, then what
+// the cluster file's own check says.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "cli/study/study_file.hpp"
+#include "emulation/cluster_config.hpp"
+
+namespace rubato::cli {
+
+// One point of the grid: a choice of every axis.
+struct Point {
+  std::vector<std::size_t> choices;
+};
+
+// One point under one contender; its runs have the seeds config.seed and the ones after it.
+struct Variant {
+  std::size_t point = 0;
+  std::size_t contender = 0;
+  emulation::ClusterConfig config;
+};
+
+struct StudyPlan {
+  Study study;
+  std::string cluster_text;
+  std::vector<Point> points;
+  std::vector<Variant> variants;  // point by point, every contender of each
+
+  std::size_t run_count() const { return variants.size() * static_cast<std::size_t>(study.seeds); }
+};
+
+// Points of the grid, the last axis moving fastest; one without choices where there are no axes.
+std::vector<Point> expand(const std::vector<Axis>& axes);
+
+// "heterogeneity = 2, dataset.partition = iid"; empty without axes.
+std::string point_text(const Study& study, const Point& point);
+
+// Returns: the plan, every configuration in it checked.
+[[nodiscard]] Result<StudyPlan> make_plan(Study study, const emulation::ClusterSource& cluster);
+
+// Everything that decides the result of a run: its configuration with the machines it describes,
+// model, seed, and the data (fingerprint of it).
+std::string run_key(const Variant& variant, const std::string& sync, std::uint64_t seed,
+                    std::uint64_t data);
+
+}  // namespace rubato::cli

@@ -1,0 +1,251 @@
+#include "cli/study/study_files.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "cli/text.hpp"
+
+namespace rubato::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json number(double value) {
+  return std::isfinite(value) ? Json(value) : Json(nullptr);
+}
+
+Json spread_json(const Spread& s) {
+  return {{"median", number(s.median)},
+          {"low", number(s.low)},
+          {"high", number(s.high)},
+          {"min", number(s.min)},
+          {"max", number(s.max)}};
+}
+
+Json point_json(const Study& study, const Point& point) {
+  Json json = Json::object();
+  for (std::size_t i = 0; i < study.axes.size(); ++i) {
+    const Choice& choice = study.axes[i].choices[point.choices[i]];
+    json[study.axes[i].name] = choice.number ? Json(*choice.number) : Json(choice.label);
+  }
+  return json;
+}
+
+Json summary_json(const StudyResults& results, const VariantSummary& s) {
+  const Study& study = results.plan.study;
+  return {{"point", point_json(study, results.plan.points[s.point])},
+          {"contender", study.contenders[s.contender].name},
+          {"runs", s.runs},
+          {"reached", s.reached},
+          {"diverged", s.diverged},
+          {"time_to_target_s", spread_json(s.time)},
+          {"saving", s.saving ? Json(*s.saving) : Json(nullptr)},
+          {"seconds", spread_json(s.length)},
+          {"steps", spread_json(s.steps)},
+          {"commits", spread_json(s.commits)},
+          {"bytes", spread_json(s.bytes)},
+          {"bytes_per_second", spread_json(s.bytes_per_second)},
+          {"compute_share", s.compute_share},
+          {"wait_share", s.wait_share},
+          {"communicate_share", s.communicate_share},
+          {"final_loss", spread_json(s.final_loss)},
+          {"final_accuracy", spread_json(s.final_accuracy)},
+          {"heterogeneity", s.heterogeneity},
+          {"workers", s.workers}};
+}
+
+Json run_json(const StudyResults& results, const Variant& variant, const CellResult& r) {
+  const Study& study = results.plan.study;
+  return {{"point", point_json(study, results.plan.points[variant.point])},
+          {"contender", study.contenders[variant.contender].name},
+          {"sync", study.contenders[variant.contender].sync},
+          {"seed", r.seed},
+          {"time_to_target_s", r.time_to_target ? Json(*r.time_to_target) : Json(nullptr)},
+          {"diverged", r.diverged},
+          {"stop_reason", r.stop_reason},
+          {"seconds", r.seconds},
+          {"steps", r.steps},
+          {"commits", r.commits},
+          {"bytes_up", r.bytes_up},
+          {"bytes_down", r.bytes_down},
+          {"compute_share", r.compute_share},
+          {"wait_share", r.wait_share},
+          {"communicate_share", r.communicate_share},
+          {"final_loss", number(r.final_loss)},
+          {"final_accuracy", number(r.final_accuracy)},
+          {"heterogeneity", r.heterogeneity},
+          {"workers", r.workers}};
+}
+
+std::string quoted(const std::string& field) {
+  if (field.find_first_of(",\"\r\n") == field.npos) return field;
+  std::string text = "\"";
+  for (const char c : field) {
+    if (c == '"') text += '"';
+    text += c;
+  }
+  return text + '"';
+}
+
+struct Column {
+  std::string header;
+  std::function<std::string(const VariantSummary&)> cell;
+};
+
+std::string time_cell(const VariantSummary& s) {
+  const std::string part = s.reached == s.runs ? "" : fmt::format(" ({}/{})", s.reached, s.runs);
+  if (!std::isfinite(s.time.median)) return "not reached" + part;
+  return duration_text(s.time.median) + part;
+}
+
+std::string range_cell(const VariantSummary& s) {
+  if (!std::isfinite(s.time.min)) return "-";
+  const std::string end = std::isfinite(s.time.max) ? duration_text(s.time.max) : "never";
+  return fmt::format("{} to {}", duration_text(s.time.min), end);
+}
+
+std::vector<Column> columns(const Study& study, bool has_target) {
+  using S = VariantSummary;
+  std::vector<Column> all{
+      {"Contender", [&](const S& s) { return study.contenders[s.contender].name; }}};
+  if (has_target) {
+    all.push_back({"Time to target", time_cell});
+    all.push_back({"Range", range_cell});
+    if (baseline(study))
+      all.push_back(
+          {"Saving", [](const S& s) { return s.saving ? percent_text(*s.saving) : "-"; }});
+  } else {
+    all.push_back({"Time", [](const S& s) { return duration_text(s.length.median); }});
+  }
+  const std::vector<Column> figures{
+      {"Compute", [](const S& s) { return percent_text(s.compute_share); }},
+      {"Wait", [](const S& s) { return percent_text(s.wait_share); }},
+      {"Comm.", [](const S& s) { return percent_text(s.communicate_share); }},
+      {"Steps", [](const S& s) { return count_text(s.steps.median); }},
+      {"Commits", [](const S& s) { return count_text(s.commits.median); }},
+      {"Bytes", [](const S& s) { return bytes_text(s.bytes.median); }},
+      {"Loss", [](const S& s) {
+         return loss_text(s.final_loss.median) +
+                (s.diverged > 0 ? fmt::format(" ({} diverged)", s.diverged) : "");
+       }}};
+  all.insert(all.end(), figures.begin(), figures.end());
+  return all;
+}
+
+std::string table_of(const std::vector<Column>& shown, const std::vector<VariantSummary>& rows) {
+  std::vector<std::string> lines(rows.size() + 1);
+  for (const Column& column : shown) {
+    std::vector<std::string> cells{column.header};
+    for (const VariantSummary& row : rows) cells.push_back(column.cell(row));
+    const auto width = std::ranges::max(cells, {}, &std::string::size).size();
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      lines[i] += lines[i].empty() ? fmt::format("{:<{}}", cells[i], width)
+                                   : fmt::format("  {:>{}}", cells[i], width);
+    }
+  }
+  return fmt::format("{}\n", fmt::join(lines, "\n"));
+}
+
+}  // namespace
+
+std::string target_text(const emulation::ClusterConfig& config) {
+  std::string text;
+  if (config.stop.target_loss) text = fmt::format("loss {}", *config.stop.target_loss);
+  if (config.stop.target_accuracy)
+    text += fmt::format("{}accuracy {:.4g} %", text.empty() ? "" : ", ",
+                        100 * *config.stop.target_accuracy);
+  return text;
+}
+
+std::string study_json(const StudyResults& results, const std::vector<VariantSummary>& summaries) {
+  const Study& study = results.plan.study;
+  Json axes = Json::object();
+  for (const Axis& axis : study.axes) {
+    Json values = Json::array();
+    for (const Choice& choice : axis.choices)
+      values.push_back(choice.number ? Json(*choice.number) : Json(choice.label));
+    axes[axis.name] = std::move(values);
+  }
+  Json contenders = Json::array();
+  for (const Contender& contender : study.contenders) {
+    Json settings = Json::object();
+    for (const Setting& setting : contender.settings) settings[setting.key] = setting.value;
+    contenders.push_back(
+        {{"name", contender.name}, {"sync", contender.sync}, {"settings", std::move(settings)}});
+  }
+  Json rows = Json::array();
+  for (const VariantSummary& summary : summaries) rows.push_back(summary_json(results, summary));
+  Json runs = Json::array();
+  for (std::size_t i = 0; i < results.cells.size(); ++i)
+    for (const auto& cell : results.cells[i])
+      if (cell) runs.push_back(run_json(results, results.plan.variants[i], *cell));
+  const HostInfo& host = results.host;
+  const Json json = {
+      {"study", study.name},
+      {"question", study.question},
+      {"expected", study.expected},
+      {"host",
+       {{"cpu", host.cpu}, {"cores", host.cores}, {"os", host.os}, {"rubato", host.version}}},
+      {"seeds", study.seeds},
+      {"axes", std::move(axes)},
+      {"contenders", std::move(contenders)},
+      {"summaries", std::move(rows)},
+      {"runs", std::move(runs)}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string study_csv(const StudyResults& results) {
+  const Study& study = results.plan.study;
+  std::string csv;
+  for (const Axis& axis : study.axes) csv += quoted(axis.name) + ",";
+  csv +=
+      "contender,sync,seed,time_to_target_s,diverged,seconds,steps,commits,bytes_up,bytes_down,"
+      "compute_share,wait_share,communicate_share,final_loss,final_accuracy,heterogeneity,"
+      "workers\n";
+  const auto out = std::back_inserter(csv);
+  for (std::size_t i = 0; i < results.cells.size(); ++i) {
+    const Variant& variant = results.plan.variants[i];
+    const Contender& contender = study.contenders[variant.contender];
+    const Point& point = results.plan.points[variant.point];
+    for (const auto& cell : results.cells[i]) {
+      if (!cell) continue;
+      const CellResult& r = *cell;
+      for (std::size_t a = 0; a < study.axes.size(); ++a)
+        csv += quoted(study.axes[a].choices[point.choices[a]].label) + ",";
+      fmt::format_to(out, "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
+                     quoted(contender.name), contender.sync, r.seed,
+                     r.time_to_target ? fmt::to_string(*r.time_to_target) : "", r.diverged,
+                     r.seconds, r.steps, r.commits, r.bytes_up, r.bytes_down, r.compute_share,
+                     r.wait_share, r.communicate_share, r.final_loss, r.final_accuracy,
+                     r.heterogeneity, r.workers);
+    }
+  }
+  return csv;
+}
+
+std::string study_table(const StudyResults& results, const std::vector<VariantSummary>& summaries) {
+  const StudyPlan& plan = results.plan;
+  std::string text;
+  for (std::size_t point = 0; point < plan.points.size(); ++point) {
+    std::vector<VariantSummary> rows;
+    std::ranges::copy_if(summaries, std::back_inserter(rows),
+                         [&](const VariantSummary& s) { return s.point == point; });
+    if (rows.empty()) continue;
+    const Variant& variant = plan.variants[point * plan.study.contenders.size()];
+    const std::string target = target_text(variant.config);
+    const std::string grid = point_text(plan.study, plan.points[point]);
+    text += fmt::format(
+        "{}{}: {:.0f} workers, H {:.2f}{}{}, {} seed{}\n\n{}\n", text.empty() ? "" : "\n",
+        grid.empty() ? plan.study.name : grid, rows.front().workers, rows.front().heterogeneity,
+        target.empty() ? "" : ", target ", target, rows.front().runs,
+        rows.front().runs == 1 ? "" : "s", table_of(columns(plan.study, !target.empty()), rows));
+  }
+  return text;
+}
+
+}  // namespace rubato::cli

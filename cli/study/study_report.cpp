@@ -1,0 +1,122 @@
+#include "cli/study/study_report.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/check.hpp"
+#include "cli/report_assets.hpp"
+#include "cli/study/study_files.hpp"
+#include "cli/web_page.hpp"
+
+namespace rubato::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json spread_json(const Spread& s) {
+  return {{"median", chart_number(s.median)},
+          {"min", chart_number(s.min)},
+          {"max", chart_number(s.max)}};
+}
+
+Json curve_json(const std::vector<CurvePoint>& curve) {
+  Json json = {{"seconds", Json::array()}, {"loss", Json::array()}};
+  for (const CurvePoint& point : curve) {
+    json["seconds"].push_back(chart_number(point.seconds));
+    json["loss"].push_back(chart_number(point.loss));
+  }
+  return json;
+}
+
+Json summary_json(const StudyPlan& plan, const VariantSummary& s) {
+  const std::size_t variant = s.point * plan.study.contenders.size() + s.contender;
+  return {{"point", plan.points[s.point].choices},
+          {"contender", s.contender},
+          {"runs", s.runs},
+          {"reached", s.reached},
+          {"diverged", s.diverged},
+          {"target_loss", chart_number(plan.variants[variant].config.stop.target_loss)},
+          {"time", spread_json(s.time)},
+          {"saving", chart_number(s.saving)},
+          {"steps", spread_json(s.steps)},
+          {"commits", spread_json(s.commits)},
+          {"bytes", spread_json(s.bytes)},
+          {"rate", spread_json(s.bytes_per_second)},
+          {"loss", spread_json(s.final_loss)},
+          {"accuracy", spread_json(s.final_accuracy)},
+          {"compute", chart_number(s.compute_share)},
+          {"wait", chart_number(s.wait_share)},
+          {"communicate", chart_number(s.communicate_share)},
+          {"curve", curve_json(s.curve)}};
+}
+
+Json axes_json(const Study& study) {
+  Json axes = Json::array();
+  for (const Axis& axis : study.axes) {
+    Json values = Json::array();
+    for (const Choice& choice : axis.choices)
+      values.push_back({{"label", choice.label}, {"number", chart_number(choice.number)}});
+    axes.push_back({{"name", axis.name}, {"values", std::move(values)}});
+  }
+  return axes;
+}
+
+Json contenders_json(const Study& study) {
+  Json contenders = Json::array();
+  for (const Contender& contender : study.contenders) {
+    std::vector<std::string> settings;
+    for (const Setting& setting : contender.settings)
+      settings.push_back(fmt::format("{} = {}", setting.key, setting.value));
+    contenders.push_back({{"title", contender.name},
+                          {"sync", contender.sync},
+                          {"settings", fmt::format("{}", fmt::join(settings, ", "))}});
+  }
+  return contenders;
+}
+
+// What all points have in common, or all they have: "18", "18, 36".
+std::string joined(const std::set<std::string>& values) {
+  return fmt::format("{}", fmt::join(values, " or "));
+}
+
+}  // namespace
+
+std::string study_report(const StudyResults& results,
+                         const std::vector<VariantSummary>& summaries) {
+  RUBATO_CHECK(!summaries.empty(), "a report needs a run");
+  const StudyPlan& plan = results.plan;
+  const Study& study = plan.study;
+  std::set<std::string> targets;
+  std::set<int> workers;
+  for (const Variant& variant : plan.variants) {
+    if (const auto target = target_text(variant.config); !target.empty()) targets.insert(target);
+    workers.insert(variant.config.worker_count());
+  }
+  Json rows = Json::array();
+  for (const VariantSummary& summary : summaries) rows.push_back(summary_json(plan, summary));
+  const HostInfo& host = results.host;
+  const Json data = {
+      {"name", study.name},
+      {"question", study.question},
+      {"expected", study.expected},
+      {"target", joined(targets)},
+      {"workers", fmt::format("{}", fmt::join(workers, ", "))},
+      {"virtual_time", true},
+      {"command", results.command},
+      {"study_text", study.text},
+      {"cluster_text", plan.cluster_text},
+      {"seeds", study.seeds},
+      {"planned", plan.run_count()},
+      {"axes", axes_json(study)},
+      {"x", study.x},
+      {"contenders", contenders_json(study)},
+      {"summaries", std::move(rows)},
+      {"host",
+       {{"cpu", host.cpu}, {"cores", host.cores}, {"os", host.os}, {"version", host.version}}}};
+  return web_page(study_page, study.name + " - Rubato study", data, study_script);
+}
+
+}  // namespace rubato::cli

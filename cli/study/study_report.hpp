@@ -1,0 +1,16 @@
+// cli/study/study_report.hpp - a study as one self-contained web page: time to target, waiting,
+// bytes and steps along the x axis, any point of the grid in detail, the whole grid as a table.
+// Errors: none. Threads: a pure function.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/study/summary.hpp"
+
+namespace rubato::cli {
+
+// Requires: `summaries` = summarize(results), not empty.
+std::string study_report(const StudyResults& results, const std::vector<VariantSummary>& summaries);
+
+}  // namespace rubato::cli

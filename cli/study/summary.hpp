@@ -1,0 +1,68 @@
+// cli/study/summary.hpp - what the runs of a study add up to: medians and spread over the seeds of
+// every point under every contender. The one input of the table, the files and the report.
+// Units: seconds, bytes, shares in [0, 1]. Errors: none. Threads: pure functions.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/host_info.hpp"
+#include "cli/study/cell_result.hpp"
+#include "cli/study/plan.hpp"
+
+namespace rubato::cli {
+
+// NaN counts as infinite, and so does the time of a run that never reached the target.
+struct Spread {
+  double median = 0;
+  double low = 0;   // first quartile
+  double high = 0;  // third quartile
+  double min = 0;
+  double max = 0;
+};
+
+// Quartiles by linear interpolation between the neighbours. Requires: at least one value.
+Spread spread(std::vector<double> values);
+
+// A study with what has been computed of it.
+struct StudyResults {
+  StudyPlan plan;
+  // By variant, then by seed; empty where a run is not finished.
+  std::vector<std::vector<std::optional<CellResult>>> cells;
+  HostInfo host;
+  std::string command;
+};
+
+// All seeds of one variant. Medians but where said otherwise.
+struct VariantSummary {
+  std::size_t point = 0;
+  std::size_t contender = 0;
+  std::size_t runs = 0;  // finished
+  std::size_t reached = 0;
+  std::size_t diverged = 0;
+  Spread time;                   // to target
+  std::optional<double> saving;  // (t_bsp - t) / t_bsp of the medians at this point
+  Spread length;                 // of the run
+  Spread steps;
+  Spread commits;
+  Spread bytes;             // both directions
+  Spread bytes_per_second;  // of the run
+  Spread final_loss;
+  Spread final_accuracy;
+  double compute_share = 0;  // means, so that the three still add up
+  double wait_share = 0;
+  double communicate_share = 0;
+  double heterogeneity = 0;
+  double workers = 0;
+  std::vector<CurvePoint> curve;  // of the run in the middle, by time to target, then by loss
+};
+
+// Returns: one summary a variant with a finished run, in the plan's order.
+std::vector<VariantSummary> summarize(const StudyResults& results);
+
+// The first contender under BSP, against which savings count.
+std::optional<std::size_t> baseline(const Study& study);
+
+}  // namespace rubato::cli

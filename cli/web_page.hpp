@@ -1,0 +1,22 @@
+// cli/web_page.hpp - a self-contained web page from a template, its data and its script.
+// Errors: none. Threads: pure functions.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace rubato::cli {
+
+// `page`, `script`: of report_assets.hpp; style and Chart.js are common to all. The title is text
+// and the data is data: neither can become markup.
+// Returns: the page, which loads nothing.
+std::string web_page(std::string_view page, std::string_view title,
+                     const nlohmann::ordered_json& data, std::string_view script);
+
+// As charts take numbers: six digits; infinity, NaN and what is missing are null.
+nlohmann::ordered_json chart_number(double value);
+nlohmann::ordered_json chart_number(const std::optional<double>& value);
+
+}  // namespace rubato::cli

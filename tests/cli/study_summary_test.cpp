@@ -1,0 +1,212 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "cli/study/pictures.hpp"
+#include "cli/study/study_files.hpp"
+#include "cli/study/study_report.hpp"
+#include "cli/study/summary.hpp"
+#include "cli/study/svg_chart.hpp"
+
+using namespace rubato;
+using namespace rubato::cli;
+
+namespace {
+
+constexpr double kNever = INFINITY;
+
+CellResult cell(std::uint64_t seed, double time, double loss, std::uint64_t bytes, double wait) {
+  CellResult result;
+  result.seed = seed;
+  if (std::isfinite(time)) result.time_to_target = time;
+  result.stop_reason = std::isfinite(time) ? "target reached" : "max_seconds";
+  result.seconds = std::isfinite(time) ? time : 100;
+  result.steps = 100 * seed;
+  result.bytes_up = bytes;
+  result.wait_share = wait;
+  result.compute_share = 1 - wait;
+  result.final_loss = loss;
+  result.diverged = std::isnan(loss);
+  result.heterogeneity = 2;
+  result.workers = 2;
+  result.curve = {{0, 2, 0.1}, {result.seconds, loss, 0.9}};
+  return result;
+}
+
+// Two values of H under BSP and ADSP, three seeds, made by hand.
+StudyResults sample() {
+  auto study = parse_study(R"(
+question = "Is <b>this</b> & that safe?"
+cluster = "c.toml"
+seeds = 3
+[grid]
+heterogeneity = [1, 2, 3]
+[[contenders]]
+sync = "bsp"
+[[contenders]]
+name = "ADSP, \"ours\""
+sync = "adsp"
+)",
+                           "s.toml");
+  REQUIRE_MESSAGE(study, study.error().message);
+  auto plan = make_plan(std::move(*study), {"c.toml", R"(
+[[workers]]
+name = "a"
+step_seconds = 1
+[[workers]]
+name = "b"
+step_seconds = 2
+[stop]
+target_loss = 0.5
+max_seconds = 100
+)",
+                                            ""});
+  REQUIRE_MESSAGE(plan, plan.error().message);
+  StudyResults results;
+  results.plan = std::move(*plan);
+  results.command = "rubato study s.toml";
+  results.cells = {
+      {cell(1, 40, 0.4, 10, 0.5), cell(2, 60, 0.5, 30, 0.1), cell(3, 50, 0.3, 20, 0.3)},
+      {cell(1, 20, 0.4, 1, 0), cell(2, 10, 0.4, 2, 0), cell(3, 30, 0.4, 3, 0)},
+      {cell(1, 80, 0.4, 10, 0.5), cell(2, kNever, 0.7, 30, 0.1), cell(3, 90, 0.3, 20, 0.3)},
+      {cell(1, kNever, NAN, 1, 0), cell(2, kNever, 0.8, 2, 0), cell(3, 30, 0.4, 3, 0)},
+      {cell(1, 70, 0.4, 10, 0.5), std::nullopt, std::nullopt},
+      {std::nullopt, std::nullopt, std::nullopt}};
+  return results;
+}
+
+}  // namespace
+
+TEST_CASE("spread: quartiles by interpolation, infinity as a value") {
+  const Spread one = spread({7});
+  CHECK(one.median == 7);
+  CHECK(one.low == 7);
+  CHECK(one.max == 7);
+  const Spread five = spread({50, 10, 40, 20, 30});
+  CHECK(five.median == 30);
+  CHECK(five.low == 20);
+  CHECK(five.high == 40);
+  CHECK(five.min == 10);
+  CHECK(five.max == 50);
+  const Spread four = spread({4, 1, 3, 2});
+  CHECK(four.median == 2.5);
+  CHECK(four.low == 1.75);
+  CHECK(four.high == 3.25);
+  const Spread lost = spread({1, kNever, 3});
+  CHECK(lost.median == 3);
+  CHECK(std::isinf(lost.high));
+  CHECK(std::isinf(lost.max));
+  CHECK(std::isinf(spread({1, kNever, NAN}).median));
+  CHECK(std::isinf(spread({1, 2, kNever, kNever}).median));
+}
+
+TEST_CASE("summary: medians, spread, savings and what never arrived") {
+  const auto summaries = summarize(sample());
+  REQUIRE(summaries.size() == 5);  // nothing of the sixth has finished
+  CHECK(summaries[0].time.median == 50);
+  CHECK(summaries[0].time.min == 40);
+  CHECK(summaries[0].time.max == 60);
+  CHECK(summaries[0].bytes.median == 20);
+  CHECK(summaries[0].wait_share == doctest::Approx(0.3));
+  CHECK_FALSE(summaries[0].saving);
+  CHECK(summaries[1].time.median == 20);
+  CHECK(*summaries[1].saving == doctest::Approx(0.6));
+  CHECK(summaries[0].curve.back().seconds == 50);  // of the run in the middle
+
+  CHECK(summaries[2].runs == 3);
+  CHECK(summaries[2].reached == 2);
+  CHECK(summaries[2].time.median == 90);
+  CHECK(std::isinf(summaries[2].time.max));
+  CHECK(summaries[3].reached == 1);
+  CHECK(summaries[3].diverged == 1);
+  CHECK(std::isinf(summaries[3].time.median));
+  CHECK_FALSE(summaries[3].saving);
+  CHECK(summaries[4].runs == 1);
+}
+
+TEST_CASE("results.json and runs.csv hold every run, NaN as null") {
+  const StudyResults results = sample();
+  const auto json = nlohmann::json::parse(study_json(results, summarize(results)));
+  CHECK(json.at("runs").size() == 13);
+  REQUIRE(json.at("summaries").size() == 5);
+  const auto& lost = json.at("summaries")[3];
+  CHECK(lost.at("point").at("heterogeneity") == 2);
+  CHECK(lost.at("contender") == "ADSP, \"ours\"");
+  CHECK(lost.at("reached") == 1);
+  CHECK(lost.at("diverged") == 1);
+  CHECK(lost.at("time_to_target_s").at("median").is_null());
+  CHECK(lost.at("time_to_target_s").at("min") == 30);
+
+  const std::string csv = study_csv(results);
+  CHECK(std::count(csv.begin(), csv.end(), '\n') == 14);
+  CHECK(csv.starts_with("heterogeneity,contender,sync,seed,time_to_target_s,"));
+  CHECK(csv.find("\n2,\"ADSP, \"\"ours\"\"\",adsp,1,,true,100,") != std::string::npos);
+}
+
+TEST_CASE("the table names every contender and what did not arrive") {
+  const StudyResults results = sample();
+  const std::string table = study_table(results, summarize(results));
+  CHECK(table.find("heterogeneity = 1: 2 workers, H 2.00, target loss 0.5, 3 seeds") !=
+        std::string::npos);
+  CHECK(table.find("not reached (1/3)") != std::string::npos);
+  CHECK(table.find("1 min") == std::string::npos);
+  CHECK(table.find("80.0 s to never") != std::string::npos);
+  CHECK(table.find("60.0 %") != std::string::npos);
+  CHECK(table.find("(1 diverged)") != std::string::npos);
+}
+
+TEST_CASE("the study's page carries data, never markup") {
+  const StudyResults results = sample();
+  const std::string page = study_report(results, summarize(results));
+  CHECK(page.starts_with("<!doctype html>"));
+  CHECK(page.find("<b>this</b>") == std::string::npos);
+  CHECK(page.find("\\u003cb>this") != std::string::npos);
+  CHECK(page.find("{{") == page.npos);
+  CHECK(page.find("http-equiv=\"Content-Security-Policy\"") != page.npos);
+  const auto begin = page.find("application/json\">") + 18;
+  const auto data = nlohmann::json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+  CHECK(data.at("planned") == 18);
+  CHECK(data.at("summaries").size() == 5);
+  CHECK(data.at("summaries")[3].at("time").at("median").is_null());
+  CHECK(data.at("summaries")[2].at("reached") == 2);
+  CHECK(data.at("axes")[0].at("values").size() == 3);
+}
+
+TEST_CASE("axis ticks are round and hold the values") {
+  CHECK(axis_ticks(0, 0, false) == std::vector<double>{0, 1});
+  CHECK(axis_ticks(3, 10, false) == std::vector<double>{0, 2, 4, 6, 8, 10});
+  CHECK(axis_ticks(3, 22, false) == std::vector<double>{0, 5, 10, 15, 20, 25});
+  CHECK(axis_ticks(3, 22, true) == std::vector<double>{2, 5, 10, 20, 50});
+  for (const double largest : {0.013, 1.0, 7.7, 99.0, 100.1, 123456.0}) {
+    CAPTURE(largest);
+    const auto ticks = axis_ticks(largest / 100, largest, false);
+    CHECK(ticks.back() >= largest);
+    CHECK(ticks.size() <= 8);
+    CHECK(ticks.size() >= 4);
+    const auto wide = axis_ticks(largest / 100, largest, true);
+    CHECK(wide.front() <= largest / 100);
+    CHECK(wide.back() >= largest);
+  }
+}
+
+TEST_CASE("pictures show every contender, ranges, and a cross for what never arrived") {
+  const StudyResults results = sample();
+  const auto summaries = summarize(results);
+  const std::string picture = time_picture(results, summaries);
+  CHECK(picture.starts_with("<svg xmlns="));
+  CHECK(picture.ends_with("</svg>\n"));
+  CHECK(picture == time_picture(results, summaries));
+  CHECK(picture.find("ADSP, \"ours\"") != picture.npos);
+  CHECK(picture.find("\u2715 1/3") != picture.npos);
+  CHECK(picture.find(">2/3</text>") != picture.npos);
+  std::size_t circles = 0;
+  for (auto at = picture.find("<circle"); at != picture.npos; at = picture.find("<circle", at + 1))
+    ++circles;
+  CHECK(circles == 4);  // five values, one of them never
+  const std::string details = details_picture(results, summaries);
+  for (const char* title : {"Waiting", "Communicating", "Steps", "Bandwidth"})
+    CHECK(details.find(title) != details.npos);
+  CHECK(details.find("nan") == details.npos);
+  CHECK(details.find("inf\"") == details.npos);
+}
