@@ -81,23 +81,26 @@ DeviceModel read_device(const ConfigTable& table, const Catalog& catalog,
   return device;
 }
 
+// `automatic`: set by "auto"; the codec is then f32, which is where the choice begins.
 proto::PayloadCodec read_codec(const ConfigTable& table, std::string_view key,
-                               proto::PayloadCodec fallback) {
+                               proto::PayloadCodec fallback, bool& automatic) {
   using proto::PayloadCodec;
   constexpr std::array kCodecs{PayloadCodec::F32,  PayloadCodec::F16,  PayloadCodec::Bf16,
                                PayloadCodec::Int8, PayloadCodec::TopK, PayloadCodec::RandomK};
   std::vector<std::string> names;
   for (const PayloadCodec codec : kCodecs) names.emplace_back(codec_name(codec));
-  const std::string chosen = table.choice(key, codec_name(fallback), names);
+  names.emplace_back("auto");
+  const std::string chosen = table.choice(key, automatic ? "auto" : codec_name(fallback), names);
+  automatic = chosen == "auto";
   for (const PayloadCodec codec : kCodecs)
     if (chosen == codec_name(codec)) return codec;
-  return fallback;
+  return PayloadCodec::F32;
 }
 
 // The codecs of [wire], or of a group of workers where it names its own.
 WireCodecs read_codecs(const ConfigTable& table, WireCodecs codecs) {
-  codecs.up.codec = read_codec(table, "up", codecs.up.codec);
-  codecs.down.codec = read_codec(table, "down", codecs.down.codec);
+  codecs.up.codec = read_codec(table, "up", codecs.up.codec, codecs.auto_up);
+  codecs.down.codec = read_codec(table, "down", codecs.down.codec, codecs.auto_down);
   codecs.up.keep = codecs.down.keep =
       table.number("keep", codecs.up.keep, {.min = 0, .max = 1, .min_excluded = true});
   return codecs;

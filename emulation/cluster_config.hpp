@@ -41,6 +41,8 @@ struct DeviceModel {
 struct WireCodecs {
   proto::Compression up;
   proto::Compression down;
+  bool auto_up = false;  // chosen by the worker while it runs
+  bool auto_down = false;
 };
 
 struct WorkerGroup {

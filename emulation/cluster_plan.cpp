@@ -92,6 +92,8 @@ std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
     if (worker.name != name) continue;
     options.up = worker.codecs.up;
     options.down = worker.codecs.down;
+    options.auto_up = worker.codecs.auto_up;
+    options.auto_down = worker.codecs.auto_down;
   }
   options.residual = std::move(residual);
   return std::make_unique<worker::WorkerCore>(options,

@@ -333,6 +333,8 @@ void VirtualCluster::pump(Node node) {
       transmit(node, static_cast<Node>(out->to), out->message);
   } else {
     drive_worker(node);
+    while (const auto line = worker_at(node).core->poll_log())
+      log(fmt::format("{}: {}", to_string(*worker_at(node).core->id()), *line));
     while (auto out = worker_at(node).core->poll_send())
       transmit(node, node_of(out->to), out->message);
   }

@@ -21,10 +21,16 @@ UpdateEncoder::UpdateEncoder(const proto::Compression& compression,
                              std::uint64_t chunk)
     : compression_(compression),
       residual_(std::move(residual)),
-      buffers_(buffer_floats(compression, std::min(chunk, parameters))) {
-  if (!residual_ && compression_.codec != proto::PayloadCodec::F32)
-    residual_ = std::make_shared<Residual>(parameters);
+      buffers_(buffer_floats(compression, std::min(chunk, parameters))),
+      owed_(residual_ != nullptr),
+      chunk_(std::min(chunk, parameters)) {
   RUBATO_CHECK(!residual_ || residual_->values().size() == parameters, "a residual of the model");
+}
+
+void UpdateEncoder::use(const proto::Compression& compression) {
+  if (compression.codec == compression_.codec && compression.keep == compression_.keep) return;
+  compression_ = compression;
+  buffers_ = proto::BufferPool(buffer_floats(compression, chunk_));
 }
 
 void UpdateEncoder::begin(std::shared_ptr<const std::vector<float>> update, bool finite,
@@ -33,16 +39,22 @@ void UpdateEncoder::begin(std::shared_ptr<const std::vector<float>> update, bool
   update_ = std::move(update);
   finite_ = finite;
   seed_ = seed;
+  const bool lossless = compression_.codec == proto::PayloadCodec::F32;
+  compressing_ = finite && (!lossless || owed_);
+  if (compressing_ && !residual_) residual_ = std::make_shared<Residual>(update_->size());
+  if (compressing_) owed_ = true;
 }
 
 void UpdateEncoder::end() {
+  if (update_ && cleared_ == update_->size()) owed_ = false;
+  cleared_ = 0;
   update_.reset();
   sent_.clear();
 }
 
 proto::Payload UpdateEncoder::chunk(std::uint64_t begin, std::uint64_t count) {
   RUBATO_CHECK(active(), "an update is in flight");
-  if (!compressing())
+  if (!compressing_)
     return proto::Payload::of(update_).slice(begin * sizeof(float), count * sizeof(float));
   const auto at =
       std::lower_bound(sent_.begin(), sent_.end(), begin,
@@ -53,6 +65,7 @@ proto::Payload UpdateEncoder::chunk(std::uint64_t begin, std::uint64_t count) {
   compressor_.compress(compression_, std::span(*update_).subspan(begin, count),
                        residual_->values().subspan(begin, count), Rng(seed_, begin, 0).next(),
                        std::as_writable_bytes(std::span(*buffer)).first(bytes));
+  if (compression_.codec == proto::PayloadCodec::F32) cleared_ += count;
   return sent_.insert(at, {begin, proto::Payload::of(buffer).slice(0, bytes)})->payload;
 }
 

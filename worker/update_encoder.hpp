@@ -26,6 +26,8 @@ class UpdateEncoder {
   UpdateEncoder(const proto::Compression& compression, std::shared_ptr<Residual> residual,
                 std::uint64_t parameters, std::uint64_t chunk);
 
+  // The codec of the updates that begin from now on. What another one left out is sent with them.
+  void use(const proto::Compression& compression);
   // From now on this update, all parameters of it; `finite`: no NaN or infinity in it. `seed`
   // chooses what random-k sends.
   void begin(std::shared_ptr<const std::vector<float>> update, bool finite, std::uint64_t seed);
@@ -37,20 +39,22 @@ class UpdateEncoder {
   bool finite() const { return finite_; }
   // Of the payloads of this update.
   proto::PayloadCodec codec() const {
-    return compressing() ? compression_.codec : proto::PayloadCodec::F32;
+    return compressing_ ? compression_.codec : proto::PayloadCodec::F32;
   }
   // The elements [begin, begin + count) of the model. Requires: active; the same cuts every time.
   proto::Payload chunk(std::uint64_t begin, std::uint64_t count);
 
  private:
-  bool compressing() const { return residual_ != nullptr && finite_; }
-
   proto::Compression compression_;
   std::shared_ptr<Residual> residual_;
   proto::Compressor compressor_;
   proto::BufferPool buffers_;
   std::shared_ptr<const std::vector<float>> update_;
   bool finite_ = true;
+  bool compressing_ = false;   // this update; else it travels as it is
+  bool owed_;                  // the residual may hold something
+  std::uint64_t cleared_ = 0;  // elements of it that this update has left without residual
+  std::uint64_t chunk_;        // elements
   std::uint64_t seed_ = 0;
   struct Sent {
     std::uint64_t begin = 0;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/check.hpp"
 #include "base/rng.hpp"
@@ -15,6 +16,7 @@ using proto::Role;
 namespace {
 
 constexpr NodeId kScheduler{Role::Scheduler, 0};
+constexpr Sequence kPing = std::numeric_limits<Sequence>::max();  // no commit: "unknown" at once
 constexpr double kStepTimeEwma = 0.2;
 constexpr double kOverheadEwma = 0.5;  // algorithms.md section 1
 
@@ -28,6 +30,11 @@ WorkerCore::WorkerCore(const WorkerOptions& options, std::unique_ptr<sync::Commi
     : options_(options),
       rule_(std::move(rule)),
       joiner_(options.timing),
+      codecs_({.up = options.up,
+               .down = options.down,
+               .auto_up = options.auto_up,
+               .auto_down = options.auto_down,
+               .parameters = options.parameters}),
       update_(options.up, options.residual, options.parameters,
               options.chunk_bytes / sizeof(float)) {
   RUBATO_CHECK(rule_ != nullptr, "a worker needs a commit rule");
@@ -125,6 +132,8 @@ void WorkerCore::on_go(Instant now) {
   state_ = State::Pulling;
   sent_at_ = now;
   gather_.begin(++sequence_);
+  codecs_.on_pull();
+  ping_servers();
   for (std::uint32_t shard = 0; shard < watch_.size(); ++shard) {
     watch_[shard] = {now, now};
     send({Role::Server, shard}, proto::Pull{sequence_});
@@ -173,12 +182,16 @@ void WorkerCore::on_server(Instant now, std::uint32_t shard, const proto::Messag
   if (!gather_.active() || shard >= watch_.size()) return;
   watch_[shard].heard = now;
   if (const auto* probe = std::get_if<proto::ProbeReply>(&message.body)) {
+    if (probe->sequence == kPing) codecs_.on_ping(now - sent_at_);
     if (probe->sequence == sequence_) on_probe_reply(shard, *probe);
     return;
   }
   const auto* parameters = std::get_if<proto::Parameters>(&message.body);
   if (!parameters) return;
-  if (parameters->sequence == sequence_) sender_.on_answer(shard);
+  if (parameters->sequence == sequence_) {
+    sender_.on_answer(shard);
+    codecs_.on_received(message.payload.size());
+  }
   const auto added = gather_.add(shard, *parameters, message.payload);
   if (!added) {
     failure_ = added.error();
@@ -191,6 +204,7 @@ void WorkerCore::on_reply_complete(Instant now) {
   load_due_ = true;
   if (state_ == State::Pulling) {
     progress_.communicate += now - sent_at_;
+    codecs_.on_pulled(now - sent_at_);
     return;
   }
   sender_.stop();
@@ -205,6 +219,7 @@ void WorkerCore::on_reply_complete(Instant now) {
     progress_.communicate += overhead;
   }
   ++progress_.commits;
+  codecs_.on_reply(overhead, held, watch_.size());
   rule_->on_reply(now, overhead);
   outbox_.push({kScheduler, progress_message()});
 }
@@ -212,6 +227,7 @@ void WorkerCore::on_reply_complete(Instant now) {
 void WorkerCore::on_loaded(Instant now) {
   RUBATO_CHECK(load_due_, "a load was due");
   load_due_ = false;
+  if (!options_.overlap || state_ == State::Pulling) codecs_since_ = now;
   if (state_ != State::Pulling) return;
   state_ = State::Ready;
   rule_->on_start(now);
@@ -238,7 +254,11 @@ void WorkerCore::on_commit(Instant now, Update update) {
   steps_since_commit_ = 0;
   sent_at_ = now;
   rule_->on_commit_sent(now);
+  if (auto line = codecs_.on_commit(now - codecs_since_)) log_.push(std::move(*line));
+  if (options_.overlap) codecs_since_ = now;
   gather_.begin(++sequence_);
+  ping_servers();
+  update_.use(codecs_.up());
   update_.begin(std::move(update.values), update.finite,
                 Rng(options_.incarnation, sequence_, 0).next());
   sender_.start();
@@ -253,6 +273,8 @@ std::optional<proto::ToNode> WorkerCore::poll_send() {
 
 proto::ToNode WorkerCore::update_chunk(const CommitSender::Chunk& chunk) {
   const auto range = shards_->shards[chunk.shard].range;
+  auto payload = update_.chunk(range.begin + chunk.offset, chunk.count);
+  codecs_.on_sent(payload.size());
   return {{Role::Server, chunk.shard},
           make_message(proto::Commit{.sequence = sequence_,
                                      .offset = chunk.offset,
@@ -261,11 +283,11 @@ proto::ToNode WorkerCore::update_chunk(const CommitSender::Chunk& chunk) {
                                      .steps = update_steps_,
                                      .codec = update_.codec(),
                                      .discard = !update_.finite(),
-                                     .reply_codec = options_.down.codec,
-                                     .reply_keep = options_.down.keep,
+                                     .reply_codec = codecs_.down().codec,
+                                     .reply_keep = codecs_.down().keep,
                                      .reply_based = gather_.based(chunk.shard),
                                      .weight = update_weight_},
-                       update_.chunk(range.begin + chunk.offset, chunk.count))};
+                       std::move(payload))};
 }
 
 void WorkerCore::on_probe_reply(std::uint32_t shard, const proto::ProbeReply& reply) {
@@ -276,6 +298,7 @@ void WorkerCore::on_probe_reply(std::uint32_t shard, const proto::ProbeReply& re
     sender_.send_all_again(shard);
   } else if (reply.missing_offsets.empty()) {
     sender_.on_answer(shard);
+    codecs_.on_acknowledged();
   } else {
     sender_.send_again(shard, reply.missing_offsets);
   }
@@ -298,6 +321,14 @@ void WorkerCore::watch_servers(Instant now) {
       send({Role::Server, shard}, proto::Probe{sequence_});
     }
   }
+}
+
+// A question that a server answers at once, with nothing: ahead of the bytes to come, it tells the
+// time that no codec can save.
+void WorkerCore::ping_servers() {
+  if (!codecs_.active()) return;
+  for (std::uint32_t shard = 0; shard < watch_.size(); ++shard)
+    send({Role::Server, shard}, proto::Probe{kPing});
 }
 
 void WorkerCore::on_bytes(std::uint64_t up, std::uint64_t down) {

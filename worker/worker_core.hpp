@@ -18,6 +18,7 @@
 #include "proto/joiner.hpp"
 #include "proto/outbox.hpp"
 #include "sync/model.hpp"
+#include "worker/codec_choice.hpp"
 #include "worker/commit_sender.hpp"
 #include "worker/parameter_gather.hpp"
 #include "worker/residual.hpp"
@@ -34,6 +35,8 @@ struct WorkerOptions {
   bool overlap = false;  // train on while a commit is in flight
   proto::Compression up;
   proto::Compression down;
+  bool auto_up = false;  // chosen while running (worker/codec_choice.hpp)
+  bool auto_down = false;
   std::shared_ptr<Residual> residual;  // of an earlier life; null: none
   proto::JoinTiming timing;
   Duration probe_after = Duration::from_seconds(15);      // silence before asking a server
@@ -84,6 +87,8 @@ class WorkerCore {
   // Control messages first, then chunks of the update, as credit allows.
   std::optional<proto::ToNode> poll_send();
   std::optional<Instant> poll_wakeup() const;
+  // What the worker decided by itself: one line each.
+  std::optional<std::string> poll_log() { return log_.poll(); }
 
   std::span<const float> parameters() const { return gather_.values(); }
   // Where the shards are, once welcome: the host connects to them.
@@ -110,6 +115,7 @@ class WorkerCore {
   void finish(const std::string& reason);
   proto::ToNode update_chunk(const CommitSender::Chunk& chunk);
   void watch_servers(Instant now);
+  void ping_servers();
   void send(proto::NodeId to, proto::Body body, proto::Payload payload = {});
   proto::Message make_message(proto::Body body, proto::Payload payload = {}) const;
 
@@ -128,6 +134,8 @@ class WorkerCore {
   bool commit_due_ = false;
   double weight_ = 1;  // of the next commit
   Sequence sequence_ = 0;
+  CodecChoice codecs_;
+  Instant codecs_since_;  // when what comes between two commits began
   UpdateEncoder update_;  // in flight, kept to send again
   std::uint64_t update_steps_ = 0;
   double update_weight_ = 1;
@@ -144,6 +152,7 @@ class WorkerCore {
   std::uint64_t loss_samples_ = 0;
   std::uint64_t refused_commits_ = 0;
   proto::Outbox<proto::ToNode> outbox_;
+  proto::Outbox<std::string> log_;
 };
 
 }  // namespace rubato::worker

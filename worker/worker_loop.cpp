@@ -95,6 +95,7 @@ class WorkerLoop {
   }
 
   void flush() {
+    while (const auto line = core_.poll_log()) log_info(*line);
     while (auto out = core_.poll_send()) {
       const proto::SendTrace sending(trace_.loop(), out->to, out->message);
       if (const auto sent = peers_.send(out->to, out->message)) core_.on_bytes(*sent, 0);

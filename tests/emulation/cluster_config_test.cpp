@@ -260,6 +260,35 @@ max_steps = 1
   CHECK(workers[1].codecs.up.keep == 0.1);
 }
 
+TEST_CASE("a codec may be auto, for all workers and for a group") {
+  using rubato::proto::PayloadCodec;
+  const ClusterConfig config = parse(R"(
+[[workers]]
+name = "near"
+step_seconds = 1
+up = "f16"
+[[workers]]
+name = "far"
+step_seconds = 1
+down = "auto"
+keep = 0.1
+[wire]
+up = "auto"
+down = "int8"
+[stop]
+max_steps = 1
+)");
+  const auto workers = worker_profiles(config);
+  REQUIRE(workers.size() == 2);
+  CHECK_FALSE(workers[0].codecs.auto_up);
+  CHECK(workers[0].codecs.up.codec == PayloadCodec::F16);
+  CHECK_FALSE(workers[0].codecs.auto_down);
+  CHECK(workers[0].codecs.down.codec == PayloadCodec::Int8);
+  CHECK(workers[1].codecs.auto_up);
+  CHECK(workers[1].codecs.auto_down);
+  CHECK(workers[1].codecs.up.keep == 0.1);
+}
+
 TEST_CASE("groups expand to workers: numbered unless alone, in the order of the file") {
   const ClusterConfig config = parse(R"(
 [[workers]]
@@ -326,7 +355,7 @@ TEST_CASE("wrong types and impossible values, section by section") {
   check("evaluation", "interval_seconds = 0", "must be a number above 0 and at most 100000000");
   check("wire", "chunk_kib = 1", "must be a whole number from 4 to 16384");
   check("wire", "up = \"int9\"",
-        "must be one of f32, f16, bf16, int8, top-k, random-k; did you mean int8?");
+        "must be one of f32, f16, bf16, int8, top-k, random-k, auto; did you mean int8?");
   check("wire", "keep = 0", "must be a number above 0 and at most 1");
   check("stop", "target_accuracy = 90", "must be a number above 0 and at most 1");
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace rubato::worker {
 namespace {
@@ -63,6 +64,48 @@ TEST_CASE("what an earlier life has left is sent, whatever the codec is now") {
     CHECK(sent(encoder, encoder.chunk(0, 2), 2) == std::vector<float>{1, 2.5f});
     CHECK(residual->values()[1] == 0);
   }
+}
+
+TEST_CASE("another codec for every update: what was sent and what is left add up to the updates") {
+  UpdateEncoder encoder({}, nullptr, 6, 4);
+  std::vector<double> given(6), arrived(6);
+  const proto::Compression codecs[] = {
+      {PayloadCodec::F32},          {PayloadCodec::TopK, 0.3}, {PayloadCodec::Int8},
+      {PayloadCodec::RandomK, 0.3}, {PayloadCodec::F16},       {PayloadCodec::TopK, 0.5},
+      {PayloadCodec::F32},          {PayloadCodec::F32},       {PayloadCodec::Bf16}};
+  std::uint64_t seed = 0;
+  for (const auto& codec : codecs) {
+    CAPTURE(codec_name(codec.codec));
+    ++seed;
+    std::vector<float> update(6);
+    for (std::size_t i = 0; i < 6; ++i) {
+      update[i] = 0.37f * static_cast<float>(i + seed) - 1.0f;
+      given[i] += update[i];
+    }
+    encoder.use(codec);
+    encoder.begin(values(update), true, seed);
+    CHECK(encoder.codec() == codec.codec);
+    for (const auto& [begin, count] : {std::pair{0, 4}, std::pair{4, 2}}) {
+      const auto at = static_cast<std::size_t>(begin), size = static_cast<std::size_t>(count);
+      const auto part = sent(encoder, encoder.chunk(at, size), size);
+      for (std::size_t i = 0; i < size; ++i) arrived[at + i] += part[i];
+    }
+    encoder.end();
+    if (codec.codec != PayloadCodec::F32) continue;
+    for (std::size_t i = 0; i < 6; ++i) CHECK(arrived[i] == doctest::Approx(given[i]));
+  }
+  // Nothing is owed after f32, so it sends the next update as it is.
+  const auto update = values({1, 2, 3, 4, 5, 6});
+  encoder.use({PayloadCodec::F32});
+  encoder.begin(values(std::vector<float>(6)), true, 1);
+  (void)encoder.chunk(0, 4);
+  encoder.end();  // given up half way: the rest is still owed
+  encoder.begin(update, true, 1);
+  CHECK(static_cast<const void*>(encoder.chunk(0, 4).bytes().data()) != update->data());
+  (void)encoder.chunk(4, 2);
+  encoder.end();
+  encoder.begin(update, true, 1);
+  CHECK(static_cast<const void*>(encoder.chunk(0, 4).bytes().data()) == update->data());
 }
 
 TEST_CASE("an update to be discarded travels as it is and leaves the residual alone") {
