@@ -54,7 +54,11 @@ void CpuDevice::add_stages(const ModelSpec& spec, const std::vector<LayerPlan>& 
         image.layers.push_back(spec.layers[i]);
         image.plans.push_back(plans[i]);
       }
-      add(ImageStage(std::move(image), batch_max_, engine), plans[i - 1].output);
+      if (LaneStage::suits(image, batch_max_)) {
+        add(LaneStage(std::move(image), batch_max_), plans[i - 1].output);
+      } else {
+        add(ImageStage(std::move(image), batch_max_, engine), plans[i - 1].output);
+      }
     }
   }
 }

@@ -1,5 +1,5 @@
-// worker/cpu/cpu_device.hpp - the fast host device: OpenBLAS for dense and LSTM layers, oneDNN for
-// image layers, one thread. A model becomes a pipeline of stages; all memory is planned in build(),
+// worker/cpu/cpu_device.hpp - the fast host device: OpenBLAS and oneDNN, loops of ours where they
+// are faster, one thread. A model becomes a pipeline of stages; all memory is planned in build(),
 // except that a batch of another size than the last one re-plans its image layers.
 // Errors: Unsupported from build() if oneDNN refuses a layer.
 #pragma once
@@ -10,6 +10,7 @@
 
 #include "worker/cpu/dense_stage.hpp"
 #include "worker/cpu/image_stage.hpp"
+#include "worker/cpu/lane_stage.hpp"
 #include "worker/cpu/lstm_stage.hpp"
 #include "worker/device.hpp"
 #include "worker/host_replica.hpp"
@@ -36,7 +37,7 @@ class CpuDevice final : public Device {
   // One part of the pipeline and its [batch_max, count] activations. These are not cleared, so a
   // device that only evaluates never touches the gradient's pages.
   struct Stage {
-    std::variant<DenseStage, LstmStage, ImageStage> work;
+    std::variant<DenseStage, LstmStage, ImageStage, LaneStage> work;
     std::unique_ptr<float[]> output;
     std::unique_ptr<float[]> output_gradient;
   };
