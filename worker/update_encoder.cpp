@@ -18,11 +18,12 @@ std::size_t buffer_floats(const proto::Compression& compression, std::uint64_t c
 
 UpdateEncoder::UpdateEncoder(const proto::Compression& compression,
                              std::shared_ptr<Residual> residual, std::uint64_t parameters,
-                             std::uint64_t chunk)
+                             std::uint64_t chunk, bool blank)
     : compression_(compression),
+      blank_(blank),
       residual_(std::move(residual)),
       buffers_(buffer_floats(compression, std::min(chunk, parameters))) {
-  if (!residual_ && compression_.codec != proto::PayloadCodec::F32)
+  if (!blank_ && !residual_ && compression_.codec != proto::PayloadCodec::F32)
     residual_ = std::make_shared<Residual>(parameters);
   RUBATO_CHECK(!residual_ || residual_->values().size() == parameters, "a residual of the model");
 }
@@ -42,6 +43,8 @@ void UpdateEncoder::end() {
 
 proto::Payload UpdateEncoder::chunk(std::uint64_t begin, std::uint64_t count) {
   RUBATO_CHECK(active(), "an update is in flight");
+  if (blank_)
+    return proto::Payload::of(update_).slice(0, proto::compressed_bytes(compression_, count));
   if (!compressing())
     return proto::Payload::of(update_).slice(begin * sizeof(float), count * sizeof(float));
   const auto at =
