@@ -14,16 +14,18 @@
 #include "base/nearest.hpp"
 #include "emulation/cluster_scaling.hpp"
 #include "emulation/device_catalog.hpp"
+#include "server/scheduler.hpp"
 #include "sync/option_table.hpp"
 
 namespace rubato::emulation {
 namespace {
 
 namespace fs = std::filesystem;
+constexpr int kWorkersMax = server::kWorkersMax;
 
 constexpr double kSecondsMax = 1e8;  // three years; far below what Duration holds
 constexpr double kCountMax = 1e9;
-constexpr double kWorkersMax = 100'000;
+constexpr double kParametersMax = 1e12;
 constexpr double kServersMax = 1024;
 constexpr double kChunkKibMax = 16 * 1024;  // the wire's largest payload
 constexpr const char* kCatalogFile = "devices.toml";
@@ -169,6 +171,24 @@ void scale_cluster(const ConfigTable& root, ClusterConfig& config) {
     root.problem("worker_count", fmt::format("two workers would be called {}", *twice));
 }
 
+worker::ModelOptions read_model(const ConfigTable& table) {
+  worker::ModelOptions model;
+  model.kind = table.choice("kind", model.kind, {"mlp", "cnn", "lenet", "lstm", "svm", "timing"});
+  model.hidden = table.integers("hidden", {}, Limits::within(1, 1'000'000));
+  const auto parameters = table.optional_integer("parameters", Limits::within(1, kParametersMax));
+  if (model.kind != "timing") {
+    if (table.has("parameters"))
+      table.problem("parameters", "only kind = \"timing\" has a size of its own; remove the key");
+    return model;
+  }
+  if (table.has("hidden"))
+    table.problem("hidden", "kind = \"timing\" has no layers; give parameters = their number");
+  if (!table.has("parameters"))
+    table.problem("parameters", "kind = \"timing\" needs the number of the model's parameters");
+  if (parameters) model.parameters = static_cast<std::uint64_t>(*parameters);
+  return model;
+}
+
 worker::DatasetOptions read_dataset(const ConfigTable& table, const fs::path& directory,
                                     worker::Partition& partition) {
   worker::DatasetOptions dataset;
@@ -292,10 +312,7 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
   config.name = root.text("name", fs::path(file).stem().string());
   config.seed = static_cast<std::uint64_t>(root.integer("seed", 1, Limits::at_least(0)));
 
-  const ConfigTable model = root.table("model");
-  config.model.kind =
-      model.choice("kind", config.model.kind, {"mlp", "cnn", "lenet", "lstm", "svm"});
-  config.model.hidden = model.integers("hidden", {}, Limits::within(1, 1'000'000));
+  config.model = read_model(root.table("model"));
   config.dataset =
       read_dataset(root.table("dataset"), fs::path(file).parent_path(), config.partition);
   config.training = read_training(root.table("training"), config.worker_device);
@@ -321,12 +338,15 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
                                   wire.integer("chunk_kib", 1024, Limits::within(4, kChunkKibMax)));
   const WireCodecs codecs = read_codecs(wire, {});
 
-  const auto facts = worker::known_facts(config.dataset);
+  const auto facts = config.timing_only() ? std::nullopt : worker::known_facts(config.dataset);
   const Result<worker::ModelSpec> spec =
       facts ? worker::make_model(config.model, facts->shape, facts->classes)
             : fail(ErrorCode::BadInput,
-                   "workers.device: a step's time follows from the model's size; give features and "
-                   "classes in [dataset], or step_seconds");
+                   config.timing_only()
+                       ? "workers.device: a step of a timing model costs what you say; give "
+                         "step_seconds"
+                       : "workers.device: a step's time follows from the model's size; give "
+                         "features and classes in [dataset], or step_seconds");
   read_workers(root, catalog, spec, codecs, config);
   scale_cluster(root, config);
   RUBATO_TRY(document.finish());

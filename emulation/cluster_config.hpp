@@ -95,6 +95,8 @@ struct ClusterConfig {
   std::uint64_t chunk_bytes = 1u << 20;
 
   int worker_count() const;
+  // A model that is only its size: no data, no gradients, no evaluation, no loss.
+  bool timing_only() const { return model.kind == "timing"; }
 };
 
 // One worker of the expanded groups; index = WorkerId in virtual time.

@@ -1,5 +1,7 @@
 #include "emulation/cluster_plan.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/rng.hpp"
@@ -7,16 +9,56 @@
 
 namespace rubato::emulation {
 
-Result<ClusterPlan> make_plan(const ClusterConfig& config, const std::string& sync,
-                              std::uint64_t seed, worker::Shape shape, int classes) {
-  RUBATO_TRY(sync::find_model(sync));
+namespace {
+
+Result<ClusterPlan> start_plan(const ClusterConfig& config, const std::string& sync,
+                               std::uint64_t seed) {
+  RUBATO_TRY(check_sync(config, sync));
   ClusterPlan plan;
   plan.cluster = proto::cluster_id(config.name);
   plan.seed = seed;
   plan.sync = sync;
+  plan.workers = worker_profiles(config);
+  return plan;
+}
+
+}  // namespace
+
+Result<void> check_sync(const ClusterConfig& config, const std::string& sync) {
+  RUBATO_TRY(sync::find_model(sync));
+  if (!config.timing_only()) return {};
+  const auto lacks = [](std::string_view key, std::string_view what) {
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: model.kind = \"timing\" has no {}", key, what));
+  };
+  if (config.stop.target_loss)
+    return lacks("stop.target_loss", "loss; leave it out, and stop by max_seconds");
+  if (config.stop.target_accuracy)
+    return lacks("stop.target_accuracy", "accuracy; leave it out, and stop by max_seconds");
+  if (sync == "adsp" && !config.sync.adsp.fixed_rate)
+    return lacks("sync.adsp.fixed_rate", "loss to search a rate by; give the rate");
+  if (sync == "adacomm")
+    return lacks("sync = \"adacomm\"", "loss to lower local_steps by; use local-sgd");
+  if (sync == "semi-sync" && config.dataset.samples == 0)
+    return lacks("dataset.samples", "data to count; say how many samples semi-sync passes over");
+  return {};
+}
+
+Result<ClusterPlan> make_timing_plan(const ClusterConfig& config, const std::string& sync,
+                                     std::uint64_t seed) {
+  RUBATO_ASSIGN(auto plan, start_plan(config, sync, seed));
+  plan.parameters = config.model.parameters;
+  plan.samples = static_cast<std::size_t>(config.dataset.samples);
+  plan.blank = std::make_shared<const std::vector<float>>(
+      std::min<std::uint64_t>(config.chunk_bytes / sizeof(float), plan.parameters));
+  return plan;
+}
+
+Result<ClusterPlan> make_plan(const ClusterConfig& config, const std::string& sync,
+                              std::uint64_t seed, worker::Shape shape, int classes) {
+  RUBATO_ASSIGN(auto plan, start_plan(config, sync, seed));
   RUBATO_ASSIGN(plan.spec, worker::make_model(config.model, shape, classes));
   plan.parameters = worker::parameter_count(plan.spec);
-  plan.workers = worker_profiles(config);
   return plan;
 }
 
@@ -68,6 +110,7 @@ std::unique_ptr<server::ServerCore> make_server(const ClusterConfig& config,
   options.parameters = plan.parameters;
   options.chunk_bytes = config.chunk_bytes;
   options.optimizer = config.optimizer;
+  options.blank = plan.blank;
   auto initial = [spec = plan.spec, seed = plan.seed](proto::ShardRange range) {
     const auto all = worker::initial_parameters(spec, seed);
     return std::vector<float>(all.begin() + static_cast<std::ptrdiff_t>(range.begin),
@@ -79,25 +122,33 @@ std::unique_ptr<server::ServerCore> make_server(const ClusterConfig& config,
 
 std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
                                                 const ClusterPlan& plan, Incarnation incarnation,
-                                                const std::string& name,
+                                                const WorkerProfile& profile,
                                                 std::shared_ptr<worker::Residual> residual) {
   worker::WorkerOptions options;
   options.cluster = plan.cluster;
   options.incarnation = incarnation;
-  options.name = name;
+  options.name = profile.name;
   options.parameters = plan.parameters;
   options.chunk_bytes = config.chunk_bytes;
   options.overlap = sync::overlaps(plan.sync, config.sync);
-  for (const WorkerProfile& worker : plan.workers) {
-    if (worker.name != name) continue;
-    options.up = worker.codecs.up;
-    options.down = worker.codecs.down;
-    options.auto_up = worker.codecs.auto_up;
-    options.auto_down = worker.codecs.auto_down;
-  }
+  options.up = profile.codecs.up;
+  options.down = profile.codecs.down;
+  options.auto_up = profile.codecs.auto_up;
+  options.auto_down = profile.codecs.auto_down;
   options.residual = std::move(residual);
+  options.blank = plan.blank != nullptr;
   return std::make_unique<worker::WorkerCore>(options,
                                               sync::make_commit_rule(plan.sync, config.sync));
+}
+
+std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
+                                                const ClusterPlan& plan, Incarnation incarnation,
+                                                const std::string& name,
+                                                std::shared_ptr<worker::Residual> residual) {
+  const auto known = std::ranges::find(plan.workers, name, &WorkerProfile::name);
+  const WorkerProfile profile =
+      known != plan.workers.end() ? *known : WorkerProfile{name, {}, {}, {}};
+  return make_worker(config, plan, incarnation, profile, std::move(residual));
 }
 
 worker::EvaluatorCore make_evaluator(const ClusterConfig& config, const ClusterPlan& plan,

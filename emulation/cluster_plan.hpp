@@ -31,11 +31,21 @@ struct ClusterPlan {
   std::uint64_t parameters = 0;
   std::vector<WorkerProfile> workers;
   std::size_t samples = 0;  // of training data, all workers together; only the scheduler asks
+  // Only the timing counts: a chunk that stands for every payload; null in a real run.
+  std::shared_ptr<const std::vector<float>> blank;
 };
+
+// BadInput for a sync model that does not exist, or that needs a loss, a target or data where
+// model.kind = "timing" has none.
+[[nodiscard]] Result<void> check_sync(const ClusterConfig& config, const std::string& sync);
 
 // BadInput for an unknown sync model or a model that does not fit the data.
 [[nodiscard]] Result<ClusterPlan> make_plan(const ClusterConfig& config, const std::string& sync,
                                             std::uint64_t seed, worker::Shape shape, int classes);
+
+// The same for a model that is only its size. Requires: config.timing_only().
+[[nodiscard]] Result<ClusterPlan> make_timing_plan(const ClusterConfig& config,
+                                                   const std::string& sync, std::uint64_t seed);
 
 // Who holds which training samples: one list a worker of the plan.
 [[nodiscard]] Result<std::vector<std::vector<std::uint32_t>>> plan_samples(
@@ -54,6 +64,12 @@ std::unique_ptr<server::ServerCore> make_server(const ClusterConfig& config,
                                                 const std::string& endpoint,
                                                 proto::PeerId scheduler);
 
+// A worker of the plan.
+std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
+                                                const ClusterPlan& plan, Incarnation incarnation,
+                                                const WorkerProfile& profile,
+                                                std::shared_ptr<worker::Residual> residual = {});
+// The same by name; one that the plan does not know has the codecs that are the default.
 // `residual`: what an earlier life of this worker has not sent; may be null.
 std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
                                                 const ClusterPlan& plan, Incarnation incarnation,

@@ -3,16 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <queue>
 
 #include "base/check.hpp"
 #include "base/rng.hpp"
 #include "emulation/cluster_plan.hpp"
-#include "emulation/compute_pool.hpp"
 #include "emulation/device_model.hpp"
 #include "emulation/virtual_event.hpp"
 #include "emulation/virtual_network.hpp"
-#include "worker/evaluate.hpp"
+#include "emulation/virtual_training.hpp"
 #include "worker/worker_timeline.hpp"
 
 namespace rubato::emulation {
@@ -24,15 +24,14 @@ using worker::WorkerCore;
 // An evaluation costs this much virtual time at most; its age is reported, so nothing shifts.
 constexpr Duration kEvaluationTime = Duration::from_seconds(1);
 
+// Where there are no evaluations, progress is reported every so many events.
+constexpr std::uint64_t kProgressEvents = 1 << 16;
+
 struct VirtualWorker {
   std::unique_ptr<WorkerCore> core;
-  std::unique_ptr<worker::LocalTrainer> trainer;
   StepTimes step_times;
   bool stepping = false;
   Instant step_began;
-  ComputePool::Ticket ticket = 0;
-  worker::BatchResult result;
-  std::shared_ptr<std::vector<float>> update;  // of the last commit
   worker::WorkerTimeline timeline;
 };
 
@@ -43,10 +42,7 @@ struct VirtualServer {
 
 struct VirtualEvaluator {
   std::unique_ptr<worker::EvaluatorCore> core;
-  std::unique_ptr<worker::Device> device;
   bool evaluating = false;
-  ComputePool::Ticket ticket = 0;
-  worker::EvaluationResult result;
 };
 
 class VirtualCluster {
@@ -56,8 +52,8 @@ class VirtualCluster {
       : config_(config),
         data_(data),
         options_(options),
-        network_(options.seed),
-        pool_(options.threads) {}
+        network_(options.seed, config.timing_only() ? proto::PayloadChecksum::Skip
+                                                    : proto::PayloadChecksum::Verify) {}
 
   Result<void> build();
   Result<RunRecord> run();
@@ -66,6 +62,8 @@ class VirtualCluster {
   static constexpr Node kScheduler = 0;
   static constexpr Node kEvaluator = 1;
   static constexpr Node kFirstServer = 2;
+  Result<void> plan();
+  void serve(const Event& event);
   Node first_worker() const { return kFirstServer + static_cast<Node>(servers_.size()); }
   bool is_server(Node node) const { return node >= kFirstServer && node < first_worker(); }
   bool is_worker(Node node) const { return node >= first_worker(); }
@@ -109,26 +107,34 @@ class VirtualCluster {
   VirtualEvaluator evaluator_;
   std::vector<VirtualServer> servers_;
   std::vector<VirtualWorker> workers_;
+  std::unique_ptr<VirtualTraining> training_;  // null: only the timing
   std::optional<Error> failure_;
-  ComputePool pool_;  // last: its tasks use the trainers above, so it ends first
 };
 
-Result<void> VirtualCluster::build() {
+Result<void> VirtualCluster::plan() {
+  if (config_.timing_only()) {
+    RUBATO_ASSIGN(plan_, make_timing_plan(config_, options_.sync, options_.seed));
+    return {};
+  }
   RUBATO_ASSIGN(plan_, make_plan(config_, options_.sync, options_.seed, data_.train.shape,
                                  data_.train.classes));
   plan_.samples = data_.train.size();
-  RUBATO_ASSIGN(auto samples, plan_samples(config_, plan_, data_.train));
+  RUBATO_ASSIGN(training_, VirtualTraining::make(config_, plan_, data_, options_.threads));
+  return {};
+}
+
+Result<void> VirtualCluster::build() {
+  RUBATO_TRY(plan());
   Rng incarnations(plan_.seed, static_cast<std::uint64_t>(Stream::Incarnation), 0);
+  const bool evaluated = training_ && data_.held_out.size() > 0;
 
   network_.add_node({});
-  scheduler_ = make_scheduler(config_, plan_, incarnations.next(), data_.held_out.size() > 0);
+  // Without an evaluator the scheduler goes by training losses; for timing only there are none.
+  scheduler_ = make_scheduler(config_, plan_, incarnations.next(), evaluated || !training_);
   network_.add_node({});
-  if (data_.held_out.size() > 0) {
+  if (evaluated)
     evaluator_.core = std::make_unique<worker::EvaluatorCore>(
         make_evaluator(config_, plan_, incarnations.next()));
-    RUBATO_ASSIGN(evaluator_.device, worker::make_device(config_.worker_device));
-    RUBATO_TRY(evaluator_.device->build(plan_.spec, worker::kEvaluationBatch));
-  }
   for (int i = 0; i < config_.servers.count; ++i) {
     network_.add_node(config_.servers.link);
     const std::string name = fmt::format("server-{}", i);
@@ -138,16 +144,11 @@ Result<void> VirtualCluster::build() {
   for (std::uint32_t i = 0; i < plan_.workers.size(); ++i) {
     const auto& profile = plan_.workers[i];
     network_.add_node(profile.link);
-    RUBATO_ASSIGN(auto trainer,
-                  make_trainer(config_, plan_, i, data_.train, std::move(samples[i])));
     const std::string title =
         fmt::format("{} seed {}: {}", options_.sync, options_.seed, profile.name);
-    workers_.push_back({.core = make_worker(config_, plan_, incarnations.next(), profile.name),
-                        .trainer = std::make_unique<worker::LocalTrainer>(std::move(trainer)),
+    workers_.push_back({.core = make_worker(config_, plan_, incarnations.next(), profile),
                         .step_times = make_step_times(plan_, i),
                         .step_began = {},
-                        .result = {},
-                        .update = {},
                         .timeline = worker::WorkerTimeline(trace_process(options_.trace, title))});
   }
   wakeup_.resize(network_.node_count());
@@ -167,34 +168,34 @@ Result<RunRecord> VirtualCluster::run() {
     worker_at(node).core->on_start(now_);
     pump(node);
   }
+  std::uint64_t served = 0;
   while (!scheduler_->stopped() && !failure_) {
     RUBATO_CHECK(!events_.empty(), "a running cluster always has a next event");
     const Event event = events_.top();
     events_.pop();
     now_ = event.at;
-    switch (event.kind) {
-      case Event::Kind::Network:
-        on_network();
-        break;
-      case Event::Kind::Arrive:
-        on_arrive(event.tag);
-        break;
-      case Event::Kind::Process:
-        deliver(event.tag);
-        break;
-      case Event::Kind::Wakeup:
-        on_wakeup(event.node);
-        break;
-      case Event::Kind::StepEnd:
-        end_step(event.node);
-        break;
-      case Event::Kind::Evaluated:
-        end_evaluation();
-        break;
-    }
+    serve(event);
+    if (!training_ && ++served % kProgressEvents == 0) report_progress();
   }
   if (failure_) return tl::unexpected<Error>(*failure_);
   return settle();
+}
+
+void VirtualCluster::serve(const Event& event) {
+  switch (event.kind) {
+    case Event::Kind::Network:
+      return on_network();
+    case Event::Kind::Arrive:
+      return on_arrive(event.tag);
+    case Event::Kind::Process:
+      return deliver(event.tag);
+    case Event::Kind::Wakeup:
+      return on_wakeup(event.node);
+    case Event::Kind::StepEnd:
+      return end_step(event.node);
+    case Event::Kind::Evaluated:
+      return end_evaluation();
+  }
 }
 
 // The last word of every worker, without the links between: the run is over, only the books are
@@ -354,16 +355,13 @@ void VirtualCluster::drive_worker(Node node) {
         begin_step(node);
         return;
       case WorkerCore::Action::Commit: {
-        // The buffer of the commit before, unless somebody still holds it.
-        if (!worker.update || worker.update.use_count() > 1)
-          worker.update = std::make_shared<std::vector<float>>(plan_.parameters);
-        const bool finite = worker.trainer->take_update(*worker.update);
         worker.timeline.on_commit(now_);
-        worker.core->on_commit(now_, {worker.update, finite});
+        worker.core->on_commit(now_, training_ ? training_->take_update(node - first_worker())
+                                               : worker::Update{plan_.blank});
         break;
       }
       case WorkerCore::Action::Load:
-        worker.trainer->load_under_update(worker.core->parameters());
+        if (training_) training_->load(node - first_worker(), worker.core->parameters());
         worker.core->on_loaded(now_);
         break;
       case WorkerCore::Action::Wait:
@@ -378,22 +376,23 @@ void VirtualCluster::begin_step(Node node) {
   VirtualWorker& worker = worker_at(node);
   worker.stepping = true;
   worker.step_began = now_;
-  worker.ticket = pool_.submit([&worker] { worker.result = worker.trainer->step(); });
+  if (training_) training_->begin_step(node - first_worker());
   schedule(now_ + worker.step_times.next(), Event::Kind::StepEnd, node);
 }
 
 void VirtualCluster::end_step(Node node) {
   VirtualWorker& worker = worker_at(node);
-  pool_.wait(worker.ticket);
+  const double loss_sum = training_ ? training_->end_step(node - first_worker()).loss_sum
+                                    : std::numeric_limits<double>::quiet_NaN();
   worker.stepping = false;
   worker.timeline.on_step(worker.step_began, now_);
-  worker.core->on_step(now_, {.spent = now_ - worker.step_began,
-                              .loss_sum = worker.result.loss_sum,
-                              .samples = config_.training.batch});
+  worker.core->on_step(
+      now_,
+      {.spent = now_ - worker.step_began, .loss_sum = loss_sum, .samples = config_.training.batch});
   if (options_.log)
-    log(fmt::format("{} step {} loss {:.9g}", to_string(*worker.core->id()),
-                    worker.core->progress().steps,
-                    worker.result.loss_sum / config_.training.batch));
+    log(fmt::format("{} step {}{}", to_string(*worker.core->id()), worker.core->progress().steps,
+                    training_ ? fmt::format(" loss {:.9g}", loss_sum / config_.training.batch)
+                              : std::string()));
   pump(node);
 }
 
@@ -402,19 +401,15 @@ void VirtualCluster::begin_evaluation() {
   if (evaluator_.evaluating || evaluator_.core->next_action() != EvaluatorCore::Action::Evaluate)
     return;
   evaluator_.evaluating = true;
-  evaluator_.ticket = pool_.submit([this] {
-    evaluator_.device->load(evaluator_.core->parameters());
-    evaluator_.result = worker::evaluate(*evaluator_.device, data_.held_out,
-                                         static_cast<std::size_t>(config_.evaluation.samples));
-  });
+  training_->begin_evaluation(evaluator_.core->parameters());
   const Duration half_interval = Duration::from_seconds(config_.evaluation.interval_seconds / 2);
   schedule(now_ + std::min(kEvaluationTime, half_interval), Event::Kind::Evaluated, kEvaluator);
 }
 
 void VirtualCluster::end_evaluation() {
-  pool_.wait(evaluator_.ticket);
+  const auto result = training_->end_evaluation();
   evaluator_.evaluating = false;
-  evaluator_.core->on_evaluated(now_, evaluator_.result.loss, evaluator_.result.accuracy);
+  evaluator_.core->on_evaluated(now_, result.loss, result.accuracy);
   pump(kEvaluator);
 }
 

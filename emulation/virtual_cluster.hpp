@@ -1,5 +1,7 @@
 // emulation/virtual_cluster.hpp - the whole cluster in one process on virtual time: the real cores,
 // the real codec, real gradients; device and link models instead of machines and wires.
+// With model.kind = "timing" only the timing: real cores and control frames, payloads that are only
+// counted, and neither trainers nor evaluator (emulation/virtual_training.hpp).
 // Deterministic: same config, model and seed give the same bytes of run log, whatever `threads`.
 // Threads: `threads` compute gradients, the caller's among them; all else happens on the caller.
 #pragma once
@@ -31,11 +33,12 @@ struct VirtualOptions {
   std::function<void(const std::string&)> log;
   // Where every worker's steps and commits are recorded, in virtual time. Null: nowhere.
   Trace* trace = nullptr;
-  // Called after each evaluation; returning false stops the run. May be empty.
+  // Called after each evaluation, or every so many events where there is none; returning false
+  // stops the run. May be empty.
   std::function<bool(const VirtualProgress&)> progress;
 };
 
-// `data`: loaded once by the caller and shared by many runs.
+// `data`: loaded once by the caller and shared by many runs; not looked at for timing only.
 [[nodiscard]] Result<RunRecord> run_virtual(const ClusterConfig& config,
                                             const worker::DataSplit& data,
                                             const VirtualOptions& options);

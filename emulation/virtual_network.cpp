@@ -16,7 +16,7 @@ VirtualNetwork::Node VirtualNetwork::add_node(const LinkModel& link) {
 }
 
 std::uint64_t VirtualNetwork::send(Instant now, Node from, Node to, const proto::Message& message) {
-  proto::Encoded frames = proto::encode(message);
+  proto::Encoded frames = proto::encode(message, checksum_);
   const std::uint64_t bytes = frames.wire_bytes();
   if (free_tags_.empty()) {
     free_tags_.push_back(in_flight_.size());
@@ -51,7 +51,7 @@ Duration VirtualNetwork::latency(Node node) {
 
 proto::Message VirtualNetwork::take(Tag tag) {
   proto::Encoded& frames = in_flight_[tag].frames;
-  auto message = proto::decode(frames.control, std::move(frames.payload));
+  auto message = proto::decode(frames.control, std::move(frames.payload), checksum_);
   free_tags_.push_back(tag);
   RUBATO_CHECK(message.has_value(), "what a core sends, the codec can read");
   return std::move(*message);

@@ -23,7 +23,10 @@ class VirtualNetwork {
   using Node = FairNetwork::Node;
   using Tag = std::uint64_t;  // of one message under way
 
-  explicit VirtualNetwork(std::uint64_t seed) : seed_(seed) {}
+  // `checksum`: Skip where payloads have no content; they cost the same bytes.
+  explicit VirtualNetwork(std::uint64_t seed,
+                          proto::PayloadChecksum checksum = proto::PayloadChecksum::Verify)
+      : seed_(seed), checksum_(checksum) {}
 
   // Returns: nodes are numbered from 0 in the order of adding.
   Node add_node(const LinkModel& link);
@@ -58,6 +61,7 @@ class VirtualNetwork {
   Duration latency(Node node);
 
   std::uint64_t seed_;
+  proto::PayloadChecksum checksum_;
   FairNetwork transfers_;
   std::vector<LinkModel> links_;                             // by node
   std::vector<Rng> latency_rng_;                             // by node

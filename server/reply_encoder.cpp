@@ -15,11 +15,16 @@ proto::Payload ReplyEncoder::encode(std::span<const float> values, std::uint64_t
   reply.codec = state.wanted.codec;
   reply.noted = false;
   if (!is_difference(reply.codec)) {
-    if (!all_finite(values)) reply.codec = PayloadCodec::F32;
+    if (!blank_ && !all_finite(values)) reply.codec = PayloadCodec::F32;
     return compress({reply.codec, state.wanted.keep}, values, seed);
   }
   reply.noted = true;
-  bool based = state.based && !state.held.empty();
+  bool based = state.based && state.any;
+  state.any = true;
+  if (blank_) {
+    if (!based) reply.codec = PayloadCodec::F32;
+    return compress({reply.codec, state.wanted.keep}, values, seed);
+  }
   if (state.held.empty()) state.held.resize(shard);
   const std::span<float> held = std::span(state.held).subspan(reply.offset, reply.count);
   difference_.resize(values.size());
@@ -42,6 +47,7 @@ proto::Payload ReplyEncoder::encode(std::span<const float> values, std::uint64_t
 proto::Payload ReplyEncoder::compress(const proto::Compression& compression,
                                       std::span<const float> values, std::uint64_t seed) {
   const std::size_t bytes = proto::compressed_bytes(compression, values.size());
+  if (blank_) return proto::Payload::of(blank_).slice(0, bytes);
   const auto buffer = buffers_.take();
   const auto room = std::as_writable_bytes(std::span(*buffer));
   RUBATO_CHECK(bytes <= room.size(), "no codec needs more than f32");

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/ids.hpp"
@@ -20,13 +22,17 @@ namespace rubato::server {
 struct ReplyState {
   proto::Compression wanted;
   bool based = false;       // it holds exactly `held`
-  std::vector<float> held;  // [shard]; empty: nothing noted
+  bool any = false;         // something was noted
+  std::vector<float> held;  // [shard], once something was; a blank encoder needs none
 };
 
 class ReplyEncoder {
  public:
-  // `chunk`: elements of a message at most.
-  explicit ReplyEncoder(std::uint64_t chunk) : buffers_(chunk) {}
+  // `chunk`: elements of a message at most. `blank`: null, or what stands for every payload in a
+  // run of which only the timing counts: a chunk or more of anything.
+  explicit ReplyEncoder(std::uint64_t chunk,
+                        std::shared_ptr<const std::vector<float>> blank = nullptr)
+      : buffers_(chunk), blank_(std::move(blank)) {}
 
   // `values`: the elements [reply.offset, + reply.count) of a shard of `shard`. Sets codec and
   // noted of `reply`. `seed` chooses what random-k sends. Parameters that are not finite travel as
@@ -40,6 +46,7 @@ class ReplyEncoder {
 
   proto::Compressor compressor_;
   proto::BufferPool buffers_;
+  std::shared_ptr<const std::vector<float>> blank_;
   std::vector<float> difference_;  // of one chunk
 };
 

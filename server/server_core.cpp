@@ -85,11 +85,17 @@ void ServerCore::on_welcome(Instant now, const proto::Welcome& welcome) {
     return;
   }
   id_ = welcome.you;
-  const std::vector<float> initial = initial_(welcome.range);
-  RUBATO_CHECK(initial.size() == welcome.range.count(), "initial parameters fill the range");
-  parameters_ = ShardParameters(initial, options_.chunk_bytes / sizeof(float));
-  optimizer_ = Optimizer(options_.optimizer, initial.size());
-  replies_ = ReplyEncoder(std::min(options_.chunk_bytes / sizeof(float), initial.size()));
+  const std::uint64_t count = welcome.range.count();
+  const std::uint64_t chunk = options_.chunk_bytes / sizeof(float);
+  if (options_.blank) {
+    parameters_ = ShardParameters(count, chunk, options_.blank);
+  } else {
+    const std::vector<float> initial = initial_(welcome.range);
+    RUBATO_CHECK(initial.size() == count, "initial parameters fill the range");
+    parameters_ = ShardParameters(initial, chunk);
+    optimizer_ = Optimizer(options_.optimizer, count);
+  }
+  replies_ = ReplyEncoder(std::min(chunk, count), options_.blank);
   joiner_.on_joined(now);
 }
 
@@ -207,9 +213,10 @@ void ServerCore::on_commit(Instant now, PeerId from, MemberState& member, const 
   }
 }
 
-// The one place where a received payload becomes floats.
+// The one place where a received payload becomes floats; a blank shard has no use for them.
 Result<std::span<const float>> ServerCore::floats_of(const proto::Commit& commit,
                                                      const proto::Payload& payload) {
+  if (options_.blank) return std::span<const float>();
   if (commit.codec == proto::PayloadCodec::F32) return payload.floats(scratch_);
   scratch_.resize(commit.count);
   RUBATO_TRY(proto::decompress(commit.codec, payload.bytes(), scratch_));

@@ -36,6 +36,9 @@ struct ServerOptions {
   std::uint64_t chunk_bytes = proto::kChunkBytesDefault;
   OptimizerOptions optimizer;
   proto::JoinTiming timing;
+  // Only the timing counts: the shard holds no values, and the beginning of this stands for every
+  // payload. At least a chunk. Null: a real shard.
+  std::shared_ptr<const std::vector<float>> blank;
 };
 
 // The first parameters of a range; pure, called once.

@@ -21,9 +21,18 @@ ShardParameters::ShardParameters(std::span<const float> initial, std::uint64_t c
   }
 }
 
+ShardParameters::ShardParameters(std::uint64_t size, std::uint64_t chunk,
+                                 std::shared_ptr<const std::vector<float>> blank)
+    : size_(size),
+      chunk_(std::clamp<std::uint64_t>(chunk, 1, std::max<std::uint64_t>(size_, 1))),
+      blank_(std::move(blank)) {
+  RUBATO_CHECK(blank_ && blank_->size() >= std::min(size_, chunk_), "a blank holds a chunk");
+}
+
 void ShardParameters::apply(Optimizer& optimizer, std::uint64_t offset,
                             std::span<const float> update, Optimizer::Scale scale) {
   RUBATO_CHECK(offset + update.size() <= size_, "update within the shard");
+  RUBATO_CHECK(!blank_ || update.empty(), "a blank shard has nothing to change");
   while (!update.empty()) {
     proto::BufferPool::Buffer& chunk = chunks_[offset / chunk_];
     const std::uint64_t in_chunk = offset % chunk_;
@@ -51,6 +60,7 @@ void ShardParameters::apply(Optimizer& optimizer, std::uint64_t offset,
 
 std::vector<float> ShardParameters::values() const {
   std::vector<float> all;
+  if (blank_) return all;
   all.reserve(size_);
   for (std::uint64_t at = 0; at < size_; at += chunk_) {
     const auto& chunk = *chunks_[at / chunk_];

@@ -1,11 +1,13 @@
 // server/shard_parameters.hpp - the parameters of one shard in chunks that replies share: sending
 // them copies nothing, and a chunk that is still on its way is copied before it changes.
+// A blank shard has a size and no values: it is for runs of which only the timing counts.
 // Pure. Memory: the shard, and a chunk more for each one that changed while a reply held it.
 // Threads: one owner; what a reply holds may be read and released on any thread.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -20,10 +22,13 @@ class ShardParameters {
   ShardParameters() = default;
   // `chunk`: elements of a chunk but the last.
   ShardParameters(std::span<const float> initial, std::uint64_t chunk);
+  // A blank one. `blank`: a chunk or more of anything, which stands for every chunk.
+  ShardParameters(std::uint64_t size, std::uint64_t chunk,
+                  std::shared_ptr<const std::vector<float>> blank);
 
   std::uint64_t size() const { return size_; }
 
-  // Requires: offset + update.size() <= size().
+  // Requires: offset + update.size() <= size(); of a blank one, an empty update.
   void apply(Optimizer& optimizer, std::uint64_t offset, std::span<const float> update,
              Optimizer::Scale scale);
 
@@ -34,13 +39,13 @@ class ShardParameters {
       const std::uint64_t in_chunk = at % chunk_;
       const std::uint64_t n = std::min(chunk_ - in_chunk, offset + count - at);
       f(at, n,
-        proto::Payload::of(chunks_[at / chunk_])
-            .slice(in_chunk * sizeof(float), n * sizeof(float)));
+        proto::Payload::of(blank_ ? blank_ : chunks_[at / chunk_])
+            .slice(blank_ ? 0 : in_chunk * sizeof(float), n * sizeof(float)));
       at += n;
     }
   }
 
-  // Returns: a copy of all of them.
+  // Returns: a copy of all of them; of a blank one, none.
   std::vector<float> values() const;
 
  private:
@@ -48,6 +53,7 @@ class ShardParameters {
   std::uint64_t chunk_ = 1;
   proto::BufferPool pool_{0};
   std::vector<proto::BufferPool::Buffer> chunks_;
+  std::shared_ptr<const std::vector<float>> blank_;
 };
 
 }  // namespace rubato::server

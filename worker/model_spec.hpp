@@ -85,12 +85,14 @@ std::vector<float> initial_parameters(const ModelSpec& spec, std::uint64_t seed)
 
 // What a user may choose ([model] in the cluster file).
 struct ModelOptions {
-  std::string kind = "mlp";  // mlp | cnn | lenet | lstm | svm
+  std::string kind = "mlp";  // mlp | cnn | lenet | lstm | svm | timing
   // mlp: hidden sizes, {64} when empty; lstm: {LSTM size, dense size}, {128, 384} when empty.
   std::vector<int> hidden;
+  std::uint64_t parameters = 0;  // timing: a model that is nothing but its size
 };
 
-// Returns: the spec for data of this shape; BadInput naming key, value and remedy.
+// Returns: the spec for data of this shape; BadInput naming key, value and remedy. A timing model
+// has none.
 [[nodiscard]] Result<ModelSpec> make_model(const ModelOptions& options, Shape input, int classes);
 
 }  // namespace rubato::worker

@@ -6,9 +6,9 @@
 
 namespace rubato::worker {
 
-ParameterGather::ParameterGather(const proto::ShardMap& shards) {
+ParameterGather::ParameterGather(const proto::ShardMap& shards, bool blank) : blank_(blank) {
   for (const auto& entry : shards.shards) shards_.emplace_back().range = entry.range;
-  values_.resize(shards.parameters());
+  if (!blank) values_.resize(shards.parameters());
 }
 
 void ParameterGather::begin(Sequence sequence) {
@@ -48,8 +48,9 @@ Result<bool> ParameterGather::add(std::uint32_t shard, const proto::Parameters& 
     case proto::ChunkSet::Added::Fresh:
       break;
   }
-  RUBATO_TRY(place(chunk, payload,
-                   std::span(values_).subspan(state.range.begin + chunk.offset, chunk.count)));
+  if (!blank_)
+    RUBATO_TRY(place(chunk, payload,
+                     std::span(values_).subspan(state.range.begin + chunk.offset, chunk.count)));
   state.noted = state.noted && chunk.noted;
   refused_ = refused_ || chunk.refused;
   if (shard == 0) version_ = chunk.version;

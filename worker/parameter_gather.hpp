@@ -1,6 +1,6 @@
 // worker/parameter_gather.hpp - the chunks of every shard's reply until the whole parameter vector
 // is here.
-// Pure. Memory: one vector of all parameters, reused. Threads: one owner.
+// Pure. Memory: one vector of all parameters, reused, or none. Threads: one owner.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@ namespace rubato::worker {
 class ParameterGather {
  public:
   ParameterGather() = default;
-  explicit ParameterGather(const proto::ShardMap& shards);
+  // `blank`: only what arrived counts; there are no values().
+  explicit ParameterGather(const proto::ShardMap& shards, bool blank = false);
 
   // Expect the replies to `sequence`, from every shard.
   void begin(Sequence sequence);
@@ -52,6 +53,7 @@ class ParameterGather {
   Result<void> place(const proto::Parameters& chunk, const proto::Payload& payload,
                      std::span<float> values);
 
+  bool blank_ = false;
   std::vector<ShardState> shards_;
   std::vector<float> values_;
   std::vector<float> difference_;  // of one chunk

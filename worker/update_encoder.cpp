@@ -18,8 +18,9 @@ std::size_t buffer_floats(const proto::Compression& compression, std::uint64_t c
 
 UpdateEncoder::UpdateEncoder(const proto::Compression& compression,
                              std::shared_ptr<Residual> residual, std::uint64_t parameters,
-                             std::uint64_t chunk)
+                             std::uint64_t chunk, bool blank)
     : compression_(compression),
+      blank_(blank),
       residual_(std::move(residual)),
       buffers_(buffer_floats(compression, std::min(chunk, parameters))),
       owed_(residual_ != nullptr),
@@ -40,9 +41,10 @@ void UpdateEncoder::begin(std::shared_ptr<const std::vector<float>> update, bool
   finite_ = finite;
   seed_ = seed;
   const bool lossless = compression_.codec == proto::PayloadCodec::F32;
-  compressing_ = finite && (!lossless || owed_);
-  if (compressing_ && !residual_) residual_ = std::make_shared<Residual>(update_->size());
-  if (compressing_) owed_ = true;
+  compressing_ = finite && (blank_ || !lossless || owed_);
+  if (!compressing_ || blank_) return;
+  if (!residual_) residual_ = std::make_shared<Residual>(update_->size());
+  owed_ = true;
 }
 
 void UpdateEncoder::end() {
@@ -54,6 +56,8 @@ void UpdateEncoder::end() {
 
 proto::Payload UpdateEncoder::chunk(std::uint64_t begin, std::uint64_t count) {
   RUBATO_CHECK(active(), "an update is in flight");
+  if (blank_)
+    return proto::Payload::of(update_).slice(0, proto::compressed_bytes(compression_, count));
   if (!compressing_)
     return proto::Payload::of(update_).slice(begin * sizeof(float), count * sizeof(float));
   const auto at =

@@ -3,6 +3,8 @@
 // Each chunk is compressed once, when it is first asked for, and kept until the commit is answered:
 // what is sent again is the same bytes, and the residual is not counted twice. An update with NaN
 // or infinity is going to be discarded: it travels as f32 and leaves the residual alone.
+// A blank encoder sends payloads of the right size and no content, for runs of which only the
+// timing counts.
 // Pure. Memory: the residual, and the compressed update while it is in flight. Threads: one owner.
 #pragma once
 
@@ -23,8 +25,9 @@ class UpdateEncoder {
  public:
   // `residual`: what earlier lives of this worker have not sent; may be null, then compression
   // starts from zeros. With f32 and no residual nothing is copied. `chunk`: elements of a message.
+  // `blank`: all updates are the beginning of one chunk, and stay as they are.
   UpdateEncoder(const proto::Compression& compression, std::shared_ptr<Residual> residual,
-                std::uint64_t parameters, std::uint64_t chunk);
+                std::uint64_t parameters, std::uint64_t chunk, bool blank = false);
 
   // The codec of the updates that begin from now on. What another one left out is sent with them.
   void use(const proto::Compression& compression);
@@ -46,6 +49,7 @@ class UpdateEncoder {
 
  private:
   proto::Compression compression_;
+  bool blank_ = false;
   std::shared_ptr<Residual> residual_;
   proto::Compressor compressor_;
   proto::BufferPool buffers_;

@@ -35,8 +35,8 @@ WorkerCore::WorkerCore(const WorkerOptions& options, std::unique_ptr<sync::Commi
                .auto_up = options.auto_up,
                .auto_down = options.auto_down,
                .parameters = options.parameters}),
-      update_(options.up, options.residual, options.parameters,
-              options.chunk_bytes / sizeof(float)) {
+      update_(options.up, options.residual, options.parameters, options.chunk_bytes / sizeof(float),
+              options.blank) {
   RUBATO_CHECK(rule_ != nullptr, "a worker needs a commit rule");
 }
 
@@ -121,7 +121,7 @@ void WorkerCore::on_welcome(Instant, const proto::Welcome& welcome) {
   }
   id_ = welcome.you;
   shards_ = welcome.shards;
-  gather_ = ParameterGather(*shards_);
+  gather_ = ParameterGather(*shards_, options_.blank);
   sender_ = CommitSender(*shards_, options_.chunk_bytes / sizeof(float));
   watch_.assign(shards_->shards.size(), {});
 }
@@ -247,7 +247,8 @@ void WorkerCore::on_step(Instant now, const StepReport& report) {
 
 void WorkerCore::on_commit(Instant now, Update update) {
   RUBATO_CHECK(next_action() == Action::Commit, "the rule asked for a commit");
-  RUBATO_CHECK(update.values->size() == options_.parameters, "the update covers every parameter");
+  RUBATO_CHECK(options_.blank || update.values->size() == options_.parameters,
+               "the update covers every parameter");
   commit_due_ = false;
   update_steps_ = steps_since_commit_;
   update_weight_ = weight_;

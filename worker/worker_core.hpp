@@ -38,6 +38,9 @@ struct WorkerOptions {
   bool auto_up = false;  // chosen while running (worker/codec_choice.hpp)
   bool auto_down = false;
   std::shared_ptr<Residual> residual;  // of an earlier life; null: none
+  // Only the timing counts: nothing is held or sent but sizes, parameters() is empty, and every
+  // update is one chunk of anything, which stands for all of them.
+  bool blank = false;
   proto::JoinTiming timing;
   Duration probe_after = Duration::from_seconds(15);      // silence before asking a server
   Duration server_timeout = Duration::from_seconds(120);  // silence before giving up on it
@@ -46,11 +49,11 @@ struct WorkerOptions {
 // What a finished mini-batch was.
 struct StepReport {
   Duration spent;       // any throttle included
-  double loss_sum = 0;  // over the samples
+  double loss_sum = 0;  // over the samples; NaN: not computed
   int samples = 0;
 };
 
-// What a commit uploads: U, all parameters of it.
+// What a commit uploads: U, all parameters of it, or a chunk that stands for them (blank).
 struct Update {
   std::shared_ptr<const std::vector<float>> values;
   bool finite = true;  // no NaN or infinity anywhere: else no shard may apply its slice

@@ -385,10 +385,10 @@ TEST_CASE("workers that cannot be") {
         "edge.toml:6: workers[0].device = \"jetson-nano\": give either device or step_seconds, "
         "not both");
   CHECK(worker_error("name = \"a\"\nstep_seconds = 1\ncount = 0") ==
-        "edge.toml:6: workers[0].count = 0: must be a whole number from 1 to 100000");
+        "edge.toml:6: workers[0].count = 0: must be a whole number from 1 to 16000");
   CHECK(worker_error("name = \"a\"\nstep_seconds = 1\ncount = 99999",
                      "[[workers]]\nname = \"b\"\nstep_seconds = 1\ncount = 2") ==
-        "edge.toml:10: workers[1].count = 2: more than 100000 workers in all");
+        "edge.toml:10: workers[1].count = 2: more than 16000 workers in all");
   CHECK(worker_error("name = \"a\"\nstep_seconds = 1\ncount = 2",
                      "[[workers]]\nname = \"a-1\"\nstep_seconds = 1") ==
         "edge.toml:8: workers[1].name = \"a-1\": two workers would be called a-1");

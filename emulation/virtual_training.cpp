@@ -1,0 +1,66 @@
+#include "emulation/virtual_training.hpp"
+
+#include <utility>
+
+namespace rubato::emulation {
+
+Result<std::unique_ptr<VirtualTraining>> VirtualTraining::make(const ClusterConfig& config,
+                                                               const ClusterPlan& plan,
+                                                               const worker::DataSplit& data,
+                                                               int threads) {
+  std::unique_ptr<VirtualTraining> training(new VirtualTraining(config, plan, data, threads));
+  RUBATO_TRY(training->build());
+  return training;
+}
+
+Result<void> VirtualTraining::build() {
+  RUBATO_ASSIGN(auto samples, plan_samples(config_, plan_, data_.train));
+  if (data_.held_out.size() > 0) {
+    RUBATO_ASSIGN(evaluator_, worker::make_device(config_.worker_device));
+    RUBATO_TRY(evaluator_->build(plan_.spec, worker::kEvaluationBatch));
+  }
+  for (std::uint32_t i = 0; i < plan_.workers.size(); ++i) {
+    RUBATO_ASSIGN(auto trainer,
+                  make_trainer(config_, plan_, i, data_.train, std::move(samples[i])));
+    trainers_.emplace_back().trainer = std::make_unique<worker::LocalTrainer>(std::move(trainer));
+  }
+  return {};
+}
+
+void VirtualTraining::begin_step(std::uint32_t index) {
+  Trainer& t = trainers_[index];
+  t.ticket = pool_.submit([&t] { t.result = t.trainer->step(); });
+}
+
+worker::BatchResult VirtualTraining::end_step(std::uint32_t index) {
+  pool_.wait(trainers_[index].ticket);
+  return trainers_[index].result;
+}
+
+worker::Update VirtualTraining::take_update(std::uint32_t index) {
+  Trainer& t = trainers_[index];
+  // The buffer of the commit before, unless somebody still holds it.
+  if (!t.update || t.update.use_count() > 1)
+    t.update = std::make_shared<std::vector<float>>(plan_.parameters);
+  const bool finite = t.trainer->take_update(*t.update);
+  return {t.update, finite};
+}
+
+void VirtualTraining::load(std::uint32_t index, std::span<const float> parameters) {
+  trainers_[index].trainer->load_under_update(parameters);
+}
+
+void VirtualTraining::begin_evaluation(std::span<const float> parameters) {
+  evaluation_ = pool_.submit([this, parameters] {
+    evaluator_->load(parameters);
+    evaluated_ = worker::evaluate(*evaluator_, data_.held_out,
+                                  static_cast<std::size_t>(config_.evaluation.samples));
+  });
+}
+
+worker::EvaluationResult VirtualTraining::end_evaluation() {
+  pool_.wait(evaluation_);
+  return evaluated_;
+}
+
+}  // namespace rubato::emulation
