@@ -79,7 +79,7 @@ struct Case {
   double byte_seconds = 0;  // of the model in one direction
 };
 
-// One worker that commits after every step; 17 chunks. Returns: the chunks of its replies, one list
+// One worker that commits after every step; 65 chunks. Returns: the chunks of its replies, one list
 // a commit.
 Result<std::vector<std::vector<Chunk>>> replies_of(const Case& at) {
   constexpr int kFeatures = 1023;  // 1023 -> 256 -> 10: 264,714 parameters
@@ -88,7 +88,7 @@ Result<std::vector<std::vector<Chunk>>> replies_of(const Case& at) {
 [[workers]]
 name = "edge"
 step_seconds = {}
-latency_seconds = 0.001
+latency_seconds = 0.01
 up_mbps = {}
 down_mbps = {}
 [servers]
@@ -104,7 +104,7 @@ batch = 1
 [evaluation]
 interval_seconds = 1000
 [wire]
-chunk_kib = 64
+chunk_kib = 16
 [stop]
 max_seconds = {}
 )",
