@@ -66,7 +66,7 @@ shape() {
   in_far tc qdisc replace dev far root tbf rate "$1mbit" burst 16kb latency 50ms
 }
 
-# cluster MODEL_KIB: the file of both ends, 1024 -> hidden -> 10 and 64 chunks a commit. Nothing
+# cluster MODEL_KIB [CODEC]: the file of both ends, 1024 -> hidden -> 10 and 64 chunks a commit. Nothing
 # trains; the data only gives the shape.
 cluster() {
   cat <<END
@@ -83,6 +83,8 @@ samples = 100
 interval_seconds = 3600
 [wire]
 chunk_kib = $(($1 / 64))
+up = "${2:-f32}"
+down = "${2:-f32}"
 [stop]
 max_seconds = 3600
 END
@@ -146,7 +148,25 @@ speed() {
   done
 }
 
+# codecs MBIT MODEL_KIB: bytes on the link, both directions, all headers, of a commit beside f32's.
+codecs() {
+  shape "$1"
+  plain=""
+  for codec in f32:1 f16:0.51 int8:0.26 top-k:0.0333; do
+    cluster "$2" "${codec%:*}" >"$work/cluster.toml"
+    measure asp
+    read -r seconds _ _ link_up link_down _ <"$work/line"
+    bytes=$((link_up + link_down))
+    [ -n "$plain" ] || { plain=$bytes; plain_seconds=$seconds; continue; }
+    row "$1 Mb/s, ${codec%:*}: bytes of a commit on the link" "$bytes" B f32 "$plain" \
+      "<= ${codec#*:}"
+    row "$1 Mb/s, ${codec%:*}: commit + pull" "$seconds" s f32 "$plain_seconds" ""
+  done
+}
+
 speed 10 "$((model_kib / 4))"
 speed 100 "$model_kib"
+codecs 10 "$((model_kib / 4))"
+codecs 100 "$model_kib"
 
 [ -z "$json" ] || printf '[%s\n]\n' "$rows" >"$json"

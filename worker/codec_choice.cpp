@@ -13,17 +13,18 @@ namespace {
 using proto::Compression;
 using proto::PayloadCodec;
 
-// From mild to harsh. Time to a target with one direction in this codec over that with f32, where
-// bytes cost nothing (docs/compression.md): dense codecs lose nothing, a sparse one does.
+// From mild to harsh. Slowdown: time to a target with one direction in this codec over that with
+// dense ones, where bytes cost nothing (docs/compression.md): a sparse one costs learning.
 struct Rung {
   PayloadCodec codec;
-  double slowdown;
+  double slowdown_up;
+  double slowdown_down;
   int harshness;  // a pair is as harsh as both together
 };
-constexpr Rung kLadder[] = {{PayloadCodec::F32, 1.0, 0},
-                            {PayloadCodec::F16, 1.0, 1},
-                            {PayloadCodec::Int8, 1.0, 2},
-                            {PayloadCodec::TopK, 1.2, 4}};
+constexpr Rung kLadder[] = {{PayloadCodec::F32, 1.0, 1.0, 0},
+                            {PayloadCodec::F16, 1.0, 1.0, 1},
+                            {PayloadCodec::Int8, 1.0, 1.0, 2},
+                            {PayloadCodec::TopK, 1.1, 1.3, 4}};
 
 constexpr double kLeave = 1.10;  // a pair is left when the best costs less by this factor
 constexpr double kNear = 1.05;   // for the mildest that costs no more than this x the best
@@ -57,7 +58,7 @@ int harshness(const CodecPair& pair) {
 double slowdown(const CodecPair& pair) {
   const Rung* up = rung(pair.up.codec);
   const Rung* down = rung(pair.down.codec);
-  return (up ? up->slowdown : 1) * (down ? down->slowdown : 1);
+  return (up ? up->slowdown_up : 1) * (down ? down->slowdown_down : 1);
 }
 
 double median(std::vector<double> values) {

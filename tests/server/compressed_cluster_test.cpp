@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <rapidcheck.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/rng.hpp"
@@ -67,6 +68,34 @@ TEST_CASE("compressed updates over lossy links: a BSP run reaches the bits of th
       CHECK(cluster.parameters() == clean.parameters());
       CHECK(cluster.server(0).stats().messages_refused == 0U);
     }
+  }
+}
+
+// The optimum of all workers together is the mean of their targets (ToyTrainer). What top-k leaves
+// out is what the others need: without feedback the run ends somewhere else.
+TEST_CASE("top-k reaches the optimum with error feedback, and not without") {
+  const auto distance_after = [](const Compression& up, bool forget, Version version) {
+    auto options = three_workers(up, {});
+    options.forget = forget;
+    CoreCluster cluster(options);
+    cluster.run_until([&] { return cluster.all_at_version(version); });
+    const auto parameters = cluster.parameters();
+    double most = 0;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      double mean = 0;
+      for (std::size_t worker = 0; worker < kWorkers; ++worker)
+        mean += static_cast<double>((7 * worker + 3 * i) % 11) / kWorkers;
+      most = std::max(most, std::abs(static_cast<double>(parameters[i]) - mean));
+    }
+    return most;
+  };
+  const Compression sparse{PayloadCodec::TopK, 0.25};
+  // One element of four a commit goes in jumps of what four have gathered: it stays near.
+  for (Version rounds = 100; rounds <= 400; rounds += 50) {
+    CAPTURE(rounds);
+    CHECK(distance_after({}, false, kWorkers * rounds) < 1e-3);
+    CHECK(distance_after(sparse, false, kWorkers * rounds) < 0.5);
+    CHECK(distance_after(sparse, true, kWorkers * rounds) > 1.0);
   }
 }
 

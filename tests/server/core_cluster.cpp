@@ -100,11 +100,13 @@ CoreCluster::CoreCluster(const CoreClusterOptions& options) : options_(options) 
         server_options(options_, i), initial, sync::make_gate(options.sync, options.sync_options),
         kScheduler));
   noted_.resize(servers_.size());
-  for (std::uint32_t i = 0; i < options.step_times.size(); ++i)
-    workers_.push_back({std::make_unique<worker::WorkerCore>(
-                            worker_options(options_, i),
-                            sync::make_commit_rule(options.sync, options.sync_options)),
-                        ToyTrainer(i, parameters)});
+  for (std::uint32_t i = 0; i < options.step_times.size(); ++i) {
+    auto worker = worker_options(options_, i);
+    if (options.forget) worker.residual = std::make_shared<worker::Residual>(parameters);
+    auto rule = sync::make_commit_rule(options.sync, options.sync_options);
+    workers_.push_back({std::make_unique<worker::WorkerCore>(worker, std::move(rule)),
+                        ToyTrainer(i, parameters), worker.residual});
+  }
   for (const auto& server : servers_) server->on_start(now_);
   for (const auto& worker : workers_) worker.core->on_start(now_);
   pump();
@@ -177,6 +179,7 @@ void CoreCluster::drive(std::uint32_t index) {
       worker.stepping = true;
       schedule(now_ + options_.step_times[index], [this, index] { end_step(index); });
     } else if (action == Action::Commit) {
+      if (worker.residual) std::ranges::fill(worker.residual->values(), 0.0f);
       worker.core->on_commit(
           now_, {std::make_shared<const std::vector<float>>(worker.trainer.take_update()), true});
     } else if (action == Action::Load) {

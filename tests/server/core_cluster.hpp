@@ -46,6 +46,7 @@ struct CoreClusterOptions {
   server::OptimizerOptions optimizer;
   proto::Compression up;
   proto::Compression down;
+  bool forget = false;  // what compression left out, instead of sending it later
   server::StopOptions stop;
   Duration latency = Duration::from_ms(1);
   // How often a message arrives: 0 is lost, 2 is twice. Empty: once.
@@ -80,6 +81,7 @@ class CoreCluster {
   struct Worker {
     std::unique_ptr<worker::WorkerCore> core;
     ToyTrainer trainer;
+    std::shared_ptr<worker::Residual> residual;
     bool stepping = false;
   };
 

@@ -122,12 +122,12 @@ TEST_CASE("auto decides before the first commit, by the pull") {
   REQUIRE(world.lines.size() == 1);
   CHECK(world.lines[0] ==
         "codecs top-k/top-k instead of f32/f32: the pull told; 10 Mb/s up and 10 Mb/s down, 1.05 s "
-        "of a commit cost the same in any; costs 1.604 s instead of 7.45 s a commit");
+        "of a commit cost the same in any; costs 1.593 s instead of 7.45 s a commit");
   CHECK(world.codecs() == "top-k/top-k");
 }
 
 TEST_CASE("auto compresses the slower direction, and a fixed one is left alone") {
-  World world(kBoth, {.up_mbps = 10, .down_mbps = 160, .between = 5});  // 3.2 s up, 0.2 s down
+  World world(kBoth, {.up_mbps = 10, .down_mbps = 160, .between = 10});  // 3.2 s up, 0.2 s down
   world.commits(60);
   CHECK(world.choice.up().codec == PayloadCodec::Int8);
   CHECK(world.choice.down().codec == PayloadCodec::F32);
@@ -156,7 +156,7 @@ TEST_CASE("auto does not flap on a noisy link") {
     World world(kBoth, {.up_mbps = mbps, .down_mbps = mbps, .noise = 0.5});
     world.commits(2000);
     CAPTURE(world.codecs());
-    CHECK(world.lines.size() <= 8);
+    CHECK(world.lines.size() <= 12);
   }
 }
 
@@ -195,7 +195,9 @@ TEST_CASE("auto recovers from a pull that was slow because all workers pulled at
 }
 
 TEST_CASE("auto costs little more than the best pair of fixed codecs") {
-  const double slow[] = {1, 1, 1, 1.2};
+  const auto slowdown = [](PayloadCodec up, PayloadCodec down) {
+    return (up == PayloadCodec::TopK ? 1.1 : 1) * (down == PayloadCodec::TopK ? 1.3 : 1);
+  };
   for (const double up : {1000.0, 100.0, 30.0, 10.0, 1.0})
     for (const double down : {1000.0, 100.0, 30.0, 10.0, 1.0})
       for (const double between : {0.1, 1.0, 10.0}) {
@@ -206,20 +208,17 @@ TEST_CASE("auto costs little more than the best pair of fixed codecs") {
         const PayloadCodec ladder[] = {PayloadCodec::F32, PayloadCodec::F16, PayloadCodec::Int8,
                                        PayloadCodec::TopK};
         double best = 1e300;
-        for (int u = 0; u < 4; ++u)
-          for (int d = 0; d < 4; ++d) {
-            CodecOptions options{.up = {ladder[u]}, .down = {ladder[d]}, .parameters = 1'000'000};
-            best = std::min(best, World(options, link).commits(1) * slow[u] * slow[d]);
+        for (const PayloadCodec u : ladder)
+          for (const PayloadCodec d : ladder) {
+            World fixed({.up = {u}, .down = {d}, .parameters = 1'000'000}, link);
+            best = std::min(best, fixed.commits(1) * slowdown(u, d));
           }
         World world(kBoth, link);
         world.commits(30);  // how many it takes to settle
         double spent = 0;
         for (int i = 0; i < 300; ++i) {
           const double seconds = world.commits(1);
-          const auto slowdown = [&](const proto::Compression& codec) {
-            return codec.codec == PayloadCodec::TopK ? 1.2 : 1.0;
-          };
-          spent += seconds * slowdown(world.choice.up()) * slowdown(world.choice.down());
+          spent += seconds * slowdown(world.choice.up().codec, world.choice.down().codec);
         }
         CHECK(spent / 300 < 1.12 * best);
       }

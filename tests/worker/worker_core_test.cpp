@@ -82,12 +82,12 @@ TEST_CASE("worker: automatic codecs ask how far the servers are, and follow what
   const auto line = world.core.poll_log();
   REQUIRE(line);
   CHECK(*line ==
-        "codecs int8/int8 instead of f32/f32: the pull told; 0.032 Mb/s up and 0.032 Mb/s down, "
-        "1.2 s of a commit cost the same in any; costs 1.708 s instead of 3.2 s a commit");
+        "codecs top-k/int8 instead of f32/f32: the pull told; 0.032 Mb/s up and 0.032 Mb/s down, "
+        "1.2 s of a commit cost the same in any; costs 1.611 s instead of 3.2 s a commit");
   const auto sent = world.sent();
   CHECK(std::holds_alternative<proto::Probe>(sent.at(1).message.body));  // before the bytes
   const auto commit = bodies<proto::Commit>(sent, server_node(0)).at(0);
-  CHECK(commit.codec == proto::PayloadCodec::Int8);
+  CHECK(commit.codec == proto::PayloadCodec::TopK);
   CHECK(commit.reply_codec == proto::PayloadCodec::Int8);
 }
 

@@ -1,0 +1,120 @@
+// Two processes' shared-memory links and the signals between them, by hand and on a clock of the
+// test's own: agreements that fail half way.
+#include "proto/shm_links.hpp"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <deque>
+#include <functional>
+#include <string>
+
+namespace rubato::proto::shm {
+namespace {
+
+constexpr PeerId kPeer = 7;
+constexpr const char* kEndpoint = "tcp://10.0.0.1:5700";
+
+// One transport's links; what it signals waits here until the test passes it on, or loses it.
+struct End {
+  std::deque<Signal> said;
+  Links links{"a-host", [this](PeerId, const Signal& signal) {
+                said.push_back(signal);
+                return true;
+              }};
+
+  void hear(End& other, Instant now) {
+    for (; !other.said.empty(); other.said.pop_front())
+      links.on_signal(kPeer, write_signal(other.said.front()), now);
+  }
+};
+
+// What `work` writes to standard error.
+std::string log_of(const std::function<void()>& work) {
+  std::FILE* const file = std::tmpfile();
+  REQUIRE(file != nullptr);
+  std::fflush(stderr);
+  const int kept = ::dup(STDERR_FILENO);
+  REQUIRE(::dup2(::fileno(file), STDERR_FILENO) == STDERR_FILENO);
+  work();
+  std::fflush(stderr);
+  ::dup2(kept, STDERR_FILENO);
+  ::close(kept);
+  std::rewind(file);
+  std::string text(4096, ' ');
+  text.resize(std::fread(text.data(), 1, text.size(), file));
+  std::fclose(file);
+  return text;
+}
+
+// Both ends work until neither has anything more to do; signals are lost unless passed on before.
+void settle(End& connector, End& listener, Instant now) {
+  for (int i = 0; i < 4; ++i) {
+    listener.links.service(now);
+    connector.links.service(now);
+  }
+}
+
+TEST_CASE("shm links: a Unix socket that cannot be reached means TCP for good, and one line") {
+  End end;
+  const Instant now{1'000'000'000};
+  const std::string log = log_of([&] {
+    end.links.heard(kPeer, kEndpoint, now);
+    REQUIRE(end.said.size() == 1);
+    const Signal offer = end.said.front();
+    REQUIRE(offer.kind == SignalKind::Offer);
+    end.said.clear();
+    const Signal answer{SignalKind::Answer, offer.token, {}, "nobody-listens-here"};
+    end.links.on_signal(kPeer, write_signal(answer), now);
+    // Whatever is heard later, nobody asks again.
+    for (int seconds = 1; seconds < 100; ++seconds) {
+      end.links.heard(kPeer, kEndpoint, now + Duration::from_seconds(seconds));
+      end.links.service(now + Duration::from_seconds(seconds));
+    }
+  });
+  CHECK(end.said.empty());
+  CHECK(end.links.outgoing(kPeer) == nullptr);
+  CHECK_FALSE(end.links.both_ways(kPeer));
+  const auto line = log.find("tcp://10.0.0.1:5700: tcp, since ");
+  CHECK(line != std::string::npos);
+  CHECK(log.find('\n') == log.size() - 1);
+}
+
+TEST_CASE(
+    "shm links: without the other's Switch a link ends after its time, and a new one begins") {
+  End connector, listener;
+  listener.links.listen();
+  const Instant now{1'000'000'000};
+  connector.links.heard(kPeer, kEndpoint, now);
+  listener.hear(connector, now);
+  connector.hear(listener, now);
+  settle(connector, listener, now);
+  // Both have said Switch, and both words are lost.
+  for (End* end : {&connector, &listener}) {
+    REQUIRE(end->said.size() == 1);
+    CHECK(end->said.front().kind == SignalKind::Switch);
+    end->said.clear();
+    CHECK(end->links.outgoing(kPeer) != nullptr);
+    CHECK_FALSE(end->links.both_ways(kPeer));
+  }
+  const Instant late = now + kSwitchTimeout;
+  settle(connector, listener, late - Duration{1});
+  CHECK(connector.links.outgoing(kPeer) != nullptr);
+  CHECK(listener.links.outgoing(kPeer) != nullptr);
+  settle(connector, listener, late);
+  CHECK(connector.links.outgoing(kPeer) == nullptr);
+  CHECK(listener.links.outgoing(kPeer) == nullptr);
+
+  connector.links.heard(kPeer, kEndpoint, late);
+  listener.hear(connector, late);
+  connector.hear(listener, late);
+  settle(connector, listener, late);
+  listener.hear(connector, late);
+  connector.hear(listener, late);
+  CHECK(connector.links.both_ways(kPeer));
+  CHECK(listener.links.both_ways(kPeer));
+}
+
+}  // namespace
+}  // namespace rubato::proto::shm
