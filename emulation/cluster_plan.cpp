@@ -1,11 +1,34 @@
 #include "emulation/cluster_plan.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/rng.hpp"
 #include "sync/factory.hpp"
 
 namespace rubato::emulation {
+
+namespace {
+
+// Elastic commits are parameters, which nothing may add to what was left out, or to a velocity.
+Result<void> check_elastic(const ClusterConfig& config, const ClusterPlan& plan) {
+  if (!sync::elastic_weight(plan.sync, config.sync)) return {};
+  if (config.optimizer.kind != ServerOptimizer::Sgd)
+    return fail(ErrorCode::BadInput,
+                fmt::format("optimizer.kind: {} exchanges parameters and has no use for a server "
+                            "optimizer; leave it out, or choose another model",
+                            plan.sync));
+  for (const WorkerProfile& worker : plan.workers)
+    if (worker.codecs.up.codec != proto::PayloadCodec::F32)
+      return fail(ErrorCode::BadInput,
+                  fmt::format("wire.up = \"{}\" for worker {}: {} commits parameters, which are "
+                              "not compressed; use f32",
+                              codec_name(worker.codecs.up.codec), worker.name, plan.sync));
+  return {};
+}
+
+}  // namespace
 
 Result<ClusterPlan> make_plan(const ClusterConfig& config, const std::string& sync,
                               std::uint64_t seed, worker::Shape shape, int classes) {
@@ -17,6 +40,8 @@ Result<ClusterPlan> make_plan(const ClusterConfig& config, const std::string& sy
   RUBATO_ASSIGN(plan.spec, worker::make_model(config.model, shape, classes));
   plan.parameters = worker::parameter_count(plan.spec);
   plan.workers = worker_profiles(config);
+  plan.batch = config.training.batch;
+  RUBATO_TRY(check_elastic(config, plan));
   return plan;
 }
 
@@ -52,7 +77,8 @@ std::unique_ptr<server::Scheduler> make_scheduler(const ClusterConfig& config,
       sync::make_tuner(
           plan.sync, config.sync,
           {.parameter_bytes = plan.parameters * sizeof(float),
-           .batches = std::max(1.0, static_cast<double>(plan.samples) / config.training.batch)}));
+           .batches = std::max(1.0, static_cast<double>(plan.samples) / config.training.batch),
+           .batch = config.training.batch}));
 }
 
 std::unique_ptr<server::ServerCore> make_server(const ClusterConfig& config,
@@ -93,7 +119,12 @@ std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
     options.up = worker.codecs.up;
     options.down = worker.codecs.down;
   }
-  options.residual = std::move(residual);
+  if (const auto weight = sync::elastic_weight(plan.sync, config.sync)) {
+    options.elastic = true;
+    options.weight = *weight;
+  } else {
+    options.residual = std::move(residual);
+  }
   return std::make_unique<worker::WorkerCore>(options,
                                               sync::make_commit_rule(plan.sync, config.sync));
 }
@@ -112,7 +143,8 @@ Result<worker::LocalTrainer> make_trainer(const ClusterConfig& config, const Clu
                                           std::uint32_t index, const worker::Dataset& train,
                                           std::vector<std::uint32_t> samples) {
   RUBATO_ASSIGN(auto device, worker::make_device(config.worker_device));
-  RUBATO_TRY(device->build(plan.spec, config.training.batch));
+  RUBATO_TRY(
+      device->build(plan.spec, sync::batch_max(plan.sync, config.sync, config.training.batch)));
   worker::BatchSampler sampler(std::move(samples),
                                Rng(plan.seed, static_cast<std::uint64_t>(Stream::Sampler), index));
   return worker::LocalTrainer(std::move(device), train, std::move(sampler), config.training.batch,
@@ -122,7 +154,7 @@ Result<worker::LocalTrainer> make_trainer(const ClusterConfig& config, const Clu
 }
 
 StepTimes make_step_times(const ClusterPlan& plan, std::uint32_t index) {
-  return {plan.workers[index].device,
+  return {plan.workers[index].device, plan.batch,
           Rng(plan.seed, static_cast<std::uint64_t>(Stream::StepTime), index)};
 }
 

@@ -355,7 +355,8 @@ void VirtualCluster::drive_worker(Node node) {
         // The buffer of the commit before, unless somebody still holds it.
         if (!worker.update || worker.update.use_count() > 1)
           worker.update = std::make_shared<std::vector<float>>(plan_.parameters);
-        const bool finite = worker.trainer->take_update(*worker.update);
+        const bool finite = worker.core->elastic() ? worker.trainer->take_parameters(*worker.update)
+                                                   : worker.trainer->take_update(*worker.update);
         worker.timeline.on_commit(now_);
         worker.core->on_commit(now_, {worker.update, finite});
         break;
@@ -376,8 +377,9 @@ void VirtualCluster::begin_step(Node node) {
   VirtualWorker& worker = worker_at(node);
   worker.stepping = true;
   worker.step_began = now_;
+  worker.trainer->set_batch(worker.core->batch());
   worker.ticket = pool_.submit([&worker] { worker.result = worker.trainer->step(); });
-  schedule(now_ + worker.step_times.next(), Event::Kind::StepEnd, node);
+  schedule(now_ + worker.step_times.next(worker.trainer->batch()), Event::Kind::StepEnd, node);
 }
 
 void VirtualCluster::end_step(Node node) {
@@ -387,11 +389,11 @@ void VirtualCluster::end_step(Node node) {
   worker.timeline.on_step(worker.step_began, now_);
   worker.core->on_step(now_, {.spent = now_ - worker.step_began,
                               .loss_sum = worker.result.loss_sum,
-                              .samples = config_.training.batch});
+                              .samples = worker.trainer->batch()});
   if (options_.log)
     log(fmt::format("{} step {} loss {:.9g}", to_string(*worker.core->id()),
                     worker.core->progress().steps,
-                    worker.result.loss_sum / config_.training.batch));
+                    worker.result.loss_sum / worker.trainer->batch()));
   pump(node);
 }
 

@@ -171,7 +171,7 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
   welcome_worker(id);
   send_members();
   members_sent_ = now;
-  drain_tuner();
+  drain_tuner(now);
 }
 
 void Scheduler::on_evaluator_hello(PeerId from) {
@@ -212,7 +212,9 @@ void Scheduler::send_members() {
 }
 
 void Scheduler::send_members_again() {
-  proto::Members list{.epoch = epoch_, .members = {}};
+  proto::Members list{.epoch = epoch_, .members = {}, .phase = phase_.number};
+  for (const auto& [id, apart] : phase_.apart)
+    list.apart.push_back({id, apart.from, apart.excluded});
   for (const auto& [id, worker] : workers_)
     if (worker.fate == WorkerState::Fate::Member) list.members.push_back({id, worker.incarnation});
   for (const auto& server : servers_)
@@ -238,7 +240,7 @@ void Scheduler::start_ready_workers(Instant now) {
     worker.started = true;
     send(worker.peer, proto::Start{});
   }
-  drain_tuner();
+  drain_tuner(now);
 }
 
 void Scheduler::on_progress(Instant now, WorkerId id, const proto::Progress& progress) {
@@ -253,8 +255,9 @@ void Scheduler::on_progress(Instant now, WorkerId id, const proto::Progress& pro
                         {.steps = progress.steps,
                          .commits = progress.commits,
                          .step_time = progress.step_time,
-                         .overhead = progress.overhead});
-    drain_tuner();
+                         .overhead = progress.overhead,
+                         .batch = progress.batch});
+    drain_tuner(now);
   }
   if (started_ && !stop_reason_)
     if (auto reason = criterion_.on_progress(seconds(now), steps())) stop(now, std::move(*reason));
@@ -271,7 +274,7 @@ void Scheduler::on_evaluation(Instant now, Instant at, double loss, double accur
                         t, loss, accuracy, steps(), commits()));
   if (tuner_) {
     tuner_->on_evaluation(now, {.at = at, .loss = loss, .accuracy = accuracy});
-    drain_tuner();
+    drain_tuner(now);
   }
   if (auto reason = criterion_.on_evaluation(t, loss, accuracy)) stop(now, std::move(*reason));
 }
@@ -299,7 +302,7 @@ void Scheduler::on_leave(Instant now, WorkerId id, WorkerState::Fate fate, const
   if (tuner_) tuner_->on_leave(now, id);
   send_members();
   members_sent_ = now;
-  drain_tuner();
+  drain_tuner(now);
   if (started_ && member_count() == 0) stop(now, "no worker is left");
 }
 
@@ -325,7 +328,7 @@ void Scheduler::on_wakeup(Instant now) {
     const auto due = tuner_->poll_wakeup();
     if (due && *due <= now) {
       tuner_->on_wakeup(now);
-      drain_tuner();
+      drain_tuner(now);
     }
   }
   evaluate_training_loss(now);
@@ -368,23 +371,6 @@ void Scheduler::stop(Instant now, std::string reason) {
 
 bool Scheduler::drained() const {
   return stop_reason_.has_value() && member_count() == 0;
-}
-
-void Scheduler::drain_tuner() {
-  if (!tuner_) return;
-  while (auto order = tuner_->poll_order()) {
-    const auto it = workers_.find(order->worker);
-    if (it != workers_.end()) {
-      const sync::Directive& d = order->directive;
-      send(it->second.peer, proto::Directive{d.commit_rate, d.local_steps, d.period, d.weight});
-    }
-  }
-  while (auto decision = tuner_->poll_decision()) {
-    log_.push(fmt::format("tuner at {:.3f} s: {} {:g}: {}", seconds(decision->at),
-                          decision->quantity, decision->value, decision->reason));
-    record_.decisions.push_back({seconds(decision->at), std::move(decision->quantity),
-                                 decision->value, std::move(decision->reason)});
-  }
 }
 
 Scheduler::WorkerState* Scheduler::find_worker(PeerId from, const Message& message) {

@@ -105,7 +105,7 @@ class Scheduler {
   void send_members();        // a new epoch
   void send_members_again();  // to the servers that have not acknowledged the last one
   void start_ready_workers(Instant now);
-  void drain_tuner();
+  void drain_tuner(Instant now);
   WorkerState* find_worker(proto::PeerId from, const proto::Message& message);
   void send(proto::PeerId to, proto::Body body);
   void refuse(proto::PeerId to, proto::RefusalCode code, std::string message);
@@ -120,6 +120,7 @@ class Scheduler {
   std::map<WorkerId, WorkerState> workers_;  // everyone who ever joined
   std::optional<proto::PeerId> evaluator_;
   std::uint64_t epoch_ = 0;
+  sync::Phase phase_;  // as last sent to the servers
   std::optional<Instant> members_sent_;
   std::optional<Instant> started_;
   std::optional<Instant> next_training_evaluation_;

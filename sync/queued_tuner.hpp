@@ -33,6 +33,7 @@ class QueuedTuner : public Tuner {
   std::optional<Instant> poll_wakeup() const override { return std::nullopt; }
   std::optional<Order> poll_order() final { return pop(orders_); }
   std::optional<Decision> poll_decision() final { return pop(decisions_); }
+  const Phase& phase() const final { return phase_; }
 
  protected:
   const std::map<WorkerId, WorkerProgress>& members() const { return members_; }
@@ -48,6 +49,7 @@ class QueuedTuner : public Tuner {
   void order_all(const Directive& directive) {
     for (const auto& [worker, progress] : members_) order(worker, directive);
   }
+  void set_phase(Phase phase) { phase_ = std::move(phase); }
   void decide(Decision decision) { decisions_.push_back(std::move(decision)); }
 
  private:
@@ -62,6 +64,7 @@ class QueuedTuner : public Tuner {
   std::map<WorkerId, WorkerProgress> members_;
   std::deque<Order> orders_;
   std::deque<Decision> decisions_;
+  Phase phase_;
 };
 
 }  // namespace rubato::sync

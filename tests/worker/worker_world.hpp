@@ -55,6 +55,7 @@ struct WorldSetup {
   std::uint64_t chunk = 2;  // elements a message
   bool overlap = false;
   int every = 1;
+  bool elastic = false;
 };
 
 using Action = WorkerCore::Action;
@@ -78,6 +79,8 @@ class WorkerWorld {
     options.parameters = setup.parameters;
     options.chunk_bytes = setup.chunk * sizeof(float);
     options.overlap = setup.overlap;
+    options.elastic = setup.elastic;
+    if (setup.elastic) options.weight = 0.5;
     return options;
   }
   proto::ShardMap shard_map() const {
