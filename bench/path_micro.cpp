@@ -233,8 +233,7 @@ void step_row(Rows& rows, int steps) {
   worker::LocalTrainer trainer(std::move(device), data, {{0}, Rng(1)}, 1, {});
   worker::WorkerCore core(path_worker_options(servers, 0), sync::make_commit_rule("adsp", {}));
   proto::ZmqTransport transport;
-  const worker::WorkerLoopOptions options{
-      .scheduler = scheduler.endpoint(), .batch = 1, .step_time = {}};
+  const worker::WorkerLoopOptions options{.scheduler = scheduler.endpoint(), .step_time = {}};
   (void)worker::run_worker(transport, core, trainer, options, done.get_token());
   rows.add({.name = "framework beside 1 ms steps",
             .value = spun.overhead() * 100,

@@ -82,7 +82,7 @@ void work(const Prepared& p, const std::string& scheduler, TraceProcess process)
       expect(emulation::make_trainer(p.config, p.plan, 0, p.data.train, std::move(samples[0])));
   const auto core = emulation::make_worker(p.config, p.plan, os_random(), "w");
   proto::ZmqTransport transport({.trace = process.lane("io")});
-  const worker::WorkerLoopOptions options{scheduler, p.config.training.batch, {}, process};
+  const worker::WorkerLoopOptions options{scheduler, {}, process};
   expect(worker::run_worker(transport, *core, trainer, options, {}));
 }
 

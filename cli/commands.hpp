@@ -88,6 +88,9 @@ struct MergeOptions {
 };
 int merge_profiles(const MergeOptions& options);
 
+// `rubato models`: every sync model and server optimizer with its options, on standard output.
+int print_models();
+
 // Prints the error as one line. Returns: its exit code.
 int report_error(const Error& error);
 

@@ -193,6 +193,7 @@ int run(int argc, char** argv) {
   add_up(app, up_options);
   MergeOptions merge_options;
   add_trace(app, merge_options);
+  app.add_subcommand("models", "List the sync models and server optimizers with their options");
 
   scheduler_run.node.bind = "tcp://127.0.0.1:5700";
   auto* scheduler = add_node(app, "scheduler", "Run the scheduler and the evaluator of a cluster",
@@ -243,6 +244,7 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("up")) return up(up_options, stop);
   if (app.got_subcommand("scheduler")) return run_scheduler(scheduler_run, stop);
   if (app.got_subcommand("server")) return run_server(server_options, shards, stop);
+  if (app.got_subcommand("models")) return print_models();
   if (app.got_subcommand("trace")) return merge_profiles(merge_options);
   return run_worker(worker_run, stop);
 }

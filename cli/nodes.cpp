@@ -187,10 +187,10 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
   RUBATO_ASSIGN(auto residual, open_residual(run, node.plan));
   auto core = emulation::make_worker(node.config, node.plan, os_random(), run.node.name,
                                      std::move(residual));
-  worker::WorkerLoopOptions options{run.node.scheduler, node.config.training.batch, {}, process};
+  worker::WorkerLoopOptions options{run.node.scheduler, {}, process};
   if (run.stretch)
-    options.step_time = [times = emulation::make_step_times(node.plan, index)]() mutable {
-      return times.next();
+    options.step_time = [times = emulation::make_step_times(node.plan, index)](int batch) mutable {
+      return times.next(batch);
     };
   proto::ShmTransport transport({.trace = process.lane("io")});
   const auto why = worker::run_worker(transport, *core, trainer, options, stop);

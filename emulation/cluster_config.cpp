@@ -71,6 +71,7 @@ DeviceModel read_device(const ConfigTable& table, const Catalog& catalog,
   DeviceModel device;
   const auto seconds = table.optional_number("step_seconds", kPositiveSeconds);
   device.jitter = table.number("jitter", 0, Limits::within(0, 10));
+  device.fixed_share = table.number("fixed_share", 0, Limits::within(0, 1));
   if (table.has("device")) {
     const CatalogDevice* row = find_row(table, "device", catalog.devices);
     if (seconds) table.problem("device", "give either device or step_seconds, not both");
@@ -230,17 +231,6 @@ TrainingConfig read_training(const ConfigTable& table, std::string& device) {
   return training;
 }
 
-OptimizerConfig read_optimizer(const ConfigTable& table) {
-  OptimizerConfig optimizer;
-  const std::string kind = table.choice("kind", "sgd", {"sgd", "momentum", "nesterov"});
-  if (kind == "momentum") optimizer.kind = ServerOptimizer::Momentum;
-  if (kind == "nesterov") optimizer.kind = ServerOptimizer::Nesterov;
-  optimizer.momentum =
-      table.number("momentum", optimizer.momentum, {.min = 0, .max = 1, .max_excluded = true});
-  optimizer.global_rate = table.optional_number("global_rate", Limits::above(0));
-  return optimizer;
-}
-
 StopConfig read_stop(const ConfigTable& table) {
   StopConfig stop;
   stop.target_loss = table.optional_number("target_loss", Limits::above(0));
@@ -316,7 +306,6 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
   config.dataset =
       read_dataset(root.table("dataset"), fs::path(file).parent_path(), config.partition);
   config.training = read_training(root.table("training"), config.worker_device);
-  config.optimizer = read_optimizer(root.table("optimizer"));
   config.sync = sync::read_options(root.table("sync"));
 
   const ConfigTable servers = root.table("servers");
@@ -349,6 +338,7 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
                          "features and classes in [dataset], or step_seconds");
   read_workers(root, catalog, spec, codecs, config);
   scale_cluster(root, config);
+  config.optimizer = server::read_optimizer(root.table("optimizer"), config.worker_count());
   RUBATO_TRY(document.finish());
   const bool needs_spec =
       std::any_of(config.workers.begin(), config.workers.end(),

@@ -34,6 +34,7 @@ struct LinkModel {
 struct DeviceModel {
   double step_seconds = 0;
   double jitter = 0;
+  double fixed_share = 0;  // of step_seconds that does not depend on the size of the mini-batch
 };
 
 // How the updates and parameters of a worker travel. Up: with error feedback. Down: int8, top-k and

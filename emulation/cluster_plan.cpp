@@ -11,6 +11,24 @@ namespace rubato::emulation {
 
 namespace {
 
+// Elastic commits are parameters, which nothing may add to what was left out, or to a velocity.
+Result<void> check_elastic(const ClusterConfig& config, const ClusterPlan& plan) {
+  if (!sync::elastic_weight(plan.sync, config.sync)) return {};
+  if (config.optimizer.kind != ServerOptimizer::Sgd)
+    return fail(ErrorCode::BadInput,
+                fmt::format("optimizer.kind: {} exchanges parameters and has no use for a server "
+                            "optimizer; leave it out, or choose another model",
+                            plan.sync));
+  for (const WorkerProfile& worker : plan.workers)
+    if (worker.codecs.auto_up || worker.codecs.up.codec != proto::PayloadCodec::F32)
+      return fail(ErrorCode::BadInput,
+                  fmt::format("wire.up = \"{}\" for worker {}: {} commits parameters, which are "
+                              "not compressed; use f32",
+                              worker.codecs.auto_up ? "auto" : codec_name(worker.codecs.up.codec),
+                              worker.name, plan.sync));
+  return {};
+}
+
 Result<ClusterPlan> start_plan(const ClusterConfig& config, const std::string& sync,
                                std::uint64_t seed) {
   RUBATO_TRY(check_sync(config, sync));
@@ -19,6 +37,7 @@ Result<ClusterPlan> start_plan(const ClusterConfig& config, const std::string& s
   plan.seed = seed;
   plan.sync = sync;
   plan.workers = worker_profiles(config);
+  plan.batch = config.training.batch;
   return plan;
 }
 
@@ -59,6 +78,7 @@ Result<ClusterPlan> make_plan(const ClusterConfig& config, const std::string& sy
   RUBATO_ASSIGN(auto plan, start_plan(config, sync, seed));
   RUBATO_ASSIGN(plan.spec, worker::make_model(config.model, shape, classes));
   plan.parameters = worker::parameter_count(plan.spec);
+  RUBATO_TRY(check_elastic(config, plan));
   return plan;
 }
 
@@ -94,7 +114,8 @@ std::unique_ptr<server::Scheduler> make_scheduler(const ClusterConfig& config,
       sync::make_tuner(
           plan.sync, config.sync,
           {.parameter_bytes = plan.parameters * sizeof(float),
-           .batches = std::max(1.0, static_cast<double>(plan.samples) / config.training.batch)}));
+           .batches = std::max(1.0, static_cast<double>(plan.samples) / config.training.batch),
+           .batch = config.training.batch}));
 }
 
 std::unique_ptr<server::ServerCore> make_server(const ClusterConfig& config,
@@ -135,8 +156,13 @@ std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
   options.down = profile.codecs.down;
   options.auto_up = profile.codecs.auto_up;
   options.auto_down = profile.codecs.auto_down;
-  options.residual = std::move(residual);
   options.blank = plan.blank != nullptr;
+  if (const auto weight = sync::elastic_weight(plan.sync, config.sync)) {
+    options.elastic = true;
+    options.weight = *weight;
+  } else {
+    options.residual = std::move(residual);
+  }
   return std::make_unique<worker::WorkerCore>(options,
                                               sync::make_commit_rule(plan.sync, config.sync));
 }
@@ -165,7 +191,8 @@ Result<worker::LocalTrainer> make_trainer(const ClusterConfig& config, const Clu
                                           std::uint32_t index, const worker::Dataset& train,
                                           std::vector<std::uint32_t> samples) {
   RUBATO_ASSIGN(auto device, worker::make_device(config.worker_device));
-  RUBATO_TRY(device->build(plan.spec, config.training.batch));
+  RUBATO_TRY(
+      device->build(plan.spec, sync::batch_max(plan.sync, config.sync, config.training.batch)));
   worker::BatchSampler sampler(std::move(samples),
                                Rng(plan.seed, static_cast<std::uint64_t>(Stream::Sampler), index));
   return worker::LocalTrainer(std::move(device), train, std::move(sampler), config.training.batch,
@@ -175,7 +202,7 @@ Result<worker::LocalTrainer> make_trainer(const ClusterConfig& config, const Clu
 }
 
 StepTimes make_step_times(const ClusterPlan& plan, std::uint32_t index) {
-  return {plan.workers[index].device,
+  return {plan.workers[index].device, plan.batch,
           Rng(plan.seed, static_cast<std::uint64_t>(Stream::StepTime), index)};
 }
 

@@ -30,6 +30,7 @@ struct ClusterPlan {
   worker::ModelSpec spec;
   std::uint64_t parameters = 0;
   std::vector<WorkerProfile> workers;
+  int batch = 1;            // samples of a mini-batch, as configured
   std::size_t samples = 0;  // of training data, all workers together; only the scheduler asks
   // Only the timing counts: a chunk that stands for every payload; null in a real run.
   std::shared_ptr<const std::vector<float>> blank;

@@ -14,15 +14,23 @@ namespace rubato::emulation {
 // A lognormal factor of mean 1 and standard deviation `deviation` (>= 0; 0 gives exactly 1).
 double lognormal_factor(Rng& rng, double deviation);
 
+// A step of b samples takes step_seconds x (f + (1 - f) b / B) x jitter: f the fixed share, B the
+// configured mini-batch.
 class StepTimes {
  public:
-  StepTimes(const DeviceModel& device, Rng rng) : device_(device), rng_(rng) {}
-  Duration next() {
-    return Duration::from_seconds(device_.step_seconds * lognormal_factor(rng_, device_.jitter));
+  StepTimes(const DeviceModel& device, int batch, Rng rng)
+      : device_(device), batch_(batch), rng_(rng) {}
+  // Requires: batch >= 1.
+  Duration next(int batch) {
+    const double f = device_.fixed_share;
+    const double size = batch == batch_ ? 1 : f + (1 - f) * batch / batch_;
+    return Duration::from_seconds(device_.step_seconds * size *
+                                  lognormal_factor(rng_, device_.jitter));
   }
 
  private:
   DeviceModel device_;
+  int batch_;
   Rng rng_;
 };
 

@@ -32,6 +32,7 @@ struct VirtualWorker {
   StepTimes step_times;
   bool stepping = false;
   Instant step_began;
+  int batch = 1;  // samples of that step
   worker::WorkerTimeline timeline;
 };
 
@@ -356,8 +357,9 @@ void VirtualCluster::drive_worker(Node node) {
         return;
       case WorkerCore::Action::Commit: {
         worker.timeline.on_commit(now_);
-        worker.core->on_commit(now_, training_ ? training_->take_update(node - first_worker())
-                                               : worker::Update{plan_.blank});
+        worker.core->on_commit(
+            now_, training_ ? training_->take_update(node - first_worker(), worker.core->elastic())
+                            : worker::Update{plan_.blank});
         break;
       }
       case WorkerCore::Action::Load:
@@ -376,8 +378,9 @@ void VirtualCluster::begin_step(Node node) {
   VirtualWorker& worker = worker_at(node);
   worker.stepping = true;
   worker.step_began = now_;
-  if (training_) training_->begin_step(node - first_worker());
-  schedule(now_ + worker.step_times.next(), Event::Kind::StepEnd, node);
+  worker.batch = worker.core->batch() > 0 ? static_cast<int>(worker.core->batch()) : plan_.batch;
+  if (training_) training_->begin_step(node - first_worker(), worker.core->batch());
+  schedule(now_ + worker.step_times.next(worker.batch), Event::Kind::StepEnd, node);
 }
 
 void VirtualCluster::end_step(Node node) {
@@ -387,12 +390,11 @@ void VirtualCluster::end_step(Node node) {
   worker.stepping = false;
   worker.timeline.on_step(worker.step_began, now_);
   worker.core->on_step(
-      now_,
-      {.spent = now_ - worker.step_began, .loss_sum = loss_sum, .samples = config_.training.batch});
+      now_, {.spent = now_ - worker.step_began, .loss_sum = loss_sum, .samples = worker.batch});
   if (options_.log)
-    log(fmt::format("{} step {}{}", to_string(*worker.core->id()), worker.core->progress().steps,
-                    training_ ? fmt::format(" loss {:.9g}", loss_sum / config_.training.batch)
-                              : std::string()));
+    log(fmt::format(
+        "{} step {}{}", to_string(*worker.core->id()), worker.core->progress().steps,
+        training_ ? fmt::format(" loss {:.9g}", loss_sum / worker.batch) : std::string()));
   pump(node);
 }
 

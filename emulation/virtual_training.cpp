@@ -27,8 +27,9 @@ Result<void> VirtualTraining::build() {
   return {};
 }
 
-void VirtualTraining::begin_step(std::uint32_t index) {
+void VirtualTraining::begin_step(std::uint32_t index, std::uint32_t batch) {
   Trainer& t = trainers_[index];
+  t.trainer->set_batch(batch);
   t.ticket = pool_.submit([&t] { t.result = t.trainer->step(); });
 }
 
@@ -37,12 +38,13 @@ worker::BatchResult VirtualTraining::end_step(std::uint32_t index) {
   return trainers_[index].result;
 }
 
-worker::Update VirtualTraining::take_update(std::uint32_t index) {
+worker::Update VirtualTraining::take_update(std::uint32_t index, bool elastic) {
   Trainer& t = trainers_[index];
   // The buffer of the commit before, unless somebody still holds it.
   if (!t.update || t.update.use_count() > 1)
     t.update = std::make_shared<std::vector<float>>(plan_.parameters);
-  const bool finite = t.trainer->take_update(*t.update);
+  const bool finite =
+      elastic ? t.trainer->take_parameters(*t.update) : t.trainer->take_update(*t.update);
   return {t.update, finite};
 }
 

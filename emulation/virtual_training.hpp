@@ -26,9 +26,11 @@ class VirtualTraining {
                                                                      int threads);
 
   // Worker `index` of the plan. Each step that begins ends before the next call for that worker.
-  void begin_step(std::uint32_t index);
+  // `batch`: samples of it; 0: as configured.
+  void begin_step(std::uint32_t index, std::uint32_t batch);
   worker::BatchResult end_step(std::uint32_t index);
-  worker::Update take_update(std::uint32_t index);
+  // U, or W where `elastic`.
+  worker::Update take_update(std::uint32_t index, bool elastic);
   void load(std::uint32_t index, std::span<const float> parameters);
 
   // Lifetime: `parameters` stay as they are until end_evaluation().

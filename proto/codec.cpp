@@ -82,7 +82,12 @@ auto write(Builder& b, const Members& m) {
   members.reserve(m.members.size());
   for (const Member& member : m.members)
     members.emplace_back(member.incarnation, member.worker.value);
-  return wire::CreateMembers(b, m.epoch, b.CreateVectorOfStructs(members));
+  const auto list = b.CreateVectorOfStructs(members);
+  if (m.apart.empty()) return wire::CreateMembers(b, m.epoch, list, m.phase);
+  std::vector<wire::Apart> apart;
+  for (const Apart& member : m.apart)
+    apart.emplace_back(member.from, member.worker.value, member.excluded);
+  return wire::CreateMembers(b, m.epoch, list, m.phase, b.CreateVectorOfStructs(apart));
 }
 
 auto write(Builder& b, const MembersAck& m) {
@@ -96,7 +101,7 @@ auto write(Builder& b, const Commit& m) {
   return wire::CreateCommit(b, m.sequence, m.offset, m.count, m.total, m.steps,
                             static_cast<wire::PayloadCodec>(m.codec), m.discard,
                             static_cast<wire::PayloadCodec>(m.reply_codec), m.reply_keep,
-                            m.reply_based, m.weight);
+                            m.reply_based, m.weight, m.elastic);
 }
 
 auto write(Builder& b, const Parameters& m) {
@@ -117,14 +122,14 @@ auto write(Builder& b, const ProbeReply& m) {
 auto write(Builder& b, const Progress& m) {
   return wire::CreateProgress(b, m.steps, m.commits, m.step_time.ns, m.overhead.ns, m.loss,
                               m.loss_samples, m.compute.ns, m.wait.ns, m.communicate.ns, m.bytes_up,
-                              m.bytes_down);
+                              m.bytes_down, m.batch);
 }
 
 auto write(Builder& b, const Heartbeat& m) {
   return wire::CreateHeartbeat(b, m.echo.ns, m.clock.ns);
 }
 auto write(Builder& b, const Directive& m) {
-  return wire::CreateDirective(b, m.commit_rate, m.local_steps, m.period.ns, m.weight);
+  return wire::CreateDirective(b, m.commit_rate, m.local_steps, m.period.ns, m.weight, m.batch);
 }
 
 auto write(Builder& b, const Evaluation& m) {
@@ -230,10 +235,13 @@ Result<Body> read(const wire::Stop& t) {
 }
 
 Result<Body> read(const wire::Members& t) {
-  Members m{t.epoch(), {}};
+  Members m{t.epoch(), {}, t.phase()};
   m.members.reserve(t.members()->size());
   for (const wire::Member* member : *t.members())
     m.members.push_back({WorkerId{member->worker()}, member->incarnation()});
+  if (t.apart())
+    for (const wire::Apart* member : *t.apart())
+      m.apart.push_back({WorkerId{member->worker()}, member->from(), member->excluded()});
   return m;
 }
 
@@ -266,6 +274,9 @@ Result<Body> read(const wire::Commit& t) {
     return corrupt("Commit.reply_keep {} is not above 0 and up to 1", m.reply_keep);
   m.reply_based = t.reply_based();
   RUBATO_ASSIGN(m.weight, read_weight("Commit.weight", t.weight()));
+  m.elastic = t.elastic();
+  if (m.elastic && m.weight >= 1)
+    return corrupt("Commit.weight {} of an elastic commit is not below 1", m.weight);
   return m;
 }
 
@@ -291,19 +302,10 @@ Result<Body> read(const wire::ProbeReply& t) {
 Result<Body> read(const wire::Progress& t) {
   RUBATO_TRY(check_durations("Progress", t.step_time_ns(), t.overhead_ns(), t.compute_ns(),
                              t.wait_ns(), t.communicate_ns()));
-  Progress m;
-  m.steps = t.steps();
-  m.commits = t.commits();
-  m.step_time = {t.step_time_ns()};
-  m.overhead = {t.overhead_ns()};
-  m.loss = t.loss();
-  m.loss_samples = t.loss_samples();
-  m.compute = {t.compute_ns()};
-  m.wait = {t.wait_ns()};
-  m.communicate = {t.communicate_ns()};
-  m.bytes_up = t.bytes_up();
-  m.bytes_down = t.bytes_down();
-  return m;
+  return Progress{t.steps(),         t.commits(),    {t.step_time_ns()},
+                  {t.overhead_ns()}, t.loss(),       t.loss_samples(),
+                  {t.compute_ns()},  {t.wait_ns()},  {t.communicate_ns()},
+                  t.bytes_up(),      t.bytes_down(), t.batch()};
 }
 
 Result<Body> read(const wire::Heartbeat& t) {
@@ -316,7 +318,7 @@ Result<Body> read(const wire::Directive& t) {
     return corrupt("Directive.commit_rate {} is not a positive number", t.commit_rate());
   RUBATO_TRY(check_durations("Directive", t.period_ns()));
   RUBATO_ASSIGN(const double weight, read_weight("Directive.weight", t.weight()));
-  return Directive{t.commit_rate(), t.local_steps(), {t.period_ns()}, weight};
+  return Directive{t.commit_rate(), t.local_steps(), {t.period_ns()}, weight, t.batch()};
 }
 
 Result<Body> read(const wire::Evaluation& t) {

@@ -27,13 +27,14 @@ struct Describe {
   std::string operator()(const Leave& m) const { return ": " + m.reason; }
   std::string operator()(const Stop& m) const { return ": " + m.reason; }
   std::string operator()(const Members& m) const {
-    return fmt::format(" epoch={} members={}", m.epoch, m.members.size());
+    return fmt::format(" epoch={} members={}{}", m.epoch, m.members.size(),
+                       m.phase == 0 ? "" : fmt::format(" phase={}", m.phase));
   }
   std::string operator()(const MembersAck& m) const { return fmt::format(" epoch={}", m.epoch); }
   std::string operator()(const Pull& m) const { return fmt::format(" seq={}", m.sequence); }
   std::string operator()(const Commit& m) const {
-    return fmt::format(" seq={} offset={} count={} steps={}{}{}", m.sequence, m.offset, m.count,
-                       m.steps, in_codec(m.codec), weighted(m.weight));
+    return fmt::format(" seq={} offset={} count={} steps={}{}{}{}", m.sequence, m.offset, m.count,
+                       m.steps, in_codec(m.codec), weighted(m.weight), m.elastic ? " elastic" : "");
   }
   std::string operator()(const Parameters& m) const {
     return fmt::format(" seq={} version={} offset={} count={} held={}{}{}", m.sequence, m.version,
@@ -57,6 +58,7 @@ struct Describe {
     std::string text = fmt::format(" commit_rate={:g}", m.commit_rate);
     if (m.local_steps > 0) text += fmt::format(" local_steps={}", m.local_steps);
     if (m.period > Duration{}) text += fmt::format(" period={}", m.period.seconds());
+    if (m.batch > 0) text += fmt::format(" batch={}", m.batch);
     return text + weighted(m.weight);
   }
   std::string operator()(const Evaluation& m) const {

@@ -99,10 +99,20 @@ struct Member {
   bool operator==(const Member&) const = default;
 };
 
+// A member that a phase treats apart: sync::Phase.
+struct Apart {
+  WorkerId worker;
+  std::uint64_t from = 0;
+  bool excluded = false;
+  bool operator==(const Apart&) const = default;
+};
+
 // scheduler -> server: the whole list, each time; later epochs replace earlier ones.
 struct Members {
   std::uint64_t epoch = 0;
   std::vector<Member> members;
+  std::uint32_t phase = 0;  // sync::Phase::number
+  std::vector<Apart> apart = {};
 };
 
 // server -> scheduler: this list is in force.
@@ -131,6 +141,9 @@ struct Commit {
   double reply_keep = 0.01;  // as Compression::keep; in (0, 1]
   bool reply_based = false;  // it holds exactly what the last reply noted
   double weight = 1;         // the server applies weight x update; in (0, kWeightMax]
+  // The payload is the sender's parameters X, and the server moves its own towards them:
+  // W <- W + weight (X - W), weight below 1.
+  bool elastic = false;
 };
 
 // server -> worker, evaluator: one chunk of the reply to a Pull or a Commit; payload as in Commit.
@@ -181,6 +194,7 @@ struct Progress {
   Duration communicate;        // blocked on links and servers
   std::uint64_t bytes_up = 0;  // on the wire, this worker's side, all frames
   std::uint64_t bytes_down = 0;
+  std::uint32_t batch = 0;  // samples of the steps that step_time speaks of; 0: as configured
 };
 
 // server, evaluator -> scheduler: still here. scheduler -> worker, evaluator: your Hello was heard,
@@ -196,6 +210,8 @@ struct Directive {
   std::uint32_t local_steps = 0;  // 0: as before
   Duration period = {};           // 0: as before
   double weight = 1;              // of its commits from now on; in (0, kWeightMax]
+  std::uint32_t batch = 0;        // samples a mini-batch; 0: as before. With it, the weight is
+                                  // that of commits whose steps all had this batch
 };
 
 // evaluator -> scheduler: one measurement on held-out data.

@@ -1,46 +1,131 @@
 #include "server/optimizer.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.hpp"
 
 namespace rubato::server {
+namespace {
 
-Optimizer::Optimizer(const OptimizerOptions& options, std::size_t parameters) : options_(options) {
-  if (options.kind != OptimizerKind::Sgd) velocity_.assign(parameters, 0.0f);
+constexpr double kAdamRate = 0.001;
+
+void apply_sgd(float* w, const float* u, std::size_t n, const Optimizer::Scale& scale) {
+  const float by = scale.rate * scale.weight;
+  for (std::size_t i = 0; i < n; ++i) w[i] -= by * u[i];
 }
 
-float Optimizer::rate(std::size_t members) const {
-  if (options_.global_rate) return static_cast<float>(*options_.global_rate);
-  return 1.0f / static_cast<float>(std::max<std::size_t>(members, 1));
+void apply_momentum(float* w, float* v, const float* u, std::size_t n, float beta,
+                    const Optimizer::Scale& scale) {
+  const auto [rate, weight, number, delay] = scale;
+  for (std::size_t i = 0; i < n; ++i) {
+    v[i] = beta * v[i] + weight * u[i];
+    w[i] -= rate * v[i];
+  }
+}
+
+void apply_nesterov(float* w, float* v, const float* u, std::size_t n, float beta,
+                    const Optimizer::Scale& scale) {
+  const auto [rate, weight, number, delay] = scale;
+  for (std::size_t i = 0; i < n; ++i) {
+    const float g = weight * u[i];
+    v[i] = beta * v[i] + g;
+    w[i] -= rate * (g + beta * v[i]);
+  }
+}
+
+void apply_delayed_nesterov(float* w, float* v, float* sum, const float* u, std::size_t n,
+                            const OptimizerOptions& options, const Optimizer::Scale& scale) {
+  const auto [rate, weight, number, delay] = scale;
+  const auto beta = static_cast<float>(options.momentum);
+  const double c = options.activation;
+  if (number % delay != 0) {
+    const auto between = static_cast<float>(c * options.momentum);
+    for (std::size_t i = 0; i < n; ++i) {
+      const float g = weight * u[i];
+      sum[i] += g;
+      w[i] -= rate * (between * v[i] + g);
+    }
+    return;
+  }
+  const auto at_last =
+      static_cast<float>((1 - c * static_cast<double>(delay) + c) * options.momentum);
+  for (std::size_t i = 0; i < n; ++i) {
+    const float g = weight * u[i];
+    v[i] = beta * v[i] + (sum[i] + g);
+    sum[i] = 0;
+    w[i] -= rate * (at_last * v[i] + g);
+  }
+}
+
+void apply_adam(float* w, float* mean, float* square, const float* u, std::size_t n,
+                const OptimizerOptions& options, const Optimizer::Scale& scale) {
+  const auto [rate, weight, number, delay] = scale;
+  const auto steps = static_cast<double>(number);
+  const auto beta1 = static_cast<float>(options.momentum);
+  const auto beta2 = static_cast<float>(options.second_momentum);
+  const auto unbias1 = static_cast<float>(1 / (1 - std::pow(options.momentum, steps)));
+  const auto unbias2 = static_cast<float>(1 / (1 - std::pow(options.second_momentum, steps)));
+  const auto epsilon = static_cast<float>(options.epsilon);
+  for (std::size_t i = 0; i < n; ++i) {
+    const float g = weight * u[i];
+    mean[i] = beta1 * mean[i] + (1 - beta1) * g;
+    square[i] = beta2 * square[i] + (1 - beta2) * g * g;
+    w[i] -= rate * (unbias1 * mean[i]) / (std::sqrt(unbias2 * square[i]) + epsilon);
+  }
+}
+
+}  // namespace
+
+Optimizer::Optimizer(const OptimizerOptions& options, std::size_t parameters) : options_(options) {
+  const OptimizerKind kind = options.kind;
+  if (kind != OptimizerKind::Sgd) velocity_.assign(parameters, 0.0f);
+  if (kind == OptimizerKind::DelayedNesterov || kind == OptimizerKind::Adam)
+    second_.assign(parameters, 0.0f);
+}
+
+Optimizer::Scale Optimizer::scale(std::size_t members, double weight, std::uint64_t number) const {
+  const std::size_t m = std::max<std::size_t>(members, 1);
+  Scale scale{.rate = 1.0f / static_cast<float>(m),
+              .weight = static_cast<float>(weight),
+              .number = number,
+              .delay = options_.delay ? static_cast<std::uint64_t>(*options_.delay) : m};
+  if (options_.global_rate) {
+    scale.rate = static_cast<float>(*options_.global_rate);
+  } else if (options_.kind == OptimizerKind::Adam) {
+    scale.rate = static_cast<float>(kAdamRate);
+  }
+  return scale;
 }
 
 void Optimizer::apply(std::span<float> parameters, std::uint64_t offset,
-                      std::span<const float> update, Scale scale) {
+                      std::span<const float> update, const Scale& scale) {
   RUBATO_CHECK(update.size() == parameters.size(), "an update for each parameter");
+  const std::size_t n = update.size();
   float* w = parameters.data();
   const float* u = update.data();
-  const std::size_t n = update.size();
-  const auto [rate, weight] = scale;
   if (options_.kind == OptimizerKind::Sgd) {
-    const float by = rate * weight;
-    for (std::size_t i = 0; i < n; ++i) w[i] -= by * u[i];
+    apply_sgd(w, u, n, scale);
     return;
   }
   RUBATO_CHECK(offset + n <= velocity_.size(), "update within the shard");
   float* v = velocity_.data() + offset;
   const auto beta = static_cast<float>(options_.momentum);
-  if (options_.kind == OptimizerKind::Momentum) {
-    for (std::size_t i = 0; i < n; ++i) {
-      v[i] = beta * v[i] + weight * u[i];
-      w[i] -= rate * v[i];
-    }
-    return;
-  }
-  for (std::size_t i = 0; i < n; ++i) {
-    const float by = weight * u[i];
-    v[i] = beta * v[i] + by;
-    w[i] -= rate * (by + beta * v[i]);
+  switch (options_.kind) {
+    case OptimizerKind::Sgd:
+      return;
+    case OptimizerKind::Momentum:
+      apply_momentum(w, v, u, n, beta, scale);
+      return;
+    case OptimizerKind::Nesterov:
+      apply_nesterov(w, v, u, n, beta, scale);
+      return;
+    case OptimizerKind::DelayedNesterov:
+      apply_delayed_nesterov(w, v, second_.data() + offset, u, n, options_, scale);
+      return;
+    case OptimizerKind::Adam:
+      apply_adam(w, v, second_.data() + offset, u, n, options_, scale);
+      return;
   }
 }
 

@@ -1,42 +1,47 @@
 // server/optimizer.hpp - how a shard turns a commit into new parameters: W <- W - eta f(weight U).
-// Sources: momentum, Polyak 1964; Nesterov momentum as in Sutskever et al. 2013, section 2.
-// Pure. Shapes: parameters and update are one shard's slice. Threads: one owner.
+// Sources: server/optimizer_options.hpp lists them; Nesterov as in Sutskever et al. 2013, section
+// 2; Delayed Nesterov: Liu et al., arXiv 2401.09135, Alg. 3. Letters: U update, g = weight U, eta
+// global rate, beta momentum, N delay, c activation.
+//
+// Delayed Nesterov: D += g; with every N-th commit M <- beta M + D, W -= eta [(1 - cN + c) beta M +
+// g], D <- 0; with the others W -= eta [c beta M + g]. The paper's epsilon is N eta and its
+// momentum M / N: so eta keeps the meaning that it has everywhere here, and N = 1 is Nesterov.
+// Adam: g as the gradient, one step a commit: global_rate bounds how far a parameter moves.
+// All in one pass over memory. Pure. Shapes: parameters and update are one shard's slice. Threads:
+// one owner.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
+#include "server/optimizer_options.hpp"
+
 namespace rubato::server {
-
-enum class OptimizerKind { Sgd, Momentum, Nesterov };
-
-struct OptimizerOptions {
-  OptimizerKind kind = OptimizerKind::Sgd;
-  double momentum = 0.9;              // in [0, 1)
-  std::optional<double> global_rate;  // eta; absent: 1/m with the current m
-};
 
 class Optimizer {
  public:
   Optimizer(const OptimizerOptions& options, std::size_t parameters);
 
+  // How one commit is applied; the same for all its chunks.
   struct Scale {
-    float rate = 1;    // eta
-    float weight = 1;  // of this commit's update
+    float rate = 1;            // eta
+    float weight = 1;          // of this commit's update
+    std::uint64_t number = 1;  // of this commit, counted from 1 in the order of their first chunks
+    std::uint64_t delay = 1;   // N
   };
-  // Returns: eta for `members` workers (at least one).
-  float rate(std::size_t members) const;
+  // For commit `number`, with `members` workers (at least one).
+  Scale scale(std::size_t members, double weight, std::uint64_t number) const;
 
-  // parameters[i], element offset + i of the shard, is moved by weight x update[i]. Chunks of one
-  // update go one after the other.
+  // parameters[i], element offset + i of the shard, is moved by update[i]. Chunks of one update go
+  // one after the other.
   void apply(std::span<float> parameters, std::uint64_t offset, std::span<const float> update,
-             Scale scale);
+             const Scale& scale);
 
  private:
   OptimizerOptions options_;
   std::vector<float> velocity_;  // empty for Sgd
+  std::vector<float> second_;    // Delayed Nesterov: D. Adam: the mean square. Else empty
 };
 
 }  // namespace rubato::server

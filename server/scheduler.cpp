@@ -170,7 +170,7 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
   if (tuner_) tuner_->on_join(now, id);
   welcome_worker(id);
   change_members(now);
-  drain_tuner();
+  drain_tuner(now);
 }
 
 void Scheduler::on_evaluator_hello(PeerId from) {
@@ -213,7 +213,9 @@ void Scheduler::change_members(Instant now) {
 void Scheduler::send_due_lists() {
   const auto due = lists_.poll_due(members_.size());
   if (due.empty()) return;
-  proto::Members list{.epoch = lists_.epoch(), .members = {}};
+  proto::Members list{.epoch = lists_.epoch(), .members = {}, .phase = phase_.number};
+  for (const auto& [id, apart] : phase_.apart)
+    list.apart.push_back({id, apart.from, apart.excluded});
   list.members.reserve(members_.size());
   for (std::uint32_t id = 0; id < workers_.size(); ++id)
     if (workers_[id].fate == WorkerState::Fate::Member)
@@ -239,7 +241,7 @@ void Scheduler::start_ready_workers(Instant now) {
     worker.started = true;
     send(worker.peer, proto::Start{});
   }
-  drain_tuner();
+  drain_tuner(now);
 }
 
 void Scheduler::on_progress(Instant now, WorkerId id, const proto::Progress& progress) {
@@ -256,8 +258,9 @@ void Scheduler::on_progress(Instant now, WorkerId id, const proto::Progress& pro
                         {.steps = progress.steps,
                          .commits = progress.commits,
                          .step_time = progress.step_time,
-                         .overhead = progress.overhead});
-    drain_tuner();
+                         .overhead = progress.overhead,
+                         .batch = progress.batch});
+    drain_tuner(now);
   }
   if (started_ && !stop_reason_)
     if (auto reason = criterion_.on_progress(seconds(now), steps())) stop(now, std::move(*reason));
@@ -274,7 +277,7 @@ void Scheduler::on_evaluation(Instant now, Instant at, double loss, double accur
                         t, loss, accuracy, steps(), commits_));
   if (tuner_) {
     tuner_->on_evaluation(now, {.at = at, .loss = loss, .accuracy = accuracy});
-    drain_tuner();
+    drain_tuner(now);
   }
   if (auto reason = criterion_.on_evaluation(t, loss, accuracy)) stop(now, std::move(*reason));
 }
@@ -301,7 +304,7 @@ void Scheduler::on_leave(Instant now, WorkerId id, WorkerState::Fate fate, const
   if (stop_reason_) return;
   if (tuner_) tuner_->on_leave(now, id);
   change_members(now);
-  drain_tuner();
+  drain_tuner(now);
   if (started_ && members_.empty()) stop(now, "no worker is left");
 }
 
@@ -332,7 +335,7 @@ void Scheduler::on_wakeup(Instant now) {
     const auto due = tuner_->poll_wakeup();
     if (due && *due <= now) {
       tuner_->on_wakeup(now);
-      drain_tuner();
+      drain_tuner(now);
     }
   }
   evaluate_training_loss(now);
@@ -371,23 +374,6 @@ void Scheduler::stop(Instant now, std::string reason) {
 
 bool Scheduler::drained() const {
   return stop_reason_.has_value() && members_.empty();
-}
-
-void Scheduler::drain_tuner() {
-  if (!tuner_) return;
-  while (auto order = tuner_->poll_order()) {
-    if (order->worker.value < workers_.size()) {
-      const sync::Directive& d = order->directive;
-      send(workers_[order->worker.value].peer,
-           proto::Directive{d.commit_rate, d.local_steps, d.period, d.weight});
-    }
-  }
-  while (auto decision = tuner_->poll_decision()) {
-    log_.push(fmt::format("tuner at {:.3f} s: {} {:g}: {}", seconds(decision->at),
-                          decision->quantity, decision->value, decision->reason));
-    record_.decisions.push_back({seconds(decision->at), std::move(decision->quantity),
-                                 decision->value, std::move(decision->reason)});
-  }
 }
 
 Scheduler::WorkerState* Scheduler::find_worker(PeerId from, const Message& message) {

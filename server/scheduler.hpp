@@ -106,7 +106,7 @@ class Scheduler {
   void change_members(Instant now);  // a new epoch
   void send_due_lists();
   void start_ready_workers(Instant now);
-  void drain_tuner();
+  void drain_tuner(Instant now);
   WorkerState* find_worker(proto::PeerId from, const proto::Message& message);
   void end_membership(WorkerId id, WorkerState::Fate fate);
   void send(proto::PeerId to, proto::Body body);
@@ -127,6 +127,7 @@ class Scheduler {
   Silence server_silence_;
   std::optional<proto::PeerId> evaluator_;
   MemberLists lists_;
+  sync::Phase phase_;  // as last sent to the servers
   std::optional<Instant> started_;
   std::optional<Instant> next_training_evaluation_;
   double training_loss_sum_ = 0;

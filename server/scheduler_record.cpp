@@ -5,6 +5,27 @@
 
 namespace rubato::server {
 
+void Scheduler::drain_tuner(Instant now) {
+  if (!tuner_) return;
+  if (!stop_reason_ && !(tuner_->phase() == phase_)) {
+    phase_ = tuner_->phase();
+    change_members(now);
+  }
+  while (auto order = tuner_->poll_order()) {
+    if (order->worker.value < workers_.size()) {
+      const sync::Directive& d = order->directive;
+      send(workers_[order->worker.value].peer,
+           proto::Directive{d.commit_rate, d.local_steps, d.period, d.weight, d.batch});
+    }
+  }
+  while (auto decision = tuner_->poll_decision()) {
+    log_.push(fmt::format("tuner at {:.3f} s: {} {:g}: {}", seconds(decision->at),
+                          decision->quantity, decision->value, decision->reason));
+    record_.decisions.push_back({seconds(decision->at), std::move(decision->quantity),
+                                 decision->value, std::move(decision->reason)});
+  }
+}
+
 RunRecord Scheduler::record() const {
   RunRecord record = record_;
   record.sync = options_.sync;

@@ -158,6 +158,10 @@ void ServerCore::on_members(Instant now, const proto::Members& list) {
   if (list.epoch > members_epoch_) {
     members_epoch_ = list.epoch;
     replace_members(now, list.members);
+    sync::Phase phase{.number = list.phase};
+    for (const auto& member : list.apart)
+      phase.apart[member.worker] = {member.from, member.excluded};
+    act(now, gate_->on_phase(now, phase));
   }
   send(scheduler_, proto::MembersAck{members_epoch_});
 }
@@ -184,6 +188,7 @@ void ServerCore::on_commit(Instant now, PeerId from, MemberState& member, const 
       return;
     }
     member.commit.begin(commit.sequence, commit.total);
+    member.number = 0;
   }
   const auto update = floats_of(commit, message.payload);
   if (!update) {
@@ -223,8 +228,19 @@ Result<std::span<const float>> ServerCore::floats_of(const proto::Commit& commit
   return std::span<const float>(scratch_);
 }
 
-Optimizer::Scale ServerCore::scale_of(const proto::Commit& commit) const {
-  return {optimizer_.rate(members_.size()), static_cast<float>(commit.weight)};
+Optimizer::Scale ServerCore::scale_of(MemberState& member, const proto::Commit& commit) {
+  if (member.number == 0) member.number = ++commits_begun_;
+  return optimizer_.scale(members_.size(), commit.weight, member.number);
+}
+
+void ServerCore::add(MemberState& member, const proto::Commit& chunk,
+                     std::span<const float> values) {
+  if (chunk.elastic) {
+    parameters_.move_towards(chunk.offset, values, static_cast<float>(chunk.weight));
+  } else {
+    parameters_.apply(optimizer_, chunk.offset, values, scale_of(member, chunk));
+  }
+  ++stats_.chunks_applied;
 }
 
 // Applied already, or kept: nothing changes, but its sender may not have heard the answer.
@@ -255,8 +271,7 @@ void ServerCore::stream(PeerId from, MemberState& member, const proto::Commit& c
     member.commit.end();
   }
   if (!refused) {
-    parameters_.apply(optimizer_, commit.offset, update, scale_of(commit));
-    ++stats_.chunks_applied;
+    add(member, commit, update);
   }
   answer_chunk(from, commit, refused, &member);
 }
@@ -286,6 +301,11 @@ void ServerCore::hold(Instant now, PeerId from, MemberState& member, const Messa
 }
 
 void ServerCore::act(Instant now, const sync::GateActions& actions) {
+  if (actions.collect) {
+    if (auto* member = find_member(actions.collect->worker))
+      collect(*member, actions.collect->weight);
+  }
+  if (actions.flush) flush();
   for (const auto worker : actions.apply)
     if (auto* member = find_member(worker)) apply(*member);
   for (const auto worker : actions.release)
@@ -300,11 +320,39 @@ void ServerCore::apply(MemberState& member) {
   member.commit.for_each_chunk([&](const proto::Commit& chunk, const proto::Payload& payload) {
     const auto update = floats_of(chunk, payload);
     RUBATO_CHECK(update.has_value(), "checked when it arrived");
-    parameters_.apply(optimizer_, chunk.offset, *update, scale_of(chunk));
-    ++stats_.chunks_applied;
+    add(member, chunk, *update);
   });
   ++version_;
   ++stats_.commits_applied;
+}
+
+void ServerCore::collect(MemberState& member, double weight) {
+  if (!member.commit.finite()) {
+    ++stats_.commits_refused;
+    return;
+  }
+  if (!options_.blank) collected_.resize(parameters_.size());
+  member.commit.for_each_chunk([&](const proto::Commit& chunk, const proto::Payload& payload) {
+    const auto update = floats_of(chunk, payload);
+    RUBATO_CHECK(update.has_value(), "checked when it arrived");
+    const auto by = static_cast<float>(weight * chunk.weight);
+    const auto sum = std::span(collected_).subspan(options_.blank ? 0 : chunk.offset);
+    for (std::size_t i = 0; i < update->size(); ++i) sum[i] += by * (*update)[i];
+    ++stats_.chunks_applied;
+  });
+  collected_weight_ += weight;
+  ++stats_.commits_applied;
+}
+
+// A mean needs no 1/m: its rate is that of one member.
+void ServerCore::flush() {
+  if (collected_weight_ > 0) {
+    parameters_.apply(optimizer_, 0, collected_,
+                      optimizer_.scale(1, 1 / collected_weight_, ++commits_begun_));
+    ++version_;
+  }
+  collected_.assign(collected_.size(), 0);
+  collected_weight_ = 0;
 }
 
 void ServerCore::release(Instant now, MemberState& member) {

@@ -84,6 +84,7 @@ class ServerCore {
     Incarnation incarnation = 0;
     std::optional<proto::PeerId> peer;  // known once it has spoken
     CommitAssembly commit;              // the commit under way or held
+    std::uint64_t number = 0;           // of it, among all that were applied; 0: not yet
     ReplyState reply;                   // how it wants its replies
     Instant complete_at;                // when its last chunk arrived
     Sequence answered = 0;              // the last commit that was released
@@ -108,8 +109,13 @@ class ServerCore {
   // Keeps one chunk; the gate decides once the commit is whole.
   void hold(Instant now, proto::PeerId from, MemberState& member, const proto::Message& message);
   void act(Instant now, const sync::GateActions& actions);
-  Optimizer::Scale scale_of(const proto::Commit& commit) const;
+  // How a chunk of the commit under way is applied; numbers the commit with its first chunk.
+  Optimizer::Scale scale_of(MemberState& member, const proto::Commit& commit);
+  // Adds one chunk to the parameters.
+  void add(MemberState& member, const proto::Commit& chunk, std::span<const float> values);
   void apply(MemberState& member);
+  void collect(MemberState& member, double weight);
+  void flush();
   void release(Instant now, MemberState& member);
   // A received payload as floats. Lifetime: of the result, until the next call.
   [[nodiscard]] Result<std::span<const float>> floats_of(const proto::Commit& commit,
@@ -138,6 +144,9 @@ class ServerCore {
   std::vector<MemberState> members_;  // ascending by worker
   std::uint64_t members_epoch_ = 0;
   Version version_ = 0;
+  std::uint64_t commits_begun_ = 0;  // numbers handed out
+  std::vector<float> collected_;     // sum of weight x update, where the gate collects
+  double collected_weight_ = 0;
   ServerStats stats_;
   std::optional<std::string> stopped_;
   std::optional<Error> failure_;

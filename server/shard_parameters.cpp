@@ -29,17 +29,17 @@ ShardParameters::ShardParameters(std::uint64_t size, std::uint64_t chunk,
   RUBATO_CHECK(blank_ && blank_->size() >= std::min(size_, chunk_), "a blank holds a chunk");
 }
 
-void ShardParameters::apply(Optimizer& optimizer, std::uint64_t offset,
-                            std::span<const float> update, Optimizer::Scale scale) {
-  RUBATO_CHECK(offset + update.size() <= size_, "update within the shard");
-  RUBATO_CHECK(!blank_ || update.empty(), "a blank shard has nothing to change");
-  while (!update.empty()) {
+template <class F>
+void ShardParameters::change(std::uint64_t offset, std::span<const float> values, F change) {
+  RUBATO_CHECK(offset + values.size() <= size_, "update within the shard");
+  RUBATO_CHECK(!blank_ || values.empty(), "a blank shard has nothing to change");
+  while (!values.empty()) {
     proto::BufferPool::Buffer& chunk = chunks_[offset / chunk_];
     const std::uint64_t in_chunk = offset % chunk_;
-    const std::size_t n = std::min<std::size_t>(chunk_ - in_chunk, update.size());
+    const std::size_t n = std::min<std::size_t>(chunk_ - in_chunk, values.size());
     const std::span<float> part = std::span(*chunk).subspan(in_chunk, n);
     if (!pool_.held_elsewhere(chunk)) {
-      optimizer.apply(part, offset, update.first(n), scale);
+      change(part, offset, values.first(n));
     } else {
       const auto copy = pool_.take();
       std::copy_n(chunk->begin(), in_chunk, copy->begin());
@@ -47,15 +47,29 @@ void ShardParameters::apply(Optimizer& optimizer, std::uint64_t offset,
         const std::size_t m = std::min(kBlockFloats, n - at);
         const auto block = std::span(*copy).subspan(in_chunk + at, m);
         std::copy_n(part.begin() + static_cast<std::ptrdiff_t>(at), m, block.begin());
-        optimizer.apply(block, offset + at, update.subspan(at, m), scale);
+        change(block, offset + at, values.subspan(at, m));
       }
       const auto end = static_cast<std::ptrdiff_t>(in_chunk + n);
       std::copy(chunk->begin() + end, chunk->end(), copy->begin() + end);
       chunk = copy;
     }
     offset += n;
-    update = update.subspan(n);
+    values = values.subspan(n);
   }
+}
+
+void ShardParameters::apply(Optimizer& optimizer, std::uint64_t offset,
+                            std::span<const float> update, const Optimizer::Scale& scale) {
+  change(offset, update, [&](std::span<float> w, std::uint64_t at, std::span<const float> u) {
+    optimizer.apply(w, at, u, scale);
+  });
+}
+
+void ShardParameters::move_towards(std::uint64_t offset, std::span<const float> target,
+                                   float part) {
+  change(offset, target, [&](std::span<float> w, std::uint64_t, std::span<const float> x) {
+    for (std::size_t i = 0; i < w.size(); ++i) w[i] += part * (x[i] - w[i]);
+  });
 }
 
 std::vector<float> ShardParameters::values() const {

@@ -30,7 +30,11 @@ class ShardParameters {
 
   // Requires: offset + update.size() <= size(); of a blank one, an empty update.
   void apply(Optimizer& optimizer, std::uint64_t offset, std::span<const float> update,
-             Optimizer::Scale scale);
+             const Optimizer::Scale& scale);
+
+  // W <- W + part (target - W) for the elements from `offset` on.
+  // Requires: offset + target.size() <= size().
+  void move_towards(std::uint64_t offset, std::span<const float> target, float part);
 
   // Calls f(offset, count, payload) for the pieces of [offset, offset + count), one a chunk.
   template <class F>
@@ -49,6 +53,10 @@ class ShardParameters {
   std::vector<float> values() const;
 
  private:
+  // Calls change(parameters, offset, values) for pieces of them that nobody else holds.
+  template <class F>
+  void change(std::uint64_t offset, std::span<const float> values, F change);
+
   std::uint64_t size_ = 0;
   std::uint64_t chunk_ = 1;
   proto::BufferPool pool_{0};

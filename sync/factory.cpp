@@ -12,14 +12,18 @@
 #include "sync/adacomm_tuner.hpp"
 #include "sync/adsp_rule.hpp"
 #include "sync/adsp_tuner.hpp"
+#include "sync/batch_tuner.hpp"
 #include "sync/bsp.hpp"
 #include "sync/commit_period.hpp"
 #include "sync/dssp.hpp"
 #include "sync/dylu_tuner.hpp"
+#include "sync/easgd_tuner.hpp"
+#include "sync/fedbuff.hpp"
 #include "sync/immediate_gate.hpp"
 #include "sync/local_steps.hpp"
 #include "sync/semi_sync_tuner.hpp"
 #include "sync/ssp.hpp"
+#include "sync/sync_switch.hpp"
 
 namespace rubato::sync {
 namespace {
@@ -105,6 +109,37 @@ const Model kModels[] = {
      [](const Options& o, RunFacts f) -> TunerPtr {
        return std::make_unique<AdspTuner>(o.adsp, f.parameter_bytes);
      }},
+    {{"batchtune-bsp", "BatchTune-BSP", "BSP with mini-batches in proportion to speed",
+      "after Chen et al. (R2SP), INFOCOM 2019"},
+     every_step,
+     barrier,
+     [](const Options& o, RunFacts f) -> TunerPtr {
+       return std::make_unique<BatchTuner>(o.batchtune_bsp, f.batch);
+     }},
+    {{"batchtune-adacomm", "BatchTune-ADACOMM",
+      "a barrier every tau local steps with mini-batches in proportion to speed",
+      "after Chen et al. (R2SP), INFOCOM 2019"},
+     [](const Options& o) { return local_steps(o.batchtune_adacomm.local_steps); },
+     barrier,
+     [](const Options& o, RunFacts f) -> TunerPtr {
+       return std::make_unique<BatchTuner>(o.batchtune_adacomm, f.batch);
+     }},
+    {{"easgd", "EASGD", "workers keep their own parameters, tied to the servers' by a spring",
+      "Zhang, Choromanska, LeCun, NIPS 2015"},
+     [](const Options& o) { return local_steps(o.easgd.local_steps); },
+     immediate,
+     [](const Options& o, RunFacts) -> TunerPtr { return std::make_unique<EasgdTuner>(o.easgd); }},
+    {{"fedbuff", "FedBuff", "K commits are applied as one mean, stale ones for less, nobody waits",
+      "Nguyen et al., AISTATS 2022"},
+     [](const Options& o) { return local_steps(o.fedbuff.local_steps); },
+     [](const Options& o) -> GatePtr { return std::make_unique<FedBuffGate>(o.fedbuff); },
+     no_tuner},
+    {{"sync-switch", "Sync-Switch", "BSP at first, then ASP", "Li et al., ICDCS 2021"},
+     every_step,
+     [](const Options&) -> GatePtr { return std::make_unique<SyncSwitchGate>(); },
+     [](const Options& o, RunFacts f) -> TunerPtr {
+       return std::make_unique<SyncSwitchTuner>(o.sync_switch, f.batches);
+     }},
 };
 
 // Requires: a name that find_model accepted.
@@ -147,6 +182,19 @@ std::unique_ptr<Tuner> make_tuner(std::string_view model, const Options& options
 
 bool overlaps(std::string_view model, const Options& options) {
   return model == "adsp" && options.adsp.overlap;
+}
+
+std::optional<double> elastic_weight(std::string_view model, const Options& options) {
+  if (model != "easgd") return std::nullopt;
+  return options.easgd.moving_rate;
+}
+
+int batch_max(std::string_view model, const Options& options, int batch) {
+  if (model == "batchtune-bsp")
+    return static_cast<int>(largest_batch(options.batchtune_bsp, batch));
+  if (model == "batchtune-adacomm")
+    return static_cast<int>(largest_batch(options.batchtune_adacomm, batch));
+  return batch;
 }
 
 }  // namespace rubato::sync

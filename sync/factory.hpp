@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -28,6 +29,7 @@ std::vector<ModelInfo> models();
 struct RunFacts {
   std::uint64_t parameter_bytes = 0;  // bytes(W) on the wire
   double batches = 1;                 // in one pass over the training data of all workers
+  int batch = 1;                      // samples of a mini-batch, as configured
 };
 
 // Requires: a name from models() and options as sync/option_table.hpp reads them.
@@ -37,5 +39,9 @@ std::unique_ptr<Gate> make_gate(std::string_view model, const Options& options);
 std::unique_ptr<Tuner> make_tuner(std::string_view model, const Options& options, RunFacts facts);
 // True when a worker trains on while its commit is in flight.
 bool overlaps(std::string_view model, const Options& options);
+// The weight that every elastic exchange begins with; nothing where commits are updates.
+std::optional<double> elastic_weight(std::string_view model, const Options& options);
+// Samples of the largest mini-batch that a worker may be told, `batch` where none is.
+int batch_max(std::string_view model, const Options& options, int batch);
 
 }  // namespace rubato::sync

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,8 +20,22 @@ struct Directive {
   double commit_rate = 1;         // commits per check period, >= 1
   std::uint32_t local_steps = 0;  // mini-batches per commit
   Duration period = {};           // from a reply to the next commit
-  double weight = 1;  // of its commits: the server applies weight x U. The core reads it
+  double weight = 1;        // of its commits: the server applies weight x U. The core reads it
+  std::uint32_t batch = 0;  // samples a mini-batch, from the next commit on. The core reads it
   bool operator==(const Directive&) const = default;
+};
+
+// What a tuner tells the gates of all shards. It travels with the list of members, so that every
+// shard has it, sooner or later, and in the same order. What the number means is the model's.
+struct Phase {
+  std::uint32_t number = 0;
+  struct Apart {
+    std::uint64_t from = 0;  // commits after this one, counted since the worker joined
+    bool excluded = false;
+    bool operator==(const Apart&) const = default;
+  };
+  std::map<WorkerId, Apart> apart = {};  // who is treated differently
+  bool operator==(const Phase&) const = default;
 };
 
 // When a worker commits. One object per worker, inside WorkerCore.
@@ -38,11 +53,18 @@ class CommitRule {
   virtual void on_directive(Instant now, const Directive& directive) = 0;
 };
 
-// What a shard does after a gate event: first apply these commits in this order, then release the
-// replies of those workers in this order.
+// What a shard does after a gate event, in this order.
 struct GateActions {
-  std::vector<WorkerId> apply;
-  std::vector<WorkerId> release;
+  std::vector<WorkerId> apply;    // these commits, in this order
+  std::vector<WorkerId> release;  // the replies of these workers, in this order
+  // Before both, where a model collects commits: add this one, times weight, to what the shard has
+  // collected...
+  struct Collected {
+    WorkerId worker;
+    double weight = 1;
+  };
+  std::optional<Collected> collect = {};
+  bool flush = false;  // ...and apply the weighted mean of it as one update
 };
 
 // When a shard applies a commit and when it releases the reply. One object per shard. A member has
@@ -58,6 +80,8 @@ class Gate {
   virtual bool streams() const { return false; }
   // A whole commit of a member arrived.
   virtual GateActions on_commit(Instant now, WorkerId worker) = 0;
+  // The tuner's phase, after every change of membership or phase; most models have none.
+  virtual GateActions on_phase(Instant, const Phase&) { return {}; }
 };
 
 // What a worker last reported of itself.
@@ -66,6 +90,7 @@ struct WorkerProgress {
   std::uint64_t commits = 0;  // replied to, since it joined
   Duration step_time;         // t_i, EWMA, any throttle included
   Duration overhead;          // O_i, EWMA
+  std::uint32_t batch = 0;    // samples of the steps that step_time speaks of; 0: as configured
 };
 
 // Loss and accuracy of the global parameters on held-out data, at the instant they were pulled.
@@ -103,6 +128,8 @@ class Tuner {
   // Both are polled until empty after every event.
   virtual std::optional<Order> poll_order() = 0;
   virtual std::optional<Decision> poll_decision() = 0;
+  // For every gate; looked at after every event.
+  virtual const Phase& phase() const = 0;
 };
 
 }  // namespace rubato::sync

@@ -11,6 +11,8 @@ constexpr double kSecondsMax = 1e8;  // three years; far below what Duration hol
 const Limits kCount = Limits::within(0, kCountMax);
 const Limits kAtLeastOne = Limits::within(1, kCountMax);
 const Limits kSeconds{.min = 0, .max = kSecondsMax, .min_excluded = true};
+const Limits kBetweenZeroAndOne{.min = 0, .max = 1, .min_excluded = true, .max_excluded = true};
+const Limits kBatches = Limits::within(1, 1000);
 const Limits kAny{};
 
 std::vector<OptionRow> make_rows() {
@@ -51,6 +53,35 @@ std::vector<OptionRow> make_rows() {
        +[](Options& o) -> bool& { return o.adsp.overlap; }},
       {"adsp", "bytes_per_second", "byte budget of the whole cluster, 0 is none",
        Limits::at_least(0), +[](Options& o) -> double& { return o.adsp.bytes_per_second; }},
+      {"fedbuff", "local_steps", "mini-batches per commit", kAtLeastOne,
+       +[](Options& o) -> int& { return o.fedbuff.local_steps; }},
+      {"fedbuff", "buffer", "commits that are applied as one mean", kAtLeastOne,
+       +[](Options& o) -> int& { return o.fedbuff.buffer; }},
+      {"fedbuff", "staleness_exponent", "a of the weight (1 + staleness)^-a in the mean",
+       Limits::at_least(0), +[](Options& o) -> double& { return o.fedbuff.staleness_exponent; }},
+      {"easgd", "local_steps", "mini-batches between two exchanges", kAtLeastOne,
+       +[](Options& o) -> int& { return o.easgd.local_steps; }},
+      {"easgd", "moving_rate", "part of the way that all workers together pull the servers",
+       kBetweenZeroAndOne, +[](Options& o) -> double& { return o.easgd.moving_rate; }},
+      {"batchtune-bsp", "most", "largest mini-batch, in configured ones", kBatches,
+       +[](Options& o) -> double& { return o.batchtune_bsp.most; }},
+      {"batchtune-adacomm", "local_steps", "mini-batches per commit", kAtLeastOne,
+       +[](Options& o) -> int& { return o.batchtune_adacomm.local_steps; }},
+      {"batchtune-adacomm", "most", "largest mini-batch, in configured ones", kBatches,
+       +[](Options& o) -> double& { return o.batchtune_adacomm.most; }},
+      {"sync-switch", "fraction", "part of the planned steps that are made under BSP",
+       kBetweenZeroAndOne, +[](Options& o) -> double& { return o.sync_switch.fraction; }},
+      {"sync-switch", "epochs", "passes over the data that training is planned to take",
+       Limits::above(0), +[](Options& o) -> double& { return o.sync_switch.epochs; }},
+      {"sync-switch", "straggler", "what happens to stragglers under BSP", kAny,
+       OptionRow::Choice{
+           {"none", "greedy", "elastic"},
+           [](const Options& o) { return static_cast<std::size_t>(o.sync_switch.straggler); },
+           [](Options& o, std::size_t i) {
+             o.sync_switch.straggler = static_cast<StragglerPolicy>(i);
+           }}},
+      {"sync-switch", "window_seconds", "how often speeds are compared to find stragglers",
+       kSeconds, +[](Options& o) -> Duration& { return o.sync_switch.window; }},
   };
 }
 

@@ -55,6 +55,35 @@ struct DyluOptions {
   bool operator==(const DyluOptions&) const = default;
 };
 
+struct FedBuffOptions {
+  int local_steps = 40;             // tau >= 1
+  int buffer = 10;                  // K >= 1, in commits
+  double staleness_exponent = 0.5;  // a >= 0
+  bool operator==(const FedBuffOptions&) const = default;
+};
+
+struct EasgdOptions {
+  int local_steps = 10;      // tau >= 1
+  double moving_rate = 0.9;  // beta, in (0, 1)
+  bool operator==(const EasgdOptions&) const = default;
+};
+
+struct BatchTuneOptions {
+  int local_steps = 40;  // tau >= 1; batchtune-bsp has none
+  double most = 4;       // largest mini-batch, in configured ones, >= 1
+  bool operator==(const BatchTuneOptions&) const = default;
+};
+
+enum class StragglerPolicy { None, Greedy, Elastic };
+
+struct SyncSwitchOptions {
+  double fraction = 0.125;  // of the planned steps under BSP, in (0, 1)
+  double epochs = 10;       // passes over the data that training is planned to take, > 0
+  StragglerPolicy straggler = StragglerPolicy::None;
+  Duration window = Duration::from_seconds(10);  // in which speeds are compared
+  bool operator==(const SyncSwitchOptions&) const = default;
+};
+
 struct Options {
   SspOptions ssp;
   DsspOptions dssp;
@@ -63,6 +92,11 @@ struct Options {
   SemiSyncOptions semi_sync;
   DyluOptions dylu;
   AdspOptions adsp;
+  FedBuffOptions fedbuff;
+  EasgdOptions easgd;
+  BatchTuneOptions batchtune_bsp;
+  BatchTuneOptions batchtune_adacomm;
+  SyncSwitchOptions sync_switch;
   bool operator==(const Options&) const = default;
 };
 

@@ -43,6 +43,7 @@ class QueuedTuner : public Tuner {
   std::optional<Instant> poll_wakeup() const override { return std::nullopt; }
   std::optional<Order> poll_order() final { return pop(orders_); }
   std::optional<Decision> poll_decision() final { return pop(decisions_); }
+  const Phase& phase() const final { return phase_; }
 
  protected:
   const std::map<WorkerId, WorkerProgress>& members() const { return members_; }
@@ -58,6 +59,7 @@ class QueuedTuner : public Tuner {
   void order_all(const Directive& directive) {
     for (const auto& [worker, progress] : members_) order(worker, directive);
   }
+  void set_phase(Phase phase) { phase_ = std::move(phase); }
   void decide(Decision decision) { decisions_.push_back(std::move(decision)); }
 
  private:
@@ -73,6 +75,7 @@ class QueuedTuner : public Tuner {
   std::multiset<Duration> step_times_;  // of all members
   std::deque<Order> orders_;
   std::deque<Decision> decisions_;
+  Phase phase_;
 };
 
 }  // namespace rubato::sync

@@ -1,9 +1,11 @@
 #include "worker/local_trainer.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "base/check.hpp"
+#include "base/numbers.hpp"
 
 namespace rubato::worker {
 
@@ -13,19 +15,40 @@ double LearningRate::at(std::uint64_t step) const {
 
 LocalTrainer::LocalTrainer(std::unique_ptr<Device> device, const Dataset& data,
                            BatchSampler sampler, int batch, LearningRate rate)
-    : device_(std::move(device)), data_(&data), sampler_(std::move(sampler)), rate_(rate) {
+    : device_(std::move(device)),
+      data_(&data),
+      sampler_(std::move(sampler)),
+      rate_(rate),
+      configured_batch_(batch),
+      batch_(batch) {
   RUBATO_CHECK(batch >= 1 && batch <= device_->batch_max(), "batch size outside 1..batch_max");
-  const auto size = static_cast<std::size_t>(batch);
+  const auto size = static_cast<std::size_t>(device_->batch_max());
   indices_.resize(size);
   labels_.resize(size);
   inputs_.resize(size * static_cast<std::size_t>(data.shape.count()));
 }
 
+void LocalTrainer::set_batch(std::uint32_t batch) {
+  const auto most = static_cast<std::uint32_t>(device_->batch_max());
+  batch_ = batch == 0 ? configured_batch_ : static_cast<int>(std::min(batch, most));
+}
+
+bool LocalTrainer::take_parameters(std::span<float> out) {
+  const bool finite = device_->take_update(out);
+  device_->read(out);
+  return finite && all_finite(out);
+}
+
 BatchResult LocalTrainer::step() {
-  sampler_.next(indices_);
-  data_->gather(indices_, inputs_, labels_);
+  const auto size = static_cast<std::size_t>(batch_);
+  const auto indices = std::span(indices_).first(size);
+  const auto inputs =
+      std::span(inputs_).first(size * static_cast<std::size_t>(data_->shape.count()));
+  const auto labels = std::span(labels_).first(size);
+  sampler_.next(indices);
+  data_->gather(indices, inputs, labels);
   const auto rate = static_cast<float>(rate_.at(steps_++));
-  return device_->step({inputs_, labels_, batch()}, rate);
+  return device_->step({inputs, labels, batch_}, rate);
 }
 
 }  // namespace rubato::worker

@@ -29,6 +29,9 @@ class LocalTrainer {
   LocalTrainer(std::unique_ptr<Device> device, const Dataset& data, BatchSampler sampler, int batch,
                LearningRate rate);
 
+  // Samples of the mini-batches from now on, at most device.batch_max(); 0: as constructed.
+  void set_batch(std::uint32_t batch);
+
   // The next mini-batch: W <- W - rate g, U <- U + rate g.
   BatchResult step();
 
@@ -39,9 +42,11 @@ class LocalTrainer {
   }
   void read(std::span<float> out) const { device_->read(out); }
   bool take_update(std::span<float> out) { return device_->take_update(out); }
+  // out <- W, U <- 0. Returns: whether all of both is finite.
+  bool take_parameters(std::span<float> out);
 
   std::size_t parameter_count() const { return device_->parameter_count(); }
-  int batch() const { return static_cast<int>(labels_.size()); }
+  int batch() const { return batch_; }
   std::uint64_t steps() const { return steps_; }
 
  private:
@@ -49,10 +54,12 @@ class LocalTrainer {
   const Dataset* data_;
   BatchSampler sampler_;
   LearningRate rate_;
+  int configured_batch_;
+  int batch_;
   std::uint64_t steps_ = 0;
-  std::vector<std::uint32_t> indices_;  // [batch]
-  std::vector<float> inputs_;           // [batch, shape.count()]
-  std::vector<std::int32_t> labels_;    // [batch]
+  std::vector<std::uint32_t> indices_;  // [batch_max]
+  std::vector<float> inputs_;           // [batch_max, shape.count()]
+  std::vector<std::int32_t> labels_;    // [batch_max]
 };
 
 }  // namespace rubato::worker

@@ -38,6 +38,8 @@ class UpdateEncoder {
   void end();
 
   bool active() const { return update_ != nullptr; }
+  // All of it, as it was given. Requires: active.
+  std::span<const float> values() const { return *update_; }
   // False when the update holds NaN or infinity.
   bool finite() const { return finite_; }
   // Of the payloads of this update.

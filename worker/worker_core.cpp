@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/check.hpp"
 #include "base/rng.hpp"
@@ -38,6 +39,8 @@ WorkerCore::WorkerCore(const WorkerOptions& options, std::unique_ptr<sync::Commi
       update_(options.up, options.residual, options.parameters, options.chunk_bytes / sizeof(float),
               options.blank) {
   RUBATO_CHECK(rule_ != nullptr, "a worker needs a commit rule");
+  RUBATO_CHECK(!options.elastic || options.weight < 1, "an elastic pull is a part of the way");
+  weight_ = options.weight;
 }
 
 WorkerCore::Action WorkerCore::next_action() const {
@@ -100,15 +103,33 @@ void WorkerCore::on_scheduler(Instant now, const proto::Message& message) {
   } else if (std::holds_alternative<proto::Start>(message.body)) {
     on_go(now);
   } else if (const auto* directive = std::get_if<proto::Directive>(&message.body)) {
-    if (!(directive->commit_rate >= 1)) return;
-    weight_ = directive->weight;
-    rule_->on_directive(now, {directive->commit_rate, directive->local_steps, directive->period,
-                              directive->weight});
+    on_directive(now, *directive);
   } else if (const auto* stop = std::get_if<proto::Stop>(&message.body)) {
     finish(stop->reason);
   } else if (const auto* refusal = std::get_if<proto::Refusal>(&message.body)) {
     on_refusal(now, message.sender, *refusal);
   }
+}
+
+void WorkerCore::on_directive(Instant now, const proto::Directive& directive) {
+  if (!(directive.commit_rate >= 1)) return;
+  if (directive.batch == 0) {
+    weight_ = directive.weight;
+  } else {
+    next_share_ = {directive.batch, directive.weight};
+    if (state_ != State::Ready) take_share();
+  }
+  rule_->on_directive(now, {directive.commit_rate, directive.local_steps, directive.period,
+                            directive.weight, directive.batch});
+}
+
+// A commit has one weight, so all its steps have one batch.
+void WorkerCore::take_share() {
+  if (!next_share_) return;
+  time_anew_ = next_share_->batch != batch_;
+  batch_ = next_share_->batch;
+  weight_ = next_share_->weight;
+  next_share_.reset();
 }
 
 void WorkerCore::on_welcome(Instant, const proto::Welcome& welcome) {
@@ -161,7 +182,10 @@ void WorkerCore::rejoin(Instant now) {
   sender_ = {};
   update_.end();
   load_due_ = commit_due_ = false;
-  weight_ = 1;
+  weight_ = options_.weight;
+  batch_ = 0;
+  next_share_.reset();
+  elastic_.clear();
   progress_ = {};
   joiner_ = proto::Joiner(options_.timing);
   on_start(now);
@@ -208,6 +232,7 @@ void WorkerCore::on_reply_complete(Instant now) {
     return;
   }
   sender_.stop();
+  if (options_.elastic) exchange();
   update_.end();
   if (gather_.refused()) ++refused_commits_;
   const Duration round_trip = now - sent_at_;
@@ -224,6 +249,21 @@ void WorkerCore::on_reply_complete(Instant now) {
   outbox_.push({kScheduler, progress_message()});
 }
 
+// X - d. The shards have applied d = a (X - W) already and sent W' = W + d, so that
+// X - W = (X - W') / (1 - a). Where a repeat answers for a lost reply, W' holds what others have
+// done since, and d is the pull towards that. Not for a commit that was refused: there is no X
+// worth it.
+void WorkerCore::exchange() {
+  elastic_.clear();
+  if (gather_.refused()) return;
+  const auto centre = gather_.values();
+  const auto ours = update_.values();
+  const auto part = static_cast<float>(update_weight_ / (1 - update_weight_));
+  elastic_.resize(centre.size());
+  for (std::size_t i = 0; i < centre.size(); ++i)
+    elastic_[i] = ours[i] - part * (ours[i] - centre[i]);
+}
+
 void WorkerCore::on_loaded(Instant now) {
   RUBATO_CHECK(load_due_, "a load was due");
   load_due_ = false;
@@ -238,8 +278,10 @@ void WorkerCore::on_step(Instant now, const StepReport& report) {
   ++progress_.steps;
   ++steps_since_commit_;
   progress_.compute += report.spent;
+  const bool first = progress_.steps == 1 || std::exchange(time_anew_, false);
   progress_.step_time =
-      progress_.steps == 1 ? report.spent : ewma(progress_.step_time, report.spent, kStepTimeEwma);
+      first ? report.spent : ewma(progress_.step_time, report.spent, kStepTimeEwma);
+  progress_.batch = batch_;
   loss_sum_ += report.loss_sum;
   loss_samples_ += static_cast<std::uint64_t>(report.samples);
   commit_due_ = rule_->on_step_end(now);
@@ -252,6 +294,7 @@ void WorkerCore::on_commit(Instant now, Update update) {
   commit_due_ = false;
   update_steps_ = steps_since_commit_;
   update_weight_ = weight_;
+  take_share();
   steps_since_commit_ = 0;
   sent_at_ = now;
   rule_->on_commit_sent(now);
@@ -287,7 +330,8 @@ proto::ToNode WorkerCore::update_chunk(const CommitSender::Chunk& chunk) {
                                      .reply_codec = codecs_.down().codec,
                                      .reply_keep = codecs_.down().keep,
                                      .reply_based = gather_.based(chunk.shard),
-                                     .weight = update_weight_},
+                                     .weight = update_weight_,
+                                     .elastic = options_.elastic},
                        std::move(payload))};
 }
 

@@ -33,6 +33,8 @@ struct WorkerOptions {
   std::uint64_t parameters = 0;
   std::uint64_t chunk_bytes = proto::kChunkBytesDefault;
   bool overlap = false;  // train on while a commit is in flight
+  bool elastic = false;  // commits are the parameters W themselves (EASGD), see on_commit
+  double weight = 1;     // of commits until the tuner says; of elastic ones below 1
   proto::Compression up;
   proto::Compression down;
   bool auto_up = false;  // chosen while running (worker/codec_choice.hpp)
@@ -53,7 +55,8 @@ struct StepReport {
   int samples = 0;
 };
 
-// What a commit uploads: U, all parameters of it, or a chunk that stands for them (blank).
+// What a commit uploads: U, or W of an elastic worker; all parameters of it, or a chunk that stands
+// for them (blank).
 struct Update {
   std::shared_ptr<const std::vector<float>> values;
   bool finite = true;  // no NaN or infinity anywhere: else no shard may apply its slice
@@ -78,7 +81,8 @@ class WorkerCore {
   void on_wakeup(Instant now);
   // Requires: next_action() was Train when the mini-batch began.
   void on_step(Instant now, const StepReport& report);
-  // Requires: next_action() is Commit.
+  // Requires: next_action() is Commit. An elastic worker uploads X = W_i, the servers move W by
+  // d = weight (X - W) and answer with the W that results, from which parameters() is made: X - d.
   void on_commit(Instant now, Update update);
   // Requires: next_action() is Load, and it was done.
   void on_loaded(Instant now);
@@ -93,7 +97,12 @@ class WorkerCore {
   // What the worker decided by itself: one line each.
   std::optional<std::string> poll_log() { return log_.poll(); }
 
-  std::span<const float> parameters() const { return gather_.values(); }
+  std::span<const float> parameters() const {
+    return elastic_.empty() ? gather_.values() : elastic_;
+  }
+  bool elastic() const { return options_.elastic; }
+  // Samples of the next mini-batch; 0: as configured.
+  std::uint32_t batch() const { return batch_; }
   // Where the shards are, once welcome: the host connects to them.
   const std::optional<proto::ShardMap>& shards() const { return shards_; }
   const std::optional<proto::NodeId>& id() const { return id_; }
@@ -111,6 +120,9 @@ class WorkerCore {
   void on_server(Instant now, std::uint32_t shard, const proto::Message& message);
   void on_welcome(Instant now, const proto::Welcome& welcome);
   void on_go(Instant now);
+  void on_directive(Instant now, const proto::Directive& directive);
+  void take_share();
+  void exchange();
   void on_refusal(Instant now, proto::NodeId from, const proto::Refusal& refusal);
   void on_reply_complete(Instant now);
   void on_probe_reply(std::uint32_t shard, const proto::ProbeReply& reply);
@@ -135,7 +147,15 @@ class WorkerCore {
   CommitSender sender_;
   bool load_due_ = false;
   bool commit_due_ = false;
-  double weight_ = 1;  // of the next commit
+  double weight_ = 1;        // of the next commit
+  std::uint32_t batch_ = 0;  // of its steps; 0: as configured
+  struct Share {
+    std::uint32_t batch = 0;
+    double weight = 1;
+  };
+  std::optional<Share> next_share_;  // of the commits after the next
+  bool time_anew_ = false;           // the mini-batch changed: so does its time
+  std::vector<float> elastic_;       // what the exchange left of W_i; empty: take W
   Sequence sequence_ = 0;
   CodecChoice codecs_;
   Instant codecs_since_;  // when what comes between two commits began

@@ -54,12 +54,13 @@ class WorkerLoop {
       step_ends_.reset();
       trace_.timeline().on_step(began_, now);
       core_.on_step(
-          now, {.spent = now - began_, .loss_sum = result_.loss_sum, .samples = options_.batch});
+          now, {.spent = now - began_, .loss_sum = result_.loss_sum, .samples = trainer_.batch()});
     }
     while (!compute_.busy()) {
       switch (core_.next_action()) {
         case WorkerCore::Action::Train:
-          if (options_.step_time) step_time_ = options_.step_time();
+          trainer_.set_batch(core_.batch());
+          if (options_.step_time) step_time_ = options_.step_time(trainer_.batch());
           began_ = steady_now();
           compute_.submit([this] {
             const TraceSpan span(trace_.compute(), Span::Compute);
@@ -71,7 +72,8 @@ class WorkerLoop {
           bool finite = true;
           {
             const TraceSpan span(trace_.io(), Span::Take, {.amount = update->size()});
-            finite = trainer_.take_update(*update);
+            finite =
+                core_.elastic() ? trainer_.take_parameters(*update) : trainer_.take_update(*update);
           }
           const Instant now = steady_now();
           trace_.timeline().on_commit(now);

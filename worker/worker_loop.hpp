@@ -19,9 +19,9 @@ namespace rubato::worker {
 
 struct WorkerLoopOptions {
   std::string scheduler;  // endpoint
-  int batch = 0;          // samples a step
-  // How long the next step should take at least, e.g. on the device it stands for. May be empty.
-  std::function<Duration()> step_time;
+  // How long the next step, of so many samples, should take at least, e.g. on the device it stands
+  // for. May be empty.
+  std::function<Duration(int)> step_time;
   TraceProcess trace = {};  // empty: not profiled
 };
 

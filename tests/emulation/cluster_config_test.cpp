@@ -343,7 +343,12 @@ TEST_CASE("wrong types and impossible values, section by section") {
   check("dataset", "partition = \"label:2\"",
         "\"label:2\" is no partition; use \"iid\", \"dirichlet:ALPHA\" with ALPHA above 0, or "
         "\"labels:K\" with K of at least 1");
-  check("optimizer", "kind = \"adam\"", "must be one of sgd, momentum, nesterov");
+  check("optimizer", "kind = \"adams\"",
+        "must be one of sgd, momentum, nesterov, "
+        "delayed-nesterov, adam; did you mean adam?");
+  check("optimizer", "delay = 0", "must be a whole number from 1 to 1000000000");
+  check("optimizer", "second_momentum = 1", "must be a number of at least 0 and below 1");
+  check("optimizer", "epsilon = 0", "must be a number above 0");
   check("optimizer", "momentum = 1", "must be a number of at least 0 and below 1");
   check("optimizer", "global_rate = 0", "must be a number above 0");
   check("sync.ssp", "staleness = -1", "must be a whole number from 0 to 1000000000");

@@ -44,7 +44,7 @@ TEST_CASE("step times follow from seed and worker alone") {
                   {.name = "c", .device = {.step_seconds = 0.5, .jitter = 0}, .link = {}}};
   const auto draw = [](StepTimes times) {
     std::vector<Duration> steps;
-    for (int i = 0; i < 5; ++i) steps.push_back(times.next());
+    for (int i = 0; i < 5; ++i) steps.push_back(times.next(1));
     return steps;
   };
   const auto first = draw(make_step_times(plan, 0));

@@ -63,8 +63,7 @@ Result<std::string> run_worker(const ThreadCluster& cluster, const emulation::Cl
                                                       std::move(samples[0])));
   const auto core = emulation::make_worker(config, plan, 777, name);
   proto::ZmqTransport transport;
-  return worker::run_worker(transport, *core, trainer,
-                            {cluster.scheduler(), config.training.batch, {}}, {});
+  return worker::run_worker(transport, *core, trainer, {cluster.scheduler(), {}}, {});
 }
 
 proto::Progress steps_of(std::uint64_t steps) {

@@ -64,6 +64,10 @@ Message any_members() {
   Members m{any<std::uint64_t>(), {}};
   m.members.resize(any_count());
   for (Member& member : m.members) member = {WorkerId{any<std::uint32_t>()}, any<std::uint64_t>()};
+  m.phase = any<std::uint32_t>();
+  m.apart.resize(any_count());
+  for (Apart& apart : m.apart)
+    apart = {WorkerId{any<std::uint32_t>()}, any<std::uint64_t>(), any<bool>()};
   return samples::message(m);
 }
 
@@ -80,6 +84,7 @@ Message any_progress() {
   m.communicate = any_duration();
   m.bytes_up = any<std::uint64_t>();
   m.bytes_down = any<std::uint64_t>();
+  m.batch = any<std::uint32_t>();
   return samples::message(m);
 }
 

@@ -164,6 +164,9 @@ TEST_CASE("values that no node sends are refused") {
     check_corrupt(samples::message(commit, samples::floats(1)), "Commit.weight");
     check_corrupt(samples::message(Directive{1, 0, {}, weight}), "Directive.weight");
   }
+  Commit elastic{1, 0, 1, 1, 1};
+  elastic.elastic = true;  // of weight 1
+  check_corrupt(samples::message(elastic, samples::floats(1)), "elastic commit is not below 1");
   check_corrupt(samples::message(Evaluation{{-1}, 1, 1, 1}), "negative duration");
   Progress progress;
   progress.communicate = {-1};

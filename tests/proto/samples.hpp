@@ -40,6 +40,7 @@ inline std::vector<Message> every_message() {
   progress.communicate = {9};
   progress.bytes_up = 10;
   progress.bytes_down = 11;
+  progress.batch = 12;
   Welcome welcome{{Role::Server, 1}, 10, {5, 10}, {}};
   welcome.shards.shards = {{{0, 5}, "tcp://10.0.0.2:5701"}, {{5, 10}, "tcp://10.0.0.3:5701"}};
   return {
@@ -50,16 +51,18 @@ inline std::vector<Message> every_message() {
       message(Leave{"battery"}),
       message(Stop{"target reached"}),
       message(Members{4, {{WorkerId{0}, 11}, {WorkerId{7}, 12}}}),
+      message(Members{5, {{WorkerId{0}, 11}}, 1, {{WorkerId{0}, 9, true}}}),
       message(MembersAck{4}),
       message(Pull{9}),
-      message(Commit{9, 4, 6, 16, 21, PayloadCodec::F16, true, PayloadCodec::TopK, 0.25, true, 1.5},
+      message(Commit{9, 4, 6, 16, 21, PayloadCodec::F16, true, PayloadCodec::TopK, 0.25, true, 0.5,
+                     true},
               floats(3)),
       message(Parameters{9, 8, 4, 10, 16, {1'000}, true, PayloadCodec::Bf16, true}, floats(5)),
       message(Probe{9}),
       message(ProbeReply{9, true, {0, 262'144}, true}),
       message(progress),
       message(Heartbeat{{5}, {6}}),
-      message(Directive{2.5, 7, Duration::from_ms(1500), 0.5}),
+      message(Directive{2.5, 7, Duration::from_ms(1500), 0.5, 24}),
       message(Evaluation{{2'000}, 0.45, 0.84, 33}),
   };
 }
@@ -85,7 +88,7 @@ inline auto fields(const Stop& m) {
   return std::tie(m.reason);
 }
 inline auto fields(const Members& m) {
-  return std::tie(m.epoch, m.members);
+  return std::tie(m.epoch, m.members, m.phase, m.apart);
 }
 inline auto fields(const MembersAck& m) {
   return std::tie(m.epoch);
@@ -95,7 +98,7 @@ inline auto fields(const Pull& m) {
 }
 inline auto fields(const Commit& m) {
   return std::tie(m.sequence, m.offset, m.count, m.total, m.steps, m.codec, m.discard,
-                  m.reply_codec, m.reply_keep, m.reply_based, m.weight);
+                  m.reply_codec, m.reply_keep, m.reply_based, m.weight, m.elastic);
 }
 inline auto fields(const Parameters& m) {
   return std::tie(m.sequence, m.version, m.offset, m.count, m.total, m.held, m.refused, m.codec,
@@ -109,13 +112,13 @@ inline auto fields(const ProbeReply& m) {
 }
 inline auto fields(const Progress& m) {
   return std::tie(m.steps, m.commits, m.step_time, m.overhead, m.loss, m.loss_samples, m.compute,
-                  m.wait, m.communicate, m.bytes_up, m.bytes_down);
+                  m.wait, m.communicate, m.bytes_up, m.bytes_down, m.batch);
 }
 inline auto fields(const Heartbeat& m) {
   return std::tie(m.echo, m.clock);
 }
 inline auto fields(const Directive& m) {
-  return std::tie(m.commit_rate, m.local_steps, m.period, m.weight);
+  return std::tie(m.commit_rate, m.local_steps, m.period, m.weight, m.batch);
 }
 inline auto fields(const Evaluation& m) {
   return std::tie(m.age, m.loss, m.accuracy, m.version);

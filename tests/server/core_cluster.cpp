@@ -43,6 +43,10 @@ worker::WorkerOptions worker_options(const CoreClusterOptions& options, std::uin
   worker.up = options.up;
   worker.down = options.down;
   worker.overlap = sync::overlaps(options.sync, options.sync_options);
+  if (const auto weight = sync::elastic_weight(options.sync, options.sync_options)) {
+    worker.elastic = true;
+    worker.weight = *weight;
+  }
   if (options.patient) {
     worker.timing.give_up_after = kForever;
     worker.server_timeout = kForever;
@@ -180,8 +184,10 @@ void CoreCluster::drive(std::uint32_t index) {
       schedule(now_ + options_.step_times[index], [this, index] { end_step(index); });
     } else if (action == Action::Commit) {
       if (worker.residual) std::ranges::fill(worker.residual->values(), 0.0f);
-      worker.core->on_commit(
-          now_, {std::make_shared<const std::vector<float>>(worker.trainer.take_update()), true});
+      auto values =
+          worker.core->elastic() ? worker.trainer.take_parameters() : worker.trainer.take_update();
+      worker.core->on_commit(now_,
+                             {std::make_shared<const std::vector<float>>(std::move(values)), true});
     } else if (action == Action::Load) {
       worker.trainer.load_under_update(worker.core->parameters());
       worker.core->on_loaded(now_);

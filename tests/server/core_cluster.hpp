@@ -28,6 +28,10 @@ class ToyTrainer {
   // Returns: the loss before the step.
   double step();
   std::vector<float> take_update() { return std::exchange(u_, std::vector<float>(u_.size())); }
+  std::vector<float> take_parameters() {
+    take_update();
+    return w_;
+  }
   void load_under_update(std::span<const float> parameters);
 
  private:

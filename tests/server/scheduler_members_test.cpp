@@ -37,6 +37,33 @@ TEST_CASE("members: a list is sent again each second to the servers that have no
   CHECK(world.collect().empty());
 }
 
+TEST_CASE("phase: the tuner's new phase is a new list, and part of all lists that follow") {
+  SchedulerWorld world;
+  world.start();
+  world.tuner.phase = {.number = 1, .apart = {{WorkerId{1}, {.from = 7, .excluded = true}}}};
+  world.from_worker(kZero, proto::Progress{});
+  const auto told = world.collect();
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    const auto lists = bodies<proto::Members>(told, server_peer(i));
+    REQUIRE(lists.size() == 1);
+    CHECK(lists[0].phase == 1);
+    CHECK(lists[0].apart == std::vector<proto::Apart>{{WorkerId{1}, 7, true}});
+    CHECK(lists[0].members.size() == 2);
+  }
+  world.ack(0);
+  world.now = world.now + kSecond;
+  world.scheduler.on_wakeup(world.now);
+  CHECK(bodies<proto::Members>(world.collect(), server_peer(1)).size() == 1);
+  world.ack(1);
+  world.from_worker(kZero, proto::Progress{});
+  CHECK(world.collect().empty());
+  world.worker_hello(kTwo);
+  const auto joined = bodies<proto::Members>(world.collect(), server_peer(0));
+  REQUIRE(joined.size() == 1);
+  CHECK(joined[0].phase == 1);
+  CHECK(joined[0].members.size() == 3);
+}
+
 TEST_CASE("leave: the shards and the tuner are told, the others train on") {
   SchedulerWorld world;
   world.start();

@@ -29,6 +29,7 @@ struct TunerNotes {
   std::deque<sync::Tuner::Order> orders;
   std::deque<sync::Decision> decisions;
   std::optional<Instant> wakeup;
+  sync::Phase phase;
 };
 
 class NotingTuner final : public sync::Tuner {
@@ -50,6 +51,7 @@ class NotingTuner final : public sync::Tuner {
   std::optional<Instant> poll_wakeup() const override { return notes_.wakeup; }
   std::optional<Order> poll_order() override { return take(notes_.orders); }
   std::optional<sync::Decision> poll_decision() override { return take(notes_.decisions); }
+  const sync::Phase& phase() const override { return notes_.phase; }
 
  private:
   void note(const std::string& text) { notes_.heard += (notes_.heard.empty() ? "" : ", ") + text; }

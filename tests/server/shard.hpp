@@ -33,6 +33,7 @@ struct ShardSetup {
   std::vector<float> initial = {10, 20, 30, 40, 50};
   std::uint64_t chunk = 2;  // elements a message
   OptimizerOptions optimizer = {.global_rate = 1.0};
+  sync::Options options = {};  // of other models than SSP
 };
 
 class Shard {
@@ -68,7 +69,7 @@ class Shard {
     };
   }
   static std::unique_ptr<sync::Gate> gate(const ShardSetup& setup) {
-    sync::Options options;
+    sync::Options options = setup.options;
     options.ssp.staleness = setup.staleness;
     return sync::make_gate(setup.sync, options);
   }

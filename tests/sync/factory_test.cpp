@@ -22,7 +22,9 @@ std::string inside(const Limits& limits) {
 }  // namespace
 
 TEST_CASE("every model of the table can be made, some with a tuner") {
-  const std::set<std::string_view> tuned = {"adacomm", "semi-sync", "dylu", "adsp"};
+  const std::set<std::string_view> tuned = {"adacomm", "semi-sync",     "dylu",
+                                            "adsp",    "batchtune-bsp", "batchtune-adacomm",
+                                            "easgd",   "sync-switch"};
   for (const ModelInfo& model : models()) {
     CAPTURE(model.name);
     REQUIRE(find_model(model.name));
@@ -47,7 +49,8 @@ TEST_CASE("an unknown name is answered with the nearest one, or with all") {
   CHECK(slip.error().message == "sync = \"adps\": no such model; did you mean adsp?");
   CHECK(find_model("federated").error().message ==
         "sync = \"federated\": no such model; valid: bsp, asp, ssp, dssp, local-sgd, "
-        "adacomm, semi-sync, dylu, adsp");
+        "adacomm, semi-sync, dylu, adsp, batchtune-bsp, batchtune-adacomm, easgd, fedbuff, "
+        "sync-switch");
 }
 
 TEST_CASE("every option belongs to a model, and no two have the same key") {

@@ -1,10 +1,12 @@
 // tests/sync/trace.hpp - golden traces of the sync models as text: every line is an event and what
 // the model answered, "commit 2 -> apply 0 1 2; release 0 1 2". A test runs the events again and
 // compares the whole text, so that a failure shows the two traces side by side.
-// Events of a gate:  join W... | leave W | commit W, each after "at T" where time matters
+// Events of a gate:  join W... | leave W | commit W, each after "at T" where time matters |
+//                    phase N W:FROM... W:out...
 // Events of a rule:  T start | T step | T sent | T reply OVERHEAD | T rate R |
 //                    T steps N | T period SECONDS
-// Events of a tuner: T start | T join W | T leave W | T progress W COMMITS STEP_SECONDS OVERHEAD |
+// Events of a tuner: T start | T join W | T leave W |
+//                    T progress W COMMITS STEP_SECONDS OVERHEAD [STEPS [BATCH]] |
 //                    T eval LOSS | T wakeup
 // T, STEP_SECONDS and OVERHEAD are seconds; W worker ids.
 #pragma once
@@ -42,6 +44,18 @@ inline std::string replay(const std::string& trace,
   return result;
 }
 
+inline Phase read_phase(std::istringstream& event) {
+  Phase phase;
+  event >> phase.number;
+  for (std::string word; event >> word;) {
+    const WorkerId worker{static_cast<std::uint32_t>(std::stoul(word))};
+    const std::string what = word.substr(word.find(':') + 1);
+    phase.apart[worker].excluded = what == "out";
+    if (what != "out") phase.apart[worker].from = std::stoull(what);
+  }
+  return phase;
+}
+
 inline std::string replay_gate(Gate& gate, const std::string& trace) {
   const auto list = [](const char* name, const std::vector<WorkerId>& workers) {
     std::string text;
@@ -58,14 +72,25 @@ inline std::string replay_gate(Gate& gate, const std::string& trace) {
       now = at_seconds(seconds);
     }
     GateActions actions;
+    if (kind == "phase") {
+      actions = gate.on_phase(now, read_phase(event));
+    }
     for (std::uint32_t id = 0; event >> id;) {
       if (kind == "join") gate.on_join(now, {id});
       if (kind == "leave") actions = gate.on_leave(now, {id});
       if (kind == "commit") actions = gate.on_commit(now, {id});
     }
-    const std::string applied = list("apply", actions.apply);
-    const std::string released = list("release", actions.release);
-    return applied + (applied.empty() || released.empty() ? "" : "; ") + released;
+    std::string said;
+    const auto say = [&](const std::string& text) {
+      if (!text.empty()) said += (said.empty() ? "" : "; ") + text;
+    };
+    if (actions.collect)
+      say(fmt::format("collect {} x {:.4g}", actions.collect->worker.value,
+                      actions.collect->weight));
+    if (actions.flush) say("flush");
+    say(list("apply", actions.apply));
+    say(list("release", actions.release));
+    return said;
   });
 }
 
@@ -97,7 +122,11 @@ inline std::string drain(Tuner& tuner) {
   while (const auto order = tuner.poll_order()) {
     const Directive& d = order->directive;
     orders += fmt::format(" {}:", order->worker.value);
-    if (d.local_steps > 0) {
+    if (d.batch > 0) {
+      orders += fmt::format("batch {} weight {:g}", d.batch, d.weight);
+    } else if (d.weight != 1) {
+      orders += fmt::format("weight {:g}", d.weight);
+    } else if (d.local_steps > 0) {
       orders += fmt::format("{} steps", d.local_steps);
     } else if (d.period > Duration{}) {
       orders += fmt::format("{} s", d.period.seconds());
@@ -129,7 +158,7 @@ inline std::string replay_tuner(Tuner& tuner, const std::string& trace) {
     if (kind == "progress") {
       WorkerProgress progress;
       double step = 0, overhead = 0;
-      event >> progress.commits >> step >> overhead;
+      event >> progress.commits >> step >> overhead >> progress.steps >> progress.batch;
       progress.step_time = Duration::from_seconds(step);
       progress.overhead = Duration::from_seconds(overhead);
       tuner.on_progress(now, {id}, progress);

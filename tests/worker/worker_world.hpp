@@ -56,6 +56,7 @@ struct WorldSetup {
   bool overlap = false;
   int every = 1;
   bool auto_codecs = false;
+  bool elastic = false;
 };
 
 using Action = WorkerCore::Action;
@@ -80,6 +81,8 @@ class WorkerWorld {
     options.chunk_bytes = setup.chunk * sizeof(float);
     options.overlap = setup.overlap;
     options.auto_up = options.auto_down = setup.auto_codecs;
+    options.elastic = setup.elastic;
+    if (setup.elastic) options.weight = 0.5;
     return options;
   }
   proto::ShardMap shard_map() const {

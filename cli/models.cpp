@@ -1,0 +1,47 @@
+// `rubato models`: what there is to choose from, from the tables that the cluster file is read
+// with.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/commands.hpp"
+#include "server/optimizer_options.hpp"
+#include "sync/factory.hpp"
+#include "sync/option_table.hpp"
+
+namespace rubato::cli {
+namespace {
+
+constexpr int kNameWidth = 18;
+
+template <class O>
+void print_option(const OptionRow<O>& row, std::string_view note) {
+  fmt::print("{:{}}{} = {}: {}{} ({})\n", "", kNameWidth, row.key, default_text(row), row.meaning,
+             note, valid_text(row));
+}
+
+void print_entry(std::string_view name, std::string_view summary, std::string_view source) {
+  fmt::print("{:{}}{}\n{:{}}{}\n", name, kNameWidth, summary, "", kNameWidth, source);
+}
+
+}  // namespace
+
+int print_models() {
+  fmt::print(
+      "Sync models: --sync NAME. Options, with their defaults: [sync.NAME] in the cluster "
+      "file.\n\n");
+  for (const sync::ModelInfo& model : sync::models()) {
+    print_entry(model.name, fmt::format("{}: {}", model.title, model.summary), model.source);
+    for (const auto& row : sync::option_rows())
+      if (row.of == model.name) print_option(row, "");
+  }
+  fmt::print("\nServer optimizers: kind = \"NAME\" in [optimizer], under any sync model.\n\n");
+  for (const server::OptimizerInfo& optimizer : server::optimizers())
+    print_entry(optimizer.name, optimizer.summary, optimizer.source);
+  fmt::print("\n{:{}}options of [optimizer]\n", "", kNameWidth);
+  for (const auto& row : server::optimizer_option_rows())
+    print_option(row, fmt::format("; for {}", row.of));
+  return 0;
+}
+
+}  // namespace rubato::cli

@@ -1,0 +1,117 @@
+// A shard that collects commits (FedBuff): the weighted mean of K as one update, each commit in it
+// once, whoever is gone meanwhile.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "base/rng.hpp"
+#include "tests/server/shard.hpp"
+
+namespace rubato::server {
+namespace {
+
+using tests::sent;
+using Values = std::vector<float>;
+
+ShardSetup buffered(int buffer) {
+  ShardSetup setup;
+  setup.sync = "fedbuff";
+  setup.options.fedbuff.buffer = buffer;
+  setup.options.fedbuff.staleness_exponent = 0.5;
+  setup.optimizer = {};
+  return setup;
+}
+
+TEST_CASE("fedbuff: replies come at once, the mean of K commits after the K-th, at rate 1") {
+  Shard shard(buffered(2));
+  shard.members(1, {0, 1, 2});
+  shard.commit(0, 2, Values(5, 4));
+  CHECK(replies(sent(shard.core)) == "worker 0: seq 2 version 0");
+  CHECK(shard.parameters() == Values{10, 20, 30, 40, 50});
+  shard.commit(1, 2, Values(5, 2));
+  CHECK(replies(sent(shard.core)) == "worker 1: seq 2 version 1");
+  CHECK(shard.parameters() == Values{7, 17, 27, 37, 47});
+  CHECK(shard.core.stats().commits_applied == 2);
+}
+
+TEST_CASE("fedbuff: a repeated commit is answered and not collected again") {
+  Shard shard(buffered(2));
+  shard.members(1, {0, 1});
+  for (int time = 0; time < 3; ++time) shard.commit(0, 2, Values(5, 4));
+  CHECK(shard.core.stats().commits_applied == 1);
+  shard.commit(1, 2, Values(5, 2));
+  CHECK(shard.parameters() == Values{7, 17, 27, 37, 47});
+}
+
+TEST_CASE("fedbuff: what is not finite is not in the mean, and a mean of nothing moves nothing") {
+  Shard shard(buffered(2));
+  shard.members(1, {0, 1});
+  shard.commit(0, 2, Values(5, std::numeric_limits<float>::quiet_NaN()));
+  shard.commit(1, 2, Values(5, 3));
+  CHECK(shard.parameters() == Values{7, 17, 27, 37, 47});
+  CHECK(shard.core.stats().commits_refused == 1);
+  shard.commit(0, 3, Values(5, std::numeric_limits<float>::infinity()));
+  shard.commit(1, 3, Values(5, std::numeric_limits<float>::infinity()));
+  CHECK(shard.parameters() == Values{7, 17, 27, 37, 47});
+  CHECK(shard.core.version() == 1);
+}
+
+TEST_CASE("fedbuff: a commit of a worker that left stays in the mean") {
+  Shard shard(buffered(2));
+  shard.members(1, {0, 1});
+  shard.commit(0, 2, Values(5, 4));
+  shard.members(2, {1});
+  shard.commit(1, 2, Values(5, 2));
+  CHECK(shard.parameters() == Values{7, 17, 27, 37, 47});
+}
+
+// arXiv 2106.06639, Alg. 1 in double, with normalised staleness weights.
+TEST_CASE("fedbuff: any run of commits is the paper's loop") {
+  Rng rng(9);
+  const ShardSetup setup = buffered(3);
+  Shard shard(setup);
+  shard.members(1, {0, 1, 2, 3});
+  std::vector<double> w(setup.initial.begin(), setup.initial.end());
+  std::vector<double> sum(5, 0);
+  double weights = 0;
+  int means = 0, collected = 0;
+  std::vector<int> base(4, 0);
+  std::vector<Sequence> sequence(4, 1);
+  for (int i = 0; i < 60; ++i) {
+    const auto id = static_cast<std::uint32_t>(rng.below(4));
+    Values update(5);
+    for (float& u : update) u = static_cast<float>(rng.normal());
+    shard.commit(id, ++sequence[id], update);
+    const double weight = 1 / std::sqrt(1.0 + means - base[id]);
+    for (std::size_t j = 0; j < 5; ++j) sum[j] += weight * static_cast<double>(update[j]);
+    weights += weight;
+    if (++collected == 3) {
+      for (std::size_t j = 0; j < 5; ++j) w[j] -= sum[j] / weights;
+      sum.assign(5, 0);
+      weights = 0;
+      collected = 0;
+      ++means;
+    }
+    base[id] = means;
+    for (std::size_t j = 0; j < 5; ++j)
+      CHECK(static_cast<double>(shard.parameters()[j]) == doctest::Approx(w[j]).epsilon(1e-5));
+  }
+  CHECK(means == 20);
+}
+
+TEST_CASE("fedbuff: a server optimizer takes the mean for an update") {
+  ShardSetup setup = buffered(2);
+  setup.optimizer = {.kind = OptimizerKind::Momentum, .momentum = 0.5, .global_rate = 1.0};
+  Shard shard(setup);
+  shard.members(1, {0, 1});
+  shard.commit(0, 2, Values(5, 4));
+  shard.commit(1, 2, Values(5, 2));  // v = 3
+  CHECK(shard.parameters() == Values{7, 17, 27, 37, 47});
+  shard.commit(0, 3, Values(5, 1));
+  shard.commit(1, 3, Values(5, 1));  // v = 1.5 + 1
+  CHECK(shard.parameters() == Values{4.5f, 14.5f, 24.5f, 34.5f, 44.5f});
+}
+
+}  // namespace
+}  // namespace rubato::server

@@ -1,0 +1,120 @@
+// BatchTune: who gets which mini-batch, and easgd's pull: the tuners that move a commit's weight.
+#include "sync/batch_tuner.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/rng.hpp"
+#include "sync/easgd_tuner.hpp"
+#include "tests/sync/trace.hpp"
+
+namespace rubato::sync {
+
+TEST_CASE("BatchTune: parts are in proportion to speed, whole, within limits, and add up") {
+  CHECK(proportional_parts({1, 1, 2}, 128, 128) == std::vector<std::uint32_t>{32, 32, 64});
+  CHECK(proportional_parts({2, 2, 0.5}, 96, 128) == std::vector<std::uint32_t>{43, 43, 10});
+  CHECK(proportional_parts({1, 1e9}, 64, 48) == std::vector<std::uint32_t>{16, 48});
+  CHECK(proportional_parts({1e9, 1, 1, 1, 1}, 5, 4) == std::vector<std::uint32_t>{1, 1, 1, 1, 1});
+  CHECK(proportional_parts({5}, 7, 7) == std::vector<std::uint32_t>{7});
+}
+
+// No whole split that adds up lets the last worker end earlier.
+TEST_CASE("BatchTune: a round of any other split takes no less") {
+  Rng rng(3);
+  for (int round = 0; round < 50; ++round) {
+    std::vector<double> speeds;
+    for (int i = 0; i < 3; ++i) speeds.push_back(0.2 + rng.uniform());
+    const std::uint32_t total = 24, most = 16;
+    const auto parts = proportional_parts(speeds, total, most);
+    CHECK(std::accumulate(parts.begin(), parts.end(), 0u) == total);
+    const auto end = [&](std::uint32_t a, std::uint32_t b, std::uint32_t c) {
+      return std::max({a / speeds[0], b / speeds[1], c / speeds[2]});
+    };
+    const double ours = end(parts[0], parts[1], parts[2]);
+    for (std::uint32_t a = 1; a <= most; ++a)
+      for (std::uint32_t b = 1; b <= most; ++b)
+        if (a + b < total && total - a - b <= most) CHECK(ours <= end(a, b, total - a - b) + 1e-12);
+  }
+}
+
+TEST_CASE("BatchTune: told once all have timed five steps, again when 10 % off, never for jitter") {
+  BatchTuner tuner({.most = 4}, 32);
+  const std::string trace = R"(
+0 join 0
+0 join 1
+0 start
+1 progress 0 1 1 0.1 1 0
+1 progress 1 1 3 0.1 1 0
+5 progress 0 5 1 0.1 5 0
+9 progress 1 5 3 0.1 5 0 -> R=48 "worker 0 takes 32.0 of 42.7 samples a second"; R=16 "worker 1 takes 10.7 of 42.7 samples a second"; 0:batch 48 weight 1.5 1:batch 16 weight 0.5
+10 progress 0 6 1 0.1 6 0
+11 progress 0 7 1.5 0.1 7 48
+11 progress 1 7 1.5 0.1 7 16
+12 progress 0 11 1.52 0.1 11 48
+12 progress 1 11 1.5 0.1 11 16
+13 progress 1 12 3 0.1 12 16 -> R=55 "worker 0 takes 31.6 of 36.9 samples a second"; R=9 "worker 1 takes 5.3 of 36.9 samples a second"; 0:batch 55 weight 1.71875 1:batch 9 weight 0.28125
+)";
+  CHECK(replay_tuner(tuner, trace) == trace);
+}
+
+TEST_CASE("BatchTune: the sum stays m B when workers come and go") {
+  BatchTuner tuner({.most = 4}, 10);
+  std::map<std::uint32_t, std::uint32_t> batch;
+  const auto report = [&](std::uint32_t id, double seconds, std::uint64_t steps) {
+    tuner.on_progress({}, {id},
+                      {.steps = steps,
+                       .commits = steps,
+                       .step_time = Duration::from_seconds(seconds * (batch[id] ? batch[id] : 10)),
+                       .overhead = {},
+                       .batch = batch[id]});
+  };
+  const auto take = [&] {
+    while (const auto order = tuner.poll_order()) {
+      batch[order->worker.value] = order->directive.batch;
+      CHECK(order->directive.weight == doctest::Approx(order->directive.batch / 10.0));
+    }
+  };
+  const auto sum = [&] {
+    std::uint32_t all = 0;
+    for (const auto& [id, b] : batch) all += b;
+    return all;
+  };
+  std::uint64_t steps = 0;
+  const auto play = [&](const std::vector<std::uint32_t>& ids) {
+    for (int i = 0; i < 30; ++i, ++steps)
+      for (const std::uint32_t id : ids) {
+        report(id, 0.1 * (id + 1), steps + 1);
+        take();
+      }
+  };
+  for (std::uint32_t id = 0; id < 3; ++id) tuner.on_join({}, {id});
+  play({0, 1, 2});
+  CHECK(sum() == 30);
+  CHECK(batch[0] > 2 * batch[2]);
+  tuner.on_leave({}, {0});
+  batch.erase(0);
+  take();
+  play({1, 2});
+  CHECK(sum() == 20);
+  tuner.on_join({}, {3});
+  play({1, 2, 3});
+  CHECK(sum() == 30);
+  CHECK(batch[1] > batch[2]);
+  CHECK(batch[2] > batch[3]);
+}
+
+TEST_CASE("EASGD: alpha is the moving rate over m, told to all when m changes") {
+  EasgdTuner tuner({.moving_rate = 0.9});
+  const std::string trace = R"(
+0 join 0
+0 join 1
+0 start -> R=0.45 "moving rate 0.9 over 2 workers"; 0:weight 0.45 1:weight 0.45
+5 join 2 -> R=0.3 "moving rate 0.9 over 3 workers"; 0:weight 0.3 1:weight 0.3 2:weight 0.3
+9 leave 0 -> R=0.45 "moving rate 0.9 over 2 workers"; 1:weight 0.45 2:weight 0.45
+)";
+  CHECK(replay_tuner(tuner, trace) == trace);
+}
+
+}  // namespace rubato::sync
