@@ -16,6 +16,16 @@ using proto::PeerId;
 using proto::RefusalCode;
 using proto::Role;
 
+namespace {
+
+// Who sends checksums gets them; only parameters as they are keep theirs.
+ShardParameters::Checksum answer_checksum(const ReplyState& reply, const proto::Payload& update) {
+  const bool wanted = update.checksum() && reply.wanted.codec == proto::PayloadCodec::F32;
+  return wanted ? ShardParameters::Checksum::Compute : ShardParameters::Checksum::Skip;
+}
+
+}  // namespace
+
 ServerCore::ServerCore(const ServerOptions& options, InitialParameters initial,
                        std::unique_ptr<sync::Gate> gate, PeerId scheduler)
     : options_(options),
@@ -185,11 +195,12 @@ void ServerCore::on_commit(Instant now, PeerId from, MemberState& member, const 
     case CommitAssembly::Added::Fresh:
       break;
   }
-  if (!all_finite(*update)) member.commit.taint();
+  const auto finite = message.payload.finite();
+  if (!(finite ? *finite : all_finite(*update))) member.commit.taint();
   member.reply.wanted = {commit.reply_codec, commit.reply_keep};
   member.reply.based = commit.reply_based;
   if (gate_->streams()) {
-    stream(from, member, commit, *update);
+    stream(from, member, message, *update);
   } else {
     hold(now, from, member, message);
   }
@@ -217,8 +228,9 @@ void ServerCore::on_repeated(PeerId from, const MemberState& member, const proto
   }
 }
 
-void ServerCore::stream(PeerId from, MemberState& member, const proto::Commit& commit,
+void ServerCore::stream(PeerId from, MemberState& member, const Message& message,
                         std::span<const float> update) {
+  const auto& commit = std::get<proto::Commit>(message.body);
   const bool refused = !member.commit.finite();
   if (member.commit.complete()) {
     if (refused) {
@@ -232,7 +244,8 @@ void ServerCore::stream(PeerId from, MemberState& member, const proto::Commit& c
     member.commit.end();
   }
   if (!refused) {
-    parameters_.apply(optimizer_, commit.offset, update, optimizer_.rate(members_.size()));
+    parameters_.apply(optimizer_, commit.offset, update, optimizer_.rate(members_.size()),
+                      answer_checksum(member.reply, message.payload));
     ++stats_.chunks_applied;
   }
   answer_chunk(from, commit, refused, &member);
@@ -278,7 +291,8 @@ void ServerCore::apply(MemberState& member) {
   member.commit.for_each_chunk([&](const proto::Commit& chunk, const proto::Payload& payload) {
     const auto update = floats_of(chunk, payload);
     RUBATO_CHECK(update.has_value(), "checked when it arrived");
-    parameters_.apply(optimizer_, chunk.offset, *update, rate);
+    parameters_.apply(optimizer_, chunk.offset, *update, rate,
+                      answer_checksum(member.reply, payload));
     ++stats_.chunks_applied;
   });
   ++version_;

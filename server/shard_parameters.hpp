@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,8 +24,11 @@ class ShardParameters {
 
   std::uint64_t size() const { return size_; }
 
-  // Requires: offset + update.size() <= size().
-  void apply(Optimizer& optimizer, std::uint64_t offset, std::span<const float> update, float rate);
+  // Requires: offset + update.size() <= size(). Checksum::Compute: of a chunk that changes as a
+  // whole, which its next payloads then bring along; in the same pass.
+  enum class Checksum { Skip, Compute };
+  void apply(Optimizer& optimizer, std::uint64_t offset, std::span<const float> update, float rate,
+             Checksum checksum = Checksum::Skip);
 
   // Calls f(offset, count, payload) for the pieces of [offset, offset + count), one a chunk.
   template <class F>
@@ -32,9 +36,7 @@ class ShardParameters {
     for (std::uint64_t at = offset; at < offset + count;) {
       const std::uint64_t in_chunk = at % chunk_;
       const std::uint64_t n = std::min(chunk_ - in_chunk, offset + count - at);
-      f(at, n,
-        proto::Payload::of(chunks_[at / chunk_])
-            .slice(in_chunk * sizeof(float), n * sizeof(float)));
+      f(at, n, payload(at / chunk_, in_chunk, n));
       at += n;
     }
   }
@@ -43,10 +45,22 @@ class ShardParameters {
   std::vector<float> values() const;
 
  private:
+  struct Chunk {
+    proto::BufferPool::Buffer values;
+    std::optional<std::uint64_t> checksum;  // of all its elements, if it was computed
+  };
+
+  // Elements of a chunk.
+  std::uint64_t count(std::size_t chunk) const { return std::min(chunk_, size_ - chunk * chunk_); }
+  // change(block, at) moves `block`, the elements of the chunk from begin + at on; for all n.
+  template <class Change>
+  void apply_to(Chunk& chunk, std::uint64_t begin, std::size_t n, bool hash, Change change);
+  proto::Payload payload(std::size_t chunk, std::uint64_t begin, std::uint64_t n) const;
+
   std::uint64_t size_ = 0;
   std::uint64_t chunk_ = 1;
   proto::BufferPool pool_{0};
-  std::vector<proto::BufferPool::Buffer> chunks_;
+  std::vector<Chunk> chunks_;
 };
 
 }  // namespace rubato::server
