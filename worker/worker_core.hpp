@@ -51,6 +51,9 @@ struct StepReport {
 struct Update {
   std::shared_ptr<const std::vector<float>> values;
   bool finite = true;  // no NaN or infinity anywhere: else no shard may apply its slice
+  // The same vector if it may be written over, each chunk by its answer: parameters() is then in
+  // it, until release_parameters(). Requires: the transport does not read what has been answered.
+  std::shared_ptr<std::vector<float>> room = nullptr;
 };
 
 class WorkerCore {
@@ -86,6 +89,9 @@ class WorkerCore {
   std::optional<Instant> poll_wakeup() const;
 
   std::span<const float> parameters() const { return gather_.values(); }
+  // They were loaded, and the host has use for their memory. Returns: it; null when they are still
+  // needed. parameters() is empty then. Requires: no reply is awaited.
+  std::shared_ptr<std::vector<float>> release_parameters();
   // Where the shards are, once welcome: the host connects to them.
   const std::optional<proto::ShardMap>& shards() const { return shards_; }
   const std::optional<proto::NodeId>& id() const { return id_; }
@@ -109,6 +115,7 @@ class WorkerCore {
   void rejoin(Instant now);
   void finish(const std::string& reason);
   proto::ToNode update_chunk(const CommitSender::Chunk& chunk);
+  void send_again(std::uint32_t shard, const proto::ProbeReply& reply);
   void watch_servers(Instant now);
   void send(proto::NodeId to, proto::Body body, proto::Payload payload = {});
   proto::Message make_message(proto::Body body, proto::Payload payload = {}) const;

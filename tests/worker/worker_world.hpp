@@ -55,6 +55,7 @@ struct WorldSetup {
   std::uint64_t chunk = 2;  // elements a message
   bool overlap = false;
   int every = 1;
+  bool lend = false;  // the update, as room for its answers
 };
 
 using Action = WorkerCore::Action;
@@ -145,7 +146,7 @@ class WorkerWorld {
     REQUIRE(core.next_action() == Action::Commit);
     auto update = std::make_shared<std::vector<float>>(setup_.parameters);
     for (std::size_t i = 0; i < update->size(); ++i) (*update)[i] = static_cast<float>(i);
-    core.on_commit(now, {std::move(update), true});
+    core.on_commit(now, {update, true, setup_.lend ? update : nullptr});
   }
   void pass(Duration time) {
     now = now + time;
