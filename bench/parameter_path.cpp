@@ -69,8 +69,7 @@ void goodput_rows(Rows& rows, std::size_t bytes, int turns) {
             .value = rate(seconds[0]),
             .unit = "GB/s",
             .peer = "raw ZeroMQ that only moves",
-            .peer_value = rate(seconds[2]),
-            .bar = ""});
+            .peer_value = rate(seconds[2])});
 }
 
 void round_trip_row(Rows& rows, int turns) {
@@ -105,10 +104,7 @@ void workers_row(Rows& rows, std::uint32_t workers, std::size_t bytes, int turns
   const double commits = static_cast<double>(rounds) * workers;
   rows.add({.name = fmt::format("{} workers, commit+pull {}", workers, size_text(bytes)),
             .value = 2e-9 * static_cast<double>(bytes) * commits / seconds[0],
-            .unit = "GB/s",
-            .peer = "",
-            .peer_value = {},
-            .bar = ""});
+            .unit = "GB/s"});
 }
 
 void shards_row(Rows& rows, std::uint32_t shards, std::size_t bytes, int turns) {
@@ -118,10 +114,7 @@ void shards_row(Rows& rows, std::uint32_t shards, std::size_t bytes, int turns) 
   const auto seconds = in_turns(turns, {repeated(worker, rounds)});
   rows.add({.name = fmt::format("{} shards, commit+pull {}", shards, size_text(bytes)),
             .value = 2e-9 * static_cast<double>(bytes) * rounds / seconds[0],
-            .unit = "GB/s",
-            .peer = "",
-            .peer_value = {},
-            .bar = ""});
+            .unit = "GB/s"});
 }
 
 struct Options {
@@ -138,7 +131,7 @@ void run_all(Rows& rows, const Options& options) {
   round_trip_row(rows, turns);
   apply_rows(rows, turns);
   control_frame_row(rows, turns);
-  step_row(rows, options.smoke ? 50 : 2000);
+  step_rows(rows, options.smoke ? 50 : 2000);
   if (!options.smoke) credit_row(rows);
   for (const std::uint32_t workers : {1u, 8u, 64u, 512u}) {
     if (options.smoke && workers > 8) break;
@@ -193,7 +186,8 @@ int main(int argc, char** argv) {
   }
   Rows rows;
   run_all(rows, options);
-  if (options.json.empty() || rows.write_json(options.json)) return 0;
-  fmt::print(stderr, "parameter_path: cannot write {}\n", options.json);
+  const auto written = write_json(options.json, rows.all());
+  if (written) return 0;
+  fmt::print(stderr, "parameter_path: {}\n", written.error().message);
   return 1;
 }

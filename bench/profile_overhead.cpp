@@ -6,16 +6,15 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "base/rng.hpp"
+#include "bench/rows.hpp"
 #include "emulation/cluster_plan.hpp"
 #include "proto/zmq_transport.hpp"
 #include "server/peer_loop.hpp"
@@ -24,6 +23,8 @@
 namespace {
 
 using namespace rubato;
+using bench::median;
+using bench::Row;
 
 constexpr const char* kAnyPort = "tcp://127.0.0.1:*";
 
@@ -142,21 +143,6 @@ Run run(const Prepared& p, const std::string& profile) {
   return result;
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-struct Row {
-  std::string name;
-  double value;
-  const char* unit;
-  const char* peer;  // empty: none
-  double peer_value;
-  double ratio;
-  const char* bar;  // empty: none, for information
-};
-
 // Of runs in turns: the medians, and that of the ratios within a pair.
 Row row_of(const std::string& name, const char* unit, const std::vector<Run>& on,
            const std::vector<Run>& off, double Run::*figure, const char* bar) {
@@ -166,7 +152,7 @@ Row row_of(const std::string& name, const char* unit, const std::vector<Run>& on
     without.push_back(off[i].*figure);
     ratios.push_back(with.back() / without.back());
   }
-  return {name, median(with), unit, "not profiled", median(without), median(ratios), bar};
+  return {name, median(with), unit, "not profiled", median(without), bar, median(ratios)};
 }
 
 void measure(const Case& c, bool smoke, const std::string& directory, std::vector<Row>& rows) {
@@ -209,58 +195,29 @@ std::vector<Row> measure_span(bool smoke, const std::string& directory) {
   const auto totals = expect(trace->finish());
   RUBATO_CHECK(totals.dropped == 0, "the ring holds a round");
   const double written = (cpu_seconds() - cpu_before) * 1e9 / static_cast<double>(totals.written);
-  return {{"one span, profiling on", median(on), "ns", "", 0, 0, "<= 200"},
-          {"one span until it is in the file, processor", written, "ns", "", 0, 0, ""},
-          {"one span, profiling off", median(off), "ns", "", 0, 0, "<= 2"}};
-}
-
-std::string json(const Row& row) {
-  const bool peer = *row.peer != '\0';
-  return fmt::format(R"({{"name":"profiling: {}","value":{:.3f},"unit":"{}","peer":"{}",)"
-                     R"("peer_value":{},"ratio":{},"bar":"{}"}})",
-                     row.name, row.value, row.unit, row.peer,
-                     peer ? fmt::format("{:.3f}", row.peer_value) : "null",
-                     peer ? fmt::format("{:.4f}", row.ratio) : "null", row.bar);
-}
-
-int write_json(const std::string& path, const std::vector<Row>& rows) {
-  std::FILE* file = std::fopen(path.c_str(), "w");
-  if (!file) {
-    fmt::print(stderr, "--json {}: cannot be written\n", path);
-    return 2;
-  }
-  fmt::print(file, "[\n");
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    fmt::print(file, "{}{}\n", json(rows[i]), i + 1 < rows.size() ? "," : "");
-  fmt::print(file, "]\n");
-  return std::fclose(file) == 0 ? 0 : 1;
+  return {{"one span, profiling on", median(on), "ns", "", 0, "<= 200"},
+          {"one span until it is in the file, processor", written, "ns", "", 0, ""},
+          {"one span, profiling off", median(off), "ns", "", 0, "<= 2"}};
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool smoke = false;
-  std::string out;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view word = argv[i];
-    if (word == "--smoke") {
-      smoke = true;
-    } else if (word == "--json" && i + 1 < argc) {
-      out = argv[++i];
-    } else {
-      fmt::print(stderr, "usage: {} [--smoke] [--json FILE]\n", argv[0]);
-      return 2;
-    }
+  const bench::RunOptions options = bench::parse_options(argc, argv);
+  if (!options.others.empty()) {
+    fmt::print(stderr, "usage: {} [--smoke] [--json FILE]\n", argv[0]);
+    return 2;
   }
   set_log_quiet(true);
   const auto directory =
       std::filesystem::temp_directory_path() / fmt::format("rubato-profile-{:x}", os_random());
   std::filesystem::create_directory(directory);
-  std::vector<Row> rows = measure_span(smoke, directory.string());
-  for (const Case& c : kCases) measure(c, smoke, directory.string(), rows);
+  std::vector<Row> rows = measure_span(options.smoke, directory.string());
+  for (const Case& c : kCases) measure(c, options.smoke, directory.string(), rows);
   std::filesystem::remove_all(directory);
-  for (const Row& row : rows)
-    fmt::print("{:42} {:10.2f} {:10} {:13} {:10.2f}  ratio {:.4f}  bar {}\n", row.name, row.value,
-               row.unit, row.peer, row.peer_value, row.ratio, row.bar);
-  return out.empty() ? 0 : write_json(out, rows);
+  for (Row& row : rows) row.name = "profiling: " + row.name;
+  const auto reported = bench::report(options, rows);
+  if (reported) return 0;
+  fmt::print(stderr, "profile_overhead: {}\n", reported.error().message);
+  return 1;
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <fstream>
 
 namespace rubato::bench {
@@ -17,15 +18,20 @@ std::string quoted(const std::string& text) {
   return out + '"';
 }
 
+std::optional<double> ratio_of(const Row& row) {
+  if (row.ratio) return row.ratio;
+  if (row.peer.empty() || row.peer_value <= 0) return std::nullopt;
+  return row.value / row.peer_value;
+}
+
 std::string to_json(const Row& row) {
-  const bool measured = !row.peer.empty() && row.peer_value > 0;
+  const auto ratio = ratio_of(row);
   return fmt::format(
       R"({{"name": {}, "value": {:.9g}, "unit": {}, "peer": {}, "peer_value": {}, "ratio": {}, )"
       R"("bar": {}}})",
       quoted(row.name), row.value, quoted(row.unit), row.peer.empty() ? "null" : quoted(row.peer),
-      measured ? fmt::format("{:.9g}", row.peer_value) : "null",
-      measured ? fmt::format("{:.9g}", row.value / row.peer_value) : "null",
-      row.bar.empty() ? "null" : quoted(row.bar));
+      ratio ? fmt::format("{:.9g}", row.peer_value) : "null",
+      ratio ? fmt::format("{:.9g}", *ratio) : "null", row.bar.empty() ? "null" : quoted(row.bar));
 }
 
 }  // namespace
@@ -47,21 +53,27 @@ RunOptions parse_options(int argc, char** argv) {
   return options;
 }
 
-Result<void> report(const RunOptions& options, const std::vector<Row>& rows) {
+void print(const Row& row) {
+  fmt::print("{:<58} {:>10.4g} {}", row.name, row.value, row.unit);
+  if (const auto ratio = ratio_of(row))
+    fmt::print("   {} {:.4g}, ratio {:.3f}", row.peer, row.peer_value, *ratio);
+  fmt::print("{}\n", row.bar.empty() ? "" : "   bar " + row.bar);
+  std::fflush(stdout);
+}
+
+Result<void> write_json(const std::string& path, const std::vector<Row>& rows) {
+  if (path.empty()) return {};
   std::string json;
-  for (const Row& row : rows) {
-    fmt::print("{:<58} {:>10.4g} {}", row.name, row.value, row.unit);
-    if (row.peer_value > 0)
-      fmt::print("   {} {:.4g}, ratio {:.3f}", row.peer, row.peer_value,
-                 row.value / row.peer_value);
-    fmt::print("{}\n", row.bar.empty() ? "" : "   bar " + row.bar);
-    json += (json.empty() ? "[\n " : ",\n ") + to_json(row);
-  }
-  if (options.json.empty()) return {};
-  std::ofstream file(options.json);
+  for (const Row& row : rows) json += (json.empty() ? "[\n " : ",\n ") + to_json(row);
+  std::ofstream file(path);
   file << (json.empty() ? "[" : json) << "\n]\n";
-  if (!file.flush()) return fail(ErrorCode::Io, "cannot write --json " + options.json);
+  if (!file.flush()) return fail(ErrorCode::Io, "cannot write --json " + path);
   return {};
+}
+
+Result<void> report(const RunOptions& options, const std::vector<Row>& rows) {
+  for (const Row& row : rows) print(row);
+  return write_json(options.json, rows);
 }
 
 }  // namespace rubato::bench

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,9 +16,10 @@ struct Row {
   std::string name;
   double value = 0;
   std::string unit;
-  std::string peer;       // empty: none
-  double peer_value = 0;  // in the same unit; 0: the peer is absent
-  std::string bar;        // empty: only shown
+  std::string peer = {};             // empty: none
+  double peer_value = 0;             // in the same unit; 0: the peer is absent
+  std::string bar = {};              // empty: only shown
+  std::optional<double> ratio = {};  // absent: value to peer_value, where there is a peer
 };
 
 struct RunOptions {
@@ -35,6 +37,9 @@ T median(std::vector<T> values) {
   return values[values.size() / 2];
 }
 
+void print(const Row& row);
+// Where `path` is not empty.
+[[nodiscard]] Result<void> write_json(const std::string& path, const std::vector<Row>& rows);
 // Prints the rows, and writes them to options.json where that is given.
 [[nodiscard]] Result<void> report(const RunOptions& options, const std::vector<Row>& rows);
 

@@ -27,8 +27,8 @@ class BufferPool {
     return buffers_[next_];
   }
 
-  // Requires: `buffer` came from take() and the caller holds it once. Returns: whether anybody else
-  // does; if not, it may be written.
+  // Requires: the caller holds `buffer` once, and the pool, if it came from take(). Returns:
+  // whether anybody else does; if not, it may be written.
   bool held_elsewhere(const Buffer& buffer) const { return held(buffer, 2); }
 
   std::size_t size() const { return buffers_.size(); }

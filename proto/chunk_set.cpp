@@ -12,6 +12,13 @@ void ChunkSet::begin(std::uint64_t total) {
   chunk_count_ = 0;
 }
 
+bool ChunkSet::has(std::uint64_t offset) const {
+  const auto at = std::lower_bound(
+      chunks_.begin(), chunks_.end(), offset,
+      [](const Chunk& chunk, std::uint64_t wanted) { return chunk.offset < wanted; });
+  return at != chunks_.end() && at->offset == offset;
+}
+
 ChunkSet::Added ChunkSet::add(std::uint64_t offset, std::uint64_t count) {
   // In order, the usual case, the search ends where it begins.
   auto next = chunks_.end();

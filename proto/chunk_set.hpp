@@ -16,6 +16,8 @@ class ChunkSet {
   // Requires: offset + count <= total. An overlapping chunk changes nothing.
   Added add(std::uint64_t offset, std::uint64_t count);
 
+  // The chunk that begins at this element has arrived.
+  bool has(std::uint64_t offset) const;
   bool complete() const { return received_ == total_; }
   std::uint64_t total() const { return total_; }
   // First elements of the chunks that have not arrived; empty too while only the last one has,

@@ -1,11 +1,13 @@
 // proto/payload.hpp - bytes with a shared owner: a received frame, or a slice of an update buffer.
-// Copying a Payload copies a pointer, never the bytes. Threads: the bytes are immutable while any
-// Payload refers to them; the owner may be released on any thread.
+// Copying a Payload copies a pointer, never the bytes. What is known of the bytes travels along, so
+// that nobody reads them once more to find out. Threads: the bytes are immutable while any Payload
+// refers to them; the owner may be released on any thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,7 +29,14 @@ class Payload {
   bool empty() const { return bytes_.empty(); }
   const std::shared_ptr<const void>& owner() const { return owner_; }
 
-  // Requires: offset + size within bytes().
+  // What is known of the bytes; absent: nobody has looked. Facts of this process, not claims of a
+  // peer. Requires: true of the bytes for as long as any Payload refers to them.
+  void set_checksum(std::uint64_t checksum) { checksum_ = checksum; }  // proto/checksum.hpp
+  void set_finite(bool finite) { finite_ = finite; }  // as float32: no NaN or infinity
+  const std::optional<std::uint64_t>& checksum() const { return checksum_; }
+  const std::optional<bool>& finite() const { return finite_; }
+
+  // Requires: offset + size within bytes(). Nothing is known of a slice.
   Payload slice(std::size_t offset, std::size_t size) const;
 
   // The bytes as float32. Received memory has no alignment promise, so this is the only way to
@@ -37,6 +46,8 @@ class Payload {
  private:
   std::shared_ptr<const void> owner_;
   std::span<const std::byte> bytes_;
+  std::optional<std::uint64_t> checksum_;
+  std::optional<bool> finite_;
 };
 
 }  // namespace rubato::proto

@@ -15,6 +15,16 @@ using proto::PeerId;
 using proto::RefusalCode;
 using proto::Role;
 
+namespace {
+
+// Who sends checksums gets them; only parameters as they are keep theirs.
+ShardParameters::Checksum answer_checksum(const ReplyState& reply, const proto::Payload& update) {
+  const bool wanted = update.checksum() && reply.wanted.codec == proto::PayloadCodec::F32;
+  return wanted ? ShardParameters::Checksum::Compute : ShardParameters::Checksum::Skip;
+}
+
+}  // namespace
+
 ServerCore::ServerCore(const ServerOptions& options, InitialParameters initial,
                        std::unique_ptr<sync::Gate> gate, PeerId scheduler)
     : options_(options),
@@ -208,11 +218,12 @@ void ServerCore::on_commit(Instant now, PeerId from, MemberState& member, const 
     case CommitAssembly::Added::Fresh:
       break;
   }
-  if (!all_finite(*update)) member.commit.taint();
+  const auto finite = message.payload.finite();
+  if (!(finite ? *finite : all_finite(*update))) member.commit.taint();
   member.reply.wanted = {commit.reply_codec, commit.reply_keep};
   member.reply.based = commit.reply_based;
   if (gate_->streams()) {
-    stream(from, member, commit, *update);
+    stream(from, member, message, *update);
   } else {
     hold(now, from, member, message);
   }
@@ -233,12 +244,13 @@ Optimizer::Scale ServerCore::scale_of(MemberState& member, const proto::Commit& 
   return optimizer_.scale(members_.size(), commit.weight, member.number);
 }
 
-void ServerCore::add(MemberState& member, const proto::Commit& chunk,
-                     std::span<const float> values) {
+void ServerCore::add(MemberState& member, const proto::Commit& chunk, std::span<const float> values,
+                     const proto::Payload& payload) {
   if (chunk.elastic) {
     parameters_.move_towards(chunk.offset, values, static_cast<float>(chunk.weight));
   } else {
-    parameters_.apply(optimizer_, chunk.offset, values, scale_of(member, chunk));
+    parameters_.apply(optimizer_, chunk.offset, values, scale_of(member, chunk),
+                      answer_checksum(member.reply, payload));
   }
   ++stats_.chunks_applied;
 }
@@ -256,8 +268,9 @@ void ServerCore::on_repeated(PeerId from, const MemberState& member, const proto
   }
 }
 
-void ServerCore::stream(PeerId from, MemberState& member, const proto::Commit& commit,
+void ServerCore::stream(PeerId from, MemberState& member, const Message& message,
                         std::span<const float> update) {
+  const auto& commit = std::get<proto::Commit>(message.body);
   const bool refused = !member.commit.finite();
   if (member.commit.complete()) {
     if (refused) {
@@ -271,7 +284,7 @@ void ServerCore::stream(PeerId from, MemberState& member, const proto::Commit& c
     member.commit.end();
   }
   if (!refused) {
-    add(member, commit, update);
+    add(member, commit, update, message.payload);
   }
   answer_chunk(from, commit, refused, &member);
 }
@@ -320,7 +333,7 @@ void ServerCore::apply(MemberState& member) {
   member.commit.for_each_chunk([&](const proto::Commit& chunk, const proto::Payload& payload) {
     const auto update = floats_of(chunk, payload);
     RUBATO_CHECK(update.has_value(), "checked when it arrived");
-    add(member, chunk, *update);
+    add(member, chunk, *update, payload);
   });
   ++version_;
   ++stats_.commits_applied;

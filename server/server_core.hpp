@@ -100,8 +100,8 @@ class ServerCore {
   void on_repeated(proto::PeerId from, const MemberState& member, const proto::Commit& commit);
   void on_pull(proto::PeerId from, const proto::Message& message);
   void on_probe(proto::PeerId from, const MemberState& member, Sequence sequence);
-  // Applies and answers one chunk.
-  void stream(proto::PeerId from, MemberState& member, const proto::Commit& commit,
+  // Applies and answers one chunk, whose payload holds `update`.
+  void stream(proto::PeerId from, MemberState& member, const proto::Message& message,
               std::span<const float> update);
   // The parameters of that chunk as they are, in the form that `member` wants, or as f32 if null.
   void answer_chunk(proto::PeerId to, const proto::Commit& commit, bool refused,
@@ -111,8 +111,9 @@ class ServerCore {
   void act(Instant now, const sync::GateActions& actions);
   // How a chunk of the commit under way is applied; numbers the commit with its first chunk.
   Optimizer::Scale scale_of(MemberState& member, const proto::Commit& commit);
-  // Adds one chunk to the parameters.
-  void add(MemberState& member, const proto::Commit& chunk, std::span<const float> values);
+  // Adds one chunk, whose payload decoded to `values`, to the parameters.
+  void add(MemberState& member, const proto::Commit& chunk, std::span<const float> values,
+           const proto::Payload& payload);
   void apply(MemberState& member);
   void collect(MemberState& member, double weight);
   void flush();

@@ -1,12 +1,13 @@
 #include "server/shard_parameters.hpp"
 
 #include "base/check.hpp"
+#include "proto/checksum.hpp"
 
 namespace rubato::server {
 namespace {
 
-// Copied and changed together, while it is in the first cache.
-constexpr std::size_t kBlockFloats = 4096;
+// Copied, changed and hashed together, while it is in the first cache.
+constexpr std::size_t kBlockFloats = proto::kChecksumBlockBytes / sizeof(float);
 
 }  // namespace
 
@@ -16,8 +17,8 @@ ShardParameters::ShardParameters(std::span<const float> initial, std::uint64_t c
       pool_(chunk_) {
   for (std::uint64_t at = 0; at < size_; at += chunk_) {
     const auto part = initial.subspan(at, std::min(chunk_, size_ - at));
-    chunks_.push_back(pool_.take());
-    std::copy(part.begin(), part.end(), chunks_.back()->begin());
+    chunks_.push_back({pool_.take(), {}});
+    std::copy(part.begin(), part.end(), chunks_.back().values->begin());
   }
 }
 
@@ -29,58 +30,81 @@ ShardParameters::ShardParameters(std::uint64_t size, std::uint64_t chunk,
   RUBATO_CHECK(blank_ && blank_->size() >= std::min(size_, chunk_), "a blank holds a chunk");
 }
 
-template <class F>
-void ShardParameters::change(std::uint64_t offset, std::span<const float> values, F change) {
+template <class Change>
+void ShardParameters::change(std::uint64_t offset, std::span<const float> values, Checksum checksum,
+                             Change change) {
   RUBATO_CHECK(offset + values.size() <= size_, "update within the shard");
   RUBATO_CHECK(!blank_ || values.empty(), "a blank shard has nothing to change");
   while (!values.empty()) {
-    proto::BufferPool::Buffer& chunk = chunks_[offset / chunk_];
-    const std::uint64_t in_chunk = offset % chunk_;
-    const std::size_t n = std::min<std::size_t>(chunk_ - in_chunk, values.size());
-    const std::span<float> part = std::span(*chunk).subspan(in_chunk, n);
-    if (!pool_.held_elsewhere(chunk)) {
-      change(part, offset, values.first(n));
-    } else {
-      const auto copy = pool_.take();
-      std::copy_n(chunk->begin(), in_chunk, copy->begin());
-      for (std::size_t at = 0; at < n; at += kBlockFloats) {
-        const std::size_t m = std::min(kBlockFloats, n - at);
-        const auto block = std::span(*copy).subspan(in_chunk + at, m);
-        std::copy_n(part.begin() + static_cast<std::ptrdiff_t>(at), m, block.begin());
-        change(block, offset + at, values.subspan(at, m));
-      }
-      const auto end = static_cast<std::ptrdiff_t>(in_chunk + n);
-      std::copy(chunk->begin() + end, chunk->end(), copy->begin() + end);
-      chunk = copy;
-    }
+    const std::size_t index = offset / chunk_;
+    const std::uint64_t begin = offset % chunk_;
+    const std::size_t n = std::min<std::size_t>(chunk_ - begin, values.size());
+    const bool hash = checksum == Checksum::Compute && n == count(index);
+    apply_to(chunks_[index], begin, n, hash, [&](std::span<float> block, std::size_t at) {
+      change(block, offset + at, values.subspan(at, block.size()));
+    });
     offset += n;
     values = values.subspan(n);
   }
 }
 
 void ShardParameters::apply(Optimizer& optimizer, std::uint64_t offset,
-                            std::span<const float> update, const Optimizer::Scale& scale) {
-  change(offset, update, [&](std::span<float> w, std::uint64_t at, std::span<const float> u) {
-    optimizer.apply(w, at, u, scale);
-  });
+                            std::span<const float> update, const Optimizer::Scale& scale,
+                            Checksum checksum) {
+  change(offset, update, checksum,
+         [&](std::span<float> w, std::uint64_t at, std::span<const float> u) {
+           optimizer.apply(w, at, u, scale);
+         });
 }
 
 void ShardParameters::move_towards(std::uint64_t offset, std::span<const float> target,
                                    float part) {
-  change(offset, target, [&](std::span<float> w, std::uint64_t, std::span<const float> x) {
-    for (std::size_t i = 0; i < w.size(); ++i) w[i] += part * (x[i] - w[i]);
-  });
+  change(offset, target, Checksum::Skip,
+         [&](std::span<float> w, std::uint64_t, std::span<const float> x) {
+           for (std::size_t i = 0; i < w.size(); ++i) w[i] += part * (x[i] - w[i]);
+         });
+}
+
+template <class Change>
+void ShardParameters::apply_to(Chunk& chunk, std::uint64_t begin, std::size_t n, bool hash,
+                               Change change) {
+  chunk.checksum.reset();
+  const std::span<float> old = std::span(*chunk.values).subspan(begin, n);
+  const bool held = pool_.held_elsewhere(chunk.values);
+  if (!held && !hash) return change(old, 0);
+  const auto buffer = held ? pool_.take() : chunk.values;
+  const std::span<float> part = std::span(*buffer).subspan(begin, n);
+  proto::RunningChecksum running;
+  for (std::size_t at = 0; at < n; at += kBlockFloats) {
+    const auto block = part.subspan(at, std::min(kBlockFloats, n - at));
+    if (held) std::ranges::copy(old.subspan(at, block.size()), block.begin());
+    change(block, at);
+    if (hash) running.add(std::as_bytes(block));
+  }
+  if (hash) chunk.checksum = running.value();
+  if (!held) return;
+  const auto end = static_cast<std::ptrdiff_t>(begin + n);
+  std::copy_n(chunk.values->begin(), begin, buffer->begin());
+  std::copy(chunk.values->begin() + end, chunk.values->end(), buffer->begin() + end);
+  chunk.values = buffer;
+}
+
+proto::Payload ShardParameters::payload(std::size_t chunk, std::uint64_t begin,
+                                        std::uint64_t n) const {
+  if (blank_) return proto::Payload::of(blank_).slice(0, n * sizeof(float));
+  const Chunk& from = chunks_[chunk];
+  auto payload = proto::Payload::of(from.values).slice(begin * sizeof(float), n * sizeof(float));
+  if (n == count(chunk) && from.checksum) payload.set_checksum(*from.checksum);
+  return payload;
 }
 
 std::vector<float> ShardParameters::values() const {
   std::vector<float> all;
   if (blank_) return all;
   all.reserve(size_);
-  for (std::uint64_t at = 0; at < size_; at += chunk_) {
-    const auto& chunk = *chunks_[at / chunk_];
-    const auto n = static_cast<std::ptrdiff_t>(std::min(chunk_, size_ - at));
-    all.insert(all.end(), chunk.begin(), chunk.begin() + n);
-  }
+  for (std::size_t i = 0; i < chunks_.size(); ++i)
+    all.insert(all.end(), chunks_[i].values->begin(),
+               chunks_[i].values->begin() + static_cast<std::ptrdiff_t>(count(i)));
   return all;
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -28,9 +29,11 @@ class ShardParameters {
 
   std::uint64_t size() const { return size_; }
 
-  // Requires: offset + update.size() <= size(); of a blank one, an empty update.
+  // Requires: offset + update.size() <= size(); of a blank one, an empty update. Checksum::Compute:
+  // of a chunk that changes as a whole, which its next payloads then bring along; in the same pass.
+  enum class Checksum { Skip, Compute };
   void apply(Optimizer& optimizer, std::uint64_t offset, std::span<const float> update,
-             const Optimizer::Scale& scale);
+             const Optimizer::Scale& scale, Checksum checksum = Checksum::Skip);
 
   // W <- W + part (target - W) for the elements from `offset` on.
   // Requires: offset + target.size() <= size().
@@ -42,9 +45,7 @@ class ShardParameters {
     for (std::uint64_t at = offset; at < offset + count;) {
       const std::uint64_t in_chunk = at % chunk_;
       const std::uint64_t n = std::min(chunk_ - in_chunk, offset + count - at);
-      f(at, n,
-        proto::Payload::of(blank_ ? blank_ : chunks_[at / chunk_])
-            .slice(blank_ ? 0 : in_chunk * sizeof(float), n * sizeof(float)));
+      f(at, n, payload(at / chunk_, in_chunk, n));
       at += n;
     }
   }
@@ -53,14 +54,26 @@ class ShardParameters {
   std::vector<float> values() const;
 
  private:
+  struct Chunk {
+    proto::BufferPool::Buffer values;
+    std::optional<std::uint64_t> checksum;  // of all its elements, if it was computed
+  };
+
+  // Elements of a chunk.
+  std::uint64_t count(std::size_t chunk) const { return std::min(chunk_, size_ - chunk * chunk_); }
   // Calls change(parameters, offset, values) for pieces of them that nobody else holds.
-  template <class F>
-  void change(std::uint64_t offset, std::span<const float> values, F change);
+  template <class Change>
+  void change(std::uint64_t offset, std::span<const float> values, Checksum checksum,
+              Change change);
+  // change(block, at) moves `block`, the elements of the chunk from begin + at on; for all n.
+  template <class Change>
+  void apply_to(Chunk& chunk, std::uint64_t begin, std::size_t n, bool hash, Change change);
+  proto::Payload payload(std::size_t chunk, std::uint64_t begin, std::uint64_t n) const;
 
   std::uint64_t size_ = 0;
   std::uint64_t chunk_ = 1;
   proto::BufferPool pool_{0};
-  std::vector<proto::BufferPool::Buffer> chunks_;
+  std::vector<Chunk> chunks_;
   std::shared_ptr<const std::vector<float>> blank_;
 };
 

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.hpp"
 #include "worker/model_spec.hpp"
@@ -48,8 +49,12 @@ class Device {
   virtual void load_under_update(std::span<const float> parameters) = 0;
   // out <- W.
   virtual void read(std::span<float> out) const = 0;
-  // out <- U, U <- 0. Returns: whether all of it is finite.
-  virtual bool take_update(std::span<float> out) = 0;
+  // out <- U, U <- 0. Returns: whether all of it is finite. Vectors may be swapped: `out` has
+  // parameter_count() elements or none, and its memory may become the device's.
+  virtual bool take_update(std::vector<float>& out) = 0;
+  // Memory of parameter_count() elements that nobody needs: a device that has none for U just now
+  // keeps it and leaves `buffer` empty.
+  virtual void give(std::vector<float>& buffer) = 0;
 
   // One mini-batch of SGD: W <- W - rate g, U <- U + rate g, g the gradient of the MEAN loss.
   virtual BatchResult step(const Batch& batch, float rate) = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <utility>
 
 #include "base/check.hpp"
 #include "base/multiversion.hpp"
@@ -16,16 +17,23 @@ RUBATO_MULTIVERSION void subtract(const float* from, const float* update, float*
   for (std::size_t i = 0; i < count; ++i) weights[i] = from[i] - update[i];
 }
 
-// Returns: whether all of it was finite. As integers the magnitudes keep their order, NaN highest.
-RUBATO_MULTIVERSION bool take(float* update, float* out, std::size_t count) {
+// Returns: whether all of it is finite. As integers the magnitudes keep their order, NaN highest.
+RUBATO_MULTIVERSION bool finite(const float* update, std::size_t count) {
   constexpr std::uint32_t kMagnitude = 0x7fffffff, kInfinity = 0x7f800000;
   std::uint32_t largest = 0;
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = 0; i < count; ++i)
     largest = std::max(largest, std::bit_cast<std::uint32_t>(update[i]) & kMagnitude);
-    out[i] = update[i];
-    update[i] = 0;
-  }
   return largest < kInfinity;
+}
+
+// The first change of an update that is zero, whatever its memory holds.
+RUBATO_MULTIVERSION void begin_change(float* weights, float* update, const float* gradient,
+                                      float rate, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const float by = rate * gradient[i];
+    weights[i] -= by;
+    update[i] = 0.0f + by;  // as change() of 0, to the sign of a zero
+  }
 }
 
 RUBATO_MULTIVERSION void change(float* weights, float* update, const float* gradient, float rate,
@@ -45,6 +53,7 @@ void HostReplica::load(std::span<const float> parameters) {
 }
 
 void HostReplica::load_under_update(std::span<const float> parameters) {
+  if (zero_) return load(parameters);
   RUBATO_CHECK(parameters.size() == count(), "parameters of another model");
   subtract(parameters.data(), update_.data(), weights_.data(), count());
 }
@@ -54,14 +63,28 @@ void HostReplica::read(std::span<float> out) const {
   std::copy(weights_.begin(), weights_.end(), out.begin());
 }
 
-bool HostReplica::take_update(std::span<float> out) {
-  RUBATO_CHECK(out.size() == count(), "room for another model");
-  return take(update_.data(), out.data(), count());
+bool HostReplica::take_update(std::vector<float>& out) {
+  RUBATO_CHECK(out.empty() || out.size() == count(), "room for another model");
+  if (zero_) {
+    out.assign(count(), 0.0f);
+    return true;
+  }
+  std::swap(update_, out);
+  zero_ = true;
+  return finite(out.data(), count());
+}
+
+void HostReplica::give(std::vector<float>& buffer) {
+  RUBATO_CHECK(buffer.empty() || buffer.size() == count(), "memory for another model");
+  if (update_.empty()) std::swap(update_, buffer);
 }
 
 void HostReplica::descend(std::span<const float> gradient, float rate) {
   RUBATO_CHECK(gradient.size() == count(), "gradient of another model");
-  change(weights_.data(), update_.data(), gradient.data(), rate, count());
+  update_.resize(count());  // nothing, but for the first time
+  const auto step = zero_ ? begin_change : change;
+  step(weights_.data(), update_.data(), gradient.data(), rate, count());
+  zero_ = false;
 }
 
 }  // namespace rubato::worker

@@ -1,6 +1,9 @@
 // worker/host_replica.hpp - the parameters W and the accumulated update U of a device that keeps
 // them in host memory: the bookkeeping of worker/device.hpp, once.
-// Shapes: every span has count() elements (checked). Threads: one owner.
+// U is handed out and its memory comes back, by swapping vectors, never by copying.
+// Shapes: every span has count() elements (checked), so has every vector that is not empty.
+// Memory: W, and U from the first descend() after a take_update(), unless it was given some.
+// Threads: one owner.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +14,7 @@ namespace rubato::worker {
 
 class HostReplica {
  public:
-  explicit HostReplica(std::size_t count) : weights_(count), update_(count) {}
+  explicit HostReplica(std::size_t count) : weights_(count) {}
   std::size_t count() const { return weights_.size(); }
   const float* weights() const { return weights_.data(); }
 
@@ -21,14 +24,17 @@ class HostReplica {
   void load_under_update(std::span<const float> parameters);
   // out <- W.
   void read(std::span<float> out) const;
-  // out <- U, U <- 0. Returns: whether all of it is finite.
-  bool take_update(std::span<float> out);
+  // out <- U, U <- 0; the memory of `out` is kept for U. Returns: whether all of it is finite.
+  bool take_update(std::vector<float>& out);
+  // Keeps the memory of `buffer`, whatever is in it, for U if that has none, and leaves it empty.
+  void give(std::vector<float>& buffer);
   // W <- W - rate gradient, U <- U + rate gradient.
   void descend(std::span<const float> gradient, float rate);
 
  private:
   std::vector<float> weights_;
-  std::vector<float> update_;
+  std::vector<float> update_;  // when not zero_: U; else only memory for it, or empty
+  bool zero_ = true;           // U is
 };
 
 }  // namespace rubato::worker

@@ -33,7 +33,7 @@ void LocalTrainer::set_batch(std::uint32_t batch) {
   batch_ = batch == 0 ? configured_batch_ : static_cast<int>(std::min(batch, most));
 }
 
-bool LocalTrainer::take_parameters(std::span<float> out) {
+bool LocalTrainer::take_parameters(std::vector<float>& out) {
   const bool finite = device_->take_update(out);
   device_->read(out);
   return finite && all_finite(out);

@@ -41,9 +41,10 @@ class LocalTrainer {
     device_->load_under_update(parameters);
   }
   void read(std::span<float> out) const { device_->read(out); }
-  bool take_update(std::span<float> out) { return device_->take_update(out); }
+  bool take_update(std::vector<float>& out) { return device_->take_update(out); }
   // out <- W, U <- 0. Returns: whether all of both is finite.
-  bool take_parameters(std::span<float> out);
+  bool take_parameters(std::vector<float>& out);
+  void give(std::vector<float>& buffer) { device_->give(buffer); }
 
   std::size_t parameter_count() const { return device_->parameter_count(); }
   int batch() const { return batch_; }

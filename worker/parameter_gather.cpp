@@ -2,17 +2,24 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
+#include "base/check.hpp"
 #include "proto/compression.hpp"
 
 namespace rubato::worker {
 
 ParameterGather::ParameterGather(const proto::ShardMap& shards, bool blank) : blank_(blank) {
   for (const auto& entry : shards.shards) shards_.emplace_back().range = entry.range;
-  if (!blank) values_.resize(shards.parameters());
+  parameters_ = shards.parameters();
 }
 
-void ParameterGather::begin(Sequence sequence) {
+void ParameterGather::begin(Sequence sequence, Room room) {
   sequence_ = sequence;
+  if (room || lent_) values_ = room;
+  if (!values_) values_ = std::make_shared<std::vector<float>>(blank_ ? 0 : parameters_);
+  lent_ = was_lent_ = room != nullptr;
+  RUBATO_CHECK(blank_ || values_->size() == parameters_, "room for every parameter");
   waiting_ = 0;
   refused_ = false;
   held_ = {};
@@ -21,6 +28,16 @@ void ParameterGather::begin(Sequence sequence) {
     shard.noted = true;
     if (shard.range.count() > 0) ++waiting_;  // else more servers than parameters
   }
+}
+
+void ParameterGather::leave_room() {
+  if (lent_) values_ = std::make_shared<std::vector<float>>(*values_);
+  lent_ = false;
+}
+
+ParameterGather::Room ParameterGather::release() {
+  lent_ = false;
+  return std::exchange(values_, nullptr);
 }
 
 bool ParameterGather::waiting_for(std::uint32_t shard) const {
@@ -50,7 +67,7 @@ Result<bool> ParameterGather::add(std::uint32_t shard, const proto::Parameters& 
   }
   if (!blank_)
     RUBATO_TRY(place(chunk, payload,
-                     std::span(values_).subspan(state.range.begin + chunk.offset, chunk.count)));
+                     std::span(*values_).subspan(state.range.begin + chunk.offset, chunk.count)));
   state.noted = state.noted && chunk.noted;
   refused_ = refused_ || chunk.refused;
   if (shard == 0) version_ = chunk.version;

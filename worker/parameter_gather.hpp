@@ -1,9 +1,11 @@
 // worker/parameter_gather.hpp - the chunks of every shard's reply until the whole parameter vector
 // is here.
-// Pure. Memory: one vector of all parameters, reused, or none. Threads: one owner.
+// Pure. Memory: one vector of all parameters: lent for one reply, such as the update that it
+// answers, or its own; or none. Threads: one owner.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,12 +19,20 @@ namespace rubato::worker {
 
 class ParameterGather {
  public:
+  using Room = std::shared_ptr<std::vector<float>>;
+
   ParameterGather() = default;
   // `blank`: only what arrived counts; there are no values().
   explicit ParameterGather(const proto::ShardMap& shards, bool blank = false);
 
-  // Expect the replies to `sequence`, from every shard.
-  void begin(Sequence sequence);
+  // Expect the replies to `sequence`, from every shard, and put them where `room` is, if lent: each
+  // chunk over what is there once it is here. Requires: room of all parameters. Differences are
+  // added to what is in our own memory: while they may come, lend none.
+  void begin(Sequence sequence, Room room = nullptr);
+  // Gives back what was lent, if anything, and goes on in memory of our own.
+  void leave_room();
+  // Returns: the vector that values() was in, lent or not; values() is empty then.
+  Room release();
   // Returns: true when this chunk made a shard complete. Corrupt when the chunk does not fit the
   // shard or the chunks before; those of other sequences and repeated ones are ignored.
   [[nodiscard]] Result<bool> add(std::uint32_t shard, const proto::Parameters& chunk,
@@ -30,6 +40,10 @@ class ParameterGather {
 
   bool active() const { return waiting_ > 0; }
   bool waiting_for(std::uint32_t shard) const;
+  // This chunk is here, and perhaps where room was lent: what was there before it is gone.
+  bool written_over(std::uint32_t shard, std::uint64_t offset) const {
+    return was_lent_ && shards_[shard].chunks.has(offset);
+  }
   Sequence sequence() const { return sequence_; }
   // True when a shard refused the commit that this is the reply to.
   bool refused() const { return refused_; }
@@ -40,7 +54,9 @@ class ParameterGather {
   Duration held() const { return held_; }
   // Newest version of shard 0 seen.
   Version version() const { return version_; }
-  std::span<const float> values() const { return values_; }
+  std::span<const float> values() const {
+    return values_ ? std::span<const float>(*values_) : std::span<const float>();
+  }
 
  private:
   struct ShardState {
@@ -55,7 +71,10 @@ class ParameterGather {
 
   bool blank_ = false;
   std::vector<ShardState> shards_;
-  std::vector<float> values_;
+  std::size_t parameters_ = 0;
+  Room values_;
+  bool lent_ = false;              // values_
+  bool was_lent_ = false;          // values_, when this reply began
   std::vector<float> difference_;  // of one chunk
   Sequence sequence_ = 0;
   std::size_t waiting_ = 0;  // shards not complete

@@ -22,7 +22,8 @@ class ReferenceDevice final : public Device {
     replica_.load_under_update(parameters);
   }
   void read(std::span<float> out) const override { replica_.read(out); }
-  bool take_update(std::span<float> out) override { return replica_.take_update(out); }
+  bool take_update(std::vector<float>& out) override { return replica_.take_update(out); }
+  void give(std::vector<float>& buffer) override { replica_.give(buffer); }
   BatchResult step(const Batch& batch, float rate) override;
   BatchResult gradient(const Batch& batch, std::span<float> out) override;
   BatchResult evaluate(const Batch& batch) override;

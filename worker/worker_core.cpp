@@ -273,6 +273,17 @@ void WorkerCore::on_loaded(Instant now) {
   rule_->on_start(now);
 }
 
+std::shared_ptr<std::vector<float>> WorkerCore::release_parameters() {
+  RUBATO_CHECK(!gather_.active() && !load_due_, "the parameters were loaded");
+  return lends() ? gather_.release() : nullptr;
+}
+
+// Not where differences may come down, which are added to what came before, nor where the exchange
+// needs both what was sent and what came.
+bool WorkerCore::lends() const {
+  return !options_.elastic && !options_.auto_down && !proto::is_difference(options_.down.codec);
+}
+
 void WorkerCore::on_step(Instant now, const StepReport& report) {
   if (state_ != State::Ready) return;  // a step that began before a rejoin
   ++progress_.steps;
@@ -300,7 +311,8 @@ void WorkerCore::on_commit(Instant now, Update update) {
   rule_->on_commit_sent(now);
   if (auto line = codecs_.on_commit(now - codecs_since_)) log_.push(std::move(*line));
   if (options_.overlap) codecs_since_ = now;
-  gather_.begin(++sequence_);
+  RUBATO_CHECK(!update.room || update.room == update.values, "room is the update's own");
+  gather_.begin(++sequence_, lends() ? std::move(update.room) : nullptr);
   ping_servers();
   update_.use(codecs_.up());
   update_.begin(std::move(update.values), update.finite,
@@ -311,7 +323,10 @@ void WorkerCore::on_commit(Instant now, Update update) {
 
 std::optional<proto::ToNode> WorkerCore::poll_send() {
   if (auto out = outbox_.poll()) return out;
-  if (const auto chunk = sender_.poll()) return update_chunk(*chunk);
+  while (const auto chunk = sender_.poll()) {
+    if (!gather_.written_over(chunk->shard, chunk->offset)) return update_chunk(*chunk);
+    sender_.on_answer(chunk->shard);  // to be sent again, but answered meanwhile
+  }
   return std::nullopt;
 }
 
@@ -339,11 +354,19 @@ void WorkerCore::on_probe_reply(std::uint32_t shard, const proto::ProbeReply& re
   if (reply.held || !gather_.waiting_for(shard)) return;
   if (!update_.active()) {  // a pull: nothing of it is kept at the server
     send({Role::Server, shard}, proto::Pull{sequence_});
-  } else if (reply.unknown) {
-    sender_.send_all_again(shard);
-  } else if (reply.missing_offsets.empty()) {
+  } else if (!reply.unknown && reply.missing_offsets.empty()) {
     sender_.on_answer(shard);
     codecs_.on_acknowledged();
+  } else {
+    send_again(shard, reply);
+  }
+}
+
+// Of what is sent twice, one may still be on its way when the other is answered.
+void WorkerCore::send_again(std::uint32_t shard, const proto::ProbeReply& reply) {
+  gather_.leave_room();
+  if (reply.unknown) {
+    sender_.send_all_again(shard);
   } else {
     sender_.send_again(shard, reply.missing_offsets);
   }

@@ -60,6 +60,9 @@ struct StepReport {
 struct Update {
   std::shared_ptr<const std::vector<float>> values;
   bool finite = true;  // no NaN or infinity anywhere: else no shard may apply its slice
+  // The same vector if it may be written over, each chunk by its answer: parameters() is then in
+  // it, until release_parameters(). Requires: the transport does not read what has been answered.
+  std::shared_ptr<std::vector<float>> room = nullptr;
 };
 
 class WorkerCore {
@@ -100,6 +103,9 @@ class WorkerCore {
   std::span<const float> parameters() const {
     return elastic_.empty() ? gather_.values() : elastic_;
   }
+  // They were loaded, and the host has use for their memory. Returns: it; null when they are still
+  // needed. parameters() is empty then. Requires: no reply is awaited.
+  std::shared_ptr<std::vector<float>> release_parameters();
   bool elastic() const { return options_.elastic; }
   // Samples of the next mini-batch; 0: as configured.
   std::uint32_t batch() const { return batch_; }
@@ -129,6 +135,8 @@ class WorkerCore {
   void rejoin(Instant now);
   void finish(const std::string& reason);
   proto::ToNode update_chunk(const CommitSender::Chunk& chunk);
+  bool lends() const;  // the update, as room for its answers
+  void send_again(std::uint32_t shard, const proto::ProbeReply& reply);
   void watch_servers(Instant now);
   void ping_servers();
   void send(proto::NodeId to, proto::Body body, proto::Payload payload = {});

@@ -1,6 +1,7 @@
 #include "worker/worker_loop.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <optional>
 
 #include "base/log.hpp"
@@ -15,6 +16,13 @@ namespace {
 constexpr Duration kWaitMax = Duration::from_ms(200);
 
 class WorkerLoop {
+ private:
+  template <class F>
+  auto with_core(F f) {
+    const std::lock_guard lock(mutex_);
+    return f();
+  }
+
  public:
   WorkerLoop(proto::Transport& transport, WorkerCore& core, LocalTrainer& trainer,
              const WorkerLoopOptions& options)
@@ -24,37 +32,73 @@ class WorkerLoop {
         options_(options),
         peers_(transport),
         trace_(options.trace),
-        updates_(trainer.parameter_count()),
+        updates_(0),
         compute_([this] { transport_.wake(); }) {}
+
+  // The compute thread ends the step under way and begins no other.
+  ~WorkerLoop() {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+  }
+  WorkerLoop(const WorkerLoop&) = delete;
+  WorkerLoop& operator=(const WorkerLoop&) = delete;
 
   Result<std::string> run(std::stop_token stop) {
     RUBATO_TRY(peers_.connect_scheduler(options_.scheduler));
-    core_.on_start(steady_now());
+    with_core([this] { core_.on_start(steady_now()); });
     while (true) {
-      drive();
-      if (core_.shards()) RUBATO_TRY(peers_.connect_servers(*core_.shards()));
+      {
+        const std::lock_guard lock(mutex_);
+        drive();
+        if (core_.shards()) RUBATO_TRY(peers_.connect_servers(*core_.shards()));
+      }
       flush();
+      std::unique_lock lock(mutex_);
       if (core_.failure()) return tl::unexpected<Error>(*core_.failure());
       if (core_.stopped()) return *core_.stopped();
       if (stop.stop_requested()) {
         core_.on_interrupt();
         continue;
       }
+      lock.unlock();
       RUBATO_TRY(wait());
     }
   }
 
  private:
-  // Does what the core wants done until it trains or waits.
+  // The compute thread's: mini-batches one after the other, for as long as the core wants nothing
+  // else between them. A hand-over to the I/O thread and back would cost two wake-ups a step.
+  void compute() {
+    while (true) {
+      {
+        const TraceSpan span(trace_.compute(), Span::Compute);
+        result_ = trainer_.step();
+      }
+      if (options_.step_time) return;  // the I/O thread waits until the time of the step is over
+      const std::lock_guard lock(mutex_);
+      const Instant now = steady_now();
+      end_step(now);
+      if (over_ || core_.next_action() != WorkerCore::Action::Train) return;
+      trainer_.set_batch(core_.batch());
+      began_ = now;
+    }
+  }
+
+  // Requires: mutex_.
+  void end_step(Instant now) {
+    trace_.timeline().on_step(began_, now);
+    core_.on_step(
+        now, {.spent = now - began_, .loss_sum = result_.loss_sum, .samples = trainer_.batch()});
+  }
+
+  // Does what the core wants done until it trains or waits. Requires: mutex_.
   void drive() {
-    if (compute_.take_done()) step_ends_ = began_ + step_time_;
+    if (compute_.take_done() && options_.step_time) step_ends_ = began_ + step_time_;
     if (step_ends_) {
       const Instant now = steady_now();
       if (now < *step_ends_) return;  // stretched: wait() ends then
       step_ends_.reset();
-      trace_.timeline().on_step(began_, now);
-      core_.on_step(
-          now, {.spent = now - began_, .loss_sum = result_.loss_sum, .samples = trainer_.batch()});
+      end_step(now);
     }
     while (!compute_.busy()) {
       switch (core_.next_action()) {
@@ -62,30 +106,20 @@ class WorkerLoop {
           trainer_.set_batch(core_.batch());
           if (options_.step_time) step_time_ = options_.step_time(trainer_.batch());
           began_ = steady_now();
-          compute_.submit([this] {
-            const TraceSpan span(trace_.compute(), Span::Compute);
-            result_ = trainer_.step();
-          });
+          compute_.submit([this] { compute(); });
           return;
-        case WorkerCore::Action::Commit: {
-          const auto update = updates_.take();
-          bool finite = true;
-          {
-            const TraceSpan span(trace_.io(), Span::Take, {.amount = update->size()});
-            finite =
-                core_.elastic() ? trainer_.take_parameters(*update) : trainer_.take_update(*update);
-          }
-          const Instant now = steady_now();
-          trace_.timeline().on_commit(now);
-          core_.on_commit(now, {update, finite});
+        case WorkerCore::Action::Commit:
+          commit();
           break;
-        }
         case WorkerCore::Action::Load: {
           const Instant began = steady_now();
           trainer_.load_under_update(core_.parameters());
           const Instant now = steady_now();
           trace_.on_load(began, now, core_);
           core_.on_loaded(now);
+          // The memory goes round: U, the update in flight, the parameters that answer it, U.
+          const auto room = core_.release_parameters();
+          if (room && !updates_.held_elsewhere(room)) trainer_.give(*room);
           break;
         }
         case WorkerCore::Action::Wait:
@@ -96,19 +130,34 @@ class WorkerLoop {
     }
   }
 
+  void commit() {
+    const auto update = updates_.take();
+    bool finite = true;
+    {
+      const TraceSpan span(trace_.io(), Span::Take, {.amount = trainer_.parameter_count()});
+      finite = core_.elastic() ? trainer_.take_parameters(*update) : trainer_.take_update(*update);
+    }
+    const Instant now = steady_now();
+    trace_.timeline().on_commit(now);
+    core_.on_commit(now, {update, finite, update});
+  }
+
   void flush() {
-    while (const auto line = core_.poll_log()) log_info(*line);
-    while (auto out = core_.poll_send()) {
+    while (const auto line = with_core([this] { return core_.poll_log(); })) log_info(*line);
+    while (auto out = with_core([this] { return core_.poll_send(); })) {
       const proto::SendTrace sending(trace_.loop(), out->to, out->message);
-      if (const auto sent = peers_.send(out->to, out->message)) core_.on_bytes(*sent, 0);
+      const auto sent = peers_.send(out->to, out->message);
+      if (sent) with_core([&] { core_.on_bytes(*sent, 0); });
     }
   }
 
   Result<void> wait() {
     Instant until = steady_now() + kWaitMax;
-    if (const auto at = core_.poll_wakeup()) until = std::min(until, *at);
+    if (const auto at = with_core([this] { return core_.poll_wakeup(); }))
+      until = std::min(until, *at);
     if (step_ends_) until = std::min(until, *step_ends_);
     RUBATO_ASSIGN(auto received, transport_.receive(std::max(until - steady_now(), Duration{})));
+    const std::lock_guard lock(mutex_);
     const Instant now = steady_now();
     if (received) {
       core_.on_bytes(0, received->wire_bytes);
@@ -127,12 +176,16 @@ class WorkerLoop {
   }
 
   proto::Transport& transport_;
+  std::mutex mutex_;  // guards core_, over_ and the steps of trace_, which both threads use
   WorkerCore& core_;
+  bool over_ = false;
   LocalTrainer& trainer_;
   const WorkerLoopOptions& options_;
   NodePeers peers_;
   WorkerTrace trace_;
-  proto::BufferPool updates_;  // two at most: one in flight, one that the transport lets go of
+  // Two at most: one in flight, one that the transport lets go of. Some are empty: the trainer has
+  // their memory.
+  proto::BufferPool updates_;
   Instant began_;
   Duration step_time_;                // how long the step under way should take at least
   std::optional<Instant> step_ends_;  // of one that is computed and still has time to pass

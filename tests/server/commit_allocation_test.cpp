@@ -2,29 +2,11 @@
 // core. (What libzmq allocates for a message is its own.)
 #include <doctest/doctest.h>
 
-#include <cstdlib>
-#include <new>
-
 #include "proto/buffer_pool.hpp"
 #include "proto/codec.hpp"
+#include "tests/allocations.hpp"
 #include "tests/server/shard.hpp"
 #include "worker/worker_core.hpp"
-
-namespace {
-std::size_t allocations = 0;
-}  // namespace
-
-void* operator new(std::size_t size) {
-  ++allocations;
-  if (void* memory = std::malloc(size)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
 
 namespace rubato::server {
 namespace {
@@ -107,10 +89,10 @@ struct Pair {
 TEST_CASE("steady state: a commit and its reply allocate nothing") {
   Pair pair;
   for (int i = 0; i < 3; ++i) pair.commit();
-  const std::size_t before = allocations;
+  const std::size_t before = tests::allocations;
   REQUIRE(before > 0);  // they are counted
   for (int i = 0; i < 20; ++i) pair.commit();
-  CHECK(allocations == before);
+  CHECK(tests::allocations == before);
   CHECK(pair.shard.core.version() == 23);
   CHECK(pair.worker.parameters()[999] == 1.0f - 23 * 0.5f);
 }

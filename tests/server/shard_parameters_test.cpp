@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "base/rng.hpp"
+#include "proto/checksum.hpp"
 #include "tests/server/sent.hpp"
 
 namespace rubato::server {
@@ -36,13 +37,16 @@ TEST_CASE("shard parameters: any range of any update, against one flat vector") 
       const std::uint64_t offset = rng.below(10);
       Values update(1 + rng.below(10 - offset));
       for (float& u : update) u = static_cast<float>(rng.normal());
-      shard.apply(optimizer, offset, update, {0.5f});
+      const auto hash =
+          rng.below(2) > 0 ? ShardParameters::Checksum::Compute : ShardParameters::Checksum::Skip;
+      shard.apply(optimizer, offset, update, {0.5f}, hash);
       for (std::size_t j = 0; j < update.size(); ++j) expected[offset + j] -= 0.5f * update[j];
       CHECK(shard.values() == expected);
       CHECK(read(shard, offset, update.size()) ==
             Values(expected.begin() + static_cast<std::ptrdiff_t>(offset),
                    expected.begin() + static_cast<std::ptrdiff_t>(offset + update.size())));
       shard.for_each_piece(0, 10, [&](std::uint64_t, std::uint64_t, const proto::Payload& piece) {
+        if (piece.checksum()) CHECK(piece.checksum() == proto::checksum(piece.bytes()));
         if (rng.below(3) > 0) return;
         held.push_back(piece);
         were.push_back(tests::values_of(piece));
@@ -50,6 +54,34 @@ TEST_CASE("shard parameters: any range of any update, against one flat vector") 
       for (std::size_t j = 0; j < held.size(); ++j) CHECK(tests::values_of(held[j]) == were[j]);
     }
   }
+}
+
+TEST_CASE(
+    "shard parameters: a chunk that changed as a whole knows its checksum, until it changes") {
+  const std::size_t chunk = 3 * proto::kChecksumBlockBytes / sizeof(float) + 1;
+  ShardParameters shard(Values(chunk + 5, 1.0f), chunk);
+  Optimizer optimizer({.global_rate = 1.0}, chunk + 5);
+  const auto known = [&](std::uint64_t offset, std::uint64_t count) {
+    bool all = true;
+    shard.for_each_piece(offset, count,
+                         [&](std::uint64_t, std::uint64_t, const proto::Payload& piece) {
+                           all = all && piece.checksum() == proto::checksum(piece.bytes());
+                         });
+    return all;
+  };
+  const auto change = [&](std::uint64_t offset, std::size_t count) {
+    shard.apply(optimizer, offset, Values(count, 0.25f), {1.0f}, ShardParameters::Checksum::Compute);
+  };
+  CHECK_FALSE(known(0, chunk));  // nobody asked
+  change(0, chunk);
+  CHECK(known(0, chunk));
+  CHECK_FALSE(known(0, chunk - 1));
+  CHECK_FALSE(known(chunk, 5));
+  change(chunk, 5);  // the last chunk is shorter
+  CHECK(known(0, chunk + 5));
+  change(1, chunk - 1);
+  CHECK_FALSE(known(0, chunk));
+  CHECK(known(chunk, 5));
 }
 
 TEST_CASE("shard parameters: a chunk that nobody holds changes in place") {

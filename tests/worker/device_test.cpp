@@ -97,6 +97,38 @@ TEST_CASE("U is what W lost since the load, over many steps, and taking it empti
   }
 }
 
+TEST_CASE("U goes out and its memory comes back without a copy, and stale memory is never U") {
+  for (const std::string& name : kDevices) {
+    CAPTURE(name);
+    const ModelSpec spec = mlp();
+    const auto device = built_device(name, spec, 4);
+    device->load(test_parameters(spec, 1));
+    device->step(OwnedBatch(spec, 4, 1).view(), 0.1f);
+    std::vector<float> out;
+    CHECK(device->take_update(out));
+    REQUIRE(out.size() == device->parameter_count());
+    const Device* const on_host = name == "cuda" ? nullptr : device.get();
+    const float* const memory = out.data();
+    std::fill(out.begin(), out.end(), 99.0f);  // as parameters that were gathered in it
+    device->give(out);
+    if (on_host) CHECK(out.empty());
+    device->load_under_update(test_parameters(spec, 2));
+    CHECK(weights_of(*device) == test_parameters(spec, 2));
+    device->step(OwnedBatch(spec, 4, 2).view(), 0.1f);
+    const auto weights = weights_of(*device);
+    CHECK(device->take_update(out));
+    if (on_host) CHECK(out.data() == memory);
+    const auto loaded = test_parameters(spec, 2);
+    for (std::size_t i = 0; i < loaded.size(); ++i)
+      REQUIRE(std::abs(out[i] - (loaded[i] - weights[i])) < 1e-6);
+
+    device->step(OwnedBatch(spec, 4, 3).view(), 0.1f);
+    std::vector<float> spare(device->parameter_count(), 99.0f);
+    device->give(spare);  // it has memory for U: an overlapping commit came back
+    CHECK(spare == std::vector<float>(device->parameter_count(), 99.0f));
+  }
+}
+
 TEST_CASE("taking U tells when it holds NaN or infinity") {
   for (const std::string& name : kDevices) {
     CAPTURE(name);

@@ -3,14 +3,12 @@
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 
-#include <atomic>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <new>
 #include <numeric>
 #include <string>
 
+#include "tests/allocations.hpp"
 #include "tests/worker/models.hpp"
 #include "worker/local_trainer.hpp"
 
@@ -19,33 +17,12 @@ using namespace rubato::worker;
 
 namespace {
 
-std::atomic<bool> counting = false;
-std::atomic<int> ours = 0, one_dnns = 0;
-
-void* counted(std::size_t bytes, const void* caller) {
-  if (counting) {
-    Dl_info where{};
-    const bool known = dladdr(caller, &where) != 0 && where.dli_fname;
-    ++(known && std::strstr(where.dli_fname, "libdnnl") ? one_dnns : ours);
-  }
-  if (void* memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
+bool is_one_dnns(const void* caller) {
+  Dl_info where{};
+  return dladdr(caller, &where) != 0 && where.dli_fname && std::strstr(where.dli_fname, "libdnnl");
 }
 
 }  // namespace
-
-void* operator new(std::size_t bytes) {
-  return counted(bytes, __builtin_return_address(0));
-}
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  return std::malloc(bytes);
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
 
 TEST_CASE("a warm training step allocates nothing of ours, on any model") {
   for (const std::string kind : {"mlp", "svm", "lenet", "cnn", "lstm"}) {
@@ -62,22 +39,21 @@ TEST_CASE("a warm training step allocates nothing of ours, on any model") {
     trainer.load(initial_parameters(spec, 1));
     std::vector<float> update(trainer.parameter_count());
     trainer.step();
-    ours = one_dnns = 0;
-    counting = true;
+    tests::is_foreign = is_one_dnns;
+    const std::size_t ours = tests::allocations, one_dnns = tests::foreign_allocations;
     for (int s = 0; s < 5; ++s) trainer.step();  // more than one epoch
     trainer.take_update(update);
     trainer.load_under_update(update);
-    counting = false;
-    CHECK(ours == 0);
-    if (kind == "mlp" || kind == "svm") CHECK(one_dnns == 0);
-    MESSAGE(kind << ": oneDNN's own allocations in 5 steps: " << one_dnns.load());
+    CHECK(tests::allocations == ours);
+    const std::size_t one_dnn_made = tests::foreign_allocations - one_dnns;
+    tests::is_foreign = nullptr;
+    if (kind == "mlp" || kind == "svm") CHECK(one_dnn_made == 0);
+    MESSAGE(kind << ": oneDNN's own allocations in 5 steps: " << one_dnn_made);
   }
 }
 
 TEST_CASE("the allocations are counted at all") {
-  counting = true;
-  ours = 0;
+  const std::size_t before = tests::allocations;
   CHECK(std::make_unique<int>(1) != nullptr);
-  counting = false;
-  CHECK(ours > 0);
+  CHECK(tests::allocations > before);
 }

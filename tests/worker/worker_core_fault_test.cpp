@@ -2,6 +2,9 @@
 // again, or ends with a line that says whom it waited for.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <ranges>
+
 #include "tests/worker/worker_world.hpp"
 
 namespace rubato::worker {
@@ -84,6 +87,69 @@ TEST_CASE("probe: exactly the missing chunks are sent again, all when none arriv
   said = world.sent();
   CHECK(chunk_offsets(said, 0) == "0 2 4");
   CHECK(chunk_offsets(said, 1) == "");
+}
+
+TEST_CASE("a lent update: its answers take its place, chunk by chunk, and it comes back") {
+  WorldSetup setup = two_shards();
+  setup.lend = true;
+  WorkerWorld world(setup);
+  world.get_ready();
+  world.step();
+  world.commit();
+  const auto said = world.sent();
+  const auto first = std::find_if(said.begin(), said.end(), [](const proto::ToNode& out) {
+    return out.to == server_node(0) && std::holds_alternative<proto::Commit>(out.message.body);
+  });
+  REQUIRE(first != said.end());
+  world.hear(server_node(0),
+             proto::Parameters{.sequence = 2, .offset = 0, .count = 2, .total = 5, .held = {}},
+             tests::payload_of({50, 51}));
+  CHECK(tests::values_of(first->message.payload) == std::vector<float>{50, 51});
+  world.hear(server_node(0),
+             proto::Parameters{.sequence = 2, .offset = 2, .count = 3, .total = 5, .held = {}},
+             tests::payload_of({52, 53, 54}));
+  world.reply(1, 2, 7);
+  world.load();
+  const std::vector<float> expected{50, 51, 52, 53, 54, 7, 7, 7, 7, 7};
+  CHECK(std::ranges::equal(world.core.parameters(), expected));
+  const auto back = world.core.release_parameters();
+  REQUIRE(back != nullptr);
+  CHECK(*back == expected);
+  CHECK(reinterpret_cast<const std::byte*>(back->data()) == first->message.payload.bytes().data());
+  CHECK(world.core.parameters().empty());
+}
+
+TEST_CASE("a lent update: what is sent again is the update, and what was answered is not sent") {
+  WorldSetup setup = two_shards();
+  setup.lend = true;
+  WorkerWorld world(setup);
+  world.get_ready();
+  world.step();
+  world.commit();
+  world.sent();
+  world.hear(server_node(1),
+             proto::Parameters{.sequence = 2, .offset = 4, .count = 1, .total = 5, .held = {}},
+             tests::payload_of({90}));
+  proto::ProbeReply answer;
+  answer.sequence = 2;
+  answer.unknown =
+      true;  // it knows the last chunk only, which does not tell the size of the others
+  world.hear(server_node(1), answer);
+  auto said = world.sent();
+  CHECK(chunk_offsets(said, 1) == "0 2");
+  CHECK(tests::values_of(said[0].message.payload) == std::vector<float>{5, 6});
+  // It may still be under way when an earlier copy is answered.
+  world.hear(server_node(1),
+             proto::Parameters{.sequence = 2, .offset = 0, .count = 2, .total = 5, .held = {}},
+             tests::payload_of({91, 92}));
+  CHECK(tests::values_of(said[0].message.payload) == std::vector<float>{5, 6});
+  world.hear(server_node(1),
+             proto::Parameters{.sequence = 2, .offset = 2, .count = 2, .total = 5, .held = {}},
+             tests::payload_of({93, 94}));
+  world.reply(0, 2, 7);
+  world.load();
+  CHECK(std::ranges::equal(world.core.parameters(),
+                           std::vector<float>{7, 7, 7, 7, 7, 91, 92, 93, 94, 90}));
 }
 
 TEST_CASE("probe: what is held, another commit's, out of range or no longer awaited: no answer") {

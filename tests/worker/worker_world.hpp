@@ -57,6 +57,7 @@ struct WorldSetup {
   int every = 1;
   bool auto_codecs = false;
   bool elastic = false;
+  bool lend = false;  // the update, as room for its answers
 };
 
 using Action = WorkerCore::Action;
@@ -150,7 +151,7 @@ class WorkerWorld {
     REQUIRE(core.next_action() == Action::Commit);
     auto update = std::make_shared<std::vector<float>>(setup_.parameters);
     for (std::size_t i = 0; i < update->size(); ++i) (*update)[i] = static_cast<float>(i);
-    core.on_commit(now, {std::move(update), true});
+    core.on_commit(now, {update, true, setup_.lend ? update : nullptr});
   }
   void pass(Duration time) {
     now = now + time;
