@@ -184,10 +184,11 @@ TEST_CASE("study: the key of a run changes with all that decides its result") {
 
 TEST_CASE("study: fingerprints tell length, order and every byte apart") {
   const std::set<std::uint64_t> prints{
-      fingerprint(""),           fingerprint(std::string_view("\0", 1)), fingerprint("a"),
-      fingerprint("ab"),         fingerprint("ba"),                      fingerprint("abcdefgh"),
-      fingerprint("abcdefghi"),  fingerprint("abcdefgi"),                fingerprint("bbcdefgh"),
-      fingerprint("ABCDefghabcd")};
+      fingerprint(""),          fingerprint(std::string_view("\0", 1)),
+      fingerprint("a"),         fingerprint("ab"),
+      fingerprint("ba"),        fingerprint("abcdefgh"),
+      fingerprint("abcdefghi"), fingerprint("abcdefgi"),
+      fingerprint("bbcdefgh"),  fingerprint("ABCDefghabcd")};
   CHECK(prints.size() == 10);
 }
 
