@@ -32,7 +32,7 @@ function timeText(summary) {
 }
 
 const figures = [
-  ['Time to target', timeText],
+  report.target ? ['Time to target', timeText] : ['Time', (s) => formatDuration(s.length)],
   ...(report.summaries.some((s) => known(s.saving)) ? [['Saving', (s) => formatPercent(s.saving)]] :
                                                       []),
   ['Computing', (s) => formatPercent(s.compute)],
@@ -41,10 +41,15 @@ const figures = [
   ['Steps', (s) => formatCount(s.steps.median)],
   ['Commits', (s) => formatCount(s.commits.median)],
   ['Bytes', (s) => formatBytes(s.bytes.median)],
-  [
-    'Final loss', (s) => formatLoss(s.loss.median) + (s.diverged ? ` (${s.diverged} diverged)` : '')
-  ],
-  ['Accuracy', (s) => formatPercent(s.accuracy.median)],
+  ...(report.summaries.some((s) => s.curve.loss.length > 0) ?
+          [
+            [
+              'Final loss',
+              (s) => formatLoss(s.loss.median) + (s.diverged ? ` (${s.diverged} diverged)` : '')
+            ],
+            ['Accuracy', (s) => formatPercent(s.accuracy.median)]
+          ] :
+          []),
 ];
 
 const isBest = (summary, rivals) => known(summary.time.median) &&
@@ -139,7 +144,9 @@ function showPoint() {
   if (summaries.length === 0) return;
   drawPointBars(summaries);
   drawPointShares(summaries);
-  drawPointCurves(summaries, summaries[0].target_loss);
+  const measured = summaries.filter((s) => s.curve.loss.length > 0);
+  byId('curves').closest('figure').hidden = measured.length === 0;
+  if (measured.length > 0) drawPointCurves(measured, summaries[0].target_loss);
 }
 
 function fillGrid() {
@@ -157,10 +164,11 @@ function fillText() {
   byId('name').textContent = `· ${report.name}`;
   byId('question').textContent = report.question || report.name;
   byId('expected').textContent = report.expected ? `Expected: ${report.expected}` : '';
-  byId('time-title').textContent =
-      xAxisOf.name ? `Time to target against ${xAxisOf.name}` : 'Time to target';
+  const subject = report.target ? 'Time to target' : 'What the workers did';
+  byId('time-title').textContent = xAxisOf.name ? `${subject} against ${xAxisOf.name}` : subject;
   byId('time-caption').textContent = report.target ? `Target: ${report.target}` : '';
   byId('x-name').textContent = xAxisOf.name;
+  for (const id of ['time', 'bars']) byId(id).closest('figure').hidden = !report.target;
   const finished = report.summaries.reduce((sum, s) => sum + s.runs, 0);
   const facts = [
     `${report.workers} workers`, ...(report.target ? [`target: ${report.target}`] : []),
