@@ -133,7 +133,8 @@ function drawAlongX(id, quantity, rows) {
                  pointStyle: numeric ? 'circle' : 'rect',
                  maxBarThickness: 30,
                }));
-  const yAxis = axis(quantity.title(unit), {beginAtZero: true});
+  const ends = rows.flat().filter(Boolean).map((s) => quantity.range?.(s)?.max).filter(known);
+  const yAxis = axis(quantity.title(unit), {beginAtZero: true, suggestedMax: Math.max(0, ...ends)});
   if (quantity.timed) {
     yAxis.ticks.callback = (value) => formatValue(value / unit.seconds);
     if (!logarithmic) yAxis.ticks.stepSize = niceStep(largest / unit.seconds) * unit.seconds;
