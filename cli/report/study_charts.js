@@ -1,9 +1,11 @@
-// The charts of a study: one value of every contender along the x axis, with the range of its seeds.
+// The charts of a study: one value of every contender along the x axis, with the range of its
+// seeds.
 
 const xAxisOf = report.axes[report.x] ?? {name: '', values: [{label: '', number: null}]};
 const numeric = xAxisOf.values.length > 2 && xAxisOf.values.every(({number}) => known(number));
 
-// Lines from the lowest to the highest seed, and what a number cannot show: runs that never arrived.
+// Lines from the lowest to the highest seed, and what a number cannot show: runs that never
+// arrived.
 const ranges = {
   id: 'ranges',
   afterDatasetsDraw(chart) {
@@ -30,9 +32,12 @@ const ranges = {
                                            `\u2715 ${range.reached}/${range.runs}`;
         if (horizontal) {
           ctx.textAlign = 'left';
-          ctx.fillText(text, known(range.median) ? scale.getPixelForValue(range.median) + 6 : area.left + 6, place + 4);
+          ctx.fillText(
+              text, known(range.median) ? scale.getPixelForValue(range.median) + 6 : area.left + 6,
+              place + 4);
         } else {
-          ctx.fillText(text, place, known(range.median) ? mark.y - 8 : area.top + 12 + 12 * (index % 4));
+          ctx.fillText(
+              text, place, known(range.median) ? mark.y - 8 : area.top + 12 + 12 * (index % 4));
         }
       });
     });
@@ -43,7 +48,8 @@ const ranges = {
 function line(ctx, horizontal, place, low, high) {
   ctx.beginPath();
   const to = (x, y, begin) => begin ? ctx.moveTo(x, y) : ctx.lineTo(x, y);
-  const at = (along, across, begin) => horizontal ? to(along, across, begin) : to(across, along, begin);
+  const at = (along, across, begin) =>
+      horizontal ? to(along, across, begin) : to(across, along, begin);
   at(low, place, true);
   at(high, place);
   for (const end of [low, high]) {
@@ -51,6 +57,17 @@ function line(ctx, horizontal, place, low, high) {
     at(end, place + 3);
   }
   ctx.stroke();
+}
+
+// Marks of a logarithmic axis: 1, 2 and 5 times the powers of ten, or the powers where those are
+// many.
+function roundTicks(min, max) {
+  const first = Math.floor(Math.log10(min)), last = Math.ceil(Math.log10(max));
+  const powers = Array.from({length: last - first + 1}, (_, i) => 10 ** (first + i));
+  const fine = powers.flatMap((power) => [power, 2 * power, 5 * power]);
+  const within = (values) => values.filter((value) => value >= min && value <= max);
+  const ticks = within(fine).length <= 9 ? within(fine) : within(powers);
+  return ticks.map((value) => ({value}));
 }
 
 // What a chart shows of a summary: its value, and the range where there is one.
@@ -63,8 +80,12 @@ const quantities = {
     timed: true
   },
   wait: {title: () => 'Waiting (%)', value: (s) => s.wait, format: formatPercent, share: true},
-  communicate:
-      {title: () => 'Communicating (%)', value: (s) => s.communicate, format: formatPercent, share: true},
+  communicate: {
+    title: () => 'Communicating (%)',
+    value: (s) => s.communicate,
+    format: formatPercent,
+    share: true
+  },
   rate: {
     title: () => 'Bytes a second (logarithmic)',
     value: (s) => s.rate.median,
@@ -94,25 +115,26 @@ function drawAlongX(id, quantity, rows) {
   const smallest = Math.min(...values);
   const unit = timeUnit(largest);
   const logarithmic = quantity.logarithmic || (quantity.timed && largest > 30 * smallest);
-  const datasets = rows.map((row, contender) => ({
-    label: shorten(report.contenders[contender].title, 28),
-    data: row.map((summary, i) => {
-      const y = summary && known(quantity.value(summary)) ? quantity.value(summary) : null;
-      return numeric ? {x: xAxisOf.values[i].number, y} : y;
-    }),
-    ranges: row.map((summary) => summary ? rangeOf(summary, quantity) : null),
-    rangeColour: numeric ? modelColour(contender) : colour('ink'),
-    borderColor: modelColour(contender),
-    backgroundColor: modelColour(contender),
-    borderDash: numeric ? modelDash(contender) : [],
-    borderWidth: numeric ? 2 : 0,
-    pointRadius: 3,
-    pointStyle: numeric ? 'line' : 'rect',
-    elements: {},
-    maxBarThickness: 30,
-  }));
-  for (const dataset of datasets) if (numeric) dataset.pointStyle = 'circle';
-  const yAxis = axis(quantity.title(unit), {beginAtZero: true});
+  const datasets =
+      rows.map((row, contender) => ({
+                 label: shorten(report.contenders[contender].title, 28),
+                 data: row.map((summary, i) => {
+                   const y =
+                       summary && known(quantity.value(summary)) ? quantity.value(summary) : null;
+                   return numeric ? {x: xAxisOf.values[i].number, y} : y;
+                 }),
+                 ranges: row.map((summary) => summary ? rangeOf(summary, quantity) : null),
+                 rangeColour: numeric ? modelColour(contender) : colour('ink'),
+                 borderColor: modelColour(contender),
+                 backgroundColor: modelColour(contender),
+                 borderDash: numeric ? modelDash(contender) : [],
+                 borderWidth: numeric ? 2 : 0,
+                 pointRadius: 3,
+                 pointStyle: numeric ? 'circle' : 'rect',
+                 maxBarThickness: 30,
+               }));
+  const ends = rows.flat().filter(Boolean).map((s) => quantity.range?.(s)?.max).filter(known);
+  const yAxis = axis(quantity.title(unit), {beginAtZero: true, suggestedMax: Math.max(0, ...ends)});
   if (quantity.timed) {
     yAxis.ticks.callback = (value) => formatValue(value / unit.seconds);
     if (!logarithmic) yAxis.ticks.stepSize = niceStep(largest / unit.seconds) * unit.seconds;
@@ -123,7 +145,9 @@ function drawAlongX(id, quantity, rows) {
   }
   if (logarithmic) {
     yAxis.type = 'logarithmic';
-    yAxis.ticks.maxTicksLimit = 8;
+    yAxis.afterBuildTicks = (scale) => {
+      scale.ticks = roundTicks(scale.min, scale.max);
+    };
   }
   const xs = xAxisOf.values.map(({number}) => number);
   const xAxis = axis(xAxisOf.name, {grid: {display: false, borderColor: colour('line')}});
@@ -140,10 +164,15 @@ function drawAlongX(id, quantity, rows) {
   }
   const box = legend();
   box.labels.pointStyleWidth = numeric ? 34 : 14;
-  if (numeric) box.labels.generateLabels = (chart) => generateLabels(chart).map((item) => ({...item, pointStyle: 'line'}));
+  if (numeric)
+    box.labels.generateLabels = (chart) =>
+        generateLabels(chart).map((item) => ({...item, pointStyle: 'line'}));
   draw(id, `${quantity.title(unit)} of every contender along ${xAxisOf.name}`, {
     type: numeric ? 'line' : 'bar',
-    data: {labels: numeric ? undefined : xAxisOf.values.map(({label}) => shorten(label, 22)), datasets},
+    data: {
+      labels: numeric ? undefined : xAxisOf.values.map(({label}) => shorten(label, 22)),
+      datasets
+    },
     plugins: [ranges],
     options: {
       layout: {padding: {top: 14, right: 8}},

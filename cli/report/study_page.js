@@ -1,7 +1,7 @@
 // Fills the study's page from the data and redraws it when the theme or a choice changes.
 
-const others = report.axes.map((axis, index) => index).filter(
-    (index) => index !== report.x && report.axes[index].values.length > 1);
+const others = report.axes.map((axis, index) => index)
+                   .filter((index) => index !== report.x && report.axes[index].values.length > 1);
 const chosen = report.axes.map(() => 0);  // of every axis but x: which value is shown
 
 const summaryAt = (point, contender) => report.summaries.find(
@@ -17,28 +17,39 @@ function rowsAlongX() {
 
 function timeText(summary) {
   const part = summary.reached < summary.runs || summary.runs < report.seeds ?
-      [element('span', {class: 'range'}, `${summary.reached} of ${summary.runs} runs` +
-          (summary.runs < report.seeds ? `, ${report.seeds - summary.runs} to do` : ''))] :
+      [element(
+          'span', {class: 'range'},
+          `${summary.reached} of ${summary.runs} runs` +
+              (summary.runs < report.seeds ? `, ${report.seeds - summary.runs} to do` : ''))] :
       [];
   if (!known(summary.time.median)) return ['not reached', ...part];
   const range = summary.runs > 1 && summary.reached === summary.runs ?
-      [element('span', {class: 'range'},
-               `${formatDuration(summary.time.min)} – ${formatDuration(summary.time.max)}`)] :
+      [element(
+          'span', {class: 'range'},
+          `${formatDuration(summary.time.min)} – ${formatDuration(summary.time.max)}`)] :
       [];
   return [formatDuration(summary.time.median), ...part, ...range];
 }
 
 const figures = [
-  ['Time to target', timeText],
-  ['Saving', (s) => formatPercent(s.saving)],
+  report.target ? ['Time to target', timeText] : ['Time', (s) => formatDuration(s.length)],
+  ...(report.summaries.some((s) => known(s.saving)) ? [['Saving', (s) => formatPercent(s.saving)]] :
+                                                      []),
   ['Computing', (s) => formatPercent(s.compute)],
   ['Waiting', (s) => formatPercent(s.wait)],
   ['Communicating', (s) => formatPercent(s.communicate)],
   ['Steps', (s) => formatCount(s.steps.median)],
   ['Commits', (s) => formatCount(s.commits.median)],
   ['Bytes', (s) => formatBytes(s.bytes.median)],
-  ['Final loss', (s) => formatLoss(s.loss.median) + (s.diverged ? ` (${s.diverged} diverged)` : '')],
-  ['Accuracy', (s) => formatPercent(s.accuracy.median)],
+  ...(report.summaries.some((s) => s.curve.loss.length > 0) ?
+          [
+            [
+              'Final loss',
+              (s) => formatLoss(s.loss.median) + (s.diverged ? ` (${s.diverged} diverged)` : '')
+            ],
+            ['Accuracy', (s) => formatPercent(s.accuracy.median)]
+          ] :
+          []),
 ];
 
 const isBest = (summary, rivals) => known(summary.time.median) &&
@@ -75,16 +86,17 @@ function drawPointShares(summaries) {
 function drawPointCurves(summaries, target) {
   const end = Math.max(0, ...summaries.flatMap((s) => s.curve.seconds.slice(-1)));
   const unit = timeUnit(end);
-  const datasets = summaries.map((s) => ({
-    label: shorten(title(s), 28),
-    data: s.curve.seconds.map((at, i) => ({x: at / unit.seconds, y: s.curve.loss[i]})),
-    borderColor: modelColour(s.contender),
-    backgroundColor: modelColour(s.contender),
-    borderDash: modelDash(s.contender),
-    borderWidth: 2,
-    pointRadius: 0,
-    pointStyle: 'line',
-  }));
+  const datasets = summaries.map(
+      (s) => ({
+        label: shorten(title(s), 28),
+        data: s.curve.seconds.map((at, i) => ({x: at / unit.seconds, y: s.curve.loss[i]})),
+        borderColor: modelColour(s.contender),
+        backgroundColor: modelColour(s.contender),
+        borderDash: modelDash(s.contender),
+        borderWidth: 2,
+        pointRadius: 0,
+        pointStyle: 'line',
+      }));
   const losses = summaries.flatMap((s) => s.curve.loss.filter(known));
   const starts = summaries.flatMap((s) => s.curve.loss.filter(known).slice(0, 1));
   const yAxis = axis('Held-out loss (logarithmic)', {
@@ -94,15 +106,16 @@ function drawPointCurves(summaries, target) {
   });
   yAxis.ticks.callback = (value) => String(Number(value.toPrecision(2)));
   yAxis.ticks.maxTicksLimit = 10;
-  if (known(target)) datasets.push({
-    label: `target ${target}`,
-    data: [{x: 0, y: target}, {x: end / unit.seconds, y: target}],
-    borderColor: colour('target'),
-    borderWidth: 1.5,
-    borderDash: [4, 4],
-    pointRadius: 0,
-    pointStyle: 'line',
-  });
+  if (known(target))
+    datasets.push({
+      label: `target ${target}`,
+      data: [{x: 0, y: target}, {x: end / unit.seconds, y: target}],
+      borderColor: colour('target'),
+      borderWidth: 1.5,
+      borderDash: [4, 4],
+      pointRadius: 0,
+      pointStyle: 'line',
+    });
   draw('curves', 'Held-out loss of every contender against time', {
     type: 'line',
     data: {datasets},
@@ -123,13 +136,17 @@ function drawPointCurves(summaries, target) {
 
 function showPoint() {
   const point = shownAt(Number(byId('x-value').value));
-  const summaries = report.contenders.map((_, contender) => summaryAt(point, contender)).filter(Boolean);
-  fillTable('point', [['Contender', (s) => [swatch(s.contender), title(s)]], ...figures], summaries,
-            (s) => isBest(s, summaries) ? 'best' : '');
+  const summaries =
+      report.contenders.map((_, contender) => summaryAt(point, contender)).filter(Boolean);
+  fillTable(
+      'point', [['Contender', (s) => [swatch(s.contender), title(s)]], ...figures], summaries,
+      (s) => isBest(s, summaries) ? 'best' : '');
   if (summaries.length === 0) return;
   drawPointBars(summaries);
   drawPointShares(summaries);
-  drawPointCurves(summaries, summaries[0].target_loss);
+  const measured = summaries.filter((s) => s.curve.loss.length > 0);
+  byId('curves').closest('figure').hidden = measured.length === 0;
+  if (measured.length > 0) drawPointCurves(measured, summaries[0].target_loss);
 }
 
 function fillGrid() {
@@ -137,8 +154,9 @@ function fillGrid() {
       ({name, values}, axis) => [shorten(name, 28), (s) => values[s.point[axis]].label, 'text']);
   const rivals = (s) => report.summaries.filter(
       (other) => other.point.every((value, axis) => value === s.point[axis]));
-  fillTable('grid', [['Contender', (s) => [swatch(s.contender), title(s)]], ...axes, ...figures],
-            report.summaries, (s) => isBest(s, rivals(s)) ? 'best' : '');
+  fillTable(
+      'grid', [['Contender', (s) => [swatch(s.contender), title(s)]], ...axes, ...figures],
+      report.summaries, (s) => isBest(s, rivals(s)) ? 'best' : '');
 }
 
 function fillText() {
@@ -146,14 +164,17 @@ function fillText() {
   byId('name').textContent = `· ${report.name}`;
   byId('question').textContent = report.question || report.name;
   byId('expected').textContent = report.expected ? `Expected: ${report.expected}` : '';
-  byId('time-title').textContent = xAxisOf.name ? `Time to target against ${xAxisOf.name}` : 'Time to target';
+  const subject = report.target ? 'Time to target' : 'What the workers did';
+  byId('time-title').textContent = xAxisOf.name ? `${subject} against ${xAxisOf.name}` : subject;
   byId('time-caption').textContent = report.target ? `Target: ${report.target}` : '';
   byId('x-name').textContent = xAxisOf.name;
+  for (const id of ['time', 'bars']) byId(id).closest('figure').hidden = !report.target;
   const finished = report.summaries.reduce((sum, s) => sum + s.runs, 0);
   const facts = [
     `${report.workers} workers`, ...(report.target ? [`target: ${report.target}`] : []),
     `${report.seeds} seed${report.seeds === 1 ? '' : 's'}`,
-    finished === report.planned ? `${finished} runs` : `${finished} of ${report.planned} runs finished`,
+    finished === report.planned ? `${finished} runs` :
+                                  `${finished} of ${report.planned} runs finished`,
     'virtual time'
   ];
   byId('facts').append(...facts.map((fact) => element('li', {}, fact)));
@@ -181,7 +202,8 @@ function fillChoices() {
   const option = (value, text) => element('option', {value}, text);
   for (const index of others) {
     const {name, values} = report.axes[index];
-    const select = element('select', {}, ...values.map(({label}, i) => option(i, shorten(label, 40))));
+    const select =
+        element('select', {}, ...values.map(({label}, i) => option(i, shorten(label, 40))));
     select.addEventListener('change', () => {
       chosen[index] = Number(select.value);
       showChosen();

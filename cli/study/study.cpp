@@ -219,7 +219,9 @@ Result<void> write_study(Running& running, bool json) {
   RUBATO_TRY(write_file(directory / "results.json", results));
   RUBATO_TRY(write_file(directory / "runs.csv", study_csv(running.results)));
   RUBATO_TRY(write_file(directory / "report.html", study_report(running.results, summaries)));
-  RUBATO_TRY(write_file(directory / "time.svg", time_picture(running.results, summaries)));
+  const auto& stop = running.results.plan.variants.front().config.stop;
+  if (stop.target_loss || stop.target_accuracy)
+    RUBATO_TRY(write_file(directory / "time.svg", time_picture(running.results, summaries)));
   RUBATO_TRY(write_file(directory / "details.svg", details_picture(running.results, summaries)));
   if (json) fmt::print("{}", results);
   return {};

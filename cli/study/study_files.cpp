@@ -130,6 +130,7 @@ std::vector<Column> columns(const Study& study, bool has_target) {
       {"Commits", [](const S& s) { return count_text(s.commits.median); }},
       {"Bytes", [](const S& s) { return bytes_text(s.bytes.median); }},
       {"Loss", [](const S& s) {
+         if (s.curve.empty()) return std::string("-");  // nothing was measured
          return loss_text(s.final_loss.median) +
                 (s.diverged > 0 ? fmt::format(" ({} diverged)", s.diverged) : "");
        }}};

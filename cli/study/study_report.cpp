@@ -41,6 +41,7 @@ Json summary_json(const StudyPlan& plan, const VariantSummary& s) {
           {"target_loss", chart_number(plan.variants[variant].config.stop.target_loss)},
           {"time", spread_json(s.time)},
           {"saving", chart_number(s.saving)},
+          {"length", chart_number(s.length.median)},
           {"steps", spread_json(s.steps)},
           {"commits", spread_json(s.commits)},
           {"bytes", spread_json(s.bytes)},

@@ -16,7 +16,7 @@ namespace {
 constexpr double kPanelWidth = 520;
 constexpr double kPanelHeight = 340;
 constexpr double kLegendRow = 20;
-constexpr double kLegendColumn = 170;
+constexpr double kLegendColumn = 160;
 constexpr std::size_t kPanelsPerRow = 2;
 constexpr double kLeft = 64;  // of the plot inside its panel
 constexpr double kRight = 14;

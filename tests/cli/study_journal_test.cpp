@@ -128,9 +128,9 @@ TEST_CASE("journal: two processes cannot write one") {
   REQUIRE(child >= 0);
   if (child == 0) {
     const auto second = Journal::open(place.path());
-    const bool refused = !second && second.error().code == ErrorCode::BadInput &&
-                         second.error().message.find("another study writes here") !=
-                             std::string::npos;
+    const bool refused =
+        !second && second.error().code == ErrorCode::BadInput &&
+        second.error().message.find("another study writes here") != std::string::npos;
     _exit(refused ? 0 : 1);
   }
   int status = -1;

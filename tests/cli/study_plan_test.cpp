@@ -124,7 +124,7 @@ workers.slow.step_seconds = [0.4, 0.8]
 
 TEST_CASE("study: what is wrong is one line that says where") {
   const std::string head = "cluster = \"small.toml\"\n";
-  CHECK(complaint("seeds = 3") == "studies/s.toml: cluster: a study needs a cluster file");
+  CHECK(complaint("seeds = 3") == "studies/s.toml:1: cluster: a study needs a cluster file");
   CHECK(complaint(head + "sedes = 3") ==
         "studies/s.toml:2: unknown key sedes; did you mean seeds?");
   CHECK(complaint(head + "[grid]\ntraining.batch = 4") ==
@@ -156,7 +156,8 @@ TEST_CASE("study: what is wrong is one line that says where") {
           std::string::npos);
   }
   // What is wrong with the cluster file has its own lines.
-  const auto broken = plan_of(head, "[[workers]]\nname = \"a\"\nstep_seconds = -1\n");
+  const auto broken =
+      plan_of(head, "[[workers]]\nname = \"a\"\nstep_seconds = -1\n[stop]\nmax_seconds = 1\n");
   REQUIRE_FALSE(broken);
   CHECK(broken.error().message.starts_with("small.toml:3: workers[0].step_seconds = -1"));
 }
@@ -184,10 +185,11 @@ TEST_CASE("study: the key of a run changes with all that decides its result") {
 
 TEST_CASE("study: fingerprints tell length, order and every byte apart") {
   const std::set<std::uint64_t> prints{
-      fingerprint(""),           fingerprint(std::string_view("\0", 1)), fingerprint("a"),
-      fingerprint("ab"),         fingerprint("ba"),                      fingerprint("abcdefgh"),
-      fingerprint("abcdefghi"),  fingerprint("abcdefgi"),                fingerprint("bbcdefgh"),
-      fingerprint("ABCDefghabcd")};
+      fingerprint(""),          fingerprint(std::string_view("\0", 1)),
+      fingerprint("a"),         fingerprint("ab"),
+      fingerprint("ba"),        fingerprint("abcdefgh"),
+      fingerprint("abcdefghi"), fingerprint("abcdefgi"),
+      fingerprint("bbcdefgh"),  fingerprint("ABCDefghabcd")};
   CHECK(prints.size() == 10);
 }
 

@@ -165,7 +165,8 @@ TEST_CASE("the study's page carries data, never markup") {
   CHECK(page.find("{{") == page.npos);
   CHECK(page.find("http-equiv=\"Content-Security-Policy\"") != page.npos);
   const auto begin = page.find("application/json\">") + 18;
-  const auto data = nlohmann::json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+  const auto data =
+      nlohmann::json::parse(page.substr(begin, page.find("</script>", begin) - begin));
   CHECK(data.at("planned") == 18);
   CHECK(data.at("summaries").size() == 5);
   CHECK(data.at("summaries")[3].at("time").at("median").is_null());

@@ -41,7 +41,8 @@ TEST_CASE("worker_count is shared by the groups in proportion, at least one each
   CHECK(counts(groups_of({{1, 1}, {99, 1}}), 10) == std::vector{1, 9});
   CHECK(counts(groups_of({{1, 1}}), 1000) == std::vector{1000});
   CHECK(rc::check("the total is met and nobody is left out", [] {
-    const auto sizes = *rc::gen::nonEmpty(rc::gen::container<std::vector<int>>(rc::gen::inRange(1, 50)));
+    const auto sizes =
+        *rc::gen::nonEmpty(rc::gen::container<std::vector<int>>(rc::gen::inRange(1, 50)));
     std::vector<std::pair<int, double>> described;
     for (const int size : sizes) described.emplace_back(size, 1.0);
     auto groups = groups_of(described);
@@ -58,7 +59,8 @@ TEST_CASE("worker_count is shared by the groups in proportion, at least one each
 
 TEST_CASE("heterogeneity slows the slowest group down, or brings the slow ones up") {
   // The authors' values, by hand in deploy/clusters/paper-18.toml.
-  for (const auto& [h, step] : {std::pair{2.0, 1.561}, std::pair{2.6, 2.143}, std::pair{3.2, 2.724}}) {
+  for (const auto& [h, step] :
+       {std::pair{2.0, 1.561}, std::pair{2.6, 2.143}, std::pair{3.2, 2.724}}) {
     auto groups = groups_of(kPaper);
     REQUIRE(set_heterogeneity(groups, h));
     CHECK(groups[3].device.step_seconds == doctest::Approx(step).epsilon(1e-3));

@@ -113,7 +113,7 @@ TEST_CASE("help shows examples and version the version") {
                             "rubato server", "rubato worker", "Exit codes:"})
     CHECK(contains(help.out(), words));
   CHECK(help.err().empty());
-  for (const char* command : {"compare", "up", "scheduler", "server", "worker"}) {
+  for (const char* command : {"compare", "study", "up", "scheduler", "server", "worker"}) {
     Process about(place, {command, "--help"});
     CHECK(about.wait_for_end() == 0);
     CHECK(contains(about.out(), "FILE"));

@@ -123,7 +123,7 @@ class CountingDevice final : public Device {
 };
 
 struct Run {
-  Run(int steps, const WorldSetup& setup, std::function<Duration()> step_time = {}) {
+  Run(int steps, const WorldSetup& setup, std::function<Duration(int)> step_time = {}) {
     std::stop_source done;
     Dataset data;
     data.shape = {1, 1, 1};
@@ -136,7 +136,7 @@ struct Run {
     rule.every = setup.every;
     WorkerCore core(WorkerWorld::options(setup), std::make_unique<NotingRule>(rule));
     const WorkerLoopOptions options{
-        .scheduler = "scheduler", .batch = 1, .step_time = std::move(step_time)};
+        .scheduler = "scheduler", .step_time = std::move(step_time)};
     const auto ended = run_worker(peers, core, trainer, options, done.get_token());
     REQUIRE(ended);
     CHECK(*ended == "interrupted");

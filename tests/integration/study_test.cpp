@@ -1,0 +1,181 @@
+// `rubato study` as a user meets it: interrupted, killed, resumed, changed, and asked for the
+// impossible.
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/integration/process.hpp"
+#include "tests/integration/quick_cluster.hpp"
+
+namespace rubato::integration {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kStudy = R"(
+question = "What does H cost?"
+cluster = "quick.toml"
+seeds = 4
+[grid]
+heterogeneity = [1, 2, 4]
+[[contenders]]
+sync = "bsp"
+[[contenders]]
+name = "SSP s=2"
+sync = "ssp"
+set = { sync.ssp.staleness = 2 }
+)";
+
+Workplace& prepared(Workplace& place, const QuickCluster& cluster = {}) {
+  place.write("quick.toml", cluster.text());
+  place.write("h.toml", kStudy);
+  return place;
+}
+
+std::size_t lines_of(const std::filesystem::path& file) {
+  const std::string text = read_text(file);
+  return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+TEST_CASE("study writes results, pictures and a report of every run") {
+  Workplace place;
+  prepared(place);
+  Process study(place, {"study", "h.toml"});
+  REQUIRE(study.wait_for_end() == 0);
+  CHECK(contains(study.err(), "[24/24] h: "));
+  CHECK(contains(study.out(), "What does H cost?"));
+  CHECK(contains(study.out(), "heterogeneity = 4: 3 workers, H 4.00, target loss 0.3, 4 seeds"));
+  CHECK(contains(study.out(), "SSP s=2"));
+  const Json results = Json::parse(read_text(place.path("out/h/results.json")));
+  CHECK(results.at("runs").size() == 24);
+  REQUIRE(results.at("summaries").size() == 6);
+  for (const auto& summary : results.at("summaries")) {
+    CHECK(summary.at("reached") == 4);
+    CHECK(summary.at("heterogeneity").get<double>() ==
+          doctest::Approx(summary.at("point").at("heterogeneity").get<double>()).epsilon(0.01));
+  }
+  CHECK(lines_of(place.path("out/h/runs.csv")) == 25);
+  CHECK(contains(read_text(place.path("out/h/report.html")), "What does H cost?"));
+  for (const char* picture : {"out/h/time.svg", "out/h/details.svg"})
+    CHECK(contains(read_text(place.path(picture)), "</svg>"));
+}
+
+TEST_CASE("study goes on after an interrupt, a kill and a torn line, with the same results") {
+  Workplace place;
+  prepared(place);
+  const auto journal = place.path("part/cells.jsonl");
+  // With so many seeds neither of the first two is ever done when the signal comes.
+  const std::vector<std::string> endless{"study", "h.toml", "--out", "part", "--seeds", "1000"};
+  {
+    Process study(place, endless);
+    study.wait_for_words("[3/6000]");
+    study.signal(SIGINT);
+    CHECK(study.wait_for_end() == 130);
+    CHECK(study.err().ends_with("rubato: interrupted; the same command continues from here\n"));
+    CHECK(contains(study.out(), "Report: "));
+  }
+  const std::size_t first = lines_of(journal);
+  CHECK(first >= 3);
+  CHECK(first < 6000);
+  const Json partial = Json::parse(read_text(place.path("part/results.json")));
+  CHECK(partial.at("runs").size() == first);
+  {
+    Process study(place, endless);
+    study.wait_for_words("[" + std::to_string(first + 3) + "/6000]");
+    study.signal(SIGKILL);
+    CHECK(study.wait_for_end() == -SIGKILL);
+    CHECK(contains(study.err(), std::to_string(first) + " of 6000 runs are kept from before\n"));
+  }
+  std::ofstream(journal, std::ios::app) << R"({"key":"torn","bui)";
+  Process rest(place, {"study", "h.toml", "--out", "part", "--threads", "2"});
+  REQUIRE(rest.wait_for_end() == 0);
+  CHECK(contains(rest.err(), " of 24 runs are kept from before\n"));
+  CHECK(lines_of(journal) >= 24);
+  CHECK_FALSE(contains(read_text(journal), "torn"));
+
+  Process whole(place, {"study", "h.toml", "--out", "whole", "--threads", "1", "--quiet"});
+  REQUIRE(whole.wait_for_end() == 0);
+  CHECK(whole.err().empty());
+  CHECK(read_text(place.path("whole/results.json")) == read_text(place.path("part/results.json")));
+  CHECK(read_text(place.path("whole/time.svg")) == read_text(place.path("part/time.svg")));
+}
+
+TEST_CASE("study runs again what has changed and keeps the rest") {
+  Workplace place;
+  prepared(place);
+  const auto run = [&] {
+    Process study(place, {"study", "h.toml", "--seeds", "1", "--json"});
+    CHECK(study.wait_for_end() == 0);
+    CHECK(Json::parse(study.out()).at("runs").size() == 6);
+    return study.err();
+  };
+  CHECK_FALSE(contains(run(), "kept"));
+  CHECK(run() == "6 of 6 runs are kept from before\n");
+  std::string text = kStudy;
+  text.replace(text.find("staleness = 2"), 13, "staleness = 5");
+  place.write("h.toml", text);
+  CHECK(contains(run(), "3 of 6 runs are kept from before\n"));
+  place.write("h.toml", kStudy);
+  CHECK(run() == "6 of 6 runs are kept from before\n");
+  prepared(place, {.learning_rate = 0.04});
+  CHECK_FALSE(contains(run(), "kept"));
+}
+
+TEST_CASE("study takes a directory, each study in a directory of its own") {
+  Workplace place;
+  std::filesystem::create_directory(place.path("all"));
+  place.write("all/quick.text", QuickCluster{}.text());
+  for (const char* name : {"one", "two"})
+    place.write(std::string("all/") + name + ".toml",
+                "cluster = \"quick.text\"\nseeds = 1\n[[contenders]]\nsync = \"asp\"\n");
+  Process study(place, {"study", "all", "--out", "o"});
+  REQUIRE(study.wait_for_end() == 0);
+  CHECK(contains(study.err(), "[2/2] two: ASP seed 1: target"));
+  for (const char* name : {"o/one/results.json", "o/two/report.html"})
+    CHECK(std::filesystem::exists(place.path(name)));
+}
+
+TEST_CASE("two studies do not write to one directory at once") {
+  Workplace place;
+  prepared(place);
+  Process first(place, {"study", "h.toml", "--seeds", "1000"});
+  first.wait_for_words("[1/6000]");
+  Process second(place, {"study", "h.toml"});
+  CHECK(second.wait_for_end() == 2);
+  CHECK(second.err() ==
+        "rubato: out/h: another study writes here; wait for its end, or name another directory "
+        "with --out\n");
+  first.signal(SIGKILL);
+  CHECK(first.wait_for_end() == -SIGKILL);
+}
+
+TEST_CASE("what a study cannot do is one line before anything runs") {
+  Workplace place;
+  prepared(place);
+  std::filesystem::create_directory(place.path("empty"));
+  const auto refused = [&](const std::vector<std::string>& arguments) {
+    std::vector<std::string> all{"study"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    Process study(place, all);
+    CHECK(study.wait_for_end() == 2);
+    CHECK(study.out().empty());
+    CHECK(study.err().find('\n') == study.err().size() - 1);
+    return study.err();
+  };
+  CHECK(contains(refused({"missing.toml"}), "missing.toml"));
+  CHECK(contains(refused({"empty"}), "empty: holds no .toml file"));
+  CHECK(contains(refused({"h.toml", "--seeds", "0"}), "--seeds"));
+  CHECK(contains(refused({"h.toml", "h.toml"}), "h.toml: another study is called h, too"));
+  place.write("typo.toml", "cluster = \"quick.toml\"\n[grid]\ntraining.bacth = [8]\n");
+  CHECK(contains(refused({"typo.toml"}), "unknown key training.bacth; did you mean batch?"));
+  place.write("lost.toml", "cluster = \"nowhere.toml\"\n");
+  CHECK(contains(refused({"lost.toml"}), "nowhere.toml"));
+  place.write("labels.toml",
+              "cluster = \"quick.toml\"\n[grid]\ndataset.partition = [\"iid\", \"labels:1\"]\n");
+  CHECK(contains(refused({"labels.toml", "--quiet"}), "labels.toml: dataset.partition = labels:1"));
+}
+
+}  // namespace
+}  // namespace rubato::integration
