@@ -19,11 +19,13 @@ LocalTrainer::LocalTrainer(std::unique_ptr<Device> device, const Dataset& data,
   indices_.resize(size);
   labels_.resize(size);
   inputs_.resize(size * static_cast<std::size_t>(data.shape.count()));
+  sampler_.next(indices_);
 }
 
 BatchResult LocalTrainer::step() {
-  sampler_.next(indices_);
   data_->gather(indices_, inputs_, labels_);
+  sampler_.next(indices_);
+  data_->prefetch(indices_);
   const auto rate = static_cast<float>(rate_.at(steps_++));
   return device_->step({inputs_, labels_, batch()}, rate);
 }

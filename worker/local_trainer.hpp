@@ -50,7 +50,7 @@ class LocalTrainer {
   BatchSampler sampler_;
   LearningRate rate_;
   std::uint64_t steps_ = 0;
-  std::vector<std::uint32_t> indices_;  // [batch]
+  std::vector<std::uint32_t> indices_;  // [batch], of the next step
   std::vector<float> inputs_;           // [batch, shape.count()]
   std::vector<std::int32_t> labels_;    // [batch]
 };
