@@ -1,8 +1,12 @@
 #include "base/memory.hpp"
 
+#include <cstdint>
 #include <cstdlib>
 #if defined(__GLIBC__)
 #include <malloc.h>
+#endif
+#if defined(__linux__)
+#include <sys/mman.h>
 #endif
 
 namespace rubato {
@@ -12,6 +16,18 @@ void keep_freed_memory() {
   constexpr int kMiB = 1 << 20;
   mallopt(M_MMAP_THRESHOLD, 32 * kMiB);  // a chunk is at most 16 MiB
   mallopt(M_TRIM_THRESHOLD, 256 * kMiB);
+#endif
+}
+
+void prefer_large_pages([[maybe_unused]] const void* first, [[maybe_unused]] std::size_t bytes) {
+#if defined(__linux__)
+  constexpr std::uintptr_t kPage = 2 << 20;
+  constexpr int kCollapse = 25;  // MADV_COLLAPSE, Linux 6.1; Debian 12's headers lack it
+  const auto begin = (reinterpret_cast<std::uintptr_t>(first) + kPage - 1) / kPage * kPage;
+  const auto end = (reinterpret_cast<std::uintptr_t>(first) + bytes) / kPage * kPage;
+  if (end <= begin) return;
+  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // by and by
+  madvise(reinterpret_cast<void*>(begin), end - begin, kCollapse);      // now
 #endif
 }
 

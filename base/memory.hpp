@@ -1,5 +1,8 @@
-// base/memory.hpp - how this process treats memory that it freed.
+// base/memory.hpp - what this process asks of the kernel and of malloc. Errors: none; both are
+// wishes. Threads: see each.
 #pragma once
+
+#include <cstddef>
 
 namespace rubato {
 
@@ -7,5 +10,10 @@ namespace rubato {
 // the chunks that libzmq receives into to the kernel and faults them in again for the next ones
 // (docs/lessons.md). Once, from main, before threads. Does nothing with other C libraries.
 void keep_freed_memory();
+
+// Asks for pages of 2 MiB under memory that stays where it is and is read at random places: each
+// page of 4 KiB costs a walk through the page tables, twice as deep in a virtual machine. What does
+// not fill a large page stays as it is; so does all of it where the kernel has none. Any thread.
+void prefer_large_pages(const void* first, std::size_t bytes);
 
 }  // namespace rubato

@@ -6,9 +6,9 @@
 #pragma once
 
 // The sanitizers instrument the function that chooses, which runs before they are up; clang 16
-// rejects the architecture levels.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// rejects the architecture levels. RUBATO_ONE_VERSION: tests build one version at a time.
+#if !defined(RUBATO_ONE_VERSION) && defined(__x86_64__) && defined(__GNUC__) && \
+    !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define RUBATO_MULTIVERSION \
   __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/check.hpp"
+#include "base/memory.hpp"
 #include "base/multiversion.hpp"
 #include "base/rng.hpp"
 #include "worker/image_files.hpp"
@@ -215,6 +216,25 @@ void Dataset::gather(std::span<const std::uint32_t> indices, std::span<float> in
       features);
 }
 
+void Dataset::prefetch(std::span<const std::uint32_t> indices) const {
+  constexpr std::size_t kLine = 64;  // bytes; with longer lines some are asked for twice
+  const auto bring = [](const void* from, std::size_t bytes) {
+    const auto* first = static_cast<const char*>(from);
+    for (std::size_t at = 0; at < bytes; at += kLine) __builtin_prefetch(first + at, 0, 2);
+    __builtin_prefetch(first + bytes - 1, 0, 2);
+  };
+  const auto count = static_cast<std::size_t>(shape.count());
+  std::visit(
+      [&](const auto& values) {
+        for (const std::uint32_t index : indices) {
+          RUBATO_CHECK(index < labels.size(), "a sample index lies outside the dataset");
+          bring(values.data() + index * count, count * sizeof(values[0]));
+          bring(&labels[index], sizeof(labels[index]));
+        }
+      },
+      features);
+}
+
 std::optional<SampleFacts> known_facts(const DatasetOptions& options) {
   if (options.kind == "fashion-mnist") return SampleFacts{{1, 28, 28}, 10};
   if (options.kind == "cifar-10") return SampleFacts{{3, 32, 32}, 10};
@@ -251,6 +271,11 @@ Result<DataSplit> load_dataset(const DatasetOptions& options, std::uint64_t seed
     return fail(ErrorCode::BadInput, fmt::format("dataset.held_out = {}: leaves no training "
                                                  "samples; lower it",
                                                  options.held_out));
+  std::visit(
+      [](const auto& values) {
+        prefer_large_pages(values.data(), values.size() * sizeof(values[0]));
+      },
+      split.train.features);
   return split;
 }
 

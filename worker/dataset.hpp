@@ -33,6 +33,8 @@ struct Dataset {
   // inputs [indices.size(), shape.count()], labels [indices.size()] <- those samples.
   void gather(std::span<const std::uint32_t> indices, std::span<float> inputs,
               std::span<std::int32_t> labels_out) const;
+  // Asks the processor to bring those samples near, without waiting: gather() will come for them.
+  void prefetch(std::span<const std::uint32_t> indices) const;
 };
 
 struct DataSplit {

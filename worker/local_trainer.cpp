@@ -39,14 +39,24 @@ bool LocalTrainer::take_parameters(std::vector<float>& out) {
   return finite && all_finite(out);
 }
 
+void LocalTrainer::draw(std::size_t size) {
+  if (drawn_ >= size) return;
+  sampler_.next(std::span(indices_).subspan(drawn_, size - drawn_));
+  drawn_ = size;
+}
+
 BatchResult LocalTrainer::step() {
   const auto size = static_cast<std::size_t>(batch_);
-  const auto indices = std::span(indices_).first(size);
+  draw(size);
   const auto inputs =
       std::span(inputs_).first(size * static_cast<std::size_t>(data_->shape.count()));
   const auto labels = std::span(labels_).first(size);
-  sampler_.next(indices);
-  data_->gather(indices, inputs, labels);
+  data_->gather(std::span(indices_).first(size), inputs, labels);
+  std::shift_left(indices_.begin(), indices_.begin() + static_cast<std::ptrdiff_t>(drawn_),
+                  static_cast<std::ptrdiff_t>(size));
+  drawn_ -= size;
+  draw(size);  // the next, if nobody changes its size
+  data_->prefetch(std::span(indices_).first(size));
   const auto rate = static_cast<float>(rate_.at(steps_++));
   return device_->step({inputs, labels, batch_}, rate);
 }

@@ -51,6 +51,9 @@ class LocalTrainer {
   std::uint64_t steps() const { return steps_; }
 
  private:
+  // At least `size` samples are drawn, in order.
+  void draw(std::size_t size);
+
   std::unique_ptr<Device> device_;
   const Dataset* data_;
   BatchSampler sampler_;
@@ -58,6 +61,7 @@ class LocalTrainer {
   int configured_batch_;
   int batch_;
   std::uint64_t steps_ = 0;
+  std::size_t drawn_ = 0;               // of indices_, for the steps to come
   std::vector<std::uint32_t> indices_;  // [batch_max]
   std::vector<float> inputs_;           // [batch_max, shape.count()]
   std::vector<std::int32_t> labels_;    // [batch_max]

@@ -25,9 +25,16 @@ CBLAS_TRANSPOSE cblas(Transpose transpose) {
   return transpose == Transpose::Yes ? CblasTrans : CblasNoTrans;
 }
 
-void gemm(const Product& p, float beta, float* c, int row_c) {
+}  // namespace
+
+Library library_for(const Product& p) {
   const std::int64_t work = static_cast<std::int64_t>(p.m) * p.n * p.k;
-  if (p.k > 1 && work >= kOneDnnFrom && one_dnn_generates_code()) {
+  const bool one_dnn = p.k > 1 && work >= kOneDnnFrom && one_dnn_generates_code();
+  return one_dnn ? Library::OneDnn : Library::OpenBlas;
+}
+
+void multiply_by(Library library, const Product& p, float beta, float* c, int row_c) {
+  if (library == Library::OneDnn) {
     const auto status =
         dnnl_sgemm(static_cast<char>(p.transpose_a), static_cast<char>(p.transpose_b), p.m, p.n,
                    p.k, 1.0f, p.a, p.row_a, p.b, p.row_b, beta, c, row_c);
@@ -38,14 +45,12 @@ void gemm(const Product& p, float beta, float* c, int row_c) {
               p.row_a, p.b, p.row_b, beta, c, row_c);
 }
 
-}  // namespace
-
 void multiply(const Product& product, float* c, int row_c) {
-  gemm(product, 0.0f, c, row_c);
+  multiply_by(library_for(product), product, 0.0f, c, row_c);
 }
 
 void multiply_add(const Product& product, float* c, int row_c) {
-  gemm(product, 1.0f, c, row_c);
+  multiply_by(library_for(product), product, 1.0f, c, row_c);
 }
 
 }  // namespace rubato::worker

@@ -19,6 +19,13 @@ struct Product {
   int row_b = 0;
 };
 
+// Which library multiplies this shape: a fixed rule. bench/products.cpp says what it costs.
+enum class Library { OpenBlas, OneDnn };
+Library library_for(const Product& product);
+
+// c [m,n] <- product + beta c, by that library.
+void multiply_by(Library library, const Product& product, float beta, float* c, int row_c);
+
 // c [m,n] <- product, or c + product. row_c: floats from one row of c to the next.
 void multiply(const Product& product, float* c, int row_c);
 void multiply_add(const Product& product, float* c, int row_c);

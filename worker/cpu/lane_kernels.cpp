@@ -28,13 +28,13 @@ struct Walk {  // of a convolution
   Index outputs, out_height, out_width;
   Index kernel;
 
-  Walk(const LayerPlan& plan, int kernel_)
+  Walk(const LayerPlan& plan, int side)
       : inputs(plan.input.channels),
         width(plan.input.width),
         outputs(plan.output.channels),
         out_height(plan.output.height),
         out_width(plan.output.width),
-        kernel(kernel_) {}
+        kernel(side) {}
 };
 
 // Sums stay in registers, of which there are 32: so many channels at two positions, or so many by

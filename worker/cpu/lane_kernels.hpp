@@ -6,6 +6,7 @@
 // Errors: none. Threads: pure; a LaneConvolution has one owner.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
