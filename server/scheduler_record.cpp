@@ -1,4 +1,6 @@
 // What the scheduler heard, as the record of the run.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "server/scheduler.hpp"

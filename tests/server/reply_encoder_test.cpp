@@ -42,7 +42,7 @@ TEST_CASE("replies in halves are the parameters, and nothing is noted") {
   const auto parameters = random_values(rng, 300);
   ReplyEncoder encoder(300);
   for (const auto codec : {PayloadCodec::F16, PayloadCodec::Bf16}) {
-    ReplyState state{{codec}, false, {}};
+    ReplyState state{.wanted = {codec}};
     const Reply reply = encode(encoder, parameters, state);
     CHECK(reply.head.codec == codec);
     CHECK_FALSE(reply.head.noted);
@@ -61,7 +61,7 @@ TEST_CASE("differences add up to the parameters at both ends alike") {
     Rng rng(2);
     auto parameters = random_values(rng, 300);
     ReplyEncoder encoder(300);
-    ReplyState state{wanted, false, {}};
+    ReplyState state{.wanted = wanted};
     const Reply first = encode(encoder, parameters, state);
     CHECK(first.head.codec == PayloadCodec::F32);
     CHECK(first.head.noted);
@@ -87,7 +87,7 @@ TEST_CASE("parameters that are not finite travel as f32") {
   const std::vector<float> parameters = {1, std::numeric_limits<float>::infinity(), 3};
   ReplyEncoder encoder(3);
   for (const auto codec : {PayloadCodec::F16, PayloadCodec::Int8}) {
-    ReplyState state{{codec}, true, {1, 2, 3}};
+    ReplyState state{.wanted = {codec}, .based = true, .any = true, .held = {1, 2, 3}};
     const Reply reply = encode(encoder, parameters, state);
     CHECK(reply.head.codec == PayloadCodec::F32);
     CHECK(reply.values == parameters);
