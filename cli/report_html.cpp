@@ -110,8 +110,9 @@ Json run_json(const RunRecord& run, std::size_t model, bool typical) {
                {"steps", run.steps},
                {"commits", run.commits},
                {"refused_commits", run.refused_commits},
-               {"final_loss", number(run.final_loss)},
-               {"final_accuracy", number(run.final_accuracy)},
+               {"measured", run.measured()},
+               {"final_loss", run.measured() ? number(run.final_loss) : Json(nullptr)},
+               {"final_accuracy", run.measured() ? number(run.final_accuracy) : Json(nullptr)},
                {"evaluations", evaluations_json(run.evaluations)},
                {"decisions", decisions_json(run.decisions)},
                {"workers", workers_json(run.workers)}};
@@ -143,8 +144,9 @@ Json model_json(const ModelSummary& summary, const std::vector<RunRecord>& runs)
           {"commits", summary.commits},
           {"bytes_up", summary.bytes_up},
           {"bytes_down", summary.bytes_down},
-          {"final_loss", number(summary.final_loss)},
-          {"final_accuracy", number(summary.final_accuracy)},
+          {"measured", summary.measured},
+          {"final_loss", summary.measured ? number(summary.final_loss) : Json(nullptr)},
+          {"final_accuracy", summary.measured ? number(summary.final_accuracy) : Json(nullptr)},
           {"heterogeneity", number(summary.heterogeneity)}};
 }
 
