@@ -53,7 +53,7 @@ struct RunRecord {
   double compute_share = 0;
   double wait_share = 0;
   double communicate_share = 0;
-  double final_loss = 0;
+  double final_loss = 0;  // means nothing unless measured()
   double final_accuracy = 0;
   double heterogeneity = 0;           // measured
   std::uint64_t refused_commits = 0;  // held NaN or Inf
@@ -61,6 +61,10 @@ struct RunRecord {
   std::vector<EvaluationRecord> evaluations;
   std::vector<DecisionRecord> decisions;
   std::vector<CommitCountRecord> commit_counts;
+
+  // False where nobody evaluated the model: a run of which only the timing counts, or one that
+  // ended before. It has no loss and no accuracy, which is not the same as 0.
+  bool measured() const { return !evaluations.empty(); }
 };
 
 }  // namespace rubato

@@ -12,6 +12,7 @@
 #include "cli/profile.hpp"
 #include "cli/progress.hpp"
 #include "emulation/cluster_config.hpp"
+#include "emulation/cluster_plan.hpp"
 #include "emulation/virtual_cluster.hpp"
 #include "sync/factory.hpp"
 
@@ -22,8 +23,10 @@ std::string outcome_text(const RunRecord& record) {
   if (record.time_to_target_seconds)
     return fmt::format("target after {:.0f} s, {} steps", *record.time_to_target_seconds,
                        record.steps);
-  return fmt::format("{} after {:.0f} s, loss {:.4f}", record.stop_reason, record.seconds,
-                     record.final_loss);
+  std::string text = fmt::format("{} after {:.0f} s", record.stop_reason, record.seconds);
+  text += record.measured() ? fmt::format(", loss {:.4f}", record.final_loss)
+                            : fmt::format(", {} steps", record.steps);
+  return text;
 }
 
 // Runs every model with every seed into `comparison`, until done or stopped.
@@ -31,10 +34,13 @@ Result<void> run_all(const CompareOptions& options, const emulation::ClusterConf
                      const std::vector<std::string>& models, std::stop_token stop,
                      Comparison& comparison) {
   RUBATO_ASSIGN(const auto trace, open_profile(options.profile, TraceClock::Own));
-  RUBATO_ASSIGN(const auto data, interruptible(stop, [&] {
-                  return worker::load_dataset(config.dataset, config.seed);
-                }));
-  log_device(config.worker_device);
+  worker::DataSplit data;
+  if (!config.timing_only()) {
+    RUBATO_ASSIGN(data, interruptible(stop, [&] {
+                    return worker::load_dataset(config.dataset, config.seed);
+                  }));
+    log_device(config.worker_device);
+  }
   const int threads = options.threads > 0
                           ? options.threads
                           : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
@@ -79,6 +85,7 @@ Result<void> compare_checked(const CompareOptions& options, std::stop_token stop
     RUBATO_TRY(sync::find_model(name));
     models.push_back(name);
   }
+  for (const auto& model : models) RUBATO_TRY(emulation::check_sync(config, model));
   const std::string out = options.out.empty() ? "out/" + config.name : options.out;
   RUBATO_TRY(make_output_directory(out));
   Comparison comparison = start_comparison(config, options.command, true);

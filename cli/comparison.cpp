@@ -59,6 +59,8 @@ ModelSummary summarize_model(const std::vector<RunRecord>& runs, std::vector<std
   summary.commits = median_of([](const RunRecord& run) { return run.commits; });
   summary.bytes_up = median_of([](const RunRecord& run) { return run.bytes_up; });
   summary.bytes_down = median_of([](const RunRecord& run) { return run.bytes_down; });
+  summary.measured =
+      std::ranges::all_of(indices, [&](std::size_t i) { return runs[i].measured(); });
   summary.final_loss = median_of([](const RunRecord& run) { return run.final_loss; });
   summary.final_accuracy = median_of([](const RunRecord& run) { return run.final_accuracy; });
   summary.heterogeneity = median_of([](const RunRecord& run) { return run.heterogeneity; });
@@ -78,7 +80,20 @@ std::string less_time_than(double time, const ModelSummary& other) {
   return fmt::format("{:.0f} % less time than {}", percent, who);
 }
 
+// Where nobody measured a loss, what is left is how much each model gets done.
+std::string headline_without_loss(const std::vector<ModelSummary>& summaries) {
+  const ModelSummary& most = *std::ranges::max_element(summaries, {}, &ModelSummary::steps);
+  std::string text = fmt::format("{} made {} steps in {}", most.title, count_text(most.steps),
+                                 duration_text(most.seconds));
+  if (summaries.size() == 1) return text + "; timing only.";
+  const ModelSummary& least = *std::ranges::min_element(summaries, {}, &ModelSummary::steps);
+  return fmt::format("{}, the most of {} models; {} made {}; timing only.", text, summaries.size(),
+                     least.title, count_text(least.steps));
+}
+
 std::string headline_without_target(const std::vector<ModelSummary>& summaries) {
+  if (!std::ranges::all_of(summaries, &ModelSummary::measured))
+    return headline_without_loss(summaries);
   const auto by_loss = [](const ModelSummary& s) { return s.final_loss; };
   const ModelSummary& best = *std::ranges::min_element(summaries, {}, by_loss);
   std::string text = fmt::format("{} ended with a loss of {} after {}", best.title,

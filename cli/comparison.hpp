@@ -40,6 +40,7 @@ struct ModelSummary {
   double commits = 0;
   double bytes_up = 0;
   double bytes_down = 0;
+  bool measured = false;  // all runs have a loss and an accuracy; else the next two mean nothing
   double final_loss = 0;  // NaN counts as infinite
   double final_accuracy = 0;
   double heterogeneity = 0;

@@ -31,6 +31,7 @@ Result<Node> load_node(const NodeOptions& options, bool needs_data, const std::s
   set_log_quiet(options.quiet);
   Node node;
   RUBATO_ASSIGN(node.config, emulation::load_cluster(options.file));
+  RUBATO_TRY(emulation::require_trainable(node.config));
   if (options.seed) node.config.seed = *options.seed;
   auto facts = worker::known_facts(node.config.dataset);
   if (needs_data || !facts) {

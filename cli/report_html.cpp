@@ -88,20 +88,22 @@ Json decisions_json(const std::vector<DecisionRecord>& decisions) {
 }
 
 Json run_json(const RunRecord& run, std::size_t model, bool typical) {
-  Json json = {{"model", model},
-               {"seed", std::to_string(run.seed)},  // 64 bits are too many for a JavaScript number
-               {"typical", typical},
-               {"time_to_target", chart_number(run.time_to_target_seconds)},
-               {"stop_reason", run.stop_reason},
-               {"seconds", chart_number(run.seconds)},
-               {"steps", run.steps},
-               {"commits", run.commits},
-               {"refused_commits", run.refused_commits},
-               {"final_loss", chart_number(run.final_loss)},
-               {"final_accuracy", chart_number(run.final_accuracy)},
-               {"evaluations", evaluations_json(run.evaluations)},
-               {"decisions", decisions_json(run.decisions)},
-               {"workers", workers_json(run.workers)}};
+  Json json = {
+      {"model", model},
+      {"seed", std::to_string(run.seed)},  // 64 bits are too many for a JavaScript number
+      {"typical", typical},
+      {"time_to_target", chart_number(run.time_to_target_seconds)},
+      {"stop_reason", run.stop_reason},
+      {"seconds", chart_number(run.seconds)},
+      {"steps", run.steps},
+      {"commits", run.commits},
+      {"refused_commits", run.refused_commits},
+      {"measured", run.measured()},
+      {"final_loss", run.measured() ? chart_number(run.final_loss) : Json(nullptr)},
+      {"final_accuracy", run.measured() ? chart_number(run.final_accuracy) : Json(nullptr)},
+      {"evaluations", evaluations_json(run.evaluations)},
+      {"decisions", decisions_json(run.decisions)},
+      {"workers", workers_json(run.workers)}};
   if (typical) json["commit_counts"] = commit_counts_json(run.commit_counts);
   return json;
 }
@@ -115,24 +117,26 @@ Json model_json(const ModelSummary& summary, const std::vector<RunRecord>& runs)
     shortest = std::min(shortest, time);
     longest = std::max(longest, time);
   }
-  return {{"title", summary.title},
-          {"runs", summary.runs.size()},
-          {"reached", summary.reached},
-          {"time_to_target", chart_number(summary.time_to_target)},
-          {"time_range", Json::array({chart_number(shortest), chart_number(longest)})},
-          {"saving", chart_number(summary.saving)},
-          {"seconds", chart_number(summary.seconds)},
-          {"shares",
-           {{"compute", chart_number(summary.compute_share)},
-            {"wait", chart_number(summary.wait_share)},
-            {"communicate", chart_number(summary.communicate_share)}}},
-          {"steps", summary.steps},
-          {"commits", summary.commits},
-          {"bytes_up", summary.bytes_up},
-          {"bytes_down", summary.bytes_down},
-          {"final_loss", chart_number(summary.final_loss)},
-          {"final_accuracy", chart_number(summary.final_accuracy)},
-          {"heterogeneity", chart_number(summary.heterogeneity)}};
+  return {
+      {"title", summary.title},
+      {"runs", summary.runs.size()},
+      {"reached", summary.reached},
+      {"time_to_target", chart_number(summary.time_to_target)},
+      {"time_range", Json::array({chart_number(shortest), chart_number(longest)})},
+      {"saving", chart_number(summary.saving)},
+      {"seconds", chart_number(summary.seconds)},
+      {"shares",
+       {{"compute", chart_number(summary.compute_share)},
+        {"wait", chart_number(summary.wait_share)},
+        {"communicate", chart_number(summary.communicate_share)}}},
+      {"steps", summary.steps},
+      {"commits", summary.commits},
+      {"bytes_up", summary.bytes_up},
+      {"bytes_down", summary.bytes_down},
+      {"measured", summary.measured},
+      {"final_loss", summary.measured ? chart_number(summary.final_loss) : Json(nullptr)},
+      {"final_accuracy", summary.measured ? chart_number(summary.final_accuracy) : Json(nullptr)},
+      {"heterogeneity", chart_number(summary.heterogeneity)}};
 }
 
 Json report_json(const Comparison& comparison, const std::vector<ModelSummary>& summaries) {

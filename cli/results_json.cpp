@@ -34,8 +34,8 @@ Json run_json(const RunRecord& run) {
           {"compute_share", run.compute_share},
           {"wait_share", run.wait_share},
           {"communicate_share", run.communicate_share},
-          {"final_loss", run.final_loss},
-          {"final_accuracy", run.final_accuracy},
+          {"final_loss", run.measured() ? Json(run.final_loss) : Json(nullptr)},
+          {"final_accuracy", run.measured() ? Json(run.final_accuracy) : Json(nullptr)},
           {"heterogeneity", run.heterogeneity},
           {"workers", std::move(workers)}};
 }

@@ -23,7 +23,7 @@ std::string time_cell(const ModelSummary& summary) {
   return fmt::format("{} ({}/{})", time, summary.reached, summary.runs.size());
 }
 
-std::vector<Column> columns(bool has_target) {
+std::vector<Column> columns(bool has_target, bool has_loss) {
   using S = ModelSummary;
   std::vector<Column> columns{{"Model", [](const S& s) { return s.title; }}};
   if (has_target) {
@@ -41,10 +41,13 @@ std::vector<Column> columns(bool has_target) {
       {"Commits", [](const S& s) { return count_text(s.commits); }},
       {"Up", [](const S& s) { return bytes_text(s.bytes_up); }},
       {"Down", [](const S& s) { return bytes_text(s.bytes_down); }},
-      {"Loss", [](const S& s) { return loss_text(s.final_loss); }},
-      {"Accuracy", [](const S& s) { return percent_text(s.final_accuracy); }},
   };
   columns.insert(columns.end(), figures.begin(), figures.end());
+  if (!has_loss) return columns;
+  columns.push_back(
+      {"Loss", [](const S& s) { return s.measured ? loss_text(s.final_loss) : "-"; }});
+  columns.push_back(
+      {"Accuracy", [](const S& s) { return s.measured ? percent_text(s.final_accuracy) : "-"; }});
   return columns;
 }
 
@@ -66,7 +69,8 @@ std::string comparison_table(const Comparison& comparison,
   RUBATO_CHECK(!summaries.empty(), "a table needs a row");
   const bool has_target = comparison.target_loss || comparison.target_accuracy;
   std::vector<std::string> lines(summaries.size() + 1);
-  for (const Column& column : columns(has_target)) {
+  const bool has_loss = std::ranges::any_of(summaries, &ModelSummary::measured);
+  for (const Column& column : columns(has_target, has_loss)) {
     std::vector<std::string> cells{column.header};
     for (const ModelSummary& summary : summaries) cells.push_back(column.cell(summary));
     const auto width = std::ranges::max(cells, {}, &std::string::size).size();

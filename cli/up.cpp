@@ -8,6 +8,7 @@
 #include "cli/interrupt.hpp"
 #include "cli/outputs.hpp"
 #include "cli/profile.hpp"
+#include "emulation/cluster_plan.hpp"
 #include "sync/factory.hpp"
 
 namespace rubato::cli {
@@ -44,6 +45,7 @@ void watch(Children& children, server::Scheduler& scheduler) {
 Result<void> up_checked(const UpOptions& options, std::stop_token stop) {
   RUBATO_ASSIGN(auto config, emulation::load_cluster(options.file));
   if (options.target_loss) config.stop.target_loss = options.target_loss;
+  RUBATO_TRY(emulation::require_trainable(config));
   if (options.seed) config.seed = *options.seed;
   set_log_quiet(options.quiet);
   RUBATO_TRY(sync::find_model(options.sync));

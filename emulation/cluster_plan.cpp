@@ -63,6 +63,13 @@ Result<void> check_sync(const ClusterConfig& config, const std::string& sync) {
   return {};
 }
 
+Result<void> require_trainable(const ClusterConfig& config) {
+  if (!config.timing_only()) return {};
+  return fail(ErrorCode::BadInput,
+              "model.kind = \"timing\": there is nothing to train in a model that is only its "
+              "size; use rubato compare, or another kind");
+}
+
 Result<ClusterPlan> make_timing_plan(const ClusterConfig& config, const std::string& sync,
                                      std::uint64_t seed) {
   RUBATO_ASSIGN(auto plan, start_plan(config, sync, seed));
@@ -75,6 +82,7 @@ Result<ClusterPlan> make_timing_plan(const ClusterConfig& config, const std::str
 
 Result<ClusterPlan> make_plan(const ClusterConfig& config, const std::string& sync,
                               std::uint64_t seed, worker::Shape shape, int classes) {
+  RUBATO_TRY(require_trainable(config));
   RUBATO_ASSIGN(auto plan, start_plan(config, sync, seed));
   RUBATO_ASSIGN(plan.spec, worker::make_model(config.model, shape, classes));
   plan.parameters = worker::parameter_count(plan.spec);

@@ -15,13 +15,11 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 }  // namespace
 
 FairNetwork::Node FairNetwork::add_node(double up_bytes_per_second, double down_bytes_per_second) {
-  for (const double capacity : {up_bytes_per_second, down_bytes_per_second})
+  for (const double capacity : {up_bytes_per_second, down_bytes_per_second}) {
     links_.emplace_back().capacity = capacity > 0 ? capacity : kInfinity;
+    limited_.push_back(capacity > 0);
+  }
   return static_cast<Node>(links_.size() / 2 - 1);
-}
-
-bool FairNetwork::limited(LinkId link) const {
-  return links_[link].capacity != kInfinity;
 }
 
 void FairNetwork::check_time(Instant now) {

@@ -70,7 +70,7 @@ class FairNetwork {
     bool full = false;
   };
 
-  bool limited(LinkId link) const;
+  bool limited(LinkId link) const { return limited_[link]; }
   void check_time(Instant now);
   void begin(FlowId id);
   void end(FlowId id);
@@ -85,7 +85,8 @@ class FairNetwork {
   void remove(std::size_t place);
 
   std::vector<Link> links_;
-  std::vector<Flow> flows_;                             // one a pair that was ever in use
+  std::vector<bool> limited_;  // by link: the one question that every message asks
+  std::vector<Flow> flows_;    // one a pair that was ever in use
   std::unordered_map<std::uint64_t, FlowId> flow_ids_;  // by pair
   std::vector<FlowId> by_end_;                          // those under way
   std::vector<Completed> at_once_;                      // sent where there is no limit

@@ -213,11 +213,6 @@ std::vector<float> initial_parameters(const ModelSpec& spec, std::uint64_t seed)
 }
 
 Result<ModelSpec> make_model(const ModelOptions& options, Shape input, int classes) {
-  if (options.kind == "timing") {
-    return fail(ErrorCode::BadInput,
-                "model.kind = \"timing\": there is nothing to train in a model that is only its "
-                "size; use rubato compare, or another kind");
-  }
   ModelSpec spec{.name = options.kind, .input = input, .layers = {}, .classes = classes};
   const bool takes_sizes = options.kind == "mlp" || options.kind == "lstm";
   const bool takes_images = options.kind == "cnn" || options.kind == "lenet";

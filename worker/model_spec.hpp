@@ -91,8 +91,8 @@ struct ModelOptions {
   std::uint64_t parameters = 0;  // timing: a model that is nothing but its size
 };
 
-// Returns: the spec for data of this shape; BadInput naming key, value and remedy. A timing model
-// has none.
+// Returns: the spec for data of this shape; BadInput naming key, value and remedy, also for a
+// timing model, which has none.
 [[nodiscard]] Result<ModelSpec> make_model(const ModelOptions& options, Shape input, int classes);
 
 }  // namespace rubato::worker

@@ -15,6 +15,15 @@ function timeCell(model, slowest) {
   return [...cell, note(model.time_range.map(formatDuration).join(' – '))];
 }
 
+// Of a model or a run; none where nobody measured any.
+const hasLoss = report.runs.some((run) => run.measured);
+const lossColumns = hasLoss ?
+    [
+      ['Final loss', (row) => row.measured ? formatLoss(row.final_loss) : missing],
+      ['Accuracy', (row) => formatPercent(row.final_accuracy)],
+    ] :
+    [];
+
 function fillSummary() {
   const times = report.models.map((model) => model.time_to_target).filter(known);
   const fastest = Math.min(...times), slowest = Math.max(...times);
@@ -36,8 +45,7 @@ function fillSummary() {
         ['Commits', (model) => formatCount(model.commits)],
         ['Up', (model) => formatBytes(model.bytes_up)],
         ['Down', (model) => formatBytes(model.bytes_down)],
-        ['Final loss', (model) => formatLoss(model.final_loss)],
-        ['Accuracy', (model) => formatPercent(model.final_accuracy)],
+        ...lossColumns,
       ],
       report.models, (model) => model.time_to_target === fastest ? 'best' : '');
 }
@@ -58,8 +66,7 @@ function fillRuns() {
         ['Steps', (run) => formatCount(run.steps)],
         ['Commits', (run) => formatCount(run.commits)],
         ['Refused', (run) => formatCount(run.refused_commits)],
-        ['Final loss', (run) => formatLoss(run.final_loss)],
-        ['Accuracy', (run) => formatPercent(run.final_accuracy)],
+        ...lossColumns,
         ['Ended by', (run) => run.stop_reason || missing, 'text'],
       ],
       report.runs);
@@ -106,6 +113,7 @@ function fillText() {
   byId('origin').append(
       ...origin.flatMap(([name, value]) => [element('dt', {}, name), element('dd', {}, value)]));
   for (const node of document.querySelectorAll('.when-target')) node.hidden = !hasTarget;
+  byId('curve-section').hidden = !hasLoss;
 }
 
 const tunedRuns = report.runs.filter((run) => run.decisions.length > 0);
@@ -157,9 +165,11 @@ const darkScheme = matchMedia('(prefers-color-scheme: dark)');
 
 function show(dark) {
   document.documentElement.classList.toggle('dark', dark);
-  drawCurves('loss-time', 'seconds', 'loss', true);
-  drawCurves('loss-steps', 'steps', 'loss', false);
-  drawCurves('accuracy-time', 'seconds', 'accuracy', !known(report.target_loss));
+  if (hasLoss) {
+    drawCurves('loss-time', 'seconds', 'loss', true);
+    drawCurves('loss-steps', 'steps', 'loss', false);
+    drawCurves('accuracy-time', 'seconds', 'accuracy', !known(report.target_loss));
+  }
   drawShares();
   showWorkers();
   showDecisions();
