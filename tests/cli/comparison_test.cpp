@@ -25,6 +25,7 @@ RunRecord run(const std::string& sync, std::uint64_t seed, double time, double l
   if (time > 0) record.time_to_target_seconds = time;
   record.seconds = time > 0 ? time : 100;
   record.final_loss = loss;
+  record.evaluations.push_back({.seconds = record.seconds, .loss = loss});
   return record;
 }
 
@@ -33,6 +34,15 @@ Comparison comparison(std::vector<RunRecord> runs) {
   result.target_loss = 0.45;
   result.runs = std::move(runs);
   return result;
+}
+
+// Of a run that was never evaluated.
+RunRecord timing_run(const std::string& sync, std::uint64_t steps) {
+  RunRecord record;
+  record.sync = sync;
+  record.seconds = 100;
+  record.steps = steps;
+  return record;
 }
 
 std::string headline_of(const Comparison& c) {
@@ -128,4 +138,14 @@ TEST_CASE("headline: without a target the lowest loss leads, and divergence neve
   c.target_loss.reset();
   CHECK(headline_of(c) ==
         "ADSP ended with a loss of 0.4000 after 1 min 40 s, the lowest of 2 models; ASP diverged.");
+}
+
+TEST_CASE("headline: without any loss it tells how much was done") {
+  Comparison c;
+  c.runs = {timing_run("bsp", 1200), timing_run("asp", 4300)};
+  CHECK(headline_of(c) ==
+        "ASP made 4,300 steps in 1 min 40 s, the most of 2 models; BSP made 1,200; timing only.");
+  c.runs.pop_back();
+  CHECK(headline_of(c) == "BSP made 1,200 steps in 1 min 40 s; timing only.");
+  CHECK_FALSE(summarize(c)[0].measured);
 }

@@ -334,7 +334,7 @@ TEST_CASE("wrong types and impossible values, section by section") {
   check("training", "decay = 1.5", "must be a number above 0 and at most 1");
   check("training", "device = \"gpu\"", "must be one of cpu, reference, cuda; did you mean cpu?");
   check("model", "kind = \"resnet\"",
-        "must be one of mlp, cnn, lenet, lstm, svm; did you mean lenet?");
+        "must be one of mlp, cnn, lenet, lstm, svm, timing; did you mean lenet?");
   check("model", "hidden = 64", "must be a list like [64, 32] of whole numbers from 1 to 1000000");
   check("dataset", "kind = \"mnist\"",
         "must be one of fashion-mnist, cifar-10, libsvm, csv, blobs");
@@ -431,4 +431,13 @@ TEST_CASE("a model that does not fit the data is refused before anything is load
 TEST_CASE("text that is not TOML, and an error in the catalog") {
   CHECK(error_of("name = edge\n").starts_with("edge.toml:1: "));
   CHECK(error_of(kRest, "[[devices]]\nname = \"a\"\n").starts_with("devices.toml:1: "));
+}
+
+TEST_CASE("a timing model is its size and nothing else") {
+  CHECK(section_error("model", "kind = \"timing\"") ==
+        "edge.toml:1: model.parameters: kind = \"timing\" needs the number of the model's "
+        "parameters");
+  CHECK(section_error("model", "parameters = 10") ==
+        "edge.toml:2: model.parameters = 10: only kind = \"timing\" has a size of its own; remove "
+        "the key");
 }

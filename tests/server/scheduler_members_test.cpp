@@ -64,6 +64,31 @@ TEST_CASE("phase: the tuner's new phase is a new list, and part of all lists tha
   CHECK(joined[0].members.size() == 3);
 }
 
+TEST_CASE("members: joins that wait for an acknowledgement go as one list") {
+  constexpr std::uint32_t kWorkers = 500;
+  SchedulerWorld world(some_options(2, kWorkers));
+  world.server_hello(0);
+  world.server_hello(1);
+  for (std::uint32_t i = 0; i < kWorkers; ++i) world.worker_hello(played(i));
+  auto said = world.collect();
+  // At most 4096 entries on their way: the lists of the first 90, one by one.
+  CHECK(count<proto::Members>(said, server_peer(0)) == 90);
+  world.ack(0);
+  said = world.collect();
+  CHECK(count<proto::Members>(said, server_peer(0)) == 1);
+  CHECK(count<proto::Members>(said, server_peer(1)) == 0);
+  CHECK(bodies<proto::Members>(said, server_peer(0)).at(0).members.size() == kWorkers);
+  world.ack(0);
+  CHECK_FALSE(world.scheduler.started().has_value());
+  world.ack(1);
+  world.collect();
+  world.ack(1);
+  CHECK(world.scheduler.started().has_value());
+  said = world.collect();
+  for (std::uint32_t i = 0; i < kWorkers; ++i)
+    REQUIRE(count<proto::Start>(said, played(i).peer) == 1);
+}
+
 TEST_CASE("leave: the shards and the tuner are told, the others train on") {
   SchedulerWorld world;
   world.start();
