@@ -21,9 +21,9 @@ namespace rubato::server {
 // What a worker wants, by its last commit, and what it holds.
 struct ReplyState {
   proto::Compression wanted;
-  bool based = false;       // it holds exactly `held`
-  bool any = false;         // something was noted
-  std::vector<float> held;  // [shard], once something was; a blank encoder needs none
+  bool based = false;            // it holds exactly `held`
+  bool any = false;              // something was noted
+  std::vector<float> held = {};  // [shard], once something was; a blank encoder needs none
 };
 
 class ReplyEncoder {

@@ -193,7 +193,7 @@ TEST_CASE("commits while training goes on") {
 
 TEST_CASE("a step that is stretched is told when its time is over") {
   const Instant began = steady_now();
-  const Run run(5, setup(2, false), [] { return Duration::from_ms(20); });
+  const Run run(5, setup(2, false), [](int) { return Duration::from_ms(20); });
   CHECK(steady_now() - began >= Duration::from_ms(80));
   CHECK(run.peers.commits >= 2);
   check_weights(run);
