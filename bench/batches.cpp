@@ -3,7 +3,6 @@
 // and gather() of a batch that is in the first cache. In turns; the shortest mean of each counts.
 // Argument: turns (default 40).
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -13,13 +12,13 @@
 
 #include "base/memory.hpp"
 #include "base/rng.hpp"
+#include "base/time.hpp"
 #include "worker/local_trainer.hpp"
 
 namespace {
 
 using namespace rubato;
 using namespace rubato::worker;
-using Clock = std::chrono::steady_clock;
 
 constexpr int kBatch = 32;
 
@@ -48,10 +47,10 @@ std::unique_ptr<Device> built(const ModelSpec& spec) {
 template <class Run>
 void keep_shortest(double& best, Run run) {
   constexpr int kTimes = 400;
-  const auto start = Clock::now();
+  const auto start = steady_now();
   for (int i = 0; i < kTimes; ++i) run();
-  const std::chrono::duration<double, std::micro> spent = Clock::now() - start;
-  best = std::min(best, spent.count() / kTimes);
+  const double spent = 1e6 * (steady_now() - start).seconds();
+  best = std::min(best, spent / kTimes);
 }
 
 }  // namespace

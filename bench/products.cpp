@@ -2,13 +2,13 @@
 // each model's step by both libraries, in turns, and the time that the rule loses to the faster of
 // the two, as a part of the step. Argument: seconds for each product and library (default 0.02).
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "base/rng.hpp"
+#include "base/time.hpp"
 #include "worker/cpu/gemm.hpp"
 #include "worker/cpu/one_thread.hpp"
 #include "worker/device.hpp"
@@ -17,7 +17,6 @@ namespace {
 
 using namespace rubato;
 using namespace rubato::worker;
-using Clock = std::chrono::steady_clock;
 
 struct Model {
   const char* name;
@@ -74,11 +73,11 @@ void add_products(const Model& model, const ModelSpec& spec, std::vector<Call>& 
 template <class Run>
 double shortest(double seconds, Run run) {
   double best = 1e300;
-  const auto start = Clock::now();
-  for (int i = 0; i < 3 || Clock::now() - start < std::chrono::duration<double>(seconds); ++i) {
-    const auto from = Clock::now();
+  const auto start = steady_now();
+  for (int i = 0; i < 3 || (steady_now() - start).seconds() < seconds; ++i) {
+    const auto from = steady_now();
     run();
-    best = std::min(best, std::chrono::duration<double, std::micro>(Clock::now() - from).count());
+    best = std::min(best, 1e6 * (steady_now() - from).seconds());
   }
   return best;
 }

@@ -8,7 +8,7 @@ Result<std::unique_ptr<VirtualTraining>> VirtualTraining::make(const ClusterConf
                                                                const ClusterPlan& plan,
                                                                const worker::DataSplit& data,
                                                                int threads) {
-  std::unique_ptr<VirtualTraining> training(new VirtualTraining(config, plan, data, threads));
+  auto training = std::make_unique<VirtualTraining>(Private{}, config, plan, data, threads);
   RUBATO_TRY(training->build());
   return training;
 }

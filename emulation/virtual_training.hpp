@@ -18,7 +18,12 @@
 namespace rubato::emulation {
 
 class VirtualTraining {
+  struct Private {};  // so that only make() constructs
+
  public:
+  VirtualTraining(Private, const ClusterConfig& config, const ClusterPlan& plan,
+                  const worker::DataSplit& data, int threads)
+      : config_(config), plan_(plan), data_(data), pool_(threads) {}
   // Lifetime: `config`, `plan` and `data` outlive the object.
   [[nodiscard]] static Result<std::unique_ptr<VirtualTraining>> make(const ClusterConfig& config,
                                                                      const ClusterPlan& plan,
@@ -38,9 +43,6 @@ class VirtualTraining {
   worker::EvaluationResult end_evaluation();
 
  private:
-  VirtualTraining(const ClusterConfig& config, const ClusterPlan& plan,
-                  const worker::DataSplit& data, int threads)
-      : config_(config), plan_(plan), data_(data), pool_(threads) {}
   [[nodiscard]] Result<void> build();
 
   struct Trainer {

@@ -59,7 +59,6 @@ auto write(Builder& b, const Welcome& m) {
 auto write(Builder& b, const Refusal& m) {
   return wire::CreateRefusal(b, static_cast<wire::RefusalCode>(m.code), text(b, m.message));
 }
-
 auto write(Builder& b, const Start&) {
   return wire::CreateStart(b);
 }
@@ -89,19 +88,16 @@ auto write(Builder& b, const MembersAck& m) {
 auto write(Builder& b, const Pull& m) {
   return wire::CreatePull(b, m.sequence);
 }
-
 auto write(Builder& b, const Commit& m) {
   return wire::CreateCommit(b, m.sequence, m.offset, m.count, m.total, m.steps,
                             static_cast<wire::PayloadCodec>(m.codec), m.discard,
                             static_cast<wire::PayloadCodec>(m.reply_codec), m.reply_keep,
                             m.reply_based, m.weight, m.elastic);
 }
-
 auto write(Builder& b, const Parameters& m) {
   return wire::CreateParameters(b, m.sequence, m.version, m.offset, m.count, m.total, m.held.ns,
                                 m.refused, static_cast<wire::PayloadCodec>(m.codec), m.noted);
 }
-
 auto write(Builder& b, const Probe& m) {
   return wire::CreateProbe(b, m.sequence);
 }
@@ -117,14 +113,12 @@ auto write(Builder& b, const Progress& m) {
                               m.loss_samples, m.compute.ns, m.wait.ns, m.communicate.ns, m.bytes_up,
                               m.bytes_down, m.batch);
 }
-
 auto write(Builder& b, const Heartbeat& m) {
   return wire::CreateHeartbeat(b, m.echo.ns, m.clock.ns);
 }
 auto write(Builder& b, const Directive& m) {
   return wire::CreateDirective(b, m.commit_rate, m.local_steps, m.period.ns, m.weight, m.batch);
 }
-
 auto write(Builder& b, const Evaluation& m) {
   return wire::CreateEvaluation(b, m.age.ns, m.loss, m.accuracy, m.version);
 }
@@ -216,12 +210,10 @@ Result<Body> read(const wire::Refusal& t) {
 Result<Body> read(const wire::Start&) {
   return Start{};
 }
-
 Result<Body> read(const wire::Leave& t) {
   RUBATO_ASSIGN(auto reason, read_text("Leave.reason", *t.reason()));
   return Leave{std::move(reason)};
 }
-
 Result<Body> read(const wire::Stop& t) {
   RUBATO_ASSIGN(auto reason, read_text("Stop.reason", *t.reason()));
   return Stop{std::move(reason)};
@@ -237,7 +229,6 @@ Result<Body> read(const wire::Members& t) {
       m.apart.push_back({WorkerId{member->worker()}, member->from(), member->excluded()});
   return m;
 }
-
 Result<Body> read(const wire::MembersAck& t) {
   return MembersAck{t.epoch()};
 }

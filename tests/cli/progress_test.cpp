@@ -90,7 +90,7 @@ TEST_CASE("progress: a bar on a terminal, redrawn in place and gone at the end")
         "\r[\x1b[36m------------------------\x1b[0m]   0 % 0/2 ADSP seed 1: at 0.00 s\x1b[K"
         "\r[\x1b[36m------------------------\x1b[0m]   0 % 0/2 ADSP seed 1: at 20.0 s, "
         "loss 1.5000\x1b[K"
-        "\r\x1b[K[1/2] ADSP seed 1: done\r\n\r\x1b[K");
+        "\r\x1b[K[1/2] ADSP seed 1: done\r\n");
 }
 
 TEST_CASE("progress: a narrow terminal cuts the line, NO_COLOR the colour, TERM=dumb the bar") {
@@ -99,7 +99,7 @@ TEST_CASE("progress: a narrow terminal cuts the line, NO_COLOR the colour, TERM=
   CHECK(drawn_on_terminal(31) ==
         "\r[----------]   0 % 0/2 ADSP se\x1b[K"
         "\r[----------]   0 % 0/2 ADSP se\x1b[K"
-        "\r\x1b[K[1/2] ADSP seed 1: done\r\n\r\x1b[K");
+        "\r\x1b[K[1/2] ADSP seed 1: done\r\n");
   setenv("TERM", "dumb", 1);
   CHECK(drawn_on_terminal(31) == "[1/2] ADSP seed 1: done\r\n");
   unsetenv("NO_COLOR");

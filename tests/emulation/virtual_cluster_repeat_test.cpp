@@ -34,6 +34,9 @@ ClusterConfig lively_cluster() {
   config.sync.local_sgd.local_steps = 3;
   config.sync.adacomm.local_steps = 3;
   config.sync.dylu.local_steps = 3;
+  config.sync.batchtune_adacomm.local_steps = 3;
+  config.sync.easgd.local_steps = 3;
+  config.sync.fedbuff.local_steps = 3;
   config.sync.semi_sync.epochs = 0.1;
   return config;
 }

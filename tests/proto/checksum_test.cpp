@@ -72,7 +72,7 @@ TEST_CASE("look through: checksum and finiteness of any number of floats, aligne
   }
 }
 
-TEST_CASE("a decoded payload brings what its check found out; a commit's, whether it is finite") {
+TEST_CASE("a decoded payload brings what its check found, a commit also whether it is finite") {
   const auto decoded = [](const Message& message, PayloadChecksum check) {
     const Encoded encoded = encode(message, check);
     return decode(encoded.control, encoded.payload, check).value().payload;

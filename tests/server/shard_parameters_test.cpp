@@ -70,7 +70,8 @@ TEST_CASE(
     return all;
   };
   const auto change = [&](std::uint64_t offset, std::size_t count) {
-    shard.apply(optimizer, offset, Values(count, 0.25f), {1.0f}, ShardParameters::Checksum::Compute);
+    shard.apply(optimizer, offset, Values(count, 0.25f), {1.0f},
+                ShardParameters::Checksum::Compute);
   };
   CHECK_FALSE(known(0, chunk));  // nobody asked
   change(0, chunk);

@@ -48,13 +48,17 @@ TEST_CASE("BatchTune: told once all have timed five steps, again when 10 % off, 
 1 progress 0 1 1 0.1 1 0
 1 progress 1 1 3 0.1 1 0
 5 progress 0 5 1 0.1 5 0
-9 progress 1 5 3 0.1 5 0 -> R=48 "worker 0 takes 32.0 of 42.7 samples a second"; R=16 "worker 1 takes 10.7 of 42.7 samples a second"; 0:batch 48 weight 1.5 1:batch 16 weight 0.5
+9 progress 1 5 3 0.1 5 0 -> R=48 "worker 0 takes 32.0 of 42.7 samples a second"; )"
+                            R"(R=16 "worker 1 takes 10.7 of 42.7 samples a second"; )"
+                            R"(0:batch 48 weight 1.5 1:batch 16 weight 0.5
 10 progress 0 6 1 0.1 6 0
 11 progress 0 7 1.5 0.1 7 48
 11 progress 1 7 1.5 0.1 7 16
 12 progress 0 11 1.52 0.1 11 48
 12 progress 1 11 1.5 0.1 11 16
-13 progress 1 12 3 0.1 12 16 -> R=55 "worker 0 takes 31.6 of 36.9 samples a second"; R=9 "worker 1 takes 5.3 of 36.9 samples a second"; 0:batch 55 weight 1.71875 1:batch 9 weight 0.28125
+13 progress 1 12 3 0.1 12 16 -> R=55 "worker 0 takes 31.6 of 36.9 samples a second"; )"
+                            R"(R=9 "worker 1 takes 5.3 of 36.9 samples a second"; )"
+                            R"(0:batch 55 weight 1.71875 1:batch 9 weight 0.28125
 )";
   CHECK(replay_tuner(tuner, trace) == trace);
 }
