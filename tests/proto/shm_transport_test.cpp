@@ -150,29 +150,44 @@ TEST_CASE("shm transport: a held payload outlives its link") {
 
 // --- crashes -------------------------------------------------------------------------------------
 
-// Another process, killed at the latest by the destructor.
+// Another process, killed at the latest by the destructor. It is made before any transport, since
+// who forks beside other threads may copy a lock that one of them holds, and runs when told to.
 class Child {
  public:
-  explicit Child(void (*run)(int), int argument) : pid_(::fork()) {
+  explicit Child(void (*run)(int)) {
+    int pipe[2];
+    REQUIRE(::pipe(pipe) == 0);
+    pid_ = ::fork();
     REQUIRE(pid_ >= 0);
     if (pid_ == 0) {
-      run(argument);
+      ::close(pipe[1]);
+      int argument = 0;
+      if (::read(pipe[0], &argument, sizeof(argument)) == sizeof(argument)) run(argument);
       ::_exit(1);
     }
+    ::close(pipe[0]);
+    start_ = pipe[1];
   }
   ~Child() { kill(); }
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
+  void start(int argument) {
+    REQUIRE(::write(start_, &argument, sizeof(argument)) == sizeof(argument));
+    ::close(start_);
+    start_ = -1;
+  }
   void kill() {
     if (pid_ <= 0) return;
+    if (start_ >= 0) ::close(start_);
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
     pid_ = -1;
   }
 
  private:
-  pid_t pid_;
+  pid_t pid_ = -1;
+  int start_ = -1;  // write its argument here, once
 };
 
 // Connects to the port and repeats whatever it hears, until killed. It speaks first.
@@ -221,13 +236,14 @@ void converse(ShmTransport& transport, PeerId peer) {
 
 TEST_CASE("shm transport: a connector is killed, nothing is left and the next one is served") {
   const std::size_t shm_files = entries("/dev/shm");
+  Child lives[] = {Child(echo), Child(echo), Child(echo)};
   ShmTransport server({kSendTimeout, Duration{}, shm::host_id()});
   const auto endpoint = server.listen(ShmFactory::free_endpoint());
   REQUIRE(endpoint);
   std::size_t descriptors = 0;
-  for (int life = 0; life < 3; ++life) {
-    CAPTURE(life);
-    Child child(echo, port_of(*endpoint));
+  for (Child& child : lives) {
+    CAPTURE(&child - lives);
+    child.start(port_of(*endpoint));
     Received first = expect(server);
     while (!std::holds_alternative<Probe>(first.message->body)) first = expect(server);  // echoes
     const PeerId peer = first.from;
@@ -241,7 +257,7 @@ TEST_CASE("shm transport: a connector is killed, nothing is left and the next on
       REQUIRE(server.receive(Duration::from_ms(5)));
     }
     CHECK(!server.shared_memory(peer));
-    if (life == 0) descriptors = entries("/proc/self/fd");
+    if (&child == lives) descriptors = entries("/proc/self/fd") - 2;  // the others' pipes
   }
   // ZeroMQ closes the last connection on a thread of its own.
   const Instant deadline = steady_now() + kPatience;
@@ -253,6 +269,8 @@ TEST_CASE("shm transport: a connector is killed, nothing is left and the next on
 }
 
 TEST_CASE("shm transport: a listener is killed, its successor is found and shares memory again") {
+  Child first(listening_echo);
+  Child second(listening_echo);
   int port = 0;
   {
     ShmTransport probe;
@@ -260,13 +278,13 @@ TEST_CASE("shm transport: a listener is killed, its successor is found and share
     REQUIRE(endpoint);
     port = port_of(*endpoint);
   }
-  auto first = std::make_unique<Child>(listening_echo, port);
+  first.start(port);
   ShmTransport client({kSendTimeout, Duration{}, shm::host_id()});
   const auto link = client.connect("tcp://127.0.0.1:" + std::to_string(port));
   REQUIRE(link);
   converse(client, *link);
-  first->kill();
-  Child second(listening_echo, port);
+  first.kill();
+  second.start(port);
   const Instant deadline = steady_now() + kPatience;
   while (true) {  // what was under way is lost, so repeat
     REQUIRE(steady_now() < deadline);
