@@ -79,12 +79,8 @@ Result<void> compare_checked(const CompareOptions& options, std::stop_token stop
   RUBATO_ASSIGN(auto config, emulation::load_cluster(options.file));
   set_log_quiet(options.quiet);
   if (options.target_loss) config.stop.target_loss = options.target_loss;
-  std::vector<std::string> models;
-  if (options.sync.empty()) models = {"bsp", "asp", "ssp", "adsp"};
-  for (const auto& name : options.sync) {
-    RUBATO_TRY(sync::find_model(name));
-    models.push_back(name);
-  }
+  std::vector<std::string> models = options.sync;
+  if (models.empty()) models = {"bsp", "asp", "ssp", "adsp"};
   for (const auto& model : models) RUBATO_TRY(emulation::check_sync(config, model));
   const std::string out = options.out.empty() ? "out/" + config.name : options.out;
   RUBATO_TRY(make_output_directory(out));

@@ -64,22 +64,29 @@ std::string caption(const Comparison& comparison, const std::vector<ModelSummary
 
 }  // namespace
 
-std::string comparison_table(const Comparison& comparison,
-                             const std::vector<ModelSummary>& summaries) {
-  RUBATO_CHECK(!summaries.empty(), "a table needs a row");
-  const bool has_target = comparison.target_loss || comparison.target_accuracy;
-  std::vector<std::string> lines(summaries.size() + 1);
-  const bool has_loss = std::ranges::any_of(summaries, &ModelSummary::measured);
-  for (const Column& column : columns(has_target, has_loss)) {
-    std::vector<std::string> cells{column.header};
-    for (const ModelSummary& summary : summaries) cells.push_back(column.cell(summary));
+std::string aligned(const std::vector<std::vector<std::string>>& columns) {
+  std::vector<std::string> lines(columns.front().size());
+  for (const auto& cells : columns) {
     const auto width = std::ranges::max(cells, {}, &std::string::size).size();
     for (std::size_t i = 0; i < cells.size(); ++i) {
       lines[i] += lines[i].empty() ? fmt::format("{:<{}}", cells[i], width)
                                    : fmt::format("  {:>{}}", cells[i], width);
     }
   }
-  return fmt::format("{}\n\n{}\n\n{}\n", caption(comparison, summaries), fmt::join(lines, "\n"),
+  return fmt::format("{}", fmt::join(lines, "\n"));
+}
+
+std::string comparison_table(const Comparison& comparison,
+                             const std::vector<ModelSummary>& summaries) {
+  RUBATO_CHECK(!summaries.empty(), "a table needs a row");
+  const bool has_target = comparison.target_loss || comparison.target_accuracy;
+  const bool has_loss = std::ranges::any_of(summaries, &ModelSummary::measured);
+  std::vector<std::vector<std::string>> cells;
+  for (const Column& column : columns(has_target, has_loss)) {
+    cells.push_back({column.header});
+    for (const ModelSummary& summary : summaries) cells.back().push_back(column.cell(summary));
+  }
+  return fmt::format("{}\n\n{}\n\n{}\n", caption(comparison, summaries), aligned(cells),
                      headline(comparison, summaries));
 }
 

@@ -12,20 +12,20 @@ namespace rubato::emulation {
 namespace {
 
 // Elastic commits are parameters, which nothing may add to what was left out, or to a velocity.
-Result<void> check_elastic(const ClusterConfig& config, const ClusterPlan& plan) {
-  if (!sync::elastic_weight(plan.sync, config.sync)) return {};
+Result<void> check_elastic(const ClusterConfig& config, const std::string& sync) {
+  if (!sync::elastic_weight(sync, config.sync)) return {};
   if (config.optimizer.kind != ServerOptimizer::Sgd)
     return fail(ErrorCode::BadInput,
                 fmt::format("optimizer.kind: {} exchanges parameters and has no use for a server "
                             "optimizer; leave it out, or choose another model",
-                            plan.sync));
-  for (const WorkerProfile& worker : plan.workers)
+                            sync));
+  for (const WorkerProfile& worker : worker_profiles(config))
     if (worker.codecs.auto_up || worker.codecs.up.codec != proto::PayloadCodec::F32)
       return fail(ErrorCode::BadInput,
                   fmt::format("wire.up = \"{}\" for worker {}: {} commits parameters, which are "
                               "not compressed; use f32",
                               worker.codecs.auto_up ? "auto" : codec_name(worker.codecs.up.codec),
-                              worker.name, plan.sync));
+                              worker.name, sync));
   return {};
 }
 
@@ -45,6 +45,7 @@ Result<ClusterPlan> start_plan(const ClusterConfig& config, const std::string& s
 
 Result<void> check_sync(const ClusterConfig& config, const std::string& sync) {
   RUBATO_TRY(sync::find_model(sync));
+  RUBATO_TRY(check_elastic(config, sync));
   if (!config.timing_only()) return {};
   const auto lacks = [](std::string_view key, std::string_view what) {
     return fail(ErrorCode::BadInput,
@@ -86,7 +87,6 @@ Result<ClusterPlan> make_plan(const ClusterConfig& config, const std::string& sy
   RUBATO_ASSIGN(auto plan, start_plan(config, sync, seed));
   RUBATO_ASSIGN(plan.spec, worker::make_model(config.model, shape, classes));
   plan.parameters = worker::parameter_count(plan.spec);
-  RUBATO_TRY(check_elastic(config, plan));
   return plan;
 }
 

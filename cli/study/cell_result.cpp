@@ -13,7 +13,7 @@
 namespace rubato::cli {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kCurvePoints = 150;
 
@@ -41,7 +41,7 @@ double number(const Json& json) {
 CellResult parse_result(const Json& json) {
   CellResult r;
   r.seed = json.at("seed");
-  if (!json.at("time_to_target").is_null()) r.time_to_target = json.at("time_to_target");
+  if (!json.at("time_to_target_s").is_null()) r.time_to_target = json.at("time_to_target_s");
   r.diverged = json.at("diverged");
   r.stop_reason = json.at("stop_reason");
   r.seconds = number(json.at("seconds"));
@@ -93,31 +93,37 @@ CellResult cell_result(const RunRecord& run, double cost_seconds) {
   return r;
 }
 
+Json figures_json(const CellResult& r) {
+  const auto figure = [](double value) {
+    return std::isfinite(value) ? Json(value) : Json(nullptr);
+  };
+  return {{"seed", r.seed},
+          {"time_to_target_s", r.time_to_target ? Json(*r.time_to_target) : Json(nullptr)},
+          {"diverged", r.diverged},
+          {"stop_reason", r.stop_reason},
+          {"seconds", r.seconds},
+          {"steps", r.steps},
+          {"commits", r.commits},
+          {"bytes_up", r.bytes_up},
+          {"bytes_down", r.bytes_down},
+          {"compute_share", r.compute_share},
+          {"wait_share", r.wait_share},
+          {"communicate_share", r.communicate_share},
+          {"final_loss", figure(r.final_loss)},
+          {"final_accuracy", figure(r.final_accuracy)},
+          {"heterogeneity", r.heterogeneity},
+          {"workers", r.workers}};
+}
+
 std::string journal_line(const JournalEntry& entry) {
   const CellResult& r = entry.result;
   Json curve = Json::array();
   for (const CurvePoint& point : r.curve)
     curve.push_back(Json::array({point.seconds, point.loss, point.accuracy}));
-  const Json json = {{"key", entry.key},
-                     {"build", entry.build},
-                     {"seed", r.seed},
-                     {"time_to_target", r.time_to_target ? Json(*r.time_to_target) : Json(nullptr)},
-                     {"diverged", r.diverged},
-                     {"stop_reason", r.stop_reason},
-                     {"seconds", r.seconds},
-                     {"steps", r.steps},
-                     {"commits", r.commits},
-                     {"bytes_up", r.bytes_up},
-                     {"bytes_down", r.bytes_down},
-                     {"compute_share", r.compute_share},
-                     {"wait_share", r.wait_share},
-                     {"communicate_share", r.communicate_share},
-                     {"final_loss", r.final_loss},
-                     {"final_accuracy", r.final_accuracy},
-                     {"heterogeneity", r.heterogeneity},
-                     {"workers", r.workers},
-                     {"cost_seconds", r.cost_seconds},
-                     {"curve", std::move(curve)}};
+  Json json = {{"key", entry.key}, {"build", entry.build}};
+  json.update(figures_json(r));
+  json["cost_seconds"] = r.cost_seconds;
+  json["curve"] = std::move(curve);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,6 +42,10 @@ struct CellResult {
 
 // `cost_seconds`: what computing the run took.
 CellResult cell_result(const RunRecord& run, double cost_seconds);
+
+// Returns: the figures of a run as an object, as results.json and the journal have them; without
+// the curve. NaN and infinity are null.
+nlohmann::ordered_json figures_json(const CellResult& result);
 
 // One finished run in the journal.
 struct JournalEntry {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cli/study/fingerprint.hpp"
+#include "emulation/cluster_plan.hpp"
 
 namespace rubato::cli {
 namespace {
@@ -62,10 +63,12 @@ Result<StudyPlan> make_plan(Study study, const emulation::ClusterSource& cluster
       const Contender& who = plan.study.contenders[contender];
       auto config = emulation::parse_cluster(cluster.text, cluster.file, cluster.catalog_text,
                                              settings_of(plan.study, plan.points[point], who));
-      if (!config)
-        return fail(config.error().code,
+      const Result<void> fits = config ? emulation::check_sync(*config, who.sync)
+                                       : Result<void>(tl::unexpected<Error>(config.error()));
+      if (!fits)
+        return fail(fits.error().code,
                     fmt::format("{}: {}", where(plan.study, plan.points[point], who),
-                                config.error().message));
+                                fits.error().message));
       plan.variants.push_back({point, contender, std::move(*config)});
     }
   }

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "cli/table.hpp"
 #include "cli/text.hpp"
 
 namespace rubato::cli {
@@ -61,25 +62,11 @@ Json summary_json(const StudyResults& results, const VariantSummary& s) {
 
 Json run_json(const StudyResults& results, const Variant& variant, const CellResult& r) {
   const Study& study = results.plan.study;
-  return {{"point", point_json(study, results.plan.points[variant.point])},
-          {"contender", study.contenders[variant.contender].name},
-          {"sync", study.contenders[variant.contender].sync},
-          {"seed", r.seed},
-          {"time_to_target_s", r.time_to_target ? Json(*r.time_to_target) : Json(nullptr)},
-          {"diverged", r.diverged},
-          {"stop_reason", r.stop_reason},
-          {"seconds", r.seconds},
-          {"steps", r.steps},
-          {"commits", r.commits},
-          {"bytes_up", r.bytes_up},
-          {"bytes_down", r.bytes_down},
-          {"compute_share", r.compute_share},
-          {"wait_share", r.wait_share},
-          {"communicate_share", r.communicate_share},
-          {"final_loss", number(r.final_loss)},
-          {"final_accuracy", number(r.final_accuracy)},
-          {"heterogeneity", r.heterogeneity},
-          {"workers", r.workers}};
+  Json json = {{"point", point_json(study, results.plan.points[variant.point])},
+               {"contender", study.contenders[variant.contender].name},
+               {"sync", study.contenders[variant.contender].sync}};
+  json.update(figures_json(r));
+  return json;
 }
 
 std::string quoted(const std::string& field) {
@@ -139,17 +126,12 @@ std::vector<Column> columns(const Study& study, bool has_target) {
 }
 
 std::string table_of(const std::vector<Column>& shown, const std::vector<VariantSummary>& rows) {
-  std::vector<std::string> lines(rows.size() + 1);
+  std::vector<std::vector<std::string>> cells;
   for (const Column& column : shown) {
-    std::vector<std::string> cells{column.header};
-    for (const VariantSummary& row : rows) cells.push_back(column.cell(row));
-    const auto width = std::ranges::max(cells, {}, &std::string::size).size();
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      lines[i] += lines[i].empty() ? fmt::format("{:<{}}", cells[i], width)
-                                   : fmt::format("  {:>{}}", cells[i], width);
-    }
+    cells.push_back({column.header});
+    for (const VariantSummary& row : rows) cells.back().push_back(column.cell(row));
   }
-  return fmt::format("{}\n", fmt::join(lines, "\n"));
+  return aligned(cells) + "\n";
 }
 
 }  // namespace

@@ -8,27 +8,16 @@
 
 #include "base/file.hpp"
 #include "cli/study/journal.hpp"
+#include "tests/temp_directory.hpp"
 
 using namespace rubato;
 using namespace rubato::cli;
 
 namespace {
 
-// A directory that is gone after the test.
-class Place {
- public:
-  Place() {
-    std::string name = (std::filesystem::temp_directory_path() / "rubato-journal-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~Place() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
-  std::string file() const { return path_ + "/cells.jsonl"; }
-
- private:
-  std::string path_;
-};
+std::string file_of(const TempDirectory& place) {
+  return place.path("cells.jsonl");
+}
 
 CellResult sample(double time) {
   CellResult result;
@@ -46,7 +35,7 @@ CellResult sample(double time) {
   return result;
 }
 
-Journal opened(const Place& place) {
+Journal opened(const TempDirectory& place) {
   auto journal = Journal::open(place.path());
   REQUIRE_MESSAGE(journal, journal.error().message);
   return std::move(*journal);
@@ -86,7 +75,7 @@ TEST_CASE("journal: any beginning of a line is no entry") {
 }
 
 TEST_CASE("journal: what was added is found again, a torn last line is cut off") {
-  const Place place;
+  const TempDirectory place;
   {
     Journal journal = opened(place);
     CHECK(journal.find("a", "1", false) == nullptr);
@@ -94,24 +83,24 @@ TEST_CASE("journal: what was added is found again, a torn last line is cut off")
     REQUIRE(journal.add({"b", "1", sample(2)}));
     CHECK(journal.find("b", "1", false)->time_to_target == 2);
   }
-  const std::string whole = *read_file(place.file());
+  const std::string whole = *read_file(file_of(place));
   const std::string torn = journal_line({"c", "1", sample(3)});
-  std::ofstream(place.file(), std::ios::app) << torn.substr(0, torn.size() / 2);
+  std::ofstream(file_of(place), std::ios::app) << torn.substr(0, torn.size() / 2);
   {
     Journal journal = opened(place);
     CHECK(journal.find("a", "1", false)->time_to_target == 1);
     CHECK(journal.find("c", "1", false) == nullptr);
-    CHECK(*read_file(place.file()) == whole);
+    CHECK(*read_file(file_of(place)) == whole);
     REQUIRE(journal.add({"c", "1", sample(4)}));
   }
   CHECK(opened(place).find("c", "1", false)->time_to_target == 4);
   // A damaged line between costs only itself.
-  std::ofstream(place.file()) << "damaged\n" << whole;
+  std::ofstream(file_of(place)) << "damaged\n" << whole;
   CHECK(opened(place).find("b", "1", false)->time_to_target == 2);
 }
 
 TEST_CASE("journal: results of another build count only when asked for") {
-  const Place place;
+  const TempDirectory place;
   Journal journal = opened(place);
   REQUIRE(journal.add({"a", "old", sample(1)}));
   CHECK(journal.find("a", "new", false) == nullptr);
@@ -122,7 +111,7 @@ TEST_CASE("journal: results of another build count only when asked for") {
 }
 
 TEST_CASE("journal: two processes cannot write one") {
-  const Place place;
+  const TempDirectory place;
   const Journal journal = opened(place);
   const pid_t child = fork();
   REQUIRE(child >= 0);

@@ -9,7 +9,7 @@
 
 #include "emulation/cluster_plan.hpp"
 #include "tests/emulation/virtual_runs.hpp"
-#include "tests/worker/temp_directory.hpp"
+#include "tests/temp_directory.hpp"
 #include "worker/evaluate.hpp"
 
 using namespace rubato;

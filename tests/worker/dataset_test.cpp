@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "tests/worker/temp_directory.hpp"
+#include "tests/temp_directory.hpp"
 
 using rubato::TempDirectory;
 using rubato::worker::DatasetOptions;

@@ -4,7 +4,7 @@
 #include <variant>
 #include <vector>
 
-#include "tests/worker/temp_directory.hpp"
+#include "tests/temp_directory.hpp"
 
 using rubato::ErrorCode;
 using rubato::TempDirectory;

@@ -11,7 +11,7 @@
 #include <iterator>
 #include <limits>
 
-#include "tests/worker/temp_directory.hpp"
+#include "tests/temp_directory.hpp"
 
 namespace rubato::worker {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "tests/worker/temp_directory.hpp"
+#include "tests/temp_directory.hpp"
 
 using rubato::ErrorCode;
 using rubato::TempDirectory;

@@ -1,4 +1,4 @@
-// tests/worker/temp_directory.hpp - a directory of small files that a test writes and then reads.
+// tests/temp_directory.hpp - a directory of small files that a test writes and then reads.
 #pragma once
 
 #include <doctest/doctest.h>
