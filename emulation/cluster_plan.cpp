@@ -139,6 +139,7 @@ std::unique_ptr<server::ServerCore> make_server(const ClusterConfig& config,
   options.parameters = plan.parameters;
   options.chunk_bytes = config.chunk_bytes;
   options.optimizer = config.optimizer;
+  options.average = sync::averages(plan.sync);
   options.blank = plan.blank;
   auto initial = [spec = plan.spec, seed = plan.seed](proto::ShardRange range) {
     const auto all = worker::initial_parameters(spec, seed);
@@ -159,7 +160,8 @@ std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
   options.name = profile.name;
   options.parameters = plan.parameters;
   options.chunk_bytes = config.chunk_bytes;
-  options.overlap = sync::overlaps(plan.sync, config.sync);
+  options.overlap = sync::overlap(plan.sync, config.sync);
+  options.alignment = sync::measures_alignment(plan.sync) && !plan.blank;
   options.up = profile.codecs.up;
   options.down = profile.codecs.down;
   options.auto_up = profile.codecs.auto_up;

@@ -378,8 +378,9 @@ void VirtualCluster::begin_step(Node node) {
   VirtualWorker& worker = worker_at(node);
   worker.stepping = true;
   worker.step_began = now_;
-  worker.batch = worker.core->batch() > 0 ? static_cast<int>(worker.core->batch()) : plan_.batch;
-  if (training_) training_->begin_step(node - first_worker(), worker.core->batch());
+  const worker::StepPlan plan = worker.core->next_step();
+  worker.batch = plan.batch > 0 ? static_cast<int>(plan.batch) : plan_.batch;
+  if (training_) training_->begin_step(node - first_worker(), plan);
   schedule(now_ + worker.step_times.next(worker.batch), Event::Kind::StepEnd, node);
 }
 

@@ -27,9 +27,9 @@ Result<void> VirtualTraining::build() {
   return {};
 }
 
-void VirtualTraining::begin_step(std::uint32_t index, std::uint32_t batch) {
+void VirtualTraining::begin_step(std::uint32_t index, const worker::StepPlan& plan) {
   Trainer& t = trainers_[index];
-  t.trainer->set_batch(batch);
+  t.trainer->set_plan(plan);
   t.ticket = pool_.submit([&t] { t.result = t.trainer->step(); });
 }
 

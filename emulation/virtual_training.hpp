@@ -31,8 +31,7 @@ class VirtualTraining {
                                                                      int threads);
 
   // Worker `index` of the plan. Each step that begins ends before the next call for that worker.
-  // `batch`: samples of it; 0: as configured.
-  void begin_step(std::uint32_t index, std::uint32_t batch);
+  void begin_step(std::uint32_t index, const worker::StepPlan& plan);
   worker::BatchResult end_step(std::uint32_t index);
   // U, or W where `elastic`.
   worker::Update take_update(std::uint32_t index, bool elastic);

@@ -43,7 +43,6 @@ auto write(Builder& b, const Hello& m) {
   const auto name = b.CreateString(m.name);
   return wire::CreateHello(b, name, m.parameters, b.CreateString(m.endpoint));
 }
-
 auto write(Builder& b, const Welcome& m) {
   std::vector<Offset<wire::ShardEntry>> entries;
   entries.reserve(m.shards.shards.size());
@@ -101,7 +100,6 @@ auto write(Builder& b, const Parameters& m) {
 auto write(Builder& b, const Probe& m) {
   return wire::CreateProbe(b, m.sequence);
 }
-
 auto write(Builder& b, const ProbeReply& m) {
   const std::size_t count = std::min(m.missing_offsets.size(), kMissingOffsetsMax);
   const auto offsets = b.CreateVector(m.missing_offsets.data(), count);
@@ -111,13 +109,14 @@ auto write(Builder& b, const ProbeReply& m) {
 auto write(Builder& b, const Progress& m) {
   return wire::CreateProgress(b, m.steps, m.commits, m.step_time.ns, m.overhead.ns, m.loss,
                               m.loss_samples, m.compute.ns, m.wait.ns, m.communicate.ns, m.bytes_up,
-                              m.bytes_down, m.batch);
+                              m.bytes_down, m.batch, m.align_own, m.align_during, m.align_before);
 }
 auto write(Builder& b, const Heartbeat& m) {
   return wire::CreateHeartbeat(b, m.echo.ns, m.clock.ns);
 }
 auto write(Builder& b, const Directive& m) {
-  return wire::CreateDirective(b, m.commit_rate, m.local_steps, m.period.ns, m.weight, m.batch);
+  return wire::CreateDirective(b, m.commit_rate, m.local_steps, m.period.ns, m.weight, m.batch,
+                               m.local_rate);
 }
 auto write(Builder& b, const Evaluation& m) {
   return wire::CreateEvaluation(b, m.age.ns, m.loss, m.accuracy, m.version);
@@ -242,10 +241,10 @@ Result<PayloadCodec> read_codec(const char* field, wire::PayloadCodec codec) {
   return static_cast<PayloadCodec>(codec);
 }
 
-Result<double> read_weight(const char* field, double weight) {
-  if (!(weight > 0 && weight <= kWeightMax))
-    return corrupt("{} {} is not above 0 and up to {:g}", field, weight, kWeightMax);
-  return weight;
+Result<double> read_positive(const char* field, double value, double max) {
+  if (!(value > 0 && value <= max))
+    return corrupt("{} {} is not above 0 and up to {:g}", field, value, max);
+  return value;
 }
 
 Result<Body> read(const wire::Commit& t) {
@@ -253,11 +252,9 @@ Result<Body> read(const wire::Commit& t) {
   RUBATO_ASSIGN(m.codec, read_codec("Commit.codec", t.codec()));
   m.discard = t.discard();
   RUBATO_ASSIGN(m.reply_codec, read_codec("Commit.reply_codec", t.reply_codec()));
-  m.reply_keep = t.reply_keep();
-  if (!(m.reply_keep > 0 && m.reply_keep <= 1))
-    return corrupt("Commit.reply_keep {} is not above 0 and up to 1", m.reply_keep);
+  RUBATO_ASSIGN(m.reply_keep, read_positive("Commit.reply_keep", t.reply_keep(), 1));
   m.reply_based = t.reply_based();
-  RUBATO_ASSIGN(m.weight, read_weight("Commit.weight", t.weight()));
+  RUBATO_ASSIGN(m.weight, read_positive("Commit.weight", t.weight(), kWeightMax));
   m.elastic = t.elastic();
   if (m.elastic && m.weight >= 1)
     return corrupt("Commit.weight {} of an elastic commit is not below 1", m.weight);
@@ -274,7 +271,6 @@ Result<Body> read(const wire::Parameters& t) {
 Result<Body> read(const wire::Probe& t) {
   return Probe{t.sequence()};
 }
-
 Result<Body> read(const wire::ProbeReply& t) {
   return ProbeReply{t.sequence(),
                     t.held(),
@@ -286,10 +282,13 @@ Result<Body> read(const wire::ProbeReply& t) {
 Result<Body> read(const wire::Progress& t) {
   RUBATO_TRY(check_durations("Progress", t.step_time_ns(), t.overhead_ns(), t.compute_ns(),
                              t.wait_ns(), t.communicate_ns()));
-  return Progress{t.steps(),         t.commits(),    {t.step_time_ns()},
-                  {t.overhead_ns()}, t.loss(),       t.loss_samples(),
-                  {t.compute_ns()},  {t.wait_ns()},  {t.communicate_ns()},
-                  t.bytes_up(),      t.bytes_down(), t.batch()};
+  for (const double cosine : {t.align_own(), t.align_during(), t.align_before()})
+    if (!(std::abs(cosine) <= 1)) return corrupt("Progress: {} is no cosine", cosine);
+  return Progress{t.steps(),         t.commits(),      {t.step_time_ns()},
+                  {t.overhead_ns()}, t.loss(),         t.loss_samples(),
+                  {t.compute_ns()},  {t.wait_ns()},    {t.communicate_ns()},
+                  t.bytes_up(),      t.bytes_down(),   t.batch(),
+                  t.align_own(),     t.align_during(), t.align_before()};
 }
 
 Result<Body> read(const wire::Heartbeat& t) {
@@ -301,8 +300,9 @@ Result<Body> read(const wire::Directive& t) {
   if (!std::isfinite(t.commit_rate()) || t.commit_rate() <= 0)
     return corrupt("Directive.commit_rate {} is not a positive number", t.commit_rate());
   RUBATO_TRY(check_durations("Directive", t.period_ns()));
-  RUBATO_ASSIGN(const double weight, read_weight("Directive.weight", t.weight()));
-  return Directive{t.commit_rate(), t.local_steps(), {t.period_ns()}, weight, t.batch()};
+  RUBATO_ASSIGN(const double weight, read_positive("Directive.weight", t.weight(), kWeightMax));
+  RUBATO_ASSIGN(const double local, read_positive("Directive.local_rate", t.local_rate(), 1));
+  return Directive{t.commit_rate(), t.local_steps(), {t.period_ns()}, weight, t.batch(), local};
 }
 
 Result<Body> read(const wire::Evaluation& t) {

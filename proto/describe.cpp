@@ -59,6 +59,7 @@ struct Describe {
     if (m.local_steps > 0) text += fmt::format(" local_steps={}", m.local_steps);
     if (m.period > Duration{}) text += fmt::format(" period={}", m.period.seconds());
     if (m.batch > 0) text += fmt::format(" batch={}", m.batch);
+    if (m.local_rate != 1) text += fmt::format(" local_rate={:g}", m.local_rate);
     return text + weighted(m.weight);
   }
   std::string operator()(const Evaluation& m) const {

@@ -16,7 +16,7 @@
 
 namespace rubato::proto {
 
-inline constexpr std::uint16_t kProtocolVersion = 3;
+inline constexpr std::uint16_t kProtocolVersion = 4;
 inline constexpr std::uint64_t kChunkBytesDefault = 1u << 20;
 inline constexpr double kWeightMax = 1e6;  // of a commit
 
@@ -195,6 +195,10 @@ struct Progress {
   std::uint64_t bytes_up = 0;  // on the wire, this worker's side, all frames
   std::uint64_t bytes_down = 0;
   std::uint32_t batch = 0;  // samples of the steps that step_time speaks of; 0: as configured
+  // Cosines of the last commit's update, as sync::Alignment; 0 where they are not measured.
+  double align_own = 0;
+  double align_during = 0;
+  double align_before = 0;
 };
 
 // server, evaluator -> scheduler: still here. scheduler -> worker, evaluator: your Hello was heard,
@@ -212,6 +216,7 @@ struct Directive {
   double weight = 1;              // of its commits from now on; in (0, kWeightMax]
   std::uint32_t batch = 0;        // samples a mini-batch; 0: as before. With it, the weight is
                                   // that of commits whose steps all had this batch
+  double local_rate = 1;          // part of the learning rate that steps take; in (0, 1]
 };
 
 // evaluator -> scheduler: one measurement on held-out data.

@@ -259,7 +259,10 @@ void Scheduler::on_progress(Instant now, WorkerId id, const proto::Progress& pro
                          .commits = progress.commits,
                          .step_time = progress.step_time,
                          .overhead = progress.overhead,
-                         .batch = progress.batch});
+                         .batch = progress.batch,
+                         .alignment = {.own = progress.align_own,
+                                       .during = progress.align_during,
+                                       .before = progress.align_before}});
     drain_tuner(now);
   }
   if (started_ && !stop_reason_)

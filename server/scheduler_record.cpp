@@ -17,7 +17,8 @@ void Scheduler::drain_tuner(Instant now) {
     if (order->worker.value < workers_.size()) {
       const sync::Directive& d = order->directive;
       send(workers_[order->worker.value].peer,
-           proto::Directive{d.commit_rate, d.local_steps, d.period, d.weight, d.batch});
+           proto::Directive{d.commit_rate, d.local_steps, d.period, d.weight, d.batch,
+                            d.local_rate});
     }
   }
   while (auto decision = tuner_->poll_decision()) {

@@ -103,21 +103,15 @@ void ServerCore::on_welcome(Instant now, const proto::Welcome& welcome) {
     const std::vector<float> initial = initial_(welcome.range);
     RUBATO_CHECK(initial.size() == count, "initial parameters fill the range");
     parameters_ = ShardParameters(initial, chunk);
+    if (options_.average) average_.emplace(initial, chunk);
     optimizer_ = Optimizer(options_.optimizer, count);
   }
   replies_ = ReplyEncoder(std::min(chunk, count), options_.blank);
   joiner_.on_joined(now);
 }
 
-ServerCore::MemberState* ServerCore::find_member(WorkerId worker) {
-  const auto it = std::lower_bound(
-      members_.begin(), members_.end(), worker,
-      [](const MemberState& member, WorkerId wanted) { return member.worker < wanted; });
-  return it != members_.end() && it->worker == worker ? &*it : nullptr;
-}
-
-ServerCore::MemberState* ServerCore::find_member(PeerId from, const Message& message) {
-  MemberState* const member = find_member(WorkerId{message.sender.index});
+MemberState* ServerCore::find_member(PeerId from, const Message& message) {
+  MemberState* const member = members_.find(WorkerId{message.sender.index});
   if (message.sender.role != Role::Worker || !member ||
       member->incarnation != message.incarnation) {
     refuse(from, RefusalCode::NotMember,
@@ -129,38 +123,12 @@ ServerCore::MemberState* ServerCore::find_member(PeerId from, const Message& mes
   return member;
 }
 
-// Both are in the order of ids: a list costs one pass, and nothing moves where it only grows.
 void ServerCore::replace_members(Instant now, std::vector<proto::Member> wanted) {
   const auto id = [](const proto::Member& member) { return member.worker; };
   if (!std::ranges::is_sorted(wanted, {}, id)) std::ranges::stable_sort(wanted, {}, id);
-  auto stays = [at = wanted.begin(), &wanted](const MemberState& member) mutable {
-    while (at != wanted.end() && at->worker < member.worker) ++at;
-    return at != wanted.end() &&
-           *at == proto::Member{.worker = member.worker, .incarnation = member.incarnation};
-  };
-  std::vector<WorkerId> gone;
-  auto kept = members_.begin();
-  for (auto& member : members_) {
-    if (!stays(member)) {
-      gone.push_back(member.worker);
-      continue;
-    }
-    if (&*kept != &member) *kept = std::move(member);
-    ++kept;
-  }
   // All of them first: a round that one departure closes must not apply another leaver's commit.
-  members_.erase(kept, members_.end());
-  for (const auto worker : gone) act(now, gate_->on_leave(now, worker));
-
-  std::size_t at = 0;  // in members_
-  for (const proto::Member& member : wanted) {
-    while (at < members_.size() && members_[at].worker < member.worker) ++at;
-    if (at < members_.size() && members_[at].worker == member.worker) continue;
-    const auto joined = members_.emplace(members_.begin() + static_cast<std::ptrdiff_t>(at));
-    joined->worker = member.worker;
-    joined->incarnation = member.incarnation;
-    gate_->on_join(now, member.worker);
-  }
+  for (const auto worker : members_.remove_others(wanted)) act(now, gate_->on_leave(now, worker));
+  for (const auto worker : members_.add_missing(wanted)) gate_->on_join(now, worker);
 }
 
 void ServerCore::on_members(Instant now, const proto::Members& list) {
@@ -252,6 +220,7 @@ void ServerCore::add(MemberState& member, const proto::Commit& chunk, std::span<
     parameters_.apply(optimizer_, chunk.offset, values, scale_of(member, chunk),
                       answer_checksum(member.reply, payload));
   }
+  if (average_) average_->follow(parameters_, chunk.offset, chunk.count, version_);
   ++stats_.chunks_applied;
 }
 
@@ -291,7 +260,7 @@ void ServerCore::stream(PeerId from, MemberState& member, const Message& message
 
 void ServerCore::answer_chunk(PeerId to, const proto::Commit& commit, bool refused,
                               MemberState* member) {
-  send_range(to,
+  send_range(to, parameters_,
              {.sequence = commit.sequence,
               .version = version_,
               .offset = commit.offset,
@@ -315,14 +284,14 @@ void ServerCore::hold(Instant now, PeerId from, MemberState& member, const Messa
 
 void ServerCore::act(Instant now, const sync::GateActions& actions) {
   if (actions.collect) {
-    if (auto* member = find_member(actions.collect->worker))
+    if (auto* member = members_.find(actions.collect->worker))
       collect(*member, actions.collect->weight);
   }
   if (actions.flush) flush();
   for (const auto worker : actions.apply)
-    if (auto* member = find_member(worker)) apply(*member);
+    if (auto* member = members_.find(worker)) apply(*member);
   for (const auto worker : actions.release)
-    if (auto* member = find_member(worker)) release(now, *member);
+    if (auto* member = members_.find(worker)) release(now, *member);
 }
 
 void ServerCore::apply(MemberState& member) {
@@ -378,7 +347,15 @@ void ServerCore::release(Instant now, MemberState& member) {
 
 void ServerCore::on_pull(PeerId from, const Message& message) {
   if (!id_ || (message.sender.role == Role::Worker && !find_member(from, message))) return;
-  send_parameters(from, std::get<proto::Pull>(message.body).sequence, Duration{}, false);
+  const bool average = average_ && message.sender.role == Role::Evaluator;
+  send_range(from, average ? average_->parameters() : parameters_,
+             {.sequence = std::get<proto::Pull>(message.body).sequence,
+              .version = version_,
+              .offset = 0,
+              .count = parameters_.size(),
+              .total = parameters_.size(),
+              .held = {}},
+             nullptr);
 }
 
 void ServerCore::on_probe(PeerId from, const MemberState& member, Sequence sequence) {
@@ -401,7 +378,7 @@ void ServerCore::on_probe(PeerId from, const MemberState& member, Sequence seque
 
 void ServerCore::send_parameters(PeerId to, Sequence sequence, Duration held, bool refused,
                                  MemberState* member) {
-  send_range(to,
+  send_range(to, parameters_,
              {.sequence = sequence,
               .version = version_,
               .offset = 0,
@@ -413,9 +390,10 @@ void ServerCore::send_parameters(PeerId to, Sequence sequence, Duration held, bo
 }
 
 // The one place where parameters become payloads.
-void ServerCore::send_range(PeerId to, const proto::Parameters& reply, MemberState* member) {
+void ServerCore::send_range(PeerId to, const ShardParameters& from, const proto::Parameters& reply,
+                            MemberState* member) {
   const bool coded = member && member->reply.wanted.codec != proto::PayloadCodec::F32;
-  parameters_.for_each_piece(
+  from.for_each_piece(
       reply.offset, reply.count,
       [&](std::uint64_t offset, std::uint64_t count, proto::Payload payload) {
         proto::Parameters piece = reply;

@@ -19,9 +19,10 @@
 #include "base/time.hpp"
 #include "proto/joiner.hpp"
 #include "proto/outbox.hpp"
-#include "server/commit_assembly.hpp"
 #include "server/optimizer.hpp"
+#include "server/parameter_average.hpp"
 #include "server/reply_encoder.hpp"
+#include "server/shard_members.hpp"
 #include "server/shard_parameters.hpp"
 #include "sync/model.hpp"
 
@@ -35,6 +36,7 @@ struct ServerOptions {
   std::uint64_t parameters = 0;  // of the whole model
   std::uint64_t chunk_bytes = proto::kChunkBytesDefault;
   OptimizerOptions optimizer;
+  bool average = false;  // an evaluator is given the average (server/parameter_average.hpp)
   proto::JoinTiming timing;
   // Only the timing counts: the shard holds no values, and the beginning of this stands for every
   // payload. At least a chunk. Null: a real shard.
@@ -79,18 +81,6 @@ class ServerCore {
   const std::optional<Error>& failure() const { return failure_; }
 
  private:
-  struct MemberState {
-    WorkerId worker;
-    Incarnation incarnation = 0;
-    std::optional<proto::PeerId> peer;  // known once it has spoken
-    CommitAssembly commit;              // the commit under way or held
-    std::uint64_t number = 0;           // of it, among all that were applied; 0: not yet
-    ReplyState reply;                   // how it wants its replies
-    Instant complete_at;                // when its last chunk arrived
-    Sequence answered = 0;              // the last commit that was released
-    bool answered_refused = false;
-  };
-
   void on_scheduler(Instant now, const proto::Message& message);
   void on_welcome(Instant now, const proto::Welcome& welcome);
   void on_members(Instant now, const proto::Members& members);
@@ -125,12 +115,12 @@ class ServerCore {
   void send_parameters(proto::PeerId to, Sequence sequence, Duration held, bool refused,
                        MemberState* member = nullptr);
   // Those of [reply.offset, reply.offset + reply.count), in a message a chunk.
-  void send_range(proto::PeerId to, const proto::Parameters& reply, MemberState* member);
+  void send_range(proto::PeerId to, const ShardParameters& from, const proto::Parameters& reply,
+                  MemberState* member);
   void send(proto::PeerId to, proto::Body body, proto::Payload payload = {});
   void refuse(proto::PeerId to, proto::RefusalCode code, std::string message);
   // The member that `message` is from, or null after refusing it.
   MemberState* find_member(proto::PeerId from, const proto::Message& message);
-  MemberState* find_member(WorkerId worker);
 
   ServerOptions options_;
   InitialParameters initial_;
@@ -138,11 +128,12 @@ class ServerCore {
   std::optional<proto::NodeId> id_;
   Optimizer optimizer_;
   ShardParameters parameters_;
+  std::optional<ParameterAverage> average_;
   std::vector<float> scratch_;  // a received chunk, not aligned or compressed
   ReplyEncoder replies_{0};
   std::unique_ptr<sync::Gate> gate_;
   proto::PeerId scheduler_;
-  std::vector<MemberState> members_;  // ascending by worker
+  ShardMembers members_;
   std::uint64_t members_epoch_ = 0;
   Version version_ = 0;
   std::uint64_t commits_begun_ = 0;  // numbers handed out

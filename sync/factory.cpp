@@ -24,6 +24,7 @@
 #include "sync/semi_sync_tuner.hpp"
 #include "sync/ssp.hpp"
 #include "sync/sync_switch.hpp"
+#include "sync/tempo_tuner.hpp"
 
 namespace rubato::sync {
 namespace {
@@ -134,6 +135,10 @@ const Model kModels[] = {
      [](const Options& o) { return local_steps(o.fedbuff.local_steps); },
      [](const Options& o) -> GatePtr { return std::make_unique<FedBuffGate>(o.fedbuff); },
      no_tuner},
+    {{"tempo", "Tempo", "trains on while it commits, at rates felt from how updates lie", "Rubato"},
+     every_step,
+     immediate,
+     [](const Options&, RunFacts) -> TunerPtr { return std::make_unique<TempoTuner>(); }},
     {{"sync-switch", "Sync-Switch", "BSP at first, then ASP", "Li et al., ICDCS 2021"},
      every_step,
      [](const Options&) -> GatePtr { return std::make_unique<SyncSwitchGate>(); },
@@ -180,8 +185,17 @@ std::unique_ptr<Tuner> make_tuner(std::string_view model, const Options& options
   return model_of(model).tuner(options, facts);
 }
 
-bool overlaps(std::string_view model, const Options& options) {
-  return model == "adsp" && options.adsp.overlap;
+Overlap overlap(std::string_view model, const Options& options) {
+  if (model == "tempo") return Overlap::UnlessQuick;
+  return model == "adsp" && options.adsp.overlap ? Overlap::Always : Overlap::Never;
+}
+
+bool measures_alignment(std::string_view model) {
+  return model == "tempo";
+}
+
+bool averages(std::string_view model) {
+  return model == "tempo";
 }
 
 std::optional<double> elastic_weight(std::string_view model, const Options& options) {

@@ -37,8 +37,11 @@ std::unique_ptr<CommitRule> make_commit_rule(std::string_view model, const Optio
 std::unique_ptr<Gate> make_gate(std::string_view model, const Options& options);
 // Returns: null where the model has nothing to tune.
 std::unique_ptr<Tuner> make_tuner(std::string_view model, const Options& options, RunFacts facts);
-// True when a worker trains on while its commit is in flight.
-bool overlaps(std::string_view model, const Options& options);
+Overlap overlap(std::string_view model, const Options& options);
+// True when the tuner needs WorkerProgress::alignment.
+bool measures_alignment(std::string_view model);
+// True when what is evaluated is an average over the last commits.
+bool averages(std::string_view model);
 // The weight that every elastic exchange begins with; nothing where commits are updates.
 std::optional<double> elastic_weight(std::string_view model, const Options& options);
 // Samples of the largest mini-batch that a worker may be told, `batch` where none is.

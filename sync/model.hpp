@@ -22,6 +22,7 @@ struct Directive {
   Duration period = {};           // from a reply to the next commit
   double weight = 1;        // of its commits: the server applies weight x U. The core reads it
   std::uint32_t batch = 0;  // samples a mini-batch, from the next commit on. The core reads it
+  double local_rate = 1;  // part of the learning rate that steps take, in (0, 1]. The core reads it
   bool operator==(const Directive&) const = default;
 };
 
@@ -36,6 +37,13 @@ struct Phase {
   };
   std::map<WorkerId, Apart> apart = {};  // who is treated differently
   bool operator==(const Phase&) const = default;
+};
+
+// Whether a worker trains on while its commit is in flight.
+enum class Overlap {
+  Never,
+  Always,
+  UnlessQuick,  // it waits for replies that take less than a quarter of a step
 };
 
 // When a worker commits. One object per worker, inside WorkerCore.
@@ -84,6 +92,14 @@ class Gate {
   virtual GateActions on_phase(Instant, const Phase&) { return {}; }
 };
 
+// How the update of a worker's last commit lies, as cosines, where the model measures that. The
+// gradients of an update were taken at the parameters that the worker held before those it holds.
+struct Alignment {
+  double own = 0;     // with its own update before
+  double during = 0;  // with the way the global parameters went while it was being made
+  double before = 0;  // with the way they had gone just before: below 0 they had gone too far
+};
+
 // What a worker last reported of itself.
 struct WorkerProgress {
   std::uint64_t steps = 0;    // since it joined
@@ -91,6 +107,7 @@ struct WorkerProgress {
   Duration step_time;         // t_i, EWMA, any throttle included
   Duration overhead;          // O_i, EWMA
   std::uint32_t batch = 0;    // samples of the steps that step_time speaks of; 0: as configured
+  Alignment alignment;        // of the last commit
 };
 
 // Loss and accuracy of the global parameters on held-out data, at the instant they were pulled.

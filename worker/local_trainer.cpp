@@ -28,9 +28,10 @@ LocalTrainer::LocalTrainer(std::unique_ptr<Device> device, const Dataset& data,
   inputs_.resize(size * static_cast<std::size_t>(data.shape.count()));
 }
 
-void LocalTrainer::set_batch(std::uint32_t batch) {
+void LocalTrainer::set_plan(const StepPlan& plan) {
   const auto most = static_cast<std::uint32_t>(device_->batch_max());
-  batch_ = batch == 0 ? configured_batch_ : static_cast<int>(std::min(batch, most));
+  batch_ = plan.batch == 0 ? configured_batch_ : static_cast<int>(std::min(plan.batch, most));
+  part_ = plan.rate;
 }
 
 bool LocalTrainer::take_parameters(std::vector<float>& out) {
@@ -57,7 +58,7 @@ BatchResult LocalTrainer::step() {
   drawn_ -= size;
   draw(size);  // the next, if nobody changes its size
   data_->prefetch(std::span(indices_).first(size));
-  const auto rate = static_cast<float>(rate_.at(steps_++));
+  const auto rate = static_cast<float>(rate_.at(steps_++) * part_);
   return device_->step({inputs, labels, batch_}, rate);
 }
 

@@ -11,6 +11,7 @@
 #include "worker/dataset.hpp"
 #include "worker/device.hpp"
 #include "worker/partition.hpp"
+#include "worker/step_plan.hpp"
 
 namespace rubato::worker {
 
@@ -29,8 +30,8 @@ class LocalTrainer {
   LocalTrainer(std::unique_ptr<Device> device, const Dataset& data, BatchSampler sampler, int batch,
                LearningRate rate);
 
-  // Samples of the mini-batches from now on, at most device.batch_max(); 0: as constructed.
-  void set_batch(std::uint32_t batch);
+  // Of the mini-batches from now on.
+  void set_plan(const StepPlan& plan);
 
   // The next mini-batch: W <- W - rate g, U <- U + rate g.
   BatchResult step();
@@ -60,6 +61,7 @@ class LocalTrainer {
   LearningRate rate_;
   int configured_batch_;
   int batch_;
+  double part_ = 1;  // of the learning rate
   std::uint64_t steps_ = 0;
   std::size_t drawn_ = 0;               // of indices_, for the steps to come
   std::vector<std::uint32_t> indices_;  // [batch_max]

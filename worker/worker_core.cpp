@@ -19,6 +19,7 @@ namespace {
 constexpr NodeId kScheduler{Role::Scheduler, 0};
 constexpr Sequence kPing = std::numeric_limits<Sequence>::max();  // no commit: "unknown" at once
 constexpr double kStepTimeEwma = 0.2;
+constexpr double kQuick = 0.25;  // of a step: parameters a step old cost more than such a wait
 constexpr double kOverheadEwma = 0.5;  // algorithms.md section 1
 
 Duration ewma(Duration old, Duration sample, double factor) {
@@ -48,7 +49,7 @@ WorkerCore::Action WorkerCore::next_action() const {
   if (stopped_) return Action::Finish;
   if (load_due_) return Action::Load;
   if (state_ != State::Ready) return Action::Wait;
-  if (gather_.active()) return options_.overlap ? Action::Train : Action::Wait;
+  if (gather_.active()) return overlaps_ ? Action::Train : Action::Wait;
   return commit_due_ ? Action::Commit : Action::Train;
 }
 
@@ -113,6 +114,7 @@ void WorkerCore::on_scheduler(Instant now, const proto::Message& message) {
 
 void WorkerCore::on_directive(Instant now, const proto::Directive& directive) {
   if (!(directive.commit_rate >= 1)) return;
+  local_rate_ = directive.local_rate;
   if (directive.batch == 0) {
     weight_ = directive.weight;
   } else {
@@ -120,7 +122,7 @@ void WorkerCore::on_directive(Instant now, const proto::Directive& directive) {
     if (state_ != State::Ready) take_share();
   }
   rule_->on_directive(now, {directive.commit_rate, directive.local_steps, directive.period,
-                            directive.weight, directive.batch});
+                            directive.weight, directive.batch, directive.local_rate});
 }
 
 // A commit has one weight, so all its steps have one batch.
@@ -181,9 +183,11 @@ void WorkerCore::rejoin(Instant now) {
   gather_ = {};
   sender_ = {};
   update_.end();
-  load_due_ = commit_due_ = false;
+  load_due_ = commit_due_ = overlaps_ = false;
   weight_ = options_.weight;
   batch_ = 0;
+  local_rate_ = 1;
+  alignment_ = {};
   next_share_.reset();
   elastic_.clear();
   progress_ = {};
@@ -239,7 +243,7 @@ void WorkerCore::on_reply_complete(Instant now) {
   const Duration held = std::min(gather_.held(), round_trip);
   const Duration overhead = round_trip - held;
   progress_.overhead = ewma(progress_.overhead, overhead, kOverheadEwma);
-  if (!options_.overlap) {
+  if (!overlaps_) {
     progress_.wait += held;
     progress_.communicate += overhead;
   }
@@ -267,7 +271,8 @@ void WorkerCore::exchange() {
 void WorkerCore::on_loaded(Instant now) {
   RUBATO_CHECK(load_due_, "a load was due");
   load_due_ = false;
-  if (!options_.overlap || state_ == State::Pulling) codecs_since_ = now;
+  if (options_.alignment) alignment_.on_loaded(parameters());
+  if (!overlaps_ || state_ == State::Pulling) codecs_since_ = now;
   if (state_ != State::Pulling) return;
   state_ = State::Ready;
   rule_->on_start(now);
@@ -310,7 +315,11 @@ void WorkerCore::on_commit(Instant now, Update update) {
   sent_at_ = now;
   rule_->on_commit_sent(now);
   if (auto line = codecs_.on_commit(now - codecs_since_)) log_.push(std::move(*line));
-  if (options_.overlap) codecs_since_ = now;
+  overlaps_ = options_.overlap != sync::Overlap::Never;
+  if (options_.overlap == sync::Overlap::UnlessQuick)
+    overlaps_ = progress_.overhead >= progress_.step_time * kQuick;
+  if (overlaps_) codecs_since_ = now;
+  if (options_.alignment) measure_alignment(update);
   RUBATO_CHECK(!update.room || update.room == update.values, "room is the update's own");
   gather_.begin(++sequence_, lends() ? std::move(update.room) : nullptr);
   ping_servers();
@@ -319,6 +328,14 @@ void WorkerCore::on_commit(Instant now, Update update) {
                 Rng(options_.incarnation, sequence_, 0).next());
   sender_.start();
   for (auto& watch : watch_) watch = {now, now};
+}
+
+void WorkerCore::measure_alignment(const Update& update) {
+  if (!update.finite) return;
+  const sync::Alignment cosines = alignment_.on_commit(*update.values);
+  progress_.align_own = cosines.own;
+  progress_.align_during = cosines.during;
+  progress_.align_before = cosines.before;
 }
 
 std::optional<proto::ToNode> WorkerCore::poll_send() {

@@ -22,6 +22,8 @@
 #include "worker/commit_sender.hpp"
 #include "worker/parameter_gather.hpp"
 #include "worker/residual.hpp"
+#include "worker/step_plan.hpp"
+#include "worker/update_alignment.hpp"
 #include "worker/update_encoder.hpp"
 
 namespace rubato::worker {
@@ -32,9 +34,10 @@ struct WorkerOptions {
   std::string name;
   std::uint64_t parameters = 0;
   std::uint64_t chunk_bytes = proto::kChunkBytesDefault;
-  bool overlap = false;  // train on while a commit is in flight
-  bool elastic = false;  // commits are the parameters W themselves (EASGD), see on_commit
-  double weight = 1;     // of commits until the tuner says; of elastic ones below 1
+  sync::Overlap overlap = sync::Overlap::Never;
+  bool alignment = false;  // measure how updates lie (worker/update_alignment.hpp)
+  bool elastic = false;    // commits are the parameters W themselves (EASGD), see on_commit
+  double weight = 1;       // of commits until the tuner says; of elastic ones below 1
   proto::Compression up;
   proto::Compression down;
   bool auto_up = false;  // chosen while running (worker/codec_choice.hpp)
@@ -107,8 +110,7 @@ class WorkerCore {
   // needed. parameters() is empty then. Requires: no reply is awaited.
   std::shared_ptr<std::vector<float>> release_parameters();
   bool elastic() const { return options_.elastic; }
-  // Samples of the next mini-batch; 0: as configured.
-  std::uint32_t batch() const { return batch_; }
+  StepPlan next_step() const { return {.batch = batch_, .rate = local_rate_}; }
   // Where the shards are, once welcome: the host connects to them.
   const std::optional<proto::ShardMap>& shards() const { return shards_; }
   const std::optional<proto::NodeId>& id() const { return id_; }
@@ -133,6 +135,7 @@ class WorkerCore {
   void on_reply_complete(Instant now);
   void on_probe_reply(std::uint32_t shard, const proto::ProbeReply& reply);
   void rejoin(Instant now);
+  void measure_alignment(const Update& update);
   void finish(const std::string& reason);
   proto::ToNode update_chunk(const CommitSender::Chunk& chunk);
   bool lends() const;  // the update, as room for its answers
@@ -155,8 +158,11 @@ class WorkerCore {
   CommitSender sender_;
   bool load_due_ = false;
   bool commit_due_ = false;
+  bool overlaps_ = false;  // the commit in flight, training
+  UpdateAlignment alignment_;
   double weight_ = 1;        // of the next commit
   std::uint32_t batch_ = 0;  // of its steps; 0: as configured
+  double local_rate_ = 1;    // of its steps, part of the learning rate
   struct Share {
     std::uint32_t batch = 0;
     double weight = 1;

@@ -79,7 +79,7 @@ class WorkerLoop {
       const Instant now = steady_now();
       end_step(now);
       if (over_ || core_.next_action() != WorkerCore::Action::Train) return;
-      trainer_.set_batch(core_.batch());
+      trainer_.set_plan(core_.next_step());
       began_ = now;
     }
   }
@@ -103,7 +103,7 @@ class WorkerLoop {
     while (!compute_.busy()) {
       switch (core_.next_action()) {
         case WorkerCore::Action::Train:
-          trainer_.set_batch(core_.batch());
+          trainer_.set_plan(core_.next_step());
           if (options_.step_time) step_time_ = options_.step_time(trainer_.batch());
           began_ = steady_now();
           compute_.submit([this] { compute(); });

@@ -41,6 +41,9 @@ inline std::vector<Message> every_message() {
   progress.bytes_up = 10;
   progress.bytes_down = 11;
   progress.batch = 12;
+  progress.align_own = 0.13;
+  progress.align_during = -0.14;
+  progress.align_before = -1;
   Welcome welcome{{Role::Server, 1}, 10, {5, 10}, {}};
   welcome.shards.shards = {{{0, 5}, "tcp://10.0.0.2:5701"}, {{5, 10}, "tcp://10.0.0.3:5701"}};
   return {
@@ -62,7 +65,7 @@ inline std::vector<Message> every_message() {
       message(ProbeReply{9, true, {0, 262'144}, true}),
       message(progress),
       message(Heartbeat{{5}, {6}}),
-      message(Directive{2.5, 7, Duration::from_ms(1500), 0.5, 24}),
+      message(Directive{2.5, 7, Duration::from_ms(1500), 0.5, 24, 0.25}),
       message(Evaluation{{2'000}, 0.45, 0.84, 33}),
   };
 }
@@ -112,13 +115,14 @@ inline auto fields(const ProbeReply& m) {
 }
 inline auto fields(const Progress& m) {
   return std::tie(m.steps, m.commits, m.step_time, m.overhead, m.loss, m.loss_samples, m.compute,
-                  m.wait, m.communicate, m.bytes_up, m.bytes_down, m.batch);
+                  m.wait, m.communicate, m.bytes_up, m.bytes_down, m.batch, m.align_own,
+                  m.align_during, m.align_before);
 }
 inline auto fields(const Heartbeat& m) {
   return std::tie(m.echo, m.clock);
 }
 inline auto fields(const Directive& m) {
-  return std::tie(m.commit_rate, m.local_steps, m.period, m.weight, m.batch);
+  return std::tie(m.commit_rate, m.local_steps, m.period, m.weight, m.batch, m.local_rate);
 }
 inline auto fields(const Evaluation& m) {
   return std::tie(m.age, m.loss, m.accuracy, m.version);

@@ -42,7 +42,7 @@ worker::WorkerOptions worker_options(const CoreClusterOptions& options, std::uin
   worker.chunk_bytes = options.chunk * sizeof(float);
   worker.up = options.up;
   worker.down = options.down;
-  worker.overlap = sync::overlaps(options.sync, options.sync_options);
+  worker.overlap = sync::overlap(options.sync, options.sync_options);
   if (const auto weight = sync::elastic_weight(options.sync, options.sync_options)) {
     worker.elastic = true;
     worker.weight = *weight;

@@ -31,15 +31,16 @@ TEST_CASE("every model of the table can be made, some with a tuner") {
     CHECK(make_commit_rule(model.name, {}) != nullptr);
     CHECK(make_gate(model.name, {}) != nullptr);
     CHECK((make_tuner(model.name, {}, {}) != nullptr) == tuned.contains(model.name));
-    CHECK_FALSE(overlaps(model.name, {}));
+    CHECK(overlap(model.name, {}) ==
+          (model.name == "tempo" ? Overlap::UnlessQuick : Overlap::Never));
   }
 }
 
-TEST_CASE("only ADSP overlaps commits with training, when it is told to") {
+TEST_CASE("ADSP overlaps commits with training when it is told to, tempo by itself") {
   Options options;
   options.adsp.overlap = true;
-  CHECK(overlaps("adsp", options));
-  CHECK_FALSE(overlaps("asp", options));
+  CHECK(overlap("adsp", options) == Overlap::Always);
+  CHECK(overlap("asp", options) == Overlap::Never);
 }
 
 TEST_CASE("an unknown name is answered with the nearest one, or with all") {

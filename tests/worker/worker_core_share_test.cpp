@@ -48,14 +48,14 @@ TEST_CASE("worker: a directive's weight is that of the next commits, not of one 
 TEST_CASE("worker: a mini-batch changes with its weight between two commits, and is timed anew") {
   WorkerWorld world({.every = 2});
   world.get_ready();
-  CHECK(world.core.batch() == 0);
+  CHECK(world.core.next_step().batch == 0);
   world.step();
   world.hear(kSchedulerNode, proto::Directive{.commit_rate = 1, .weight = 1.5, .batch = 48});
-  CHECK(world.core.batch() == 0);  // the commit under way keeps its steps alike
+  CHECK(world.core.next_step().batch == 0);  // the commit under way keeps its steps alike
   world.step();
   world.commit();
   CHECK(weights(world.sent()) == std::set{1.0});
-  CHECK(world.core.batch() == 48);
+  CHECK(world.core.next_step().batch == 48);
   CHECK(world.core.progress().batch == 0);  // of the steps that were timed
   world.reply(0, 2);
   world.load();
@@ -72,7 +72,7 @@ TEST_CASE("worker: a mini-batch that is told before training begins holds from t
   world.core.on_start(world.now);
   world.welcome();
   world.hear(kSchedulerNode, proto::Directive{.commit_rate = 1, .weight = 0.5, .batch = 16});
-  CHECK(world.core.batch() == 16);
+  CHECK(world.core.next_step().batch == 16);
 }
 
 // Zhang et al. 2015, Alg. 1: with d = a (X - W), W' = W + d and X' = X - d.

@@ -236,7 +236,7 @@ TEST_CASE("worker: the first pull is communication") {
 
 TEST_CASE("overlap: trains on while a commit is under way, and is never blocked") {
   WorldSetup setup;
-  setup.overlap = true;
+  setup.overlap = sync::Overlap::Always;
   WorkerWorld world(setup);
   world.get_ready();
   world.step();

@@ -135,8 +135,7 @@ struct Run {
     LocalTrainer trainer(std::move(owned), data, {{0}, Rng(1)}, 1, {});
     rule.every = setup.every;
     WorkerCore core(WorkerWorld::options(setup), std::make_unique<NotingRule>(rule));
-    const WorkerLoopOptions options{
-        .scheduler = "scheduler", .step_time = std::move(step_time)};
+    const WorkerLoopOptions options{.scheduler = "scheduler", .step_time = std::move(step_time)};
     const auto ended = run_worker(peers, core, trainer, options, done.get_token());
     REQUIRE(ended);
     CHECK(*ended == "interrupted");
@@ -158,7 +157,7 @@ WorldSetup setup(int every, bool overlap) {
   setup.parameters = kParameters;
   setup.chunk = kChunk;
   setup.every = every;
-  setup.overlap = overlap;
+  setup.overlap = overlap ? sync::Overlap::Always : sync::Overlap::Never;
   return setup;
 }
 

@@ -53,7 +53,7 @@ struct WorldSetup {
   std::uint64_t parameters = 5;
   std::uint32_t shards = 1;
   std::uint64_t chunk = 2;  // elements a message
-  bool overlap = false;
+  sync::Overlap overlap = sync::Overlap::Never;
   int every = 1;
   bool auto_codecs = false;
   bool elastic = false;

@@ -1,0 +1,35 @@
+// server/parameter_average.hpp - an average of a shard's parameters over its commits, weighted
+// towards the last twentieth of them: what is evaluated of a run whose rate is high.
+// Source: Shamir and Zhang, "Stochastic gradient descent for non-smooth optimization", ICML 2013,
+// section 4 (polynomial decay): average <- average + share (W - average), share = 20/n at commit n.
+// It has no length to choose: the window grows with the run.
+// Pure. Memory: the shard. Threads: as server/shard_parameters.hpp.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "server/shard_parameters.hpp"
+
+namespace rubato::server {
+
+class ParameterAverage {
+ public:
+  // `chunk`: as that of the parameters to follow.
+  ParameterAverage(std::span<const float> initial, std::uint64_t chunk)
+      : average_(initial, chunk) {}
+
+  // [offset, offset + count) of `parameters` was changed by commit number `commit`, from 1.
+  void follow(const ShardParameters& parameters, std::uint64_t offset, std::uint64_t count,
+              Version commit);
+
+  const ShardParameters& parameters() const { return average_; }
+
+ private:
+  ShardParameters average_;
+  std::vector<float> scratch_;
+};
+
+}  // namespace rubato::server

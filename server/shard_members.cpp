@@ -1,0 +1,49 @@
+#include "server/shard_members.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace rubato::server {
+
+MemberState* ShardMembers::find(WorkerId worker) {
+  const auto it = std::lower_bound(
+      members_.begin(), members_.end(), worker,
+      [](const MemberState& member, WorkerId wanted) { return member.worker < wanted; });
+  return it != members_.end() && it->worker == worker ? &*it : nullptr;
+}
+
+std::vector<WorkerId> ShardMembers::remove_others(const std::vector<proto::Member>& wanted) {
+  auto stays = [at = wanted.begin(), &wanted](const MemberState& member) mutable {
+    while (at != wanted.end() && at->worker < member.worker) ++at;
+    return at != wanted.end() &&
+           *at == proto::Member{.worker = member.worker, .incarnation = member.incarnation};
+  };
+  std::vector<WorkerId> gone;
+  auto kept = members_.begin();
+  for (auto& member : members_) {
+    if (!stays(member)) {
+      gone.push_back(member.worker);
+      continue;
+    }
+    if (&*kept != &member) *kept = std::move(member);
+    ++kept;
+  }
+  members_.erase(kept, members_.end());
+  return gone;
+}
+
+std::vector<WorkerId> ShardMembers::add_missing(const std::vector<proto::Member>& wanted) {
+  std::vector<WorkerId> joined;
+  std::size_t at = 0;  // in members_
+  for (const proto::Member& member : wanted) {
+    while (at < members_.size() && members_[at].worker < member.worker) ++at;
+    if (at < members_.size() && members_[at].worker == member.worker) continue;
+    const auto added = members_.emplace(members_.begin() + static_cast<std::ptrdiff_t>(at));
+    added->worker = member.worker;
+    added->incarnation = member.incarnation;
+    joined.push_back(member.worker);
+  }
+  return joined;
+}
+
+}  // namespace rubato::server

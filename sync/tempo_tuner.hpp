@@ -1,0 +1,44 @@
+// sync/tempo_tuner.hpp - Rubato's own model: sets the global rate and the local rate of every
+// worker from how their updates lie to each other (docs/tempo.md), nothing to be set by hand.
+// Letters: k the global rate in units of 1/m (weight of a commit at a local rate of 1); l the part
+// of the learning rate that local steps take, from min(1, k)/m (a worker moves no farther than
+// its commit will move the global parameters) to 1.
+// Bounds: 1/32 <= k <= 8 and at most half of any k at which the loss doubled; min(1, k)/m <= l
+// <= 1. Pure. Threads: one owner. Errors: none.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "sync/queued_tuner.hpp"
+
+namespace rubato::sync {
+
+class TempoTuner final : public QueuedTuner {
+ public:
+  void on_start(Instant now) override;
+  void on_join(Instant now, WorkerId worker) override;
+  void on_leave(Instant now, WorkerId worker) override;
+  void on_progress(Instant now, WorkerId worker, const WorkerProgress& progress) override;
+  void on_evaluation(Instant now, const EvaluationPoint& point) override;
+
+ private:
+  struct Rates {
+    double global = 1;  // k
+    double local = 1;   // l
+  };
+  Directive directive() const;
+  void clamp();
+  // Tells the workers when the rates have moved by a twentieth, the log when by a third.
+  void announce(Instant now);
+  void tell(Instant now, std::string reason);
+
+  Rates rates_, ordered_, logged_;
+  double global_max_ = 8;
+  double lowest_loss_ = 0;  // 0: none yet
+  int settling_ = 0;        // evaluations left since the loss rose
+  Alignment seen_;          // EWMA over reports, for the log
+  std::map<WorkerId, std::uint64_t> commits_;
+};
+
+}  // namespace rubato::sync

@@ -1,0 +1,49 @@
+// Tempo's bounds hold whatever workers report and whatever losses come.
+#include <doctest/doctest.h>
+#include <rapidcheck.h>
+
+#include <cmath>
+#include <limits>
+
+#include "sync/tempo_tuner.hpp"
+
+namespace rubato::sync {
+
+TEST_CASE("tempo: rates stay within their bounds, whatever comes, and whoever goes") {
+  CHECK(rc::check([] {
+    TempoTuner tuner;
+    const auto workers = *rc::gen::inRange<std::uint32_t>(1, 20);
+    for (std::uint32_t i = 0; i < workers; ++i) tuner.on_join({}, {i});
+    tuner.on_start({});
+    const auto cosine = [] { return 0.01 * *rc::gen::inRange(-100, 101); };
+    const double bias = cosine();
+    std::uint32_t gone = 0;
+    for (std::uint64_t commit = 1; commit < 60; ++commit) {
+      const auto id = *rc::gen::inRange<std::uint32_t>(gone, workers);
+      tuner.on_progress({}, {id},
+                        {.commits = 3 * commit,
+                         .alignment = {.own = cosine(), .during = cosine(), .before = bias}});
+      if (commit % 8 == 0) {
+        const double losses[] = {1e-9,
+                                 1,
+                                 4,
+                                 1e30,
+                                 std::numeric_limits<double>::infinity(),
+                                 std::numeric_limits<double>::quiet_NaN()};
+        tuner.on_evaluation({}, {.at = {}, .loss = *rc::gen::elementOf(losses), .accuracy = 0});
+      }
+      if (commit % 20 == 0 && gone + 1 < workers) tuner.on_leave({}, {gone++});
+      while (const auto order = tuner.poll_order()) {
+        const Directive& d = order->directive;
+        RC_ASSERT(d.local_rate > 0 && d.local_rate <= 1);
+        const double global = d.weight * d.local_rate;
+        RC_ASSERT(global >= 1.0 / 32 - 1e-9 && global <= 8 + 1e-9);
+        RC_ASSERT(d.local_rate >= std::min(1.0, global) / workers - 1e-9);
+      }
+      while (tuner.poll_decision()) {
+      }
+    }
+  }));
+}
+
+}  // namespace rubato::sync

@@ -1,0 +1,69 @@
+// The cosines of a worker's updates, against angles that are known.
+#include "worker/update_alignment.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace rubato::worker {
+namespace {
+
+using Values = std::vector<float>;
+
+// A vector of the given length at an angle of so many degrees.
+Values at(double degrees, double length = 1) {
+  const double angle = degrees * std::acos(-1.0) / 180;
+  return {static_cast<float>(length * std::cos(angle)),
+          static_cast<float>(length * std::sin(angle))};
+}
+
+Values minus(const Values& a, const Values& b) {
+  return {a[0] - b[0], a[1] - b[1]};
+}
+
+double cosine_of(double degrees) {
+  return std::cos(degrees * std::acos(-1.0) / 180);
+}
+
+TEST_CASE("alignment: of each update with the last one and with both ways, whatever the lengths") {
+  UpdateAlignment alignment;
+  Values parameters = {3, 4};
+  alignment.on_loaded(parameters);
+  const sync::Alignment first = alignment.on_commit(at(20));
+  CHECK(first.own == 0);
+  CHECK(first.during == 0);
+  CHECK(first.before == 0);
+
+  parameters = minus(parameters, at(100, 0.5));  // downhill the parameters go by -way
+  alignment.on_loaded(parameters);
+  const sync::Alignment second = alignment.on_commit(at(50, 7));
+  CHECK(second.own == doctest::Approx(cosine_of(30)).epsilon(1e-5));
+  CHECK(second.during == doctest::Approx(cosine_of(50)).epsilon(1e-5));
+  CHECK(second.before == 0);
+
+  parameters = minus(parameters, at(-10, 0.25));
+  alignment.on_loaded(parameters);
+  const sync::Alignment third = alignment.on_commit(at(200, 0.1));
+  CHECK(third.own == doctest::Approx(cosine_of(150)).epsilon(1e-5));
+  CHECK(third.during == doctest::Approx(cosine_of(210)).epsilon(1e-5));
+  CHECK(third.before == doctest::Approx(cosine_of(100)).epsilon(1e-5));
+}
+
+TEST_CASE("alignment: nothing, too much and standing still have no direction") {
+  UpdateAlignment alignment;
+  const float huge = std::numeric_limits<float>::max();
+  const float infinite = std::numeric_limits<float>::infinity();
+  alignment.on_loaded(Values{1, 1});
+  for (const Values& update : {Values{0, 0}, Values{infinite, 0}, Values{huge, huge}, at(5)}) {
+    alignment.on_loaded(Values{1, 1});
+    const sync::Alignment a = alignment.on_commit(update);
+    CHECK(a.own == 0);
+    CHECK(a.during == 0);
+    CHECK(a.before == 0);
+    alignment.on_commit(Values{0, 0});
+  }
+}
+
+}  // namespace
+}  // namespace rubato::worker

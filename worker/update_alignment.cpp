@@ -1,0 +1,74 @@
+#include "worker/update_alignment.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "base/check.hpp"
+
+namespace rubato::worker {
+namespace {
+
+constexpr std::size_t kBlock = 64;  // floats: four lines of cache
+
+// out <- at most kSampleMax of `all`, the same places each time.
+void sample(std::span<const float> all, std::vector<float>& out) {
+  if (all.size() <= UpdateAlignment::kSampleMax) {
+    out.assign(all.begin(), all.end());
+    return;
+  }
+  constexpr std::size_t kBlocks = UpdateAlignment::kSampleMax / kBlock;
+  out.clear();
+  for (std::size_t i = 0; i < kBlocks; ++i) {
+    const auto block = all.subspan((all.size() - kBlock) * i / (kBlocks - 1), kBlock);
+    out.insert(out.end(), block.begin(), block.end());
+  }
+}
+
+// In eight sums, whatever vectors the processor has: the same bits on every CPU.
+double dot(std::span<const float> a, std::span<const float> b) {
+  std::array<double, 8> sums{};
+  std::size_t i = 0;
+  for (; i + sums.size() <= a.size(); i += sums.size())
+    for (std::size_t lane = 0; lane < sums.size(); ++lane)
+      sums[lane] += static_cast<double>(a[i + lane]) * static_cast<double>(b[i + lane]);
+  double sum = 0;
+  for (const double part : sums) sum += part;
+  for (; i < a.size(); ++i) sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
+  return sum;
+}
+
+// 0 where one of them is empty or nothing.
+double cosine(std::span<const float> a, std::span<const float> b) {
+  if (a.size() != b.size()) return 0;
+  const double product = std::sqrt(dot(a, a)) * std::sqrt(dot(b, b));
+  if (!(product > 0) || !std::isfinite(product)) return 0;
+  return std::clamp(dot(a, b) / product, -1.0, 1.0);
+}
+
+}  // namespace
+
+void UpdateAlignment::on_loaded(std::span<const float> parameters) {
+  std::vector<float> now;
+  sample(parameters, now);
+  if (!loaded_.empty()) {
+    RUBATO_CHECK(now.size() == loaded_.size(), "parameters of another model");
+    std::swap(before_, during_);
+    during_.resize(now.size());
+    for (std::size_t i = 0; i < now.size(); ++i) during_[i] = loaded_[i] - now[i];
+  }
+  loaded_ = std::move(now);
+}
+
+sync::Alignment UpdateAlignment::on_commit(std::span<const float> update) {
+  std::vector<float> now;
+  sample(update, now);
+  const sync::Alignment cosines = {.own = cosine(now, update_),
+                                   .during = cosine(now, during_),
+                                   .before = cosine(now, before_)};
+  update_ = std::move(now);
+  return cosines;
+}
+
+}  // namespace rubato::worker
