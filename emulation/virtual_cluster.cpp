@@ -32,7 +32,7 @@ struct VirtualWorker {
   StepTimes step_times;
   bool stepping = false;
   Instant step_began;
-  int batch = 1;  // samples of that step
+  worker::StepPlan plan = {};  // of that step, its batch never 0
   worker::WorkerTimeline timeline;
 };
 
@@ -378,10 +378,11 @@ void VirtualCluster::begin_step(Node node) {
   VirtualWorker& worker = worker_at(node);
   worker.stepping = true;
   worker.step_began = now_;
-  const worker::StepPlan plan = worker.core->next_step();
-  worker.batch = plan.batch > 0 ? static_cast<int>(plan.batch) : plan_.batch;
-  if (training_) training_->begin_step(node - first_worker(), plan);
-  schedule(now_ + worker.step_times.next(worker.batch), Event::Kind::StepEnd, node);
+  worker.plan = worker.core->next_step();
+  if (worker.plan.batch == 0) worker.plan.batch = static_cast<std::uint32_t>(plan_.batch);
+  if (training_) training_->begin_step(node - first_worker(), worker.plan);
+  schedule(now_ + worker.step_times.next(static_cast<int>(worker.plan.batch)), Event::Kind::StepEnd,
+           node);
 }
 
 void VirtualCluster::end_step(Node node) {
@@ -390,12 +391,14 @@ void VirtualCluster::end_step(Node node) {
                                     : std::numeric_limits<double>::quiet_NaN();
   worker.stepping = false;
   worker.timeline.on_step(worker.step_began, now_);
-  worker.core->on_step(
-      now_, {.spent = now_ - worker.step_began, .loss_sum = loss_sum, .samples = worker.batch});
+  worker.core->on_step(now_, {.spent = now_ - worker.step_began,
+                              .loss_sum = loss_sum,
+                              .samples = static_cast<int>(worker.plan.batch),
+                              .rate = worker.plan.rate});
   if (options_.log)
     log(fmt::format(
         "{} step {}{}", to_string(*worker.core->id()), worker.core->progress().steps,
-        training_ ? fmt::format(" loss {:.9g}", loss_sum / worker.batch) : std::string()));
+        training_ ? fmt::format(" loss {:.9g}", loss_sum / worker.plan.batch) : std::string()));
   pump(node);
 }
 

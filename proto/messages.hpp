@@ -213,7 +213,8 @@ struct Directive {
   double commit_rate = 1;
   std::uint32_t local_steps = 0;  // 0: as before
   Duration period = {};           // 0: as before
-  double weight = 1;              // of its commits from now on; in (0, kWeightMax]
+  double weight = 1;              // of its commits from now on, over the mean local rate of their
+                                  // steps; in (0, kWeightMax]
   std::uint32_t batch = 0;        // samples a mini-batch; 0: as before. With it, the weight is
                                   // that of commits whose steps all had this batch
   double local_rate = 1;          // part of the learning rate that steps take; in (0, 1]

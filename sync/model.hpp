@@ -20,7 +20,8 @@ struct Directive {
   double commit_rate = 1;         // commits per check period, >= 1
   std::uint32_t local_steps = 0;  // mini-batches per commit
   Duration period = {};           // from a reply to the next commit
-  double weight = 1;        // of its commits: the server applies weight x U. The core reads it
+  double weight = 1;        // of its commits: the server applies weight x U, of steps at a local
+                            // rate of 1; the shorter they were, the more. The core reads it
   std::uint32_t batch = 0;  // samples a mini-batch, from the next commit on. The core reads it
   double local_rate = 1;  // part of the learning rate that steps take, in (0, 1]. The core reads it
   bool operator==(const Directive&) const = default;
@@ -107,7 +108,7 @@ struct WorkerProgress {
   Duration step_time;         // t_i, EWMA, any throttle included
   Duration overhead;          // O_i, EWMA
   std::uint32_t batch = 0;    // samples of the steps that step_time speaks of; 0: as configured
-  Alignment alignment;        // of the last commit
+  Alignment alignment = {};   // of the last commit
 };
 
 // Loss and accuracy of the global parameters on held-out data, at the instant they were pulled.

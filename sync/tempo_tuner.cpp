@@ -4,19 +4,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 namespace rubato::sync {
 namespace {
 
 constexpr double kGlobalMin = 1.0 / 32;
-constexpr double kStepBack = -0.11;     // the cosine `before` aimed at where l = 1
-constexpr double kGlobalGain = 0.8;     // of ln k, a round of all workers
-constexpr double kLocalGain = 1.2;      // of ln l
-constexpr double kDriftAllowed = 0.25;  // own - during of a worker that takes no local steps
-constexpr double kLossRise = 2;
-constexpr std::uint64_t kCommitsBefore = 3;  // from then on all three cosines are known
-constexpr int kSettling = 5;                 // evaluations until a lower rate shows
+constexpr double kGlobalMax = 8;
+constexpr double kGlobalGain = 0.5;     // of ln k, a round of all workers
+constexpr double kStepBack = 0.11;      // the cosine `before` aimed at where l = 1, below 0
+constexpr double kLocalGain = 2.5;      // of ln l
+constexpr double kShared = 1.5;         // times `during`: what of `own` is everybody's
+constexpr double kDriftAllowed = 0.15;  // of a worker that takes no local steps
+constexpr std::uint64_t kFirst = 2;     // commits whose cosines are not all known
 constexpr double kLogEwma = 0.1;
 
 bool moved(double from, double to, double by) {
@@ -25,9 +24,11 @@ bool moved(double from, double to, double by) {
 
 }  // namespace
 
+TempoTuner::TempoTuner() : cap_(kGlobalMin, kGlobalMax) {}
+
 Directive TempoTuner::directive() const {
   Directive directive;
-  directive.weight = rates_.global / rates_.local;
+  directive.weight = rates_.global;
   directive.local_rate = rates_.local;
   return directive;
 }
@@ -52,7 +53,7 @@ void TempoTuner::on_leave(Instant now, WorkerId worker) {
 
 void TempoTuner::clamp() {
   const auto workers = static_cast<double>(std::max<std::size_t>(members().size(), 1));
-  rates_.global = std::clamp(rates_.global, kGlobalMin, global_max_);
+  rates_.global = std::clamp(rates_.global, kGlobalMin, cap_.max());
   rates_.local = std::clamp(rates_.local, std::min(1.0, rates_.global) / workers, 1.0);
 }
 
@@ -61,34 +62,57 @@ void TempoTuner::on_progress(Instant now, WorkerId worker, const WorkerProgress&
   std::uint64_t& known = commits_.at(worker);
   if (progress.commits <= known) return;
   known = progress.commits;
-  if (known < kCommitsBefore) return;
-  const Alignment& a = progress.alignment;
+  if (known <= kFirst) {
+    on_first_commits(progress);
+  } else {
+    follow(progress.alignment);
+  }
+  announce(now);
+}
+
+// A commit that takes n steps holds the gradients of n: together they may go sqrt(n) as far as one,
+// until the cosines say what holds.
+void TempoTuner::on_first_commits(const WorkerProgress& progress) {
+  if (progress.overhead <= progress.step_time) return;
+  rates_.global = std::min(rates_.global,
+                           std::sqrt(progress.step_time.seconds() / progress.overhead.seconds()));
+  clamp();
+}
+
+void TempoTuner::follow(const Alignment& a) {
+  if (a.own == 0 && a.during == 0 && a.before == 0) return;  // nothing was measured
   const auto workers = static_cast<double>(members().size());
   rates_.global *=
-      std::exp(kGlobalGain / workers * (a.before - kStepBack * std::sqrt(rates_.local)));
-  const double drift = a.own - a.during - kDriftAllowed * (1 - rates_.local);
+      std::exp(kGlobalGain / workers * (a.before + kStepBack * std::sqrt(rates_.local)));
+  const double drift =
+      a.own - kShared * std::max(a.during, 0.0) - kDriftAllowed * (1 - rates_.local);
   rates_.local *= std::exp(-kLocalGain / workers * drift);
   clamp();
   seen_.own += kLogEwma * (a.own - seen_.own);
   seen_.during += kLogEwma * (a.during - seen_.during);
   seen_.before += kLogEwma * (a.before - seen_.before);
-  announce(now);
 }
 
-// A loss that doubled means a rate that does not hold, whatever the cosines say.
+// Whatever the cosines say, a rate at which the loss doubled or stalled was too high.
 void TempoTuner::on_evaluation(Instant now, const EvaluationPoint& point) {
-  if (lowest_loss_ == 0 && !(point.loss > 0)) return;
-  if (lowest_loss_ == 0 || point.loss < lowest_loss_) lowest_loss_ = point.loss;
-  if (settling_ > 0) --settling_;
-  if (settling_ > 0 || point.loss <= kLossRise * lowest_loss_) return;
-  settling_ = kSettling;
   const double before = rates_.global;
-  global_max_ = std::max(kGlobalMin, before / 2);
-  rates_.local = 0;
-  clamp();
-  if (rates_.global == before && rates_.local == ordered_.local) return;
-  tell(now, fmt::format("the loss is {:.4g}, the lowest was {:.4g}: never again above {:.3g}/m",
-                        point.loss, lowest_loss_, global_max_));
+  switch (cap_.on_evaluation(point.loss, before)) {
+    case RateCap::Verdict::Fine:
+      return;
+    case RateCap::Verdict::Stalled:
+      clamp();
+      if (rates_.global < before)
+        tell(now, fmt::format("the loss stalls, at {:.4g}: not above {:.3g}/m until it falls",
+                              point.loss, cap_.max()));
+      return;
+    case RateCap::Verdict::Rose:
+      rates_ = {before / 2, 0};
+      clamp();
+      tell(now, fmt::format("the loss is {:.4g}, the lowest was {:.4g}: not above {:.3g}/m until "
+                            "it falls",
+                            point.loss, cap_.lowest_loss(), cap_.max()));
+      return;
+  }
 }
 
 void TempoTuner::announce(Instant now) {
@@ -105,7 +129,7 @@ void TempoTuner::announce(Instant now) {
   }
 }
 
-void TempoTuner::tell(Instant now, std::string reason) {
+void TempoTuner::tell(Instant now, const std::string& reason) {
   decide({.at = now,
           .quantity = "global rate x m",
           .value = rates_.global,

@@ -1,21 +1,25 @@
 // sync/tempo_tuner.hpp - Rubato's own model: sets the global rate and the local rate of every
 // worker from how their updates lie to each other (docs/tempo.md), nothing to be set by hand.
-// Letters: k the global rate in units of 1/m (weight of a commit at a local rate of 1); l the part
+// Letters: k the global rate in units of 1/m, the weight of commits; l the part
 // of the learning rate that local steps take, from min(1, k)/m (a worker moves no farther than
 // its commit will move the global parameters) to 1.
-// Bounds: 1/32 <= k <= 8 and at most half of any k at which the loss doubled; min(1, k)/m <= l
-// <= 1. Pure. Threads: one owner. Errors: none.
+// Bounds: 1/32 <= k <= 8, and below what the held-out loss has shown to be too much
+// (sync/rate_cap.hpp). Pure. Threads: one owner. Errors: none.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <string>
 
 #include "sync/queued_tuner.hpp"
+#include "sync/rate_cap.hpp"
 
 namespace rubato::sync {
 
 class TempoTuner final : public QueuedTuner {
  public:
+  TempoTuner();
+
   void on_start(Instant now) override;
   void on_join(Instant now, WorkerId worker) override;
   void on_leave(Instant now, WorkerId worker) override;
@@ -29,15 +33,16 @@ class TempoTuner final : public QueuedTuner {
   };
   Directive directive() const;
   void clamp();
+  // A worker's first commits: their cosines are not known yet, how long they take is.
+  void on_first_commits(const WorkerProgress& progress);
+  void follow(const Alignment& alignment);
   // Tells the workers when the rates have moved by a twentieth, the log when by a third.
   void announce(Instant now);
-  void tell(Instant now, std::string reason);
+  void tell(Instant now, const std::string& reason);
 
   Rates rates_, ordered_, logged_;
-  double global_max_ = 8;
-  double lowest_loss_ = 0;  // 0: none yet
-  int settling_ = 0;        // evaluations left since the loss rose
-  Alignment seen_;          // EWMA over reports, for the log
+  RateCap cap_;
+  Alignment seen_;  // EWMA over reports, for the log
   std::map<WorkerId, std::uint64_t> commits_;
 };
 

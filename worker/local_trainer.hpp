@@ -49,6 +49,7 @@ class LocalTrainer {
 
   std::size_t parameter_count() const { return device_->parameter_count(); }
   int batch() const { return batch_; }
+  double part() const { return part_; }
   std::uint64_t steps() const { return steps_; }
 
  private:

@@ -64,9 +64,8 @@ void UpdateAlignment::on_loaded(std::span<const float> parameters) {
 sync::Alignment UpdateAlignment::on_commit(std::span<const float> update) {
   std::vector<float> now;
   sample(update, now);
-  const sync::Alignment cosines = {.own = cosine(now, update_),
-                                   .during = cosine(now, during_),
-                                   .before = cosine(now, before_)};
+  const sync::Alignment cosines = {
+      .own = cosine(now, update_), .during = cosine(now, during_), .before = cosine(now, before_)};
   update_ = std::move(now);
   return cosines;
 }

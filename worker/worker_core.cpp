@@ -293,6 +293,7 @@ void WorkerCore::on_step(Instant now, const StepReport& report) {
   if (state_ != State::Ready) return;  // a step that began before a rejoin
   ++progress_.steps;
   ++steps_since_commit_;
+  rates_since_commit_ += report.rate;
   progress_.compute += report.spent;
   const bool first = progress_.steps == 1 || std::exchange(time_anew_, false);
   progress_.step_time =
@@ -309,9 +310,11 @@ void WorkerCore::on_commit(Instant now, Update update) {
                "the update covers every parameter");
   commit_due_ = false;
   update_steps_ = steps_since_commit_;
-  update_weight_ = weight_;
+  // A short local step counts as much for all as a long one.
+  update_weight_ = weight_ * static_cast<double>(update_steps_) / rates_since_commit_;
   take_share();
   steps_since_commit_ = 0;
+  rates_since_commit_ = 0;
   sent_at_ = now;
   rule_->on_commit_sent(now);
   if (auto line = codecs_.on_commit(now - codecs_since_)) log_.push(std::move(*line));

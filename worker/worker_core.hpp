@@ -56,6 +56,7 @@ struct StepReport {
   Duration spent;       // any throttle included
   double loss_sum = 0;  // over the samples; NaN: not computed
   int samples = 0;
+  double rate = 1;  // StepPlan::rate, by which it was made
 };
 
 // What a commit uploads: U, or W of an elastic worker; all parameters of it, or a chunk that stands
@@ -160,7 +161,7 @@ class WorkerCore {
   bool commit_due_ = false;
   bool overlaps_ = false;  // the commit in flight, training
   UpdateAlignment alignment_;
-  double weight_ = 1;        // of the next commit
+  double weight_ = 1;        // of the next commit, if its steps had a local rate of 1
   std::uint32_t batch_ = 0;  // of its steps; 0: as configured
   double local_rate_ = 1;    // of its steps, part of the learning rate
   struct Share {
@@ -177,6 +178,7 @@ class WorkerCore {
   std::uint64_t update_steps_ = 0;
   double update_weight_ = 1;
   std::uint64_t steps_since_commit_ = 0;
+  double rates_since_commit_ = 0;  // sum of their local rates
   Instant sent_at_;
   struct ServerWatch {
     Instant heard;

@@ -87,8 +87,10 @@ class WorkerLoop {
   // Requires: mutex_.
   void end_step(Instant now) {
     trace_.timeline().on_step(began_, now);
-    core_.on_step(
-        now, {.spent = now - began_, .loss_sum = result_.loss_sum, .samples = trainer_.batch()});
+    core_.on_step(now, {.spent = now - began_,
+                        .loss_sum = result_.loss_sum,
+                        .samples = trainer_.batch(),
+                        .rate = trainer_.part()});
   }
 
   // Does what the core wants done until it trains or waits. Requires: mutex_.

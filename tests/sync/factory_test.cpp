@@ -24,7 +24,7 @@ std::string inside(const Limits& limits) {
 TEST_CASE("every model of the table can be made, some with a tuner") {
   const std::set<std::string_view> tuned = {"adacomm", "semi-sync",     "dylu",
                                             "adsp",    "batchtune-bsp", "batchtune-adacomm",
-                                            "easgd",   "sync-switch"};
+                                            "easgd",   "sync-switch",   "tempo"};
   for (const ModelInfo& model : models()) {
     CAPTURE(model.name);
     REQUIRE(find_model(model.name));
@@ -51,7 +51,7 @@ TEST_CASE("an unknown name is answered with the nearest one, or with all") {
   CHECK(find_model("federated").error().message ==
         "sync = \"federated\": no such model; valid: bsp, asp, ssp, dssp, local-sgd, "
         "adacomm, semi-sync, dylu, adsp, batchtune-bsp, batchtune-adacomm, easgd, fedbuff, "
-        "sync-switch");
+        "tempo, sync-switch");
 }
 
 TEST_CASE("every option belongs to a model, and no two have the same key") {

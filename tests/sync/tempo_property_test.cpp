@@ -36,7 +36,7 @@ TEST_CASE("tempo: rates stay within their bounds, whatever comes, and whoever go
       while (const auto order = tuner.poll_order()) {
         const Directive& d = order->directive;
         RC_ASSERT(d.local_rate > 0 && d.local_rate <= 1);
-        const double global = d.weight * d.local_rate;
+        const double global = d.weight;
         RC_ASSERT(global >= 1.0 / 32 - 1e-9 && global <= 8 + 1e-9);
         RC_ASSERT(d.local_rate >= std::min(1.0, global) / workers - 1e-9);
       }

@@ -5,6 +5,9 @@
 
 #include <cmath>
 #include <limits>
+#include <vector>
+
+#include "base/rng.hpp"
 
 namespace rubato::worker {
 namespace {
@@ -48,6 +51,28 @@ TEST_CASE("alignment: of each update with the last one and with both ways, whate
   CHECK(third.own == doctest::Approx(cosine_of(150)).epsilon(1e-5));
   CHECK(third.during == doctest::Approx(cosine_of(210)).epsilon(1e-5));
   CHECK(third.before == doctest::Approx(cosine_of(100)).epsilon(1e-5));
+}
+
+TEST_CASE(
+    "alignment: of a large model a sample is looked at, from the first to the last parameter") {
+  const std::size_t n = 10 * UpdateAlignment::kSampleMax + 7;
+  UpdateAlignment alignment;
+  Rng rng(3);
+  Values first(n), second(n), parameters(n, 0);
+  for (std::size_t i = 0; i < n; ++i) {
+    first[i] = static_cast<float>(rng.normal());
+    second[i] = first[i] + static_cast<float>(rng.normal());
+  }
+  alignment.on_loaded(parameters);
+  alignment.on_commit(first);
+  CHECK(alignment.on_commit(second).own == doctest::Approx(std::sqrt(0.5)).epsilon(0.02));
+
+  Values ends(n, 0);
+  ends.front() = 3;
+  ends.back() = 4;
+  alignment.on_commit(ends);
+  ends.back() = 0;
+  CHECK(alignment.on_commit(ends).own == doctest::Approx(0.6));
 }
 
 TEST_CASE("alignment: nothing, too much and standing still have no direction") {

@@ -45,6 +45,24 @@ TEST_CASE("worker: a directive's weight is that of the next commits, not of one 
   }
 }
 
+TEST_CASE("worker: a commit weighs the more, the shorter its local steps were on average") {
+  WorkerWorld world({.every = 2});
+  world.get_ready();
+  CHECK(world.core.next_step().rate == 1);
+  world.step();
+  world.hear(kSchedulerNode, proto::Directive{.commit_rate = 1, .weight = 1.5, .local_rate = 0.25});
+  CHECK(world.core.next_step().rate == 0.25);
+  world.step();
+  world.commit();
+  CHECK(weights(world.sent()) == std::set{1.5 * 2 / 1.25});
+  world.reply(0, 2);
+  world.load();
+  world.step();
+  world.step();
+  world.commit();
+  CHECK(weights(world.sent()) == std::set{6.0});
+}
+
 TEST_CASE("worker: a mini-batch changes with its weight between two commits, and is timed anew") {
   WorkerWorld world({.every = 2});
   world.get_ready();

@@ -254,6 +254,29 @@ TEST_CASE("overlap: trains on while a commit is under way, and is never blocked"
   CHECK(bodies<proto::Commit>(world.sent(), server_node(0)).at(0).steps == 4);
 }
 
+TEST_CASE("overlap unless quick: a reply that takes less than a quarter of a step is waited for") {
+  WorldSetup setup;
+  setup.overlap = sync::Overlap::UnlessQuick;
+  WorkerWorld world(setup);
+  world.get_ready();
+  const auto commit = [&](Duration round_trip) {
+    world.step(1, 1, kSecond);
+    world.commit();
+    world.sent();
+    const bool waits = world.core.next_action() == WorkerWorld::Action::Wait;
+    world.now = world.now + round_trip;
+    world.replies(static_cast<Sequence>(world.core.progress().commits + 2));
+    world.load();
+    return waits;
+  };
+  CHECK(commit(kSecond));              // nothing is known yet; O is 0.5 s now
+  CHECK_FALSE(commit(kSecond * 0.2));  // 0.35 s
+  CHECK_FALSE(commit(Duration{}));     // 0.175 s
+  const Duration communicated = world.core.progress().communicate;
+  CHECK(commit(kSecond * 0.1));
+  CHECK(world.core.progress().communicate == communicated + kSecond * 0.1);
+}
+
 // --- reports -------------------------------------------------------------------------------------
 
 TEST_CASE("worker: reports totals after every reply, and the mean loss since the last report") {

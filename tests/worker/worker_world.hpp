@@ -144,7 +144,9 @@ class WorkerWorld {
   void step(double loss_sum = 1, int samples = 1, Duration spent = Duration::from_ms(100)) {
     REQUIRE(core.next_action() == Action::Train);
     now = now + spent;
-    core.on_step(now, {.spent = spent, .loss_sum = loss_sum, .samples = samples});
+    core.on_step(
+        now,
+        {.spent = spent, .loss_sum = loss_sum, .samples = samples, .rate = core.next_step().rate});
   }
   // The whole update is 0, 1, 2, ...
   void commit() {

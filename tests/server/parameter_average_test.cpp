@@ -1,0 +1,92 @@
+// The average that an evaluator is given: its weights in closed form, and who is given what.
+#include "server/parameter_average.hpp"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "base/rng.hpp"
+#include "tests/server/shard.hpp"
+
+namespace rubato::server {
+namespace {
+
+using Values = std::vector<float>;
+
+TEST_CASE("average: commit i of n weighs (20/i) x the product of 1 - 20/j over all later j") {
+  Rng rng(4);
+  constexpr int kCommits = 70;
+  const Values initial = {1, -2, 3};
+  ShardParameters parameters(initial, 2);
+  ParameterAverage average(initial, 2);
+  Optimizer optimizer({.global_rate = 1.0}, 3);
+  std::vector<Values> path;
+  for (Version n = 1; n <= kCommits; ++n) {
+    Values update(3);
+    for (float& u : update) u = static_cast<float>(rng.normal());
+    parameters.apply(optimizer, 0, update, {.rate = 0.1f});
+    average.follow(parameters, 0, 3, n);
+    path.push_back(parameters.values());
+    if (n <= 20) CHECK(average.parameters().values()[1] == doctest::Approx(path.back()[1]));
+  }
+  for (std::size_t element = 0; element < 3; ++element) {
+    double expected = 0, weights = 0;
+    for (int i = 20; i <= kCommits; ++i) {
+      double weight = 20.0 / i;
+      for (int j = i + 1; j <= kCommits; ++j) weight *= 1 - 20.0 / j;
+      weights += weight;
+      expected += weight * static_cast<double>(path[static_cast<std::size_t>(i - 1)][element]);
+    }
+    CHECK(weights == doctest::Approx(1));
+    CHECK(average.parameters().values()[element] == doctest::Approx(expected).epsilon(1e-4));
+  }
+}
+
+TEST_CASE("average: for the evaluator, not for workers, and chunk by chunk as they change") {
+  ServerOptions options = Shard::options({});
+  options.average = true;
+  ServerCore core(options, Shard::initial({}), sync::make_gate("tempo", {}), kSchedulerPeer);
+  Shard plain;  // makes the messages
+  const Instant now{1'000'000'000};
+  const auto from_scheduler = [&](proto::Body body) {
+    core.on_message(now, kSchedulerPeer,
+                    {.cluster = kCluster,
+                     .sender = {proto::Role::Scheduler, 0},
+                     .incarnation = 1,
+                     .body = std::move(body),
+                     .payload = {}});
+  };
+  core.on_start(now);
+  from_scheduler(proto::Welcome{
+      .you = {proto::Role::Server, 0}, .parameters = 5, .range = {0, 5}, .shards = {}});
+  from_scheduler(proto::Members{.epoch = 1, .members = {{{0}, life_of(0)}}});
+  for (Sequence sequence = 2; sequence < 60; ++sequence)
+    for (const auto& chunk : plain.chunks(0, sequence, Values(5, 1)))
+      core.on_message(now, peer_of(0), chunk);
+  const auto pulled = [&](proto::NodeId who) {
+    tests::sent(core);
+    core.on_message(now, peer_of(0),
+                    {.cluster = kCluster,
+                     .sender = who,
+                     .incarnation = life_of(0),
+                     .body = proto::Pull{1},
+                     .payload = {}});
+    Values all;
+    for (const auto& out : tests::sent(core)) {
+      const Values part = tests::values_of(out.message.payload);
+      all.insert(all.end(), part.begin(), part.end());
+    }
+    return all;
+  };
+  CHECK(pulled({proto::Role::Worker, 0}) == core.parameters());
+  CHECK(core.parameters() == Values{-48, -38, -28, -18, -8});
+  const Values seen = pulled({proto::Role::Evaluator, 0});
+  REQUIRE(seen.size() == 5);
+  for (std::size_t i = 0; i < 5; ++i) {  // a mean of the last values: behind, but not by much
+    CHECK(seen[i] > core.parameters()[i] + 1);
+    CHECK(seen[i] < core.parameters()[i] + 4);
+  }
+}
+
+}  // namespace
+}  // namespace rubato::server
