@@ -105,8 +105,8 @@ struct Alignment {
 struct WorkerProgress {
   std::uint64_t steps = 0;    // since it joined
   std::uint64_t commits = 0;  // replied to, since it joined
-  Duration step_time;         // t_i, EWMA, any throttle included
-  Duration overhead;          // O_i, EWMA
+  Duration step_time = {};    // t_i, EWMA, any throttle included
+  Duration overhead = {};     // O_i, EWMA
   std::uint32_t batch = 0;    // samples of the steps that step_time speaks of; 0: as configured
   Alignment alignment = {};   // of the last commit
 };

@@ -4,10 +4,17 @@
 
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "sync/tempo_tuner.hpp"
 
 namespace rubato::sync {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+}  // namespace
 
 TEST_CASE("tempo: rates stay within their bounds, whatever comes, and whoever goes") {
   CHECK(rc::check([] {
@@ -24,12 +31,7 @@ TEST_CASE("tempo: rates stay within their bounds, whatever comes, and whoever go
                         {.commits = 3 * commit,
                          .alignment = {.own = cosine(), .during = cosine(), .before = bias}});
       if (commit % 8 == 0) {
-        const double losses[] = {1e-9,
-                                 1,
-                                 4,
-                                 1e30,
-                                 std::numeric_limits<double>::infinity(),
-                                 std::numeric_limits<double>::quiet_NaN()};
+        const std::vector<double> losses = {1e-9, 1, 4, 1e30, kInfinity, kNan};
         tuner.on_evaluation({}, {.at = {}, .loss = *rc::gen::elementOf(losses), .accuracy = 0});
       }
       if (commit % 20 == 0 && gone + 1 < workers) tuner.on_leave({}, {gone++});

@@ -263,7 +263,7 @@ TEST_CASE("overlap unless quick: a reply that takes less than a quarter of a ste
     world.step(1, 1, kSecond);
     world.commit();
     world.sent();
-    const bool waits = world.core.next_action() == WorkerWorld::Action::Wait;
+    const bool waits = world.core.next_action() == Action::Wait;
     world.now = world.now + round_trip;
     world.replies(static_cast<Sequence>(world.core.progress().commits + 2));
     world.load();
