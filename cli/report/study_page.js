@@ -55,23 +55,29 @@ const figures = [
 const isBest = (summary, rivals) => known(summary.time.median) &&
     rivals.every((rival) => !known(rival.time.median) || rival.time.median >= summary.time.median);
 
+// Time to target, or, where there is none, the steps.
 function drawPointBars(summaries) {
   setHeight('bars-box', summaries.length, 34);
-  const times = summaries.flatMap((s) => [s.time.median, s.time.max]).filter(known);
-  const unit = timeUnit(Math.max(1, ...times));
-  const xAxis = axis(`Time to target (${unit.name})`, {beginAtZero: true});
-  xAxis.ticks.callback = (value) => formatValue(value / unit.seconds);
-  xAxis.ticks.stepSize = niceStep(Math.max(1, ...times) / unit.seconds) * unit.seconds;
+  const quantity = report.target ? quantities.time : quantities.steps;
+  const values =
+      summaries.flatMap((s) => [quantity.value(s), quantity.range(s).max]).filter(known);
+  const most = Math.max(1, ...values);
+  const unit = timeUnit(most);
+  const scale = quantity.timed ? unit.seconds : 1;
+  const xAxis = axis(quantity.title(unit), {beginAtZero: true});
+  xAxis.ticks.callback = (value) => quantity.timed ? formatValue(value / scale) : formatCount(value);
+  xAxis.ticks.stepSize = niceStep(most / scale) * scale;
   const dataset = {
-    data: summaries.map((s) => known(s.time.median) ? s.time.median : null),
-    ranges: summaries.map((s) => rangeOf(s, quantities.time)),
+    data: summaries.map((s) => known(quantity.value(s)) ? quantity.value(s) : null),
+    ranges: summaries.map((s) => rangeOf(s, quantity)),
     rangeColour: colour('ink'),
     backgroundColor: summaries.map((s) => modelColour(s.contender)),
     maxBarThickness: 26,
   };
   drawBars(
-      'bars', 'Time to target of every contender', summaries.map(title), [dataset],
-      {xAxis, label: ({raw}) => formatDuration(raw), plugins: [ranges]});
+      'bars', `${report.target ? 'Time to target' : 'Steps'} of every contender`,
+      summaries.map(title), [dataset],
+      {xAxis, label: ({raw}) => quantity.format(raw), plugins: [ranges]});
 }
 
 function drawPointShares(summaries) {
@@ -168,7 +174,9 @@ function fillText() {
   byId('time-title').textContent = xAxisOf.name ? `${subject} against ${xAxisOf.name}` : subject;
   byId('time-caption').textContent = report.target ? `Target: ${report.target}` : '';
   byId('x-name').textContent = xAxisOf.name;
-  for (const id of ['time', 'bars']) byId(id).closest('figure').hidden = !report.target;
+  byId('bars-caption').textContent = report.target ? 'Time to target' : 'Steps of all workers';
+  byId('time').closest('figure').hidden = !report.target;
+  for (const words of document.querySelectorAll('.of-target')) words.hidden = !report.target;
   const finished = report.summaries.reduce((sum, s) => sum + s.runs, 0);
   const facts = [
     `${report.workers} workers`, ...(report.target ? [`target: ${report.target}`] : []),
@@ -217,7 +225,8 @@ function fillChoices() {
 
 function showChosen() {
   const rows = rowsAlongX();
-  for (const [id, quantity] of Object.entries(quantities)) drawAlongX(id, quantity, rows);
+  for (const [id, quantity] of Object.entries(quantities))
+    if (!quantity.timed || report.target) drawAlongX(id, quantity, rows);
   showPoint();
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "cli/study/fingerprint.hpp"
@@ -73,6 +74,12 @@ Result<StudyPlan> make_plan(Study study, const emulation::ClusterSource& cluster
     }
   }
   return plan;
+}
+
+bool has_target(const StudyPlan& plan) {
+  return std::ranges::any_of(plan.variants, [](const Variant& variant) {
+    return variant.config.stop.target_loss || variant.config.stop.target_accuracy;
+  });
 }
 
 std::string run_key(const Variant& variant, const std::string& sync, std::uint64_t seed,

@@ -44,6 +44,10 @@ std::string point_text(const Study& study, const Point& point);
 // Returns: the plan, every configuration in it checked.
 [[nodiscard]] Result<StudyPlan> make_plan(Study study, const emulation::ClusterSource& cluster);
 
+// Whether there is anything to reach: a loss or an accuracy. Cases may differ in theirs, and some
+// may have none.
+bool has_target(const StudyPlan& plan);
+
 // Everything that decides the result of a run: its configuration with the machines it describes,
 // model, seed, and the data (fingerprint of it).
 std::string run_key(const Variant& variant, const std::string& sync, std::uint64_t seed,

@@ -117,35 +117,47 @@ Result<std::vector<Running>> open_studies(const StudyOptions& options,
   return studies;
 }
 
+// The data of one cluster, shared with those before it; none where only the timing counts.
+Result<const LoadedData*> data_of(const emulation::ClusterConfig& config,
+                                  std::vector<std::unique_ptr<LoadedData>>& loaded) {
+  static const LoadedData kNone;
+  if (config.timing_only()) return &kNone;
+  const auto known = std::ranges::find_if(loaded, [&](const auto& data) {
+    return data->options == config.dataset && data->seed == config.seed;
+  });
+  if (known != loaded.end()) return known->get();
+  RUBATO_ASSIGN(auto split, worker::load_dataset(config.dataset, config.seed));
+  const std::uint64_t print = fingerprint(split);
+  loaded.push_back(std::make_unique<LoadedData>(
+      LoadedData{config.dataset, config.seed, std::move(split), print}));
+  return loaded.back().get();
+}
+
+// Whether the cluster can be, and hold these data.
+Result<void> check_cluster(const emulation::ClusterConfig& config, const std::string& sync,
+                           const worker::Dataset& train) {
+  if (config.timing_only()) {
+    RUBATO_TRY(emulation::make_timing_plan(config, sync, config.seed));
+    return {};
+  }
+  RUBATO_ASSIGN(const auto cluster,
+                emulation::make_plan(config, sync, config.seed, train.shape, train.classes));
+  RUBATO_TRY(emulation::plan_samples(config, cluster, train));
+  return {};
+}
+
 // Loads what the studies train on, each kind once, and sees whether every cluster can hold it.
 Result<void> load_data(std::vector<Running>& studies,
                        std::vector<std::unique_ptr<LoadedData>>& loaded) {
   for (Running& running : studies) {
     const StudyPlan& plan = running.results.plan;
     for (const Variant& variant : plan.variants) {
-      const auto& config = variant.config;
-      const auto known = std::ranges::find_if(loaded, [&](const auto& data) {
-        return data->options == config.dataset && data->seed == config.seed;
-      });
-      if (known != loaded.end()) {
-        running.data.push_back(known->get());
-      } else {
-        RUBATO_ASSIGN(auto split, worker::load_dataset(config.dataset, config.seed));
-        const std::uint64_t print = fingerprint(split);
-        loaded.push_back(std::make_unique<LoadedData>(
-            LoadedData{config.dataset, config.seed, std::move(split), print}));
-        running.data.push_back(loaded.back().get());
-      }
+      RUBATO_ASSIGN(const LoadedData* data, data_of(variant.config, loaded));
+      running.data.push_back(data);
       if (variant.contender != 0) continue;  // contenders share data and model
-      const worker::Dataset& train = running.data.back()->split.train;
-      const auto check = [&]() -> Result<void> {
-        RUBATO_ASSIGN(const auto cluster,
-                      emulation::make_plan(config, plan.study.contenders[0].sync, config.seed,
-                                           train.shape, train.classes));
-        RUBATO_TRY(emulation::plan_samples(config, cluster, train));
-        return {};
-      };
-      if (const auto possible = check(); !possible)
+      const auto possible =
+          check_cluster(variant.config, plan.study.contenders[0].sync, data->split.train);
+      if (!possible)
         return fail(possible.error().code,
                     fmt::format("{}: {}: {}", plan.study.file,
                                 point_text(plan.study, plan.points[variant.point]),
@@ -191,8 +203,10 @@ std::string run_label(const Running& running, const Job& job) {
 std::string outcome_text(const CellResult& result) {
   if (result.time_to_target)
     return fmt::format("target after {}", duration_text(*result.time_to_target));
-  return fmt::format("{} after {}, loss {}", result.diverged ? "diverged" : result.stop_reason,
-                     duration_text(result.seconds), loss_text(result.final_loss));
+  const std::string got = result.measured() ? "loss " + loss_text(result.final_loss)
+                                            : count_text(result.steps) + " steps";
+  return fmt::format("{} after {}, {}", result.diverged ? "diverged" : result.stop_reason,
+                     duration_text(result.seconds), got);
 }
 
 Result<CellResult> compute(const Running& running, const Job& job, const std::stop_token& stop) {
@@ -219,8 +233,7 @@ Result<void> write_study(Running& running, bool json) {
   RUBATO_TRY(write_file(directory / "results.json", results));
   RUBATO_TRY(write_file(directory / "runs.csv", study_csv(running.results)));
   RUBATO_TRY(write_file(directory / "report.html", study_report(running.results, summaries)));
-  const auto& stop = running.results.plan.variants.front().config.stop;
-  if (stop.target_loss || stop.target_accuracy)
+  if (has_target(running.results.plan))
     RUBATO_TRY(write_file(directory / "time.svg", time_picture(running.results, summaries)));
   RUBATO_TRY(write_file(directory / "details.svg", details_picture(running.results, summaries)));
   if (json) fmt::print("{}", results);

@@ -79,6 +79,11 @@ std::string quoted(const std::string& field) {
   return text + '"';
 }
 
+// Empty where nobody measured.
+std::string measure(const CellResult& run, double value) {
+  return run.measured() ? fmt::to_string(value) : "";
+}
+
 struct Column {
   std::string header;
   std::function<std::string(const VariantSummary&)> cell;
@@ -96,7 +101,7 @@ std::string range_cell(const VariantSummary& s) {
   return fmt::format("{} to {}", duration_text(s.time.min), end);
 }
 
-std::vector<Column> columns(const Study& study, bool has_target) {
+std::vector<Column> columns(const Study& study, bool has_target, bool measured) {
   using S = VariantSummary;
   std::vector<Column> all{
       {"Contender", [&](const S& s) { return study.contenders[s.contender].name; }}};
@@ -115,13 +120,14 @@ std::vector<Column> columns(const Study& study, bool has_target) {
       {"Comm.", [](const S& s) { return percent_text(s.communicate_share); }},
       {"Steps", [](const S& s) { return count_text(s.steps.median); }},
       {"Commits", [](const S& s) { return count_text(s.commits.median); }},
-      {"Bytes", [](const S& s) { return bytes_text(s.bytes.median); }},
-      {"Loss", [](const S& s) {
-         if (s.curve.empty()) return std::string("-");  // nothing was measured
-         return loss_text(s.final_loss.median) +
-                (s.diverged > 0 ? fmt::format(" ({} diverged)", s.diverged) : "");
-       }}};
+      {"Bytes", [](const S& s) { return bytes_text(s.bytes.median); }}};
   all.insert(all.end(), figures.begin(), figures.end());
+  if (measured)
+    all.push_back({"Loss", [](const S& s) {
+                     if (s.curve.empty()) return std::string("-");
+                     return loss_text(s.final_loss.median) +
+                            (s.diverged > 0 ? fmt::format(" ({} diverged)", s.diverged) : "");
+                   }});
   return all;
 }
 
@@ -204,8 +210,8 @@ std::string study_csv(const StudyResults& results) {
                      quoted(contender.name), contender.sync, r.seed,
                      r.time_to_target ? fmt::to_string(*r.time_to_target) : "", r.diverged,
                      r.seconds, r.steps, r.commits, r.bytes_up, r.bytes_down, r.compute_share,
-                     r.wait_share, r.communicate_share, r.final_loss, r.final_accuracy,
-                     r.heterogeneity, r.workers);
+                     r.wait_share, r.communicate_share, measure(r, r.final_loss),
+                     measure(r, r.final_accuracy), r.heterogeneity, r.workers);
     }
   }
   return csv;
@@ -220,13 +226,16 @@ std::string study_table(const StudyResults& results, const std::vector<VariantSu
                          [&](const VariantSummary& s) { return s.point == point; });
     if (rows.empty()) continue;
     const Variant& variant = plan.variants[point * plan.study.contenders.size()];
+    const bool measured =
+        std::ranges::any_of(rows, [](const VariantSummary& s) { return !s.curve.empty(); });
     const std::string target = target_text(variant.config);
     const std::string grid = point_text(plan.study, plan.points[point]);
-    text += fmt::format(
-        "{}{}: {:.0f} workers, H {:.2f}{}{}, {} seed{}\n\n{}\n", text.empty() ? "" : "\n",
-        grid.empty() ? plan.study.name : grid, rows.front().workers, rows.front().heterogeneity,
-        target.empty() ? "" : ", target ", target, rows.front().runs,
-        rows.front().runs == 1 ? "" : "s", table_of(columns(plan.study, !target.empty()), rows));
+    text += fmt::format("{}{}: {:.0f} workers, H {:.2f}{}{}, {} seed{}\n\n{}\n",
+                        text.empty() ? "" : "\n", grid.empty() ? plan.study.name : grid,
+                        rows.front().workers, rows.front().heterogeneity,
+                        target.empty() ? "" : ", target ", target, rows.front().runs,
+                        rows.front().runs == 1 ? "" : "s",
+                        table_of(columns(plan.study, !target.empty(), measured), rows));
   }
   return text;
 }

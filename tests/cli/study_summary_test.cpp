@@ -156,6 +156,38 @@ TEST_CASE("the table names every contender and what did not arrive") {
   CHECK(table.find("(1 diverged)") != std::string::npos);
 }
 
+TEST_CASE("a study that measures nothing has no losses and no time to target, but all the rest") {
+  StudyResults results = sample();
+  for (Variant& variant : results.plan.variants) variant.config.stop.target_loss.reset();
+  for (auto& seeds : results.cells) {
+    for (auto& run : seeds) {
+      if (!run) continue;
+      run->time_to_target.reset();
+      run->final_loss = run->final_accuracy = NAN;
+      run->diverged = false;
+      run->curve.clear();
+    }
+  }
+  const auto summaries = summarize(results);
+  const std::string table = study_table(results, summaries);
+  CHECK(table.find("Loss") == std::string::npos);
+  CHECK(table.find("not reached") == std::string::npos);
+  const std::string csv = study_csv(results);
+  CHECK(csv.find("nan") == std::string::npos);
+  CHECK(csv.find("0.5,0.5,0,,,2,2\n") != std::string::npos);
+  const auto json = nlohmann::json::parse(study_json(results, summaries));
+  CHECK(json.at("runs")[0].at("final_loss").is_null());
+  CHECK(json.at("summaries")[0].at("final_loss").at("median").is_null());
+  CHECK(json.at("summaries")[0].at("steps").at("median") == 200);
+  CHECK_FALSE(has_target(results.plan));
+  const std::string details = details_picture(results, summaries);
+  for (const char* title : {"Waiting", "Steps", "Commits", "Bytes", "Bandwidth"})
+    CHECK(details.find(std::string(title) + "</text>") != details.npos);
+  CHECK(details.find("\u2715") == details.npos);
+  const std::string page = study_report(results, summaries);
+  CHECK(page.find("\"target\":\"\"") != page.npos);
+}
+
 TEST_CASE("the study's page carries data, never markup") {
   const StudyResults results = sample();
   const std::string page = study_report(results, summarize(results));
