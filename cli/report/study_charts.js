@@ -199,9 +199,11 @@ function drawAlongX(id, quantity, rows) {
         legend: box,
         tooltip: tooltip({
           title: ([item]) => `${xAxisOf.name} ${xAxisOf.values[item.dataIndex].label}`,
-          label: ({dataset, dataIndex}) => {
+          label: ({dataset, datasetIndex, dataIndex}) => {
             const value = numeric ? dataset.data[dataIndex].y : dataset.data[dataIndex];
-            return `${dataset.label}: ${known(value) ? quantity.format(value) : 'not reached'}`;
+            const choice = rows[datasetIndex][dataIndex]?.choice;
+            return `${dataset.label}: ${known(value) ? quantity.format(value) : 'not reached'}` +
+                (choice ? ` (${choice})` : '');
           },
         }),
       },

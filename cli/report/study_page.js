@@ -31,7 +31,12 @@ function timeText(summary) {
   return [formatDuration(summary.time.median), ...part, ...range];
 }
 
+const searches = report.summaries.some((s) => s.trials.length > 0);
+const runsOf = (s) =>
+    s.trials.length > 0 ? s.trials.reduce((sum, trial) => sum + trial.runs, 0) : s.runs;
+
 const figures = [
+  ...(searches ? [['Best of a search', (s) => s.choice || missing, 'text']] : []),
   report.target ? ['Time to target', timeText] : ['Time', (s) => formatDuration(s.length)],
   ...(report.summaries.some((s) => known(s.saving)) ? [['Saving', (s) => formatPercent(s.saving)]] :
                                                       []),
@@ -65,7 +70,8 @@ function drawPointBars(summaries) {
   const unit = timeUnit(most);
   const scale = quantity.timed ? unit.seconds : 1;
   const xAxis = axis(quantity.title(unit), {beginAtZero: true});
-  xAxis.ticks.callback = (value) => quantity.timed ? formatValue(value / scale) : formatCount(value);
+  xAxis.ticks.callback = (value) =>
+      quantity.timed ? formatValue(value / scale) : formatCount(value);
   xAxis.ticks.stepSize = niceStep(most / scale) * scale;
   const dataset = {
     data: summaries.map((s) => known(quantity.value(s)) ? quantity.value(s) : null),
@@ -147,12 +153,31 @@ function showPoint() {
   fillTable(
       'point', [['Contender', (s) => [swatch(s.contender), title(s)]], ...figures], summaries,
       (s) => isBest(s, summaries) ? 'best' : '');
+  fillTrials(summaries);
   if (summaries.length === 0) return;
   drawPointBars(summaries);
   drawPointShares(summaries);
   const measured = summaries.filter((s) => s.curve.loss.length > 0);
   byId('curves').closest('figure').hidden = measured.length === 0;
   if (measured.length > 0) drawPointCurves(measured, summaries[0].target_loss);
+}
+
+// What the searches of one point have tried.
+function fillTrials(summaries) {
+  byId('trials').closest('div').hidden = !searches;
+  if (!searches) return;
+  const rows = summaries.flatMap(
+      (s) => s.trials.map((trial) => ({...trial, summary: s, best: trial.choice === s.choice})));
+  fillTable(
+      'trials',
+      [
+        ['Search', ({summary}) => [swatch(summary.contender), title(summary)]],
+        ['Tried', (t) => t.choice, 'text'],
+        ['Time to target', (t) => known(t.time) ? formatDuration(t.time) : 'not reached'],
+        ['Reached', (t) => `${t.reached} of ${t.runs}`],
+        ['Final loss', (t) => formatLoss(t.loss)],
+      ],
+      rows, ({best}) => best ? 'best' : '');
 }
 
 function fillGrid() {
@@ -177,7 +202,7 @@ function fillText() {
   byId('bars-caption').textContent = report.target ? 'Time to target' : 'Steps of all workers';
   byId('time').closest('figure').hidden = !report.target;
   for (const words of document.querySelectorAll('.of-target')) words.hidden = !report.target;
-  const finished = report.summaries.reduce((sum, s) => sum + s.runs, 0);
+  const finished = report.summaries.reduce((sum, s) => sum + runsOf(s), 0);
   const facts = [
     `${report.workers} workers`, ...(report.target ? [`target: ${report.target}`] : []),
     `${report.seeds} seed${report.seeds === 1 ? '' : 's'}`,

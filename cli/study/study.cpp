@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <set>
 #include <thread>
@@ -47,10 +48,15 @@ struct Running {
   bool written = false;
 };
 
-struct Job {
-  std::size_t study = 0;
+// Where a result belongs.
+struct Place {
   std::size_t variant = 0;
   std::size_t seed = 0;  // index
+};
+
+struct Job {
+  std::size_t study = 0;
+  std::vector<Place> places;  // contenders that come to the same have one run
   std::string key;
 };
 
@@ -168,13 +174,14 @@ Result<void> load_data(std::vector<Running>& studies,
 }
 
 // The runs that no journal holds, study by study, seed by seed, so that the first results cover the
-// whole grid.
+// whole grid. `kept`: how many the journals do hold.
 std::vector<Job> missing_runs(std::vector<Running>& studies, const std::string& build,
-                              bool any_build) {
+                              bool any_build, std::size_t& kept) {
   std::vector<Job> jobs;
   for (std::size_t i = 0; i < studies.size(); ++i) {
     Running& running = studies[i];
     const StudyPlan& plan = running.results.plan;
+    std::map<std::string, std::size_t> missing;  // jobs of this study by key
     for (std::size_t seed = 0; seed < static_cast<std::size_t>(plan.study.seeds); ++seed) {
       for (std::size_t v = 0; v < plan.variants.size(); ++v) {
         const Variant& variant = plan.variants[v];
@@ -182,9 +189,12 @@ std::vector<Job> missing_runs(std::vector<Running>& studies, const std::string& 
                                         variant.config.seed + seed, running.data[v]->fingerprint);
         if (const CellResult* known = running.journal->find(key, build, any_build)) {
           running.results.cells[v][seed] = *known;
-        } else {
-          jobs.push_back({i, v, seed, key});
+          ++kept;
+        } else if (const auto [same, added] = missing.emplace(key, jobs.size()); added) {
+          jobs.push_back({i, {{v, seed}}, key});
           ++running.left;
+        } else {
+          jobs[same->second].places.push_back({v, seed});
         }
       }
     }
@@ -194,10 +204,14 @@ std::vector<Job> missing_runs(std::vector<Running>& studies, const std::string& 
 
 std::string run_label(const Running& running, const Job& job) {
   const StudyPlan& plan = running.results.plan;
-  const Variant& variant = plan.variants[job.variant];
+  const Place& place = job.places.front();
+  const Variant& variant = plan.variants[place.variant];
+  const Contender& contender = plan.study.contenders[variant.contender];
   const std::string grid = point_text(plan.study, plan.points[variant.point]);
-  return fmt::format("{}: {}{}{} seed {}", plan.study.name, grid, grid.empty() ? "" : ", ",
-                     plan.study.contenders[variant.contender].name, variant.config.seed + job.seed);
+  const std::string trial = trial_text(contender, variant.trial);
+  return fmt::format("{}: {}{}{}{}{} seed {}", plan.study.name, grid, grid.empty() ? "" : ", ",
+                     contender.name, trial.empty() ? "" : " ", trial,
+                     variant.config.seed + place.seed);
 }
 
 std::string outcome_text(const CellResult& result) {
@@ -211,14 +225,15 @@ std::string outcome_text(const CellResult& result) {
 
 Result<CellResult> compute(const Running& running, const Job& job, const std::stop_token& stop) {
   const StudyPlan& plan = running.results.plan;
-  const Variant& variant = plan.variants[job.variant];
+  const Place& place = job.places.front();
+  const Variant& variant = plan.variants[place.variant];
   emulation::VirtualOptions options;
   options.sync = plan.study.contenders[variant.contender].sync;
-  options.seed = variant.config.seed + job.seed;
+  options.seed = variant.config.seed + place.seed;
   options.threads = 1;
   options.progress = [&stop](const emulation::VirtualProgress&) { return !stop.stop_requested(); };
   const Instant begin = steady_now();
-  auto record = run_virtual(variant.config, running.data[job.variant]->split, options);
+  auto record = run_virtual(variant.config, running.data[place.variant]->split, options);
   if (!record)
     return fail(record.error().code,
                 fmt::format("{}: {}", run_label(running, job), record.error().message));
@@ -252,23 +267,23 @@ Result<void> run_all(const StudyOptions& options, std::vector<Running>& studies,
   std::vector<std::unique_ptr<LoadedData>> loaded;
   RUBATO_TRY(interruptible(stop, [&] { return load_data(studies, loaded); }));
   const std::string build = fmt::format("{} {:016x}", version(), program_fingerprint());
-  const std::vector<Job> jobs = missing_runs(studies, build, options.any_build);
+  std::size_t kept = 0;
+  const std::vector<Job> jobs = missing_runs(studies, build, options.any_build, kept);
   const int threads = options.threads > 0
                           ? options.threads
                           : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 
-  std::size_t total = 0;
   std::vector<std::size_t> first_variant;  // of each study, among all variants
   for (std::size_t count = 0; const Running& running : studies) {
     first_variant.push_back(count);
     count += running.results.plan.variants.size();
-    total += running.results.plan.run_count();
   }
   std::vector<std::size_t> variants;
-  for (const Job& job : jobs) variants.push_back(first_variant[job.study] + job.variant);
+  for (const Job& job : jobs)
+    variants.push_back(first_variant[job.study] + job.places.front().variant);
   std::optional<StudyProgress> progress;
   if (!options.quiet) {
-    progress.emplace(stderr, variants, total - jobs.size(), threads);
+    progress.emplace(stderr, variants, kept, threads);
     for (std::size_t i = 0; i < studies.size(); ++i)
       for (std::size_t v = 0; v < studies[i].results.cells.size(); ++v)
         for (const auto& cell : studies[i].results.cells[v])
@@ -279,13 +294,14 @@ Result<void> run_all(const StudyOptions& options, std::vector<Running>& studies,
       [&](std::size_t job, const std::stop_token& token) {
         return compute(studies[jobs[job].study], jobs[job], token);
       },
-      [&](std::size_t i, CellResult result) -> Result<void> {
+      [&](std::size_t i, const CellResult& result) -> Result<void> {
         const Job& job = jobs[i];
         Running& running = studies[job.study];
         RUBATO_TRY(running.journal->add({job.key, build, result}));
         if (progress)
           progress->end_run(i, run_label(running, job), outcome_text(result), result.cost_seconds);
-        running.results.cells[job.variant][job.seed] = std::move(result);
+        for (const Place& place : job.places)
+          running.results.cells[place.variant][place.seed] = result;
         if (--running.left == 0) return write_study(running, options.json);
         return {};
       });
