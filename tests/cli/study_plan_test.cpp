@@ -163,7 +163,7 @@ training.learning_rate = [0.1]
 )");
   REQUIRE_MESSAGE(plan, plan.error().message);
   CHECK(trial_text(plan->study.contenders[0], plan->variants[1].trial) ==
-        "sync.dylu.local_steps = 3, sync.local-sgd.local_steps = 2, learning_rate = 0.1");
+        "sync.local-sgd.local_steps = 2, sync.dylu.local_steps = 3, learning_rate = 0.1");
 }
 
 TEST_CASE("study: what is wrong is one line that says where") {
