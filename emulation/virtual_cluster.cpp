@@ -4,9 +4,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <queue>
 
-#include "base/check.hpp"
+#include "base/prefetch.hpp"
 #include "base/rng.hpp"
 #include "emulation/cluster_plan.hpp"
 #include "emulation/device_model.hpp"
@@ -64,15 +63,17 @@ class VirtualCluster {
   static constexpr Node kEvaluator = 1;
   static constexpr Node kFirstServer = 2;
   Result<void> plan();
+  void look_ahead() const;
   void serve(const Event& event);
   Node first_worker() const { return kFirstServer + static_cast<Node>(servers_.size()); }
   bool is_server(Node node) const { return node >= kFirstServer && node < first_worker(); }
   bool is_worker(Node node) const { return node >= first_worker(); }
   VirtualWorker& worker_at(Node node) { return workers_[node - first_worker()]; }
   VirtualServer& server_at(Node node) { return servers_[node - kFirstServer]; }
-
   Node node_of(proto::NodeId id) const;
-  void schedule(Instant at, Event::Kind kind, Node node, std::uint64_t tag = 0);
+  void schedule(Instant at, Event::Kind kind, Node node, std::uint64_t tag = 0) {
+    events_.push(at, kind, node, tag);
+  }
   void schedule_network();
   void transmit(Node from, Node to, const proto::Message& message);
   void on_network();
@@ -98,8 +99,7 @@ class VirtualCluster {
   ClusterPlan plan_;
 
   Instant now_;
-  std::uint64_t order_ = 0;
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  EventQueue events_;
   VirtualNetwork network_;
   std::optional<Instant> network_event_;        // the earliest one scheduled
   std::vector<std::optional<Instant>> wakeup_;  // by node: the earliest event scheduled
@@ -171,15 +171,23 @@ Result<RunRecord> VirtualCluster::run() {
   }
   std::uint64_t served = 0;
   while (!scheduler_->stopped() && !failure_) {
-    RUBATO_CHECK(!events_.empty(), "a running cluster always has a next event");
-    const Event event = events_.top();
-    events_.pop();
+    const Event event = events_.pop();
+    look_ahead();
     now_ = event.at;
     serve(event);
     if (!training_ && ++served % kProgressEvents == 0) report_progress();
   }
   if (failure_) return tl::unexpected<Error>(*failure_);
   return settle();
+}
+
+// Thousands of workers are more than the caches hold: the next event's comes while one is served.
+void VirtualCluster::look_ahead() const {
+  const Event* const next = events_.next();
+  if (!next || !is_worker(next->node)) return;
+  const VirtualWorker* const worker = &workers_[next->node - first_worker()];
+  prefetch(worker, worker + 1);
+  worker->core->prefetch();
 }
 
 void VirtualCluster::serve(const Event& event) {
@@ -210,10 +218,6 @@ RunRecord VirtualCluster::settle() {
   RunRecord record = scheduler_->record();
   record.refused_commits = refused;
   return record;
-}
-
-void VirtualCluster::schedule(Instant at, Event::Kind kind, Node node, std::uint64_t tag) {
-  events_.push({at, ++order_, kind, node, tag});
 }
 
 void VirtualCluster::schedule_network() {

@@ -10,6 +10,8 @@ namespace rubato::emulation {
 
 VirtualNetwork::Node VirtualNetwork::add_node(const LinkModel& link) {
   const Node node = transfers_.add_node(link.up_bytes_per_second, link.down_bytes_per_second);
+  const double mean = std::max(0.0, link.latency_seconds);
+  latencies_.push_back({Duration::from_seconds(mean), mean > 0 && link.jitter > 0});
   links_.push_back(link);
   latency_rng_.emplace_back(seed_, static_cast<std::uint64_t>(Stream::Latency), node);
   return node;
@@ -33,7 +35,7 @@ std::span<const VirtualNetwork::Arrival> VirtualNetwork::advance(Instant now) {
   arrivals_.clear();
   for (const auto& done : transfers_.advance(now)) {
     Instant at = now + latency(done.from) + latency(done.to);
-    if (links_[done.from].jitter > 0 || links_[done.to].jitter > 0) {
+    if (latencies_[done.from].varies || latencies_[done.to].varies) {
       Instant& last = last_arrival_[(std::uint64_t{done.from} << 32) | done.to];
       at = last = std::max(last, at);
     }
@@ -43,8 +45,8 @@ std::span<const VirtualNetwork::Arrival> VirtualNetwork::advance(Instant now) {
 }
 
 Duration VirtualNetwork::latency(Node node) {
+  if (!latencies_[node].varies) return latencies_[node].mean;
   const LinkModel& link = links_[node];
-  if (link.latency_seconds <= 0) return {};
   return Duration::from_seconds(link.latency_seconds *
                                 lognormal_factor(latency_rng_[node], link.jitter));
 }

@@ -63,6 +63,11 @@ class VirtualNetwork {
   std::uint64_t seed_;
   proto::PayloadChecksum checksum_;
   FairNetwork transfers_;
+  struct Latency {
+    Duration mean;
+    bool varies = false;
+  };
+  std::vector<Latency> latencies_;                           // by node
   std::vector<LinkModel> links_;                             // by node
   std::vector<Rng> latency_rng_;                             // by node
   std::unordered_map<std::uint64_t, Instant> last_arrival_;  // by pair, where latency varies

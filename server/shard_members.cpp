@@ -6,9 +6,9 @@
 namespace rubato::server {
 
 MemberState* ShardMembers::find(WorkerId worker) {
-  const auto it = std::lower_bound(
-      members_.begin(), members_.end(), worker,
-      [](const MemberState& member, WorkerId wanted) { return member.worker < wanted; });
+  if (worker.value < members_.size() && members_[worker.value].worker == worker)
+    return &members_[worker.value];  // ids are given from 0 on: its place until some have left
+  const auto it = std::ranges::lower_bound(members_, worker, {}, &MemberState::worker);
   return it != members_.end() && it->worker == worker ? &*it : nullptr;
 }
 

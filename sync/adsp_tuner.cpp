@@ -44,7 +44,7 @@ void AdspTuner::on_join(Instant now, WorkerId worker) {
   if (first) {
     set_rate(now, rate_);  // counts start again from 0
   } else {
-    send_order(worker, members_.at(worker));
+    send_order(worker, members_.at(worker), rate_max());
   }
 }
 
@@ -212,13 +212,14 @@ void AdspTuner::set_rate(Instant now, int rate) {
 }
 
 void AdspTuner::send_orders() {
-  for (auto& [id, member] : members_) send_order(id, member);
+  const int cap = rate_max();
+  for (auto& [id, member] : members_) send_order(id, member, cap);
 }
 
-void AdspTuner::send_order(WorkerId worker, Member& member) {
+void AdspTuner::send_order(WorkerId worker, Member& member, int cap) {
   const double missing =
       static_cast<double>(target_) - static_cast<double>(member.commits());  // C_target - c_i
-  const double commit_rate = std::clamp(missing, 1.0, static_cast<double>(rate_max()));
+  const double commit_rate = std::clamp(missing, 1.0, static_cast<double>(cap));
   if (commit_rate == member.ordered) return;
   member.ordered = commit_rate;
   order(worker, {.commit_rate = commit_rate});

@@ -65,7 +65,7 @@ class AdspTuner final : public QueuedTuner {
   bool window_full() const;
   void set_rate(Instant now, int rate);
   void send_orders();
-  void send_order(WorkerId worker, Member& member);
+  void send_order(WorkerId worker, Member& member, int cap);  // cap: R_cap
   void explain(Instant now, std::string reason);
   int rate_max() const;    // R_cap
   int start_rate() const;  // of the first search

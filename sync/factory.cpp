@@ -13,6 +13,7 @@
 #include "sync/adsp_rule.hpp"
 #include "sync/adsp_tuner.hpp"
 #include "sync/batch_tuner.hpp"
+#include "sync/batched_adsp.hpp"
 #include "sync/bsp.hpp"
 #include "sync/commit_period.hpp"
 #include "sync/dssp.hpp"
@@ -108,6 +109,8 @@ const Model kModels[] = {
      [](const Options& o) -> RulePtr { return std::make_unique<AdspRule>(o.adsp.check_period); },
      immediate,
      [](const Options& o, RunFacts f) -> TunerPtr {
+       if (o.adsp.batches == Batches::Speed)
+         return std::make_unique<BatchedAdsp>(o.adsp, f.parameter_bytes, f.batch);
        return std::make_unique<AdspTuner>(o.adsp, f.parameter_bytes);
      }},
     {{"batchtune-bsp", "BatchTune-BSP", "BSP with mini-batches in proportion to speed",
@@ -208,6 +211,8 @@ int batch_max(std::string_view model, const Options& options, int batch) {
     return static_cast<int>(largest_batch(options.batchtune_bsp, batch));
   if (model == "batchtune-adacomm")
     return static_cast<int>(largest_batch(options.batchtune_adacomm, batch));
+  if (model == "adsp" && options.adsp.batches == Batches::Speed)
+    return static_cast<int>(largest_batch({}, batch));
   return batch;
 }
 

@@ -53,6 +53,12 @@ std::vector<OptionRow> make_rows() {
        +[](Options& o) -> bool& { return o.adsp.overlap; }},
       {"adsp", "bytes_per_second", "byte budget of the whole cluster, 0 is none",
        Limits::at_least(0), +[](Options& o) -> double& { return o.adsp.bytes_per_second; }},
+      {"adsp", "batches", "mini-batches of all workers, or in proportion to speed as BatchTune's",
+       kAny,
+       OptionRow::Choice{
+           {"equal", "speed"},
+           [](const Options& o) { return static_cast<std::size_t>(o.adsp.batches); },
+           [](Options& o, std::size_t i) { o.adsp.batches = static_cast<Batches>(i); }}},
       {"fedbuff", "local_steps", "mini-batches per commit", kAtLeastOne,
        +[](Options& o) -> int& { return o.fedbuff.local_steps; }},
       {"fedbuff", "buffer", "commits that are applied as one mean", kAtLeastOne,

@@ -10,6 +10,7 @@ namespace rubato::sync {
 
 enum class RewardKind { Robust, Paper };
 enum class SearchStart { Warm, Paper };
+enum class Batches { Equal, Speed };
 
 struct SspOptions {
   int staleness = 40;  // s >= 0, in commits
@@ -25,6 +26,7 @@ struct AdspOptions {
   std::optional<int> fixed_rate;
   bool overlap = false;         // train on while a commit is in flight
   double bytes_per_second = 0;  // byte budget of the whole cluster; 0 is none
+  Batches batches = Batches::Equal;
   bool operator==(const AdspOptions&) const = default;
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.hpp"
+#include "base/prefetch.hpp"
 #include "base/rng.hpp"
 
 namespace rubato::worker {
@@ -95,6 +96,12 @@ void WorkerCore::on_message(Instant now, const proto::Message& message) {
   } else if (message.sender.role == Role::Server) {
     on_server(now, message.sender.index, message);
   }
+}
+
+// What every step and every commit reads; the rest is for joining and for choosing codecs.
+void WorkerCore::prefetch() const {
+  rubato::prefetch(&state_, &codecs_);
+  rubato::prefetch(&update_, this + 1);
 }
 
 void WorkerCore::on_scheduler(Instant now, const proto::Message& message) {

@@ -119,6 +119,9 @@ class WorkerCore {
   const std::optional<Error>& failure() const { return failure_; }
   const proto::Progress& progress() const { return progress_; }
   std::uint64_t refused_commits() const { return refused_commits_; }
+  // A hint to the processor that this worker is the next but one to be called: among thousands its
+  // memory is far away.
+  void prefetch() const;
   // The message that reports progress() (also sent by itself after every reply).
   proto::Message progress_message();
 

@@ -70,7 +70,8 @@ function roundTicks(min, max) {
   return ticks.map((value) => ({value}));
 }
 
-// What a chart shows of a summary: its value, and the range where there is one.
+// What a chart shows of a summary: its value, and the range where there is one. `wide`: logarithmic
+// where the values differ much, as a time always is.
 const quantities = {
   time: {
     title: (unit) => `Time to target (${unit.name})`,
@@ -97,7 +98,22 @@ const quantities = {
     title: () => 'Steps',
     value: (s) => s.steps.median,
     range: (s) => s.steps,
-    format: formatCount
+    format: formatCount,
+    wide: true
+  },
+  commits: {
+    title: () => 'Commits',
+    value: (s) => s.commits.median,
+    range: (s) => s.commits,
+    format: formatCount,
+    wide: true
+  },
+  bytes: {
+    title: () => 'Bytes',
+    value: (s) => s.bytes.median,
+    range: (s) => s.bytes,
+    format: formatBytes,
+    wide: true
   },
 };
 
@@ -114,7 +130,8 @@ function drawAlongX(id, quantity, rows) {
   const largest = Math.max(0, ...values);
   const smallest = Math.min(...values);
   const unit = timeUnit(largest);
-  const logarithmic = quantity.logarithmic || (quantity.timed && largest > 30 * smallest);
+  const logarithmic = quantity.logarithmic ||
+      ((quantity.timed || quantity.wide) && smallest > 0 && largest > 30 * smallest);
   const datasets =
       rows.map((row, contender) => ({
                  label: shorten(report.contenders[contender].title, 28),
@@ -182,9 +199,11 @@ function drawAlongX(id, quantity, rows) {
         legend: box,
         tooltip: tooltip({
           title: ([item]) => `${xAxisOf.name} ${xAxisOf.values[item.dataIndex].label}`,
-          label: ({dataset, dataIndex}) => {
+          label: ({dataset, datasetIndex, dataIndex}) => {
             const value = numeric ? dataset.data[dataIndex].y : dataset.data[dataIndex];
-            return `${dataset.label}: ${known(value) ? quantity.format(value) : 'not reached'}`;
+            const choice = rows[datasetIndex][dataIndex]?.choice;
+            return `${dataset.label}: ${known(value) ? quantity.format(value) : 'not reached'}` +
+                (choice ? ` (${choice})` : '');
           },
         }),
       },

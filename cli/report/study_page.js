@@ -31,7 +31,12 @@ function timeText(summary) {
   return [formatDuration(summary.time.median), ...part, ...range];
 }
 
+const searches = report.summaries.some((s) => s.trials.length > 0);
+const runsOf = (s) =>
+    s.trials.length > 0 ? s.trials.reduce((sum, trial) => sum + trial.runs, 0) : s.runs;
+
 const figures = [
+  ...(searches ? [['Best of a search', (s) => s.choice || missing, 'text']] : []),
   report.target ? ['Time to target', timeText] : ['Time', (s) => formatDuration(s.length)],
   ...(report.summaries.some((s) => known(s.saving)) ? [['Saving', (s) => formatPercent(s.saving)]] :
                                                       []),
@@ -55,23 +60,30 @@ const figures = [
 const isBest = (summary, rivals) => known(summary.time.median) &&
     rivals.every((rival) => !known(rival.time.median) || rival.time.median >= summary.time.median);
 
+// Time to target, or, where there is none, the steps.
 function drawPointBars(summaries) {
   setHeight('bars-box', summaries.length, 34);
-  const times = summaries.flatMap((s) => [s.time.median, s.time.max]).filter(known);
-  const unit = timeUnit(Math.max(1, ...times));
-  const xAxis = axis(`Time to target (${unit.name})`, {beginAtZero: true});
-  xAxis.ticks.callback = (value) => formatValue(value / unit.seconds);
-  xAxis.ticks.stepSize = niceStep(Math.max(1, ...times) / unit.seconds) * unit.seconds;
+  const quantity = report.target ? quantities.time : quantities.steps;
+  const values =
+      summaries.flatMap((s) => [quantity.value(s), quantity.range(s).max]).filter(known);
+  const most = Math.max(1, ...values);
+  const unit = timeUnit(most);
+  const scale = quantity.timed ? unit.seconds : 1;
+  const xAxis = axis(quantity.title(unit), {beginAtZero: true});
+  xAxis.ticks.callback = (value) =>
+      quantity.timed ? formatValue(value / scale) : formatCount(value);
+  xAxis.ticks.stepSize = niceStep(most / scale) * scale;
   const dataset = {
-    data: summaries.map((s) => known(s.time.median) ? s.time.median : null),
-    ranges: summaries.map((s) => rangeOf(s, quantities.time)),
+    data: summaries.map((s) => known(quantity.value(s)) ? quantity.value(s) : null),
+    ranges: summaries.map((s) => rangeOf(s, quantity)),
     rangeColour: colour('ink'),
     backgroundColor: summaries.map((s) => modelColour(s.contender)),
     maxBarThickness: 26,
   };
   drawBars(
-      'bars', 'Time to target of every contender', summaries.map(title), [dataset],
-      {xAxis, label: ({raw}) => formatDuration(raw), plugins: [ranges]});
+      'bars', `${report.target ? 'Time to target' : 'Steps'} of every contender`,
+      summaries.map(title), [dataset],
+      {xAxis, label: ({raw}) => quantity.format(raw), plugins: [ranges]});
 }
 
 function drawPointShares(summaries) {
@@ -141,12 +153,31 @@ function showPoint() {
   fillTable(
       'point', [['Contender', (s) => [swatch(s.contender), title(s)]], ...figures], summaries,
       (s) => isBest(s, summaries) ? 'best' : '');
+  fillTrials(summaries);
   if (summaries.length === 0) return;
   drawPointBars(summaries);
   drawPointShares(summaries);
   const measured = summaries.filter((s) => s.curve.loss.length > 0);
   byId('curves').closest('figure').hidden = measured.length === 0;
   if (measured.length > 0) drawPointCurves(measured, summaries[0].target_loss);
+}
+
+// What the searches of one point have tried.
+function fillTrials(summaries) {
+  byId('trials').closest('div').hidden = !searches;
+  if (!searches) return;
+  const rows = summaries.flatMap(
+      (s) => s.trials.map((trial) => ({...trial, summary: s, best: trial.choice === s.choice})));
+  fillTable(
+      'trials',
+      [
+        ['Search', ({summary}) => [swatch(summary.contender), title(summary)]],
+        ['Tried', (t) => t.choice, 'text'],
+        ['Time to target', (t) => known(t.time) ? formatDuration(t.time) : 'not reached'],
+        ['Reached', (t) => `${t.reached} of ${t.runs}`],
+        ['Final loss', (t) => formatLoss(t.loss)],
+      ],
+      rows, ({best}) => best ? 'best' : '');
 }
 
 function fillGrid() {
@@ -168,8 +199,10 @@ function fillText() {
   byId('time-title').textContent = xAxisOf.name ? `${subject} against ${xAxisOf.name}` : subject;
   byId('time-caption').textContent = report.target ? `Target: ${report.target}` : '';
   byId('x-name').textContent = xAxisOf.name;
-  for (const id of ['time', 'bars']) byId(id).closest('figure').hidden = !report.target;
-  const finished = report.summaries.reduce((sum, s) => sum + s.runs, 0);
+  byId('bars-caption').textContent = report.target ? 'Time to target' : 'Steps of all workers';
+  byId('time').closest('figure').hidden = !report.target;
+  for (const words of document.querySelectorAll('.of-target')) words.hidden = !report.target;
+  const finished = report.summaries.reduce((sum, s) => sum + runsOf(s), 0);
   const facts = [
     `${report.workers} workers`, ...(report.target ? [`target: ${report.target}`] : []),
     `${report.seeds} seed${report.seeds === 1 ? '' : 's'}`,
@@ -217,7 +250,8 @@ function fillChoices() {
 
 function showChosen() {
   const rows = rowsAlongX();
-  for (const [id, quantity] of Object.entries(quantities)) drawAlongX(id, quantity, rows);
+  for (const [id, quantity] of Object.entries(quantities))
+    if (!quantity.timed || report.target) drawAlongX(id, quantity, rows);
   showPoint();
 }
 

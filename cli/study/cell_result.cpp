@@ -77,8 +77,9 @@ CellResult cell_result(const RunRecord& run, double cost_seconds) {
   r.compute_share = run.compute_share;
   r.wait_share = run.wait_share;
   r.communicate_share = run.communicate_share;
-  r.final_loss = run.final_loss;
-  r.final_accuracy = run.final_accuracy;
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  r.final_loss = run.measured() ? run.final_loss : none;
+  r.final_accuracy = run.measured() ? run.final_accuracy : none;
   r.heterogeneity = run.heterogeneity;
   r.workers = run.workers.size();
   r.cost_seconds = rounded(cost_seconds);

@@ -32,12 +32,14 @@ struct CellResult {
   double compute_share = 0;
   double wait_share = 0;
   double communicate_share = 0;
-  double final_loss = 0;
+  double final_loss = 0;  // NaN, like the accuracy, where nobody measured: RunRecord::measured()
   double final_accuracy = 0;
   double heterogeneity = 0;
   std::uint64_t workers = 0;
   double cost_seconds = 0;        // of a core of this machine
   std::vector<CurvePoint> curve;  // thinned
+
+  bool measured() const { return !curve.empty(); }
 };
 
 // `cost_seconds`: what computing the run took.

@@ -76,6 +76,14 @@ double ratio_of_values(const SvgChart& chart) {
   return largest / smallest;
 }
 
+struct Detail {
+  enum class Axis { Linear, Logarithmic, Either };  // Either: as the values are
+  const char* title;
+  const char* y_title;
+  Axis axis;
+  MarkOf mark;
+};
+
 double longest_time(const std::vector<VariantSummary>& summaries) {
   double longest = 0;
   for (const VariantSummary& s : summaries)
@@ -111,27 +119,31 @@ std::string time_picture(const StudyResults& results,
 
 std::string details_picture(const StudyResults& results,
                             const std::vector<VariantSummary>& summaries) {
-  struct Detail {
-    const char* title;
-    const char* y_title;
-    bool logarithmic;
-    MarkOf mark;
-  };
-  const std::vector<Detail> details{
-      {"Waiting", "share of the workers' time (%)", false,
+  std::vector<Detail> shown{
+      {"Waiting", "share of the workers' time (%)", Detail::Axis::Linear,
        [](const VariantSummary& s) { return mark_of(100 * s.wait_share); }},
-      {"Communicating", "share of the workers' time (%)", false,
+      {"Communicating", "share of the workers' time (%)", Detail::Axis::Linear,
        [](const VariantSummary& s) { return mark_of(100 * s.communicate_share); }},
-      {"Steps", "of all workers until the end of the run", false,
+      {"Steps", "of all workers until the end of the run", Detail::Axis::Either,
        [](const VariantSummary& s) { return mark_of(s.steps); }},
-      {"Bandwidth", "bytes a second on the wire, both ways, logarithmic", true,
+      {"Bandwidth", "bytes a second on the wire, both ways", Detail::Axis::Logarithmic,
        [](const VariantSummary& s) { return mark_of(s.bytes_per_second); }}};
+  if (!has_target(results.plan)) {
+    shown.push_back({"Commits", "of all workers until the end of the run", Detail::Axis::Either,
+                     [](const VariantSummary& s) { return mark_of(s.commits); }});
+    shown.push_back({"Bytes", "on the wire until the end of the run, both ways",
+                     Detail::Axis::Either,
+                     [](const VariantSummary& s) { return mark_of(s.bytes); }});
+  }
   std::vector<SvgChart> charts;
-  for (const Detail& detail : details) {
+  for (const Detail& detail : shown) {
     charts.push_back(chart_through(results, summaries, results.plan.points.front(), detail.mark));
-    charts.back().title = detail.title;
-    charts.back().y_title = detail.y_title;
-    charts.back().y_logarithmic = detail.logarithmic;
+    SvgChart& chart = charts.back();
+    chart.title = detail.title;
+    chart.y_logarithmic =
+        detail.axis == Detail::Axis::Logarithmic ||
+        (detail.axis == Detail::Axis::Either && ratio_of_values(chart) > kLogarithmicFrom);
+    chart.y_title = fmt::format("{}{}", detail.y_title, chart.y_logarithmic ? ", logarithmic" : "");
   }
   return svg_figure(charts);
 }

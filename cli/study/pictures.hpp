@@ -14,7 +14,7 @@ namespace rubato::cli {
 std::string time_picture(const StudyResults& results, const std::vector<VariantSummary>& summaries);
 
 // details.svg: waiting, communicating, steps and bytes a second along the x axis, at the first
-// choice of the other axes.
+// choice of the other axes; where there is no target, commits and bytes, too.
 std::string details_picture(const StudyResults& results,
                             const std::vector<VariantSummary>& summaries);
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "cli/study/fingerprint.hpp"
@@ -10,20 +11,43 @@
 namespace rubato::cli {
 namespace {
 
-std::vector<Setting> settings_of(const Study& study, const Point& point,
-                                 const Contender& contender) {
-  std::vector<Setting> all = study.settings;
-  for (std::size_t axis = 0; axis < study.axes.size(); ++axis) {
-    const auto& chosen = study.axes[axis].choices[point.choices[axis]].settings;
+void add_chosen(const std::vector<Axis>& axes, const Point& point, std::vector<Setting>& all) {
+  for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+    const auto& chosen = axes[axis].choices[point.choices[axis]].settings;
     all.insert(all.end(), chosen.begin(), chosen.end());
   }
+}
+
+std::vector<Setting> settings_of(const Study& study, const Point& point, const Variant& variant) {
+  const Contender& contender = study.contenders[variant.contender];
+  std::vector<Setting> all = study.settings;
+  add_chosen(study.axes, point, all);
   all.insert(all.end(), contender.settings.begin(), contender.settings.end());
+  add_chosen(contender.search, variant.trial, all);
   return all;
 }
 
-std::string where(const Study& study, const Point& point, const Contender& contender) {
-  const std::string grid = point_text(study, point);
-  return fmt::format("{}: {}{}{}", study.file, grid, grid.empty() ? "" : ", ", contender.name);
+// Sets the cluster of `variant`.
+Result<void> configure(const StudyPlan& plan, const emulation::ClusterSource& cluster,
+                       Variant& variant) {
+  const Contender& who = plan.study.contenders[variant.contender];
+  const Point& point = plan.points[variant.point];
+  const auto check = [&]() -> Result<void> {
+    RUBATO_ASSIGN(variant.config,
+                  emulation::parse_cluster(cluster.text, cluster.file, cluster.catalog_text,
+                                           settings_of(plan.study, point, variant)));
+    if (!who.search.empty() && variant.config.timing_only())
+      return fail(ErrorCode::BadInput,
+                  "search: model.kind = \"timing\" has no loss by which one choice is the best");
+    return emulation::check_sync(variant.config, who.sync);
+  };
+  const auto fits = check();
+  if (fits) return {};
+  const std::string grid = point_text(plan.study, point);
+  const std::string trial = trial_text(who, variant.trial);
+  return fail(fits.error().code,
+              fmt::format("{}: {}{}{}{}{}: {}", plan.study.file, grid, grid.empty() ? "" : ", ",
+                          who.name, trial.empty() ? "" : ", ", trial, fits.error().message));
 }
 
 }  // namespace
@@ -51,6 +75,28 @@ std::string point_text(const Study& study, const Point& point) {
   return text;
 }
 
+const Variant& first_variant(const StudyPlan& plan, std::size_t point) {
+  return *std::ranges::find(plan.variants, point, &Variant::point);
+}
+
+std::string trial_text(const Contender& contender, const Point& trial) {
+  const auto last = [](const std::string& key) { return key.substr(key.rfind('.') + 1); };
+  std::string text;
+  for (std::size_t i = 0; i < contender.search.size(); ++i) {
+    const Axis& axis = contender.search[i];
+    const auto alike = std::ranges::count_if(
+        contender.search, [&](const Axis& other) { return last(other.name) == last(axis.name); });
+    text += fmt::format("{}{} = {}", i == 0 ? "" : ", ", alike > 1 ? axis.name : last(axis.name),
+                        axis.choices[trial.choices[i]].label);
+  }
+  return text;
+}
+
+bool searches(const Study& study) {
+  return std::ranges::any_of(study.contenders,
+                             [](const Contender& who) { return !who.search.empty(); });
+}
+
 Result<StudyPlan> make_plan(Study study, const emulation::ClusterSource& cluster) {
   // What is wrong with the file itself is said with its own lines.
   RUBATO_TRY(emulation::parse_cluster(cluster.text, cluster.file, cluster.catalog_text));
@@ -60,19 +106,20 @@ Result<StudyPlan> make_plan(Study study, const emulation::ClusterSource& cluster
   plan.points = expand(plan.study.axes);
   for (std::size_t point = 0; point < plan.points.size(); ++point) {
     for (std::size_t contender = 0; contender < plan.study.contenders.size(); ++contender) {
-      const Contender& who = plan.study.contenders[contender];
-      auto config = emulation::parse_cluster(cluster.text, cluster.file, cluster.catalog_text,
-                                             settings_of(plan.study, plan.points[point], who));
-      const Result<void> fits = config ? emulation::check_sync(*config, who.sync)
-                                       : Result<void>(tl::unexpected<Error>(config.error()));
-      if (!fits)
-        return fail(fits.error().code,
-                    fmt::format("{}: {}", where(plan.study, plan.points[point], who),
-                                fits.error().message));
-      plan.variants.push_back({point, contender, std::move(*config)});
+      for (Point& trial : expand(plan.study.contenders[contender].search)) {
+        Variant variant{point, contender, std::move(trial), {}};
+        RUBATO_TRY(configure(plan, cluster, variant));
+        plan.variants.push_back(std::move(variant));
+      }
     }
   }
   return plan;
+}
+
+bool has_target(const StudyPlan& plan) {
+  return std::ranges::any_of(plan.variants, [](const Variant& variant) {
+    return variant.config.stop.target_loss || variant.config.stop.target_accuracy;
+  });
 }
 
 std::string run_key(const Variant& variant, const std::string& sync, std::uint64_t seed,

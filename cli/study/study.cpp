@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <set>
 #include <thread>
@@ -47,10 +48,15 @@ struct Running {
   bool written = false;
 };
 
-struct Job {
-  std::size_t study = 0;
+// Where a result belongs.
+struct Place {
   std::size_t variant = 0;
   std::size_t seed = 0;  // index
+};
+
+struct Job {
+  std::size_t study = 0;
+  std::vector<Place> places;  // contenders that come to the same have one run
   std::string key;
 };
 
@@ -117,35 +123,47 @@ Result<std::vector<Running>> open_studies(const StudyOptions& options,
   return studies;
 }
 
+// The data of one cluster, shared with those before it; none where only the timing counts.
+Result<const LoadedData*> data_of(const emulation::ClusterConfig& config,
+                                  std::vector<std::unique_ptr<LoadedData>>& loaded) {
+  static const LoadedData kNone;
+  if (config.timing_only()) return &kNone;
+  const auto known = std::ranges::find_if(loaded, [&](const auto& data) {
+    return data->options == config.dataset && data->seed == config.seed;
+  });
+  if (known != loaded.end()) return known->get();
+  RUBATO_ASSIGN(auto split, worker::load_dataset(config.dataset, config.seed));
+  const std::uint64_t print = fingerprint(split);
+  loaded.push_back(std::make_unique<LoadedData>(
+      LoadedData{config.dataset, config.seed, std::move(split), print}));
+  return loaded.back().get();
+}
+
+// Whether the cluster can be, and hold these data.
+Result<void> check_cluster(const emulation::ClusterConfig& config, const std::string& sync,
+                           const worker::Dataset& train) {
+  if (config.timing_only()) {
+    RUBATO_TRY(emulation::make_timing_plan(config, sync, config.seed));
+    return {};
+  }
+  RUBATO_ASSIGN(const auto cluster,
+                emulation::make_plan(config, sync, config.seed, train.shape, train.classes));
+  RUBATO_TRY(emulation::plan_samples(config, cluster, train));
+  return {};
+}
+
 // Loads what the studies train on, each kind once, and sees whether every cluster can hold it.
 Result<void> load_data(std::vector<Running>& studies,
                        std::vector<std::unique_ptr<LoadedData>>& loaded) {
   for (Running& running : studies) {
     const StudyPlan& plan = running.results.plan;
     for (const Variant& variant : plan.variants) {
-      const auto& config = variant.config;
-      const auto known = std::ranges::find_if(loaded, [&](const auto& data) {
-        return data->options == config.dataset && data->seed == config.seed;
-      });
-      if (known != loaded.end()) {
-        running.data.push_back(known->get());
-      } else {
-        RUBATO_ASSIGN(auto split, worker::load_dataset(config.dataset, config.seed));
-        const std::uint64_t print = fingerprint(split);
-        loaded.push_back(std::make_unique<LoadedData>(
-            LoadedData{config.dataset, config.seed, std::move(split), print}));
-        running.data.push_back(loaded.back().get());
-      }
+      RUBATO_ASSIGN(const LoadedData* data, data_of(variant.config, loaded));
+      running.data.push_back(data);
       if (variant.contender != 0) continue;  // contenders share data and model
-      const worker::Dataset& train = running.data.back()->split.train;
-      const auto check = [&]() -> Result<void> {
-        RUBATO_ASSIGN(const auto cluster,
-                      emulation::make_plan(config, plan.study.contenders[0].sync, config.seed,
-                                           train.shape, train.classes));
-        RUBATO_TRY(emulation::plan_samples(config, cluster, train));
-        return {};
-      };
-      if (const auto possible = check(); !possible)
+      const auto possible =
+          check_cluster(variant.config, plan.study.contenders[0].sync, data->split.train);
+      if (!possible)
         return fail(possible.error().code,
                     fmt::format("{}: {}: {}", plan.study.file,
                                 point_text(plan.study, plan.points[variant.point]),
@@ -156,13 +174,14 @@ Result<void> load_data(std::vector<Running>& studies,
 }
 
 // The runs that no journal holds, study by study, seed by seed, so that the first results cover the
-// whole grid.
+// whole grid. `kept`: how many the journals do hold.
 std::vector<Job> missing_runs(std::vector<Running>& studies, const std::string& build,
-                              bool any_build) {
+                              bool any_build, std::size_t& kept) {
   std::vector<Job> jobs;
   for (std::size_t i = 0; i < studies.size(); ++i) {
     Running& running = studies[i];
     const StudyPlan& plan = running.results.plan;
+    std::map<std::string, std::size_t> missing;  // jobs of this study by key
     for (std::size_t seed = 0; seed < static_cast<std::size_t>(plan.study.seeds); ++seed) {
       for (std::size_t v = 0; v < plan.variants.size(); ++v) {
         const Variant& variant = plan.variants[v];
@@ -170,9 +189,12 @@ std::vector<Job> missing_runs(std::vector<Running>& studies, const std::string& 
                                         variant.config.seed + seed, running.data[v]->fingerprint);
         if (const CellResult* known = running.journal->find(key, build, any_build)) {
           running.results.cells[v][seed] = *known;
-        } else {
-          jobs.push_back({i, v, seed, key});
+          ++kept;
+        } else if (const auto [same, added] = missing.emplace(key, jobs.size()); added) {
+          jobs.push_back({i, {{v, seed}}, key});
           ++running.left;
+        } else {
+          jobs[same->second].places.push_back({v, seed});
         }
       }
     }
@@ -182,29 +204,36 @@ std::vector<Job> missing_runs(std::vector<Running>& studies, const std::string& 
 
 std::string run_label(const Running& running, const Job& job) {
   const StudyPlan& plan = running.results.plan;
-  const Variant& variant = plan.variants[job.variant];
+  const Place& place = job.places.front();
+  const Variant& variant = plan.variants[place.variant];
+  const Contender& contender = plan.study.contenders[variant.contender];
   const std::string grid = point_text(plan.study, plan.points[variant.point]);
-  return fmt::format("{}: {}{}{} seed {}", plan.study.name, grid, grid.empty() ? "" : ", ",
-                     plan.study.contenders[variant.contender].name, variant.config.seed + job.seed);
+  const std::string trial = trial_text(contender, variant.trial);
+  return fmt::format("{}: {}{}{}{}{} seed {}", plan.study.name, grid, grid.empty() ? "" : ", ",
+                     contender.name, trial.empty() ? "" : " ", trial,
+                     variant.config.seed + place.seed);
 }
 
 std::string outcome_text(const CellResult& result) {
   if (result.time_to_target)
     return fmt::format("target after {}", duration_text(*result.time_to_target));
-  return fmt::format("{} after {}, loss {}", result.diverged ? "diverged" : result.stop_reason,
-                     duration_text(result.seconds), loss_text(result.final_loss));
+  const std::string got = result.measured() ? "loss " + loss_text(result.final_loss)
+                                            : count_text(result.steps) + " steps";
+  return fmt::format("{} after {}, {}", result.diverged ? "diverged" : result.stop_reason,
+                     duration_text(result.seconds), got);
 }
 
 Result<CellResult> compute(const Running& running, const Job& job, const std::stop_token& stop) {
   const StudyPlan& plan = running.results.plan;
-  const Variant& variant = plan.variants[job.variant];
+  const Place& place = job.places.front();
+  const Variant& variant = plan.variants[place.variant];
   emulation::VirtualOptions options;
   options.sync = plan.study.contenders[variant.contender].sync;
-  options.seed = variant.config.seed + job.seed;
+  options.seed = variant.config.seed + place.seed;
   options.threads = 1;
   options.progress = [&stop](const emulation::VirtualProgress&) { return !stop.stop_requested(); };
   const Instant begin = steady_now();
-  auto record = run_virtual(variant.config, running.data[job.variant]->split, options);
+  auto record = run_virtual(variant.config, running.data[place.variant]->split, options);
   if (!record)
     return fail(record.error().code,
                 fmt::format("{}: {}", run_label(running, job), record.error().message));
@@ -219,8 +248,7 @@ Result<void> write_study(Running& running, bool json) {
   RUBATO_TRY(write_file(directory / "results.json", results));
   RUBATO_TRY(write_file(directory / "runs.csv", study_csv(running.results)));
   RUBATO_TRY(write_file(directory / "report.html", study_report(running.results, summaries)));
-  const auto& stop = running.results.plan.variants.front().config.stop;
-  if (stop.target_loss || stop.target_accuracy)
+  if (has_target(running.results.plan))
     RUBATO_TRY(write_file(directory / "time.svg", time_picture(running.results, summaries)));
   RUBATO_TRY(write_file(directory / "details.svg", details_picture(running.results, summaries)));
   if (json) fmt::print("{}", results);
@@ -239,23 +267,23 @@ Result<void> run_all(const StudyOptions& options, std::vector<Running>& studies,
   std::vector<std::unique_ptr<LoadedData>> loaded;
   RUBATO_TRY(interruptible(stop, [&] { return load_data(studies, loaded); }));
   const std::string build = fmt::format("{} {:016x}", version(), program_fingerprint());
-  const std::vector<Job> jobs = missing_runs(studies, build, options.any_build);
+  std::size_t kept = 0;
+  const std::vector<Job> jobs = missing_runs(studies, build, options.any_build, kept);
   const int threads = options.threads > 0
                           ? options.threads
                           : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 
-  std::size_t total = 0;
   std::vector<std::size_t> first_variant;  // of each study, among all variants
   for (std::size_t count = 0; const Running& running : studies) {
     first_variant.push_back(count);
     count += running.results.plan.variants.size();
-    total += running.results.plan.run_count();
   }
   std::vector<std::size_t> variants;
-  for (const Job& job : jobs) variants.push_back(first_variant[job.study] + job.variant);
+  for (const Job& job : jobs)
+    variants.push_back(first_variant[job.study] + job.places.front().variant);
   std::optional<StudyProgress> progress;
   if (!options.quiet) {
-    progress.emplace(stderr, variants, total - jobs.size(), threads);
+    progress.emplace(stderr, variants, kept, threads);
     for (std::size_t i = 0; i < studies.size(); ++i)
       for (std::size_t v = 0; v < studies[i].results.cells.size(); ++v)
         for (const auto& cell : studies[i].results.cells[v])
@@ -266,13 +294,14 @@ Result<void> run_all(const StudyOptions& options, std::vector<Running>& studies,
       [&](std::size_t job, const std::stop_token& token) {
         return compute(studies[jobs[job].study], jobs[job], token);
       },
-      [&](std::size_t i, CellResult result) -> Result<void> {
+      [&](std::size_t i, const CellResult& result) -> Result<void> {
         const Job& job = jobs[i];
         Running& running = studies[job.study];
         RUBATO_TRY(running.journal->add({job.key, build, result}));
         if (progress)
           progress->end_run(i, run_label(running, job), outcome_text(result), result.cost_seconds);
-        running.results.cells[job.variant][job.seed] = std::move(result);
+        for (const Place& place : job.places)
+          running.results.cells[place.variant][place.seed] = result;
         if (--running.left == 0) return write_study(running, options.json);
         return {};
       });

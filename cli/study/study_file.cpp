@@ -17,6 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kSeedsMax = 1000;
+constexpr std::size_t kTrialsMax = 1000;  // of one contender
 constexpr const char* kCases = "case";
 
 // The labels of charts and tables: a text without its quotes, numbers as they are.
@@ -26,13 +27,14 @@ std::string label_of(const std::string& value) {
   return quoted ? value.substr(1, value.size() - 2) : value;
 }
 
-std::vector<Axis> read_grid(const ConfigTable& root, const std::string& file,
-                            std::optional<std::string>& problem) {
+// The keys below [section], each with a list of values.
+std::vector<Axis> read_axes(const ConfigTable& table, const std::string& section,
+                            const std::string& file, std::optional<std::string>& problem) {
   std::vector<Axis> axes;
-  for (const Setting& key : root.settings("grid")) {
+  for (const Setting& key : table.settings(section)) {
     if (key.elements.empty() && !problem)
-      problem = fmt::format("{}:{}: grid.{} = {}: must be a list of values like [1, 2, 3]", file,
-                            key.line, key.key, key.value);
+      problem = fmt::format("{}:{}: {}.{} = {}: must be a list of values like [1, 2, 3]", file,
+                            key.line, section, key.key, key.value);
     Axis axis{key.key, {}};
     for (const std::string& value : key.elements)
       axis.choices.push_back(
@@ -64,7 +66,16 @@ bool is_common(const Setting& setting) {
   return std::ranges::find(kCommon, setting.key.substr(0, setting.key.find('.'))) != kCommon.end();
 }
 
-std::vector<Contender> read_contenders(const ConfigTable& root) {
+// What all contenders share must not be set, or searched, by one of them.
+void check_own(const ConfigTable& table, const std::string& key, const Setting& setting) {
+  if (is_common(setting))
+    table.problem(key, fmt::format("{} is part of the problem that all contenders share; put "
+                                   "it under [set] or [grid]",
+                                   setting.key));
+}
+
+std::vector<Contender> read_contenders(const ConfigTable& root, const std::string& file,
+                                       std::optional<std::string>& problem) {
   std::vector<std::string> models;
   for (const auto& model : sync::models()) models.emplace_back(model.name);
   std::vector<Contender> contenders;
@@ -77,11 +88,16 @@ std::vector<Contender> read_contenders(const ConfigTable& root) {
     contender.settings = table.settings("set");
     if (!names.insert(contender.name).second)
       table.problem("name", fmt::format("two contenders are called {}", contender.name));
-    for (const Setting& setting : contender.settings)
-      if (is_common(setting))
-        table.problem("set", fmt::format("{} is part of the problem that all contenders share; put "
-                                         "it under [set] or [grid]",
-                                         setting.key));
+    contender.search = read_axes(table, "search", file, problem);
+    std::size_t trials = 1;
+    for (const Setting& setting : contender.settings) check_own(table, "set", setting);
+    for (const Axis& axis : contender.search) {
+      check_own(table, "search", {axis.name, ""});
+      trials *= std::max<std::size_t>(1, std::min(axis.choices.size(), kTrialsMax + 1));
+      if (trials > kTrialsMax)
+        table.problem("search", fmt::format("tries more than {} combinations", kTrialsMax));
+      trials = std::min(trials, kTrialsMax);
+    }
     contenders.push_back(std::move(contender));
   }
   if (!contenders.empty()) return contenders;
@@ -108,7 +124,7 @@ Result<Study> parse_study(const std::string& text, const std::string& file) {
   study.settings = root.settings("set");
   std::optional<std::string> problem;
   if (auto cases = read_cases(root)) study.axes.push_back(std::move(*cases));
-  for (Axis& axis : read_grid(root, file, problem)) study.axes.push_back(std::move(axis));
+  for (Axis& axis : read_axes(root, "grid", file, problem)) study.axes.push_back(std::move(axis));
 
   std::vector<std::string> names;
   for (const Axis& axis : study.axes) names.push_back(axis.name);
@@ -122,7 +138,7 @@ Result<Study> parse_study(const std::string& text, const std::string& file) {
     root.problem("x", fmt::format("must be a key of [grid]{}{}",
                                   study.axes.empty() ? "" : ", or case", suggestion(x, names)));
   }
-  study.contenders = read_contenders(root);
+  study.contenders = read_contenders(root, file, problem);
   RUBATO_TRY(document.finish());
   if (problem) return fail(ErrorCode::BadInput, *problem);
   return study;

@@ -26,11 +26,13 @@ struct Axis {
   std::vector<Choice> choices;
 };
 
-// One column of the comparison: a sync model with options.
+// One column of the comparison: a sync model with options. Where it searches, all combinations of
+// `search` run, and the best of them at each point stands for the contender.
 struct Contender {
   std::string name;
   std::string sync;
   std::vector<Setting> settings;
+  std::vector<Axis> search = {};
 };
 
 struct Study {

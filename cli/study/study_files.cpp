@@ -20,6 +20,17 @@ Json number(double value) {
   return std::isfinite(value) ? Json(value) : Json(nullptr);
 }
 
+Json axes_json(const std::vector<Axis>& axes) {
+  Json json = Json::object();
+  for (const Axis& axis : axes) {
+    Json values = Json::array();
+    for (const Choice& choice : axis.choices)
+      values.push_back(choice.number ? Json(*choice.number) : Json(choice.label));
+    json[axis.name] = std::move(values);
+  }
+  return json;
+}
+
 Json spread_json(const Spread& s) {
   return {{"median", number(s.median)},
           {"low", number(s.low)},
@@ -28,43 +39,66 @@ Json spread_json(const Spread& s) {
           {"max", number(s.max)}};
 }
 
-Json point_json(const Study& study, const Point& point) {
+Json point_json(const std::vector<Axis>& axes, const Point& point) {
   Json json = Json::object();
-  for (std::size_t i = 0; i < study.axes.size(); ++i) {
-    const Choice& choice = study.axes[i].choices[point.choices[i]];
-    json[study.axes[i].name] = choice.number ? Json(*choice.number) : Json(choice.label);
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const Choice& choice = axes[i].choices[point.choices[i]];
+    json[axes[i].name] = choice.number ? Json(*choice.number) : Json(choice.label);
   }
+  return json;
+}
+
+// The keys of a search with the values of one trial.
+Json trial_json(const Contender& contender, const Point& trial) {
+  return point_json(contender.search, trial);
+}
+
+Json trials_json(const Contender& contender, const std::vector<Trial>& trials) {
+  Json json = Json::array();
+  for (const Trial& trial : trials)
+    json.push_back({{"choice", trial_json(contender, trial.choice)},
+                    {"runs", trial.runs},
+                    {"reached", trial.reached},
+                    {"time_to_target_s", number(trial.time)},
+                    {"final_loss", number(trial.loss)}});
   return json;
 }
 
 Json summary_json(const StudyResults& results, const VariantSummary& s) {
   const Study& study = results.plan.study;
-  return {{"point", point_json(study, results.plan.points[s.point])},
-          {"contender", study.contenders[s.contender].name},
-          {"runs", s.runs},
-          {"reached", s.reached},
-          {"diverged", s.diverged},
-          {"time_to_target_s", spread_json(s.time)},
-          {"saving", s.saving ? Json(*s.saving) : Json(nullptr)},
-          {"seconds", spread_json(s.length)},
-          {"steps", spread_json(s.steps)},
-          {"commits", spread_json(s.commits)},
-          {"bytes", spread_json(s.bytes)},
-          {"bytes_per_second", spread_json(s.bytes_per_second)},
-          {"compute_share", s.compute_share},
-          {"wait_share", s.wait_share},
-          {"communicate_share", s.communicate_share},
-          {"final_loss", spread_json(s.final_loss)},
-          {"final_accuracy", spread_json(s.final_accuracy)},
-          {"heterogeneity", s.heterogeneity},
-          {"workers", s.workers}};
+  const Contender& contender = study.contenders[s.contender];
+  Json json = {{"point", point_json(study.axes, results.plan.points[s.point])},
+               {"contender", contender.name},
+               {"runs", s.runs},
+               {"reached", s.reached},
+               {"diverged", s.diverged},
+               {"time_to_target_s", spread_json(s.time)},
+               {"saving", s.saving ? Json(*s.saving) : Json(nullptr)},
+               {"seconds", spread_json(s.length)},
+               {"steps", spread_json(s.steps)},
+               {"commits", spread_json(s.commits)},
+               {"bytes", spread_json(s.bytes)},
+               {"bytes_per_second", spread_json(s.bytes_per_second)},
+               {"compute_share", s.compute_share},
+               {"wait_share", s.wait_share},
+               {"communicate_share", s.communicate_share},
+               {"final_loss", spread_json(s.final_loss)},
+               {"final_accuracy", spread_json(s.final_accuracy)},
+               {"heterogeneity", s.heterogeneity},
+               {"workers", s.workers}};
+  if (contender.search.empty()) return json;
+  json["choice"] = trial_json(contender, s.trial);
+  json["trials"] = trials_json(contender, s.trials);
+  return json;
 }
 
 Json run_json(const StudyResults& results, const Variant& variant, const CellResult& r) {
   const Study& study = results.plan.study;
-  Json json = {{"point", point_json(study, results.plan.points[variant.point])},
+  Json json = {{"point", point_json(study.axes, results.plan.points[variant.point])},
                {"contender", study.contenders[variant.contender].name},
                {"sync", study.contenders[variant.contender].sync}};
+  const Contender& contender = study.contenders[variant.contender];
+  if (!contender.search.empty()) json["choice"] = trial_json(contender, variant.trial);
   json.update(figures_json(r));
   return json;
 }
@@ -77,6 +111,11 @@ std::string quoted(const std::string& field) {
     text += c;
   }
   return text + '"';
+}
+
+// Empty where nobody measured.
+std::string measure(const CellResult& run, double value) {
+  return run.measured() ? fmt::to_string(value) : "";
 }
 
 struct Column {
@@ -96,10 +135,15 @@ std::string range_cell(const VariantSummary& s) {
   return fmt::format("{} to {}", duration_text(s.time.min), end);
 }
 
-std::vector<Column> columns(const Study& study, bool has_target) {
+std::vector<Column> columns(const Study& study, bool has_target, bool measured) {
   using S = VariantSummary;
   std::vector<Column> all{
       {"Contender", [&](const S& s) { return study.contenders[s.contender].name; }}};
+  if (searches(study))
+    all.push_back({"Best of a search", [&](const S& s) {
+                     const Contender& who = study.contenders[s.contender];
+                     return who.search.empty() ? "-" : trial_text(who, s.trial);
+                   }});
   if (has_target) {
     all.push_back({"Time to target", time_cell});
     all.push_back({"Range", range_cell});
@@ -115,13 +159,14 @@ std::vector<Column> columns(const Study& study, bool has_target) {
       {"Comm.", [](const S& s) { return percent_text(s.communicate_share); }},
       {"Steps", [](const S& s) { return count_text(s.steps.median); }},
       {"Commits", [](const S& s) { return count_text(s.commits.median); }},
-      {"Bytes", [](const S& s) { return bytes_text(s.bytes.median); }},
-      {"Loss", [](const S& s) {
-         if (s.curve.empty()) return std::string("-");  // nothing was measured
-         return loss_text(s.final_loss.median) +
-                (s.diverged > 0 ? fmt::format(" ({} diverged)", s.diverged) : "");
-       }}};
+      {"Bytes", [](const S& s) { return bytes_text(s.bytes.median); }}};
   all.insert(all.end(), figures.begin(), figures.end());
+  if (measured)
+    all.push_back({"Loss", [](const S& s) {
+                     if (s.curve.empty()) return std::string("-");
+                     return loss_text(s.final_loss.median) +
+                            (s.diverged > 0 ? fmt::format(" ({} diverged)", s.diverged) : "");
+                   }});
   return all;
 }
 
@@ -147,19 +192,13 @@ std::string target_text(const emulation::ClusterConfig& config) {
 
 std::string study_json(const StudyResults& results, const std::vector<VariantSummary>& summaries) {
   const Study& study = results.plan.study;
-  Json axes = Json::object();
-  for (const Axis& axis : study.axes) {
-    Json values = Json::array();
-    for (const Choice& choice : axis.choices)
-      values.push_back(choice.number ? Json(*choice.number) : Json(choice.label));
-    axes[axis.name] = std::move(values);
-  }
   Json contenders = Json::array();
   for (const Contender& contender : study.contenders) {
     Json settings = Json::object();
     for (const Setting& setting : contender.settings) settings[setting.key] = setting.value;
     contenders.push_back(
         {{"name", contender.name}, {"sync", contender.sync}, {"settings", std::move(settings)}});
+    if (!contender.search.empty()) contenders.back()["search"] = axes_json(contender.search);
   }
   Json rows = Json::array();
   for (const VariantSummary& summary : summaries) rows.push_back(summary_json(results, summary));
@@ -175,7 +214,7 @@ std::string study_json(const StudyResults& results, const std::vector<VariantSum
       {"host",
        {{"cpu", host.cpu}, {"cores", host.cores}, {"os", host.os}, {"rubato", host.version}}},
       {"seeds", study.seeds},
-      {"axes", std::move(axes)},
+      {"axes", axes_json(study.axes)},
       {"contenders", std::move(contenders)},
       {"summaries", std::move(rows)},
       {"runs", std::move(runs)}};
@@ -186,8 +225,10 @@ std::string study_csv(const StudyResults& results) {
   const Study& study = results.plan.study;
   std::string csv;
   for (const Axis& axis : study.axes) csv += quoted(axis.name) + ",";
+  const bool choices = searches(study);
+  csv += choices ? "contender,choice,sync," : "contender,sync,";
   csv +=
-      "contender,sync,seed,time_to_target_s,diverged,seconds,steps,commits,bytes_up,bytes_down,"
+      "seed,time_to_target_s,diverged,seconds,steps,commits,bytes_up,bytes_down,"
       "compute_share,wait_share,communicate_share,final_loss,final_accuracy,heterogeneity,"
       "workers\n";
   const auto out = std::back_inserter(csv);
@@ -200,12 +241,13 @@ std::string study_csv(const StudyResults& results) {
       const CellResult& r = *cell;
       for (std::size_t a = 0; a < study.axes.size(); ++a)
         csv += quoted(study.axes[a].choices[point.choices[a]].label) + ",";
-      fmt::format_to(out, "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
-                     quoted(contender.name), contender.sync, r.seed,
-                     r.time_to_target ? fmt::to_string(*r.time_to_target) : "", r.diverged,
+      csv += quoted(contender.name) + ",";
+      if (choices) csv += quoted(trial_text(contender, variant.trial)) + ",";
+      fmt::format_to(out, "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", contender.sync,
+                     r.seed, r.time_to_target ? fmt::to_string(*r.time_to_target) : "", r.diverged,
                      r.seconds, r.steps, r.commits, r.bytes_up, r.bytes_down, r.compute_share,
-                     r.wait_share, r.communicate_share, r.final_loss, r.final_accuracy,
-                     r.heterogeneity, r.workers);
+                     r.wait_share, r.communicate_share, measure(r, r.final_loss),
+                     measure(r, r.final_accuracy), r.heterogeneity, r.workers);
     }
   }
   return csv;
@@ -219,14 +261,17 @@ std::string study_table(const StudyResults& results, const std::vector<VariantSu
     std::ranges::copy_if(summaries, std::back_inserter(rows),
                          [&](const VariantSummary& s) { return s.point == point; });
     if (rows.empty()) continue;
-    const Variant& variant = plan.variants[point * plan.study.contenders.size()];
+    const Variant& variant = first_variant(plan, point);
+    const bool measured =
+        std::ranges::any_of(rows, [](const VariantSummary& s) { return !s.curve.empty(); });
     const std::string target = target_text(variant.config);
     const std::string grid = point_text(plan.study, plan.points[point]);
-    text += fmt::format(
-        "{}{}: {:.0f} workers, H {:.2f}{}{}, {} seed{}\n\n{}\n", text.empty() ? "" : "\n",
-        grid.empty() ? plan.study.name : grid, rows.front().workers, rows.front().heterogeneity,
-        target.empty() ? "" : ", target ", target, rows.front().runs,
-        rows.front().runs == 1 ? "" : "s", table_of(columns(plan.study, !target.empty()), rows));
+    text += fmt::format("{}{}: {:.0f} workers, H {:.2f}{}{}, {} seed{}\n\n{}\n",
+                        text.empty() ? "" : "\n", grid.empty() ? plan.study.name : grid,
+                        rows.front().workers, rows.front().heterogeneity,
+                        target.empty() ? "" : ", target ", target, rows.front().runs,
+                        rows.front().runs == 1 ? "" : "s",
+                        table_of(columns(plan.study, !target.empty(), measured), rows));
   }
   return text;
 }

@@ -31,14 +31,25 @@ Json curve_json(const std::vector<CurvePoint>& curve) {
   return json;
 }
 
+Json trials_json(const Contender& contender, const std::vector<Trial>& trials) {
+  Json json = Json::array();
+  for (const Trial& trial : trials)
+    json.push_back({{"choice", trial_text(contender, trial.choice)},
+                    {"runs", trial.runs},
+                    {"reached", trial.reached},
+                    {"time", chart_number(trial.time)},
+                    {"loss", chart_number(trial.loss)}});
+  return json;
+}
+
 Json summary_json(const StudyPlan& plan, const VariantSummary& s) {
-  const std::size_t variant = s.point * plan.study.contenders.size() + s.contender;
+  const Contender& contender = plan.study.contenders[s.contender];
   return {{"point", plan.points[s.point].choices},
           {"contender", s.contender},
           {"runs", s.runs},
           {"reached", s.reached},
           {"diverged", s.diverged},
-          {"target_loss", chart_number(plan.variants[variant].config.stop.target_loss)},
+          {"target_loss", chart_number(first_variant(plan, s.point).config.stop.target_loss)},
           {"time", spread_json(s.time)},
           {"saving", chart_number(s.saving)},
           {"length", chart_number(s.length.median)},
@@ -51,6 +62,8 @@ Json summary_json(const StudyPlan& plan, const VariantSummary& s) {
           {"compute", chart_number(s.compute_share)},
           {"wait", chart_number(s.wait_share)},
           {"communicate", chart_number(s.communicate_share)},
+          {"choice", trial_text(contender, s.trial)},
+          {"trials", trials_json(contender, s.trials)},
           {"curve", curve_json(s.curve)}};
 }
 
@@ -65,12 +78,20 @@ Json axes_json(const Study& study) {
   return axes;
 }
 
+// "the best sync.adsp.fixed_rate of 1, 2, 4".
+std::string search_text(const Axis& axis) {
+  std::vector<std::string> labels;
+  for (const Choice& choice : axis.choices) labels.push_back(choice.label);
+  return fmt::format("the best {} of {}", axis.name, fmt::join(labels, ", "));
+}
+
 Json contenders_json(const Study& study) {
   Json contenders = Json::array();
   for (const Contender& contender : study.contenders) {
     std::vector<std::string> settings;
     for (const Setting& setting : contender.settings)
       settings.push_back(fmt::format("{} = {}", setting.key, setting.value));
+    for (const Axis& axis : contender.search) settings.push_back(search_text(axis));
     contenders.push_back({{"title", contender.name},
                           {"sync", contender.sync},
                           {"settings", fmt::format("{}", fmt::join(settings, ", "))}});

@@ -40,6 +40,7 @@ VariantSummary summarize_variant(const Variant& variant, const std::vector<CellR
   VariantSummary s;
   s.point = variant.point;
   s.contender = variant.contender;
+  s.trial = variant.trial;
   s.runs = runs.size();
   for (const CellResult& run : runs) {
     s.reached += run.time_to_target ? 1 : 0;
@@ -71,6 +72,21 @@ VariantSummary summarize_variant(const Variant& variant, const std::vector<CellR
   return s;
 }
 
+// Less is better: what a search compares.
+auto rank(const VariantSummary& s) {
+  const bool arrived = std::isfinite(s.time.median);
+  return std::tuple(-static_cast<double>(s.runs), s.time.median, arrived ? 0 : s.final_loss.median);
+}
+
+// Requires: summaries of one contender at one point, not empty.
+VariantSummary best_of(const std::vector<VariantSummary>& trials, bool searched) {
+  VariantSummary best = *std::ranges::min_element(trials, {}, rank);
+  for (const VariantSummary& s : trials)
+    if (searched)
+      best.trials.push_back({s.trial, s.runs, s.reached, s.time.median, s.final_loss.median});
+  return best;
+}
+
 }  // namespace
 
 Spread spread(std::vector<double> values) {
@@ -90,11 +106,20 @@ std::optional<std::size_t> baseline(const Study& study) {
 std::vector<VariantSummary> summarize(const StudyResults& results) {
   std::vector<VariantSummary> summaries;
   const StudyPlan& plan = results.plan;
+  std::vector<VariantSummary> trials;
   for (std::size_t i = 0; i < plan.variants.size(); ++i) {
+    const Variant& variant = plan.variants[i];
     std::vector<CellResult> runs;
     for (const auto& cell : results.cells[i])
       if (cell) runs.push_back(*cell);
-    if (!runs.empty()) summaries.push_back(summarize_variant(plan.variants[i], runs));
+    if (!runs.empty()) trials.push_back(summarize_variant(variant, runs));
+    const bool last = i + 1 == plan.variants.size() ||
+                      plan.variants[i + 1].contender != variant.contender ||
+                      plan.variants[i + 1].point != variant.point;
+    if (!last || trials.empty()) continue;
+    const bool searched = !plan.study.contenders[variant.contender].search.empty();
+    summaries.push_back(best_of(trials, searched));
+    trials.clear();
   }
   const auto base = baseline(plan.study);
   if (!base) return summaries;

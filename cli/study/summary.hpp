@@ -35,7 +35,17 @@ struct StudyResults {
   std::string command;
 };
 
-// All seeds of one variant. Medians but where said otherwise.
+// One trial of a contender that searches, over the seeds.
+struct Trial {
+  Point choice;
+  std::size_t runs = 0;  // finished
+  std::size_t reached = 0;
+  double time = 0;  // to target, median
+  double loss = 0;  // at the end, median
+};
+
+// All seeds of one contender at one point: of its best trial where it searches. Medians but where
+// said otherwise.
 struct VariantSummary {
   std::size_t point = 0;
   std::size_t contender = 0;
@@ -57,9 +67,14 @@ struct VariantSummary {
   double heterogeneity = 0;
   double workers = 0;
   std::vector<CurvePoint> curve;  // of the run in the middle, by time to target, then by loss
+  Point trial;                    // which of `trials` this is
+  std::vector<Trial> trials;      // all that a search has tried, in order; empty without one
 };
 
-// Returns: one summary a variant with a finished run, in the plan's order.
+// Returns: one summary of every contender at every point that has a finished run, in the plan's
+// order. The best trial is that with the shortest median time to target, or, where the median never
+// arrived, with the lowest final loss; the first of equals. One with fewer finished runs than
+// another is not compared: the others' medians may be those of easier seeds.
 std::vector<VariantSummary> summarize(const StudyResults& results);
 
 // The first contender under BSP, against which savings count.

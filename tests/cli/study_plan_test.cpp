@@ -122,6 +122,50 @@ workers.slow.step_seconds = [0.4, 0.8]
   CHECK(config.workers[1].device.jitter == 0.2);
 }
 
+TEST_CASE("study: a contender that searches has a variant for every combination") {
+  const auto plan = plan_of(R"(
+cluster = "small.toml"
+[grid]
+heterogeneity = [1, 2]
+[[contenders]]
+sync = "bsp"
+[[contenders]]
+name = "ADSP++"
+sync = "adsp"
+set = { sync.adsp.check_period_seconds = 10 }
+search = { sync.adsp.fixed_rate = [1, 4, 16], sync.adsp.batches = ["equal", "speed"] }
+)");
+  REQUIRE_MESSAGE(plan, plan.error().message);
+  REQUIRE(plan->variants.size() == 2 * (1 + 6));
+  CHECK(plan->run_count() == 70);
+  CHECK(searches(plan->study));
+  const Contender& contender = plan->study.contenders[1];
+  CHECK(trial_text(plan->study.contenders[0], plan->variants[0].trial).empty());
+  CHECK(trial_text(contender, plan->variants[1].trial) == "batches = equal, fixed_rate = 1");
+  CHECK(trial_text(contender, plan->variants[6].trial) == "batches = speed, fixed_rate = 16");
+  CHECK(plan->variants[3].config.sync.adsp.fixed_rate == 16);
+  CHECK(plan->variants[3].config.sync.adsp.batches == sync::Batches::Equal);
+  CHECK(plan->variants[3].config.sync.adsp.check_period == Duration::from_seconds(10));
+  CHECK(plan->variants[4].config.sync.adsp.batches == sync::Batches::Speed);
+  CHECK(&first_variant(*plan, 1) == &plan->variants[7]);
+  CHECK(plan->variants[13].point == 1);
+}
+
+TEST_CASE("study: keys of a search that end alike are told apart") {
+  const auto plan = plan_of(R"(
+cluster = "small.toml"
+[[contenders]]
+sync = "local-sgd"
+[contenders.search]
+sync.local-sgd.local_steps = [1, 2]
+sync.dylu.local_steps = [3]
+training.learning_rate = [0.1]
+)");
+  REQUIRE_MESSAGE(plan, plan.error().message);
+  CHECK(trial_text(plan->study.contenders[0], plan->variants[1].trial) ==
+        "sync.local-sgd.local_steps = 2, sync.dylu.local_steps = 3, learning_rate = 0.1");
+}
+
 TEST_CASE("study: what is wrong is one line that says where") {
   const std::string head = "cluster = \"small.toml\"\n";
   CHECK(complaint("seeds = 3") == "studies/s.toml:1: cluster: a study needs a cluster file");
@@ -155,6 +199,20 @@ TEST_CASE("study: what is wrong is one line that says where") {
               .find(std::string(key) + " is part of the problem that all contenders share") !=
           std::string::npos);
   }
+  const std::string search = head + "[[contenders]]\nsync = \"adsp\"\n[contenders.search]\n";
+  CHECK(
+      complaint(search + "sync.adsp.fixed_rate = 4") ==
+      "studies/s.toml:5: search.sync.adsp.fixed_rate = 4: must be a list of values like [1, 2, 3]");
+  CHECK(complaint(search + "sync.adsp.fixed_rate = [4, 0]")
+            .find("ADSP, fixed_rate = 0: small.toml: sync.adsp.fixed_rate = 0: must be") !=
+        std::string::npos);
+  CHECK(complaint(search + "stop.target_loss = [1, 2]").find("is part of the problem") !=
+        std::string::npos);
+  std::string many = "[1";
+  for (int i = 2; i <= 32; ++i) many += ", " + std::to_string(i);
+  CHECK(complaint(search + "sync.adsp.fixed_rate = " + many +
+                  "]\nsync.adsp.epoch_seconds = " + many + "]")
+            .find("tries more than 1000 combinations") != std::string::npos);
   // What is wrong with the cluster file has its own lines.
   const auto broken =
       plan_of(head, "[[workers]]\nname = \"a\"\nstep_seconds = -1\n[stop]\nmax_seconds = 1\n");

@@ -125,6 +125,88 @@ TEST_CASE("summary: medians, spread, savings and what never arrived") {
   CHECK(summaries[4].runs == 1);
 }
 
+namespace {
+
+// BSP beside a search of four rates, two seeds.
+StudyResults sample_search() {
+  auto study = parse_study(R"(
+cluster = "c.toml"
+seeds = 2
+[[contenders]]
+sync = "bsp"
+[[contenders]]
+name = "ADSP+"
+sync = "adsp"
+search = { sync.adsp.fixed_rate = [1, 2, 4, 8] }
+)",
+                           "s.toml");
+  REQUIRE_MESSAGE(study, study.error().message);
+  auto plan = make_plan(std::move(*study), {"c.toml", R"(
+[[workers]]
+name = "a"
+step_seconds = 1
+[stop]
+target_loss = 0.5
+max_seconds = 100
+)",
+                                            ""});
+  REQUIRE_MESSAGE(plan, plan.error().message);
+  StudyResults results;
+  results.plan = std::move(*plan);
+  results.cells = {{cell(1, 60, 0.4, 9, 0), cell(2, 60, 0.4, 9, 0)},
+                   {cell(1, 50, 0.4, 1, 0), cell(2, 54, 0.4, 1, 0)},
+                   {cell(1, 10, 0.4, 2, 0), cell(2, kNever, 0.7, 2, 0)},
+                   {cell(1, 40, 0.4, 3, 0), cell(2, 44, 0.4, 3, 0)},
+                   {cell(1, 42, 0.3, 4, 0), cell(2, 42, 0.3, 4, 0)}};
+  return results;
+}
+
+}  // namespace
+
+TEST_CASE("summary: the best trial stands for a contender that searches, the first of equals") {
+  StudyResults results = sample_search();
+  auto summaries = summarize(results);
+  REQUIRE(summaries.size() == 2);
+  CHECK(summaries[0].trials.empty());
+  const VariantSummary& best = summaries[1];
+  CHECK(best.trial.choices == std::vector<std::size_t>{2});  // 4 and 8 both take 42 s
+  CHECK(best.time.median == 42);
+  CHECK(best.runs == 2);
+  CHECK(*best.saving == doctest::Approx(0.3));
+  REQUIRE(best.trials.size() == 4);
+  CHECK(best.trials[1].reached == 1);
+  CHECK(std::isinf(best.trials[1].time));
+
+  const std::string table = study_table(results, summaries);
+  CHECK(table.find("Best of a search") != std::string::npos);
+  CHECK(table.find("fixed_rate = 4          42.0 s") != std::string::npos);
+  const auto json = nlohmann::json::parse(study_json(results, summaries));
+  CHECK(json.at("contenders")[1].at("search").at("sync.adsp.fixed_rate") ==
+        std::vector{1, 2, 4, 8});
+  CHECK(json.at("summaries")[1].at("choice").at("sync.adsp.fixed_rate") == 4);
+  CHECK(json.at("summaries")[1].at("trials")[3].at("time_to_target_s") == 42);
+  CHECK_FALSE(json.at("summaries")[0].contains("choice"));
+  CHECK(json.at("runs").size() == 10);
+  CHECK(json.at("runs")[9].at("choice").at("sync.adsp.fixed_rate") == 8);
+  const std::string csv = study_csv(results);
+  CHECK(csv.starts_with("contender,choice,sync,seed,"));
+  CHECK(csv.find("\nADSP+,fixed_rate = 8,adsp,2,42,") != std::string::npos);
+  CHECK(csv.find("\nBSP,,bsp,1,60,") != std::string::npos);
+  CHECK(study_report(results, summaries).find("the best sync.adsp.fixed_rate of 1, 2, 4, 8") !=
+        std::string::npos);
+
+  // A trial with fewer runs than others is not compared yet.
+  results.cells[3][1].reset();
+  summaries = summarize(results);
+  CHECK(summaries[1].trial.choices == std::vector<std::size_t>{3});
+  // Where none arrives, the lowest loss wins.
+  for (auto& seeds : results.cells)
+    for (auto& run : seeds)
+      if (run) run->time_to_target.reset();
+  results.cells[2][1]->final_loss = results.cells[2][0]->final_loss = 0.2;
+  CHECK(summarize(results)[1].trial.choices == std::vector<std::size_t>{1});
+}
+
 TEST_CASE("results.json and runs.csv hold every run, NaN as null") {
   const StudyResults results = sample();
   const auto json = nlohmann::json::parse(study_json(results, summarize(results)));
@@ -154,6 +236,38 @@ TEST_CASE("the table names every contender and what did not arrive") {
   CHECK(table.find("80.0 s to never") != std::string::npos);
   CHECK(table.find("60.0 %") != std::string::npos);
   CHECK(table.find("(1 diverged)") != std::string::npos);
+}
+
+TEST_CASE("a study that measures nothing has no losses and no time to target, but all the rest") {
+  StudyResults results = sample();
+  for (Variant& variant : results.plan.variants) variant.config.stop.target_loss.reset();
+  for (auto& seeds : results.cells) {
+    for (auto& run : seeds) {
+      if (!run) continue;
+      run->time_to_target.reset();
+      run->final_loss = run->final_accuracy = NAN;
+      run->diverged = false;
+      run->curve.clear();
+    }
+  }
+  const auto summaries = summarize(results);
+  const std::string table = study_table(results, summaries);
+  CHECK(table.find("Loss") == std::string::npos);
+  CHECK(table.find("not reached") == std::string::npos);
+  const std::string csv = study_csv(results);
+  CHECK(csv.find("nan") == std::string::npos);
+  CHECK(csv.find("0.5,0.5,0,,,2,2\n") != std::string::npos);
+  const auto json = nlohmann::json::parse(study_json(results, summaries));
+  CHECK(json.at("runs")[0].at("final_loss").is_null());
+  CHECK(json.at("summaries")[0].at("final_loss").at("median").is_null());
+  CHECK(json.at("summaries")[0].at("steps").at("median") == 200);
+  CHECK_FALSE(has_target(results.plan));
+  const std::string details = details_picture(results, summaries);
+  for (const char* title : {"Waiting", "Steps", "Commits", "Bytes", "Bandwidth"})
+    CHECK(details.find(std::string(title) + "</text>") != details.npos);
+  CHECK(details.find("\u2715") == details.npos);
+  const std::string page = study_report(results, summaries);
+  CHECK(page.find("\"target\":\"\"") != page.npos);
 }
 
 TEST_CASE("the study's page carries data, never markup") {

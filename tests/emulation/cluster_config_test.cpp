@@ -142,6 +142,7 @@ start = "paper"
 fixed_rate = 4
 overlap = true
 bytes_per_second = 1000
+batches = "speed"
 [evaluation]
 interval_seconds = 2
 samples = 50
@@ -204,6 +205,7 @@ keep = 0.02
   CHECK(config.sync.adsp.fixed_rate == 4);
   CHECK(config.sync.adsp.overlap);
   CHECK(config.sync.adsp.bytes_per_second == 1000);
+  CHECK(config.sync.adsp.batches == rubato::sync::Batches::Speed);
   CHECK(config.evaluation.interval_seconds == 2);
   CHECK(config.evaluation.samples == 50);
   CHECK(config.stop.target_loss == 0.4);

@@ -139,6 +139,30 @@ TEST_CASE("study takes a directory, each study in a directory of its own") {
     CHECK(std::filesystem::exists(place.path(name)));
 }
 
+TEST_CASE("study compares clusters of which only the timing counts, and keeps those runs, too") {
+  Workplace place;
+  place.write("big.toml",
+              "[[workers]]\nname = \"w\"\nstep_seconds = 0.5\njitter = 0.1\n"
+              "[model]\nkind = \"timing\"\nparameters = 1000000\n[stop]\nmax_seconds = 20\n");
+  place.write("t.toml",
+              "cluster = \"big.toml\"\nseeds = 2\n[grid]\nworker_count = [2, 50]\n"
+              "[[contenders]]\nsync = \"bsp\"\n[[contenders]]\nsync = \"asp\"\n");
+  for (const char* kept : {"", "8 of 8 runs are kept from before\n"}) {
+    Process study(place, {"study", "t.toml"});
+    REQUIRE(study.wait_for_end() == 0);
+    CHECK((*kept == 0 || study.err() == kept));
+    CHECK_FALSE(contains(study.out(), "Loss"));
+  }
+  const Json results = Json::parse(read_text(place.path("out/t/results.json")));
+  REQUIRE(results.at("runs").size() == 8);
+  for (const auto& run : results.at("runs")) {
+    CHECK(run.at("final_loss").is_null());
+    CHECK(run.at("steps") > 30);
+  }
+  CHECK_FALSE(std::filesystem::exists(place.path("out/t/time.svg")));
+  CHECK(contains(read_text(place.path("out/t/details.svg")), "Commits"));
+}
+
 TEST_CASE("two studies do not write to one directory at once") {
   Workplace place;
   prepared(place);
@@ -177,6 +201,11 @@ TEST_CASE("what a study cannot do is one line before anything runs") {
   place.write("labels.toml",
               "cluster = \"quick.toml\"\n[grid]\ndataset.partition = [\"iid\", \"labels:1\"]\n");
   CHECK(contains(refused({"labels.toml", "--quiet"}), "labels.toml: dataset.partition = labels:1"));
+  place.write("rate.toml", "cluster = \"timing.toml\"\n");
+  place.write("timing.toml",
+              "[[workers]]\nname = \"w\"\nstep_seconds = 1\n[model]\nkind = \"timing\"\n"
+              "parameters = 10\n[stop]\nmax_seconds = 2\n");
+  CHECK(contains(refused({"rate.toml"}), "has no loss to search a rate by; give the rate"));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/rng.hpp"
+#include "sync/batched_adsp.hpp"
 #include "sync/easgd_tuner.hpp"
 #include "tests/sync/trace.hpp"
 
@@ -107,6 +108,36 @@ TEST_CASE("BatchTune: the sum stays m B when workers come and go") {
   CHECK(sum() == 30);
   CHECK(batch[1] > batch[2]);
   CHECK(batch[2] > batch[3]);
+}
+
+TEST_CASE("ADSP with batches in proportion to speed: an order repeats what the other tuner said") {
+  BatchedAdsp tuner({.check_period = Duration::from_seconds(100), .fixed_rate = 4}, 100, 32);
+  std::map<std::uint32_t, Directive> told;
+  const auto take = [&] {
+    while (const auto order = tuner.poll_order()) told[order->worker.value] = order->directive;
+  };
+  for (const std::uint32_t id : {0u, 1u}) tuner.on_join({}, {id});
+  tuner.on_start({});
+  take();
+  CHECK(told[0] == Directive{.commit_rate = 4});
+  CHECK(told[1] == Directive{.commit_rate = 4});
+  for (const std::uint64_t steps : {1u, 5u}) {
+    for (const std::uint32_t id : {0u, 1u})
+      tuner.on_progress(at_seconds(static_cast<double>(steps)), {id},
+                        {.steps = steps,
+                         .commits = 1,
+                         .step_time = Duration::from_seconds(id == 0 ? 1 : 3),
+                         .overhead = {}});
+    take();
+  }
+  CHECK(told[0] == Directive{.commit_rate = 4, .weight = 1.5, .batch = 48});
+  CHECK(told[1] == Directive{.commit_rate = 4, .weight = 0.5, .batch = 16});
+  told.clear();
+  REQUIRE(tuner.poll_wakeup() == at_seconds(100));
+  tuner.on_wakeup(at_seconds(100));  // both are 3 commits behind the target and owe 4 more
+  take();
+  CHECK(told[0] == Directive{.commit_rate = 7, .weight = 1.5, .batch = 48});
+  CHECK(told[1] == Directive{.commit_rate = 7, .weight = 0.5, .batch = 16});
 }
 
 TEST_CASE("EASGD: alpha is the moving rate over m, told to all when m changes") {
