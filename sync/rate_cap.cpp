@@ -18,7 +18,8 @@ constexpr int kWindow = 3;         // evaluations at least
 
 RateCap::Verdict RateCap::on_evaluation(double loss, double rate) {
   if (lowest_ == 0 && !(loss > 0)) return Verdict::Fine;
-  if (evaluations_++ == 0) begin_window(kSettling);
+  if (evaluations_ == 0) begin_window(kSettling);
+  ++evaluations_;
   highest_ = std::max(rate, highest_ + kForget * (rate - highest_));
   if (lowest_ == 0 || loss < lowest_) {
     lowest_ = loss;
