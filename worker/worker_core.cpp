@@ -376,6 +376,9 @@ void WorkerCore::watch_servers(Instant now) {
   for (std::uint32_t shard = 0; shard < watch_.size(); ++shard) {
     if (!gather_.waiting_for(shard)) continue;
     ServerWatch& watch = watch_[shard];
+    const Instant due = std::max(watch.heard, watch.probed) + options_.probe_after;
+    // Late, this node was away itself (a frozen machine), and whoever is away hears nobody.
+    if (now > due) watch.heard = watch.heard + (now - due);
     if (now >= watch.heard + options_.server_timeout) {
       failure_ =
           Error{ErrorCode::Timeout,
@@ -384,7 +387,7 @@ void WorkerCore::watch_servers(Instant now) {
                             sequence_, options_.server_timeout.seconds())};
       return;
     }
-    if (now >= std::max(watch.heard, watch.probed) + options_.probe_after) {
+    if (now >= due) {
       watch.probed = now;
       send({Role::Server, shard}, proto::Probe{sequence_});
     }
