@@ -125,7 +125,7 @@ auto write(Builder& b, const Evaluation& m) {
 
 struct WrittenBody {
   wire::Body type = wire::Body::NONE;
-  Offset<void> offset;
+  Offset<void> offset = {};
 };
 
 template <class Table>
@@ -435,6 +435,7 @@ Encoded encode(const Message& message, PayloadChecksum payload_checksum) {
 
 Result<Message> decode(Bytes control, Payload payload, PayloadChecksum payload_checksum) {
   struct Blank {
+    // NOLINTNEXTLINE(google-explicit-constructor): the conversion is all it is for
     operator Message() const {
       Message message;  // Message() would fill it with zeros first
       return message;
