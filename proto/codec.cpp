@@ -77,6 +77,7 @@ auto write(Builder& b, const Members& m) {
   const auto list = b.CreateVectorOfStructs(members);
   if (m.apart.empty()) return wire::CreateMembers(b, m.epoch, list, m.phase);
   std::vector<wire::Apart> apart;
+  apart.reserve(m.apart.size());
   for (const Apart& member : m.apart)
     apart.emplace_back(member.from, member.worker.value, member.excluded);
   return wire::CreateMembers(b, m.epoch, list, m.phase, b.CreateVectorOfStructs(apart));
@@ -238,8 +239,7 @@ Result<Body> read(const wire::Members& t) {
   return m;
 }
 
-// These two are the parameter path: built where they stay, since what is stored by the byte and
-// then copied by the vector waits for the stores.
+// Built where they stay: copying by the vector what was stored by the byte waits for the stores.
 Result<void> read(const wire::Commit& t, Body& body) {
   if (t.codec() > wire::PayloadCodec::MAX) return unknown_codec("Commit.codec", t.codec());
   if (t.reply_codec() > wire::PayloadCodec::MAX)
