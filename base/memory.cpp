@@ -23,11 +23,12 @@ void prefer_large_pages([[maybe_unused]] const void* first, [[maybe_unused]] std
 #if defined(__linux__)
   constexpr std::uintptr_t kPage = 2 << 20;
   constexpr int kCollapse = 25;  // MADV_COLLAPSE, Linux 6.1; Debian 12's headers lack it
-  const auto begin = (reinterpret_cast<std::uintptr_t>(first) + kPage - 1) / kPage * kPage;
-  const auto end = (reinterpret_cast<std::uintptr_t>(first) + bytes) / kPage * kPage;
-  if (end <= begin) return;
-  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // by and by
-  madvise(reinterpret_cast<void*>(begin), end - begin, kCollapse);      // now
+  const std::size_t before = (kPage - reinterpret_cast<std::uintptr_t>(first) % kPage) % kPage;
+  if (bytes < before + kPage) return;
+  auto* const begin = static_cast<char*>(const_cast<void*>(first)) + before;
+  const std::size_t whole = (bytes - before) / kPage * kPage;
+  madvise(begin, whole, MADV_HUGEPAGE);  // by and by
+  madvise(begin, whole, kCollapse);      // now
 #endif
 }
 

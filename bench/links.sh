@@ -66,8 +66,8 @@ shape() {
   in_far tc qdisc replace dev far root tbf rate "$1mbit" burst 16kb latency 50ms
 }
 
-# cluster MODEL_KIB [CODEC]: the file of both ends, 1024 -> hidden -> 10 and 64 chunks a commit. Nothing
-# trains; the data only gives the shape.
+# cluster MODEL_KIB CHUNKS [CODEC]: the file of both ends, 1024 -> hidden -> 10. Nothing trains; the
+# data only gives the shape.
 cluster() {
   cat <<END
 [[workers]]
@@ -82,9 +82,9 @@ samples = 100
 [evaluation]
 interval_seconds = 3600
 [wire]
-chunk_kib = $(($1 / 64))
-up = "${2:-f32}"
-down = "${2:-f32}"
+chunk_kib = $(($1 / $2))
+up = "${3:-f32}"
+down = "${3:-f32}"
 [stop]
 max_seconds = 3600
 END
@@ -128,11 +128,11 @@ echo_seconds() {
   stop_nodes
 }
 
-# speed MBIT MODEL_KIB: commits under a gate that answers chunk by chunk, so that both directions
+# speed MBIT MODEL_KIB CHUNKS: commits under a gate that answers chunk by chunk, so that both directions
 # carry at once, and under one that holds the whole commit, so that they take turns.
 speed() {
   shape "$1"
-  cluster "$2" >"$work/cluster.toml"
+  cluster "$2" "$3" >"$work/cluster.toml"
   # A full Ethernet frame is 1514 bytes on the wire, 1448 of them TCP payload.
   limit=$(awk -v rate="$1" 'BEGIN { printf "%.3f", rate * 1448 / 1514 }')
   for sync in asp bsp; do
@@ -153,7 +153,7 @@ codecs() {
   shape "$1"
   plain=""
   for codec in f32:1 f16:0.51 int8:0.26 top-k:0.0333; do
-    cluster "$2" "${codec%:*}" >"$work/cluster.toml"
+    cluster "$2" 64 "${codec%:*}" >"$work/cluster.toml"
     measure asp
     read -r seconds _ _ link_up link_down _ <"$work/line"
     bytes=$((link_up + link_down))
@@ -164,8 +164,8 @@ codecs() {
   done
 }
 
-speed 10 "$((model_kib / 4))"
-speed 100 "$model_kib"
+speed 10 "$((model_kib / 4))" 128  # the answer to the last chunk has nothing to overlap with
+speed 100 "$model_kib" 64
 codecs 10 "$((model_kib / 4))"
 codecs 100 "$model_kib"
 

@@ -85,7 +85,7 @@ Result<void> compare_checked(const CompareOptions& options, std::stop_token stop
   const std::string out = options.out.empty() ? "out/" + config.name : options.out;
   RUBATO_TRY(make_output_directory(out));
   Comparison comparison = start_comparison(config, options.command, true);
-  const auto done = run_all(options, config, models, stop, comparison);
+  auto done = run_all(options, config, models, stop, comparison);
   // What finished before an interrupt is still worth having.
   if (done || (done.error().code == ErrorCode::Stopped && !comparison.runs.empty()))
     RUBATO_TRY(write_outputs(comparison, out, options.json));

@@ -395,14 +395,11 @@ void VirtualCluster::end_step(Node node) {
                                     : std::numeric_limits<double>::quiet_NaN();
   worker.stepping = false;
   worker.timeline.on_step(worker.step_began, now_);
-  worker.core->on_step(now_, {.spent = now_ - worker.step_began,
-                              .loss_sum = loss_sum,
-                              .samples = static_cast<int>(worker.plan.batch),
-                              .rate = worker.plan.rate});
+  const auto samples = static_cast<int>(worker.plan.batch);
+  worker.core->on_step(now_, {now_ - worker.step_began, loss_sum, samples, worker.plan.rate});
   if (options_.log)
-    log(fmt::format(
-        "{} step {}{}", to_string(*worker.core->id()), worker.core->progress().steps,
-        training_ ? fmt::format(" loss {:.9g}", loss_sum / worker.plan.batch) : std::string()));
+    log(fmt::format("{} step {}{}", to_string(*worker.core->id()), worker.core->progress().steps,
+                    training_ ? fmt::format(" loss {:.9g}", loss_sum / samples) : std::string()));
   pump(node);
 }
 

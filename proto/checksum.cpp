@@ -38,6 +38,7 @@ std::uint64_t checksum(std::span<const std::byte> bytes) {
   return bytes.empty() ? 0 : XXH3_64bits(bytes.data(), bytes.size());
 }
 
+// NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): the library does
 RunningChecksum::RunningChecksum() {
   static_assert(sizeof(XXH3_state_t) <= sizeof(state_) && alignof(XXH3_state_t) <= 64);
   (void)XXH3_64bits_reset(state_in(state_));

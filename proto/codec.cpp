@@ -76,6 +76,7 @@ auto write(Builder& b, const Members& m) {
   const auto list = b.CreateVectorOfStructs(members);
   if (m.apart.empty()) return wire::CreateMembers(b, m.epoch, list, m.phase);
   std::vector<wire::Apart> apart;
+  apart.reserve(m.apart.size());
   for (const Apart& member : m.apart)
     apart.emplace_back(member.from, member.worker.value, member.excluded);
   return wire::CreateMembers(b, m.epoch, list, m.phase, b.CreateVectorOfStructs(apart));
@@ -124,7 +125,7 @@ auto write(Builder& b, const Evaluation& m) {
 
 struct WrittenBody {
   wire::Body type = wire::Body::NONE;
-  Offset<void> offset;
+  Offset<void> offset = {};
 };
 
 template <class Table>
@@ -155,6 +156,16 @@ Result<ShardRange> read_range(const wire::ShardRange& r, std::uint64_t parameter
     return corrupt("shard range [{}, {}) does not fit {} parameters", r.begin(), r.end(),
                    parameters);
   return ShardRange{r.begin(), r.end()};
+}
+
+tl::unexpected<Error> unknown_codec(const char* field, wire::PayloadCodec codec) {
+  return corrupt("{} {} is unknown", field, static_cast<int>(codec));
+}
+bool weighs(double weight) {
+  return weight > 0 && weight <= kWeightMax;
+}
+tl::unexpected<Error> no_weight(const char* field, double weight) {
+  return corrupt("{} {} is not above 0 and up to {:g}", field, weight, kWeightMax);
 }
 
 template <class... Nanoseconds>
@@ -206,9 +217,6 @@ Result<Body> read(const wire::Refusal& t) {
   return Refusal{static_cast<RefusalCode>(t.code()), std::move(message)};
 }
 
-Result<Body> read(const wire::Start&) {
-  return Start{};
-}
 Result<Body> read(const wire::Leave& t) {
   RUBATO_ASSIGN(auto reason, read_text("Leave.reason", *t.reason()));
   return Leave{std::move(reason)};
@@ -228,48 +236,31 @@ Result<Body> read(const wire::Members& t) {
       m.apart.push_back({WorkerId{member->worker()}, member->from(), member->excluded()});
   return m;
 }
-Result<Body> read(const wire::MembersAck& t) {
-  return MembersAck{t.epoch()};
-}
-Result<Body> read(const wire::Pull& t) {
-  return Pull{t.sequence()};
+
+// Built where they stay: copying by the vector what was stored by the byte waits for the stores.
+Result<void> read(const wire::Commit& t, Body& body) {
+  if (t.codec() > wire::PayloadCodec::MAX) return unknown_codec("Commit.codec", t.codec());
+  if (t.reply_codec() > wire::PayloadCodec::MAX)
+    return unknown_codec("Commit.reply_codec", t.reply_codec());
+  if (!(t.reply_keep() > 0 && t.reply_keep() <= 1))
+    return corrupt("Commit.reply_keep {} is not above 0 and up to 1", t.reply_keep());
+  if (!weighs(t.weight())) return no_weight("Commit.weight", t.weight());
+  if (t.elastic() && t.weight() >= 1)
+    return corrupt("Commit.weight {} of an elastic commit is not below 1", t.weight());
+  body.emplace<Commit>(t.sequence(), t.offset(), t.count(), t.total(), t.steps(),
+                       static_cast<PayloadCodec>(t.codec()), t.discard(),
+                       static_cast<PayloadCodec>(t.reply_codec()), t.reply_keep(), t.reply_based(),
+                       t.weight(), t.elastic());
+  return {};
 }
 
-Result<PayloadCodec> read_codec(const char* field, wire::PayloadCodec codec) {
-  if (codec > wire::PayloadCodec::MAX)
-    return corrupt("{} {} is unknown", field, static_cast<int>(codec));
-  return static_cast<PayloadCodec>(codec);
-}
-
-Result<double> read_positive(const char* field, double value, double max) {
-  if (!(value > 0 && value <= max))
-    return corrupt("{} {} is not above 0 and up to {:g}", field, value, max);
-  return value;
-}
-
-Result<Body> read(const wire::Commit& t) {
-  Commit m{t.sequence(), t.offset(), t.count(), t.total(), t.steps()};
-  RUBATO_ASSIGN(m.codec, read_codec("Commit.codec", t.codec()));
-  m.discard = t.discard();
-  RUBATO_ASSIGN(m.reply_codec, read_codec("Commit.reply_codec", t.reply_codec()));
-  RUBATO_ASSIGN(m.reply_keep, read_positive("Commit.reply_keep", t.reply_keep(), 1));
-  m.reply_based = t.reply_based();
-  RUBATO_ASSIGN(m.weight, read_positive("Commit.weight", t.weight(), kWeightMax));
-  m.elastic = t.elastic();
-  if (m.elastic && m.weight >= 1)
-    return corrupt("Commit.weight {} of an elastic commit is not below 1", m.weight);
-  return m;
-}
-
-Result<Body> read(const wire::Parameters& t) {
+Result<void> read(const wire::Parameters& t, Body& body) {
   RUBATO_TRY(check_durations("Parameters", t.held_ns()));
-  RUBATO_ASSIGN(const auto codec, read_codec("Parameters.codec", t.codec()));
-  return Parameters{t.sequence(),  t.version(), t.offset(), t.count(), t.total(),
-                    {t.held_ns()}, t.refused(), codec,      t.noted()};
-}
-
-Result<Body> read(const wire::Probe& t) {
-  return Probe{t.sequence()};
+  if (t.codec() > wire::PayloadCodec::MAX) return unknown_codec("Parameters.codec", t.codec());
+  body.emplace<Parameters>(t.sequence(), t.version(), t.offset(), t.count(), t.total(),
+                           Duration{t.held_ns()}, t.refused(), static_cast<PayloadCodec>(t.codec()),
+                           t.noted());
+  return {};
 }
 Result<Body> read(const wire::ProbeReply& t) {
   return ProbeReply{t.sequence(),
@@ -300,9 +291,8 @@ Result<Body> read(const wire::Directive& t) {
   if (!std::isfinite(t.commit_rate()) || t.commit_rate() <= 0)
     return corrupt("Directive.commit_rate {} is not a positive number", t.commit_rate());
   RUBATO_TRY(check_durations("Directive", t.period_ns()));
-  RUBATO_ASSIGN(const double weight, read_positive("Directive.weight", t.weight(), kWeightMax));
-  RUBATO_ASSIGN(const double local, read_positive("Directive.local_rate", t.local_rate(), 1));
-  return Directive{t.commit_rate(), t.local_steps(), {t.period_ns()}, weight, t.batch(), local};
+  if (!weighs(t.weight())) return no_weight("Directive.weight", t.weight());
+  return Directive{t.commit_rate(), t.local_steps(), {t.period_ns()}, t.weight(), t.batch()};
 }
 
 Result<Body> read(const wire::Evaluation& t) {
@@ -310,22 +300,22 @@ Result<Body> read(const wire::Evaluation& t) {
   return Evaluation{{t.age_ns()}, t.loss(), t.accuracy(), t.version()};
 }
 
-Result<Body> read_body(const wire::Envelope& e) {
+Result<Body> read_rare_body(const wire::Envelope& e) {
   // clang-format off
   switch (e.body_type()) {
-    case wire::Body::NONE: break;
+    case wire::Body::NONE:
+    case wire::Body::Commit:
+    case wire::Body::Parameters: break;
     case wire::Body::Hello: return read(*e.body_as_Hello());
     case wire::Body::Welcome: return read(*e.body_as_Welcome());
     case wire::Body::Refusal: return read(*e.body_as_Refusal());
-    case wire::Body::Start: return read(*e.body_as_Start());
+    case wire::Body::Start: return Start{};
     case wire::Body::Leave: return read(*e.body_as_Leave());
     case wire::Body::Stop: return read(*e.body_as_Stop());
     case wire::Body::Members: return read(*e.body_as_Members());
-    case wire::Body::MembersAck: return read(*e.body_as_MembersAck());
-    case wire::Body::Pull: return read(*e.body_as_Pull());
-    case wire::Body::Commit: return read(*e.body_as_Commit());
-    case wire::Body::Parameters: return read(*e.body_as_Parameters());
-    case wire::Body::Probe: return read(*e.body_as_Probe());
+    case wire::Body::MembersAck: return MembersAck{e.body_as_MembersAck()->epoch()};
+    case wire::Body::Pull: return Pull{e.body_as_Pull()->sequence()};
+    case wire::Body::Probe: return Probe{e.body_as_Probe()->sequence()};
     case wire::Body::ProbeReply: return read(*e.body_as_ProbeReply());
     case wire::Body::Progress: return read(*e.body_as_Progress());
     case wire::Body::Heartbeat: return read(*e.body_as_Heartbeat());
@@ -334,6 +324,13 @@ Result<Body> read_body(const wire::Envelope& e) {
   }
   // clang-format on
   return corrupt("body {} is unknown", static_cast<int>(e.body_type()));
+}
+
+Result<void> read_body(const wire::Envelope& e, Body& body) {
+  if (const auto* commit = e.body_as_Commit()) return read(*commit, body);
+  if (const auto* parameters = e.body_as_Parameters()) return read(*parameters, body);
+  RUBATO_ASSIGN(body, read_rare_body(e));
+  return {};
 }
 
 // Returns the FlatBuffer behind the prefix, its checksum verified.
@@ -363,16 +360,43 @@ std::uint64_t checksum_of(const Payload& payload) {
   return known ? *known : checksum(payload.bytes());
 }
 
-// One pass. Whether an update is finite is asked of every one; here its bytes are in the cache.
-void look_at(const Body& body, Payload& payload) {
-  const auto* commit = std::get_if<Commit>(&body);
-  if (!commit || commit->codec != PayloadCodec::F32) {
-    payload.set_checksum(checksum(payload.bytes()));
-  } else {
-    const FloatsSeen seen = look_through(payload.bytes());
-    payload.set_checksum(seen.checksum);
-    payload.set_finite(seen.finite);
+// Fills a message where its receiver will find it: a body is expensive to move about.
+Result<void> decode_into(Message& message, Bytes control, Payload&& payload,
+                         PayloadChecksum payload_checksum) {
+  RUBATO_ASSIGN(Bytes table, strip_prefix(control));
+  // Received memory is not aligned, and the verifier checks offsets within the buffer only.
+  thread_local std::vector<std::uint64_t> aligned;
+  if (reinterpret_cast<std::uintptr_t>(table.data()) % alignof(std::uint64_t) != 0) {
+    aligned.resize(table.size() / sizeof(std::uint64_t) + 1);
+    std::memcpy(aligned.data(), table.data(), table.size());
+    table = std::as_bytes(std::span(aligned)).first(table.size());
   }
+  const auto* data = reinterpret_cast<const std::uint8_t*>(table.data());
+  flatbuffers::Verifier verifier(data, table.size());
+  if (!verifier.VerifyBuffer<wire::Envelope>(nullptr))
+    return corrupt("control frame of {} bytes fails verification", control.size());
+  const wire::Envelope& envelope = *flatbuffers::GetRoot<wire::Envelope>(data);
+
+  if (payload.size() > kPayloadBytesMax)
+    return corrupt("payload of {} bytes; the limit is {}", payload.size(), kPayloadBytesMax);
+  if (envelope.payload_bytes() != payload.size())
+    return corrupt("payload of {} bytes where {} are announced", payload.size(),
+                   envelope.payload_bytes());
+  message.cluster = envelope.cluster();
+  RUBATO_ASSIGN(message.sender.role, read_role("sender role", envelope.sender_role()));
+  message.sender.index = envelope.sender_index();
+  message.incarnation = envelope.incarnation();
+  RUBATO_TRY(check_clocks("the envelope", envelope.sent_ns()));
+  message.sent = {envelope.sent_ns()};
+  RUBATO_TRY(read_body(envelope, message.body));
+  RUBATO_TRY(check_payload(message.body, payload.size()));
+  message.payload = std::move(payload);
+  if (payload_checksum == PayloadChecksum::Verify) {
+    look_at(message.body, message.payload);
+    if (message.payload.checksum() != envelope.payload_xxh3())
+      return corrupt("payload of {} bytes fails its checksum", message.payload.size());
+  }
+  return {};
 }
 
 }  // namespace
@@ -410,40 +434,16 @@ Encoded encode(const Message& message, PayloadChecksum payload_checksum) {
 }
 
 Result<Message> decode(Bytes control, Payload payload, PayloadChecksum payload_checksum) {
-  RUBATO_ASSIGN(Bytes table, strip_prefix(control));
-  // Received memory is not aligned, and the verifier checks offsets within the buffer only.
-  thread_local std::vector<std::uint64_t> aligned;
-  if (reinterpret_cast<std::uintptr_t>(table.data()) % alignof(std::uint64_t) != 0) {
-    aligned.resize(table.size() / sizeof(std::uint64_t) + 1);
-    std::memcpy(aligned.data(), table.data(), table.size());
-    table = std::as_bytes(std::span(aligned)).first(table.size());
-  }
-  const auto* data = reinterpret_cast<const std::uint8_t*>(table.data());
-  flatbuffers::Verifier verifier(data, table.size());
-  if (!verifier.VerifyBuffer<wire::Envelope>(nullptr))
-    return corrupt("control frame of {} bytes fails verification", control.size());
-  const wire::Envelope& envelope = *flatbuffers::GetRoot<wire::Envelope>(data);
-
-  if (payload.size() > kPayloadBytesMax)
-    return corrupt("payload of {} bytes; the limit is {}", payload.size(), kPayloadBytesMax);
-  if (envelope.payload_bytes() != payload.size())
-    return corrupt("payload of {} bytes where {} are announced", payload.size(),
-                   envelope.payload_bytes());
-  Message message;
-  message.cluster = envelope.cluster();
-  RUBATO_ASSIGN(message.sender.role, read_role("sender role", envelope.sender_role()));
-  message.sender.index = envelope.sender_index();
-  message.incarnation = envelope.incarnation();
-  RUBATO_TRY(check_clocks("the envelope", envelope.sent_ns()));
-  message.sent = {envelope.sent_ns()};
-  RUBATO_ASSIGN(message.body, read_body(envelope));
-  RUBATO_TRY(check_payload(message.body, payload.size()));
-  if (payload_checksum == PayloadChecksum::Verify) {
-    look_at(message.body, payload);
-    if (payload.checksum() != envelope.payload_xxh3())
-      return corrupt("payload of {} bytes fails its checksum", payload.size());
-  }
-  message.payload = std::move(payload);
+  struct Blank {
+    // NOLINTNEXTLINE(google-explicit-constructor): the conversion is all it is for
+    operator Message() const {
+      Message message;  // Message() would fill it with zeros first
+      return message;
+    }
+  };
+  Result<Message> message(tl::in_place, Blank{});
+  auto done = decode_into(*message, control, std::move(payload), payload_checksum);
+  if (!done) message = tl::unexpected<Error>(std::move(done.error()));
   return message;
 }
 

@@ -23,6 +23,7 @@ inline constexpr std::size_t kMissingOffsetsMax = 16 * 1024;
 // The bytes of a control frame; those of the parameter path need no memory of their own.
 class ControlFrame {
  public:
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): whoever asks for bytes fills them
   explicit ControlFrame(std::size_t size) : size_(size) {
     if (size > small_.size()) large_.resize(size);
   }

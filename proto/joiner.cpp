@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace rubato::proto {
 
 void Joiner::on_start(Instant now) {
@@ -21,6 +23,8 @@ void Joiner::on_joined(Instant now) {
 
 Joiner::Due Joiner::poll(Instant now) {
   if (!next_ || now < *next_) return Due::Nothing;
+  // Late, this node was away itself (a frozen machine), and whoever is away hears nobody.
+  heard_ = std::min(heard_ + (now - *next_), now);
   next_ = now + (joined_ ? timing_.heartbeat_every : timing_.hello_every);
   return joined_ ? Due::Heartbeat : Due::Hello;
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "proto/checksum.hpp"
 #include "proto/compression.hpp"
 
 namespace rubato::proto {
@@ -31,6 +32,17 @@ Result<void> check_payload(const Body& body, std::size_t payload_bytes) {
   if (payload_bytes != 0)
     return fail(ErrorCode::Corrupt, fmt::format("{} with a payload", body_name(body)));
   return {};
+}
+
+void look_at(const Body& body, Payload& payload) {
+  const auto* commit = std::get_if<Commit>(&body);
+  if (!commit || commit->codec != PayloadCodec::F32) {
+    payload.set_checksum(checksum(payload.bytes()));
+  } else {
+    const FloatsSeen seen = look_through(payload.bytes());
+    payload.set_checksum(seen.checksum);
+    payload.set_finite(seen.finite);
+  }
 }
 
 }  // namespace rubato::proto

@@ -21,11 +21,11 @@ tl::unexpected<Error> corrupt(const char* what, std::uint64_t number) {
   return fail(ErrorCode::Corrupt, fmt::format("shared memory holds {} {}", what, number));
 }
 
-// Rings if the flag was up. The fence orders what we published before the flag's reading; the other
-// side raises the flag, then looks again: one of the two sees the other.
+// Rings if the flag was up. What we published before, and the flag, are both stored and loaded in
+// the one order of sequential consistency (plain = and load() here); the other side raises the
+// flag, then looks again: one of the two sees the other.
 void ring_if(std::atomic<std::uint32_t>& flag, const Descriptor& bell) {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (flag.load(std::memory_order_relaxed) != 0 && flag.exchange(0) != 0) ring_bell(bell.get());
+  if (flag.load() != 0 && flag.exchange(0) != 0) ring_bell(bell.get());
 }
 
 }  // namespace
@@ -45,7 +45,6 @@ bool ChannelWriter::write(Outgoing& message) {
   if (put_all(message)) return true;
   auto& waits = channel_.header().writer_waits;
   waits.store(1);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
   if (!put_all(message)) return false;  // what was freed before the flag went up is seen here
   waits.store(0);
   return true;
@@ -89,7 +88,7 @@ bool ChannelWriter::put_record(Outgoing& message) {
 
 // Returns contiguous room in the ring, or nothing.
 std::span<std::byte> ChannelWriter::reserve(std::size_t bytes) {
-  const std::uint64_t head = channel_.header().head.load(std::memory_order_acquire);
+  const std::uint64_t head = channel_.header().head.load();
   if (tail_ - head > kRingBytes) return {};  // the peer's doing: it is not read from any more
   std::size_t room = kRingBytes - (tail_ - head);
   const std::size_t at = tail_ % kRingBytes;
@@ -106,12 +105,12 @@ std::span<std::byte> ChannelWriter::reserve(std::size_t bytes) {
 
 std::optional<std::uint32_t> ChannelWriter::free_slot() const {
   for (std::uint32_t i = 0; i < kSlots; ++i)
-    if (channel_.header().slots[i].busy.load(std::memory_order_acquire) == 0) return i;
+    if (channel_.header().slots[i].busy.load() == 0) return i;
   return std::nullopt;
 }
 
 void ChannelWriter::publish() {
-  channel_.header().tail.store(tail_, std::memory_order_release);
+  channel_.header().tail.store(tail_);
   ring_if(channel_.header().reader_sleeps, *bell_);
 }
 
@@ -123,12 +122,12 @@ class ChannelReader::Freed {
       : channel(std::move(of)), bell_(std::move(bell)) {}
 
   void slot(std::size_t index) {
-    channel.header().slots[index].busy.store(0, std::memory_order_release);
+    channel.header().slots[index].busy.store(0);
     ring_if(channel.header().writer_waits, *bell_);
   }
 
   void ring(std::uint64_t head) {
-    channel.header().head.store(head, std::memory_order_release);
+    channel.header().head.store(head);
     ring_if(channel.header().writer_waits, *bell_);
   }
 
@@ -143,12 +142,11 @@ ChannelReader::ChannelReader(Channel channel, std::shared_ptr<const Descriptor> 
     : freed_(std::make_shared<Freed>(std::move(channel), std::move(writer_bell))) {}
 
 bool ChannelReader::ready() const {
-  return freed_->channel.header().tail.load(std::memory_order_acquire) != head_;
+  return freed_->channel.header().tail.load() != head_;
 }
 
 bool ChannelReader::sleep() {
   freed_->channel.header().reader_sleeps.store(1);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
   return ready();
 }
 

@@ -233,6 +233,7 @@ void Links::on_event(int fd, Instant now) {
 }
 
 void Links::service(Instant now) {
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): the kernel fills it
   std::array<epoll_event, kEventsMax> events;
   const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsMax, 0);
   for (int i = 0; i < count; ++i) on_event(events[static_cast<std::size_t>(i)].data.fd, now);

@@ -63,7 +63,7 @@ Result<std::size_t> ShmTransport::send(PeerId to, const Message& message) {
   shm::Link* link = links_.outgoing(to);
   if (!link) return zmq_.send(to, message);
   Encoded encoded = [&] {
-    const TraceSpan span(message.payload.size() > 0 ? options_.trace : nullptr, Span::Serialize,
+    const TraceSpan span(message.payload.empty() ? nullptr : options_.trace, Span::Serialize,
                          {.amount = message.payload.size()});
     return encode(message, PayloadChecksum::Skip);
   }();
@@ -90,7 +90,8 @@ Result<std::optional<Received>> ShmTransport::receive(Duration timeout) {
     links_.service(steady_now());
     RUBATO_ASSIGN(auto received, receive_over_tcp({}));
     if (received) return received;
-    if ((received = receive_over_shm())) return received;
+    received = receive_over_shm();
+    if (received) return received;
     if (woken_.exchange(false)) return std::nullopt;
     const Duration left = deadline - steady_now();
     if (left <= Duration{}) return std::nullopt;

@@ -269,7 +269,7 @@ class ZmqTransport::Sockets {
   std::vector<pollfd> waits_;  // wake_, the watched one and every socket's ZMQ_FD
 };
 
-ZmqTransport::ZmqTransport(ZmqOptions options)
+ZmqTransport::ZmqTransport(const ZmqOptions& options)
     : sockets_(std::make_unique<Sockets>(options)), trace_(options.trace) {}
 ZmqTransport::~ZmqTransport() = default;
 
@@ -294,7 +294,7 @@ Result<PeerId> ZmqTransport::connect(const std::string& endpoint) {
 Result<std::size_t> ZmqTransport::send(PeerId to, const Message& message) {
   const Encoded encoded = [&] {
     // Of a message without payload it is too short to be of interest.
-    const TraceSpan span(message.payload.size() > 0 ? trace_ : nullptr, Span::Serialize,
+    const TraceSpan span(message.payload.empty() ? nullptr : trace_, Span::Serialize,
                          {.amount = message.payload.size()});
     return encode(message);
   }();

@@ -31,7 +31,7 @@ inline constexpr std::string_view kSignalMagic = "RBTS";
 
 class ZmqTransport final : public Transport {
  public:
-  explicit ZmqTransport(ZmqOptions options = {});
+  explicit ZmqTransport(const ZmqOptions& options = {});
   ~ZmqTransport() override;
 
   Result<std::string> listen(const std::string& endpoint) override;

@@ -14,7 +14,7 @@ ParameterGather::ParameterGather(const proto::ShardMap& shards, bool blank) : bl
   parameters_ = shards.parameters();
 }
 
-void ParameterGather::begin(Sequence sequence, Room room) {
+void ParameterGather::begin(Sequence sequence, const Room& room) {
   sequence_ = sequence;
   if (room || lent_) values_ = room;
   if (!values_) values_ = std::make_shared<std::vector<float>>(blank_ ? 0 : parameters_);

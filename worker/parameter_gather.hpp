@@ -28,7 +28,7 @@ class ParameterGather {
   // Expect the replies to `sequence`, from every shard, and put them where `room` is, if lent: each
   // chunk over what is there once it is here. Requires: room of all parameters. Differences are
   // added to what is in our own memory: while they may come, lend none.
-  void begin(Sequence sequence, Room room = nullptr);
+  void begin(Sequence sequence, const Room& room = nullptr);
   // Gives back what was lent, if anything, and goes on in memory of our own.
   void leave_room();
   // Returns: the vector that values() was in, lent or not; values() is empty then.

@@ -9,6 +9,7 @@
 #include "base/check.hpp"
 #include "base/prefetch.hpp"
 #include "base/rng.hpp"
+#include "worker/elastic_exchange.hpp"
 
 namespace rubato::worker {
 
@@ -243,7 +244,9 @@ void WorkerCore::on_reply_complete(Instant now) {
     return;
   }
   sender_.stop();
-  if (options_.elastic) exchange();
+  elastic_.clear();
+  if (options_.elastic && !gather_.refused())
+    elastic_exchange(update_.values(), gather_.values(), update_weight_, elastic_);
   update_.end();
   if (gather_.refused()) ++refused_commits_;
   const Duration round_trip = now - sent_at_;
@@ -258,21 +261,6 @@ void WorkerCore::on_reply_complete(Instant now) {
   codecs_.on_reply(overhead, held, watch_.size());
   rule_->on_reply(now, overhead);
   outbox_.push({kScheduler, progress_message()});
-}
-
-// X - d. The shards have applied d = a (X - W) already and sent W' = W + d, so that
-// X - W = (X - W') / (1 - a). Where a repeat answers for a lost reply, W' holds what others have
-// done since, and d is the pull towards that. Not for a commit that was refused: there is no X
-// worth it.
-void WorkerCore::exchange() {
-  elastic_.clear();
-  if (gather_.refused()) return;
-  const auto centre = gather_.values();
-  const auto ours = update_.values();
-  const auto part = static_cast<float>(update_weight_ / (1 - update_weight_));
-  elastic_.resize(centre.size());
-  for (std::size_t i = 0; i < centre.size(); ++i)
-    elastic_[i] = ours[i] - part * (ours[i] - centre[i]);
 }
 
 void WorkerCore::on_loaded(Instant now) {
@@ -403,6 +391,9 @@ void WorkerCore::watch_servers(Instant now) {
   for (std::uint32_t shard = 0; shard < watch_.size(); ++shard) {
     if (!gather_.waiting_for(shard)) continue;
     ServerWatch& watch = watch_[shard];
+    const Instant due = std::max(watch.heard, watch.probed) + options_.probe_after;
+    // Late, this node was away itself (a frozen machine), and whoever is away hears nobody.
+    if (now > due) watch.heard = watch.heard + (now - due);
     if (now >= watch.heard + options_.server_timeout) {
       failure_ =
           Error{ErrorCode::Timeout,
@@ -411,7 +402,7 @@ void WorkerCore::watch_servers(Instant now) {
                             sequence_, options_.server_timeout.seconds())};
       return;
     }
-    if (now >= std::max(watch.heard, watch.probed) + options_.probe_after) {
+    if (now >= due) {
       watch.probed = now;
       send({Role::Server, shard}, proto::Probe{sequence_});
     }

@@ -134,7 +134,6 @@ class WorkerCore {
   void on_go(Instant now);
   void on_directive(Instant now, const proto::Directive& directive);
   void take_share();
-  void exchange();
   void on_refusal(Instant now, proto::NodeId from, const proto::Refusal& refusal);
   void on_reply_complete(Instant now);
   void on_probe_reply(std::uint32_t shard, const proto::ProbeReply& reply);

@@ -279,6 +279,7 @@ Result<void> run_all(const StudyOptions& options, std::vector<Running>& studies,
     count += running.results.plan.variants.size();
   }
   std::vector<std::size_t> variants;
+  variants.reserve(jobs.size());
   for (const Job& job : jobs)
     variants.push_back(first_variant[job.study] + job.places.front().variant);
   std::optional<StudyProgress> progress;
@@ -311,7 +312,7 @@ Result<void> study_checked(const StudyOptions& options, const std::stop_token& s
   RUBATO_ASSIGN(const auto files, study_files(options.files));
   RUBATO_ASSIGN(auto studies, open_studies(options, files));
   set_log_quiet(options.quiet);
-  const auto done = run_all(options, studies, stop);
+  auto done = run_all(options, studies, stop);
   // What has finished is worth having, whatever ended the rest.
   for (Running& running : studies) {
     const bool any = std::ranges::any_of(running.results.cells, [](const auto& seeds) {

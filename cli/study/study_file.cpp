@@ -127,6 +127,7 @@ Result<Study> parse_study(const std::string& text, const std::string& file) {
   for (Axis& axis : read_axes(root, "grid", file, problem)) study.axes.push_back(std::move(axis));
 
   std::vector<std::string> names;
+  names.reserve(study.axes.size());
   for (const Axis& axis : study.axes) names.push_back(axis.name);
   const auto longest =
       std::ranges::find_if(study.axes, [](const Axis& axis) { return axis.choices.size() > 1; });

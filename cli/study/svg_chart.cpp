@@ -76,8 +76,8 @@ class Drawing {
 
 // Where values lie on the paper.
 struct Scale {
-  double from, to;  // values
-  double begin, end;
+  double from = 0, to = 0;  // values
+  double begin = 0, end = 0;
   bool logarithmic = false;
 
   double at(double value) const {
@@ -89,7 +89,7 @@ struct Scale {
 
 struct Panel {
   const SvgChart& chart;
-  double left, top;
+  double left = 0, top = 0;
   Drawing& out;
   Scale y{};
 
@@ -208,7 +208,8 @@ void draw_legend(const std::vector<SvgSeries>& series, bool lines, double width,
   const auto columns = static_cast<std::size_t>((width - 2 * kRight) / kLegendColumn);
   for (std::size_t s = 0; s < series.size(); ++s) {
     const double x = kRight + kLegendColumn * static_cast<double>(s % columns);
-    const double y = 18 + kLegendRow * static_cast<double>(s / columns);
+    const std::size_t row = s / columns;
+    const double y = 18 + kLegendRow * static_cast<double>(row);
     const char* colour = kColours[s % kColours.size()];
     if (lines) {
       out.add(
@@ -263,8 +264,9 @@ std::string svg_figure(const std::vector<SvgChart>& charts) {
   const bool lines = !charts.front().numbers.empty();
   draw_legend(charts.front().series, lines, width, out);
   for (std::size_t i = 0; i < charts.size(); ++i) {
-    Panel panel{charts[i], kPanelWidth * static_cast<double>(i % columns),
-                top + kPanelHeight * static_cast<double>(i / columns), out};
+    const std::size_t column = i % columns, row = i / columns;
+    Panel panel{charts[i], kPanelWidth * static_cast<double>(column),
+                top + kPanelHeight * static_cast<double>(row), out};
     panel.frame();
     if (charts[i].numbers.empty()) {
       panel.bars();

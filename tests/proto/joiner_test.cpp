@@ -56,5 +56,18 @@ TEST_CASE("joiner: gives up when the scheduler was silent for too long, while jo
   CHECK_FALSE(joiner.overdue(at(10'000)).has_value());
 }
 
+TEST_CASE("joiner: time in which this node was away is not the scheduler's silence") {
+  Joiner joiner({});
+  joiner.on_start(at(0));
+  for (int second = 0; second <= 50; ++second) CHECK(joiner.poll(at(second)) == Due::Hello);
+  CHECK(joiner.poll(at(1051)) == Due::Hello);  // frozen for 1000 s: 51 of silence
+  CHECK_FALSE(joiner.overdue(at(1051)).has_value());
+  for (int second = 1052; second < 1060; ++second) {
+    CHECK(joiner.poll(at(second)) == Due::Hello);
+    CHECK_FALSE(joiner.overdue(at(second)).has_value());
+  }
+  CHECK(joiner.overdue(at(1060)).has_value());
+}
+
 }  // namespace
 }  // namespace rubato::proto
