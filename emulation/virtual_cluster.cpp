@@ -22,7 +22,6 @@ using worker::WorkerCore;
 
 // An evaluation costs this much virtual time at most; its age is reported, so nothing shifts.
 constexpr Duration kEvaluationTime = Duration::from_seconds(1);
-
 // Where there are no evaluations, progress is reported every so many events.
 constexpr std::uint64_t kProgressEvents = 1 << 16;
 

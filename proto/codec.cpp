@@ -161,11 +161,11 @@ Result<ShardRange> read_range(const wire::ShardRange& r, std::uint64_t parameter
 tl::unexpected<Error> unknown_codec(const char* field, wire::PayloadCodec codec) {
   return corrupt("{} {} is unknown", field, static_cast<int>(codec));
 }
-bool weighs(double weight) {
-  return weight > 0 && weight <= kWeightMax;
+bool within(double value, double max) {
+  return value > 0 && value <= max;
 }
-tl::unexpected<Error> no_weight(const char* field, double weight) {
-  return corrupt("{} {} is not above 0 and up to {:g}", field, weight, kWeightMax);
+tl::unexpected<Error> not_within(const char* field, double value, double max) {
+  return corrupt("{} {} is not above 0 and up to {:g}", field, value, max);
 }
 
 template <class... Nanoseconds>
@@ -242,9 +242,8 @@ Result<void> read(const wire::Commit& t, Body& body) {
   if (t.codec() > wire::PayloadCodec::MAX) return unknown_codec("Commit.codec", t.codec());
   if (t.reply_codec() > wire::PayloadCodec::MAX)
     return unknown_codec("Commit.reply_codec", t.reply_codec());
-  if (!(t.reply_keep() > 0 && t.reply_keep() <= 1))
-    return corrupt("Commit.reply_keep {} is not above 0 and up to 1", t.reply_keep());
-  if (!weighs(t.weight())) return no_weight("Commit.weight", t.weight());
+  if (!within(t.reply_keep(), 1)) return not_within("Commit.reply_keep", t.reply_keep(), 1);
+  if (!within(t.weight(), kWeightMax)) return not_within("Commit.weight", t.weight(), kWeightMax);
   if (t.elastic() && t.weight() >= 1)
     return corrupt("Commit.weight {} of an elastic commit is not below 1", t.weight());
   body.emplace<Commit>(t.sequence(), t.offset(), t.count(), t.total(), t.steps(),
@@ -286,15 +285,16 @@ Result<Body> read(const wire::Heartbeat& t) {
   RUBATO_TRY(check_clocks("Heartbeat", t.echo_ns(), t.clock_ns()));
   return Heartbeat{{t.echo_ns()}, {t.clock_ns()}};
 }
-
 Result<Body> read(const wire::Directive& t) {
   if (!std::isfinite(t.commit_rate()) || t.commit_rate() <= 0)
     return corrupt("Directive.commit_rate {} is not a positive number", t.commit_rate());
   RUBATO_TRY(check_durations("Directive", t.period_ns()));
-  if (!weighs(t.weight())) return no_weight("Directive.weight", t.weight());
-  return Directive{t.commit_rate(), t.local_steps(), {t.period_ns()}, t.weight(), t.batch()};
+  if (!within(t.weight(), kWeightMax))
+    return not_within("Directive.weight", t.weight(), kWeightMax);
+  if (!within(t.local_rate(), 1)) return not_within("Directive.local_rate", t.local_rate(), 1);
+  return Directive{t.commit_rate(), t.local_steps(), {t.period_ns()},
+                   t.weight(),      t.batch(),       t.local_rate()};
 }
-
 Result<Body> read(const wire::Evaluation& t) {
   RUBATO_TRY(check_durations("Evaluation", t.age_ns()));
   return Evaluation{{t.age_ns()}, t.loss(), t.accuracy(), t.version()};

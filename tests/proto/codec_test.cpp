@@ -164,6 +164,13 @@ TEST_CASE("values that no node sends are refused") {
     check_corrupt(samples::message(commit, samples::floats(1)), "Commit.weight");
     check_corrupt(samples::message(Directive{1, 0, {}, weight}), "Directive.weight");
   }
+  for (const double rate : {0.0, -0.5, 1.5, std::nan("")})
+    check_corrupt(samples::message(Directive{1, 0, {}, 1, 0, rate}), "Directive.local_rate");
+  for (const double cosine : {-1.1, 1.1, std::nan("")}) {
+    Progress lies;
+    lies.align_during = cosine;
+    check_corrupt(samples::message(lies), "is no cosine");
+  }
   Commit elastic{1, 0, 1, 1, 1};
   elastic.elastic = true;  // of weight 1
   check_corrupt(samples::message(elastic, samples::floats(1)), "elastic commit is not below 1");
