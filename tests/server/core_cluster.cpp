@@ -43,6 +43,7 @@ worker::WorkerOptions worker_options(const CoreClusterOptions& options, std::uin
   worker.up = options.up;
   worker.down = options.down;
   worker.overlap = sync::overlap(options.sync, options.sync_options);
+  worker.alignment = sync::measures_alignment(options.sync);
   if (const auto weight = sync::elastic_weight(options.sync, options.sync_options)) {
     worker.elastic = true;
     worker.weight = *weight;

@@ -65,5 +65,20 @@ TEST_CASE(
           cluster.trace());
 }
 
+TEST_CASE("trace: a tempo run of two workers, whose rates follow how their updates lie") {
+  auto options = two_workers();
+  options.sync = "tempo";
+  options.latency = Duration::from_ms(60);
+  options.stop.max_seconds = 1.5;
+  CoreCluster cluster(options);
+  cluster.run_until([&] { return cluster.scheduler().drained(); });
+  check_golden(
+      "tempo",
+      "# Tempo: two workers (0.1 s and 0.25 s a step), one shard, 60 ms a message. A worker\n"
+      "# commits again as soon as the last reply is there and trains on meanwhile. From its\n"
+      "# third commit on a report brings cosines, and the scheduler tells both their rates.\n" +
+          cluster.trace());
+}
+
 }  // namespace
 }  // namespace rubato::tests

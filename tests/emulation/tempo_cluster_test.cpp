@@ -1,0 +1,84 @@
+// Tempo in small clusters of both kinds of data: that it leads without an option, and that it comes
+// back from rates that do not hold. Bounds lie well inside what was measured.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/emulation/virtual_runs.hpp"
+
+using namespace rubato;
+using namespace rubato::emulation;
+
+namespace {
+
+// Four workers, one of them four times slower; a commit takes as long as the quick ones' step.
+ClusterConfig unequal() {
+  ClusterConfig config = small_cluster({0.1, 0.1, 0.1, 0.4});
+  set_latency(config, 0.05);
+  config.training.learning_rate = 0.1;
+  config.stop.max_seconds = 60;
+  return config;
+}
+
+// Seconds until the mean of five evaluations is below `loss`; the run's length where it never is.
+double time_to(const RunRecord& record, double loss) {
+  const auto& all = record.evaluations;
+  for (std::size_t end = 5; end <= all.size(); ++end) {
+    double sum = 0;
+    for (std::size_t i = end - 5; i < end; ++i) sum += all[i].loss;
+    if (sum / 5 < loss) return all[end - 1].seconds;
+  }
+  return record.seconds;
+}
+
+}  // namespace
+
+TEST_CASE("tempo is sooner there than BSP, ASP and ADSP, whether data are alike or not") {
+  const auto data = small_blobs();
+  for (const bool alike : {true, false}) {
+    CAPTURE(alike);
+    ClusterConfig config = unequal();
+    if (!alike) config.partition = {.kind = worker::Partition::Kind::Labels, .labels = 1};
+    for (const std::uint64_t seed : {1, 2}) {
+      CAPTURE(seed);
+      const double tempo = time_to(run(config, data, "tempo", seed).record, 0.5);
+      for (const char* other : {"bsp", "asp", "adsp"}) {
+        CAPTURE(other);
+        const double theirs = time_to(run(config, data, other, seed).record, 0.5);
+        MESSAGE("tempo " << tempo << " " << std::string(other) << " " << theirs);
+        CHECK(tempo < 0.8 * theirs);
+      }
+    }
+  }
+}
+
+TEST_CASE("tempo says what it chose and why, and local rates part with the data") {
+  const auto data = small_blobs();
+  double local[2];
+  for (const bool alike : {true, false}) {
+    ClusterConfig config = unequal();
+    if (!alike) config.partition = {.kind = worker::Partition::Kind::Labels, .labels = 1};
+    const auto decisions = run(config, data, "tempo").record.decisions;
+    REQUIRE(decisions.size() > 3);
+    CHECK(decisions.front().reason == "local rate 0.250: begin at the least");
+    CHECK(std::ranges::any_of(decisions, [](const auto& decision) {
+      return decision.reason.find("to the way before them") != std::string::npos;
+    }));
+    local[alike ? 1 : 0] = std::stod(decisions.back().reason.substr(sizeof("local rate")));
+  }
+  CHECK(local[1] > 0.9);
+  CHECK(local[0] < 0.5);
+}
+
+TEST_CASE("tempo trains at a learning rate at which ASP does not") {
+  const auto data = small_blobs();
+  ClusterConfig config = unequal();
+  for (double lr : {0.3,0.6,1.0,1.5,2.0,3.0}) { config.training.learning_rate = lr;
+  MESSAGE("lr " << lr << " bsp " << run(config, data, "bsp").record.final_loss << " asp " << run(config, data, "asp").record.final_loss << " tempo " << run(config, data, "tempo").record.final_loss); }
+  const RunRecord asp = run(config, data, "asp").record;
+  const RunRecord tempo = run(config, data, "tempo").record;
+  MESSAGE("asp " << asp.final_loss << " tempo " << tempo.final_loss);
+  CHECK_FALSE(asp.final_loss < asp.evaluations.front().loss);
+  CHECK(tempo.final_loss < 0.7 * tempo.evaluations.front().loss);
+}
