@@ -10,6 +10,7 @@ namespace {
 
 constexpr double kGlobalMin = 1.0 / 32;
 constexpr double kGlobalMax = 8;
+constexpr double kFarthest = 0.5;       // of the way to where its worker is, by one commit
 constexpr double kGlobalGain = 0.5;     // of ln k, a round of all workers
 constexpr double kStepBack = 0.11;      // the cosine `before` aimed at where l = 1, below 0
 constexpr double kLocalGain = 2.5;      // of ln l
@@ -53,7 +54,8 @@ void TempoTuner::on_leave(Instant now, WorkerId worker) {
 
 void TempoTuner::clamp() {
   const auto workers = static_cast<double>(std::max<std::size_t>(members().size(), 1));
-  rates_.global = std::clamp(rates_.global, kGlobalMin, cap_.max());
+  const double most = std::min(cap_.max(), std::max(1.0, kFarthest * workers));
+  rates_.global = std::clamp(rates_.global, kGlobalMin, most);
   rates_.local = std::clamp(rates_.local, std::min(1.0, rates_.global) / workers, 1.0);
 }
 

@@ -3,7 +3,8 @@
 // Letters: k the global rate in units of 1/m, the weight of commits; l the part
 // of the learning rate that local steps take, from min(1, k)/m (a worker moves no farther than
 // its commit will move the global parameters) to 1.
-// Bounds: 1/32 <= k <= 8, and below what the held-out loss has shown to be too much
+// Bounds: 1/32 <= k <= 8, at most m/2 (or 1) so that no commit moves the parameters farther than
+// half the way to where its worker is, and below what the held-out loss has shown to be too much
 // (sync/rate_cap.hpp). Pure. Threads: one owner. Errors: none.
 #pragma once
 

@@ -10,6 +10,7 @@
 namespace rubato::worker {
 namespace {
 
+constexpr double kLengthEwma = 0.1;
 constexpr std::size_t kBlock = 64;  // floats: four lines of cache
 
 // out <- at most kSampleMax of `all`, the same places each time.
@@ -61,13 +62,18 @@ void UpdateAlignment::on_loaded(std::span<const float> parameters) {
   loaded_ = std::move(now);
 }
 
-sync::Alignment UpdateAlignment::on_commit(std::span<const float> update) {
+UpdateAlignment::Seen UpdateAlignment::on_commit(std::span<const float> update, double rates) {
   std::vector<float> now;
   sample(update, now);
-  const sync::Alignment cosines = {
-      .own = cosine(now, update_), .during = cosine(now, during_), .before = cosine(now, before_)};
+  Seen seen{.cosines = {.own = cosine(now, update_),
+                        .during = cosine(now, during_),
+                        .before = cosine(now, before_)}};
+  const double length = std::sqrt(dot(now, now)) / rates;
+  if (length_ > 0 && length > kLongest * length_) seen.part = kLongest * length_ / length;
+  const double kept = length * seen.part;
+  if (std::isfinite(kept)) length_ = length_ > 0 ? length_ + kLengthEwma * (kept - length_) : kept;
   update_ = std::move(now);
-  return cosines;
+  return seen;
 }
 
 }  // namespace rubato::worker

@@ -4,6 +4,7 @@
 // R_(k-1); the way before is R_(k-2) - R_(k-1), the way during R_(k-1) - R_k.
 // Of large models a sample is looked at: kSampleMax parameters in blocks that are spread evenly, so
 // that neither time nor memory grows with the model.
+// Source of the limit to an update's length: Pascanu, Mikolov, Bengio, ICML 2013, Alg. 1.
 // Pure. Shapes: all parameters each time. Threads: one owner.
 #pragma once
 
@@ -18,17 +19,23 @@ namespace rubato::worker {
 class UpdateAlignment {
  public:
   static constexpr std::size_t kSampleMax = 1 << 16;
+  static constexpr double kLongest = 2;
 
   // The worker now trains from these global parameters.
   void on_loaded(std::span<const float> parameters);
-  // It commits this update. Returns: its cosines; 0 for what is not known yet.
-  sync::Alignment on_commit(std::span<const float> update);
+  struct Seen {
+    sync::Alignment cosines;  // 0 for what is not known yet
+    double part = 1;          // of it that is not too long: kLongest usual lengths at most
+  };
+  // It commits this update, of steps whose local rates sum up to `rates`. Requires: rates > 0.
+  Seen on_commit(std::span<const float> update, double rates);
 
  private:
   std::vector<float> loaded_;  // R_k
   std::vector<float> during_;  // R_(k-1) - R_k
   std::vector<float> before_;
   std::vector<float> update_;  // the last one
+  double length_ = 0;          // usual one of an update, over its rates: EWMA. 0: not known yet
 };
 
 }  // namespace rubato::worker

@@ -307,6 +307,7 @@ void WorkerCore::on_commit(Instant now, Update update) {
   update_steps_ = steps_since_commit_;
   // A short local step counts as much for all as a long one.
   update_weight_ = weight_ * static_cast<double>(update_steps_) / rates_since_commit_;
+  if (options_.alignment) measure_alignment(update);
   take_share();
   steps_since_commit_ = 0;
   rates_since_commit_ = 0;
@@ -317,7 +318,6 @@ void WorkerCore::on_commit(Instant now, Update update) {
   if (options_.overlap == sync::Overlap::UnlessQuick)
     overlaps_ = progress_.overhead >= progress_.step_time * kQuick;
   if (overlaps_) codecs_since_ = now;
-  if (options_.alignment) measure_alignment(update);
   RUBATO_CHECK(!update.room || update.room == update.values, "room is the update's own");
   gather_.begin(++sequence_, lends() ? std::move(update.room) : nullptr);
   ping_servers();
@@ -330,7 +330,8 @@ void WorkerCore::on_commit(Instant now, Update update) {
 
 void WorkerCore::measure_alignment(const Update& update) {
   if (!update.finite) return;
-  const sync::Alignment cosines = alignment_.on_commit(*update.values);
+  const auto& [cosines, part] = alignment_.on_commit(*update.values, rates_since_commit_);
+  update_weight_ *= part;
   progress_.align_own = cosines.own;
   progress_.align_during = cosines.during;
   progress_.align_before = cosines.before;
