@@ -24,13 +24,15 @@ SvgMark mark_of(double value) {
   return {value, value, value, ""};
 }
 
-// "heterogeneity = 2, ..." without the x axis.
+// "2 labels, delay_seconds = 2, ..." without the x axis; short, since panels are narrow.
 std::string other_axes_text(const Study& study, const Point& point) {
   std::string text;
   for (std::size_t axis = 0; axis < study.axes.size(); ++axis) {
     if (axis == study.x) continue;
-    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", study.axes[axis].name,
-                        study.axes[axis].choices[point.choices[axis]].label);
+    const std::string& key = study.axes[axis].name;
+    if (!text.empty()) text += ", ";
+    if (key != "case") text += key.substr(key.rfind('.') + 1) + " = ";
+    text += study.axes[axis].choices[point.choices[axis]].label;
   }
   return text;
 }
