@@ -15,15 +15,6 @@ using namespace rubato::emulation;
 
 namespace {
 
-constexpr std::size_t kSmoothed = 5;  // evaluations, as where a target is judged
-
-double mean_loss(const RunRecord& record, std::size_t end, std::size_t count) {
-  REQUIRE(count <= end);
-  double sum = 0;
-  for (std::size_t i = end - count; i < end; ++i) sum += record.evaluations[i].loss;
-  return sum / static_cast<double>(count);
-}
-
 double final_loss(const RunRecord& record) {
   return mean_loss(record, record.evaluations.size(), 10);
 }
@@ -33,13 +24,6 @@ double final_accuracy(const RunRecord& record) {
   double sum = 0;
   for (std::size_t i = all.size() - 10; i < all.size(); ++i) sum += all[i].accuracy;
   return sum / 10;
-}
-
-// Seconds until the smoothed loss is below `loss`; the run's length where it never is.
-double time_to(const RunRecord& record, double loss) {
-  for (std::size_t end = kSmoothed; end <= record.evaluations.size(); ++end)
-    if (mean_loss(record, end, kSmoothed) < loss) return record.evaluations[end - 1].seconds;
-  return record.seconds;
 }
 
 // The most that a worker was ahead of another at an evaluation.

@@ -57,6 +57,20 @@ Run run(const ClusterConfig& config, const worker::DataSplit& data, const std::s
   return out;
 }
 
+double mean_loss(const RunRecord& record, std::size_t end, std::size_t count) {
+  REQUIRE(count <= end);
+  double sum = 0;
+  for (std::size_t i = end - count; i < end; ++i) sum += record.evaluations[i].loss;
+  return sum / static_cast<double>(count);
+}
+
+double time_to(const RunRecord& record, double loss) {
+  constexpr std::size_t kSmoothed = 5;
+  for (std::size_t end = kSmoothed; end <= record.evaluations.size(); ++end)
+    if (mean_loss(record, end, kSmoothed) < loss) return record.evaluations[end - 1].seconds;
+  return record.seconds;
+}
+
 std::string to_text(const RunRecord& r) {
   const double target = r.time_to_target_seconds.value_or(-1);
   std::string out =

@@ -31,6 +31,12 @@ struct Run {
 Run run(const ClusterConfig& config, const worker::DataSplit& data, const std::string& sync,
         std::uint64_t seed = 1, int threads = 1);
 
+// Of the evaluations [end - count, end). Requires: count <= end <= their number.
+double mean_loss(const RunRecord& record, std::size_t end, std::size_t count);
+// Seconds until a mean of five losses, as where a target is judged, is below `loss`; the run's
+// length where it never is.
+double time_to(const RunRecord& record, double loss);
+
 // Every field of a record, numbers exactly.
 std::string to_text(const RunRecord& record);
 
