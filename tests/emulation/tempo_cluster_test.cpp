@@ -1,5 +1,5 @@
-// Tempo in small clusters of both kinds of data: that it leads without an option, says why, and holds
-// at a rate too high for rare commits. Bounds lie well inside what was measured.
+// Tempo in small clusters of both kinds of data: that it leads without an option, says why, and
+// holds at a rate too high for rare commits. Bounds lie well inside what was measured.
 #include <doctest/doctest.h>
 
 #include <algorithm>
