@@ -349,13 +349,7 @@ void ServerCore::on_pull(PeerId from, const Message& message) {
   if (!id_ || (message.sender.role == Role::Worker && !find_member(from, message))) return;
   const bool average = average_ && message.sender.role == Role::Evaluator;
   send_range(from, average ? average_->parameters() : parameters_,
-             {.sequence = std::get<proto::Pull>(message.body).sequence,
-              .version = version_,
-              .offset = 0,
-              .count = parameters_.size(),
-              .total = parameters_.size(),
-              .held = {}},
-             nullptr);
+             whole(std::get<proto::Pull>(message.body).sequence, Duration{}, false), nullptr);
 }
 
 void ServerCore::on_probe(PeerId from, const MemberState& member, Sequence sequence) {
@@ -378,15 +372,17 @@ void ServerCore::on_probe(PeerId from, const MemberState& member, Sequence seque
 
 void ServerCore::send_parameters(PeerId to, Sequence sequence, Duration held, bool refused,
                                  MemberState* member) {
-  send_range(to, parameters_,
-             {.sequence = sequence,
-              .version = version_,
-              .offset = 0,
-              .count = parameters_.size(),
-              .total = parameters_.size(),
-              .held = held,
-              .refused = refused},
-             member);
+  send_range(to, parameters_, whole(sequence, held, refused), member);
+}
+
+proto::Parameters ServerCore::whole(Sequence sequence, Duration held, bool refused) const {
+  return {.sequence = sequence,
+          .version = version_,
+          .offset = 0,
+          .count = parameters_.size(),
+          .total = parameters_.size(),
+          .held = held,
+          .refused = refused};
 }
 
 // The one place where parameters become payloads.

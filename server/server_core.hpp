@@ -114,7 +114,9 @@ class ServerCore {
   // All the parameters as they are, in the form that `member` wants, or as f32 if null.
   void send_parameters(proto::PeerId to, Sequence sequence, Duration held, bool refused,
                        MemberState* member = nullptr);
-  // Those of [reply.offset, reply.offset + reply.count), in a message a chunk.
+  // What a reply with all of them says.
+  proto::Parameters whole(Sequence sequence, Duration held, bool refused) const;
+  // Those of `from`, in [reply.offset, reply.offset + reply.count), in a message a chunk.
   void send_range(proto::PeerId to, const ShardParameters& from, const proto::Parameters& reply,
                   MemberState* member);
   void send(proto::PeerId to, proto::Body body, proto::Payload payload = {});

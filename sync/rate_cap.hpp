@@ -1,8 +1,8 @@
 // sync/rate_cap.hpp - a bound on a rate, learned from the losses that were measured under it: it
 // falls when a loss rises or stalls, and grows again while the loss reaches new lows.
 // A loss stalls when the mean of a window of evaluations is not lower than that of the window
-// before; each window is a quarter longer than all time before it was short, so that neither the
-// pace of evaluations nor that of training has to be known.
+// before; a window is a quarter as long as all that went before it, so that neither the pace of
+// evaluations nor that of training has to be known.
 // Pure. Rates in any one unit. Threads: one owner. Errors: none.
 #pragma once
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 namespace rubato::sync {
 namespace {
@@ -43,13 +44,7 @@ void TempoTuner::on_start(Instant now) {
 
 void TempoTuner::on_join(Instant now, WorkerId worker) {
   QueuedTuner::on_join(now, worker);
-  commits_[worker] = 0;
   if (directive() != Directive{}) order(worker, directive());
-}
-
-void TempoTuner::on_leave(Instant now, WorkerId worker) {
-  QueuedTuner::on_leave(now, worker);
-  commits_.erase(worker);
 }
 
 void TempoTuner::clamp() {
@@ -60,11 +55,10 @@ void TempoTuner::clamp() {
 }
 
 void TempoTuner::on_progress(Instant now, WorkerId worker, const WorkerProgress& progress) {
+  const std::uint64_t known = members().at(worker).commits;
   QueuedTuner::on_progress(now, worker, progress);
-  std::uint64_t& known = commits_.at(worker);
   if (progress.commits <= known) return;
-  known = progress.commits;
-  if (known <= kFirst) {
+  if (progress.commits <= kFirst) {
     on_first_commits(progress);
   } else {
     follow(progress.alignment);

@@ -8,8 +8,6 @@
 // (sync/rate_cap.hpp). Pure. Threads: one owner. Errors: none.
 #pragma once
 
-#include <cstdint>
-#include <map>
 #include <string>
 
 #include "sync/queued_tuner.hpp"
@@ -23,7 +21,6 @@ class TempoTuner final : public QueuedTuner {
 
   void on_start(Instant now) override;
   void on_join(Instant now, WorkerId worker) override;
-  void on_leave(Instant now, WorkerId worker) override;
   void on_progress(Instant now, WorkerId worker, const WorkerProgress& progress) override;
   void on_evaluation(Instant now, const EvaluationPoint& point) override;
 
@@ -44,7 +41,6 @@ class TempoTuner final : public QueuedTuner {
   Rates rates_, ordered_, logged_;
   RateCap cap_;
   Alignment seen_;  // EWMA over reports, for the log
-  std::map<WorkerId, std::uint64_t> commits_;
 };
 
 }  // namespace rubato::sync

@@ -40,10 +40,14 @@ double dot(std::span<const float> a, std::span<const float> b) {
   return sum;
 }
 
-// 0 where one of them is empty or nothing.
-double cosine(std::span<const float> a, std::span<const float> b) {
+double length_of(std::span<const float> a) {
+  return std::sqrt(dot(a, a));
+}
+
+// 0 where one of them is empty or nothing. `length`: of a.
+double cosine(std::span<const float> a, double length, std::span<const float> b) {
   if (a.size() != b.size()) return 0;
-  const double product = std::sqrt(dot(a, a)) * std::sqrt(dot(b, b));
+  const double product = length * length_of(b);
   if (!(product > 0) || !std::isfinite(product)) return 0;
   return std::clamp(dot(a, b) / product, -1.0, 1.0);
 }
@@ -51,28 +55,25 @@ double cosine(std::span<const float> a, std::span<const float> b) {
 }  // namespace
 
 void UpdateAlignment::on_loaded(std::span<const float> parameters) {
-  std::vector<float> now;
-  sample(parameters, now);
-  if (!loaded_.empty()) {
-    RUBATO_CHECK(now.size() == loaded_.size(), "parameters of another model");
-    std::swap(before_, during_);
-    during_.resize(now.size());
-    for (std::size_t i = 0; i < now.size(); ++i) during_[i] = loaded_[i] - now[i];
-  }
-  loaded_ = std::move(now);
+  if (loaded_.empty()) return sample(parameters, loaded_);
+  std::swap(before_, during_);
+  sample(parameters, during_);
+  RUBATO_CHECK(during_.size() == loaded_.size(), "parameters of another model");
+  for (std::size_t i = 0; i < during_.size(); ++i)
+    during_[i] = std::exchange(loaded_[i], during_[i]) - during_[i];
 }
 
 UpdateAlignment::Seen UpdateAlignment::on_commit(std::span<const float> update, double rates) {
-  std::vector<float> now;
-  sample(update, now);
-  Seen seen{.cosines = {.own = cosine(now, update_),
-                        .during = cosine(now, during_),
-                        .before = cosine(now, before_)}};
-  const double length = std::sqrt(dot(now, now)) / rates;
+  std::swap(update_, last_);
+  sample(update, update_);
+  const double norm = length_of(update_);
+  Seen seen{.cosines = {.own = cosine(update_, norm, last_),
+                        .during = cosine(update_, norm, during_),
+                        .before = cosine(update_, norm, before_)}};
+  const double length = norm / rates;
   if (length_ > 0 && length > kLongest * length_) seen.part = kLongest * length_ / length;
   const double kept = length * seen.part;
   if (std::isfinite(kept)) length_ = length_ > 0 ? length_ + kLengthEwma * (kept - length_) : kept;
-  update_ = std::move(now);
   return seen;
 }
 

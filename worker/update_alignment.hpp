@@ -34,8 +34,9 @@ class UpdateAlignment {
   std::vector<float> loaded_;  // R_k
   std::vector<float> during_;  // R_(k-1) - R_k
   std::vector<float> before_;
-  std::vector<float> update_;  // the last one
-  double length_ = 0;          // usual one of an update, over its rates: EWMA. 0: not known yet
+  std::vector<float> update_;
+  std::vector<float> last_;  // the update before
+  double length_ = 0;        // usual one of an update, over its rates: EWMA. 0: not known yet
 };
 
 }  // namespace rubato::worker

@@ -43,48 +43,28 @@ TEST_CASE("average: commit i of n weighs (20/i) x the product of 1 - 20/j over a
 }
 
 TEST_CASE("average: for the evaluator, not for workers, and chunk by chunk as they change") {
-  ServerOptions options = Shard::options({});
-  options.average = true;
-  ServerCore core(options, Shard::initial({}), sync::make_gate("tempo", {}), kSchedulerPeer);
-  Shard plain;  // makes the messages
-  const Instant now{1'000'000'000};
-  const auto from_scheduler = [&](proto::Body body) {
-    core.on_message(now, kSchedulerPeer,
-                    {.cluster = kCluster,
-                     .sender = {proto::Role::Scheduler, 0},
-                     .incarnation = 1,
-                     .body = std::move(body),
-                     .payload = {}});
-  };
-  core.on_start(now);
-  from_scheduler(proto::Welcome{
-      .you = {proto::Role::Server, 0}, .parameters = 5, .range = {0, 5}, .shards = {}});
-  from_scheduler(proto::Members{.epoch = 1, .members = {{{0}, life_of(0)}}});
-  for (Sequence sequence = 2; sequence < 60; ++sequence)
-    for (const auto& chunk : plain.chunks(0, sequence, Values(5, 1)))
-      core.on_message(now, peer_of(0), chunk);
+  Shard shard({.sync = "tempo", .average = true});
+  shard.members(1, {0});
+  for (Sequence sequence = 2; sequence < 60; ++sequence) shard.commit(0, sequence, Values(5, 1));
   const auto pulled = [&](proto::NodeId who) {
-    tests::sent(core);
-    core.on_message(now, peer_of(0),
-                    {.cluster = kCluster,
-                     .sender = who,
-                     .incarnation = life_of(0),
-                     .body = proto::Pull{1},
-                     .payload = {}});
+    tests::sent(shard.core);
+    auto pull = Shard::message(0, proto::Pull{1});
+    pull.sender = who;
+    shard.hear(pull);
     Values all;
-    for (const auto& out : tests::sent(core)) {
+    for (const auto& out : tests::sent(shard.core)) {
       const Values part = tests::values_of(out.message.payload);
       all.insert(all.end(), part.begin(), part.end());
     }
     return all;
   };
-  CHECK(pulled({proto::Role::Worker, 0}) == core.parameters());
-  CHECK(core.parameters() == Values{-48, -38, -28, -18, -8});
+  CHECK(pulled({proto::Role::Worker, 0}) == shard.parameters());
+  CHECK(shard.parameters() == Values{-48, -38, -28, -18, -8});
   const Values seen = pulled({proto::Role::Evaluator, 0});
   REQUIRE(seen.size() == 5);
   for (std::size_t i = 0; i < 5; ++i) {  // a mean of the last values: behind, but not by much
-    CHECK(seen[i] > core.parameters()[i] + 1);
-    CHECK(seen[i] < core.parameters()[i] + 4);
+    CHECK(seen[i] > shard.parameters()[i] + 1);
+    CHECK(seen[i] < shard.parameters()[i] + 4);
   }
 }
 

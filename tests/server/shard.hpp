@@ -34,6 +34,7 @@ struct ShardSetup {
   std::uint64_t chunk = 2;  // elements a message
   OptimizerOptions optimizer = {.global_rate = 1.0};
   sync::Options options = {};  // of other models than SSP
+  bool average = false;
 };
 
 class Shard {
@@ -60,6 +61,7 @@ class Shard {
     options.parameters = setup.initial.size();
     options.chunk_bytes = setup.chunk * sizeof(float);
     options.optimizer = setup.optimizer;
+    options.average = setup.average;
     return options;
   }
   static InitialParameters initial(const ShardSetup& setup) {
