@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include "base/absence.hpp"
 
 namespace rubato::proto {
 
@@ -23,8 +23,7 @@ void Joiner::on_joined(Instant now) {
 
 Joiner::Due Joiner::poll(Instant now) {
   if (!next_ || now < *next_) return Due::Nothing;
-  // Late, this node was away itself (a frozen machine), and whoever is away hears nobody.
-  heard_ = std::min(heard_ + (now - *next_), now);
+  heard_ = heard_but_for_absence(heard_, *next_, now);
   next_ = now + (joined_ ? timing_.heartbeat_every : timing_.hello_every);
   return joined_ ? Due::Heartbeat : Due::Hello;
 }

@@ -24,7 +24,11 @@ std::optional<Instant> earlier(std::optional<Instant> a, std::optional<Instant> 
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerOptions& options, std::unique_ptr<sync::Tuner> tuner)
-    : options_(options), tuner_(std::move(tuner)), criterion_(options.stop) {
+    : options_(options),
+      tuner_(std::move(tuner)),
+      criterion_(options.stop),
+      worker_silence_(options.lost_after),
+      server_silence_(options.lost_after) {
   RUBATO_CHECK(options.servers >= 1 && options.workers >= 1, "a cluster has servers and workers");
 }
 
@@ -319,13 +323,13 @@ void Scheduler::end_membership(WorkerId id, WorkerState::Fate fate) {
 }
 
 void Scheduler::find_lost(Instant now) {
-  auto lost = worker_silence_.since(now - options_.lost_after);
+  auto lost = worker_silence_.lost(now);
   std::ranges::sort(lost);
   for (const auto id : lost)
     on_leave(now, WorkerId{id}, WorkerState::Fate::Lost,
              fmt::format("no heartbeat for {:.0f} s", options_.lost_after.seconds()));
   if (stop_reason_) return;
-  const auto silent = server_silence_.since(now - options_.lost_after);
+  const auto silent = server_silence_.lost(now);
   if (silent.empty()) return;
   const std::uint32_t first = std::ranges::min(silent);
   stop(now,
@@ -349,12 +353,9 @@ void Scheduler::on_wakeup(Instant now) {
 }
 
 std::optional<Instant> Scheduler::poll_wakeup() const {
-  std::optional<Instant> next = lists_.poll_wakeup();
-  if (const auto worker = worker_silence_.longest())
-    next = earlier(next, worker->at + options_.lost_after);
+  std::optional<Instant> next = earlier(lists_.poll_wakeup(), worker_silence_.poll_wakeup());
   if (stop_reason_) return next;
-  if (const auto server = server_silence_.longest())
-    next = earlier(next, server->at + options_.lost_after);
+  next = earlier(next, server_silence_.poll_wakeup());
   next = earlier(next, next_training_evaluation_);
   if (tuner_ && started_) next = earlier(next, tuner_->poll_wakeup());
   if (started_ && options_.stop.max_seconds)

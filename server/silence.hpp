@@ -1,13 +1,18 @@
-// server/silence.hpp - who has been silent for longest, among peers that are numbered from 0: a
-// list in the order of their last words, since time never goes back. Every call is O(1).
-// Pure. Memory: a few words a number ever used. Threads: one owner. Errors: none; misuse is a bug.
+// server/silence.hpp - who has been silent for too long, among peers that are numbered from 0: a
+// list in the order of their last words, since time never goes back.
+// Whoever owns it looks several times before anybody is lost: one that was away itself (a frozen
+// machine) does not count that time, and reads its socket before it calls anyone lost.
+// Pure. Every call is O(1), but a look that comes late, which is O(peers). Memory: a few words for
+// each number ever used. Threads: one owner. Errors: none; misuse is a bug.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "base/absence.hpp"
 #include "base/check.hpp"
 #include "base/time.hpp"
 
@@ -15,11 +20,15 @@ namespace rubato::server {
 
 class Silence {
  public:
+  // Lost is who says nothing for `limit`.
+  explicit Silence(Duration limit) : limit_(limit), look_every_(limit * kLookEvery) {}
+
   // Peer `number` spoke, perhaps for the first time. Requires: now >= every earlier now.
   void heard(std::uint32_t number, Instant now) {
     if (number >= entries_.size()) entries_.resize(std::size_t{number} + 1);
     if (entries_[number].listed) forget(number);
     RUBATO_CHECK(last_ == kNone || entries_[last_].at <= now, "time never decreases");
+    if (first_ == kNone) next_look_ = now + look_every_;
     entries_[number] = {.at = now, .before = last_, .after = kNone, .listed = true};
     (last_ == kNone ? first_ : entries_[last_].after) = number;
     last_ = number;
@@ -33,31 +42,35 @@ class Silence {
     entry.listed = false;
   }
 
-  struct Last {
-    std::uint32_t number = 0;
-    Instant at;
-  };
-  // The one that spoke longest ago, and when.
-  std::optional<Last> longest() const {
+  // The next look, if there is anybody to look for.
+  std::optional<Instant> poll_wakeup() const {
     if (first_ == kNone) return std::nullopt;
-    return Last{first_, entries_[first_].at};
+    return std::min(next_look_, entries_[first_].at + limit_);
   }
-  // Those that have been silent since `at` or before.
-  std::vector<std::uint32_t> since(Instant at) const {
+  // A look. Returns: who is lost, the longest silent first; they are still to be forgotten.
+  std::vector<std::uint32_t> lost(Instant now) {
+    if (now > next_look_)
+      for (auto i = first_; i != kNone; i = entries_[i].after)
+        entries_[i].at = heard_but_for_absence(entries_[i].at, next_look_, now);
+    next_look_ = now + look_every_;
     std::vector<std::uint32_t> numbers;
-    for (auto i = first_; i != kNone && entries_[i].at <= at; i = entries_[i].after)
+    for (auto i = first_; i != kNone && entries_[i].at + limit_ <= now; i = entries_[i].after)
       numbers.push_back(i);
     return numbers;
   }
 
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  static constexpr double kLookEvery = 0.2;  // of the limit
   struct Entry {
     Instant at;
     std::uint32_t before = kNone;
     std::uint32_t after = kNone;
     bool listed = false;
   };
+  Duration limit_;
+  Duration look_every_;
+  Instant next_look_;           // while there is anybody
   std::vector<Entry> entries_;  // by number
   std::uint32_t first_ = kNone;
   std::uint32_t last_ = kNone;

@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/absence.hpp"
 #include "base/check.hpp"
 #include "base/prefetch.hpp"
 #include "base/rng.hpp"
@@ -393,8 +394,7 @@ void WorkerCore::watch_servers(Instant now) {
     if (!gather_.waiting_for(shard)) continue;
     ServerWatch& watch = watch_[shard];
     const Instant due = std::max(watch.heard, watch.probed) + options_.probe_after;
-    // Late, this node was away itself (a frozen machine), and whoever is away hears nobody.
-    if (now > due) watch.heard = watch.heard + (now - due);
+    watch.heard = heard_but_for_absence(watch.heard, due, now);
     if (now >= watch.heard + options_.server_timeout) {
       failure_ =
           Error{ErrorCode::Timeout,

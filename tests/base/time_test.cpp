@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "base/absence.hpp"
 #include "base/time.hpp"
 
 using rubato::Duration;
@@ -29,6 +30,14 @@ TEST_CASE("an instant and a duration add up, two instants differ by a duration")
   sum += step;
   sum -= Duration::from_ms(200);
   CHECK(sum == Duration::from_ms(800));
+}
+
+TEST_CASE("absence: time in which this node was away is not another's silence") {
+  const auto at = [](int seconds) { return Instant{} + Duration::from_seconds(seconds); };
+  CHECK(rubato::heard_but_for_absence(at(5), at(10), at(9)) == at(5));
+  CHECK(rubato::heard_but_for_absence(at(5), at(10), at(10)) == at(5));
+  CHECK(rubato::heard_but_for_absence(at(5), at(10), at(1010)) == at(1005));
+  CHECK(rubato::heard_but_for_absence(at(1009), at(10), at(1010)) == at(1010));
 }
 
 TEST_CASE("the steady clock never goes back") {

@@ -262,11 +262,11 @@ TEST_CASE("tuner: hears progress and evaluations, its orders become directives")
 TEST_CASE("tuner: is woken when it asked to be, once training has started") {
   SchedulerWorld world;
   world.start();
-  world.tuner.wakeup = world.now + Duration::from_seconds(3);
+  world.tuner.wakeup = world.now + Duration::from_seconds(1.5);
   CHECK(world.scheduler.poll_wakeup() == world.tuner.wakeup);
-  world.scheduler.on_wakeup(world.now + Duration::from_seconds(2));
+  world.scheduler.on_wakeup(world.now + Duration::from_seconds(1));
   CHECK(world.tuner.heard.empty());
-  world.scheduler.on_wakeup(world.now + Duration::from_seconds(3));
+  world.scheduler.on_wakeup(world.now + Duration::from_seconds(1.5));
   CHECK(world.tuner.heard == "wakeup");
 }
 
@@ -298,23 +298,23 @@ proto::Progress with_loss(double loss, std::uint64_t samples) {
 TEST_CASE("without evaluator: the workers' training loss, weighted by samples, every interval") {
   auto options = some_options();
   options.evaluator = false;
-  options.evaluation_interval = Duration::from_seconds(5);
+  options.evaluation_interval = Duration::from_seconds(1.5);
   SchedulerWorld world(options);
   world.start();
-  CHECK(world.scheduler.poll_wakeup() == world.now + Duration::from_seconds(5));
+  CHECK(world.scheduler.poll_wakeup() == world.now + options.evaluation_interval);
   world.from_worker(kZero, with_loss(1.0, 96));
   world.from_worker(kZero, with_loss(3.0, 0));  // a heartbeat without a step
   world.from_worker(kOne, with_loss(2.0, 32));
-  const auto after_five_seconds = [&] {
+  const auto after_interval = [&] {
     world.tuner.heard.clear();
-    world.pass(Duration::from_seconds(5), {kZero, kOne});
+    world.pass(options.evaluation_interval, {kZero, kOne});
     const auto at = world.tuner.heard.find("evaluation");
     return at == std::string::npos ? "none" : world.tuner.heard.substr(at);
   };
-  CHECK(after_five_seconds() == "evaluation 1.25 at 6 s");
-  CHECK(after_five_seconds() == "none");        // nobody trained
+  CHECK(after_interval() == "evaluation 1.25 at 2.5 s");
+  CHECK(after_interval() == "none");            // nobody trained
   world.from_worker(kOne, with_loss(0.5, 10));  // the next one starts afresh
-  CHECK(after_five_seconds() == "evaluation 0.5 at 16 s");
+  CHECK(after_interval() == "evaluation 0.5 at 5.5 s");
 }
 
 TEST_CASE("with an evaluator the training loss is not used") {

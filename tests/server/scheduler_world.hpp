@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <string>
@@ -144,12 +145,22 @@ class SchedulerWorld {
         servers_[i] = list.epoch;
     return messages;
   }
-  // Time passes; the servers and `alive` say that they are still there.
+  // Time passes; the servers and `alive` say that they are still there, every second and at the
+  // end.
   void pass(Duration time, const std::vector<PlayedWorker>& alive) {
-    now = now + time;
-    for (std::uint32_t i = 0; i < servers_.size(); ++i) from_server(i, proto::Heartbeat{});
-    for (const auto& worker : alive) from_worker(worker, proto::Progress{});
-    scheduler.on_wakeup(now);
+    for (const Instant end = now + time; now < end;) {
+      now = std::min(now + Duration::from_seconds(1), end);
+      for (std::uint32_t i = 0; i < servers_.size(); ++i) from_server(i, proto::Heartbeat{});
+      for (const auto& worker : alive) from_worker(worker, proto::Progress{});
+      scheduler.on_wakeup(now);
+    }
+  }
+  // Time passes, and nobody says anything.
+  void pass_in_silence(Duration time) {
+    for (const Instant end = now + time; now < end;) {
+      now = std::min(*scheduler.poll_wakeup(), end);
+      scheduler.on_wakeup(now);
+    }
   }
   std::string log() {
     std::string all;
