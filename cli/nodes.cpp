@@ -190,9 +190,8 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
                                      std::move(residual));
   worker::WorkerLoopOptions options{run.node.scheduler, {}, process};
   if (run.stretch)
-    options.step_time = [times = emulation::make_step_times(node.plan, index)](int batch) mutable {
-      return times.next(batch);
-    };
+    options.step_time = [times = emulation::make_step_times(node.plan, index)](
+                            Instant now, int batch) mutable { return times.next(now, batch); };
   proto::ShmTransport transport({.trace = process.lane("io")});
   const auto why = worker::run_worker(transport, *core, trainer, options, stop);
   if (!why)

@@ -66,12 +66,26 @@ LinkModel read_link(const ConfigTable& table, const Catalog& catalog) {
   return link;
 }
 
+SlowSpells read_slow_spells(const ConfigTable& table) {
+  SlowSpells slow;
+  slow.factor = table.number("slow_factor", 1, Limits::within(1, 1e6));
+  slow.after_seconds = table.number("slow_after_seconds", 0, Limits::within(0, kSecondsMax));
+  slow.seconds = table.number("slow_seconds", 0, Limits::within(0, kSecondsMax));
+  slow.every_seconds = table.number("slow_every_seconds", 0, Limits::within(0, kSecondsMax));
+  if ((slow.factor > 1) != (slow.seconds > 0))
+    table.problem("slow_factor", "slow_factor above 1 and slow_seconds above 0 go together");
+  if (slow.every_seconds > 0 && slow.every_seconds < slow.seconds)
+    table.problem("slow_every_seconds", "a spell cannot begin before the last one has ended");
+  return slow;
+}
+
 DeviceModel read_device(const ConfigTable& table, const Catalog& catalog,
                         const Result<worker::ModelSpec>& spec, int batch) {
   DeviceModel device;
   const auto seconds = table.optional_number("step_seconds", kPositiveSeconds);
   device.jitter = table.number("jitter", 0, Limits::within(0, 10));
   device.fixed_share = table.number("fixed_share", 0, Limits::within(0, 1));
+  device.slow = read_slow_spells(table);
   if (table.has("device")) {
     const CatalogDevice* row = find_row(table, "device", catalog.devices);
     if (seconds) table.problem("device", "give either device or step_seconds, not both");

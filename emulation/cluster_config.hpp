@@ -30,11 +30,20 @@ struct LinkModel {
   double down_bytes_per_second = 0;
 };
 
+// When a device is slow for a time. Seconds since its first step.
+struct SlowSpells {
+  double factor = 1;  // of the time of a step that begins in a spell
+  double after_seconds = 0;
+  double seconds = 0;        // of a spell
+  double every_seconds = 0;  // from one beginning to the next; 0: there is one spell
+};
+
 // Seconds of one mini-batch: step_seconds x a lognormal factor of mean 1 and deviation `jitter`.
 struct DeviceModel {
   double step_seconds = 0;
   double jitter = 0;
   double fixed_share = 0;  // of step_seconds that does not depend on the size of the mini-batch
+  SlowSpells slow = {};
 };
 
 // How the updates and parameters of a worker travel. Up: with error feedback. Down: int8, top-k and

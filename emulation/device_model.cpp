@@ -20,4 +20,10 @@ double lognormal_factor(Rng& rng, double deviation) {
   return Lognormal(deviation).factor(rng);
 }
 
+bool slow_at(const SlowSpells& slow, double seconds) {
+  const double since = seconds - slow.after_seconds;
+  if (since < 0) return false;
+  return (slow.every_seconds > 0 ? std::fmod(since, slow.every_seconds) : since) < slow.seconds;
+}
+
 }  // namespace rubato::emulation

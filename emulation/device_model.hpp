@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "base/rng.hpp"
 #include "base/time.hpp"
@@ -23,24 +24,34 @@ class Lognormal {
 };
 double lognormal_factor(Rng& rng, double deviation);
 
-// A step of b samples takes step_seconds x (f + (1 - f) b / B) x jitter: f the fixed share, B the
-// configured mini-batch.
+// Is `seconds` after the first step in a spell?
+bool slow_at(const SlowSpells& slow, double seconds);
+
+// A step of b samples takes step_seconds x (f + (1 - f) b / B) x jitter, times the factor of a slow
+// spell that it begins in: f the fixed share, B the configured mini-batch.
 class StepTimes {
  public:
   StepTimes(const DeviceModel& device, int batch, Rng rng)
       : device_(device), jitter_(device.jitter), batch_(batch), rng_(rng) {}
-  // Requires: batch >= 1.
-  Duration next(int batch) {
+  // Of the step that begins at `now`. Requires: batch >= 1.
+  Duration next(Instant now, int batch) {
     const double f = device_.fixed_share;
     const double size = batch == batch_ ? 1 : f + (1 - f) * batch / batch_;
-    return Duration::from_seconds(device_.step_seconds * size * jitter_.factor(rng_));
+    return Duration::from_seconds(device_.step_seconds * size * jitter_.factor(rng_) *
+                                  slowness(now));
   }
 
  private:
+  double slowness(Instant now) {
+    if (!began_) began_ = now;
+    return slow_at(device_.slow, (now - *began_).seconds()) ? device_.slow.factor : 1;
+  }
+
   DeviceModel device_;
   Lognormal jitter_;
   int batch_;
   Rng rng_;
+  std::optional<Instant> began_;  // the first step
 };
 
 }  // namespace rubato::emulation

@@ -384,8 +384,8 @@ void VirtualCluster::begin_step(Node node) {
   worker.plan = worker.core->next_step();
   if (worker.plan.batch == 0) worker.plan.batch = static_cast<std::uint32_t>(plan_.batch);
   if (training_) training_->begin_step(node - first_worker(), worker.plan);
-  schedule(now_ + worker.step_times.next(static_cast<int>(worker.plan.batch)), Event::Kind::StepEnd,
-           node);
+  const auto batch = static_cast<int>(worker.plan.batch);
+  schedule(now_ + worker.step_times.next(now_, batch), Event::Kind::StepEnd, node);
 }
 
 void VirtualCluster::end_step(Node node) {

@@ -9,6 +9,10 @@ namespace rubato::sync {
 namespace {
 
 constexpr int kWindows = 3;  // slow in so many in a row: a straggler
+// And slower than the mean by at least so much. Where all but one are equal, that one is below
+// mean - deviation however little it lags: one that recovers would never be done, and where speeds
+// jitter a little, somebody is always below.
+constexpr double kNoticeable = 0.1;
 
 }  // namespace
 
@@ -139,9 +143,9 @@ void SyncSwitchTuner::find_stragglers() {
   const auto m = static_cast<double>(members().size());
   const double mean = sum / m;
   const double deviation = std::sqrt(std::max(0.0, squares / m - mean * mean));
+  const double limit = std::min(mean - deviation, mean * (1 - kNoticeable));
   for (const auto& [worker, progress] : members()) {
-    // A hair below, so that equal speeds measured a rounding apart count as equal.
-    const bool slow = 1 / progress.step_time.seconds() < (mean - deviation) * (1 - 1e-6);
+    const bool slow = 1 / progress.step_time.seconds() < limit;
     int& windows = slow_windows_[worker];
     windows = slow ? windows + 1 : 0;
     if (windows >= kWindows) stragglers_.insert(worker);

@@ -9,8 +9,8 @@
 // B a worker with eta, momentum kept. In both, a worker's gradient counts eta. That is so here
 // without a change: with the global rate 1/m a round applies the mean of m updates, and an update
 // alone counts 1/m of its own; the servers keep their momentum. Stragglers, workers whose speed is
-// below mean - one deviation for several windows, during BSP: greedy goes to ASP while there is
-// one, and back; elastic leaves them out until the switch.
+// below mean - one deviation for several windows (and, ours, a tenth below the mean), during BSP:
+// greedy goes to ASP while there is one, and back; elastic leaves them out until the switch.
 //
 // A shard hears of a phase when it hears of members, others a moment later; what it then holds is
 // applied and released at once. Back from ASP to BSP, counts have drifted apart, and shards would

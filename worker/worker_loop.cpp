@@ -106,8 +106,8 @@ class WorkerLoop {
       switch (core_.next_action()) {
         case WorkerCore::Action::Train:
           trainer_.set_plan(core_.next_step());
-          if (options_.step_time) step_time_ = options_.step_time(trainer_.batch());
           began_ = steady_now();
+          if (options_.step_time) step_time_ = options_.step_time(began_, trainer_.batch());
           compute_.submit([this] { compute(); });
           return;
         case WorkerCore::Action::Commit:

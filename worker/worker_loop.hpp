@@ -21,9 +21,9 @@ namespace rubato::worker {
 
 struct WorkerLoopOptions {
   std::string scheduler;  // endpoint
-  // How long the next step, of so many samples, should take at least, e.g. on the device it stands
-  // for. May be empty.
-  std::function<Duration(int)> step_time;
+  // How long the step that begins now, of so many samples, should take at least, e.g. on the device
+  // it stands for. May be empty.
+  std::function<Duration(Instant, int)> step_time;
   TraceProcess trace = {};  // empty: not profiled
 };
 

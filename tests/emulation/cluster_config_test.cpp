@@ -319,8 +319,9 @@ TEST_CASE("unknown keys and sections") {
         "edge.toml:1: unknown key sync.adps; did you mean adsp?");
   CHECK(worker_error("name = \"w\"\nstep_seconds = 1\nlatency = 1") ==
         "edge.toml:6: unknown key workers[0].latency; valid: name, count, step_seconds, jitter, "
-        "fixed_share, device, link, latency_seconds, link_jitter, up_mbps, down_mbps, up, down, "
-        "keep");
+        "fixed_share, slow_factor, slow_after_seconds, slow_seconds, slow_every_seconds, device, "
+        "link, "
+        "latency_seconds, link_jitter, up_mbps, down_mbps, up, down, keep");
   CHECK(error_of("batch = 3\n" + std::string(kRest)) ==
         "edge.toml:1: unknown key batch; did you mean training.batch?");
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "emulation/cluster_plan.hpp"
@@ -44,7 +45,7 @@ TEST_CASE("step times follow from seed and worker alone") {
                   {.name = "c", .device = {.step_seconds = 0.5, .jitter = 0}, .link = {}}};
   const auto draw = [](StepTimes times) {
     std::vector<Duration> steps;
-    for (int i = 0; i < 5; ++i) steps.push_back(times.next(1));
+    for (int i = 0; i < 5; ++i) steps.push_back(times.next({}, 1));
     return steps;
   };
   const auto first = draw(make_step_times(plan, 0));
@@ -53,4 +54,54 @@ TEST_CASE("step times follow from seed and worker alone") {
   CHECK(draw(make_step_times(plan, 2)) == std::vector(5, Duration::from_seconds(0.5)));
   plan.seed = 4;
   CHECK(first != draw(make_step_times(plan, 0)));
+}
+
+TEST_CASE("a slow spell begins and ends, once or again and again") {
+  SlowSpells once{.factor = 5, .after_seconds = 10, .seconds = 4};
+  CHECK_FALSE(slow_at({}, 0));
+  CHECK_FALSE(slow_at(once, 9.9));
+  CHECK(slow_at(once, 10));
+  CHECK(slow_at(once, 13.9));
+  CHECK_FALSE(slow_at(once, 14));
+  CHECK_FALSE(slow_at(once, 40));
+  once.every_seconds = 30;
+  CHECK_FALSE(slow_at(once, 39.9));
+  CHECK(slow_at(once, 40));
+  CHECK_FALSE(slow_at(once, 44));
+}
+
+TEST_CASE(
+    "a step that begins in a slow spell takes the factor longer, time counts from the first") {
+  const DeviceModel device{.step_seconds = 0.5,
+                           .slow = {.factor = 4, .after_seconds = 1, .seconds = 1}};
+  StepTimes times(device, 1, Rng(1));
+  const auto at = [](double seconds) { return Instant{} + Duration::from_seconds(7 + seconds); };
+  CHECK(times.next(at(0), 1) == Duration::from_seconds(0.5));
+  CHECK(times.next(at(0.5), 1) == Duration::from_seconds(0.5));
+  CHECK(times.next(at(1), 1) == Duration::from_seconds(2));
+  CHECK(times.next(at(3), 1) == Duration::from_seconds(0.5));
+}
+
+TEST_CASE("a cluster file names the slow spells of a worker") {
+  const auto parse = [](const std::string& lines) {
+    return parse_cluster(
+        "[stop]\nmax_steps = 1\n[[workers]]\nname = \"w\"\nstep_seconds = 1\n" + lines, "edge.toml",
+        "");
+  };
+  const auto config = parse(
+      "slow_factor = 5\nslow_after_seconds = 10\nslow_seconds = 4\n"
+      "slow_every_seconds = 30\n");
+  REQUIRE(config.has_value());
+  const SlowSpells& slow = config->workers.at(0).device.slow;
+  CHECK(slow.factor == 5);
+  CHECK(slow.after_seconds == 10);
+  CHECK(slow.seconds == 4);
+  CHECK(slow.every_seconds == 30);
+  const auto endless = parse("slow_factor = 5\n");
+  REQUIRE_FALSE(endless.has_value());
+  CHECK(endless.error().message ==
+        "edge.toml:6: workers[0].slow_factor = 5: slow_factor above 1 and slow_seconds above 0 go "
+        "together");
+  CHECK_FALSE(parse("slow_seconds = 4\n").has_value());
+  CHECK_FALSE(parse("slow_factor = 5\nslow_seconds = 4\nslow_every_seconds = 3\n").has_value());
 }

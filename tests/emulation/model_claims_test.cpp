@@ -149,6 +149,106 @@ TEST_CASE("Sync-Switch's policies spare the rounds a straggler") {
   }
 }
 
+namespace {
+
+// A worker that is five times slower for 8 s at a time: 5, 25 and 45 s after the start. BSP until
+// half of the steps are made, speeds that jitter.
+ClusterConfig transient_straggler_cluster() {
+  ClusterConfig config = early_phase_cluster();
+  config.sync.sync_switch.fraction = 0.5;
+  config.sync.sync_switch.window = Duration::from_seconds(0.5);
+  for (auto& group : config.workers) group.device.jitter = 0.05;
+  DeviceModel& straggler = config.workers.back().device;
+  straggler.step_seconds = 0.1;
+  straggler.slow = {.factor = 5, .after_seconds = 5, .seconds = 8, .every_seconds = 20};
+  return config;
+}
+
+// What a worker has committed, at the last evaluation up to `seconds`.
+std::uint64_t commits_at(const RunRecord& record, std::size_t worker, double seconds) {
+  std::uint64_t commits = 0;
+  for (const auto& at : record.commit_counts)
+    if (at.seconds <= seconds && worker < at.commits.size()) commits = at.commits[worker];
+  return commits;
+}
+
+}  // namespace
+
+// Li et al.: greedy is in ASP while a straggler is there, and in BSP before and after.
+TEST_CASE("Sync-Switch, greedy: ASP for as long as a transient straggler lasts, each time") {
+  const auto data = small_blobs();
+  ClusterConfig config = transient_straggler_cluster();
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    CAPTURE(seed);
+    config.sync.sync_switch.straggler = sync::StragglerPolicy::None;
+    const RunRecord none = run(config, data, "sync-switch", seed).record;
+    config.sync.sync_switch.straggler = sync::StragglerPolicy::Greedy;
+    const RunRecord greedy = run(config, data, "sync-switch", seed).record;
+    const auto& phases = greedy.decisions;
+    REQUIRE(phases.size() == 8);  // BSP, thrice there and back, and the switch for good
+    for (std::size_t spell = 0; spell < 3; ++spell) {
+      const double begins = 5 + 20 * static_cast<double>(spell);
+      CHECK(phases[1 + 2 * spell].value == 1);
+      CHECK(phases[1 + 2 * spell].seconds > begins + 1);  // three windows
+      CHECK(phases[1 + 2 * spell].seconds < begins + 3);
+      CHECK(phases[2 + 2 * spell].value == 0);
+      CHECK(phases[2 + 2 * spell].seconds > begins + 8);
+      CHECK(phases[2 + 2 * spell].seconds < begins + 8 + 5);
+    }
+    CHECK(phases.back().value == 1);
+    CHECK(greedy.seconds < 0.94 * none.seconds);
+    CHECK(greedy.wait_share < 0.65 * none.wait_share);
+    CHECK(final_loss(greedy) < 1.1 * final_loss(none));
+    CHECK(final_accuracy(greedy) > final_accuracy(none) - 0.02);
+  }
+}
+
+// Li et al.: elastic makes the rounds without the straggler, and has it back with the switch.
+TEST_CASE("Sync-Switch, elastic: without a transient straggler until the switch, then with it") {
+  const auto data = small_blobs();
+  ClusterConfig config = transient_straggler_cluster();
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    CAPTURE(seed);
+    config.sync.sync_switch.straggler = sync::StragglerPolicy::None;
+    const RunRecord none = run(config, data, "sync-switch", seed).record;
+    config.sync.sync_switch.straggler = sync::StragglerPolicy::Elastic;
+    const RunRecord elastic = run(config, data, "sync-switch", seed).record;
+    REQUIRE(elastic.decisions.size() == 3);
+    const double out = elastic.decisions[1].seconds;
+    const double back = elastic.decisions[2].seconds;
+    CHECK(elastic.decisions[1].reason == "rounds without worker 7");
+    CHECK(out > 6);
+    CHECK(out < 8);
+    CHECK(back < 0.9 * none.decisions.back().seconds);
+    CHECK(commits_at(elastic, 7, back - 1) == commits_at(elastic, 7, out + 2));
+    CHECK(commits_at(elastic, 0, back - 1) - commits_at(elastic, 0, out + 2) > 200);
+    // Between two spells the others are no faster than it.
+    CHECK(commits_at(elastic, 7, back + 7) - commits_at(elastic, 7, back) > 45);
+    CHECK(elastic.seconds < 0.94 * none.seconds);
+    CHECK(elastic.wait_share < 0.75 * none.wait_share);
+    CHECK(final_loss(elastic) < 1.3 * final_loss(none));
+  }
+}
+
+// The same without a rate that falls: a worker's rate falls with its own steps, and the one left
+// out is back with that of a beginner.
+TEST_CASE("Sync-Switch, elastic: a transient straggler costs nothing where the rate is constant") {
+  const auto data = small_blobs();
+  ClusterConfig config = transient_straggler_cluster();
+  config.training.learning_rate = 0.02;
+  config.training.decay = 1;
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    CAPTURE(seed);
+    config.sync.sync_switch.straggler = sync::StragglerPolicy::None;
+    const RunRecord none = run(config, data, "sync-switch", seed).record;
+    config.sync.sync_switch.straggler = sync::StragglerPolicy::Elastic;
+    const RunRecord elastic = run(config, data, "sync-switch", seed).record;
+    CHECK(elastic.seconds < 0.94 * none.seconds);
+    CHECK(final_loss(elastic) < 1.03 * final_loss(none));
+    CHECK(final_accuracy(elastic) > final_accuracy(none) - 0.02);
+  }
+}
+
 // Nguyen et al., AISTATS 2022: stragglers hold up a synchronous round, and do not hold up a buffer;
 // the server is updated once for K commits.
 TEST_CASE("FedBuff is in time where a straggler holds up synchronous rounds") {

@@ -134,7 +134,8 @@ Result<std::string> ThreadCluster::run_worker(std::uint32_t index, const std::st
   proto::ShmTransport transport;
   return worker::run_worker(
       transport, *core, trainer,
-      {scheduler_endpoint_, [&times](int batch) { return times.next(batch); }}, stop);
+      {scheduler_endpoint_, [&times](Instant now, int batch) { return times.next(now, batch); }},
+      stop);
 }
 
 bool ThreadCluster::wait_until(const Predicate& predicate) {

@@ -101,6 +101,7 @@ TEST_CASE("Sync-Switch: the tuner switches once, after its share of the planned 
 }
 
 TEST_CASE("Sync-Switch, greedy: ASP while a worker straggles for three windows, BSP after") {
+  // It need not be as fast as the others again, only nearly.
   SyncSwitchTuner tuner(
       {.epochs = 1e6, .straggler = StragglerPolicy::Greedy, .window = Duration::from_seconds(10)},
       20);
@@ -117,7 +118,7 @@ TEST_CASE("Sync-Switch, greedy: ASP while a worker straggles for three windows, 
 30 wakeup -> R=1 "worker 2 straggles: ASP meanwhile"
 35 progress 0 9 1 0.1 9
 35 progress 1 8 1 0.1 8
-35 progress 2 6 1 0.1 6
+35 progress 2 6 1.05 0.1 6
 40 wakeup -> R=0 "no straggler is left: BSP again"
 )";
   CHECK(replay_tuner(tuner, trace) == trace);
@@ -149,14 +150,16 @@ TEST_CASE("Sync-Switch, elastic: a straggler is left out until the switch, or un
   CHECK(tuner.phase() == Phase{});
 }
 
-TEST_CASE("Sync-Switch: equal speeds make no straggler") {
+TEST_CASE("Sync-Switch: speeds that are nearly equal make no straggler") {
   SyncSwitchTuner tuner({.straggler = StragglerPolicy::Elastic}, 1e6);
   for (std::uint32_t id = 0; id < 4; ++id) tuner.on_join({}, {id});
   tuner.on_start({});
   for (std::uint32_t id = 0; id < 4; ++id)
-    tuner.on_progress(
-        {}, {id},
-        {.steps = 1, .commits = 1, .step_time = Duration{333'333'333 + id % 2}, .overhead = {}});
+    tuner.on_progress({}, {id},
+                      {.steps = 1,
+                       .commits = 1,
+                       .step_time = Duration::from_ms(id == 2 ? 360 : 333),
+                       .overhead = {}});
   for (int window = 1; window < 10; ++window) tuner.on_wakeup(at_seconds(window * 10));
   CHECK(tuner.phase() == Phase{});
 }

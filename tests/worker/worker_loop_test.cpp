@@ -123,7 +123,7 @@ class CountingDevice final : public Device {
 };
 
 struct Run {
-  Run(int steps, const WorldSetup& setup, std::function<Duration(int)> step_time = {}) {
+  Run(int steps, const WorldSetup& setup, std::function<Duration(Instant, int)> step_time = {}) {
     std::stop_source done;
     Dataset data;
     data.shape = {1, 1, 1};
@@ -192,7 +192,7 @@ TEST_CASE("commits while training goes on") {
 
 TEST_CASE("a step that is stretched is told when its time is over") {
   const Instant began = steady_now();
-  const Run run(5, setup(2, false), [](int) { return Duration::from_ms(20); });
+  const Run run(5, setup(2, false), [](Instant, int) { return Duration::from_ms(20); });
   CHECK(steady_now() - began >= Duration::from_ms(80));
   CHECK(run.peers.commits >= 2);
   check_weights(run);
