@@ -34,21 +34,11 @@ CellResult cell(std::uint64_t seed, double time, double loss, std::uint64_t byte
   return result;
 }
 
-// Two values of H under BSP and ADSP, three seeds, made by hand.
-StudyResults sample() {
-  auto study = parse_study(R"(
-question = "Is <b>this</b> & that safe?"
-cluster = "c.toml"
-seeds = 3
-[grid]
-heterogeneity = [1, 2, 3]
-[[contenders]]
-sync = "bsp"
-[[contenders]]
-name = "ADSP, \"ours\""
-sync = "adsp"
-)",
-                           "s.toml");
+// The plan of a study of BSP and others on two unequal workers, and nothing run yet.
+// `head`: what stands before the contenders; `others`: the contenders after BSP.
+StudyResults planned(const std::string& head, const std::string& others) {
+  auto study =
+      parse_study(head + "[[contenders]]\nsync = \"bsp\"\n[[contenders]]\n" + others, "s.toml");
   REQUIRE_MESSAGE(study, study.error().message);
   auto plan = make_plan(std::move(*study), {"c.toml", R"(
 [[workers]]
@@ -66,6 +56,22 @@ max_seconds = 100
   StudyResults results;
   results.plan = std::move(*plan);
   results.command = "rubato study s.toml";
+  return results;
+}
+
+// Two values of H under BSP and ADSP, three seeds, made by hand.
+StudyResults sample() {
+  StudyResults results = planned(R"(
+question = "Is <b>this</b> & that safe?"
+cluster = "c.toml"
+seeds = 3
+[grid]
+heterogeneity = [1, 2, 3]
+)",
+                                 R"(
+name = "ADSP, \"ours\""
+sync = "adsp"
+)");
   results.cells = {
       {cell(1, 40, 0.4, 10, 0.5), cell(2, 60, 0.5, 30, 0.1), cell(3, 50, 0.3, 20, 0.3)},
       {cell(1, 20, 0.4, 1, 0), cell(2, 10, 0.4, 2, 0), cell(3, 30, 0.4, 3, 0)},
@@ -129,30 +135,11 @@ namespace {
 
 // BSP beside a search of four rates, two seeds.
 StudyResults sample_search() {
-  auto study = parse_study(R"(
-cluster = "c.toml"
-seeds = 2
-[[contenders]]
-sync = "bsp"
-[[contenders]]
+  StudyResults results = planned("cluster = \"c.toml\"\nseeds = 2\n", R"(
 name = "ADSP+"
 sync = "adsp"
 search = { sync.adsp.fixed_rate = [1, 2, 4, 8] }
-)",
-                           "s.toml");
-  REQUIRE_MESSAGE(study, study.error().message);
-  auto plan = make_plan(std::move(*study), {"c.toml", R"(
-[[workers]]
-name = "a"
-step_seconds = 1
-[stop]
-target_loss = 0.5
-max_seconds = 100
-)",
-                                            ""});
-  REQUIRE_MESSAGE(plan, plan.error().message);
-  StudyResults results;
-  results.plan = std::move(*plan);
+)");
   results.cells = {{cell(1, 60, 0.4, 9, 0), cell(2, 60, 0.4, 9, 0)},
                    {cell(1, 50, 0.4, 1, 0), cell(2, 54, 0.4, 1, 0)},
                    {cell(1, 10, 0.4, 2, 0), cell(2, kNever, 0.7, 2, 0)},
