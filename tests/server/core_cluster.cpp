@@ -75,13 +75,14 @@ std::string label(const Core& core, const char* name, std::size_t index) {
 
 }  // namespace
 
-double ToyTrainer::step() {
+double ToyTrainer::step(double rate) {
+  const float part = 0.1f * static_cast<float>(rate);
   double loss = 0;
   for (std::size_t i = 0; i < w_.size(); ++i) {
     const float miss = w_[i] - static_cast<float>((7 * index_ + 3 * i) % 11);
     loss += static_cast<double>(miss) * static_cast<double>(miss);
-    w_[i] -= 0.1f * miss;
-    u_[i] += 0.1f * miss;
+    w_[i] -= part * miss;
+    u_[i] += part * miss;
   }
   return loss;
 }
@@ -182,6 +183,7 @@ void CoreCluster::drive(std::uint32_t index) {
     const Action action = worker.core->next_action();
     if (action == Action::Train) {
       worker.stepping = true;
+      worker.rate = worker.core->next_step().rate;
       schedule(now_ + options_.step_times[index], [this, index] { end_step(index); });
     } else if (action == Action::Commit) {
       if (worker.residual) std::ranges::fill(worker.residual->values(), 0.0f);
@@ -201,9 +203,11 @@ void CoreCluster::drive(std::uint32_t index) {
 void CoreCluster::end_step(std::uint32_t index) {
   Worker& worker = workers_[index];
   worker.stepping = false;
-  const double loss = frozen_ ? 0 : worker.trainer.step();
+  const double loss = frozen_ ? 0 : worker.trainer.step(worker.rate);
   note(label(*worker.core, "edge", index) + " steps");
-  worker.core->on_step(now_, {.spent = options_.step_times[index], .loss_sum = loss, .samples = 1});
+  worker.core->on_step(
+      now_,
+      {.spent = options_.step_times[index], .loss_sum = loss, .samples = 1, .rate = worker.rate});
 }
 
 void CoreCluster::from_worker(std::uint32_t index, const proto::ToNode& out) {

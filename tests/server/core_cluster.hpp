@@ -19,14 +19,14 @@
 
 namespace rubato::tests {
 
-// g = 0.1 (w - target), target[i] of worker k = (7 k + 3 i) mod 11; the loss is the squared
+// g = 0.1 rate (w - target), target[i] of worker k = (7 k + 3 i) mod 11; the loss is the squared
 // distance to the targets. Adds g into U and takes it off w, as a LocalTrainer does.
 class ToyTrainer {
  public:
   explicit ToyTrainer(std::uint32_t index, std::size_t parameters)
       : index_(index), w_(parameters), u_(parameters) {}
-  // Returns: the loss before the step.
-  double step();
+  // `rate`: part of the learning rate (worker::StepPlan). Returns: the loss before the step.
+  double step(double rate);
   std::vector<float> take_update() { return std::exchange(u_, std::vector<float>(u_.size())); }
   std::vector<float> take_parameters() {
     take_update();
@@ -87,6 +87,7 @@ class CoreCluster {
     ToyTrainer trainer;
     std::shared_ptr<worker::Residual> residual;
     bool stepping = false;
+    double rate = 1;  // of that step
   };
 
   void schedule(Instant at, std::function<void()> event);

@@ -78,7 +78,7 @@ TEST_CASE("bsp: m workers are one machine with the m batches, to the bit") {
       for (std::uint32_t worker = 0; worker < m; ++worker) {
         ToyTrainer trainer(worker, w.size());
         trainer.load_under_update(w);
-        trainer.step();
+        trainer.step(1);
         updates.push_back(trainer.take_update());
       }
       for (const auto& update : updates)

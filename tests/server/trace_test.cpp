@@ -76,7 +76,9 @@ TEST_CASE("trace: a tempo run of two workers, whose rates follow how their updat
       "tempo",
       "# Tempo: two workers (0.1 s and 0.25 s a step), one shard, 60 ms a message. A worker\n"
       "# commits again as soon as the last reply is there and trains on meanwhile. From its\n"
-      "# third commit on a report brings cosines, and the scheduler tells both their rates.\n" +
+      "# third commit on a report brings cosines, and the scheduler tells both their rates. A "
+      "step\n"
+      "# at half the local rate counts for two: weight=2.\n" +
           cluster.trace());
 }
 
