@@ -9,13 +9,16 @@ constexpr float kTail = 20;
 
 }  // namespace
 
-void ParameterAverage::follow(const ShardParameters& parameters, std::uint64_t offset,
-                              std::uint64_t count, Version commit) {
-  const float share = std::min(1.0f, kTail / static_cast<float>(std::max<Version>(commit, 1)));
-  parameters.for_each_piece(offset, count,
-                            [&](std::uint64_t at, std::uint64_t, const proto::Payload& now) {
-                              average_.move_towards(at, now.floats(scratch_), share);
-                            });
+void ParameterAverage::follow(const ShardParameters& parameters) {
+  for (const Change& change : noted_) {
+    const float share =
+        std::min(1.0f, kTail / static_cast<float>(std::max<Version>(change.commit, 1)));
+    parameters.for_each_piece(change.offset, change.count,
+                              [&](std::uint64_t at, std::uint64_t, const proto::Payload& now) {
+                                average_.move_towards(at, now.floats(scratch_), share);
+                              });
+  }
+  noted_.clear();
 }
 
 }  // namespace rubato::server

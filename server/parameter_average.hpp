@@ -21,14 +21,25 @@ class ParameterAverage {
   ParameterAverage(std::span<const float> initial, std::uint64_t chunk)
       : average_(initial, chunk) {}
 
-  // [offset, offset + count) of `parameters` was changed by commit number `commit`, from 1.
-  void follow(const ShardParameters& parameters, std::uint64_t offset, std::uint64_t count,
-              Version commit);
+  // [offset, offset + count) of the parameters was changed by commit number `commit`, from 1. Only
+  // noted: following is a pass over memory, for when nobody waits for an answer.
+  void note(std::uint64_t offset, std::uint64_t count, Version commit) {
+    noted_.push_back({offset, count, commit});
+  }
+  // Takes in what was noted. Requires: `parameters` have not changed since.
+  void follow(const ShardParameters& parameters);
 
   const ShardParameters& parameters() const { return average_; }
 
  private:
+  struct Change {
+    std::uint64_t offset = 0;
+    std::uint64_t count = 0;
+    Version commit = 0;
+  };
+
   ShardParameters average_;
+  std::vector<Change> noted_;
   std::vector<float> scratch_;
 };
 

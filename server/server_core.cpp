@@ -214,14 +214,22 @@ Optimizer::Scale ServerCore::scale_of(MemberState& member, const proto::Commit& 
 
 void ServerCore::add(MemberState& member, const proto::Commit& chunk, std::span<const float> values,
                      const proto::Payload& payload) {
+  if (average_) average_->follow(parameters_);
   if (chunk.elastic) {
     parameters_.move_towards(chunk.offset, values, static_cast<float>(chunk.weight));
   } else {
     parameters_.apply(optimizer_, chunk.offset, values, scale_of(member, chunk),
                       answer_checksum(member.reply, payload));
   }
-  if (average_) average_->follow(parameters_, chunk.offset, chunk.count, version_);
+  if (average_) average_->note(chunk.offset, chunk.count, version_);
   ++stats_.chunks_applied;
+}
+
+// The average is followed once the answer to its last change is on its way.
+std::optional<proto::ToPeer> ServerCore::poll_send() {
+  auto message = outbox_.poll();
+  if (!message && average_) average_->follow(parameters_);
+  return message;
 }
 
 // Applied already, or kept: nothing changes, but its sender may not have heard the answer.
@@ -348,6 +356,7 @@ void ServerCore::release(Instant now, MemberState& member) {
 void ServerCore::on_pull(PeerId from, const Message& message) {
   if (!id_ || (message.sender.role == Role::Worker && !find_member(from, message))) return;
   const bool average = average_ && message.sender.role == Role::Evaluator;
+  if (average) average_->follow(parameters_);
   send_range(from, average ? average_->parameters() : parameters_,
              whole(std::get<proto::Pull>(message.body).sequence, Duration{}, false), nullptr);
 }

@@ -66,7 +66,7 @@ class ServerCore {
   // Bytes that did not decode: told so, counted.
   void on_bad_frame(proto::PeerId from, const Error& error);
   void on_wakeup(Instant now);
-  std::optional<proto::ToPeer> poll_send() { return outbox_.poll(); }
+  std::optional<proto::ToPeer> poll_send();
   std::optional<Instant> poll_wakeup() const { return joiner_.poll_wakeup(); }
 
   Version version() const { return version_; }

@@ -13,6 +13,20 @@ namespace {
 
 using Values = std::vector<float>;
 
+// What the shard gives to `who`.
+Values pulled(Shard& shard, proto::NodeId who) {
+  tests::sent(shard.core);
+  auto pull = Shard::message(0, proto::Pull{1});
+  pull.sender = who;
+  shard.hear(pull);
+  Values all;
+  for (const auto& out : tests::sent(shard.core)) {
+    const Values part = tests::values_of(out.message.payload);
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
+}
+
 TEST_CASE("average: commit i of n weighs (20/i) x the product of 1 - 20/j over all later j") {
   Rng rng(4);
   constexpr int kCommits = 70;
@@ -25,7 +39,8 @@ TEST_CASE("average: commit i of n weighs (20/i) x the product of 1 - 20/j over a
     Values update(3);
     for (float& u : update) u = static_cast<float>(rng.normal());
     parameters.apply(optimizer, 0, update, {.rate = 0.1f});
-    average.follow(parameters, 0, 3, n);
+    average.note(0, 3, n);
+    average.follow(parameters);
     path.push_back(parameters.values());
     if (n <= 20) CHECK(average.parameters().values()[1] == doctest::Approx(path.back()[1]));
   }
@@ -42,25 +57,41 @@ TEST_CASE("average: commit i of n weighs (20/i) x the product of 1 - 20/j over a
   }
 }
 
+TEST_CASE("average: a change is only noted, until there is time to follow it") {
+  ShardParameters parameters(Values{1, -2, 3}, 2);
+  ParameterAverage average(Values{1, -2, 3}, 2);
+  Optimizer optimizer({.global_rate = 1.0}, 3);
+  parameters.apply(optimizer, 0, Values{1, 1, 1}, {.rate = 1.0f});
+  average.note(0, 3, 1);
+  CHECK(average.parameters().values() == Values{1, -2, 3});
+  average.follow(parameters);
+  CHECK(average.parameters().values() == Values{0, -3, 2});
+  parameters.apply(optimizer, 0, Values{1, 1, 1}, {.rate = 1.0f});
+  average.follow(parameters);  // nothing was noted
+  CHECK(average.parameters().values() == Values{0, -3, 2});
+}
+
+TEST_CASE("average: the evaluator's is the same whether or not answers were fetched in between") {
+  const auto seen = [](bool fetched) {
+    Shard shard({.sync = "tempo", .average = true});
+    shard.members(1, {0});
+    for (Sequence sequence = 2; sequence < 60; ++sequence) {
+      shard.commit(0, sequence, Values(5, 1));
+      if (fetched) tests::sent(shard.core);
+    }
+    return pulled(shard, {proto::Role::Evaluator, 0});
+  };
+  CHECK(seen(true).size() == 5);
+  CHECK(seen(true) == seen(false));
+}
+
 TEST_CASE("average: for the evaluator, not for workers, and chunk by chunk as they change") {
   Shard shard({.sync = "tempo", .average = true});
   shard.members(1, {0});
   for (Sequence sequence = 2; sequence < 60; ++sequence) shard.commit(0, sequence, Values(5, 1));
-  const auto pulled = [&](proto::NodeId who) {
-    tests::sent(shard.core);
-    auto pull = Shard::message(0, proto::Pull{1});
-    pull.sender = who;
-    shard.hear(pull);
-    Values all;
-    for (const auto& out : tests::sent(shard.core)) {
-      const Values part = tests::values_of(out.message.payload);
-      all.insert(all.end(), part.begin(), part.end());
-    }
-    return all;
-  };
-  CHECK(pulled({proto::Role::Worker, 0}) == shard.parameters());
+  CHECK(pulled(shard, {proto::Role::Worker, 0}) == shard.parameters());
   CHECK(shard.parameters() == Values{-48, -38, -28, -18, -8});
-  const Values seen = pulled({proto::Role::Evaluator, 0});
+  const Values seen = pulled(shard, {proto::Role::Evaluator, 0});
   REQUIRE(seen.size() == 5);
   for (std::size_t i = 0; i < 5; ++i) {  // a mean of the last values: behind, but not by much
     CHECK(seen[i] > shard.parameters()[i] + 1);
