@@ -3,7 +3,7 @@
 // timed in a second one without a log, which is the same run. Timing only, and with the gradients
 // of a tiny model.
 // Usage: bench_virtual_events [--json FILE] [--quick | --smoke]
-//        bench_virtual_events --one SYNC WORKERS SERVERS   timing only: prints events/s and GiB
+//        bench_virtual_events --one SYNC WORKERS SERVERS [MBPS]   timing only: events/s, GiB
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -22,8 +22,10 @@ namespace {
 
 using namespace rubato;
 
-// Unequal workers in two groups; every tenth is four times slower.
-std::string cluster_text(int workers, int servers, double seconds, const char* model) {
+// Unequal workers in two groups; every tenth is four times slower. `mbps`: of each server's link, 0
+// without a limit.
+std::string cluster_text(int workers, int servers, double seconds, const char* model,
+                         double mbps = 0) {
   const int slow = std::max(1, workers / 10);
   return fmt::format(
       R"(
@@ -41,6 +43,8 @@ jitter = 0.1
 latency_seconds = 0.05
 [servers]
 count = {}
+up_mbps = {}
+down_mbps = {}
 [model]
 {}
 [dataset]
@@ -56,7 +60,7 @@ samples = 10
 [stop]
 max_seconds = {}
 )",
-      workers - slow, slow, servers, model, 4 * workers,
+      workers - slow, slow, servers, mbps, mbps, model, 4 * workers,
       std::string_view(model).find("timing") != std::string_view::npos ? "fixed_rate = 20" : "",
       seconds);
 }
@@ -106,22 +110,26 @@ double seconds_for(int workers, const bench::RunOptions& options) {
 }
 
 Result<void> run_one(const bench::RunOptions& options) {
-  if (options.others.size() != 4 || options.others[0] != "--one")
-    return fail(ErrorCode::BadInput, "usage: --one SYNC WORKERS SERVERS");
+  const std::size_t count = options.others.size();
+  if ((count != 4 && count != 5) || options.others[0] != "--one")
+    return fail(ErrorCode::BadInput, "usage: --one SYNC WORKERS SERVERS [MBPS]");
   const int workers = std::stoi(options.others[2]);
-  RUBATO_ASSIGN(const Speed speed, measure(options.others[1],
-                                           cluster_text(workers, std::stoi(options.others[3]),
-                                                        seconds_for(workers, options), kTiming),
-                                           options.quick || options.smoke ? 1 : 3));
+  RUBATO_ASSIGN(
+      const Speed speed,
+      measure(options.others[1],
+              cluster_text(workers, std::stoi(options.others[3]), seconds_for(workers, options),
+                           kTiming, count == 5 ? std::stod(options.others[4]) : 0),
+              options.quick || options.smoke ? 1 : 3));
   fmt::print("{} {}\n", speed.events_per_second, peak_gib());
   return {};
 }
 
 // In a process of its own, since a peak of memory never falls.
 Result<std::array<double, 2>> measure_apart(const bench::RunOptions& options,
-                                            const std::string& sync, int workers, int servers) {
+                                            const std::string& sync, int workers, int servers,
+                                            double mbps = 0) {
   const std::string command =
-      fmt::format("/proc/{}/exe --one {} {} {}{}", getpid(), sync, workers, servers,
+      fmt::format("/proc/{}/exe --one {} {} {} {}{}", getpid(), sync, workers, servers, mbps,
                   options.smoke   ? " --smoke"
                   : options.quick ? " --quick"
                                   : "");
@@ -155,6 +163,21 @@ Result<void> run_timing(const bench::RunOptions& options, std::vector<bench::Row
   return {};
 }
 
+// A transfer that begins or ends changes the rate of all others on a limited link.
+Result<void> run_limited(const bench::RunOptions& options, std::vector<bench::Row>& rows) {
+  if (options.smoke) return {};
+  for (const char* sync : {"asp", "bsp", "adsp"}) {
+    RUBATO_ASSIGN(const auto said, measure_apart(options, sync, 1000, 1, 100));
+    rows.push_back(
+        {.name = fmt::format("timing only, 1000 workers, 1 server of 100 Mb/s, {}", sync),
+         .value = said[0],
+         .unit = "events/s",
+         .peer = {},
+         .bar = {}});
+  }
+  return {};
+}
+
 Result<void> run_gradients(const bench::RunOptions& options, std::vector<bench::Row>& rows) {
   for (const int workers : {18, 1000}) {
     if (options.smoke && workers > 18) break;
@@ -182,6 +205,7 @@ Result<void> run(const bench::RunOptions& options) {
   if (!options.others.empty()) return run_one(options);
   std::vector<bench::Row> rows;
   RUBATO_TRY(run_timing(options, rows));
+  RUBATO_TRY(run_limited(options, rows));
   RUBATO_TRY(run_gradients(options, rows));
   return bench::report(options, rows);
 }
