@@ -174,6 +174,42 @@ int report_error(const Error& error) {
 
 namespace {
 
+void add_scheduler(CLI::App& app, SchedulerRun& run) {
+  run.node.bind = "tcp://127.0.0.1:5700";
+  auto* scheduler =
+      add_node(app, "scheduler", "Run the scheduler and the evaluator of a cluster", run.node);
+  add_binding(scheduler, run.node);
+  scheduler->add_option("--target-loss", run.target_loss, "Instead of the file's")
+      ->check(kPositive);
+  scheduler->add_option("--out", run.out, "Directory for the results");
+  scheduler->add_flag("--json", run.json, "Print results.json instead of the table");
+}
+
+void add_server(CLI::App& app, NodeOptions& options, int& shards) {
+  options.bind = "tcp://127.0.0.1:*";
+  auto* server = add_node(app, "server", "Run a server: one or more shards", options);
+  add_binding(server, options);
+  server->add_option("--scheduler", options.scheduler, "Endpoint of the scheduler")->required();
+  server->add_option("--advertise", options.advertise,
+                     "Endpoint that workers use (default: the bound one; port * for its port)");
+  server->add_option("--name", options.name, "Unique name (default: host and port)");
+  server->add_option("--shards", shards, "Shards in this process, one thread and port each")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+}
+
+void add_worker(CLI::App& app, WorkerRun& run) {
+  auto* worker = add_node(app, "worker", "Run one worker", run.node);
+  worker->add_option("--scheduler", run.node.scheduler, "Endpoint of the scheduler")->required();
+  worker->add_option("--name", run.node.name, "Which worker of the cluster file this is")
+      ->required();
+  worker->add_flag("--stretch", run.stretch,
+                   "Make each step take the time that the file gives this worker");
+  worker->add_option("--state", run.state,
+                     "Directory for what compression has not sent yet, so that a restarted worker "
+                     "sends it");
+}
+
 int run(int argc, char** argv) {
   const auto stop = watch_interrupts();
   CLI::App app("Rubato: a parameter server for unequal machines", "rubato");
@@ -195,37 +231,9 @@ int run(int argc, char** argv) {
   add_trace(app, merge_options);
   app.add_subcommand("models", "List the sync models and server optimizers with their options");
 
-  scheduler_run.node.bind = "tcp://127.0.0.1:5700";
-  auto* scheduler = add_node(app, "scheduler", "Run the scheduler and the evaluator of a cluster",
-                             scheduler_run.node);
-  add_binding(scheduler, scheduler_run.node);
-  scheduler->add_option("--target-loss", scheduler_run.target_loss, "Instead of the file's")
-      ->check(kPositive);
-  scheduler->add_option("--out", scheduler_run.out, "Directory for the results");
-  scheduler->add_flag("--json", scheduler_run.json, "Print results.json instead of the table");
-
-  server_options.bind = "tcp://127.0.0.1:*";
-  auto* server = add_node(app, "server", "Run a server: one or more shards", server_options);
-  add_binding(server, server_options);
-  server->add_option("--scheduler", server_options.scheduler, "Endpoint of the scheduler")
-      ->required();
-  server->add_option("--advertise", server_options.advertise,
-                     "Endpoint that workers use (default: the bound one; port * for its port)");
-  server->add_option("--name", server_options.name, "Unique name (default: host and port)");
-  server->add_option("--shards", shards, "Shards in this process, one thread and port each")
-      ->check(CLI::Range(1, 64))
-      ->capture_default_str();
-
-  auto* worker = add_node(app, "worker", "Run one worker", worker_run.node);
-  worker->add_option("--scheduler", worker_run.node.scheduler, "Endpoint of the scheduler")
-      ->required();
-  worker->add_option("--name", worker_run.node.name, "Which worker of the cluster file this is")
-      ->required();
-  worker->add_flag("--stretch", worker_run.stretch,
-                   "Make each step take the time that the file gives this worker");
-  worker->add_option("--state", worker_run.state,
-                     "Directory for what compression has not sent yet, so that a restarted worker "
-                     "sends it");
+  add_scheduler(app, scheduler_run);
+  add_server(app, server_options, shards);
+  add_worker(app, worker_run);
 
   try {
     app.parse(argc, argv);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <ranges>
 
 #include "base/check.hpp"
 
@@ -42,7 +43,7 @@ bool set_heterogeneity(std::vector<WorkerGroup>& groups, double heterogeneity) {
   if (groups.size() == 1) return heterogeneity == 1;
   // Slowest first, of equals the last.
   std::vector<WorkerGroup*> order;
-  for (auto group = groups.rbegin(); group != groups.rend(); ++group) order.push_back(&*group);
+  for (WorkerGroup& group : std::views::reverse(groups)) order.push_back(&group);
   std::ranges::stable_sort(order, std::greater<>(),
                            [](const WorkerGroup* group) { return group->device.step_seconds; });
   double workers = 0;

@@ -124,6 +124,7 @@ void FairNetwork::share(std::span<const LinkId> changed) {
   found_.clear();
   found_links_.clear();
   for (const LinkId link : changed) visit(link);
+  // NOLINTNEXTLINE(modernize-loop-convert): the list grows meanwhile
   for (std::size_t i = 0; i < found_links_.size(); ++i) {
     for (const FlowId id : links_[found_links_[i]].flows) {
       Flow& flow = flows_[id];

@@ -36,9 +36,9 @@ using TunerPtr = std::unique_ptr<Tuner>;
 
 struct Model {
   ModelInfo info;
-  RulePtr (*rule)(const Options&);
-  GatePtr (*gate)(const Options&);
-  TunerPtr (*tuner)(const Options&, RunFacts);
+  RulePtr (*rule)(const Options&) = nullptr;
+  GatePtr (*gate)(const Options&) = nullptr;
+  TunerPtr (*tuner)(const Options&, RunFacts) = nullptr;
 };
 
 RulePtr every_step(const Options&) {

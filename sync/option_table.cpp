@@ -15,6 +15,7 @@ const Limits kBetweenZeroAndOne{.min = 0, .max = 1, .min_excluded = true, .max_e
 const Limits kBatches = Limits::within(1, 1000);
 const Limits kAny{};
 
+// NOLINTNEXTLINE(readability-function-size): a table, one row an option
 std::vector<OptionRow> make_rows() {
   return {
       {"ssp", "staleness", "commits that a worker may be ahead of the slowest", kCount,

@@ -82,10 +82,9 @@ std::string RobustSearch::on_window(const Window& window, int rate_max) {
 // The next stage is Trial or Return.
 std::string RobustSearch::on_trial(const Window& window) {
   there_ = compare_speed(base_, window);
-  const std::string line =
-      there_ ? fmt::format("is {:.2f} +- {:.2f} times as fast as R={} at equal loss", there_->ratio,
-                           there_->error, best_rate_)
-             : fmt::format("follows R={}, which did not lower the loss", best_rate_);
+  std::string line = there_ ? fmt::format("is {:.2f} +- {:.2f} times as fast as R={} at equal loss",
+                                          there_->ratio, there_->error, best_rate_)
+                            : fmt::format("follows R={}, which did not lower the loss", best_rate_);
   if (there_ ? there_->faster() : falls_faster(base_, window)) {
     adopt(rate_);
     base_ = window;
