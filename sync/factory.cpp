@@ -16,6 +16,7 @@
 #include "sync/batched_adsp.hpp"
 #include "sync/bsp.hpp"
 #include "sync/commit_period.hpp"
+#include "sync/commit_spacing.hpp"
 #include "sync/dssp.hpp"
 #include "sync/dylu_tuner.hpp"
 #include "sync/easgd_tuner.hpp"
@@ -139,9 +140,11 @@ const Model kModels[] = {
      [](const Options& o) -> GatePtr { return std::make_unique<FedBuffGate>(o.fedbuff); },
      no_tuner},
     {{"tempo", "Tempo", "trains on while it commits, at rates felt from how updates lie", "Rubato"},
-     every_step,
+     [](const Options&) -> RulePtr { return std::make_unique<CommitSpacing>(); },
      immediate,
-     [](const Options&, RunFacts) -> TunerPtr { return std::make_unique<TempoTuner>(); }},
+     [](const Options& o, RunFacts f) -> TunerPtr {
+       return std::make_unique<TempoTuner>(o.tempo, f.parameter_bytes);
+     }},
     {{"sync-switch", "Sync-Switch", "BSP at first, then ASP", "Li et al., ICDCS 2021"},
      every_step,
      [](const Options&) -> GatePtr { return std::make_unique<SyncSwitchGate>(); },

@@ -19,7 +19,7 @@ namespace rubato::sync {
 struct Directive {
   double commit_rate = 1;         // commits per check period, >= 1
   std::uint32_t local_steps = 0;  // mini-batches per commit
-  Duration period = {};           // from a reply to the next commit
+  Duration period = {};           // from a reply, or a commit, to the next commit: its rule's
   double weight = 1;        // of its commits: the server applies weight x U, of steps at a local
                             // rate of 1; the shorter they were, the more. The core reads it
   std::uint32_t batch = 0;  // samples a mini-batch, from the next commit on. The core reads it
@@ -44,8 +44,12 @@ struct Phase {
 enum class Overlap {
   Never,
   Always,
-  UnlessQuick,  // it waits for replies that take less than a quarter of a step
+  UnlessQuick,  // it waits for the replies of commits that are_quick()
 };
+// Whether a worker waits under Overlap::UnlessQuick: parameters a step old cost more than that.
+constexpr bool are_quick(Duration overhead, Duration step_time) {
+  return overhead < step_time * 0.25;
+}
 
 // When a worker commits. One object per worker, inside WorkerCore.
 class CommitRule {
@@ -93,11 +97,11 @@ class Gate {
   virtual GateActions on_phase(Instant, const Phase&) { return {}; }
 };
 
-// How the update of a worker's last commit lies, as cosines, where the model measures that. The
-// gradients of an update were taken at the parameters that the worker held before those it holds.
+// How the update of a worker's last commit lies, as cosines, where the model measures that.
 struct Alignment {
   double own = 0;     // with its own update before
-  double during = 0;  // with the way the global parameters went while it was being made
+  double during = 0;  // with the way the global parameters went while it, or if its commit before
+                      // was waited for that one's update, was being made
   double before = 0;  // with the way they had gone just before: below 0 they had gone too far
 };
 

@@ -60,6 +60,8 @@ std::vector<OptionRow> make_rows() {
            {"equal", "speed"},
            [](const Options& o) { return static_cast<std::size_t>(o.adsp.batches); },
            [](Options& o, std::size_t i) { o.adsp.batches = static_cast<Batches>(i); }}},
+      {"tempo", "bytes_per_second", "byte budget of the whole cluster, 0 is none",
+       Limits::at_least(0), +[](Options& o) -> double& { return o.tempo.bytes_per_second; }},
       {"fedbuff", "local_steps", "mini-batches per commit", kAtLeastOne,
        +[](Options& o) -> int& { return o.fedbuff.local_steps; }},
       {"fedbuff", "buffer", "commits that are applied as one mean", kAtLeastOne,

@@ -76,6 +76,11 @@ struct BatchTuneOptions {
   bool operator==(const BatchTuneOptions&) const = default;
 };
 
+struct TempoOptions {
+  double bytes_per_second = 0;  // byte budget of the whole cluster; 0 is none
+  bool operator==(const TempoOptions&) const = default;
+};
+
 enum class StragglerPolicy { None, Greedy, Elastic };
 
 struct SyncSwitchOptions {
@@ -99,6 +104,7 @@ struct Options {
   BatchTuneOptions batchtune_bsp;
   BatchTuneOptions batchtune_adacomm;
   SyncSwitchOptions sync_switch;
+  TempoOptions tempo;
   bool operator==(const Options&) const = default;
 };
 

@@ -8,6 +8,7 @@ namespace {
 
 constexpr double kRise = 2;        // of the loss over the lowest
 constexpr double kRecovery = 1.1;  // of the bound, with each new low
+constexpr double kNewLow = 0.97;   // of the last one: noise alone makes lows that are less
 constexpr double kStalled = 0.99;  // of the mean loss of the window before
 constexpr double kCut = 0.7;       // of the mean rate under which it stalled
 constexpr double kForget = 0.15;   // of the highest rate, an evaluation
@@ -21,8 +22,9 @@ RateCap::Verdict RateCap::on_evaluation(double loss, double rate) {
   if (evaluations_ == 0) begin_window(kSettling);
   ++evaluations_;
   highest_ = std::max(rate, highest_ + kForget * (rate - highest_));
-  if (lowest_ == 0 || loss < lowest_) {
-    lowest_ = loss;
+  if (lowest_ == 0 || loss < lowest_) lowest_ = loss;
+  if (last_low_ == 0 || loss < kNewLow * last_low_) {
+    last_low_ = loss;
     max_ = std::min(most_, max_ * kRecovery);
   }
   if (settling_ > 0) --settling_;

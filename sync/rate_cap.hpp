@@ -1,5 +1,6 @@
 // sync/rate_cap.hpp - a bound on a rate, learned from the losses that were measured under it: it
-// falls when a loss rises or stalls, and grows again while the loss reaches new lows.
+// falls when a loss rises or stalls, and grows again while the loss reaches new lows, each a few
+// per cent below the last.
 // A loss stalls when the mean of a window of evaluations is not lower than that of the window
 // before; a window is a quarter as long as all that went before it, so that neither the pace of
 // evaluations nor that of training has to be known.
@@ -36,8 +37,9 @@ class RateCap {
 
   const double min_, most_;
   double max_;
-  double lowest_ = 0;   // 0: none yet
-  double highest_ = 0;  // rate of late
+  double lowest_ = 0;    // 0: none yet
+  double last_low_ = 0;  // the one that last gave something back
+  double highest_ = 0;   // rate of late
   int evaluations_ = 0;
   int settling_ = 0;
   Window window_;

@@ -11,9 +11,14 @@ namespace {
 
 constexpr double kGlobalMin = 1.0 / 32;
 constexpr double kGlobalMax = 8;
-constexpr double kFarthest = 0.5;       // of the way to where its worker is, by one commit
-constexpr double kGlobalGain = 0.5;     // of ln k, a round of all workers
-constexpr double kStepBack = 0.11;      // the cosine `before` aimed at where l = 1, below 0
+constexpr double kFarthest = 0.5;    // of the way to where its worker is, by one commit
+constexpr double kGlobalGain = 0.8;  // of ln k, a round of all workers
+// The cosine `before` aimed at where l = 1, below 0. What is known of overlapped commits is one
+// round older, and shows less.
+constexpr double kStepBack = 0.11;
+constexpr double kStepBackWaited = 0.18;
+constexpr double kLocalMin = 1.0 / 32;  // of what a rise of the loss leaves of l's bound
+constexpr double kLocalCut = 0.25;      // of l when the loss rose
 constexpr double kLocalGain = 2.5;      // of ln l
 constexpr double kShared = 1.5;         // times `during`: what of `own` is everybody's
 constexpr double kDriftAllowed = 0.15;  // of a worker that takes no local steps
@@ -26,10 +31,20 @@ bool moved(double from, double to, double by) {
 
 }  // namespace
 
-TempoTuner::TempoTuner() : cap_(kGlobalMin, kGlobalMax) {}
+TempoTuner::TempoTuner(const TempoOptions& options, std::uint64_t parameter_bytes)
+    : options_(options),
+      parameter_bytes_(static_cast<double>(parameter_bytes)),
+      cap_(kGlobalMin, kGlobalMax) {}
+
+Duration TempoTuner::spacing() const {
+  if (!has_budget()) return {};
+  const auto workers = static_cast<double>(members().size());
+  return Duration::from_seconds(2 * workers * parameter_bytes_ / options_.bytes_per_second);
+}
 
 Directive TempoTuner::directive() const {
   Directive directive;
+  directive.period = spacing();
   directive.weight = rates_.global;
   directive.local_rate = rates_.local;
   return directive;
@@ -37,6 +52,7 @@ Directive TempoTuner::directive() const {
 
 // Short local steps first: they cost little where long ones are better, and much is lost where not.
 void TempoTuner::on_start(Instant now) {
+  started_ = true;
   rates_.local = 0;
   clamp();
   tell(now, "begin at the least");
@@ -44,24 +60,36 @@ void TempoTuner::on_start(Instant now) {
 
 void TempoTuner::on_join(Instant now, WorkerId worker) {
   QueuedTuner::on_join(now, worker);
-  if (directive() != Directive{}) order(worker, directive());
+  if (!started_) return;
+  if (has_budget()) {
+    order_all(directive());
+  } else {
+    order(worker, directive());
+  }
+}
+
+void TempoTuner::on_leave(Instant now, WorkerId worker) {
+  QueuedTuner::on_leave(now, worker);
+  if (has_budget()) order_all(directive());
 }
 
 void TempoTuner::clamp() {
   const auto workers = static_cast<double>(std::max<std::size_t>(members().size(), 1));
   const double most = std::min(cap_.max(), std::max(1.0, kFarthest * workers));
   rates_.global = std::clamp(rates_.global, kGlobalMin, most);
-  rates_.local = std::clamp(rates_.local, std::min(1.0, rates_.global) / workers, 1.0);
+  const double least = std::min(1.0, rates_.global) / workers;
+  rates_.local = std::clamp(rates_.local, least, std::max(least, local_max_));
 }
 
 void TempoTuner::on_progress(Instant now, WorkerId worker, const WorkerProgress& progress) {
   const std::uint64_t known = members().at(worker).commits;
   QueuedTuner::on_progress(now, worker, progress);
   if (progress.commits <= known) return;
+  commits_ += progress.commits - known;
   if (progress.commits <= kFirst) {
     on_first_commits(progress);
   } else {
-    follow(progress.alignment);
+    follow(progress);
   }
   announce(now);
 }
@@ -75,11 +103,14 @@ void TempoTuner::on_first_commits(const WorkerProgress& progress) {
   clamp();
 }
 
-void TempoTuner::follow(const Alignment& a) {
+void TempoTuner::follow(const WorkerProgress& progress) {
+  const Alignment& a = progress.alignment;
   if (a.own == 0 && a.during == 0 && a.before == 0) return;  // nothing was measured
   const auto workers = static_cast<double>(members().size());
+  const double step_back =
+      are_quick(progress.overhead, progress.step_time) ? kStepBackWaited : kStepBack;
   rates_.global *=
-      std::exp(kGlobalGain / workers * (a.before + kStepBack * std::sqrt(rates_.local)));
+      std::exp(kGlobalGain / workers * (a.before + step_back * std::sqrt(rates_.local)));
   const double drift =
       a.own - kShared * std::max(a.during, 0.0) - kDriftAllowed * (1 - rates_.local);
   rates_.local *= std::exp(-kLocalGain / workers * drift);
@@ -91,9 +122,14 @@ void TempoTuner::follow(const Alignment& a) {
 
 // Whatever the cosines say, a rate at which the loss doubled or stalled was too high.
 void TempoTuner::on_evaluation(Instant now, const EvaluationPoint& point) {
+  if (commits_ < members().size()) return;  // else it would stall where commits are rare
+  commits_ = 0;
   const double before = rates_.global;
+  const double bound = cap_.max();
   switch (cap_.on_evaluation(point.loss, before)) {
     case RateCap::Verdict::Fine:
+      if (cap_.max() > bound)  // a new low
+        local_max_ = std::min(1.0, local_max_ * cap_.max() / bound);
       return;
     case RateCap::Verdict::Stalled:
       clamp();
@@ -102,6 +138,7 @@ void TempoTuner::on_evaluation(Instant now, const EvaluationPoint& point) {
                               point.loss, cap_.max()));
       return;
     case RateCap::Verdict::Rose:
+      local_max_ = std::max(kLocalMin, kLocalCut * rates_.local);
       rates_ = {before / 2, 0};
       clamp();
       tell(now, fmt::format("the loss is {:.4g}, the lowest was {:.4g}: not above {:.3g}/m until "

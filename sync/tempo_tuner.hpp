@@ -3,13 +3,17 @@
 // Letters: k the global rate in units of 1/m, the weight of commits; l the part
 // of the learning rate that local steps take, from min(1, k)/m (a worker moves no farther than
 // its commit will move the global parameters) to 1.
+// B a byte budget of the whole cluster, where there is one: commits are then 2 m bytes(W) / B
+// apart, so that all commit equally often.
 // Bounds: 1/32 <= k <= 8, at most m/2 (or 1) so that no commit moves the parameters farther than
 // half the way to where its worker is, and below what the held-out loss has shown to be too much
-// (sync/rate_cap.hpp). Pure. Threads: one owner. Errors: none.
+// (sync/rate_cap.hpp), which bounds l too. Pure. Threads: one owner. Errors: none.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
+#include "sync/options.hpp"
 #include "sync/queued_tuner.hpp"
 #include "sync/rate_cap.hpp"
 
@@ -17,10 +21,12 @@ namespace rubato::sync {
 
 class TempoTuner final : public QueuedTuner {
  public:
-  TempoTuner();
+  // parameter_bytes: bytes(W) on the wire, for the byte budget.
+  TempoTuner(const TempoOptions& options, std::uint64_t parameter_bytes);
 
   void on_start(Instant now) override;
   void on_join(Instant now, WorkerId worker) override;
+  void on_leave(Instant now, WorkerId worker) override;
   void on_progress(Instant now, WorkerId worker, const WorkerProgress& progress) override;
   void on_evaluation(Instant now, const EvaluationPoint& point) override;
 
@@ -29,18 +35,25 @@ class TempoTuner final : public QueuedTuner {
     double global = 1;  // k
     double local = 1;   // l
   };
+  bool has_budget() const { return options_.bytes_per_second > 0; }
+  Duration spacing() const;  // of each worker's commits
   Directive directive() const;
   void clamp();
   // A worker's first commits: their cosines are not known yet, how long they take is.
   void on_first_commits(const WorkerProgress& progress);
-  void follow(const Alignment& alignment);
+  void follow(const WorkerProgress& progress);
   // Tells the workers when the rates have moved by a twentieth, the log when by a third.
   void announce(Instant now);
   void tell(Instant now, const std::string& reason);
 
+  const TempoOptions options_;
+  const double parameter_bytes_;
+  bool started_ = false;
+  std::uint64_t commits_ = 0;  // since a loss was judged: one a round
   Rates rates_, ordered_, logged_;
   RateCap cap_;
-  Alignment seen_;  // EWMA over reports, for the log
+  double local_max_ = 1;  // of l: less once the loss rose, and given back as k's bound is
+  Alignment seen_;        // EWMA over reports, for the log
 };
 
 }  // namespace rubato::sync

@@ -63,13 +63,15 @@ void UpdateAlignment::on_loaded(std::span<const float> parameters) {
     during_[i] = std::exchange(loaded_[i], during_[i]) - during_[i];
 }
 
-UpdateAlignment::Seen UpdateAlignment::on_commit(std::span<const float> update, double rates) {
+UpdateAlignment::Seen UpdateAlignment::on_commit(std::span<const float> update, double rates,
+                                                 bool overlapped) {
   std::swap(update_, last_);
   sample(update, update_);
   const double norm = length_of(update_);
   Seen seen{.cosines = {.own = cosine(update_, norm, last_),
-                        .during = cosine(update_, norm, during_),
-                        .before = cosine(update_, norm, before_)}};
+                        .during = overlapped ? cosine(update_, norm, during_)
+                                             : cosine(last_, length_of(last_), during_),
+                        .before = cosine(update_, norm, overlapped ? before_ : during_)}};
   const double length = norm / rates;
   if (length_ > 0 && length > kLongest * length_) seen.part = kLongest * length_ / length;
   const double kept = length * seen.part;

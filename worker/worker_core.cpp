@@ -22,7 +22,6 @@ namespace {
 constexpr NodeId kScheduler{Role::Scheduler, 0};
 constexpr Sequence kPing = std::numeric_limits<Sequence>::max();  // no commit: "unknown" at once
 constexpr double kStepTimeEwma = 0.2;
-constexpr double kQuick = 0.25;  // of a step: parameters a step old cost more than such a wait
 constexpr double kOverheadEwma = 0.5;  // algorithms.md section 1
 
 Duration ewma(Duration old, Duration sample, double factor) {
@@ -317,7 +316,7 @@ void WorkerCore::on_commit(Instant now, Update update) {
   if (auto line = codecs_.on_commit(now - codecs_since_)) log_.push(std::move(*line));
   overlaps_ = options_.overlap != sync::Overlap::Never;
   if (options_.overlap == sync::Overlap::UnlessQuick)
-    overlaps_ = progress_.overhead >= progress_.step_time * kQuick;
+    overlaps_ = !sync::are_quick(progress_.overhead, progress_.step_time);
   if (overlaps_) codecs_since_ = now;
   RUBATO_CHECK(!update.room || update.room == update.values, "room is the update's own");
   gather_.begin(++sequence_, lends() ? std::move(update.room) : nullptr);
@@ -331,7 +330,8 @@ void WorkerCore::on_commit(Instant now, Update update) {
 
 void WorkerCore::measure_alignment(const Update& update) {
   if (!update.finite) return;
-  const auto& [cosines, part] = alignment_.on_commit(*update.values, rates_since_commit_);
+  const auto& [cosines, part] =
+      alignment_.on_commit(*update.values, rates_since_commit_, overlaps_);
   update_weight_ *= part;
   progress_.align_own = cosines.own;
   progress_.align_during = cosines.during;

@@ -75,3 +75,19 @@ TEST_CASE("tempo keeps the loss down at learning rates that are too high for rar
     CHECK(tempo.final_loss < 0.5 * tempo.evaluations.front().loss);
   }
 }
+
+TEST_CASE("tempo sets the commits of all apart where there is a byte budget, and still learns") {
+  const auto data = small_blobs();
+  ClusterConfig config = unequal();
+  config.stop.max_seconds = 30;
+  const double commit = 2 * 4 * (8 * 8 + 8 + 8 * 4 + 4);  // bytes of the parameters, up and down
+  for (const double apart : {0.5, 2.0}) {
+    CAPTURE(apart);
+    config.sync.tempo.bytes_per_second = 4 * commit / apart;
+    const RunRecord record = run(config, data, "tempo").record;
+    CHECK(record.final_loss < 0.5 * record.evaluations.front().loss);
+    const auto commits = static_cast<double>(record.commits);
+    CHECK(commits <= 4 * (30 / apart + 1));
+    CHECK(commits >= 4 * (30 / (apart + 0.4) - 1));  // a step of the slow one more at most
+  }
+}

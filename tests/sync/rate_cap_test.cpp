@@ -71,7 +71,7 @@ TEST_CASE("rate cap: later it takes longer to say so, in proportion") {
   CHECK(evaluations < 400);  // three of them at most
 }
 
-TEST_CASE("rate cap: each new low gives a tenth back") {
+TEST_CASE("rate cap: each low that is new by more than noise gives a tenth back") {
   RateCap cap(0.1, 8);
   cap.on_evaluation(1, 4);
   cap.on_evaluation(3, 4);
@@ -79,7 +79,11 @@ TEST_CASE("rate cap: each new low gives a tenth back") {
   cap.on_evaluation(0.9, 2);
   CHECK(cap.max() == doctest::Approx(2.2));
   cap.on_evaluation(0.95, 2);
+  cap.on_evaluation(0.88, 2);
+  CHECK(cap.lowest_loss() == 0.88);
   CHECK(cap.max() == doctest::Approx(2.2));
+  cap.on_evaluation(0.87, 2);  // 3 % below 0.9
+  CHECK(cap.max() == doctest::Approx(2.42));
   double loss = 0.9;
   losses(cap, 40, loss, 0.9, 2);
   CHECK(cap.max() == 8);

@@ -18,7 +18,8 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 TEST_CASE("tempo: rates stay within their bounds, whatever comes, and whoever goes") {
   CHECK(rc::check([] {
-    TempoTuner tuner;
+    const double budget = *rc::gen::element(0.0, 1e5);
+    TempoTuner tuner({.bytes_per_second = budget}, 1000);
     const auto workers = *rc::gen::inRange<std::uint32_t>(1, 20);
     for (std::uint32_t i = 0; i < workers; ++i) tuner.on_join({}, {i});
     tuner.on_start({});
@@ -37,6 +38,7 @@ TEST_CASE("tempo: rates stay within their bounds, whatever comes, and whoever go
       if (commit % 20 == 0 && gone + 1 < workers) tuner.on_leave({}, {gone++});
       while (const auto order = tuner.poll_order()) {
         const Directive& d = order->directive;
+        RC_ASSERT((d.period > Duration{}) == (budget > 0));
         RC_ASSERT(d.local_rate > 0 && d.local_rate <= 1);
         const double global = d.weight;
         RC_ASSERT(global >= 1.0 / 32 - 1e-9 && global <= 8 + 1e-9);

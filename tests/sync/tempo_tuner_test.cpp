@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "sync/factory.hpp"
 #include "tests/sync/trace.hpp"
@@ -26,15 +27,21 @@ class TempoWorld {
     said_.clear();
   }
   // Every worker commits so many times, its updates lying so.
-  void rounds(int count, Alignment alignment) {
+  void rounds(int count, Alignment alignment, double step = 0, double overhead = 0) {
     for (int i = 0; i < count; ++i) {
       for (std::uint32_t id = 0; id < commits_.size(); ++id) {
-        tuner_.on_progress(now_, {id}, {.commits = ++commits_[id], .alignment = alignment});
+        tuner_.on_progress(now_, {id},
+                           {.commits = ++commits_[id],
+                            .step_time = Duration::from_seconds(step),
+                            .overhead = Duration::from_seconds(overhead),
+                            .alignment = alignment});
         drain();
       }
     }
   }
+  // A loss that is measured when all have committed again, their updates saying nothing.
   void loss(double loss) {
+    rounds(1, {});
     tuner_.on_evaluation(now_, {.at = now_, .loss = loss, .accuracy = 0});
     drain();
   }
@@ -50,7 +57,7 @@ class TempoWorld {
           fmt::format("{} {:.3f}: {}\n", decision->quantity, decision->value, decision->reason);
   }
 
-  TempoTuner tuner_;
+  TempoTuner tuner_{{}, 0};
   Instant now_{1'000'000'000};
   std::vector<std::uint64_t> commits_;
   Directive last_;
@@ -78,9 +85,9 @@ TEST_CASE("tempo: the global rate grows while updates still point ahead, by so m
     world.settle();
     CHECK(world.local() == doctest::Approx(1).epsilon(0.06));
     const double before = world.global();
-    world.rounds(5, {.own = -0.2, .during = 0, .before = 0.14});
-    // 0.5 x (0.14 + 0.11) a round; told at every twentieth.
-    CHECK(std::log(world.global() / before) == doctest::Approx(0.625).epsilon(0.11));
+    world.rounds(3, {.own = -0.2, .during = 0, .before = 0.14});
+    // 0.8 x (0.14 + 0.11) a round; told at every twentieth.
+    CHECK(std::log(world.global() / before) == doctest::Approx(0.6).epsilon(0.11));
   }
 }
 
@@ -98,10 +105,20 @@ TEST_CASE("tempo: it falls when they point back, and stays where they should be"
   world.settle();
   const double before = world.global();
   world.rounds(5, {.own = -0.2, .during = 0, .before = -0.31});
-  CHECK(std::log(world.global() / before) == doctest::Approx(-0.5).epsilon(0.11));
+  CHECK(std::log(world.global() / before) == doctest::Approx(-0.8).epsilon(0.07));
   const double fallen = world.global();
   world.rounds(100, kSteady);
   CHECK(world.global() == fallen);
+}
+
+TEST_CASE("tempo: where commits are waited for, more of a step back is looked for") {
+  TempoWorld world(4);
+  world.settle();
+  const double before = world.global();
+  world.rounds(20, {.own = -0.2, .during = 0, .before = -0.18}, 1, 0.24);
+  CHECK(world.global() == before);
+  world.rounds(5, {.own = -0.2, .during = 0, .before = -0.18}, 1, 0.26);
+  CHECK(std::log(world.global() / before) == doctest::Approx(-0.28).epsilon(0.2));
 }
 
 TEST_CASE("tempo: workers that pull each their own way step no farther than they are heard") {
@@ -116,7 +133,7 @@ TEST_CASE("tempo: workers that pull each their own way step no farther than they
 }
 
 TEST_CASE("tempo: reports without a new commit, and the first commits, count for nothing") {
-  TempoTuner tuner;
+  TempoTuner tuner({}, 0);
   tuner.on_join({}, {0});
   const Alignment far = {.own = 1, .during = 0, .before = -1};
   for (const std::uint64_t commits : {0u, 1u, 2u, 2u, 2u})
@@ -136,7 +153,7 @@ TEST_CASE("tempo: updates that resemble the way of all are no drift, however ali
 }
 
 TEST_CASE("tempo: commits that take many steps begin at a lower rate") {
-  TempoTuner tuner;
+  TempoTuner tuner({}, 0);
   tuner.on_join({}, {0});
   tuner.on_start({});
   tuner.on_progress({}, {0},
@@ -169,6 +186,68 @@ TEST_CASE("tempo: a rate at which the loss doubled is left, and not come back to
   CHECK(world.global() < high / 2);
 }
 
+TEST_CASE("tempo: local steps under which the loss rose are not made again until it falls anew") {
+  TempoWorld world(20);
+  world.loss(1);
+  world.settle();
+  CHECK(world.local() == doctest::Approx(1).epsilon(0.06));
+  world.loss(3);
+  CHECK(world.local() < 0.1);
+  world.settle();
+  CHECK(world.local() == doctest::Approx(0.25).epsilon(0.06));  // a quarter of 1
+  for (const double loss : {0.9, 0.8, 0.7}) world.loss(loss);
+  world.settle();
+  CHECK(world.local() == doctest::Approx(0.25 * 1.331).epsilon(0.06));
+}
+
+TEST_CASE("tempo: a loss is judged once a round, however often it is measured") {
+  TempoTuner tuner({}, 0);
+  for (std::uint32_t id = 0; id < 4; ++id) tuner.on_join({}, {id});
+  tuner.on_start({});
+  while (tuner.poll_decision()) {
+  }
+  std::uint64_t commits = 0;
+  const auto decisions_of = [&](int evaluations, bool committed) {
+    int said = 0;
+    for (int i = 0; i < evaluations; ++i) {
+      if (committed) ++commits;
+      for (std::uint32_t id = 0; id < 4; ++id) tuner.on_progress({}, {id}, {.commits = commits});
+      tuner.on_evaluation({}, {.at = {}, .loss = 1, .accuracy = 0});
+      while (tuner.poll_decision()) ++said;
+    }
+    return said;
+  };
+  CHECK(decisions_of(100, false) == 0);  // nothing could have fallen
+  CHECK(decisions_of(100, true) > 2);
+}
+
+TEST_CASE("tempo: a byte budget sets commits apart, as many as there are workers") {
+  TempoTuner tuner({.bytes_per_second = 1000}, 500);
+  tuner.on_join({}, {0});
+  tuner.on_join({}, {1});
+  CHECK_FALSE(tuner.poll_order());
+  tuner.on_start({});
+  const auto told = [&] {
+    std::vector<double> seconds;
+    while (const auto order = tuner.poll_order())
+      seconds.push_back(order->directive.period.seconds());
+    return seconds;
+  };
+  CHECK(told() == std::vector<double>{2, 2});  // up and down, of two workers
+  tuner.on_join({}, {5});
+  CHECK(told() == std::vector<double>{3, 3, 3});
+  tuner.on_leave({}, {0});
+  CHECK(told() == std::vector<double>{2, 2});
+
+  const auto rule = make_commit_rule("tempo", {});
+  rule->on_start({});
+  rule->on_directive({}, {.period = Duration::from_seconds(2)});
+  CHECK(rule->on_step_end(at_seconds(1)));  // the first may go at once
+  rule->on_commit_sent(at_seconds(1));
+  CHECK_FALSE(rule->on_step_end(at_seconds(2.9)));
+  CHECK(rule->on_step_end(at_seconds(3)));
+}
+
 TEST_CASE("tempo: every large change is a line that says what was seen") {
   TempoWorld world(8);
   CHECK(world.said() == "global rate x m 1.000: local rate 0.125: begin at the least\n");
@@ -178,9 +257,10 @@ TEST_CASE("tempo: every large change is a line that says what was seen") {
 }
 
 TEST_CASE("tempo: who joins later is told the rates of the others") {
-  TempoTuner tuner;
+  TempoTuner tuner({}, 0);
   tuner.on_join({}, {0});
   CHECK_FALSE(tuner.poll_order());
+  tuner.on_start({});
   for (std::uint64_t commits = 3; commits < 9; ++commits)
     tuner.on_progress({}, {0}, {.commits = commits, .alignment = {.before = -0.4}});
   std::optional<Tuner::Order> last;

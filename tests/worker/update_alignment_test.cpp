@@ -33,24 +33,39 @@ TEST_CASE("alignment: of each update with the last one and with both ways, whate
   UpdateAlignment alignment;
   Values parameters = {3, 4};
   alignment.on_loaded(parameters);
-  const sync::Alignment first = alignment.on_commit(at(20), 1).cosines;
+  const sync::Alignment first = alignment.on_commit(at(20), 1, true).cosines;
   CHECK(first.own == 0);
   CHECK(first.during == 0);
   CHECK(first.before == 0);
 
   parameters = minus(parameters, at(100, 0.5));  // downhill the parameters go by -way
   alignment.on_loaded(parameters);
-  const sync::Alignment second = alignment.on_commit(at(50, 7), 1).cosines;
+  const sync::Alignment second = alignment.on_commit(at(50, 7), 1, true).cosines;
   CHECK(second.own == doctest::Approx(cosine_of(30)).epsilon(1e-5));
   CHECK(second.during == doctest::Approx(cosine_of(50)).epsilon(1e-5));
   CHECK(second.before == 0);
 
   parameters = minus(parameters, at(-10, 0.25));
   alignment.on_loaded(parameters);
-  const sync::Alignment third = alignment.on_commit(at(200, 0.1), 1).cosines;
+  const sync::Alignment third = alignment.on_commit(at(200, 0.1), 1, true).cosines;
   CHECK(third.own == doctest::Approx(cosine_of(150)).epsilon(1e-5));
   CHECK(third.during == doctest::Approx(cosine_of(210)).epsilon(1e-5));
   CHECK(third.before == doctest::Approx(cosine_of(100)).epsilon(1e-5));
+}
+
+TEST_CASE(
+    "alignment: an update made at the parameters that were waited for has the way to them before "
+    "it") {
+  UpdateAlignment alignment;
+  Values parameters = {3, 4};
+  alignment.on_loaded(parameters);
+  alignment.on_commit(at(20), 1, false);
+  parameters = minus(parameters, at(100, 0.5));
+  alignment.on_loaded(parameters);
+  const sync::Alignment second = alignment.on_commit(at(50, 7), 1, false).cosines;
+  CHECK(second.own == doctest::Approx(cosine_of(30)).epsilon(1e-5));
+  CHECK(second.during == doctest::Approx(cosine_of(80)).epsilon(1e-5));  // while the first was made
+  CHECK(second.before == doctest::Approx(cosine_of(50)).epsilon(1e-5));
 }
 
 TEST_CASE(
@@ -64,25 +79,25 @@ TEST_CASE(
     second[i] = first[i] + static_cast<float>(rng.normal());
   }
   alignment.on_loaded(parameters);
-  alignment.on_commit(first, 1);
-  CHECK(alignment.on_commit(second, 1).cosines.own ==
+  alignment.on_commit(first, 1, true);
+  CHECK(alignment.on_commit(second, 1, true).cosines.own ==
         doctest::Approx(std::sqrt(0.5)).epsilon(0.02));
 
   Values ends(n, 0);
   ends.front() = 3;
   ends.back() = 4;
-  alignment.on_commit(ends, 1);
+  alignment.on_commit(ends, 1, true);
   ends.back() = 0;
-  CHECK(alignment.on_commit(ends, 1).cosines.own == doctest::Approx(0.6));
+  CHECK(alignment.on_commit(ends, 1, true).cosines.own == doctest::Approx(0.6));
 }
 
 TEST_CASE("alignment: of an update that is longer than usual a part counts, whatever its steps") {
   UpdateAlignment alignment;
-  CHECK(alignment.on_commit(at(0, 6), 3).part == 1);  // 2 a step is usual from now on
-  CHECK(alignment.on_commit(at(90, 4), 1).part == 1);
+  CHECK(alignment.on_commit(at(0, 6), 3, true).part == 1);  // 2 a step is usual from now on
+  CHECK(alignment.on_commit(at(90, 4), 1, true).part == 1);
   // Usual are 2 + 0.1 (4 - 2) now; twice that may be.
-  CHECK(alignment.on_commit(at(0, 88), 10).part == doctest::Approx(0.5));
-  CHECK(alignment.on_commit(at(0, 0), 1).part == 1);
+  CHECK(alignment.on_commit(at(0, 88), 10, true).part == doctest::Approx(0.5));
+  CHECK(alignment.on_commit(at(0, 0), 1, true).part == 1);
 }
 
 TEST_CASE("alignment: nothing, too much and standing still have no direction") {
@@ -92,11 +107,11 @@ TEST_CASE("alignment: nothing, too much and standing still have no direction") {
   alignment.on_loaded(Values{1, 1});
   for (const Values& update : {Values{0, 0}, Values{infinite, 0}, Values{huge, huge}, at(5)}) {
     alignment.on_loaded(Values{1, 1});
-    const sync::Alignment a = alignment.on_commit(update, 1).cosines;
+    const sync::Alignment a = alignment.on_commit(update, 1, true).cosines;
     CHECK(a.own == 0);
     CHECK(a.during == 0);
     CHECK(a.before == 0);
-    alignment.on_commit(Values{0, 0}, 1);
+    alignment.on_commit(Values{0, 0}, 1, true);
   }
 }
 
