@@ -194,10 +194,10 @@ TEST_CASE("tempo: local steps under which the loss rose are not made again until
   world.loss(3);
   CHECK(world.local() < 0.1);
   world.settle();
-  CHECK(world.local() == doctest::Approx(0.25).epsilon(0.06));  // a quarter of 1
+  CHECK(world.local() == doctest::Approx(0.5).epsilon(0.06));
   for (const double loss : {0.9, 0.8, 0.7}) world.loss(loss);
   world.settle();
-  CHECK(world.local() == doctest::Approx(0.25 * 1.331).epsilon(0.06));
+  CHECK(world.local() == doctest::Approx(0.5 * 1.331).epsilon(0.06));
 }
 
 TEST_CASE("tempo: a loss is judged once a round, however often it is measured") {
