@@ -233,7 +233,8 @@ worker::DatasetOptions read_dataset(const ConfigTable& table, const fs::path& di
   return dataset;
 }
 
-TrainingConfig read_training(const ConfigTable& table, std::string& device) {
+TrainingConfig read_training(const ConfigTable& table, const worker::ModelOptions& model,
+                             std::string& device) {
   TrainingConfig training;
   training.batch =
       static_cast<int>(table.integer("batch", training.batch, Limits::within(1, 1'000'000)));
@@ -242,6 +243,11 @@ TrainingConfig read_training(const ConfigTable& table, std::string& device) {
       table.number("decay", training.decay, {.min = 0, .max = 1, .min_excluded = true});
   training.decay_steps = count_of(table, "decay_steps", training.decay_steps, 1);
   device = table.choice("device", device, {"cpu", "reference", "cuda"});
+  training.early_forward = table.flag("early_forward", training.early_forward);
+  if (training.early_forward && model.kind == "timing")
+    table.problem("early_forward",
+                  "kind = \"timing\" has no layers, so no step could begin before the last of its "
+                  "parameters is here; leave it out");
   return training;
 }
 
@@ -319,7 +325,7 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
   config.model = read_model(root.table("model"));
   config.dataset =
       read_dataset(root.table("dataset"), fs::path(file).parent_path(), config.partition);
-  config.training = read_training(root.table("training"), config.worker_device);
+  config.training = read_training(root.table("training"), config.model, config.worker_device);
   config.sync = sync::read_options(root.table("sync"));
 
   const ConfigTable servers = root.table("servers");

@@ -78,6 +78,7 @@ struct TrainingConfig {
   double learning_rate = 0.05;  // eta'
   double decay = 1.0;           // rate x decay^(step / decay_steps)
   int decay_steps = 1000;
+  bool early_forward = false;  // steps begin while the reply to their commit arrives
 };
 
 struct EvaluationConfig {

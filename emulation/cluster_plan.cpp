@@ -29,6 +29,22 @@ Result<void> check_elastic(const ClusterConfig& config, const std::string& sync)
   return {};
 }
 
+// Steps that never begin where a reply has begun to arrive.
+Result<void> check_early_forward(const ClusterConfig& config, const std::string& sync) {
+  if (!config.training.early_forward) return {};
+  if (sync::overlap(sync, config.sync) == sync::Overlap::Always)
+    return fail(ErrorCode::BadInput,
+                fmt::format("training.early_forward: with sync.{}.overlap a worker trains on while "
+                            "parameters arrive and waits for none; leave one of them out",
+                            sync));
+  if (sync::elastic_weight(sync, config.sync))
+    return fail(ErrorCode::BadInput,
+                fmt::format("training.early_forward: {} makes a worker's parameters of the whole "
+                            "reply, before any step; leave it out, or choose another model",
+                            sync));
+  return {};
+}
+
 Result<ClusterPlan> start_plan(const ClusterConfig& config, const std::string& sync,
                                std::uint64_t seed) {
   RUBATO_TRY(check_sync(config, sync));
@@ -46,6 +62,7 @@ Result<ClusterPlan> start_plan(const ClusterConfig& config, const std::string& s
 Result<void> check_sync(const ClusterConfig& config, const std::string& sync) {
   RUBATO_TRY(sync::find_model(sync));
   RUBATO_TRY(check_elastic(config, sync));
+  RUBATO_TRY(check_early_forward(config, sync));
   if (!config.timing_only()) return {};
   const auto lacks = [](std::string_view key, std::string_view what) {
     return fail(ErrorCode::BadInput,
@@ -167,6 +184,7 @@ std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
   options.auto_up = profile.codecs.auto_up;
   options.auto_down = profile.codecs.auto_down;
   options.blank = plan.blank != nullptr;
+  if (config.training.early_forward) options.early_forward = worker::forward_layers(plan.spec);
   if (const auto weight = sync::elastic_weight(plan.sync, config.sync)) {
     options.elastic = true;
     options.weight = *weight;

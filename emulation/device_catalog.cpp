@@ -4,6 +4,7 @@
 
 #include "base/check.hpp"
 #include "base/config.hpp"
+#include "worker/forward_layers.hpp"
 
 namespace rubato::emulation {
 namespace {
@@ -63,14 +64,8 @@ double training_flops(const worker::ModelSpec& spec, int batch) {
   const auto plans = worker::plan_layers(spec);
   RUBATO_CHECK(plans.has_value(), "training_flops of an invalid model");
   double forward = 0;  // of one sample: two operations a weight, wherever the weight is applied
-  for (std::size_t i = 0; i < plans->size(); ++i) {
-    const worker::LayerPlan& plan = (*plans)[i];
-    double places = 1;
-    if (std::holds_alternative<worker::Conv2d>(spec.layers[i]))
-      places = plan.output.height * plan.output.width;
-    if (std::holds_alternative<worker::Lstm>(spec.layers[i])) places = plan.input.height;
-    forward += 2 * static_cast<double>(plan.weight_count) * places;
-  }
+  for (std::size_t i = 0; i < plans->size(); ++i)
+    forward += 2 * worker::multiplications(spec.layers[i], (*plans)[i]);
   return 3 * forward * batch;
 }
 

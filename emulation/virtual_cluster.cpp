@@ -8,11 +8,10 @@
 #include "base/prefetch.hpp"
 #include "base/rng.hpp"
 #include "emulation/cluster_plan.hpp"
-#include "emulation/device_model.hpp"
 #include "emulation/virtual_event.hpp"
 #include "emulation/virtual_network.hpp"
 #include "emulation/virtual_training.hpp"
-#include "worker/worker_timeline.hpp"
+#include "emulation/virtual_worker.hpp"
 
 namespace rubato::emulation {
 namespace {
@@ -24,15 +23,6 @@ using worker::WorkerCore;
 constexpr Duration kEvaluationTime = Duration::from_seconds(1);
 // Where there are no evaluations, progress is reported every so many events.
 constexpr std::uint64_t kProgressEvents = 1 << 16;
-
-struct VirtualWorker {
-  std::unique_ptr<WorkerCore> core;
-  StepTimes step_times;
-  bool stepping = false;
-  Instant step_began;
-  worker::StepPlan plan = {};  // of that step, its batch never 0
-  worker::WorkerTimeline timeline;
-};
 
 struct VirtualServer {
   std::unique_ptr<server::ServerCore> core;
@@ -83,6 +73,7 @@ class VirtualCluster {
   std::optional<Instant> next_wakeup(Node node) const;
   void drive_worker(Node node);
   void begin_step(Node node);
+  void end_arrivals(Node node);
   void end_step(Node node);
   void begin_evaluation();
   void end_evaluation();
@@ -148,7 +139,6 @@ Result<void> VirtualCluster::build() {
         fmt::format("{} seed {}: {}", options_.sync, options_.seed, profile.name);
     workers_.push_back({.core = make_worker(config_, plan_, incarnations.next(), profile),
                         .step_times = make_step_times(plan_, i),
-                        .step_began = {},
                         .timeline = worker::WorkerTimeline(trace_process(options_.trace, title))});
   }
   wakeup_.resize(network_.node_count());
@@ -353,9 +343,11 @@ void VirtualCluster::pump(Node node) {
 
 void VirtualCluster::drive_worker(Node node) {
   VirtualWorker& worker = worker_at(node);
+  if (worker.arriving) end_arrivals(node);
   while (!worker.stepping) {
     switch (worker.core->next_action()) {
       case WorkerCore::Action::Train:
+      case WorkerCore::Action::TrainEarly:
         begin_step(node);
         return;
       case WorkerCore::Action::Commit: {
@@ -379,26 +371,34 @@ void VirtualCluster::drive_worker(Node node) {
 
 void VirtualCluster::begin_step(Node node) {
   VirtualWorker& worker = worker_at(node);
-  worker.stepping = true;
-  worker.step_began = now_;
-  worker.plan = worker.core->next_step();
-  if (worker.plan.batch == 0) worker.plan.batch = static_cast<std::uint32_t>(plan_.batch);
+  worker.begin_step(now_, plan_.batch);
+  if (worker.arriving) return;
   if (training_) training_->begin_step(node - first_worker(), worker.plan);
-  const auto batch = static_cast<int>(worker.plan.batch);
-  schedule(now_ + worker.step_times.next(now_, batch), Event::Kind::StepEnd, node);
+  schedule(now_ + worker.step_takes, Event::Kind::StepEnd, node);
+}
+
+// A step that began early: its arithmetic begins when all parameters are here, whose time is known
+// then.
+void VirtualCluster::end_arrivals(Node node) {
+  VirtualWorker& worker = worker_at(node);
+  const auto end = worker.step_end(now_);
+  if (!end) return;
+  if (training_) {
+    training_->load(node - first_worker(), worker.core->parameters());
+    training_->begin_step(node - first_worker(), worker.plan);
+  }
+  schedule(*end, Event::Kind::StepEnd, node);
 }
 
 void VirtualCluster::end_step(Node node) {
   VirtualWorker& worker = worker_at(node);
   const double loss_sum = training_ ? training_->end_step(node - first_worker()).loss_sum
                                     : std::numeric_limits<double>::quiet_NaN();
-  worker.stepping = false;
-  worker.timeline.on_step(worker.step_began, now_);
-  const auto samples = static_cast<int>(worker.plan.batch);
-  worker.core->on_step(now_, {now_ - worker.step_began, loss_sum, samples, worker.plan.rate});
+  worker.end_step(now_, loss_sum);
   if (options_.log)
-    log(fmt::format("{} step {}{}", to_string(*worker.core->id()), worker.core->progress().steps,
-                    training_ ? fmt::format(" loss {:.9g}", loss_sum / samples) : std::string()));
+    log(fmt::format(
+        "{} step {}{}", to_string(*worker.core->id()), worker.core->progress().steps,
+        training_ ? fmt::format(" loss {:.9g}", loss_sum / worker.plan.batch) : std::string()));
   pump(node);
 }
 

@@ -10,6 +10,8 @@ void ChunkSet::begin(std::uint64_t total) {
   total_ = total;
   received_ = 0;
   chunk_count_ = 0;
+  prefix_ = 0;
+  prefix_chunks_ = 0;
 }
 
 bool ChunkSet::has(std::uint64_t offset) const {
@@ -38,6 +40,9 @@ ChunkSet::Added ChunkSet::add(std::uint64_t offset, std::uint64_t count) {
   const bool last = offset > 0 && offset + count == total_;
   if (!last) chunk_count_ = count;
   chunks_.insert(next, {offset, count});
+  for (; prefix_chunks_ < chunks_.size() && chunks_[prefix_chunks_].offset == prefix_;
+       ++prefix_chunks_)
+    prefix_ += chunks_[prefix_chunks_].count;
   return Added::Fresh;
 }
 

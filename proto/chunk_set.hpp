@@ -2,6 +2,7 @@
 // Pure. Memory: one flat vector, kept from slice to slice. Threads: one owner.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -19,6 +20,8 @@ class ChunkSet {
   // The chunk that begins at this element has arrived.
   bool has(std::uint64_t offset) const;
   bool complete() const { return received_ == total_; }
+  // Elements that have arrived without a gap from the first one on.
+  std::uint64_t prefix() const { return prefix_; }
   std::uint64_t total() const { return total_; }
   // First elements of the chunks that have not arrived; empty too while only the last one has,
   // which does not tell how long the others are.
@@ -33,6 +36,8 @@ class ChunkSet {
   std::uint64_t total_ = 0;
   std::uint64_t received_ = 0;
   std::uint64_t chunk_count_ = 0;  // elements of a full chunk
+  std::uint64_t prefix_ = 0;
+  std::size_t prefix_chunks_ = 0;
 };
 
 }  // namespace rubato::proto

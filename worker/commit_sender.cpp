@@ -4,8 +4,13 @@
 
 namespace rubato::worker {
 
-CommitSender::CommitSender(const proto::ShardMap& shards, std::uint64_t chunk) : chunk_(chunk) {
+CommitSender::CommitSender(const proto::ShardMap& shards, std::uint64_t chunk, ShardOrder order)
+    : chunk_(chunk), order_(order) {
   for (const auto& entry : shards.shards) shards_.emplace_back().total = entry.range.count();
+  if (order == ShardOrder::ByNeed) {
+    const auto count = std::max<std::size_t>(shards_.size(), 1);
+    credit_ = CreditChoice(kCreditChunks, kCreditChunks * static_cast<std::uint32_t>(count));
+  }
   stop();
 }
 
@@ -21,7 +26,15 @@ void CommitSender::stop() {
   }
 }
 
+std::uint32_t CommitSender::credit_used() const {
+  std::uint32_t used = 0;
+  for (const ShardState& shard : shards_)
+    used += shard.under_way - (shard.under_way > 0 && sent(shard) ? 1 : 0);
+  return used;
+}
+
 std::optional<CommitSender::Chunk> CommitSender::poll() {
+  if (order_ == ShardOrder::ByNeed && credit_used() >= credit_.credit()) return std::nullopt;
   for (std::size_t i = 0; i < shards_.size(); ++i) {
     const std::size_t index = (turn_ + i) % shards_.size();
     ShardState& shard = shards_[index];
@@ -36,7 +49,7 @@ std::optional<CommitSender::Chunk> CommitSender::poll() {
       continue;
     }
     ++shard.under_way;
-    turn_ = index + 1;
+    if (order_ == ShardOrder::InTurns) turn_ = index + 1;
     return Chunk{static_cast<std::uint32_t>(index), offset, std::min(chunk_, shard.total - offset)};
   }
   return std::nullopt;

@@ -17,6 +17,14 @@ void check_batch(const Batch& batch, const Shape& input, int batch_max) {
                "inputs of another shape");
 }
 
+std::optional<BatchResult> Device::step_early(const Batch& batch, float rate,
+                                              const Arriving& arriving) {
+  std::vector<float> parameters(parameter_count());
+  if (!arriving(0, parameters)) return std::nullopt;
+  load(parameters);
+  return step(batch, rate);
+}
+
 Result<std::unique_ptr<Device>> make_device(std::string_view name) {
   if (name == "reference") return std::make_unique<ReferenceDevice>();
   if (name == "cpu") return std::make_unique<CpuDevice>();

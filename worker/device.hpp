@@ -7,7 +7,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,6 +36,11 @@ struct BatchResult {
   int correct = 0;
 };
 
+// Parameters on their way to a device: waits until those from the first of the model up to the last
+// of [begin, begin + out.size()) are here, then out <- those of the range. False: they will not
+// come.
+using Arriving = std::function<bool(std::size_t begin, std::span<float> out)>;
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -58,6 +65,11 @@ class Device {
 
   // One mini-batch of SGD: W <- W - rate g, U <- U + rate g, g the gradient of the MEAN loss.
   virtual BatchResult step(const Batch& batch, float rate) = 0;
+  // load() and step() in one, with the same result to the bit: a device that can asks for the
+  // parameters of a layer when the way forward comes to it, the others for all at the beginning.
+  // Requires: U is 0. Returns: nothing if they will not come: U is 0 still, W must be loaded anew.
+  virtual std::optional<BatchResult> step_early(const Batch& batch, float rate,
+                                                const Arriving& arriving);
   // out <- gradient of the mean loss at W. W and U are untouched.
   virtual BatchResult gradient(const Batch& batch, std::span<float> out) = 0;
   // Loss and correct predictions at W, no gradient.

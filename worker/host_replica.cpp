@@ -58,6 +58,11 @@ void HostReplica::load_under_update(std::span<const float> parameters) {
   subtract(parameters.data(), update_.data(), weights_.data(), count());
 }
 
+std::span<float> HostReplica::part(std::size_t begin, std::size_t count) {
+  RUBATO_CHECK(zero_, "parameters replace W where no step lies on top of them");
+  return std::span(weights_).subspan(begin, count);
+}
+
 void HostReplica::read(std::span<float> out) const {
   RUBATO_CHECK(out.size() == count(), "room for another model");
   std::copy(weights_.begin(), weights_.end(), out.begin());

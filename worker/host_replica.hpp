@@ -22,6 +22,8 @@ class HostReplica {
   void load(std::span<const float> parameters);
   // W <- parameters - U.
   void load_under_update(std::span<const float> parameters);
+  // W from `begin` on, to be overwritten by parameters. Requires: U is 0.
+  std::span<float> part(std::size_t begin, std::size_t count);
   // out <- W.
   void read(std::span<float> out) const;
   // out <- U, U <- 0; the memory of `out` is kept for U. Returns: whether all of it is finite.

@@ -46,20 +46,41 @@ void LocalTrainer::draw(std::size_t size) {
   drawn_ = size;
 }
 
-BatchResult LocalTrainer::step() {
+Batch LocalTrainer::gather() {
   const auto size = static_cast<std::size_t>(batch_);
   draw(size);
   const auto inputs =
       std::span(inputs_).first(size * static_cast<std::size_t>(data_->shape.count()));
   const auto labels = std::span(labels_).first(size);
   data_->gather(std::span(indices_).first(size), inputs, labels);
+  return {inputs, labels, batch_};
+}
+
+void LocalTrainer::next() {
+  const auto size = static_cast<std::size_t>(batch_);
   std::shift_left(indices_.begin(), indices_.begin() + static_cast<std::ptrdiff_t>(drawn_),
                   static_cast<std::ptrdiff_t>(size));
   drawn_ -= size;
   draw(size);  // the next, if nobody changes its size
   data_->prefetch(std::span(indices_).first(size));
-  const auto rate = static_cast<float>(rate_.at(steps_++) * part_);
-  return device_->step({inputs, labels, batch_}, rate);
+  ++steps_;
+}
+
+float LocalTrainer::rate() const {
+  return static_cast<float>(rate_.at(steps_) * part_);
+}
+
+BatchResult LocalTrainer::step() {
+  const Batch batch = gather();
+  const float by = rate();
+  next();
+  return device_->step(batch, by);
+}
+
+std::optional<BatchResult> LocalTrainer::step_early(const Arriving& arriving) {
+  const auto result = device_->step_early(gather(), rate(), arriving);
+  if (result) next();
+  return result;
 }
 
 }  // namespace rubato::worker

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -35,6 +36,9 @@ class LocalTrainer {
 
   // The next mini-batch: W <- W - rate g, U <- U + rate g.
   BatchResult step();
+  // The same on parameters that arrive meanwhile, as in worker/device.hpp. Returns: nothing if they
+  // will not come: the next step is on the same samples.
+  std::optional<BatchResult> step_early(const Arriving& arriving);
 
   // As in worker/device.hpp.
   void load(std::span<const float> parameters) { device_->load(parameters); }
@@ -55,6 +59,10 @@ class LocalTrainer {
  private:
   // At least `size` samples are drawn, in order.
   void draw(std::size_t size);
+  // The samples of the next mini-batch; and done with them.
+  Batch gather();
+  void next();
+  float rate() const;
 
   std::unique_ptr<Device> device_;
   const Dataset* data_;

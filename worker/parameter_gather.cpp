@@ -44,6 +44,12 @@ bool ParameterGather::waiting_for(std::uint32_t shard) const {
   return active() && !shards_[shard].chunks.complete();
 }
 
+std::uint64_t ParameterGather::arrived() const {
+  for (const ShardState& shard : shards_)
+    if (!shard.chunks.complete()) return shard.range.begin + shard.chunks.prefix();
+  return parameters_;
+}
+
 Result<bool> ParameterGather::add(std::uint32_t shard, const proto::Parameters& chunk,
                                   const proto::Payload& payload) {
   if (shard >= shards_.size())

@@ -40,6 +40,8 @@ class ParameterGather {
 
   bool active() const { return waiting_ > 0; }
   bool waiting_for(std::uint32_t shard) const;
+  // Parameters of this reply that are here without a gap, from the first of the model on.
+  std::uint64_t arrived() const;
   // This chunk is here, and perhaps where room was lent: what was there before it is gone.
   bool written_over(std::uint32_t shard, std::uint64_t offset) const {
     return was_lent_ && shards_[shard].chunks.has(offset);
@@ -54,6 +56,9 @@ class ParameterGather {
   Duration held() const { return held_; }
   // Newest version of shard 0 seen.
   Version version() const { return version_; }
+  // The vector that values() is in. What has arrived of it stays as it is until the next begin(),
+  // also where leave_room() has gone on in another one.
+  std::shared_ptr<const std::vector<float>> room() const { return values_; }
   std::span<const float> values() const {
     return values_ ? std::span<const float>(*values_) : std::span<const float>();
   }

@@ -22,6 +22,18 @@ BatchResult ReferenceDevice::step(const Batch& batch, float rate) {
   return result;
 }
 
+std::optional<BatchResult> ReferenceDevice::step_early(const Batch& batch, float rate,
+                                                       const Arriving& arriving) {
+  check_batch(batch, input_, batch_max_);
+  const auto fetch = [&](std::uint64_t begin, std::uint64_t end) {
+    return arriving(begin, replica_.part(begin, end - begin));
+  };
+  const auto result = network_->gradient_early({replica_.weights(), replica_.count()}, batch.inputs,
+                                               batch.labels, gradient_, fetch);
+  if (result) replica_.descend(gradient_, rate);
+  return result;
+}
+
 BatchResult ReferenceDevice::gradient(const Batch& batch, std::span<float> out) {
   check_batch(batch, input_, batch_max_);
   RUBATO_CHECK(out.size() == replica_.count(), "room for another model's gradient");

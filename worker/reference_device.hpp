@@ -25,6 +25,8 @@ class ReferenceDevice final : public Device {
   bool take_update(std::vector<float>& out) override { return replica_.take_update(out); }
   void give(std::vector<float>& buffer) override { replica_.give(buffer); }
   BatchResult step(const Batch& batch, float rate) override;
+  std::optional<BatchResult> step_early(const Batch& batch, float rate,
+                                        const Arriving& arriving) override;
   BatchResult gradient(const Batch& batch, std::span<float> out) override;
   BatchResult evaluate(const Batch& batch) override;
 

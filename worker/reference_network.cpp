@@ -12,13 +12,16 @@ ReferenceNetwork<Real>::ReferenceNetwork(ModelSpec spec, std::vector<LayerPlan> 
     : spec_(std::move(spec)), plans_(std::move(plans)), memories_(plans_.size()) {}
 
 template <class Real>
-void ReferenceNetwork<Real>::forward(std::span<const Real> parameters, std::span<const Real> inputs,
-                                     int size) {
+bool ReferenceNetwork<Real>::forward(std::span<const Real> parameters, std::span<const Real> inputs,
+                                     int size, const Fetch* fetch) {
   const Real* x = inputs.data();
   for (std::size_t i = 0; i < plans_.size(); ++i) {
     const LayerPlan& plan = plans_[i];
     const Shape& in = plan.input;
     const Shape& out = plan.output;
+    if (fetch && plan.weight_count > 0 &&
+        !(*fetch)(plan.weight_offset, plan.bias_offset + plan.bias_count))
+      return false;
     Memory& memory = memories_[i];
     memory.output.resize(static_cast<std::size_t>(size) * out.count());
     Real* y = memory.output.data();
@@ -47,6 +50,7 @@ void ReferenceNetwork<Real>::forward(std::span<const Real> parameters, std::span
     }
     x = y;
   }
+  return true;
 }
 
 template <class Real>
@@ -64,8 +68,24 @@ BatchResult ReferenceNetwork<Real>::gradient(std::span<const Real> parameters,
                                              std::span<const Real> inputs,
                                              std::span<const std::int32_t> labels,
                                              std::span<Real> gradient) {
+  forward(parameters, inputs, static_cast<int>(labels.size()));
+  return backward(parameters, inputs, labels, gradient);
+}
+
+template <class Real>
+std::optional<BatchResult> ReferenceNetwork<Real>::gradient_early(
+    std::span<const Real> parameters, std::span<const Real> inputs,
+    std::span<const std::int32_t> labels, std::span<Real> gradient, const Fetch& fetch) {
+  if (!forward(parameters, inputs, static_cast<int>(labels.size()), &fetch)) return std::nullopt;
+  return backward(parameters, inputs, labels, gradient);
+}
+
+template <class Real>
+BatchResult ReferenceNetwork<Real>::backward(std::span<const Real> parameters,
+                                             std::span<const Real> inputs,
+                                             std::span<const std::int32_t> labels,
+                                             std::span<Real> gradient) {
   const int size = static_cast<int>(labels.size());
-  forward(parameters, inputs, size);
   std::vector<Real> dy(memories_.back().output.size());
   const BatchResult result = loss_and_gradient(spec_.loss, memories_.back().output.data(),
                                                labels.data(), size, spec_.classes, dy.data());

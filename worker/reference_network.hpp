@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,9 +25,18 @@ class ReferenceNetwork {
   // parameters [parameter_count], inputs [size, input.count()], labels [size]. Returns: the loss.
   BatchResult evaluate(std::span<const Real> parameters, std::span<const Real> inputs,
                        std::span<const std::int32_t> labels);
+  // Puts the parameters [begin, end) into their place before a layer of the way forward uses them.
+  // False: they will not come.
+  using Fetch = std::function<bool(std::uint64_t begin, std::uint64_t end)>;
+
   // The same, and gradient [parameter_count] <- gradient of the mean loss.
   BatchResult gradient(std::span<const Real> parameters, std::span<const Real> inputs,
                        std::span<const std::int32_t> labels, std::span<Real> gradient);
+  // The same while parameters arrive. Returns: nothing if they will not come.
+  std::optional<BatchResult> gradient_early(std::span<const Real> parameters,
+                                            std::span<const Real> inputs,
+                                            std::span<const std::int32_t> labels,
+                                            std::span<Real> gradient, const Fetch& fetch);
 
  private:
   // What one layer keeps from the forward pass for the backward pass.
@@ -37,7 +48,11 @@ class ReferenceNetwork {
     std::vector<Real> hiddens;          // Lstm: [T + 1, B, hidden], hiddens[0] = 0
   };
 
-  void forward(std::span<const Real> parameters, std::span<const Real> inputs, int size);
+  // `fetch` may be null. Returns: false where it said so.
+  bool forward(std::span<const Real> parameters, std::span<const Real> inputs, int size,
+               const Fetch* fetch = nullptr);
+  BatchResult backward(std::span<const Real> parameters, std::span<const Real> inputs,
+                       std::span<const std::int32_t> labels, std::span<Real> gradient);
 
   ModelSpec spec_;
   std::vector<LayerPlan> plans_;

@@ -6,9 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "base/absence.hpp"
 #include "base/check.hpp"
-#include "base/prefetch.hpp"
 #include "base/rng.hpp"
 #include "worker/elastic_exchange.hpp"
 
@@ -51,7 +49,9 @@ WorkerCore::Action WorkerCore::next_action() const {
   if (stopped_) return Action::Finish;
   if (load_due_) return Action::Load;
   if (state_ != State::Ready) return Action::Wait;
+  if (gather_.active() && may_begin_early()) return Action::TrainEarly;
   if (gather_.active()) return overlaps_ ? Action::Train : Action::Wait;
+  if (early_) return Action::Wait;
   return commit_due_ ? Action::Commit : Action::Train;
 }
 
@@ -82,7 +82,7 @@ std::optional<Instant> WorkerCore::poll_wakeup() const {
   if (!gather_.active()) return next;
   for (std::uint32_t shard = 0; shard < watch_.size(); ++shard) {
     if (!gather_.waiting_for(shard)) continue;
-    const Instant at = std::max(watch_[shard].heard, watch_[shard].probed) + options_.probe_after;
+    const Instant at = watch_.due(shard);
     next = next ? std::min(*next, at) : at;
   }
   return next;
@@ -97,12 +97,6 @@ void WorkerCore::on_message(Instant now, const proto::Message& message) {
   } else if (message.sender.role == Role::Server) {
     on_server(now, message.sender.index, message);
   }
-}
-
-// What every step and every commit reads; the rest is for joining and for choosing codecs.
-void WorkerCore::prefetch() const {
-  rubato::prefetch(&state_, &codecs_);
-  rubato::prefetch(&update_, this + 1);
 }
 
 void WorkerCore::on_scheduler(Instant now, const proto::Message& message) {
@@ -153,8 +147,9 @@ void WorkerCore::on_welcome(Instant, const proto::Welcome& welcome) {
   id_ = welcome.you;
   shards_ = welcome.shards;
   gather_ = ParameterGather(*shards_, options_.blank);
-  sender_ = CommitSender(*shards_, options_.chunk_bytes / sizeof(float));
-  watch_.assign(shards_->shards.size(), {});
+  sender_ = CommitSender(*shards_, options_.chunk_bytes / sizeof(float),
+                         forward().empty() ? ShardOrder::InTurns : ShardOrder::ByNeed);
+  watch_ = ServerWatch(shards_->shards.size(), {options_.probe_after, options_.server_timeout});
 }
 
 void WorkerCore::on_go(Instant now) {
@@ -165,10 +160,9 @@ void WorkerCore::on_go(Instant now) {
   gather_.begin(++sequence_);
   codecs_.on_pull();
   ping_servers();
-  for (std::uint32_t shard = 0; shard < watch_.size(); ++shard) {
-    watch_[shard] = {now, now};
+  watch_.begin(now);
+  for (std::uint32_t shard = 0; shard < watch_.size(); ++shard)
     send({Role::Server, shard}, proto::Pull{sequence_});
-  }
 }
 
 void WorkerCore::on_refusal(Instant now, NodeId from, const proto::Refusal& refusal) {
@@ -191,7 +185,7 @@ void WorkerCore::rejoin(Instant now) {
   gather_ = {};
   sender_ = {};
   update_.end();
-  load_due_ = commit_due_ = overlaps_ = false;
+  load_due_ = commit_due_ = overlaps_ = early_ = false;
   weight_ = options_.weight;
   batch_ = 0;
   local_rate_ = 1;
@@ -216,7 +210,7 @@ void WorkerCore::on_server(Instant now, std::uint32_t shard, const proto::Messag
     return;
   }
   if (!gather_.active() || shard >= watch_.size()) return;
-  watch_[shard].heard = now;
+  watch_.on_heard(shard, now);
   if (const auto* probe = std::get_if<proto::ProbeReply>(&message.body)) {
     if (probe->sequence == kPing) codecs_.on_ping(now - sent_at_);
     if (probe->sequence == sequence_) on_probe_reply(shard, *probe);
@@ -237,7 +231,7 @@ void WorkerCore::on_server(Instant now, std::uint32_t shard, const proto::Messag
 }
 
 void WorkerCore::on_reply_complete(Instant now) {
-  load_due_ = true;
+  load_due_ = !early_;  // else the step under way does it
   if (state_ == State::Pulling) {
     progress_.communicate += now - sent_at_;
     codecs_.on_pulled(now - sent_at_);
@@ -254,12 +248,16 @@ void WorkerCore::on_reply_complete(Instant now) {
   const Duration overhead = round_trip - held;
   progress_.overhead = ewma(progress_.overhead, overhead, kOverheadEwma);
   if (!overlaps_) {
-    progress_.wait += held;
-    progress_.communicate += overhead;
+    const Duration idle = early_ ? early_since_ - sent_at_ : round_trip;
+    progress_.wait += std::min(held, idle);
+    blocked_ = idle - std::min(held, idle);
+    progress_.communicate += blocked_;
+    if (!early_) note_blocked();
   }
   ++progress_.commits;
   codecs_.on_reply(overhead, held, watch_.size());
   rule_->on_reply(now, overhead);
+  if (early_ && options_.alignment) alignment_.on_loaded(parameters());
   outbox_.push({kScheduler, progress_message()});
 }
 
@@ -278,14 +276,15 @@ std::shared_ptr<std::vector<float>> WorkerCore::release_parameters() {
   return lends() ? gather_.release() : nullptr;
 }
 
-// Not where differences may come down, which are added to what came before, nor where the exchange
-// needs both what was sent and what came.
-bool WorkerCore::lends() const {
-  return !options_.elastic && !options_.auto_down && !proto::is_difference(options_.down.codec);
-}
-
 void WorkerCore::on_step(Instant now, const StepReport& report) {
   if (state_ != State::Ready) return;  // a step that began before a rejoin
+  if (std::exchange(early_, false)) {
+    RUBATO_CHECK(!gather_.active(), "all parameters of the step had arrived");
+    progress_.communicate += now - early_since_ - report.spent;
+    blocked_ += now - early_since_ - report.spent;
+    note_blocked();
+    codecs_since_ = now - report.spent;
+  }
   ++progress_.steps;
   ++steps_since_commit_;
   rates_since_commit_ += report.rate;
@@ -325,7 +324,7 @@ void WorkerCore::on_commit(Instant now, Update update) {
   update_.begin(std::move(update.values), update.finite,
                 Rng(options_.incarnation, sequence_, 0).next());
   sender_.start();
-  for (auto& watch : watch_) watch = {now, now};
+  watch_.begin(now);
 }
 
 void WorkerCore::measure_alignment(const Update& update) {
@@ -368,6 +367,7 @@ proto::ToNode WorkerCore::update_chunk(const CommitSender::Chunk& chunk) {
 }
 
 void WorkerCore::on_probe_reply(std::uint32_t shard, const proto::ProbeReply& reply) {
+  if (reply.held) sender_.on_held(shard);
   if (reply.held || !gather_.waiting_for(shard)) return;
   if (!update_.active()) {  // a pull: nothing of it is kept at the server
     send({Role::Server, shard}, proto::Pull{sequence_});
@@ -392,10 +392,12 @@ void WorkerCore::send_again(std::uint32_t shard, const proto::ProbeReply& reply)
 void WorkerCore::watch_servers(Instant now) {
   for (std::uint32_t shard = 0; shard < watch_.size(); ++shard) {
     if (!gather_.waiting_for(shard)) continue;
-    ServerWatch& watch = watch_[shard];
-    const Instant due = std::max(watch.heard, watch.probed) + options_.probe_after;
-    watch.heard = heard_but_for_absence(watch.heard, due, now);
-    if (now >= watch.heard + options_.server_timeout) {
+    if (update_.active() && sender_.waits(shard)) {
+      watch_.excuse(shard, now);
+      continue;
+    }
+    const auto due = watch_.poll(shard, now);
+    if (due == ServerWatch::Due::GiveUp) {
       failure_ =
           Error{ErrorCode::Timeout,
                 fmt::format("server {} at {}: no answer to {} {} for {:.0f} s", shard,
@@ -403,10 +405,7 @@ void WorkerCore::watch_servers(Instant now) {
                             sequence_, options_.server_timeout.seconds())};
       return;
     }
-    if (now >= due) {
-      watch.probed = now;
-      send({Role::Server, shard}, proto::Probe{sequence_});
-    }
+    if (due == ServerWatch::Due::Probe) send({Role::Server, shard}, proto::Probe{sequence_});
   }
 }
 
@@ -416,11 +415,6 @@ void WorkerCore::ping_servers() {
   if (!codecs_.active()) return;
   for (std::uint32_t shard = 0; shard < watch_.size(); ++shard)
     send({Role::Server, shard}, proto::Probe{kPing});
-}
-
-void WorkerCore::on_bytes(std::uint64_t up, std::uint64_t down) {
-  progress_.bytes_up += up;
-  progress_.bytes_down += down;
 }
 
 proto::Message WorkerCore::progress_message() {

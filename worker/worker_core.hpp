@@ -12,7 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "base/check.hpp"
 #include "base/ids.hpp"
+#include "base/prefetch.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
 #include "proto/joiner.hpp"
@@ -20,8 +22,10 @@
 #include "sync/model.hpp"
 #include "worker/codec_choice.hpp"
 #include "worker/commit_sender.hpp"
+#include "worker/forward_layers.hpp"
 #include "worker/parameter_gather.hpp"
 #include "worker/residual.hpp"
+#include "worker/server_watch.hpp"
 #include "worker/step_plan.hpp"
 #include "worker/update_alignment.hpp"
 #include "worker/update_encoder.hpp"
@@ -38,6 +42,9 @@ struct WorkerOptions {
   bool alignment = false;  // measure how updates lie (worker/update_alignment.hpp)
   bool elastic = false;    // commits are the parameters W themselves (EASGD), see on_commit
   double weight = 1;       // of commits until the tuner says; of elastic ones below 1
+  // Steps begin while the reply to their commit arrives, as soon as the first of these layers is
+  // here, and chunks go by need (worker/commit_sender.hpp). Empty: after all of it.
+  std::vector<ForwardLayer> early_forward;
   proto::Compression up;
   proto::Compression down;
   bool auto_up = false;  // chosen while running (worker/codec_choice.hpp)
@@ -53,7 +60,7 @@ struct WorkerOptions {
 
 // What a finished mini-batch was.
 struct StepReport {
-  Duration spent;       // any throttle included
+  Duration spent;       // any throttle included, waits for parameters not
   double loss_sum = 0;  // over the samples; NaN: not computed
   int samples = 0;
   double rate = 1;  // StepPlan::rate, by which it was made
@@ -74,20 +81,35 @@ class WorkerCore {
   WorkerCore(const WorkerOptions& options, std::unique_ptr<sync::CommitRule> rule);
 
   enum class Action {
-    Wait,    // nothing to do until a message or a wake-up
-    Train,   // run one mini-batch, then on_step()
-    Commit,  // take the accumulated update, then on_commit()
-    Load,    // load parameters() under the update accumulated since, then on_loaded()
-    Finish,  // the run is over
-    Fail,    // see failure()
+    Wait,        // nothing to do until a message or a wake-up
+    Train,       // run one mini-batch, then on_step()
+    TrainEarly,  // on_early(), run one mini-batch on parameters that arrive meanwhile, on_step()
+    Commit,      // take the accumulated update, then on_commit()
+    Load,        // load parameters() under the update accumulated since, then on_loaded()
+    Finish,      // the run is over
+    Fail,        // see failure()
   };
   Action next_action() const;
 
   void on_start(Instant now);
   void on_message(Instant now, const proto::Message& message);
   void on_wakeup(Instant now);
-  // Requires: next_action() was Train when the mini-batch began.
+  // Requires: next_action() was Train when the mini-batch began, or TrainEarly and all of its
+  // parameters have arrived.
   void on_step(Instant now, const StepReport& report);
+  // A mini-batch begins. Requires: next_action() is TrainEarly.
+  void on_early(Instant now) {
+    RUBATO_CHECK(next_action() == Action::TrainEarly, "the first layer has arrived");
+    early_ = true;
+    early_since_ = now;
+  }
+  // The step that began so is still wanted; else it must end without a trace: this worker lost its
+  // membership, and all parameters will come anew.
+  bool early() const { return early_; }
+  // How many parameters have arrived of the reply that it runs on, from the first on; and these.
+  std::uint64_t arrived() const { return gather_.arrived(); }
+  std::shared_ptr<const std::vector<float>> arriving() const { return gather_.room(); }
+  const std::vector<ForwardLayer>& forward() const { return options_.early_forward; }
   // Requires: next_action() is Commit. An elastic worker uploads X = W_i, the servers move W by
   // d = weight (X - W) and answer with the W that results, from which parameters() is made: X - d.
   void on_commit(Instant now, Update update);
@@ -96,7 +118,10 @@ class WorkerCore {
   // The user wants this worker to leave: a farewell, then Finish.
   void on_interrupt() { finish("interrupted"); }
   // What the links carried for this worker, both frames of every message.
-  void on_bytes(std::uint64_t up, std::uint64_t down);
+  void on_bytes(std::uint64_t up, std::uint64_t down) {
+    progress_.bytes_up += up;
+    progress_.bytes_down += down;
+  }
 
   // Control messages first, then chunks of the update, as credit allows.
   std::optional<proto::ToNode> poll_send();
@@ -121,7 +146,11 @@ class WorkerCore {
   std::uint64_t refused_commits() const { return refused_commits_; }
   // A hint to the processor that this worker is the next but one to be called: among thousands its
   // memory is far away.
-  void prefetch() const;
+  void prefetch() const {
+    // What every step and every commit reads; the rest is for joining and for choosing codecs.
+    rubato::prefetch(&state_, &codecs_);
+    rubato::prefetch(&update_, this + 1);
+  }
   // The message that reports progress() (also sent by itself after every reply).
   proto::Message progress_message();
 
@@ -141,7 +170,20 @@ class WorkerCore {
   void measure_alignment(const Update& update);
   void finish(const std::string& reason);
   proto::ToNode update_chunk(const CommitSender::Chunk& chunk);
-  bool lends() const;  // the update, as room for its answers
+  // The update, as room for its answers. Not where differences may come down, which are added to
+  // what came before, nor where the exchange needs both what was sent and what came.
+  bool lends() const {
+    return !options_.elastic && !options_.auto_down && !proto::is_difference(options_.down.codec);
+  }
+  void note_blocked() {
+    if (auto line = sender_.on_commit_over(blocked_)) log_.push(std::move(*line));
+  }
+  // Not on what an exchange is still to be made of, nor on the first parameters, which start the
+  // rule.
+  bool may_begin_early() const {
+    return !forward().empty() && !early_ && !overlaps_ && !options_.elastic &&
+           state_ == State::Ready && gather_.arrived() >= forward().front().end;
+  }
   void send_again(std::uint32_t shard, const proto::ProbeReply& reply);
   void watch_servers(Instant now);
   void ping_servers();
@@ -162,6 +204,9 @@ class WorkerCore {
   bool load_due_ = false;
   bool commit_due_ = false;
   bool overlaps_ = false;  // the commit in flight, training
+  bool early_ = false;     // a step is under way that began before its parameters were here,
+  Instant early_since_;    // then
+  Duration blocked_;       // by the commit in flight, the gate's part not counted
   UpdateAlignment alignment_;
   double weight_ = 1;        // of the next commit, if its steps had a local rate of 1
   std::uint32_t batch_ = 0;  // of its steps; 0: as configured
@@ -182,11 +227,7 @@ class WorkerCore {
   std::uint64_t steps_since_commit_ = 0;
   double rates_since_commit_ = 0;  // sum of their local rates
   Instant sent_at_;
-  struct ServerWatch {
-    Instant heard;
-    Instant probed;
-  };
-  std::vector<ServerWatch> watch_;  // by shard, while a reply is awaited
+  ServerWatch watch_;  // while a reply is awaited
 
   proto::Progress progress_;
   double loss_sum_ = 0;

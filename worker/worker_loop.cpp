@@ -1,12 +1,15 @@
 #include "worker/worker_loop.hpp"
 
 #include <algorithm>
+#include <condition_variable>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "base/log.hpp"
 #include "proto/buffer_pool.hpp"
 #include "worker/compute_thread.hpp"
+#include "worker/forward_clock.hpp"
 #include "worker/node_peers.hpp"
 #include "worker/worker_trace.hpp"
 
@@ -39,6 +42,7 @@ class WorkerLoop {
   ~WorkerLoop() {
     const std::lock_guard lock(mutex_);
     over_ = true;
+    arrived_.notify_one();
   }
   WorkerLoop(const WorkerLoop&) = delete;
   WorkerLoop& operator=(const WorkerLoop&) = delete;
@@ -68,34 +72,79 @@ class WorkerLoop {
  private:
   // The compute thread's: mini-batches one after the other, for as long as the core wants nothing
   // else between them. A hand-over to the I/O thread and back would cost two wake-ups a step.
-  void compute() {
-    while (true) {
+  void compute(bool early) {
+    for (;; early = false) {
       {
         const TraceSpan span(trace_.compute(), Span::Compute);
-        result_ = trainer_.step();
+        result_ = early ? step_early() : trainer_.step();
       }
+      if (!result_) return;            // nothing came of it
       if (options_.step_time) return;  // the I/O thread waits until the time of the step is over
       const std::lock_guard lock(mutex_);
       const Instant now = steady_now();
       end_step(now);
       if (over_ || core_.next_action() != WorkerCore::Action::Train) return;
-      trainer_.set_plan(core_.next_step());
-      began_ = now;
+      begin_step(now);
     }
+  }
+
+  // The compute thread's.
+  std::optional<BatchResult> step_early() {
+    return trainer_.step_early(
+        [this](std::size_t begin, std::span<float> out) { return fetch(begin, out); });
+  }
+
+  // Waits for parameters of the reply under way. The core bounds the wait: it gives up on a server
+  // that is silent, which ends the loop, and that ends the wait, as a stop or a rejoin does.
+  bool fetch(std::size_t begin, std::span<float> out) {
+    std::shared_ptr<const std::vector<float>> arriving;
+    {
+      std::unique_lock lock(mutex_);
+      const Instant since = steady_now();
+      const auto lost = [this] { return over_ || !core_.early(); };
+      const auto here = [&] { return core_.arrived() >= begin + out.size(); };
+      if (!here()) {
+        const TraceSpan span(trace_.compute(), Span::Wait);
+        arrived_.wait(lock, [&] { return lost() || here(); });
+      }
+      if (lost()) return false;
+      waited_ += steady_now() - since;
+      arriving = core_.arriving();
+    }
+    std::copy_n(arriving->begin() + static_cast<std::ptrdiff_t>(begin), out.size(), out.begin());
+    return true;
+  }
+
+  // Requires: mutex_.
+  void begin_step(Instant now) {
+    trainer_.set_plan(core_.next_step());
+    began_ = now;
+    waited_ = {};
   }
 
   // Requires: mutex_.
   void end_step(Instant now) {
     trace_.timeline().on_step(began_, now);
-    core_.on_step(now, {.spent = now - began_,
-                        .loss_sum = result_.loss_sum,
+    const bool early = core_.early();
+    core_.on_step(now, {.spent = now - began_ - waited_,
+                        .loss_sum = result_->loss_sum,
                         .samples = trainer_.batch(),
                         .rate = trainer_.part()});
+    if (early) core_.release_parameters();  // to the pool: U has memory again
+  }
+
+  // When a step ends that is to take as long as on the device that it stands for. Requires: mutex_.
+  Instant stretched_end() {
+    const Instant end = began_ + step_time_;
+    const auto early = core_.early() ? clock_.end() : std::nullopt;
+    if (!early) return end;
+    waited_ = *early - end;
+    return *early;
   }
 
   // Does what the core wants done until it trains or waits. Requires: mutex_.
   void drive() {
-    if (compute_.take_done() && options_.step_time) step_ends_ = began_ + step_time_;
+    if (compute_.take_done() && options_.step_time && result_) step_ends_ = stretched_end();
     if (step_ends_) {
       const Instant now = steady_now();
       if (now < *step_ends_) return;  // stretched: wait() ends then
@@ -105,10 +154,8 @@ class WorkerLoop {
     while (!compute_.busy()) {
       switch (core_.next_action()) {
         case WorkerCore::Action::Train:
-          trainer_.set_plan(core_.next_step());
-          began_ = steady_now();
-          if (options_.step_time) step_time_ = options_.step_time(began_, trainer_.batch());
-          compute_.submit([this] { compute(); });
+        case WorkerCore::Action::TrainEarly:
+          start_computing(core_.next_action() == WorkerCore::Action::TrainEarly);
           return;
         case WorkerCore::Action::Commit:
           commit();
@@ -130,6 +177,19 @@ class WorkerLoop {
           return;
       }
     }
+  }
+
+  // Requires: mutex_.
+  void start_computing(bool early) {
+    begin_step(steady_now());
+    if (options_.step_time) step_time_ = options_.step_time(began_, trainer_.batch());
+    if (early) {
+      core_.on_early(began_);
+      arriving_ = true;
+      clock_.begin(core_.forward(), began_, step_time_);
+      clock_.on_arrived(began_, core_.arrived());
+    }
+    compute_.submit([this, early] { compute(early); });
   }
 
   void commit() {
@@ -166,6 +226,7 @@ class WorkerLoop {
       if (received->message) {
         const proto::HandleTrace handling(trace_.loop(), received->from, *received->message);
         core_.on_message(now, *received->message);
+        tell_arrivals(now);
         trace_.timeline().on_message(now, *received->message, core_);
       } else if (received->message.error().code == ErrorCode::Refused) {
         return tl::unexpected<Error>(received->message.error());  // another protocol version
@@ -177,8 +238,21 @@ class WorkerLoop {
     return {};
   }
 
+  // Requires: mutex_.
+  void tell_arrivals(Instant now) {
+    if (core_.forward().empty()) return;
+    if (core_.early()) {
+      clock_.on_arrived(now, core_.arrived());
+      // The arrows of a profile end where all is there.
+      const bool all = core_.arrived() == trainer_.parameter_count();
+      if (all && std::exchange(arriving_, false)) trace_.on_load(now, now, core_);
+    }
+    arrived_.notify_one();
+  }
+
   proto::Transport& transport_;
   std::mutex mutex_;  // guards core_, over_ and the steps of trace_, which both threads use
+  std::condition_variable arrived_;  // something of a reply, or a reason to wait no longer
   WorkerCore& core_;
   bool over_ = false;
   LocalTrainer& trainer_;
@@ -189,10 +263,13 @@ class WorkerLoop {
   // their memory.
   proto::BufferPool updates_;
   Instant began_;
-  Duration step_time_;                // how long the step under way should take at least
-  std::optional<Instant> step_ends_;  // of one that is computed and still has time to pass
-  BatchResult result_;
-  ComputeThread compute_;  // last: its job uses the members above
+  Duration step_time_;                 // how long the step under way should take at least
+  std::optional<Instant> step_ends_;   // of one that is computed and still has time to pass
+  std::optional<BatchResult> result_;  // nothing: the step was given up
+  bool arriving_ = false;              // the I/O thread's: parameters of the step under way
+  Duration waited_;                    // in the step under way, for parameters
+  ForwardClock clock_;                 // of the device that it stands for
+  ComputeThread compute_;              // last: its job uses the members above
 };
 
 }  // namespace

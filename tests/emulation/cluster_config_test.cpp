@@ -128,6 +128,7 @@ learning_rate = 0.1
 decay = 0.5
 decay_steps = 10
 device = "reference"
+early_forward = true
 [optimizer]
 kind = "nesterov"
 momentum = 0.8
@@ -194,6 +195,7 @@ keep = 0.02
   CHECK(config.training.decay == 0.5);
   CHECK(config.training.decay_steps == 10);
   CHECK(config.worker_device == "reference");
+  CHECK(config.training.early_forward);
   CHECK(config.optimizer.kind == ServerOptimizer::Nesterov);
   CHECK(config.optimizer.momentum == 0.8);
   CHECK(config.optimizer.global_rate == 0.25);

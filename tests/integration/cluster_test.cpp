@@ -74,8 +74,9 @@ TEST_CASE("ADSP waits for nobody and BSP keeps its workers in step") {
 }
 
 // The learning rate fades out within 100 rounds, so where training ends does not depend on when it
-// is stopped: the last loss of both worlds is that of the same parameters.
-TEST_CASE("BSP ends at the same loss over TCP and on virtual time") {
+// is stopped: the last loss of both worlds is that of the same parameters, whether steps begin
+// while replies arrive over TCP, or not.
+void check_bsp_over_tcp(bool early_forward) {
   constexpr std::uint64_t kFadedSteps = std::uint64_t{3} * 150;
   emulation::ClusterConfig config = parse(QuickCluster{.servers = 2, .stop = kEndless}.text());
   config.training.decay = 0.5;
@@ -96,6 +97,7 @@ TEST_CASE("BSP ends at the same loss over TCP and on virtual time") {
   };
   const RunRecord expected = on_virtual_time(config.seed);
 
+  config.training.early_forward = early_forward;
   ThreadCluster cluster(config, {.sync = "bsp"});
   cluster.start_workers();
   // Evaluated at least once more after every worker has seen the rate fade.
@@ -109,6 +111,14 @@ TEST_CASE("BSP ends at the same loss over TCP and on virtual time") {
   CHECK(real.final_accuracy == expected.final_accuracy);
   CHECK(std::abs(on_virtual_time(config.seed + 1).final_loss - expected.final_loss) >
         1e-3 * expected.final_loss);
+}
+
+TEST_CASE("BSP ends at the same loss over TCP and on virtual time") {
+  check_bsp_over_tcp(false);
+}
+
+TEST_CASE("BSP ends at the same loss with steps that begin while replies arrive") {
+  check_bsp_over_tcp(true);
 }
 
 TEST_CASE("an interrupted worker leaves and BSP goes on over those that remain") {

@@ -17,7 +17,7 @@ step_seconds = {}
 count = {}
 [model]
 kind = "mlp"
-hidden = [16]
+hidden = [{}]
 [dataset]
 {}
 samples = 2000
@@ -27,6 +27,7 @@ partition = "{}"
 [training]
 batch = 16
 learning_rate = {}
+{}
 [sync.adsp]
 check_period_seconds = 1
 [evaluation]
@@ -36,8 +37,8 @@ interval_seconds = 0.1
 [wire]
 {}
 )",
-                     name, step_seconds, 3 * step_seconds, servers, data, partition, learning_rate,
-                     stop, wire);
+                     name, step_seconds, 3 * step_seconds, servers, hidden, data, partition,
+                     learning_rate, training, stop, wire);
 }
 
 }  // namespace rubato::integration

@@ -15,6 +15,8 @@ struct QuickCluster {
   std::string partition = "iid";
   std::string stop = "target_loss = 0.3\nmax_seconds = 100";  // [stop]
   std::string wire = {};                                      // [wire]
+  std::string hidden = "16";
+  std::string training = {};  // more of [training]
   std::string text() const;
 };
 

@@ -59,6 +59,27 @@ TEST_CASE("up trains to the target under every model and leaves its results") {
   }
 }
 
+// 5124 parameters on two servers, in chunks of 1024.
+TEST_CASE("up trains to the target with steps that begin while replies arrive") {
+  const Workplace place;
+  place.write("early.toml", QuickCluster{.servers = 2,
+                                         .wire = "chunk_kib = 4",
+                                         .hidden = "64, 64",
+                                         .training = "early_forward = true"}
+                                .text());
+  for (const char* sync : {"bsp", "asp"}) {
+    CAPTURE(sync);
+    Process up(place, {"up", "early.toml", "--sync", sync, "--out", sync});
+    const int code = up.wait_for_end();
+    CAPTURE(up.err());
+    REQUIRE(code == 0);
+    const Json results = results_of(place, sync);
+    const Json& run = results.at("runs")[0];
+    CHECK(run.at("final_accuracy").get<double>() > 0.9);
+    for (const Json& worker : run.at("workers")) CHECK(worker.at("commits").get<int>() > 0);
+  }
+}
+
 TEST_CASE("results.json of up has the documented keys and --json prints it alone") {
   const Workplace place;
   place.write("quick.toml", QuickCluster{}.text());

@@ -32,6 +32,23 @@ TEST_CASE("chunk set: complete once every element is there, in any order of chun
   CHECK(set.complete());
 }
 
+TEST_CASE("chunk set: what is there without a gap, from the first element on") {
+  auto set = of_ten();
+  CHECK(set.prefix() == 0);
+  set.add(4, 4);
+  CHECK(set.prefix() == 0);
+  set.add(0, 2);
+  CHECK(set.prefix() == 2);
+  set.add(0, 2);
+  CHECK(set.prefix() == 2);
+  set.add(2, 2);
+  CHECK(set.prefix() == 8);
+  set.add(8, 2);
+  CHECK(set.prefix() == 10);
+  set.begin(3);
+  CHECK(set.prefix() == 0);
+}
+
 TEST_CASE("chunk set: a chunk that came before is a duplicate, and counts once") {
   auto set = of_ten();
   set.add(0, 5);

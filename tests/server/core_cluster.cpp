@@ -44,6 +44,8 @@ worker::WorkerOptions worker_options(const CoreClusterOptions& options, std::uin
   worker.down = options.down;
   worker.overlap = sync::overlap(options.sync, options.sync_options);
   worker.alignment = sync::measures_alignment(options.sync);
+  if (options.early)
+    worker.early_forward = {{worker.parameters / 3, 0.2}, {worker.parameters, 0.1}};
   if (const auto weight = sync::elastic_weight(options.sync, options.sync_options)) {
     worker.elastic = true;
     worker.weight = *weight;
@@ -179,9 +181,13 @@ void CoreCluster::pump() {
 void CoreCluster::drive(std::uint32_t index) {
   using Action = worker::WorkerCore::Action;
   Worker& worker = workers_[index];
+  if (worker.arriving) await_parameters(index);
   while (!worker.stepping) {
     const Action action = worker.core->next_action();
-    if (action == Action::Train) {
+    if (action == Action::TrainEarly) {
+      worker.core->on_early(now_);
+      worker.stepping = worker.arriving = true;
+    } else if (action == Action::Train) {
       worker.stepping = true;
       worker.rate = worker.core->next_step().rate;
       schedule(now_ + options_.step_times[index], [this, index] { end_step(index); });
@@ -197,6 +203,17 @@ void CoreCluster::drive(std::uint32_t index) {
     } else {
       return;
     }
+  }
+}
+
+void CoreCluster::await_parameters(std::uint32_t index) {
+  Worker& worker = workers_[index];
+  if (!worker.core->early()) {  // given up
+    worker.stepping = worker.arriving = false;
+  } else if (worker.core->arrived() == options_.initial.size()) {
+    worker.arriving = false;
+    worker.trainer.load_under_update(worker.core->parameters());
+    schedule(now_ + options_.step_times[index], [this, index] { end_step(index); });
   }
 }
 

@@ -50,6 +50,7 @@ struct CoreClusterOptions {
   server::OptimizerOptions optimizer;
   proto::Compression up;
   proto::Compression down;
+  bool early = false;   // steps begin with the first of two layers
   bool forget = false;  // what compression left out, instead of sending it later
   server::StopOptions stop;
   Duration latency = Duration::from_ms(1);
@@ -88,6 +89,7 @@ class CoreCluster {
     std::shared_ptr<worker::Residual> residual;
     bool stepping = false;
     double rate = 1;  // of that step
+    bool arriving = false;  // the parameters of that step
   };
 
   void schedule(Instant at, std::function<void()> event);
@@ -98,6 +100,7 @@ class CoreCluster {
   // Lets every core say what it has to say and every worker do what it wants done.
   void pump();
   void drive(std::uint32_t index);
+  void await_parameters(std::uint32_t index);
   void end_step(std::uint32_t index);
   void from_worker(std::uint32_t index, const proto::ToNode& out);
   void from_server(std::uint32_t index, const proto::ToPeer& out);

@@ -9,10 +9,13 @@
 namespace rubato::tests {
 namespace {
 
-CoreClusterOptions three_workers() {
+// `early`: with early steps, on six servers, more than the least credit has chunks.
+CoreClusterOptions three_workers(bool early = false) {
   CoreClusterOptions options;
-  options.servers = 2;
+  options.servers = early ? 6 : 2;
+  options.early = early;
   options.initial = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+  if (early) options.initial.resize(6 * 4);
   options.chunk = 2;
   options.step_times = {Duration::from_ms(50), Duration::from_ms(80), Duration::from_ms(170)};
   options.patient = true;
@@ -28,13 +31,15 @@ int bad_link(Rng& rng) {
 constexpr std::size_t kWorkers = 3;
 constexpr std::size_t kRounds = 5;
 
-TEST_CASE("lossy links: a BSP run reaches the bits of the lossless run") {
-  CoreCluster clean(three_workers());
+void check_bsp(bool early) {
+  auto lossless = three_workers(early);
+  lossless.early = false;
+  CoreCluster clean(lossless);
   clean.run_until([&] { return clean.all_at_version(kWorkers * kRounds); });
 
   CHECK(rc::check("BSP with losses and duplicates", [&] {
     Rng rng(*rc::gen::arbitrary<std::uint64_t>());
-    auto options = three_workers();
+    auto options = three_workers(early);
     bool lossy = false;  // from the start on: workers get their ids in the order of joining
     options.copies = [&](const proto::Message&) { return lossy ? bad_link(rng) : 1; };
     CoreCluster cluster(options);
@@ -47,10 +52,10 @@ TEST_CASE("lossy links: a BSP run reaches the bits of the lossless run") {
   }));
 }
 
-TEST_CASE("lossy links: all get in, and under ASP each shard applies each commit exactly once") {
-  CHECK(rc::check("ASP with losses and duplicates", [] {
+void check_asp(bool early) {
+  CHECK(rc::check("ASP with losses and duplicates", [&] {
     Rng rng(*rc::gen::arbitrary<std::uint64_t>());
-    auto options = three_workers();
+    auto options = three_workers(early);
     options.sync = "asp";
     options.copies = [&](const proto::Message&) { return bad_link(rng); };
     CoreCluster cluster(options);
@@ -61,11 +66,27 @@ TEST_CASE("lossy links: all get in, and under ASP each shard applies each commit
       answered += cluster.worker(i).progress().commits;
     }
     // What is applied but not yet answered is at most one commit a worker.
-    for (std::size_t i = 0; i < 2; ++i) {
+    for (std::size_t i = 0; i < options.servers; ++i) {
       RC_ASSERT(cluster.server(i).version() >= answered);
       RC_ASSERT(cluster.server(i).version() <= answered + kWorkers);
     }
   }));
+}
+
+TEST_CASE("lossy links: a BSP run reaches the bits of the lossless run") {
+  check_bsp(false);
+}
+
+TEST_CASE("lossy links: with early steps and chunks by need, a BSP run reaches the same bits") {
+  check_bsp(true);
+}
+
+TEST_CASE("lossy links: all get in, and under ASP each shard applies each commit exactly once") {
+  check_asp(false);
+}
+
+TEST_CASE("lossy links: with early steps and chunks by need, each commit is applied exactly once") {
+  check_asp(true);
 }
 
 TEST_CASE("an outage: BSP goes on without the worker, which joins again and trains on") {

@@ -6,14 +6,15 @@
 namespace rubato::worker {
 namespace {
 
-CommitSender sender_of(const std::vector<std::uint64_t>& shards, std::uint64_t chunk) {
+CommitSender sender_of(const std::vector<std::uint64_t>& shards, std::uint64_t chunk,
+                       ShardOrder order = ShardOrder::InTurns) {
   proto::ShardMap map;
   std::uint64_t at = 0;
   for (const auto count : shards) {
     map.shards.push_back({{at, at + count}, "somewhere"});
     at += count;
   }
-  return {map, chunk};
+  return {map, chunk, order};
 }
 
 // What may go now: "shard:offset+count ...".
@@ -68,6 +69,71 @@ TEST_CASE("commit sender: what a server lacks goes again, in order, with a fresh
     sender.send_all_again(0);
     CHECK(drain(sender) == "0:0+1 0:1+1 0:2+1 0:3+1");
   }
+}
+
+// One that has found out that the least credit is best.
+CommitSender narrow_sender(const std::vector<std::uint64_t>& shards) {
+  auto sender = sender_of(shards, 1, ShardOrder::ByNeed);
+  for (const std::uint32_t credit : {16, 8, 4})
+    for (int i = 0; i < 3; ++i) sender.on_commit_over(Duration::from_ms(credit));
+  return sender;
+}
+
+TEST_CASE("commit sender by need: the first parameters first, whatever shard they are on") {
+  auto sender = sender_of({5, 0, 3}, 2, ShardOrder::ByNeed);
+  sender.start();
+  CHECK(drain(sender) == "0:0+2 0:2+2 0:4+1 2:0+2 2:2+1");
+}
+
+TEST_CASE("commit sender by need: one credit for all, and what is needed sooner overtakes") {
+  auto sender = narrow_sender({6, 6, 6, 6});
+  sender.start();
+  CHECK(drain(sender) == "0:0+1 0:1+1 0:2+1 0:3+1");
+  CHECK(sender.waits(1));
+  sender.on_answer(0);
+  sender.on_answer(0);
+  CHECK(drain(sender) == "0:4+1 0:5+1 1:0+1");  // the last one of a shard costs no credit
+  CHECK_FALSE(sender.waits(1));
+  CHECK(sender.waits(2));
+  for (int i = 0; i < 4; ++i) sender.on_answer(0);
+  CHECK(drain(sender) == "1:1+1 1:2+1 1:3+1");
+  sender.send_again(0, {3, 5});  // before what is left of shard 1, at the next border
+  CHECK(drain(sender) == "");
+  sender.on_answer(1);
+  CHECK(drain(sender) == "0:3+1");
+  sender.on_answer(0);
+  CHECK(drain(sender) == "0:5+1 1:4+1");
+}
+
+TEST_CASE("commit sender by need: shards whose last answers wait for others stop nobody") {
+  auto sender = narrow_sender({2, 2, 2, 2, 2, 2, 2});
+  sender.start();
+  std::string sent;
+  // Every chunk but the last of a shard is answered, as under a gate that holds.
+  for (std::uint32_t shard = 0; shard < 7; ++shard) {
+    sent += drain(sender) + " ";
+    sender.on_answer(shard);
+  }
+  for (int shard = 0; shard < 7; ++shard)
+    CHECK_MESSAGE(sent.find(fmt::format("{}:1+1", shard)) != std::string::npos, sent);
+}
+
+TEST_CASE(
+    "commit sender by need: answers that were lost take no credit from other shards for ever") {
+  auto sender = narrow_sender({3, 3, 3, 3});
+  sender.start();
+  CHECK(drain(sender) == "0:0+1 0:1+1 0:2+1 1:0+1 1:1+1");
+  sender.on_held(0);  // asked, it says that it has everything
+  CHECK(drain(sender) == "1:2+1 2:0+1 2:1+1");
+  sender.on_held(1);
+  CHECK(drain(sender) == "2:2+1 3:0+1 3:1+1");
+}
+
+TEST_CASE("commit sender by need: on a wide credit every shard has its own four") {
+  auto sender = sender_of({7, 6}, 1, ShardOrder::ByNeed);
+  sender.start();
+  CHECK(drain(sender) == "0:0+1 0:1+1 0:2+1 0:3+1 1:0+1 1:1+1 1:2+1 1:3+1");
+  CHECK_FALSE(sender.waits(1));
 }
 
 }  // namespace

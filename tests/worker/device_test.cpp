@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -71,6 +72,67 @@ TEST_CASE("a step is the gradient times the rate, in W and in U") {
       REQUIRE(update[i] == doctest::Approx(0.1 * gradient[i]).epsilon(1e-6));
       REQUIRE(after[i] == doctest::Approx(before[i] - 0.1 * gradient[i]).epsilon(1e-6));
     }
+  }
+}
+
+TEST_CASE("an early step asks for each layer in turn and ends as a load and a step, to the bit") {
+  for (const std::string& name : kDevices)
+    for (const ModelSpec& spec : small_models()) {
+      CAPTURE(name);
+      CAPTURE(spec.name);
+      const auto parameters = test_parameters(spec, 1);
+      const OwnedBatch batch(spec, 5, 2);
+      const auto whole = built_device(name, spec, 8);
+      whole->load(parameters);
+      const BatchResult expected = whole->step(batch.view(), 0.1f);
+
+      const auto device = built_device(name, spec, 8);
+      std::size_t asked = 0, times = 0;
+      const auto result =
+          device->step_early(batch.view(), 0.1f, [&](std::size_t begin, std::span<float> out) {
+            CHECK(begin == asked);  // everything once, in order
+            asked += out.size();
+            ++times;
+            std::copy_n(parameters.begin() + static_cast<std::ptrdiff_t>(begin), out.size(),
+                        out.begin());
+            return true;
+          });
+      REQUIRE(result);
+      CHECK(asked == parameters.size());
+      if (spec.name == "dense, relu") CHECK(times == 3);
+      CHECK(result->loss_sum == expected.loss_sum);
+      CHECK(result->correct == expected.correct);
+      CHECK(weights_of(*device) == weights_of(*whole));
+      std::vector<float> update, expected_update;
+      CHECK(device->take_update(update));
+      CHECK(whole->take_update(expected_update));
+      CHECK(update == expected_update);
+    }
+}
+
+TEST_CASE("an early step that is given up leaves U empty, and a load puts all of W right") {
+  for (const std::string& name : kDevices) {
+    CAPTURE(name);
+    const ModelSpec spec = mlp();
+    const auto device = built_device(name, spec, 4);
+    device->load(test_parameters(spec, 1));
+    const OwnedBatch batch(spec, 4, 1);
+    device->step(batch.view(), 0.1f);
+    std::vector<float> update;
+    device->take_update(update);
+    int asked = 0;
+    const auto result =
+        device->step_early(batch.view(), 0.1f, [&](std::size_t, std::span<float> out) {
+          if (++asked == 2) return false;
+          std::ranges::fill(out, 99.0f);
+          return true;
+        });
+    CHECK_FALSE(result);
+    CHECK(asked == 2);
+    device->load_under_update(test_parameters(spec, 2));
+    CHECK(weights_of(*device) == test_parameters(spec, 2));
+    CHECK(device->take_update(update));
+    CHECK(update == std::vector<float>(update.size(), 0.0f));
   }
 }
 

@@ -78,6 +78,40 @@ TEST_CASE("a trainer steps through its sampler's batches at the falling rate") {
   CHECK(a == start);
 }
 
+TEST_CASE("an early step draws what a step would have drawn, and one given up draws nothing") {
+  const Dataset data = separable(50);
+  const ModelSpec spec = make_model({"mlp", {4}}, data.shape, data.classes).value();
+  const LearningRate rate{.initial = 0.1, .decay = 0.5, .decay_steps = 2};
+  const auto trainer = [&] {
+    LocalTrainer made(built_device("reference", spec, 8), data, BatchSampler(all_of(data), Rng(9)),
+                      8, rate);
+    made.load(test_parameters(spec, 1));
+    return made;
+  };
+  LocalTrainer plain = trainer();
+  LocalTrainer early = trainer();
+  std::vector<float> weights(plain.parameter_count()), update;
+  const Arriving arrives = [&](std::size_t begin, std::span<float> out) {
+    std::copy_n(weights.begin() + static_cast<std::ptrdiff_t>(begin), out.size(), out.begin());
+    return true;
+  };
+  for (int s = 0; s < 12; ++s) {
+    plain.read(weights);
+    plain.take_update(update);
+    early.take_update(update);
+    if (s % 3 == 0)
+      CHECK_FALSE(early.step_early([](std::size_t, std::span<float>) { return false; }));
+    const auto result = early.step_early(arrives);
+    REQUIRE(result);
+    CHECK(result->loss_sum == plain.step().loss_sum);
+  }
+  CHECK(early.steps() == 12);
+  plain.read(weights);
+  std::vector<float> other(weights.size());
+  early.read(other);
+  CHECK(other == weights);
+}
+
 TEST_CASE("a trainer learns") {
   const Dataset data = separable(200);
   const ModelSpec spec = make_model({"svm", {}}, data.shape, data.classes).value();

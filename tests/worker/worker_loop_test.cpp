@@ -3,93 +3,14 @@
 
 #include <doctest/doctest.h>
 
-#include <atomic>
-#include <chrono>
-#include <condition_variable>
-#include <deque>
-#include <mutex>
-
-#include "tests/worker/worker_world.hpp"
+#include "tests/worker/loop_peers.hpp"
 #include "worker/host_replica.hpp"
 
 namespace rubato::worker {
 namespace {
 
-constexpr std::size_t kParameters = 5;
-constexpr std::uint64_t kChunk = 2;
-
-// A scheduler and one server behind a Transport: W <- W - U for each chunk, and the answer.
-class Peers final : public proto::Transport {
- public:
-  Result<std::string> listen(const std::string& endpoint) override { return endpoint; }
-  Result<proto::PeerId> connect(const std::string& endpoint) override {
-    return endpoint == "scheduler" ? 1 : 2;
-  }
-  Result<std::size_t> send(proto::PeerId, const proto::Message& message) override {
-    if (std::holds_alternative<proto::Hello>(message.body)) {
-      answer(kSchedulerNode, proto::Welcome{.you = {proto::Role::Worker, 0},
-                                            .parameters = kParameters,
-                                            .range = {},
-                                            .shards = {{{{0, kParameters}, "server"}}}});
-      answer(kSchedulerNode, proto::Start{});
-    } else if (const auto* pull = std::get_if<proto::Pull>(&message.body)) {
-      parameters(pull->sequence, 0, kParameters);
-    } else if (const auto* commit = std::get_if<proto::Commit>(&message.body)) {
-      const auto update = tests::values_of(message.payload);
-      for (std::size_t i = 0; i < update.size(); ++i) weights[commit->offset + i] -= update[i];
-      if (commit->offset == 0) ++commits;
-      parameters(commit->sequence, commit->offset, commit->count);
-    }
-    return 1;
-  }
-  Result<std::optional<proto::Received>> receive(Duration timeout) override {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, std::chrono::nanoseconds(timeout.ns),
-                      [this] { return woken_ || !inbox_.empty(); });
-    woken_ = false;
-    if (inbox_.empty()) return std::optional<proto::Received>();
-    proto::Received received = std::move(inbox_.front());
-    inbox_.pop_front();
-    return std::optional(std::move(received));
-  }
-  void wake() override {
-    ++wakes;
-    const std::lock_guard lock(mutex_);
-    woken_ = true;
-    changed_.notify_one();
-  }
-
-  std::atomic<int> wakes = 0;
-  std::uint64_t commits = 0;
-  std::vector<float> weights = std::vector<float>(kParameters);
-
- private:
-  void answer(proto::NodeId from, proto::Body body, proto::Payload payload = {}) {
-    const std::lock_guard lock(mutex_);
-    inbox_.push_back({from.role == proto::Role::Scheduler ? proto::PeerId{1} : proto::PeerId{2},
-                      proto::Message{.cluster = kCluster,
-                                     .sender = from,
-                                     .incarnation = 1,
-                                     .body = std::move(body),
-                                     .payload = std::move(payload)},
-                      1});
-  }
-  void parameters(Sequence sequence, std::uint64_t offset, std::uint64_t count) {
-    const auto first = weights.begin() + static_cast<std::ptrdiff_t>(offset);
-    answer(server_node(0),
-           proto::Parameters{.sequence = sequence,
-                             .offset = offset,
-                             .count = count,
-                             .total = kParameters,
-                             .held = {}},
-           tests::payload_of({first, first + static_cast<std::ptrdiff_t>(count)}));
-  }
-
-  std::mutex mutex_;  // guards inbox_ and woken_
-  std::condition_variable changed_;
-  std::deque<proto::Received> inbox_;
-  bool woken_ = false;
-};
+constexpr std::size_t kParameters = LoopPeers::kParameters;
+constexpr std::uint64_t kChunk = LoopPeers::kChunk;
 
 // Every gradient is 1, and so is the rate: W is minus the number of steps, whoever made them.
 class CountingDevice final : public Device {
@@ -145,7 +66,7 @@ struct Run {
     counted = core.progress().steps;
   }
 
-  Peers peers;
+  LoopPeers peers;
   RuleNotes rule;
   std::vector<float> weights;
   int made = 0;               // by the device

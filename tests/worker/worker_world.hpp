@@ -58,6 +58,7 @@ struct WorldSetup {
   bool auto_codecs = false;
   bool elastic = false;
   bool lend = false;  // the update, as room for its answers
+  std::vector<ForwardLayer> early_forward = {};
 };
 
 using Action = WorkerCore::Action;
@@ -83,6 +84,7 @@ class WorkerWorld {
     options.overlap = setup.overlap;
     options.auto_up = options.auto_down = setup.auto_codecs;
     options.elastic = setup.elastic;
+    options.early_forward = setup.early_forward;
     if (setup.elastic) options.weight = 0.5;
     return options;
   }

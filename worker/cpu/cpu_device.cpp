@@ -31,10 +31,11 @@ Result<void> CpuDevice::build(const ModelSpec& spec, int batch_max) {
 
 void CpuDevice::add_stages(const ModelSpec& spec, const std::vector<LayerPlan>& plans) {
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  const auto add = [&](auto work, const Shape& output) {
-    const std::size_t count = static_cast<std::size_t>(batch_max_) * output.count();
+  const auto add = [&](auto work, const LayerPlan& last) {
+    const std::size_t count = static_cast<std::size_t>(batch_max_) * last.output.count();
     stages_.push_back({std::move(work), std::make_unique_for_overwrite<float[]>(count),
-                       std::make_unique_for_overwrite<float[]>(count)});
+                       std::make_unique_for_overwrite<float[]>(count),
+                       last.bias_offset + last.bias_count});
   };
   const auto is_flat = [](const Layer& layer) {
     return std::holds_alternative<Dense>(layer) || std::holds_alternative<Lstm>(layer);
@@ -42,10 +43,10 @@ void CpuDevice::add_stages(const ModelSpec& spec, const std::vector<LayerPlan>& 
   for (std::size_t i = 0; i < plans.size();) {
     if (std::holds_alternative<Dense>(spec.layers[i])) {
       const bool relu = i + 1 < plans.size() && std::holds_alternative<Relu>(spec.layers[i + 1]);
-      add(DenseStage(plans[i], relu), plans[i].output);
+      add(DenseStage(plans[i], relu), plans[i]);
       i += relu ? 2 : 1;
     } else if (std::holds_alternative<Lstm>(spec.layers[i])) {
-      add(LstmStage(plans[i], batch_max_, engine), plans[i].output);
+      add(LstmStage(plans[i], batch_max_, engine), plans[i]);
       ++i;
     } else {
       ImageLayers image;
@@ -55,17 +56,22 @@ void CpuDevice::add_stages(const ModelSpec& spec, const std::vector<LayerPlan>& 
         image.plans.push_back(plans[i]);
       }
       if (LaneStage::suits(image, batch_max_)) {
-        add(LaneStage(std::move(image), batch_max_), plans[i - 1].output);
+        add(LaneStage(std::move(image), batch_max_), plans[i - 1]);
       } else {
-        add(ImageStage(std::move(image), batch_max_, engine), plans[i - 1].output);
+        add(ImageStage(std::move(image), batch_max_, engine), plans[i - 1]);
       }
     }
   }
 }
 
-void CpuDevice::forward(const Batch& batch) {
+bool CpuDevice::forward(const Batch& batch, const Arriving* arriving) {
   const float* input = batch.inputs.data();
+  std::uint64_t begin = 0;
   for (Stage& stage : stages_) {
+    if (arriving && stage.end > begin) {
+      if (!(*arriving)(begin, replica_.part(begin, stage.end - begin))) return false;
+      begin = stage.end;
+    }
     std::visit(
         [&](auto& work) {
           work.forward(replica_.weights(), input, stage.output.get(), batch.size);
@@ -73,12 +79,10 @@ void CpuDevice::forward(const Batch& batch) {
         stage.work);
     input = stage.output.get();
   }
+  return true;
 }
 
-BatchResult CpuDevice::compute_gradient(const Batch& batch, float* gradient) {
-  check_batch(batch, input_, batch_max_);
-  const OneThread alone;
-  forward(batch);
+BatchResult CpuDevice::backward(const Batch& batch, float* gradient) {
   const Stage& last = stages_.back();
   const BatchResult result = loss_and_gradient(loss_, last.output.get(), batch.labels.data(),
                                                batch.size, classes_, last.output_gradient.get());
@@ -96,14 +100,27 @@ BatchResult CpuDevice::compute_gradient(const Batch& batch, float* gradient) {
 }
 
 BatchResult CpuDevice::step(const Batch& batch, float rate) {
-  const BatchResult result = compute_gradient(batch, gradient_.data());
+  const BatchResult result = gradient(batch, gradient_);
+  replica_.descend(gradient_, rate);
+  return result;
+}
+
+std::optional<BatchResult> CpuDevice::step_early(const Batch& batch, float rate,
+                                                 const Arriving& arriving) {
+  check_batch(batch, input_, batch_max_);
+  const OneThread alone;
+  if (!forward(batch, &arriving)) return std::nullopt;
+  const BatchResult result = backward(batch, gradient_.data());
   replica_.descend(gradient_, rate);
   return result;
 }
 
 BatchResult CpuDevice::gradient(const Batch& batch, std::span<float> out) {
   RUBATO_CHECK(out.size() == replica_.count(), "room for another model's gradient");
-  return compute_gradient(batch, out.data());
+  check_batch(batch, input_, batch_max_);
+  const OneThread alone;
+  forward(batch);
+  return backward(batch, out.data());
 }
 
 BatchResult CpuDevice::evaluate(const Batch& batch) {

@@ -31,6 +31,8 @@ class CpuDevice final : public Device {
   bool take_update(std::vector<float>& out) override { return replica_.take_update(out); }
   void give(std::vector<float>& buffer) override { replica_.give(buffer); }
   BatchResult step(const Batch& batch, float rate) override;
+  std::optional<BatchResult> step_early(const Batch& batch, float rate,
+                                        const Arriving& arriving) override;
   BatchResult gradient(const Batch& batch, std::span<float> out) override;
   BatchResult evaluate(const Batch& batch) override;
 
@@ -41,11 +43,15 @@ class CpuDevice final : public Device {
     std::variant<DenseStage, LstmStage, ImageStage, LaneStage> work;
     std::unique_ptr<float[]> output;
     std::unique_ptr<float[]> output_gradient;
+    std::uint64_t end = 0;  // of its parameters; they follow those of the stage before
   };
 
   void add_stages(const ModelSpec& spec, const std::vector<LayerPlan>& plans);
-  void forward(const Batch& batch);
-  BatchResult compute_gradient(const Batch& batch, float* gradient);
+  // `arriving`: where the parameters come from meanwhile; null: they are here. Returns: false if
+  // they will not come.
+  bool forward(const Batch& batch, const Arriving* arriving = nullptr);
+  // Into gradient_ or the like. Requires: forward() of this batch.
+  BatchResult backward(const Batch& batch, float* gradient);
 
   std::vector<Stage> stages_;
   HostReplica replica_{0};

@@ -1,0 +1,113 @@
+// tests/worker/loop_peers.hpp - a scheduler and one server behind a Transport, for the real loop of
+// a worker: W <- W - U for each chunk of a commit, and the answer, at once or when the test says.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+
+#include "proto/transport.hpp"
+#include "tests/worker/worker_world.hpp"
+
+namespace rubato::worker {
+
+class LoopPeers final : public proto::Transport {
+ public:
+  static constexpr std::size_t kParameters = 5;
+  static constexpr std::uint64_t kChunk = 2;
+  static constexpr std::uint64_t kAll = kParameters;
+
+  Result<std::string> listen(const std::string& endpoint) override { return endpoint; }
+  Result<proto::PeerId> connect(const std::string& endpoint) override {
+    return endpoint == "scheduler" ? 1 : 2;
+  }
+  Result<std::size_t> send(proto::PeerId, const proto::Message& message) override {
+    if (std::holds_alternative<proto::Hello>(message.body)) {
+      answer(kSchedulerNode, proto::Welcome{.you = {proto::Role::Worker, 0},
+                                            .parameters = kParameters,
+                                            .range = {},
+                                            .shards = {{{{0, kParameters}, "server"}}}});
+      answer(kSchedulerNode, proto::Start{});
+    } else if (const auto* pull = std::get_if<proto::Pull>(&message.body)) {
+      parameters(pull->sequence, 0, kParameters);
+    } else if (const auto* commit = std::get_if<proto::Commit>(&message.body)) {
+      const auto update = tests::values_of(message.payload);
+      for (std::size_t i = 0; i < update.size(); ++i) weights[commit->offset + i] -= update[i];
+      if (commit->offset == 0) ++commits;
+      parameters(commit->sequence, commit->offset, commit->count);
+    }
+    return 1;
+  }
+  Result<std::optional<proto::Received>> receive(Duration timeout) override {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::nanoseconds(timeout.ns),
+                      [this] { return woken_ || !inbox_.empty(); });
+    woken_ = false;
+    if (inbox_.empty()) return std::optional<proto::Received>();
+    proto::Received received = std::move(inbox_.front());
+    inbox_.pop_front();
+    return std::optional(std::move(received));
+  }
+  void wake() override {
+    ++wakes;
+    const std::lock_guard lock(mutex_);
+    woken_ = true;
+    changed_.notify_one();
+  }
+
+  // From any thread: sends the answers kept back; as a server that knows this worker no more.
+  void release() {
+    const std::lock_guard lock(mutex_);
+    for (auto& kept : kept_) inbox_.push_back(std::move(kept));
+    kept_.clear();
+    changed_.notify_one();
+  }
+  void refuse() {
+    const std::lock_guard lock(mutex_);
+    kept_.clear();
+    inbox_.push_back(from(server_node(0), proto::Refusal{proto::RefusalCode::NotMember, "who?"}));
+    changed_.notify_one();
+  }
+
+  std::uint64_t keep_from = kAll;  // answers to the chunks of commits from this element on are kept
+  std::atomic<int> wakes = 0;
+  std::uint64_t commits = 0;
+  std::vector<float> weights = std::vector<float>(kParameters);
+
+ private:
+  static proto::Received from(proto::NodeId sender, proto::Body body, proto::Payload payload = {}) {
+    return {sender.role == proto::Role::Scheduler ? proto::PeerId{1} : proto::PeerId{2},
+            proto::Message{.cluster = kCluster,
+                           .sender = sender,
+                           .incarnation = 1,
+                           .body = std::move(body),
+                           .payload = std::move(payload)},
+            1};
+  }
+  void answer(proto::NodeId sender, proto::Body body, proto::Payload payload = {}) {
+    const std::lock_guard lock(mutex_);
+    inbox_.push_back(from(sender, std::move(body), std::move(payload)));
+  }
+  void parameters(Sequence sequence, std::uint64_t offset, std::uint64_t count) {
+    const auto first = weights.begin() + static_cast<std::ptrdiff_t>(offset);
+    auto reply = from(server_node(0),
+                      proto::Parameters{.sequence = sequence,
+                                        .offset = offset,
+                                        .count = count,
+                                        .total = kParameters,
+                                        .held = {}},
+                      tests::payload_of({first, first + static_cast<std::ptrdiff_t>(count)}));
+    const std::lock_guard lock(mutex_);
+    (offset >= keep_from ? kept_ : inbox_).push_back(std::move(reply));
+  }
+
+  std::mutex mutex_;  // guards inbox_, kept_ and woken_
+  std::condition_variable changed_;
+  std::deque<proto::Received> inbox_;
+  std::deque<proto::Received> kept_;
+  bool woken_ = false;
+};
+
+}  // namespace rubato::worker
