@@ -1,16 +1,17 @@
-// bench/forward_order.cpp - what a step would gain that begins while its parameters still arrive:
-// the layers whose chunks are here run, the rest waits for theirs. Chunks come when the virtual
-// cluster says (real cores, real order, a link of so many bytes a second), in that order and in the
-// one that would be best, the first layers first across all shards. A step spends a third of its
-// time on the way forward, layer by layer as their arithmetic says.
+// bench/forward_order.cpp - what training.early_forward gains: steps that begin with the layers
+// that have arrived, and chunks that go by need across shards. The virtual cluster with it beside
+// the same without: a commit after every step, real cores, layers and gradients, a step of 1 s of
+// which a third is the way forward, links on which the bytes of the model take so many steps in one
+// direction, about 65 chunks.
 // Usage: bench_forward_order [--json FILE] [--quick | --smoke]
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <string>
 #include <vector>
 
+#include "base/rng.hpp"
 #include "bench/rows.hpp"
 #include "emulation/virtual_cluster.hpp"
 
@@ -18,159 +19,130 @@ namespace {
 
 using namespace rubato;
 
-constexpr double kStep = 1;  // seconds
-constexpr double kForward = 1.0 / 3;
+constexpr double kChunks = 65;
+constexpr double kLatency = 0.01;  // seconds, one way
+// Commits: those in which the credit is found, and those measured.
+constexpr int kSettling = 20;
+constexpr int kMeasured = 20;
 
-struct Layer {
-  double end = 0;      // of its parameters, as a part of the model
-  double seconds = 0;  // on the way forward
-};
-
-Result<std::vector<Layer>> layers_of(const worker::ModelOptions& model, worker::Shape input) {
-  RUBATO_ASSIGN(const auto spec, worker::make_model(model, input, 10));
-  RUBATO_ASSIGN(const auto plans, worker::plan_layers(spec));
-  std::vector<Layer> layers;
-  double flops = 0;
-  for (const auto& plan : plans) {
-    if (plan.weight_count == 0) continue;
-    const double each = plan.output.height * plan.output.width;  // a convolution's weights, again
-    layers.push_back({static_cast<double>(plan.bias_offset + plan.bias_count),
-                      static_cast<double>(plan.weight_count) * each});
-    flops += layers.back().seconds;
-  }
-  for (Layer& layer : layers) {
-    layer.end /= static_cast<double>(worker::parameter_count(spec));
-    layer.seconds *= kForward * kStep / flops;
-  }
-  return layers;
-}
-
-struct Chunk {
-  double at = 0;  // seconds
-  double begin = 0;
-  double end = 0;  // of the model's parameters, as parts
-};
-
-// When the way forward is over. Chunks: every part of the model once.
-double forward_end(const std::vector<Layer>& layers, const std::vector<Chunk>& chunks) {
-  double now = 0;
-  for (const Layer& layer : layers) {
-    for (const Chunk& chunk : chunks)
-      if (chunk.begin < layer.end) now = std::max(now, chunk.at);
-    now += layer.seconds;
-  }
-  return now;
-}
-
-// The same arrivals, the first parameters first.
-std::vector<Chunk> best_order(const std::vector<Chunk>& chunks) {
-  auto ordered = chunks;
-  std::ranges::sort(ordered, {}, &Chunk::begin);
-  std::vector<double> arrivals;
-  for (const Chunk& chunk : chunks) arrivals.push_back(chunk.at);
-  std::ranges::sort(arrivals);
-  for (std::size_t i = 0; i < ordered.size(); ++i) ordered[i].at = arrivals[i];
-  return ordered;
-}
+// The link whose bandwidth counts: each worker's own, or each server's, shared by all workers.
+enum class Narrow { Worker, Server };
 
 struct Case {
+  std::string model;
   std::string sync;
   int shards = 1;
-  double byte_seconds = 0;  // of the model in one direction
+  int workers = 1;
+  double byte_seconds = 0;  // of the model in one direction, over one worker's link or all servers'
+  Narrow narrow = Narrow::Worker;
 };
 
-// One worker that commits after every step; 65 chunks. Returns: the chunks of its replies, one list
-// a commit.
-Result<std::vector<std::vector<Chunk>>> replies_of(const Case& at) {
-  constexpr int kFeatures = 1023;  // 1023 -> 256 -> 10: 264,714 parameters
-  constexpr double kParameters = 264'714;
-  const auto text = fmt::format(R"(
-[[workers]]
-name = "edge"
-step_seconds = {}
-latency_seconds = 0.01
-up_mbps = {}
-down_mbps = {}
-[servers]
-count = {}
-[model]
-hidden = [256]
-[dataset]
-kind = "blobs"
-features = {}
-samples = 20
-[training]
-batch = 1
-[evaluation]
-interval_seconds = 1000
-[wire]
-chunk_kib = 16
-[stop]
-max_seconds = {}
-)",
-                                kStep, 32e-6 * kParameters / at.byte_seconds,
-                                32e-6 * kParameters / at.byte_seconds, at.shards, kFeatures,
-                                8 * (kStep + 2 * at.byte_seconds));
-  RUBATO_ASSIGN(const auto config, emulation::parse_cluster(text, "order", ""));
-  RUBATO_ASSIGN(const auto data, worker::load_dataset(config.dataset, config.seed));
-  std::vector<std::vector<Chunk>> replies;
-  const int first_worker = 2 + at.shards;
-  emulation::VirtualOptions options;
-  options.sync = at.sync;
-  options.log = [&](const std::string& line) {
-    double seconds = 0;
-    unsigned shard = 0, sequence = 0;
-    int to = 0;
-    unsigned long version = 0, offset = 0, count = 0;
-    if (std::sscanf(line.c_str(),
-                    "%lf server %u -> node %d Parameters seq=%u version=%lu offset=%lu count=%lu",
-                    &seconds, &shard, &to, &sequence, &version, &offset, &count) != 7 ||
-        to != first_worker || sequence < 2)
-      return;
-    const auto range = proto::shard_range(static_cast<std::uint64_t>(kParameters), shard,
-                                          static_cast<std::uint32_t>(at.shards));
-    replies.resize(std::max<std::size_t>(replies.size(), sequence - 1));
-    replies[sequence - 2].push_back({seconds, (range.begin + offset) / kParameters,
-                                     (range.begin + offset + count) / kParameters});
-  };
-  RUBATO_TRY(emulation::run_virtual(config, data, options));
-  if (!replies.empty()) replies.pop_back();  // the run may have ended in the middle of it
-  return replies;
+std::vector<int> hidden(const Case& at) {
+  return at.model == "mlp" ? std::vector<int>{256} : std::vector<int>{};
 }
 
-double mean_gain(const std::vector<Layer>& layers, const std::vector<std::vector<Chunk>>& replies,
-                 bool best) {
-  double waited = 0;
-  for (const auto& chunks : replies) {
-    const auto last = std::ranges::max_element(chunks, {}, &Chunk::at);
-    waited += last->at + kForward * kStep - forward_end(layers, best ? best_order(chunks) : chunks);
-  }
-  waited /= static_cast<double>(replies.size());
-  return waited > 1e-9 ? waited : 0;  // not the rounding of sums
+worker::DataSplit images() {
+  worker::DataSplit data;
+  data.train.shape = {3, 32, 32};
+  data.train.classes = 10;
+  Rng rng(1);
+  std::vector<float> features(20 * 3 * 32 * 32);
+  for (float& feature : features) feature = static_cast<float>(rng.normal());
+  data.train.features = std::move(features);
+  for (int i = 0; i < 20; ++i) data.train.labels.push_back(i % 10);
+  return data;
+}
+
+Result<emulation::ClusterConfig> config_of(const Case& at, double parameters) {
+  const double mbps = 32e-6 * parameters / at.byte_seconds;
+  const bool server = at.narrow == Narrow::Server;
+  const std::string limit = fmt::format("up_mbps = {0}\ndown_mbps = {0}", mbps / at.shards);
+  return emulation::parse_cluster(
+      fmt::format(R"(
+[[workers]]
+name = "edge"
+count = {}
+step_seconds = 1
+latency_seconds = {}
+{}
+[servers]
+count = {}
+{}
+[model]
+kind = "{}"
+{}
+[training]
+batch = 1
+learning_rate = 1e-4
+[wire]
+chunk_kib = {}
+[stop]
+max_steps = {}
+)",
+                  at.workers, kLatency,
+                  server ? "" : fmt::format("up_mbps = {0}\ndown_mbps = {0}", mbps), at.shards,
+                  server ? limit : "", at.model, at.model == "mlp" ? "hidden = [256]" : "",
+                  std::max(4.0, std::ceil(parameters * 4 / 1024 / kChunks)),
+                  (kSettling + kMeasured) * at.workers),
+      "order", "");
+}
+
+// Seconds from one step's end to the next, of the first worker.
+Result<double> cycle(emulation::ClusterConfig config, const worker::DataSplit& data,
+                     const std::string& sync, bool early) {
+  config.training.early_forward = early;
+  std::vector<double> ends;
+  emulation::VirtualOptions options;
+  options.sync = sync;
+  options.log = [&](const std::string& line) {
+    double seconds = 0;
+    unsigned worker = 0, step = 0;
+    if (std::sscanf(line.c_str(), "%lf worker %u step %u", &seconds, &worker, &step) == 3 &&
+        worker == 0)
+      ends.push_back(seconds);
+  };
+  RUBATO_TRY(emulation::run_virtual(config, data, options));
+  if (ends.size() <= kSettling + 1) return fail(ErrorCode::Io, "too few steps in the run log");
+  return (ends.back() - ends[kSettling]) / static_cast<double>(ends.size() - 1 - kSettling);
+}
+
+Result<bench::Row> measure(const Case& at, const worker::DataSplit& data) {
+  RUBATO_ASSIGN(const auto spec,
+                worker::make_model({.kind = at.model, .hidden = hidden(at)}, data.train.shape, 10));
+  RUBATO_ASSIGN(const auto config,
+                config_of(at, static_cast<double>(worker::parameter_count(spec))));
+  RUBATO_ASSIGN(const double without, cycle(config, data, at.sync, false));
+  RUBATO_ASSIGN(const double with, cycle(config, data, at.sync, true));
+  return bench::Row{.name = fmt::format("{}, {}, {} worker{}, {} shard{}, bytes {} steps{}",
+                                        at.model, at.sync, at.workers, at.workers == 1 ? "" : "s",
+                                        at.shards, at.shards == 1 ? "" : "s", at.byte_seconds,
+                                        at.narrow == Narrow::Server ? " at the servers" : ""),
+                    .value = with,
+                    .unit = "s a commit",
+                    .peer = "without",
+                    .peer_value = without,
+                    .bar = {}};
 }
 
 Result<void> run(const bench::RunOptions& options) {
-  RUBATO_ASSIGN(const auto mlp, layers_of({.kind = "mlp", .hidden = {256}}, {1023, 1, 1}));
-  RUBATO_ASSIGN(const auto cnn, layers_of({.kind = "cnn", .hidden = {}}, {3, 32, 32}));
-  std::vector<bench::Row> rows;
+  const auto data = images();
+  std::vector<Case> cases;
+  const std::vector<double> all = {0.1, 0.3, 1.0, 3.0, 10.0};
+  for (const char* model : {"mlp", "cnn"})
+    for (const char* sync : {"asp", "bsp"})
+      for (const int shards : {1, 4})
+        for (const double byte_seconds : all)
+          cases.push_back({model, sync, shards, 1, byte_seconds});
   for (const char* sync : {"asp", "bsp"})
-    for (const int shards : {1, 4})
-      for (const double byte_seconds : {0.1, 0.3, 1.0, 3.0, 10.0}) {
-        if (options.smoke && byte_seconds != 1) continue;
-        RUBATO_ASSIGN(const auto replies, replies_of({sync, shards, byte_seconds}));
-        if (replies.size() < 2) return fail(ErrorCode::Io, "no commits in the run log");
-        const double cycle = (replies.back().back().at - replies.front().back().at) /
-                             static_cast<double>(replies.size() - 1);
-        for (const auto& [name, layers] : {std::pair{"mlp", &mlp}, std::pair{"cnn", &cnn}})
-          for (const bool best : {false, true})
-            rows.push_back(
-                {.name = fmt::format("{}, {}, {} shards, bytes {} steps, {}", name, sync, shards,
-                                     byte_seconds, best ? "best order" : "order of today"),
-                 .value = 100 * mean_gain(*layers, replies, best) / cycle,
-                 .unit = "% of a cycle",
-                 .peer = {},
-                 .bar = {}});
-      }
+    for (const Narrow narrow : {Narrow::Worker, Narrow::Server})
+      for (const double byte_seconds : all)
+        cases.push_back({"cnn", sync, 4, 4, byte_seconds, narrow});
+  std::vector<bench::Row> rows;
+  for (const Case& at : cases) {
+    if (options.smoke && (at.byte_seconds != 1 || at.model != "mlp" || at.shards == 1)) continue;
+    RUBATO_ASSIGN(auto row, measure(at, data));
+    rows.push_back(std::move(row));
+  }
   return bench::report(options, rows);
 }
 
