@@ -11,7 +11,7 @@ void VirtualWorker::begin_step(Instant now, int batch) {
   arriving = core->next_action() == worker::WorkerCore::Action::TrainEarly;
   if (!arriving) return;
   core->on_early(now);
-  forward.begin(core->forward(), now, step_takes);
+  forward.begin(core->forward(), now, step_takes, core->arrived());
 }
 
 std::optional<Instant> VirtualWorker::step_end(Instant now) {

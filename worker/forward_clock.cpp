@@ -4,11 +4,13 @@
 
 namespace rubato::worker {
 
-void ForwardClock::begin(std::span<const ForwardLayer> layers, Instant now, Duration step) {
+void ForwardClock::begin(std::span<const ForwardLayer> layers, Instant now, Duration step,
+                         std::uint64_t arrived) {
   layers_ = layers;
   begun_ = 0;
   free_ = now;
   step_ = left_ = step;
+  on_arrived(now, arrived);
 }
 
 void ForwardClock::on_arrived(Instant now, std::uint64_t arrived) {

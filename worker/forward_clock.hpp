@@ -15,8 +15,10 @@ namespace rubato::worker {
 
 class ForwardClock {
  public:
-  // A step begins that takes `step` if it waits for nothing. Lifetime: `layers` outlive it.
-  void begin(std::span<const ForwardLayer> layers, Instant now, Duration step);
+  // A step begins that takes `step` if it waits for nothing; as on_arrived(). Lifetime: `layers`
+  // outlive it.
+  void begin(std::span<const ForwardLayer> layers, Instant now, Duration step,
+             std::uint64_t arrived);
   // The first `arrived` parameters of the model are here.
   void on_arrived(Instant now, std::uint64_t arrived);
   // When the step ends; known once all parameters are here.

@@ -186,8 +186,7 @@ class WorkerLoop {
     if (early) {
       core_.on_early(began_);
       arriving_ = true;
-      clock_.begin(core_.forward(), began_, step_time_);
-      clock_.on_arrived(began_, core_.arrived());
+      clock_.begin(core_.forward(), began_, step_time_, core_.arrived());
     }
     compute_.submit([this, early] { compute(early); });
   }

@@ -91,13 +91,15 @@ double step_end(const std::vector<worker::ForwardLayer>& layers, std::vector<Arr
   return free + step * (1 - shares);
 }
 
-void check_step_ends(const std::string& sync, int servers) {
+void check_step_ends(const std::string& sync, int servers,
+                     const std::vector<int>& hidden = {128, 128, 128, 128}) {
   CAPTURE(sync);
   CAPTURE(servers);
   const auto data = deep_blobs();
   const double step = 0.5;
   ClusterConfig config = deep_cluster({step}, 400'000);
   config.servers.count = servers;
+  config.model.hidden = hidden;
   const auto plan = make_plan(config, sync, 1, data.train.shape, data.train.classes).value();
   const auto layers = worker::forward_layers(plan.spec);
   const Run early = run(config, data, sync);
@@ -149,6 +151,13 @@ TEST_CASE("an early step ends when its layers' parameters and times say, in clos
   check_step_ends("asp", 3);
   check_step_ends("bsp", 1);
   check_step_ends("bsp", 3);
+}
+
+// 16 -> 512 -> 16 -> 4: the first layer takes as long as two chunks on the link, the second as
+// well.
+TEST_CASE("an early step's first layer begins when its own last chunk is here, not with the next") {
+  check_step_ends("asp", 1, {512, 16});
+  check_step_ends("bsp", 1, {512, 16});
 }
 
 TEST_CASE("one worker computes the same to the bit, in less time, with early steps or without") {

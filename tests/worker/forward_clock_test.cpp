@@ -44,7 +44,7 @@ TEST_CASE("forward layers: an LSTM's weights are applied at each time step") {
 
 TEST_CASE("forward clock: a step whose parameters are all here takes its time") {
   ForwardClock clock;
-  clock.begin(kLayers, at(5), kSecond * 10);
+  clock.begin(kLayers, at(5), kSecond * 10, 199);
   CHECK_FALSE(clock.end());
   clock.on_arrived(at(5), 200);
   CHECK(clock.end() == at(15));
@@ -52,9 +52,8 @@ TEST_CASE("forward clock: a step whose parameters are all here takes its time") 
 
 TEST_CASE("forward clock: each layer waits for its own, and the rest of the step follows") {
   ForwardClock clock;
-  clock.begin(kLayers, at(0), kSecond * 10);
-  clock.on_arrived(at(0), 105);    // the first runs until 1
-  clock.on_arrived(at(0.5), 110);  // the second from 1 to 3
+  clock.begin(kLayers, at(0), kSecond * 10, 105);  // the first runs until 1
+  clock.on_arrived(at(0.5), 110);                  // the second from 1 to 3
   clock.on_arrived(at(0.7), 199);
   CHECK_FALSE(clock.end());
   SUBCASE("the last one comes in time") {
@@ -69,8 +68,7 @@ TEST_CASE("forward clock: each layer waits for its own, and the rest of the step
 
 TEST_CASE("forward clock: a layer in the middle that comes late holds up those behind it") {
   ForwardClock clock;
-  clock.begin(kLayers, at(0), kSecond * 10);
-  clock.on_arrived(at(0), 100);
+  clock.begin(kLayers, at(0), kSecond * 10, 100);
   clock.on_arrived(at(4), 200);
   CHECK(clock.end() == at(4 + 2 + 1 + 6));
 }
