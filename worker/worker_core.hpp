@@ -104,8 +104,8 @@ class WorkerCore {
     early_since_ = now;
   }
   // The step that began so is still wanted; else it must end without a trace: this worker lost its
-  // membership, and all parameters will come anew.
-  bool early() const { return early_; }
+  // membership, and all parameters will come anew, or the run is over.
+  bool early() const { return early_ && !failure_ && !stopped_; }
   // How many parameters have arrived of the reply that it runs on, from the first on; and these.
   std::uint64_t arrived() const { return gather_.arrived(); }
   std::shared_ptr<const std::vector<float>> arriving() const { return gather_.room(); }

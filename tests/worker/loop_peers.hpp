@@ -72,6 +72,7 @@ class LoopPeers final : public proto::Transport {
   }
 
   std::uint64_t keep_from = kAll;  // answers to the chunks of commits from this element on are kept
+  std::atomic<bool> corrupt_last = false;  // the answer to a commit's last chunk has no payload
   std::atomic<int> wakes = 0;
   std::uint64_t commits = 0;
   std::vector<float> weights = std::vector<float>(kParameters);
@@ -92,13 +93,15 @@ class LoopPeers final : public proto::Transport {
   }
   void parameters(Sequence sequence, std::uint64_t offset, std::uint64_t count) {
     const auto first = weights.begin() + static_cast<std::ptrdiff_t>(offset);
+    const bool corrupt = corrupt_last && offset + count == kParameters;
+    const auto end = first + static_cast<std::ptrdiff_t>(corrupt ? 0 : count);
     auto reply = from(server_node(0),
                       proto::Parameters{.sequence = sequence,
                                         .offset = offset,
                                         .count = count,
                                         .total = kParameters,
                                         .held = {}},
-                      tests::payload_of({first, first + static_cast<std::ptrdiff_t>(count)}));
+                      tests::payload_of({first, end}));
     const std::lock_guard lock(mutex_);
     (offset >= keep_from ? kept_ : inbox_).push_back(std::move(reply));
   }

@@ -134,6 +134,20 @@ TEST_CASE("early: the step under way is no longer wanted after a refusal, and al
   CHECK(world.core.next_action() == Action::Train);
 }
 
+TEST_CASE("early: the step under way is no longer wanted when its last chunk turns out corrupt") {
+  Committed world;
+  world.chunk(0, 0);
+  world.chunk(0, 2);
+  world.core.on_early(world.now);
+  world.reply(1, 2);
+  CHECK(world.core.early());
+  world.hear(server_node(0),
+             proto::Parameters{.sequence = 2, .offset = 4, .count = 1, .total = 5, .held = {}});
+  REQUIRE(world.core.failure());
+  CHECK(world.core.failure()->code == ErrorCode::Corrupt);
+  CHECK_FALSE(world.core.early());
+}
+
 // Two shards; its credit is that of one of them.
 struct Narrow : WorkerWorld {
   explicit Narrow(std::uint64_t parameters) : WorkerWorld(of(parameters)) {

@@ -2,6 +2,9 @@
 // waits for its own parameters, and nothing hangs or is lost where they never come.
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "tests/worker/loop_peers.hpp"
 #include "worker/host_replica.hpp"
 #include "worker/worker_loop.hpp"
@@ -110,7 +113,6 @@ TEST_CASE("early: the first layer computes while the second one's parameters are
   CHECK(*run.ended == "interrupted");
   CHECK(run.device->early >= 49);  // all but the first
   CHECK(run.progress.steps >= 49);
-  CHECK(run.progress.compute + run.progress.communicate > Duration{});
   run.check_weights();
 }
 
@@ -131,6 +133,17 @@ TEST_CASE("early: a server that dies in the middle of a reply ends the run, and 
   CHECK(run.weights == std::vector<float>(kParameters, 7.0f));
   run.trainer->take_update(update);
   CHECK(update == std::vector<float>(kParameters, 0.0f));
+}
+
+TEST_CASE("early: a reply whose last chunk is corrupt ends the run, and no step is made of it") {
+  EarlyRun run(50, [](EarlyRun& r) {
+    r.peers.release();
+    r.peers.corrupt_last = true;  // of the next commit
+  });
+  REQUIRE_FALSE(run.ended);
+  CHECK(run.ended.error().code == ErrorCode::Corrupt);
+  CHECK(run.device->early == 2);
+  CHECK(run.device->made == 2);
 }
 
 TEST_CASE("early: a stop ends a layer's wait at once") {
@@ -160,11 +173,20 @@ TEST_CASE("early: a membership that is lost in the middle gives the step up, and
   run.check_weights();
 }
 
+// The second layer's parameters come after 30 ms at the earliest; it and the way back, 0.8 of the
+// step, follow.
 TEST_CASE("early: on a device that is stood for, a step takes its time and its layers' waits") {
   EarlyRun run(
-      6, [](EarlyRun& r) { r.peers.release(); }, [](int) { return Duration::from_ms(20); });
+      6,
+      [](EarlyRun& r) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(30));
+        r.peers.release();
+      },
+      [](int) { return Duration::from_ms(20); });
   REQUIRE(run.ended);
+  REQUIRE(run.progress.steps >= 5);  // the first of them not early
   CHECK(run.progress.compute >= Duration::from_ms(5 * 20));
+  CHECK(run.progress.compute + run.progress.communicate >= Duration::from_ms(20 + 4 * (30 + 16)));
   run.check_weights();
 }
 
