@@ -73,7 +73,7 @@ class VirtualCluster {
   std::optional<Instant> next_wakeup(Node node) const;
   void drive_worker(Node node);
   void begin_step(Node node);
-  void end_arrivals(Node node);
+  void await_parameters(Node node);
   void end_step(Node node);
   void begin_evaluation();
   void end_evaluation();
@@ -343,7 +343,7 @@ void VirtualCluster::pump(Node node) {
 
 void VirtualCluster::drive_worker(Node node) {
   VirtualWorker& worker = worker_at(node);
-  if (worker.arriving) end_arrivals(node);
+  if (worker.arriving) await_parameters(node);
   while (!worker.stepping) {
     switch (worker.core->next_action()) {
       case WorkerCore::Action::Train:
@@ -379,9 +379,9 @@ void VirtualCluster::begin_step(Node node) {
 
 // A step that began early: its arithmetic begins when all parameters are here, whose time is known
 // then.
-void VirtualCluster::end_arrivals(Node node) {
+void VirtualCluster::await_parameters(Node node) {
   VirtualWorker& worker = worker_at(node);
-  const auto end = worker.step_end(now_);
+  const auto end = worker.early_end(now_);
   if (!end) return;
   if (training_) {
     training_->load(node - first_worker(), worker.core->parameters());

@@ -14,7 +14,7 @@ void VirtualWorker::begin_step(Instant now, int batch) {
   forward.begin(core->forward(), now, step_takes, core->arrived());
 }
 
-std::optional<Instant> VirtualWorker::step_end(Instant now) {
+std::optional<Instant> VirtualWorker::early_end(Instant now) {
   if (!core->early()) {  // no longer wanted
     arriving = stepping = false;
     return std::nullopt;

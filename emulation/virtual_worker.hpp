@@ -27,7 +27,7 @@ struct VirtualWorker {
   void begin_step(Instant now, int batch);
   // After any event, while `arriving`. Returns: when the step ends, once: when the last of its
   // parameters are here.
-  std::optional<Instant> step_end(Instant now);
+  std::optional<Instant> early_end(Instant now);
   // The step is over: tells the core.
   void end_step(Instant now, double loss_sum);
 };
