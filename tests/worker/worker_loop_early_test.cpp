@@ -2,7 +2,6 @@
 // waits for its own parameters, and nothing hangs or is lost where they never come.
 #include <doctest/doctest.h>
 
-#include <chrono>
 #include <thread>
 
 #include "tests/worker/loop_peers.hpp"
@@ -179,7 +178,8 @@ TEST_CASE("early: on a device that is stood for, a step takes its time and its l
   EarlyRun run(
       6,
       [](EarlyRun& r) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(30));
+        const Instant until = steady_now() + Duration::from_ms(30);
+        while (steady_now() < until) std::this_thread::yield();
         r.peers.release();
       },
       [](int) { return Duration::from_ms(20); });
