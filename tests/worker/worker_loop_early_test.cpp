@@ -61,7 +61,7 @@ class LayeredDevice final : public Device {
 struct EarlyRun {
   // A commit after every step. Answers from the second layer on are kept until `between`.
   EarlyRun(int steps, const std::function<void(EarlyRun&)>& between,
-           std::function<Duration(int)> step_time = {},
+           std::function<Duration(Instant, int)> step_time = {},
            Duration server_timeout = Duration::from_seconds(100)) {
     WorldSetup setup;
     setup.parameters = kParameters;
@@ -182,7 +182,7 @@ TEST_CASE("early: on a device that is stood for, a step takes its time and its l
         while (steady_now() < until) std::this_thread::yield();
         r.peers.release();
       },
-      [](int) { return Duration::from_ms(20); });
+      [](Instant, int) { return Duration::from_ms(20); });
   REQUIRE(run.ended);
   REQUIRE(run.progress.steps >= 5);  // the first of them not early
   CHECK(run.progress.compute >= Duration::from_ms(5 * 20));
