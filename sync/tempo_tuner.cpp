@@ -10,7 +10,7 @@ namespace rubato::sync {
 namespace {
 
 constexpr double kGlobalMin = 1.0 / 32;
-constexpr double kGlobalMax = 8;
+constexpr double kGlobalMax = 4;
 constexpr double kFarthest = 0.5;    // of the way to where its worker is, by one commit
 constexpr double kGlobalGain = 0.8;  // of ln k, a round of all workers
 // The cosine `before` aimed at where l = 1, below 0. What is known of overlapped commits is one
@@ -18,7 +18,7 @@ constexpr double kGlobalGain = 0.8;  // of ln k, a round of all workers
 constexpr double kStepBack = 0.11;
 constexpr double kStepBackWaited = 0.18;
 constexpr double kLocalMin = 1.0 / 32;  // of what a rise of the loss leaves of l's bound
-constexpr double kLocalCut = 0.5;      // of l when the loss rose
+constexpr double kLocalCut = 0.5;       // of l when the loss rose
 constexpr double kLocalGain = 2.5;      // of ln l
 constexpr double kShared = 1.5;         // times `during`: what of `own` is everybody's
 constexpr double kDriftAllowed = 0.15;  // of a worker that takes no local steps

@@ -5,7 +5,7 @@
 // its commit will move the global parameters) to 1.
 // B a byte budget of the whole cluster, where there is one: commits are then 2 m bytes(W) / B
 // apart, so that all commit equally often.
-// Bounds: 1/32 <= k <= 8, at most m/2 (or 1) so that no commit moves the parameters farther than
+// Bounds: 1/32 <= k <= 4, at most m/2 (or 1) so that no commit moves the parameters farther than
 // half the way to where its worker is, and below what the held-out loss has shown to be too much
 // (sync/rate_cap.hpp), which bounds l too. Pure. Threads: one owner. Errors: none.
 #pragma once

@@ -41,7 +41,7 @@ TEST_CASE("tempo: rates stay within their bounds, whatever comes, and whoever go
         RC_ASSERT((d.period > Duration{}) == (budget > 0));
         RC_ASSERT(d.local_rate > 0 && d.local_rate <= 1);
         const double global = d.weight;
-        RC_ASSERT(global >= 1.0 / 32 - 1e-9 && global <= 8 + 1e-9);
+        RC_ASSERT(global >= 1.0 / 32 - 1e-9 && global <= 4 + 1e-9);
         RC_ASSERT(d.local_rate >= std::min(1.0, global) / workers - 1e-9);
       }
       while (tuner.poll_decision()) {

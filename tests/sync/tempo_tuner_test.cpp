@@ -96,7 +96,7 @@ TEST_CASE(
   for (const std::uint32_t workers : {1u, 2u, 5u, 100u}) {
     TempoWorld world(workers);
     world.rounds(100, {.own = -0.2, .during = 0, .before = 0.5});
-    CHECK(world.global() == doctest::Approx(std::clamp(0.5 * workers, 1.0, 8.0)).epsilon(0.06));
+    CHECK(world.global() == doctest::Approx(std::clamp(0.5 * workers, 1.0, 4.0)).epsilon(0.06));
   }
 }
 
