@@ -21,14 +21,7 @@ constexpr double kNanoseconds = 1e-8;  // what rounding to nanoseconds may add u
 // 16 -> 128 -> 128 -> 128 -> 128 -> 4: 52,228 parameters, a third of them and of the products in
 // each of three layers.
 worker::DataSplit deep_blobs() {
-  worker::DatasetOptions options;
-  options.kind = "blobs";
-  options.samples = 200;
-  options.features = 16;
-  options.classes = 4;
-  auto data = worker::load_dataset(options, 1);
-  REQUIRE(data.has_value());
-  return std::move(*data);
+  return blobs(200, 16);
 }
 
 ClusterConfig deep_cluster(const std::vector<double>& step_seconds, double bytes_per_second) {

@@ -19,14 +19,7 @@ constexpr double kNanoseconds = 1e-8;  // what rounding to nanoseconds may add u
 
 // A model of 40,404 parameters, so that control frames hardly count beside the payload.
 worker::DataSplit wide_blobs() {
-  worker::DatasetOptions options;
-  options.kind = "blobs";
-  options.samples = 200;
-  options.features = 10'100;
-  options.classes = 4;
-  auto data = worker::load_dataset(options, 1);
-  REQUIRE(data.has_value());
-  return std::move(*data);
+  return blobs(200, 10'100);
 }
 constexpr double kWideBytes = 4 * (4 * 10'100 + 4);
 

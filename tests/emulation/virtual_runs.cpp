@@ -31,16 +31,20 @@ void set_latency(ClusterConfig& config, double seconds) {
   for (auto& group : config.workers) group.link.latency_seconds = seconds;
 }
 
-worker::DataSplit small_blobs() {
+worker::DataSplit blobs(int samples, int features, double spread) {
   worker::DatasetOptions options;
   options.kind = "blobs";
-  options.samples = 1000;
-  options.features = 8;
+  options.samples = samples;
+  options.features = features;
   options.classes = 4;
-  options.spread = 2;
+  options.spread = spread;
   auto data = worker::load_dataset(options, 1);
   REQUIRE(data.has_value());
   return std::move(*data);
+}
+
+worker::DataSplit small_blobs() {
+  return blobs(1000, 8, 2);
 }
 
 Run run(const ClusterConfig& config, const worker::DataSplit& data, const std::string& sync,

@@ -19,7 +19,9 @@ ClusterConfig small_cluster(const std::vector<double>& step_seconds);
 // Gives every worker this one-way latency.
 void set_latency(ClusterConfig& config, double seconds);
 
-// 800 samples to train on and 200 held out, 8 features, 4 classes.
+// Blobs of 4 classes, a fifth of the samples held out.
+worker::DataSplit blobs(int samples, int features, double spread = 1);
+// 800 samples to train on and 200 held out, 8 features.
 worker::DataSplit small_blobs();
 
 struct Run {

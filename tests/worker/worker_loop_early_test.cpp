@@ -4,8 +4,8 @@
 
 #include <thread>
 
+#include "tests/worker/counting_device.hpp"
 #include "tests/worker/loop_peers.hpp"
-#include "worker/host_replica.hpp"
 #include "worker/worker_loop.hpp"
 
 namespace rubato::worker {
@@ -13,49 +13,25 @@ namespace {
 
 constexpr std::size_t kParameters = LoopPeers::kParameters;
 
-// Two layers of 2 and 3 parameters. Every gradient is 1, and so is the rate: W is minus the number
-// of steps, whoever made them.
-class LayeredDevice final : public Device {
+// Two layers of 2 and 3 parameters.
+class LayeredDevice final : public CountingDevice {
  public:
-  // Called between the two layers of an early step, and after every step.
-  struct Hooks {
-    std::function<void()> between;
-    std::function<void(int made)> stepped;
-  };
-  explicit LayeredDevice(Hooks hooks) : hooks_(std::move(hooks)) {}
-  std::string_view name() const override { return "layered"; }
-  Result<void> build(const ModelSpec&, int) override { return {}; }
-  std::size_t parameter_count() const override { return kParameters; }
-  int batch_max() const override { return 1; }
-  void load(std::span<const float> parameters) override { replica_.load(parameters); }
-  void load_under_update(std::span<const float> parameters) override {
-    replica_.load_under_update(parameters);
-  }
-  void read(std::span<float> out) const override { replica_.read(out); }
-  bool take_update(std::vector<float>& out) override { return replica_.take_update(out); }
-  void give(std::vector<float>& buffer) override { replica_.give(buffer); }
-  BatchResult step(const Batch&, float) override {
-    replica_.descend(std::vector<float>(kParameters, 1.0f), 1.0f);
-    hooks_.stepped(++made);
-    return {};
-  }
+  // `between`: called between the two layers of an early step.
+  LayeredDevice(std::function<void(int made)> stepped, std::function<void()> between)
+      : CountingDevice(std::move(stepped)), between_(std::move(between)) {}
   std::optional<BatchResult> step_early(const Batch& batch, float rate,
                                         const Arriving& arriving) override {
     ++early;
     if (!arriving(0, replica_.part(0, 2))) return std::nullopt;
-    if (hooks_.between) hooks_.between();
+    between_();
     if (!arriving(2, replica_.part(2, 3))) return std::nullopt;
     return step(batch, rate);
   }
-  BatchResult gradient(const Batch&, std::span<float>) override { return {}; }
-  BatchResult evaluate(const Batch&) override { return {}; }
 
-  int made = 0;
   int early = 0;  // begun
 
  private:
-  Hooks hooks_;
-  HostReplica replica_{kParameters};
+  std::function<void()> between_;
 };
 
 struct EarlyRun {
@@ -71,16 +47,11 @@ struct EarlyRun {
     auto options = WorkerWorld::options(setup);
     options.probe_after = server_timeout * 0.25;
     options.server_timeout = server_timeout;
-    data.shape = {1, 1, 1};
-    data.classes = 1;
-    data.labels = {0};
-    data.features = std::vector<float>(1);
     auto owned = std::make_unique<LayeredDevice>(
-        LayeredDevice::Hooks{.between = [this, between] { between(*this); },
-                             .stepped =
-                                 [this, steps](int made) {
-                                   if (made == steps) done.request_stop();
-                                 }});
+        [this, steps](int made) {
+          if (made == steps) done.request_stop();
+        },
+        [this, between] { between(*this); });
     device = owned.get();
     trainer.emplace(std::move(owned), data, BatchSampler({0}, Rng(1)), 1, LearningRate{});
     WorkerCore core(options, std::make_unique<NotingRule>(rule));
@@ -97,7 +68,7 @@ struct EarlyRun {
 
   LoopPeers peers;
   RuleNotes rule;
-  Dataset data;
+  Dataset data = one_sample();
   std::stop_source done;
   LayeredDevice* device = nullptr;
   std::optional<LocalTrainer> trainer;

@@ -3,8 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/worker/counting_device.hpp"
 #include "tests/worker/loop_peers.hpp"
-#include "worker/host_replica.hpp"
 
 namespace rubato::worker {
 namespace {
@@ -12,46 +12,13 @@ namespace {
 constexpr std::size_t kParameters = LoopPeers::kParameters;
 constexpr std::uint64_t kChunk = LoopPeers::kChunk;
 
-// Every gradient is 1, and so is the rate: W is minus the number of steps, whoever made them.
-class CountingDevice final : public Device {
- public:
-  CountingDevice(int steps, std::stop_source& done) : steps_(steps), done_(done) {}
-  std::string_view name() const override { return "counting"; }
-  Result<void> build(const ModelSpec&, int) override { return {}; }
-  std::size_t parameter_count() const override { return kParameters; }
-  int batch_max() const override { return 1; }
-  void load(std::span<const float> parameters) override { replica_.load(parameters); }
-  void load_under_update(std::span<const float> parameters) override {
-    replica_.load_under_update(parameters);
-  }
-  void read(std::span<float> out) const override { replica_.read(out); }
-  bool take_update(std::vector<float>& out) override { return replica_.take_update(out); }
-  void give(std::vector<float>& buffer) override { replica_.give(buffer); }
-  BatchResult step(const Batch&, float) override {
-    replica_.descend(std::vector<float>(kParameters, 1.0f), 1.0f);
-    if (++made == steps_) done_.request_stop();
-    return {};
-  }
-  BatchResult gradient(const Batch&, std::span<float>) override { return {}; }
-  BatchResult evaluate(const Batch&) override { return {}; }
-
-  int made = 0;
-
- private:
-  int steps_;
-  std::stop_source& done_;
-  HostReplica replica_{kParameters};
-};
-
 struct Run {
   Run(int steps, const WorldSetup& setup, std::function<Duration(Instant, int)> step_time = {}) {
     std::stop_source done;
-    Dataset data;
-    data.shape = {1, 1, 1};
-    data.classes = 1;
-    data.labels = {0};
-    data.features = std::vector<float>(1);
-    auto owned = std::make_unique<CountingDevice>(steps, done);
+    const Dataset data = one_sample();
+    auto owned = std::make_unique<CountingDevice>([&done, steps](int so_far) {
+      if (so_far == steps) done.request_stop();
+    });
     const CountingDevice& device = *owned;
     LocalTrainer trainer(std::move(owned), data, {{0}, Rng(1)}, 1, {});
     rule.every = setup.every;

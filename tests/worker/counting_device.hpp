@@ -1,0 +1,57 @@
+// tests/worker/counting_device.hpp - a device for the tests of the real loop, whose parameters tell
+// how many steps were made: every gradient is 1, and so is the rate, so W is minus the number of
+// steps, whoever made them. And the one sample that it is trained on.
+#pragma once
+
+#include <functional>
+#include <utility>
+
+#include "tests/worker/loop_peers.hpp"
+#include "worker/dataset.hpp"
+#include "worker/device.hpp"
+#include "worker/host_replica.hpp"
+
+namespace rubato::worker {
+
+class CountingDevice : public Device {
+ public:
+  // `stepped`: called after every step.
+  explicit CountingDevice(std::function<void(int made)> stepped) : stepped_(std::move(stepped)) {}
+  std::string_view name() const override { return "counting"; }
+  Result<void> build(const ModelSpec&, int) override { return {}; }
+  std::size_t parameter_count() const override { return replica_.count(); }
+  int batch_max() const override { return 1; }
+  void load(std::span<const float> parameters) override { replica_.load(parameters); }
+  void load_under_update(std::span<const float> parameters) override {
+    replica_.load_under_update(parameters);
+  }
+  void read(std::span<float> out) const override { replica_.read(out); }
+  bool take_update(std::vector<float>& out) override { return replica_.take_update(out); }
+  void give(std::vector<float>& buffer) override { replica_.give(buffer); }
+  BatchResult step(const Batch&, float) override {
+    replica_.descend(std::vector<float>(replica_.count(), 1.0f), 1.0f);
+    stepped_(++made);
+    return {};
+  }
+  BatchResult gradient(const Batch&, std::span<float>) override { return {}; }
+  BatchResult evaluate(const Batch&) override { return {}; }
+
+  int made = 0;
+
+ protected:
+  HostReplica replica_{LoopPeers::kParameters};
+
+ private:
+  std::function<void(int made)> stepped_;
+};
+
+inline Dataset one_sample() {
+  Dataset data;
+  data.shape = {1, 1, 1};
+  data.classes = 1;
+  data.labels = {0};
+  data.features = std::vector<float>(1);
+  return data;
+}
+
+}  // namespace rubato::worker
