@@ -350,15 +350,15 @@ void VirtualCluster::drive_worker(Node node) {
       case WorkerCore::Action::TrainEarly:
         begin_step(node);
         return;
-      case WorkerCore::Action::Commit: {
+      case WorkerCore::Action::Commit:
         worker.timeline.on_commit(now_);
         worker.core->on_commit(
             now_, training_ ? training_->take_update(node - first_worker(), worker.core->elastic())
                             : worker::Update{plan_.blank});
         break;
-      }
+      case WorkerCore::Action::Restart:
       case WorkerCore::Action::Load:
-        if (training_) training_->load(node - first_worker(), worker.core->parameters());
+        if (training_) training_->load(node - first_worker(), *worker.core);
         worker.core->on_loaded(now_);
         break;
       case WorkerCore::Action::Wait:
@@ -384,7 +384,7 @@ void VirtualCluster::await_parameters(Node node) {
   const auto end = worker.early_end(now_);
   if (!end) return;
   if (training_) {
-    training_->load(node - first_worker(), worker.core->parameters());
+    training_->load(node - first_worker(), *worker.core);
     training_->begin_step(node - first_worker(), worker.plan);
   }
   schedule(*end, Event::Kind::StepEnd, node);

@@ -48,8 +48,10 @@ worker::Update VirtualTraining::take_update(std::uint32_t index, bool elastic) {
   return {t.update, finite};
 }
 
-void VirtualTraining::load(std::uint32_t index, std::span<const float> parameters) {
-  trainers_[index].trainer->load_under_update(parameters);
+void VirtualTraining::load(std::uint32_t index, const worker::WorkerCore& core) {
+  worker::LocalTrainer& trainer = *trainers_[index].trainer;
+  if (core.next_action() == worker::WorkerCore::Action::Restart) trainer.drop_update();
+  trainer.load_under_update(core.parameters());
 }
 
 void VirtualTraining::begin_evaluation(std::span<const float> parameters) {

@@ -14,6 +14,7 @@
 #include "emulation/cluster_plan.hpp"
 #include "emulation/compute_pool.hpp"
 #include "worker/evaluate.hpp"
+#include "worker/worker_core.hpp"
 
 namespace rubato::emulation {
 
@@ -35,7 +36,8 @@ class VirtualTraining {
   worker::BatchResult end_step(std::uint32_t index);
   // U, or W where `elastic`.
   worker::Update take_update(std::uint32_t index, bool elastic);
-  void load(std::uint32_t index, std::span<const float> parameters);
+  // What `core`, that worker's, wants loaded.
+  void load(std::uint32_t index, const worker::WorkerCore& core);
 
   // Lifetime: `parameters` stay as they are until end_evaluation().
   void begin_evaluation(std::span<const float> parameters);

@@ -26,12 +26,12 @@ class CommitAssembly {
   Added note(const proto::Commit& commit);
   // Keeps a chunk that was Fresh, for for_each_chunk().
   void keep(const proto::Commit& chunk, proto::Payload payload);
-  // A chunk holds NaN or Inf.
+  // A chunk holds NaN or Inf, or the commit began at parameters that were given up.
   void taint() { finite_ = false; }
 
   Sequence sequence() const { return sequence_; }
   bool complete() const { return sequence_ != 0 && chunks_.complete(); }
-  // False when a chunk holds NaN or Inf, or the worker says that the update does on another shard.
+  // False when it was tainted, or the worker says that the update is not finite on another shard.
   bool finite() const { return finite_; }
   std::vector<std::uint64_t> missing_offsets() const { return chunks_.missing_offsets(); }
 

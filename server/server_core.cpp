@@ -166,6 +166,7 @@ void ServerCore::on_commit(Instant now, PeerId from, MemberState& member, const 
       return;
     }
     member.commit.begin(commit.sequence, commit.total);
+    if (commit.sequence <= member.stale) member.commit.taint();
     member.number = 0;
   }
   const auto update = floats_of(commit, message.payload);
@@ -260,9 +261,7 @@ void ServerCore::stream(PeerId from, MemberState& member, const Message& message
     member.answered_refused = refused;
     member.commit.end();
   }
-  if (!refused) {
-    add(member, commit, update, message.payload);
-  }
+  if (!refused) add(member, commit, update, message.payload);
   answer_chunk(from, commit, refused, &member);
 }
 
@@ -291,6 +290,9 @@ void ServerCore::hold(Instant now, PeerId from, MemberState& member, const Messa
 }
 
 void ServerCore::act(Instant now, const sync::GateActions& actions) {
+  using Checkpoint = sync::GateActions::Checkpoint;
+  if (actions.checkpoint == Checkpoint::Keep) checkpoint_ = evaluated().snapshot();
+  if (actions.checkpoint == Checkpoint::Restore && checkpoint_) restore_checkpoint();
   if (actions.collect) {
     if (auto* member = members_.find(actions.collect->worker))
       collect(*member, actions.collect->weight);
@@ -345,6 +347,18 @@ void ServerCore::flush() {
   collected_weight_ = 0;
 }
 
+// Who began at what is given up starts over: its commit is refused, with these in the reply. A
+// commit that is half answered took some of them, so the one after it is stale as well.
+void ServerCore::restore_checkpoint() {
+  parameters_.restore(*checkpoint_);
+  if (average_) average_->restore(*checkpoint_);
+  if (!options_.blank) optimizer_ = Optimizer(options_.optimizer, parameters_.size());
+  for (MemberState& member : members_.all()) {
+    member.stale = std::max(member.answered, member.commit.sequence()) + 1;
+    member.commit.taint();
+  }
+}
+
 void ServerCore::release(Instant now, MemberState& member) {
   member.answered = member.commit.sequence();
   member.answered_refused = !member.commit.finite();
@@ -353,11 +367,14 @@ void ServerCore::release(Instant now, MemberState& member) {
                   &member);
 }
 
+const ShardParameters& ServerCore::evaluated() {
+  if (average_) average_->follow(parameters_);
+  return average_ ? average_->parameters() : parameters_;
+}
+
 void ServerCore::on_pull(PeerId from, const Message& message) {
   if (!id_ || (message.sender.role == Role::Worker && !find_member(from, message))) return;
-  const bool average = average_ && message.sender.role == Role::Evaluator;
-  if (average) average_->follow(parameters_);
-  send_range(from, average ? average_->parameters() : parameters_,
+  send_range(from, message.sender.role == Role::Evaluator ? evaluated() : parameters_,
              whole(std::get<proto::Pull>(message.body).sequence, Duration{}, false), nullptr);
 }
 

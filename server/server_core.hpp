@@ -49,7 +49,7 @@ using InitialParameters = std::function<std::vector<float>(proto::ShardRange)>;
 struct ServerStats {
   std::uint64_t commits_applied = 0;
   std::uint64_t chunks_applied = 0;
-  std::uint64_t commits_refused = 0;   // held NaN or Inf
+  std::uint64_t commits_refused = 0;   // held NaN or Inf, or began at what was given up
   std::uint64_t commits_repeated = 0;  // answered again, not applied again
   std::uint64_t messages_refused = 0;
 };
@@ -107,6 +107,9 @@ class ServerCore {
   void apply(MemberState& member);
   void collect(MemberState& member, double weight);
   void flush();
+  // What an evaluator is given.
+  const ShardParameters& evaluated();
+  void restore_checkpoint();
   void release(Instant now, MemberState& member);
   // A received payload as floats. Lifetime: of the result, until the next call.
   [[nodiscard]] Result<std::span<const float>> floats_of(const proto::Commit& commit,
@@ -131,6 +134,7 @@ class ServerCore {
   Optimizer optimizer_;
   ShardParameters parameters_;
   std::optional<ParameterAverage> average_;
+  std::optional<ShardParameters::Snapshot> checkpoint_;
   std::vector<float> scratch_;  // a received chunk, not aligned or compressed
   ReplyEncoder replies_{0};
   std::unique_ptr<sync::Gate> gate_;

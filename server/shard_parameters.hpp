@@ -53,12 +53,17 @@ class ShardParameters {
   // Returns: a copy of all of them; of a blank one, none.
   std::vector<float> values() const;
 
- private:
   struct Chunk {
     proto::BufferPool::Buffer values;
     std::optional<std::uint64_t> checksum;  // of all its elements, if it was computed
   };
+  // As they are now. Memory: chunks are shared until they change.
+  using Snapshot = std::vector<Chunk>;
+  Snapshot snapshot() const { return chunks_; }
+  // Requires: `snapshot` is of these, or of others of the same size and chunks.
+  void restore(const Snapshot& snapshot) { chunks_ = snapshot; }
 
+ private:
   // Elements of a chunk.
   std::uint64_t count(std::size_t chunk) const { return std::min(chunk_, size_ - chunk * chunk_); }
   // Calls change(parameters, offset, values) for pieces of them that nobody else holds.

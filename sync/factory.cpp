@@ -26,6 +26,7 @@
 #include "sync/semi_sync_tuner.hpp"
 #include "sync/ssp.hpp"
 #include "sync/sync_switch.hpp"
+#include "sync/tempo_gate.hpp"
 #include "sync/tempo_tuner.hpp"
 
 namespace rubato::sync {
@@ -141,7 +142,7 @@ const Model kModels[] = {
      no_tuner},
     {{"tempo", "Tempo", "trains on while it commits, at rates felt from how updates lie", "Rubato"},
      [](const Options&) -> RulePtr { return std::make_unique<CommitSpacing>(); },
-     immediate,
+     [](const Options&) -> GatePtr { return std::make_unique<TempoGate>(); },
      [](const Options& o, RunFacts f) -> TunerPtr {
        return std::make_unique<TempoTuner>(o.tempo, f.parameter_bytes);
      }},

@@ -11,7 +11,7 @@
 
 namespace rubato::sync {
 
-class ImmediateGate final : public Gate {
+class ImmediateGate : public Gate {
  public:
   void on_join(Instant, WorkerId worker) override {
     RUBATO_CHECK(members_.insert(worker).second, "a worker joins once");

@@ -68,8 +68,8 @@ class CommitRule {
 
 // What a shard does after a gate event, in this order.
 struct GateActions {
-  std::vector<WorkerId> apply;    // these commits, in this order
-  std::vector<WorkerId> release;  // the replies of these workers, in this order
+  std::vector<WorkerId> apply = {};    // these commits, in this order
+  std::vector<WorkerId> release = {};  // the replies of these workers, in this order
   // Before both, where a model collects commits: add this one, times weight, to what the shard has
   // collected...
   struct Collected {
@@ -78,6 +78,10 @@ struct GateActions {
   };
   std::optional<Collected> collect = {};
   bool flush = false;  // ...and apply the weighted mean of it as one update
+  // Before all of that: the shard remembers the parameters that an evaluator is given, or makes
+  // them its parameters again, if it ever did. Commits begun at what it then leaves are refused.
+  enum class Checkpoint { None, Keep, Restore };
+  Checkpoint checkpoint = Checkpoint::None;
 };
 
 // When a shard applies a commit and when it releases the reply. One object per shard. A member has

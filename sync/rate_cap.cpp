@@ -23,7 +23,8 @@ RateCap::Verdict RateCap::on_evaluation(double loss, double rate) {
   ++evaluations_;
   highest_ = std::max(rate, highest_ + kForget * (rate - highest_));
   if (lowest_ == 0 || loss < lowest_) lowest_ = loss;
-  if (last_low_ == 0 || loss < kNewLow * last_low_) {
+  const bool new_low = last_low_ == 0 || loss < kNewLow * last_low_;
+  if (new_low) {
     last_low_ = loss;
     max_ = std::min(most_, max_ * kRecovery);
   }
@@ -39,7 +40,8 @@ RateCap::Verdict RateCap::on_evaluation(double loss, double rate) {
   window_.losses += loss;
   window_.rates += rate;
   ++window_.count;
-  return evaluations_ >= window_end_ && close_window() ? Verdict::Stalled : Verdict::Fine;
+  if (evaluations_ >= window_end_ && close_window()) return Verdict::Stalled;
+  return new_low ? Verdict::NewLow : Verdict::Fine;
 }
 
 // Returns: whether the loss stalled.

@@ -16,6 +16,7 @@ class RateCap {
 
   enum class Verdict {
     Fine,
+    NewLow,   // a few per cent below the last: the bound may have grown
     Stalled,  // the bound is now below the mean rate of the last window
     Rose,     // more than twice the lowest loss, or no number: the bound is now half the highest
               // rate of late. Not judged again for the next few evaluations

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <utility>
 
 namespace rubato::sync {
 namespace {
@@ -24,6 +25,7 @@ constexpr double kShared = 1.5;         // times `during`: what of `own` is ever
 constexpr double kDriftAllowed = 0.15;  // of a worker that takes no local steps
 constexpr std::uint64_t kFirst = 2;     // commits whose cosines are not all known
 constexpr double kLogEwma = 0.1;
+constexpr const char* kBack = "; back to the parameters of the lowest";
 
 bool moved(double from, double to, double by) {
   return std::abs(std::log(to / from)) >= by;
@@ -122,28 +124,35 @@ void TempoTuner::follow(const WorkerProgress& progress) {
 
 // Whatever the cosines say, a rate at which the loss doubled or stalled was too high.
 void TempoTuner::on_evaluation(Instant now, const EvaluationPoint& point) {
-  if (commits_ < members().size()) return;  // else it would stall where commits are rare
+  // One a round of commits, or it would stall where they are rare; and the first parameters.
+  if (commits_ < members().size() && cap_.lowest_loss() > 0) return;
   commits_ = 0;
   const double before = rates_.global;
   const double bound = cap_.max();
   switch (cap_.on_evaluation(point.loss, before)) {
     case RateCap::Verdict::Fine:
-      if (cap_.max() > bound)  // a new low
-        local_max_ = std::min(1.0, local_max_ * cap_.max() / bound);
+      return;
+    case RateCap::Verdict::NewLow:
+      local_max_ = std::min(1.0, local_max_ * cap_.max() / bound);
+      risen_ = false;
+      set_phase({.number = next_keep(phase().number)});
       return;
     case RateCap::Verdict::Stalled:
       clamp();
-      if (rates_.global < before)
-        tell(now, fmt::format("the loss stalls, at {:.4g}: not above {:.3g}/m until it falls",
-                              point.loss, cap_.max()));
+      if (rates_.global < before || risen_)
+        tell(now, fmt::format("the loss stalls, at {:.4g}: not above {:.3g}/m until it falls{}",
+                              point.loss, cap_.max(), risen_ ? kBack : ""));
+      if (std::exchange(risen_, false)) go_back();
       return;
     case RateCap::Verdict::Rose:
       local_max_ = std::max(kLocalMin, kLocalCut * rates_.local);
       rates_ = {before / 2, 0};
       clamp();
       tell(now, fmt::format("the loss is {:.4g}, the lowest was {:.4g}: not above {:.3g}/m until "
-                            "it falls",
-                            point.loss, cap_.lowest_loss(), cap_.max()));
+                            "it falls{}",
+                            point.loss, cap_.lowest_loss(), cap_.max(), risen_ ? kBack : ""));
+      if (risen_) go_back();
+      risen_ = !risen_;
       return;
   }
 }

@@ -16,6 +16,7 @@
 #include "sync/options.hpp"
 #include "sync/queued_tuner.hpp"
 #include "sync/rate_cap.hpp"
+#include "sync/tempo_gate.hpp"
 
 namespace rubato::sync {
 
@@ -42,6 +43,8 @@ class TempoTuner final : public QueuedTuner {
   // A worker's first commits: their cosines are not known yet, how long they take is.
   void on_first_commits(const WorkerProgress& progress);
   void follow(const WorkerProgress& progress);
+  // The shards go back to the parameters of the lowest loss (sync/tempo_gate.hpp).
+  void go_back() { set_phase({.number = next_restore(phase().number)}); }
   // Tells the workers when the rates have moved by a twentieth, the log when by a third.
   void announce(Instant now);
   void tell(Instant now, const std::string& reason);
@@ -53,6 +56,7 @@ class TempoTuner final : public QueuedTuner {
   Rates rates_, ordered_, logged_;
   RateCap cap_;
   double local_max_ = 1;  // of l: less once the loss rose, and given back as k's bound is
+  bool risen_ = false;    // the loss, and it has not been as low again
   Alignment seen_;        // EWMA over reports, for the log
 };
 

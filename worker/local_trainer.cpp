@@ -40,6 +40,11 @@ bool LocalTrainer::take_parameters(std::vector<float>& out) {
   return finite && all_finite(out);
 }
 
+void LocalTrainer::drop_update() {
+  std::vector<float> dropped;
+  device_->take_update(dropped);
+}
+
 void LocalTrainer::draw(std::size_t size) {
   if (drawn_ >= size) return;
   sampler_.next(std::span(indices_).subspan(drawn_, size - drawn_));

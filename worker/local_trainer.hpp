@@ -47,6 +47,8 @@ class LocalTrainer {
   }
   void read(std::span<float> out) const { device_->read(out); }
   bool take_update(std::vector<float>& out) { return device_->take_update(out); }
+  // U <- 0. W is to be loaded anew.
+  void drop_update();
   // out <- W, U <- 0. Returns: whether all of both is finite.
   bool take_parameters(std::vector<float>& out);
   void give(std::vector<float>& buffer) { device_->give(buffer); }

@@ -47,7 +47,7 @@ WorkerCore::WorkerCore(const WorkerOptions& options, std::unique_ptr<sync::Commi
 WorkerCore::Action WorkerCore::next_action() const {
   if (failure_) return Action::Fail;
   if (stopped_) return Action::Finish;
-  if (load_due_) return Action::Load;
+  if (load_due_) return gather_.refused() ? Action::Restart : Action::Load;
   if (state_ != State::Ready) return Action::Wait;
   if (gather_.active() && may_begin_early()) return Action::TrainEarly;
   if (gather_.active()) return overlaps_ ? Action::Train : Action::Wait;
@@ -264,6 +264,12 @@ void WorkerCore::on_reply_complete(Instant now) {
 void WorkerCore::on_loaded(Instant now) {
   RUBATO_CHECK(load_due_, "a load was due");
   load_due_ = false;
+  if (gather_.refused()) {  // a restart
+    commit_due_ = false;
+    steps_since_commit_ = 0;
+    rates_since_commit_ = 0;
+    alignment_ = {};
+  }
   if (options_.alignment) alignment_.on_loaded(parameters());
   if (!overlaps_ || state_ == State::Pulling) codecs_since_ = now;
   if (state_ != State::Pulling) return;

@@ -86,6 +86,7 @@ class WorkerCore {
     TrainEarly,  // on_early(), run one mini-batch on parameters that arrive meanwhile, on_step()
     Commit,      // take the accumulated update, then on_commit()
     Load,        // load parameters() under the update accumulated since, then on_loaded()
+    Restart,     // drop that update, as its steps began at what was refused; then as Load
     Finish,      // the run is over
     Fail,        // see failure()
   };
@@ -113,7 +114,7 @@ class WorkerCore {
   // Requires: next_action() is Commit. An elastic worker uploads X = W_i, the servers move W by
   // d = weight (X - W) and answer with the W that results, from which parameters() is made: X - d.
   void on_commit(Instant now, Update update);
-  // Requires: next_action() is Load, and it was done.
+  // Requires: next_action() is Load or Restart, and it was done.
   void on_loaded(Instant now);
   // The user wants this worker to leave: a farewell, then Finish.
   void on_interrupt() { finish("interrupted"); }

@@ -160,6 +160,9 @@ class WorkerLoop {
         case WorkerCore::Action::Commit:
           commit();
           break;
+        case WorkerCore::Action::Restart:
+          trainer_.drop_update();
+          [[fallthrough]];
         case WorkerCore::Action::Load: {
           const Instant began = steady_now();
           trainer_.load_under_update(core_.parameters());

@@ -76,6 +76,25 @@ TEST_CASE("tempo keeps the loss down at learning rates that are too high for rar
   }
 }
 
+// At 3 BSP, ASP and ADSP end at losses of tens, or none at all.
+TEST_CASE("tempo still learns at rates that blow the parameters up: it goes back to better ones") {
+  const auto data = small_blobs();
+  ClusterConfig config = unequal();
+  for (const double rate : {1.5, 3.0}) {
+    CAPTURE(rate);
+    config.training.learning_rate = rate;
+    bool back = false;
+    for (const std::uint64_t seed : {1, 2, 3}) {
+      CAPTURE(seed);
+      const RunRecord tempo = run(config, data, "tempo", seed).record;
+      CHECK(tempo.final_loss < 0.8 * tempo.evaluations.front().loss);
+      for (const auto& decision : tempo.decisions)
+        back |= decision.reason.find("back to the parameters of the lowest") != std::string::npos;
+    }
+    CHECK(back);
+  }
+}
+
 TEST_CASE("tempo sets the commits of all apart where there is a byte budget, and still learns") {
   const auto data = small_blobs();
   ClusterConfig config = unequal();

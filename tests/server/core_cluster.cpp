@@ -197,7 +197,8 @@ void CoreCluster::drive(std::uint32_t index) {
           worker.core->elastic() ? worker.trainer.take_parameters() : worker.trainer.take_update();
       worker.core->on_commit(now_,
                              {std::make_shared<const std::vector<float>>(std::move(values)), true});
-    } else if (action == Action::Load) {
+    } else if (action == Action::Load || action == Action::Restart) {
+      if (action == Action::Restart) worker.trainer.take_update();
       worker.trainer.load_under_update(worker.core->parameters());
       worker.core->on_loaded(now_);
     } else {

@@ -23,6 +23,24 @@ Values read(const ShardParameters& shard, std::uint64_t offset, std::uint64_t co
   return all;
 }
 
+TEST_CASE("shard parameters: a snapshot stays as it was, and can be gone back to again and again") {
+  ShardParameters shard(Values{1, 2, 3, 4, 5}, 2);
+  Optimizer optimizer({.global_rate = 1.0}, 5);
+  const auto snapshot = shard.snapshot();
+  for (int again = 0; again < 3; ++again) {
+    shard.apply(optimizer, 1, Values{1, 1, 1}, {1.0f}, ShardParameters::Checksum::Compute);
+    shard.move_towards(0, Values{9, 9, 9, 9, 9}, 0.5f);
+    CHECK(shard.values() == Values{5, 5, 5.5, 6, 7});
+    shard.restore(snapshot);
+    CHECK(shard.values() == Values{1, 2, 3, 4, 5});
+  }
+  ShardParameters other(Values{0, 0, 0, 0, 0}, 2);
+  other.restore(snapshot);
+  other.move_towards(0, Values{1, 1, 1, 1, 1}, 1.0f);
+  CHECK(other.values() == Values{1, 1, 1, 1, 1});
+  CHECK(shard.values() == Values{1, 2, 3, 4, 5});
+}
+
 TEST_CASE("shard parameters: any range of any update, against one flat vector") {
   Rng rng(3);
   for (const std::uint64_t chunk : {1u, 3u, 7u, 10u, 99u}) {

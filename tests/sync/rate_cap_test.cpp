@@ -17,7 +17,7 @@ Verdict losses(RateCap& cap, int count, double& loss, double factor, double rate
   for (int i = 0; i < count; ++i) {
     loss *= factor;
     const Verdict verdict = cap.on_evaluation(loss, rate);
-    if (verdict != Verdict::Fine) last = verdict;
+    if (verdict != Verdict::Fine && verdict != Verdict::NewLow) last = verdict;
   }
   return last;
 }
@@ -32,7 +32,7 @@ TEST_CASE("rate cap: a loss that falls leaves the bound where it began") {
 
 TEST_CASE("rate cap: a loss above twice the lowest halves the highest rate of late") {
   RateCap cap(0.1, 8);
-  CHECK(cap.on_evaluation(1, 3) == Verdict::Fine);
+  CHECK(cap.on_evaluation(1, 3) == Verdict::NewLow);
   CHECK(cap.on_evaluation(2, 1) == Verdict::Fine);
   CHECK(cap.on_evaluation(2.01, 1) == Verdict::Rose);
   // 3, of which two evaluations have forgotten 0.15 of what lies above 1 each.
@@ -79,10 +79,10 @@ TEST_CASE("rate cap: each low that is new by more than noise gives a tenth back"
   cap.on_evaluation(0.9, 2);
   CHECK(cap.max() == doctest::Approx(2.2));
   cap.on_evaluation(0.95, 2);
-  cap.on_evaluation(0.88, 2);
+  CHECK(cap.on_evaluation(0.88, 2) == Verdict::Fine);
   CHECK(cap.lowest_loss() == 0.88);
   CHECK(cap.max() == doctest::Approx(2.2));
-  cap.on_evaluation(0.87, 2);  // 3 % below 0.9
+  CHECK(cap.on_evaluation(0.87, 2) == Verdict::NewLow);  // 3 % below 0.9
   CHECK(cap.max() == doctest::Approx(2.42));
   double loss = 0.9;
   losses(cap, 40, loss, 0.9, 2);

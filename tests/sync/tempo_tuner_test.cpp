@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sync/factory.hpp"
+#include "sync/tempo_gate.hpp"
 #include "tests/sync/trace.hpp"
 
 namespace rubato::sync {
@@ -48,6 +49,8 @@ class TempoWorld {
   double global() const { return last_.weight; }  // k
   double local() const { return last_.local_rate; }
   const std::string& said() const { return said_; }
+  // What the shards are told to do since this was last asked.
+  GateActions::Checkpoint told() { return gate_.on_phase(now_, tuner_.phase()).checkpoint; }
 
  private:
   void drain() {
@@ -58,11 +61,14 @@ class TempoWorld {
   }
 
   TempoTuner tuner_{{}, 0};
+  TempoGate gate_;
   Instant now_{1'000'000'000};
   std::vector<std::uint64_t> commits_;
   Directive last_;
   std::string said_;
 };
+
+using Checkpoint = GateActions::Checkpoint;
 
 constexpr Alignment kSteady = {.own = -0.2, .during = 0, .before = -0.11};
 
@@ -198,6 +204,57 @@ TEST_CASE("tempo: local steps under which the loss rose are not made again until
   for (const double loss : {0.9, 0.8, 0.7}) world.loss(loss);
   world.settle();
   CHECK(world.local() == doctest::Approx(0.5 * 1.331).epsilon(0.06));
+}
+
+TEST_CASE("tempo: the shards remember the first parameters, and those of each new low") {
+  TempoTuner tuner({}, 0);
+  TempoGate gate;
+  for (std::uint32_t id = 0; id < 4; ++id) tuner.on_join({}, {id});
+  tuner.on_start({});
+  CHECK(gate.on_phase({}, tuner.phase()).checkpoint == Checkpoint::None);
+  tuner.on_evaluation({}, {.at = {}, .loss = 2.3, .accuracy = 0});  // before any commit
+  CHECK(gate.on_phase({}, tuner.phase()).checkpoint == Checkpoint::Keep);
+  CHECK(gate.on_phase({}, tuner.phase()).checkpoint == Checkpoint::None);
+
+  TempoWorld world(4);
+  for (const double loss : {2.3, 2.0, 1.9}) {
+    world.loss(loss);
+    CHECK(world.told() == Checkpoint::Keep);
+  }
+  world.loss(1.89);  // no lower than noise makes it
+  CHECK(world.told() == Checkpoint::None);
+}
+
+TEST_CASE("tempo: a loss that rose comes down by itself, or else the shards go back") {
+  TempoWorld world(4);
+  const auto losses = [&](int count, double loss) {
+    Checkpoint last = Checkpoint::None;
+    for (int i = 0; i < count; ++i) {
+      world.loss(loss);
+      const Checkpoint now = world.told();
+      if (now != Checkpoint::None) last = now;
+    }
+    return last;
+  };
+  CHECK(losses(1, 1) == Checkpoint::Keep);
+  CHECK(losses(2, 3) == Checkpoint::None);  // the rates fall
+  CHECK(losses(1, 0.9) == Checkpoint::Keep);
+  CHECK(losses(5, 3) == Checkpoint::None);
+  SUBCASE("it rises again") {
+    CHECK(losses(3, 3) == Checkpoint::Restore);
+    CHECK(world.said().find("the lowest was 0.9: not above") != std::string::npos);
+    CHECK(world.said().find("until it falls; back to the parameters of the lowest") !=
+          std::string::npos);
+    CHECK(losses(4, 3) == Checkpoint::None);  // what was under way then is not judged
+  }
+  SUBCASE("it stalls, higher than it was") {
+    CHECK(losses(12, 1.5) == Checkpoint::Restore);
+    CHECK(losses(12, 1.5) == Checkpoint::None);  // once for each rise
+  }
+  SUBCASE("it comes down") {
+    CHECK(losses(1, 0.8) == Checkpoint::Keep);
+    CHECK(losses(12, 0.8) == Checkpoint::None);
+  }
 }
 
 TEST_CASE("tempo: a loss is judged once a round, however often it is measured") {

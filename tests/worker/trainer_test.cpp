@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "tests/worker/models.hpp"
@@ -76,6 +77,19 @@ TEST_CASE("a trainer steps through its sampler's batches at the falling rate") {
   trainer.load_under_update(start);  // nothing was done since
   trainer.read(a);
   CHECK(a == start);
+
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  trainer.load(std::vector<float>(start.size(), nan));
+  trainer.step();
+  trainer.load_under_update(start);
+  trainer.read(a);
+  CHECK(std::isnan(a.back()));
+  trainer.drop_update();
+  trainer.load_under_update(start);
+  trainer.read(a);
+  CHECK(a == start);
+  CHECK(trainer.take_update(b));
+  CHECK(b == std::vector<float>(start.size(), 0.0f));
 }
 
 TEST_CASE("an early step draws what a step would have drawn, and one given up draws nothing") {

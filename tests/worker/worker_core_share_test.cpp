@@ -123,7 +123,7 @@ TEST_CASE("worker: a refused elastic commit gives up X for the server's paramete
   world.step();
   world.commit();
   world.reply(0, 2, 7, {}, true);
-  REQUIRE(world.core.next_action() == Action::Load);
+  REQUIRE(world.core.next_action() == Action::Restart);
   for (const float w : world.core.parameters()) CHECK(w == 7);
 }
 

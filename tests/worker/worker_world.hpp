@@ -135,6 +135,10 @@ class WorkerWorld {
     REQUIRE(core.next_action() == Action::Load);
     core.on_loaded(now);
   }
+  void restart() {
+    REQUIRE(core.next_action() == Action::Restart);
+    core.on_loaded(now);
+  }
   // Joined, pulled, loaded: sequence 1 is used up and the worker is to train.
   void get_ready() {
     join();
