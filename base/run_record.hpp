@@ -56,7 +56,7 @@ struct RunRecord {
   double final_loss = 0;  // means nothing unless measured()
   double final_accuracy = 0;
   double heterogeneity = 0;           // measured
-  std::uint64_t refused_commits = 0;  // held NaN or Inf
+  std::uint64_t refused_commits = 0;  // held NaN or Inf, or began at what tempo gave up
   std::vector<WorkerRecord> workers;
   std::vector<EvaluationRecord> evaluations;
   std::vector<DecisionRecord> decisions;
