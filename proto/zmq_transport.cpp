@@ -15,6 +15,7 @@
 #include <zmq.hpp>
 
 #include "base/check.hpp"
+#include "base/companion.hpp"
 #include "proto/codec.hpp"
 
 namespace rubato::proto {
@@ -83,15 +84,25 @@ zmq::message_t copied(std::span<const std::byte> bytes) {
   return {bytes.data(), bytes.size()};
 }
 
-// The message holds the payload's owner until ZeroMQ has sent it (released on its I/O thread).
-zmq::message_t shared(const Payload& payload) {
+// What a payload on its way keeps alive. It is released on ZeroMQ's I/O thread, which so makes
+// itself known.
+struct UnderWay {
+  std::shared_ptr<const void> owner;
+  std::shared_ptr<Companion> io_thread;
+};
+
+// The message holds the payload's owner until ZeroMQ has sent it.
+zmq::message_t shared(const Payload& payload, const std::shared_ptr<Companion>& io_thread) {
   if (payload.size() < kZeroCopyBytesMin) return copied(payload.bytes());
-  using Owner = std::shared_ptr<const void>;
-  auto owner = std::make_unique<Owner>(payload.owner());
+  auto under_way = std::make_unique<UnderWay>(UnderWay{payload.owner(), io_thread});
   zmq::message_t message(
       const_cast<std::byte*>(payload.bytes().data()), payload.size(),  // ZeroMQ only reads it
-      [](void*, void* hint) { std::unique_ptr<Owner>(static_cast<Owner*>(hint)); }, owner.get());
-  (void)owner.release();
+      [](void*, void* hint) {
+        const std::unique_ptr<UnderWay> sent(static_cast<UnderWay*>(hint));
+        sent->io_thread->is_me();
+      },
+      under_way.get());
+  (void)under_way.release();
   return message;
 }
 
@@ -198,7 +209,7 @@ class ZmqTransport::Sockets {
     }
     // Only the first part of a message may wait or find the queue full; the others follow it.
     return socket->send(copied(control), send_flags::sndmore | flags) &&
-           socket->send(shared(payload), send_flags::dontwait);
+           socket->send(shared(payload, io_thread_), send_flags::dontwait);
   }
 
   // One message of whichever socket has one, asking the sockets in turn.
@@ -243,7 +254,10 @@ class ZmqTransport::Sockets {
   // waits in whole milliseconds.
   bool wait(Duration timeout) {
     const timespec limit{timeout.ns / 1'000'000'000, timeout.ns % 1'000'000'000};
-    if (::ppoll(waits_.data(), waits_.size(), &limit, nullptr) <= 0) return false;
+    const int ready = ::ppoll(waits_.data(), waits_.size(), &limit, nullptr);
+    if (ready == 0) io_thread_->let_go();
+    if (ready <= 0) return false;
+    io_thread_->follow();
     if (waits_.front().revents != 0) {
       std::uint64_t wakes = 0;
       (void)!::read(wake_, &wakes, sizeof(wakes));
@@ -260,6 +274,7 @@ class ZmqTransport::Sockets {
  private:
   ZmqOptions options_;
   int wake_;  // eventfd: the one thing that other threads touch
+  std::shared_ptr<Companion> io_thread_ = std::make_shared<Companion>();
   zmq::context_t context_;
   zmq::socket_t router_;
   std::vector<zmq::socket_t> dealers_;
