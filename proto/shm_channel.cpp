@@ -63,6 +63,7 @@ bool ChannelWriter::put_record(Outgoing& message) {
       payload.subspan(message.sent, std::min(payload.size() - message.sent, kSlotBytes));
   const std::span<const std::byte> control =
       message.begun ? std::span<const std::byte>() : message.encoded.control;
+  if (!in_ring && !message.begun && far_ahead()) return false;
   const auto slot = in_ring ? kInRing : free_slot();
   if (!slot) return false;
   const std::size_t bytes = sizeof(Record) + control.size() + (in_ring ? part.size() : 0);
@@ -80,6 +81,7 @@ bool ChannelWriter::put_record(Outgoing& message) {
   }
   if (!part.empty()) std::memcpy(data, part.data(), part.size());
   tail_ += aligned(bytes);
+  if (!in_ring) ahead_.push_back(tail_);
   message.begun = true;
   message.sent += part.size();
   publish();
@@ -103,6 +105,14 @@ std::span<std::byte> ChannelWriter::reserve(std::size_t bytes) {
   return channel_.ring().subspan(tail_ % kRingBytes, bytes);
 }
 
+// The reader has some to read, and is to catch up before the next message begins.
+bool ChannelWriter::far_ahead() {
+  const std::uint64_t head = channel_.header().head.load();
+  while (!ahead_.empty() && ahead_.front() <= head) ahead_.pop_front();
+  return ahead_.size() >= kSlotsAheadMax;
+}
+
+// Returns the lowest one, which is still in a cache.
 std::optional<std::uint32_t> ChannelWriter::free_slot() const {
   for (std::uint32_t i = 0; i < kSlots; ++i)
     if (channel_.header().slots[i].busy.load() == 0) return i;

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -24,6 +25,9 @@ inline constexpr std::size_t kSlots = 16;
 // Slots that the reader hands out in place; beyond them it copies, so that the writer always gets
 // slots back, however long payloads are held.
 inline constexpr std::size_t kSlotsHeldMax = kSlots / 2;
+// Slots that the writer fills ahead of the reader before it begins a message. More would let
+// nothing arrive sooner, but push the first of them out of the caches before they are read.
+inline constexpr std::size_t kSlotsAheadMax = 4;
 inline constexpr std::size_t kRingBytes = 1u << 20;
 inline constexpr std::size_t kInlineBytesMax = 16 * 1024;  // payloads up to this lie in the ring
 
@@ -93,12 +97,14 @@ class ChannelWriter {
   bool put_all(Outgoing& message);
   bool put_record(Outgoing& message);
   std::span<std::byte> reserve(std::size_t bytes);
+  bool far_ahead();
   std::optional<std::uint32_t> free_slot() const;
   void publish();
 
   Channel channel_;
   std::shared_ptr<const Descriptor> bell_;
-  std::uint64_t tail_ = 0;  // ours: the one in shared memory is for the reader
+  std::uint64_t tail_ = 0;           // ours: the one in shared memory is for the reader
+  std::deque<std::uint64_t> ahead_;  // where the records end whose slots may not be read yet
 };
 
 struct Frames {
