@@ -36,6 +36,9 @@ constexpr int kUnacknowledgedMs = 60'000;
 constexpr int kReconnectMinMs = 100;
 constexpr int kReconnectMaxMs = 5'000;
 
+// Messages of one peer, with none of another between them, that are taken for a conversation.
+constexpr std::uint64_t kInARowMin = 4;
+
 // Longer waits end early, with nothing received.
 constexpr Duration kWaitMax = Duration::from_seconds(24 * 3600);
 
@@ -214,6 +217,12 @@ class ZmqTransport::Sockets {
 
   // One message of whichever socket has one, asking the sockets in turn.
   std::optional<Received> poll_once() {
+    auto received = next_message();
+    if (received) note_sender(received->from);
+    return received;
+  }
+
+  std::optional<Received> next_message() {
     const std::size_t sockets = dealers_.size() + (router_ ? 1 : 0);
     for (std::size_t i = 0; i < sockets; ++i) {
       const std::size_t index = (next_ + i) % sockets;
@@ -257,7 +266,7 @@ class ZmqTransport::Sockets {
     const int ready = ::ppoll(waits_.data(), waits_.size(), &limit, nullptr);
     if (ready == 0) io_thread_->let_go();
     if (ready <= 0) return false;
-    io_thread_->follow();
+    if (in_a_row_ >= kInARowMin) io_thread_->follow();
     if (waits_.front().revents != 0) {
       std::uint64_t wakes = 0;
       (void)!::read(wake_, &wakes, sizeof(wakes));
@@ -272,13 +281,25 @@ class ZmqTransport::Sockets {
   }
 
  private:
+  // With one peer, our thread and ZeroMQ's work in turns on the same bytes; with several both have
+  // enough to do for a core of their own.
+  void note_sender(PeerId from) {
+    if (std::exchange(sender_, from) == from) {
+      ++in_a_row_;
+    } else if (std::exchange(in_a_row_, 1) >= kInARowMin) {
+      io_thread_->let_go();
+    }
+  }
+
   ZmqOptions options_;
   int wake_;  // eventfd: the one thing that other threads touch
   std::shared_ptr<Companion> io_thread_ = std::make_shared<Companion>();
   zmq::context_t context_;
   zmq::socket_t router_;
   std::vector<zmq::socket_t> dealers_;
-  std::size_t next_ = 0;  // the socket to ask first
+  std::size_t next_ = 0;        // the socket to ask first
+  PeerId sender_ = 0;           // of the last message
+  std::uint64_t in_a_row_ = 0;  // messages of that one
   std::vector<std::byte> signal_;
   PeerId signal_from_ = 0;
   std::vector<pollfd> waits_;  // wake_, the watched one and every socket's ZMQ_FD
