@@ -108,7 +108,7 @@ std::span<std::byte> ChannelWriter::reserve(std::size_t bytes) {
 // The reader has some to read, and is to catch up before the next message begins.
 bool ChannelWriter::far_ahead() {
   const std::uint64_t head = channel_.header().head.load();
-  while (!ahead_.empty() && ahead_.front() <= head) ahead_.pop_front();
+  std::erase_if(ahead_, [&](std::uint64_t end) { return end <= head; });
   return ahead_.size() >= kSlotsAheadMax;
 }
 

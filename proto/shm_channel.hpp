@@ -10,7 +10,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -103,8 +102,8 @@ class ChannelWriter {
 
   Channel channel_;
   std::shared_ptr<const Descriptor> bell_;
-  std::uint64_t tail_ = 0;           // ours: the one in shared memory is for the reader
-  std::deque<std::uint64_t> ahead_;  // where the records end whose slots may not be read yet
+  std::uint64_t tail_ = 0;            // ours: the one in shared memory is for the reader
+  std::vector<std::uint64_t> ahead_;  // where the records end whose slots may not be read yet
 };
 
 struct Frames {
