@@ -92,11 +92,12 @@ auto write(Builder& b, const Commit& m) {
   return wire::CreateCommit(b, m.sequence, m.offset, m.count, m.total, m.steps,
                             static_cast<wire::PayloadCodec>(m.codec), m.discard,
                             static_cast<wire::PayloadCodec>(m.reply_codec), m.reply_keep,
-                            m.reply_based, m.weight, m.elastic);
+                            m.reply_based, m.weight, m.elastic, m.began);
 }
 auto write(Builder& b, const Parameters& m) {
   return wire::CreateParameters(b, m.sequence, m.version, m.offset, m.count, m.total, m.held.ns,
-                                m.refused, static_cast<wire::PayloadCodec>(m.codec), m.noted);
+                                m.refused, static_cast<wire::PayloadCodec>(m.codec), m.noted,
+                                m.restores);
 }
 auto write(Builder& b, const Probe& m) {
   return wire::CreateProbe(b, m.sequence);
@@ -106,7 +107,6 @@ auto write(Builder& b, const ProbeReply& m) {
   const auto offsets = b.CreateVector(m.missing_offsets.data(), count);
   return wire::CreateProbeReply(b, m.sequence, m.held, offsets, m.unknown);
 }
-
 auto write(Builder& b, const Progress& m) {
   return wire::CreateProgress(b, m.steps, m.commits, m.step_time.ns, m.overhead.ns, m.loss,
                               m.loss_samples, m.compute.ns, m.wait.ns, m.communicate.ns, m.bytes_up,
@@ -249,7 +249,7 @@ Result<void> read(const wire::Commit& t, Body& body) {
   body.emplace<Commit>(t.sequence(), t.offset(), t.count(), t.total(), t.steps(),
                        static_cast<PayloadCodec>(t.codec()), t.discard(),
                        static_cast<PayloadCodec>(t.reply_codec()), t.reply_keep(), t.reply_based(),
-                       t.weight(), t.elastic());
+                       t.weight(), t.elastic(), t.began());
   return {};
 }
 
@@ -258,7 +258,7 @@ Result<void> read(const wire::Parameters& t, Body& body) {
   if (t.codec() > wire::PayloadCodec::MAX) return unknown_codec("Parameters.codec", t.codec());
   body.emplace<Parameters>(t.sequence(), t.version(), t.offset(), t.count(), t.total(),
                            Duration{t.held_ns()}, t.refused(), static_cast<PayloadCodec>(t.codec()),
-                           t.noted());
+                           t.noted(), t.restores());
   return {};
 }
 Result<Body> read(const wire::ProbeReply& t) {

@@ -144,6 +144,8 @@ struct Commit {
   // The payload is the sender's parameters X, and the server moves its own towards them:
   // W <- W + weight (X - W), weight below 1.
   bool elastic = false;
+  // Parameters::restores of those that it was made on, the least of them.
+  std::uint32_t began = 0;
 };
 
 // server -> worker, evaluator: one chunk of the reply to a Pull or a Commit; payload as in Commit.
@@ -154,10 +156,11 @@ struct Parameters {
   std::uint64_t count = 0;
   std::uint64_t total = 0;
   Duration held;         // how long the gate held the commit: waiting, not communication
-  bool refused = false;  // the commit held NaN or Inf and was not applied
+  bool refused = false;  // the commit was not applied: NaN or Inf, or it began before a restore
   // F32, F16, Bf16: the parameters. Others: what to add to those that the receiver holds.
   PayloadCodec codec = PayloadCodec::F32;
   bool noted = false;  // the server notes that the receiver holds this: base of the next difference
+  std::uint32_t restores = 0;  // so often the shards have gone back to kept parameters
 };
 
 // Int8, TopK and RandomK travel downwards as differences only.

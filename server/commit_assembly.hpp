@@ -27,12 +27,12 @@ class CommitAssembly {
   // Keeps a chunk that was Fresh, for for_each_chunk().
   void keep(const proto::Commit& chunk, proto::Payload payload);
   // A chunk holds NaN or Inf, or the commit began at parameters that were given up.
-  void taint() { finite_ = false; }
+  void taint() { refused_ = true; }
 
   Sequence sequence() const { return sequence_; }
   bool complete() const { return sequence_ != 0 && chunks_.complete(); }
-  // False when it was tainted, or the worker says that the update is not finite on another shard.
-  bool finite() const { return finite_; }
+  // True when it was tainted, or the worker says that the update is not finite on another shard.
+  bool refused() const { return refused_; }
   std::vector<std::uint64_t> missing_offsets() const { return chunks_.missing_offsets(); }
 
   // Calls f(chunk, payload) for each kept chunk, in order of offset.
@@ -49,7 +49,7 @@ class CommitAssembly {
     proto::Payload payload;
   };
   Sequence sequence_ = 0;
-  bool finite_ = true;
+  bool refused_ = false;
   proto::ChunkSet chunks_;
   std::vector<Kept> kept_;
 };

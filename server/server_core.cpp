@@ -104,6 +104,7 @@ void ServerCore::on_welcome(Instant now, const proto::Welcome& welcome) {
     RUBATO_CHECK(initial.size() == count, "initial parameters fill the range");
     parameters_ = ShardParameters(initial, chunk);
     if (options_.average) average_.emplace(initial, chunk);
+    if (average_) kept_ = average_->parameters().snapshot();
     optimizer_ = Optimizer(options_.optimizer, count);
   }
   replies_ = ReplyEncoder(std::min(chunk, count), options_.blank);
@@ -166,7 +167,6 @@ void ServerCore::on_commit(Instant now, PeerId from, MemberState& member, const 
       return;
     }
     member.commit.begin(commit.sequence, commit.total);
-    if (commit.sequence <= member.stale) member.commit.taint();
     member.number = 0;
   }
   const auto update = floats_of(commit, message.payload);
@@ -188,9 +188,9 @@ void ServerCore::on_commit(Instant now, PeerId from, MemberState& member, const 
       break;
   }
   const auto finite = message.payload.finite();
-  if (!(finite ? *finite : all_finite(*update))) member.commit.taint();
+  if (commit.began < restores_ || !(finite ? *finite : all_finite(*update))) member.commit.taint();
   member.reply.wanted = {commit.reply_codec, commit.reply_keep};
-  member.reply.based = commit.reply_based;
+  member.reply.based = commit.reply_based && !member.commit.refused();  // anew, all of it
   if (gate_->streams()) {
     stream(from, member, message, *update);
   } else {
@@ -239,7 +239,7 @@ void ServerCore::on_repeated(PeerId from, const MemberState& member, const proto
   const bool answered = commit.sequence == member.answered;
   if (commit.sequence < member.answered) return;  // two commits ago: nobody waits for it
   if (gate_->streams()) {
-    answer_chunk(from, commit, answered ? member.answered_refused : !member.commit.finite(),
+    answer_chunk(from, commit, answered ? member.answered_refused : member.commit.refused(),
                  nullptr);
   } else if (answered && commit.offset == 0) {  // once for all its chunks
     send_parameters(from, commit.sequence, Duration{}, member.answered_refused);
@@ -249,7 +249,7 @@ void ServerCore::on_repeated(PeerId from, const MemberState& member, const proto
 void ServerCore::stream(PeerId from, MemberState& member, const Message& message,
                         std::span<const float> update) {
   const auto& commit = std::get<proto::Commit>(message.body);
-  const bool refused = !member.commit.finite();
+  const bool refused = member.commit.refused();
   if (member.commit.complete()) {
     if (refused) {
       ++stats_.commits_refused;
@@ -274,7 +274,8 @@ void ServerCore::answer_chunk(PeerId to, const proto::Commit& commit, bool refus
               .count = commit.count,
               .total = commit.total,
               .held = {},
-              .refused = refused},
+              .refused = refused,
+              .restores = restores_},
              member);
 }
 
@@ -290,9 +291,8 @@ void ServerCore::hold(Instant now, PeerId from, MemberState& member, const Messa
 }
 
 void ServerCore::act(Instant now, const sync::GateActions& actions) {
-  using Checkpoint = sync::GateActions::Checkpoint;
-  if (actions.checkpoint == Checkpoint::Keep) checkpoint_ = evaluated().snapshot();
-  if (actions.checkpoint == Checkpoint::Restore && checkpoint_) restore_checkpoint();
+  if (actions.keep && !evaluated_.empty()) kept_ = evaluated_;
+  if (actions.restore) restore(*actions.restore);
   if (actions.collect) {
     if (auto* member = members_.find(actions.collect->worker))
       collect(*member, actions.collect->weight);
@@ -305,7 +305,7 @@ void ServerCore::act(Instant now, const sync::GateActions& actions) {
 }
 
 void ServerCore::apply(MemberState& member) {
-  if (!member.commit.finite()) {
+  if (member.commit.refused()) {
     ++stats_.commits_refused;
     return;
   }
@@ -319,7 +319,7 @@ void ServerCore::apply(MemberState& member) {
 }
 
 void ServerCore::collect(MemberState& member, double weight) {
-  if (!member.commit.finite()) {
+  if (member.commit.refused()) {
     ++stats_.commits_refused;
     return;
   }
@@ -347,34 +347,32 @@ void ServerCore::flush() {
   collected_weight_ = 0;
 }
 
-// Who began at what is given up starts over: its commit is refused, with these in the reply. A
-// commit that is half answered took some of them, so the one after it is stale as well.
-void ServerCore::restore_checkpoint() {
-  parameters_.restore(*checkpoint_);
-  if (average_) average_->restore(*checkpoint_);
-  if (!options_.blank) optimizer_ = Optimizer(options_.optimizer, parameters_.size());
-  for (MemberState& member : members_.all()) {
-    member.stale = std::max(member.answered, member.commit.sequence()) + 1;
-    member.commit.taint();
-  }
+// Who began at what is given up says so in its commits, which are refused until it has these.
+void ServerCore::restore(std::uint32_t number) {
+  restores_ = number;
+  if (kept_.empty()) return;
+  parameters_.restore(kept_);
+  average_->restore(kept_);
+  optimizer_ = Optimizer(options_.optimizer, parameters_.size());
+  commits_begun_ = 0;
 }
 
 void ServerCore::release(Instant now, MemberState& member) {
   member.answered = member.commit.sequence();
-  member.answered_refused = !member.commit.finite();
+  member.answered_refused = member.commit.refused();
   member.commit.end();
   send_parameters(*member.peer, member.answered, now - member.complete_at, member.answered_refused,
                   &member);
 }
 
-const ShardParameters& ServerCore::evaluated() {
-  if (average_) average_->follow(parameters_);
-  return average_ ? average_->parameters() : parameters_;
-}
-
 void ServerCore::on_pull(PeerId from, const Message& message) {
   if (!id_ || (message.sender.role == Role::Worker && !find_member(from, message))) return;
-  send_range(from, message.sender.role == Role::Evaluator ? evaluated() : parameters_,
+  const bool averaged = average_ && message.sender.role == Role::Evaluator;
+  if (averaged) {
+    average_->follow(parameters_);
+    evaluated_ = average_->parameters().snapshot();
+  }
+  send_range(from, averaged ? average_->parameters() : parameters_,
              whole(std::get<proto::Pull>(message.body).sequence, Duration{}, false), nullptr);
 }
 
@@ -408,7 +406,8 @@ proto::Parameters ServerCore::whole(Sequence sequence, Duration held, bool refus
           .count = parameters_.size(),
           .total = parameters_.size(),
           .held = held,
-          .refused = refused};
+          .refused = refused,
+          .restores = restores_};
 }
 
 // The one place where parameters become payloads.

@@ -5,7 +5,8 @@
 // applied again. Under a gate that streams, each chunk is applied and answered when it arrives;
 // under the others a commit is kept until it is whole (docs/decisions/0004).
 // Errors: bad input from a peer is answered with a Refusal and counted.
-// Memory: the shard and the chunks in flight.
+// Memory: the shard and the chunks in flight; with an average up to three more of the shard: that,
+// as an evaluator was given it, and as it was kept.
 #pragma once
 
 #include <cstdint>
@@ -107,9 +108,8 @@ class ServerCore {
   void apply(MemberState& member);
   void collect(MemberState& member, double weight);
   void flush();
-  // What an evaluator is given.
-  const ShardParameters& evaluated();
-  void restore_checkpoint();
+  // Makes the kept parameters the shard's again, for the `number`-th time.
+  void restore(std::uint32_t number);
   void release(Instant now, MemberState& member);
   // A received payload as floats. Lifetime: of the result, until the next call.
   [[nodiscard]] Result<std::span<const float>> floats_of(const proto::Commit& commit,
@@ -134,7 +134,9 @@ class ServerCore {
   Optimizer optimizer_;
   ShardParameters parameters_;
   std::optional<ParameterAverage> average_;
-  std::optional<ShardParameters::Snapshot> checkpoint_;
+  // Of the average: as an evaluator was given it last, and as it was kept. Empty: never.
+  ShardParameters::Snapshot evaluated_, kept_;
+  std::uint32_t restores_ = 0;  // as last heard
   std::vector<float> scratch_;  // a received chunk, not aligned or compressed
   ReplyEncoder replies_{0};
   std::unique_ptr<sync::Gate> gate_;

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "base/ids.hpp"
@@ -24,7 +23,6 @@ struct MemberState {
   ReplyState reply;                   // how it wants its replies
   Instant complete_at;                // when its last chunk arrived
   Sequence answered = 0;              // the last commit that was released
-  Sequence stale = 0;  // commits up to this one began at parameters that were given up
   bool answered_refused = false;
 };
 
@@ -33,7 +31,6 @@ class ShardMembers {
   std::size_t size() const { return members_.size(); }
   // Null: no member.
   MemberState* find(WorkerId worker);
-  std::span<MemberState> all() { return members_; }
 
   // Both in the order of ids; a list costs one pass, and nothing moves where it only grows.
   // Removes who is not in `wanted`, or lives another life there. Requires: ascending ids.

@@ -98,6 +98,11 @@ proto::Payload ShardParameters::payload(std::size_t chunk, std::uint64_t begin,
   return payload;
 }
 
+void ShardParameters::restore(const Snapshot& snapshot) {
+  RUBATO_CHECK(snapshot.size() == chunks_.size(), "a snapshot of other parameters");
+  chunks_ = snapshot;
+}
+
 std::vector<float> ShardParameters::values() const {
   std::vector<float> all;
   if (blank_) return all;

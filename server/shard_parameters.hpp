@@ -61,7 +61,7 @@ class ShardParameters {
   using Snapshot = std::vector<Chunk>;
   Snapshot snapshot() const { return chunks_; }
   // Requires: `snapshot` is of these, or of others of the same size and chunks.
-  void restore(const Snapshot& snapshot) { chunks_ = snapshot; }
+  void restore(const Snapshot& snapshot);
 
  private:
   // Elements of a chunk.

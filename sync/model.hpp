@@ -78,10 +78,11 @@ struct GateActions {
   };
   std::optional<Collected> collect = {};
   bool flush = false;  // ...and apply the weighted mean of it as one update
-  // Before all of that: the shard remembers the parameters that an evaluator is given, or makes
-  // them its parameters again, if it ever did. Commits begun at what it then leaves are refused.
-  enum class Checkpoint { None, Keep, Restore };
-  Checkpoint checkpoint = Checkpoint::None;
+  // Before all of that: the parameters that an evaluator was given last are kept...
+  bool keep = false;
+  // ...or made the shard's parameters again, if any were kept: for the so-many-th time. Commits
+  // begun at what it then leaves are refused.
+  std::optional<std::uint32_t> restore = {};
 };
 
 // When a shard applies a commit and when it releases the reply. One object per shard. A member has

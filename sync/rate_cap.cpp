@@ -40,14 +40,14 @@ RateCap::Verdict RateCap::on_evaluation(double loss, double rate) {
   window_.losses += loss;
   window_.rates += rate;
   ++window_.count;
-  if (evaluations_ >= window_end_ && close_window()) return Verdict::Stalled;
+  if (evaluations_ >= window_end_ && close_window(new_low)) return Verdict::Stalled;
   return new_low ? Verdict::NewLow : Verdict::Fine;
 }
 
-// Returns: whether the loss stalled.
-bool RateCap::close_window() {
+// Returns: whether the loss stalled; at a new low it does not.
+bool RateCap::close_window(bool new_low) {
   const double mean = window_.losses / window_.count;
-  const bool stalled = last_mean_ >= 0 && mean > kStalled * last_mean_;
+  const bool stalled = !new_low && last_mean_ >= 0 && mean > kStalled * last_mean_;
   if (stalled) max_ = std::clamp(kCut * window_.rates / window_.count, min_, most_);
   last_mean_ = mean;
   begin_window(kWindow);

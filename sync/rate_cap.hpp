@@ -2,9 +2,9 @@
 // falls when a loss rises or stalls, and grows again while the loss reaches new lows, each a few
 // per cent below the last.
 // A loss stalls when the mean of a window of evaluations is not lower than that of the window
-// before; a window is a quarter as long as all that went before it, so that neither the pace of
-// evaluations nor that of training has to be known.
-// Pure. Rates in any one unit. Threads: one owner. Errors: none.
+// before, nor its last a new low; a window is a quarter as long as all that went before it, so that
+// neither the pace of evaluations nor that of training has to be known. Pure. Rates in any one
+// unit. Threads: one owner. Errors: none.
 #pragma once
 
 namespace rubato::sync {
@@ -33,7 +33,7 @@ class RateCap {
     double rates = 0;
     int count = 0;
   };
-  bool close_window();
+  bool close_window(bool new_low);
   void begin_window(int least);
 
   const double min_, most_;

@@ -4,27 +4,24 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "sync/immediate_gate.hpp"
 
 namespace rubato::sync {
 
-// Phase::number grows with each order to the shards: an odd one is to remember, an even one to go
-// back.
-constexpr std::uint32_t next_keep(std::uint32_t number) {
-  return number % 2 == 0 ? number + 1 : number + 2;
-}
-constexpr std::uint32_t next_restore(std::uint32_t number) {
-  return number % 2 == 0 ? number + 2 : number + 1;
-}
+// Phase::number counts what the shards were told to keep, and 65,536 times how often to go back: so
+// a shard that misses one still does what came of all.
+inline constexpr std::uint32_t kKeepOrder = 1;
+inline constexpr std::uint32_t kRestoreOrder = 1 << 16;
 
 class TempoGate final : public ImmediateGate {
  public:
   GateActions on_phase(Instant, const Phase& phase) override {
-    if (phase.number == number_) return {};
-    number_ = phase.number;
-    using Checkpoint = GateActions::Checkpoint;
-    return {.checkpoint = number_ % 2 == 1 ? Checkpoint::Keep : Checkpoint::Restore};
+    const std::uint32_t before = std::exchange(number_, phase.number);
+    const std::uint32_t restores = number_ / kRestoreOrder;
+    if (restores != before / kRestoreOrder) return {.restore = restores};
+    return {.keep = number_ != before};
   }
 
  private:

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "sync/tempo_gate.hpp"
+
 namespace rubato::sync {
 namespace {
 
@@ -135,14 +137,14 @@ void TempoTuner::on_evaluation(Instant now, const EvaluationPoint& point) {
     case RateCap::Verdict::NewLow:
       local_max_ = std::min(1.0, local_max_ * cap_.max() / bound);
       risen_ = false;
-      set_phase({.number = next_keep(phase().number)});
+      order_shards(kKeepOrder);
       return;
     case RateCap::Verdict::Stalled:
       clamp();
       if (rates_.global < before || risen_)
         tell(now, fmt::format("the loss stalls, at {:.4g}: not above {:.3g}/m until it falls{}",
                               point.loss, cap_.max(), risen_ ? kBack : ""));
-      if (std::exchange(risen_, false)) go_back();
+      if (std::exchange(risen_, false)) order_shards(kRestoreOrder);
       return;
     case RateCap::Verdict::Rose:
       local_max_ = std::max(kLocalMin, kLocalCut * rates_.local);
@@ -151,7 +153,7 @@ void TempoTuner::on_evaluation(Instant now, const EvaluationPoint& point) {
       tell(now, fmt::format("the loss is {:.4g}, the lowest was {:.4g}: not above {:.3g}/m until "
                             "it falls{}",
                             point.loss, cap_.lowest_loss(), cap_.max(), risen_ ? kBack : ""));
-      if (risen_) go_back();
+      if (risen_) order_shards(kRestoreOrder);
       risen_ = !risen_;
       return;
   }

@@ -16,7 +16,6 @@
 #include "sync/options.hpp"
 #include "sync/queued_tuner.hpp"
 #include "sync/rate_cap.hpp"
-#include "sync/tempo_gate.hpp"
 
 namespace rubato::sync {
 
@@ -43,8 +42,8 @@ class TempoTuner final : public QueuedTuner {
   // A worker's first commits: their cosines are not known yet, how long they take is.
   void on_first_commits(const WorkerProgress& progress);
   void follow(const WorkerProgress& progress);
-  // The shards go back to the parameters of the lowest loss (sync/tempo_gate.hpp).
-  void go_back() { set_phase({.number = next_restore(phase().number)}); }
+  // To the shards: sync/tempo_gate.hpp has what can be ordered.
+  void order_shards(std::uint32_t what) { set_phase({.number = phase().number + what}); }
   // Tells the workers when the rates have moved by a twentieth, the log when by a third.
   void announce(Instant now);
   void tell(Instant now, const std::string& reason);

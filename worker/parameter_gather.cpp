@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/check.hpp"
@@ -22,6 +24,7 @@ void ParameterGather::begin(Sequence sequence, const Room& room) {
   RUBATO_CHECK(blank_ || values_->size() == parameters_, "room for every parameter");
   waiting_ = 0;
   refused_ = false;
+  restores_ = std::numeric_limits<std::uint32_t>::max();
   held_ = {};
   for (auto& shard : shards_) {
     shard.chunks.begin(shard.range.count());
@@ -76,6 +79,7 @@ Result<bool> ParameterGather::add(std::uint32_t shard, const proto::Parameters& 
                      std::span(*values_).subspan(state.range.begin + chunk.offset, chunk.count)));
   state.noted = state.noted && chunk.noted;
   refused_ = refused_ || chunk.refused;
+  restores_ = std::min(restores_, chunk.restores);
   if (shard == 0) version_ = chunk.version;
   if (!state.chunks.complete()) return false;
   state.based = state.noted;

@@ -49,6 +49,8 @@ class ParameterGather {
   Sequence sequence() const { return sequence_; }
   // True when a shard refused the commit that this is the reply to.
   bool refused() const { return refused_; }
+  // How often the shards had gone back when they sent what has arrived, the least of them.
+  std::uint32_t restores() const { return restores_; }
   // True when the shard has noted every chunk that we hold of it, so that it may answer the next
   // commit with differences: known once its reply is complete, and kept until the next one is.
   bool based(std::uint32_t shard) const { return shards_[shard].based; }
@@ -84,6 +86,7 @@ class ParameterGather {
   Sequence sequence_ = 0;
   std::size_t waiting_ = 0;  // shards not complete
   bool refused_ = false;
+  std::uint32_t restores_ = 0;
   Duration held_;
   Version version_ = 0;
 };

@@ -47,6 +47,11 @@ void UpdateEncoder::begin(std::shared_ptr<const std::vector<float>> update, bool
   owed_ = true;
 }
 
+void UpdateEncoder::drop_residual() {
+  if (residual_) std::ranges::fill(residual_->values(), 0.0f);
+  owed_ = false;
+}
+
 void UpdateEncoder::end() {
   if (update_ && cleared_ == update_->size()) owed_ = false;
   cleared_ = 0;

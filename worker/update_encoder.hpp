@@ -34,6 +34,8 @@ class UpdateEncoder {
   // From now on this update, all parameters of it; `finite`: no NaN or infinity in it. `seed`
   // chooses what random-k sends.
   void begin(std::shared_ptr<const std::vector<float>> update, bool finite, std::uint64_t seed);
+  // What was left out of this update and those before is not to be sent either. Requires: active.
+  void drop_residual();
   // The commit was answered, or is given up: lets go of the update.
   void end();
 

@@ -47,7 +47,7 @@ WorkerCore::WorkerCore(const WorkerOptions& options, std::unique_ptr<sync::Commi
 WorkerCore::Action WorkerCore::next_action() const {
   if (failure_) return Action::Fail;
   if (stopped_) return Action::Finish;
-  if (load_due_) return gather_.refused() ? Action::Restart : Action::Load;
+  if (load_due_) return restarts() ? Action::Restart : Action::Load;
   if (state_ != State::Ready) return Action::Wait;
   if (gather_.active() && may_begin_early()) return Action::TrainEarly;
   if (gather_.active()) return overlaps_ ? Action::Train : Action::Wait;
@@ -241,8 +241,12 @@ void WorkerCore::on_reply_complete(Instant now) {
   elastic_.clear();
   if (options_.elastic && !gather_.refused())
     elastic_exchange(update_.values(), gather_.values(), update_weight_, elastic_);
+  if (gather_.refused()) {
+    ++refused_commits_;
+    alignment_ = {};
+    if (update_.finite()) update_.drop_residual();
+  }
   update_.end();
-  if (gather_.refused()) ++refused_commits_;
   const Duration round_trip = now - sent_at_;
   const Duration held = std::min(gather_.held(), round_trip);
   const Duration overhead = round_trip - held;
@@ -257,6 +261,7 @@ void WorkerCore::on_reply_complete(Instant now) {
   ++progress_.commits;
   codecs_.on_reply(overhead, held, watch_.size());
   rule_->on_reply(now, overhead);
+  if (early_) began_ = gather_.restores();
   if (early_ && options_.alignment) alignment_.on_loaded(parameters());
   outbox_.push({kScheduler, progress_message()});
 }
@@ -264,12 +269,11 @@ void WorkerCore::on_reply_complete(Instant now) {
 void WorkerCore::on_loaded(Instant now) {
   RUBATO_CHECK(load_due_, "a load was due");
   load_due_ = false;
-  if (gather_.refused()) {  // a restart
+  if (restarts()) {
     commit_due_ = false;
-    steps_since_commit_ = 0;
-    rates_since_commit_ = 0;
-    alignment_ = {};
+    forget_steps();
   }
+  began_ = gather_.restores();
   if (options_.alignment) alignment_.on_loaded(parameters());
   if (!overlaps_ || state_ == State::Pulling) codecs_since_ = now;
   if (state_ != State::Pulling) return;
@@ -314,8 +318,7 @@ void WorkerCore::on_commit(Instant now, Update update) {
   update_weight_ = weight_ * static_cast<double>(update_steps_) / rates_since_commit_;
   if (options_.alignment) measure_alignment(update);
   take_share();
-  steps_since_commit_ = 0;
-  rates_since_commit_ = 0;
+  forget_steps();
   sent_at_ = now;
   rule_->on_commit_sent(now);
   if (auto line = codecs_.on_commit(now - codecs_since_)) log_.push(std::move(*line));
@@ -368,7 +371,8 @@ proto::ToNode WorkerCore::update_chunk(const CommitSender::Chunk& chunk) {
                                      .reply_keep = codecs_.down().keep,
                                      .reply_based = gather_.based(chunk.shard),
                                      .weight = update_weight_,
-                                     .elastic = options_.elastic},
+                                     .elastic = options_.elastic,
+                                     .began = began_},
                        std::move(payload))};
 }
 

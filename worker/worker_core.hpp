@@ -86,7 +86,7 @@ class WorkerCore {
     TrainEarly,  // on_early(), run one mini-batch on parameters that arrive meanwhile, on_step()
     Commit,      // take the accumulated update, then on_commit()
     Load,        // load parameters() under the update accumulated since, then on_loaded()
-    Restart,     // drop that update, as its steps began at what was refused; then as Load
+    Restart,     // drop that update, which stands on what is given up; then as Load
     Finish,      // the run is over
     Fail,        // see failure()
   };
@@ -185,6 +185,12 @@ class WorkerCore {
     return !forward().empty() && !early_ && !overlaps_ && !options_.elastic &&
            state_ == State::Ready && gather_.arrived() >= forward().front().end;
   }
+  void forget_steps() {
+    steps_since_commit_ = 0;
+    rates_since_commit_ = 0;
+  }
+  // What it trained since stands on parameters that nobody has, or no longer.
+  bool restarts() const { return gather_.refused() || gather_.restores() > began_; }
   void send_again(std::uint32_t shard, const proto::ProbeReply& reply);
   void watch_servers(Instant now);
   void ping_servers();
@@ -227,6 +233,7 @@ class WorkerCore {
   double update_weight_ = 1;
   std::uint64_t steps_since_commit_ = 0;
   double rates_since_commit_ = 0;  // sum of their local rates
+  std::uint32_t began_ = 0;        // restores() of the parameters that it runs on
   Instant sent_at_;
   ServerWatch watch_;  // while a reply is awaited
 

@@ -58,9 +58,9 @@ inline std::vector<Message> every_message() {
       message(MembersAck{4}),
       message(Pull{9}),
       message(Commit{9, 4, 6, 16, 21, PayloadCodec::F16, true, PayloadCodec::TopK, 0.25, true, 0.5,
-                     true},
+                     true, 2},
               floats(3)),
-      message(Parameters{9, 8, 4, 10, 16, {1'000}, true, PayloadCodec::Bf16, true}, floats(5)),
+      message(Parameters{9, 8, 4, 10, 16, {1'000}, true, PayloadCodec::Bf16, true, 3}, floats(5)),
       message(Probe{9}),
       message(ProbeReply{9, true, {0, 262'144}, true}),
       message(progress),
@@ -101,11 +101,11 @@ inline auto fields(const Pull& m) {
 }
 inline auto fields(const Commit& m) {
   return std::tie(m.sequence, m.offset, m.count, m.total, m.steps, m.codec, m.discard,
-                  m.reply_codec, m.reply_keep, m.reply_based, m.weight, m.elastic);
+                  m.reply_codec, m.reply_keep, m.reply_based, m.weight, m.elastic, m.began);
 }
 inline auto fields(const Parameters& m) {
   return std::tie(m.sequence, m.version, m.offset, m.count, m.total, m.held, m.refused, m.codec,
-                  m.noted);
+                  m.noted, m.restores);
 }
 inline auto fields(const Probe& m) {
   return std::tie(m.sequence);

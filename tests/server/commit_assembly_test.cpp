@@ -66,9 +66,9 @@ TEST_CASE("commit assembly: tainted by one chunk until the next commit") {
     add(assembly, 0, {1, 2}, true);
   }
   add(assembly, 2, {3, 4});
-  CHECK_FALSE(assembly.finite());
+  CHECK(assembly.refused());
   assembly.begin(kSequence + 1, 10);
-  CHECK(assembly.finite());
+  CHECK_FALSE(assembly.refused());
 }
 
 TEST_CASE("commit assembly: lets go of its chunks when it is answered") {

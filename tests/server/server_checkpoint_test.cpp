@@ -1,7 +1,8 @@
-// A shard that remembers its parameters and goes back to them: what comes back, and what is refused
-// because it began at what was given up.
+// A shard that keeps the parameters that were evaluated and goes back to them: what comes back, and
+// what is refused because it began at what was given up.
 #include <doctest/doctest.h>
 
+#include "proto/compression.hpp"
 #include "sync/tempo_gate.hpp"
 #include "tests/server/shard.hpp"
 
@@ -12,117 +13,146 @@ using tests::sent;
 using Values = std::vector<float>;
 
 const Values kOnes(5, 1.0f);
-const Values kInitial = ShardSetup().initial;
 
-// The scheduler's list of two members, by which shards hear of a phase.
-void phase(Shard& shard, std::uint64_t epoch, std::uint32_t number) {
-  proto::Members list{.epoch = epoch, .members = {}, .phase = number};
-  for (const std::uint32_t worker : {0u, 1u}) list.members.push_back({{worker}, life_of(worker)});
-  shard.from_scheduler(std::move(list));
-}
+class KeepingShard : public Shard {
+ public:
+  explicit KeepingShard(ShardSetup setup = {}) : Shard(averaged(std::move(setup))) { tell(0); }
 
-constexpr std::uint32_t kKeep = sync::next_keep(0);
-constexpr std::uint32_t kRestore = sync::next_restore(kKeep);
-
-TEST_CASE("checkpoint: the parameters come back as they were kept, each time") {
-  Shard shard({.sync = "tempo"});
-  phase(shard, 1, 0);
-  shard.commit(0, 2, kOnes);
-  phase(shard, 2, kKeep);
-  shard.commit(0, 3, kOnes);
-  phase(shard, 3, kKeep);  // the same again: a member list
-  shard.commit(1, 2, kOnes);
-  CHECK(shard.parameters() == Values{7, 17, 27, 37, 47});
-  for (std::uint64_t again = 0; again < 3; ++again) {
-    phase(shard, 4 + again, kRestore + 2 * static_cast<std::uint32_t>(again));
-    CHECK(shard.parameters() == Values{9, 19, 29, 39, 49});
-    shard.commit(0, 4 + 2 * again, kOnes);  // stale
-    shard.commit(0, 5 + 2 * again, kOnes);
-    CHECK(shard.parameters() == Values{8, 18, 28, 38, 48});
-  }
-}
-
-TEST_CASE("checkpoint: a shard that kept none stays as it is") {
-  Shard shard({.sync = "tempo"});
-  phase(shard, 1, kRestore);  // it joined later than the others
-  shard.commit(0, 2, kOnes);
-  CHECK(shard.parameters() == Values{9, 19, 29, 39, 49});
-}
-
-TEST_CASE("checkpoint: a commit that began at what was given up is refused, the next is not") {
-  Shard shard({.sync = "tempo"});
-  phase(shard, 1, 0);
-  shard.commit(0, 2, kOnes);
-  phase(shard, 2, kKeep);
-  shard.commit(1, 2, kOnes);
-  phase(shard, 3, kRestore);
-  sent(shard.core);
-  shard.commit(0, 3, kOnes);
-  CHECK(replies(sent(shard.core)) == "worker 0: seq 3 version 2 refused");
-  CHECK(shard.parameters() == Values{9, 19, 29, 39, 49});
-  shard.commit(0, 4, kOnes);
-  CHECK(replies(sent(shard.core)) == "worker 0: seq 4 version 3");
-  shard.commit(1, 3, kOnes);
-  CHECK(replies(sent(shard.core)) == "worker 1: seq 3 version 3 refused");
-  CHECK(shard.parameters() == Values{8, 18, 28, 38, 48});
-  CHECK(shard.core.stats().commits_refused == 2);
-}
-
-TEST_CASE("checkpoint: a commit that is half answered then is refused, and so is the one after") {
-  Shard shard({.sync = "tempo"});
-  phase(shard, 1, 0);
-  phase(shard, 2, kKeep);
-  const auto chunks = shard.chunks(0, 2, kOnes);
-  shard.hear(chunks[0]);
-  phase(shard, 3, kRestore);
-  CHECK(shard.parameters() == kInitial);
-  sent(shard.core);
-  shard.hear(chunks[1]);
-  shard.hear(chunks[2]);
-  CHECK(replies(sent(shard.core)) == "worker 0: seq 2 version 0 refused");
-  shard.commit(0, 3, kOnes);  // of steps on both
-  CHECK(shard.parameters() == kInitial);
-  shard.commit(0, 4, kOnes);
-  CHECK(shard.parameters() == Values{9, 19, 29, 39, 49});
-}
-
-TEST_CASE("checkpoint: with an average, it is what is kept and what comes back of both") {
-  Shard shard({.sync = "tempo", .average = true});
-  const auto evaluated = [&] {
-    sent(shard.core);
-    auto pull = Shard::message(0, proto::Pull{1});
+  // Returns: what an evaluator is given.
+  Values evaluate() {
+    auto pull = message(0, proto::Pull{1});
     pull.sender.role = proto::Role::Evaluator;
-    shard.hear(pull);
+    sent(core);
+    hear(pull);
     Values all;
-    for (const auto& out : sent(shard.core)) {
+    for (const auto& out : sent(core)) {
       const auto values = tests::values_of(out.message.payload);
       all.insert(all.end(), values.begin(), values.end());
     }
     return all;
-  };
-  phase(shard, 1, 0);
+  }
+  // The scheduler's list of two members, by which shards hear of orders.
+  void keep() { tell(sync::kKeepOrder); }
+  void restore() { tell(sync::kRestoreOrder); }
+  // Returns: how it was answered.
+  std::string answer(std::uint32_t worker, Sequence sequence, std::uint32_t began) {
+    sent(core);
+    commit(worker, sequence, kOnes, began);
+    return replies(sent(core));
+  }
+
+ private:
+  static ShardSetup averaged(ShardSetup setup) {
+    setup.sync = "tempo";
+    setup.average = true;
+    return setup;
+  }
+  void tell(std::uint32_t order) {
+    proto::Members list{.epoch = ++epoch_, .members = {}, .phase = number_ += order};
+    for (const std::uint32_t worker : {0u, 1u}) list.members.push_back({{worker}, life_of(worker)});
+    from_scheduler(std::move(list));
+  }
+
+  std::uint64_t epoch_ = 0;
+  std::uint32_t number_ = 0;
+};
+
+TEST_CASE("checkpoint: what was evaluated comes back, each time, whatever came before the order") {
+  KeepingShard shard;
   for (Sequence sequence = 2; sequence < 60; ++sequence) shard.commit(0, sequence, kOnes);
-  phase(shard, 2, kKeep);
-  const Values kept = evaluated();
-  CHECK(kept != shard.parameters());
-  for (Sequence sequence = 60; sequence < 90; ++sequence) shard.commit(0, sequence, kOnes);
-  CHECK(evaluated() != kept);
-  phase(shard, 3, kRestore);
-  CHECK(shard.parameters() == kept);
-  CHECK(evaluated() == kept);
+  const Values evaluated = shard.evaluate();
+  shard.commit(0, 60, Values(5, 3e38f));
+  shard.commit(1, 2, Values(5, 3e38f));
+  shard.keep();
+  for (std::uint32_t again = 1; again < 4; ++again) {
+    shard.restore();
+    CHECK(shard.parameters() == evaluated);
+    CHECK(shard.evaluate() == evaluated);
+    shard.commit(0, 60 + again, kOnes, again);
+    CHECK(shard.parameters() != evaluated);
+    CHECK(shard.evaluate() != evaluated);  // evaluated, but not kept
+  }
 }
 
-TEST_CASE("checkpoint: momentum begins anew") {
-  ShardSetup setup{.sync = "tempo"};
-  setup.optimizer = {.kind = OptimizerKind::Momentum, .momentum = 0.5, .global_rate = 1.0};
-  Shard shard(setup);
-  phase(shard, 1, 0);
-  phase(shard, 2, kKeep);
+TEST_CASE("checkpoint: where nothing was kept yet the first parameters come back") {
+  KeepingShard shard;
   shard.commit(0, 2, kOnes);
-  phase(shard, 3, kRestore);
-  shard.commit(0, 3, kOnes);  // stale
-  shard.commit(0, 4, kOnes);
+  shard.keep();  // nothing was evaluated
+  shard.commit(0, 3, kOnes);
+  shard.restore();
+  CHECK(shard.parameters() == ShardSetup().initial);
+}
+
+TEST_CASE("checkpoint: what began before is refused until its worker has what came back") {
+  KeepingShard shard;
+  shard.commit(0, 2, kOnes);
+  shard.hear(Shard::message(1, proto::Pull{1}));  // a newcomer takes what will be given up
+  shard.restore();
+  CHECK(shard.answer(0, 3, 0) == "worker 0: seq 3 version 1 refused");
+  CHECK(shard.answer(0, 4, 0) == "worker 0: seq 4 version 1 refused");
+  CHECK(shard.answer(1, 2, 0) == "worker 1: seq 2 version 1 refused");
+  CHECK(shard.parameters() == ShardSetup().initial);
+  CHECK(shard.answer(0, 5, 1) == "worker 0: seq 5 version 2");
   CHECK(shard.parameters() == Values{9, 19, 29, 39, 49});
+  CHECK(shard.core.stats().commits_refused == 3);
+}
+
+TEST_CASE("checkpoint: every answer says how often the shard has gone back") {
+  KeepingShard shard;
+  const auto said = [&](proto::Message message) {
+    sent(shard.core);
+    shard.hear(message);
+    const auto out = sent(shard.core);
+    REQUIRE_FALSE(out.empty());
+    return std::get<proto::Parameters>(out[0].message.body).restores;
+  };
+  CHECK(said(Shard::message(1, proto::Pull{1})) == 0);
+  shard.restore();
+  CHECK(said(Shard::message(1, proto::Pull{2})) == 1);
+  const auto chunks = shard.chunks(0, 2, kOnes, 1);
+  CHECK(said(chunks[0]) == 1);
+  shard.restore();
+  CHECK(said(chunks[1]) == 2);
+  shard.hear(chunks[2]);
+  CHECK(said(Shard::message(0, proto::Probe{2})) == 2);
+  CHECK(shard.parameters() == ShardSetup().initial);  // half answered: refused from there on
+}
+
+TEST_CASE("checkpoint: who is answered with differences is then given all of it") {
+  KeepingShard shard({.initial = Values(64, 1.0f), .chunk = 64});
+  const auto answer = [&](Sequence sequence, float update, std::uint32_t began) {
+    auto message = shard.chunk(0, sequence, 0, Values(64, update), began);
+    auto& commit = std::get<proto::Commit>(message.body);
+    commit.reply_codec = proto::PayloadCodec::TopK;
+    commit.reply_keep = 0.02;
+    commit.reply_based = sequence > 2;
+    sent(shard.core);
+    shard.hear(message);
+    const auto out = sent(shard.core);
+    REQUIRE(out.size() == 1);
+    return out[0].message;
+  };
+  answer(2, 0, 0);
+  CHECK(std::get<proto::Parameters>(answer(3, 1000, 0).body).codec == proto::PayloadCodec::TopK);
+  shard.restore();
+  const auto back = answer(4, 1000, 0);
+  CHECK(std::get<proto::Parameters>(back.body).codec == proto::PayloadCodec::F32);
+  CHECK(tests::values_of(back.payload) == Values(64, 1.0f));
+}
+
+TEST_CASE("checkpoint: optimizers begin anew") {
+  for (const OptimizerKind kind : {OptimizerKind::Momentum, OptimizerKind::Adam}) {
+    ShardSetup setup;
+    setup.optimizer = {.kind = kind, .momentum = 0.5, .global_rate = 1.0};
+    KeepingShard fresh(setup), shard(setup);
+    for (Sequence sequence = 2; sequence < 50; ++sequence) shard.commit(0, sequence, kOnes);
+    shard.restore();
+    for (Sequence sequence = 50; sequence < 53; ++sequence) {
+      fresh.commit(0, sequence, kOnes);
+      shard.commit(0, sequence, kOnes, 1);
+      CHECK(shard.parameters() == fresh.parameters());
+    }
+  }
 }
 
 }  // namespace

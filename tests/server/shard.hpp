@@ -100,23 +100,26 @@ class Shard {
   }
   // One chunk of a commit of the whole shard.
   proto::Message chunk(std::uint32_t worker, Sequence sequence, std::uint64_t offset,
-                       std::vector<float> values) const {
+                       std::vector<float> values, std::uint32_t began = 0) const {
     const proto::Commit commit{.sequence = sequence,
                                .offset = offset,
                                .count = values.size(),
                                .total = core.parameters().size(),
-                               .steps = 1};
+                               .steps = 1,
+                               .began = began};
     return message(worker, commit, tests::payload_of(std::move(values)));
   }
   // Returns: every chunk of `update`, in order.
   std::vector<proto::Message> chunks(std::uint32_t worker, Sequence sequence,
-                                     const std::vector<float>& update) const {
+                                     const std::vector<float>& update,
+                                     std::uint32_t began = 0) const {
     std::vector<proto::Message> all;
     for (std::size_t at = 0; at < update.size(); at += chunk_) {
       const auto end = std::min<std::size_t>(at + chunk_, update.size());
       all.push_back(chunk(worker, sequence, at,
                           {update.begin() + static_cast<std::ptrdiff_t>(at),
-                           update.begin() + static_cast<std::ptrdiff_t>(end)}));
+                           update.begin() + static_cast<std::ptrdiff_t>(end)},
+                          began));
     }
     return all;
   }
@@ -124,8 +127,9 @@ class Shard {
   void hear(const proto::Message& message) {
     core.on_message(now, peer_of(message.sender.index), message);
   }
-  void commit(std::uint32_t worker, Sequence sequence, const std::vector<float>& update) {
-    for (const auto& part : chunks(worker, sequence, update)) hear(part);
+  void commit(std::uint32_t worker, Sequence sequence, const std::vector<float>& update,
+              std::uint32_t began = 0) {
+    for (const auto& part : chunks(worker, sequence, update, began)) hear(part);
   }
   // Returns: the answer to a Probe, if it is not parameters.
   std::vector<proto::ProbeReply> probe(std::uint32_t worker, Sequence sequence) {

@@ -15,6 +15,14 @@
 namespace rubato::sync {
 namespace {
 
+enum class Told { Nothing, Keep, Restore };
+
+Told told_by(TempoGate& gate, const Tuner& tuner) {
+  const GateActions actions = gate.on_phase({}, tuner.phase());
+  CHECK_FALSE((actions.keep && actions.restore));
+  return actions.keep ? Told::Keep : actions.restore ? Told::Restore : Told::Nothing;
+}
+
 class TempoWorld {
  public:
   explicit TempoWorld(std::uint32_t workers) : commits_(workers, 3) {
@@ -50,7 +58,7 @@ class TempoWorld {
   double local() const { return last_.local_rate; }
   const std::string& said() const { return said_; }
   // What the shards are told to do since this was last asked.
-  GateActions::Checkpoint told() { return gate_.on_phase(now_, tuner_.phase()).checkpoint; }
+  Told told() { return told_by(gate_, tuner_); }
 
  private:
   void drain() {
@@ -67,8 +75,6 @@ class TempoWorld {
   Directive last_;
   std::string said_;
 };
-
-using Checkpoint = GateActions::Checkpoint;
 
 constexpr Alignment kSteady = {.own = -0.2, .during = 0, .before = -0.11};
 
@@ -211,50 +217,73 @@ TEST_CASE("tempo: the shards remember the first parameters, and those of each ne
   TempoGate gate;
   for (std::uint32_t id = 0; id < 4; ++id) tuner.on_join({}, {id});
   tuner.on_start({});
-  CHECK(gate.on_phase({}, tuner.phase()).checkpoint == Checkpoint::None);
+  CHECK(told_by(gate, tuner) == Told::Nothing);
   tuner.on_evaluation({}, {.at = {}, .loss = 2.3, .accuracy = 0});  // before any commit
-  CHECK(gate.on_phase({}, tuner.phase()).checkpoint == Checkpoint::Keep);
-  CHECK(gate.on_phase({}, tuner.phase()).checkpoint == Checkpoint::None);
+  CHECK(told_by(gate, tuner) == Told::Keep);
+  CHECK(told_by(gate, tuner) == Told::Nothing);
 
   TempoWorld world(4);
   for (const double loss : {2.3, 2.0, 1.9}) {
     world.loss(loss);
-    CHECK(world.told() == Checkpoint::Keep);
+    CHECK(world.told() == Told::Keep);
   }
   world.loss(1.89);  // no lower than noise makes it
-  CHECK(world.told() == Checkpoint::None);
+  CHECK(world.told() == Told::Nothing);
 }
 
 TEST_CASE("tempo: a loss that rose comes down by itself, or else the shards go back") {
   TempoWorld world(4);
   const auto losses = [&](int count, double loss) {
-    Checkpoint last = Checkpoint::None;
+    Told last = Told::Nothing;
     for (int i = 0; i < count; ++i) {
       world.loss(loss);
-      const Checkpoint now = world.told();
-      if (now != Checkpoint::None) last = now;
+      const Told now = world.told();
+      if (now != Told::Nothing) last = now;
     }
     return last;
   };
-  CHECK(losses(1, 1) == Checkpoint::Keep);
-  CHECK(losses(2, 3) == Checkpoint::None);  // the rates fall
-  CHECK(losses(1, 0.9) == Checkpoint::Keep);
-  CHECK(losses(5, 3) == Checkpoint::None);
+  CHECK(losses(1, 1) == Told::Keep);
+  CHECK(losses(2, 3) == Told::Nothing);  // the rates fall
+  CHECK(losses(1, 0.9) == Told::Keep);
+  CHECK(losses(5, 3) == Told::Nothing);
   SUBCASE("it rises again") {
-    CHECK(losses(3, 3) == Checkpoint::Restore);
+    CHECK(losses(3, 3) == Told::Restore);
     CHECK(world.said().find("the lowest was 0.9: not above") != std::string::npos);
     CHECK(world.said().find("until it falls; back to the parameters of the lowest") !=
           std::string::npos);
-    CHECK(losses(4, 3) == Checkpoint::None);  // what was under way then is not judged
+    CHECK(losses(4, 3) == Told::Nothing);  // what was under way then is not judged
   }
   SUBCASE("it stalls, higher than it was") {
-    CHECK(losses(12, 1.5) == Checkpoint::Restore);
-    CHECK(losses(12, 1.5) == Checkpoint::None);  // once for each rise
+    CHECK(losses(12, 1.5) == Told::Restore);
+    CHECK(losses(12, 1.5) == Told::Nothing);  // once for each rise
   }
   SUBCASE("it comes down") {
-    CHECK(losses(1, 0.8) == Checkpoint::Keep);
-    CHECK(losses(12, 0.8) == Checkpoint::None);
+    CHECK(losses(1, 0.8) == Told::Keep);
+    CHECK(losses(12, 0.8) == Told::Nothing);
   }
+}
+
+TEST_CASE("tempo: a window that ends with a new low has not stalled, and nothing goes back") {
+  TempoWorld world(1);
+  for (const double loss : {1.0, 2.5, 1.5, 1.4, 1.3, 1.2, 1.2, 1.6, 1.8}) {
+    world.loss(loss);
+    CHECK(world.told() == (loss == 1 ? Told::Keep : Told::Nothing));
+  }
+  world.loss(0.9);
+  CHECK(world.told() == Told::Keep);
+}
+
+TEST_CASE("tempo: a shard that missed orders does what came of all of them") {
+  TempoGate gate;
+  const auto hears = [&](std::uint32_t keeps, std::uint32_t restores) {
+    return gate.on_phase({}, {.number = keeps * kKeepOrder + restores * kRestoreOrder});
+  };
+  CHECK(hears(3, 0).keep);
+  CHECK_FALSE(hears(3, 0).keep);
+  const auto both = hears(5, 2);
+  CHECK(both.restore == 2);
+  CHECK_FALSE(both.keep);
+  CHECK(hears(6, 2).keep);
 }
 
 TEST_CASE("tempo: a loss is judged once a round, however often it is measured") {

@@ -346,27 +346,6 @@ TEST_CASE("worker: counts commits that were refused, and goes on from the server
   CHECK(world.core.next_action() == Action::Train);
 }
 
-TEST_CASE("worker: what it trained on a commit that was refused is dropped, and never committed") {
-  WorkerWorld world({.overlap = sync::Overlap::Always});
-  world.get_ready();
-  world.step();
-  world.commit();
-  world.step();
-  world.step();  // the rule asks for the next commit, which has to wait for the reply
-  world.sent();
-  world.reply(0, 2, 3, Duration{}, true);
-  world.restart();
-  CHECK(world.core.next_action() == Action::Train);
-  world.step();
-  world.commit();
-  const auto commits = bodies<proto::Commit>(world.sent(), server_node(0));
-  REQUIRE_FALSE(commits.empty());
-  CHECK(commits[0].steps == 1);
-  CHECK(commits[0].weight == 1);
-  world.reply(0, 3, 4);
-  world.load();  // what it does next stands on what was accepted
-}
-
 // --- the end -------------------------------------------------------------------------------------
 
 TEST_CASE("worker: Stop brings its last report and a farewell, then nothing more") {

@@ -59,6 +59,7 @@ struct WorldSetup {
   bool elastic = false;
   bool lend = false;  // the update, as room for its answers
   std::vector<ForwardLayer> early_forward = {};
+  proto::Compression up = {};
 };
 
 using Action = WorkerCore::Action;
@@ -85,6 +86,7 @@ class WorkerWorld {
     options.auto_up = options.auto_down = setup.auto_codecs;
     options.elastic = setup.elastic;
     options.early_forward = setup.early_forward;
+    options.up = setup.up;
     if (setup.elastic) options.weight = 0.5;
     return options;
   }
@@ -117,7 +119,7 @@ class WorkerWorld {
   }
   // A whole reply of one shard, every element `value`.
   void reply(std::uint32_t shard, Sequence sequence, float value = 0, Duration held = {},
-             bool refused = false) {
+             bool refused = false, std::uint32_t restores = 0) {
     const auto total = shard_map().shards[shard].range.count();
     proto::Parameters parameters{.sequence = sequence,
                                  .version = sequence * 10,
@@ -125,7 +127,8 @@ class WorkerWorld {
                                  .count = total,
                                  .total = total,
                                  .held = held,
-                                 .refused = refused};
+                                 .refused = refused,
+                                 .restores = restores};
     hear(server_node(shard), parameters, tests::payload_of(std::vector<float>(total, value)));
   }
   void replies(Sequence sequence, float value = 0) {

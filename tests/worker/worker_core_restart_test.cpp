@@ -1,0 +1,103 @@
+// A worker whose commit was refused, or whose servers have gone back to kept parameters: what it
+// drops, and what it says of what it began at.
+#include <doctest/doctest.h>
+
+#include "proto/compression.hpp"
+#include "tests/worker/worker_world.hpp"
+
+namespace rubato::worker {
+namespace {
+
+using tests::bodies;
+
+TEST_CASE("worker: what it trained on a commit that was refused is dropped, and never committed") {
+  WorkerWorld world({.overlap = sync::Overlap::Always});
+  world.get_ready();
+  world.step();
+  world.commit();
+  world.step();
+  world.step();  // the rule asks for the next commit, which has to wait for the reply
+  world.sent();
+  world.reply(0, 2, 3, Duration{}, true);
+  world.restart();
+  CHECK(world.core.next_action() == Action::Train);
+  world.step();
+  world.commit();
+  const auto commits = bodies<proto::Commit>(world.sent(), server_node(0));
+  REQUIRE_FALSE(commits.empty());
+  CHECK(commits[0].steps == 1);
+  CHECK(commits[0].weight == 1);
+  world.reply(0, 3, 4);
+  world.load();  // what it does next stands on what was accepted
+}
+
+// Returns: what the next commit says it began at.
+std::uint32_t began(WorkerWorld& world) {
+  world.step();
+  world.commit();
+  return bodies<proto::Commit>(world.sent(), server_node(0)).at(0).began;
+}
+
+TEST_CASE("worker: a commit says at what it began: the least of all shards") {
+  WorkerWorld world({.parameters = 4, .shards = 2, .chunk = 4});
+  world.get_ready();
+  CHECK(began(world) == 0);
+  world.reply(0, 2, 3, {}, true, 5);
+  world.reply(1, 2, 3, {}, false, 4);  // hears of it later
+  world.restart();
+  CHECK(began(world) == 4);
+  world.reply(0, 3, 3, {}, true, 5);
+  world.reply(1, 3, 3, {}, true, 5);
+  world.restart();
+  CHECK(began(world) == 5);
+  world.reply(0, 4, 3, {}, false, 5);
+  world.reply(1, 4, 3, {}, false, 5);
+  world.load();
+}
+
+TEST_CASE("worker: who was away while the shards went back drops what it had trained") {
+  for (const std::uint32_t restores : {0u, 1u}) {
+    WorkerWorld world({.overlap = sync::Overlap::Always});
+    world.get_ready();
+    world.step();
+    world.commit();
+    world.step();
+    world.sent();
+    world.hear(server_node(0), proto::Refusal{proto::RefusalCode::NotMember, "away"});
+    world.welcome(5);
+    world.hear(kSchedulerNode, proto::Start{});
+    world.sent();
+    world.reply(0, 3, 7, {}, false, restores);
+    restores > 0 ? world.restart() : world.load();
+    world.step();
+    world.commit();
+    const auto commit = bodies<proto::Commit>(world.sent(), server_node(0)).at(0);
+    CHECK(commit.steps == (restores > 0 ? 1 : 2));
+    CHECK(commit.began == restores);
+  }
+}
+
+TEST_CASE("worker: what a refused update left unsent is not sent later") {
+  WorkerWorld world(
+      {.parameters = 4, .chunk = 4, .up = {.codec = proto::PayloadCodec::TopK, .keep = 0.25}});
+  world.get_ready();
+  const auto uploads = [&](std::vector<float> update) {
+    world.step();
+    world.core.on_commit(world.now, {std::make_shared<std::vector<float>>(std::move(update))});
+    std::vector<float> values(4);
+    for (const auto& out : world.sent())
+      if (const auto* commit = std::get_if<proto::Commit>(&out.message.body))
+        REQUIRE(proto::decompress(commit->codec, out.message.payload.bytes(), values));
+    return values;
+  };
+  CHECK(uploads({1000, 900, 800, 700}) == std::vector<float>{1000, 0, 0, 0});
+  world.reply(0, 2, 3, {}, true);
+  world.restart();
+  CHECK(uploads({1, 2, 0, 0}) == std::vector<float>{0, 2, 0, 0});
+  world.reply(0, 3, 3);
+  world.load();
+  CHECK(uploads({0, 0, 0.5, 0}) == std::vector<float>{1, 0, 0, 0});  // that of an accepted one is
+}
+
+}  // namespace
+}  // namespace rubato::worker
