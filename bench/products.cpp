@@ -19,10 +19,10 @@ using namespace rubato;
 using namespace rubato::worker;
 
 struct Model {
-  const char* name;
+  const char* name = "";
   ModelOptions options;
   Shape input;
-  int batch;
+  int batch = 0;
 };
 
 struct Call {
@@ -86,9 +86,10 @@ double step_time(const Model& model, const ModelSpec& spec, double seconds) {
   auto device = make_device("cpu").value();
   if (!device->build(spec, model.batch)) std::exit(1);
   device->load(initial_parameters(spec, 1));
-  const auto count = static_cast<std::size_t>(model.batch * model.input.count());
-  const std::vector<float> inputs = random_floats(count);
-  const std::vector<std::int32_t> labels(static_cast<std::size_t>(model.batch), 1);
+  const auto batch = static_cast<std::size_t>(model.batch);
+  const std::vector<float> inputs =
+      random_floats(batch * static_cast<std::size_t>(model.input.count()));
+  const std::vector<std::int32_t> labels(batch, 1);
   return shortest(20 * seconds, [&] { device->step({inputs, labels, model.batch}, 1e-4f); });
 }
 

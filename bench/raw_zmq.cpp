@@ -19,7 +19,6 @@ namespace rubato::bench {
 namespace {
 
 using zmq::message_t;
-using zmq::recv_flags;
 using zmq::send_flags;
 
 message_t borrowed(const void* data, std::size_t bytes) {

@@ -23,6 +23,8 @@ inline void* counted(std::size_t bytes, const void* caller) {
 
 }  // namespace rubato::tests
 
+// They may not be inline, and one file includes them.
+// NOLINTBEGIN(misc-definitions-in-headers)
 void* operator new(std::size_t bytes) {
   return rubato::tests::counted(bytes, __builtin_return_address(0));
 }
@@ -35,3 +37,4 @@ void operator delete(void* memory) noexcept {
 void operator delete(void* memory, std::size_t) noexcept {
   std::free(memory);
 }
+// NOLINTEND(misc-definitions-in-headers)

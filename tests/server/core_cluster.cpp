@@ -269,7 +269,7 @@ void CoreCluster::to_worker(const std::string& from, const proto::ToPeer& out) {
 }
 
 void CoreCluster::post(const std::string& from, const std::string& to,
-                       const proto::Message& message, std::function<void()> deliver) {
+                       const proto::Message& message, const std::function<void()>& deliver) {
   const int copies = options_.copies ? options_.copies(message) : 1;
   const std::string line = fmt::format("{} -> {}: {}", from, to, describe(message.body));
   for (int copy = 1; copy <= copies; ++copy)

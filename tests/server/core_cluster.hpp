@@ -107,7 +107,7 @@ class CoreCluster {
   void from_scheduler(const proto::ToPeer& out);
   void to_worker(const std::string& from, const proto::ToPeer& out);
   void post(const std::string& from, const std::string& to, const proto::Message& message,
-            std::function<void()> deliver);
+            const std::function<void()>& deliver);
   // The server that holds shard `index`.
   server::ServerCore& shard(std::uint32_t index) const;
   void note(const std::string& line);

@@ -97,7 +97,7 @@ class SchedulerWorld {
   Instant now{1'000'000'000};
   Scheduler scheduler;
 
-  explicit SchedulerWorld(SchedulerOptions options = some_options())
+  explicit SchedulerWorld(const SchedulerOptions& options = some_options())
       : scheduler(options, std::make_unique<NotingTuner>(tuner)), servers_(options.servers) {}
 
   void hear(proto::PeerId from, proto::NodeId sender, Incarnation incarnation, proto::Body body) {

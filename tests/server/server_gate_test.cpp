@@ -19,6 +19,7 @@ ShardSetup with(const char* sync, int staleness = 0) {
 }
 
 std::vector<float> fives(float value) {
+  // NOLINTNEXTLINE(modernize-return-braced-init-list): in braces it would have two elements
   return std::vector<float>(5, value);
 }
 

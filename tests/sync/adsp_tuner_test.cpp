@@ -146,7 +146,8 @@ TEST_CASE("losses that are no numbers, or come late, do not disturb a search") {
     for (const double loss : {std::nan(""), infinite, -1.0, 0.0}) {
       tuner.on_evaluation(now, {.at = now, .loss = loss, .accuracy = 0});
     }
-    tuner.on_evaluation(now, {.at = at_seconds(second / 10 * 10), .loss = 1.0, .accuracy = 0});
+    const int ten_seconds_begun = second / 10 * 10;  // most come again and again
+    tuner.on_evaluation(now, {.at = at_seconds(ten_seconds_begun), .loss = 1.0, .accuracy = 0});
   }
   std::string last;
   while (const auto decision = tuner.poll_decision()) last = decision->reason;

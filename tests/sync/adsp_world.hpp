@@ -30,7 +30,7 @@ struct WorldResult {
 
 class AdspWorld {
  public:
-  AdspWorld(AdspOptions options, std::vector<WorldWorker> workers, std::uint64_t seed)
+  AdspWorld(AdspOptions options, const std::vector<WorldWorker>& workers, std::uint64_t seed)
       : options_(options), tuner_(options, 0), rng_(seed) {
     for (const WorldWorker& worker : workers) {
       const auto id = static_cast<std::uint32_t>(workers_.size());

@@ -34,11 +34,14 @@ inline std::string replay(const std::string& trace,
   std::getline(lines, line);  // a raw string begins with a line feed
   while (std::getline(lines, line)) {
     const std::size_t arrow = line.find("->");
-    std::istringstream event(line.substr(0, arrow));
+    const std::string left = line.substr(0, arrow);
+    std::istringstream event(left);
     const std::string said = answer(event);
-    const std::string left = arrow == std::string::npos ? line : line.substr(0, arrow);
-    result += said.empty() ? line.substr(0, arrow)
-                           : left + (left.back() == ' ' ? "" : " ") + "-> " + said;
+    result += left;
+    if (!said.empty()) {
+      result += left.ends_with(' ') ? "-> " : " -> ";
+      result += said;
+    }
     result += '\n';
   }
   return result;
