@@ -1,14 +1,9 @@
 #include "base/companion.hpp"
 
-#if defined(__linux__)
 #include <sched.h>
 #include <unistd.h>
-#endif
 
 namespace rubato {
-
-#if defined(__linux__)
-
 namespace {
 
 int this_thread() {
@@ -53,14 +48,5 @@ void Companion::place(int thread, const std::vector<int>& cores) const {
   for (const int core : cores) CPU_SET(static_cast<std::size_t>(core), &set);
   (void)::sched_setaffinity(thread, sizeof(set), &set);
 }
-
-#else
-
-Companion::Companion(std::size_t) {}
-void Companion::is_me() {}
-void Companion::follow() {}
-void Companion::let_go() {}
-
-#endif
 
 }  // namespace rubato

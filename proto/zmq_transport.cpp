@@ -266,13 +266,14 @@ class ZmqTransport::Sockets {
     const int ready = ::ppoll(waits_.data(), waits_.size(), &limit, nullptr);
     if (ready == 0) io_thread_->let_go();
     if (ready <= 0) return false;
-    if (in_a_row_ >= kInARowMin) io_thread_->follow();
+    const bool watched = waits_[1].revents != 0;
+    if (!watched && in_a_row_ >= kInARowMin) io_thread_->follow();
     if (waits_.front().revents != 0) {
       std::uint64_t wakes = 0;
       (void)!::read(wake_, &wakes, sizeof(wakes));
       return false;
     }
-    return waits_[1].revents == 0;
+    return !watched;
   }
 
   void wake() {

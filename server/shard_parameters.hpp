@@ -1,7 +1,8 @@
 // server/shard_parameters.hpp - the parameters of one shard in chunks that replies share: sending
 // them copies nothing, and a chunk that is still on its way is copied before it changes.
 // A blank shard has a size and no values: it is for runs of which only the timing counts.
-// Pure. Memory: the shard, and a chunk more for each one that changed while a reply held it.
+// Pure. Memory: the shard, and a chunk more for each one that changed while a reply or a snapshot
+// held it.
 // Threads: one owner; what a reply holds may be read and released on any thread.
 #pragma once
 

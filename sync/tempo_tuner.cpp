@@ -27,7 +27,7 @@ constexpr double kShared = 1.5;         // times `during`: what of `own` is ever
 constexpr double kDriftAllowed = 0.15;  // of a worker that takes no local steps
 constexpr std::uint64_t kFirst = 2;     // commits whose cosines are not all known
 constexpr double kLogEwma = 0.1;
-constexpr const char* kBack = "; back to the parameters of the lowest";
+constexpr const char* kBack = "; back to the parameters of the last low";
 
 bool moved(double from, double to, double by) {
   return std::abs(std::log(to / from)) >= by;
@@ -153,8 +153,7 @@ void TempoTuner::on_evaluation(Instant now, const EvaluationPoint& point) {
       tell(now, fmt::format("the loss is {:.4g}, the lowest was {:.4g}: not above {:.3g}/m until "
                             "it falls{}",
                             point.loss, cap_.lowest_loss(), cap_.max(), risen_ ? kBack : ""));
-      if (risen_) order_shards(kRestoreOrder);
-      risen_ = !risen_;
+      if (std::exchange(risen_, !risen_)) order_shards(kRestoreOrder);
       return;
   }
 }

@@ -249,7 +249,7 @@ TEST_CASE("tempo: a loss that rose comes down by itself, or else the shards go b
   SUBCASE("it rises again") {
     CHECK(losses(3, 3) == Told::Restore);
     CHECK(world.said().find("the lowest was 0.9: not above") != std::string::npos);
-    CHECK(world.said().find("until it falls; back to the parameters of the lowest") !=
+    CHECK(world.said().find("until it falls; back to the parameters of the last low") !=
           std::string::npos);
     CHECK(losses(4, 3) == Told::Nothing);  // what was under way then is not judged
   }
