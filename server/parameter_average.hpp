@@ -30,7 +30,7 @@ class ParameterAverage {
   void follow(const ShardParameters& parameters);
 
   const ShardParameters& parameters() const { return average_; }
-  // It begins again at what was remembered; what was noted is no more.
+  // It begins again at what was kept; what was noted is no more.
   void restore(const ShardParameters::Snapshot& snapshot) {
     average_.restore(snapshot);
     noted_.clear();

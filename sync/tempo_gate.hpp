@@ -1,5 +1,5 @@
 // sync/tempo_gate.hpp - the gate of tempo: that of ASP, and where the tuner says so, all shards
-// remember their parameters, or go back to what they remembered last.
+// keep the parameters that were evaluated last, or go back to those that they kept.
 // Source: docs/tempo.md. Pure. Threads: one owner. Errors: as ImmediateGate.
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace rubato::sync {
 
-// Phase::number counts what the shards were told to keep, and 65,536 times how often to go back: so
-// a shard that misses one still does what came of all.
+// Phase::number: how often the shards were told to keep, and 65,536 times how often to go back. So
+// one that misses an order still does what came of all.
 inline constexpr std::uint32_t kKeepOrder = 1;
 inline constexpr std::uint32_t kRestoreOrder = 1 << 16;
 

@@ -99,11 +99,12 @@ void TempoTuner::on_progress(Instant now, WorkerId worker, const WorkerProgress&
 }
 
 // A commit that takes n steps holds the gradients of n: together they may go sqrt(n) as far as one,
-// until the cosines say what holds.
+// until the cosines say what holds. One that is not waited for is made beside another: two at
+// least.
 void TempoTuner::on_first_commits(const WorkerProgress& progress) {
-  if (progress.overhead <= progress.step_time) return;
-  rates_.global = std::min(rates_.global,
-                           std::sqrt(progress.step_time.seconds() / progress.overhead.seconds()));
+  if (progress.overhead <= Duration{} || are_quick(progress.overhead, progress.step_time)) return;
+  const double steps = std::max(2.0, progress.overhead.seconds() / progress.step_time.seconds());
+  rates_.global = std::min(rates_.global, 1 / std::sqrt(steps));
   clamp();
 }
 

@@ -164,18 +164,24 @@ TEST_CASE("tempo: updates that resemble the way of all are no drift, however ali
   CHECK(world.local() == doctest::Approx(1).epsilon(0.06));
 }
 
-TEST_CASE("tempo: commits that take many steps begin at a lower rate") {
-  TempoTuner tuner({}, 0);
-  tuner.on_join({}, {0});
-  tuner.on_start({});
-  tuner.on_progress({}, {0},
-                    {.commits = 1,
-                     .step_time = Duration::from_seconds(0.5),
-                     .overhead = Duration::from_seconds(2)});
-  std::optional<Tuner::Order> last;
-  while (auto order = tuner.poll_order()) last = order;
-  REQUIRE(last);
-  CHECK(last->directive.weight == doctest::Approx(0.5));
+TEST_CASE("tempo: commits that are not waited for begin at a lower rate, the longer the lower") {
+  const auto begins_at = [](double overhead) {
+    TempoTuner tuner({}, 0);
+    tuner.on_join({}, {0});
+    tuner.on_start({});
+    tuner.on_progress({}, {0},
+                      {.commits = 1,
+                       .step_time = Duration::from_seconds(0.5),
+                       .overhead = Duration::from_seconds(overhead)});
+    std::optional<Tuner::Order> last;
+    while (auto order = tuner.poll_order()) last = order;
+    REQUIRE(last);
+    return last->directive.weight;
+  };
+  CHECK(begins_at(0.12) == 1);
+  CHECK(begins_at(0.13) == doctest::Approx(std::sqrt(0.5)));
+  CHECK(begins_at(1) == doctest::Approx(std::sqrt(0.5)));
+  CHECK(begins_at(2) == doctest::Approx(0.5));
 }
 
 TEST_CASE("tempo: a rate at which the loss doubled is left, and not come back to at once") {
