@@ -28,7 +28,8 @@ struct Directive {
 };
 
 // What a tuner tells the gates of all shards. It travels with the list of members, so that every
-// shard has it, sooner or later, and in the same order. What the number means is the model's.
+// shard has the last one, sooner or later; one before it may be passed over. What the number means
+// is the model's.
 struct Phase {
   std::uint32_t number = 0;
   struct Apart {

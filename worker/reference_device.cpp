@@ -9,17 +9,10 @@ Result<void> ReferenceDevice::build(const ModelSpec& spec, int batch_max) {
   RUBATO_CHECK(batch_max > 0, "a batch of no samples");
   RUBATO_ASSIGN(auto plans, plan_layers(spec));
   network_.emplace(spec, std::move(plans));
-  replica_ = HostReplica(worker::parameter_count(spec));
-  gradient_.resize(replica_.count());
+  hold(worker::parameter_count(spec));
   input_ = spec.input;
   batch_max_ = batch_max;
   return {};
-}
-
-BatchResult ReferenceDevice::step(const Batch& batch, float rate) {
-  const BatchResult result = gradient(batch, gradient_);
-  replica_.descend(gradient_, rate);
-  return result;
 }
 
 std::optional<BatchResult> ReferenceDevice::step_early(const Batch& batch, float rate,

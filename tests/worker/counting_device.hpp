@@ -8,26 +8,18 @@
 
 #include "tests/worker/loop_peers.hpp"
 #include "worker/dataset.hpp"
-#include "worker/device.hpp"
-#include "worker/host_replica.hpp"
+#include "worker/host_device.hpp"
 
 namespace rubato::worker {
 
-class CountingDevice : public Device {
+class CountingDevice : public HostDevice {
  public:
   // `stepped`: called after every step.
-  explicit CountingDevice(std::function<void(int made)> stepped) : stepped_(std::move(stepped)) {}
+  explicit CountingDevice(std::function<void(int made)> stepped)
+      : HostDevice(LoopPeers::kParameters), stepped_(std::move(stepped)) {}
   std::string_view name() const override { return "counting"; }
   Result<void> build(const ModelSpec&, int) override { return {}; }
-  std::size_t parameter_count() const override { return replica_.count(); }
   int batch_max() const override { return 1; }
-  void load(std::span<const float> parameters) override { replica_.load(parameters); }
-  void load_under_update(std::span<const float> parameters) override {
-    replica_.load_under_update(parameters);
-  }
-  void read(std::span<float> out) const override { replica_.read(out); }
-  bool take_update(std::vector<float>& out) override { return replica_.take_update(out); }
-  void give(std::vector<float>& buffer) override { replica_.give(buffer); }
   BatchResult step(const Batch&, float) override {
     replica_.descend(std::vector<float>(replica_.count(), 1.0f), 1.0f);
     stepped_(++made);
@@ -37,9 +29,6 @@ class CountingDevice : public Device {
   BatchResult evaluate(const Batch&) override { return {}; }
 
   int made = 0;
-
- protected:
-  HostReplica replica_{LoopPeers::kParameters};
 
  private:
   std::function<void(int made)> stepped_;

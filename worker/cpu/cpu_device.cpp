@@ -21,8 +21,7 @@ Result<void> CpuDevice::build(const ModelSpec& spec, int batch_max) {
                 fmt::format("model {}: oneDNN refuses it ({}); use device = \"reference\"",
                             spec.name, error.what()));
   }
-  replica_ = HostReplica(worker::parameter_count(spec));
-  gradient_.resize(replica_.count());
+  hold(worker::parameter_count(spec));
   input_ = spec.input;
   loss_ = spec.loss;
   classes_ = spec.classes;
@@ -96,12 +95,6 @@ BatchResult CpuDevice::backward(const Batch& batch, float* gradient) {
         },
         stages_[i].work);
   }
-  return result;
-}
-
-BatchResult CpuDevice::step(const Batch& batch, float rate) {
-  const BatchResult result = gradient(batch, gradient_);
-  replica_.descend(gradient_, rate);
   return result;
 }
 

@@ -12,25 +12,15 @@
 #include "worker/cpu/image_stage.hpp"
 #include "worker/cpu/lane_stage.hpp"
 #include "worker/cpu/lstm_stage.hpp"
-#include "worker/device.hpp"
-#include "worker/host_replica.hpp"
+#include "worker/host_device.hpp"
 
 namespace rubato::worker {
 
-class CpuDevice final : public Device {
+class CpuDevice final : public HostDevice {
  public:
   std::string_view name() const override { return "cpu"; }
   [[nodiscard]] Result<void> build(const ModelSpec& spec, int batch_max) override;
-  std::size_t parameter_count() const override { return replica_.count(); }
   int batch_max() const override { return batch_max_; }
-  void load(std::span<const float> parameters) override { replica_.load(parameters); }
-  void load_under_update(std::span<const float> parameters) override {
-    replica_.load_under_update(parameters);
-  }
-  void read(std::span<float> out) const override { replica_.read(out); }
-  bool take_update(std::vector<float>& out) override { return replica_.take_update(out); }
-  void give(std::vector<float>& buffer) override { replica_.give(buffer); }
-  BatchResult step(const Batch& batch, float rate) override;
   std::optional<BatchResult> step_early(const Batch& batch, float rate,
                                         const Arriving& arriving) override;
   BatchResult gradient(const Batch& batch, std::span<float> out) override;
@@ -54,8 +44,6 @@ class CpuDevice final : public Device {
   BatchResult backward(const Batch& batch, float* gradient);
 
   std::vector<Stage> stages_;
-  HostReplica replica_{0};
-  std::vector<float> gradient_;
   Shape input_;
   Loss loss_ = Loss::SoftmaxCrossEntropy;
   int classes_ = 0;
