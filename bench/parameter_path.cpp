@@ -50,7 +50,7 @@ int rounds_of(std::size_t bytes) {
 // Commit and pull together: what goes up and what comes down.
 void goodput_rows(Rows& rows, std::size_t bytes, int turns) {
   PathServers servers(bytes / sizeof(float), 1, 1);
-  PathWorkers ours(servers, 0, 1);
+  PathWorkers ours(servers.shards(), 0, 1);
   RawProcess adding(bytes, RawPair::Arithmetic::Yes);
   RawProcess moving(bytes, RawPair::Arithmetic::No);
   const int rounds = rounds_of(bytes);
@@ -76,7 +76,7 @@ void round_trip_row(Rows& rows, int turns) {
   constexpr std::size_t kBytes = 4 * kKiB;
   constexpr int kRounds = 500;
   PathServers servers(kBytes / sizeof(float), 1, 1);
-  PathWorkers ours(servers, 0, 1);
+  PathWorkers ours(servers.shards(), 0, 1);
   RawProcess raw(kBytes, RawPair::Arithmetic::Yes);
   const auto seconds = in_turns(turns, {repeated(ours, kRounds), repeated(raw, kRounds)});
   rows.add({.name = "commit round trip 4KiB",
@@ -94,7 +94,7 @@ void workers_row(Rows& rows, std::uint32_t workers, std::size_t bytes, int turns
   std::vector<std::unique_ptr<PathWorkers>> crowds;
   for (std::uint32_t i = 0; i < threads; ++i)
     crowds.push_back(
-        std::make_unique<PathWorkers>(servers, i * workers / threads, workers / threads));
+        std::make_unique<PathWorkers>(servers.shards(), i * workers / threads, workers / threads));
   const int rounds = std::max(1, static_cast<int>(512 / workers));
   const auto seconds = in_turns(turns, {[&] {
                                   std::vector<std::jthread> running;
@@ -109,7 +109,7 @@ void workers_row(Rows& rows, std::uint32_t workers, std::size_t bytes, int turns
 
 void shards_row(Rows& rows, std::uint32_t shards, std::size_t bytes, int turns) {
   PathServers servers(bytes / sizeof(float), shards, 1);
-  PathWorkers worker(servers, 0, 1);
+  PathWorkers worker(servers.shards(), 0, 1);
   const int rounds = rounds_of(bytes);
   const auto seconds = in_turns(turns, {repeated(worker, rounds)});
   rows.add({.name = fmt::format("{} shards, commit+pull {}", shards, size_text(bytes)),
@@ -150,7 +150,7 @@ int profile(std::string_view what, std::size_t bytes) {
     repeated(raw, rounds)();
   } else {
     PathServers servers(bytes / sizeof(float), 1, 1);
-    PathWorkers ours(servers, 0, 1);
+    PathWorkers ours(servers.shards(), 0, 1);
     repeated(ours, rounds)();
   }
   return 0;

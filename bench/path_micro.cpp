@@ -236,7 +236,8 @@ double step_overhead(int steps, const std::string& sync) {
   auto device = std::make_unique<SpinDevice>(Duration::from_ms(1), steps, done);
   const SpinDevice& spun = *device;
   worker::LocalTrainer trainer(std::move(device), data, {{0}, Rng(1)}, 1, {});
-  worker::WorkerCore core(path_worker_options(servers, 0), sync::make_commit_rule(sync, {}));
+  worker::WorkerCore core(path_worker_options(servers.shards(), 0),
+                          sync::make_commit_rule(sync, {}));
   proto::ZmqTransport transport;
   const worker::WorkerLoopOptions options{.scheduler = scheduler.endpoint(), .step_time = {}};
   (void)worker::run_worker(transport, core, trainer, options, done.get_token());

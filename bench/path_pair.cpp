@@ -39,6 +39,10 @@ proto::Message welcome(std::uint32_t worker, const proto::ShardMap& shards) {
                                        .shards = shards});
 }
 
+proto::ShmOptions transport_options(Wire wire) {
+  return {.host = wire == Wire::SharedMemory ? proto::shm::host_id() : std::string()};
+}
+
 proto::JoinTiming quiet() {
   return {.hello_every = kNever, .give_up_after = kNever, .heartbeat_every = kNever};
 }
@@ -46,12 +50,13 @@ proto::JoinTiming quiet() {
 }  // namespace
 
 struct PathServers::Shard {
-  proto::ZmqTransport transport;
+  proto::ShmTransport transport;
   server::ServerCore core;
   std::jthread thread;
 
-  Shard(const server::ServerOptions& options, const std::string& sync)
-      : core(
+  Shard(const server::ServerOptions& options, const std::string& sync, Wire wire)
+      : transport(transport_options(wire)),
+        core(
             options,
             [](proto::ShardRange range) { return std::vector<float>(range.count(), 1.0f); },
             sync::make_gate(sync, {}), kNoScheduler) {}
@@ -62,7 +67,7 @@ struct PathServers::Shard {
 };
 
 PathServers::PathServers(std::size_t parameters, std::uint32_t shards, std::uint32_t workers,
-                         const std::string& sync) {
+                         const std::string& sync, Wire wire) {
   proto::Members members{.epoch = 1, .members = {}};
   for (std::uint32_t i = 0; i < workers; ++i) members.members.push_back({{i}, 1000 + i});
   server::ServerOptions options;
@@ -71,7 +76,7 @@ PathServers::PathServers(std::size_t parameters, std::uint32_t shards, std::uint
   options.parameters = parameters;
   options.timing = quiet();
   for (std::uint32_t i = 0; i < shards; ++i) {
-    auto shard = std::make_unique<Shard>(options, sync);
+    auto shard = std::make_unique<Shard>(options, sync, wire);
     const proto::ShardRange range = proto::shard_range(parameters, i, shards);
     map_.shards.push_back({range, must(shard->transport.listen("tcp://127.0.0.1:*"))});
     const Instant now = steady_now();
@@ -94,17 +99,18 @@ PathServers::PathServers(std::size_t parameters, std::uint32_t shards, std::uint
 
 PathServers::~PathServers() = default;
 
-worker::WorkerOptions path_worker_options(const PathServers& servers, std::uint32_t index) {
+worker::WorkerOptions path_worker_options(const proto::ShardMap& shards, std::uint32_t index) {
   worker::WorkerOptions options;
   options.cluster = kCluster;
   options.incarnation = 1000 + index;
   options.name = fmt::format("worker-{}", index);
-  options.parameters = servers.shards().parameters();
+  options.parameters = shards.parameters();
   return options;
 }
 
 PathScheduler::PathScheduler(const PathServers& servers)
-    : endpoint_(must(transport_.listen("tcp://127.0.0.1:*"))),
+    : transport_(transport_options(Wire::Tcp)),
+      endpoint_(must(transport_.listen("tcp://127.0.0.1:*"))),
       thread_([this, shards = servers.shards()](std::stop_token stop) { serve(shards, stop); }) {}
 
 PathScheduler::~PathScheduler() {
@@ -122,18 +128,20 @@ void PathScheduler::serve(const proto::ShardMap& shards, std::stop_token stop) {
   }
 }
 
-PathWorkers::PathWorkers(const PathServers& servers, std::uint32_t first, std::uint32_t count)
-    : shards_(servers.shards().shards.size()),
-      update_(std::make_shared<const std::vector<float>>(servers.shards().parameters(), 1e-6f)) {
+PathWorkers::PathWorkers(const proto::ShardMap& shards, std::uint32_t first, std::uint32_t count,
+                         Wire wire)
+    : transport_(transport_options(wire)),
+      shards_(shards.shards.size()),
+      update_(std::make_shared<const std::vector<float>>(shards.parameters(), 1e-6f)) {
   cores_.reserve(count);
   for (std::uint32_t i = 0; i < count; ++i) {
     // The transport numbers connections from 1: worker i has i * shards + 1 and on.
-    for (const auto& shard : servers.shards().shards) must(transport_.connect(shard.endpoint));
-    auto options = path_worker_options(servers, first + i);
+    for (const auto& shard : shards.shards) must(transport_.connect(shard.endpoint));
+    auto options = path_worker_options(shards, first + i);
     options.timing = quiet();
     auto& core = cores_.emplace_back(options, sync::make_commit_rule("asp", {}));
     core.on_start(steady_now());
-    core.on_message(steady_now(), welcome(first + i, servers.shards()));
+    core.on_message(steady_now(), welcome(first + i, shards));
     core.on_message(steady_now(), from_scheduler(proto::Start{}));
     flush(i);
   }

@@ -1,4 +1,4 @@
-// bench/path_pair.hpp - the parameter path itself, without training: shards behind a ZmqTransport
+// bench/path_pair.hpp - the parameter path itself, without training: shards behind a transport
 // each, every one on its own thread, and workers that commit a filled update and pull.
 // The scheduler is played by the constructor: it hands out the shards and the memberships.
 #pragma once
@@ -10,17 +10,20 @@
 #include <thread>
 #include <vector>
 
-#include "proto/zmq_transport.hpp"
+#include "proto/shm_transport.hpp"
 #include "server/server_core.hpp"
 #include "worker/worker_core.hpp"
 
 namespace rubato::bench {
 
+// What a real node uses once it runs: TCP between hosts, shared memory on one.
+enum class Wire { Tcp, SharedMemory };
+
 class PathServers {
  public:
   // `sync` names the gate.
   PathServers(std::size_t parameters, std::uint32_t shards, std::uint32_t workers,
-              const std::string& sync = "asp");
+              const std::string& sync = "asp", Wire wire = Wire::Tcp);
   ~PathServers();
   const proto::ShardMap& shards() const { return map_; }
 
@@ -30,7 +33,7 @@ class PathServers {
   proto::ShardMap map_;
 };
 
-worker::WorkerOptions path_worker_options(const PathServers& servers, std::uint32_t index);
+worker::WorkerOptions path_worker_options(const proto::ShardMap& shards, std::uint32_t index);
 
 // Welcomes whoever says Hello as worker 0, and lets it start.
 class PathScheduler {
@@ -41,7 +44,7 @@ class PathScheduler {
 
  private:
   void serve(const proto::ShardMap& shards, std::stop_token stop);
-  proto::ZmqTransport transport_;
+  proto::ShmTransport transport_;
   std::string endpoint_;
   std::jthread thread_;
 };
@@ -49,15 +52,18 @@ class PathScheduler {
 // Workers `first`, `first` + 1, ... in one thread, each with its own connection to every shard.
 class PathWorkers {
  public:
-  PathWorkers(const PathServers& servers, std::uint32_t first, std::uint32_t count);
+  PathWorkers(const proto::ShardMap& shards, std::uint32_t first, std::uint32_t count,
+              Wire wire = Wire::Tcp);
   // One commit of all parameters of every worker, and the replies to them.
   void round();
+  // Whether worker 0 reaches the first shard through shared memory by now.
+  bool shared_memory() const { return transport_.shared_memory(1); }
 
  private:
   void flush(std::size_t worker);
   // Until every worker has a whole reply, loaded.
   void finish();
-  proto::ZmqTransport transport_;
+  proto::ShmTransport transport_;
   std::vector<worker::WorkerCore> cores_;
   std::size_t shards_;
   std::shared_ptr<const std::vector<float>> update_;

@@ -42,7 +42,7 @@ Result<void> run_peer(const std::string& program, Figures& figures) {
 // Median seconds of a commit with its pull.
 double commit_seconds(std::size_t bytes, int rounds) {
   bench::PathServers servers(bytes / sizeof(float), 1, 1);
-  bench::PathWorkers worker(servers, 0, 1);
+  bench::PathWorkers worker(servers.shards(), 0, 1);
   std::vector<double> seconds;
   for (int i = -3; i < rounds; ++i) {
     const Instant began = steady_now();
