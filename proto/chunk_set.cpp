@@ -46,12 +46,12 @@ ChunkSet::Added ChunkSet::add(std::uint64_t offset, std::uint64_t count) {
   return Added::Fresh;
 }
 
-std::vector<std::uint64_t> ChunkSet::missing_offsets() const {
+std::vector<std::uint64_t> ChunkSet::missing_offsets(std::size_t max) const {
   std::vector<std::uint64_t> missing;
   if (chunk_count_ == 0) return missing;
   std::uint64_t at = 0;
   auto fill_until = [&](std::uint64_t end) {
-    for (; at < end; at += chunk_count_) missing.push_back(at);
+    for (; at < end && missing.size() < max; at += chunk_count_) missing.push_back(at);
   };
   for (const Chunk& chunk : chunks_) {
     fill_until(chunk.offset);

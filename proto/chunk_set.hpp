@@ -23,9 +23,10 @@ class ChunkSet {
   // Elements that have arrived without a gap from the first one on.
   std::uint64_t prefix() const { return prefix_; }
   std::uint64_t total() const { return total_; }
-  // First elements of the chunks that have not arrived; empty too while only the last one has,
-  // which does not tell how long the others are.
-  std::vector<std::uint64_t> missing_offsets() const;
+  // First elements of the chunks that have not arrived, the first `max` of them; none too while
+  // only the last chunk is here, which does not tell how long the others are. A sender may cut a
+  // huge slice into elements: memory is bounded by `max`.
+  std::vector<std::uint64_t> missing_offsets(std::size_t max) const;
 
  private:
   struct Chunk {

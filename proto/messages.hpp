@@ -3,6 +3,7 @@
 // Units: counts and offsets are float32 elements of the sender's or receiver's shard; Durations ns.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -18,7 +19,8 @@ namespace rubato::proto {
 
 inline constexpr std::uint16_t kProtocolVersion = 4;
 inline constexpr std::uint64_t kChunkBytesDefault = 1u << 20;
-inline constexpr double kWeightMax = 1e6;  // of a commit
+inline constexpr double kWeightMax = 1e6;                     // of a commit
+inline constexpr std::size_t kMissingOffsetsMax = 16 * 1024;  // of a ProbeReply
 
 enum class Role : std::uint8_t { Scheduler, Server, Worker, Evaluator };
 
@@ -177,8 +179,10 @@ struct Probe {
 // server -> worker: the answer to a Probe while there are no parameters to send.
 struct ProbeReply {
   Sequence sequence = 0;
-  bool held = false;                           // complete and waiting at the gate: keep waiting
-  std::vector<std::uint64_t> missing_offsets;  // chunks to send again (by first element), if any
+  bool held = false;  // complete and waiting at the gate: keep waiting
+  // Chunks to send again (by first element), if any: the first kMissingOffsetsMax of them; the next
+  // probe asks for the rest.
+  std::vector<std::uint64_t> missing_offsets;
   bool unknown = false;  // no chunk of it arrived, or only the short last one: send all
 };
 

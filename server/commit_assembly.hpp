@@ -33,7 +33,10 @@ class CommitAssembly {
   bool complete() const { return sequence_ != 0 && chunks_.complete(); }
   // True when it was tainted, or the worker says that the update is not finite on another shard.
   bool refused() const { return refused_; }
-  std::vector<std::uint64_t> missing_offsets() const { return chunks_.missing_offsets(); }
+  // As many as one ProbeReply names.
+  std::vector<std::uint64_t> missing_offsets() const {
+    return chunks_.missing_offsets(proto::kMissingOffsetsMax);
+  }
 
   // Calls f(chunk, payload) for each kept chunk, in order of offset.
   template <class F>

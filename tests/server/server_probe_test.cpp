@@ -43,6 +43,18 @@ TEST_CASE("probe: of a commit partly there: exactly the chunks that are missing"
   CHECK(replies(sent(shard.core)) == "worker 0: seq 2 version 1");
 }
 
+TEST_CASE("probe: of a huge commit in tiny chunks no more is named than a message carries") {
+  ShardSetup setup;
+  setup.initial.assign(2 * proto::kMissingOffsetsMax, 0.0f);
+  Shard shard(setup);
+  shard.members(1, {0});
+  shard.hear(shard.chunk(0, 2, 1, {1.0f}));
+  const auto answer = shard.probe(0, 2);
+  REQUIRE(answer.size() == 1);
+  CHECK(answer[0].missing_offsets.size() == proto::kMissingOffsetsMax);
+  CHECK(answer[0].missing_offsets.back() == proto::kMissingOffsetsMax);  // all but the one here
+}
+
 TEST_CASE("probe: of a commit of which only the short last chunk arrived: send all") {
   Shard shard;
   shard.members(1, {0});
