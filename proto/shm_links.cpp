@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/check.hpp"
 #include "base/log.hpp"
@@ -94,7 +95,8 @@ Links::Offer& Links::offer_to(PeerId to) {
 void Links::heard(PeerId to, const std::string& endpoint, Instant now) {
   if (host_.empty() || find(to)) return;
   Offer& offer = offer_to(to);
-  if (offer.declined || (offer.at != Instant{} && now - offer.at < kOfferInterval)) return;
+  const Duration interval = offer.declined ? kDeclinedInterval : kOfferInterval;
+  if (offer.at != Instant{} && now - offer.at < interval) return;
   offer.at = now;
   offer.token = new_token();
   offer.endpoint = endpoint;
@@ -113,8 +115,7 @@ void Links::on_signal(PeerId from, std::span<const std::byte> bytes, Instant now
   const auto at = std::ranges::find(offers_, from, &Offer::to);
   if (at == offers_.end() || at->token != signal->token || find(from)) return;
   if (signal->kind == SignalKind::Answer) return knock(from, *signal, now);
-  at->declined = true;
-  log_info(at->endpoint + ": tcp");
+  if (!std::exchange(at->declined, true)) log_info(at->endpoint + ": tcp");
 }
 
 void Links::answer(PeerId from, const Signal& offer) {
@@ -142,13 +143,13 @@ void Links::knock(PeerId listener, const Signal& answer, Instant now) {
     RUBATO_TRY(watch(link->socket));
     return send_parcel(link->socket, bytes_of(link->token), std::array{region.get(), bell_->get()});
   }();
-  if (made) {
-    links_.push_back(std::move(link));
-    return;
-  }
   Offer& offer = offer_to(listener);
-  offer.declined = true;  // it would fail again
-  log_info(fmt::format("{}: tcp, since {}", offer.endpoint, made.error().message));
+  if (made) {
+    offer.declined = false;
+    links_.push_back(std::move(link));
+  } else if (!std::exchange(offer.declined, true)) {
+    log_info(fmt::format("{}: tcp, since {}", offer.endpoint, made.error().message));
+  }
 }
 
 void Links::open_door() {

@@ -22,6 +22,8 @@ inline constexpr std::size_t kLinksMax = 64;
 inline constexpr Duration kSwitchTimeout = Duration::from_ms(10'000);
 // A listener that says nothing to an offer is asked again, no sooner, when it is heard again.
 inline constexpr Duration kOfferInterval = Duration::from_ms(1'000);
+// One that declined, or whose door could not be reached, likewise: it may have room by then.
+inline constexpr Duration kDeclinedInterval = Duration::from_ms(60'000);
 
 struct Link {
   PeerId peer = 0;
@@ -70,7 +72,7 @@ class Links {
     Token token;
     Instant at;
     std::string endpoint;
-    bool declined = false;
+    bool declined = false;  // the last time; it is logged once
   };
 
   Link* find(PeerId peer) const;

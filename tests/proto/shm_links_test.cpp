@@ -56,29 +56,66 @@ void settle(End& connector, End& listener, Instant now) {
   }
 }
 
-TEST_CASE("shm links: a Unix socket that cannot be reached means TCP for good, and one line") {
+// Returns: the offers that `connector` makes, hearing its listener every second from `from` on.
+std::size_t offers(End& connector, Instant from, int seconds) {
+  connector.said.clear();
+  for (int i = 0; i < seconds; ++i) {
+    connector.links.heard(kPeer, kEndpoint, from + Duration::from_seconds(i));
+    connector.links.service(from + Duration::from_seconds(i));
+  }
+  return connector.said.size();
+}
+
+void agree(End& connector, End& listener, Instant now) {
+  listener.hear(connector, now);
+  connector.hear(listener, now);
+  settle(connector, listener, now);
+  listener.hear(connector, now);
+  connector.hear(listener, now);
+}
+
+TEST_CASE("shm links: a Unix socket that cannot be reached: TCP, one line, tried each minute") {
   End end;
-  const Instant now{1'000'000'000};
+  Instant now{1'000'000'000};
   const std::string log = log_of([&] {
     end.links.heard(kPeer, kEndpoint, now);
-    REQUIRE(end.said.size() == 1);
-    const Signal offer = end.said.front();
-    REQUIRE(offer.kind == SignalKind::Offer);
-    end.said.clear();
-    const Signal answer{SignalKind::Answer, offer.token, {}, "nobody-listens-here"};
-    end.links.on_signal(kPeer, write_signal(answer), now);
-    // Whatever is heard later, nobody asks again.
-    for (int seconds = 1; seconds < 100; ++seconds) {
-      end.links.heard(kPeer, kEndpoint, now + Duration::from_seconds(seconds));
-      end.links.service(now + Duration::from_seconds(seconds));
+    for (int minute = 0; minute < 3; ++minute) {
+      REQUIRE(end.said.size() == 1);
+      const Signal offer = end.said.front();
+      REQUIRE(offer.kind == SignalKind::Offer);
+      const Signal answer{SignalKind::Answer, offer.token, {}, "nobody-listens-here"};
+      end.links.on_signal(kPeer, write_signal(answer), now);
+      CHECK(offers(end, now, 60) == 0);
+      now = now + kDeclinedInterval;
+      end.links.heard(kPeer, kEndpoint, now);
     }
   });
-  CHECK(end.said.empty());
   CHECK(end.links.outgoing(kPeer) == nullptr);
   CHECK_FALSE(end.links.both_ways(kPeer));
   const auto line = log.find("tcp://10.0.0.1:5700: tcp, since ");
   CHECK(line != std::string::npos);
   CHECK(log.find('\n') == log.size() - 1);
+}
+
+TEST_CASE("shm links: a listener that declined is asked again when it may have room") {
+  End connector, listener;  // which has no door yet, as one that has all its links
+  Instant now{1'000'000'000};
+  const std::string log = log_of([&] {
+    connector.links.heard(kPeer, kEndpoint, now);
+    for (int minute = 0; minute < 3; ++minute) {
+      agree(connector, listener, now);
+      CHECK(offers(connector, now, 60) == 0);
+      CHECK(connector.links.outgoing(kPeer) == nullptr);
+      now = now + kDeclinedInterval;
+      connector.links.heard(kPeer, kEndpoint, now);
+    }
+  });
+  CHECK(log.ends_with("tcp://10.0.0.1:5700: tcp\n"));
+  CHECK(log.find('\n') == log.size() - 1);
+  listener.links.listen();
+  agree(connector, listener, now);
+  CHECK(connector.links.both_ways(kPeer));
+  CHECK(listener.links.both_ways(kPeer));
 }
 
 TEST_CASE(
@@ -107,11 +144,7 @@ TEST_CASE(
   CHECK(listener.links.outgoing(kPeer) == nullptr);
 
   connector.links.heard(kPeer, kEndpoint, late);
-  listener.hear(connector, late);
-  connector.hear(listener, late);
-  settle(connector, listener, late);
-  listener.hear(connector, late);
-  connector.hear(listener, late);
+  agree(connector, listener, late);
   CHECK(connector.links.both_ways(kPeer));
   CHECK(listener.links.both_ways(kPeer));
 }
