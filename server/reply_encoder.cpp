@@ -9,6 +9,14 @@ namespace rubato::server {
 
 using proto::PayloadCodec;
 
+void ReplyState::want(const proto::Compression& form, bool as_noted) {
+  wanted = form;
+  based = as_noted;
+  if (is_difference(form.codec)) return;
+  any = false;
+  held = std::vector<float>();  // its memory too
+}
+
 proto::Payload ReplyEncoder::encode(std::span<const float> values, std::uint64_t shard,
                                     ReplyState& state, std::uint64_t seed,
                                     proto::Parameters& reply) {

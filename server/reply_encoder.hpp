@@ -2,7 +2,7 @@
 // compressed as they are (f16, bf16), or as the compressed difference from what that worker holds
 // (int8, top-k, random-k). The shard notes what the worker holds after each reply, so that what
 // compression left out is in the next difference: error feedback for downloads.
-// Pure. Memory: one shard for each worker that wants differences. Threads: one owner.
+// Pure. Memory: one shard for each worker whose last commit wanted differences. Threads: one owner.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,11 @@ namespace rubato::server {
 
 // What a worker wants, by its last commit, and what it holds.
 struct ReplyState {
+  // A commit arrives that wants its answer so, from a worker that holds exactly what was noted
+  // (`as_noted`) or something else. Lets go of what was noted where the answer is no difference:
+  // none of it is noted, so the next difference has no base, and answers sent again are f32.
+  void want(const proto::Compression& form, bool as_noted);
+
   proto::Compression wanted;
   bool based = false;            // it holds exactly `held`
   bool any = false;              // something was noted

@@ -189,8 +189,8 @@ void ServerCore::on_commit(Instant now, PeerId from, MemberState& member, const 
   }
   const auto finite = message.payload.finite();
   if (commit.began < restores_ || !(finite ? *finite : all_finite(*update))) member.commit.taint();
-  member.reply.wanted = {commit.reply_codec, commit.reply_keep};
-  member.reply.based = commit.reply_based && !member.commit.refused();  // anew, all of it
+  member.reply.want({commit.reply_codec, commit.reply_keep},
+                    commit.reply_based && !member.commit.refused());  // refused: anew, all of it
   if (gate_->streams()) {
     stream(from, member, message, *update);
   } else {

@@ -83,6 +83,29 @@ TEST_CASE("differences add up to the parameters at both ends alike") {
   }
 }
 
+TEST_CASE("what was noted is let go of with the first commit that wants no differences") {
+  for (const auto codec : {PayloadCodec::F32, PayloadCodec::F16, PayloadCodec::Bf16}) {
+    CAPTURE(codec_name(codec));
+    Rng rng(3);
+    const auto parameters = random_values(rng, 300);
+    ReplyEncoder encoder(300);
+    ReplyState state;
+    state.want({PayloadCodec::Int8}, false);
+    encode(encoder, parameters, state);
+    state.want({PayloadCodec::TopK, 0.05}, true);  // another difference: the same base
+    CHECK(state.held == parameters);
+    state.want({codec}, true);
+    CHECK(state.held.capacity() == 0);
+    // Back again: the first difference needs a base, whatever the worker says that it holds.
+    state.want({PayloadCodec::Int8}, true);
+    const Reply anew = encode(encoder, parameters, state);
+    CHECK(anew.head.codec == PayloadCodec::F32);
+    CHECK(anew.head.noted);
+    CHECK(anew.values == parameters);
+    CHECK(state.held == parameters);
+  }
+}
+
 TEST_CASE("parameters that are not finite travel as f32") {
   const std::vector<float> parameters = {1, std::numeric_limits<float>::infinity(), 3};
   ReplyEncoder encoder(3);
