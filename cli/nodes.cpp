@@ -52,15 +52,16 @@ Result<void> scheduler_checked(const SchedulerRun& run, std::stop_token stop) {
   const std::string out = run.out.empty() ? "out/" + node.config.name : run.out;
   RUBATO_TRY(make_output_directory(out));
   RUBATO_ASSIGN(const auto trace, open_profile(run.node.profile, TraceClock::Own));
-  RUBATO_ASSIGN(auto record, host_cluster(node.config, node.data,
-                                          {.bind = bind,
-                                           .sync = run.node.sync,
-                                           .seed = node.config.seed,
-                                           .quiet = run.node.quiet,
-                                           .trace = trace.get(),
-                                           .on_listening = {},
-                                           .on_turn = {}},
-                                          stop));
+  ClusterHostOptions host;
+  host.bind = bind;
+  host.sync = run.node.sync;
+  host.seed = node.config.seed;
+  host.quiet = run.node.quiet;
+  host.trace = trace.get();
+  host.on_listening = [&](const std::string&) {
+    if (node.data.held_out.size() > 0) log_device(node.config.worker_device);  // the evaluator's
+  };
+  RUBATO_ASSIGN(auto record, host_cluster(node.config, node.data, host, stop));
   return conclude(
       node.config, std::move(record),
       {.command = fmt::format("rubato scheduler {} --sync {}", run.node.file, run.node.sync),

@@ -11,6 +11,7 @@
 #include "base/log.hpp"
 #include "base/time.hpp"
 #include "cli/commands.hpp"
+#include "cli/host_info.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/outputs.hpp"
 #include "cli/study/fingerprint.hpp"
@@ -202,6 +203,17 @@ std::vector<Job> missing_runs(std::vector<Running>& studies, const std::string& 
   return jobs;
 }
 
+// Once for all runs that train.
+void log_devices(const std::vector<Running>& studies, const std::vector<Job>& jobs) {
+  std::set<std::string> devices;
+  for (const Job& job : jobs) {
+    const StudyPlan& plan = studies[job.study].results.plan;
+    const auto& config = plan.variants[job.places.front().variant].config;
+    if (!config.timing_only()) devices.insert(config.worker_device);
+  }
+  for (const std::string& device : devices) log_device(device);
+}
+
 std::string run_label(const Running& running, const Job& job) {
   const StudyPlan& plan = running.results.plan;
   const Place& place = job.places.front();
@@ -269,6 +281,7 @@ Result<void> run_all(const StudyOptions& options, std::vector<Running>& studies,
   const std::string build = fmt::format("{} {:016x}", version(), program_fingerprint());
   std::size_t kept = 0;
   const std::vector<Job> jobs = missing_runs(studies, build, options.any_build, kept);
+  log_devices(studies, jobs);
   const int threads = options.threads > 0
                           ? options.threads
                           : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));

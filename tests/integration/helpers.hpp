@@ -14,4 +14,11 @@ inline bool contains(const std::string& text, const std::string& words) {
   return text.find(words) != std::string::npos;
 }
 
+// How often.
+inline std::size_t count(const std::string& text, const std::string& words) {
+  std::size_t found = 0;
+  for (auto at = text.find(words); at != std::string::npos; at = text.find(words, at + 1)) ++found;
+  return found;
+}
+
 }  // namespace rubato::integration

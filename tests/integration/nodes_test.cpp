@@ -68,10 +68,12 @@ TEST_CASE("nodes started one by one train together and all end with exit code 0"
   CAPTURE(nodes.scheduler.process.err());
   CHECK(code == 0);
   CHECK(contains(nodes.scheduler.process.err(), "server 1 'tcp://localhost:"));
+  CHECK(count(nodes.scheduler.process.err(), "info cpu: ") == 1);  // what the evaluator uses
   CHECK(contains(nodes.scheduler.process.out(), "SSP"));
   CHECK(contains(read_text(nodes.place.path("o") / "results.json"), "\"ssp\""));
   CHECK(nodes.server.wait_for_end() == 0);
   CHECK(contains(nodes.server.err(), "commits applied"));
+  CHECK(count(nodes.server.err(), "info cpu: ") == 0);
   for (const auto& worker : nodes.workers) {
     CHECK(worker->wait_for_end() == 0);
     CHECK(contains(worker->err(), "target reached"));

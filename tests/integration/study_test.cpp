@@ -45,6 +45,7 @@ TEST_CASE("study writes results, pictures and a report of every run") {
   Process study(place, {"study", "h.toml"});
   REQUIRE(study.wait_for_end() == 0);
   CHECK(contains(study.err(), "[24/24] h: "));
+  CHECK(count(study.err(), "info cpu: ") == 1);
   CHECK(contains(study.out(), "What does H cost?"));
   CHECK(contains(study.out(), "heterogeneity = 4: 3 workers, H 4.00, target loss 0.3, 4 seeds"));
   CHECK(contains(study.out(), "SSP s=2"));
