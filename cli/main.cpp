@@ -205,9 +205,10 @@ void add_worker(CLI::App& app, WorkerRun& run) {
       ->required();
   worker->add_flag("--stretch", run.stretch,
                    "Make each step take the time that the file gives this worker");
-  worker->add_option("--state", run.state,
-                     "Directory for what compression has not sent yet, so that a restarted worker "
-                     "sends it");
+  worker->add_option(
+      "--state", run.state,
+      "Directory for what compression has not sent yet, so that a worker restarted in "
+      "the same run sends it");
 }
 
 int run(int argc, char** argv) {

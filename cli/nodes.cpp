@@ -162,7 +162,7 @@ Result<std::uint32_t> worker_index(const emulation::ClusterPlan& plan, const std
                           names, plan.workers.size() > 8 ? ", ..." : ""));
 }
 
-// What an earlier life of this worker has not sent; null without --state.
+// Where this worker keeps what it has not sent; null without --state.
 Result<std::shared_ptr<worker::Residual>> open_residual(const WorkerRun& run,
                                                         const emulation::ClusterPlan& plan) {
   if (run.state.empty()) return nullptr;
@@ -170,9 +170,6 @@ Result<std::shared_ptr<worker::Residual>> open_residual(const WorkerRun& run,
                                                        .worker = run.node.name,
                                                        .cluster = plan.cluster,
                                                        .parameters = plan.parameters}));
-  if (residual.adopted())
-    log_info(fmt::format("worker {}: sends what its last life has left in {}", run.node.name,
-                         run.state));
   return std::make_shared<worker::Residual>(std::move(residual));
 }
 

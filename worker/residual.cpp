@@ -19,7 +19,7 @@ namespace rubato::worker {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x4c41'5544'4953'4552;  // "RESIDUAL"
-constexpr std::uint64_t kFormat = 1;
+constexpr std::uint64_t kFormat = 2;
 
 // At the file's start; the values follow. Little-endian, as the wire.
 struct Header {
@@ -27,6 +27,7 @@ struct Header {
   std::uint64_t format;
   std::uint64_t cluster;
   std::uint64_t parameters;
+  std::uint64_t run;  // whose values these are; 0: nobody's yet
 };
 
 std::size_t file_bytes(std::size_t parameters) {
@@ -49,6 +50,7 @@ std::string mismatch(const Header& found, const Residual::File& wanted, off_t le
 
 struct Residual::Storage {
   std::vector<float> memory;
+  Incarnation memory_run = 0;
   int file = -1;
   void* address = MAP_FAILED;
   std::size_t bytes = 0;
@@ -63,6 +65,7 @@ struct Residual::Storage {
   }
 
   Header& header() const { return *static_cast<Header*>(address); }
+  std::uint64_t& run() { return address == MAP_FAILED ? memory_run : header().run; }
 
   // The whole file, made `size` bytes long, with zeros where nothing was written.
   // Returns: 0, or the system's error number.
@@ -130,15 +133,22 @@ Result<Residual> Residual::open(const File& file) {
   }
   if (const int error = storage->map(file_bytes(file.parameters))) return failed(error);
   if (unfinished) {
-    storage->header() = {0, kFormat, file.cluster, file.parameters};
+    storage->header() = {0, kFormat, file.cluster, file.parameters, 0};
     std::atomic_signal_fence(std::memory_order_seq_cst);  // a killed process keeps this order
     storage->header().magic = kMagic;
   } else if (!all_finite(storage->values)) {
     return bad("holds NaN or infinity");
   }
-  Residual residual(std::move(storage));
-  residual.adopted_ = std::ranges::any_of(residual.values(), [](float x) { return x != 0; });
-  return residual;
+  return Residual(std::move(storage));
+}
+
+Residual::Left Residual::bind(Incarnation run) {
+  const bool any = std::ranges::any_of(values(), [](float x) { return x != 0; });
+  if (storage_->run() == run) return any ? Left::ThisRun : Left::Nothing;
+  if (any) std::ranges::fill(values(), 0.0f);
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // a killed process keeps this order
+  storage_->run() = run;
+  return any ? Left::AnotherRun : Left::Nothing;
 }
 
 std::span<float> Residual::values() const {

@@ -1,6 +1,7 @@
 // worker/residual.hpp - what compression has not sent yet of a worker's updates (error feedback,
 // proto/compression.hpp): in memory, or in a file that is mapped, so that not even SIGKILL loses
-// it. docs/compression.md tells the file's form and what a crash can cost. Shapes: one float32 for
+// it. It belongs to one run: another one's is dropped, not sent to parameters that it never stood
+// on. docs/compression.md tells the file's form and what a crash can cost. Shapes: one float32 for
 // each parameter of the model. Threads: one owner. Errors: BadInput or Io, one line that names the
 // file and the remedy.
 #pragma once
@@ -11,6 +12,7 @@
 #include <span>
 #include <string>
 
+#include "base/ids.hpp"
 #include "base/result.hpp"
 
 namespace rubato::worker {
@@ -29,14 +31,17 @@ class Residual {
     std::uint64_t cluster = 0;
     std::size_t parameters = 0;
   };
-  // Adopts the file of an earlier life of this worker, or makes one, all zeros. The file is locked:
-  // two processes never share it.
+  // Takes over the file of an earlier life of this worker, or makes one, all zeros. The file is
+  // locked: two processes never share it.
   [[nodiscard]] static Result<Residual> open(const File& file);
+
+  // Who left what is in it, if anything is.
+  enum class Left { Nothing, ThisRun, AnotherRun };
+  // It is this run's from now on: zeros, if it was another's or nobody's. Returns: what it held.
+  Left bind(Incarnation run);
 
   // Lifetime: of the Residual, also after it was moved.
   std::span<float> values() const;
-  // True when an earlier life has left something in it.
-  bool adopted() const { return adopted_; }
 
  private:
   struct Storage;
@@ -45,7 +50,6 @@ class Residual {
   explicit Residual(std::unique_ptr<Storage> storage);
 
   std::unique_ptr<Storage> storage_;
-  bool adopted_ = false;
 };
 
 }  // namespace rubato::worker

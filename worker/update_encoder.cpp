@@ -28,6 +28,14 @@ UpdateEncoder::UpdateEncoder(const proto::Compression& compression,
   RUBATO_CHECK(!residual_ || residual_->values().size() == parameters, "a residual of the model");
 }
 
+Residual::Left UpdateEncoder::join(Incarnation run) {
+  RUBATO_CHECK(!active(), "no update is in flight");
+  if (!residual_) return Residual::Left::Nothing;
+  const auto left = residual_->bind(run);
+  owed_ = left == Residual::Left::ThisRun;
+  return left;
+}
+
 void UpdateEncoder::use(const proto::Compression& compression) {
   if (compression.codec == compression_.codec && compression.keep == compression_.keep) return;
   compression_ = compression;

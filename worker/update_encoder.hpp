@@ -29,6 +29,9 @@ class UpdateEncoder {
   UpdateEncoder(const proto::Compression& compression, std::shared_ptr<Residual> residual,
                 std::uint64_t parameters, std::uint64_t chunk, bool blank = false);
 
+  // Updates belong to this run from now on: what another one's left out is not sent. Returns: whose
+  // it was. Requires: not active.
+  Residual::Left join(Incarnation run);
   // The codec of the updates that begin from now on. What another one left out is sent with them.
   void use(const proto::Compression& compression);
   // From now on this update, all parameters of it; `finite`: no NaN or infinity in it. `seed`

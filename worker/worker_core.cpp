@@ -55,11 +55,6 @@ WorkerCore::Action WorkerCore::next_action() const {
   return commit_due_ ? Action::Commit : Action::Train;
 }
 
-void WorkerCore::on_start(Instant now) {
-  joiner_.on_start(now);
-  on_wakeup(now);
-}
-
 void WorkerCore::on_wakeup(Instant now) {
   if (stopped_ || failure_) return;
   switch (joiner_.poll(now)) {
@@ -102,7 +97,7 @@ void WorkerCore::on_message(Instant now, const proto::Message& message) {
 void WorkerCore::on_scheduler(Instant now, const proto::Message& message) {
   joiner_.on_heard(now);
   if (const auto* welcome = std::get_if<proto::Welcome>(&message.body)) {
-    on_welcome(now, *welcome);
+    on_welcome(message.incarnation, *welcome);
   } else if (std::holds_alternative<proto::Start>(message.body)) {
     on_go(now);
   } else if (const auto* directive = std::get_if<proto::Directive>(&message.body)) {
@@ -136,7 +131,7 @@ void WorkerCore::take_share() {
   next_share_.reset();
 }
 
-void WorkerCore::on_welcome(Instant, const proto::Welcome& welcome) {
+void WorkerCore::on_welcome(Incarnation run, const proto::Welcome& welcome) {
   if (id_) return;  // the answer to a repeated Hello
   if (welcome.shards.parameters() != options_.parameters) {
     failure_ = Error{ErrorCode::Corrupt,
@@ -144,12 +139,22 @@ void WorkerCore::on_welcome(Instant, const proto::Welcome& welcome) {
                                  welcome.shards.parameters(), options_.parameters)};
     return;
   }
+  if (run_ != run) join_run(run);
   id_ = welcome.you;
   shards_ = welcome.shards;
   gather_ = ParameterGather(*shards_, options_.blank);
   sender_ = CommitSender(*shards_, options_.chunk_bytes / sizeof(float),
                          forward().empty() ? ShardOrder::InTurns : ShardOrder::ByNeed);
   watch_ = ServerWatch(shards_->shards.size(), {options_.probe_after, options_.server_timeout});
+}
+
+// What was trained or left unsent in another run stands on parameters that this one never had.
+void WorkerCore::join_run(Incarnation run) {
+  changed_run_ = run_.has_value();
+  run_ = run;
+  const auto left = update_.join(run);
+  if (left == Residual::Left::ThisRun) log_.push("sends what its last life has left of this run");
+  if (left == Residual::Left::AnotherRun) log_.push("drops what another run has left unsent");
 }
 
 void WorkerCore::on_go(Instant now) {
@@ -273,17 +278,13 @@ void WorkerCore::on_loaded(Instant now) {
     commit_due_ = false;
     forget_steps();
   }
+  changed_run_ = false;
   began_ = gather_.restores();
   if (options_.alignment) alignment_.on_loaded(parameters());
   if (!overlaps_ || state_ == State::Pulling) codecs_since_ = now;
   if (state_ != State::Pulling) return;
   state_ = State::Ready;
   rule_->on_start(now);
-}
-
-std::shared_ptr<std::vector<float>> WorkerCore::release_parameters() {
-  RUBATO_CHECK(!gather_.active() && !load_due_, "the parameters were loaded");
-  return lends() ? gather_.release() : nullptr;
 }
 
 void WorkerCore::on_step(Instant now, const StepReport& report) {
@@ -433,10 +434,6 @@ proto::Message WorkerCore::progress_message() {
   loss_sum_ = 0;
   loss_samples_ = 0;
   return make_message(progress_);
-}
-
-void WorkerCore::send(NodeId to, proto::Body body, proto::Payload payload) {
-  outbox_.push({to, make_message(std::move(body), std::move(payload))});
 }
 
 proto::Message WorkerCore::make_message(proto::Body body, proto::Payload payload) const {

@@ -92,7 +92,10 @@ class WorkerCore {
   };
   Action next_action() const;
 
-  void on_start(Instant now);
+  void on_start(Instant now) {
+    joiner_.on_start(now);
+    on_wakeup(now);
+  }
   void on_message(Instant now, const proto::Message& message);
   void on_wakeup(Instant now);
   // Requires: next_action() was Train when the mini-batch began, or TrainEarly and all of its
@@ -135,7 +138,10 @@ class WorkerCore {
   }
   // They were loaded, and the host has use for their memory. Returns: it; null when they are still
   // needed. parameters() is empty then. Requires: no reply is awaited.
-  std::shared_ptr<std::vector<float>> release_parameters();
+  std::shared_ptr<std::vector<float>> release_parameters() {
+    RUBATO_CHECK(!gather_.active() && !load_due_, "the parameters were loaded");
+    return lends() ? gather_.release() : nullptr;
+  }
   bool elastic() const { return options_.elastic; }
   StepPlan next_step() const { return {.batch = batch_, .rate = local_rate_}; }
   // Where the shards are, once welcome: the host connects to them.
@@ -160,7 +166,8 @@ class WorkerCore {
 
   void on_scheduler(Instant now, const proto::Message& message);
   void on_server(Instant now, std::uint32_t shard, const proto::Message& message);
-  void on_welcome(Instant now, const proto::Welcome& welcome);
+  void on_welcome(Incarnation run, const proto::Welcome& welcome);
+  void join_run(Incarnation run);
   void on_go(Instant now);
   void on_directive(Instant now, const proto::Directive& directive);
   void take_share();
@@ -190,11 +197,13 @@ class WorkerCore {
     rates_since_commit_ = 0;
   }
   // What it trained since stands on parameters that nobody has, or no longer.
-  bool restarts() const { return gather_.refused() || gather_.restores() > began_; }
+  bool restarts() const { return changed_run_ || gather_.refused() || gather_.restores() > began_; }
   void send_again(std::uint32_t shard, const proto::ProbeReply& reply);
   void watch_servers(Instant now);
   void ping_servers();
-  void send(proto::NodeId to, proto::Body body, proto::Payload payload = {});
+  void send(proto::NodeId to, proto::Body body) {
+    outbox_.push({to, make_message(std::move(body))});
+  }
   proto::Message make_message(proto::Body body, proto::Payload payload = {}) const;
 
   WorkerOptions options_;
@@ -203,6 +212,8 @@ class WorkerCore {
   State state_ = State::Joining;
   std::optional<proto::NodeId> id_;
   std::optional<proto::ShardMap> shards_;
+  std::optional<Incarnation> run_;  // the scheduler's life that it joined last
+  bool changed_run_ = false;        // and has not yet loaded the parameters of
   std::optional<std::string> stopped_;
   std::optional<Error> failure_;
 

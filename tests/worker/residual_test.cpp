@@ -18,9 +18,19 @@ namespace {
 
 constexpr std::uint64_t kCluster = 77;
 constexpr std::size_t kParameters = 5000;
+constexpr Incarnation kRun = 42;
+using Left = Residual::Left;
 
 Residual::File in(const TempDirectory& directory) {
   return {directory.path(), "pi-3", kCluster, kParameters};
+}
+
+// Something that the worker has not sent when its process ends.
+void leave(const Residual::File& file, Incarnation run) {
+  auto residual = Residual::open(file);
+  REQUIRE_MESSAGE(residual.has_value(), residual.error().message);
+  residual->bind(run);
+  residual->values()[0] = 1;
 }
 
 std::string contents(const std::string& path) {
@@ -39,15 +49,15 @@ std::string refusal(const Residual::File& file) {
 TEST_CASE("a residual begins at zero") {
   const Residual memory(kParameters);
   CHECK(memory.values().size() == kParameters);
-  CHECK_FALSE(memory.adopted());
   const TempDirectory directory;
   auto file = in(directory);
   file.directory += "/made/when/missing";
-  const auto mapped = Residual::open(file);
+  auto mapped = Residual::open(file);
   REQUIRE_MESSAGE(mapped.has_value(), mapped.error().message);
-  CHECK_FALSE(mapped->adopted());
   CHECK(mapped->values().size() == kParameters);
   CHECK(std::ranges::all_of(mapped->values(), [](float x) { return x == 0; }));
+  CHECK(mapped->bind(kRun) == Left::Nothing);
+  CHECK(mapped->bind(kRun) == Left::Nothing);
 }
 
 TEST_CASE("a residual survives the SIGKILL of its worker") {
@@ -55,8 +65,9 @@ TEST_CASE("a residual survives the SIGKILL of its worker") {
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {
-    const auto residual = Residual::open(in(directory));
+    auto residual = Residual::open(in(directory));
     if (!residual) ::_exit(1);
+    residual->bind(kRun);
     for (std::size_t i = 0; i < kParameters; ++i)
       residual->values()[i] = static_cast<float>(i) + 0.5F;
     ::raise(SIGKILL);
@@ -64,9 +75,9 @@ TEST_CASE("a residual survives the SIGKILL of its worker") {
   int status = 0;
   REQUIRE(::waitpid(child, &status, 0) == child);
   REQUIRE(WIFSIGNALED(status));
-  const auto residual = Residual::open(in(directory));
+  auto residual = Residual::open(in(directory));
   REQUIRE_MESSAGE(residual.has_value(), residual.error().message);
-  CHECK(residual->adopted());
+  CHECK(residual->bind(kRun) == Left::ThisRun);
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < kParameters; ++i)
     if (residual->values()[i] != static_cast<float>(i) + 0.5F) ++wrong;
@@ -75,7 +86,7 @@ TEST_CASE("a residual survives the SIGKILL of its worker") {
 
 TEST_CASE("a residual is taken for its own worker, model and cluster only") {
   const TempDirectory directory;
-  { Residual::open(in(directory))->values()[0] = 1; }
+  leave(in(directory), kRun);
   auto file = in(directory);
   file.parameters = 6000;
   CHECK(refusal(file).find("pi-3.residual: is for a model of 5000 parameters, this one has 6000; "
@@ -85,12 +96,34 @@ TEST_CASE("a residual is taken for its own worker, model and cluster only") {
   CHECK(refusal(file).find("belongs to another cluster") != std::string::npos);
   file = in(directory);
   file.worker = "pi-4";
-  CHECK_FALSE(Residual::open(file)->adopted());
+  CHECK(Residual::open(file)->bind(kRun) == Left::Nothing);
   for (const char* name : {"", "../pi-3", ".pi-3"}) {
     file.worker = name;
     CHECK(refusal(file).find("cannot name a file") != std::string::npos);
   }
-  CHECK(Residual::open(in(directory))->adopted());  // none of that has touched it
+  CHECK(Residual::open(in(directory))->bind(kRun) == Left::ThisRun);  // none of that has touched it
+}
+
+TEST_CASE("what one run has left never goes into another, in a file as in memory") {
+  const TempDirectory directory;
+  leave(in(directory), kRun);
+  {
+    auto next = Residual::open(in(directory));
+    CHECK(next->bind(kRun + 1) == Left::AnotherRun);
+    CHECK(std::ranges::all_of(next->values(), [](float x) { return x == 0; }));
+    next->values()[0] = 2;
+  }
+  CHECK(Residual::open(in(directory))->bind(kRun + 1) == Left::ThisRun);
+  CHECK(Residual::open(in(directory))->bind(kRun) == Left::AnotherRun);  // nor the other way
+  CHECK(Residual::open(in(directory))->values()[0] == 0);
+
+  Residual memory(kParameters);
+  CHECK(memory.bind(kRun) == Left::Nothing);
+  memory.values()[7] = 1;
+  CHECK(memory.bind(kRun) == Left::ThisRun);
+  CHECK(memory.values()[7] == 1);
+  CHECK(memory.bind(kRun + 1) == Left::AnotherRun);
+  CHECK(memory.values()[7] == 0);
 }
 
 TEST_CASE("two workers never share a residual") {
@@ -127,7 +160,6 @@ TEST_CASE("a file that was never finished is begun again") {
   directory.write("pi-3.residual", std::string(100, '\0'));
   const auto residual = Residual::open(in(directory));
   REQUIRE_MESSAGE(residual.has_value(), residual.error().message);
-  CHECK_FALSE(residual->adopted());
   CHECK(residual->values().size() == kParameters);
 }
 

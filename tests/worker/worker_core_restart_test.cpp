@@ -77,26 +77,73 @@ TEST_CASE("worker: who was away while the shards went back drops what it had tra
   }
 }
 
+const proto::Compression kOneOfFour{.codec = proto::PayloadCodec::TopK, .keep = 0.25};
+
+// Commits this after a step. Returns: what arrives of it.
+std::vector<float> upload(WorkerWorld& world, std::vector<float> update) {
+  world.step();
+  world.core.on_commit(world.now, {std::make_shared<std::vector<float>>(std::move(update))});
+  std::vector<float> values(4);
+  for (const auto& out : world.sent())
+    if (const auto* commit = std::get_if<proto::Commit>(&out.message.body))
+      REQUIRE(proto::decompress(commit->codec, out.message.payload.bytes(), values));
+  return values;
+}
+
 TEST_CASE("worker: what a refused update left unsent is not sent later") {
-  WorkerWorld world(
-      {.parameters = 4, .chunk = 4, .up = {.codec = proto::PayloadCodec::TopK, .keep = 0.25}});
+  WorkerWorld world({.parameters = 4, .chunk = 4, .up = kOneOfFour});
   world.get_ready();
-  const auto uploads = [&](std::vector<float> update) {
-    world.step();
-    world.core.on_commit(world.now, {std::make_shared<std::vector<float>>(std::move(update))});
-    std::vector<float> values(4);
-    for (const auto& out : world.sent())
-      if (const auto* commit = std::get_if<proto::Commit>(&out.message.body))
-        REQUIRE(proto::decompress(commit->codec, out.message.payload.bytes(), values));
-    return values;
-  };
-  CHECK(uploads({1000, 900, 800, 700}) == std::vector<float>{1000, 0, 0, 0});
+  CHECK(upload(world, {1000, 900, 800, 700}) == std::vector<float>{1000, 0, 0, 0});
   world.reply(0, 2, 3, {}, true);
   world.restart();
-  CHECK(uploads({1, 2, 0, 0}) == std::vector<float>{0, 2, 0, 0});
+  CHECK(upload(world, {1, 2, 0, 0}) == std::vector<float>{0, 2, 0, 0});
   world.reply(0, 3, 3);
   world.load();
-  CHECK(uploads({0, 0, 0.5, 0}) == std::vector<float>{1, 0, 0, 0});  // that of an accepted one is
+  // That of an accepted one is.
+  CHECK(upload(world, {0, 0, 0.5, 0}) == std::vector<float>{1, 0, 0, 0});
+}
+
+// Joined again, and pulled.
+void rejoin(WorkerWorld& world, Sequence pull) {
+  world.hear(kSchedulerNode, proto::Refusal{proto::RefusalCode::NotMember, "away"});
+  world.welcome(0);
+  world.hear(kSchedulerNode, proto::Start{});
+  world.sent();
+  world.reply(0, pull, 7);
+}
+
+TEST_CASE("worker: update and residual outlive an absence, but never go into another run") {
+  for (const Incarnation life : {1u, 2u}) {
+    CAPTURE(life);
+    WorkerWorld world({.parameters = 4, .chunk = 4, .up = kOneOfFour});
+    world.get_ready();
+    CHECK(upload(world, {4, 3, 0, 0}) == std::vector<float>{4, 0, 0, 0});
+    world.reply(0, 2, 3);
+    world.load();
+    world.step();
+    world.life = life;  // of a scheduler that was restarted, and of its servers
+    rejoin(world, 3);
+    life == 1 ? world.load() : world.restart();
+    const std::vector<float> zeros(4);
+    CHECK(upload(world, zeros) == (life == 1 ? std::vector<float>{0, 3, 0, 0} : zeros));
+    CHECK(world.core.poll_log().has_value() == (life == 2));
+    world.reply(0, 4, 3);
+    world.load();  // once
+  }
+}
+
+TEST_CASE("worker: what its last life left is sent if it was of this run") {
+  for (const Incarnation run : {1u, 2u}) {
+    CAPTURE(run);
+    const auto residual = std::make_shared<Residual>(4);
+    residual->bind(run);
+    residual->values()[2] = 5;
+    WorkerWorld world({.parameters = 4, .chunk = 4, .residual = residual});
+    world.get_ready();
+    CHECK(world.core.poll_log() == (run == 1 ? "sends what its last life has left of this run"
+                                             : "drops what another run has left unsent"));
+    CHECK(upload(world, {1, 1, 1, 1}) == std::vector<float>{1, 1, run == 1 ? 6.0f : 1.0f, 1});
+  }
 }
 
 }  // namespace

@@ -60,6 +60,7 @@ struct WorldSetup {
   bool lend = false;  // the update, as room for its answers
   std::vector<ForwardLayer> early_forward = {};
   proto::Compression up = {};
+  std::shared_ptr<Residual> residual = {};
 };
 
 using Action = WorkerCore::Action;
@@ -67,6 +68,7 @@ using Action = WorkerCore::Action;
 class WorkerWorld {
  public:
   Instant now{1'000'000'000};
+  Incarnation life = 1;  // of whoever speaks to it
   RuleNotes rule;
   WorkerCore core;
 
@@ -87,6 +89,7 @@ class WorkerWorld {
     options.elastic = setup.elastic;
     options.early_forward = setup.early_forward;
     options.up = setup.up;
+    options.residual = setup.residual;
     if (setup.elastic) options.weight = 0.5;
     return options;
   }
@@ -101,7 +104,7 @@ class WorkerWorld {
   void hear(proto::NodeId sender, proto::Body body, proto::Payload payload = {}) {
     core.on_message(now, {.cluster = kCluster,
                           .sender = sender,
-                          .incarnation = 1,
+                          .incarnation = life,
                           .body = std::move(body),
                           .payload = std::move(payload)});
   }
