@@ -33,7 +33,7 @@ void Companion::follow() {
   if (core < 0 || (core == core_ && thread == followed_)) return;
   core_ = core;
   followed_ = thread;
-  place(thread, {core});
+  place(thread, {&core, 1});
 }
 
 void Companion::let_go() {
@@ -42,7 +42,7 @@ void Companion::let_go() {
   place(followed_, cores_);
 }
 
-void Companion::place(int thread, const std::vector<int>& cores) const {
+void Companion::place(int thread, std::span<const int> cores) {
   cpu_set_t set;
   CPU_ZERO(&set);
   for (const int core : cores) CPU_SET(static_cast<std::size_t>(core), &set);

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <span>
 #include <vector>
 
 namespace rubato {
@@ -28,7 +29,7 @@ class Companion {
   void let_go();
 
  private:
-  void place(int thread, const std::vector<int>& cores) const;
+  static void place(int thread, std::span<const int> cores);
 
   std::vector<int> cores_;  // where both may run; empty: nobody follows
   std::atomic<int> thread_ = 0;

@@ -16,6 +16,7 @@
 
 #include "base/check.hpp"
 #include "base/companion.hpp"
+#include "proto/block_pool.hpp"
 #include "proto/codec.hpp"
 
 namespace rubato::proto {
@@ -92,25 +93,29 @@ zmq::message_t copied(std::span<const std::byte> bytes) {
 struct UnderWay {
   std::shared_ptr<const void> owner;
   std::shared_ptr<Companion> io_thread;
+  std::shared_ptr<UnderWay> self;  // until then
 };
 
 // The message holds the payload's owner until ZeroMQ has sent it.
-zmq::message_t shared(const Payload& payload, const std::shared_ptr<Companion>& io_thread) {
+zmq::message_t shared(const Payload& payload, const std::shared_ptr<Companion>& io_thread,
+                      const std::shared_ptr<BlockPool>& pool) {
   if (payload.size() < kZeroCopyBytesMin) return copied(payload.bytes());
-  auto under_way = std::make_unique<UnderWay>(UnderWay{payload.owner(), io_thread});
+  const auto under_way = std::allocate_shared<UnderWay>(
+      BlockAllocator<UnderWay>(pool), UnderWay{payload.owner(), io_thread, nullptr});
   zmq::message_t message(
       const_cast<std::byte*>(payload.bytes().data()), payload.size(),  // ZeroMQ only reads it
       [](void*, void* hint) {
-        const std::unique_ptr<UnderWay> sent(static_cast<UnderWay*>(hint));
+        const auto sent = std::move(static_cast<UnderWay*>(hint)->self);
         sent->io_thread->is_me();
       },
       under_way.get());
-  (void)under_way.release();
+  under_way->self = under_way;
   return message;
 }
 
-Payload received_payload(zmq::message_t part) {
-  const auto owner = std::make_shared<zmq::message_t>(std::move(part));
+Payload received_payload(zmq::message_t part, const std::shared_ptr<BlockPool>& pool) {
+  const auto owner =
+      std::allocate_shared<zmq::message_t>(BlockAllocator<zmq::message_t>(pool), std::move(part));
   return {owner, {owner->data<std::byte>(), owner->size()}};
 }
 
@@ -150,13 +155,14 @@ bool receive_parts(zmq::socket_t& socket, Parts& parts) {
   return true;
 }
 
-Result<Message> message_of(Parts& parts, std::size_t first) {
+Result<Message> message_of(Parts& parts, std::size_t first,
+                           const std::shared_ptr<BlockPool>& pool) {
   if (parts.count != first + 2)
     return fail(ErrorCode::Corrupt,
                 fmt::format("a message of {} parts instead of 2", parts.count - first));
   const zmq::message_t& control = parts.kept[first];
   return decode({control.data<std::byte>(), control.size()},
-                received_payload(std::move(parts.kept[first + 1])));
+                received_payload(std::move(parts.kept[first + 1]), pool));
 }
 
 bool is_signal(const Parts& parts, std::size_t first) {
@@ -212,7 +218,7 @@ class ZmqTransport::Sockets {
     }
     // Only the first part of a message may wait or find the queue full; the others follow it.
     return socket->send(copied(control), send_flags::sndmore | flags) &&
-           socket->send(shared(payload, io_thread_), send_flags::dontwait);
+           socket->send(shared(payload, io_thread_, owners_), send_flags::dontwait);
   }
 
   // One message of whichever socket has one, asking the sockets in turn.
@@ -236,13 +242,13 @@ class ZmqTransport::Sockets {
         signal_from_ = listener ? peer_of(parts.kept[0]) : index + 1;
         return std::nullopt;
       }
-      if (!listener) return Received{index + 1, message_of(parts, 0), parts.wire_bytes};
+      if (!listener) return Received{index + 1, message_of(parts, 0, owners_), parts.wire_bytes};
       const PeerId from = peer_of(parts.kept[0]);
       const std::size_t wire_bytes = parts.wire_bytes - framed_bytes(parts.kept[0].size());
       if (from == 0)
         return Received{0, fail(ErrorCode::Corrupt, "a peer with a routing id of its own choice"),
                         wire_bytes};
-      return Received{from, message_of(parts, 1), wire_bytes};
+      return Received{from, message_of(parts, 1, owners_), wire_bytes};
     }
     return std::nullopt;
   }
@@ -294,6 +300,7 @@ class ZmqTransport::Sockets {
 
   ZmqOptions options_;
   int wake_;  // eventfd: the one thing that other threads touch
+  std::shared_ptr<BlockPool> owners_ = std::make_shared<BlockPool>();  // of payloads
   std::shared_ptr<Companion> io_thread_ = std::make_shared<Companion>();
   zmq::context_t context_;
   zmq::socket_t router_;
