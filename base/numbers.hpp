@@ -2,11 +2,9 @@
 // are finite. Pure.
 #pragma once
 
-#include <bit>
 #include <charconv>
 #include <cmath>
 #include <concepts>
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -31,14 +29,7 @@ std::optional<T> parse_number(std::string_view text) {
   return value;
 }
 
-// True when no value is NaN or infinite.
-inline bool all_finite(std::span<const float> values) {
-  constexpr std::uint32_t kExponent = 0x7f800000u;  // all ones in NaN and infinity
-  std::uint32_t bad = 0;
-  for (const float value : values)
-    bad |=
-        static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent);
-  return bad == 0;
-}
+// True when no value is NaN or infinite. One pass over memory.
+bool all_finite(std::span<const float> values);
 
 }  // namespace rubato

@@ -4,19 +4,21 @@
 #include <cmath>
 
 #include "base/check.hpp"
+#include "base/multiversion.hpp"
 
 namespace rubato::server {
 namespace {
 
 constexpr double kAdamRate = 0.001;
 
-void apply_sgd(float* w, const float* u, std::size_t n, const Optimizer::Scale& scale) {
+RUBATO_MULTIVERSION void apply_sgd(float* w, const float* u, std::size_t n,
+                                   const Optimizer::Scale& scale) {
   const float by = scale.rate * scale.weight;
   for (std::size_t i = 0; i < n; ++i) w[i] -= by * u[i];
 }
 
-void apply_momentum(float* w, float* v, const float* u, std::size_t n, float beta,
-                    const Optimizer::Scale& scale) {
+RUBATO_MULTIVERSION void apply_momentum(float* w, float* v, const float* u, std::size_t n,
+                                        float beta, const Optimizer::Scale& scale) {
   const auto [rate, weight, number, delay] = scale;
   for (std::size_t i = 0; i < n; ++i) {
     v[i] = beta * v[i] + weight * u[i];
@@ -24,8 +26,8 @@ void apply_momentum(float* w, float* v, const float* u, std::size_t n, float bet
   }
 }
 
-void apply_nesterov(float* w, float* v, const float* u, std::size_t n, float beta,
-                    const Optimizer::Scale& scale) {
+RUBATO_MULTIVERSION void apply_nesterov(float* w, float* v, const float* u, std::size_t n,
+                                        float beta, const Optimizer::Scale& scale) {
   const auto [rate, weight, number, delay] = scale;
   for (std::size_t i = 0; i < n; ++i) {
     const float g = weight * u[i];
@@ -34,8 +36,9 @@ void apply_nesterov(float* w, float* v, const float* u, std::size_t n, float bet
   }
 }
 
-void apply_delayed_nesterov(float* w, float* v, float* sum, const float* u, std::size_t n,
-                            const OptimizerOptions& options, const Optimizer::Scale& scale) {
+RUBATO_MULTIVERSION void apply_delayed_nesterov(float* w, float* v, float* sum, const float* u,
+                                                std::size_t n, const OptimizerOptions& options,
+                                                const Optimizer::Scale& scale) {
   const auto [rate, weight, number, delay] = scale;
   const auto beta = static_cast<float>(options.momentum);
   const double c = options.activation;
@@ -58,8 +61,9 @@ void apply_delayed_nesterov(float* w, float* v, float* sum, const float* u, std:
   }
 }
 
-void apply_adam(float* w, float* mean, float* square, const float* u, std::size_t n,
-                const OptimizerOptions& options, const Optimizer::Scale& scale) {
+RUBATO_MULTIVERSION void apply_adam(float* w, float* mean, float* square, const float* u,
+                                    std::size_t n, const OptimizerOptions& options,
+                                    const Optimizer::Scale& scale) {
   const auto [rate, weight, number, delay] = scale;
   const auto steps = static_cast<double>(number);
   const auto beta1 = static_cast<float>(options.momentum);

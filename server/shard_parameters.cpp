@@ -1,6 +1,7 @@
 #include "server/shard_parameters.hpp"
 
 #include "base/check.hpp"
+#include "base/multiversion.hpp"
 #include "proto/checksum.hpp"
 
 namespace rubato::server {
@@ -8,6 +9,10 @@ namespace {
 
 // Copied, changed and hashed together, while it is in the first cache.
 constexpr std::size_t kBlockFloats = proto::kChecksumBlockBytes / sizeof(float);
+
+RUBATO_MULTIVERSION void towards(float* w, const float* x, float part, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) w[i] += part * (x[i] - w[i]);
+}
 
 }  // namespace
 
@@ -61,7 +66,7 @@ void ShardParameters::move_towards(std::uint64_t offset, std::span<const float> 
                                    float part) {
   change(offset, target, Checksum::Skip,
          [&](std::span<float> w, std::uint64_t, std::span<const float> x) {
-           for (std::size_t i = 0; i < w.size(); ++i) w[i] += part * (x[i] - w[i]);
+           towards(w.data(), x.data(), part, w.size());
          });
 }
 

@@ -1,12 +1,11 @@
 #include "worker/host_replica.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cstdint>
 #include <utility>
 
 #include "base/check.hpp"
 #include "base/multiversion.hpp"
+#include "base/numbers.hpp"
 
 namespace rubato::worker {
 namespace {
@@ -15,15 +14,6 @@ namespace {
 RUBATO_MULTIVERSION void subtract(const float* from, const float* update, float* weights,
                                   std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) weights[i] = from[i] - update[i];
-}
-
-// Returns: whether all of it is finite. As integers the magnitudes keep their order, NaN highest.
-RUBATO_MULTIVERSION bool finite(const float* update, std::size_t count) {
-  constexpr std::uint32_t kMagnitude = 0x7fffffff, kInfinity = 0x7f800000;
-  std::uint32_t largest = 0;
-  for (std::size_t i = 0; i < count; ++i)
-    largest = std::max(largest, std::bit_cast<std::uint32_t>(update[i]) & kMagnitude);
-  return largest < kInfinity;
 }
 
 // The first change of an update that is zero, whatever its memory holds.
@@ -76,7 +66,7 @@ bool HostReplica::take_update(std::vector<float>& out) {
   }
   std::swap(update_, out);
   zero_ = true;
-  return finite(out.data(), count());
+  return all_finite(out);
 }
 
 void HostReplica::give(std::vector<float>& buffer) {
