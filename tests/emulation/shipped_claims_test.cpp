@@ -1,5 +1,6 @@
-// What the shipped clusters show, on real data: ADSP's saving against BSP, and who waits. The bars
-// are far below the measured figures (docs/sync.md), so that no seed or CPU misses them.
+// What the shipped clusters and the study of codecs show, on real data: ADSP's saving against BSP,
+// who waits, and what a codec costs or saves. The bars are far below the measured figures
+// (docs/sync.md), so that no seed or CPU misses them.
 #include <doctest/doctest.h>
 
 #include "emulation/virtual_cluster.hpp"
@@ -13,17 +14,40 @@ const worker::DataSplit& fashion_mnist() {
   return *data;
 }
 
-RunRecord run(const std::string& cluster, const std::string& sync) {
+ClusterConfig load(const std::string& cluster) {
   auto config = load_cluster(std::string(RUBATO_SOURCE_DIR) + "/deploy/clusters/" + cluster);
   REQUIRE_MESSAGE(config.has_value(), config.error().message);
-  config->evaluation.samples = 2000;
+  return *config;
+}
+
+RunRecord run(const ClusterConfig& config, const std::string& sync) {
   VirtualOptions options;
   options.sync = sync;
   options.threads = 2;
-  auto record = run_virtual(*config, fashion_mnist(), options);
+  auto record = run_virtual(config, fashion_mnist(), options);
   REQUIRE_MESSAGE(record.has_value(), record.error().message);
   REQUIRE(record->time_to_target_seconds.has_value());
   return *record;
+}
+
+RunRecord run(const std::string& cluster, const std::string& sync) {
+  ClusterConfig config = load(cluster);
+  config.evaluation.samples = 2000;
+  return run(config, sync);
+}
+
+// A run of deploy/studies/codecs.toml. `mbps`: 0 is unlimited.
+RunRecord run_codec(const std::string& sync, double mbps, const WireCodecs& codecs) {
+  ClusterConfig config = load("edge-3.toml");
+  config.model.hidden = {16};
+  config.evaluation.samples = 1000;
+  config.stop.target_loss = 0.5;
+  config.stop.max_seconds = 4000;
+  for (WorkerGroup& group : config.workers) {
+    group.link.up_bytes_per_second = group.link.down_bytes_per_second = mbps * 125'000;
+    group.codecs = codecs;
+  }
+  return run(config, sync);
 }
 
 double saving(const RunRecord& bsp, const RunRecord& adsp) {
@@ -46,6 +70,35 @@ TEST_CASE("edge-18: ADSP saves over half of BSP's time, and BSP waits 44 %") {
   CHECK(adsp.wait_share == 0.0);
   CHECK(bsp.heterogeneity == doctest::Approx(3.2).epsilon(0.01));
   CHECK(bsp.wait_share == doctest::Approx(0.45).epsilon(0.03));
+}
+
+TEST_CASE("codecs: int8 costs nothing on a fast link, and on a slow one saves half of BSP's time") {
+  using proto::PayloadCodec;
+  const auto both = [](PayloadCodec codec) { return WireCodecs{.up = {codec}, .down = {codec}}; };
+  const auto seconds = [](const RunRecord& record) { return *record.time_to_target_seconds; };
+  const WireCodecs automatic{.up = {}, .down = {}, .auto_up = true, .auto_down = true};
+  for (const std::string sync : {"adsp", "bsp"}) {
+    CAPTURE(sync);
+    const RunRecord plain = run_codec(sync, 0, {});
+    const RunRecord int8 = run_codec(sync, 0, both(PayloadCodec::Int8));
+    CHECK(seconds(int8) == doctest::Approx(seconds(plain)).epsilon(0.15));
+    CHECK(int8.bytes_up < 0.33 * plain.bytes_up);
+  }
+  const double plain = seconds(run_codec("bsp", 0.1, {}));
+  const double int8 = seconds(run_codec("bsp", 0.1, both(PayloadCodec::Int8)));
+  const double top_k = seconds(run_codec("bsp", 0.1, both(PayloadCodec::TopK)));
+  CHECK(int8 < 0.55 * plain);
+  CHECK(top_k < 0.7 * int8);
+  CHECK(seconds(run_codec("bsp", 0.1, automatic)) < 0.75 * int8);
+}
+
+TEST_CASE("codecs: under ADSP top-k costs more time than even a slow link would") {
+  using proto::PayloadCodec;
+  const RunRecord plain = run_codec("adsp", 0.1, {});
+  const RunRecord top_k =
+      run_codec("adsp", 0.1, {.up = {PayloadCodec::TopK}, .down = {PayloadCodec::TopK}});
+  CHECK(*top_k.time_to_target_seconds > 1.5 * *plain.time_to_target_seconds);
+  CHECK(top_k.bytes_up < 0.5 * plain.bytes_up);
 }
 
 }  // namespace
