@@ -2,16 +2,19 @@
 // goodput and small round trip beside plain libzmq loops (bench/raw_zmq.hpp), the server's apply
 // beside axpy, the control frame, what a step pays, credit, and curves over sizes, workers and
 // shards. Loopback TCP; what is compared is measured in turns, and the medians are.
-//   --quick       fewer turns, up to 16 MiB       --full   up to 256 MiB
+//   --quick       fewer turns                     --full   up to 256 MiB instead of 64
 //   --json FILE   the rows for bench/run.sh       --smoke  one small turn of each
 //   --commit KIB | --raw KIB   rounds of that size and nothing else, for a profiler
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "base/memory.hpp"
 #include "base/time.hpp"
@@ -26,6 +29,13 @@ using namespace rubato::bench;
 
 constexpr std::size_t kKiB = 1024;
 constexpr std::size_t kMiB = 1024 * kKiB;
+
+struct Options {
+  std::size_t bytes_max = 64 * kMiB;
+  int turns = 15;
+  bool smoke = false;
+  std::string json;
+};
 
 std::string size_text(std::size_t bytes) {
   return bytes >= kMiB ? fmt::format("{}MiB", bytes / kMiB) : fmt::format("{}KiB", bytes / kKiB);
@@ -47,15 +57,32 @@ int rounds_of(std::size_t bytes) {
   return static_cast<int>(std::clamp<std::size_t>(64 * kMiB / bytes, 1, 200));
 }
 
+// Enough commits for a 99th percentile.
+std::size_t latencies_of(std::size_t bytes) {
+  return std::clamp<std::size_t>(2048 * kMiB / bytes, 100, 2000);
+}
+
+// Seconds of each of so many rounds.
+template <class Pair>
+std::vector<double> round_seconds(Pair& pair, std::size_t count) {
+  std::vector<double> seconds;
+  while (seconds.size() < count) {
+    const Instant began = steady_now();
+    pair.round();
+    seconds.push_back((steady_now() - began).seconds());
+  }
+  return seconds;
+}
+
 // Commit and pull together: what goes up and what comes down.
-void goodput_rows(Rows& rows, std::size_t bytes, int turns) {
+void goodput_rows(Rows& rows, std::size_t bytes, const Options& options) {
   PathServers servers(bytes / sizeof(float), 1, 1);
   PathWorkers ours(servers.shards(), 0, 1);
   RawProcess adding(bytes, RawPair::Arithmetic::Yes);
   RawProcess moving(bytes, RawPair::Arithmetic::No);
   const int rounds = rounds_of(bytes);
-  const auto seconds =
-      in_turns(turns, {repeated(ours, rounds), repeated(adding, rounds), repeated(moving, rounds)});
+  const auto seconds = in_turns(
+      options.turns, {repeated(ours, rounds), repeated(adding, rounds), repeated(moving, rounds)});
   const auto rate = [&](double s) { return 2e-9 * static_cast<double>(bytes) * rounds / s; };
   const bool judged = bytes >= 16 * kMiB && bytes <= 64 * kMiB;
   const std::string name = "commit+pull " + size_text(bytes);
@@ -70,6 +97,7 @@ void goodput_rows(Rows& rows, std::size_t bytes, int turns) {
             .unit = "GB/s",
             .peer = "raw ZeroMQ that only moves",
             .peer_value = rate(seconds[2])});
+  latency_rows(rows, name, round_seconds(ours, options.smoke ? 10 : latencies_of(bytes)));
 }
 
 void round_trip_row(Rows& rows, int turns) {
@@ -87,47 +115,82 @@ void round_trip_row(Rows& rows, int turns) {
             .bar = "<= 1.15"});
 }
 
-// Workers on one server, in as many threads as there are up to four; goodput of all together.
-void workers_row(Rows& rows, std::uint32_t workers, std::size_t bytes, int turns) {
-  PathServers servers(bytes / sizeof(float), 1, workers);
-  const std::uint32_t threads = std::min(workers, 4u);
-  std::vector<std::unique_ptr<PathWorkers>> crowds;
-  for (std::uint32_t i = 0; i < threads; ++i)
-    crowds.push_back(
-        std::make_unique<PathWorkers>(servers.shards(), i * workers / threads, workers / threads));
-  const int rounds = std::max(1, static_cast<int>(512 / workers));
-  const auto seconds = in_turns(turns, {[&] {
-                                  std::vector<std::jthread> running;
-                                  for (auto& crowd : crowds)
-                                    running.emplace_back(repeated(*crowd, rounds));
+// Workers on one server, in as many threads as there are up to four; goodput of all together. The
+// workers of a thread commit at once and wait for each other. The first thread has one, which
+// commits whenever those of the second do: its commits are the ones whose time is told.
+class Crowd {
+ public:
+  Crowd(std::uint32_t workers, std::size_t bytes)
+      : servers_(bytes / sizeof(float), 1, workers), timed_(servers_.shards(), 0, 1) {
+    const std::uint32_t others = workers - 1, threads = std::min(others, 3u);
+    for (std::uint32_t i = 0; i < threads; ++i) {
+      const std::uint32_t first = i * others / threads, end = (i + 1) * others / threads;
+      others_.push_back(std::make_unique<PathWorkers>(servers_.shards(), 1 + first, end - first));
+    }
+  }
+
+  // So many commits of every worker. Returns: the seconds of those of the first.
+  std::vector<double> commit(int rounds) {
+    std::atomic<int> begun = others_.empty() ? rounds : 0;  // by the workers of the second thread
+    std::vector<std::jthread> running;
+    for (auto& workers : others_)
+      running.emplace_back([&, first = &workers == &others_.front()] {
+        for (int i = 0; i < rounds; ++i) {
+          if (first) {
+            ++begun;
+            begun.notify_one();
+          }
+          workers->round();
+        }
+      });
+    std::vector<double> seconds;
+    for (int i = 0; i < rounds; ++i) {
+      while (begun <= i) begun.wait(i);
+      const Instant began = steady_now();
+      timed_.round();
+      seconds.push_back((steady_now() - began).seconds());
+    }
+    return seconds;
+  }
+
+ private:
+  PathServers servers_;
+  PathWorkers timed_;
+  std::vector<std::unique_ptr<PathWorkers>> others_;
+};
+
+void workers_rows(Rows& rows, std::uint32_t workers, std::size_t bytes, const Options& options) {
+  Crowd crowd(workers, bytes);
+  const int rounds = options.smoke ? 2 : std::max(25, static_cast<int>(1024 / workers));
+  std::vector<double> latencies;
+  const auto seconds = in_turns(options.turns, {[&] {
+                                  const auto some = crowd.commit(rounds);
+                                  latencies.insert(latencies.end(), some.begin(), some.end());
                                 }});
   const double commits = static_cast<double>(rounds) * workers;
-  rows.add({.name = fmt::format("{} workers, commit+pull {}", workers, size_text(bytes)),
+  const auto name = fmt::format("{} workers, commit+pull {}", workers, size_text(bytes));
+  rows.add({.name = name,
             .value = 2e-9 * static_cast<double>(bytes) * commits / seconds[0],
             .unit = "GB/s"});
+  latency_rows(rows, name, latencies);
 }
 
-void shards_row(Rows& rows, std::uint32_t shards, std::size_t bytes, int turns) {
+void shards_rows(Rows& rows, std::uint32_t shards, std::size_t bytes, const Options& options) {
   PathServers servers(bytes / sizeof(float), shards, 1);
   PathWorkers worker(servers.shards(), 0, 1);
   const int rounds = rounds_of(bytes);
-  const auto seconds = in_turns(turns, {repeated(worker, rounds)});
-  rows.add({.name = fmt::format("{} shards, commit+pull {}", shards, size_text(bytes)),
+  const auto seconds = in_turns(options.turns, {repeated(worker, rounds)});
+  const auto name = fmt::format("{} shards, commit+pull {}", shards, size_text(bytes));
+  rows.add({.name = name,
             .value = 2e-9 * static_cast<double>(bytes) * rounds / seconds[0],
             .unit = "GB/s"});
+  latency_rows(rows, name, round_seconds(worker, options.smoke ? 10 : latencies_of(bytes)));
 }
-
-struct Options {
-  std::size_t bytes_max = 64 * kMiB;
-  int turns = 15;
-  bool smoke = false;
-  std::string json;
-};
 
 void run_all(Rows& rows, const Options& options) {
   const int turns = options.turns;
   for (std::size_t bytes = 4 * kKiB; bytes <= options.bytes_max; bytes *= 4)
-    goodput_rows(rows, bytes, turns);
+    goodput_rows(rows, bytes, options);
   round_trip_row(rows, turns);
   apply_rows(rows, turns);
   control_frame_row(rows, turns);
@@ -135,14 +198,13 @@ void run_all(Rows& rows, const Options& options) {
   if (!options.smoke) credit_row(rows);
   for (const std::uint32_t workers : {1u, 8u, 64u, 512u}) {
     if (options.smoke && workers > 8) break;
-    workers_row(rows, workers, 64 * kKiB, turns);
-    workers_row(rows, workers, 4 * kKiB, turns);
+    workers_rows(rows, workers, 64 * kKiB, options);
+    workers_rows(rows, workers, 4 * kKiB, options);
   }
   for (const std::uint32_t shards : {1u, 2u, 4u})
-    shards_row(rows, shards, std::min(options.bytes_max, 16 * kMiB), turns);
+    shards_rows(rows, shards, std::min(options.bytes_max, 16 * kMiB), options);
 }
 
-// Both with the memory settings of our processes, so that a profiler shows what else differs.
 int profile(std::string_view what, std::size_t bytes) {
   const int rounds = static_cast<int>(std::clamp<std::size_t>(8 * 1024 * kMiB / bytes, 1, 200'000));
   if (what == "--raw") {
@@ -159,18 +221,17 @@ int profile(std::string_view what, std::size_t bytes) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  keep_freed_memory();  // as the rubato command does, and the raw peer beside it
   if (argc == 4 && std::string_view(argv[1]) == kRawFlag)
     return serve_raw(std::stoul(argv[2]), std::string_view(argv[3]) == "adds"
                                               ? RawPair::Arithmetic::Yes
                                               : RawPair::Arithmetic::No);
-  keep_freed_memory();  // as the rubato command does
   Options options;
   for (int i = 1; i < argc; ++i) {
     const std::string_view flag = argv[i];
     const bool last = i + 1 == argc;
     if (flag == "--quick") {
       options.turns = 5;
-      options.bytes_max = 16 * kMiB;
     } else if (flag == "--full") {
       options.bytes_max = 256 * kMiB;
     } else if (flag == "--smoke") {

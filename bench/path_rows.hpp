@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "bench/rows.hpp"
@@ -22,6 +23,9 @@ class Rows {
 
 // Runs the works in turns, `turns` times after one to warm up. Returns: the median seconds of each.
 std::vector<double> in_turns(int turns, const std::vector<std::function<void()>>& works);
+
+// The median and the 99th percentile of the times that a commit took. Requires: one at least.
+void latency_rows(Rows& rows, const std::string& name, std::vector<double> seconds);
 
 // Rows without sockets between threads of their own: apply, control frame, steps, credit.
 void apply_rows(Rows& rows, int turns);

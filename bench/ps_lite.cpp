@@ -1,7 +1,8 @@
 // bench/ps_lite.cpp - commit + pull of ours beside push and pull of ps-lite on the same loopback,
-// in turns. The peer is a program that the reader builds (docs/performance.md) and names in
-// PSLITE_BENCH; it prints a line a figure: "push MIB GB/s", "pull MIB GB/s", "push+pull MIB GB/s",
-// "small US" (round trip of a push of 4 KiB). Without it the rows say that the peer is absent.
+// in turns. The peer is bench/ps_lite_peer.cpp, which the reader builds (docs/performance.md) and
+// names in PSLITE_BENCH; it prints a line a figure: "push MIB GB/s", "pull MIB GB/s",
+// "push+pull MIB GB/s", "small US" (round trip of a push of 4 KiB). Without it the rows say that
+// the peer is absent.
 // Usage: bench_ps_lite [--json FILE] [--quick | --smoke]
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 // Arithmetic::Yes: the ROUTER subtracts each chunk from its parameters and answers with a copy of
 // them; the DEALER copies the answer into its vector. No: neither touches the bytes; the answer is
 // the ROUTER's own memory, zero-copy. The DEALER sends zero-copy in both.
-// It runs in a process of its own, with the C library's memory as it comes.
+// It runs in a process of its own, which keeps freed memory as ours does (base/memory.hpp).
 #pragma once
 
 #include <cstddef>

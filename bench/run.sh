@@ -5,7 +5,7 @@
 # A missed bar is a row that says NO; the exit code is 1 only when a benchmark failed to run.
 # Usage: bench/run.sh [--quick] [BENCH...]
 #   BENCH: path ps-lite shm codec cpu links memory events order early profile; default: all
-#   PSLITE_BENCH=/path/to/program: the ps-lite peer, built as docs/performance.md tells
+#   PSLITE_BENCH=/path/to/ps_lite_peer: the ps-lite peer, built as docs/performance.md tells
 set -eu
 cd "$(dirname "$0")/.."
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE

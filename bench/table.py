@@ -5,7 +5,7 @@ Usage: bench/table.py ROWS_DIRECTORY RESULTS.json
 Reads ROWS_DIRECTORY/*.json, each an array of rows
   {"name", "value", "unit", "peer", "peer_value", "ratio", "bar"}
 A bar such as ">= 0.95" or "< 2 %" is about the ratio where there is a peer, about the value where
-there is none.
+there is none. A row that could not be measured has the value null and says why in "absent".
 """
 import json
 import os
@@ -51,8 +51,10 @@ def cells(bench, row):
         absent = row["peer_value"] is None
         peer = row["peer"] + (" (absent)" if absent else " " + number(row["peer_value"]))
     ratio = "-" if row["ratio"] is None else f'{row["ratio"]:.3f}'
-    return [f'{bench}: {row["name"]}', f'{number(row["value"])} {row["unit"]}', peer, ratio,
-            row["bar"] or "-", verdict]
+    ours = f'{number(row["value"])} {row["unit"]}'
+    if row["value"] is None:
+        ours = f'(absent: {row["absent"]})'
+    return [f'{bench}: {row["name"]}', ours, peer, ratio, row["bar"] or "-", verdict]
 
 
 def print_table(lines):

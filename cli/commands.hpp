@@ -60,6 +60,7 @@ struct NodeOptions {
   std::string bind;                   // endpoint to listen on: scheduler, server
   std::string advertise;              // server: endpoint that workers use; empty: the bound one
   std::string name;                   // server, worker
+  std::string cores;                  // server, worker: cores of its threads; empty: any
   bool insecure = false;              // bind beyond loopback although nothing is encrypted
   bool quiet = false;
   std::string profile;  // file for a trace of this process; empty: none

@@ -123,6 +123,13 @@ void add_binding(CLI::App* command, NodeOptions& options) {
                     "authenticated");
 }
 
+void add_cores(CLI::App* command, NodeOptions& options, const char* threads) {
+  command->add_option("--cores", options.cores,
+                      fmt::format("Cores such as 0,2 or 0-3, taken in turns by {}; all else "
+                                  "runs on the first (default: any)",
+                                  threads));
+}
+
 // "unknown option --sedes; did you mean --seeds?", or what CLI11 says.
 std::string usage_problem(const CLI::App& app, const CLI::ParseError& error, int argc,
                           char** argv) {
@@ -196,6 +203,7 @@ void add_server(CLI::App& app, NodeOptions& options, int& shards) {
   server->add_option("--shards", shards, "Shards in this process, one thread and port each")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
+  add_cores(server, options, "each shard's loop and its ZeroMQ threads");
 }
 
 void add_worker(CLI::App& app, WorkerRun& run) {
@@ -209,6 +217,7 @@ void add_worker(CLI::App& app, WorkerRun& run) {
       "--state", run.state,
       "Directory for what compression has not sent yet, so that a worker restarted in "
       "the same run sends it");
+  add_cores(worker, run.node, "the compute thread, the I/O loop and ZeroMQ's threads");
 }
 
 int run(int argc, char** argv) {

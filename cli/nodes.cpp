@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "base/cores.hpp"
 #include "base/log.hpp"
 #include "base/rng.hpp"
 #include "cli/cluster_host.hpp"
@@ -83,15 +84,30 @@ Endpoint shard_endpoint(Endpoint first, int index) {
   return first;
 }
 
+// The cores of --cores. The calling thread, and with it all that follows, goes to the first.
+Result<Cores> choose_cores(const NodeOptions& options) {
+  if (options.cores.empty()) return Cores();
+  auto cores = Cores::parse(options.cores);
+  if (!cores)
+    return fail(ErrorCode::BadInput,
+                fmt::format("--cores {}: {}", options.cores, cores.error().message));
+  cores->place(0);
+  return *cores;
+}
+
 // One shard: its own transport, its own thread.
-Result<void> serve_shard(const Node& node, const NodeOptions& options, int index,
-                         const std::string& name, TraceProcess process, std::stop_token stop) {
+Result<void> serve_shard(const Node& node, const NodeOptions& options, const Cores& cores,
+                         int index, const std::string& name, TraceProcess process,
+                         std::stop_token stop) {
   const std::string lane = fmt::format("shard {}", index);
   std::optional<proto::LoopTrace> trace;
   if (process) trace.emplace(process, lane, TraceClock::Scheduler);
+  const auto place_of_loop = 2 * static_cast<std::size_t>(index);
+  cores.place(place_of_loop + 1);
   proto::ShmTransport transport({.trace = process.lane(lane)});
   RUBATO_ASSIGN(const auto bind, parse_endpoint("--bind", options.bind));
   RUBATO_ASSIGN(std::string endpoint, transport.listen(shard_endpoint(bind, index).text()));
+  cores.place(place_of_loop);  // ZeroMQ's threads have begun
   if (!options.advertise.empty()) {
     RUBATO_ASSIGN(const auto bound, parse_endpoint("--bind", endpoint));
     RUBATO_ASSIGN(const auto first, parse_endpoint("--advertise", options.advertise));
@@ -125,6 +141,7 @@ Result<void> server_checked(const NodeOptions& options, int shards, std::stop_to
                             "with --advertise tcp://HOST:PORT",
                             options.bind));
   if (!options.advertise.empty()) RUBATO_TRY(parse_endpoint("--advertise", options.advertise));
+  RUBATO_ASSIGN(const auto cores, choose_cores(options));
   RUBATO_ASSIGN(const auto trace, open_profile(options.profile, TraceClock::Scheduler));
   const auto process =
       trace_process(trace.get(), "server " + (options.name.empty() ? bind.text() : options.name));
@@ -139,7 +156,7 @@ Result<void> server_checked(const NodeOptions& options, int shards, std::stop_to
         options.name.empty() || shards == 1 ? options.name : fmt::format("{}-{}", options.name, i);
     threads.emplace_back([&, name, i] {
       auto& result = ended[static_cast<std::size_t>(i)];
-      result = serve_shard(node, options, i, name, process, all.get_token());
+      result = serve_shard(node, options, cores, i, name, process, all.get_token());
       if (!result) all.request_stop();
     });
   }
@@ -175,6 +192,7 @@ Result<std::shared_ptr<worker::Residual>> open_residual(const WorkerRun& run,
 
 Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
   RUBATO_TRY(parse_remote("--scheduler", run.node.scheduler));
+  RUBATO_ASSIGN(const auto cores, choose_cores(run.node));
   RUBATO_ASSIGN(const auto trace, open_profile(run.node.profile, TraceClock::Scheduler));
   const auto process = trace_process(trace.get(), "worker " + run.node.name);
   RUBATO_ASSIGN(auto node, load_node(run.node, true, stop));
@@ -186,7 +204,7 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
   RUBATO_ASSIGN(auto residual, open_residual(run, node.plan));
   auto core = emulation::make_worker(node.config, node.plan, os_random(), run.node.name,
                                      std::move(residual));
-  worker::WorkerLoopOptions options{run.node.scheduler, {}, process};
+  worker::WorkerLoopOptions options{run.node.scheduler, {}, process, cores};
   if (run.stretch)
     options.step_time = [times = emulation::make_step_times(node.plan, index)](
                             Instant now, int batch) mutable { return times.next(now, batch); };

@@ -18,6 +18,9 @@ namespace {
 
 constexpr Duration kWaitMax = Duration::from_ms(200);
 
+// Which of WorkerLoopOptions::cores is whose.
+constexpr std::size_t kComputePlace = 0, kLoopPlace = 1, kTransportPlace = 2;
+
 class WorkerLoop {
  private:
   template <class F>
@@ -48,7 +51,9 @@ class WorkerLoop {
   WorkerLoop& operator=(const WorkerLoop&) = delete;
 
   Result<std::string> run(std::stop_token stop) {
-    RUBATO_TRY(peers_.connect_scheduler(options_.scheduler));
+    options_.cores.place(kTransportPlace);
+    RUBATO_TRY(peers_.connect_scheduler(options_.scheduler));  // starts ZeroMQ's threads
+    options_.cores.place(kLoopPlace);
     with_core([this] { core_.on_start(steady_now()); });
     while (true) {
       {
@@ -278,7 +283,8 @@ class WorkerLoop {
 
 Result<std::string> run_worker(proto::Transport& transport, WorkerCore& core, LocalTrainer& trainer,
                                const WorkerLoopOptions& options, std::stop_token stop) {
-  WorkerLoop loop(transport, core, trainer, options);
+  options.cores.place(kComputePlace);
+  WorkerLoop loop(transport, core, trainer, options);  // starts the compute thread
   return loop.run(stop);
 }
 

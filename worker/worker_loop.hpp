@@ -10,6 +10,7 @@
 #include <stop_token>
 #include <string>
 
+#include "base/cores.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
 #include "base/trace.hpp"
@@ -25,6 +26,7 @@ struct WorkerLoopOptions {
   // it stands for. May be empty.
   std::function<Duration(Instant, int)> step_time;
   TraceProcess trace = {};  // empty: not profiled
+  Cores cores = {};         // of the compute thread, the caller's, and what connecting starts
 };
 
 // Runs until the run is over. Returns: why it ended, or the core's or the transport's error. On

@@ -54,7 +54,8 @@ RunRecord sample_run(const std::string& sync, std::size_t speed, std::uint64_t s
   }
   run.bytes_up = run.bytes_down = run.commits * 203'560;
   run.heterogeneity = 1.67;
-  for (double t = 0; t <= run.seconds; t += kInterval) {
+  for (int i = 0; i * kInterval <= run.seconds; ++i) {
+    const double t = i * kInterval;
     const double part = t / run.seconds;
     const double loss = loss_at(t) * (1 + 0.01 * rng.normal());
     run.evaluations.push_back({t, static_cast<std::uint64_t>(part * static_cast<double>(run.steps)),

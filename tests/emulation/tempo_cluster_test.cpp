@@ -47,7 +47,7 @@ TEST_CASE(
 
 TEST_CASE("tempo says what it chose and why, and local rates part with the data") {
   const auto data = small_blobs();
-  double local[2];
+  double local[2] = {};
   for (const bool alike : {true, false}) {
     ClusterConfig config = unequal();
     if (!alike) config.partition = {.kind = worker::Partition::Kind::Labels, .labels = 1};

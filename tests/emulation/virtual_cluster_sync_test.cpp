@@ -80,15 +80,17 @@ TEST_CASE("ADSP keeps commit counts equal at speeds that differ five times") {
       std::uint64_t apart_at_checkpoints = 0, apart = 0;
       double checkpoint = lines.front().seconds + 10;
       for (const auto& line : lines) {
-        for (; line.seconds >= checkpoint; checkpoint += 10)
+        while (line.seconds >= checkpoint) {
           apart_at_checkpoints = std::max(apart_at_checkpoints, spread(commits));
+          checkpoint += 10;
+        }
         if (line.commit) ++commits[static_cast<std::size_t>(line.worker)];
         apart = std::max(apart, spread(commits));
       }
       CHECK(apart_at_checkpoints <= 1);
       CHECK(apart <= 2);
       for (const auto count : commits)
-        CHECK(std::abs(static_cast<double>(count) - 400 / 10 * rate) <= 2);
+        CHECK(std::abs(static_cast<double>(count) - 400.0 / 10 * rate) <= 2);
       CHECK(adsp.record.workers[0].steps > 4 * adsp.record.workers[3].steps);
     }
   }
@@ -108,7 +110,7 @@ TEST_CASE("with overlap ADSP trains on while a commit is in flight") {
     CAPTURE(worker.id);
     CHECK(worker.communicate_seconds == doctest::Approx(2));  // only the first pull
     CHECK(worker.wait_seconds == 0);
-    CHECK(worker.commits == doctest::Approx(60 / 10 * 3).epsilon(0.1));
+    CHECK(worker.commits == doctest::Approx(60.0 / 10 * 3).epsilon(0.1));
   }
   CHECK(overlapped.steps > 2 * blocked.steps);
 }

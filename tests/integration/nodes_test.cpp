@@ -1,11 +1,16 @@
 // `rubato scheduler`, `server` and `worker` as separate processes, the way a user starts them on
 // separate machines.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 
 #include <csignal>
+#include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
+#include <set>
 #include <thread>
 
 #include "tests/integration/process.hpp"
@@ -220,6 +225,66 @@ TEST_CASE("a server whose port is taken ends with one line that names it, all it
   CHECK(contains(server.err(), nodes.scheduler.endpoint));
   nodes.scheduler.process.signal(SIGINT);
   CHECK(nodes.scheduler.process.wait_for_end() == 130);
+}
+
+// The value of `key` in a status file of /proc.
+std::string status_of(const std::filesystem::path& task, const std::string& key) {
+  std::ifstream file(task / "status");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with(key + ":\t")) return line.substr(key.size() + 2);
+  return {};
+}
+
+// The cores of a process's threads: "main" is the one it began with, "zmq" are ZeroMQ's, "others"
+// the rest but for those that may run on several: OpenBLAS's began before main.
+std::map<std::string, std::set<std::string>> cores_of_threads(pid_t pid) {
+  std::map<std::string, std::set<std::string>> cores;
+  for (const auto& task : std::filesystem::directory_iterator(fmt::format("/proc/{}/task", pid))) {
+    const std::string list = status_of(task.path(), "Cpus_allowed_list");
+    const bool one = list.find_first_of(",-") == std::string::npos;
+    if (status_of(task.path(), "Name").starts_with("ZMQ")) {
+      cores["zmq"].insert(list);
+    } else if (task.path().filename() == std::to_string(pid)) {
+      cores["main"].insert(list);
+    } else if (one) {
+      cores["others"].insert(list);
+    }
+  }
+  return cores;
+}
+
+TEST_CASE("--cores puts each thread of a node on its core") {
+  const std::string allowed = status_of("/proc/self", "Cpus_allowed_list");
+  const std::string low = allowed.substr(0, allowed.find_first_of(",-"));
+  const std::string high = allowed.substr(allowed.find_last_of(",-") + 1);  // npos + 1 is 0
+  if (low == high) return;  // with one core there is nothing to see
+  const Workplace place;
+  place.write("quick.toml", QuickCluster{.stop = kEndless}.text());
+  RunningScheduler scheduler(place, "asp");
+  auto server_words = scheduler.node("server", "asp");
+  server_words.insert(server_words.end(), {"--cores", fmt::format("{},{}", low, high)});
+  const Process server(place, server_words);
+  std::vector<std::unique_ptr<Process>> workers;
+  const std::map<std::string, std::vector<std::string>> lists{
+      {"fast-0", {low, high, high}}, {"fast-1", {high, low, high}}, {"slow", {high, high, low}}};
+  for (const auto& [name, list] : lists) {
+    auto words = scheduler.worker("asp", name);
+    words.insert(words.end(), {"--cores", fmt::format("{}", fmt::join(list, ","))});
+    workers.push_back(std::make_unique<Process>(place, words));
+  }
+  scheduler.process.wait_for_words("training starts");
+  using Found = std::map<std::string, std::set<std::string>>;
+  // The server's main thread waits for that of its shard.
+  CHECK(cores_of_threads(server.pid()) ==
+        Found{{"main", {low}}, {"others", {low}}, {"zmq", {high}}});
+  auto worker = workers.begin();
+  for (const auto& [name, list] : lists) {
+    CAPTURE(name);
+    CHECK(cores_of_threads((*worker++)->pid()) ==
+          Found{{"others", {list[0]}}, {"main", {list[1]}}, {"zmq", {list[2]}}});
+  }
+  scheduler.process.signal(SIGINT);
+  CHECK(scheduler.process.wait_for_end() == 130);
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 
 using rubato::ErrorCode;
 using rubato::TempDirectory;
-using rubato::worker::DataSplit;
 using rubato::worker::Shape;
 
 namespace {

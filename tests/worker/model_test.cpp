@@ -88,7 +88,7 @@ TEST_CASE("refused models are named with the remedy") {
 }
 
 TEST_CASE("a layer that does not fit its input is named") {
-  const auto message = [](ModelSpec spec) {
+  const auto message = [](const ModelSpec& spec) {
     const auto plans = plan_layers(spec);
     REQUIRE(!plans.has_value());
     return plans.error().message;

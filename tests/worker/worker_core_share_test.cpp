@@ -14,8 +14,6 @@ namespace {
 
 using tests::bodies;
 
-const Duration kSecond = Duration::from_seconds(1);
-
 // The weights of the commit's chunks in `messages`, each only once.
 std::set<double> weights(const std::vector<proto::ToNode>& messages) {
   std::set<double> all;
@@ -40,7 +38,7 @@ TEST_CASE("worker: a directive's weight is that of the next commits, not of one 
     world.step();
     world.commit();
     CHECK(weights(world.sent()) == std::set{0.25});
-    world.reply(0, static_cast<Sequence>(3 + commit));
+    world.reply(0, 3 + static_cast<Sequence>(commit));
     world.load();
   }
 }

@@ -17,8 +17,8 @@ using Tag = memory::format_tag;
 
 namespace {
 
-memory::desc describe(memory::dims dims, Tag tag) {
-  return {std::move(dims), memory::data_type::f32, tag};
+memory::desc describe(const memory::dims& dims, Tag tag) {
+  return {dims, memory::data_type::f32, tag};
 }
 
 memory::desc describe(const Shape& shape, int size, Tag tag) {
@@ -143,7 +143,7 @@ class ImagePlanBuilder {
         {algorithm::convolution_direct, any_x, any_weights, any_y, stride, padding, padding},
         attributes_, engine_, forward);
     const bool wanted = !(image_.first && plan_.parameters_.size() == 1);
-    back_.push_back([=, this](memory dy) {
+    back_.emplace_back([=, this](const memory& dy) {
       const memory weight_gradient = inside(to_weights.diff_weights_desc());
       call(dnnl::convolution_backward_weights(to_weights), to_weights,
            {{DNNL_ARG_SRC, to_weights.src_desc() == near_x.get_desc()
@@ -154,7 +154,7 @@ class ImagePlanBuilder {
             {DNNL_ARG_DIFF_BIAS, own.bias_gradient}});
       copy(weight_gradient, own.weight_gradient);
       if (!wanted) return memory();
-      const memory dx = inside(to_data.diff_src_desc());
+      memory dx = inside(to_data.diff_src_desc());
       call(dnnl::convolution_backward_data(to_data), to_data,
            {{DNNL_ARG_DIFF_DST, in_layout(dy, to_data.diff_dst_desc())},
             {DNNL_ARG_WEIGHTS, to_data.weights_desc() == weights.get_desc()
@@ -183,8 +183,8 @@ class ImagePlanBuilder {
     const dnnl::pooling_backward::primitive_desc backward(
         {algorithm::pooling_max, x.get_desc(), y.get_desc(), stride, kernel, begin, end},
         attributes_, engine_, forward);
-    back_.push_back([=, this](memory dy) {
-      const memory dx = inside(x.get_desc());
+    back_.emplace_back([=, this](const memory& dy) {
+      memory dx = inside(x.get_desc());
       call(dnnl::pooling_backward(backward), backward,
            {{DNNL_ARG_DIFF_DST, in_layout(dy, y.get_desc())},
             {DNNL_ARG_DIFF_SRC, dx},
@@ -212,9 +212,9 @@ class ImagePlanBuilder {
     calls_->push_back(
         [work, x, y, size = size_](dnnl::stream&) { work->forward(size, floats(x), floats(y)); });
     x_ = y;
-    back_.push_back([=, this](memory dy) {
+    back_.emplace_back([=, this](const memory& dy) {
       const memory near_dy = in_layout(dy, y.get_desc());
-      const memory dx = inside(x.get_desc());
+      memory dx = inside(x.get_desc());
       calls_->push_back([work, x, near_dy, dx, size = size_](dnnl::stream&) {
         work->backward(size, floats(x), floats(near_dy), floats(dx));
       });
@@ -239,8 +239,8 @@ class ImagePlanBuilder {
         attributes_, engine_);
     const dnnl::eltwise_backward::primitive_desc backward(
         {algorithm::eltwise_relu_use_dst_for_bwd, desc, desc, 0.0f}, attributes_, engine_, forward);
-    back_.push_back([=, this](memory dy) {
-      const memory masked = in_layout(dy, desc);  // in place
+    back_.emplace_back([=, this](const memory& dy) {
+      memory masked = in_layout(dy, desc);  // in place
       call(dnnl::eltwise_backward(backward), backward,
            {{DNNL_ARG_DST, y}, {DNNL_ARG_DIFF_DST, masked}, {DNNL_ARG_DIFF_SRC, masked}});
       return masked;
@@ -256,7 +256,7 @@ class ImagePlanBuilder {
   // Returns: `from` itself, or a copy of it in the wanted layout, made at this point of the run.
   memory in_layout(const memory& from, const memory::desc& wanted) {
     if (from.get_desc() == wanted) return from;
-    const memory to = inside(wanted);
+    memory to = inside(wanted);
     copy(from, to);
     return to;
   }

@@ -1,0 +1,76 @@
+#include "base/cores.hpp"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/log.hpp"
+#include "base/numbers.hpp"
+
+namespace rubato {
+namespace {
+
+// Of the calling thread.
+std::vector<int> allowed_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cores;
+  if (::sched_getaffinity(0, sizeof(set), &set) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(static_cast<std::size_t>(core), &set)) cores.push_back(core);
+  return cores;
+}
+
+// "0-3,6" of 0, 1, 2, 3, 6.
+std::string ranges(const std::vector<int>& cores) {
+  std::string text;
+  for (std::size_t i = 0; i < cores.size();) {
+    std::size_t last = i;
+    while (last + 1 < cores.size() && cores[last + 1] == cores[last] + 1) ++last;
+    text += fmt::format("{}{}", text.empty() ? "" : ",", cores[i]);
+    if (last > i) text += fmt::format("-{}", cores[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<Cores> Cores::parse(std::string_view text) {
+  const auto wrong = fail(ErrorCode::BadInput,
+                          fmt::format("'{}' is not a list of cores such as 0,2 or 0-3", text));
+  const std::vector<int> allowed = allowed_cores();
+  Cores cores;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    const std::string_view part = text.substr(at, end - at);
+    at = end + 1;
+    const std::size_t dash = part.find('-');
+    const auto first = parse_number<int>(part.substr(0, dash));
+    const auto last =
+        dash == std::string_view::npos ? first : parse_number<int>(part.substr(dash + 1));
+    if (!first || !last || *first < 0 || *first > *last) return wrong;
+    for (int core = *first; core <= *last; ++core) {
+      if (!std::binary_search(allowed.begin(), allowed.end(), core))
+        return fail(ErrorCode::BadInput,
+                    fmt::format("there is no core {} for this process; it may run on {}", core,
+                                ranges(allowed)));
+      cores.list_.push_back(core);
+    }
+  }
+  return cores;
+}
+
+void Cores::place(std::size_t thread) const {
+  if (list_.empty()) return;
+  const int core = list_[thread % list_.size()];
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<std::size_t>(core), &set);
+  if (::sched_setaffinity(0, sizeof(set), &set) != 0)
+    log_warning(fmt::format("cannot stay on core {}", core));
+}
+
+}  // namespace rubato
