@@ -116,8 +116,8 @@ class Committer {
     return {};
   }
 
-  static std::shared_ptr<const std::vector<float>> random_update(std::size_t count) {
-    auto update = std::make_shared<std::vector<float>>(count);
+  static std::shared_ptr<const proto::Floats> random_update(std::size_t count) {
+    auto update = std::make_shared<proto::Floats>(count);
     Rng rng(1);
     for (float& u : *update) u = static_cast<float>(1e-3 * rng.normal());
     return update;
@@ -127,7 +127,7 @@ class Committer {
   WorkerCore& core_;
   worker::NodePeers peers_;
   std::string interface_;
-  std::shared_ptr<const std::vector<float>> update_;
+  std::shared_ptr<const proto::Floats> update_;
   bool committing_ = false;
   Instant began_;
   std::vector<double> seconds_;

@@ -34,11 +34,11 @@ class SpinDevice final : public worker::Device {
   void load(std::span<const float>) override {}
   void load_under_update(std::span<const float>) override {}
   void read(std::span<float>) const override {}
-  bool take_update(std::vector<float>& out) override {
+  bool take_update(proto::Floats& out) override {
     out.assign(1, 0.0f);
     return true;
   }
-  void give(std::vector<float>&) override {}
+  void give(proto::Floats&) override {}
   worker::BatchResult step(const worker::Batch&, float) override {
     const Instant began = steady_now();
     if (count_ == 0) first_ = began;
@@ -120,7 +120,7 @@ Urgent urgent(bool credit) {
   SlowServer server;
   proto::ZmqTransport transport;
   const proto::PeerId to = transport.connect(server.endpoint()).value();
-  const auto update = proto::Payload::of(std::make_shared<const std::vector<float>>(kShard));
+  const auto update = proto::Payload::of(std::make_shared<const proto::Floats>(kShard));
   worker::CommitSender sender({{{{0, kShard}, ""}}}, kChunk);
   sender.start();
   const auto send_ready = [&] {
@@ -227,7 +227,7 @@ void control_frame_row(Rows& rows, int turns) {
   constexpr int kFrames = 100'000;
   proto::Message message =
       plain(proto::Commit{.sequence = 5, .count = 1, .total = 1 << 18, .steps = 9},
-            proto::Payload::of(std::make_shared<const std::vector<float>>(1)));
+            proto::Payload::of(std::make_shared<const proto::Floats>(1)));
   message.sender = {proto::Role::Worker, 3};
   message.incarnation = 7;
   std::uint64_t sum = 0;

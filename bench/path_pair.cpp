@@ -132,7 +132,7 @@ PathWorkers::PathWorkers(const proto::ShardMap& shards, std::uint32_t first, std
                          Wire wire)
     : transport_(transport_options(wire)),
       shards_(shards.shards.size()),
-      update_(std::make_shared<const std::vector<float>>(shards.parameters(), 1e-6f)) {
+      update_(std::make_shared<const proto::Floats>(shards.parameters(), 1e-6f)) {
   cores_.reserve(count);
   for (std::uint32_t i = 0; i < count; ++i) {
     // The transport numbers connections from 1: worker i has i * shards + 1 and on.

@@ -66,7 +66,7 @@ class PathWorkers {
   proto::ShmTransport transport_;
   std::vector<worker::WorkerCore> cores_;
   std::size_t shards_;
-  std::shared_ptr<const std::vector<float>> update_;
+  std::shared_ptr<const proto::Floats> update_;
   std::size_t busy_ = 0;  // workers without a whole reply
 };
 

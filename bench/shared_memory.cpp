@@ -29,18 +29,28 @@ using bench::Wire;
   std::exit(1);
 }
 
+constexpr const char* kServe = "serve";
+
+// What a server's process does: says where it listens, and serves until it is killed.
+[[noreturn]] void serve(int pipe, std::size_t count, Wire wire) {
+  const bench::PathServers servers(count, 1, 1, "asp", wire);
+  const std::string& endpoint = servers.shards().shards[0].endpoint;
+  (void)!::write(pipe, endpoint.c_str(), endpoint.size() + 1);
+  ::close(pipe);
+  while (true) ::pause();
+}
+
 // A server of `count` parameters in a process of its own, and a worker in this one.
 class Peer {
  public:
   Peer(std::size_t count, Wire wire) {
     int ends[2];
     if (::pipe(ends) != 0) give_up("no pipe");
-    server_ = ::fork();
-    if (server_ == 0) serve(ends[1], count, wire);
+    server_ = start_server(ends[1], count, wire);
+    ::close(ends[1]);
     char endpoint[64] = {};
     if (::read(ends[0], endpoint, sizeof(endpoint) - 1) <= 0) give_up("the server does not start");
     ::close(ends[0]);
-    ::close(ends[1]);
     const proto::ShardMap map{{{proto::shard_range(count, 0, 1), endpoint}}};
     worker_ = std::make_unique<bench::PathWorkers>(map, 0, 1, wire);
     const Instant deadline = steady_now() + Duration::from_seconds(10);
@@ -65,12 +75,17 @@ class Peer {
   }
 
  private:
-  [[noreturn]] static void serve(int pipe, std::size_t count, Wire wire) {
+  // This program again: a process that is only forked has no memory of its own to share.
+  static pid_t start_server(int pipe, std::size_t count, Wire wire) {
+    std::string words[] = {"bench_shared_memory", kServe, std::to_string(pipe),
+                           std::to_string(count), wire == Wire::Tcp ? "tcp" : "shm"};
+    char* argv[] = {words[0].data(), words[1].data(), words[2].data(),
+                    words[3].data(), words[4].data(), nullptr};
+    const pid_t pid = ::fork();
+    if (pid != 0) return pid;
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const bench::PathServers servers(count, 1, 1, "asp", wire);
-    const std::string& endpoint = servers.shards().shards[0].endpoint;
-    (void)!::write(pipe, endpoint.c_str(), endpoint.size() + 1);
-    while (true) ::pause();
+    ::execv("/proc/self/exe", argv);
+    ::_exit(127);
   }
 
   pid_t server_ = 0;
@@ -112,6 +127,10 @@ bench::Row compare(std::size_t count, int rounds, int commits) {
 
 int main(int argc, char** argv) {
   keep_freed_memory();
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  if (words.size() == 4 && words[0] == kServe)
+    serve(std::stoi(words[1]), std::stoul(words[2]),
+          words[3] == "tcp" ? Wire::Tcp : Wire::SharedMemory);
   const bench::RunOptions options = bench::parse_options(argc, argv);
   const int rounds = options.smoke ? 1 : (options.quick ? 4 : 8);
   std::vector<bench::Row> rows;

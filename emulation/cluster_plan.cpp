@@ -93,7 +93,7 @@ Result<ClusterPlan> make_timing_plan(const ClusterConfig& config, const std::str
   RUBATO_ASSIGN(auto plan, start_plan(config, sync, seed));
   plan.parameters = config.model.parameters;
   plan.samples = static_cast<std::size_t>(config.dataset.samples);
-  plan.blank = std::make_shared<const std::vector<float>>(
+  plan.blank = std::make_shared<const proto::Floats>(
       std::min<std::uint64_t>(config.chunk_bytes / sizeof(float), plan.parameters));
   return plan;
 }

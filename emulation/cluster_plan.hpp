@@ -10,6 +10,7 @@
 #include "base/result.hpp"
 #include "emulation/cluster_config.hpp"
 #include "emulation/device_model.hpp"
+#include "proto/shareable.hpp"
 #include "server/scheduler.hpp"
 #include "server/server_core.hpp"
 #include "worker/dataset.hpp"
@@ -33,7 +34,7 @@ struct ClusterPlan {
   int batch = 1;            // samples of a mini-batch, as configured
   std::size_t samples = 0;  // of training data, all workers together; only the scheduler asks
   // Only the timing counts: a chunk that stands for every payload; null in a real run.
-  std::shared_ptr<const std::vector<float>> blank;
+  std::shared_ptr<const proto::Floats> blank;
 };
 
 // BadInput for a sync model that does not exist, or that needs a loss, a target or data where

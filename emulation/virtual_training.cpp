@@ -42,7 +42,7 @@ worker::Update VirtualTraining::take_update(std::uint32_t index, bool elastic) {
   Trainer& t = trainers_[index];
   // The buffer of the commit before, unless somebody still holds it.
   if (!t.update || t.update.use_count() > 1)
-    t.update = std::make_shared<std::vector<float>>(plan_.parameters);
+    t.update = std::make_shared<proto::Floats>(plan_.parameters);
   const bool finite =
       elastic ? t.trainer->take_parameters(*t.update) : t.trainer->take_update(*t.update);
   return {t.update, finite};

@@ -13,6 +13,7 @@
 #include "base/result.hpp"
 #include "emulation/cluster_plan.hpp"
 #include "emulation/compute_pool.hpp"
+#include "proto/shareable.hpp"
 #include "worker/evaluate.hpp"
 #include "worker/worker_core.hpp"
 
@@ -50,7 +51,7 @@ class VirtualTraining {
     std::unique_ptr<worker::LocalTrainer> trainer;
     ComputePool::Ticket ticket = 0;
     worker::BatchResult result;
-    std::shared_ptr<std::vector<float>> update;  // of the last commit
+    std::shared_ptr<proto::Floats> update;  // of the last commit
   };
 
   const ClusterConfig& config_;

@@ -7,11 +7,13 @@
 #include <memory>
 #include <vector>
 
+#include "proto/shareable.hpp"
+
 namespace rubato::proto {
 
 class BufferPool {
  public:
-  using Buffer = std::shared_ptr<std::vector<float>>;
+  using Buffer = std::shared_ptr<Floats>;
 
   explicit BufferPool(std::size_t floats) : floats_(floats) {}
 
@@ -23,7 +25,7 @@ class BufferPool {
       if (!held(buffers_[next_], 1)) return buffers_[next_];
     }
     buffers_.insert(buffers_.begin() + static_cast<std::ptrdiff_t>(next_),
-                    std::make_shared<std::vector<float>>(floats_));
+                    std::make_shared<Floats>(floats_));
     return buffers_[next_];
   }
 

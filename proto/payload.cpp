@@ -6,11 +6,6 @@
 
 namespace rubato::proto {
 
-Payload Payload::of(std::shared_ptr<const std::vector<float>> values) {
-  const auto bytes = std::as_bytes(std::span(*values));
-  return {std::move(values), bytes};
-}
-
 Payload Payload::copy_of(std::span<const std::byte> bytes) {
   auto copy = std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());
   const std::span<const std::byte> view(*copy);

@@ -20,8 +20,12 @@ class Payload {
   Payload(std::shared_ptr<const void> owner, std::span<const std::byte> bytes)
       : owner_(std::move(owner)), bytes_(bytes) {}
 
-  // A view of `values`, which the payload keeps alive.
-  static Payload of(std::shared_ptr<const std::vector<float>> values);
+  // A view of the elements of a vector, which the payload keeps alive.
+  template <class Vector>
+  static Payload of(std::shared_ptr<Vector> values) {
+    const auto bytes = std::as_bytes(std::span(*values));
+    return {std::move(values), bytes};
+  }
   static Payload copy_of(std::span<const std::byte> bytes);
 
   std::span<const std::byte> bytes() const { return bytes_; }

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
+
+#include "proto/shareable.hpp"
 
 namespace rubato::proto::shm {
 namespace {
@@ -19,6 +22,10 @@ static_assert(2 * aligned(sizeof(Record) + kControlBytesMax + kInlineBytesMax) <
 
 tl::unexpected<Error> corrupt(const char* what, std::uint64_t number) {
   return fail(ErrorCode::Corrupt, fmt::format("shared memory holds {} {}", what, number));
+}
+
+constexpr bool is_loan(std::uint32_t slot) {
+  return slot >= kSlots && slot < kSlots + kLoans;
 }
 
 // Rings if the flag was up. What we published before, and the flag, are both stored and loaded in
@@ -38,8 +45,18 @@ Channel::Channel(std::shared_ptr<Mapping> mapping, std::size_t index)
   ring_ = bytes.first(bytes.size() - slots_.size()).last(kRingBytes);
 }
 
-ChannelWriter::ChannelWriter(Channel channel, std::shared_ptr<const Descriptor> reader_bell)
-    : channel_(std::move(channel)), bell_(std::move(reader_bell)) {}
+ChannelWriter::ChannelWriter(Channel channel, std::shared_ptr<const Descriptor> reader_bell,
+                             bool lends)
+    : channel_(std::move(channel)), bell_(std::move(reader_bell)), lends_(lends) {
+  for (std::uint32_t slot = kSlots + kLoans; slot-- > kSlots;) free_loans_.push_back(slot);
+}
+
+ChannelWriter::~ChannelWriter() {
+  static std::mutex mutex;
+  static auto& kept = *std::make_unique<std::vector<Payload>>().release();
+  const std::lock_guard lock(mutex);
+  for (Loan& loan : loans_) kept.push_back(std::move(loan.payload));
+}
 
 bool ChannelWriter::write(Outgoing& message) {
   if (put_all(message)) return true;
@@ -59,33 +76,58 @@ bool ChannelWriter::put_all(Outgoing& message) {
 bool ChannelWriter::put_record(Outgoing& message) {
   const auto payload = message.encoded.payload.bytes();
   const bool in_ring = payload.size() <= kInlineBytesMax;
+  const auto lent = in_ring ? std::nullopt : lendable(message);
   const auto part =
-      payload.subspan(message.sent, std::min(payload.size() - message.sent, kSlotBytes));
+      lent ? payload
+           : payload.subspan(message.sent, std::min(payload.size() - message.sent, kSlotBytes));
   const std::span<const std::byte> control =
       message.begun ? std::span<const std::byte>() : message.encoded.control;
-  if (!in_ring && !message.begun && far_ahead()) return false;
-  const auto slot = in_ring ? kInRing : free_slot();
+  const bool copied = !in_ring && !lent;
+  if (copied && !message.begun && far_ahead()) return false;
+  const auto slot = in_ring ? kInRing : lent ? free_loan() : free_slot();
   if (!slot) return false;
   const std::size_t bytes = sizeof(Record) + control.size() + (in_ring ? part.size() : 0);
   const auto to = reserve(aligned(bytes));
   if (to.empty()) return false;
   const Record record{static_cast<std::uint32_t>(control.size()),
                       static_cast<std::uint32_t>(part.size()),
-                      static_cast<std::uint32_t>(payload.size()), *slot};
+                      static_cast<std::uint32_t>(payload.size()), *slot, lent.value_or(0)};
   std::memcpy(to.data(), &record, sizeof(record));
   std::ranges::copy(control, to.data() + sizeof(record));  // none in a continuation
-  std::byte* data = to.data() + sizeof(record) + control.size();
-  if (!in_ring) {
-    channel_.header().slots[*slot].busy.store(1, std::memory_order_relaxed);
-    data = channel_.slot(*slot).data();
+  if (!in_ring) channel_.header().slots[*slot].busy.store(1, std::memory_order_relaxed);
+  if (lent) {
+    free_loans_.pop_back();
+    loans_.push_back({*slot, message.encoded.payload});
+  } else if (!part.empty()) {
+    std::byte* const behind = to.data() + sizeof(record) + control.size();
+    std::memcpy(in_ring ? behind : channel_.slot(*slot).data(), part.data(), part.size());
   }
-  if (!part.empty()) std::memcpy(data, part.data(), part.size());
   tail_ += aligned(bytes);
-  if (!in_ring) ahead_.push_back(tail_);
+  if (copied) ahead_.push_back(tail_);
   message.begun = true;
   message.sent += part.size();
   publish();
   return true;
+}
+
+// Returns where the whole payload lies in memory that the reader sees, or nothing.
+std::optional<std::uint64_t> ChannelWriter::lendable(const Outgoing& message) const {
+  if (!lends_ || message.begun) return std::nullopt;
+  return shareable_offset(message.encoded.payload.bytes());
+}
+
+std::optional<std::uint32_t> ChannelWriter::free_loan() {
+  if (free_loans_.empty()) reclaim();
+  if (free_loans_.empty()) return std::nullopt;
+  return free_loans_.back();
+}
+
+void ChannelWriter::reclaim() {
+  std::erase_if(loans_, [&](const Loan& loan) {
+    if (channel_.header().slots[loan.slot].busy.load() != 0) return false;
+    free_loans_.push_back(loan.slot);
+    return true;
+  });
 }
 
 // Returns contiguous room in the ring, or nothing.
@@ -124,12 +166,11 @@ void ChannelWriter::publish() {
   ring_if(channel_.header().reader_sleeps, *bell_);
 }
 
-// What a payload that lies in shared memory keeps alive: the mapping and the way to tell the
-// writer.
+// What a payload that lies in shared memory keeps alive: the memory and the way to tell the writer.
 class ChannelReader::Freed {
  public:
-  Freed(Channel of, std::shared_ptr<const Descriptor> bell)
-      : channel(std::move(of)), bell_(std::move(bell)) {}
+  Freed(Channel of, std::shared_ptr<const Descriptor> bell, Lender lender)
+      : channel(std::move(of)), lender_(std::move(lender)), bell_(std::move(bell)) {}
 
   void slot(std::size_t index) {
     channel.header().slots[index].busy.store(0);
@@ -141,15 +182,25 @@ class ChannelReader::Freed {
     ring_if(channel.header().writer_waits, *bell_);
   }
 
+  // Of the writer; empty when it lends nothing.
+  std::span<const std::byte> memory() const {
+    return lender_.memory ? lender_.memory->bytes() : std::span<std::byte>();
+  }
+
   Channel channel;
-  std::atomic<std::size_t> held = 0;  // slots handed out; payloads are released on any thread
+  // Handed out; payloads are released on any thread.
+  std::atomic<std::size_t> held = 0;
+  std::atomic<std::size_t> loans_held = 0;
 
  private:
+  Lender lender_;
   std::shared_ptr<const Descriptor> bell_;
 };
 
-ChannelReader::ChannelReader(Channel channel, std::shared_ptr<const Descriptor> writer_bell)
-    : freed_(std::make_shared<Freed>(std::move(channel), std::move(writer_bell))) {}
+ChannelReader::ChannelReader(Channel channel, std::shared_ptr<const Descriptor> writer_bell,
+                             Lender lender)
+    : freed_(
+          std::make_shared<Freed>(std::move(channel), std::move(writer_bell), std::move(lender))) {}
 
 bool ChannelReader::ready() const {
   return freed_->channel.header().tail.load() != head_;
@@ -194,16 +245,20 @@ Result<std::optional<Record>> ChannelReader::next_record(std::uint64_t tail) {
 // Takes one record out of the ring. Returns whether the message is whole.
 Result<bool> ChannelReader::take(const Record& r, std::uint64_t waiting) {
   const bool in_ring = r.slot == kInRing;
+  const bool lent = is_loan(r.slot);
   if (r.control_bytes > kControlBytesMax) return corrupt("a control frame of", r.control_bytes);
   if ((r.control_bytes == 0) != open_) return corrupt("a control frame out of place:", head_);
   if (!open_) total_ = r.payload_bytes;
   if (total_ > kPayloadBytesMax || r.payload_bytes != total_)
     return corrupt("a payload of", r.payload_bytes);
   const std::size_t left = total_ - (open_ ? assembled_bytes_ : 0);
-  const std::size_t part = in_ring ? total_ : std::min(left, kSlotBytes);
-  if (r.part_bytes != part || (in_ring && (open_ || part > kInlineBytesMax)))
+  const std::size_t part = in_ring || lent ? total_ : std::min(left, kSlotBytes);
+  if (r.part_bytes != part || ((in_ring || lent) && open_) || (in_ring && part > kInlineBytesMax))
     return corrupt("a part of", r.part_bytes);
-  if (!in_ring && (r.slot >= kSlots || part == 0)) return corrupt("a slot", r.slot);
+  if (!in_ring && ((r.slot >= kSlots && !lent) || part == 0)) return corrupt("a slot", r.slot);
+  const std::size_t memory = freed_->memory().size();
+  if (lent && (r.offset > memory || part > memory - r.offset))
+    return corrupt("a loan at", r.offset);
   const std::size_t bytes = sizeof(Record) + r.control_bytes + (in_ring ? part : 0);
   const std::size_t at = head_ % kRingBytes;
   if (aligned(bytes) > std::min(waiting, kRingBytes - at)) return corrupt("a record of", bytes);
@@ -214,11 +269,12 @@ Result<bool> ChannelReader::take(const Record& r, std::uint64_t waiting) {
     assembled_bytes_ = 0;
   }
   if (in_ring) {
-    frames_.payload = Payload::copy_of(data.subspan(r.control_bytes, part));
-  } else if (part == total_ && freed_->held.load() < kSlotsHeldMax) {
+    frames_.payload = copied(data.subspan(r.control_bytes, part));
+  } else if (lent ? freed_->loans_held.load() < kLoansHeldMax
+                  : part == total_ && freed_->held.load() < kSlotsHeldMax) {
     frames_.payload = in_place(r);
   } else {
-    append(freed_->channel.slot(r.slot).first(part), r);
+    append(bytes_of(r), r);
   }
   open_ = !in_ring && part < left;
   head_ += aligned(bytes);
@@ -226,20 +282,36 @@ Result<bool> ChannelReader::take(const Record& r, std::uint64_t waiting) {
   return !open_;
 }
 
+std::span<const std::byte> ChannelReader::bytes_of(const Record& record) const {
+  if (is_loan(record.slot)) return freed_->memory().subspan(record.offset, record.part_bytes);
+  return freed_->channel.slot(record.slot).first(record.part_bytes);
+}
+
 Payload ChannelReader::in_place(const Record& record) {
   struct Held {
     std::shared_ptr<Freed> freed;
-    std::size_t slot;
-    Held(std::shared_ptr<Freed> f, std::size_t s) : freed(std::move(f)), slot(s) { ++freed->held; }
+    std::uint32_t slot;
+    std::atomic<std::size_t>& count;
+    Held(std::shared_ptr<Freed> f, std::uint32_t s)
+        : freed(std::move(f)), slot(s), count(is_loan(s) ? freed->loans_held : freed->held) {
+      ++count;
+    }
     ~Held() {
-      --freed->held;
+      --count;
       freed->slot(slot);
     }
     Held(const Held&) = delete;
     Held& operator=(const Held&) = delete;
   };
-  const auto bytes = freed_->channel.slot(record.slot).first(record.part_bytes);
-  return {std::make_shared<const Held>(freed_, record.slot), bytes};
+  return {std::allocate_shared<Held>(BlockAllocator<Held>(owners_), freed_, record.slot),
+          bytes_of(record)};
+}
+
+Payload ChannelReader::copied(std::span<const std::byte> bytes) {
+  if (bytes.empty()) return {};
+  const auto buffer = copies_.take();
+  std::memcpy(buffer->data(), bytes.data(), bytes.size());
+  return Payload::of(buffer).slice(0, bytes.size());
 }
 
 void ChannelReader::append(std::span<const std::byte> part, const Record& record) {

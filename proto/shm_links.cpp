@@ -11,29 +11,46 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "proto/shareable.hpp"
 
 namespace rubato::proto::shm {
 namespace {
 
 constexpr int kEventsMax = 64;
+constexpr std::array kGoodbye{std::byte{'.'}};
 
 std::span<const std::byte> bytes_of(const Token& token) {
   return std::as_bytes(std::span(&token, 1));
 }
 
+// Of a parcel with so many descriptors, or one more: the memory of which the sender lends.
 std::optional<Token> token_of(const Parcel& parcel, std::size_t descriptors) {
   Token token;
-  if (parcel.bytes.size() != sizeof(token) || parcel.descriptors.size() != descriptors)
-    return std::nullopt;
+  const std::size_t more = parcel.descriptors.size() - descriptors;
+  if (parcel.bytes.size() != sizeof(token) || more > 1) return std::nullopt;
   std::memcpy(&token, parcel.bytes.data(), sizeof(token));
   return token;
 }
 
-// Direction 0 leads to the listener.
-void connect_channels(Link& link, Descriptor bell) {
-  const auto shared = std::make_shared<const Descriptor>(std::move(bell));
-  link.out.emplace(Channel(link.mapping, link.listening ? 1 : 0), shared);
-  link.in.emplace(Channel(link.mapping, link.listening ? 0 : 1), shared);
+// The token, our descriptors and the memory of which we lend, if we do.
+Result<void> introduce(const Link& link, std::vector<int> descriptors) {
+  if (const int memory = shareable_descriptor(); memory >= 0) descriptors.push_back(memory);
+  return send_parcel(*link.socket, bytes_of(link.token), descriptors);
+}
+
+// With a bell and perhaps memory that the peer lends, from `first` on. Direction 0 leads to the
+// listener.
+Result<void> connect_channels(Link& link, Parcel parcel, std::size_t first) {
+  auto& theirs = parcel.descriptors;
+  Lender lender{nullptr, link.socket};
+  if (theirs.size() > first + 1) {
+    RUBATO_ASSIGN(lender.memory, map_for_reading(theirs[first + 1]));
+  }
+  const auto bell = std::make_shared<const Descriptor>(std::move(theirs[first]));
+  link.out.emplace(Channel(link.mapping, link.listening ? 1 : 0), bell,
+                   shareable_descriptor() >= 0);
+  link.in.emplace(Channel(link.mapping, link.listening ? 0 : 1), bell, std::move(lender));
+  return {};
 }
 
 }  // namespace
@@ -54,6 +71,10 @@ Result<void> Links::watch(const Descriptor& socket) const {
   event.data.fd = socket.get();
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.get(), &event) == 0) return {};
   return fail(ErrorCode::Io, fmt::format("epoll_ctl: {}", std::strerror(errno)));
+}
+
+void Links::unwatch(const Descriptor& socket) const {
+  (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket.get(), nullptr);
 }
 
 void Links::listen() {
@@ -137,11 +158,12 @@ void Links::knock(PeerId listener, const Signal& answer, Instant now) {
   link->token = answer.token;
   link->deadline = now + kSwitchTimeout;
   const auto made = [&]() -> Result<void> {
-    RUBATO_ASSIGN(link->socket, connect_locally(answer.address));
+    RUBATO_ASSIGN(Descriptor socket, connect_locally(answer.address));
+    link->socket = std::make_shared<const Descriptor>(std::move(socket));
     RUBATO_ASSIGN(const Descriptor region, make_region(kRegionBytes));
     RUBATO_ASSIGN(link->mapping, map_region(region, kRegionBytes));
-    RUBATO_TRY(watch(link->socket));
-    return send_parcel(link->socket, bytes_of(link->token), std::array{region.get(), bell_->get()});
+    RUBATO_TRY(watch(*link->socket));
+    return introduce(*link, {region.get(), bell_->get()});
   }();
   Offer& offer = offer_to(listener);
   if (made) {
@@ -187,10 +209,10 @@ Result<void> Links::welcome(Descriptor socket, Parcel parcel, Instant now) {
   link->listening = true;
   link->deadline = now + kSwitchTimeout;
   due_.erase(due);
+  link->socket = std::make_shared<const Descriptor>(std::move(socket));
   RUBATO_ASSIGN(link->mapping, map_region(parcel.descriptors[0], kRegionBytes));
-  connect_channels(*link, std::move(parcel.descriptors[1]));
-  RUBATO_TRY(send_parcel(socket, bytes_of(link->token), std::array{bell_->get()}));
-  link->socket = std::move(socket);
+  RUBATO_TRY(connect_channels(*link, std::move(parcel), 1));
+  RUBATO_TRY(introduce(*link, {bell_->get()}));
   for (const auto& old : links_)
     if (old->peer == link->peer) close(*old);
   open_out(*link);
@@ -198,12 +220,21 @@ Result<void> Links::welcome(Descriptor socket, Parcel parcel, Instant now) {
   return {};
 }
 
-Result<void> Links::accept_reply(Link& link) {
-  RUBATO_ASSIGN(auto parcel, receive_parcel(link.socket));
-  if (!parcel) return {};
-  if (link.out || token_of(*parcel, 1) != link.token)
-    return fail(ErrorCode::Corrupt, "the other process breaks the agreement");
-  connect_channels(link, std::move(parcel->descriptors[0]));
+void Links::on_socket(Link& link) {
+  auto parcel = receive_parcel(*link.socket);
+  if (!parcel) {
+    link.gone = true;
+    unwatch(*link.socket);
+    if (link.out) link.out->on_reader_gone();
+  }
+  if (link.closed || (parcel && !*parcel)) return;
+  if (!parcel || !accept_reply(link, std::move(**parcel))) close(link);
+}
+
+Result<void> Links::accept_reply(Link& link, Parcel parcel) {
+  if (link.out || token_of(parcel, 1) != link.token)
+    return fail(ErrorCode::Io, "the other process says goodbye");
+  RUBATO_TRY(connect_channels(link, std::move(parcel), 0));
   open_out(link);
   log_info(offer_to(link.peer).endpoint + ": shared memory");
   return {};
@@ -216,7 +247,7 @@ void Links::open_out(Link& link) {
 
 void Links::close(Link& link) {
   link.closed = true;
-  link.socket = Descriptor();
+  (void)send_parcel(*link.socket, kGoodbye, {});
   link.queue.clear();
   const auto offer = std::ranges::find(offers_, link.peer, &Offer::to);
   if (offer != offers_.end()) offer->at = {};  // again, as soon as the listener is heard
@@ -230,7 +261,7 @@ void Links::on_event(int fd, Instant now) {
   for (std::size_t i = 0; i < guests_.size(); ++i)
     if (guests_[i].get() == fd) return on_guest(i, now);
   for (const auto& link : links_)
-    if (link->socket.get() == fd && !accept_reply(*link)) return close(*link);
+    if (link->socket->get() == fd) return on_socket(*link);
 }
 
 void Links::service(Instant now) {
@@ -240,13 +271,23 @@ void Links::service(Instant now) {
   for (int i = 0; i < count; ++i) on_event(events[static_cast<std::size_t>(i)].data.fd, now);
   for (const auto& link : links_) {
     if (link->out && !link->out_open && !link->closed) open_out(*link);
+    if (link->out) link->out->reclaim();
     flush(*link);
     const bool late = !(link->in_open && link->out_open) && now >= link->deadline;
     if (late && !link->closed) close(*link);
     if (late) link->in.reset();
   }
-  std::erase_if(links_, [](const auto& link) {
-    return link->closed && (!link->in || (link->in_open && !link->in->ready()));
+  drop_ended();
+}
+
+// A closed link stays until what its peer wrote is read and what we lent is given back.
+void Links::drop_ended() {
+  std::erase_if(links_, [this](const auto& link) {
+    const bool read = !link->in || (link->in_open && !link->in->ready());
+    const bool lending = link->out && link->out->lending();
+    if (!link->closed || !read || lending) return false;
+    if (!link->gone) unwatch(*link->socket);
+    return true;
   });
 }
 
@@ -284,10 +325,13 @@ std::optional<Received> Links::receive_from(Link& link) {
     return Received{link.peer, tl::unexpected<Error>(std::move(frames.error())), 0};
   }
   if (!*frames) return std::nullopt;
+  link.out->reclaim();
   auto& [control, payload] = **frames;
   const std::size_t wire_bytes = framed_bytes(control.size()) + framed_bytes(payload.size());
-  return Received{link.peer, decode(control, std::move(payload), PayloadChecksum::Skip),
-                  wire_bytes};
+  Received received{link.peer, decode(control, std::move(payload), PayloadChecksum::Skip),
+                    wire_bytes};
+  link.in->reuse(std::move(control));
+  return received;
 }
 
 bool Links::sleep() {

@@ -28,7 +28,9 @@ inline constexpr Duration kDeclinedInterval = Duration::from_ms(60'000);
 struct Link {
   PeerId peer = 0;
   Token token;
-  Descriptor socket;  // nothing travels on it after the handshake; its end is the peer's end
+  // After the handshake it carries a goodbye at most. Its end: the peer reads nothing of ours any
+  // more. Who holds payloads in place keeps it open, link or not.
+  std::shared_ptr<const Descriptor> socket;
   std::shared_ptr<Mapping> mapping;
   std::optional<ChannelWriter> out;
   std::optional<ChannelReader> in;
@@ -37,7 +39,8 @@ struct Link {
   bool listening = false;      // the peer reached our listener
   bool out_open = false;       // our Switch was sent
   bool in_open = false;        // the peer's Switch came
-  bool closed = false;         // the peer is gone; what it wrote is still read
+  bool closed = false;         // nothing is sent any more; what the peer wrote is still read
+  bool gone = false;           // the socket has ended
 };
 
 class Links {
@@ -83,10 +86,13 @@ class Links {
   void on_event(int fd, Instant now);
   void on_guest(std::size_t index, Instant now);
   Result<void> welcome(Descriptor socket, Parcel parcel, Instant now);
-  Result<void> accept_reply(Link& link);
+  void on_socket(Link& link);
+  Result<void> accept_reply(Link& link, Parcel parcel);
   void open_out(Link& link);
   void close(Link& link);
   Result<void> watch(const Descriptor& socket) const;
+  void unwatch(const Descriptor& socket) const;
+  void drop_ended();
   static void flush(Link& link);
   std::optional<Received> receive_from(Link& link);
 

@@ -39,6 +39,22 @@ Result<void> check_user(const Descriptor& socket) {
   return {};
 }
 
+// Returns the size of sealed memory.
+Result<std::size_t> sealed_bytes(const Descriptor& fd) {
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0) return system_error("fstat");
+  const int seals = ::fcntl(fd.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & kSeals) != kSeals || status.st_size <= 0)
+    return fail(ErrorCode::Corrupt, "a descriptor that is not sealed memory");
+  return static_cast<std::size_t>(status.st_size);
+}
+
+Result<std::shared_ptr<Mapping>> map(const Descriptor& fd, std::size_t bytes, int protection) {
+  void* data = ::mmap(nullptr, bytes, protection, MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
+  if (data == MAP_FAILED) return system_error("mmap");
+  return std::make_shared<Mapping>(std::span(static_cast<std::byte*>(data), bytes));
+}
+
 }  // namespace
 
 Descriptor::~Descriptor() {
@@ -58,15 +74,15 @@ Result<Descriptor> make_region(std::size_t bytes) {
 }
 
 Result<std::shared_ptr<Mapping>> map_region(const Descriptor& fd, std::size_t bytes) {
-  struct stat status {};
-  if (::fstat(fd.get(), &status) != 0) return system_error("fstat");
-  const int seals = ::fcntl(fd.get(), F_GET_SEALS);
-  if (seals < 0 || (seals & kSeals) != kSeals || status.st_size != static_cast<off_t>(bytes))
-    return fail(ErrorCode::Corrupt,
-                fmt::format("a descriptor that is not sealed memory of {} bytes", bytes));
-  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-  if (data == MAP_FAILED) return system_error("mmap");
-  return std::make_shared<Mapping>(std::span(static_cast<std::byte*>(data), bytes));
+  RUBATO_ASSIGN(const std::size_t size, sealed_bytes(fd));
+  if (size != bytes)
+    return fail(ErrorCode::Corrupt, fmt::format("sealed memory of {} bytes, not {}", size, bytes));
+  return map(fd, bytes, PROT_READ | PROT_WRITE);
+}
+
+Result<std::shared_ptr<Mapping>> map_for_reading(const Descriptor& fd) {
+  RUBATO_ASSIGN(const std::size_t bytes, sealed_bytes(fd));
+  return map(fd, bytes, PROT_READ);
 }
 
 Result<Descriptor> make_bell() {

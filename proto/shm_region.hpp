@@ -36,7 +36,7 @@ class Descriptor {
   int fd_ = -1;
 };
 
-// Memory of a sealed file, mapped for reading and writing.
+// Memory of a sealed file.
 class Mapping {
  public:
   // Requires: mapped by mmap.
@@ -55,6 +55,8 @@ class Mapping {
 [[nodiscard]] Result<Descriptor> make_region(std::size_t bytes);
 // Refuses what is not sealed memory of exactly this size.
 [[nodiscard]] Result<std::shared_ptr<Mapping>> map_region(const Descriptor& fd, std::size_t bytes);
+// All of it, whatever its size, for reading only: who writes there is ended by the kernel.
+[[nodiscard]] Result<std::shared_ptr<Mapping>> map_for_reading(const Descriptor& fd);
 
 // An eventfd. Ringing never blocks: a pending ring is enough.
 [[nodiscard]] Result<Descriptor> make_bell();
@@ -79,7 +81,7 @@ struct Parcel {
   std::vector<Descriptor> descriptors;
 };
 inline constexpr std::size_t kParcelBytesMax = 64;
-inline constexpr std::size_t kParcelDescriptorsMax = 2;
+inline constexpr std::size_t kParcelDescriptorsMax = 3;
 [[nodiscard]] Result<void> send_parcel(const Descriptor& socket, std::span<const std::byte> bytes,
                                        std::span<const int> descriptors);
 // Returns nothing when none has come yet; Io when the other end is gone.

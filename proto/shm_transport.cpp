@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "proto/codec.hpp"
+#include "proto/shareable.hpp"
 
 namespace rubato::proto {
 namespace {
@@ -32,7 +33,9 @@ ShmTransport::ShmTransport(const ShmOptions& options)
             [this](PeerId from, std::span<const std::byte> bytes) {
               links_.on_signal(from, bytes, steady_now());
             },
-            links_.descriptor(), options.trace}) {}
+            links_.descriptor(), options.trace}) {
+  if (!options_.host.empty()) start_sharing();
+}
 
 // What still waits for room is written while the peers read, as ZeroMQ does for its own.
 ShmTransport::~ShmTransport() {

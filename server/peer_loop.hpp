@@ -51,6 +51,7 @@ Result<void> turn(proto::Transport& transport, Core& core, Duration wait,
       log_warning("refused a frame: " + received->message.error().message);
       core.on_bad_frame(received->from, received->message.error());
     }
+    received.reset();  // its memory is given back before the answer says so
   }
   const Instant now = steady_now();
   if (const auto at = core.poll_wakeup(); at && *at <= now) core.on_wakeup(now);

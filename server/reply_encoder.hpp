@@ -15,6 +15,7 @@
 #include "proto/buffer_pool.hpp"
 #include "proto/compression.hpp"
 #include "proto/messages.hpp"
+#include "proto/shareable.hpp"
 
 namespace rubato::server {
 
@@ -35,8 +36,7 @@ class ReplyEncoder {
  public:
   // `chunk`: elements of a message at most. `blank`: null, or what stands for every payload in a
   // run of which only the timing counts: a chunk or more of anything.
-  explicit ReplyEncoder(std::uint64_t chunk,
-                        std::shared_ptr<const std::vector<float>> blank = nullptr)
+  explicit ReplyEncoder(std::uint64_t chunk, std::shared_ptr<const proto::Floats> blank = nullptr)
       : buffers_(chunk), blank_(std::move(blank)) {}
 
   // `values`: the elements [reply.offset, + reply.count) of a shard of `shard`. Sets codec and
@@ -51,7 +51,7 @@ class ReplyEncoder {
 
   proto::Compressor compressor_;
   proto::BufferPool buffers_;
-  std::shared_ptr<const std::vector<float>> blank_;
+  std::shared_ptr<const proto::Floats> blank_;
   std::vector<float> difference_;  // of one chunk
 };
 

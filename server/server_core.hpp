@@ -20,6 +20,7 @@
 #include "base/time.hpp"
 #include "proto/joiner.hpp"
 #include "proto/outbox.hpp"
+#include "proto/shareable.hpp"
 #include "server/optimizer.hpp"
 #include "server/parameter_average.hpp"
 #include "server/reply_encoder.hpp"
@@ -41,7 +42,7 @@ struct ServerOptions {
   proto::JoinTiming timing;
   // Only the timing counts: the shard holds no values, and the beginning of this stands for every
   // payload. At least a chunk. Null: a real shard.
-  std::shared_ptr<const std::vector<float>> blank;
+  std::shared_ptr<const proto::Floats> blank;
 };
 
 // The first parameters of a range; pure, called once.

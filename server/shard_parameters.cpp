@@ -28,7 +28,7 @@ ShardParameters::ShardParameters(std::span<const float> initial, std::uint64_t c
 }
 
 ShardParameters::ShardParameters(std::uint64_t size, std::uint64_t chunk,
-                                 std::shared_ptr<const std::vector<float>> blank)
+                                 std::shared_ptr<const proto::Floats> blank)
     : size_(size),
       chunk_(std::clamp<std::uint64_t>(chunk, 1, std::max<std::uint64_t>(size_, 1))),
       blank_(std::move(blank)) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "proto/shareable.hpp"
 #include "worker/model_spec.hpp"
 
 namespace rubato::worker {
@@ -58,10 +59,10 @@ class Device {
   virtual void read(std::span<float> out) const = 0;
   // out <- U, U <- 0. Returns: whether all of it is finite. Vectors may be swapped: `out` has
   // parameter_count() elements or none, and its memory may become the device's.
-  virtual bool take_update(std::vector<float>& out) = 0;
+  virtual bool take_update(proto::Floats& out) = 0;
   // Memory of parameter_count() elements that nobody needs: a device that has none for U just now
   // keeps it and leaves `buffer` empty.
-  virtual void give(std::vector<float>& buffer) = 0;
+  virtual void give(proto::Floats& buffer) = 0;
 
   // One mini-batch of SGD: W <- W - rate g, U <- U + rate g, g the gradient of the MEAN loss.
   virtual BatchResult step(const Batch& batch, float rate) = 0;

@@ -19,8 +19,8 @@ class HostDevice : public Device {
     replica_.load_under_update(parameters);
   }
   void read(std::span<float> out) const final { replica_.read(out); }
-  bool take_update(std::vector<float>& out) final { return replica_.take_update(out); }
-  void give(std::vector<float>& buffer) final { replica_.give(buffer); }
+  bool take_update(proto::Floats& out) final { return replica_.take_update(out); }
+  void give(proto::Floats& buffer) final { replica_.give(buffer); }
   BatchResult step(const Batch& batch, float rate) override {
     const BatchResult result = gradient(batch, gradient_);
     replica_.descend(gradient_, rate);

@@ -58,7 +58,7 @@ void HostReplica::read(std::span<float> out) const {
   std::copy(weights_.begin(), weights_.end(), out.begin());
 }
 
-bool HostReplica::take_update(std::vector<float>& out) {
+bool HostReplica::take_update(proto::Floats& out) {
   RUBATO_CHECK(out.empty() || out.size() == count(), "room for another model");
   if (zero_) {
     out.assign(count(), 0.0f);
@@ -69,7 +69,7 @@ bool HostReplica::take_update(std::vector<float>& out) {
   return all_finite(out);
 }
 
-void HostReplica::give(std::vector<float>& buffer) {
+void HostReplica::give(proto::Floats& buffer) {
   RUBATO_CHECK(buffer.empty() || buffer.size() == count(), "memory for another model");
   if (update_.empty()) std::swap(update_, buffer);
 }

@@ -10,6 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "proto/shareable.hpp"
+
 namespace rubato::worker {
 
 class HostReplica {
@@ -27,16 +29,16 @@ class HostReplica {
   // out <- W.
   void read(std::span<float> out) const;
   // out <- U, U <- 0; the memory of `out` is kept for U. Returns: whether all of it is finite.
-  bool take_update(std::vector<float>& out);
+  bool take_update(proto::Floats& out);
   // Keeps the memory of `buffer`, whatever is in it, for U if that has none, and leaves it empty.
-  void give(std::vector<float>& buffer);
+  void give(proto::Floats& buffer);
   // W <- W - rate gradient, U <- U + rate gradient.
   void descend(std::span<const float> gradient, float rate);
 
  private:
   std::vector<float> weights_;
-  std::vector<float> update_;  // when not zero_: U; else only memory for it, or empty
-  bool zero_ = true;           // U is
+  proto::Floats update_;  // when not zero_: U; else only memory for it, or empty
+  bool zero_ = true;      // U is
 };
 
 }  // namespace rubato::worker

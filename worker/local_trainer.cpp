@@ -34,14 +34,14 @@ void LocalTrainer::set_plan(const StepPlan& plan) {
   part_ = plan.rate;
 }
 
-bool LocalTrainer::take_parameters(std::vector<float>& out) {
+bool LocalTrainer::take_parameters(proto::Floats& out) {
   const bool finite = device_->take_update(out);
   device_->read(out);
   return finite && all_finite(out);
 }
 
 void LocalTrainer::drop_update() {
-  std::vector<float> dropped;
+  proto::Floats dropped;
   device_->take_update(dropped);
 }
 

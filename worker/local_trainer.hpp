@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "proto/shareable.hpp"
 #include "worker/dataset.hpp"
 #include "worker/device.hpp"
 #include "worker/partition.hpp"
@@ -46,12 +47,12 @@ class LocalTrainer {
     device_->load_under_update(parameters);
   }
   void read(std::span<float> out) const { device_->read(out); }
-  bool take_update(std::vector<float>& out) { return device_->take_update(out); }
+  bool take_update(proto::Floats& out) { return device_->take_update(out); }
   // U <- 0. W is to be loaded anew.
   void drop_update();
   // out <- W, U <- 0. Returns: whether all of both is finite.
-  bool take_parameters(std::vector<float>& out);
-  void give(std::vector<float>& buffer) { device_->give(buffer); }
+  bool take_parameters(proto::Floats& out);
+  void give(proto::Floats& buffer) { device_->give(buffer); }
 
   std::size_t parameter_count() const { return device_->parameter_count(); }
   int batch() const { return batch_; }

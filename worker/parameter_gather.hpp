@@ -14,12 +14,13 @@
 #include "base/time.hpp"
 #include "proto/chunk_set.hpp"
 #include "proto/messages.hpp"
+#include "proto/shareable.hpp"
 
 namespace rubato::worker {
 
 class ParameterGather {
  public:
-  using Room = std::shared_ptr<std::vector<float>>;
+  using Room = std::shared_ptr<proto::Floats>;
 
   ParameterGather() = default;
   // `blank`: only what arrived counts; there are no values().
@@ -60,7 +61,7 @@ class ParameterGather {
   Version version() const { return version_; }
   // The vector that values() is in. What has arrived of it stays as it is until the next begin(),
   // also where leave_room() has gone on in another one.
-  std::shared_ptr<const std::vector<float>> room() const { return values_; }
+  std::shared_ptr<const proto::Floats> room() const { return values_; }
   std::span<const float> values() const {
     return values_ ? std::span<const float>(*values_) : std::span<const float>();
   }

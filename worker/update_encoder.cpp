@@ -42,7 +42,7 @@ void UpdateEncoder::use(const proto::Compression& compression) {
   buffers_ = proto::BufferPool(buffer_floats(compression, chunk_));
 }
 
-void UpdateEncoder::begin(std::shared_ptr<const std::vector<float>> update, bool finite,
+void UpdateEncoder::begin(std::shared_ptr<const proto::Floats> update, bool finite,
                           std::uint64_t seed) {
   end();
   update_ = std::move(update);

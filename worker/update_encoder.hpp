@@ -17,6 +17,7 @@
 #include "proto/buffer_pool.hpp"
 #include "proto/compression.hpp"
 #include "proto/payload.hpp"
+#include "proto/shareable.hpp"
 #include "worker/residual.hpp"
 
 namespace rubato::worker {
@@ -36,7 +37,7 @@ class UpdateEncoder {
   void use(const proto::Compression& compression);
   // From now on this update, all parameters of it; `finite`: no NaN or infinity in it. `seed`
   // chooses what random-k sends.
-  void begin(std::shared_ptr<const std::vector<float>> update, bool finite, std::uint64_t seed);
+  void begin(std::shared_ptr<const proto::Floats> update, bool finite, std::uint64_t seed);
   // What was left out of this update and those before is not to be sent either. Requires: active.
   void drop_residual();
   // The commit was answered, or is given up: lets go of the update.
@@ -60,7 +61,7 @@ class UpdateEncoder {
   std::shared_ptr<Residual> residual_;
   proto::Compressor compressor_;
   proto::BufferPool buffers_;
-  std::shared_ptr<const std::vector<float>> update_;
+  std::shared_ptr<const proto::Floats> update_;
   bool finite_ = true;
   bool compressing_ = false;   // this update; else it travels as it is
   bool owed_;                  // the residual may hold something

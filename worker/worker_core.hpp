@@ -19,6 +19,7 @@
 #include "base/time.hpp"
 #include "proto/joiner.hpp"
 #include "proto/outbox.hpp"
+#include "proto/shareable.hpp"
 #include "sync/model.hpp"
 #include "worker/codec_choice.hpp"
 #include "worker/commit_sender.hpp"
@@ -69,11 +70,11 @@ struct StepReport {
 // What a commit uploads: U, or W of an elastic worker; all parameters of it, or a chunk that stands
 // for them (blank).
 struct Update {
-  std::shared_ptr<const std::vector<float>> values;
+  std::shared_ptr<const proto::Floats> values;
   bool finite = true;  // no NaN or infinity anywhere: else no shard may apply its slice
   // The same vector if it may be written over, each chunk by its answer: parameters() is then in
   // it, until release_parameters(). Requires: the transport does not read what has been answered.
-  std::shared_ptr<std::vector<float>> room = nullptr;
+  std::shared_ptr<proto::Floats> room = nullptr;
 };
 
 class WorkerCore {
@@ -112,7 +113,7 @@ class WorkerCore {
   bool early() const { return early_ && !failure_ && !stopped_; }
   // How many parameters have arrived of the reply that it runs on, from the first on; and these.
   std::uint64_t arrived() const { return gather_.arrived(); }
-  std::shared_ptr<const std::vector<float>> arriving() const { return gather_.room(); }
+  std::shared_ptr<const proto::Floats> arriving() const { return gather_.room(); }
   const std::vector<ForwardLayer>& forward() const { return options_.early_forward; }
   // Requires: next_action() is Commit. An elastic worker uploads X = W_i, the servers move W by
   // d = weight (X - W) and answer with the W that results, from which parameters() is made: X - d.
@@ -138,7 +139,7 @@ class WorkerCore {
   }
   // They were loaded, and the host has use for their memory. Returns: it; null when they are still
   // needed. parameters() is empty then. Requires: no reply is awaited.
-  std::shared_ptr<std::vector<float>> release_parameters() {
+  std::shared_ptr<proto::Floats> release_parameters() {
     RUBATO_CHECK(!gather_.active() && !load_due_, "the parameters were loaded");
     return lends() ? gather_.release() : nullptr;
   }

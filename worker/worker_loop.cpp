@@ -102,7 +102,7 @@ class WorkerLoop {
   // Waits for parameters of the reply under way. The core bounds the wait: it gives up on a server
   // that is silent, which ends the loop, and that ends the wait, as a stop or a rejoin does.
   bool fetch(std::size_t begin, std::span<float> out) {
-    std::shared_ptr<const std::vector<float>> arriving;
+    std::shared_ptr<const proto::Floats> arriving;
     {
       std::unique_lock lock(mutex_);
       const Instant since = steady_now();

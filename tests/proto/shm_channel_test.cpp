@@ -13,11 +13,22 @@
 #include <cstring>
 #include <deque>
 
+#include "proto/shareable.hpp"
+
 namespace rubato::proto::shm {
 namespace {
 
+// Our own memory, as another process sees it.
+Lender lender() {
+  start_sharing();
+  return {*map_for_reading(Descriptor(::dup(shareable_descriptor()))), nullptr};
+}
+
 struct Pair {
-  Pair() : mapping(*map_region(*make_region(kRegionBytes), kRegionBytes)) {}
+  explicit Pair(bool lends = false)
+      : mapping(*map_region(*make_region(kRegionBytes), kRegionBytes)),
+        writer(Channel(mapping, 0), bell, lends),
+        reader(Channel(mapping, 0), bell, lends ? lender() : Lender{}) {}
 
   bool rang() const {
     std::uint64_t rings = 0;
@@ -25,14 +36,16 @@ struct Pair {
   }
   std::shared_ptr<Mapping> mapping;
   std::shared_ptr<const Descriptor> bell = std::make_shared<const Descriptor>(*make_bell());
-  ChannelWriter writer{Channel(mapping, 0), bell};
-  ChannelReader reader{Channel(mapping, 0), bell};
+  ChannelWriter writer;
+  ChannelReader reader;
 };
 
-// Bytes that differ from place to place, made once.
+// Bytes that differ from place to place, made once, in memory that can be lent.
 Payload pattern(std::size_t offset, std::size_t bytes) {
   static const auto all = [] {
-    auto made = std::make_shared<std::vector<std::uint32_t>>((kPayloadBytesMax + (1u << 20)) / 4);
+    start_sharing();
+    using Words = std::vector<std::uint32_t, ShareableAllocator<std::uint32_t>>;
+    auto made = std::make_shared<Words>((kPayloadBytesMax + (1u << 20)) / 4);
     std::uint32_t word = 1;
     for (std::uint32_t& w : *made) w = word = word * 1'664'525 + 1'013'904'223;
     return made;
@@ -62,7 +75,7 @@ std::optional<Frames> read(ChannelReader& reader) {
 
 TEST_CASE("shm channel: any messages, payloads released in any order") {
   const bool ok = rc::check("what was written is read, in order", [] {
-    Pair pair;
+    Pair pair(*rc::gen::arbitrary<bool>());
     std::deque<Outgoing> queue;    // written at the latest when there is room
     std::deque<Encoded> expected;  // the reference
     std::vector<Frames> held;
@@ -115,6 +128,74 @@ TEST_CASE("shm channel: whole chunks are read where they lie, until half the slo
   CHECK(in_place == kSlotsHeldMax);
   for (std::size_t i = 0; i < held.size(); ++i)
     CHECK(same(held[i], message(16, kSlotBytes, i).encoded));
+}
+
+TEST_CASE(
+    "shm channel: payloads are read in their writer's memory, until half the loans are held") {
+  Pair pair(true);
+  std::vector<Frames> held;
+  const std::byte* here = pattern(4, kSlotBytes).bytes().data();
+  for (std::size_t i = 0; i < 2 * kLoans; ++i) {
+    Outgoing out = message(16, 20'000, 0);
+    REQUIRE(pair.writer.write(out));
+    held.push_back(*read(pair.reader));
+    CHECK(same(held.back(), message(16, 20'000, 0).encoded));
+    CHECK(held.back().payload.bytes().data() != here);  // through the other mapping, or a copy
+  }
+  // What lies in place is the same memory: a copy would not follow.
+  auto values = std::make_shared<Floats>(20'000, 1.0f);
+  Pair other(true);
+  std::vector<Frames> followed;
+  for (std::size_t i = 0; i < kLoansHeldMax + 1; ++i) {
+    Outgoing out{{ControlFrame(16), Payload::of(values)}};
+    REQUIRE(other.writer.write(out));
+    followed.push_back(*read(other.reader));
+  }
+  values->front() = 2.0f;
+  std::vector<float> scratch;
+  for (std::size_t i = 0; i < followed.size(); ++i)
+    CHECK(followed[i].payload.floats(scratch).front() == (i < kLoansHeldMax ? 2.0f : 1.0f));
+}
+
+TEST_CASE("shm channel: what is lent is kept until it is given back or its reader is gone") {
+  for (const bool gone : {false, true}) {
+    CAPTURE(gone);
+    Pair pair(true);
+    auto values = std::make_shared<Floats>(20'000, 1.0f);
+    const std::weak_ptr<Floats> watched = values;
+    Outgoing out{{ControlFrame(16), Payload::of(std::move(values))}};
+    REQUIRE(pair.writer.write(out));
+    out = {};
+    auto frames = read(pair.reader);
+    pair.writer.reclaim();
+    CHECK(pair.writer.lending());
+    CHECK(!watched.expired());
+    if (gone) {
+      pair.writer.on_reader_gone();
+    } else {
+      frames.reset();
+      pair.writer.reclaim();
+    }
+    CHECK(!pair.writer.lending());
+    CHECK(watched.expired());
+  }
+}
+
+TEST_CASE("shm channel: what is lent when the writer ends is never written again") {
+  std::optional<Frames> frames;
+  std::weak_ptr<Floats> watched;
+  {
+    Pair pair(true);
+    auto values = std::make_shared<Floats>(20'000, 1.0f);
+    watched = values;
+    Outgoing out{{ControlFrame(16), Payload::of(std::move(values))}};
+    REQUIRE(pair.writer.write(out));
+    frames = read(pair.reader);
+  }
+  CHECK(!watched.expired());
+  const Floats others(20'000, 2.0f);
+  std::vector<float> scratch;
+  CHECK(std::ranges::count(frames->payload.floats(scratch), 1.0f) == 20'000);
 }
 
 // Writes `out`, or says that the writer is far enough ahead and keeps it.
@@ -221,6 +302,22 @@ TEST_CASE("shm channel: every wrong record is an error") {
   }
 }
 
+TEST_CASE("shm channel: a loan beyond the writer's memory is an error") {
+  const std::uint64_t end = lender().memory->bytes().size();
+  const std::uint32_t bytes = 100'000;
+  for (const std::uint64_t offset : {end - bytes + 1, end, end + 1, ~std::uint64_t{0}}) {
+    CAPTURE(offset);
+    Pair pair(true);
+    forge(pair, {16, bytes, bytes, kSlots, offset}, 64);
+    const auto read = pair.reader.read();
+    REQUIRE(!read);
+    CHECK(read.error().code == ErrorCode::Corrupt);
+  }
+  Pair pair(true);
+  forge(pair, {16, bytes, bytes, kSlots, end - bytes}, 64);
+  CHECK(pair.reader.read());
+}
+
 TEST_CASE("shm channel: every wrong tail is an error") {
   for (const std::uint64_t tail :
        {std::uint64_t{1}, std::uint64_t{17}, std::uint64_t{kRingBytes + 16}, std::uint64_t{1} << 63,
@@ -267,6 +364,8 @@ TEST_CASE("shm region: only sealed memory of the right size is mapped") {
   CHECK(!map_region(unsealed, kRegionBytes));
   const Descriptor file(::open("/dev/null", O_RDWR | O_CLOEXEC));
   CHECK(!map_region(file, kRegionBytes));
+  CHECK(!map_for_reading(unsealed));
+  CHECK(!map_for_reading(file));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 
@@ -148,6 +149,47 @@ TEST_CASE("shm transport: a held payload outlives its link") {
   CHECK(samples::same(*received.message, sent));
 }
 
+Message lent_commit(std::uint64_t sequence, const std::shared_ptr<Floats>& values) {
+  return samples::message(Commit{sequence, 0, values->size(), values->size(), 1, PayloadCodec::F32},
+                          Payload::of(values));
+}
+
+TEST_CASE("shm transport: an update is read where it lies, and given back") {
+  SettledFactory factory;
+  SettledPair pair(factory);
+  auto values = std::make_shared<Floats>(100'000, 1.0f);
+  const std::weak_ptr<Floats> watched = values;
+  send(*pair.client, pair.to_server, lent_commit(1, values));
+  std::vector<float> scratch;
+  {
+    const Received received = expect(*pair.server);
+    values->back() = 2.0f;  // as nobody may: the reader sees it, so nothing was copied
+    CHECK(received.message->payload.floats(scratch).back() == 2.0f);
+    values.reset();
+    REQUIRE(pair.client->receive(Duration{}));
+    CHECK(!watched.expired());
+  }
+  REQUIRE(pair.client->receive(Duration{}));
+  CHECK(watched.expired());
+}
+
+TEST_CASE("shm transport: what was lent stays as it was, though its link and its owner are gone") {
+  SettledFactory factory;
+  SettledPair pair(factory);
+  for (std::uint64_t n = 1; n <= 3; ++n)
+    send(*pair.client, pair.to_server,
+         lent_commit(n, std::make_shared<Floats>(100'000, static_cast<float>(n))));
+  const Received first = expect(*pair.server);
+  pair.client.reset();
+  const Floats others[3] = {Floats(100'000, 9.0f), Floats(100'000, 9.0f), Floats(100'000, 9.0f)};
+  std::vector<float> scratch;
+  CHECK(std::ranges::count(first.message->payload.floats(scratch), 1.0f) == 100'000);
+  for (float n = 2; n <= 3; ++n) {
+    const Received next = expect(*pair.server);
+    CHECK(std::ranges::count(next.message->payload.floats(scratch), n) == 100'000);
+  }
+}
+
 // --- crashes -------------------------------------------------------------------------------------
 
 // Another process, killed at the latest by the destructor. It is made before any transport, since
@@ -250,6 +292,10 @@ TEST_CASE("shm transport: a connector is killed, nothing is left and the next on
     while (!std::holds_alternative<Probe>(first.message->body)) first = expect(server);  // echoes
     const PeerId peer = first.from;
     converse(server, peer);
+    auto values = std::make_shared<Floats>(262'144, 1.0f);
+    const std::weak_ptr<Floats> lent = values;
+    send(server, peer, lent_commit(1, values));
+    values.reset();
     for (std::uint64_t n = 1; n <= 2 * shm::kSlots; ++n)  // killed with both directions full
       send(server, peer, samples::commit(n, 262'144));
     child.kill();
@@ -259,6 +305,7 @@ TEST_CASE("shm transport: a connector is killed, nothing is left and the next on
       REQUIRE(server.receive(Duration::from_ms(5)));
     }
     CHECK(!server.shared_memory(peer));
+    CHECK(lent.expired());
     if (&child == lives) descriptors = entries("/proc/self/fd") - 2;  // the others' pipes
   }
   // ZeroMQ closes the last connection on a thread of its own.

@@ -1,6 +1,7 @@
 // In the steady state a commit and its reply allocate nothing of ours: worker core, codec, server
-// core, and the ZeroMQ transport between them. What libzmq allocates for a message is its own: it
-// calls malloc, which is not counted, or operator new, which is told apart by the caller's address.
+// core, and the transport between them, ZeroMQ or shared memory. What libzmq allocates for a
+// message is its own: it calls malloc, which is not counted, or operator new, which is told apart
+// by the caller's address.
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 
@@ -8,7 +9,7 @@
 
 #include "proto/buffer_pool.hpp"
 #include "proto/codec.hpp"
-#include "proto/zmq_transport.hpp"
+#include "proto/shm_transport.hpp"
 #include "tests/allocations.hpp"
 #include "tests/server/shard.hpp"
 #include "worker/worker_core.hpp"
@@ -17,7 +18,7 @@ namespace rubato::server {
 namespace {
 
 constexpr std::uint64_t kParameters = 65'000;
-constexpr std::uint64_t kChunk = 4096;  // 16 chunks, more than the credit, none of them copied
+constexpr std::uint64_t kChunk = 8192;  // 8 chunks, more than the credit, none of them copied
 
 using worker::WorkerCore;
 
@@ -45,13 +46,15 @@ struct Direct {
   }
 };
 
-struct OverZmq {
-  proto::ZmqTransport server, worker;
+struct OverTransport {
+  proto::ShmTransport server, worker;
   proto::PeerId to_server = 0;
 
-  OverZmq() { to_server = worker.connect(server.listen("tcp://127.0.0.1:*").value()).value(); }
+  explicit OverTransport(const std::string& host) : server({.host = host}), worker({.host = host}) {
+    to_server = worker.connect(server.listen("tcp://127.0.0.1:*").value()).value();
+  }
 
-  static void send(proto::ZmqTransport& by, proto::PeerId to, const proto::Message& message) {
+  static void send(proto::ShmTransport& by, proto::PeerId to, const proto::Message& message) {
     const bool sent = by.send(to, message).has_value();
     REQUIRE(sent);
   }
@@ -94,7 +97,8 @@ struct Pair {
     return options;
   }
 
-  Pair() : shard(setup()), worker(options(), sync::make_commit_rule("asp", {})) {
+  explicit Pair(auto&&... of_link)
+      : shard(setup()), worker(options(), sync::make_commit_rule("asp", {})), link{of_link...} {
     shard.members(1, {0});
     tests::sent(shard.core);
     worker.on_start(shard.now);
@@ -144,12 +148,13 @@ bool is_zmqs(const void* caller) {
   return dladdr(caller, &where) != 0 && where.dli_fname && std::strstr(where.dli_fname, "libzmq");
 }
 
-TEST_CASE("steady state: over ZeroMQ, too") {
+// Commits until nothing was allocated for a while. Requires: host as of ShmOptions.
+void check_transport(const std::string& host) {
   constexpr int kSteady = 20;  // commits one after the other
   // How much is under way at once is up to ZeroMQ's thread: a commit on which there is more than
-  // ever before adds to a pool. It has 16 chunks each way, so that ends.
+  // ever before adds to a pool. It has 8 chunks each way, so that ends.
   constexpr int kCommitsMax = 2000;
-  Pair<OverZmq> pair;
+  Pair<OverTransport> pair(host);
   tests::is_foreign = is_zmqs;
   int quiet = 0, commits = 0;
   for (; commits < kCommitsMax && quiet < kSteady; ++commits) {
@@ -162,6 +167,15 @@ TEST_CASE("steady state: over ZeroMQ, too") {
   CHECK(pair.shard.core.version() == static_cast<Version>(commits));
   MESSAGE("steady after " << commits - kSteady << " commits, libzmq's own allocations counted: "
                           << tests::foreign_allocations.load());
+  CHECK(pair.link.worker.shared_memory(pair.link.to_server) == !host.empty());
+}
+
+TEST_CASE("steady state: over ZeroMQ, too") {
+  check_transport("");
+}
+
+TEST_CASE("steady state: and through shared memory") {
+  check_transport(proto::shm::host_id());
 }
 
 }  // namespace

@@ -195,8 +195,8 @@ void CoreCluster::drive(std::uint32_t index) {
       if (worker.residual) std::ranges::fill(worker.residual->values(), 0.0f);
       auto values =
           worker.core->elastic() ? worker.trainer.take_parameters() : worker.trainer.take_update();
-      worker.core->on_commit(now_,
-                             {std::make_shared<const std::vector<float>>(std::move(values)), true});
+      worker.core->on_commit(
+          now_, {std::make_shared<const proto::Floats>(values.begin(), values.end()), true});
     } else if (action == Action::Load || action == Action::Restart) {
       if (action == Action::Restart) worker.trainer.take_update();
       worker.trainer.load_under_update(worker.core->parameters());

@@ -57,11 +57,12 @@ TEST_CASE("a step is the gradient times the rate, in W and in U") {
     const auto before = test_parameters(spec, 1);
     device->load(before);
     const OwnedBatch batch(spec, 8, 2);
-    std::vector<float> gradient(before.size()), update(before.size());
+    std::vector<float> gradient(before.size());
+    proto::Floats update(before.size());
     const BatchResult measured = device->gradient(batch.view(), gradient);
     CHECK(weights_of(*device) == before);
     device->take_update(update);
-    CHECK(update == std::vector<float>(before.size(), 0.0f));
+    CHECK(update == proto::Floats(before.size(), 0.0f));
 
     const BatchResult stepped = device->step(batch.view(), 0.1f);
     CHECK(stepped.loss_sum == measured.loss_sum);
@@ -103,7 +104,7 @@ TEST_CASE("an early step asks for each layer in turn and ends as a load and a st
       CHECK(result->loss_sum == expected.loss_sum);
       CHECK(result->correct == expected.correct);
       CHECK(weights_of(*device) == weights_of(*whole));
-      std::vector<float> update, expected_update;
+      proto::Floats update, expected_update;
       CHECK(device->take_update(update));
       CHECK(whole->take_update(expected_update));
       CHECK(update == expected_update);
@@ -118,7 +119,7 @@ TEST_CASE("an early step that is given up leaves U empty, and a load puts all of
     device->load(test_parameters(spec, 1));
     const OwnedBatch batch(spec, 4, 1);
     device->step(batch.view(), 0.1f);
-    std::vector<float> update;
+    proto::Floats update;
     device->take_update(update);
     int asked = 0;
     const auto result =
@@ -132,7 +133,7 @@ TEST_CASE("an early step that is given up leaves U empty, and a load puts all of
     device->load_under_update(test_parameters(spec, 2));
     CHECK(weights_of(*device) == test_parameters(spec, 2));
     CHECK(device->take_update(update));
-    CHECK(update == std::vector<float>(update.size(), 0.0f));
+    CHECK(update == proto::Floats(update.size(), 0.0f));
   }
 }
 
@@ -145,7 +146,7 @@ TEST_CASE("U is what W lost since the load, over many steps, and taking it empti
     device->load(loaded);
     for (std::uint64_t s = 0; s < 10; ++s) device->step(OwnedBatch(spec, 4, s).view(), 0.1f);
     const auto weights = weights_of(*device);
-    std::vector<float> update(loaded.size()), again(loaded.size());
+    proto::Floats update(loaded.size()), again(loaded.size());
     CHECK(device->take_update(update));
     double moved = 0;
     for (std::size_t i = 0; i < loaded.size(); ++i) {
@@ -154,7 +155,7 @@ TEST_CASE("U is what W lost since the load, over many steps, and taking it empti
     }
     CHECK(moved > 0.1);
     device->take_update(again);
-    CHECK(again == std::vector<float>(loaded.size(), 0.0f));
+    CHECK(again == proto::Floats(loaded.size(), 0.0f));
     CHECK(weights_of(*device) == weights);
   }
 }
@@ -166,7 +167,7 @@ TEST_CASE("U goes out and its memory comes back without a copy, and stale memory
     const auto device = built_device(name, spec, 4);
     device->load(test_parameters(spec, 1));
     device->step(OwnedBatch(spec, 4, 1).view(), 0.1f);
-    std::vector<float> out;
+    proto::Floats out;
     CHECK(device->take_update(out));
     REQUIRE(out.size() == device->parameter_count());
     const Device* const on_host = name == "cuda" ? nullptr : device.get();
@@ -185,9 +186,9 @@ TEST_CASE("U goes out and its memory comes back without a copy, and stale memory
       REQUIRE(std::abs(out[i] - (loaded[i] - weights[i])) < 1e-6);
 
     device->step(OwnedBatch(spec, 4, 3).view(), 0.1f);
-    std::vector<float> spare(device->parameter_count(), 99.0f);
+    proto::Floats spare(device->parameter_count(), 99.0f);
     device->give(spare);  // it has memory for U: an overlapping commit came back
-    CHECK(spare == std::vector<float>(device->parameter_count(), 99.0f));
+    CHECK(spare == proto::Floats(device->parameter_count(), 99.0f));
   }
 }
 
@@ -198,7 +199,7 @@ TEST_CASE("taking U tells when it holds NaN or infinity") {
     const auto device = built_device(name, spec, 4);
     device->load(test_parameters(spec, 1));
     device->step(OwnedBatch(spec, 4, 1).view(), std::numeric_limits<float>::infinity());
-    std::vector<float> update(device->parameter_count());
+    proto::Floats update(device->parameter_count());
     CHECK_FALSE(device->take_update(update));
     CHECK(device->take_update(update));  // all zero now
   }
@@ -217,7 +218,7 @@ TEST_CASE("load leaves U alone, load_under_update puts own steps on top of what 
     const auto on_top = weights_of(*device);
     device->load(arrived);
     CHECK(weights_of(*device) == arrived);
-    std::vector<float> update(first.size());
+    proto::Floats update(first.size());
     CHECK(device->take_update(update));
     double moved = 0;
     for (std::size_t i = 0; i < first.size(); ++i) {

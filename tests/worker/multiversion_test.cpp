@@ -37,7 +37,8 @@ TEST_CASE("the local step rounds after every operation, on every processor") {
   constexpr std::size_t kCount = 1003;  // no multiple of any vector
   constexpr float kRate = 0.0371f;
   HostReplica replica(kCount);
-  std::vector<float> weights = normals(kCount, 1), update(kCount, 0.0f);
+  std::vector<float> weights = normals(kCount, 1);
+  proto::Floats update(kCount, 0.0f);
   replica.load(weights);
   for (std::uint64_t step = 0; step < 3; ++step) {
     const std::vector<float> gradient = normals(kCount, 10 + step);
@@ -56,8 +57,9 @@ TEST_CASE("the local step rounds after every operation, on every processor") {
   replica.load_under_update(arrived);
   replica.read(got);
   for (std::size_t i = 0; i < kCount; ++i) REQUIRE(got[i] == plus(arrived[i], -update[i]));
-  CHECK(replica.take_update(got));
-  CHECK(got == update);
+  proto::Floats taken;
+  CHECK(replica.take_update(taken));
+  CHECK(taken == update);
 }
 
 TEST_CASE("an update that is not finite is seen wherever it stands") {
@@ -66,7 +68,8 @@ TEST_CASE("an update that is not finite is seen wherever it stands") {
     for (const float bad :
          {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
       HostReplica replica(kCount);
-      std::vector<float> gradient = normals(kCount, 3), out(kCount);
+      std::vector<float> gradient = normals(kCount, 3);
+      proto::Floats out(kCount);
       gradient[at] = bad;
       replica.descend(gradient, 1.0f);
       CAPTURE(at);

@@ -37,7 +37,7 @@ TEST_CASE("a warm training step allocates nothing of ours, on any model") {
     std::iota(all.begin(), all.end(), 0u);
     LocalTrainer trainer(built_device("cpu", spec, 4), data, BatchSampler(all, Rng(1)), 4, {});
     trainer.load(initial_parameters(spec, 1));
-    std::vector<float> update(trainer.parameter_count());
+    proto::Floats update(trainer.parameter_count());
     trainer.step();
     tests::is_foreign = is_one_dnns;
     const std::size_t ours = tests::allocations, one_dnns = tests::foreign_allocations;

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -70,13 +71,13 @@ TEST_CASE("a trainer steps through its sampler's batches at the falling rate") {
     CHECK(trainer.step().loss_sum == expected.loss_sum);
   }
   CHECK(trainer.steps() == 12);
-  std::vector<float> a(start.size()), b(start.size());
+  proto::Floats a(start.size()), b(start.size());
   trainer.take_update(a);
   device->take_update(b);
   CHECK(a == b);
   trainer.load_under_update(start);  // nothing was done since
   trainer.read(a);
-  CHECK(a == start);
+  CHECK(std::ranges::equal(a, start));
 
   const float nan = std::numeric_limits<float>::quiet_NaN();
   trainer.load(std::vector<float>(start.size(), nan));
@@ -87,9 +88,9 @@ TEST_CASE("a trainer steps through its sampler's batches at the falling rate") {
   trainer.drop_update();
   trainer.load_under_update(start);
   trainer.read(a);
-  CHECK(a == start);
+  CHECK(std::ranges::equal(a, start));
   CHECK(trainer.take_update(b));
-  CHECK(b == std::vector<float>(start.size(), 0.0f));
+  CHECK(b == proto::Floats(start.size(), 0.0f));
 }
 
 TEST_CASE("an early step draws what a step would have drawn, and one given up draws nothing") {
@@ -104,7 +105,8 @@ TEST_CASE("an early step draws what a step would have drawn, and one given up dr
   };
   LocalTrainer plain = trainer();
   LocalTrainer early = trainer();
-  std::vector<float> weights(plain.parameter_count()), update;
+  std::vector<float> weights(plain.parameter_count());
+  proto::Floats update;
   const Arriving arrives = [&](std::size_t begin, std::span<float> out) {
     std::copy_n(weights.begin() + static_cast<std::ptrdiff_t>(begin), out.size(), out.begin());
     return true;

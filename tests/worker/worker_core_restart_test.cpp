@@ -80,9 +80,9 @@ TEST_CASE("worker: who was away while the shards went back drops what it had tra
 const proto::Compression kOneOfFour{.codec = proto::PayloadCodec::TopK, .keep = 0.25};
 
 // Commits this after a step. Returns: what arrives of it.
-std::vector<float> upload(WorkerWorld& world, std::vector<float> update) {
+std::vector<float> upload(WorkerWorld& world, const std::vector<float>& update) {
   world.step();
-  world.core.on_commit(world.now, {std::make_shared<std::vector<float>>(std::move(update))});
+  world.core.on_commit(world.now, {std::make_shared<proto::Floats>(update.begin(), update.end())});
   std::vector<float> values(4);
   for (const auto& out : world.sent())
     if (const auto* commit = std::get_if<proto::Commit>(&out.message.body))

@@ -97,12 +97,12 @@ TEST_CASE("early: a server that dies in the middle of a reply ends the run, and 
   CHECK(run.device->early == 1);
   CHECK(run.trainer->steps() == 1);
   // The next whole reply puts all of it right.
-  std::vector<float> update;
+  proto::Floats update;
   run.trainer->load_under_update(std::vector<float>(kParameters, 7.0f));
   run.trainer->read(run.weights);
   CHECK(run.weights == std::vector<float>(kParameters, 7.0f));
   run.trainer->take_update(update);
-  CHECK(update == std::vector<float>(kParameters, 0.0f));
+  CHECK(update == proto::Floats(kParameters, 0.0f));
 }
 
 TEST_CASE("early: a reply whose last chunk is corrupt ends the run, and no step is made of it") {

@@ -163,7 +163,7 @@ class WorkerWorld {
   // The whole update is 0, 1, 2, ...
   void commit() {
     REQUIRE(core.next_action() == Action::Commit);
-    auto update = std::make_shared<std::vector<float>>(setup_.parameters);
+    auto update = std::make_shared<proto::Floats>(setup_.parameters);
     for (std::size_t i = 0; i < update->size(); ++i) (*update)[i] = static_cast<float>(i);
     core.on_commit(now, {update, true, setup_.lend ? update : nullptr});
   }
