@@ -21,12 +21,12 @@ void keep_freed_memory() {
 
 void prefer_large_pages([[maybe_unused]] const void* first, [[maybe_unused]] std::size_t bytes) {
 #if defined(__linux__)
-  constexpr std::uintptr_t kPage = 2 << 20;
   constexpr int kCollapse = 25;  // MADV_COLLAPSE, Linux 6.1; Debian 12's headers lack it
-  const std::size_t before = (kPage - reinterpret_cast<std::uintptr_t>(first) % kPage) % kPage;
-  if (bytes < before + kPage) return;
+  const std::size_t before =
+      (kLargePage - reinterpret_cast<std::uintptr_t>(first) % kLargePage) % kLargePage;
+  if (bytes < before + kLargePage) return;
   auto* const begin = static_cast<char*>(const_cast<void*>(first)) + before;
-  const std::size_t whole = (bytes - before) / kPage * kPage;
+  const std::size_t whole = (bytes - before) / kLargePage * kLargePage;
   madvise(begin, whole, MADV_HUGEPAGE);  // by and by
   madvise(begin, whole, kCollapse);      // now
 #endif

@@ -11,6 +11,8 @@ namespace rubato {
 // (docs/lessons.md). Once, from main, before threads. Does nothing with other C libraries.
 void keep_freed_memory();
 
+inline constexpr std::size_t kLargePage = 2 << 20;
+
 // Asks for pages of 2 MiB under memory that stays where it is and is read at random places: each
 // page of 4 KiB costs a walk through the page tables, twice as deep in a virtual machine. What does
 // not fill a large page stays as it is; so does all of it where the kernel has none. Any thread.

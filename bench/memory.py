@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Peak memory (VmHWM) of real worker and server processes that train a 64 MiB model under ASP, less
-that of the same processes with a model of a few KiB.
+that of the same processes with a model of a few KiB. What a process only reads of another one's
+memory is counted there.
 
 Usage: bench/memory.py [--quick | --smoke] [--json FILE]   after bench/run.sh has built the programs
 """
@@ -64,6 +65,21 @@ def peak_bytes(pid):
     return 0
 
 
+def foreign_bytes(pid):
+    """Resident memory that belongs to another process: what that one lends is mapped for reading."""
+    total, foreign = 0, False
+    try:
+        with open(f"/proc/{pid}/smaps", encoding="ascii") as file:
+            for line in file:
+                if "-" in line.split(" ", 1)[0]:
+                    foreign = "memfd:rubato" in line and " r--s " in line
+                elif foreign and line.startswith("Rss:"):
+                    total += int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return total
+
+
 def train(directory, workers, hidden, steps):
     """Runs one cluster to its end. Returns: peak bytes of the server, and of the largest worker."""
     file = os.path.join(directory, "cluster.toml")
@@ -79,9 +95,11 @@ def train(directory, workers, hidden, steps):
     log = open(os.path.join(directory, "log"), "w", encoding="utf-8")
     nodes = [subprocess.Popen([RUBATO] + command, stdout=log, stderr=log) for command in commands]
     peaks = [0] * len(nodes)
+    lent = [0] * len(nodes)
     deadline = time.monotonic() + 180
     while any(node.poll() is None for node in nodes) and time.monotonic() < deadline:
         peaks = [max(old, peak_bytes(node.pid)) for old, node in zip(peaks, nodes)]
+        lent = [max(old, foreign_bytes(node.pid)) for old, node in zip(lent, nodes)]
         time.sleep(0.01)
     for node in nodes:
         node.kill()
@@ -90,7 +108,8 @@ def train(directory, workers, hidden, steps):
     if any(node.returncode for node in nodes):
         with open(log.name, encoding="utf-8") as file:
             sys.exit("memory: a node failed:\n" + file.read())
-    return peaks[1], max(peaks[2:])
+    own = [peak - foreign for peak, foreign in zip(peaks, lent)]
+    return own[1], max(own[2:])
 
 
 def row(name, used, allowed, text):

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,12 +10,15 @@
 #include <memory>
 #include <mutex>
 
+#include "base/memory.hpp"
 #include "proto/shm_region.hpp"
 
 namespace rubato::proto {
 namespace {
 
-constexpr std::size_t kPage = 4096;
+constexpr std::size_t kPage = 64 * 1024;  // or a part of one, on any kernel
+// What is as large and larger has large pages: that of chunks of 1 MiB lies in pairs.
+constexpr std::size_t kLargeMin = kLargePage / 2;
 
 constexpr std::size_t whole_pages(std::size_t bytes) {
   return (bytes + kPage - 1) / kPage * kPage;
@@ -25,9 +27,13 @@ constexpr std::size_t whole_pages(std::size_t bytes) {
 // The file, mapped as a whole. Its free ranges: the lowest that is large enough is taken.
 class Arena {
  public:
-  Arena(shm::Descriptor file, shm::Descriptor reading, std::span<std::byte> bytes)
-      : file_(std::move(file)), reading_(std::move(reading)), bytes_(bytes), pid_(::getpid()) {
-    free_.emplace(0, bytes.size());
+  Arena(shm::Descriptor file, shm::Descriptor reading, std::shared_ptr<shm::Mapping> mapping)
+      : file_(std::move(file)),
+        reading_(std::move(reading)),
+        mapping_(std::move(mapping)),
+        bytes_(mapping_->bytes()),
+        pid_(::getpid()) {
+    free_.emplace(0, bytes_.size());
   }
 
   int descriptor() const { return ours() ? reading_.get() : -1; }
@@ -42,13 +48,10 @@ class Arena {
   void* allocate(std::size_t bytes) {
     if (!ours()) return nullptr;
     bytes = whole_pages(bytes);
-    const std::lock_guard lock(mutex_);
-    const auto at = std::ranges::find_if(free_, [&](auto& range) { return range.second >= bytes; });
-    if (at == free_.end()) return nullptr;
-    const auto [offset, size] = *at;
-    free_.erase(at);
-    if (size > bytes) free_.emplace(offset + bytes, size - bytes);
-    return bytes_.data() + offset;
+    const auto offset = take(bytes);
+    if (!offset) return nullptr;
+    if (bytes >= kLargeMin) use_large_pages(*offset, bytes);
+    return bytes_.data() + *offset;
   }
 
   void free(std::uint64_t offset, std::size_t bytes) {
@@ -73,8 +76,28 @@ class Arena {
  private:
   bool ours() const { return ::getpid() == pid_; }
 
+  std::optional<std::uint64_t> take(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    const auto at = std::ranges::find_if(free_, [&](auto& range) { return range.second >= bytes; });
+    if (at == free_.end()) return std::nullopt;
+    const auto [offset, size] = *at;
+    free_.erase(at);
+    if (size > bytes) free_.emplace(offset + bytes, size - bytes);
+    return offset;
+  }
+
+  // Under what was taken, to its ends. The kernel makes none where nothing at all has been written.
+  void use_large_pages(std::uint64_t offset, std::size_t bytes) {
+    const std::uint64_t first = offset / kLargePage * kLargePage;
+    const std::uint64_t end = (offset + bytes + kLargePage - 1) / kLargePage * kLargePage;
+    for (std::uint64_t at = first; at < end; at += kLargePage)
+      bytes_[std::max(at, offset)] = std::byte{0};
+    prefer_large_pages(bytes_.data() + first, end - first);
+  }
+
   shm::Descriptor file_;
   shm::Descriptor reading_;
+  std::shared_ptr<shm::Mapping> mapping_;
   std::span<std::byte> bytes_;
   pid_t pid_;
   std::mutex mutex_;
@@ -85,7 +108,7 @@ class Arena {
 std::size_t arena_bytes() {
   if constexpr (sizeof(void*) < 8) return 0;
   return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) *
-         static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) / kPage * kPage;
+         static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) / kLargePage * kLargePage;
 }
 
 std::unique_ptr<Arena> make_arena() {
@@ -96,11 +119,9 @@ std::unique_ptr<Arena> make_arena() {
   const std::string path = fmt::format("/proc/self/fd/{}", file->get());
   shm::Descriptor reading(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!reading) return nullptr;
-  void* const data =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file->get(), 0);
-  if (data == MAP_FAILED) return nullptr;
-  return std::make_unique<Arena>(std::move(*file), std::move(reading),
-                                 std::span(static_cast<std::byte*>(data), bytes));
+  auto mapping = shm::map_region(*file, bytes);
+  if (!mapping) return nullptr;
+  return std::make_unique<Arena>(std::move(*file), std::move(reading), std::move(*mapping));
 }
 
 // Null before start_sharing(). It lives as long as the process: vectors may be freed at its end.

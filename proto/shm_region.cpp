@@ -13,6 +13,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/memory.hpp"
+
 namespace rubato::proto::shm {
 namespace {
 
@@ -49,10 +51,21 @@ Result<std::size_t> sealed_bytes(const Descriptor& fd) {
   return static_cast<std::size_t>(status.st_size);
 }
 
+// Where a large page can begin: the kernel would choose any page.
 Result<std::shared_ptr<Mapping>> map(const Descriptor& fd, std::size_t bytes, int protection) {
-  void* data = ::mmap(nullptr, bytes, protection, MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
+  void* const room = ::mmap(nullptr, bytes + kLargePage, PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return system_error("mmap");
+  auto* const first = static_cast<std::byte*>(room);
+  const std::size_t before =
+      (kLargePage - reinterpret_cast<std::uintptr_t>(first) % kLargePage) % kLargePage;
+  auto mapping = std::make_shared<Mapping>(std::span(first + before, bytes));
+  if (before > 0) ::munmap(first, before);
+  ::munmap(first + before + bytes, kLargePage - before);
+  void* const data = ::mmap(first + before, bytes, protection,
+                            MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd.get(), 0);
   if (data == MAP_FAILED) return system_error("mmap");
-  return std::make_shared<Mapping>(std::span(static_cast<std::byte*>(data), bytes));
+  return mapping;
 }
 
 }  // namespace
