@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -107,8 +108,12 @@ class Arena {
 // Of the machine's memory: address space costs nothing, and nobody needs more.
 std::size_t arena_bytes() {
   if constexpr (sizeof(void*) < 8) return 0;
-  return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) *
-         static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) / kLargePage * kLargePage;
+  const std::size_t bytes = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) *
+                            static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) / kLargePage *
+                            kLargePage;
+  rlimit files{};  // beyond it the kernel would end the process
+  const bool allowed = ::getrlimit(RLIMIT_FSIZE, &files) == 0 && files.rlim_cur >= bytes;
+  return allowed ? bytes : 0;
 }
 
 std::unique_ptr<Arena> make_arena() {

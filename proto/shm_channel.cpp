@@ -48,10 +48,12 @@ Channel::Channel(std::shared_ptr<Mapping> mapping, std::size_t index)
 ChannelWriter::ChannelWriter(Channel channel, std::shared_ptr<const Descriptor> reader_bell,
                              bool lends)
     : channel_(std::move(channel)), bell_(std::move(reader_bell)), lends_(lends) {
+  loans_.reserve(kLoans);
   for (std::uint32_t slot = kSlots + kLoans; slot-- > kSlots;) free_loans_.push_back(slot);
 }
 
 ChannelWriter::~ChannelWriter() {
+  reclaim();
   static std::mutex mutex;
   static auto& kept = *std::make_unique<std::vector<Payload>>().release();
   const std::lock_guard lock(mutex);
@@ -171,6 +173,11 @@ class ChannelReader::Freed {
  public:
   Freed(Channel of, std::shared_ptr<const Descriptor> bell, Lender lender)
       : channel(std::move(of)), lender_(std::move(lender)), bell_(std::move(bell)) {}
+  ~Freed() {
+    if (lender_.socket) end_reading(*lender_.socket);
+  }
+  Freed(const Freed&) = delete;
+  Freed& operator=(const Freed&) = delete;
 
   void slot(std::size_t index) {
     channel.header().slots[index].busy.store(0);

@@ -139,8 +139,8 @@ struct Frames {
   Payload payload;
 };
 
-// The writer's own memory, of which it lends, and the socket whose end tells it that nobody reads
-// there any more.
+// The writer's own memory, of which it lends, and the socket through which it hears that nobody
+// reads there any more: neither the reader nor a payload is left.
 struct Lender {
   std::shared_ptr<Mapping> memory;
   std::shared_ptr<const Descriptor> socket;

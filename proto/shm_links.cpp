@@ -33,22 +33,31 @@ std::optional<Token> token_of(const Parcel& parcel, std::size_t descriptors) {
 }
 
 // The token, our descriptors and the memory of which we lend, if we do.
-Result<void> introduce(const Link& link, std::vector<int> descriptors) {
-  if (const int memory = shareable_descriptor(); memory >= 0) descriptors.push_back(memory);
+Result<void> introduce(const Link& link, std::vector<int> descriptors, bool lend) {
+  if (lend) descriptors.push_back(shareable_descriptor());
   return send_parcel(*link.socket, bytes_of(link.token), descriptors);
 }
 
-// With a bell and perhaps memory that the peer lends, from `first` on. Direction 0 leads to the
-// listener.
-Result<void> connect_channels(Link& link, Parcel parcel, std::size_t first) {
+bool can_lend() {
+  return shareable_descriptor() >= 0;
+}
+
+// Both lend or neither does: who has no such memory has no room for another one's, either.
+bool both_lend(const Parcel& parcel, std::size_t descriptors) {
+  return can_lend() && parcel.descriptors.size() > descriptors;
+}
+
+// The bell is the last of so many descriptors, behind it the memory of which the peer lends.
+// Direction 0 leads to the listener.
+Result<void> connect_channels(Link& link, Parcel parcel, std::size_t descriptors) {
   auto& theirs = parcel.descriptors;
+  const bool lend = both_lend(parcel, descriptors);
   Lender lender{nullptr, link.socket};
-  if (theirs.size() > first + 1) {
-    RUBATO_ASSIGN(lender.memory, map_for_reading(theirs[first + 1]));
+  if (lend) {
+    RUBATO_ASSIGN(lender.memory, map_for_reading(theirs[descriptors]));
   }
-  const auto bell = std::make_shared<const Descriptor>(std::move(theirs[first]));
-  link.out.emplace(Channel(link.mapping, link.listening ? 1 : 0), bell,
-                   shareable_descriptor() >= 0);
+  const auto bell = std::make_shared<const Descriptor>(std::move(theirs[descriptors - 1]));
+  link.out.emplace(Channel(link.mapping, link.listening ? 1 : 0), bell, lend);
   link.in.emplace(Channel(link.mapping, link.listening ? 0 : 1), bell, std::move(lender));
   return {};
 }
@@ -163,7 +172,7 @@ void Links::knock(PeerId listener, const Signal& answer, Instant now) {
     RUBATO_ASSIGN(const Descriptor region, make_region(kRegionBytes));
     RUBATO_ASSIGN(link->mapping, map_region(region, kRegionBytes));
     RUBATO_TRY(watch(*link->socket));
-    return introduce(*link, {region.get(), bell_->get()});
+    return introduce(*link, {region.get(), bell_->get()}, can_lend());
   }();
   Offer& offer = offer_to(listener);
   if (made) {
@@ -211,8 +220,9 @@ Result<void> Links::welcome(Descriptor socket, Parcel parcel, Instant now) {
   due_.erase(due);
   link->socket = std::make_shared<const Descriptor>(std::move(socket));
   RUBATO_ASSIGN(link->mapping, map_region(parcel.descriptors[0], kRegionBytes));
-  RUBATO_TRY(connect_channels(*link, std::move(parcel), 1));
-  RUBATO_TRY(introduce(*link, {bell_->get()}));
+  const bool lend = both_lend(parcel, 2);
+  RUBATO_TRY(connect_channels(*link, std::move(parcel), 2));
+  RUBATO_TRY(introduce(*link, {bell_->get()}, lend));
   for (const auto& old : links_)
     if (old->peer == link->peer) close(*old);
   open_out(*link);
@@ -228,13 +238,16 @@ void Links::on_socket(Link& link) {
     if (link.out) link.out->on_reader_gone();
   }
   if (link.closed || (parcel && !*parcel)) return;
-  if (!parcel || !accept_reply(link, std::move(**parcel))) close(link);
+  const bool agreed = link.out.has_value();
+  if (parcel && accept_reply(link, std::move(**parcel))) return;
+  close(link);
+  if (!agreed) offer_to(link.peer).declined = true;  // it would fail again
 }
 
 Result<void> Links::accept_reply(Link& link, Parcel parcel) {
   if (link.out || token_of(parcel, 1) != link.token)
     return fail(ErrorCode::Io, "the other process says goodbye");
-  RUBATO_TRY(connect_channels(link, std::move(parcel), 0));
+  RUBATO_TRY(connect_channels(link, std::move(parcel), 1));
   open_out(link);
   log_info(offer_to(link.peer).endpoint + ": shared memory");
   return {};
@@ -250,7 +263,8 @@ void Links::close(Link& link) {
   (void)send_parcel(*link.socket, kGoodbye, {});
   link.queue.clear();
   const auto offer = std::ranges::find(offers_, link.peer, &Offer::to);
-  if (offer != offers_.end()) offer->at = {};  // again, as soon as the listener is heard
+  // Again, as soon as the listener is heard, if it had worked.
+  if (offer != offers_.end() && link.in_open && link.out_open) offer->at = {};
 }
 
 // --- running -------------------------------------------------------------------------------------
@@ -283,9 +297,9 @@ void Links::service(Instant now) {
 // A closed link stays until what its peer wrote is read and what we lent is given back.
 void Links::drop_ended() {
   std::erase_if(links_, [this](const auto& link) {
-    const bool read = !link->in || (link->in_open && !link->in->ready());
-    const bool lending = link->out && link->out->lending();
-    if (!link->closed || !read || lending) return false;
+    if (!link->closed || (link->in && (!link->in_open || link->in->ready()))) return false;
+    link->in.reset();
+    if (link->out && link->out->lending()) return false;
     if (!link->gone) unwatch(*link->socket);
     return true;
   });
@@ -320,8 +334,8 @@ std::optional<Received> Links::receive() {
 std::optional<Received> Links::receive_from(Link& link) {
   auto frames = link.in->read();
   if (!frames) {
-    link.in.reset();
     close(link);
+    link.in.reset();
     return Received{link.peer, tl::unexpected<Error>(std::move(frames.error())), 0};
   }
   if (!*frames) return std::nullopt;

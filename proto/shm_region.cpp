@@ -53,7 +53,9 @@ Result<std::size_t> sealed_bytes(const Descriptor& fd) {
 
 // Where a large page can begin: the kernel would choose any page.
 Result<std::shared_ptr<Mapping>> map(const Descriptor& fd, std::size_t bytes, int protection) {
-  void* const room = ::mmap(nullptr, bytes + kLargePage, PROT_NONE,
+  constexpr std::size_t kPage = 64 * 1024;  // or a part of one, on any kernel
+  const std::size_t pages = (bytes + kPage - 1) / kPage * kPage;
+  void* const room = ::mmap(nullptr, pages + kLargePage, PROT_NONE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED) return system_error("mmap");
   auto* const first = static_cast<std::byte*>(room);
@@ -61,10 +63,11 @@ Result<std::shared_ptr<Mapping>> map(const Descriptor& fd, std::size_t bytes, in
       (kLargePage - reinterpret_cast<std::uintptr_t>(first) % kLargePage) % kLargePage;
   auto mapping = std::make_shared<Mapping>(std::span(first + before, bytes));
   if (before > 0) ::munmap(first, before);
-  ::munmap(first + before + bytes, kLargePage - before);
+  ::munmap(first + before + pages, kLargePage - before);
   void* const data = ::mmap(first + before, bytes, protection,
                             MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd.get(), 0);
   if (data == MAP_FAILED) return system_error("mmap");
+  ::madvise(data, bytes, MADV_DONTDUMP);  // a core would make pages of every hole
   return mapping;
 }
 
@@ -170,6 +173,10 @@ Result<void> send_parcel(const Descriptor& socket, std::span<const std::byte> by
   return {};
 }
 
+void end_reading(const Descriptor& socket) {
+  ::shutdown(socket.get(), SHUT_WR);
+}
+
 Result<std::optional<Parcel>> receive_parcel(const Descriptor& socket) {
   alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(kParcelDescriptorsMax * sizeof(int))> space{};
   Parcel parcel{std::vector<std::byte>(kParcelBytesMax), {}};
@@ -180,7 +187,8 @@ Result<std::optional<Parcel>> receive_parcel(const Descriptor& socket) {
   message.msg_control = space.data();
   message.msg_controllen = space.size();
   const ssize_t size = ::recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC);
-  if (size < 0 && (errno == EAGAIN || errno == EINTR)) return std::nullopt;
+  const bool later = errno == EAGAIN || errno == EINTR || errno == ENOMEM || errno == ENOBUFS;
+  if (size < 0 && later) return std::nullopt;
   if (size < 0) return system_error("recvmsg");
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;

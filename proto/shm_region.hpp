@@ -84,7 +84,9 @@ inline constexpr std::size_t kParcelBytesMax = 64;
 inline constexpr std::size_t kParcelDescriptorsMax = 3;
 [[nodiscard]] Result<void> send_parcel(const Descriptor& socket, std::span<const std::byte> bytes,
                                        std::span<const int> descriptors);
-// Returns nothing when none has come yet; Io when the other end is gone.
+// No more is sent from here, which the other end receives as our end.
+void end_reading(const Descriptor& socket);
+// Returns nothing when none has come yet; Io when the other end is gone or has ended reading.
 [[nodiscard]] Result<std::optional<Parcel>> receive_parcel(const Descriptor& socket);
 
 }  // namespace rubato::proto::shm

@@ -10,6 +10,9 @@
 #include <functional>
 #include <string>
 
+#include "proto/shareable.hpp"
+#include "tests/proto/samples.hpp"
+
 namespace rubato::proto::shm {
 namespace {
 
@@ -147,6 +150,64 @@ TEST_CASE(
   agree(connector, listener, late);
   CHECK(connector.links.both_ways(kPeer));
   CHECK(listener.links.both_ways(kPeer));
+}
+
+Encoded lent_update(const std::shared_ptr<Floats>& values) {
+  return encode(samples::message(Commit{1, 0, values->size(), values->size(), 1, PayloadCodec::F32},
+                                 Payload::of(values)));
+}
+
+TEST_CASE("shm links: two ends that both lent and both gave up let go of it all") {
+  start_sharing();
+  End connector, listener;
+  listener.links.listen();
+  const Instant now{1'000'000'000};
+  connector.links.heard(kPeer, kEndpoint, now);
+  listener.hear(connector, now);
+  connector.hear(listener, now);
+  settle(connector, listener, now);
+  std::vector<std::weak_ptr<Floats>> lent;
+  for (End* end : {&connector, &listener}) {
+    end->said.clear();  // Switch, which is lost: what follows is never read
+    const auto values = std::make_shared<Floats>(100'000, 1.0f);
+    lent.push_back(values);
+    Encoded update = lent_update(values);
+    Link* const link = end->links.outgoing(kPeer);
+    REQUIRE(link != nullptr);
+    REQUIRE(end->links.send(*link, update));
+  }
+  settle(connector, listener, now);
+  for (const auto& values : lent) CHECK(!values.expired());
+  settle(connector, listener, now + kSwitchTimeout);
+  for (const auto& values : lent) CHECK(values.expired());
+  const Instant later = now + kSwitchTimeout;
+  connector.links.heard(kPeer, kEndpoint, later);
+  agree(connector, listener, later);
+  CHECK(connector.links.both_ways(kPeer));
+  CHECK(listener.links.both_ways(kPeer));
+}
+
+TEST_CASE("shm links: an end that is over waits for who still reads there") {
+  start_sharing();
+  auto connector = std::make_unique<End>();
+  End listener;
+  listener.links.listen();
+  const Instant now{1'000'000'000};
+  connector->links.heard(kPeer, kEndpoint, now);
+  agree(*connector, listener, now);
+  const auto values = std::make_shared<Floats>(100'000, 1.0f);
+  Encoded update = lent_update(values);
+  REQUIRE(listener.links.send(*listener.links.outgoing(kPeer), update));
+  update = {};
+  std::optional<Received> received = connector->links.receive();
+  REQUIRE(received);
+  REQUIRE(received->message);
+  connector.reset();
+  listener.links.service(now);
+  CHECK(values.use_count() == 2);  // and the loan
+  received.reset();
+  listener.links.service(now);
+  CHECK(values.use_count() == 1);
 }
 
 }  // namespace
