@@ -53,7 +53,7 @@ class BlockPool {
 template <class T>
 class BlockAllocator {
  public:
-  using value_type = T;
+  using value_type = T;  // NOLINT(readability-identifier-naming): the standard's
 
   explicit BlockAllocator(std::shared_ptr<BlockPool> pool) : pool_(std::move(pool)) {}
   template <class U>
@@ -61,7 +61,8 @@ class BlockAllocator {
   BlockAllocator(const BlockAllocator<U>& other) : pool_(other.pool_) {}
 
   T* allocate(std::size_t count) {
-    static_assert(sizeof(T) <= BlockPool::kBytes && alignof(T) <= alignof(std::max_align_t));
+    static_assert(sizeof(T) <= BlockPool::kBytes);
+    static_assert(alignof(T) <= alignof(std::max_align_t));
     RUBATO_CHECK(count == 1, "one object a block");
     return static_cast<T*>(pool_->take());
   }

@@ -30,10 +30,11 @@ void free_shareable(void* memory, std::size_t bytes) noexcept;
 
 template <class T>
 struct ShareableAllocator {
-  using value_type = T;
+  using value_type = T;  // NOLINT(readability-identifier-naming): the standard's
 
   ShareableAllocator() = default;
   template <class U>
+  // NOLINTNEXTLINE(google-explicit-constructor): allocators convert
   ShareableAllocator(const ShareableAllocator<U>& /*other*/) {}
 
   T* allocate(std::size_t n) { return static_cast<T*>(allocate_shareable(n * sizeof(T))); }

@@ -112,7 +112,7 @@ class ChannelWriter {
  private:
   // A payload in the reader's hands.
   struct Loan {
-    std::uint32_t slot;
+    std::uint32_t slot = 0;
     Payload payload;
   };
 
