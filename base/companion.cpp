@@ -3,6 +3,10 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <utility>
+
+#include "base/cores.hpp"
+
 namespace rubato {
 namespace {
 
@@ -14,12 +18,8 @@ int this_thread() {
 }  // namespace
 
 Companion::Companion(std::size_t cores_max) {
-  cpu_set_t allowed;
-  if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;
-  const auto count = static_cast<std::size_t>(CPU_COUNT(&allowed));
-  if (count < 2 || count > cores_max) return;
-  for (int core = 0; core < CPU_SETSIZE; ++core)
-    if (CPU_ISSET(static_cast<std::size_t>(core), &allowed)) cores_.push_back(core);
+  auto allowed = allowed_cores();
+  if (allowed.size() >= 2 && allowed.size() <= cores_max) cores_ = std::move(allowed);
 }
 
 void Companion::is_me() {
@@ -33,20 +33,13 @@ void Companion::follow() {
   if (core < 0 || (core == core_ && thread == followed_)) return;
   core_ = core;
   followed_ = thread;
-  place(thread, {&core, 1});
+  (void)run_on(thread, {&core, 1});
 }
 
 void Companion::let_go() {
   if (core_ < 0) return;
   core_ = -1;
-  place(followed_, cores_);
-}
-
-void Companion::place(int thread, std::span<const int> cores) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (const int core : cores) CPU_SET(static_cast<std::size_t>(core), &set);
-  (void)::sched_setaffinity(thread, sizeof(set), &set);
+  (void)run_on(followed_, cores_);
 }
 
 }  // namespace rubato

@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <cstddef>
-#include <span>
 #include <vector>
 
 namespace rubato {
@@ -29,8 +28,6 @@ class Companion {
   void let_go();
 
  private:
-  static void place(int thread, std::span<const int> cores);
-
   std::vector<int> cores_;  // where both may run; empty: nobody follows
   std::atomic<int> thread_ = 0;
   int followed_ = 0;  // the thread that was placed last, and where

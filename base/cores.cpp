@@ -10,9 +10,7 @@
 #include "base/numbers.hpp"
 
 namespace rubato {
-namespace {
 
-// Of the calling thread.
 std::vector<int> allowed_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -22,6 +20,15 @@ std::vector<int> allowed_cores() {
     if (CPU_ISSET(static_cast<std::size_t>(core), &set)) cores.push_back(core);
   return cores;
 }
+
+bool run_on(int thread, std::span<const int> cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cores) CPU_SET(static_cast<std::size_t>(core), &set);
+  return ::sched_setaffinity(thread, sizeof(set), &set) == 0;
+}
+
+namespace {
 
 // "0-3,6" of 0, 1, 2, 3, 6.
 std::string ranges(const std::vector<int>& cores) {
@@ -66,11 +73,7 @@ Result<Cores> Cores::parse(std::string_view text) {
 void Cores::place(std::size_t thread) const {
   if (list_.empty()) return;
   const int core = list_[thread % list_.size()];
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(static_cast<std::size_t>(core), &set);
-  if (::sched_setaffinity(0, sizeof(set), &set) != 0)
-    log_warning(fmt::format("cannot stay on core {}", core));
+  if (!run_on(0, {&core, 1})) log_warning(fmt::format("cannot stay on core {}", core));
 }
 
 }  // namespace rubato

@@ -1,9 +1,10 @@
 // base/cores.hpp - threads on cores that the user has chosen. A thread runs where the one that
 // started it ran, so a thread is placed before it is started: its parent goes to that core first.
-// Linux only. Threads: any; each call is about the calling thread alone.
+// Linux only. Threads: any.
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -11,6 +12,13 @@
 
 namespace rubato {
 
+// Where the calling thread may run, ascending; empty: unknown.
+std::vector<int> allowed_cores();
+// `thread`, by the kernel's number (0: the calling one), runs on these cores alone. Returns:
+// whether the kernel does so.
+bool run_on(int thread, std::span<const int> cores);
+
+// Its calls are about the calling thread alone.
 class Cores {
  public:
   Cores() = default;  // none chosen: the kernel's choice

@@ -19,11 +19,14 @@ void keep_freed_memory() {
 #endif
 }
 
+std::size_t before_large_page(const void* first) {
+  return (kLargePage - reinterpret_cast<std::uintptr_t>(first) % kLargePage) % kLargePage;
+}
+
 void prefer_large_pages([[maybe_unused]] const void* first, [[maybe_unused]] std::size_t bytes) {
 #if defined(__linux__)
   constexpr int kCollapse = 25;  // MADV_COLLAPSE, Linux 6.1; Debian 12's headers lack it
-  const std::size_t before =
-      (kLargePage - reinterpret_cast<std::uintptr_t>(first) % kLargePage) % kLargePage;
+  const std::size_t before = before_large_page(first);
   if (bytes < before + kLargePage) return;
   auto* const begin = static_cast<char*>(const_cast<void*>(first)) + before;
   const std::size_t whole = (bytes - before) / kLargePage * kLargePage;

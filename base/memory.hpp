@@ -12,6 +12,8 @@ namespace rubato {
 void keep_freed_memory();
 
 inline constexpr std::size_t kLargePage = 2 << 20;
+// Bytes from `first` to where the next large page can begin.
+std::size_t before_large_page(const void* first);
 
 // Asks for pages of 2 MiB under memory that stays where it is and is read at random places: each
 // page of 4 KiB costs a walk through the page tables, twice as deep in a virtual machine. What does

@@ -6,12 +6,6 @@
 
 namespace rubato::proto {
 
-Payload Payload::copy_of(std::span<const std::byte> bytes) {
-  auto copy = std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());
-  const std::span<const std::byte> view(*copy);
-  return {std::move(copy), view};
-}
-
 Payload Payload::slice(std::size_t offset, std::size_t size) const {
   RUBATO_CHECK(offset <= bytes_.size() && size <= bytes_.size() - offset, "slice within payload");
   return {owner_, bytes_.subspan(offset, size)};

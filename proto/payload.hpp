@@ -26,7 +26,6 @@ class Payload {
     const auto bytes = std::as_bytes(std::span(*values));
     return {std::move(values), bytes};
   }
-  static Payload copy_of(std::span<const std::byte> bytes);
 
   std::span<const std::byte> bytes() const { return bytes_; }
   std::size_t size() const { return bytes_.size(); }

@@ -17,13 +17,8 @@
 namespace rubato::proto {
 namespace {
 
-constexpr std::size_t kPage = 64 * 1024;  // or a part of one, on any kernel
 // What is as large and larger has large pages: that of chunks of 1 MiB lies in pairs.
 constexpr std::size_t kLargeMin = kLargePage / 2;
-
-constexpr std::size_t whole_pages(std::size_t bytes) {
-  return (bytes + kPage - 1) / kPage * kPage;
-}
 
 // The file, mapped as a whole. Its free ranges: the lowest that is large enough is taken.
 class Arena {
@@ -48,7 +43,7 @@ class Arena {
 
   void* allocate(std::size_t bytes) {
     if (!ours()) return nullptr;
-    bytes = whole_pages(bytes);
+    bytes = shm::whole_pages(bytes);
     const auto offset = take(bytes);
     if (!offset) return nullptr;
     if (bytes >= kLargeMin) use_large_pages(*offset, bytes);
@@ -57,7 +52,7 @@ class Arena {
 
   void free(std::uint64_t offset, std::size_t bytes) {
     if (!ours()) return;  // the parent's: it may still need it
-    bytes = whole_pages(bytes);
+    bytes = shm::whole_pages(bytes);
     // The pages go back to the kernel. Where they cannot, they are used again.
     (void)::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                       static_cast<off_t>(offset), static_cast<off_t>(bytes));

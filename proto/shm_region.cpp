@@ -53,14 +53,12 @@ Result<std::size_t> sealed_bytes(const Descriptor& fd) {
 
 // Where a large page can begin: the kernel would choose any page.
 Result<std::shared_ptr<Mapping>> map(const Descriptor& fd, std::size_t bytes, int protection) {
-  constexpr std::size_t kPage = 64 * 1024;  // or a part of one, on any kernel
-  const std::size_t pages = (bytes + kPage - 1) / kPage * kPage;
+  const std::size_t pages = whole_pages(bytes);
   void* const room = ::mmap(nullptr, pages + kLargePage, PROT_NONE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED) return system_error("mmap");
   auto* const first = static_cast<std::byte*>(room);
-  const std::size_t before =
-      (kLargePage - reinterpret_cast<std::uintptr_t>(first) % kLargePage) % kLargePage;
+  const std::size_t before = before_large_page(first);
   auto mapping = std::make_shared<Mapping>(std::span(first + before, bytes));
   if (before > 0) ::munmap(first, before);
   ::munmap(first + before + pages, kLargePage - before);

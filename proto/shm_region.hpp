@@ -51,6 +51,11 @@ class Mapping {
   std::span<std::byte> bytes_;
 };
 
+// A multiple of the pages of any kernel.
+constexpr std::size_t whole_pages(std::size_t bytes) {
+  constexpr std::size_t kPage = 64 * 1024;
+  return (bytes + kPage - 1) / kPage * kPage;
+}
 // Zeroed memory of `bytes`, sealed: nobody can shrink it under a reader (SIGBUS) or change that.
 [[nodiscard]] Result<Descriptor> make_region(std::size_t bytes);
 // Refuses what is not sealed memory of exactly this size.

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "emulation/virtual_cluster.hpp"
+#include "tests/emulation/virtual_runs.hpp"
 
 namespace rubato::emulation {
 namespace {
@@ -43,10 +44,7 @@ RunRecord run_codec(const std::string& sync, double mbps, const WireCodecs& code
   config.evaluation.samples = 1000;
   config.stop.target_loss = 0.5;
   config.stop.max_seconds = 4000;
-  for (WorkerGroup& group : config.workers) {
-    group.link.up_bytes_per_second = group.link.down_bytes_per_second = mbps * 125'000;
-    group.codecs = codecs;
-  }
+  set_links(config, mbps, codecs);
   return run(config, sync);
 }
 

@@ -29,10 +29,7 @@ Run run_over(double mbps, const WireCodecs& codecs, const std::string& sync,
   config.evaluation.interval_seconds = 0.25;
   config.stop.target_loss = 0.55;
   config.stop.max_seconds = 120;
-  for (auto& group : config.workers) {
-    group.link.up_bytes_per_second = group.link.down_bytes_per_second = mbps * 125'000;
-    group.codecs = codecs;
-  }
+  set_links(config, mbps, codecs);
   return run(config, data, sync, 3);
 }
 

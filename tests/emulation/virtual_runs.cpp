@@ -31,6 +31,13 @@ void set_latency(ClusterConfig& config, double seconds) {
   for (auto& group : config.workers) group.link.latency_seconds = seconds;
 }
 
+void set_links(ClusterConfig& config, double mbps, const WireCodecs& codecs) {
+  for (WorkerGroup& group : config.workers) {
+    group.link.up_bytes_per_second = group.link.down_bytes_per_second = mbps * 125'000;
+    group.codecs = codecs;
+  }
+}
+
 worker::DataSplit blobs(int samples, int features, double spread) {
   worker::DatasetOptions options;
   options.kind = "blobs";

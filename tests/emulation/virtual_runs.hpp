@@ -19,6 +19,9 @@ ClusterConfig small_cluster(const std::vector<double>& step_seconds);
 // Gives every worker this one-way latency.
 void set_latency(ClusterConfig& config, double seconds);
 
+// Gives every worker a link of so many Mb/s each way (0: unlimited) and these codecs.
+void set_links(ClusterConfig& config, double mbps, const WireCodecs& codecs);
+
 // Blobs of 4 classes, a fifth of the samples held out.
 worker::DataSplit blobs(int samples, int features, double spread = 1);
 // 800 samples to train on and 200 held out, 8 features.

@@ -192,9 +192,9 @@ TEST_CASE("every flipped bit of either frame is noticed") {
     }
     const auto bytes = encoded.payload.bytes();
     for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
-      std::vector<std::byte> payload(bytes.begin(), bytes.end());
-      flip(payload, bit);
-      RC_ASSERT(!decode(encoded.control, Payload::copy_of(payload)).has_value());
+      auto payload = std::make_shared<std::vector<std::byte>>(bytes.begin(), bytes.end());
+      flip(*payload, bit);
+      RC_ASSERT(!decode(encoded.control, Payload::of(std::move(payload))).has_value());
     }
   }));
 }

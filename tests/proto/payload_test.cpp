@@ -29,7 +29,7 @@ TEST_CASE("floats at an odd address go through scratch") {
   const std::vector<float> values = {1.5F, -2.5F};
   std::vector<std::byte> bytes(1 + 8);
   std::memcpy(bytes.data() + 1, values.data(), 8);
-  const Payload whole = Payload::copy_of(bytes);
+  const Payload whole = Payload::of(std::make_shared<const std::vector<std::byte>>(bytes));
   std::vector<float> scratch;
   const auto floats = whole.slice(1, 8).floats(scratch);
   CHECK(floats.data() == scratch.data());

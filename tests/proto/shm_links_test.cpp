@@ -69,10 +69,15 @@ std::size_t offers(End& connector, Instant from, int seconds) {
   return connector.said.size();
 }
 
-void agree(End& connector, End& listener, Instant now) {
+// From the connector's offer until both have said Switch, which is not passed on.
+void meet(End& connector, End& listener, Instant now) {
   listener.hear(connector, now);
   connector.hear(listener, now);
   settle(connector, listener, now);
+}
+
+void agree(End& connector, End& listener, Instant now) {
+  meet(connector, listener, now);
   listener.hear(connector, now);
   connector.hear(listener, now);
 }
@@ -127,9 +132,7 @@ TEST_CASE(
   listener.links.listen();
   const Instant now{1'000'000'000};
   connector.links.heard(kPeer, kEndpoint, now);
-  listener.hear(connector, now);
-  connector.hear(listener, now);
-  settle(connector, listener, now);
+  meet(connector, listener, now);
   // Both have said Switch, and both words are lost.
   for (End* end : {&connector, &listener}) {
     REQUIRE(end->said.size() == 1);
@@ -163,9 +166,7 @@ TEST_CASE("shm links: two ends that both lent and both gave up let go of it all"
   listener.links.listen();
   const Instant now{1'000'000'000};
   connector.links.heard(kPeer, kEndpoint, now);
-  listener.hear(connector, now);
-  connector.hear(listener, now);
-  settle(connector, listener, now);
+  meet(connector, listener, now);
   std::vector<std::weak_ptr<Floats>> lent;
   for (End* end : {&connector, &listener}) {
     end->said.clear();  // Switch, which is lost: what follows is never read
