@@ -49,6 +49,8 @@ class Links {
 
   Links(std::string host, SendSignal send_signal);
 
+  // There is no link and nobody is expected for one: there is nothing to service.
+  bool idle() const { return links_.empty() && due_.empty() && guests_.empty(); }
   // Readable when service() has something to do.
   int descriptor() const { return epoll_.get(); }
   // From now on others may come to us.

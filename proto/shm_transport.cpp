@@ -33,7 +33,7 @@ ShmTransport::ShmTransport(const ShmOptions& options)
             [this](PeerId from, std::span<const std::byte> bytes) {
               links_.on_signal(from, bytes, steady_now());
             },
-            links_.descriptor(), options.trace}) {
+            options.trace}) {
   if (!options_.host.empty()) start_sharing();
 }
 
@@ -61,6 +61,7 @@ Result<PeerId> ShmTransport::connect(const std::string& endpoint) {
 }
 
 Result<std::size_t> ShmTransport::send(PeerId to, const Message& message) {
+  if (links_.idle()) return zmq_.send(to, message);
   const Instant start = steady_now();
   links_.service(start);  // one that never receives learns here that its peer is gone
   shm::Link* link = links_.outgoing(to);
@@ -87,23 +88,27 @@ Result<std::size_t> ShmTransport::send(PeerId to, const Message& message) {
 
 Result<std::optional<Received>> ShmTransport::receive(Duration timeout) {
   const Instant deadline = steady_now() + std::min(timeout, kWaitMax);
-  while (true) {
-    if (++turn_ % kTurnsOfShm != 0)
-      if (auto received = receive_over_shm()) return received;
-    links_.service(steady_now());
-    RUBATO_ASSIGN(auto received, receive_over_tcp({}));
-    if (received) return received;
-    received = receive_over_shm();
-    if (received) return received;
-    if (woken_.exchange(false)) return std::nullopt;
-    const Duration left = deadline - steady_now();
-    if (left <= Duration{}) return std::nullopt;
-    if (!links_.sleep()) {
-      RUBATO_ASSIGN(received, receive_over_tcp(left));
-    }
-    links_.awake();
-    if (received) return received;
+  for (Duration left = timeout;; left = deadline - steady_now()) {
+    // Until there are links the transports below need not take turns.
+    auto received = links_.idle() ? receive_over_tcp(left) : receive_over_either(left);
+    if (!received || *received || woken_.exchange(false) || steady_now() >= deadline)
+      return received;
   }
+}
+
+Result<std::optional<Received>> ShmTransport::receive_over_either(Duration timeout) {
+  if (++turn_ % kTurnsOfShm != 0)
+    if (auto received = receive_over_shm()) return received;
+  links_.service(steady_now());
+  RUBATO_ASSIGN(auto received, receive_over_tcp({}));
+  if (received) return received;
+  received = receive_over_shm();
+  if (received || woken_ || timeout <= Duration{}) return received;
+  if (!links_.sleep()) {
+    RUBATO_ASSIGN(received, receive_over_tcp(timeout));
+  }
+  links_.awake();
+  return received;
 }
 
 std::optional<Received> ShmTransport::receive_over_shm() {
@@ -116,9 +121,10 @@ std::optional<Received> ShmTransport::receive_over_shm() {
 
 // A message of a listener that we connected to shows that it is there: time for an offer.
 Result<std::optional<Received>> ShmTransport::receive_over_tcp(Duration timeout) {
-  RUBATO_ASSIGN(auto received, zmq_.receive(timeout));
-  if (!received) return received;
-  const auto connection = connections_.find(received->from);
+  zmq_.watch(links_.idle() ? -1 : links_.descriptor());
+  auto received = zmq_.receive(timeout);
+  if (!received || !*received) return received;
+  const auto connection = connections_.find((*received)->from);
   if (connection != connections_.end())
     links_.heard(connection->first, connection->second, steady_now());
   return received;

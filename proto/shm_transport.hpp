@@ -40,6 +40,8 @@ class ShmTransport final : public Transport {
   bool shared_memory(PeerId peer) const { return links_.both_ways(peer); }
 
  private:
+  // What is there over either, else what comes within `timeout`, or nothing at other news.
+  Result<std::optional<Received>> receive_over_either(Duration timeout);
   std::optional<Received> receive_over_shm();
   Result<std::optional<Received>> receive_over_tcp(Duration timeout);
 

@@ -144,12 +144,12 @@ struct Parts {
 bool receive_parts(zmq::socket_t& socket, Parts& parts) {
   bool more = true;
   while (more) {
-    zmq::message_t part;
+    zmq::message_t dropped;
+    zmq::message_t& part = parts.count < parts.kept.size() ? parts.kept[parts.count] : dropped;
     // Parts after the first are there already: ZeroMQ delivers whole messages.
     if (!socket.recv(part, zmq::recv_flags::dontwait)) return false;
     more = part.more();
     parts.wire_bytes += framed_bytes(part.size());
-    if (parts.count < parts.kept.size()) parts.kept[parts.count] = std::move(part);
     ++parts.count;
   }
   return true;
@@ -177,7 +177,7 @@ class ZmqTransport::Sockets {
       : options_(std::move(options)), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     RUBATO_CHECK(wake_ >= 0, "the process may open one more file");
     waits_.push_back({wake_, POLLIN, 0});
-    waits_.push_back({options_.watch, POLLIN, 0});  // poll() passes over -1
+    waits_.push_back({-1, POLLIN, 0});  // poll() passes over it
   }
   ~Sockets() { ::close(wake_); }
   Sockets(const Sockets&) = delete;
@@ -282,6 +282,8 @@ class ZmqTransport::Sockets {
     return !watched;
   }
 
+  void watch(int descriptor) { waits_[1].fd = descriptor; }
+
   void wake() {
     const std::uint64_t one = 1;
     (void)!::write(wake_, &one, sizeof(one));  // fails only when a wake is pending already
@@ -381,6 +383,10 @@ bool ZmqTransport::signal(PeerId to, std::span<const std::byte> bytes) {
   } catch (const zmq::error_t&) {
     return false;
   }
+}
+
+void ZmqTransport::watch(int descriptor) {
+  sockets_->watch(descriptor);
 }
 
 void ZmqTransport::wake() {

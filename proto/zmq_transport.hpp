@@ -21,7 +21,6 @@ struct ZmqOptions {
   Duration linger = Duration::from_ms(1000);
   // What a peer's transport said to this one by signal(); it ends a receive(). None: dropped.
   std::function<void(PeerId, std::span<const std::byte>)> on_signal = nullptr;
-  int watch = -1;  // one more descriptor: when it is readable, receive() waits no longer
   // Where encoding and receiving are recorded; null: nowhere. Its thread is the transport's.
   TraceLane* trace = nullptr;
 };
@@ -42,6 +41,8 @@ class ZmqTransport final : public Transport {
   // Tells the peer's transport something behind all messages sent so far. Never waits. Returns
   // false when the peer is gone or its queue full. Requires: starts with kSignalMagic.
   bool signal(PeerId to, std::span<const std::byte> bytes);
+  // One more descriptor: when it is readable, receive() waits no longer. -1: none.
+  void watch(int descriptor);
 
  private:
   class Sockets;
