@@ -1,5 +1,5 @@
 // bench/profile_overhead.cpp - what profiling costs: the same steps and commits with and without
-// it, run after run in turns, one process and loopback TCP; and one span alone.
+// it, run after run in turns, one process, over loopback TCP and shared memory; and one span alone.
 // The cluster is the real one but for processes: a scheduler, a server and a worker, each the loop,
 // core and transport of `rubato`, recording as `rubato up --profile` does, on threads.
 // Usage: bench_profile_overhead [--smoke] [--json FILE]
@@ -16,7 +16,7 @@
 #include "base/rng.hpp"
 #include "bench/rows.hpp"
 #include "emulation/cluster_plan.hpp"
-#include "proto/zmq_transport.hpp"
+#include "proto/shm_transport.hpp"
 #include "server/peer_loop.hpp"
 #include "worker/worker_loop.hpp"
 
@@ -40,18 +40,31 @@ struct Case {
   int batch;
   int steps;  // a run
   int pairs;  // of runs
+  bool shared_memory = false;
 };
 
 // A step of about 1 ms with a commit of 5 kB after each, and a commit of 16 MiB after each step,
 // whose runs differ by 7 % among themselves. Long enough that the start, where a profile's rings
 // are made (2 MB), does not count.
-constexpr Case kCases[] = {{"1 ms step, commit after each", "[256]", 1024, 600, 41},
-                           {"16 MiB commit after each step", "[2040, 2040]", 4, 60, 25}};
+constexpr Case kCases[] = {
+    {"1 ms step, commit after each", "[256]", 1024, 600, 41},
+    {"16 MiB commit after each step", "[2040, 2040]", 4, 60, 25},
+    {"1 ms step, commit after each, shared memory", "[256]", 1024, 600, 41, true},
+    {"16 MiB commit after each step, shared memory", "[2040, 2040]", 4, 60, 25, true},
+};
 
 struct Prepared {
   emulation::ClusterConfig config;
   worker::DataSplit data;
   emulation::ClusterPlan plan;
+  bool shared_memory = false;
+
+  // A node's, which records into `lane`.
+  proto::ShmOptions transport(TraceLane* lane) const {
+    proto::ShmOptions options{.trace = lane};
+    if (!shared_memory) options.host.clear();
+    return options;
+  }
 };
 
 Prepared prepare(const Case& c, int steps) {
@@ -61,6 +74,7 @@ Prepared prepare(const Case& c, int steps) {
       "[training]\nbatch = {}\nlearning_rate = 0.001\n[stop]\nmax_steps = {}\n",
       c.hidden, c.batch, steps);
   Prepared p;
+  p.shared_memory = c.shared_memory;
   p.config = expect(emulation::parse_cluster(text, "overhead", ""));
   p.data = expect(worker::load_dataset(p.config.dataset, 1));
   p.plan =
@@ -69,7 +83,7 @@ Prepared prepare(const Case& c, int steps) {
 }
 
 void serve(const Prepared& p, const std::string& scheduler, TraceProcess process) {
-  proto::ZmqTransport transport({.trace = process.lane("shard 0")});
+  proto::ShmTransport transport(p.transport(process.lane("shard 0")));
   std::optional<proto::LoopTrace> trace;
   if (process) trace.emplace(process, "shard 0", TraceClock::Scheduler);
   const std::string endpoint = expect(transport.listen(kAnyPort));
@@ -84,7 +98,7 @@ void work(const Prepared& p, const std::string& scheduler, TraceProcess process)
   auto trainer =
       expect(emulation::make_trainer(p.config, p.plan, 0, p.data.train, std::move(samples[0])));
   const auto core = emulation::make_worker(p.config, p.plan, os_random(), "w");
-  proto::ZmqTransport transport({.trace = process.lane("io")});
+  proto::ShmTransport transport(p.transport(process.lane("io")));
   const worker::WorkerLoopOptions options{scheduler, {}, process};
   expect(worker::run_worker(transport, *core, trainer, options, {}));
 }
@@ -118,20 +132,19 @@ Run run(const Prepared& p, const std::string& profile) {
   const double cpu_before = cpu_seconds();
   const auto scheduler = emulation::make_scheduler(p.config, p.plan, os_random(), false);
   {
-    proto::ZmqTransport transport({.trace = processes[0].lane("scheduler")});
+    proto::ShmTransport transport(p.transport(processes[0].lane("scheduler")));
     std::optional<proto::LoopTrace> loop;
     if (processes[0]) loop.emplace(processes[0], "scheduler", TraceClock::Own);
     const std::string endpoint = expect(transport.listen(kAnyPort));
     const std::jthread server([&] { serve(p, endpoint, processes[1]); });
+    server::PeerLoop turns(transport, *scheduler, loop ? &*loop : nullptr);
     std::jthread worker;  // once its first Hello will be answered, not a second later
     while (!scheduler->drained()) {
       if (scheduler->serving() && !worker.joinable())
         worker = std::jthread([&] { work(p, endpoint, processes[2]); });
-      RUBATO_CHECK(
-          server::turn(transport, *scheduler, server::kLoopWaitMax, loop ? &*loop : nullptr),
-          "it schedules");
+      RUBATO_CHECK(turns.turn(), "it schedules");
     }
-    server::flush(transport, *scheduler);
+    turns.flush();
   }
   const RunRecord record = scheduler->record();
   const auto steps = static_cast<double>(record.steps);

@@ -86,6 +86,7 @@ class Host {
 
  private:
   Result<void> drive(std::stop_token stop) {
+    server::PeerLoop loop(transport_, *scheduler_, trace());
     std::optional<Instant> farewell_until;
     while (!scheduler_->drained()) {
       const Instant now = steady_now();
@@ -94,14 +95,13 @@ class Host {
         if (!farewell_until) farewell_until = now + kFarewell;
         if (now >= *farewell_until) break;
       }
-      RUBATO_TRY(server::turn(transport_, *scheduler_, server::kLoopWaitMax, trace()));
+      RUBATO_TRY(loop.turn());
       if (options_.on_turn) options_.on_turn(*scheduler_);
       while (const auto line = scheduler_->poll_log())
         if (!progress_ || line->find("evaluation at") == std::string::npos) log_info(*line);
       show_progress();
     }
-    server::flush(transport_, *scheduler_,
-                  trace());  // the last Stop, of a run that nobody had joined
+    loop.flush();  // the last Stop, of a run that nobody had joined
     return {};
   }
 

@@ -1,10 +1,17 @@
 // server/peer_loop.hpp - drives a ServerCore or a Scheduler over a Transport in real time: one
-// thread that owns both. Waits are bounded; a bad frame costs its sender one log line.
+// thread that owns both. Waits are bounded; a bad frame costs its sender one log line, and so do
+// messages that a peer does not take, until it takes one again.
 // Threads: the caller's, until the run is over or `stop` is requested.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstddef>
 #include <stop_token>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "base/log.hpp"
 #include "base/time.hpp"
@@ -16,15 +23,8 @@ namespace rubato::server {
 // How long a loop may be deaf to `stop` and to its own clock.
 inline constexpr Duration kLoopWaitMax = Duration::from_ms(200);
 
-// Sends whatever the core has to say; a peer that cannot be reached is the core's to notice.
-template <class Core>
-void flush(proto::Transport& transport, Core& core, proto::LoopTrace* trace = nullptr) {
-  while (auto out = core.poll_send()) {
-    const proto::SendTrace sending(trace, out->to, out->message);
-    if (const auto sent = transport.send(out->to, out->message); !sent)
-      log_warning(sent.error().message);
-  }
-}
+// Peers of which a loop remembers the names.
+inline constexpr std::size_t kSendersMax = 65'536;
 
 // Chunks that a shard has added to its parameters; the scheduler has none.
 template <class Core>
@@ -33,39 +33,78 @@ std::uint64_t chunks_applied(const Core& core) {
   return 0;
 }
 
-// Handles what arrives within `wait`, then the alarm if it is due. `trace`: null when not
-// profiling.
 template <class Core>
-Result<void> turn(proto::Transport& transport, Core& core, Duration wait,
-                  proto::LoopTrace* trace = nullptr) {
-  flush(transport, core, trace);
-  if (const auto at = core.poll_wakeup()) wait = std::clamp(*at - steady_now(), Duration{}, wait);
-  RUBATO_ASSIGN(auto received, transport.receive(wait));
-  if (received) {
-    if (received->message) {
-      proto::HandleTrace handling(trace, received->from, *received->message);
-      const std::uint64_t before = chunks_applied(core);
-      core.on_message(steady_now(), received->from, *received->message);
-      handling.applied(chunks_applied(core) != before);
-    } else {
-      log_warning("refused a frame: " + received->message.error().message);
-      core.on_bad_frame(received->from, received->message.error());
+class PeerLoop {
+ public:
+  // `trace`: null when not profiling. Lifetime: of all three, longer than this.
+  PeerLoop(proto::Transport& transport, Core& core, proto::LoopTrace* trace = nullptr)
+      : transport_(transport), core_(core), trace_(trace) {}
+
+  // Sends whatever the core has to say; a peer that cannot be reached is the core's to notice.
+  void flush() {
+    while (auto out = core_.poll_send()) {
+      const proto::SendTrace sending(trace_, out->to, out->message);
+      const auto sent = transport_.send(out->to, out->message);
+      if (sent) {
+        if (!unreached_.empty()) unreached_.erase(out->to);
+      } else if (unreached_.insert(out->to).second) {
+        log_warning(fmt::format("{}: {}", name_of(out->to), sent.error().message));
+      }
     }
-    received.reset();  // its memory is given back before the answer says so
   }
-  const Instant now = steady_now();
-  if (const auto at = core.poll_wakeup(); at && *at <= now) core.on_wakeup(now);
-  flush(transport, core, trace);
-  return {};
-}
+
+  // Handles what arrives within `wait`, then the alarm if it is due.
+  Result<void> turn(Duration wait = kLoopWaitMax) {
+    flush();
+    if (const auto at = core_.poll_wakeup())
+      wait = std::clamp(*at - steady_now(), Duration{}, wait);
+    RUBATO_ASSIGN(auto received, transport_.receive(wait));
+    if (received) {
+      handle(*received);
+      received.reset();  // its memory is given back before the answer says so
+    }
+    const Instant now = steady_now();
+    if (const auto at = core_.poll_wakeup(); at && *at <= now) core_.on_wakeup(now);
+    flush();
+    return {};
+  }
+
+ private:
+  void handle(const proto::Received& received) {
+    if (!received.message) {
+      log_warning(fmt::format("refused a frame of {}: {}", name_of(received.from),
+                              received.message.error().message));
+      core_.on_bad_frame(received.from, received.message.error());
+      return;
+    }
+    if (senders_.size() >= kSendersMax) senders_.clear();  // each connection anew is another peer
+    senders_[received.from] = received.message->sender;
+    proto::HandleTrace handling(trace_, received.from, *received.message);
+    const std::uint64_t before = chunks_applied(core_);
+    core_.on_message(steady_now(), received.from, *received.message);
+    handling.applied(chunks_applied(core_) != before);
+  }
+
+  // What it says to be.
+  std::string name_of(proto::PeerId peer) const {
+    const auto sender = senders_.find(peer);
+    return sender == senders_.end() ? "an unknown peer" : to_string(sender->second);
+  }
+
+  proto::Transport& transport_;
+  Core& core_;
+  proto::LoopTrace* trace_;
+  std::unordered_map<proto::PeerId, proto::NodeId> senders_;  // as of their last messages
+  std::unordered_set<proto::PeerId> unreached_;               // the last message was not sent
+};
 
 // Runs until core.stopped(), core.failure() or `stop`. Returns: the error of a transport that
 // broke; what the core says is for the caller to read.
 template <class Core>
 Result<void> run_core(proto::Transport& transport, Core& core, std::stop_token stop,
                       proto::LoopTrace* trace = nullptr) {
-  while (!core.stopped() && !core.failure() && !stop.stop_requested())
-    RUBATO_TRY(turn(transport, core, kLoopWaitMax, trace));
+  PeerLoop loop(transport, core, trace);
+  while (!core.stopped() && !core.failure() && !stop.stop_requested()) RUBATO_TRY(loop.turn());
   return {};
 }
 

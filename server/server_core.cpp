@@ -6,7 +6,6 @@
 
 #include "base/check.hpp"
 #include "base/numbers.hpp"
-#include "base/rng.hpp"
 
 namespace rubato::server {
 
@@ -167,7 +166,7 @@ void ServerCore::on_commit(Instant now, PeerId from, MemberState& member, const 
       return;
     }
     member.commit.begin(commit.sequence, commit.total);
-    member.number = 0;
+    member.scale.reset();
   }
   const auto update = floats_of(commit, message.payload);
   if (!update) {
@@ -208,9 +207,11 @@ Result<std::span<const float>> ServerCore::floats_of(const proto::Commit& commit
   return std::span<const float>(scratch_);
 }
 
-Optimizer::Scale ServerCore::scale_of(MemberState& member, const proto::Commit& commit) {
-  if (member.number == 0) member.number = ++commits_begun_;
-  return optimizer_.scale(members_.size(), commit.weight, member.number);
+// Who joins or leaves while a commit arrives changes nothing for it.
+const Optimizer::Scale& ServerCore::scale_of(MemberState& member, const proto::Commit& commit) {
+  if (!member.scale)
+    member.scale = optimizer_.scale(members_.size(), commit.weight, ++commits_begun_);
+  return *member.scale;
 }
 
 void ServerCore::add(MemberState& member, const proto::Commit& chunk, std::span<const float> values,
@@ -233,19 +234,6 @@ std::optional<proto::ToPeer> ServerCore::poll_send() {
   return message;
 }
 
-// Applied already, or kept: nothing changes, but its sender may not have heard the answer.
-void ServerCore::on_repeated(PeerId from, const MemberState& member, const proto::Commit& commit) {
-  ++stats_.commits_repeated;
-  const bool answered = commit.sequence == member.answered;
-  if (commit.sequence < member.answered) return;  // two commits ago: nobody waits for it
-  if (gate_->streams()) {
-    answer_chunk(from, commit, answered ? member.answered_refused : member.commit.refused(),
-                 nullptr);
-  } else if (answered && commit.offset == 0) {  // once for all its chunks
-    send_parameters(from, commit.sequence, Duration{}, member.answered_refused);
-  }
-}
-
 void ServerCore::stream(PeerId from, MemberState& member, const Message& message,
                         std::span<const float> update) {
   const auto& commit = std::get<proto::Commit>(message.body);
@@ -263,20 +251,6 @@ void ServerCore::stream(PeerId from, MemberState& member, const Message& message
   }
   if (!refused) add(member, commit, update, message.payload);
   answer_chunk(from, commit, refused, &member);
-}
-
-void ServerCore::answer_chunk(PeerId to, const proto::Commit& commit, bool refused,
-                              MemberState* member) {
-  send_range(to, parameters_,
-             {.sequence = commit.sequence,
-              .version = version_,
-              .offset = commit.offset,
-              .count = commit.count,
-              .total = commit.total,
-              .held = {},
-              .refused = refused,
-              .restores = restores_},
-             member);
 }
 
 void ServerCore::hold(Instant now, PeerId from, MemberState& member, const Message& message) {
@@ -304,15 +278,26 @@ void ServerCore::act(Instant now, const sync::GateActions& actions) {
     if (auto* member = members_.find(worker)) release(now, *member);
 }
 
+// It decoded when it arrived; one in shared memory may have been changed by its sender since.
+std::optional<std::span<const float>> ServerCore::kept_update(const MemberState& member,
+                                                              const proto::Commit& chunk,
+                                                              const proto::Payload& payload) {
+  auto update = floats_of(chunk, payload);
+  if (update) return *update;
+  refuse(*member.peer, RefusalCode::BadMessage,
+         fmt::format("worker {}: commit {} was changed after it was sent: {}", member.worker.value,
+                     chunk.sequence, update.error().message));
+  return std::nullopt;
+}
+
 void ServerCore::apply(MemberState& member) {
   if (member.commit.refused()) {
     ++stats_.commits_refused;
     return;
   }
   member.commit.for_each_chunk([&](const proto::Commit& chunk, const proto::Payload& payload) {
-    const auto update = floats_of(chunk, payload);
-    RUBATO_CHECK(update.has_value(), "checked when it arrived");
-    add(member, chunk, *update, payload);
+    if (const auto update = kept_update(member, chunk, payload))
+      add(member, chunk, *update, payload);
   });
   ++version_;
   ++stats_.commits_applied;
@@ -325,8 +310,8 @@ void ServerCore::collect(MemberState& member, double weight) {
   }
   if (!options_.blank) collected_.resize(parameters_.size());
   member.commit.for_each_chunk([&](const proto::Commit& chunk, const proto::Payload& payload) {
-    const auto update = floats_of(chunk, payload);
-    RUBATO_CHECK(update.has_value(), "checked when it arrived");
+    const auto update = kept_update(member, chunk, payload);
+    if (!update) return;
     const auto by = static_cast<float>(weight * chunk.weight);
     const auto sum = std::span(collected_).subspan(options_.blank ? 0 : chunk.offset);
     for (std::size_t i = 0; i < update->size(); ++i) sum[i] += by * (*update)[i];
@@ -363,87 +348,6 @@ void ServerCore::release(Instant now, MemberState& member) {
   member.commit.end();
   send_parameters(*member.peer, member.answered, now - member.complete_at, member.answered_refused,
                   &member);
-}
-
-void ServerCore::on_pull(PeerId from, const Message& message) {
-  if (!id_ || (message.sender.role == Role::Worker && !find_member(from, message))) return;
-  const bool averaged = average_ && message.sender.role == Role::Evaluator;
-  if (averaged) {
-    average_->follow(parameters_);
-    evaluated_ = average_->parameters().snapshot();
-  }
-  send_range(from, averaged ? average_->parameters() : parameters_,
-             whole(std::get<proto::Pull>(message.body).sequence, Duration{}, false), nullptr);
-}
-
-void ServerCore::on_probe(PeerId from, const MemberState& member, Sequence sequence) {
-  if (sequence == member.answered) {
-    send_parameters(from, sequence, Duration{}, member.answered_refused);
-    return;
-  }
-  proto::ProbeReply reply;
-  reply.sequence = sequence;
-  if (member.commit.sequence() != sequence) {
-    reply.unknown = true;
-  } else if (member.commit.complete()) {
-    reply.held = true;
-  } else {
-    reply.missing_offsets = member.commit.missing_offsets();
-    reply.unknown = reply.missing_offsets.empty();
-  }
-  send(from, std::move(reply));
-}
-
-void ServerCore::send_parameters(PeerId to, Sequence sequence, Duration held, bool refused,
-                                 MemberState* member) {
-  send_range(to, parameters_, whole(sequence, held, refused), member);
-}
-
-proto::Parameters ServerCore::whole(Sequence sequence, Duration held, bool refused) const {
-  return {.sequence = sequence,
-          .version = version_,
-          .offset = 0,
-          .count = parameters_.size(),
-          .total = parameters_.size(),
-          .held = held,
-          .refused = refused,
-          .restores = restores_};
-}
-
-// The one place where parameters become payloads.
-void ServerCore::send_range(PeerId to, const ShardParameters& from, const proto::Parameters& reply,
-                            MemberState* member) {
-  const bool coded = member && member->reply.wanted.codec != proto::PayloadCodec::F32;
-  from.for_each_piece(
-      reply.offset, reply.count,
-      [&](std::uint64_t offset, std::uint64_t count, proto::Payload payload) {
-        proto::Parameters piece = reply;
-        piece.offset = offset;
-        piece.count = count;
-        if (coded) {
-          const auto seed = Rng(member->incarnation, piece.sequence, piece.offset).next();
-          const auto values = payload.floats(scratch_);
-          payload = replies_.encode(values, parameters_.size(), member->reply, seed, piece);
-        }
-        send(to, piece, std::move(payload));
-      });
-}
-
-void ServerCore::send(PeerId to, proto::Body body, proto::Payload payload) {
-  outbox_.push({to, Message{.cluster = options_.cluster,
-                            .sender = id_.value_or(proto::NodeId{Role::Server, 0}),
-                            .incarnation = options_.incarnation,
-                            .body = std::move(body),
-                            .payload = std::move(payload)}});
-}
-
-void ServerCore::on_bad_frame(PeerId from, const Error& error) {
-  refuse(from, proto::refusal_code(error), error.message);
-}
-
-void ServerCore::refuse(PeerId to, RefusalCode code, std::string message) {
-  ++stats_.messages_refused;
-  send(to, proto::Refusal{code, std::move(message)});
 }
 
 }  // namespace rubato::server

@@ -101,8 +101,8 @@ class ServerCore {
   // Keeps one chunk; the gate decides once the commit is whole.
   void hold(Instant now, proto::PeerId from, MemberState& member, const proto::Message& message);
   void act(Instant now, const sync::GateActions& actions);
-  // How a chunk of the commit under way is applied; numbers the commit with its first chunk.
-  Optimizer::Scale scale_of(MemberState& member, const proto::Commit& commit);
+  // How the commit under way is applied; numbers it with its first chunk.
+  const Optimizer::Scale& scale_of(MemberState& member, const proto::Commit& commit);
   // Adds one chunk, whose payload decoded to `values`, to the parameters.
   void add(MemberState& member, const proto::Commit& chunk, std::span<const float> values,
            const proto::Payload& payload);
@@ -115,6 +115,10 @@ class ServerCore {
   // A received payload as floats. Lifetime: of the result, until the next call.
   [[nodiscard]] Result<std::span<const float>> floats_of(const proto::Commit& commit,
                                                          const proto::Payload& payload);
+  // That of a chunk that was kept, or nothing after refusing it.
+  std::optional<std::span<const float>> kept_update(const MemberState& member,
+                                                    const proto::Commit& chunk,
+                                                    const proto::Payload& payload);
   // All the parameters as they are, in the form that `member` wants, or as f32 if null.
   void send_parameters(proto::PeerId to, Sequence sequence, Duration held, bool refused,
                        MemberState* member = nullptr);

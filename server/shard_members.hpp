@@ -10,6 +10,7 @@
 #include "base/time.hpp"
 #include "proto/messages.hpp"
 #include "server/commit_assembly.hpp"
+#include "server/optimizer.hpp"
 #include "server/reply_encoder.hpp"
 
 namespace rubato::server {
@@ -17,12 +18,12 @@ namespace rubato::server {
 struct MemberState {
   WorkerId worker;
   Incarnation incarnation = 0;
-  std::optional<proto::PeerId> peer;  // known once it has spoken
-  CommitAssembly commit;              // the commit under way or held
-  std::uint64_t number = 0;           // of it, among all that were applied; 0: not yet
-  ReplyState reply;                   // how it wants its replies
-  Instant complete_at;                // when its last chunk arrived
-  Sequence answered = 0;              // the last commit that was released
+  std::optional<proto::PeerId> peer;      // known once it has spoken
+  CommitAssembly commit;                  // the commit under way or held
+  std::optional<Optimizer::Scale> scale;  // of it, from its first chunk on
+  ReplyState reply;                       // how it wants its replies
+  Instant complete_at;                    // when its last chunk arrived
+  Sequence answered = 0;                  // the last commit that was released
   bool answered_refused = false;
 };
 

@@ -78,9 +78,10 @@ void ThreadCluster::run_scheduler(const ThreadClusterOptions& options,
   server::Scheduler scheduler(
       scheduler_options, sync::make_tuner(plan_.sync, config_.sync,
                                           {.parameter_bytes = plan_.parameters * sizeof(float)}));
+  server::PeerLoop loop(transport, scheduler);
   while (!scheduler.drained() && !abandon.stop_requested()) {
     if (stop_.stop_requested()) scheduler.stop(steady_now(), "the test ends it");
-    expect(server::turn(transport, scheduler, server::kLoopWaitMax));
+    expect(loop.turn());
     while (scheduler.poll_log()) {
     }
     const std::lock_guard lock(mutex_);

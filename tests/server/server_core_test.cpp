@@ -124,6 +124,20 @@ TEST_CASE("server: a member list before its Welcome is left for the scheduler to
   CHECK(sent(core).empty());
 }
 
+TEST_CASE("server: parameters are for members and evaluators") {
+  Shard shard;
+  shard.members(1, {0});
+  sent(shard.core);
+  for (const auto role : {proto::Role::Server, proto::Role::Scheduler}) {
+    proto::Message pull = Shard::message(0, proto::Pull{9});
+    pull.sender.role = role;
+    shard.core.on_message(shard.now, 42, pull);
+    const auto said = sent(shard.core);
+    REQUIRE(said.size() == 1);
+    CHECK(std::get<proto::Refusal>(said[0].message.body).code == RefusalCode::NotMember);
+  }
+}
+
 TEST_CASE("server: a pull brings every parameter once, in chunks of one version") {
   Shard shard;
   shard.members(1, {0});

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "proto/compression.hpp"
 #include "tests/server/shard.hpp"
 
 namespace rubato::server {
@@ -45,6 +46,48 @@ TEST_CASE("the global rate is 1/m with the members of the moment") {
   shard.members(2, {0, 1});
   shard.commit(0, 3, fives(4));
   CHECK(shard.parameters() == std::vector<float>{7, 17, 27, 37, 47});
+}
+
+TEST_CASE("asp: who joins while a commit arrives changes nothing for the rest of it") {
+  for (const auto kind : {OptimizerKind::Sgd, OptimizerKind::DelayedNesterov}) {
+    ShardSetup setup = with("asp");
+    setup.optimizer = {.kind = kind, .momentum = kind == OptimizerKind::Sgd ? 0.0 : 0.5};
+    setup.initial = std::vector<float>(6, 10);
+    Shard shard(setup);
+    shard.members(1, {0, 1});
+    for (Sequence sequence = 2; sequence < 6; ++sequence) {
+      const auto chunks = shard.chunks(0, sequence, std::vector<float>(6, 4));
+      shard.hear(chunks[0]);
+      shard.members(2 * sequence, {0, 1, 2, 3});
+      shard.hear(chunks[1]);
+      shard.members(2 * sequence + 1, {0, 1});
+      shard.hear(chunks[2]);
+    }
+    const auto after = shard.parameters();
+    CHECK(after[0] < 10);
+    CHECK(after == std::vector<float>(6, after[0]));
+  }
+}
+
+TEST_CASE("bsp: a kept update that its sender changes is refused, and the round goes on") {
+  Shard shard(with("bsp"));
+  shard.members(1, {0, 1});
+  const proto::Compression int8{proto::PayloadCodec::Int8};
+  const auto bytes = std::make_shared<std::vector<std::byte>>(proto::compressed_bytes(int8, 5));
+  proto::Compressor().compress(int8, fives(1), 0, *bytes);
+  proto::Message commit = Shard::message(
+      0, proto::Commit{.sequence = 2, .count = 5, .total = 5, .steps = 1, .codec = int8.codec},
+      {bytes, *bytes});
+  shard.hear(commit);
+  sent(shard.core);
+  std::ranges::fill(*bytes, std::byte{0xff});  // a scale that is not a number
+  shard.commit(1, 2, fives(1));
+  const auto said = sent(shard.core);
+  const auto refusals = tests::bodies<proto::Refusal>(said, peer_of(0));
+  REQUIRE(refusals.size() == 1);
+  CHECK(refusals[0].message.starts_with("worker 0: commit 2 was changed after it was sent"));
+  CHECK(shard.parameters() == std::vector<float>{9, 19, 29, 39, 49});
+  CHECK(replies(said) == "worker 0: seq 2 version 2, worker 1: seq 2 version 2");
 }
 
 TEST_CASE("bsp: applied in worker-id order whatever the order of arrival, to the bit") {

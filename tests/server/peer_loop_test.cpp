@@ -1,0 +1,137 @@
+// The loop of a server: what cannot be read or sent is one line that says whose it was.
+#include "server/peer_loop.hpp"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <deque>
+
+#include "tests/server/shard.hpp"
+
+namespace rubato::server {
+namespace {
+
+// What is written to standard error while this lives.
+class StandardError {
+ public:
+  StandardError() : file_(std::tmpfile()), before_(::dup(STDERR_FILENO)) {
+    std::fflush(stderr);
+    ::dup2(::fileno(file_), STDERR_FILENO);
+  }
+  ~StandardError() {
+    restore();
+    std::fclose(file_);
+  }
+  StandardError(const StandardError&) = delete;
+  StandardError& operator=(const StandardError&) = delete;
+
+  // Ends it. Returns: each line, without its time.
+  std::vector<std::string> lines() {
+    restore();
+    std::rewind(file_);
+    std::vector<std::string> all;
+    std::array<char, 512> line{};
+    while (std::fgets(line.data(), line.size(), file_)) {
+      const std::string text = line.data();
+      all.push_back(text.substr(text.find(' ') + 1));
+    }
+    return all;
+  }
+
+ private:
+  void restore() {
+    if (before_ < 0) return;
+    std::fflush(stderr);
+    ::dup2(before_, STDERR_FILENO);
+    ::close(before_);
+    before_ = -1;
+  }
+  std::FILE* file_;
+  int before_;
+};
+
+// Delivers what it was given, and sends the workers nothing while `deaf`.
+class Script final : public proto::Transport {
+ public:
+  std::deque<proto::Received> incoming;
+  bool deaf = false;
+  std::size_t sent = 0;
+
+  Result<std::string> listen(const std::string& endpoint) override { return endpoint; }
+  Result<proto::PeerId> connect(const std::string&) override { return 1; }
+  Result<std::size_t> send(proto::PeerId to, const proto::Message&) override {
+    if (deaf && to != kSchedulerPeer)
+      return fail(ErrorCode::Io, "Parameters not sent: the queue is full");
+    ++sent;
+    return 1;
+  }
+  Result<std::optional<proto::Received>> receive(Duration) override {
+    if (incoming.empty()) return std::nullopt;
+    std::optional<proto::Received> next(std::move(incoming.front()));
+    incoming.pop_front();
+    return next;
+  }
+  void wake() override {}
+};
+
+proto::Received pull_of(std::uint32_t worker) {
+  return {peer_of(worker), Shard::message(worker, proto::Pull{1}), 1};
+}
+proto::Received garbage_of(proto::PeerId peer) {
+  return {peer, fail(ErrorCode::Corrupt, "4 bytes are no frame"), 4};
+}
+
+struct Loop {
+  Shard shard;
+  Script transport;
+  PeerLoop<ServerCore> loop{transport, shard.core};
+  Loop() {
+    shard.members(1, {0, 3});
+    tests::sent(shard.core);
+  }
+
+  // Returns: what the loop says while it takes these.
+  std::vector<std::string> take(std::deque<proto::Received> incoming) {
+    transport.incoming = std::move(incoming);
+    StandardError said;
+    while (!transport.incoming.empty()) REQUIRE(loop.turn(Duration{}));
+    return said.lines();
+  }
+};
+
+TEST_CASE("peer loop: a frame that is refused is one line with its sender") {
+  Loop loop;
+  std::deque<proto::Received> frames;
+  frames.push_back(garbage_of(7));
+  frames.push_back(pull_of(3));
+  frames.push_back(garbage_of(peer_of(3)));
+  CHECK(loop.take(std::move(frames)) ==
+        std::vector<std::string>{
+            "warning refused a frame of an unknown peer: 4 bytes are no frame\n",
+            "warning refused a frame of worker 3: 4 bytes are no frame\n",
+        });
+  CHECK(loop.shard.core.stats().messages_refused == 2);
+}
+
+TEST_CASE("peer loop: a peer that takes nothing is one line until it takes something") {
+  Loop loop;
+  const std::vector<std::string> once = {
+      "warning worker 0: Parameters not sent: the queue is full\n"};
+  for (int time = 0; time < 2; ++time) {
+    std::deque<proto::Received> pulls;
+    pulls.push_back(pull_of(0));
+    pulls.push_back(pull_of(0));
+    loop.transport.deaf = true;
+    CHECK(loop.take(std::move(pulls)) == once);
+    loop.transport.deaf = false;
+    std::deque<proto::Received> heard;
+    heard.push_back(pull_of(0));
+    CHECK(loop.take(std::move(heard)).empty());
+  }
+  CHECK(loop.transport.sent >= 6);
+}
+
+}  // namespace
+}  // namespace rubato::server
