@@ -230,15 +230,12 @@ class WorkerLoop {
     const Instant now = steady_now();
     if (received) {
       core_.on_bytes(0, received->wire_bytes);
-      if (received->message) {
+      RUBATO_ASSIGN(const bool heard, peers_.accept(*received));
+      if (heard) {
         const proto::HandleTrace handling(trace_.loop(), received->from, *received->message);
         core_.on_message(now, *received->message);
         tell_arrivals(now);
         trace_.timeline().on_message(now, *received->message, core_);
-      } else if (received->message.error().code == ErrorCode::Refused) {
-        return tl::unexpected<Error>(received->message.error());  // another protocol version
-      } else {
-        log_warning("dropped a frame: " + received->message.error().message);
       }
     }
     if (const auto at = core_.poll_wakeup(); at && *at <= now) core_.on_wakeup(now);
