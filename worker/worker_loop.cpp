@@ -69,8 +69,9 @@ class WorkerLoop {
         core_.on_interrupt();
         continue;
       }
+      const auto wakeup = core_.poll_wakeup();
       lock.unlock();
-      RUBATO_TRY(wait());
+      RUBATO_TRY(wait(wakeup));
     }
   }
 
@@ -213,17 +214,21 @@ class WorkerLoop {
 
   void flush() {
     while (const auto line = with_core([this] { return core_.poll_log(); })) log_info(*line);
-    while (auto out = with_core([this] { return core_.poll_send(); })) {
+    std::size_t bytes = 0;  // of the last message
+    const auto next = [&] {
+      core_.on_bytes(std::exchange(bytes, 0), 0);
+      return core_.poll_send();
+    };
+    while (auto out = with_core(next)) {
       const proto::SendTrace sending(trace_.loop(), out->to, out->message);
-      const auto sent = peers_.send(out->to, out->message);
-      if (sent) with_core([&] { core_.on_bytes(*sent, 0); });
+      bytes = peers_.send(out->to, out->message).value_or(0);
     }
   }
 
-  Result<void> wait() {
+  // Until `wakeup`, which is the core's, at most.
+  Result<void> wait(std::optional<Instant> wakeup) {
     Instant until = steady_now() + kWaitMax;
-    if (const auto at = with_core([this] { return core_.poll_wakeup(); }))
-      until = std::min(until, *at);
+    if (wakeup) until = std::min(until, *wakeup);
     if (step_ends_) until = std::min(until, *step_ends_);
     RUBATO_ASSIGN(auto received, transport_.receive(std::max(until - steady_now(), Duration{})));
     const std::lock_guard lock(mutex_);
