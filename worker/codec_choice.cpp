@@ -103,8 +103,13 @@ void CodecChoice::reset_counters() {
   acknowledged_ = false;
 }
 
+// What was seen of a trial is of the link before; the pull tells more of the one that is now.
 void CodecChoice::on_pull() {
   reset_counters();
+  if (!trial_from_) return;
+  now_ = *std::exchange(trial_from_, std::nullopt);
+  trial_.clear();
+  since_trial_ = 0;
 }
 
 void CodecChoice::on_sent(std::uint64_t bytes) {

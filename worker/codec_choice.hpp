@@ -44,7 +44,7 @@ class CodecChoice {
   const proto::Compression& up() const { return now_.up; }
   const proto::Compression& down() const { return now_.down; }
 
-  // A pull begins.
+  // A pull begins, the first or that of a worker that joins anew. A trial ends without a winner.
   void on_pull();
   // A commit begins, `between` after the last one's parameters were loaded (with overlap: after the
   // last one began). Chooses its codecs. Returns: when they are others than before, a line that

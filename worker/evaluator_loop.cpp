@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/log.hpp"
 #include "worker/evaluate.hpp"
 #include "worker/node_peers.hpp"
 
@@ -41,9 +40,10 @@ Result<std::string> run_evaluator(proto::Transport& transport, EvaluatorCore& co
       timeout = std::clamp(*at - steady_now(), Duration{}, timeout);
     RUBATO_ASSIGN(auto received, transport.receive(timeout));
     const Instant now = steady_now();
-    if (received && received->message) core.on_message(now, *received->message);
-    if (received && !received->message)
-      log_warning("dropped a frame: " + received->message.error().message);
+    if (received) {
+      RUBATO_ASSIGN(const bool heard, peers.accept(*received));
+      if (heard) core.on_message(now, *received->message);
+    }
     if (const auto at = core.poll_wakeup(); at && *at <= now) core.on_wakeup(now);
   }
   return std::string("interrupted");

@@ -69,8 +69,9 @@ class WorkerLoop {
         core_.on_interrupt();
         continue;
       }
+      const auto wakeup = core_.poll_wakeup();
       lock.unlock();
-      RUBATO_TRY(wait());
+      RUBATO_TRY(wait(wakeup));
     }
   }
 
@@ -213,32 +214,33 @@ class WorkerLoop {
 
   void flush() {
     while (const auto line = with_core([this] { return core_.poll_log(); })) log_info(*line);
-    while (auto out = with_core([this] { return core_.poll_send(); })) {
+    std::size_t bytes = 0;  // of the last message
+    const auto next = [&] {
+      core_.on_bytes(std::exchange(bytes, 0), 0);
+      return core_.poll_send();
+    };
+    while (auto out = with_core(next)) {
       const proto::SendTrace sending(trace_.loop(), out->to, out->message);
-      const auto sent = peers_.send(out->to, out->message);
-      if (sent) with_core([&] { core_.on_bytes(*sent, 0); });
+      bytes = peers_.send(out->to, out->message).value_or(0);
     }
   }
 
-  Result<void> wait() {
+  // Until `wakeup`, which is the core's, at most.
+  Result<void> wait(std::optional<Instant> wakeup) {
     Instant until = steady_now() + kWaitMax;
-    if (const auto at = with_core([this] { return core_.poll_wakeup(); }))
-      until = std::min(until, *at);
+    if (wakeup) until = std::min(until, *wakeup);
     if (step_ends_) until = std::min(until, *step_ends_);
     RUBATO_ASSIGN(auto received, transport_.receive(std::max(until - steady_now(), Duration{})));
     const std::lock_guard lock(mutex_);
     const Instant now = steady_now();
     if (received) {
       core_.on_bytes(0, received->wire_bytes);
-      if (received->message) {
+      RUBATO_ASSIGN(const bool heard, peers_.accept(*received));
+      if (heard) {
         const proto::HandleTrace handling(trace_.loop(), received->from, *received->message);
         core_.on_message(now, *received->message);
         tell_arrivals(now);
         trace_.timeline().on_message(now, *received->message, core_);
-      } else if (received->message.error().code == ErrorCode::Refused) {
-        return tl::unexpected<Error>(received->message.error());  // another protocol version
-      } else {
-        log_warning("dropped a frame: " + received->message.error().message);
       }
     }
     if (const auto at = core_.poll_wakeup(); at && *at <= now) core_.on_wakeup(now);

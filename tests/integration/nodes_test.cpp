@@ -25,9 +25,9 @@ bool is_one_line(const std::string& text) {
 
 // A scheduler, and the endpoint that it listens on.
 struct RunningScheduler {
-  RunningScheduler(const Workplace& place, const std::string& sync)
-      : process(place, {"scheduler", "quick.toml", "--sync", sync, "--bind", "tcp://127.0.0.1:*",
-                        "--out", "o"}) {
+  RunningScheduler(const Workplace& place, const std::string& sync,
+                   const std::string& bind = "tcp://127.0.0.1:*")
+      : process(place, {"scheduler", "quick.toml", "--sync", sync, "--bind", bind, "--out", "o"}) {
     const std::string rest = process.wait_for_words("listens on ");
     endpoint = rest.substr(0, rest.find(','));
   }
@@ -150,6 +150,22 @@ TEST_CASE("Ctrl-C at a worker makes it leave and at the scheduler ends everyone"
   CHECK(nodes.workers[1]->wait_for_end() == 0);
   CHECK(nodes.workers[2]->wait_for_end() == 0);
   CHECK(contains(read_text(nodes.place.path("o") / "results.json"), "\"adsp\""));
+}
+
+TEST_CASE("workers outlive their cluster and train in the next one, whose servers are elsewhere") {
+  Nodes nodes(kEndless, "adsp");
+  nodes.scheduler.process.wait_for_words("search from");
+  for (Process* gone : {&nodes.scheduler.process, &nodes.server}) {
+    gone->signal(SIGKILL);
+    gone->wait_for_end();
+  }
+  RunningScheduler next(nodes.place, "adsp", nodes.scheduler.endpoint);
+  Process server(nodes.place, nodes.server_arguments("adsp"));
+  next.process.wait_for_words("search from");  // every worker has committed
+  next.process.signal(SIGINT);
+  CHECK(next.process.wait_for_end() == 130);
+  CHECK(server.wait_for_end() == 0);
+  for (const auto& worker : nodes.workers) CHECK(worker->wait_for_end() == 0);
 }
 
 TEST_CASE("a worker that the cluster refuses says why in one line and ends with exit code 2") {

@@ -34,33 +34,32 @@ class World {
  public:
   explicit World(const CodecOptions& options, const Link& at)
       : link(at), choice(options), parameters_(options.parameters) {
+    pull();
+  }
+
+  void pull() {
     choice.on_pull();
     choice.on_ping(Duration::from_seconds(link.latency));
     choice.on_received(4 * parameters_);
     choice.on_pulled(Duration::from_seconds(link.latency +
                                             link.crowd * seconds(4 * parameters_, link.down_mbps)));
   }
-
   // Returns: seconds from the first commit's training to the last one's reply.
   double commits(int count) {
     double spent = 0;
     for (int i = 0; i < count; ++i) spent += commit();
     return spent;
   }
-  std::string codecs() const {
-    return std::string(codec_name(choice.up().codec)) + "/" + codec_name(choice.down().codec);
-  }
-
-  Link link;
-  CodecChoice choice;
-  std::vector<std::string> lines;
-
- private:
-  static double seconds(std::uint64_t bytes, double mbps) {
-    return mbps > 0 ? static_cast<double>(bytes) * 8e-6 / mbps : 0;
-  }
   double commit() {
+    begin();
+    return end();
+  }
+  // A commit begins, and may be lost; then end() is not called.
+  void begin() {
     if (auto line = choice.on_commit(Duration::from_seconds(link.between))) lines.push_back(*line);
+  }
+  // Its reply is here. Returns: seconds from training to reply.
+  double end() {
     const auto up = proto::compressed_bytes(choice.up(), parameters_);
     const auto down = proto::compressed_bytes(choice.down(), parameters_);
     choice.on_ping(Duration::from_seconds(link.latency));
@@ -77,7 +76,18 @@ class World {
     choice.on_reply(Duration::from_seconds(round_trip), Duration::from_seconds(link.held), 1);
     return link.between + round_trip + link.held;
   }
+  std::string codecs() const {
+    return std::string(codec_name(choice.up().codec)) + "/" + codec_name(choice.down().codec);
+  }
 
+  Link link;
+  CodecChoice choice;
+  std::vector<std::string> lines;
+
+ private:
+  static double seconds(std::uint64_t bytes, double mbps) {
+    return mbps > 0 ? static_cast<double>(bytes) * 8e-6 / mbps : 0;
+  }
   std::uint64_t parameters_;
   Rng rng_{7};
 };
@@ -173,6 +183,30 @@ TEST_CASE("auto goes back when the link recovers, and again when it gets worse")
   world.link.up_mbps = world.link.down_mbps = 50;
   world.commits(20);
   CHECK(world.codecs() == "int8/int8");
+}
+
+TEST_CASE("auto ends a trial when the worker joins anew: the pull decides from the pair before") {
+  for (const double mbps : {50.0, 2.0}) {  // of the link it comes back over
+    CAPTURE(mbps);
+    World world(kBoth, {.up_mbps = 50, .down_mbps = 50});
+    world.commits(20);
+    REQUIRE(world.codecs() == "int8/int8");
+    int commits = 0;
+    for (world.begin(); world.codecs() == "int8/int8"; world.begin()) {
+      world.end();
+      REQUIRE(++commits < 200);
+    }
+    // A milder pair is tried; the membership is lost with that commit.
+    const auto said = world.lines.size();
+    world.link.up_mbps = world.link.down_mbps = mbps;
+    world.pull();
+    CHECK(world.codecs() == "int8/int8");
+    world.commits(1);
+    CHECK(world.codecs() == (mbps < 50 ? "top-k/top-k" : "int8/int8"));
+    CHECK(world.lines.size() == said + (mbps < 50 ? 1 : 0));
+    world.commits(10);
+    CHECK(world.codecs() == (mbps < 50 ? "top-k/top-k" : "int8/int8"));
+  }
 }
 
 TEST_CASE("auto gives up what saves nothing, ever more rarely tried") {
