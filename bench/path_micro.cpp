@@ -175,9 +175,9 @@ RUBATO_MULTIVERSION void axpy(float* w, const float* u, float rate, std::size_t 
 }
 
 struct ApplyCase {
-  const char* name;
-  server::OptimizerKind kind;
-  double bytes;  // read and written for a parameter
+  const char* name = "";
+  server::OptimizerKind kind = server::OptimizerKind::Sgd;
+  double bytes = 0;  // read and written for a parameter
   std::size_t floats = kShard;
   server::ShardParameters::Checksum checksum = server::ShardParameters::Checksum::Skip;
   const char* bar = "";

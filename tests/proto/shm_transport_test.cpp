@@ -184,7 +184,7 @@ TEST_CASE("shm transport: what was lent stays as it was, though its link and its
   const Floats others[3] = {Floats(100'000, 9.0f), Floats(100'000, 9.0f), Floats(100'000, 9.0f)};
   std::vector<float> scratch;
   CHECK(std::ranges::count(first.message->payload.floats(scratch), 1.0f) == 100'000);
-  for (float n = 2; n <= 3; ++n) {
+  for (const float n : {2.0f, 3.0f}) {
     const Received next = expect(*pair.server);
     CHECK(std::ranges::count(next.message->payload.floats(scratch), n) == 100'000);
   }

@@ -17,13 +17,15 @@ constexpr std::size_t kCount = 1003;  // no multiple of any vector
 constexpr double kBeta = 0.9, kBeta2 = 0.99, kRate = 0.0371, kWeight = 0.7, kEpsilon = 1e-4;
 constexpr double kActivation = 0.3;
 
-// A float whose every operation is made in double, then rounded.
+// A float whose every operation is made in double, then rounded: it converts both ways.
+// NOLINTBEGIN(google-explicit-constructor)
 struct Rounded {
   float value = 0;
   Rounded() = default;
   Rounded(double exact) : value(static_cast<float>(exact)) {}
   operator double() const { return static_cast<double>(value); }
 };
+// NOLINTEND(google-explicit-constructor)
 Rounded operator*(Rounded a, Rounded b) {
   return double{a} * double{b};
 }

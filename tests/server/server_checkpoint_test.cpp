@@ -99,7 +99,7 @@ TEST_CASE("checkpoint: what began before is refused until its worker has what ca
 
 TEST_CASE("checkpoint: every answer says how often the shard has gone back") {
   KeepingShard shard;
-  const auto said = [&](proto::Message message) {
+  const auto said = [&](const proto::Message& message) {
     sent(shard.core);
     shard.hear(message);
     const auto out = sent(shard.core);
