@@ -27,8 +27,8 @@ std::span<const std::byte> bytes_of(const Token& token) {
 std::optional<Token> token_of(const Parcel& parcel, std::size_t descriptors) {
   Token token;
   const std::size_t more = parcel.descriptors.size() - descriptors;
-  if (parcel.bytes.size() != sizeof(token) || more > 1) return std::nullopt;
-  std::memcpy(&token, parcel.bytes.data(), sizeof(token));
+  if (parcel.size != sizeof(token) || more > 1) return std::nullopt;
+  std::memcpy(&token, parcel.data.data(), sizeof(token));
   return token;
 }
 
@@ -47,18 +47,15 @@ bool both_lend(const Parcel& parcel, std::size_t descriptors) {
   return can_lend() && parcel.descriptors.size() > descriptors;
 }
 
-// The bell is the last of so many descriptors, behind it the memory of which the peer lends.
 // Direction 0 leads to the listener.
-Result<void> connect_channels(Link& link, Parcel parcel, std::size_t descriptors) {
-  auto& theirs = parcel.descriptors;
+Result<void> connect_channels(Link& link, const Parcel& parcel, std::size_t descriptors) {
   const bool lend = both_lend(parcel, descriptors);
-  Lender lender{nullptr, link.socket};
+  std::shared_ptr<Mapping> lent;
   if (lend) {
-    RUBATO_ASSIGN(lender.memory, map_for_reading(theirs[descriptors]));
+    RUBATO_ASSIGN(lent, map_for_reading(parcel.descriptors[descriptors]));
   }
-  const auto bell = std::make_shared<const Descriptor>(std::move(theirs[descriptors - 1]));
-  link.out.emplace(Channel(link.mapping, link.listening ? 1 : 0), bell, lend);
-  link.in.emplace(Channel(link.mapping, link.listening ? 0 : 1), bell, std::move(lender));
+  link.out.emplace(Channel(link.mapping, link.listening ? 1 : 0), link.socket, lend);
+  link.in.emplace(Channel(link.mapping, link.listening ? 0 : 1), link.socket, std::move(lent));
   return {};
 }
 
@@ -68,10 +65,7 @@ Links::Links(std::string host, SendSignal send_signal)
     : host_(std::move(host)),
       send_signal_(std::move(send_signal)),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
-  auto bell = make_bell();
-  RUBATO_CHECK(epoll_ && bell, "the process may open two more files");
-  bell_ = std::make_shared<const Descriptor>(std::move(*bell));
-  RUBATO_CHECK(watch(*bell_), "an eventfd can be waited for");
+  RUBATO_CHECK(epoll_, "the process may open one more file");
 }
 
 Result<void> Links::watch(const Descriptor& socket) const {
@@ -160,7 +154,7 @@ void Links::answer(PeerId from, const Signal& offer) {
   (void)send_signal_(from, {SignalKind::Answer, offer.token, {}, door_.address});
 }
 
-// The connector brings the memory and the way to wake it.
+// The connector brings the memory.
 void Links::knock(PeerId listener, const Signal& answer, Instant now) {
   auto link = std::make_unique<Link>();
   link->peer = listener;
@@ -172,7 +166,7 @@ void Links::knock(PeerId listener, const Signal& answer, Instant now) {
     RUBATO_ASSIGN(const Descriptor region, make_region(kRegionBytes));
     RUBATO_ASSIGN(link->mapping, map_region(region, kRegionBytes));
     RUBATO_TRY(watch(*link->socket));
-    return introduce(*link, {region.get(), bell_->get()}, can_lend());
+    return introduce(*link, {region.get()}, can_lend());
   }();
   Offer& offer = offer_to(listener);
   if (made) {
@@ -203,12 +197,12 @@ void Links::on_guest(std::size_t index, Instant now) {
   Descriptor socket = std::move(guests_[index]);
   guests_.erase(guests_.begin() + static_cast<std::ptrdiff_t>(index));
   if (!parcel) return;
-  if (const auto in = welcome(std::move(socket), std::move(**parcel), now); !in)
+  if (const auto in = welcome(std::move(socket), **parcel, now); !in)
     log_info("a process was not let in to shared memory: " + in.error().message);
 }
 
-Result<void> Links::welcome(Descriptor socket, Parcel parcel, Instant now) {
-  const auto token = token_of(parcel, 2);
+Result<void> Links::welcome(Descriptor socket, const Parcel& parcel, Instant now) {
+  const auto token = token_of(parcel, 1);
   const auto due =
       std::ranges::find_if(due_, [&](const auto& offer) { return token && offer.first == *token; });
   if (due == due_.end()) return fail(ErrorCode::Refused, "it presents no token of ours");
@@ -220,9 +214,9 @@ Result<void> Links::welcome(Descriptor socket, Parcel parcel, Instant now) {
   due_.erase(due);
   link->socket = std::make_shared<const Descriptor>(std::move(socket));
   RUBATO_ASSIGN(link->mapping, map_region(parcel.descriptors[0], kRegionBytes));
-  const bool lend = both_lend(parcel, 2);
-  RUBATO_TRY(connect_channels(*link, std::move(parcel), 2));
-  RUBATO_TRY(introduce(*link, {bell_->get()}, lend));
+  const bool lend = both_lend(parcel, 1);
+  RUBATO_TRY(connect_channels(*link, parcel, 1));
+  RUBATO_TRY(introduce(*link, {}, lend));
   for (const auto& old : links_)
     if (old->peer == link->peer) close(*old);
   open_out(*link);
@@ -239,15 +233,16 @@ void Links::on_socket(Link& link) {
   }
   if (link.closed || (parcel && !*parcel)) return;
   const bool agreed = link.out.has_value();
-  if (parcel && accept_reply(link, std::move(**parcel))) return;
+  if (parcel && link.out && is_bell(**parcel)) return;
+  if (parcel && accept_reply(link, **parcel)) return;
   close(link);
   if (!agreed) offer_to(link.peer).declined = true;  // it would fail again
 }
 
-Result<void> Links::accept_reply(Link& link, Parcel parcel) {
-  if (link.out || token_of(parcel, 1) != link.token)
+Result<void> Links::accept_reply(Link& link, const Parcel& parcel) {
+  if (link.out || token_of(parcel, 0) != link.token)
     return fail(ErrorCode::Io, "the other process says goodbye");
-  RUBATO_TRY(connect_channels(link, std::move(parcel), 1));
+  RUBATO_TRY(connect_channels(link, parcel, 0));
   open_out(link);
   log_info(offer_to(link.peer).endpoint + ": shared memory");
   return {};
@@ -260,17 +255,21 @@ void Links::open_out(Link& link) {
 
 void Links::close(Link& link) {
   link.closed = true;
-  (void)send_parcel(*link.socket, kGoodbye, {});
+  say_goodbye(link);
   link.queue.clear();
   const auto offer = std::ranges::find(offers_, link.peer, &Offer::to);
   // Again, as soon as the listener is heard, if it had worked.
   if (offer != offers_.end() && link.in_open && link.out_open) offer->at = {};
 }
 
+// Again later, if there is no room behind our bells just now.
+void Links::say_goodbye(Link& link) {
+  if (!link.told) link.told = send_parcel(*link.socket, kGoodbye, {}).has_value();
+}
+
 // --- running -------------------------------------------------------------------------------------
 
 void Links::on_event(int fd, Instant now) {
-  if (fd == bell_->get()) return silence_bell(fd);
   if (fd == door_.socket.get()) return open_door();
   for (std::size_t i = 0; i < guests_.size(); ++i)
     if (guests_[i].get() == fd) return on_guest(i, now);
@@ -290,6 +289,7 @@ void Links::service(Instant now) {
     const bool late = !(link->in_open && link->out_open) && now >= link->deadline;
     if (late && !link->closed) close(*link);
     if (late) link->in.reset();
+    if (link->closed) say_goodbye(*link);
   }
   drop_ended();
 }

@@ -16,7 +16,7 @@
 
 namespace rubato::proto::shm {
 
-// Links of one listener: each takes two descriptors and up to kRegionBytes of memory.
+// Links of one listener: each takes one descriptor and up to kRegionBytes of memory.
 inline constexpr std::size_t kLinksMax = 64;
 // From the answer to an offer until both directions have switched; else the link is dropped.
 inline constexpr Duration kSwitchTimeout = Duration::from_ms(10'000);
@@ -28,8 +28,8 @@ inline constexpr Duration kDeclinedInterval = Duration::from_ms(60'000);
 struct Link {
   PeerId peer = 0;
   Token token;
-  // After the handshake it carries a goodbye at most. Its end: the peer reads nothing of ours any
-  // more. Who holds payloads in place keeps it open, link or not.
+  // After the handshake it carries bells, and a goodbye at last. Its end: the peer reads nothing of
+  // ours any more. Who holds payloads in place keeps it open, link or not.
   std::shared_ptr<const Descriptor> socket;
   std::shared_ptr<Mapping> mapping;
   std::optional<ChannelWriter> out;
@@ -40,6 +40,7 @@ struct Link {
   bool out_open = false;       // our Switch was sent
   bool in_open = false;        // the peer's Switch came
   bool closed = false;         // nothing is sent any more; what the peer wrote is still read
+  bool told = false;           // our goodbye was sent
   bool gone = false;           // the socket has ended
 };
 
@@ -87,11 +88,12 @@ class Links {
   void open_door();
   void on_event(int fd, Instant now);
   void on_guest(std::size_t index, Instant now);
-  Result<void> welcome(Descriptor socket, Parcel parcel, Instant now);
+  Result<void> welcome(Descriptor socket, const Parcel& parcel, Instant now);
   void on_socket(Link& link);
-  Result<void> accept_reply(Link& link, Parcel parcel);
+  Result<void> accept_reply(Link& link, const Parcel& parcel);
   void open_out(Link& link);
   void close(Link& link);
+  static void say_goodbye(Link& link);
   Result<void> watch(const Descriptor& socket) const;
   void unwatch(const Descriptor& socket) const;
   void drop_ended();
@@ -101,7 +103,6 @@ class Links {
   std::string host_;
   SendSignal send_signal_;
   Descriptor epoll_;
-  std::shared_ptr<const Descriptor> bell_;
   Doorstep door_;
   std::vector<Offer> offers_;                 // ours, one a connection
   std::deque<std::pair<Token, PeerId>> due_;  // offers that we answered

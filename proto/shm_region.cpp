@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -20,6 +19,7 @@ namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr int kBacklog = 64;
+constexpr std::byte kBell{'!'};
 
 tl::unexpected<Error> system_error(const char* call) {
   return fail(ErrorCode::Io, fmt::format("{}: {}", call, std::strerror(errno)));
@@ -99,22 +99,6 @@ Result<std::shared_ptr<Mapping>> map_for_reading(const Descriptor& fd) {
   return map(fd, bytes, PROT_READ);
 }
 
-Result<Descriptor> make_bell() {
-  Descriptor bell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!bell) return system_error("eventfd");
-  return bell;
-}
-
-void ring_bell(int bell) {
-  const std::uint64_t one = 1;
-  (void)!::write(bell, &one, sizeof(one));  // fails only when a ring is pending already
-}
-
-void silence_bell(int bell) {
-  std::uint64_t rings = 0;
-  (void)!::read(bell, &rings, sizeof(rings));
-}
-
 Result<Doorstep> listen_locally() {
   RUBATO_ASSIGN(Descriptor socket, unix_socket());
   sockaddr_un address{};
@@ -173,14 +157,23 @@ Result<void> send_parcel(const Descriptor& socket, std::span<const std::byte> by
   return {};
 }
 
+void ring_bell(const Descriptor& socket) {
+  // Fails when so many are pending that there is no room, or when nobody is there.
+  (void)!::send(socket.get(), &kBell, sizeof(kBell), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+bool is_bell(const Parcel& parcel) {
+  return parcel.size == sizeof(kBell) && parcel.data[0] == kBell;
+}
+
 void end_reading(const Descriptor& socket) {
   ::shutdown(socket.get(), SHUT_WR);
 }
 
 Result<std::optional<Parcel>> receive_parcel(const Descriptor& socket) {
   alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(kParcelDescriptorsMax * sizeof(int))> space{};
-  Parcel parcel{std::vector<std::byte>(kParcelBytesMax), {}};
-  iovec part{parcel.bytes.data(), parcel.bytes.size()};
+  Parcel parcel;
+  iovec part{parcel.data.data(), parcel.data.size()};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
@@ -189,6 +182,8 @@ Result<std::optional<Parcel>> receive_parcel(const Descriptor& socket) {
   const ssize_t size = ::recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC);
   const bool later = errno == EAGAIN || errno == EINTR || errno == ENOMEM || errno == ENOBUFS;
   if (size < 0 && later) return std::nullopt;
+  const bool closed = size == 0 || (size < 0 && errno == ECONNRESET);  // ours was not read
+  if (closed) return fail(ErrorCode::Io, "the other process closed its end");
   if (size < 0) return system_error("recvmsg");
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
@@ -199,10 +194,9 @@ Result<std::optional<Parcel>> receive_parcel(const Descriptor& socket) {
       parcel.descriptors.emplace_back(fd);
     }
   }
-  if (size == 0) return fail(ErrorCode::Io, "the other process closed its end");
   if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0)
     return fail(ErrorCode::Corrupt, "a datagram longer than agreed");
-  parcel.bytes.resize(static_cast<std::size_t>(size));
+  parcel.size = static_cast<std::size_t>(size);
   return parcel;
 }
 

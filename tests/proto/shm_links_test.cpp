@@ -3,6 +3,7 @@
 #include "proto/shm_links.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -186,6 +187,82 @@ TEST_CASE("shm links: two ends that both lent and both gave up let go of it all"
   agree(connector, listener, later);
   CHECK(connector.links.both_ways(kPeer));
   CHECK(listener.links.both_ways(kPeer));
+}
+
+// A process that follows the listener's answer by hand.
+struct Guest {
+  Descriptor socket;
+  Token token;
+
+  void bring(const std::vector<int>& descriptors) const {
+    REQUIRE(send_parcel(socket, std::as_bytes(std::span(&token, 1)), descriptors));
+  }
+};
+
+Guest invited(End& listener, Instant now) {
+  const Token token = new_token();
+  listener.links.on_signal(kPeer, write_signal({SignalKind::Offer, token, "a-host", {}}), now);
+  REQUIRE(listener.said.size() == 1);
+  const Signal answer = listener.said.front();
+  listener.said.clear();
+  REQUIRE(answer.kind == SignalKind::Answer);
+  return {*connect_locally(answer.address), token};
+}
+
+void receive_guest(End& listener, Instant now) {
+  for (int i = 0; i < 2; ++i) listener.links.service(now);  // opens the door, then reads
+}
+
+TEST_CASE("shm links: who brings anything else than memory is not let in, and ends nobody") {
+  start_sharing();
+  End listener;
+  listener.links.listen();
+  const Instant now{1'000'000'000};
+  const Descriptor memory = *make_region(kRegionBytes);
+  int pipe[2];
+  REQUIRE(::pipe(pipe) == 0);
+  ::close(pipe[0]);  // who writes there is sent SIGPIPE
+  const Descriptor broken(pipe[1]), counter(::eventfd(0, EFD_CLOEXEC));
+  for (const int other : {broken.get(), counter.get()}) {
+    for (const auto& brought : {std::vector{other}, std::vector{memory.get(), other}}) {
+      const Guest guest = invited(listener, now);
+      guest.bring(brought);
+      const std::string log = log_of([&] { receive_guest(listener, now); });
+      CHECK(log.find("was not let in") != std::string::npos);
+      CHECK(listener.links.outgoing(kPeer) == nullptr);
+      CHECK(!receive_parcel(guest.socket));
+    }
+  }
+  const Guest guest = invited(listener, now);
+  guest.bring({memory.get()});
+  receive_guest(listener, now);
+  CHECK(listener.links.outgoing(kPeer) != nullptr);
+}
+
+TEST_CASE("shm links: a goodbye waits for room behind bells that nobody has heard") {
+  start_sharing();
+  End connector, listener;
+  listener.links.listen();
+  const Instant now{1'000'000'000};
+  connector.links.heard(kPeer, kEndpoint, now);
+  agree(connector, listener, now);
+  Encoded update = lent_update(std::make_shared<Floats>(100'000, 1.0f));
+  REQUIRE(listener.links.send(*listener.links.outgoing(kPeer), update));
+  const std::optional<Received> held = connector.links.receive();  // keeps the socket open
+  REQUIRE((held && held->message));
+  Link* const link = connector.links.outgoing(kPeer);
+  REQUIRE(link != nullptr);
+  for (int i = 0; i < 100'000; ++i) ring_bell(*link->socket);
+  Channel(link->mapping, 1).header().tail.store(1);
+  const std::optional<Received> wrong = connector.links.receive();
+  REQUIRE(wrong);
+  CHECK(!wrong->message);
+  CHECK(connector.links.outgoing(kPeer) == nullptr);
+  for (int i = 0; i < 100'000 && listener.links.outgoing(kPeer); ++i) {
+    listener.links.service(now);
+    connector.links.service(now);
+  }
+  CHECK(listener.links.outgoing(kPeer) == nullptr);
 }
 
 TEST_CASE("shm links: an end that is over waits for who still reads there") {
