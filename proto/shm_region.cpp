@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <array>
@@ -41,13 +43,18 @@ Result<void> check_user(const Descriptor& socket) {
   return {};
 }
 
-// Returns the size of sealed memory.
+// Returns the size of sealed memory. It must be of ordinary pages: of reserved ones (MFD_HUGETLB)
+// there may be none left, and who reads then is ended by SIGBUS.
 Result<std::size_t> sealed_bytes(const Descriptor& fd) {
+  const int seals = ::fcntl(fd.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & kSeals) != kSeals)
+    return fail(ErrorCode::Corrupt, "a descriptor that is not sealed memory");
+  struct statfs system {};
+  if (::fstatfs(fd.get(), &system) != 0) return system_error("fstatfs");
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) return system_error("fstat");
-  const int seals = ::fcntl(fd.get(), F_GET_SEALS);
-  if (seals < 0 || (seals & kSeals) != kSeals || status.st_size <= 0)
-    return fail(ErrorCode::Corrupt, "a descriptor that is not sealed memory");
+  if (system.f_type != TMPFS_MAGIC || status.st_size <= 0)
+    return fail(ErrorCode::Corrupt, "sealed memory that is empty, or not of ordinary pages");
   return static_cast<std::size_t>(status.st_size);
 }
 

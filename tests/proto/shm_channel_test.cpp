@@ -400,6 +400,17 @@ TEST_CASE("shm region: only sealed memory of the right size is mapped") {
   CHECK(!map_region(file, kRegionBytes));
   CHECK(!map_for_reading(unsealed));
   CHECK(!map_for_reading(file));
+  // Sealed, but of reserved pages: where none is left, reading one raises SIGBUS.
+  const Descriptor large(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB));
+  constexpr int kAll = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+  constexpr off_t kBytes = 2 << 20;
+  if (!large || ::ftruncate(large.get(), kBytes) != 0 ||
+      ::fcntl(large.get(), F_ADD_SEALS, kAll) != 0) {
+    MESSAGE("skipped: this kernel makes no sealed memory of reserved pages (MFD_HUGETLB)");
+    return;
+  }
+  CHECK(!map_for_reading(large));
+  CHECK(!map_region(large, kBytes));
 }
 
 }  // namespace
