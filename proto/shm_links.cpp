@@ -139,7 +139,7 @@ void Links::on_signal(PeerId from, std::span<const std::byte> bytes, Instant now
   const auto at = std::ranges::find(offers_, from, &Offer::to);
   if (at == offers_.end() || at->token != signal->token || find(from)) return;
   if (signal->kind == SignalKind::Answer) return knock(from, *signal, now);
-  if (!std::exchange(at->declined, true)) log_info(at->endpoint + ": tcp");
+  decline(*at, "it declines shared memory");
 }
 
 void Links::answer(PeerId from, const Signal& offer) {
@@ -169,12 +169,14 @@ void Links::knock(PeerId listener, const Signal& answer, Instant now) {
     return introduce(*link, {region.get()}, can_lend());
   }();
   Offer& offer = offer_to(listener);
-  if (made) {
-    offer.declined = false;
-    links_.push_back(std::move(link));
-  } else if (!std::exchange(offer.declined, true)) {
-    log_info(fmt::format("{}: tcp, since {}", offer.endpoint, made.error().message));
-  }
+  link->name = offer.endpoint;
+  if (!made) return decline(offer, made.error().message);
+  links_.push_back(std::move(link));
+}
+
+void Links::decline(Offer& offer, const std::string& why) {
+  if (!std::exchange(offer.declined, true))
+    log_info(fmt::format("{}: tcp, since {}", offer.endpoint, why));
 }
 
 void Links::open_door() {
@@ -209,6 +211,7 @@ Result<void> Links::welcome(Descriptor socket, const Parcel& parcel, Instant now
   auto link = std::make_unique<Link>();
   link->peer = due->second;
   link->token = *token;
+  link->name = process_at(socket);
   link->listening = true;
   link->deadline = now + kSwitchTimeout;
   due_.erase(due);
@@ -232,25 +235,34 @@ void Links::on_socket(Link& link) {
     if (link.out) link.out->on_reader_gone();
   }
   if (link.closed || (parcel && !*parcel)) return;
-  const bool agreed = link.out.has_value();
-  if (parcel && link.out && is_bell(**parcel)) return;
-  if (parcel && accept_reply(link, **parcel)) return;
-  close(link);
-  if (!agreed) offer_to(link.peer).declined = true;  // it would fail again
+  if (!parcel) return end(link, parcel.error().message);
+  if (link.out && is_bell(**parcel)) return;
+  if (const auto in = accept_reply(link, **parcel); !in) end(link, in.error().message);
 }
 
 Result<void> Links::accept_reply(Link& link, const Parcel& parcel) {
-  if (link.out || token_of(parcel, 0) != link.token)
-    return fail(ErrorCode::Io, "the other process says goodbye");
+  if (link.out) return fail(ErrorCode::Io, "the other process says goodbye");
+  if (token_of(parcel, 0) != link.token)
+    return fail(ErrorCode::Corrupt, "the other process does not repeat the token");
   RUBATO_TRY(connect_channels(link, parcel, 0));
   open_out(link);
-  log_info(offer_to(link.peer).endpoint + ": shared memory");
+  offer_to(link.peer).declined = false;
+  log_info(link.name + ": shared memory");
   return {};
 }
 
 // From here on messages go into shared memory, unless ZeroMQ's queue is full just now.
 void Links::open_out(Link& link) {
   link.out_open = send_signal_(link.peer, {SignalKind::Switch, link.token, {}, {}});
+}
+
+// Its peer is reached over TCP from now on. With one whose link never came about it would not the
+// next time, either: later.
+void Links::end(Link& link, const std::string& why) {
+  if (link.closed) return;
+  close(link);
+  if (!link.out) return decline(offer_to(link.peer), why);
+  log_info(fmt::format("{}: tcp, since {}", link.name, why));
 }
 
 void Links::close(Link& link) {
@@ -287,7 +299,7 @@ void Links::service(Instant now) {
     if (link->out) link->out->reclaim();
     flush(*link);
     const bool late = !(link->in_open && link->out_open) && now >= link->deadline;
-    if (late && !link->closed) close(*link);
+    if (late) end(*link, "both ends did not switch to shared memory in time");
     if (late) link->in.reset();
     if (link->closed) say_goodbye(*link);
   }
@@ -334,7 +346,7 @@ std::optional<Received> Links::receive() {
 std::optional<Received> Links::receive_from(Link& link) {
   auto frames = link.in->read();
   if (!frames) {
-    close(link);
+    end(link, frames.error().message);
     link.in.reset();
     return Received{link.peer, tl::unexpected<Error>(std::move(frames.error())), 0};
   }

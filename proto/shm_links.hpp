@@ -1,7 +1,8 @@
 // proto/shm_links.hpp - the shared-memory links of one transport: agreeing on them, the memory in
 // both directions, and noticing at once (the Unix socket closes) that the other process is gone.
 // A link that fails is dropped, and its peer is reached over TCP again.
-// Threads: one owner. Errors: never fatal; a link that cannot be made is one log line.
+// Threads: one owner. Errors: never fatal; a link that cannot be made, and one that ends, is
+// one log line.
 #pragma once
 
 #include <deque>
@@ -22,11 +23,12 @@ inline constexpr std::size_t kLinksMax = 64;
 inline constexpr Duration kSwitchTimeout = Duration::from_ms(10'000);
 // A listener that says nothing to an offer is asked again, no sooner, when it is heard again.
 inline constexpr Duration kOfferInterval = Duration::from_ms(1'000);
-// One that declined, or whose door could not be reached, likewise: it may have room by then.
+// One that declined, or with which no link came about, likewise: it may have room by then.
 inline constexpr Duration kDeclinedInterval = Duration::from_ms(60'000);
 
 struct Link {
   PeerId peer = 0;
+  std::string name;  // for people: the listener's endpoint, or the connector's process
   Token token;
   // After the handshake it carries bells, and a goodbye at last. Its end: the peer reads nothing of
   // ours any more. Who holds payloads in place keeps it open, link or not.
@@ -92,6 +94,8 @@ class Links {
   void on_socket(Link& link);
   Result<void> accept_reply(Link& link, const Parcel& parcel);
   void open_out(Link& link);
+  static void decline(Offer& offer, const std::string& why);
+  void end(Link& link, const std::string& why);
   void close(Link& link);
   static void say_goodbye(Link& link);
   Result<void> watch(const Descriptor& socket) const;

@@ -33,11 +33,16 @@ Result<Descriptor> unix_socket() {
   return socket;
 }
 
-Result<void> check_user(const Descriptor& socket) {
+Result<ucred> credentials(const Descriptor& socket) {
   ucred peer{};
   socklen_t size = sizeof(peer);
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
     return system_error("SO_PEERCRED");
+  return peer;
+}
+
+Result<void> check_user(const Descriptor& socket) {
+  RUBATO_ASSIGN(const ucred peer, credentials(socket));
   if (peer.uid != ::geteuid())
     return fail(ErrorCode::Refused, fmt::format("process {} belongs to another user", peer.pid));
   return {};
@@ -142,6 +147,11 @@ Result<Descriptor> accept_locally(const Descriptor& listener) {
   if (!socket) return socket;
   RUBATO_TRY(check_user(socket));
   return socket;
+}
+
+std::string process_at(const Descriptor& socket) {
+  const auto peer = credentials(socket);
+  return fmt::format("process {}", peer ? peer->pid : 0);
 }
 
 Result<void> send_parcel(const Descriptor& socket, std::span<const std::byte> bytes,

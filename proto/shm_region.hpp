@@ -79,6 +79,9 @@ struct Doorstep {
 
 inline constexpr std::size_t kParcelBytesMax = 64;
 inline constexpr std::size_t kParcelDescriptorsMax = 2;
+// For people: the process that connected.
+std::string process_at(const Descriptor& socket);
+
 // One datagram of a Unix socket: some bytes and descriptors for the other process. Without these
 // it allocates nothing.
 struct Parcel {

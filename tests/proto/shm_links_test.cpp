@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <deque>
 #include <functional>
@@ -119,7 +120,7 @@ TEST_CASE("shm links: a listener that declined is asked again when it may have r
       connector.links.heard(kPeer, kEndpoint, now);
     }
   });
-  CHECK(log.ends_with("tcp://10.0.0.1:5700: tcp\n"));
+  CHECK(log.ends_with("tcp://10.0.0.1:5700: tcp, since it declines shared memory\n"));
   CHECK(log.find('\n') == log.size() - 1);
   listener.links.listen();
   agree(connector, listener, now);
@@ -237,6 +238,56 @@ TEST_CASE("shm links: who brings anything else than memory is not let in, and en
   guest.bring({memory.get()});
   receive_guest(listener, now);
   CHECK(listener.links.outgoing(kPeer) != nullptr);
+}
+
+TEST_CASE("shm links: a listener that drops the connection: TCP, one line, tried each minute") {
+  End connector;
+  const Doorstep door = *listen_locally();
+  Instant now{1'000'000'000};
+  const std::string log = log_of([&] {
+    connector.links.heard(kPeer, kEndpoint, now);
+    for (int minute = 0; minute < 3; ++minute) {
+      REQUIRE(connector.said.size() == 1);
+      const Signal answer{SignalKind::Answer, connector.said.front().token, {}, door.address};
+      connector.links.on_signal(kPeer, write_signal(answer), now);
+      CHECK(*accept_locally(door.socket));
+      CHECK(offers(connector, now, 60) == 0);
+      now = now + kDeclinedInterval;
+      connector.links.heard(kPeer, kEndpoint, now);
+    }
+  });
+  CHECK(log.ends_with("tcp://10.0.0.1:5700: tcp, since the other process closed its end\n"));
+  CHECK(log.find('\n') == log.size() - 1);
+}
+
+TEST_CASE("shm links: a link that ends is one line at each end, with the peer and why") {
+  const Instant now{1'000'000'000};
+  const std::string process = "process " + std::to_string(::getpid()) + ": tcp, since ";
+  const std::string late = "both ends did not switch to shared memory in time\n";
+  End listener;
+  listener.links.listen();
+  {
+    End connector;
+    connector.links.heard(kPeer, kEndpoint, now);
+    meet(connector, listener, now);
+    const std::string log = log_of([&] {
+      connector.links.service(now + kSwitchTimeout);
+      for (int i = 0; i < 3; ++i) listener.links.service(now);
+    });
+    CHECK(log.find("tcp://10.0.0.1:5700: tcp, since " + late) != std::string::npos);
+    CHECK(log.ends_with(process + "the other process says goodbye\n"));
+    CHECK(std::ranges::count(log, '\n') == 2);
+  }
+  auto connector = std::make_unique<End>();
+  connector->links.heard(kPeer, kEndpoint, now);
+  agree(*connector, listener, now);
+  REQUIRE(listener.links.both_ways(kPeer));
+  const std::string log = log_of([&] {
+    connector.reset();
+    for (int i = 0; i < 3; ++i) listener.links.service(now);
+  });
+  CHECK(log.ends_with(process + "the other process closed its end\n"));
+  CHECK(std::ranges::count(log, '\n') == 1);
 }
 
 TEST_CASE("shm links: a goodbye waits for room behind bells that nobody has heard") {
