@@ -130,7 +130,7 @@ void Links::heard(PeerId to, const std::string& endpoint, Instant now) {
 void Links::on_signal(PeerId from, std::span<const std::byte> bytes, Instant now) {
   const auto signal = read_signal(bytes);
   if (!signal) return;
-  if (signal->kind == SignalKind::Offer) return answer(from, *signal);
+  if (signal->kind == SignalKind::Offer) return answer(from, *signal, now);
   if (signal->kind == SignalKind::Switch) {
     for (const auto& link : links_)
       if (link->peer == from && link->token == signal->token) link->in_open = true;
@@ -142,16 +142,16 @@ void Links::on_signal(PeerId from, std::span<const std::byte> bytes, Instant now
   decline(*at, "it declines shared memory");
 }
 
-void Links::answer(PeerId from, const Signal& offer) {
+void Links::answer(PeerId from, const Signal& offer, Instant now) {
+  std::erase_if(due_, [&](const Due& due) { return due.peer == from; });  // it asks anew
   const auto links = std::ranges::count_if(links_, [](const auto& l) { return l->listening; });
   if (offer.host != host_ || host_.empty() || !door_.socket ||
-      static_cast<std::size_t>(links) >= kLinksMax) {
+      static_cast<std::size_t>(links) + due_.size() >= kLinksMax) {
     (void)send_signal_(from, {SignalKind::Decline, offer.token, {}, {}});
     return;
   }
-  if (due_.size() >= kLinksMax) due_.pop_front();
-  due_.emplace_back(offer.token, from);
-  (void)send_signal_(from, {SignalKind::Answer, offer.token, {}, door_.address});
+  if (send_signal_(from, {SignalKind::Answer, offer.token, {}, door_.address}))
+    due_.push_back({offer.token, from, now + kSwitchTimeout});
 }
 
 // The connector brings the memory.
@@ -179,7 +179,7 @@ void Links::decline(Offer& offer, const std::string& why) {
     log_info(fmt::format("{}: tcp, since {}", offer.endpoint, why));
 }
 
-void Links::open_door() {
+void Links::open_door(Instant now) {
   while (true) {
     auto guest = accept_locally(door_.socket);
     if (!guest && guest.error().code == ErrorCode::Refused) continue;
@@ -189,14 +189,14 @@ void Links::open_door() {
     }
     if (!*guest) return;
     if (guests_.size() >= kLinksMax) guests_.pop_front();
-    if (watch(*guest)) guests_.push_back(std::move(*guest));
+    if (watch(*guest)) guests_.push_back({std::move(*guest), now + kSwitchTimeout});
   }
 }
 
 void Links::on_guest(std::size_t index, Instant now) {
-  auto parcel = receive_parcel(guests_[index]);
+  auto parcel = receive_parcel(guests_[index].socket);
   if (parcel && !*parcel) return;
-  Descriptor socket = std::move(guests_[index]);
+  Descriptor socket = std::move(guests_[index].socket);
   guests_.erase(guests_.begin() + static_cast<std::ptrdiff_t>(index));
   if (!parcel) return;
   if (const auto in = welcome(std::move(socket), **parcel, now); !in)
@@ -206,10 +206,10 @@ void Links::on_guest(std::size_t index, Instant now) {
 Result<void> Links::welcome(Descriptor socket, const Parcel& parcel, Instant now) {
   const auto token = token_of(parcel, 1);
   const auto due =
-      std::ranges::find_if(due_, [&](const auto& offer) { return token && offer.first == *token; });
+      std::ranges::find_if(due_, [&](const Due& offer) { return offer.token == token; });
   if (due == due_.end()) return fail(ErrorCode::Refused, "it presents no token of ours");
   auto link = std::make_unique<Link>();
-  link->peer = due->second;
+  link->peer = due->peer;
   link->token = *token;
   link->name = process_at(socket);
   link->listening = true;
@@ -282,9 +282,9 @@ void Links::say_goodbye(Link& link) {
 // --- running -------------------------------------------------------------------------------------
 
 void Links::on_event(int fd, Instant now) {
-  if (fd == door_.socket.get()) return open_door();
+  if (fd == door_.socket.get()) return open_door(now);
   for (std::size_t i = 0; i < guests_.size(); ++i)
-    if (guests_[i].get() == fd) return on_guest(i, now);
+    if (guests_[i].socket.get() == fd) return on_guest(i, now);
   for (const auto& link : links_)
     if (link->socket->get() == fd) return on_socket(*link);
 }
@@ -304,6 +304,16 @@ void Links::service(Instant now) {
     if (link->closed) say_goodbye(*link);
   }
   drop_ended();
+  drop_overdue(now);
+}
+
+// Else nobody's offer would keep us from being idle.
+void Links::drop_overdue(Instant now) {
+  std::erase_if(due_, [&](const Due& due) { return now >= due.deadline; });
+  while (!guests_.empty() && now >= guests_.front().deadline) {
+    log_info(process_at(guests_.front().socket) + " said nothing: not let in to shared memory");
+    guests_.pop_front();
+  }
 }
 
 // A closed link stays until what its peer wrote is read and what we lent is given back.

@@ -19,7 +19,8 @@ namespace rubato::proto::shm {
 
 // Links of one listener: each takes one descriptor and up to kRegionBytes of memory.
 inline constexpr std::size_t kLinksMax = 64;
-// From the answer to an offer until both directions have switched; else the link is dropped.
+// From the answer to an offer until somebody comes for it, who comes has said who it is, and from
+// then until both directions have switched; else it is dropped.
 inline constexpr Duration kSwitchTimeout = Duration::from_ms(10'000);
 // A listener that says nothing to an offer is asked again, no sooner, when it is heard again.
 inline constexpr Duration kOfferInterval = Duration::from_ms(1'000);
@@ -83,11 +84,24 @@ class Links {
     bool declined = false;  // the last time; it is logged once
   };
 
+  // An offer that we answered.
+  struct Due {
+    Token token;
+    PeerId peer = 0;
+    Instant deadline;
+  };
+  // Came to our door and has not said who it is.
+  struct Guest {
+    Descriptor socket;
+    Instant deadline;
+  };
+
   Link* find(PeerId peer) const;
   Offer& offer_to(PeerId to);
-  void answer(PeerId from, const Signal& offer);
+  void answer(PeerId from, const Signal& offer, Instant now);
   void knock(PeerId listener, const Signal& answer, Instant now);
-  void open_door();
+  void open_door(Instant now);
+  void drop_overdue(Instant now);
   void on_event(int fd, Instant now);
   void on_guest(std::size_t index, Instant now);
   Result<void> welcome(Descriptor socket, const Parcel& parcel, Instant now);
@@ -108,9 +122,9 @@ class Links {
   SendSignal send_signal_;
   Descriptor epoll_;
   Doorstep door_;
-  std::vector<Offer> offers_;                 // ours, one a connection
-  std::deque<std::pair<Token, PeerId>> due_;  // offers that we answered
-  std::deque<Descriptor> guests_;             // came to our door and have not said who they are
+  std::vector<Offer> offers_;  // ours, one a connection
+  std::vector<Due> due_;
+  std::deque<Guest> guests_;
   std::vector<std::unique_ptr<Link>> links_;
   std::size_t next_ = 0;  // the link to read first
 };

@@ -24,9 +24,10 @@ constexpr const char* kEndpoint = "tcp://10.0.0.1:5700";
 // One transport's links; what it signals waits here until the test passes it on, or loses it.
 struct End {
   std::deque<Signal> said;
+  bool can_say = true;
   Links links{"a-host", [this](PeerId, const Signal& signal) {
                 said.push_back(signal);
-                return true;
+                return can_say;
               }};
 
   void hear(End& other, Instant now) {
@@ -288,6 +289,59 @@ TEST_CASE("shm links: a link that ends is one line at each end, with the peer an
   });
   CHECK(log.ends_with(process + "the other process closed its end\n"));
   CHECK(std::ranges::count(log, '\n') == 1);
+}
+
+TEST_CASE("shm links: an answer that nobody follows, and a guest that is silent, are forgotten") {
+  End listener;
+  listener.links.listen();
+  const Instant now{1'000'000'000};
+  const Guest guest = invited(listener, now);
+  listener.links.service(now);
+  const Instant late = now + kSwitchTimeout;
+  const std::string log = log_of([&] {
+    listener.links.service(late - Duration{1});
+    CHECK(!listener.links.idle());
+    listener.links.service(late);
+  });
+  CHECK(listener.links.idle());
+  CHECK(!receive_parcel(guest.socket));
+  CHECK(log.ends_with("process " + std::to_string(::getpid()) +
+                      " said nothing: not let in to shared memory\n"));
+}
+
+TEST_CASE("shm links: an answer that cannot be sent expects nobody") {
+  End listener;
+  listener.links.listen();
+  listener.can_say = false;
+  const Signal offer{SignalKind::Offer, new_token(), "a-host", {}};
+  listener.links.on_signal(kPeer, write_signal(offer), Instant{1'000'000'000});
+  CHECK(listener.said.front().kind == SignalKind::Answer);
+  CHECK(listener.links.idle());
+}
+
+TEST_CASE("shm links: who is answered has a place, and one offer too many is declined") {
+  End listener;
+  listener.links.listen();
+  const Instant now{1'000'000'000};
+  const auto answer_to = [&](PeerId peer, Instant at) {
+    const Signal offer{SignalKind::Offer, new_token(), "a-host", {}};
+    listener.links.on_signal(peer, write_signal(offer), at);
+    const Signal said = listener.said.back();
+    CHECK(said.token == offer.token);
+    return said;
+  };
+  const Signal first = answer_to(1, now);
+  for (PeerId peer = 2; peer <= kLinksMax; ++peer)
+    CHECK(answer_to(peer, now).kind == SignalKind::Answer);
+  CHECK(answer_to(kLinksMax + 1, now).kind == SignalKind::Decline);
+  CHECK(answer_to(kLinksMax, now).kind == SignalKind::Answer);  // again: in its own place
+  const Guest guest{*connect_locally(first.address), first.token};
+  guest.bring({make_region(kRegionBytes)->get()});
+  receive_guest(listener, now);
+  CHECK(listener.links.outgoing(1) != nullptr);
+  CHECK(answer_to(kLinksMax + 1, now).kind == SignalKind::Decline);
+  listener.links.service(now + kSwitchTimeout);
+  CHECK(answer_to(kLinksMax + 1, now + kSwitchTimeout).kind == SignalKind::Answer);
 }
 
 TEST_CASE("shm links: a goodbye waits for room behind bells that nobody has heard") {
