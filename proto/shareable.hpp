@@ -1,7 +1,8 @@
 // proto/shareable.hpp - memory of this process that others of this host may read where it lies: for
 // vectors whose elements travel, parameters and updates. It is one sealed memory file without a
 // name, of which pages are taken as they are needed and given back as they are freed; who has its
-// descriptor can read all of it and write nothing.
+// descriptor can read all of it and not shrink it (SIGBUS). It is trusted not to write: the mapping
+// for reading only guards against mistakes, since one user's process may open the file again.
 // Errors: none. Where there is no such memory (not asked for, 32 bits, no address space), vectors
 // lie in ordinary memory and are copied on their way. Threads: any.
 #pragma once

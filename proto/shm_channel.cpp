@@ -31,8 +31,8 @@ constexpr bool is_loan(std::uint32_t slot) {
 // Rings if the flag was up. What we published before, and the flag, are both stored and loaded in
 // the one order of sequential consistency (plain = and load() here); the other side raises the
 // flag, then looks again: one of the two sees the other.
-void ring_if(std::atomic<std::uint32_t>& flag, const Descriptor& bell) {
-  if (flag.load() != 0 && flag.exchange(0) != 0) ring_bell(bell.get());
+void ring_if(std::atomic<std::uint32_t>& flag, const Descriptor& socket) {
+  if (flag.load() != 0 && flag.exchange(0) != 0) ring_bell(socket);
 }
 
 }  // namespace
@@ -45,9 +45,8 @@ Channel::Channel(std::shared_ptr<Mapping> mapping, std::size_t index)
   ring_ = bytes.first(bytes.size() - slots_.size()).last(kRingBytes);
 }
 
-ChannelWriter::ChannelWriter(Channel channel, std::shared_ptr<const Descriptor> reader_bell,
-                             bool lends)
-    : channel_(std::move(channel)), bell_(std::move(reader_bell)), lends_(lends) {
+ChannelWriter::ChannelWriter(Channel channel, std::shared_ptr<const Descriptor> socket, bool lends)
+    : channel_(std::move(channel)), socket_(std::move(socket)), lends_(lends) {
   loans_.reserve(kLoans);
   for (std::uint32_t slot = kSlots + kLoans; slot-- > kSlots;) free_loans_.push_back(slot);
 }
@@ -165,33 +164,31 @@ std::optional<std::uint32_t> ChannelWriter::free_slot() const {
 
 void ChannelWriter::publish() {
   channel_.header().tail.store(tail_);
-  ring_if(channel_.header().reader_sleeps, *bell_);
+  ring_if(channel_.header().reader_sleeps, *socket_);
 }
 
 // What a payload that lies in shared memory keeps alive: the memory and the way to tell the writer.
 class ChannelReader::Freed {
  public:
-  Freed(Channel of, std::shared_ptr<const Descriptor> bell, Lender lender)
-      : channel(std::move(of)), lender_(std::move(lender)), bell_(std::move(bell)) {}
-  ~Freed() {
-    if (lender_.socket) end_reading(*lender_.socket);
-  }
+  Freed(Channel of, std::shared_ptr<const Descriptor> socket, std::shared_ptr<Mapping> lent)
+      : channel(std::move(of)), lent_(std::move(lent)), socket_(std::move(socket)) {}
+  ~Freed() { end_reading(*socket_); }
   Freed(const Freed&) = delete;
   Freed& operator=(const Freed&) = delete;
 
   void slot(std::size_t index) {
     channel.header().slots[index].busy.store(0);
-    ring_if(channel.header().writer_waits, *bell_);
+    ring_if(channel.header().writer_waits, *socket_);
   }
 
   void ring(std::uint64_t head) {
     channel.header().head.store(head);
-    ring_if(channel.header().writer_waits, *bell_);
+    ring_if(channel.header().writer_waits, *socket_);
   }
 
   // Of the writer; empty when it lends nothing.
   std::span<const std::byte> memory() const {
-    return lender_.memory ? lender_.memory->bytes() : std::span<std::byte>();
+    return lent_ ? lent_->bytes() : std::span<std::byte>();
   }
 
   Channel channel;
@@ -200,14 +197,13 @@ class ChannelReader::Freed {
   std::atomic<std::size_t> loans_held = 0;
 
  private:
-  Lender lender_;
-  std::shared_ptr<const Descriptor> bell_;
+  std::shared_ptr<Mapping> lent_;
+  std::shared_ptr<const Descriptor> socket_;
 };
 
-ChannelReader::ChannelReader(Channel channel, std::shared_ptr<const Descriptor> writer_bell,
-                             Lender lender)
-    : freed_(
-          std::make_shared<Freed>(std::move(channel), std::move(writer_bell), std::move(lender))) {}
+ChannelReader::ChannelReader(Channel channel, std::shared_ptr<const Descriptor> socket,
+                             std::shared_ptr<Mapping> lent)
+    : freed_(std::make_shared<Freed>(std::move(channel), std::move(socket), std::move(lent))) {}
 
 bool ChannelReader::ready() const {
   return freed_->channel.header().tail.load() != head_;

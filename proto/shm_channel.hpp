@@ -91,9 +91,9 @@ struct Outgoing {
 
 class ChannelWriter {
  public:
-  // `reader_bell` is rung when the reader sleeps. `lends`: the reader has mapped what
-  // proto/shareable.hpp shares.
-  ChannelWriter(Channel channel, std::shared_ptr<const Descriptor> reader_bell, bool lends = false);
+  // A bell through `socket` wakes the reader. `lends`: it has mapped what proto/shareable.hpp
+  // shares.
+  ChannelWriter(Channel channel, std::shared_ptr<const Descriptor> socket, bool lends = false);
   // What is lent is not written or freed again while this process lives: somebody may read it.
   ~ChannelWriter();
   ChannelWriter(const ChannelWriter&) = delete;
@@ -126,7 +126,7 @@ class ChannelWriter {
   void publish();
 
   Channel channel_;
-  std::shared_ptr<const Descriptor> bell_;
+  std::shared_ptr<const Descriptor> socket_;
   std::uint64_t tail_ = 0;            // ours: the one in shared memory is for the reader
   std::vector<std::uint64_t> ahead_;  // where the records end whose slots may not be read yet
   bool lends_;
@@ -139,17 +139,12 @@ struct Frames {
   Payload payload;
 };
 
-// The writer's own memory, of which it lends, and the socket through which it hears that nobody
-// reads there any more: neither the reader nor a payload is left.
-struct Lender {
-  std::shared_ptr<Mapping> memory;
-  std::shared_ptr<const Descriptor> socket;
-};
-
 class ChannelReader {
  public:
-  // `writer_bell` is rung when the writer waits for room. Payloads keep the lender.
-  ChannelReader(Channel channel, std::shared_ptr<const Descriptor> writer_bell, Lender lender = {});
+  // A bell through `socket` wakes the writer, and its end says that nobody reads any more: neither
+  // the reader nor a payload is left. `lent`: the writer's own memory, if it lends.
+  ChannelReader(Channel channel, std::shared_ptr<const Descriptor> socket,
+                std::shared_ptr<Mapping> lent = nullptr);
 
   // The next whole message, if it is there. After an error the channel is of no more use.
   [[nodiscard]] Result<std::optional<Frames>> read();

@@ -27,8 +27,8 @@ std::span<const std::byte> bytes_of(const Token& token) {
 std::optional<Token> token_of(const Parcel& parcel, std::size_t descriptors) {
   Token token;
   const std::size_t more = parcel.descriptors.size() - descriptors;
-  if (parcel.bytes.size() != sizeof(token) || more > 1) return std::nullopt;
-  std::memcpy(&token, parcel.bytes.data(), sizeof(token));
+  if (parcel.size != sizeof(token) || more > 1) return std::nullopt;
+  std::memcpy(&token, parcel.data.data(), sizeof(token));
   return token;
 }
 
@@ -47,18 +47,15 @@ bool both_lend(const Parcel& parcel, std::size_t descriptors) {
   return can_lend() && parcel.descriptors.size() > descriptors;
 }
 
-// The bell is the last of so many descriptors, behind it the memory of which the peer lends.
 // Direction 0 leads to the listener.
-Result<void> connect_channels(Link& link, Parcel parcel, std::size_t descriptors) {
-  auto& theirs = parcel.descriptors;
+Result<void> connect_channels(Link& link, const Parcel& parcel, std::size_t descriptors) {
   const bool lend = both_lend(parcel, descriptors);
-  Lender lender{nullptr, link.socket};
+  std::shared_ptr<Mapping> lent;
   if (lend) {
-    RUBATO_ASSIGN(lender.memory, map_for_reading(theirs[descriptors]));
+    RUBATO_ASSIGN(lent, map_for_reading(parcel.descriptors[descriptors]));
   }
-  const auto bell = std::make_shared<const Descriptor>(std::move(theirs[descriptors - 1]));
-  link.out.emplace(Channel(link.mapping, link.listening ? 1 : 0), bell, lend);
-  link.in.emplace(Channel(link.mapping, link.listening ? 0 : 1), bell, std::move(lender));
+  link.out.emplace(Channel(link.mapping, link.listening ? 1 : 0), link.socket, lend);
+  link.in.emplace(Channel(link.mapping, link.listening ? 0 : 1), link.socket, std::move(lent));
   return {};
 }
 
@@ -68,10 +65,7 @@ Links::Links(std::string host, SendSignal send_signal)
     : host_(std::move(host)),
       send_signal_(std::move(send_signal)),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
-  auto bell = make_bell();
-  RUBATO_CHECK(epoll_ && bell, "the process may open two more files");
-  bell_ = std::make_shared<const Descriptor>(std::move(*bell));
-  RUBATO_CHECK(watch(*bell_), "an eventfd can be waited for");
+  RUBATO_CHECK(epoll_, "the process may open one more file");
 }
 
 Result<void> Links::watch(const Descriptor& socket) const {
@@ -136,7 +130,7 @@ void Links::heard(PeerId to, const std::string& endpoint, Instant now) {
 void Links::on_signal(PeerId from, std::span<const std::byte> bytes, Instant now) {
   const auto signal = read_signal(bytes);
   if (!signal) return;
-  if (signal->kind == SignalKind::Offer) return answer(from, *signal);
+  if (signal->kind == SignalKind::Offer) return answer(from, *signal, now);
   if (signal->kind == SignalKind::Switch) {
     for (const auto& link : links_)
       if (link->peer == from && link->token == signal->token) link->in_open = true;
@@ -145,22 +139,22 @@ void Links::on_signal(PeerId from, std::span<const std::byte> bytes, Instant now
   const auto at = std::ranges::find(offers_, from, &Offer::to);
   if (at == offers_.end() || at->token != signal->token || find(from)) return;
   if (signal->kind == SignalKind::Answer) return knock(from, *signal, now);
-  if (!std::exchange(at->declined, true)) log_info(at->endpoint + ": tcp");
+  decline(*at, "it declines shared memory");
 }
 
-void Links::answer(PeerId from, const Signal& offer) {
+void Links::answer(PeerId from, const Signal& offer, Instant now) {
+  std::erase_if(due_, [&](const Due& due) { return due.peer == from; });  // it asks anew
   const auto links = std::ranges::count_if(links_, [](const auto& l) { return l->listening; });
   if (offer.host != host_ || host_.empty() || !door_.socket ||
-      static_cast<std::size_t>(links) >= kLinksMax) {
+      static_cast<std::size_t>(links) + due_.size() >= kLinksMax) {
     (void)send_signal_(from, {SignalKind::Decline, offer.token, {}, {}});
     return;
   }
-  if (due_.size() >= kLinksMax) due_.pop_front();
-  due_.emplace_back(offer.token, from);
-  (void)send_signal_(from, {SignalKind::Answer, offer.token, {}, door_.address});
+  if (send_signal_(from, {SignalKind::Answer, offer.token, {}, door_.address}))
+    due_.push_back({offer.token, from, now + kSwitchTimeout});
 }
 
-// The connector brings the memory and the way to wake it.
+// The connector brings the memory.
 void Links::knock(PeerId listener, const Signal& answer, Instant now) {
   auto link = std::make_unique<Link>();
   link->peer = listener;
@@ -172,18 +166,20 @@ void Links::knock(PeerId listener, const Signal& answer, Instant now) {
     RUBATO_ASSIGN(const Descriptor region, make_region(kRegionBytes));
     RUBATO_ASSIGN(link->mapping, map_region(region, kRegionBytes));
     RUBATO_TRY(watch(*link->socket));
-    return introduce(*link, {region.get(), bell_->get()}, can_lend());
+    return introduce(*link, {region.get()}, can_lend());
   }();
   Offer& offer = offer_to(listener);
-  if (made) {
-    offer.declined = false;
-    links_.push_back(std::move(link));
-  } else if (!std::exchange(offer.declined, true)) {
-    log_info(fmt::format("{}: tcp, since {}", offer.endpoint, made.error().message));
-  }
+  link->name = offer.endpoint;
+  if (!made) return decline(offer, made.error().message);
+  links_.push_back(std::move(link));
 }
 
-void Links::open_door() {
+void Links::decline(Offer& offer, const std::string& why) {
+  if (!std::exchange(offer.declined, true))
+    log_info(fmt::format("{}: tcp, since {}", offer.endpoint, why));
+}
+
+void Links::open_door(Instant now) {
   while (true) {
     auto guest = accept_locally(door_.socket);
     if (!guest && guest.error().code == ErrorCode::Refused) continue;
@@ -193,36 +189,37 @@ void Links::open_door() {
     }
     if (!*guest) return;
     if (guests_.size() >= kLinksMax) guests_.pop_front();
-    if (watch(*guest)) guests_.push_back(std::move(*guest));
+    if (watch(*guest)) guests_.push_back({std::move(*guest), now + kSwitchTimeout});
   }
 }
 
 void Links::on_guest(std::size_t index, Instant now) {
-  auto parcel = receive_parcel(guests_[index]);
+  auto parcel = receive_parcel(guests_[index].socket);
   if (parcel && !*parcel) return;
-  Descriptor socket = std::move(guests_[index]);
+  Descriptor socket = std::move(guests_[index].socket);
   guests_.erase(guests_.begin() + static_cast<std::ptrdiff_t>(index));
   if (!parcel) return;
-  if (const auto in = welcome(std::move(socket), std::move(**parcel), now); !in)
+  if (const auto in = welcome(std::move(socket), **parcel, now); !in)
     log_info("a process was not let in to shared memory: " + in.error().message);
 }
 
-Result<void> Links::welcome(Descriptor socket, Parcel parcel, Instant now) {
-  const auto token = token_of(parcel, 2);
+Result<void> Links::welcome(Descriptor socket, const Parcel& parcel, Instant now) {
+  const auto token = token_of(parcel, 1);
   const auto due =
-      std::ranges::find_if(due_, [&](const auto& offer) { return token && offer.first == *token; });
+      std::ranges::find_if(due_, [&](const Due& offer) { return offer.token == token; });
   if (due == due_.end()) return fail(ErrorCode::Refused, "it presents no token of ours");
   auto link = std::make_unique<Link>();
-  link->peer = due->second;
+  link->peer = due->peer;
   link->token = *token;
+  link->name = process_at(socket);
   link->listening = true;
   link->deadline = now + kSwitchTimeout;
   due_.erase(due);
   link->socket = std::make_shared<const Descriptor>(std::move(socket));
   RUBATO_ASSIGN(link->mapping, map_region(parcel.descriptors[0], kRegionBytes));
-  const bool lend = both_lend(parcel, 2);
-  RUBATO_TRY(connect_channels(*link, std::move(parcel), 2));
-  RUBATO_TRY(introduce(*link, {bell_->get()}, lend));
+  const bool lend = both_lend(parcel, 1);
+  RUBATO_TRY(connect_channels(*link, parcel, 1));
+  RUBATO_TRY(introduce(*link, {}, lend));
   for (const auto& old : links_)
     if (old->peer == link->peer) close(*old);
   open_out(*link);
@@ -238,18 +235,19 @@ void Links::on_socket(Link& link) {
     if (link.out) link.out->on_reader_gone();
   }
   if (link.closed || (parcel && !*parcel)) return;
-  const bool agreed = link.out.has_value();
-  if (parcel && accept_reply(link, std::move(**parcel))) return;
-  close(link);
-  if (!agreed) offer_to(link.peer).declined = true;  // it would fail again
+  if (!parcel) return end(link, parcel.error().message);
+  if (link.out && is_bell(**parcel)) return;
+  if (const auto in = accept_reply(link, **parcel); !in) end(link, in.error().message);
 }
 
-Result<void> Links::accept_reply(Link& link, Parcel parcel) {
-  if (link.out || token_of(parcel, 1) != link.token)
-    return fail(ErrorCode::Io, "the other process says goodbye");
-  RUBATO_TRY(connect_channels(link, std::move(parcel), 1));
+Result<void> Links::accept_reply(Link& link, const Parcel& parcel) {
+  if (link.out) return fail(ErrorCode::Io, "the other process says goodbye");
+  if (token_of(parcel, 0) != link.token)
+    return fail(ErrorCode::Corrupt, "the other process does not repeat the token");
+  RUBATO_TRY(connect_channels(link, parcel, 0));
   open_out(link);
-  log_info(offer_to(link.peer).endpoint + ": shared memory");
+  offer_to(link.peer).declined = false;
+  log_info(link.name + ": shared memory");
   return {};
 }
 
@@ -258,22 +256,35 @@ void Links::open_out(Link& link) {
   link.out_open = send_signal_(link.peer, {SignalKind::Switch, link.token, {}, {}});
 }
 
+// Its peer is reached over TCP from now on. With one whose link never came about it would not the
+// next time, either: later.
+void Links::end(Link& link, const std::string& why) {
+  if (link.closed) return;
+  close(link);
+  if (!link.out) return decline(offer_to(link.peer), why);
+  log_info(fmt::format("{}: tcp, since {}", link.name, why));
+}
+
 void Links::close(Link& link) {
   link.closed = true;
-  (void)send_parcel(*link.socket, kGoodbye, {});
+  say_goodbye(link);
   link.queue.clear();
   const auto offer = std::ranges::find(offers_, link.peer, &Offer::to);
   // Again, as soon as the listener is heard, if it had worked.
   if (offer != offers_.end() && link.in_open && link.out_open) offer->at = {};
 }
 
+// Again later, if there is no room behind our bells just now.
+void Links::say_goodbye(Link& link) {
+  if (!link.told) link.told = send_parcel(*link.socket, kGoodbye, {}).has_value();
+}
+
 // --- running -------------------------------------------------------------------------------------
 
 void Links::on_event(int fd, Instant now) {
-  if (fd == bell_->get()) return silence_bell(fd);
-  if (fd == door_.socket.get()) return open_door();
+  if (fd == door_.socket.get()) return open_door(now);
   for (std::size_t i = 0; i < guests_.size(); ++i)
-    if (guests_[i].get() == fd) return on_guest(i, now);
+    if (guests_[i].socket.get() == fd) return on_guest(i, now);
   for (const auto& link : links_)
     if (link->socket->get() == fd) return on_socket(*link);
 }
@@ -288,10 +299,21 @@ void Links::service(Instant now) {
     if (link->out) link->out->reclaim();
     flush(*link);
     const bool late = !(link->in_open && link->out_open) && now >= link->deadline;
-    if (late && !link->closed) close(*link);
+    if (late) end(*link, "both ends did not switch to shared memory in time");
     if (late) link->in.reset();
+    if (link->closed) say_goodbye(*link);
   }
   drop_ended();
+  drop_overdue(now);
+}
+
+// Else nobody's offer would keep us from being idle.
+void Links::drop_overdue(Instant now) {
+  std::erase_if(due_, [&](const Due& due) { return now >= due.deadline; });
+  while (!guests_.empty() && now >= guests_.front().deadline) {
+    log_info(process_at(guests_.front().socket) + " said nothing: not let in to shared memory");
+    guests_.pop_front();
+  }
 }
 
 // A closed link stays until what its peer wrote is read and what we lent is given back.
@@ -334,7 +356,7 @@ std::optional<Received> Links::receive() {
 std::optional<Received> Links::receive_from(Link& link) {
   auto frames = link.in->read();
   if (!frames) {
-    close(link);
+    end(link, frames.error().message);
     link.in.reset();
     return Received{link.peer, tl::unexpected<Error>(std::move(frames.error())), 0};
   }

@@ -1,7 +1,8 @@
 // proto/shm_links.hpp - the shared-memory links of one transport: agreeing on them, the memory in
 // both directions, and noticing at once (the Unix socket closes) that the other process is gone.
 // A link that fails is dropped, and its peer is reached over TCP again.
-// Threads: one owner. Errors: never fatal; a link that cannot be made is one log line.
+// Threads: one owner. Errors: never fatal; a link that cannot be made, and one that ends, is
+// one log line.
 #pragma once
 
 #include <deque>
@@ -16,20 +17,22 @@
 
 namespace rubato::proto::shm {
 
-// Links of one listener: each takes two descriptors and up to kRegionBytes of memory.
+// Links of one listener: each takes one descriptor and up to kRegionBytes of memory.
 inline constexpr std::size_t kLinksMax = 64;
-// From the answer to an offer until both directions have switched; else the link is dropped.
+// From the answer to an offer until somebody comes for it, who comes has said who it is, and from
+// then until both directions have switched; else it is dropped.
 inline constexpr Duration kSwitchTimeout = Duration::from_ms(10'000);
 // A listener that says nothing to an offer is asked again, no sooner, when it is heard again.
 inline constexpr Duration kOfferInterval = Duration::from_ms(1'000);
-// One that declined, or whose door could not be reached, likewise: it may have room by then.
+// One that declined, or with which no link came about, likewise: it may have room by then.
 inline constexpr Duration kDeclinedInterval = Duration::from_ms(60'000);
 
 struct Link {
   PeerId peer = 0;
+  std::string name;  // for people: the listener's endpoint, or the connector's process
   Token token;
-  // After the handshake it carries a goodbye at most. Its end: the peer reads nothing of ours any
-  // more. Who holds payloads in place keeps it open, link or not.
+  // After the handshake it carries bells, and a goodbye at last. Its end: the peer reads nothing of
+  // ours any more. Who holds payloads in place keeps it open, link or not.
   std::shared_ptr<const Descriptor> socket;
   std::shared_ptr<Mapping> mapping;
   std::optional<ChannelWriter> out;
@@ -40,6 +43,7 @@ struct Link {
   bool out_open = false;       // our Switch was sent
   bool in_open = false;        // the peer's Switch came
   bool closed = false;         // nothing is sent any more; what the peer wrote is still read
+  bool told = false;           // our goodbye was sent
   bool gone = false;           // the socket has ended
 };
 
@@ -80,18 +84,34 @@ class Links {
     bool declined = false;  // the last time; it is logged once
   };
 
+  // An offer that we answered.
+  struct Due {
+    Token token;
+    PeerId peer = 0;
+    Instant deadline;
+  };
+  // Came to our door and has not said who it is.
+  struct Guest {
+    Descriptor socket;
+    Instant deadline;
+  };
+
   Link* find(PeerId peer) const;
   Offer& offer_to(PeerId to);
-  void answer(PeerId from, const Signal& offer);
+  void answer(PeerId from, const Signal& offer, Instant now);
   void knock(PeerId listener, const Signal& answer, Instant now);
-  void open_door();
+  void open_door(Instant now);
+  void drop_overdue(Instant now);
   void on_event(int fd, Instant now);
   void on_guest(std::size_t index, Instant now);
-  Result<void> welcome(Descriptor socket, Parcel parcel, Instant now);
+  Result<void> welcome(Descriptor socket, const Parcel& parcel, Instant now);
   void on_socket(Link& link);
-  Result<void> accept_reply(Link& link, Parcel parcel);
+  Result<void> accept_reply(Link& link, const Parcel& parcel);
   void open_out(Link& link);
+  static void decline(Offer& offer, const std::string& why);
+  void end(Link& link, const std::string& why);
   void close(Link& link);
+  static void say_goodbye(Link& link);
   Result<void> watch(const Descriptor& socket) const;
   void unwatch(const Descriptor& socket) const;
   void drop_ended();
@@ -101,11 +121,10 @@ class Links {
   std::string host_;
   SendSignal send_signal_;
   Descriptor epoll_;
-  std::shared_ptr<const Descriptor> bell_;
   Doorstep door_;
-  std::vector<Offer> offers_;                 // ours, one a connection
-  std::deque<std::pair<Token, PeerId>> due_;  // offers that we answered
-  std::deque<Descriptor> guests_;             // came to our door and have not said who they are
+  std::vector<Offer> offers_;  // ours, one a connection
+  std::vector<Due> due_;
+  std::deque<Guest> guests_;
   std::vector<std::unique_ptr<Link>> links_;
   std::size_t next_ = 0;  // the link to read first
 };

@@ -2,11 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/eventfd.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <array>
@@ -20,6 +21,7 @@ namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr int kBacklog = 64;
+constexpr std::byte kBell{'!'};
 
 tl::unexpected<Error> system_error(const char* call) {
   return fail(ErrorCode::Io, fmt::format("{}: {}", call, std::strerror(errno)));
@@ -31,23 +33,33 @@ Result<Descriptor> unix_socket() {
   return socket;
 }
 
-Result<void> check_user(const Descriptor& socket) {
+Result<ucred> credentials(const Descriptor& socket) {
   ucred peer{};
   socklen_t size = sizeof(peer);
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
     return system_error("SO_PEERCRED");
+  return peer;
+}
+
+Result<void> check_user(const Descriptor& socket) {
+  RUBATO_ASSIGN(const ucred peer, credentials(socket));
   if (peer.uid != ::geteuid())
     return fail(ErrorCode::Refused, fmt::format("process {} belongs to another user", peer.pid));
   return {};
 }
 
-// Returns the size of sealed memory.
+// Returns the size of sealed memory. It must be of ordinary pages: of reserved ones (MFD_HUGETLB)
+// there may be none left, and who reads then is ended by SIGBUS.
 Result<std::size_t> sealed_bytes(const Descriptor& fd) {
+  const int seals = ::fcntl(fd.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & kSeals) != kSeals)
+    return fail(ErrorCode::Corrupt, "a descriptor that is not sealed memory");
+  struct statfs system {};
+  if (::fstatfs(fd.get(), &system) != 0) return system_error("fstatfs");
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) return system_error("fstat");
-  const int seals = ::fcntl(fd.get(), F_GET_SEALS);
-  if (seals < 0 || (seals & kSeals) != kSeals || status.st_size <= 0)
-    return fail(ErrorCode::Corrupt, "a descriptor that is not sealed memory");
+  if (system.f_type != TMPFS_MAGIC || status.st_size <= 0)
+    return fail(ErrorCode::Corrupt, "sealed memory that is empty, or not of ordinary pages");
   return static_cast<std::size_t>(status.st_size);
 }
 
@@ -99,22 +111,6 @@ Result<std::shared_ptr<Mapping>> map_for_reading(const Descriptor& fd) {
   return map(fd, bytes, PROT_READ);
 }
 
-Result<Descriptor> make_bell() {
-  Descriptor bell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!bell) return system_error("eventfd");
-  return bell;
-}
-
-void ring_bell(int bell) {
-  const std::uint64_t one = 1;
-  (void)!::write(bell, &one, sizeof(one));  // fails only when a ring is pending already
-}
-
-void silence_bell(int bell) {
-  std::uint64_t rings = 0;
-  (void)!::read(bell, &rings, sizeof(rings));
-}
-
 Result<Doorstep> listen_locally() {
   RUBATO_ASSIGN(Descriptor socket, unix_socket());
   sockaddr_un address{};
@@ -153,6 +149,11 @@ Result<Descriptor> accept_locally(const Descriptor& listener) {
   return socket;
 }
 
+std::string process_at(const Descriptor& socket) {
+  const auto peer = credentials(socket);
+  return fmt::format("process {}", peer ? peer->pid : 0);
+}
+
 Result<void> send_parcel(const Descriptor& socket, std::span<const std::byte> bytes,
                          std::span<const int> descriptors) {
   alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(kParcelDescriptorsMax * sizeof(int))> space{};
@@ -173,14 +174,23 @@ Result<void> send_parcel(const Descriptor& socket, std::span<const std::byte> by
   return {};
 }
 
+void ring_bell(const Descriptor& socket) {
+  // Fails when so many are pending that there is no room, or when nobody is there.
+  (void)!::send(socket.get(), &kBell, sizeof(kBell), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+bool is_bell(const Parcel& parcel) {
+  return parcel.size == sizeof(kBell) && parcel.data[0] == kBell;
+}
+
 void end_reading(const Descriptor& socket) {
   ::shutdown(socket.get(), SHUT_WR);
 }
 
 Result<std::optional<Parcel>> receive_parcel(const Descriptor& socket) {
   alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(kParcelDescriptorsMax * sizeof(int))> space{};
-  Parcel parcel{std::vector<std::byte>(kParcelBytesMax), {}};
-  iovec part{parcel.bytes.data(), parcel.bytes.size()};
+  Parcel parcel;
+  iovec part{parcel.data.data(), parcel.data.size()};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
@@ -189,6 +199,8 @@ Result<std::optional<Parcel>> receive_parcel(const Descriptor& socket) {
   const ssize_t size = ::recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC);
   const bool later = errno == EAGAIN || errno == EINTR || errno == ENOMEM || errno == ENOBUFS;
   if (size < 0 && later) return std::nullopt;
+  const bool closed = size == 0 || (size < 0 && errno == ECONNRESET);  // ours was not read
+  if (closed) return fail(ErrorCode::Io, "the other process closed its end");
   if (size < 0) return system_error("recvmsg");
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
@@ -199,10 +211,9 @@ Result<std::optional<Parcel>> receive_parcel(const Descriptor& socket) {
       parcel.descriptors.emplace_back(fd);
     }
   }
-  if (size == 0) return fail(ErrorCode::Io, "the other process closed its end");
   if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0)
     return fail(ErrorCode::Corrupt, "a datagram longer than agreed");
-  parcel.bytes.resize(static_cast<std::size_t>(size));
+  parcel.size = static_cast<std::size_t>(size);
   return parcel;
 }
 

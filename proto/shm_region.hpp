@@ -5,6 +5,7 @@
 // ring_bell may be called from any thread.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -58,15 +59,11 @@ constexpr std::size_t whole_pages(std::size_t bytes) {
 }
 // Zeroed memory of `bytes`, sealed: nobody can shrink it under a reader (SIGBUS) or change that.
 [[nodiscard]] Result<Descriptor> make_region(std::size_t bytes);
-// Refuses what is not sealed memory of exactly this size.
+// Refuses what is not sealed memory of ordinary pages, of exactly this size.
 [[nodiscard]] Result<std::shared_ptr<Mapping>> map_region(const Descriptor& fd, std::size_t bytes);
 // All of it, whatever its size, for reading only: who writes there is ended by the kernel.
+// the kernel.
 [[nodiscard]] Result<std::shared_ptr<Mapping>> map_for_reading(const Descriptor& fd);
-
-// An eventfd. Ringing never blocks: a pending ring is enough.
-[[nodiscard]] Result<Descriptor> make_bell();
-void ring_bell(int bell);
-void silence_bell(int bell);
 
 // A listening Unix socket on an abstract address that the kernel chooses, and that address.
 struct Doorstep {
@@ -80,15 +77,26 @@ struct Doorstep {
 // Io: no more can be taken in.
 [[nodiscard]] Result<Descriptor> accept_locally(const Descriptor& listener);
 
-// One datagram of a Unix socket: some bytes and descriptors for the other process.
-struct Parcel {
-  std::vector<std::byte> bytes;
-  std::vector<Descriptor> descriptors;
-};
 inline constexpr std::size_t kParcelBytesMax = 64;
-inline constexpr std::size_t kParcelDescriptorsMax = 3;
+inline constexpr std::size_t kParcelDescriptorsMax = 2;
+// For people: the process that connected.
+std::string process_at(const Descriptor& socket);
+
+// One datagram of a Unix socket: some bytes and descriptors for the other process. Without these
+// it allocates nothing.
+struct Parcel {
+  std::array<std::byte, kParcelBytesMax> data = {};
+  std::size_t size = 0;
+  std::vector<Descriptor> descriptors;
+
+  std::span<const std::byte> bytes() const { return std::span(data).first(size); }
+};
 [[nodiscard]] Result<void> send_parcel(const Descriptor& socket, std::span<const std::byte> bytes,
                                        std::span<const int> descriptors);
+// A bell is a parcel that only wakes who waits at the other end. Whatever that process does,
+// ringing neither blocks nor raises a signal: one that reads no bells has enough of them.
+void ring_bell(const Descriptor& socket);
+bool is_bell(const Parcel& parcel);
 // No more is sent from here, which the other end receives as our end.
 void end_reading(const Descriptor& socket);
 // Returns nothing when none has come yet; Io when the other end is gone or has ended reading.

@@ -19,23 +19,35 @@ namespace rubato::proto::shm {
 namespace {
 
 // Our own memory, as another process sees it.
-Lender lender() {
+std::shared_ptr<Mapping> lent() {
   start_sharing();
-  return {*map_for_reading(Descriptor(::dup(shareable_descriptor()))), nullptr};
+  return *map_for_reading(Descriptor(::dup(shareable_descriptor())));
+}
+
+std::shared_ptr<const Descriptor> shared(Descriptor fd) {
+  return std::make_shared<const Descriptor>(std::move(fd));
 }
 
 struct Pair {
   explicit Pair(bool lends = false)
       : mapping(*map_region(*make_region(kRegionBytes), kRegionBytes)),
-        writer(Channel(mapping, 0), bell, lends),
-        reader(Channel(mapping, 0), bell, lends ? lender() : Lender{}) {}
+        writers(shared(*connect_locally(door.address))),
+        readers(shared(*accept_locally(door.socket))),
+        writer(Channel(mapping, 0), writers, lends),
+        reader(Channel(mapping, 0), readers, lends ? lent() : nullptr) {}
 
+  // The reader's bell, and the writer's.
   bool rang() const {
-    std::uint64_t rings = 0;
-    return ::read(bell->get(), &rings, sizeof(rings)) == sizeof(rings);
+    bool any = false;
+    for (const auto& socket : {readers, writers})
+      for (auto parcel = receive_parcel(*socket); parcel && *parcel;
+           parcel = receive_parcel(*socket))
+        any |= is_bell(**parcel);
+    return any;
   }
   std::shared_ptr<Mapping> mapping;
-  std::shared_ptr<const Descriptor> bell = std::make_shared<const Descriptor>(*make_bell());
+  Doorstep door = *listen_locally();
+  std::shared_ptr<const Descriptor> writers, readers;  // the ends of the socket
   ChannelWriter writer;
   ChannelReader reader;
 };
@@ -303,7 +315,7 @@ TEST_CASE("shm channel: every wrong record is an error") {
 }
 
 TEST_CASE("shm channel: a loan beyond the writer's memory is an error") {
-  const std::uint64_t end = lender().memory->bytes().size();
+  const std::uint64_t end = lent()->bytes().size();
   const std::uint32_t bytes = 100'000;
   for (const std::uint64_t offset : {end - bytes + 1, end, end + 1, ~std::uint64_t{0}}) {
     CAPTURE(offset);
@@ -353,6 +365,28 @@ TEST_CASE("shm channel: random bytes in all of it crash nobody") {
   CHECK(ok);
 }
 
+TEST_CASE("shm region: a bell wakes the other end, which cannot block or end who rings") {
+  const Doorstep door = *listen_locally();
+  const Descriptor ours = *connect_locally(door.address);
+  {
+    const Descriptor theirs = *accept_locally(door.socket);
+    REQUIRE(!*receive_parcel(theirs));
+    ring_bell(ours);
+    const auto parcel = receive_parcel(theirs);
+    REQUIRE((parcel && *parcel));
+    CHECK(is_bell(**parcel));
+    CHECK(!*receive_parcel(theirs));
+    // Nobody reads any more, and it does not matter what a flag of either end says.
+    REQUIRE(::fcntl(ours.get(), F_SETFL, 0) == 0);
+    for (int i = 0; i < 100'000; ++i) ring_bell(ours);
+    CHECK(*receive_parcel(theirs));
+  }
+  ring_bell(ours);
+  ring_bell(ours);
+  REQUIRE(::fcntl(ours.get(), F_SETFL, O_NONBLOCK) == 0);
+  CHECK(!receive_parcel(ours));
+}
+
 TEST_CASE("shm region: only sealed memory of the right size is mapped") {
   const auto good = make_region(kRegionBytes);
   REQUIRE(good);
@@ -366,6 +400,17 @@ TEST_CASE("shm region: only sealed memory of the right size is mapped") {
   CHECK(!map_region(file, kRegionBytes));
   CHECK(!map_for_reading(unsealed));
   CHECK(!map_for_reading(file));
+  // Sealed, but of reserved pages: where none is left, reading one raises SIGBUS.
+  const Descriptor large(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB));
+  constexpr int kAll = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+  constexpr off_t kBytes = 2 << 20;
+  if (!large || ::ftruncate(large.get(), kBytes) != 0 ||
+      ::fcntl(large.get(), F_ADD_SEALS, kAll) != 0) {
+    MESSAGE("skipped: this kernel makes no sealed memory of reserved pages (MFD_HUGETLB)");
+    return;
+  }
+  CHECK(!map_for_reading(large));
+  CHECK(!map_region(large, kBytes));
 }
 
 }  // namespace

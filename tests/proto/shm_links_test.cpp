@@ -3,8 +3,10 @@
 #include "proto/shm_links.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <deque>
 #include <functional>
@@ -22,9 +24,10 @@ constexpr const char* kEndpoint = "tcp://10.0.0.1:5700";
 // One transport's links; what it signals waits here until the test passes it on, or loses it.
 struct End {
   std::deque<Signal> said;
+  bool can_say = true;
   Links links{"a-host", [this](PeerId, const Signal& signal) {
                 said.push_back(signal);
-                return true;
+                return can_say;
               }};
 
   void hear(End& other, Instant now) {
@@ -118,7 +121,7 @@ TEST_CASE("shm links: a listener that declined is asked again when it may have r
       connector.links.heard(kPeer, kEndpoint, now);
     }
   });
-  CHECK(log.ends_with("tcp://10.0.0.1:5700: tcp\n"));
+  CHECK(log.ends_with("tcp://10.0.0.1:5700: tcp, since it declines shared memory\n"));
   CHECK(log.find('\n') == log.size() - 1);
   listener.links.listen();
   agree(connector, listener, now);
@@ -186,6 +189,185 @@ TEST_CASE("shm links: two ends that both lent and both gave up let go of it all"
   agree(connector, listener, later);
   CHECK(connector.links.both_ways(kPeer));
   CHECK(listener.links.both_ways(kPeer));
+}
+
+// A process that follows the listener's answer by hand.
+struct Guest {
+  Descriptor socket;
+  Token token;
+
+  void bring(const std::vector<int>& descriptors) const {
+    REQUIRE(send_parcel(socket, std::as_bytes(std::span(&token, 1)), descriptors));
+  }
+};
+
+Guest invited(End& listener, Instant now) {
+  const Token token = new_token();
+  listener.links.on_signal(kPeer, write_signal({SignalKind::Offer, token, "a-host", {}}), now);
+  REQUIRE(listener.said.size() == 1);
+  const Signal answer = listener.said.front();
+  listener.said.clear();
+  REQUIRE(answer.kind == SignalKind::Answer);
+  return {*connect_locally(answer.address), token};
+}
+
+void receive_guest(End& listener, Instant now) {
+  for (int i = 0; i < 2; ++i) listener.links.service(now);  // opens the door, then reads
+}
+
+TEST_CASE("shm links: who brings anything else than memory is not let in, and ends nobody") {
+  start_sharing();
+  End listener;
+  listener.links.listen();
+  const Instant now{1'000'000'000};
+  const Descriptor memory = *make_region(kRegionBytes);
+  int pipe[2];
+  REQUIRE(::pipe(pipe) == 0);
+  ::close(pipe[0]);  // who writes there is sent SIGPIPE
+  const Descriptor broken(pipe[1]), counter(::eventfd(0, EFD_CLOEXEC));
+  for (const int other : {broken.get(), counter.get()}) {
+    for (const auto& brought : {std::vector{other}, std::vector{memory.get(), other}}) {
+      const Guest guest = invited(listener, now);
+      guest.bring(brought);
+      const std::string log = log_of([&] { receive_guest(listener, now); });
+      CHECK(log.find("was not let in") != std::string::npos);
+      CHECK(listener.links.outgoing(kPeer) == nullptr);
+      CHECK(!receive_parcel(guest.socket));
+    }
+  }
+  const Guest guest = invited(listener, now);
+  guest.bring({memory.get()});
+  receive_guest(listener, now);
+  CHECK(listener.links.outgoing(kPeer) != nullptr);
+}
+
+TEST_CASE("shm links: a listener that drops the connection: TCP, one line, tried each minute") {
+  End connector;
+  const Doorstep door = *listen_locally();
+  Instant now{1'000'000'000};
+  const std::string log = log_of([&] {
+    connector.links.heard(kPeer, kEndpoint, now);
+    for (int minute = 0; minute < 3; ++minute) {
+      REQUIRE(connector.said.size() == 1);
+      const Signal answer{SignalKind::Answer, connector.said.front().token, {}, door.address};
+      connector.links.on_signal(kPeer, write_signal(answer), now);
+      CHECK(*accept_locally(door.socket));
+      CHECK(offers(connector, now, 60) == 0);
+      now = now + kDeclinedInterval;
+      connector.links.heard(kPeer, kEndpoint, now);
+    }
+  });
+  CHECK(log.ends_with("tcp://10.0.0.1:5700: tcp, since the other process closed its end\n"));
+  CHECK(log.find('\n') == log.size() - 1);
+}
+
+TEST_CASE("shm links: a link that ends is one line at each end, with the peer and why") {
+  const Instant now{1'000'000'000};
+  const std::string process = "process " + std::to_string(::getpid()) + ": tcp, since ";
+  const std::string late = "both ends did not switch to shared memory in time\n";
+  End listener;
+  listener.links.listen();
+  {
+    End connector;
+    connector.links.heard(kPeer, kEndpoint, now);
+    meet(connector, listener, now);
+    const std::string log = log_of([&] {
+      connector.links.service(now + kSwitchTimeout);
+      for (int i = 0; i < 3; ++i) listener.links.service(now);
+    });
+    CHECK(log.find("tcp://10.0.0.1:5700: tcp, since " + late) != std::string::npos);
+    CHECK(log.ends_with(process + "the other process says goodbye\n"));
+    CHECK(std::ranges::count(log, '\n') == 2);
+  }
+  auto connector = std::make_unique<End>();
+  connector->links.heard(kPeer, kEndpoint, now);
+  agree(*connector, listener, now);
+  REQUIRE(listener.links.both_ways(kPeer));
+  const std::string log = log_of([&] {
+    connector.reset();
+    for (int i = 0; i < 3; ++i) listener.links.service(now);
+  });
+  CHECK(log.ends_with(process + "the other process closed its end\n"));
+  CHECK(std::ranges::count(log, '\n') == 1);
+}
+
+TEST_CASE("shm links: an answer that nobody follows, and a guest that is silent, are forgotten") {
+  End listener;
+  listener.links.listen();
+  const Instant now{1'000'000'000};
+  const Guest guest = invited(listener, now);
+  listener.links.service(now);
+  const Instant late = now + kSwitchTimeout;
+  const std::string log = log_of([&] {
+    listener.links.service(late - Duration{1});
+    CHECK(!listener.links.idle());
+    listener.links.service(late);
+  });
+  CHECK(listener.links.idle());
+  CHECK(!receive_parcel(guest.socket));
+  CHECK(log.ends_with("process " + std::to_string(::getpid()) +
+                      " said nothing: not let in to shared memory\n"));
+}
+
+TEST_CASE("shm links: an answer that cannot be sent expects nobody") {
+  End listener;
+  listener.links.listen();
+  listener.can_say = false;
+  const Signal offer{SignalKind::Offer, new_token(), "a-host", {}};
+  listener.links.on_signal(kPeer, write_signal(offer), Instant{1'000'000'000});
+  CHECK(listener.said.front().kind == SignalKind::Answer);
+  CHECK(listener.links.idle());
+}
+
+TEST_CASE("shm links: who is answered has a place, and one offer too many is declined") {
+  End listener;
+  listener.links.listen();
+  const Instant now{1'000'000'000};
+  const auto answer_to = [&](PeerId peer, Instant at) {
+    const Signal offer{SignalKind::Offer, new_token(), "a-host", {}};
+    listener.links.on_signal(peer, write_signal(offer), at);
+    const Signal said = listener.said.back();
+    CHECK(said.token == offer.token);
+    return said;
+  };
+  const Signal first = answer_to(1, now);
+  for (PeerId peer = 2; peer <= kLinksMax; ++peer)
+    CHECK(answer_to(peer, now).kind == SignalKind::Answer);
+  CHECK(answer_to(kLinksMax + 1, now).kind == SignalKind::Decline);
+  CHECK(answer_to(kLinksMax, now).kind == SignalKind::Answer);  // again: in its own place
+  const Guest guest{*connect_locally(first.address), first.token};
+  guest.bring({make_region(kRegionBytes)->get()});
+  receive_guest(listener, now);
+  CHECK(listener.links.outgoing(1) != nullptr);
+  CHECK(answer_to(kLinksMax + 1, now).kind == SignalKind::Decline);
+  listener.links.service(now + kSwitchTimeout);
+  CHECK(answer_to(kLinksMax + 1, now + kSwitchTimeout).kind == SignalKind::Answer);
+}
+
+TEST_CASE("shm links: a goodbye waits for room behind bells that nobody has heard") {
+  start_sharing();
+  End connector, listener;
+  listener.links.listen();
+  const Instant now{1'000'000'000};
+  connector.links.heard(kPeer, kEndpoint, now);
+  agree(connector, listener, now);
+  Encoded update = lent_update(std::make_shared<Floats>(100'000, 1.0f));
+  REQUIRE(listener.links.send(*listener.links.outgoing(kPeer), update));
+  const std::optional<Received> held = connector.links.receive();  // keeps the socket open
+  REQUIRE((held && held->message));
+  Link* const link = connector.links.outgoing(kPeer);
+  REQUIRE(link != nullptr);
+  for (int i = 0; i < 100'000; ++i) ring_bell(*link->socket);
+  Channel(link->mapping, 1).header().tail.store(1);
+  const std::optional<Received> wrong = connector.links.receive();
+  REQUIRE(wrong);
+  CHECK(!wrong->message);
+  CHECK(connector.links.outgoing(kPeer) == nullptr);
+  for (int i = 0; i < 100'000 && listener.links.outgoing(kPeer); ++i) {
+    listener.links.service(now);
+    connector.links.service(now);
+  }
+  CHECK(listener.links.outgoing(kPeer) == nullptr);
 }
 
 TEST_CASE("shm links: an end that is over waits for who still reads there") {
