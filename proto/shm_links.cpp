@@ -235,6 +235,7 @@ void Links::on_socket(Link& link) {
     if (link.out) link.out->on_reader_gone();
   }
   if (link.closed || (parcel && !*parcel)) return;
+  if (!parcel && link.listening) return close(link);  // who ends is the scheduler's news
   if (!parcel) return end(link, parcel.error().message);
   if (link.out && is_bell(**parcel)) return;
   if (const auto in = accept_reply(link, **parcel); !in) end(link, in.error().message);

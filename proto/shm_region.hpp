@@ -62,7 +62,6 @@ constexpr std::size_t whole_pages(std::size_t bytes) {
 // Refuses what is not sealed memory of ordinary pages, of exactly this size.
 [[nodiscard]] Result<std::shared_ptr<Mapping>> map_region(const Descriptor& fd, std::size_t bytes);
 // All of it, whatever its size, for reading only: who writes there is ended by the kernel.
-// the kernel.
 [[nodiscard]] Result<std::shared_ptr<Mapping>> map_for_reading(const Descriptor& fd);
 
 // A listening Unix socket on an abstract address that the kernel chooses, and that address.

@@ -2,55 +2,15 @@
 #include "server/peer_loop.hpp"
 
 #include <doctest/doctest.h>
-#include <unistd.h>
 
-#include <array>
-#include <cstdio>
 #include <deque>
+#include <regex>
 
+#include "tests/log_of.hpp"
 #include "tests/server/shard.hpp"
 
 namespace rubato::server {
 namespace {
-
-// What is written to standard error while this lives.
-class StandardError {
- public:
-  StandardError() : file_(std::tmpfile()), before_(::dup(STDERR_FILENO)) {
-    std::fflush(stderr);
-    ::dup2(::fileno(file_), STDERR_FILENO);
-  }
-  ~StandardError() {
-    restore();
-    std::fclose(file_);
-  }
-  StandardError(const StandardError&) = delete;
-  StandardError& operator=(const StandardError&) = delete;
-
-  // Ends it. Returns: each line, without its time.
-  std::vector<std::string> lines() {
-    restore();
-    std::rewind(file_);
-    std::vector<std::string> all;
-    std::array<char, 512> line{};
-    while (std::fgets(line.data(), line.size(), file_)) {
-      const std::string text = line.data();
-      all.push_back(text.substr(text.find(' ') + 1));
-    }
-    return all;
-  }
-
- private:
-  void restore() {
-    if (before_ < 0) return;
-    std::fflush(stderr);
-    ::dup2(before_, STDERR_FILENO);
-    ::close(before_);
-    before_ = -1;
-  }
-  std::FILE* file_;
-  int before_;
-};
 
 // Delivers what it was given, and sends the workers nothing while `deaf`.
 class Script final : public proto::Transport {
@@ -92,12 +52,13 @@ struct Loop {
     tests::sent(shard.core);
   }
 
-  // Returns: what the loop says while it takes these.
-  std::vector<std::string> take(std::deque<proto::Received> incoming) {
+  // Returns: what the loop says while it takes these, without the time of each line.
+  std::string take(std::deque<proto::Received> incoming) {
     transport.incoming = std::move(incoming);
-    StandardError said;
-    while (!transport.incoming.empty()) REQUIRE(loop.turn(Duration{}));
-    return said.lines();
+    const std::string log = tests::log_of([&] {
+      while (!transport.incoming.empty()) REQUIRE(loop.turn(Duration{}));
+    });
+    return std::regex_replace(log, std::regex("(^|\n)[0-9:.]+ "), "$1");
   }
 };
 
@@ -108,17 +69,14 @@ TEST_CASE("peer loop: a frame that is refused is one line with its sender") {
   frames.push_back(pull_of(3));
   frames.push_back(garbage_of(peer_of(3)));
   CHECK(loop.take(std::move(frames)) ==
-        std::vector<std::string>{
-            "warning refused a frame of an unknown peer: 4 bytes are no frame\n",
-            "warning refused a frame of worker 3: 4 bytes are no frame\n",
-        });
+        "warning refused a frame of an unknown peer: 4 bytes are no frame\n"
+        "warning refused a frame of worker 3: 4 bytes are no frame\n");
   CHECK(loop.shard.core.stats().messages_refused == 2);
 }
 
 TEST_CASE("peer loop: a peer that takes nothing is one line until it takes something") {
   Loop loop;
-  const std::vector<std::string> once = {
-      "warning worker 0: Parameters not sent: the queue is full\n"};
+  const std::string once = "warning worker 0: Parameters not sent: the queue is full\n";
   for (int time = 0; time < 2; ++time) {
     std::deque<proto::Received> pulls;
     pulls.push_back(pull_of(0));
