@@ -104,7 +104,7 @@ Link* Links::outgoing(PeerId to) {
 
 bool Links::both_ways(PeerId peer) const {
   return std::ranges::any_of(links_, [&](const auto& link) {
-    return link->peer == peer && link->out_open && link->in_open && !link->closed;
+    return link->peer == peer && link->agreed() && !link->closed;
   });
 }
 
@@ -151,7 +151,7 @@ void Links::answer(PeerId from, const Signal& offer, Instant now) {
     return;
   }
   if (send_signal_(from, {SignalKind::Answer, offer.token, {}, door_.address}))
-    due_.push_back({offer.token, from, now + kSwitchTimeout});
+    due_.push_back({offer.token, from, now + kDueTimeout});
 }
 
 // The connector brings the memory.
@@ -235,7 +235,8 @@ void Links::on_socket(Link& link) {
     if (link.out) link.out->on_reader_gone();
   }
   if (link.closed || (parcel && !*parcel)) return;
-  if (!parcel && link.listening) return close(link);  // who ends is the scheduler's news
+  const bool ended = !parcel && parcel.error().code == ErrorCode::Io;
+  if (ended && link.listening) return close(link);  // who ends is the scheduler's news
   if (!parcel) return end(link, parcel.error().message);
   if (link.out && is_bell(**parcel)) return;
   if (const auto in = accept_reply(link, **parcel); !in) end(link, in.error().message);
@@ -247,7 +248,6 @@ Result<void> Links::accept_reply(Link& link, const Parcel& parcel) {
     return fail(ErrorCode::Corrupt, "the other process does not repeat the token");
   RUBATO_TRY(connect_channels(link, parcel, 0));
   open_out(link);
-  offer_to(link.peer).declined = false;
   log_info(link.name + ": shared memory");
   return {};
 }
@@ -262,7 +262,7 @@ void Links::open_out(Link& link) {
 void Links::end(Link& link, const std::string& why) {
   if (link.closed) return;
   close(link);
-  if (!link.out) return decline(offer_to(link.peer), why);
+  if (!link.listening && !link.agreed()) return decline(offer_to(link.peer), why);
   log_info(fmt::format("{}: tcp, since {}", link.name, why));
 }
 
@@ -271,13 +271,14 @@ void Links::close(Link& link) {
   say_goodbye(link);
   link.queue.clear();
   const auto offer = std::ranges::find(offers_, link.peer, &Offer::to);
-  // Again, as soon as the listener is heard, if it had worked.
-  if (offer != offers_.end() && link.in_open && link.out_open) offer->at = {};
+  if (offer == offers_.end() || !link.agreed()) return;
+  offer->at = {};  // again, as soon as the listener is heard
+  offer->declined = false;
 }
 
 // Again later, if there is no room behind our bells just now.
 void Links::say_goodbye(Link& link) {
-  if (!link.told) link.told = send_parcel(*link.socket, kGoodbye, {}).has_value();
+  if (!link.told && !link.gone) link.told = send_parcel(*link.socket, kGoodbye, {}).has_value();
 }
 
 // --- running -------------------------------------------------------------------------------------
@@ -299,7 +300,7 @@ void Links::service(Instant now) {
     if (link->out && !link->out_open && !link->closed) open_out(*link);
     if (link->out) link->out->reclaim();
     flush(*link);
-    const bool late = !(link->in_open && link->out_open) && now >= link->deadline;
+    const bool late = !link->agreed() && now >= link->deadline;
     if (late) end(*link, "both ends did not switch to shared memory in time");
     if (late) link->in.reset();
     if (link->closed) say_goodbye(*link);

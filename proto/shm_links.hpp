@@ -2,7 +2,7 @@
 // both directions, and noticing at once (the Unix socket closes) that the other process is gone.
 // A link that fails is dropped, and its peer is reached over TCP again.
 // Threads: one owner. Errors: never fatal; a link that cannot be made, and one that ends, is
-// one log line.
+// one log line; a connector that ends costs its listener none.
 #pragma once
 
 #include <deque>
@@ -19,13 +19,15 @@ namespace rubato::proto::shm {
 
 // Links of one listener: each takes one descriptor and up to kRegionBytes of memory.
 inline constexpr std::size_t kLinksMax = 64;
-// From the answer to an offer until somebody comes for it, who comes has said who it is, and from
-// then until both directions have switched; else it is dropped.
+// Until who comes to the door has said who it is, and from then until both directions have
+// switched; else it is dropped.
 inline constexpr Duration kSwitchTimeout = Duration::from_ms(10'000);
 // A listener that says nothing to an offer is asked again, no sooner, when it is heard again.
 inline constexpr Duration kOfferInterval = Duration::from_ms(1'000);
 // One that declined, or with which no link came about, likewise: it may have room by then.
 inline constexpr Duration kDeclinedInterval = Duration::from_ms(60'000);
+// From the answer to an offer until its connector comes, which may be evaluating meanwhile.
+inline constexpr Duration kDueTimeout = kDeclinedInterval;
 
 struct Link {
   PeerId peer = 0;
@@ -45,6 +47,8 @@ struct Link {
   bool closed = false;         // nothing is sent any more; what the peer wrote is still read
   bool told = false;           // our goodbye was sent
   bool gone = false;           // the socket has ended
+
+  bool agreed() const { return in_open && out_open; }
 };
 
 class Links {

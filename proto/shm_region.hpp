@@ -87,8 +87,6 @@ struct Parcel {
   std::array<std::byte, kParcelBytesMax> data = {};
   std::size_t size = 0;
   std::vector<Descriptor> descriptors;
-
-  std::span<const std::byte> bytes() const { return std::span(data).first(size); }
 };
 [[nodiscard]] Result<void> send_parcel(const Descriptor& socket, std::span<const std::byte> bytes,
                                        std::span<const int> descriptors);

@@ -23,8 +23,8 @@ namespace rubato::server {
 // How long a loop may be deaf to `stop` and to its own clock.
 inline constexpr Duration kLoopWaitMax = Duration::from_ms(200);
 
-// Peers of which a loop remembers the names.
-inline constexpr std::size_t kSendersMax = 65'536;
+// Peers of which a loop remembers something.
+inline constexpr std::size_t kKnownPeersMax = 65'536;
 
 // Chunks that a shard has added to its parameters; the scheduler has none.
 template <class Core>
@@ -47,7 +47,9 @@ class PeerLoop {
       const auto sent = transport_.send(out->to, out->message);
       if (sent) {
         if (!unreached_.empty()) unreached_.erase(out->to);
-      } else if (unreached_.insert(out->to).second) {
+      } else if (!unreached_.contains(out->to)) {
+        limit(unreached_);
+        unreached_.insert(out->to);
         log_warning(fmt::format("{}: {}", name_of(out->to), sent.error().message));
       }
     }
@@ -77,12 +79,21 @@ class PeerLoop {
       core_.on_bad_frame(received.from, received.message.error());
       return;
     }
-    if (senders_.size() >= kSendersMax) senders_.clear();  // each connection anew is another peer
-    senders_[received.from] = received.message->sender;
+    // Who says Hello has no number yet.
+    if (!std::holds_alternative<proto::Hello>(received.message->body)) {
+      limit(senders_);
+      senders_[received.from] = received.message->sender;
+    }
     proto::HandleTrace handling(trace_, received.from, *received.message);
     const std::uint64_t before = chunks_applied(core_);
     core_.on_message(steady_now(), received.from, *received.message);
     handling.applied(chunks_applied(core_) != before);
+  }
+
+  // Every connection anew is another peer.
+  template <class Known>
+  static void limit(Known& known) {
+    if (known.size() >= kKnownPeersMax) known.clear();
   }
 
   // What it says to be.

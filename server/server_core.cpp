@@ -278,7 +278,8 @@ void ServerCore::act(Instant now, const sync::GateActions& actions) {
     if (auto* member = members_.find(worker)) release(now, *member);
 }
 
-// It decoded when it arrived; one in shared memory may have been changed by its sender since.
+// It decoded when it arrived; one in shared memory may have been changed by its sender since. What
+// of the commit still decodes is applied, as in a streamed one.
 std::optional<std::span<const float>> ServerCore::kept_update(const MemberState& member,
                                                               const proto::Commit& chunk,
                                                               const proto::Payload& payload) {

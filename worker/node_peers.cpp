@@ -43,22 +43,21 @@ Result<void> NodePeers::connect(NodeId node, const std::string& endpoint) {
 Result<std::size_t> NodePeers::send(NodeId to, const proto::Message& message) {
   const auto place = places_.find(to);
   RUBATO_CHECK(place != places_.end(), "a core sends only to nodes that were connected");
-  const PeerId peer = connections_[place->second].peer;
-  auto sent = transport_.send(peer, message);
-  if (!sent) log_warning(fmt::format("cannot reach {}: {}", name(peer), sent.error().message));
+  auto sent = transport_.send(connections_[place->second].peer, message);
+  if (!sent) log_warning(fmt::format("cannot reach {}: {}", name(to), sent.error().message));
   return sent;
 }
 
 Result<bool> NodePeers::accept(proto::Received& received) const {
+  const auto node = node_of(received.from);
+  if (!node) return false;
   if (!received.message) {
     const Error& error = received.message.error();
     if (error.code == ErrorCode::Refused)
-      return fail(error.code, fmt::format("{}: {}", name(received.from), error.message));
-    log_warning(fmt::format("dropped a frame of {}: {}", name(received.from), error.message));
+      return fail(error.code, fmt::format("{}: {}", name(*node), error.message));
+    log_warning(fmt::format("dropped a frame of {}: {}", name(*node), error.message));
     return false;
   }
-  const auto node = node_of(received.from);
-  if (!node) return false;
   NodeId& sender = received.message->sender;
   if (node->role != Role::Server || sender == *node) return true;
   if (!std::holds_alternative<proto::Refusal>(received.message->body)) return false;
@@ -72,11 +71,8 @@ std::optional<NodeId> NodePeers::node_of(PeerId peer) const {
   return std::nullopt;
 }
 
-std::string NodePeers::name(PeerId peer) const {
-  const auto connection = std::ranges::find(connections_, peer, &Connection::peer);
-  if (connection == connections_.end()) return fmt::format("peer {}", peer);
-  const auto node = node_of(peer);
-  return fmt::format("{} at {}", node ? to_string(*node) : "what was", connection->endpoint);
+std::string NodePeers::name(NodeId node) const {
+  return fmt::format("{} at {}", to_string(node), connections_[places_.at(node)].endpoint);
 }
 
 }  // namespace rubato::worker

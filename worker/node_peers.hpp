@@ -26,10 +26,10 @@ class NodePeers {
   // Returns: bytes on the wire. A message that cannot be sent is logged: the cores' own deadlines
   // notice what is missing.
   [[nodiscard]] Result<std::size_t> send(proto::NodeId to, const proto::Message& message);
-  // Whether a core is to hear what has arrived. False for a frame that did not decode, which is
-  // logged, and for a late message of a server that the map has elsewhere or no more. Where a
-  // server refuses, the sender becomes the node that it is to us: it may not know yet.
-  // Refused, naming the peer, when it speaks another protocol version.
+  // Whether a core is to hear what has arrived. False for whatever comes from where no node of the
+  // map is, for a frame that did not decode, which is logged, and for what a server sent as the one
+  // that it was before. Where a server refuses, the sender becomes the node that it is to us: it
+  // may not know yet. Refused, naming the node, when it speaks another protocol version.
   [[nodiscard]] Result<bool> accept(proto::Received& received) const;
 
  private:
@@ -39,7 +39,7 @@ class NodePeers {
   };
   [[nodiscard]] Result<void> connect(proto::NodeId node, const std::string& endpoint);
   std::optional<proto::NodeId> node_of(proto::PeerId peer) const;
-  std::string name(proto::PeerId peer) const;  // "server 1 at tcp://10.0.0.2:5700"
+  std::string name(proto::NodeId node) const;  // "server 1 at tcp://10.0.0.2:5700"
 
   proto::Transport& transport_;
   std::vector<Connection> connections_;          // all that were ever made

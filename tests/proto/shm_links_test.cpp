@@ -133,8 +133,10 @@ TEST_CASE(
   CHECK(connector.links.outgoing(kPeer) == nullptr);
   CHECK(listener.links.outgoing(kPeer) == nullptr);
 
-  connector.links.heard(kPeer, kEndpoint, late);
-  agree(connector, listener, late);
+  CHECK(offers(connector, late, 50) == 0);  // it would end as this one did
+  const Instant later = late + kDeclinedInterval;
+  connector.links.heard(kPeer, kEndpoint, later);
+  agree(connector, listener, later);
   CHECK(connector.links.both_ways(kPeer));
   CHECK(listener.links.both_ways(kPeer));
 }
@@ -165,7 +167,7 @@ TEST_CASE("shm links: two ends that both lent and both gave up let go of it all"
   for (const auto& values : lent) CHECK(!values.expired());
   settle(connector, listener, now + kSwitchTimeout);
   for (const auto& values : lent) CHECK(values.expired());
-  const Instant later = now + kSwitchTimeout;
+  const Instant later = now + kSwitchTimeout + kDeclinedInterval;
   connector.links.heard(kPeer, kEndpoint, later);
   agree(connector, listener, later);
   CHECK(connector.links.both_ways(kPeer));
@@ -279,7 +281,7 @@ TEST_CASE("shm links: an answer that nobody follows, and a guest that is silent,
   const Instant now{1'000'000'000};
   const Guest guest = invited(listener, now);
   listener.links.service(now);
-  const Instant late = now + kSwitchTimeout;
+  const Instant late = now + kDueTimeout;
   const std::string log = tests::log_of([&] {
     listener.links.service(late - Duration{1});
     CHECK(!listener.links.idle());
@@ -322,8 +324,8 @@ TEST_CASE("shm links: who is answered has a place, and one offer too many is dec
   receive_guest(listener, now);
   CHECK(listener.links.outgoing(1) != nullptr);
   CHECK(answer_to(kLinksMax + 1, now).kind == SignalKind::Decline);
-  listener.links.service(now + kSwitchTimeout);
-  CHECK(answer_to(kLinksMax + 1, now + kSwitchTimeout).kind == SignalKind::Answer);
+  listener.links.service(now + kDueTimeout);
+  CHECK(answer_to(kLinksMax + 1, now + kDueTimeout).kind == SignalKind::Answer);
 }
 
 TEST_CASE("shm links: a goodbye waits for room behind bells that nobody has heard") {

@@ -65,13 +65,14 @@ struct Loop {
 TEST_CASE("peer loop: a frame that is refused is one line with its sender") {
   Loop loop;
   std::deque<proto::Received> frames;
+  frames.push_back({7, Shard::message(0, proto::Hello{}), 1});
   frames.push_back(garbage_of(7));
   frames.push_back(pull_of(3));
   frames.push_back(garbage_of(peer_of(3)));
   CHECK(loop.take(std::move(frames)) ==
         "warning refused a frame of an unknown peer: 4 bytes are no frame\n"
         "warning refused a frame of worker 3: 4 bytes are no frame\n");
-  CHECK(loop.shard.core.stats().messages_refused == 2);
+  CHECK(loop.shard.core.stats().messages_refused == 3);
 }
 
 TEST_CASE("peer loop: a peer that takes nothing is one line until it takes something") {

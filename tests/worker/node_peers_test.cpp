@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "proto/memory_transport.hpp"
+#include "tests/log_of.hpp"
 
 namespace rubato::worker {
 namespace {
@@ -159,9 +160,21 @@ TEST_CASE("what says why a frame is of no use names the peer") {
   CHECK(refused.error().code == ErrorCode::Refused);
   CHECK(refused.error().message == "server 0 at mem://a: version 5, ours is 4");
   Received garbage{world.a.peer, fail(ErrorCode::Corrupt, "no frame of ours"), 8};
-  const auto dropped = world.peers.accept(garbage);
-  REQUIRE(dropped);
-  CHECK_FALSE(*dropped);
+  const std::string log = tests::log_of([&] { CHECK_FALSE(*world.peers.accept(garbage)); });
+  CHECK(log.ends_with("warning dropped a frame of server 0 at mem://a: no frame of ours\n"));
+}
+
+TEST_CASE("who is where no node is any more is not heard, whatever it says") {
+  World world;
+  world.told({"mem://a"});
+  world.send(kServer0, 1);
+  CHECK(world.a.pull() == 1);
+  world.told({"mem://b"});
+  for (const auto code : {ErrorCode::Refused, ErrorCode::Corrupt}) {
+    Received late{world.a.peer, fail(code, "of another program, say"), 8};
+    const std::string log = tests::log_of([&] { CHECK_FALSE(*world.peers.accept(late)); });
+    CHECK(log.empty());
+  }
 }
 
 }  // namespace
