@@ -30,7 +30,7 @@ started=""
 stop_nodes() {
   for pid in $started; do
     kill "$pid" 2>/dev/null || true
-    wait "$pid" || true
+    wait "$pid" 2>/dev/null || true  # dash would tell how it ended
   done
   started=""
 }

@@ -43,13 +43,13 @@ struct Case {
   bool shared_memory;
 };
 
-// A step of about 1 ms with a commit of 5 kB after each, and a commit of 16 MiB after each step,
+// A step of about 1 ms with a commit of 25 kB after each, and a commit of 16 MiB after each step,
 // whose runs differ by 7 % among themselves. Long enough that the start, where a profile's rings
 // are made (2 MB), does not count.
 constexpr Case kCases[] = {
-    {"1 ms step, commit after each", "[256]", 1024, 600, 41, false},
+    {"1 ms step, commit after each", "[256]", 1536, 500, 41, false},
     {"16 MiB commit after each step", "[2040, 2040]", 4, 60, 25, false},
-    {"1 ms step, commit after each, shared memory", "[256]", 1024, 600, 41, true},
+    {"1 ms step, commit after each, shared memory", "[256]", 1536, 500, 41, true},
     {"16 MiB commit after each step, shared memory", "[2040, 2040]", 4, 60, 25, true},
 };
 
