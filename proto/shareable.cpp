@@ -27,17 +27,16 @@ class Arena {
       : file_(std::move(file)),
         reading_(std::move(reading)),
         mapping_(std::move(mapping)),
-        bytes_(mapping_->bytes()),
         pid_(::getpid()) {
-    free_.emplace(0, bytes_.size());
+    free_.emplace(0, memory().size());
   }
 
   int descriptor() const { return ours() ? reading_.get() : -1; }
 
   std::optional<std::uint64_t> offset(std::span<const std::byte> part) const {
     const auto at = reinterpret_cast<std::uintptr_t>(part.data());
-    const auto begin = reinterpret_cast<std::uintptr_t>(bytes_.data());
-    if (at < begin || at - begin >= bytes_.size()) return std::nullopt;
+    const auto begin = reinterpret_cast<std::uintptr_t>(memory().data());
+    if (at < begin || at - begin >= memory().size()) return std::nullopt;
     return at - begin;
   }
 
@@ -47,7 +46,7 @@ class Arena {
     const auto offset = take(bytes);
     if (!offset) return nullptr;
     if (bytes >= kLargeMin) use_large_pages(*offset, bytes);
-    return bytes_.data() + *offset;
+    return memory().data() + *offset;
   }
 
   void free(std::uint64_t offset, std::size_t bytes) {
@@ -71,6 +70,7 @@ class Arena {
 
  private:
   bool ours() const { return ::getpid() == pid_; }
+  std::span<std::byte> memory() const { return mapping_->bytes(); }
 
   std::optional<std::uint64_t> take(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
@@ -87,14 +87,13 @@ class Arena {
     const std::uint64_t first = offset / kLargePage * kLargePage;
     const std::uint64_t end = (offset + bytes + kLargePage - 1) / kLargePage * kLargePage;
     for (std::uint64_t at = first; at < end; at += kLargePage)
-      bytes_[std::max(at, offset)] = std::byte{0};
-    prefer_large_pages(bytes_.data() + first, end - first);
+      memory()[std::max(at, offset)] = std::byte{0};
+    prefer_large_pages(memory().data() + first, end - first);
   }
 
   shm::Descriptor file_;
   shm::Descriptor reading_;
   std::shared_ptr<shm::Mapping> mapping_;
-  std::span<std::byte> bytes_;
   pid_t pid_;
   std::mutex mutex_;
   std::map<std::uint64_t, std::size_t> free_;

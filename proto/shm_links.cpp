@@ -300,9 +300,10 @@ void Links::service(Instant now) {
     if (link->out && !link->out_open && !link->closed) open_out(*link);
     if (link->out) link->out->reclaim();
     flush(*link);
-    const bool late = !link->agreed() && now >= link->deadline;
-    if (late) end(*link, "both ends did not switch to shared memory in time");
-    if (late) link->in.reset();
+    if (!link->agreed() && now >= link->deadline) {
+      end(*link, "both ends did not switch to shared memory in time");
+      link->in.reset();
+    }
     if (link->closed) say_goodbye(*link);
   }
   drop_ended();

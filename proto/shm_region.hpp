@@ -76,11 +76,11 @@ struct Doorstep {
 // Io: no more can be taken in.
 [[nodiscard]] Result<Descriptor> accept_locally(const Descriptor& listener);
 
-inline constexpr std::size_t kParcelBytesMax = 64;
-inline constexpr std::size_t kParcelDescriptorsMax = 2;
 // For people: the process that connected.
 std::string process_at(const Descriptor& socket);
 
+inline constexpr std::size_t kParcelBytesMax = 64;
+inline constexpr std::size_t kParcelDescriptorsMax = 2;
 // One datagram of a Unix socket: some bytes and descriptors for the other process. Without these
 // it allocates nothing.
 struct Parcel {

@@ -1,9 +1,8 @@
+// What a shard answers: parameters, all or those of a chunk, and refusals.
 #include <utility>
 
 #include "base/rng.hpp"
 #include "server/server_core.hpp"
-
-// What a shard answers: parameters, all or those of a chunk, and refusals.
 
 namespace rubato::server {
 

@@ -53,8 +53,10 @@ std::size_t offers(End& connector, Instant from, int seconds) {
   return connector.said.size();
 }
 
-// From the connector's offer until both have said Switch, which is not passed on.
+// From the connector's first word of its listener until both have said Switch, which is not passed
+// on.
 void meet(End& connector, End& listener, Instant now) {
+  connector.links.heard(kPeer, kEndpoint, now);
   listener.hear(connector, now);
   connector.hear(listener, now);
   settle(connector, listener, now);
@@ -115,7 +117,6 @@ TEST_CASE(
   End connector, listener;
   listener.links.listen();
   const Instant now{1'000'000'000};
-  connector.links.heard(kPeer, kEndpoint, now);
   meet(connector, listener, now);
   // Both have said Switch, and both words are lost.
   for (End* end : {&connector, &listener}) {
@@ -135,7 +136,6 @@ TEST_CASE(
 
   CHECK(offers(connector, late, 50) == 0);  // it would end as this one did
   const Instant later = late + kDeclinedInterval;
-  connector.links.heard(kPeer, kEndpoint, later);
   agree(connector, listener, later);
   CHECK(connector.links.both_ways(kPeer));
   CHECK(listener.links.both_ways(kPeer));
@@ -151,7 +151,6 @@ TEST_CASE("shm links: two ends that both lent and both gave up let go of it all"
   End connector, listener;
   listener.links.listen();
   const Instant now{1'000'000'000};
-  connector.links.heard(kPeer, kEndpoint, now);
   meet(connector, listener, now);
   std::vector<std::weak_ptr<Floats>> lent;
   for (End* end : {&connector, &listener}) {
@@ -168,7 +167,6 @@ TEST_CASE("shm links: two ends that both lent and both gave up let go of it all"
   settle(connector, listener, now + kSwitchTimeout);
   for (const auto& values : lent) CHECK(values.expired());
   const Instant later = now + kSwitchTimeout + kDeclinedInterval;
-  connector.links.heard(kPeer, kEndpoint, later);
   agree(connector, listener, later);
   CHECK(connector.links.both_ways(kPeer));
   CHECK(listener.links.both_ways(kPeer));
@@ -253,7 +251,6 @@ TEST_CASE(
   listener.links.listen();
   {
     End connector;
-    connector.links.heard(kPeer, kEndpoint, now);
     meet(connector, listener, now);
     const std::string log = tests::log_of([&] {
       connector.links.service(now + kSwitchTimeout);
@@ -264,7 +261,6 @@ TEST_CASE(
     CHECK(std::ranges::count(log, '\n') == 2);
   }
   auto connector = std::make_unique<End>();
-  connector->links.heard(kPeer, kEndpoint, now);
   agree(*connector, listener, now);
   REQUIRE(listener.links.both_ways(kPeer));
   const std::string log = tests::log_of([&] {
@@ -333,7 +329,6 @@ TEST_CASE("shm links: a goodbye waits for room behind bells that nobody has hear
   End connector, listener;
   listener.links.listen();
   const Instant now{1'000'000'000};
-  connector.links.heard(kPeer, kEndpoint, now);
   agree(connector, listener, now);
   Encoded update = lent_update(std::make_shared<Floats>(100'000, 1.0f));
   REQUIRE(listener.links.send(*listener.links.outgoing(kPeer), update));
@@ -360,7 +355,6 @@ TEST_CASE("shm links: an end that is over waits for who still reads there") {
   End listener;
   listener.links.listen();
   const Instant now{1'000'000'000};
-  connector->links.heard(kPeer, kEndpoint, now);
   agree(*connector, listener, now);
   const auto values = std::make_shared<Floats>(100'000, 1.0f);
   Encoded update = lent_update(values);
