@@ -2,20 +2,21 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <limits>
+#include <mutex>
+#include <optional>
 #include <utility>
-#include <vector>
 #include <zmq.hpp>
 
 #include "base/check.hpp"
 #include "base/companion.hpp"
+#include "base/rng.hpp"
 #include "proto/block_pool.hpp"
 #include "proto/codec.hpp"
 
@@ -46,7 +47,11 @@ constexpr Duration kWaitMax = Duration::from_seconds(24 * 3600);
 // Outgoing connections are peers 1, 2, ...; peers of the listener are this bit plus the number that
 // ROUTER gave them. 0 is nobody.
 constexpr PeerId kListenerBit = PeerId{1} << 32;
-constexpr std::size_t kRoutingIdBytes = 5;  // a zero byte and a 32-bit number
+constexpr PeerId kWaker = kListenerBit - 1;  // ourselves, from another thread
+constexpr const char* kWakerEndpoint = "inproc://waker";
+
+// ZeroMQ waits for whole milliseconds. What is shorter we wait for ourselves.
+constexpr Duration kBlockMin = Duration::from_ms(1);
 
 int whole_ms(Duration d) {
   const std::int64_t ms = d.ns / 1'000'000 + (d.ns % 1'000'000 > 0 ? 1 : 0);
@@ -119,200 +124,220 @@ Payload received_payload(zmq::message_t part, const std::shared_ptr<BlockPool>& 
   return {owner, {owner->data<std::byte>(), owner->size()}};
 }
 
-zmq::message_t routing_id(PeerId peer) {
-  std::array<std::byte, kRoutingIdBytes> id{};
-  const auto number = static_cast<std::uint32_t>(peer);
-  std::memcpy(id.data() + 1, &number, sizeof(number));
-  return copied(id);
-}
+// What the socket calls its peers.
+class RoutingIds {
+ public:
+  // ROUTER's own for who reaches the listener: a zero byte and a 32-bit number.
+  using Given = std::array<std::byte, 1 + sizeof(std::uint32_t)>;
+  // Ours for a connection: no peer can guess the secret and take the id for itself.
+  using Own = std::array<std::byte, 1 + 2 * sizeof(std::uint64_t)>;
 
-// Returns 0 for an id that the peer chose itself: no node of ours does.
-PeerId peer_of(const zmq::message_t& id) {
-  if (id.size() != kRoutingIdBytes || *id.data<std::byte>() != std::byte{0}) return 0;
-  std::uint32_t number = 0;
-  std::memcpy(&number, id.data<std::byte>() + 1, sizeof(number));
-  return kListenerBit | number;
-}
+  Own own(PeerId peer) const {
+    Own id{std::byte{1}};
+    std::memcpy(&id[1], &secret_, sizeof(secret_));
+    std::memcpy(&id[1 + sizeof(secret_)], &peer, sizeof(peer));
+    return id;
+  }
 
-// One multipart message; parts beyond the third are counted and dropped.
+  zmq::message_t of(PeerId peer) const {
+    if ((peer & kListenerBit) == 0) return copied(own(peer));
+    Given id{};
+    const auto number = static_cast<std::uint32_t>(peer);
+    std::memcpy(&id[1], &number, sizeof(number));
+    return copied(id);
+  }
+
+  // Returns 0 for an id that the peer chose itself: no node of ours does.
+  PeerId peer(const zmq::message_t& id) const {
+    const auto* bytes = id.data<std::byte>();
+    if (id.size() == sizeof(Given) && bytes[0] == std::byte{0}) {
+      std::uint32_t number = 0;
+      std::memcpy(&number, bytes + 1, sizeof(number));
+      return kListenerBit | number;
+    }
+    if (id.size() != sizeof(Own)) return 0;
+    PeerId peer = 0;
+    std::memcpy(&peer, bytes + sizeof(Own) - sizeof(peer), sizeof(peer));
+    return std::memcmp(bytes, own(peer).data(), sizeof(Own)) == 0 ? peer : 0;
+  }
+
+ private:
+  std::uint64_t secret_ = os_random();
+};
+
+// One message, its sender's id first; parts beyond the third are counted and dropped.
 struct Parts {
   std::array<zmq::message_t, 3> kept;
   std::size_t count = 0;
-  std::size_t wire_bytes = 0;
+  std::size_t wire_bytes = 0;  // of those behind the id
+
+  const zmq::message_t& id() const { return kept[0]; }
+  const zmq::message_t& control() const { return kept[1]; }
 };
 
-bool receive_parts(zmq::socket_t& socket, Parts& parts) {
-  bool more = true;
-  while (more) {
+// What is behind the id. It is there already: ZeroMQ delivers whole messages.
+void receive_rest(zmq::socket_t& socket, Parts& parts) {
+  bool more = parts.id().more();
+  for (parts.count = 1; more; ++parts.count) {
     zmq::message_t dropped;
     zmq::message_t& part = parts.count < parts.kept.size() ? parts.kept[parts.count] : dropped;
-    // Parts after the first are there already: ZeroMQ delivers whole messages.
-    if (!socket.recv(part, zmq::recv_flags::dontwait)) return false;
+    (void)socket.recv(part, zmq::recv_flags::dontwait);
     more = part.more();
     parts.wire_bytes += framed_bytes(part.size());
-    ++parts.count;
   }
-  return true;
 }
 
-Result<Message> message_of(Parts& parts, std::size_t first,
-                           const std::shared_ptr<BlockPool>& pool) {
-  if (parts.count != first + 2)
+bool is_signal(const Parts& parts) {
+  return parts.count == parts.kept.size() &&
+         parts.control().to_string_view().starts_with(kSignalMagic);
+}
+
+Result<Message> message_of(PeerId from, Parts& parts, const std::shared_ptr<BlockPool>& pool) {
+  if (from == 0) return fail(ErrorCode::Corrupt, "a peer with a routing id of its own choice");
+  if (parts.count != parts.kept.size())
     return fail(ErrorCode::Corrupt,
-                fmt::format("a message of {} parts instead of 2", parts.count - first));
-  const zmq::message_t& control = parts.kept[first];
+                fmt::format("a message of {} parts instead of 2", parts.count - 1));
+  const zmq::message_t& control = parts.control();
   return decode({control.data<std::byte>(), control.size()},
-                received_payload(std::move(parts.kept[first + 1]), pool));
-}
-
-bool is_signal(const Parts& parts, std::size_t first) {
-  return parts.count == first + 2 && parts.kept[first].to_string_view().starts_with(kSignalMagic);
+                received_payload(std::move(parts.kept[2]), pool));
 }
 
 }  // namespace
 
 class ZmqTransport::Sockets {
  public:
-  explicit Sockets(ZmqOptions options)
-      : options_(std::move(options)), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-    RUBATO_CHECK(wake_ >= 0, "the process may open one more file");
-    waits_.push_back({wake_, POLLIN, 0});
-    waits_.push_back({-1, POLLIN, 0});  // poll() passes over it
-  }
-  ~Sockets() { ::close(wake_); }
-  Sockets(const Sockets&) = delete;
-  Sockets& operator=(const Sockets&) = delete;
+  explicit Sockets(ZmqOptions options) : options_(std::move(options)) {}
 
   std::string listen(const std::string& endpoint) {
-    RUBATO_CHECK(!router_, "listen() at most once");
-    zmq::socket_t socket(context_, zmq::socket_type::router);
-    set_options(socket, options_);
-    socket.set(zmq::sockopt::router_mandatory, true);  // a peer that is gone is an error
-    socket.bind(endpoint);
-    waits_.push_back({socket.get(zmq::sockopt::fd), POLLIN, 0});
-    router_ = std::move(socket);
+    RUBATO_CHECK(!listening_, "listen() at most once");
+    start();
+    router_.bind(endpoint);
+    listening_ = true;
     return router_.get(zmq::sockopt::last_endpoint);
   }
 
   PeerId connect(const std::string& endpoint) {
-    zmq::socket_t socket(context_, zmq::socket_type::dealer);
-    set_options(socket, options_);
-    socket.connect(endpoint);
-    waits_.push_back({socket.get(zmq::sockopt::fd), POLLIN, 0});
-    dealers_.push_back(std::move(socket));
-    return dealers_.size();
+    start();
+    router_.set(zmq::sockopt::connect_routing_id, zmq::buffer(ids_.own(connections_ + 1)));
+    router_.connect(endpoint);
+    return ++connections_;
   }
 
   // Returns false when the peer's queue is full. Throws when it is gone.
   bool send(PeerId to, std::span<const std::byte> control, const Payload& payload,
             zmq::send_flags flags = zmq::send_flags::none) {
     using zmq::send_flags;
-    zmq::socket_t* socket = nullptr;
-    if (router_ && (to & kListenerBit) != 0) {
-      if (!router_.send(routing_id(to), send_flags::sndmore | send_flags::dontwait)) return false;
-      socket = &router_;
-    } else if (to >= 1 && to <= dealers_.size()) {
-      socket = &dealers_[to - 1];
-    } else {
+    if ((to & kListenerBit) != 0)
+      flags = send_flags::dontwait;
+    else if (to == 0 || to > connections_)
       throw zmq::error_t(EHOSTUNREACH);
+    // Only the id may wait or find the queue full; the others follow it.
+    return router_.send(ids_.of(to), send_flags::sndmore | flags) &&
+           router_.send(copied(control), send_flags::sndmore | send_flags::dontwait) &&
+           router_.send(shared(payload, io_thread_, owners_), send_flags::dontwait);
+  }
+
+  // A message, or that there is a reason to return without one: a wake() or a signal.
+  struct News {
+    std::optional<Received> message;
+    bool interrupted = false;
+  };
+
+  // What is there, or comes within the whole milliseconds of `timeout`. The rest is wait()'s.
+  News receive(Duration timeout) {
+    start();
+    const bool blocks = timeout >= kBlockMin && waits_[1].fd < 0;
+    if (blocks) block_at_most(timeout);
+    Parts parts;
+    if (!router_.recv(parts.kept[0], blocks ? zmq::recv_flags::none : zmq::recv_flags::dontwait)) {
+      if (blocks) io_thread_->let_go();
+      return {};
     }
-    // Only the first part of a message may wait or find the queue full; the others follow it.
-    return socket->send(copied(control), send_flags::sndmore | flags) &&
-           socket->send(shared(payload, io_thread_, owners_), send_flags::dontwait);
-  }
-
-  // One message of whichever socket has one, asking the sockets in turn.
-  std::optional<Received> poll_once() {
-    auto received = next_message();
-    if (received) note_sender(received->from);
-    return received;
-  }
-
-  std::optional<Received> next_message() {
-    const std::size_t sockets = dealers_.size() + (router_ ? 1 : 0);
-    for (std::size_t i = 0; i < sockets; ++i) {
-      const std::size_t index = (next_ + i) % sockets;
-      const bool listener = index == dealers_.size();
-      Parts parts;
-      if (!receive_parts(listener ? router_ : dealers_[index], parts)) continue;
-      next_ = index + 1;
-      if (is_signal(parts, listener ? 1 : 0)) {
-        const zmq::message_t& signal = parts.kept[listener ? 1 : 0];
-        signal_ = {signal.data<std::byte>(), signal.data<std::byte>() + signal.size()};
-        signal_from_ = listener ? peer_of(parts.kept[0]) : index + 1;
-        return std::nullopt;
-      }
-      if (!listener) return Received{index + 1, message_of(parts, 0, owners_), parts.wire_bytes};
-      const PeerId from = peer_of(parts.kept[0]);
-      const std::size_t wire_bytes = parts.wire_bytes - framed_bytes(parts.kept[0].size());
-      if (from == 0)
-        return Received{0, fail(ErrorCode::Corrupt, "a peer with a routing id of its own choice"),
-                        wire_bytes};
-      return Received{from, message_of(parts, 1, owners_), wire_bytes};
+    const Instant began = options_.trace ? steady_now() : Instant{};
+    receive_rest(router_, parts);
+    const PeerId from = ids_.peer(parts.id());
+    if (from == kWaker) {
+      wake_sent_ = false;
+      return {.message = {}, .interrupted = true};
     }
-    return std::nullopt;
+    if (is_signal(parts)) {
+      const zmq::message_t& signal = parts.control();
+      if (options_.on_signal) options_.on_signal(from, {signal.data<std::byte>(), signal.size()});
+      return {.message = {}, .interrupted = true};
+    }
+    note_sender(from);
+    News news{.message = Received{from, message_of(from, parts, owners_), parts.wire_bytes}};
+    if (options_.trace)
+      options_.trace->span(Span::Receive, began, steady_now(), {.amount = parts.wire_bytes});
+    return news;
   }
 
-  // Hands over the signal, if one ended the last poll_once().
-  bool take_signal() {
-    if (signal_.empty()) return false;
-    if (options_.on_signal) options_.on_signal(signal_from_, signal_);
-    signal_.clear();
-    return true;
-  }
-  bool ends_at_signals() const { return options_.on_signal != nullptr; }
-
-  // Waits for news of any socket. Returns false after `timeout`, wake(), a signal
-  // of the operating system or news of the watched descriptor.
-  // Requires: poll_once() has just found nothing. Then no socket has an event that its descriptor
-  // will not announce (ZMQ_FD is edge-triggered); zmq_poll would ask each of them once more, and
-  // waits in whole milliseconds.
+  // Waits for news of the socket. Returns false after `timeout`, a signal of the operating system
+  // or news of the watched descriptor.
+  // Requires: receive() has just found nothing. Then the socket has no event that its descriptor
+  // will not announce (ZMQ_FD is edge-triggered); zmq_poll would ask it once more, and waits in
+  // whole milliseconds.
   bool wait(Duration timeout) {
     const timespec limit{timeout.ns / 1'000'000'000, timeout.ns % 1'000'000'000};
     const int ready = ::ppoll(waits_.data(), waits_.size(), &limit, nullptr);
     if (ready == 0) io_thread_->let_go();
-    if (ready <= 0) return false;
-    const bool watched = waits_[1].revents != 0;
-    if (!watched && in_a_row_ >= kInARowMin) io_thread_->follow();
-    if (waits_.front().revents != 0) {
-      std::uint64_t wakes = 0;
-      (void)!::read(wake_, &wakes, sizeof(wakes));
-      return false;
-    }
-    return !watched;
+    return ready > 0 && waits_[1].revents == 0;
   }
 
-  void watch(int descriptor) { waits_[1].fd = descriptor; }
+  void watch(int descriptor) { waits_[1] = {descriptor, POLLIN, 0}; }
 
   void wake() {
-    const std::uint64_t one = 1;
-    (void)!::write(wake_, &one, sizeof(one));  // fails only when a wake is pending already
+    if (wake_sent_.exchange(true)) return;  // one is on its way
+    const std::lock_guard lock(waking_);
+    if (waker_) waker_.send(zmq::message_t(), zmq::send_flags::dontwait);
   }
 
  private:
+  // At first use, and not before: ZeroMQ's threads run where their creator does then.
+  void start() {
+    if (router_) return;
+    router_ = {context_, zmq::socket_type::router};
+    set_options(router_, options_);
+    router_.set(zmq::sockopt::router_mandatory, true);  // a peer that is gone is an error
+    router_.bind(kWakerEndpoint);
+    waits_[0] = {router_.get(zmq::sockopt::fd), POLLIN, 0};
+    const std::lock_guard lock(waking_);
+    waker_ = {context_, zmq::socket_type::dealer};
+    waker_.set(zmq::sockopt::routing_id, zmq::buffer(ids_.own(kWaker)));
+    waker_.connect(kWakerEndpoint);
+    if (wake_sent_) waker_.send(zmq::message_t(), zmq::send_flags::dontwait);
+  }
+
+  void block_at_most(Duration timeout) {
+    const int ms = static_cast<int>(timeout.ns / 1'000'000);
+    if (std::exchange(receive_timeout_ms_, ms) != ms) router_.set(zmq::sockopt::rcvtimeo, ms);
+  }
+
   // With one peer, our thread and ZeroMQ's work in turns on the same bytes; with several both have
   // enough to do for a core of their own.
   void note_sender(PeerId from) {
-    if (std::exchange(sender_, from) == from) {
-      ++in_a_row_;
-    } else if (std::exchange(in_a_row_, 1) >= kInARowMin) {
-      io_thread_->let_go();
+    if (std::exchange(sender_, from) != from) {
+      if (std::exchange(in_a_row_, 0) >= kInARowMin) io_thread_->let_go();
     }
+    if (++in_a_row_ >= kInARowMin) io_thread_->follow();
   }
 
   ZmqOptions options_;
-  int wake_;  // eventfd: the one thing that other threads touch
+  RoutingIds ids_;
   std::shared_ptr<BlockPool> owners_ = std::make_shared<BlockPool>();  // of payloads
   std::shared_ptr<Companion> io_thread_ = std::make_shared<Companion>();
   zmq::context_t context_;
   zmq::socket_t router_;
-  std::vector<zmq::socket_t> dealers_;
-  std::size_t next_ = 0;        // the socket to ask first
+  bool listening_ = false;
+  PeerId connections_ = 0;
+  int receive_timeout_ms_ = -1;  // ZeroMQ's own value: for ever
+  std::mutex waking_;            // whose turn it is at waker_
+  zmq::socket_t waker_;
+  std::atomic<bool> wake_sent_ = false;
   PeerId sender_ = 0;           // of the last message
   std::uint64_t in_a_row_ = 0;  // messages of that one
-  std::vector<std::byte> signal_;
-  PeerId signal_from_ = 0;
-  std::vector<pollfd> waits_;  // wake_, the watched one and every socket's ZMQ_FD
+  // router_ and the watched one. poll() passes over -1.
+  std::array<pollfd, 2> waits_{pollfd{-1, POLLIN, 0}, pollfd{-1, POLLIN, 0}};
 };
 
 ZmqTransport::ZmqTransport(const ZmqOptions& options)
@@ -357,22 +382,16 @@ Result<std::size_t> ZmqTransport::send(PeerId to, const Message& message) {
 
 Result<std::optional<Received>> ZmqTransport::receive(Duration timeout) {
   try {
-    const Instant deadline = steady_now() + std::min(timeout, kWaitMax);
-    while (true) {
-      const Instant began = trace_ ? steady_now() : Instant{};
-      if (auto received = sockets_->poll_once()) {
-        if (trace_)
-          trace_->span(Span::Receive, began, steady_now(), {.amount = received->wire_bytes});
-        return received;
-      }
-      if (sockets_->take_signal()) {
-        if (sockets_->ends_at_signals()) return std::nullopt;
-        continue;
-      }
-      const Duration left = deadline - steady_now();
+    const Duration limit = std::min(timeout, kWaitMax);
+    const Instant deadline = steady_now() + limit;
+    for (Duration left = limit;; left = deadline - steady_now()) {
+      auto news = sockets_->receive(left);
+      if (news.message || news.interrupted) return std::move(news.message);
+      left = deadline - steady_now();
       if (left <= Duration{} || !sockets_->wait(left)) return std::nullopt;
     }
   } catch (const zmq::error_t& error) {
+    if (error.num() == EINTR) return std::nullopt;
     return fail(ErrorCode::Io, fmt::format("cannot receive: {}", error.what()));
   }
 }

@@ -225,7 +225,7 @@ TEST_CASE("strangers on the port are disconnected and nobody else notices") {
   CHECK(number_of(received) == 8);
 }
 
-TEST_CASE("sockets take turns: a flood on one does not starve another") {
+TEST_CASE("peers take turns: a flood of one does not starve another") {
   ZmqTransport transport;
   const auto endpoint = transport.listen("tcp://127.0.0.1:*");
   REQUIRE(endpoint);
@@ -241,13 +241,16 @@ TEST_CASE("sockets take turns: a flood on one does not starve another") {
   const auto link = transport.connect(peers[0].get(zmq::sockopt::last_endpoint));
   REQUIRE(link);
   peers[1].connect(*endpoint);
-  // 10 MiB from each, more than TCP buffers, so both have a queue in front of the transport.
+  // 4 MiB from each, more than is read at once, so both have a queue in front of the transport.
   const Parts chunk = parts_of(samples::commit(1, 65'536));
-  for (int i = 0; i < 40; ++i)
+  for (int i = 0; i < 60; ++i)
     for (zmq::socket_t& peer : peers) send_parts(peer, chunk);
+  // ZeroMQ looks for peers that it does not read from yet at every hundredth part, and then takes a
+  // message of each in turn.
   int from_link = 0;
-  for (int i = 0; i < 20; ++i) from_link += expect(transport).from == *link ? 1 : 0;
-  CHECK(from_link == 10);
+  for (int i = 0; i < 60; ++i) from_link += expect(transport).from == *link ? 1 : 0;
+  CHECK(from_link >= 10);
+  CHECK(from_link <= 50);
 }
 
 }  // namespace
