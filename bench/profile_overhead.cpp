@@ -1,13 +1,17 @@
 // bench/profile_overhead.cpp - what profiling costs: the same steps and commits with and without
-// it, run after run in turns, one process, over loopback TCP and shared memory; and one span alone.
+// it, run after run in turns, over loopback TCP and shared memory; and one span alone. The runs are
+// spread over several processes, for where one's memory comes to lie moves a ratio by a per cent.
 // The cluster is the real one but for processes: a scheduler, a server and a worker, each the loop,
 // core and transport of `rubato`, recording as `rubato up --profile` does, on threads.
-// Usage: bench_profile_overhead [--smoke] [--json FILE]
+// Usage: bench_profile_overhead [--smoke] [--json FILE]     --process: as one of the processes
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <array>
+#include <cinttypes>
 #include <cstdio>
 #include <filesystem>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -39,18 +43,20 @@ struct Case {
   const char* hidden;
   int batch;
   int steps;  // a run
-  int pairs;  // of runs
+  int pairs;  // of runs, in each process
   bool shared_memory;
 };
+
+constexpr int kProcesses = 10;
 
 // A step of about 1 ms with a commit of 25 kB after each, and a commit of 16 MiB after each step,
 // whose runs differ by 7 % among themselves. Long enough that the start, where a profile's rings
 // are made (2 MB), does not count.
 constexpr Case kCases[] = {
-    {"1 ms step, commit after each", "[256]", 1536, 500, 41, false},
-    {"16 MiB commit after each step", "[2040, 2040]", 4, 60, 25, false},
-    {"1 ms step, commit after each, shared memory", "[256]", 1536, 500, 41, true},
-    {"16 MiB commit after each step, shared memory", "[2040, 2040]", 4, 60, 25, true},
+    {"1 ms step, commit after each", "[256]", 1536, 500, 6, false},
+    {"16 MiB commit after each step", "[2040, 2040]", 4, 60, 4, false},
+    {"1 ms step, commit after each, shared memory", "[256]", 1536, 500, 6, true},
+    {"16 MiB commit after each step, shared memory", "[2040, 2040]", 4, 60, 4, true},
 };
 
 struct Prepared {
@@ -114,9 +120,9 @@ double cpu_seconds() {
 }
 
 struct Run {
-  double us = 0;      // a step with its commit
-  double cpu_us = 0;  // of all threads, start and end of the run included
-  Trace::Totals totals;
+  double us = 0;              // a step with its commit
+  double cpu_us = 0;          // of all threads, start and end of the run included
+  std::uint64_t dropped = 0;  // events
 };
 
 // One training run. `profile`: the directory of its traces, or empty.
@@ -148,43 +154,75 @@ Run run(const Prepared& p, const std::string& profile) {
   }
   const RunRecord record = scheduler->record();
   const auto steps = static_cast<double>(record.steps);
-  Run result{record.seconds / steps * 1e6, (cpu_seconds() - cpu_before) / steps * 1e6, {}};
-  for (auto& trace : traces) {
-    if (!trace) continue;
-    const auto totals = expect(trace->finish());
-    result.totals.written += totals.written;
-    result.totals.dropped += totals.dropped;
-  }
+  Run result{record.seconds / steps * 1e6, (cpu_seconds() - cpu_before) / steps * 1e6};
+  for (auto& trace : traces)
+    if (trace) result.dropped += expect(trace->finish()).dropped;
   return result;
 }
 
-// Of runs in turns: the medians, and that of the ratios within a pair.
-Row row_of(const std::string& name, const char* unit, const std::vector<Run>& on,
-           const std::vector<Run>& off, double Run::*figure, const char* bar) {
-  std::vector<double> with, without, ratios;
-  for (std::size_t i = 0; i < on.size(); ++i) {
-    with.push_back(on[i].*figure);
-    without.push_back(off[i].*figure);
-    ratios.push_back(with.back() / without.back());
-  }
-  return {name, median(with), unit, "not profiled", median(without), bar, median(ratios)};
+struct Pair {
+  Run on, off;
+};
+using Pairs = std::array<std::vector<Pair>, std::size(kCases)>;
+
+// Who goes first changes, so that neither gains by the machine's drift.
+Pair run_pair(const Prepared& p, const std::string& directory, bool on_first) {
+  Pair pair;
+  if (!on_first) pair.off = run(p, "");
+  pair.on = run(p, directory);
+  if (on_first) pair.off = run(p, "");
+  return pair;
 }
 
-void measure(const Case& c, bool smoke, const std::string& directory, std::vector<Row>& rows) {
-  const Prepared p = prepare(c, smoke ? 20 : c.steps);
-  std::vector<Run> on, off;
-  std::uint64_t dropped = 0;
-  for (int i = 0; i < (smoke ? 1 : c.pairs); ++i) {
-    // Who goes first changes, so that neither gains by the machine's drift.
-    if (i % 2 == 0) off.push_back(run(p, ""));
-    on.push_back(run(p, directory));
-    if (i % 2 == 1) off.push_back(run(p, ""));
-    dropped += on.back().totals.dropped;
+// What --process does: a line for each pair.
+void run_pairs(bool smoke, const std::string& directory) {
+  for (std::size_t c = 0; c < std::size(kCases); ++c) {
+    const Prepared p = prepare(kCases[c], smoke ? 20 : kCases[c].steps);
+    (void)run(p, "");  // the first one is slower than those after it
+    for (int i = 0; i < (smoke ? 1 : kCases[c].pairs); ++i) {
+      const auto [on, off] = run_pair(p, directory, i % 2 == 1);
+      fmt::print("{} {} {} {} {} {}\n", c, on.us, on.cpu_us, on.dropped, off.us, off.cpu_us);
+    }
   }
-  if (dropped > 0) fmt::print("{}: {} events dropped\n", c.name, dropped);
-  rows.push_back(row_of(c.name, "us a step", on, off, &Run::us, "<= 1.01"));
-  rows.push_back(
-      row_of(std::string(c.name) + ", processor", "us a step", on, off, &Run::cpu_us, ""));
+}
+
+// The pairs of one process more.
+void add_process(bool smoke, Pairs& pairs) {
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+  FILE* const process =
+      ::popen(fmt::format("'{}' --process{}", self, smoke ? " --smoke" : "").c_str(), "r");
+  RUBATO_CHECK(process, "another process starts");
+  std::size_t c = 0;
+  Pair p;
+  while (std::fscanf(process, "%zu %lf %lf %" SCNu64 " %lf %lf", &c, &p.on.us, &p.on.cpu_us,
+                     &p.on.dropped, &p.off.us, &p.off.cpu_us) == 6)
+    pairs.at(c).push_back(p);
+  RUBATO_CHECK(::pclose(process) == 0, "the process ends well");
+}
+
+// The medians, and that of the ratios within a pair.
+Row row_of(const std::string& name, const std::vector<Pair>& pairs, double Run::*figure,
+           const char* bar) {
+  std::vector<double> with, without, ratios;
+  for (const auto& [on, off] : pairs) {
+    with.push_back(on.*figure);
+    without.push_back(off.*figure);
+    ratios.push_back(with.back() / without.back());
+  }
+  return {name, median(with), "us a step", "not profiled", median(without), bar, median(ratios)};
+}
+
+void measure(bool smoke, std::vector<Row>& rows) {
+  Pairs pairs;
+  for (int i = 0; i < (smoke ? 1 : kProcesses); ++i) add_process(smoke, pairs);
+  for (std::size_t c = 0; c < std::size(kCases); ++c) {
+    const std::string name = kCases[c].name;
+    std::uint64_t dropped = 0;
+    for (const Pair& pair : pairs[c]) dropped += pair.on.dropped;
+    if (dropped > 0) fmt::print("{}: {} events dropped\n", name, dropped);
+    rows.push_back(row_of(name, pairs[c], &Run::us, "<= 1.01"));
+    rows.push_back(row_of(name + ", processor", pairs[c], &Run::cpu_us, ""));
+  }
 }
 
 // One span: while the code that it measures runs, and all it costs until it is in the file.
@@ -219,7 +257,8 @@ std::vector<Row> measure_span(bool smoke, const std::string& directory) {
 
 int main(int argc, char** argv) {
   const bench::RunOptions options = bench::parse_options(argc, argv);
-  if (!options.others.empty()) {
+  const bool process = options.others == std::vector<std::string>{"--process"};
+  if (!options.others.empty() && !process) {
     fmt::print(stderr, "usage: {} [--smoke] [--json FILE]\n", argv[0]);
     return 2;
   }
@@ -227,9 +266,15 @@ int main(int argc, char** argv) {
   const auto directory =
       std::filesystem::temp_directory_path() / fmt::format("rubato-profile-{:x}", os_random());
   std::filesystem::create_directory(directory);
-  std::vector<Row> rows = measure_span(options.smoke, directory.string());
-  for (const Case& c : kCases) measure(c, options.smoke, directory.string(), rows);
+  std::vector<Row> rows;
+  if (process) {
+    run_pairs(options.smoke, directory.string());
+  } else {
+    rows = measure_span(options.smoke, directory.string());
+    measure(options.smoke, rows);
+  }
   std::filesystem::remove_all(directory);
+  if (process) return 0;
   for (Row& row : rows) row.name = "profiling: " + row.name;
   const auto reported = bench::report(options, rows);
   if (reported) return 0;

@@ -20,9 +20,7 @@ void ComputeThread::submit(std::function<void()> job) {
 }
 
 bool ComputeThread::take_done() {
-  const std::lock_guard lock(mutex_);
-  if (!done_) return false;
-  done_ = false;
+  if (!done_.exchange(false)) return false;
   busy_ = false;
   return true;
 }
@@ -33,9 +31,7 @@ void ComputeThread::work(std::stop_token stop) {
     const auto job = std::exchange(job_, nullptr);
     lock.unlock();
     job();
-    lock.lock();
     done_ = true;
-    lock.unlock();
     on_done_();
     lock.lock();
   }

@@ -3,6 +3,7 @@
 // called there after each job and must be safe from any thread (Transport::wake is).
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -20,7 +21,7 @@ class ComputeThread {
   void submit(std::function<void()> job);
   // A job was submitted and take_done() has not yet said that it ended.
   bool busy() const { return busy_; }
-  // True once for each finished job.
+  // True once for each finished job, of which all is then to be seen. Takes no lock.
   bool take_done();
 
  private:
@@ -28,10 +29,10 @@ class ComputeThread {
 
   std::function<void()> on_done_;
   bool busy_ = false;  // owner's
-  std::mutex mutex_;   // guards job_ and done_
+  std::mutex mutex_;   // guards job_
   std::condition_variable_any changed_;
   std::function<void()> job_;
-  bool done_ = false;
+  std::atomic<bool> done_ = false;
   std::jthread thread_;
 };
 

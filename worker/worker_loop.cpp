@@ -23,9 +23,14 @@ constexpr std::size_t kComputePlace = 0, kLoopPlace = 1, kTransportPlace = 2;
 
 class WorkerLoop {
  private:
+  // The I/O thread's. While no step is computed the core is its own: what passes between a commit
+  // and the load of its reply takes no lock.
+  std::unique_lock<std::mutex> hold_core() {
+    return compute_.busy() ? std::unique_lock(mutex_) : std::unique_lock<std::mutex>();
+  }
   template <class F>
   auto with_core(F f) {
-    const std::lock_guard lock(mutex_);
+    const auto held = hold_core();
     return f();
   }
 
@@ -57,20 +62,22 @@ class WorkerLoop {
     with_core([this] { core_.on_start(steady_now()); });
     while (true) {
       {
-        const std::lock_guard lock(mutex_);
-        drive();
+        const auto held = hold_core();
         if (core_.shards()) RUBATO_TRY(peers_.connect_servers(*core_.shards()));
+        drive();
       }
       flush();
-      std::unique_lock lock(mutex_);
-      if (core_.failure()) return tl::unexpected<Error>(*core_.failure());
-      if (core_.stopped()) return *core_.stopped();
-      if (stop.stop_requested()) {
-        core_.on_interrupt();
-        continue;
+      std::optional<Instant> wakeup;
+      {
+        const auto held = hold_core();
+        if (core_.failure()) return tl::unexpected<Error>(*core_.failure());
+        if (core_.stopped()) return *core_.stopped();
+        if (stop.stop_requested()) {
+          core_.on_interrupt();
+          continue;
+        }
+        wakeup = core_.poll_wakeup();
       }
-      const auto wakeup = core_.poll_wakeup();
-      lock.unlock();
       RUBATO_TRY(wait(wakeup));
     }
   }
@@ -121,14 +128,14 @@ class WorkerLoop {
     return true;
   }
 
-  // Requires: mutex_.
+  // Requires: the core is held.
   void begin_step(Instant now) {
     trainer_.set_plan(core_.next_step());
     began_ = now;
     waited_ = {};
   }
 
-  // Requires: mutex_.
+  // Requires: the core is held.
   void end_step(Instant now) {
     trace_.timeline().on_step(began_, now);
     const bool early = core_.early();
@@ -139,7 +146,8 @@ class WorkerLoop {
     if (early) core_.release_parameters();  // to the pool: U has memory again
   }
 
-  // When a step ends that is to take as long as on the device that it stands for. Requires: mutex_.
+  // When a step ends that is to take as long as on the device that it stands for. Requires: the
+  // core is held.
   Instant stretched_end() {
     const Instant end = began_ + step_time_;
     const auto early = core_.early() ? clock_.end() : std::nullopt;
@@ -148,7 +156,8 @@ class WorkerLoop {
     return *early;
   }
 
-  // Does what the core wants done until it trains or waits. Requires: mutex_.
+  // Does what the core wants done until it trains or waits. Requires: the core is held. What it
+  // submits is the last that it does: from then on the compute thread may hold it.
   void drive() {
     if (compute_.take_done() && options_.step_time && result_) step_ends_ = stretched_end();
     if (step_ends_) {
@@ -188,7 +197,7 @@ class WorkerLoop {
     }
   }
 
-  // Requires: mutex_.
+  // Requires: the core is held.
   void start_computing(bool early) {
     begin_step(steady_now());
     if (options_.step_time) step_time_ = options_.step_time(began_, trainer_.batch());
@@ -231,7 +240,7 @@ class WorkerLoop {
     if (wakeup) until = std::min(until, *wakeup);
     if (step_ends_) until = std::min(until, *step_ends_);
     RUBATO_ASSIGN(auto received, transport_.receive(std::max(until - steady_now(), Duration{})));
-    const std::lock_guard lock(mutex_);
+    const auto held = hold_core();
     const Instant now = steady_now();
     if (received) {
       core_.on_bytes(0, received->wire_bytes);
@@ -247,7 +256,7 @@ class WorkerLoop {
     return {};
   }
 
-  // Requires: mutex_.
+  // Requires: the core is held.
   void tell_arrivals(Instant now) {
     if (core_.forward().empty()) return;
     if (core_.early()) {
@@ -260,7 +269,7 @@ class WorkerLoop {
   }
 
   proto::Transport& transport_;
-  std::mutex mutex_;  // guards core_, over_ and the steps of trace_, which both threads use
+  std::mutex mutex_;  // while a step is computed: guards core_, over_ and the steps of trace_
   std::condition_variable arrived_;  // something of a reply, or a reason to wait no longer
   WorkerCore& core_;
   bool over_ = false;

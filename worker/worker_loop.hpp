@@ -1,6 +1,6 @@
 // worker/worker_loop.hpp - drives a WorkerCore over a Transport in real time: this thread does the
-// I/O, one more computes, mini-batch after mini-batch, and tells the core of each by itself; a
-// mutex gives them turns at the core.
+// I/O, one more computes, mini-batch after mini-batch, and tells the core of each by itself; while
+// a step is computed a mutex guards the core.
 // The trainer belongs to the compute thread from a step to the next commit or load, and to the I/O
 // thread for these.
 // Threads: the caller's and one of its own, until the run is over or `stop` is requested.
