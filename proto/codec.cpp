@@ -38,6 +38,9 @@ constexpr std::uint64_t kNoChecksum = ~std::uint64_t{0};
 Offset<flatbuffers::String> text(Builder& b, const std::string& s) {
   return b.CreateString(s.data(), std::min(s.size(), kTextBytesMax));
 }
+auto offsets(Builder& b, const std::vector<std::uint64_t>& list) {
+  return b.CreateVector(list.data(), std::min(list.size(), kMissingOffsetsMax));
+}
 
 auto write(Builder& b, const Hello& m) {
   const auto name = b.CreateString(m.name);
@@ -86,7 +89,7 @@ auto write(Builder& b, const MembersAck& m) {
   return wire::CreateMembersAck(b, m.epoch);
 }
 auto write(Builder& b, const Pull& m) {
-  return wire::CreatePull(b, m.sequence);
+  return wire::CreatePull(b, m.sequence, offsets(b, m.offsets));
 }
 auto write(Builder& b, const Commit& m) {
   return wire::CreateCommit(b, m.sequence, m.offset, m.count, m.total, m.steps,
@@ -100,12 +103,11 @@ auto write(Builder& b, const Parameters& m) {
                                 m.restores);
 }
 auto write(Builder& b, const Probe& m) {
-  return wire::CreateProbe(b, m.sequence);
+  return wire::CreateProbe(b, m.sequence, m.number);
 }
 auto write(Builder& b, const ProbeReply& m) {
-  const std::size_t count = std::min(m.missing_offsets.size(), kMissingOffsetsMax);
-  const auto offsets = b.CreateVector(m.missing_offsets.data(), count);
-  return wire::CreateProbeReply(b, m.sequence, m.held, offsets, m.unknown);
+  return wire::CreateProbeReply(b, m.sequence, m.held, offsets(b, m.missing_offsets), m.unknown,
+                                m.answered, m.number);
 }
 auto write(Builder& b, const Progress& m) {
   return wire::CreateProgress(b, m.steps, m.commits, m.step_time.ns, m.overhead.ns, m.loss,
@@ -161,10 +163,8 @@ Result<ShardRange> read_range(const wire::ShardRange& r, std::uint64_t parameter
 tl::unexpected<Error> unknown_codec(const char* field, wire::PayloadCodec codec) {
   return corrupt("{} {} is unknown", field, static_cast<int>(codec));
 }
-bool within(double value, double max) {
-  return value > 0 && value <= max;
-}
-tl::unexpected<Error> not_within(const char* field, double value, double max) {
+Result<void> check_within(const char* field, double value, double max) {
+  if (value > 0 && value <= max) return {};
   return corrupt("{} {} is not above 0 and up to {:g}", field, value, max);
 }
 
@@ -188,7 +188,6 @@ Result<Body> read(const wire::Hello& t) {
   RUBATO_ASSIGN(auto endpoint, read_text("Hello.endpoint", *t.endpoint()));
   return Hello{std::move(name), t.parameters(), std::move(endpoint)};
 }
-
 Result<Body> read(const wire::Welcome& t) {
   Welcome m;
   RUBATO_ASSIGN(m.you.role, read_role("Welcome.your_role", t.your_role()));
@@ -209,21 +208,16 @@ Result<Body> read(const wire::Welcome& t) {
     return corrupt("shard map covers {} of {} parameters", covered, m.parameters);
   return m;
 }
-
 Result<Body> read(const wire::Refusal& t) {
   if (t.code() > wire::RefusalCode::MAX)
     return corrupt("Refusal.code {} is unknown", static_cast<int>(t.code()));
   RUBATO_ASSIGN(auto message, read_text("Refusal.message", *t.message()));
   return Refusal{static_cast<RefusalCode>(t.code()), std::move(message)};
 }
-
-Result<Body> read(const wire::Leave& t) {
-  RUBATO_ASSIGN(auto reason, read_text("Leave.reason", *t.reason()));
-  return Leave{std::move(reason)};
-}
-Result<Body> read(const wire::Stop& t) {
-  RUBATO_ASSIGN(auto reason, read_text("Stop.reason", *t.reason()));
-  return Stop{std::move(reason)};
+template <class Farewell>
+Result<Body> read_reason(const char* field, const flatbuffers::String& text) {
+  RUBATO_ASSIGN(auto reason, read_text(field, text));
+  return Farewell{std::move(reason)};
 }
 
 Result<Body> read(const wire::Members& t) {
@@ -242,8 +236,8 @@ Result<void> read(const wire::Commit& t, Body& body) {
   if (t.codec() > wire::PayloadCodec::MAX) return unknown_codec("Commit.codec", t.codec());
   if (t.reply_codec() > wire::PayloadCodec::MAX)
     return unknown_codec("Commit.reply_codec", t.reply_codec());
-  if (!within(t.reply_keep(), 1)) return not_within("Commit.reply_keep", t.reply_keep(), 1);
-  if (!within(t.weight(), kWeightMax)) return not_within("Commit.weight", t.weight(), kWeightMax);
+  RUBATO_TRY(check_within("Commit.reply_keep", t.reply_keep(), 1));
+  RUBATO_TRY(check_within("Commit.weight", t.weight(), kWeightMax));
   if (t.elastic() && t.weight() >= 1)
     return corrupt("Commit.weight {} of an elastic commit is not below 1", t.weight());
   body.emplace<Commit>(t.sequence(), t.offset(), t.count(), t.total(), t.steps(),
@@ -261,11 +255,18 @@ Result<void> read(const wire::Parameters& t, Body& body) {
                            t.noted(), t.restores());
   return {};
 }
+std::vector<std::uint64_t> list(const flatbuffers::Vector<std::uint64_t>& offsets) {
+  return {offsets.begin(), offsets.end()};
+}
+Result<Body> read(const wire::Pull& t) {
+  return Pull{t.sequence(), list(*t.offsets())};
+}
+Result<Body> read(const wire::Probe& t) {
+  return Probe{t.sequence(), t.number()};
+}
 Result<Body> read(const wire::ProbeReply& t) {
-  return ProbeReply{t.sequence(),
-                    t.held(),
-                    {t.missing_offsets()->begin(), t.missing_offsets()->end()},
-                    t.unknown()};
+  return ProbeReply{t.sequence(), t.held(),     list(*t.missing_offsets()),
+                    t.unknown(),  t.answered(), t.number()};
 }
 
 // Losses may be NaN or infinite: that is how a diverging run is reported.
@@ -289,9 +290,8 @@ Result<Body> read(const wire::Directive& t) {
   if (!std::isfinite(t.commit_rate()) || t.commit_rate() <= 0)
     return corrupt("Directive.commit_rate {} is not a positive number", t.commit_rate());
   RUBATO_TRY(check_durations("Directive", t.period_ns()));
-  if (!within(t.weight(), kWeightMax))
-    return not_within("Directive.weight", t.weight(), kWeightMax);
-  if (!within(t.local_rate(), 1)) return not_within("Directive.local_rate", t.local_rate(), 1);
+  RUBATO_TRY(check_within("Directive.weight", t.weight(), kWeightMax));
+  RUBATO_TRY(check_within("Directive.local_rate", t.local_rate(), 1));
   return Directive{t.commit_rate(), t.local_steps(), {t.period_ns()},
                    t.weight(),      t.batch(),       t.local_rate()};
 }
@@ -310,12 +310,12 @@ Result<Body> read_rare_body(const wire::Envelope& e) {
     case wire::Body::Welcome: return read(*e.body_as_Welcome());
     case wire::Body::Refusal: return read(*e.body_as_Refusal());
     case wire::Body::Start: return Start{};
-    case wire::Body::Leave: return read(*e.body_as_Leave());
-    case wire::Body::Stop: return read(*e.body_as_Stop());
+    case wire::Body::Leave: return read_reason<Leave>("Leave.reason", *e.body_as_Leave()->reason());
+    case wire::Body::Stop: return read_reason<Stop>("Stop.reason", *e.body_as_Stop()->reason());
     case wire::Body::Members: return read(*e.body_as_Members());
     case wire::Body::MembersAck: return MembersAck{e.body_as_MembersAck()->epoch()};
-    case wire::Body::Pull: return Pull{e.body_as_Pull()->sequence()};
-    case wire::Body::Probe: return Probe{e.body_as_Probe()->sequence()};
+    case wire::Body::Pull: return read(*e.body_as_Pull());
+    case wire::Body::Probe: return read(*e.body_as_Probe());
     case wire::Body::ProbeReply: return read(*e.body_as_ProbeReply());
     case wire::Body::Progress: return read(*e.body_as_Progress());
     case wire::Body::Heartbeat: return read(*e.body_as_Heartbeat());

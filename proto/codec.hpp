@@ -58,8 +58,8 @@ constexpr std::size_t framed_bytes(std::size_t bytes) {
 // Payloads are checksummed against a flipped bit on a network; memory of one host needs none.
 enum class PayloadChecksum { Verify, Skip };
 
-// Texts for people (Refusal, Leave, Stop) are cut to kTextBytesMax. Of ProbeReply's missing offsets
-// the first kMissingOffsetsMax are sent; the next probe asks for the rest.
+// Texts for people (Refusal, Leave, Stop) are cut to kTextBytesMax. Of the offsets
+// of missing chunks the first kMissingOffsetsMax are sent; the next probe asks for the rest.
 Encoded encode(const Message& message, PayloadChecksum checksum = PayloadChecksum::Verify);
 
 // Returns: the message; Refused when the protocol version differs (the text names both), Corrupt

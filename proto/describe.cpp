@@ -31,7 +31,10 @@ struct Describe {
                        m.phase == 0 ? "" : fmt::format(" phase={}", m.phase));
   }
   std::string operator()(const MembersAck& m) const { return fmt::format(" epoch={}", m.epoch); }
-  std::string operator()(const Pull& m) const { return fmt::format(" seq={}", m.sequence); }
+  std::string operator()(const Pull& m) const {
+    return fmt::format(" seq={}", m.sequence) +
+           (m.offsets.empty() ? "" : fmt::format(" missing={}", m.offsets.size()));
+  }
   std::string operator()(const Commit& m) const {
     return fmt::format(" seq={} offset={} count={} steps={}{}{}{}", m.sequence, m.offset, m.count,
                        m.steps, in_codec(m.codec), weighted(m.weight), m.elastic ? " elastic" : "");
@@ -41,12 +44,15 @@ struct Describe {
                        m.offset, m.count, m.held.seconds(), m.refused ? " refused" : "",
                        in_codec(m.codec));
   }
-  std::string operator()(const Probe& m) const { return fmt::format(" seq={}", m.sequence); }
+  std::string operator()(const Probe& m) const {
+    return fmt::format(" seq={} number={}", m.sequence, m.number);
+  }
   std::string operator()(const ProbeReply& m) const {
     return fmt::format(" seq={} {}", m.sequence,
-                       m.held      ? "held"
-                       : m.unknown ? "unknown"
-                                   : fmt::format("missing={}", m.missing_offsets.size()));
+                       m.held       ? "held"
+                       : m.answered ? "answered"
+                       : m.unknown  ? "unknown"
+                                    : fmt::format("missing={}", m.missing_offsets.size()));
   }
   std::string operator()(const Progress& m) const {
     return fmt::format(" steps={} commits={} loss={:.6g}", m.steps, m.commits, m.loss);

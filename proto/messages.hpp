@@ -17,10 +17,10 @@
 
 namespace rubato::proto {
 
-inline constexpr std::uint16_t kProtocolVersion = 4;
+inline constexpr std::uint16_t kProtocolVersion = 5;
 inline constexpr std::uint64_t kChunkBytesDefault = 1u << 20;
 inline constexpr double kWeightMax = 1e6;                     // of a commit
-inline constexpr std::size_t kMissingOffsetsMax = 16 * 1024;  // of a ProbeReply
+inline constexpr std::size_t kMissingOffsetsMax = 16 * 1024;  // of a ProbeReply or Pull
 
 enum class Role : std::uint8_t { Scheduler, Server, Worker, Evaluator };
 
@@ -127,6 +127,9 @@ struct MembersAck {
 // worker, evaluator -> server: parameters, please; no commit.
 struct Pull {
   Sequence sequence = 0;
+  // The chunks that are missing of an earlier answer (by first element, ascending): the first
+  // kMissingOffsetsMax of them. None: all parameters.
+  std::vector<std::uint64_t> offsets = {};
 };
 
 // worker -> server: one chunk of an update; payload = `count` elements in `codec`.
@@ -171,19 +174,24 @@ inline bool is_difference(PayloadCodec codec) {
          codec == PayloadCodec::RandomK;
 }
 
-// worker -> server: nothing heard of this pull or commit; where does it stand?
+// worker -> server: nothing heard of this pull or commit; where does it stand? What was sent
+// before, either way, and is not there when the answer is, was lost.
 struct Probe {
   Sequence sequence = 0;
+  std::uint32_t number = 0;  // of this question, for its answer; from 1 on
 };
 
-// server -> worker: the answer to a Probe while there are no parameters to send.
+// server -> worker: the answer to a Probe; or, with no number and nothing else in it, a chunk of a
+// commit is kept.
 struct ProbeReply {
   Sequence sequence = 0;
   bool held = false;  // complete and waiting at the gate: keep waiting
   // Chunks to send again (by first element), if any: the first kMissingOffsetsMax of them; the next
   // probe asks for the rest.
   std::vector<std::uint64_t> missing_offsets;
-  bool unknown = false;  // no chunk of it arrived, or only the short last one: send all
+  bool unknown = false;      // no chunk of it arrived, or only the short last one: send all
+  bool answered = false;     // all of it: what has not come of the answer is to be pulled
+  std::uint32_t number = 0;  // of the Probe
 };
 
 // --- control: worker, evaluator, server <-> scheduler ----------------------------------------

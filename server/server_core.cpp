@@ -64,7 +64,7 @@ void ServerCore::on_message(Instant now, PeerId from, const Message& message) {
   } else if (std::holds_alternative<proto::Commit>(message.body)) {
     if (auto* member = find_member(from, message)) on_commit(now, from, *member, message);
   } else if (const auto* probe = std::get_if<proto::Probe>(&message.body)) {
-    if (const auto* member = find_member(from, message)) on_probe(from, *member, probe->sequence);
+    if (const auto* member = find_member(from, message)) on_probe(from, *member, *probe);
   } else {
     refuse(from, RefusalCode::BadMessage,
            fmt::format("server has no use for {} from {}", body_name(message.body),

@@ -91,7 +91,7 @@ class ServerCore {
                  const proto::Message& message);
   void on_repeated(proto::PeerId from, const MemberState& member, const proto::Commit& commit);
   void on_pull(proto::PeerId from, const proto::Message& message);
-  void on_probe(proto::PeerId from, const MemberState& member, Sequence sequence);
+  void on_probe(proto::PeerId from, const MemberState& member, const proto::Probe& probe);
   // Applies and answers one chunk, whose payload holds `update`.
   void stream(proto::PeerId from, MemberState& member, const proto::Message& message,
               std::span<const float> update);

@@ -40,24 +40,41 @@ void ServerCore::answer_chunk(PeerId to, const proto::Commit& commit, bool refus
 
 void ServerCore::on_pull(PeerId from, const Message& message) {
   if (!id_) return;
-  if (message.sender.role != Role::Evaluator && !find_member(from, message)) return;
+  const auto& pull = std::get<proto::Pull>(message.body);
+  bool refused = false;  // the commit of which this is what is missing of the answer
+  if (message.sender.role != Role::Evaluator) {
+    const auto* member = find_member(from, message);
+    if (!member) return;
+    refused = member->answered == pull.sequence && member->answered_refused;
+  }
   const bool averaged = average_ && message.sender.role == Role::Evaluator;
   if (averaged) {
     average_->follow(parameters_);
     evaluated_ = average_->parameters().snapshot();
   }
-  send_range(from, averaged ? average_->parameters() : parameters_,
-             whole(std::get<proto::Pull>(message.body).sequence, Duration{}, false), nullptr);
+  const auto& parameters = averaged ? average_->parameters() : parameters_;
+  const auto all = whole(pull.sequence, Duration{}, refused);
+  if (pull.offsets.empty()) send_range(from, parameters, all, nullptr);
+  // Ascending, so that no question costs more than all of them.
+  std::uint64_t next = 0;
+  for (const auto offset : pull.offsets) {
+    if (offset < next || offset >= all.total) continue;
+    auto piece = all;
+    piece.offset = offset;
+    piece.count = parameters.piece(offset);
+    send_range(from, parameters, piece, nullptr);
+    next = offset + piece.count;
+  }
 }
 
-void ServerCore::on_probe(PeerId from, const MemberState& member, Sequence sequence) {
-  if (sequence == member.answered) {
-    send_parameters(from, sequence, Duration{}, member.answered_refused);
-    return;
-  }
-  proto::ProbeReply reply;
-  reply.sequence = sequence;
-  if (member.commit.sequence() != sequence) {
+// Small whatever it says, for it may be one of many answers on a slow link: who asked knows what
+// has not come, and pulls just that.
+void ServerCore::on_probe(PeerId from, const MemberState& member, const proto::Probe& probe) {
+  proto::ProbeReply reply{
+      .sequence = probe.sequence, .missing_offsets = {}, .number = probe.number};
+  if (probe.sequence == member.answered) {
+    reply.answered = true;
+  } else if (member.commit.sequence() != probe.sequence) {
     reply.unknown = true;
   } else if (member.commit.complete()) {
     reply.held = true;

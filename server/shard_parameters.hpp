@@ -41,13 +41,16 @@ class ShardParameters {
   // Requires: offset + target.size() <= size().
   void move_towards(std::uint64_t offset, std::span<const float> target, float part);
 
+  // Elements from `offset` to the end of its chunk. Requires: offset < size().
+  std::uint64_t piece(std::uint64_t offset) const {
+    return std::min(chunk_ - offset % chunk_, size_ - offset);
+  }
   // Calls f(offset, count, payload) for the pieces of [offset, offset + count), one a chunk.
   template <class F>
   void for_each_piece(std::uint64_t offset, std::uint64_t count, F f) const {
     for (std::uint64_t at = offset; at < offset + count;) {
-      const std::uint64_t in_chunk = at % chunk_;
-      const std::uint64_t n = std::min(chunk_ - in_chunk, offset + count - at);
-      f(at, n, payload(at / chunk_, in_chunk, n));
+      const std::uint64_t n = std::min(piece(at), offset + count - at);
+      f(at, n, payload(at / chunk_, at % chunk_, n));
       at += n;
     }
   }

@@ -15,7 +15,12 @@ CommitSender::CommitSender(const proto::ShardMap& shards, std::uint64_t chunk, S
 }
 
 void CommitSender::start() {
-  for (std::uint32_t shard = 0; shard < shards_.size(); ++shard) send_all_again(shard);
+  for (auto& shard : shards_) {
+    shard.next = 0;
+    shard.again.clear();
+    shard.under_way = 0;
+    shard.asked = false;
+  }
   turn_ = 0;
 }
 
@@ -49,6 +54,7 @@ std::optional<CommitSender::Chunk> CommitSender::poll() {
       continue;
     }
     ++shard.under_way;
+    if (shard.asked) shard.since.push_back(offset);
     if (order_ == ShardOrder::InTurns) turn_ = index + 1;
     return Chunk{static_cast<std::uint32_t>(index), offset, std::min(chunk_, shard.total - offset)};
   }
@@ -60,20 +66,34 @@ void CommitSender::on_answer(std::uint32_t shard) {
   if (under_way > 0) --under_way;
 }
 
-void CommitSender::send_again(std::uint32_t shard, const std::vector<std::uint64_t>& offsets) {
-  ShardState& state = shards_[shard];
-  state.next = state.total;  // the server names what was never sent as well
-  state.under_way = 0;
-  state.again.clear();
-  for (const auto offset : offsets)
-    if (offset < state.total) state.again.push_back(offset);
-  std::reverse(state.again.begin(), state.again.end());
+void CommitSender::on_dropped(std::uint32_t shard) {
+  on_answer(shard);
+  if (shards_[shard].asked) shards_[shard].since.pop_back();
 }
 
-void CommitSender::send_all_again(std::uint32_t shard) {
-  shards_[shard].next = 0;
-  shards_[shard].again.clear();
-  shards_[shard].under_way = 0;
+void CommitSender::on_asked(std::uint32_t shard) {
+  shards_[shard].asked = true;
+  shards_[shard].since.clear();
+}
+
+bool CommitSender::on_missing(std::uint32_t shard, const std::vector<std::uint64_t>& offsets) {
+  ShardState& state = shards_[shard];
+  state.asked = false;
+  state.under_way = static_cast<std::uint32_t>(state.since.size());
+  state.again.clear();
+  std::ranges::sort(state.since);
+  for (const auto offset : offsets)  // the server names what was never sent as well
+    if (offset < state.next && offset < state.total &&
+        !std::ranges::binary_search(state.since, offset))
+      state.again.push_back(offset);
+  std::ranges::reverse(state.again);
+  return !state.again.empty();
+}
+
+bool CommitSender::on_all_missing(std::uint32_t shard) {
+  std::vector<std::uint64_t> all;
+  for (std::uint64_t at = 0; at < shards_[shard].next; at += chunk_) all.push_back(at);
+  return on_missing(shard, all);
 }
 
 }  // namespace rubato::worker

@@ -51,11 +51,16 @@ class CommitSender {
 
   // The shard answered one chunk.
   void on_answer(std::uint32_t shard);
+  // The chunk that poll() gave last is not sent after all.
+  void on_dropped(std::uint32_t shard);
   // The shard has all of it: answers to chunks that have not come never will.
   void on_held(std::uint32_t shard) { shards_[shard].under_way = 0; }
-  // The shard lacks these chunks, or all of them, and no other is under way.
-  void send_again(std::uint32_t shard, const std::vector<std::uint64_t>& offsets);
-  void send_all_again(std::uint32_t shard);
+  // The shard is asked what it lacks. Everything is in order between the two: of what it lacks when
+  // it answers, what was given out before was lost, and only what was given out since may come.
+  void on_asked(std::uint32_t shard);
+  // It lacks these chunks, or all of them. Returns: whether any of them are lost, to go again.
+  bool on_missing(std::uint32_t shard, const std::vector<std::uint64_t>& offsets);
+  bool on_all_missing(std::uint32_t shard);
 
   // All of this shard's update waits for that of others.
   bool waits(std::uint32_t shard) const {
@@ -68,6 +73,8 @@ class CommitSender {
     std::uint64_t next = 0;            // everything from here on is still to be sent
     std::vector<std::uint64_t> again;  // and these, the last one first
     std::uint32_t under_way = 0;       // chunks
+    bool asked = false;
+    std::vector<std::uint64_t> since;  // given out since it was asked
   };
   bool sent(const ShardState& shard) const {
     return shard.again.empty() && shard.next >= shard.total;

@@ -41,6 +41,11 @@ class ParameterGather {
 
   bool active() const { return waiting_ > 0; }
   bool waiting_for(std::uint32_t shard) const;
+  // First elements, in the shard, of the chunks that have not come, the first `max` of them; none
+  // where all may be missing (proto/chunk_set.hpp).
+  std::vector<std::uint64_t> missing_offsets(std::uint32_t shard, std::size_t max) const {
+    return shards_[shard].chunks.missing_offsets(max);
+  }
   // Parameters of this reply that are here without a gap, from the first of the model on.
   std::uint64_t arrived() const;
   // This chunk is here, and perhaps where room was lent: what was there before it is gone.

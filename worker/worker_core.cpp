@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "base/check.hpp"
@@ -18,7 +17,6 @@ using proto::Role;
 namespace {
 
 constexpr NodeId kScheduler{Role::Scheduler, 0};
-constexpr Sequence kPing = std::numeric_limits<Sequence>::max();  // no commit: "unknown" at once
 constexpr double kStepTimeEwma = 0.2;
 constexpr double kOverheadEwma = 0.5;  // algorithms.md section 1
 
@@ -215,10 +213,9 @@ void WorkerCore::on_server(Instant now, std::uint32_t shard, const proto::Messag
     return;
   }
   if (!gather_.active() || shard >= watch_.size()) return;
-  watch_.on_heard(shard, now);
-  if (const auto* probe = std::get_if<proto::ProbeReply>(&message.body)) {
-    if (probe->sequence == kPing) codecs_.on_ping(now - sent_at_);
-    if (probe->sequence == sequence_) on_probe_reply(shard, *probe);
+  if (gather_.waiting_for(shard)) watch_.on_heard(shard, now);
+  if (const auto* reply = std::get_if<proto::ProbeReply>(&message.body)) {
+    on_probe_reply(now, shard, *reply);
     return;
   }
   const auto* parameters = std::get_if<proto::Parameters>(&message.body);
@@ -351,7 +348,7 @@ std::optional<proto::ToNode> WorkerCore::poll_send() {
   if (auto out = outbox_.poll()) return out;
   while (const auto chunk = sender_.poll()) {
     if (!gather_.written_over(chunk->shard, chunk->offset)) return update_chunk(*chunk);
-    sender_.on_answer(chunk->shard);  // to be sent again, but answered meanwhile
+    sender_.on_dropped(chunk->shard);  // to be sent again, but answered meanwhile
   }
   return std::nullopt;
 }
@@ -375,57 +372,6 @@ proto::ToNode WorkerCore::update_chunk(const CommitSender::Chunk& chunk) {
                                      .elastic = options_.elastic,
                                      .began = began_},
                        std::move(payload))};
-}
-
-void WorkerCore::on_probe_reply(std::uint32_t shard, const proto::ProbeReply& reply) {
-  if (reply.held) sender_.on_held(shard);
-  if (reply.held || !gather_.waiting_for(shard)) return;
-  if (!update_.active()) {  // a pull: nothing of it is kept at the server
-    send({Role::Server, shard}, proto::Pull{sequence_});
-  } else if (!reply.unknown && reply.missing_offsets.empty()) {
-    sender_.on_answer(shard);
-    codecs_.on_acknowledged();
-  } else {
-    send_again(shard, reply);
-  }
-}
-
-// Of what is sent twice, one may still be on its way when the other is answered.
-void WorkerCore::send_again(std::uint32_t shard, const proto::ProbeReply& reply) {
-  gather_.leave_room();
-  if (reply.unknown) {
-    sender_.send_all_again(shard);
-  } else {
-    sender_.send_again(shard, reply.missing_offsets);
-  }
-}
-
-void WorkerCore::watch_servers(Instant now) {
-  for (std::uint32_t shard = 0; shard < watch_.size(); ++shard) {
-    if (!gather_.waiting_for(shard)) continue;
-    if (update_.active() && sender_.waits(shard)) {
-      watch_.excuse(shard, now);
-      continue;
-    }
-    const auto due = watch_.poll(shard, now);
-    if (due == ServerWatch::Due::GiveUp) {
-      failure_ =
-          Error{ErrorCode::Timeout,
-                fmt::format("server {} at {}: no answer to {} {} for {:.0f} s", shard,
-                            shards_->shards[shard].endpoint, update_.active() ? "commit" : "pull",
-                            sequence_, options_.server_timeout.seconds())};
-      return;
-    }
-    if (due == ServerWatch::Due::Probe) send({Role::Server, shard}, proto::Probe{sequence_});
-  }
-}
-
-// A question that a server answers at once, with nothing: ahead of the bytes to come, it tells the
-// time that no codec can save.
-void WorkerCore::ping_servers() {
-  if (!codecs_.active()) return;
-  for (std::uint32_t shard = 0; shard < watch_.size(); ++shard)
-    send({Role::Server, shard}, proto::Probe{kPing});
 }
 
 proto::Message WorkerCore::progress_message() {

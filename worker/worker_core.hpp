@@ -55,8 +55,10 @@ struct WorkerOptions {
   // update is one chunk of anything, which stands for all of them.
   bool blank = false;
   proto::JoinTiming timing;
-  Duration probe_after = Duration::from_seconds(15);      // silence before asking a server
-  Duration server_timeout = Duration::from_seconds(120);  // silence before giving up on it
+  Duration probe_after = Duration::from_seconds(15);  // silence before asking a server
+  // Silence before giving up on it, where none as long has ever ended (worker/server_watch.hpp). A
+  // dead server is the scheduler's news within seconds.
+  Duration server_timeout = Duration::from_seconds(600);
 };
 
 // What a finished mini-batch was.
@@ -174,7 +176,7 @@ class WorkerCore {
   void take_share();
   void on_refusal(Instant now, proto::NodeId from, const proto::Refusal& refusal);
   void on_reply_complete(Instant now);
-  void on_probe_reply(std::uint32_t shard, const proto::ProbeReply& reply);
+  void on_probe_reply(Instant now, std::uint32_t shard, const proto::ProbeReply& reply);
   void rejoin(Instant now);
   void measure_alignment(const Update& update);
   void finish(const std::string& reason);
@@ -199,8 +201,12 @@ class WorkerCore {
   }
   // What it trained since stands on parameters that nobody has, or no longer.
   bool restarts() const { return changed_run_ || gather_.refused() || gather_.restores() > began_; }
+  void pull_missing(std::uint32_t shard);
   void send_again(std::uint32_t shard, const proto::ProbeReply& reply);
   void watch_servers(Instant now);
+  void probe(std::uint32_t shard);
+  // "server 1 at tcp://10.0.0.1:5700: no answer to commit 2 for 120 s".
+  std::string silence_line(std::uint32_t shard, Duration silence) const;
   void ping_servers();
   void send(proto::NodeId to, proto::Body body) {
     outbox_.push({to, make_message(std::move(body))});

@@ -108,7 +108,7 @@ Message any_body(std::size_t kind) {
     case 7:
       return message(MembersAck{any<std::uint64_t>()});
     case 8:
-      return message(Pull{any<std::uint64_t>()});
+      return message(Pull{any<std::uint64_t>(), any<std::vector<std::uint64_t>>()});
     case 9:
       return with_chunk(Commit{any<std::uint64_t>(),
                                0,
@@ -132,10 +132,11 @@ Message any_body(std::size_t kind) {
                                    {},
                                    any<bool>()});
     case 11:
-      return message(Probe{any<std::uint64_t>()});
+      return message(Probe{any<std::uint64_t>(), any<std::uint32_t>()});
     case 12:
       return message(ProbeReply{any<std::uint64_t>(), any<bool>(),
-                                any<std::vector<std::uint64_t>>(), any<bool>()});
+                                any<std::vector<std::uint64_t>>(), any<bool>(), any<bool>(),
+                                any<std::uint32_t>()});
     case 13:
       return any_progress();
     case 14:

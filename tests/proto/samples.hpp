@@ -57,12 +57,13 @@ inline std::vector<Message> every_message() {
       message(Members{5, {{WorkerId{0}, 11}}, 1, {{WorkerId{0}, 9, true}}}),
       message(MembersAck{4}),
       message(Pull{9}),
+      message(Pull{9, {4, 16'384}}),
       message(Commit{9, 4, 6, 16, 21, PayloadCodec::F16, true, PayloadCodec::TopK, 0.25, true, 0.5,
                      true, 2},
               floats(3)),
       message(Parameters{9, 8, 4, 10, 16, {1'000}, true, PayloadCodec::Bf16, true, 3}, floats(5)),
-      message(Probe{9}),
-      message(ProbeReply{9, true, {0, 262'144}, true}),
+      message(Probe{9, 3}),
+      message(ProbeReply{9, true, {0, 262'144}, true, true, 3}),
       message(progress),
       message(Heartbeat{{5}, {6}}),
       message(Directive{2.5, 7, Duration::from_ms(1500), 0.5, 24, 0.25}),
@@ -97,7 +98,7 @@ inline auto fields(const MembersAck& m) {
   return std::tie(m.epoch);
 }
 inline auto fields(const Pull& m) {
-  return std::tie(m.sequence);
+  return std::tie(m.sequence, m.offsets);
 }
 inline auto fields(const Commit& m) {
   return std::tie(m.sequence, m.offset, m.count, m.total, m.steps, m.codec, m.discard,
@@ -108,10 +109,10 @@ inline auto fields(const Parameters& m) {
                   m.noted, m.restores);
 }
 inline auto fields(const Probe& m) {
-  return std::tie(m.sequence);
+  return std::tie(m.sequence, m.number);
 }
 inline auto fields(const ProbeReply& m) {
-  return std::tie(m.sequence, m.held, m.missing_offsets, m.unknown);
+  return std::tie(m.sequence, m.held, m.missing_offsets, m.unknown, m.answered, m.number);
 }
 inline auto fields(const Progress& m) {
   return std::tie(m.steps, m.commits, m.step_time, m.overhead, m.loss, m.loss_samples, m.compute,

@@ -53,6 +53,7 @@ worker::WorkerOptions worker_options(const CoreClusterOptions& options, std::uin
   if (options.patient) {
     worker.timing.give_up_after = kForever;
     worker.server_timeout = kForever;
+    worker.probe_after = Duration::from_ms(500);  // whatever is lost, time goes on soon
   }
   return worker;
 }

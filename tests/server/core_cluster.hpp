@@ -71,6 +71,7 @@ class CoreCluster {
   // From now on no step changes anything: updates are 0, apart from what compression still owes.
   void freeze() { frozen_ = true; }
 
+  Instant now() const { return now_; }
   const std::string& trace() const { return trace_; }
   server::Scheduler& scheduler() { return *scheduler_; }
   const server::ServerCore& server(std::size_t index) const { return *servers_[index]; }
@@ -88,7 +89,7 @@ class CoreCluster {
     ToyTrainer trainer;
     std::shared_ptr<worker::Residual> residual;
     bool stepping = false;
-    double rate = 1;  // of that step
+    double rate = 1;        // of that step
     bool arriving = false;  // the parameters of that step
   };
 

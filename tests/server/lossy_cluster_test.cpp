@@ -89,6 +89,104 @@ TEST_CASE("lossy links: with early steps and chunks by need, each commit is appl
   check_asp(true);
 }
 
+// One worker whose third exchange, a commit of six chunks, meets a loss.
+struct Exchange {
+  explicit Exchange(const std::string& sync) {
+    options.sync = sync;
+    options.initial.assign(12, 1.0f);
+    options.chunk = 2;
+    options.step_times = {Duration::from_ms(50)};
+    options.patient = true;
+  }
+  // Loses messages of the exchange as `lose` says. Returns: seconds until it was over.
+  double run(const std::function<bool(const proto::Message&)>& lose) {
+    options.copies = [this, lose](const proto::Message& message) {
+      const auto* commit = std::get_if<proto::Commit>(&message.body);
+      const auto* parameters = std::get_if<proto::Parameters>(&message.body);
+      commits += commit && commit->sequence == 3;
+      answers += parameters && parameters->sequence == 3;
+      return lose(message) ? 0 : 1;
+    };
+    CoreCluster cluster(options);
+    cluster.run_until([&] { return cluster.worker(0).progress().commits == 1; });
+    const Instant begin = cluster.now();
+    cluster.run_until([&] { return cluster.worker(0).progress().commits == 2; });
+    CHECK(cluster.server(0).stats().commits_applied == 2);
+    CHECK(cluster.server(0).stats().messages_refused == 0);
+    return (cluster.now() - begin).seconds();
+  }
+  CoreClusterOptions options;
+  int commits = 0;  // chunks sent
+  int answers = 0;
+};
+
+TEST_CASE("a lost message costs itself again, a pause, and no more") {
+  for (const std::string sync : {"asp", "bsp"}) {
+    CAPTURE(sync);
+    // Only the first of them, or also the first Probes about it.
+    for (const int lost_probes : {0, 1, 3}) {
+      CAPTURE(lost_probes);
+      int losses = 0;
+      int probes = 0;
+      const auto lose_probe = [&](const proto::Message& message) {
+        return std::holds_alternative<proto::Probe>(message.body) && probes++ < lost_probes;
+      };
+      const double pause = lost_probes == 0 ? 0.5 : lost_probes == 1 ? 1 : 4;
+
+      Exchange answer(sync);
+      CHECK(answer.run([&](const proto::Message& message) {
+        const auto* chunk = std::get_if<proto::Parameters>(&message.body);
+        return lose_probe(message) ||
+               (chunk && chunk->sequence == 3 && chunk->offset == 4 && losses++ < 1);
+      }) == doctest::Approx(pause + 0.05).epsilon(0.05));
+      CHECK(answer.answers == 6 + 1);
+      CHECK(answer.commits == 6);
+
+      losses = probes = 0;
+      Exchange update(sync);
+      CHECK(update.run([&](const proto::Message& message) {
+        const auto* chunk = std::get_if<proto::Commit>(&message.body);
+        return lose_probe(message) ||
+               (chunk && chunk->sequence == 3 && chunk->offset == 4 && losses++ < 1);
+      }) == doctest::Approx(pause + 0.05).epsilon(0.05));
+      CHECK(update.answers == 6);
+      CHECK(update.commits == 6 + 1);
+    }
+  }
+}
+
+TEST_CASE("lost acknowledgements cost a pause, and nothing is sent again") {
+  int losses = 0;
+  Exchange exchange("bsp");
+  exchange.run([&](const proto::Message& message) {
+    const auto* reply = std::get_if<proto::ProbeReply>(&message.body);
+    return reply && reply->sequence == 3 && reply->number == 0 && losses++ < 4;
+  });
+  CHECK(losses > 4);
+  CHECK(exchange.commits == 6);
+  CHECK(exchange.answers == 6);
+}
+
+// A connection that breaks takes along what is under way, both ways and whatever it is.
+TEST_CASE("a broken connection: nothing is applied twice, and what was lost is sent once more") {
+  for (const std::string sync : {"asp", "bsp"}) {
+    for (int after = 0; after < 12; ++after) {
+      CAPTURE(sync);
+      CAPTURE(after);
+      int messages = 0;
+      Exchange exchange(sync);
+      exchange.run([&](const proto::Message& message) {
+        const bool scheduler = message.sender.role == proto::Role::Scheduler;
+        if (exchange.commits == 0 || scheduler) return false;
+        ++messages;
+        return messages > after && messages <= after + 8;
+      });
+      CHECK(exchange.commits <= 12);
+      CHECK(exchange.answers <= 12);
+    }
+  }
+}
+
 TEST_CASE("an outage: BSP goes on without the worker, which joins again and trains on") {
   auto options = three_workers();
   options.patient = false;

@@ -114,7 +114,7 @@ TEST_CASE("checkpoint: every answer says how often the shard has gone back") {
   shard.restore();
   CHECK(said(chunks[1]) == 2);
   shard.hear(chunks[2]);
-  CHECK(said(Shard::message(0, proto::Probe{2})) == 2);
+  CHECK(said(Shard::message(0, proto::Pull{2})) == 2);
   CHECK(shard.parameters() == ShardSetup().initial);  // half answered: refused from there on
 }
 

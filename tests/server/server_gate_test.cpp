@@ -209,7 +209,7 @@ TEST_CASE("a held commit with NaN or infinity: refused, counted, and nothing of 
     CHECK(shard.core.stats().commits_applied == 0);
     CHECK(shard.parameters() == with("ssp").initial);
 
-    shard.hear(Shard::message(0, proto::Probe{2}));  // the answer was lost: the same one again
+    shard.hear(Shard::message(0, proto::Pull{2}));  // the answer was lost: the same one again
     CHECK(replies(sent(shard.core)) == "worker 0: seq 2 version 0 refused");
     CHECK(shard.core.stats().commits_refused == 1);
 

@@ -81,16 +81,63 @@ TEST_CASE("probe: of a commit that the gate holds: held") {
   CHECK_FALSE(answer[0].unknown);
 }
 
-TEST_CASE("probe: of a commit that was answered: the answer again, nothing applied again") {
+// However often it is asked: the answer may only be late, and bulk behind bulk makes it later.
+TEST_CASE("probe: of a commit that was answered: that, and not a byte of parameters") {
+  ShardSetup setup;
+  SUBCASE("chunk by chunk") {}
+  SUBCASE("by a gate") {
+    setup.sync = "ssp";
+    setup.staleness = 9;
+  }
+  Shard shard(setup);
+  shard.members(1, {0, 1});
+  shard.commit(0, 2, kOnes);
+  sent(shard.core);
+  for (std::uint32_t number = 1; number < 5; ++number) {
+    shard.hear(Shard::message(0, proto::Probe{2, number}));
+    const auto answer = sent(shard.core);
+    REQUIRE(answer.size() == 1);
+    const auto& reply = std::get<proto::ProbeReply>(answer[0].message.body);
+    CHECK(reply.answered);
+    CHECK(reply.number == number);
+    CHECK_FALSE(reply.held);
+    CHECK_FALSE(reply.unknown);
+  }
+}
+
+TEST_CASE("pull: the chunks of an answer that did not come, as they are now, nothing applied") {
   Shard shard;
   shard.members(1, {0, 1});
   shard.commit(0, 2, kOnes);
   shard.commit(1, 2, kOnes);
   sent(shard.core);
-  shard.hear(Shard::message(0, proto::Probe{2}));
-  CHECK(replies(sent(shard.core)) == "worker 0: seq 2 version 2");
+  shard.hear(Shard::message(0, proto::Pull{2, {2, 4}}));
+  const auto answer = sent(shard.core);
+  REQUIRE(answer.size() == 2);
+  CHECK(replies(answer) == "worker 0: seq 2 version 2");
+  CHECK(tests::values_of(answer[0].message.payload) == std::vector<float>{28, 38});
+  CHECK(tests::values_of(answer[1].message.payload) == std::vector<float>{48});
+  for (const auto& out : answer) CHECK_FALSE(std::get<proto::Parameters>(out.message.body).noted);
   CHECK(shard.core.version() == 2);
   CHECK(shard.core.stats().commits_applied == 2);
+}
+
+TEST_CASE("pull: no list of chunks costs more than all of them") {
+  Shard shard;
+  shard.members(1, {0});
+  sent(shard.core);
+  std::vector<std::uint64_t> offsets(1000, 2);
+  offsets.insert(offsets.end(), {0, 5, 1'000'000, ~std::uint64_t{0}, 4});
+  shard.hear(Shard::message(0, proto::Pull{1, offsets}));
+  const auto answer = bodies<proto::Parameters>(sent(shard.core), peer_of(0));
+  REQUIRE(answer.size() == 2);
+  CHECK(answer[0].offset == 2);
+  CHECK(answer[1].offset == 4);
+  shard.hear(Shard::message(0, proto::Pull{1, {1, 3}}));  // to the ends of the shard's own chunks
+  const auto odd = bodies<proto::Parameters>(sent(shard.core), peer_of(0));
+  REQUIRE(odd.size() == 2);
+  CHECK(odd[0].count == 1);
+  CHECK(odd[1].count == 1);
 }
 
 TEST_CASE("probe: of a pull: unknown, for a shard remembers no pulls") {

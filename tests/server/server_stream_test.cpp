@@ -103,7 +103,7 @@ TEST_CASE("streaming: NaN or infinity in the k-th chunk refuses it and the rest"
       CHECK(shard.core.stats().commits_applied == 0);
 
       sent(shard.core);
-      shard.hear(Shard::message(0, proto::Probe{2}));  // the answer was lost: the same one again
+      shard.hear(Shard::message(0, proto::Pull{2}));  // the answer was lost: the same one again
       CHECK(replies(sent(shard.core)) == "worker 0: seq 2 version 0 refused");
       shard.commit(0, 3, kOnes);
       CHECK(replies(sent(shard.core)) == "worker 0: seq 3 version 1");

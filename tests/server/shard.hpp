@@ -131,10 +131,11 @@ class Shard {
               std::uint32_t began = 0) {
     for (const auto& part : chunks(worker, sequence, update, began)) hear(part);
   }
-  // Returns: the answer to a Probe, if it is not parameters.
-  std::vector<proto::ProbeReply> probe(std::uint32_t worker, Sequence sequence) {
+  // Returns: the answers to a Probe.
+  std::vector<proto::ProbeReply> probe(std::uint32_t worker, Sequence sequence,
+                                       std::uint32_t number = 1) {
     tests::sent(core);
-    hear(message(worker, proto::Probe{sequence}));
+    hear(message(worker, proto::Probe{sequence, number}));
     return tests::bodies<proto::ProbeReply>(tests::sent(core), peer_of(worker));
   }
   std::vector<float> parameters() const { return core.parameters(); }

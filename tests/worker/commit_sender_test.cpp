@@ -59,16 +59,54 @@ TEST_CASE("commit sender: what a server lacks goes again, in order, with a fresh
   auto sender = sender_of({8}, 1);
   sender.start();
   drain(sender);
+  sender.on_asked(0);
   SUBCASE("some of it, sent or not") {
-    sender.send_again(0, {1, 4, 5, 6, 7, 99});
+    CHECK(sender.on_missing(0, {1, 4, 5, 6, 7, 99}));
     CHECK(drain(sender) == "0:1+1 0:4+1 0:5+1 0:6+1");
     sender.on_answer(0);
     CHECK(drain(sender) == "0:7+1");
   }
   SUBCASE("all of it") {
-    sender.send_all_again(0);
+    CHECK(sender.on_all_missing(0));
     CHECK(drain(sender) == "0:0+1 0:1+1 0:2+1 0:3+1");
   }
+  SUBCASE("nothing that was sent") {
+    CHECK_FALSE(sender.on_missing(0, {4, 5, 6, 7}));
+    CHECK(drain(sender) == "0:4+1 0:5+1 0:6+1 0:7+1");
+  }
+}
+
+TEST_CASE("commit sender: what goes out after the question is on its way, not lost") {
+  auto sender = sender_of({8}, 1);
+  sender.start();
+  drain(sender);
+  sender.on_asked(0);
+  sender.on_answer(0);
+  sender.on_answer(0);
+  CHECK(drain(sender) == "0:4+1 0:5+1");
+  CHECK(sender.on_missing(0, {1, 3, 4, 5, 6, 7}));
+  CHECK(drain(sender) == "0:1+1 0:3+1");  // four are under way
+  sender.on_asked(0);
+  for (int i = 0; i < 4; ++i) sender.on_answer(0);
+  CHECK(drain(sender) == "0:6+1 0:7+1");
+  CHECK(sender.on_missing(0, {3, 6, 7}));
+  CHECK(drain(sender) == "0:3+1");
+  sender.on_asked(0);
+  CHECK_FALSE(sender.on_missing(0, {}));
+  CHECK(drain(sender) == "");
+}
+
+TEST_CASE("commit sender: a chunk that is not sent after all takes no credit") {
+  auto sender = sender_of({8}, 1);
+  sender.start();
+  drain(sender);
+  sender.on_asked(0);
+  CHECK(sender.on_all_missing(0));
+  sender.on_asked(0);
+  CHECK(sender.poll()->offset == 0);
+  sender.on_dropped(0);
+  CHECK_FALSE(sender.on_missing(0, {}));
+  CHECK(drain(sender) == "0:4+1 0:5+1 0:6+1 0:7+1");
 }
 
 // One that has found out that the least credit is best.
@@ -97,7 +135,8 @@ TEST_CASE("commit sender by need: one credit for all, and what is needed sooner 
   CHECK(sender.waits(2));
   for (int i = 0; i < 4; ++i) sender.on_answer(0);
   CHECK(drain(sender) == "1:1+1 1:2+1 1:3+1");
-  sender.send_again(0, {3, 5});  // before what is left of shard 1, at the next border
+  sender.on_asked(0);
+  sender.on_missing(0, {3, 5});  // before what is left of shard 1, at the next border
   CHECK(drain(sender) == "");
   sender.on_answer(1);
   CHECK(drain(sender) == "0:3+1");

@@ -29,8 +29,9 @@ TEST_CASE("worker: a directive's weight is that of the next commits, not of one 
   world.commit();
   CHECK(weights(world.sent()) == std::set{1.0});
   world.hear(kSchedulerNode, proto::Directive{.commit_rate = 1, .weight = 0.25});
+  world.pass(Duration::from_seconds(15));
   world.hear(server_node(0),
-             proto::ProbeReply{.sequence = 2, .missing_offsets = {}, .unknown = true});
+             proto::ProbeReply{.sequence = 2, .missing_offsets = {}, .unknown = true, .number = 1});
   CHECK(weights(world.sent()) == std::set{1.0});
   world.reply(0, 2);
   world.load();

@@ -177,6 +177,23 @@ class WorkerWorld {
   WorldSetup setup_;
 };
 
+inline WorldSetup two_shards() {
+  WorldSetup setup;
+  setup.parameters = 10;
+  setup.shards = 2;
+  return setup;
+}
+
+// A commit of 5 elements to each of two shards, in chunks of 2, is under way.
+struct Committed : WorkerWorld {
+  Committed() : WorkerWorld(two_shards()) {
+    get_ready();
+    step();
+    commit();
+    sent();
+  }
+};
+
 // The offsets of the commit's chunks in `messages` for `shard`: "0 2 4".
 inline std::string chunk_offsets(const std::vector<proto::ToNode>& messages, std::uint32_t shard) {
   std::string text;
