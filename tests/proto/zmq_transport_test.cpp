@@ -225,6 +225,21 @@ TEST_CASE("strangers on the port are disconnected and nobody else notices") {
   CHECK(number_of(received) == 8);
 }
 
+TEST_CASE("a wake before the first use ends the first wait, and once only") {
+  ZmqTransport transport;
+  transport.wake();
+  transport.wake();
+  const Instant began = steady_now();
+  const auto woken = transport.receive(Duration::from_seconds(60));
+  REQUIRE(woken);
+  CHECK_FALSE(woken->has_value());
+  CHECK(steady_now() - began < Duration::from_seconds(30));
+  const auto nothing = transport.receive(Duration::from_ms(5));
+  REQUIRE(nothing);
+  CHECK_FALSE(nothing->has_value());
+  CHECK(steady_now() - began >= Duration::from_ms(5));
+}
+
 TEST_CASE("peers take turns: a flood of one does not starve another") {
   ZmqTransport transport;
   const auto endpoint = transport.listen("tcp://127.0.0.1:*");
