@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 
@@ -41,6 +42,16 @@ Result<void> write_file(const std::filesystem::path& path, std::string_view text
   if (!written || !closed) return io_error();
   if (std::rename(temporary.c_str(), final_name.c_str()) != 0) return io_error();
   return {};
+}
+
+std::string cache_directory() {
+  const auto absolute = [](const char* name) {  // others are not to be used, says XDG
+    const char* value = std::getenv(name);
+    return std::filesystem::path(value && *value == '/' ? value : "");
+  };
+  if (const auto caches = absolute("XDG_CACHE_HOME"); !caches.empty()) return caches / "rubato";
+  if (const auto home = absolute("HOME"); !home.empty()) return home / ".cache" / "rubato";
+  return "";
 }
 
 }  // namespace rubato

@@ -1,4 +1,4 @@
-// base/file.hpp - whole files: into memory, and out of it all or nothing.
+// base/file.hpp - whole files: into memory, and out of it all or nothing; where caches lie.
 // Errors: Io, one line: the path and the system's reason.
 #pragma once
 
@@ -14,5 +14,9 @@ namespace rubato {
 
 // Writes beside `path` first and renames, so that a reader sees the old file or the new one.
 [[nodiscard]] Result<void> write_file(const std::filesystem::path& path, std::string_view text);
+
+// Where files of ours lie that may be lost: $XDG_CACHE_HOME/rubato, else $HOME/.cache/rubato. Empty
+// without either. Reads the environment.
+std::string cache_directory();
 
 }  // namespace rubato

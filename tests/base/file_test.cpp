@@ -1,6 +1,7 @@
 #include "base/file.hpp"
 
 #include <doctest/doctest.h>
+#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
@@ -49,4 +50,28 @@ TEST_CASE("a written file replaces the old one and leaves nothing else") {
   const auto after = std::filesystem::directory_iterator(directory);
   CHECK(std::distance(begin(after), end(after)) == 2);
   std::filesystem::remove_all(directory);
+}
+
+TEST_CASE("caches lie where XDG or the home directory says, and nowhere without") {
+  const auto with = [](const char* caches, const char* home) {
+    const auto set = [](const char* name, const char* value) {
+      value ? setenv(name, value, 1) : unsetenv(name);
+    };
+    const char* const old_caches = getenv("XDG_CACHE_HOME");
+    const char* const old_home = getenv("HOME");
+    const std::string kept_caches = old_caches ? old_caches : "",
+                      kept_home = old_home ? old_home : "";
+    set("XDG_CACHE_HOME", caches);
+    set("HOME", home);
+    const std::string directory = rubato::cache_directory();
+    set("XDG_CACHE_HOME", old_caches ? kept_caches.c_str() : nullptr);
+    set("HOME", old_home ? kept_home.c_str() : nullptr);
+    return directory;
+  };
+  CHECK(with("/caches", "/home/me") == "/caches/rubato");
+  CHECK(with(nullptr, "/home/me") == "/home/me/.cache/rubato");
+  CHECK(with("", "/home/me") == "/home/me/.cache/rubato");
+  CHECK(with("caches", "/home/me") == "/home/me/.cache/rubato");  // not absolute: not valid
+  CHECK(with(nullptr, nullptr).empty());
+  CHECK(with("", "").empty());
 }
