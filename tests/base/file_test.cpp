@@ -1,8 +1,8 @@
 #include "base/file.hpp"
 
 #include <doctest/doctest.h>
-#include <stdlib.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -63,7 +63,7 @@ TEST_CASE("caches lie where XDG or the home directory says, and nowhere without"
                       kept_home = old_home ? old_home : "";
     set("XDG_CACHE_HOME", caches);
     set("HOME", home);
-    const std::string directory = rubato::cache_directory();
+    std::string directory = rubato::cache_directory();
     set("XDG_CACHE_HOME", old_caches ? kept_caches.c_str() : nullptr);
     set("HOME", old_home ? kept_home.c_str() : nullptr);
     return directory;
