@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/cores.hpp"
+#include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/rng.hpp"
 #include "cli/cluster_host.hpp"
@@ -198,9 +199,11 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
   RUBATO_ASSIGN(auto node, load_node(run.node, true, stop));
   RUBATO_ASSIGN(const auto index, worker_index(node.plan, run.node.name));
   RUBATO_ASSIGN(auto samples, emulation::plan_samples(node.config, node.plan, node.data.train));
-  RUBATO_ASSIGN(auto trainer, emulation::make_trainer(node.config, node.plan, index,
-                                                      node.data.train, std::move(samples[index])));
   log_device(node.config.worker_device);
+  RUBATO_ASSIGN(auto trainer,
+                emulation::make_trainer(node.config, node.plan, index, node.data.train,
+                                        std::move(samples[index]),
+                                        {.measure = true, .cache = cache_directory()}));
   RUBATO_ASSIGN(auto residual, open_residual(run, node.plan));
   auto core = emulation::make_worker(node.config, node.plan, os_random(), run.node.name,
                                      std::move(residual));

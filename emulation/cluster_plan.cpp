@@ -217,8 +217,9 @@ worker::EvaluatorCore make_evaluator(const ClusterConfig& config, const ClusterP
 
 Result<worker::LocalTrainer> make_trainer(const ClusterConfig& config, const ClusterPlan& plan,
                                           std::uint32_t index, const worker::Dataset& train,
-                                          std::vector<std::uint32_t> samples) {
-  RUBATO_ASSIGN(auto device, worker::make_device(config.worker_device));
+                                          std::vector<std::uint32_t> samples,
+                                          const worker::DeviceOptions& options) {
+  RUBATO_ASSIGN(auto device, worker::make_device(config.worker_device, options));
   RUBATO_TRY(
       device->build(plan.spec, sync::batch_max(plan.sync, config.sync, config.training.batch)));
   worker::BatchSampler sampler(std::move(samples),

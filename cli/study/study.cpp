@@ -22,7 +22,6 @@
 #include "cli/study/study_progress.hpp"
 #include "cli/study/study_report.hpp"
 #include "cli/text.hpp"
-#include "cli/write_file.hpp"
 #include "emulation/cluster_plan.hpp"
 #include "emulation/virtual_cluster.hpp"
 

@@ -5,9 +5,11 @@
 #include <fmt/ranges.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
@@ -83,7 +85,15 @@ TEST_CASE("nodes started one by one train together and all end with exit code 0"
     CHECK(worker->wait_for_end() == 0);
     CHECK(contains(worker->err(), "target reached"));
     CHECK(contains(worker->err(), ": shared memory"));
+    CHECK(count(worker->err(), "info products: ") == 1);
   }
+  // Whoever came first measured, and the others read.
+  namespace fs = std::filesystem;
+  const auto kept = fs::directory_iterator(nodes.place.path("cache") / "rubato");
+  CHECK(std::distance(begin(kept), end(kept)) == 1);
+  const auto measured = std::ranges::count_if(
+      nodes.workers, [](const auto& worker) { return contains(worker->err(), " measured in "); });
+  CHECK(measured == 1);
 }
 
 // A run of ASP with compressed updates whose workers keep their residuals in one directory.
