@@ -30,10 +30,18 @@ UpdateEncoder::UpdateEncoder(const proto::Compression& compression,
 
 Residual::Left UpdateEncoder::join(Incarnation run) {
   RUBATO_CHECK(!active(), "no update is in flight");
+  restores_ = 0;
   if (!residual_) return Residual::Left::Nothing;
   const auto left = residual_->bind(run);
   owed_ = left == Residual::Left::ThisRun;
   return left;
+}
+
+bool UpdateEncoder::rebase(std::uint32_t restores) {
+  restores_ = restores;
+  if (!residual_ || !residual_->rebase(restores)) return false;
+  owed_ = false;
+  return true;
 }
 
 void UpdateEncoder::use(const proto::Compression& compression) {
@@ -51,7 +59,10 @@ void UpdateEncoder::begin(std::shared_ptr<const proto::Floats> update, bool fini
   const bool lossless = compression_.codec == proto::PayloadCodec::F32;
   compressing_ = finite && (blank_ || !lossless || owed_);
   if (!compressing_ || blank_) return;
-  if (!residual_) residual_ = std::make_shared<Residual>(update_->size());
+  if (!residual_) {
+    residual_ = std::make_shared<Residual>(update_->size());
+    residual_->rebase(restores_);
+  }
   owed_ = true;
 }
 

@@ -33,6 +33,9 @@ class UpdateEncoder {
   // Updates belong to this run from now on: what another one's left out is not sent. Returns: whose
   // it was. Requires: not active.
   Residual::Left join(Incarnation run);
+  // The shards have gone back so often (proto::Parameters::restores): what was left out before they
+  // last did is not sent. Returns: true when that dropped anything.
+  bool rebase(std::uint32_t restores);
   // The codec of the updates that begin from now on. What another one left out is sent with them.
   void use(const proto::Compression& compression);
   // From now on this update, all parameters of it; `finite`: no NaN or infinity in it. `seed`
@@ -59,6 +62,7 @@ class UpdateEncoder {
   proto::Compression compression_;
   bool blank_ = false;
   std::shared_ptr<Residual> residual_;
+  std::uint32_t restores_ = 0;  // as last heard
   proto::Compressor compressor_;
   proto::BufferPool buffers_;
   std::shared_ptr<const proto::Floats> update_;

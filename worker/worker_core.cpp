@@ -237,6 +237,7 @@ void WorkerCore::on_server(Instant now, std::uint32_t shard, const proto::Messag
 
 void WorkerCore::on_reply_complete(Instant now) {
   load_due_ = !early_;  // else the step under way does it
+  if (update_.rebase(gather_.restores())) log_.push("drops what went unsent before a restore");
   if (state_ == State::Pulling) {
     progress_.communicate += now - sent_at_;
     codecs_.on_pulled(now - sent_at_);
