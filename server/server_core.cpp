@@ -106,7 +106,7 @@ void ServerCore::on_welcome(Instant now, const proto::Welcome& welcome) {
     if (average_) kept_ = average_->parameters().snapshot();
     optimizer_ = Optimizer(options_.optimizer, count);
   }
-  replies_ = ReplyEncoder(std::min(chunk, count), options_.blank);
+  replies_ = ReplyEncoder(std::min(chunk, count), options_.blank != nullptr);
   joiner_.on_joined(now);
 }
 
@@ -274,8 +274,10 @@ void ServerCore::act(Instant now, const sync::GateActions& actions) {
   if (actions.flush) flush();
   for (const auto worker : actions.apply)
     if (auto* member = members_.find(worker)) apply(*member);
+  replies_.begin_same();
   for (const auto worker : actions.release)
     if (auto* member = members_.find(worker)) release(now, *member);
+  replies_.end_same();
 }
 
 // It decoded when it arrived; one in shared memory may have been changed by its sender since. What

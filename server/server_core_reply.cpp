@@ -96,8 +96,7 @@ void ServerCore::send_range(PeerId to, const ShardParameters& from, const proto:
         piece.count = count;
         if (coded) {
           const auto seed = Rng(member->incarnation, piece.sequence, piece.offset).next();
-          const auto values = payload.floats(scratch_);
-          payload = replies_.encode(values, parameters_.size(), member->reply, seed, piece);
+          payload = replies_.encode(payload, parameters_.size(), member->reply, seed, piece);
         }
         send(to, piece, std::move(payload));
       });

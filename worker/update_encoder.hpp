@@ -51,14 +51,14 @@ class UpdateEncoder {
   std::span<const float> values() const { return *update_; }
   // False when the update holds NaN or infinity.
   bool finite() const { return finite_; }
-  // Of the payloads of this update.
-  proto::PayloadCodec codec() const {
-    return compressing_ ? compression_.codec : proto::PayloadCodec::F32;
-  }
+  // Of the payload of `count` elements of this update.
+  proto::PayloadCodec codec(std::uint64_t count) const { return form_of(count).codec; }
   // The elements [begin, begin + count) of the model. Requires: active; the same cuts every time.
   proto::Payload chunk(std::uint64_t begin, std::uint64_t count);
 
  private:
+  proto::Compression form_of(std::uint64_t count) const;
+
   proto::Compression compression_;
   bool blank_ = false;
   std::shared_ptr<Residual> residual_;

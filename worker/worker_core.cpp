@@ -367,7 +367,7 @@ proto::ToNode WorkerCore::update_chunk(const CommitSender::Chunk& chunk) {
                                      .count = chunk.count,
                                      .total = range.count(),
                                      .steps = update_steps_,
-                                     .codec = update_.codec(),
+                                     .codec = update_.codec(chunk.count),
                                      .discard = !update_.finite(),
                                      .reply_codec = codecs_.down().codec,
                                      .reply_keep = codecs_.down().keep,
