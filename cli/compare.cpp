@@ -67,6 +67,7 @@ Result<void> run_all(const CompareOptions& options, const emulation::ClusterConf
       };
       run.stop = stop;
       RUBATO_ASSIGN(auto record, run_virtual(config, data, run));
+      if (trace) trace->free_lanes();
       if (stop.stop_requested()) return fail(ErrorCode::Stopped, "interrupted");
       if (progress) progress->end_run(outcome_text(record), steady_now());
       comparison.runs.push_back(std::move(record));
