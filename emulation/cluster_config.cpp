@@ -232,6 +232,12 @@ worker::DatasetOptions read_dataset(const ConfigTable& table, const fs::path& di
   return dataset;
 }
 
+// Whether there can be held-out data; image sets have theirs.
+bool holds_out(const worker::DatasetOptions& dataset) {
+  return dataset.held_out > 0 || !dataset.held_out_path.empty() ||
+         dataset.kind == "fashion-mnist" || dataset.kind == "cifar-10";
+}
+
 TrainingConfig read_training(const ConfigTable& table, const worker::ModelOptions& model,
                              std::string& device) {
   TrainingConfig training;
@@ -341,6 +347,10 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
       evaluation.number("interval_seconds", config.evaluation.interval_seconds, Limits::seconds());
   config.evaluation.samples = count_of(evaluation, "samples", config.evaluation.samples, 0);
   config.stop = read_stop(root.table("stop"));
+  if (config.stop.target_accuracy && !holds_out(config.dataset))
+    root.table("stop").problem(
+        "target_accuracy",
+        "is measured on held-out data, of which dataset.held_out = 0 leaves none");
   const ConfigTable wire = root.table("wire");
   config.chunk_bytes = 1024 * static_cast<std::uint64_t>(
                                   wire.integer("chunk_kib", 1024, Limits::within(4, kChunkKibMax)));

@@ -24,6 +24,20 @@ std::string error_of(const Result<ClusterConfig>& config) {
 
 }  // namespace
 
+TEST_CASE("a target of accuracy needs data to measure it on") {
+  const std::string words = "step_seconds = 1\n[stop]\nmax_steps = 1\ntarget_accuracy = 0.9\n";
+  const auto error = [&](const std::string& data) {
+    return error_of(parse_cluster("[[workers]]\nname = \"w\"\n" + words + "[dataset]\n" + data,
+                                  "edge.toml", ""));
+  };
+  CHECK(error("kind = \"blobs\"\nheld_out = 0\n") ==
+        "edge.toml:6: stop.target_accuracy = 0.9: is measured on held-out data, of which "
+        "dataset.held_out = 0 leaves none");
+  CHECK(error("kind = \"csv\"\npath = \"a\"\nheld_out = 0\nheld_out_path = \"b\"\n") == "none");
+  CHECK(error("kind = \"fashion-mnist\"\nheld_out = 0\n") == "none");
+  CHECK(error("kind = \"blobs\"\n") == "none");
+}
+
 TEST_CASE("a length of time that a clock of nanoseconds would round to nothing is refused") {
   for (const char* key :
        {"sync.adsp.check_period_seconds", "sync.adsp.epoch_seconds", "sync.adacomm.period_seconds",
