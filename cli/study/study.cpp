@@ -242,7 +242,7 @@ Result<CellResult> compute(const Running& running, const Job& job, const std::st
   options.sync = plan.study.contenders[variant.contender].sync;
   options.seed = variant.config.seed + place.seed;
   options.threads = 1;
-  options.progress = [&stop](const emulation::VirtualProgress&) { return !stop.stop_requested(); };
+  options.stop = stop;
   const Instant begin = steady_now();
   auto record = run_virtual(variant.config, running.data[place.variant]->split, options);
   if (!record)
