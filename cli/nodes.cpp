@@ -71,9 +71,10 @@ Result<void> scheduler_checked(const SchedulerRun& run, std::stop_token stop) {
       stop);
 }
 
-// The core knows its scheduler as a peer, the user as an address: names it when nobody answers.
+// The core knows its scheduler as a peer, the user as an address: names it when nobody answers, or
+// another run's scheduler does.
 Error join_error(Error error, const NodeOptions& options) {
-  if (error.code == ErrorCode::Timeout)
+  if (error.code == ErrorCode::Timeout || error.code == ErrorCode::Gone)
     error.message = fmt::format("--scheduler {}: {}", options.scheduler, error.message);
   return error;
 }

@@ -79,11 +79,12 @@ class ServerCore {
   const std::optional<proto::NodeId>& id() const { return id_; }
   // The reason, once the scheduler has ended the run.
   const std::optional<std::string>& stopped() const { return stopped_; }
-  // Set when the shard cannot go on: refused, or no scheduler.
+  // Set when the shard cannot go on: refused, no scheduler, or (Gone) its run is over unheard.
   const std::optional<Error>& failure() const { return failure_; }
 
  private:
   void on_scheduler(Instant now, const proto::Message& message);
+  void on_refused(const proto::Refusal& refusal);
   void on_welcome(Instant now, const proto::Welcome& welcome);
   void on_members(Instant now, const proto::Members& members);
   void replace_members(Instant now, std::vector<proto::Member> wanted);
@@ -127,7 +128,8 @@ class ServerCore {
   // Those of `from`, in [reply.offset, reply.offset + reply.count), in a message a chunk.
   void send_range(proto::PeerId to, const ShardParameters& from, const proto::Parameters& reply,
                   MemberState* member);
-  void send(proto::PeerId to, proto::Body body, proto::Payload payload = {});
+  // `sent`: as Message::sent.
+  void send(proto::PeerId to, proto::Body body, proto::Payload payload = {}, Instant sent = {});
   void refuse(proto::PeerId to, proto::RefusalCode code, std::string message);
   // The member that `message` is from, or null after refusing it.
   MemberState* find_member(proto::PeerId from, const proto::Message& message);

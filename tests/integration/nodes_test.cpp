@@ -168,6 +168,25 @@ TEST_CASE("workers outlive their cluster and train in the next one, whose server
   for (const auto& worker : nodes.workers) CHECK(worker->wait_for_end() == 0);
 }
 
+TEST_CASE("a scheduler that is started again: its old server ends, and the next one trains all") {
+  Nodes nodes(kEndless, "adsp");
+  nodes.scheduler.process.wait_for_words("search from");
+  nodes.scheduler.process.signal(SIGKILL);
+  nodes.scheduler.process.wait_for_end();
+  RunningScheduler next(nodes.place, "adsp", nodes.scheduler.endpoint);
+  CHECK(nodes.server.wait_for_end() == 1);  // for whoever watches over it to start it again
+  CAPTURE(nodes.server.err());
+  CHECK(contains(nodes.server.err(), fmt::format("rubato: --scheduler {}: scheduler: server ",
+                                                 nodes.scheduler.endpoint)));
+  CHECK(nodes.server.err().ends_with(" is of another run: restart it to join this one\n"));
+  Process server(nodes.place, nodes.server_arguments("adsp"));
+  next.process.wait_for_words("search from");  // every worker has committed
+  next.process.signal(SIGINT);
+  CHECK(next.process.wait_for_end() == 130);
+  CHECK(server.wait_for_end() == 0);
+  for (const auto& worker : nodes.workers) CHECK(worker->wait_for_end() == 0);
+}
+
 TEST_CASE("a worker that the cluster refuses says why in one line and ends with exit code 2") {
   Nodes nodes(kEndless);
   auto arguments = nodes.scheduler.worker("bsp", "fast-1");

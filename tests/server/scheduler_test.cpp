@@ -170,6 +170,21 @@ const std::vector<Refused>& refused_messages() {
        [](auto& w) {
          w.hear(300, {Role::Worker, 1}, 12345, proto::Leave{"bye"});
        }},
+      {"a server that never joined", RefusalCode::NotMember,
+       "server 2 is of another run: restart it to join this one",
+       [](auto& w) {
+         w.hear(300, {Role::Server, 2}, 72, proto::Heartbeat{});
+       }},
+      {"a server of another run", RefusalCode::NotMember,
+       "server 1 is of another run: restart it to join this one",
+       [](auto& w) {
+         w.hear(300, {Role::Server, 1}, 12345, proto::MembersAck{1});
+       }},
+      {"an evaluator of another run", RefusalCode::NotMember,
+       "the evaluator is of another run: restart it",
+       [](auto& w) {
+         w.hear(300, {Role::Evaluator, 0}, 12345, proto::Evaluation{});
+       }},
       {"a node of another cluster", RefusalCode::ClusterId,
        "worker 0 belongs to another cluster (id 0000000000000bad, ours 00000000000000c1): `name` "
        "must be the same in every node's cluster file",
