@@ -14,6 +14,7 @@
 #include "cli/outputs.hpp"
 #include "cli/profile.hpp"
 #include "emulation/cluster_plan.hpp"
+#include "emulation/shared_settings.hpp"
 #include "proto/shm_transport.hpp"
 #include "server/peer_loop.hpp"
 #include "worker/worker_loop.hpp"
@@ -43,6 +44,7 @@ Result<Node> load_node(const NodeOptions& options, bool needs_data, const std::s
   }
   RUBATO_ASSIGN(node.plan, emulation::make_plan(node.config, options.sync, node.config.seed,
                                                 facts->shape, facts->classes));
+  node.plan.settings = emulation::shared_settings(node.config, options.sync, node.config.seed);
   return node;
 }
 

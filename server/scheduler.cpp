@@ -103,6 +103,9 @@ void Scheduler::on_hello(Instant now, PeerId from, const Message& message) {
                        "cluster file on every node",
                        role_name(message.sender.role), hello.name, hello.parameters,
                        options_.parameters));
+  } else if (hello.settings != options_.settings) {
+    refuse(from, RefusalCode::OtherSettings,
+           other_settings(message.sender, hello, options_.settings));
   } else if (stop_reason_) {
     refuse(from, RefusalCode::Stopped, "the run is over: " + *stop_reason_);
   } else if (message.sender.role == Role::Server) {

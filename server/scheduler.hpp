@@ -39,8 +39,9 @@ struct SchedulerOptions {
   Duration evaluation_interval = Duration::from_seconds(5);  // of that fallback
   StopOptions stop;
   Duration lost_after = Duration::from_seconds(10);
-  std::string sync;        // for the record
-  std::uint64_t seed = 0;  // for the record
+  std::string settings = {};  // of every node, as in Hello
+  std::string sync;           // for the record
+  std::uint64_t seed = 0;     // for the record
 };
 
 class Scheduler {

@@ -43,7 +43,8 @@ void ServerCore::on_start(Instant now) {
 void ServerCore::on_wakeup(Instant now) {
   switch (joiner_.poll(now)) {
     case proto::Joiner::Due::Hello:
-      send(scheduler_, proto::Hello{options_.name, options_.parameters, options_.endpoint});
+      send(scheduler_,
+           proto::Hello{options_.name, options_.parameters, options_.endpoint, options_.settings});
       break;
     case proto::Joiner::Due::Heartbeat:
       send(scheduler_, proto::Heartbeat{}, {}, joiner_.lonely(now) ? now : Instant{});

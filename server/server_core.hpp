@@ -40,6 +40,7 @@ struct ServerOptions {
   OptimizerOptions optimizer;
   bool average = false;  // an evaluator is given the average (server/parameter_average.hpp)
   proto::JoinTiming timing;
+  std::string settings = {};  // as in Hello
   // Only the timing counts: the shard holds no values, and the beginning of this stands for every
   // payload. At least a chunk. Null: a real shard.
   std::shared_ptr<const proto::Floats> blank;

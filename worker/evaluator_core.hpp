@@ -21,6 +21,7 @@ struct EvaluatorOptions {
   Incarnation incarnation = 0;
   std::uint64_t parameters = 0;
   Duration interval = Duration::from_seconds(5);
+  std::string settings = {};  // as in Hello
   proto::JoinTiming timing;
   Duration pull_timeout = Duration::from_seconds(30);  // then the pull is tried again
 };

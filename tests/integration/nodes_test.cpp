@@ -209,6 +209,32 @@ TEST_CASE("a worker that the cluster refuses says why in one line and ends with 
   CHECK(nodes.scheduler.process.wait_for_end() == 130);
 }
 
+TEST_CASE("a node of another sync model, seed or learning rate is refused in a line that says so") {
+  const Workplace place;
+  place.write("quick.toml", QuickCluster{.stop = kEndless}.text());
+  place.write("other.toml", QuickCluster{.learning_rate = 0.1, .stop = kEndless}.text());
+  RunningScheduler scheduler(place, "bsp");
+  const auto refused = [&](std::vector<std::string> arguments) {
+    arguments.emplace_back("--quiet");
+    Process node(place, arguments);
+    CHECK(node.wait_for_end() == 2);
+    CHECK(is_one_line(node.err()));
+    return node.err();
+  };
+  CHECK(contains(refused(scheduler.worker("local-sgd", "slow")),
+                 "worker 'slow' has sync = local-sgd; this cluster has sync = bsp"));
+  auto server = scheduler.node("server", "bsp");
+  server.insert(server.end(), {"--name", "one", "--seed", "7"});
+  CHECK(contains(refused(server), "server 'one' has seed = 7; this cluster has seed = 1"));
+  auto worker = scheduler.worker("bsp", "slow");
+  worker[1] = "other.toml";
+  CHECK(contains(refused(worker),
+                 "training.learning_rate = 0.1; this cluster has "
+                 "training.learning_rate = 0.05"));
+  scheduler.process.signal(SIGINT);
+  CHECK(scheduler.process.wait_for_end() == 130);
+}
+
 TEST_CASE("all workers killed ends the scheduler with exit code 1 and the reason") {
   Nodes nodes(kEndless, "asp");
   for (const auto& worker : nodes.workers) worker->signal(SIGKILL);
