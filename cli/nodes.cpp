@@ -15,6 +15,7 @@
 #include "cli/outputs.hpp"
 #include "cli/profile.hpp"
 #include "emulation/cluster_plan.hpp"
+#include "emulation/shared_settings.hpp"
 #include "proto/shm_transport.hpp"
 #include "server/peer_loop.hpp"
 #include "worker/worker_loop.hpp"
@@ -44,6 +45,7 @@ Result<Node> load_node(const NodeOptions& options, bool needs_data, const std::s
   }
   RUBATO_ASSIGN(node.plan, emulation::make_plan(node.config, options.sync, node.config.seed,
                                                 facts->shape, facts->classes));
+  node.plan.settings = emulation::shared_settings(node.config, options.sync, node.config.seed);
   return node;
 }
 
@@ -72,9 +74,10 @@ Result<void> scheduler_checked(const SchedulerRun& run, std::stop_token stop) {
       stop);
 }
 
-// The core knows its scheduler as a peer, the user as an address: names it when nobody answers.
+// The core knows its scheduler as a peer, the user as an address: names it when nobody answers, or
+// another run's scheduler does.
 Error join_error(Error error, const NodeOptions& options) {
-  if (error.code == ErrorCode::Timeout)
+  if (error.code == ErrorCode::Timeout || error.code == ErrorCode::Gone)
     error.message = fmt::format("--scheduler {}: {}", options.scheduler, error.message);
   return error;
 }

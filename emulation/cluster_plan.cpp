@@ -118,6 +118,7 @@ Result<std::vector<std::vector<std::uint32_t>>> plan_samples(const ClusterConfig
 server::SchedulerOptions scheduler_options(const ClusterConfig& config, const ClusterPlan& plan,
                                            Incarnation incarnation, bool evaluator) {
   server::SchedulerOptions options;
+  options.settings = plan.settings;
   options.cluster = plan.cluster;
   options.incarnation = incarnation;
   options.parameters = plan.parameters;
@@ -149,6 +150,7 @@ std::unique_ptr<server::ServerCore> make_server(const ClusterConfig& config,
                                                 const std::string& endpoint,
                                                 proto::PeerId scheduler) {
   server::ServerOptions options;
+  options.settings = plan.settings;
   options.cluster = plan.cluster;
   options.incarnation = incarnation;
   options.name = name;
@@ -172,6 +174,7 @@ std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
                                                 const WorkerProfile& profile,
                                                 std::shared_ptr<worker::Residual> residual) {
   worker::WorkerOptions options;
+  options.settings = plan.settings;
   options.cluster = plan.cluster;
   options.incarnation = incarnation;
   options.name = profile.name;
@@ -208,6 +211,7 @@ std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
 worker::EvaluatorCore make_evaluator(const ClusterConfig& config, const ClusterPlan& plan,
                                      Incarnation incarnation) {
   worker::EvaluatorOptions options;
+  options.settings = plan.settings;
   options.cluster = plan.cluster;
   options.incarnation = incarnation;
   options.parameters = plan.parameters;

@@ -28,6 +28,8 @@ struct ClusterPlan {
   std::uint64_t cluster = 0;  // cluster id
   std::uint64_t seed = 0;
   std::string sync;
+  // shared_settings(), where nodes meet that were not made from one file; empty elsewhere.
+  std::string settings;
   worker::ModelSpec spec;
   std::uint64_t parameters = 0;
   std::vector<WorkerProfile> workers;

@@ -25,7 +25,8 @@ void EvaluatorCore::on_wakeup(Instant now) {
   if (stopped_ || failure_) return;
   switch (joiner_.poll(now)) {
     case proto::Joiner::Due::Hello:
-      send({Role::Scheduler, 0}, proto::Hello{"evaluator", options_.parameters, ""});
+      send({Role::Scheduler, 0},
+           proto::Hello{"evaluator", options_.parameters, "", options_.settings});
       break;
     case proto::Joiner::Due::Heartbeat:
       send({Role::Scheduler, 0}, proto::Heartbeat{});

@@ -24,6 +24,7 @@ struct EvaluatorOptions {
   Incarnation incarnation = 0;
   std::uint64_t parameters = 0;
   Duration interval = Duration::from_seconds(5);
+  std::string settings = {};  // as in Hello
   proto::JoinTiming timing;
   // Of silence, no chunk from any shard: then it pulls again. Twice as long each time, and for the
   // next pull twice the longest silence of this one if that is more: a link that is as slow as that

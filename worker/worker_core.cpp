@@ -59,7 +59,7 @@ void WorkerCore::on_wakeup(Instant now) {
   if (stopped_ || failure_) return;
   switch (joiner_.poll(now)) {
     case proto::Joiner::Due::Hello:
-      send(kScheduler, proto::Hello{options_.name, options_.parameters, ""});
+      send(kScheduler, proto::Hello{options_.name, options_.parameters, "", options_.settings});
       break;
     case proto::Joiner::Due::Heartbeat:
       outbox_.push({kScheduler, progress_message()});
