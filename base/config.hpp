@@ -28,6 +28,10 @@ struct Limits {
   static Limits at_least(double min) { return {.min = min}; }
   static Limits above(double min) { return {.min = min, .min_excluded = true}; }
   static Limits within(double min, double max) { return {.min = min, .max = max}; }
+  // Seconds that must pass: from a microsecond, of which no Duration rounds to nothing.
+  static Limits seconds() { return {.min = 1e-6, .max = kSecondsMax}; }
+
+  static constexpr double kSecondsMax = 1e8;  // three years; far below what Duration holds
 };
 
 // What follows "a number" in a message: " above 0", " from 1 to 4"; empty without limits.

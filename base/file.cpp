@@ -1,9 +1,11 @@
 #include "base/file.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 
@@ -22,6 +24,34 @@ Result<std::string> read_file(const std::string& path) {
     text.append(block, count);
   if (std::ferror(file.get())) return failed();  // a directory, for one
   return text;
+}
+
+Result<void> write_file(const std::filesystem::path& path, std::string_view text) {
+  const std::string final_name = path.string();
+  const std::string temporary = fmt::format("{}.{}.tmp", final_name, getpid());
+  const auto io_error = [&] {
+    const std::string reason = std::strerror(errno);
+    std::remove(temporary.c_str());
+    return fail(ErrorCode::Io, fmt::format("cannot write {}: {}", final_name, reason));
+  };
+
+  std::FILE* file = std::fopen(temporary.c_str(), "wb");
+  if (file == nullptr) return io_error();
+  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const bool closed = std::fclose(file) == 0;  // also flushes what fwrite still buffers
+  if (!written || !closed) return io_error();
+  if (std::rename(temporary.c_str(), final_name.c_str()) != 0) return io_error();
+  return {};
+}
+
+std::string cache_directory() {
+  const auto absolute = [](const char* name) {  // others are not to be used, says XDG
+    const char* value = std::getenv(name);
+    return std::filesystem::path(value && *value == '/' ? value : "");
+  };
+  if (const auto caches = absolute("XDG_CACHE_HOME"); !caches.empty()) return caches / "rubato";
+  if (const auto home = absolute("HOME"); !home.empty()) return home / ".cache" / "rubato";
+  return "";
 }
 
 }  // namespace rubato

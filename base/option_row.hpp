@@ -88,21 +88,29 @@ void read_option(const ConfigTable& table, const OptionRow<O>& row, O& options) 
              row.field);
 }
 
-// The value that holds where a file says nothing: "40", "robust", "none".
+// The value of an option: "40", "robust", or what the row calls one that is absent.
 template <class O>
-std::string default_text(const OptionRow<O>& row) {
+std::string value_text(const OptionRow<O>& row, O options) {
   using Row = OptionRow<O>;
-  O defaults;
+  const auto maybe = [&](const auto& value) {
+    return value ? fmt::to_string(*value) : std::string(row.absent);
+  };
   return std::visit(
       option_detail::Overload{
-          [&](typename Row::Whole at) { return fmt::to_string(at(defaults)); },
-          [&](typename Row::Number at) { return fmt::format("{:g}", at(defaults)); },
-          [&](typename Row::Seconds at) { return fmt::format("{:g}", at(defaults).seconds()); },
-          [&](typename Row::Flag at) { return fmt::to_string(at(defaults)); },
-          [&](typename Row::MaybeWhole) { return std::string(row.absent); },
-          [&](typename Row::MaybeNumber) { return std::string(row.absent); },
-          [&](const typename Row::Choice& choice) { return choice.words[choice.get(defaults)]; }},
+          [&](typename Row::Whole at) { return fmt::to_string(at(options)); },
+          [&](typename Row::Number at) { return fmt::to_string(at(options)); },
+          [&](typename Row::Seconds at) { return fmt::to_string(at(options).seconds()); },
+          [&](typename Row::Flag at) { return fmt::to_string(at(options)); },
+          [&](typename Row::MaybeWhole at) { return maybe(at(options)); },
+          [&](typename Row::MaybeNumber at) { return maybe(at(options)); },
+          [&](const typename Row::Choice& choice) { return choice.words[choice.get(options)]; }},
       row.field);
+}
+
+// The value that holds where a file says nothing.
+template <class O>
+std::string default_text(const OptionRow<O>& row) {
+  return value_text(row, O{});
 }
 
 // What is valid: "whole number from 1 to 9", "robust | paper".

@@ -14,6 +14,7 @@ enum class ErrorCode {
   Corrupt,      // bytes that fail verification, a checksum or a range check
   Refused,      // a peer said no, and why
   Timeout,      // a deadline passed; the message names the peer and the operation
+  Gone,         // the run that this node took part in is over: a new start joins the next one
   Unsupported,  // this build or machine cannot do it
   Stopped,      // asked to stop while waiting
 };

@@ -11,7 +11,11 @@ namespace rubato {
 struct Duration {
   std::int64_t ns = 0;
 
+  // More than a century, either way, is a century: no sum of two overflows.
   static constexpr Duration from_seconds(double s) {
+    constexpr double kCentury = 3.2e9;
+    if (!(s < kCentury)) s = kCentury;
+    if (s < -kCentury) s = -kCentury;
     return Duration{static_cast<std::int64_t>(s * 1e9 + (s >= 0 ? 0.5 : -0.5))};
   }
   static constexpr Duration from_ms(std::int64_t ms) { return Duration{ms * 1'000'000}; }

@@ -182,7 +182,7 @@ TraceLane* Trace::lane(std::uint32_t pid, const std::string& name) {
   const std::lock_guard lock(mutex_);
   for (const auto& known : lanes_)
     if (known.lane->pid_ == pid && known.name == name) return known.lane.get();
-  const auto tid = static_cast<std::uint32_t>(lanes_.size() + 1);
+  const std::uint32_t tid = ++lane_count_;
   append_metadata(pid, tid, "thread_name", fmt::format("\"name\":\"{}\"", escaped(name)));
   append_metadata(pid, tid, "thread_sort_index", fmt::format("\"sort_index\":{}", tid));
   lanes_.push_back({name, std::make_unique<TraceLane>(*this, pid, tid)});
@@ -291,13 +291,19 @@ void Trace::write_out() {
   text_.clear();
 }
 
+void Trace::free_lanes() {
+  const std::lock_guard lock(mutex_);
+  drain(true);
+  for (const auto& [name, lane] : lanes_) totals_.dropped += lane->dropped_.load();
+  lanes_.clear();
+}
+
 Result<Trace::Totals> Trace::finish() {
   if (!file_) return totals_;
   thread_.request_stop();
   if (thread_.joinable()) thread_.join();
+  free_lanes();
   const std::lock_guard lock(mutex_);
-  drain(true);
-  for (const auto& [name, lane] : lanes_) totals_.dropped += lane->dropped_.load();
   append_metadata(1, 0, "totals",
                   fmt::format("\"written\":{},\"dropped\":{}", totals_.written, totals_.dropped));
   text_ += "\n]\n";

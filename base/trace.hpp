@@ -123,6 +123,10 @@ class Trace {
   // From now on `offset` is added to every time; it is off by at most `error`. Any thread.
   void align(Duration offset, Duration error);
 
+  // Writes what was recorded and frees every lane, for a run that is over while others follow.
+  // Requires: nobody records into a lane of before any more.
+  void free_lanes();
+
   struct Totals {
     std::uint64_t written = 0;
     std::uint64_t dropped = 0;
@@ -157,7 +161,8 @@ class Trace {
   std::mutex mutex_;  // guards all that follows
   std::condition_variable_any wake_;
   std::vector<std::string> processes_;  // pid - 1 -> name
-  std::vector<NamedLane> lanes_;        // tid - 1 -> lane
+  std::vector<NamedLane> lanes_;        // in use
+  std::uint32_t lane_count_ = 0;        // in use and freed; the last one's tid
   std::string text_;                    // formatted, not written yet
   bool empty_ = true;                   // nothing was formatted yet: the next event has no comma
   std::uint64_t file_bytes_ = 0;

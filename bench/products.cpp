@@ -111,10 +111,11 @@ void print_model(const Model& model, double seconds) {
     for (int turn = 0; turn < 4; ++turn)
       for (const Library library : {Library::OpenBlas, Library::OneDnn}) {
         double& best = times[static_cast<int>(library)];
-        best = std::min(
-            best, shortest(seconds / 4, [&] { multiply_by(library, p, 0.0f, c.data(), p.n); }));
+        best = std::min(best, shortest(seconds / 4, [&] {
+                          multiply_by(library, {p, 0.0f, c.data(), p.n});
+                        }));
       }
-    const auto chosen = library_for(p);
+    const auto chosen = library_for(shape_of(p));
     const double extra = times[static_cast<int>(chosen)] - std::min(times[0], times[1]);
     lost += extra * call.times;
     std::printf("  %4d x %4d x %4d %c%c  x%-3d %9.2f %9.2f us   %-8s %8.2f us lost\n", p.m, p.n,

@@ -35,6 +35,8 @@ void Children::start(const std::string& name, const std::vector<std::string>& ar
   for (auto& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
 
+  // Whoever started us may have it ignored: then children that end leave no word.
+  std::signal(SIGCHLD, SIG_DFL);
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid < 0) {
@@ -57,13 +59,15 @@ std::vector<Children::Ended> Children::reap() {
   std::vector<Ended> ended = std::exchange(not_started_, {});
   for (auto it = children_.begin(); it != children_.end();) {
     int status = 0;
-    if (waitpid(it->pid, &status, WNOHANG) != it->pid) {
+    const pid_t found = waitpid(it->pid, &status, WNOHANG);
+    if (found == 0) {
       ++it;
       continue;
     }
-    const bool exited = WIFEXITED(status);
-    ended.push_back({it->name, exited ? fmt::format("exit code {}", WEXITSTATUS(status))
-                                      : fmt::format("signal {}", WTERMSIG(status))});
+    ended.push_back({it->name, found < 0 ? std::strerror(errno)  // nobody's child now
+                               : WIFEXITED(status)
+                                   ? fmt::format("exit code {}", WEXITSTATUS(status))
+                                   : fmt::format("signal {}", WTERMSIG(status))});
     it = children_.erase(it);
   }
   return ended;

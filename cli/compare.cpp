@@ -64,9 +64,10 @@ Result<void> run_all(const CompareOptions& options, const emulation::ClusterConf
       run.trace = trace.get();
       run.progress = [&](const emulation::VirtualProgress& at) {
         if (progress) progress->update(at.seconds, at.smoothed_loss, steady_now());
-        return !stop.stop_requested();
       };
+      run.stop = stop;
       RUBATO_ASSIGN(auto record, run_virtual(config, data, run));
+      if (trace) trace->free_lanes();
       if (stop.stop_requested()) return fail(ErrorCode::Stopped, "interrupted");
       if (progress) progress->end_run(outcome_text(record), steady_now());
       comparison.runs.push_back(std::move(record));

@@ -106,6 +106,16 @@ std::string headline_without_target(const std::vector<ModelSummary>& summaries) 
                      end);
 }
 
+std::string headline_of_none(const std::string& target,
+                             const std::vector<ModelSummary>& summaries) {
+  const auto distance = [](const ModelSummary& s) { return std::pair(!s.measured, s.final_loss); };
+  const ModelSummary& nearest = *std::ranges::min_element(summaries, {}, distance);
+  if (!nearest.measured)
+    return fmt::format("No model reached {}; none was evaluated in every run.", target);
+  return fmt::format("No model reached {}. {} ended nearest, with a loss of {} after {}.", target,
+                     nearest.title, loss_text(nearest.final_loss), duration_text(nearest.seconds));
+}
+
 }  // namespace
 
 double median(std::vector<double> values) {
@@ -168,13 +178,7 @@ std::string headline(const Comparison& comparison, const std::vector<ModelSummar
   const auto time = [](const ModelSummary* s) { return s->time_to_target.value_or(kInfinity); };
   std::ranges::stable_sort(ranking, {}, time);
   const ModelSummary& best = *ranking.front();
-  if (!best.time_to_target) {
-    const ModelSummary& nearest =
-        *std::ranges::min_element(summaries, {}, &ModelSummary::final_loss);
-    return fmt::format("No model reached {}. {} ended nearest, with a loss of {} after {}.", target,
-                       nearest.title, loss_text(nearest.final_loss),
-                       duration_text(nearest.seconds));
-  }
+  if (!best.time_to_target) return headline_of_none(target, summaries);
 
   std::string text =
       fmt::format("{} reached {} in {}", best.title, target, duration_text(*best.time_to_target));

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/cores.hpp"
+#include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/rng.hpp"
 #include "cli/cluster_host.hpp"
@@ -14,6 +15,7 @@
 #include "cli/outputs.hpp"
 #include "cli/profile.hpp"
 #include "emulation/cluster_plan.hpp"
+#include "emulation/shared_settings.hpp"
 #include "proto/shm_transport.hpp"
 #include "server/peer_loop.hpp"
 #include "worker/worker_loop.hpp"
@@ -43,6 +45,7 @@ Result<Node> load_node(const NodeOptions& options, bool needs_data, const std::s
   }
   RUBATO_ASSIGN(node.plan, emulation::make_plan(node.config, options.sync, node.config.seed,
                                                 facts->shape, facts->classes));
+  node.plan.settings = emulation::shared_settings(node.config, options.sync, node.config.seed);
   return node;
 }
 
@@ -71,9 +74,10 @@ Result<void> scheduler_checked(const SchedulerRun& run, std::stop_token stop) {
       stop);
 }
 
-// The core knows its scheduler as a peer, the user as an address: names it when nobody answers.
+// The core knows its scheduler as a peer, the user as an address: names it when nobody answers, or
+// another run's scheduler does.
 Error join_error(Error error, const NodeOptions& options) {
-  if (error.code == ErrorCode::Timeout)
+  if (error.code == ErrorCode::Timeout || error.code == ErrorCode::Gone)
     error.message = fmt::format("--scheduler {}: {}", options.scheduler, error.message);
   return error;
 }
@@ -198,9 +202,11 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
   RUBATO_ASSIGN(auto node, load_node(run.node, true, stop));
   RUBATO_ASSIGN(const auto index, worker_index(node.plan, run.node.name));
   RUBATO_ASSIGN(auto samples, emulation::plan_samples(node.config, node.plan, node.data.train));
-  RUBATO_ASSIGN(auto trainer, emulation::make_trainer(node.config, node.plan, index,
-                                                      node.data.train, std::move(samples[index])));
   log_device(node.config.worker_device);
+  RUBATO_ASSIGN(auto trainer,
+                emulation::make_trainer(node.config, node.plan, index, node.data.train,
+                                        std::move(samples[index]),
+                                        {.measure = true, .cache = cache_directory()}));
   RUBATO_ASSIGN(auto residual, open_residual(run, node.plan));
   auto core = emulation::make_worker(node.config, node.plan, os_random(), run.node.name,
                                      std::move(residual));

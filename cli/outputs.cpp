@@ -7,11 +7,11 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/file.hpp"
 #include "cli/curves_csv.hpp"
 #include "cli/report_html.hpp"
 #include "cli/results_json.hpp"
 #include "cli/table.hpp"
-#include "cli/write_file.hpp"
 
 namespace rubato::cli {
 

@@ -23,14 +23,13 @@ namespace {
 namespace fs = std::filesystem;
 constexpr int kWorkersMax = server::kWorkersMax;
 
-constexpr double kSecondsMax = 1e8;  // three years; far below what Duration holds
 constexpr double kCountMax = 1e9;
 constexpr double kParametersMax = 1e12;
 constexpr double kServersMax = 1024;
 constexpr double kChunkKibMax = 16 * 1024;  // the wire's largest payload
 constexpr const char* kCatalogFile = "devices.toml";
 
-const Limits kPositiveSeconds{.min = 0, .max = kSecondsMax, .min_excluded = true};
+const Limits kSecondsOrNone = Limits::within(0, Limits::kSecondsMax);
 
 int count_of(const ConfigTable& table, std::string_view key, int fallback, double min) {
   return static_cast<int>(table.integer(key, fallback, Limits::within(min, kCountMax)));
@@ -69,9 +68,9 @@ LinkModel read_link(const ConfigTable& table, const Catalog& catalog) {
 SlowSpells read_slow_spells(const ConfigTable& table) {
   SlowSpells slow;
   slow.factor = table.number("slow_factor", 1, Limits::within(1, 1e6));
-  slow.after_seconds = table.number("slow_after_seconds", 0, Limits::within(0, kSecondsMax));
-  slow.seconds = table.number("slow_seconds", 0, Limits::within(0, kSecondsMax));
-  slow.every_seconds = table.number("slow_every_seconds", 0, Limits::within(0, kSecondsMax));
+  slow.after_seconds = table.number("slow_after_seconds", 0, kSecondsOrNone);
+  slow.seconds = table.number("slow_seconds", 0, kSecondsOrNone);
+  slow.every_seconds = table.number("slow_every_seconds", 0, kSecondsOrNone);
   if ((slow.factor > 1) != (slow.seconds > 0))
     table.problem("slow_factor", "slow_factor above 1 and slow_seconds above 0 go together");
   if (slow.every_seconds > 0 && slow.every_seconds < slow.seconds)
@@ -82,7 +81,7 @@ SlowSpells read_slow_spells(const ConfigTable& table) {
 DeviceModel read_device(const ConfigTable& table, const Catalog& catalog,
                         const Result<worker::ModelSpec>& spec, int batch) {
   DeviceModel device;
-  const auto seconds = table.optional_number("step_seconds", kPositiveSeconds);
+  const auto seconds = table.optional_number("step_seconds", Limits::seconds());
   device.jitter = table.number("jitter", 0, Limits::within(0, 10));
   device.fixed_share = table.number("fixed_share", 0, Limits::within(0, 1));
   device.slow = read_slow_spells(table);
@@ -233,6 +232,12 @@ worker::DatasetOptions read_dataset(const ConfigTable& table, const fs::path& di
   return dataset;
 }
 
+// Whether there can be held-out data; image sets have theirs.
+bool holds_out(const worker::DatasetOptions& dataset) {
+  return dataset.held_out > 0 || !dataset.held_out_path.empty() ||
+         dataset.kind == "fashion-mnist" || dataset.kind == "cifar-10";
+}
+
 TrainingConfig read_training(const ConfigTable& table, const worker::ModelOptions& model,
                              std::string& device) {
   TrainingConfig training;
@@ -256,7 +261,7 @@ StopConfig read_stop(const ConfigTable& table) {
   stop.target_loss = table.optional_number("target_loss", Limits::above(0));
   stop.target_accuracy =
       table.optional_number("target_accuracy", {.min = 0, .max = 1, .min_excluded = true});
-  stop.max_seconds = table.optional_number("max_seconds", kPositiveSeconds);
+  stop.max_seconds = table.optional_number("max_seconds", Limits::seconds());
   if (const auto steps = table.optional_integer("max_steps", Limits::at_least(1)))
     stop.max_steps = static_cast<std::uint64_t>(*steps);
   if (!table.has("max_seconds") && !table.has("max_steps"))
@@ -339,9 +344,13 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
 
   const ConfigTable evaluation = root.table("evaluation");
   config.evaluation.interval_seconds =
-      evaluation.number("interval_seconds", config.evaluation.interval_seconds, kPositiveSeconds);
+      evaluation.number("interval_seconds", config.evaluation.interval_seconds, Limits::seconds());
   config.evaluation.samples = count_of(evaluation, "samples", config.evaluation.samples, 0);
   config.stop = read_stop(root.table("stop"));
+  if (config.stop.target_accuracy && !holds_out(config.dataset))
+    root.table("stop").problem(
+        "target_accuracy",
+        "is measured on held-out data, of which dataset.held_out = 0 leaves none");
   const ConfigTable wire = root.table("wire");
   config.chunk_bytes = 1024 * static_cast<std::uint64_t>(
                                   wire.integer("chunk_kib", 1024, Limits::within(4, kChunkKibMax)));

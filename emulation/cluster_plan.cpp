@@ -118,6 +118,7 @@ Result<std::vector<std::vector<std::uint32_t>>> plan_samples(const ClusterConfig
 server::SchedulerOptions scheduler_options(const ClusterConfig& config, const ClusterPlan& plan,
                                            Incarnation incarnation, bool evaluator) {
   server::SchedulerOptions options;
+  options.settings = plan.settings;
   options.cluster = plan.cluster;
   options.incarnation = incarnation;
   options.parameters = plan.parameters;
@@ -149,6 +150,7 @@ std::unique_ptr<server::ServerCore> make_server(const ClusterConfig& config,
                                                 const std::string& endpoint,
                                                 proto::PeerId scheduler) {
   server::ServerOptions options;
+  options.settings = plan.settings;
   options.cluster = plan.cluster;
   options.incarnation = incarnation;
   options.name = name;
@@ -172,6 +174,7 @@ std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
                                                 const WorkerProfile& profile,
                                                 std::shared_ptr<worker::Residual> residual) {
   worker::WorkerOptions options;
+  options.settings = plan.settings;
   options.cluster = plan.cluster;
   options.incarnation = incarnation;
   options.name = profile.name;
@@ -208,6 +211,7 @@ std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
 worker::EvaluatorCore make_evaluator(const ClusterConfig& config, const ClusterPlan& plan,
                                      Incarnation incarnation) {
   worker::EvaluatorOptions options;
+  options.settings = plan.settings;
   options.cluster = plan.cluster;
   options.incarnation = incarnation;
   options.parameters = plan.parameters;
@@ -217,8 +221,9 @@ worker::EvaluatorCore make_evaluator(const ClusterConfig& config, const ClusterP
 
 Result<worker::LocalTrainer> make_trainer(const ClusterConfig& config, const ClusterPlan& plan,
                                           std::uint32_t index, const worker::Dataset& train,
-                                          std::vector<std::uint32_t> samples) {
-  RUBATO_ASSIGN(auto device, worker::make_device(config.worker_device));
+                                          std::vector<std::uint32_t> samples,
+                                          const worker::DeviceOptions& options) {
+  RUBATO_ASSIGN(auto device, worker::make_device(config.worker_device, options));
   RUBATO_TRY(
       device->build(plan.spec, sync::batch_max(plan.sync, config.sync, config.training.batch)));
   worker::BatchSampler sampler(std::move(samples),

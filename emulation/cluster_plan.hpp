@@ -28,6 +28,8 @@ struct ClusterPlan {
   std::uint64_t cluster = 0;  // cluster id
   std::uint64_t seed = 0;
   std::string sync;
+  // shared_settings(), where nodes meet that were not made from one file; empty elsewhere.
+  std::string settings;
   worker::ModelSpec spec;
   std::uint64_t parameters = 0;
   std::vector<WorkerProfile> workers;
@@ -84,12 +86,14 @@ std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
 worker::EvaluatorCore make_evaluator(const ClusterConfig& config, const ClusterPlan& plan,
                                      Incarnation incarnation);
 
-// The trainer of worker `index`, on its own samples and its own stream.
+// The trainer of worker `index`, on its own samples and its own stream. `options`: of
+// its device; the same bits for the same seed with the default ones alone.
 [[nodiscard]] Result<worker::LocalTrainer> make_trainer(const ClusterConfig& config,
                                                         const ClusterPlan& plan,
                                                         std::uint32_t index,
                                                         const worker::Dataset& train,
-                                                        std::vector<std::uint32_t> samples);
+                                                        std::vector<std::uint32_t> samples,
+                                                        const worker::DeviceOptions& options = {});
 
 // How long the steps of worker `index` take.
 StepTimes make_step_times(const ClusterPlan& plan, std::uint32_t index);

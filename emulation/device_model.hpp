@@ -3,6 +3,7 @@
 // Pure: all randomness from the Rng given. Threads: one owner.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -37,8 +38,9 @@ class StepTimes {
   Duration next(Instant now, int batch) {
     const double f = device_.fixed_share;
     const double size = batch == batch_ ? 1 : f + (1 - f) * batch / batch_;
-    return Duration::from_seconds(device_.step_seconds * size * jitter_.factor(rng_) *
-                                  slowness(now));
+    const auto takes =
+        Duration::from_seconds(device_.step_seconds * size * jitter_.factor(rng_) * slowness(now));
+    return std::max(takes, Duration{1});
   }
 
  private:

@@ -11,6 +11,7 @@ namespace rubato::emulation {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kLongestNs = 3.2e18;  // of a transfer: a century, as Duration has it
 
 }  // namespace
 
@@ -167,7 +168,8 @@ void FairNetwork::set_rate(FlowId id, double rate) {
   flow.updated = now_;
   flow.rate = rate;
   // Rounded up to the next nanosecond, so that by then the last byte is through.
-  flow.ends = {now_.ns + static_cast<std::int64_t>(std::ceil(flow.remaining / rate * 1e9))};
+  const double ns = std::min(kLongestNs, std::ceil(flow.remaining / rate * 1e9));
+  flow.ends = {now_.ns + static_cast<std::int64_t>(ns)};
   settle(flow.place);
 }
 

@@ -160,6 +160,7 @@ Result<RunRecord> VirtualCluster::run() {
   }
   std::uint64_t served = 0;
   while (!scheduler_->stopped() && !failure_) {
+    if (options_.stop.stop_requested()) scheduler_->stop(now_, "stopped by the caller");
     const Event event = events_.pop();
     look_ahead();
     now_ = event.at;
@@ -255,11 +256,8 @@ void VirtualCluster::on_arrive(std::uint64_t tag) {
     busy = std::max(busy, now_) + Duration::from_seconds(speed > 0 ? bytes / speed : 0);
     done = busy;
   }
-  if (done > now_) {
-    schedule(done, Event::Kind::Process, message.to, tag);
-  } else {
-    deliver(tag);
-  }
+  if (done > now_) return schedule(done, Event::Kind::Process, message.to, tag);
+  deliver(tag);
 }
 
 void VirtualCluster::deliver(std::uint64_t tag) {
@@ -286,8 +284,7 @@ void VirtualCluster::deliver(std::uint64_t tag) {
 void VirtualCluster::report_progress() {
   if (!options_.progress || !scheduler_->started()) return;
   const double seconds = (now_ - *scheduler_->started()).seconds();
-  if (!options_.progress({seconds, scheduler_->smoothed_loss(), scheduler_->steps()}))
-    scheduler_->stop(now_, "stopped by the caller");
+  options_.progress({seconds, scheduler_->smoothed_loss(), scheduler_->steps()});
 }
 
 std::optional<Instant> VirtualCluster::next_wakeup(Node node) const {

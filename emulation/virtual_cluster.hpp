@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 
 #include "base/result.hpp"
@@ -33,9 +34,10 @@ struct VirtualOptions {
   std::function<void(const std::string&)> log;
   // Where every worker's steps and commits are recorded, in virtual time. Null: nowhere.
   Trace* trace = nullptr;
-  // Called after each evaluation, or every so many events where there is none; returning false
-  // stops the run. May be empty.
-  std::function<bool(const VirtualProgress&)> progress;
+  // Called after each evaluation, or every so many events where there is none. May be empty.
+  std::function<void(const VirtualProgress&)> progress;
+  // Ends the run before its next event.
+  std::stop_token stop;
 };
 
 // `data`: loaded once by the caller and shared by many runs; not looked at for timing only.

@@ -15,7 +15,6 @@ namespace rubato::proto {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "frames are little-endian");
-
 using flatbuffers::Offset;
 using Builder = flatbuffers::FlatBufferBuilder;
 using Bytes = std::span<const std::byte>;
@@ -43,8 +42,9 @@ auto offsets(Builder& b, const std::vector<std::uint64_t>& list) {
 }
 
 auto write(Builder& b, const Hello& m) {
-  const auto name = b.CreateString(m.name);
-  return wire::CreateHello(b, name, m.parameters, b.CreateString(m.endpoint));
+  const auto name = b.CreateString(m.name), endpoint = b.CreateString(m.endpoint);
+  const auto settings = m.settings.empty() ? 0 : b.CreateString(m.settings);
+  return wire::CreateHello(b, name, m.parameters, endpoint, settings);
 }
 auto write(Builder& b, const Welcome& m) {
   std::vector<Offset<wire::ShardEntry>> entries;
@@ -186,7 +186,7 @@ Result<void> check_clocks(const char* name, Nanoseconds... ns) {
 Result<Body> read(const wire::Hello& t) {
   RUBATO_ASSIGN(auto name, read_text("Hello.name", *t.name()));
   RUBATO_ASSIGN(auto endpoint, read_text("Hello.endpoint", *t.endpoint()));
-  return Hello{std::move(name), t.parameters(), std::move(endpoint)};
+  return Hello{std::move(name), t.parameters(), std::move(endpoint), GetString(t.settings())};
 }
 Result<Body> read(const wire::Welcome& t) {
   Welcome m;

@@ -17,7 +17,7 @@ namespace rubato::proto {
 
 inline constexpr std::size_t kControlBytesMax = 256 * 1024;  // Members of 16,000 workers fits
 inline constexpr std::size_t kPayloadBytesMax = 16u << 20;
-inline constexpr std::size_t kTextBytesMax = 1024;  // each string
+inline constexpr std::size_t kTextBytesMax = 1024;  // each string but Hello.settings
 
 // The bytes of a control frame; those of the parameter path need no memory of their own.
 class ControlFrame {

@@ -110,6 +110,17 @@ std::size_t compressed_bytes(const Compression& compression, std::size_t count) 
   return dense_bytes(compression.codec, count);
 }
 
+Compression worthwhile(const Compression& wanted, std::size_t count) {
+  const Compression f32{};
+  return compressed_bytes(wanted, count) < compressed_bytes(f32, count) ? wanted : f32;
+}
+
+// No more than that many elements need: sizes in a codec and in f32 both grow with the count.
+std::size_t payload_floats(const Compression& wanted, std::size_t count) {
+  const std::size_t bytes = compressed_bytes(worthwhile(wanted, count), count);
+  return (bytes + sizeof(float) - 1) / sizeof(float);
+}
+
 Result<void> check_compressed_bytes(PayloadCodec codec, std::uint64_t count, std::size_t bytes) {
   if (codec > PayloadCodec::RandomK)
     return fail(ErrorCode::Corrupt,

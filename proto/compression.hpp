@@ -26,6 +26,13 @@ const char* codec_name(PayloadCodec codec);  // "f16", "top-k", ...
 // Returns: the exact size of `count` elements.
 std::size_t compressed_bytes(const Compression& compression, std::size_t count);
 
+// Returns: in what `count` elements travel where `wanted` is asked for: f32 where that needs no
+// more bytes, so a chunk never needs more than f32 does.
+Compression worthwhile(const Compression& wanted, std::size_t count);
+
+// Returns: floats that have room for any `count` elements or fewer, in what is worthwhile.
+std::size_t payload_floats(const Compression& wanted, std::size_t count);
+
 // What a receiver asks before it makes room for `count` elements: can `bytes` hold them?
 // Returns: Corrupt when not, and when more elements are claimed than a chunk of F32 may hold.
 [[nodiscard]] Result<void> check_compressed_bytes(PayloadCodec codec, std::uint64_t count,

@@ -1,5 +1,10 @@
 // Messages in words: run log lines, golden traces, refusals.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
 
 #include "proto/compression.hpp"
 #include "proto/messages.hpp"
@@ -98,6 +103,42 @@ std::string other_cluster(const Message& message, std::uint64_t ours) {
       "{} belongs to another cluster (id {:016x}, ours {:016x}): `name` must be the "
       "same in every node's cluster file",
       to_string(message.sender), message.cluster, ours);
+}
+
+namespace {
+
+constexpr std::size_t kNamedMax = 3;
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const auto end = std::min(text.find('\n'), text.size());
+    lines.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+std::string_view key_of(std::string_view setting) {
+  return setting.substr(0, setting.find(" = "));
+}
+
+}  // namespace
+
+std::string other_settings(NodeId sender, const Hello& hello, const std::string& ours) {
+  std::vector<std::string_view> has, wanted;
+  const auto our_lines = lines_of(ours);
+  for (const auto theirs : lines_of(hello.settings)) {
+    const auto our = std::ranges::find(our_lines, key_of(theirs), key_of);
+    if (our == our_lines.end() || *our == theirs || has.size() == kNamedMax) continue;
+    has.push_back(theirs);
+    wanted.push_back(*our);
+  }
+  const std::string who = fmt::format("{} '{}' has ", role_name(sender.role), hello.name);
+  const std::string what = has.empty() ? "other settings than this cluster"
+                                       : fmt::format("{}; this cluster has {}",
+                                                     fmt::join(has, ", "), fmt::join(wanted, ", "));
+  return who + what + ": use the same cluster file, --sync and --seed on every node";
 }
 
 RefusalCode refusal_code(const Error& error) {

@@ -18,6 +18,7 @@ void Joiner::on_heard(Instant now) {
 void Joiner::on_joined(Instant now) {
   if (joined_) return;
   joined_ = true;
+  heard_ = now;
   next_ = now + timing_.heartbeat_every;
 }
 
@@ -38,6 +39,19 @@ std::optional<Error> Joiner::overdue(Instant now) const {
                fmt::format("scheduler: no answer to Hello for {:.0f} s; is it running, and is the "
                            "address right?",
                            timing_.give_up_after.seconds())};
+}
+
+bool Joiner::lonely(Instant now) const {
+  return joined_ && now >= heard_ + timing_.forsaken_after * 0.5;
+}
+
+std::optional<Error> Joiner::forsaken(Instant now) const {
+  if (!joined_ || now < heard_ + timing_.forsaken_after) return std::nullopt;
+  return Error{
+      ErrorCode::Gone,
+      fmt::format("scheduler: no answer for {:.0f} s, and nobody commits: the run is over; "
+                  "restart this node to join the next one",
+                  timing_.forsaken_after.seconds())};
 }
 
 }  // namespace rubato::proto

@@ -1,5 +1,7 @@
 // proto/joiner.hpp - how every node gets into the cluster: Hello to the scheduler, again each
 // second, until it is welcome (and, for workers, until Start), then a heartbeat now and then.
+// Who has joined needs no word of the scheduler: it trains on without. A server for which nobody at
+// all has any use asks for a word in the end, and gives up without one.
 // Pure: a part of the worker, server and evaluator cores. Threads: one owner.
 #pragma once
 
@@ -15,6 +17,8 @@ struct JoinTiming {
   Duration hello_every = Duration::from_seconds(1);
   Duration give_up_after = Duration::from_seconds(60);  // without any word from the scheduler
   Duration heartbeat_every = Duration::from_seconds(2);
+  // Once joined: without a sign of the run, such as a word of the scheduler or a commit.
+  Duration forsaken_after = Duration::from_seconds(600);
 };
 
 class Joiner {
@@ -22,7 +26,7 @@ class Joiner {
   explicit Joiner(const JoinTiming& timing) : timing_(timing) {}
 
   void on_start(Instant now);
-  // Any message from the scheduler arrived.
+  // Any message from the scheduler arrived, or another sign of the run.
   void on_heard(Instant now);
   // No more Hello is needed.
   void on_joined(Instant now);
@@ -33,6 +37,11 @@ class Joiner {
   std::optional<Instant> poll_wakeup() const;
   // A Timeout once the scheduler has been silent for too long while joining.
   std::optional<Error> overdue(Instant now) const;
+  // Joined, and half of forsaken_after has passed without a sign of the run: heartbeats are to ask
+  // for an answer (Message::sent).
+  bool lonely(Instant now) const;
+  // A Gone once all of it has.
+  std::optional<Error> forsaken(Instant now) const;
 
  private:
   JoinTiming timing_;

@@ -98,8 +98,8 @@ Result<std::size_t> MemoryTransport::send(PeerId to, const Message& message) {
   MemoryHub::Link& link = found->second;  // only its client, maybe this thread, removes it
   const auto full = [](std::size_t queued) { return queued >= kQueuedMessagesMax; };
   if (link.client == &inbox_) {
-    if (!hub_->drained_.wait_for(lock, bounded(send_timeout_),
-                                 [&] { return !full(link.to_server); }))
+    const Duration patience = message.payload.empty() ? Duration{} : send_timeout_;
+    if (!hub_->drained_.wait_for(lock, bounded(patience), [&] { return !full(link.to_server); }))
       return not_sent(message, "the peer's queue is full");
     ++link.to_server;
     if (link.server != nullptr)

@@ -17,7 +17,7 @@
 
 namespace rubato::proto {
 
-inline constexpr std::uint16_t kProtocolVersion = 5;
+inline constexpr std::uint16_t kProtocolVersion = 6;
 inline constexpr std::uint64_t kChunkBytesDefault = 1u << 20;
 inline constexpr double kWeightMax = 1e6;                     // of a commit
 inline constexpr std::size_t kMissingOffsetsMax = 16 * 1024;  // of a ProbeReply or Pull
@@ -53,6 +53,9 @@ struct Hello {
   std::string name;              // unique among the members of its role
   std::uint64_t parameters = 0;  // size of its model; must equal the cluster's
   std::string endpoint;          // servers only: where workers reach it
+  // What all nodes of a cluster must have in common, "sync = bsp", one a line; must equal the
+  // cluster's.
+  std::string settings = {};
 };
 
 // scheduler -> node: accepted. A worker may not train before Start.
@@ -72,6 +75,7 @@ enum class RefusalCode : std::uint8_t {
   BadMessage,
   ClusterFull,
   Stopped,
+  OtherSettings,
 };
 
 // No, and why: the node should report `message` and end.
@@ -267,6 +271,9 @@ RefusalCode refusal_code(const Error& error);
 
 // The text of a ClusterId refusal: who, its id, ours, what to check.
 std::string other_cluster(const Message& message, std::uint64_t ours);
+
+// The text of an OtherSettings refusal: who, and the first few lines that differ from ours.
+std::string other_settings(NodeId sender, const Hello& hello, const std::string& ours);
 
 // "Commit", "Parameters", ... for logs and errors.
 const char* body_name(const Body& body);

@@ -73,7 +73,8 @@ Result<std::size_t> ShmTransport::send(PeerId to, const Message& message) {
   }();
   RUBATO_TRY(encoded.check_limits());
   const std::size_t wire_bytes = encoded.wire_bytes();
-  const Instant deadline = link->listening ? start : start + options_.send_timeout;
+  const bool waits = !link->listening && !message.payload.empty();
+  const Instant deadline = waits ? start + options_.send_timeout : start;
   for (Instant now = start;; now = steady_now()) {
     if (links_.send(*link, encoded)) return wire_bytes;
     if (now >= deadline) break;

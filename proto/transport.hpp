@@ -38,9 +38,11 @@ class Transport {
   // Connects in the background; messages sent before the peer is there are queued up to the
   // high-water mark. BadInput for an endpoint that cannot be parsed.
   [[nodiscard]] virtual Result<PeerId> connect(const std::string& endpoint) = 0;
-  // Never blocks longer than the send timeout (kSendTimeout by default), and to a peer that reached
-  // our listener not at all: one slow worker stops no other. Returns the bytes on the wire; Io when
-  // the peer is gone or its queue is full, BadInput above the codec's limits.
+  // Waits for a queue that is full with a payload to a connection only, and no longer than the send
+  // timeout (kSendTimeout by default). What goes to a peer that reached our listener never waits:
+  // one slow worker stops no other. Nor does what has no payload: it is said again, and a scheduler
+  // that is gone stops nobody. Returns the bytes on the wire; Io when the peer is gone or its queue
+  // is full, BadInput above the codec's limits.
   [[nodiscard]] virtual Result<std::size_t> send(PeerId to, const Message& message) = 0;
   // Waits at most `timeout` for one message. Empty: timeout or wake().
   [[nodiscard]] virtual Result<std::optional<Received>> receive(Duration timeout) = 0;

@@ -225,7 +225,7 @@ class ZmqTransport::Sockets {
 
   // Returns false when the peer's queue is full. Throws when it is gone.
   bool send(PeerId to, std::span<const std::byte> control, const Payload& payload,
-            zmq::send_flags flags = zmq::send_flags::none) {
+            zmq::send_flags flags) {
     using zmq::send_flags;
     if ((to & kListenerBit) != 0)
       flags = send_flags::dontwait;
@@ -371,7 +371,8 @@ Result<std::size_t> ZmqTransport::send(PeerId to, const Message& message) {
   }();
   RUBATO_TRY(encoded.check_limits());
   try {
-    if (sockets_->send(to, encoded.control, encoded.payload)) return encoded.wire_bytes();
+    const auto flags = message.payload.empty() ? zmq::send_flags::dontwait : zmq::send_flags::none;
+    if (sockets_->send(to, encoded.control, encoded.payload, flags)) return encoded.wire_bytes();
     return fail(ErrorCode::Io, fmt::format("{} not sent: the peer's queue of {} messages is full",
                                            body_name(message.body), kQueuedMessagesMax));
   } catch (const zmq::error_t& error) {

@@ -1,5 +1,5 @@
-// proto/zmq_transport.hpp - Transport over ZeroMQ: one ROUTER, which listens and connects, so that a
-// wait is one blocking receive. docs/protocol.md lists the socket options and why.
+// proto/zmq_transport.hpp - Transport over ZeroMQ: one ROUTER, which listens and connects, so that
+// a wait is one blocking receive. docs/protocol.md lists the socket options and why.
 // A message is exactly two parts (control, payload). Whatever else arrives is one Received error.
 // Errors: cppzmq's exceptions end here, as Results. Threads: as Transport.
 #pragma once
@@ -41,7 +41,7 @@ class ZmqTransport final : public Transport {
   // Tells the peer's transport something behind all messages sent so far. Never waits. Returns
   // false when the peer is gone or its queue full. Requires: starts with kSignalMagic.
   bool signal(PeerId to, std::span<const std::byte> bytes);
-  // One more descriptor: when it is readable, receive() waits no longer. -1: none, which is cheaper.
+  // One more descriptor: when it is readable, receive() waits no longer. -1: none, and cheaper.
   void watch(int descriptor);
 
  private:

@@ -54,25 +54,45 @@ void Scheduler::on_message(Instant now, PeerId from, const Message& message) {
         on_leave(now, id, WorkerState::Fate::Left, leave->reason);
       return;
     }
-    case Role::Server: {
-      const std::uint32_t index = message.sender.index;
-      if (index >= servers_.size() || servers_[index].incarnation != message.incarnation) return;
-      server_silence_.heard(index, now);
-      if (const auto* ack = std::get_if<proto::MembersAck>(&message.body)) {
-        lists_.on_ack(index, ack->epoch);
-        send_due_lists();
-        start_ready_workers(now);
-      }
+    case Role::Server:
+      on_server(now, from, message);
       return;
-    }
     case Role::Evaluator:
-      if (const auto* evaluation = std::get_if<proto::Evaluation>(&message.body))
-        on_evaluation(now, now - evaluation->age, evaluation->loss, evaluation->accuracy);
+      on_evaluator(now, from, message);
       return;
     case Role::Scheduler:
       refuse(from, RefusalCode::BadMessage, "a cluster has one scheduler, and it is this one");
       return;
   }
+}
+
+void Scheduler::on_server(Instant now, PeerId from, const Message& message) {
+  const std::uint32_t index = message.sender.index;
+  if (index >= servers_.size() || servers_[index].incarnation != message.incarnation) {
+    refuse(from, RefusalCode::NotMember,
+           fmt::format("{} is of another run: restart it to join this one",
+                       to_string(message.sender)));
+    return;
+  }
+  servers_[index].peer = from;
+  server_silence_.heard(index, now);
+  if (stop_reason_) {
+    send(from, proto::Stop{*stop_reason_});  // the first did not reach it
+  } else if (const auto* ack = std::get_if<proto::MembersAck>(&message.body)) {
+    lists_.on_ack(index, ack->epoch);
+    send_due_lists();
+    start_ready_workers(now);
+  }
+}
+
+void Scheduler::on_evaluator(Instant now, PeerId from, const Message& message) {
+  if (!evaluator_ || evaluator_incarnation_ != message.incarnation) {
+    refuse(from, RefusalCode::NotMember, "the evaluator is of another run: restart it");
+    return;
+  }
+  evaluator_ = from;
+  if (const auto* evaluation = std::get_if<proto::Evaluation>(&message.body))
+    on_evaluation(now, now - evaluation->age, evaluation->loss, evaluation->accuracy);
 }
 
 void Scheduler::on_hello(Instant now, PeerId from, const Message& message) {
@@ -83,6 +103,9 @@ void Scheduler::on_hello(Instant now, PeerId from, const Message& message) {
                        "cluster file on every node",
                        role_name(message.sender.role), hello.name, hello.parameters,
                        options_.parameters));
+  } else if (hello.settings != options_.settings) {
+    refuse(from, RefusalCode::OtherSettings,
+           other_settings(message.sender, hello, options_.settings));
   } else if (stop_reason_) {
     refuse(from, RefusalCode::Stopped, "the run is over: " + *stop_reason_);
   } else if (message.sender.role == Role::Server) {
@@ -90,7 +113,7 @@ void Scheduler::on_hello(Instant now, PeerId from, const Message& message) {
   } else if (message.sender.role == Role::Worker) {
     on_worker_hello(now, from, message);
   } else if (message.sender.role == Role::Evaluator) {
-    on_evaluator_hello(from);
+    on_evaluator_hello(from, message.incarnation);
   } else {
     refuse(from, RefusalCode::BadMessage, "a cluster has one scheduler, and it is this one");
   }
@@ -177,8 +200,9 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
   drain_tuner(now);
 }
 
-void Scheduler::on_evaluator_hello(PeerId from) {
+void Scheduler::on_evaluator_hello(PeerId from, Incarnation incarnation) {
   evaluator_ = from;
+  evaluator_incarnation_ = incarnation;
   if (!serving()) {
     send(from, proto::Heartbeat{});
     return;

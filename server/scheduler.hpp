@@ -39,8 +39,9 @@ struct SchedulerOptions {
   Duration evaluation_interval = Duration::from_seconds(5);  // of that fallback
   StopOptions stop;
   Duration lost_after = Duration::from_seconds(10);
-  std::string sync;        // for the record
-  std::uint64_t seed = 0;  // for the record
+  std::string settings = {};  // of every node, as in Hello
+  std::string sync;           // for the record
+  std::uint64_t seed = 0;     // for the record
 };
 
 class Scheduler {
@@ -91,10 +92,12 @@ class Scheduler {
     proto::Progress progress;
   };
 
+  void on_server(Instant now, proto::PeerId from, const proto::Message& message);
   void on_hello(Instant now, proto::PeerId from, const proto::Message& message);
   void on_server_hello(Instant now, proto::PeerId from, const proto::Message& message);
   void on_worker_hello(Instant now, proto::PeerId from, const proto::Message& message);
-  void on_evaluator_hello(proto::PeerId from);
+  void on_evaluator(Instant now, proto::PeerId from, const proto::Message& message);
+  void on_evaluator_hello(proto::PeerId from, Incarnation incarnation);
   void welcome_evaluator();
   void on_progress(Instant now, WorkerId worker, const proto::Progress& progress);
   void on_evaluation(Instant now, Instant at, double loss, double accuracy);
@@ -126,6 +129,7 @@ class Scheduler {
   Silence worker_silence_;       // of the members
   Silence server_silence_;
   std::optional<proto::PeerId> evaluator_;
+  Incarnation evaluator_incarnation_ = 0;
   MemberLists lists_;
   sync::Phase phase_;  // as last sent to the servers
   std::optional<Instant> started_;

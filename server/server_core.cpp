@@ -43,15 +43,17 @@ void ServerCore::on_start(Instant now) {
 void ServerCore::on_wakeup(Instant now) {
   switch (joiner_.poll(now)) {
     case proto::Joiner::Due::Hello:
-      send(scheduler_, proto::Hello{options_.name, options_.parameters, options_.endpoint});
+      send(scheduler_,
+           proto::Hello{options_.name, options_.parameters, options_.endpoint, options_.settings});
       break;
     case proto::Joiner::Due::Heartbeat:
-      send(scheduler_, proto::Heartbeat{});
+      send(scheduler_, proto::Heartbeat{}, {}, joiner_.lonely(now) ? now : Instant{});
       break;
     case proto::Joiner::Due::Nothing:
       break;
   }
   if (auto error = joiner_.overdue(now)) failure_ = std::move(error);
+  if (auto error = joiner_.forsaken(now)) failure_ = std::move(error);
 }
 
 void ServerCore::on_message(Instant now, PeerId from, const Message& message) {
@@ -62,7 +64,10 @@ void ServerCore::on_message(Instant now, PeerId from, const Message& message) {
   } else if (std::holds_alternative<proto::Pull>(message.body)) {
     on_pull(from, message);
   } else if (std::holds_alternative<proto::Commit>(message.body)) {
-    if (auto* member = find_member(from, message)) on_commit(now, from, *member, message);
+    if (auto* member = find_member(from, message)) {
+      joiner_.on_heard(now);
+      on_commit(now, from, *member, message);
+    }
   } else if (const auto* probe = std::get_if<proto::Probe>(&message.body)) {
     if (const auto* member = find_member(from, message)) on_probe(from, *member, *probe);
   } else {
@@ -81,8 +86,16 @@ void ServerCore::on_scheduler(Instant now, const Message& message) {
   } else if (const auto* stop = std::get_if<proto::Stop>(&message.body)) {
     stopped_ = stop->reason;
   } else if (const auto* refusal = std::get_if<proto::Refusal>(&message.body)) {
-    failure_ = Error{ErrorCode::Refused, "scheduler refused this server: " + refusal->message};
+    on_refused(*refusal);
   }
+}
+
+// What this shard holds is of its own run. The next one's scheduler makes no use of it, and whoever
+// restarts this server does.
+void ServerCore::on_refused(const proto::Refusal& refusal) {
+  const bool over = refusal.code == RefusalCode::NotMember;
+  failure_ = Error{over ? ErrorCode::Gone : ErrorCode::Refused,
+                   (over ? "scheduler: " : "scheduler refused this server: ") + refusal.message};
 }
 
 void ServerCore::on_welcome(Instant now, const proto::Welcome& welcome) {
@@ -106,7 +119,7 @@ void ServerCore::on_welcome(Instant now, const proto::Welcome& welcome) {
     if (average_) kept_ = average_->parameters().snapshot();
     optimizer_ = Optimizer(options_.optimizer, count);
   }
-  replies_ = ReplyEncoder(std::min(chunk, count), options_.blank);
+  replies_ = ReplyEncoder(std::min(chunk, count), options_.blank != nullptr);
   joiner_.on_joined(now);
 }
 
@@ -274,8 +287,10 @@ void ServerCore::act(Instant now, const sync::GateActions& actions) {
   if (actions.flush) flush();
   for (const auto worker : actions.apply)
     if (auto* member = members_.find(worker)) apply(*member);
+  replies_.begin_same();
   for (const auto worker : actions.release)
     if (auto* member = members_.find(worker)) release(now, *member);
+  replies_.end_same();
 }
 
 // It decoded when it arrived; one in shared memory may have been changed by its sender since. What

@@ -40,6 +40,7 @@ struct ServerOptions {
   OptimizerOptions optimizer;
   bool average = false;  // an evaluator is given the average (server/parameter_average.hpp)
   proto::JoinTiming timing;
+  std::string settings = {};  // as in Hello
   // Only the timing counts: the shard holds no values, and the beginning of this stands for every
   // payload. At least a chunk. Null: a real shard.
   std::shared_ptr<const proto::Floats> blank;
@@ -79,11 +80,12 @@ class ServerCore {
   const std::optional<proto::NodeId>& id() const { return id_; }
   // The reason, once the scheduler has ended the run.
   const std::optional<std::string>& stopped() const { return stopped_; }
-  // Set when the shard cannot go on: refused, or no scheduler.
+  // Set when the shard cannot go on: refused, no scheduler, or (Gone) its run is over unheard.
   const std::optional<Error>& failure() const { return failure_; }
 
  private:
   void on_scheduler(Instant now, const proto::Message& message);
+  void on_refused(const proto::Refusal& refusal);
   void on_welcome(Instant now, const proto::Welcome& welcome);
   void on_members(Instant now, const proto::Members& members);
   void replace_members(Instant now, std::vector<proto::Member> wanted);
@@ -127,7 +129,8 @@ class ServerCore {
   // Those of `from`, in [reply.offset, reply.offset + reply.count), in a message a chunk.
   void send_range(proto::PeerId to, const ShardParameters& from, const proto::Parameters& reply,
                   MemberState* member);
-  void send(proto::PeerId to, proto::Body body, proto::Payload payload = {});
+  // `sent`: as Message::sent.
+  void send(proto::PeerId to, proto::Body body, proto::Payload payload = {}, Instant sent = {});
   void refuse(proto::PeerId to, proto::RefusalCode code, std::string message);
   // The member that `message` is from, or null after refusing it.
   MemberState* find_member(proto::PeerId from, const proto::Message& message);

@@ -113,19 +113,19 @@ void ServerCore::send_range(PeerId to, const ShardParameters& from, const proto:
         piece.count = count;
         if (coded) {
           const auto seed = Rng(member->incarnation, piece.sequence, piece.offset).next();
-          const auto values = payload.floats(scratch_);
-          payload = replies_.encode(values, parameters_.size(), member->reply, seed, piece);
+          payload = replies_.encode(payload, parameters_.size(), member->reply, seed, piece);
         }
         send(to, piece, std::move(payload));
       });
 }
 
-void ServerCore::send(PeerId to, proto::Body body, proto::Payload payload) {
+void ServerCore::send(PeerId to, proto::Body body, proto::Payload payload, Instant sent) {
   outbox_.push({to, Message{.cluster = options_.cluster,
                             .sender = id_.value_or(proto::NodeId{Role::Server, 0}),
                             .incarnation = options_.incarnation,
                             .body = std::move(body),
-                            .payload = std::move(payload)}});
+                            .payload = std::move(payload),
+                            .sent = sent}});
 }
 
 void ServerCore::on_bad_frame(PeerId from, const Error& error) {

@@ -6,11 +6,10 @@ namespace rubato::sync {
 namespace {
 
 constexpr double kCountMax = 1e9;
-constexpr double kSecondsMax = 1e8;  // three years; far below what Duration holds
 
 const Limits kCount = Limits::within(0, kCountMax);
 const Limits kAtLeastOne = Limits::within(1, kCountMax);
-const Limits kSeconds{.min = 0, .max = kSecondsMax, .min_excluded = true};
+const Limits kSeconds = Limits::seconds();
 const Limits kBetweenZeroAndOne{.min = 0, .max = 1, .min_excluded = true, .max_excluded = true};
 const Limits kBatches = Limits::within(1, 1000);
 const Limits kAny{};

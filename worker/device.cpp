@@ -25,9 +25,9 @@ std::optional<BatchResult> Device::step_early(const Batch& batch, float rate,
   return step(batch, rate);
 }
 
-Result<std::unique_ptr<Device>> make_device(std::string_view name) {
+Result<std::unique_ptr<Device>> make_device(std::string_view name, const DeviceOptions& options) {
   if (name == "reference") return std::make_unique<ReferenceDevice>();
-  if (name == "cpu") return std::make_unique<CpuDevice>();
+  if (name == "cpu") return std::make_unique<CpuDevice>(options);
   if (name == "cuda") return make_cuda_device();
   return fail(ErrorCode::BadInput,
               fmt::format("unknown device \"{}\"; use cpu, cuda or reference", name));

@@ -77,8 +77,16 @@ class Device {
   virtual BatchResult evaluate(const Batch& batch) = 0;
 };
 
+struct DeviceOptions {
+  // The device "cpu": build() measures by which library a batch of batch_max is multiplied faster.
+  // The last bits of training then depend on the machine and its clock. Otherwise a rule says.
+  bool measure = false;
+  std::string cache = {};  // directory that keeps what was measured; empty: measured every time
+};
+
 // By name: "reference", "cpu", "cuda". Unsupported with a clear line where this build or machine
 // has none; BadInput for an unknown name.
-[[nodiscard]] Result<std::unique_ptr<Device>> make_device(std::string_view name);
+[[nodiscard]] Result<std::unique_ptr<Device>> make_device(std::string_view name,
+                                                          const DeviceOptions& options = {});
 
 }  // namespace rubato::worker

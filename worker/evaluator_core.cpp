@@ -8,7 +8,7 @@ using proto::NodeId;
 using proto::Role;
 
 EvaluatorCore::EvaluatorCore(const EvaluatorOptions& options)
-    : options_(options), joiner_(options.timing) {}
+    : options_(options), joiner_(options.timing), patience_(options.pull_timeout) {}
 
 EvaluatorCore::Action EvaluatorCore::next_action() const {
   if (failure_) return Action::Fail;
@@ -25,7 +25,8 @@ void EvaluatorCore::on_wakeup(Instant now) {
   if (stopped_ || failure_) return;
   switch (joiner_.poll(now)) {
     case proto::Joiner::Due::Hello:
-      send({Role::Scheduler, 0}, proto::Hello{"evaluator", options_.parameters, ""});
+      send({Role::Scheduler, 0},
+           proto::Hello{"evaluator", options_.parameters, "", options_.settings});
       break;
     case proto::Joiner::Due::Heartbeat:
       send({Role::Scheduler, 0}, proto::Heartbeat{});
@@ -34,7 +35,8 @@ void EvaluatorCore::on_wakeup(Instant now) {
       break;
   }
   if (auto error = joiner_.overdue(now)) failure_ = std::move(error);
-  if (next_ && now >= *next_ && !evaluate_due_) pull(now);
+  if (!next_ || now < *next_ || evaluate_due_) return;
+  gather_.active() ? pull_again(now) : pull(now);
 }
 
 std::optional<Instant> EvaluatorCore::poll_wakeup() const {
@@ -60,16 +62,8 @@ void EvaluatorCore::on_message(Instant now, const proto::Message& message) {
     started_ = true;
     joiner_.on_joined(now);
     pull(now);
-  } else if (const auto* parameters = std::get_if<proto::Parameters>(&message.body)) {
-    if (!gather_.active()) return;
-    const auto added = gather_.add(message.sender.index, *parameters, message.payload);
-    if (!added) {
-      failure_ = added.error();
-    } else if (!gather_.active()) {
-      evaluate_due_ = true;
-      pulled_at_ = now;
-      next_ = std::max(now, *next_ - options_.pull_timeout + options_.interval);
-    }
+  } else if (std::holds_alternative<proto::Parameters>(message.body)) {
+    if (gather_.active()) on_parameters(now, message);
   } else if (const auto* stop = std::get_if<proto::Stop>(&message.body)) {
     stopped_ = stop->reason;
   } else if (const auto* refusal = std::get_if<proto::Refusal>(&message.body)) {
@@ -78,9 +72,42 @@ void EvaluatorCore::on_message(Instant now, const proto::Message& message) {
   }
 }
 
+void EvaluatorCore::on_parameters(Instant now, const proto::Message& message) {
+  const auto& parameters = std::get<proto::Parameters>(message.body);
+  silence_ = std::max(silence_, now - heard_at_);
+  heard_at_ = now;
+  next_ = now + patience_;
+  // A shard answers in order: it has sent all that it will of earlier pulls.
+  if (parameters.sequence > gather_.sequence() && parameters.sequence <= sequence_)
+    gather_.begin(parameters.sequence);
+  const auto added = gather_.add(message.sender.index, parameters, message.payload);
+  if (!added) {
+    failure_ = added.error();
+  } else if (!gather_.active()) {
+    evaluate_due_ = true;
+    pulled_at_ = now;
+    next_ = std::max(now, asked_at_ + options_.interval);
+    patience_ = std::max(options_.pull_timeout, silence_ * 2);
+  }
+}
+
 void EvaluatorCore::pull(Instant now) {
-  next_ = now + options_.pull_timeout;
-  gather_.begin(++sequence_);
+  heard_at_ = now;
+  silence_ = {};
+  ask(now);
+  gather_.begin(sequence_);
+}
+
+// What has arrived stays, and what still arrives of the earlier pull counts.
+void EvaluatorCore::pull_again(Instant now) {
+  patience_ = patience_ * 2;
+  ask(now);
+}
+
+void EvaluatorCore::ask(Instant now) {
+  asked_at_ = now;
+  next_ = now + patience_;
+  ++sequence_;
   for (std::uint32_t shard = 0; shard < shards_->shards.size(); ++shard)
     send({Role::Server, shard}, proto::Pull{sequence_});
 }

@@ -43,8 +43,11 @@ Result<void> NodePeers::connect(NodeId node, const std::string& endpoint) {
 Result<std::size_t> NodePeers::send(NodeId to, const proto::Message& message) {
   const auto place = places_.find(to);
   RUBATO_CHECK(place != places_.end(), "a core sends only to nodes that were connected");
-  auto sent = transport_.send(connections_[place->second].peer, message);
-  if (!sent) log_warning(fmt::format("cannot reach {}: {}", name(to), sent.error().message));
+  Connection& connection = connections_[place->second];
+  auto sent = transport_.send(connection.peer, message);
+  if (!sent && connection.reached)
+    log_warning(fmt::format("cannot reach {}: {}", name(to), sent.error().message));
+  connection.reached = sent.has_value();
   return sent;
 }
 

@@ -23,8 +23,8 @@ class NodePeers {
   // Cheap to repeat: servers that are where they were keep their connections. A transport cannot
   // end a connection, so one that no server has any more stays, for the next one at its endpoint.
   [[nodiscard]] Result<void> connect_servers(const proto::ShardMap& shards);
-  // Returns: bytes on the wire. A message that cannot be sent is logged: the cores' own deadlines
-  // notice what is missing.
+  // Returns: bytes on the wire. A message that cannot be sent is logged, once until the node takes
+  // one again: the cores' own deadlines notice what is missing.
   [[nodiscard]] Result<std::size_t> send(proto::NodeId to, const proto::Message& message);
   // Whether a core is to hear what has arrived. False for whatever comes from where no node of the
   // map is, for a frame that did not decode, which is logged, and for what a server sent as the one
@@ -36,6 +36,7 @@ class NodePeers {
   struct Connection {
     proto::PeerId peer = 0;
     std::string endpoint;
+    bool reached = true;  // the last message was sent
   };
   [[nodiscard]] Result<void> connect(proto::NodeId node, const std::string& endpoint);
   std::optional<proto::NodeId> node_of(proto::PeerId peer) const;

@@ -19,7 +19,7 @@ namespace rubato::worker {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x4c41'5544'4953'4552;  // "RESIDUAL"
-constexpr std::uint64_t kFormat = 2;
+constexpr std::uint64_t kFormat = 3;
 
 // At the file's start; the values follow. Little-endian, as the wire.
 struct Header {
@@ -27,7 +27,8 @@ struct Header {
   std::uint64_t format;
   std::uint64_t cluster;
   std::uint64_t parameters;
-  std::uint64_t run;  // whose values these are; 0: nobody's yet
+  std::uint64_t run;       // whose values these are; 0: nobody's yet
+  std::uint64_t restores;  // of its shards, when they were left
 };
 
 std::size_t file_bytes(std::size_t parameters) {
@@ -50,7 +51,7 @@ std::string mismatch(const Header& found, const Residual::File& wanted, off_t le
 
 struct Residual::Storage {
   std::vector<float> memory;
-  Incarnation memory_run = 0;
+  Header memory_header{};
   int file = -1;
   void* address = MAP_FAILED;
   std::size_t bytes = 0;
@@ -64,8 +65,17 @@ struct Residual::Storage {
     if (file >= 0) ::close(file);  // gives up the lock
   }
 
-  Header& header() const { return *static_cast<Header*>(address); }
-  std::uint64_t& run() { return address == MAP_FAILED ? memory_run : header().run; }
+  Header& header() {
+    return address == MAP_FAILED ? memory_header : *static_cast<Header*>(address);
+  }
+  // Returns: true when there was anything to drop. A killed process has done this before what the
+  // header says next.
+  bool drop() {
+    const bool any = std::ranges::any_of(values, [](float x) { return x != 0; });
+    if (any) std::ranges::fill(values, 0.0f);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    return any;
+  }
 
   // The whole file, made `size` bytes long, with zeros where nothing was written.
   // Returns: 0, or the system's error number.
@@ -133,7 +143,7 @@ Result<Residual> Residual::open(const File& file) {
   }
   if (const int error = storage->map(file_bytes(file.parameters))) return failed(error);
   if (unfinished) {
-    storage->header() = {0, kFormat, file.cluster, file.parameters, 0};
+    storage->header() = {0, kFormat, file.cluster, file.parameters, 0, 0};
     std::atomic_signal_fence(std::memory_order_seq_cst);  // a killed process keeps this order
     storage->header().magic = kMagic;
   } else if (!all_finite(storage->values)) {
@@ -143,12 +153,24 @@ Result<Residual> Residual::open(const File& file) {
 }
 
 Residual::Left Residual::bind(Incarnation run) {
-  const bool any = std::ranges::any_of(values(), [](float x) { return x != 0; });
-  if (storage_->run() == run) return any ? Left::ThisRun : Left::Nothing;
-  if (any) std::ranges::fill(values(), 0.0f);
+  Header& header = storage_->header();
+  if (header.run == run) {
+    const bool any = std::ranges::any_of(values(), [](float x) { return x != 0; });
+    return any ? Left::ThisRun : Left::Nothing;
+  }
+  const bool any = storage_->drop();
+  header.restores = 0;
   std::atomic_signal_fence(std::memory_order_seq_cst);  // a killed process keeps this order
-  storage_->run() = run;
+  header.run = run;
   return any ? Left::AnotherRun : Left::Nothing;
+}
+
+bool Residual::rebase(std::uint32_t restores) {
+  Header& header = storage_->header();
+  if (restores <= header.restores) return false;
+  const bool any = storage_->drop();
+  header.restores = restores;
+  return any;
 }
 
 std::span<float> Residual::values() const {

@@ -1,9 +1,9 @@
 // worker/residual.hpp - what compression has not sent yet of a worker's updates (error feedback,
 // proto/compression.hpp): in memory, or in a file that is mapped, so that not even SIGKILL loses
 // it. It belongs to one run: another one's is dropped, not sent to parameters that it never stood
-// on. docs/compression.md tells the file's form and what a crash can cost. Shapes: one float32 for
-// each parameter of the model. Threads: one owner. Errors: BadInput or Io, one line that names the
-// file and the remedy.
+// on, nor is what was left before the shards went back to kept parameters. docs/compression.md
+// tells the file's form and what a crash can cost. Shapes: one float32 for each parameter of the
+// model. Threads: one owner. Errors: BadInput or Io, one line that names the file and the remedy.
 #pragma once
 
 #include <cstddef>
@@ -39,6 +39,9 @@ class Residual {
   enum class Left { Nothing, ThisRun, AnotherRun };
   // It is this run's from now on: zeros, if it was another's or nobody's. Returns: what it held.
   Left bind(Incarnation run);
+  // The shards of this run have gone back so often (proto::Parameters::restores): zeros, if it was
+  // left before they last did. Returns: true when that dropped anything.
+  bool rebase(std::uint32_t restores);
 
   // Lifetime: of the Residual, also after it was moved.
   std::span<float> values() const;

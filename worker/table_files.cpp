@@ -22,6 +22,13 @@ tl::unexpected<Error> bad_line(const std::string& path, std::size_t line, std::s
   return fail(ErrorCode::BadInput, fmt::format("{}:{}: {}", path, line, what));
 }
 
+// The text of a file, without the mark of UTF-8 that some programs put before it.
+Result<std::string> read_text(const std::string& path) {
+  RUBATO_ASSIGN(std::string text, read_file(path));
+  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
+  return text;
+}
+
 std::string_view trim(std::string_view text) {
   const auto first = text.find_first_not_of(" \t\r");
   if (first == std::string_view::npos) return {};
@@ -191,7 +198,7 @@ std::optional<std::string> append_record(const std::vector<std::string>& fields,
 }  // namespace
 
 Result<LabelledRows> read_libsvm(const std::string& path, std::size_t features) {
-  RUBATO_ASSIGN(const std::string text, read_file(path));
+  RUBATO_ASSIGN(const std::string text, read_text(path));
   LabelledRows rows;
   std::vector<Entry> entries;
   std::string_view rest = text;
@@ -225,7 +232,7 @@ Result<LabelledRows> read_libsvm(const std::string& path, std::size_t features) 
 }
 
 Result<LabelledRows> read_csv(const std::string& path, const std::string& label_column) {
-  RUBATO_ASSIGN(const std::string text, read_file(path));
+  RUBATO_ASSIGN(const std::string text, read_text(path));
   CsvReader reader(text);
   LabelledRows rows;
   CsvLayout layout;

@@ -6,15 +6,6 @@
 #include "base/rng.hpp"
 
 namespace rubato::worker {
-namespace {
-
-// Floats that hold a compressed chunk.
-std::size_t buffer_floats(const proto::Compression& compression, std::uint64_t count) {
-  const std::size_t bytes = proto::compressed_bytes(compression, count);
-  return (bytes + sizeof(float) - 1) / sizeof(float);
-}
-
-}  // namespace
 
 UpdateEncoder::UpdateEncoder(const proto::Compression& compression,
                              std::shared_ptr<Residual> residual, std::uint64_t parameters,
@@ -22,7 +13,7 @@ UpdateEncoder::UpdateEncoder(const proto::Compression& compression,
     : compression_(compression),
       blank_(blank),
       residual_(std::move(residual)),
-      buffers_(buffer_floats(compression, std::min(chunk, parameters))),
+      buffers_(proto::payload_floats(compression, std::min(chunk, parameters))),
       owed_(residual_ != nullptr),
       chunk_(std::min(chunk, parameters)) {
   RUBATO_CHECK(!residual_ || residual_->values().size() == parameters, "a residual of the model");
@@ -30,16 +21,24 @@ UpdateEncoder::UpdateEncoder(const proto::Compression& compression,
 
 Residual::Left UpdateEncoder::join(Incarnation run) {
   RUBATO_CHECK(!active(), "no update is in flight");
+  restores_ = 0;
   if (!residual_) return Residual::Left::Nothing;
   const auto left = residual_->bind(run);
   owed_ = left == Residual::Left::ThisRun;
   return left;
 }
 
+bool UpdateEncoder::rebase(std::uint32_t restores) {
+  restores_ = restores;
+  if (!residual_ || !residual_->rebase(restores)) return false;
+  owed_ = false;
+  return true;
+}
+
 void UpdateEncoder::use(const proto::Compression& compression) {
   if (compression.codec == compression_.codec && compression.keep == compression_.keep) return;
   compression_ = compression;
-  buffers_ = proto::BufferPool(buffer_floats(compression, chunk_));
+  buffers_ = proto::BufferPool(proto::payload_floats(compression, chunk_));
 }
 
 void UpdateEncoder::begin(std::shared_ptr<const proto::Floats> update, bool finite,
@@ -51,7 +50,10 @@ void UpdateEncoder::begin(std::shared_ptr<const proto::Floats> update, bool fini
   const bool lossless = compression_.codec == proto::PayloadCodec::F32;
   compressing_ = finite && (blank_ || !lossless || owed_);
   if (!compressing_ || blank_) return;
-  if (!residual_) residual_ = std::make_shared<Residual>(update_->size());
+  if (!residual_) {
+    residual_ = std::make_shared<Residual>(update_->size());
+    residual_->rebase(restores_);
+  }
   owed_ = true;
 }
 
@@ -67,10 +69,15 @@ void UpdateEncoder::end() {
   sent_.clear();
 }
 
+proto::Compression UpdateEncoder::form_of(std::uint64_t count) const {
+  return compressing_ ? proto::worthwhile(compression_, count) : proto::Compression{};
+}
+
 proto::Payload UpdateEncoder::chunk(std::uint64_t begin, std::uint64_t count) {
   RUBATO_CHECK(active(), "an update is in flight");
-  if (blank_)
-    return proto::Payload::of(update_).slice(0, proto::compressed_bytes(compression_, count));
+  const proto::Compression form = form_of(count);
+  const std::size_t bytes = proto::compressed_bytes(form, count);
+  if (blank_) return proto::Payload::of(update_).slice(0, bytes);
   if (!compressing_)
     return proto::Payload::of(update_).slice(begin * sizeof(float), count * sizeof(float));
   const auto at =
@@ -78,11 +85,10 @@ proto::Payload UpdateEncoder::chunk(std::uint64_t begin, std::uint64_t count) {
                        [](const Sent& sent, std::uint64_t wanted) { return sent.begin < wanted; });
   if (at != sent_.end() && at->begin == begin) return at->payload;
   const auto buffer = buffers_.take();
-  const std::size_t bytes = proto::compressed_bytes(compression_, count);
-  compressor_.compress(compression_, std::span(*update_).subspan(begin, count),
+  compressor_.compress(form, std::span(*update_).subspan(begin, count),
                        residual_->values().subspan(begin, count), Rng(seed_, begin, 0).next(),
                        std::as_writable_bytes(std::span(*buffer)).first(bytes));
-  if (compression_.codec == proto::PayloadCodec::F32) cleared_ += count;
+  if (form.codec == proto::PayloadCodec::F32) cleared_ += count;
   return sent_.insert(at, {begin, proto::Payload::of(buffer).slice(0, bytes)})->payload;
 }
 

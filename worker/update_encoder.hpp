@@ -33,6 +33,9 @@ class UpdateEncoder {
   // Updates belong to this run from now on: what another one's left out is not sent. Returns: whose
   // it was. Requires: not active.
   Residual::Left join(Incarnation run);
+  // The shards have gone back so often (proto::Parameters::restores): what was left out before they
+  // last did is not sent. Returns: true when that dropped anything.
+  bool rebase(std::uint32_t restores);
   // The codec of the updates that begin from now on. What another one left out is sent with them.
   void use(const proto::Compression& compression);
   // From now on this update, all parameters of it; `finite`: no NaN or infinity in it. `seed`
@@ -48,17 +51,18 @@ class UpdateEncoder {
   std::span<const float> values() const { return *update_; }
   // False when the update holds NaN or infinity.
   bool finite() const { return finite_; }
-  // Of the payloads of this update.
-  proto::PayloadCodec codec() const {
-    return compressing_ ? compression_.codec : proto::PayloadCodec::F32;
-  }
+  // Of the payload of `count` elements of this update.
+  proto::PayloadCodec codec(std::uint64_t count) const { return form_of(count).codec; }
   // The elements [begin, begin + count) of the model. Requires: active; the same cuts every time.
   proto::Payload chunk(std::uint64_t begin, std::uint64_t count);
 
  private:
+  proto::Compression form_of(std::uint64_t count) const;
+
   proto::Compression compression_;
   bool blank_ = false;
   std::shared_ptr<Residual> residual_;
+  std::uint32_t restores_ = 0;  // as last heard
   proto::Compressor compressor_;
   proto::BufferPool buffers_;
   std::shared_ptr<const proto::Floats> update_;

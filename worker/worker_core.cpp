@@ -57,7 +57,7 @@ void WorkerCore::on_wakeup(Instant now) {
   if (stopped_ || failure_) return;
   switch (joiner_.poll(now)) {
     case proto::Joiner::Due::Hello:
-      send(kScheduler, proto::Hello{options_.name, options_.parameters, ""});
+      send(kScheduler, proto::Hello{options_.name, options_.parameters, "", options_.settings});
       break;
     case proto::Joiner::Due::Heartbeat:
       outbox_.push({kScheduler, progress_message()});
@@ -234,6 +234,7 @@ void WorkerCore::on_server(Instant now, std::uint32_t shard, const proto::Messag
 
 void WorkerCore::on_reply_complete(Instant now) {
   load_due_ = !early_;  // else the step under way does it
+  if (update_.rebase(gather_.restores())) log_.push("drops what went unsent before a restore");
   if (state_ == State::Pulling) {
     progress_.communicate += now - sent_at_;
     codecs_.on_pulled(now - sent_at_);
@@ -363,7 +364,7 @@ proto::ToNode WorkerCore::update_chunk(const CommitSender::Chunk& chunk) {
                                      .count = chunk.count,
                                      .total = range.count(),
                                      .steps = update_steps_,
-                                     .codec = update_.codec(),
+                                     .codec = update_.codec(chunk.count),
                                      .discard = !update_.finite(),
                                      .reply_codec = codecs_.down().codec,
                                      .reply_keep = codecs_.down().keep,

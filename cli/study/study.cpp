@@ -22,7 +22,6 @@
 #include "cli/study/study_progress.hpp"
 #include "cli/study/study_report.hpp"
 #include "cli/text.hpp"
-#include "cli/write_file.hpp"
 #include "emulation/cluster_plan.hpp"
 #include "emulation/virtual_cluster.hpp"
 
@@ -243,7 +242,7 @@ Result<CellResult> compute(const Running& running, const Job& job, const std::st
   options.sync = plan.study.contenders[variant.contender].sync;
   options.seed = variant.config.seed + place.seed;
   options.threads = 1;
-  options.progress = [&stop](const emulation::VirtualProgress&) { return !stop.stop_requested(); };
+  options.stop = stop;
   const Instant begin = steady_now();
   auto record = run_virtual(variant.config, running.data[place.variant]->split, options);
   if (!record)

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <limits>
+
 #include "base/absence.hpp"
 #include "base/time.hpp"
 
@@ -12,6 +14,16 @@ TEST_CASE("seconds are rounded to the nearest nanosecond, both ways") {
   CHECK(Duration::from_seconds(1.6e-9).ns == 2);
   CHECK(Duration::from_seconds(-1.6e-9).ns == -2);
   CHECK(Duration::from_seconds(2.5).seconds() == 2.5);
+}
+
+TEST_CASE("more seconds than a clock can count are a century") {
+  const Duration century = Duration::from_seconds(3.2e9);
+  for (const double many : {1e10, 1e300, std::numeric_limits<double>::infinity()}) {
+    CHECK(Duration::from_seconds(many) == century);
+    CHECK(Duration::from_seconds(-many) == Duration{} - century);
+  }
+  CHECK(Duration::from_seconds(std::numeric_limits<double>::quiet_NaN()) == century);
+  CHECK(Instant{} + century + century > Instant{} + century);
 }
 
 TEST_CASE("milliseconds are truncated") {

@@ -90,6 +90,24 @@ TEST_CASE("trace: the lane of a name is one, and none without a trace") {
   const TraceSpan span(nullptr, Span::Compute);  // records nowhere
 }
 
+TEST_CASE("trace: freed lanes leave their events and their count of those dropped") {
+  const TraceFile file("freed");
+  auto trace = Trace::open(file.path(), TraceClock::Scheduler).value();
+  const TraceProcess process = trace->process("p");
+  for (int run = 0; run < 3; ++run) {
+    TraceLane* lane = process.lane("steps");
+    for (std::uint64_t i = 0; i < kTraceRingEvents + 5; ++i)
+      lane->span(Span::Step, Instant{1}, Instant{2});
+    trace->free_lanes();
+  }
+  const auto totals = trace->finish().value();
+  CHECK(totals.written == 3 * kTraceRingEvents);
+  CHECK(totals.dropped == 15);
+  std::set<int> rows;  // a new lane each time
+  for (const Json& span : with_phase(file.events(), "X")) rows.insert(span.at("tid").get<int>());
+  CHECK(rows == std::set<int>{1, 2, 3});
+}
+
 TEST_CASE("trace: spans of one thread nest as their scopes do") {
   const TraceFile file("nest");
   auto trace = Trace::open(file.path(), TraceClock::Own).value();

@@ -133,6 +133,13 @@ TEST_CASE("headline: BSP never arrives, nobody arrives, one model alone") {
   CHECK(headline_of(comparison({run("adsp", 1, 40)})) == "ADSP reached loss 0.45 in 40.0 s.");
 }
 
+TEST_CASE("headline: a run without any evaluation did not end at a loss of 0") {
+  CHECK(headline_of(comparison({timing_run("bsp", 1000), run("adsp", 1, 0, 0.6)})) ==
+        "No model reached loss 0.45. ADSP ended nearest, with a loss of 0.6000 after 1 min 40 s.");
+  CHECK(headline_of(comparison({timing_run("bsp", 1000)})) ==
+        "No model reached loss 0.45; none was evaluated in every run.");
+}
+
 TEST_CASE("headline: without a target the lowest loss leads, and divergence never does") {
   auto c = comparison({run("asp", 1, 0, std::nan("")), run("adsp", 1, 0, 0.4)});
   c.target_loss.reset();

@@ -1,16 +1,12 @@
-// results.json, curves.csv and how files are written.
+// results.json and curves.csv.
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <filesystem>
-#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "base/file.hpp"
 #include "cli/curves_csv.hpp"
 #include "cli/results_json.hpp"
-#include "cli/write_file.hpp"
 #include "tests/cli/sample.hpp"
 
 using namespace rubato::cli;
@@ -87,27 +83,4 @@ TEST_CASE("curves.csv: one line an evaluation, numbers as short as exact") {
         "adsp,7,0,0,0,2.3025,0.1\n"
         "adsp,7,5.5,120,4,0.30000000000000004,0.875\n"
         "\"with \"\"quotes\"\", and comma\",7,0,0,0,2.3025,0.1\n");
-}
-
-TEST_CASE("write_file: replaces the old file and leaves nothing else") {
-  const auto directory = std::filesystem::temp_directory_path() / "rubato_write_file_test";
-  std::filesystem::remove_all(directory);
-  std::filesystem::create_directory(directory);
-  const auto path = directory / "results.json";
-  REQUIRE(write_file(path, "a longer first text").has_value());
-  REQUIRE(write_file(path, std::string_view("new\0text", 8)).has_value());
-  CHECK(rubato::read_file(path.string()).value() == std::string("new\0text", 8));
-  const auto entries = std::filesystem::directory_iterator(directory);
-  CHECK(std::distance(begin(entries), end(entries)) == 1);
-
-  const auto missing = write_file(directory / "no" / "file", "text");
-  REQUIRE_FALSE(missing.has_value());
-  CHECK(missing.error().code == rubato::ErrorCode::Io);
-  CHECK(missing.error().message.find((directory / "no" / "file").string()) != std::string::npos);
-  // A directory in the way: the rename fails, and the temporary file goes too.
-  std::filesystem::create_directory(directory / "taken");
-  CHECK_FALSE(write_file(directory / "taken", "text").has_value());
-  const auto after = std::filesystem::directory_iterator(directory);
-  CHECK(std::distance(begin(after), end(after)) == 2);
-  std::filesystem::remove_all(directory);
 }

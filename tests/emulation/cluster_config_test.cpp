@@ -358,12 +358,12 @@ TEST_CASE("wrong types and impossible values, section by section") {
   check("optimizer", "momentum = 1", "must be a number of at least 0 and below 1");
   check("optimizer", "global_rate = 0", "must be a number above 0");
   check("sync.ssp", "staleness = -1", "must be a whole number from 0 to 1000000000");
-  check("sync.adsp", "check_period_seconds = 0", "must be a number above 0 and at most 100000000");
+  check("sync.adsp", "check_period_seconds = 0", "must be a number from 1e-06 to 100000000");
   check("sync.adsp", "epoch_seconds = 30", "must be at least check_period_seconds (60)");
   check("sync.adsp", "reward = \"best\"", "must be one of robust, paper");
   check("sync.adsp", "overlap = 1", "must be true or false");
   check("servers", "count = 0", "must be a whole number from 1 to 1024");
-  check("evaluation", "interval_seconds = 0", "must be a number above 0 and at most 100000000");
+  check("evaluation", "interval_seconds = 0", "must be a number from 1e-06 to 100000000");
   check("wire", "chunk_kib = 1", "must be a whole number from 4 to 16384");
   check("wire", "up = \"int9\"",
         "must be one of f32, f16, bf16, int8, top-k, random-k, auto; did you mean int8?");

@@ -66,6 +66,17 @@ void check_ends(const std::vector<double>& ends, const std::vector<double>& expe
 
 }  // namespace
 
+TEST_CASE("a transfer that takes longer than a clock can count ends after all others") {
+  FairNetwork network;
+  network.add_node(1e-300, 0);
+  network.add_node(8, 0);
+  network.send(Instant{}, 0, 1, 1000, 1);
+  network.send(Instant{}, 1, 0, 8, 2);
+  CHECK(network.next_completion() == instant(1));
+  REQUIRE(network.advance(instant(1)).size() == 1);
+  CHECK(*network.next_completion() > instant(1e9));
+}
+
 TEST_CASE("one transfer takes its bytes over the slower of the two ends") {
   check_ends(ends_of({{100, 0}, {0, 40}}, {{0.5, 0, 1, 1000}}), {0.5 + 25});
   check_ends(ends_of({{30, 0}, {0, 40}}, {{0.5, 0, 1, 300}}), {0.5 + 10});

@@ -90,6 +90,23 @@ TEST_CASE("timing only counts the bytes of compressed payloads") {
   }
 }
 
+TEST_CASE("timing only and training agree where no codec is worthwhile") {
+  using proto::PayloadCodec;
+  ClusterConfig config = unequal_cluster();
+  config.workers[0].codecs = {.up = {PayloadCodec::TopK, 1}, .down = {PayloadCodec::TopK, 1}};
+  config.workers[1].codecs = {.up = {PayloadCodec::Int8}, .down = {PayloadCodec::Int8}};
+  config.workers[2].codecs = {.up = {PayloadCodec::RandomK, 1}, .down = {PayloadCodec::RandomK, 1}};
+  for (const std::uint64_t chunk_bytes : {200, 12, 8}) {
+    CAPTURE(chunk_bytes);
+    config.chunk_bytes = chunk_bytes;
+    config.stop.max_seconds = 40;
+    for (const std::string sync : {"bsp", "asp"}) {
+      CAPTURE(sync);
+      check_same_timing(config, sync);
+    }
+  }
+}
+
 TEST_CASE("timing only refuses what needs a loss, in one line that says what to do") {
   ClusterConfig config = timing_of(small_cluster({1}), 10);
   CHECK(refusal(config, "bsp").empty());

@@ -203,12 +203,14 @@ TEST_CASE("the caller hears of every evaluation and may end the run") {
   const auto data = small_blobs();
   const ClusterConfig config = small_cluster({0.1, 0.2});
   std::vector<VirtualProgress> heard;
+  std::stop_source caller;
   VirtualOptions options;
   options.sync = "asp";
   options.progress = [&](const VirtualProgress& progress) {
     heard.push_back(progress);
-    return heard.size() < 7;
+    if (heard.size() == 7) caller.request_stop();
   };
+  options.stop = caller.get_token();
   const auto record = run_virtual(config, data, options);
   REQUIRE(record.has_value());
   CHECK(heard.size() == 7);

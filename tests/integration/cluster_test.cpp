@@ -90,7 +90,7 @@ void check_bsp_over_tcp(bool early_forward) {
   const auto on_virtual_time = [&](std::uint64_t seed) {
     const auto record = emulation::run_virtual(
         virtual_config, *data,
-        {.sync = "bsp", .seed = seed, .threads = 1, .log = {}, .progress = {}});
+        {.sync = "bsp", .seed = seed, .threads = 1, .log = {}, .progress = {}, .stop = {}});
     REQUIRE(record);
     REQUIRE(record->evaluations.back().steps > kFadedSteps);
     return *record;

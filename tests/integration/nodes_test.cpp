@@ -5,9 +5,11 @@
 #include <fmt/ranges.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
@@ -83,7 +85,15 @@ TEST_CASE("nodes started one by one train together and all end with exit code 0"
     CHECK(worker->wait_for_end() == 0);
     CHECK(contains(worker->err(), "target reached"));
     CHECK(contains(worker->err(), ": shared memory"));
+    CHECK(count(worker->err(), "info products: ") == 1);
   }
+  // Whoever came first measured, and the others read.
+  namespace fs = std::filesystem;
+  const auto kept = fs::directory_iterator(nodes.place.path("cache") / "rubato");
+  CHECK(std::distance(begin(kept), end(kept)) == 1);
+  const auto measured = std::ranges::count_if(
+      nodes.workers, [](const auto& worker) { return contains(worker->err(), " measured in "); });
+  CHECK(measured == 1);
 }
 
 // A run of ASP with compressed updates whose workers keep their residuals in one directory.
@@ -168,6 +178,25 @@ TEST_CASE("workers outlive their cluster and train in the next one, whose server
   for (const auto& worker : nodes.workers) CHECK(worker->wait_for_end() == 0);
 }
 
+TEST_CASE("a scheduler that is started again: its old server ends, and the next one trains all") {
+  Nodes nodes(kEndless, "adsp");
+  nodes.scheduler.process.wait_for_words("search from");
+  nodes.scheduler.process.signal(SIGKILL);
+  nodes.scheduler.process.wait_for_end();
+  RunningScheduler next(nodes.place, "adsp", nodes.scheduler.endpoint);
+  CHECK(nodes.server.wait_for_end() == 1);  // for whoever watches over it to start it again
+  CAPTURE(nodes.server.err());
+  CHECK(contains(nodes.server.err(), fmt::format("rubato: --scheduler {}: scheduler: server ",
+                                                 nodes.scheduler.endpoint)));
+  CHECK(nodes.server.err().ends_with(" is of another run: restart it to join this one\n"));
+  Process server(nodes.place, nodes.server_arguments("adsp"));
+  next.process.wait_for_words("search from");  // every worker has committed
+  next.process.signal(SIGINT);
+  CHECK(next.process.wait_for_end() == 130);
+  CHECK(server.wait_for_end() == 0);
+  for (const auto& worker : nodes.workers) CHECK(worker->wait_for_end() == 0);
+}
+
 TEST_CASE("a worker that the cluster refuses says why in one line and ends with exit code 2") {
   Nodes nodes(kEndless);
   auto arguments = nodes.scheduler.worker("bsp", "fast-1");
@@ -188,6 +217,32 @@ TEST_CASE("a worker that the cluster refuses says why in one line and ends with 
 
   nodes.scheduler.process.signal(SIGINT);
   CHECK(nodes.scheduler.process.wait_for_end() == 130);
+}
+
+TEST_CASE("a node of another sync model, seed or learning rate is refused in a line that says so") {
+  const Workplace place;
+  place.write("quick.toml", QuickCluster{.stop = kEndless}.text());
+  place.write("other.toml", QuickCluster{.learning_rate = 0.1, .stop = kEndless}.text());
+  RunningScheduler scheduler(place, "bsp");
+  const auto refused = [&](std::vector<std::string> arguments) {
+    arguments.emplace_back("--quiet");
+    Process node(place, arguments);
+    CHECK(node.wait_for_end() == 2);
+    CHECK(is_one_line(node.err()));
+    return node.err();
+  };
+  CHECK(contains(refused(scheduler.worker("local-sgd", "slow")),
+                 "worker 'slow' has sync = local-sgd; this cluster has sync = bsp"));
+  auto server = scheduler.node("server", "bsp");
+  server.insert(server.end(), {"--name", "one", "--seed", "7"});
+  CHECK(contains(refused(server), "server 'one' has seed = 7; this cluster has seed = 1"));
+  auto worker = scheduler.worker("bsp", "slow");
+  worker[1] = "other.toml";
+  CHECK(contains(refused(worker),
+                 "training.learning_rate = 0.1; this cluster has "
+                 "training.learning_rate = 0.05"));
+  scheduler.process.signal(SIGINT);
+  CHECK(scheduler.process.wait_for_end() == 130);
 }
 
 TEST_CASE("all workers killed ends the scheduler with exit code 1 and the reason") {

@@ -89,6 +89,7 @@ Process::Process(const Workplace& workplace, const std::vector<std::string>& arg
     ::dup2(pipes[0][1], STDOUT_FILENO);
     ::dup2(pipes[1][1], STDERR_FILENO);
     if (::chdir(workplace.directory().c_str()) != 0) ::_exit(126);
+    ::setenv("XDG_CACHE_HOME", (workplace.directory() / "cache").c_str(), 1);
     ::execv(RUBATO_COMMAND, argv.data());
     ::_exit(127);
   }

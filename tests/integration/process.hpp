@@ -34,7 +34,7 @@ std::string read_text(const std::filesystem::path& path);
 
 class Process {
  public:
-  // Starts `rubato ARGUMENTS` in the workplace.
+  // Starts `rubato ARGUMENTS` in the workplace, with its caches there, too.
   Process(const Workplace& workplace, const std::vector<std::string>& arguments);
   // Kills it if it still runs.
   ~Process();

@@ -92,11 +92,11 @@ Message any_body(std::size_t kind) {
   using samples::message;
   switch (kind) {
     case 0:
-      return message(Hello{any_text(), any<std::uint64_t>(), any_text()});
+      return message(Hello{any_text(), any<std::uint64_t>(), any_text(), any_text()});
     case 1:
       return any_welcome();
     case 2:
-      return message(Refusal{static_cast<RefusalCode>(*rc::gen::inRange(0, 8)), any_text()});
+      return message(Refusal{static_cast<RefusalCode>(*rc::gen::inRange(0, 9)), any_text()});
     case 3:
       return message(Start{});
     case 4:

@@ -218,6 +218,38 @@ TEST_CASE("with error feedback a constant update arrives, without it most is los
   }
 }
 
+TEST_CASE(
+    "whatever part is kept, a payload is accepted, and what is worthwhile is never above f32") {
+  for (const std::size_t n : {1U, 2U, 3U, 4U, 255U, 256U, 257U, 65'535U, 65'536U, 65'537U}) {
+    const auto values = normal_values(n, n);
+    std::size_t room = 0;
+    for (const auto codec : kCodecs) {
+      const double all_but_one =
+          std::max(1e-9, static_cast<double>(n - 1) / static_cast<double>(n));
+      for (const double keep : {1e-300, 1e-9, 0.5, all_but_one, 1.0}) {
+        CAPTURE(n);
+        CAPTURE(codec_name(codec));
+        CAPTURE(keep);
+        const Compression wanted{codec, keep};
+        const auto bytes = compressed(wanted, values);
+        CHECK(check_compressed_bytes(codec, n, bytes.size()));
+        decompressed(codec, bytes, n);  // requires that it can be
+        const Compression form = worthwhile(wanted, n);
+        CHECK(form.codec == (bytes.size() < 4 * n ? codec : PayloadCodec::F32));
+        const std::size_t least = compressed_bytes(form, n);
+        CHECK(least <= 4 * n);
+        CHECK(payload_floats(wanted, n) == (least + 3) / 4);
+        // Of fewer elements, too.
+        for (const std::size_t fewer : {n - 1, n / 2, n / 4, std::size_t{0}})
+          CHECK(compressed_bytes(worthwhile(wanted, fewer), fewer) <=
+                4 * payload_floats(wanted, n));
+        room = std::max(room, payload_floats(wanted, n));
+      }
+    }
+    CHECK(room == n);
+  }
+}
+
 TEST_CASE("a size that does not fit is refused before anything is read") {
   const auto refused = [](PayloadCodec codec, std::uint64_t count, std::size_t bytes) {
     const auto checked = check_compressed_bytes(codec, count, bytes);

@@ -56,6 +56,24 @@ TEST_CASE("joiner: gives up when the scheduler was silent for too long, while jo
   CHECK_FALSE(joiner.overdue(at(10'000)).has_value());
 }
 
+TEST_CASE("joiner: once joined it is lonely after half the time, and forsaken after all of it") {
+  Joiner joiner({.forsaken_after = Duration::from_seconds(100)});
+  joiner.on_start(at(0));
+  joiner.poll(at(0));
+  CHECK_FALSE(joiner.forsaken(at(1000)).has_value());  // it has not joined
+  CHECK_FALSE(joiner.lonely(at(1000)));
+  joiner.on_joined(at(10));
+  CHECK_FALSE(joiner.lonely(at(59)));
+  CHECK(joiner.lonely(at(60)));
+  CHECK_FALSE(joiner.forsaken(at(109)).has_value());
+  REQUIRE(joiner.forsaken(at(110)).has_value());
+  CHECK(joiner.forsaken(at(110))->code == ErrorCode::Gone);
+  joiner.on_heard(at(100));
+  CHECK_FALSE(joiner.lonely(at(149)));
+  CHECK_FALSE(joiner.forsaken(at(199)).has_value());
+  CHECK(joiner.forsaken(at(200)).has_value());
+}
+
 TEST_CASE("joiner: time in which this node was away is not the scheduler's silence") {
   Joiner joiner({});
   joiner.on_start(at(0));

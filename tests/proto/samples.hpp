@@ -47,7 +47,7 @@ inline std::vector<Message> every_message() {
   Welcome welcome{{Role::Server, 1}, 10, {5, 10}, {}};
   welcome.shards.shards = {{{0, 5}, "tcp://10.0.0.2:5701"}, {{5, 10}, "tcp://10.0.0.3:5701"}};
   return {
-      message(Hello{"edge-7", 52'650, "tcp://127.0.0.1:5700"}),
+      message(Hello{"edge-7", 52'650, "tcp://127.0.0.1:5700", "sync = bsp\nseed = 1\n"}),
       message(welcome),
       message(Refusal{RefusalCode::NameTaken, "the name edge-7 is taken"}),
       message(Start{}),
@@ -74,7 +74,7 @@ inline std::vector<Message> every_message() {
 // --- equality ------------------------------------------------------------------------------------
 
 inline auto fields(const Hello& m) {
-  return std::tie(m.name, m.parameters, m.endpoint);
+  return std::tie(m.name, m.parameters, m.endpoint, m.settings);
 }
 inline auto fields(const Welcome& m) {
   return std::tie(m.you, m.parameters, m.range, m.shards);

@@ -90,7 +90,7 @@ std::vector<BadMessage> bad_messages() {
       {"flipped bit in the payload", damaged([](Parts& p) { p[1][7'000] ^= std::byte{16}; }),
        ErrorCode::Corrupt, "payload of 20000 bytes fails its checksum"},
       {"wrong version", damaged([](Parts& p) { p[0][4] = std::byte{9}; }), ErrorCode::Refused,
-       "version 9, this side version 5"},
+       "version 9, this side version 6"},
       {"huge claim", parts_of(samples::message(huge)), ErrorCode::Corrupt, "payload of 0 bytes"},
       {"huge control",
        {std::vector(kControlBytesMax + 1, std::byte{1}), {}},
@@ -223,6 +223,21 @@ TEST_CASE("strangers on the port are disconnected and nobody else notices") {
   const Received received = expect(*pair.server);
   CHECK(received.from == pair.to_client);
   CHECK(number_of(received) == 8);
+}
+
+TEST_CASE("a wake before the first use ends the first wait, and once only") {
+  ZmqTransport transport;
+  transport.wake();
+  transport.wake();
+  const Instant began = steady_now();
+  const auto woken = transport.receive(Duration::from_seconds(60));
+  REQUIRE(woken);
+  CHECK_FALSE(woken->has_value());
+  CHECK(steady_now() - began < Duration::from_seconds(30));
+  const auto nothing = transport.receive(Duration::from_ms(5));
+  REQUIRE(nothing);
+  CHECK_FALSE(nothing->has_value());
+  CHECK(steady_now() - began >= Duration::from_ms(5));
 }
 
 TEST_CASE("peers take turns: a flood of one does not starve another") {

@@ -9,6 +9,7 @@
 
 #include "proto/buffer_pool.hpp"
 #include "proto/codec.hpp"
+#include "proto/compression.hpp"
 #include "proto/shm_transport.hpp"
 #include "tests/allocations.hpp"
 #include "tests/server/shard.hpp"
@@ -88,8 +89,9 @@ struct Pair {
     setup.chunk = kChunk;
     return setup;
   }
-  static worker::WorkerOptions options() {
+  static worker::WorkerOptions options(const proto::Compression& codec) {
     worker::WorkerOptions options;
+    options.up = options.down = codec;
     options.cluster = kCluster;
     options.incarnation = life_of(0);
     options.parameters = kParameters;
@@ -97,8 +99,10 @@ struct Pair {
     return options;
   }
 
-  explicit Pair(auto&&... of_link)
-      : shard(setup()), worker(options(), sync::make_commit_rule("asp", {})), link{of_link...} {
+  explicit Pair(const proto::Compression& codec, auto&&... of_link)
+      : shard(setup()),
+        worker(options(codec), sync::make_commit_rule("asp", {})),
+        link{of_link...} {
     shard.members(1, {0});
     tests::sent(shard.core);
     worker.on_start(shard.now);
@@ -133,7 +137,7 @@ struct Pair {
 };
 
 TEST_CASE("steady state: a commit and its reply allocate nothing") {
-  Pair<Direct> pair;
+  Pair<Direct> pair({});
   for (int i = 0; i < 3; ++i) pair.commit();
   const std::size_t before = tests::allocations;
   REQUIRE(before > 0);  // they are counted
@@ -141,6 +145,22 @@ TEST_CASE("steady state: a commit and its reply allocate nothing") {
   CHECK(tests::allocations == before);
   CHECK(pair.shard.core.version() == 23);
   CHECK(pair.worker.parameters()[999] == 1.0f - 23 * 0.5f);
+}
+
+TEST_CASE("steady state: compressed, too") {
+  using proto::PayloadCodec;
+  for (const proto::Compression& codec :
+       {proto::Compression{PayloadCodec::F16}, proto::Compression{PayloadCodec::Bf16},
+        proto::Compression{PayloadCodec::Int8}, proto::Compression{PayloadCodec::TopK, 0.01},
+        proto::Compression{PayloadCodec::TopK, 1},
+        proto::Compression{PayloadCodec::RandomK, 0.1}}) {
+    CAPTURE(codec_name(codec.codec));
+    Pair<Direct> pair(codec);
+    for (int i = 0; i < 4; ++i) pair.commit();
+    const std::size_t before = tests::allocations;
+    for (int i = 0; i < 20; ++i) pair.commit();
+    CHECK(tests::allocations == before);
+  }
 }
 
 bool is_zmqs(const void* caller) {
@@ -154,7 +174,7 @@ void check_transport(const std::string& host) {
   // How much is under way at once is up to ZeroMQ's thread: a commit on which there is more than
   // ever before adds to a pool. It has 8 chunks each way, so that ends.
   constexpr int kCommitsMax = 2000;
-  Pair<OverTransport> pair(host);
+  Pair<OverTransport> pair({}, host);
   tests::is_foreign = is_zmqs;
   int quiet = 0, commits = 0;
   for (; commits < kCommitsMax && quiet < kSteady; ++commits) {

@@ -76,6 +76,8 @@ TEST_CASE("compressed updates over lossy links: a BSP run reaches the bits of th
 TEST_CASE("top-k reaches the optimum with error feedback, and not without") {
   const auto distance_after = [](const Compression& up, bool forget, Version version) {
     auto options = three_workers(up, {});
+    options.chunk = 3;
+    options.initial.resize(12, 1);  // whole chunks: one of two elements would travel as f32
     options.forget = forget;
     CoreCluster cluster(options);
     cluster.run_until([&] { return cluster.all_at_version(version); });
@@ -90,12 +92,12 @@ TEST_CASE("top-k reaches the optimum with error feedback, and not without") {
     return most;
   };
   const Compression sparse{PayloadCodec::TopK, 0.25};
-  // One element of four a commit goes in jumps of what four have gathered: it stays near.
+  // One element of three a commit goes in jumps of what three have gathered: it stays near.
   for (Version rounds = 100; rounds <= 400; rounds += 50) {
     CAPTURE(rounds);
     CHECK(distance_after({}, false, kWorkers * rounds) < 1e-3);
     CHECK(distance_after(sparse, false, kWorkers * rounds) < 0.5);
-    CHECK(distance_after(sparse, true, kWorkers * rounds) > 1.0);
+    CHECK(distance_after(sparse, true, kWorkers * rounds) > 0.8);
   }
 }
 

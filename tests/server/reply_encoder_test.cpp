@@ -27,14 +27,28 @@ struct Reply {
   std::size_t bytes = 0;
 };
 
-Reply encode(ReplyEncoder& encoder, std::span<const float> parameters, ReplyState& state) {
+proto::Payload encode(ReplyEncoder& encoder, const proto::Payload& parameters, ReplyState& state,
+                      proto::Parameters& head) {
+  head.count = parameters.size() / sizeof(float);
+  return encoder.encode(parameters, head.count, state, 1, head);
+}
+
+Reply encode(ReplyEncoder& encoder, const std::vector<float>& parameters, ReplyState& state) {
   Reply reply;
-  reply.head.count = parameters.size();
-  const auto payload = encoder.encode(parameters, parameters.size(), state, 1, reply.head);
+  const auto payload = encode(encoder, tests::payload_of(parameters), state, reply.head);
   reply.values.resize(parameters.size());
   REQUIRE(proto::decompress(reply.head.codec, payload.bytes(), reply.values).has_value());
   reply.bytes = payload.size();
   return reply;
+}
+
+// Of the buffer that a payload lies in.
+std::size_t buffer_floats(const proto::Payload& payload) {
+  return static_cast<const proto::Floats*>(payload.owner().get())->size();
+}
+
+bool same_memory(const proto::Payload& a, const proto::Payload& b) {
+  return a.bytes().data() == b.bytes().data();
 }
 
 TEST_CASE("replies in halves are the parameters, and nothing is noted") {
@@ -115,6 +129,95 @@ TEST_CASE("parameters that are not finite travel as f32") {
     CHECK(reply.head.codec == PayloadCodec::F32);
     CHECK(reply.values == parameters);
   }
+}
+
+const Compression kEdges[] = {{PayloadCodec::Int8},         {PayloadCodec::F16},
+                              {PayloadCodec::TopK, 1},      {PayloadCodec::TopK, 0.75},
+                              {PayloadCodec::TopK, 1e-9},   {PayloadCodec::RandomK, 1},
+                              {PayloadCodec::RandomK, 0.5}, {PayloadCodec::RandomK, 1e-9}};
+
+TEST_CASE("a reply that no codec makes smaller is f32, and the next difference builds on it") {
+  for (const Compression& wanted : kEdges) {
+    for (const std::size_t size : {1U, 2U, 3U, 4U, 257U}) {
+      CAPTURE(codec_name(wanted.codec));
+      CAPTURE(wanted.keep);
+      CAPTURE(size);
+      Rng rng(4);
+      ReplyEncoder encoder(size), blank(size, true);
+      ReplyState state, blank_state;
+      std::vector<float> worker;
+      for (int i = 0; i < 3; ++i) {
+        const auto parameters = random_values(rng, size);
+        state.want(wanted, i > 0);
+        blank_state.want(wanted, i > 0);
+        const Reply reply = encode(encoder, parameters, state);
+        CHECK(reply.bytes <= 4 * size);
+        CHECK(reply.head.noted == is_difference(wanted.codec));
+        proto::Parameters head;
+        const auto anything = tests::payload_of(std::vector<float>(size));
+        CHECK(encode(blank, anything, blank_state, head).size() == reply.bytes);
+        CHECK(head.codec == reply.head.codec);
+        CHECK(head.noted == reply.head.noted);
+        if (!reply.head.noted) continue;
+        if (reply.head.codec == PayloadCodec::F32) {
+          CHECK(reply.values == parameters);
+          worker = reply.values;
+        } else {
+          for (std::size_t k = 0; k < size; ++k) worker[k] += reply.values[k];
+        }
+        CHECK(worker == state.held);
+      }
+    }
+  }
+}
+
+TEST_CASE("f32 is the parameters where they lie, and what is compressed has a buffer of its size") {
+  Rng rng(5);
+  const auto first = tests::payload_of(random_values(rng, 1000));
+  const auto second = tests::payload_of(random_values(rng, 1000));
+  for (const Compression& wanted :
+       {Compression{PayloadCodec::F16}, Compression{PayloadCodec::Int8},
+        Compression{PayloadCodec::TopK, 0.01}, Compression{PayloadCodec::RandomK, 0.01}}) {
+    CAPTURE(codec_name(wanted.codec));
+    ReplyEncoder encoder(1000);
+    ReplyState state;
+    proto::Parameters head;
+    state.want(wanted, false);
+    auto payload = encode(encoder, first, state, head);
+    if (head.noted) {
+      CHECK(same_memory(payload, first));
+      state.want(wanted, true);
+      payload = encode(encoder, second, state, head);
+    }
+    CHECK(head.codec == wanted.codec);
+    CHECK(buffer_floats(payload) == (payload.size() + 3) / 4);
+    state.want({PayloadCodec::TopK, 0.5}, true);  // another form, another size
+    encode(encoder, first, state, head);
+    payload = encode(encoder, second, state, head);
+    CHECK(head.codec == PayloadCodec::TopK);
+    CHECK(buffer_floats(payload) == (payload.size() + 3) / 4);
+  }
+}
+
+TEST_CASE("parameters that stay the same are halved once for all, and anew when they may change") {
+  Rng rng(6);
+  const auto parameters = tests::payload_of(random_values(rng, 300));
+  ReplyEncoder encoder(300);
+  ReplyState a{.wanted = {PayloadCodec::F16}}, b = a, other{.wanted = {PayloadCodec::Bf16}};
+  proto::Parameters head, later;
+  later.offset = 300;
+  encoder.begin_same();
+  const auto bf16 = encode(encoder, parameters, other, head);
+  const auto one = encode(encoder, parameters, a, head);
+  CHECK(head.codec == PayloadCodec::F16);
+  CHECK(same_memory(encode(encoder, parameters, b, head), one));
+  CHECK(same_memory(encode(encoder, parameters, other, head), bf16));
+  CHECK_FALSE(same_memory(encode(encoder, parameters, a, later), one));
+  CHECK_FALSE(same_memory(bf16, one));
+  encoder.end_same();
+  const auto again = encode(encoder, parameters, a, head);
+  CHECK_FALSE(same_memory(again, one));
+  CHECK_FALSE(same_memory(encode(encoder, parameters, b, head), again));
 }
 
 }  // namespace

@@ -264,6 +264,28 @@ TEST_CASE("the end: everyone is told once, and it is over when all have said the
   CHECK(world.collect().empty());
 }
 
+TEST_CASE("the end: a server that did not hear of it is told again") {
+  SchedulerWorld world;
+  world.start();
+  world.scheduler.stop(world.now, "enough");
+  world.collect();
+  world.from_server(1, proto::Heartbeat{});
+  const auto said = world.collect();
+  REQUIRE(said.size() == 1);
+  CHECK(bodies<proto::Stop>(said, server_peer(1)).at(0).reason == "enough");
+}
+
+TEST_CASE("members: a server that reaches us over another connection is answered there") {
+  SchedulerWorld world;
+  world.start();
+  world.hear(300, {proto::Role::Server, 1}, 71, proto::Heartbeat{});
+  world.worker_hello(kTwo);
+  const auto said = world.collect();
+  CHECK(newest_members(said, server_peer(0)) == "0 1 2");
+  CHECK(newest_members(said, server_peer(1)) == "-");
+  CHECK(newest_members(said, 300) == "0 1 2");
+}
+
 TEST_CASE("the end: max_seconds has an alarm of its own, max_steps counts all workers") {
   auto options = some_options();
   options.stop.max_seconds = 1.5;

@@ -170,6 +170,21 @@ const std::vector<Refused>& refused_messages() {
        [](auto& w) {
          w.hear(300, {Role::Worker, 1}, 12345, proto::Leave{"bye"});
        }},
+      {"a server that never joined", RefusalCode::NotMember,
+       "server 2 is of another run: restart it to join this one",
+       [](auto& w) {
+         w.hear(300, {Role::Server, 2}, 72, proto::Heartbeat{});
+       }},
+      {"a server of another run", RefusalCode::NotMember,
+       "server 1 is of another run: restart it to join this one",
+       [](auto& w) {
+         w.hear(300, {Role::Server, 1}, 12345, proto::MembersAck{1});
+       }},
+      {"an evaluator of another run", RefusalCode::NotMember,
+       "the evaluator is of another run: restart it",
+       [](auto& w) {
+         w.hear(300, {Role::Evaluator, 0}, 12345, proto::Evaluation{});
+       }},
       {"a node of another cluster", RefusalCode::ClusterId,
        "worker 0 belongs to another cluster (id 0000000000000bad, ours 00000000000000c1): `name` "
        "must be the same in every node's cluster file",
@@ -206,6 +221,36 @@ TEST_CASE("refusals: the right code and a remedy, and the cluster is unharmed") 
     world.worker_hello(kTwo);
     CHECK(newest_members(world.collect(), server_peer(0)) == "0 1 2");
   }
+}
+
+TEST_CASE(
+    "refusals: a node whose settings are others is told which, and one that shares them is not") {
+  auto options = some_options();
+  options.settings = "sync = bsp\nseed = 1\ntraining.batch = 32\nmodel.kind = mlp\nworkers = 2\n";
+  SchedulerWorld world(options);
+  const auto refusal = [&](proto::Role role, const std::string& settings) {
+    world.hear(300, {role, 0}, 12345, proto::Hello{"pi-0", 10, "tcp://10.9.9.9:1", settings});
+    const auto said = world.collect();
+    const auto refusals = bodies<proto::Refusal>(said, 300);
+    if (refusals.empty()) return std::string();
+    CHECK(refusals[0].code == RefusalCode::OtherSettings);
+    return refusals[0].message;
+  };
+  const std::string mend = ": use the same cluster file, --sync and --seed on every node";
+  CHECK(refusal(proto::Role::Worker,
+                "sync = local-sgd\nsync.local-sgd.local_steps = 40\nseed = "
+                "1\ntraining.batch = 32\nmodel.kind = mlp\nworkers = 2\n") ==
+        "worker 'pi-0' has sync = local-sgd; this cluster has sync = bsp" + mend);
+  CHECK(refusal(proto::Role::Server,
+                "sync = asp\nseed = 2\ntraining.batch = 8\nmodel.kind = "
+                "cnn\nworkers = 2\n") ==
+        "server 'pi-0' has sync = asp, seed = 2, training.batch = 8; this cluster has sync = bsp, "
+        "seed = 1, training.batch = 32" +
+            mend);
+  CHECK(refusal(proto::Role::Evaluator, "sync = bsp\n") ==
+        "evaluator 'pi-0' has other settings than this cluster" + mend);
+  CHECK(refusal(proto::Role::Worker, "").starts_with("worker 'pi-0' has other settings"));
+  CHECK(refusal(proto::Role::Server, options.settings).empty());
 }
 
 TEST_CASE("refusals: a joiner after the end is told why it ended") {

@@ -87,6 +87,51 @@ TEST_CASE("server: a refusal, silence and Stop each end it, and it says why") {
   CHECK_FALSE(stopped.core.failure().has_value());
 }
 
+TEST_CASE(
+    "server: whom the scheduler does not know, since it is another run's, ends to be restarted") {
+  Shard shard;
+  shard.from_scheduler(proto::Refusal{RefusalCode::NotMember, "server 0 is of another run"});
+  REQUIRE(shard.core.failure().has_value());
+  CHECK(shard.core.failure()->code == ErrorCode::Gone);
+  CHECK(shard.core.failure()->message == "scheduler: server 0 is of another run");
+}
+
+// Lets time pass alarm by alarm, until `end` or a failure. Returns: whether a heartbeat asked for
+// an answer; the first such is answered if `answered`.
+bool pass_alone(Shard& shard, Duration time, bool answered) {
+  bool asked = false;
+  for (const Instant end = shard.now + time; shard.now < end && !shard.core.failure();) {
+    shard.now = std::min(*shard.core.poll_wakeup(), end);
+    shard.core.on_wakeup(shard.now);
+    for (const auto& out : sent(shard.core)) {
+      if (out.message.sent.ns == 0) continue;
+      CHECK(out.message.sent == shard.now);
+      if (answered && !asked)
+        shard.from_scheduler(proto::Heartbeat{.echo = out.message.sent, .clock = {}});
+      asked = true;
+    }
+  }
+  return asked;
+}
+
+TEST_CASE(
+    "server: without commits it asks the scheduler whether the run is over, and ends unheard") {
+  const Duration limit = proto::JoinTiming{}.forsaken_after;
+  Shard shard;
+  shard.members(1, {0});
+  CHECK_FALSE(pass_alone(shard, limit * 0.45, true));
+  shard.commit(0, 2, {1, 1, 1, 1, 1});  // the scheduler's silence stops nobody who trains
+  CHECK_FALSE(pass_alone(shard, limit * 0.45, true));
+  CHECK(pass_alone(shard, limit, true));
+  CHECK_FALSE(shard.core.failure().has_value());
+  CHECK(pass_alone(shard, limit, false));
+  REQUIRE(shard.core.failure().has_value());
+  CHECK(shard.core.failure()->code == ErrorCode::Gone);
+  CHECK(shard.core.failure()->message ==
+        "scheduler: no answer for 600 s, and nobody commits: the run is over; restart this node to "
+        "join the next one");
+}
+
 TEST_CASE("server: member lists: newer ones replace, older ones do not, each is acknowledged") {
   Shard shard;
   const auto acked = [&] {

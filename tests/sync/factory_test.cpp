@@ -73,7 +73,7 @@ TEST_CASE("an option says its default and what is valid") {
     said[fmt::format("{}.{}", row.of, row.key)] = default_text(row) + ", " + valid_text(row);
   CHECK(said["ssp.staleness"] == "40, whole number from 0 to 1000000000");
   CHECK(said["semi-sync.epochs"] == "1, number above 0");
-  CHECK(said["adsp.check_period_seconds"] == "60, seconds above 0 and at most 100000000");
+  CHECK(said["adsp.check_period_seconds"] == "60, seconds from 1e-06 to 100000000");
   CHECK(said["adsp.reward"] == "robust, robust | paper");
   CHECK(said["adsp.fixed_rate"] == "none, whole number from 1 to 1000000000");
   CHECK(said["adsp.overlap"] == "false, true | false");

@@ -3,6 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "tests/server/sent.hpp"
 
 namespace rubato::worker {
@@ -21,6 +25,8 @@ struct EvaluatorWorld {
   Instant now{1'000'000'000};
   EvaluatorCore core{options()};
 
+  explicit EvaluatorWorld(std::uint32_t shards = 1) : shards_(shards) {}
+
   static EvaluatorOptions options() {
     EvaluatorOptions options;
     options.cluster = kClusterId;
@@ -37,7 +43,8 @@ struct EvaluatorWorld {
   void welcome() {
     proto::Welcome welcome{
         .you = {proto::Role::Evaluator, 0}, .parameters = 3, .range = {}, .shards = {}};
-    welcome.shards.shards.push_back({{0, 3}, "tcp://10.0.0.1:5700"});
+    for (std::uint32_t i = 0; i < shards_; ++i)
+      welcome.shards.shards.push_back({proto::shard_range(3, i, shards_), "tcp://10.0.0.1:5700"});
     hear(kScheduler, welcome);
   }
   void start() {
@@ -51,6 +58,18 @@ struct EvaluatorWorld {
              .sequence = sequence, .version = 8, .offset = 0, .count = 3, .total = 3, .held = {}},
          tests::payload_of({value, value, value}));
   }
+  // One parameter of those of one server, at `offset` of `total`.
+  void chunk(Sequence sequence, std::uint64_t offset, float value = 1, std::uint32_t server = 0,
+             std::uint64_t total = 3) {
+    hear({proto::Role::Server, server},
+         proto::Parameters{.sequence = sequence,
+                           .version = 8,
+                           .offset = offset,
+                           .count = 1,
+                           .total = total,
+                           .held = {}},
+         tests::payload_of({value}));
+  }
   // The sequences that are pulled from server 0 now: "1 2".
   std::string pulls() {
     std::string text;
@@ -62,7 +81,15 @@ struct EvaluatorWorld {
     now = now + time;
     core.on_wakeup(now);
   }
+
+ private:
+  std::uint32_t shards_;
 };
+
+std::vector<float> measured(const EvaluatorWorld& world) {
+  REQUIRE(world.core.next_action() == Action::Evaluate);
+  return {world.core.parameters().begin(), world.core.parameters().end()};
+}
 
 TEST_CASE("evaluator: Hello until Start, then it pulls at once") {
   EvaluatorWorld world;
@@ -122,7 +149,7 @@ TEST_CASE("evaluator: a measurement longer than the interval delays the next one
   CHECK(world.pulls() == "2");
 }
 
-TEST_CASE("evaluator: a pull that stays unanswered is tried again under a new number") {
+TEST_CASE("evaluator: a pull that stays unanswered is tried again, each time twice as late") {
   EvaluatorWorld world;
   world.start();
   CHECK(world.pulls() == "1");
@@ -130,10 +157,144 @@ TEST_CASE("evaluator: a pull that stays unanswered is tried again under a new nu
   CHECK(world.pulls() == "");
   world.wake_after(kSecond);
   CHECK(world.pulls() == "2");
-  world.reply(1);  // too late: its chunks would mix with the new ones
+  world.wake_after(kSecond * 59);
+  CHECK(world.pulls() == "");
+  world.wake_after(kSecond);
+  CHECK(world.pulls() == "3");
+  world.wake_after(kSecond * 119);
+  CHECK(world.pulls() == "");
+  world.reply(3, 4);
+  CHECK(measured(world) == std::vector<float>{4, 4, 4});
+}
+
+TEST_CASE("evaluator: a pull may take any time while its chunks come") {
+  EvaluatorWorld world;
+  world.start();
+  CHECK(world.pulls() == "1");
+  for (const std::uint64_t offset : {0u, 1u, 2u}) {
+    world.wake_after(kSecond * 29);
+    CHECK(world.pulls() == "");
+    world.chunk(1, offset);
+  }
+  CHECK(measured(world).size() == 3);
+  world.core.on_evaluated(world.now, 1, 0);
+  CHECK(world.pulls() == "2");  // the interval is long over
+  world.wake_after(kSecond * 57);
+  CHECK(world.pulls() == "");  // the link is as slow as that
+  world.wake_after(kSecond);
+  CHECK(world.pulls() == "3");
+}
+
+TEST_CASE("evaluator: what came before it pulled again counts, and what still comes of that") {
+  EvaluatorWorld world;
+  world.start();
+  world.chunk(1, 0);
+  world.wake_after(kSecond * 30);
+  CHECK(world.pulls() == "1 2");
+  world.wake_after(kSecond * 10);
+  world.chunk(1, 1);
+  world.wake_after(kSecond * 50);
+  CHECK(world.pulls() == "");  // the second wait is 60 s, from that chunk on
+  world.chunk(1, 2);
+  CHECK(measured(world) == std::vector<float>{1, 1, 1});
+  world.core.on_evaluated(world.now, 1, 0);
+  CHECK(world.pulls() == "3");
+  world.reply(2, 2);  // nobody waits for it, but the next one is behind it
   CHECK(world.core.next_action() == Action::Wait);
-  world.reply(2);
-  CHECK(world.core.next_action() == Action::Evaluate);
+  world.reply(3, 3);
+  CHECK(measured(world) == std::vector<float>{3, 3, 3});
+}
+
+TEST_CASE("evaluator: chunks of two pulls are never measured together") {
+  EvaluatorWorld world;
+  world.start();
+  world.chunk(1, 0);
+  world.wake_after(kSecond * 30);
+  CHECK(world.pulls() == "1 2");
+  world.chunk(2, 0, 2);  // the rest of the first is lost
+  world.chunk(1, 1);
+  world.chunk(2, 1, 2);
+  world.chunk(1, 2);
+  world.chunk(9, 2, 9);  // never asked for
+  CHECK(world.core.next_action() == Action::Wait);
+  world.chunk(2, 2, 2);
+  CHECK(measured(world) == std::vector<float>{2, 2, 2});
+}
+
+TEST_CASE("evaluator: all shards answer one pull, whichever has lost the first") {
+  for (const std::uint32_t lost : {0u, 1u}) {
+    CAPTURE(lost);
+    EvaluatorWorld world(2);  // of 2 and 1 parameters
+    world.start();
+    const auto answer = [&](std::uint32_t server, Sequence pull) {
+      const std::uint64_t total = server == 0 ? 2 : 1;
+      for (std::uint64_t offset = 0; offset < total; ++offset)
+        world.chunk(pull, offset, static_cast<float>(pull), server, total);
+    };
+    answer(1 - lost, 1);
+    CHECK(world.pulls() == "1");
+    world.wake_after(kSecond * 30);
+    CHECK(world.pulls() == "2");
+    answer(1 - lost, 2);
+    CHECK(world.core.next_action() == Action::Wait);
+    answer(lost, 2);
+    CHECK(measured(world) == std::vector<float>{2, 2, 2});
+  }
+}
+
+TEST_CASE("evaluator: a server that was away long makes it patient for one pull") {
+  EvaluatorWorld world;
+  world.start();
+  world.wake_after(kSecond * 30);
+  world.wake_after(kSecond * 60);
+  CHECK(world.pulls() == "1 2 3");
+  world.reply(3);
+  world.core.on_evaluated(world.now, 1, 0);
+  world.wake_after(kSecond * 5);
+  CHECK(world.pulls() == "4");
+  world.wake_after(kSecond);
+  world.reply(4);
+  world.core.on_evaluated(world.now, 1, 0);
+  world.wake_after(kSecond * 4);
+  CHECK(world.pulls() == "5");
+  world.wake_after(kSecond * 30);
+  CHECK(world.pulls() == "6");
+}
+
+// The answers go one chunk after the other over a link that takes so long for each.
+TEST_CASE("evaluator: however slow the link, it evaluates, and little waits in line") {
+  for (const double seconds : {0.1, 7.6, 20.0, 40.0, 500.0}) {
+    CAPTURE(seconds);
+    EvaluatorWorld world;
+    world.start();
+    std::vector<std::pair<Sequence, std::uint64_t>> line;
+    std::size_t longest = 0;
+    int evaluations = 0;
+    Instant next = world.now;  // when the first in line has arrived
+    while (evaluations < 10 && world.now < Instant{} + kSecond * 100'000) {
+      if (world.core.next_action() == Action::Evaluate) {
+        ++evaluations;
+        world.core.on_evaluated(world.now, 1, 0);
+      }
+      for (const auto& pull : bodies<proto::Pull>(sent(world.core), kServer)) {
+        if (line.empty()) next = world.now + kSecond * seconds;
+        for (const std::uint64_t offset : {0u, 1u, 2u}) line.emplace_back(pull.sequence, offset);
+      }
+      longest = std::max(longest, line.size());
+      const Instant wakeup = *world.core.poll_wakeup();
+      if (line.empty() || wakeup < next) {
+        world.now = std::max(world.now, wakeup);
+        world.core.on_wakeup(world.now);
+        continue;
+      }
+      world.now = next;
+      world.chunk(line.front().first, line.front().second);
+      line.erase(line.begin());
+      next = world.now + kSecond * seconds;
+    }
+    CHECK(evaluations == 10);
+    CHECK(longest <= (seconds < 30 ? 3 : seconds < 90 ? 6 : 18));
+  }
 }
 
 TEST_CASE("evaluator: Stop finishes it, a refusal or another cluster fails it with a reason") {

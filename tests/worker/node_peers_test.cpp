@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -162,6 +163,28 @@ TEST_CASE("what says why a frame is of no use names the peer") {
   Received garbage{world.a.peer, fail(ErrorCode::Corrupt, "no frame of ours"), 8};
   const std::string log = tests::log_of([&] { CHECK_FALSE(*world.peers.accept(garbage)); });
   CHECK(log.ends_with("warning dropped a frame of server 0 at mem://a: no frame of ours\n"));
+}
+
+TEST_CASE("a node that takes nothing is one line until it takes something") {
+  World world;
+  const auto send = [&](std::size_t count) {
+    const proto::Message report{.cluster = 1,
+                                .sender = {Role::Worker, 0},
+                                .incarnation = 1,
+                                .body = proto::Pull{1},
+                                .payload = {}};
+    std::size_t failed = 0;
+    const std::string log = tests::log_of([&] {
+      for (std::size_t i = 0; i < count; ++i)
+        failed += world.peers.send(kScheduler, report) ? 0 : 1;
+    });
+    CHECK(std::ranges::count(log, '\n') == (failed > 0 ? 1 : 0));
+    return failed;
+  };
+  CHECK(send(proto::kQueuedMessagesMax + 3) == 3);
+  CHECK(world.scheduler.pull() == 1);
+  CHECK(send(1) == 0);
+  CHECK(send(3) == 3);
 }
 
 TEST_CASE("who is where no node is any more is not heard, whatever it says") {

@@ -126,6 +126,37 @@ TEST_CASE("what one run has left never goes into another, in a file as in memory
   CHECK(memory.values()[7] == 0);
 }
 
+TEST_CASE("what was left before the shards went back is dropped, once, in a file as in memory") {
+  const TempDirectory directory;
+  leave(in(directory), kRun);
+  {
+    auto next = Residual::open(in(directory));
+    next->bind(kRun);
+    CHECK_FALSE(next->rebase(0));
+    CHECK(next->values()[0] == 1);
+    CHECK(next->rebase(3));
+    CHECK(next->values()[0] == 0);
+    next->values()[0] = 2;
+  }
+  {
+    auto next = Residual::open(in(directory));
+    CHECK(next->bind(kRun) == Left::ThisRun);
+    CHECK_FALSE(next->rebase(3));
+    CHECK_FALSE(next->rebase(2));  // a shard that hears of it later
+    CHECK(next->values()[0] == 2);
+    CHECK(next->bind(kRun + 1) == Left::AnotherRun);  // whose shards count from 0 again
+    next->values()[0] = 4;
+    CHECK(next->rebase(1));
+  }
+
+  Residual memory(kParameters);
+  CHECK_FALSE(memory.rebase(2));
+  memory.values()[7] = 1;
+  CHECK_FALSE(memory.rebase(2));
+  CHECK(memory.rebase(3));
+  CHECK(memory.values()[7] == 0);
+}
+
 TEST_CASE("two workers never share a residual") {
   const TempDirectory directory;
   const auto first = Residual::open(in(directory));

@@ -7,6 +7,7 @@
 #include <memory>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "tests/allocations.hpp"
 #include "tests/worker/models.hpp"
@@ -35,7 +36,9 @@ TEST_CASE("a warm training step allocates nothing of ours, on any model") {
     const ModelSpec spec = make_model({kind, {}}, data.shape, data.classes).value();
     std::vector<std::uint32_t> all(data.size());
     std::iota(all.begin(), all.end(), 0u);
-    LocalTrainer trainer(built_device("cpu", spec, 4), data, BatchSampler(all, Rng(1)), 4, {});
+    auto device = make_device("cpu", {.measure = true}).value();  // looks up what was measured
+    REQUIRE(device->build(spec, 4));
+    LocalTrainer trainer(std::move(device), data, BatchSampler(all, Rng(1)), 4, {});
     trainer.load(initial_parameters(spec, 1));
     proto::Floats update(trainer.parameter_count());
     trainer.step();

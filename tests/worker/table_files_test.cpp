@@ -127,6 +127,19 @@ TEST_CASE("CSV: an unknown label column suggests the nearest") {
   CHECK(csv_error("1,x\n", "2") == ":1: no column \"2\" for dataset.label_column; valid: 1, x");
 }
 
+TEST_CASE("a byte-order mark before the first line is no part of it") {
+  const LabelledRows plain = csv("1,2,a\n3,4,b\n");
+  const LabelledRows marked =
+      csv("\xEF\xBB\xBF"
+          "1,2,a\n3,4,b\n");
+  CHECK(marked.labels == plain.labels);
+  CHECK(marked.values == plain.values);
+  CHECK(csv("\xEF\xBB\xBFspecies,width\na,1\n", "species").labels == Labels{"a"});
+  CHECK(csv("\xEF\xBB\xBF\"species\",width\na,1\n", "species").values == Values{1});
+  CHECK(libsvm_error("\xEF\xBB\xBF"
+                     "1 1:1\n") == "");
+}
+
 TEST_CASE("a missing file is named") {
   const auto rows = read_csv("/nowhere.csv", "");
   REQUIRE_FALSE(rows.has_value());

@@ -19,7 +19,7 @@ std::shared_ptr<const proto::Floats> values(const std::vector<float>& all) {
 std::vector<float> sent(const UpdateEncoder& encoder, const proto::Payload& payload,
                         std::size_t count) {
   std::vector<float> out(count);
-  REQUIRE(proto::decompress(encoder.codec(), payload.bytes(), out).has_value());
+  REQUIRE(proto::decompress(encoder.codec(count), payload.bytes(), out).has_value());
   return out;
 }
 
@@ -33,7 +33,7 @@ TEST_CASE("f32 without a residual is the update itself") {
   encoder.begin(update, true, 1);
   const auto payload = encoder.chunk(2, 2);
   CHECK(static_cast<const void*>(payload.bytes().data()) == update->data() + 2);
-  CHECK(encoder.codec() == PayloadCodec::F32);
+  CHECK(encoder.codec(4) == PayloadCodec::F32);
   encoder.end();
   CHECK_FALSE(encoder.active());
 }
@@ -84,7 +84,7 @@ TEST_CASE("another codec for every update: what was sent and what is left add up
     }
     encoder.use(codec);
     encoder.begin(values(update), true, seed);
-    CHECK(encoder.codec() == codec.codec);
+    CHECK(encoder.codec(4) == codec.codec);
     for (const auto& [begin, count] : {std::pair{0, 4}, std::pair{4, 2}}) {
       const auto at = static_cast<std::size_t>(begin), size = static_cast<std::size_t>(count);
       const auto part = sent(encoder, encoder.chunk(at, size), size);
@@ -108,13 +108,59 @@ TEST_CASE("another codec for every update: what was sent and what is left add up
   CHECK(static_cast<const void*>(encoder.chunk(0, 4).bytes().data()) == update->data());
 }
 
+const proto::Compression kEdges[] = {{PayloadCodec::Int8},         {PayloadCodec::F16},
+                                     {PayloadCodec::TopK, 1},      {PayloadCodec::TopK, 0.75},
+                                     {PayloadCodec::TopK, 1e-9},   {PayloadCodec::RandomK, 1},
+                                     {PayloadCodec::RandomK, 0.5}, {PayloadCodec::RandomK, 1e-9}};
+
+TEST_CASE("a chunk that no codec makes smaller travels as f32 and leaves nothing behind") {
+  for (const auto& codec : kEdges) {
+    for (const std::size_t size : {1U, 2U, 3U, 4U, 5U}) {
+      CAPTURE(codec_name(codec.codec));
+      CAPTURE(codec.keep);
+      CAPTURE(size);
+      const auto residual = std::make_shared<Residual>(size);
+      UpdateEncoder encoder(codec, residual, size, 4);
+      for (int round = 0; round < 2; ++round) {
+        const std::vector<float> update(size, 1.001f);
+        encoder.begin(values(update), true, 1);
+        for (std::size_t at = 0; at < size; at += 4) {
+          const std::size_t count = std::min<std::size_t>(4, size - at);
+          const auto payload = encoder.chunk(at, count);
+          CHECK(payload.size() <= 4 * count);
+          const auto arrived = sent(encoder, payload, count);
+          if (encoder.codec(count) != PayloadCodec::F32) continue;
+          CHECK(arrived == std::vector<float>(count, 1.001f));
+          CHECK(residual->values()[at] == 0);
+        }
+        encoder.end();
+      }
+    }
+  }
+}
+
+TEST_CASE("a blank update has room for every codec") {
+  for (const auto& codec : kEdges) {
+    CAPTURE(codec_name(codec.codec));
+    CAPTURE(codec.keep);
+    UpdateEncoder encoder(codec, nullptr, 9, 4, true);
+    UpdateEncoder real(codec, nullptr, 9, 4);
+    encoder.begin(values({0, 0, 0, 0}), true, 1);
+    real.begin(values({1, 2, 3, 4, 5, 6, 7, 8, 9}), true, 1);
+    for (const auto& [begin, count] : {std::pair{0U, 4U}, {4U, 4U}, {8U, 1U}}) {
+      CHECK(encoder.chunk(begin, count).size() == real.chunk(begin, count).size());
+      CHECK(encoder.codec(count) == real.codec(count));
+    }
+  }
+}
+
 TEST_CASE("an update to be discarded travels as it is and leaves the residual alone") {
   const auto residual = std::make_shared<Residual>(2);
   residual->values()[0] = 0.25f;
   UpdateEncoder encoder({PayloadCodec::Int8}, residual, 2, 2);
   encoder.begin(values({1, std::numeric_limits<float>::quiet_NaN()}), false, 1);
   CHECK_FALSE(encoder.finite());
-  CHECK(encoder.codec() == PayloadCodec::F32);
+  CHECK(encoder.codec(2) == PayloadCodec::F32);
   CHECK(encoder.chunk(0, 2).size() == 8);
   CHECK(residual->values()[0] == 0.25f);
   CHECK(residual->values()[1] == 0);

@@ -2,6 +2,8 @@
 // drops, and what it says of what it began at.
 #include <doctest/doctest.h>
 
+#include <limits>
+
 #include "proto/compression.hpp"
 #include "tests/worker/worker_world.hpp"
 
@@ -80,9 +82,11 @@ TEST_CASE("worker: who was away while the shards went back drops what it had tra
 const proto::Compression kOneOfFour{.codec = proto::PayloadCodec::TopK, .keep = 0.25};
 
 // Commits this after a step. Returns: what arrives of it.
-std::vector<float> upload(WorkerWorld& world, const std::vector<float>& update) {
+std::vector<float> upload(WorkerWorld& world, const std::vector<float>& update,
+                          bool finite = true) {
   world.step();
-  world.core.on_commit(world.now, {std::make_shared<proto::Floats>(update.begin(), update.end())});
+  world.core.on_commit(world.now,
+                       {std::make_shared<proto::Floats>(update.begin(), update.end()), finite});
   std::vector<float> values(4);
   for (const auto& out : world.sent())
     if (const auto* commit = std::get_if<proto::Commit>(&out.message.body))
@@ -104,12 +108,68 @@ TEST_CASE("worker: what a refused update left unsent is not sent later") {
 }
 
 // Joined again, and pulled.
-void rejoin(WorkerWorld& world, Sequence pull) {
+void rejoin(WorkerWorld& world, Sequence pull, std::uint32_t restores = 0) {
   world.hear(kSchedulerNode, proto::Refusal{proto::RefusalCode::NotMember, "away"});
   world.welcome(0);
   world.hear(kSchedulerNode, proto::Start{});
   world.sent();
-  world.reply(0, pull, 7);
+  world.reply(0, pull, 7, {}, false, restores);
+}
+
+TEST_CASE("worker: an update with NaN that shards that went back refuse takes the residual along") {
+  WorkerWorld world({.parameters = 4, .chunk = 4, .up = kOneOfFour});
+  world.get_ready();
+  upload(world, {1e30f, 9e29f, 0, 0});
+  world.reply(0, 2, 3);
+  world.load();
+  upload(world, {std::numeric_limits<float>::quiet_NaN(), 0, 0, 0}, false);
+  world.reply(0, 3, 3, {}, true, 1);
+  world.restart();
+  CHECK(upload(world, {1, 2, 0, 0}) == std::vector<float>{0, 2, 0, 0});
+  world.reply(0, 4, 3, {}, false, 1);
+  world.load();
+  CHECK(upload(world, {0, 0, 0.5, 0}) == std::vector<float>{1, 0, 0, 0});  // what came after stays
+}
+
+TEST_CASE("worker: an update with NaN that is refused by itself leaves the residual") {
+  WorkerWorld world({.parameters = 4, .chunk = 4, .up = kOneOfFour});
+  world.get_ready();
+  upload(world, {4, 3, 0, 0});
+  world.reply(0, 2, 3);
+  world.load();
+  upload(world, {std::numeric_limits<float>::quiet_NaN(), 0, 0, 0}, false);
+  world.reply(0, 3, 3, {}, true);
+  world.restart();
+  CHECK(upload(world, {0, 0, 1, 0}) == std::vector<float>{0, 3, 0, 0});
+}
+
+TEST_CASE("worker: who was away while the shards went back has no residual left either") {
+  WorkerWorld world({.parameters = 4, .chunk = 4, .up = kOneOfFour});
+  world.get_ready();
+  upload(world, {1e30f, 9e29f, 0, 0});
+  world.reply(0, 2, 3);
+  world.load();
+  rejoin(world, 3, 1);
+  world.restart();
+  CHECK(upload(world, {1, 2, 0, 0}) == std::vector<float>{0, 2, 0, 0});
+  world.reply(0, 4, 3, {}, false, 1);
+  world.load();
+  rejoin(world, 5, 1);  // no restore since
+  world.load();
+  CHECK(upload(world, {0, 0, 0.5, 0}) == std::vector<float>{1, 0, 0, 0});
+}
+
+TEST_CASE(
+    "worker: what compression leaves after a restore is sent, also the first that it leaves") {
+  WorkerWorld world({.parameters = 4, .chunk = 4, .up = kOneOfFour});
+  world.join();
+  world.reply(0, 1, 7, {}, false, 2);
+  world.restart();
+  world.sent();
+  upload(world, {4, 3, 0, 0});
+  world.reply(0, 2, 3, {}, false, 2);
+  world.load();
+  CHECK(upload(world, {0, 0, 1, 0}) == std::vector<float>{0, 3, 0, 0});
 }
 
 TEST_CASE("worker: update and residual outlive an absence, but never go into another run") {
@@ -129,6 +189,25 @@ TEST_CASE("worker: update and residual outlive an absence, but never go into ano
     CHECK(world.core.poll_log().has_value() == (life == 2));
     world.reply(0, 4, 3);
     world.load();  // once
+  }
+}
+
+TEST_CASE("worker: what its last life left is sent if the shards have not gone back since") {
+  for (const std::uint32_t restores : {1u, 2u}) {
+    CAPTURE(restores);
+    const auto residual = std::make_shared<Residual>(4);
+    residual->bind(1);
+    residual->rebase(1);
+    residual->values()[2] = 5;
+    WorkerWorld world({.parameters = 4, .chunk = 4, .residual = residual});
+    world.join();
+    CHECK(world.core.poll_log() == "sends what its last life has left of this run");
+    world.reply(0, 1, 7, {}, false, restores);
+    world.restart();
+    CHECK(world.core.poll_log().value_or("") ==
+          (restores == 1 ? "" : "drops what went unsent before a restore"));
+    world.sent();
+    CHECK(upload(world, {1, 1, 1, 1}) == std::vector<float>{1, 1, restores == 1 ? 6.0f : 1.0f, 1});
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/check.hpp"
 #include "worker/cpu/one_thread.hpp"
+#include "worker/cpu/product_cache.hpp"
 #include "worker/loss.hpp"
 
 namespace rubato::worker {
@@ -25,7 +26,21 @@ Result<void> CpuDevice::build(const ModelSpec& spec, int batch_max) {
   input_ = spec.input;
   loss_ = spec.loss;
   classes_ = spec.classes;
+  if (options_.measure) choose_products();
   return {};
+}
+
+// One batch of zeros asks for all products there are, in the memory that steps use.
+void CpuDevice::choose_products() {
+  const std::vector<float> inputs(static_cast<std::size_t>(batch_max_) * input_.count());
+  const std::vector<std::int32_t> labels(static_cast<std::size_t>(batch_max_));
+  ProductCalls calls;
+  multiplier_.note_in(&calls);
+  gradient({inputs, labels, batch_max_}, gradient_);
+  multiplier_.note_in(nullptr);
+  const OneThread alone;
+  multiplier_.choose(
+      choose_libraries(calls, {.directory = options_.cache, .machine = product_machine()}));
 }
 
 void CpuDevice::add_stages(const ModelSpec& spec, const std::vector<LayerPlan>& plans) {
@@ -43,10 +58,10 @@ void CpuDevice::add_stages(const ModelSpec& spec, const std::vector<LayerPlan>& 
   for (std::size_t i = 0; i < plans.size();) {
     if (std::holds_alternative<Dense>(spec.layers[i])) {
       const bool relu = i + 1 < plans.size() && std::holds_alternative<Relu>(spec.layers[i + 1]);
-      add(DenseStage(plans[i], relu), plans[i]);
+      add(DenseStage(plans[i], relu, multiplier_), plans[i]);
       i += relu ? 2 : 1;
     } else if (std::holds_alternative<Lstm>(spec.layers[i])) {
-      add(LstmStage(plans[i], batch_max_, engine), plans[i]);
+      add(LstmStage(plans[i], batch_max_, engine, multiplier_), plans[i]);
       ++i;
     } else {
       ImageLayers image;

@@ -5,10 +5,12 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "worker/cpu/dense_stage.hpp"
+#include "worker/cpu/gemm.hpp"
 #include "worker/cpu/image_stage.hpp"
 #include "worker/cpu/lane_stage.hpp"
 #include "worker/cpu/lstm_stage.hpp"
@@ -18,6 +20,7 @@ namespace rubato::worker {
 
 class CpuDevice final : public HostDevice {
  public:
+  explicit CpuDevice(DeviceOptions options = {}) : options_(std::move(options)) {}
   std::string_view name() const override { return "cpu"; }
   [[nodiscard]] Result<void> build(const ModelSpec& spec, int batch_max) override;
   int batch_max() const override { return batch_max_; }
@@ -37,12 +40,16 @@ class CpuDevice final : public HostDevice {
   };
 
   void add_stages(const ModelSpec& spec, const std::vector<LayerPlan>& plans);
+  // Which library multiplies which product of a batch of batch_max.
+  void choose_products();
   // `arriving`: where the parameters come from meanwhile; null: they are here. Returns: false if
   // they will not come.
   bool forward(const Batch& batch, const Arriving* arriving = nullptr);
   // Into gradient_ or the like. Requires: forward() of this batch.
   BatchResult backward(const Batch& batch, float* gradient);
 
+  DeviceOptions options_;
+  Multiplier multiplier_;  // of all stages
   std::vector<Stage> stages_;
   Shape input_;
   Loss loss_ = Loss::SoftmaxCrossEntropy;

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "base/multiversion.hpp"
-#include "worker/cpu/gemm.hpp"
 
 namespace rubato::worker {
 namespace {
@@ -41,15 +40,15 @@ RUBATO_MULTIVERSION void bias_backward(const float* y, float* dy, float* bias_gr
 void DenseStage::forward(const float* parameters, const float* input, float* output, int size) {
   const int inputs = plan_.input.count();
   const int outputs = plan_.output.count();
-  multiply({.transpose_b = Transpose::Yes,
-            .m = size,
-            .n = outputs,
-            .k = inputs,
-            .a = input,
-            .row_a = inputs,
-            .b = parameters + plan_.weight_offset,
-            .row_b = inputs},
-           output, outputs);
+  multiplier_->multiply({.transpose_b = Transpose::Yes,
+                         .m = size,
+                         .n = outputs,
+                         .k = inputs,
+                         .a = input,
+                         .row_a = inputs,
+                         .b = parameters + plan_.weight_offset,
+                         .row_b = inputs},
+                        output, outputs);
   add_bias(output, parameters + plan_.bias_offset, size, outputs, relu_);
 }
 
@@ -60,24 +59,24 @@ void DenseStage::backward(const float* parameters, const float* input, const flo
   const int outputs = plan_.output.count();
   bias_backward(output, output_gradient, gradient + plan_.bias_offset, size, outputs, relu_);
   // weights' gradient [O,I] = output_gradient^T [O,B] input [B,I]
-  multiply({.transpose_a = Transpose::Yes,
-            .m = outputs,
-            .n = inputs,
-            .k = size,
-            .a = output_gradient,
-            .row_a = outputs,
-            .b = input,
-            .row_b = inputs},
-           gradient + plan_.weight_offset, inputs);
+  multiplier_->multiply({.transpose_a = Transpose::Yes,
+                         .m = outputs,
+                         .n = inputs,
+                         .k = size,
+                         .a = output_gradient,
+                         .row_a = outputs,
+                         .b = input,
+                         .row_b = inputs},
+                        gradient + plan_.weight_offset, inputs);
   if (input_gradient) {  // [B,I] = output_gradient [B,O] weights [O,I]
-    multiply({.m = size,
-              .n = inputs,
-              .k = outputs,
-              .a = output_gradient,
-              .row_a = outputs,
-              .b = parameters + plan_.weight_offset,
-              .row_b = inputs},
-             input_gradient, inputs);
+    multiplier_->multiply({.m = size,
+                           .n = inputs,
+                           .k = outputs,
+                           .a = output_gradient,
+                           .row_a = outputs,
+                           .b = parameters + plan_.weight_offset,
+                           .row_b = inputs},
+                          input_gradient, inputs);
   }
 }
 

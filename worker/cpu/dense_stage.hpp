@@ -1,19 +1,22 @@
-// worker/cpu/dense_stage.hpp - a dense layer and the ReLU behind it, if any, on OpenBLAS.
+// worker/cpu/dense_stage.hpp - a dense layer and the ReLU behind it, if any.
 // A stage is one part of the CPU device's pipeline; all stages have the same two functions:
 //   forward:  output <- f(input)
 //   backward: given output_gradient (which it may overwrite), overwrites input_gradient, unless
 //             that is null, and this stage's part of `gradient`.
 // `parameters` and `gradient` are the model's whole flat vectors; activations are [size, count]
-// row-major in NCHW; size <= the batch_max of construction. Threads: one owner.
+// row-major in NCHW; size <= the batch_max of construction. Lifetime: `multiplier` outlives the
+// stage. Threads: one owner.
 #pragma once
 
+#include "worker/cpu/gemm.hpp"
 #include "worker/model_spec.hpp"
 
 namespace rubato::worker {
 
 class DenseStage {
  public:
-  DenseStage(const LayerPlan& plan, bool relu) : plan_(plan), relu_(relu) {}
+  DenseStage(const LayerPlan& plan, bool relu, Multiplier& multiplier)
+      : plan_(plan), relu_(relu), multiplier_(&multiplier) {}
   void forward(const float* parameters, const float* input, float* output, int size);
   void backward(const float* parameters, const float* input, const float* output,
                 float* output_gradient, float* input_gradient, float* gradient, int size);
@@ -21,6 +24,7 @@ class DenseStage {
  private:
   LayerPlan plan_;
   bool relu_;
+  Multiplier* multiplier_;
 };
 
 }  // namespace rubato::worker

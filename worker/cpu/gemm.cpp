@@ -27,30 +27,34 @@ CBLAS_TRANSPOSE cblas(Transpose transpose) {
 
 }  // namespace
 
-Library library_for(const Product& p) {
-  const std::int64_t work = static_cast<std::int64_t>(p.m) * p.n * p.k;
-  const bool one_dnn = p.k > 1 && work >= kOneDnnFrom && one_dnn_generates_code();
+ProductShape shape_of(const Product& p) {
+  return {p.transpose_a, p.transpose_b, p.m, p.n, p.k};
+}
+
+Library library_for(const ProductShape& shape) {
+  const std::int64_t work = static_cast<std::int64_t>(shape.m) * shape.n * shape.k;
+  const bool one_dnn = shape.k > 1 && work >= kOneDnnFrom && one_dnn_generates_code();
   return one_dnn ? Library::OneDnn : Library::OpenBlas;
 }
 
-void multiply_by(Library library, const Product& p, float beta, float* c, int row_c) {
+void multiply_by(Library library, const ProductCall& call) {
+  const Product& p = call.product;
   if (library == Library::OneDnn) {
     const auto status =
         dnnl_sgemm(static_cast<char>(p.transpose_a), static_cast<char>(p.transpose_b), p.m, p.n,
-                   p.k, 1.0f, p.a, p.row_a, p.b, p.row_b, beta, c, row_c);
+                   p.k, 1.0f, p.a, p.row_a, p.b, p.row_b, call.beta, call.c, call.row_c);
     RUBATO_CHECK(status == dnnl_success, "oneDNN refuses a matrix product");
     return;
   }
   cblas_sgemm(CblasRowMajor, cblas(p.transpose_a), cblas(p.transpose_b), p.m, p.n, p.k, 1.0f, p.a,
-              p.row_a, p.b, p.row_b, beta, c, row_c);
+              p.row_a, p.b, p.row_b, call.beta, call.c, call.row_c);
 }
 
-void multiply(const Product& product, float* c, int row_c) {
-  multiply_by(library_for(product), product, 0.0f, c, row_c);
-}
-
-void multiply_add(const Product& product, float* c, int row_c) {
-  multiply_by(library_for(product), product, 1.0f, c, row_c);
+void Multiplier::run(const ProductCall& call) {
+  const ProductShape shape = shape_of(call.product);
+  if (calls_) calls_->try_emplace(shape, call);
+  const auto chosen = choices_.find(shape);
+  multiply_by(chosen == choices_.end() ? library_for(shape) : chosen->second, call);
 }
 
 }  // namespace rubato::worker

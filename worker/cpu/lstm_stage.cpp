@@ -4,7 +4,6 @@
 #include <cstddef>
 
 #include "base/multiversion.hpp"
-#include "worker/cpu/gemm.hpp"
 
 namespace rubato::worker {
 namespace {
@@ -91,8 +90,10 @@ RUBATO_MULTIVERSION void sum_rows(const float* values, Index rows, Index columns
 
 }  // namespace
 
-LstmStage::LstmStage(const LayerPlan& plan, int batch_max, const dnnl::engine& engine)
+LstmStage::LstmStage(const LayerPlan& plan, int batch_max, const dnnl::engine& engine,
+                     Multiplier& multiplier)
     : plan_(plan),
+      multiplier_(&multiplier),
       steps_(plan.input.height),
       features_(plan.input.channels * plan.input.width),
       hidden_(plan.output.channels),
@@ -143,28 +144,28 @@ void LstmStage::forward(const float* parameters, const float* input, float* outp
     std::copy_n(parameters + plan_.bias_offset, 4 * units, gates_.begin() + row * 4 * units);
   }
   // gates [TB,4N] += inputs [TB,F] input_weights^T [F,4N]
-  multiply_add({.transpose_b = Transpose::Yes,
-                .m = rows,
-                .n = 4 * units,
-                .k = features_,
-                .a = inputs_.data(),
-                .row_a = features_,
-                .b = weights,
-                .row_b = width},
-               gates_.data(), 4 * units);
+  multiplier_->multiply_add({.transpose_b = Transpose::Yes,
+                             .m = rows,
+                             .n = 4 * units,
+                             .k = features_,
+                             .a = inputs_.data(),
+                             .row_a = features_,
+                             .b = weights,
+                             .row_b = width},
+                            gates_.data(), 4 * units);
   for (Index t = 0; t < steps_; ++t) {
     const Index state = static_cast<Index>(size) * units;
     float* gates = gates_.data() + t * 4 * state;
     if (t > 0) {  // gates [B,4N] += hidden [B,N] hidden_weights^T [N,4N]
-      multiply_add({.transpose_b = Transpose::Yes,
-                    .m = size,
-                    .n = 4 * units,
-                    .k = units,
-                    .a = hiddens_.data() + t * state,
-                    .row_a = units,
-                    .b = weights + features_,
-                    .row_b = width},
-                   gates, 4 * units);
+      multiplier_->multiply_add({.transpose_b = Transpose::Yes,
+                                 .m = size,
+                                 .n = 4 * units,
+                                 .k = units,
+                                 .a = hiddens_.data() + t * state,
+                                 .row_a = units,
+                                 .b = weights + features_,
+                                 .row_b = width},
+                                gates, 4 * units);
     }
     const Extent extent{size, units};
     double_cell_gate(extent, gates);
@@ -190,14 +191,14 @@ void LstmStage::backward(const float* parameters, const float*, const float*,
     gates_backward({size, units}, gates_.data() + t * 4 * state, cells_.data() + t * state,
                    cell_tanhs_.data() + t * state, output_gradient, cell_gradient_.data());
     if (t > 0) {  // the hidden state's gradient [B,N] = gates' [B,4N] hidden_weights [4N,N]
-      multiply({.m = size,
-                .n = units,
-                .k = 4 * units,
-                .a = gates_.data() + t * 4 * state,
-                .row_a = 4 * units,
-                .b = weights + features_,
-                .row_b = width},
-               output_gradient, units);
+      multiplier_->multiply({.m = size,
+                             .n = units,
+                             .k = 4 * units,
+                             .a = gates_.data() + t * 4 * state,
+                             .row_a = 4 * units,
+                             .b = weights + features_,
+                             .row_b = width},
+                            output_gradient, units);
     }
   }
   sum_rows(gates_.data(), rows, 4 * units, bias_gradient);
@@ -210,19 +211,19 @@ void LstmStage::backward(const float* parameters, const float*, const float*,
                      .row_a = 4 * units,
                      .b = inputs_.data(),
                      .row_b = features_};
-  multiply(to_weights, weight_gradient, width);
+  multiplier_->multiply(to_weights, weight_gradient, width);
   to_weights.n = to_weights.row_b = units;
   to_weights.b = hiddens_.data();
-  multiply(to_weights, weight_gradient + features_, width);
+  multiplier_->multiply(to_weights, weight_gradient + features_, width);
   if (input_gradient) {  // [TB,F] = gates' [TB,4N] input_weights [4N,F]
-    multiply({.m = rows,
-              .n = features_,
-              .k = 4 * units,
-              .a = gates_.data(),
-              .row_a = 4 * units,
-              .b = weights,
-              .row_b = width},
-             inputs_.data(), features_);
+    multiplier_->multiply({.m = rows,
+                           .n = features_,
+                           .k = 4 * units,
+                           .a = gates_.data(),
+                           .row_a = 4 * units,
+                           .b = weights,
+                           .row_b = width},
+                          inputs_.data(), features_);
     for_each_run(plan_.input, size, [&](Index to, Index from, Index count) {
       std::copy_n(inputs_.begin() + from, count, input_gradient + to);
     });

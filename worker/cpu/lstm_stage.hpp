@@ -6,6 +6,7 @@
 #include <dnnl.hpp>
 #include <vector>
 
+#include "worker/cpu/gemm.hpp"
 #include "worker/cpu/primitive_call.hpp"
 #include "worker/model_spec.hpp"
 
@@ -13,7 +14,8 @@ namespace rubato::worker {
 
 class LstmStage {
  public:
-  LstmStage(const LayerPlan& plan, int batch_max, const dnnl::engine& engine);
+  LstmStage(const LayerPlan& plan, int batch_max, const dnnl::engine& engine,
+            Multiplier& multiplier);
   void forward(const float* parameters, const float* input, float* output, int size);
   void backward(const float* parameters, const float* input, const float* output,
                 float* output_gradient, float* input_gradient, float* gradient, int size);
@@ -29,6 +31,7 @@ class LstmStage {
   void use_size(int size);
 
   LayerPlan plan_;
+  Multiplier* multiplier_;
   int steps_, features_, hidden_;  // T, F, N
   dnnl::engine engine_;
   dnnl::stream stream_;

@@ -1,0 +1,89 @@
+#include "emulation/shared_settings.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "proto/messages.hpp"
+#include "server/optimizer_options.hpp"
+#include "sync/option_table.hpp"
+
+namespace rubato::emulation {
+namespace {
+
+class Lines {
+ public:
+  template <class Value>
+  void add(std::string_view key, const Value& value) {
+    text += fmt::format("{} = {}\n", key, value);
+  }
+  std::string text;
+};
+
+std::string text_of(const worker::Partition& partition) {
+  switch (partition.kind) {
+    case worker::Partition::Kind::Iid:
+      return "iid";
+    case worker::Partition::Kind::Dirichlet:
+      return fmt::format("dirichlet:{}", partition.alpha);
+    case worker::Partition::Kind::Labels:
+      return fmt::format("labels:{}", partition.labels);
+  }
+  return {};
+}
+
+void add_dataset(const ClusterConfig& config, Lines& lines) {
+  const worker::DatasetOptions& dataset = config.dataset;
+  lines.add("dataset.kind", dataset.kind);
+  lines.add("dataset.held_out", dataset.held_out);
+  lines.add("dataset.samples", dataset.samples);
+  lines.add("dataset.features", dataset.features);
+  lines.add("dataset.classes", dataset.classes);
+  lines.add("dataset.label_column", dataset.label_column);
+  lines.add("dataset.spread", dataset.spread);
+  lines.add("dataset.standardize", dataset.standardize);
+  lines.add("dataset.partition", text_of(config.partition));
+}
+
+// Who they are decides who trains on which samples.
+void add_workers(const ClusterConfig& config, Lines& lines) {
+  std::string names;
+  for (const WorkerProfile& worker : worker_profiles(config)) names += worker.name + "\n";
+  lines.add("workers",
+            fmt::format("{} (names {:016x})", config.worker_count(), proto::cluster_id(names)));
+}
+
+void add_optimizer(const ClusterConfig& config, Lines& lines) {
+  const auto& all = server::optimizers();
+  lines.add("optimizer.kind",
+            std::ranges::find(all, config.optimizer.kind, &server::OptimizerInfo::kind)->name);
+  for (const auto& row : server::optimizer_option_rows())
+    lines.add(fmt::format("optimizer.{}", row.key), value_text(row, config.optimizer));
+}
+
+}  // namespace
+
+std::string shared_settings(const ClusterConfig& config, const std::string& sync,
+                            std::uint64_t seed) {
+  Lines lines;
+  lines.add("sync", sync);
+  lines.add("seed", seed);
+  for (const auto& row : sync::option_rows())
+    if (row.of == sync)
+      lines.add(fmt::format("sync.{}.{}", sync, row.key), value_text(row, config.sync));
+  lines.add("model.kind", config.model.kind);
+  lines.add("model.hidden", fmt::format("{}", config.model.hidden));
+  add_dataset(config, lines);
+  lines.add("training.batch", config.training.batch);
+  lines.add("training.learning_rate", config.training.learning_rate);
+  lines.add("training.decay", config.training.decay);
+  lines.add("training.decay_steps", config.training.decay_steps);
+  add_optimizer(config, lines);
+  add_workers(config, lines);
+  lines.add("wire.chunk_kib", config.chunk_bytes / 1024);
+  return lines.text;
+}
+
+}  // namespace rubato::emulation
