@@ -11,7 +11,7 @@ namespace rubato {
 struct Duration {
   std::int64_t ns = 0;
 
-  // More than a century, either way, is a century: no sum of two overflows.
+  // More than a century, either way, is a century.
   static constexpr Duration from_seconds(double s) {
     constexpr double kCentury = 3.2e9;
     if (!(s < kCentury)) s = kCentury;
@@ -40,7 +40,12 @@ struct Instant {
   std::int64_t ns = 0;
 
   constexpr auto operator<=>(const Instant&) const = default;
-  constexpr Instant operator+(Duration d) const { return {ns + d.ns}; }
+  // The end of time, not the time before it, where the sum is too large.
+  constexpr Instant operator+(Duration d) const {
+    Instant sum;
+    if (__builtin_add_overflow(ns, d.ns, &sum.ns)) sum.ns = d.ns > 0 ? INT64_MAX : INT64_MIN;
+    return sum;
+  }
   constexpr Instant operator-(Duration d) const { return {ns - d.ns}; }
   constexpr Duration operator-(Instant i) const { return {ns - i.ns}; }
   constexpr double seconds() const { return static_cast<double>(ns) / 1e9; }

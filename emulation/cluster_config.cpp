@@ -234,8 +234,9 @@ worker::DatasetOptions read_dataset(const ConfigTable& table, const fs::path& di
 
 // Whether there can be held-out data; image sets have theirs.
 bool holds_out(const worker::DatasetOptions& dataset) {
-  return dataset.held_out > 0 || !dataset.held_out_path.empty() ||
-         dataset.kind == "fashion-mnist" || dataset.kind == "cifar-10";
+  const bool file = dataset.kind != "blobs" && !dataset.held_out_path.empty();
+  return dataset.held_out > 0 || file || dataset.kind == "fashion-mnist" ||
+         dataset.kind == "cifar-10";
 }
 
 TrainingConfig read_training(const ConfigTable& table, const worker::ModelOptions& model,

@@ -4,9 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <span>
 #include <string_view>
 
-#include "proto/messages.hpp"
+#include "proto/checksum.hpp"
 #include "server/optimizer_options.hpp"
 #include "sync/option_table.hpp"
 
@@ -37,7 +38,8 @@ std::string text_of(const worker::Partition& partition) {
 void add_dataset(const ClusterConfig& config, Lines& lines) {
   const worker::DatasetOptions& dataset = config.dataset;
   lines.add("dataset.kind", dataset.kind);
-  lines.add("dataset.held_out", dataset.held_out);
+  const bool apart = !dataset.held_out_path.empty();  // all of `path` is to train on
+  lines.add("dataset.held_out", apart ? "a file" : fmt::format("{}", dataset.held_out));
   lines.add("dataset.samples", dataset.samples);
   lines.add("dataset.features", dataset.features);
   lines.add("dataset.classes", dataset.classes);
@@ -51,8 +53,8 @@ void add_dataset(const ClusterConfig& config, Lines& lines) {
 void add_workers(const ClusterConfig& config, Lines& lines) {
   std::string names;
   for (const WorkerProfile& worker : worker_profiles(config)) names += worker.name + "\n";
-  lines.add("workers",
-            fmt::format("{} (names {:016x})", config.worker_count(), proto::cluster_id(names)));
+  lines.add("workers", fmt::format("{} (names {:016x})", config.worker_count(),
+                                   proto::checksum(std::as_bytes(std::span(names)))));
 }
 
 void add_optimizer(const ClusterConfig& config, Lines& lines) {

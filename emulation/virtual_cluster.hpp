@@ -36,7 +36,7 @@ struct VirtualOptions {
   Trace* trace = nullptr;
   // Called after each evaluation, or every so many events where there is none. May be empty.
   std::function<void(const VirtualProgress&)> progress;
-  // Ends the run before its next event.
+  // Ends the run with its next event at the latest.
   std::stop_token stop;
 };
 

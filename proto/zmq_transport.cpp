@@ -38,7 +38,7 @@ constexpr int kUnacknowledgedMs = 60'000;
 constexpr int kReconnectMinMs = 100;
 constexpr int kReconnectMaxMs = 5'000;
 
-// Messages of one peer, with none of another between them, that are taken for a conversation.
+// Large messages of one peer, with none of another between them, that are taken for a conversation.
 constexpr std::uint64_t kInARowMin = 4;
 
 // Longer waits end early, with nothing received.
@@ -265,7 +265,7 @@ class ZmqTransport::Sockets {
       if (options_.on_signal) options_.on_signal(from, {signal.data<std::byte>(), signal.size()});
       return {.message = {}, .interrupted = true};
     }
-    note_sender(from);
+    if (parts.wire_bytes >= kZeroCopyBytesMin) note_sender(from);
     News news{.message = Received{from, message_of(from, parts, owners_), parts.wire_bytes}};
     if (options_.trace)
       options_.trace->span(Span::Receive, began, steady_now(), {.amount = parts.wire_bytes});
@@ -314,7 +314,7 @@ class ZmqTransport::Sockets {
   }
 
   // With one peer, our thread and ZeroMQ's work in turns on the same bytes; with several both have
-  // enough to do for a core of their own.
+  // enough to do for a core of their own. A word from the scheduler in between changes nothing.
   void note_sender(PeerId from) {
     if (std::exchange(sender_, from) != from) {
       if (std::exchange(in_a_row_, 0) >= kInARowMin) io_thread_->let_go();
@@ -334,8 +334,8 @@ class ZmqTransport::Sockets {
   std::mutex waking_;            // whose turn it is at waker_
   zmq::socket_t waker_;
   std::atomic<bool> wake_sent_ = false;
-  PeerId sender_ = 0;           // of the last message
-  std::uint64_t in_a_row_ = 0;  // messages of that one
+  PeerId sender_ = 0;           // of the last large message
+  std::uint64_t in_a_row_ = 0;  // large messages of that one
   // router_ and the watched one. poll() passes over -1.
   std::array<pollfd, 2> waits_{pollfd{-1, POLLIN, 0}, pollfd{-1, POLLIN, 0}};
 };

@@ -74,7 +74,9 @@ void EvaluatorCore::on_message(Instant now, const proto::Message& message) {
 
 void EvaluatorCore::on_parameters(Instant now, const proto::Message& message) {
   const auto& parameters = std::get<proto::Parameters>(message.body);
-  silence_ = std::max(silence_, now - heard_at_);
+  // What it waited before it asked again says nothing of the link, unless an earlier answer comes.
+  const bool newest = parameters.sequence == sequence_;
+  silence_ = std::max(silence_, now - (newest ? std::max(heard_at_, asked_at_) : heard_at_));
   heard_at_ = now;
   next_ = now + patience_;
   // A shard answers in order: it has sent all that it will of earlier pulls.

@@ -58,7 +58,7 @@ struct WorkerOptions {
   proto::JoinTiming timing;
   Duration probe_after = Duration::from_seconds(15);  // silence before asking a server
   // Silence before giving up on it, where none as long has ever ended (worker/server_watch.hpp). A
-  // dead server is the scheduler's news within seconds.
+  // dead server is the scheduler's news within seconds, while there is a scheduler.
   Duration server_timeout = Duration::from_seconds(600);
 };
 

@@ -26,6 +26,16 @@ TEST_CASE("more seconds than a clock can count are a century") {
   CHECK(Instant{} + century + century > Instant{} + century);
 }
 
+TEST_CASE("time does not turn back however much is added to it") {
+  const Duration century = Duration::from_seconds(3.2e9);
+  Instant now{};
+  for (int i = 0; i < 5; ++i) {
+    CHECK(now + century >= now);
+    now = now + century;
+  }
+  CHECK(now == Instant{std::numeric_limits<std::int64_t>::max()});
+}
+
 TEST_CASE("milliseconds are truncated") {
   CHECK(Duration::from_ms(1500).seconds() == 1.5);
   CHECK(Duration{1'999'999}.ms() == 1);

@@ -16,11 +16,16 @@ hidden = [16]
 [dataset]
 kind = "csv"
 path = "here.csv"
+held_out = 0.2
+label_column = "y"
+standardize = true
 classes = 4
 partition = "iid"
 [training]
 batch = 8
 learning_rate = 0.05
+decay = 0.5
+decay_steps = 100
 device = "cpu"
 [optimizer]
 kind = "momentum"
@@ -79,6 +84,12 @@ TEST_CASE("shared settings: each of them makes a difference") {
   CHECK(all != settings("local_steps = 40", "local_steps = 41"));
   CHECK(all != settings("[16]", "[16, 16]"));
   CHECK(all != settings("classes = 4", "classes = 5"));
+  CHECK(all != settings("held_out = 0.2", "held_out = 0.3"));
+  CHECK(all != settings("held_out = 0.2", "held_out_path = \"elsewhere.csv\""));
+  CHECK(all != settings("\"y\"", "\"z\""));
+  CHECK(all != settings("standardize = true", "standardize = false"));
+  CHECK(all != settings("decay = 0.5", "decay = 0.6"));
+  CHECK(all != settings("decay_steps = 100", "decay_steps = 200"));
   CHECK(all != settings("\"iid\"", "\"labels:2\""));
   CHECK(all != settings("0.05", "0.05000001"));
   CHECK(all != settings("\"momentum\"", "\"nesterov\""));

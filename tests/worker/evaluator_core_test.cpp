@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -242,13 +243,28 @@ TEST_CASE("evaluator: all shards answer one pull, whichever has lost the first")
   }
 }
 
-TEST_CASE("evaluator: a server that was away long makes it patient for one pull") {
+TEST_CASE("evaluator: lost answers make it no more patient than a quick link needs") {
+  EvaluatorWorld world;
+  world.start();
+  CHECK(world.pulls() == "1");
+  for (Sequence repeat = 2; repeat <= 8; repeat += 2) {
+    CAPTURE(repeat);
+    world.wake_after(kSecond * 30);  // nothing came
+    CHECK(world.pulls() == std::to_string(repeat));
+    world.reply(repeat);
+    world.core.on_evaluated(world.now, 1, 0);
+    world.wake_after(kSecond * 5);
+    CHECK(world.pulls() == std::to_string(repeat + 1));
+  }
+}
+
+TEST_CASE("evaluator: an answer that comes late makes it patient for one pull") {
   EvaluatorWorld world;
   world.start();
   world.wake_after(kSecond * 30);
   world.wake_after(kSecond * 60);
   CHECK(world.pulls() == "1 2 3");
-  world.reply(3);
+  world.reply(2);
   world.core.on_evaluated(world.now, 1, 0);
   world.wake_after(kSecond * 5);
   CHECK(world.pulls() == "4");

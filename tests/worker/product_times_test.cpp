@@ -79,7 +79,7 @@ TEST_CASE("first runs and runs that something disturbed count for nothing") {
   CHECK(runs[0] <= 52);
 }
 
-TEST_CASE("measuring ends in time, and a product too large for it keeps the rule") {
+TEST_CASE("measuring ends in time, and a product too large for it is left to the rule") {
   const ProductShape huge{.m = 4096, .n = 4096, .k = 4096};
   Duration spent;
   int large_runs = 0, huge_runs = 0;
@@ -97,7 +97,7 @@ TEST_CASE("measuring ends in time, and a product too large for it keeps the rule
   // A third of the time would not do: the small one leaves it the rest of its own.
   CHECK(choices.at(kLarge) == other_than(library_for(kLarge)));
   CHECK(large_runs >= 6);
-  CHECK(choices.at(huge) == library_for(huge));
+  CHECK(choices.count(huge) == 0);
   CHECK(huge_runs == 1);
   CHECK(spent < kProductsTimeMax + us(300'000));
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <iterator>
@@ -31,13 +32,14 @@ constexpr std::size_t kShapesMax = 4096;  // of a file
 constexpr auto kPoll = std::chrono::milliseconds(5);
 
 // While it lives no other process has its turn in the directory, unless waiting for that took too
-// long, or the directory cannot be opened: then all go ahead.
+// long, or the directory cannot be opened or locked: then all go ahead.
 class Turn {
  public:
   explicit Turn(const ProductCache& cache)
       : fd_(::open(cache.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
     const Instant until = steady_now() + cache.patience;
-    while (fd_ >= 0 && ::flock(fd_, LOCK_EX | LOCK_NB) != 0 && steady_now() < until)
+    while (fd_ >= 0 && ::flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK &&
+           steady_now() < until)
       std::this_thread::sleep_for(kPoll);
   }
   ~Turn() {
@@ -169,7 +171,7 @@ LibraryChoices choose_libraries(const ProductCalls& calls, const ProductCache& c
       spent += taken;
       return taken;
     });
-    how = fmt::format("{} measured in {} ms", missing.size(), spent.ms());
+    how = fmt::format("{} measured in {} ms", measured.size(), spent.ms());
     if (!chosen.empty()) how += fmt::format(", the others from {}", cache.path());
     chosen.insert(measured.begin(), measured.end());
     if (known.size() + missing.size() > kShapesMax) known.clear();

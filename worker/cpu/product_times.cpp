@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <vector>
 
 namespace rubato::worker {
@@ -17,8 +18,10 @@ double work(const ProductShape& shape) {
 }
 
 // Within `time`; what it took is added to `spent`.
-Library faster_library(const ProductCall& call, Duration time, const ProductTimer& timer,
-                       Duration& spent) {
+// Nothing: the time is too short to tell.
+std::optional<Library> faster_library(const ProductCall& call, Duration time,
+                                      const ProductTimer& timer, Duration& spent) {
+  if (time <= Duration{}) return std::nullopt;
   const Library ruled = library_for(shape_of(call.product));
   const Library other = ruled == Library::OneDnn ? Library::OpenBlas : Library::OneDnn;
   const Duration until = spent + time;
@@ -36,7 +39,8 @@ Library faster_library(const ProductCall& call, Duration time, const ProductTime
     by_rule = std::min(by_rule, run(ruled));
     by_other = std::min(by_other, run(other));
   }
-  return rounds >= kRoundsMin && by_other * kClearly < by_rule ? other : ruled;
+  if (rounds < kRoundsMin) return std::nullopt;
+  return by_other * kClearly < by_rule ? other : ruled;
 }
 
 }  // namespace
@@ -61,7 +65,8 @@ LibraryChoices faster_libraries(const ProductCalls& calls, const ProductTimer& t
   for (std::size_t i = 0; i < order.size(); ++i) {
     const Duration left = std::max(kProductsTimeMax - spent, Duration{});
     const Duration part = left * (1.0 / static_cast<double>(order.size() - i));
-    choices[order[i]->first] = faster_library(order[i]->second, part, timer, spent);
+    if (const auto library = faster_library(order[i]->second, part, timer, spent))
+      choices[order[i]->first] = *library;
   }
   return choices;
 }

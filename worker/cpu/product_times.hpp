@@ -25,7 +25,7 @@ inline constexpr Duration kProductsTimeMax = Duration::from_ms(100);
 // For each shape the library of the rule, unless the other one is faster by a twentieth: the
 // shortest of up to 50 runs each, in turns, after one that counts for nothing. Small products come
 // first and leave the time that they do not need to the larger. One too large for its part of the
-// time keeps the rule.
+// time is left out: the rule is for it.
 LibraryChoices faster_libraries(const ProductCalls& calls, const ProductTimer& timer);
 
 }  // namespace rubato::worker
