@@ -77,7 +77,7 @@ TEST_CASE("a compressed reply stays compressed where the link is slow") {
 }
 
 TEST_CASE("a server is not given up while its link is only slow") {
-  for (const int workers : {72, 400}) {
+  for (const int workers : {72, 160}) {
     CAPTURE(workers);
     const double round = workers * 4.0 * kParameters / kLink;
     const RunRecord record = run(behind_one_server(workers, 6 * round), {}, "asp").record;
