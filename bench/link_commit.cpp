@@ -9,11 +9,9 @@
 #include <fstream>
 #include <memory>
 #include <numeric>
-#include <string>
 
 #include "base/rng.hpp"
 #include "emulation/cluster_plan.hpp"
-#include "emulation/shared_settings.hpp"
 #include "proto/zmq_transport.hpp"
 #include "worker/node_peers.hpp"
 
@@ -144,10 +142,9 @@ Result<void> run(int argc, char** argv) {
   RUBATO_ASSIGN(const auto config, emulation::load_cluster(argv[1]));
   const auto facts = worker::known_facts(config.dataset);
   if (!facts) return fail(ErrorCode::BadInput, "the cluster file's data must tell its shape");
-  const std::string sync = argc > 5 ? argv[5] : "asp";
-  RUBATO_ASSIGN(auto plan,
-                emulation::make_plan(config, sync, config.seed, facts->shape, facts->classes));
-  plan.settings = emulation::shared_settings(config, sync, config.seed);
+  RUBATO_ASSIGN(const auto plan,
+                emulation::make_node_plan(config, argc > 5 ? argv[5] : "asp", config.seed,
+                                          facts->shape, facts->classes));
   auto core = emulation::make_worker(config, plan, os_random(), plan.workers.front().name);
   proto::ZmqTransport transport;
   Committer committer(transport, *core, argv[3]);

@@ -10,7 +10,6 @@
 #include "cli/outputs.hpp"
 #include "cli/progress.hpp"
 #include "emulation/cluster_plan.hpp"
-#include "emulation/shared_settings.hpp"
 #include "proto/shm_transport.hpp"
 #include "server/peer_loop.hpp"
 #include "worker/evaluate.hpp"
@@ -57,10 +56,9 @@ class Host {
   }
 
   Result<RunRecord> run(std::stop_token stop) {
-    RUBATO_ASSIGN(plan_, emulation::make_plan(config_, options_.sync, options_.seed,
-                                              data_.train.shape, data_.train.classes));
+    RUBATO_ASSIGN(plan_, emulation::make_node_plan(config_, options_.sync, options_.seed,
+                                                   data_.train.shape, data_.train.classes));
     plan_.samples = data_.train.size();
-    plan_.settings = emulation::shared_settings(config_, options_.sync, options_.seed);
     // The workers share out the samples: what they would refuse is refused here, once.
     RUBATO_TRY(emulation::plan_samples(config_, plan_, data_.train));
     RUBATO_ASSIGN(std::string endpoint, transport_.listen(options_.bind.text()));

@@ -15,7 +15,6 @@
 #include "cli/outputs.hpp"
 #include "cli/profile.hpp"
 #include "emulation/cluster_plan.hpp"
-#include "emulation/shared_settings.hpp"
 #include "proto/shm_transport.hpp"
 #include "server/peer_loop.hpp"
 #include "worker/worker_loop.hpp"
@@ -43,9 +42,8 @@ Result<Node> load_node(const NodeOptions& options, bool needs_data, const std::s
                   }));
     facts = {node.data.train.shape, node.data.train.classes};
   }
-  RUBATO_ASSIGN(node.plan, emulation::make_plan(node.config, options.sync, node.config.seed,
-                                                facts->shape, facts->classes));
-  node.plan.settings = emulation::shared_settings(node.config, options.sync, node.config.seed);
+  RUBATO_ASSIGN(node.plan, emulation::make_node_plan(node.config, options.sync, node.config.seed,
+                                                     facts->shape, facts->classes));
   return node;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/rng.hpp"
+#include "emulation/shared_settings.hpp"
 #include "sync/factory.hpp"
 
 namespace rubato::emulation {
@@ -104,6 +105,13 @@ Result<ClusterPlan> make_plan(const ClusterConfig& config, const std::string& sy
   RUBATO_ASSIGN(auto plan, start_plan(config, sync, seed));
   RUBATO_ASSIGN(plan.spec, worker::make_model(config.model, shape, classes));
   plan.parameters = worker::parameter_count(plan.spec);
+  return plan;
+}
+
+Result<ClusterPlan> make_node_plan(const ClusterConfig& config, const std::string& sync,
+                                   std::uint64_t seed, worker::Shape shape, int classes) {
+  RUBATO_ASSIGN(auto plan, make_plan(config, sync, seed, shape, classes));
+  plan.settings = shared_settings(config, sync, seed);
   return plan;
 }
 

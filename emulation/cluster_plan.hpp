@@ -47,10 +47,15 @@ struct ClusterPlan {
 [[nodiscard]] Result<ClusterPlan> make_plan(const ClusterConfig& config, const std::string& sync,
                                             std::uint64_t seed, worker::Shape shape, int classes);
 
+// The same for a node that meets others, which were made from files of their own: with `settings`.
+[[nodiscard]] Result<ClusterPlan> make_node_plan(const ClusterConfig& config,
+                                                 const std::string& sync, std::uint64_t seed,
+                                                 worker::Shape shape, int classes);
+
 // BadInput where there is nothing to train: model.kind = "timing".
 [[nodiscard]] Result<void> require_trainable(const ClusterConfig& config);
 
-// The same for a model that is only its size. Requires: config.timing_only().
+// make_plan() for a model that is only its size. Requires: config.timing_only().
 [[nodiscard]] Result<ClusterPlan> make_timing_plan(const ClusterConfig& config,
                                                    const std::string& sync, std::uint64_t seed);
 

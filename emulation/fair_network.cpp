@@ -11,7 +11,7 @@ namespace rubato::emulation {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kLongestNs = 3.2e18;  // of a transfer: a century, as Duration has it
+constexpr Duration kLongest = Duration::from_seconds(kInfinity);  // of a transfer
 
 }  // namespace
 
@@ -168,8 +168,9 @@ void FairNetwork::set_rate(FlowId id, double rate) {
   flow.updated = now_;
   flow.rate = rate;
   // Rounded up to the next nanosecond, so that by then the last byte is through.
-  const double ns = std::min(kLongestNs, std::ceil(flow.remaining / rate * 1e9));
-  flow.ends = {now_.ns + static_cast<std::int64_t>(ns)};
+  const double ns =
+      std::min(static_cast<double>(kLongest.ns), std::ceil(flow.remaining / rate * 1e9));
+  flow.ends = now_ + Duration{static_cast<std::int64_t>(ns)};
   settle(flow.place);
 }
 

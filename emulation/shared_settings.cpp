@@ -23,18 +23,6 @@ class Lines {
   std::string text;
 };
 
-std::string text_of(const worker::Partition& partition) {
-  switch (partition.kind) {
-    case worker::Partition::Kind::Iid:
-      return "iid";
-    case worker::Partition::Kind::Dirichlet:
-      return fmt::format("dirichlet:{}", partition.alpha);
-    case worker::Partition::Kind::Labels:
-      return fmt::format("labels:{}", partition.labels);
-  }
-  return {};
-}
-
 void add_dataset(const ClusterConfig& config, Lines& lines) {
   const worker::DatasetOptions& dataset = config.dataset;
   lines.add("dataset.kind", dataset.kind);
@@ -46,7 +34,7 @@ void add_dataset(const ClusterConfig& config, Lines& lines) {
   lines.add("dataset.label_column", dataset.label_column);
   lines.add("dataset.spread", dataset.spread);
   lines.add("dataset.standardize", dataset.standardize);
-  lines.add("dataset.partition", text_of(config.partition));
+  lines.add("dataset.partition", worker::partition_text(config.partition));
 }
 
 // Who they are decides who trains on which samples.

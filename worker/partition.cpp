@@ -11,6 +11,10 @@
 namespace rubato::worker {
 namespace {
 
+constexpr std::string_view kIid = "iid";
+constexpr std::string_view kDirichlet = "dirichlet:";
+constexpr std::string_view kLabels = "labels:";
+
 constexpr std::uint64_t kPartitionStream = 0x5041525449;  // "PARTI"
 
 using Indices = std::vector<std::uint32_t>;
@@ -128,10 +132,8 @@ Result<std::vector<Indices>> split_labels(std::vector<Indices> by_class, std::si
 }  // namespace
 
 Result<Partition> parse_partition(std::string_view text) {
-  constexpr std::string_view kDirichlet = "dirichlet:";
-  constexpr std::string_view kLabels = "labels:";
   Partition partition;
-  if (text == "iid") return partition;
+  if (text == kIid) return partition;
   if (text.starts_with(kDirichlet)) {
     partition.kind = Partition::Kind::Dirichlet;
     partition.alpha = parse_number<double>(text.substr(kDirichlet.size())).value_or(0);
@@ -147,6 +149,18 @@ Result<Partition> parse_partition(std::string_view text) {
       fmt::format("\"{}\" is no partition; use \"iid\", \"dirichlet:ALPHA\" with ALPHA above 0, or "
                   "\"labels:K\" with K of at least 1",
                   text));
+}
+
+std::string partition_text(const Partition& partition) {
+  switch (partition.kind) {
+    case Partition::Kind::Dirichlet:
+      return fmt::format("{}{}", kDirichlet, partition.alpha);
+    case Partition::Kind::Labels:
+      return fmt::format("{}{}", kLabels, partition.labels);
+    case Partition::Kind::Iid:
+      break;
+  }
+  return std::string(kIid);
 }
 
 Result<std::vector<Indices>> partition_samples(std::span<const std::int32_t> labels, int classes,

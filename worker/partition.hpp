@@ -22,6 +22,8 @@ struct Partition {
 
 // "iid", "dirichlet:0.1", "labels:2". BadInput names the value and the valid forms.
 [[nodiscard]] Result<Partition> parse_partition(std::string_view text);
+// What parse_partition() reads as this one.
+std::string partition_text(const Partition& partition);
 
 // Returns: `workers` disjoint index lists that together hold every sample, none empty. Iid and
 // Dirichlet: sizes differ by at most one. Labels: each worker holds exactly that many labels.

@@ -162,6 +162,16 @@ TEST_CASE("Ctrl-C at a worker makes it leave and at the scheduler ends everyone"
   CHECK(contains(read_text(nodes.place.path("o") / "results.json"), "\"adsp\""));
 }
 
+// The workers train with this scheduler and a server of its own, until it is interrupted.
+void check_next_run(Nodes& nodes, RunningScheduler& next) {
+  Process server(nodes.place, nodes.server_arguments("adsp"));
+  next.process.wait_for_words("search from");  // every worker has committed
+  next.process.signal(SIGINT);
+  CHECK(next.process.wait_for_end() == 130);
+  CHECK(server.wait_for_end() == 0);
+  for (const auto& worker : nodes.workers) CHECK(worker->wait_for_end() == 0);
+}
+
 TEST_CASE("workers outlive their cluster and train in the next one, whose servers are elsewhere") {
   Nodes nodes(kEndless, "adsp");
   nodes.scheduler.process.wait_for_words("search from");
@@ -170,12 +180,7 @@ TEST_CASE("workers outlive their cluster and train in the next one, whose server
     gone->wait_for_end();
   }
   RunningScheduler next(nodes.place, "adsp", nodes.scheduler.endpoint);
-  Process server(nodes.place, nodes.server_arguments("adsp"));
-  next.process.wait_for_words("search from");  // every worker has committed
-  next.process.signal(SIGINT);
-  CHECK(next.process.wait_for_end() == 130);
-  CHECK(server.wait_for_end() == 0);
-  for (const auto& worker : nodes.workers) CHECK(worker->wait_for_end() == 0);
+  check_next_run(nodes, next);
 }
 
 TEST_CASE("a scheduler that is started again: its old server ends, and the next one trains all") {
@@ -189,12 +194,7 @@ TEST_CASE("a scheduler that is started again: its old server ends, and the next 
   CHECK(contains(nodes.server.err(), fmt::format("rubato: --scheduler {}: scheduler: server ",
                                                  nodes.scheduler.endpoint)));
   CHECK(nodes.server.err().ends_with(" is of another run: restart it to join this one\n"));
-  Process server(nodes.place, nodes.server_arguments("adsp"));
-  next.process.wait_for_words("search from");  // every worker has committed
-  next.process.signal(SIGINT);
-  CHECK(next.process.wait_for_end() == 130);
-  CHECK(server.wait_for_end() == 0);
-  for (const auto& worker : nodes.workers) CHECK(worker->wait_for_end() == 0);
+  check_next_run(nodes, next);
 }
 
 TEST_CASE("a worker that the cluster refuses says why in one line and ends with exit code 2") {

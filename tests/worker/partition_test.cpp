@@ -14,6 +14,7 @@ using rubato::worker::BatchSampler;
 using rubato::worker::parse_partition;
 using rubato::worker::Partition;
 using rubato::worker::partition_samples;
+using rubato::worker::partition_text;
 using Parts = std::vector<std::vector<std::uint32_t>>;
 using Labels = std::vector<std::int32_t>;
 
@@ -79,6 +80,8 @@ TEST_CASE("partitions are parsed from their names") {
   CHECK(parse_partition("iid")->kind == Partition::Kind::Iid);
   CHECK(parse_partition("dirichlet:0.1")->alpha == 0.1);
   CHECK(parse_partition("labels:2")->labels == 2);
+  for (const char* text : {"iid", "dirichlet:0.1", "labels:2"})
+    CHECK(partition_text(*parse_partition(text)) == text);
   for (const char* text : {"", "IID", "dirichlet", "dirichlet:", "dirichlet:0", "dirichlet:-1",
                            "dirichlet:inf", "dirichlet:1x", "labels:0", "labels:1.5", "labels:"}) {
     CAPTURE(text);
