@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 #include <zmq.hpp>
@@ -34,15 +35,21 @@ struct RawPair::Sockets {
   std::vector<float> worker_parameters;
   zmq::context_t server_context;
   zmq::context_t worker_context;
-  zmq::socket_t router{server_context, zmq::socket_type::router};
-  zmq::socket_t dealer{worker_context, zmq::socket_type::dealer};
+  zmq::socket_t router;
+  zmq::socket_t dealer;
   std::thread server;
 
-  Sockets(std::size_t model_bytes, Arithmetic a)
+  Sockets(std::size_t model_bytes, Arithmetic a, Ends ends)
       : arithmetic(a),
         server_parameters(model_bytes / sizeof(float), 1.0f),
         update(model_bytes / sizeof(float), 1e-6f),
         worker_parameters(model_bytes / sizeof(float)) {
+    // The first socket of a context starts its threads, where its creator runs.
+    const Cores cores = cores_of(ends);
+    cores.place(1);
+    dealer = {worker_context, zmq::socket_type::dealer};
+    cores.place(0);
+    router = {server_context, zmq::socket_type::router};
     router.set(zmq::sockopt::sndhwm, 0);
     router.set(zmq::sockopt::rcvhwm, 0);
     dealer.set(zmq::sockopt::sndhwm, 0);
@@ -50,6 +57,7 @@ struct RawPair::Sockets {
     router.bind("tcp://127.0.0.1:*");
     dealer.connect(router.get(zmq::sockopt::last_endpoint));
     server = std::thread([this] { serve(); });
+    cores.place(1);
   }
 
   void serve() {
@@ -95,8 +103,8 @@ struct RawPair::Sockets {
   }
 };
 
-RawPair::RawPair(std::size_t model_bytes, Arithmetic arithmetic)
-    : sockets_(std::make_unique<Sockets>(model_bytes, arithmetic)) {}
+RawPair::RawPair(std::size_t model_bytes, Arithmetic arithmetic, Ends ends)
+    : sockets_(std::make_unique<Sockets>(model_bytes, arithmetic, ends)) {}
 
 RawPair::~RawPair() {
   sockets_->dealer.send(message_t(), send_flags::none);  // one part: the end
@@ -107,13 +115,15 @@ void RawPair::round() {
   sockets_->round();
 }
 
-RawProcess::RawProcess(std::size_t model_bytes, RawPair::Arithmetic arithmetic) {
+RawProcess::RawProcess(std::size_t model_bytes, RawPair::Arithmetic arithmetic, Ends ends) {
   std::array<int, 2> down{}, up{};
   std::string flag = kRawFlag;
   std::string bytes = std::to_string(model_bytes);
   std::string mode = arithmetic == RawPair::Arithmetic::Yes ? "adds" : "moves";
+  std::string where = ends == Ends::Apart ? "apart" : "anywhere";
   std::string self = "/proc/self/exe";
-  std::array<char*, 5> arguments = {self.data(), flag.data(), bytes.data(), mode.data(), nullptr};
+  std::array<char*, 6> arguments = {self.data(), flag.data(),  bytes.data(),
+                                    mode.data(), where.data(), nullptr};
   posix_spawn_file_actions_t files;
   bool ok = ::pipe(down.data()) == 0 && ::pipe(up.data()) == 0;
   posix_spawn_file_actions_init(&files);
@@ -148,8 +158,12 @@ void RawProcess::rounds(int count) {
   std::exit(1);
 }
 
-int serve_raw(std::size_t model_bytes, RawPair::Arithmetic arithmetic) {
-  RawPair pair(model_bytes, arithmetic);
+int serve_raw(std::span<char* const> arguments) {
+  if (arguments.size() != 3) return 2;
+  const std::string_view mode = arguments[1], where = arguments[2];
+  RawPair pair(std::stoul(arguments[0]),
+               mode == "adds" ? RawPair::Arithmetic::Yes : RawPair::Arithmetic::No,
+               where == "apart" ? Ends::Apart : Ends::Anywhere);
   int count = 0;
   while (::read(STDIN_FILENO, &count, sizeof(count)) == sizeof(count)) {
     for (int i = 0; i < count; ++i) pair.round();

@@ -8,7 +8,10 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
+
+#include "bench/ends.hpp"
 
 namespace rubato::bench {
 
@@ -17,7 +20,7 @@ inline constexpr std::size_t kRawChunkBytes = 1u << 20;
 class RawPair {
  public:
   enum class Arithmetic { No, Yes };
-  RawPair(std::size_t model_bytes, Arithmetic arithmetic);
+  RawPair(std::size_t model_bytes, Arithmetic arithmetic, Ends ends = Ends::Anywhere);
   ~RawPair();
   // One push of the whole model and one pull of it, chunk by chunk.
   void round();
@@ -30,7 +33,7 @@ class RawPair {
 // A RawPair in a child process, this program called again.
 class RawProcess {
  public:
-  RawProcess(std::size_t model_bytes, RawPair::Arithmetic arithmetic);
+  RawProcess(std::size_t model_bytes, RawPair::Arithmetic arithmetic, Ends ends = Ends::Anywhere);
   ~RawProcess();
   RawProcess(const RawProcess&) = delete;
   RawProcess& operator=(const RawProcess&) = delete;
@@ -42,9 +45,10 @@ class RawProcess {
   int from_child_ = -1;
 };
 
-// The flag that main() answers with serve_raw(): kRawFlag BYTES adds|moves.
+// The flag that main() answers with serve_raw() of what follows it: BYTES adds|moves
+// anywhere|apart.
 inline constexpr const char* kRawFlag = "--raw-process";
 // The child: as many rounds as it is told, until told no more.
-int serve_raw(std::size_t model_bytes, RawPair::Arithmetic arithmetic);
+int serve_raw(std::span<char* const> arguments);
 
 }  // namespace rubato::bench

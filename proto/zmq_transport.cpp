@@ -11,12 +11,14 @@
 #include <limits>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <zmq.hpp>
 
 #include "base/check.hpp"
 #include "base/companion.hpp"
 #include "base/rng.hpp"
+#include "proto/awake_wait.hpp"
 #include "proto/block_pool.hpp"
 #include "proto/codec.hpp"
 
@@ -247,9 +249,8 @@ class ZmqTransport::Sockets {
   News receive(Duration timeout) {
     start();
     const bool blocks = timeout >= kBlockMin && waits_[1].fd < 0;
-    if (blocks) block_at_most(timeout);
     Parts parts;
-    if (!router_.recv(parts.kept[0], blocks ? zmq::recv_flags::none : zmq::recv_flags::dontwait)) {
+    if (blocks ? !await(parts.kept[0], timeout) : !poll(parts.kept[0])) {
       if (blocks) io_thread_->let_go();
       return {};
     }
@@ -308,9 +309,27 @@ class ZmqTransport::Sockets {
     if (wake_sent_) waker_.send(zmq::message_t(), zmq::send_flags::dontwait);
   }
 
-  void block_at_most(Duration timeout) {
+  bool poll(zmq::message_t& part) {
+    return router_.recv(part, zmq::recv_flags::dontwait).has_value();
+  }
+
+  bool block(zmq::message_t& part, Duration timeout) {
     const int ms = static_cast<int>(timeout.ns / 1'000'000);
     if (std::exchange(receive_timeout_ms_, ms) != ms) router_.set(zmq::sockopt::rcvtimeo, ms);
+    return router_.recv(part, zmq::recv_flags::none).has_value();
+  }
+
+  // Waits for the first part of a message, awake at first where that has paid.
+  bool await(zmq::message_t& part, Duration timeout) {
+    bool received = false;
+    for (bool awake = wait_.begin(steady_now()); awake && !(received = poll(part));) {
+      std::this_thread::yield();
+      awake = wait_.stay(steady_now());
+    }
+    if (!received) received = block(part, timeout);
+    const PeerId from = received ? ids_.peer(part) : 0;
+    wait_.end(steady_now(), from == kWaker ? 0 : from);
+    return received;
   }
 
   // With one peer, our thread and ZeroMQ's work in turns on the same bytes; with several both have
@@ -330,6 +349,7 @@ class ZmqTransport::Sockets {
   zmq::socket_t router_;
   bool listening_ = false;
   PeerId connections_ = 0;
+  AwakeWait wait_;
   int receive_timeout_ms_ = -1;  // ZeroMQ's own value: for ever
   std::mutex waking_;            // whose turn it is at waker_
   zmq::socket_t waker_;
