@@ -106,11 +106,13 @@ const char* span_name(Span span) {
 
 TraceLane::TraceLane(Trace& trace, std::uint32_t pid, std::uint32_t tid)
     : trace_(trace),
+      records_(trace.records_),
       pid_(pid),
       head_(fmt::format("{{\"pid\":{},\"tid\":{},\"name\":\"", pid, tid)),
       ring_(kTraceRingEvents) {}
 
 void TraceLane::push(const Event& event) {
+  if (!records()) return;
   const std::uint64_t pushed = pushed_.load(std::memory_order_relaxed);
   if (pushed - drained_.load(std::memory_order_acquire) == ring_.size()) {
     dropped_.fetch_add(1, std::memory_order_relaxed);

@@ -59,6 +59,8 @@ enum class FlowPoint : std::uint8_t { Start, Step, End };
 class TraceLane {
  public:
   TraceLane(class Trace& trace, std::uint32_t pid, std::uint32_t tid);
+  // Whether what is said is recorded: see Trace::record.
+  bool records() const { return records_.load(std::memory_order_relaxed); }
   void span(Span span, Instant begin, Instant end, const TraceArgs& args = {});
   void flow(FlowPoint point, Instant at, std::uint32_t worker, std::uint64_t sequence,
             std::uint32_t shard);
@@ -77,6 +79,7 @@ class TraceLane {
   void push(const Event& event);
 
   Trace& trace_;
+  const std::atomic<bool>& records_;  // the trace's
   std::uint32_t pid_;
   std::string head_;  // of each event as text
   std::vector<Event> ring_;
@@ -123,6 +126,10 @@ class Trace {
   // From now on `offset` is added to every time; it is off by at most `error`. Any thread.
   void align(Duration offset, Duration error);
 
+  // Whether lanes record; at first they do. What recording costs can be told within one run, whose
+  // memory and threads stay where they are (bench/profile_overhead.cpp). Any thread.
+  void record(bool on) { records_.store(on, std::memory_order_relaxed); }
+
   // Writes what was recorded and frees every lane, for a run that is over while others follow.
   // Requires: nobody records into a lane of before any more.
   void free_lanes();
@@ -154,6 +161,7 @@ class Trace {
   };
   std::string path_;
   std::FILE* file_;
+  std::atomic<bool> records_{true};
   std::atomic<bool> aligned_;
   std::atomic<std::int64_t> offset_ns_{0};
   std::atomic<std::int64_t> error_ns_{0};
@@ -181,7 +189,7 @@ inline TraceProcess trace_process(Trace* trace, const std::string& name) {
 class TraceSpan {
  public:
   TraceSpan(TraceLane* lane, Span span, const TraceArgs& args = {})
-      : lane_(lane), span_(span), args_(args) {
+      : lane_(lane && lane->records() ? lane : nullptr), span_(span), args_(args) {
     if (lane_) begin_ = steady_now();
   }
   ~TraceSpan() {

@@ -1,15 +1,14 @@
-// bench/profile_overhead.cpp - what profiling costs: the same steps and commits with and without
-// it, run after run in turns, over loopback TCP and shared memory; and one span alone. The runs are
-// spread over several processes, for where one's memory comes to lie moves a ratio by a per cent.
+// bench/profile_overhead.cpp - what profiling costs: steps and commits while it records, beside
+// those of the same run while it does not, block after block in turns, over loopback TCP and shared
+// memory; and one span alone. Two runs would differ by 5 %, by where their memory comes to lie.
 // The cluster is the real one but for processes: a scheduler, a server and a worker, each the loop,
 // core and transport of `rubato`, recording as `rubato up --profile` does, on threads.
-// Usage: bench_profile_overhead [--smoke] [--json FILE]     --process: as one of the processes
+// Usage: bench_profile_overhead [--quick] [--smoke] [--json FILE]
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <array>
-#include <cinttypes>
-#include <cstdio>
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -17,7 +16,9 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "base/memory.hpp"
 #include "base/rng.hpp"
+#include "bench/ends.hpp"
 #include "bench/rows.hpp"
 #include "emulation/cluster_plan.hpp"
 #include "proto/shm_transport.hpp"
@@ -42,21 +43,17 @@ struct Case {
   const char* name;
   const char* hidden;
   int batch;
-  int steps;  // a run
-  int pairs;  // of runs, in each process
+  int steps;  // in all
+  int block;  // of them, about half a second: a trace is written ten times a second
   bool shared_memory;
 };
 
-constexpr int kProcesses = 10;
-
-// A step of about 1 ms with a commit of 25 kB after each, and a commit of 16 MiB after each step,
-// whose runs differ by 7 % among themselves. Long enough that the start, where a profile's rings
-// are made (2 MB), does not count.
+// A step of about 1 ms with a commit of 25 kB after each, and a commit of 16 MiB after each step.
 constexpr Case kCases[] = {
-    {"1 ms step, commit after each", "[256]", 1536, 500, 6, false},
-    {"16 MiB commit after each step", "[2040, 2040]", 4, 60, 4, false},
-    {"1 ms step, commit after each, shared memory", "[256]", 1536, 500, 6, true},
-    {"16 MiB commit after each step, shared memory", "[2040, 2040]", 4, 60, 4, true},
+    {"1 ms step, commit after each", "[256]", 1536, 40'000, 500, false},
+    {"16 MiB commit after each step", "[2040, 2040]", 4, 4'000, 25, false},
+    {"1 ms step, commit after each, shared memory", "[256]", 1536, 40'000, 500, true},
+    {"16 MiB commit after each step, shared memory", "[2040, 2040]", 4, 6'000, 50, true},
 };
 
 struct Prepared {
@@ -99,16 +96,6 @@ void serve(const Prepared& p, const std::string& scheduler, TraceProcess process
   RUBATO_CHECK(server::run_core(transport, *core, {}, trace ? &*trace : nullptr), "it serves");
 }
 
-void work(const Prepared& p, const std::string& scheduler, TraceProcess process) {
-  auto samples = expect(emulation::plan_samples(p.config, p.plan, p.data.train));
-  auto trainer =
-      expect(emulation::make_trainer(p.config, p.plan, 0, p.data.train, std::move(samples[0])));
-  const auto core = emulation::make_worker(p.config, p.plan, os_random(), "w");
-  proto::ShmTransport transport(p.transport(process.lane("io")));
-  const worker::WorkerLoopOptions options{scheduler, {}, process};
-  expect(worker::run_worker(transport, *core, trainer, options, {}));
-}
-
 // Processor time of this process so far.
 double cpu_seconds() {
   rusage usage{};
@@ -119,110 +106,154 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-struct Run {
-  double us = 0;              // a step with its commit
-  double cpu_us = 0;          // of all threads, start and end of the run included
-  std::uint64_t dropped = 0;  // events
+using Traces = std::array<std::unique_ptr<Trace>, 3>;
+
+// What steps take while the traces record and while they do not. Threads: the worker's.
+class Blocks {
+ public:
+  Blocks(Traces& traces, int block) : traces_(traces), block_(block) {}
+
+  void on_step() {
+    const Instant now = steady_now();
+    // A block's first steps end what began before it.
+    if (in_block_ > 1) seconds_[recorded_].push_back((now - last_).seconds());
+    last_ = now;
+    if (++in_block_ < block_) return;
+    in_block_ = 0;
+    const double cpu = cpu_seconds();
+    if (cpu_ > 0) {
+      cpu_seconds_[recorded_] += cpu - cpu_;
+      cpu_steps_[recorded_] += block_;
+    }
+    cpu_ = cpu;
+    recorded_ = !recorded_;
+    for (auto& trace : traces_) trace->record(recorded_);
+  }
+
+  // The means, in us a step: recorded, not recorded. What takes more than twice the median of all
+  // is the machine's doing and counts as that: writing events takes less.
+  std::array<double, 2> wall() const {
+    std::vector<double> all = seconds_[0];
+    all.insert(all.end(), seconds_[1].begin(), seconds_[1].end());
+    const double most = 2 * median(all);
+    const auto mean = [&](const std::vector<double>& seconds) {
+      double sum = 0;
+      for (const double s : seconds) sum += std::min(s, most);
+      return sum / static_cast<double>(seconds.size()) * 1e6;
+    };
+    return {mean(seconds_[1]), mean(seconds_[0])};
+  }
+  // Of all threads.
+  std::array<double, 2> processor() const {
+    return {cpu_seconds_[1] / cpu_steps_[1] * 1e6, cpu_seconds_[0] / cpu_steps_[0] * 1e6};
+  }
+
+ private:
+  Traces& traces_;
+  int block_;
+  bool recorded_ = true;
+  int in_block_ = 0;
+  Instant last_;
+  std::array<std::vector<double>, 2> seconds_;  // [recorded], of each step
+  double cpu_ = 0;
+  std::array<double, 2> cpu_seconds_{}, cpu_steps_{};
 };
 
-// One training run. `profile`: the directory of its traces, or empty.
-Run run(const Prepared& p, const std::string& profile) {
-  std::unique_ptr<Trace> traces[3];
-  TraceProcess processes[3];
+// The device `inner`, whose steps are told.
+class ToldDevice final : public worker::Device {
+ public:
+  ToldDevice(std::unique_ptr<Device> inner, Blocks& blocks)
+      : inner_(std::move(inner)), blocks_(blocks) {}
+  std::string_view name() const override { return inner_->name(); }
+  Result<void> build(const worker::ModelSpec& spec, int batch_max) override {
+    return inner_->build(spec, batch_max);
+  }
+  std::size_t parameter_count() const override { return inner_->parameter_count(); }
+  int batch_max() const override { return inner_->batch_max(); }
+  void load(std::span<const float> parameters) override { inner_->load(parameters); }
+  void load_under_update(std::span<const float> parameters) override {
+    inner_->load_under_update(parameters);
+  }
+  void read(std::span<float> out) const override { inner_->read(out); }
+  bool take_update(proto::Floats& out) override { return inner_->take_update(out); }
+  void give(proto::Floats& buffer) override { inner_->give(buffer); }
+  worker::BatchResult step(const worker::Batch& batch, float rate) override {
+    blocks_.on_step();
+    return inner_->step(batch, rate);
+  }
+  worker::BatchResult gradient(const worker::Batch& batch, std::span<float> out) override {
+    return inner_->gradient(batch, out);
+  }
+  worker::BatchResult evaluate(const worker::Batch& batch) override {
+    return inner_->evaluate(batch);
+  }
+
+ private:
+  std::unique_ptr<Device> inner_;
+  Blocks& blocks_;
+};
+
+void work(const Prepared& p, const std::string& scheduler, TraceProcess process, Blocks& blocks) {
+  const auto& training = p.config.training;
+  auto device = std::make_unique<ToldDevice>(expect(worker::make_device("cpu")), blocks);
+  RUBATO_CHECK(device->build(p.plan.spec, training.batch), "the model is built");
+  auto samples = expect(emulation::plan_samples(p.config, p.plan, p.data.train));
+  worker::LocalTrainer trainer(std::move(device), p.data.train,
+                               worker::BatchSampler(std::move(samples[0]), Rng(1, 0, 0)),
+                               training.batch, {.initial = training.learning_rate});
+  const auto core = emulation::make_worker(p.config, p.plan, os_random(), "w");
+  proto::ShmTransport transport(p.transport(process.lane("io")));
+  const worker::WorkerLoopOptions options{scheduler, {}, process};
+  expect(worker::run_worker(transport, *core, trainer, options, {}));
+}
+
+// One training run, with its traces in `directory`: server and worker on a core each.
+Blocks run(const Prepared& p, int block, Traces& traces, const std::string& directory) {
+  std::array<TraceProcess, 3> processes;
   constexpr const char* kNames[] = {"scheduler", "server", "worker"};
-  for (std::size_t i = 0; !profile.empty() && i < 3; ++i) {
+  for (std::size_t i = 0; i < traces.size(); ++i) {
     const auto clock = i == 0 ? TraceClock::Own : TraceClock::Scheduler;
-    traces[i] = expect(Trace::open(fmt::format("{}/{}.json", profile, kNames[i]), clock));
+    traces[i] = expect(Trace::open(fmt::format("{}/{}.json", directory, kNames[i]), clock));
     processes[i] = traces[i]->process(kNames[i]);
   }
-  const double cpu_before = cpu_seconds();
+  Blocks blocks(traces, block);
+  const Cores cores = bench::cores_of(bench::Ends::Apart);
   const auto scheduler = emulation::make_scheduler(p.config, p.plan, os_random(), false);
-  {
-    proto::ShmTransport transport(p.transport(processes[0].lane("scheduler")));
-    std::optional<proto::LoopTrace> loop;
-    if (processes[0]) loop.emplace(processes[0], "scheduler", TraceClock::Own);
-    const std::string endpoint = expect(transport.listen(kAnyPort));
-    const std::jthread server([&] { serve(p, endpoint, processes[1]); });
-    server::PeerLoop turns(transport, *scheduler, loop ? &*loop : nullptr);
-    std::jthread worker;  // once its first Hello will be answered, not a second later
-    while (!scheduler->drained()) {
-      if (scheduler->serving() && !worker.joinable())
-        worker = std::jthread([&] { work(p, endpoint, processes[2]); });
-      RUBATO_CHECK(turns.turn(), "it schedules");
-    }
-    turns.flush();
+  proto::ShmTransport transport(p.transport(processes[0].lane("scheduler")));
+  proto::LoopTrace loop(processes[0], "scheduler", TraceClock::Own);
+  const std::string endpoint = expect(transport.listen(kAnyPort));
+  const std::jthread server([&] {
+    cores.place(0);
+    serve(p, endpoint, processes[1]);
+  });
+  server::PeerLoop turns(transport, *scheduler, &loop);
+  std::jthread worker;  // once its first Hello will be answered, not a second later
+  while (!scheduler->drained()) {
+    if (scheduler->serving() && !worker.joinable())
+      worker = std::jthread([&] {
+        cores.place(1);
+        work(p, endpoint, processes[2], blocks);
+      });
+    RUBATO_CHECK(turns.turn(), "it schedules");
   }
-  const RunRecord record = scheduler->record();
-  const auto steps = static_cast<double>(record.steps);
-  Run result{record.seconds / steps * 1e6, (cpu_seconds() - cpu_before) / steps * 1e6};
-  for (auto& trace : traces)
-    if (trace) result.dropped += expect(trace->finish()).dropped;
-  return result;
+  turns.flush();
+  worker.join();
+  return blocks;
 }
 
-struct Pair {
-  Run on, off;
-};
-using Pairs = std::array<std::vector<Pair>, std::size(kCases)>;
-
-// Who goes first changes, so that neither gains by the machine's drift.
-Pair run_pair(const Prepared& p, const std::string& directory, bool on_first) {
-  Pair pair;
-  if (!on_first) pair.off = run(p, "");
-  pair.on = run(p, directory);
-  if (on_first) pair.off = run(p, "");
-  return pair;
-}
-
-// What --process does: a line for each pair.
-void run_pairs(bool smoke, const std::string& directory) {
-  for (std::size_t c = 0; c < std::size(kCases); ++c) {
-    const Prepared p = prepare(kCases[c], smoke ? 20 : kCases[c].steps);
-    (void)run(p, "");  // the first one is slower than those after it
-    for (int i = 0; i < (smoke ? 1 : kCases[c].pairs); ++i) {
-      const auto [on, off] = run_pair(p, directory, i % 2 == 1);
-      fmt::print("{} {} {} {} {} {}\n", c, on.us, on.cpu_us, on.dropped, off.us, off.cpu_us);
-    }
-  }
-}
-
-// The pairs of one process more.
-void add_process(bool smoke, Pairs& pairs) {
-  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
-  FILE* const process =
-      ::popen(fmt::format("'{}' --process{}", self, smoke ? " --smoke" : "").c_str(), "r");
-  RUBATO_CHECK(process, "another process starts");
-  std::size_t c = 0;
-  Pair p;
-  while (std::fscanf(process, "%zu %lf %lf %" SCNu64 " %lf %lf", &c, &p.on.us, &p.on.cpu_us,
-                     &p.on.dropped, &p.off.us, &p.off.cpu_us) == 6)
-    pairs.at(c).push_back(p);
-  RUBATO_CHECK(::pclose(process) == 0, "the process ends well");
-}
-
-// The medians, and that of the ratios within a pair.
-Row row_of(const std::string& name, const std::vector<Pair>& pairs, double Run::*figure,
-           const char* bar) {
-  std::vector<double> with, without, ratios;
-  for (const auto& [on, off] : pairs) {
-    with.push_back(on.*figure);
-    without.push_back(off.*figure);
-    ratios.push_back(with.back() / without.back());
-  }
-  return {name, median(with), "us a step", "not profiled", median(without), bar, median(ratios)};
-}
-
-void measure(bool smoke, std::vector<Row>& rows) {
-  Pairs pairs;
-  for (int i = 0; i < (smoke ? 1 : kProcesses); ++i) add_process(smoke, pairs);
-  for (std::size_t c = 0; c < std::size(kCases); ++c) {
-    const std::string name = kCases[c].name;
-    std::uint64_t dropped = 0;
-    for (const Pair& pair : pairs[c]) dropped += pair.on.dropped;
-    if (dropped > 0) fmt::print("{}: {} events dropped\n", name, dropped);
-    rows.push_back(row_of(name, pairs[c], &Run::us, "<= 1.01"));
-    rows.push_back(row_of(name + ", processor", pairs[c], &Run::cpu_us, ""));
-  }
+void measure(const Case& c, int part, const std::string& directory, std::vector<Row>& rows) {
+  const int block = part > 100 ? 4 : c.block;
+  const Prepared p = prepare(c, std::max(c.steps / part, 8 * block));
+  Traces traces;
+  const Blocks blocks = run(p, block, traces, directory);
+  std::uint64_t dropped = 0;
+  for (auto& trace : traces) dropped += expect(trace->finish()).dropped;
+  if (dropped > 0) fmt::print("{}: {} events dropped\n", c.name, dropped);
+  const auto add = [&](const std::string& name, const std::array<double, 2>& us, const char* bar) {
+    rows.push_back({name, us[0], "us a step", "not recorded", us[1], bar});
+  };
+  add(c.name, blocks.wall(), "<= 1.01");
+  add(std::string(c.name) + ", processor", blocks.processor(), "");
 }
 
 // One span: while the code that it measures runs, and all it costs until it is in the file.
@@ -257,24 +288,19 @@ std::vector<Row> measure_span(bool smoke, const std::string& directory) {
 
 int main(int argc, char** argv) {
   const bench::RunOptions options = bench::parse_options(argc, argv);
-  const bool process = options.others == std::vector<std::string>{"--process"};
-  if (!options.others.empty() && !process) {
-    fmt::print(stderr, "usage: {} [--smoke] [--json FILE]\n", argv[0]);
+  if (!options.others.empty()) {
+    fmt::print(stderr, "usage: {} [--quick] [--smoke] [--json FILE]\n", argv[0]);
     return 2;
   }
+  keep_freed_memory();  // as the rubato command does
   set_log_quiet(true);
   const auto directory =
       std::filesystem::temp_directory_path() / fmt::format("rubato-profile-{:x}", os_random());
   std::filesystem::create_directory(directory);
-  std::vector<Row> rows;
-  if (process) {
-    run_pairs(options.smoke, directory.string());
-  } else {
-    rows = measure_span(options.smoke, directory.string());
-    measure(options.smoke, rows);
-  }
+  std::vector<Row> rows = measure_span(options.smoke, directory.string());
+  for (const Case& c : kCases)
+    measure(c, options.smoke ? 1000 : options.quick ? 4 : 1, directory.string(), rows);
   std::filesystem::remove_all(directory);
-  if (process) return 0;
   for (Row& row : rows) row.name = "profiling: " + row.name;
   const auto reported = bench::report(options, rows);
   if (reported) return 0;

@@ -38,12 +38,17 @@ class LoopTrace {
   std::map<PeerId, std::uint32_t> workers_;  // who has committed, by where it is
 };
 
+// Null while nothing is recorded.
+inline LoopTrace* recording(LoopTrace* trace) {
+  return trace && trace->lane()->records() ? trace : nullptr;
+}
+
 // The sending of one message, from construction to end.
 template <class To>
 class SendTrace {
  public:
   SendTrace(LoopTrace* trace, const To& to, Message& message)
-      : trace_(trace), to_(to), message_(message) {
+      : trace_(recording(trace)), to_(to), message_(message) {
     if (!trace_) return;
     began_ = steady_now();
     trace_->before_send(began_, message);
@@ -65,7 +70,7 @@ class SendTrace {
 class HandleTrace {
  public:
   HandleTrace(LoopTrace* trace, PeerId from, const Message& message)
-      : trace_(trace), from_(from), message_(message) {
+      : trace_(recording(trace)), from_(from), message_(message) {
     if (trace_) began_ = steady_now();
   }
   ~HandleTrace() {

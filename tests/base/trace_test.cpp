@@ -108,6 +108,26 @@ TEST_CASE("trace: freed lanes leave their events and their count of those droppe
   CHECK(rows == std::set<int>{1, 2, 3});
 }
 
+TEST_CASE("trace: while it does not record nothing is written, and a span under way is whole") {
+  const TraceFile file("record");
+  auto trace = Trace::open(file.path(), TraceClock::Own).value();
+  TraceLane* lane = trace->process("p").lane("io");
+  {
+    const TraceSpan before(lane, Span::Apply, {.sequence = 1});
+    trace->record(false);
+    const TraceSpan within(lane, Span::Apply, {.sequence = 2});
+    lane->span(Span::Apply, Instant{1}, Instant{2}, {.sequence = 3});
+    lane->flow(FlowPoint::Start, Instant{1}, 0, 4, 0);
+    trace->record(true);
+  }
+  lane->span(Span::Apply, Instant{1}, Instant{2}, {.sequence = 5});
+  CHECK(trace->finish().value().written == 2);
+  const auto spans = with_phase(file.events(), "X");
+  REQUIRE(spans.size() == 2);
+  CHECK(spans[0].at("args").at("sequence") == 1);
+  CHECK(spans[1].at("args").at("sequence") == 5);
+}
+
 TEST_CASE("trace: spans of one thread nest as their scopes do") {
   const TraceFile file("nest");
   auto trace = Trace::open(file.path(), TraceClock::Own).value();
