@@ -35,7 +35,9 @@ int print_models() {
     for (const auto& row : sync::option_rows())
       if (row.of == model.name) print_option(row, "");
   }
-  fmt::print("\nServer optimizers: kind = \"NAME\" in [optimizer], under any sync model.\n\n");
+  fmt::print(
+      "\nServer optimizers: kind = \"NAME\" in [optimizer], under any sync model but easgd, which "
+      "takes sgd alone.\n\n");
   for (const server::OptimizerInfo& optimizer : server::optimizers())
     print_entry(optimizer.name, optimizer.summary, optimizer.source);
   fmt::print("\n{:{}}options of [optimizer]\n", "", kNameWidth);

@@ -77,8 +77,9 @@ Result<void> check_sync(const ClusterConfig& config, const std::string& sync) {
     return lacks("sync.adsp.fixed_rate", "loss to search a rate by; give the rate");
   if (sync == "adacomm")
     return lacks("sync = \"adacomm\"", "loss to lower local_steps by; use local-sgd");
-  if (sync == "semi-sync" && config.dataset.samples == 0)
-    return lacks("dataset.samples", "data to count; say how many samples semi-sync passes over");
+  if ((sync == "semi-sync" || sync == "sync-switch") && config.dataset.samples == 0)
+    return lacks("dataset.samples",
+                 fmt::format("data to count; say how many samples {} passes over", sync));
   return {};
 }
 

@@ -295,6 +295,7 @@ std::optional<Instant> VirtualCluster::next_wakeup(Node node) const {
 }
 
 void VirtualCluster::on_wakeup(Node node) {
+  if (wakeup_[node] != now_) return;  // an earlier one has taken its place
   wakeup_[node].reset();
   const auto due = next_wakeup(node);
   if (due && *due <= now_) {

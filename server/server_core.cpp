@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.hpp"
 #include "base/numbers.hpp"
@@ -278,7 +279,7 @@ void ServerCore::hold(Instant now, PeerId from, MemberState& member, const Messa
 }
 
 void ServerCore::act(Instant now, const sync::GateActions& actions) {
-  if (actions.keep && !evaluated_.empty()) kept_ = evaluated_;
+  if (actions.keep && average_) keep();
   if (actions.restore) restore(*actions.restore);
   if (actions.collect) {
     if (auto* member = members_.find(actions.collect->worker))
@@ -346,6 +347,20 @@ void ServerCore::flush() {
   }
   collected_.assign(collected_.size(), 0);
   collected_weight_ = 0;
+}
+
+// Where nobody evaluates a low is one of the training loss: what the workers train at now,
+// averaged, is kept. The first loss is lower than none, and the updates before it may have broken
+// everything.
+void ServerCore::keep() {
+  if (!evaluated_.empty()) {
+    kept_ = evaluated_;
+  } else if (std::exchange(first_low_, false)) {
+    return;
+  } else {
+    average_->follow(parameters_);
+    kept_ = average_->parameters().snapshot();
+  }
 }
 
 // Who began at what is given up says so in its commits, which are refused until it has these.

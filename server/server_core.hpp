@@ -111,6 +111,7 @@ class ServerCore {
   void apply(MemberState& member);
   void collect(MemberState& member, double weight);
   void flush();
+  void keep();
   // Makes the kept parameters the shard's again, for the `number`-th time.
   void restore(std::uint32_t number);
   void release(Instant now, MemberState& member);
@@ -144,6 +145,7 @@ class ServerCore {
   std::optional<ParameterAverage> average_;
   // Of the average: as an evaluator was given it last, and as it was kept. Empty: never.
   ShardParameters::Snapshot evaluated_, kept_;
+  bool first_low_ = true;       // no order to keep has come yet
   std::uint32_t restores_ = 0;  // as last heard
   std::vector<float> scratch_;  // a received chunk, not aligned or compressed
   ReplyEncoder replies_{0};

@@ -14,17 +14,43 @@ namespace {
 constexpr std::uint64_t kTimedSteps = 5;  // before a step time is believed
 constexpr double kMoved = 0.1;            // smaller changes are jitter
 
+// Whole parts that end by `end` at the latest; one at least, whenever that ends.
+std::uint32_t part_until(double end, double speed, std::uint32_t most) {
+  return static_cast<std::uint32_t>(std::clamp<double>(std::floor(end * speed), 1, most));
+}
+
+// Returns: an end by which nearly all of `total` is dealt out, and not more than that.
+double nearly_dealt(const std::vector<double>& speeds, std::uint64_t total, std::uint32_t most) {
+  constexpr int kHalvings = 60;
+  double early = 0, late = most / std::ranges::min(speeds);
+  for (int i = 0; i < kHalvings; ++i) {
+    const double end = (early + late) / 2;
+    std::uint64_t dealt = 0;
+    for (const double speed : speeds) dealt += part_until(end, speed, most);
+    (dealt <= total ? early : late) = end;
+  }
+  return early;
+}
+
 }  // namespace
 
-// One each, then one sample after the other to the worker that would end first with it.
+// One each, then one sample after the other to the worker that would end first with it. All but the
+// last few of that order are known beforehand: they end by an end that leaves some over. One less,
+// as quotients are rounded.
 std::vector<std::uint32_t> proportional_parts(const std::vector<double>& speeds,
                                               std::uint64_t total, std::uint32_t most) {
   RUBATO_CHECK(speeds.size() <= total && total <= speeds.size() * most, "parts fit the total");
   using Next = std::pair<double, std::size_t>;  // end of one sample more, whose
   std::priority_queue<Next, std::vector<Next>, std::greater<>> next;
-  std::vector<std::uint32_t> parts(speeds.size(), 1);
-  for (std::size_t i = 0; i < speeds.size() && most > 1; ++i) next.emplace(2 / speeds[i], i);
-  for (std::uint64_t left = total - speeds.size(); left > 0; --left) {
+  std::vector<std::uint32_t> parts;
+  const double end = nearly_dealt(speeds, total, most);
+  std::uint64_t left = total;
+  for (std::size_t i = 0; i < speeds.size(); ++i) {
+    parts.push_back(std::max(part_until(end, speeds[i], most), 2u) - 1);
+    left -= parts[i];
+    if (parts[i] < most) next.emplace((parts[i] + 1) / speeds[i], i);
+  }
+  for (; left > 0; --left) {
     const std::size_t i = next.top().second;
     next.pop();
     if (++parts[i] < most) next.emplace((parts[i] + 1) / speeds[i], i);

@@ -7,6 +7,11 @@
 #include "base/check.hpp"
 
 namespace rubato::sync {
+namespace {
+
+constexpr std::int64_t kFarthestNs = std::int64_t{1} << 61;  // 73 years ahead are predicted at most
+
+}  // namespace
 
 DsspGate::DsspGate(const DsspOptions& options)
     : bound_(static_cast<std::uint64_t>(options.staleness)),
@@ -67,15 +72,17 @@ std::uint32_t DsspGate::credits_for(const Member& fast) const {
   if (!fast.interval || !slow.interval) return 0;
   std::uint32_t best = 0;
   std::int64_t nearest = std::numeric_limits<std::int64_t>::max();
-  for (std::uint32_t r = 0; r <= credits_most_; ++r) {
-    const std::int64_t ours = fast.last->ns + r * fast.interval->ns;
-    for (std::uint32_t k = 0; k <= credits_most_; ++k) {
-      const std::int64_t theirs = slow.last->ns + (k + 1) * slow.interval->ns;
-      if (const std::int64_t apart = std::abs(ours - theirs); apart < nearest) {
-        nearest = apart;
-        best = r;
-      }
-    }
+  const std::int64_t step = std::max<std::int64_t>(slow.interval->ns, 1);
+  const std::int64_t ahead = fast.last->ns - slow.last->ns;
+  const std::int64_t r_most = kFarthestNs / std::max<std::int64_t>(fast.interval->ns, 1);
+  for (std::uint32_t r = 0; r <= std::min<std::int64_t>(credits_most_, r_most); ++r) {
+    const std::int64_t ours = ahead + r * fast.interval->ns;
+    const auto k =
+        std::clamp<std::int64_t>((ours + step / 2) / step, 1, std::int64_t{credits_most_} + 1);
+    const std::int64_t apart = std::abs(ours - k * slow.interval->ns);
+    if (apart >= nearest) continue;
+    nearest = apart;
+    best = r;
   }
   return best;
 }

@@ -79,7 +79,8 @@ struct GateActions {
   };
   std::optional<Collected> collect = {};
   bool flush = false;  // ...and apply the weighted mean of it as one update
-  // Before all of that: the parameters that an evaluator was given last are kept...
+  // Before all of that: the parameters that an evaluator was given last are kept, or where none has
+  // asked, at all times but the first, their average as it is...
   bool keep = false;
   // ...or made the shard's parameters again, if any were kept: for the so-many-th time. Commits
   // begun at what it then leaves are refused.

@@ -9,6 +9,7 @@ constexpr double kCountMax = 1e9;
 
 const Limits kCount = Limits::within(0, kCountMax);
 const Limits kAtLeastOne = Limits::within(1, kCountMax);
+const Limits kCredits = Limits::within(0, 1000);
 const Limits kSeconds = Limits::seconds();
 const Limits kBetweenZeroAndOne{.min = 0, .max = 1, .min_excluded = true, .max_excluded = true};
 const Limits kBatches = Limits::within(1, 1000);
@@ -21,7 +22,7 @@ std::vector<OptionRow> make_rows() {
        +[](Options& o) -> int& { return o.ssp.staleness; }},
       {"dssp", "staleness", "commits ahead of the slowest that are always free", kCount,
        +[](Options& o) -> int& { return o.dssp.staleness; }},
-      {"dssp", "credits", "further commits that the fastest may be granted", kCount,
+      {"dssp", "credits", "further commits that the fastest may be granted", kCredits,
        +[](Options& o) -> int& { return o.dssp.credits; }},
       {"local-sgd", "local_steps", "mini-batches per commit", kAtLeastOne,
        +[](Options& o) -> int& { return o.local_sgd.local_steps; }},

@@ -14,6 +14,14 @@ constexpr int kWindows = 3;  // slow in so many in a row: a straggler
 // jitter a little, somebody is always below.
 constexpr double kNoticeable = 0.1;
 
+// Whether `next` begins the rounds of somebody elsewhere.
+bool other_rounds(const Phase& phase, const Phase& next) {
+  return std::ranges::any_of(next.apart, [&](const auto& entry) {
+    const auto before = phase.apart.find(entry.first);
+    return entry.second.from != (before == phase.apart.end() ? 0 : before->second.from);
+  });
+}
+
 }  // namespace
 
 // --- gate ----------------------------------------------------------------------------------------
@@ -42,7 +50,7 @@ GateActions SyncSwitchGate::on_commit(Instant, WorkerId worker) {
 
 GateActions SyncSwitchGate::on_phase(Instant, const Phase& phase) {
   if (phase == phase_) return {};
-  const bool new_rounds = phase.number != phase_.number;
+  const bool new_rounds = phase.number != phase_.number || other_rounds(phase_, phase);
   phase_ = phase;
   std::set<WorkerId> newcomers;  // the tuner did not know them yet
   for (auto& [worker, member] : members_) {
@@ -108,7 +116,8 @@ void SyncSwitchTuner::on_start(Instant now) {
 void SyncSwitchTuner::on_leave(Instant now, WorkerId worker) {
   QueuedTuner::on_leave(now, worker);
   slow_windows_.erase(worker);
-  if (stragglers_.erase(worker) == 1 && !switched_) react(now);
+  const bool straggled = stragglers_.erase(worker) == 1;
+  if ((take_all_back() || straggled) && !switched_) react(now);
 }
 
 void SyncSwitchTuner::on_progress(Instant now, WorkerId worker, const WorkerProgress& progress) {
@@ -129,7 +138,22 @@ void SyncSwitchTuner::on_wakeup(Instant now) {
   while (*next_window_ <= now) next_window_ = *next_window_ + options_.window;
   const auto before = stragglers_;
   find_stragglers();
+  take_all_back();
   if (stragglers_ != before) react(now);
+}
+
+// Rounds of nobody would never close. Those who were left out are far behind: all begin anew.
+bool SyncSwitchTuner::take_all_back() {
+  if (options_.straggler != StragglerPolicy::Elastic || stragglers_.empty()) return false;
+  if (stragglers_.size() < members().size()) return false;
+  stragglers_.clear();
+  slow_windows_.clear();
+  begin_rounds();
+  return true;
+}
+
+void SyncSwitchTuner::begin_rounds() {
+  for (const auto& [worker, progress] : members()) rounds_from_[worker] = progress.commits + 1;
 }
 
 void SyncSwitchTuner::find_stragglers() {
@@ -168,8 +192,7 @@ void SyncSwitchTuner::react(Instant now) {
 
 void SyncSwitchTuner::enter(Instant now, SwitchPhase phase, std::string reason) {
   Phase next{.number = static_cast<std::uint32_t>(phase)};
-  if (phase == SwitchPhase::Bsp && now_in_ == SwitchPhase::Asp)
-    for (const auto& [worker, progress] : members()) rounds_from_[worker] = progress.commits + 1;
+  if (phase == SwitchPhase::Bsp && now_in_ == SwitchPhase::Asp) begin_rounds();
   if (phase == SwitchPhase::Bsp) {
     for (const auto& [worker, from] : rounds_from_) next.apart[worker].from = from;
     if (options_.straggler == StragglerPolicy::Elastic)

@@ -10,13 +10,14 @@
 // without a change: with the global rate 1/m a round applies the mean of m updates, and an update
 // alone counts 1/m of its own; the servers keep their momentum. Stragglers, workers whose speed is
 // below mean - one deviation for several windows (and, ours, a tenth below the mean), during BSP:
-// greedy goes to ASP while there is one, and back; elastic leaves them out until the switch.
+// greedy goes to ASP while there is one, and back; elastic leaves them out until the switch, or
+// until nobody else is left (ours).
 //
 // A shard hears of a phase when it hears of members, others a moment later; what it then holds is
-// applied and released at once. Back from ASP to BSP, counts have drifted apart, and shards would
-// pair other commits into rounds than their neighbours, and wait for each other for ever: so the
-// tuner says from which commit of each worker on rounds are formed. Phase::number is 0 for BSP, 1
-// for ASP; Phase::Apart::from those commits; excluded: left out.
+// applied and released at once. Back from ASP to BSP, or where all were left out, counts have
+// drifted apart, and shards would pair other commits into rounds than their neighbours, and wait
+// for each other for ever: so the tuner says from which commit of each worker on rounds are formed.
+// Phase::number is 0 for BSP, 1 for ASP; Phase::Apart::from those commits; excluded: left out.
 // Pure. Threads: one owner. Errors: none; misuse is a bug.
 #pragma once
 
@@ -70,6 +71,8 @@ class SyncSwitchTuner final : public QueuedTuner {
 
  private:
   void find_stragglers();
+  bool take_all_back();     // where all are left out; returns whether they were
+  void begin_rounds();      // with everybody's next commit
   void react(Instant now);  // to who is a straggler now
   void enter(Instant now, SwitchPhase phase, std::string reason);
 

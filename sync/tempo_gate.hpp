@@ -1,5 +1,6 @@
 // sync/tempo_gate.hpp - the gate of tempo: that of ASP, and where the tuner says so, all shards
-// keep the parameters that were evaluated last, or go back to those that they kept.
+// keep the parameters that were evaluated last, or without an evaluator their average as it is, or
+// go back to those that they kept.
 // Source: docs/tempo.md. Pure. Threads: one owner. Errors: as ImmediateGate.
 #pragma once
 

@@ -358,6 +358,7 @@ TEST_CASE("wrong types and impossible values, section by section") {
   check("optimizer", "momentum = 1", "must be a number of at least 0 and below 1");
   check("optimizer", "global_rate = 0", "must be a number above 0");
   check("sync.ssp", "staleness = -1", "must be a whole number from 0 to 1000000000");
+  check("sync.dssp", "credits = 1001", "must be a whole number from 0 to 1000");
   check("sync.adsp", "check_period_seconds = 0", "must be a number from 1e-06 to 100000000");
   check("sync.adsp", "epoch_seconds = 30", "must be at least check_period_seconds (60)");
   check("sync.adsp", "reward = \"best\"", "must be one of robust, paper");

@@ -116,12 +116,14 @@ TEST_CASE("timing only refuses what needs a loss, in one line that says what to 
   CHECK(refusal(config, "adacomm") ==
         "sync = \"adacomm\": model.kind = \"timing\" has no loss to lower local_steps by; use "
         "local-sgd");
-  CHECK(refusal(config, "semi-sync") ==
-        "dataset.samples: model.kind = \"timing\" has no data to count; say how many samples "
-        "semi-sync passes over");
+  for (const std::string sync : {"semi-sync", "sync-switch"})
+    CHECK(refusal(config, sync) ==
+          "dataset.samples: model.kind = \"timing\" has no data to count; say how many samples " +
+              sync + " passes over");
   config.dataset.samples = 600;
   config.sync.adsp.fixed_rate = 3;
   CHECK(refusal(config, "semi-sync").empty());
+  CHECK(refusal(config, "sync-switch").empty());
   CHECK(refusal(config, "adsp").empty());
   config.stop.target_loss = 0.5;
   CHECK(refusal(config, "bsp") ==

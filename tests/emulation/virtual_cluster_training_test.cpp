@@ -171,7 +171,7 @@ TEST_CASE("without held-out data the training loss decides") {
   config.training.learning_rate = 0.02;
   config.stop.target_loss = 0.6;
   config.stop.max_seconds = 2000;
-  for (const std::string model : {"adsp", "bsp"}) {
+  for (const std::string model : {"adsp", "bsp", "tempo"}) {
     CAPTURE(model);
     const RunRecord record = run(config, data, model).record;
     CHECK(record.time_to_target_seconds.has_value());

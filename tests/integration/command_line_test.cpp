@@ -129,6 +129,16 @@ TEST_CASE("help shows examples and version the version") {
   CHECK(version.out().find('\n') == version.out().size() - 1);
 }
 
+TEST_CASE("models says what goes together with what, and which values are valid") {
+  const Workplace place;
+  Process models(place, {"models"});
+  CHECK(models.wait_for_end() == 0);
+  CHECK(contains(models.out(), "under any sync model but easgd, which takes sgd alone."));
+  CHECK(contains(models.out(),
+                 "credits = 12: further commits that the fastest may be granted "
+                 "(whole number from 0 to 1000)"));
+}
+
 TEST_CASE("compare with --json and --quiet prints JSON and nothing else") {
   const Workplace place;
   place.write("quick.toml", QuickCluster{}.text());

@@ -21,6 +21,49 @@ TEST_CASE("BatchTune: parts are in proportion to speed, whole, within limits, an
   CHECK(proportional_parts({5}, 7, 7) == std::vector<std::uint32_t>{7});
 }
 
+namespace {
+
+// The definition: one each, then each sample to who would end first with it.
+std::vector<std::uint32_t> dealt_one_by_one(const std::vector<double>& speeds, std::uint64_t total,
+                                            std::uint32_t most) {
+  std::vector<std::uint32_t> parts(speeds.size(), 1);
+  for (std::uint64_t left = total - speeds.size(); left > 0; --left) {
+    std::size_t first = speeds.size();
+    for (std::size_t i = 0; i < speeds.size(); ++i) {
+      if (parts[i] == most) continue;
+      if (first == speeds.size() || (parts[i] + 1) / speeds[i] < (parts[first] + 1) / speeds[first])
+        first = i;
+    }
+    ++parts[first];
+  }
+  return parts;
+}
+
+}  // namespace
+
+TEST_CASE("BatchTune: parts are as if dealt one by one, ties and limits included") {
+  Rng rng(5);
+  for (int round = 0; round < 2000; ++round) {
+    CAPTURE(round);
+    std::vector<double> speeds(1 + rng.below(8));
+    for (double& speed : speeds) {
+      speed = rng.below(2) == 0 ? static_cast<double>(1 + rng.below(4)) : 0.01 + rng.uniform();
+      if (rng.below(8) == 0) speed *= 1e9;
+    }
+    const auto batch = static_cast<std::uint32_t>(1 + rng.below(40));
+    const auto most = static_cast<std::uint32_t>(batch + rng.below(3 * batch));
+    const std::uint64_t total = speeds.size() * batch;
+    CHECK(proportional_parts(speeds, total, most) == dealt_one_by_one(speeds, total, most));
+  }
+}
+
+// Dealt one by one this would be ten thousand million samples.
+TEST_CASE("BatchTune: large mini-batches take no longer to deal than small ones") {
+  const auto parts = proportional_parts({1, 1, 2, 4}, 8'000'000'000, 4'000'000'000);
+  CHECK(parts ==
+        std::vector<std::uint32_t>{1'000'000'000, 1'000'000'000, 2'000'000'000, 4'000'000'000});
+}
+
 // No whole split that adds up lets the last worker end earlier.
 TEST_CASE("BatchTune: a round of any other split takes no less") {
   Rng rng(3);

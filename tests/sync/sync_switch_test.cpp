@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <set>
 #include <vector>
 
 #include "base/rng.hpp"
@@ -59,6 +60,27 @@ commit 2
 commit 1
 commit 0 -> apply 0 1; release 0 1
 phase 1 -> apply 2; release 2
+)";
+  CHECK(replay_gate(gate, trace) == trace);
+}
+
+TEST_CASE(
+    "Sync-Switch, elastic: all taken back, rounds begin at the commits that the tuner names") {
+  SyncSwitchGate gate;
+  const std::string trace = R"(
+join 0 1 2
+phase 0 0:out 2:out
+commit 0
+commit 1 -> apply 1; release 1
+commit 1 -> apply 1; release 1
+commit 1 -> apply 1; release 1
+commit 2
+join 3
+phase 0 0:1 1:3 2:1 -> apply 0 2; release 0 2
+commit 0
+commit 3
+commit 1
+commit 2 -> apply 0 1 2 3; release 0 1 2 3
 )";
   CHECK(replay_gate(gate, trace) == trace);
 }
@@ -150,6 +172,62 @@ TEST_CASE("Sync-Switch, elastic: a straggler is left out until the switch, or un
   CHECK(tuner.phase() == Phase{});
 }
 
+namespace {
+
+// Three workers, of which 2 is left out after 30 s.
+SyncSwitchTuner one_left_out() {
+  SyncSwitchTuner tuner(
+      {.epochs = 1e6, .straggler = StragglerPolicy::Elastic, .window = Duration::from_seconds(10)},
+      20);
+  for (std::uint32_t id = 0; id < 3; ++id) tuner.on_join({}, {id});
+  tuner.on_start({});
+  for (std::uint32_t id = 0; id < 3; ++id)
+    tuner.on_progress({}, {id},
+                      {.steps = 4,
+                       .commits = 4,
+                       .step_time = Duration::from_seconds(id == 2 ? 3 : 1),
+                       .overhead = {}});
+  for (const double at : {10, 20, 30}) tuner.on_wakeup(at_seconds(at));
+  REQUIRE(tuner.phase() == Phase{.apart = {{WorkerId{2}, {.excluded = true}}}});
+  drain(tuner);
+  return tuner;
+}
+
+}  // namespace
+
+TEST_CASE("Sync-Switch, elastic: who is the last to be there is in the rounds again") {
+  SyncSwitchTuner tuner = one_left_out();
+  tuner.on_leave(at_seconds(35), {0});
+  tuner.on_leave(at_seconds(36), {1});
+  CHECK(tuner.phase() == Phase{.apart = {{WorkerId{2}, {.from = 5}}}});
+  CHECK(drain(tuner) == "R=0 \"rounds without worker none\"");
+}
+
+// 1 slows down, then 0, while 1 recovers: no round would ever close.
+TEST_CASE("Sync-Switch, elastic: where one after the other became a straggler all begin anew") {
+  SyncSwitchTuner tuner = one_left_out();
+  double at = 30;
+  const auto slow_for_three_windows = [&](std::uint32_t id, double seconds) {
+    tuner.on_progress(at_seconds(at), {id},
+                      {.steps = 9,
+                       .commits = 9 + id,
+                       .step_time = Duration::from_seconds(seconds),
+                       .overhead = {}});
+    for (int window = 0; window < 3; ++window) tuner.on_wakeup(at_seconds(at += 10));
+  };
+  slow_for_three_windows(1, 30);
+  CHECK(tuner.phase() ==
+        Phase{.apart = {{WorkerId{1}, {.excluded = true}}, {WorkerId{2}, {.excluded = true}}}});
+  drain(tuner);
+  slow_for_three_windows(0, 1000);
+  slow_for_three_windows(1, 2);
+  const Phase all{.apart = {{WorkerId{0}, {.from = 10}},
+                            {WorkerId{1}, {.from = 11}},
+                            {WorkerId{2}, {.from = 5}}}};
+  CHECK(tuner.phase() == all);
+  CHECK(drain(tuner) == "R=0 \"rounds without worker none\"");
+}
+
 TEST_CASE("Sync-Switch: speeds that are nearly equal make no straggler") {
   SyncSwitchTuner tuner({.straggler = StragglerPolicy::Elastic}, 1e6);
   for (std::uint32_t id = 0; id < 4; ++id) tuner.on_join({}, {id});
@@ -182,6 +260,7 @@ class TwoShards {
       if (rng_.below(40) == 0) new_phase();
       step();
     }
+    if (!excluded_.empty()) rounds_of_all();
   }
   // No phases any more, every phase delivered: then everybody goes on for ever.
   std::array<int, kWorkers> play_on(int events) {
@@ -204,13 +283,28 @@ class TwoShards {
 
   // As the tuner does it: it knows of the commits that were answered.
   void new_phase() {
-    number_ = 1 - number_;
+    if (number_ == 1) return rounds_of_all();
+    if (rng_.below(3) == 0) {
+      number_ = 1;
+      excluded_.clear();
+      return tell();
+    }
+    excluded_.insert(static_cast<std::uint32_t>(rng_.below(kWorkers)));
+    if (excluded_.size() == kWorkers) return rounds_of_all();
+    tell();
+  }
+  void rounds_of_all() {
+    number_ = 0;
+    excluded_.clear();
+    for (std::uint32_t id = 0; id < kWorkers; ++id)
+      from_[id] = static_cast<std::uint64_t>(commits_[id]) + 1;
+    tell();
+  }
+  void tell() {
     Phase phase{.number = number_};
     if (number_ == 0)
       for (std::uint32_t id = 0; id < kWorkers; ++id)
-        from_[id] = static_cast<std::uint64_t>(commits_[id]) + 1;
-    if (number_ == 0)
-      for (std::uint32_t id = 0; id < kWorkers; ++id) phase.apart[WorkerId{id}].from = from_[id];
+        phase.apart[WorkerId{id}] = {from_[id], excluded_.contains(id)};
     for (auto& shard : shards_) shard.phases.push_back(phase);
   }
 
@@ -262,6 +356,7 @@ class TwoShards {
   std::array<Shard, 2> shards_;
   std::array<int, kWorkers> commits_{};  // answered by both
   std::array<std::uint64_t, kWorkers> from_{};
+  std::set<std::uint32_t> excluded_;
   std::uint32_t number_ = 0;
 };
 
