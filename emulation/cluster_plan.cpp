@@ -169,9 +169,7 @@ std::unique_ptr<server::ServerCore> make_server(const ClusterConfig& config,
   options.average = sync::averages(plan.sync);
   options.blank = plan.blank;
   auto initial = [spec = plan.spec, seed = plan.seed](proto::ShardRange range) {
-    const auto all = worker::initial_parameters(spec, seed);
-    return std::vector<float>(all.begin() + static_cast<std::ptrdiff_t>(range.begin),
-                              all.begin() + static_cast<std::ptrdiff_t>(range.end));
+    return worker::initial_parameters(spec, seed, range);
   };
   return std::make_unique<server::ServerCore>(options, std::move(initial),
                                               sync::make_gate(plan.sync, config.sync), scheduler);

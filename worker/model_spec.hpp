@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "proto/shard_map.hpp"
 
 namespace rubato::worker {
 
@@ -82,6 +83,9 @@ std::uint64_t parameter_count(const ModelSpec& spec);
 // Initial values from the seed (He or Glorot normal by what follows the layer; biases 0; LSTM
 // forget bias 1). Same spec and seed, same bits on every machine.
 std::vector<float> initial_parameters(const ModelSpec& spec, std::uint64_t seed);
+// Those of `range` alone, in memory of its size. Requires: a range within the parameters.
+std::vector<float> initial_parameters(const ModelSpec& spec, std::uint64_t seed,
+                                      proto::ShardRange range);
 
 // What a user may choose ([model] in the cluster file).
 struct ModelOptions {

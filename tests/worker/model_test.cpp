@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "worker/model_spec.hpp"
 
@@ -60,6 +62,19 @@ TEST_CASE("initial parameters: their spread, their seed, the forget gate") {
   const auto bias = gates.begin() + 4 * 3 * (2 + 3);
   CHECK(std::vector<float>(bias, bias + 12) ==
         std::vector<float>{0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0});
+}
+
+TEST_CASE("initial parameters of a range are those of the whole, in memory of its size") {
+  const ModelSpec spec = make_model({"lstm", {3, 4}}, {1, 2, 2}, 2).value();
+  const auto all = initial_parameters(spec, 7);
+  const auto count = static_cast<std::uint64_t>(all.size());
+  for (std::uint64_t begin = 0; begin <= count; ++begin)
+    for (std::uint64_t end = begin; end <= count; ++end) {
+      const auto part = initial_parameters(spec, 7, {begin, end});
+      REQUIRE(part.size() == end - begin);
+      REQUIRE(part.capacity() == end - begin);
+      REQUIRE(std::ranges::equal(part, std::span(all).subspan(begin, end - begin)));
+    }
 }
 
 TEST_CASE("refused models are named with the remedy") {
