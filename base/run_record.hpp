@@ -55,8 +55,9 @@ struct RunRecord {
   double communicate_share = 0;
   double final_loss = 0;  // means nothing unless measured()
   double final_accuracy = 0;
-  double heterogeneity = 0;           // measured
-  std::uint64_t refused_commits = 0;  // held NaN or Inf, or began at what tempo gave up
+  double heterogeneity = 0;  // measured
+  // Held NaN or Inf, or began at what tempo gave up. Empty in a real run: servers know it alone.
+  std::optional<std::uint64_t> refused_commits;
   std::vector<WorkerRecord> workers;
   std::vector<EvaluationRecord> evaluations;
   std::vector<DecisionRecord> decisions;
