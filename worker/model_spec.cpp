@@ -271,6 +271,12 @@ Result<ModelSpec> make_model(const ModelOptions& options, Shape input, int class
     spec.layers.emplace_back(Dense{classes});
   }
   RUBATO_TRY(plan_layers(spec));
+  if (const auto count = parameter_count(spec); count > kValuesMax)
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: a model of {} parameters is not trained here (limit {}); {}",
+                            takes_sizes ? "model.hidden" : "model.kind", count, kValuesMax,
+                            takes_sizes ? "use smaller layers, or kind = \"timing\""
+                                        : "use data of fewer features or classes"));
   return spec;
 }
 

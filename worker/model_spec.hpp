@@ -15,6 +15,9 @@
 
 namespace rubato::worker {
 
+// The float32 values that one data set or one model may have, 4 GiB: a typing error lies beyond.
+inline constexpr std::uint64_t kValuesMax = std::uint64_t{1} << 30;
+
 struct Shape {
   int channels = 0;
   int height = 1;
@@ -96,7 +99,7 @@ struct ModelOptions {
 };
 
 // Returns: the spec for data of this shape; BadInput naming key, value and remedy, also for a
-// timing model, which has none.
+// timing model, which has none, and for more than kValuesMax parameters.
 [[nodiscard]] Result<ModelSpec> make_model(const ModelOptions& options, Shape input, int classes);
 
 }  // namespace rubato::worker

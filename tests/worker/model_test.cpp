@@ -97,6 +97,12 @@ TEST_CASE("refused models are named with the remedy") {
         "model.hidden: lstm takes two sizes, [LSTM, dense], not 1; for example [128, 384]");
   CHECK(message({"mlp", {64, 0}}, {1, 28, 28}) ==
         "model.hidden: 0 is not a layer size; use 1 to 65536");
+  CHECK(message({"mlp", {65536, 65536}}, {1, 28, 28}) ==
+        "model.hidden: a model of 4347133962 parameters is not trained here (limit 1073741824); "
+        "use smaller layers, or kind = \"timing\"");
+  CHECK(message({"svm", {}}, {1'000'000'000, 1, 1}) ==
+        "model.kind: a model of 10000000010 parameters is not trained here (limit 1073741824); "
+        "use data of fewer features or classes");
   CHECK(message({"cnn", {}}, {8, 1, 1}) ==
         "model.kind: cnn needs images or sequences, but a sample of this data set is 8 plain "
         "features; use mlp or svm");
