@@ -82,6 +82,15 @@ Result<void> check_sync(const ClusterConfig& config, const std::string& sync) {
   return {};
 }
 
+Result<void> check_target(const ClusterConfig& config, const worker::DataSplit& data) {
+  if (!config.stop.target_accuracy || data.held_out.size() > 0) return {};
+  return fail(
+      ErrorCode::BadInput,
+      fmt::format("stop.target_accuracy = {}: is measured on held-out data, of which "
+                  "dataset.held_out = {} leaves none of {} samples; raise it",
+                  *config.stop.target_accuracy, config.dataset.held_out, data.train.size()));
+}
+
 Result<void> require_trainable(const ClusterConfig& config) {
   if (!config.timing_only()) return {};
   return fail(ErrorCode::BadInput,
