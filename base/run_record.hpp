@@ -14,7 +14,7 @@ struct EvaluationRecord {
   std::uint64_t steps = 0;  // of all workers, as last reported
   std::uint64_t commits = 0;
   double loss = 0;
-  double accuracy = 0;
+  double accuracy = 0;  // NaN where nothing is held out and the loss is that of training
 };
 
 struct DecisionRecord {  // one decision of the tuner
@@ -29,8 +29,10 @@ struct CommitCountRecord {  // commits of every worker at an evaluation instant
   std::vector<std::uint64_t> commits;  // by worker id
 };
 
-struct WorkerRecord {
-  std::string id;  // name
+inline constexpr std::size_t kCommitCountsMax = 1024;
+
+struct WorkerRecord {  // one life of a worker: who comes back has another, by the same name
+  std::string id;      // name
   std::uint64_t steps = 0;
   std::uint64_t commits = 0;
   double compute_seconds = 0;
@@ -55,12 +57,13 @@ struct RunRecord {
   double communicate_share = 0;
   double final_loss = 0;  // means nothing unless measured()
   double final_accuracy = 0;
-  double heterogeneity = 0;           // measured
-  std::uint64_t refused_commits = 0;  // held NaN or Inf, or began at what tempo gave up
+  double heterogeneity = 0;  // measured
+  // Held NaN or Inf, or began at what tempo gave up. Empty in a real run: servers know it alone.
+  std::optional<std::uint64_t> refused_commits;
   std::vector<WorkerRecord> workers;
   std::vector<EvaluationRecord> evaluations;
   std::vector<DecisionRecord> decisions;
-  std::vector<CommitCountRecord> commit_counts;
+  std::vector<CommitCountRecord> commit_counts;  // kCommitCountsMax at most, evenly thinned
 
   // False where nobody evaluated the model: a run of which only the timing counts, or one that
   // ended before. It has no loss and no accuracy, which is not the same as 0.

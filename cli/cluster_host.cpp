@@ -56,6 +56,7 @@ class Host {
   }
 
   Result<RunRecord> run(std::stop_token stop) {
+    RUBATO_TRY(emulation::check_target(config_, data_));
     RUBATO_ASSIGN(plan_, emulation::make_node_plan(config_, options_.sync, options_.seed,
                                                    data_.train.shape, data_.train.classes));
     plan_.samples = data_.train.size();

@@ -42,7 +42,7 @@ struct ModelSummary {
   double bytes_down = 0;
   bool measured = false;  // all runs have a loss and an accuracy; else the next two mean nothing
   double final_loss = 0;  // NaN counts as infinite
-  double final_accuracy = 0;
+  double final_accuracy = 0;  // infinite where nothing was held out
   double heterogeneity = 0;
   double compute_share = 0;  // means, so that the three still add up to 1
   double wait_share = 0;

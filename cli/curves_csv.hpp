@@ -1,5 +1,6 @@
 // cli/curves_csv.hpp - curves.csv: every evaluation of every run, for spreadsheets and plots.
-// Columns: sync,seed,seconds,steps,commits,loss,accuracy. Accuracy in [0, 1].
+// Columns: sync,seed,seconds,steps,commits,loss,accuracy. Accuracy in [0, 1], nan where nothing is
+// held out.
 #pragma once
 
 #include <string>

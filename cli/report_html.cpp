@@ -97,7 +97,7 @@ Json run_json(const RunRecord& run, std::size_t model, bool typical) {
       {"seconds", chart_number(run.seconds)},
       {"steps", run.steps},
       {"commits", run.commits},
-      {"refused_commits", run.refused_commits},
+      {"refused_commits", run.refused_commits ? Json(*run.refused_commits) : Json(nullptr)},
       {"measured", run.measured()},
       {"final_loss", run.measured() ? chart_number(run.final_loss) : Json(nullptr)},
       {"final_accuracy", run.measured() ? chart_number(run.final_accuracy) : Json(nullptr)},

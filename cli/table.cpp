@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <set>
+#include <string_view>
 
 #include "base/check.hpp"
 #include "cli/text.hpp"
@@ -46,9 +49,19 @@ std::vector<Column> columns(bool has_target, bool has_loss) {
   if (!has_loss) return columns;
   columns.push_back(
       {"Loss", [](const S& s) { return s.measured ? loss_text(s.final_loss) : "-"; }});
-  columns.push_back(
-      {"Accuracy", [](const S& s) { return s.measured ? percent_text(s.final_accuracy) : "-"; }});
+  columns.push_back({"Accuracy", [](const S& s) {
+                       return s.measured && std::isfinite(s.final_accuracy)
+                                  ? percent_text(s.final_accuracy)
+                                  : "-";
+                     }});
   return columns;
+}
+
+// A worker that came back has a record for each of its lives.
+std::size_t worker_count(const RunRecord& run) {
+  std::set<std::string_view> names;
+  for (const WorkerRecord& worker : run.workers) names.insert(worker.id);
+  return names.size();
 }
 
 std::string caption(const Comparison& comparison, const std::vector<ModelSummary>& summaries) {
@@ -57,7 +70,7 @@ std::string caption(const Comparison& comparison, const std::vector<ModelSummary
                        return s.runs.size();
                      })->runs.size();
   return fmt::format("{}: {} workers, H {:.2f}{}{}, {} seed{}, {} time", comparison.cluster,
-                     comparison.runs.front().workers.size(), summaries.front().heterogeneity,
+                     worker_count(comparison.runs.front()), summaries.front().heterogeneity,
                      target.empty() ? "" : ", target ", target, seeds, seeds == 1 ? "" : "s",
                      comparison.virtual_time ? "virtual" : "real");
 }

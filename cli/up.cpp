@@ -10,6 +10,7 @@
 #include "cli/profile.hpp"
 #include "emulation/cluster_plan.hpp"
 #include "sync/factory.hpp"
+#include "worker/device.hpp"
 
 namespace rubato::cli {
 namespace {
@@ -46,6 +47,7 @@ Result<void> up_checked(const UpOptions& options, std::stop_token stop) {
   RUBATO_ASSIGN(auto config, emulation::load_cluster(options.file));
   if (options.target_loss) config.stop.target_loss = options.target_loss;
   RUBATO_TRY(emulation::require_trainable(config));
+  RUBATO_TRY(worker::make_device(config.worker_device));  // before every worker says that it cannot
   if (options.seed) config.seed = *options.seed;
   set_log_quiet(options.quiet);
   RUBATO_TRY(sync::find_model(options.sync));

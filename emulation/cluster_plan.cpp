@@ -83,6 +83,15 @@ Result<void> check_sync(const ClusterConfig& config, const std::string& sync) {
   return {};
 }
 
+Result<void> check_target(const ClusterConfig& config, const worker::DataSplit& data) {
+  if (!config.stop.target_accuracy || data.held_out.size() > 0) return {};
+  return fail(
+      ErrorCode::BadInput,
+      fmt::format("stop.target_accuracy = {}: is measured on held-out data, of which "
+                  "dataset.held_out = {} leaves none of {} samples; raise it",
+                  *config.stop.target_accuracy, config.dataset.held_out, data.train.size()));
+}
+
 Result<void> require_trainable(const ClusterConfig& config) {
   if (!config.timing_only()) return {};
   return fail(ErrorCode::BadInput,
@@ -170,9 +179,7 @@ std::unique_ptr<server::ServerCore> make_server(const ClusterConfig& config,
   options.average = sync::averages(plan.sync);
   options.blank = plan.blank;
   auto initial = [spec = plan.spec, seed = plan.seed](proto::ShardRange range) {
-    const auto all = worker::initial_parameters(spec, seed);
-    return std::vector<float>(all.begin() + static_cast<std::ptrdiff_t>(range.begin),
-                              all.begin() + static_cast<std::ptrdiff_t>(range.end));
+    return worker::initial_parameters(spec, seed, range);
   };
   return std::make_unique<server::ServerCore>(options, std::move(initial),
                                               sync::make_gate(plan.sync, config.sync), scheduler);

@@ -52,6 +52,10 @@ struct ClusterPlan {
                                                  const std::string& sync, std::uint64_t seed,
                                                  worker::Shape shape, int classes);
 
+// BadInput where an accuracy is to be reached and the loaded data hold nothing out to measure it
+// on.
+[[nodiscard]] Result<void> check_target(const ClusterConfig& config, const worker::DataSplit& data);
+
 // BadInput where there is nothing to train: model.kind = "timing".
 [[nodiscard]] Result<void> require_trainable(const ClusterConfig& config);
 

@@ -107,6 +107,7 @@ Result<void> VirtualCluster::plan() {
     RUBATO_ASSIGN(plan_, make_timing_plan(config_, options_.sync, options_.seed));
     return {};
   }
+  RUBATO_TRY(check_target(config_, data_));
   RUBATO_ASSIGN(plan_, make_plan(config_, options_.sync, options_.seed, data_.train.shape,
                                  data_.train.classes));
   plan_.samples = data_.train.size();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/check.hpp"
 
@@ -300,12 +301,7 @@ void Scheduler::on_progress(Instant now, WorkerId id, const proto::Progress& pro
 void Scheduler::on_evaluation(Instant now, Instant at, double loss, double accuracy) {
   if (!started_ || stop_reason_) return;
   const double t = std::max(0.0, seconds(at));
-  record_.evaluations.push_back({t, steps(), commits_, loss, accuracy});
-  CommitCountRecord counts{t, {}};
-  for (const auto& worker : workers_) counts.commits.push_back(worker.progress.commits);
-  record_.commit_counts.push_back(std::move(counts));
-  log_.push(fmt::format("evaluation at {:.3f} s: loss {:.6f} accuracy {:.4f} steps {} commits {}",
-                        t, loss, accuracy, steps(), commits_));
+  record_evaluation(t, loss, accuracy);
   if (tuner_) {
     tuner_->on_evaluation(now, {.at = at, .loss = loss, .accuracy = accuracy});
     drain_tuner(now);
@@ -320,7 +316,7 @@ void Scheduler::evaluate_training_loss(Instant now) {
   const double loss = training_loss_sum_ / static_cast<double>(training_loss_samples_);
   training_loss_sum_ = 0;
   training_loss_samples_ = 0;
-  on_evaluation(now, now, loss, 0);
+  on_evaluation(now, now, loss, std::numeric_limits<double>::quiet_NaN());
 }
 
 void Scheduler::on_leave(Instant now, WorkerId id, WorkerState::Fate fate, const std::string& why) {

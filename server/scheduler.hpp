@@ -101,6 +101,8 @@ class Scheduler {
   void welcome_evaluator();
   void on_progress(Instant now, WorkerId worker, const proto::Progress& progress);
   void on_evaluation(Instant now, Instant at, double loss, double accuracy);
+  void record_evaluation(double t, double loss, double accuracy);
+  double heterogeneity() const;
   void on_leave(Instant now, WorkerId worker, WorkerState::Fate fate, const std::string& why);
   void evaluate_training_loss(Instant now);
   void find_lost(Instant now);
@@ -138,7 +140,8 @@ class Scheduler {
   std::uint64_t training_loss_samples_ = 0;
   std::optional<std::string> stop_reason_;
   Instant stopped_at_;
-  RunRecord record_;  // curves and decisions; the rest is filled by record()
+  std::size_t commit_count_stride_ = 1;  // evaluations from one commit count kept to the next
+  RunRecord record_;                     // curves and decisions; the rest is filled by record()
   proto::Outbox<proto::ToPeer> outbox_;
   proto::Outbox<std::string> log_;
 };

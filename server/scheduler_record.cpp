@@ -2,6 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "server/scheduler.hpp"
 
@@ -29,6 +34,51 @@ void Scheduler::drain_tuner(Instant now) {
   }
 }
 
+void Scheduler::record_evaluation(double t, double loss, double accuracy) {
+  auto& kept = record_.commit_counts;
+  if (record_.evaluations.size() % commit_count_stride_ == 0) {
+    if (kept.size() == kCommitCountsMax) {
+      for (std::size_t i = 1; 2 * i < kept.size(); ++i) kept[i] = std::move(kept[2 * i]);
+      kept.resize(kCommitCountsMax / 2);
+      commit_count_stride_ *= 2;
+    }
+    CommitCountRecord counts{t, {}};
+    for (const auto& worker : workers_) counts.commits.push_back(worker.progress.commits);
+    kept.push_back(std::move(counts));
+  }
+  record_.evaluations.push_back({t, steps(), commits_, loss, accuracy});
+  const auto measured =
+      std::isnan(accuracy) ? std::string() : fmt::format(" accuracy {:.4f}", accuracy);
+  log_.push(fmt::format("evaluation at {:.3f} s: loss {:.6f}{} steps {} commits {}", t, loss,
+                        measured, steps(), commits_));
+}
+
+// H = mean(v) / min(v) of the measured speeds; the lives of one name are one worker.
+double Scheduler::heterogeneity() const {
+  struct Measured {
+    double compute = 0;  // seconds
+    std::uint64_t steps = 0;
+  };
+  std::vector<Measured> measured;
+  std::map<std::string_view, std::size_t> places;
+  for (const auto& worker : workers_) {
+    const auto place = places.emplace(worker.name, measured.size()).first->second;
+    if (place == measured.size()) measured.emplace_back();
+    measured[place].compute += worker.progress.compute.seconds();
+    measured[place].steps += worker.progress.steps;
+  }
+  double sum = 0, slowest = 0;
+  std::uint32_t timed = 0;
+  for (const auto& [seconds, steps] : measured) {
+    if (steps == 0 || seconds <= 0) continue;
+    const double speed = 1 / (seconds / static_cast<double>(steps));
+    sum += speed;
+    slowest = timed == 0 ? speed : std::min(slowest, speed);
+    ++timed;
+  }
+  return timed > 0 ? sum / timed / slowest : 0;
+}
+
 RunRecord Scheduler::record() const {
   RunRecord record = record_;
   record.sync = options_.sync;
@@ -38,8 +88,7 @@ RunRecord Scheduler::record() const {
   record.seconds = stop_reason_ ? seconds(stopped_at_) : 0;
   record.steps = steps();
   record.commits = commits_;
-  double compute = 0, wait = 0, communicate = 0, speed_sum = 0, speed_min = 0;
-  std::uint32_t timed = 0;
+  double compute = 0, wait = 0, communicate = 0;
   for (const auto& worker : workers_) {
     const auto& p = worker.progress;
     record.bytes_up += p.bytes_up;
@@ -48,11 +97,6 @@ RunRecord Scheduler::record() const {
     wait += p.wait.seconds();
     communicate += p.communicate.seconds();
     const double step = p.steps > 0 ? p.compute.seconds() / static_cast<double>(p.steps) : 0;
-    if (step > 0) {
-      speed_sum += 1 / step;
-      speed_min = timed == 0 ? 1 / step : std::min(speed_min, 1 / step);
-      ++timed;
-    }
     const char* fate = worker.fate == WorkerState::Fate::Lost   ? "lost"
                        : worker.fate == WorkerState::Fate::Left ? "left"
                                                                 : "member";
@@ -65,7 +109,7 @@ RunRecord Scheduler::record() const {
     record.wait_share = wait / total;
     record.communicate_share = communicate / total;
   }
-  if (timed > 0) record.heterogeneity = speed_sum / timed / speed_min;
+  record.heterogeneity = heterogeneity();
   if (!record_.evaluations.empty()) {
     record.final_loss = record_.evaluations.back().loss;
     record.final_accuracy = record_.evaluations.back().accuracy;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "base/time.hpp"
 
 namespace rubato::server {
@@ -16,14 +18,15 @@ std::optional<std::string> StopCriterion::on_evaluation(double seconds, double l
   double accuracy_mean = 0;
   for (const auto& point : recent_) accuracy_mean += point.accuracy;
   accuracy_mean /= static_cast<double>(recent_.size());
-  // Written so that a NaN loss never counts as reached.
+  // Written so that a NaN never counts as reached.
   const bool loss_reached = !options_.target_loss || smoothed_loss() <= *options_.target_loss;
   const bool accuracy_reached =
       !options_.target_accuracy || accuracy_mean >= *options_.target_accuracy;
   if (!loss_reached || !accuracy_reached) return std::nullopt;
   time_to_target_ = seconds;
-  return fmt::format("target reached: mean loss {:.4f}, accuracy {:.4f}", smoothed_loss(),
-                     accuracy_mean);
+  const auto reached = fmt::format("target reached: mean loss {:.4f}", smoothed_loss());
+  if (std::isnan(accuracy_mean)) return reached;
+  return fmt::format("{}, accuracy {:.4f}", reached, accuracy_mean);
 }
 
 std::optional<std::string> StopCriterion::on_progress(double seconds, std::uint64_t steps) const {

@@ -154,14 +154,24 @@ Result<DataSplit> load_table(const DatasetOptions& options, std::uint64_t seed) 
   return split;
 }
 
+tl::unexpected<Error> too_many(std::string_view key, std::size_t count, std::size_t features) {
+  return fail(ErrorCode::BadInput,
+              fmt::format("dataset.{}: {} {} of {} features do not fit into memory (limit {} "
+                          "values); lower one of them",
+                          key, count, key, features, kValuesMax));
+}
+
 // Gaussian clouds around centres drawn from the standard normal distribution times two.
-DataSplit make_blobs(const DatasetOptions& options, std::uint64_t seed) {
+Result<DataSplit> make_blobs(const DatasetOptions& options, std::uint64_t seed) {
   const SampleFacts facts = *known_facts(options);
   const auto samples =
       static_cast<std::size_t>(options.samples > 0 ? options.samples : kBlobsSamples);
   const auto features = static_cast<std::size_t>(facts.shape.count());
+  const auto classes = static_cast<std::size_t>(facts.classes);
+  if (samples > kValuesMax / features) return too_many("samples", samples, features);
+  if (classes > kValuesMax / features) return too_many("classes", classes, features);
   Rng rng(seed, kBlobsStream, 0);
-  std::vector<double> centres(features * static_cast<std::size_t>(facts.classes));
+  std::vector<double> centres(features * classes);
   for (double& x : centres) x = 2 * rng.normal();
 
   Dataset all;
@@ -170,7 +180,7 @@ DataSplit make_blobs(const DatasetOptions& options, std::uint64_t seed) {
   std::vector<float> values;
   values.reserve(samples * features);
   for (std::size_t i = 0; i < samples; ++i) {
-    const std::size_t label = i % static_cast<std::size_t>(facts.classes);
+    const std::size_t label = i % classes;
     all.labels.push_back(static_cast<std::int32_t>(label));
     for (std::size_t f = 0; f < features; ++f)
       values.push_back(
@@ -249,7 +259,7 @@ std::optional<SampleFacts> known_facts(const DatasetOptions& options) {
 Result<DataSplit> load_dataset(const DatasetOptions& options, std::uint64_t seed) {
   DataSplit split;
   if (options.kind == "blobs") {
-    split = make_blobs(options, seed);
+    RUBATO_ASSIGN(split, make_blobs(options, seed));
   } else if (options.kind == "fashion-mnist") {
     RUBATO_ASSIGN(split,
                   read_fashion_mnist(options.path.empty() ? kFashionMnistDirectory : options.path));

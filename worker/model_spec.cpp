@@ -185,13 +185,22 @@ std::uint64_t parameter_count(const ModelSpec& spec) {
 }
 
 std::vector<float> initial_parameters(const ModelSpec& spec, std::uint64_t seed) {
+  return initial_parameters(spec, seed, {0, parameter_count(spec)});
+}
+
+std::vector<float> initial_parameters(const ModelSpec& spec, std::uint64_t seed,
+                                      proto::ShardRange range) {
   const auto plans = plan_layers(spec);
   RUBATO_CHECK(plans.has_value(), "initial_parameters of an invalid model");
-  std::vector<float> parameters(parameter_count(spec), 0.0f);
+  RUBATO_CHECK(range.begin <= range.end && range.end <= parameter_count(spec),
+               "initial_parameters of a range outside the model");
+  std::vector<float> parameters(range.count(), 0.0f);
+  const auto set = [&](std::uint64_t at, float value) {
+    if (at >= range.begin && at < range.end) parameters[at - range.begin] = value;
+  };
   for (std::size_t i = 0; i < plans->size(); ++i) {
     const LayerPlan& plan = (*plans)[i];
     if (plan.weight_count == 0) continue;
-    const auto* lstm = std::get_if<Lstm>(&spec.layers[i]);
     const bool relu_follows =
         i + 1 < spec.layers.size() && std::holds_alternative<Relu>(spec.layers[i + 1]);
     double fan_out = plan.output.channels;
@@ -201,12 +210,16 @@ std::vector<float> initial_parameters(const ModelSpec& spec, std::uint64_t seed)
     const double fan_in = static_cast<double>(plan.fan_in);
     const double deviation = std::sqrt(2.0 / (relu_follows ? fan_in : fan_in + fan_out));
     Rng rng(seed, kInitialParametersStream, i);
-    for (std::uint64_t k = 0; k < plan.weight_count; ++k) {
-      parameters[plan.weight_offset + k] = static_cast<float>(deviation * rng.normal());
+    if (plan.weight_offset + plan.weight_count > range.begin) {
+      // What lies before the range is drawn too: the values in it depend on it.
+      const auto end = std::min(plan.weight_offset + plan.weight_count, range.end);
+      for (std::uint64_t at = plan.weight_offset; at < end; ++at)
+        set(at, static_cast<float>(deviation * rng.normal()));
     }
-    if (lstm) {  // gates i f g o: remember at first
-      std::fill_n(parameters.begin() + static_cast<std::ptrdiff_t>(plan.bias_offset) + lstm->hidden,
-                  lstm->hidden, 1.0f);
+    if (const auto* lstm = std::get_if<Lstm>(&spec.layers[i])) {
+      // Gates i f g o: remember at first.
+      for (int unit = 0; unit < lstm->hidden; ++unit)
+        set(plan.bias_offset + static_cast<std::uint64_t>(lstm->hidden + unit), 1.0f);
     }
   }
   return parameters;
@@ -258,6 +271,12 @@ Result<ModelSpec> make_model(const ModelOptions& options, Shape input, int class
     spec.layers.emplace_back(Dense{classes});
   }
   RUBATO_TRY(plan_layers(spec));
+  if (const auto count = parameter_count(spec); count > kValuesMax)
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: a model of {} parameters is not trained here (limit {}); {}",
+                            takes_sizes ? "model.hidden" : "model.kind", count, kValuesMax,
+                            takes_sizes ? "use smaller layers, or kind = \"timing\""
+                                        : "use data of fewer features or classes"));
   return spec;
 }
 

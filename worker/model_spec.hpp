@@ -11,8 +11,12 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "proto/shard_map.hpp"
 
 namespace rubato::worker {
+
+// The float32 values that one data set or one model may have, 4 GiB: a typing error lies beyond.
+inline constexpr std::uint64_t kValuesMax = std::uint64_t{1} << 30;
 
 struct Shape {
   int channels = 0;
@@ -82,6 +86,9 @@ std::uint64_t parameter_count(const ModelSpec& spec);
 // Initial values from the seed (He or Glorot normal by what follows the layer; biases 0; LSTM
 // forget bias 1). Same spec and seed, same bits on every machine.
 std::vector<float> initial_parameters(const ModelSpec& spec, std::uint64_t seed);
+// Those of `range` alone, in memory of its size. Requires: a range within the parameters.
+std::vector<float> initial_parameters(const ModelSpec& spec, std::uint64_t seed,
+                                      proto::ShardRange range);
 
 // What a user may choose ([model] in the cluster file).
 struct ModelOptions {
@@ -92,7 +99,7 @@ struct ModelOptions {
 };
 
 // Returns: the spec for data of this shape; BadInput naming key, value and remedy, also for a
-// timing model, which has none.
+// timing model, which has none, and for more than kValuesMax parameters.
 [[nodiscard]] Result<ModelSpec> make_model(const ModelOptions& options, Shape input, int classes);
 
 }  // namespace rubato::worker

@@ -12,11 +12,10 @@
 #include "base/file.hpp"
 #include "base/nearest.hpp"
 #include "base/numbers.hpp"
+#include "worker/model_spec.hpp"
 
 namespace rubato::worker {
 namespace {
-
-constexpr std::size_t kValuesMax = std::size_t{1} << 30;  // 4 GiB of float32
 
 tl::unexpected<Error> bad_line(const std::string& path, std::size_t line, std::string_view what) {
   return fail(ErrorCode::BadInput, fmt::format("{}:{}: {}", path, line, what));

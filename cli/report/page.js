@@ -92,7 +92,8 @@ function fillText() {
   const {cluster, seeds} = report;
   byId('cluster').textContent = `· ${cluster}`;
   byId('headline').textContent = report.headline.replace(/(\d) (?=%|s\b|min\b|h\b)/g, '$1\u00a0');
-  const count = report.runs[0].workers.length;
+  // A worker that came back has a row for each of its lives.
+  const count = new Set(report.runs[0].workers.map((worker) => worker.id)).size;
   const {heterogeneity} = report.models[0];
   const facts = [
     `${count} worker${count === 1 ? '' : 's'}`,
@@ -114,6 +115,10 @@ function fillText() {
       ...origin.flatMap(([name, value]) => [element('dt', {}, name), element('dd', {}, value)]));
   for (const node of document.querySelectorAll('.when-target')) node.hidden = !hasTarget;
   byId('curve-section').hidden = !hasLoss;
+  byId('accuracy-time').closest('figure').hidden = !heldOut;
+  byId('curve-data').textContent = heldOut ?
+      'Measured on held-out data' :
+      'The loss of the workers\u2019 own mini-batches, for nothing is held out';
 }
 
 const tunedRuns = report.runs.filter((run) => run.decisions.length > 0);
@@ -168,7 +173,7 @@ function show(dark) {
   if (hasLoss) {
     drawCurves('loss-time', 'seconds', 'loss', true);
     drawCurves('loss-steps', 'steps', 'loss', false);
-    drawCurves('accuracy-time', 'seconds', 'accuracy', !known(report.target_loss));
+    if (heldOut) drawCurves('accuracy-time', 'seconds', 'accuracy', !known(report.target_loss));
   }
   drawShares();
   showWorkers();

@@ -111,7 +111,9 @@ function drawPointCurves(summaries, target) {
       }));
   const losses = summaries.flatMap((s) => s.curve.loss.filter(known));
   const starts = summaries.flatMap((s) => s.curve.loss.filter(known).slice(0, 1));
-  const yAxis = axis('Held-out loss (logarithmic)', {
+  const loss =
+      summaries.some((s) => known(s.accuracy.median)) ? 'Held-out loss' : 'Training loss';
+  const yAxis = axis(`${loss} (logarithmic)`, {
     type: 'logarithmic',
     min: 0.9 * Math.min(...losses, target ?? Infinity),
     max: Math.min(1.05 * Math.max(...losses), 1.5 * Math.max(...starts)),
@@ -128,7 +130,7 @@ function drawPointCurves(summaries, target) {
       pointRadius: 0,
       pointStyle: 'line',
     });
-  draw('curves', 'Held-out loss of every contender against time', {
+  draw('curves', `${loss} of every contender against time`, {
     type: 'line',
     data: {datasets},
     options: {

@@ -141,11 +141,13 @@ Result<const LoadedData*> data_of(const emulation::ClusterConfig& config,
 
 // Whether the cluster can be, and hold these data.
 Result<void> check_cluster(const emulation::ClusterConfig& config, const std::string& sync,
-                           const worker::Dataset& train) {
+                           const worker::DataSplit& data) {
   if (config.timing_only()) {
     RUBATO_TRY(emulation::make_timing_plan(config, sync, config.seed));
     return {};
   }
+  RUBATO_TRY(emulation::check_target(config, data));
+  const worker::Dataset& train = data.train;
   RUBATO_ASSIGN(const auto cluster,
                 emulation::make_plan(config, sync, config.seed, train.shape, train.classes));
   RUBATO_TRY(emulation::plan_samples(config, cluster, train));
@@ -162,7 +164,7 @@ Result<void> load_data(std::vector<Running>& studies,
       running.data.push_back(data);
       if (variant.contender != 0) continue;  // contenders share data and model
       const auto possible =
-          check_cluster(variant.config, plan.study.contenders[0].sync, data->split.train);
+          check_cluster(variant.config, plan.study.contenders[0].sync, data->split);
       if (!possible)
         return fail(possible.error().code,
                     fmt::format("{}: {}: {}", plan.study.file,

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <iterator>
 #include <limits>
 #include <sstream>
 
@@ -70,6 +72,24 @@ TEST_CASE("table: seeds that missed the target are told, most of them as a miss"
   CHECK(lines_of(table_of(comparison))[4].find(" (2/3) ") != std::string::npos);
   comparison.runs[4].time_to_target_seconds.reset();
   CHECK(lines_of(table_of(comparison))[4].find("not reached       -") != std::string::npos);
+}
+
+TEST_CASE("table: where nothing was held out there is a loss and no accuracy") {
+  auto comparison = sample_comparison({.models = {"adsp"}, .seeds = 1});
+  const auto columns = [&](std::size_t line) {
+    std::istringstream in(lines_of(table_of(comparison))[line]);
+    return std::vector<std::string>(std::istream_iterator<std::string>(in), {});
+  };
+  comparison.runs[0].final_accuracy = std::nan("");
+  CHECK(columns(2).back() == "Accuracy");
+  CHECK(columns(3).back() == "-");
+  CHECK(columns(3)[columns(3).size() - 2] == loss_text(comparison.runs[0].final_loss));
+}
+
+TEST_CASE("table: a worker that came back is one worker") {
+  auto comparison = sample_comparison({.models = {"adsp"}, .seeds = 1});
+  comparison.runs[0].workers.push_back(comparison.runs[0].workers[1]);
+  CHECK(lines_of(table_of(comparison))[0].starts_with("edge-3: 3 workers, "));
 }
 
 TEST_CASE("table: without a target there is no time to it") {

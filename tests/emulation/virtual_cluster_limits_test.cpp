@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "emulation/cluster_plan.hpp"
 #include "tests/emulation/virtual_runs.hpp"
 
 using namespace rubato;
@@ -36,6 +37,25 @@ TEST_CASE("a target of accuracy needs data to measure it on") {
   CHECK(error("kind = \"csv\"\npath = \"a\"\nheld_out = 0\nheld_out_path = \"b\"\n") == "none");
   CHECK(error("kind = \"fashion-mnist\"\nheld_out = 0\n") == "none");
   CHECK(error("kind = \"blobs\"\n") == "none");
+}
+
+TEST_CASE("a target of accuracy needs data that are there once they are loaded") {
+  auto config = parse("", "step_seconds = 1\n");
+  REQUIRE(config.has_value());
+  config->dataset.samples = 100;
+  config->dataset.held_out = 0.001;  // none of 100
+  config->stop.target_accuracy = 0.9;
+  const auto data = worker::load_dataset(config->dataset, 1);
+  REQUIRE(data.has_value());
+  const auto wrong = check_target(*config, *data);
+  REQUIRE_FALSE(wrong.has_value());
+  CHECK(wrong.error().code == ErrorCode::BadInput);
+  CHECK(wrong.error().message ==
+        "stop.target_accuracy = 0.9: is measured on held-out data, of which dataset.held_out = "
+        "0.001 leaves none of 100 samples; raise it");
+  const auto record = run_virtual(*config, *data, VirtualOptions{});
+  REQUIRE_FALSE(record.has_value());
+  CHECK(record.error().message == wrong.error().message);
 }
 
 TEST_CASE("a length of time that a clock of nanoseconds would round to nothing is refused") {

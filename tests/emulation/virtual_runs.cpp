@@ -89,7 +89,7 @@ std::string to_text(const RunRecord& r) {
   out += fmt::format("{} {} {} {} {} {} {}\n", r.steps, r.commits, r.bytes_up, r.bytes_down,
                      r.compute_share, r.wait_share, r.communicate_share);
   out += fmt::format("{} {} {} {}\n", r.final_loss, r.final_accuracy, r.heterogeneity,
-                     r.refused_commits);
+                     r.refused_commits.value_or(0));
   for (const auto& w : r.workers)
     out += fmt::format("{} {} {} {} {} {} {} {}\n", w.id, w.steps, w.commits, w.compute_seconds,
                        w.wait_seconds, w.communicate_seconds, w.step_seconds, w.fate);

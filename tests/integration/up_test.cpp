@@ -80,6 +80,16 @@ TEST_CASE("up trains to the target with steps that begin while replies arrive") 
   }
 }
 
+TEST_CASE("up of a device that is not here is one line before anything starts") {
+  const Workplace place;
+  QuickCluster cluster;
+  cluster.training = "device = \"cuda\"";
+  place.write("quick.toml", cluster.text());
+  Process up(place, {"up", "quick.toml", "--sync", "bsp"});
+  CHECK(up.wait_for_end() == 2);
+  CHECK(up.err() == "rubato: this build has no CUDA device; use device = \"cpu\"\n");
+}
+
 TEST_CASE("results.json of up has the documented keys and --json prints it alone") {
   const Workplace place;
   place.write("quick.toml", QuickCluster{}.text());

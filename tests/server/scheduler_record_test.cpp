@@ -1,6 +1,8 @@
 // The record of a run: every figure from what the workers and the evaluator last reported.
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "tests/server/scheduler_world.hpp"
 
 namespace rubato::server {
@@ -100,6 +102,59 @@ TEST_CASE("record: the curve, the commit counts beside it, and the decisions") {
   CHECK(record.decisions[0].reason == "a test");
   CHECK(record.final_loss == 0.5);
   CHECK(record.final_accuracy == 0.625);
+}
+
+TEST_CASE("record: the lives of a worker that came back are one worker of the heterogeneity") {
+  SchedulerWorld world;
+  world.start();
+  world.from_worker(kZero, report(40, 8, 10, 0, 0));  // 0.25 s a step
+  world.from_worker(kOne, report(20, 5, 20, 0, 0));   // 1 s a step
+  world.from_worker(kZero, proto::Leave{"bye"});
+  PlayedWorker again = played(2);
+  again.name = kZero.name;
+  world.worker_hello(again);
+  world.from_worker(again, report(20, 4, 5, 0, 0));
+  const RunRecord record = world.scheduler.record();
+  CHECK(record.workers.size() == 3);
+  CHECK(record.heterogeneity == doctest::Approx(2.5));
+}
+
+TEST_CASE("record: without an evaluator there is a loss and no accuracy") {
+  auto options = some_options();
+  options.evaluator = false;
+  SchedulerWorld world(options);
+  world.start();
+  auto progress = report(1, 1, 1, 0, 0);
+  progress.loss = 0.75;
+  progress.loss_samples = 4;
+  world.from_worker(kZero, progress);
+  while (world.scheduler.poll_log()) {
+  }
+  world.now = world.now + options.evaluation_interval;
+  world.scheduler.on_wakeup(world.now);
+  const RunRecord record = world.scheduler.record();
+  REQUIRE(record.measured());
+  CHECK(record.final_loss == 0.75);
+  CHECK(std::isnan(record.final_accuracy));
+  CHECK(world.scheduler.poll_log() == "evaluation at 5.000 s: loss 0.750000 steps 1 commits 1");
+}
+
+TEST_CASE("record: the commit counts of a long run are thinned evenly") {
+  SchedulerWorld world;
+  world.start();
+  constexpr std::size_t kMany = 5 * kCommitCountsMax;
+  for (std::size_t i = 1; i <= kMany; ++i) {
+    world.from_worker(kZero, report(i, i, 1, 0, 0));
+    world.now = world.now + kSecond;
+    evaluate(world, 0.5, 0.5);
+  }
+  const RunRecord record = world.scheduler.record();
+  CHECK(record.evaluations.size() == kMany);
+  REQUIRE(record.commit_counts.size() == kMany / 8);
+  for (std::size_t i = 0; i < record.commit_counts.size(); ++i) {
+    REQUIRE(record.commit_counts[i].seconds == static_cast<double>(8 * i + 1));
+    REQUIRE(record.commit_counts[i].commits == std::vector<std::uint64_t>{8 * i + 1, 0});
+  }
 }
 
 TEST_CASE("record: the target ends the run, at the instant of the evaluation that reached it") {

@@ -225,6 +225,21 @@ TEST_CASE("blobs: balanced classes around centres of the seed, as wide as asked"
   CHECK(floats(load(options, 2).train) != floats(split.train));
 }
 
+TEST_CASE("blobs that do not fit into memory are refused before any is made") {
+  DatasetOptions options;
+  options.kind = "blobs";
+  options.samples = 1'000'000'000;
+  CHECK(error_of(options) ==
+        "dataset.samples: 1000000000 samples of 20 features do not fit into memory (limit "
+        "1073741824 values); lower one of them");
+  options.samples = 10;
+  options.features = 100'000;
+  options.classes = 20'000;
+  CHECK(error_of(options) ==
+        "dataset.classes: 20000 classes of 100000 features do not fit into memory (limit "
+        "1073741824 values); lower one of them");
+}
+
 TEST_CASE("what is known of the data before it is read agrees with the data") {
   DatasetOptions options;
   options.kind = "blobs";

@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "worker/model_spec.hpp"
 
@@ -62,6 +64,19 @@ TEST_CASE("initial parameters: their spread, their seed, the forget gate") {
         std::vector<float>{0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0});
 }
 
+TEST_CASE("initial parameters of a range are those of the whole, in memory of its size") {
+  const ModelSpec spec = make_model({"lstm", {3, 4}}, {1, 2, 2}, 2).value();
+  const auto all = initial_parameters(spec, 7);
+  const auto count = static_cast<std::uint64_t>(all.size());
+  for (std::uint64_t begin = 0; begin <= count; ++begin)
+    for (std::uint64_t end = begin; end <= count; ++end) {
+      const auto part = initial_parameters(spec, 7, {begin, end});
+      REQUIRE(part.size() == end - begin);
+      REQUIRE(part.capacity() == end - begin);
+      REQUIRE(std::ranges::equal(part, std::span(all).subspan(begin, end - begin)));
+    }
+}
+
 TEST_CASE("refused models are named with the remedy") {
   const auto message = [](const ModelOptions& options, Shape shape) {
     const auto spec = make_model(options, shape, 10);
@@ -82,6 +97,12 @@ TEST_CASE("refused models are named with the remedy") {
         "model.hidden: lstm takes two sizes, [LSTM, dense], not 1; for example [128, 384]");
   CHECK(message({"mlp", {64, 0}}, {1, 28, 28}) ==
         "model.hidden: 0 is not a layer size; use 1 to 65536");
+  CHECK(message({"mlp", {65536, 65536}}, {1, 28, 28}) ==
+        "model.hidden: a model of 4347133962 parameters is not trained here (limit 1073741824); "
+        "use smaller layers, or kind = \"timing\"");
+  CHECK(message({"svm", {}}, {1'000'000'000, 1, 1}) ==
+        "model.kind: a model of 10000000010 parameters is not trained here (limit 1073741824); "
+        "use data of fewer features or classes");
   CHECK(message({"cnn", {}}, {8, 1, 1}) ==
         "model.kind: cnn needs images or sequences, but a sample of this data set is 8 plain "
         "features; use mlp or svm");
