@@ -9,6 +9,7 @@
 #include <fstream>
 #include <map>
 #include <string_view>
+#include <utility>
 
 namespace rubato {
 namespace {
@@ -34,19 +35,26 @@ bool whole_object(std::string_view text) {
   return false;
 }
 
+// The file behind its first line. One without a byte is of a process killed before it wrote any.
+Result<std::ifstream> open_trace(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string line;
+  if (!in)
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
+  const bool empty = in.peek() == std::ifstream::traits_type::eof() && !in.bad();
+  if (!empty && (!std::getline(in, line) || line != "["))
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: no trace written by rubato with --profile", path));
+  return in;
+}
+
 class Merger {
  public:
   explicit Merger(std::ofstream& out) : out_(out) { out_ << "[\n"; }
 
-  Result<void> add(const std::string& path) {
-    std::ifstream in(path, std::ios::binary);
+  void add(std::ifstream& in) {
     std::string line;
-    if (!in)
-      return fail(ErrorCode::BadInput,
-                  fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
-    if (!std::getline(in, line) || line != "[")
-      return fail(ErrorCode::BadInput,
-                  fmt::format("{}: no trace written by rubato with --profile", path));
     std::map<std::uint32_t, std::uint32_t> pids;  // in the file -> in the output
     while (std::getline(in, line)) {
       std::string_view event = line;
@@ -62,7 +70,6 @@ class Merger {
       out_ << (first_ ? "" : ",\n") << kEventStart << known->second << event;
       first_ = false;
     }
-    return {};
   }
 
   void finish() { out_ << "\n]\n"; }
@@ -76,18 +83,21 @@ class Merger {
 }  // namespace
 
 Result<void> merge_traces(const std::vector<std::string>& inputs, const std::string& output) {
+  std::vector<std::ifstream> opened;  // all of them, before the output is touched
   for (const auto& input : inputs) {
     std::error_code none;
     if (std::filesystem::equivalent(input, output, none))
       return fail(ErrorCode::BadInput,
                   fmt::format("--out {}: is one of the files to merge; choose another", output));
+    RUBATO_ASSIGN(std::ifstream in, open_trace(input));
+    opened.push_back(std::move(in));
   }
   std::ofstream out(output, std::ios::binary);
   if (!out)
     return fail(ErrorCode::BadInput,
                 fmt::format("{}: cannot be written: {}", output, std::strerror(errno)));
   Merger merger(out);
-  for (const auto& input : inputs) RUBATO_TRY(merger.add(input));
+  for (auto& in : opened) merger.add(in);
   merger.finish();
   if (!out.flush()) return fail(ErrorCode::Io, output + ": not all of it could be written");
   return {};

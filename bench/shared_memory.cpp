@@ -3,11 +3,14 @@
 // nodes, as in bench/path_pair.hpp, the server in a process of its own. Goodput counts both
 // directions. Then the round trip of 4 KiB.
 // Usage: bench_shared_memory [--json FILE] [--quick | --smoke]
+//   [--apart] --commit KIB       the time of a commit of that size through shared memory, and
+//                                nothing else; apart: server and worker on a core each
 #include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -16,6 +19,7 @@
 #include <vector>
 
 #include "base/memory.hpp"
+#include "bench/ends.hpp"
 #include "bench/path_pair.hpp"
 #include "bench/rows.hpp"
 
@@ -43,10 +47,13 @@ constexpr const char* kServe = "serve";
 // A server of `count` parameters in a process of its own, and a worker in this one.
 class Peer {
  public:
-  Peer(std::size_t count, Wire wire) {
+  Peer(std::size_t count, Wire wire, bench::Ends placed = bench::Ends::Anywhere) {
     int ends[2];
     if (::pipe(ends) != 0) give_up("no pipe");
+    const Cores cores = bench::cores_of(placed);
+    cores.place(0);
     server_ = start_server(ends[1], count, wire);
+    cores.place(1);
     ::close(ends[1]);
     char endpoint[64] = {};
     if (::read(ends[0], endpoint, sizeof(endpoint) - 1) <= 0) give_up("the server does not start");
@@ -123,6 +130,14 @@ bench::Row compare(std::size_t count, int rounds, int commits) {
           ">= 3"};
 }
 
+int commit_only(std::size_t kib, bench::Ends ends) {
+  Peer peer(kib << 8, Wire::SharedMemory, ends);
+  const auto commits = static_cast<int>(std::clamp<std::size_t>((1 << 22) / kib, 1, 100'000));
+  peer.seconds(commits / 10);  // the buffers are there, and cold no more
+  fmt::print("{:.4g} us a commit of {} KiB\n", peer.seconds(commits) * 1e6, kib);
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -131,6 +146,10 @@ int main(int argc, char** argv) {
   if (words.size() == 4 && words[0] == kServe)
     serve(std::stoi(words[1]), std::stoul(words[2]),
           words[3] == "tcp" ? Wire::Tcp : Wire::SharedMemory);
+  const bool apart = !words.empty() && words[0] == "--apart";
+  if (words.size() == (apart ? 3 : 2) && words[apart ? 1 : 0] == "--commit")
+    return commit_only(std::stoul(words.back()),
+                       apart ? bench::Ends::Apart : bench::Ends::Anywhere);
   const bench::RunOptions options = bench::parse_options(argc, argv);
   const int rounds = options.smoke ? 1 : (options.quick ? 4 : 8);
   std::vector<bench::Row> rows;

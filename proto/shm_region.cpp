@@ -88,7 +88,7 @@ Descriptor::~Descriptor() {
 }
 
 Mapping::~Mapping() {
-  ::munmap(bytes_.data(), bytes_.size());
+  ::munmap(bytes_.data(), whole_pages(bytes_.size()));
 }
 
 Result<Descriptor> make_region(std::size_t bytes) {

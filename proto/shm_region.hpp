@@ -40,7 +40,7 @@ class Descriptor {
 // Memory of a sealed file.
 class Mapping {
  public:
-  // Requires: mapped by mmap.
+  // Requires: mapped by mmap, and with it whole_pages() of bytes.
   explicit Mapping(std::span<std::byte> bytes) : bytes_(bytes) {}
   ~Mapping();
   Mapping(const Mapping&) = delete;

@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "proto/codec.hpp"
 #include "proto/shareable.hpp"
@@ -98,13 +99,27 @@ Result<std::optional<Received>> ShmTransport::receive(Duration timeout) {
 }
 
 Result<std::optional<Received>> ShmTransport::receive_over_either(Duration timeout) {
+  if (timeout <= AwakeWait::kShort) return look_and_sleep(timeout, false);
+  // What waits for room goes on by news of the sockets, which only a sleeper hears.
+  const bool awake = wait_.begin(steady_now()) && !links_.unsent();
+  auto received = look_and_sleep(timeout, awake);
+  wait_.end(steady_now(), received && *received ? (*received)->from : 0);
+  return received;
+}
+
+Result<std::optional<Received>> ShmTransport::look_and_sleep(Duration timeout, bool awake) {
   if (++turn_ % kTurnsOfShm != 0)
     if (auto received = receive_over_shm()) return received;
   links_.service(steady_now());
-  RUBATO_ASSIGN(auto received, receive_over_tcp({}));
-  if (received) return received;
-  received = receive_over_shm();
-  if (received || woken_ || timeout <= Duration{}) return received;
+  while (true) {
+    RUBATO_ASSIGN(auto received, receive_over_tcp({}));
+    if (!received) received = receive_over_shm();
+    if (received || woken_ || timeout <= Duration{}) return received;
+    if (!awake) break;
+    std::this_thread::yield();
+    awake = wait_.stay(steady_now());
+  }
+  std::optional<Received> received;
   if (!links_.sleep()) {
     RUBATO_ASSIGN(received, receive_over_tcp(timeout));
   }

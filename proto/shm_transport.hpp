@@ -9,6 +9,7 @@
 #include <map>
 #include <string>
 
+#include "proto/awake_wait.hpp"
 #include "proto/shm_links.hpp"
 #include "proto/transport.hpp"
 #include "proto/zmq_transport.hpp"
@@ -42,6 +43,8 @@ class ShmTransport final : public Transport {
  private:
   // What is there over either, else what comes within `timeout`, or nothing at other news.
   Result<std::optional<Received>> receive_over_either(Duration timeout);
+  // As that; looks again for a while before it sleeps if `awake`.
+  Result<std::optional<Received>> look_and_sleep(Duration timeout, bool awake);
   std::optional<Received> receive_over_shm();
   Result<std::optional<Received>> receive_over_tcp(Duration timeout);
 
@@ -51,6 +54,7 @@ class ShmTransport final : public Transport {
   std::map<PeerId, std::string> connections_;
   std::atomic<bool> woken_ = false;
   unsigned turn_ = 0;
+  AwakeWait wait_;
 };
 
 }  // namespace rubato::proto

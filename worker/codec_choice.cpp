@@ -98,6 +98,7 @@ CodecChoice::CodecChoice(const CodecOptions& options)
 
 void CodecChoice::reset_counters() {
   ping_ = 0;
+  pinged_ = 0;
   sent_ = received_ = 0;
   chunks_ = 0;
   acknowledged_ = false;
@@ -106,6 +107,8 @@ void CodecChoice::reset_counters() {
 // What was seen of a trial is of the link before; the pull tells more of the one that is now.
 void CodecChoice::on_pull() {
   reset_counters();
+  pings_.clear();
+  pulled_.reset();
   if (!trial_from_) return;
   now_ = *std::exchange(trial_from_, std::nullopt);
   trial_.clear();
@@ -119,6 +122,7 @@ void CodecChoice::on_sent(std::uint64_t bytes) {
 
 void CodecChoice::on_ping(Duration round_trip) {
   ping_ = std::max(ping_, round_trip.seconds());  // of several servers, the farthest
+  ++pinged_;
 }
 
 // The shortest: what is above it is a queue, and a queue is made of bytes.
@@ -126,8 +130,8 @@ double CodecChoice::latency() const {
   return pings_.empty() ? 0 : *std::min_element(pings_.begin(), pings_.end());
 }
 
-void CodecChoice::on_pulled(Duration round_trip) {
-  if (received_ == 0) return;
+void CodecChoice::on_pulled(Duration round_trip, std::size_t shards) {
+  if (received_ == 0 || pinged_ < shards) return;
   pings_.assign(1, ping_);
   pulled_ = std::max(0.0, round_trip.seconds() - ping_) / static_cast<double>(received_);
 }
@@ -170,8 +174,9 @@ void CodecChoice::learn_ratio(double seconds, bool streamed) {
 
 void CodecChoice::on_reply(Duration round_trip, Duration held, std::size_t shards) {
   if (!active() || sent_ == 0 || received_ == 0) return;
-  pings_.push_back(ping_);
+  if (pinged_ >= shards) pings_.push_back(ping_);
   if (pings_.size() > kPingsMax) pings_.pop_front();
+  if (pings_.empty()) return;
   const bool streamed = chunks_ > shards && !acknowledged_;
   const double seconds = std::max(0.0, round_trip.seconds() - latency());
   if (pulled_) learn_ratio(seconds, streamed);

@@ -57,8 +57,10 @@ class CodecChoice {
   void on_acknowledged() { acknowledged_ = true; }
   // An empty question sent at the beginning was answered by a server.
   void on_ping(Duration round_trip);
-  // The pull or commit is over. `round_trip` without `held`, which the gate took.
-  void on_pulled(Duration round_trip);
+  // The pull or commit is over, and no message of it was lost: to notice that took longer than any
+  // codec does. `round_trip` without `held`, which the gate took. `shards`: how many servers were
+  // pinged; what some of them left unanswered tells no latency.
+  void on_pulled(Duration round_trip, std::size_t shards);
   void on_reply(Duration round_trip, Duration held, std::size_t shards);
 
  private:
@@ -95,6 +97,7 @@ class CodecChoice {
   // The pull or commit under way.
   double between_ = 0;
   double ping_ = 0;
+  std::size_t pinged_ = 0;  // servers that have answered
   std::uint64_t sent_ = 0;
   std::uint64_t received_ = 0;
   std::size_t chunks_ = 0;

@@ -160,6 +160,7 @@ void WorkerCore::on_go(Instant now) {
   joiner_.on_joined(now);
   state_ = State::Pulling;
   sent_at_ = now;
+  lost_ = false;
   gather_.begin(++sequence_);
   codecs_.on_pull();
   ping_servers();
@@ -237,7 +238,7 @@ void WorkerCore::on_reply_complete(Instant now) {
   if (update_.rebase(gather_.restores())) log_.push("drops what went unsent before a restore");
   if (state_ == State::Pulling) {
     progress_.communicate += now - sent_at_;
-    codecs_.on_pulled(now - sent_at_);
+    if (!lost_) codecs_.on_pulled(now - sent_at_, watch_.size());
     return;
   }
   sender_.stop();
@@ -262,7 +263,7 @@ void WorkerCore::on_reply_complete(Instant now) {
     if (!early_) note_blocked();
   }
   ++progress_.commits;
-  codecs_.on_reply(overhead, held, watch_.size());
+  if (!lost_) codecs_.on_reply(overhead, held, watch_.size());
   rule_->on_reply(now, overhead);
   if (early_) began_ = gather_.restores();
   if (early_ && options_.alignment) alignment_.on_loaded(parameters());
@@ -319,6 +320,7 @@ void WorkerCore::on_commit(Instant now, Update update) {
   take_share();
   forget_steps();
   sent_at_ = now;
+  lost_ = false;
   rule_->on_commit_sent(now);
   if (auto line = codecs_.on_commit(now - codecs_since_)) log_.push(std::move(*line));
   overlaps_ = options_.overlap != sync::Overlap::Never;

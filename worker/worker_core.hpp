@@ -254,6 +254,7 @@ class WorkerCore {
   double rates_since_commit_ = 0;  // sum of their local rates
   std::uint32_t began_ = 0;        // restores() of the parameters that it runs on
   Instant sent_at_;
+  bool lost_ = false;  // a message of the pull or commit sent then
   ServerWatch watch_;  // while a reply is awaited
 
   proto::Progress progress_;

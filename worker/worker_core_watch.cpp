@@ -80,6 +80,7 @@ void WorkerCore::on_probe_reply(Instant now, std::uint32_t shard, const proto::P
 // All that the server sent before it answered the Probe has come or was lost. It does not know what
 // it has answered to a pull.
 void WorkerCore::pull_missing(std::uint32_t shard) {
+  lost_ = true;
   send({Role::Server, shard},
        proto::Pull{sequence_, gather_.missing_offsets(shard, proto::kMissingOffsetsMax)});
 }
@@ -88,7 +89,9 @@ void WorkerCore::pull_missing(std::uint32_t shard) {
 void WorkerCore::send_again(std::uint32_t shard, const proto::ProbeReply& reply) {
   const bool any = reply.unknown ? sender_.on_all_missing(shard)
                                  : sender_.on_missing(shard, reply.missing_offsets);
-  if (any) gather_.leave_room();
+  if (!any) return;
+  lost_ = true;
+  gather_.leave_room();
 }
 
 }  // namespace rubato::worker

@@ -299,7 +299,32 @@ TEST_CASE("trace merge: what is no trace, missing, or the output itself is refus
   refuse(text.path(), out.path(), text.path() + ": no trace");
   refuse(text.path(), text.path(), "one of the files to merge");
   refuse(out.path() + ".absent", out.path(), ".absent: cannot be read");
-  refuse(text.path(), "/nowhere/out.json", "/nowhere/out.json: cannot be written");
+  const TraceFile empty("empty");
+  empty.write("[\n");
+  refuse(empty.path(), "/nowhere/out.json", "/nowhere/out.json: cannot be written");
+  refuse(std::filesystem::temp_directory_path().string(), out.path(), "no trace");
+}
+
+TEST_CASE("trace merge: an output that exists stays as it was when an input is refused") {
+  const TraceFile good("good");
+  const TraceFile out("kept");
+  good.write("[\n");
+  out.write("of last week");
+  CHECK_FALSE(merge_traces({good.path(), out.path() + ".typo"}, out.path()));
+  CHECK(read_file(out.path()) == "of last week");
+}
+
+TEST_CASE("trace merge: a process that was killed before it wrote anything has no events") {
+  const TraceFile killed("killed");
+  const TraceFile other("other");
+  const TraceFile merged("merged-all");
+  killed.write("");
+  {
+    auto trace = Trace::open(other.path(), TraceClock::Own).value();
+    trace->process("p").lane("io")->span(Span::Step, {}, Instant{9});
+  }
+  REQUIRE(merge_traces({killed.path(), other.path(), killed.path()}, merged.path()));
+  CHECK(with_phase(merged.events(), "X").size() == 1);
 }
 
 }  // namespace

@@ -12,6 +12,8 @@
 
 #include <cstring>
 #include <deque>
+#include <fstream>
+#include <iterator>
 
 #include "proto/shareable.hpp"
 
@@ -411,6 +413,25 @@ TEST_CASE("shm region: only sealed memory of the right size is mapped") {
   }
   CHECK(!map_for_reading(large));
   CHECK(!map_region(large, kBytes));
+}
+
+std::size_t mappings() {
+  std::ifstream maps("/proc/self/maps");
+  return static_cast<std::size_t>(std::count(std::istreambuf_iterator(maps), {}, '\n'));
+}
+
+TEST_CASE("shm region: a mapping that is over leaves nothing of the room it was placed in") {
+  constexpr std::size_t kBytes = 3 * 4096;  // fewer than what whole_pages() counts as one
+  const auto regions = [] {
+    std::vector<std::shared_ptr<Mapping>> made;
+    const Descriptor region = *make_region(kBytes);
+    for (int i = 0; i < 64; ++i) made.push_back(*map_region(region, kBytes));
+    return made.size();
+  };
+  regions();  // the heap has grown
+  const std::size_t before = mappings();
+  CHECK(regions() == 64);
+  CHECK(mappings() <= before);
 }
 
 }  // namespace

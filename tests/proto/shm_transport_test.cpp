@@ -118,6 +118,40 @@ TEST_CASE("shm transport: another host id stays with TCP, and no id asks nobody"
   }
 }
 
+// After a few of these round trips both ends wait awake, now and then interrupted by what makes
+// them fall asleep again.
+TEST_CASE("shm transport: a conversation of small messages, with TCP and wake() in between") {
+  SettledFactory factory;
+  SettledPair pair(factory);
+  ShmTransport remote({kSendTimeout, Duration{}, "another-boot/1"});
+  const auto link = remote.connect(pair.endpoint);
+  REQUIRE(link);
+  const std::jthread echo([&server = *pair.server] {
+    for (std::uint64_t n = 1; n != 0;) {
+      const auto received = server.receive(kPatience);
+      if (!received || !*received) break;
+      n = number_of(**received);
+      if (!server.send((*received)->from, numbered(n))) break;
+    }
+  });
+  for (std::uint64_t n = 1; n <= 2000; ++n) {
+    send(*pair.client, pair.to_server, numbered(n));
+    REQUIRE(number_of(expect(*pair.client)) == n);
+    if (n % 50 != 0) continue;
+    pair.client->wake();
+    const auto woken = pair.client->receive(kPatience);
+    REQUIRE(woken);
+    CHECK(!woken->has_value());
+    for (std::uint64_t m = n; m < n + n / 50; ++m) {  // up to a conversation of its own
+      send(remote, *link, numbered(m));
+      REQUIRE(number_of(expect(remote)) == m);
+    }
+  }
+  send(*pair.client, pair.to_server, numbered(0));
+  CHECK(number_of(expect(*pair.client)) == 0);
+  CHECK(uses_shared_memory(*pair.client, pair.to_server));
+}
+
 TEST_CASE("shm transport: payloads that are held for ever block nobody") {
   SettledFactory factory;
   SettledPair pair(factory);

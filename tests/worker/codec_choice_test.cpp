@@ -27,6 +27,7 @@ struct Link {
   double fixed = 0;       // seconds of a commit that no codec changes and no ping shows
   double crowd = 1;       // the pull takes so much longer than it would alone
   bool streamed = false;  // in 8 chunks, answered one by one
+  bool pinged = true;     // the ping is answered
 };
 
 // One worker that commits over a link.
@@ -39,10 +40,11 @@ class World {
 
   void pull() {
     choice.on_pull();
-    choice.on_ping(Duration::from_seconds(link.latency));
+    if (link.pinged) choice.on_ping(Duration::from_seconds(link.latency));
     choice.on_received(4 * parameters_);
     choice.on_pulled(Duration::from_seconds(link.latency +
-                                            link.crowd * seconds(4 * parameters_, link.down_mbps)));
+                                            link.crowd * seconds(4 * parameters_, link.down_mbps)),
+                     1);
   }
   // Returns: seconds from the first commit's training to the last one's reply.
   double commits(int count) {
@@ -62,7 +64,7 @@ class World {
   double end() {
     const auto up = proto::compressed_bytes(choice.up(), parameters_);
     const auto down = proto::compressed_bytes(choice.down(), parameters_);
-    choice.on_ping(Duration::from_seconds(link.latency));
+    if (link.pinged) choice.on_ping(Duration::from_seconds(link.latency));
     for (std::size_t chunk = 0; chunk < 8; ++chunk) {
       choice.on_sent(up / 8);
       choice.on_received(down / 8);
@@ -207,6 +209,32 @@ TEST_CASE("auto ends a trial when the worker joins anew: the pull decides from t
     world.commits(10);
     CHECK(world.codecs() == (mbps < 50 ? "top-k/top-k" : "int8/int8"));
   }
+}
+
+TEST_CASE("auto takes a ping without an answer for none, not for one that took no time") {
+  World world(kBoth, {.up_mbps = 3000, .down_mbps = 3000, .latency = 5});
+  world.commits(20);
+  world.link.pinged = false;
+  world.commits(1);
+  world.link.pinged = true;
+  world.commits(20);
+  CHECK(world.codecs() == "f32/f32");
+  CHECK(world.lines.empty());
+  World never(kBoth, {.up_mbps = 3000, .down_mbps = 3000, .latency = 5, .pinged = false});
+  never.commits(20);
+  CHECK(never.codecs() == "f32/f32");
+}
+
+TEST_CASE("auto forgets how far the servers were before it joined anew") {
+  World world(kBoth, {.up_mbps = 3000, .down_mbps = 3000, .latency = 0.01});
+  world.commits(20);
+  world.link.latency = 5;
+  world.link.pinged = false;
+  world.pull();
+  world.link.pinged = true;
+  world.commits(20);
+  CHECK(world.codecs() == "f32/f32");
+  CHECK(world.lines.empty());
 }
 
 TEST_CASE("auto gives up what saves nothing, ever more rarely tried") {

@@ -55,41 +55,6 @@ TEST_CASE("worker: Hello until Start, then a pull from every shard, a load, and 
   CHECK(world.core.next_action() == Action::Train);
 }
 
-TEST_CASE("worker: automatic codecs ask how far the servers are, and follow what bytes cost") {
-  WorldSetup setup;
-  setup.parameters = 1000;
-  setup.shards = 2;
-  setup.chunk = 1000;
-  setup.auto_codecs = true;
-  WorkerWorld world(setup);
-  world.join();
-  const auto pull = world.sent();
-  for (std::uint32_t shard = 0; shard < 2; ++shard) {
-    const auto probes = bodies<proto::Probe>(pull, server_node(shard));
-    REQUIRE(probes.size() == 1);
-    proto::ProbeReply pong{.sequence = probes[0].sequence, .missing_offsets = {}, .unknown = true};
-    world.now = world.now + Duration::from_ms(100);
-    world.hear(server_node(shard), pong);
-  }
-  CHECK(world.sent().empty());  // that a ping is unknown repeats nothing
-  world.now = world.now + kSecond;
-  world.replies(1);
-  world.load();
-  world.step(1, 1, kSecond);
-  world.commit();
-  // 1 s for 4000 bytes down, and up as well by all one knows, beside a step of 1 s and 0.2 s.
-  const auto line = world.core.poll_log();
-  REQUIRE(line);
-  CHECK(*line ==
-        "codecs top-k/int8 instead of f32/f32: the pull told; 0.032 Mb/s up and 0.032 Mb/s down, "
-        "1.2 s of a commit cost the same in any; costs 1.611 s instead of 3.2 s a commit");
-  const auto sent = world.sent();
-  CHECK(std::holds_alternative<proto::Probe>(sent.at(1).message.body));  // before the bytes
-  const auto commit = bodies<proto::Commit>(sent, server_node(0)).at(0);
-  CHECK(commit.codec == proto::PayloadCodec::TopK);
-  CHECK(commit.reply_codec == proto::PayloadCodec::Int8);
-}
-
 TEST_CASE("worker: a repeated Welcome or Start changes nothing") {
   WorkerWorld world;
   world.get_ready();
