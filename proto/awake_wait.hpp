@@ -43,6 +43,8 @@ class AwakeWait {
     const bool same = from == 0 || std::exchange(peer_, from) == from;
     in_a_row_ = was_short && same ? std::min(in_a_row_ + 1, kShortMax) : 0;
   }
+  // The short waits so far count no more.
+  void forget() { in_a_row_ = 0; }
 
  private:
   Instant began_;

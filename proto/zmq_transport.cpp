@@ -40,6 +40,9 @@ constexpr int kUnacknowledgedMs = 60'000;
 constexpr int kReconnectMinMs = 100;
 constexpr int kReconnectMaxMs = 5'000;
 
+// With larger messages ZeroMQ's own threads have enough to do to keep the cores awake.
+constexpr std::size_t kAwakeBytesMax = 512 * 1024;
+
 // Large messages of one peer, with none of another between them, that are taken for a conversation.
 constexpr std::uint64_t kInARowMin = 4;
 
@@ -267,6 +270,7 @@ class ZmqTransport::Sockets {
       return {.message = {}, .interrupted = true};
     }
     if (parts.wire_bytes >= kZeroCopyBytesMin) note_sender(from);
+    if (parts.wire_bytes > kAwakeBytesMax) wait_.forget();
     News news{.message = Received{from, message_of(from, parts, owners_), parts.wire_bytes}};
     if (options_.trace)
       options_.trace->span(Span::Receive, began, steady_now(), {.amount = parts.wire_bytes});

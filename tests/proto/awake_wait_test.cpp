@@ -75,6 +75,21 @@ TEST_CASE("a server whose workers take turns never waits awake") {
   for (int i = 0; i < 1000; ++i) CHECK_FALSE(waits.one(kBrief, i % 2 == 0 ? kPeer : kOther));
 }
 
+TEST_CASE("what was forgotten has to be seen again") {
+  AwakeWait wait;
+  Instant now;
+  const auto begins_awake = [&] {
+    const bool awake = wait.begin(now);
+    wait.end(now, kPeer);
+    return awake;
+  };
+  for (int i = 0; i <= AwakeWait::kShortMin; ++i) CHECK_FALSE(begins_awake());
+  CHECK(begins_awake());
+  wait.forget();
+  for (int i = 0; i < AwakeWait::kShortMin; ++i) CHECK_FALSE(begins_awake());
+  CHECK(begins_awake());
+}
+
 TEST_CASE("each failure doubles the short waits before the next attempt, and success halves them") {
   Waits waits;
   waits.one(kBrief, kPeer);
