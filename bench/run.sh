@@ -44,7 +44,7 @@ program() {
     events) echo "$build/bench/bench_virtual_events $quick" ;;
     order) echo "$build/bench/bench_forward_order $quick" ;;
     early) echo "bench/early_links.py $quick" ;;
-    profile) echo "$build/bench/bench_profile_overhead" ;;
+    profile) echo "$build/bench/bench_profile_overhead $quick" ;;
   esac
 }
 
