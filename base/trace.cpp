@@ -106,7 +106,6 @@ const char* span_name(Span span) {
 
 TraceLane::TraceLane(Trace& trace, std::uint32_t pid, std::uint32_t tid)
     : trace_(trace),
-      records_(trace.records_),
       pid_(pid),
       head_(fmt::format("{{\"pid\":{},\"tid\":{},\"name\":\"", pid, tid)),
       ring_(kTraceRingEvents) {}

@@ -60,7 +60,7 @@ class TraceLane {
  public:
   TraceLane(class Trace& trace, std::uint32_t pid, std::uint32_t tid);
   // Whether what is said is recorded: see Trace::record.
-  bool records() const { return records_.load(std::memory_order_relaxed); }
+  bool records() const;
   void span(Span span, Instant begin, Instant end, const TraceArgs& args = {});
   void flow(FlowPoint point, Instant at, std::uint32_t worker, std::uint64_t sequence,
             std::uint32_t shard);
@@ -79,7 +79,6 @@ class TraceLane {
   void push(const Event& event);
 
   Trace& trace_;
-  const std::atomic<bool>& records_;  // the trace's
   std::uint32_t pid_;
   std::string head_;  // of each event as text
   std::vector<Event> ring_;
@@ -179,6 +178,10 @@ class Trace {
   bool failed_ = false;
   std::jthread thread_;  // last: it uses the members above
 };
+
+inline bool TraceLane::records() const {
+  return trace_.records_.load(std::memory_order_relaxed);
+}
 
 // Of a trace that may be null: then nothing is recorded.
 inline TraceProcess trace_process(Trace* trace, const std::string& name) {

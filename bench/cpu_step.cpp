@@ -2,7 +2,6 @@
 // random data. Reads lines "CASE SECONDS" and answers each with samples a second of CPU time, so
 // that bench/cpu_step.py can take turns between this process and PyTorch. CPU time is that of the
 // whole process: other processes do not disturb it, and a hidden thread would be charged.
-#include <sys/resource.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "base/rng.hpp"
+#include "bench/rows.hpp"
 #include "worker/device.hpp"
 #include "worker/model_spec.hpp"
 
@@ -34,15 +34,6 @@ const std::map<std::string, Case> kCases = {
     {"svm", {{"svm", {}}, {8, 1, 1}, 32}},
 };
 
-double cpu_seconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
 class Training {
  public:
   explicit Training(const Case& c) : labels_(static_cast<std::size_t>(c.batch)) {
@@ -61,13 +52,13 @@ class Training {
   }
 
   double samples_per_second(double seconds) {
-    const double start = cpu_seconds();
+    const double start = bench::cpu_seconds();
     double spent = 0;
     int steps = 0;
     while (spent < seconds) {
       for (int i = 0; i < 5; ++i) step();
       steps += 5;
-      spent = cpu_seconds() - start;
+      spent = bench::cpu_seconds() - start;
     }
     return steps * static_cast<double>(labels_.size()) / spent;
   }

@@ -80,8 +80,7 @@ std::vector<double> round_seconds(Pair& pair, std::size_t count) {
 
 // Commit and pull together: what goes up and what comes down.
 void goodput_rows(Rows& rows, std::size_t bytes, const Options& options) {
-  PathServers servers(bytes / sizeof(float), 1, 1);
-  PathWorkers ours(servers.shards(), 0, 1);
+  PathPair ours(bytes / sizeof(float));
   RawProcess adding(bytes, RawPair::Arithmetic::Yes);
   RawProcess moving(bytes, RawPair::Arithmetic::No);
   const int rounds = rounds_of(bytes);
@@ -109,11 +108,7 @@ void round_trip_row(Rows& rows, int turns, Ends ends) {
   constexpr int kRounds = 500;
   const bool apart = ends == Ends::Apart;
   RawProcess raw(kBytes, RawPair::Arithmetic::Yes, ends);
-  const Cores cores = cores_of(ends);
-  cores.place(0);
-  PathServers servers(kBytes / sizeof(float), 1, 1);
-  cores.place(1);
-  PathWorkers ours(servers.shards(), 0, 1);
+  PathPair ours(kBytes / sizeof(float), ends);
   const auto seconds = in_turns(turns, {repeated(ours, kRounds), repeated(raw, kRounds)});
   rows.add({.name = apart ? "commit round trip 4KiB" : "commit round trip 4KiB, threads anywhere",
             .value = seconds[0] / kRounds * 1e6,
@@ -225,11 +220,7 @@ int profile(std::string_view what, std::size_t bytes, Ends ends) {
     RawPair raw(bytes, RawPair::Arithmetic::Yes, ends);
     repeated(raw, rounds)();
   } else {
-    const Cores cores = cores_of(ends);
-    cores.place(0);
-    PathServers servers(bytes / sizeof(float), 1, 1);
-    cores.place(1);
-    PathWorkers ours(servers.shards(), 0, 1);
+    PathPair ours(bytes / sizeof(float), ends);
     repeated(ours, rounds)();
   }
   return 0;

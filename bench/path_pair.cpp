@@ -172,6 +172,14 @@ void PathWorkers::finish() {
   }
 }
 
+PathPair::PathPair(std::size_t parameters, Ends ends) {
+  const Cores cores = cores_of(ends);
+  cores.place(0);
+  servers_ = std::make_unique<PathServers>(parameters, 1, 1);
+  cores.place(1);
+  workers_ = std::make_unique<PathWorkers>(servers_->shards(), 0, 1);
+}
+
 void PathWorkers::round() {
   for (std::size_t i = 0; i < cores_.size(); ++i) {
     const Instant now = steady_now();

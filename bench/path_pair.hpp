@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "bench/ends.hpp"
 #include "proto/shm_transport.hpp"
 #include "server/server_core.hpp"
 #include "worker/worker_core.hpp"
@@ -68,6 +69,18 @@ class PathWorkers {
   std::size_t shards_;
   std::shared_ptr<const proto::Floats> update_;
   std::size_t busy_ = 0;  // workers without a whole reply
+};
+
+// One shard and one worker, each made where `ends` says. Apart, the caller stays on the worker's
+// core.
+class PathPair {
+ public:
+  explicit PathPair(std::size_t parameters, Ends ends = Ends::Anywhere);
+  void round() { workers_->round(); }
+
+ private:
+  std::unique_ptr<PathServers> servers_;
+  std::unique_ptr<PathWorkers> workers_;
 };
 
 }  // namespace rubato::bench

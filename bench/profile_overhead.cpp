@@ -5,7 +5,6 @@
 // core and transport of `rubato`, recording as `rubato up --profile` does, on threads.
 // Usage: bench_profile_overhead [--quick] [--smoke] [--json FILE]
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
@@ -28,6 +27,7 @@
 namespace {
 
 using namespace rubato;
+using bench::cpu_seconds;
 using bench::median;
 using bench::Row;
 
@@ -87,23 +87,12 @@ Prepared prepare(const Case& c, int steps) {
 
 void serve(const Prepared& p, const std::string& scheduler, TraceProcess process) {
   proto::ShmTransport transport(p.transport(process.lane("shard 0")));
-  std::optional<proto::LoopTrace> trace;
-  if (process) trace.emplace(process, "shard 0", TraceClock::Scheduler);
+  proto::LoopTrace trace(process, "shard 0", TraceClock::Scheduler);
   const std::string endpoint = expect(transport.listen(kAnyPort));
   const auto core = emulation::make_server(p.config, p.plan, os_random(), "s", endpoint,
                                            expect(transport.connect(scheduler)));
   core->on_start(steady_now());
-  RUBATO_CHECK(server::run_core(transport, *core, {}, trace ? &*trace : nullptr), "it serves");
-}
-
-// Processor time of this process so far.
-double cpu_seconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  RUBATO_CHECK(server::run_core(transport, *core, {}, &trace), "it serves");
 }
 
 using Traces = std::array<std::unique_ptr<Trace>, 3>;

@@ -42,12 +42,11 @@ Result<void> run_peer(const std::string& program, Figures& figures) {
 
 // Median seconds of a commit with its pull.
 double commit_seconds(std::size_t bytes, int rounds) {
-  bench::PathServers servers(bytes / sizeof(float), 1, 1);
-  bench::PathWorkers worker(servers.shards(), 0, 1);
+  bench::PathPair pair(bytes / sizeof(float));
   std::vector<double> seconds;
   for (int i = -3; i < rounds; ++i) {
     const Instant began = steady_now();
-    worker.round();
+    pair.round();
     if (i >= 0) seconds.push_back((steady_now() - began).seconds());
   }
   return bench::median(seconds);

@@ -1,9 +1,11 @@
 #include "bench/rows.hpp"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <cstdio>
 #include <fstream>
+#include <optional>
 
 namespace rubato::bench {
 namespace {
@@ -19,7 +21,6 @@ std::string quoted(const std::string& text) {
 }
 
 std::optional<double> ratio_of(const Row& row) {
-  if (row.ratio) return row.ratio;
   if (row.peer.empty() || row.peer_value <= 0) return std::nullopt;
   return row.value / row.peer_value;
 }
@@ -35,6 +36,15 @@ std::string to_json(const Row& row) {
 }
 
 }  // namespace
+
+double cpu_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
 
 RunOptions parse_options(int argc, char** argv) {
   RunOptions options;

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <algorithm>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,10 +15,9 @@ struct Row {
   std::string name;
   double value = 0;
   std::string unit;
-  std::string peer = {};             // empty: none
-  double peer_value = 0;             // in the same unit; 0: the peer is absent
-  std::string bar = {};              // empty: only shown
-  std::optional<double> ratio = {};  // absent: value to peer_value, where there is a peer
+  std::string peer = {};  // empty: none
+  double peer_value = 0;  // in the same unit; 0: the peer is absent
+  std::string bar = {};   // empty: only shown
 };
 
 struct RunOptions {
@@ -36,6 +34,9 @@ T median(std::vector<T> values) {
   std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
   return values[values.size() / 2];
 }
+
+// Processor time of all threads of this process so far.
+double cpu_seconds();
 
 void print(const Row& row);
 // Where `path` is not empty.
