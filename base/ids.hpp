@@ -1,4 +1,5 @@
-// base/ids.hpp - identifiers as distinct types, so that a worker is never passed for a shard.
+// base/ids.hpp - the identifiers of a run as distinct types, so that a worker is never passed for a
+// shard, and the range of parameters that a shard holds.
 #pragma once
 
 #include <compare>
@@ -16,6 +17,14 @@ struct WorkerId {
 struct ShardId {
   std::uint32_t value = 0;
   constexpr auto operator<=>(const ShardId&) const = default;
+};
+
+// Elements of the flat parameter vector, from `begin` to before `end`.
+struct ElementRange {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  constexpr std::uint64_t count() const { return end - begin; }
+  constexpr bool operator==(const ElementRange&) const = default;
 };
 
 // Number of commits a shard has applied.

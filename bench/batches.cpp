@@ -13,12 +13,12 @@
 #include "base/memory.hpp"
 #include "base/rng.hpp"
 #include "base/time.hpp"
-#include "worker/local_trainer.hpp"
+#include "train/local_trainer.hpp"
 
 namespace {
 
 using namespace rubato;
-using namespace rubato::worker;
+using namespace rubato::train;
 
 constexpr int kBatch = 32;
 

@@ -13,13 +13,13 @@
 
 #include "base/rng.hpp"
 #include "bench/rows.hpp"
-#include "worker/device.hpp"
-#include "worker/model_spec.hpp"
+#include "train/device.hpp"
+#include "train/model_spec.hpp"
 
 namespace {
 
 using namespace rubato;
-using namespace rubato::worker;
+using namespace rubato::train;
 
 struct Case {
   ModelOptions model;

@@ -41,8 +41,8 @@ std::vector<int> hidden(const Case& at) {
   return at.model == "mlp" ? std::vector<int>{256} : std::vector<int>{};
 }
 
-worker::DataSplit images() {
-  worker::DataSplit data;
+train::DataSplit images() {
+  train::DataSplit data;
   data.train.shape = {3, 32, 32};
   data.train.classes = 10;
   Rng rng(1);
@@ -53,11 +53,11 @@ worker::DataSplit images() {
   return data;
 }
 
-Result<emulation::ClusterConfig> config_of(const Case& at, double parameters) {
+Result<cluster::ClusterConfig> config_of(const Case& at, double parameters) {
   const double mbps = 32e-6 * parameters / at.byte_seconds;
   const bool server = at.narrow == Narrow::Server;
   const std::string limit = fmt::format("up_mbps = {0}\ndown_mbps = {0}", mbps / at.shards);
-  return emulation::parse_cluster(
+  return cluster::parse_cluster(
       fmt::format(R"(
 [[workers]]
 name = "edge"
@@ -88,7 +88,7 @@ max_steps = {}
 }
 
 // Seconds from one step's end to the next, of the first worker.
-Result<double> cycle(emulation::ClusterConfig config, const worker::DataSplit& data,
+Result<double> cycle(cluster::ClusterConfig config, const train::DataSplit& data,
                      const std::string& sync, bool early) {
   config.training.early_forward = early;
   std::vector<double> ends;
@@ -106,11 +106,11 @@ Result<double> cycle(emulation::ClusterConfig config, const worker::DataSplit& d
   return (ends.back() - ends[kSettling]) / static_cast<double>(ends.size() - 1 - kSettling);
 }
 
-Result<bench::Row> measure(const Case& at, const worker::DataSplit& data) {
+Result<bench::Row> measure(const Case& at, const train::DataSplit& data) {
   RUBATO_ASSIGN(const auto spec,
-                worker::make_model({.kind = at.model, .hidden = hidden(at)}, data.train.shape, 10));
+                train::make_model({.kind = at.model, .hidden = hidden(at)}, data.train.shape, 10));
   RUBATO_ASSIGN(const auto config,
-                config_of(at, static_cast<double>(worker::parameter_count(spec))));
+                config_of(at, static_cast<double>(train::parameter_count(spec))));
   RUBATO_ASSIGN(const double without, cycle(config, data, at.sync, false));
   RUBATO_ASSIGN(const double with, cycle(config, data, at.sync, true));
   return bench::Row{.name = fmt::format("{}, {}, {} worker{}, {} shard{}, bytes {} steps{}",

@@ -11,7 +11,7 @@
 #include <numeric>
 
 #include "base/rng.hpp"
-#include "emulation/cluster_plan.hpp"
+#include "cluster/cluster_plan.hpp"
 #include "proto/zmq_transport.hpp"
 #include "worker/node_peers.hpp"
 
@@ -116,8 +116,8 @@ class Committer {
     return {};
   }
 
-  static std::shared_ptr<const proto::Floats> random_update(std::size_t count) {
-    auto update = std::make_shared<proto::Floats>(count);
+  static std::shared_ptr<const Floats> random_update(std::size_t count) {
+    auto update = std::make_shared<Floats>(count);
     Rng rng(1);
     for (float& u : *update) u = static_cast<float>(1e-3 * rng.normal());
     return update;
@@ -127,7 +127,7 @@ class Committer {
   WorkerCore& core_;
   worker::NodePeers peers_;
   std::string interface_;
-  std::shared_ptr<const proto::Floats> update_;
+  std::shared_ptr<const Floats> update_;
   bool committing_ = false;
   Instant began_;
   std::vector<double> seconds_;
@@ -139,13 +139,13 @@ Result<void> run(int argc, char** argv) {
   if (argc < 5)
     return fail(ErrorCode::BadInput,
                 "usage: bench_link_commit CLUSTER.toml SCHEDULER INTERFACE COMMITS [SYNC]");
-  RUBATO_ASSIGN(const auto config, emulation::load_cluster(argv[1]));
-  const auto facts = worker::known_facts(config.dataset);
+  RUBATO_ASSIGN(const auto config, cluster::load_cluster(argv[1]));
+  const auto facts = train::known_facts(config.dataset);
   if (!facts) return fail(ErrorCode::BadInput, "the cluster file's data must tell its shape");
   RUBATO_ASSIGN(const auto plan,
-                emulation::make_node_plan(config, argc > 5 ? argv[5] : "asp", config.seed,
-                                          facts->shape, facts->classes));
-  auto core = emulation::make_worker(config, plan, os_random(), plan.workers.front().name);
+                cluster::make_node_plan(config, argc > 5 ? argv[5] : "asp", config.seed,
+                                        facts->shape, facts->classes));
+  auto core = cluster::make_worker(config, plan, os_random(), plan.workers.front().name);
   proto::ZmqTransport transport;
   Committer committer(transport, *core, argv[3]);
   RUBATO_TRY(committer.run(argv[2], static_cast<std::size_t>(std::atoi(argv[4]))));

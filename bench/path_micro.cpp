@@ -23,23 +23,23 @@ constexpr std::size_t kShard = (16u << 20) / sizeof(float);
 constexpr std::size_t kChunk = (1u << 20) / sizeof(float);
 
 // A model of one parameter whose step takes `step` of processor time.
-class SpinDevice final : public worker::Device {
+class SpinDevice final : public train::Device {
  public:
   SpinDevice(Duration step, int steps, std::stop_source& done)
       : step_(step), steps_(steps), done_(done) {}
   std::string_view name() const override { return "spin"; }
-  Result<void> build(const worker::ModelSpec&, int) override { return {}; }
+  Result<void> build(const train::ModelSpec&, int) override { return {}; }
   std::size_t parameter_count() const override { return 1; }
   int batch_max() const override { return 1; }
   void load(std::span<const float>) override {}
   void load_under_update(std::span<const float>) override {}
   void read(std::span<float>) const override {}
-  bool take_update(proto::Floats& out) override {
+  bool take_update(Floats& out) override {
     out.assign(1, 0.0f);
     return true;
   }
-  void give(proto::Floats&) override {}
-  worker::BatchResult step(const worker::Batch&, float) override {
+  void give(Floats&) override {}
+  train::BatchResult step(const train::Batch&, float) override {
     const Instant began = steady_now();
     if (count_ == 0) first_ = began;
     while (steady_now() - began < step_) {
@@ -49,8 +49,8 @@ class SpinDevice final : public worker::Device {
     if (++count_ == steps_) done_.request_stop();
     return {};
   }
-  worker::BatchResult gradient(const worker::Batch&, std::span<float>) override { return {}; }
-  worker::BatchResult evaluate(const worker::Batch&) override { return {}; }
+  train::BatchResult gradient(const train::Batch&, std::span<float>) override { return {}; }
+  train::BatchResult evaluate(const train::Batch&) override { return {}; }
   // Time between steps as a share of the time in them.
   double overhead() const { return (last_ - first_ - spent_).seconds() / spent_.seconds(); }
 
@@ -120,7 +120,7 @@ Urgent urgent(bool credit) {
   SlowServer server;
   proto::ZmqTransport transport;
   const proto::PeerId to = transport.connect(server.endpoint()).value();
-  const auto update = proto::Payload::of(std::make_shared<const proto::Floats>(kShard));
+  const auto update = proto::Payload::of(std::make_shared<const Floats>(kShard));
   worker::CommitSender sender({{{{0, kShard}, ""}}}, kChunk);
   sender.start();
   const auto send_ready = [&] {
@@ -227,7 +227,7 @@ void control_frame_row(Rows& rows, int turns) {
   constexpr int kFrames = 100'000;
   proto::Message message =
       plain(proto::Commit{.sequence = 5, .count = 1, .total = 1 << 18, .steps = 9},
-            proto::Payload::of(std::make_shared<const proto::Floats>(1)));
+            proto::Payload::of(std::make_shared<const Floats>(1)));
   message.sender = {proto::Role::Worker, 3};
   message.incarnation = 7;
   std::uint64_t sum = 0;
@@ -253,14 +253,14 @@ double step_overhead(int steps, const std::string& sync) {
   std::stop_source done;
   const PathServers servers(1, 1, 1);
   PathScheduler scheduler(servers);
-  worker::Dataset data;
+  train::Dataset data;
   data.shape = {1, 1, 1};
   data.classes = 1;
   data.labels = {0};
   data.features = std::vector<float>(1);
   auto device = std::make_unique<SpinDevice>(Duration::from_ms(1), steps, done);
   const SpinDevice& spun = *device;
-  worker::LocalTrainer trainer(std::move(device), data, {{0}, Rng(1)}, 1, {});
+  train::LocalTrainer trainer(std::move(device), data, {{0}, Rng(1)}, 1, {});
   worker::WorkerCore core(path_worker_options(servers.shards(), 0),
                           sync::make_commit_rule(sync, {}));
   proto::ZmqTransport transport;

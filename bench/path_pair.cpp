@@ -57,8 +57,7 @@ struct PathServers::Shard {
   Shard(const server::ServerOptions& options, const std::string& sync, Wire wire)
       : transport(transport_options(wire)),
         core(
-            options,
-            [](proto::ShardRange range) { return std::vector<float>(range.count(), 1.0f); },
+            options, [](ElementRange range) { return std::vector<float>(range.count(), 1.0f); },
             sync::make_gate(sync, {}), kNoScheduler) {}
   ~Shard() {
     thread.request_stop();
@@ -77,7 +76,7 @@ PathServers::PathServers(std::size_t parameters, std::uint32_t shards, std::uint
   options.timing = quiet();
   for (std::uint32_t i = 0; i < shards; ++i) {
     auto shard = std::make_unique<Shard>(options, sync, wire);
-    const proto::ShardRange range = proto::shard_range(parameters, i, shards);
+    const ElementRange range = proto::shard_range(parameters, i, shards);
     map_.shards.push_back({range, must(shard->transport.listen("tcp://127.0.0.1:*"))});
     const Instant now = steady_now();
     shard->core.on_start(now);
@@ -132,7 +131,7 @@ PathWorkers::PathWorkers(const proto::ShardMap& shards, std::uint32_t first, std
                          Wire wire)
     : transport_(transport_options(wire)),
       shards_(shards.shards.size()),
-      update_(std::make_shared<const proto::Floats>(shards.parameters(), 1e-6f)) {
+      update_(std::make_shared<const Floats>(shards.parameters(), 1e-6f)) {
   cores_.reserve(count);
   for (std::uint32_t i = 0; i < count; ++i) {
     // The transport numbers connections from 1: worker i has i * shards + 1 and on.

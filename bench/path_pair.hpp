@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "bench/ends.hpp"
-#include "proto/shm_transport.hpp"
+#include "proto/shm/transport.hpp"
 #include "server/server_core.hpp"
 #include "worker/worker_core.hpp"
 
@@ -67,7 +67,7 @@ class PathWorkers {
   proto::ShmTransport transport_;
   std::vector<worker::WorkerCore> cores_;
   std::size_t shards_;
-  std::shared_ptr<const proto::Floats> update_;
+  std::shared_ptr<const Floats> update_;
   std::size_t busy_ = 0;  // workers without a whole reply
 };
 

@@ -1,4 +1,4 @@
-// bench/products.cpp - what the fixed rule of worker/cpu/gemm.hpp costs: every matrix product of
+// bench/products.cpp - what the fixed rule of train/cpu/gemm.hpp costs: every matrix product of
 // each model's step by both libraries, in turns, and the time that the rule loses to the faster of
 // the two, as a part of the step. Argument: seconds for each product and library (default 0.02).
 #include <algorithm>
@@ -9,14 +9,14 @@
 
 #include "base/rng.hpp"
 #include "base/time.hpp"
-#include "worker/cpu/gemm.hpp"
-#include "worker/cpu/one_thread.hpp"
-#include "worker/device.hpp"
+#include "train/cpu/gemm.hpp"
+#include "train/cpu/one_thread.hpp"
+#include "train/device.hpp"
 
 namespace {
 
 using namespace rubato;
-using namespace rubato::worker;
+using namespace rubato::train;
 
 struct Model {
   const char* name = "";

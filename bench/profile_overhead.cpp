@@ -19,8 +19,8 @@
 #include "base/rng.hpp"
 #include "bench/ends.hpp"
 #include "bench/rows.hpp"
-#include "emulation/cluster_plan.hpp"
-#include "proto/shm_transport.hpp"
+#include "cluster/cluster_plan.hpp"
+#include "proto/shm/transport.hpp"
 #include "server/peer_loop.hpp"
 #include "worker/worker_loop.hpp"
 
@@ -57,9 +57,9 @@ constexpr Case kCases[] = {
 };
 
 struct Prepared {
-  emulation::ClusterConfig config;
-  worker::DataSplit data;
-  emulation::ClusterPlan plan;
+  cluster::ClusterConfig config;
+  train::DataSplit data;
+  cluster::ClusterPlan plan;
   bool shared_memory = false;
 
   // A node's, which records into `lane`.
@@ -78,10 +78,9 @@ Prepared prepare(const Case& c, int steps) {
       c.hidden, c.batch, steps);
   Prepared p;
   p.shared_memory = c.shared_memory;
-  p.config = expect(emulation::parse_cluster(text, "overhead", ""));
-  p.data = expect(worker::load_dataset(p.config.dataset, 1));
-  p.plan =
-      expect(emulation::make_plan(p.config, "asp", 1, p.data.train.shape, p.data.train.classes));
+  p.config = expect(cluster::parse_cluster(text, "overhead", ""));
+  p.data = expect(train::load_dataset(p.config.dataset, 1));
+  p.plan = expect(cluster::make_plan(p.config, "asp", 1, p.data.train.shape, p.data.train.classes));
   return p;
 }
 
@@ -89,8 +88,8 @@ void serve(const Prepared& p, const std::string& scheduler, TraceProcess process
   proto::ShmTransport transport(p.transport(process.lane("shard 0")));
   proto::LoopTrace trace(process, "shard 0", TraceClock::Scheduler);
   const std::string endpoint = expect(transport.listen(kAnyPort));
-  const auto core = emulation::make_server(p.config, p.plan, os_random(), "s", endpoint,
-                                           expect(transport.connect(scheduler)));
+  const auto core = cluster::make_server(p.config, p.plan, os_random(), "s", endpoint,
+                                         expect(transport.connect(scheduler)));
   core->on_start(steady_now());
   RUBATO_CHECK(server::run_core(transport, *core, {}, &trace), "it serves");
 }
@@ -149,12 +148,12 @@ class Blocks {
 };
 
 // The device `inner`, whose steps are told.
-class ToldDevice final : public worker::Device {
+class ToldDevice final : public train::Device {
  public:
   ToldDevice(std::unique_ptr<Device> inner, Blocks& blocks)
       : inner_(std::move(inner)), blocks_(blocks) {}
   std::string_view name() const override { return inner_->name(); }
-  Result<void> build(const worker::ModelSpec& spec, int batch_max) override {
+  Result<void> build(const train::ModelSpec& spec, int batch_max) override {
     return inner_->build(spec, batch_max);
   }
   std::size_t parameter_count() const override { return inner_->parameter_count(); }
@@ -164,16 +163,16 @@ class ToldDevice final : public worker::Device {
     inner_->load_under_update(parameters);
   }
   void read(std::span<float> out) const override { inner_->read(out); }
-  bool take_update(proto::Floats& out) override { return inner_->take_update(out); }
-  void give(proto::Floats& buffer) override { inner_->give(buffer); }
-  worker::BatchResult step(const worker::Batch& batch, float rate) override {
+  bool take_update(Floats& out) override { return inner_->take_update(out); }
+  void give(Floats& buffer) override { inner_->give(buffer); }
+  train::BatchResult step(const train::Batch& batch, float rate) override {
     blocks_.on_step();
     return inner_->step(batch, rate);
   }
-  worker::BatchResult gradient(const worker::Batch& batch, std::span<float> out) override {
+  train::BatchResult gradient(const train::Batch& batch, std::span<float> out) override {
     return inner_->gradient(batch, out);
   }
-  worker::BatchResult evaluate(const worker::Batch& batch) override {
+  train::BatchResult evaluate(const train::Batch& batch) override {
     return inner_->evaluate(batch);
   }
 
@@ -184,13 +183,13 @@ class ToldDevice final : public worker::Device {
 
 void work(const Prepared& p, const std::string& scheduler, TraceProcess process, Blocks& blocks) {
   const auto& training = p.config.training;
-  auto device = std::make_unique<ToldDevice>(expect(worker::make_device("cpu")), blocks);
+  auto device = std::make_unique<ToldDevice>(expect(train::make_device("cpu")), blocks);
   RUBATO_CHECK(device->build(p.plan.spec, training.batch), "the model is built");
-  auto samples = expect(emulation::plan_samples(p.config, p.plan, p.data.train));
-  worker::LocalTrainer trainer(std::move(device), p.data.train,
-                               worker::BatchSampler(std::move(samples[0]), Rng(1, 0, 0)),
-                               training.batch, {.initial = training.learning_rate});
-  const auto core = emulation::make_worker(p.config, p.plan, os_random(), "w");
+  auto samples = expect(cluster::plan_samples(p.config, p.plan, p.data.train));
+  train::LocalTrainer trainer(std::move(device), p.data.train,
+                              train::BatchSampler(std::move(samples[0]), Rng(1, 0, 0)),
+                              training.batch, {.initial = training.learning_rate});
+  const auto core = cluster::make_worker(p.config, p.plan, os_random(), "w");
   proto::ShmTransport transport(p.transport(process.lane("io")));
   const worker::WorkerLoopOptions options{scheduler, {}, process};
   expect(worker::run_worker(transport, *core, trainer, options, {}));
@@ -207,7 +206,7 @@ Blocks run(const Prepared& p, int block, Traces& traces, const std::string& dire
   }
   Blocks blocks(traces, block);
   const Cores cores = bench::cores_of(bench::Ends::Apart);
-  const auto scheduler = emulation::make_scheduler(p.config, p.plan, os_random(), false);
+  const auto scheduler = cluster::make_scheduler(p.config, p.plan, os_random(), false);
   proto::ShmTransport transport(p.transport(processes[0].lane("scheduler")));
   proto::LoopTrace loop(processes[0], "scheduler", TraceClock::Own);
   const std::string endpoint = expect(transport.listen(kAnyPort));

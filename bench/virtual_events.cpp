@@ -74,10 +74,10 @@ struct Speed {
 };
 
 Result<Speed> measure(const std::string& sync, const std::string& text, int repeats) {
-  RUBATO_ASSIGN(const auto config, emulation::parse_cluster(text, "events", ""));
-  worker::DataSplit data;
+  RUBATO_ASSIGN(const auto config, cluster::parse_cluster(text, "events", ""));
+  train::DataSplit data;
   if (!config.timing_only()) {
-    RUBATO_ASSIGN(data, worker::load_dataset(config.dataset, config.seed));
+    RUBATO_ASSIGN(data, train::load_dataset(config.dataset, config.seed));
   }
   std::uint64_t events = 0;
   emulation::VirtualOptions options;

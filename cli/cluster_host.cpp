@@ -9,10 +9,10 @@
 #include "cli/comparison.hpp"
 #include "cli/outputs.hpp"
 #include "cli/progress.hpp"
-#include "emulation/cluster_plan.hpp"
-#include "proto/shm_transport.hpp"
+#include "cluster/cluster_plan.hpp"
+#include "proto/shm/transport.hpp"
 #include "server/peer_loop.hpp"
-#include "worker/evaluate.hpp"
+#include "train/evaluate.hpp"
 #include "worker/evaluator_loop.hpp"
 
 namespace rubato::cli {
@@ -22,16 +22,16 @@ namespace {
 constexpr Duration kFarewell = Duration::from_seconds(5);
 
 // The evaluator on a thread of its own. A failure is logged: training goes on without it.
-std::jthread start_evaluator(const emulation::ClusterConfig& config,
-                             const emulation::ClusterPlan& plan, const worker::Dataset& held_out,
-                             std::string scheduler, TraceLane* trace) {
+std::jthread start_evaluator(const cluster::ClusterConfig& config, const cluster::ClusterPlan& plan,
+                             const train::Dataset& held_out, std::string scheduler,
+                             TraceLane* trace) {
   return std::jthread(
       [&config, &plan, &held_out, trace, scheduler = std::move(scheduler)](std::stop_token stop) {
         const auto run = [&]() -> Result<std::string> {
           proto::ShmTransport transport({.trace = trace});
-          RUBATO_ASSIGN(auto device, worker::make_device(config.worker_device));
-          RUBATO_TRY(device->build(plan.spec, worker::kEvaluationBatch));
-          auto core = emulation::make_evaluator(config, plan, os_random());
+          RUBATO_ASSIGN(auto device, train::make_device(config.worker_device));
+          RUBATO_TRY(device->build(plan.spec, train::kEvaluationBatch));
+          auto core = cluster::make_evaluator(config, plan, os_random());
           return worker::run_evaluator(
               transport, core, *device, held_out,
               {.scheduler = scheduler,
@@ -45,7 +45,7 @@ std::jthread start_evaluator(const emulation::ClusterConfig& config,
 
 class Host {
  public:
-  Host(const emulation::ClusterConfig& config, const worker::DataSplit& data,
+  Host(const cluster::ClusterConfig& config, const train::DataSplit& data,
        const ClusterHostOptions& options)
       : config_(config),
         data_(data),
@@ -56,15 +56,15 @@ class Host {
   }
 
   Result<RunRecord> run(std::stop_token stop) {
-    RUBATO_TRY(emulation::check_target(config_, data_));
-    RUBATO_ASSIGN(plan_, emulation::make_node_plan(config_, options_.sync, options_.seed,
-                                                   data_.train.shape, data_.train.classes));
+    RUBATO_TRY(cluster::check_target(config_, data_));
+    RUBATO_ASSIGN(plan_, cluster::make_node_plan(config_, options_.sync, options_.seed,
+                                                 data_.train.shape, data_.train.classes));
     plan_.samples = data_.train.size();
     // The workers share out the samples: what they would refuse is refused here, once.
-    RUBATO_TRY(emulation::plan_samples(config_, plan_, data_.train));
+    RUBATO_TRY(cluster::plan_samples(config_, plan_, data_.train));
     RUBATO_ASSIGN(std::string endpoint, transport_.listen(options_.bind.text()));
     const bool evaluated = data_.held_out.size() > 0;
-    scheduler_ = emulation::make_scheduler(config_, plan_, os_random(), evaluated);
+    scheduler_ = cluster::make_scheduler(config_, plan_, os_random(), evaluated);
     log_info(fmt::format("scheduler of '{}' listens on {}, waiting for {} servers and {} workers",
                          config_.name, endpoint, config_.servers.count, plan_.workers.size()));
     if (options_.on_listening) options_.on_listening(endpoint);
@@ -116,10 +116,10 @@ class Host {
     progress_->update((now - *scheduler_->started()).seconds(), scheduler_->smoothed_loss(), now);
   }
 
-  const emulation::ClusterConfig& config_;
-  const worker::DataSplit& data_;
+  const cluster::ClusterConfig& config_;
+  const train::DataSplit& data_;
   const ClusterHostOptions& options_;
-  emulation::ClusterPlan plan_;
+  cluster::ClusterPlan plan_;
   TraceProcess process_;
   proto::ShmTransport transport_;
   std::optional<proto::LoopTrace> trace_;  // while profiling
@@ -129,7 +129,7 @@ class Host {
 };
 
 // Whether the run ended because its criterion held, rather than for lack of a server or of workers.
-bool criterion_held(const RunRecord& record, const emulation::StopConfig& stop) {
+bool criterion_held(const RunRecord& record, const cluster::StopConfig& stop) {
   return record.time_to_target_seconds ||
          (stop.max_seconds && record.seconds >= *stop.max_seconds) ||
          (stop.max_steps && record.steps >= *stop.max_steps);
@@ -137,14 +137,13 @@ bool criterion_held(const RunRecord& record, const emulation::StopConfig& stop) 
 
 }  // namespace
 
-Result<RunRecord> host_cluster(const emulation::ClusterConfig& config,
-                               const worker::DataSplit& data, const ClusterHostOptions& options,
-                               std::stop_token stop) {
+Result<RunRecord> host_cluster(const cluster::ClusterConfig& config, const train::DataSplit& data,
+                               const ClusterHostOptions& options, std::stop_token stop) {
   Host host(config, data, options);
   return host.run(stop);
 }
 
-Result<void> conclude(const emulation::ClusterConfig& config, RunRecord record,
+Result<void> conclude(const cluster::ClusterConfig& config, RunRecord record,
                       const Conclusion& options, const std::stop_token& stop) {
   const bool trained = record.steps > 0;
   const bool complete = criterion_held(record, config.stop);

@@ -11,9 +11,9 @@
 #include "base/run_record.hpp"
 #include "base/trace.hpp"
 #include "cli/endpoint.hpp"
-#include "emulation/cluster_config.hpp"
+#include "cluster/cluster_config.hpp"
 #include "server/scheduler.hpp"
-#include "worker/dataset.hpp"
+#include "train/dataset.hpp"
 
 namespace rubato::cli {
 
@@ -31,8 +31,8 @@ struct ClusterHostOptions {
 
 // Runs until the stop criterion holds, every worker has left, a server is lost, or `stop` (which
 // ends the run for everyone). Returns: the record; Io when the address cannot be bound.
-[[nodiscard]] Result<RunRecord> host_cluster(const emulation::ClusterConfig& config,
-                                             const worker::DataSplit& data,
+[[nodiscard]] Result<RunRecord> host_cluster(const cluster::ClusterConfig& config,
+                                             const train::DataSplit& data,
                                              const ClusterHostOptions& options,
                                              std::stop_token stop);
 
@@ -44,7 +44,7 @@ struct Conclusion {
 
 // Writes and prints what a hosted run leaves behind, unless training never began. Returns: Stopped
 // after an interrupt; Io, saying why, when the run ended before its stop criterion held.
-[[nodiscard]] Result<void> conclude(const emulation::ClusterConfig& config, RunRecord record,
+[[nodiscard]] Result<void> conclude(const cluster::ClusterConfig& config, RunRecord record,
                                     const Conclusion& options, const std::stop_token& stop);
 
 }  // namespace rubato::cli

@@ -11,8 +11,8 @@
 #include "cli/outputs.hpp"
 #include "cli/profile.hpp"
 #include "cli/progress.hpp"
-#include "emulation/cluster_config.hpp"
-#include "emulation/cluster_plan.hpp"
+#include "cluster/cluster_config.hpp"
+#include "cluster/cluster_plan.hpp"
 #include "emulation/virtual_cluster.hpp"
 #include "sync/factory.hpp"
 
@@ -30,14 +30,14 @@ std::string outcome_text(const RunRecord& record) {
 }
 
 // Runs every model with every seed into `comparison`, until done or stopped.
-Result<void> run_all(const CompareOptions& options, const emulation::ClusterConfig& config,
+Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig& config,
                      const std::vector<std::string>& models, std::stop_token stop,
                      Comparison& comparison) {
   RUBATO_ASSIGN(const auto trace, open_profile(options.profile, TraceClock::Own));
-  worker::DataSplit data;
+  train::DataSplit data;
   if (!config.timing_only()) {
     RUBATO_ASSIGN(data, interruptible(stop, [&] {
-                    return worker::load_dataset(config.dataset, config.seed);
+                    return train::load_dataset(config.dataset, config.seed);
                   }));
     log_device(config.worker_device);
   }
@@ -77,12 +77,12 @@ Result<void> run_all(const CompareOptions& options, const emulation::ClusterConf
 }
 
 Result<void> compare_checked(const CompareOptions& options, std::stop_token stop) {
-  RUBATO_ASSIGN(auto config, emulation::load_cluster(options.file));
+  RUBATO_ASSIGN(auto config, cluster::load_cluster(options.file));
   set_log_quiet(options.quiet);
   if (options.target_loss) config.stop.target_loss = options.target_loss;
   std::vector<std::string> models = options.sync;
   if (models.empty()) models = {"bsp", "asp", "ssp", "adsp"};
-  for (const auto& model : models) RUBATO_TRY(emulation::check_sync(config, model));
+  for (const auto& model : models) RUBATO_TRY(cluster::check_sync(config, model));
   const std::string out = options.out.empty() ? "out/" + config.name : options.out;
   RUBATO_TRY(make_output_directory(out));
   Comparison comparison = start_comparison(config, options.command, true);

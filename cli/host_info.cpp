@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "base/log.hpp"
-#include "worker/cpu/cpu_info.hpp"
+#include "train/cpu/cpu_info.hpp"
 
 namespace rubato::cli {
 namespace {
@@ -34,8 +34,8 @@ std::string_view version() {
 
 void log_device(std::string_view device) {
   if (device != "cpu") return;
-  log_info(worker::describe_cpu());
-  for (const auto& warning : worker::cpu_warnings()) log_warning(warning);
+  log_info(train::describe_cpu());
+  for (const auto& warning : train::cpu_warnings()) log_warning(warning);
 }
 
 HostInfo read_host_info() {

@@ -14,8 +14,9 @@
 #include "cli/interrupt.hpp"
 #include "cli/outputs.hpp"
 #include "cli/profile.hpp"
-#include "emulation/cluster_plan.hpp"
-#include "proto/shm_transport.hpp"
+#include "cluster/cluster_plan.hpp"
+#include "emulation/device_model.hpp"
+#include "proto/shm/transport.hpp"
 #include "server/peer_loop.hpp"
 #include "worker/worker_loop.hpp"
 
@@ -24,26 +25,26 @@ namespace {
 
 // What every node starts from.
 struct Node {
-  emulation::ClusterConfig config;
-  worker::DataSplit data;  // a server needs none, unless the file alone tells its shape
-  emulation::ClusterPlan plan;
+  cluster::ClusterConfig config;
+  train::DataSplit data;  // a server needs none, unless the file alone tells its shape
+  cluster::ClusterPlan plan;
 };
 
 Result<Node> load_node(const NodeOptions& options, bool needs_data, const std::stop_token& stop) {
   set_log_quiet(options.quiet);
   Node node;
-  RUBATO_ASSIGN(node.config, emulation::load_cluster(options.file));
-  RUBATO_TRY(emulation::require_trainable(node.config));
+  RUBATO_ASSIGN(node.config, cluster::load_cluster(options.file));
+  RUBATO_TRY(cluster::require_trainable(node.config));
   if (options.seed) node.config.seed = *options.seed;
-  auto facts = worker::known_facts(node.config.dataset);
+  auto facts = train::known_facts(node.config.dataset);
   if (needs_data || !facts) {
     RUBATO_ASSIGN(node.data, interruptible(stop, [&] {
-                    return worker::load_dataset(node.config.dataset, node.config.seed);
+                    return train::load_dataset(node.config.dataset, node.config.seed);
                   }));
     facts = {node.data.train.shape, node.data.train.classes};
   }
-  RUBATO_ASSIGN(node.plan, emulation::make_node_plan(node.config, options.sync, node.config.seed,
-                                                     facts->shape, facts->classes));
+  RUBATO_ASSIGN(node.plan, cluster::make_node_plan(node.config, options.sync, node.config.seed,
+                                                   facts->shape, facts->classes));
   return node;
 }
 
@@ -118,8 +119,8 @@ Result<void> serve_shard(const Node& node, const NodeOptions& options, const Cor
     endpoint = advertised.text();
   }
   RUBATO_ASSIGN(const auto scheduler, transport.connect(options.scheduler));
-  auto core = emulation::make_server(node.config, node.plan, os_random(),
-                                     name.empty() ? endpoint : name, endpoint, scheduler);
+  auto core = cluster::make_server(node.config, node.plan, os_random(),
+                                   name.empty() ? endpoint : name, endpoint, scheduler);
   log_info("server listens on " + endpoint);
   core->on_start(steady_now());
   RUBATO_TRY(server::run_core(transport, *core, stop, trace ? &*trace : nullptr));
@@ -170,7 +171,7 @@ Result<void> server_checked(const NodeOptions& options, int shards, std::stop_to
   return {};
 }
 
-Result<std::uint32_t> worker_index(const emulation::ClusterPlan& plan, const std::string& name) {
+Result<std::uint32_t> worker_index(const cluster::ClusterPlan& plan, const std::string& name) {
   std::string names;
   for (std::uint32_t i = 0; i < plan.workers.size(); ++i) {
     if (plan.workers[i].name == name) return i;
@@ -183,7 +184,7 @@ Result<std::uint32_t> worker_index(const emulation::ClusterPlan& plan, const std
 
 // Where this worker keeps what it has not sent; null without --state.
 Result<std::shared_ptr<worker::Residual>> open_residual(const WorkerRun& run,
-                                                        const emulation::ClusterPlan& plan) {
+                                                        const cluster::ClusterPlan& plan) {
   if (run.state.empty()) return nullptr;
   RUBATO_ASSIGN(auto residual, worker::Residual::open({.directory = run.state,
                                                        .worker = run.node.name,
@@ -199,15 +200,14 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
   const auto process = trace_process(trace.get(), "worker " + run.node.name);
   RUBATO_ASSIGN(auto node, load_node(run.node, true, stop));
   RUBATO_ASSIGN(const auto index, worker_index(node.plan, run.node.name));
-  RUBATO_ASSIGN(auto samples, emulation::plan_samples(node.config, node.plan, node.data.train));
+  RUBATO_ASSIGN(auto samples, cluster::plan_samples(node.config, node.plan, node.data.train));
   log_device(node.config.worker_device);
-  RUBATO_ASSIGN(auto trainer,
-                emulation::make_trainer(node.config, node.plan, index, node.data.train,
-                                        std::move(samples[index]),
-                                        {.measure = true, .cache = cache_directory()}));
+  RUBATO_ASSIGN(auto trainer, cluster::make_trainer(node.config, node.plan, index, node.data.train,
+                                                    std::move(samples[index]),
+                                                    {.measure = true, .cache = cache_directory()}));
   RUBATO_ASSIGN(auto residual, open_residual(run, node.plan));
-  auto core = emulation::make_worker(node.config, node.plan, os_random(), run.node.name,
-                                     std::move(residual));
+  auto core =
+      cluster::make_worker(node.config, node.plan, os_random(), run.node.name, std::move(residual));
   worker::WorkerLoopOptions options{run.node.scheduler, {}, process, cores};
   if (run.stretch)
     options.step_time = [times = emulation::make_step_times(node.plan, index)](

@@ -15,7 +15,7 @@
 
 namespace rubato::cli {
 
-Comparison start_comparison(const emulation::ClusterConfig& config, std::string command,
+Comparison start_comparison(const cluster::ClusterConfig& config, std::string command,
                             bool virtual_time) {
   Comparison comparison;
   comparison.cluster = config.name;

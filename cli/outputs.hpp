@@ -4,12 +4,12 @@
 #include <string>
 
 #include "cli/comparison.hpp"
-#include "emulation/cluster_config.hpp"
+#include "cluster/cluster_config.hpp"
 
 namespace rubato::cli {
 
 // A comparison of this cluster on this machine, without runs.
-Comparison start_comparison(const emulation::ClusterConfig& config, std::string command,
+Comparison start_comparison(const cluster::ClusterConfig& config, std::string command,
                             bool virtual_time);
 
 // Makes the directory of --out if it is absent. To be called before the work that fills it.

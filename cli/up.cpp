@@ -8,9 +8,9 @@
 #include "cli/interrupt.hpp"
 #include "cli/outputs.hpp"
 #include "cli/profile.hpp"
-#include "emulation/cluster_plan.hpp"
+#include "cluster/cluster_plan.hpp"
 #include "sync/factory.hpp"
-#include "worker/device.hpp"
+#include "train/device.hpp"
 
 namespace rubato::cli {
 namespace {
@@ -18,7 +18,7 @@ namespace {
 constexpr Duration kExitPatience = Duration::from_seconds(5);
 
 // Starts the servers and workers of the file, each a process that joins at `scheduler`.
-void start_nodes(const UpOptions& options, const emulation::ClusterConfig& config,
+void start_nodes(const UpOptions& options, const cluster::ClusterConfig& config,
                  const std::string& scheduler, ClusterProfile& profile, Children& children) {
   const auto node = [&](const char* role, const std::string& name) {
     std::vector<std::string> arguments{
@@ -29,7 +29,7 @@ void start_nodes(const UpOptions& options, const emulation::ClusterConfig& confi
     children.start(fmt::format("{} {}", role, name), arguments);
   };
   for (int i = 0; i < config.servers.count; ++i) node("server", fmt::format("server-{}", i));
-  for (const auto& worker : emulation::worker_profiles(config)) node("worker", worker.name);
+  for (const auto& worker : cluster::worker_profiles(config)) node("worker", worker.name);
 }
 
 // A worker that dies while training stops nobody; a server, or a worker that never came to train,
@@ -44,17 +44,17 @@ void watch(Children& children, server::Scheduler& scheduler) {
 }
 
 Result<void> up_checked(const UpOptions& options, std::stop_token stop) {
-  RUBATO_ASSIGN(auto config, emulation::load_cluster(options.file));
+  RUBATO_ASSIGN(auto config, cluster::load_cluster(options.file));
   if (options.target_loss) config.stop.target_loss = options.target_loss;
-  RUBATO_TRY(emulation::require_trainable(config));
-  RUBATO_TRY(worker::make_device(config.worker_device));  // before every worker says that it cannot
+  RUBATO_TRY(cluster::require_trainable(config));
+  RUBATO_TRY(train::make_device(config.worker_device));  // before every worker says that it cannot
   if (options.seed) config.seed = *options.seed;
   set_log_quiet(options.quiet);
   RUBATO_TRY(sync::find_model(options.sync));
   const std::string out = options.out.empty() ? "out/" + config.name + "-up" : options.out;
   RUBATO_TRY(make_output_directory(out));
   RUBATO_ASSIGN(const auto data, interruptible(stop, [&] {
-                  return worker::load_dataset(config.dataset, config.seed);
+                  return train::load_dataset(config.dataset, config.seed);
                 }));
 
   RUBATO_ASSIGN(const auto profile, ClusterProfile::open(options.profile));

@@ -20,10 +20,15 @@ double lognormal_factor(Rng& rng, double deviation) {
   return Lognormal(deviation).factor(rng);
 }
 
-bool slow_at(const SlowSpells& slow, double seconds) {
+bool slow_at(const cluster::SlowSpells& slow, double seconds) {
   const double since = seconds - slow.after_seconds;
   if (since < 0) return false;
   return (slow.every_seconds > 0 ? std::fmod(since, slow.every_seconds) : since) < slow.seconds;
+}
+
+StepTimes make_step_times(const cluster::ClusterPlan& plan, std::uint32_t index) {
+  return {plan.workers[index].device, plan.batch,
+          Rng(plan.seed, static_cast<std::uint64_t>(cluster::Stream::StepTime), index)};
 }
 
 }  // namespace rubato::emulation

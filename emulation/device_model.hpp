@@ -9,7 +9,7 @@
 
 #include "base/rng.hpp"
 #include "base/time.hpp"
-#include "emulation/cluster_config.hpp"
+#include "cluster/cluster_plan.hpp"
 
 namespace rubato::emulation {
 
@@ -26,13 +26,13 @@ class Lognormal {
 double lognormal_factor(Rng& rng, double deviation);
 
 // Is `seconds` after the first step in a spell?
-bool slow_at(const SlowSpells& slow, double seconds);
+bool slow_at(const cluster::SlowSpells& slow, double seconds);
 
 // A step of b samples takes step_seconds x (f + (1 - f) b / B) x jitter, times the factor of a slow
 // spell that it begins in: f the fixed share, B the configured mini-batch.
 class StepTimes {
  public:
-  StepTimes(const DeviceModel& device, int batch, Rng rng)
+  StepTimes(const cluster::DeviceModel& device, int batch, Rng rng)
       : device_(device), jitter_(device.jitter), batch_(batch), rng_(rng) {}
   // Of the step that begins at `now`. Requires: batch >= 1.
   Duration next(Instant now, int batch) {
@@ -49,11 +49,14 @@ class StepTimes {
     return slow_at(device_.slow, (now - *began_).seconds()) ? device_.slow.factor : 1;
   }
 
-  DeviceModel device_;
+  cluster::DeviceModel device_;
   Lognormal jitter_;
   int batch_;
   Rng rng_;
   std::optional<Instant> began_;  // the first step
 };
+
+// How long the steps of worker `index` take.
+StepTimes make_step_times(const cluster::ClusterPlan& plan, std::uint32_t index);
 
 }  // namespace rubato::emulation

@@ -7,7 +7,7 @@
 
 #include "base/prefetch.hpp"
 #include "base/rng.hpp"
-#include "emulation/cluster_plan.hpp"
+#include "cluster/cluster_plan.hpp"
 #include "emulation/virtual_event.hpp"
 #include "emulation/virtual_network.hpp"
 #include "emulation/virtual_training.hpp"
@@ -36,7 +36,7 @@ struct VirtualEvaluator {
 
 class VirtualCluster {
  public:
-  VirtualCluster(const ClusterConfig& config, const worker::DataSplit& data,
+  VirtualCluster(const cluster::ClusterConfig& config, const train::DataSplit& data,
                  const VirtualOptions& options)
       : config_(config),
         data_(data),
@@ -83,10 +83,10 @@ class VirtualCluster {
   void log(std::string_view line) const;
   void log_scheduler();
 
-  const ClusterConfig& config_;
-  const worker::DataSplit& data_;
+  const cluster::ClusterConfig& config_;
+  const train::DataSplit& data_;
   const VirtualOptions& options_;
-  ClusterPlan plan_;
+  cluster::ClusterPlan plan_;
 
   Instant now_;
   EventQueue events_;
@@ -104,12 +104,12 @@ class VirtualCluster {
 
 Result<void> VirtualCluster::plan() {
   if (config_.timing_only()) {
-    RUBATO_ASSIGN(plan_, make_timing_plan(config_, options_.sync, options_.seed));
+    RUBATO_ASSIGN(plan_, cluster::make_timing_plan(config_, options_.sync, options_.seed));
     return {};
   }
-  RUBATO_TRY(check_target(config_, data_));
-  RUBATO_ASSIGN(plan_, make_plan(config_, options_.sync, options_.seed, data_.train.shape,
-                                 data_.train.classes));
+  RUBATO_TRY(cluster::check_target(config_, data_));
+  RUBATO_ASSIGN(plan_, cluster::make_plan(config_, options_.sync, options_.seed, data_.train.shape,
+                                          data_.train.classes));
   plan_.samples = data_.train.size();
   RUBATO_ASSIGN(training_, VirtualTraining::make(config_, plan_, data_, options_.threads));
   return {};
@@ -117,28 +117,30 @@ Result<void> VirtualCluster::plan() {
 
 Result<void> VirtualCluster::build() {
   RUBATO_TRY(plan());
-  Rng incarnations(plan_.seed, static_cast<std::uint64_t>(Stream::Incarnation), 0);
+  Rng incarnations(plan_.seed, static_cast<std::uint64_t>(cluster::Stream::Incarnation), 0);
   const bool evaluated = training_ && data_.held_out.size() > 0;
 
   network_.add_node({});
   // Without an evaluator the scheduler goes by training losses; for timing only there are none.
-  scheduler_ = make_scheduler(config_, plan_, incarnations.next(), evaluated || !training_);
+  scheduler_ =
+      cluster::make_scheduler(config_, plan_, incarnations.next(), evaluated || !training_);
   network_.add_node({});
   if (evaluated)
     evaluator_.core = std::make_unique<worker::EvaluatorCore>(
-        make_evaluator(config_, plan_, incarnations.next()));
+        cluster::make_evaluator(config_, plan_, incarnations.next()));
   for (int i = 0; i < config_.servers.count; ++i) {
     network_.add_node(config_.servers.link);
     const std::string name = fmt::format("server-{}", i);
     servers_.push_back(
-        {make_server(config_, plan_, incarnations.next(), name, name, kScheduler), Instant{}});
+        {cluster::make_server(config_, plan_, incarnations.next(), name, name, kScheduler),
+         Instant{}});
   }
   for (std::uint32_t i = 0; i < plan_.workers.size(); ++i) {
     const auto& profile = plan_.workers[i];
     network_.add_node(profile.link);
     const std::string title =
         fmt::format("{} seed {}: {}", options_.sync, options_.seed, profile.name);
-    workers_.push_back({.core = make_worker(config_, plan_, incarnations.next(), profile),
+    workers_.push_back({.core = cluster::make_worker(config_, plan_, incarnations.next(), profile),
                         .step_times = make_step_times(plan_, i),
                         .timeline = worker::WorkerTimeline(trace_process(options_.trace, title))});
   }
@@ -439,7 +441,7 @@ void VirtualCluster::log_scheduler() {
 
 }  // namespace
 
-Result<RunRecord> run_virtual(const ClusterConfig& config, const worker::DataSplit& data,
+Result<RunRecord> run_virtual(const cluster::ClusterConfig& config, const train::DataSplit& data,
                               const VirtualOptions& options) {
   VirtualCluster cluster(config, data, options);
   RUBATO_TRY(cluster.build());

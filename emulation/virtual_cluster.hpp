@@ -15,8 +15,8 @@
 #include "base/result.hpp"
 #include "base/run_record.hpp"
 #include "base/trace.hpp"
-#include "emulation/cluster_config.hpp"
-#include "worker/dataset.hpp"
+#include "cluster/cluster_config.hpp"
+#include "train/dataset.hpp"
 
 namespace rubato::emulation {
 
@@ -41,8 +41,8 @@ struct VirtualOptions {
 };
 
 // `data`: loaded once by the caller and shared by many runs; not looked at for timing only.
-[[nodiscard]] Result<RunRecord> run_virtual(const ClusterConfig& config,
-                                            const worker::DataSplit& data,
+[[nodiscard]] Result<RunRecord> run_virtual(const cluster::ClusterConfig& config,
+                                            const train::DataSplit& data,
                                             const VirtualOptions& options);
 
 }  // namespace rubato::emulation

@@ -3,17 +3,17 @@
 #include <algorithm>
 
 #include "base/check.hpp"
-#include "emulation/cluster_plan.hpp"
+#include "cluster/cluster_plan.hpp"
 #include "emulation/device_model.hpp"
 
 namespace rubato::emulation {
 
-VirtualNetwork::Node VirtualNetwork::add_node(const LinkModel& link) {
+VirtualNetwork::Node VirtualNetwork::add_node(const cluster::LinkModel& link) {
   const Node node = transfers_.add_node(link.up_bytes_per_second, link.down_bytes_per_second);
   const double mean = std::max(0.0, link.latency_seconds);
   latencies_.push_back({Duration::from_seconds(mean), mean > 0 && link.jitter > 0});
   links_.push_back(link);
-  latency_rng_.emplace_back(seed_, static_cast<std::uint64_t>(Stream::Latency), node);
+  latency_rng_.emplace_back(seed_, static_cast<std::uint64_t>(cluster::Stream::Latency), node);
   return node;
 }
 
@@ -46,7 +46,7 @@ std::span<const VirtualNetwork::Arrival> VirtualNetwork::advance(Instant now) {
 
 Duration VirtualNetwork::latency(Node node) {
   if (!latencies_[node].varies) return latencies_[node].mean;
-  const LinkModel& link = links_[node];
+  const cluster::LinkModel& link = links_[node];
   return Duration::from_seconds(link.latency_seconds *
                                 lognormal_factor(latency_rng_[node], link.jitter));
 }

@@ -12,7 +12,7 @@
 
 #include "base/rng.hpp"
 #include "base/time.hpp"
-#include "emulation/cluster_config.hpp"
+#include "cluster/cluster_config.hpp"
 #include "emulation/fair_network.hpp"
 #include "proto/codec.hpp"
 
@@ -29,7 +29,7 @@ class VirtualNetwork {
       : seed_(seed), checksum_(checksum) {}
 
   // Returns: nodes are numbered from 0 in the order of adding.
-  Node add_node(const LinkModel& link);
+  Node add_node(const cluster::LinkModel& link);
   Node node_count() const { return static_cast<Node>(links_.size()); }
 
   // Returns: the bytes it costs on the wire.
@@ -68,7 +68,7 @@ class VirtualNetwork {
     bool varies = false;
   };
   std::vector<Latency> latencies_;                           // by node
-  std::vector<LinkModel> links_;                             // by node
+  std::vector<cluster::LinkModel> links_;                    // by node
   std::vector<Rng> latency_rng_;                             // by node
   std::unordered_map<std::uint64_t, Instant> last_arrival_;  // by pair, where latency varies
   std::vector<InFlight> in_flight_;                          // by tag

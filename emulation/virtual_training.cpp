@@ -4,9 +4,9 @@
 
 namespace rubato::emulation {
 
-Result<std::unique_ptr<VirtualTraining>> VirtualTraining::make(const ClusterConfig& config,
-                                                               const ClusterPlan& plan,
-                                                               const worker::DataSplit& data,
+Result<std::unique_ptr<VirtualTraining>> VirtualTraining::make(const cluster::ClusterConfig& config,
+                                                               const cluster::ClusterPlan& plan,
+                                                               const train::DataSplit& data,
                                                                int threads) {
   auto training = std::make_unique<VirtualTraining>(Private{}, config, plan, data, threads);
   RUBATO_TRY(training->build());
@@ -14,26 +14,26 @@ Result<std::unique_ptr<VirtualTraining>> VirtualTraining::make(const ClusterConf
 }
 
 Result<void> VirtualTraining::build() {
-  RUBATO_ASSIGN(auto samples, plan_samples(config_, plan_, data_.train));
+  RUBATO_ASSIGN(auto samples, cluster::plan_samples(config_, plan_, data_.train));
   if (data_.held_out.size() > 0) {
-    RUBATO_ASSIGN(evaluator_, worker::make_device(config_.worker_device));
-    RUBATO_TRY(evaluator_->build(plan_.spec, worker::kEvaluationBatch));
+    RUBATO_ASSIGN(evaluator_, train::make_device(config_.worker_device));
+    RUBATO_TRY(evaluator_->build(plan_.spec, train::kEvaluationBatch));
   }
   for (std::uint32_t i = 0; i < plan_.workers.size(); ++i) {
     RUBATO_ASSIGN(auto trainer,
-                  make_trainer(config_, plan_, i, data_.train, std::move(samples[i])));
-    trainers_.emplace_back().trainer = std::make_unique<worker::LocalTrainer>(std::move(trainer));
+                  cluster::make_trainer(config_, plan_, i, data_.train, std::move(samples[i])));
+    trainers_.emplace_back().trainer = std::make_unique<train::LocalTrainer>(std::move(trainer));
   }
   return {};
 }
 
-void VirtualTraining::begin_step(std::uint32_t index, const worker::StepPlan& plan) {
+void VirtualTraining::begin_step(std::uint32_t index, const train::StepPlan& plan) {
   Trainer& t = trainers_[index];
   t.trainer->set_plan(plan);
   t.ticket = pool_.submit([&t] { t.result = t.trainer->step(); });
 }
 
-worker::BatchResult VirtualTraining::end_step(std::uint32_t index) {
+train::BatchResult VirtualTraining::end_step(std::uint32_t index) {
   pool_.wait(trainers_[index].ticket);
   return trainers_[index].result;
 }
@@ -41,15 +41,14 @@ worker::BatchResult VirtualTraining::end_step(std::uint32_t index) {
 worker::Update VirtualTraining::take_update(std::uint32_t index, bool elastic) {
   Trainer& t = trainers_[index];
   // The buffer of the commit before, unless somebody still holds it.
-  if (!t.update || t.update.use_count() > 1)
-    t.update = std::make_shared<proto::Floats>(plan_.parameters);
+  if (!t.update || t.update.use_count() > 1) t.update = std::make_shared<Floats>(plan_.parameters);
   const bool finite =
       elastic ? t.trainer->take_parameters(*t.update) : t.trainer->take_update(*t.update);
   return {t.update, finite};
 }
 
 void VirtualTraining::load(std::uint32_t index, const worker::WorkerCore& core) {
-  worker::LocalTrainer& trainer = *trainers_[index].trainer;
+  train::LocalTrainer& trainer = *trainers_[index].trainer;
   if (core.next_action() == worker::WorkerCore::Action::Restart) trainer.drop_update();
   trainer.load_under_update(core.parameters());
 }
@@ -57,12 +56,12 @@ void VirtualTraining::load(std::uint32_t index, const worker::WorkerCore& core) 
 void VirtualTraining::begin_evaluation(std::span<const float> parameters) {
   evaluation_ = pool_.submit([this, parameters] {
     evaluator_->load(parameters);
-    evaluated_ = worker::evaluate(*evaluator_, data_.held_out,
-                                  static_cast<std::size_t>(config_.evaluation.samples));
+    evaluated_ = train::evaluate(*evaluator_, data_.held_out,
+                                 static_cast<std::size_t>(config_.evaluation.samples));
   });
 }
 
-worker::EvaluationResult VirtualTraining::end_evaluation() {
+train::EvaluationResult VirtualTraining::end_evaluation() {
   pool_.wait(evaluation_);
   return evaluated_;
 }

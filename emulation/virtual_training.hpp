@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "emulation/cluster_plan.hpp"
+#include "base/shareable.hpp"
+#include "cluster/cluster_plan.hpp"
 #include "emulation/compute_pool.hpp"
-#include "proto/shareable.hpp"
-#include "worker/evaluate.hpp"
+#include "train/evaluate.hpp"
 #include "worker/worker_core.hpp"
 
 namespace rubato::emulation {
@@ -23,18 +23,17 @@ class VirtualTraining {
   struct Private {};  // so that only make() constructs
 
  public:
-  VirtualTraining(Private, const ClusterConfig& config, const ClusterPlan& plan,
-                  const worker::DataSplit& data, int threads)
+  VirtualTraining(Private, const cluster::ClusterConfig& config, const cluster::ClusterPlan& plan,
+                  const train::DataSplit& data, int threads)
       : config_(config), plan_(plan), data_(data), pool_(threads) {}
   // Lifetime: `config`, `plan` and `data` outlive the object.
-  [[nodiscard]] static Result<std::unique_ptr<VirtualTraining>> make(const ClusterConfig& config,
-                                                                     const ClusterPlan& plan,
-                                                                     const worker::DataSplit& data,
-                                                                     int threads);
+  [[nodiscard]] static Result<std::unique_ptr<VirtualTraining>> make(
+      const cluster::ClusterConfig& config, const cluster::ClusterPlan& plan,
+      const train::DataSplit& data, int threads);
 
   // Worker `index` of the plan. Each step that begins ends before the next call for that worker.
-  void begin_step(std::uint32_t index, const worker::StepPlan& plan);
-  worker::BatchResult end_step(std::uint32_t index);
+  void begin_step(std::uint32_t index, const train::StepPlan& plan);
+  train::BatchResult end_step(std::uint32_t index);
   // U, or W where `elastic`.
   worker::Update take_update(std::uint32_t index, bool elastic);
   // What `core`, that worker's, wants loaded.
@@ -42,25 +41,25 @@ class VirtualTraining {
 
   // Lifetime: `parameters` stay as they are until end_evaluation().
   void begin_evaluation(std::span<const float> parameters);
-  worker::EvaluationResult end_evaluation();
+  train::EvaluationResult end_evaluation();
 
  private:
   [[nodiscard]] Result<void> build();
 
   struct Trainer {
-    std::unique_ptr<worker::LocalTrainer> trainer;
+    std::unique_ptr<train::LocalTrainer> trainer;
     ComputePool::Ticket ticket = 0;
-    worker::BatchResult result;
-    std::shared_ptr<proto::Floats> update;  // of the last commit
+    train::BatchResult result;
+    std::shared_ptr<Floats> update;  // of the last commit
   };
 
-  const ClusterConfig& config_;
-  const ClusterPlan& plan_;
-  const worker::DataSplit& data_;
+  const cluster::ClusterConfig& config_;
+  const cluster::ClusterPlan& plan_;
+  const train::DataSplit& data_;
   std::vector<Trainer> trainers_;
-  std::unique_ptr<worker::Device> evaluator_;
+  std::unique_ptr<train::Device> evaluator_;
   ComputePool::Ticket evaluation_ = 0;
-  worker::EvaluationResult evaluated_;
+  train::EvaluationResult evaluated_;
   ComputePool pool_;  // last: its tasks use the trainers above, so it ends first
 };
 

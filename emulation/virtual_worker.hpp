@@ -19,7 +19,7 @@ struct VirtualWorker {
   bool arriving = false;  // stepping on parameters of which some are still under way
   Instant step_began = {};
   Duration step_takes = {};           // waits for parameters not counted
-  worker::StepPlan plan = {};         // of that step, its batch never 0
+  train::StepPlan plan = {};          // of that step, its batch never 0
   worker::ForwardClock forward = {};  // of that step, where it began early
   worker::WorkerTimeline timeline;
 

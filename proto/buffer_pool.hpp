@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "proto/shareable.hpp"
+#include "base/shareable.hpp"
 
 namespace rubato::proto {
 

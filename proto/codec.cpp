@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "proto/checksum.hpp"
+#include "base/checksum.hpp"
 #include "proto/payload_check.hpp"
 #include "rubato_generated.h"
 
@@ -153,11 +153,11 @@ Result<Role> read_role(const char* field, wire::Role role) {
   return static_cast<Role>(role);
 }
 
-Result<ShardRange> read_range(const wire::ShardRange& r, std::uint64_t parameters) {
+Result<ElementRange> read_range(const wire::ShardRange& r, std::uint64_t parameters) {
   if (r.begin() > r.end() || r.end() > parameters)
     return corrupt("shard range [{}, {}) does not fit {} parameters", r.begin(), r.end(),
                    parameters);
-  return ShardRange{r.begin(), r.end()};
+  return ElementRange{r.begin(), r.end()};
 }
 
 tl::unexpected<Error> unknown_codec(const char* field, wire::PayloadCodec codec) {
@@ -197,7 +197,7 @@ Result<Body> read(const wire::Welcome& t) {
   m.shards.shards.reserve(t.shards()->size());
   std::uint64_t covered = 0;
   for (const wire::ShardEntry* entry : *t.shards()) {
-    RUBATO_ASSIGN(const ShardRange range, read_range(*entry->range(), m.parameters));
+    RUBATO_ASSIGN(const ElementRange range, read_range(*entry->range(), m.parameters));
     RUBATO_ASSIGN(auto endpoint, read_text("ShardEntry.endpoint", *entry->endpoint()));
     if (range.begin != covered)
       return corrupt("shard map has a gap or overlap at element {}", range.begin);

@@ -62,8 +62,8 @@ struct Hello {
 struct Welcome {
   NodeId you;
   std::uint64_t parameters = 0;
-  ShardRange range;  // servers: the range to hold
-  ShardMap shards;   // workers and evaluators: where to pull and commit
+  ElementRange range;  // servers: the range to hold
+  ShardMap shards;     // workers and evaluators: where to pull and commit
 };
 
 enum class RefusalCode : std::uint8_t {

@@ -34,7 +34,7 @@ class Payload {
 
   // What is known of the bytes; absent: nobody has looked. Facts of this process, not claims of a
   // peer. Requires: true of the bytes for as long as any Payload refers to them.
-  void set_checksum(std::uint64_t checksum) { checksum_ = checksum; }  // proto/checksum.hpp
+  void set_checksum(std::uint64_t checksum) { checksum_ = checksum; }  // base/checksum.hpp
   void set_finite(bool finite) { finite_ = finite; }  // as float32: no NaN or infinity
   const std::optional<std::uint64_t>& checksum() const { return checksum_; }
   const std::optional<bool>& finite() const { return finite_; }

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "proto/checksum.hpp"
+#include "base/checksum.hpp"
 #include "proto/compression.hpp"
 
 namespace rubato::proto {

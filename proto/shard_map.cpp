@@ -4,7 +4,7 @@
 
 namespace rubato::proto {
 
-ShardRange shard_range(std::uint64_t parameters, std::uint32_t index, std::uint32_t shards) {
+ElementRange shard_range(std::uint64_t parameters, std::uint32_t index, std::uint32_t shards) {
   RUBATO_CHECK(index < shards, "shard index below the number of shards");
   const std::uint64_t base = parameters / shards;
   const std::uint64_t extra = parameters % shards;  // the first `extra` shards hold one more

@@ -10,15 +10,8 @@
 
 namespace rubato::proto {
 
-struct ShardRange {
-  std::uint64_t begin = 0;  // first element
-  std::uint64_t end = 0;    // one past the last
-  std::uint64_t count() const { return end - begin; }
-  bool operator==(const ShardRange&) const = default;
-};
-
 struct ShardEntry {
-  ShardRange range;
+  ElementRange range;
   std::string endpoint;  // "tcp://10.0.0.2:5701"; the node name in virtual time
   bool operator==(const ShardEntry&) const = default;
 };
@@ -32,6 +25,6 @@ struct ShardMap {
 
 // Range of shard `index` of `shards` over `parameters` elements: sizes differ by at most one.
 // Requires: index < shards.
-ShardRange shard_range(std::uint64_t parameters, std::uint32_t index, std::uint32_t shards);
+ElementRange shard_range(std::uint64_t parameters, std::uint32_t index, std::uint32_t shards);
 
 }  // namespace rubato::proto

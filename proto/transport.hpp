@@ -1,6 +1,6 @@
 // proto/transport.hpp - messages between nodes: one listening endpoint and any number of outgoing
 // connections, owned by one thread. Implementations: ZeroMQ (proto/zmq_transport.hpp), shared
-// memory within a host and ZeroMQ beyond it (proto/shm_transport.hpp), the memory of one process
+// memory within a host and ZeroMQ beyond it (proto/shm/transport.hpp), the memory of one process
 // (proto/memory_transport.hpp); tests/proto/transport_conformance.hpp is run by all.
 // Threads: one owner for its whole life; only wake() may be called from elsewhere.
 // Delivery: in order per peer while the connection lives; lost silently when it breaks, so every

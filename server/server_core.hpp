@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "base/ids.hpp"
+#include "base/shareable.hpp"
 #include "base/time.hpp"
 #include "proto/joiner.hpp"
 #include "proto/outbox.hpp"
-#include "proto/shareable.hpp"
 #include "server/optimizer.hpp"
 #include "server/parameter_average.hpp"
 #include "server/reply_encoder.hpp"
@@ -43,11 +43,11 @@ struct ServerOptions {
   std::string settings = {};  // as in Hello
   // Only the timing counts: the shard holds no values, and the beginning of this stands for every
   // payload. At least a chunk. Null: a real shard.
-  std::shared_ptr<const proto::Floats> blank;
+  std::shared_ptr<const Floats> blank;
 };
 
 // The first parameters of a range; pure, called once.
-using InitialParameters = std::function<std::vector<float>(proto::ShardRange)>;
+using InitialParameters = std::function<std::vector<float>(ElementRange)>;
 
 struct ServerStats {
   std::uint64_t commits_applied = 0;

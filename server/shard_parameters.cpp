@@ -1,14 +1,14 @@
 #include "server/shard_parameters.hpp"
 
 #include "base/check.hpp"
+#include "base/checksum.hpp"
 #include "base/multiversion.hpp"
-#include "proto/checksum.hpp"
 
 namespace rubato::server {
 namespace {
 
 // Copied, changed and hashed together, while it is in the first cache.
-constexpr std::size_t kBlockFloats = proto::kChecksumBlockBytes / sizeof(float);
+constexpr std::size_t kBlockFloats = kChecksumBlockBytes / sizeof(float);
 
 RUBATO_MULTIVERSION void towards(float* w, const float* x, float part, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) w[i] += part * (x[i] - w[i]);
@@ -28,7 +28,7 @@ ShardParameters::ShardParameters(std::span<const float> initial, std::uint64_t c
 }
 
 ShardParameters::ShardParameters(std::uint64_t size, std::uint64_t chunk,
-                                 std::shared_ptr<const proto::Floats> blank)
+                                 std::shared_ptr<const Floats> blank)
     : size_(size),
       chunk_(std::clamp<std::uint64_t>(chunk, 1, std::max<std::uint64_t>(size_, 1))),
       blank_(std::move(blank)) {
@@ -79,7 +79,7 @@ void ShardParameters::apply_to(Chunk& chunk, std::uint64_t begin, std::size_t n,
   if (!held && !hash) return change(old, 0);
   const auto buffer = held ? pool_.take() : chunk.values;
   const std::span<float> part = std::span(*buffer).subspan(begin, n);
-  proto::RunningChecksum running;
+  RunningChecksum running;
   for (std::size_t at = 0; at < n; at += kBlockFloats) {
     const auto block = part.subspan(at, std::min(kBlockFloats, n - at));
     if (held) std::ranges::copy(old.subspan(at, block.size()), block.begin());

@@ -13,9 +13,9 @@
 #include <span>
 #include <vector>
 
+#include "base/shareable.hpp"
 #include "proto/buffer_pool.hpp"
 #include "proto/payload.hpp"
-#include "proto/shareable.hpp"
 #include "server/optimizer.hpp"
 
 namespace rubato::server {
@@ -26,8 +26,7 @@ class ShardParameters {
   // `chunk`: elements of a chunk but the last.
   ShardParameters(std::span<const float> initial, std::uint64_t chunk);
   // A blank one. `blank`: a chunk or more of anything, which stands for every chunk.
-  ShardParameters(std::uint64_t size, std::uint64_t chunk,
-                  std::shared_ptr<const proto::Floats> blank);
+  ShardParameters(std::uint64_t size, std::uint64_t chunk, std::shared_ptr<const Floats> blank);
 
   std::uint64_t size() const { return size_; }
 
@@ -84,7 +83,7 @@ class ShardParameters {
   std::uint64_t chunk_ = 1;
   proto::BufferPool pool_{0};
   std::vector<Chunk> chunks_;
-  std::shared_ptr<const proto::Floats> blank_;
+  std::shared_ptr<const Floats> blank_;
 };
 
 }  // namespace rubato::server

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "worker/evaluate.hpp"
+#include "train/evaluate.hpp"
 #include "worker/node_peers.hpp"
 
 namespace rubato::worker {
@@ -12,9 +12,9 @@ constexpr Duration kWaitMax = Duration::from_ms(200);
 
 }  // namespace
 
-Result<std::string> run_evaluator(proto::Transport& transport, EvaluatorCore& core, Device& device,
-                                  const Dataset& held_out, const EvaluatorLoopOptions& options,
-                                  std::stop_token stop) {
+Result<std::string> run_evaluator(proto::Transport& transport, EvaluatorCore& core,
+                                  train::Device& device, const train::Dataset& held_out,
+                                  const EvaluatorLoopOptions& options, std::stop_token stop) {
   NodePeers peers(transport);
   RUBATO_TRY(peers.connect_scheduler(options.scheduler));
   core.on_start(steady_now());
@@ -23,7 +23,7 @@ Result<std::string> run_evaluator(proto::Transport& transport, EvaluatorCore& co
       const auto result = [&] {
         const TraceSpan span(options.trace, Span::Evaluate);
         device.load(core.parameters());
-        return evaluate(device, held_out, options.samples_max);
+        return train::evaluate(device, held_out, options.samples_max);
       }();
       core.on_evaluated(steady_now(), result.loss, result.accuracy);
     }

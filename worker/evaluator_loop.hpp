@@ -9,8 +9,8 @@
 #include "base/result.hpp"
 #include "base/trace.hpp"
 #include "proto/transport.hpp"
-#include "worker/dataset.hpp"
-#include "worker/device.hpp"
+#include "train/dataset.hpp"
+#include "train/device.hpp"
 #include "worker/evaluator_core.hpp"
 
 namespace rubato::worker {
@@ -23,7 +23,8 @@ struct EvaluatorLoopOptions {
 
 // Returns: why the run ended, or the core's or the transport's error.
 [[nodiscard]] Result<std::string> run_evaluator(proto::Transport& transport, EvaluatorCore& core,
-                                                Device& device, const Dataset& held_out,
+                                                train::Device& device,
+                                                const train::Dataset& held_out,
                                                 const EvaluatorLoopOptions& options,
                                                 std::stop_token stop);
 

@@ -4,7 +4,7 @@
 
 namespace rubato::worker {
 
-void ForwardClock::begin(std::span<const ForwardLayer> layers, Instant now, Duration step,
+void ForwardClock::begin(std::span<const train::ForwardLayer> layers, Instant now, Duration step,
                          std::uint64_t arrived) {
   layers_ = layers;
   begun_ = 0;

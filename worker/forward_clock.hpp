@@ -9,7 +9,7 @@
 #include <span>
 
 #include "base/time.hpp"
-#include "worker/forward_layers.hpp"
+#include "train/forward_layers.hpp"
 
 namespace rubato::worker {
 
@@ -17,7 +17,7 @@ class ForwardClock {
  public:
   // A step begins that takes `step` if it waits for nothing; as on_arrived(). Lifetime: `layers`
   // outlive it.
-  void begin(std::span<const ForwardLayer> layers, Instant now, Duration step,
+  void begin(std::span<const train::ForwardLayer> layers, Instant now, Duration step,
              std::uint64_t arrived);
   // The first `arrived` parameters of the model are here.
   void on_arrived(Instant now, std::uint64_t arrived);
@@ -25,7 +25,7 @@ class ForwardClock {
   std::optional<Instant> end() const;
 
  private:
-  std::span<const ForwardLayer> layers_;
+  std::span<const train::ForwardLayer> layers_;
   std::size_t begun_ = 0;  // layers whose parameters are here
   Instant free_;           // when the last of those is over
   Duration step_;

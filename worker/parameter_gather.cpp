@@ -19,7 +19,7 @@ ParameterGather::ParameterGather(const proto::ShardMap& shards, bool blank) : bl
 void ParameterGather::begin(Sequence sequence, const Room& room) {
   sequence_ = sequence;
   if (room || lent_) values_ = room;
-  if (!values_) values_ = std::make_shared<proto::Floats>(blank_ ? 0 : parameters_);
+  if (!values_) values_ = std::make_shared<Floats>(blank_ ? 0 : parameters_);
   lent_ = was_lent_ = room != nullptr;
   RUBATO_CHECK(blank_ || values_->size() == parameters_, "room for every parameter");
   waiting_ = 0;
@@ -34,7 +34,7 @@ void ParameterGather::begin(Sequence sequence, const Room& room) {
 }
 
 void ParameterGather::leave_room() {
-  if (lent_) values_ = std::make_shared<proto::Floats>(*values_);
+  if (lent_) values_ = std::make_shared<Floats>(*values_);
   lent_ = false;
 }
 

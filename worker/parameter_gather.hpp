@@ -11,16 +11,16 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "base/shareable.hpp"
 #include "base/time.hpp"
 #include "proto/chunk_set.hpp"
 #include "proto/messages.hpp"
-#include "proto/shareable.hpp"
 
 namespace rubato::worker {
 
 class ParameterGather {
  public:
-  using Room = std::shared_ptr<proto::Floats>;
+  using Room = std::shared_ptr<Floats>;
 
   ParameterGather() = default;
   // `blank`: only what arrived counts; there are no values().
@@ -66,14 +66,14 @@ class ParameterGather {
   Version version() const { return version_; }
   // The vector that values() is in. What has arrived of it stays as it is until the next begin(),
   // also where leave_room() has gone on in another one.
-  std::shared_ptr<const proto::Floats> room() const { return values_; }
+  std::shared_ptr<const Floats> room() const { return values_; }
   std::span<const float> values() const {
     return values_ ? std::span<const float>(*values_) : std::span<const float>();
   }
 
  private:
   struct ShardState {
-    proto::ShardRange range;
+    ElementRange range;
     proto::ChunkSet chunks;
     bool noted = false;  // all chunks of this reply so far
     bool based = false;

@@ -41,8 +41,7 @@ void UpdateEncoder::use(const proto::Compression& compression) {
   buffers_ = proto::BufferPool(proto::payload_floats(compression, chunk_));
 }
 
-void UpdateEncoder::begin(std::shared_ptr<const proto::Floats> update, bool finite,
-                          std::uint64_t seed) {
+void UpdateEncoder::begin(std::shared_ptr<const Floats> update, bool finite, std::uint64_t seed) {
   end();
   update_ = std::move(update);
   finite_ = finite;

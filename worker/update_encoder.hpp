@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "base/ids.hpp"
+#include "base/shareable.hpp"
 #include "proto/buffer_pool.hpp"
 #include "proto/compression.hpp"
 #include "proto/payload.hpp"
-#include "proto/shareable.hpp"
 #include "worker/residual.hpp"
 
 namespace rubato::worker {
@@ -40,7 +40,7 @@ class UpdateEncoder {
   void use(const proto::Compression& compression);
   // From now on this update, all parameters of it; `finite`: no NaN or infinity in it. `seed`
   // chooses what random-k sends.
-  void begin(std::shared_ptr<const proto::Floats> update, bool finite, std::uint64_t seed);
+  void begin(std::shared_ptr<const Floats> update, bool finite, std::uint64_t seed);
   // What was left out of this update and those before is not to be sent either. Requires: active.
   void drop_residual();
   // The commit was answered, or is given up: lets go of the update.
@@ -65,7 +65,7 @@ class UpdateEncoder {
   std::uint32_t restores_ = 0;  // as last heard
   proto::Compressor compressor_;
   proto::BufferPool buffers_;
-  std::shared_ptr<const proto::Floats> update_;
+  std::shared_ptr<const Floats> update_;
   bool finite_ = true;
   bool compressing_ = false;   // this update; else it travels as it is
   bool owed_;                  // the residual may hold something

@@ -16,18 +16,18 @@
 #include "base/ids.hpp"
 #include "base/prefetch.hpp"
 #include "base/result.hpp"
+#include "base/shareable.hpp"
 #include "base/time.hpp"
 #include "proto/joiner.hpp"
 #include "proto/outbox.hpp"
-#include "proto/shareable.hpp"
 #include "sync/model.hpp"
+#include "train/forward_layers.hpp"
+#include "train/step_plan.hpp"
 #include "worker/codec_choice.hpp"
 #include "worker/commit_sender.hpp"
-#include "worker/forward_layers.hpp"
 #include "worker/parameter_gather.hpp"
 #include "worker/residual.hpp"
 #include "worker/server_watch.hpp"
-#include "worker/step_plan.hpp"
 #include "worker/update_alignment.hpp"
 #include "worker/update_encoder.hpp"
 
@@ -46,7 +46,7 @@ struct WorkerOptions {
   double weight = 1;       // of commits until the tuner says; of elastic ones below 1
   // Steps begin while the reply to their commit arrives, as soon as the first of these layers is
   // here, and chunks go by need (worker/commit_sender.hpp). Empty: after all of it.
-  std::vector<ForwardLayer> early_forward;
+  std::vector<train::ForwardLayer> early_forward;
   proto::Compression up;
   proto::Compression down;
   bool auto_up = false;  // chosen while running (worker/codec_choice.hpp)
@@ -73,11 +73,11 @@ struct StepReport {
 // What a commit uploads: U, or W of an elastic worker; all parameters of it, or a chunk that stands
 // for them (blank).
 struct Update {
-  std::shared_ptr<const proto::Floats> values;
+  std::shared_ptr<const Floats> values;
   bool finite = true;  // no NaN or infinity anywhere: else no shard may apply its slice
   // The same vector if it may be written over, each chunk by its answer: parameters() is then in
   // it, until release_parameters(). Requires: the transport does not read what has been answered.
-  std::shared_ptr<proto::Floats> room = nullptr;
+  std::shared_ptr<Floats> room = nullptr;
 };
 
 class WorkerCore {
@@ -116,8 +116,8 @@ class WorkerCore {
   bool early() const { return early_ && !failure_ && !stopped_; }
   // How many parameters have arrived of the reply that it runs on, from the first on; and these.
   std::uint64_t arrived() const { return gather_.arrived(); }
-  std::shared_ptr<const proto::Floats> arriving() const { return gather_.room(); }
-  const std::vector<ForwardLayer>& forward() const { return options_.early_forward; }
+  std::shared_ptr<const Floats> arriving() const { return gather_.room(); }
+  const std::vector<train::ForwardLayer>& forward() const { return options_.early_forward; }
   // Requires: next_action() is Commit. An elastic worker uploads X = W_i, the servers move W by
   // d = weight (X - W) and answer with the W that results, from which parameters() is made: X - d.
   void on_commit(Instant now, Update update);
@@ -142,12 +142,12 @@ class WorkerCore {
   }
   // They were loaded, and the host has use for their memory. Returns: it; null when they are still
   // needed. parameters() is empty then. Requires: no reply is awaited.
-  std::shared_ptr<proto::Floats> release_parameters() {
+  std::shared_ptr<Floats> release_parameters() {
     RUBATO_CHECK(!gather_.active() && !load_due_, "the parameters were loaded");
     return lends() ? gather_.release() : nullptr;
   }
   bool elastic() const { return options_.elastic; }
-  StepPlan next_step() const { return {.batch = batch_, .rate = local_rate_}; }
+  train::StepPlan next_step() const { return {.batch = batch_, .rate = local_rate_}; }
   // Where the shards are, once welcome: the host connects to them.
   const std::optional<proto::ShardMap>& shards() const { return shards_; }
   const std::optional<proto::NodeId>& id() const { return id_; }

@@ -35,7 +35,7 @@ class WorkerLoop {
   }
 
  public:
-  WorkerLoop(proto::Transport& transport, WorkerCore& core, LocalTrainer& trainer,
+  WorkerLoop(proto::Transport& transport, WorkerCore& core, train::LocalTrainer& trainer,
              const WorkerLoopOptions& options)
       : transport_(transport),
         core_(core),
@@ -102,7 +102,7 @@ class WorkerLoop {
   }
 
   // The compute thread's.
-  std::optional<BatchResult> step_early() {
+  std::optional<train::BatchResult> step_early() {
     return trainer_.step_early(
         [this](std::size_t begin, std::span<float> out) { return fetch(begin, out); });
   }
@@ -110,7 +110,7 @@ class WorkerLoop {
   // Waits for parameters of the reply under way. The core bounds the wait: it gives up on a server
   // that is silent, which ends the loop, and that ends the wait, as a stop or a rejoin does.
   bool fetch(std::size_t begin, std::span<float> out) {
-    std::shared_ptr<const proto::Floats> arriving;
+    std::shared_ptr<const Floats> arriving;
     {
       std::unique_lock lock(mutex_);
       const Instant since = steady_now();
@@ -273,7 +273,7 @@ class WorkerLoop {
   std::condition_variable arrived_;  // something of a reply, or a reason to wait no longer
   WorkerCore& core_;
   bool over_ = false;
-  LocalTrainer& trainer_;
+  train::LocalTrainer& trainer_;
   const WorkerLoopOptions& options_;
   NodePeers peers_;
   WorkerTrace trace_;
@@ -281,19 +281,20 @@ class WorkerLoop {
   // their memory.
   proto::BufferPool updates_;
   Instant began_;
-  Duration step_time_;                 // how long the step under way should take at least
-  std::optional<Instant> step_ends_;   // of one that is computed and still has time to pass
-  std::optional<BatchResult> result_;  // nothing: the step was given up
-  bool arriving_ = false;              // the I/O thread's: parameters of the step under way
-  Duration waited_;                    // in the step under way, for parameters
-  ForwardClock clock_;                 // of the device that it stands for
-  ComputeThread compute_;              // last: its job uses the members above
+  Duration step_time_;                        // how long the step under way should take at least
+  std::optional<Instant> step_ends_;          // of one that is computed and still has time to pass
+  std::optional<train::BatchResult> result_;  // nothing: the step was given up
+  bool arriving_ = false;                     // the I/O thread's: parameters of the step under way
+  Duration waited_;                           // in the step under way, for parameters
+  ForwardClock clock_;                        // of the device that it stands for
+  ComputeThread compute_;                     // last: its job uses the members above
 };
 
 }  // namespace
 
-Result<std::string> run_worker(proto::Transport& transport, WorkerCore& core, LocalTrainer& trainer,
-                               const WorkerLoopOptions& options, std::stop_token stop) {
+Result<std::string> run_worker(proto::Transport& transport, WorkerCore& core,
+                               train::LocalTrainer& trainer, const WorkerLoopOptions& options,
+                               std::stop_token stop) {
   options.cores.place(kComputePlace);
   WorkerLoop loop(transport, core, trainer, options);  // starts the compute thread
   return loop.run(stop);

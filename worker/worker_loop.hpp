@@ -15,7 +15,7 @@
 #include "base/time.hpp"
 #include "base/trace.hpp"
 #include "proto/transport.hpp"
-#include "worker/local_trainer.hpp"
+#include "train/local_trainer.hpp"
 #include "worker/worker_core.hpp"
 
 namespace rubato::worker {
@@ -32,7 +32,7 @@ struct WorkerLoopOptions {
 // Runs until the run is over. Returns: why it ended, or the core's or the transport's error. On
 // `stop` the worker leaves the cluster.
 [[nodiscard]] Result<std::string> run_worker(proto::Transport& transport, WorkerCore& core,
-                                             LocalTrainer& trainer,
+                                             train::LocalTrainer& trainer,
                                              const WorkerLoopOptions& options,
                                              std::stop_token stop);
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint64_t kPrime = 0x100000001b3;
 
-std::uint64_t add(const worker::Dataset& data, std::uint64_t hash) {
+std::uint64_t add(const train::Dataset& data, std::uint64_t hash) {
   hash = fingerprint(std::as_bytes(std::span(data.labels)), hash);
   return std::visit(
       [hash](const auto& values) { return fingerprint(std::as_bytes(std::span(values)), hash); },
@@ -39,7 +39,7 @@ std::uint64_t fingerprint(std::string_view text) {
   return fingerprint(std::as_bytes(std::span(text)));
 }
 
-std::uint64_t fingerprint(const worker::DataSplit& data) {
+std::uint64_t fingerprint(const train::DataSplit& data) {
   return add(data.held_out, add(data.train, fingerprint(std::string_view())));
 }
 

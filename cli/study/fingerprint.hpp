@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "worker/dataset.hpp"
+#include "train/dataset.hpp"
 
 namespace rubato::cli {
 
@@ -16,7 +16,7 @@ std::uint64_t fingerprint(std::span<const std::byte> bytes,
                           std::uint64_t start = 0xcbf29ce484222325);
 std::uint64_t fingerprint(std::string_view text);
 // Of every sample and label.
-std::uint64_t fingerprint(const worker::DataSplit& data);
+std::uint64_t fingerprint(const train::DataSplit& data);
 // Of this program's file; 0 where it cannot be read.
 std::uint64_t program_fingerprint();
 

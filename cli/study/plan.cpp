@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "cli/study/fingerprint.hpp"
-#include "emulation/cluster_plan.hpp"
+#include "cluster/cluster_plan.hpp"
 
 namespace rubato::cli {
 namespace {
@@ -28,18 +28,18 @@ std::vector<Setting> settings_of(const Study& study, const Point& point, const V
 }
 
 // Sets the cluster of `variant`.
-Result<void> configure(const StudyPlan& plan, const emulation::ClusterSource& cluster,
+Result<void> configure(const StudyPlan& plan, const cluster::ClusterSource& cluster,
                        Variant& variant) {
   const Contender& who = plan.study.contenders[variant.contender];
   const Point& point = plan.points[variant.point];
   const auto check = [&]() -> Result<void> {
     RUBATO_ASSIGN(variant.config,
-                  emulation::parse_cluster(cluster.text, cluster.file, cluster.catalog_text,
-                                           settings_of(plan.study, point, variant)));
+                  cluster::parse_cluster(cluster.text, cluster.file, cluster.catalog_text,
+                                         settings_of(plan.study, point, variant)));
     if (!who.search.empty() && variant.config.timing_only())
       return fail(ErrorCode::BadInput,
                   "search: model.kind = \"timing\" has no loss by which one choice is the best");
-    return emulation::check_sync(variant.config, who.sync);
+    return cluster::check_sync(variant.config, who.sync);
   };
   const auto fits = check();
   if (fits) return {};
@@ -97,9 +97,9 @@ bool searches(const Study& study) {
                              [](const Contender& who) { return !who.search.empty(); });
 }
 
-Result<StudyPlan> make_plan(Study study, const emulation::ClusterSource& cluster) {
+Result<StudyPlan> make_plan(Study study, const cluster::ClusterSource& cluster) {
   // What is wrong with the file itself is said with its own lines.
-  RUBATO_TRY(emulation::parse_cluster(cluster.text, cluster.file, cluster.catalog_text));
+  RUBATO_TRY(cluster::parse_cluster(cluster.text, cluster.file, cluster.catalog_text));
   StudyPlan plan;
   plan.study = std::move(study);
   plan.cluster_text = cluster.text;
@@ -126,7 +126,7 @@ std::string run_key(const Variant& variant, const std::string& sync, std::uint64
                     std::uint64_t data) {
   std::string text =
       fmt::format("{}\n{}\n{}\n{:016x}\n", variant.config.effective, sync, seed, data);
-  const auto add = [&text](double step, double jitter, const emulation::LinkModel& link) {
+  const auto add = [&text](double step, double jitter, const cluster::LinkModel& link) {
     text += fmt::format("{} {} {} {} {} {}\n", step, jitter, link.latency_seconds, link.jitter,
                         link.up_bytes_per_second, link.down_bytes_per_second);
   };

@@ -10,7 +10,7 @@
 
 #include "base/result.hpp"
 #include "cli/study/study_file.hpp"
-#include "emulation/cluster_config.hpp"
+#include "cluster/cluster_config.hpp"
 
 namespace rubato::cli {
 
@@ -25,7 +25,7 @@ struct Variant {
   std::size_t point = 0;
   std::size_t contender = 0;
   Point trial;  // of the contender's search; without choices where it searches nothing
-  emulation::ClusterConfig config;
+  cluster::ClusterConfig config;
 };
 
 struct StudyPlan {
@@ -54,7 +54,7 @@ std::string trial_text(const Contender& contender, const Point& trial);
 bool searches(const Study& study);
 
 // Returns: the plan, every configuration in it checked.
-[[nodiscard]] Result<StudyPlan> make_plan(Study study, const emulation::ClusterSource& cluster);
+[[nodiscard]] Result<StudyPlan> make_plan(Study study, const cluster::ClusterSource& cluster);
 
 // Whether there is anything to reach: a loss or an accuracy. Cases may differ in theirs, and some
 // may have none.

@@ -22,7 +22,7 @@
 #include "cli/study/study_progress.hpp"
 #include "cli/study/study_report.hpp"
 #include "cli/text.hpp"
-#include "emulation/cluster_plan.hpp"
+#include "cluster/cluster_plan.hpp"
 #include "emulation/virtual_cluster.hpp"
 
 namespace rubato::cli {
@@ -32,9 +32,9 @@ namespace fs = std::filesystem;
 
 // Data that several clusters share.
 struct LoadedData {
-  worker::DatasetOptions options;
+  train::DatasetOptions options;
   std::uint64_t seed = 0;
-  worker::DataSplit split;
+  train::DataSplit split;
   std::uint64_t fingerprint = 0;
 };
 
@@ -88,7 +88,7 @@ Result<StudyPlan> load_study(const std::string& file, std::optional<int> seeds) 
                 text.error().message + "; write one, or copy an example from deploy/studies/");
   RUBATO_ASSIGN(Study study, parse_study(*text, file));
   if (seeds) study.seeds = *seeds;
-  RUBATO_ASSIGN(const auto cluster, emulation::read_cluster(study.cluster));
+  RUBATO_ASSIGN(const auto cluster, cluster::read_cluster(study.cluster));
   return make_plan(std::move(study), cluster);
 }
 
@@ -124,7 +124,7 @@ Result<std::vector<Running>> open_studies(const StudyOptions& options,
 }
 
 // The data of one cluster, shared with those before it; none where only the timing counts.
-Result<const LoadedData*> data_of(const emulation::ClusterConfig& config,
+Result<const LoadedData*> data_of(const cluster::ClusterConfig& config,
                                   std::vector<std::unique_ptr<LoadedData>>& loaded) {
   static const LoadedData kNone;
   if (config.timing_only()) return &kNone;
@@ -132,7 +132,7 @@ Result<const LoadedData*> data_of(const emulation::ClusterConfig& config,
     return data->options == config.dataset && data->seed == config.seed;
   });
   if (known != loaded.end()) return known->get();
-  RUBATO_ASSIGN(auto split, worker::load_dataset(config.dataset, config.seed));
+  RUBATO_ASSIGN(auto split, train::load_dataset(config.dataset, config.seed));
   const std::uint64_t print = fingerprint(split);
   loaded.push_back(std::make_unique<LoadedData>(
       LoadedData{config.dataset, config.seed, std::move(split), print}));
@@ -140,17 +140,17 @@ Result<const LoadedData*> data_of(const emulation::ClusterConfig& config,
 }
 
 // Whether the cluster can be, and hold these data.
-Result<void> check_cluster(const emulation::ClusterConfig& config, const std::string& sync,
-                           const worker::DataSplit& data) {
+Result<void> check_cluster(const cluster::ClusterConfig& config, const std::string& sync,
+                           const train::DataSplit& data) {
   if (config.timing_only()) {
-    RUBATO_TRY(emulation::make_timing_plan(config, sync, config.seed));
+    RUBATO_TRY(cluster::make_timing_plan(config, sync, config.seed));
     return {};
   }
-  RUBATO_TRY(emulation::check_target(config, data));
-  const worker::Dataset& train = data.train;
+  RUBATO_TRY(cluster::check_target(config, data));
+  const train::Dataset& train = data.train;
   RUBATO_ASSIGN(const auto cluster,
-                emulation::make_plan(config, sync, config.seed, train.shape, train.classes));
-  RUBATO_TRY(emulation::plan_samples(config, cluster, train));
+                cluster::make_plan(config, sync, config.seed, train.shape, train.classes));
+  RUBATO_TRY(cluster::plan_samples(config, cluster, train));
   return {};
 }
 

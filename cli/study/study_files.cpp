@@ -181,7 +181,7 @@ std::string table_of(const std::vector<Column>& shown, const std::vector<Variant
 
 }  // namespace
 
-std::string target_text(const emulation::ClusterConfig& config) {
+std::string target_text(const cluster::ClusterConfig& config) {
   std::string text;
   if (config.stop.target_loss) text = fmt::format("loss {}", *config.stop.target_loss);
   if (config.stop.target_accuracy)

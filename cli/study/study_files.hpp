@@ -20,6 +20,6 @@ std::string study_csv(const StudyResults& results);
 std::string study_table(const StudyResults& results, const std::vector<VariantSummary>& summaries);
 
 // "loss 0.45", from the cluster's stop criterion at this point; empty where there is no target.
-std::string target_text(const emulation::ClusterConfig& config);
+std::string target_text(const cluster::ClusterConfig& config);
 
 }  // namespace rubato::cli

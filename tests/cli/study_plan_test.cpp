@@ -85,13 +85,13 @@ set = { sync.ssp.staleness = 3, optimizer.global_rate = 0.5 }
   CHECK(first.model.hidden == std::vector<int>{8});
   CHECK(first.training.batch == 4);
   CHECK(first.stop.target_loss == 0.5);
-  CHECK(emulation::configured_heterogeneity(first) == doctest::Approx(1));
+  CHECK(cluster::configured_heterogeneity(first) == doctest::Approx(1));
   CHECK(first.sync.ssp.staleness == 40);
   const auto& last = plan->variants[23].config;
   CHECK(last.training.batch == 16);
   CHECK(last.stop.target_loss == 0.7);
   CHECK(last.partition.labels == 2);
-  CHECK(emulation::configured_heterogeneity(last) == doctest::Approx(2.5));
+  CHECK(cluster::configured_heterogeneity(last) == doctest::Approx(2.5));
   CHECK(last.sync.ssp.staleness == 3);
   CHECK(last.optimizer.global_rate == 0.5);
   CHECK(plan->variants[22].config.optimizer.global_rate == std::nullopt);
@@ -264,7 +264,7 @@ TEST_CASE("study: every shipped study can run") {
     CHECK_FALSE(study->question.empty());
     CHECK_FALSE(study->expected.empty());
     CHECK(text->starts_with("#"));
-    const auto cluster = emulation::read_cluster(study->cluster);
+    const auto cluster = cluster::read_cluster(study->cluster);
     REQUIRE_MESSAGE(cluster, cluster.error().message);
     const auto plan = make_plan(std::move(*study), *cluster);
     REQUIRE_MESSAGE(plan, plan.error().message);

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "emulation/cluster_plan.hpp"
+#include "cluster/cluster_plan.hpp"
 
 using namespace rubato;
 using namespace rubato::emulation;
@@ -38,7 +38,7 @@ TEST_CASE("without deviation the factor is exactly 1 and draws nothing") {
 }
 
 TEST_CASE("step times follow from seed and worker alone") {
-  ClusterPlan plan;
+  cluster::ClusterPlan plan;
   plan.seed = 3;
   plan.workers = {{.name = "a", .device = {.step_seconds = 0.5, .jitter = 0.2}, .link = {}},
                   {.name = "b", .device = {.step_seconds = 0.5, .jitter = 0.2}, .link = {}},
@@ -57,7 +57,7 @@ TEST_CASE("step times follow from seed and worker alone") {
 }
 
 TEST_CASE("a slow spell begins and ends, once or again and again") {
-  SlowSpells once{.factor = 5, .after_seconds = 10, .seconds = 4};
+  cluster::SlowSpells once{.factor = 5, .after_seconds = 10, .seconds = 4};
   CHECK_FALSE(slow_at({}, 0));
   CHECK_FALSE(slow_at(once, 9.9));
   CHECK(slow_at(once, 10));
@@ -72,8 +72,8 @@ TEST_CASE("a slow spell begins and ends, once or again and again") {
 
 TEST_CASE(
     "a step that begins in a slow spell takes the factor longer, time counts from the first") {
-  const DeviceModel device{.step_seconds = 0.5,
-                           .slow = {.factor = 4, .after_seconds = 1, .seconds = 1}};
+  const cluster::DeviceModel device{.step_seconds = 0.5,
+                                    .slow = {.factor = 4, .after_seconds = 1, .seconds = 1}};
   StepTimes times(device, 1, Rng(1));
   const auto at = [](double seconds) { return Instant{} + Duration::from_seconds(7 + seconds); };
   CHECK(times.next(at(0), 1) == Duration::from_seconds(0.5));
@@ -84,7 +84,7 @@ TEST_CASE(
 
 TEST_CASE("a cluster file names the slow spells of a worker") {
   const auto parse = [](const std::string& lines) {
-    return parse_cluster(
+    return cluster::parse_cluster(
         "[stop]\nmax_steps = 1\n[[workers]]\nname = \"w\"\nstep_seconds = 1\n" + lines, "edge.toml",
         "");
   };
@@ -92,7 +92,7 @@ TEST_CASE("a cluster file names the slow spells of a worker") {
       "slow_factor = 5\nslow_after_seconds = 10\nslow_seconds = 4\n"
       "slow_every_seconds = 30\n");
   REQUIRE(config.has_value());
-  const SlowSpells& slow = config->workers.at(0).device.slow;
+  const cluster::SlowSpells& slow = config->workers.at(0).device.slow;
   CHECK(slow.factor == 5);
   CHECK(slow.after_seconds == 10);
   CHECK(slow.seconds == 4);

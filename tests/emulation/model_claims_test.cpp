@@ -35,8 +35,8 @@ std::uint64_t most_ahead(const RunRecord& record) {
   return most;
 }
 
-void one_label_each(ClusterConfig& config) {
-  config.partition = {.kind = worker::Partition::Kind::Labels, .labels = 1};
+void one_label_each(cluster::ClusterConfig& config) {
+  config.partition = {.kind = train::Partition::Kind::Labels, .labels = 1};
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ void one_label_each(ClusterConfig& config) {
 // trade-off": tau = 1 pays the network in every step, a large tau ends higher.
 TEST_CASE("ADACOMM comes lower than many fixed local steps, and there sooner than one") {
   const auto data = small_blobs();
-  ClusterConfig config = small_cluster({0.1, 0.1, 0.1, 0.1});
+  cluster::ClusterConfig config = small_cluster({0.1, 0.1, 0.1, 0.1});
   one_label_each(config);
   set_latency(config, 1);
   config.training.learning_rate = 0.05;
@@ -70,7 +70,7 @@ TEST_CASE("ADACOMM comes lower than many fixed local steps, and there sooner tha
 // worker is ever further ahead than the range of bounds allows.
 TEST_CASE("DSSP waits less than SSP with its lower bound and stays within the upper one") {
   const auto data = small_blobs();
-  ClusterConfig config = small_cluster({0.1, 0.1, 0.1, 0.12});
+  cluster::ClusterConfig config = small_cluster({0.1, 0.1, 0.1, 0.12});
   set_latency(config, 0.01);
   for (auto& group : config.workers) group.device.jitter = 1;
   config.sync.dssp = {.staleness = 1, .credits = 8};
@@ -95,10 +95,10 @@ TEST_CASE("DSSP waits less than SSP with its lower bound and stays within the up
 namespace {
 
 // Momentum and a rate that falls soon: what goes wrong early stays wrong.
-ClusterConfig early_phase_cluster() {
-  ClusterConfig config = small_cluster({0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.3});
+cluster::ClusterConfig early_phase_cluster() {
+  cluster::ClusterConfig config = small_cluster({0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.3});
   set_latency(config, 0.01);
-  config.optimizer.kind = ServerOptimizer::Momentum;
+  config.optimizer.kind = cluster::ServerOptimizer::Momentum;
   config.optimizer.momentum = 0.9;
   config.training.learning_rate = 0.2;
   config.training.decay = 0.1;
@@ -116,7 +116,7 @@ ClusterConfig early_phase_cluster() {
 // Li et al., ICDCS 2021: the accuracy of BSP in little more than the time of ASP.
 TEST_CASE("Sync-Switch ends where BSP does in half its time, ASP alone does not") {
   const auto data = small_blobs();
-  const ClusterConfig config = early_phase_cluster();
+  const cluster::ClusterConfig config = early_phase_cluster();
   for (const std::uint64_t seed : {1, 2, 3}) {
     CAPTURE(seed);
     const RunRecord bsp = run(config, data, "bsp", seed).record;
@@ -135,7 +135,7 @@ TEST_CASE("Sync-Switch's policies spare the rounds a straggler") {
   const auto data = small_blobs();
   for (const std::uint64_t seed : {1, 2, 3}) {
     CAPTURE(seed);
-    ClusterConfig config = early_phase_cluster();
+    cluster::ClusterConfig config = early_phase_cluster();
     const RunRecord none = run(config, data, "sync-switch", seed).record;
     config.sync.sync_switch.straggler = sync::StragglerPolicy::Elastic;
     const RunRecord elastic = run(config, data, "sync-switch", seed).record;
@@ -153,12 +153,12 @@ namespace {
 
 // A worker that is five times slower for 8 s at a time: 5, 25 and 45 s after the start. BSP until
 // half of the steps are made, speeds that jitter.
-ClusterConfig transient_straggler_cluster() {
-  ClusterConfig config = early_phase_cluster();
+cluster::ClusterConfig transient_straggler_cluster() {
+  cluster::ClusterConfig config = early_phase_cluster();
   config.sync.sync_switch.fraction = 0.5;
   config.sync.sync_switch.window = Duration::from_seconds(0.5);
   for (auto& group : config.workers) group.device.jitter = 0.05;
-  DeviceModel& straggler = config.workers.back().device;
+  cluster::DeviceModel& straggler = config.workers.back().device;
   straggler.step_seconds = 0.1;
   straggler.slow = {.factor = 5, .after_seconds = 5, .seconds = 8, .every_seconds = 20};
   return config;
@@ -177,7 +177,7 @@ std::uint64_t commits_at(const RunRecord& record, std::size_t worker, double sec
 // Li et al.: greedy is in ASP while a straggler is there, and in BSP before and after.
 TEST_CASE("Sync-Switch, greedy: ASP for as long as a transient straggler lasts, each time") {
   const auto data = small_blobs();
-  ClusterConfig config = transient_straggler_cluster();
+  cluster::ClusterConfig config = transient_straggler_cluster();
   for (const std::uint64_t seed : {1, 2, 3}) {
     CAPTURE(seed);
     config.sync.sync_switch.straggler = sync::StragglerPolicy::None;
@@ -206,7 +206,7 @@ TEST_CASE("Sync-Switch, greedy: ASP for as long as a transient straggler lasts, 
 // Li et al.: elastic makes the rounds without the straggler, and has it back with the switch.
 TEST_CASE("Sync-Switch, elastic: without a transient straggler until the switch, then with it") {
   const auto data = small_blobs();
-  ClusterConfig config = transient_straggler_cluster();
+  cluster::ClusterConfig config = transient_straggler_cluster();
   for (const std::uint64_t seed : {1, 2, 3}) {
     CAPTURE(seed);
     config.sync.sync_switch.straggler = sync::StragglerPolicy::None;
@@ -234,7 +234,7 @@ TEST_CASE("Sync-Switch, elastic: without a transient straggler until the switch,
 // out is back with that of a beginner.
 TEST_CASE("Sync-Switch, elastic: a transient straggler costs nothing where the rate is constant") {
   const auto data = small_blobs();
-  ClusterConfig config = transient_straggler_cluster();
+  cluster::ClusterConfig config = transient_straggler_cluster();
   config.training.learning_rate = 0.02;
   config.training.decay = 1;
   for (const std::uint64_t seed : {1, 2, 3}) {
@@ -253,7 +253,7 @@ TEST_CASE("Sync-Switch, elastic: a transient straggler costs nothing where the r
 // the server is updated once for K commits.
 TEST_CASE("FedBuff is in time where a straggler holds up synchronous rounds") {
   const auto data = small_blobs();
-  ClusterConfig config = small_cluster({0.1, 0.1, 0.1, 0.1, 0.1, 2});
+  cluster::ClusterConfig config = small_cluster({0.1, 0.1, 0.1, 0.1, 0.1, 2});
   set_latency(config, 0.05);
   config.stop.max_seconds = 200;
   config.sync.fedbuff = {.local_steps = 4, .buffer = 3};
@@ -267,7 +267,7 @@ TEST_CASE("FedBuff is in time where a straggler holds up synchronous rounds") {
     CHECK(time_to(buffered.record, 0.5) < 0.25 * time_to(rounds, 0.5));
     CHECK(final_loss(buffered.record) < final_loss(rounds));
     // A straggler costs it nothing: the same without one.
-    ClusterConfig equal = config;
+    cluster::ClusterConfig equal = config;
     equal.workers.back().device.step_seconds = 0.1;
     const RunRecord even = run(equal, data, "fedbuff", seed).record;
     CHECK(time_to(buffered.record, 0.5) < 1.2 * time_to(even, 0.5) + 1);
@@ -282,7 +282,7 @@ TEST_CASE("FedBuff is in time where a straggler holds up synchronous rounds") {
 // where equal steps let the slow ones' data fall behind.
 TEST_CASE("DyLU makes unequal workers commit equally often, and is faster than equal steps") {
   const auto data = small_blobs();
-  ClusterConfig config = small_cluster({0.1, 0.1, 0.2, 0.8});
+  cluster::ClusterConfig config = small_cluster({0.1, 0.1, 0.2, 0.8});
   one_label_each(config);  // the slow workers' data are nowhere else
   set_latency(config, 0.05);
   config.training.learning_rate = 0.05;
@@ -311,7 +311,7 @@ TEST_CASE("DyLU makes unequal workers commit equally often, and is faster than e
 // Zhang, Choromanska, LeCun, NIPS 2015: rare exchanges, nobody waits, and the centre learns.
 TEST_CASE("EASGD learns with few exchanges and without waiting") {
   const auto data = small_blobs();
-  ClusterConfig config = small_cluster({0.1, 0.15, 0.4});
+  cluster::ClusterConfig config = small_cluster({0.1, 0.15, 0.4});
   set_latency(config, 0.2);
   const RunRecord elastic = run(config, data, "easgd").record;
   CHECK(elastic.wait_share == 0);
@@ -322,7 +322,7 @@ TEST_CASE("EASGD learns with few exchanges and without waiting") {
 // After R2SP: with batches in proportion to speed nobody waits, and the samples are those of BSP.
 TEST_CASE("BatchTune-BSP makes unequal workers end their rounds together") {
   const auto data = small_blobs();
-  const ClusterConfig config = small_cluster({0.1, 0.1, 0.4});
+  const cluster::ClusterConfig config = small_cluster({0.1, 0.1, 0.4});
   const RunRecord bsp = run(config, data, "bsp").record;
   const RunRecord tuned = run(config, data, "batchtune-bsp").record;
   CHECK(bsp.wait_share > 0.45);
@@ -332,7 +332,7 @@ TEST_CASE("BatchTune-BSP makes unequal workers end their rounds together") {
 
 TEST_CASE("ADSP's batches in proportion to speed make all steps as long, and commits as many") {
   const auto data = small_blobs();
-  ClusterConfig config = small_cluster({0.1, 0.2, 0.4});
+  cluster::ClusterConfig config = small_cluster({0.1, 0.2, 0.4});
   set_latency(config, 0.02);
   config.sync.adsp.check_period = Duration::from_seconds(10);
   config.sync.adsp.fixed_rate = 4;

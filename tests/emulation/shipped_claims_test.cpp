@@ -9,19 +9,20 @@
 namespace rubato::emulation {
 namespace {
 
-const worker::DataSplit& fashion_mnist() {
-  static const auto data = worker::load_dataset({}, 1);
+const train::DataSplit& fashion_mnist() {
+  static const auto data = train::load_dataset({}, 1);
   REQUIRE_MESSAGE(data.has_value(), data.error().message);
   return *data;
 }
 
-ClusterConfig load(const std::string& cluster) {
-  auto config = load_cluster(std::string(RUBATO_SOURCE_DIR) + "/deploy/clusters/" + cluster);
+cluster::ClusterConfig load(const std::string& cluster) {
+  auto config =
+      cluster::load_cluster(std::string(RUBATO_SOURCE_DIR) + "/deploy/clusters/" + cluster);
   REQUIRE_MESSAGE(config.has_value(), config.error().message);
   return *config;
 }
 
-RunRecord run(const ClusterConfig& config, const std::string& sync) {
+RunRecord run(const cluster::ClusterConfig& config, const std::string& sync) {
   VirtualOptions options;
   options.sync = sync;
   options.threads = 2;
@@ -32,14 +33,14 @@ RunRecord run(const ClusterConfig& config, const std::string& sync) {
 }
 
 RunRecord run(const std::string& cluster, const std::string& sync) {
-  ClusterConfig config = load(cluster);
+  cluster::ClusterConfig config = load(cluster);
   config.evaluation.samples = 2000;
   return run(config, sync);
 }
 
 // A run of deploy/studies/codecs.toml. `mbps`: 0 is unlimited.
-RunRecord run_codec(const std::string& sync, double mbps, const WireCodecs& codecs) {
-  ClusterConfig config = load("edge-3.toml");
+RunRecord run_codec(const std::string& sync, double mbps, const cluster::WireCodecs& codecs) {
+  cluster::ClusterConfig config = load("edge-3.toml");
   config.model.hidden = {16};
   config.evaluation.samples = 1000;
   config.stop.target_loss = 0.5;
@@ -72,9 +73,11 @@ TEST_CASE("edge-18: ADSP saves over half of BSP's time, and BSP waits 44 %") {
 
 TEST_CASE("codecs: int8 costs nothing on a fast link, and on a slow one saves half of BSP's time") {
   using proto::PayloadCodec;
-  const auto both = [](PayloadCodec codec) { return WireCodecs{.up = {codec}, .down = {codec}}; };
+  const auto both = [](PayloadCodec codec) {
+    return cluster::WireCodecs{.up = {codec}, .down = {codec}};
+  };
   const auto seconds = [](const RunRecord& record) { return *record.time_to_target_seconds; };
-  const WireCodecs automatic{.up = {}, .down = {}, .auto_up = true, .auto_down = true};
+  const cluster::WireCodecs automatic{.up = {}, .down = {}, .auto_up = true, .auto_down = true};
   for (const std::string sync : {"adsp", "bsp"}) {
     CAPTURE(sync);
     const RunRecord plain = run_codec(sync, 0, {});

@@ -12,8 +12,8 @@ using namespace rubato::emulation;
 namespace {
 
 // Four workers, one of them four times slower; a commit takes as long as the quick ones' step.
-ClusterConfig unequal() {
-  ClusterConfig config = small_cluster({0.1, 0.1, 0.1, 0.4});
+cluster::ClusterConfig unequal() {
+  cluster::ClusterConfig config = small_cluster({0.1, 0.1, 0.1, 0.4});
   set_latency(config, 0.05);
   config.training.learning_rate = 0.1;
   config.stop.max_seconds = 60;
@@ -28,8 +28,8 @@ TEST_CASE(
   const auto data = small_blobs();
   for (const bool alike : {true, false}) {
     CAPTURE(alike);
-    ClusterConfig config = unequal();
-    if (!alike) config.partition = {.kind = worker::Partition::Kind::Labels, .labels = 1};
+    cluster::ClusterConfig config = unequal();
+    if (!alike) config.partition = {.kind = train::Partition::Kind::Labels, .labels = 1};
     for (const std::uint64_t seed : {1, 2}) {
       CAPTURE(seed);
       const double tempo = time_to(run(config, data, "tempo", seed).record, 0.5);
@@ -49,8 +49,8 @@ TEST_CASE("tempo says what it chose and why, and local rates part with the data"
   const auto data = small_blobs();
   double local[2] = {};
   for (const bool alike : {true, false}) {
-    ClusterConfig config = unequal();
-    if (!alike) config.partition = {.kind = worker::Partition::Kind::Labels, .labels = 1};
+    cluster::ClusterConfig config = unequal();
+    if (!alike) config.partition = {.kind = train::Partition::Kind::Labels, .labels = 1};
     const auto decisions = run(config, data, "tempo").record.decisions;
     REQUIRE(decisions.size() > 3);
     CHECK(decisions.front().reason == "local rate 0.250: begin at the least");
@@ -65,7 +65,7 @@ TEST_CASE("tempo says what it chose and why, and local rates part with the data"
 
 TEST_CASE("tempo keeps the loss down at learning rates that are too high for rare commits") {
   const auto data = small_blobs();
-  ClusterConfig config = unequal();
+  cluster::ClusterConfig config = unequal();
   config.training.learning_rate = 1;
   for (const std::uint64_t seed : {1, 2}) {
     CAPTURE(seed);
@@ -79,7 +79,7 @@ TEST_CASE("tempo keeps the loss down at learning rates that are too high for rar
 // At 3 BSP, ASP and ADSP end at losses of tens, or none at all.
 TEST_CASE("tempo still learns at rates that blow the parameters up: it goes back to better ones") {
   const auto data = small_blobs();
-  ClusterConfig config = unequal();
+  cluster::ClusterConfig config = unequal();
   for (const double rate : {1.5, 3.0}) {
     CAPTURE(rate);
     config.training.learning_rate = rate;
@@ -99,7 +99,7 @@ TEST_CASE("tempo still learns at rates that blow the parameters up: it goes back
 
 TEST_CASE("tempo sets the commits of all apart where there is a byte budget, and still learns") {
   const auto data = small_blobs();
-  ClusterConfig config = unequal();
+  cluster::ClusterConfig config = unequal();
   config.stop.max_seconds = 30;
   const double commit = 2 * 4 * (8 * 8 + 8 + 8 * 4 + 4);  // bytes of the parameters, up and down
   for (const double apart : {0.5, 2.0}) {

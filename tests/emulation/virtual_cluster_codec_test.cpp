@@ -12,17 +12,17 @@ using namespace rubato::emulation;
 namespace {
 
 Run run_with(const proto::Compression& up, const proto::Compression& down, const std::string& sync,
-             const worker::DataSplit& data) {
-  ClusterConfig config = small_cluster({0.1, 0.1, 0.3});
+             const train::DataSplit& data) {
+  cluster::ClusterConfig config = small_cluster({0.1, 0.1, 0.3});
   set_latency(config, 0.02);
   for (auto& group : config.workers) group.codecs = {up, down};
   return run(config, data, sync, 3);
 }
 
 // Two workers with 38 thousand parameters, over links of `mbps` in each direction.
-Run run_over(double mbps, const WireCodecs& codecs, const std::string& sync,
-             const worker::DataSplit& data) {
-  ClusterConfig config = small_cluster({0.1, 0.1});
+Run run_over(double mbps, const cluster::WireCodecs& codecs, const std::string& sync,
+             const train::DataSplit& data) {
+  cluster::ClusterConfig config = small_cluster({0.1, 0.1});
   set_latency(config, 0.005);
   config.model.hidden = {192, 192};
   config.training.learning_rate = 0.003;
@@ -40,7 +40,7 @@ Run run_over(double mbps, const WireCodecs& codecs, const std::string& sync,
 TEST_CASE("auto is as good as the best fixed codec, on a fast link and on slow ones") {
   using proto::PayloadCodec;
   const auto data = small_blobs();
-  const WireCodecs automatic{.up = {}, .down = {}, .auto_up = true, .auto_down = true};
+  const cluster::WireCodecs automatic{.up = {}, .down = {}, .auto_up = true, .auto_down = true};
   for (const std::string sync : {"asp", "bsp"})
     for (const double mbps : {1000.0, 20.0, 1.0}) {
       CAPTURE(sync);

@@ -7,9 +7,9 @@
 #include <map>
 #include <sstream>
 
-#include "emulation/cluster_plan.hpp"
+#include "cluster/cluster_plan.hpp"
 #include "tests/emulation/virtual_runs.hpp"
-#include "worker/forward_layers.hpp"
+#include "train/forward_layers.hpp"
 
 using namespace rubato;
 using namespace rubato::emulation;
@@ -20,12 +20,13 @@ constexpr double kNanoseconds = 1e-8;  // what rounding to nanoseconds may add u
 
 // 16 -> 128 -> 128 -> 128 -> 128 -> 4: 52,228 parameters, a third of them and of the products in
 // each of three layers.
-worker::DataSplit deep_blobs() {
+train::DataSplit deep_blobs() {
   return blobs(200, 16);
 }
 
-ClusterConfig deep_cluster(const std::vector<double>& step_seconds, double bytes_per_second) {
-  ClusterConfig config = small_cluster(step_seconds);
+cluster::ClusterConfig deep_cluster(const std::vector<double>& step_seconds,
+                                    double bytes_per_second) {
+  cluster::ClusterConfig config = small_cluster(step_seconds);
   config.model.hidden = {128, 128, 128, 128};
   config.training.batch = 4;
   config.training.learning_rate = 1e-3;
@@ -68,7 +69,7 @@ std::map<unsigned, std::vector<Arrival>> arrivals(const Run& run, unsigned serve
 
 // When a step of `step` seconds ends whose chunks arrived so: each layer begins when the layer
 // before is over and all parameters up to its own last one are here.
-double step_end(const std::vector<worker::ForwardLayer>& layers, std::vector<Arrival> chunks,
+double step_end(const std::vector<train::ForwardLayer>& layers, std::vector<Arrival> chunks,
                 double step) {
   std::ranges::sort(chunks, {}, &Arrival::end);
   double free = 0, shares = 0;
@@ -90,11 +91,12 @@ void check_step_ends(const std::string& sync, int servers,
   CAPTURE(servers);
   const auto data = deep_blobs();
   const double step = 0.5;
-  ClusterConfig config = deep_cluster({step}, 400'000);
+  cluster::ClusterConfig config = deep_cluster({step}, 400'000);
   config.servers.count = servers;
   config.model.hidden = hidden;
-  const auto plan = make_plan(config, sync, 1, data.train.shape, data.train.classes).value();
-  const auto layers = worker::forward_layers(plan.spec);
+  const auto plan =
+      cluster::make_plan(config, sync, 1, data.train.shape, data.train.classes).value();
+  const auto layers = train::forward_layers(plan.spec);
   const Run early = run(config, data, sync);
   const auto replies = arrivals(early, static_cast<unsigned>(servers), plan.parameters);
   const auto ends = step_ends(early, 0);
@@ -130,7 +132,7 @@ void check_same_steps(const Run& a, const Run& b, std::size_t least) {
   CHECK(common >= least);
 }
 
-double seconds_a_commit(const ClusterConfig& config, const worker::DataSplit& data,
+double seconds_a_commit(const cluster::ClusterConfig& config, const train::DataSplit& data,
                         const std::string& sync) {
   const auto ends = step_ends(run(config, data, sync), 0);
   REQUIRE(ends.size() > 60);
@@ -157,7 +159,7 @@ TEST_CASE("one worker computes the same to the bit, in less time, with early ste
   const auto data = deep_blobs();
   for (const std::string sync : {"asp", "bsp"}) {
     CAPTURE(sync);
-    ClusterConfig config = deep_cluster({0.5}, 400'000);
+    cluster::ClusterConfig config = deep_cluster({0.5}, 400'000);
     config.evaluation.interval_seconds = 1000;
     config.stop.max_steps = 40;
     config.stop.max_seconds = {};
@@ -171,7 +173,7 @@ TEST_CASE("one worker computes the same to the bit, in less time, with early ste
 
 TEST_CASE("BSP's rounds compute the same to the bit, on two servers, with losses both ways") {
   const auto data = deep_blobs();
-  ClusterConfig config = deep_cluster({0.5, 0.5, 0.8}, 400'000);
+  cluster::ClusterConfig config = deep_cluster({0.5, 0.5, 0.8}, 400'000);
   config.servers.count = 2;
   const Run early = run(config, data, "bsp");
   CHECK(early.log == run(config, data, "bsp", 1, 2).log);  // whoever computes it
@@ -184,7 +186,7 @@ TEST_CASE("every codec in both directions: early steps are those of the whole re
   const auto data = deep_blobs();
   for (const auto codec : {PayloadCodec::F16, PayloadCodec::Int8, PayloadCodec::TopK}) {
     CAPTURE(codec_name(codec));
-    ClusterConfig config = deep_cluster({0.5}, 100'000);
+    cluster::ClusterConfig config = deep_cluster({0.5}, 100'000);
     for (auto& group : config.workers) group.codecs = {{codec, 0.1}, {codec, 0.1}};
     const Run early = run(config, data, "asp");
     config.training.early_forward = false;
@@ -194,7 +196,7 @@ TEST_CASE("every codec in both directions: early steps are those of the whole re
 
 TEST_CASE("the times of every worker add up to the run with early steps") {
   const auto data = deep_blobs();
-  ClusterConfig config = deep_cluster({0.2, 0.5}, 400'000);
+  cluster::ClusterConfig config = deep_cluster({0.2, 0.5}, 400'000);
   config.servers.count = 2;
   for (const std::string sync : {"asp", "bsp", "ssp", "adsp", "tempo"}) {
     CAPTURE(sync);
@@ -212,7 +214,7 @@ TEST_CASE("first layers first: four servers gain as one does where the worker's 
   const auto data = deep_blobs();
   for (const std::string sync : {"asp", "bsp"}) {
     CAPTURE(sync);
-    ClusterConfig config = deep_cluster({0.5}, 600'000);
+    cluster::ClusterConfig config = deep_cluster({0.5}, 600'000);
     config.servers.count = 4;
     config.stop.max_seconds = 200;
     const double early = seconds_a_commit(config, data, sync);
@@ -225,7 +227,7 @@ TEST_CASE("first layers first costs next to nothing where the servers' links are
   const auto data = deep_blobs();
   for (const std::string sync : {"asp", "bsp"}) {
     CAPTURE(sync);
-    ClusterConfig config = deep_cluster({0.5, 0.5, 0.5, 0.5}, 0);
+    cluster::ClusterConfig config = deep_cluster({0.5, 0.5, 0.5, 0.5}, 0);
     config.servers.count = 4;
     config.servers.link = {.latency_seconds = 0,
                            .jitter = 0,
@@ -240,11 +242,11 @@ TEST_CASE("first layers first costs next to nothing where the servers' links are
 }
 
 TEST_CASE("early steps where they mean nothing are refused with the key and the remedy") {
-  ClusterConfig config = small_cluster({0.5});
+  cluster::ClusterConfig config = small_cluster({0.5});
   config.training.early_forward = true;
-  CHECK(check_sync(config, "adsp"));
+  CHECK(cluster::check_sync(config, "adsp"));
   const auto message = [&](const std::string& sync) {
-    const auto checked = check_sync(config, sync);
+    const auto checked = cluster::check_sync(config, sync);
     REQUIRE_FALSE(checked);
     CHECK(checked.error().code == ErrorCode::BadInput);
     return checked.error().message;
@@ -252,8 +254,8 @@ TEST_CASE("early steps where they mean nothing are refused with the key and the 
   CHECK(message("easgd").starts_with("training.early_forward: easgd makes"));
   config.sync.adsp.overlap = true;
   CHECK(message("adsp").starts_with("training.early_forward: with sync.adsp.overlap"));
-  CHECK(check_sync(config, "bsp"));
-  const auto timing = parse_cluster(
+  CHECK(cluster::check_sync(config, "bsp"));
+  const auto timing = cluster::parse_cluster(
       "[model]\nkind = \"timing\"\nparameters = 10\n[training]\nearly_forward = true\n"
       "[[workers]]\nname = \"w\"\nstep_seconds = 1\n[stop]\nmax_seconds = 1\n",
       "edge.toml", "");

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "emulation/cluster_plan.hpp"
+#include "cluster/cluster_plan.hpp"
 #include "tests/emulation/virtual_runs.hpp"
 
 using namespace rubato;
@@ -12,14 +12,15 @@ using namespace rubato::emulation;
 namespace {
 
 // A worker on blobs, with these lines at the front.
-Result<ClusterConfig> parse(const std::string& lines, const std::string& step_seconds) {
-  return parse_cluster(lines + "\n[stop]\nmax_steps = 1000\n[dataset]\nkind = \"blobs\"\n" +
-                           "features = 2\nclasses = 2\n[model]\nkind = \"svm\"\n" +
-                           "[training]\nbatch = 1\n[[workers]]\nname = \"w\"\n" + step_seconds,
-                       "edge.toml", "");
+Result<cluster::ClusterConfig> parse(const std::string& lines, const std::string& step_seconds) {
+  return cluster::parse_cluster(
+      lines + "\n[stop]\nmax_steps = 1000\n[dataset]\nkind = \"blobs\"\n" +
+          "features = 2\nclasses = 2\n[model]\nkind = \"svm\"\n" +
+          "[training]\nbatch = 1\n[[workers]]\nname = \"w\"\n" + step_seconds,
+      "edge.toml", "");
 }
 
-std::string error_of(const Result<ClusterConfig>& config) {
+std::string error_of(const Result<cluster::ClusterConfig>& config) {
   return config ? "none" : config.error().message;
 }
 
@@ -28,8 +29,8 @@ std::string error_of(const Result<ClusterConfig>& config) {
 TEST_CASE("a target of accuracy needs data to measure it on") {
   const std::string words = "step_seconds = 1\n[stop]\nmax_steps = 1\ntarget_accuracy = 0.9\n";
   const auto error = [&](const std::string& data) {
-    return error_of(parse_cluster("[[workers]]\nname = \"w\"\n" + words + "[dataset]\n" + data,
-                                  "edge.toml", ""));
+    return error_of(cluster::parse_cluster(
+        "[[workers]]\nname = \"w\"\n" + words + "[dataset]\n" + data, "edge.toml", ""));
   };
   CHECK(error("kind = \"blobs\"\nheld_out = 0\n") ==
         "edge.toml:6: stop.target_accuracy = 0.9: is measured on held-out data, of which "
@@ -45,9 +46,9 @@ TEST_CASE("a target of accuracy needs data that are there once they are loaded")
   config->dataset.samples = 100;
   config->dataset.held_out = 0.001;  // none of 100
   config->stop.target_accuracy = 0.9;
-  const auto data = worker::load_dataset(config->dataset, 1);
+  const auto data = train::load_dataset(config->dataset, 1);
   REQUIRE(data.has_value());
-  const auto wrong = check_target(*config, *data);
+  const auto wrong = cluster::check_target(*config, *data);
   REQUIRE_FALSE(wrong.has_value());
   CHECK(wrong.error().code == ErrorCode::BadInput);
   CHECK(wrong.error().message ==
@@ -84,7 +85,7 @@ TEST_CASE("a length of time that a clock of nanoseconds would round to nothing i
 // Small steps and no evaluation for three years.
 TEST_CASE("the caller can end a run between any two events") {
   const auto data = small_blobs();
-  ClusterConfig config = small_cluster({1e-6, 1e-6});
+  cluster::ClusterConfig config = small_cluster({1e-6, 1e-6});
   config.evaluation.interval_seconds = 1e8;
   config.stop.max_seconds = 1e8;
   for (const bool from_the_start : {true, false}) {
@@ -109,7 +110,7 @@ TEST_CASE("the caller can end a run between any two events") {
 // A step of three million years: the next event is the end of the run.
 TEST_CASE("a step longer than a clock can count does not turn time back") {
   const auto data = small_blobs();
-  ClusterConfig config = small_cluster({1e8});
+  cluster::ClusterConfig config = small_cluster({1e8});
   config.workers[0].device.slow = {.factor = 1e6, .seconds = 1e8};
   const RunRecord record = run(config, data, "bsp").record;
   CHECK(record.stop_reason == "max_seconds 60 reached");

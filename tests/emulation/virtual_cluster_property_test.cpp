@@ -23,15 +23,15 @@ double one_of(const std::vector<double>& values) {
   return values[static_cast<std::size_t>(between(0, static_cast<int>(values.size()) - 1))];
 }
 
-LinkModel random_link() {
+cluster::LinkModel random_link() {
   return {.latency_seconds = one_of({0, 0, 0.01, 0.2}),
           .jitter = one_of({0, 0.5}),
           .up_bytes_per_second = one_of({0, 0, 5'000, 50'000}),
           .down_bytes_per_second = one_of({0, 0, 10'000, 50'000})};
 }
 
-ClusterConfig random_cluster(int servers_max) {
-  ClusterConfig config = small_cluster({});
+cluster::ClusterConfig random_cluster(int servers_max) {
+  cluster::ClusterConfig config = small_cluster({});
   const int groups = between(1, 3);
   for (int i = 0; i < groups; ++i)
     config.workers.push_back(
@@ -62,7 +62,7 @@ std::string random_model() {
 TEST_CASE("a random cluster gives the same bytes with one thread and with three") {
   const auto data = small_blobs();
   CHECK(rc::check([&] {
-    const ClusterConfig config = random_cluster(3);
+    const cluster::ClusterConfig config = random_cluster(3);
     const std::string model = random_model();
     const auto seed = static_cast<std::uint64_t>(between(0, 1000));
     const Run one = run(config, data, model, seed, 1);
@@ -75,7 +75,7 @@ TEST_CASE("a random cluster gives the same bytes with one thread and with three"
 TEST_CASE("a random cluster trains, loses no time and waits only where its model does") {
   const auto data = small_blobs();
   CHECK(rc::check([&] {
-    const ClusterConfig config = random_cluster(3);
+    const cluster::ClusterConfig config = random_cluster(3);
     const std::string model = random_model();
     const RunRecord record = run(config, data, model).record;
     RC_ASSERT(record.stop_reason == "max_seconds 20 reached");
@@ -95,7 +95,7 @@ TEST_CASE("a random cluster trains, loses no time and waits only where its model
 TEST_CASE("in a random cluster SSP's staleness never exceeds s") {
   const auto data = small_blobs();
   CHECK(rc::check([&] {
-    ClusterConfig config = random_cluster(1);
+    cluster::ClusterConfig config = random_cluster(1);
     config.chunk_bytes = 1 << 20;  // a commit is one message
     const Run ssp = run(config, data, "ssp");
     std::map<int, int> commits;  // at the server

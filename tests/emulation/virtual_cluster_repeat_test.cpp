@@ -12,8 +12,8 @@ using namespace rubato::emulation;
 namespace {
 
 // Everything that draws random numbers or takes time is on.
-ClusterConfig lively_cluster() {
-  ClusterConfig config = small_cluster({0.1, 0.17, 0.45});
+cluster::ClusterConfig lively_cluster() {
+  cluster::ClusterConfig config = small_cluster({0.1, 0.17, 0.45});
   for (auto& group : config.workers) {
     group.count = 2;
     group.device.jitter = 0.3;
@@ -45,7 +45,7 @@ ClusterConfig lively_cluster() {
 
 TEST_CASE("the run log and the record do not depend on the threads, for every model") {
   const auto data = small_blobs();
-  const ClusterConfig config = lively_cluster();
+  const cluster::ClusterConfig config = lively_cluster();
   for (const auto& model : sync::models()) {
     CAPTURE(model.name);
     const Run one = run(config, data, std::string(model.name), 1, 1);
@@ -61,14 +61,14 @@ TEST_CASE("the run log and the record do not depend on the threads, for every mo
 
 TEST_CASE("a run with overlapped commits does not depend on the threads") {
   const auto data = small_blobs();
-  ClusterConfig config = lively_cluster();
+  cluster::ClusterConfig config = lively_cluster();
   config.sync.adsp.overlap = true;
   CHECK(run(config, data, "adsp", 1, 1).log == run(config, data, "adsp", 1, 4).log);
 }
 
 TEST_CASE("another seed gives another run, even on devices that never vary") {
   const auto data = small_blobs();
-  const ClusterConfig config = small_cluster({0.1, 0.3});
+  const cluster::ClusterConfig config = small_cluster({0.1, 0.3});
   const Run first = run(config, data, "bsp", 1);
   const Run second = run(config, data, "bsp", 2);
   CHECK(first.log != second.log);
@@ -78,7 +78,7 @@ TEST_CASE("another seed gives another run, even on devices that never vary") {
 
 TEST_CASE("without a run log the record is the same") {
   const auto data = small_blobs();
-  const ClusterConfig config = lively_cluster();
+  const cluster::ClusterConfig config = lively_cluster();
   VirtualOptions options;
   options.sync = "ssp";
   const auto record = run_virtual(config, data, options);

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "emulation/cluster_plan.hpp"
+#include "cluster/cluster_plan.hpp"
 #include "tests/emulation/virtual_runs.hpp"
 
 using namespace rubato;
@@ -12,19 +12,19 @@ using namespace rubato::emulation;
 
 namespace {
 
-ClusterConfig timing_of(ClusterConfig config, std::uint64_t parameters) {
+cluster::ClusterConfig timing_of(cluster::ClusterConfig config, std::uint64_t parameters) {
   config.model = {.kind = "timing", .hidden = {}, .parameters = parameters};
   return config;
 }
 
-std::string refusal(const ClusterConfig& config, const std::string& sync) {
-  const auto checked = check_sync(config, sync);
+std::string refusal(const cluster::ClusterConfig& config, const std::string& sync) {
+  const auto checked = cluster::check_sync(config, sync);
   return checked ? "" : checked.error().message;
 }
 
 // Unequal workers behind slow links, two shards, chunks of a part of a shard.
-ClusterConfig unequal_cluster() {
-  ClusterConfig config = small_cluster({0.1, 0.13, 0.7, 0.31});
+cluster::ClusterConfig unequal_cluster() {
+  cluster::ClusterConfig config = small_cluster({0.1, 0.13, 0.7, 0.31});
   for (auto& group : config.workers) {
     group.device.jitter = 0.2;
     group.link = {.latency_seconds = 0.03,
@@ -41,9 +41,9 @@ ClusterConfig unequal_cluster() {
   return config;
 }
 
-void check_same_timing(const ClusterConfig& config, const std::string& sync) {
+void check_same_timing(const cluster::ClusterConfig& config, const std::string& sync) {
   const auto data = small_blobs();
-  const auto plan = make_plan(config, sync, 1, data.train.shape, data.train.classes);
+  const auto plan = cluster::make_plan(config, sync, 1, data.train.shape, data.train.classes);
   REQUIRE(plan.has_value());
   const RunRecord full = run(config, data, sync).record;
   const RunRecord timed = run(timing_of(config, plan->parameters), {}, sync).record;
@@ -80,7 +80,7 @@ TEST_CASE("timing only agrees with the run that trains, to the last byte and nan
 
 TEST_CASE("timing only counts the bytes of compressed payloads") {
   using proto::PayloadCodec;
-  ClusterConfig config = unequal_cluster();
+  cluster::ClusterConfig config = unequal_cluster();
   config.workers[0].codecs = {.up = {PayloadCodec::TopK, 0.1}, .down = {PayloadCodec::Int8}};
   config.workers[1].codecs = {.up = {PayloadCodec::Int8}, .down = {PayloadCodec::F16}};
   config.workers[2].codecs = {.up = {PayloadCodec::Bf16}, .down = {PayloadCodec::RandomK, 0.2}};
@@ -92,7 +92,7 @@ TEST_CASE("timing only counts the bytes of compressed payloads") {
 
 TEST_CASE("timing only and training agree where no codec is worthwhile") {
   using proto::PayloadCodec;
-  ClusterConfig config = unequal_cluster();
+  cluster::ClusterConfig config = unequal_cluster();
   config.workers[0].codecs = {.up = {PayloadCodec::TopK, 1}, .down = {PayloadCodec::TopK, 1}};
   config.workers[1].codecs = {.up = {PayloadCodec::Int8}, .down = {PayloadCodec::Int8}};
   config.workers[2].codecs = {.up = {PayloadCodec::RandomK, 1}, .down = {PayloadCodec::RandomK, 1}};
@@ -108,7 +108,7 @@ TEST_CASE("timing only and training agree where no codec is worthwhile") {
 }
 
 TEST_CASE("timing only refuses what needs a loss, in one line that says what to do") {
-  ClusterConfig config = timing_of(small_cluster({1}), 10);
+  cluster::ClusterConfig config = timing_of(small_cluster({1}), 10);
   CHECK(refusal(config, "bsp").empty());
   CHECK(refusal(config, "adsp") ==
         "sync.adsp.fixed_rate: model.kind = \"timing\" has no loss to search a rate by; give the "
@@ -129,11 +129,11 @@ TEST_CASE("timing only refuses what needs a loss, in one line that says what to 
   CHECK(refusal(config, "bsp") ==
         "stop.target_loss: model.kind = \"timing\" has no loss; leave it out, and stop by "
         "max_seconds");
-  CHECK_FALSE(require_trainable(config).has_value());
+  CHECK_FALSE(cluster::require_trainable(config).has_value());
 }
 
 TEST_CASE("a thousand workers on two shards: everybody starts, BSP keeps them together") {
-  ClusterConfig config = timing_of(small_cluster({0.5}), 1000);
+  cluster::ClusterConfig config = timing_of(small_cluster({0.5}), 1000);
   config.workers[0].count = 900;
   config.workers.push_back(
       {.name = "slow", .count = 100, .device = {.step_seconds = 2, .jitter = 0}, .link = {}});

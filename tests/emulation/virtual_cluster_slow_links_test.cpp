@@ -14,8 +14,9 @@ namespace {
 constexpr std::uint64_t kParameters = 1 << 20;  // four chunks of 1 MiB
 constexpr double kLink = 10e6 / 8;              // bytes/s of the server, either way
 
-ClusterConfig behind_one_server(int workers, double seconds, const WireCodecs& codecs = {}) {
-  ClusterConfig config = small_cluster({0.5});
+cluster::ClusterConfig behind_one_server(int workers, double seconds,
+                                         const cluster::WireCodecs& codecs = {}) {
+  cluster::ClusterConfig config = small_cluster({0.5});
   config.workers[0].count = workers;
   config.workers[0].codecs = codecs;
   set_latency(config, 0.01);

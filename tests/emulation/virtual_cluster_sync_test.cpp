@@ -26,7 +26,7 @@ TEST_CASE("under SSP no worker goes on more than s commits ahead of the slowest"
   const auto data = small_blobs();
   for (const int staleness : {0, 1, 4}) {
     CAPTURE(staleness);
-    ClusterConfig config = small_cluster({0.1, 0.15, 0.8});
+    cluster::ClusterConfig config = small_cluster({0.1, 0.15, 0.8});
     set_latency(config, 0.02);
     config.sync.ssp.staleness = staleness;
     const Run ssp = run(config, data, "ssp");
@@ -49,7 +49,7 @@ TEST_CASE("under SSP no worker goes on more than s commits ahead of the slowest"
 
 TEST_CASE("under BSP no worker begins a round before all have ended the last") {
   const auto data = small_blobs();
-  ClusterConfig config = small_cluster({0.1, 0.3});
+  cluster::ClusterConfig config = small_cluster({0.1, 0.3});
   for (auto& group : config.workers) group.device.jitter = 0.5;
   const Run bsp = run(config, data, "bsp");
   std::map<int, std::uint64_t> steps = {{0, 0}, {1, 0}};
@@ -64,7 +64,7 @@ TEST_CASE("under BSP no worker begins a round before all have ended the last") {
 // Up to nine tenths of R_cap; beyond it the slowest cannot keep up.
 TEST_CASE("ADSP keeps commit counts equal at speeds that differ five times") {
   const auto data = small_blobs();
-  ClusterConfig config = small_cluster({0.1, 0.1, 0.23, 0.5});
+  cluster::ClusterConfig config = small_cluster({0.1, 0.1, 0.23, 0.5});
   set_latency(config, 0.05);
   config.sync.adsp.check_period = Duration::from_seconds(10);
   config.stop.max_seconds = 400;
@@ -98,7 +98,7 @@ TEST_CASE("ADSP keeps commit counts equal at speeds that differ five times") {
 
 TEST_CASE("with overlap ADSP trains on while a commit is in flight") {
   const auto data = small_blobs();
-  ClusterConfig config = small_cluster({0.1, 0.3});
+  cluster::ClusterConfig config = small_cluster({0.1, 0.3});
   set_latency(config, 1);
   config.sync.adsp.check_period = Duration::from_seconds(10);
   config.sync.adsp.fixed_rate = 3;
@@ -117,7 +117,7 @@ TEST_CASE("with overlap ADSP trains on while a commit is in flight") {
 
 TEST_CASE("ADSP searches online and says why") {
   const auto data = small_blobs();
-  ClusterConfig config = small_cluster({0.1, 0.1, 0.5});
+  cluster::ClusterConfig config = small_cluster({0.1, 0.1, 0.5});
   set_latency(config, 0.1);
   config.sync.adsp.check_period = Duration::from_seconds(10);
   config.sync.adsp.epoch = Duration::from_seconds(200);
@@ -136,7 +136,7 @@ TEST_CASE("ADSP searches online and says why") {
 
 TEST_CASE("ADSP reaches a target before BSP on unequal workers") {
   const auto data = small_blobs();
-  ClusterConfig config = small_cluster({0.2, 0.2, 1.0});
+  cluster::ClusterConfig config = small_cluster({0.2, 0.2, 1.0});
   set_latency(config, 0.1);
   config.training.learning_rate = 0.02;
   config.sync.adsp.check_period = Duration::from_seconds(20);
@@ -151,7 +151,7 @@ TEST_CASE("ADSP reaches a target before BSP on unequal workers") {
 
 TEST_CASE("a run ends when the mean of five evaluations reaches the target") {
   const auto data = small_blobs();
-  ClusterConfig config = small_cluster({0.1, 0.2});
+  cluster::ClusterConfig config = small_cluster({0.1, 0.2});
   config.stop.target_loss = 0.6;
   config.stop.max_seconds = 1000;
   const RunRecord record = run(config, data, "asp").record;
@@ -179,7 +179,7 @@ TEST_CASE("a run ends when the mean of five evaluations reaches the target") {
 
 TEST_CASE("a target that is not reached has no time") {
   const auto data = small_blobs();
-  ClusterConfig config = small_cluster({0.1, 0.2});
+  cluster::ClusterConfig config = small_cluster({0.1, 0.2});
   config.stop.target_loss = 1e-9;
   config.stop.max_seconds = 20;
   const RunRecord record = run(config, data, "asp").record;
@@ -190,7 +190,7 @@ TEST_CASE("a target that is not reached has no time") {
 
 TEST_CASE("a limit of steps ends the run once all workers together have made them") {
   const auto data = small_blobs();
-  ClusterConfig config = small_cluster({0.1, 0.2});
+  cluster::ClusterConfig config = small_cluster({0.1, 0.2});
   config.stop.max_seconds.reset();
   config.stop.max_steps = 100;
   const RunRecord record = run(config, data, "asp").record;
@@ -201,7 +201,7 @@ TEST_CASE("a limit of steps ends the run once all workers together have made the
 
 TEST_CASE("the caller hears of every evaluation and may end the run") {
   const auto data = small_blobs();
-  const ClusterConfig config = small_cluster({0.1, 0.2});
+  const cluster::ClusterConfig config = small_cluster({0.1, 0.2});
   std::vector<VirtualProgress> heard;
   std::stop_source caller;
   VirtualOptions options;

@@ -18,13 +18,13 @@ namespace {
 constexpr double kNanoseconds = 1e-8;  // what rounding to nanoseconds may add up to
 
 // A model of 40,404 parameters, so that control frames hardly count beside the payload.
-worker::DataSplit wide_blobs() {
+train::DataSplit wide_blobs() {
   return blobs(200, 10'100);
 }
 constexpr double kWideBytes = 4 * (4 * 10'100 + 4);
 
-ClusterConfig wide_cluster(const std::vector<double>& step_seconds) {
-  ClusterConfig config = small_cluster(step_seconds);
+cluster::ClusterConfig wide_cluster(const std::vector<double>& step_seconds) {
+  cluster::ClusterConfig config = small_cluster(step_seconds);
   config.model.kind = "svm";
   config.model.hidden = {};
   config.training.batch = 4;
@@ -48,7 +48,7 @@ void check_rounds(const Run& run, int workers, double seconds, double tolerance)
 
 TEST_CASE("a BSP round takes the slowest step and one commit") {
   const auto data = small_blobs();
-  ClusterConfig config = small_cluster({0.1, 0.25, 0.7});
+  cluster::ClusterConfig config = small_cluster({0.1, 0.25, 0.7});
   set_latency(config, 0.15);
   config.servers.link.latency_seconds = 0.05;
   const Run bsp = run(config, data, "bsp");
@@ -59,7 +59,7 @@ TEST_CASE("a BSP round takes the slowest step and one commit") {
 TEST_CASE("BSP waits for the slowest, in closed form") {
   const auto data = small_blobs();
   const std::vector<double> t = {0.1, 0.25, 0.7};
-  ClusterConfig config = small_cluster(t);
+  cluster::ClusterConfig config = small_cluster(t);
   set_latency(config, 0.1);
   config.stop.max_seconds = 300;
   const RunRecord record = run(config, data, "bsp").record;
@@ -74,7 +74,7 @@ TEST_CASE("BSP waits for the slowest, in closed form") {
 
 TEST_CASE("ADSP and ASP never wait for another worker") {
   const auto data = small_blobs();
-  ClusterConfig config = small_cluster({0.1, 0.1, 1.0});
+  cluster::ClusterConfig config = small_cluster({0.1, 0.1, 1.0});
   set_latency(config, 0.1);
   config.sync.adsp.check_period = Duration::from_seconds(6);
   config.stop.max_seconds = 120;
@@ -88,7 +88,7 @@ TEST_CASE("ADSP and ASP never wait for another worker") {
 
 TEST_CASE("a commit over a slow link takes its bytes over the bandwidth, up and down") {
   const auto data = wide_blobs();
-  ClusterConfig config = wide_cluster({0.5});
+  cluster::ClusterConfig config = wide_cluster({0.5});
   config.workers[0].link = {.latency_seconds = 0.1,
                             .jitter = 0,
                             .up_bytes_per_second = 200'000,
@@ -104,7 +104,7 @@ TEST_CASE(
   const auto data = wide_blobs();
   for (const std::size_t workers : {1, 2, 4}) {
     CAPTURE(workers);
-    ClusterConfig config = wide_cluster(std::vector<double>(workers, 0.5));
+    cluster::ClusterConfig config = wide_cluster(std::vector<double>(workers, 0.5));
     config.servers.link = {.latency_seconds = 0,
                            .jitter = 0,
                            .up_bytes_per_second = 2e6,
@@ -117,7 +117,7 @@ TEST_CASE(
 
 TEST_CASE("two servers of one link each halve the transfer") {
   const auto data = wide_blobs();
-  ClusterConfig config = wide_cluster({0.5, 0.5});
+  cluster::ClusterConfig config = wide_cluster({0.5, 0.5});
   config.servers = {.count = 2,
                     .link = {.latency_seconds = 0,
                              .jitter = 0,
@@ -130,7 +130,7 @@ TEST_CASE("two servers of one link each halve the transfer") {
 
 TEST_CASE("a server works on one commit after the other") {
   const auto data = wide_blobs();
-  ClusterConfig config = wide_cluster({0.5, 0.5, 0.5});
+  cluster::ClusterConfig config = wide_cluster({0.5, 0.5, 0.5});
   config.servers.apply_bytes_per_second = 2e6;
   const Run bsp = run(config, data, "bsp");
   const double apply = kWideBytes / 2e6;
@@ -146,7 +146,7 @@ TEST_CASE("a server works on one commit after the other") {
 // the commit, so that nothing is sent twice.
 TEST_CASE("a server that works long on a commit gets it once") {
   const auto data = small_blobs();
-  ClusterConfig config = small_cluster({0.5});
+  cluster::ClusterConfig config = small_cluster({0.5});
   config.servers.apply_bytes_per_second = 4 * 108 / 20.0;  // 20 s a commit
   config.stop.max_seconds = 300;
   std::map<std::uint64_t, int> messages;  // by commit
@@ -158,7 +158,7 @@ TEST_CASE("a server that works long on a commit gets it once") {
 
 TEST_CASE("the parameters of every interval are evaluated, however short it is") {
   const auto data = small_blobs();
-  ClusterConfig config = small_cluster({0.3});
+  cluster::ClusterConfig config = small_cluster({0.3});
   config.stop.max_seconds = 30;
   for (const double interval : {0.4, 7.0}) {
     CAPTURE(interval);
@@ -174,7 +174,7 @@ TEST_CASE("the parameters of every interval are evaluated, however short it is")
 
 TEST_CASE("jitter keeps the mean of the steps") {
   const auto data = small_blobs();
-  ClusterConfig config = small_cluster({0.1, 0.4});
+  cluster::ClusterConfig config = small_cluster({0.1, 0.4});
   for (auto& group : config.workers) group.device.jitter = 0.2;
   config.stop.max_seconds = 300;
   const RunRecord record = run(config, data, "asp").record;
@@ -185,7 +185,7 @@ TEST_CASE("jitter keeps the mean of the steps") {
 
 TEST_CASE("the times of every worker add up to the run, for every model") {
   const auto data = small_blobs();
-  ClusterConfig config = small_cluster({0.1, 0.25, 0.7});
+  cluster::ClusterConfig config = small_cluster({0.1, 0.25, 0.7});
   set_latency(config, 0.1);
   config.sync.ssp.staleness = 3;
   config.sync.adsp.check_period = Duration::from_seconds(6);
@@ -214,7 +214,7 @@ TEST_CASE("the times of every worker add up to the run, for every model") {
 
 TEST_CASE("bytes are those of the commits and their replies") {
   const auto data = wide_blobs();
-  ClusterConfig config = wide_cluster({0.5, 0.5});
+  cluster::ClusterConfig config = wide_cluster({0.5, 0.5});
   const RunRecord record = run(config, data, "bsp").record;
   REQUIRE(record.commits > 100);
   const double commits = static_cast<double>(record.commits);

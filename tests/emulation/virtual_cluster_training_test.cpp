@@ -7,10 +7,10 @@
 #include <map>
 #include <set>
 
-#include "emulation/cluster_plan.hpp"
+#include "cluster/cluster_plan.hpp"
 #include "tests/emulation/virtual_runs.hpp"
 #include "tests/temp_directory.hpp"
-#include "worker/evaluate.hpp"
+#include "train/evaluate.hpp"
 
 using namespace rubato;
 using namespace rubato::emulation;
@@ -19,27 +19,28 @@ namespace {
 
 // Plain SGD on one machine: in each round the union of the batches that the workers would draw.
 // Returns: the held-out loss before the first round and after each.
-std::vector<double> serial_losses(const ClusterConfig& config, const worker::DataSplit& data,
-                                  std::uint64_t seed, std::size_t rounds) {
-  const auto plan = make_plan(config, "bsp", seed, data.train.shape, data.train.classes);
+std::vector<double> serial_losses(const cluster::ClusterConfig& config,
+                                  const train::DataSplit& data, std::uint64_t seed,
+                                  std::size_t rounds) {
+  const auto plan = cluster::make_plan(config, "bsp", seed, data.train.shape, data.train.classes);
   REQUIRE(plan.has_value());
-  auto samples = plan_samples(config, *plan, data.train);
+  auto samples = cluster::plan_samples(config, *plan, data.train);
   REQUIRE(samples.has_value());
-  std::vector<worker::BatchSampler> samplers;
+  std::vector<train::BatchSampler> samplers;
   for (std::size_t i = 0; i < samples->size(); ++i)
     samplers.emplace_back(std::move((*samples)[i]),
-                          Rng(seed, static_cast<std::uint64_t>(Stream::Sampler), i));
+                          Rng(seed, static_cast<std::uint64_t>(cluster::Stream::Sampler), i));
   const auto batch = static_cast<std::size_t>(config.training.batch);
   const std::size_t all = batch * samplers.size();
-  auto device = worker::make_device("cpu");
+  auto device = train::make_device("cpu");
   REQUIRE(device.has_value());
   REQUIRE((*device)->build(plan->spec, 250).has_value());
-  (*device)->load(worker::initial_parameters(plan->spec, seed));
+  (*device)->load(train::initial_parameters(plan->spec, seed));
 
   std::vector<std::uint32_t> indices(all);
   std::vector<float> inputs(all * static_cast<std::size_t>(data.train.shape.count()));
   std::vector<std::int32_t> labels(all);
-  std::vector<double> losses = {worker::evaluate(**device, data.held_out).loss};
+  std::vector<double> losses = {train::evaluate(**device, data.held_out).loss};
   for (std::size_t round = 0; round < rounds; ++round) {
     for (std::size_t i = 0; i < samplers.size(); ++i)
       samplers[i].next(std::span(indices).subspan(i * batch, batch));
@@ -49,7 +50,7 @@ std::vector<double> serial_losses(const ClusterConfig& config, const worker::Dat
         std::pow(config.training.decay,
                  static_cast<double>(round) / static_cast<double>(config.training.decay_steps));
     (*device)->step({inputs, labels, static_cast<int>(all)}, static_cast<float>(rate));
-    losses.push_back(worker::evaluate(**device, data.held_out).loss);
+    losses.push_back(train::evaluate(**device, data.held_out).loss);
   }
   return losses;
 }
@@ -64,7 +65,7 @@ void check_learned(const RunRecord& record) {
 
 TEST_CASE("BSP over m workers equals one machine with the m batches") {
   const auto data = small_blobs();
-  ClusterConfig config = small_cluster({0.1, 0.25, 0.31});
+  cluster::ClusterConfig config = small_cluster({0.1, 0.25, 0.31});
   config.training.decay = 0.9;
   config.training.decay_steps = 50;
   for (const std::string kind : {"mlp", "svm"}) {
@@ -85,7 +86,7 @@ TEST_CASE("BSP over m workers equals one machine with the m batches") {
 
 TEST_CASE("one worker that overlaps its commits learns as if it were alone") {
   const auto data = small_blobs();
-  ClusterConfig config = small_cluster({0.1});
+  cluster::ClusterConfig config = small_cluster({0.1});
   set_latency(config, 0.35);  // some steps end while a commit is in flight
   config.sync.adsp.check_period = Duration::from_seconds(2);
   config.sync.adsp.fixed_rate = 2;
@@ -93,20 +94,20 @@ TEST_CASE("one worker that overlaps its commits learns as if it were alone") {
   const auto steps = step_lines(run(config, data, "adsp"));
   REQUIRE(steps.size() > 500);
 
-  const auto plan = make_plan(config, "adsp", 1, data.train.shape, data.train.classes);
+  const auto plan = cluster::make_plan(config, "adsp", 1, data.train.shape, data.train.classes);
   REQUIRE(plan.has_value());
-  auto samples = plan_samples(config, *plan, data.train);
+  auto samples = cluster::plan_samples(config, *plan, data.train);
   REQUIRE(samples.has_value());
-  auto alone = make_trainer(config, *plan, 0, data.train, std::move(samples->front()));
+  auto alone = cluster::make_trainer(config, *plan, 0, data.train, std::move(samples->front()));
   REQUIRE(alone.has_value());
-  alone->load(worker::initial_parameters(plan->spec, 1));
+  alone->load(train::initial_parameters(plan->spec, 1));
   for (const auto& step : steps)
     CHECK(step.loss == doctest::Approx(alone->step().loss_sum / 16).epsilon(1e-4));
 }
 
 TEST_CASE("any number of shards and any size of chunks learns the same bits") {
   const auto data = small_blobs();
-  ClusterConfig config = small_cluster({0.1, 0.25, 0.31});
+  cluster::ClusterConfig config = small_cluster({0.1, 0.25, 0.31});
   config.model.hidden = {128};
   config.stop.max_seconds = 20;
   const auto losses = [&](const RunRecord& record) {
@@ -127,7 +128,7 @@ TEST_CASE("any number of shards and any size of chunks learns the same bits") {
 
 TEST_CASE("commits and replies travel in chunks of the size asked for") {
   const auto data = small_blobs();
-  ClusterConfig config = small_cluster({0.1});
+  cluster::ClusterConfig config = small_cluster({0.1});
   config.stop.max_seconds = 5;
   config.chunk_bytes = 100;                                  // of 4 x 108 bytes: 5 chunks
   std::map<std::uint64_t, int> commit_chunks, reply_chunks;  // by sequence
@@ -141,7 +142,7 @@ TEST_CASE("commits and replies travel in chunks of the size asked for") {
 
 TEST_CASE("every server optimizer trains, each in its own way") {
   const auto data = small_blobs();
-  ClusterConfig config = small_cluster({0.1, 0.25});
+  cluster::ClusterConfig config = small_cluster({0.1, 0.25});
   config.training.learning_rate = 0.02;
   std::set<double> final_losses;
   for (const auto& optimizer : server::optimizers()) {
@@ -155,7 +156,7 @@ TEST_CASE("every server optimizer trains, each in its own way") {
 
 TEST_CASE("a diverging run is refused its infinite updates and ends all the same") {
   const auto data = small_blobs();
-  ClusterConfig config = small_cluster({0.1, 0.25});
+  cluster::ClusterConfig config = small_cluster({0.1, 0.25});
   config.training.learning_rate = 1e30;
   const RunRecord record = run(config, data, "asp").record;
   CHECK(record.refused_commits > 0);
@@ -165,7 +166,7 @@ TEST_CASE("a diverging run is refused its infinite updates and ends all the same
 TEST_CASE("without held-out data the training loss decides") {
   auto data = small_blobs();
   data.held_out = {};
-  ClusterConfig config = small_cluster({0.1, 0.1, 0.5});
+  cluster::ClusterConfig config = small_cluster({0.1, 0.1, 0.5});
   set_latency(config, 0.1);
   config.sync.adsp.check_period = Duration::from_seconds(10);
   config.training.learning_rate = 0.02;
@@ -185,18 +186,18 @@ TEST_CASE("without held-out data the training loss decides") {
 
 TEST_CASE("every partition trains, and the one with labels hides classes from workers") {
   const auto data = small_blobs();
-  ClusterConfig config = small_cluster({0.1, 0.1, 0.25, 0.25});
+  cluster::ClusterConfig config = small_cluster({0.1, 0.1, 0.25, 0.25});
   for (const std::string text : {"iid", "dirichlet:0.3", "labels:2"}) {
     CAPTURE(text);
-    const auto partition = worker::parse_partition(text);
+    const auto partition = train::parse_partition(text);
     REQUIRE(partition.has_value());
     config.partition = *partition;
     check_learned(run(config, data, "adsp").record);
     check_learned(run(config, data, "bsp").record);
   }
-  const auto plan = make_plan(config, "bsp", 1, data.train.shape, data.train.classes);
+  const auto plan = cluster::make_plan(config, "bsp", 1, data.train.shape, data.train.classes);
   REQUIRE(plan.has_value());
-  const auto samples = plan_samples(config, *plan, data.train);
+  const auto samples = cluster::plan_samples(config, *plan, data.train);
   REQUIRE(samples.has_value());
   for (const auto& held : *samples) {
     std::set<int> labels;
@@ -239,9 +240,9 @@ TEST_CASE("a LIBSVM file and a CSV file run from the cluster file to the record"
           max_seconds = 30
         )",
                                                                          kind));
-    const auto config = load_cluster(file);
+    const auto config = cluster::load_cluster(file);
     REQUIRE_MESSAGE(config.has_value(), config.error().message);
-    const auto data = worker::load_dataset(config->dataset, config->seed);
+    const auto data = train::load_dataset(config->dataset, config->seed);
     REQUIRE_MESSAGE(data.has_value(), data.error().message);
     const RunRecord record = run(*config, *data, "adsp").record;
     CHECK(record.final_accuracy > 0.8);
@@ -254,9 +255,9 @@ TEST_CASE("a LIBSVM file and a CSV file run from the cluster file to the record"
 namespace {
 
 // 8-bit noise in the shape of images.
-worker::DataSplit noise_images(worker::Shape shape, std::size_t samples) {
+train::DataSplit noise_images(train::Shape shape, std::size_t samples) {
   Rng rng(9);
-  worker::Dataset data;
+  train::Dataset data;
   data.shape = shape;
   data.classes = 10;
   std::vector<std::uint8_t> pixels(samples * static_cast<std::size_t>(shape.count()));
@@ -272,7 +273,7 @@ worker::DataSplit noise_images(worker::Shape shape, std::size_t samples) {
 
 TEST_CASE("the convolutional network and the LSTM take steps in the cluster") {
   const auto data = noise_images({1, 28, 28}, 40);
-  ClusterConfig config = small_cluster({0.1, 0.3});
+  cluster::ClusterConfig config = small_cluster({0.1, 0.3});
   config.training.batch = 2;
   config.training.learning_rate = 0.01;
   config.evaluation.samples = 10;
@@ -296,8 +297,8 @@ TEST_CASE("the convolutional network and the LSTM take steps in the cluster") {
 
 TEST_CASE("what cannot run is refused in one line") {
   const auto data = small_blobs();
-  const ClusterConfig good = small_cluster({0.1, 0.2});
-  const auto refusal = [&](const ClusterConfig& config, const std::string& sync) {
+  const cluster::ClusterConfig good = small_cluster({0.1, 0.2});
+  const auto refusal = [&](const cluster::ClusterConfig& config, const std::string& sync) {
     VirtualOptions options;
     options.sync = sync;
     const auto record = run_virtual(config, data, options);
@@ -307,15 +308,15 @@ TEST_CASE("what cannot run is refused in one line") {
   };
   CHECK(refusal(good, "bps").message.find("bsp") != std::string::npos);
 
-  ClusterConfig images_wanted = good;
+  cluster::ClusterConfig images_wanted = good;
   images_wanted.model = {.kind = "cnn", .hidden = {}};
   CHECK(refusal(images_wanted, "bsp").code == ErrorCode::BadInput);
 
-  ClusterConfig too_many = good;
+  cluster::ClusterConfig too_many = good;
   too_many.workers[0].count = 2000;
   CHECK(refusal(too_many, "bsp").message.find("2001") != std::string::npos);
 
-  ClusterConfig labels = good;
-  labels.partition = {.kind = worker::Partition::Kind::Labels, .alpha = 0, .labels = 9};
+  cluster::ClusterConfig labels = good;
+  labels.partition = {.kind = train::Partition::Kind::Labels, .alpha = 0, .labels = 9};
   CHECK(refusal(labels, "bsp").code == ErrorCode::BadInput);
 }

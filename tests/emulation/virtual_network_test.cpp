@@ -81,7 +81,7 @@ TEST_CASE("a message comes out of the codec as it went in") {
 }
 
 TEST_CASE("latency with jitter has the mean asked for and follows from the seed") {
-  const LinkModel link{.latency_seconds = 0.1, .jitter = 0.5};
+  const cluster::LinkModel link{.latency_seconds = 0.1, .jitter = 0.5};
   const auto times = [&](std::uint64_t seed) {
     VirtualNetwork network(seed);
     const auto from = network.add_node(link);

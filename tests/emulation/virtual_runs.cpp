@@ -11,8 +11,8 @@
 
 namespace rubato::emulation {
 
-ClusterConfig small_cluster(const std::vector<double>& step_seconds) {
-  ClusterConfig config;
+cluster::ClusterConfig small_cluster(const std::vector<double>& step_seconds) {
+  cluster::ClusterConfig config;
   config.name = "small";
   for (std::size_t i = 0; i < step_seconds.size(); ++i)
     config.workers.push_back({.name = fmt::format("w{}", i),
@@ -27,34 +27,34 @@ ClusterConfig small_cluster(const std::vector<double>& step_seconds) {
   return config;
 }
 
-void set_latency(ClusterConfig& config, double seconds) {
+void set_latency(cluster::ClusterConfig& config, double seconds) {
   for (auto& group : config.workers) group.link.latency_seconds = seconds;
 }
 
-void set_links(ClusterConfig& config, double mbps, const WireCodecs& codecs) {
-  for (WorkerGroup& group : config.workers) {
+void set_links(cluster::ClusterConfig& config, double mbps, const cluster::WireCodecs& codecs) {
+  for (cluster::WorkerGroup& group : config.workers) {
     group.link.up_bytes_per_second = group.link.down_bytes_per_second = mbps * 125'000;
     group.codecs = codecs;
   }
 }
 
-worker::DataSplit blobs(int samples, int features, double spread) {
-  worker::DatasetOptions options;
+train::DataSplit blobs(int samples, int features, double spread) {
+  train::DatasetOptions options;
   options.kind = "blobs";
   options.samples = samples;
   options.features = features;
   options.classes = 4;
   options.spread = spread;
-  auto data = worker::load_dataset(options, 1);
+  auto data = train::load_dataset(options, 1);
   REQUIRE(data.has_value());
   return std::move(*data);
 }
 
-worker::DataSplit small_blobs() {
+train::DataSplit small_blobs() {
   return blobs(1000, 8, 2);
 }
 
-Run run(const ClusterConfig& config, const worker::DataSplit& data, const std::string& sync,
+Run run(const cluster::ClusterConfig& config, const train::DataSplit& data, const std::string& sync,
         std::uint64_t seed, int threads) {
   Run out;
   VirtualOptions options;

@@ -7,25 +7,25 @@
 #include <vector>
 
 #include "base/run_record.hpp"
-#include "emulation/cluster_config.hpp"
+#include "cluster/cluster_config.hpp"
 #include "emulation/virtual_cluster.hpp"
 
 namespace rubato::emulation {
 
 // One worker a step time, each alone in its group; quick links, batch 16, 60 s of training, an
 // evaluation a second that does not fall on the ends of steps.
-ClusterConfig small_cluster(const std::vector<double>& step_seconds);
+cluster::ClusterConfig small_cluster(const std::vector<double>& step_seconds);
 
 // Gives every worker this one-way latency.
-void set_latency(ClusterConfig& config, double seconds);
+void set_latency(cluster::ClusterConfig& config, double seconds);
 
 // Gives every worker a link of so many Mb/s each way (0: unlimited) and these codecs.
-void set_links(ClusterConfig& config, double mbps, const WireCodecs& codecs);
+void set_links(cluster::ClusterConfig& config, double mbps, const cluster::WireCodecs& codecs);
 
 // Blobs of 4 classes, a fifth of the samples held out.
-worker::DataSplit blobs(int samples, int features, double spread = 1);
+train::DataSplit blobs(int samples, int features, double spread = 1);
 // 800 samples to train on and 200 held out, 8 features.
-worker::DataSplit small_blobs();
+train::DataSplit small_blobs();
 
 struct Run {
   RunRecord record;
@@ -33,7 +33,7 @@ struct Run {
 };
 
 // Requires: a run that succeeds.
-Run run(const ClusterConfig& config, const worker::DataSplit& data, const std::string& sync,
+Run run(const cluster::ClusterConfig& config, const train::DataSplit& data, const std::string& sync,
         std::uint64_t seed = 1, int threads = 1);
 
 // Of the evaluations [end - count, end). Requires: count <= end <= their number.

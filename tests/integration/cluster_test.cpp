@@ -78,14 +78,14 @@ TEST_CASE("ADSP waits for nobody and BSP keeps its workers in step") {
 // while replies arrive over TCP, or not.
 void check_bsp_over_tcp(bool early_forward) {
   constexpr std::uint64_t kFadedSteps = std::uint64_t{3} * 150;
-  emulation::ClusterConfig config = parse(QuickCluster{.servers = 2, .stop = kEndless}.text());
+  cluster::ClusterConfig config = parse(QuickCluster{.servers = 2, .stop = kEndless}.text());
   config.training.decay = 0.5;
   config.training.decay_steps = 4;
   config.chunk_bytes = 256;  // several chunks a shard
 
-  emulation::ClusterConfig virtual_config = config;
+  cluster::ClusterConfig virtual_config = config;
   virtual_config.stop.max_steps = 2000;
-  const auto data = worker::load_dataset(config.dataset, config.seed);
+  const auto data = train::load_dataset(config.dataset, config.seed);
   REQUIRE(data);
   const auto on_virtual_time = [&](std::uint64_t seed) {
     const auto record = emulation::run_virtual(
@@ -150,7 +150,7 @@ TEST_CASE("a server that reaches no scheduler gives up in one line") {
                     .give_up_after = Duration::from_ms(100),
                     .heartbeat_every = Duration::from_ms(20)};
   server::ServerCore core(
-      options, [](proto::ShardRange range) { return std::vector<float>(range.count()); },
+      options, [](ElementRange range) { return std::vector<float>(range.count()); },
       sync::make_gate("bsp", {}), *scheduler);
   core.on_start(steady_now());
   REQUIRE(server::run_core(transport, core, {}));

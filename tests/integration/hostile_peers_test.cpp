@@ -53,15 +53,15 @@ struct Running {
 
 // A worker as a user would start it, on the given cluster file and under the given name. Returns:
 // how it ended.
-Result<std::string> run_worker(const ThreadCluster& cluster, const emulation::ClusterConfig& config,
+Result<std::string> run_worker(const ThreadCluster& cluster, const cluster::ClusterConfig& config,
                                const std::string& name) {
   RUBATO_ASSIGN(const auto plan,
-                emulation::make_plan(config, "bsp", config.seed, cluster.data().train.shape,
-                                     cluster.data().train.classes));
-  RUBATO_ASSIGN(auto samples, emulation::plan_samples(config, plan, cluster.data().train));
-  RUBATO_ASSIGN(auto trainer, emulation::make_trainer(config, plan, 0, cluster.data().train,
-                                                      std::move(samples[0])));
-  const auto core = emulation::make_worker(config, plan, 777, name);
+                cluster::make_plan(config, "bsp", config.seed, cluster.data().train.shape,
+                                   cluster.data().train.classes));
+  RUBATO_ASSIGN(auto samples, cluster::plan_samples(config, plan, cluster.data().train));
+  RUBATO_ASSIGN(auto trainer, cluster::make_trainer(config, plan, 0, cluster.data().train,
+                                                    std::move(samples[0])));
+  const auto core = cluster::make_worker(config, plan, 777, name);
   proto::ZmqTransport transport;
   return worker::run_worker(transport, *core, trainer, {cluster.scheduler(), {}}, {});
 }

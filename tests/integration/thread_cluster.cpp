@@ -1,5 +1,7 @@
 #include "tests/integration/thread_cluster.hpp"
 
+#include "emulation/device_model.hpp"
+
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -9,7 +11,7 @@
 #include "base/rng.hpp"
 #include "server/peer_loop.hpp"
 #include "sync/factory.hpp"
-#include "worker/evaluate.hpp"
+#include "train/evaluate.hpp"
 #include "worker/evaluator_loop.hpp"
 #include "worker/worker_loop.hpp"
 
@@ -31,17 +33,17 @@ void expect(const Result<void>& result) {
 
 }  // namespace
 
-emulation::ClusterConfig parse(const std::string& text) {
-  auto config = emulation::parse_cluster(text, "test.toml", "");
+cluster::ClusterConfig parse(const std::string& text) {
+  auto config = cluster::parse_cluster(text, "test.toml", "");
   REQUIRE_MESSAGE(config, (config ? "" : config.error().message));
   return *config;
 }
 
-ThreadCluster::ThreadCluster(emulation::ClusterConfig config, const ThreadClusterOptions& options)
+ThreadCluster::ThreadCluster(cluster::ClusterConfig config, const ThreadClusterOptions& options)
     : config_(std::move(config)),
-      data_(expect(worker::load_dataset(config_.dataset, config_.seed))),
-      plan_(expect(emulation::make_plan(config_, options.sync, config_.seed, data_.train.shape,
-                                        data_.train.classes))) {
+      data_(expect(train::load_dataset(config_.dataset, config_.seed))),
+      plan_(expect(cluster::make_plan(config_, options.sync, config_.seed, data_.train.shape,
+                                      data_.train.classes))) {
   std::promise<std::string> listening;
   auto endpoint = listening.get_future();
   scheduler_thread_ = std::jthread(
@@ -73,7 +75,7 @@ void ThreadCluster::run_scheduler(const ThreadClusterOptions& options,
                                   const std::stop_token& abandon) {
   proto::ShmTransport transport;
   endpoint.set_value(expect(transport.listen(kAnyPort)));
-  auto scheduler_options = emulation::scheduler_options(config_, plan_, os_random(), true);
+  auto scheduler_options = cluster::scheduler_options(config_, plan_, os_random(), true);
   scheduler_options.lost_after = options.lost_after;
   server::Scheduler scheduler(
       scheduler_options, sync::make_tuner(plan_.sync, config_.sync,
@@ -93,9 +95,9 @@ void ThreadCluster::run_scheduler(const ThreadClusterOptions& options,
 
 void ThreadCluster::run_evaluator(const std::stop_token& abandon) {
   proto::ShmTransport transport;
-  auto device = expect(worker::make_device(config_.worker_device));
-  expect(device->build(plan_.spec, worker::kEvaluationBatch));
-  auto core = emulation::make_evaluator(config_, plan_, os_random());
+  auto device = expect(train::make_device(config_.worker_device));
+  expect(device->build(plan_.spec, train::kEvaluationBatch));
+  auto core = cluster::make_evaluator(config_, plan_, os_random());
   expect(worker::run_evaluator(transport, core, *device, data_.held_out, {scheduler_endpoint_, 0},
                                abandon));
 }
@@ -107,8 +109,8 @@ server::ServerStats ThreadCluster::run_server(std::uint32_t index,
   const std::string bound = expect(transport.listen(kAnyPort));
   endpoint.set_value(bound);
   const auto scheduler = expect(transport.connect(scheduler_endpoint_));
-  const auto core = emulation::make_server(config_, plan_, os_random(),
-                                           fmt::format("server-{}", index), bound, scheduler);
+  const auto core = cluster::make_server(config_, plan_, os_random(),
+                                         fmt::format("server-{}", index), bound, scheduler);
   core->on_start(steady_now());
   expect(server::run_core(transport, *core, abandon));
   RUBATO_CHECK(!core->failure(), "the scheduler takes the servers it expects");
@@ -127,10 +129,10 @@ void ThreadCluster::start_workers() {
 }
 
 Result<std::string> ThreadCluster::run_worker(std::uint32_t index, const std::stop_token& stop) {
-  RUBATO_ASSIGN(auto samples, emulation::plan_samples(config_, plan_, data_.train));
-  RUBATO_ASSIGN(auto trainer, emulation::make_trainer(config_, plan_, index, data_.train,
-                                                      std::move(samples[index])));
-  const auto core = emulation::make_worker(config_, plan_, os_random(), plan_.workers[index].name);
+  RUBATO_ASSIGN(auto samples, cluster::plan_samples(config_, plan_, data_.train));
+  RUBATO_ASSIGN(auto trainer, cluster::make_trainer(config_, plan_, index, data_.train,
+                                                    std::move(samples[index])));
+  const auto core = cluster::make_worker(config_, plan_, os_random(), plan_.workers[index].name);
   auto times = emulation::make_step_times(plan_, index);
   proto::ShmTransport transport;
   return worker::run_worker(

@@ -15,15 +15,15 @@
 #include <vector>
 
 #include "base/run_record.hpp"
-#include "emulation/cluster_plan.hpp"
-#include "proto/shm_transport.hpp"
+#include "cluster/cluster_plan.hpp"
+#include "proto/shm/transport.hpp"
 #include "tests/integration/helpers.hpp"
-#include "worker/dataset.hpp"
+#include "train/dataset.hpp"
 
 namespace rubato::integration {
 
 // Parses a cluster file's text; the test fails if it is bad.
-emulation::ClusterConfig parse(const std::string& text);
+cluster::ClusterConfig parse(const std::string& text);
 
 struct ThreadClusterOptions {
   std::string sync;
@@ -33,15 +33,15 @@ struct ThreadClusterOptions {
 class ThreadCluster {
  public:
   // Starts the scheduler, the evaluator and the servers, and waits until both can be reached.
-  ThreadCluster(emulation::ClusterConfig config, const ThreadClusterOptions& options);
+  ThreadCluster(cluster::ClusterConfig config, const ThreadClusterOptions& options);
   // Ends every thread, whatever it is at.
   ~ThreadCluster();
   ThreadCluster(const ThreadCluster&) = delete;
   ThreadCluster& operator=(const ThreadCluster&) = delete;
 
-  const emulation::ClusterConfig& config() const { return config_; }
-  const emulation::ClusterPlan& plan() const { return plan_; }
-  const worker::DataSplit& data() const { return data_; }
+  const cluster::ClusterConfig& config() const { return config_; }
+  const cluster::ClusterPlan& plan() const { return plan_; }
+  const train::DataSplit& data() const { return data_; }
   const std::string& scheduler() const { return scheduler_endpoint_; }
   const std::string& server(std::uint32_t index) const { return server_endpoints_.at(index); }
 
@@ -81,9 +81,9 @@ class ThreadCluster {
                                  const std::stop_token& abandon);
   Result<std::string> run_worker(std::uint32_t index, const std::stop_token& stop);
 
-  emulation::ClusterConfig config_;
-  worker::DataSplit data_;
-  emulation::ClusterPlan plan_;
+  cluster::ClusterConfig config_;
+  train::DataSplit data_;
+  cluster::ClusterPlan plan_;
   std::string scheduler_endpoint_;
   std::vector<std::string> server_endpoints_;
   std::stop_source stop_;

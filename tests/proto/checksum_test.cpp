@@ -1,5 +1,5 @@
 // The checksum in blocks is the checksum of the whole, and what rides on its pass is right.
-#include "proto/checksum.hpp"
+#include "base/checksum.hpp"
 
 #include <doctest/doctest.h>
 

@@ -198,9 +198,9 @@ TEST_CASE("a diverged loss is news, not garbage") {
 }
 
 TEST_CASE("a shard map covers the parameters without gap or overlap") {
-  const auto welcome = [](const std::vector<ShardRange>& ranges) {
+  const auto welcome = [](const std::vector<ElementRange>& ranges) {
     Welcome m{{Role::Worker, 0}, 10, {0, 0}, {}};
-    for (const ShardRange& range : ranges) m.shards.shards.push_back({range, "tcp://h:1"});
+    for (const ElementRange& range : ranges) m.shards.shards.push_back({range, "tcp://h:1"});
     return samples::message(m);
   };
   CHECK(round_trip(welcome({{0, 4}, {4, 4}, {4, 10}})));

@@ -11,8 +11,8 @@
 #include <limits>
 #include <vector>
 
+#include "base/checksum.hpp"
 #include "base/rng.hpp"
-#include "proto/checksum.hpp"
 
 namespace rubato::proto {
 namespace {

@@ -43,7 +43,7 @@ TEST_CASE("shard ranges are adjacent, cover all and differ by at most one") {
       CAPTURE(shards);
       std::uint64_t covered = 0;
       for (std::uint32_t i = 0; i < shards; ++i) {
-        const ShardRange range = shard_range(parameters, i, shards);
+        const ElementRange range = shard_range(parameters, i, shards);
         CHECK(range.begin == covered);
         CHECK(range.count() - parameters / shards <= 1);
         covered = range.end;

@@ -15,7 +15,6 @@ namespace rubato::rules {
 namespace {
 
 constexpr std::size_t kLineLengthMax = 100;
-constexpr std::size_t kFileLinesMax = 450;
 
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;
@@ -76,15 +75,17 @@ void find_words(const SourceFile& file, const std::string& code, const std::rege
 }  // namespace
 
 Violations include_arrows(const SourceFile& file) {
-  static const std::set<std::string> kProduct = {"base",   "sync",      "proto", "server",
-                                                 "worker", "emulation", "cli"};
+  static const std::set<std::string> kProduct = {
+      "base", "train", "sync", "proto", "server", "worker", "cluster", "emulation", "cli"};
   static const std::map<std::string, std::set<std::string>> kArrows = {
       {"base", {}},
+      {"train", {"base"}},
       {"sync", {"base"}},
       {"proto", {"base"}},
       {"server", {"sync", "proto", "base"}},
-      {"worker", {"sync", "proto", "base"}},
-      {"emulation", {"server", "worker", "sync", "proto", "base"}},
+      {"worker", {"train", "sync", "proto", "base"}},
+      {"cluster", {"server", "worker", "train", "sync", "proto", "base"}},
+      {"emulation", {"cluster", "server", "worker", "train", "sync", "proto", "base"}},
       {"cli", kProduct},
       {"bench", kProduct},
       {"tests", kProduct},
@@ -123,8 +124,8 @@ Violations library_owners(const SourceFile& file) {
       {"FlatBuffers", std::regex(R"(flatbuffers/.*|.*_generated\.h)"),
        std::regex(R"(proto/codec\.cpp)")},
       {"BLAS and oneDNN", std::regex(R"((openblas/)?cblas.*|.*dnnl.*)"),
-       std::regex(R"(worker/cpu/.*)")},
-      {"CUDA", std::regex(R"((cuda|cublas|cudnn|curand).*)"), std::regex(R"(worker/cuda/.*)")},
+       std::regex(R"(train/cpu/.*)")},
+      {"CUDA", std::regex(R"((cuda|cublas|cudnn|curand).*)"), std::regex(R"(train/cuda/.*)")},
       {"toml++", std::regex(R"(toml\+\+/.*|toml\.hpp)"), std::regex(R"(base/config\.cpp)")},
       {"CLI11", std::regex(R"(CLI/.*)"), std::regex(R"(cli/.*)")},
   }};
@@ -163,7 +164,7 @@ Violations pure_cores(const SourceFile& file) {
   return out;
 }
 
-Violations sizes(const SourceFile& file) {
+Violations line_lengths(const SourceFile& file) {
   Violations out;
   const std::vector<std::string_view> lines = lines_of(file.text);
   for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -175,9 +176,6 @@ Violations sizes(const SourceFile& file) {
       out.push_back(
           at(file, i + 1, fmt::format("{} characters, at most {}", characters, kLineLengthMax)));
     }
-  }
-  if (lines.size() > kFileLinesMax) {
-    out.push_back(fmt::format("{}: {} lines, at most {}", file.path, lines.size(), kFileLinesMax));
   }
   return out;
 }

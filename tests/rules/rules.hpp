@@ -30,8 +30,8 @@ Violations library_owners(const SourceFile& file);
 // For every file that is not a core: nothing.
 Violations pure_cores(const SourceFile& file);
 
-// Lines of at most 100 characters (code points), files of at most 450 lines.
-Violations sizes(const SourceFile& file);
+// Lines of at most 100 characters (code points).
+Violations line_lengths(const SourceFile& file);
 
 // A header begins with "// its/path.hpp - what it is" and has #pragma once.
 Violations header_form(const SourceFile& file);

@@ -10,7 +10,7 @@
 #include "proto/buffer_pool.hpp"
 #include "proto/codec.hpp"
 #include "proto/compression.hpp"
-#include "proto/shm_transport.hpp"
+#include "proto/shm/transport.hpp"
 #include "tests/allocations.hpp"
 #include "tests/server/shard.hpp"
 #include "worker/worker_core.hpp"

@@ -100,7 +100,7 @@ CoreCluster::CoreCluster(const CoreClusterOptions& options) : options_(options) 
       scheduler_options(options_),
       sync::make_tuner(options.sync, options.sync_options,
                        {.parameter_bytes = parameters * sizeof(float)}));
-  const auto initial = [values = options.initial](proto::ShardRange range) {
+  const auto initial = [values = options.initial](ElementRange range) {
     return std::vector<float>(values.begin() + static_cast<std::ptrdiff_t>(range.begin),
                               values.begin() + static_cast<std::ptrdiff_t>(range.end));
   };
@@ -196,8 +196,8 @@ void CoreCluster::drive(std::uint32_t index) {
       if (worker.residual) std::ranges::fill(worker.residual->values(), 0.0f);
       auto values =
           worker.core->elastic() ? worker.trainer.take_parameters() : worker.trainer.take_update();
-      worker.core->on_commit(
-          now_, {std::make_shared<const proto::Floats>(values.begin(), values.end()), true});
+      worker.core->on_commit(now_,
+                             {std::make_shared<const Floats>(values.begin(), values.end()), true});
     } else if (action == Action::Load || action == Action::Restart) {
       if (action == Action::Restart) worker.trainer.take_update();
       worker.trainer.load_under_update(worker.core->parameters());

@@ -25,7 +25,7 @@ class ToyTrainer {
  public:
   explicit ToyTrainer(std::uint32_t index, std::size_t parameters)
       : index_(index), w_(parameters), u_(parameters) {}
-  // `rate`: part of the learning rate (worker::StepPlan). Returns: the loss before the step.
+  // `rate`: part of the learning rate (train::StepPlan). Returns: the loss before the step.
   double step(double rate);
   std::vector<float> take_update() { return std::exchange(u_, std::vector<float>(u_.size())); }
   std::vector<float> take_parameters() {

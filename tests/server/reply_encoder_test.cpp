@@ -44,7 +44,7 @@ Reply encode(ReplyEncoder& encoder, const std::vector<float>& parameters, ReplyS
 
 // Of the buffer that a payload lies in.
 std::size_t buffer_floats(const proto::Payload& payload) {
-  return static_cast<const proto::Floats*>(payload.owner().get())->size();
+  return static_cast<const Floats*>(payload.owner().get())->size();
 }
 
 bool same_memory(const proto::Payload& a, const proto::Payload& b) {

@@ -25,8 +25,8 @@ TEST_CASE("start: nobody starts before every server acknowledged a list that hol
   world.server_hello(0);
   world.server_hello(1);
   const auto welcomes = world.collect();
-  CHECK(bodies<proto::Welcome>(welcomes, server_peer(0)).at(0).range == proto::ShardRange{0, 5});
-  CHECK(bodies<proto::Welcome>(welcomes, server_peer(1)).at(0).range == proto::ShardRange{5, 10});
+  CHECK(bodies<proto::Welcome>(welcomes, server_peer(0)).at(0).range == ElementRange{0, 5});
+  CHECK(bodies<proto::Welcome>(welcomes, server_peer(1)).at(0).range == ElementRange{5, 10});
   CHECK(bodies<proto::Welcome>(welcomes, server_peer(1)).at(0).you ==
         proto::NodeId{proto::Role::Server, 1});
 

@@ -65,7 +65,7 @@ class Shard {
     return options;
   }
   static InitialParameters initial(const ShardSetup& setup) {
-    return [values = setup.initial](proto::ShardRange range) {
+    return [values = setup.initial](ElementRange range) {
       return std::vector<float>(values.begin() + static_cast<std::ptrdiff_t>(range.begin),
                                 values.begin() + static_cast<std::ptrdiff_t>(range.end));
     };

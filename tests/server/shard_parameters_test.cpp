@@ -2,8 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "base/checksum.hpp"
 #include "base/rng.hpp"
-#include "proto/checksum.hpp"
 #include "tests/server/sent.hpp"
 
 namespace rubato::server {
@@ -64,7 +64,7 @@ TEST_CASE("shard parameters: any range of any update, against one flat vector") 
             Values(expected.begin() + static_cast<std::ptrdiff_t>(offset),
                    expected.begin() + static_cast<std::ptrdiff_t>(offset + update.size())));
       shard.for_each_piece(0, 10, [&](std::uint64_t, std::uint64_t, const proto::Payload& piece) {
-        if (piece.checksum()) CHECK(piece.checksum() == proto::checksum(piece.bytes()));
+        if (piece.checksum()) CHECK(piece.checksum() == checksum(piece.bytes()));
         if (rng.below(3) > 0) return;
         held.push_back(piece);
         were.push_back(tests::values_of(piece));
@@ -76,14 +76,14 @@ TEST_CASE("shard parameters: any range of any update, against one flat vector") 
 
 TEST_CASE(
     "shard parameters: a chunk that changed as a whole knows its checksum, until it changes") {
-  const std::size_t chunk = 3 * proto::kChecksumBlockBytes / sizeof(float) + 1;
+  const std::size_t chunk = 3 * kChecksumBlockBytes / sizeof(float) + 1;
   ShardParameters shard(Values(chunk + 5, 1.0f), chunk);
   Optimizer optimizer({.global_rate = 1.0}, chunk + 5);
   const auto known = [&](std::uint64_t offset, std::uint64_t count) {
     bool all = true;
     shard.for_each_piece(offset, count,
                          [&](std::uint64_t, std::uint64_t, const proto::Payload& piece) {
-                           all = all && piece.checksum() == proto::checksum(piece.bytes());
+                           all = all && piece.checksum() == checksum(piece.bytes());
                          });
     return all;
   };

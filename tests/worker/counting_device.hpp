@@ -7,26 +7,26 @@
 #include <utility>
 
 #include "tests/worker/loop_peers.hpp"
-#include "worker/dataset.hpp"
-#include "worker/host_device.hpp"
+#include "train/dataset.hpp"
+#include "train/host_device.hpp"
 
 namespace rubato::worker {
 
-class CountingDevice : public HostDevice {
+class CountingDevice : public train::HostDevice {
  public:
   // `stepped`: called after every step.
   explicit CountingDevice(std::function<void(int made)> stepped)
-      : HostDevice(LoopPeers::kParameters), stepped_(std::move(stepped)) {}
+      : train::HostDevice(LoopPeers::kParameters), stepped_(std::move(stepped)) {}
   std::string_view name() const override { return "counting"; }
-  Result<void> build(const ModelSpec&, int) override { return {}; }
+  Result<void> build(const train::ModelSpec&, int) override { return {}; }
   int batch_max() const override { return 1; }
-  BatchResult step(const Batch&, float) override {
+  train::BatchResult step(const train::Batch&, float) override {
     replica_.descend(std::vector<float>(replica_.count(), 1.0f), 1.0f);
     stepped_(++made);
     return {};
   }
-  BatchResult gradient(const Batch&, std::span<float>) override { return {}; }
-  BatchResult evaluate(const Batch&) override { return {}; }
+  train::BatchResult gradient(const train::Batch&, std::span<float>) override { return {}; }
+  train::BatchResult evaluate(const train::Batch&) override { return {}; }
 
   int made = 0;
 
@@ -34,8 +34,8 @@ class CountingDevice : public HostDevice {
   std::function<void(int made)> stepped_;
 };
 
-inline Dataset one_sample() {
-  Dataset data;
+inline train::Dataset one_sample() {
+  train::Dataset data;
   data.shape = {1, 1, 1};
   data.classes = 1;
   data.labels = {0};

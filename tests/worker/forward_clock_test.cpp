@@ -13,14 +13,14 @@ constexpr Instant at(double seconds) {
 }
 
 // Of a step of 10 s the layers take 1, 2 and 1 s.
-const std::vector<ForwardLayer> kLayers = {{100, 0.1}, {110, 0.2}, {200, 0.1}};
+const std::vector<train::ForwardLayer> kLayers = {{100, 0.1}, {110, 0.2}, {200, 0.1}};
 
 TEST_CASE("forward layers: parameters in order, a third of a step, by multiplications") {
-  const auto spec = make_model({.kind = "cnn", .hidden = {}}, {3, 32, 32}, 10).value();
-  const auto plans = plan_layers(spec).value();
-  const auto layers = forward_layers(spec);
+  const auto spec = train::make_model({.kind = "cnn", .hidden = {}}, {3, 32, 32}, 10).value();
+  const auto plans = train::plan_layers(spec).value();
+  const auto layers = train::forward_layers(spec);
   REQUIRE(layers.size() == 3);
-  CHECK(layers.back().end == parameter_count(spec));
+  CHECK(layers.back().end == train::parameter_count(spec));
   double all = 0;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     if (i > 0) CHECK(layers[i].end > layers[i - 1].end);
@@ -31,14 +31,14 @@ TEST_CASE("forward layers: parameters in order, a third of a step, by multiplica
   // The two convolutions differ by what they multiply: weights x places.
   double first = 0, second = 0;
   for (std::size_t i = 0; i < plans.size(); ++i)
-    if (std::holds_alternative<Conv2d>(spec.layers[i]))
+    if (std::holds_alternative<train::Conv2d>(spec.layers[i]))
       (first == 0 ? first : second) = multiplications(spec.layers[i], plans[i]);
   CHECK(layers[1].share / layers[0].share == doctest::Approx(second / first));
 }
 
 TEST_CASE("forward layers: an LSTM's weights are applied at each time step") {
-  const auto spec = make_model({.kind = "lstm", .hidden = {4, 5}}, {1, 7, 3}, 2).value();
-  const auto plans = plan_layers(spec).value();
+  const auto spec = train::make_model({.kind = "lstm", .hidden = {4, 5}}, {1, 7, 3}, 2).value();
+  const auto plans = train::plan_layers(spec).value();
   CHECK(multiplications(spec.layers[0], plans[0]) == 7.0 * (4 * 4 * (3 + 4)));
 }
 

@@ -73,7 +73,7 @@ TEST_CASE("gather: any order, any chunks, any repeats: every parameter is where 
 
 TEST_CASE("gather: arrived is the way without a gap, across shards, and stays where it is") {
   ParameterGather gather(shards_of(8, 2));
-  const auto room = std::make_shared<proto::Floats>(8, -1.0f);
+  const auto room = std::make_shared<Floats>(8, -1.0f);
   gather.begin(3, room);
   CHECK(gather.arrived() == 0);
   const auto add = [&](std::uint32_t shard, std::uint64_t offset) {
@@ -88,8 +88,8 @@ TEST_CASE("gather: arrived is the way without a gap, across shards, and stays wh
   gather.leave_room();  // the rest goes elsewhere, what is here is in both
   add(0, 2);
   CHECK(gather.arrived() == 6);
-  CHECK(*before == proto::Floats{0, 1, -1, -1, 4, 5, -1, -1});
-  CHECK(*gather.room() == proto::Floats{0, 1, 2, 3, 4, 5, -1, -1});
+  CHECK(*before == Floats{0, 1, -1, -1, 4, 5, -1, -1});
+  CHECK(*gather.room() == Floats{0, 1, 2, 3, 4, 5, -1, -1});
   add(1, 2);
   CHECK(gather.arrived() == 8);
   CHECK_FALSE(gather.active());

@@ -12,8 +12,8 @@ namespace {
 
 using proto::PayloadCodec;
 
-std::shared_ptr<const proto::Floats> values(const std::vector<float>& all) {
-  return std::make_shared<const proto::Floats>(all.begin(), all.end());
+std::shared_ptr<const Floats> values(const std::vector<float>& all) {
+  return std::make_shared<const Floats>(all.begin(), all.end());
 }
 
 std::vector<float> sent(const UpdateEncoder& encoder, const proto::Payload& payload,

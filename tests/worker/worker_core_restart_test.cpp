@@ -85,8 +85,7 @@ const proto::Compression kOneOfFour{.codec = proto::PayloadCodec::TopK, .keep = 
 std::vector<float> upload(WorkerWorld& world, const std::vector<float>& update,
                           bool finite = true) {
   world.step();
-  world.core.on_commit(world.now,
-                       {std::make_shared<proto::Floats>(update.begin(), update.end()), finite});
+  world.core.on_commit(world.now, {std::make_shared<Floats>(update.begin(), update.end()), finite});
   std::vector<float> values(4);
   for (const auto& out : world.sent())
     if (const auto* commit = std::get_if<proto::Commit>(&out.message.body))

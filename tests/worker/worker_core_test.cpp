@@ -121,7 +121,7 @@ TEST_CASE("worker: an update that is not finite tells every shard to discard its
     WorkerWorld world({.parameters = 6, .shards = 3});
     world.get_ready();
     world.step();
-    world.core.on_commit(world.now, {std::make_shared<const proto::Floats>(6), finite});
+    world.core.on_commit(world.now, {std::make_shared<const Floats>(6), finite});
     const auto sent = world.sent();
     REQUIRE(sent.size() == 3);
     for (const auto& out : sent)

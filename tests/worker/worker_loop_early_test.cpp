@@ -19,8 +19,8 @@ class LayeredDevice final : public CountingDevice {
   // `between`: called between the two layers of an early step.
   LayeredDevice(std::function<void(int made)> stepped, std::function<void()> between)
       : CountingDevice(std::move(stepped)), between_(std::move(between)) {}
-  std::optional<BatchResult> step_early(const Batch& batch, float rate,
-                                        const Arriving& arriving) override {
+  std::optional<train::BatchResult> step_early(const train::Batch& batch, float rate,
+                                               const train::Arriving& arriving) override {
     ++early;
     if (!arriving(0, replica_.part(0, 2))) return std::nullopt;
     between_();
@@ -53,7 +53,8 @@ struct EarlyRun {
         },
         [this, between] { between(*this); });
     device = owned.get();
-    trainer.emplace(std::move(owned), data, BatchSampler({0}, Rng(1)), 1, LearningRate{});
+    trainer.emplace(std::move(owned), data, train::BatchSampler({0}, Rng(1)), 1,
+                    train::LearningRate{});
     WorkerCore core(options, std::make_unique<NotingRule>(rule));
     ended =
         run_worker(peers, core, *trainer,
@@ -68,10 +69,10 @@ struct EarlyRun {
 
   LoopPeers peers;
   RuleNotes rule;
-  Dataset data = one_sample();
+  train::Dataset data = one_sample();
   std::stop_source done;
   LayeredDevice* device = nullptr;
-  std::optional<LocalTrainer> trainer;
+  std::optional<train::LocalTrainer> trainer;
   Result<std::string> ended;
   proto::Progress progress;
   std::vector<float> weights;
@@ -97,12 +98,12 @@ TEST_CASE("early: a server that dies in the middle of a reply ends the run, and 
   CHECK(run.device->early == 1);
   CHECK(run.trainer->steps() == 1);
   // The next whole reply puts all of it right.
-  proto::Floats update;
+  Floats update;
   run.trainer->load_under_update(std::vector<float>(kParameters, 7.0f));
   run.trainer->read(run.weights);
   CHECK(run.weights == std::vector<float>(kParameters, 7.0f));
   run.trainer->take_update(update);
-  CHECK(update == proto::Floats(kParameters, 0.0f));
+  CHECK(update == Floats(kParameters, 0.0f));
 }
 
 TEST_CASE("early: a reply whose last chunk is corrupt ends the run, and no step is made of it") {

@@ -15,12 +15,12 @@ constexpr std::uint64_t kChunk = LoopPeers::kChunk;
 struct Run {
   Run(int steps, const WorldSetup& setup, std::function<Duration(Instant, int)> step_time = {}) {
     std::stop_source done;
-    const Dataset data = one_sample();
+    const train::Dataset data = one_sample();
     auto owned = std::make_unique<CountingDevice>([&done, steps](int so_far) {
       if (so_far == steps) done.request_stop();
     });
     const CountingDevice& device = *owned;
-    LocalTrainer trainer(std::move(owned), data, {{0}, Rng(1)}, 1, {});
+    train::LocalTrainer trainer(std::move(owned), data, {{0}, Rng(1)}, 1, {});
     rule.every = setup.every;
     WorkerCore core(WorkerWorld::options(setup), std::make_unique<NotingRule>(rule));
     const WorkerLoopOptions options{.scheduler = "scheduler", .step_time = std::move(step_time)};

@@ -58,7 +58,7 @@ struct WorldSetup {
   bool auto_codecs = false;
   bool elastic = false;
   bool lend = false;  // the update, as room for its answers
-  std::vector<ForwardLayer> early_forward = {};
+  std::vector<train::ForwardLayer> early_forward = {};
   proto::Compression up = {};
   std::shared_ptr<Residual> residual = {};
 };
@@ -163,7 +163,7 @@ class WorkerWorld {
   // The whole update is 0, 1, 2, ...
   void commit() {
     REQUIRE(core.next_action() == Action::Commit);
-    auto update = std::make_shared<proto::Floats>(setup_.parameters);
+    auto update = std::make_shared<Floats>(setup_.parameters);
     for (std::size_t i = 0; i < update->size(); ++i) (*update)[i] = static_cast<float>(i);
     core.on_commit(now, {update, true, setup_.lend ? update : nullptr});
   }

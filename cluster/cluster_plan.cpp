@@ -1,0 +1,253 @@
+#include "cluster/cluster_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/rng.hpp"
+#include "cluster/shared_settings.hpp"
+#include "sync/factory.hpp"
+
+namespace rubato::cluster {
+
+namespace {
+
+// Elastic commits are parameters, which nothing may add to what was left out, or to a velocity.
+Result<void> check_elastic(const ClusterConfig& config, const std::string& sync) {
+  if (!sync::elastic_weight(sync, config.sync)) return {};
+  if (config.optimizer.kind != ServerOptimizer::Sgd)
+    return fail(ErrorCode::BadInput,
+                fmt::format("optimizer.kind: {} exchanges parameters and has no use for a server "
+                            "optimizer; leave it out, or choose another model",
+                            sync));
+  for (const WorkerProfile& worker : worker_profiles(config))
+    if (worker.codecs.auto_up || worker.codecs.up.codec != proto::PayloadCodec::F32)
+      return fail(ErrorCode::BadInput,
+                  fmt::format("wire.up = \"{}\" for worker {}: {} commits parameters, which are "
+                              "not compressed; use f32",
+                              worker.codecs.auto_up ? "auto" : codec_name(worker.codecs.up.codec),
+                              worker.name, sync));
+  return {};
+}
+
+// Steps that never begin where a reply has begun to arrive.
+Result<void> check_early_forward(const ClusterConfig& config, const std::string& sync) {
+  if (!config.training.early_forward) return {};
+  if (sync::overlap(sync, config.sync) == sync::Overlap::Always)
+    return fail(ErrorCode::BadInput,
+                fmt::format("training.early_forward: with sync.{}.overlap a worker trains on while "
+                            "parameters arrive and waits for none; leave one of them out",
+                            sync));
+  if (sync::elastic_weight(sync, config.sync))
+    return fail(ErrorCode::BadInput,
+                fmt::format("training.early_forward: {} makes a worker's parameters of the whole "
+                            "reply, before any step; leave it out, or choose another model",
+                            sync));
+  return {};
+}
+
+Result<ClusterPlan> start_plan(const ClusterConfig& config, const std::string& sync,
+                               std::uint64_t seed) {
+  RUBATO_TRY(check_sync(config, sync));
+  ClusterPlan plan;
+  plan.cluster = proto::cluster_id(config.name);
+  plan.seed = seed;
+  plan.sync = sync;
+  plan.workers = worker_profiles(config);
+  plan.batch = config.training.batch;
+  return plan;
+}
+
+}  // namespace
+
+Result<void> check_sync(const ClusterConfig& config, const std::string& sync) {
+  RUBATO_TRY(sync::find_model(sync));
+  RUBATO_TRY(check_elastic(config, sync));
+  RUBATO_TRY(check_early_forward(config, sync));
+  if (!config.timing_only()) return {};
+  const auto lacks = [](std::string_view key, std::string_view what) {
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: model.kind = \"timing\" has no {}", key, what));
+  };
+  if (config.stop.target_loss)
+    return lacks("stop.target_loss", "loss; leave it out, and stop by max_seconds");
+  if (config.stop.target_accuracy)
+    return lacks("stop.target_accuracy", "accuracy; leave it out, and stop by max_seconds");
+  if (sync == "adsp" && !config.sync.adsp.fixed_rate)
+    return lacks("sync.adsp.fixed_rate", "loss to search a rate by; give the rate");
+  if (sync == "adacomm")
+    return lacks("sync = \"adacomm\"", "loss to lower local_steps by; use local-sgd");
+  if ((sync == "semi-sync" || sync == "sync-switch") && config.dataset.samples == 0)
+    return lacks("dataset.samples",
+                 fmt::format("data to count; say how many samples {} passes over", sync));
+  return {};
+}
+
+Result<void> check_target(const ClusterConfig& config, const train::DataSplit& data) {
+  if (!config.stop.target_accuracy || data.held_out.size() > 0) return {};
+  return fail(
+      ErrorCode::BadInput,
+      fmt::format("stop.target_accuracy = {}: is measured on held-out data, of which "
+                  "dataset.held_out = {} leaves none of {} samples; raise it",
+                  *config.stop.target_accuracy, config.dataset.held_out, data.train.size()));
+}
+
+Result<void> require_trainable(const ClusterConfig& config) {
+  if (!config.timing_only()) return {};
+  return fail(ErrorCode::BadInput,
+              "model.kind = \"timing\": there is nothing to train in a model that is only its "
+              "size; use rubato compare, or another kind");
+}
+
+Result<ClusterPlan> make_timing_plan(const ClusterConfig& config, const std::string& sync,
+                                     std::uint64_t seed) {
+  RUBATO_ASSIGN(auto plan, start_plan(config, sync, seed));
+  plan.parameters = config.model.parameters;
+  plan.samples = static_cast<std::size_t>(config.dataset.samples);
+  plan.blank = std::make_shared<const Floats>(
+      std::min<std::uint64_t>(config.chunk_bytes / sizeof(float), plan.parameters));
+  return plan;
+}
+
+Result<ClusterPlan> make_plan(const ClusterConfig& config, const std::string& sync,
+                              std::uint64_t seed, train::Shape shape, int classes) {
+  RUBATO_TRY(require_trainable(config));
+  RUBATO_ASSIGN(auto plan, start_plan(config, sync, seed));
+  RUBATO_ASSIGN(plan.spec, train::make_model(config.model, shape, classes));
+  plan.parameters = train::parameter_count(plan.spec);
+  return plan;
+}
+
+Result<ClusterPlan> make_node_plan(const ClusterConfig& config, const std::string& sync,
+                                   std::uint64_t seed, train::Shape shape, int classes) {
+  RUBATO_ASSIGN(auto plan, make_plan(config, sync, seed, shape, classes));
+  plan.settings = shared_settings(config, sync, seed);
+  return plan;
+}
+
+Result<std::vector<std::vector<std::uint32_t>>> plan_samples(const ClusterConfig& config,
+                                                             const ClusterPlan& plan,
+                                                             const train::Dataset& train) {
+  return train::partition_samples(train.labels, train.classes,
+                                  static_cast<int>(plan.workers.size()), config.partition,
+                                  plan.seed);
+}
+
+server::SchedulerOptions scheduler_options(const ClusterConfig& config, const ClusterPlan& plan,
+                                           Incarnation incarnation, bool evaluator) {
+  server::SchedulerOptions options;
+  options.settings = plan.settings;
+  options.cluster = plan.cluster;
+  options.incarnation = incarnation;
+  options.parameters = plan.parameters;
+  options.servers = static_cast<std::uint32_t>(config.servers.count);
+  options.workers = static_cast<std::uint32_t>(plan.workers.size());
+  options.evaluator = evaluator;
+  options.evaluation_interval = Duration::from_seconds(config.evaluation.interval_seconds);
+  options.stop = config.stop;
+  options.sync = plan.sync;
+  options.seed = plan.seed;
+  return options;
+}
+
+std::unique_ptr<server::Scheduler> make_scheduler(const ClusterConfig& config,
+                                                  const ClusterPlan& plan, Incarnation incarnation,
+                                                  bool evaluator) {
+  return std::make_unique<server::Scheduler>(
+      scheduler_options(config, plan, incarnation, evaluator),
+      sync::make_tuner(
+          plan.sync, config.sync,
+          {.parameter_bytes = plan.parameters * sizeof(float),
+           .batches = std::max(1.0, static_cast<double>(plan.samples) / config.training.batch),
+           .batch = config.training.batch}));
+}
+
+std::unique_ptr<server::ServerCore> make_server(const ClusterConfig& config,
+                                                const ClusterPlan& plan, Incarnation incarnation,
+                                                const std::string& name,
+                                                const std::string& endpoint,
+                                                proto::PeerId scheduler) {
+  server::ServerOptions options;
+  options.settings = plan.settings;
+  options.cluster = plan.cluster;
+  options.incarnation = incarnation;
+  options.name = name;
+  options.endpoint = endpoint;
+  options.parameters = plan.parameters;
+  options.chunk_bytes = config.chunk_bytes;
+  options.optimizer = config.optimizer;
+  options.average = sync::averages(plan.sync);
+  options.blank = plan.blank;
+  auto initial = [spec = plan.spec, seed = plan.seed](ElementRange range) {
+    return train::initial_parameters(spec, seed, range);
+  };
+  return std::make_unique<server::ServerCore>(options, std::move(initial),
+                                              sync::make_gate(plan.sync, config.sync), scheduler);
+}
+
+std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
+                                                const ClusterPlan& plan, Incarnation incarnation,
+                                                const WorkerProfile& profile,
+                                                std::shared_ptr<worker::Residual> residual) {
+  worker::WorkerOptions options;
+  options.settings = plan.settings;
+  options.cluster = plan.cluster;
+  options.incarnation = incarnation;
+  options.name = profile.name;
+  options.parameters = plan.parameters;
+  options.chunk_bytes = config.chunk_bytes;
+  options.overlap = sync::overlap(plan.sync, config.sync);
+  options.alignment = sync::measures_alignment(plan.sync) && !plan.blank;
+  options.up = profile.codecs.up;
+  options.down = profile.codecs.down;
+  options.auto_up = profile.codecs.auto_up;
+  options.auto_down = profile.codecs.auto_down;
+  options.blank = plan.blank != nullptr;
+  if (config.training.early_forward) options.early_forward = train::forward_layers(plan.spec);
+  if (const auto weight = sync::elastic_weight(plan.sync, config.sync)) {
+    options.elastic = true;
+    options.weight = *weight;
+  } else {
+    options.residual = std::move(residual);
+  }
+  return std::make_unique<worker::WorkerCore>(options,
+                                              sync::make_commit_rule(plan.sync, config.sync));
+}
+
+std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
+                                                const ClusterPlan& plan, Incarnation incarnation,
+                                                const std::string& name,
+                                                std::shared_ptr<worker::Residual> residual) {
+  const auto known = std::ranges::find(plan.workers, name, &WorkerProfile::name);
+  const WorkerProfile profile =
+      known != plan.workers.end() ? *known : WorkerProfile{name, {}, {}, {}};
+  return make_worker(config, plan, incarnation, profile, std::move(residual));
+}
+
+worker::EvaluatorCore make_evaluator(const ClusterConfig& config, const ClusterPlan& plan,
+                                     Incarnation incarnation) {
+  worker::EvaluatorOptions options;
+  options.settings = plan.settings;
+  options.cluster = plan.cluster;
+  options.incarnation = incarnation;
+  options.parameters = plan.parameters;
+  options.interval = Duration::from_seconds(config.evaluation.interval_seconds);
+  return worker::EvaluatorCore(options);
+}
+
+Result<train::LocalTrainer> make_trainer(const ClusterConfig& config, const ClusterPlan& plan,
+                                         std::uint32_t index, const train::Dataset& train,
+                                         std::vector<std::uint32_t> samples,
+                                         const train::DeviceOptions& options) {
+  RUBATO_ASSIGN(auto device, train::make_device(config.worker_device, options));
+  RUBATO_TRY(
+      device->build(plan.spec, sync::batch_max(plan.sync, config.sync, config.training.batch)));
+  train::BatchSampler sampler(std::move(samples),
+                              Rng(plan.seed, static_cast<std::uint64_t>(Stream::Sampler), index));
+  return train::LocalTrainer(std::move(device), train, std::move(sampler), config.training.batch,
+                             {.initial = config.training.learning_rate,
+                              .decay = config.training.decay,
+                              .decay_steps = static_cast<double>(config.training.decay_steps)});
+}
+
+}  // namespace rubato::cluster

@@ -1,0 +1,334 @@
+// What train/device.hpp promises, on every device.
+#include "train/device.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/train/models.hpp"
+
+using namespace rubato;
+using namespace rubato::train;
+
+namespace {
+
+const std::string kDevices[] = {"reference", "cpu"};
+
+ModelSpec mlp() {
+  return make_model({"mlp", {9}}, {6, 1, 1}, 4).value();
+}
+ModelSpec cnn() {
+  return make_model({"cnn", {}}, {1, 8, 8}, 4).value();
+}
+
+std::vector<float> weights_of(const Device& device) {
+  std::vector<float> out(device.parameter_count());
+  device.read(out);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a device begins with zeros and gives back what it loads") {
+  for (const std::string& name : kDevices) {
+    CAPTURE(name);
+    const ModelSpec spec = mlp();
+    const auto device = built_device(name, spec, 8);
+    CHECK(device->name() == name);
+    CHECK(device->parameter_count() == parameter_count(spec));
+    CHECK(device->batch_max() == 8);
+    CHECK(weights_of(*device) == std::vector<float>(parameter_count(spec), 0.0f));
+    const auto parameters = test_parameters(spec, 1);
+    device->load(parameters);
+    CHECK(weights_of(*device) == parameters);
+  }
+}
+
+TEST_CASE("a step is the gradient times the rate, in W and in U") {
+  for (const std::string& name : kDevices) {
+    CAPTURE(name);
+    const ModelSpec spec = cnn();
+    const auto device = built_device(name, spec, 8);
+    const auto before = test_parameters(spec, 1);
+    device->load(before);
+    const OwnedBatch batch(spec, 8, 2);
+    std::vector<float> gradient(before.size());
+    Floats update(before.size());
+    const BatchResult measured = device->gradient(batch.view(), gradient);
+    CHECK(weights_of(*device) == before);
+    device->take_update(update);
+    CHECK(update == Floats(before.size(), 0.0f));
+
+    const BatchResult stepped = device->step(batch.view(), 0.1f);
+    CHECK(stepped.loss_sum == measured.loss_sum);
+    CHECK(stepped.correct == measured.correct);
+    device->take_update(update);
+    const auto after = weights_of(*device);
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      REQUIRE(update[i] == doctest::Approx(0.1 * gradient[i]).epsilon(1e-6));
+      REQUIRE(after[i] == doctest::Approx(before[i] - 0.1 * gradient[i]).epsilon(1e-6));
+    }
+  }
+}
+
+TEST_CASE("an early step asks for each layer in turn and ends as a load and a step, to the bit") {
+  for (const std::string& name : kDevices)
+    for (const ModelSpec& spec : small_models()) {
+      CAPTURE(name);
+      CAPTURE(spec.name);
+      const auto parameters = test_parameters(spec, 1);
+      const OwnedBatch batch(spec, 5, 2);
+      const auto whole = built_device(name, spec, 8);
+      whole->load(parameters);
+      const BatchResult expected = whole->step(batch.view(), 0.1f);
+
+      const auto device = built_device(name, spec, 8);
+      std::size_t asked = 0, times = 0;
+      const auto result =
+          device->step_early(batch.view(), 0.1f, [&](std::size_t begin, std::span<float> out) {
+            CHECK(begin == asked);  // everything once, in order
+            asked += out.size();
+            ++times;
+            std::copy_n(parameters.begin() + static_cast<std::ptrdiff_t>(begin), out.size(),
+                        out.begin());
+            return true;
+          });
+      REQUIRE(result);
+      CHECK(asked == parameters.size());
+      if (spec.name == "dense, relu") CHECK(times == 3);
+      CHECK(result->loss_sum == expected.loss_sum);
+      CHECK(result->correct == expected.correct);
+      CHECK(weights_of(*device) == weights_of(*whole));
+      Floats update, expected_update;
+      CHECK(device->take_update(update));
+      CHECK(whole->take_update(expected_update));
+      CHECK(update == expected_update);
+    }
+}
+
+TEST_CASE("an early step that is given up leaves U empty, and a load puts all of W right") {
+  for (const std::string& name : kDevices) {
+    CAPTURE(name);
+    const ModelSpec spec = mlp();
+    const auto device = built_device(name, spec, 4);
+    device->load(test_parameters(spec, 1));
+    const OwnedBatch batch(spec, 4, 1);
+    device->step(batch.view(), 0.1f);
+    Floats update;
+    device->take_update(update);
+    int asked = 0;
+    const auto result =
+        device->step_early(batch.view(), 0.1f, [&](std::size_t, std::span<float> out) {
+          if (++asked == 2) return false;
+          std::ranges::fill(out, 99.0f);
+          return true;
+        });
+    CHECK_FALSE(result);
+    CHECK(asked == 2);
+    device->load_under_update(test_parameters(spec, 2));
+    CHECK(weights_of(*device) == test_parameters(spec, 2));
+    CHECK(device->take_update(update));
+    CHECK(update == Floats(update.size(), 0.0f));
+  }
+}
+
+TEST_CASE("U is what W lost since the load, over many steps, and taking it empties it") {
+  for (const std::string& name : kDevices) {
+    CAPTURE(name);
+    const ModelSpec spec = mlp();
+    const auto device = built_device(name, spec, 4);
+    const auto loaded = test_parameters(spec, 1);
+    device->load(loaded);
+    for (std::uint64_t s = 0; s < 10; ++s) device->step(OwnedBatch(spec, 4, s).view(), 0.1f);
+    const auto weights = weights_of(*device);
+    Floats update(loaded.size()), again(loaded.size());
+    CHECK(device->take_update(update));
+    double moved = 0;
+    for (std::size_t i = 0; i < loaded.size(); ++i) {
+      REQUIRE(std::abs(update[i] - (loaded[i] - weights[i])) < 1e-6);
+      moved += std::abs(update[i]);
+    }
+    CHECK(moved > 0.1);
+    device->take_update(again);
+    CHECK(again == Floats(loaded.size(), 0.0f));
+    CHECK(weights_of(*device) == weights);
+  }
+}
+
+TEST_CASE("U goes out and its memory comes back without a copy, and stale memory is never U") {
+  for (const std::string& name : kDevices) {
+    CAPTURE(name);
+    const ModelSpec spec = mlp();
+    const auto device = built_device(name, spec, 4);
+    device->load(test_parameters(spec, 1));
+    device->step(OwnedBatch(spec, 4, 1).view(), 0.1f);
+    Floats out;
+    CHECK(device->take_update(out));
+    REQUIRE(out.size() == device->parameter_count());
+    const Device* const on_host = name == "cuda" ? nullptr : device.get();
+    const float* const memory = out.data();
+    std::fill(out.begin(), out.end(), 99.0f);  // as parameters that were gathered in it
+    device->give(out);
+    if (on_host) CHECK(out.empty());
+    device->load_under_update(test_parameters(spec, 2));
+    CHECK(weights_of(*device) == test_parameters(spec, 2));
+    device->step(OwnedBatch(spec, 4, 2).view(), 0.1f);
+    const auto weights = weights_of(*device);
+    CHECK(device->take_update(out));
+    if (on_host) CHECK(out.data() == memory);
+    const auto loaded = test_parameters(spec, 2);
+    for (std::size_t i = 0; i < loaded.size(); ++i)
+      REQUIRE(std::abs(out[i] - (loaded[i] - weights[i])) < 1e-6);
+
+    device->step(OwnedBatch(spec, 4, 3).view(), 0.1f);
+    Floats spare(device->parameter_count(), 99.0f);
+    device->give(spare);  // it has memory for U: an overlapping commit came back
+    CHECK(spare == Floats(device->parameter_count(), 99.0f));
+  }
+}
+
+TEST_CASE("taking U tells when it holds NaN or infinity") {
+  for (const std::string& name : kDevices) {
+    CAPTURE(name);
+    const ModelSpec spec = mlp();
+    const auto device = built_device(name, spec, 4);
+    device->load(test_parameters(spec, 1));
+    device->step(OwnedBatch(spec, 4, 1).view(), std::numeric_limits<float>::infinity());
+    Floats update(device->parameter_count());
+    CHECK_FALSE(device->take_update(update));
+    CHECK(device->take_update(update));  // all zero now
+  }
+}
+
+TEST_CASE("load leaves U alone, load_under_update puts own steps on top of what arrived") {
+  for (const std::string& name : kDevices) {
+    CAPTURE(name);
+    const ModelSpec spec = mlp();
+    const auto device = built_device(name, spec, 4);
+    const auto first = test_parameters(spec, 1);
+    const auto arrived = test_parameters(spec, 2);
+    device->load(first);
+    device->step(OwnedBatch(spec, 4, 3).view(), 0.1f);
+    device->load_under_update(arrived);
+    const auto on_top = weights_of(*device);
+    device->load(arrived);
+    CHECK(weights_of(*device) == arrived);
+    Floats update(first.size());
+    CHECK(device->take_update(update));
+    double moved = 0;
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      REQUIRE(on_top[i] == arrived[i] - update[i]);
+      moved += std::abs(update[i]);
+    }
+    CHECK(moved > 0);
+  }
+}
+
+TEST_CASE("scores of zero have the known loss: ln C by cross-entropy, 1 by hinge") {
+  for (const std::string& name : kDevices) {
+    for (const Loss loss : {Loss::SoftmaxCrossEntropy, Loss::MultiClassHinge}) {
+      CAPTURE(name);
+      const ModelSpec spec{"zeros", {3, 1, 1}, {Dense{5}}, loss, 5};
+      const auto device = built_device(name, spec, 6);
+      const BatchResult result = device->evaluate(OwnedBatch(spec, 6, 1).view());
+      const double each = loss == Loss::MultiClassHinge ? 1.0 : std::log(5.0);
+      CHECK(result.loss_sum == doctest::Approx(6 * each).epsilon(1e-6));
+    }
+  }
+}
+
+TEST_CASE("training a separable problem lowers the loss and finds the labels") {
+  for (const std::string& name : kDevices) {
+    for (const std::string kind : {"mlp", "svm", "cnn", "lstm"}) {
+      CAPTURE(name);
+      CAPTURE(kind);
+      ModelOptions options{kind, {}};
+      if (kind == "lstm") options.hidden = {8, 8};
+      const ModelSpec spec = make_model(options, {1, 4, 4}, 2).value();
+      const auto device = built_device(name, spec, 16);
+      device->load(initial_parameters(spec, 1));
+      OwnedBatch batch(spec, 16, 1);
+      for (int b = 0; b < 16; ++b) {  // the first class is bright, the second dark
+        for (int i = 0; i < 16; ++i) batch.inputs[16 * b + i] += batch.labels[b] == 0 ? 2 : -2;
+      }
+      const double before = device->evaluate(batch.view()).loss_sum;
+      for (int s = 0; s < 60; ++s) device->step(batch.view(), 0.1f);
+      const BatchResult after = device->evaluate(batch.view());
+      CHECK(after.loss_sum < before / 4);
+      CHECK(after.correct == 16);
+    }
+  }
+}
+
+TEST_CASE("numbers that are not finite pass through every layer without harm") {
+  for (const std::string& name : kDevices) {
+    for (const ModelSpec& spec : small_models()) {
+      for (const float bad :
+           {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+        CAPTURE(name);
+        CAPTURE(spec.name);
+        const auto device = built_device(name, spec, 3);
+        device->load(std::vector<float>(parameter_count(spec), bad));
+        const OwnedBatch batch(spec, 3, 1);
+        const BatchResult broken = device->step(batch.view(), 0.1f);
+        CHECK_FALSE(std::isfinite(broken.loss_sum));
+        device->load(test_parameters(spec, 1));  // and it is as good as new
+        CHECK(std::isfinite(device->step(batch.view(), 0.1f).loss_sum));
+      }
+    }
+  }
+}
+
+TEST_CASE("same input, same bits, on whatever thread and beside other devices") {
+  const auto train = [](const std::string& name, const ModelSpec& spec) {
+    const auto device = built_device(name, spec, 8);
+    device->load(test_parameters(spec, 1));
+    std::vector<float> out(device->parameter_count());
+    const auto work = [&] {
+      for (std::uint64_t s = 0; s < 3; ++s) device->step(OwnedBatch(spec, 8, s).view(), 0.05f);
+    };
+    work();
+    std::thread(work).join();  // a device may move between threads
+    device->read(out);
+    return out;
+  };
+  for (const ModelSpec& spec :
+       {mlp(), cnn(), make_model({"lstm", {16, 8}}, {1, 8, 8}, 4).value()}) {
+    CAPTURE(spec.name);
+    for (const std::string& name : kDevices) {
+      CAPTURE(name);
+      const auto expected = train(name, spec);
+      std::vector<std::vector<float>> results(4);
+      std::vector<std::thread> threads;
+      for (auto& result : results) threads.emplace_back([&] { result = train(name, spec); });
+      for (auto& thread : threads) thread.join();
+      for (const auto& result : results) CHECK(result == expected);
+    }
+  }
+}
+
+TEST_CASE("devices that this build does not have are refused with the remedy") {
+  const auto cuda = make_device("cuda");
+  REQUIRE(!cuda.has_value());
+  CHECK(cuda.error().code == ErrorCode::Unsupported);
+  CHECK(cuda.error().message == "this build has no CUDA device; use device = \"cpu\"");
+  const auto unknown = make_device("gpu");
+  REQUIRE(!unknown.has_value());
+  CHECK(unknown.error().code == ErrorCode::BadInput);
+  CHECK(unknown.error().message == "unknown device \"gpu\"; use cpu, cuda or reference");
+}
+
+TEST_CASE("a model that does not fit is refused by build()") {
+  for (const std::string& name : kDevices) {
+    CAPTURE(name);
+    const auto device = make_device(name).value();
+    const auto built = device->build({"m", {4, 1, 1}, {Dense{3}}, {}, 2}, 1);
+    REQUIRE(!built.has_value());
+    CHECK(built.error().code == ErrorCode::BadInput);
+  }
+}

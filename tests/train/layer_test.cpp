@@ -1,0 +1,169 @@
+// Every layer on every device: against central finite differences of the plain network in double
+// precision, and device against device over batch sizes.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/train/models.hpp"
+#include "train/reference_network.hpp"
+
+using namespace rubato;
+using namespace rubato::train;
+
+namespace {
+
+template <class Real>
+double largest(const std::vector<Real>& values) {
+  double size = 0;
+  for (const Real value : values) size = std::max(size, std::abs(static_cast<double>(value)));
+  return size;
+}
+
+template <class Real>
+double largest_difference(const std::vector<float>& a, const std::vector<Real>& b) {
+  REQUIRE(a.size() == b.size());
+  double size = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    size = std::max(size, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+  }
+  return size;
+}
+
+// d(mean loss)/d(parameters) by central differences. In double the step can be so small (1e-6)
+// that no unit crosses a kink of ReLU, maximum or hinge.
+std::vector<double> finite_differences(const ModelSpec& spec, const std::vector<float>& parameters,
+                                       const OwnedBatch& batch) {
+  ReferenceNetwork<double> network(spec, *plan_layers(spec));
+  std::vector<double> at(parameters.begin(), parameters.end());
+  const std::vector<double> inputs(batch.inputs.begin(), batch.inputs.end());
+  const auto size = static_cast<double>(batch.labels.size());
+  constexpr double kStep = 1e-6;
+  std::vector<double> slopes(at.size());
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    const double here = at[i];
+    at[i] = here + kStep;
+    const double above = network.evaluate(at, inputs, batch.labels).loss_sum;
+    at[i] = here - kStep;
+    const double below = network.evaluate(at, inputs, batch.labels).loss_sum;
+    at[i] = here;
+    slopes[i] = (above - below) / (2 * kStep * size);
+  }
+  return slopes;
+}
+
+}  // namespace
+
+TEST_CASE("gradients of every device equal finite differences") {
+  for (const ModelSpec& spec : small_models()) {
+    CAPTURE(spec.name);
+    const OwnedBatch batch(spec, 2, 11);
+    const std::vector<float> parameters = test_parameters(spec, 5);
+    const std::vector<double> slopes = finite_differences(spec, parameters, batch);
+    REQUIRE(largest(slopes) > 1e-3);
+    for (const std::string name : {"reference", "cpu"}) {
+      CAPTURE(name);
+      for (const int batch_max : {2, 16}) {  // from 16 on the cpu has another way for some images
+        CAPTURE(batch_max);
+        const auto device = built_device(name, spec, batch_max);
+        device->load(parameters);
+        std::vector<float> gradient(parameters.size());
+        device->gradient(batch.view(), gradient);
+        // float32 rounding of sums of up to a few hundred terms
+        CHECK(largest_difference(gradient, slopes) < 2e-6 * (1 + largest(slopes)));
+      }
+    }
+  }
+}
+
+TEST_CASE("cpu and reference agree on every model and batch size") {
+  constexpr int kBatchMax = 33;
+  for (const ModelSpec& spec : small_models()) {
+    CAPTURE(spec.name);
+    const std::vector<float> parameters = test_parameters(spec, 7);
+    const auto reference = built_device("reference", spec, kBatchMax);
+    const auto cpu = built_device("cpu", spec, kBatchMax);
+    reference->load(parameters);
+    cpu->load(parameters);
+    for (const int size : {kBatchMax, 1, 2, 16, 31, kBatchMax}) {
+      CAPTURE(size);
+      const OwnedBatch batch(spec, size, 100 + static_cast<std::uint64_t>(size));
+      std::vector<float> expected(parameters.size()), got(parameters.size());
+      const BatchResult a = reference->gradient(batch.view(), expected);
+      const BatchResult b = cpu->gradient(batch.view(), got);
+      CHECK(b.loss_sum == doctest::Approx(a.loss_sum).epsilon(1e-5));
+      CHECK(b.correct == a.correct);
+      CHECK(largest_difference(got, expected) < 2e-6 * (1 + largest(expected)));
+      const BatchResult evaluated = cpu->evaluate(batch.view());
+      CHECK(evaluated.loss_sum == b.loss_sum);
+      CHECK(evaluated.correct == b.correct);
+    }
+  }
+}
+
+TEST_CASE("cpu and reference agree on the models a user can choose") {
+  const std::vector<std::pair<ModelOptions, Shape>> table = {
+      {{"mlp", {64}}, {1, 28, 28}},   {{"mlp", {33, 17}}, {13, 1, 1}}, {{"svm", {}}, {8, 1, 1}},
+      {{"cnn", {}}, {1, 12, 12}},     {{"cnn", {}}, {3, 9, 11}},       {{"lstm", {}}, {1, 28, 28}},
+      {{"lstm", {20, 9}}, {2, 7, 3}}, {{"lenet", {}}, {1, 28, 28}},    {{"lenet", {}}, {3, 32, 32}},
+  };
+  for (const auto& [options, shape] : table) {
+    const ModelSpec spec = make_model(options, shape, 10).value();
+    CAPTURE(spec.name);
+    CAPTURE(shape.count());
+    const std::vector<float> parameters = initial_parameters(spec, 3);
+    const OwnedBatch batch(spec, 5, 4);
+    std::vector<float> expected(parameters.size()), got(parameters.size());
+    const auto reference = built_device("reference", spec, 5);
+    const auto cpu = built_device("cpu", spec, 5);
+    reference->load(parameters);
+    cpu->load(parameters);
+    const BatchResult a = reference->gradient(batch.view(), expected);
+    const BatchResult b = cpu->gradient(batch.view(), got);
+    CHECK(b.loss_sum == doctest::Approx(a.loss_sum).epsilon(1e-5));
+    CHECK(largest_difference(got, expected) < 1e-5 * (1 + largest(expected)));
+  }
+}
+
+TEST_CASE("the first of equal maxima wins a pool's gradient") {
+  // The convolution adds its two channels: (1,4), (2,3), (3,2), (4,1) all give 5. The gradient of
+  // its weights tells which of them the pool chose.
+  const ModelSpec spec{"ties", {2, 2, 2}, {Conv2d{1}, MaxPool2d{2, 2, 0, 0}, Dense{2}}, {}, 2};
+  const std::vector<float> inputs = {1, 2, 3, 4, 4, 3, 2, 1};
+  const std::vector<std::int32_t> labels = {0};
+  const std::vector<float> parameters = {1, 1, 0, 1, -1, 0, 0};  // conv 1 1 +0, dense 1 -1 +0 0
+  for (const std::string name : {"reference", "cpu"}) {
+    CAPTURE(name);
+    const auto device = built_device(name, spec, 1);
+    device->load(parameters);
+    std::vector<float> gradient(parameters.size());
+    device->gradient({inputs, labels, 1}, gradient);
+    CHECK(gradient[0] < 0);
+    CHECK(gradient[1] == doctest::Approx(4 * gradient[0]));
+  }
+}
+
+TEST_CASE("response norm sums over 2 radius + 1 channels with alpha undivided") {
+  // Three channels of 1, 2, 3 by the bias of a convolution whose weights are 0; radius 1.
+  const LocalResponseNorm norm{.radius = 1, .bias = 1.0f, .alpha = 0.5f, .beta = 1.0f};
+  const ModelSpec spec{"norm", {1, 1, 1}, {Conv2d{3}, norm, Dense{3}}, {}, 3};
+  std::vector<float> parameters(parameter_count(spec), 0.0f);
+  for (int c = 0; c < 3; ++c) {
+    parameters[3 + c] = static_cast<float>(c + 1);
+    parameters[6 + 4 * c] = 1;  // dense weights: identity
+  }
+  // y = x / (1 + 0.5 sum of squares): 1 / 3.5, 2 / 8, 3 / 7.5
+  const double y[] = {1 / 3.5, 2 / 8.0, 3 / 7.5};
+  const double expected = std::log(std::exp(y[0]) + std::exp(y[1]) + std::exp(y[2])) - y[1];
+  const std::vector<float> input = {1};
+  const std::vector<std::int32_t> label = {1};
+  for (const std::string name : {"reference", "cpu"}) {
+    CAPTURE(name);
+    const auto device = built_device(name, spec, 1);
+    device->load(parameters);
+    CHECK(device->evaluate({input, label, 1}).loss_sum == doctest::Approx(expected).epsilon(1e-6));
+  }
+}

@@ -1,0 +1,126 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "train/model_spec.hpp"
+
+using namespace rubato;
+using namespace rubato::train;
+
+TEST_CASE("the paper's Cifar-10 network has its published 148,298 parameters") {
+  const ModelSpec spec = make_model({"cnn", {}}, {3, 32, 32}, 10).value();
+  CHECK(parameter_count(spec) == 148298);
+  const auto plans = plan_layers(spec).value();
+  CHECK(plans[2].output == Shape{64, 16, 16});  // "SAME" pools: 32 -> 16 -> 8
+  CHECK(plans[7].output == Shape{64, 8, 8});
+}
+
+TEST_CASE("parameter counts of the other models") {
+  const auto count = [](const ModelOptions& options, Shape shape) {
+    return parameter_count(make_model(options, shape, 10).value());
+  };
+  CHECK(count({"cnn", {}}, {1, 28, 28}) == 5 * 5 * 64 + 64 + 102464 + 7 * 7 * 64 * 10 + 10);
+  CHECK(count({"mlp", {}}, {1, 28, 28}) == 784 * 64 + 64 + 640 + 10);
+  CHECK(count({"mlp", {100, 50}}, {20, 1, 1}) == 2100 + 5050 + 510);
+  CHECK(count({"svm", {}}, {8, 1, 1}) == 90);
+  CHECK(count({"lenet", {}}, {1, 28, 28}) == 431080);  // Caffe's
+  CHECK(count({"lenet", {}}, {3, 32, 32}) ==
+        20 * 75 + 20 + 50 * 500 + 50 + 500 * 50 * 5 * 5 + 500 + 5010);
+  CHECK(count({"lstm", {}}, {1, 28, 28}) ==
+        4 * 128 * (28 + 128) + 4 * 128 + 128 * 384 + 384 + 3840 + 10);
+}
+
+TEST_CASE("layers lie one behind the other, weights then bias") {
+  const ModelSpec spec = make_model({"mlp", {5}}, {3, 1, 1}, 2).value();
+  const auto plans = plan_layers(spec).value();
+  REQUIRE(plans.size() == 3);
+  CHECK(plans[0].weight_offset == 0);
+  CHECK(plans[0].bias_offset == 15);
+  CHECK(plans[1].weight_count == 0);
+  CHECK(plans[2].weight_offset == 20);
+  CHECK(plans[2].bias_offset == 30);
+  CHECK(parameter_count(spec) == 32);
+}
+
+TEST_CASE("initial parameters: their spread, their seed, the forget gate") {
+  const ModelSpec mlp = make_model({"mlp", {200}}, {400, 1, 1}, 10).value();
+  const auto parameters = initial_parameters(mlp, 1);
+  CHECK(parameters == initial_parameters(mlp, 1));
+  CHECK(parameters != initial_parameters(mlp, 2));
+  double square = 0;
+  for (int i = 0; i < 80000; ++i) square += parameters[i] * parameters[i];
+  CHECK(std::sqrt(square / 80000) == doctest::Approx(std::sqrt(2.0 / 400)).epsilon(0.02));  // He
+  square = 0;
+  for (int i = 80200; i < 82200; ++i) square += parameters[i] * parameters[i];
+  CHECK(std::sqrt(square / 2000) == doctest::Approx(std::sqrt(2.0 / 210)).epsilon(0.05));  // Glorot
+  for (int i = 80000; i < 80200; ++i) CHECK(parameters[i] == 0);
+
+  const ModelSpec lstm = make_model({"lstm", {3, 4}}, {1, 2, 2}, 2).value();
+  const auto gates = initial_parameters(lstm, 1);
+  const auto bias = gates.begin() + 4 * 3 * (2 + 3);
+  CHECK(std::vector<float>(bias, bias + 12) ==
+        std::vector<float>{0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0});
+}
+
+TEST_CASE("initial parameters of a range are those of the whole, in memory of its size") {
+  const ModelSpec spec = make_model({"lstm", {3, 4}}, {1, 2, 2}, 2).value();
+  const auto all = initial_parameters(spec, 7);
+  const auto count = static_cast<std::uint64_t>(all.size());
+  for (std::uint64_t begin = 0; begin <= count; ++begin)
+    for (std::uint64_t end = begin; end <= count; ++end) {
+      const auto part = initial_parameters(spec, 7, {begin, end});
+      REQUIRE(part.size() == end - begin);
+      REQUIRE(part.capacity() == end - begin);
+      REQUIRE(std::ranges::equal(part, std::span(all).subspan(begin, end - begin)));
+    }
+}
+
+TEST_CASE("refused models are named with the remedy") {
+  const auto message = [](const ModelOptions& options, Shape shape) {
+    const auto spec = make_model(options, shape, 10);
+    REQUIRE(!spec.has_value());
+    CHECK(spec.error().code == ErrorCode::BadInput);
+    return spec.error().message;
+  };
+  CHECK(message({"cnm", {}}, {1, 28, 28}) ==
+        "model.kind: unknown model \"cnm\"; use mlp, cnn, lenet, lstm or svm");
+  CHECK(message({"cnn", {64}}, {1, 28, 28}) ==
+        "model.hidden: cnn has no sizes to choose; remove the key or use mlp or lstm");
+  CHECK(message({"lenet", {500}}, {1, 28, 28}) ==
+        "model.hidden: lenet has no sizes to choose; remove the key or use mlp or lstm");
+  CHECK(message({"lenet", {}}, {1, 12, 12}) ==
+        "model lenet: layer 2 (conv2d of 50 channels, kernel 5, stride 1, padding 0) does not fit "
+        "its input 20x4x4");
+  CHECK(message({"lstm", {64}}, {1, 28, 28}) ==
+        "model.hidden: lstm takes two sizes, [LSTM, dense], not 1; for example [128, 384]");
+  CHECK(message({"mlp", {64, 0}}, {1, 28, 28}) ==
+        "model.hidden: 0 is not a layer size; use 1 to 65536");
+  CHECK(message({"mlp", {65536, 65536}}, {1, 28, 28}) ==
+        "model.hidden: a model of 4347133962 parameters is not trained here (limit 1073741824); "
+        "use smaller layers, or kind = \"timing\"");
+  CHECK(message({"svm", {}}, {1'000'000'000, 1, 1}) ==
+        "model.kind: a model of 10000000010 parameters is not trained here (limit 1073741824); "
+        "use data of fewer features or classes");
+  CHECK(message({"cnn", {}}, {8, 1, 1}) ==
+        "model.kind: cnn needs images or sequences, but a sample of this data set is 8 plain "
+        "features; use mlp or svm");
+}
+
+TEST_CASE("a layer that does not fit its input is named") {
+  const auto message = [](const ModelSpec& spec) {
+    const auto plans = plan_layers(spec);
+    REQUIRE(!plans.has_value());
+    return plans.error().message;
+  };
+  CHECK(message({"m", {1, 4, 4}, {Relu{}, Conv2d{2, 5, 1, 0}, Dense{2}}, {}, 2}) ==
+        "model m: layer 1 (conv2d of 2 channels, kernel 5, stride 1, padding 0) does not fit its "
+        "input 1x4x4");
+  CHECK(message({"m", {1, 4, 4}, {MaxPool2d{2, 2, 2, 0}, Dense{2}}, {}, 2}) ==
+        "model m: layer 0 (max-pool of kernel 2, stride 2, padding 2 and 0) does not fit its input "
+        "1x4x4");
+  CHECK(message({"m", {1, 4, 4}, {Dense{3}}, {}, 2}) ==
+        "model m: its output 3x1x1 is not one score for each of 2 classes");
+  CHECK(message({"m", {0, 1, 1}, {Dense{2}}, {}, 2}) == "model m: input 0x1x1 is empty");
+}

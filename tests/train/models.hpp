@@ -1,0 +1,99 @@
+// tests/train/models.hpp - small models that together hold every layer in every position that
+// matters, and random batches for them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+#include "base/rng.hpp"
+#include "train/device.hpp"
+#include "train/model_spec.hpp"
+
+namespace rubato::train {
+
+inline std::vector<ModelSpec> small_models() {
+  const Dense three{3};
+  const Conv2d conv3{.channels = 4, .kernel = 3, .stride = 1, .padding = 1};
+  const Conv2d wide{.channels = 20, .kernel = 3, .stride = 1, .padding = 1};
+  const LocalResponseNorm strong{.radius = 1, .bias = 1.0f, .alpha = 0.3f, .beta = 0.75f};
+  const LocalResponseNorm other{.radius = 3, .bias = 2.0f, .alpha = 0.1f, .beta = 0.5f};
+  const auto hinge = Loss::MultiClassHinge;
+  const auto cross = Loss::SoftmaxCrossEntropy;
+  return {
+      {"dense", {7, 1, 1}, {three}, cross, 3},
+      {"dense, hinge", {7, 1, 1}, {three}, hinge, 3},
+      {"dense, relu", {7, 1, 1}, {Dense{5}, Relu{}, Dense{4}, Relu{}, three}, cross, 3},
+      {"relu first", {7, 1, 1}, {Relu{}, Dense{5}, Relu{}, Relu{}, three}, hinge, 3},
+      {"two classes", {2, 3, 1}, {Dense{2}}, hinge, 2},
+      {"conv", {2, 6, 7}, {conv3, three}, cross, 3},
+      {"conv 1x1", {3, 4, 4}, {Conv2d{.channels = 5}, Relu{}, three}, cross, 3},
+      {"conv, stride 2", {3, 7, 6}, {conv3, Relu{}, Conv2d{5, 3, 2, 1}, Relu{}, three}, cross, 3},
+      {"conv, even kernel", {1, 6, 5}, {Conv2d{4, 2, 1, 0}, Conv2d{3, 4, 3, 2}, three}, cross, 3},
+      {"conv of blocks", {16, 3, 2}, {Conv2d{16, 3, 1, 1}, Relu{}, conv3, three}, cross, 3},
+      {"max-pool", {1, 6, 6}, {conv3, MaxPool2d{2, 2, 0, 0}, three}, cross, 3},
+      {"max-pool, overlap", {2, 8, 7}, {conv3, Relu{}, MaxPool2d{3, 2, 0, 1}, three}, cross, 3},
+      {"max-pool, padding", {2, 5, 5}, {conv3, MaxPool2d{3, 2, 1, 1}, three}, hinge, 3},
+      {"max-pool first", {2, 4, 4}, {MaxPool2d{2, 2, 0, 0}, conv3, three}, cross, 3},
+      {"lenet, small",
+       {2, 16, 16},
+       {Conv2d{3, 5, 1, 0}, MaxPool2d{}, Conv2d{4, 5, 1, 0}, MaxPool2d{}, Dense{6}, Relu{}, three},
+       cross,
+       3},
+      {"conv, tiles",
+       {6, 7, 9},
+       {Conv2d{17, 3}, Relu{}, MaxPool2d{}, Conv2d{14, 2}, three},
+       cross,
+       3},
+      {"conv, tall", {2, 6, 4}, {Conv2d{5, 4}, Relu{}, three}, cross, 3},
+      {"conv, overlap", {3, 8, 8}, {Conv2d{7, 2}, MaxPool2d{3, 2}, Relu{}, three}, cross, 3},
+      {"pool, conv", {2, 8, 7}, {Relu{}, MaxPool2d{}, Conv2d{5, 2}, Relu{}, three}, hinge, 3},
+      {"response norm", {1, 4, 3}, {conv3, strong, three}, cross, 3},
+      {"response norm, wide", {2, 4, 4}, {wide, Relu{}, other, conv3, strong, three}, cross, 3},
+      {"response norm first", {3, 4, 2}, {strong, conv3, three}, cross, 3},
+      {"response norm, flat", {6, 1, 1}, {Dense{7}, other, Relu{}, three}, cross, 3},
+      {"dense before conv", {6, 1, 1}, {Dense{8}, Relu{}, Conv2d{.channels = 4}, three}, cross, 3},
+      {"lstm", {2, 5, 3}, {Lstm{4}, three}, cross, 3},
+      {"lstm, one step", {5, 1, 1}, {Lstm{3}, Relu{}, three}, hinge, 3},
+      {"lstm behind conv", {1, 6, 4}, {conv3, Lstm{5}, Dense{4}, Relu{}, three}, cross, 3},
+  };
+}
+
+// A batch that owns its samples: standard normal inputs, uniform labels.
+struct OwnedBatch {
+  std::vector<float> inputs;
+  std::vector<std::int32_t> labels;
+
+  OwnedBatch(const ModelSpec& spec, int size, std::uint64_t seed)
+      : inputs(static_cast<std::size_t>(size * spec.input.count())),
+        labels(static_cast<std::size_t>(size)) {
+    Rng rng(seed);
+    for (float& x : inputs) x = static_cast<float>(rng.normal());
+    for (auto& label : labels) {
+      label = static_cast<std::int32_t>(rng.below(static_cast<std::uint64_t>(spec.classes)));
+    }
+  }
+  Batch view() const { return {inputs, labels, static_cast<int>(labels.size())}; }
+};
+
+// Initial parameters with biases that are not 0, so that these are tested too.
+inline std::vector<float> test_parameters(const ModelSpec& spec, std::uint64_t seed) {
+  std::vector<float> parameters = initial_parameters(spec, seed);
+  Rng rng(seed, 1, 0);
+  for (float& parameter : parameters) parameter += static_cast<float>(0.1 * rng.normal());
+  return parameters;
+}
+
+inline std::unique_ptr<Device> built_device(std::string_view name, const ModelSpec& spec,
+                                            int batch_max) {
+  auto device = make_device(name);
+  if (!device) throw std::runtime_error(device.error().message);
+  if (const auto built = (*device)->build(spec, batch_max); !built) {
+    throw std::runtime_error(built.error().message);
+  }
+  return std::move(*device);
+}
+
+}  // namespace rubato::train

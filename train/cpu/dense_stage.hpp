@@ -1,0 +1,30 @@
+// train/cpu/dense_stage.hpp - a dense layer and the ReLU behind it, if any.
+// A stage is one part of the CPU device's pipeline; all stages have the same two functions:
+//   forward:  output <- f(input)
+//   backward: given output_gradient (which it may overwrite), overwrites input_gradient, unless
+//             that is null, and this stage's part of `gradient`.
+// `parameters` and `gradient` are the model's whole flat vectors; activations are [size, count]
+// row-major in NCHW; size <= the batch_max of construction. Lifetime: `multiplier` outlives the
+// stage. Threads: one owner.
+#pragma once
+
+#include "train/cpu/gemm.hpp"
+#include "train/model_spec.hpp"
+
+namespace rubato::train {
+
+class DenseStage {
+ public:
+  DenseStage(const LayerPlan& plan, bool relu, Multiplier& multiplier)
+      : plan_(plan), relu_(relu), multiplier_(&multiplier) {}
+  void forward(const float* parameters, const float* input, float* output, int size);
+  void backward(const float* parameters, const float* input, const float* output,
+                float* output_gradient, float* input_gradient, float* gradient, int size);
+
+ private:
+  LayerPlan plan_;
+  bool relu_;
+  Multiplier* multiplier_;
+};
+
+}  // namespace rubato::train

@@ -1,0 +1,292 @@
+#include "train/dataset.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <string_view>
+
+#include "base/check.hpp"
+#include "base/memory.hpp"
+#include "base/multiversion.hpp"
+#include "base/rng.hpp"
+#include "train/image_files.hpp"
+#include "train/table_files.hpp"
+
+namespace rubato::train {
+namespace {
+
+constexpr std::uint64_t kSplitStream = 0x53504c4954;  // "SPLIT"
+constexpr std::uint64_t kBlobsStream = 0x424c4f4253;  // "BLOBS"
+constexpr const char* kFashionMnistDirectory = "/usr/share/datasets/fashion-mnist";
+constexpr int kBlobsSamples = 10'000;
+constexpr int kBlobsFeatures = 20;
+constexpr int kBlobsClasses = 10;
+
+// The samples `indices` of a float dataset.
+Dataset subset(const Dataset& all, std::span<const std::uint32_t> indices) {
+  Dataset part;
+  part.shape = all.shape;
+  part.classes = all.classes;
+  part.labels.resize(indices.size());
+  std::vector<float> features(indices.size() * static_cast<std::size_t>(all.shape.count()));
+  all.gather(indices, features, part.labels);
+  part.features = std::move(features);
+  return part;
+}
+
+// Holds out `fraction` of the samples, chosen by the seed.
+DataSplit split_off(const Dataset& all, double fraction, std::uint64_t seed) {
+  std::vector<std::uint32_t> order(all.size());
+  std::iota(order.begin(), order.end(), 0u);
+  Rng(seed, kSplitStream, 0).shuffle(std::span(order));
+  const auto held_out = static_cast<std::size_t>(
+      std::lround(std::clamp(fraction, 0.0, 1.0) * static_cast<double>(all.size())));
+  const std::span<const std::uint32_t> indices = order;
+  return {subset(all, indices.subspan(held_out)), subset(all, indices.first(held_out))};
+}
+
+// Shifts and scales each feature of both parts by the mean and deviation of the training part; a
+// feature that is constant there is only shifted.
+void standardize(DataSplit& split) {
+  auto& train = std::get<std::vector<float>>(split.train.features);
+  auto& held_out = std::get<std::vector<float>>(split.held_out.features);
+  const auto features = static_cast<std::size_t>(split.train.shape.count());
+  const auto rows = static_cast<double>(split.train.size());
+  for (std::size_t f = 0; f < features; ++f) {
+    double sum = 0;
+    for (std::size_t i = f; i < train.size(); i += features) sum += train[i];
+    const double mean = sum / rows;
+    double squares = 0;
+    for (std::size_t i = f; i < train.size(); i += features)
+      squares += (train[i] - mean) * (train[i] - mean);
+    const double deviation = std::sqrt(squares / rows);
+    const double scale = deviation > 1e-12 * std::abs(mean) ? 1 / deviation : 1;
+    for (auto* values : {&train, &held_out})
+      for (std::size_t i = f; i < values->size(); i += features)
+        (*values)[i] = static_cast<float>(((*values)[i] - mean) * scale);
+  }
+}
+
+// Mean 0 and deviation 1 for every channel of the training images; the held-out ones get the same.
+void standardize_pixels(DataSplit& split) {
+  const auto& pixels = std::get<std::vector<std::uint8_t>>(split.train.features);
+  const auto channels = static_cast<std::size_t>(split.train.shape.channels);
+  const std::size_t plane = static_cast<std::size_t>(split.train.shape.count()) / channels;
+  std::vector<std::array<std::uint64_t, 256>> histogram(channels);
+  for (std::size_t i = 0; i < pixels.size(); ++i) ++histogram[i / plane % channels][pixels[i]];
+  for (std::size_t c = 0; c < channels; ++c) {
+    double count = 0, sum = 0, squares = 0;
+    for (std::size_t value = 0; value < 256; ++value) {
+      const auto times = static_cast<double>(histogram[c][value]);
+      count += times;
+      sum += times * static_cast<double>(value);
+      squares += times * static_cast<double>(value * value);
+    }
+    const double mean = sum / count;
+    const double variance = squares / count - mean * mean;
+    const double scale = variance > 0 ? 1 / std::sqrt(variance) : 1;
+    split.train.pixel_scales[c] = {static_cast<float>(scale), static_cast<float>(-mean * scale)};
+  }
+  split.held_out.pixel_scales = split.train.pixel_scales;
+}
+
+// `key` of [dataset] names the file `path`.
+RUBATO_MULTIVERSION void scale_pixels(PixelScale pixel, std::span<const std::uint8_t> from,
+                                      float* to) {
+  for (std::size_t i = 0; i < from.size(); ++i)
+    to[i] = static_cast<float>(from[i]) * pixel.scale + pixel.shift;
+}
+
+Result<LabelledRows> read_rows(const DatasetOptions& options, std::string_view key,
+                               const std::string& path, int features) {
+  if (path.empty())
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: a {} dataset needs the path of a file", key, options.kind));
+  auto read = options.kind == "csv" ? read_csv(path, options.label_column)
+                                    : read_libsvm(path, static_cast<std::size_t>(features));
+  if (!read && read.error().code == ErrorCode::Io)
+    return fail(ErrorCode::BadInput, fmt::format("{} = {}; paths are relative to the cluster file",
+                                                 key, read.error().message));
+  RUBATO_ASSIGN(LabelledRows rows, std::move(read));
+  if (features > 0 && rows.features != static_cast<std::size_t>(features))
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: has {} feature columns, not {}", path, rows.features, features));
+  return rows;
+}
+
+Result<Dataset> to_dataset(LabelledRows rows, const std::vector<std::string>& names, int classes,
+                           const std::string& path) {
+  Dataset dataset;
+  dataset.shape = Shape{static_cast<int>(rows.features), 1, 1};
+  dataset.classes = classes;
+  RUBATO_ASSIGN(dataset.labels, number_labels(rows.labels, names, path));
+  dataset.features = std::move(rows.values);
+  return dataset;
+}
+
+Result<DataSplit> load_table(const DatasetOptions& options, std::uint64_t seed) {
+  RUBATO_ASSIGN(LabelledRows rows,
+                read_rows(options, "dataset.path", options.path, options.features));
+  const auto features = static_cast<int>(rows.features);
+  const std::vector<std::string> names = distinct_labels(rows.labels);
+  const auto found = static_cast<int>(names.size());
+  if (options.classes > 0 && found > options.classes)
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: has {} classes, more than dataset.classes = {}", options.path,
+                            found, options.classes));
+  const int classes = std::max({options.classes, found, 2});
+  RUBATO_ASSIGN(Dataset all, to_dataset(std::move(rows), names, classes, options.path));
+
+  DataSplit split;
+  if (options.held_out_path.empty()) {
+    split = split_off(all, options.held_out, seed);
+  } else {
+    split.train = std::move(all);
+    RUBATO_ASSIGN(LabelledRows held_out,
+                  read_rows(options, "dataset.held_out_path", options.held_out_path, features));
+    RUBATO_ASSIGN(split.held_out,
+                  to_dataset(std::move(held_out), names, classes, options.held_out_path));
+  }
+  if (options.standardize && split.train.size() > 0) standardize(split);
+  return split;
+}
+
+tl::unexpected<Error> too_many(std::string_view key, std::size_t count, std::size_t features) {
+  return fail(ErrorCode::BadInput,
+              fmt::format("dataset.{}: {} {} of {} features do not fit into memory (limit {} "
+                          "values); lower one of them",
+                          key, count, key, features, kValuesMax));
+}
+
+// Gaussian clouds around centres drawn from the standard normal distribution times two.
+Result<DataSplit> make_blobs(const DatasetOptions& options, std::uint64_t seed) {
+  const SampleFacts facts = *known_facts(options);
+  const auto samples =
+      static_cast<std::size_t>(options.samples > 0 ? options.samples : kBlobsSamples);
+  const auto features = static_cast<std::size_t>(facts.shape.count());
+  const auto classes = static_cast<std::size_t>(facts.classes);
+  if (samples > kValuesMax / features) return too_many("samples", samples, features);
+  if (classes > kValuesMax / features) return too_many("classes", classes, features);
+  Rng rng(seed, kBlobsStream, 0);
+  std::vector<double> centres(features * classes);
+  for (double& x : centres) x = 2 * rng.normal();
+
+  Dataset all;
+  all.shape = facts.shape;
+  all.classes = facts.classes;
+  std::vector<float> values;
+  values.reserve(samples * features);
+  for (std::size_t i = 0; i < samples; ++i) {
+    const std::size_t label = i % classes;
+    all.labels.push_back(static_cast<std::int32_t>(label));
+    for (std::size_t f = 0; f < features; ++f)
+      values.push_back(
+          static_cast<float>(centres[label * features + f] + options.spread * rng.normal()));
+  }
+  all.features = std::move(values);
+  return split_off(all, options.held_out, seed);
+}
+
+void keep_first(Dataset& dataset, std::size_t samples) {
+  if (dataset.size() <= samples) return;
+  dataset.labels.resize(samples);
+  std::visit(
+      [&](auto& values) {
+        values.resize(samples * static_cast<std::size_t>(dataset.shape.count()));
+      },
+      dataset.features);
+}
+
+}  // namespace
+
+void Dataset::gather(std::span<const std::uint32_t> indices, std::span<float> inputs,
+                     std::span<std::int32_t> labels_out) const {
+  const auto count = static_cast<std::size_t>(shape.count());
+  RUBATO_CHECK(inputs.size() == indices.size() * count && labels_out.size() == indices.size(),
+               "gather needs room for exactly the samples asked for");
+  const std::size_t plane = count / static_cast<std::size_t>(shape.channels);
+  std::visit(
+      [&](const auto& values) {
+        for (std::size_t i = 0; i < indices.size(); ++i) {
+          RUBATO_CHECK(indices[i] < labels.size(), "a sample index lies outside the dataset");
+          const auto* from = values.data() + indices[i] * count;
+          float* to = inputs.data() + i * count;
+          if constexpr (std::is_same_v<decltype(from), const std::uint8_t*>) {
+            for (std::size_t f = 0; f < count; f += plane)
+              scale_pixels(pixel_scales[f / plane], {from + f, plane}, to + f);
+          } else {
+            std::copy_n(from, count, to);
+          }
+          labels_out[i] = labels[indices[i]];
+        }
+      },
+      features);
+}
+
+void Dataset::prefetch(std::span<const std::uint32_t> indices) const {
+  constexpr std::size_t kLine = 64;  // bytes; with longer lines some are asked for twice
+  const auto bring = [](const void* from, std::size_t bytes) {
+    const auto* first = static_cast<const char*>(from);
+    for (std::size_t at = 0; at < bytes; at += kLine) __builtin_prefetch(first + at, 0, 2);
+    __builtin_prefetch(first + bytes - 1, 0, 2);
+  };
+  const auto count = static_cast<std::size_t>(shape.count());
+  std::visit(
+      [&](const auto& values) {
+        for (const std::uint32_t index : indices) {
+          RUBATO_CHECK(index < labels.size(), "a sample index lies outside the dataset");
+          bring(values.data() + index * count, count * sizeof(values[0]));
+          bring(&labels[index], sizeof(labels[index]));
+        }
+      },
+      features);
+}
+
+std::optional<SampleFacts> known_facts(const DatasetOptions& options) {
+  if (options.kind == "fashion-mnist") return SampleFacts{{1, 28, 28}, 10};
+  if (options.kind == "cifar-10") return SampleFacts{{3, 32, 32}, 10};
+  if (options.kind == "blobs")
+    return SampleFacts{{options.features > 0 ? options.features : kBlobsFeatures, 1, 1},
+                       options.classes > 0 ? options.classes : kBlobsClasses};
+  if (options.features > 0 && options.classes > 0)
+    return SampleFacts{{options.features, 1, 1}, options.classes};
+  return std::nullopt;
+}
+
+Result<DataSplit> load_dataset(const DatasetOptions& options, std::uint64_t seed) {
+  DataSplit split;
+  if (options.kind == "blobs") {
+    RUBATO_ASSIGN(split, make_blobs(options, seed));
+  } else if (options.kind == "fashion-mnist") {
+    RUBATO_ASSIGN(split,
+                  read_fashion_mnist(options.path.empty() ? kFashionMnistDirectory : options.path));
+  } else if (options.kind == "cifar-10") {
+    RUBATO_ASSIGN(split, read_cifar10(options.path));
+  } else if (options.kind == "csv" || options.kind == "libsvm") {
+    RUBATO_ASSIGN(split, load_table(options, seed));
+  } else {
+    return fail(
+        ErrorCode::BadInput,
+        fmt::format("dataset.kind = \"{}\": must be one of fashion-mnist, cifar-10, libsvm, "
+                    "csv, blobs",
+                    options.kind));
+  }
+  const bool images = std::holds_alternative<std::vector<std::uint8_t>>(split.train.features);
+  if (images && options.standardize) standardize_pixels(split);
+  if (options.samples > 0) keep_first(split.train, static_cast<std::size_t>(options.samples));
+  if (split.train.size() == 0)
+    return fail(ErrorCode::BadInput, fmt::format("dataset.held_out = {}: leaves no training "
+                                                 "samples; lower it",
+                                                 options.held_out));
+  std::visit(
+      [](const auto& values) {
+        prefer_large_pages(values.data(), values.size() * sizeof(values[0]));
+      },
+      split.train.features);
+  return split;
+}
+
+}  // namespace rubato::train

@@ -1,0 +1,77 @@
+// train/dataset.hpp - labelled samples in memory, read from files or made from a seed.
+// Training data and held-out data are two objects from the start: training never sees the second.
+// Threads: immutable after loading, shared freely.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/result.hpp"
+#include "train/model_spec.hpp"
+
+namespace rubato::train {
+
+// What a pixel becomes when gathered: pixel x scale + shift.
+struct PixelScale {
+  float scale = 1.0f / 255.0f;
+  float shift = 0;
+};
+
+struct Dataset {
+  Shape shape;  // of one sample
+  int classes = 0;
+  std::vector<std::int32_t> labels;  // [samples], 0 <= label < classes
+  // [samples, shape.count()]: 8-bit pixels or float32 features.
+  std::variant<std::vector<std::uint8_t>, std::vector<float>> features;
+  std::vector<PixelScale> pixel_scales;  // [shape.channels] where the features are pixels
+
+  std::size_t size() const { return labels.size(); }
+  // inputs [indices.size(), shape.count()], labels [indices.size()] <- those samples.
+  void gather(std::span<const std::uint32_t> indices, std::span<float> inputs,
+              std::span<std::int32_t> labels_out) const;
+  // Asks the processor to bring those samples near, without waiting: gather() will come for them.
+  void prefetch(std::span<const std::uint32_t> indices) const;
+};
+
+struct DataSplit {
+  Dataset train;
+  Dataset held_out;  // may be empty: no evaluator then
+};
+
+// What a user may choose ([dataset] in the cluster file).
+struct DatasetOptions {
+  std::string kind = "fashion-mnist";  // fashion-mnist | cifar-10 | libsvm | csv | blobs
+  std::string path;                    // directory or file; empty: the kind's usual place
+  std::string held_out_path;           // libsvm, csv: a second file; empty: split off `held_out`
+  double held_out = 0.2;               // fraction split off by seed where there is no second file
+  int samples = 0;           // 0 all; else the first so many training samples; blobs: total
+  int features = 0;          // csv, libsvm, blobs; 0: from the file (blobs: 20)
+  int classes = 0;           // csv, libsvm, blobs; 0: from the file (blobs: 10)
+  std::string label_column;  // csv: name or 0-based index; empty: the last
+  double spread = 1.0;       // blobs: standard deviation around each centre
+  // Shift and scale to mean 0 and deviation 1 over the training samples: every feature of a csv or
+  // libsvm file, every channel of images (else pixels are in [0, 1]). Blobs stay as they are.
+  bool standardize = true;
+
+  bool operator==(const DatasetOptions&) const = default;
+};
+
+// Shape of one sample and number of classes.
+struct SampleFacts {
+  Shape shape;
+  int classes = 0;
+};
+
+// What is known of the data without reading it: nothing for a csv or libsvm file unless the options
+// give both features and classes.
+std::optional<SampleFacts> known_facts(const DatasetOptions& options);
+
+// Errors: BadInput, one line: the file, what is wrong with it, what to do (which Debian package or
+// file brings it).
+[[nodiscard]] Result<DataSplit> load_dataset(const DatasetOptions& options, std::uint64_t seed);
+
+}  // namespace rubato::train

@@ -1,0 +1,36 @@
+#include "train/device.hpp"
+
+#include <fmt/format.h>
+
+#include "base/check.hpp"
+#include "train/cpu/cpu_device.hpp"
+#include "train/cuda/cuda_device.hpp"
+#include "train/reference_device.hpp"
+
+namespace rubato::train {
+
+void check_batch(const Batch& batch, const Shape& input, int batch_max) {
+  RUBATO_CHECK(batch.size >= 1 && batch.size <= batch_max, "batch size outside 1..batch_max");
+  const auto size = static_cast<std::size_t>(batch.size);
+  RUBATO_CHECK(batch.labels.size() == size, "one label a sample");
+  RUBATO_CHECK(batch.inputs.size() == size * static_cast<std::size_t>(input.count()),
+               "inputs of another shape");
+}
+
+std::optional<BatchResult> Device::step_early(const Batch& batch, float rate,
+                                              const Arriving& arriving) {
+  std::vector<float> parameters(parameter_count());
+  if (!arriving(0, parameters)) return std::nullopt;
+  load(parameters);
+  return step(batch, rate);
+}
+
+Result<std::unique_ptr<Device>> make_device(std::string_view name, const DeviceOptions& options) {
+  if (name == "reference") return std::make_unique<ReferenceDevice>();
+  if (name == "cpu") return std::make_unique<CpuDevice>(options);
+  if (name == "cuda") return make_cuda_device();
+  return fail(ErrorCode::BadInput,
+              fmt::format("unknown device \"{}\"; use cpu, cuda or reference", name));
+}
+
+}  // namespace rubato::train

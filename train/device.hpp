@@ -1,0 +1,92 @@
+// train/device.hpp - one processor that trains one replica of a model: W, its gradient and the
+// accumulated update U live on it. Implementations: reference (plain loops), cpu (oneDNN and
+// OpenBLAS), cuda (links a refusal where the toolkit is absent). tests/train/device_test.cpp and
+// layer_test.cpp run all of them against the reference and against finite differences.
+// Threads: one owner at a time; different devices may run on different threads at once.
+// Errors: only build(); all else has its preconditions checked.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/shareable.hpp"
+#include "train/model_spec.hpp"
+
+namespace rubato::train {
+
+// `size` samples. inputs [size, input.count()] row-major in the spec's NCHW; labels [size].
+struct Batch {
+  std::span<const float> inputs;
+  std::span<const std::int32_t> labels;
+  int size = 0;
+};
+
+// Requires, of every call that takes a batch: 1 to batch_max samples, spans of their sizes
+// (checked).
+void check_batch(const Batch& batch, const Shape& input, int batch_max);
+
+struct BatchResult {
+  double loss_sum = 0;  // over the samples
+  int correct = 0;
+};
+
+// Parameters on their way to a device: waits until those from the first of the model up to the last
+// of [begin, begin + out.size()) are here, then out <- those of the range. False: they will not
+// come.
+using Arriving = std::function<bool(std::size_t begin, std::span<float> out)>;
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual std::string_view name() const = 0;
+  // Plans memory for batches of up to `batch_max`; parameters start at zero. Once.
+  [[nodiscard]] virtual Result<void> build(const ModelSpec& spec, int batch_max) = 0;
+  virtual std::size_t parameter_count() const = 0;
+  virtual int batch_max() const = 0;
+
+  // W <- parameters. The update U is untouched.
+  virtual void load(std::span<const float> parameters) = 0;
+  // W <- parameters - U: what arrived meanwhile, with our own steps since the commit left on top.
+  virtual void load_under_update(std::span<const float> parameters) = 0;
+  // out <- W.
+  virtual void read(std::span<float> out) const = 0;
+  // out <- U, U <- 0. Returns: whether all of it is finite. Vectors may be swapped: `out` has
+  // parameter_count() elements or none, and its memory may become the device's.
+  virtual bool take_update(Floats& out) = 0;
+  // Memory of parameter_count() elements that nobody needs: a device that has none for U just now
+  // keeps it and leaves `buffer` empty.
+  virtual void give(Floats& buffer) = 0;
+
+  // One mini-batch of SGD: W <- W - rate g, U <- U + rate g, g the gradient of the MEAN loss.
+  virtual BatchResult step(const Batch& batch, float rate) = 0;
+  // load() and step() in one, with the same result to the bit: a device that can asks for the
+  // parameters of a layer when the way forward comes to it, the others for all at the beginning.
+  // Requires: U is 0. Returns: nothing if they will not come: U is 0 still, W must be loaded anew.
+  virtual std::optional<BatchResult> step_early(const Batch& batch, float rate,
+                                                const Arriving& arriving);
+  // out <- gradient of the mean loss at W. W and U are untouched.
+  virtual BatchResult gradient(const Batch& batch, std::span<float> out) = 0;
+  // Loss and correct predictions at W, no gradient.
+  virtual BatchResult evaluate(const Batch& batch) = 0;
+};
+
+struct DeviceOptions {
+  // The device "cpu": build() measures by which library a batch of batch_max is multiplied faster.
+  // The last bits of training then depend on the machine and its clock. Otherwise a rule says.
+  bool measure = false;
+  std::string cache = {};  // directory that keeps what was measured; empty: measured every time
+};
+
+// By name: "reference", "cpu", "cuda". Unsupported with a clear line where this build or machine
+// has none; BadInput for an unknown name.
+[[nodiscard]] Result<std::unique_ptr<Device>> make_device(std::string_view name,
+                                                          const DeviceOptions& options = {});
+
+}  // namespace rubato::train

@@ -1,0 +1,23 @@
+// train/evaluate.hpp - mean loss and accuracy of a device's parameters on a data set.
+#pragma once
+
+#include <cstddef>
+
+#include "train/dataset.hpp"
+#include "train/device.hpp"
+
+namespace rubato::train {
+
+// A good batch_max for a device that only evaluates.
+inline constexpr int kEvaluationBatch = 250;
+
+struct EvaluationResult {
+  double loss = 0;      // mean
+  double accuracy = 0;  // share of correct predictions
+};
+
+// Over `samples_max` samples spread evenly over the data; 0: all of them.
+// Requires: a built device, data that is not empty.
+EvaluationResult evaluate(Device& device, const Dataset& data, std::size_t samples_max = 0);
+
+}  // namespace rubato::train

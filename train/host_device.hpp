@@ -1,0 +1,42 @@
+// train/host_device.hpp - what devices share that keep W and U in host memory: all but the
+// arithmetic.
+// Threads: as train/device.hpp.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "train/device.hpp"
+#include "train/host_replica.hpp"
+
+namespace rubato::train {
+
+class HostDevice : public Device {
+ public:
+  std::size_t parameter_count() const final { return replica_.count(); }
+  void load(std::span<const float> parameters) final { replica_.load(parameters); }
+  void load_under_update(std::span<const float> parameters) final {
+    replica_.load_under_update(parameters);
+  }
+  void read(std::span<float> out) const final { replica_.read(out); }
+  bool take_update(Floats& out) final { return replica_.take_update(out); }
+  void give(Floats& buffer) final { replica_.give(buffer); }
+  BatchResult step(const Batch& batch, float rate) override {
+    const BatchResult result = gradient(batch, gradient_);
+    replica_.descend(gradient_, rate);
+    return result;
+  }
+
+ protected:
+  explicit HostDevice(std::size_t parameters = 0) { hold(parameters); }
+  // W of so many parameters, all 0.
+  void hold(std::size_t parameters) {
+    replica_ = HostReplica(parameters);
+    gradient_.resize(parameters);
+  }
+
+  HostReplica replica_{0};
+  std::vector<float> gradient_;
+};
+
+}  // namespace rubato::train

@@ -1,0 +1,44 @@
+// train/host_replica.hpp - the parameters W and the accumulated update U of a device that keeps
+// them in host memory: the bookkeeping of train/device.hpp, once.
+// U is handed out and its memory comes back, by swapping vectors, never by copying.
+// Shapes: every span has count() elements (checked), so has every vector that is not empty.
+// Memory: W, and U from the first descend() after a take_update(), unless it was given some.
+// Threads: one owner.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "base/shareable.hpp"
+
+namespace rubato::train {
+
+class HostReplica {
+ public:
+  explicit HostReplica(std::size_t count) : weights_(count) {}
+  std::size_t count() const { return weights_.size(); }
+  const float* weights() const { return weights_.data(); }
+
+  // W <- parameters.
+  void load(std::span<const float> parameters);
+  // W <- parameters - U.
+  void load_under_update(std::span<const float> parameters);
+  // W from `begin` on, to be overwritten by parameters. Requires: U is 0.
+  std::span<float> part(std::size_t begin, std::size_t count);
+  // out <- W.
+  void read(std::span<float> out) const;
+  // out <- U, U <- 0; the memory of `out` is kept for U. Returns: whether all of it is finite.
+  bool take_update(Floats& out);
+  // Keeps the memory of `buffer`, whatever is in it, for U if that has none, and leaves it empty.
+  void give(Floats& buffer);
+  // W <- W - rate gradient, U <- U + rate gradient.
+  void descend(std::span<const float> gradient, float rate);
+
+ private:
+  std::vector<float> weights_;
+  Floats update_;     // when not zero_: U; else only memory for it, or empty
+  bool zero_ = true;  // U is
+};
+
+}  // namespace rubato::train

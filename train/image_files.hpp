@@ -1,0 +1,20 @@
+// train/image_files.hpp - labelled images from the formats in which the common sets are published.
+// Sources: IDX, yann.lecun.com/exdb/mnist; CIFAR-10 binary version,
+// cs.toronto.edu/~kriz/cifar.html. Errors: Io when a file cannot be read, BadInput when its bytes
+// are not what they should be; one line with the file, what is wrong and the remedy.
+#pragma once
+
+#include <string>
+
+#include "base/result.hpp"
+#include "train/dataset.hpp"
+
+namespace rubato::train {
+
+// {1, 28, 28}, 10 classes, from the four gzipped IDX files of MNIST and its relatives.
+[[nodiscard]] Result<DataSplit> read_fashion_mnist(const std::string& directory);
+
+// {3, 32, 32}, 10 classes, from data_batch_1.bin to data_batch_5.bin and test_batch.bin.
+[[nodiscard]] Result<DataSplit> read_cifar10(const std::string& directory);
+
+}  // namespace rubato::train

@@ -1,0 +1,91 @@
+#include "train/local_trainer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/check.hpp"
+#include "base/numbers.hpp"
+
+namespace rubato::train {
+
+double LearningRate::at(std::uint64_t step) const {
+  return initial * std::pow(decay, static_cast<double>(step) / decay_steps);
+}
+
+LocalTrainer::LocalTrainer(std::unique_ptr<Device> device, const Dataset& data,
+                           BatchSampler sampler, int batch, LearningRate rate)
+    : device_(std::move(device)),
+      data_(&data),
+      sampler_(std::move(sampler)),
+      rate_(rate),
+      configured_batch_(batch),
+      batch_(batch) {
+  RUBATO_CHECK(batch >= 1 && batch <= device_->batch_max(), "batch size outside 1..batch_max");
+  const auto size = static_cast<std::size_t>(device_->batch_max());
+  indices_.resize(size);
+  labels_.resize(size);
+  inputs_.resize(size * static_cast<std::size_t>(data.shape.count()));
+}
+
+void LocalTrainer::set_plan(const StepPlan& plan) {
+  const auto most = static_cast<std::uint32_t>(device_->batch_max());
+  batch_ = plan.batch == 0 ? configured_batch_ : static_cast<int>(std::min(plan.batch, most));
+  part_ = plan.rate;
+}
+
+bool LocalTrainer::take_parameters(Floats& out) {
+  const bool finite = device_->take_update(out);
+  device_->read(out);
+  return finite && all_finite(out);
+}
+
+void LocalTrainer::drop_update() {
+  Floats dropped;
+  device_->take_update(dropped);
+}
+
+void LocalTrainer::draw(std::size_t size) {
+  if (drawn_ >= size) return;
+  sampler_.next(std::span(indices_).subspan(drawn_, size - drawn_));
+  drawn_ = size;
+}
+
+Batch LocalTrainer::gather() {
+  const auto size = static_cast<std::size_t>(batch_);
+  draw(size);
+  const auto inputs =
+      std::span(inputs_).first(size * static_cast<std::size_t>(data_->shape.count()));
+  const auto labels = std::span(labels_).first(size);
+  data_->gather(std::span(indices_).first(size), inputs, labels);
+  return {inputs, labels, batch_};
+}
+
+void LocalTrainer::next() {
+  const auto size = static_cast<std::size_t>(batch_);
+  std::shift_left(indices_.begin(), indices_.begin() + static_cast<std::ptrdiff_t>(drawn_),
+                  static_cast<std::ptrdiff_t>(size));
+  drawn_ -= size;
+  draw(size);  // the next, if nobody changes its size
+  data_->prefetch(std::span(indices_).first(size));
+  ++steps_;
+}
+
+float LocalTrainer::rate() const {
+  return static_cast<float>(rate_.at(steps_) * part_);
+}
+
+BatchResult LocalTrainer::step() {
+  const Batch batch = gather();
+  const float by = rate();
+  next();
+  return device_->step(batch, by);
+}
+
+std::optional<BatchResult> LocalTrainer::step_early(const Arriving& arriving) {
+  const auto result = device_->step_early(gather(), rate(), arriving);
+  if (result) next();
+  return result;
+}
+
+}  // namespace rubato::train

@@ -1,0 +1,70 @@
+#include "train/loss.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.hpp"
+
+namespace rubato::train {
+namespace {
+
+// One sample: scores and gradient are [classes]. Returns: the loss.
+template <class Real>
+Real softmax_cross_entropy(const Real* scores, int label, int classes, Real scale, Real* gradient) {
+  const Real largest = *std::max_element(scores, scores + classes);
+  Real sum = 0;
+  for (int j = 0; j < classes; ++j) {
+    const Real e = std::exp(scores[j] - largest);
+    if (gradient) gradient[j] = e;
+    sum += e;
+  }
+  if (gradient) {
+    for (int j = 0; j < classes; ++j) gradient[j] *= scale / sum;
+    gradient[label] -= scale;
+  }
+  return std::log(sum) + largest - scores[label];
+}
+
+template <class Real>
+Real multi_class_hinge(const Real* scores, int label, int classes, Real scale, Real* gradient) {
+  int rival = label == 0 ? 1 : 0;
+  for (int j = rival + 1; j < classes; ++j) {
+    if (j != label && scores[j] > scores[rival]) rival = j;
+  }
+  const Real margin_loss = 1 + scores[rival] - scores[label];
+  const bool inside = !(margin_loss <= 0);  // NaN counts as a loss, so that it is seen
+  if (gradient) {
+    std::fill_n(gradient, classes, Real(0));
+    if (inside) {
+      gradient[rival] = scale;
+      gradient[label] = -scale;
+    }
+  }
+  return inside ? margin_loss : Real(0);
+}
+
+}  // namespace
+
+template <class Real>
+BatchResult loss_and_gradient(Loss loss, const Real* scores, const std::int32_t* labels, int size,
+                              int classes, Real* gradient) {
+  BatchResult result;
+  const Real scale = Real(1) / static_cast<Real>(size);
+  for (int b = 0; b < size; ++b) {
+    RUBATO_CHECK(labels[b] >= 0 && labels[b] < classes, "label outside the model's classes");
+    const Real* row = scores + static_cast<std::ptrdiff_t>(b) * classes;
+    Real* row_gradient = gradient ? gradient + static_cast<std::ptrdiff_t>(b) * classes : nullptr;
+    result.loss_sum += loss == Loss::SoftmaxCrossEntropy
+                           ? softmax_cross_entropy(row, labels[b], classes, scale, row_gradient)
+                           : multi_class_hinge(row, labels[b], classes, scale, row_gradient);
+    if (std::max_element(row, row + classes) - row == labels[b]) ++result.correct;
+  }
+  return result;
+}
+
+template BatchResult loss_and_gradient<float>(Loss, const float*, const std::int32_t*, int, int,
+                                              float*);
+template BatchResult loss_and_gradient<double>(Loss, const double*, const std::int32_t*, int, int,
+                                               double*);
+
+}  // namespace rubato::train

@@ -1,0 +1,21 @@
+// train/loss.hpp - softmax cross-entropy and multi-class hinge over a batch of scores, shared by
+// the devices that compute on the host.
+// Source: hinge max(0, 1 + max_{j != y} s_j - s_y), Crammer and Singer, JMLR 2 (2001), 265-292.
+// Shapes: scores [size, classes] row-major. A prediction is the first of the largest scores.
+// Scores of NaN give a loss of NaN and do no other harm. Threads: pure.
+#pragma once
+
+#include <cstdint>
+
+#include "train/device.hpp"
+#include "train/model_spec.hpp"
+
+namespace rubato::train {
+
+// gradient [size, classes] <- d(mean loss)/d(scores); null when it is not wanted.
+// Requires: 0 <= label < classes.
+template <class Real>
+BatchResult loss_and_gradient(Loss loss, const Real* scores, const std::int32_t* labels, int size,
+                              int classes, Real* gradient);
+
+}  // namespace rubato::train

@@ -1,0 +1,105 @@
+// train/model_spec.hpp - a model as data: input shape, layers, loss; its parameter layout and
+// initial values. Devices execute it; nothing here computes.
+// Shapes: activations are NCHW float32, row-major; a flat vector of n features is {n, 1, 1}; a
+// sequence has one time step a row: height = steps, channels x width = features of one step.
+// Parameter layout: one flat vector, layer by layer, weights then bias.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "base/result.hpp"
+
+namespace rubato::train {
+
+// The float32 values that one data set or one model may have, 4 GiB: a typing error lies beyond.
+inline constexpr std::uint64_t kValuesMax = std::uint64_t{1} << 30;
+
+struct Shape {
+  int channels = 0;
+  int height = 1;
+  int width = 1;
+  int count() const { return channels * height * width; }
+  bool operator==(const Shape&) const = default;
+};
+
+struct Dense {  // weights [outputs, inputs] row-major, bias [outputs]; flattens its input
+  int outputs = 0;
+};
+struct Conv2d {  // weights [channels, in_channels, kernel, kernel], bias [channels]
+  int channels = 0;
+  int kernel = 1;
+  int stride = 1;
+  int padding = 0;  // zeros on every side
+};
+struct MaxPool2d {
+  int kernel = 2;
+  int stride = 2;
+  int padding_begin = 0;  // top and left; padding never wins the maximum
+  int padding_end = 0;    // bottom and right
+};
+struct LocalResponseNorm {  // y = x / (bias + alpha sum_{|j-c| <= radius} x_j^2)^beta, across
+                            // channels
+  int radius = 4;
+  float bias = 1.0f;
+  float alpha = 0.001f / 9;
+  float beta = 0.75f;
+};
+struct Relu {};
+struct Lstm {      // input {c, steps, w} read row by row -> last hidden state {hidden, 1, 1}
+  int hidden = 0;  // weights [4 hidden, c w + hidden], bias [4 hidden], gates i f g o
+};
+
+using Layer = std::variant<Dense, Conv2d, MaxPool2d, LocalResponseNorm, Relu, Lstm>;
+
+// MultiClassHinge: max(0, 1 + max_{j != y} s_j - s_y), Crammer and Singer, JMLR 2 (2001).
+enum class Loss { SoftmaxCrossEntropy, MultiClassHinge };
+
+struct ModelSpec {
+  std::string name;
+  Shape input;
+  std::vector<Layer> layers;
+  Loss loss = Loss::SoftmaxCrossEntropy;
+  int classes = 0;  // outputs of the last layer
+};
+
+// Where one layer's parameters lie in the flat vector, and the shapes around it.
+struct LayerPlan {
+  Shape input;
+  Shape output;
+  std::uint64_t weight_offset = 0;
+  std::uint64_t weight_count = 0;
+  std::uint64_t bias_offset = 0;
+  std::uint64_t bias_count = 0;
+  std::uint64_t fan_in = 0;
+};
+
+// Returns: one plan a layer; BadInput naming the layer whose input does not fit.
+[[nodiscard]] Result<std::vector<LayerPlan>> plan_layers(const ModelSpec& spec);
+
+// Requires: a spec that plan_layers accepts.
+std::uint64_t parameter_count(const ModelSpec& spec);
+
+// Initial values from the seed (He or Glorot normal by what follows the layer; biases 0; LSTM
+// forget bias 1). Same spec and seed, same bits on every machine.
+std::vector<float> initial_parameters(const ModelSpec& spec, std::uint64_t seed);
+// Those of `range` alone, in memory of its size. Requires: a range within the parameters.
+std::vector<float> initial_parameters(const ModelSpec& spec, std::uint64_t seed,
+                                      ElementRange range);
+
+// What a user may choose ([model] in the cluster file).
+struct ModelOptions {
+  std::string kind = "mlp";  // mlp | cnn | lenet | lstm | svm | timing
+  // mlp: hidden sizes, {64} when empty; lstm: {LSTM size, dense size}, {128, 384} when empty.
+  std::vector<int> hidden;
+  std::uint64_t parameters = 0;  // timing: a model that is nothing but its size
+};
+
+// Returns: the spec for data of this shape; BadInput naming key, value and remedy, also for a
+// timing model, which has none, and for more than kValuesMax parameters.
+[[nodiscard]] Result<ModelSpec> make_model(const ModelOptions& options, Shape input, int classes);
+
+}  // namespace rubato::train
