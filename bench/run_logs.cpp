@@ -1,62 +1,68 @@
-// bench/run_logs.cpp - the hash of every run log: that a change left the behaviour of all sync
-// models as it was. Each model on edge-3, edge-18 and edge-18-slow-net, with three seeds, in
-// virtual time on the reference device, whose bits do not depend on the processor.
+// bench/run_logs.cpp - the hash of every run log, which shows that a change left the behaviour of
+// the sync models as it was. Each model on edge-3, edge-18 and edge-18-slow-net, with three seeds,
+// in virtual time on the reference device: its bits do not depend on the processor.
 // Prints one line a run: cluster, model, seed, hash of the log, hash of the result.
-// bench/run_logs.sh compares them with bench/run_logs.golden.txt. Usage: bench_run_logs
-// DIRECTORY_OF_CLUSTERS [MODEL...]
+// bench/run_logs.sh compares them with bench/run_logs.golden.txt.
+// Usage: bench_run_logs DIRECTORY_OF_CLUSTERS [MODEL...]
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <future>
 #include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/checksum.hpp"
 #include "cli/comparison.hpp"
 #include "cli/results_json.hpp"
 #include "emulation/virtual_cluster.hpp"
-#include "proto/checksum.hpp"
 #include "sync/factory.hpp"
 
 namespace {
 
 using namespace rubato;
 
-constexpr int kSeeds = 3;
+constexpr std::uint64_t kSeeds = 3;
 
-// What makes a run cheap; the plain loops of the reference device take ten times as long as others.
+// They make a run cheap: the plain loops of the reference device are ten times slower than others.
 const std::vector<Setting> kSettings = {
     {"training.device", "\"reference\""}, {"training.batch", "8"}, {"evaluation.samples", "500"}};
 
-std::uint64_t hash(const std::string& text) {
-  return proto::checksum(std::as_bytes(std::span(text)));
+Result<std::string> run_one(const cluster::ClusterConfig& config, const train::DataSplit& data,
+                            const std::string& model, std::uint64_t seed) {
+  RunningChecksum log;
+  emulation::VirtualOptions options;
+  options.sync = model;
+  options.seed = seed;
+  options.log = [&](const std::string& line) {
+    log.add(std::as_bytes(std::span(line)));
+    log.add(std::as_bytes(std::span("\n", 1)));
+  };
+  RUBATO_ASSIGN(auto record, emulation::run_virtual(config, data, options));
+  cli::Comparison comparison;
+  comparison.cluster = config.name;
+  comparison.runs.push_back(std::move(record));
+  const std::string result = cli::results_json(comparison);
+  return fmt::format("{} {} {} {:016x} {:016x}\n", config.name, model, seed, log.value(),
+                     checksum(std::as_bytes(std::span(result))));
 }
 
-Result<void> run_cluster(const std::string& directory, const std::string& name,
-                         const std::vector<std::string>& models) {
-  RUBATO_ASSIGN(const auto source, cluster::read_cluster(directory + "/" + name + ".toml"));
-  RUBATO_ASSIGN(const auto config,
-                cluster::parse_cluster(source.text, source.file, source.catalog_text, kSettings));
-  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    RUBATO_ASSIGN(const auto data, train::load_dataset(config.dataset, seed));
-    for (const std::string& model : models) {
-      proto::RunningChecksum log;
-      emulation::VirtualOptions options;
-      options.sync = model;
-      options.seed = seed;
-      options.threads = static_cast<int>(std::thread::hardware_concurrency());
-      options.log = [&](const std::string& line) {
-        log.add(std::as_bytes(std::span(line)));
-        log.add(std::as_bytes(std::span("\n", 1)));
-      };
-      RUBATO_ASSIGN(auto record, emulation::run_virtual(config, data, options));
-      cli::Comparison comparison;
-      comparison.cluster = name;
-      comparison.runs.push_back(std::move(record));
-      fmt::print("{} {} {} {:016x} {:016x}\n", name, model, seed, log.value(),
-                 hash(cli::results_json(comparison)));
-      std::fflush(stdout);
+// As many runs at once as there are cores; the lines come in the order of the models.
+Result<void> run_models(const cluster::ClusterConfig& config,
+                        const std::vector<std::string>& models, std::uint64_t seed) {
+  RUBATO_ASSIGN(const auto data, train::load_dataset(config.dataset, seed));
+  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  for (std::size_t first = 0; first < models.size(); first += cores) {
+    std::vector<std::future<Result<std::string>>> runs;
+    for (std::size_t i = first; i < std::min(first + cores, models.size()); ++i)
+      runs.push_back(std::async(std::launch::async,
+                                [&, i] { return run_one(config, data, models[i], seed); }));
+    for (auto& run : runs) {
+      RUBATO_ASSIGN(const std::string line, run.get());
+      std::fputs(line.c_str(), stdout);
     }
+    std::fflush(stdout);
   }
   return {};
 }
@@ -66,8 +72,13 @@ Result<void> run(const std::vector<std::string>& arguments) {
   std::vector<std::string> models(arguments.begin() + 1, arguments.end());
   if (models.empty())
     for (const auto& info : sync::models()) models.emplace_back(info.name);
-  for (const char* name : {"edge-3", "edge-18", "edge-18-slow-net"})
-    RUBATO_TRY(run_cluster(arguments[0], name, models));
+  for (const char* name : {"edge-3", "edge-18", "edge-18-slow-net"}) {
+    RUBATO_ASSIGN(const auto source, cluster::read_cluster(arguments[0] + "/" + name + ".toml"));
+    RUBATO_ASSIGN(const auto config,
+                  cluster::parse_cluster(source.text, source.file, source.catalog_text, kSettings));
+    for (std::uint64_t seed = 1; seed <= kSeeds; ++seed)
+      RUBATO_TRY(run_models(config, models, seed));
+  }
   return {};
 }
 
