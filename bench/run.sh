@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what is missing, builds Release with the benchmarks into build/bench, runs them one after
 # the other and prints one table of all rows, ours beside the limit or the peer of the same run;
-# build/bench/results.json holds it with the machine. docs/performance.md says how each is measured.
+# build/bench/results.json holds it with the machine. docs/performance.md tells how each is measured.
 # A missed bar is a row that says NO; the exit code is 1 only when a benchmark failed to run.
 # Usage: bench/run.sh [--quick] [BENCH...]
 #   BENCH: path ps-lite shm codec cpu links memory events order early profile; default: all
