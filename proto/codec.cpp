@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstring>
 
 #include "base/checksum.hpp"
@@ -77,12 +76,12 @@ auto write(Builder& b, const Members& m) {
   for (const Member& member : m.members)
     members.emplace_back(member.incarnation, member.worker.value);
   const auto list = b.CreateVectorOfStructs(members);
-  if (m.apart.empty()) return wire::CreateMembers(b, m.epoch, list, m.phase);
+  if (m.phase.apart.empty()) return wire::CreateMembers(b, m.epoch, list, m.phase.number);
   std::vector<wire::Apart> apart;
-  apart.reserve(m.apart.size());
-  for (const Apart& member : m.apart)
-    apart.emplace_back(member.from, member.worker.value, member.excluded);
-  return wire::CreateMembers(b, m.epoch, list, m.phase, b.CreateVectorOfStructs(apart));
+  apart.reserve(m.phase.apart.size());
+  for (const auto& [worker, how] : m.phase.apart)
+    apart.emplace_back(how.from, worker.value, how.excluded);
+  return wire::CreateMembers(b, m.epoch, list, m.phase.number, b.CreateVectorOfStructs(apart));
 }
 
 auto write(Builder& b, const MembersAck& m) {
@@ -112,7 +111,8 @@ auto write(Builder& b, const ProbeReply& m) {
 auto write(Builder& b, const Progress& m) {
   return wire::CreateProgress(b, m.steps, m.commits, m.step_time.ns, m.overhead.ns, m.loss,
                               m.loss_samples, m.compute.ns, m.wait.ns, m.communicate.ns, m.bytes_up,
-                              m.bytes_down, m.batch, m.align_own, m.align_during, m.align_before);
+                              m.bytes_down, m.batch, m.alignment.own, m.alignment.during,
+                              m.alignment.before);
 }
 auto write(Builder& b, const Heartbeat& m) {
   return wire::CreateHeartbeat(b, m.echo.ns, m.clock.ns);
@@ -163,8 +163,7 @@ Result<ElementRange> read_range(const wire::ShardRange& r, std::uint64_t paramet
 tl::unexpected<Error> unknown_codec(const char* field, wire::PayloadCodec codec) {
   return corrupt("{} {} is unknown", field, static_cast<int>(codec));
 }
-Result<void> check_within(const char* field, double value, double max) {
-  if (value > 0 && value <= max) return {};
+tl::unexpected<Error> not_within(const char* field, double value, double max) {
   return corrupt("{} {} is not above 0 and up to {:g}", field, value, max);
 }
 
@@ -221,13 +220,13 @@ Result<Body> read_reason(const char* field, const flatbuffers::String& text) {
 }
 
 Result<Body> read(const wire::Members& t) {
-  Members m{t.epoch(), {}, t.phase()};
+  Members m{t.epoch(), {}, {.number = t.phase()}};
   m.members.reserve(t.members()->size());
   for (const wire::Member* member : *t.members())
     m.members.push_back({WorkerId{member->worker()}, member->incarnation()});
   if (t.apart())
     for (const wire::Apart* member : *t.apart())
-      m.apart.push_back({WorkerId{member->worker()}, member->from(), member->excluded()});
+      m.phase.apart[WorkerId{member->worker()}] = {member->from(), member->excluded()};
   return m;
 }
 
@@ -236,8 +235,10 @@ Result<void> read(const wire::Commit& t, Body& body) {
   if (t.codec() > wire::PayloadCodec::MAX) return unknown_codec("Commit.codec", t.codec());
   if (t.reply_codec() > wire::PayloadCodec::MAX)
     return unknown_codec("Commit.reply_codec", t.reply_codec());
-  RUBATO_TRY(check_within("Commit.reply_keep", t.reply_keep(), 1));
-  RUBATO_TRY(check_within("Commit.weight", t.weight(), kWeightMax));
+  if (!(t.reply_keep() > 0 && t.reply_keep() <= 1))
+    return not_within("Commit.reply_keep", t.reply_keep(), 1);
+  if (!sync::is_weight(t.weight()))
+    return not_within("Commit.weight", t.weight(), sync::kWeightMax);
   if (t.elastic() && t.weight() >= 1)
     return corrupt("Commit.weight {} of an elastic commit is not below 1", t.weight());
   body.emplace<Commit>(t.sequence(), t.offset(), t.count(), t.total(), t.steps(),
@@ -274,12 +275,22 @@ Result<Body> read(const wire::Progress& t) {
   RUBATO_TRY(check_durations("Progress", t.step_time_ns(), t.overhead_ns(), t.compute_ns(),
                              t.wait_ns(), t.communicate_ns()));
   for (const double cosine : {t.align_own(), t.align_during(), t.align_before()})
-    if (!(std::abs(cosine) <= 1)) return corrupt("Progress: {} is no cosine", cosine);
-  return Progress{t.steps(),         t.commits(),      {t.step_time_ns()},
-                  {t.overhead_ns()}, t.loss(),         t.loss_samples(),
-                  {t.compute_ns()},  {t.wait_ns()},    {t.communicate_ns()},
-                  t.bytes_up(),      t.bytes_down(),   t.batch(),
-                  t.align_own(),     t.align_during(), t.align_before()};
+    if (!sync::is_cosine(cosine)) return corrupt("Progress: {} is no cosine", cosine);
+  Progress m;
+  m.steps = t.steps();
+  m.commits = t.commits();
+  m.step_time = {t.step_time_ns()};
+  m.overhead = {t.overhead_ns()};
+  m.batch = t.batch();
+  m.alignment = {.own = t.align_own(), .during = t.align_during(), .before = t.align_before()};
+  m.loss = t.loss();
+  m.loss_samples = t.loss_samples();
+  m.compute = {t.compute_ns()};
+  m.wait = {t.wait_ns()};
+  m.communicate = {t.communicate_ns()};
+  m.bytes_up = t.bytes_up();
+  m.bytes_down = t.bytes_down();
+  return m;
 }
 
 Result<Body> read(const wire::Heartbeat& t) {
@@ -287,13 +298,19 @@ Result<Body> read(const wire::Heartbeat& t) {
   return Heartbeat{{t.echo_ns()}, {t.clock_ns()}};
 }
 Result<Body> read(const wire::Directive& t) {
-  if (!std::isfinite(t.commit_rate()) || t.commit_rate() <= 0)
-    return corrupt("Directive.commit_rate {} is not a positive number", t.commit_rate());
+  if (!sync::is_commit_rate(t.commit_rate()))
+    return corrupt("Directive.commit_rate {} is not a number from 1 up", t.commit_rate());
   RUBATO_TRY(check_durations("Directive", t.period_ns()));
-  RUBATO_TRY(check_within("Directive.weight", t.weight(), kWeightMax));
-  RUBATO_TRY(check_within("Directive.local_rate", t.local_rate(), 1));
-  return Directive{t.commit_rate(), t.local_steps(), {t.period_ns()},
-                   t.weight(),      t.batch(),       t.local_rate()};
+  if (!sync::is_weight(t.weight()))
+    return not_within("Directive.weight", t.weight(), sync::kWeightMax);
+  if (!sync::is_local_rate(t.local_rate()))
+    return not_within("Directive.local_rate", t.local_rate(), 1);
+  return Directive{.commit_rate = t.commit_rate(),
+                   .local_steps = t.local_steps(),
+                   .period = {t.period_ns()},
+                   .weight = t.weight(),
+                   .batch = t.batch(),
+                   .local_rate = t.local_rate()};
 }
 Result<Body> read(const wire::Evaluation& t) {
   RUBATO_TRY(check_durations("Evaluation", t.age_ns()));

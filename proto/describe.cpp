@@ -33,7 +33,7 @@ struct Describe {
   std::string operator()(const Stop& m) const { return ": " + m.reason; }
   std::string operator()(const Members& m) const {
     return fmt::format(" epoch={} members={}{}", m.epoch, m.members.size(),
-                       m.phase == 0 ? "" : fmt::format(" phase={}", m.phase));
+                       m.phase.number == 0 ? "" : fmt::format(" phase={}", m.phase.number));
   }
   std::string operator()(const MembersAck& m) const { return fmt::format(" epoch={}", m.epoch); }
   std::string operator()(const Pull& m) const {

@@ -14,12 +14,12 @@
 #include "base/time.hpp"
 #include "proto/payload.hpp"
 #include "proto/shard_map.hpp"
+#include "sync/words.hpp"
 
 namespace rubato::proto {
 
 inline constexpr std::uint16_t kProtocolVersion = 6;
 inline constexpr std::uint64_t kChunkBytesDefault = 1u << 20;
-inline constexpr double kWeightMax = 1e6;                     // of a commit
 inline constexpr std::size_t kMissingOffsetsMax = 16 * 1024;  // of a ProbeReply or Pull
 
 enum class Role : std::uint8_t { Scheduler, Server, Worker, Evaluator };
@@ -105,20 +105,11 @@ struct Member {
   bool operator==(const Member&) const = default;
 };
 
-// A member that a phase treats apart: sync::Phase.
-struct Apart {
-  WorkerId worker;
-  std::uint64_t from = 0;
-  bool excluded = false;
-  bool operator==(const Apart&) const = default;
-};
-
 // scheduler -> server: the whole list, each time; later epochs replace earlier ones.
 struct Members {
   std::uint64_t epoch = 0;
   std::vector<Member> members;
-  std::uint32_t phase = 0;  // sync::Phase::number
-  std::vector<Apart> apart = {};
+  sync::Phase phase = {};
 };
 
 // server -> scheduler: this list is in force.
@@ -149,7 +140,7 @@ struct Commit {
   PayloadCodec reply_codec = PayloadCodec::F32;
   double reply_keep = 0.01;  // as Compression::keep; in (0, 1]
   bool reply_based = false;  // it holds exactly what the last reply noted
-  double weight = 1;         // the server applies weight x update; in (0, kWeightMax]
+  double weight = 1;         // the server applies weight x update; sync::is_weight
   // The payload is the sender's parameters X, and the server moves its own towards them:
   // W <- W + weight (X - W), weight below 1.
   bool elastic = false;
@@ -201,23 +192,14 @@ struct ProbeReply {
 // --- control: worker, evaluator, server <-> scheduler ----------------------------------------
 
 // worker -> scheduler after every reply and as heartbeat; totals since joining.
-struct Progress {
-  std::uint64_t steps = 0;
-  std::uint64_t commits = 0;
-  Duration step_time;  // EWMA
-  Duration overhead;   // EWMA
-  double loss = 0;     // mean training loss of the steps since the last Progress
+struct Progress : sync::WorkerProgress {
+  double loss = 0;  // mean training loss of the steps since the last Progress
   std::uint64_t loss_samples = 0;
   Duration compute;            // time spent in steps
   Duration wait;               // blocked on other workers (held by a gate)
   Duration communicate;        // blocked on links and servers
   std::uint64_t bytes_up = 0;  // on the wire, this worker's side, all frames
   std::uint64_t bytes_down = 0;
-  std::uint32_t batch = 0;  // samples of the steps that step_time speaks of; 0: as configured
-  // Cosines of the last commit's update, as sync::Alignment; 0 where they are not measured.
-  double align_own = 0;
-  double align_during = 0;
-  double align_before = 0;
 };
 
 // server, evaluator -> scheduler: still here. scheduler -> worker, evaluator: your Hello was heard,
@@ -228,16 +210,7 @@ struct Heartbeat {
 };
 
 // scheduler -> worker: what the tuner wants.
-struct Directive {
-  double commit_rate = 1;
-  std::uint32_t local_steps = 0;  // 0: as before
-  Duration period = {};           // 0: as before
-  double weight = 1;              // of its commits from now on, over the mean local rate of their
-                                  // steps; in (0, kWeightMax]
-  std::uint32_t batch = 0;        // samples a mini-batch; 0: as before. With it, the weight is
-                                  // that of commits whose steps all had this batch
-  double local_rate = 1;          // part of the learning rate that steps take; in (0, 1]
-};
+using sync::Directive;
 
 // evaluator -> scheduler: one measurement on held-out data.
 struct Evaluation {

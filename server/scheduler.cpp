@@ -242,9 +242,7 @@ void Scheduler::change_members(Instant now) {
 void Scheduler::send_due_lists() {
   const auto due = lists_.poll_due(members_.size());
   if (due.empty()) return;
-  proto::Members list{.epoch = lists_.epoch(), .members = {}, .phase = phase_.number};
-  for (const auto& [id, apart] : phase_.apart)
-    list.apart.push_back({id, apart.from, apart.excluded});
+  proto::Members list{.epoch = lists_.epoch(), .members = {}, .phase = phase_};
   list.members.reserve(members_.size());
   for (std::uint32_t id = 0; id < workers_.size(); ++id)
     if (workers_[id].fate == WorkerState::Fate::Member)
@@ -283,15 +281,7 @@ void Scheduler::on_progress(Instant now, WorkerId id, const proto::Progress& pro
     training_loss_samples_ += progress.loss_samples;
   }
   if (tuner_) {
-    tuner_->on_progress(now, id,
-                        {.steps = progress.steps,
-                         .commits = progress.commits,
-                         .step_time = progress.step_time,
-                         .overhead = progress.overhead,
-                         .batch = progress.batch,
-                         .alignment = {.own = progress.align_own,
-                                       .during = progress.align_during,
-                                       .before = progress.align_before}});
+    tuner_->on_progress(now, id, progress);
     drain_tuner(now);
   }
   if (started_ && !stop_reason_)

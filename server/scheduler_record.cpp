@@ -19,12 +19,8 @@ void Scheduler::drain_tuner(Instant now) {
     change_members(now);
   }
   while (auto order = tuner_->poll_order()) {
-    if (order->worker.value < workers_.size()) {
-      const sync::Directive& d = order->directive;
-      send(workers_[order->worker.value].peer,
-           proto::Directive{d.commit_rate, d.local_steps, d.period, d.weight, d.batch,
-                            d.local_rate});
-    }
+    if (order->worker.value < workers_.size())
+      send(workers_[order->worker.value].peer, order->directive);
   }
   while (auto decision = tuner_->poll_decision()) {
     log_.push(fmt::format("tuner at {:.3f} s: {} {:g}: {}", seconds(decision->at),

@@ -150,10 +150,7 @@ void ServerCore::on_members(Instant now, const proto::Members& list) {
   if (list.epoch > members_epoch_) {
     members_epoch_ = list.epoch;
     replace_members(now, list.members);
-    sync::Phase phase{.number = list.phase};
-    for (const auto& member : list.apart)
-      phase.apart[member.worker] = {member.from, member.excluded};
-    act(now, gate_->on_phase(now, phase));
+    act(now, gate_->on_phase(now, list.phase));
   }
   send(scheduler_, proto::MembersAck{members_epoch_});
 }

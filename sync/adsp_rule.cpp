@@ -39,7 +39,8 @@ void AdspRule::on_reply(Instant now, Duration overhead) {
 
 void AdspRule::on_directive(Instant now, const Directive& directive) {
   advance(now);
-  RUBATO_CHECK(directive.commit_rate >= 1, "a worker commits at least once a check period");
+  RUBATO_CHECK(is_commit_rate(directive.commit_rate),
+               "a worker commits at least once a check period");
   commit_rate_ = directive.commit_rate;
   lateness_ = std::min(lateness_, interval());
 }

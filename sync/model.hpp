@@ -5,41 +5,15 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/ids.hpp"
 #include "base/time.hpp"
+#include "sync/words.hpp"
 
 namespace rubato::sync {
-
-// What a tuner tells one worker's commit rule. A rule reads what is its own; 0: as before.
-struct Directive {
-  double commit_rate = 1;         // commits per check period, >= 1
-  std::uint32_t local_steps = 0;  // mini-batches per commit
-  Duration period = {};           // from a reply, or a commit, to the next commit: its rule's
-  double weight = 1;        // of its commits: the server applies weight x U, of steps at a local
-                            // rate of 1; the shorter they were, the more. The core reads it
-  std::uint32_t batch = 0;  // samples a mini-batch, from the next commit on. The core reads it
-  double local_rate = 1;  // part of the learning rate that steps take, in (0, 1]. The core reads it
-  bool operator==(const Directive&) const = default;
-};
-
-// What a tuner tells the gates of all shards. It travels with the list of members, so that every
-// shard has the last one, sooner or later; one before it may be passed over. What the number means
-// is the model's.
-struct Phase {
-  std::uint32_t number = 0;
-  struct Apart {
-    std::uint64_t from = 0;  // commits after this one, counted since the worker joined
-    bool excluded = false;
-    bool operator==(const Apart&) const = default;
-  };
-  std::map<WorkerId, Apart> apart = {};  // who is treated differently
-  bool operator==(const Phase&) const = default;
-};
 
 // Whether a worker trains on while its commit is in flight.
 enum class Overlap {
@@ -102,24 +76,6 @@ class Gate {
   virtual GateActions on_commit(Instant now, WorkerId worker) = 0;
   // The tuner's phase, after every change of membership or phase; most models have none.
   virtual GateActions on_phase(Instant, const Phase&) { return {}; }
-};
-
-// How the update of a worker's last commit lies, as cosines, where the model measures that.
-struct Alignment {
-  double own = 0;     // with its own update before
-  double during = 0;  // with the way the global parameters went while it, or if its commit before
-                      // was waited for that one's update, was being made
-  double before = 0;  // with the way they had gone just before: below 0 they had gone too far
-};
-
-// What a worker last reported of itself.
-struct WorkerProgress {
-  std::uint64_t steps = 0;    // since it joined
-  std::uint64_t commits = 0;  // replied to, since it joined
-  Duration step_time = {};    // t_i, EWMA, any throttle included
-  Duration overhead = {};     // O_i, EWMA
-  std::uint32_t batch = 0;    // samples of the steps that step_time speaks of; 0: as configured
-  Alignment alignment = {};   // of the last commit
 };
 
 // Loss and accuracy of the global parameters on held-out data, at the instant they were pulled.

@@ -98,7 +98,7 @@ void WorkerCore::on_scheduler(Instant now, const proto::Message& message) {
     on_welcome(message.incarnation, *welcome);
   } else if (std::holds_alternative<proto::Start>(message.body)) {
     on_go(now);
-  } else if (const auto* directive = std::get_if<proto::Directive>(&message.body)) {
+  } else if (const auto* directive = std::get_if<sync::Directive>(&message.body)) {
     on_directive(now, *directive);
   } else if (const auto* stop = std::get_if<proto::Stop>(&message.body)) {
     finish(stop->reason);
@@ -107,8 +107,8 @@ void WorkerCore::on_scheduler(Instant now, const proto::Message& message) {
   }
 }
 
-void WorkerCore::on_directive(Instant now, const proto::Directive& directive) {
-  if (!(directive.commit_rate >= 1)) return;
+void WorkerCore::on_directive(Instant now, const sync::Directive& directive) {
+  if (!is_valid(directive)) return;
   local_rate_ = directive.local_rate;
   if (directive.batch == 0) {
     weight_ = directive.weight;
@@ -116,8 +116,7 @@ void WorkerCore::on_directive(Instant now, const proto::Directive& directive) {
     next_share_ = {directive.batch, directive.weight};
     if (state_ != State::Ready) take_share();
   }
-  rule_->on_directive(now, {directive.commit_rate, directive.local_steps, directive.period,
-                            directive.weight, directive.batch, directive.local_rate});
+  rule_->on_directive(now, directive);
 }
 
 // A commit has one weight, so all its steps have one batch.
@@ -342,9 +341,7 @@ void WorkerCore::measure_alignment(const Update& update) {
   const auto& [cosines, part] =
       alignment_.on_commit(*update.values, rates_since_commit_, overlaps_);
   update_weight_ *= part;
-  progress_.align_own = cosines.own;
-  progress_.align_during = cosines.during;
-  progress_.align_before = cosines.before;
+  progress_.alignment = cosines;
 }
 
 std::optional<proto::ToNode> WorkerCore::poll_send() {

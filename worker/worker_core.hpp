@@ -173,7 +173,7 @@ class WorkerCore {
   void on_welcome(Incarnation run, const proto::Welcome& welcome);
   void join_run(Incarnation run);
   void on_go(Instant now);
-  void on_directive(Instant now, const proto::Directive& directive);
+  void on_directive(Instant now, const sync::Directive& directive);
   void take_share();
   void on_refusal(Instant now, proto::NodeId from, const proto::Refusal& refusal);
   void on_reply_complete(Instant now);

@@ -64,10 +64,9 @@ Message any_members() {
   Members m{any<std::uint64_t>(), {}};
   m.members.resize(any_count());
   for (Member& member : m.members) member = {WorkerId{any<std::uint32_t>()}, any<std::uint64_t>()};
-  m.phase = any<std::uint32_t>();
-  m.apart.resize(any_count());
-  for (Apart& apart : m.apart)
-    apart = {WorkerId{any<std::uint32_t>()}, any<std::uint64_t>(), any<bool>()};
+  m.phase.number = any<std::uint32_t>();
+  for (auto count = any_count(); count > 0; --count)
+    m.phase.apart[WorkerId{any<std::uint32_t>()}] = {any<std::uint64_t>(), any<bool>()};
   return samples::message(m);
 }
 
@@ -142,8 +141,8 @@ Message any_body(std::size_t kind) {
     case 14:
       return message(Heartbeat{any_clock(), any_clock()});
     case 15:
-      return message(Directive{1.0 / (1 + any<std::uint32_t>()), any<std::uint32_t>(),
-                               any_duration(), 1.0 / (1 + any<std::uint32_t>())});
+      return message(Directive{1.0 + any<std::uint32_t>(), any<std::uint32_t>(), any_duration(),
+                               1.0 / (1 + any<std::uint32_t>())});
     default:
       return message(
           Evaluation{any_duration(), any<double>(), any<double>(), any<std::uint64_t>()});

@@ -154,11 +154,11 @@ TEST_CASE("only commits and parameters carry a payload") {
 }
 
 TEST_CASE("values that no node sends are refused") {
-  check_corrupt(samples::message(Directive{0}), "commit_rate");
-  check_corrupt(samples::message(Directive{-1}), "commit_rate");
+  for (const double rate : {-1.0, 0.0, 0.5})
+    check_corrupt(samples::message(Directive{rate}), "commit_rate");
   check_corrupt(samples::message(Directive{std::nan("")}), "commit_rate");
   check_corrupt(samples::message(Directive{HUGE_VAL}), "commit_rate");
-  for (const double weight : {0.0, -1.0, std::nan(""), HUGE_VAL, 2 * kWeightMax}) {
+  for (const double weight : {0.0, -1.0, std::nan(""), HUGE_VAL, 2 * sync::kWeightMax}) {
     Commit commit{1, 0, 1, 1, 1};
     commit.weight = weight;
     check_corrupt(samples::message(commit, samples::floats(1)), "Commit.weight");
@@ -168,7 +168,7 @@ TEST_CASE("values that no node sends are refused") {
     check_corrupt(samples::message(Directive{1, 0, {}, 1, 0, rate}), "Directive.local_rate");
   for (const double cosine : {-1.1, 1.1, std::nan("")}) {
     Progress lies;
-    lies.align_during = cosine;
+    lies.alignment.during = cosine;
     check_corrupt(samples::message(lies), "is no cosine");
   }
   Commit elastic{1, 0, 1, 1, 1};

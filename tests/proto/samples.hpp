@@ -41,9 +41,7 @@ inline std::vector<Message> every_message() {
   progress.bytes_up = 10;
   progress.bytes_down = 11;
   progress.batch = 12;
-  progress.align_own = 0.13;
-  progress.align_during = -0.14;
-  progress.align_before = -1;
+  progress.alignment = {.own = 0.13, .during = -0.14, .before = -1};
   Welcome welcome{{Role::Server, 1}, 10, {5, 10}, {}};
   welcome.shards.shards = {{{0, 5}, "tcp://10.0.0.2:5701"}, {{5, 10}, "tcp://10.0.0.3:5701"}};
   return {
@@ -54,7 +52,7 @@ inline std::vector<Message> every_message() {
       message(Leave{"battery"}),
       message(Stop{"target reached"}),
       message(Members{4, {{WorkerId{0}, 11}, {WorkerId{7}, 12}}}),
-      message(Members{5, {{WorkerId{0}, 11}}, 1, {{WorkerId{0}, 9, true}}}),
+      message(Members{5, {{WorkerId{0}, 11}}, {1, {{WorkerId{0}, {9, true}}}}}),
       message(MembersAck{4}),
       message(Pull{9}),
       message(Pull{9, {4, 16'384}}),
@@ -92,7 +90,7 @@ inline auto fields(const Stop& m) {
   return std::tie(m.reason);
 }
 inline auto fields(const Members& m) {
-  return std::tie(m.epoch, m.members, m.phase, m.apart);
+  return std::tie(m.epoch, m.members, m.phase);
 }
 inline auto fields(const MembersAck& m) {
   return std::tie(m.epoch);
@@ -116,14 +114,13 @@ inline auto fields(const ProbeReply& m) {
 }
 inline auto fields(const Progress& m) {
   return std::tie(m.steps, m.commits, m.step_time, m.overhead, m.loss, m.loss_samples, m.compute,
-                  m.wait, m.communicate, m.bytes_up, m.bytes_down, m.batch, m.align_own,
-                  m.align_during, m.align_before);
+                  m.wait, m.communicate, m.bytes_up, m.bytes_down, m.batch, m.alignment);
 }
 inline auto fields(const Heartbeat& m) {
   return std::tie(m.echo, m.clock);
 }
 inline auto fields(const Directive& m) {
-  return std::tie(m.commit_rate, m.local_steps, m.period, m.weight, m.batch, m.local_rate);
+  return std::tie(m);
 }
 inline auto fields(const Evaluation& m) {
   return std::tie(m.age, m.loss, m.accuracy, m.version);

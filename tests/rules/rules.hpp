@@ -17,10 +17,9 @@ struct SourceFile {
 // "path:line: what is wrong", or "path: what is wrong" for a whole file.
 using Violations = std::vector<std::string>;
 
-// Every #include follows an arrow of docs/architecture.md: base -> nothing, sync and proto -> base,
-// server and worker -> sync, proto, base, emulation -> all of these, cli, tests, bench ->
-// everything but tests; our headers are named by their path from the root (generated ones by their
-// name).
+// Every #include follows an arrow of docs/architecture.md, for example base -> nothing, and
+// proto -> base and sync/words.hpp. cli, tests and bench may include everything but tests. Our
+// headers are named by their path from the root, generated ones by their name.
 Violations include_arrows(const SourceFile& file);
 
 // A wrapped library is included only by its wrapper. Tests and benches may use it directly.

@@ -13,12 +13,15 @@ TEST_CASE("include_arrows") {
   CHECK(include_arrows({"proto/codec.cpp", "#include \"rubato_generated.h\"\n"}).empty());
   CHECK(include_arrows({"tests/a/a.cpp", "#include \"tests/a/b.hpp\"\n#include \"cli/c.hpp\"\n"})
             .empty());
+  CHECK(include_arrows({"proto/messages.hpp", "#include \"sync/words.hpp\"\n"}).empty());
 
   const Violations sideways = include_arrows({"server/a.cpp", "\n#include \"worker/w.hpp\"\n"});
   REQUIRE(sideways.size() == 1);
   CHECK(sideways[0] == "server/a.cpp:2: server may not include worker (worker/w.hpp)");
   CHECK(include_arrows({"worker/a.hpp", "#include \"server/s.hpp\"\n"}).size() == 1);
   CHECK(include_arrows({"base/a.hpp", "#include \"sync/model.hpp\"\n"}).size() == 1);
+  CHECK(include_arrows({"proto/a.hpp", "#include \"sync/model.hpp\"\n"}).size() == 1);
+  CHECK(include_arrows({"base/a.hpp", "#include \"sync/words.hpp\"\n"}).size() == 1);
   CHECK(include_arrows({"sync/a.hpp", "#  include \"proto/messages.hpp\"\n"}).size() == 1);
   CHECK(include_arrows({"cli/a.cpp", "#include \"tests/rules/rules.hpp\"\n"}).size() == 1);
   CHECK(include_arrows({"sync/a.cpp", "#include \"model.hpp\"\n"}).size() == 1);

@@ -48,7 +48,7 @@ class KeepingShard : public Shard {
     return setup;
   }
   void tell(std::uint32_t order) {
-    proto::Members list{.epoch = ++epoch_, .members = {}, .phase = number_ += order};
+    proto::Members list{.epoch = ++epoch_, .members = {}, .phase = {.number = number_ += order}};
     for (const std::uint32_t worker : {0u, 1u}) list.members.push_back({{worker}, life_of(worker)});
     from_scheduler(std::move(list));
   }
