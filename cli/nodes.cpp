@@ -18,6 +18,7 @@
 #include "emulation/device_model.hpp"
 #include "proto/shm/transport.hpp"
 #include "server/peer_loop.hpp"
+#include "worker/residual_file.hpp"
 #include "worker/worker_loop.hpp"
 
 namespace rubato::cli {
@@ -186,10 +187,10 @@ Result<std::uint32_t> worker_index(const cluster::ClusterPlan& plan, const std::
 Result<std::shared_ptr<worker::Residual>> open_residual(const WorkerRun& run,
                                                         const cluster::ClusterPlan& plan) {
   if (run.state.empty()) return nullptr;
-  RUBATO_ASSIGN(auto residual, worker::Residual::open({.directory = run.state,
-                                                       .worker = run.node.name,
-                                                       .cluster = plan.cluster,
-                                                       .parameters = plan.parameters}));
+  RUBATO_ASSIGN(auto residual, worker::open_residual({.directory = run.state,
+                                                      .worker = run.node.name,
+                                                      .cluster = plan.cluster,
+                                                      .parameters = plan.parameters}));
   return std::make_shared<worker::Residual>(std::move(residual));
 }
 

@@ -1,58 +1,56 @@
 // worker/residual.hpp - what compression has not sent yet of a worker's updates (error feedback,
-// proto/compression.hpp): in memory, or in a file that is mapped, so that not even SIGKILL loses
-// it. It belongs to one run: another one's is dropped, not sent to parameters that it never stood
-// on, nor is what was left before the shards went back to kept parameters. docs/compression.md
-// tells the file's form and what a crash can cost. Shapes: one float32 for each parameter of the
-// model. Threads: one owner. Errors: BadInput or Io, one line that names the file and the remedy.
+// proto/compression.hpp).
+// A residual belongs to one run. Another run never gets it, for it stands on parameters that the
+// other run never had. Nor is it sent once the shards have gone back to kept parameters.
+// The memory is the residual's own, or the host's, such as a mapped file
+// (worker/residual_file.hpp). Pure. Shapes: one float32 for each parameter of the model. Threads:
+// one owner. Errors: none.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 
 #include "base/ids.hpp"
-#include "base/result.hpp"
 
 namespace rubato::worker {
 
 class Residual {
  public:
-  // All zeros, in memory: gone with the process.
-  explicit Residual(std::size_t parameters);
-  Residual(Residual&&) noexcept;
-  Residual& operator=(Residual&&) noexcept;
-  ~Residual();
-
-  struct File {
-    std::string directory;  // made when missing
-    std::string worker;     // its name in the cluster; the file is <worker>.residual
-    std::uint64_t cluster = 0;
-    std::size_t parameters = 0;
+  // Whose values they are.
+  struct Label {
+    std::uint64_t run = 0;       // 0: of no run yet
+    std::uint64_t restores = 0;  // of the shards, when the values were left
   };
-  // Takes over the file of an earlier life of this worker, or makes one, all zeros. The file is
-  // locked: two processes never share it.
-  [[nodiscard]] static Result<Residual> open(const File& file);
+  struct Memory {
+    std::span<float> values;
+    Label* label = nullptr;
+    std::shared_ptr<void> keeper = nullptr;  // keeps both in place
+  };
 
-  // Who left what is in it, if anything is.
+  // All zeros, in memory of its own, which ends with the process.
+  explicit Residual(std::size_t parameters);
+  // In this memory. What an earlier life of this worker left there counts. Whoever maps a file sees
+  // each change of the values before the change of the label that follows it.
+  explicit Residual(Memory memory);
+
+  // Who left the values, if any differ from zero.
   enum class Left { Nothing, ThisRun, AnotherRun };
-  // It is this run's from now on: zeros, if it was another's or nobody's. Returns: what it held.
+  // The residual belongs to this run from now on. Values of another run become zeros. Returns: what
+  // it held.
   Left bind(Incarnation run);
-  // The shards of this run have gone back so often (proto::Parameters::restores): zeros, if it was
-  // left before they last did. Returns: true when that dropped anything.
+  // The shards of this run have gone back this many times (proto::Parameters::restores). Values
+  // from before the last time become zeros. Returns: true when any value changed.
   bool rebase(std::uint32_t restores);
 
-  // Lifetime: of the Residual, also after it was moved.
-  std::span<float> values() const;
+  // Lifetime: of the memory, also after the Residual was moved.
+  std::span<float> values() const { return memory_.values; }
 
  private:
-  struct Storage;
+  bool drop();
 
-  [[nodiscard]] static Result<std::string> path_of(const File& file);
-  explicit Residual(std::unique_ptr<Storage> storage);
-
-  std::unique_ptr<Storage> storage_;
+  Memory memory_;
 };
 
 }  // namespace rubato::worker

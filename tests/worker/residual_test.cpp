@@ -1,5 +1,5 @@
 // The residual outlives its process, however that ends; and no file but its own is taken for it.
-#include "worker/residual.hpp"
+#include "worker/residual_file.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>
@@ -21,13 +21,13 @@ constexpr std::size_t kParameters = 5000;
 constexpr Incarnation kRun = 42;
 using Left = Residual::Left;
 
-Residual::File in(const TempDirectory& directory) {
+ResidualFile in(const TempDirectory& directory) {
   return {directory.path(), "pi-3", kCluster, kParameters};
 }
 
 // Something that the worker has not sent when its process ends.
-void leave(const Residual::File& file, Incarnation run) {
-  auto residual = Residual::open(file);
+void leave(const ResidualFile& file, Incarnation run) {
+  auto residual = open_residual(file);
   REQUIRE_MESSAGE(residual.has_value(), residual.error().message);
   residual->bind(run);
   residual->values()[0] = 1;
@@ -38,8 +38,8 @@ std::string contents(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-std::string refusal(const Residual::File& file) {
-  const auto opened = Residual::open(file);
+std::string refusal(const ResidualFile& file) {
+  const auto opened = open_residual(file);
   REQUIRE_FALSE(opened.has_value());
   CHECK(opened.error().code == ErrorCode::BadInput);
   CHECK(opened.error().message.find('\n') == std::string::npos);
@@ -52,7 +52,7 @@ TEST_CASE("a residual begins at zero") {
   const TempDirectory directory;
   auto file = in(directory);
   file.directory += "/made/when/missing";
-  auto mapped = Residual::open(file);
+  auto mapped = open_residual(file);
   REQUIRE_MESSAGE(mapped.has_value(), mapped.error().message);
   CHECK(mapped->values().size() == kParameters);
   CHECK(std::ranges::all_of(mapped->values(), [](float x) { return x == 0; }));
@@ -65,7 +65,7 @@ TEST_CASE("a residual survives the SIGKILL of its worker") {
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {
-    auto residual = Residual::open(in(directory));
+    auto residual = open_residual(in(directory));
     if (!residual) ::_exit(1);
     residual->bind(kRun);
     for (std::size_t i = 0; i < kParameters; ++i)
@@ -75,7 +75,7 @@ TEST_CASE("a residual survives the SIGKILL of its worker") {
   int status = 0;
   REQUIRE(::waitpid(child, &status, 0) == child);
   REQUIRE(WIFSIGNALED(status));
-  auto residual = Residual::open(in(directory));
+  auto residual = open_residual(in(directory));
   REQUIRE_MESSAGE(residual.has_value(), residual.error().message);
   CHECK(residual->bind(kRun) == Left::ThisRun);
   std::size_t wrong = 0;
@@ -96,26 +96,26 @@ TEST_CASE("a residual is taken for its own worker, model and cluster only") {
   CHECK(refusal(file).find("belongs to another cluster") != std::string::npos);
   file = in(directory);
   file.worker = "pi-4";
-  CHECK(Residual::open(file)->bind(kRun) == Left::Nothing);
+  CHECK(open_residual(file)->bind(kRun) == Left::Nothing);
   for (const char* name : {"", "../pi-3", ".pi-3"}) {
     file.worker = name;
     CHECK(refusal(file).find("cannot name a file") != std::string::npos);
   }
-  CHECK(Residual::open(in(directory))->bind(kRun) == Left::ThisRun);  // none of that has touched it
+  CHECK(open_residual(in(directory))->bind(kRun) == Left::ThisRun);  // none of that has touched it
 }
 
 TEST_CASE("what one run has left never goes into another, in a file as in memory") {
   const TempDirectory directory;
   leave(in(directory), kRun);
   {
-    auto next = Residual::open(in(directory));
+    auto next = open_residual(in(directory));
     CHECK(next->bind(kRun + 1) == Left::AnotherRun);
     CHECK(std::ranges::all_of(next->values(), [](float x) { return x == 0; }));
     next->values()[0] = 2;
   }
-  CHECK(Residual::open(in(directory))->bind(kRun + 1) == Left::ThisRun);
-  CHECK(Residual::open(in(directory))->bind(kRun) == Left::AnotherRun);  // nor the other way
-  CHECK(Residual::open(in(directory))->values()[0] == 0);
+  CHECK(open_residual(in(directory))->bind(kRun + 1) == Left::ThisRun);
+  CHECK(open_residual(in(directory))->bind(kRun) == Left::AnotherRun);  // nor the other way
+  CHECK(open_residual(in(directory))->values()[0] == 0);
 
   Residual memory(kParameters);
   CHECK(memory.bind(kRun) == Left::Nothing);
@@ -130,7 +130,7 @@ TEST_CASE("what was left before the shards went back is dropped, once, in a file
   const TempDirectory directory;
   leave(in(directory), kRun);
   {
-    auto next = Residual::open(in(directory));
+    auto next = open_residual(in(directory));
     next->bind(kRun);
     CHECK_FALSE(next->rebase(0));
     CHECK(next->values()[0] == 1);
@@ -139,7 +139,7 @@ TEST_CASE("what was left before the shards went back is dropped, once, in a file
     next->values()[0] = 2;
   }
   {
-    auto next = Residual::open(in(directory));
+    auto next = open_residual(in(directory));
     CHECK(next->bind(kRun) == Left::ThisRun);
     CHECK_FALSE(next->rebase(3));
     CHECK_FALSE(next->rebase(2));  // a shard that hears of it later
@@ -159,7 +159,7 @@ TEST_CASE("what was left before the shards went back is dropped, once, in a file
 
 TEST_CASE("two workers never share a residual") {
   const TempDirectory directory;
-  const auto first = Residual::open(in(directory));
+  const auto first = open_residual(in(directory));
   REQUIRE(first.has_value());
   CHECK(refusal(in(directory)).find("in use by another worker") != std::string::npos);
 }
@@ -167,7 +167,7 @@ TEST_CASE("two workers never share a residual") {
 TEST_CASE("damage is named, and nothing is overwritten") {
   const TempDirectory directory;
   const auto path = directory.path("pi-3.residual");
-  { Residual::open(in(directory))->values()[7] = 1; }
+  { open_residual(in(directory))->values()[7] = 1; }
   const std::string good = contents(path);
   const auto damaged = [&](const std::string& bytes) {
     directory.write("pi-3.residual", bytes);
@@ -189,13 +189,13 @@ TEST_CASE("damage is named, and nothing is overwritten") {
 TEST_CASE("a file that was never finished is begun again") {
   const TempDirectory directory;
   directory.write("pi-3.residual", std::string(100, '\0'));
-  const auto residual = Residual::open(in(directory));
+  const auto residual = open_residual(in(directory));
   REQUIRE_MESSAGE(residual.has_value(), residual.error().message);
   CHECK(residual->values().size() == kParameters);
 }
 
 TEST_CASE("a state directory that cannot be is an error of the system") {
-  auto opened = Residual::open({"/dev/null/state", "pi-3", kCluster, kParameters});
+  auto opened = open_residual({"/dev/null/state", "pi-3", kCluster, kParameters});
   REQUIRE_FALSE(opened.has_value());
   CHECK(opened.error().code == ErrorCode::Io);
   CHECK(opened.error().message == "/dev/null/state/pi-3.residual: Not a directory");
