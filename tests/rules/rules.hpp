@@ -3,6 +3,8 @@
 // shows each of them a violation. Pure. Lines are numbered from 1.
 #pragma once
 
+#include <cstddef>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,16 +19,23 @@ struct SourceFile {
 // "path:line: what is wrong", or "path: what is wrong" for a whole file.
 using Violations = std::vector<std::string>;
 
-// Every #include follows an arrow of docs/architecture.md, for example base -> nothing, and
-// proto -> base and sync/words.hpp. cli, tests and bench may include everything but tests. Our
-// headers are named by their path from the root, generated ones by their name.
+// Every #include follows an arrow of docs/architecture.md, or the one file beyond: proto may
+// include sync/words.hpp. cli, tests and bench may include everything but tests. Our headers are
+// named by their path from the root, generated ones by their name.
 Violations include_arrows(const SourceFile& file);
 
 // A wrapped library is included only by its wrapper. Tests and benches may use it directly.
 Violations library_owners(const SourceFile& file);
 
-// The decision cores stay pure: no clock, thread, stream, unordered container or library generator.
-// For every file that is not a core: nothing.
+// A file that need not be pure: a path, or how paths begin, and why.
+struct Impure {
+  std::string_view path;
+  std::string_view reason;
+};
+const std::vector<Impure>& impure_files();
+
+// Every other product file is pure: no clock, thread, lock, file, socket, environment, library
+// generator or hash table.
 Violations pure_cores(const SourceFile& file);
 
 // Lines of at most 100 characters (code points).
@@ -48,6 +57,20 @@ Violations virtual_interfaces(const SourceFile& file);
 // A .cpp that no CMakeLists of its folder or of one above names is built by nobody.
 // `lists`: all CMakeLists.txt of the tree.
 Violations built_by_someone(const SourceFile& file, const std::vector<SourceFile>& lists);
+
+// --- counts, which rules_test.cpp prints -------------------------------------------------------
+
+std::size_t include_count(const SourceFile& file);
+
+// Data members of each class that the file defines, by the name of the class: names that end in
+// '_'.
+std::map<std::string, std::size_t> member_counts(const SourceFile& file);
+
+// The code or a literal of the file, comments aside, names one of the sync models: "local-sgd",
+// local_sgd, LocalSgd.
+bool names_one_of(const SourceFile& file, const std::vector<std::string>& models);
+
+// -----------------------------------------------------------------------------------------------
 
 // Same length and lines, with the contents of comments, string and character literals blanked.
 // Raw strings included; digit separators are not taken for character literals.

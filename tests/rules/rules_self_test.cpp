@@ -1,6 +1,9 @@
 // Each rule sees its violation, and nothing in what is allowed.
 #include <doctest/doctest.h>
 
+#include <map>
+#include <string>
+
 #include "tests/rules/rules.hpp"
 
 namespace rubato::rules {
@@ -53,11 +56,13 @@ TEST_CASE("library_owners") {
 
 TEST_CASE("pure_cores") {
   CHECK(pure_cores({"sync/adsp.cpp", "#include <map>\n// like steady_now()\n"}).empty());
-  CHECK(pure_cores({"server/server_loop.cpp", "#include <thread>\n"}).empty());
   CHECK(pure_cores({"worker/worker_loop.cpp", "#include <thread>\n"}).empty());
+  CHECK(pure_cores({"proto/shm/channel.cpp", "#include <mutex>\n"}).empty());
+  CHECK(pure_cores({"tests/sync/adsp_test.cpp", "#include <random>\n"}).empty());
   CHECK(pure_cores({"sync/adsp.cpp", "#include <thread>\n"}).size() == 1);
   CHECK(pure_cores({"server/scheduler.hpp", "#include <mutex>\n"}).size() == 1);
   CHECK(pure_cores({"server/shard.cpp", "#include <unordered_map>\n"}).size() == 1);
+  CHECK(pure_cores({"cluster/cluster_plan.cpp", "#include <sys/stat.h>\n"}).size() == 1);
   CHECK(pure_cores({"worker/worker_core.cpp", "  begin_ = steady_now();\n"}).size() == 1);
 }
 
@@ -139,6 +144,31 @@ TEST_CASE("built_by_someone") {
   CHECK(built_by_someone(test, named_by("tests/sync/CMakeLists.txt", "my_adsp_test.cpp")).size() ==
         1);
   CHECK(built_by_someone(test, named_by("tests/cli/CMakeLists.txt", "adsp_test.cpp")).size() == 1);
+}
+
+TEST_CASE("include_count") {
+  CHECK(include_count({"a.cpp", "#include <a>\n#  include \"b/c.hpp\"\n// #include <d>\n"}) == 2);
+}
+
+TEST_CASE("member_counts") {
+  const std::string text =
+      "template <class T> class A {\n  A(int x) : a_(x) {}\n  int f() const { return a_; }\n"
+      "  int a_ = 1, b_{};\n  std::function<void(int c_)> d_;\n"
+      "  struct B { int e_; };\n  int g_[2];\n};\nclass C;\n";
+  const auto counts = member_counts({"a.hpp", text});
+  CHECK(counts == std::map<std::string, std::size_t>{{"A", 4}, {"B", 1}});
+}
+
+TEST_CASE("names_one_of") {
+  const auto names = [](const std::string& text) {
+    return names_one_of({"a.cpp", text}, {"asp", "local-sgd"});
+  };
+  CHECK(names("f(\"asp\");"));
+  CHECK(names("options.local_sgd.steps"));
+  CHECK(names("LocalSgdRule rule;"));
+  CHECK(names("bool isAsp;"));
+  CHECK_FALSE(names("// asp\n"));
+  CHECK_FALSE(names("aspect, grasp, dssp, local_steps"));
 }
 
 TEST_CASE("blank_comments_and_literals") {

@@ -1,12 +1,14 @@
 // The house rules over the whole tree.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
 #include <sstream>
 
+#include "sync/factory.hpp"
 #include "tests/rules/rules.hpp"
 
 namespace rubato::rules {
@@ -45,6 +47,21 @@ const std::vector<SourceFile>& tree() {
   return files;
 }
 
+// The files that tests/rules/way_of_a_commit.txt lists, one a line before its comment. Each exists.
+std::vector<std::string> way_of_a_commit() {
+  std::istringstream text(read(fs::path(RUBATO_SOURCE_DIR) / "tests/rules/way_of_a_commit.txt"));
+  std::vector<std::string> files;
+  for (std::string line; std::getline(text, line);) {
+    std::istringstream words(line.substr(0, line.find('#')));
+    std::string path;
+    if (!(words >> path)) continue;
+    CAPTURE(path);
+    CHECK(fs::exists(fs::path(RUBATO_SOURCE_DIR) / path));
+    files.push_back(path);
+  }
+  return files;
+}
+
 void check_tree(const std::function<Violations(const SourceFile&)>& rule) {
   std::string report;
   for (const SourceFile& file : tree()) {
@@ -71,8 +88,13 @@ TEST_CASE("libraries are included by their wrappers only") {
   check_tree(library_owners);
 }
 
-TEST_CASE("cores are pure") {
+TEST_CASE("files are pure, with exceptions that exist") {
   check_tree(pure_cores);
+  for (const Impure& impure : impure_files()) {
+    CAPTURE(impure.path);
+    CHECK(std::ranges::any_of(
+        tree(), [&](const SourceFile& file) { return file.path.starts_with(impure.path); }));
+  }
 }
 
 TEST_CASE("lines keep their length") {
@@ -99,6 +121,41 @@ TEST_CASE("every .cpp is built") {
   const std::vector<SourceFile> lists =
       files_where([](const fs::path& path) { return path.filename() == "CMakeLists.txt"; });
   check_tree([&lists](const SourceFile& file) { return built_by_someone(file, lists); });
+}
+
+// Not rules but figures to watch. `test_rules -tc=counts` prints them.
+TEST_CASE("counts") {
+  std::vector<std::string> models;
+  for (const auto& model : sync::models()) models.emplace_back(model.name);
+
+  std::string naming;
+  std::size_t naming_count = 0, most_members = 0, most_includes = 0;
+  std::string largest, longest;
+  for (const SourceFile& file : tree()) {
+    const std::string room = file.path.substr(0, file.path.find('/'));
+    if (room == "tests" || room == "bench") continue;
+    if (room != "sync" && names_one_of(file, models)) {
+      ++naming_count;
+      naming += "\n  " + file.path;
+    }
+    if (include_count(file) > most_includes) {
+      most_includes = include_count(file);
+      longest = file.path;
+    }
+    if (room != "server" && room != "worker") continue;
+    for (const auto& [name, members] : member_counts(file)) {
+      if (members <= most_members) continue;
+      most_members = members;
+      largest = name + ", " + file.path;
+    }
+  }
+  const std::vector<std::string> way = way_of_a_commit();
+  CHECK_FALSE(way.empty());
+  MESSAGE("files outside sync/ that name a sync model: ", naming_count, naming);
+  MESSAGE("most data members of a class in server/ and worker/: ", most_members, " (", largest,
+          ")");
+  MESSAGE("files on the way of a commit: ", way.size(), " (tests/rules/way_of_a_commit.txt)");
+  MESSAGE("longest list of includes: ", most_includes, " (", longest, ")");
 }
 
 }  // namespace
