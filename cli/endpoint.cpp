@@ -37,7 +37,7 @@ Result<Endpoint> parse_endpoint(const std::string& flag, const std::string& text
 Result<Endpoint> parse_remote(const std::string& flag, const std::string& text) {
   RUBATO_ASSIGN(auto endpoint, parse_endpoint(flag, text));
   if (endpoint.port == 0)
-    return fail(ErrorCode::BadInput, fmt::format("{} {}: name the port that it listens on, such as "
+    return fail(ErrorCode::BadInput, fmt::format("{} {}: give the port that it listens on, such as "
                                                  "tcp://{}:5700",
                                                  flag, text, endpoint.host));
   return endpoint;
@@ -47,9 +47,9 @@ Result<Endpoint> parse_bind(const std::string& text, bool insecure) {
   RUBATO_ASSIGN(auto endpoint, parse_endpoint("--bind", text));
   if (!endpoint.loopback() && !insecure)
     return fail(ErrorCode::BadInput,
-                fmt::format("--bind {}: reachable from other machines, and traffic is neither "
-                            "encrypted nor authenticated: bind to 127.0.0.1, or say --insecure on "
-                            "a network you trust",
+                fmt::format("--bind {}: other machines can reach it, and traffic is neither "
+                            "encrypted nor authenticated; bind to 127.0.0.1, or give --insecure "
+                            "on a network you trust",
                             text));
   return endpoint;
 }

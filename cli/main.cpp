@@ -20,7 +20,7 @@ constexpr const char* kExamples = R"(Examples:
       train under BSP, ASP, SSP and ADSP on virtual time and compare them
   rubato compare edge.toml --sync bsp,adsp --seeds 5 --target-loss 0.45 --out out/edge
   rubato study deploy/studies/heterogeneity.toml
-      a grid of cluster keys, contenders and seeds; go on after Ctrl-C with the same command
+      a grid of cluster keys, contenders and seeds; after Ctrl-C the same command continues
   rubato up deploy/clusters/edge-3.toml --sync adsp
       the same cluster as real processes on this machine
   rubato scheduler edge.toml --bind tcp://192.168.1.10:5700 --insecure
@@ -28,7 +28,7 @@ constexpr const char* kExamples = R"(Examples:
       --bind tcp://192.168.1.10:5701 --insecure
   rubato worker edge.toml --scheduler tcp://192.168.1.10:5700 --name pi-0
       one role a machine; every machine has the same edge.toml
-Exit codes: 0 done, 1 failed, 2 bad input (one line says what), 130 interrupted.
+Exit codes: 0 done, 1 failed, 2 bad input (one line names the error), 130 interrupted.
 )";
 
 // As the cluster file takes them. CLI11 alone would turn -3 into a large seed and take "nan".
@@ -50,9 +50,9 @@ void add_compare(CLI::App& app, CompareOptions& options) {
   command->add_option("FILE", options.file, "Cluster file (TOML)")->required();
   command->add_option("--sync", options.sync, "Models, comma-separated (default: bsp,asp,ssp,adsp)")
       ->delimiter(',');
-  command->add_option("--target-loss", options.target_loss, "Instead of the file's")
+  command->add_option("--target-loss", options.target_loss, "Target loss (default: the file's)")
       ->check(kPositive);
-  command->add_option("--seeds", options.seeds, "Runs a model, with consecutive seeds")
+  command->add_option("--seeds", options.seeds, "Runs of each model, with consecutive seeds")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command->add_option("--threads", options.threads, "Threads that compute (0: one a core)")
@@ -69,14 +69,14 @@ void add_study(CLI::App& app, StudyOptions& options) {
   auto* command = app.add_subcommand("study", "Run a grid of comparisons, resumable");
   command->add_option("FILE", options.files, "Study files (TOML), or directories of them")
       ->required();
-  command->add_option("--seeds", options.seeds, "Instead of the file's")
+  command->add_option("--seeds", options.seeds, "Runs of each cell (default: the file's)")
       ->check(CLI::Range(1, 1000));
   command->add_option("--threads", options.threads, "Runs at a time (0: one a core)")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   command->add_option("--out", options.out,
-                      "Directory for the results (default: out/<study>; several studies: "
-                      "one directory each in it)");
+                      "Directory for the results (default: out/<study>). Several studies get "
+                      "one directory each in it");
   command->add_flag("--any-build", options.any_build,
                     "Keep finished runs of other builds of rubato, too");
   command->add_flag("--json", options.json, "Print results.json instead of the tables");
@@ -87,9 +87,9 @@ void add_up(CLI::App& app, UpOptions& options) {
   auto* command = app.add_subcommand("up", "Run the cluster as real processes on this machine");
   command->add_option("FILE", options.file, "Cluster file (TOML)")->required();
   command->add_option("--sync", options.sync, "Sync model")->capture_default_str();
-  command->add_option("--target-loss", options.target_loss, "Instead of the file's")
+  command->add_option("--target-loss", options.target_loss, "Target loss (default: the file's)")
       ->check(kPositive);
-  command->add_option("--seed", options.seed, "Instead of the file's")->check(kSeed);
+  command->add_option("--seed", options.seed, "Seed (default: the file's)")->check(kSeed);
   command->add_option("--out", options.out,
                       "Directory for the results (default: out/<cluster>-up)");
   command->add_flag("--json", options.json, "Print results.json instead of the table");
@@ -109,7 +109,7 @@ CLI::App* add_node(CLI::App& app, const char* name, const char* what, NodeOption
       ->required();
   command->add_option("--sync", options.sync, "Sync model, the same on every node")
       ->capture_default_str();
-  command->add_option("--seed", options.seed, "Instead of the file's, the same on every node")
+  command->add_option("--seed", options.seed, "Seed (default: the file's), the same on every node")
       ->check(kSeed);
   command->add_flag("--quiet", options.quiet, "Warnings only");
   command->add_option("--profile", options.profile, "File for a trace of this process");
@@ -125,12 +125,12 @@ void add_binding(CLI::App* command, NodeOptions& options) {
 
 void add_cores(CLI::App* command, NodeOptions& options, const char* threads) {
   command->add_option("--cores", options.cores,
-                      fmt::format("Cores such as 0,2 or 0-3, taken in turns by {}; all else "
-                                  "runs on the first (default: any)",
+                      fmt::format("Cores such as 0,2 or 0-3 (default: any). {} take them in "
+                                  "turns; other threads run on the first",
                                   threads));
 }
 
-// "unknown option --sedes; did you mean --seeds?", or what CLI11 says.
+// "unknown option --sedes; did you mean --seeds?", or the text of CLI11.
 std::string usage_problem(const CLI::App& app, const CLI::ParseError& error, int argc,
                           char** argv) {
   const auto commands = app.get_subcommands();
@@ -186,7 +186,7 @@ void add_scheduler(CLI::App& app, SchedulerRun& run) {
   auto* scheduler =
       add_node(app, "scheduler", "Run the scheduler and the evaluator of a cluster", run.node);
   add_binding(scheduler, run.node);
-  scheduler->add_option("--target-loss", run.target_loss, "Instead of the file's")
+  scheduler->add_option("--target-loss", run.target_loss, "Target loss (default: the file's)")
       ->check(kPositive);
   scheduler->add_option("--out", run.out, "Directory for the results");
   scheduler->add_flag("--json", run.json, "Print results.json instead of the table");
@@ -197,27 +197,28 @@ void add_server(CLI::App& app, NodeOptions& options, int& shards) {
   auto* server = add_node(app, "server", "Run a server: one or more shards", options);
   add_binding(server, options);
   server->add_option("--scheduler", options.scheduler, "Endpoint of the scheduler")->required();
-  server->add_option("--advertise", options.advertise,
-                     "Endpoint that workers use (default: the bound one; port * for its port)");
+  server->add_option(
+      "--advertise", options.advertise,
+      "Endpoint that workers use (default: the bound one). Port * is the bound port");
   server->add_option("--name", options.name, "Unique name (default: host and port)");
   server->add_option("--shards", shards, "Shards in this process, one thread and port each")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  add_cores(server, options, "each shard's loop and its ZeroMQ threads");
+  add_cores(server, options, "Each shard's loop and ZeroMQ threads");
 }
 
 void add_worker(CLI::App& app, WorkerRun& run) {
   auto* worker = add_node(app, "worker", "Run one worker", run.node);
   worker->add_option("--scheduler", run.node.scheduler, "Endpoint of the scheduler")->required();
-  worker->add_option("--name", run.node.name, "Which worker of the cluster file this is")
+  worker->add_option("--name", run.node.name, "Name of this worker in the cluster file")
       ->required();
   worker->add_flag("--stretch", run.stretch,
                    "Make each step take the time that the file gives this worker");
   worker->add_option(
       "--state", run.state,
-      "Directory for what compression has not sent yet, so that a worker restarted in "
-      "the same run sends it");
-  add_cores(worker, run.node, "the compute thread, the I/O loop and ZeroMQ's threads");
+      "Directory for the changes that compression has not sent yet; a worker restarted in "
+      "the same run sends them");
+  add_cores(worker, run.node, "Compute thread, I/O loop and ZeroMQ's threads");
 }
 
 int run(int argc, char** argv) {

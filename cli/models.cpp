@@ -36,8 +36,8 @@ int print_models() {
       if (row.of == model.name) print_option(row, "");
   }
   fmt::print(
-      "\nServer optimizers: kind = \"NAME\" in [optimizer], under any sync model but easgd, which "
-      "takes sgd alone.\n\n");
+      "\nServer optimizers: kind = \"NAME\" in [optimizer]. Every sync model supports all of them, "
+      "but easgd supports only sgd.\n\n");
   for (const server::OptimizerInfo& optimizer : server::optimizers())
     print_entry(optimizer.name, optimizer.summary, optimizer.source);
   fmt::print("\n{:{}}options of [optimizer]\n", "", kNameWidth);

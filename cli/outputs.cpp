@@ -33,7 +33,7 @@ Result<void> make_output_directory(const std::string& directory) {
   std::filesystem::create_directories(directory, error);
   if (!error && access(directory.c_str(), W_OK) != 0) error.assign(errno, std::generic_category());
   if (!error) return {};
-  return fail(ErrorCode::BadInput, fmt::format("--out {}: cannot write there: {}; name another "
+  return fail(ErrorCode::BadInput, fmt::format("--out {}: cannot write there: {}; choose another "
                                                "directory",
                                                directory, error.message()));
 }

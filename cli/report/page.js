@@ -118,7 +118,7 @@ function fillText() {
   byId('accuracy-time').closest('figure').hidden = !heldOut;
   byId('curve-data').textContent = heldOut ?
       'Measured on held-out data' :
-      'The loss of the workers\u2019 own mini-batches, for nothing is held out';
+      'The loss of the workers\u2019 own mini-batches, because nothing is held out';
 }
 
 const tunedRuns = report.runs.filter((run) => run.decisions.length > 0);

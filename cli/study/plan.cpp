@@ -38,7 +38,7 @@ Result<void> configure(const StudyPlan& plan, const cluster::ClusterSource& clus
                                          settings_of(plan.study, point, variant)));
     if (!who.search.empty() && variant.config.timing_only())
       return fail(ErrorCode::BadInput,
-                  "search: model.kind = \"timing\" has no loss by which one choice is the best");
+                  "search: model.kind = \"timing\" has no loss, so no choice can be the best");
     return cluster::check_sync(variant.config, who.sync);
   };
   const auto fits = check();
