@@ -174,10 +174,10 @@ std::unique_ptr<server::ServerCore> make_server(const ClusterConfig& config,
   options.name = name;
   options.endpoint = endpoint;
   options.parameters = plan.parameters;
-  options.chunk_bytes = config.chunk_bytes;
-  options.optimizer = config.optimizer;
-  options.average = sync::averages(plan.sync);
-  options.blank = plan.blank;
+  options.shard = {.chunk_bytes = config.chunk_bytes,
+                   .optimizer = config.optimizer,
+                   .average = sync::averages(plan.sync),
+                   .blank = plan.blank};
   auto initial = [spec = plan.spec, seed = plan.seed](ElementRange range) {
     return train::initial_parameters(spec, seed, range);
   };

@@ -83,9 +83,9 @@ RUBATO_MULTIVERSION void apply_adam(float* w, float* mean, float* square, const 
 
 Optimizer::Optimizer(const OptimizerOptions& options, std::size_t parameters) : options_(options) {
   const OptimizerKind kind = options.kind;
-  if (kind != OptimizerKind::Sgd) velocity_.assign(parameters, 0.0f);
+  if (kind != OptimizerKind::Sgd) state_.velocity.assign(parameters, 0.0f);
   if (kind == OptimizerKind::DelayedNesterov || kind == OptimizerKind::Adam)
-    second_.assign(parameters, 0.0f);
+    state_.second.assign(parameters, 0.0f);
 }
 
 Optimizer::Scale Optimizer::scale(std::size_t members, double weight, std::uint64_t number) const {
@@ -102,6 +102,13 @@ Optimizer::Scale Optimizer::scale(std::size_t members, double weight, std::uint6
   return scale;
 }
 
+void Optimizer::set_state(const State& state) {
+  RUBATO_CHECK(state.velocity.size() == state_.velocity.size() &&
+                   state.second.size() == state_.second.size(),
+               "the state of another optimizer");
+  state_ = state;
+}
+
 void Optimizer::apply(std::span<float> parameters, std::uint64_t offset,
                       std::span<const float> update, const Scale& scale) {
   RUBATO_CHECK(update.size() == parameters.size(), "an update for each parameter");
@@ -112,8 +119,8 @@ void Optimizer::apply(std::span<float> parameters, std::uint64_t offset,
     apply_sgd(w, u, n, scale);
     return;
   }
-  RUBATO_CHECK(offset + n <= velocity_.size(), "update within the shard");
-  float* v = velocity_.data() + offset;
+  RUBATO_CHECK(offset + n <= state_.velocity.size(), "update within the shard");
+  float* v = state_.velocity.data() + offset;
   const auto beta = static_cast<float>(options_.momentum);
   switch (options_.kind) {
     case OptimizerKind::Sgd:
@@ -125,10 +132,10 @@ void Optimizer::apply(std::span<float> parameters, std::uint64_t offset,
       apply_nesterov(w, v, u, n, beta, scale);
       return;
     case OptimizerKind::DelayedNesterov:
-      apply_delayed_nesterov(w, v, second_.data() + offset, u, n, options_, scale);
+      apply_delayed_nesterov(w, v, state_.second.data() + offset, u, n, options_, scale);
       return;
     case OptimizerKind::Adam:
-      apply_adam(w, v, second_.data() + offset, u, n, options_, scale);
+      apply_adam(w, v, state_.second.data() + offset, u, n, options_, scale);
       return;
   }
 }

@@ -38,10 +38,18 @@ class Optimizer {
   void apply(std::span<float> parameters, std::uint64_t offset, std::span<const float> update,
              const Scale& scale);
 
+  // What it remembers of earlier commits, an element for each parameter or none.
+  struct State {
+    std::vector<float> velocity;  // empty for Sgd
+    std::vector<float> second;    // Delayed Nesterov: D. Adam: the mean square. Else empty
+  };
+  const State& state() const { return state_; }
+  // Requires: a state of the same kind and number of parameters.
+  void set_state(const State& state);
+
  private:
   OptimizerOptions options_;
-  std::vector<float> velocity_;  // empty for Sgd
-  std::vector<float> second_;    // Delayed Nesterov: D. Adam: the mean square. Else empty
+  State state_;
 };
 
 }  // namespace rubato::server

@@ -1,7 +1,7 @@
-// server/parameter_average.hpp - an average of a shard's parameters over its commits, weighted
-// towards the last twentieth of them: what is evaluated of a run whose rate is high.
+// server/parameter_average.hpp - an average of a shard's parameters over its updates, weighted
+// towards the last twentieth of them. It is evaluated when the rate is too high for single updates.
 // Source: Shamir and Zhang, "Stochastic gradient descent for non-smooth optimization", ICML 2013,
-// section 4 (polynomial decay): average <- average + share (W - average), share = 20/n at commit n.
+// section 4 (polynomial decay): average <- average + share (W - average), share = 20/n at update n.
 // It has no length to choose: the window grows with the run.
 // Pure. Memory: the shard. Threads: as server/shard_parameters.hpp.
 #pragma once
@@ -21,18 +21,23 @@ class ParameterAverage {
   ParameterAverage(std::span<const float> initial, std::uint64_t chunk)
       : average_(initial, chunk) {}
 
-  // [offset, offset + count) of the parameters was changed by commit number `commit`, from 1. Only
-  // noted: following is a pass over memory, for when nobody waits for an answer.
-  void note(std::uint64_t offset, std::uint64_t count, Version commit) {
-    noted_.push_back({offset, count, commit});
+  // Update number `update`, counted from 1, changed [offset, offset + count) of the parameters.
+  // Only notes it: to follow is a pass over memory, for a moment when nobody waits for an answer.
+  void note(std::uint64_t offset, std::uint64_t count, Version update) {
+    noted_.push_back({offset, count, update});
   }
-  // Takes in what was noted. Requires: `parameters` have not changed since.
+  // Takes in the noted changes. Requires: `parameters` have not changed since note().
   void follow(const ShardParameters& parameters);
 
   const ShardParameters& parameters() const { return average_; }
-  // It begins again at what was kept; what was noted is no more.
+  // The average becomes `snapshot`, and noted changes are dropped. As in ShardParameters,
+  // restore() shares the snapshot's chunks and load() copies them.
   void restore(const ShardParameters::Snapshot& snapshot) {
     average_.restore(snapshot);
+    noted_.clear();
+  }
+  void load(const ShardParameters::Snapshot& snapshot) {
+    average_.load(snapshot);
     noted_.clear();
   }
 
@@ -40,7 +45,7 @@ class ParameterAverage {
   struct Change {
     std::uint64_t offset = 0;
     std::uint64_t count = 0;
-    Version commit = 0;
+    Version update = 0;
   };
 
   ShardParameters average_;

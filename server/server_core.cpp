@@ -7,6 +7,7 @@
 
 #include "base/check.hpp"
 #include "base/numbers.hpp"
+#include "base/rng.hpp"
 
 namespace rubato::server {
 
@@ -17,10 +18,10 @@ using proto::Role;
 
 namespace {
 
-// Who sends checksums gets them; only parameters as they are keep theirs.
-ShardParameters::Checksum answer_checksum(const ReplyState& reply, const proto::Payload& update) {
+// A reply carries a checksum if the commit did. Compressed replies never do.
+Shard::Checksum answer_checksum(const ReplyState& reply, const proto::Payload& update) {
   const bool wanted = update.checksum() && reply.wanted.codec == proto::PayloadCodec::F32;
-  return wanted ? ShardParameters::Checksum::Compute : ShardParameters::Checksum::Skip;
+  return wanted ? Shard::Checksum::Compute : Shard::Checksum::Skip;
 }
 
 }  // namespace
@@ -29,10 +30,9 @@ ServerCore::ServerCore(const ServerOptions& options, InitialParameters initial,
                        std::unique_ptr<sync::Gate> gate, PeerId scheduler)
     : options_(options),
       initial_(std::move(initial)),
+      scheduler_(scheduler),
       joiner_(options.timing),
-      optimizer_(options.optimizer, 0),
-      gate_(std::move(gate)),
-      scheduler_(scheduler) {
+      gate_(std::move(gate)) {
   RUBATO_CHECK(gate_ != nullptr, "a shard needs a gate");
 }
 
@@ -91,8 +91,8 @@ void ServerCore::on_scheduler(Instant now, const Message& message) {
   }
 }
 
-// What this shard holds is of its own run. The next one's scheduler makes no use of it, and whoever
-// restarts this server does.
+// The shard belongs to its run, and the scheduler of another run refuses it. So the server ends;
+// whoever watches over it starts it again, with a new shard.
 void ServerCore::on_refused(const proto::Refusal& refusal) {
   const bool over = refusal.code == RefusalCode::NotMember;
   failure_ = Error{over ? ErrorCode::Gone : ErrorCode::Refused,
@@ -109,19 +109,35 @@ void ServerCore::on_welcome(Instant now, const proto::Welcome& welcome) {
   }
   id_ = welcome.you;
   const std::uint64_t count = welcome.range.count();
-  const std::uint64_t chunk = options_.chunk_bytes / sizeof(float);
-  if (options_.blank) {
-    parameters_ = ShardParameters(count, chunk, options_.blank);
+  const bool blank = options_.shard.blank != nullptr;
+  if (blank) {
+    shard_ = Shard(options_.shard, count);
   } else {
     const std::vector<float> initial = initial_(welcome.range);
     RUBATO_CHECK(initial.size() == count, "initial parameters fill the range");
-    parameters_ = ShardParameters(initial, chunk);
-    if (options_.average) average_.emplace(initial, chunk);
-    if (average_) kept_ = average_->parameters().snapshot();
-    optimizer_ = Optimizer(options_.optimizer, count);
+    shard_ = Shard(options_.shard, initial);
   }
-  replies_ = ReplyEncoder(std::min(chunk, count), options_.blank != nullptr);
+  replies_ = ReplyEncoder(std::min(options_.shard.chunk_bytes / sizeof(float), count), blank);
   joiner_.on_joined(now);
+}
+
+void ServerCore::replace_members(Instant now, std::vector<proto::Member> wanted) {
+  const auto id = [](const proto::Member& member) { return member.worker; };
+  if (!std::ranges::is_sorted(wanted, {}, id)) std::ranges::stable_sort(wanted, {}, id);
+  // Remove all of them first: a departure may close a round, which must not apply the commit of
+  // another worker that left.
+  for (const auto worker : members_.remove_others(wanted)) act(now, gate_->on_leave(now, worker));
+  for (const auto worker : members_.add_missing(wanted)) gate_->on_join(now, worker);
+}
+
+void ServerCore::on_members(Instant now, const proto::Members& list) {
+  if (!id_) return;  // our Welcome is still under way; the scheduler repeats this list
+  if (list.epoch > members_epoch_) {
+    members_epoch_ = list.epoch;
+    replace_members(now, list.members);
+    act(now, gate_->on_phase(now, list.phase));
+  }
+  send(scheduler_, proto::MembersAck{members_epoch_});
 }
 
 MemberState* ServerCore::find_member(PeerId from, const Message& message) {
@@ -137,31 +153,13 @@ MemberState* ServerCore::find_member(PeerId from, const Message& message) {
   return member;
 }
 
-void ServerCore::replace_members(Instant now, std::vector<proto::Member> wanted) {
-  const auto id = [](const proto::Member& member) { return member.worker; };
-  if (!std::ranges::is_sorted(wanted, {}, id)) std::ranges::stable_sort(wanted, {}, id);
-  // All of them first: a round that one departure closes must not apply another leaver's commit.
-  for (const auto worker : members_.remove_others(wanted)) act(now, gate_->on_leave(now, worker));
-  for (const auto worker : members_.add_missing(wanted)) gate_->on_join(now, worker);
-}
-
-void ServerCore::on_members(Instant now, const proto::Members& list) {
-  if (!id_) return;  // our Welcome is still under way; the scheduler repeats this list
-  if (list.epoch > members_epoch_) {
-    members_epoch_ = list.epoch;
-    replace_members(now, list.members);
-    act(now, gate_->on_phase(now, list.phase));
-  }
-  send(scheduler_, proto::MembersAck{members_epoch_});
-}
-
 void ServerCore::on_commit(Instant now, PeerId from, MemberState& member, const Message& message) {
   const auto& commit = std::get<proto::Commit>(message.body);
-  if (commit.total != parameters_.size()) {
+  if (commit.total != shard_.parameters().size()) {
     refuse(from, RefusalCode::ModelSize,
            fmt::format("{} commits {} parameters, this shard holds {}: both sides need the same "
                        "[model]",
-                       to_string(message.sender), commit.total, parameters_.size()));
+                       to_string(message.sender), commit.total, shard_.parameters().size()));
     return;
   }
   if (commit.sequence <= member.answered) {
@@ -198,9 +196,11 @@ void ServerCore::on_commit(Instant now, PeerId from, MemberState& member, const 
       break;
   }
   const auto finite = message.payload.finite();
-  if (commit.began < restores_ || !(finite ? *finite : all_finite(*update))) member.commit.taint();
+  const bool out_of_date = commit.began < shard_.restores();
+  if (out_of_date || !(finite ? *finite : all_finite(*update))) member.commit.taint();
+  // The answer to a refused commit is no difference: it replaces all that the worker has.
   member.reply.want({commit.reply_codec, commit.reply_keep},
-                    commit.reply_based && !member.commit.refused());  // refused: anew, all of it
+                    commit.reply_based && !member.commit.refused());
   if (gate_->streams()) {
     stream(from, member, message, *update);
   } else {
@@ -208,41 +208,17 @@ void ServerCore::on_commit(Instant now, PeerId from, MemberState& member, const 
   }
 }
 
-// The one place where a received payload becomes floats; a blank shard has no use for them.
-Result<std::span<const float>> ServerCore::floats_of(const proto::Commit& commit,
-                                                     const proto::Payload& payload) {
-  if (options_.blank) return std::span<const float>();
-  if (commit.codec == proto::PayloadCodec::F32) return payload.floats(scratch_);
-  scratch_.resize(commit.count);
-  RUBATO_TRY(proto::decompress(commit.codec, payload.bytes(), scratch_));
-  return std::span<const float>(scratch_);
-}
-
-// Who joins or leaves while a commit arrives changes nothing for it.
-const Optimizer::Scale& ServerCore::scale_of(MemberState& member, const proto::Commit& commit) {
-  if (!member.scale)
-    member.scale = optimizer_.scale(members_.size(), commit.weight, ++commits_begun_);
-  return *member.scale;
-}
-
-void ServerCore::add(MemberState& member, const proto::Commit& chunk, std::span<const float> values,
-                     const proto::Payload& payload) {
-  if (average_) average_->follow(parameters_);
-  if (chunk.elastic) {
-    parameters_.move_towards(chunk.offset, values, static_cast<float>(chunk.weight));
-  } else {
-    parameters_.apply(optimizer_, chunk.offset, values, scale_of(member, chunk),
-                      answer_checksum(member.reply, payload));
+// Applied or held already: nothing changes, but the sender may not have heard the answer.
+void ServerCore::on_repeated(PeerId from, const MemberState& member, const proto::Commit& commit) {
+  ++stats_.commits_repeated;
+  const bool answered = commit.sequence == member.answered;
+  if (commit.sequence < member.answered) return;  // two commits ago: nobody waits for it
+  if (gate_->streams()) {
+    answer_chunk(from, commit, answered ? member.answered_refused : member.commit.refused(),
+                 nullptr);
+  } else if (answered && commit.offset == 0) {  // one whole answer for all its chunks
+    send_range(from, shard_.parameters(), whole(commit.sequence, member.answered_refused), nullptr);
   }
-  if (average_) average_->note(chunk.offset, chunk.count, version_);
-  ++stats_.chunks_applied;
-}
-
-// The average is followed once the answer to its last change is on its way.
-std::optional<proto::ToPeer> ServerCore::poll_send() {
-  auto message = outbox_.poll();
-  if (!message && average_) average_->follow(parameters_);
-  return message;
 }
 
 void ServerCore::stream(PeerId from, MemberState& member, const Message& message,
@@ -250,15 +226,8 @@ void ServerCore::stream(PeerId from, MemberState& member, const Message& message
   const auto& commit = std::get<proto::Commit>(message.body);
   const bool refused = member.commit.refused();
   if (member.commit.complete()) {
-    if (refused) {
-      ++stats_.commits_refused;
-    } else {
-      ++version_;
-      ++stats_.commits_applied;
-    }
-    member.answered = commit.sequence;
-    member.answered_refused = refused;
-    member.commit.end();
+    count_commit(member);
+    member.end_commit();
   }
   if (!refused) add(member, commit, update, message.payload);
   answer_chunk(from, commit, refused, &member);
@@ -276,13 +245,13 @@ void ServerCore::hold(Instant now, PeerId from, MemberState& member, const Messa
 }
 
 void ServerCore::act(Instant now, const sync::GateActions& actions) {
-  if (actions.keep && average_) keep();
-  if (actions.restore) restore(*actions.restore);
+  if (actions.keep) shard_.keep();
+  if (actions.restore) shard_.restore(*actions.restore);
   if (actions.collect) {
     if (auto* member = members_.find(actions.collect->worker))
       collect(*member, actions.collect->weight);
   }
-  if (actions.flush) flush();
+  if (actions.flush) shard_.flush();
   for (const auto worker : actions.apply)
     if (auto* member = members_.find(worker)) apply(*member);
   replies_.begin_same();
@@ -291,30 +260,12 @@ void ServerCore::act(Instant now, const sync::GateActions& actions) {
   replies_.end_same();
 }
 
-// It decoded when it arrived; one in shared memory may have been changed by its sender since. What
-// of the commit still decodes is applied, as in a streamed one.
-std::optional<std::span<const float>> ServerCore::kept_update(const MemberState& member,
-                                                              const proto::Commit& chunk,
-                                                              const proto::Payload& payload) {
-  auto update = floats_of(chunk, payload);
-  if (update) return *update;
-  refuse(*member.peer, RefusalCode::BadMessage,
-         fmt::format("worker {}: commit {} was changed after it was sent: {}", member.worker.value,
-                     chunk.sequence, update.error().message));
-  return std::nullopt;
-}
-
 void ServerCore::apply(MemberState& member) {
-  if (member.commit.refused()) {
-    ++stats_.commits_refused;
-    return;
-  }
-  member.commit.for_each_chunk([&](const proto::Commit& chunk, const proto::Payload& payload) {
-    if (const auto update = kept_update(member, chunk, payload))
-      add(member, chunk, *update, payload);
-  });
-  ++version_;
-  ++stats_.commits_applied;
+  count_commit(member);
+  if (member.commit.refused()) return;
+  for_each_held(member,
+                [&](const proto::Commit& chunk, std::span<const float> update,
+                    const proto::Payload& payload) { add(member, chunk, update, payload); });
 }
 
 void ServerCore::collect(MemberState& member, double weight) {
@@ -322,60 +273,171 @@ void ServerCore::collect(MemberState& member, double weight) {
     ++stats_.commits_refused;
     return;
   }
-  if (!options_.blank) collected_.resize(parameters_.size());
-  member.commit.for_each_chunk([&](const proto::Commit& chunk, const proto::Payload& payload) {
-    const auto update = kept_update(member, chunk, payload);
-    if (!update) return;
-    const auto by = static_cast<float>(weight * chunk.weight);
-    const auto sum = std::span(collected_).subspan(options_.blank ? 0 : chunk.offset);
-    for (std::size_t i = 0; i < update->size(); ++i) sum[i] += by * (*update)[i];
+  for_each_held(member, [&](const proto::Commit& chunk, std::span<const float> update,
+                            const proto::Payload&) {
+    shard_.collect(chunk.offset, update, static_cast<float>(weight * chunk.weight));
     ++stats_.chunks_applied;
   });
-  collected_weight_ += weight;
+  shard_.count_collected(weight);
   ++stats_.commits_applied;
 }
 
-// A mean needs no 1/m: its rate is that of one member.
-void ServerCore::flush() {
-  if (collected_weight_ > 0) {
-    parameters_.apply(optimizer_, 0, collected_,
-                      optimizer_.scale(1, 1 / collected_weight_, ++commits_begun_));
-    ++version_;
-  }
-  collected_.assign(collected_.size(), 0);
-  collected_weight_ = 0;
-}
-
-// Where nobody evaluates a low is one of the training loss: what the workers train at now,
-// averaged, is kept. The first loss is lower than none, and the updates before it may have broken
-// everything.
-void ServerCore::keep() {
-  if (!evaluated_.empty()) {
-    kept_ = evaluated_;
-  } else if (std::exchange(first_low_, false)) {
-    return;
-  } else {
-    average_->follow(parameters_);
-    kept_ = average_->parameters().snapshot();
-  }
-}
-
-// Who began at what is given up says so in its commits, which are refused until it has these.
-void ServerCore::restore(std::uint32_t number) {
-  restores_ = number;
-  if (kept_.empty()) return;
-  parameters_.restore(kept_);
-  average_->restore(kept_);
-  optimizer_ = Optimizer(options_.optimizer, parameters_.size());
-  commits_begun_ = 0;
-}
-
 void ServerCore::release(Instant now, MemberState& member) {
-  member.answered = member.commit.sequence();
-  member.answered_refused = member.commit.refused();
-  member.commit.end();
-  send_parameters(*member.peer, member.answered, now - member.complete_at, member.answered_refused,
-                  &member);
+  member.end_commit();
+  proto::Parameters reply = whole(member.answered, member.answered_refused);
+  reply.held = now - member.complete_at;
+  send_range(*member.peer, shard_.parameters(), reply, &member);
+}
+
+void ServerCore::count_commit(const MemberState& member) {
+  if (member.commit.refused()) {
+    ++stats_.commits_refused;
+    return;
+  }
+  shard_.count_update();
+  ++stats_.commits_applied;
+}
+
+void ServerCore::add(MemberState& member, const proto::Commit& chunk, std::span<const float> values,
+                     const proto::Payload& payload) {
+  if (chunk.elastic) {
+    shard_.move_towards(chunk.offset, values, static_cast<float>(chunk.weight));
+  } else {
+    // One scale for all chunks: members that join or leave meanwhile change nothing for them.
+    if (!member.scale) member.scale = shard_.begin_update(members_.size(), chunk.weight);
+    shard_.apply(chunk.offset, values, *member.scale, answer_checksum(member.reply, payload));
+  }
+  ++stats_.chunks_applied;
+}
+
+// A blank shard has no use for the floats.
+Result<std::span<const float>> ServerCore::floats_of(const proto::Commit& commit,
+                                                     const proto::Payload& payload) {
+  if (options_.shard.blank) return std::span<const float>();
+  if (commit.codec == proto::PayloadCodec::F32) return payload.floats(scratch_);
+  scratch_.resize(commit.count);
+  RUBATO_TRY(proto::decompress(commit.codec, payload.bytes(), scratch_));
+  return std::span<const float>(scratch_);
+}
+
+// Each chunk decoded when it arrived, but a sender can change shared memory afterwards. The other
+// chunks are applied, as they would be if they were streamed.
+template <class F>
+void ServerCore::for_each_held(MemberState& member, F f) {
+  member.commit.for_each_chunk([&](const proto::Commit& chunk, const proto::Payload& payload) {
+    const auto update = floats_of(chunk, payload);
+    if (update) {
+      f(chunk, *update, payload);
+      return;
+    }
+    refuse(*member.peer, RefusalCode::BadMessage,
+           fmt::format("worker {}: commit {} was changed after it was sent: {}",
+                       member.worker.value, chunk.sequence, update.error().message));
+  });
+}
+
+void ServerCore::on_pull(PeerId from, const Message& message) {
+  if (!id_) return;
+  const auto& pull = std::get<proto::Pull>(message.body);
+  const bool evaluator = message.sender.role == Role::Evaluator;
+  bool refused = false;  // the commit whose answer this completes
+  if (!evaluator) {
+    const auto* member = find_member(from, message);
+    if (!member) return;
+    refused = member->answered == pull.sequence && member->answered_refused;
+  }
+  const auto& parameters = evaluator ? shard_.for_evaluator() : shard_.parameters();
+  const auto all = whole(pull.sequence, refused);
+  if (pull.offsets.empty()) send_range(from, parameters, all, nullptr);
+  // Offsets must ascend, so that no pull costs more than all parameters.
+  std::uint64_t next = 0;
+  for (const auto offset : pull.offsets) {
+    if (offset < next || offset >= all.total) continue;
+    auto piece = all;
+    piece.offset = offset;
+    piece.count = parameters.piece(offset);
+    send_range(from, parameters, piece, nullptr);
+    next = offset + piece.count;
+  }
+}
+
+// The answer is small, for it may be one of many on a slow link. The worker knows which parameters
+// it lacks, and pulls just those.
+void ServerCore::on_probe(PeerId from, const MemberState& member, const proto::Probe& probe) {
+  proto::ProbeReply reply{
+      .sequence = probe.sequence, .missing_offsets = {}, .number = probe.number};
+  if (probe.sequence == member.answered) {
+    reply.answered = true;
+  } else if (member.commit.sequence() != probe.sequence) {
+    reply.unknown = true;
+  } else if (member.commit.complete()) {
+    reply.held = true;
+  } else {
+    reply.missing_offsets = member.commit.missing_offsets();
+    reply.unknown = reply.missing_offsets.empty();
+  }
+  send(from, std::move(reply));
+}
+
+void ServerCore::answer_chunk(PeerId to, const proto::Commit& commit, bool refused,
+                              MemberState* member) {
+  proto::Parameters reply = whole(commit.sequence, refused);
+  reply.offset = commit.offset;
+  reply.count = commit.count;
+  send_range(to, shard_.parameters(), reply, member);
+}
+
+proto::Parameters ServerCore::whole(Sequence sequence, bool refused) const {
+  return {.sequence = sequence,
+          .version = shard_.version(),
+          .offset = 0,
+          .count = shard_.parameters().size(),
+          .total = shard_.parameters().size(),
+          .held = {},
+          .refused = refused,
+          .restores = shard_.restores()};
+}
+
+void ServerCore::send_range(PeerId to, const ShardParameters& from, const proto::Parameters& reply,
+                            MemberState* member) {
+  const bool coded = member && member->reply.wanted.codec != proto::PayloadCodec::F32;
+  from.for_each_piece(
+      reply.offset, reply.count,
+      [&](std::uint64_t offset, std::uint64_t count, proto::Payload payload) {
+        proto::Parameters piece = reply;
+        piece.offset = offset;
+        piece.count = count;
+        if (coded) {
+          const auto seed = Rng(member->incarnation, piece.sequence, piece.offset).next();
+          payload = replies_.encode(payload, from.size(), member->reply, seed, piece);
+        }
+        send(to, piece, std::move(payload));
+      });
+}
+
+// The average catches up once the answer to the last update is on its way.
+std::optional<proto::ToPeer> ServerCore::poll_send() {
+  auto message = outbox_.poll();
+  if (!message) shard_.catch_up();
+  return message;
+}
+
+void ServerCore::send(PeerId to, proto::Body body, proto::Payload payload, Instant sent) {
+  outbox_.push({to, Message{.cluster = options_.cluster,
+                            .sender = id_.value_or(proto::NodeId{Role::Server, 0}),
+                            .incarnation = options_.incarnation,
+                            .body = std::move(body),
+                            .payload = std::move(payload),
+                            .sent = sent}});
+}
+
+void ServerCore::on_bad_frame(PeerId from, const Error& error) {
+  refuse(from, proto::refusal_code(error), error.message);
+}
+
+void ServerCore::refuse(PeerId to, RefusalCode code, std::string message) {
+  ++stats_.messages_refused;
+  send(to, proto::Refusal{code, std::move(message)});
 }
 
 }  // namespace rubato::server

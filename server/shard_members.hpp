@@ -16,6 +16,13 @@
 namespace rubato::server {
 
 struct MemberState {
+  // Its commit is answered: lets go of the chunks, and notes what a repetition is answered.
+  void end_commit() {
+    answered = commit.sequence();
+    answered_refused = commit.refused();
+    commit.end();
+  }
+
   WorkerId worker;
   Incarnation incarnation = 0;
   std::optional<proto::PeerId> peer;      // known once it has spoken

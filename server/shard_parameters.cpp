@@ -108,6 +108,15 @@ void ShardParameters::restore(const Snapshot& snapshot) {
   chunks_ = snapshot;
 }
 
+void ShardParameters::load(const Snapshot& snapshot) {
+  RUBATO_CHECK(snapshot.size() == chunks_.size(), "a snapshot of other parameters");
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    const auto buffer = pool_.take();
+    std::ranges::copy(*snapshot[i].values, buffer->begin());
+    chunks_[i] = {buffer, snapshot[i].checksum};
+  }
+}
+
 std::vector<float> ShardParameters::values() const {
   std::vector<float> all;
   if (blank_) return all;

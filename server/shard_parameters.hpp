@@ -61,11 +61,13 @@ class ShardParameters {
     proto::BufferPool::Buffer values;
     std::optional<std::uint64_t> checksum;  // of all its elements, if it was computed
   };
-  // As they are now. Memory: chunks are shared until they change.
+  // The parameters as they are now. Memory: chunks are shared until they change.
   using Snapshot = std::vector<Chunk>;
   Snapshot snapshot() const { return chunks_; }
-  // Requires: `snapshot` is of these, or of others of the same size and chunks.
+  // Makes them those of `snapshot`. restore() shares its chunks, load() copies them.
+  // Requires: the same size and chunks. restore(): whatever `snapshot` was taken from still exists.
   void restore(const Snapshot& snapshot);
+  void load(const Snapshot& snapshot);
 
  private:
   // Elements of a chunk.

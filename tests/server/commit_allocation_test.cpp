@@ -12,7 +12,7 @@
 #include "proto/compression.hpp"
 #include "proto/shm/transport.hpp"
 #include "tests/allocations.hpp"
-#include "tests/server/shard.hpp"
+#include "tests/server/server_world.hpp"
 #include "worker/worker_core.hpp"
 
 namespace rubato::server {
@@ -31,7 +31,7 @@ struct Direct {
   }
 
   // Until neither has more to say.
-  static void exchange(Shard& shard, WorkerCore& worker) {
+  static void exchange(ServerWorld& shard, WorkerCore& worker) {
     bool quiet = false;
     while (!quiet) {
       quiet = true;
@@ -61,7 +61,7 @@ struct OverTransport {
   }
 
   // Until the whole reply is there.
-  void exchange(Shard& shard, WorkerCore& core) {
+  void exchange(ServerWorld& shard, WorkerCore& core) {
     for (int turn = 0; core.next_action() == WorkerCore::Action::Wait; ++turn) {
       REQUIRE(turn < 60'000);
       while (const auto out = core.poll_send())
@@ -78,13 +78,13 @@ struct OverTransport {
 
 template <class Link>
 struct Pair {
-  Shard shard;
+  ServerWorld shard;
   WorkerCore worker;
   proto::BufferPool updates{kParameters};
   Link link;
 
-  static ShardSetup setup() {
-    ShardSetup setup;
+  static ServerSetup setup() {
+    ServerSetup setup;
     setup.initial.assign(kParameters, 1.0f);
     setup.chunk = kChunk;
     return setup;

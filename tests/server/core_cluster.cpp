@@ -27,8 +27,8 @@ server::ServerOptions server_options(const CoreClusterOptions& options, std::uin
   server.name = fmt::format("server-{}", index);
   server.endpoint = server.name;
   server.parameters = options.initial.size();
-  server.chunk_bytes = options.chunk * sizeof(float);
-  server.optimizer = options.optimizer;
+  server.shard.chunk_bytes = options.chunk * sizeof(float);
+  server.shard.optimizer = options.optimizer;
   if (options.patient) server.timing.give_up_after = kForever;
   return server;
 }

@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 #include <rapidcheck.h>
 
-#include "tests/server/shard.hpp"
+#include "tests/server/server_world.hpp"
 
 namespace rubato::server {
 namespace {
@@ -57,8 +57,9 @@ class Play {
       case 2:
         return other_life(sender);
       case 3:
-        shard_.hear(Shard::message(sender.worker, proto::Probe{*rc::gen::inRange<Sequence>(
-                                                      0, sender.commits.back().sequence() + 2)}));
+        shard_.hear(ServerWorld::message(
+            sender.worker,
+            proto::Probe{*rc::gen::inRange<Sequence>(0, sender.commits.back().sequence() + 2)}));
         return;
       default:
         return begin_commit(sender);  // gives up the one before, wherever it stands
@@ -85,8 +86,8 @@ class Play {
   }
 
  private:
-  static ShardSetup setup() {
-    ShardSetup setup;
+  static ServerSetup setup() {
+    ServerSetup setup;
     setup.initial = {100, 200, 300, 400, 500, 600, 700};
     setup.chunk = kChunk;
     return setup;
@@ -144,7 +145,7 @@ class Play {
     ++refused_;
   }
 
-  Shard shard_;
+  ServerWorld shard_;
   std::vector<Sender> senders_;
   std::vector<float> sum_;  // of every chunk that was delivered
   std::uint64_t complete_ = 0;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/rng.hpp"
-#include "tests/server/shard.hpp"
+#include "tests/server/server_world.hpp"
 
 namespace rubato::server {
 namespace {
@@ -14,9 +14,9 @@ namespace {
 using Values = std::vector<float>;
 
 // What the shard gives to `who`.
-Values pulled(Shard& shard, proto::NodeId who) {
+Values pulled(ServerWorld& shard, proto::NodeId who) {
   tests::sent(shard.core);
-  auto pull = Shard::message(0, proto::Pull{1});
+  auto pull = ServerWorld::message(0, proto::Pull{1});
   pull.sender = who;
   shard.hear(pull);
   Values all;
@@ -73,7 +73,7 @@ TEST_CASE("average: a change is only noted, until there is time to follow it") {
 
 TEST_CASE("average: the evaluator's is the same whether or not answers were fetched in between") {
   const auto seen = [](bool fetched) {
-    Shard shard({.sync = "tempo", .average = true});
+    ServerWorld shard({.sync = "tempo", .average = true});
     shard.members(1, {0});
     for (Sequence sequence = 2; sequence < 60; ++sequence) {
       shard.commit(0, sequence, Values(5, 1));
@@ -86,7 +86,7 @@ TEST_CASE("average: the evaluator's is the same whether or not answers were fetc
 }
 
 TEST_CASE("average: for the evaluator, not for workers, and chunk by chunk as they change") {
-  Shard shard({.sync = "tempo", .average = true});
+  ServerWorld shard({.sync = "tempo", .average = true});
   shard.members(1, {0});
   for (Sequence sequence = 2; sequence < 60; ++sequence) shard.commit(0, sequence, Values(5, 1));
   CHECK(pulled(shard, {proto::Role::Worker, 0}) == shard.parameters());

@@ -7,7 +7,7 @@
 #include <regex>
 
 #include "tests/log_of.hpp"
-#include "tests/server/shard.hpp"
+#include "tests/server/server_world.hpp"
 
 namespace rubato::server {
 namespace {
@@ -37,14 +37,14 @@ class Script final : public proto::Transport {
 };
 
 proto::Received pull_of(std::uint32_t worker) {
-  return {peer_of(worker), Shard::message(worker, proto::Pull{1}), 1};
+  return {peer_of(worker), ServerWorld::message(worker, proto::Pull{1}), 1};
 }
 proto::Received garbage_of(proto::PeerId peer) {
   return {peer, fail(ErrorCode::Corrupt, "4 bytes are no frame"), 4};
 }
 
 struct Loop {
-  Shard shard;
+  ServerWorld shard;
   Script transport;
   PeerLoop<ServerCore> loop{transport, shard.core};
   Loop() {
@@ -65,7 +65,7 @@ struct Loop {
 TEST_CASE("peer loop: a frame that is refused is one line with its sender") {
   Loop loop;
   std::deque<proto::Received> frames;
-  frames.push_back({7, Shard::message(0, proto::Hello{}), 1});
+  frames.push_back({7, ServerWorld::message(0, proto::Hello{}), 1});
   frames.push_back(garbage_of(7));
   frames.push_back(pull_of(3));
   frames.push_back(garbage_of(peer_of(3)));

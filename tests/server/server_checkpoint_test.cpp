@@ -4,7 +4,7 @@
 
 #include "proto/compression.hpp"
 #include "sync/tempo_gate.hpp"
-#include "tests/server/shard.hpp"
+#include "tests/server/server_world.hpp"
 
 namespace rubato::server {
 namespace {
@@ -14,9 +14,11 @@ using Values = std::vector<float>;
 
 const Values kOnes(5, 1.0f);
 
-class KeepingShard : public Shard {
+class KeepingShard : public ServerWorld {
  public:
-  explicit KeepingShard(ShardSetup setup = {}) : Shard(averaged(std::move(setup))) { tell(0); }
+  explicit KeepingShard(ServerSetup setup = {}) : ServerWorld(averaged(std::move(setup))) {
+    tell(0);
+  }
 
   // Returns: what an evaluator is given.
   Values evaluate() {
@@ -42,7 +44,7 @@ class KeepingShard : public Shard {
   }
 
  private:
-  static ShardSetup averaged(ShardSetup setup) {
+  static ServerSetup averaged(ServerSetup setup) {
     setup.sync = "tempo";
     setup.average = true;
     return setup;
@@ -78,7 +80,7 @@ TEST_CASE("checkpoint: where nothing was kept yet the first parameters come back
   KeepingShard shard;
   shard.commit(0, 2, kOnes);
   shard.restore();
-  CHECK(shard.parameters() == ShardSetup().initial);
+  CHECK(shard.parameters() == ServerSetup().initial);
 }
 
 // Without held-out data: a low of the training loss says that what is there now is good. The first
@@ -98,20 +100,20 @@ TEST_CASE(
     each->commit(0, 60, Values(5, 3e38f));
     each->restore();
   }
-  CHECK(once.parameters() == ShardSetup().initial);
-  CHECK(shard.parameters() != ShardSetup().initial);
+  CHECK(once.parameters() == ServerSetup().initial);
+  CHECK(shard.parameters() != ServerSetup().initial);
   CHECK(shard.parameters() == evaluated.evaluate());
 }
 
 TEST_CASE("checkpoint: what began before is refused until its worker has what came back") {
   KeepingShard shard;
   shard.commit(0, 2, kOnes);
-  shard.hear(Shard::message(1, proto::Pull{1}));  // a newcomer takes what will be given up
+  shard.hear(ServerWorld::message(1, proto::Pull{1}));  // a newcomer takes what will be given up
   shard.restore();
   CHECK(shard.answer(0, 3, 0) == "worker 0: seq 3 version 1 refused");
   CHECK(shard.answer(0, 4, 0) == "worker 0: seq 4 version 1 refused");
   CHECK(shard.answer(1, 2, 0) == "worker 1: seq 2 version 1 refused");
-  CHECK(shard.parameters() == ShardSetup().initial);
+  CHECK(shard.parameters() == ServerSetup().initial);
   CHECK(shard.answer(0, 5, 1) == "worker 0: seq 5 version 2");
   CHECK(shard.parameters() == Values{9, 19, 29, 39, 49});
   CHECK(shard.core.stats().commits_refused == 3);
@@ -126,16 +128,16 @@ TEST_CASE("checkpoint: every answer says how often the shard has gone back") {
     REQUIRE_FALSE(out.empty());
     return std::get<proto::Parameters>(out[0].message.body).restores;
   };
-  CHECK(said(Shard::message(1, proto::Pull{1})) == 0);
+  CHECK(said(ServerWorld::message(1, proto::Pull{1})) == 0);
   shard.restore();
-  CHECK(said(Shard::message(1, proto::Pull{2})) == 1);
+  CHECK(said(ServerWorld::message(1, proto::Pull{2})) == 1);
   const auto chunks = shard.chunks(0, 2, kOnes, 1);
   CHECK(said(chunks[0]) == 1);
   shard.restore();
   CHECK(said(chunks[1]) == 2);
   shard.hear(chunks[2]);
-  CHECK(said(Shard::message(0, proto::Pull{2})) == 2);
-  CHECK(shard.parameters() == ShardSetup().initial);  // half answered: refused from there on
+  CHECK(said(ServerWorld::message(0, proto::Pull{2})) == 2);
+  CHECK(shard.parameters() == ServerSetup().initial);  // half answered: refused from there on
 }
 
 TEST_CASE("checkpoint: who is answered with differences is then given all of it") {
@@ -162,7 +164,7 @@ TEST_CASE("checkpoint: who is answered with differences is then given all of it"
 
 TEST_CASE("checkpoint: optimizers begin anew") {
   for (const OptimizerKind kind : {OptimizerKind::Momentum, OptimizerKind::Adam}) {
-    ShardSetup setup;
+    ServerSetup setup;
     setup.optimizer = {.kind = kind, .momentum = 0.5, .global_rate = 1.0};
     KeepingShard fresh(setup), shard(setup);
     for (Sequence sequence = 2; sequence < 50; ++sequence) shard.commit(0, sequence, kOnes);

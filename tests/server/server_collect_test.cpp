@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "base/rng.hpp"
-#include "tests/server/shard.hpp"
+#include "tests/server/server_world.hpp"
 
 namespace rubato::server {
 namespace {
@@ -14,8 +14,8 @@ namespace {
 using tests::sent;
 using Values = std::vector<float>;
 
-ShardSetup buffered(int buffer) {
-  ShardSetup setup;
+ServerSetup buffered(int buffer) {
+  ServerSetup setup;
   setup.sync = "fedbuff";
   setup.options.fedbuff.buffer = buffer;
   setup.options.fedbuff.staleness_exponent = 0.5;
@@ -24,7 +24,7 @@ ShardSetup buffered(int buffer) {
 }
 
 TEST_CASE("fedbuff: replies come at once, the mean of K commits after the K-th, at rate 1") {
-  Shard shard(buffered(2));
+  ServerWorld shard(buffered(2));
   shard.members(1, {0, 1, 2});
   shard.commit(0, 2, Values(5, 4));
   CHECK(replies(sent(shard.core)) == "worker 0: seq 2 version 0");
@@ -36,7 +36,7 @@ TEST_CASE("fedbuff: replies come at once, the mean of K commits after the K-th, 
 }
 
 TEST_CASE("fedbuff: a repeated commit is answered and not collected again") {
-  Shard shard(buffered(2));
+  ServerWorld shard(buffered(2));
   shard.members(1, {0, 1});
   for (int time = 0; time < 3; ++time) shard.commit(0, 2, Values(5, 4));
   CHECK(shard.core.stats().commits_applied == 1);
@@ -45,7 +45,7 @@ TEST_CASE("fedbuff: a repeated commit is answered and not collected again") {
 }
 
 TEST_CASE("fedbuff: what is not finite is not in the mean, and a mean of nothing moves nothing") {
-  Shard shard(buffered(2));
+  ServerWorld shard(buffered(2));
   shard.members(1, {0, 1});
   shard.commit(0, 2, Values(5, std::numeric_limits<float>::quiet_NaN()));
   shard.commit(1, 2, Values(5, 3));
@@ -58,7 +58,7 @@ TEST_CASE("fedbuff: what is not finite is not in the mean, and a mean of nothing
 }
 
 TEST_CASE("fedbuff: a commit of a worker that left stays in the mean") {
-  Shard shard(buffered(2));
+  ServerWorld shard(buffered(2));
   shard.members(1, {0, 1});
   shard.commit(0, 2, Values(5, 4));
   shard.members(2, {1});
@@ -69,8 +69,8 @@ TEST_CASE("fedbuff: a commit of a worker that left stays in the mean") {
 // arXiv 2106.06639, Alg. 1 in double, with normalised staleness weights.
 TEST_CASE("fedbuff: any run of commits is the paper's loop") {
   Rng rng(9);
-  const ShardSetup setup = buffered(3);
-  Shard shard(setup);
+  const ServerSetup setup = buffered(3);
+  ServerWorld shard(setup);
   shard.members(1, {0, 1, 2, 3});
   std::vector<double> w(setup.initial.begin(), setup.initial.end());
   std::vector<double> sum(5, 0);
@@ -101,9 +101,9 @@ TEST_CASE("fedbuff: any run of commits is the paper's loop") {
 }
 
 TEST_CASE("fedbuff: a server optimizer takes the mean for an update") {
-  ShardSetup setup = buffered(2);
+  ServerSetup setup = buffered(2);
   setup.optimizer = {.kind = OptimizerKind::Momentum, .momentum = 0.5, .global_rate = 1.0};
-  Shard shard(setup);
+  ServerWorld shard(setup);
   shard.members(1, {0, 1});
   shard.commit(0, 2, Values(5, 4));
   shard.commit(1, 2, Values(5, 2));  // v = 3

@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "tests/server/shard.hpp"
+#include "tests/server/server_world.hpp"
 
 namespace rubato::server {
 namespace {
@@ -15,8 +15,9 @@ using tests::bodies;
 using tests::sent;
 
 TEST_CASE("server: says Hello until it is welcome, then a heartbeat now and then") {
-  const ShardSetup setup;
-  ServerCore core(Shard::options(setup), Shard::initial(setup), Shard::gate(setup), kSchedulerPeer);
+  const ServerSetup setup;
+  ServerCore core(ServerWorld::options(setup), ServerWorld::initial(setup),
+                  ServerWorld::gate(setup), kSchedulerPeer);
   core.on_start({0});
   const auto first = sent(core);
   REQUIRE(bodies<proto::Hello>(first, kSchedulerPeer).size() == 1);
@@ -41,7 +42,7 @@ TEST_CASE("server: says Hello until it is welcome, then a heartbeat now and then
 }
 
 TEST_CASE("server: a second Welcome does not put the parameters back") {
-  Shard shard;
+  ServerWorld shard;
   shard.members(1, {0});
   shard.commit(0, 2, {1, 1, 1, 1, 1});
   shard.from_scheduler(proto::Welcome{
@@ -50,8 +51,9 @@ TEST_CASE("server: a second Welcome does not put the parameters back") {
 }
 
 TEST_CASE("server: a range beyond its model is an error, not a crash") {
-  const ShardSetup setup;
-  ServerCore core(Shard::options(setup), Shard::initial(setup), Shard::gate(setup), kSchedulerPeer);
+  const ServerSetup setup;
+  ServerCore core(ServerWorld::options(setup), ServerWorld::initial(setup),
+                  ServerWorld::gate(setup), kSchedulerPeer);
   proto::Message welcome;
   welcome.cluster = kCluster;
   welcome.body = proto::Welcome{
@@ -62,16 +64,16 @@ TEST_CASE("server: a range beyond its model is an error, not a crash") {
 }
 
 TEST_CASE("server: a refusal, silence and Stop each end it, and it says why") {
-  Shard refused;
+  ServerWorld refused;
   refused.from_scheduler(proto::Refusal{RefusalCode::NameTaken, "server name 'a' is taken"});
   REQUIRE(refused.core.failure().has_value());
   CHECK(refused.core.failure()->code == ErrorCode::Refused);
   CHECK(refused.core.failure()->message ==
         "scheduler refused this server: server name 'a' is taken");
 
-  const ShardSetup setup;
-  ServerCore alone(Shard::options(setup), Shard::initial(setup), Shard::gate(setup),
-                   kSchedulerPeer);
+  const ServerSetup setup;
+  ServerCore alone(ServerWorld::options(setup), ServerWorld::initial(setup),
+                   ServerWorld::gate(setup), kSchedulerPeer);
   alone.on_start({0});
   for (Instant now; now < Instant{} + Duration::from_seconds(60); now = *alone.poll_wakeup()) {
     alone.on_wakeup(now);
@@ -81,7 +83,7 @@ TEST_CASE("server: a refusal, silence and Stop each end it, and it says why") {
   REQUIRE(alone.failure().has_value());
   CHECK(alone.failure()->code == ErrorCode::Timeout);
 
-  Shard stopped;
+  ServerWorld stopped;
   stopped.from_scheduler(proto::Stop{"target reached"});
   CHECK(stopped.core.stopped() == "target reached");
   CHECK_FALSE(stopped.core.failure().has_value());
@@ -89,7 +91,7 @@ TEST_CASE("server: a refusal, silence and Stop each end it, and it says why") {
 
 TEST_CASE(
     "server: whom the scheduler does not know, since it is another run's, ends to be restarted") {
-  Shard shard;
+  ServerWorld shard;
   shard.from_scheduler(proto::Refusal{RefusalCode::NotMember, "server 0 is of another run"});
   REQUIRE(shard.core.failure().has_value());
   CHECK(shard.core.failure()->code == ErrorCode::Gone);
@@ -98,7 +100,7 @@ TEST_CASE(
 
 // Lets time pass alarm by alarm, until `end` or a failure. Returns: whether a heartbeat asked for
 // an answer; the first such is answered if `answered`.
-bool pass_alone(Shard& shard, Duration time, bool answered) {
+bool pass_alone(ServerWorld& shard, Duration time, bool answered) {
   bool asked = false;
   for (const Instant end = shard.now + time; shard.now < end && !shard.core.failure();) {
     shard.now = std::min(*shard.core.poll_wakeup(), end);
@@ -117,7 +119,7 @@ bool pass_alone(Shard& shard, Duration time, bool answered) {
 TEST_CASE(
     "server: without commits it asks the scheduler whether the run is over, and ends unheard") {
   const Duration limit = proto::JoinTiming{}.forsaken_after;
-  Shard shard;
+  ServerWorld shard;
   shard.members(1, {0});
   CHECK_FALSE(pass_alone(shard, limit * 0.45, true));
   shard.commit(0, 2, {1, 1, 1, 1, 1});  // the scheduler's silence stops nobody who trains
@@ -133,7 +135,7 @@ TEST_CASE(
 }
 
 TEST_CASE("server: member lists: newer ones replace, older ones do not, each is acknowledged") {
-  Shard shard;
+  ServerWorld shard;
   const auto acked = [&] {
     std::string epochs;
     for (const auto& ack : bodies<proto::MembersAck>(sent(shard.core), kSchedulerPeer))
@@ -141,7 +143,7 @@ TEST_CASE("server: member lists: newer ones replace, older ones do not, each is 
     return epochs;
   };
   const auto knows = [&](std::uint32_t worker) {
-    shard.hear(Shard::message(worker, proto::Pull{1}));
+    shard.hear(ServerWorld::message(worker, proto::Pull{1}));
     return bodies<proto::Refusal>(sent(shard.core), peer_of(worker)).empty();
   };
   shard.members(3, {0, 1});
@@ -160,8 +162,9 @@ TEST_CASE("server: member lists: newer ones replace, older ones do not, each is 
 }
 
 TEST_CASE("server: a member list before its Welcome is left for the scheduler to repeat") {
-  const ShardSetup setup;
-  ServerCore core(Shard::options(setup), Shard::initial(setup), Shard::gate(setup), kSchedulerPeer);
+  const ServerSetup setup;
+  ServerCore core(ServerWorld::options(setup), ServerWorld::initial(setup),
+                  ServerWorld::gate(setup), kSchedulerPeer);
   proto::Message list;
   list.cluster = kCluster;
   list.body = proto::Members{.epoch = 1, .members = {{{0}, life_of(0)}}};
@@ -170,11 +173,11 @@ TEST_CASE("server: a member list before its Welcome is left for the scheduler to
 }
 
 TEST_CASE("server: parameters are for members and evaluators") {
-  Shard shard;
+  ServerWorld shard;
   shard.members(1, {0});
   sent(shard.core);
   for (const auto role : {proto::Role::Server, proto::Role::Scheduler}) {
-    proto::Message pull = Shard::message(0, proto::Pull{9});
+    proto::Message pull = ServerWorld::message(0, proto::Pull{9});
     pull.sender.role = role;
     shard.core.on_message(shard.now, 42, pull);
     const auto said = sent(shard.core);
@@ -184,11 +187,11 @@ TEST_CASE("server: parameters are for members and evaluators") {
 }
 
 TEST_CASE("server: a pull brings every parameter once, in chunks of one version") {
-  Shard shard;
+  ServerWorld shard;
   shard.members(1, {0});
   shard.commit(0, 2, {1, 2, 3, 4, 5});
   sent(shard.core);
-  proto::Message pull = Shard::message(0, proto::Pull{9});
+  proto::Message pull = ServerWorld::message(0, proto::Pull{9});
   SUBCASE("by a member") {}
   SUBCASE("by an evaluator, who is in no list") {
     pull.sender = {proto::Role::Evaluator, 0};
@@ -213,7 +216,7 @@ TEST_CASE("server: a pull brings every parameter once, in chunks of one version"
 }
 
 TEST_CASE("server: a reply under way keeps its parameters while later commits are applied") {
-  Shard shard;
+  ServerWorld shard;
   shard.members(1, {0, 1});
   shard.commit(0, 2, {1, 1, 1, 1, 1});
   const auto before = sent(shard.core);
@@ -230,7 +233,7 @@ TEST_CASE("server: a reply under way keeps its parameters while later commits ar
 struct Refused {
   const char* what;
   RefusalCode code;
-  std::function<proto::Message(const Shard&)> message;
+  std::function<proto::Message(const ServerWorld&)> message;
 };
 
 proto::Message changed(proto::Message message, const std::function<void(proto::Message&)>& edit) {
@@ -241,45 +244,47 @@ proto::Message changed(proto::Message message, const std::function<void(proto::M
 const std::vector<Refused>& refused_messages() {
   static const std::vector<Refused> table = {
       {"wrong cluster", RefusalCode::ClusterId,
-       [](const Shard& s) {
+       [](const ServerWorld& s) {
          return changed(s.chunk(0, 2, 2, {1, 1}), [](auto& m) { m.cluster = 0xbad; });
        }},
       {"unknown worker", RefusalCode::NotMember,
-       [](const Shard& s) {
+       [](const ServerWorld& s) {
          return s.chunk(2, 1, 0, {1, 1});
        }},
       {"a commit from a node that is no worker", RefusalCode::NotMember,
-       [](const Shard& s) {
+       [](const ServerWorld& s) {
          return changed(s.chunk(0, 2, 2, {1, 1}),
                         [](auto& m) { m.sender.role = proto::Role::Evaluator; });
        }},
       {"another incarnation commits", RefusalCode::NotMember,
-       [](const Shard& s) {
+       [](const ServerWorld& s) {
          return changed(s.chunk(0, 2, 2, {1, 1}), [](auto& m) { m.incarnation = 77; });
        }},
       {"another incarnation pulls", RefusalCode::NotMember,
-       [](const Shard&) {
-         return changed(Shard::message(0, proto::Pull{1}), [](auto& m) { m.incarnation = 77; });
+       [](const ServerWorld&) {
+         return changed(ServerWorld::message(0, proto::Pull{1}),
+                        [](auto& m) { m.incarnation = 77; });
        }},
       {"another incarnation probes", RefusalCode::NotMember,
-       [](const Shard&) {
-         return changed(Shard::message(0, proto::Probe{2}), [](auto& m) { m.incarnation = 77; });
+       [](const ServerWorld&) {
+         return changed(ServerWorld::message(0, proto::Probe{2}),
+                        [](auto& m) { m.incarnation = 77; });
        }},
       {"a slice of another size", RefusalCode::ModelSize,
-       [](const Shard& s) {
+       [](const ServerWorld& s) {
          return changed(s.chunk(0, 2, 2, {1, 1}),
                         [](auto& m) { std::get<proto::Commit>(m.body).total = 6; });
        }},
       {"an overlapping chunk", RefusalCode::BadMessage,
-       [](const Shard& s) {
+       [](const ServerWorld& s) {
          return s.chunk(0, 2, 1, {1, 1});
        }},
       {"a new commit while one is held", RefusalCode::BadMessage,
-       [](const Shard& s) {
+       [](const ServerWorld& s) {
          return s.chunk(1, 3, 0, {1, 1});
        }},
       {"a message that servers have no use for", RefusalCode::BadMessage,
-       [](const Shard&) { return Shard::message(0, proto::Progress{}); }},
+       [](const ServerWorld&) { return ServerWorld::message(0, proto::Progress{}); }},
   };
   return table;
 }
@@ -287,9 +292,9 @@ const std::vector<Refused>& refused_messages() {
 TEST_CASE("server: what it refuses gets one refusal with the right code, and changes nothing") {
   for (const auto& refused : refused_messages()) {
     CAPTURE(refused.what);
-    ShardSetup setup;
+    ServerSetup setup;
     setup.sync = "bsp";
-    Shard shard(setup);
+    ServerWorld shard(setup);
     shard.members(1, {0, 1});
     shard.hear(shard.chunk(0, 2, 0, {1, 1}));
     shard.commit(1, 2, {1, 1, 1, 1, 1});
@@ -315,7 +320,7 @@ TEST_CASE("server: what it refuses gets one refusal with the right code, and cha
 }
 
 TEST_CASE("server: the refusals say who and what to do") {
-  Shard shard;
+  ServerWorld shard;
   shard.members(1, {0});
   const auto text = [&](const proto::Message& message) {
     shard.hear(message);
@@ -328,12 +333,12 @@ TEST_CASE("server: the refusals say who and what to do") {
   CHECK(text(changed(shard.chunk(0, 1, 0, {1}),
                      [](auto& m) { std::get<proto::Commit>(m.body).total = 6; })) ==
         "worker 0 commits 6 parameters, this shard holds 5: both sides need the same [model]");
-  CHECK(text(Shard::message(0, proto::Leave{"bye"})) ==
+  CHECK(text(ServerWorld::message(0, proto::Leave{"bye"})) ==
         "server has no use for Leave from worker 0");
 }
 
 TEST_CASE("server: bytes that did not decode cost their sender one refusal") {
-  Shard shard;
+  ServerWorld shard;
   shard.core.on_bad_frame(42, {ErrorCode::Corrupt, "not a Rubato frame"});
   shard.core.on_bad_frame(43, {ErrorCode::Refused, "the peer speaks protocol version 9"});
   const auto answers = sent(shard.core);

@@ -5,15 +5,15 @@
 #include <limits>
 
 #include "proto/compression.hpp"
-#include "tests/server/shard.hpp"
+#include "tests/server/server_world.hpp"
 
 namespace rubato::server {
 namespace {
 
 using tests::sent;
 
-ShardSetup with(const char* sync, int staleness = 0) {
-  ShardSetup setup;
+ServerSetup with(const char* sync, int staleness = 0) {
+  ServerSetup setup;
   setup.sync = sync;
   setup.staleness = staleness;
   return setup;
@@ -25,7 +25,7 @@ std::vector<float> fives(float value) {
 }
 
 TEST_CASE("asp: each commit is applied and answered at once, one version each") {
-  Shard shard(with("asp"));
+  ServerWorld shard(with("asp"));
   shard.members(1, {0, 1});
   shard.commit(1, 2, fives(1));
   CHECK(replies(sent(shard.core)) == "worker 1: seq 2 version 1");
@@ -37,9 +37,9 @@ TEST_CASE("asp: each commit is applied and answered at once, one version each") 
 }
 
 TEST_CASE("the global rate is 1/m with the members of the moment") {
-  ShardSetup setup = with("asp");
+  ServerSetup setup = with("asp");
   setup.optimizer = {};
-  Shard shard(setup);
+  ServerWorld shard(setup);
   shard.members(1, {0, 1, 2, 3});
   shard.commit(0, 2, fives(4));
   CHECK(shard.parameters() == std::vector<float>{9, 19, 29, 39, 49});
@@ -50,10 +50,10 @@ TEST_CASE("the global rate is 1/m with the members of the moment") {
 
 TEST_CASE("asp: who joins while a commit arrives changes nothing for the rest of it") {
   for (const auto kind : {OptimizerKind::Sgd, OptimizerKind::DelayedNesterov}) {
-    ShardSetup setup = with("asp");
+    ServerSetup setup = with("asp");
     setup.optimizer = {.kind = kind, .momentum = kind == OptimizerKind::Sgd ? 0.0 : 0.5};
     setup.initial = std::vector<float>(6, 10);
-    Shard shard(setup);
+    ServerWorld shard(setup);
     shard.members(1, {0, 1});
     for (Sequence sequence = 2; sequence < 6; ++sequence) {
       const auto chunks = shard.chunks(0, sequence, std::vector<float>(6, 4));
@@ -70,12 +70,12 @@ TEST_CASE("asp: who joins while a commit arrives changes nothing for the rest of
 }
 
 TEST_CASE("bsp: a kept update that its sender changes is refused, and the round goes on") {
-  Shard shard(with("bsp"));
+  ServerWorld shard(with("bsp"));
   shard.members(1, {0, 1});
   const proto::Compression int8{proto::PayloadCodec::Int8};
   const auto bytes = std::make_shared<std::vector<std::byte>>(proto::compressed_bytes(int8, 5));
   proto::Compressor().compress(int8, fives(1), 0, *bytes);
-  proto::Message commit = Shard::message(
+  proto::Message commit = ServerWorld::message(
       0, proto::Commit{.sequence = 2, .count = 5, .total = 5, .steps = 1, .codec = int8.codec},
       {bytes, *bytes});
   shard.hear(commit);
@@ -94,12 +94,12 @@ TEST_CASE("bsp: applied in worker-id order whatever the order of arrival, to the
   // Sums of these differ with their order.
   const std::vector<std::vector<float>> updates = {fives(1e8f), fives(3.14f), fives(-1e8f)};
   std::vector<std::uint32_t> arrival = {0, 1, 2};
-  const ShardSetup setup = with("bsp");
+  const ServerSetup setup = with("bsp");
   std::vector<float> expected = setup.initial;
   for (const auto& update : updates)
     for (std::size_t i = 0; i < expected.size(); ++i) expected[i] -= update[i];
   do {
-    Shard shard(setup);
+    ServerWorld shard(setup);
     shard.members(1, {0, 1, 2});
     for (const auto worker : arrival) {
       CHECK(replies(sent(shard.core)) == "");
@@ -112,7 +112,7 @@ TEST_CASE("bsp: applied in worker-id order whatever the order of arrival, to the
 }
 
 TEST_CASE("bsp: each reply says how long the gate held its commit") {
-  Shard shard(with("bsp"));
+  ServerWorld shard(with("bsp"));
   shard.members(1, {0, 1});
   shard.commit(0, 2, fives(1));
   shard.now = shard.now + Duration::from_ms(250);
@@ -122,7 +122,7 @@ TEST_CASE("bsp: each reply says how long the gate held its commit") {
 }
 
 TEST_CASE("bsp: a round closes over those who remain when a member is removed") {
-  Shard shard(with("bsp"));
+  ServerWorld shard(with("bsp"));
   shard.members(1, {0, 1, 2});
   shard.commit(0, 2, fives(1));
   shard.commit(2, 2, fives(1));
@@ -148,7 +148,7 @@ TEST_CASE("bsp: a round closes over those who remain when a member is removed") 
 }
 
 TEST_CASE("bsp: two leave at once, the lower id with its commit held") {
-  Shard shard(with("bsp"));
+  ServerWorld shard(with("bsp"));
   shard.members(1, {0, 1, 2});
   shard.commit(1, 2, fives(1));
   shard.commit(2, 2, fives(1));
@@ -159,7 +159,7 @@ TEST_CASE("bsp: two leave at once, the lower id with its commit held") {
 }
 
 TEST_CASE("bsp: a round waits for a worker that joined in the middle of it") {
-  Shard shard(with("bsp"));
+  ServerWorld shard(with("bsp"));
   shard.members(1, {0, 1});
   shard.commit(0, 2, fives(1));
   shard.members(2, {0, 1, 2});
@@ -171,7 +171,7 @@ TEST_CASE("bsp: a round waits for a worker that joined in the middle of it") {
 }
 
 TEST_CASE("ssp: applied at once, the fast one held until the slow one follows") {
-  Shard shard(with("ssp", 1));
+  ServerWorld shard(with("ssp", 1));
   shard.members(1, {0, 1});
   shard.commit(0, 2, fives(1));
   CHECK(replies(sent(shard.core)) == "worker 0: seq 2 version 1");
@@ -186,7 +186,7 @@ TEST_CASE("ssp: applied at once, the fast one held until the slow one follows") 
 }
 
 TEST_CASE("ssp: who waited for a member that is removed is released") {
-  Shard shard(with("ssp", 0));
+  ServerWorld shard(with("ssp", 0));
   shard.members(1, {0, 1});
   shard.commit(0, 2, fives(1));
   sent(shard.core);
@@ -201,7 +201,7 @@ TEST_CASE("a held commit with NaN or infinity: refused, counted, and nothing of 
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
         -std::numeric_limits<float>::infinity()}) {
     CAPTURE(bad);
-    Shard shard(with("ssp", 9));
+    ServerWorld shard(with("ssp", 9));
     shard.members(1, {0});
     shard.commit(0, 2, {1, 1, 1, 1, bad});
     CHECK(replies(sent(shard.core)) == "worker 0: seq 2 version 0 refused");
@@ -209,7 +209,7 @@ TEST_CASE("a held commit with NaN or infinity: refused, counted, and nothing of 
     CHECK(shard.core.stats().commits_applied == 0);
     CHECK(shard.parameters() == with("ssp").initial);
 
-    shard.hear(Shard::message(0, proto::Pull{2}));  // the answer was lost: the same one again
+    shard.hear(ServerWorld::message(0, proto::Pull{2}));  // the answer was lost: the same one again
     CHECK(replies(sent(shard.core)) == "worker 0: seq 2 version 0 refused");
     CHECK(shard.core.stats().commits_refused == 1);
 
@@ -220,7 +220,7 @@ TEST_CASE("a held commit with NaN or infinity: refused, counted, and nothing of 
 }
 
 TEST_CASE("bsp: a round with a NaN commit closes over the others") {
-  Shard shard(with("bsp"));
+  ServerWorld shard(with("bsp"));
   shard.members(1, {0, 1, 2});
   shard.commit(1, 2, {1, 1, std::numeric_limits<float>::quiet_NaN(), 1, 1});
   shard.commit(2, 2, fives(1));

@@ -1,7 +1,7 @@
 // What a worker is told when it asks where its commit stands, and lives of a worker.
 #include <doctest/doctest.h>
 
-#include "tests/server/shard.hpp"
+#include "tests/server/server_world.hpp"
 
 namespace rubato::server {
 namespace {
@@ -14,7 +14,7 @@ using Offsets = std::vector<std::uint64_t>;
 const std::vector<float> kOnes(5, 1.0f);
 
 TEST_CASE("probe: of a commit of which nothing arrived: unknown") {
-  Shard shard;
+  ServerWorld shard;
   shard.members(1, {0});
   const auto answer = shard.probe(0, 2);
   REQUIRE(answer.size() == 1);
@@ -25,7 +25,7 @@ TEST_CASE("probe: of a commit of which nothing arrived: unknown") {
 }
 
 TEST_CASE("probe: of a commit partly there: exactly the chunks that are missing") {
-  Shard shard;
+  ServerWorld shard;
   shard.members(1, {0});
   const auto chunks = shard.chunks(0, 2, kOnes);
   shard.hear(chunks[1]);
@@ -44,9 +44,9 @@ TEST_CASE("probe: of a commit partly there: exactly the chunks that are missing"
 }
 
 TEST_CASE("probe: of a huge commit in tiny chunks no more is named than a message carries") {
-  ShardSetup setup;
+  ServerSetup setup;
   setup.initial.assign(2 * proto::kMissingOffsetsMax, 0.0f);
-  Shard shard(setup);
+  ServerWorld shard(setup);
   shard.members(1, {0});
   shard.hear(shard.chunk(0, 2, 1, {1.0f}));
   const auto answer = shard.probe(0, 2);
@@ -56,7 +56,7 @@ TEST_CASE("probe: of a huge commit in tiny chunks no more is named than a messag
 }
 
 TEST_CASE("probe: of a commit of which only the short last chunk arrived: send all") {
-  Shard shard;
+  ServerWorld shard;
   shard.members(1, {0});
   const auto chunks = shard.chunks(0, 2, kOnes);
   shard.hear(chunks[2]);
@@ -70,9 +70,9 @@ TEST_CASE("probe: of a commit of which only the short last chunk arrived: send a
 }
 
 TEST_CASE("probe: of a commit that the gate holds: held") {
-  ShardSetup setup;
+  ServerSetup setup;
   setup.sync = "bsp";
-  Shard shard(setup);
+  ServerWorld shard(setup);
   shard.members(1, {0, 1});
   shard.commit(0, 2, kOnes);
   const auto answer = shard.probe(0, 2);
@@ -83,18 +83,18 @@ TEST_CASE("probe: of a commit that the gate holds: held") {
 
 // However often it is asked: the answer may only be late, and bulk behind bulk makes it later.
 TEST_CASE("probe: of a commit that was answered: that, and not a byte of parameters") {
-  ShardSetup setup;
+  ServerSetup setup;
   SUBCASE("chunk by chunk") {}
   SUBCASE("by a gate") {
     setup.sync = "ssp";
     setup.staleness = 9;
   }
-  Shard shard(setup);
+  ServerWorld shard(setup);
   shard.members(1, {0, 1});
   shard.commit(0, 2, kOnes);
   sent(shard.core);
   for (std::uint32_t number = 1; number < 5; ++number) {
-    shard.hear(Shard::message(0, proto::Probe{2, number}));
+    shard.hear(ServerWorld::message(0, proto::Probe{2, number}));
     const auto answer = sent(shard.core);
     REQUIRE(answer.size() == 1);
     const auto& reply = std::get<proto::ProbeReply>(answer[0].message.body);
@@ -106,12 +106,12 @@ TEST_CASE("probe: of a commit that was answered: that, and not a byte of paramet
 }
 
 TEST_CASE("pull: the chunks of an answer that did not come, as they are now, nothing applied") {
-  Shard shard;
+  ServerWorld shard;
   shard.members(1, {0, 1});
   shard.commit(0, 2, kOnes);
   shard.commit(1, 2, kOnes);
   sent(shard.core);
-  shard.hear(Shard::message(0, proto::Pull{2, {2, 4}}));
+  shard.hear(ServerWorld::message(0, proto::Pull{2, {2, 4}}));
   const auto answer = sent(shard.core);
   REQUIRE(answer.size() == 2);
   CHECK(replies(answer) == "worker 0: seq 2 version 2");
@@ -123,17 +123,18 @@ TEST_CASE("pull: the chunks of an answer that did not come, as they are now, not
 }
 
 TEST_CASE("pull: no list of chunks costs more than all of them") {
-  Shard shard;
+  ServerWorld shard;
   shard.members(1, {0});
   sent(shard.core);
   std::vector<std::uint64_t> offsets(1000, 2);
   offsets.insert(offsets.end(), {0, 5, 1'000'000, ~std::uint64_t{0}, 4});
-  shard.hear(Shard::message(0, proto::Pull{1, offsets}));
+  shard.hear(ServerWorld::message(0, proto::Pull{1, offsets}));
   const auto answer = bodies<proto::Parameters>(sent(shard.core), peer_of(0));
   REQUIRE(answer.size() == 2);
   CHECK(answer[0].offset == 2);
   CHECK(answer[1].offset == 4);
-  shard.hear(Shard::message(0, proto::Pull{1, {1, 3}}));  // to the ends of the shard's own chunks
+  shard.hear(
+      ServerWorld::message(0, proto::Pull{1, {1, 3}}));  // to the ends of the shard's own chunks
   const auto odd = bodies<proto::Parameters>(sent(shard.core), peer_of(0));
   REQUIRE(odd.size() == 2);
   CHECK(odd[0].count == 1);
@@ -141,16 +142,16 @@ TEST_CASE("pull: no list of chunks costs more than all of them") {
 }
 
 TEST_CASE("probe: of a pull: unknown, for a shard remembers no pulls") {
-  Shard shard;
+  ServerWorld shard;
   shard.members(1, {0});
-  shard.hear(Shard::message(0, proto::Pull{1}));
+  shard.hear(ServerWorld::message(0, proto::Pull{1}));
   const auto answer = shard.probe(0, 1);
   REQUIRE(answer.size() == 1);
   CHECK(answer[0].unknown);
 }
 
 TEST_CASE("exactly once: a whole commit sent again is answered once, by its first chunk") {
-  Shard shard;
+  ServerWorld shard;
   shard.members(1, {0});
   shard.commit(0, 2, kOnes);
   sent(shard.core);
@@ -161,7 +162,7 @@ TEST_CASE("exactly once: a whole commit sent again is answered once, by its firs
 }
 
 TEST_CASE("exactly once: a commit older than the last one is ignored") {
-  Shard shard;
+  ServerWorld shard;
   shard.members(1, {0});
   shard.commit(0, 2, kOnes);
   shard.commit(0, 3, kOnes);
@@ -172,7 +173,7 @@ TEST_CASE("exactly once: a commit older than the last one is ignored") {
 }
 
 TEST_CASE("exactly once: a chunk of a commit that was given up does not mix with the next one") {
-  Shard shard;
+  ServerWorld shard;
   shard.members(1, {0});
   const auto given_up = shard.chunks(0, 2, std::vector<float>(5, 7.0f));
   shard.hear(given_up[0]);
@@ -188,7 +189,7 @@ TEST_CASE("exactly once: a chunk of a commit that was given up does not mix with
 
 TEST_CASE(
     "a new life of a worker: what its last life had not sent never comes, what arrived stays") {
-  Shard shard;
+  ServerWorld shard;
   shard.members(1, {0});
   shard.commit(0, 2, kOnes);
   const auto old = shard.chunks(0, 3, kOnes);

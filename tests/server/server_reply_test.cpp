@@ -5,7 +5,7 @@
 
 #include "proto/codec.hpp"
 #include "proto/compression.hpp"
-#include "tests/server/shard.hpp"
+#include "tests/server/server_world.hpp"
 
 namespace rubato::server {
 namespace {
@@ -16,8 +16,9 @@ using tests::sent;
 using Values = std::vector<float>;
 
 // The chunks of a commit that asks for such replies, encoded and decoded as a transport would.
-std::vector<proto::Message> asking(const Shard& shard, std::uint32_t worker, Sequence sequence,
-                                   const Values& update, const Compression& wanted) {
+std::vector<proto::Message> asking(const ServerWorld& shard, std::uint32_t worker,
+                                   Sequence sequence, const Values& update,
+                                   const Compression& wanted) {
   std::vector<proto::Message> chunks = shard.chunks(worker, sequence, update);
   for (proto::Message& chunk : chunks) {
     auto& commit = std::get<proto::Commit>(chunk.body);
@@ -44,7 +45,7 @@ TEST_CASE("every form that a commit may ask for is answered, whatever the size o
           CAPTURE(chunk);
           CAPTURE(codec_name(wanted.codec));
           CAPTURE(wanted.keep);
-          Shard shard({.sync = sync, .initial = Values(size, 10), .chunk = chunk});
+          ServerWorld shard({.sync = sync, .initial = Values(size, 10), .chunk = chunk});
           shard.members(1, {0});
           for (Sequence s = 1; s <= 2; ++s)
             for (const auto& part : asking(shard, 0, s, Values(size, 1), wanted)) shard.hear(part);
@@ -66,7 +67,7 @@ TEST_CASE("every form that a commit may ask for is answered, whatever the size o
 }
 
 TEST_CASE("bsp: those who want halves share them, and the next round has its own") {
-  Shard shard({.sync = "bsp", .initial = Values(4, 10), .chunk = 2});
+  ServerWorld shard({.sync = "bsp", .initial = Values(4, 10), .chunk = 2});
   shard.members(1, {0, 1, 2});
   std::vector<proto::ToPeer> all;  // nothing of it is let go of
   for (Sequence s = 1; s <= 2; ++s) {
@@ -93,7 +94,7 @@ TEST_CASE("bsp: those who want halves share them, and the next round has its own
 }
 
 TEST_CASE("asp: each answer in halves is of the parameters at that time") {
-  Shard shard({.initial = Values(2, 10), .chunk = 2});
+  ServerWorld shard({.initial = Values(2, 10), .chunk = 2});
   shard.members(1, {0, 1});
   float expected = 10;
   std::vector<proto::ToPeer> all;

@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "tests/server/shard.hpp"
+#include "tests/server/server_world.hpp"
 
 namespace rubato::server {
 namespace {
@@ -20,7 +20,7 @@ struct Answer {
 };
 
 // Returns: the one answer to `message`.
-Answer answer(Shard& shard, const proto::Message& message) {
+Answer answer(ServerWorld& shard, const proto::Message& message) {
   sent(shard.core);
   shard.hear(message);
   const auto out = sent(shard.core);
@@ -30,7 +30,7 @@ Answer answer(Shard& shard, const proto::Message& message) {
 }
 
 TEST_CASE("streaming: each chunk is applied when it arrives and answered with its parameters") {
-  Shard shard;
+  ServerWorld shard;
   shard.members(1, {0, 1});
   const auto chunks = shard.chunks(0, 2, kOnes);
 
@@ -54,7 +54,7 @@ TEST_CASE("streaming: each chunk is applied when it arrives and answered with it
 }
 
 TEST_CASE("streaming: a repeated chunk is answered with what is there now, and not applied again") {
-  Shard shard;
+  ServerWorld shard;
   shard.members(1, {0, 1});
   const auto chunks = shard.chunks(0, 2, kOnes);
   answer(shard, chunks[0]);
@@ -68,7 +68,7 @@ TEST_CASE("streaming: a repeated chunk is answered with what is there now, and n
 }
 
 TEST_CASE("streaming: an answer under way keeps its values") {
-  Shard shard;
+  ServerWorld shard;
   shard.members(1, {0, 1});
   sent(shard.core);
   shard.hear(shard.chunks(0, 2, kOnes)[0]);
@@ -86,11 +86,11 @@ TEST_CASE("streaming: NaN or infinity in the k-th chunk refuses it and the rest"
     for (std::size_t at = 0; at < 5; ++at) {
       CAPTURE(bad);
       CAPTURE(at);
-      Shard shard;
+      ServerWorld shard;
       shard.members(1, {0});
       Values update = kOnes;
       update[at] = bad;
-      Values expected = ShardSetup().initial;
+      Values expected = ServerSetup().initial;
       const std::size_t k = at / 2;
       for (std::size_t i = 0; i < 2 * k; ++i) expected[i] -= 1;
 
@@ -103,7 +103,8 @@ TEST_CASE("streaming: NaN or infinity in the k-th chunk refuses it and the rest"
       CHECK(shard.core.stats().commits_applied == 0);
 
       sent(shard.core);
-      shard.hear(Shard::message(0, proto::Pull{2}));  // the answer was lost: the same one again
+      shard.hear(
+          ServerWorld::message(0, proto::Pull{2}));  // the answer was lost: the same one again
       CHECK(replies(sent(shard.core)) == "worker 0: seq 2 version 0 refused");
       shard.commit(0, 3, kOnes);
       CHECK(replies(sent(shard.core)) == "worker 0: seq 3 version 1");
@@ -112,18 +113,18 @@ TEST_CASE("streaming: NaN or infinity in the k-th chunk refuses it and the rest"
 }
 
 TEST_CASE("streaming: an update that its worker says to discard is not applied anywhere") {
-  Shard shard;
+  ServerWorld shard;
   shard.members(1, {0});
   for (auto chunk : shard.chunks(0, 2, kOnes)) {
     std::get<proto::Commit>(chunk.body).discard = true;
     CHECK(answer(shard, chunk).chunk.refused);
   }
-  CHECK(shard.parameters() == ShardSetup().initial);
+  CHECK(shard.parameters() == ServerSetup().initial);
   CHECK(shard.core.version() == 0);
 }
 
 TEST_CASE("streaming: a worker that dies halfway leaves its chunks, and its next life goes on") {
-  Shard shard;
+  ServerWorld shard;
   shard.members(1, {0, 1});
   const auto chunks = shard.chunks(0, 2, kOnes);
   answer(shard, chunks[0]);
@@ -140,7 +141,7 @@ TEST_CASE("streaming: a worker that dies halfway leaves its chunks, and its next
 }
 
 TEST_CASE("streaming: chunks larger than the shard's own are answered in pieces of its size") {
-  Shard shard;
+  ServerWorld shard;
   shard.members(1, {0});
   sent(shard.core);
   shard.hear(shard.chunk(0, 2, 0, kOnes));
@@ -157,9 +158,9 @@ TEST_CASE("streaming: chunks larger than the shard's own are answered in pieces 
 }
 
 TEST_CASE("held: each chunk but the last is acknowledged, for the sender's credit") {
-  ShardSetup setup;
+  ServerSetup setup;
   setup.sync = "bsp";
-  Shard shard(setup);
+  ServerWorld shard(setup);
   shard.members(1, {0, 1});
   const auto chunks = shard.chunks(0, 2, kOnes);
   for (std::size_t i = 0; i < chunks.size(); ++i) {

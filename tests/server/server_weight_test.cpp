@@ -1,7 +1,7 @@
 // A weighted commit is the commit of weight x U: streamed, held and repeated, in any optimizer.
 #include <doctest/doctest.h>
 
-#include "tests/server/shard.hpp"
+#include "tests/server/server_world.hpp"
 
 namespace rubato::server {
 namespace {
@@ -14,7 +14,7 @@ std::vector<proto::Message> weighted(std::vector<proto::Message> chunks, double 
 }
 
 TEST_CASE("weight: a streamed commit moves the parameters by its share, once") {
-  Shard shard;
+  ServerWorld shard;
   shard.members(1, {0, 1});
   const auto commit = weighted(shard.chunks(0, 2, {4, 4, 4, 4, 8}), 0.25);
   for (int time = 0; time < 2; ++time)  // the second time is a repeat
@@ -25,9 +25,9 @@ TEST_CASE("weight: a streamed commit moves the parameters by its share, once") {
 
 TEST_CASE("weight: a round of held commits is the weighted sum, whatever the order of arrival") {
   for (const bool forwards : {true, false}) {
-    ShardSetup setup;
+    ServerSetup setup;
     setup.sync = "bsp";
-    Shard shard(setup);
+    ServerWorld shard(setup);
     shard.members(1, {0, 1});
     const auto first = weighted(shard.chunks(0, 2, Values(5, 4)), 1.5);
     const auto second = weighted(shard.chunks(1, 2, Values(5, 2)), 0.5);
@@ -40,10 +40,10 @@ TEST_CASE("weight: a round of held commits is the weighted sum, whatever the ord
 TEST_CASE("weight: every optimizer and path takes weight x U for U, to the bit") {
   for (const auto kind : {OptimizerKind::Sgd, OptimizerKind::Momentum, OptimizerKind::Nesterov}) {
     for (const char* sync : {"asp", "bsp"}) {
-      ShardSetup setup;
+      ServerSetup setup;
       setup.sync = sync;
       setup.optimizer = {.kind = kind, .momentum = 0.75, .global_rate = 0.5};
-      Shard by_weight(setup), by_size(setup);
+      ServerWorld by_weight(setup), by_size(setup);
       by_weight.members(1, {0});
       by_size.members(1, {0});
       for (Sequence sequence = 2; sequence < 7; ++sequence) {

@@ -1,5 +1,5 @@
-// tests/server/shard.hpp - one ServerCore whose scheduler and workers are played by the test.
-// Worker w speaks from peer_of(w) in incarnation life_of(w).
+// tests/server/server_world.hpp - one ServerCore whose scheduler and workers are played by the
+// test. Worker w speaks from peer_of(w) in incarnation life_of(w).
 #pragma once
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ inline Incarnation life_of(std::uint32_t worker) {
   return 1000 + worker;
 }
 
-struct ShardSetup {
+struct ServerSetup {
   std::string sync = "asp";
   int staleness = 0;  // SSP
   std::vector<float> initial = {10, 20, 30, 40, 50};
@@ -37,12 +37,12 @@ struct ShardSetup {
   bool average = false;
 };
 
-class Shard {
+class ServerWorld {
  public:
   Instant now{1'000'000'000};
   ServerCore core;
 
-  explicit Shard(const ShardSetup& setup = {})
+  explicit ServerWorld(const ServerSetup& setup = {})
       : core(options(setup), initial(setup), gate(setup), kSchedulerPeer), chunk_(setup.chunk) {
     core.on_start(now);
     from_scheduler(proto::Welcome{.you = {proto::Role::Server, 0},
@@ -52,25 +52,25 @@ class Shard {
     tests::sent(core);
   }
 
-  static ServerOptions options(const ShardSetup& setup) {
+  static ServerOptions options(const ServerSetup& setup) {
     ServerOptions options;
     options.cluster = kCluster;
     options.incarnation = 7;
     options.name = "server-0";
     options.endpoint = "tcp://10.0.0.1:5700";
     options.parameters = setup.initial.size();
-    options.chunk_bytes = setup.chunk * sizeof(float);
-    options.optimizer = setup.optimizer;
-    options.average = setup.average;
+    options.shard.chunk_bytes = setup.chunk * sizeof(float);
+    options.shard.optimizer = setup.optimizer;
+    options.shard.average = setup.average;
     return options;
   }
-  static InitialParameters initial(const ShardSetup& setup) {
+  static InitialParameters initial(const ServerSetup& setup) {
     return [values = setup.initial](ElementRange range) {
       return std::vector<float>(values.begin() + static_cast<std::ptrdiff_t>(range.begin),
                                 values.begin() + static_cast<std::ptrdiff_t>(range.end));
     };
   }
-  static std::unique_ptr<sync::Gate> gate(const ShardSetup& setup) {
+  static std::unique_ptr<sync::Gate> gate(const ServerSetup& setup) {
     sync::Options options = setup.options;
     options.ssp.staleness = setup.staleness;
     return sync::make_gate(setup.sync, options);

@@ -1,0 +1,136 @@
+#include "server/shard.hpp"
+
+#include <utility>
+
+#include "base/check.hpp"
+
+namespace rubato::server {
+namespace {
+
+std::uint64_t chunk_of(const ShardOptions& options) {
+  return options.chunk_bytes / sizeof(float);
+}
+
+}  // namespace
+
+Shard::Shard(const ShardOptions& options, std::span<const float> initial)
+    : options_(options),
+      parameters_(initial, chunk_of(options)),
+      optimizer_(options.optimizer, initial.size()) {
+  if (!options.average) return;
+  average_.emplace(initial, chunk_of(options));
+  kept_ = average_->parameters().snapshot();
+}
+
+Shard::Shard(const ShardOptions& options, std::uint64_t size)
+    : options_(options), parameters_(size, chunk_of(options), options.blank) {}
+
+// The kept and the evaluated values must be chunks of the average, as restore() shares them.
+Shard::Shard(const ShardOptions& options, const ShardState& state)
+    : Shard(options, std::vector<float>(state.size)) {
+  parameters_.load(state.parameters);
+  optimizer_.set_state(state.optimizer);
+  version_ = state.version;
+  updates_begun_ = state.updates_begun;
+  collected_ = state.collected;
+  collected_weight_ = state.collected_weight;
+  keep_asked_ = state.keep_asked;
+  restores_ = state.restores;
+  if (!average_) return;
+  if (!state.evaluated.empty()) {
+    average_->load(state.evaluated);
+    evaluated_ = average_->parameters().snapshot();
+  }
+  average_->load(state.kept);
+  kept_ = average_->parameters().snapshot();
+  average_->load(state.average);
+}
+
+ShardState Shard::state() {
+  catch_up();
+  return {.size = parameters_.size(),
+          .parameters = parameters_.snapshot(),
+          .average = average_ ? average_->parameters().snapshot() : ShardParameters::Snapshot{},
+          .evaluated = evaluated_,
+          .kept = kept_,
+          .keep_asked = keep_asked_,
+          .optimizer = optimizer_.state(),
+          .collected = collected_,
+          .collected_weight = collected_weight_,
+          .version = version_,
+          .updates_begun = updates_begun_,
+          .restores = restores_};
+}
+
+const ShardParameters& Shard::for_evaluator() {
+  if (!average_) return parameters_;
+  catch_up();
+  evaluated_ = average_->parameters().snapshot();
+  return average_->parameters();
+}
+
+Optimizer::Scale Shard::begin_update(std::size_t members, double weight) {
+  return optimizer_.scale(members, weight, ++updates_begun_);
+}
+
+void Shard::apply(std::uint64_t offset, std::span<const float> update,
+                  const Optimizer::Scale& scale, Checksum checksum) {
+  catch_up();
+  parameters_.apply(optimizer_, offset, update, scale, checksum);
+  note(offset, update.size());
+}
+
+void Shard::move_towards(std::uint64_t offset, std::span<const float> target, float part) {
+  catch_up();
+  parameters_.move_towards(offset, target, part);
+  note(offset, target.size());
+}
+
+void Shard::collect(std::uint64_t offset, std::span<const float> update, float by) {
+  if (options_.blank) return;
+  collected_.resize(parameters_.size());
+  const auto sum = std::span(collected_).subspan(offset, update.size());
+  for (std::size_t i = 0; i < update.size(); ++i) sum[i] += by * update[i];
+}
+
+// A mean counts as the update of one member: the optimizer does not divide it by their number.
+void Shard::flush() {
+  if (collected_weight_ > 0) {
+    count_update();
+    apply(0, collected_, begin_update(1, 1 / collected_weight_));
+  }
+  collected_.assign(collected_.size(), 0);
+  collected_weight_ = 0;
+}
+
+// Without an evaluator, "good" is a low of the training loss. Any first loss is a low, even if the
+// updates before it have broken the parameters; so the first call keeps nothing.
+void Shard::keep() {
+  const bool first = !std::exchange(keep_asked_, true);
+  if (!average_) return;
+  if (!evaluated_.empty()) {
+    kept_ = evaluated_;
+  } else if (!first) {
+    catch_up();
+    kept_ = average_->parameters().snapshot();
+  }
+}
+
+void Shard::restore(std::uint32_t number) {
+  restores_ = number;
+  if (kept_.empty()) return;
+  parameters_.restore(kept_);
+  average_->restore(kept_);
+  optimizer_ = Optimizer(options_.optimizer, parameters_.size());
+  updates_begun_ = 0;
+}
+
+void Shard::catch_up() {
+  if (average_) average_->follow(parameters_);
+}
+
+void Shard::note(std::uint64_t offset, std::uint64_t count) {
+  if (average_) average_->note(offset, count, version_);
+}
+
+}  // namespace rubato::server

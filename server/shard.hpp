@@ -1,0 +1,131 @@
+// server/shard.hpp - one shard: the parameters of one range, and everything that changes with them.
+// An update is applied chunk by chunk, or added to a weighted mean that is applied as one update.
+// The shard knows no workers and no messages: server/server_core.hpp decides what happens when.
+// A blank shard counts updates but has no values: it is for runs of which only the timing counts.
+//
+// Three capabilities that a sync model may use:
+// - Average: an evaluator is given an average over the last updates (server/parameter_average.hpp).
+// - Keep and restore: the shard keeps its average at a good moment, and goes back to it when
+//   training diverges. restores() counts how often; updates that began earlier are out of date.
+// - Elastic exchange: the parameters move a part of the way towards a worker's own parameters.
+//
+// Pure. Memory: the parameters, the optimizer's state, and the mean once something is collected.
+// With an average up to three times the parameters more: the average, the one that an evaluator was
+// given last, and the kept one. They share the chunks that did not change in between.
+// Threads: one owner; see server/shard_parameters.hpp for what replies hold.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "base/shareable.hpp"
+#include "proto/messages.hpp"
+#include "server/optimizer.hpp"
+#include "server/parameter_average.hpp"
+#include "server/shard_parameters.hpp"
+
+namespace rubato::server {
+
+struct ShardOptions {
+  std::uint64_t chunk_bytes = proto::kChunkBytesDefault;  // of a chunk, at most
+  OptimizerOptions optimizer;
+  bool average = false;
+  // Null: a real shard. Else a blank one: the beginning of this stands for every payload.
+  // It holds a chunk or more.
+  std::shared_ptr<const Floats> blank;
+};
+
+// All that a durable copy of a shard needs: a shard made from it goes on with the same bits.
+// Memory: the parameters, the average and their copies share chunks with the shard.
+struct ShardState {
+  std::uint64_t size = 0;
+  ShardParameters::Snapshot parameters;
+  ShardParameters::Snapshot average, evaluated, kept;  // empty: there is none
+  bool keep_asked = false;
+  Optimizer::State optimizer;
+  std::vector<float> collected;
+  double collected_weight = 0;
+  Version version = 0;
+  std::uint64_t updates_begun = 0;
+  std::uint32_t restores = 0;
+};
+
+class Shard {
+ public:
+  using Checksum = ShardParameters::Checksum;
+
+  // Without parameters: its range is not known yet.
+  Shard() = default;
+  Shard(const ShardOptions& options, std::span<const float> initial);
+  // A blank one of `size` elements. Requires: options.blank.
+  Shard(const ShardOptions& options, std::uint64_t size);
+  // Goes on from `state`. Memory: shares nothing with it. Requires: the options of the shard that
+  // `state` is of, not blank.
+  Shard(const ShardOptions& options, const ShardState& state);
+
+  // Version: the number of updates applied; an applied mean is one update.
+  Version version() const { return version_; }
+  const ShardParameters& parameters() const { return parameters_; }
+  // What an evaluator is given: the average, or the parameters where the shard has no average.
+  // Lifetime: until the next update or restore.
+  const ShardParameters& for_evaluator();
+
+  // One update is: begin_update() once, apply() for each chunk, count_update() once.
+  // begin_update() numbers the update. `members`: as in Optimizer::scale().
+  Optimizer::Scale begin_update(std::size_t members, double weight);
+  // Adds a chunk to the elements from `offset` on. `checksum`: as in ShardParameters::apply().
+  void apply(std::uint64_t offset, std::span<const float> update, const Optimizer::Scale& scale,
+             Checksum checksum = Checksum::Skip);
+  // One chunk of an elastic exchange, in place of begin_update() and apply():
+  // W <- W + part (target - W).
+  void move_towards(std::uint64_t offset, std::span<const float> target, float part);
+  // A new version. Call it before the update's last chunk is applied.
+  void count_update() { ++version_; }
+
+  // One update of the mean is: collect() for each chunk, count_collected() once.
+  // `by`: the factor of this update in the sum.
+  void collect(std::uint64_t offset, std::span<const float> update, float by);
+  void count_collected(double weight) { collected_weight_ += weight; }
+  // Applies the mean, the sum divided by the collected weight, as one update. Nothing was
+  // collected: does nothing.
+  void flush();
+
+  // Keeps what an evaluator was given last. If no evaluator has asked, keeps the average as it is
+  // now, except at the first call. Without an average: does nothing.
+  void keep();
+  // Makes the kept values the parameters and the average, and resets the optimizer. If nothing is
+  // kept, only the count changes. `number`: how often shards were restored, with this time.
+  void restore(std::uint32_t number);
+  std::uint32_t restores() const { return restores_; }
+
+  // Lets the average take in the last updates, one pass over memory each. Call it when nobody
+  // waits for an answer; the results do not depend on when.
+  void catch_up();
+
+  ShardState state();
+
+ private:
+  // Notes a change for the average.
+  void note(std::uint64_t offset, std::uint64_t count);
+
+  ShardOptions options_;
+  ShardParameters parameters_;
+  Optimizer optimizer_{{}, 0};
+  Version version_ = 0;
+  std::uint64_t updates_begun_ = 0;
+
+  std::vector<float> collected_;  // the sum of by x update; empty: nothing was ever collected
+  double collected_weight_ = 0;
+
+  std::optional<ParameterAverage> average_;
+  ShardParameters::Snapshot evaluated_;  // the average as an evaluator was given it; empty: never
+  ShardParameters::Snapshot kept_;       // empty: nothing is kept
+  bool keep_asked_ = false;
+  std::uint32_t restores_ = 0;
+};
+
+}  // namespace rubato::server
