@@ -136,8 +136,8 @@ echo_seconds() {
   stop_nodes
 }
 
-# speed MBIT MODEL_KIB CHUNKS: commits under a gate that answers chunk by chunk, so that both directions
-# carry at once, and under one that holds the whole commit, so that they take turns.
+# speed MBIT MODEL_KIB CHUNKS: commits under two gates. One answers chunk by chunk, so both directions
+# carry at once. The other holds the whole commit, so the directions take turns.
 speed() {
   shape "$1"
   cluster "$2" "$3" >"$work/cluster.toml"

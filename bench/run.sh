@@ -1,7 +1,7 @@
 #!/bin/sh
-# Installs what is missing, builds Release with the benchmarks into build/bench, runs them one after
-# the other and prints one table of all rows, ours beside the limit or the peer of the same run;
-# build/bench/results.json holds it with the machine. docs/performance.md tells how each is measured.
+# Installs missing packages, builds Release with the benchmarks into build/bench, and runs them one
+# after the other. Prints one table: ours beside the limit or the peer of the same run.
+# build/bench/results.json holds the table and the machine. docs/performance.md has the details.
 # A missed bar is a row that says NO; the exit code is 1 only when a benchmark failed to run.
 # Usage: bench/run.sh [--quick] [BENCH...]
 #   BENCH: path ps-lite shm codec cpu links memory events order early profile; default: all

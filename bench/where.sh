@@ -1,7 +1,7 @@
 #!/bin/sh
-# Where the time of a program goes, by thread and function: samples of the CPU clock, so that it
-# works in virtual machines without hardware counters. Needs `perf` (Debian: linux-perf) and the
-# right to use it (root, or sysctl kernel.perf_event_paranoid=1).
+# Shows the time of a program by thread and function. It samples the CPU clock, so it works in
+# virtual machines without hardware counters. It needs `perf` (Debian: linux-perf) and the right to
+# use it (root, or sysctl kernel.perf_event_paranoid=1).
 # Usage: bench/where.sh PROGRAM [ARGUMENT...]   prints every line of 1 % and more
 set -eu
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
