@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/check.hpp"
+#include "sync/model_row.hpp"
 
 namespace rubato::sync {
 
@@ -32,6 +33,30 @@ GateActions FedBuffGate::on_commit(Instant, WorkerId worker) {
   }
   member->second = means_;
   return actions;
+}
+
+namespace rows {
+Model fedbuff();
+}
+
+Model rows::fedbuff() {
+  return {
+      .info = {.name = "fedbuff",
+               .title = "FedBuff",
+               .summary = "K commits are applied as one mean, stale ones for less, nobody waits",
+               .source = "Nguyen et al., AISTATS 2022"},
+      .options = {option<&FedBuffOptions::local_steps>("local_steps", "mini-batches per commit",
+                                                       kAtLeastOne),
+                  option<&FedBuffOptions::buffer>("buffer", "commits that are applied as one mean",
+                                                  kAtLeastOne),
+                  option<&FedBuffOptions::staleness_exponent>(
+                      "staleness_exponent", "a of the weight (1 + staleness)^-a in the mean",
+                      Limits::at_least(0))},
+      .rule =
+          [](const Options& o) { return Model::local_steps(o.of<FedBuffOptions>().local_steps); },
+      .gate = [](const Options& o) -> std::unique_ptr<Gate> {
+        return std::make_unique<FedBuffGate>(o.of<FedBuffOptions>());
+      }};
 }
 
 }  // namespace rubato::sync

@@ -14,9 +14,14 @@
 #include <map>
 
 #include "sync/model.hpp"
-#include "sync/options.hpp"
 
 namespace rubato::sync {
+
+struct FedBuffOptions {
+  int local_steps = 40;             // tau >= 1
+  int buffer = 10;                  // K >= 1, in commits
+  double staleness_exponent = 0.5;  // a >= 0
+};
 
 class FedBuffGate final : public Gate {
  public:

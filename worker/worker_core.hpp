@@ -42,7 +42,7 @@ struct WorkerOptions {
   std::uint64_t chunk_bytes = proto::kChunkBytesDefault;
   sync::Overlap overlap = sync::Overlap::Never;
   bool alignment = false;  // measure how updates lie (worker/update_alignment.hpp)
-  bool elastic = false;    // commits are the parameters W themselves (EASGD), see on_commit
+  bool elastic = false;    // commits are the parameters W themselves, see on_commit
   double weight = 1;       // of commits until the tuner says; of elastic ones below 1
   // Steps begin while the reply to their commit arrives, as soon as the first of these layers is
   // here, and chunks go by need (worker/commit_sender.hpp). Empty: after all of it.

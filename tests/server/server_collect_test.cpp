@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/rng.hpp"
+#include "sync/fedbuff.hpp"
 #include "tests/server/server_world.hpp"
 
 namespace rubato::server {
@@ -17,8 +18,8 @@ using Values = std::vector<float>;
 ServerSetup buffered(int buffer) {
   ServerSetup setup;
   setup.sync = "fedbuff";
-  setup.options.fedbuff.buffer = buffer;
-  setup.options.fedbuff.staleness_exponent = 0.5;
+  setup.options.of<sync::FedBuffOptions>().buffer = buffer;
+  setup.options.of<sync::FedBuffOptions>().staleness_exponent = 0.5;
   setup.optimizer = {};
   return setup;
 }
