@@ -201,6 +201,7 @@ std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
   if (config.training.early_forward) options.early_forward = train::forward_layers(plan.spec);
   if (const auto weight = sync::elastic_weight(plan.sync, config.sync)) {
     options.elastic = true;
+    options.exchange = !sync::takes_reply(plan.sync);
     options.weight = *weight;
   } else {
     options.residual = std::move(residual);

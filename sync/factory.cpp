@@ -26,9 +26,9 @@ namespace {
 // In the order in which `rubato models` lists them.
 std::vector<Model> listed() {
   using namespace rows;
-  return {bsp(),       asp(),   ssp(),        dssp(),          local_sgd(),         adacomm(),
-          semi_sync(), dylu(),  adsp(),       batchtune_bsp(), batchtune_adacomm(), easgd(),
-          fedbuff(),   tempo(), sync_switch()};
+  return {bsp(),       asp(),   ssp(),         dssp(),          local_sgd(),         adacomm(),
+          semi_sync(), dylu(),  adsp(),        batchtune_bsp(), batchtune_adacomm(), easgd(),
+          fedbuff(),   tempo(), sync_switch(), rennala(),       ringmaster()};
 }
 
 // Requires: a name that find_model accepted.
@@ -133,6 +133,10 @@ std::optional<double> elastic_weight(std::string_view model, const Options& opti
   const Model& row = model_of(model);
   if (!row.elastic_weight) return std::nullopt;
   return row.elastic_weight(options);
+}
+
+bool takes_reply(std::string_view model) {
+  return model_of(model).takes_reply;
 }
 
 int batch_max(std::string_view model, const Options& options, int batch) {

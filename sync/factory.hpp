@@ -62,6 +62,8 @@ bool measures_alignment(std::string_view model);
 bool averages(std::string_view model);
 // The weight that every elastic exchange begins with; nothing where commits are updates.
 std::optional<double> elastic_weight(std::string_view model, const Options& options);
+// True when a worker takes the reply to an elastic commit as its parameters.
+bool takes_reply(std::string_view model);
 // Samples of the largest mini-batch that a worker may be told, `batch` where none is.
 int batch_max(std::string_view model, const Options& options, int batch);
 // What a run without a loss, with `samples` of data to count, lacks for this model.

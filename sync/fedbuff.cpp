@@ -12,26 +12,24 @@ FedBuffGate::FedBuffGate(const FedBuffOptions& options) : options_(options) {
 }
 
 void FedBuffGate::on_join(Instant, WorkerId worker) {
-  RUBATO_CHECK(base_.emplace(worker, means_).second, "a worker joins once");
+  delays_.join(worker);
 }
 
 GateActions FedBuffGate::on_leave(Instant, WorkerId worker) {
-  RUBATO_CHECK(base_.erase(worker) == 1, "only a member leaves");
+  delays_.leave(worker);
   return {};
 }
 
 GateActions FedBuffGate::on_commit(Instant, WorkerId worker) {
-  const auto member = base_.find(worker);
-  RUBATO_CHECK(member != base_.end(), "only members commit");
-  const auto staleness = static_cast<double>(means_ - member->second);
+  const auto staleness = static_cast<double>(delays_.of(worker));
   GateActions actions{.apply = {}, .release = {worker}};
   actions.collect = {worker, std::pow(1 + staleness, -options_.staleness_exponent)};
   if (++collected_ == options_.buffer) {
     actions.flush = true;
     collected_ = 0;
-    ++means_;
+    delays_.on_update();
   }
-  member->second = means_;
+  delays_.on_answer(worker);
   return actions;
 }
 

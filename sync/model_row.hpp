@@ -33,6 +33,9 @@ struct Model {
   // Commits are parameters, and this is the weight that every exchange of them begins with. Null:
   // commits are updates.
   double (*elastic_weight)(const Options&) = nullptr;
+  // After such a commit a worker takes the reply as it is. Else it keeps its own parameters, moved
+  // towards the reply.
+  bool takes_reply = false;
   // Samples of the largest mini-batch that a worker may be told, where `batch` is configured. Null:
   // `batch`.
   std::uint32_t (*batch_max)(const Options&, int batch) = nullptr;
