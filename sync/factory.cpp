@@ -18,7 +18,7 @@ namespace rubato::sync {
 // Each is the end of that model's file.
 namespace rows {
 Model bsp(), asp(), ssp(), dssp(), local_sgd(), adacomm(), semi_sync(), dylu(), adsp(),
-    batchtune_bsp(), batchtune_adacomm(), easgd(), fedbuff(), tempo(), sync_switch();
+    batchtune_bsp(), batchtune_adacomm(), easgd(), fedbuff(), tempo(), sync_switch(), m_sync();
 }
 
 namespace {
@@ -28,7 +28,7 @@ std::vector<Model> listed() {
   using namespace rows;
   return {bsp(),       asp(),   ssp(),         dssp(),          local_sgd(),         adacomm(),
           semi_sync(), dylu(),  adsp(),        batchtune_bsp(), batchtune_adacomm(), easgd(),
-          fedbuff(),   tempo(), sync_switch(), rennala(),       ringmaster()};
+          fedbuff(),   tempo(), sync_switch(), m_sync(),        rennala(),           ringmaster()};
 }
 
 // Requires: a name that find_model accepted.
