@@ -18,7 +18,8 @@ namespace rubato::sync {
 // Each is the end of that model's file.
 namespace rows {
 Model bsp(), asp(), ssp(), dssp(), local_sgd(), adacomm(), semi_sync(), dylu(), adsp(),
-    batchtune_bsp(), batchtune_adacomm(), easgd(), fedbuff(), tempo(), sync_switch(), m_sync();
+    batchtune_bsp(), batchtune_adacomm(), easgd(), fedbuff(), tempo(), sync_switch(), m_sync(),
+    rennala();
 }
 
 namespace {
