@@ -19,7 +19,7 @@ namespace rubato::sync {
 namespace rows {
 Model bsp(), asp(), ssp(), dssp(), local_sgd(), adacomm(), semi_sync(), dylu(), adsp(),
     batchtune_bsp(), batchtune_adacomm(), easgd(), fedbuff(), tempo(), sync_switch(), m_sync(),
-    rennala();
+    rennala(), ringmaster();
 }
 
 namespace {
