@@ -19,7 +19,7 @@ namespace rubato::sync {
 namespace rows {
 Model bsp(), asp(), ssp(), dssp(), local_sgd(), adacomm(), semi_sync(), dylu(), adsp(),
     batchtune_bsp(), batchtune_adacomm(), easgd(), fedbuff(), tempo(), sync_switch(), m_sync(),
-    rennala(), ringmaster();
+    rennala(), ringmaster(), fedasync();
 }
 
 namespace {
@@ -29,7 +29,8 @@ std::vector<Model> listed() {
   using namespace rows;
   return {bsp(),       asp(),   ssp(),         dssp(),          local_sgd(),         adacomm(),
           semi_sync(), dylu(),  adsp(),        batchtune_bsp(), batchtune_adacomm(), easgd(),
-          fedbuff(),   tempo(), sync_switch(), m_sync(),        rennala(),           ringmaster()};
+          fedbuff(),   tempo(), sync_switch(), m_sync(),        rennala(),           ringmaster(),
+          fedasync()};
 }
 
 // Requires: a name that find_model accepted.
