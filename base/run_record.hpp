@@ -58,7 +58,8 @@ struct RunRecord {
   double final_loss = 0;  // means nothing unless measured()
   double final_accuracy = 0;
   double heterogeneity = 0;  // measured
-  // Held NaN or Inf, or began at what tempo gave up. Empty in a real run: servers know it alone.
+  // Commits that held NaN or Inf, or began before a restore. Empty in a real run: only the servers
+  // know it.
   std::optional<std::uint64_t> refused_commits;
   std::vector<WorkerRecord> workers;
   std::vector<EvaluationRecord> evaluations;

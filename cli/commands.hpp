@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "sync/factory.hpp"
 
 namespace rubato::cli {
 
@@ -41,7 +42,7 @@ int study(const StudyOptions& options, std::stop_token stop);
 
 struct UpOptions {
   std::string file;
-  std::string sync = "adsp";
+  std::string sync = sync::trained_model();
   std::optional<double> target_loss;
   std::optional<std::uint64_t> seed;
   std::string out;
@@ -54,14 +55,14 @@ int up(const UpOptions& options, std::stop_token stop);
 // What `scheduler`, `server` and `worker` have in common.
 struct NodeOptions {
   std::string file;
-  std::string sync = "adsp";          // scheduler, server and worker must agree
-  std::optional<std::uint64_t> seed;  // instead of the file's
-  std::string scheduler;              // endpoint of the scheduler: server, worker
-  std::string bind;                   // endpoint to listen on: scheduler, server
-  std::string advertise;              // server: endpoint that workers use; empty: the bound one
-  std::string name;                   // server, worker
-  std::string cores;                  // server, worker: cores of its threads; empty: any
-  bool insecure = false;              // bind beyond loopback although nothing is encrypted
+  std::string sync = sync::trained_model();  // scheduler, server and worker must agree
+  std::optional<std::uint64_t> seed;         // instead of the file's
+  std::string scheduler;                     // endpoint of the scheduler: server, worker
+  std::string bind;                          // endpoint to listen on: scheduler, server
+  std::string advertise;  // server: endpoint that workers use; empty: the bound one
+  std::string name;       // server, worker
+  std::string cores;      // server, worker: cores of its threads; empty: any
+  bool insecure = false;  // bind beyond loopback although nothing is encrypted
   bool quiet = false;
   std::string profile;  // file for a trace of this process; empty: none
 };

@@ -81,7 +81,7 @@ Result<void> compare_checked(const CompareOptions& options, std::stop_token stop
   set_log_quiet(options.quiet);
   if (options.target_loss) config.stop.target_loss = options.target_loss;
   std::vector<std::string> models = options.sync;
-  if (models.empty()) models = {"bsp", "asp", "ssp", "adsp"};
+  if (models.empty()) models = sync::compared_models();
   for (const auto& model : models) RUBATO_TRY(cluster::check_sync(config, model));
   const std::string out = options.out.empty() ? "out/" + config.name : options.out;
   RUBATO_TRY(make_output_directory(out));

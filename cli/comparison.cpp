@@ -16,7 +16,6 @@ namespace rubato::cli {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr std::string_view kBaseline = "bsp";
 
 double or_infinity(double value) {
   return std::isnan(value) ? kInfinity : value;
@@ -143,11 +142,12 @@ std::vector<ModelSummary> summarize(const Comparison& comparison) {
 
   std::vector<ModelSummary> summaries;
   for (auto& group : groups) summaries.push_back(summarize_model(comparison.runs, group));
-  const auto base = std::ranges::find(summaries, kBaseline, &ModelSummary::sync);
+  const std::string baseline = sync::baseline_model();
+  const auto base = std::ranges::find(summaries, baseline, &ModelSummary::sync);
   if (base == summaries.end() || base->time_to_target.value_or(0) <= 0) return summaries;
   const double base_time = *base->time_to_target;
   for (ModelSummary& summary : summaries) {
-    if (summary.sync == kBaseline || !summary.time_to_target) continue;
+    if (summary.sync == baseline || !summary.time_to_target) continue;
     summary.saving = (base_time - *summary.time_to_target) / base_time;
   }
   return summaries;
@@ -184,7 +184,7 @@ std::string headline(const Comparison& comparison, const std::vector<ModelSummar
       fmt::format("{} reached {} in {}", best.title, target, duration_text(*best.time_to_target));
   if (ranking.size() == 1) return text + ".";
   const ModelSummary& next = *ranking[1];
-  const auto base = std::ranges::find(summaries, kBaseline, &ModelSummary::sync);
+  const auto base = std::ranges::find(summaries, sync::baseline_model(), &ModelSummary::sync);
   const bool against_base = base != summaries.end() && base->sync != best.sync;
   const ModelSummary& rival = against_base ? *base : next;
   if (!rival.time_to_target) {

@@ -1,8 +1,11 @@
 // The `rubato` command: flags in, one of commands.hpp out.
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <iostream>
+#include <string>
+#include <vector>
 
 #include "base/log.hpp"
 #include "base/memory.hpp"
@@ -11,17 +14,18 @@
 #include "cli/commands.hpp"
 #include "cli/host_info.hpp"
 #include "cli/interrupt.hpp"
+#include "sync/factory.hpp"
 
 namespace rubato::cli {
 namespace {
 
 constexpr const char* kExamples = R"(Examples:
   rubato compare deploy/clusters/edge-3.toml
-      train under BSP, ASP, SSP and ADSP on virtual time and compare them
-  rubato compare edge.toml --sync bsp,adsp --seeds 5 --target-loss 0.45 --out out/edge
+      train under {0} on virtual time and compare them
+  rubato compare edge.toml --sync {1},{2} --seeds 5 --target-loss 0.45 --out out/edge
   rubato study deploy/studies/heterogeneity.toml
       a grid of cluster keys, contenders and seeds; after Ctrl-C the same command continues
-  rubato up deploy/clusters/edge-3.toml --sync adsp
+  rubato up deploy/clusters/edge-3.toml --sync {2}
       the same cluster as real processes on this machine
   rubato scheduler edge.toml --bind tcp://192.168.1.10:5700 --insecure
   rubato server edge.toml --scheduler tcp://192.168.1.10:5700 \
@@ -30,6 +34,17 @@ constexpr const char* kExamples = R"(Examples:
       one role a machine; every machine has the same edge.toml
 Exit codes: 0 done, 1 failed, 2 bad input (one line names the error), 130 interrupted.
 )";
+
+// With the models that a user gets who names none.
+std::string examples() {
+  std::vector<std::string_view> titles;
+  for (const auto& model : sync::models())
+    if (model.compared) titles.push_back(model.title);
+  const std::string_view last = titles.back();
+  titles.pop_back();
+  return fmt::format(kExamples, fmt::format("{} and {}", fmt::join(titles, ", "), last),
+                     sync::baseline_model(), sync::trained_model());
+}
 
 // As the cluster file takes them. CLI11 alone would turn -3 into a large seed and take "nan".
 const CLI::Validator kPositive(
@@ -48,7 +63,10 @@ const CLI::Validator kSeed(
 void add_compare(CLI::App& app, CompareOptions& options) {
   auto* command = app.add_subcommand("compare", "Compare sync models on a described cluster");
   command->add_option("FILE", options.file, "Cluster file (TOML)")->required();
-  command->add_option("--sync", options.sync, "Models, comma-separated (default: bsp,asp,ssp,adsp)")
+  command
+      ->add_option("--sync", options.sync,
+                   fmt::format("Models, comma-separated (default: {})",
+                               fmt::join(sync::compared_models(), ",")))
       ->delimiter(',');
   command->add_option("--target-loss", options.target_loss, "Target loss (default: the file's)")
       ->check(kPositive);
@@ -225,7 +243,7 @@ int run(int argc, char** argv) {
   const auto stop = watch_interrupts();
   CLI::App app("Rubato: a parameter server for unequal machines", "rubato");
   app.set_version_flag("--version", std::string("rubato ") + std::string(version()));
-  app.footer(kExamples);
+  app.footer(examples());
   app.require_subcommand(1);
 
   CompareOptions compare_options;

@@ -1,8 +1,11 @@
 // `rubato models`: what there is to choose from, from the tables that the cluster file is read
 // with.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <string_view>
+#include <vector>
 
 #include "cli/commands.hpp"
 #include "server/optimizer_options.hpp"
@@ -35,9 +38,13 @@ int print_models() {
     for (const auto& row : sync::option_rows())
       if (row.of == model.name) print_option(row, "");
   }
+  std::vector<std::string_view> elastic;
+  for (const sync::ModelInfo& model : sync::models())
+    if (sync::elastic_weight(model.name, {})) elastic.push_back(model.name);
   fmt::print(
       "\nServer optimizers: kind = \"NAME\" in [optimizer]. Every sync model supports all of them, "
-      "but easgd supports only sgd.\n\n");
+      "but {} {} only sgd.\n\n",
+      fmt::join(elastic, " and "), elastic.size() == 1 ? "supports" : "support");
   for (const server::OptimizerInfo& optimizer : server::optimizers())
     print_entry(optimizer.name, optimizer.summary, optimizer.source);
   fmt::print("\n{:{}}options of [optimizer]\n", "", kNameWidth);

@@ -73,13 +73,8 @@ Result<void> check_sync(const ClusterConfig& config, const std::string& sync) {
     return lacks("stop.target_loss", "loss; leave it out, and stop by max_seconds");
   if (config.stop.target_accuracy)
     return lacks("stop.target_accuracy", "accuracy; leave it out, and stop by max_seconds");
-  if (sync == "adsp" && !config.sync.adsp.fixed_rate)
-    return lacks("sync.adsp.fixed_rate", "loss to search a rate by; give the rate");
-  if (sync == "adacomm")
-    return lacks("sync = \"adacomm\"", "loss to lower local_steps by; use local-sgd");
-  if ((sync == "semi-sync" || sync == "sync-switch") && config.dataset.samples == 0)
-    return lacks("dataset.samples",
-                 fmt::format("data to count; say how many samples {} passes over", sync));
+  const auto samples = static_cast<std::uint64_t>(config.dataset.samples);
+  if (const auto lack = sync::lack(sync, config.sync, samples)) return lacks(lack->key, lack->what);
   return {};
 }
 
@@ -206,6 +201,7 @@ std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
   if (config.training.early_forward) options.early_forward = train::forward_layers(plan.spec);
   if (const auto weight = sync::elastic_weight(plan.sync, config.sync)) {
     options.elastic = true;
+    options.exchange = !sync::takes_reply(plan.sync);
     options.weight = *weight;
   } else {
     options.residual = std::move(residual);

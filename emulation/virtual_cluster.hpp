@@ -16,6 +16,7 @@
 #include "base/run_record.hpp"
 #include "base/trace.hpp"
 #include "cluster/cluster_config.hpp"
+#include "sync/factory.hpp"
 #include "train/dataset.hpp"
 
 namespace rubato::emulation {
@@ -27,7 +28,7 @@ struct VirtualProgress {
 };
 
 struct VirtualOptions {
-  std::string sync = "adsp";
+  std::string sync = sync::trained_model();
   std::uint64_t seed = 1;
   int threads = 1;
   // Receives every line of the run log, in order. May be empty.

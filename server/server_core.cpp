@@ -229,7 +229,7 @@ void ServerCore::stream(PeerId from, MemberState& member, const Message& message
     count_commit(member);
     member.end_commit();
   }
-  if (!refused) add(member, commit, update, message.payload);
+  if (!refused) add(member, commit, update, message.payload, 1);
   answer_chunk(from, commit, refused, &member);
 }
 
@@ -253,19 +253,19 @@ void ServerCore::act(Instant now, const sync::GateActions& actions) {
   }
   if (actions.flush) shard_.flush();
   for (const auto worker : actions.apply)
-    if (auto* member = members_.find(worker)) apply(*member);
+    if (auto* member = members_.find(worker)) apply(*member, actions.weight);
   replies_.begin_same();
   for (const auto worker : actions.release)
     if (auto* member = members_.find(worker)) release(now, *member);
   replies_.end_same();
 }
 
-void ServerCore::apply(MemberState& member) {
+void ServerCore::apply(MemberState& member, double weight) {
   count_commit(member);
   if (member.commit.refused()) return;
-  for_each_held(member,
-                [&](const proto::Commit& chunk, std::span<const float> update,
-                    const proto::Payload& payload) { add(member, chunk, update, payload); });
+  for_each_held(
+      member, [&](const proto::Commit& chunk, std::span<const float> update,
+                  const proto::Payload& payload) { add(member, chunk, update, payload, weight); });
 }
 
 void ServerCore::collect(MemberState& member, double weight) {
@@ -299,12 +299,12 @@ void ServerCore::count_commit(const MemberState& member) {
 }
 
 void ServerCore::add(MemberState& member, const proto::Commit& chunk, std::span<const float> values,
-                     const proto::Payload& payload) {
+                     const proto::Payload& payload, double weight) {
   if (chunk.elastic) {
-    shard_.move_towards(chunk.offset, values, static_cast<float>(chunk.weight));
+    shard_.move_towards(chunk.offset, values, static_cast<float>(chunk.weight * weight));
   } else {
     // One scale for all chunks: members that join or leave meanwhile change nothing for them.
-    if (!member.scale) member.scale = shard_.begin_update(members_.size(), chunk.weight);
+    if (!member.scale) member.scale = shard_.begin_update(members_.size(), chunk.weight * weight);
     shard_.apply(chunk.offset, values, *member.scale, answer_checksum(member.reply, payload));
   }
   ++stats_.chunks_applied;

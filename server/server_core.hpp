@@ -99,15 +99,15 @@ class ServerCore {
 
   // What the gate decided about held commits.
   void act(Instant now, const sync::GateActions& actions);
-  void apply(MemberState& member);
+  void apply(MemberState& member, double weight);  // weight: GateActions::weight
   void collect(MemberState& member, double weight);
   void release(Instant now, MemberState& member);
 
   // A whole commit is applied, or refused. It is a new version if it is applied.
   void count_commit(const MemberState& member);
-  // Adds one chunk, whose payload decoded to `values`, to the shard.
+  // Adds one chunk, whose payload decoded to `values`, to the shard. `weight`: as in apply().
   void add(MemberState& member, const proto::Commit& chunk, std::span<const float> values,
-           const proto::Payload& payload);
+           const proto::Payload& payload, double weight);
   // A received payload as floats. Lifetime: of the result, until the next call.
   [[nodiscard]] Result<std::span<const float>> floats_of(const proto::Commit& commit,
                                                          const proto::Payload& payload);

@@ -58,12 +58,12 @@ std::vector<std::uint32_t> proportional_parts(const std::vector<double>& speeds,
   return parts;
 }
 
-std::uint32_t largest_batch(const BatchTuneOptions& options, int batch) {
-  return static_cast<std::uint32_t>(std::lround(options.most * batch));
+std::uint32_t largest_batch(double most, int batch) {
+  return static_cast<std::uint32_t>(std::lround(most * batch));
 }
 
-BatchTuner::BatchTuner(const BatchTuneOptions& options, int batch)
-    : batch_(static_cast<std::uint32_t>(batch)), largest_(largest_batch(options, batch)) {
+BatchTuner::BatchTuner(double most, int batch)
+    : batch_(static_cast<std::uint32_t>(batch)), largest_(largest_batch(most, batch)) {
   RUBATO_CHECK(batch >= 1 && largest_ >= batch_, "options are validated before");
 }
 

@@ -14,10 +14,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "sync/options.hpp"
 #include "sync/queued_tuner.hpp"
 
 namespace rubato::sync {
+
+inline constexpr double kMostBatches = 4;  // the largest mini-batch unless told otherwise
 
 // Splits `total` in proportion to `speeds` (each above 0) into whole parts from 1 to `most`, so
 // that the last to end ends as early as can be. Requires: speeds.size() <= total <= speeds.size() x
@@ -25,13 +26,13 @@ namespace rubato::sync {
 std::vector<std::uint32_t> proportional_parts(const std::vector<double>& speeds,
                                               std::uint64_t total, std::uint32_t most);
 
-// The largest mini-batch that a worker may be told.
-std::uint32_t largest_batch(const BatchTuneOptions& options, int batch);
+// The largest mini-batch that a worker may be told. most: in configured ones, >= 1.
+std::uint32_t largest_batch(double most, int batch);
 
 class BatchTuner final : public QueuedTuner {
  public:
-  // Requires: valid options (sync/option_table.hpp), batch >= 1.
-  BatchTuner(const BatchTuneOptions& options, int batch);
+  // most: the largest mini-batch, in configured ones. Requires: most >= 1, batch >= 1.
+  BatchTuner(double most, int batch);
 
   void on_join(Instant now, WorkerId worker) override;
   void on_leave(Instant now, WorkerId worker) override;

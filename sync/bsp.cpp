@@ -1,30 +1,20 @@
-#include "sync/bsp.hpp"
-
-#include "base/check.hpp"
+// BSP: every step is a barrier (sync/barrier.hpp).
+#include "sync/model_row.hpp"
 
 namespace rubato::sync {
 
-void BspGate::on_join(Instant, WorkerId worker) {
-  RUBATO_CHECK(members_.insert(worker).second, "a worker joins once");
+namespace rows {
+Model bsp();
 }
 
-GateActions BspGate::on_leave(Instant, WorkerId worker) {
-  RUBATO_CHECK(members_.erase(worker) == 1, "only a member leaves");
-  arrived_.erase(worker);
-  return close_round_if_full();
-}
-
-GateActions BspGate::on_commit(Instant, WorkerId worker) {
-  RUBATO_CHECK(members_.contains(worker), "only members commit");
-  RUBATO_CHECK(arrived_.insert(worker).second, "a worker commits once a round");
-  return close_round_if_full();
-}
-
-GateActions BspGate::close_round_if_full() {
-  if (arrived_.empty() || arrived_.size() < members_.size()) return {};
-  const std::vector<WorkerId> round(arrived_.begin(), arrived_.end());
-  arrived_.clear();
-  return {.apply = round, .release = round};
+Model rows::bsp() {
+  return {.info = {.name = "bsp",
+                   .title = "BSP",
+                   .summary = "every step is a barrier: apply when all members have committed",
+                   .source = "Valiant 1990",
+                   .compared = true,
+                   .baseline = true},
+          .gate = Model::barrier};
 }
 
 }  // namespace rubato::sync

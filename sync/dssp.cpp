@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/check.hpp"
+#include "sync/model_row.hpp"
 
 namespace rubato::sync {
 namespace {
@@ -97,6 +98,25 @@ std::vector<WorkerId> DsspGate::release_ready() {
   }
   std::ranges::sort(ready);
   return ready;
+}
+
+namespace rows {
+Model dssp();
+}
+
+Model rows::dssp() {
+  return {.info = {.name = "dssp",
+                   .title = "DSSP",
+                   .summary = "SSP whose fastest worker runs ahead when waiting would not help it",
+                   .source = "Zhao et al., ICDCS 2019"},
+          .options = {option<&DsspOptions::staleness>(
+                          "staleness", "commits ahead of the slowest that are always free", kCount),
+                      option<&DsspOptions::credits>(
+                          "credits", "further commits that the fastest may be granted",
+                          Limits::within(0, 1000))},
+          .gate = [](const Options& o) -> std::unique_ptr<Gate> {
+            return std::make_unique<DsspGate>(o.of<DsspOptions>());
+          }};
 }
 
 }  // namespace rubato::sync

@@ -18,9 +18,13 @@
 #include <utility>
 
 #include "sync/model.hpp"
-#include "sync/options.hpp"
 
 namespace rubato::sync {
+
+struct DsspOptions {
+  int staleness = 3;  // s_L >= 0, in commits
+  int credits = 12;   // r_max >= 0, in commits
+};
 
 class DsspGate final : public Gate {
  public:

@@ -1,8 +1,10 @@
-// sync/factory.hpp - every sync model by name: the one place that knows them all.
+// sync/factory.hpp - every sync model by name. sync/model_row.hpp has what a row holds.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,10 +19,18 @@ struct ModelInfo {
   std::string_view title;    // "ADSP"
   std::string_view summary;  // one line
   std::string_view source;   // paper
+  // What a user gets who names no model.
+  bool compared = false;  // one of those that are compared
+  bool baseline = false;  // the one that savings are measured against
+  bool trained = false;   // the one that trains
 };
 
 // All models, in the order in which they are listed.
 std::vector<ModelInfo> models();
+// The names of those that ModelInfo::compared tells, and of the only ones of the other two.
+std::vector<std::string> compared_models();
+std::string baseline_model();
+std::string trained_model();
 
 // Returns: the model's row, or BadInput naming the nearest valid name.
 [[nodiscard]] Result<ModelInfo> find_model(std::string_view name);
@@ -32,11 +42,19 @@ struct RunFacts {
   int batch = 1;                      // samples of a mini-batch, as configured
 };
 
-// Requires: a name from models() and options as sync/option_table.hpp reads them.
+// What a run lacks for a model: the key to set, and the rest of a line that tells of it.
+struct Lack {
+  std::string key;
+  std::string what;
+};
+
+// The parts and traits of one model. Require: a name from models(), and options as
+// sync/option_table.hpp reads them.
 std::unique_ptr<CommitRule> make_commit_rule(std::string_view model, const Options& options);
 std::unique_ptr<Gate> make_gate(std::string_view model, const Options& options);
 // Returns: null where the model has nothing to tune.
-std::unique_ptr<Tuner> make_tuner(std::string_view model, const Options& options, RunFacts facts);
+std::unique_ptr<Tuner> make_tuner(std::string_view model, const Options& options,
+                                  const RunFacts& facts);
 Overlap overlap(std::string_view model, const Options& options);
 // True when the tuner needs WorkerProgress::alignment.
 bool measures_alignment(std::string_view model);
@@ -44,7 +62,11 @@ bool measures_alignment(std::string_view model);
 bool averages(std::string_view model);
 // The weight that every elastic exchange begins with; nothing where commits are updates.
 std::optional<double> elastic_weight(std::string_view model, const Options& options);
+// True when a worker takes the reply to an elastic commit as its parameters.
+bool takes_reply(std::string_view model);
 // Samples of the largest mini-batch that a worker may be told, `batch` where none is.
 int batch_max(std::string_view model, const Options& options, int batch);
+// What a run without a loss, with `samples` of data to count, lacks for this model.
+std::optional<Lack> lack(std::string_view model, const Options& options, std::uint64_t samples);
 
 }  // namespace rubato::sync

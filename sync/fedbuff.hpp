@@ -10,13 +10,16 @@
 // Pure. Threads: one owner. Errors: none; misuse is a bug.
 #pragma once
 
-#include <cstdint>
-#include <map>
-
+#include "sync/delays.hpp"
 #include "sync/model.hpp"
-#include "sync/options.hpp"
 
 namespace rubato::sync {
+
+struct FedBuffOptions {
+  int local_steps = 40;             // tau >= 1
+  int buffer = 10;                  // K >= 1, in commits
+  double staleness_exponent = 0.5;  // a >= 0
+};
 
 class FedBuffGate final : public Gate {
  public:
@@ -29,9 +32,8 @@ class FedBuffGate final : public Gate {
 
  private:
   const FedBuffOptions options_;
-  std::uint64_t means_ = 0;                 // applied so far
-  int collected_ = 0;                       // commits in the buffer
-  std::map<WorkerId, std::uint64_t> base_;  // means_ when the member was last answered
+  Delays delays_;      // in means applied
+  int collected_ = 0;  // commits in the buffer
 };
 
 }  // namespace rubato::sync

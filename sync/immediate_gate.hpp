@@ -1,5 +1,4 @@
-// sync/immediate_gate.hpp - the gate of ASP and ADSP: apply a commit and answer it at once.
-// ASP is this gate with one local step a commit: no worker waits, staleness is unbounded.
+// sync/immediate_gate.hpp - the gate that applies a commit and answers it at once: nobody waits.
 // Source: Recht, Re, Wright, Niu, "Hogwild!", NIPS 2011; Dean et al., NIPS 2012 (Downpour SGD).
 // Pure. Threads: one owner. Errors: none; a commit of a worker that is no member is a bug.
 #pragma once

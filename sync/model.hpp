@@ -41,23 +41,24 @@ class CommitRule {
   virtual void on_directive(Instant now, const Directive& directive) = 0;
 };
 
-// What a shard does after a gate event, in this order.
+// What a shard does after a gate event. The order is: keep, restore, collect, flush, apply,
+// release. A commit that is released and neither applied nor collected is dropped.
 struct GateActions {
   std::vector<WorkerId> apply = {};    // these commits, in this order
+  double weight = 1;                   // of each of them, times the commit's own
   std::vector<WorkerId> release = {};  // the replies of these workers, in this order
-  // Before both, where a model collects commits: add this one, times weight, to what the shard has
-  // collected...
   struct Collected {
     WorkerId worker;
     double weight = 1;
   };
+  // Add this commit, times weight, to what the shard has collected.
   std::optional<Collected> collect = {};
-  bool flush = false;  // ...and apply the weighted mean of it as one update
-  // Before all of that: the parameters that an evaluator was given last are kept, or where none has
-  // asked, at all times but the first, their average as it is...
+  bool flush = false;  // apply the weighted mean of what was collected as one update
+  // Keep the parameters that an evaluator was given last. If none has asked, keep the average as it
+  // is, except at the first call.
   bool keep = false;
-  // ...or made the shard's parameters again, if any were kept: for the so-many-th time. Commits
-  // begun at what it then leaves are refused.
+  // Make the kept parameters the shard's again. The number counts these orders. Commits that began
+  // before the last one are refused.
   std::optional<std::uint32_t> restore = {};
 };
 

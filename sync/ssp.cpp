@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.hpp"
+#include "sync/model_row.hpp"
 
 namespace rubato::sync {
 namespace {
@@ -60,6 +61,24 @@ std::vector<WorkerId> SspGate::release_ready() {
   }
   std::ranges::sort(ready);
   return ready;
+}
+
+namespace rows {
+Model ssp();
+}
+
+Model rows::ssp() {
+  return {
+      .info = {.name = "ssp",
+               .title = "SSP",
+               .summary = "every step is committed; the fastest waits when it is s commits ahead",
+               .source = "Ho et al. 2013",
+               .compared = true},
+      .options = {option<&SspOptions::staleness>(
+          "staleness", "commits that a worker may be ahead of the slowest", kCount)},
+      .gate = [](const Options& o) -> std::unique_ptr<Gate> {
+        return std::make_unique<SspGate>(o.of<SspOptions>().staleness);
+      }};
 }
 
 }  // namespace rubato::sync

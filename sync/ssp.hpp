@@ -15,6 +15,10 @@
 
 namespace rubato::sync {
 
+struct SspOptions {
+  int staleness = 40;  // s >= 0, in commits
+};
+
 class SspGate final : public Gate {
  public:
   // Requires: staleness >= 0.

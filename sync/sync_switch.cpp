@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include "sync/model_row.hpp"
 
 namespace rubato::sync {
 namespace {
@@ -204,6 +205,39 @@ void SyncSwitchTuner::enter(Instant now, SwitchPhase phase, std::string reason) 
           .quantity = "phase",
           .value = static_cast<double>(phase),
           .reason = std::move(reason)});
+}
+
+namespace rows {
+Model sync_switch();
+}
+
+Model rows::sync_switch() {
+  return {
+      .info = {.name = "sync-switch",
+               .title = "Sync-Switch",
+               .summary = "BSP at first, then ASP",
+               .source = "Li et al., ICDCS 2021"},
+      .options =
+          {option<&SyncSwitchOptions::fraction>(
+               "fraction", "part of the planned steps that are made under BSP", kBetweenZeroAndOne),
+           option<&SyncSwitchOptions::epochs>(
+               "epochs", "passes over the data that training is planned to take", Limits::above(0)),
+           choice<&SyncSwitchOptions::straggler>(
+               "straggler", "what happens to stragglers under BSP", {"none", "greedy", "elastic"}),
+           option<&SyncSwitchOptions::window>("window_seconds",
+                                              "how often speeds are compared to find stragglers",
+                                              Limits::seconds())},
+      .gate = [](const Options&) -> std::unique_ptr<Gate> {
+        return std::make_unique<SyncSwitchGate>();
+      },
+      .tuner = [](const Options& o, const RunFacts& f) -> std::unique_ptr<Tuner> {
+        return std::make_unique<SyncSwitchTuner>(o.of<SyncSwitchOptions>(), f.batches);
+      },
+      .lack = [](const Options&, std::uint64_t samples) -> std::optional<Lack> {
+        if (samples > 0) return std::nullopt;
+        return Lack{"dataset.samples",
+                    "data to count; say how many samples sync-switch passes over"};
+      }};
 }
 
 }  // namespace rubato::sync

@@ -28,10 +28,18 @@
 #include <string>
 
 #include "sync/model.hpp"
-#include "sync/options.hpp"
 #include "sync/queued_tuner.hpp"
 
 namespace rubato::sync {
+
+enum class StragglerPolicy { None, Greedy, Elastic };
+
+struct SyncSwitchOptions {
+  double fraction = 0.125;  // of the planned steps under BSP, in (0, 1)
+  double epochs = 10;       // passes over the data that training is planned to take, > 0
+  StragglerPolicy straggler = StragglerPolicy::None;
+  Duration window = Duration::from_seconds(10);  // in which speeds are compared
+};
 
 enum class SwitchPhase : std::uint32_t { Bsp = 0, Asp = 1 };
 

@@ -102,7 +102,7 @@ MaxPool2d same_max_pool(const Shape& input, int kernel, int stride) {
 }
 
 // The Cifar-10 network of the ADSP paper: 148,298 parameters on 3x32x32 with 10 classes.
-std::vector<Layer> adsp_cnn_layers(Shape shape, int classes) {
+std::vector<Layer> cifar_cnn_layers(Shape shape, int classes) {
   const Conv2d conv{.channels = 64, .kernel = 5, .stride = 1, .padding = 2};
   const auto pooled = [](const Shape& before) {
     return Shape{64, (before.height + 1) / 2, (before.width + 1) / 2};
@@ -247,7 +247,7 @@ Result<ModelSpec> make_model(const ModelOptions& options, Shape input, int class
                             options.kind, input.count()));
   }
   if (options.kind == "cnn") {
-    spec.layers = adsp_cnn_layers(input, classes);
+    spec.layers = cifar_cnn_layers(input, classes);
   } else if (options.kind == "lenet") {
     spec.layers = lenet_layers(classes);
   } else if (options.kind == "svm") {

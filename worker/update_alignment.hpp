@@ -1,5 +1,5 @@
 // worker/update_alignment.hpp - how a worker's updates lie to each other and to the way that the
-// global parameters go: the cosines by which `tempo` sets its rates (docs/tempo.md).
+// global parameters go, as cosines. A sync model may set its rates by them (docs/tempo.md).
 // Of an update that is committed when the parameters R_k were loaded, the gradients were taken at
 // R_(k-1) if the worker trained on until they came: the way before is R_(k-2) - R_(k-1), the way
 // during R_(k-1) - R_k. If it waited for them, they were taken at R_k: the way before is

@@ -242,7 +242,7 @@ void WorkerCore::on_reply_complete(Instant now) {
   }
   sender_.stop();
   elastic_.clear();
-  if (options_.elastic && !gather_.refused())
+  if (options_.elastic && options_.exchange && !gather_.refused())
     elastic_exchange(update_.values(), gather_.values(), update_weight_, elastic_);
   if (gather_.refused()) {
     ++refused_commits_;

@@ -42,7 +42,8 @@ struct WorkerOptions {
   std::uint64_t chunk_bytes = proto::kChunkBytesDefault;
   sync::Overlap overlap = sync::Overlap::Never;
   bool alignment = false;  // measure how updates lie (worker/update_alignment.hpp)
-  bool elastic = false;    // commits are the parameters W themselves (EASGD), see on_commit
+  bool elastic = false;    // commits are the parameters W themselves, see on_commit
+  bool exchange = true;    // after an elastic commit, keep what it leaves; false: take the reply
   double weight = 1;       // of commits until the tuner says; of elastic ones below 1
   // Steps begin while the reply to their commit arrives, as soon as the first of these layers is
   // here, and chunks go by need (worker/commit_sender.hpp). Empty: after all of it.

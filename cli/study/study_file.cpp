@@ -101,7 +101,7 @@ std::vector<Contender> read_contenders(const ConfigTable& root, const std::strin
     contenders.push_back(std::move(contender));
   }
   if (!contenders.empty()) return contenders;
-  for (const char* name : {"bsp", "asp", "ssp", "adsp"})
+  for (const std::string& name : sync::compared_models())
     contenders.push_back({std::string(sync::find_model(name)->title), name, {}});
   return contenders;
 }

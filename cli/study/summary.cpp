@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.hpp"
+#include "sync/factory.hpp"
 
 namespace rubato::cli {
 namespace {
@@ -98,9 +99,9 @@ Spread spread(std::vector<double> values) {
 }
 
 std::optional<std::size_t> baseline(const Study& study) {
-  const auto bsp = std::ranges::find(study.contenders, "bsp", &Contender::sync);
-  if (bsp == study.contenders.end()) return std::nullopt;
-  return static_cast<std::size_t>(bsp - study.contenders.begin());
+  const auto base = std::ranges::find(study.contenders, sync::baseline_model(), &Contender::sync);
+  if (base == study.contenders.end()) return std::nullopt;
+  return static_cast<std::size_t>(base - study.contenders.begin());
 }
 
 std::vector<VariantSummary> summarize(const StudyResults& results) {
@@ -124,11 +125,11 @@ std::vector<VariantSummary> summarize(const StudyResults& results) {
   const auto base = baseline(plan.study);
   if (!base) return summaries;
   for (VariantSummary& summary : summaries) {
-    const auto bsp = std::ranges::find_if(summaries, [&](const VariantSummary& other) {
+    const auto rival = std::ranges::find_if(summaries, [&](const VariantSummary& other) {
       return other.point == summary.point && other.contender == *base;
     });
-    if (bsp == summaries.end() || bsp->contender == summary.contender) continue;
-    const double theirs = bsp->time.median;
+    if (rival == summaries.end() || rival->contender == summary.contender) continue;
+    const double theirs = rival->time.median;
     if (std::isfinite(theirs) && theirs > 0 && std::isfinite(summary.time.median))
       summary.saving = (theirs - summary.time.median) / theirs;
   }

@@ -77,7 +77,7 @@ struct VariantSummary {
 // another is not compared: the others' medians may be those of easier seeds.
 std::vector<VariantSummary> summarize(const StudyResults& results);
 
-// The first contender under BSP, against which savings count.
+// The first contender under sync::baseline_model(), against which savings count.
 std::optional<std::size_t> baseline(const Study& study);
 
 }  // namespace rubato::cli

@@ -6,6 +6,8 @@
 #include "base/file.hpp"
 #include "cli/study/fingerprint.hpp"
 #include "cli/study/plan.hpp"
+#include "sync/adsp.hpp"
+#include "sync/ssp.hpp"
 
 using namespace rubato;
 using namespace rubato::cli;
@@ -86,13 +88,13 @@ set = { sync.ssp.staleness = 3, optimizer.global_rate = 0.5 }
   CHECK(first.training.batch == 4);
   CHECK(first.stop.target_loss == 0.5);
   CHECK(cluster::configured_heterogeneity(first) == doctest::Approx(1));
-  CHECK(first.sync.ssp.staleness == 40);
+  CHECK(first.sync.of<sync::SspOptions>().staleness == 40);
   const auto& last = plan->variants[23].config;
   CHECK(last.training.batch == 16);
   CHECK(last.stop.target_loss == 0.7);
   CHECK(last.partition.labels == 2);
   CHECK(cluster::configured_heterogeneity(last) == doctest::Approx(2.5));
-  CHECK(last.sync.ssp.staleness == 3);
+  CHECK(last.sync.of<sync::SspOptions>().staleness == 3);
   CHECK(last.optimizer.global_rate == 0.5);
   CHECK(plan->variants[22].config.optimizer.global_rate == std::nullopt);
 }
@@ -143,10 +145,11 @@ search = { sync.adsp.fixed_rate = [1, 4, 16], sync.adsp.batches = ["equal", "spe
   CHECK(trial_text(plan->study.contenders[0], plan->variants[0].trial).empty());
   CHECK(trial_text(contender, plan->variants[1].trial) == "batches = equal, fixed_rate = 1");
   CHECK(trial_text(contender, plan->variants[6].trial) == "batches = speed, fixed_rate = 16");
-  CHECK(plan->variants[3].config.sync.adsp.fixed_rate == 16);
-  CHECK(plan->variants[3].config.sync.adsp.batches == sync::Batches::Equal);
-  CHECK(plan->variants[3].config.sync.adsp.check_period == Duration::from_seconds(10));
-  CHECK(plan->variants[4].config.sync.adsp.batches == sync::Batches::Speed);
+  CHECK(plan->variants[3].config.sync.of<sync::AdspOptions>().fixed_rate == 16);
+  CHECK(plan->variants[3].config.sync.of<sync::AdspOptions>().batches == sync::Batches::Equal);
+  CHECK(plan->variants[3].config.sync.of<sync::AdspOptions>().check_period ==
+        Duration::from_seconds(10));
+  CHECK(plan->variants[4].config.sync.of<sync::AdspOptions>().batches == sync::Batches::Speed);
   CHECK(&first_variant(*plan, 1) == &plan->variants[7]);
   CHECK(plan->variants[13].point == 1);
 }

@@ -1,4 +1,6 @@
 #include "cluster/cluster_config.hpp"
+#include "sync/adsp.hpp"
+#include "sync/ssp.hpp"
 
 #include <doctest/doctest.h>
 
@@ -83,8 +85,8 @@ TEST_CASE("a file with workers and a stop alone takes every default") {
   CHECK(config.worker_device == "cpu");
   CHECK(config.optimizer.kind == ServerOptimizer::Sgd);
   CHECK_FALSE(config.optimizer.global_rate.has_value());
-  CHECK(config.sync.ssp.staleness == 40);
-  CHECK(config.sync.adsp.check_period == Duration::from_seconds(60));
+  CHECK(config.sync.of<rubato::sync::SspOptions>().staleness == 40);
+  CHECK(config.sync.of<rubato::sync::AdspOptions>().check_period == Duration::from_seconds(60));
   CHECK(config.evaluation.interval_seconds == 5);
   CHECK_FALSE(config.stop.target_loss.has_value());
   CHECK(config.chunk_bytes == 1 << 20);
@@ -199,15 +201,15 @@ keep = 0.02
   CHECK(config.optimizer.kind == ServerOptimizer::Nesterov);
   CHECK(config.optimizer.momentum == 0.8);
   CHECK(config.optimizer.global_rate == 0.25);
-  CHECK(config.sync.ssp.staleness == 3);
-  CHECK(config.sync.adsp.check_period == Duration::from_seconds(30));
-  CHECK(config.sync.adsp.epoch == Duration::from_seconds(600));
-  CHECK(config.sync.adsp.reward == rubato::sync::RewardKind::Paper);
-  CHECK(config.sync.adsp.start == rubato::sync::SearchStart::Paper);
-  CHECK(config.sync.adsp.fixed_rate == 4);
-  CHECK(config.sync.adsp.overlap);
-  CHECK(config.sync.adsp.bytes_per_second == 1000);
-  CHECK(config.sync.adsp.batches == rubato::sync::Batches::Speed);
+  CHECK(config.sync.of<rubato::sync::SspOptions>().staleness == 3);
+  CHECK(config.sync.of<rubato::sync::AdspOptions>().check_period == Duration::from_seconds(30));
+  CHECK(config.sync.of<rubato::sync::AdspOptions>().epoch == Duration::from_seconds(600));
+  CHECK(config.sync.of<rubato::sync::AdspOptions>().reward == rubato::sync::RewardKind::Paper);
+  CHECK(config.sync.of<rubato::sync::AdspOptions>().start == rubato::sync::SearchStart::Paper);
+  CHECK(config.sync.of<rubato::sync::AdspOptions>().fixed_rate == 4);
+  CHECK(config.sync.of<rubato::sync::AdspOptions>().overlap);
+  CHECK(config.sync.of<rubato::sync::AdspOptions>().bytes_per_second == 1000);
+  CHECK(config.sync.of<rubato::sync::AdspOptions>().batches == rubato::sync::Batches::Speed);
   CHECK(config.evaluation.interval_seconds == 2);
   CHECK(config.evaluation.samples == 50);
   CHECK(config.stop.target_loss == 0.4);

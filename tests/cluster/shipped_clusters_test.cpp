@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "cluster/cluster_config.hpp"
+#include "sync/adsp.hpp"
+#include "sync/ssp.hpp"
 
 using namespace rubato::cluster;
 
@@ -55,7 +57,8 @@ void check_comparison_setting(const ClusterConfig& config) {
   CHECK(config.training.batch == 32);
   CHECK(config.training.learning_rate == 0.05);
   CHECK(config.training.decay == 1);
-  CHECK(config.sync.adsp.check_period == rubato::Duration::from_seconds(60));
+  CHECK(config.sync.of<rubato::sync::AdspOptions>().check_period ==
+        rubato::Duration::from_seconds(60));
   CHECK(config.stop.target_loss == 0.45);
   CHECK_FALSE(config.optimizer.global_rate.has_value());
 }
@@ -93,8 +96,8 @@ TEST_CASE("paper-3: the paper's step times, batch, rates and commit cost") {
   check_commit_seconds(config, 8.5);
   CHECK(config.training.batch == 128);
   CHECK(config.training.learning_rate == 0.1);
-  CHECK(config.sync.ssp.staleness == 40);
-  CHECK(config.sync.adsp.epoch == rubato::Duration::from_seconds(1200));
+  CHECK(config.sync.of<rubato::sync::SspOptions>().staleness == 40);
+  CHECK(config.sync.of<rubato::sync::AdspOptions>().epoch == rubato::Duration::from_seconds(1200));
 }
 
 TEST_CASE("paper-18: the paper's machines, within the step times it measured") {

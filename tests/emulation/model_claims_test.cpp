@@ -8,6 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "sync/adacomm.hpp"
+#include "sync/adsp.hpp"
+#include "sync/dssp.hpp"
+#include "sync/dylu.hpp"
+#include "sync/fedbuff.hpp"
+#include "sync/local_sgd.hpp"
+#include "sync/ssp.hpp"
+#include "sync/sync_switch.hpp"
 #include "tests/emulation/virtual_runs.hpp"
 
 using namespace rubato;
@@ -50,8 +58,9 @@ TEST_CASE("ADACOMM comes lower than many fixed local steps, and there sooner tha
   set_latency(config, 1);
   config.training.learning_rate = 0.05;
   config.stop.max_seconds = 1500;
-  config.sync.local_sgd.local_steps = config.sync.adacomm.local_steps = 40;
-  config.sync.adacomm.period = Duration::from_seconds(60);
+  config.sync.of<sync::LocalSgdOptions>().local_steps =
+      config.sync.of<sync::AdacommOptions>().local_steps = 40;
+  config.sync.of<sync::AdacommOptions>().period = Duration::from_seconds(60);
   for (const std::uint64_t seed : {1, 2}) {
     CAPTURE(seed);
     const RunRecord one = run(config, data, "bsp", seed).record;
@@ -73,12 +82,12 @@ TEST_CASE("DSSP waits less than SSP with its lower bound and stays within the up
   cluster::ClusterConfig config = small_cluster({0.1, 0.1, 0.1, 0.12});
   set_latency(config, 0.01);
   for (auto& group : config.workers) group.device.jitter = 1;
-  config.sync.dssp = {.staleness = 1, .credits = 8};
+  config.sync.of<sync::DsspOptions>() = {.staleness = 1, .credits = 8};
   for (const std::uint64_t seed : {1, 2}) {
     CAPTURE(seed);
     std::vector<RunRecord> fixed;  // SSP with every bound that DSSP may take
     for (const int bound : {1, 3, 5, 7, 9}) {
-      config.sync.ssp.staleness = bound;
+      config.sync.of<sync::SspOptions>().staleness = bound;
       fixed.push_back(run(config, data, "ssp", seed).record);
     }
     const RunRecord dssp = run(config, data, "dssp", seed).record;
@@ -105,9 +114,9 @@ cluster::ClusterConfig early_phase_cluster() {
   config.training.decay_steps = 100;
   config.stop.max_seconds = 1000;
   config.stop.max_steps = 4000;
-  config.sync.sync_switch.epochs = 80;  // 50 mini-batches each
-  config.sync.sync_switch.fraction = 0.125;
-  config.sync.sync_switch.window = Duration::from_seconds(2);
+  config.sync.of<sync::SyncSwitchOptions>().epochs = 80;  // 50 mini-batches each
+  config.sync.of<sync::SyncSwitchOptions>().fraction = 0.125;
+  config.sync.of<sync::SyncSwitchOptions>().window = Duration::from_seconds(2);
   return config;
 }
 
@@ -137,9 +146,9 @@ TEST_CASE("Sync-Switch's policies spare the rounds a straggler") {
     CAPTURE(seed);
     cluster::ClusterConfig config = early_phase_cluster();
     const RunRecord none = run(config, data, "sync-switch", seed).record;
-    config.sync.sync_switch.straggler = sync::StragglerPolicy::Elastic;
+    config.sync.of<sync::SyncSwitchOptions>().straggler = sync::StragglerPolicy::Elastic;
     const RunRecord elastic = run(config, data, "sync-switch", seed).record;
-    config.sync.sync_switch.straggler = sync::StragglerPolicy::Greedy;
+    config.sync.of<sync::SyncSwitchOptions>().straggler = sync::StragglerPolicy::Greedy;
     const RunRecord greedy = run(config, data, "sync-switch", seed).record;
     for (const RunRecord* spared : {&elastic, &greedy}) {
       CHECK(spared->seconds < 0.93 * none.seconds);
@@ -155,8 +164,8 @@ namespace {
 // half of the steps are made, speeds that jitter.
 cluster::ClusterConfig transient_straggler_cluster() {
   cluster::ClusterConfig config = early_phase_cluster();
-  config.sync.sync_switch.fraction = 0.5;
-  config.sync.sync_switch.window = Duration::from_seconds(0.5);
+  config.sync.of<sync::SyncSwitchOptions>().fraction = 0.5;
+  config.sync.of<sync::SyncSwitchOptions>().window = Duration::from_seconds(0.5);
   for (auto& group : config.workers) group.device.jitter = 0.05;
   cluster::DeviceModel& straggler = config.workers.back().device;
   straggler.step_seconds = 0.1;
@@ -180,9 +189,9 @@ TEST_CASE("Sync-Switch, greedy: ASP for as long as a transient straggler lasts, 
   cluster::ClusterConfig config = transient_straggler_cluster();
   for (const std::uint64_t seed : {1, 2, 3}) {
     CAPTURE(seed);
-    config.sync.sync_switch.straggler = sync::StragglerPolicy::None;
+    config.sync.of<sync::SyncSwitchOptions>().straggler = sync::StragglerPolicy::None;
     const RunRecord none = run(config, data, "sync-switch", seed).record;
-    config.sync.sync_switch.straggler = sync::StragglerPolicy::Greedy;
+    config.sync.of<sync::SyncSwitchOptions>().straggler = sync::StragglerPolicy::Greedy;
     const RunRecord greedy = run(config, data, "sync-switch", seed).record;
     const auto& phases = greedy.decisions;
     REQUIRE(phases.size() == 8);  // BSP, thrice there and back, and the switch for good
@@ -209,9 +218,9 @@ TEST_CASE("Sync-Switch, elastic: without a transient straggler until the switch,
   cluster::ClusterConfig config = transient_straggler_cluster();
   for (const std::uint64_t seed : {1, 2, 3}) {
     CAPTURE(seed);
-    config.sync.sync_switch.straggler = sync::StragglerPolicy::None;
+    config.sync.of<sync::SyncSwitchOptions>().straggler = sync::StragglerPolicy::None;
     const RunRecord none = run(config, data, "sync-switch", seed).record;
-    config.sync.sync_switch.straggler = sync::StragglerPolicy::Elastic;
+    config.sync.of<sync::SyncSwitchOptions>().straggler = sync::StragglerPolicy::Elastic;
     const RunRecord elastic = run(config, data, "sync-switch", seed).record;
     REQUIRE(elastic.decisions.size() == 3);
     const double out = elastic.decisions[1].seconds;
@@ -239,9 +248,9 @@ TEST_CASE("Sync-Switch, elastic: a transient straggler costs nothing where the r
   config.training.decay = 1;
   for (const std::uint64_t seed : {1, 2, 3}) {
     CAPTURE(seed);
-    config.sync.sync_switch.straggler = sync::StragglerPolicy::None;
+    config.sync.of<sync::SyncSwitchOptions>().straggler = sync::StragglerPolicy::None;
     const RunRecord none = run(config, data, "sync-switch", seed).record;
-    config.sync.sync_switch.straggler = sync::StragglerPolicy::Elastic;
+    config.sync.of<sync::SyncSwitchOptions>().straggler = sync::StragglerPolicy::Elastic;
     const RunRecord elastic = run(config, data, "sync-switch", seed).record;
     CHECK(elastic.seconds < 0.94 * none.seconds);
     CHECK(final_loss(elastic) < 1.03 * final_loss(none));
@@ -256,8 +265,8 @@ TEST_CASE("FedBuff is in time where a straggler holds up synchronous rounds") {
   cluster::ClusterConfig config = small_cluster({0.1, 0.1, 0.1, 0.1, 0.1, 2});
   set_latency(config, 0.05);
   config.stop.max_seconds = 200;
-  config.sync.fedbuff = {.local_steps = 4, .buffer = 3};
-  config.sync.local_sgd.local_steps = 4;
+  config.sync.of<sync::FedBuffOptions>() = {.local_steps = 4, .buffer = 3};
+  config.sync.of<sync::LocalSgdOptions>().local_steps = 4;
   for (const std::uint64_t seed : {1, 2}) {
     CAPTURE(seed);
     const Run buffered = run(config, data, "fedbuff", seed);
@@ -287,9 +296,10 @@ TEST_CASE("DyLU makes unequal workers commit equally often, and is faster than e
   set_latency(config, 0.05);
   config.training.learning_rate = 0.05;
   config.stop.max_seconds = 250;
-  config.sync.dylu.local_steps = 16;
+  config.sync.of<sync::DyluOptions>().local_steps = 16;
   // Equal local steps, applied at once like DyLU's: a buffer of one, at the rate 1/m.
-  config.sync.fedbuff = {.local_steps = 16, .buffer = 1, .staleness_exponent = 0};
+  config.sync.of<sync::FedBuffOptions>() = {
+      .local_steps = 16, .buffer = 1, .staleness_exponent = 0};
   for (const std::uint64_t seed : {1, 2}) {
     CAPTURE(seed);
     config.optimizer.global_rate.reset();
@@ -334,10 +344,10 @@ TEST_CASE("ADSP's batches in proportion to speed make all steps as long, and com
   const auto data = small_blobs();
   cluster::ClusterConfig config = small_cluster({0.1, 0.2, 0.4});
   set_latency(config, 0.02);
-  config.sync.adsp.check_period = Duration::from_seconds(10);
-  config.sync.adsp.fixed_rate = 4;
+  config.sync.of<sync::AdspOptions>().check_period = Duration::from_seconds(10);
+  config.sync.of<sync::AdspOptions>().fixed_rate = 4;
   const RunRecord equal = run(config, data, "adsp").record;
-  config.sync.adsp.batches = sync::Batches::Speed;
+  config.sync.of<sync::AdspOptions>().batches = sync::Batches::Speed;
   const RunRecord speed = run(config, data, "adsp").record;
   CHECK(equal.workers[0].steps > 3 * equal.workers[2].steps);
   CHECK(speed.workers[0].steps < 1.2 * speed.workers[2].steps);

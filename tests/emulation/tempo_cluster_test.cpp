@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "sync/tempo.hpp"
 #include "tests/emulation/virtual_runs.hpp"
 
 using namespace rubato;
@@ -104,7 +105,7 @@ TEST_CASE("tempo sets the commits of all apart where there is a byte budget, and
   const double commit = 2 * 4 * (8 * 8 + 8 + 8 * 4 + 4);  // bytes of the parameters, up and down
   for (const double apart : {0.5, 2.0}) {
     CAPTURE(apart);
-    config.sync.tempo.bytes_per_second = 4 * commit / apart;
+    config.sync.of<sync::TempoOptions>().bytes_per_second = 4 * commit / apart;
     const RunRecord record = run(config, data, "tempo").record;
     CHECK(record.final_loss < 0.5 * record.evaluations.front().loss);
     const auto commits = static_cast<double>(record.commits);

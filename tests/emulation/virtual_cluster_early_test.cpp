@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "cluster/cluster_plan.hpp"
+#include "sync/adsp.hpp"
 #include "tests/emulation/virtual_runs.hpp"
 #include "train/forward_layers.hpp"
 
@@ -252,7 +253,7 @@ TEST_CASE("early steps where they mean nothing are refused with the key and the 
     return checked.error().message;
   };
   CHECK(message("easgd").starts_with("training.early_forward: easgd makes"));
-  config.sync.adsp.overlap = true;
+  config.sync.of<sync::AdspOptions>().overlap = true;
   CHECK(message("adsp").starts_with("training.early_forward: with sync.adsp.overlap"));
   CHECK(cluster::check_sync(config, "bsp"));
   const auto timing = cluster::parse_cluster(

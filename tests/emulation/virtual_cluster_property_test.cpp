@@ -6,7 +6,9 @@
 #include <map>
 #include <string>
 
+#include "sync/adsp.hpp"
 #include "sync/factory.hpp"
+#include "sync/ssp.hpp"
 #include "tests/emulation/virtual_runs.hpp"
 
 using namespace rubato;
@@ -43,10 +45,10 @@ cluster::ClusterConfig random_cluster(int servers_max) {
                     .link = random_link(),
                     .apply_bytes_per_second = one_of({0, 20'000})};
   config.chunk_bytes = static_cast<std::uint64_t>(one_of({64, 400, 1 << 20}));
-  config.sync.ssp.staleness = between(0, 5);
-  config.sync.adsp.check_period = Duration::from_seconds(one_of({1, 5}));
-  config.sync.adsp.epoch = Duration::from_seconds(15);
-  config.sync.adsp.overlap = between(0, 1) == 1;
+  config.sync.of<sync::SspOptions>().staleness = between(0, 5);
+  config.sync.of<sync::AdspOptions>().check_period = Duration::from_seconds(one_of({1, 5}));
+  config.sync.of<sync::AdspOptions>().epoch = Duration::from_seconds(15);
+  config.sync.of<sync::AdspOptions>().overlap = between(0, 1) == 1;
   config.stop.max_seconds = 20;
   return config;
 }
@@ -106,7 +108,8 @@ TEST_CASE("in a random cluster SSP's staleness never exceeds s") {
       if (line.commit) {
         ++commits[line.worker];
       } else {
-        RC_ASSERT(commits[line.worker] - slowest->second <= config.sync.ssp.staleness);
+        RC_ASSERT(commits[line.worker] - slowest->second <=
+                  config.sync.of<sync::SspOptions>().staleness);
       }
     }
   }));

@@ -3,7 +3,16 @@
 
 #include <string>
 
+#include "sync/adacomm.hpp"
+#include "sync/adsp.hpp"
+#include "sync/batchtune.hpp"
+#include "sync/dylu.hpp"
+#include "sync/easgd.hpp"
 #include "sync/factory.hpp"
+#include "sync/fedbuff.hpp"
+#include "sync/local_sgd.hpp"
+#include "sync/semi_sync.hpp"
+#include "sync/ssp.hpp"
 #include "tests/emulation/virtual_runs.hpp"
 
 using namespace rubato;
@@ -28,16 +37,16 @@ cluster::ClusterConfig lively_cluster() {
                              .up_bytes_per_second = 200'000,
                              .down_bytes_per_second = 200'000},
                     .apply_bytes_per_second = 1e6};
-  config.sync.adsp.check_period = Duration::from_seconds(5);
-  config.sync.adsp.epoch = Duration::from_seconds(30);
-  config.sync.ssp.staleness = 2;
-  config.sync.local_sgd.local_steps = 3;
-  config.sync.adacomm.local_steps = 3;
-  config.sync.dylu.local_steps = 3;
-  config.sync.batchtune_adacomm.local_steps = 3;
-  config.sync.easgd.local_steps = 3;
-  config.sync.fedbuff.local_steps = 3;
-  config.sync.semi_sync.epochs = 0.1;
+  config.sync.of<sync::AdspOptions>().check_period = Duration::from_seconds(5);
+  config.sync.of<sync::AdspOptions>().epoch = Duration::from_seconds(30);
+  config.sync.of<sync::SspOptions>().staleness = 2;
+  config.sync.of<sync::LocalSgdOptions>().local_steps = 3;
+  config.sync.of<sync::AdacommOptions>().local_steps = 3;
+  config.sync.of<sync::DyluOptions>().local_steps = 3;
+  config.sync.of<sync::BatchTuneAdacommOptions>().local_steps = 3;
+  config.sync.of<sync::EasgdOptions>().local_steps = 3;
+  config.sync.of<sync::FedBuffOptions>().local_steps = 3;
+  config.sync.of<sync::SemiSyncOptions>().epochs = 0.1;
   return config;
 }
 
@@ -62,7 +71,7 @@ TEST_CASE("the run log and the record do not depend on the threads, for every mo
 TEST_CASE("a run with overlapped commits does not depend on the threads") {
   const auto data = small_blobs();
   cluster::ClusterConfig config = lively_cluster();
-  config.sync.adsp.overlap = true;
+  config.sync.of<sync::AdspOptions>().overlap = true;
   CHECK(run(config, data, "adsp", 1, 1).log == run(config, data, "adsp", 1, 4).log);
 }
 

@@ -5,6 +5,8 @@
 #include <string>
 
 #include "cluster/cluster_plan.hpp"
+#include "sync/adsp.hpp"
+#include "sync/ssp.hpp"
 #include "tests/emulation/virtual_runs.hpp"
 
 using namespace rubato;
@@ -35,9 +37,9 @@ cluster::ClusterConfig unequal_cluster() {
   config.servers.count = 2;
   config.servers.apply_bytes_per_second = 1e6;
   config.chunk_bytes = 200;
-  config.sync.ssp.staleness = 2;
-  config.sync.adsp.check_period = Duration::from_seconds(5);
-  config.sync.adsp.fixed_rate = 4;
+  config.sync.of<sync::SspOptions>().staleness = 2;
+  config.sync.of<sync::AdspOptions>().check_period = Duration::from_seconds(5);
+  config.sync.of<sync::AdspOptions>().fixed_rate = 4;
   return config;
 }
 
@@ -121,7 +123,7 @@ TEST_CASE("timing only refuses what needs a loss, in one line that says what to 
           "dataset.samples: model.kind = \"timing\" has no data to count; say how many samples " +
               sync + " passes over");
   config.dataset.samples = 600;
-  config.sync.adsp.fixed_rate = 3;
+  config.sync.of<sync::AdspOptions>().fixed_rate = 3;
   CHECK(refusal(config, "semi-sync").empty());
   CHECK(refusal(config, "sync-switch").empty());
   CHECK(refusal(config, "adsp").empty());

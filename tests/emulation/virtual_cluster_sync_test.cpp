@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "sync/adsp.hpp"
+#include "sync/ssp.hpp"
 #include "tests/emulation/virtual_runs.hpp"
 
 using namespace rubato;
@@ -28,7 +30,7 @@ TEST_CASE("under SSP no worker goes on more than s commits ahead of the slowest"
     CAPTURE(staleness);
     cluster::ClusterConfig config = small_cluster({0.1, 0.15, 0.8});
     set_latency(config, 0.02);
-    config.sync.ssp.staleness = staleness;
+    config.sync.of<sync::SspOptions>().staleness = staleness;
     const Run ssp = run(config, data, "ssp");
     std::map<int, int> commits = {{0, 0}, {1, 0}, {2, 0}};  // at the server
     int ahead_most = 0;
@@ -66,14 +68,14 @@ TEST_CASE("ADSP keeps commit counts equal at speeds that differ five times") {
   const auto data = small_blobs();
   cluster::ClusterConfig config = small_cluster({0.1, 0.1, 0.23, 0.5});
   set_latency(config, 0.05);
-  config.sync.adsp.check_period = Duration::from_seconds(10);
+  config.sync.of<sync::AdspOptions>().check_period = Duration::from_seconds(10);
   config.stop.max_seconds = 400;
   for (const double jitter : {0.0, 0.3}) {
     for (const int rate : {1, 3, 5, 8, 12}) {
       CAPTURE(jitter);
       CAPTURE(rate);
       for (auto& group : config.workers) group.device.jitter = jitter;
-      config.sync.adsp.fixed_rate = rate;
+      config.sync.of<sync::AdspOptions>().fixed_rate = rate;
       const Run adsp = run(config, data, "adsp");
       const auto lines = parameter_lines(adsp);
       std::vector<std::uint64_t> commits(4, 0);
@@ -100,11 +102,11 @@ TEST_CASE("with overlap ADSP trains on while a commit is in flight") {
   const auto data = small_blobs();
   cluster::ClusterConfig config = small_cluster({0.1, 0.3});
   set_latency(config, 1);
-  config.sync.adsp.check_period = Duration::from_seconds(10);
-  config.sync.adsp.fixed_rate = 3;
+  config.sync.of<sync::AdspOptions>().check_period = Duration::from_seconds(10);
+  config.sync.of<sync::AdspOptions>().fixed_rate = 3;
   const RunRecord blocked = run(config, data, "adsp").record;
   CHECK(blocked.communicate_share == doctest::Approx(0.6).epsilon(0.1));
-  config.sync.adsp.overlap = true;
+  config.sync.of<sync::AdspOptions>().overlap = true;
   const RunRecord overlapped = run(config, data, "adsp").record;
   for (const auto& worker : overlapped.workers) {
     CAPTURE(worker.id);
@@ -119,8 +121,8 @@ TEST_CASE("ADSP searches online and says why") {
   const auto data = small_blobs();
   cluster::ClusterConfig config = small_cluster({0.1, 0.1, 0.5});
   set_latency(config, 0.1);
-  config.sync.adsp.check_period = Duration::from_seconds(10);
-  config.sync.adsp.epoch = Duration::from_seconds(200);
+  config.sync.of<sync::AdspOptions>().check_period = Duration::from_seconds(10);
+  config.sync.of<sync::AdspOptions>().epoch = Duration::from_seconds(200);
   config.stop.max_seconds = 450;
   const RunRecord record = run(config, data, "adsp").record;
   REQUIRE(record.decisions.size() >= 4);
@@ -139,7 +141,7 @@ TEST_CASE("ADSP reaches a target before BSP on unequal workers") {
   cluster::ClusterConfig config = small_cluster({0.2, 0.2, 1.0});
   set_latency(config, 0.1);
   config.training.learning_rate = 0.02;
-  config.sync.adsp.check_period = Duration::from_seconds(20);
+  config.sync.of<sync::AdspOptions>().check_period = Duration::from_seconds(20);
   config.stop.target_loss = 0.5;
   config.stop.max_seconds = 5000;
   const auto adsp = run(config, data, "adsp").record.time_to_target_seconds;

@@ -7,7 +7,9 @@
 #include <map>
 #include <numeric>
 
+#include "sync/adsp.hpp"
 #include "sync/factory.hpp"
+#include "sync/ssp.hpp"
 #include "tests/emulation/virtual_runs.hpp"
 
 using namespace rubato;
@@ -76,7 +78,7 @@ TEST_CASE("ADSP and ASP never wait for another worker") {
   const auto data = small_blobs();
   cluster::ClusterConfig config = small_cluster({0.1, 0.1, 1.0});
   set_latency(config, 0.1);
-  config.sync.adsp.check_period = Duration::from_seconds(6);
+  config.sync.of<sync::AdspOptions>().check_period = Duration::from_seconds(6);
   config.stop.max_seconds = 120;
   for (const std::string model : {"adsp", "asp"}) {
     CAPTURE(model);
@@ -187,8 +189,8 @@ TEST_CASE("the times of every worker add up to the run, for every model") {
   const auto data = small_blobs();
   cluster::ClusterConfig config = small_cluster({0.1, 0.25, 0.7});
   set_latency(config, 0.1);
-  config.sync.ssp.staleness = 3;
-  config.sync.adsp.check_period = Duration::from_seconds(6);
+  config.sync.of<sync::SspOptions>().staleness = 3;
+  config.sync.of<sync::AdspOptions>().check_period = Duration::from_seconds(6);
   for (const auto& model : sync::models()) {
     CAPTURE(model.name);
     const RunRecord record = run(config, data, std::string(model.name)).record;

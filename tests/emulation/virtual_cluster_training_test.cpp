@@ -8,6 +8,7 @@
 #include <set>
 
 #include "cluster/cluster_plan.hpp"
+#include "sync/adsp.hpp"
 #include "tests/emulation/virtual_runs.hpp"
 #include "tests/temp_directory.hpp"
 #include "train/evaluate.hpp"
@@ -88,9 +89,9 @@ TEST_CASE("one worker that overlaps its commits learns as if it were alone") {
   const auto data = small_blobs();
   cluster::ClusterConfig config = small_cluster({0.1});
   set_latency(config, 0.35);  // some steps end while a commit is in flight
-  config.sync.adsp.check_period = Duration::from_seconds(2);
-  config.sync.adsp.fixed_rate = 2;
-  config.sync.adsp.overlap = true;
+  config.sync.of<sync::AdspOptions>().check_period = Duration::from_seconds(2);
+  config.sync.of<sync::AdspOptions>().fixed_rate = 2;
+  config.sync.of<sync::AdspOptions>().overlap = true;
   const auto steps = step_lines(run(config, data, "adsp"));
   REQUIRE(steps.size() > 500);
 
@@ -168,7 +169,7 @@ TEST_CASE("without held-out data the training loss decides") {
   data.held_out = {};
   cluster::ClusterConfig config = small_cluster({0.1, 0.1, 0.5});
   set_latency(config, 0.1);
-  config.sync.adsp.check_period = Duration::from_seconds(10);
+  config.sync.of<sync::AdspOptions>().check_period = Duration::from_seconds(10);
   config.training.learning_rate = 0.02;
   config.stop.target_loss = 0.6;
   config.stop.max_seconds = 2000;

@@ -109,6 +109,17 @@ TEST_CASE("banned words") {
   check_tree(banned_words);
 }
 
+TEST_CASE("only sync/ names a sync model") {
+  std::vector<std::string> models;
+  for (const auto& model : sync::models()) models.emplace_back(model.name);
+  check_tree([&](const SourceFile& file) -> Violations {
+    const std::string room = file.path.substr(0, file.path.find('/'));
+    if (room == "sync" || room == "tests" || room == "bench") return {};
+    if (!names_one_of(file, models)) return {};
+    return {file.path + ": what it asks of a model is a column of sync/model_row.hpp"};
+  });
+}
+
 TEST_CASE("test names are whole") {
   check_tree(test_names);
 }

@@ -48,6 +48,7 @@ worker::WorkerOptions worker_options(const CoreClusterOptions& options, std::uin
     worker.early_forward = {{worker.parameters / 3, 0.2}, {worker.parameters, 0.1}};
   if (const auto weight = sync::elastic_weight(options.sync, options.sync_options)) {
     worker.elastic = true;
+    worker.exchange = !sync::takes_reply(options.sync);
     worker.weight = *weight;
   }
   if (options.patient) {

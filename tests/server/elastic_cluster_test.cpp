@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/rng.hpp"
+#include "sync/easgd.hpp"
 #include "tests/server/core_cluster.hpp"
 
 namespace rubato::tests {
@@ -17,7 +18,7 @@ constexpr int kSteps = 3;  // tau
 CoreClusterOptions elastic() {
   CoreClusterOptions options;
   options.sync = "easgd";
-  options.sync_options.easgd.local_steps = kSteps;
+  options.sync_options.of<sync::EasgdOptions>().local_steps = kSteps;
   options.servers = 2;
   options.initial = {1, 2, 3, 4, 5, 6, 7};
   options.chunk = 2;

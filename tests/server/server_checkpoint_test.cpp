@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "proto/compression.hpp"
-#include "sync/tempo_gate.hpp"
+#include "sync/keeping_gate.hpp"
 #include "tests/server/server_world.hpp"
 
 namespace rubato::server {

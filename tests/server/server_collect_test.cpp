@@ -1,11 +1,13 @@
 // A shard that collects commits (FedBuff): the weighted mean of K as one update, each commit in it
 // once, whoever is gone meanwhile.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <cmath>
 #include <limits>
 
 #include "base/rng.hpp"
+#include "sync/fedbuff.hpp"
 #include "tests/server/server_world.hpp"
 
 namespace rubato::server {
@@ -17,8 +19,8 @@ using Values = std::vector<float>;
 ServerSetup buffered(int buffer) {
   ServerSetup setup;
   setup.sync = "fedbuff";
-  setup.options.fedbuff.buffer = buffer;
-  setup.options.fedbuff.staleness_exponent = 0.5;
+  setup.options.of<sync::FedBuffOptions>().buffer = buffer;
+  setup.options.of<sync::FedBuffOptions>().staleness_exponent = 0.5;
   setup.optimizer = {};
   return setup;
 }
@@ -111,6 +113,32 @@ TEST_CASE("fedbuff: a server optimizer takes the mean for an update") {
   shard.commit(0, 3, Values(5, 1));
   shard.commit(1, 3, Values(5, 1));  // v = 1.5 + 1
   CHECK(shard.parameters() == Values{4.5f, 14.5f, 24.5f, 34.5f, 44.5f});
+}
+
+// arXiv 1903.03934, Alg. 1: W <- (1 - alpha_d) W + alpha_d X.
+TEST_CASE("fedasync: parameters are mixed in at once, those of delay d by alpha (1 + d)^-a") {
+  ServerSetup setup;
+  setup.sync = "fedasync";
+  setup.optimizer = {};
+  ServerWorld shard(setup);
+  shard.members(1, {0, 1});
+  std::vector<double> w(setup.initial.begin(), setup.initial.end());
+  const auto mix = [&](std::uint32_t worker, Sequence sequence, float x, double delay) {
+    for (proto::Message part : shard.chunks(worker, sequence, Values(w.size(), x))) {
+      auto& commit = std::get<proto::Commit>(part.body);
+      commit.elastic = true;
+      commit.weight = 0.6;
+      shard.hear(part);
+    }
+    for (double& value : w) value += 0.6 / std::sqrt(1 + delay) * (x - value);
+    CHECK(replies(sent(shard.core)).starts_with(fmt::format("worker {}: seq", worker)));
+    for (std::size_t i = 0; i < w.size(); ++i)
+      CHECK(shard.parameters()[i] == doctest::Approx(w[i]).epsilon(1e-5));
+  };
+  mix(0, 2, 7, 0);
+  mix(0, 3, -3, 0);
+  mix(1, 2, 100, 2);
+  mix(0, 4, 5, 1);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 
 #include "server/server_core.hpp"
 #include "sync/factory.hpp"
+#include "sync/ssp.hpp"
 #include "tests/server/sent.hpp"
 
 namespace rubato::server {
@@ -72,7 +73,7 @@ class ServerWorld {
   }
   static std::unique_ptr<sync::Gate> gate(const ServerSetup& setup) {
     sync::Options options = setup.options;
-    options.ssp.staleness = setup.staleness;
+    options.of<sync::SspOptions>().staleness = setup.staleness;
     return sync::make_gate(setup.sync, options);
   }
 

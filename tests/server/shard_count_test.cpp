@@ -3,6 +3,8 @@
 #include <rapidcheck.h>
 
 #include "base/rng.hpp"
+#include "sync/adsp.hpp"
+#include "sync/ssp.hpp"
 #include "tests/server/core_cluster.hpp"
 
 namespace rubato::tests {
@@ -12,9 +14,9 @@ CoreClusterOptions some_cluster(const std::string& sync) {
   Rng rng(*rc::gen::arbitrary<std::uint64_t>());
   CoreClusterOptions options;
   options.sync = sync;
-  options.sync_options.ssp.staleness = 1;
-  options.sync_options.adsp.check_period = Duration::from_seconds(1);
-  options.sync_options.adsp.overlap = rng.below(2) == 0;
+  options.sync_options.of<sync::SspOptions>().staleness = 1;
+  options.sync_options.of<sync::AdspOptions>().check_period = Duration::from_seconds(1);
+  options.sync_options.of<sync::AdspOptions>().overlap = rng.below(2) == 0;
   options.initial.resize(5 + rng.below(40));
   for (float& w : options.initial) w = static_cast<float>(rng.normal());
   // No more than the chunks of one credit: how long a commit takes must not depend on the shards.

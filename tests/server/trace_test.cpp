@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/file.hpp"
+#include "sync/adsp.hpp"
 #include "tests/server/core_cluster.hpp"
 
 namespace rubato::tests {
@@ -50,9 +51,9 @@ TEST_CASE(
     "trace: an ADSP run of two workers at a fixed rate, training while commits are under way") {
   auto options = two_workers();
   options.sync = "adsp";
-  options.sync_options.adsp.check_period = Duration::from_seconds(1);
-  options.sync_options.adsp.fixed_rate = 2;
-  options.sync_options.adsp.overlap = true;
+  options.sync_options.of<sync::AdspOptions>().check_period = Duration::from_seconds(1);
+  options.sync_options.of<sync::AdspOptions>().fixed_rate = 2;
+  options.sync_options.of<sync::AdspOptions>().overlap = true;
   options.latency = Duration::from_ms(60);
   options.stop.max_seconds = 1.5;
   CoreCluster cluster(options);

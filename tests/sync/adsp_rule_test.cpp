@@ -1,5 +1,5 @@
 // Golden traces of ADSP's commit rule, Gamma = 60 s.
-#include "sync/adsp_rule.hpp"
+#include "sync/adsp.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // ADSP's tuner with our search: targets, caps, joiners, windows, re-search.
-#include "sync/adsp_tuner.hpp"
+#include "sync/adsp.hpp"
 
 #include <doctest/doctest.h>
 

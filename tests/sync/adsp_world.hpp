@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "base/rng.hpp"
-#include "sync/adsp_rule.hpp"
-#include "sync/adsp_tuner.hpp"
+#include "sync/adsp.hpp"
 #include "tests/sync/trace.hpp"
 
 namespace rubato::sync {

@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "base/rng.hpp"
-#include "sync/batched_adsp.hpp"
-#include "sync/easgd_tuner.hpp"
+#include "sync/adsp.hpp"
+#include "sync/easgd.hpp"
 #include "tests/sync/trace.hpp"
 
 namespace rubato::sync {
@@ -84,7 +84,7 @@ TEST_CASE("BatchTune: a round of any other split takes no less") {
 }
 
 TEST_CASE("BatchTune: told once all have timed five steps, again when 10 % off, never for jitter") {
-  BatchTuner tuner({.most = 4}, 32);
+  BatchTuner tuner(4, 32);
   const std::string trace = R"(
 0 join 0
 0 join 1
@@ -108,7 +108,7 @@ TEST_CASE("BatchTune: told once all have timed five steps, again when 10 % off, 
 }
 
 TEST_CASE("BatchTune: the sum stays m B when workers come and go") {
-  BatchTuner tuner({.most = 4}, 10);
+  BatchTuner tuner(4, 10);
   std::map<std::uint32_t, std::uint32_t> batch;
   const auto report = [&](std::uint32_t id, double seconds, std::uint64_t steps) {
     tuner.on_progress({}, {id},

@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "sync/bsp.hpp"
+#include "sync/barrier.hpp"
 #include "sync/dssp.hpp"
 #include "sync/ssp.hpp"
 
@@ -133,7 +133,7 @@ TEST_CASE("DSSP: staleness stays within s_L + r_max, within s_L nobody is held, 
 
 TEST_CASE("BSP: a round is all members, applied in worker-id order, and nobody is a round ahead") {
   CHECK(rc::check([] {
-    BspGate gate;
+    BarrierGate gate;
     Players players(gate);
     players.join();
     for (int i = 0; i < 200; ++i) {

@@ -1,7 +1,7 @@
 // Golden traces of the three gates.
 #include <doctest/doctest.h>
 
-#include "sync/bsp.hpp"
+#include "sync/barrier.hpp"
 #include "sync/immediate_gate.hpp"
 #include "sync/ssp.hpp"
 #include "tests/sync/trace.hpp"
@@ -9,7 +9,7 @@
 namespace rubato::sync {
 
 TEST_CASE("BSP applies a round in worker-id order when all have arrived, then releases all") {
-  BspGate gate;
+  BarrierGate gate;
   const std::string trace = R"(
 join 0 1 2
 commit 2
@@ -23,7 +23,7 @@ commit 2 -> apply 0 1 2; release 0 1 2
 }
 
 TEST_CASE("BSP: a round closes over the members that remain") {
-  BspGate gate;
+  BarrierGate gate;
   const std::string trace = R"(
 join 0 1 2
 commit 0
@@ -38,7 +38,7 @@ leave 0
 }
 
 TEST_CASE("BSP: the round in progress waits for a joiner") {
-  BspGate gate;
+  BarrierGate gate;
   const std::string trace = R"(
 join 0 1
 commit 0

@@ -1,11 +1,10 @@
 // Golden traces and paper claims of the models that commit every so many steps or seconds.
 #include <doctest/doctest.h>
 
-#include "sync/adacomm_tuner.hpp"
-#include "sync/commit_period.hpp"
-#include "sync/dylu_tuner.hpp"
+#include "sync/adacomm.hpp"
+#include "sync/dylu.hpp"
 #include "sync/local_steps.hpp"
-#include "sync/semi_sync_tuner.hpp"
+#include "sync/semi_sync.hpp"
 #include "tests/sync/trace.hpp"
 
 namespace rubato::sync {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "sync/tempo_tuner.hpp"
+#include "sync/tempo.hpp"
 
 namespace rubato::sync {
 namespace {

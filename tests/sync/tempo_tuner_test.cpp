@@ -1,5 +1,5 @@
 // How tempo sets its rates: which cosine moves what, between which bounds, and what it says.
-#include "sync/tempo_tuner.hpp"
+#include "sync/tempo.hpp"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "sync/factory.hpp"
-#include "sync/tempo_gate.hpp"
+#include "sync/keeping_gate.hpp"
 #include "tests/sync/trace.hpp"
 
 namespace rubato::sync {
@@ -17,7 +17,7 @@ namespace {
 
 enum class Told { Nothing, Keep, Restore };
 
-Told told_by(TempoGate& gate, const Tuner& tuner) {
+Told told_by(KeepingGate& gate, const Tuner& tuner) {
   const GateActions actions = gate.on_phase({}, tuner.phase());
   CHECK_FALSE((actions.keep && actions.restore));
   return actions.keep ? Told::Keep : actions.restore ? Told::Restore : Told::Nothing;
@@ -69,7 +69,7 @@ class TempoWorld {
   }
 
   TempoTuner tuner_{{}, 0};
-  TempoGate gate_;
+  KeepingGate gate_;
   Instant now_{1'000'000'000};
   std::vector<std::uint64_t> commits_;
   Directive last_;
@@ -220,7 +220,7 @@ TEST_CASE("tempo: local steps under which the loss rose are not made again until
 
 TEST_CASE("tempo: the shards remember the first parameters, and those of each new low") {
   TempoTuner tuner({}, 0);
-  TempoGate gate;
+  KeepingGate gate;
   for (std::uint32_t id = 0; id < 4; ++id) tuner.on_join({}, {id});
   tuner.on_start({});
   CHECK(told_by(gate, tuner) == Told::Nothing);
@@ -280,7 +280,7 @@ TEST_CASE("tempo: a window that ends with a new low has not stalled, and nothing
 }
 
 TEST_CASE("tempo: a shard that missed orders does what came of all of them") {
-  TempoGate gate;
+  KeepingGate gate;
   const auto hears = [&](std::uint32_t keeps, std::uint32_t restores) {
     return gate.on_phase({}, {.number = keeps * kKeepOrder + restores * kRestoreOrder});
   };

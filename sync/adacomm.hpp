@@ -1,4 +1,4 @@
-// sync/adacomm_tuner.hpp - ADACOMM: many local steps at first, fewer as the loss falls.
+// sync/adacomm.hpp - ADACOMM: many local steps at first, fewer as the loss falls.
 // Source: Wang & Joshi, "Adaptive communication strategies to achieve the best error-runtime
 // trade-off in local-update SGD", MLSys 2019, arXiv 1810.08313, Sec. 4 (equations 18 and 19).
 // Letters: tau local steps per commit, tau_0 the first, T_0 the period, F the loss.
@@ -10,10 +10,14 @@
 // ignored.
 #pragma once
 
-#include "sync/options.hpp"
 #include "sync/queued_tuner.hpp"
 
 namespace rubato::sync {
+
+struct AdacommOptions {
+  int local_steps = 40;                          // tau_0 >= 1
+  Duration period = Duration::from_seconds(60);  // T_0
+};
 
 class AdacommTuner final : public QueuedTuner {
  public:

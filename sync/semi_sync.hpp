@@ -1,4 +1,4 @@
-// sync/semi_sync_tuner.hpp - Semi-synchronous training: all train for the time that the slowest
+// sync/semi_sync.hpp - Semi-synchronous training: all train for the time that the slowest
 // worker needs for lambda passes over its data, then meet.
 // Source: Stripelis, Thompson, Ambite, "Semi-synchronous federated learning for energy-efficient
 // training and accelerated convergence in cross-silo settings", arXiv 2102.02849, Sec. 3.
@@ -9,10 +9,30 @@
 // Pure. Threads: one owner. Errors: none; misuse is a bug.
 #pragma once
 
-#include "sync/options.hpp"
 #include "sync/queued_tuner.hpp"
 
 namespace rubato::sync {
+
+struct SemiSyncOptions {
+  double epochs = 1;  // lambda > 0
+};
+
+// Commits at the first mini-batch end a given time after the last reply. Until the tuner has set
+// that time, every mini-batch is committed.
+class CommitPeriod final : public CommitRule {
+ public:
+  void on_start(Instant now) override { since_ = now; }
+  bool on_step_end(Instant now) override { return now - since_ >= period_; }
+  void on_commit_sent(Instant) override {}
+  void on_reply(Instant now, Duration) override { since_ = now; }
+  void on_directive(Instant, const Directive& directive) override {
+    if (directive.period > Duration{}) period_ = directive.period;
+  }
+
+ private:
+  Duration period_;  // t_max
+  Instant since_;    // the last reply, or the start
+};
 
 class SemiSyncTuner final : public QueuedTuner {
  public:

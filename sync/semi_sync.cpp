@@ -1,9 +1,10 @@
-#include "sync/semi_sync_tuner.hpp"
+#include "sync/semi_sync.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include "sync/model_row.hpp"
 
 namespace rubato::sync {
 
@@ -41,6 +42,32 @@ void SemiSyncTuner::update(Instant now) {
           .value = period.seconds(),
           .reason = fmt::format("slowest of {}: {:.3f} s a step, {:.0f} steps an epoch",
                                 members().size(), slowest().seconds(), steps)});
+}
+
+namespace rows {
+Model semi_sync();
+}
+
+Model rows::semi_sync() {
+  return {
+      .info = {.name = "semi-sync",
+               .title = "Semi-sync",
+               .summary = "a barrier each time the slowest has passed over its data",
+               .source = "Stripelis et al. 2021"},
+      .options = {option<&SemiSyncOptions::epochs>(
+          "epochs", "passes of the slowest worker over its data between two barriers",
+          Limits::above(0))},
+      .rule = [](const Options&) -> std::unique_ptr<CommitRule> {
+        return std::make_unique<CommitPeriod>();
+      },
+      .gate = Model::barrier,
+      .tuner = [](const Options& o, const RunFacts& f) -> std::unique_ptr<Tuner> {
+        return std::make_unique<SemiSyncTuner>(o.of<SemiSyncOptions>(), f.batches);
+      },
+      .lack = [](const Options&, std::uint64_t samples) -> std::optional<Lack> {
+        if (samples > 0) return std::nullopt;
+        return Lack{"dataset.samples", "data to count; say how many samples semi-sync passes over"};
+      }};
 }
 
 }  // namespace rubato::sync

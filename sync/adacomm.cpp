@@ -1,8 +1,9 @@
-#include "sync/adacomm_tuner.hpp"
+#include "sync/adacomm.hpp"
 
 #include <fmt/format.h>
 
 #include <cmath>
+#include "sync/model_row.hpp"
 
 namespace rubato::sync {
 
@@ -50,6 +51,31 @@ void AdacommTuner::update(Instant now) {
           .value = chosen,
           .reason = fmt::format("loss {:.4f} ({:.4f} at the start) asks for {:.1f}{}", loss,
                                 *first_loss_, candidate, falls ? "" : ", halved instead")});
+}
+
+namespace rows {
+Model adacomm();
+}
+
+Model rows::adacomm() {
+  return {
+      .info = {.name = "adacomm",
+               .title = "ADACOMM",
+               .summary = "a barrier every tau local steps, tau falling with the loss",
+               .source = "Wang, Joshi, MLSys 2019"},
+      .options = {option<&AdacommOptions::local_steps>(
+                      "local_steps", "mini-batches per commit at the start", kAtLeastOne),
+                  option<&AdacommOptions::period>("period_seconds", "how often they are lowered",
+                                                  Limits::seconds())},
+      .rule =
+          [](const Options& o) { return Model::local_steps(o.of<AdacommOptions>().local_steps); },
+      .gate = Model::barrier,
+      .tuner = [](const Options& o, const RunFacts&) -> std::unique_ptr<Tuner> {
+        return std::make_unique<AdacommTuner>(o.of<AdacommOptions>());
+      },
+      .lack = [](const Options&, std::uint64_t) -> std::optional<Lack> {
+        return Lack{"sync = \"adacomm\"", "loss to lower local_steps by; use local-sgd"};
+      }};
 }
 
 }  // namespace rubato::sync

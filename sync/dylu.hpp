@@ -1,4 +1,4 @@
-// sync/dylu_tuner.hpp - Dynamic local updates: every worker takes as many local steps per commit as
+// sync/dylu.hpp - Dynamic local updates: every worker takes as many local steps per commit as
 // its speed allows, so that commits come equally often without waiting.
 // Source: Liu et al., "Asynchronous local-SGD training for language modeling", arXiv 2401.09135,
 // Sec. 5 (DyLU). Letters: v_i = 1 / t_i speed of worker i, tau the steps of the fastest,
@@ -6,10 +6,13 @@
 // Pure. Threads: one owner. Errors: none; misuse is a bug.
 #pragma once
 
-#include "sync/options.hpp"
 #include "sync/queued_tuner.hpp"
 
 namespace rubato::sync {
+
+struct DyluOptions {
+  int local_steps = 40;  // tau of the fastest worker, >= 1
+};
 
 class DyluTuner final : public QueuedTuner {
  public:

@@ -1,4 +1,4 @@
-#include "sync/adsp_tuner.hpp"
+#include "sync/adsp.hpp"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,66 @@
 #include <utility>
 
 #include "base/check.hpp"
+#include "sync/model_row.hpp"
 
 namespace rubato::sync {
+
+// --- commit rule ---------------------------------------------------------------------------------
+
+AdspRule::AdspRule(Duration check_period) : check_period_(check_period) {
+  RUBATO_CHECK(check_period > Duration{}, "the check period is validated before");
+}
+
+void AdspRule::on_start(Instant now) {
+  advance(now);
+  last_reply_ = now;
+  lateness_ = {};
+  in_flight_ = false;
+}
+
+bool AdspRule::on_step_end(Instant now) {
+  advance(now);
+  return !in_flight_ && now >= due();
+}
+
+void AdspRule::on_commit_sent(Instant now) {
+  advance(now);
+  RUBATO_CHECK(!in_flight_, "one commit of a worker is outstanding");
+  lateness_ = std::clamp(now - due(), Duration{}, interval());
+  in_flight_ = true;
+}
+
+void AdspRule::on_reply(Instant now, Duration overhead) {
+  advance(now);
+  RUBATO_CHECK(in_flight_, "a reply answers a commit");
+  overhead_ = (overhead_ + overhead) * 0.5;
+  last_reply_ = now;
+  in_flight_ = false;
+}
+
+void AdspRule::on_directive(Instant now, const Directive& directive) {
+  advance(now);
+  RUBATO_CHECK(is_commit_rate(directive.commit_rate),
+               "a worker commits at least once a check period");
+  commit_rate_ = directive.commit_rate;
+  lateness_ = std::min(lateness_, interval());
+}
+
+Duration AdspRule::interval() const {
+  return check_period_ * (1.0 / commit_rate_);
+}
+
+Instant AdspRule::due() const {
+  return last_reply_ + (interval() - overhead_ - lateness_);
+}
+
+void AdspRule::advance(Instant now) {
+  RUBATO_CHECK(now >= now_, "time never decreases");
+  now_ = now;
+}
+
+// --- tuner ---------------------------------------------------------------------------------------
+
 namespace {
 
 constexpr int kProbeRate = 4;              // until the commit overhead is known
@@ -262,6 +320,126 @@ double AdspTuner::mean_overhead() const {
     sum += member.progress.overhead.seconds() / arrived;
   }
   return sum / static_cast<double>(members_.size());
+}
+
+// --- with mini-batches in proportion to speed ----------------------------------------------------
+
+BatchedAdsp::BatchedAdsp(const AdspOptions& options, std::uint64_t parameter_bytes, int batch)
+    : rates_(options, parameter_bytes), batches_(kMostBatches, batch) {}
+
+void BatchedAdsp::on_start(Instant now) {
+  rates_.on_start(now);
+  batches_.on_start(now);
+}
+
+void BatchedAdsp::on_join(Instant now, WorkerId worker) {
+  told_[worker] = {};
+  rates_.on_join(now, worker);
+  batches_.on_join(now, worker);
+}
+
+void BatchedAdsp::on_leave(Instant now, WorkerId worker) {
+  told_.erase(worker);
+  rates_.on_leave(now, worker);
+  batches_.on_leave(now, worker);
+}
+
+void BatchedAdsp::on_progress(Instant now, WorkerId worker, const WorkerProgress& progress) {
+  rates_.on_progress(now, worker, progress);
+  batches_.on_progress(now, worker, progress);
+}
+
+void BatchedAdsp::on_evaluation(Instant now, const EvaluationPoint& point) {
+  rates_.on_evaluation(now, point);
+}
+
+void BatchedAdsp::on_wakeup(Instant now) {
+  rates_.on_wakeup(now);
+}
+
+std::optional<Tuner::Order> BatchedAdsp::poll_order() {
+  if (const auto rate = rates_.poll_order()) {
+    const auto told = told_.find(rate->worker);
+    if (told == told_.end()) return rate;  // it has left since; nobody is told
+    told->second.commit_rate = rate->directive.commit_rate;
+    return Order{rate->worker, told->second};
+  }
+  auto share = batches_.poll_order();
+  if (!share) return std::nullopt;
+  const auto told = told_.find(share->worker);
+  if (told == told_.end()) return share;
+  told->second.weight = share->directive.weight;
+  told->second.batch = share->directive.batch;
+  return Order{share->worker, told->second};
+}
+
+std::optional<Decision> BatchedAdsp::poll_decision() {
+  if (auto decision = rates_.poll_decision()) return decision;
+  return batches_.poll_decision();
+}
+
+// --- row -----------------------------------------------------------------------------------------
+
+namespace rows {
+Model adsp();
+}
+
+Model rows::adsp() {
+  return {
+      .info = {.name = "adsp",
+               .title = "ADSP",
+               .summary = "equal commit counts at a rate searched online, nobody waits",
+               .source = "Hu, Wang, Wu, AAAI 2020",
+               .compared = true,
+               .trained = true},
+      .options = {option<&AdspOptions::check_period>("check_period_seconds",
+                                                     "every worker commits equally often in one",
+                                                     Limits::seconds()),
+                  option<&AdspOptions::epoch>("epoch_seconds", "a new search begins every epoch",
+                                              Limits::seconds()),
+                  choice<&AdspOptions::reward>("reward", "how two rates are compared",
+                                               {"robust", "paper"}),
+                  choice<&AdspOptions::start>("start", "where a search begins", {"warm", "paper"}),
+                  option<&AdspOptions::fixed_rate>(
+                      "fixed_rate", "commits a check period, instead of a search", kAtLeastOne),
+                  option<&AdspOptions::overlap>("overlap", "train on while a commit is in flight"),
+                  option<&AdspOptions::bytes_per_second>(
+                      "bytes_per_second", "byte budget of the whole cluster, 0 is none",
+                      Limits::at_least(0)),
+                  choice<&AdspOptions::batches>(
+                      "batches",
+                      "mini-batches of all workers, or in proportion to speed as BatchTune's",
+                      {"equal", "speed"})},
+      .rule = [](const Options& o) -> std::unique_ptr<CommitRule> {
+        return std::make_unique<AdspRule>(o.of<AdspOptions>().check_period);
+      },
+      .tuner = [](const Options& o, const RunFacts& f) -> std::unique_ptr<Tuner> {
+        const auto& own = o.of<AdspOptions>();
+        if (own.batches == Batches::Speed)
+          return std::make_unique<BatchedAdsp>(own, f.parameter_bytes, f.batch);
+        return std::make_unique<AdspTuner>(own, f.parameter_bytes);
+      },
+      .overlap =
+          [](const Options& o) {
+            return o.of<AdspOptions>().overlap ? Overlap::Always : Overlap::Never;
+          },
+      .batch_max =
+          [](const Options& o, int batch) {
+            const bool tuned = o.of<AdspOptions>().batches == Batches::Speed;
+            return largest_batch(tuned ? kMostBatches : 1, batch);
+          },
+      .lack = [](const Options& o, std::uint64_t) -> std::optional<Lack> {
+        if (o.of<AdspOptions>().fixed_rate) return std::nullopt;
+        return Lack{"sync.adsp.fixed_rate", "loss to search a rate by; give the rate"};
+      },
+      .check =
+          [](const Options& o, const ConfigTable& own) {
+            const auto& adsp = o.of<AdspOptions>();
+            if (adsp.epoch < adsp.check_period)
+              own.problem("epoch_seconds",
+                          fmt::format("must be at least check_period_seconds ({:.6g})",
+                                      adsp.check_period.seconds()));
+          }};
 }
 
 }  // namespace rubato::sync

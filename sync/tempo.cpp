@@ -1,4 +1,4 @@
-#include "sync/tempo_tuner.hpp"
+#include "sync/tempo.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "sync/tempo_gate.hpp"
+#include "sync/keeping_gate.hpp"
+#include "sync/model_row.hpp"
 
 namespace rubato::sync {
 namespace {
@@ -180,6 +181,32 @@ void TempoTuner::tell(Instant now, const std::string& reason) {
           .reason = fmt::format("local rate {:.3f}: {}", rates_.local, reason)});
   ordered_ = logged_ = rates_;
   order_all(directive());
+}
+
+namespace rows {
+Model tempo();
+}
+
+Model rows::tempo() {
+  return {
+      .info = {.name = "tempo",
+               .title = "Tempo",
+               .summary = "trains on while it commits, at rates felt from how updates lie",
+               .source = "Rubato"},
+      .options = {option<&TempoOptions::bytes_per_second>(
+          "bytes_per_second", "byte budget of the whole cluster, 0 is none", Limits::at_least(0))},
+      .rule = [](const Options&) -> std::unique_ptr<CommitRule> {
+        return std::make_unique<CommitSpacing>();
+      },
+      .gate = [](const Options&) -> std::unique_ptr<Gate> {
+        return std::make_unique<KeepingGate>();
+      },
+      .tuner = [](const Options& o, const RunFacts& f) -> std::unique_ptr<Tuner> {
+        return std::make_unique<TempoTuner>(o.of<TempoOptions>(), f.parameter_bytes);
+      },
+      .overlap = [](const Options&) { return Overlap::UnlessQuick; },
+      .measures_alignment = true,
+      .averages = true};
 }
 
 }  // namespace rubato::sync

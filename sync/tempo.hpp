@@ -1,4 +1,4 @@
-// sync/tempo_tuner.hpp - Rubato's own model: sets the global rate and the local rate of every
+// sync/tempo.hpp - Rubato's own model: sets the global rate and the local rate of every
 // worker from how their updates lie to each other (docs/tempo.md), nothing to be set by hand.
 // Letters: k the global rate in units of 1/m, the weight of commits; l the part
 // of the learning rate that local steps take, from min(1, k)/m (a worker moves no farther than
@@ -11,13 +11,32 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
-#include "sync/options.hpp"
 #include "sync/queued_tuner.hpp"
 #include "sync/rate_cap.hpp"
 
 namespace rubato::sync {
+
+struct TempoOptions {
+  double bytes_per_second = 0;  // byte budget of the whole cluster; 0 is none
+};
+
+// Commits at every mini-batch end, but not sooner than a given time after the commit before. That
+// time is 0 until the tuner has set it.
+class CommitSpacing final : public CommitRule {
+ public:
+  void on_start(Instant) override {}
+  bool on_step_end(Instant now) override { return !last_ || now - *last_ >= period_; }
+  void on_commit_sent(Instant now) override { last_ = now; }
+  void on_reply(Instant, Duration) override {}
+  void on_directive(Instant, const Directive& directive) override { period_ = directive.period; }
+
+ private:
+  Duration period_;
+  std::optional<Instant> last_;
+};
 
 class TempoTuner final : public QueuedTuner {
  public:
@@ -42,7 +61,7 @@ class TempoTuner final : public QueuedTuner {
   // A worker's first commits: their cosines are not known yet, how long they take is.
   void on_first_commits(const WorkerProgress& progress);
   void follow(const WorkerProgress& progress);
-  // To the shards: sync/tempo_gate.hpp has what can be ordered.
+  // To the shards: sync/keeping_gate.hpp has what can be ordered.
   void order_shards(std::uint32_t what) { set_phase({.number = phase().number + what}); }
   // Tells the workers when the rates have moved by a twentieth, the log when by a third.
   void announce(Instant now);

@@ -1,4 +1,4 @@
-// sync/easgd_tuner.hpp - Elastic averaging SGD: every worker keeps its own parameters, tied to the
+// sync/easgd.hpp - Elastic averaging SGD: every worker keeps its own parameters, tied to the
 // servers' by a spring.
 // Source: Zhang, Choromanska, LeCun, "Deep learning with elastic averaging SGD", NIPS 2015, Alg. 1.
 // Letters: tau local steps between two exchanges, beta moving rate, alpha = beta / m.
@@ -9,10 +9,14 @@
 // Threads: one owner. Errors: none; misuse is a bug.
 #pragma once
 
-#include "sync/options.hpp"
 #include "sync/queued_tuner.hpp"
 
 namespace rubato::sync {
+
+struct EasgdOptions {
+  int local_steps = 10;      // tau >= 1
+  double moving_rate = 0.9;  // beta, in (0, 1)
+};
 
 class EasgdTuner final : public QueuedTuner {
  public:

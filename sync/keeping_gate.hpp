@@ -1,7 +1,7 @@
-// sync/tempo_gate.hpp - the gate of tempo: that of ASP, and where the tuner says so, all shards
-// keep the parameters that were evaluated last, or without an evaluator their average as it is, or
-// go back to those that they kept.
-// Source: docs/tempo.md. Pure. Threads: one owner. Errors: as ImmediateGate.
+// sync/keeping_gate.hpp - the gate of a model that may go back: it applies and answers at once, and
+// where the tuner says so, all shards keep parameters or make the kept ones theirs again.
+// Kept are those that were evaluated last. Without an evaluator it is their average as it is.
+// Pure. Threads: one owner. Errors: as ImmediateGate.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace rubato::sync {
 
-// Phase::number: how often the shards were told to keep, and 65,536 times how often to go back. So
-// one that misses an order still does what came of all.
+// Phase::number counts the orders: keeping counts 1, going back 65,536. So a shard that misses an
+// order still does what came of all.
 inline constexpr std::uint32_t kKeepOrder = 1;
 inline constexpr std::uint32_t kRestoreOrder = 1 << 16;
 
-class TempoGate final : public ImmediateGate {
+class KeepingGate final : public ImmediateGate {
  public:
   GateActions on_phase(Instant, const Phase& phase) override {
     const std::uint32_t before = std::exchange(number_, phase.number);

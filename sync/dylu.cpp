@@ -1,9 +1,10 @@
-#include "sync/dylu_tuner.hpp"
+#include "sync/dylu.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include "sync/model_row.hpp"
 
 namespace rubato::sync {
 
@@ -44,6 +45,22 @@ void DyluTuner::update(Instant now, WorkerId worker, const WorkerProgress& progr
           .value = static_cast<double>(steps),
           .reason =
               fmt::format("worker {} runs at {:.0f} % of the fastest", worker.value, 100 * share)});
+}
+
+namespace rows {
+Model dylu();
+}
+
+Model rows::dylu() {
+  return {.info = {.name = "dylu",
+                   .title = "DyLU",
+                   .summary = "local steps in proportion to speed, applied at once, nobody waits",
+                   .source = "Liu et al. 2024"},
+          .options = {option<&DyluOptions::local_steps>(
+              "local_steps", "mini-batches per commit of the fastest worker", kAtLeastOne)},
+          .tuner = [](const Options& o, const RunFacts&) -> std::unique_ptr<Tuner> {
+            return std::make_unique<DyluTuner>(o.of<DyluOptions>());
+          }};
 }
 
 }  // namespace rubato::sync

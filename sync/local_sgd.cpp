@@ -1,0 +1,24 @@
+#include "sync/local_sgd.hpp"
+
+#include "sync/model_row.hpp"
+
+namespace rubato::sync {
+
+namespace rows {
+Model local_sgd();
+}
+
+Model rows::local_sgd() {
+  return {
+      .info = {.name = "local-sgd",
+               .title = "Local SGD",
+               .summary = "a barrier every tau local steps (Fixed ADACOMM)",
+               .source = "Stich, ICLR 2019; Wang, Joshi, MLSys 2019"},
+      .options = {option<&LocalSgdOptions::local_steps>("local_steps", "mini-batches per commit",
+                                                        kAtLeastOne)},
+      .rule =
+          [](const Options& o) { return Model::local_steps(o.of<LocalSgdOptions>().local_steps); },
+      .gate = Model::barrier};
+}
+
+}  // namespace rubato::sync
