@@ -110,7 +110,7 @@ class Committer {
       core_.on_bytes(0, received->wire_bytes);
       messages_.down += received->wire_bytes;
       if (!received->message) return tl::unexpected<Error>(received->message.error());
-      core_.on_message(now, *received->message);
+      core_.on_message(now, received->message->sender, *received->message);
     }
     if (const auto at = core_.poll_wakeup(); at && *at <= now) core_.on_wakeup(now);
     return {};

@@ -140,7 +140,7 @@ PathWorkers::PathWorkers(const proto::ShardMap& shards, std::uint32_t first, std
     options.timing = quiet();
     auto& core = cores_.emplace_back(options, sync::make_commit_rule("asp", {}));
     core.on_start(steady_now());
-    core.on_message(steady_now(), welcome(first + i, shards));
+    core.on_message(steady_now(), {proto::Role::Scheduler}, welcome(first + i, shards));
     core.on_message(steady_now(), from_scheduler(proto::Start{}));
     flush(i);
   }
@@ -161,7 +161,7 @@ void PathWorkers::finish() {
     if (!received) continue;
     const std::size_t worker = (received->from - 1) / shards_;
     auto& core = cores_[worker];
-    core.on_message(steady_now(), must(received->message));
+    core.on_message(steady_now(), received->message->sender, must(received->message));
     if (core.failure()) must(Result<int>(tl::unexpected<Error>(*core.failure())));
     if (core.next_action() == worker::WorkerCore::Action::Load) {
       core.on_loaded(steady_now());

@@ -98,8 +98,9 @@ class Host {
       }
       RUBATO_TRY(loop.turn());
       if (options_.on_turn) options_.on_turn(*scheduler_);
-      while (const auto line = scheduler_->poll_log())
-        if (!progress_ || line->find("evaluation at") == std::string::npos) log_info(*line);
+      while (const auto event = scheduler_->poll_log())
+        if (!progress_ || event->kind != server::SchedulerEvent::Kind::Evaluation)
+          log_info(event->text);  // the progress shows evaluations
       show_progress();
     }
     loop.flush();  // the last Stop, of a run that nobody had joined

@@ -272,11 +272,11 @@ void VirtualCluster::deliver(std::uint64_t tag) {
   if (to == kScheduler) {
     scheduler_->on_message(now_, from, message);
   } else if (to == kEvaluator) {
-    evaluator_.core->on_message(now_, message);
+    evaluator_.core->on_message(now_, message.sender, message);
   } else if (is_server(to)) {
     server_at(to).core->on_message(now_, from, message);
   } else {
-    worker_at(to).core->on_message(now_, message);
+    worker_at(to).core->on_message(now_, message.sender, message);
     worker_at(to).timeline.on_message(now_, message, *worker_at(to).core);
   }
   pump(to);
@@ -436,7 +436,7 @@ void VirtualCluster::log(std::string_view line) const {
 }
 
 void VirtualCluster::log_scheduler() {
-  while (const auto line = scheduler_->poll_log()) log("scheduler: " + *line);
+  while (const auto line = scheduler_->poll_log()) log("scheduler: " + line->text);
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ Result<std::string> run_evaluator(proto::Transport& transport, EvaluatorCore& co
     const Instant now = steady_now();
     if (received) {
       RUBATO_ASSIGN(const bool heard, peers.accept(*received));
-      if (heard) core.on_message(now, *received->message);
+      if (heard) core.on_message(now, received->message->sender, *received->message);
     }
     if (const auto at = core.poll_wakeup(); at && *at <= now) core.on_wakeup(now);
   }

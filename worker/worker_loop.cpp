@@ -247,7 +247,7 @@ class WorkerLoop {
       RUBATO_ASSIGN(const bool heard, peers_.accept(*received));
       if (heard) {
         const proto::HandleTrace handling(trace_.loop(), received->from, *received->message);
-        core_.on_message(now, *received->message);
+        core_.on_message(now, received->message->sender, *received->message);
         tell_arrivals(now);
         trace_.timeline().on_message(now, *received->message, core_);
       }
