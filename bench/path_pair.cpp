@@ -6,7 +6,7 @@
 #include <stop_token>
 
 #include "base/time.hpp"
-#include "server/peer_loop.hpp"
+#include "cluster/node_loop.hpp"
 #include "sync/factory.hpp"
 
 namespace rubato::bench {
@@ -89,7 +89,8 @@ PathServers::PathServers(std::size_t parameters, std::uint32_t shards, std::uint
     while (shard->core.poll_send()) {
     }
     shard->thread = std::jthread([s = shard.get()](std::stop_token stop) {
-      if (const auto ran = server::run_core(s->transport, s->core, stop); !ran)
+      cluster::NodeLoop loop(s->transport, s->core);
+      if (const auto ran = loop.run(stop); !ran)
         fmt::print(stderr, "parameter_path: {}\n", ran.error().message);
     });
     shards_.push_back(std::move(shard));

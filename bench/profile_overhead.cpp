@@ -20,9 +20,9 @@
 #include "bench/ends.hpp"
 #include "bench/rows.hpp"
 #include "cluster/cluster_plan.hpp"
+#include "cluster/node_loop.hpp"
+#include "cluster/worker_node.hpp"
 #include "proto/shm/transport.hpp"
-#include "server/peer_loop.hpp"
-#include "worker/worker_loop.hpp"
 
 namespace {
 
@@ -91,7 +91,8 @@ void serve(const Prepared& p, const std::string& scheduler, TraceProcess process
   const auto core = cluster::make_server(p.config, p.plan, os_random(), "s", endpoint,
                                          expect(transport.connect(scheduler)));
   core->on_start(steady_now());
-  RUBATO_CHECK(server::run_core(transport, *core, {}, &trace), "it serves");
+  cluster::NodeLoop loop(transport, *core, &trace);
+  RUBATO_CHECK(loop.run({}), "it serves");
 }
 
 using Traces = std::array<std::unique_ptr<Trace>, 3>;
@@ -191,8 +192,8 @@ void work(const Prepared& p, const std::string& scheduler, TraceProcess process,
                               training.batch, {.initial = training.learning_rate});
   const auto core = cluster::make_worker(p.config, p.plan, os_random(), "w");
   proto::ShmTransport transport(p.transport(process.lane("io")));
-  const worker::WorkerLoopOptions options{scheduler, {}, process};
-  expect(worker::run_worker(transport, *core, trainer, options, {}));
+  const cluster::WorkerNodeOptions options{scheduler, {}, process};
+  expect(cluster::run_worker(transport, *core, trainer, options, {}));
 }
 
 // One training run, with its traces in `directory`: server and worker on a core each.
@@ -214,7 +215,7 @@ Blocks run(const Prepared& p, int block, Traces& traces, const std::string& dire
     cores.place(0);
     serve(p, endpoint, processes[1]);
   });
-  server::PeerLoop turns(transport, *scheduler, &loop);
+  cluster::NodeLoop turns(transport, *scheduler, &loop);
   std::jthread worker;  // once its first Hello will be answered, not a second later
   while (!scheduler->drained()) {
     if (scheduler->serving() && !worker.joinable())

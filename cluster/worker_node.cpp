@@ -1,4 +1,4 @@
-#include "worker/worker_loop.hpp"
+#include "cluster/worker_node.hpp"
 
 #include <algorithm>
 #include <condition_variable>
@@ -6,81 +6,98 @@
 #include <optional>
 #include <utility>
 
-#include "base/log.hpp"
+#include "cluster/compute_thread.hpp"
+#include "cluster/node_loop.hpp"
 #include "proto/buffer_pool.hpp"
-#include "worker/compute_thread.hpp"
 #include "worker/forward_clock.hpp"
-#include "worker/node_peers.hpp"
 #include "worker/worker_trace.hpp"
 
-namespace rubato::worker {
+namespace rubato::cluster {
 namespace {
 
-constexpr Duration kWaitMax = Duration::from_ms(200);
+using worker::WorkerCore;
 
-// Which of WorkerLoopOptions::cores is whose.
+// Which of WorkerNodeOptions::cores is whose.
 constexpr std::size_t kComputePlace = 0, kLoopPlace = 1, kTransportPlace = 2;
 
-class WorkerLoop {
- private:
-  // The I/O thread's. While no step is computed the core is its own: what passes between a commit
-  // and the load of its reply takes no lock.
-  std::unique_lock<std::mutex> hold_core() {
-    return compute_.busy() ? std::unique_lock(mutex_) : std::unique_lock<std::mutex>();
-  }
-  template <class F>
-  auto with_core(F f) {
-    const auto held = hold_core();
-    return f();
-  }
-
+// Trains what the core wants trained: the part of a worker that its loop asks between messages.
+class WorkerHost : public IdleHost {
  public:
-  WorkerLoop(proto::Transport& transport, WorkerCore& core, train::LocalTrainer& trainer,
-             const WorkerLoopOptions& options)
-      : transport_(transport),
-        core_(core),
+  WorkerHost(proto::Transport& transport, WorkerCore& core, train::LocalTrainer& trainer,
+             const WorkerNodeOptions& options)
+      : core_(core),
         trainer_(trainer),
         options_(options),
-        peers_(transport),
         trace_(options.trace),
         updates_(0),
-        compute_([this] { transport_.wake(); }) {}
+        compute_([&transport] { transport.wake(); }) {}
 
   // The compute thread ends the step under way and begins no other.
-  ~WorkerLoop() {
+  ~WorkerHost() {
     const std::lock_guard lock(mutex_);
     over_ = true;
     arrived_.notify_one();
   }
-  WorkerLoop(const WorkerLoop&) = delete;
-  WorkerLoop& operator=(const WorkerLoop&) = delete;
+  WorkerHost(const WorkerHost&) = delete;
+  WorkerHost& operator=(const WorkerHost&) = delete;
 
-  Result<std::string> run(std::stop_token stop) {
-    options_.cores.place(kTransportPlace);
-    RUBATO_TRY(peers_.connect_scheduler(options_.scheduler));  // starts ZeroMQ's threads
-    options_.cores.place(kLoopPlace);
-    with_core([this] { core_.on_start(steady_now()); });
-    while (true) {
-      {
-        const auto held = hold_core();
-        if (core_.shards()) RUBATO_TRY(peers_.connect_servers(*core_.shards()));
-        drive();
-      }
-      flush();
-      std::optional<Instant> wakeup;
-      {
-        const auto held = hold_core();
-        if (core_.failure()) return tl::unexpected<Error>(*core_.failure());
-        if (core_.stopped()) return *core_.stopped();
-        if (stop.stop_requested()) {
-          core_.on_interrupt();
-          continue;
+  proto::LoopTrace* trace() { return trace_.loop(); }
+
+  // While no step is computed the core is the loop's own: what passes between a commit and the load
+  // of its reply takes no lock.
+  std::unique_lock<std::mutex> hold() {
+    return compute_.busy() ? std::unique_lock(mutex_) : std::unique_lock<std::mutex>();
+  }
+
+  // Does what the core wants done until it trains or waits. Requires: the core is held. A step is
+  // submitted last: from then on the compute thread may hold the core.
+  void drive() {
+    if (compute_.take_done() && options_.step_time && result_) step_ends_ = stretched_end();
+    if (step_ends_) {
+      const Instant now = steady_now();
+      if (now < *step_ends_) return;
+      step_ends_.reset();
+      end_step(now);
+    }
+    while (!compute_.busy()) {
+      switch (core_.next_action()) {
+        case WorkerCore::Action::Train:
+        case WorkerCore::Action::TrainEarly:
+          start_computing(core_.next_action() == WorkerCore::Action::TrainEarly);
+          return;
+        case WorkerCore::Action::Commit:
+          commit();
+          break;
+        case WorkerCore::Action::Restart:
+          trainer_.drop_update();
+          [[fallthrough]];
+        case WorkerCore::Action::Load: {
+          const Instant began = steady_now();
+          trainer_.load_under_update(core_.parameters());
+          const Instant now = steady_now();
+          trace_.on_load(began, now, core_);
+          core_.on_loaded(now);
+          // The memory goes round: U, the update in flight, the parameters that answer it, U.
+          const auto room = core_.release_parameters();
+          if (room && !updates_.held_elsewhere(room)) trainer_.give(*room);
+          break;
         }
-        wakeup = core_.poll_wakeup();
+        case WorkerCore::Action::Wait:
+        case WorkerCore::Action::Finish:
+        case WorkerCore::Action::Fail:
+          return;
       }
-      RUBATO_TRY(wait(wakeup));
     }
   }
+
+  // Requires: the core is held.
+  void on_handled(Instant now, const proto::Message& message) {
+    tell_arrivals(now);
+    trace_.timeline().on_message(now, message, core_);
+  }
+
+  // The end of a step that is stretched.
+  std::optional<Instant> poll_wakeup() const { return step_ends_; }
 
  private:
   // The compute thread's: mini-batches one after the other, for as long as the core wants nothing
@@ -156,47 +173,6 @@ class WorkerLoop {
     return *early;
   }
 
-  // Does what the core wants done until it trains or waits. Requires: the core is held. What it
-  // submits is the last that it does: from then on the compute thread may hold it.
-  void drive() {
-    if (compute_.take_done() && options_.step_time && result_) step_ends_ = stretched_end();
-    if (step_ends_) {
-      const Instant now = steady_now();
-      if (now < *step_ends_) return;  // stretched: wait() ends then
-      step_ends_.reset();
-      end_step(now);
-    }
-    while (!compute_.busy()) {
-      switch (core_.next_action()) {
-        case WorkerCore::Action::Train:
-        case WorkerCore::Action::TrainEarly:
-          start_computing(core_.next_action() == WorkerCore::Action::TrainEarly);
-          return;
-        case WorkerCore::Action::Commit:
-          commit();
-          break;
-        case WorkerCore::Action::Restart:
-          trainer_.drop_update();
-          [[fallthrough]];
-        case WorkerCore::Action::Load: {
-          const Instant began = steady_now();
-          trainer_.load_under_update(core_.parameters());
-          const Instant now = steady_now();
-          trace_.on_load(began, now, core_);
-          core_.on_loaded(now);
-          // The memory goes round: U, the update in flight, the parameters that answer it, U.
-          const auto room = core_.release_parameters();
-          if (room && !updates_.held_elsewhere(room)) trainer_.give(*room);
-          break;
-        }
-        case WorkerCore::Action::Wait:
-        case WorkerCore::Action::Finish:
-        case WorkerCore::Action::Fail:
-          return;
-      }
-    }
-  }
-
   // Requires: the core is held.
   void start_computing(bool early) {
     begin_step(steady_now());
@@ -221,41 +197,6 @@ class WorkerLoop {
     core_.on_commit(now, {update, finite, update});
   }
 
-  void flush() {
-    while (const auto line = with_core([this] { return core_.poll_log(); })) log_info(*line);
-    std::size_t bytes = 0;  // of the last message
-    const auto next = [&] {
-      core_.on_bytes(std::exchange(bytes, 0), 0);
-      return core_.poll_send();
-    };
-    while (auto out = with_core(next)) {
-      const proto::SendTrace sending(trace_.loop(), out->to, out->message);
-      bytes = peers_.send(out->to, out->message).value_or(0);
-    }
-  }
-
-  // Until `wakeup`, which is the core's, at most.
-  Result<void> wait(std::optional<Instant> wakeup) {
-    Instant until = steady_now() + kWaitMax;
-    if (wakeup) until = std::min(until, *wakeup);
-    if (step_ends_) until = std::min(until, *step_ends_);
-    RUBATO_ASSIGN(auto received, transport_.receive(std::max(until - steady_now(), Duration{})));
-    const auto held = hold_core();
-    const Instant now = steady_now();
-    if (received) {
-      core_.on_bytes(0, received->wire_bytes);
-      RUBATO_ASSIGN(const bool heard, peers_.accept(*received));
-      if (heard) {
-        const proto::HandleTrace handling(trace_.loop(), received->from, *received->message);
-        core_.on_message(now, received->message->sender, *received->message);
-        tell_arrivals(now);
-        trace_.timeline().on_message(now, *received->message, core_);
-      }
-    }
-    if (const auto at = core_.poll_wakeup(); at && *at <= now) core_.on_wakeup(now);
-    return {};
-  }
-
   // Requires: the core is held.
   void tell_arrivals(Instant now) {
     if (core_.forward().empty()) return;
@@ -268,15 +209,13 @@ class WorkerLoop {
     arrived_.notify_one();
   }
 
-  proto::Transport& transport_;
   std::mutex mutex_;  // while a step is computed: guards core_, over_ and the steps of trace_
   std::condition_variable arrived_;  // something of a reply, or a reason to wait no longer
   WorkerCore& core_;
   bool over_ = false;
   train::LocalTrainer& trainer_;
-  const WorkerLoopOptions& options_;
-  NodePeers peers_;
-  WorkerTrace trace_;
+  const WorkerNodeOptions& options_;
+  worker::WorkerTrace trace_;
   // Two at most: one in flight, one that the transport lets go of. Some are empty: the trainer has
   // their memory.
   proto::BufferPool updates_;
@@ -286,18 +225,23 @@ class WorkerLoop {
   std::optional<train::BatchResult> result_;  // nothing: the step was given up
   bool arriving_ = false;                     // the I/O thread's: parameters of the step under way
   Duration waited_;                           // in the step under way, for parameters
-  ForwardClock clock_;                        // of the device that it stands for
+  worker::ForwardClock clock_;                // of the device that it stands for
   ComputeThread compute_;                     // last: its job uses the members above
 };
 
 }  // namespace
 
 Result<std::string> run_worker(proto::Transport& transport, WorkerCore& core,
-                               train::LocalTrainer& trainer, const WorkerLoopOptions& options,
-                               std::stop_token stop) {
+                               train::LocalTrainer& trainer, const WorkerNodeOptions& options,
+                               const std::stop_token& stop) {
   options.cores.place(kComputePlace);
-  WorkerLoop loop(transport, core, trainer, options);  // starts the compute thread
+  WorkerHost host(transport, core, trainer, options);  // starts the compute thread
+  NodeLoop loop(transport, core, host.trace(), host);
+  options.cores.place(kTransportPlace);
+  RUBATO_TRY(loop.peers().connect_scheduler(options.scheduler));  // starts ZeroMQ's threads
+  options.cores.place(kLoopPlace);
+  core.on_start(steady_now());
   return loop.run(stop);
 }
 
-}  // namespace rubato::worker
+}  // namespace rubato::cluster
