@@ -1,14 +1,13 @@
 #include "cluster/make_transport.hpp"
 
 #include "proto/shm/transport.hpp"
-#include "proto/zmq_transport.hpp"
 
 namespace rubato::cluster {
 
 std::unique_ptr<proto::Transport> make_transport(const TransportOptions& options) {
-  if (options.shared_memory)
-    return std::make_unique<proto::ShmTransport>(proto::ShmOptions{.trace = options.trace});
-  return std::make_unique<proto::ZmqTransport>(proto::ZmqOptions{.trace = options.trace});
+  proto::ShmOptions shm{.trace = options.trace};
+  if (!options.shared_memory) shm.host.clear();
+  return std::make_unique<proto::ShmTransport>(shm);
 }
 
 }  // namespace rubato::cluster

@@ -20,7 +20,7 @@ using worker::WorkerCore;
 // Which of WorkerNodeOptions::cores is whose.
 constexpr std::size_t kComputePlace = 0, kLoopPlace = 1, kTransportPlace = 2;
 
-// Trains what the core wants trained: the part of a worker that its loop asks between messages.
+// Trains: the part of a worker that its loop asks between two messages.
 class WorkerHost : public IdleHost {
  public:
   WorkerHost(proto::Transport& transport, WorkerCore& core, train::LocalTrainer& trainer,
@@ -77,7 +77,7 @@ class WorkerHost : public IdleHost {
           const Instant now = steady_now();
           trace_.on_load(began, now, core_);
           core_.on_loaded(now);
-          // The memory goes round: U, the update in flight, the parameters that answer it, U.
+          // The memory goes round: U, then the update in flight, then the reply to it, then U.
           const auto room = core_.release_parameters();
           if (room && !updates_.held_elsewhere(room)) trainer_.give(*room);
           break;
@@ -100,16 +100,16 @@ class WorkerHost : public IdleHost {
   std::optional<Instant> poll_wakeup() const { return step_ends_; }
 
  private:
-  // The compute thread's: mini-batches one after the other, for as long as the core wants nothing
-  // else between them. A hand-over to the I/O thread and back would cost two wake-ups a step.
+  // The compute thread's: one mini-batch after the other, until the core wants something else. A
+  // hand-over to the loop and back would cost two wake-ups a step.
   void compute(bool early) {
     for (;; early = false) {
       {
         const TraceSpan span(trace_.compute(), Span::Compute);
         result_ = early ? step_early() : trainer_.step();
       }
-      if (!result_) return;            // nothing came of it
-      if (options_.step_time) return;  // the I/O thread waits until the time of the step is over
+      if (!result_) return;            // the step was given up
+      if (options_.step_time) return;  // the loop waits for the end of the stretched step
       const std::lock_guard lock(mutex_);
       const Instant now = steady_now();
       end_step(now);
@@ -124,8 +124,8 @@ class WorkerHost : public IdleHost {
         [this](std::size_t begin, std::span<float> out) { return fetch(begin, out); });
   }
 
-  // Waits for parameters of the reply under way. The core bounds the wait: it gives up on a server
-  // that is silent, which ends the loop, and that ends the wait, as a stop or a rejoin does.
+  // Waits for parameters of the reply under way. The core bounds the wait: it gives up on a silent
+  // server, and then the loop ends. A stop or a rejoin ends the wait too.
   bool fetch(std::size_t begin, std::span<float> out) {
     std::shared_ptr<const Floats> arriving;
     {
@@ -163,8 +163,8 @@ class WorkerHost : public IdleHost {
     if (early) core_.release_parameters();  // to the pool: U has memory again
   }
 
-  // When a step ends that is to take as long as on the device that it stands for. Requires: the
-  // core is held.
+  // When a stretched step ends: one that takes as long as on the device that it stands for.
+  // Requires: the core is held.
   Instant stretched_end() {
     const Instant end = began_ + step_time_;
     const auto early = core_.early() ? clock_.end() : std::nullopt;
@@ -210,20 +210,20 @@ class WorkerHost : public IdleHost {
   }
 
   std::mutex mutex_;  // while a step is computed: guards core_, over_ and the steps of trace_
-  std::condition_variable arrived_;  // something of a reply, or a reason to wait no longer
+  std::condition_variable arrived_;  // parameters came, or the wait is over
   WorkerCore& core_;
   bool over_ = false;
   train::LocalTrainer& trainer_;
   const WorkerNodeOptions& options_;
   worker::WorkerTrace trace_;
-  // Two at most: one in flight, one that the transport lets go of. Some are empty: the trainer has
-  // their memory.
+  // Two at most: one in flight, and one that the transport still holds. The trainer may have the
+  // memory of some; those are empty.
   proto::BufferPool updates_;
   Instant began_;
   Duration step_time_;                        // how long the step under way should take at least
-  std::optional<Instant> step_ends_;          // of one that is computed and still has time to pass
+  std::optional<Instant> step_ends_;          // of a step that is computed but not over
   std::optional<train::BatchResult> result_;  // nothing: the step was given up
-  bool arriving_ = false;                     // the I/O thread's: parameters of the step under way
+  bool arriving_ = false;                     // the loop's: parameters of the step under way
   Duration waited_;                           // in the step under way, for parameters
   worker::ForwardClock clock_;                // of the device that it stands for
   ComputeThread compute_;                     // last: its job uses the members above

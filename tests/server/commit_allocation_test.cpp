@@ -41,8 +41,10 @@ struct Direct {
         shard.core.on_message(shard.now, peer_of(0), message);
         quiet = false;
       }
-      while (const auto out = shard.core.poll_send()) const auto message = carried(out->message);
-      worker.on_message(shard.now, message.sender, message);
+      while (const auto out = shard.core.poll_send()) {
+        const proto::Message message = carried(out->message);
+        worker.on_message(shard.now, message.sender, message);
+      }
     }
   }
 };
