@@ -46,13 +46,13 @@ std::optional<Instant> EvaluatorCore::poll_wakeup() const {
   return next;
 }
 
-void EvaluatorCore::on_message(Instant now, const proto::Message& message) {
+void EvaluatorCore::on_message(Instant now, NodeId from, const proto::Message& message) {
   if (stopped_ || failure_) return;
   if (message.cluster != options_.cluster) {
     failure_ = Error{ErrorCode::Refused, other_cluster(message, options_.cluster)};
     return;
   }
-  if (message.sender.role == Role::Scheduler) joiner_.on_heard(now);
+  if (from.role == Role::Scheduler) joiner_.on_heard(now);
   if (const auto* welcome = std::get_if<proto::Welcome>(&message.body)) {
     if (shards_) return;
     shards_ = welcome->shards;
@@ -63,16 +63,16 @@ void EvaluatorCore::on_message(Instant now, const proto::Message& message) {
     joiner_.on_joined(now);
     pull(now);
   } else if (std::holds_alternative<proto::Parameters>(message.body)) {
-    if (gather_.active()) on_parameters(now, message);
+    if (gather_.active()) on_parameters(now, from.index, message);
   } else if (const auto* stop = std::get_if<proto::Stop>(&message.body)) {
     stopped_ = stop->reason;
   } else if (const auto* refusal = std::get_if<proto::Refusal>(&message.body)) {
-    failure_ = Error{ErrorCode::Refused,
-                     to_string(message.sender) + " refused the evaluator: " + refusal->message};
+    failure_ =
+        Error{ErrorCode::Refused, to_string(from) + " refused the evaluator: " + refusal->message};
   }
 }
 
-void EvaluatorCore::on_parameters(Instant now, const proto::Message& message) {
+void EvaluatorCore::on_parameters(Instant now, std::uint32_t shard, const proto::Message& message) {
   const auto& parameters = std::get<proto::Parameters>(message.body);
   // What it waited before it asked again says nothing of the link, unless an earlier answer comes.
   const bool newest = parameters.sequence == sequence_;
@@ -82,7 +82,7 @@ void EvaluatorCore::on_parameters(Instant now, const proto::Message& message) {
   // A shard answers in order: it has sent all that it will of earlier pulls.
   if (parameters.sequence > gather_.sequence() && parameters.sequence <= sequence_)
     gather_.begin(parameters.sequence);
-  const auto added = gather_.add(message.sender.index, parameters, message.payload);
+  const auto added = gather_.add(shard, parameters, message.payload);
   if (!added) {
     failure_ = added.error();
   } else if (!gather_.active()) {

@@ -40,7 +40,8 @@ class EvaluatorCore {
   Action next_action() const;
 
   void on_start(Instant now);
-  void on_message(Instant now, const proto::Message& message);
+  // `from`: who sent it, as the shard map says.
+  void on_message(Instant now, proto::NodeId from, const proto::Message& message);
   void on_wakeup(Instant now);
   // Requires: next_action() was Evaluate; the figures are of parameters().
   void on_evaluated(Instant now, double loss, double accuracy);
@@ -56,7 +57,7 @@ class EvaluatorCore {
   void pull(Instant now);
   void pull_again(Instant now);
   void ask(Instant now);
-  void on_parameters(Instant now, const proto::Message& message);
+  void on_parameters(Instant now, std::uint32_t shard, const proto::Message& message);
   void send(proto::NodeId to, proto::Body body);
 
   EvaluatorOptions options_;

@@ -81,14 +81,14 @@ std::optional<Instant> WorkerCore::poll_wakeup() const {
   return next;
 }
 
-void WorkerCore::on_message(Instant now, const proto::Message& message) {
+void WorkerCore::on_message(Instant now, NodeId from, const proto::Message& message) {
   if (stopped_ || failure_) return;
   if (message.cluster != options_.cluster) {
     failure_ = Error{ErrorCode::Refused, other_cluster(message, options_.cluster)};
-  } else if (message.sender.role == Role::Scheduler) {
+  } else if (from.role == Role::Scheduler) {
     on_scheduler(now, message);
-  } else if (message.sender.role == Role::Server) {
-    on_server(now, message.sender.index, message);
+  } else if (from.role == Role::Server) {
+    on_server(now, from.index, message);
   }
 }
 
@@ -103,7 +103,7 @@ void WorkerCore::on_scheduler(Instant now, const proto::Message& message) {
   } else if (const auto* stop = std::get_if<proto::Stop>(&message.body)) {
     finish(stop->reason);
   } else if (const auto* refusal = std::get_if<proto::Refusal>(&message.body)) {
-    on_refusal(now, message.sender, *refusal);
+    on_refusal(now, kScheduler, *refusal);
   }
 }
 
@@ -209,7 +209,7 @@ void WorkerCore::finish(const std::string& reason) {
 
 void WorkerCore::on_server(Instant now, std::uint32_t shard, const proto::Message& message) {
   if (const auto* refusal = std::get_if<proto::Refusal>(&message.body)) {
-    on_refusal(now, message.sender, *refusal);
+    on_refusal(now, {Role::Server, shard}, *refusal);
     return;
   }
   if (!gather_.active() || shard >= watch_.size()) return;

@@ -101,7 +101,8 @@ class WorkerCore {
     joiner_.on_start(now);
     on_wakeup(now);
   }
-  void on_message(Instant now, const proto::Message& message);
+  // `from`: who sent it, as the shard map says; a sender may not know its own number yet.
+  void on_message(Instant now, proto::NodeId from, const proto::Message& message);
   void on_wakeup(Instant now);
   // Requires: next_action() was Train when the mini-batch began, or TrainEarly and all of its
   // parameters have arrived.
