@@ -4,11 +4,13 @@
 
 namespace rubato::worker {
 
-using proto::NodeId;
 using proto::Role;
 
 EvaluatorCore::EvaluatorCore(const EvaluatorOptions& options)
-    : options_(options), joiner_(options.timing), patience_(options.pull_timeout) {}
+    : options_(options),
+      joiner_(options.timing),
+      patience_(options.pull_timeout),
+      mail_(options.cluster, {Role::Evaluator, 0}, options.incarnation) {}
 
 EvaluatorCore::Action EvaluatorCore::next_action() const {
   if (failure_) return Action::Fail;
@@ -25,11 +27,11 @@ void EvaluatorCore::on_wakeup(Instant now) {
   if (stopped_ || failure_) return;
   switch (joiner_.poll(now)) {
     case proto::Joiner::Due::Hello:
-      send({Role::Scheduler, 0},
-           proto::Hello{"evaluator", options_.parameters, "", options_.settings});
+      mail_.send({Role::Scheduler, 0},
+                 proto::Hello{"evaluator", options_.parameters, "", options_.settings});
       break;
     case proto::Joiner::Due::Heartbeat:
-      send({Role::Scheduler, 0}, proto::Heartbeat{});
+      mail_.send({Role::Scheduler, 0}, proto::Heartbeat{});
       break;
     case proto::Joiner::Due::Nothing:
       break;
@@ -111,24 +113,16 @@ void EvaluatorCore::ask(Instant now) {
   next_ = now + patience_;
   ++sequence_;
   for (std::uint32_t shard = 0; shard < shards_->shards.size(); ++shard)
-    send({Role::Server, shard}, proto::Pull{sequence_});
+    mail_.send({Role::Server, shard}, proto::Pull{sequence_});
 }
 
 void EvaluatorCore::on_evaluated(Instant now, double loss, double accuracy) {
   evaluate_due_ = false;
-  send({Role::Scheduler, 0}, proto::Evaluation{.age = now - pulled_at_,
-                                               .loss = loss,
-                                               .accuracy = accuracy,
-                                               .version = gather_.version()});
+  mail_.send({Role::Scheduler, 0}, proto::Evaluation{.age = now - pulled_at_,
+                                                     .loss = loss,
+                                                     .accuracy = accuracy,
+                                                     .version = gather_.version()});
   on_wakeup(now);
-}
-
-void EvaluatorCore::send(NodeId to, proto::Body body) {
-  outbox_.push({to, proto::Message{.cluster = options_.cluster,
-                                   .sender = {Role::Evaluator, 0},
-                                   .incarnation = options_.incarnation,
-                                   .body = std::move(body),
-                                   .payload = {}}});
 }
 
 }  // namespace rubato::worker

@@ -14,7 +14,7 @@
 #include "base/result.hpp"
 #include "base/time.hpp"
 #include "proto/joiner.hpp"
-#include "proto/outbox.hpp"
+#include "worker/mail.hpp"
 #include "worker/parameter_gather.hpp"
 
 namespace rubato::worker {
@@ -45,7 +45,7 @@ class EvaluatorCore {
   // Requires: next_action() was Evaluate; the figures are of parameters().
   void on_evaluated(Instant now, double loss, double accuracy);
 
-  std::optional<proto::ToNode> poll_send() { return outbox_.poll(); }
+  std::optional<proto::ToNode> poll_send() { return mail_.poll(); }
   std::optional<Instant> poll_wakeup() const;
   std::span<const float> parameters() const { return gather_.values(); }
   const std::optional<proto::ShardMap>& shards() const { return shards_; }
@@ -57,7 +57,6 @@ class EvaluatorCore {
   void pull_again(Instant now);
   void ask(Instant now);
   void on_parameters(Instant now, const proto::Message& message);
-  void send(proto::NodeId to, proto::Body body);
 
   EvaluatorOptions options_;
   proto::Joiner joiner_;
@@ -74,7 +73,7 @@ class EvaluatorCore {
   std::optional<Instant> next_;  // the next pull, or the deadline of the one under way
   std::optional<std::string> stopped_;
   std::optional<Error> failure_;
-  proto::Outbox<proto::ToNode> outbox_;
+  Mail mail_;
 };
 
 }  // namespace rubato::worker
