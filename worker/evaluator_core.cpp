@@ -76,12 +76,12 @@ void EvaluatorCore::on_message(Instant now, const proto::Message& message) {
 
 void EvaluatorCore::on_parameters(Instant now, const proto::Message& message) {
   const auto& parameters = std::get<proto::Parameters>(message.body);
-  // What it waited before it asked again says nothing of the link, unless an earlier answer comes.
+  // The wait before a second question tells nothing of the link, unless an earlier answer comes.
   const bool newest = parameters.sequence == sequence_;
   silence_ = std::max(silence_, now - (newest ? std::max(heard_at_, asked_at_) : heard_at_));
   heard_at_ = now;
   next_ = now + patience_;
-  // A shard answers in order: it has sent all that it will of earlier pulls.
+  // A shard answers in order, so nothing more comes of earlier pulls.
   if (parameters.sequence > gather_.sequence() && parameters.sequence <= sequence_)
     gather_.begin(parameters.sequence);
   const auto added = gather_.add(message.sender.index, parameters, message.payload);
@@ -102,7 +102,7 @@ void EvaluatorCore::pull(Instant now) {
   gather_.begin(sequence_);
 }
 
-// What has arrived stays, and what still arrives of the earlier pull counts.
+// Arrived chunks stay, and chunks of the earlier pull still count.
 void EvaluatorCore::pull_again(Instant now) {
   patience_ = patience_ * 2;
   ask(now);
