@@ -255,7 +255,7 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
   config.effective = document.text();
   config.name = fs::path(file).stem().string();
   for (const auto& row : cluster_rows())
-    read_option(row.of.empty() ? root : root.table(row.of), row, config);
+    read_option(row.of == kTopSection ? root : root.table(row.of), row, config);
   read_options(root.table("wire"), codec_rows(), config.codecs);
   config.sync = sync::read_options(root.table("sync"));
 

@@ -55,25 +55,27 @@ ClusterRow optimizer_kind() {
       [](C& c, std::size_t i) { c.optimizer.kind = server::optimizers()[i].kind; }};
   for (const server::OptimizerInfo& info : server::optimizers())
     kinds.words.emplace_back(info.name);
-  return {"optimizer", "kind", "what a server does with a commit, see sync.md", kAny, kinds};
+  return {"optimizer", "kind", "what a server does with a commit", kAny, kinds};
 }
 
 // NOLINTNEXTLINE(readability-function-size): a table, one row a key
 std::vector<ClusterRow> make_cluster_rows() {
   using Row = ClusterRow;
   return {
-      own<C>({"", "name", "title of reports", kAny, +[](C& c) -> std::string& { return c.name; },
-              "the file's name without .toml"}),
-      {"", "seed", "initial weights, partition, order of samples and jitter follow from it",
-       kNotNegative, +[](C& c) -> std::uint64_t& { return c.seed; }},
-      own<C>({"", "worker_count", "all workers; the groups share them in proportion to their count",
-              kWorkers, +[](C& c) -> std::optional<int>& { return c.total_workers; },
-              "sum of count"}),
-      own<C>({"", "heterogeneity", "H = mean(v) / min(v) of the workers' speeds v, see below",
+      own<C>({kTopSection, "name", "title of reports", kAny,
+              +[](C& c) -> std::string& { return c.name; }, "the file's name without .toml"}),
+      {kTopSection, "seed",
+       "initial weights, partition, order of samples and jitter follow from it", kNotNegative,
+       +[](C& c) -> std::uint64_t& { return c.seed; }},
+      own<C>({kTopSection, "worker_count",
+              "workers in all; the groups share them in proportion to their count", kWorkers,
+              +[](C& c) -> std::optional<int>& { return c.total_workers; }, "sum of count"}),
+      own<C>({kTopSection, "heterogeneity",
+              "H = mean(v) / min(v) of the workers' speeds v; changes step times",
               Limits::at_least(1), +[](C& c) -> std::optional<double>& { return c.heterogeneity; },
               "as the groups are"}),
 
-      {"model", "kind", "the network, see below", kAny,
+      {"model", "kind", "the network", kAny,
        Row::Word{{"mlp", "cnn", "lenet", "lstm", "svm", "timing"},
                  [](C& c) -> std::string& { return c.model.kind; }}},
       {"model", "hidden", "mlp: sizes of the hidden layers; lstm: size of the LSTM, then dense",
@@ -83,7 +85,7 @@ std::vector<ClusterRow> make_cluster_rows() {
               Limits::within(1, kParametersMax),
               +[](C& c) -> std::uint64_t& { return c.model.parameters; }, "none"}),
 
-      {"dataset", "kind", "format of the data, see below", kAny,
+      {"dataset", "kind", "where the data come from", kAny,
        Row::Word{{"fashion-mnist", "cifar-10", "libsvm", "csv", "blobs"},
                  [](C& c) -> std::string& { return c.dataset.kind; }}},
       own<C>({"dataset", "path", "file or directory; fashion-mnist and blobs need none", kAny,
@@ -106,9 +108,9 @@ std::vector<ClusterRow> make_cluster_rows() {
        +[](C& c) -> std::string& { return c.dataset.label_column; }, "the last column"},
       {"dataset", "spread", "blobs: deviation around each centre; the centres' own deviation is 2",
        kNotNegative, +[](C& c) -> double& { return c.dataset.spread; }},
-      {"dataset", "standardize", "scale to mean 0 and deviation 1 over the training data", kAny,
-       +[](C& c) -> bool& { return c.dataset.standardize; }},
-      {"dataset", "partition", "which worker holds which samples, see below", kAny,
+      {"dataset", "standardize", "shift and scale to mean 0 and deviation 1 over the training data",
+       kAny, +[](C& c) -> bool& { return c.dataset.standardize; }},
+      {"dataset", "partition", "which worker holds which samples", kAny,
        Row::Form{"iid | dirichlet:ALPHA | labels:K",
                  [](const C& c) { return train::partition_text(c.partition); },
                  [](C& c, const std::string& text) -> Result<void> {
@@ -129,20 +131,20 @@ std::vector<ClusterRow> make_cluster_rows() {
               Row::Word{{"cpu", "reference", "cuda"},
                         [](C& c) -> std::string& { return c.worker_device; }}}),
       own<C>({"training", "early_forward",
-              "a step begins while the reply to its worker's commit arrives, see below", kAny,
+              "a step begins while the reply to its worker's commit arrives", kAny,
               +[](C& c) -> bool& { return c.training.early_forward; }}),
 
       optimizer_kind(),
 
-      own<C>({"servers", "count", "servers; each holds an equal part of the parameters",
+      own<C>({"servers", "count", "servers; the parameters are split evenly among them",
               Limits::within(1, kServersMax), +[](C& c) -> int& { return c.servers.count; }}),
-      own<C>({"servers", "link", "each server's link, a row of the catalog; link keys override it",
-              kAny, +[](C& c) -> std::string& { return c.servers.link_name; }, "none"}),
       own<C>({"servers", "delay_seconds", "added to the round trip of each commit, half each way",
               kLatency, +[](C& c) -> double& { return c.servers.delay_seconds; }}),
       own<C>({"servers", "apply_bytes_per_second",
               "speed at which a server applies commits; 0: no time", kNotNegative,
               +[](C& c) -> double& { return c.servers.apply_bytes_per_second; }}),
+      own<C>({"servers", "link", "a row of the catalog; the four keys below override its values",
+              kAny, +[](C& c) -> std::string& { return c.servers.link_name; }, "none"}),
 
       own<C>({"evaluation", "interval_seconds", "from one measurement of the model to the next",
               kSeconds, +[](C& c) -> double& { return c.evaluation.interval_seconds; }}),
@@ -155,13 +157,13 @@ std::vector<ClusterRow> make_cluster_rows() {
       own<C>({"stop", "target_accuracy",
               "the same for accuracy on held-out data; with both, both must hold", kAboveZeroToOne,
               +[](C& c) -> std::optional<double>& { return c.stop.target_accuracy; }}),
-      own<C>({"stop", "max_seconds", "longest run; this or max_steps is required", kSeconds,
+      own<C>({"stop", "max_seconds", "end of the run; this or max_steps is required", kSeconds,
               +[](C& c) -> std::optional<double>& { return c.stop.max_seconds; }}),
-      own<C>({"stop", "max_steps", "most steps of all workers together", Limits::at_least(1),
+      own<C>({"stop", "max_steps", "end after so many steps of all workers together",
+              Limits::at_least(1),
               +[](C& c) -> std::optional<std::uint64_t>& { return c.stop.max_steps; }}),
 
-      {"wire", "chunk_kib", "KiB of parameters in one message, see below",
-       Limits::within(4, kChunkKibMax),
+      {"wire", "chunk_kib", "KiB of parameters in one message", Limits::within(4, kChunkKibMax),
        Row::Unit{true, [](const C& c) { return static_cast<double>(c.chunk_bytes) / kBytesPerKib; },
                  [](C& c, double kib) {
                    c.chunk_bytes = static_cast<std::uint64_t>(kib * kBytesPerKib);
@@ -178,13 +180,15 @@ std::vector<OptionRow<WorkerGroup>> make_group_rows() {
        +[](G& g) -> int& { return g.count; }},
       own<G>({"workers", "step_seconds", "time of one mini-batch; either this or device", kSeconds,
               +[](G& g) -> double& { return g.device.step_seconds; }, "none"}),
-      own<G>({"workers", "jitter", "deviation of a step's time, in parts of its mean (lognormal)",
-              kJitter, +[](G& g) -> double& { return g.device.jitter; }}),
-      own<G>({"workers", "fixed_share", "part of a step's time that its mini-batch does not change",
-              Limits::within(0, 1), +[](G& g) -> double& { return g.device.fixed_share; }}),
+      own<G>({"workers", "jitter",
+              "deviation of a step's time, as a fraction of its mean (lognormal)", kJitter,
+              +[](G& g) -> double& { return g.device.jitter; }}),
+      own<G>({"workers", "fixed_share",
+              "part of a step's time that does not depend on its mini-batch", Limits::within(0, 1),
+              +[](G& g) -> double& { return g.device.fixed_share; }}),
       own<G>({"workers", "slow_factor",
-              "a step that begins in a slow spell takes this times as long", Limits::within(1, 1e6),
-              +[](G& g) -> double& { return g.device.slow.factor; }}),
+              "a step that begins in a slow spell takes so many times as long",
+              Limits::within(1, 1e6), +[](G& g) -> double& { return g.device.slow.factor; }}),
       own<G>({"workers", "slow_after_seconds", "from the worker's first step to the first spell",
               kSecondsOrNone, +[](G& g) -> double& { return g.device.slow.after_seconds; }}),
       own<G>({"workers", "slow_seconds", "length of a spell", kSecondsOrNone,
@@ -205,7 +209,7 @@ std::vector<OptionRow<LinkModel>> make_link_rows() {
   return {
       own<L>({"link", "latency_seconds", "of every message, one way", kLatency,
               +[](L& l) -> double& { return l.latency_seconds; }}),
-      own<L>({"link", "link_jitter", "deviation of the latency, in parts of it", kJitter,
+      own<L>({"link", "link_jitter", "deviation of the latency, as a fraction of it", kJitter,
               +[](L& l) -> double& { return l.jitter; }}),
       own<L>({"link", "up_mbps", "bandwidth from the node, 10^6 bits a second; 0: unlimited", kMbps,
               OptionRow<L>::Unit{
@@ -268,7 +272,7 @@ std::vector<OptionRow<O>> identity_rows(std::string_view section) {
 std::vector<OptionRow<CatalogDevice>> make_catalog_device_rows() {
   using D = CatalogDevice;
   auto rows = identity_rows<D>("devices");
-  rows.push_back(own<D>({"devices", "gflops", "published speed, 10^9 operations a second",
+  rows.push_back(own<D>({"devices", "gflops", "published speed in 10^9 operations a second",
                          Limits::above(0), +[](D& d) -> double& { return d.gflops; }, "required"}));
   rows.push_back(own<D>({"devices", "efficiency",
                          "part of it that float32 training with small batches reaches",
@@ -277,6 +281,8 @@ std::vector<OptionRow<CatalogDevice>> make_catalog_device_rows() {
 }
 
 // --- All keys as text ---------------------------------------------------------------------------
+
+constexpr std::string_view kLinkDefault = "as the link's row, or 0";
 
 // `part`: where the configuration keeps what the row belongs to; null in a list of sections.
 template <class O>
@@ -304,7 +310,8 @@ class Sections {
     for (const ClusterRow& row : cluster_rows()) {
       if (row.of != name) continue;
       const auto whole = +[](const C& c) -> const C& { return c; };
-      keys().push_back(key_of(row, name.empty() ? std::string(row.key) : dotted(row.key), whole));
+      keys().push_back(
+          key_of(row, name == kTopSection ? std::string(row.key) : dotted(row.key), whole));
     }
   }
   // A section of a list, where keys have short names.
@@ -322,8 +329,12 @@ class Sections {
   }
   // More keys of the last section.
   template <class O>
-  void add_rows(const std::vector<OptionRow<O>>& rows, const O& (*part)(const C&)) {
-    for (const OptionRow<O>& row : rows) keys().push_back(key_of(row, dotted(row.key), part));
+  void add_rows(const std::vector<OptionRow<O>>& rows, const O& (*part)(const C&),
+                std::string_view fallback = {}) {
+    for (const OptionRow<O>& row : rows) {
+      keys().push_back(key_of(row, dotted(row.key), part));
+      if (!fallback.empty()) keys().back().fallback = fallback;
+    }
   }
 
   std::vector<Key>& keys() { return sections_.back().keys; }
@@ -390,18 +401,18 @@ const std::vector<OptionRow<CatalogLink>>& catalog_link_rows() {
 
 std::vector<KeySection> key_sections() {
   Sections sections;
-  sections.add("", "Top level");
+  sections.add(kTopSection, "Top level");
   add_sync(sections);
   sections.add("model", "[model]");
   sections.add("dataset", "[dataset]");
   sections.add("training", "[training]");
   add_optimizer(sections);
   sections.add_list(kWorkersSection, "[[workers]]", group_rows());
-  sections.add_short(link_rows(), "as the link's row, or 0");
+  sections.add_short(link_rows(), kLinkDefault);
   sections.add_short(codec_rows(), "as in [wire]");
   sections.add("servers", "[servers]");
   sections.add_rows(
-      link_rows(), +[](const C& c) -> const LinkModel& { return c.servers.link; });
+      link_rows(), +[](const C& c) -> const LinkModel& { return c.servers.link; }, kLinkDefault);
   sections.add("evaluation", "[evaluation]");
   sections.add("stop", "[stop]");
   sections.add("wire", "[wire]");
@@ -414,14 +425,15 @@ std::vector<KeySection> key_sections() {
 }
 
 std::string markdown_table(const KeySection& section) {
-  std::string table = "| key | valid | default | meaning |\n|---|---|---|---|\n";
+  std::string table = fmt::format("<!-- keys: {} -->\n", section.name);
+  table += "| key | valid | default | meaning |\n|---|---|---|---|\n";
   for (const Key& key : section.keys) {
-    std::string valid = key.valid;
+    std::string valid = key.valid;  // a bar would end the column
     for (std::size_t at = 0; (at = valid.find(" | ", at)) != valid.npos;)
       valid.replace(at, 3, ", ");
     table += fmt::format("| `{}` | {} | {} | {} |\n", key.name, valid, key.fallback, key.meaning);
   }
-  return table;
+  return table + "<!-- end of keys -->\n";
 }
 
 }  // namespace rubato::cluster

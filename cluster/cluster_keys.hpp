@@ -20,7 +20,10 @@ namespace rubato::cluster {
 
 // --- The rows, for reading ----------------------------------------------------------------------
 
-// The keys that a file has once. `of` is the section, empty at the top level.
+inline constexpr std::string_view kTopSection = "top";  // keys that stand before all sections
+inline constexpr std::string_view kWorkersSection = "workers";
+
+// The keys that a file has once. `of` is the section.
 const std::vector<OptionRow<ClusterConfig>>& cluster_rows();
 // A group of [[workers]]; it also has the rows of links and codecs.
 const std::vector<OptionRow<WorkerGroup>>& group_rows();
@@ -45,8 +48,6 @@ struct Key {
   std::function<std::string(const ClusterConfig&)> value = {};
 };
 
-inline constexpr std::string_view kWorkersSection = "workers";
-
 struct KeySection {
   std::string name;   // "workers"; names its table in docs/emulation.md
   std::string title;  // "[[workers]]"
@@ -56,7 +57,8 @@ struct KeySection {
 // Every section, in the order of shared_settings().
 std::vector<KeySection> key_sections();
 
-// The table of a section in Markdown.
+// The table of a section in Markdown, between the comments that mark its place in
+// docs/emulation.md.
 std::string markdown_table(const KeySection& section);
 
 }  // namespace rubato::cluster
