@@ -1,20 +1,23 @@
-// base/option_row.hpp - one option of a cluster file as data: its key, its limits, what it means
-// and where it lives in an options struct. One row serves reading, the list that `rubato models`
-// prints and the tests. Pure. Threads: any. Errors: read_option notes them in the document, as
-// base/config.hpp does.
+// base/option_row.hpp - one key of a TOML document as data: its type, its limits, its meaning, and
+// the field of an options struct that holds its value. The struct's initial value is the default.
+// Reading, messages, lists of keys and the settings that nodes compare all follow from the row.
+// Pure. Threads: any. Errors: read_option notes them in the document, as base/config.hpp does.
 #pragma once
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "base/config.hpp"
+#include "base/result.hpp"
 #include "base/time.hpp"
 
 namespace rubato {
@@ -22,25 +25,55 @@ namespace rubato {
 // O: the struct that holds the value.
 template <class O>
 struct OptionRow {
-  // One of several words.
+  using Whole = int& (*)(O&);
+  using Whole64 = std::uint64_t& (*)(O&);  // its limits begin at 0 or above
+  using Number = double& (*)(O&);
+  using Seconds = Duration& (*)(O&);
+  using Flag = bool& (*)(O&);
+  using Text = std::string& (*)(O&);
+  using Wholes = std::vector<int>& (*)(O&);
+  using MaybeWhole = std::optional<int>& (*)(O&);
+  using MaybeWhole64 = std::optional<std::uint64_t>& (*)(O&);
+  using MaybeNumber = std::optional<double>& (*)(O&);
+  // One of several words, kept as an enum.
   struct Choice {
     std::vector<std::string> words;
     std::size_t (*get)(const O&);
     void (*set)(O&, std::size_t);
   };
-  using Whole = int& (*)(O&);
-  using Number = double& (*)(O&);
-  using Seconds = Duration& (*)(O&);
-  using Flag = bool& (*)(O&);
-  using MaybeWhole = std::optional<int>& (*)(O&);
-  using MaybeNumber = std::optional<double>& (*)(O&);
+  // One of several words, kept as text.
+  struct Word {
+    std::vector<std::string> words;
+    std::string& (*at)(O&);
+  };
+  // A file or directory, as it is written.
+  struct Path {
+    std::string& (*at)(O&);
+  };
+  // A text of a certain form. `set` fails with what is wrong with it.
+  struct Form {
+    std::string_view name;
+    std::string (*get)(const O&);
+    Result<void> (*set)(O&, const std::string&);
+  };
+  // A number that the struct keeps in another unit.
+  struct Unit {
+    bool whole;
+    double (*get)(const O&);
+    void (*set)(O&, double);
+  };
 
-  std::string_view of;  // what it is an option of
+  std::string_view of;  // its section, or what else it is an option of
   std::string_view key;
   std::string_view meaning;  // one line
   Limits limits;             // of numbers
-  std::variant<Whole, Number, Seconds, Flag, MaybeWhole, MaybeNumber, Choice> field;
-  std::string_view absent = "none";  // the default of an optional one, in words
+  std::variant<Whole, Whole64, Number, Seconds, Flag, Text, Wholes, MaybeWhole, MaybeWhole64,
+               MaybeNumber, Choice, Word, Path, Form, Unit>
+      field;
+  std::string_view absent = {};  // the default in words, where the struct's value does not say it
+  bool shared = true;            // all nodes of a cluster must have the same value
+  // What nodes compare, where it is not the value alone.
+  std::string (*shared_text)(const O&) = nullptr;
 };
 
 namespace option_detail {
@@ -58,25 +91,33 @@ Overload(F...) -> Overload<F...>;
 template <class O>
 void read_option(const ConfigTable& table, const OptionRow<O>& row, O& options) {
   using Row = OptionRow<O>;
+  // An absent key changes nothing, and neither does one with a problem.
+  const auto assign = [](auto& value, const auto& given) {
+    if (given) value = static_cast<std::remove_reference_t<decltype(value)>>(*given);
+  };
+  const auto whole = [&] { return table.optional_integer(row.key, row.limits); };
+  const auto number = [&] { return table.optional_number(row.key, row.limits); };
+  const auto text = [&](std::string& value) { value = table.text(row.key, value); };
   std::visit(option_detail::Overload{
-                 [&](typename Row::Whole at) {
-                   at(options) = static_cast<int>(table.integer(row.key, at(options), row.limits));
-                 },
-                 [&](typename Row::Number at) {
-                   at(options) = table.number(row.key, at(options), row.limits);
-                 },
+                 [&](typename Row::Whole at) { assign(at(options), whole()); },
+                 [&](typename Row::Whole64 at) { assign(at(options), whole()); },
+                 [&](typename Row::Number at) { assign(at(options), number()); },
                  [&](typename Row::Seconds at) {
-                   at(options) = Duration::from_seconds(
-                       table.number(row.key, at(options).seconds(), row.limits));
+                   if (const auto given = number()) at(options) = Duration::from_seconds(*given);
                  },
                  [&](typename Row::Flag at) { at(options) = table.flag(row.key, at(options)); },
+                 [&](typename Row::Text at) { text(at(options)); },
+                 [&](typename Row::Wholes at) {
+                   at(options) = table.integers(row.key, at(options), row.limits);
+                 },
                  [&](typename Row::MaybeWhole at) {
-                   if (const auto value = table.optional_integer(row.key, row.limits))
-                     at(options) = static_cast<int>(*value);
+                   if (const auto given = whole()) at(options) = static_cast<int>(*given);
+                 },
+                 [&](typename Row::MaybeWhole64 at) {
+                   if (const auto given = whole()) at(options) = static_cast<std::uint64_t>(*given);
                  },
                  [&](typename Row::MaybeNumber at) {
-                   if (const auto value = table.optional_number(row.key, row.limits))
-                     at(options) = *value;
+                   if (const auto given = number()) at(options) = *given;
                  },
                  [&](const typename Row::Choice& choice) {
                    const auto& words = choice.words;
@@ -84,33 +125,65 @@ void read_option(const ConfigTable& table, const OptionRow<O>& row, O& options) 
                    const auto at = std::find(words.begin(), words.end(), word);
                    if (at != words.end())
                      choice.set(options, static_cast<std::size_t>(at - words.begin()));
+                 },
+                 [&](const typename Row::Word& word) {
+                   std::string& value = word.at(options);
+                   value = table.choice(row.key, value, word.words);
+                 },
+                 [&](const typename Row::Path& path) { text(path.at(options)); },
+                 [&](const typename Row::Form& form) {
+                   std::string value = form.get(options);
+                   text(value);
+                   if (const auto set = form.set(options, value); !set)
+                     table.problem(row.key, set.error().message);
+                 },
+                 [&](const typename Row::Unit& unit) {
+                   if (!unit.whole) {
+                     if (const auto given = number()) unit.set(options, *given);
+                   } else if (const auto given = whole()) {
+                     unit.set(options, static_cast<double>(*given));
+                   }
                  }},
              row.field);
 }
 
-// The value of an option: "40", "robust", or what the row calls one that is absent.
+// options.<fields> <- the keys of all rows.
+template <class O>
+void read_options(const ConfigTable& table, const std::vector<OptionRow<O>>& rows, O& options) {
+  for (const OptionRow<O>& row : rows) read_option(table, row, options);
+}
+
+// The value of an option: "40", "robust", or the row's word for an absent one.
 template <class O>
 std::string value_text(const OptionRow<O>& row, O options) {
   using Row = OptionRow<O>;
   const auto maybe = [&](const auto& value) {
-    return value ? fmt::to_string(*value) : std::string(row.absent);
+    return value ? fmt::to_string(*value) : std::string(row.absent.empty() ? "none" : row.absent);
   };
   return std::visit(
       option_detail::Overload{
           [&](typename Row::Whole at) { return fmt::to_string(at(options)); },
+          [&](typename Row::Whole64 at) { return fmt::to_string(at(options)); },
           [&](typename Row::Number at) { return fmt::to_string(at(options)); },
           [&](typename Row::Seconds at) { return fmt::to_string(at(options).seconds()); },
           [&](typename Row::Flag at) { return fmt::to_string(at(options)); },
+          [&](typename Row::Text at) { return at(options); },
+          [&](typename Row::Wholes at) { return fmt::format("{}", at(options)); },
           [&](typename Row::MaybeWhole at) { return maybe(at(options)); },
+          [&](typename Row::MaybeWhole64 at) { return maybe(at(options)); },
           [&](typename Row::MaybeNumber at) { return maybe(at(options)); },
-          [&](const typename Row::Choice& choice) { return choice.words[choice.get(options)]; }},
+          [&](const typename Row::Choice& choice) { return choice.words[choice.get(options)]; },
+          [&](const typename Row::Word& word) { return word.at(options); },
+          [&](const typename Row::Path& path) { return path.at(options); },
+          [&](const typename Row::Form& form) { return form.get(options); },
+          [&](const typename Row::Unit& unit) { return fmt::to_string(unit.get(options)); }},
       row.field);
 }
 
 // The value that holds where a file says nothing.
 template <class O>
 std::string default_text(const OptionRow<O>& row) {
-  return value_text(row, O{});
+  return row.absent.empty() ? value_text(row, O{}) : std::string(row.absent);
 }
 
 // What is valid: "whole number from 1 to 9", "robust | paper".
@@ -118,16 +191,27 @@ template <class O>
 std::string valid_text(const OptionRow<O>& row) {
   using Row = OptionRow<O>;
   const std::string range = describe(row.limits);
+  const std::string whole = "whole number" + range;
+  const std::string number = "number" + range;
+  const auto words = [](const std::vector<std::string>& all) {
+    return fmt::format("{}", fmt::join(all, " | "));
+  };
   return std::visit(
-      option_detail::Overload{[&](typename Row::Whole) { return "whole number" + range; },
-                              [&](typename Row::Number) { return "number" + range; },
-                              [&](typename Row::Seconds) { return "seconds" + range; },
-                              [&](typename Row::Flag) { return std::string("true | false"); },
-                              [&](typename Row::MaybeWhole) { return "whole number" + range; },
-                              [&](typename Row::MaybeNumber) { return "number" + range; },
-                              [&](const typename Row::Choice& choice) {
-                                return fmt::format("{}", fmt::join(choice.words, " | "));
-                              }},
+      option_detail::Overload{
+          [&](typename Row::Whole) { return whole; }, [&](typename Row::Whole64) { return whole; },
+          [&](typename Row::Number) { return number; },
+          [&](typename Row::Seconds) { return "seconds" + range; },
+          [&](typename Row::Flag) { return std::string("true | false"); },
+          [&](typename Row::Text) { return std::string("text"); },
+          [&](typename Row::Wholes) { return "list of whole numbers" + range; },
+          [&](typename Row::MaybeWhole) { return whole; },
+          [&](typename Row::MaybeWhole64) { return whole; },
+          [&](typename Row::MaybeNumber) { return number; },
+          [&](const typename Row::Choice& choice) { return words(choice.words); },
+          [&](const typename Row::Word& word) { return words(word.words); },
+          [&](const typename Row::Path&) { return std::string("path"); },
+          [&](const typename Row::Form& form) { return std::string(form.name); },
+          [&](const typename Row::Unit& unit) { return unit.whole ? whole : number; }},
       row.field);
 }
 

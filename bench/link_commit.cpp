@@ -12,8 +12,8 @@
 
 #include "base/rng.hpp"
 #include "cluster/cluster_plan.hpp"
+#include "cluster/node_loop.hpp"
 #include "proto/zmq_transport.hpp"
-#include "worker/node_peers.hpp"
 
 namespace {
 
@@ -34,21 +34,19 @@ Traffic carried_by(const std::string& interface) {
 }
 
 // Drives the core until `commits` are done, after one that warms up.
-class Committer {
+class Committer : public cluster::IdleHost {
  public:
   Committer(proto::Transport& transport, WorkerCore& core, std::string interface)
-      : transport_(transport), core_(core), peers_(transport), interface_(std::move(interface)) {}
+      : transport_(transport), core_(core), interface_(std::move(interface)) {}
 
   Result<void> run(const std::string& scheduler, std::size_t commits) {
-    RUBATO_TRY(peers_.connect_scheduler(scheduler));
+    cluster::NodeLoop loop(transport_, core_, nullptr, *this);
+    RUBATO_TRY(loop.peers().connect_scheduler(scheduler));
     core_.on_start(steady_now());
     while (seconds_.size() <= commits) {
-      drive();
-      if (core_.shards()) RUBATO_TRY(peers_.connect_servers(*core_.shards()));
-      flush();
+      RUBATO_TRY(loop.turn());
       if (core_.failure()) return tl::unexpected<Error>(*core_.failure());
       if (core_.stopped()) return fail(ErrorCode::Stopped, *core_.stopped());
-      RUBATO_TRY(wait());
     }
     return {};
   }
@@ -58,12 +56,12 @@ class Committer {
     const Traffic now = carried_by(interface_);
     const double spent = std::accumulate(seconds_.begin() + 1, seconds_.end(), 0.0);
     fmt::print("{:.6f} {:.0f} {:.0f} {:.0f} {:.0f} {}\n", spent / n,
-               static_cast<double>(messages_.up) / n, static_cast<double>(messages_.down) / n,
+               static_cast<double>(messages().up - warm_messages_.up) / n,
+               static_cast<double>(messages().down - warm_messages_.down) / n,
                static_cast<double>(now.up - warm_.up) / n,
                static_cast<double>(now.down - warm_.down) / n, 4 * core_.parameters().size());
   }
 
- private:
   void drive() {
     while (true) {
       switch (core_.next_action()) {
@@ -86,34 +84,15 @@ class Committer {
     }
   }
 
+ private:
+  Traffic messages() const { return {core_.progress().bytes_up, core_.progress().bytes_down}; }
+
   void end_commit() {
     seconds_.push_back((steady_now() - began_).seconds());
     committing_ = false;
     if (seconds_.size() > 1) return;
-    messages_ = {};
+    warm_messages_ = messages();
     warm_ = carried_by(interface_);
-  }
-
-  void flush() {
-    while (auto out = core_.poll_send()) {
-      if (const auto sent = peers_.send(out->to, out->message)) {
-        core_.on_bytes(*sent, 0);
-        messages_.up += *sent;
-      }
-    }
-  }
-
-  Result<void> wait() {
-    RUBATO_ASSIGN(auto received, transport_.receive(Duration::from_ms(100)));
-    const Instant now = steady_now();
-    if (received) {
-      core_.on_bytes(0, received->wire_bytes);
-      messages_.down += received->wire_bytes;
-      if (!received->message) return tl::unexpected<Error>(received->message.error());
-      core_.on_message(now, *received->message);
-    }
-    if (const auto at = core_.poll_wakeup(); at && *at <= now) core_.on_wakeup(now);
-    return {};
   }
 
   static std::shared_ptr<const Floats> random_update(std::size_t count) {
@@ -125,13 +104,12 @@ class Committer {
 
   proto::Transport& transport_;
   WorkerCore& core_;
-  worker::NodePeers peers_;
   std::string interface_;
   std::shared_ptr<const Floats> update_;
   bool committing_ = false;
   Instant began_;
   std::vector<double> seconds_;
-  Traffic messages_;
+  Traffic warm_messages_;
   Traffic warm_;  // when the warm-up was over
 };
 

@@ -9,12 +9,12 @@
 #include "base/time.hpp"
 #include "bench/path_pair.hpp"
 #include "bench/path_rows.hpp"
+#include "cluster/worker_node.hpp"
 #include "proto/codec.hpp"
 #include "proto/zmq_transport.hpp"
 #include "server/shard_parameters.hpp"
 #include "sync/factory.hpp"
 #include "worker/commit_sender.hpp"
-#include "worker/worker_loop.hpp"
 
 namespace rubato::bench {
 namespace {
@@ -264,8 +264,8 @@ double step_overhead(int steps, const std::string& sync) {
   worker::WorkerCore core(path_worker_options(servers.shards(), 0),
                           sync::make_commit_rule(sync, {}));
   proto::ZmqTransport transport;
-  const worker::WorkerLoopOptions options{.scheduler = scheduler.endpoint(), .step_time = {}};
-  (void)worker::run_worker(transport, core, trainer, options, done.get_token());
+  const cluster::WorkerNodeOptions options{.scheduler = scheduler.endpoint(), .step_time = {}};
+  (void)cluster::run_worker(transport, core, trainer, options, done.get_token());
   return spun.overhead();
 }
 

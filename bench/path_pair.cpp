@@ -6,7 +6,7 @@
 #include <stop_token>
 
 #include "base/time.hpp"
-#include "server/peer_loop.hpp"
+#include "cluster/node_loop.hpp"
 #include "sync/factory.hpp"
 
 namespace rubato::bench {
@@ -89,7 +89,8 @@ PathServers::PathServers(std::size_t parameters, std::uint32_t shards, std::uint
     while (shard->core.poll_send()) {
     }
     shard->thread = std::jthread([s = shard.get()](std::stop_token stop) {
-      if (const auto ran = server::run_core(s->transport, s->core, stop); !ran)
+      cluster::NodeLoop loop(s->transport, s->core);
+      if (const auto ran = loop.run(stop); !ran)
         fmt::print(stderr, "parameter_path: {}\n", ran.error().message);
     });
     shards_.push_back(std::move(shard));
@@ -140,7 +141,7 @@ PathWorkers::PathWorkers(const proto::ShardMap& shards, std::uint32_t first, std
     options.timing = quiet();
     auto& core = cores_.emplace_back(options, sync::make_commit_rule("asp", {}));
     core.on_start(steady_now());
-    core.on_message(steady_now(), welcome(first + i, shards));
+    core.on_message(steady_now(), {proto::Role::Scheduler}, welcome(first + i, shards));
     core.on_message(steady_now(), from_scheduler(proto::Start{}));
     flush(i);
   }
@@ -161,7 +162,7 @@ void PathWorkers::finish() {
     if (!received) continue;
     const std::size_t worker = (received->from - 1) / shards_;
     auto& core = cores_[worker];
-    core.on_message(steady_now(), must(received->message));
+    core.on_message(steady_now(), received->message->sender, must(received->message));
     if (core.failure()) must(Result<int>(tl::unexpected<Error>(*core.failure())));
     if (core.next_action() == worker::WorkerCore::Action::Load) {
       core.on_loaded(steady_now());

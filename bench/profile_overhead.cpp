@@ -20,9 +20,9 @@
 #include "bench/ends.hpp"
 #include "bench/rows.hpp"
 #include "cluster/cluster_plan.hpp"
-#include "proto/shm/transport.hpp"
-#include "server/peer_loop.hpp"
-#include "worker/worker_loop.hpp"
+#include "cluster/make_transport.hpp"
+#include "cluster/node_loop.hpp"
+#include "cluster/worker_node.hpp"
 
 namespace {
 
@@ -63,10 +63,8 @@ struct Prepared {
   bool shared_memory = false;
 
   // A node's, which records into `lane`.
-  proto::ShmOptions transport(TraceLane* lane) const {
-    proto::ShmOptions options{.trace = lane};
-    if (!shared_memory) options.host.clear();
-    return options;
+  std::unique_ptr<proto::Transport> transport(TraceLane* lane) const {
+    return cluster::make_transport({.trace = lane, .shared_memory = shared_memory});
   }
 };
 
@@ -85,13 +83,14 @@ Prepared prepare(const Case& c, int steps) {
 }
 
 void serve(const Prepared& p, const std::string& scheduler, TraceProcess process) {
-  proto::ShmTransport transport(p.transport(process.lane("shard 0")));
+  const auto transport = p.transport(process.lane("shard 0"));
   proto::LoopTrace trace(process, "shard 0", TraceClock::Scheduler);
-  const std::string endpoint = expect(transport.listen(kAnyPort));
+  const std::string endpoint = expect(transport->listen(kAnyPort));
   const auto core = cluster::make_server(p.config, p.plan, os_random(), "s", endpoint,
-                                         expect(transport.connect(scheduler)));
+                                         expect(transport->connect(scheduler)));
   core->on_start(steady_now());
-  RUBATO_CHECK(server::run_core(transport, *core, {}, &trace), "it serves");
+  cluster::NodeLoop loop(*transport, *core, &trace);
+  RUBATO_CHECK(loop.run({}), "it serves");
 }
 
 using Traces = std::array<std::unique_ptr<Trace>, 3>;
@@ -190,9 +189,9 @@ void work(const Prepared& p, const std::string& scheduler, TraceProcess process,
                               train::BatchSampler(std::move(samples[0]), Rng(1, 0, 0)),
                               training.batch, {.initial = training.learning_rate});
   const auto core = cluster::make_worker(p.config, p.plan, os_random(), "w");
-  proto::ShmTransport transport(p.transport(process.lane("io")));
-  const worker::WorkerLoopOptions options{scheduler, {}, process};
-  expect(worker::run_worker(transport, *core, trainer, options, {}));
+  const auto transport = p.transport(process.lane("io"));
+  const cluster::WorkerNodeOptions options{scheduler, {}, process};
+  expect(cluster::run_worker(*transport, *core, trainer, options, {}));
 }
 
 // One training run, with its traces in `directory`: server and worker on a core each.
@@ -207,14 +206,14 @@ Blocks run(const Prepared& p, int block, Traces& traces, const std::string& dire
   Blocks blocks(traces, block);
   const Cores cores = bench::cores_of(bench::Ends::Apart);
   const auto scheduler = cluster::make_scheduler(p.config, p.plan, os_random(), false);
-  proto::ShmTransport transport(p.transport(processes[0].lane("scheduler")));
+  const auto transport = p.transport(processes[0].lane("scheduler"));
   proto::LoopTrace loop(processes[0], "scheduler", TraceClock::Own);
-  const std::string endpoint = expect(transport.listen(kAnyPort));
+  const std::string endpoint = expect(transport->listen(kAnyPort));
   const std::jthread server([&] {
     cores.place(0);
     serve(p, endpoint, processes[1]);
   });
-  server::PeerLoop turns(transport, *scheduler, &loop);
+  cluster::NodeLoop turns(*transport, *scheduler, &loop);
   std::jthread worker;  // once its first Hello will be answered, not a second later
   while (!scheduler->drained()) {
     if (scheduler->serving() && !worker.joinable())

@@ -27,8 +27,9 @@ void Children::end() {
   wait(kTermPatience);
 }
 
-void Children::start(const std::string& name, const std::vector<std::string>& arguments) {
-  std::vector<std::string> words{"rubato"};
+void Children::start(proto::Role role, const std::string& name,
+                     const std::vector<std::string>& arguments) {
+  std::vector<std::string> words{"rubato", proto::role_name(role)};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   argv.reserve(words.size() + 1);
@@ -40,7 +41,8 @@ void Children::start(const std::string& name, const std::vector<std::string>& ar
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid < 0) {
-    not_started_.push_back({name, fmt::format("cannot be started: {}", std::strerror(errno))});
+    not_started_.push_back(
+        {role, name, fmt::format("cannot be started: {}", std::strerror(errno))});
     return;
   }
   // Only async-signal-safe calls until exec. The signals that we block stay blocked in the child
@@ -52,7 +54,7 @@ void Children::start(const std::string& name, const std::vector<std::string>& ar
     execv("/proc/self/exe", argv.data());
     _exit(127);
   }
-  children_.push_back({name, pid});
+  children_.push_back({role, name, pid});
 }
 
 std::vector<Children::Ended> Children::reap() {
@@ -64,10 +66,10 @@ std::vector<Children::Ended> Children::reap() {
       ++it;
       continue;
     }
-    ended.push_back({it->name, found < 0 ? std::strerror(errno)  // nobody's child now
-                               : WIFEXITED(status)
-                                   ? fmt::format("exit code {}", WEXITSTATUS(status))
-                                   : fmt::format("signal {}", WTERMSIG(status))});
+    ended.push_back({it->role, it->name,
+                     found < 0           ? std::strerror(errno)  // nobody's child now
+                     : WIFEXITED(status) ? fmt::format("exit code {}", WEXITSTATUS(status))
+                                         : fmt::format("signal {}", WTERMSIG(status))});
     it = children_.erase(it);
   }
   return ended;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/time.hpp"
+#include "proto/messages.hpp"
 
 namespace rubato::cli {
 
@@ -17,11 +18,13 @@ class Children {
   Children(const Children&) = delete;
   Children& operator=(const Children&) = delete;
 
-  // Starts this same program with `arguments`, in a process group of its own (so that Ctrl-C
-  // reaches only us) and bound to end when we end. One that cannot be started has ended at once.
-  void start(const std::string& name, const std::vector<std::string>& arguments);
+  // Starts this same program as a node of this role, with `arguments` after the name of the role,
+  // in a process group of its own (so that Ctrl-C reaches only us) and bound to end when we end.
+  // One that cannot be started has ended at once.
+  void start(proto::Role role, const std::string& name, const std::vector<std::string>& arguments);
 
   struct Ended {
+    proto::Role role = proto::Role::Worker;
     std::string name;
     std::string how;  // "exit code 2", "signal 9"
   };
@@ -34,6 +37,7 @@ class Children {
 
  private:
   struct Child {
+    proto::Role role = proto::Role::Worker;
     std::string name;
     pid_t pid;
   };

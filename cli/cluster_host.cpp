@@ -10,10 +10,10 @@
 #include "cli/outputs.hpp"
 #include "cli/progress.hpp"
 #include "cluster/cluster_plan.hpp"
-#include "proto/shm/transport.hpp"
-#include "server/peer_loop.hpp"
+#include "cluster/evaluator_node.hpp"
+#include "cluster/make_transport.hpp"
+#include "cluster/node_loop.hpp"
 #include "train/evaluate.hpp"
-#include "worker/evaluator_loop.hpp"
 
 namespace rubato::cli {
 namespace {
@@ -24,23 +24,25 @@ constexpr Duration kFarewell = Duration::from_seconds(5);
 // The evaluator on a thread of its own. A failure is logged: training goes on without it.
 std::jthread start_evaluator(const cluster::ClusterConfig& config, const cluster::ClusterPlan& plan,
                              const train::Dataset& held_out, std::string scheduler,
-                             TraceLane* trace) {
-  return std::jthread(
-      [&config, &plan, &held_out, trace, scheduler = std::move(scheduler)](std::stop_token stop) {
-        const auto run = [&]() -> Result<std::string> {
-          proto::ShmTransport transport({.trace = trace});
-          RUBATO_ASSIGN(auto device, train::make_device(config.worker_device));
-          RUBATO_TRY(device->build(plan.spec, train::kEvaluationBatch));
-          auto core = cluster::make_evaluator(config, plan, os_random());
-          return worker::run_evaluator(
-              transport, core, *device, held_out,
-              {.scheduler = scheduler,
-               .samples_max = static_cast<std::size_t>(config.evaluation.samples),
-               .trace = trace},
-              stop);
-        };
-        if (const auto ended = run(); !ended) log_warning("evaluator: " + ended.error().message);
-      });
+                             TraceProcess process) {
+  return std::jthread([&config, &plan, &held_out, process,
+                       scheduler = std::move(scheduler)](std::stop_token stop) {
+    const auto run = [&]() -> Result<std::string> {
+      std::optional<proto::LoopTrace> trace;
+      if (process) trace.emplace(process, "evaluator", TraceClock::Own);
+      const auto transport = cluster::make_transport({.trace = trace ? trace->lane() : nullptr});
+      RUBATO_ASSIGN(auto device, train::make_device(config.worker_device));
+      RUBATO_TRY(device->build(plan.spec, train::kEvaluationBatch));
+      auto core = cluster::make_evaluator(config, plan, os_random());
+      return cluster::run_evaluator(
+          *transport, core, *device, held_out,
+          {.scheduler = scheduler,
+           .samples_max = static_cast<std::size_t>(config.evaluation.samples),
+           .trace = trace ? &*trace : nullptr},
+          stop);
+    };
+    if (const auto ended = run(); !ended) log_warning("evaluator: " + ended.error().message);
+  });
 }
 
 class Host {
@@ -51,7 +53,7 @@ class Host {
         data_(data),
         options_(options),
         process_(trace_process(options.trace, "scheduler")),
-        transport_({.trace = process_.lane("scheduler")}) {
+        transport_(cluster::make_transport({.trace = process_.lane("scheduler")})) {
     if (process_) trace_.emplace(process_, "scheduler", TraceClock::Own);
   }
 
@@ -62,7 +64,7 @@ class Host {
     plan_.samples = data_.train.size();
     // The workers share out the samples: what they would refuse is refused here, once.
     RUBATO_TRY(cluster::plan_samples(config_, plan_, data_.train));
-    RUBATO_ASSIGN(std::string endpoint, transport_.listen(options_.bind.text()));
+    RUBATO_ASSIGN(std::string endpoint, transport_->listen(options_.bind.text()));
     const bool evaluated = data_.held_out.size() > 0;
     scheduler_ = cluster::make_scheduler(config_, plan_, os_random(), evaluated);
     log_info(fmt::format("scheduler of '{}' listens on {}, waiting for {} servers and {} workers",
@@ -72,8 +74,7 @@ class Host {
     if (local.every_address()) local.host = "127.0.0.1";
     std::jthread evaluator;
     if (evaluated)
-      evaluator =
-          start_evaluator(config_, plan_, data_.held_out, local.text(), process_.lane("evaluator"));
+      evaluator = start_evaluator(config_, plan_, data_.held_out, local.text(), process_);
     if (!options_.quiet)
       progress_.emplace(stderr,
                         ProgressOptions{.run_count = 1,
@@ -87,7 +88,7 @@ class Host {
 
  private:
   Result<void> drive(std::stop_token stop) {
-    server::PeerLoop loop(transport_, *scheduler_, trace());
+    cluster::NodeLoop loop(*transport_, *scheduler_, trace());
     std::optional<Instant> farewell_until;
     while (!scheduler_->drained()) {
       const Instant now = steady_now();
@@ -98,8 +99,9 @@ class Host {
       }
       RUBATO_TRY(loop.turn());
       if (options_.on_turn) options_.on_turn(*scheduler_);
-      while (const auto line = scheduler_->poll_log())
-        if (!progress_ || line->find("evaluation at") == std::string::npos) log_info(*line);
+      while (const auto event = scheduler_->poll_log())
+        if (!progress_ || event->kind != server::SchedulerEvent::Kind::Evaluation)
+          log_info(event->text);  // the progress shows evaluations
       show_progress();
     }
     loop.flush();  // the last Stop, of a run that nobody had joined
@@ -121,7 +123,7 @@ class Host {
   const ClusterHostOptions& options_;
   cluster::ClusterPlan plan_;
   TraceProcess process_;
-  proto::ShmTransport transport_;
+  std::unique_ptr<proto::Transport> transport_;
   std::optional<proto::LoopTrace> trace_;  // while profiling
   std::unique_ptr<server::Scheduler> scheduler_;
   std::optional<Progress> progress_;

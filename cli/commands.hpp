@@ -93,6 +93,9 @@ int merge_profiles(const MergeOptions& options);
 // `rubato models`: every sync model and server optimizer with its options, on standard output.
 int print_models();
 
+// `rubato keys`: every key of the cluster file and its catalog, on standard output.
+int print_keys(bool markdown);
+
 // Prints the error as one line. Returns: its exit code.
 int report_error(const Error& error);
 

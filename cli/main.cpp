@@ -258,6 +258,9 @@ int run(int argc, char** argv) {
   add_up(app, up_options);
   MergeOptions merge_options;
   add_trace(app, merge_options);
+  bool markdown = false;
+  app.add_subcommand("keys", "List the keys of the cluster file")
+      ->add_flag("--markdown", markdown, "As the tables of docs/emulation.md");
   app.add_subcommand("models", "List the sync models and server optimizers with their options");
 
   add_scheduler(app, scheduler_run);
@@ -281,6 +284,7 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("up")) return up(up_options, stop);
   if (app.got_subcommand("scheduler")) return run_scheduler(scheduler_run, stop);
   if (app.got_subcommand("server")) return run_server(server_options, shards, stop);
+  if (app.got_subcommand("keys")) return print_keys(markdown);
   if (app.got_subcommand("models")) return print_models();
   if (app.got_subcommand("trace")) return merge_profiles(merge_options);
   return run_worker(worker_run, stop);

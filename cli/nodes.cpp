@@ -15,11 +15,11 @@
 #include "cli/outputs.hpp"
 #include "cli/profile.hpp"
 #include "cluster/cluster_plan.hpp"
+#include "cluster/make_transport.hpp"
+#include "cluster/node_loop.hpp"
+#include "cluster/worker_node.hpp"
 #include "emulation/device_model.hpp"
-#include "proto/shm/transport.hpp"
-#include "server/peer_loop.hpp"
 #include "worker/residual_file.hpp"
-#include "worker/worker_loop.hpp"
 
 namespace rubato::cli {
 namespace {
@@ -108,9 +108,9 @@ Result<void> serve_shard(const Node& node, const NodeOptions& options, const Cor
   if (process) trace.emplace(process, lane, TraceClock::Scheduler);
   const auto place_of_loop = 2 * static_cast<std::size_t>(index);
   cores.place(place_of_loop + 1);
-  proto::ShmTransport transport({.trace = process.lane(lane)});
+  const auto transport = cluster::make_transport({.trace = process.lane(lane)});
   RUBATO_ASSIGN(const auto bind, parse_endpoint("--bind", options.bind));
-  RUBATO_ASSIGN(std::string endpoint, transport.listen(shard_endpoint(bind, index).text()));
+  RUBATO_ASSIGN(std::string endpoint, transport->listen(shard_endpoint(bind, index).text()));
   cores.place(place_of_loop);  // ZeroMQ's threads have begun
   if (!options.advertise.empty()) {
     RUBATO_ASSIGN(const auto bound, parse_endpoint("--bind", endpoint));
@@ -119,13 +119,14 @@ Result<void> serve_shard(const Node& node, const NodeOptions& options, const Cor
     if (advertised.port == 0) advertised.port = bound.port;
     endpoint = advertised.text();
   }
-  RUBATO_ASSIGN(const auto scheduler, transport.connect(options.scheduler));
+  RUBATO_ASSIGN(const auto scheduler, transport->connect(options.scheduler));
   auto core = cluster::make_server(node.config, node.plan, os_random(),
                                    name.empty() ? endpoint : name, endpoint, scheduler);
   log_info("server listens on " + endpoint);
   core->on_start(steady_now());
-  RUBATO_TRY(server::run_core(transport, *core, stop, trace ? &*trace : nullptr));
-  if (core->failure()) return tl::unexpected<Error>(join_error(*core->failure(), options));
+  cluster::NodeLoop loop(*transport, *core, trace ? &*trace : nullptr);
+  if (const auto why = loop.run(stop); !why)
+    return tl::unexpected<Error>(join_error(why.error(), options));
   const auto& stats = core->stats();
   log_info(
       fmt::format("server at {}: {} commits applied, {} refused, {} repeated, {} messages "
@@ -209,12 +210,12 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
   RUBATO_ASSIGN(auto residual, open_residual(run, node.plan));
   auto core =
       cluster::make_worker(node.config, node.plan, os_random(), run.node.name, std::move(residual));
-  worker::WorkerLoopOptions options{run.node.scheduler, {}, process, cores};
+  cluster::WorkerNodeOptions options{run.node.scheduler, {}, process, cores};
   if (run.stretch)
     options.step_time = [times = emulation::make_step_times(node.plan, index)](
                             Instant now, int batch) mutable { return times.next(now, batch); };
-  proto::ShmTransport transport({.trace = process.lane("io")});
-  const auto why = worker::run_worker(transport, *core, trainer, options, stop);
+  const auto transport = cluster::make_transport({.trace = process.lane("io")});
+  const auto why = cluster::run_worker(*transport, *core, trainer, options, stop);
   if (!why)
     return tl::unexpected<Error>(core->id() ? why.error() : join_error(why.error(), run.node));
   const auto& progress = core->progress();

@@ -20,16 +20,18 @@ constexpr Duration kExitPatience = Duration::from_seconds(5);
 // Starts the servers and workers of the file, each a process that joins at `scheduler`.
 void start_nodes(const UpOptions& options, const cluster::ClusterConfig& config,
                  const std::string& scheduler, ClusterProfile& profile, Children& children) {
-  const auto node = [&](const char* role, const std::string& name) {
+  const auto node = [&](proto::Role role, const std::string& name) {
     std::vector<std::string> arguments{
-        role,          options.file, "--sync", options.sync, "--seed", std::to_string(config.seed),
-        "--scheduler", scheduler,    "--name", name,         "--quiet"};
-    if (std::string_view(role) == "worker") arguments.emplace_back("--stretch");
+        options.file,  "--sync",  options.sync, "--seed", std::to_string(config.seed),
+        "--scheduler", scheduler, "--name",     name,     "--quiet"};
+    if (role == proto::Role::Worker) arguments.emplace_back("--stretch");
     for (auto& word : profile.arguments()) arguments.push_back(std::move(word));
-    children.start(fmt::format("{} {}", role, name), arguments);
+    children.start(role, name, arguments);
   };
-  for (int i = 0; i < config.servers.count; ++i) node("server", fmt::format("server-{}", i));
-  for (const auto& worker : cluster::worker_profiles(config)) node("worker", worker.name);
+  for (int i = 0; i < config.servers.count; ++i)
+    node(proto::Role::Server, fmt::format("server-{}", i));
+  for (const auto& worker : cluster::worker_profiles(config))
+    node(proto::Role::Worker, worker.name);
 }
 
 // A worker that dies while training stops nobody; a server, or a worker that never came to train,
@@ -37,9 +39,11 @@ void start_nodes(const UpOptions& options, const cluster::ClusterConfig& config,
 void watch(Children& children, server::Scheduler& scheduler) {
   for (const auto& child : children.reap()) {
     if (scheduler.stopped()) continue;
-    log_warning(fmt::format("{} ended: {}", child.name, child.how));
-    if (!scheduler.started() || child.name.starts_with("server "))
-      scheduler.stop(steady_now(), fmt::format("{} ended: {}", child.name, child.how));
+    const std::string what =
+        fmt::format("{} {} ended: {}", proto::role_name(child.role), child.name, child.how);
+    log_warning(what);
+    if (!scheduler.started() || child.role == proto::Role::Server)
+      scheduler.stop(steady_now(), what);
   }
 }
 

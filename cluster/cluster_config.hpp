@@ -1,6 +1,6 @@
 // cluster/cluster_config.hpp - one TOML file describes a cluster and serves every command.
-// docs/emulation.md lists every key; deploy/clusters/ holds examples; deploy/devices.toml is the
-// catalog that `device = "..."` and `link = "..."` refer to.
+// cluster/cluster_keys.hpp lists its keys and docs/emulation.md shows them. deploy/clusters/ holds
+// examples. deploy/devices.toml is the catalog of `device = "..."` and `link = "..."`.
 // Errors: BadInput, one line: file, key, value, the nearest valid key, the remedy.
 #pragma once
 
@@ -30,12 +30,12 @@ struct LinkModel {
   double down_bytes_per_second = 0;
 };
 
-// When a device is slow for a time. Seconds since its first step.
+// When a device is slow for a time. A spell is one such time.
 struct SlowSpells {
-  double factor = 1;  // of the time of a step that begins in a spell
-  double after_seconds = 0;
-  double seconds = 0;        // of a spell
-  double every_seconds = 0;  // from one beginning to the next; 0: there is one spell
+  double factor = 1;         // a step that begins in a spell takes this many times as long
+  double after_seconds = 0;  // from the device's first step to the first spell
+  double seconds = 0;        // how long a spell lasts
+  double every_seconds = 0;  // from the start of a spell to the start of the next; 0: one spell
 };
 
 // Seconds of one mini-batch: step_seconds x a lognormal factor of mean 1 and deviation `jitter`.
@@ -46,12 +46,12 @@ struct DeviceModel {
   SlowSpells slow = {};
 };
 
-// How the updates and parameters of a worker travel. Up: with error feedback. Down: int8, top-k and
-// random-k as differences.
+// How a worker's updates (up) and parameters (down) travel. Updates have error feedback. Parameters
+// in int8, top-k and random-k travel as differences.
 struct WireCodecs {
   proto::Compression up;
   proto::Compression down;
-  bool auto_up = false;  // chosen by the worker while it runs
+  bool auto_up = false;  // the worker chooses the codec while it runs; `up` is its first choice
   bool auto_down = false;
 };
 
@@ -61,12 +61,16 @@ struct WorkerGroup {
   DeviceModel device;
   LinkModel link;
   WireCodecs codecs = {};
+  std::string device_name = {};  // of the catalog; empty: none
+  std::string link_name = {};    // of the catalog; empty: none
 };
 
 struct ServersConfig {
   int count = 1;
-  LinkModel link;                     // shared fairly by the transfers on it
+  LinkModel link;                     // shared fairly by the transfers on it; with the delay
   double apply_bytes_per_second = 0;  // modelled apply speed; 0: takes no time
+  std::string link_name = {};         // of the catalog; empty: none
+  double delay_seconds = 0;           // of a commit's round trip; half of it is in link.latency
 };
 
 using ServerOptimizer = server::OptimizerKind;
@@ -76,23 +80,25 @@ using StopConfig = server::StopOptions;
 struct TrainingConfig {
   int batch = 32;
   double learning_rate = 0.05;  // eta'
-  double decay = 1.0;           // rate x decay^(step / decay_steps)
+  double decay = 1.0;           // the rate of step n is learning_rate x decay^(n / decay_steps)
   int decay_steps = 1000;
-  bool early_forward = false;  // steps begin while the reply to their commit arrives
+  bool early_forward = false;  // a step begins while the reply to the worker's commit arrives
 };
 
 struct EvaluationConfig {
   double interval_seconds = 5;
-  int samples = 0;  // of the held-out data; 0 all
+  int samples = 0;  // of the held-out data; 0: all
 };
 
 struct ClusterConfig {
   std::string file;       // where it came from
   std::string text;       // its bytes, for the report
-  std::string effective;  // what it says after `settings`: equal text, equal cluster
+  std::string effective;  // the document after `settings`: equal text, equal cluster
   std::string name;
   std::uint64_t seed = 1;
-  std::vector<WorkerGroup> workers;
+  std::vector<WorkerGroup> workers;     // after total_workers and heterogeneity
+  std::optional<int> total_workers;     // worker_count of the file
+  std::optional<double> heterogeneity;  // as the file asks for it
   ServersConfig servers;
   train::ModelOptions model;
   std::string worker_device = "cpu";  // [training] device: reference | cpu | cuda
@@ -104,6 +110,7 @@ struct ClusterConfig {
   EvaluationConfig evaluation;
   StopConfig stop;
   std::uint64_t chunk_bytes = 1u << 20;
+  WireCodecs codecs;  // of every group that names none
 
   int worker_count() const;
   // A model that is only its size: no data, no gradients, no evaluation, no loss.
@@ -122,19 +129,19 @@ std::vector<WorkerProfile> worker_profiles(const ClusterConfig& config);
 // H = mean(v) / min(v) of the configured step times.
 double configured_heterogeneity(const ClusterConfig& config);
 
-// `settings` replace what the file says; they are checked as if they stood there.
+// `settings` replace values of the file. They are checked like keys of the file.
 [[nodiscard]] Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& file,
                                                   const std::string& catalog_text,
                                                   const std::vector<Setting>& settings = {});
 
-// A cluster file and the catalog that belongs to it, as text: what parse_cluster takes.
+// The text of a cluster file and of its catalog, for parse_cluster.
 struct ClusterSource {
   std::string file;
   std::string text;
   std::string catalog_text;
 };
-// `catalog_path` empty: devices.toml is looked for beside the file, in its parents' deploy/, then
-// where this binary was installed.
+// `catalog_path` empty: the first devices.toml beside the file, in a deploy/ above it or above this
+// binary, or in the installed share/rubato.
 [[nodiscard]] Result<ClusterSource> read_cluster(const std::string& path,
                                                  const std::string& catalog_path = {});
 [[nodiscard]] Result<ClusterConfig> load_cluster(const std::string& path,

@@ -4,24 +4,18 @@
 
 #include "base/check.hpp"
 #include "base/config.hpp"
+#include "cluster/cluster_keys.hpp"
 #include "train/forward_layers.hpp"
 
 namespace rubato::cluster {
 namespace {
 
-constexpr double kBytesPerMegabit = 1e6 / 8;
-constexpr double kLatencySecondsMax = 3600;
-constexpr double kJitterMax = 10;
-constexpr double kMbpsMax = 1e9;
-
-// Name and source, both needed, the name once.
-void read_identity(const ConfigTable& row, std::set<std::string>& seen, std::string& name,
-                   std::string& source) {
-  name = row.text("name");
-  source = row.text("source");
-  if (name.empty()) row.problem("name", "every row needs a name");
-  if (source.empty()) row.problem("source", "every row needs the source of its numbers");
-  if (!seen.insert(name).second) row.problem("name", "is in the catalog twice");
+// The rows have a name and a source, and no other row has the name.
+template <class Row>
+void check_identity(const ConfigTable& table, const Row& row, std::set<std::string>& seen) {
+  if (row.name.empty()) table.problem("name", "every row needs a name");
+  if (row.source.empty()) table.problem("source", "every row needs the source of its numbers");
+  if (!seen.insert(row.name).second) table.problem("name", "is in the catalog twice");
 }
 
 }  // namespace
@@ -31,39 +25,28 @@ Result<Catalog> parse_catalog(std::string_view text, const std::string& file) {
   const ConfigTable root = document.root();
   Catalog catalog;
   std::set<std::string> devices, links;
-  for (const ConfigTable& row : root.tables("devices")) {
+  for (const ConfigTable& table : root.tables("devices")) {
     CatalogDevice device;
-    read_identity(row, devices, device.name, device.source);
-    device.gflops = row.number("gflops", 0, Limits::above(0));
-    device.efficiency = row.number("efficiency", 1, {.min = 0, .max = 1, .min_excluded = true});
-    if (!row.has("gflops")) row.problem("gflops", "every device needs its speed");
+    read_options(table, catalog_device_rows(), device);
+    check_identity(table, device, devices);
+    if (!table.has("gflops")) table.problem("gflops", "every device needs its speed");
     catalog.devices.push_back(std::move(device));
   }
-  for (const ConfigTable& row : root.tables("links")) {
+  for (const ConfigTable& table : root.tables("links")) {
     CatalogLink link;
-    read_identity(row, links, link.name, link.source);
-    read_link_keys(row, link.link);
+    read_options(table, catalog_link_rows(), link);
+    read_options(table, link_rows(), link.link);
+    check_identity(table, link, links);
     catalog.links.push_back(std::move(link));
   }
   RUBATO_TRY(document.finish());
   return catalog;
 }
 
-void read_link_keys(const ConfigTable& table, LinkModel& link) {
-  const auto read = [&](double& value, std::string_view key, double unit, double max) {
-    if (const auto given = table.optional_number(key, Limits::within(0, max)))
-      value = *given * unit;
-  };
-  read(link.latency_seconds, "latency_seconds", 1, kLatencySecondsMax);
-  read(link.jitter, "link_jitter", 1, kJitterMax);
-  read(link.up_bytes_per_second, "up_mbps", kBytesPerMegabit, kMbpsMax);
-  read(link.down_bytes_per_second, "down_mbps", kBytesPerMegabit, kMbpsMax);
-}
-
 double training_flops(const train::ModelSpec& spec, int batch) {
   const auto plans = train::plan_layers(spec);
   RUBATO_CHECK(plans.has_value(), "training_flops of an invalid model");
-  double forward = 0;  // of one sample: two operations a weight, wherever the weight is applied
+  double forward = 0;  // of one sample: two operations for each use of a weight
   for (std::size_t i = 0; i < plans->size(); ++i)
     forward += 2 * train::multiplications(spec.layers[i], (*plans)[i]);
   return 3 * forward * batch;

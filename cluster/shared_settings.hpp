@@ -1,6 +1,7 @@
-// cluster/shared_settings.hpp - what all nodes of a cluster must have in common, as text that a
-// scheduler compares with its own (proto::Hello::settings). What may differ is left out: paths,
-// devices, links, codecs, cores, how the run is evaluated and when it stops.
+// cluster/shared_settings.hpp - the settings that all nodes of a run must have in common, as text.
+// A scheduler compares a node's text with its own (proto::Hello::settings). The rows of
+// cluster/cluster_keys.hpp say which settings are shared. Paths, devices, links and codecs are not,
+// and neither is how the run is evaluated and when it stops.
 // Pure. Threads: any.
 #pragma once
 
@@ -11,7 +12,7 @@
 
 namespace rubato::cluster {
 
-// Lines "training.batch = 32", as the cluster file has them; of sync models the chosen one's.
+// Lines like "training.batch = 32". Of the sync models' options it has those of `sync`.
 std::string shared_settings(const ClusterConfig& config, const std::string& sync,
                             std::uint64_t seed);
 

@@ -8,31 +8,23 @@
 #include "base/prefetch.hpp"
 #include "base/rng.hpp"
 #include "cluster/cluster_plan.hpp"
+#include "cluster/node_core.hpp"
 #include "emulation/virtual_event.hpp"
 #include "emulation/virtual_network.hpp"
+#include "emulation/virtual_node.hpp"
 #include "emulation/virtual_training.hpp"
 #include "emulation/virtual_worker.hpp"
 
 namespace rubato::emulation {
 namespace {
 
-using Node = VirtualNetwork::Node;  // also the PeerId of a node
+using Node = VirtualNetwork::Node;  // the place of a node, and its PeerId
 using worker::WorkerCore;
 
 // An evaluation costs this much virtual time at most; its age is reported, so nothing shifts.
 constexpr Duration kEvaluationTime = Duration::from_seconds(1);
 // Where there are no evaluations, progress is reported every so many events.
 constexpr std::uint64_t kProgressEvents = 1 << 16;
-
-struct VirtualServer {
-  std::unique_ptr<server::ServerCore> core;
-  Instant busy_until;
-};
-
-struct VirtualEvaluator {
-  std::unique_ptr<worker::EvaluatorCore> core;
-  bool evaluating = false;
-};
 
 class VirtualCluster {
  public:
@@ -55,33 +47,53 @@ class VirtualCluster {
   void look_ahead() const;
   void serve(const Event& event);
   Node first_worker() const { return kFirstServer + static_cast<Node>(servers_.size()); }
-  bool is_server(Node node) const { return node >= kFirstServer && node < first_worker(); }
-  bool is_worker(Node node) const { return node >= first_worker(); }
-  VirtualWorker& worker_at(Node node) { return workers_[node - first_worker()]; }
-  VirtualServer& server_at(Node node) { return servers_[node - kFirstServer]; }
-  Node node_of(proto::NodeId id) const;
-  void schedule(Instant at, Event::Kind kind, Node node, std::uint64_t tag = 0) {
-    events_.push(at, kind, node, tag);
+  bool is_worker(Node place) const { return place >= first_worker(); }
+  VirtualWorker& worker_at(Node place) { return workers_[place - first_worker()]; }
+  // Calls `f` with the node there: the only place that tells kinds of nodes apart by number.
+  template <class F>
+  decltype(auto) visit(Node place, F f) {
+    if (is_worker(place)) return f(worker_at(place));
+    if (place >= kFirstServer) return f(servers_[place - kFirstServer]);
+    return place == kScheduler ? f(scheduler_) : f(evaluator_);
+  }
+  server::Scheduler& scheduler() { return *scheduler_.core; }
+
+  // Where a core sends to, and whom it hears.
+  Node place_of(proto::PeerId peer) const { return static_cast<Node>(peer); }
+  Node place_of(proto::NodeId node) const;
+  template <class Core>
+  static cluster::AddressOf<Core> sender_for(const Core&, Node from,
+                                             const proto::Message& message) {
+    if constexpr (cluster::kSpeaksToNodes<Core>)
+      return message.sender;
+    else
+      return from;
+  }
+
+  void schedule(Instant at, Event::Kind kind, Node place, std::uint64_t tag = 0) {
+    events_.push(at, kind, place, tag);
   }
   void schedule_network();
-  void transmit(Node from, Node to, const proto::Message& message);
   void on_network();
   void on_arrive(std::uint64_t tag);
   void deliver(std::uint64_t tag);
-  void on_wakeup(Node node);
-  void pump(Node node);
-  std::optional<Instant> next_wakeup(Node node) const;
-  void drive_worker(Node node);
-  void begin_step(Node node);
-  void await_parameters(Node node);
-  void end_step(Node node);
-  void begin_evaluation();
+  void start(Node place);
+  void on_wakeup(Node place);
+  // After any event of a node: do what it wants done, send what it wants sent, set its alarm.
+  template <class N>
+  void pump(Node place, N& node);
+  // Does what the core wants computed; servers and the scheduler compute nothing.
+  template <class N>
+  void drive(Node, N&) {}
+  void drive(Node place, VirtualWorker& worker);
+  void drive(Node place, VirtualEvaluator& evaluator);
+  void begin_step(Node place, VirtualWorker& worker);
+  void await_parameters(Node place, VirtualWorker& worker);
+  void end_step(Node place);
   void end_evaluation();
-  void check_failures(Node node);
   void report_progress();
   RunRecord settle();
   void log(std::string_view line) const;
-  void log_scheduler();
 
   const cluster::ClusterConfig& config_;
   const train::DataSplit& data_;
@@ -94,7 +106,7 @@ class VirtualCluster {
   std::optional<Instant> network_event_;        // the earliest one scheduled
   std::vector<std::optional<Instant>> wakeup_;  // by node: the earliest event scheduled
 
-  std::unique_ptr<server::Scheduler> scheduler_;
+  VirtualScheduler scheduler_;
   VirtualEvaluator evaluator_;
   std::vector<VirtualServer> servers_;
   std::vector<VirtualWorker> workers_;
@@ -122,7 +134,7 @@ Result<void> VirtualCluster::build() {
 
   network_.add_node({});
   // Without an evaluator the scheduler goes by training losses; for timing only there are none.
-  scheduler_ =
+  scheduler_.core =
       cluster::make_scheduler(config_, plan_, incarnations.next(), evaluated || !training_);
   network_.add_node({});
   if (evaluated)
@@ -131,39 +143,28 @@ Result<void> VirtualCluster::build() {
   for (int i = 0; i < config_.servers.count; ++i) {
     network_.add_node(config_.servers.link);
     const std::string name = fmt::format("server-{}", i);
-    servers_.push_back(
-        {cluster::make_server(config_, plan_, incarnations.next(), name, name, kScheduler),
-         Instant{}});
+    auto core = cluster::make_server(config_, plan_, incarnations.next(), name, name, kScheduler);
+    servers_.push_back({{std::move(core)}, config_.servers.apply_bytes_per_second});
   }
   for (std::uint32_t i = 0; i < plan_.workers.size(); ++i) {
     const auto& profile = plan_.workers[i];
     network_.add_node(profile.link);
     const std::string title =
         fmt::format("{} seed {}: {}", options_.sync, options_.seed, profile.name);
-    workers_.push_back({.core = cluster::make_worker(config_, plan_, incarnations.next(), profile),
-                        .step_times = make_step_times(plan_, i),
-                        .timeline = worker::WorkerTimeline(trace_process(options_.trace, title))});
+    workers_.emplace_back(cluster::make_worker(config_, plan_, incarnations.next(), profile),
+                          make_step_times(plan_, i), trace_process(options_.trace, title));
   }
   wakeup_.resize(network_.node_count());
   return {};
 }
 
 Result<RunRecord> VirtualCluster::run() {
-  for (Node node = kFirstServer; node < first_worker(); ++node) {
-    server_at(node).core->on_start(now_);
-    pump(node);
-  }
-  if (evaluator_.core) {
-    evaluator_.core->on_start(now_);
-    pump(kEvaluator);
-  }
-  for (Node node = first_worker(); node < network_.node_count(); ++node) {
-    worker_at(node).core->on_start(now_);
-    pump(node);
-  }
+  for (Node place = kFirstServer; place < first_worker(); ++place) start(place);
+  if (evaluator_.core) start(kEvaluator);
+  for (Node place = first_worker(); place < network_.node_count(); ++place) start(place);
   std::uint64_t served = 0;
-  while (!scheduler_->stopped() && !failure_) {
-    if (options_.stop.stop_requested()) scheduler_->stop(now_, "stopped by the caller");
+  while (!scheduler().stopped() && !failure_) {
+    if (options_.stop.stop_requested()) scheduler().stop(now_, "stopped by the caller");
     const Event event = events_.pop();
     look_ahead();
     now_ = event.at;
@@ -174,7 +175,7 @@ Result<RunRecord> VirtualCluster::run() {
   return settle();
 }
 
-// Thousands of workers are more than the caches hold: the next event's comes while one is served.
+// The caches do not hold thousands of workers: that of the next event comes while one is served.
 void VirtualCluster::look_ahead() const {
   const Event* const next = events_.next();
   if (!next || !is_worker(next->node)) return;
@@ -204,11 +205,11 @@ void VirtualCluster::serve(const Event& event) {
 // closed.
 RunRecord VirtualCluster::settle() {
   std::uint64_t refused = 0;
-  for (Node node = first_worker(); node < network_.node_count(); ++node)
-    scheduler_->on_message(now_, node, worker_at(node).core->progress_message());
+  for (Node place = first_worker(); place < network_.node_count(); ++place)
+    scheduler().on_message(now_, place, worker_at(place).core->progress_message());
   for (const auto& server : servers_) refused += server.core->stats().commits_refused;
-  log_scheduler();
-  RunRecord record = scheduler_->record();
+  while (const auto line = scheduler_.poll_line()) log(*line);
+  RunRecord record = scheduler().record();
   record.refused_commits = refused;
   return record;
 }
@@ -220,24 +221,18 @@ void VirtualCluster::schedule_network() {
   schedule(*next, Event::Kind::Network, 0);
 }
 
-Node VirtualCluster::node_of(proto::NodeId id) const {
-  switch (id.role) {
+Node VirtualCluster::place_of(proto::NodeId node) const {
+  switch (node.role) {
     case proto::Role::Scheduler:
       return kScheduler;
     case proto::Role::Evaluator:
       return kEvaluator;
     case proto::Role::Server:
-      return kFirstServer + id.index;
+      return kFirstServer + node.index;
     case proto::Role::Worker:
-      return first_worker() + id.index;
+      return first_worker() + node.index;
   }
   return kScheduler;
-}
-
-void VirtualCluster::transmit(Node from, Node to, const proto::Message& message) {
-  const std::uint64_t bytes = network_.send(now_, from, to, message);
-  if (is_worker(from)) worker_at(from).core->on_bytes(bytes, 0);
-  schedule_network();
 }
 
 void VirtualCluster::on_network() {
@@ -247,19 +242,13 @@ void VirtualCluster::on_network() {
   schedule_network();
 }
 
-// A server takes one message after the other, and a payload takes it time.
 void VirtualCluster::on_arrive(std::uint64_t tag) {
   const auto& message = network_.at(tag);
-  if (is_worker(message.to)) worker_at(message.to).core->on_bytes(0, message.wire_bytes);
-  Instant done = now_;
-  if (is_server(message.to)) {
-    Instant& busy = server_at(message.to).busy_until;
-    const double speed = config_.servers.apply_bytes_per_second;
-    const auto bytes = static_cast<double>(message.frames.payload.size());
-    busy = std::max(busy, now_) + Duration::from_seconds(speed > 0 ? bytes / speed : 0);
-    done = busy;
-  }
-  if (done > now_) return schedule(done, Event::Kind::Process, message.to, tag);
+  const Instant read = visit(message.to, [&](auto& node) {
+    cluster::count_bytes(*node.core, 0, message.wire_bytes);
+    return node.read(now_, message.frames.payload.size());
+  });
+  if (read > now_) return schedule(read, Event::Kind::Process, message.to, tag);
   deliver(tag);
 }
 
@@ -269,97 +258,71 @@ void VirtualCluster::deliver(std::uint64_t tag) {
   const proto::Message message = network_.take(tag);
   if (options_.log)
     log(fmt::format("{} -> node {} {}", to_string(message.sender), to, describe(message.body)));
-  if (to == kScheduler) {
-    scheduler_->on_message(now_, from, message);
-  } else if (to == kEvaluator) {
-    evaluator_.core->on_message(now_, message);
-  } else if (is_server(to)) {
-    server_at(to).core->on_message(now_, from, message);
-  } else {
-    worker_at(to).core->on_message(now_, message);
-    worker_at(to).timeline.on_message(now_, message, *worker_at(to).core);
-  }
-  pump(to);
-  if (to == kScheduler && std::holds_alternative<proto::Evaluation>(message.body))
-    report_progress();
+  visit(to, [&](auto& node) {
+    node.core->on_message(now_, sender_for(*node.core, from, message), message);
+    node.on_handled(now_, message);
+    pump(to, node);
+  });
+  if (std::holds_alternative<proto::Evaluation>(message.body)) report_progress();
 }
 
 void VirtualCluster::report_progress() {
-  if (!options_.progress || !scheduler_->started()) return;
-  const double seconds = (now_ - *scheduler_->started()).seconds();
-  options_.progress({seconds, scheduler_->smoothed_loss(), scheduler_->steps()});
+  if (!options_.progress || !scheduler().started()) return;
+  const double seconds = (now_ - *scheduler().started()).seconds();
+  options_.progress({seconds, scheduler().smoothed_loss(), scheduler().steps()});
 }
 
-std::optional<Instant> VirtualCluster::next_wakeup(Node node) const {
-  if (node == kScheduler) return scheduler_->poll_wakeup();
-  if (node == kEvaluator) return evaluator_.core->poll_wakeup();
-  if (is_server(node)) return servers_[node - kFirstServer].core->poll_wakeup();
-  return workers_[node - first_worker()].core->poll_wakeup();
+void VirtualCluster::start(Node place) {
+  visit(place, [&](auto& node) {
+    cluster::start_core(*node.core, now_);
+    pump(place, node);
+  });
 }
 
-void VirtualCluster::on_wakeup(Node node) {
-  if (wakeup_[node] != now_) return;  // an earlier one has taken its place
-  wakeup_[node].reset();
-  const auto due = next_wakeup(node);
-  if (due && *due <= now_) {
-    if (node == kScheduler) {
-      scheduler_->on_wakeup(now_);
-    } else if (node == kEvaluator) {
-      evaluator_.core->on_wakeup(now_);
-    } else if (is_server(node)) {
-      server_at(node).core->on_wakeup(now_);
-    } else {
-      worker_at(node).core->on_wakeup(now_);
-    }
+void VirtualCluster::on_wakeup(Node place) {
+  if (wakeup_[place] != now_) return;  // an earlier one has taken its place
+  wakeup_[place].reset();
+  visit(place, [&](auto& node) {
+    const auto due = node.core->poll_wakeup();
+    if (due && *due <= now_) node.core->on_wakeup(now_);
+    pump(place, node);
+  });
+}
+
+template <class N>
+void VirtualCluster::pump(Node place, N& node) {
+  drive(place, node);
+  while (const auto line = node.poll_line()) log(*line);
+  while (auto out = node.core->poll_send()) {
+    const auto bytes = network_.send(now_, place, place_of(out->to), out->message);
+    cluster::count_bytes(*node.core, bytes, 0);
+    schedule_network();
   }
-  pump(node);
-}
-
-// After any event of a node: do what it wants done, send what it wants sent, set its alarm.
-void VirtualCluster::pump(Node node) {
-  if (node == kScheduler) {
-    while (auto out = scheduler_->poll_send())
-      transmit(node, static_cast<Node>(out->to), out->message);
-    log_scheduler();
-  } else if (node == kEvaluator) {
-    begin_evaluation();
-    while (auto out = evaluator_.core->poll_send()) transmit(node, node_of(out->to), out->message);
-  } else if (is_server(node)) {
-    while (auto out = server_at(node).core->poll_send())
-      transmit(node, static_cast<Node>(out->to), out->message);
-  } else {
-    drive_worker(node);
-    while (const auto line = worker_at(node).core->poll_log())
-      log(fmt::format("{}: {}", to_string(*worker_at(node).core->id()), *line));
-    while (auto out = worker_at(node).core->poll_send())
-      transmit(node, node_of(out->to), out->message);
-  }
-  check_failures(node);
-  const auto next = next_wakeup(node);
-  if (next && (!wakeup_[node] || *next < *wakeup_[node])) {
-    wakeup_[node] = std::max(*next, now_);
-    schedule(*wakeup_[node], Event::Kind::Wakeup, node);
+  if (!failure_) failure_ = node.core->failure();
+  const auto next = node.core->poll_wakeup();
+  if (next && (!wakeup_[place] || *next < *wakeup_[place])) {
+    wakeup_[place] = std::max(*next, now_);
+    schedule(*wakeup_[place], Event::Kind::Wakeup, place);
   }
 }
 
-void VirtualCluster::drive_worker(Node node) {
-  VirtualWorker& worker = worker_at(node);
-  if (worker.arriving) await_parameters(node);
+void VirtualCluster::drive(Node place, VirtualWorker& worker) {
+  if (worker.arriving) await_parameters(place, worker);
   while (!worker.stepping) {
     switch (worker.core->next_action()) {
       case WorkerCore::Action::Train:
       case WorkerCore::Action::TrainEarly:
-        begin_step(node);
+        begin_step(place, worker);
         return;
       case WorkerCore::Action::Commit:
         worker.timeline.on_commit(now_);
         worker.core->on_commit(
-            now_, training_ ? training_->take_update(node - first_worker(), worker.core->elastic())
+            now_, training_ ? training_->take_update(place - first_worker(), worker.core->elastic())
                             : worker::Update{plan_.blank});
         break;
       case WorkerCore::Action::Restart:
       case WorkerCore::Action::Load:
-        if (training_) training_->load(node - first_worker(), *worker.core);
+        if (training_) training_->load(place - first_worker(), *worker.core);
         worker.core->on_loaded(now_);
         break;
       case WorkerCore::Action::Wait:
@@ -370,73 +333,56 @@ void VirtualCluster::drive_worker(Node node) {
   }
 }
 
-void VirtualCluster::begin_step(Node node) {
-  VirtualWorker& worker = worker_at(node);
+void VirtualCluster::begin_step(Node place, VirtualWorker& worker) {
   worker.begin_step(now_, plan_.batch);
   if (worker.arriving) return;
-  if (training_) training_->begin_step(node - first_worker(), worker.plan);
-  schedule(now_ + worker.step_takes, Event::Kind::StepEnd, node);
+  if (training_) training_->begin_step(place - first_worker(), worker.plan);
+  schedule(now_ + worker.step_takes, Event::Kind::StepEnd, place);
 }
 
 // A step that began early: its arithmetic begins when all parameters are here, whose time is known
 // then.
-void VirtualCluster::await_parameters(Node node) {
-  VirtualWorker& worker = worker_at(node);
+void VirtualCluster::await_parameters(Node place, VirtualWorker& worker) {
   const auto end = worker.early_end(now_);
   if (!end) return;
   if (training_) {
-    training_->load(node - first_worker(), *worker.core);
-    training_->begin_step(node - first_worker(), worker.plan);
+    training_->load(place - first_worker(), *worker.core);
+    training_->begin_step(place - first_worker(), worker.plan);
   }
-  schedule(*end, Event::Kind::StepEnd, node);
+  schedule(*end, Event::Kind::StepEnd, place);
 }
 
-void VirtualCluster::end_step(Node node) {
-  VirtualWorker& worker = worker_at(node);
-  const double loss_sum = training_ ? training_->end_step(node - first_worker()).loss_sum
+void VirtualCluster::end_step(Node place) {
+  VirtualWorker& worker = worker_at(place);
+  const double loss_sum = training_ ? training_->end_step(place - first_worker()).loss_sum
                                     : std::numeric_limits<double>::quiet_NaN();
   worker.end_step(now_, loss_sum);
   if (options_.log)
     log(fmt::format(
         "{} step {}{}", to_string(*worker.core->id()), worker.core->progress().steps,
         training_ ? fmt::format(" loss {:.9g}", loss_sum / worker.plan.batch) : std::string()));
-  pump(node);
+  pump(place, worker);
 }
 
-void VirtualCluster::begin_evaluation() {
+void VirtualCluster::drive(Node place, VirtualEvaluator& evaluator) {
   using worker::EvaluatorCore;
-  if (evaluator_.evaluating || evaluator_.core->next_action() != EvaluatorCore::Action::Evaluate)
+  if (evaluator.evaluating || evaluator.core->next_action() != EvaluatorCore::Action::Evaluate)
     return;
-  evaluator_.evaluating = true;
-  training_->begin_evaluation(evaluator_.core->parameters());
+  evaluator.evaluating = true;
+  training_->begin_evaluation(evaluator.core->parameters());
   const Duration half_interval = Duration::from_seconds(config_.evaluation.interval_seconds / 2);
-  schedule(now_ + std::min(kEvaluationTime, half_interval), Event::Kind::Evaluated, kEvaluator);
+  schedule(now_ + std::min(kEvaluationTime, half_interval), Event::Kind::Evaluated, place);
 }
 
 void VirtualCluster::end_evaluation() {
   const auto result = training_->end_evaluation();
   evaluator_.evaluating = false;
   evaluator_.core->on_evaluated(now_, result.loss, result.accuracy);
-  pump(kEvaluator);
-}
-
-void VirtualCluster::check_failures(Node node) {
-  if (failure_) return;
-  if (is_server(node)) {
-    failure_ = server_at(node).core->failure();
-  } else if (is_worker(node)) {
-    failure_ = worker_at(node).core->failure();
-  } else if (node == kEvaluator) {
-    failure_ = evaluator_.core->failure();
-  }
+  pump(kEvaluator, evaluator_);
 }
 
 void VirtualCluster::log(std::string_view line) const {
   if (options_.log) options_.log(fmt::format("{:.9f} {}", now_.seconds(), line));
-}
-
-void VirtualCluster::log_scheduler() {
-  while (const auto line = scheduler_->poll_log()) log("scheduler: " + *line);
 }
 
 }  // namespace

@@ -4,24 +4,38 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "emulation/device_model.hpp"
+#include "emulation/virtual_node.hpp"
 #include "worker/forward_clock.hpp"
 #include "worker/worker_core.hpp"
 #include "worker/worker_timeline.hpp"
 
 namespace rubato::emulation {
 
-struct VirtualWorker {
-  std::unique_ptr<worker::WorkerCore> core;
+struct VirtualWorker : VirtualNode<worker::WorkerCore> {
   StepTimes step_times;
   bool stepping = false;
-  bool arriving = false;  // stepping on parameters of which some are still under way
+  bool arriving = false;  // stepping, and some parameters are still under way
   Instant step_began = {};
-  Duration step_takes = {};           // waits for parameters not counted
+  Duration step_takes = {};           // without waits for parameters
   train::StepPlan plan = {};          // of that step, its batch never 0
-  worker::ForwardClock forward = {};  // of that step, where it began early
+  worker::ForwardClock forward = {};  // of that step, if it began early
   worker::WorkerTimeline timeline;
+
+  VirtualWorker(std::unique_ptr<worker::WorkerCore> its_core, const StepTimes& times,
+                TraceProcess trace)
+      : VirtualNode{std::move(its_core)}, step_times(times), timeline(trace) {}
+
+  void on_handled(Instant now, const proto::Message& message) {
+    timeline.on_message(now, message, *core);
+  }
+  std::optional<std::string> poll_line() {
+    const auto line = core->poll_log();
+    return line ? std::optional(to_string(*core->id()) + ": " + *line) : std::nullopt;
+  }
 
   // A step begins, early if the core says so. `batch`: samples of one, as configured.
   void begin_step(Instant now, int batch);

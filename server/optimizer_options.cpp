@@ -44,19 +44,12 @@ const std::vector<OptionRow<OptimizerOptions>>& optimizer_option_rows() {
   return rows;
 }
 
-OptimizerOptions read_optimizer(const ConfigTable& table, int workers) {
-  OptimizerOptions options;
-  std::vector<std::string> names;
-  for (const OptimizerInfo& info : optimizers()) names.emplace_back(info.name);
-  const std::string name = table.choice("kind", names.front(), names);
-  for (const OptimizerInfo& info : optimizers())
-    if (info.name == name) options.kind = info.kind;
-  for (const auto& row : optimizer_option_rows()) read_option(table, row, options);
+void read_optimizer(const ConfigTable& table, int workers, OptimizerOptions& options) {
+  read_options(table, optimizer_option_rows(), options);
   const int delay = options.delay.value_or(workers);
   if (options.activation * delay > 1)
     table.problem("activation", fmt::format("must be at most 1 / delay ({:.4g} with {} commits)",
                                             1.0 / delay, delay));
-  return options;
 }
 
 }  // namespace rubato::server

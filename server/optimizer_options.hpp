@@ -1,5 +1,5 @@
-// server/optimizer_options.hpp - which server optimizers there are, what they are set by, and where
-// each comes from. Plain data; the cluster file's [optimizer] is read with option_rows().
+// server/optimizer_options.hpp - the server optimizers, their options and their sources.
+// Plain data; cluster/cluster_keys.cpp has the key optimizer.kind.
 // Pure. Threads: any. Errors: read_optimizer notes them in the document, as base/config.hpp does.
 #pragma once
 
@@ -34,10 +34,11 @@ struct OptimizerInfo {
 // In the order in which they are listed.
 const std::vector<OptimizerInfo>& optimizers();
 
-// OptionRow::of says which optimizers an option belongs to, in words for the reader.
+// OptionRow::of names the optimizers that use the option.
 const std::vector<OptionRow<OptimizerOptions>>& optimizer_option_rows();
 
-// Reads [optimizer]; `workers`: of the cluster, the delay where none is given.
-OptimizerOptions read_optimizer(const ConfigTable& table, int workers);
+// options <- the options in [optimizer]; the kind stays as it is. `workers`: how many the cluster
+// has, the default of `delay`.
+void read_optimizer(const ConfigTable& table, int workers, OptimizerOptions& options);
 
 }  // namespace rubato::server

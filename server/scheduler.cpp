@@ -137,8 +137,8 @@ void Scheduler::on_server_hello(Instant now, PeerId from, const Message& message
                         .peer = from});
     lists_.add_server();
     it = servers_.end() - 1;
-    log_.push(fmt::format("server {} '{}' at {} joined", servers_.size() - 1, hello.name,
-                          hello.endpoint));
+    log(SchedulerEvent::Kind::Joined, fmt::format("server {} '{}' at {} joined",
+                                                  servers_.size() - 1, hello.name, hello.endpoint));
     if (serving() && evaluator_) welcome_evaluator();
   } else if (it->incarnation != message.incarnation) {
     refuse(from, RefusalCode::NameTaken,
@@ -194,7 +194,7 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
   members_.emplace(hello.name, id);
   joined_.push_back(id);
   worker_silence_.heard(id.value, now);
-  log_.push(fmt::format("worker {} '{}' joined", id.value, hello.name));
+  log(SchedulerEvent::Kind::Joined, fmt::format("worker {} '{}' joined", id.value, hello.name));
   if (tuner_) tuner_->on_join(now, id);
   welcome_worker(id);
   change_members(now);
@@ -255,8 +255,8 @@ void Scheduler::start_ready_workers(Instant now) {
   if (!started_) {
     if (acked < lists_.epoch() || members_.size() < options_.workers) return;
     started_ = now;
-    log_.push(fmt::format("training starts with {} workers on {} shards", members_.size(),
-                          servers_.size()));
+    log(SchedulerEvent::Kind::Started, fmt::format("training starts with {} workers on {} shards",
+                                                   members_.size(), servers_.size()));
     if (tuner_) tuner_->on_start(now);
     if (evaluator_) send(*evaluator_, proto::Start{});
     if (!options_.evaluator) next_training_evaluation_ = now + options_.evaluation_interval;
@@ -316,8 +316,9 @@ void Scheduler::on_leave(Instant now, WorkerId id, WorkerState::Fate fate, const
     return;
   }
   end_membership(id, fate);
-  log_.push(fmt::format("worker {} '{}' {}: {}", id.value, worker.name,
-                        fate == WorkerState::Fate::Left ? "left" : "lost", why));
+  const bool left = fate == WorkerState::Fate::Left;
+  log(left ? SchedulerEvent::Kind::Left : SchedulerEvent::Kind::Lost,
+      fmt::format("worker {} '{}' {}: {}", id.value, worker.name, left ? "left" : "lost", why));
   if (stop_reason_) return;
   if (tuner_) tuner_->on_leave(now, id);
   change_members(now);
@@ -378,7 +379,7 @@ void Scheduler::stop(Instant now, std::string reason) {
   stop_reason_ = std::move(reason);
   stopped_at_ = now;
   lists_.stop();
-  log_.push("stop: " + *stop_reason_);
+  log(SchedulerEvent::Kind::Stopped, "stop: " + *stop_reason_);
   const proto::Stop message{*stop_reason_};
   for (const auto& worker : workers_)
     if (worker.fate == WorkerState::Fate::Member) send(worker.peer, message);

@@ -44,6 +44,13 @@ struct SchedulerOptions {
   std::uint64_t seed = 0;     // for the record
 };
 
+// One line of the scheduler's log, and what happened.
+struct SchedulerEvent {
+  enum class Kind { Joined, Started, Left, Lost, Decision, Evaluation, Stopped };
+  Kind kind = Kind::Joined;
+  std::string text;
+};
+
 class Scheduler {
  public:
   // `tuner`: null when the sync model has none.
@@ -58,8 +65,7 @@ class Scheduler {
 
   std::optional<proto::ToPeer> poll_send() { return outbox_.poll(); }
   std::optional<Instant> poll_wakeup() const;
-  // Joins, departures, evaluations, decisions, the stop: one line each.
-  std::optional<std::string> poll_log() { return log_.poll(); }
+  std::optional<SchedulerEvent> poll_log() { return log_.poll(); }
 
   // True once every expected server has a shard.
   bool serving() const { return servers_.size() == options_.servers; }
@@ -114,6 +120,7 @@ class Scheduler {
   void drain_tuner(Instant now);
   WorkerState* find_worker(proto::PeerId from, const proto::Message& message);
   void end_membership(WorkerId id, WorkerState::Fate fate);
+  void log(SchedulerEvent::Kind kind, std::string text) { log_.push({kind, std::move(text)}); }
   void send(proto::PeerId to, proto::Body body);
   void refuse(proto::PeerId to, proto::RefusalCode code, std::string message);
   double seconds(Instant now) const;  // since training started
@@ -143,7 +150,7 @@ class Scheduler {
   std::size_t commit_count_stride_ = 1;  // evaluations from one commit count kept to the next
   RunRecord record_;                     // curves and decisions; the rest is filled by record()
   proto::Outbox<proto::ToPeer> outbox_;
-  proto::Outbox<std::string> log_;
+  proto::Outbox<SchedulerEvent> log_;
 };
 
 }  // namespace rubato::server

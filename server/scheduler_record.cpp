@@ -23,8 +23,9 @@ void Scheduler::drain_tuner(Instant now) {
       send(workers_[order->worker.value].peer, order->directive);
   }
   while (auto decision = tuner_->poll_decision()) {
-    log_.push(fmt::format("tuner at {:.3f} s: {} {:g}: {}", seconds(decision->at),
-                          decision->quantity, decision->value, decision->reason));
+    log(SchedulerEvent::Kind::Decision,
+        fmt::format("tuner at {:.3f} s: {} {:g}: {}", seconds(decision->at), decision->quantity,
+                    decision->value, decision->reason));
     record_.decisions.push_back({seconds(decision->at), std::move(decision->quantity),
                                  decision->value, std::move(decision->reason)});
   }
@@ -45,8 +46,9 @@ void Scheduler::record_evaluation(double t, double loss, double accuracy) {
   record_.evaluations.push_back({t, steps(), commits_, loss, accuracy});
   const auto measured =
       std::isnan(accuracy) ? std::string() : fmt::format(" accuracy {:.4f}", accuracy);
-  log_.push(fmt::format("evaluation at {:.3f} s: loss {:.6f}{} steps {} commits {}", t, loss,
-                        measured, steps(), commits_));
+  log(SchedulerEvent::Kind::Evaluation,
+      fmt::format("evaluation at {:.3f} s: loss {:.6f}{} steps {} commits {}", t, loss, measured,
+                  steps(), commits_));
 }
 
 // H = mean(v) / min(v) of the measured speeds; the lives of one name are one worker.

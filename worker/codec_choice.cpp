@@ -13,22 +13,22 @@ namespace {
 using proto::Compression;
 using proto::PayloadCodec;
 
-// From mild to harsh. Slowdown: time to a target with one direction in this codec over that with
-// dense ones, where bytes cost nothing (docs/compression.md): a sparse one costs learning.
+// From mild to harsh. Slowdown: time to a target with this codec in one direction, over the time
+// with dense ones, where bytes cost nothing (docs/compression.md).
 struct Rung {
   PayloadCodec codec;
   double slowdown_up;
   double slowdown_down;
-  int harshness;  // a pair is as harsh as both together
+  int harshness;  // that of a pair is the sum of both
 };
 constexpr Rung kLadder[] = {{PayloadCodec::F32, 1.0, 1.0, 0},
                             {PayloadCodec::F16, 1.0, 1.0, 1},
                             {PayloadCodec::Int8, 1.0, 1.0, 2},
                             {PayloadCodec::TopK, 1.1, 1.3, 4}};
 
-constexpr double kLeave = 1.10;  // a pair is left when the best costs less by this factor
-constexpr double kNear = 1.05;   // for the mildest that costs no more than this x the best
-constexpr double kKeep = 1.03;   // for each commit of the trial of a milder one
+constexpr double kLeave = 1.10;  // a pair is left when it costs more than this x the best
+constexpr double kNear = 1.05;   // the next is the mildest that costs at most this x the best
+constexpr double kKeep = 1.03;   // each commit of a trial may cost at most this x the best
 constexpr double kAnyCost = std::numeric_limits<double>::infinity();
 constexpr std::size_t kTrialCommits = 3;
 constexpr std::size_t kSamplesMin = 5;
@@ -37,8 +37,8 @@ constexpr std::size_t kPingsMax = 8;
 constexpr double kRatioMax = 64;
 constexpr std::uint64_t kRest = 64;
 constexpr std::uint64_t kRestMax = 1024;
-constexpr double kOtherLink = 1.5;     // bytes cost so much more than when a rest began
-constexpr double kTrialShare = 0.02;   // of the time, at most, goes into trials
+constexpr double kOtherLink = 1.5;     // a rest ends when bytes cost this x as much
+constexpr double kTrialShare = 0.02;   // part of the time that trials take at most
 constexpr double kTrialEveryMin = 16;  // commits
 constexpr double kTrialEveryMax = 4096;
 
@@ -48,7 +48,7 @@ const Rung* rung(PayloadCodec codec) {
   return at == std::end(kLadder) ? nullptr : at;
 }
 
-// A fixed codec that is not on the ladder is the same in all pairs, so its numbers do not matter.
+// A fixed codec that is not on the ladder is the same in all pairs, so it counts as 0 and 1.
 int harshness(const CodecPair& pair) {
   const Rung* up = rung(pair.up.codec);
   const Rung* down = rung(pair.down.codec);
@@ -104,7 +104,7 @@ void CodecChoice::reset_counters() {
   acknowledged_ = false;
 }
 
-// What was seen of a trial is of the link before; the pull tells more of the one that is now.
+// The samples of a trial are of the old link. The pull measures the new one.
 void CodecChoice::on_pull() {
   reset_counters();
   pings_.clear();
@@ -125,7 +125,7 @@ void CodecChoice::on_ping(Duration round_trip) {
   ++pinged_;
 }
 
-// The shortest: what is above it is a queue, and a queue is made of bytes.
+// The shortest ping. Longer ones waited behind bytes.
 double CodecChoice::latency() const {
   return pings_.empty() ? 0 : *std::min_element(pings_.begin(), pings_.end());
 }
@@ -136,7 +136,7 @@ void CodecChoice::on_pulled(Duration round_trip, std::size_t shards) {
   pulled_ = std::max(0.0, round_trip.seconds() - ping_) / static_cast<double>(received_);
 }
 
-// --- what a commit would cost --------------------------------------------------------------------
+// --- the cost of a commit ------------------------------------------------------------------------
 
 double CodecChoice::bytes(const Compression& codec) const {
   return static_cast<double>(proto::compressed_bytes(codec, options_.parameters));
@@ -161,13 +161,13 @@ CodecChoice::Sample CodecChoice::typical() const {
   return {median(per_byte), median(base), samples_.back().streamed};
 }
 
-// What the pull and the first commit together tell of both directions.
+// Compares the two directions by the pull and the first commit.
 void CodecChoice::learn_ratio(double seconds, bool streamed) {
   const double down = *std::exchange(pulled_, std::nullopt);
   const double down_seconds = std::min(seconds, down * static_cast<double>(received_));
   const double up_seconds = streamed ? seconds : seconds - down_seconds;
   const double up = up_seconds / static_cast<double>(sent_);
-  const bool hidden = streamed && down_seconds > 0.8 * seconds;  // behind the way down
+  const bool hidden = streamed && down_seconds > 0.8 * seconds;  // the way down hides the way up
   if (down <= 0) return;
   ratio_ = hidden ? 1 : std::clamp(down / std::max(up, down / kRatioMax), 1 / kRatioMax, kRatioMax);
 }
@@ -219,8 +219,8 @@ std::optional<CodecPair> CodecChoice::harsher(const Sample& link) const {
   return mildest(link, harshness(now_) + 1, kNear * best);
 }
 
-// What to try: the mildest that would do if the link were as good as in its best commit of late,
-// else the next milder one.
+// The pair to try: the mildest that is good enough on the best link of the last commits, else the
+// next milder one.
 std::optional<CodecPair> CodecChoice::milder() const {
   Sample link = typical();
   for (const Sample& sample : samples_) link.per_byte = std::min(link.per_byte, sample.per_byte);
@@ -233,24 +233,24 @@ std::optional<CodecPair> CodecChoice::milder() const {
   return std::nullopt;
 }
 
-// `from` cost `before` seconds of bytes, `to` costs `after`: where they change one direction more
-// than the other, that tells how unlike the two are.
+// The bytes took `before` seconds with `from` and `after` with `to`. If the pairs differ more in
+// one direction than in the other, that gives the ratio of the two directions.
 void CodecChoice::correct_ratio(const CodecPair& from, double before, const CodecPair& to,
                                 double after, bool streamed) {
   const double alike = (bytes(from.up) / bytes(to.up)) / (bytes(from.down) / bytes(to.down));
   if (before <= 0 || after <= 0 || (alike > 0.8 && alike < 1.25)) return;
   const double gain = before / after;
-  if (streamed) {  // nothing gained: it was the other one that took the time
+  if (streamed) {  // nothing gained: the other direction took the time
     if (gain < 0.8 || gain > 1.25) return;
     ratio_ = bytes(from.up) / bytes(from.down);
   } else {
     const double over = gain * bytes(to.up) - bytes(from.up);
     const double under = bytes(from.down) - gain * bytes(to.down);
     const double ratio = under != 0 ? over / under : 0;
-    if (ratio <= 0) return;  // noise: more, or less, than both directions together explain
+    if (ratio <= 0) return;  // noise: no ratio of the directions explains the gain
     ratio_ = std::clamp(ratio, 1 / kRatioMax, kRatioMax);
   }
-  samples_.clear();  // they were read with the old one
+  samples_.clear();  // they were computed with the old ratio
 }
 
 bool CodecChoice::paid_too_little(const Sample& link) const {
@@ -275,7 +275,7 @@ std::optional<std::string> CodecChoice::on_commit(Duration between) {
   reset_counters();
   between_ = between.seconds();
   if (auto line = std::exchange(line_, std::nullopt)) return line;
-  if (pulled_) {  // nothing was committed yet: up may be as fast as down
+  if (pulled_) {  // before the first commit: assumes that up is as fast as down
     const Sample link{*pulled_ / ratio_, between_ + latency(), false};
     if (const auto to = harsher(link)) return change(*to, link, "the pull told");
     return std::nullopt;

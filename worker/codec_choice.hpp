@@ -1,13 +1,16 @@
-// worker/codec_choice.hpp - which codecs a worker's commits and replies travel in when [wire] says
-// "auto": the mildest that cost next to no time, by what recent commits took.
-// Model: a commit costs base + bytes: the base (training between commits, waiting for a gate, the
-// time of a ping) is the same whatever the codec; bytes cost seconds each, up and down, one after
-// the other or, where replies stream back while the update is still going up, at once. A pull tells
-// the way down, a commit both; how unlike the two are is taken from the pull and the first commit.
-// The cost of a pair of codecs is that time x how much slower it learns (kLadder in the .cpp).
-// Robust: medians of the last commits; a harsher pair must save a tenth, and goes again when it did
-// not; a milder one is tried with a few commits first, and trials take a fiftieth of the time at
-// most. Pure: no clock, no randomness. Units: seconds, bytes. Errors: none. Threads: one owner.
+// worker/codec_choice.hpp - chooses the codecs of a worker's commits and replies when [wire] says
+// "auto": the mildest pair whose bytes cost next to no time, measured on recent commits.
+// Time of a commit = base + bytes.
+// - The base is the same for every codec: training between commits, the gate, the time of a ping.
+// - Each byte costs time, up and down. The two add up, unless replies stream back while the update
+//   still goes up: then the longer one counts.
+// - A pull measures the way down, a commit both ways together. Their ratio comes from the pull and
+//   the first commit.
+// The cost of a pair is that time x its slowdown in learning (kLadder in the .cpp).
+// - Medians of the last commits decide.
+// - A harsher pair must save a tenth of the cost. It is taken back if it did not.
+// - A milder pair is first tried with a few commits. Trials take at most a fiftieth of the time.
+// Pure: no clock, no randomness. Units: seconds, bytes. Errors: none. Threads: one owner.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +26,7 @@
 namespace rubato::worker {
 
 struct CodecOptions {
-  proto::Compression up;  // where it is not chosen here; `keep` holds for both
+  proto::Compression up;  // its codec holds unless auto_up; its `keep` holds always
   proto::Compression down;
   bool auto_up = false;
   bool auto_down = false;
@@ -39,34 +42,34 @@ class CodecChoice {
  public:
   explicit CodecChoice(const CodecOptions& options);
 
-  // False when both are fixed: then nothing needs to be told, and nothing changes.
+  // False when both codecs are fixed. Then the calls below have no effect.
   bool active() const { return options_.auto_up || options_.auto_down; }
   const proto::Compression& up() const { return now_.up; }
   const proto::Compression& down() const { return now_.down; }
 
-  // A pull begins, the first or that of a worker that joins anew. A trial ends without a winner.
+  // A pull begins, the first one or after a rejoin. A trial ends without a winner.
   void on_pull();
-  // A commit begins, `between` after the last one's parameters were loaded (with overlap: after the
-  // last one began). Chooses its codecs. Returns: when they are others than before, a line that
-  // says what was seen, what was compared and what was chosen.
+  // A commit begins, `between` after the last reply was loaded (with overlap: after the last commit
+  // began). Chooses its codecs. Returns: if they changed, a line with the measured times, the costs
+  // compared, and the choice.
   std::optional<std::string> on_commit(Duration between);
-  // Payloads of the pull or commit under way.
+  // Payload bytes of the pull or commit under way.
   void on_sent(std::uint64_t bytes);
   void on_received(std::uint64_t bytes) { received_ += bytes; }
   // A chunk was acknowledged without parameters: the gate holds.
   void on_acknowledged() { acknowledged_ = true; }
-  // An empty question sent at the beginning was answered by a server.
+  // A server answered the ping that was sent at the beginning.
   void on_ping(Duration round_trip);
-  // The pull or commit is over, and no message of it was lost: to notice that took longer than any
-  // codec does. `round_trip` without `held`, which the gate took. `shards`: how many servers were
-  // pinged; what some of them left unanswered tells no latency.
+  // The pull or commit is over. Requires: no message of it was lost, for that costs more time than
+  // any codec. `held`: by the gate, not part of `round_trip`. `shards`: how many servers were
+  // pinged. The latency counts only if all of them answered.
   void on_pulled(Duration round_trip, std::size_t shards);
   void on_reply(Duration round_trip, Duration held, std::size_t shards);
 
  private:
-  // What one commit told.
+  // What one commit measured.
   struct Sample {
-    double per_byte = 0;  // up; down it is ratio_ times that
+    double per_byte = 0;  // of a byte up; a byte down costs ratio_ times that
     double base = 0;
     bool streamed = false;
   };
@@ -84,14 +87,14 @@ class CodecChoice {
   double best_cost(const Sample& link) const;
   void correct_ratio(const CodecPair& from, double before, const CodecPair& to, double after,
                      bool streamed);
-  // True when the last harsher pair saved less than a quarter of what it promised.
+  // True when the last harsher pair saved less than a quarter of the promised time.
   bool paid_too_little(const Sample& link) const;
   std::string give_up(const Sample& link);
   void judge_trial(const Sample& seen);
   std::string change(const CodecPair& to, const Sample& link, const char* why);
 
   CodecOptions options_;
-  std::vector<CodecPair> pairs_;  // all that may be chosen
+  std::vector<CodecPair> pairs_;  // the candidates
   CodecPair now_;
 
   // The pull or commit under way.
@@ -103,26 +106,26 @@ class CodecChoice {
   std::size_t chunks_ = 0;
   bool acknowledged_ = false;
 
-  std::deque<double> pings_;      // the last ones
+  std::deque<double> pings_;      // of the last commits
   std::deque<Sample> samples_;    // of the last commits with these codecs
-  std::optional<double> pulled_;  // seconds a byte down, until the first commit is over
-  double ratio_ = 1;              // seconds a byte down over those of a byte up
+  std::optional<double> pulled_;  // time of a byte down, until the first commit is over
+  double ratio_ = 1;              // time of a byte down over that of a byte up
 
-  struct Step {  // the last change to a harsher pair, until it has proved itself
+  struct Step {  // the last change to a harsher pair, until enough commits have judged it
     CodecPair from;
-    double before = 0;  // seconds of bytes
-    double promised = 0;
+    double before = 0;    // time of the bytes of a commit before the change
+    double promised = 0;  // and after it, as expected
   };
   std::optional<Step> step_;
   std::uint64_t rest_ = 0;               // commits until a harsher pair may be chosen again
-  std::uint64_t next_rest_;              // doubles each time that one did not pay
-  double rest_while_ = 0;                // seconds of bytes; beyond that the link is another one
-  std::optional<CodecPair> trial_from_;  // now_ is only tried; these were the codecs before
+  std::uint64_t next_rest_;              // doubles each time that a harsher pair did not pay
+  double rest_while_ = 0;                // a rest ends when bytes take longer than this
+  std::optional<CodecPair> trial_from_;  // the codecs before a trial, while now_ is tried
   std::deque<Sample> trial_;
   std::uint64_t since_trial_ = 0;    // commits since the last change or trial
-  bool trial_won_ = false;           // the last one: try again soon
-  double trial_every_;               // commits, at least; doubles when a winner was left again
-  std::optional<std::string> line_;  // what to say with the next commit
+  bool trial_won_ = false;           // the last trial: so the next one comes soon
+  double trial_every_;               // commits, at least; doubles when a winner is left again
+  std::optional<std::string> line_;  // to be reported with the next commit
 };
 
 }  // namespace rubato::worker

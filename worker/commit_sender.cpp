@@ -82,7 +82,7 @@ bool CommitSender::on_missing(std::uint32_t shard, const std::vector<std::uint64
   state.under_way = static_cast<std::uint32_t>(state.since.size());
   state.again.clear();
   std::ranges::sort(state.since);
-  for (const auto offset : offsets)  // the server names what was never sent as well
+  for (const auto offset : offsets)  // the server also names chunks that were never sent
     if (offset < state.next && offset < state.total &&
         !std::ranges::binary_search(state.since, offset))
       state.again.push_back(offset);

@@ -1,12 +1,12 @@
-// worker/commit_sender.hpp - which chunk of the update in flight goes next. Ascending in every
-// shard, for the first layers are needed first.
-// Credit: at most kCreditChunks of a shard are under way; each answer lets one more go. What is not
-// handed to the transport can still be overtaken, at the border of a chunk, and a server has that
-// many replies for one worker in memory at most.
-// Across shards either in turns, so that all of them start at once, or by need: the lowest
-// parameter that may go goes first, and all shards together have one credit more, which
-// worker/credit_choice.hpp chooses: without one they would share the link in turns, whatever the
-// order. The last chunk of a shard takes none of it, for its answer may have to wait for others.
+// worker/commit_sender.hpp - chooses the next chunk of the update in flight. Chunks ascend in every
+// shard, because the first layers are needed first.
+// Credit: at most kCreditChunks of a shard are under way, and each answer lets one more go. So a
+// more urgent message waits for few chunks, and a server holds few replies for one worker.
+// Two orders across shards:
+// - In turns: all shards start at once.
+// - By need: the lowest parameter goes first. All shards together have a second credit, which
+//   worker/credit_choice.hpp chooses. Without it they would share the link in turns after all. The
+//   last chunk of a shard does not count in it, because its answer may have to wait for others.
 // Source: Peng et al., "A generic communication scheduler for distributed DNN training
 // acceleration" (ByteScheduler), SOSP 2019, section 4: priority, partition and credit.
 // Pure. Threads: one owner.
@@ -30,13 +30,13 @@ enum class ShardOrder { InTurns, ByNeed };
 class CommitSender {
  public:
   CommitSender() = default;
-  // `chunk`: elements of a message.
+  // `chunk`: elements in a message.
   CommitSender(const proto::ShardMap& shards, std::uint64_t chunk,
                ShardOrder order = ShardOrder::InTurns);
 
-  // A new update: all of it is to be sent.
+  // All of a new update is to be sent.
   void start();
-  // Nothing more is to be sent.
+  // Nothing more is to be sent of it.
   void stop();
 
   struct Chunk {
@@ -44,25 +44,26 @@ class CommitSender {
     std::uint64_t offset = 0;  // in the shard
     std::uint64_t count = 0;
   };
-  // The update is answered, and this is what it blocked the worker for. As CreditChoice::on_commit.
+  // The update is answered, and blocked the worker for so long. As CreditChoice::on_commit.
   std::optional<std::string> on_commit_over(Duration blocked) { return credit_.on_commit(blocked); }
-  // The next chunk that may go now, if any.
+  // Returns: the next chunk that may go now, if any.
   std::optional<Chunk> poll();
 
   // The shard answered one chunk.
   void on_answer(std::uint32_t shard);
   // The chunk that poll() gave last is not sent after all.
   void on_dropped(std::uint32_t shard);
-  // The shard has all of it: answers to chunks that have not come never will.
+  // The shard has all chunks. Their missing answers were lost.
   void on_held(std::uint32_t shard) { shards_[shard].under_way = 0; }
-  // The shard is asked what it lacks. Everything is in order between the two: of what it lacks when
-  // it answers, what was given out before was lost, and only what was given out since may come.
+  // The shard is asked which chunks it lacks. Messages keep their order. So a chunk that it lacks
+  // when it answers was lost, unless poll() gave it out after the question.
   void on_asked(std::uint32_t shard);
-  // It lacks these chunks, or all of them. Returns: whether any of them are lost, to go again.
+  // The shard lacks these chunks, or all of them. Lost ones go again. Returns: true if any was
+  // lost.
   bool on_missing(std::uint32_t shard, const std::vector<std::uint64_t>& offsets);
   bool on_all_missing(std::uint32_t shard);
 
-  // All of this shard's update waits for that of others.
+  // True while no chunk has gone to this shard, because other shards come first.
   bool waits(std::uint32_t shard) const {
     return order_ == ShardOrder::ByNeed && shards_[shard].next == 0;
   }
@@ -70,11 +71,11 @@ class CommitSender {
  private:
   struct ShardState {
     std::uint64_t total = 0;
-    std::uint64_t next = 0;            // everything from here on is still to be sent
-    std::vector<std::uint64_t> again;  // and these, the last one first
+    std::uint64_t next = 0;            // the chunks from here on are still to be sent
+    std::vector<std::uint64_t> again;  // and these once more; the next one is last
     std::uint32_t under_way = 0;       // chunks
     bool asked = false;
-    std::vector<std::uint64_t> since;  // given out since it was asked
+    std::vector<std::uint64_t> since;  // chunks that poll() gave out since it was asked
   };
   bool sent(const ShardState& shard) const {
     return shard.again.empty() && shard.next >= shard.total;
@@ -85,7 +86,7 @@ class CommitSender {
   ShardOrder order_ = ShardOrder::InTurns;
   CreditChoice credit_;  // by need
   std::vector<ShardState> shards_;
-  std::size_t turn_ = 0;  // where to look first
+  std::size_t turn_ = 0;  // the shard whose turn is next
 };
 
 }  // namespace rubato::worker

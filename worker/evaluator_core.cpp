@@ -4,11 +4,13 @@
 
 namespace rubato::worker {
 
-using proto::NodeId;
 using proto::Role;
 
 EvaluatorCore::EvaluatorCore(const EvaluatorOptions& options)
-    : options_(options), joiner_(options.timing), patience_(options.pull_timeout) {}
+    : options_(options),
+      joiner_(options.timing),
+      patience_(options.pull_timeout),
+      mail_(options.cluster, {Role::Evaluator, 0}, options.incarnation) {}
 
 EvaluatorCore::Action EvaluatorCore::next_action() const {
   if (failure_) return Action::Fail;
@@ -25,11 +27,11 @@ void EvaluatorCore::on_wakeup(Instant now) {
   if (stopped_ || failure_) return;
   switch (joiner_.poll(now)) {
     case proto::Joiner::Due::Hello:
-      send({Role::Scheduler, 0},
-           proto::Hello{"evaluator", options_.parameters, "", options_.settings});
+      mail_.send({Role::Scheduler, 0},
+                 proto::Hello{"evaluator", options_.parameters, "", options_.settings});
       break;
     case proto::Joiner::Due::Heartbeat:
-      send({Role::Scheduler, 0}, proto::Heartbeat{});
+      mail_.send({Role::Scheduler, 0}, proto::Heartbeat{});
       break;
     case proto::Joiner::Due::Nothing:
       break;
@@ -46,13 +48,13 @@ std::optional<Instant> EvaluatorCore::poll_wakeup() const {
   return next;
 }
 
-void EvaluatorCore::on_message(Instant now, const proto::Message& message) {
+void EvaluatorCore::on_message(Instant now, proto::NodeId from, const proto::Message& message) {
   if (stopped_ || failure_) return;
   if (message.cluster != options_.cluster) {
     failure_ = Error{ErrorCode::Refused, other_cluster(message, options_.cluster)};
     return;
   }
-  if (message.sender.role == Role::Scheduler) joiner_.on_heard(now);
+  if (from.role == Role::Scheduler) joiner_.on_heard(now);
   if (const auto* welcome = std::get_if<proto::Welcome>(&message.body)) {
     if (shards_) return;
     shards_ = welcome->shards;
@@ -63,26 +65,26 @@ void EvaluatorCore::on_message(Instant now, const proto::Message& message) {
     joiner_.on_joined(now);
     pull(now);
   } else if (std::holds_alternative<proto::Parameters>(message.body)) {
-    if (gather_.active()) on_parameters(now, message);
+    if (gather_.active()) on_parameters(now, from.index, message);
   } else if (const auto* stop = std::get_if<proto::Stop>(&message.body)) {
     stopped_ = stop->reason;
   } else if (const auto* refusal = std::get_if<proto::Refusal>(&message.body)) {
-    failure_ = Error{ErrorCode::Refused,
-                     to_string(message.sender) + " refused the evaluator: " + refusal->message};
+    failure_ =
+        Error{ErrorCode::Refused, to_string(from) + " refused the evaluator: " + refusal->message};
   }
 }
 
-void EvaluatorCore::on_parameters(Instant now, const proto::Message& message) {
+void EvaluatorCore::on_parameters(Instant now, std::uint32_t shard, const proto::Message& message) {
   const auto& parameters = std::get<proto::Parameters>(message.body);
-  // What it waited before it asked again says nothing of the link, unless an earlier answer comes.
+  // The wait before a second question tells nothing of the link, unless an earlier answer comes.
   const bool newest = parameters.sequence == sequence_;
   silence_ = std::max(silence_, now - (newest ? std::max(heard_at_, asked_at_) : heard_at_));
   heard_at_ = now;
   next_ = now + patience_;
-  // A shard answers in order: it has sent all that it will of earlier pulls.
+  // A shard answers in order, so nothing more comes of earlier pulls.
   if (parameters.sequence > gather_.sequence() && parameters.sequence <= sequence_)
     gather_.begin(parameters.sequence);
-  const auto added = gather_.add(message.sender.index, parameters, message.payload);
+  const auto added = gather_.add(shard, parameters, message.payload);
   if (!added) {
     failure_ = added.error();
   } else if (!gather_.active()) {
@@ -100,7 +102,7 @@ void EvaluatorCore::pull(Instant now) {
   gather_.begin(sequence_);
 }
 
-// What has arrived stays, and what still arrives of the earlier pull counts.
+// Arrived chunks stay, and chunks of the earlier pull still count.
 void EvaluatorCore::pull_again(Instant now) {
   patience_ = patience_ * 2;
   ask(now);
@@ -111,24 +113,16 @@ void EvaluatorCore::ask(Instant now) {
   next_ = now + patience_;
   ++sequence_;
   for (std::uint32_t shard = 0; shard < shards_->shards.size(); ++shard)
-    send({Role::Server, shard}, proto::Pull{sequence_});
+    mail_.send({Role::Server, shard}, proto::Pull{sequence_});
 }
 
 void EvaluatorCore::on_evaluated(Instant now, double loss, double accuracy) {
   evaluate_due_ = false;
-  send({Role::Scheduler, 0}, proto::Evaluation{.age = now - pulled_at_,
-                                               .loss = loss,
-                                               .accuracy = accuracy,
-                                               .version = gather_.version()});
+  mail_.send({Role::Scheduler, 0}, proto::Evaluation{.age = now - pulled_at_,
+                                                     .loss = loss,
+                                                     .accuracy = accuracy,
+                                                     .version = gather_.version()});
   on_wakeup(now);
-}
-
-void EvaluatorCore::send(NodeId to, proto::Body body) {
-  outbox_.push({to, proto::Message{.cluster = options_.cluster,
-                                   .sender = {Role::Evaluator, 0},
-                                   .incarnation = options_.incarnation,
-                                   .body = std::move(body),
-                                   .payload = {}}});
 }
 
 }  // namespace rubato::worker

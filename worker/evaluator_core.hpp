@@ -1,9 +1,9 @@
 // worker/evaluator_core.hpp - the independent evaluator as a pure state machine: every interval it
 // pulls the global parameters; the host measures them on held-out data.
 // Pure, as worker/worker_core.hpp. An evaluation that takes longer than the interval delays the
-// next one; it never queues up. What it measures are the answers of all shards to one pull, each
-// shard as it was when it answered. It waits while chunks come, whatever time they take, and pulls
-// again after a silence; the first chunk that answers the new pull ends the wait for the old one.
+// next one; evaluations never queue up. The parameters are the answers of all shards to one pull,
+// each shard as it was when it answered. The evaluator waits while chunks come. After a silence it
+// pulls again, and the first chunk of a new answer ends the wait for the old one.
 // Threads: one owner.
 #pragma once
 
@@ -14,7 +14,7 @@
 #include "base/result.hpp"
 #include "base/time.hpp"
 #include "proto/joiner.hpp"
-#include "proto/outbox.hpp"
+#include "worker/mail.hpp"
 #include "worker/parameter_gather.hpp"
 
 namespace rubato::worker {
@@ -26,9 +26,9 @@ struct EvaluatorOptions {
   Duration interval = Duration::from_seconds(5);
   std::string settings = {};  // as in Hello
   proto::JoinTiming timing;
-  // Of silence, no chunk from any shard: then it pulls again. Twice as long each time, and for the
-  // next pull twice the longest silence of this one if that is more: a link that is as slow as that
-  // is not given the same work over and over.
+  // It pulls again after this long without a chunk from any shard, and after twice as long each
+  // time. The next pull has twice the longest silence of this one, if that is more, so that a slow
+  // link is not given the same work again and again.
   Duration pull_timeout = Duration::from_seconds(30);
 };
 
@@ -40,12 +40,13 @@ class EvaluatorCore {
   Action next_action() const;
 
   void on_start(Instant now);
-  void on_message(Instant now, const proto::Message& message);
+  // `from`: who sent it, as the shard map says.
+  void on_message(Instant now, proto::NodeId from, const proto::Message& message);
   void on_wakeup(Instant now);
   // Requires: next_action() was Evaluate; the figures are of parameters().
   void on_evaluated(Instant now, double loss, double accuracy);
 
-  std::optional<proto::ToNode> poll_send() { return outbox_.poll(); }
+  std::optional<proto::ToNode> poll_send() { return mail_.poll(); }
   std::optional<Instant> poll_wakeup() const;
   std::span<const float> parameters() const { return gather_.values(); }
   const std::optional<proto::ShardMap>& shards() const { return shards_; }
@@ -56,25 +57,24 @@ class EvaluatorCore {
   void pull(Instant now);
   void pull_again(Instant now);
   void ask(Instant now);
-  void on_parameters(Instant now, const proto::Message& message);
-  void send(proto::NodeId to, proto::Body body);
+  void on_parameters(Instant now, std::uint32_t shard, const proto::Message& message);
 
   EvaluatorOptions options_;
   proto::Joiner joiner_;
   std::optional<proto::ShardMap> shards_;
   ParameterGather gather_;
-  Sequence sequence_ = 0;  // of the newest pull; the gather's may be an earlier one
+  Sequence sequence_ = 0;  // of the newest pull; the gather may expect an earlier one
   bool started_ = false;
   bool evaluate_due_ = false;
   Instant asked_at_;   // the newest pull
-  Instant heard_at_;   // the last chunk, of whichever pull, or the first pull of this measurement
-  Duration silence_;   // before any chunk since then, the longest
-  Duration patience_;  // with the next one
+  Instant heard_at_;   // the last chunk of any pull, or the first pull of this measurement
+  Duration silence_;   // the longest before a chunk since then
+  Duration patience_;  // the silence before it pulls again
   Instant pulled_at_;  // when the last chunk of the last pull arrived
   std::optional<Instant> next_;  // the next pull, or the deadline of the one under way
   std::optional<std::string> stopped_;
   std::optional<Error> failure_;
-  proto::Outbox<proto::ToNode> outbox_;
+  Mail mail_;
 };
 
 }  // namespace rubato::worker

@@ -29,7 +29,7 @@ void ParameterGather::begin(Sequence sequence, const Room& room) {
   for (auto& shard : shards_) {
     shard.chunks.begin(shard.range.count());
     shard.noted = true;
-    if (shard.range.count() > 0) ++waiting_;  // else more servers than parameters
+    if (shard.range.count() > 0) ++waiting_;  // 0 with more servers than parameters
   }
 }
 
@@ -88,7 +88,7 @@ Result<bool> ParameterGather::add(std::uint32_t shard, const proto::Parameters& 
   return true;
 }
 
-// The one place where a received payload becomes parameters.
+// Received payloads become parameters here and nowhere else.
 Result<void> ParameterGather::place(const proto::Parameters& chunk, const proto::Payload& payload,
                                     std::span<float> values) {
   if (!proto::is_difference(chunk.codec))

@@ -1,9 +1,9 @@
-// worker/server_watch.hpp - how long the servers that a worker awaits have been silent: whom to ask
-// and when to give up.
-// One question at a time: on a slow link its answer takes as long as all that is in line before it.
-// Since a question can be lost with its connection it is asked again, each time after twice as
-// long. What a link has been seen to take it may take again, and more of it for a commit than for a
-// pull: a server is given up after the timeout, or four times the longest silence that has ended.
+// worker/server_watch.hpp - how long the awaited servers have been silent: which of them to ask,
+// and when to give one up.
+// - One question at a time, because on a slow link its answer waits behind all earlier bytes.
+// - A question can be lost with its connection. It is asked again, each time after twice as long.
+// - A server is given up after the timeout, or after four times the longest silence so far,
+//   whichever is longer. A commit may take longer than the pull that was seen first.
 // Pure: `now` never decreases. Threads: one owner.
 #pragma once
 
@@ -29,25 +29,25 @@ class ServerWatch {
   std::size_t size() const { return watch_.size(); }
   // A pull or commit begins.
   void begin(Instant now);
-  // Requires: it is awaited.
+  // A message of this server came. Requires: the server is awaited.
   void on_heard(std::uint32_t shard, Instant now);
-  // Nothing is to be heard of this one yet: its silence begins now.
+  // This server has nothing to answer yet. Its silence begins now.
   void excuse(std::uint32_t shard, Instant now) { start(watch_[shard], now); }
 
   // When poll() has something to do, if nothing is heard.
   Instant due(std::uint32_t shard) const;
-  // What is due now; to be called until it is nothing. Tell: once in a silence of a quarter of the
-  // timeout, or twice as long as any that has ended.
+  // What is due now. Call it until it returns Nothing. Tell is due once in a silence: after a
+  // quarter of the timeout, or twice the longest silence so far, whichever is longer.
   enum class Due { Nothing, Probe, Tell, GiveUp };
   Due poll(std::uint32_t shard, Instant now);
-  // Of the Probe that poll() asked for last.
+  // The number of the Probe that poll() asked for last.
   std::uint32_t number(std::uint32_t shard) const { return watch_[shard].number; }
-  // Returns: whether this answers the last Probe, for the first time. Earlier ones tell nothing
-  // that a later one does not.
+  // Returns: true for the first answer to the last Probe. Answers to earlier Probes are out of
+  // date.
   bool on_answer(std::uint32_t shard, std::uint32_t number);
 
   Duration silence(std::uint32_t shard, Instant now) const { return now - watch_[shard].heard; }
-  // The silence after which it is given up.
+  // The silence after which the server is given up.
   Duration patience(std::uint32_t shard) const {
     return std::max(timing_.server_timeout, watch_[shard].longest * 4);
   }
@@ -55,18 +55,18 @@ class ServerWatch {
  private:
   struct Shard {
     Instant heard;
-    Instant probed;            // or when it began
-    Duration wait;             // after both, until the next Probe
+    Instant probed;            // the last Probe, or when the exchange began
+    Duration wait;             // from the later of these two to the next Probe
     Duration longest;          // silence that has ended
     std::uint32_t number = 0;  // of the last Probe
-    bool asked = false;        // and it is not answered
-    bool told = false;         // of this silence
+    bool asked = false;        // the last Probe is not answered
+    bool told = false;         // this silence is reported
   };
   void start(Shard& watch, Instant now) const;
   Instant next_probe(const Shard& watch) const {
     return std::max(watch.heard, watch.probed) + watch.wait;
   }
-  // A silence that is worth a word.
+  // The silence that is reported.
   Duration unusual(std::uint32_t shard) const {
     return std::max(timing_.server_timeout * 0.25, watch_[shard].longest * 2);
   }

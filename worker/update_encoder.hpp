@@ -1,10 +1,10 @@
-// worker/update_encoder.hpp - the update in flight as payloads, chunk by chunk: as it is, or
+// worker/update_encoder.hpp - the update in flight as payloads, chunk by chunk: as f32, or
 // compressed with error feedback (proto/compression.hpp).
-// Each chunk is compressed once, when it is first asked for, and kept until the commit is answered:
-// what is sent again is the same bytes, and the residual is not counted twice. An update with NaN
-// or infinity is going to be discarded: it travels as f32 and leaves the residual alone.
-// A blank encoder sends payloads of the right size and no content, for runs of which only the
-// timing counts.
+// Each chunk is compressed once, when it is first asked for, and kept until the commit is answered.
+// A chunk that is sent again has the same bytes, and the residual counts once.
+// Shards discard an update with NaN or infinity. It travels as f32 and does not touch the residual.
+// A blank encoder is for runs where only the timing counts. Its payloads have the right size and
+// arbitrary content.
 // Pure. Memory: the residual, and the compressed update while it is in flight. Threads: one owner.
 #pragma once
 
@@ -24,36 +24,37 @@ namespace rubato::worker {
 
 class UpdateEncoder {
  public:
-  // `residual`: what earlier lives of this worker have not sent; may be null, then compression
-  // starts from zeros. With f32 and no residual nothing is copied. `chunk`: elements of a message.
-  // `blank`: all updates are the beginning of one chunk, and stay as they are.
+  // `residual`: left by earlier lives of this worker. Null: compression starts from zeros. With f32
+  // and no residual nothing is copied. `chunk`: elements in a message. `blank`: each update is one
+  // chunk, which stands for all.
   UpdateEncoder(const proto::Compression& compression, std::shared_ptr<Residual> residual,
                 std::uint64_t parameters, std::uint64_t chunk, bool blank = false);
 
-  // Updates belong to this run from now on: what another one's left out is not sent. Returns: whose
-  // it was. Requires: not active.
+  // Updates belong to this run from now on. The residual of another run is dropped. Returns: whose
+  // the residual was. Requires: not active.
   Residual::Left join(Incarnation run);
-  // The shards have gone back so often (proto::Parameters::restores): what was left out before they
-  // last did is not sent. Returns: true when that dropped anything.
+  // The shards have restored kept parameters this often (proto::Parameters::restores). A residual
+  // from before the last time is dropped. Returns: true when there was one.
   bool rebase(std::uint32_t restores);
-  // The codec of the updates that begin from now on. What another one left out is sent with them.
+  // The codec of the updates that begin from now on. They also send what other codecs left.
   void use(const proto::Compression& compression);
-  // From now on this update, all parameters of it; `finite`: no NaN or infinity in it. `seed`
-  // chooses what random-k sends.
+  // The update in flight is this one, of all parameters. `finite`: no NaN or infinity in it. `seed`
+  // chooses the elements that random-k sends.
   void begin(std::shared_ptr<const Floats> update, bool finite, std::uint64_t seed);
-  // What was left out of this update and those before is not to be sent either. Requires: active.
+  // Drops the residual of this update and of those before. Requires: active.
   void drop_residual();
-  // The commit was answered, or is given up: lets go of the update.
+  // The commit was answered or is given up. The update's memory is free.
   void end();
 
   bool active() const { return update_ != nullptr; }
-  // All of it, as it was given. Requires: active.
+  // The update as it was given. Requires: active.
   std::span<const float> values() const { return *update_; }
   // False when the update holds NaN or infinity.
   bool finite() const { return finite_; }
-  // Of the payload of `count` elements of this update.
+  // The codec of the payload for `count` elements of this update.
   proto::PayloadCodec codec(std::uint64_t count) const { return form_of(count).codec; }
-  // The elements [begin, begin + count) of the model. Requires: active; the same cuts every time.
+  // The elements [begin, begin + count) of the model. Requires: active; an update is always cut at
+  // the same elements.
   proto::Payload chunk(std::uint64_t begin, std::uint64_t count);
 
  private:
@@ -67,9 +68,9 @@ class UpdateEncoder {
   proto::BufferPool buffers_;
   std::shared_ptr<const Floats> update_;
   bool finite_ = true;
-  bool compressing_ = false;   // this update; else it travels as it is
+  bool compressing_ = false;   // false: this update travels as f32
   bool owed_;                  // the residual may hold something
-  std::uint64_t cleared_ = 0;  // elements of it that this update has left without residual
+  std::uint64_t cleared_ = 0;  // elements whose residual this update has sent in full
   std::uint64_t chunk_;        // elements
   std::uint64_t seed_ = 0;
   struct Sent {

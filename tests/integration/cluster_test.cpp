@@ -5,8 +5,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "cluster/node_loop.hpp"
 #include "emulation/virtual_cluster.hpp"
-#include "server/peer_loop.hpp"
 #include "sync/factory.hpp"
 #include "tests/integration/quick_cluster.hpp"
 #include "tests/integration/thread_cluster.hpp"
@@ -155,7 +155,8 @@ TEST_CASE("a server that reaches no scheduler gives up in one line") {
       options, [](ElementRange range) { return std::vector<float>(range.count()); },
       sync::make_gate("bsp", {}), *scheduler);
   core.on_start(steady_now());
-  REQUIRE(server::run_core(transport, core, {}));
+  cluster::NodeLoop loop(transport, core);
+  CHECK_FALSE(loop.run({}));
   REQUIRE(core.failure());
   CHECK(core.failure()->code == ErrorCode::Timeout);
   CHECK(core.failure()->message.find("no answer to Hello") != std::string::npos);

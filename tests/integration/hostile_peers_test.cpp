@@ -10,11 +10,11 @@
 #include <limits>
 #include <memory>
 
+#include "cluster/worker_node.hpp"
 #include "proto/codec.hpp"
 #include "tests/integration/peers.hpp"
 #include "tests/integration/quick_cluster.hpp"
 #include "tests/integration/thread_cluster.hpp"
-#include "worker/worker_loop.hpp"
 
 namespace rubato::integration {
 namespace {
@@ -63,7 +63,7 @@ Result<std::string> run_worker(const ThreadCluster& cluster, const cluster::Clus
                                                     std::move(samples[0])));
   const auto core = cluster::make_worker(config, plan, 777, name);
   proto::ZmqTransport transport;
-  return worker::run_worker(transport, *core, trainer, {cluster.scheduler(), {}}, {});
+  return cluster::run_worker(transport, *core, trainer, {cluster.scheduler(), {}}, {});
 }
 
 proto::Progress steps_of(std::uint64_t steps) {

@@ -9,11 +9,12 @@
 
 #include "base/check.hpp"
 #include "base/rng.hpp"
-#include "server/peer_loop.hpp"
+#include "cluster/evaluator_node.hpp"
+#include "cluster/make_transport.hpp"
+#include "cluster/node_loop.hpp"
+#include "cluster/worker_node.hpp"
 #include "sync/factory.hpp"
 #include "train/evaluate.hpp"
-#include "worker/evaluator_loop.hpp"
-#include "worker/worker_loop.hpp"
 
 namespace rubato::integration {
 namespace {
@@ -73,14 +74,14 @@ ThreadCluster::~ThreadCluster() {
 void ThreadCluster::run_scheduler(const ThreadClusterOptions& options,
                                   std::promise<std::string> endpoint,
                                   const std::stop_token& abandon) {
-  proto::ShmTransport transport;
-  endpoint.set_value(expect(transport.listen(kAnyPort)));
+  const auto transport = cluster::make_transport();
+  endpoint.set_value(expect(transport->listen(kAnyPort)));
   auto scheduler_options = cluster::scheduler_options(config_, plan_, os_random(), true);
   scheduler_options.lost_after = options.lost_after;
   server::Scheduler scheduler(
       scheduler_options, sync::make_tuner(plan_.sync, config_.sync,
                                           {.parameter_bytes = plan_.parameters * sizeof(float)}));
-  server::PeerLoop loop(transport, scheduler);
+  cluster::NodeLoop loop(*transport, scheduler);
   while (!scheduler.drained() && !abandon.stop_requested()) {
     if (stop_.stop_requested()) scheduler.stop(steady_now(), "the test ends it");
     expect(loop.turn());
@@ -94,26 +95,26 @@ void ThreadCluster::run_scheduler(const ThreadClusterOptions& options,
 }
 
 void ThreadCluster::run_evaluator(const std::stop_token& abandon) {
-  proto::ShmTransport transport;
+  const auto transport = cluster::make_transport();
   auto device = expect(train::make_device(config_.worker_device));
   expect(device->build(plan_.spec, train::kEvaluationBatch));
   auto core = cluster::make_evaluator(config_, plan_, os_random());
-  expect(worker::run_evaluator(transport, core, *device, data_.held_out, {scheduler_endpoint_, 0},
-                               abandon));
+  expect(cluster::run_evaluator(*transport, core, *device, data_.held_out, {scheduler_endpoint_, 0},
+                                abandon));
 }
 
 server::ServerStats ThreadCluster::run_server(std::uint32_t index,
                                               std::promise<std::string> endpoint,
                                               const std::stop_token& abandon) {
-  proto::ShmTransport transport;
-  const std::string bound = expect(transport.listen(kAnyPort));
+  const auto transport = cluster::make_transport();
+  const std::string bound = expect(transport->listen(kAnyPort));
   endpoint.set_value(bound);
-  const auto scheduler = expect(transport.connect(scheduler_endpoint_));
+  const auto scheduler = expect(transport->connect(scheduler_endpoint_));
   const auto core = cluster::make_server(config_, plan_, os_random(),
                                          fmt::format("server-{}", index), bound, scheduler);
   core->on_start(steady_now());
-  expect(server::run_core(transport, *core, abandon));
-  RUBATO_CHECK(!core->failure(), "the scheduler takes the servers it expects");
+  cluster::NodeLoop loop(*transport, *core);
+  expect(loop.run(abandon));
   return core->stats();
 }
 
@@ -134,9 +135,9 @@ Result<std::string> ThreadCluster::run_worker(std::uint32_t index, const std::st
                                                     std::move(samples[index])));
   const auto core = cluster::make_worker(config_, plan_, os_random(), plan_.workers[index].name);
   auto times = emulation::make_step_times(plan_, index);
-  proto::ShmTransport transport;
-  return worker::run_worker(
-      transport, *core, trainer,
+  const auto transport = cluster::make_transport();
+  return cluster::run_worker(
+      *transport, *core, trainer,
       {scheduler_endpoint_, [&times](Instant now, int batch) { return times.next(now, batch); }},
       stop);
 }

@@ -16,7 +16,6 @@
 
 #include "base/run_record.hpp"
 #include "cluster/cluster_plan.hpp"
-#include "proto/shm/transport.hpp"
 #include "tests/integration/helpers.hpp"
 #include "train/dataset.hpp"
 

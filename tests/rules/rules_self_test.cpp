@@ -56,7 +56,7 @@ TEST_CASE("library_owners") {
 
 TEST_CASE("pure_cores") {
   CHECK(pure_cores({"sync/adsp.cpp", "#include <map>\n// like steady_now()\n"}).empty());
-  CHECK(pure_cores({"worker/worker_loop.cpp", "#include <thread>\n"}).empty());
+  CHECK(pure_cores({"cluster/worker_node.cpp", "#include <thread>\n"}).empty());
   CHECK(pure_cores({"proto/shm/channel.cpp", "#include <mutex>\n"}).empty());
   CHECK(pure_cores({"tests/sync/adsp_test.cpp", "#include <random>\n"}).empty());
   CHECK(pure_cores({"sync/adsp.cpp", "#include <thread>\n"}).size() == 1);

@@ -41,8 +41,10 @@ struct Direct {
         shard.core.on_message(shard.now, peer_of(0), message);
         quiet = false;
       }
-      while (const auto out = shard.core.poll_send())
-        worker.on_message(shard.now, carried(out->message));
+      while (const auto out = shard.core.poll_send()) {
+        const proto::Message message = carried(out->message);
+        worker.on_message(shard.now, message.sender, message);
+      }
     }
   }
 };
@@ -71,7 +73,7 @@ struct OverTransport {
       while (const auto out = shard.core.poll_send())
         if (out->to != kSchedulerPeer) send(server, out->to, out->message);
       while (const auto received = worker.receive(Duration::from_ms(1)).value())
-        core.on_message(shard.now, received->message.value());
+        core.on_message(shard.now, received->message->sender, *received->message);
     }
   }
 };
@@ -118,7 +120,7 @@ struct Pair {
     proto::Message message;
     message.cluster = kCluster;
     message.body = std::move(body);
-    worker.on_message(shard.now, message);
+    worker.on_message(shard.now, message.sender, message);
   }
 
   void exchange() {

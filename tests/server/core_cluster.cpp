@@ -267,7 +267,9 @@ void CoreCluster::from_scheduler(const proto::ToPeer& out) {
 void CoreCluster::to_worker(const std::string& from, const proto::ToPeer& out) {
   const auto index = out.to - kFirstWorker;
   post(from, label(*workers_[index].core, "edge", index), out.message,
-       [this, index, message = out.message] { workers_[index].core->on_message(now_, message); });
+       [this, index, message = out.message] {
+         workers_[index].core->on_message(now_, message.sender, message);
+       });
 }
 
 void CoreCluster::post(const std::string& from, const std::string& to,

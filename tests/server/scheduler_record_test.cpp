@@ -136,7 +136,10 @@ TEST_CASE("record: without an evaluator there is a loss and no accuracy") {
   REQUIRE(record.measured());
   CHECK(record.final_loss == 0.75);
   CHECK(std::isnan(record.final_accuracy));
-  CHECK(world.scheduler.poll_log() == "evaluation at 5.000 s: loss 0.750000 steps 1 commits 1");
+  const auto line = world.scheduler.poll_log();
+  REQUIRE(line.has_value());
+  CHECK(line->kind == SchedulerEvent::Kind::Evaluation);
+  CHECK(line->text == "evaluation at 5.000 s: loss 0.750000 steps 1 commits 1");
 }
 
 TEST_CASE("record: the commit counts of a long run are thinned evenly") {

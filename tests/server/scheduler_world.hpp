@@ -167,7 +167,7 @@ class SchedulerWorld {
   }
   std::string log() {
     std::string all;
-    while (auto line = scheduler.poll_log()) all += *line + "\n";
+    while (auto line = scheduler.poll_log()) all += line->text + "\n";
     return all;
   }
 

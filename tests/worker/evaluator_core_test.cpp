@@ -35,11 +35,12 @@ struct EvaluatorWorld {
     return options;
   }
   void hear(proto::NodeId sender, proto::Body body, proto::Payload payload = {}) {
-    core.on_message(now, {.cluster = kClusterId,
-                          .sender = sender,
-                          .incarnation = 1,
-                          .body = std::move(body),
-                          .payload = std::move(payload)});
+    core.on_message(now, sender,
+                    {.cluster = kClusterId,
+                     .sender = sender,
+                     .incarnation = 1,
+                     .body = std::move(body),
+                     .payload = std::move(payload)});
   }
   void welcome() {
     proto::Welcome welcome{
@@ -333,7 +334,7 @@ TEST_CASE("evaluator: Stop finishes it, a refusal or another cluster fails it wi
   foreign.cluster = 0xbad;
   foreign.sender = kScheduler;
   foreign.body = proto::Refusal{proto::RefusalCode::ClusterId, "no"};
-  elsewhere.core.on_message(elsewhere.now, foreign);
+  elsewhere.core.on_message(elsewhere.now, kScheduler, foreign);
   REQUIRE(elsewhere.core.failure().has_value());
   CHECK(elsewhere.core.failure()->message.find("another cluster") != std::string::npos);
 }

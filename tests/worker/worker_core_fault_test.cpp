@@ -110,7 +110,7 @@ TEST_CASE(
   foreign.cluster = 0xbad;
   foreign.sender = kSchedulerNode;
   foreign.body = proto::Heartbeat{};
-  elsewhere.core.on_message(elsewhere.now, foreign);
+  elsewhere.core.on_message(elsewhere.now, kSchedulerNode, foreign);
   REQUIRE(elsewhere.core.failure().has_value());
   CHECK(elsewhere.core.failure()->message.find("another cluster") != std::string::npos);
 

@@ -102,11 +102,12 @@ class WorkerWorld {
   }
 
   void hear(proto::NodeId sender, proto::Body body, proto::Payload payload = {}) {
-    core.on_message(now, {.cluster = kCluster,
-                          .sender = sender,
-                          .incarnation = life,
-                          .body = std::move(body),
-                          .payload = std::move(payload)});
+    core.on_message(now, sender,
+                    {.cluster = kCluster,
+                     .sender = sender,
+                     .incarnation = life,
+                     .body = std::move(body),
+                     .payload = std::move(payload)});
   }
   void welcome(std::uint32_t index = 4) {
     hear(kSchedulerNode, proto::Welcome{.you = {proto::Role::Worker, index},

@@ -1,16 +1,16 @@
-// tests/worker/counting_device.hpp - a device for the tests of the real loop, whose parameters tell
-// how many steps were made: every gradient is 1, and so is the rate, so W is minus the number of
-// steps, whoever made them. And the one sample that it is trained on.
+// tests/cluster/counting_device.hpp - a device for the tests of the real loop, whose parameters
+// tell how many steps were made: every gradient is 1, and so is the rate, so W is minus the number
+// of steps, whoever made them. And the one sample that it is trained on.
 #pragma once
 
 #include <functional>
 #include <utility>
 
-#include "tests/worker/loop_peers.hpp"
+#include "tests/cluster/loop_peers.hpp"
 #include "train/dataset.hpp"
 #include "train/host_device.hpp"
 
-namespace rubato::worker {
+namespace rubato::cluster {
 
 class CountingDevice : public train::HostDevice {
  public:
@@ -43,4 +43,4 @@ inline train::Dataset one_sample() {
   return data;
 }
 
-}  // namespace rubato::worker
+}  // namespace rubato::cluster

@@ -1,4 +1,4 @@
-// worker/compute_thread.hpp - one thread that computes one job at a time for an I/O loop.
+// cluster/compute_thread.hpp - one thread that computes one job at a time for a loop.
 // Threads: submit(), busy() and take_done() from the owner; jobs run on the thread; `on_done` is
 // called there after each job and must be safe from any thread (Transport::wake is).
 #pragma once
@@ -9,7 +9,7 @@
 #include <mutex>
 #include <thread>
 
-namespace rubato::worker {
+namespace rubato::cluster {
 
 class ComputeThread {
  public:
@@ -36,4 +36,4 @@ class ComputeThread {
   std::jthread thread_;
 };
 
-}  // namespace rubato::worker
+}  // namespace rubato::cluster

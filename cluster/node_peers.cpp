@@ -1,13 +1,12 @@
-#include "worker/node_peers.hpp"
+#include "cluster/node_peers.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/check.hpp"
-#include "base/log.hpp"
 
-namespace rubato::worker {
+namespace rubato::cluster {
 
 using proto::NodeId;
 using proto::PeerId;
@@ -40,42 +39,32 @@ Result<void> NodePeers::connect(NodeId node, const std::string& endpoint) {
   return {};
 }
 
-Result<std::size_t> NodePeers::send(NodeId to, const proto::Message& message) {
-  const auto place = places_.find(to);
+PeerId NodePeers::peer_of(NodeId node) const {
+  const auto place = places_.find(node);
   RUBATO_CHECK(place != places_.end(), "a core sends only to nodes that were connected");
-  Connection& connection = connections_[place->second];
-  auto sent = transport_.send(connection.peer, message);
-  if (!sent && connection.reached)
-    log_warning(fmt::format("cannot reach {}: {}", name(to), sent.error().message));
-  connection.reached = sent.has_value();
-  return sent;
+  return connections_[place->second].peer;
 }
 
-Result<bool> NodePeers::accept(proto::Received& received) const {
-  const auto node = node_of(received.from);
-  if (!node) return false;
-  if (!received.message) {
-    const Error& error = received.message.error();
-    if (error.code == ErrorCode::Refused)
-      return fail(error.code, fmt::format("{}: {}", name(*node), error.message));
-    log_warning(fmt::format("dropped a frame of {}: {}", name(*node), error.message));
-    return false;
-  }
-  NodeId& sender = received.message->sender;
-  if (node->role != Role::Server || sender == *node) return true;
-  if (!std::holds_alternative<proto::Refusal>(received.message->body)) return false;
-  sender = *node;
-  return true;
-}
-
-std::optional<NodeId> NodePeers::node_of(PeerId peer) const {
+std::optional<NodeId> NodePeers::address_of(PeerId peer) const {
   for (const auto& [node, place] : places_)
     if (connections_[place].peer == peer) return node;
   return std::nullopt;
+}
+
+std::optional<NodeId> NodePeers::sender_of(PeerId peer, const proto::Message& message) const {
+  const auto node = address_of(peer);
+  const bool another = node && node->role == Role::Server && message.sender != *node;
+  if (another && !std::holds_alternative<proto::Refusal>(message.body)) return std::nullopt;
+  return node;
 }
 
 std::string NodePeers::name(NodeId node) const {
   return fmt::format("{} at {}", to_string(node), connections_[places_.at(node)].endpoint);
 }
 
-}  // namespace rubato::worker
+std::string AnyPeers::name(PeerId peer) const {
+  const auto sender = senders_.find(peer);
+  return sender == senders_.end() ? "an unknown peer" : to_string(sender->second);
+}
+
+}  // namespace rubato::cluster

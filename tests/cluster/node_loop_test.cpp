@@ -1,5 +1,5 @@
-// The loop of a server: what cannot be read or sent is one line that says whose it was.
-#include "server/peer_loop.hpp"
+// The loop of a node: what cannot be read or sent is one line that says whose it was.
+#include "cluster/node_loop.hpp"
 
 #include <doctest/doctest.h>
 
@@ -9,8 +9,12 @@
 #include "tests/log_of.hpp"
 #include "tests/server/server_world.hpp"
 
-namespace rubato::server {
+namespace rubato::cluster {
 namespace {
+
+using server::kSchedulerPeer;
+using server::peer_of;
+using server::Shard;
 
 // Delivers what it was given, and sends the workers nothing while `deaf`.
 class Script final : public proto::Transport {
@@ -46,7 +50,7 @@ proto::Received garbage_of(proto::PeerId peer) {
 struct Loop {
   ServerWorld shard;
   Script transport;
-  PeerLoop<ServerCore> loop{transport, shard.core};
+  NodeLoop<server::ServerCore> loop{transport, shard.core};
   Loop() {
     shard.members(1, {0, 3});
     tests::sent(shard.core);
@@ -57,12 +61,13 @@ struct Loop {
     transport.incoming = std::move(incoming);
     const std::string log = tests::log_of([&] {
       while (!transport.incoming.empty()) REQUIRE(loop.turn(Duration{}));
+      loop.flush();
     });
     return std::regex_replace(log, std::regex("(^|\n)[0-9:.]+ "), "$1");
   }
 };
 
-TEST_CASE("peer loop: a frame that is refused is one line with its sender") {
+TEST_CASE("node loop: a frame that is refused is one line with its sender") {
   Loop loop;
   std::deque<proto::Received> frames;
   frames.push_back({7, ServerWorld::message(0, proto::Hello{}), 1});
@@ -75,9 +80,25 @@ TEST_CASE("peer loop: a frame that is refused is one line with its sender") {
   CHECK(loop.shard.core.stats().messages_refused == 3);
 }
 
-TEST_CASE("peer loop: a peer that takes nothing is one line until it takes something") {
+TEST_CASE("node loop: bad frames in a row are one line, and one more with their count at the end") {
   Loop loop;
-  const std::string once = "warning worker 0: Parameters not sent: the queue is full\n";
+  std::deque<proto::Received> frames;
+  frames.push_back(pull_of(3));
+  for (int i = 0; i < 5; ++i) frames.push_back(garbage_of(peer_of(3)));
+  frames.push_back(pull_of(3));
+  frames.push_back(garbage_of(peer_of(3)));
+  frames.push_back(pull_of(3));
+  CHECK(loop.take(std::move(frames)) ==
+        "warning refused a frame of worker 3: 4 bytes are no frame\n"
+        "warning refused 5 frames of worker 3 in a row\n"
+        "warning refused a frame of worker 3: 4 bytes are no frame\n");
+  CHECK(loop.shard.core.stats().messages_refused == 6);
+}
+
+TEST_CASE("node loop: a peer that takes nothing is one line until it takes something") {
+  Loop loop;
+  const std::string once =
+      "warning cannot reach worker 0: Parameters not sent: the queue is full\n";
   for (int time = 0; time < 2; ++time) {
     std::deque<proto::Received> pulls;
     pulls.push_back(pull_of(0));
@@ -93,4 +114,4 @@ TEST_CASE("peer loop: a peer that takes nothing is one line until it takes somet
 }
 
 }  // namespace
-}  // namespace rubato::server
+}  // namespace rubato::cluster

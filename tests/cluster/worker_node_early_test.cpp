@@ -4,12 +4,18 @@
 
 #include <thread>
 
-#include "tests/worker/counting_device.hpp"
-#include "tests/worker/loop_peers.hpp"
-#include "worker/worker_loop.hpp"
+#include "cluster/worker_node.hpp"
+#include "tests/cluster/counting_device.hpp"
+#include "tests/cluster/loop_peers.hpp"
 
-namespace rubato::worker {
+namespace rubato::cluster {
 namespace {
+
+using worker::NotingRule;
+using worker::RuleNotes;
+using worker::WorkerCore;
+using worker::WorkerWorld;
+using worker::WorldSetup;
 
 constexpr std::size_t kParameters = LoopPeers::kParameters;
 
@@ -163,4 +169,4 @@ TEST_CASE("early: on a device that is stood for, a step takes its time and its l
 }
 
 }  // namespace
-}  // namespace rubato::worker
+}  // namespace rubato::cluster

@@ -1,13 +1,19 @@
 // The real loop of a worker, with both of its threads, among peers that answer at once.
-#include "worker/worker_loop.hpp"
+#include "cluster/worker_node.hpp"
 
 #include <doctest/doctest.h>
 
-#include "tests/worker/counting_device.hpp"
-#include "tests/worker/loop_peers.hpp"
+#include "tests/cluster/counting_device.hpp"
+#include "tests/cluster/loop_peers.hpp"
 
-namespace rubato::worker {
+namespace rubato::cluster {
 namespace {
+
+using worker::NotingRule;
+using worker::RuleNotes;
+using worker::WorkerCore;
+using worker::WorkerWorld;
+using worker::WorldSetup;
 
 constexpr std::size_t kParameters = LoopPeers::kParameters;
 constexpr std::uint64_t kChunk = LoopPeers::kChunk;
@@ -23,7 +29,7 @@ struct Run {
     train::LocalTrainer trainer(std::move(owned), data, {{0}, Rng(1)}, 1, {});
     rule.every = setup.every;
     WorkerCore core(WorkerWorld::options(setup), std::make_unique<NotingRule>(rule));
-    const WorkerLoopOptions options{.scheduler = "scheduler", .step_time = std::move(step_time)};
+    const WorkerNodeOptions options{.scheduler = "scheduler", .step_time = std::move(step_time)};
     const auto ended = run_worker(peers, core, trainer, options, done.get_token());
     REQUIRE(ended);
     CHECK(*ended == "interrupted");
@@ -87,4 +93,4 @@ TEST_CASE("a step that is stretched is told when its time is over") {
 }
 
 }  // namespace
-}  // namespace rubato::worker
+}  // namespace rubato::cluster

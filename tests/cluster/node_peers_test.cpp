@@ -1,20 +1,17 @@
 // Who is who to a worker or evaluator whose servers move, change places or go.
-#include "worker/node_peers.hpp"
+#include "cluster/node_peers.hpp"
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "proto/memory_transport.hpp"
-#include "tests/log_of.hpp"
 
-namespace rubato::worker {
+namespace rubato::cluster {
 namespace {
 
 using proto::NodeId;
-using proto::Received;
 using proto::Role;
 
 constexpr NodeId kScheduler{Role::Scheduler, 0};
@@ -66,21 +63,18 @@ struct World {
     REQUIRE(peers.connect_servers(map));
   }
   void send(NodeId to, Sequence sequence) {
-    REQUIRE(peers.send(to, {.cluster = 1,
-                            .sender = {Role::Worker, 0},
-                            .incarnation = 1,
-                            .body = proto::Pull{sequence},
-                            .payload = {}}));
+    REQUIRE(transport.send(peers.peer_of(to), {.cluster = 1,
+                                               .sender = {Role::Worker, 0},
+                                               .incarnation = 1,
+                                               .body = proto::Pull{sequence},
+                                               .payload = {}}));
   }
   // Who the next message is of, to a core; nobody: it is not to hear it.
   std::optional<NodeId> heard() {
     auto received = transport.receive({});
     REQUIRE(received);
     REQUIRE(*received);
-    const auto accepted = peers.accept(**received);
-    REQUIRE(accepted);
-    if (!*accepted) return std::nullopt;
-    return (*received)->message->sender;
+    return peers.sender_of((*received)->from, *(*received)->message);
   }
 };
 
@@ -150,55 +144,18 @@ TEST_CASE("a server that does not know yet which one it is refuses as the one th
   CHECK(world.heard() == kServer1);
 }
 
-TEST_CASE("what says why a frame is of no use names the peer") {
+TEST_CASE("a node is named by its role and its endpoint; a peer where no node is has no name") {
   World world;
   world.told({"mem://a"});
   world.send(kServer0, 1);
   CHECK(world.a.pull() == 1);
-  Received other_version{world.a.peer, fail(ErrorCode::Refused, "version 5, ours is 4"), 8};
-  const auto refused = world.peers.accept(other_version);
-  REQUIRE_FALSE(refused);
-  CHECK(refused.error().code == ErrorCode::Refused);
-  CHECK(refused.error().message == "server 0 at mem://a: version 5, ours is 4");
-  Received garbage{world.a.peer, fail(ErrorCode::Corrupt, "no frame of ours"), 8};
-  const std::string log = tests::log_of([&] { CHECK_FALSE(*world.peers.accept(garbage)); });
-  CHECK(log.ends_with("warning dropped a frame of server 0 at mem://a: no frame of ours\n"));
-}
-
-TEST_CASE("a node that takes nothing is one line until it takes something") {
-  World world;
-  const auto send = [&](std::size_t count) {
-    const proto::Message report{.cluster = 1,
-                                .sender = {Role::Worker, 0},
-                                .incarnation = 1,
-                                .body = proto::Pull{1},
-                                .payload = {}};
-    std::size_t failed = 0;
-    const std::string log = tests::log_of([&] {
-      for (std::size_t i = 0; i < count; ++i)
-        failed += world.peers.send(kScheduler, report) ? 0 : 1;
-    });
-    CHECK(std::ranges::count(log, '\n') == (failed > 0 ? 1 : 0));
-    return failed;
-  };
-  CHECK(send(proto::kQueuedMessagesMax + 3) == 3);
-  CHECK(world.scheduler.pull() == 1);
-  CHECK(send(1) == 0);
-  CHECK(send(3) == 3);
-}
-
-TEST_CASE("who is where no node is any more is not heard, whatever it says") {
-  World world;
-  world.told({"mem://a"});
-  world.send(kServer0, 1);
-  CHECK(world.a.pull() == 1);
+  const auto peer = world.peers.peer_of(kServer0);
+  CHECK(world.peers.address_of(peer) == kServer0);
+  CHECK(world.peers.name(kServer0) == "server 0 at mem://a");
   world.told({"mem://b"});
-  for (const auto code : {ErrorCode::Refused, ErrorCode::Corrupt}) {
-    Received late{world.a.peer, fail(code, "of another program, say"), 8};
-    const std::string log = tests::log_of([&] { CHECK_FALSE(*world.peers.accept(late)); });
-    CHECK(log.empty());
-  }
+  CHECK_FALSE(world.peers.address_of(peer));
+  CHECK(world.peers.name(kServer0) == "server 0 at mem://b");
 }
 
 }  // namespace
-}  // namespace rubato::worker
+}  // namespace rubato::cluster

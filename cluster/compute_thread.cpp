@@ -1,10 +1,10 @@
-#include "worker/compute_thread.hpp"
+#include "cluster/compute_thread.hpp"
 
 #include <utility>
 
 #include "base/check.hpp"
 
-namespace rubato::worker {
+namespace rubato::cluster {
 
 ComputeThread::ComputeThread(std::function<void()> on_done)
     : on_done_(std::move(on_done)), thread_([this](std::stop_token stop) { work(stop); }) {}
@@ -37,4 +37,4 @@ void ComputeThread::work(std::stop_token stop) {
   }
 }
 
-}  // namespace rubato::worker
+}  // namespace rubato::cluster

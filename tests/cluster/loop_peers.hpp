@@ -1,5 +1,6 @@
-// tests/worker/loop_peers.hpp - a scheduler and one server behind a Transport, for the real loop of
-// a worker: W <- W - U for each chunk of a commit, and the answer, at once or when the test says.
+// tests/cluster/loop_peers.hpp - a scheduler and one server behind a Transport, for the real loop
+// of a worker: W <- W - U for each chunk of a commit, and the answer, at once or when the test
+// says.
 #pragma once
 
 #include <atomic>
@@ -11,7 +12,11 @@
 #include "proto/transport.hpp"
 #include "tests/worker/worker_world.hpp"
 
-namespace rubato::worker {
+namespace rubato::cluster {
+
+using worker::kCluster;
+using worker::kSchedulerNode;
+using worker::server_node;
 
 class LoopPeers final : public proto::Transport {
  public:
@@ -113,4 +118,4 @@ class LoopPeers final : public proto::Transport {
   bool woken_ = false;
 };
 
-}  // namespace rubato::worker
+}  // namespace rubato::cluster

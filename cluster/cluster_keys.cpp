@@ -1,0 +1,439 @@
+#include "cluster/cluster_keys.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "server/optimizer_options.hpp"
+#include "server/scheduler.hpp"
+#include "sync/option_table.hpp"
+
+namespace rubato::cluster {
+namespace {
+
+using C = ClusterConfig;
+using ClusterRow = OptionRow<ClusterConfig>;
+
+constexpr double kCountMax = 1e9;
+constexpr double kParametersMax = 1e12;
+constexpr double kServersMax = 1024;
+constexpr double kChunkKibMax = 16 * 1024;  // the wire's largest payload
+constexpr double kBytesPerKib = 1024;
+constexpr double kBytesPerMegabit = 1e6 / 8;
+constexpr double kHour = 3600;
+
+const Limits kAny{};
+const Limits kCount = Limits::within(0, kCountMax);
+const Limits kCountFromOne = Limits::within(1, kCountMax);
+const Limits kMillion = Limits::within(1, 1'000'000);
+const Limits kWorkers = Limits::within(1, server::kWorkersMax);
+const Limits kNotNegative = Limits::at_least(0);
+const Limits kJitter = Limits::within(0, 10);
+const Limits kLatency = Limits::within(0, kHour);
+const Limits kMbps = Limits::within(0, 1e9);
+const Limits kSeconds = Limits::seconds();
+const Limits kSecondsOrNone = Limits::within(0, Limits::kSecondsMax);
+const Limits kAboveZeroToOne{.min = 0, .max = 1, .min_excluded = true};
+const Limits kBelowOne{.min = 0, .max = 1, .max_excluded = true};
+
+// Each node may have a value of its own.
+template <class O>
+OptionRow<O> own(OptionRow<O> row) {
+  row.shared = false;
+  return row;
+}
+
+ClusterRow optimizer_kind() {
+  ClusterRow::Choice kinds{
+      {},
+      [](const C& c) {
+        const auto& all = server::optimizers();
+        const auto at = std::ranges::find(all, c.optimizer.kind, &server::OptimizerInfo::kind);
+        return static_cast<std::size_t>(at - all.begin());
+      },
+      [](C& c, std::size_t i) { c.optimizer.kind = server::optimizers()[i].kind; }};
+  for (const server::OptimizerInfo& info : server::optimizers())
+    kinds.words.emplace_back(info.name);
+  return {"optimizer", "kind", "what a server does with a commit", kAny, kinds};
+}
+
+// NOLINTNEXTLINE(readability-function-size): a table, one row a key
+std::vector<ClusterRow> make_cluster_rows() {
+  using Row = ClusterRow;
+  return {
+      own<C>({kTopSection, "name", "title of reports", kAny,
+              +[](C& c) -> std::string& { return c.name; }, "the file's name without .toml"}),
+      {kTopSection, "seed",
+       "initial weights, partition, order of samples and jitter follow from it", kNotNegative,
+       +[](C& c) -> std::uint64_t& { return c.seed; }},
+      own<C>({kTopSection, "worker_count",
+              "workers in all; the groups share them in proportion to their count", kWorkers,
+              +[](C& c) -> std::optional<int>& { return c.total_workers; }, "sum of count"}),
+      own<C>({kTopSection, "heterogeneity",
+              "H = mean(v) / min(v) of the workers' speeds v; changes step times",
+              Limits::at_least(1), +[](C& c) -> std::optional<double>& { return c.heterogeneity; },
+              "as the groups are"}),
+
+      {"model", "kind", "the network", kAny,
+       Row::Word{{"mlp", "cnn", "lenet", "lstm", "svm", "timing"},
+                 [](C& c) -> std::string& { return c.model.kind; }}},
+      {"model", "hidden", "mlp: sizes of the hidden layers; lstm: size of the LSTM, then dense",
+       kMillion, +[](C& c) -> std::vector<int>& { return c.model.hidden; },
+       "[64], lstm [128, 384]"},
+      own<C>({"model", "parameters", "timing: size of the model, required; not for other kinds",
+              Limits::within(1, kParametersMax),
+              +[](C& c) -> std::uint64_t& { return c.model.parameters; }, "none"}),
+
+      {"dataset", "kind", "where the data come from", kAny,
+       Row::Word{{"fashion-mnist", "cifar-10", "libsvm", "csv", "blobs"},
+                 [](C& c) -> std::string& { return c.dataset.kind; }}},
+      own<C>({"dataset", "path", "file or directory; fashion-mnist and blobs need none", kAny,
+              Row::Path{[](C& c) -> std::string& { return c.dataset.path; }}, "none"}),
+      own<C>({"dataset", "held_out_path", "libsvm, csv: a second file to hold out", kAny,
+              Row::Path{[](C& c) -> std::string& { return c.dataset.held_out_path; }}, "none"}),
+      // All samples of `path` are to train on where a second file holds out.
+      {"dataset", "held_out", "libsvm, csv without a second file, blobs: part to hold out",
+       kBelowOne, +[](C& c) -> double& { return c.dataset.held_out; }, "", true,
+       [](const C& c) {
+         return c.dataset.held_out_path.empty() ? fmt::to_string(c.dataset.held_out) : "a file";
+       }},
+      {"dataset", "samples", "train on the first so many, 0: all; blobs: samples made, 0: 10000",
+       kCount, +[](C& c) -> int& { return c.dataset.samples; }},
+      {"dataset", "features", "libsvm, csv: features expected, 0: as found; blobs: 0 is 20", kCount,
+       +[](C& c) -> int& { return c.dataset.features; }},
+      {"dataset", "classes", "libsvm, csv: classes expected, 0: as found; blobs: 0 is 10", kCount,
+       +[](C& c) -> int& { return c.dataset.classes; }},
+      {"dataset", "label_column", "csv: the label's column, by header or by index from 0", kAny,
+       +[](C& c) -> std::string& { return c.dataset.label_column; }, "the last column"},
+      {"dataset", "spread", "blobs: deviation around each centre; the centres' own deviation is 2",
+       kNotNegative, +[](C& c) -> double& { return c.dataset.spread; }},
+      {"dataset", "standardize", "shift and scale to mean 0 and deviation 1 over the training data",
+       kAny, +[](C& c) -> bool& { return c.dataset.standardize; }},
+      {"dataset", "partition", "which worker holds which samples", kAny,
+       Row::Form{"iid | dirichlet:ALPHA | labels:K",
+                 [](const C& c) { return train::partition_text(c.partition); },
+                 [](C& c, const std::string& text) -> Result<void> {
+                   RUBATO_ASSIGN(c.partition, train::parse_partition(text));
+                   return {};
+                 }}},
+
+      {"training", "batch", "samples of one step", kMillion,
+       +[](C& c) -> int& { return c.training.batch; }},
+      {"training", "learning_rate", "eta', the local rate at the start", Limits::above(0),
+       +[](C& c) -> double& { return c.training.learning_rate; }},
+      {"training", "decay", "a worker's rate at step n is eta' x decay^(n / decay_steps)",
+       kAboveZeroToOne, +[](C& c) -> double& { return c.training.decay; }},
+      {"training", "decay_steps", "steps in which the rate falls by the factor decay",
+       kCountFromOne, +[](C& c) -> int& { return c.training.decay_steps; }},
+      own<C>({"training", "device", "what computes gradients here; reference is slow and plain",
+              kAny,
+              Row::Word{{"cpu", "reference", "cuda"},
+                        [](C& c) -> std::string& { return c.worker_device; }}}),
+      own<C>({"training", "early_forward",
+              "a step begins while the reply to its worker's commit arrives", kAny,
+              +[](C& c) -> bool& { return c.training.early_forward; }}),
+
+      optimizer_kind(),
+
+      own<C>({"servers", "count", "servers; the parameters are split evenly among them",
+              Limits::within(1, kServersMax), +[](C& c) -> int& { return c.servers.count; }}),
+      own<C>({"servers", "delay_seconds", "added to the round trip of each commit, half each way",
+              kLatency, +[](C& c) -> double& { return c.servers.delay_seconds; }}),
+      own<C>({"servers", "apply_bytes_per_second",
+              "speed at which a server applies commits; 0: no time", kNotNegative,
+              +[](C& c) -> double& { return c.servers.apply_bytes_per_second; }}),
+      own<C>({"servers", "link", "a row of the catalog; the four keys below override its values",
+              kAny, +[](C& c) -> std::string& { return c.servers.link_name; }, "none"}),
+
+      own<C>({"evaluation", "interval_seconds", "from one measurement of the model to the next",
+              kSeconds, +[](C& c) -> double& { return c.evaluation.interval_seconds; }}),
+      own<C>({"evaluation", "samples", "held-out samples used; 0: all", kCount,
+              +[](C& c) -> int& { return c.evaluation.samples; }}),
+
+      own<C>({"stop", "target_loss", "end when the mean loss of the last 5 evaluations is this low",
+              Limits::above(0),
+              +[](C& c) -> std::optional<double>& { return c.stop.target_loss; }}),
+      own<C>({"stop", "target_accuracy",
+              "the same for accuracy on held-out data; with both, both must hold", kAboveZeroToOne,
+              +[](C& c) -> std::optional<double>& { return c.stop.target_accuracy; }}),
+      own<C>({"stop", "max_seconds", "end of the run; this or max_steps is required", kSeconds,
+              +[](C& c) -> std::optional<double>& { return c.stop.max_seconds; }}),
+      own<C>({"stop", "max_steps", "end after so many steps of all workers together",
+              Limits::at_least(1),
+              +[](C& c) -> std::optional<std::uint64_t>& { return c.stop.max_steps; }}),
+
+      {"wire", "chunk_kib", "KiB of parameters in one message", Limits::within(4, kChunkKibMax),
+       Row::Unit{true, [](const C& c) { return static_cast<double>(c.chunk_bytes) / kBytesPerKib; },
+                 [](C& c, double kib) {
+                   c.chunk_bytes = static_cast<std::uint64_t>(kib * kBytesPerKib);
+                 }}},
+  };
+}
+
+std::vector<OptionRow<WorkerGroup>> make_group_rows() {
+  using G = WorkerGroup;
+  return {
+      {"workers", "name", "letters, digits, - and _; workers are name-0, name-1, or just name",
+       kAny, +[](G& g) -> std::string& { return g.name; }, "required"},
+      {"workers", "count", "workers of this group; 16000 in all groups together", kWorkers,
+       +[](G& g) -> int& { return g.count; }},
+      own<G>({"workers", "step_seconds", "time of one mini-batch; either this or device", kSeconds,
+              +[](G& g) -> double& { return g.device.step_seconds; }, "none"}),
+      own<G>({"workers", "jitter",
+              "deviation of a step's time, as a fraction of its mean (lognormal)", kJitter,
+              +[](G& g) -> double& { return g.device.jitter; }}),
+      own<G>({"workers", "fixed_share",
+              "part of a step's time that does not depend on its mini-batch", Limits::within(0, 1),
+              +[](G& g) -> double& { return g.device.fixed_share; }}),
+      own<G>({"workers", "slow_factor",
+              "a step that begins in a slow spell takes so many times as long",
+              Limits::within(1, 1e6), +[](G& g) -> double& { return g.device.slow.factor; }}),
+      own<G>({"workers", "slow_after_seconds", "from the worker's first step to the first spell",
+              kSecondsOrNone, +[](G& g) -> double& { return g.device.slow.after_seconds; }}),
+      own<G>({"workers", "slow_seconds", "length of a spell", kSecondsOrNone,
+              +[](G& g) -> double& { return g.device.slow.seconds; }}),
+      own<G>({"workers", "slow_every_seconds",
+              "from the start of a spell to the start of the next; 0: one spell", kSecondsOrNone,
+              +[](G& g) -> double& { return g.device.slow.every_seconds; }}),
+      own<G>({"workers", "device",
+              "a row of the catalog; step times follow from it, the model and the batch", kAny,
+              +[](G& g) -> std::string& { return g.device_name; }, "none"}),
+      own<G>({"workers", "link", "a row of the catalog; the four keys below override its values",
+              kAny, +[](G& g) -> std::string& { return g.link_name; }, "none"}),
+  };
+}
+
+std::vector<OptionRow<LinkModel>> make_link_rows() {
+  using L = LinkModel;
+  return {
+      own<L>({"link", "latency_seconds", "of every message, one way", kLatency,
+              +[](L& l) -> double& { return l.latency_seconds; }}),
+      own<L>({"link", "link_jitter", "deviation of the latency, as a fraction of it", kJitter,
+              +[](L& l) -> double& { return l.jitter; }}),
+      own<L>({"link", "up_mbps", "bandwidth from the node, 10^6 bits a second; 0: unlimited", kMbps,
+              OptionRow<L>::Unit{
+                  false, [](const L& l) { return l.up_bytes_per_second / kBytesPerMegabit; },
+                  [](L& l, double mbps) { l.up_bytes_per_second = mbps * kBytesPerMegabit; }}}),
+      own<L>({"link", "down_mbps", "bandwidth to the node, 10^6 bits a second; 0: unlimited", kMbps,
+              OptionRow<L>::Unit{
+                  false, [](const L& l) { return l.down_bytes_per_second / kBytesPerMegabit; },
+                  [](L& l, double mbps) { l.down_bytes_per_second = mbps * kBytesPerMegabit; }}}),
+  };
+}
+
+// The codecs in the order of their words. After them comes "auto", which begins with f32.
+constexpr std::array kCodecs{proto::PayloadCodec::F32,  proto::PayloadCodec::F16,
+                             proto::PayloadCodec::Bf16, proto::PayloadCodec::Int8,
+                             proto::PayloadCodec::TopK, proto::PayloadCodec::RandomK};
+
+std::vector<std::string> codec_words() {
+  std::vector<std::string> words;
+  for (const proto::PayloadCodec codec : kCodecs) words.emplace_back(codec_name(codec));
+  words.emplace_back("auto");
+  return words;
+}
+
+std::size_t codec_index(proto::PayloadCodec codec, bool automatic) {
+  if (automatic) return kCodecs.size();
+  return static_cast<std::size_t>(std::ranges::find(kCodecs, codec) - kCodecs.begin());
+}
+
+void set_codec(std::size_t index, proto::PayloadCodec& codec, bool& automatic) {
+  automatic = index == kCodecs.size();
+  codec = automatic ? proto::PayloadCodec::F32 : kCodecs.at(index);
+}
+
+std::vector<OptionRow<WireCodecs>> make_codec_rows() {
+  using W = WireCodecs;
+  return {
+      own<W>({"wire", "up", "codec of updates; auto: chosen by measured bandwidth", kAny,
+              OptionRow<W>::Choice{
+                  codec_words(), [](const W& w) { return codec_index(w.up.codec, w.auto_up); },
+                  [](W& w, std::size_t i) { set_codec(i, w.up.codec, w.auto_up); }}}),
+      own<W>({"wire", "down", "codec of parameters, likewise", kAny,
+              OptionRow<W>::Choice{
+                  codec_words(), [](const W& w) { return codec_index(w.down.codec, w.auto_down); },
+                  [](W& w, std::size_t i) { set_codec(i, w.down.codec, w.auto_down); }}}),
+      own<W>({"wire", "keep", "part of the elements that top-k and random-k send", kAboveZeroToOne,
+              OptionRow<W>::Unit{false, [](const W& w) { return w.up.keep; },
+                                 [](W& w, double keep) { w.up.keep = w.down.keep = keep; }}}),
+  };
+}
+
+template <class O>
+std::vector<OptionRow<O>> identity_rows(std::string_view section) {
+  return {own<O>({section, "name", "the name that cluster files use; unique", kAny,
+                  +[](O& o) -> std::string& { return o.name; }, "required"}),
+          own<O>({section, "source", "where the numbers come from", kAny,
+                  +[](O& o) -> std::string& { return o.source; }, "required"})};
+}
+
+std::vector<OptionRow<CatalogDevice>> make_catalog_device_rows() {
+  using D = CatalogDevice;
+  auto rows = identity_rows<D>("devices");
+  rows.push_back(own<D>({"devices", "gflops", "published speed in 10^9 operations a second",
+                         Limits::above(0), +[](D& d) -> double& { return d.gflops; }, "required"}));
+  rows.push_back(own<D>({"devices", "efficiency",
+                         "part of it that float32 training with small batches reaches",
+                         kAboveZeroToOne, +[](D& d) -> double& { return d.efficiency; }}));
+  return rows;
+}
+
+// --- All keys as text ---------------------------------------------------------------------------
+
+constexpr std::string_view kLinkDefault = "as the link's row, or 0";
+
+// `part`: where the configuration keeps what the row belongs to; null in a list of sections.
+template <class O>
+Key key_of(const OptionRow<O>& row, std::string name, const O& (*part)(const C&) = nullptr) {
+  Key key{std::move(name),
+          valid_text(row),
+          default_text(row),
+          std::string(row.meaning),
+          {},
+          row.shared,
+          {}};
+  if (part) {
+    key.value = [row, part](const C& config) {
+      return row.shared_text ? row.shared_text(part(config)) : value_text(row, part(config));
+    };
+  }
+  return key;
+}
+
+class Sections {
+ public:
+  // A section that a file has once.
+  void add(std::string_view name, std::string title) {
+    sections_.push_back({std::string(name), std::move(title), {}});
+    for (const ClusterRow& row : cluster_rows()) {
+      if (row.of != name) continue;
+      const auto whole = +[](const C& c) -> const C& { return c; };
+      keys().push_back(
+          key_of(row, name == kTopSection ? std::string(row.key) : dotted(row.key), whole));
+    }
+  }
+  // A section of a list, where keys have short names.
+  template <class O>
+  void add_list(std::string_view name, std::string title, const std::vector<OptionRow<O>>& rows) {
+    sections_.push_back({std::string(name), std::move(title), {}});
+    add_short(rows);
+  }
+  template <class O>
+  void add_short(const std::vector<OptionRow<O>>& rows, std::string_view fallback = {}) {
+    for (const OptionRow<O>& row : rows) {
+      keys().push_back(key_of(row, std::string(row.key)));
+      if (!fallback.empty()) keys().back().fallback = fallback;
+    }
+  }
+  // More keys of the last section.
+  template <class O>
+  void add_rows(const std::vector<OptionRow<O>>& rows, const O& (*part)(const C&),
+                std::string_view fallback = {}) {
+    for (const OptionRow<O>& row : rows) {
+      keys().push_back(key_of(row, dotted(row.key), part));
+      if (!fallback.empty()) keys().back().fallback = fallback;
+    }
+  }
+
+  std::vector<Key>& keys() { return sections_.back().keys; }
+  std::string dotted(std::string_view key) const {
+    return fmt::format("{}.{}", sections_.back().name, key);
+  }
+  std::vector<KeySection> take() { return std::move(sections_); }
+
+ private:
+  std::vector<KeySection> sections_;
+};
+
+void add_sync(Sections& sections) {
+  sections.add("sync", "[sync.MODEL]");
+  for (const auto& row : sync::option_rows()) {
+    const auto part = +[](const C& c) -> const sync::Options& { return c.sync; };
+    Key key = key_of(row, sections.dotted(fmt::format("{}.{}", row.of, row.key)), part);
+    key.model = row.of;
+    sections.keys().push_back(std::move(key));
+  }
+}
+
+void add_optimizer(Sections& sections) {
+  sections.add("optimizer", "[optimizer]");
+  for (const auto& row : server::optimizer_option_rows()) {
+    const auto part = +[](const C& c) -> const OptimizerConfig& { return c.optimizer; };
+    Key key = key_of(row, sections.dotted(row.key), part);
+    key.meaning = fmt::format("{}: {}", row.of, key.meaning);
+    sections.keys().push_back(std::move(key));
+  }
+}
+
+}  // namespace
+
+const std::vector<ClusterRow>& cluster_rows() {
+  static const auto rows = make_cluster_rows();
+  return rows;
+}
+
+const std::vector<OptionRow<WorkerGroup>>& group_rows() {
+  static const auto rows = make_group_rows();
+  return rows;
+}
+
+const std::vector<OptionRow<LinkModel>>& link_rows() {
+  static const auto rows = make_link_rows();
+  return rows;
+}
+
+const std::vector<OptionRow<WireCodecs>>& codec_rows() {
+  static const auto rows = make_codec_rows();
+  return rows;
+}
+
+const std::vector<OptionRow<CatalogDevice>>& catalog_device_rows() {
+  static const auto rows = make_catalog_device_rows();
+  return rows;
+}
+
+const std::vector<OptionRow<CatalogLink>>& catalog_link_rows() {
+  static const auto rows = identity_rows<CatalogLink>("links");
+  return rows;
+}
+
+std::vector<KeySection> key_sections() {
+  Sections sections;
+  sections.add(kTopSection, "Top level");
+  add_sync(sections);
+  sections.add("model", "[model]");
+  sections.add("dataset", "[dataset]");
+  sections.add("training", "[training]");
+  add_optimizer(sections);
+  sections.add_list(kWorkersSection, "[[workers]]", group_rows());
+  sections.add_short(link_rows(), kLinkDefault);
+  sections.add_short(codec_rows(), "as in [wire]");
+  sections.add("servers", "[servers]");
+  sections.add_rows(
+      link_rows(), +[](const C& c) -> const LinkModel& { return c.servers.link; }, kLinkDefault);
+  sections.add("evaluation", "[evaluation]");
+  sections.add("stop", "[stop]");
+  sections.add("wire", "[wire]");
+  sections.add_rows(
+      codec_rows(), +[](const C& c) -> const WireCodecs& { return c.codecs; });
+  sections.add_list("devices", "[[devices]] of the catalog", catalog_device_rows());
+  sections.add_list("links", "[[links]] of the catalog", catalog_link_rows());
+  sections.add_short(link_rows());
+  return sections.take();
+}
+
+std::string markdown_table(const KeySection& section) {
+  std::string table = fmt::format("<!-- keys: {} -->\n", section.name);
+  table += "| key | valid | default | meaning |\n|---|---|---|---|\n";
+  for (const Key& key : section.keys) {
+    std::string valid = key.valid;  // a bar would end the column
+    for (std::size_t at = 0; (at = valid.find(" | ", at)) != valid.npos;)
+      valid.replace(at, 3, ", ");
+    table += fmt::format("| `{}` | {} | {} | {} |\n", key.name, valid, key.fallback, key.meaning);
+  }
+  return table + "<!-- end of keys -->\n";
+}
+
+}  // namespace rubato::cluster

@@ -1,0 +1,217 @@
+// cluster/node_loop.hpp - drives one core over a Transport in real time: the loop of every node.
+// Policies, the same for all nodes:
+// - Every wait has an end: the core's wake-up, the host's, or kLoopWaitMax.
+// - Bad frames of a peer are one log line until it sends a good frame; then one more says how many
+//   there were. A node that the core depends on and that speaks another protocol version ends the
+//   loop.
+// - Messages that a peer does not take are one log line until it takes one. The deadlines of the
+//   cores notice what is missing.
+// - While profiling, each message sent or handled is recorded.
+// Threads: the caller's, which owns the transport. Host::hold() guards a core that others use too.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <type_traits>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "base/log.hpp"
+#include "base/result.hpp"
+#include "base/time.hpp"
+#include "cluster/node_core.hpp"
+#include "cluster/node_peers.hpp"
+#include "proto/loop_trace.hpp"
+#include "proto/transport.hpp"
+
+namespace rubato::cluster {
+
+// How long a loop may be deaf to `stop` and to its own clock.
+inline constexpr Duration kLoopWaitMax = Duration::from_ms(200);
+
+// The host of a core that computes nothing. Other hosts derive from it and hide what they need.
+struct IdleHost {
+  struct Unguarded {};
+  // Held by the loop while it uses the core.
+  Unguarded hold() { return {}; }
+  // Does what the core wants computed.
+  void drive() {}
+  // The core has handled `message`.
+  void on_handled(Instant, const proto::Message&) {}
+  // When drive() has something to do at the latest.
+  std::optional<Instant> poll_wakeup() const { return std::nullopt; }
+};
+
+template <NodeCore Core, class Host = IdleHost>
+class NodeLoop {
+ public:
+  using Address = AddressOf<Core>;
+  using Peers = std::conditional_t<kSpeaksToNodes<Core>, NodePeers, AnyPeers>;
+
+  // `trace`: null when not profiling. Lifetime: of all, longer than this.
+  NodeLoop(proto::Transport& transport, Core& core, proto::LoopTrace* trace = nullptr)
+    requires std::same_as<Host, IdleHost>
+      : NodeLoop(transport, core, trace, idle_) {}
+  NodeLoop(proto::Transport& transport, Core& core, proto::LoopTrace* trace, Host& host)
+      : transport_(transport), core_(core), host_(host), trace_(trace), peers_(transport) {}
+  NodeLoop(const NodeLoop&) = delete;
+  NodeLoop& operator=(const NodeLoop&) = delete;
+
+  Peers& peers() { return peers_; }
+
+  // Runs until the run is over, the core fails, or `stop`; a core that takes its leave does so
+  // first. Returns: why it ended, or the error of the core or the transport.
+  [[nodiscard]] Result<std::string> run(const std::stop_token& stop) {
+    while (true) {
+      RUBATO_TRY(speak());
+      std::optional<Instant> wakeup;
+      {
+        [[maybe_unused]] const auto held = host_.hold();
+        if (core_.failure()) return tl::unexpected<Error>(*core_.failure());
+        if (core_.stopped()) return *core_.stopped();
+        if (stop.stop_requested()) {
+          if constexpr (requires { core_.on_interrupt(); }) {
+            core_.on_interrupt();
+            continue;
+          }
+          return std::string("interrupted");
+        }
+        wakeup = core_.poll_wakeup();
+      }
+      RUBATO_TRY(listen(wakeup, kLoopWaitMax));
+    }
+  }
+
+  // One turn of run(), for a caller with an end of its own.
+  [[nodiscard]] Result<void> turn(Duration wait = kLoopWaitMax) {
+    RUBATO_TRY(speak());
+    return listen(core_.poll_wakeup(), wait);
+  }
+
+  // Sends and logs whatever the core has to say.
+  void flush() {
+    log_lines();
+    std::size_t bytes = 0;  // of the last message
+    const auto next = [&] {
+      [[maybe_unused]] const auto held = host_.hold();
+      count_bytes(core_, std::exchange(bytes, 0), 0);
+      return core_.poll_send();
+    };
+    while (auto out = next()) {
+      const proto::SendTrace sending(trace_, out->to, out->message);
+      bytes = send(out->to, out->message);
+    }
+  }
+
+ private:
+  Result<void> speak() {
+    {
+      [[maybe_unused]] const auto held = host_.hold();
+      if constexpr (kSpeaksToNodes<Core>)
+        if (core_.shards()) RUBATO_TRY(peers_.connect_servers(*core_.shards()));
+      host_.drive();
+    }
+    flush();
+    return {};
+  }
+
+  // The scheduler's log is no lines but events, which are its host's.
+  void log_lines() {
+    if constexpr (requires { log_info(*core_.poll_log()); }) {
+      const auto next = [this] {
+        [[maybe_unused]] const auto held = host_.hold();
+        return core_.poll_log();
+      };
+      while (const auto line = next()) log_info(*line);
+    }
+  }
+
+  // Returns: the bytes on the wire; 0 when it was not sent.
+  std::size_t send(const Address& to, const proto::Message& message) {
+    const proto::PeerId peer = peers_.peer_of(to);
+    const auto sent = transport_.send(peer, message);
+    if (sent) {
+      if (!unreached_.empty()) unreached_.erase(peer);
+      return *sent;
+    }
+    if (!unreached_.contains(peer)) {
+      keep_bounded(unreached_);
+      unreached_.insert(peer);
+      log_warning(fmt::format("cannot reach {}: {}", peers_.name(to), sent.error().message));
+    }
+    return 0;
+  }
+
+  // Handles what arrives until `wakeup`, which is the core's, or within `wait`; then the alarm, if
+  // it is due.
+  Result<void> listen(std::optional<Instant> wakeup, Duration wait) {
+    const Instant began = steady_now();
+    Instant until = began + wait;
+    if (wakeup) until = std::min(until, *wakeup);
+    if (const auto at = host_.poll_wakeup()) until = std::min(until, *at);
+    RUBATO_ASSIGN(auto received, transport_.receive(std::max(until - began, Duration{})));
+    [[maybe_unused]] const auto held = host_.hold();
+    const Instant now = steady_now();
+    if (received) {
+      RUBATO_TRY(handle(now, *received));
+      received.reset();  // its memory is given back before the answer says so
+    }
+    if (const auto at = core_.poll_wakeup(); at && *at <= now) core_.on_wakeup(now);
+    return {};
+  }
+
+  Result<void> handle(Instant now, const proto::Received& received) {
+    count_bytes(core_, 0, received.wire_bytes);
+    if (!received.message) return refuse(received.from, received.message.error());
+    const auto& message = *received.message;
+    const auto from = peers_.sender_of(received.from, message);
+    if (!from) return {};
+    if (!refused_.empty()) on_good_frame(received.from, *from);
+    proto::HandleTrace handling(trace_, received.from, message);
+    const std::uint64_t before = chunks_applied(core_);
+    core_.on_message(now, *from, message);
+    handling.applied(chunks_applied(core_) != before);
+    host_.on_handled(now, message);
+    return {};
+  }
+
+  Result<void> refuse(proto::PeerId peer, const Error& error) {
+    const auto from = peers_.address_of(peer);
+    if (!from) return {};
+    // The codec says Refused for another protocol version only.
+    if (kSpeaksToNodes<Core> && error.code == ErrorCode::Refused)
+      return fail(error.code, fmt::format("{}: {}", peers_.name(*from), error.message));
+    if (!refused_.contains(peer)) {
+      keep_bounded(refused_);
+      log_warning(fmt::format("refused a frame of {}: {}", peers_.name(*from), error.message));
+    }
+    ++refused_[peer];
+    if constexpr (requires { core_.on_bad_frame(*from, error); }) core_.on_bad_frame(*from, error);
+    return {};
+  }
+
+  void on_good_frame(proto::PeerId peer, const Address& from) {
+    const auto entry = refused_.find(peer);
+    if (entry == refused_.end()) return;
+    if (entry->second > 1)
+      log_warning(
+          fmt::format("refused {} frames of {} in a row", entry->second, peers_.name(from)));
+    refused_.erase(entry);
+  }
+
+  proto::Transport& transport_;
+  Core& core_;
+  inline static IdleHost idle_;  // has no state
+  Host& host_;
+  proto::LoopTrace* trace_;
+  Peers peers_;
+  std::unordered_map<proto::PeerId, std::uint64_t> refused_;  // frames since its last good one
+  std::unordered_set<proto::PeerId> unreached_;               // the last message was not sent
+};
+
+}  // namespace rubato::cluster

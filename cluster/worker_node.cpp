@@ -1,0 +1,247 @@
+#include "cluster/worker_node.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "cluster/compute_thread.hpp"
+#include "cluster/node_loop.hpp"
+#include "proto/buffer_pool.hpp"
+#include "worker/forward_clock.hpp"
+#include "worker/worker_trace.hpp"
+
+namespace rubato::cluster {
+namespace {
+
+using worker::WorkerCore;
+
+// Which of WorkerNodeOptions::cores is whose.
+constexpr std::size_t kComputePlace = 0, kLoopPlace = 1, kTransportPlace = 2;
+
+// Trains: the part of a worker that its loop asks between two messages.
+class WorkerHost : public IdleHost {
+ public:
+  WorkerHost(proto::Transport& transport, WorkerCore& core, train::LocalTrainer& trainer,
+             const WorkerNodeOptions& options)
+      : core_(core),
+        trainer_(trainer),
+        options_(options),
+        trace_(options.trace),
+        updates_(0),
+        compute_([&transport] { transport.wake(); }) {}
+
+  // The compute thread ends the step under way and begins no other.
+  ~WorkerHost() {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+    arrived_.notify_one();
+  }
+  WorkerHost(const WorkerHost&) = delete;
+  WorkerHost& operator=(const WorkerHost&) = delete;
+
+  proto::LoopTrace* trace() { return trace_.loop(); }
+
+  // While no step is computed the core is the loop's own: what passes between a commit and the load
+  // of its reply takes no lock.
+  std::unique_lock<std::mutex> hold() {
+    return compute_.busy() ? std::unique_lock(mutex_) : std::unique_lock<std::mutex>();
+  }
+
+  // Does what the core wants done until it trains or waits. Requires: the core is held. A step is
+  // submitted last: from then on the compute thread may hold the core.
+  void drive() {
+    if (compute_.take_done() && options_.step_time && result_) step_ends_ = stretched_end();
+    if (step_ends_) {
+      const Instant now = steady_now();
+      if (now < *step_ends_) return;
+      step_ends_.reset();
+      end_step(now);
+    }
+    while (!compute_.busy()) {
+      switch (core_.next_action()) {
+        case WorkerCore::Action::Train:
+        case WorkerCore::Action::TrainEarly:
+          start_computing(core_.next_action() == WorkerCore::Action::TrainEarly);
+          return;
+        case WorkerCore::Action::Commit:
+          commit();
+          break;
+        case WorkerCore::Action::Restart:
+          trainer_.drop_update();
+          [[fallthrough]];
+        case WorkerCore::Action::Load: {
+          const Instant began = steady_now();
+          trainer_.load_under_update(core_.parameters());
+          const Instant now = steady_now();
+          trace_.on_load(began, now, core_);
+          core_.on_loaded(now);
+          // The memory goes round: U, then the update in flight, then the reply to it, then U.
+          const auto room = core_.release_parameters();
+          if (room && !updates_.held_elsewhere(room)) trainer_.give(*room);
+          break;
+        }
+        case WorkerCore::Action::Wait:
+        case WorkerCore::Action::Finish:
+        case WorkerCore::Action::Fail:
+          return;
+      }
+    }
+  }
+
+  // Requires: the core is held.
+  void on_handled(Instant now, const proto::Message& message) {
+    tell_arrivals(now);
+    trace_.timeline().on_message(now, message, core_);
+  }
+
+  // The end of a step that is stretched.
+  std::optional<Instant> poll_wakeup() const { return step_ends_; }
+
+ private:
+  // The compute thread's: one mini-batch after the other, until the core wants something else. A
+  // hand-over to the loop and back would cost two wake-ups a step.
+  void compute(bool early) {
+    for (;; early = false) {
+      {
+        const TraceSpan span(trace_.compute(), Span::Compute);
+        result_ = early ? step_early() : trainer_.step();
+      }
+      if (!result_) return;            // the step was given up
+      if (options_.step_time) return;  // the loop waits for the end of the stretched step
+      const std::lock_guard lock(mutex_);
+      const Instant now = steady_now();
+      end_step(now);
+      if (over_ || core_.next_action() != WorkerCore::Action::Train) return;
+      begin_step(now);
+    }
+  }
+
+  // The compute thread's.
+  std::optional<train::BatchResult> step_early() {
+    return trainer_.step_early(
+        [this](std::size_t begin, std::span<float> out) { return fetch(begin, out); });
+  }
+
+  // Waits for parameters of the reply under way. The core bounds the wait: it gives up on a silent
+  // server, and then the loop ends. A stop or a rejoin ends the wait too.
+  bool fetch(std::size_t begin, std::span<float> out) {
+    std::shared_ptr<const Floats> arriving;
+    {
+      std::unique_lock lock(mutex_);
+      const Instant since = steady_now();
+      const auto lost = [this] { return over_ || !core_.early(); };
+      const auto here = [&] { return core_.arrived() >= begin + out.size(); };
+      if (!here()) {
+        const TraceSpan span(trace_.compute(), Span::Wait);
+        arrived_.wait(lock, [&] { return lost() || here(); });
+      }
+      if (lost()) return false;
+      waited_ += steady_now() - since;
+      arriving = core_.arriving();
+    }
+    std::copy_n(arriving->begin() + static_cast<std::ptrdiff_t>(begin), out.size(), out.begin());
+    return true;
+  }
+
+  // Requires: the core is held.
+  void begin_step(Instant now) {
+    trainer_.set_plan(core_.next_step());
+    began_ = now;
+    waited_ = {};
+  }
+
+  // Requires: the core is held.
+  void end_step(Instant now) {
+    trace_.timeline().on_step(began_, now);
+    const bool early = core_.early();
+    core_.on_step(now, {.spent = now - began_ - waited_,
+                        .loss_sum = result_->loss_sum,
+                        .samples = trainer_.batch(),
+                        .rate = trainer_.part()});
+    if (early) core_.release_parameters();  // to the pool: U has memory again
+  }
+
+  // When a stretched step ends: one that takes as long as on the device that it stands for.
+  // Requires: the core is held.
+  Instant stretched_end() {
+    const Instant end = began_ + step_time_;
+    const auto early = core_.early() ? clock_.end() : std::nullopt;
+    if (!early) return end;
+    waited_ = *early - end;
+    return *early;
+  }
+
+  // Requires: the core is held.
+  void start_computing(bool early) {
+    begin_step(steady_now());
+    if (options_.step_time) step_time_ = options_.step_time(began_, trainer_.batch());
+    if (early) {
+      core_.on_early(began_);
+      arriving_ = true;
+      clock_.begin(core_.forward(), began_, step_time_, core_.arrived());
+    }
+    compute_.submit([this, early] { compute(early); });
+  }
+
+  void commit() {
+    const auto update = updates_.take();
+    bool finite = true;
+    {
+      const TraceSpan span(trace_.io(), Span::Take, {.amount = trainer_.parameter_count()});
+      finite = core_.elastic() ? trainer_.take_parameters(*update) : trainer_.take_update(*update);
+    }
+    const Instant now = steady_now();
+    trace_.timeline().on_commit(now);
+    core_.on_commit(now, {update, finite, update});
+  }
+
+  // Requires: the core is held.
+  void tell_arrivals(Instant now) {
+    if (core_.forward().empty()) return;
+    if (core_.early()) {
+      clock_.on_arrived(now, core_.arrived());
+      // The arrows of a profile end where all is there.
+      const bool all = core_.arrived() == trainer_.parameter_count();
+      if (all && std::exchange(arriving_, false)) trace_.on_load(now, now, core_);
+    }
+    arrived_.notify_one();
+  }
+
+  std::mutex mutex_;  // while a step is computed: guards core_, over_ and the steps of trace_
+  std::condition_variable arrived_;  // parameters came, or the wait is over
+  WorkerCore& core_;
+  bool over_ = false;
+  train::LocalTrainer& trainer_;
+  const WorkerNodeOptions& options_;
+  worker::WorkerTrace trace_;
+  // Two at most: one in flight, and one that the transport still holds. The trainer may have the
+  // memory of some; those are empty.
+  proto::BufferPool updates_;
+  Instant began_;
+  Duration step_time_;                        // how long the step under way should take at least
+  std::optional<Instant> step_ends_;          // of a step that is computed but not over
+  std::optional<train::BatchResult> result_;  // nothing: the step was given up
+  bool arriving_ = false;                     // the loop's: parameters of the step under way
+  Duration waited_;                           // in the step under way, for parameters
+  worker::ForwardClock clock_;                // of the device that it stands for
+  ComputeThread compute_;                     // last: its job uses the members above
+};
+
+}  // namespace
+
+Result<std::string> run_worker(proto::Transport& transport, WorkerCore& core,
+                               train::LocalTrainer& trainer, const WorkerNodeOptions& options,
+                               const std::stop_token& stop) {
+  options.cores.place(kComputePlace);
+  WorkerHost host(transport, core, trainer, options);  // starts the compute thread
+  NodeLoop loop(transport, core, host.trace(), host);
+  options.cores.place(kTransportPlace);
+  RUBATO_TRY(loop.peers().connect_scheduler(options.scheduler));  // starts ZeroMQ's threads
+  options.cores.place(kLoopPlace);
+  core.on_start(steady_now());
+  return loop.run(stop);
+}
+
+}  // namespace rubato::cluster

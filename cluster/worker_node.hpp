@@ -1,0 +1,39 @@
+// cluster/worker_node.hpp - a real worker: its loop on the calling thread, and one thread more that
+// computes. The compute thread makes mini-batch after mini-batch and tells the core of each by
+// itself. While a step is computed a mutex guards the core.
+// The trainer belongs to the compute thread from a step to the next commit or load. The loop's
+// thread commits and loads.
+// Threads: the caller's and one of its own, until the run is over or `stop` is requested.
+#pragma once
+
+#include <functional>
+#include <stop_token>
+#include <string>
+
+#include "base/cores.hpp"
+#include "base/result.hpp"
+#include "base/time.hpp"
+#include "base/trace.hpp"
+#include "proto/transport.hpp"
+#include "train/local_trainer.hpp"
+#include "worker/worker_core.hpp"
+
+namespace rubato::cluster {
+
+struct WorkerNodeOptions {
+  std::string scheduler;  // endpoint
+  // How long the step that begins now, of so many samples, should take at least: as long as on the
+  // device that it stands for. May be empty.
+  std::function<Duration(Instant, int)> step_time;
+  TraceProcess trace = {};  // empty: not profiled
+  Cores cores = {};         // of the compute thread, the caller's, and what connecting starts
+};
+
+// Runs until the run is over. Returns: why it ended, or the error of the core or the transport. On
+// `stop` the worker leaves the cluster.
+[[nodiscard]] Result<std::string> run_worker(proto::Transport& transport, worker::WorkerCore& core,
+                                             train::LocalTrainer& trainer,
+                                             const WorkerNodeOptions& options,
+                                             const std::stop_token& stop);
+
+}  // namespace rubato::cluster

@@ -1,0 +1,80 @@
+#include "worker/membership.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace rubato::worker {
+namespace {
+
+using proto::NodeId;
+using proto::Role;
+
+constexpr NodeId kScheduler{Role::Scheduler, 0};
+constexpr NodeId kUnknownWorker{Role::Worker, 0};
+
+}  // namespace
+
+Membership::Membership(const MembershipOptions& options)
+    : options_(options),
+      joiner_(options.timing),
+      mail_(options.cluster, kUnknownWorker, options.incarnation) {}
+
+Result<bool> Membership::on_wakeup(Instant now) {
+  const auto due = joiner_.poll(now);
+  if (due == proto::Joiner::Due::Hello)
+    mail_.send(kScheduler, proto::Hello{options_.name, options_.parameters, "", options_.settings});
+  if (auto error = joiner_.overdue(now)) return tl::unexpected(std::move(*error));
+  return due == proto::Joiner::Due::Heartbeat;
+}
+
+Result<Membership::News> Membership::on_message(Instant now, NodeId from,
+                                                const proto::Message& message, bool served) {
+  if (message.cluster != options_.cluster)
+    return fail(ErrorCode::Refused, other_cluster(message, options_.cluster));
+  if (from.role != Role::Scheduler && from.role != Role::Server) return News::None;
+  if (from.role == Role::Scheduler) joiner_.on_heard(now);
+  if (const auto* refusal = std::get_if<proto::Refusal>(&message.body))
+    return on_refusal(from, *refusal, served);
+  if (from.role != Role::Scheduler) return News::None;
+  if (const auto* welcome = std::get_if<proto::Welcome>(&message.body))
+    return on_welcome(message.incarnation, *welcome);
+  const bool start = id_ && std::holds_alternative<proto::Start>(message.body);
+  return start ? News::Start : News::None;
+}
+
+Result<Membership::News> Membership::on_welcome(Incarnation run, const proto::Welcome& welcome) {
+  if (id_) return News::None;  // the answer to a repeated Hello
+  if (welcome.shards.parameters() != options_.parameters)
+    return fail(ErrorCode::Corrupt,
+                fmt::format("scheduler: its shard map covers {} parameters, our model has {}",
+                            welcome.shards.parameters(), options_.parameters));
+  id_ = welcome.you;
+  mail_.sign_as(*id_, mail_.incarnation());
+  if (run_ == run) return News::Welcome;
+  run_ = run;
+  return News::WelcomeNewRun;
+}
+
+// Every message of an earlier incarnation that was under way is refused. The scheduler's refusals
+// are old until it has welcomed this one.
+Result<Membership::News> Membership::on_refusal(NodeId from, const proto::Refusal& refusal,
+                                                bool served) const {
+  if (refusal.code != proto::RefusalCode::NotMember)
+    return fail(ErrorCode::Refused, to_string(from) + " refused this worker: " + refusal.message);
+  const bool current = from.role == Role::Scheduler ? id_.has_value() : served;
+  return current ? News::Lost : News::None;
+}
+
+void Membership::rejoin(Instant now) {
+  id_.reset();
+  mail_.sign_as(kUnknownWorker, mail_.incarnation() + 1);
+  joiner_ = proto::Joiner(options_.timing);
+  joiner_.on_start(now);
+}
+
+void Membership::leave(const std::string& reason) {
+  if (id_) mail_.send(kScheduler, proto::Leave{reason});
+}
+
+}  // namespace rubato::worker

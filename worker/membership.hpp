@@ -1,0 +1,75 @@
+// worker/membership.hpp - how a worker belongs to a cluster: Hello until Welcome and Start, then
+// heartbeats, and a farewell. After a lost membership it joins again as a new incarnation.
+// It knows two lives: the worker's own (incarnation) and the scheduler's (run).
+// Pure. Threads: one owner. Errors: Refused, Corrupt or Timeout; each line names the peer.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/ids.hpp"
+#include "base/result.hpp"
+#include "base/time.hpp"
+#include "proto/joiner.hpp"
+#include "worker/mail.hpp"
+
+namespace rubato::worker {
+
+struct MembershipOptions {
+  std::uint64_t cluster = 0;
+  Incarnation incarnation = 0;
+  std::string name;
+  std::string settings = {};  // as in Hello
+  std::uint64_t parameters = 0;
+  proto::JoinTiming timing;
+};
+
+class Membership {
+ public:
+  explicit Membership(const MembershipOptions& options);
+
+  void on_start(Instant now) { joiner_.on_start(now); }
+  // Sends Hello when it is due. Returns: true when a heartbeat is due, which the caller sends.
+  // Timeout when the scheduler has not answered Hello for too long.
+  [[nodiscard]] Result<bool> on_wakeup(Instant now);
+  std::optional<Instant> poll_wakeup() const { return joiner_.poll_wakeup(); }
+
+  enum class News {
+    None,
+    Welcome,        // id() is known, and the message has the shard map
+    WelcomeNewRun,  // the same, and run() is not the last one
+    Start,          // the worker may pull parameters
+    Lost,           // the worker is no member any more: rejoin()
+  };
+  // What `message` of `from` means for the membership. `served`: the servers have answered a pull
+  // of this incarnation. Peers answer in order, so before that a server's refusals are of an
+  // earlier one.
+  [[nodiscard]] Result<News> on_message(Instant now, proto::NodeId from,
+                                        const proto::Message& message, bool served);
+  // The worker begins to pull. No more Hello is needed.
+  void on_joined(Instant now) { joiner_.on_joined(now); }
+  // A new incarnation says Hello at the next on_wakeup().
+  void rejoin(Instant now);
+  // Says farewell, if any scheduler knows this worker.
+  void leave(const std::string& reason);
+
+  // Nothing until Welcome.
+  const std::optional<proto::NodeId>& id() const { return id_; }
+  // The scheduler's life that this worker joined last. Nothing before the first Welcome.
+  const std::optional<Incarnation>& run() const { return run_; }
+  Mail& mail() { return mail_; }
+  const Mail& mail() const { return mail_; }
+
+ private:
+  Result<News> on_welcome(Incarnation run, const proto::Welcome& welcome);
+  Result<News> on_refusal(proto::NodeId from, const proto::Refusal& refusal, bool served) const;
+
+  MembershipOptions options_;
+  std::optional<Incarnation> run_;
+  std::optional<proto::NodeId> id_;
+  proto::Joiner joiner_;
+  Mail mail_;
+};
+
+}  // namespace rubato::worker
