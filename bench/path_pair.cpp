@@ -142,7 +142,7 @@ PathWorkers::PathWorkers(const proto::ShardMap& shards, std::uint32_t first, std
     auto& core = cores_.emplace_back(options, sync::make_commit_rule("asp", {}));
     core.on_start(steady_now());
     core.on_message(steady_now(), {proto::Role::Scheduler}, welcome(first + i, shards));
-    core.on_message(steady_now(), from_scheduler(proto::Start{}));
+    core.on_message(steady_now(), {proto::Role::Scheduler}, from_scheduler(proto::Start{}));
     flush(i);
   }
   busy_ = count;

@@ -14,7 +14,7 @@ namespace {
 
 using server::kSchedulerPeer;
 using server::peer_of;
-using server::Shard;
+using server::ServerWorld;
 
 // Delivers what it was given, and sends the workers nothing while `deaf`.
 class Script final : public proto::Transport {

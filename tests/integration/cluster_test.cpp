@@ -7,6 +7,7 @@
 
 #include "cluster/node_loop.hpp"
 #include "emulation/virtual_cluster.hpp"
+#include "proto/zmq_transport.hpp"
 #include "sync/factory.hpp"
 #include "tests/integration/quick_cluster.hpp"
 #include "tests/integration/thread_cluster.hpp"

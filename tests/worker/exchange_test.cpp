@@ -23,7 +23,7 @@ struct Pair {
   Exchange exchange;
 
   explicit Pair(bool elastic = false)
-      : exchange({.codecs = {.parameters = 4},
+      : exchange({.codecs = {.up = {}, .down = {}, .parameters = 4},
                   .chunk_bytes = 2 * sizeof(float),
                   .elastic = elastic,
                   .residual = nullptr,

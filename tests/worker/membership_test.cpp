@@ -23,7 +23,7 @@ struct Member {
       {.cluster = kCluster, .incarnation = 40, .name = "edge-0", .parameters = 5, .timing = {}}};
 
   Result<News> hear(NodeId from, proto::Body body, Incarnation life = 1, bool served = false) {
-    return membership.on_message(now,
+    return membership.on_message(now, from,
                                  {.cluster = kCluster,
                                   .sender = from,
                                   .incarnation = life,
@@ -98,7 +98,7 @@ TEST_CASE("membership: a rejoin is a new incarnation, in the same run or in anot
 TEST_CASE("membership: another cluster, another model and a refusal for good are errors") {
   Member member;
   const auto other = member.membership.on_message(
-      member.now,
+      member.now, kScheduler,
       {.cluster = 8, .sender = kScheduler, .incarnation = 1, .body = proto::Start{}, .payload = {}},
       false);
   REQUIRE_FALSE(other);
