@@ -12,7 +12,7 @@ namespace rubato::cluster {
 
 namespace {
 
-// Elastic commits are parameters, which nothing may add to what was left out, or to a velocity.
+// Elastic commits are parameters. Error feedback and a velocity must not add to them.
 Result<void> check_elastic(const ClusterConfig& config, const std::string& sync) {
   if (!sync::elastic_weight(sync, config.sync)) return {};
   if (config.optimizer.kind != ServerOptimizer::Sgd)
@@ -30,7 +30,7 @@ Result<void> check_elastic(const ClusterConfig& config, const std::string& sync)
   return {};
 }
 
-// Steps that never begin where a reply has begun to arrive.
+// early_forward needs steps that begin while a reply arrives.
 Result<void> check_early_forward(const ClusterConfig& config, const std::string& sync) {
   if (!config.training.early_forward) return {};
   if (sync::overlap(sync, config.sync) == sync::Overlap::Always)

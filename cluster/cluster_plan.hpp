@@ -1,6 +1,6 @@
-// cluster/cluster_plan.hpp - what every node of a run derives from the cluster file and the seed:
-// the model, its initial parameters, who holds which samples, and the options of each core. The
-// virtual cluster and the real processes build their cores here, so that they are the same.
+// cluster/cluster_plan.hpp - every node of a run derives the same from the cluster file and the
+// seed: the model, its initial parameters, the samples of each worker, the options of each core.
+// The virtual cluster and the real processes both build their cores here.
 #pragma once
 
 #include <memory>
@@ -20,49 +20,49 @@
 
 namespace rubato::cluster {
 
-// Streams of random numbers, so that no part's draws move another's.
+// Each purpose has a stream of random numbers of its own: draws of one do not change another.
 enum class Stream : std::uint64_t { Incarnation = 1, Sampler = 2, StepTime = 3, Latency = 4 };
 
 struct ClusterPlan {
   std::uint64_t cluster = 0;  // cluster id
   std::uint64_t seed = 0;
   std::string sync;
-  // shared_settings(), where nodes meet that were not made from one file; empty elsewhere.
+  // shared_settings() of a node that meets others with files of their own; else empty.
   std::string settings;
   train::ModelSpec spec;
   std::uint64_t parameters = 0;
   std::vector<WorkerProfile> workers;
   int batch = 1;            // samples of a mini-batch, as configured
   std::size_t samples = 0;  // of training data, all workers together; only the scheduler asks
-  // Only the timing counts: a chunk that stands for every payload; null in a real run.
+  // model.kind = "timing": one chunk that stands for every payload. Else null.
   std::shared_ptr<const Floats> blank;
 };
 
-// BadInput for a sync model that does not exist, or that needs a loss, a target or data where
-// model.kind = "timing" has none.
+// BadInput for a sync model that does not exist. With model.kind = "timing" also for one that needs
+// a loss, a target or data.
 [[nodiscard]] Result<void> check_sync(const ClusterConfig& config, const std::string& sync);
 
 // BadInput for an unknown sync model or a model that does not fit the data.
 [[nodiscard]] Result<ClusterPlan> make_plan(const ClusterConfig& config, const std::string& sync,
                                             std::uint64_t seed, train::Shape shape, int classes);
 
-// The same for a node that meets others, which were made from files of their own: with `settings`.
+// The same for a node that meets others with cluster files of their own: with `settings`.
 [[nodiscard]] Result<ClusterPlan> make_node_plan(const ClusterConfig& config,
                                                  const std::string& sync, std::uint64_t seed,
                                                  train::Shape shape, int classes);
 
-// BadInput where an accuracy is to be reached and the loaded data hold nothing out to measure it
-// on.
+// BadInput if the target is an accuracy and the loaded data have no held-out samples to measure
+// it.
 [[nodiscard]] Result<void> check_target(const ClusterConfig& config, const train::DataSplit& data);
 
-// BadInput where there is nothing to train: model.kind = "timing".
+// BadInput for model.kind = "timing", which has nothing to train.
 [[nodiscard]] Result<void> require_trainable(const ClusterConfig& config);
 
 // make_plan() for a model that is only its size. Requires: config.timing_only().
 [[nodiscard]] Result<ClusterPlan> make_timing_plan(const ClusterConfig& config,
                                                    const std::string& sync, std::uint64_t seed);
 
-// Who holds which training samples: one list a worker of the plan.
+// The training samples of each worker of the plan: one list a worker.
 [[nodiscard]] Result<std::vector<std::vector<std::uint32_t>>> plan_samples(
     const ClusterConfig& config, const ClusterPlan& plan, const train::Dataset& train);
 
@@ -84,8 +84,8 @@ std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
                                                 const ClusterPlan& plan, Incarnation incarnation,
                                                 const WorkerProfile& profile,
                                                 std::shared_ptr<worker::Residual> residual = {});
-// The same by name; one that the plan does not know has the codecs that are the default.
-// `residual`: what an earlier life of this worker has not sent; may be null.
+// The same by name. A worker that the plan does not know has the default codecs.
+// `residual`: the part of its updates that an earlier life of this worker did not send, or null.
 std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
                                                 const ClusterPlan& plan, Incarnation incarnation,
                                                 const std::string& name,
@@ -94,8 +94,8 @@ std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
 worker::EvaluatorCore make_evaluator(const ClusterConfig& config, const ClusterPlan& plan,
                                      Incarnation incarnation);
 
-// The trainer of worker `index`, on its own samples and its own stream. `options`: of
-// its device; the same bits for the same seed with the default ones alone.
+// The trainer of worker `index`, on its own samples and its own stream. `options`: of its device.
+// Only the default ones give the same bits for the same seed.
 [[nodiscard]] Result<train::LocalTrainer> make_trainer(const ClusterConfig& config,
                                                        const ClusterPlan& plan, std::uint32_t index,
                                                        const train::Dataset& train,

@@ -14,12 +14,12 @@ void scale_worker_count(std::vector<WorkerGroup>& groups, int total) {
   RUBATO_CHECK(total >= group_count && group_count > 0, "every group keeps a worker");
   std::int64_t all = 0;
   for (const WorkerGroup& group : groups) all += group.count;
-  // One each first; the rest by shares, in integers so that every machine agrees.
+  // First one worker a group, then shares of the rest. Integers give the same on every machine.
   const std::int64_t rest = total - group_count;
   std::vector<std::int64_t> remainders;
   std::int64_t left = rest;
   for (WorkerGroup& group : groups) {
-    // The share of all workers, less the one that it has.
+    // The group's share of all workers, less the one that it has.
     const std::int64_t share =
         std::max<std::int64_t>(0, static_cast<std::int64_t>(group.count) * total - all);
     remainders.push_back(share);
@@ -56,7 +56,7 @@ bool set_heterogeneity(std::vector<WorkerGroup>& groups, double heterogeneity) {
   for (std::size_t i = 0; i < order.size(); ++i) {
     below += order[i]->count;
     speed_above -= order[i]->count / order[i]->device.step_seconds;
-    // (speed_above + below f) / workers = H f. The fastest group is nobody's brake.
+    // (speed_above + below f) / workers = H f. The fastest group keeps its speed.
     const bool last = i + 1 == order.size();
     const double f =
         last ? 1 / order[i]->device.step_seconds : speed_above / (workers * heterogeneity - below);

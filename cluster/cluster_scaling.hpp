@@ -1,6 +1,6 @@
-// cluster/cluster_scaling.hpp - a described cluster made larger or smaller, more or less unequal:
-// what `worker_count` and `heterogeneity` of the cluster file do to its groups of workers.
-// Pure. Units: speeds in steps per second. Errors: none but those said below.
+// cluster/cluster_scaling.hpp - makes a described cluster larger or smaller, more or less unequal,
+// as `worker_count` and `heterogeneity` of the cluster file ask.
+// Pure. Units: speeds in steps per second. Errors: as stated below.
 #pragma once
 
 #include <vector>
@@ -13,10 +13,10 @@ namespace rubato::cluster {
 // then in order), at least one each. Requires: as many workers as groups.
 void scale_worker_count(std::vector<WorkerGroup>& groups, int total);
 
-// Gives the slowest group, of equals the last, the speed at which H = mean(v)/min(v) is
-// `heterogeneity`, and that speed to every group that would then be slower: a higher H slows one
+// Gives the slowest group (of equals the last) the speed at which H = mean(v)/min(v) is
+// `heterogeneity`. Every group that would then be slower gets that speed, too. A higher H slows one
 // group down, a lower one brings the slowest up, 1 makes all equal.
-// Returns: false when there is one group only, whose H is always 1, and another H was asked for.
+// Returns: false if there is only one group, which always has H = 1, and `heterogeneity` is not 1.
 // Requires: step times and heterogeneity >= 1.
 [[nodiscard]] bool set_heterogeneity(std::vector<WorkerGroup>& groups, double heterogeneity);
 
