@@ -269,6 +269,7 @@ void ServerCore::apply(MemberState& member, double weight) {
 }
 
 void ServerCore::collect(MemberState& member, double weight) {
+  member.used = true;
   if (member.commit.refused()) {
     ++stats_.commits_refused;
     return;
@@ -283,13 +284,15 @@ void ServerCore::collect(MemberState& member, double weight) {
 }
 
 void ServerCore::release(Instant now, MemberState& member) {
+  if (!member.used) ++stats_.commits_dropped;
   member.end_commit();
   proto::Parameters reply = whole(member.answered, member.answered_refused);
   reply.held = now - member.complete_at;
   send_range(*member.peer, shard_.parameters(), reply, &member);
 }
 
-void ServerCore::count_commit(const MemberState& member) {
+void ServerCore::count_commit(MemberState& member) {
+  member.used = true;
   if (member.commit.refused()) {
     ++stats_.commits_refused;
     return;

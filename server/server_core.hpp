@@ -44,6 +44,7 @@ struct ServerStats {
   std::uint64_t commits_applied = 0;
   std::uint64_t chunks_applied = 0;
   std::uint64_t commits_refused = 0;   // not finite, or begun before the last restore
+  std::uint64_t commits_dropped = 0;   // answered, and by the gate's order not applied
   std::uint64_t commits_repeated = 0;  // answered again, not applied again
   std::uint64_t messages_refused = 0;
 };
@@ -104,7 +105,7 @@ class ServerCore {
   void release(Instant now, MemberState& member);
 
   // A whole commit is applied, or refused. It is a new version if it is applied.
-  void count_commit(const MemberState& member);
+  void count_commit(MemberState& member);
   // Adds one chunk, whose payload decoded to `values`, to the shard. `weight`: as in apply().
   void add(MemberState& member, const proto::Commit& chunk, std::span<const float> values,
            const proto::Payload& payload, double weight);

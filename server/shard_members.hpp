@@ -21,6 +21,7 @@ struct MemberState {
     answered = commit.sequence();
     answered_refused = commit.refused();
     commit.end();
+    used = false;
   }
 
   WorkerId worker;
@@ -28,6 +29,7 @@ struct MemberState {
   std::optional<proto::PeerId> peer;      // known once it has spoken
   CommitAssembly commit;                  // the commit under way or held
   std::optional<Optimizer::Scale> scale;  // of it, from its first chunk on
+  bool used = false;                      // it was applied, collected or refused
   ReplyState reply;                       // how it wants its replies
   Instant complete_at;                    // when its last chunk arrived
   Sequence answered = 0;                  // the last commit that was released

@@ -144,7 +144,7 @@ TEST_CASE("a server that does not know yet which one it is refuses as the one th
   CHECK(world.heard() == kServer1);
 }
 
-TEST_CASE("a node is named by its role and its endpoint; a peer where no node is has no name") {
+TEST_CASE("a node is named by its role and its endpoint, a peer where no node is has no name") {
   World world;
   world.told({"mem://a"});
   world.send(kServer0, 1);

@@ -11,6 +11,7 @@
 #include "sync/factory.hpp"
 #include "sync/fedbuff.hpp"
 #include "sync/local_sgd.hpp"
+#include "sync/option_table.hpp"
 #include "sync/semi_sync.hpp"
 #include "sync/ssp.hpp"
 #include "tests/emulation/virtual_runs.hpp"
@@ -37,6 +38,8 @@ cluster::ClusterConfig lively_cluster() {
                              .up_bytes_per_second = 200'000,
                              .down_bytes_per_second = 200'000},
                     .apply_bytes_per_second = 1e6};
+  const auto options = Config::parse("[fedasync]\nlocal_steps = 3", "options.toml");
+  config.sync = sync::read_options(options->root());
   config.sync.of<sync::AdspOptions>().check_period = Duration::from_seconds(5);
   config.sync.of<sync::AdspOptions>().epoch = Duration::from_seconds(30);
   config.sync.of<sync::SspOptions>().staleness = 2;

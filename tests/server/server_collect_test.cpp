@@ -115,6 +115,23 @@ TEST_CASE("fedbuff: a server optimizer takes the mean for an update") {
   CHECK(shard.parameters() == Values{4.5f, 14.5f, 24.5f, 34.5f, 44.5f});
 }
 
+TEST_CASE("ringmaster: a commit that is too old is answered and dropped") {
+  ServerSetup setup;
+  setup.sync = "ringmaster";  // with R = 2, the number of workers
+  setup.optimizer = {};
+  ServerWorld shard(setup);
+  shard.members(1, {0, 1});
+  shard.commit(0, 2, Values(5, 2));
+  shard.commit(0, 3, Values(5, 2));
+  sent(shard.core);
+  const Values before = shard.parameters();
+  shard.commit(1, 2, Values(5, 2));
+  CHECK(replies(sent(shard.core)) == "worker 1: seq 2 version 2");
+  CHECK(shard.parameters() == before);
+  CHECK(shard.core.stats().commits_applied == 2);
+  CHECK(shard.core.stats().commits_dropped == 1);
+}
+
 // arXiv 1903.03934, Alg. 1: W <- (1 - alpha_d) W + alpha_d X.
 TEST_CASE("fedasync: parameters are mixed in at once, those of delay d by alpha (1 + d)^-a") {
   ServerSetup setup;

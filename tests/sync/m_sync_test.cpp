@@ -22,7 +22,8 @@ commit 2 -> collect 2 x 1; flush; release 1 2
   CHECK(replay_gate(*gate, trace) == trace);
 }
 
-TEST_CASE("m-sync: unless told, all but one; a round ends when nobody is left to commit to it") {
+TEST_CASE(
+    "m-sync: unless told, all but one make a round, and so do fewer when nobody else is left") {
   const auto gate = gate_of("m-sync");
   const std::string trace = R"(
 join 0 1 2
