@@ -9,9 +9,6 @@
 namespace rubato::worker {
 namespace {
 
-constexpr std::size_t kParameters = LoopPeers::kParameters;
-constexpr std::uint64_t kChunk = LoopPeers::kChunk;
-
 struct Run {
   Run(int steps, const WorldSetup& setup, std::function<Duration(Instant, int)> step_time = {}) {
     std::stop_source done;
