@@ -1,6 +1,6 @@
-// server/commit_assembly.hpp - how far one worker's commit has arrived, and, where a gate may hold
-// it (docs/decisions/0004), its chunks until they are applied as a whole.
-// Pure. Memory: keeps the received frames, copies nothing. Threads: one owner.
+// server/commit_assembly.hpp - which chunks of one worker's commit have arrived. If the gate may
+// hold the commit (docs/decisions/0004), it also keeps the chunks until they are applied together.
+// Pure. Memory: the received frames; copies nothing. Threads: one owner.
 #pragma once
 
 #include <algorithm>
@@ -17,28 +17,28 @@ class CommitAssembly {
  public:
   using Added = proto::ChunkSet::Added;
 
-  // From now on the commit `sequence` of a slice of `total` elements; nothing of it is here.
+  // Begins commit `sequence` of `total` elements, of which no chunk has arrived.
   void begin(Sequence sequence, std::uint64_t total);
-  // The commit was answered: lets go of its chunks.
+  // The commit was answered: drops its chunks.
   void end() { begin(0, 0); }
 
   // Notes that this chunk arrived. Requires: commit.sequence == sequence().
   Added note(const proto::Commit& commit);
-  // Keeps a chunk that was Fresh, for for_each_chunk().
+  // Keeps a chunk for for_each_chunk(). Requires: note() returned Fresh for it.
   void keep(const proto::Commit& chunk, proto::Payload payload);
-  // A chunk holds NaN or Inf, or the commit began at parameters that were given up.
+  // The commit must not be applied: a chunk holds NaN or Inf, or it began before a restore.
   void taint() { refused_ = true; }
 
   Sequence sequence() const { return sequence_; }
   bool complete() const { return sequence_ != 0 && chunks_.complete(); }
-  // True when it was tainted, or the worker says that the update is not finite on another shard.
+  // True after taint(), or if the worker says that another shard's part is not finite.
   bool refused() const { return refused_; }
-  // As many as one ProbeReply names.
+  // At most as many as one ProbeReply may name.
   std::vector<std::uint64_t> missing_offsets() const {
     return chunks_.missing_offsets(proto::kMissingOffsetsMax);
   }
 
-  // Calls f(chunk, payload) for each kept chunk, in order of offset.
+  // Calls f(chunk, payload) for each kept chunk, by ascending offset.
   template <class F>
   void for_each_chunk(F f) {
     std::sort(kept_.begin(), kept_.end(),

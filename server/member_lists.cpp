@@ -6,7 +6,7 @@ namespace rubato::server {
 namespace {
 
 constexpr Duration kResend = Duration::from_seconds(1);
-// On their way to one server: the lists of 90 workers that join one by one.
+// On their way to one server. 90 workers that join one by one stay below it (1 + 2 + ... + 90).
 constexpr std::size_t kEntriesUnderWayMax = 4096;
 
 }  // namespace

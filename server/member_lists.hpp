@@ -1,9 +1,9 @@
-// server/member_lists.hpp - which member list each server has in force, which are on their way to
-// it, and when the next may go.
-// Every change of membership is a numbered list (an epoch). A list goes out at once while few
-// entries are on their way to that server; else it waits for an acknowledgement, and changes that
-// wait together go as one list. So n workers that join at once cost a server a few lists, not n
-// lists of up to n entries, and small clusters send each list at once.
+// server/member_lists.hpp - for each server: the member list that it has acknowledged, the lists on
+// their way to it, and when the next list may go.
+// Every change of membership makes a new list with a number, its epoch. A list goes out at once
+// while few entries are on their way to that server. Else it waits for an acknowledgement, and
+// changes that wait together go as one list. So n workers that join at once cost a server a few
+// lists, not n lists of up to n entries.
 // Pure. Threads: one owner. Errors: none; misuse is a bug.
 #pragma once
 
@@ -24,20 +24,21 @@ class MemberLists {
 
   // Membership changed: a new epoch.
   void on_change(Instant now);
-  // Server `index` has put a list into force.
+  // Server `index` has acknowledged a list.
   void on_ack(std::uint32_t index, std::uint64_t epoch);
-  // True when the lists not acknowledged are due again: all servers that lack the newest one take
-  // it now, whatever was on its way.
+  // Returns: true when it is time to repeat. Then the newest list is due to every server that has
+  // not acknowledged it, whatever is on its way.
   bool on_wakeup(Instant now);
-  // No list is to be sent again: the run is over.
+  // The run is over: no list is repeated.
   void stop() { sent_.reset(); }
 
-  // The servers to which the newest list, of `entries` members, is to go now; they count as sent.
+  // Returns: the servers to which the newest list goes now. It counts as sent to them.
+  // `entries`: the members in that list.
   std::vector<std::uint32_t> poll_due(std::size_t entries);
   std::optional<Instant> poll_wakeup() const;
 
   std::uint64_t epoch() const { return epoch_; }
-  // The newest epoch that every server has in force.
+  // The newest epoch that every server has acknowledged.
   std::uint64_t acked() const;
 
  private:
@@ -49,11 +50,12 @@ class MemberLists {
     std::uint64_t acked = 0;
     std::uint64_t sent = 0;
     std::deque<List> under_way;  // ascending
-    std::size_t entries = 0;     // of all those
+    std::size_t entries = 0;     // of all lists under way
   };
   std::vector<Server> servers_;
   std::uint64_t epoch_ = 0;
-  std::optional<Instant> sent_;  // the last change or repetition, until all have acknowledged
+  // The last change or repetition; empty once every server has acknowledged the newest list.
+  std::optional<Instant> sent_;
 };
 
 }  // namespace rubato::server

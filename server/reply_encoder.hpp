@@ -1,11 +1,13 @@
 // server/reply_encoder.hpp - the parameters of a shard in the form that one worker wants:
-// compressed as they are (f16, bf16), or as the compressed difference from what that worker holds
-// (int8, top-k, random-k). The shard notes what the worker holds after each reply, so that what
-// compression left out is in the next difference: error feedback for downloads.
-// A chunk that compression would not make smaller is the parameters themselves, f32.
-// Pure. Memory: payloads of f16 and bf16, as many as were ever on their way at once, one for all
-// the workers that are answered the same; and for each worker whose last commit wanted differences
-// one shard, and payloads as many as were on their way to it at once. Threads: one owner.
+// - f16, bf16: the compressed parameters.
+// - int8, top-k, random-k: the compressed difference from what the worker holds. The shard notes
+//   what the worker holds after each reply. So the next difference contains what compression left
+//   out of this one: error feedback for downloads.
+// A chunk that compression would not make smaller travels as f32.
+// Pure. Threads: one owner.
+// Memory: f16 and bf16 payloads, as many as were ever on their way at once; workers that get the
+// same answer share one. For each worker whose last commit wanted differences: one shard, and as
+// many payloads as were on their way to it at once.
 #pragma once
 
 #include <cstdint>
@@ -20,43 +22,44 @@
 
 namespace rubato::server {
 
-// What a worker wants, by its last commit, and what it holds.
+// The form that a worker's last commit asked for, and what that worker holds.
 struct ReplyState {
-  // A commit arrives that wants its answer so, from a worker that holds exactly what was noted
-  // (`as_noted`) or something else. Lets go of what was noted where the answer is no difference:
-  // none of it is noted, so the next difference has no base, and answers sent again are f32.
+  // A commit asks for its answer in `form`. `as_noted`: the worker holds exactly what was noted.
+  // If `form` is no difference, the notes are dropped: the next difference then has no base and
+  // travels as f32.
   void want(const proto::Compression& form, bool as_noted);
 
   proto::Compression wanted;
-  bool based = false;            // it holds exactly `held`
+  bool based = false;            // the worker holds exactly `held`
   bool any = false;              // something was noted
-  std::vector<float> held = {};  // [shard], once something was; a blank encoder needs none
-  std::optional<proto::BufferPool> buffers = {};  // of differences in this form, once there was one
+  std::vector<float> held = {};  // [shard], once something was noted; empty for a blank encoder
+  std::optional<proto::BufferPool> buffers = {};  // of differences; made for the first of this form
 };
 
 class ReplyEncoder {
  public:
-  // `chunk`: elements of a message at most. `blank`: payloads have the right size and any content,
+  // `chunk`: elements of a message, at most. `blank`: payloads have the right size and any content,
   // for runs of which only the timing counts.
   explicit ReplyEncoder(std::uint64_t chunk, bool blank = false)
       : chunk_(chunk),
         blank_(blank),
         halves_(proto::payload_floats({proto::PayloadCodec::F16}, chunk)) {}
 
-  // `parameters`: as f32, the elements [reply.offset, + reply.count) of a shard of `shard`. Sets
-  // codec and noted of `reply`. `seed` chooses what random-k sends. Parameters that are not finite
-  // travel as f32, and f32 is `parameters` itself, not copied. Each element of a reply may be
-  // encoded once: what is sent again goes as f32, not noted.
+  // `parameters`: as f32, `reply.count` elements from `reply.offset` on. `shard`: elements of the
+  // shard. `seed`: chooses the elements that random-k sends. Sets codec and noted of `reply`.
+  // Returns: the payload. Parameters that are not finite travel as f32. As f32 it is `parameters`
+  // itself, not a copy.
+  // Encode each element of a reply once: a repeated reply is f32, without this function.
   proto::Payload encode(const proto::Payload& parameters, std::uint64_t shard, ReplyState& state,
                         std::uint64_t seed, proto::Parameters& reply);
 
-  // In between the parameters do not change, and each chunk is given with the same offset: halves
-  // of it are encoded once, for all workers that want them.
+  // Between begin_same() and end_same() a chunk is encoded to f16 or bf16 once, for all workers.
+  // Requires: meanwhile the parameters do not change, and chunks begin at the same offsets.
   void begin_same() { same_ = true; }
   void end_same();
 
  private:
-  // Nothing: there is NaN or infinity in it.
+  // Both return nothing if a value is NaN or infinite.
   std::optional<proto::Payload> halves(const proto::Compression& form,
                                        std::span<const float> values, std::uint64_t offset);
   std::optional<proto::Payload> difference(const proto::Compression& form,
@@ -75,7 +78,7 @@ class ReplyEncoder {
     std::uint64_t offset = 0;
     proto::Payload payload;
   };
-  std::vector<Encoded> encoded_;  // ascending, while the parameters are the same
+  std::vector<Encoded> encoded_;  // by codec and offset; empty but between begin_same and end_same
   std::vector<float> scratch_;
   std::vector<float> difference_;  // of one chunk
 };

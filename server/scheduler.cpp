@@ -78,7 +78,7 @@ void Scheduler::on_server(Instant now, PeerId from, const Message& message) {
   servers_[index].peer = from;
   server_silence_.heard(index, now);
   if (stop_reason_) {
-    send(from, proto::Stop{*stop_reason_});  // the first did not reach it
+    send(from, proto::Stop{*stop_reason_});  // the first one did not arrive
   } else if (const auto* ack = std::get_if<proto::MembersAck>(&message.body)) {
     lists_.on_ack(index, ack->epoch);
     send_due_lists();
@@ -87,11 +87,11 @@ void Scheduler::on_server(Instant now, PeerId from, const Message& message) {
 }
 
 void Scheduler::on_evaluator(Instant now, PeerId from, const Message& message) {
-  if (!evaluator_ || evaluator_incarnation_ != message.incarnation) {
+  if (!evaluator_ || evaluator_->incarnation != message.incarnation) {
     refuse(from, RefusalCode::NotMember, "the evaluator is of another run: restart it");
     return;
   }
-  evaluator_ = from;
+  evaluator_->peer = from;
   if (const auto* evaluation = std::get_if<proto::Evaluation>(&message.body))
     on_evaluation(now, now - evaluation->age, evaluation->loss, evaluation->accuracy);
 }
@@ -176,7 +176,7 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
     return;
   }
   if (!serving()) {
-    send(from, proto::Heartbeat{});  // heard; it says Hello again, and the shards may be there
+    send(from, proto::Heartbeat{});  // a sign of life; the worker repeats its Hello
     return;
   }
   if (members_.size() >= kWorkersMax) {
@@ -202,8 +202,7 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
 }
 
 void Scheduler::on_evaluator_hello(PeerId from, Incarnation incarnation) {
-  evaluator_ = from;
-  evaluator_incarnation_ = incarnation;
+  evaluator_ = {.incarnation = incarnation, .peer = from};
   if (!serving()) {
     send(from, proto::Heartbeat{});
     return;
@@ -213,10 +212,10 @@ void Scheduler::on_evaluator_hello(PeerId from, Incarnation incarnation) {
 }
 
 void Scheduler::welcome_evaluator() {
-  send(*evaluator_, proto::Welcome{.you = {Role::Evaluator, 0},
-                                   .parameters = options_.parameters,
-                                   .range = {},
-                                   .shards = shard_map()});
+  send(evaluator_->peer, proto::Welcome{.you = {Role::Evaluator, 0},
+                                        .parameters = options_.parameters,
+                                        .range = {},
+                                        .shards = shard_map()});
 }
 
 proto::ShardMap Scheduler::shard_map() const {
@@ -258,7 +257,7 @@ void Scheduler::start_ready_workers(Instant now) {
     log(SchedulerEvent::Kind::Started, fmt::format("training starts with {} workers on {} shards",
                                                    members_.size(), servers_.size()));
     if (tuner_) tuner_->on_start(now);
-    if (evaluator_) send(*evaluator_, proto::Start{});
+    if (evaluator_) send(evaluator_->peer, proto::Start{});
     if (!options_.evaluator) next_training_evaluation_ = now + options_.evaluation_interval;
   }
   while (!joined_.empty() && workers_[joined_.front().value].epoch <= acked) {
@@ -286,6 +285,25 @@ void Scheduler::on_progress(Instant now, WorkerId id, const proto::Progress& pro
   }
   if (started_ && !stop_reason_)
     if (auto reason = criterion_.on_progress(seconds(now), steps())) stop(now, std::move(*reason));
+}
+
+void Scheduler::drain_tuner(Instant now) {
+  if (!tuner_) return;
+  if (!stop_reason_ && !(tuner_->phase() == phase_)) {
+    phase_ = tuner_->phase();
+    change_members(now);
+  }
+  while (auto order = tuner_->poll_order()) {
+    if (order->worker.value < workers_.size())
+      send(workers_[order->worker.value].peer, order->directive);
+  }
+  while (auto decision = tuner_->poll_decision()) {
+    log(SchedulerEvent::Kind::Decision,
+        fmt::format("tuner at {:.3f} s: {} {:g}: {}", seconds(decision->at), decision->quantity,
+                    decision->value, decision->reason));
+    record_.decisions.push_back({seconds(decision->at), std::move(decision->quantity),
+                                 decision->value, std::move(decision->reason)});
+  }
 }
 
 void Scheduler::on_evaluation(Instant now, Instant at, double loss, double accuracy) {
@@ -384,7 +402,7 @@ void Scheduler::stop(Instant now, std::string reason) {
   for (const auto& worker : workers_)
     if (worker.fate == WorkerState::Fate::Member) send(worker.peer, message);
   for (const auto& server : servers_) send(server.peer, message);
-  if (evaluator_) send(*evaluator_, message);
+  if (evaluator_) send(evaluator_->peer, message);
 }
 
 bool Scheduler::drained() const {

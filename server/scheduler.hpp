@@ -1,9 +1,9 @@
-// server/scheduler.hpp - membership, shard map, tuner, evaluation results and the stop criterion;
-// never on the parameter path.
+// server/scheduler.hpp - membership, shard map, tuner, evaluation results and the stop criterion.
+// No parameters pass through it.
 // Pure: no socket, clock, thread, global or randomness; `now` never decreases. Threads: one owner.
-// Start: workers may train once every shard has acknowledged a member list that holds them and the
-// expected number has joined; later joiners start as soon as the shards know them.
-// Errors: bad input from a peer is answered with a Refusal; the cluster is unharmed.
+// Start: a worker may train once every shard has acknowledged a member list that holds it. The
+// first workers also wait until the expected number has joined. Errors: bad input from a peer is
+// answered with a Refusal; the cluster is unharmed.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@
 
 namespace rubato::server {
 
-// A list of so many members still fits into a control frame (proto::kControlBytesMax).
+// The list of this many members fits into a control frame (proto::kControlBytesMax).
 inline constexpr std::uint32_t kWorkersMax = 16'000;
 
 struct SchedulerOptions {
@@ -35,8 +35,8 @@ struct SchedulerOptions {
   std::uint64_t parameters = 0;
   std::uint32_t servers = 1;
   std::uint32_t workers = 1;  // expected at the start
-  bool evaluator = true;      // false: the tuner gets the workers' training loss
-  Duration evaluation_interval = Duration::from_seconds(5);  // of that fallback
+  bool evaluator = true;      // false: the workers' training loss takes the place of evaluations
+  Duration evaluation_interval = Duration::from_seconds(5);  // of the training loss
   StopOptions stop;
   Duration lost_after = Duration::from_seconds(10);
   std::string settings = {};  // of every node, as in Hello
@@ -57,7 +57,7 @@ class Scheduler {
   Scheduler(const SchedulerOptions& options, std::unique_ptr<sync::Tuner> tuner);
 
   void on_message(Instant now, proto::PeerId from, const proto::Message& message);
-  // Bytes that did not decode: told so.
+  // `from` sent bytes that did not decode: it is told so.
   void on_bad_frame(proto::PeerId from, const Error& error);
   void on_wakeup(Instant now);
   // Ends the run for everyone (Ctrl-C, or a caller's own criterion).
@@ -72,13 +72,13 @@ class Scheduler {
   const std::optional<Instant>& started() const { return started_; }
   // Why the run is over, once it is.
   const std::optional<std::string>& stopped() const { return stop_reason_; }
-  // Never: a scheduler has nobody to be refused by. For loops that drive any core.
+  // Always empty: nobody refuses a scheduler. For loops that drive any core.
   std::optional<Error> failure() const { return std::nullopt; }
-  // True once no member is left after the stop: nobody still has something to say.
+  // True once the run is over and every member has left or is lost.
   bool drained() const;
   std::uint64_t steps() const { return steps_; }
   double smoothed_loss() const { return criterion_.smoothed_loss(); }
-  // What happened so far; complete once drained().
+  // The run so far; complete once drained().
   RunRecord record() const;
 
  private:
@@ -94,10 +94,15 @@ class Scheduler {
     proto::PeerId peer = 0;
     std::uint64_t epoch = 0;  // the first member list that holds it
     bool started = false;
-    enum class Fate { Member, Left, Lost, Done } fate = Fate::Member;
+    enum class Fate { Member, Left, Lost, Done } fate = Fate::Member;  // Done: left after the stop
     proto::Progress progress;
   };
+  struct EvaluatorState {
+    Incarnation incarnation = 0;
+    proto::PeerId peer = 0;
+  };
 
+  // Messages.
   void on_server(Instant now, proto::PeerId from, const proto::Message& message);
   void on_hello(Instant now, proto::PeerId from, const proto::Message& message);
   void on_server_hello(Instant now, proto::PeerId from, const proto::Message& message);
@@ -107,20 +112,27 @@ class Scheduler {
   void welcome_evaluator();
   void on_progress(Instant now, WorkerId worker, const proto::Progress& progress);
   void on_evaluation(Instant now, Instant at, double loss, double accuracy);
-  void record_evaluation(double t, double loss, double accuracy);
-  double heterogeneity() const;
+  // The worker that sent `message`. Returns: null if it is no member; refuses it unless it left.
+  WorkerState* find_worker(proto::PeerId from, const proto::Message& message);
+
+  // Membership.
   void on_leave(Instant now, WorkerId worker, WorkerState::Fate fate, const std::string& why);
-  void evaluate_training_loss(Instant now);
+  void end_membership(WorkerId id, WorkerState::Fate fate);
   void find_lost(Instant now);
   void welcome_worker(WorkerId worker);
   proto::ShardMap shard_map() const;
   void change_members(Instant now);  // a new epoch
   void send_due_lists();
   void start_ready_workers(Instant now);
+
+  // Tuner, evaluations, record.
   void drain_tuner(Instant now);
-  WorkerState* find_worker(proto::PeerId from, const proto::Message& message);
-  void end_membership(WorkerId id, WorkerState::Fate fate);
   void log(SchedulerEvent::Kind kind, std::string text) { log_.push({kind, std::move(text)}); }
+  void evaluate_training_loss(Instant now);
+  void record_evaluation(double t, double loss, double accuracy);
+  double heterogeneity() const;
+  static std::string fate_name(WorkerState::Fate fate);  // as in WorkerRecord
+
   void send(proto::PeerId to, proto::Body body);
   void refuse(proto::PeerId to, proto::RefusalCode code, std::string message);
   double seconds(Instant now) const;  // since training started
@@ -129,16 +141,15 @@ class Scheduler {
   std::unique_ptr<sync::Tuner> tuner_;
   StopCriterion criterion_;
   std::vector<ServerState> servers_;         // by shard
-  std::vector<WorkerState> workers_;         // by id: everyone who ever joined
+  std::vector<WorkerState> workers_;         // by id: all workers that ever joined
   std::map<std::string, WorkerId> members_;  // by name
-  // What an event would have to look at every worker for, kept up to date instead.
+  std::optional<EvaluatorState> evaluator_;
+  // Kept up to date, so that no event has to visit every worker.
   std::uint64_t steps_ = 0;      // of all workers
   std::uint64_t commits_ = 0;    // of all workers
   std::deque<WorkerId> joined_;  // not started yet, by epoch
   Silence worker_silence_;       // of the members
   Silence server_silence_;
-  std::optional<proto::PeerId> evaluator_;
-  Incarnation evaluator_incarnation_ = 0;
   MemberLists lists_;
   sync::Phase phase_;  // as last sent to the servers
   std::optional<Instant> started_;
@@ -147,8 +158,8 @@ class Scheduler {
   std::uint64_t training_loss_samples_ = 0;
   std::optional<std::string> stop_reason_;
   Instant stopped_at_;
-  std::size_t commit_count_stride_ = 1;  // evaluations from one commit count kept to the next
-  RunRecord record_;                     // curves and decisions; the rest is filled by record()
+  std::size_t commit_count_stride_ = 1;  // commit counts are kept at every so-many-th evaluation
+  RunRecord record_;                     // curves and decisions; record() fills in the rest
   proto::Outbox<proto::ToPeer> outbox_;
   proto::Outbox<SchedulerEvent> log_;
 };

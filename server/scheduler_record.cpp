@@ -1,9 +1,10 @@
-// What the scheduler heard, as the record of the run.
+// The record of the run: what the scheduler heard, in sums and curves.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -12,23 +13,17 @@
 
 namespace rubato::server {
 
-void Scheduler::drain_tuner(Instant now) {
-  if (!tuner_) return;
-  if (!stop_reason_ && !(tuner_->phase() == phase_)) {
-    phase_ = tuner_->phase();
-    change_members(now);
+std::string Scheduler::fate_name(WorkerState::Fate fate) {
+  switch (fate) {
+    case WorkerState::Fate::Left:
+      return "left";
+    case WorkerState::Fate::Lost:
+      return "lost";
+    case WorkerState::Fate::Member:
+    case WorkerState::Fate::Done:  // a member to the end
+      return "member";
   }
-  while (auto order = tuner_->poll_order()) {
-    if (order->worker.value < workers_.size())
-      send(workers_[order->worker.value].peer, order->directive);
-  }
-  while (auto decision = tuner_->poll_decision()) {
-    log(SchedulerEvent::Kind::Decision,
-        fmt::format("tuner at {:.3f} s: {} {:g}: {}", seconds(decision->at), decision->quantity,
-                    decision->value, decision->reason));
-    record_.decisions.push_back({seconds(decision->at), std::move(decision->quantity),
-                                 decision->value, std::move(decision->reason)});
-  }
+  return "member";
 }
 
 void Scheduler::record_evaluation(double t, double loss, double accuracy) {
@@ -51,7 +46,7 @@ void Scheduler::record_evaluation(double t, double loss, double accuracy) {
                   steps(), commits_));
 }
 
-// H = mean(v) / min(v) of the measured speeds; the lives of one name are one worker.
+// H = mean(v) / min(v) of the measured speeds v. All incarnations of one name are one worker.
 double Scheduler::heterogeneity() const {
   struct Measured {
     double compute = 0;  // seconds
@@ -95,11 +90,9 @@ RunRecord Scheduler::record() const {
     wait += p.wait.seconds();
     communicate += p.communicate.seconds();
     const double step = p.steps > 0 ? p.compute.seconds() / static_cast<double>(p.steps) : 0;
-    const char* fate = worker.fate == WorkerState::Fate::Lost   ? "lost"
-                       : worker.fate == WorkerState::Fate::Left ? "left"
-                                                                : "member";
     record.workers.push_back({worker.name, p.steps, p.commits, p.compute.seconds(),
-                              p.wait.seconds(), p.communicate.seconds(), step, fate});
+                              p.wait.seconds(), p.communicate.seconds(), step,
+                              fate_name(worker.fate)});
   }
   const double total = compute + wait + communicate;
   if (total > 0) {

@@ -7,7 +7,7 @@ namespace rubato::server {
 
 MemberState* ShardMembers::find(WorkerId worker) {
   if (worker.value < members_.size() && members_[worker.value].worker == worker)
-    return &members_[worker.value];  // ids are given from 0 on: its place until some have left
+    return &members_[worker.value];  // its place, while no smaller id has left
   const auto it = std::ranges::lower_bound(members_, worker, {}, &MemberState::worker);
   return it != members_.end() && it->worker == worker ? &*it : nullptr;
 }

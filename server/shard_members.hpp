@@ -1,4 +1,5 @@
-// server/shard_members.hpp - who may commit to a shard, and what the shard knows of each.
+// server/shard_members.hpp - the workers that may commit to a shard, and the state of each: its
+// commit under way, the last commit answered, and the form of its replies.
 // Pure. Threads: one owner. Lifetime: of what find() returns, until members are added or removed.
 #pragma once
 
@@ -16,7 +17,7 @@
 namespace rubato::server {
 
 struct MemberState {
-  // Its commit is answered: lets go of the chunks, and notes what a repetition is answered.
+  // The commit was answered: drops its chunks, and notes what a repeated commit is answered.
   void end_commit() {
     answered = commit.sequence();
     answered_refused = commit.refused();
@@ -26,26 +27,27 @@ struct MemberState {
 
   WorkerId worker;
   Incarnation incarnation = 0;
-  std::optional<proto::PeerId> peer;      // known once it has spoken
+  std::optional<proto::PeerId> peer;      // known once the worker has sent a message
   CommitAssembly commit;                  // the commit under way or held
-  std::optional<Optimizer::Scale> scale;  // of it, from its first chunk on
-  bool used = false;                      // it was applied, collected or refused
-  ReplyState reply;                       // how it wants its replies
-  Instant complete_at;                    // when its last chunk arrived
-  Sequence answered = 0;                  // the last commit that was released
+  std::optional<Optimizer::Scale> scale;  // of `commit`, once its first chunk is applied
+  bool used = false;                      // the gate had `commit` applied, collected or dropped
+  ReplyState reply;                       // the form of its replies
+  Instant complete_at;                    // when the last chunk of `commit` arrived
+  Sequence answered = 0;                  // the last commit that was answered
   bool answered_refused = false;
 };
 
 class ShardMembers {
  public:
   std::size_t size() const { return members_.size(); }
-  // Null: no member.
+  // Returns: null if `worker` is no member.
   MemberState* find(WorkerId worker);
 
-  // Both in the order of ids; a list costs one pass, and nothing moves where it only grows.
-  // Removes who is not in `wanted`, or lives another life there. Requires: ascending ids.
+  // Both take ids in ascending order and return them so. Each costs one pass over the list.
+  // Removes members that are not in `wanted`, or are there with another incarnation.
+  // Returns: the removed members.
   std::vector<WorkerId> remove_others(const std::vector<proto::Member>& wanted);
-  // Adds who is not here yet. Requires: ascending ids.
+  // Adds the workers of `wanted` that are no members yet. Returns: the added members.
   std::vector<WorkerId> add_missing(const std::vector<proto::Member>& wanted);
 
  private:

@@ -1,9 +1,8 @@
-// server/shard_parameters.hpp - the parameters of one shard in chunks that replies share: sending
-// them copies nothing, and a chunk that is still on its way is copied before it changes.
-// A blank shard has a size and no values: it is for runs of which only the timing counts.
-// Pure. Memory: the shard, and a chunk more for each one that changed while a reply or a snapshot
-// held it.
-// Threads: one owner; what a reply holds may be read and released on any thread.
+// server/shard_parameters.hpp - the parameters of one shard, in chunks that replies share. To send
+// a chunk copies nothing; a chunk that a reply still holds is copied before it changes. Blank
+// parameters have a size and no values: they are for runs of which only the timing counts. Pure.
+// Memory: the shard, and one chunk more for each chunk that changed while a reply or a snapshot
+// held it. Threads: one owner. A reply may read and release its chunks on any thread.
 #pragma once
 
 #include <algorithm>
@@ -25,13 +24,14 @@ class ShardParameters {
   ShardParameters() = default;
   // `chunk`: elements of a chunk but the last.
   ShardParameters(std::span<const float> initial, std::uint64_t chunk);
-  // A blank one. `blank`: a chunk or more of anything, which stands for every chunk.
+  // Blank ones. The beginning of `blank` stands for every chunk. Requires: it holds a chunk.
   ShardParameters(std::uint64_t size, std::uint64_t chunk, std::shared_ptr<const Floats> blank);
 
   std::uint64_t size() const { return size_; }
 
-  // Requires: offset + update.size() <= size(); of a blank one, an empty update. Checksum::Compute:
-  // of a chunk that changes as a whole, which its next payloads then bring along; in the same pass.
+  // Applies `update` to the elements from `offset` on. Checksum::Compute: computes, in the same
+  // pass, the checksum of each chunk that changes as a whole. Payloads of the chunk carry it.
+  // Requires: offset + update.size() <= size(); an empty update for blank parameters.
   enum class Checksum { Skip, Compute };
   void apply(Optimizer& optimizer, std::uint64_t offset, std::span<const float> update,
              const Optimizer::Scale& scale, Checksum checksum = Checksum::Skip);
@@ -40,7 +40,7 @@ class ShardParameters {
   // Requires: offset + target.size() <= size().
   void move_towards(std::uint64_t offset, std::span<const float> target, float part);
 
-  // Elements from `offset` to the end of its chunk. Requires: offset < size().
+  // Returns: the elements from `offset` to the end of its chunk. Requires: offset < size().
   std::uint64_t piece(std::uint64_t offset) const {
     return std::min(chunk_ - offset % chunk_, size_ - offset);
   }
@@ -54,12 +54,12 @@ class ShardParameters {
     }
   }
 
-  // Returns: a copy of all of them; of a blank one, none.
+  // Returns: a copy of all elements; nothing if they are blank.
   std::vector<float> values() const;
 
   struct Chunk {
     proto::BufferPool::Buffer values;
-    std::optional<std::uint64_t> checksum;  // of all its elements, if it was computed
+    std::optional<std::uint64_t> checksum;  // of all elements, if it was computed
   };
   // The parameters as they are now. Memory: chunks are shared until they change.
   using Snapshot = std::vector<Chunk>;
@@ -72,11 +72,12 @@ class ShardParameters {
  private:
   // Elements of a chunk.
   std::uint64_t count(std::size_t chunk) const { return std::min(chunk_, size_ - chunk * chunk_); }
-  // Calls change(parameters, offset, values) for pieces of them that nobody else holds.
+  // Calls change(parameters, offset, values) for each piece, in a buffer that nobody else holds.
   template <class Change>
   void change(std::uint64_t offset, std::span<const float> values, Checksum checksum,
               Change change);
-  // change(block, at) moves `block`, the elements of the chunk from begin + at on; for all n.
+  // Changes n elements of `chunk` from `begin` on, block by block. change(block, at) changes
+  // `block`, the elements from begin + at on.
   template <class Change>
   void apply_to(Chunk& chunk, std::uint64_t begin, std::size_t n, bool hash, Change change);
   proto::Payload payload(std::size_t chunk, std::uint64_t begin, std::uint64_t n) const;

@@ -1,9 +1,9 @@
-// server/silence.hpp - who has been silent for too long, among peers that are numbered from 0: a
-// list in the order of their last words, since time never goes back.
-// Whoever owns it looks several times before anybody is lost: one that was away itself (a frozen
-// machine) does not count that time, and reads its socket before it calls anyone lost.
-// Pure. Every call is O(1), but a look that comes late, which is O(peers). Memory: a few words for
-// each number ever used. Threads: one owner. Errors: none; misuse is a bug.
+// server/silence.hpp - finds peers that have been silent for too long. Peers are numbered from 0
+// and listed in the order of their last messages.
+// The owner calls lost() several times within the limit. If it calls late (its machine was frozen),
+// the missed time does not count, and it can read its socket before it declares a peer lost.
+// Pure. Cost: O(1) a call; a late lost() is O(peers). Memory: a few words for each number ever
+// used. Threads: one owner. Errors: none; misuse is a bug.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace rubato::server {
 
 class Silence {
  public:
-  // Lost is who says nothing for `limit`.
+  // A peer is lost when it says nothing for `limit`.
   explicit Silence(Duration limit) : limit_(limit), look_every_(limit * kLookEvery) {}
 
   // Peer `number` spoke, perhaps for the first time. Requires: now >= every earlier now.
@@ -42,12 +42,12 @@ class Silence {
     entry.listed = false;
   }
 
-  // The next look, if there is anybody to look for.
+  // When to call lost() next; nothing while no peer is listed.
   std::optional<Instant> poll_wakeup() const {
     if (first_ == kNone) return std::nullopt;
     return std::min(next_look_, entries_[first_].at + limit_);
   }
-  // A look. Returns: who is lost, the longest silent first; they are still to be forgotten.
+  // Returns: the lost peers, the longest silent first. The caller then calls forget() for each.
   std::vector<std::uint32_t> lost(Instant now) {
     if (now > next_look_)
       for (auto i = first_; i != kNone; i = entries_[i].after)
@@ -70,7 +70,7 @@ class Silence {
   };
   Duration limit_;
   Duration look_every_;
-  Instant next_look_;           // while there is anybody
+  Instant next_look_;           // while a peer is listed
   std::vector<Entry> entries_;  // by number
   std::uint32_t first_ = kNone;
   std::uint32_t last_ = kNone;

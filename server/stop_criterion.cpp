@@ -18,7 +18,7 @@ std::optional<std::string> StopCriterion::on_evaluation(double seconds, double l
   double accuracy_mean = 0;
   for (const auto& point : recent_) accuracy_mean += point.accuracy;
   accuracy_mean /= static_cast<double>(recent_.size());
-  // Written so that a NaN never counts as reached.
+  // These comparisons are false for NaN, so NaN never reaches a target.
   const bool loss_reached = !options_.target_loss || smoothed_loss() <= *options_.target_loss;
   const bool accuracy_reached =
       !options_.target_accuracy || accuracy_mean >= *options_.target_accuracy;
@@ -30,7 +30,7 @@ std::optional<std::string> StopCriterion::on_evaluation(double seconds, double l
 }
 
 std::optional<std::string> StopCriterion::on_progress(double seconds, std::uint64_t steps) const {
-  // As the clock's whole nanoseconds: the alarm is set to those, and must find the run over.
+  // Rounded to whole nanoseconds, as the wake-up time is: at that wake-up the run must be over.
   if (options_.max_seconds && seconds >= Duration::from_seconds(*options_.max_seconds).seconds())
     return fmt::format("max_seconds {} reached", *options_.max_seconds);
   if (options_.max_steps && steps >= *options_.max_steps)

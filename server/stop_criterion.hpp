@@ -1,7 +1,7 @@
-// server/stop_criterion.hpp - when a run is over: a target reached by the moving mean of the last
-// evaluations, or a limit of time or steps.
-// Source: the fair protocol of algorithms.md section 4: one threshold for all models, the first
-// time a moving mean of 5 evaluations crosses it. Pure. Units: seconds since training started.
+// server/stop_criterion.hpp - when a run is over: the moving mean of the last evaluations reaches a
+// target, or the time or the steps reach a limit.
+// The protocol is fair: all sync models have the same target, and a moving mean of 5 evaluations
+// must cross it. Pure. Units: seconds since training started.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class StopCriterion {
   std::optional<std::string> on_evaluation(double seconds, double loss, double accuracy);
   std::optional<std::string> on_progress(double seconds, std::uint64_t steps) const;
 
-  // Mean loss of the last evaluations, as many as there are up to kSmoothedEvaluations.
+  // Mean loss of the last evaluations: kSmoothedEvaluations of them, or all if there are fewer.
   double smoothed_loss() const;
   const std::optional<double>& time_to_target() const { return time_to_target_; }
 

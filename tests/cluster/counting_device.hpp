@@ -16,7 +16,7 @@ class CountingDevice : public train::HostDevice {
  public:
   // `stepped`: called after every step.
   explicit CountingDevice(std::function<void(int made)> stepped)
-      : train::HostDevice(LoopPeers::kParameters), stepped_(std::move(stepped)) {}
+      : train::HostDevice(kParameters), stepped_(std::move(stepped)) {}
   std::string_view name() const override { return "counting"; }
   Result<void> build(const train::ModelSpec&, int) override { return {}; }
   int batch_max() const override { return 1; }

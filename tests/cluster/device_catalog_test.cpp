@@ -21,7 +21,7 @@ Catalog shipped() {
   return *catalog;
 }
 
-std::string error_of(const std::string& text) {
+std::string message_of(const std::string& text) {
   const auto catalog = parse_catalog(text, "devices.toml");
   return catalog ? "" : catalog.error().message;
 }
@@ -74,16 +74,16 @@ TEST_CASE("FLOPs of a step: three passes, two operations a weight wherever it is
 }
 
 TEST_CASE("a row without a source, a name or a speed is refused, and so is a name given twice") {
-  CHECK(error_of("[[devices]]\nname = \"a\"\ngflops = 1\n") ==
+  CHECK(message_of("[[devices]]\nname = \"a\"\ngflops = 1\n") ==
         "devices.toml:1: devices[0].source: every row needs the source of its numbers");
-  CHECK(error_of("[[links]]\nsource = \"b\"\n") ==
+  CHECK(message_of("[[links]]\nsource = \"b\"\n") ==
         "devices.toml:1: links[0].name: every row needs a name");
-  CHECK(error_of("[[devices]]\nname = \"a\"\nsource = \"b\"\n") ==
+  CHECK(message_of("[[devices]]\nname = \"a\"\nsource = \"b\"\n") ==
         "devices.toml:1: devices[0].gflops: every device needs its speed");
-  CHECK(error_of("[[links]]\nname = \"a\"\nsource = \"b\"\n[[links]]\nname = \"a\"\n"
-                 "source = \"b\"\n") ==
+  CHECK(message_of("[[links]]\nname = \"a\"\nsource = \"b\"\n[[links]]\nname = \"a\"\n"
+                   "source = \"b\"\n") ==
         "devices.toml:5: links[1].name = \"a\": is in the catalog twice");
-  CHECK(error_of("[[devices]]\nname = \"a\"\nsource = \"b\"\ngflop = 1\n") ==
+  CHECK(message_of("[[devices]]\nname = \"a\"\nsource = \"b\"\ngflop = 1\n") ==
         "devices.toml:4: unknown key devices[0].gflop; did you mean gflops?");
-  CHECK(error_of("") == "");
+  CHECK(message_of("") == "");
 }

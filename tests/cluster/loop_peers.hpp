@@ -18,10 +18,11 @@ using worker::kCluster;
 using worker::kSchedulerNode;
 using worker::server_node;
 
+inline constexpr std::size_t kParameters = 5;
+inline constexpr std::uint64_t kChunk = 2;
+
 class LoopPeers final : public proto::Transport {
  public:
-  static constexpr std::size_t kParameters = 5;
-  static constexpr std::uint64_t kChunk = 2;
   static constexpr std::uint64_t kAll = kParameters;
 
   Result<std::string> listen(const std::string& endpoint) override { return endpoint; }

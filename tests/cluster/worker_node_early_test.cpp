@@ -17,8 +17,6 @@ using worker::WorkerCore;
 using worker::WorkerWorld;
 using worker::WorldSetup;
 
-constexpr std::size_t kParameters = LoopPeers::kParameters;
-
 // Two layers of 2 and 3 parameters.
 class LayeredDevice final : public CountingDevice {
  public:
@@ -47,7 +45,7 @@ struct EarlyRun {
            Duration server_timeout = Duration::from_seconds(100)) {
     WorldSetup setup;
     setup.parameters = kParameters;
-    setup.chunk = LoopPeers::kChunk;
+    setup.chunk = kChunk;
     setup.early_forward = {{2, 0.2}, {5, 0.1}};
     peers.keep_from = 2;
     auto options = WorkerWorld::options(setup);

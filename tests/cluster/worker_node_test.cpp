@@ -15,9 +15,6 @@ using worker::WorkerCore;
 using worker::WorkerWorld;
 using worker::WorldSetup;
 
-constexpr std::size_t kParameters = LoopPeers::kParameters;
-constexpr std::uint64_t kChunk = LoopPeers::kChunk;
-
 struct Run {
   Run(int steps, const WorldSetup& setup, std::function<Duration(Instant, int)> step_time = {}) {
     std::stop_source done;

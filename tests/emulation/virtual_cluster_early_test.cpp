@@ -17,8 +17,6 @@ using namespace rubato::emulation;
 
 namespace {
 
-constexpr double kNanoseconds = 1e-8;  // what rounding to nanoseconds may add up to
-
 // 16 -> 128 -> 128 -> 128 -> 128 -> 4: 52,228 parameters, a third of them and of the products in
 // each of three layers.
 train::DataSplit deep_blobs() {

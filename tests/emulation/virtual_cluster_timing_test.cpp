@@ -17,8 +17,6 @@ using namespace rubato::emulation;
 
 namespace {
 
-constexpr double kNanoseconds = 1e-8;  // what rounding to nanoseconds may add up to
-
 // A model of 40,404 parameters, so that control frames hardly count beside the payload.
 train::DataSplit wide_blobs() {
   return blobs(200, 10'100);

@@ -12,6 +12,9 @@
 
 namespace rubato::emulation {
 
+// What rounding to nanoseconds may add up to.
+inline constexpr double kNanoseconds = 1e-8;
+
 // One worker a step time, each alone in its group; quick links, batch 16, 60 s of training, an
 // evaluation a second that does not fall on the ends of steps.
 cluster::ClusterConfig small_cluster(const std::vector<double>& step_seconds);

@@ -22,6 +22,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// They pin kernels of OpenBLAS and oneDNN, of which `rubato` warns in a line of its own.
+constexpr std::array kKernelVariables = {"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE",
+                                         "DNNL_MAX_CPU_ISA", "ONEDNN_MAX_CPU_ISA"};
+
 Instant deadline_from_now() {
   return steady_now() + kPatience;
 }
@@ -89,6 +93,7 @@ Process::Process(const Workplace& workplace, const std::vector<std::string>& arg
     ::dup2(pipes[0][1], STDOUT_FILENO);
     ::dup2(pipes[1][1], STDERR_FILENO);
     if (::chdir(workplace.directory().c_str()) != 0) ::_exit(126);
+    for (const char* name : kKernelVariables) ::unsetenv(name);
     ::setenv("XDG_CACHE_HOME", (workplace.directory() / "cache").c_str(), 1);
     ::execv(RUBATO_COMMAND, argv.data());
     ::_exit(127);

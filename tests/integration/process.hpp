@@ -34,7 +34,8 @@ std::string read_text(const std::filesystem::path& path);
 
 class Process {
  public:
-  // Starts `rubato ARGUMENTS` in the workplace, with its caches there, too.
+  // Starts `rubato ARGUMENTS` in the workplace, with its caches there, and without the variables of
+  // the caller's environment that pin kernels.
   Process(const Workplace& workplace, const std::vector<std::string>& arguments);
   // Kills it if it still runs.
   ~Process();

@@ -9,7 +9,7 @@
 #include "base/rng.hpp"
 #include "tests/server/core_cluster.hpp"
 
-namespace rubato::tests {
+namespace rubato::tests::compressed_cluster_tests {
 namespace {
 
 using proto::Compression;
@@ -128,4 +128,4 @@ TEST_CASE("compressed parameters over lossy links: every worker ends with those 
 }
 
 }  // namespace
-}  // namespace rubato::tests
+}  // namespace rubato::tests::compressed_cluster_tests

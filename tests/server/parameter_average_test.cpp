@@ -29,13 +29,13 @@ Values pulled(ServerWorld& shard, proto::NodeId who) {
 
 TEST_CASE("average: commit i of n weighs (20/i) x the product of 1 - 20/j over all later j") {
   Rng rng(4);
-  constexpr int kCommits = 70;
+  constexpr int kUpdates = 70;
   const Values initial = {1, -2, 3};
   ShardParameters parameters(initial, 2);
   ParameterAverage average(initial, 2);
   Optimizer optimizer({.global_rate = 1.0}, 3);
   std::vector<Values> path;
-  for (Version n = 1; n <= kCommits; ++n) {
+  for (Version n = 1; n <= kUpdates; ++n) {
     Values update(3);
     for (float& u : update) u = static_cast<float>(rng.normal());
     parameters.apply(optimizer, 0, update, {.rate = 0.1f});
@@ -46,9 +46,9 @@ TEST_CASE("average: commit i of n weighs (20/i) x the product of 1 - 20/j over a
   }
   for (std::size_t element = 0; element < 3; ++element) {
     double expected = 0, weights = 0;
-    for (int i = 20; i <= kCommits; ++i) {
+    for (int i = 20; i <= kUpdates; ++i) {
       double weight = 20.0 / i;
-      for (int j = i + 1; j <= kCommits; ++j) weight *= 1 - 20.0 / j;
+      for (int j = i + 1; j <= kUpdates; ++j) weight *= 1 - 20.0 / j;
       weights += weight;
       expected += weight * static_cast<double>(path[static_cast<std::size_t>(i - 1)][element]);
     }

@@ -9,9 +9,6 @@ namespace {
 using proto::RefusalCode;
 using tests::bodies;
 
-const PlayedWorker kZero = played(0), kOne = played(1), kTwo = played(2);
-const Duration kSecond = Duration::from_seconds(1);
-
 TEST_CASE("members: a list is sent again each second to the servers that have not acknowledged") {
   SchedulerWorld world;
   world.server_hello(0);

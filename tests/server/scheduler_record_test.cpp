@@ -8,9 +8,6 @@
 namespace rubato::server {
 namespace {
 
-const PlayedWorker kZero = played(0), kOne = played(1);
-const Duration kSecond = Duration::from_seconds(1);
-
 proto::Progress report(std::uint64_t steps, std::uint64_t commits, double compute, double wait,
                        double communicate) {
   proto::Progress progress;

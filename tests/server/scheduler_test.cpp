@@ -13,8 +13,6 @@ namespace {
 using proto::RefusalCode;
 using tests::bodies;
 
-const PlayedWorker kZero = played(0), kOne = played(1), kTwo = played(2);
-
 TEST_CASE("start: nobody starts before every server acknowledged a list that holds them all") {
   SchedulerWorld world;
   world.worker_hello(kZero);  // too early: no shards yet

@@ -77,6 +77,8 @@ struct PlayedWorker {
 inline PlayedWorker played(std::uint32_t index) {
   return {index, fmt::format("edge-{}", index), 900 + index, 100 + index};
 }
+inline const PlayedWorker kZero = played(0), kOne = played(1), kTwo = played(2);
+inline const Duration kSecond = Duration::from_seconds(1);
 
 // Two servers, two workers, ten parameters.
 inline SchedulerOptions some_options(std::uint32_t servers = 2, std::uint32_t workers = 2) {

@@ -10,7 +10,7 @@
 #include "server/optimizer.hpp"
 #include "server/shard_parameters.hpp"
 
-namespace rubato::server {
+namespace rubato::server::bits_tests {
 namespace {
 
 constexpr std::size_t kCount = 1003;  // no multiple of any vector
@@ -128,4 +128,4 @@ TEST_CASE("an average rounds after every operation, on every processor") {
 }
 
 }  // namespace
-}  // namespace rubato::server
+}  // namespace rubato::server::bits_tests

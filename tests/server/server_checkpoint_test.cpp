@@ -12,8 +12,6 @@ namespace {
 using tests::sent;
 using Values = std::vector<float>;
 
-const Values kOnes(5, 1.0f);
-
 class KeepingShard : public ServerWorld {
  public:
   explicit KeepingShard(ServerSetup setup = {}) : ServerWorld(averaged(std::move(setup))) {

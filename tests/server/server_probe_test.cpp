@@ -11,8 +11,6 @@ using tests::bodies;
 using tests::sent;
 using Offsets = std::vector<std::uint64_t>;
 
-const std::vector<float> kOnes(5, 1.0f);
-
 TEST_CASE("probe: of a commit of which nothing arrived: unknown") {
   ServerWorld shard;
   shard.members(1, {0});

@@ -12,8 +12,6 @@ using tests::bodies;
 using tests::sent;
 using Values = std::vector<float>;
 
-const Values kOnes(5, 1.0f);
-
 struct Answer {
   proto::Parameters chunk;
   Values values;

@@ -20,6 +20,7 @@ namespace rubato::server {
 
 inline constexpr std::uint64_t kCluster = 0xc1;
 inline constexpr proto::PeerId kSchedulerPeer = 0;
+inline const std::vector<float> kOnes(5, 1.0f);  // an update of every parameter
 
 inline proto::PeerId peer_of(std::uint32_t worker) {
   return 100 + worker;

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "sync/loss_curve.hpp"
-#include "sync/momentum.hpp"
 #include "tests/sync/adsp_world.hpp"
 
 namespace rubato::sync {
@@ -126,17 +125,6 @@ TEST_CASE("Sec. 4.2: the published reward prefers a window whose loss rises, our
   CHECK(paper_reward(rising, 1.0) > paper_reward(falling, 1.0));
   CHECK_FALSE(falls_faster(falling, rising));
   CHECK(falls_faster(rising, falling));
-}
-
-TEST_CASE("Theorem 1: implicit momentum falls as the commit rate grows") {
-  const std::array<std::pair<int, double>, 7> golden = {
-      {{1, 0.459}, {2, 0.298}, {3, 0.221}, {4, 0.175}, {5, 0.145}, {6, 0.124}, {10, 0.078}}};
-  for (const auto& [rate, momentum] : golden) {
-    CAPTURE(rate);
-    const std::vector<double> rho(18, 0.05 / rate);
-    CHECK(std::abs(implicit_momentum(rho) - momentum) < 0.0006);
-  }
-  CHECK(implicit_momentum(std::vector<double>{0.05}) == 0);  // one worker: nothing is stale
 }
 
 }  // namespace rubato::sync

@@ -9,7 +9,7 @@ using rubato::TempDirectory;
 using rubato::train::LabelledRows;
 using rubato::train::read_csv;
 using rubato::train::read_libsvm;
-using Labels = std::vector<std::string>;
+using Words = std::vector<std::string>;
 using Values = std::vector<float>;
 
 namespace {
@@ -48,7 +48,7 @@ TEST_CASE("LIBSVM: absent entries are zero, comments and blank lines are skipped
       directory.write("a.svm", "# heading\n+1 1:0.5 3:-2\n\n-1 2:1e-1 # note\r\n+1\n"), 0);
   REQUIRE(rows.has_value());
   CHECK(rows->features == 3);
-  CHECK(rows->labels == Labels{"1", "-1", "1"});
+  CHECK(rows->labels == Words{"1", "-1", "1"});
   CHECK(rows->values == Values{0.5f, 0, -2, 0, 0.1f, 0, 0, 0, 0});
 }
 
@@ -82,31 +82,31 @@ TEST_CASE("CSV: with a header, the label in the last column") {
   const LabelledRows rows = csv("a,b,kind\n1,2.5,cat\n-3,0,dog\n");
   CHECK(rows.features == 2);
   CHECK(rows.values == Values{1, 2.5f, -3, 0});
-  CHECK(rows.labels == Labels{"cat", "dog"});
+  CHECK(rows.labels == Words{"cat", "dog"});
 }
 
 TEST_CASE("CSV: without a header, the label by index") {
   const LabelledRows rows = csv("1,0.5,7\n1.0,1.5,8\n+2,2.5,9\n", "0");
-  CHECK(rows.labels == Labels{"1", "1", "2"});
+  CHECK(rows.labels == Words{"1", "1", "2"});
   CHECK(rows.values == Values{0.5f, 7, 1.5f, 8, 2.5f, 9});
 }
 
 TEST_CASE("CSV: the label by name") {
   const LabelledRows rows = csv("kind,a\nx,1\ny,2\n", "kind");
-  CHECK(rows.labels == Labels{"x", "y"});
+  CHECK(rows.labels == Words{"x", "y"});
   CHECK(rows.values == Values{1, 2});
 }
 
 TEST_CASE("CSV: text labels alone make no header") {
   const LabelledRows rows = csv("1,cat\n2,dog\n");
-  CHECK(rows.labels == Labels{"cat", "dog"});
+  CHECK(rows.labels == Words{"cat", "dog"});
 }
 
 TEST_CASE("CSV: quotes, doubled quotes, commas and line ends in fields, CRLF, no final line end") {
   const LabelledRows rows =
       csv("\"a \"\"x\"\"\",kind\r\n\"1\",\"cat, big\"\r\n\r\n 2 ,\"dog\nsmall\"");
   CHECK(rows.values == Values{1, 2});
-  CHECK(rows.labels == Labels{"cat, big", "dog\nsmall"});
+  CHECK(rows.labels == Words{"cat, big", "dog\nsmall"});
 }
 
 TEST_CASE("CSV: a bad record is named with the line on which it starts") {
@@ -134,7 +134,7 @@ TEST_CASE("a byte-order mark before the first line is no part of it") {
           "1,2,a\n3,4,b\n");
   CHECK(marked.labels == plain.labels);
   CHECK(marked.values == plain.values);
-  CHECK(csv("\xEF\xBB\xBFspecies,width\na,1\n", "species").labels == Labels{"a"});
+  CHECK(csv("\xEF\xBB\xBFspecies,width\na,1\n", "species").labels == Words{"a"});
   CHECK(csv("\xEF\xBB\xBF\"species\",width\na,1\n", "species").values == Values{1});
   CHECK(libsvm_error("\xEF\xBB\xBF"
                      "1 1:1\n") == "");
@@ -149,8 +149,8 @@ TEST_CASE("a missing file is named") {
 
 TEST_CASE("labels are sorted by value when all are numbers, else as text") {
   using rubato::train::distinct_labels;
-  CHECK(distinct_labels({"10", "-1", "2", "10"}) == Labels{"-1", "2", "10"});
-  CHECK(distinct_labels({"10", "b", "2"}) == Labels{"10", "2", "b"});
+  CHECK(distinct_labels({"10", "-1", "2", "10"}) == Words{"-1", "2", "10"});
+  CHECK(distinct_labels({"10", "b", "2"}) == Words{"10", "2", "b"});
 }
 
 TEST_CASE("labels become positions, one that is not in the training data is refused") {

@@ -10,7 +10,7 @@
 
 #include "tests/server/sent.hpp"
 
-namespace rubato::worker {
+namespace rubato::worker::evaluator_core_tests {
 namespace {
 
 using tests::bodies;
@@ -348,4 +348,4 @@ TEST_CASE("evaluator: a scheduler that never answers is an error, not an endless
 }
 
 }  // namespace
-}  // namespace rubato::worker
+}  // namespace rubato::worker::evaluator_core_tests

@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-namespace rubato::worker {
+namespace rubato::worker::forward_clock_tests {
 namespace {
 
 const Duration kSecond = Duration::from_seconds(1);
@@ -74,4 +74,4 @@ TEST_CASE("forward clock: a layer in the middle that comes late holds up those b
 }
 
 }  // namespace
-}  // namespace rubato::worker
+}  // namespace rubato::worker::forward_clock_tests

@@ -9,8 +9,6 @@ namespace {
 
 using tests::bodies;
 
-const Duration kSecond = Duration::from_seconds(1);
-
 // A server that answers pings and loses or delays the rest, over a link that costs nothing.
 class AutoWorld : public WorkerWorld {
  public:

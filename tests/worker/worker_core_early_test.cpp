@@ -9,8 +9,6 @@ namespace {
 
 using tests::bodies;
 
-const Duration kSecond = Duration::from_seconds(1);
-
 // 10 parameters on two shards, in chunks of 2; the first layer needs 3 of them.
 WorldSetup layered(sync::Overlap overlap = sync::Overlap::Never, bool elastic = false) {
   WorldSetup setup;

@@ -9,8 +9,6 @@ namespace {
 using proto::RefusalCode;
 using tests::bodies;
 
-const Duration kSecond = Duration::from_seconds(1);
-
 TEST_CASE("rejoin: a worker that is no member any more joins again as a new incarnation") {
   Committed world;
   const proto::Refusal not_member{RefusalCode::NotMember, "join first"};

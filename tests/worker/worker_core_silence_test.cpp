@@ -12,8 +12,6 @@ namespace {
 
 using tests::bodies;
 
-const Duration kSecond = Duration::from_seconds(1);
-
 // What `shard` was last asked, silent for as long as that takes.
 std::uint32_t ask(WorkerWorld& world, std::uint32_t shard) {
   for (int second = 0; second < 600; ++second) {

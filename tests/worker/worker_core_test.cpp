@@ -13,8 +13,6 @@ namespace {
 
 using tests::bodies;
 
-const Duration kSecond = Duration::from_seconds(1);
-
 TEST_CASE("worker: Hello until Start, then a pull from every shard, a load, and training") {
   WorldSetup setup;
   setup.shards = 2;

@@ -65,6 +65,8 @@ struct WorldSetup {
 
 using Action = WorkerCore::Action;
 
+inline const Duration kSecond = Duration::from_seconds(1);
+
 class WorkerWorld {
  public:
   Instant now{1'000'000'000};
