@@ -133,7 +133,7 @@ TEST_CASE("models says what goes together with what, and which values are valid"
   const Workplace place;
   Process models(place, {"models"});
   CHECK(models.wait_for_end() == 0);
-  CHECK(contains(models.out(), "but easgd supports only sgd."));
+  CHECK(contains(models.out(), "but easgd and fedasync support only sgd."));
   CHECK(contains(models.out(),
                  "credits = 12: further commits that the fastest may be granted "
                  "(whole number from 0 to 1000)"));

@@ -7,14 +7,13 @@
 #include <memory>
 
 #include "tests/server/sent.hpp"
+#include "tests/worker/worker_world.hpp"
 
 namespace rubato::worker {
 namespace {
 
 using proto::NodeId;
 using proto::Role;
-
-const Duration kSecond = Duration::from_seconds(1);
 
 // One server with 4 parameters, in chunks of 2.
 struct Pair {

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/server/sent.hpp"
+#include "tests/worker/worker_world.hpp"
 
 namespace rubato::worker {
 namespace {
@@ -14,8 +15,6 @@ using proto::Role;
 
 constexpr NodeId kScheduler{Role::Scheduler, 0};
 constexpr NodeId kServer{Role::Server, 1};
-constexpr std::uint64_t kCluster = 7;
-const Duration kSecond = Duration::from_seconds(1);
 
 struct Member {
   Instant now{1'000'000'000};
