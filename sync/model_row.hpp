@@ -1,6 +1,6 @@
 // sync/model_row.hpp - one sync model as one row: its name, its options, its three parts, and the
 // traits that the rest of the program asks for. A model is one file of this folder, which ends with
-// its row; sync/factory.cpp lists the rows. docs/sync.md tells how to add one.
+// its row; sync/factory.cpp lists the rows. docs/extending.md adds one.
 // Pure. Threads: any.
 #pragma once
 
