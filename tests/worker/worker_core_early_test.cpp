@@ -20,8 +20,8 @@ WorldSetup layered(sync::Overlap overlap = sync::Overlap::Never, bool elastic = 
   return setup;
 }
 
-struct Committed : WorkerWorld {
-  explicit Committed(const WorldSetup& setup = layered()) : WorkerWorld(setup) {
+struct LayeredCommitted : WorkerWorld {
+  explicit LayeredCommitted(const WorldSetup& setup = layered()) : WorkerWorld(setup) {
     get_ready();
     step();
     commit();
@@ -39,7 +39,7 @@ struct Committed : WorkerWorld {
 };
 
 TEST_CASE("early: chunks go by need, ascending across the shards") {
-  const Committed world;
+  const LayeredCommitted world;
   std::string order;
   for (const auto& out : world.said)
     if (const auto* commit = std::get_if<proto::Commit>(&out.message.body))
@@ -48,7 +48,7 @@ TEST_CASE("early: chunks go by need, ascending across the shards") {
 }
 
 TEST_CASE("early: a step begins with the first layer and not before") {
-  Committed world;
+  LayeredCommitted world;
   world.chunk(1, 0);
   world.chunk(0, 0);
   CHECK(world.core.arrived() == 2);
@@ -73,7 +73,7 @@ TEST_CASE("early: a step begins with the first layer and not before") {
 }
 
 TEST_CASE("early: a reply that comes in one is loaded as ever") {
-  Committed world;
+  LayeredCommitted world;
   world.reply(1, 2);
   world.reply(0, 2);
   CHECK(world.core.next_action() == Action::Load);
@@ -84,16 +84,16 @@ TEST_CASE("early: not on the first parameters, nor where training goes on, nor o
   pulling.join();
   pulling.reply(0, 1);
   CHECK(pulling.core.next_action() == Action::Wait);
-  Committed overlapping(layered(sync::Overlap::Always));
+  LayeredCommitted overlapping(layered(sync::Overlap::Always));
   overlapping.reply(0, 2);
   CHECK(overlapping.core.next_action() == Action::Train);
-  Committed elastic(layered(sync::Overlap::Never, true));
+  LayeredCommitted elastic(layered(sync::Overlap::Never, true));
   elastic.reply(0, 2);
   CHECK(elastic.core.next_action() == Action::Wait);
 }
 
 TEST_CASE("early: every second is counted once, as computing, waiting or communicating") {
-  Committed world;
+  LayeredCommitted world;
   const Instant committed = world.now;
   const proto::Progress before = world.core.progress();
   world.now = committed + kSecond * 4;
@@ -115,7 +115,7 @@ TEST_CASE("early: every second is counted once, as computing, waiting or communi
 }
 
 TEST_CASE("early: the step under way is no longer wanted after a refusal, and all comes anew") {
-  Committed world;
+  LayeredCommitted world;
   world.chunk(0, 0);
   world.chunk(0, 2);
   world.core.on_early(world.now);
@@ -133,7 +133,7 @@ TEST_CASE("early: the step under way is no longer wanted after a refusal, and al
 }
 
 TEST_CASE("early: the step under way is no longer wanted when its last chunk turns out corrupt") {
-  Committed world;
+  LayeredCommitted world;
   world.chunk(0, 0);
   world.chunk(0, 2);
   world.core.on_early(world.now);
