@@ -152,6 +152,7 @@ Result<void> conclude(const cluster::ClusterConfig& config, RunRecord record,
   const std::string reason = record.stop_reason;
   if (trained) {
     Comparison comparison = start_comparison(config, options.command, false);
+    comparison.note = options.note;
     comparison.runs.push_back(std::move(record));
     RUBATO_TRY(write_outputs(comparison, options.out, options.json));
   }

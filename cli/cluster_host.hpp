@@ -40,6 +40,7 @@ struct Conclusion {
   std::string command;  // as typed, for the report
   std::string out;      // directory for the results, made already
   bool json = false;
+  std::string note = {};  // as Comparison::note
 };
 
 // Writes and prints what a hosted run leaves behind, unless training never began. Returns: Stopped

@@ -23,6 +23,7 @@ struct Comparison {
   std::optional<double> target_loss;
   std::optional<double> target_accuracy;
   bool virtual_time = true;
+  std::string note;             // what the figures leave out, one sentence; empty: nothing
   std::vector<RunRecord> runs;  // several seeds of several models, grouped in any way
 };
 

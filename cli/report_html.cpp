@@ -159,6 +159,7 @@ Json report_json(const Comparison& comparison, const std::vector<ModelSummary>& 
           {"target_loss", chart_number(comparison.target_loss)},
           {"target_accuracy", chart_number(comparison.target_accuracy)},
           {"virtual_time", comparison.virtual_time},
+          {"note", comparison.note},
           {"command", comparison.command},
           {"config", comparison.config_text},
           {"host",

@@ -46,11 +46,12 @@ std::string results_json(const Comparison& comparison) {
   const HostInfo& host = comparison.host;
   Json runs = Json::array();
   for (const RunRecord& run : comparison.runs) runs.push_back(run_json(run));
-  const Json results = {
+  Json results = {
       {"cluster", comparison.cluster},
       {"host",
        {{"cpu", host.cpu}, {"cores", host.cores}, {"os", host.os}, {"rubato", host.version}}},
       {"runs", std::move(runs)}};
+  if (!comparison.note.empty()) results["note"] = comparison.note;
   return results.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -99,8 +99,9 @@ std::string comparison_table(const Comparison& comparison,
     cells.push_back({column.header});
     for (const ModelSummary& summary : summaries) cells.back().push_back(column.cell(summary));
   }
-  return fmt::format("{}\n\n{}\n\n{}\n", caption(comparison, summaries), aligned(cells),
-                     headline(comparison, summaries));
+  return fmt::format("{}\n\n{}\n\n{}\n{}", caption(comparison, summaries), aligned(cells),
+                     headline(comparison, summaries),
+                     comparison.note.empty() ? "" : comparison.note + "\n");
 }
 
 }  // namespace rubato::cli

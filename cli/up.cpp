@@ -17,6 +17,15 @@ namespace {
 
 constexpr Duration kExitPatience = Duration::from_seconds(5);
 
+// What the figures leave out; empty: nothing.
+std::string note_of(const cluster::ClusterConfig& config, const std::string& file) {
+  if (!cluster::names_links(config)) return {};
+  return fmt::format(
+      "rubato up does not shape links: latency and bandwidth in {} have no effect, step times do; "
+      "rubato compare models both",
+      file);
+}
+
 // Starts the servers and workers of the file, each a process that joins at `scheduler`.
 void start_nodes(const UpOptions& options, const cluster::ClusterConfig& config,
                  const std::string& scheduler, ClusterProfile& profile, Children& children) {
@@ -68,6 +77,8 @@ Result<void> up_checked(const UpOptions& options, std::stop_token stop) {
   host.sync = options.sync;
   host.seed = config.seed;
   host.quiet = options.quiet;
+  const std::string note = note_of(config, options.file);
+  if (!note.empty()) log_info(note);
   host.on_listening = [&](const std::string& endpoint) {
     log_device(config.worker_device);
     start_nodes(options, config, endpoint, *profile, children);
@@ -80,7 +91,8 @@ Result<void> up_checked(const UpOptions& options, std::stop_token stop) {
   return conclude(config, std::move(record),
                   {.command = fmt::format("rubato up {} --sync {}", options.file, options.sync),
                    .out = out,
-                   .json = options.json},
+                   .json = options.json,
+                   .note = note},
                   stop);
 }
 

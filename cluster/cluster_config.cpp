@@ -140,6 +140,8 @@ void scale_cluster(const ConfigTable& root, ClusterConfig& config) {
 // --- Checks of several keys together, and what follows from them --------------------------------
 
 void check_model(const ConfigTable& table, const train::ModelOptions& model) {
+  if (model.init == train::Init::Paper && model.kind != "cnn")
+    table.problem("init", "only kind = \"cnn\" has initial values of a paper; remove the key");
   if (model.kind != "timing") {
     if (table.has("parameters"))
       table.problem("parameters", "only kind = \"timing\" has a size of its own; remove the key");
@@ -232,6 +234,12 @@ std::vector<WorkerProfile> worker_profiles(const ClusterConfig& config) {
   return profiles;
 }
 
+bool names_links(const ClusterConfig& config) {
+  const auto named = [](const LinkModel& link) { return link != LinkModel{}; };
+  return named(config.servers.link) ||
+         std::ranges::any_of(config.workers, named, &WorkerGroup::link);
+}
+
 double configured_heterogeneity(const ClusterConfig& config) {
   double sum = 0;
   double slowest = 0;
@@ -262,6 +270,9 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
   check_model(root.table("model"), config.model);
   check_dataset(root.table("dataset"), fs::path(file).parent_path(), config.dataset);
   check_training(root.table("training"), config);
+  if (config.evaluation.average && config.timing_only())
+    root.table("evaluation")
+        .problem("average", "kind = \"timing\" has no parameters to average; leave it out");
   finish_servers(root.table("servers"), catalog, config.servers);
   check_stop(root.table("stop"), config);
   const Result<train::ModelSpec> spec = known_spec(config);

@@ -28,6 +28,7 @@ struct LinkModel {
   double jitter = 0;               // standard deviation of latency, as a fraction of it
   double up_bytes_per_second = 0;  // from the node
   double down_bytes_per_second = 0;
+  bool operator==(const LinkModel&) const = default;
 };
 
 // When a device is slow for a time. A spell is one such time.
@@ -87,7 +88,8 @@ struct TrainingConfig {
 
 struct EvaluationConfig {
   double interval_seconds = 5;
-  int samples = 0;  // of the held-out data; 0: all
+  int samples = 0;       // of the held-out data; 0: all
+  bool average = false;  // measure an average over the last commits; tempo always does
 };
 
 struct ClusterConfig {
@@ -125,6 +127,9 @@ struct WorkerProfile {
   WireCodecs codecs = {};
 };
 std::vector<WorkerProfile> worker_profiles(const ClusterConfig& config);
+
+// Whether a worker or the servers have a link with latency or a limited bandwidth.
+bool names_links(const ClusterConfig& config);
 
 // H = mean(v) / min(v) of the configured step times.
 double configured_heterogeneity(const ClusterConfig& config);

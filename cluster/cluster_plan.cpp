@@ -171,7 +171,7 @@ std::unique_ptr<server::ServerCore> make_server(const ClusterConfig& config,
   options.parameters = plan.parameters;
   options.shard = {.chunk_bytes = config.chunk_bytes,
                    .optimizer = config.optimizer,
-                   .average = sync::averages(plan.sync),
+                   .average = config.evaluation.average || sync::averages(plan.sync),
                    .blank = plan.blank};
   auto initial = [spec = plan.spec, seed = plan.seed](ElementRange range) {
     return train::initial_parameters(spec, seed, range);

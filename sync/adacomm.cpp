@@ -42,6 +42,7 @@ void AdacommTuner::update(Instant now) {
   if (!first_loss_) first_loss_ = loss;
   const double candidate = std::sqrt(loss / *first_loss_) * options_.local_steps;
   const bool falls = candidate < local_steps_;
+  if (!falls && options_.stuck == Stuck::Keep) return;
   const double chosen = std::ceil(falls ? candidate : local_steps_ / 2.0);
   if (chosen == local_steps_) return;
   local_steps_ = static_cast<std::uint32_t>(chosen);
@@ -66,7 +67,10 @@ Model rows::adacomm() {
       .options = {option<&AdacommOptions::local_steps>(
                       "local_steps", "mini-batches per commit at the start", kAtLeastOne),
                   option<&AdacommOptions::period>("period_seconds", "how often they are lowered",
-                                                  Limits::seconds())},
+                                                  Limits::seconds()),
+                  choice<&AdacommOptions::stuck>(
+                      "stuck", "where the loss asks for no fewer: half of them, or as many",
+                      {"halve", "keep"})},
       .rule =
           [](const Options& o) { return Model::local_steps(o.of<AdacommOptions>().local_steps); },
       .gate = Model::barrier,

@@ -5,18 +5,23 @@
 //
 // Every T_0: candidate = sqrt(F(now) / F(start)) tau_0; tau becomes ceil(candidate) if the
 // candidate is below tau, else ceil(tau / 2), so tau never rises. F is the mean of the losses seen
-// in a period; the first period's is F(start). The paper tries several tau_0 with rollback; here it
-// is given. Pure. Threads: one owner. Errors: none; a loss that is not finite or not above 0 is
-// ignored.
+// in a period; the first period's is F(start). So the first period always halves tau, and a halved
+// tau is below all candidates until the loss is a quarter: tau is 1 after a few periods. With
+// `stuck = keep` tau stays as it is instead of halving. The paper tries several tau_0 with
+// rollback; here it is given. Pure. Threads: one owner. Errors: none; a loss that is not finite or
+// not above 0 is ignored.
 #pragma once
 
 #include "sync/queued_tuner.hpp"
 
 namespace rubato::sync {
 
+enum class Stuck { Halve, Keep };
+
 struct AdacommOptions {
   int local_steps = 40;                          // tau_0 >= 1
   Duration period = Duration::from_seconds(60);  // T_0
+  Stuck stuck = Stuck::Halve;                    // tau where the loss asks for no fewer steps
 };
 
 class AdacommTuner final : public QueuedTuner {

@@ -133,6 +133,26 @@ std::vector<Layer> lenet_layers(int classes) {
           Dense{.outputs = classes}};
 }
 
+struct InitialValues {
+  double deviation = 0;  // of the weights
+  float bias = 0;
+};
+
+// Those of layer `i`, which has weights.
+InitialValues initial_values(const ModelSpec& spec, const LayerPlan& plan, std::size_t i) {
+  const auto* conv = std::get_if<Conv2d>(&spec.layers[i]);
+  if (spec.init == Init::Paper) {
+    if (conv) return {.deviation = 0.05, .bias = i == 0 ? 0.0f : 0.1f};
+    return {.deviation = 1.0 / 192};
+  }
+  const bool relu_follows =
+      i + 1 < spec.layers.size() && std::holds_alternative<Relu>(spec.layers[i + 1]);
+  double fan_out = plan.output.channels;
+  if (conv) fan_out *= conv->kernel * conv->kernel;
+  const double fan_in = static_cast<double>(plan.fan_in);
+  return {.deviation = std::sqrt(2.0 / (relu_follows ? fan_in : fan_in + fan_out))};
+}
+
 Result<std::vector<int>> hidden_sizes(const ModelOptions& options, std::vector<int> usual) {
   if (options.hidden.empty()) return usual;
   for (const int size : options.hidden) {
@@ -201,21 +221,16 @@ std::vector<float> initial_parameters(const ModelSpec& spec, std::uint64_t seed,
   for (std::size_t i = 0; i < plans->size(); ++i) {
     const LayerPlan& plan = (*plans)[i];
     if (plan.weight_count == 0) continue;
-    const bool relu_follows =
-        i + 1 < spec.layers.size() && std::holds_alternative<Relu>(spec.layers[i + 1]);
-    double fan_out = plan.output.channels;
-    if (const auto* conv = std::get_if<Conv2d>(&spec.layers[i])) {
-      fan_out *= conv->kernel * conv->kernel;
-    }
-    const double fan_in = static_cast<double>(plan.fan_in);
-    const double deviation = std::sqrt(2.0 / (relu_follows ? fan_in : fan_in + fan_out));
+    const InitialValues values = initial_values(spec, plan, i);
     Rng rng(seed, kInitialParametersStream, i);
     if (plan.weight_offset + plan.weight_count > range.begin) {
       // What lies before the range is drawn too: the values in it depend on it.
       const auto end = std::min(plan.weight_offset + plan.weight_count, range.end);
       for (std::uint64_t at = plan.weight_offset; at < end; ++at)
-        set(at, static_cast<float>(deviation * rng.normal()));
+        set(at, static_cast<float>(values.deviation * rng.normal()));
     }
+    for (std::uint64_t unit = 0; unit < plan.bias_count; ++unit)
+      set(plan.bias_offset + unit, values.bias);
     if (const auto* lstm = std::get_if<Lstm>(&spec.layers[i])) {
       // Gates i f g o: remember at first.
       for (int unit = 0; unit < lstm->hidden; ++unit)
@@ -246,6 +261,13 @@ Result<ModelSpec> make_model(const ModelOptions& options, Shape input, int class
                             "set is {} plain features; use mlp or svm",
                             options.kind, input.count()));
   }
+  if (options.init == Init::Paper && options.kind != "cnn") {
+    return fail(ErrorCode::BadInput,
+                fmt::format("model.init: \"paper\" has values for kind = \"cnn\" only, not for "
+                            "{}; remove the key",
+                            options.kind));
+  }
+  spec.init = options.init;
   if (options.kind == "cnn") {
     spec.layers = cifar_cnn_layers(input, classes);
   } else if (options.kind == "lenet") {

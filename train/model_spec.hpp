@@ -58,12 +58,21 @@ using Layer = std::variant<Dense, Conv2d, MaxPool2d, LocalResponseNorm, Relu, Ls
 // MultiClassHinge: max(0, 1 + max_{j != y} s_j - s_y), Crammer and Singer, JMLR 2 (2001).
 enum class Loss { SoftmaxCrossEntropy, MultiClassHinge };
 
+// Where weights and biases begin.
+// Scaled: normal weights, their deviation from the layer's size (He et al. 2015 before a ReLU, else
+// Glorot, Bengio 2010); biases 0; an LSTM's forget biases 1.
+// Paper: what the ADSP paper's network takes from TensorFlow's CIFAR-10 tutorial. Normal weights of
+// deviation 0.05 in convolutions and 1/192 in the last layer; biases 0.1 in all convolutions but
+// the first, else 0.
+enum class Init { Scaled, Paper };
+
 struct ModelSpec {
   std::string name;
   Shape input;
   std::vector<Layer> layers;
   Loss loss = Loss::SoftmaxCrossEntropy;
   int classes = 0;  // outputs of the last layer
+  Init init = Init::Scaled;
 };
 
 // Where one layer's parameters lie in the flat vector, and the shapes around it.
@@ -83,8 +92,7 @@ struct LayerPlan {
 // Requires: a spec that plan_layers accepts.
 std::uint64_t parameter_count(const ModelSpec& spec);
 
-// Initial values from the seed (He or Glorot normal by what follows the layer; biases 0; LSTM
-// forget bias 1). Same spec and seed, same bits on every machine.
+// Initial values from the seed, as spec.init says. Same spec and seed, same bits on every machine.
 std::vector<float> initial_parameters(const ModelSpec& spec, std::uint64_t seed);
 // Those of `range` alone, in memory of its size. Requires: a range within the parameters.
 std::vector<float> initial_parameters(const ModelSpec& spec, std::uint64_t seed,
@@ -96,6 +104,7 @@ struct ModelOptions {
   // mlp: hidden sizes, {64} when empty; lstm: {LSTM size, dense size}, {128, 384} when empty.
   std::vector<int> hidden;
   std::uint64_t parameters = 0;  // timing: a model that is nothing but its size
+  Init init = Init::Scaled;      // Paper: cnn only
 };
 
 // Returns: the spec for data of this shape; BadInput naming key, value and remedy, also for a

@@ -103,6 +103,8 @@ function fillText() {
     report.virtual_time ? 'virtual time' : 'real time',
   ];
   byId('facts').append(...facts.map((fact) => element('li', {}, fact)));
+  byId('note').textContent = report.note;
+  byId('note').hidden = !report.note;
   byId('command').textContent = report.command;
   byId('config').textContent = report.config;
   const {host} = report;

@@ -58,8 +58,10 @@ std::optional<Axis> read_cases(const ConfigTable& root) {
   return axis;
 }
 
-// The first word of a key that a contender must not touch.
+// Whether all contenders share this key. The average is a contender's own: it changes what a model
+// is judged by, not the problem.
 bool is_common(const Setting& setting) {
+  if (setting.key == "evaluation.average") return false;
   static constexpr std::array<std::string_view, 10> kCommon{
       "name",  "seed",    "stop",         "evaluation",    "dataset",
       "model", "workers", "worker_count", "heterogeneity", "servers"};

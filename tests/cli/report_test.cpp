@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
+#include "cli/results_json.hpp"
+#include "cli/table.hpp"
 #include "tests/cli/sample.hpp"
 
 using namespace rubato::cli;
@@ -91,6 +93,18 @@ TEST_CASE("report: the data hold the summary, every run, the decisions and their
   CHECK(decisions[1]["quantity"] == "commit rate");
   CHECK(decisions[1]["value"] == comparison.runs[9].decisions[1].value);
   CHECK(decisions[1]["reason"] == comparison.runs[9].decisions[1].reason);
+}
+
+TEST_CASE("report: what the figures leave out stands in report, results and table") {
+  auto comparison = sample_comparison({.models = {"adsp"}, .seeds = 1});
+  const auto summaries = summarize(comparison);
+  CHECK(data_of(page_of(comparison))["note"] == "");
+  CHECK_FALSE(json::parse(results_json(comparison)).contains("note"));
+  const std::string table = comparison_table(comparison, summaries);
+  comparison.note = "links are not shaped";
+  CHECK(data_of(page_of(comparison))["note"] == "links are not shaped");
+  CHECK(json::parse(results_json(comparison))["note"] == "links are not shaped");
+  CHECK(comparison_table(comparison, summaries) == table + "links are not shaped\n");
 }
 
 TEST_CASE("report: long curves are thinned, first and last point kept, and NaN is a gap") {

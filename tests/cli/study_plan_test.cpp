@@ -211,6 +211,8 @@ TEST_CASE("study: what is wrong is one line that says where") {
         std::string::npos);
   CHECK(complaint(search + "stop.target_loss = [1, 2]").find("is part of the problem") !=
         std::string::npos);
+  // The average is a way to judge a model, and so its own.
+  CHECK(complaint(search + "evaluation.average = [false, true]").empty());
   std::string many = "[1";
   for (int i = 2; i <= 32; ++i) many += ", " + std::to_string(i);
   CHECK(complaint(search + "sync.adsp.fixed_rate = " + many +

@@ -88,6 +88,7 @@ TEST_CASE("a file with workers and a stop alone takes every default") {
   CHECK(config.sync.of<rubato::sync::SspOptions>().staleness == 40);
   CHECK(config.sync.of<rubato::sync::AdspOptions>().check_period == Duration::from_seconds(60));
   CHECK(config.evaluation.interval_seconds == 5);
+  CHECK_FALSE(config.evaluation.average);
   CHECK_FALSE(config.stop.target_loss.has_value());
   CHECK(config.chunk_bytes == 1 << 20);
 }
@@ -149,6 +150,7 @@ batches = "speed"
 [evaluation]
 interval_seconds = 2
 samples = 50
+average = true
 [stop]
 target_loss = 0.4
 target_accuracy = 0.9
@@ -212,6 +214,7 @@ keep = 0.02
   CHECK(config.sync.of<rubato::sync::AdspOptions>().batches == rubato::sync::Batches::Speed);
   CHECK(config.evaluation.interval_seconds == 2);
   CHECK(config.evaluation.samples == 50);
+  CHECK(config.evaluation.average);
   CHECK(config.stop.target_loss == 0.4);
   CHECK(config.stop.target_accuracy == 0.9);
   CHECK(config.stop.max_seconds == 10);
@@ -343,6 +346,8 @@ TEST_CASE("wrong types and impossible values, section by section") {
   check("training", "device = \"gpu\"", "must be one of cpu, reference, cuda; did you mean cpu?");
   check("model", "kind = \"resnet\"",
         "must be one of mlp, cnn, lenet, lstm, svm, timing; did you mean lenet?");
+  check("model", "init = \"paper\"",
+        "only kind = \"cnn\" has initial values of a paper; remove the key");
   check("model", "hidden = 64", "must be a list like [64, 32] of whole numbers from 1 to 1000000");
   check("dataset", "kind = \"mnist\"",
         "must be one of fashion-mnist, cifar-10, libsvm, csv, blobs");
@@ -449,4 +454,8 @@ TEST_CASE("a timing model is its size and nothing else") {
   CHECK(section_error("model", "parameters = 10") ==
         "edge.toml:2: model.parameters = 10: only kind = \"timing\" has a size of its own; remove "
         "the key");
+  CHECK(error_of("[[workers]]\nname = \"w\"\nstep_seconds = 1\n[stop]\nmax_seconds = 1\n"
+                 "[model]\nkind = \"timing\"\nparameters = 10\n[evaluation]\naverage = true\n") ==
+        "edge.toml:10: evaluation.average = true: kind = \"timing\" has no parameters to average; "
+        "leave it out");
 }

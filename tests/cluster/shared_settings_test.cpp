@@ -44,6 +44,7 @@ step_seconds = 1
 count = 1
 [evaluation]
 interval_seconds = 5
+average = false
 [stop]
 max_seconds = 100
 )";
@@ -93,6 +94,7 @@ TEST_CASE("shared settings: each of them makes a difference") {
   CHECK(all != settings("\"iid\"", "\"labels:2\""));
   CHECK(all != settings("0.05", "0.05000001"));
   CHECK(all != settings("\"momentum\"", "\"nesterov\""));
+  CHECK(all != settings("average = false", "average = true"));
   CHECK(all != settings("name = \"pi\"", "name = \"nano\""));
   CHECK(all != settings("count = 2", "count = 3"));
 }

@@ -42,6 +42,7 @@ TEST_CASE("up trains to the target under every model and leaves its results") {
     CAPTURE(up.err());
     REQUIRE(code == 0);
     CHECK(contains(up.out(), "3 workers"));
+    CHECK_FALSE(contains(up.err(), "does not shape links"));
     CHECK(contains(up.out(), "Report: " + (place.path(sync) / "report.html").string()));
     CHECK(contains(read_text(place.path(sync) / "report.html"), "</html>"));
     CHECK(contains(read_text(place.path(sync) / "curves.csv"), sync));
@@ -57,6 +58,23 @@ TEST_CASE("up trains to the target under every model and leaves its results") {
     for (const Json& worker : run.at("workers")) CHECK(worker.at("commits").get<int>() > 0);
     if (std::string(sync) == "adsp") CHECK(run.at("wait_share").get<double>() == 0);
   }
+}
+
+TEST_CASE("up says that links are not shaped where the file names some") {
+  const Workplace place;
+  std::string text = QuickCluster{}.text();
+  const std::string servers = "[servers]\n";
+  text.insert(text.find(servers) + servers.size(), "delay_seconds = 0.2\n");
+  place.write("slow.toml", text);
+  Process up(place, {"up", "slow.toml", "--sync", "asp", "--out", "out"});
+  const int code = up.wait_for_end();
+  CAPTURE(up.err());
+  REQUIRE(code == 0);
+  const std::string note = "rubato up does not shape links: latency and bandwidth in slow.toml";
+  CHECK(contains(up.err(), note));
+  CHECK(contains(up.out(), note));
+  CHECK(contains(read_text(place.path("out") / "report.html"), note));
+  CHECK(results_of(place, "out").at("note").get<std::string>().starts_with(note));
 }
 
 // 5124 parameters on two servers, in chunks of 1024.

@@ -37,6 +37,28 @@ TEST_CASE("fedbuff: replies come at once, the mean of K commits after the K-th, 
   CHECK(shard.core.stats().commits_applied == 2);
 }
 
+TEST_CASE("fedbuff: an average follows the means") {
+  ServerSetup setup = buffered(2);
+  setup.average = true;
+  ServerWorld shard(setup);
+  shard.members(1, {0, 1});
+  const auto evaluated = [&] {
+    sent(shard.core);
+    auto pull = ServerWorld::message(0, proto::Pull{1});
+    pull.sender = {proto::Role::Evaluator, 0};
+    shard.hear(pull);
+    return tests::values_of(sent(shard.core).front().message.payload);
+  };
+  const auto round = [&](Sequence sequence) {
+    shard.commit(0, sequence, Values(5, 4));
+    shard.commit(1, sequence, Values(5, 2));
+  };
+  round(2);
+  CHECK(evaluated() == Values{7, 17});  // of one mean: the parameters themselves
+  for (Sequence sequence = 3; sequence < 60; ++sequence) round(sequence);
+  CHECK(evaluated()[0] > shard.parameters()[0] + 1);  // a mean of the last ones: behind
+}
+
 TEST_CASE("fedbuff: a repeated commit is answered and not collected again") {
   ServerWorld shard(buffered(2));
   shard.members(1, {0, 1});

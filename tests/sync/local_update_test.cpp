@@ -88,6 +88,24 @@ TEST_CASE("ADACOMM: tau follows the square root of the loss, is halved on a plat
   CHECK(replay_tuner(tuner, trace) == trace);
 }
 
+TEST_CASE("ADACOMM, stuck = keep: tau stays where the loss asks for no smaller one") {
+  AdacommTuner tuner(
+      {.local_steps = 20, .period = Duration::from_seconds(60), .stuck = Stuck::Keep});
+  const std::string trace = R"(
+0 join 0 -> 0:20 steps
+0 start -> R=20 "as given"
+30 eval 4
+60 wakeup
+90 eval 1
+120 wakeup -> R=10 "loss 1.0000 (4.0000 at the start) asks for 10.0"; 0:10 steps
+150 eval 1.1
+180 wakeup
+210 eval 0.36
+240 wakeup -> R=6 "loss 0.3600 (4.0000 at the start) asks for 6.0"; 0:6 steps
+)";
+  CHECK(replay_tuner(tuner, trace) == trace);
+}
+
 TEST_CASE("ADACOMM ignores losses that are not numbers") {
   AdacommTuner tuner({.local_steps = 20, .period = Duration::from_seconds(60)});
   const std::string trace = R"(

@@ -64,6 +64,37 @@ TEST_CASE("initial parameters: their spread, their seed, the forget gate") {
         std::vector<float>{0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0});
 }
 
+// TensorFlow's CIFAR-10 tutorial, which the ADSP paper's network comes from.
+TEST_CASE("init = paper: the moments of each layer's values, and its biases") {
+  ModelOptions options{.kind = "cnn", .hidden = {}};
+  options.init = Init::Paper;
+  const ModelSpec cnn = make_model(options, {3, 32, 32}, 10).value();
+  const auto plans = plan_layers(cnn).value();
+  const auto parameters = initial_parameters(cnn, 1);
+  CHECK(parameters != initial_parameters(cnn, 2));
+  const auto check = [&](std::size_t layer, double deviation, float bias) {
+    CAPTURE(layer);
+    const LayerPlan& plan = plans[layer];
+    const auto count = static_cast<double>(plan.weight_count);
+    double sum = 0, square = 0, fourth = 0;
+    for (std::uint64_t i = 0; i < plan.weight_count; ++i) {
+      const double x = parameters[plan.weight_offset + i] / deviation;
+      sum += x;
+      square += x * x;
+      fourth += x * x * x * x;
+    }
+    // Four deviations of each moment's own noise: 1, 2 and 96 are those of a normal value's.
+    CHECK(std::abs(sum / count) < 4 / std::sqrt(count));
+    CHECK(std::abs(square / count - 1) < 4 * std::sqrt(2 / count));
+    CHECK(std::abs(fourth / count - 3) < 4 * std::sqrt(96 / count));
+    for (std::uint64_t i = 0; i < plan.bias_count; ++i)
+      CHECK(parameters[plan.bias_offset + i] == bias);
+  };
+  check(0, 0.05, 0.0f);
+  check(4, 0.05, 0.1f);
+  check(8, 1.0 / 192, 0.0f);
+}
+
 TEST_CASE("initial parameters of a range are those of the whole, in memory of its size") {
   const ModelSpec spec = make_model({"lstm", {3, 4}}, {1, 2, 2}, 2).value();
   const auto all = initial_parameters(spec, 7);
