@@ -89,7 +89,7 @@ struct TrainingConfig {
 struct EvaluationConfig {
   double interval_seconds = 5;
   int samples = 0;       // of the held-out data; 0: all
-  bool average = false;  // measure an average over the last commits; tempo always does
+  bool average = false;  // measure an average over the last commits; some models always do
 };
 
 struct ClusterConfig {

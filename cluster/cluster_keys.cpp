@@ -154,8 +154,8 @@ std::vector<ClusterRow> make_cluster_rows() {
               kSeconds, +[](C& c) -> double& { return c.evaluation.interval_seconds; }}),
       own<C>({"evaluation", "samples", "held-out samples used; 0: all", kCount,
               +[](C& c) -> int& { return c.evaluation.samples; }}),
-      {"evaluation", "average", "measure an average over the last commits; tempo always does", kAny,
-       +[](C& c) -> bool& { return c.evaluation.average; }},
+      {"evaluation", "average", "measure an average over the last commits; some models always do",
+       kAny, +[](C& c) -> bool& { return c.evaluation.average; }},
 
       own<C>({"stop", "target_loss", "end when the mean loss of the last 5 evaluations is this low",
               Limits::above(0),

@@ -325,7 +325,7 @@ TEST_CASE("ASP at a high rate evaluates lower with an average over its commits")
   cluster::ClusterConfig config = small_cluster({0.1, 0.1, 0.2, 0.4});
   set_latency(config, 0.01);
   config.training.learning_rate = 0.2;
-  config.optimizer.global_rate = 0.75;  // three times 1/m
+  config.optimizer.global_rate = 1.5;  // six times 1/m
   for (const std::uint64_t seed : {1, 2, 3}) {
     CAPTURE(seed);
     config.evaluation.average = false;
