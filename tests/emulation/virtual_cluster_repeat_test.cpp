@@ -8,12 +8,12 @@
 #include "sync/batchtune.hpp"
 #include "sync/dylu.hpp"
 #include "sync/easgd.hpp"
-#include "sync/factory.hpp"
 #include "sync/fedbuff.hpp"
 #include "sync/local_sgd.hpp"
 #include "sync/option_table.hpp"
 #include "sync/semi_sync.hpp"
 #include "sync/ssp.hpp"
+#include "tests/each_model.hpp"
 #include "tests/emulation/virtual_runs.hpp"
 
 using namespace rubato;
@@ -55,21 +55,25 @@ cluster::ClusterConfig lively_cluster() {
 
 }  // namespace
 
-TEST_CASE("the run log and the record do not depend on the threads, for every model") {
+namespace {
+
+void repeats_itself(const std::string& model) {
   const auto data = small_blobs();
   const cluster::ClusterConfig config = lively_cluster();
-  for (const auto& model : sync::models()) {
-    CAPTURE(model.name);
-    const Run one = run(config, data, std::string(model.name), 1, 1);
-    REQUIRE(one.record.commits > 100);
-    for (const int threads : {1, 2, 4}) {
-      CAPTURE(threads);
-      const Run again = run(config, data, std::string(model.name), 1, threads);
-      CHECK_MESSAGE(again.log == one.log, "the run logs differ");
-      CHECK(to_text(again.record) == to_text(one.record));
-    }
+  const Run one = run(config, data, model, 1, 1);
+  REQUIRE(one.record.commits > 100);
+  for (const int threads : {1, 2, 4}) {
+    CAPTURE(threads);
+    const Run again = run(config, data, model, 1, threads);
+    CHECK_MESSAGE(again.log == one.log, "the run logs differ");
+    CHECK(to_text(again.record) == to_text(one.record));
   }
 }
+
+}  // namespace
+
+const tests::EachModel kEachRepeatsItself("the run log and the record do not depend on the threads",
+                                          __FILE__, __LINE__, repeats_itself);
 
 TEST_CASE("a run with overlapped commits does not depend on the threads") {
   const auto data = small_blobs();

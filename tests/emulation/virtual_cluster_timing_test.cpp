@@ -8,8 +8,8 @@
 #include <numeric>
 
 #include "sync/adsp.hpp"
-#include "sync/factory.hpp"
 #include "sync/ssp.hpp"
+#include "tests/each_model.hpp"
 #include "tests/emulation/virtual_runs.hpp"
 
 using namespace rubato;
@@ -183,34 +183,37 @@ TEST_CASE("jitter keeps the mean of the steps") {
   CHECK(record.heterogeneity == doctest::Approx((10 + 2.5) / 2 / 2.5).epsilon(0.05));
 }
 
-TEST_CASE("the times of every worker add up to the run, for every model") {
+namespace {
+
+void times_add_up(const std::string& model) {
   const auto data = small_blobs();
   cluster::ClusterConfig config = small_cluster({0.1, 0.25, 0.7});
   set_latency(config, 0.1);
   config.sync.of<sync::SspOptions>().staleness = 3;
   config.sync.of<sync::AdspOptions>().check_period = Duration::from_seconds(6);
-  for (const auto& model : sync::models()) {
-    CAPTURE(model.name);
-    const RunRecord record = run(config, data, std::string(model.name)).record;
-    std::uint64_t steps = 0, commits = 0;
-    for (const auto& worker : record.workers) {
-      CAPTURE(worker.id);
-      const double sum = worker.compute_seconds + worker.wait_seconds + worker.communicate_seconds;
-      // What is not over when the run ends is in no column: a step, or a commit and what it waits.
-      const double unfinished = model.name == "ssp" ? 4 * 0.9 : 0.9;
-      CHECK(sum <= record.seconds + 1e-6);
-      CHECK(sum >= record.seconds - unfinished);
-      CHECK(worker.commits <= worker.steps);
-      steps += worker.steps;
-      commits += worker.commits;
-    }
-    CHECK(record.steps == steps);
-    CHECK(record.commits == commits);
-    CHECK(record.compute_share + record.wait_share + record.communicate_share ==
-          doctest::Approx(1));
-    CHECK(record.seconds == doctest::Approx(60).epsilon(1e-6));
+  const RunRecord record = run(config, data, model).record;
+  std::uint64_t steps = 0, commits = 0;
+  for (const auto& worker : record.workers) {
+    CAPTURE(worker.id);
+    const double sum = worker.compute_seconds + worker.wait_seconds + worker.communicate_seconds;
+    // What is not over when the run ends is in no column: a step, or a commit and what it waits.
+    const double unfinished = model == "ssp" ? 4 * 0.9 : 0.9;
+    CHECK(sum <= record.seconds + 1e-6);
+    CHECK(sum >= record.seconds - unfinished);
+    CHECK(worker.commits <= worker.steps);
+    steps += worker.steps;
+    commits += worker.commits;
   }
+  CHECK(record.steps == steps);
+  CHECK(record.commits == commits);
+  CHECK(record.compute_share + record.wait_share + record.communicate_share == doctest::Approx(1));
+  CHECK(record.seconds == doctest::Approx(60).epsilon(1e-6));
 }
+
+}  // namespace
+
+const tests::EachModel kEachTimesAddUp("the times of every worker add up to the run", __FILE__,
+                                       __LINE__, times_add_up);
 
 TEST_CASE("bytes are those of the commits and their replies") {
   const auto data = wide_blobs();

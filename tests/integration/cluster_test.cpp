@@ -9,6 +9,7 @@
 #include "emulation/virtual_cluster.hpp"
 #include "proto/zmq_transport.hpp"
 #include "sync/factory.hpp"
+#include "tests/each_model.hpp"
 #include "tests/integration/quick_cluster.hpp"
 #include "tests/integration/thread_cluster.hpp"
 
@@ -21,40 +22,39 @@ RunRecord run_to_end(ThreadCluster& cluster) {
   return *record;
 }
 
-TEST_CASE("every sync model trains to its target over TCP, on two shards") {
-  for (const auto& model : sync::models()) {
-    CAPTURE(model.name);
-    ThreadCluster cluster(parse(QuickCluster{.servers = 2}.text()),
-                          {.sync = std::string(model.name)});
-    cluster.start_workers();
-    const RunRecord record = run_to_end(cluster);
+void trains_over_tcp(const std::string& model) {
+  ThreadCluster cluster(parse(QuickCluster{.servers = 2}.text()), {.sync = model});
+  cluster.start_workers();
+  const RunRecord record = run_to_end(cluster);
 
-    CAPTURE(record.stop_reason);
-    REQUIRE(record.time_to_target_seconds);
-    CHECK(record.sync == model.name);
-    CHECK(record.final_accuracy > 0.9);
-    CHECK(record.bytes_up > 0);
-    CHECK(record.bytes_down > 0);
-    REQUIRE(record.workers.size() == 3);
-    for (std::uint32_t i = 0; i < 3; ++i) {
-      CHECK(record.workers[i].fate == "member");
-      CHECK(record.workers[i].commits > 0);
-      const auto& end = cluster.worker_end(i);
-      REQUIRE(end);
-      CHECK(end->starts_with("target reached"));
-    }
-    // What a worker saw answered was applied, or dropped where the model says so; one commit each
-    // may have been under way at the end.
-    for (std::uint32_t shard = 0; shard < 2; ++shard) {
-      const auto& stats = cluster.server_stats(shard);
-      const auto taken = stats.commits_applied + stats.commits_dropped;
-      CHECK(taken >= record.commits);
-      CHECK(taken <= record.commits + 3);
-      CHECK(stats.commits_refused == 0);
-      CHECK(stats.messages_refused == 0);
-    }
+  CAPTURE(record.stop_reason);
+  REQUIRE(record.time_to_target_seconds);
+  CHECK(record.sync == model);
+  CHECK(record.final_accuracy > 0.9);
+  CHECK(record.bytes_up > 0);
+  CHECK(record.bytes_down > 0);
+  REQUIRE(record.workers.size() == 3);
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    CHECK(record.workers[i].fate == "member");
+    CHECK(record.workers[i].commits > 0);
+    const auto& end = cluster.worker_end(i);
+    REQUIRE(end);
+    CHECK(end->starts_with("target reached"));
+  }
+  // What a worker saw answered was applied, or dropped where the model says so; one commit each
+  // may have been under way at the end.
+  for (std::uint32_t shard = 0; shard < 2; ++shard) {
+    const auto& stats = cluster.server_stats(shard);
+    const auto taken = stats.commits_applied + stats.commits_dropped;
+    CHECK(taken >= record.commits);
+    CHECK(taken <= record.commits + 3);
+    CHECK(stats.commits_refused == 0);
+    CHECK(stats.messages_refused == 0);
   }
 }
+
+const tests::EachModel kEachTrainsOverTcp("a model trains to its target over TCP, on two shards",
+                                          __FILE__, __LINE__, trains_over_tcp);
 
 TEST_CASE("ADSP waits for nobody and BSP keeps its workers in step") {
   const auto run = [](const char* sync) {

@@ -5,6 +5,7 @@
 #include "base/rng.hpp"
 #include "sync/adsp.hpp"
 #include "sync/ssp.hpp"
+#include "tests/each_model.hpp"
 #include "tests/server/core_cluster.hpp"
 
 namespace rubato::tests {
@@ -37,18 +38,18 @@ std::vector<float> after(CoreClusterOptions options, std::uint32_t servers, Dura
   return cluster.parameters();
 }
 
-TEST_CASE("shards: 1, 2 and 5 of them give the same bits under every model") {
-  for (const std::string sync : {"bsp", "asp", "ssp", "adsp"}) {
-    CAPTURE(sync);
-    CHECK(rc::check("1, 2 and 5 shards: " + sync, [&] {
-      const auto options = some_cluster(sync);
-      const auto time = Duration::from_seconds(4);
-      const auto one = after(options, 1, time);
-      RC_ASSERT(after(options, 2, time) == one);
-      RC_ASSERT(after(options, 5, time) == one);
-    }));
-  }
+void same_bits(const std::string& sync) {
+  CHECK(rc::check("1, 2 and 5 shards: " + sync, [&] {
+    const auto options = some_cluster(sync);
+    const auto time = Duration::from_seconds(4);
+    const auto one = after(options, 1, time);
+    RC_ASSERT(after(options, 2, time) == one);
+    RC_ASSERT(after(options, 5, time) == one);
+  }));
 }
+
+const EachModel kEachSameBits("shards: 1, 2 and 5 of them give the same bits", __FILE__, __LINE__,
+                              same_bits, {"bsp", "asp", "ssp", "adsp"});
 
 TEST_CASE("shards: more of them than parameters leaves some empty, and the run goes on") {
   CoreClusterOptions options;
