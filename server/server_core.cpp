@@ -252,6 +252,10 @@ void ServerCore::act(Instant now, const sync::GateActions& actions) {
       collect(*member, actions.collect->weight);
   }
   if (actions.flush) shard_.flush();
+  for (const auto worker : actions.forget) shard_.forget(worker);
+  if (actions.remember) {
+    if (auto* member = members_.find(*actions.remember)) remember(*member);
+  }
   for (const auto worker : actions.apply)
     if (auto* member = members_.find(worker)) apply(*member, actions.weight);
   replies_.begin_same();
@@ -280,6 +284,21 @@ void ServerCore::collect(MemberState& member, double weight) {
     ++stats_.chunks_applied;
   });
   shard_.count_collected(weight);
+  ++stats_.commits_applied;
+}
+
+void ServerCore::remember(MemberState& member) {
+  member.used = true;
+  if (member.commit.refused()) {
+    ++stats_.commits_refused;
+    return;
+  }
+  for_each_held(member, [&](const proto::Commit& chunk, std::span<const float> update,
+                            const proto::Payload&) {
+    shard_.remember(member.worker, chunk.offset, update, static_cast<float>(chunk.weight));
+    ++stats_.chunks_applied;
+  });
+  shard_.apply_remembered(members_.size());
   ++stats_.commits_applied;
 }
 

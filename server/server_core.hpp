@@ -102,6 +102,7 @@ class ServerCore {
   void act(Instant now, const sync::GateActions& actions);
   void apply(MemberState& member, double weight);  // weight: GateActions::weight
   void collect(MemberState& member, double weight);
+  void remember(MemberState& member);
   void release(Instant now, MemberState& member);
 
   // A whole commit is applied, or refused. It is a new version if it is applied.

@@ -34,6 +34,7 @@ Shard::Shard(const ShardOptions& options, const ShardState& state)
   updates_begun_ = state.updates_begun;
   collected_ = state.collected;
   collected_weight_ = state.collected_weight;
+  memory_ = state.memory;
   keep_asked_ = state.keep_asked;
   restores_ = state.restores;
   if (!average_) return;
@@ -57,6 +58,7 @@ ShardState Shard::state() {
           .optimizer = optimizer_.state(),
           .collected = collected_,
           .collected_weight = collected_weight_,
+          .memory = memory_,
           .version = version_,
           .updates_begun = updates_begun_,
           .restores = restores_};
@@ -103,6 +105,16 @@ void Shard::flush() {
   collected_weight_ = 0;
 }
 
+void Shard::remember(WorkerId worker, std::uint64_t offset, std::span<const float> update,
+                     float by) {
+  if (!options_.blank) memory_.put(worker, parameters_.size(), offset, update, by);
+}
+
+void Shard::apply_remembered(std::size_t members) {
+  count_update();
+  apply(0, memory_.mean(), begin_update(members, 1));
+}
+
 // Without an evaluator, "good" is a low of the training loss. Any first loss is a low, even if the
 // updates before it have broken the parameters; so the first call keeps nothing.
 void Shard::keep() {
@@ -122,6 +134,7 @@ void Shard::restore(std::uint32_t number) {
   parameters_.restore(kept_);
   average_->restore(kept_);
   optimizer_ = Optimizer(options_.optimizer, parameters_.size());
+  memory_ = {};
   updates_begun_ = 0;
 }
 

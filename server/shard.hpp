@@ -1,17 +1,19 @@
 // server/shard.hpp - one shard: the parameters of one range, and everything that changes with them.
 // An update is applied chunk by chunk, or added to a weighted mean that is applied as one update.
-// The shard knows no workers and no messages: server/server_core.hpp decides what happens when.
+// The shard knows no members and no messages: server/server_core.hpp decides what happens when.
 // A blank shard counts updates but has no values: it is for runs of which only the timing counts.
 //
-// Three capabilities that a sync model may use:
+// Four capabilities that a sync model may use:
 // - Average: an evaluator is given an average over the last updates (server/parameter_average.hpp).
 // - Keep and restore: the shard keeps its average at a good moment, and goes back to it when
 //   training diverges. restores() counts how often; updates that began earlier are out of date.
 // - Elastic exchange: the parameters move a part of the way towards a worker's own parameters.
+// - Memory: the last update of each worker is remembered, and their mean is applied.
 //
 // Pure. Memory: the parameters, the optimizer's state, and the mean once something is collected.
 // With an average up to three times the parameters more: the average, the one that an evaluator was
 // given last, and the kept one. They share the chunks that did not change in between.
+// With a memory: server/update_memory.hpp.
 // Threads: one owner; see server/shard_parameters.hpp for what replies hold.
 #pragma once
 
@@ -27,6 +29,7 @@
 #include "server/optimizer.hpp"
 #include "server/parameter_average.hpp"
 #include "server/shard_parameters.hpp"
+#include "server/update_memory.hpp"
 
 namespace rubato::server {
 
@@ -49,6 +52,7 @@ struct ShardState {
   Optimizer::State optimizer;
   std::vector<float> collected;
   double collected_weight = 0;
+  UpdateMemory memory;
   Version version = 0;
   std::uint64_t updates_begun = 0;
   std::uint32_t restores = 0;
@@ -94,11 +98,20 @@ class Shard {
   // collected: does nothing.
   void flush();
 
+  // One update of the memory is: remember() for each chunk, apply_remembered() once.
+  // by x update takes the place of what is remembered of `worker`.
+  void remember(WorkerId worker, std::uint64_t offset, std::span<const float> update, float by);
+  void forget(WorkerId worker) { memory_.forget(worker); }
+  // Applies the mean over the workers that are remembered as one update. `members`: as in
+  // Optimizer::scale().
+  void apply_remembered(std::size_t members);
+
   // Keeps what an evaluator was given last. If no evaluator has asked, keeps the average as it is
   // now, except at the first call. Without an average: does nothing.
   void keep();
-  // Makes the kept values the parameters and the average, and resets the optimizer. If nothing is
-  // kept, only the count changes. `number`: how often shards were restored, with this time.
+  // Makes the kept values the parameters and the average, and resets the optimizer and the memory.
+  // If nothing is kept, only the count changes. `number`: how often shards were restored, with this
+  // time.
   void restore(std::uint32_t number);
   std::uint32_t restores() const { return restores_; }
 
@@ -120,6 +133,7 @@ class Shard {
 
   std::vector<float> collected_;  // the sum of by x update; empty: nothing was ever collected
   double collected_weight_ = 0;
+  UpdateMemory memory_;
 
   std::optional<ParameterAverage> average_;
   ShardParameters::Snapshot evaluated_;  // the average as an evaluator was given it; empty: never

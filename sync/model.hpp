@@ -41,8 +41,8 @@ class CommitRule {
   virtual void on_directive(Instant now, const Directive& directive) = 0;
 };
 
-// What a shard does after a gate event. The order is: keep, restore, collect, flush, apply,
-// release. A commit that is released and neither applied nor collected is dropped.
+// What a shard does after a gate event. The order is: keep, restore, collect, flush, forget,
+// remember, apply, release. A commit that is released and was not used before is dropped.
 struct GateActions {
   std::vector<WorkerId> apply = {};    // these commits, in this order
   double weight = 1;                   // of each of them, times the commit's own
@@ -54,6 +54,11 @@ struct GateActions {
   // Add this commit, times weight, to what the shard has collected.
   std::optional<Collected> collect = {};
   bool flush = false;  // apply the weighted mean of what was collected as one update
+  // Take these workers' last updates out of the shard's memory.
+  std::vector<WorkerId> forget = {};
+  // This commit takes the place of what the shard remembers of its worker. The mean of all that is
+  // remembered is applied as one update.
+  std::optional<WorkerId> remember = {};
   // Keep the parameters that an evaluator was given last. If none has asked, keep the average as it
   // is, except at the first call.
   bool keep = false;

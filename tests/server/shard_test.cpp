@@ -27,7 +27,7 @@ void happen(Shard& shard, std::uint64_t what) {
   Values values(5);
   for (float& value : values) value = static_cast<float>(rng.normal());
   const auto all = std::span<const float>(values);
-  switch (what % 8) {
+  switch (what % 10) {
     case 0:
       shard.collect(0, all.first(2), 0.5f);
       shard.collect(2, all.subspan(2), 0.5f);
@@ -48,6 +48,14 @@ void happen(Shard& shard, std::uint64_t what) {
     case 5:
       shard.count_update();
       shard.move_towards(0, all, 0.125f);
+      return;
+    case 6:
+      shard.remember({static_cast<std::uint32_t>(what / 16 % 3)}, 0, all.first(2), 0.5f);
+      shard.remember({static_cast<std::uint32_t>(what / 16 % 3)}, 2, all.subspan(2), 0.5f);
+      shard.apply_remembered(3);
+      return;
+    case 7:
+      shard.forget({static_cast<std::uint32_t>(what / 16 % 3)});
       return;
     default: {
       const auto scale = shard.begin_update(2, 0.75);
@@ -121,6 +129,27 @@ TEST_CASE("an average follows updates of every kind: applied, elastic and collec
   CHECK(shard.version() == 3);
 }
 
+TEST_CASE(
+    "the mean of the last updates is applied, whoever is forgotten, and nothing stays behind") {
+  Shard shard(options(OptimizerKind::Sgd), kInitial);
+  const auto remember = [&](std::uint32_t worker, float value) {
+    shard.remember({worker}, 0, Values(2, value), 0.5f);
+    shard.remember({worker}, 2, Values(3, value), 0.5f);
+    const float before = shard.parameters().values()[4];
+    shard.apply_remembered(1);
+    return before - shard.parameters().values()[4];
+  };
+  CHECK(remember(0, 8) == 1);      // rate 0.25, weight 0.5: the mean is 8
+  CHECK(remember(1, 16) == 1.5f);  // (8 + 16) / 2
+  CHECK(remember(0, 0) == 1);
+  CHECK(remember(2, 1e9f) > 1e7f);
+  shard.forget({2});
+  shard.forget({5});  // of whom nothing is remembered
+  shard.move_towards(0, kInitial, 1);
+  CHECK(remember(1, 16) == 1);
+  CHECK(shard.version() == 5);
+}
+
 TEST_CASE("without an average nothing is kept, but a restore is counted") {
   Shard shard(options(OptimizerKind::Sgd), kInitial);
   shard.apply(0, Values(5, 4), shard.begin_update(1, 1));
@@ -141,7 +170,9 @@ TEST_CASE("a blank shard counts updates and has no values") {
   shard.collect(0, {}, 1);
   shard.count_collected(1);
   shard.flush();
-  CHECK(shard.version() == 2);
+  shard.remember({0}, 0, {}, 1);
+  shard.apply_remembered(1);
+  CHECK(shard.version() == 3);
   CHECK(shard.parameters().values().empty());
 }
 

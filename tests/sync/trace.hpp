@@ -91,6 +91,8 @@ inline std::string replay_gate(Gate& gate, const std::string& trace) {
       say(fmt::format("collect {} x {:.4g}", actions.collect->worker.value,
                       actions.collect->weight));
     if (actions.flush) say("flush");
+    say(list("forget", actions.forget));
+    if (actions.remember) say(fmt::format("remember {}", actions.remember->value));
     say(list("apply", actions.apply));
     say(list("release", actions.release));
     return said;

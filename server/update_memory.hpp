@@ -1,0 +1,38 @@
+// server/update_memory.hpp - the last update of each worker, and the mean of them. A new update of
+// a worker takes the place of its old one.
+// Source: IA2SGD, the memory of arXiv 2511.19066 (ACE).
+//
+// The sum is kept and changed by what a new update differs from the old one, so a commit costs one
+// pass whatever the number of workers. It is kept in double, so that what is taken out leaves
+// nothing behind.
+// Pure. Memory: a shard for each worker, and three for the sum and the mean. Threads: one owner.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "base/ids.hpp"
+
+namespace rubato::server {
+
+class UpdateMemory {
+ public:
+  // Remembers by x update for the elements of `worker` from `offset` on. `size`: of the shard.
+  // Elements that a worker has never given count as 0.
+  void put(WorkerId worker, std::uint64_t size, std::uint64_t offset, std::span<const float> update,
+           float by);
+  void forget(WorkerId worker);
+  // Returns: the mean over the workers that are remembered. Empty: nobody is.
+  // Lifetime: until the next call.
+  std::span<const float> mean();
+
+ private:
+  std::map<WorkerId, std::vector<float>> last_;
+  std::vector<double> sum_;
+  std::vector<float> mean_;
+};
+
+}  // namespace rubato::server
