@@ -19,7 +19,7 @@ namespace rubato::sync {
 namespace rows {
 Model bsp(), asp(), ssp(), dssp(), local_sgd(), adacomm(), semi_sync(), dylu(), adsp(),
     batchtune_bsp(), batchtune_adacomm(), easgd(), fedbuff(), tempo(), sync_switch(), m_sync(),
-    rennala(), ringmaster(), fedasync();
+    rennala(), ringmaster(), fedasync(), ace();
 }
 
 namespace {
@@ -30,7 +30,7 @@ std::vector<Model> listed() {
   return {bsp(),       asp(),   ssp(),         dssp(),          local_sgd(),         adacomm(),
           semi_sync(), dylu(),  adsp(),        batchtune_bsp(), batchtune_adacomm(), easgd(),
           fedbuff(),   tempo(), sync_switch(), m_sync(),        rennala(),           ringmaster(),
-          fedasync()};
+          fedasync(),  ace()};
 }
 
 // Requires: a name that find_model accepted.

@@ -1,10 +1,11 @@
-// A shard that collects commits (FedBuff): the weighted mean of K as one update, each commit in it
-// once, whoever is gone meanwhile.
+// Shards that do more with a commit than apply it: they collect, drop, mix in or remember it. What
+// they do is compared with the published loop in double.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "base/rng.hpp"
 #include "sync/fedbuff.hpp"
@@ -178,6 +179,71 @@ TEST_CASE("fedasync: parameters are mixed in at once, those of delay d by alpha 
   mix(0, 3, -3, 0);
   mix(1, 2, 100, 2);
   mix(0, 4, 5, 1);
+}
+
+// f_i(w) = (w - a_i)^2 / 2: the gradients of all workers cancel at the mean of the a_i. Applying
+// each commit alone ends near the optimum of whoever commits most.
+TEST_CASE("ace: a worker that commits nine times as often pulls the optimum no more to its own") {
+  const auto end = [](const std::string& model) {
+    ServerSetup setup;
+    setup.sync = model;
+    setup.optimizer = {};
+    ServerWorld shard(setup);
+    shard.members(1, {0, 1});
+    const float optimum[2] = {0, 100};
+    Values seen[2] = {setup.initial, setup.initial};
+    Sequence sequence[2] = {1, 1};
+    for (int i = 0; i < 20'000; ++i) {
+      const std::uint32_t worker = i % 10 == 9;
+      Values update(5);
+      for (std::size_t j = 0; j < 5; ++j) update[j] = 0.01f * (seen[worker][j] - optimum[worker]);
+      shard.commit(worker, ++sequence[worker], update);
+      seen[worker] = shard.parameters();
+    }
+    return shard.parameters()[0];
+  };
+  CHECK(end("ace") == doctest::Approx(50).epsilon(0.02));
+  CHECK(end("asp") == doctest::Approx(10).epsilon(0.1));
+}
+
+// The definition in double: the mean of the last update of each member, at rate 1/m.
+TEST_CASE("ace: any run of commits, joins and departures is the definition") {
+  Rng rng(5);
+  ServerSetup setup;
+  setup.sync = "ace";
+  setup.optimizer = {};
+  ServerWorld shard(setup);
+  std::vector<std::uint32_t> members{0, 1, 2, 3};
+  shard.members(1, members);
+  std::vector<double> w(setup.initial.begin(), setup.initial.end());
+  std::map<std::uint32_t, Values> last;
+  std::vector<Sequence> sequence(4, 1);
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    if (i % 20 == 10) {
+      last.erase(members.back());
+      members.pop_back();
+      shard.members(2 + i, members);
+    }
+    if (i % 20 == 15) {
+      members.push_back(3);
+      shard.members(2 + i, members);
+    }
+    const auto id = members[rng.below(members.size())];
+    Values update(5);
+    for (float& u : update) u = static_cast<float>(rng.normal());
+    if (i % 7 == 3) update[2] = std::numeric_limits<float>::infinity();  // refused as a whole
+    shard.commit(id, ++sequence[id], update);
+    if (i % 7 != 3) {
+      last[id] = update;
+      for (std::size_t j = 0; j < 5; ++j) {
+        double sum = 0;
+        for (const auto& [worker, values] : last) sum += static_cast<double>(values[j]);
+        w[j] -= sum / static_cast<double>(last.size() * members.size());
+      }
+    }
+    for (std::size_t j = 0; j < 5; ++j)
+      CHECK(static_cast<double>(shard.parameters()[j]) == doctest::Approx(w[j]).epsilon(1e-5));
+  }
 }
 
 }  // namespace
