@@ -172,6 +172,7 @@ std::unique_ptr<server::ServerCore> make_server(const ClusterConfig& config,
   options.shard = {.chunk_bytes = config.chunk_bytes,
                    .optimizer = config.optimizer,
                    .average = config.evaluation.average || sync::averages(plan.sync),
+                   .keeps_initial = sync::goes_back(plan.sync, config.sync),
                    .blank = plan.blank};
   auto initial = [spec = plan.spec, seed = plan.seed](ElementRange range) {
     return train::initial_parameters(spec, seed, range);

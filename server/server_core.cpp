@@ -246,7 +246,10 @@ void ServerCore::hold(Instant now, PeerId from, MemberState& member, const Messa
 
 void ServerCore::act(Instant now, const sync::GateActions& actions) {
   if (actions.keep) shard_.keep();
-  if (actions.restore) shard_.restore(*actions.restore);
+  if (actions.restore) {
+    shard_.restore(*actions.restore);
+    members_.taint_commits();
+  }
   if (actions.collect) {
     if (auto* member = members_.find(actions.collect->worker))
       collect(*member, actions.collect->weight);

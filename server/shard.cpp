@@ -17,17 +17,25 @@ Shard::Shard(const ShardOptions& options, std::span<const float> initial)
     : options_(options),
       parameters_(initial, chunk_of(options)),
       optimizer_(options.optimizer, initial.size()) {
-  if (!options.average) return;
-  average_.emplace(initial, chunk_of(options));
-  kept_ = average_->parameters().snapshot();
+  if (options.average) {
+    average_.emplace(initial, chunk_of(options));
+    kept_ = average_->parameters().snapshot();
+  } else if (options.keeps_initial) {
+    kept_ = parameters_.snapshot();
+  }
 }
 
 Shard::Shard(const ShardOptions& options, std::uint64_t size)
     : options_(options), parameters_(size, chunk_of(options), options.blank) {}
 
-// The kept and the evaluated values must be chunks of the average, as restore() shares them.
+// The kept and the evaluated values must be chunks of the average, or else of the parameters, as
+// restore() shares them.
 Shard::Shard(const ShardOptions& options, const ShardState& state)
     : Shard(options, std::vector<float>(state.size)) {
+  if (!average_ && !state.kept.empty()) {
+    parameters_.load(state.kept);
+    kept_ = parameters_.snapshot();
+  }
   parameters_.load(state.parameters);
   optimizer_.set_state(state.optimizer);
   version_ = state.version;
@@ -132,7 +140,7 @@ void Shard::restore(std::uint32_t number) {
   restores_ = number;
   if (kept_.empty()) return;
   parameters_.restore(kept_);
-  average_->restore(kept_);
+  if (average_) average_->restore(kept_);
   optimizer_ = Optimizer(options_.optimizer, parameters_.size());
   memory_ = {};
   updates_begun_ = 0;

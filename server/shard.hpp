@@ -37,6 +37,7 @@ struct ShardOptions {
   std::uint64_t chunk_bytes = proto::kChunkBytesDefault;  // of a chunk, at most
   OptimizerOptions optimizer;
   bool average = false;
+  bool keeps_initial = false;  // restore() has something to go back to without an average, too
   // Null: a real shard. Else a blank one: the beginning of this stands for every payload.
   // It holds a chunk or more.
   std::shared_ptr<const Floats> blank;
@@ -107,7 +108,8 @@ class Shard {
   void apply_remembered(std::size_t members);
 
   // Keeps what an evaluator was given last. If no evaluator has asked, keeps the average as it is
-  // now, except at the first call. Without an average: does nothing.
+  // now, except at the first call. Without an average: does nothing, and what is kept stays the
+  // initial parameters.
   void keep();
   // Makes the kept values the parameters and the average, and resets the optimizer and the memory.
   // If nothing is kept, only the count changes. `number`: how often shards were restored, with this

@@ -43,6 +43,12 @@ class ShardMembers {
   // Returns: null if `worker` is no member.
   MemberState* find(WorkerId worker);
 
+  // Nothing of the commits under way, or held, may be applied.
+  void taint_commits() {
+    for (MemberState& member : members_)
+      if (member.commit.sequence() != 0) member.commit.taint();
+  }
+
   // Both take ids in ascending order and return them so. Each costs one pass over the list.
   // Removes members that are not in `wanted`, or are there with another incarnation.
   // Returns: the removed members.

@@ -3,19 +3,62 @@
 #include <fmt/format.h>
 
 #include <cmath>
+
+#include "sync/barrier.hpp"
+#include "sync/keeping_gate.hpp"
 #include "sync/model_row.hpp"
 
 namespace rubato::sync {
 
 AdacommTuner::AdacommTuner(const AdacommOptions& options)
-    : options_(options), local_steps_(static_cast<std::uint32_t>(options.local_steps)) {}
+    : options_(options),
+      first_local_steps_(static_cast<std::uint32_t>(options.local_steps)),
+      local_steps_(first_local_steps_) {}
 
 void AdacommTuner::on_start(Instant now) {
   next_ = now + options_.period;
+  if (!options_.search) {
+    begin(now, "as given");
+    return;
+  }
+  trial_ = 0;
+  begin_trial(now);
+}
+
+void AdacommTuner::begin_trial(Instant now) {
+  trial_loss_.reset();
+  local_steps_ = kTrials[trial_];
+  order_all({.local_steps = local_steps_});
   decide({.at = now,
           .quantity = "local steps",
           .value = static_cast<double>(local_steps_),
-          .reason = "as given"});
+          .reason = "tried for one period"});
+}
+
+void AdacommTuner::end_trial(Instant now) {
+  if (trial_loss_ && (!lowest_loss_ || *trial_loss_ < *lowest_loss_)) {
+    lowest_loss_ = trial_loss_;
+    first_local_steps_ = local_steps_;
+  }
+  set_phase({.number = phase().number + kRestoreOrder});
+  ++trial_;
+  if (searching()) {
+    begin_trial(now);
+    return;
+  }
+  local_steps_ = first_local_steps_;
+  order_all({.local_steps = local_steps_});
+  begin(now, lowest_loss_ ? fmt::format("had the lowest loss after a period, {:.4f}; back to the "
+                                        "initial parameters",
+                                        *lowest_loss_)
+                          : "as given, for no loss was seen; back to the initial parameters");
+}
+
+void AdacommTuner::begin(Instant now, const std::string& why) {
+  decide({.at = now,
+          .quantity = "local steps",
+          .value = static_cast<double>(local_steps_),
+          .reason = why});
 }
 
 void AdacommTuner::on_join(Instant now, WorkerId worker) {
@@ -25,6 +68,10 @@ void AdacommTuner::on_join(Instant now, WorkerId worker) {
 
 void AdacommTuner::on_evaluation(Instant, const EvaluationPoint& point) {
   if (!std::isfinite(point.loss) || point.loss <= 0) return;
+  if (searching()) {
+    trial_loss_ = point.loss;
+    return;
+  }
   loss_sum_ += point.loss;
   ++losses_;
 }
@@ -32,7 +79,11 @@ void AdacommTuner::on_evaluation(Instant, const EvaluationPoint& point) {
 void AdacommTuner::on_wakeup(Instant now) {
   if (!next_ || now < *next_) return;
   while (*next_ <= now) next_ = *next_ + options_.period;
-  if (losses_ > 0) update(now);
+  if (searching()) {
+    end_trial(now);
+  } else if (losses_ > 0) {
+    update(now);
+  }
 }
 
 void AdacommTuner::update(Instant now) {
@@ -40,7 +91,7 @@ void AdacommTuner::update(Instant now) {
   loss_sum_ = 0;
   losses_ = 0;
   if (!first_loss_) first_loss_ = loss;
-  const double candidate = std::sqrt(loss / *first_loss_) * options_.local_steps;
+  const double candidate = std::sqrt(loss / *first_loss_) * first_local_steps_;
   const bool falls = candidate < local_steps_;
   if (!falls && options_.stuck == Stuck::Keep) return;
   const double chosen = std::ceil(falls ? candidate : local_steps_ / 2.0);
@@ -70,13 +121,18 @@ Model rows::adacomm() {
                                                   Limits::seconds()),
                   choice<&AdacommOptions::stuck>(
                       "stuck", "where the loss asks for no fewer: half of them, or as many",
-                      {"halve", "keep"})},
+                      {"halve", "keep"}),
+                  option<&AdacommOptions::search>(
+                      "search", "try several first numbers of steps, for a period each")},
       .rule =
           [](const Options& o) { return Model::local_steps(o.of<AdacommOptions>().local_steps); },
-      .gate = Model::barrier,
+      .gate = [](const Options&) -> std::unique_ptr<Gate> {
+        return std::make_unique<KeepingGate<BarrierGate>>();
+      },
       .tuner = [](const Options& o, const RunFacts&) -> std::unique_ptr<Tuner> {
         return std::make_unique<AdacommTuner>(o.of<AdacommOptions>());
       },
+      .goes_back = [](const Options& o) { return o.of<AdacommOptions>().search; },
       .lack = [](const Options&, std::uint64_t) -> std::optional<Lack> {
         return Lack{"sync = \"adacomm\"", "loss to lower local_steps by; use local-sgd"};
       }};

@@ -12,7 +12,7 @@
 
 namespace rubato::sync {
 
-class BarrierGate final : public Gate {
+class BarrierGate : public Gate {
  public:
   void on_join(Instant now, WorkerId worker) override;
   // May close the round that waited only for this worker.

@@ -131,6 +131,11 @@ bool averages(std::string_view model) {
   return model_of(model).averages;
 }
 
+bool goes_back(std::string_view model, const Options& options) {
+  const Model& row = model_of(model);
+  return row.goes_back && row.goes_back(options);
+}
+
 std::optional<double> elastic_weight(std::string_view model, const Options& options) {
   const Model& row = model_of(model);
   if (!row.elastic_weight) return std::nullopt;

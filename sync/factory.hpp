@@ -60,6 +60,7 @@ Overlap overlap(std::string_view model, const Options& options);
 bool measures_alignment(std::string_view model);
 // True when what is evaluated is an average over the last commits.
 bool averages(std::string_view model);
+bool goes_back(std::string_view model, const Options& options);
 // The weight that every elastic exchange begins with; nothing where commits are updates.
 std::optional<double> elastic_weight(std::string_view model, const Options& options);
 // True when a worker takes the reply to an elastic commit as its parameters.

@@ -1,13 +1,14 @@
-// sync/keeping_gate.hpp - the gate of a model that may go back: it applies and answers at once, and
-// where the tuner says so, all shards keep parameters or make the kept ones theirs again.
+// sync/keeping_gate.hpp - the gate of a model that may go back: it is the gate Base, and where the
+// tuner says so, all shards keep parameters or make the kept ones theirs again.
 // Kept are those that were evaluated last. Without an evaluator it is their average as it is.
-// Pure. Threads: one owner. Errors: as ImmediateGate.
+// Before the first order it is the initial parameters.
+// Pure. Threads: one owner. Errors: as Base.
 #pragma once
 
 #include <cstdint>
 #include <utility>
 
-#include "sync/immediate_gate.hpp"
+#include "sync/model.hpp"
 
 namespace rubato::sync {
 
@@ -16,7 +17,8 @@ namespace rubato::sync {
 inline constexpr std::uint32_t kKeepOrder = 1;
 inline constexpr std::uint32_t kRestoreOrder = 1 << 16;
 
-class KeepingGate final : public ImmediateGate {
+template <class Base>
+class KeepingGate final : public Base {
  public:
   GateActions on_phase(Instant, const Phase& phase) override {
     const std::uint32_t before = std::exchange(number_, phase.number);

@@ -41,6 +41,8 @@ struct Model {
   std::uint32_t (*batch_max)(const Options&, int batch) = nullptr;
   bool measures_alignment = false;  // the tuner needs WorkerProgress::alignment
   bool averages = false;            // an average over the last commits is evaluated
+  // The tuner may have shards go back to their initial parameters. Null: no.
+  bool (*goes_back)(const Options&) = nullptr;
   // What a run lacks that has no loss, and `samples` of data to count. Null: nothing.
   std::optional<Lack> (*lack)(const Options&, std::uint64_t samples) = nullptr;
   // Notes what is wrong with the options together. `own`: the section of this model. Null: nothing.

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "sync/immediate_gate.hpp"
 #include "sync/keeping_gate.hpp"
 #include "sync/model_row.hpp"
 
@@ -199,7 +200,7 @@ Model rows::tempo() {
         return std::make_unique<CommitSpacing>();
       },
       .gate = [](const Options&) -> std::unique_ptr<Gate> {
-        return std::make_unique<KeepingGate>();
+        return std::make_unique<KeepingGate<ImmediateGate>>();
       },
       .tuner = [](const Options& o, const RunFacts& f) -> std::unique_ptr<Tuner> {
         return std::make_unique<TempoTuner>(o.of<TempoOptions>(), f.parameter_bytes);

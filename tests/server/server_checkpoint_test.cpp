@@ -103,6 +103,37 @@ TEST_CASE(
   CHECK(shard.parameters() == evaluated.evaluate());
 }
 
+// The gate of rounds holds commits: those that it holds began before, too.
+TEST_CASE("checkpoint: rounds go back to the initial parameters, and a held commit is refused") {
+  ServerSetup setup;
+  setup.sync = "adacomm";
+  setup.keeps_initial = true;
+  ServerWorld shard(setup);
+  std::uint64_t epoch = 0;
+  const auto tell = [&](std::uint32_t number) {
+    proto::Members list{.epoch = ++epoch, .members = {}, .phase = {.number = number}};
+    for (const std::uint32_t worker : {0u, 1u}) list.members.push_back({{worker}, life_of(worker)});
+    shard.from_scheduler(std::move(list));
+  };
+  tell(0);
+  shard.commit(0, 2, kOnes);
+  shard.commit(1, 2, kOnes);
+  CHECK(shard.parameters() == Values{8, 18, 28, 38, 48});
+  for (std::uint32_t restores = 1; restores < 3; ++restores) {
+    shard.commit(0, 1 + 2 * restores, kOnes, restores - 1);
+    sent(shard.core);
+    tell(restores * sync::kRestoreOrder);
+    CHECK(shard.parameters() == setup.initial);
+    shard.commit(1, 1 + 2 * restores, kOnes, restores);
+    CHECK(replies(sent(shard.core)).find("worker 0: seq") == 0);
+    CHECK(shard.parameters() == Values{9, 19, 29, 39, 49});
+    shard.commit(0, 2 + 2 * restores, kOnes, restores);
+    shard.commit(1, 2 + 2 * restores, kOnes, restores);
+    CHECK(shard.parameters() == Values{7, 17, 27, 37, 47});
+  }
+  CHECK(shard.core.stats().commits_refused == 2);
+}
+
 TEST_CASE("checkpoint: what began before is refused until its worker has what came back") {
   KeepingShard shard;
   shard.commit(0, 2, kOnes);

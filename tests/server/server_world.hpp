@@ -37,6 +37,7 @@ struct ServerSetup {
   OptimizerOptions optimizer = {.global_rate = 1.0};
   sync::Options options = {};  // of other models than SSP
   bool average = false;
+  bool keeps_initial = false;
 };
 
 class ServerWorld {
@@ -64,6 +65,7 @@ class ServerWorld {
     options.shard.chunk_bytes = setup.chunk * sizeof(float);
     options.shard.optimizer = setup.optimizer;
     options.shard.average = setup.average;
+    options.shard.keeps_initial = setup.keeps_initial;
     return options;
   }
   static InitialParameters initial(const ServerSetup& setup) {

@@ -3,6 +3,7 @@
 
 #include "sync/adacomm.hpp"
 #include "sync/dylu.hpp"
+#include "sync/keeping_gate.hpp"
 #include "sync/local_steps.hpp"
 #include "sync/semi_sync.hpp"
 #include "tests/sync/trace.hpp"
@@ -86,6 +87,38 @@ TEST_CASE("ADACOMM: tau follows the square root of the loss, is halved on a plat
 420 wakeup
 )";
   CHECK(replay_tuner(tuner, trace) == trace);
+}
+
+TEST_CASE(
+    "ADACOMM, search: each first tau is tried for a period, the one with the lowest loss wins") {
+  AdacommTuner tuner({.local_steps = 7,
+                      .period = Duration::from_seconds(60),
+                      .stuck = Stuck::Keep,
+                      .search = true});
+  const std::string trace = R"(
+0 join 0 -> 0:7 steps
+0 start -> R=100 "tried for one period"; 0:100 steps
+60 wakeup -> R=80 "tried for one period"; 0:80 steps
+120 wakeup -> R=60 "tried for one period"; 0:60 steps
+130 eval 1
+170 eval 3
+180 wakeup -> R=40 "tried for one period"; 0:40 steps
+239 eval 2
+240 wakeup -> R=20 "tried for one period"; 0:20 steps
+241 join 1 -> 1:20 steps
+299 eval 2.5
+300 wakeup -> R=10 "tried for one period"; 0:10 steps 1:10 steps
+360 wakeup -> R=5 "tried for one period"; 0:5 steps 1:5 steps
+420 wakeup -> R=1 "tried for one period"; 0:1 steps 1:1 steps
+479 eval 2.25
+480 wakeup -> R=40 "had the lowest loss after a period, 2.0000; back to the initial parameters"; 0:40 steps 1:40 steps
+510 eval 4
+540 wakeup
+570 eval 1
+600 wakeup -> R=20 "loss 1.0000 (4.0000 at the start) asks for 20.0"; 0:20 steps 1:20 steps
+)";
+  CHECK(replay_tuner(tuner, trace) == trace);
+  CHECK(tuner.phase().number == 8 * kRestoreOrder);
 }
 
 TEST_CASE("ADACOMM, stuck = keep: tau stays where the loss asks for no smaller one") {

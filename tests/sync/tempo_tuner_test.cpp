@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sync/factory.hpp"
+#include "sync/immediate_gate.hpp"
 #include "sync/keeping_gate.hpp"
 #include "tests/sync/trace.hpp"
 
@@ -17,7 +18,7 @@ namespace {
 
 enum class Told { Nothing, Keep, Restore };
 
-Told told_by(KeepingGate& gate, const Tuner& tuner) {
+Told told_by(Gate& gate, const Tuner& tuner) {
   const GateActions actions = gate.on_phase({}, tuner.phase());
   CHECK_FALSE((actions.keep && actions.restore));
   return actions.keep ? Told::Keep : actions.restore ? Told::Restore : Told::Nothing;
@@ -69,7 +70,7 @@ class TempoWorld {
   }
 
   TempoTuner tuner_{{}, 0};
-  KeepingGate gate_;
+  KeepingGate<ImmediateGate> gate_;
   Instant now_{1'000'000'000};
   std::vector<std::uint64_t> commits_;
   Directive last_;
@@ -220,7 +221,7 @@ TEST_CASE("tempo: local steps under which the loss rose are not made again until
 
 TEST_CASE("tempo: the shards remember the first parameters, and those of each new low") {
   TempoTuner tuner({}, 0);
-  KeepingGate gate;
+  KeepingGate<ImmediateGate> gate;
   for (std::uint32_t id = 0; id < 4; ++id) tuner.on_join({}, {id});
   tuner.on_start({});
   CHECK(told_by(gate, tuner) == Told::Nothing);
@@ -280,7 +281,7 @@ TEST_CASE("tempo: a window that ends with a new low has not stalled, and nothing
 }
 
 TEST_CASE("tempo: a shard that missed orders does what came of all of them") {
-  KeepingGate gate;
+  KeepingGate<ImmediateGate> gate;
   const auto hears = [&](std::uint32_t keeps, std::uint32_t restores) {
     return gate.on_phase({}, {.number = keeps * kKeepOrder + restores * kRestoreOrder});
   };
