@@ -48,10 +48,8 @@ void AdacommTuner::end_trial(Instant now) {
   }
   local_steps_ = first_local_steps_;
   order_all({.local_steps = local_steps_});
-  begin(now, lowest_loss_ ? fmt::format("had the lowest loss after a period, {:.4f}; back to the "
-                                        "initial parameters",
-                                        *lowest_loss_)
-                          : "as given, for no loss was seen; back to the initial parameters");
+  begin(now, lowest_loss_ ? fmt::format("lowest loss after a period: {:.4f}", *lowest_loss_)
+                          : "as given: no loss was seen");
 }
 
 void AdacommTuner::begin(Instant now, const std::string& why) {

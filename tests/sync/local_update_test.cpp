@@ -111,7 +111,7 @@ TEST_CASE(
 360 wakeup -> R=5 "tried for one period"; 0:5 steps 1:5 steps
 420 wakeup -> R=1 "tried for one period"; 0:1 steps 1:1 steps
 479 eval 2.25
-480 wakeup -> R=40 "had the lowest loss after a period, 2.0000; back to the initial parameters"; 0:40 steps 1:40 steps
+480 wakeup -> R=40 "lowest loss after a period: 2.0000"; 0:40 steps 1:40 steps
 510 eval 4
 540 wakeup
 570 eval 1
