@@ -51,6 +51,7 @@ class SpinDevice final : public train::Device {
   }
   train::BatchResult gradient(const train::Batch&, std::span<float>) override { return {}; }
   train::BatchResult evaluate(const train::Batch&) override { return {}; }
+  void scores(std::span<float>) const override {}
   // Time between steps as a share of the time in them.
   double overhead() const { return (last_ - first_ - spent_).seconds() / spent_.seconds(); }
 

@@ -174,6 +174,7 @@ class ToldDevice final : public train::Device {
   train::BatchResult evaluate(const train::Batch& batch) override {
     return inner_->evaluate(batch);
   }
+  void scores(std::span<float> out) const override { inner_->scores(out); }
 
  private:
   std::unique_ptr<Device> inner_;
@@ -215,7 +216,7 @@ Blocks run(const Prepared& p, int block, Traces& traces, const std::string& dire
   });
   cluster::NodeLoop turns(*transport, *scheduler, &loop);
   std::jthread worker;  // once its first Hello will be answered, not a second later
-  while (!scheduler->drained()) {
+  while (!scheduler->over()) {
     if (scheduler->serving() && !worker.joinable())
       worker = std::jthread([&] {
         cores.place(1);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <thread>
 
 #include "base/log.hpp"
@@ -18,32 +19,11 @@
 namespace rubato::cli {
 namespace {
 
-// How long to wait for the workers' last words after the stop.
-constexpr Duration kFarewell = Duration::from_seconds(5);
-
-// The evaluator on a thread of its own. A failure is logged: training goes on without it.
-std::jthread start_evaluator(const cluster::ClusterConfig& config, const cluster::ClusterPlan& plan,
-                             const train::Dataset& held_out, std::string scheduler,
-                             TraceProcess process) {
-  return std::jthread([&config, &plan, &held_out, process,
-                       scheduler = std::move(scheduler)](std::stop_token stop) {
-    const auto run = [&]() -> Result<std::string> {
-      std::optional<proto::LoopTrace> trace;
-      if (process) trace.emplace(process, "evaluator", TraceClock::Own);
-      const auto transport = cluster::make_transport({.trace = trace ? trace->lane() : nullptr});
-      RUBATO_ASSIGN(auto device, train::make_device(config.worker_device));
-      RUBATO_TRY(device->build(plan.spec, train::kEvaluationBatch));
-      auto core = cluster::make_evaluator(config, plan, os_random());
-      return cluster::run_evaluator(
-          *transport, core, *device, held_out,
-          {.scheduler = scheduler,
-           .samples_max = static_cast<std::size_t>(config.evaluation.samples),
-           .trace = trace ? &*trace : nullptr},
-          stop);
-    };
-    if (const auto ended = run(); !ended) log_warning("evaluator: " + ended.error().message);
-  });
-}
+// What the evaluator's thread reads of the scheduler, which belongs to another one.
+struct Seen {
+  std::atomic<std::int64_t> started_ns{0};  // 0: not yet
+  std::atomic<std::uint64_t> steps{0};
+};
 
 class Host {
  public:
@@ -57,7 +37,7 @@ class Host {
     if (process_) trace_.emplace(process_, "scheduler", TraceClock::Own);
   }
 
-  Result<RunRecord> run(std::stop_token stop) {
+  Result<HostedRun> run(const std::stop_token& stop) {
     RUBATO_TRY(cluster::check_target(config_, data_));
     RUBATO_ASSIGN(plan_, cluster::make_node_plan(config_, options_.sync, options_.seed,
                                                  data_.train.shape, data_.train.classes));
@@ -72,9 +52,10 @@ class Host {
     if (options_.on_listening) options_.on_listening(endpoint);
     RUBATO_ASSIGN(Endpoint local, parse_endpoint("--bind", endpoint));
     if (local.every_address()) local.host = "127.0.0.1";
-    std::jthread evaluator;
-    if (evaluated)
-      evaluator = start_evaluator(config_, plan_, data_.held_out, local.text(), process_);
+    std::jthread evaluator([this, scheduler = local.text()](std::stop_token ended) {
+      if (const auto done = evaluate(scheduler, ended); !done)
+        log_warning("evaluator: " + done.error().message);
+    });
     if (!options_.quiet)
       progress_.emplace(stderr,
                         ProgressOptions{.run_count = 1,
@@ -83,29 +64,63 @@ class Host {
                         steady_now());
     RUBATO_TRY(drive(stop));
     progress_.reset();
-    return scheduler_->record();
+    evaluator.request_stop();
+    evaluator.join();
+    return HostedRun{scheduler_->record(), saved_};
   }
 
  private:
-  Result<void> drive(std::stop_token stop) {
+  Result<void> drive(const std::stop_token& stop) {
     cluster::NodeLoop loop(*transport_, *scheduler_, trace());
-    std::optional<Instant> farewell_until;
-    while (!scheduler_->drained()) {
-      const Instant now = steady_now();
-      if (stop.stop_requested()) scheduler_->stop(now, "interrupted");
-      if (scheduler_->stopped()) {
-        if (!farewell_until) farewell_until = now + kFarewell;
-        if (now >= *farewell_until) break;
-      }
+    while (!scheduler_->over()) {
+      if (stop.stop_requested()) scheduler_->stop(steady_now(), "interrupted");
       RUBATO_TRY(loop.turn());
+      seen_.steps = scheduler_->steps();
+      if (const auto& started = scheduler_->started()) seen_.started_ns = started->ns;
       if (options_.on_turn) options_.on_turn(*scheduler_);
       while (const auto event = scheduler_->poll_log())
         if (!progress_ || event->kind != server::SchedulerEvent::Kind::Evaluation)
           log_info(event->text);  // the progress shows evaluations
       show_progress();
     }
-    loop.flush();  // the last Stop, of a run that nobody had joined
+    loop.flush();  // the last Stop
     return {};
+  }
+
+  // The evaluator, on a thread of its own: it evaluates and saves the model. A failure is logged:
+  // training goes on without it.
+  Result<void> evaluate(const std::string& scheduler, const std::stop_token& stop) {
+    const bool evaluated = data_.held_out.size() > 0;
+    std::optional<proto::LoopTrace> trace;
+    if (process_) trace.emplace(process_, "evaluator", TraceClock::Own);
+    const auto transport = cluster::make_transport({.trace = trace ? trace->lane() : nullptr});
+    std::unique_ptr<train::Device> device;
+    if (evaluated) {
+      RUBATO_ASSIGN(device, train::make_device(config_.worker_device));
+      RUBATO_TRY(device->build(plan_.spec, train::kEvaluationBatch));
+    }
+    cluster::ModelSaver saver(options_.out, config_, plan_, data_.schema,
+                              Duration::from_seconds(config_.snapshot.every_seconds));
+    auto core = cluster::make_evaluator(config_, plan_, os_random(), evaluated);
+    RUBATO_TRY(
+        cluster::run_evaluator(*transport, core, device.get(), data_.held_out,
+                               {.scheduler = scheduler,
+                                .samples_max = static_cast<std::size_t>(config_.evaluation.samples),
+                                .trace = trace ? &*trace : nullptr,
+                                .saver = &saver,
+                                .facts = [this] { return facts(); }},
+                               stop));
+    saved_ = saver.written();
+    return {};
+  }
+
+  cluster::ModelSaver::Facts facts() const {
+    const Instant now = steady_now();
+    const std::int64_t started = seen_.started_ns;
+    return {.at = now,
+            .seconds = started == 0 ? 0 : (now - Instant{started}).seconds(),
+            .steps = seen_.steps,
+            .held_out = {}};
   }
 
   proto::LoopTrace* trace() { return trace_ ? &*trace_ : nullptr; }
@@ -128,6 +143,8 @@ class Host {
   std::unique_ptr<server::Scheduler> scheduler_;
   std::optional<Progress> progress_;
   bool running_ = false;
+  Seen seen_;
+  std::string saved_;  // the evaluator's; by others once its thread has ended
 };
 
 // Whether the run ended because its criterion held, rather than for lack of a server or of workers.
@@ -139,14 +156,15 @@ bool criterion_held(const RunRecord& record, const cluster::StopConfig& stop) {
 
 }  // namespace
 
-Result<RunRecord> host_cluster(const cluster::ClusterConfig& config, const train::DataSplit& data,
+Result<HostedRun> host_cluster(const cluster::ClusterConfig& config, const train::DataSplit& data,
                                const ClusterHostOptions& options, std::stop_token stop) {
   Host host(config, data, options);
   return host.run(stop);
 }
 
-Result<void> conclude(const cluster::ClusterConfig& config, RunRecord record,
+Result<void> conclude(const cluster::ClusterConfig& config, HostedRun run,
                       const Conclusion& options, const std::stop_token& stop) {
+  RunRecord& record = run.record;
   const bool trained = record.steps > 0;
   const bool complete = criterion_held(record, config.stop);
   const std::string reason = record.stop_reason;
@@ -155,6 +173,7 @@ Result<void> conclude(const cluster::ClusterConfig& config, RunRecord record,
     comparison.note = options.note;
     comparison.runs.push_back(std::move(record));
     RUBATO_TRY(write_outputs(comparison, options.out, options.json));
+    if (!options.json && !run.model.empty()) fmt::print("Model:  {}\n", absolute_path(run.model));
   }
   if (stop.stop_requested()) return fail(ErrorCode::Stopped, "interrupted");
   if (complete) return {};

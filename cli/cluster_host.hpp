@@ -21,6 +21,7 @@ struct ClusterHostOptions {
   Endpoint bind;
   std::string sync;
   std::uint64_t seed = 1;
+  std::string out;         // directory for the trained model, made already
   bool quiet = false;      // no progress
   Trace* trace = nullptr;  // where scheduler and evaluator are recorded; null: nowhere
   // Called once with the endpoint that nodes join at. May be empty.
@@ -29,9 +30,13 @@ struct ClusterHostOptions {
   std::function<void(server::Scheduler&)> on_turn;
 };
 
+struct HostedRun {
+  RunRecord record;
+  std::string model;  // the file of the trained model; empty: it was not saved
+};
 // Runs until the stop criterion holds, every worker has left, a server is lost, or `stop` (which
 // ends the run for everyone). Returns: the record; Io when the address cannot be bound.
-[[nodiscard]] Result<RunRecord> host_cluster(const cluster::ClusterConfig& config,
+[[nodiscard]] Result<HostedRun> host_cluster(const cluster::ClusterConfig& config,
                                              const train::DataSplit& data,
                                              const ClusterHostOptions& options,
                                              std::stop_token stop);
@@ -45,7 +50,7 @@ struct Conclusion {
 
 // Writes and prints what a hosted run leaves behind, unless training never began. Returns: Stopped
 // after an interrupt; Io, saying why, when the run ended before its stop criterion held.
-[[nodiscard]] Result<void> conclude(const cluster::ClusterConfig& config, RunRecord record,
+[[nodiscard]] Result<void> conclude(const cluster::ClusterConfig& config, HostedRun run,
                                     const Conclusion& options, const std::stop_token& stop);
 
 }  // namespace rubato::cli

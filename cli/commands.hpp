@@ -23,6 +23,7 @@ struct CompareOptions {
   std::string out;                    // empty: out/<cluster name>
   bool json = false;                  // results.json on standard output instead of the table
   bool quiet = false;                 // no progress
+  bool save = false;                  // the trained models as files
   std::string command;                // as typed, for the report
   std::string profile;                // file for a trace in virtual time; empty: none
 };
@@ -82,6 +83,17 @@ struct WorkerRun {
   std::string state;     // directory that outlives the process; empty: none
 };
 int run_worker(const WorkerRun& options, std::stop_token stop);
+
+// `rubato predict` and `rubato evaluate`: what a trained model says of a file.
+struct ModelRun {
+  std::string model;  // model.safetensors
+  std::string data;   // a file or a directory: train/samples.hpp
+  std::string out;    // predict: CSV file; evaluate: directory. Empty: standard output alone
+  std::string device = "cpu";
+  bool json = false;  // evaluate: JSON on standard output instead of the table
+};
+int predict(const ModelRun& options);
+int evaluate(const ModelRun& options);
 
 // `rubato trace`: the profiles of several nodes as one.
 struct MergeOptions {

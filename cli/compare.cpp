@@ -31,8 +31,8 @@ std::string outcome_text(const RunRecord& record) {
 
 // Runs every model with every seed into `comparison`, until done or stopped.
 Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig& config,
-                     const std::vector<std::string>& models, std::stop_token stop,
-                     Comparison& comparison) {
+                     const std::vector<std::string>& models, const std::string& out,
+                     std::stop_token stop, Comparison& comparison) {
   RUBATO_ASSIGN(const auto trace, open_profile(options.profile, TraceClock::Own));
   train::DataSplit data;
   if (!config.timing_only()) {
@@ -66,6 +66,14 @@ Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig
         if (progress) progress->update(at.seconds, at.smoothed_loss, steady_now());
       };
       run.stop = stop;
+      if (options.save) {
+        const auto directory = fmt::format("{}/{}-{}", out, model, seed);
+        RUBATO_TRY(make_output_directory(directory));
+        run.saver = [&config, &data, directory](const cluster::ClusterPlan& plan) {
+          return std::make_unique<cluster::ModelSaver>(directory, config, plan, data.schema,
+                                                       Duration{});
+        };
+      }
       RUBATO_ASSIGN(auto record, run_virtual(config, data, run));
       if (trace) trace->free_lanes();
       if (stop.stop_requested()) return fail(ErrorCode::Stopped, "interrupted");
@@ -83,13 +91,16 @@ Result<void> compare_checked(const CompareOptions& options, std::stop_token stop
   std::vector<std::string> models = options.sync;
   if (models.empty()) models = sync::compared_models();
   for (const auto& model : models) RUBATO_TRY(cluster::check_sync(config, model));
+  if (options.save) RUBATO_TRY(cluster::require_trainable(config));
   const std::string out = options.out.empty() ? "out/" + config.name : options.out;
   RUBATO_TRY(make_output_directory(out));
   Comparison comparison = start_comparison(config, options.command, true);
-  auto done = run_all(options, config, models, stop, comparison);
+  auto done = run_all(options, config, models, out, stop, comparison);
   // What finished before an interrupt is still worth having.
   if (done || (done.error().code == ErrorCode::Stopped && !comparison.runs.empty()))
     RUBATO_TRY(write_outputs(comparison, out, options.json));
+  if (done && options.save && !options.json)
+    fmt::print("Models: {}/<sync model>-<seed>/model.safetensors\n", absolute_path(out));
   return done;
 }
 

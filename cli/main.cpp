@@ -27,6 +27,8 @@ constexpr const char* kExamples = R"(Examples:
       a grid of cluster keys, contenders and seeds; after Ctrl-C the same command continues
   rubato up deploy/clusters/edge-3.toml --sync {2}
       the same cluster as real processes on this machine
+  rubato evaluate out/edge-3/{2}-1/model.safetensors --data /usr/share/datasets/fashion-mnist
+      loss, accuracy, and precision and recall of each class, of a model that compare --save wrote
   rubato scheduler edge.toml --bind tcp://192.168.1.10:5700 --insecure
   rubato server edge.toml --scheduler tcp://192.168.1.10:5700 \
       --bind tcp://192.168.1.10:5701 --insecure
@@ -77,6 +79,8 @@ void add_compare(CLI::App& app, CompareOptions& options) {
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   command->add_option("--out", options.out, "Directory for the results (default: out/<cluster>)");
+  command->add_flag("--save", options.save,
+                    "Write every trained model to OUT/<sync model>-<seed>/: safetensors and ONNX");
   command->add_flag("--json", options.json, "Print results.json instead of the table");
   command->add_flag("--quiet", options.quiet, "No progress");
   command->add_option("--profile", options.profile,
@@ -119,6 +123,28 @@ void add_trace(CLI::App& app, MergeOptions& options) {
   auto* command = app.add_subcommand("trace", "Merge the --profile files of several nodes");
   command->add_option("FILE", options.files, "Files written with --profile")->required();
   command->add_option("--out", options.out, "File for all of them")->required();
+}
+
+void add_model_run(CLI::App* command, ModelRun& options) {
+  command->add_option("MODEL", options.model, "Trained model (model.safetensors)")->required();
+  command
+      ->add_option("--data", options.data, "CSV or LIBSVM file, or the directory of an image set")
+      ->required();
+  command->add_option("--device", options.device, "cpu | reference | cuda")->capture_default_str();
+}
+
+void add_predict(CLI::App& app, ModelRun& options) {
+  auto* command = app.add_subcommand("predict", "Classify the samples of a file");
+  add_model_run(command, options);
+  command->add_option("--out", options.out, "CSV file (default: standard output)");
+}
+
+void add_evaluate(CLI::App& app, ModelRun& options) {
+  auto* command = app.add_subcommand("evaluate", "Measure a trained model on a file with labels");
+  add_model_run(command, options);
+  command->add_option("--out", options.out,
+                      "Directory for evaluation.json and evaluation.html (default: none)");
+  command->add_flag("--json", options.json, "Print evaluation.json instead of the table");
 }
 
 CLI::App* add_node(CLI::App& app, const char* name, const char* what, NodeOptions& options) {
@@ -261,6 +287,10 @@ int run(int argc, char** argv) {
   bool markdown = false;
   app.add_subcommand("keys", "List the keys of the cluster file")
       ->add_flag("--markdown", markdown, "As the tables of docs/emulation.md");
+  ModelRun predict_run;
+  add_predict(app, predict_run);
+  ModelRun evaluate_run;
+  add_evaluate(app, evaluate_run);
   app.add_subcommand("models", "List the sync models and server optimizers with their options");
 
   add_scheduler(app, scheduler_run);
@@ -286,6 +316,8 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("server")) return run_server(server_options, shards, stop);
   if (app.got_subcommand("keys")) return print_keys(markdown);
   if (app.got_subcommand("models")) return print_models();
+  if (app.got_subcommand("predict")) return predict(predict_run);
+  if (app.got_subcommand("evaluate")) return evaluate(evaluate_run);
   if (app.got_subcommand("trace")) return merge_profiles(merge_options);
   return run_worker(worker_run, stop);
 }

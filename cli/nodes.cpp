@@ -60,14 +60,15 @@ Result<void> scheduler_checked(const SchedulerRun& run, std::stop_token stop) {
   host.bind = bind;
   host.sync = run.node.sync;
   host.seed = node.config.seed;
+  host.out = out;
   host.quiet = run.node.quiet;
   host.trace = trace.get();
   host.on_listening = [&](const std::string&) {
     if (node.data.held_out.size() > 0) log_device(node.config.worker_device);  // the evaluator's
   };
-  RUBATO_ASSIGN(auto record, host_cluster(node.config, node.data, host, stop));
+  RUBATO_ASSIGN(auto hosted, host_cluster(node.config, node.data, host, stop));
   return conclude(
-      node.config, std::move(record),
+      node.config, std::move(hosted),
       {.command = fmt::format("rubato scheduler {} --sync {}", run.node.file, run.node.sync),
        .out = out,
        .json = run.json},

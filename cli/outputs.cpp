@@ -38,6 +38,10 @@ Result<void> make_output_directory(const std::string& directory) {
                                                directory, error.message()));
 }
 
+std::string absolute_path(const std::string& path) {
+  return std::filesystem::absolute(path).lexically_normal().string();
+}
+
 Result<void> write_outputs(const Comparison& comparison, const std::string& directory, bool json) {
   const std::filesystem::path path(directory);
   const std::string results = results_json(comparison);
@@ -49,7 +53,7 @@ Result<void> write_outputs(const Comparison& comparison, const std::string& dire
     fmt::print("{}", results);
   } else {
     fmt::print("{}\nReport: {}\n", comparison_table(comparison, summaries),
-               std::filesystem::absolute(path / "report.html").lexically_normal().string());
+               absolute_path(path / "report.html"));
   }
   return {};
 }

@@ -16,6 +16,8 @@ Comparison start_comparison(const cluster::ClusterConfig& config, std::string co
 // BadInput when nothing can be written there.
 [[nodiscard]] Result<void> make_output_directory(const std::string& directory);
 
+std::string absolute_path(const std::string& path);
+
 // Writes results.json, curves.csv and report.html into `directory`, then prints the table and the
 // report's path, or results.json with `json`.
 [[nodiscard]] Result<void> write_outputs(const Comparison& comparison, const std::string& directory,

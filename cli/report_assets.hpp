@@ -6,12 +6,15 @@
 
 namespace rubato::cli {
 
-// Pages with {{title}} {{style}} {{data}} {{chart_js}} {{script}}, in this order.
+// Pages with {{title}} {{style}} {{data}} {{chart_js}} {{script}}, in this order; one without
+// charts has no {{chart_js}}.
 extern const std::string_view report_page;  // of a comparison
 extern const std::string_view study_page;
-extern const std::string_view report_style;  // of both
+extern const std::string_view evaluation_page;  // of one model
+extern const std::string_view report_style;     // of all
 extern const std::string_view report_script;
 extern const std::string_view study_script;
+extern const std::string_view evaluation_script;
 extern const std::string_view report_chart_js;
 
 }  // namespace rubato::cli

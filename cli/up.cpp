@@ -52,7 +52,7 @@ void watch(Children& children, server::Scheduler& scheduler) {
         fmt::format("{} {} ended: {}", proto::role_name(child.role), child.name, child.how);
     log_warning(what);
     if (!scheduler.started() || child.role == proto::Role::Server)
-      scheduler.stop(steady_now(), what);
+      scheduler.stop_without_parameters(steady_now(), what);
   }
 }
 
@@ -76,6 +76,7 @@ Result<void> up_checked(const UpOptions& options, std::stop_token stop) {
   host.bind.host = "127.0.0.1";
   host.sync = options.sync;
   host.seed = config.seed;
+  host.out = out;
   host.quiet = options.quiet;
   const std::string note = note_of(config, options.file);
   if (!note.empty()) log_info(note);
@@ -85,10 +86,10 @@ Result<void> up_checked(const UpOptions& options, std::stop_token stop) {
   };
   host.trace = profile->trace();
   host.on_turn = [&](server::Scheduler& scheduler) { watch(children, scheduler); };
-  RUBATO_ASSIGN(auto record, host_cluster(config, data, host, stop));
-  if (record.steps > 0) children.wait(kExitPatience);  // all have heard the end of the run
+  RUBATO_ASSIGN(auto hosted, host_cluster(config, data, host, stop));
+  if (hosted.record.steps > 0) children.wait(kExitPatience);  // all have heard the end of the run
   children.end();
-  return conclude(config, std::move(record),
+  return conclude(config, std::move(hosted),
                   {.command = fmt::format("rubato up {} --sync {}", options.file, options.sync),
                    .out = out,
                    .json = options.json,

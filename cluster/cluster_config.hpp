@@ -92,6 +92,10 @@ struct EvaluationConfig {
   bool average = false;  // measure an average over the last commits; some models always do
 };
 
+struct SnapshotConfig {
+  double every_seconds = 60;
+};
+
 struct ClusterConfig {
   std::string file;       // where it came from
   std::string text;       // its bytes, for the report
@@ -110,6 +114,7 @@ struct ClusterConfig {
   OptimizerConfig optimizer;
   sync::Options sync;
   EvaluationConfig evaluation;
+  SnapshotConfig snapshot;
   StopConfig stop;
   std::uint64_t chunk_bytes = 1u << 20;
   WireCodecs codecs;  // of every group that names none

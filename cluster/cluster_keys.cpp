@@ -157,6 +157,11 @@ std::vector<ClusterRow> make_cluster_rows() {
       {"evaluation", "average", "measure an average over the last commits; some models always do",
        kAny, +[](C& c) -> bool& { return c.evaluation.average; }},
 
+      own<C>(
+          {"snapshot", "every_seconds",
+           "how old the model's file may be while a real run goes on; 0: it is written at the end",
+           Limits::at_least(0), +[](C& c) -> double& { return c.snapshot.every_seconds; }}),
+
       own<C>({"stop", "target_loss", "end when the mean loss of the last 5 evaluations is this low",
               Limits::above(0),
               +[](C& c) -> std::optional<double>& { return c.stop.target_loss; }}),

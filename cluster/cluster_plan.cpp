@@ -222,13 +222,14 @@ std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
 }
 
 worker::EvaluatorCore make_evaluator(const ClusterConfig& config, const ClusterPlan& plan,
-                                     Incarnation incarnation) {
+                                     Incarnation incarnation, bool held_out) {
   worker::EvaluatorOptions options;
   options.settings = plan.settings;
   options.cluster = plan.cluster;
   options.incarnation = incarnation;
   options.parameters = plan.parameters;
   options.interval = Duration::from_seconds(config.evaluation.interval_seconds);
+  options.only_last = !held_out;
   return worker::EvaluatorCore(options);
 }
 

@@ -91,8 +91,9 @@ std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
                                                 const std::string& name,
                                                 std::shared_ptr<worker::Residual> residual = {});
 
+// `held_out`: there are samples to evaluate.
 worker::EvaluatorCore make_evaluator(const ClusterConfig& config, const ClusterPlan& plan,
-                                     Incarnation incarnation);
+                                     Incarnation incarnation, bool held_out = true);
 
 // The trainer of worker `index`, on its own samples and its own stream. `options`: of its device.
 // Only the default ones give the same bits for the same seed.

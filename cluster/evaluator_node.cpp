@@ -6,30 +6,48 @@
 namespace rubato::cluster {
 namespace {
 
-struct EvaluatorHost : IdleHost {
-  worker::EvaluatorCore& core;
-  train::Device& device;
-  const train::Dataset& held_out;
-  const EvaluatorNodeOptions& options;
+class EvaluatorHost : public IdleHost {
+ public:
+  EvaluatorHost(worker::EvaluatorCore& core, train::Device* device, const train::Dataset& held_out,
+                const EvaluatorNodeOptions& options)
+      : core_(core), device_(device), held_out_(held_out), options_(options) {}
 
   void drive() {
-    if (core.next_action() != worker::EvaluatorCore::Action::Evaluate) return;
-    const auto result = [&] {
-      const TraceSpan span(options.trace ? options.trace->lane() : nullptr, Span::Evaluate);
-      device.load(core.parameters());
-      return train::evaluate(device, held_out, options.samples_max);
-    }();
-    core.on_evaluated(steady_now(), result.loss, result.accuracy);
+    if (core_.next_action() != worker::EvaluatorCore::Action::Evaluate) return;
+    const auto result = evaluate();
+    if (options_.saver) save(result);
+    const auto told = result.value_or(train::EvaluationResult{});
+    core_.on_evaluated(steady_now(), told.loss, told.accuracy);
   }
+
+ private:
+  std::optional<train::EvaluationResult> evaluate() {
+    if (!device_) return std::nullopt;
+    const TraceSpan span(options_.trace ? options_.trace->lane() : nullptr, Span::Evaluate);
+    device_->load(core_.parameters());
+    return train::evaluate(*device_, held_out_, options_.samples_max);
+  }
+
+  void save(const std::optional<train::EvaluationResult>& result) {
+    auto facts = options_.facts();
+    facts.held_out = result;
+    core_.last() ? options_.saver->on_end(core_.parameters(), facts)
+                 : options_.saver->on_evaluated(core_.parameters(), facts);
+  }
+
+  worker::EvaluatorCore& core_;
+  train::Device* device_;
+  const train::Dataset& held_out_;
+  const EvaluatorNodeOptions& options_;
 };
 
 }  // namespace
 
 Result<std::string> run_evaluator(proto::Transport& transport, worker::EvaluatorCore& core,
-                                  train::Device& device, const train::Dataset& held_out,
+                                  train::Device* device, const train::Dataset& held_out,
                                   const EvaluatorNodeOptions& options,
                                   const std::stop_token& stop) {
-  EvaluatorHost host{{}, core, device, held_out, options};
+  EvaluatorHost host(core, device, held_out, options);
   NodeLoop loop(transport, core, options.trace, host);
   RUBATO_TRY(loop.peers().connect_scheduler(options.scheduler));
   core.on_start(steady_now());

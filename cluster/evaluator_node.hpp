@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <stop_token>
 #include <string>
 
 #include "base/result.hpp"
+#include "cluster/model_saver.hpp"
 #include "proto/loop_trace.hpp"
 #include "proto/transport.hpp"
 #include "train/dataset.hpp"
@@ -16,14 +18,17 @@
 namespace rubato::cluster {
 
 struct EvaluatorNodeOptions {
-  std::string scheduler;              // endpoint
-  std::size_t samples_max = 0;        // of the held-out data; 0: all
-  proto::LoopTrace* trace = nullptr;  // null: not profiled
+  std::string scheduler;                     // endpoint
+  std::size_t samples_max = 0;               // of the held-out data; 0: all
+  proto::LoopTrace* trace = nullptr;         // null: not profiled
+  ModelSaver* saver = nullptr;               // null: the model is not saved
+  std::function<ModelSaver::Facts()> facts;  // of the moment, but for the result; with a saver
 };
 
+// `device`: null where nothing is held out and the core has only its last pull, for the saver.
 // Returns: why the run ended, or the error of the core or the transport.
 [[nodiscard]] Result<std::string> run_evaluator(proto::Transport& transport,
-                                                worker::EvaluatorCore& core, train::Device& device,
+                                                worker::EvaluatorCore& core, train::Device* device,
                                                 const train::Dataset& held_out,
                                                 const EvaluatorNodeOptions& options,
                                                 const std::stop_token& stop);

@@ -92,6 +92,8 @@ class VirtualCluster {
   void end_step(Node place);
   void end_evaluation();
   void report_progress();
+  cluster::ModelSaver::Facts facts(std::optional<train::EvaluationResult> held_out);
+  void save_last();
   RunRecord settle();
   void log(std::string_view line) const;
 
@@ -110,7 +112,8 @@ class VirtualCluster {
   VirtualEvaluator evaluator_;
   std::vector<VirtualServer> servers_;
   std::vector<VirtualWorker> workers_;
-  std::unique_ptr<VirtualTraining> training_;  // null: only the timing
+  std::unique_ptr<VirtualTraining> training_;   // null: only the timing
+  std::unique_ptr<cluster::ModelSaver> saver_;  // null: the model is not saved
   std::optional<Error> failure_;
 };
 
@@ -124,6 +127,7 @@ Result<void> VirtualCluster::plan() {
                                           data_.train.classes));
   plan_.samples = data_.train.size();
   RUBATO_ASSIGN(training_, VirtualTraining::make(config_, plan_, data_, options_.threads));
+  if (options_.saver) saver_ = options_.saver(plan_);
   return {};
 }
 
@@ -211,7 +215,33 @@ RunRecord VirtualCluster::settle() {
   while (const auto line = scheduler_.poll_line()) log(*line);
   RunRecord record = scheduler().record();
   record.refused_commits = refused;
+  save_last();
   return record;
+}
+
+cluster::ModelSaver::Facts VirtualCluster::facts(std::optional<train::EvaluationResult> held_out) {
+  const auto& started = scheduler().started();
+  return {.at = now_,
+          .seconds = started ? (now_ - *started).seconds() : 0,
+          .steps = scheduler().steps(),
+          .held_out = held_out};
+}
+
+// What the shards hold at the instant of the end.
+void VirtualCluster::save_last() {
+  if (!saver_) return;
+  std::vector<float> parameters;
+  for (const auto& server : servers_) {
+    const auto shard = server.core->evaluated_parameters();
+    parameters.insert(parameters.end(), shard.begin(), shard.end());
+  }
+  if (evaluator_.evaluating) training_->end_evaluation();
+  std::optional<train::EvaluationResult> held_out;
+  if (evaluator_.core) {
+    training_->begin_evaluation(parameters);
+    held_out = training_->end_evaluation();
+  }
+  saver_->on_end(parameters, facts(held_out));
 }
 
 void VirtualCluster::schedule_network() {
@@ -377,6 +407,7 @@ void VirtualCluster::drive(Node place, VirtualEvaluator& evaluator) {
 void VirtualCluster::end_evaluation() {
   const auto result = training_->end_evaluation();
   evaluator_.evaluating = false;
+  if (saver_) saver_->on_evaluated(evaluator_.core->parameters(), facts(result));
   evaluator_.core->on_evaluated(now_, result.loss, result.accuracy);
   pump(kEvaluator, evaluator_);
 }

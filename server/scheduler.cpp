@@ -77,7 +77,7 @@ void Scheduler::on_server(Instant now, PeerId from, const Message& message) {
   }
   servers_[index].peer = from;
   server_silence_.heard(index, now);
-  if (stop_reason_) {
+  if (over()) {
     send(from, proto::Stop{*stop_reason_});  // the first one did not arrive
   } else if (const auto* ack = std::get_if<proto::MembersAck>(&message.body)) {
     lists_.on_ack(index, ack->epoch);
@@ -92,7 +92,10 @@ void Scheduler::on_evaluator(Instant now, PeerId from, const Message& message) {
     return;
   }
   evaluator_->peer = from;
-  if (const auto* evaluation = std::get_if<proto::Evaluation>(&message.body))
+  if (std::holds_alternative<proto::Leave>(message.body)) {
+    evaluator_.reset();
+    end_step(now);
+  } else if (const auto* evaluation = std::get_if<proto::Evaluation>(&message.body))
     on_evaluation(now, now - evaluation->age, evaluation->loss, evaluation->accuracy);
 }
 
@@ -331,13 +334,14 @@ void Scheduler::on_leave(Instant now, WorkerId id, WorkerState::Fate fate, const
   WorkerState& worker = workers_[id.value];
   if (stop_reason_ && fate == WorkerState::Fate::Left) {
     end_membership(id, WorkerState::Fate::Done);
+    end_step(now);
     return;
   }
   end_membership(id, fate);
   const bool left = fate == WorkerState::Fate::Left;
   log(left ? SchedulerEvent::Kind::Left : SchedulerEvent::Kind::Lost,
       fmt::format("worker {} '{}' {}: {}", id.value, worker.name, left ? "left" : "lost", why));
-  if (stop_reason_) return;
+  if (stop_reason_) return end_step(now);
   if (tuner_) tuner_->on_leave(now, id);
   change_members(now);
   drain_tuner(now);
@@ -361,7 +365,7 @@ void Scheduler::find_lost(Instant now) {
   const auto silent = server_silence_.lost(now);
   if (silent.empty()) return;
   const std::uint32_t first = std::ranges::min(silent);
-  stop(now,
+  stop_without_parameters(now,
        fmt::format("server {} '{}' at {} lost: no heartbeat for {:.0f} s", first,
                    servers_[first].name, servers_[first].endpoint, options_.lost_after.seconds()));
 }
@@ -377,13 +381,14 @@ void Scheduler::on_wakeup(Instant now) {
   evaluate_training_loss(now);
   if (lists_.on_wakeup(now)) send_due_lists();
   find_lost(now);
+  end_step(now);
   if (started_ && !stop_reason_)
     if (auto reason = criterion_.on_progress(seconds(now), steps())) stop(now, std::move(*reason));
 }
 
 std::optional<Instant> Scheduler::poll_wakeup() const {
   std::optional<Instant> next = earlier(lists_.poll_wakeup(), worker_silence_.poll_wakeup());
-  if (stop_reason_) return next;
+  if (stop_reason_) return over() ? next : earlier(next, ending_until_);
   next = earlier(next, server_silence_.poll_wakeup());
   next = earlier(next, next_training_evaluation_);
   if (tuner_ && started_) next = earlier(next, tuner_->poll_wakeup());
@@ -401,8 +406,34 @@ void Scheduler::stop(Instant now, std::string reason) {
   const proto::Stop message{*stop_reason_};
   for (const auto& worker : workers_)
     if (worker.fate == WorkerState::Fate::Member) send(worker.peer, message);
-  for (const auto& server : servers_) send(server.peer, message);
-  if (evaluator_) send(evaluator_->peer, message);
+  ending_ = Ending::Workers;
+  ending_until_ = now + options_.farewell;
+  end_step(now);
+}
+
+void Scheduler::stop_without_parameters(Instant now, std::string reason) {
+  stop(now, std::move(reason));
+  if (ending_ == Ending::Over) return;
+  if (evaluator_ && ending_ == Ending::Workers) send(evaluator_->peer, proto::Stop{*stop_reason_});
+  evaluator_.reset();
+  ending_until_ = now;
+  end_step(now);
+}
+
+void Scheduler::end_step(Instant now) {
+  if (ending_ == Ending::Workers && (members_.empty() || now >= ending_until_)) {
+    ending_ = Ending::Evaluator;
+    ending_until_ = now + options_.last_pull;
+    if (evaluator_) send(evaluator_->peer, proto::Stop{*stop_reason_});
+  }
+  if (ending_ == Ending::Evaluator && (!evaluator_ || now >= ending_until_)) {
+    if (evaluator_)
+      log(SchedulerEvent::Kind::Stopped,
+          fmt::format("the evaluator's last pull took longer than {:.0f} s: the servers end",
+                      options_.last_pull.seconds()));
+    ending_ = Ending::Over;
+    for (const auto& server : servers_) send(server.peer, proto::Stop{*stop_reason_});
+  }
 }
 
 bool Scheduler::drained() const {

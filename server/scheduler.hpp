@@ -2,7 +2,9 @@
 // No parameters pass through it.
 // Pure: no socket, clock, thread, global or randomness; `now` never decreases. Threads: one owner.
 // Start: a worker may train once every shard has acknowledged a member list that holds it. The
-// first workers also wait until the expected number has joined. Errors: bad input from a peer is
+// first workers also wait until the expected number has joined.
+// End: workers are told first. When all have left, the evaluator pulls the parameters a last time;
+// nothing changes them any more. Then the servers are told. Errors: bad input from a peer is
 // answered with a Refusal; the cluster is unharmed.
 #pragma once
 
@@ -39,9 +41,11 @@ struct SchedulerOptions {
   Duration evaluation_interval = Duration::from_seconds(5);  // of the training loss
   StopOptions stop;
   Duration lost_after = Duration::from_seconds(10);
-  std::string settings = {};  // of every node, as in Hello
-  std::string sync;           // for the record
-  std::uint64_t seed = 0;     // for the record
+  Duration farewell = Duration::from_seconds(5);     // for the workers' last words after the stop
+  Duration last_pull = Duration::from_seconds(300);  // for the evaluator's last pull after that
+  std::string settings = {};                         // of every node, as in Hello
+  std::string sync;                                  // for the record
+  std::uint64_t seed = 0;                            // for the record
 };
 
 // One line of the scheduler's log, and what happened.
@@ -62,6 +66,8 @@ class Scheduler {
   void on_wakeup(Instant now);
   // Ends the run for everyone (Ctrl-C, or a caller's own criterion).
   void stop(Instant now, std::string reason);
+  // The same where a shard is gone: there are no parameters to pull a last time.
+  void stop_without_parameters(Instant now, std::string reason);
 
   std::optional<proto::ToPeer> poll_send() { return outbox_.poll(); }
   std::optional<Instant> poll_wakeup() const;
@@ -76,9 +82,11 @@ class Scheduler {
   std::optional<Error> failure() const { return std::nullopt; }
   // True once the run is over and every member has left or is lost.
   bool drained() const;
+  // True once the run is over and every node has been told.
+  bool over() const { return ending_ == Ending::Over; }
   std::uint64_t steps() const { return steps_; }
   double smoothed_loss() const { return criterion_.smoothed_loss(); }
-  // The run so far; complete once drained().
+  // The run so far; complete once over().
   RunRecord record() const;
 
  private:
@@ -133,6 +141,9 @@ class Scheduler {
   double heterogeneity() const;
   static std::string fate_name(WorkerState::Fate fate);  // as in WorkerRecord
 
+  // The next step of the end, if it is time.
+  void end_step(Instant now);
+
   void send(proto::PeerId to, proto::Body body);
   void refuse(proto::PeerId to, proto::RefusalCode code, std::string message);
   double seconds(Instant now) const;  // since training started
@@ -158,6 +169,9 @@ class Scheduler {
   std::uint64_t training_loss_samples_ = 0;
   std::optional<std::string> stop_reason_;
   Instant stopped_at_;
+  // What the end waits for: the workers' last words, the evaluator's last pull, nothing.
+  enum class Ending { None, Workers, Evaluator, Over } ending_ = Ending::None;
+  Instant ending_until_;                 // of Workers and Evaluator
   std::size_t commit_count_stride_ = 1;  // commit counts are kept at every so-many-th evaluation
   RunRecord record_;                     // curves and decisions; record() fills in the rest
   proto::Outbox<proto::ToPeer> outbox_;

@@ -67,6 +67,8 @@ class ServerCore {
   Version version() const { return shard_.version(); }
   // Returns: a copy.
   std::vector<float> parameters() const { return shard_.parameters().values(); }
+  // What an evaluator would be given now.
+  std::vector<float> evaluated_parameters() { return shard_.for_evaluator().values(); }
   const ServerStats& stats() const { return stats_; }
   // Known once the scheduler has assigned it.
   const std::optional<proto::NodeId>& id() const { return id_; }

@@ -21,6 +21,11 @@ namespace {
 constexpr std::uint64_t kSplitStream = 0x53504c4954;  // "SPLIT"
 constexpr std::uint64_t kBlobsStream = 0x424c4f4253;  // "BLOBS"
 constexpr const char* kFashionMnistDirectory = "/usr/share/datasets/fashion-mnist";
+const std::vector<std::string> kFashionClasses = {"T-shirt/top", "Trouser",   "Pullover", "Dress",
+                                                  "Coat",        "Sandal",    "Shirt",    "Sneaker",
+                                                  "Bag",         "Ankle boot"};
+const std::vector<std::string> kCifarClasses = {"airplane", "automobile", "bird",  "cat",  "deer",
+                                                "dog",      "frog",       "horse", "ship", "truck"};
 constexpr int kBlobsSamples = 10'000;
 constexpr int kBlobsFeatures = 20;
 constexpr int kBlobsClasses = 10;
@@ -45,7 +50,8 @@ DataSplit split_off(const Dataset& all, double fraction, std::uint64_t seed) {
   const auto held_out = static_cast<std::size_t>(
       std::lround(std::clamp(fraction, 0.0, 1.0) * static_cast<double>(all.size())));
   const std::span<const std::uint32_t> indices = order;
-  return {subset(all, indices.subspan(held_out)), subset(all, indices.first(held_out))};
+  return {.train = subset(all, indices.subspan(held_out)),
+          .held_out = subset(all, indices.first(held_out))};
 }
 
 // Shifts and scales each feature of both parts by the mean and deviation of the training part; a
@@ -64,6 +70,7 @@ void standardize(DataSplit& split) {
       squares += (train[i] - mean) * (train[i] - mean);
     const double deviation = std::sqrt(squares / rows);
     const double scale = deviation > 1e-12 * std::abs(mean) ? 1 / deviation : 1;
+    split.schema.scalings[f] = {mean, scale};
     for (auto* values : {&train, &held_out})
       for (std::size_t i = f; i < values->size(); i += features)
         (*values)[i] = static_cast<float>(((*values)[i] - mean) * scale);
@@ -88,7 +95,8 @@ void standardize_pixels(DataSplit& split) {
     const double mean = sum / count;
     const double variance = squares / count - mean * mean;
     const double scale = variance > 0 ? 1 / std::sqrt(variance) : 1;
-    split.train.pixel_scales[c] = {static_cast<float>(scale), static_cast<float>(-mean * scale)};
+    split.schema.scalings[c] = {mean, scale};
+    split.train.pixel_scales[c] = pixel_scale(split.schema.scalings[c]);
   }
   split.held_out.pixel_scales = split.train.pixel_scales;
 }
@@ -132,6 +140,8 @@ Result<DataSplit> load_table(const DatasetOptions& options, std::uint64_t seed) 
                 read_rows(options, "dataset.path", options.path, options.features));
   const auto features = static_cast<int>(rows.features);
   const std::vector<std::string> names = distinct_labels(rows.labels);
+  std::vector<std::string> columns = std::move(rows.columns);
+  std::string label = std::move(rows.label);
   const auto found = static_cast<int>(names.size());
   if (options.classes > 0 && found > options.classes)
     return fail(ErrorCode::BadInput,
@@ -150,6 +160,12 @@ Result<DataSplit> load_table(const DatasetOptions& options, std::uint64_t seed) 
     RUBATO_ASSIGN(split.held_out,
                   to_dataset(std::move(held_out), names, classes, options.held_out_path));
   }
+  split.schema = {.shape = split.train.shape,
+                  .columns = std::move(columns),
+                  .label = std::move(label),
+                  .scalings = std::vector<Scaling>(static_cast<std::size_t>(features)),
+                  .classes = names};
+  for (int i = found; i < classes; ++i) split.schema.classes.push_back(fmt::format("class {}", i));
   if (options.standardize && split.train.size() > 0) standardize(split);
   return split;
 }
@@ -187,7 +203,19 @@ Result<DataSplit> make_blobs(const DatasetOptions& options, std::uint64_t seed) 
           static_cast<float>(centres[label * features + f] + options.spread * rng.normal()));
   }
   all.features = std::move(values);
-  return split_off(all, options.held_out, seed);
+  DataSplit split = split_off(all, options.held_out, seed);
+  split.schema = {.shape = all.shape, .scalings = std::vector<Scaling>(features), .classes = {}};
+  for (std::size_t i = 0; i < classes; ++i) split.schema.classes.push_back(fmt::format("{}", i));
+  return split;
+}
+
+InputSchema image_schema(const Dataset& images, const std::vector<std::string>& classes) {
+  // Pixels in [0, 1], where they are not standardised.
+  return {.shape = images.shape,
+          .pixels = true,
+          .scalings = std::vector<Scaling>(static_cast<std::size_t>(images.shape.channels),
+                                           Scaling{0, 1.0 / 255.0}),
+          .classes = classes};
 }
 
 void keep_first(Dataset& dataset, std::size_t samples) {
@@ -263,8 +291,10 @@ Result<DataSplit> load_dataset(const DatasetOptions& options, std::uint64_t seed
   } else if (options.kind == "fashion-mnist") {
     RUBATO_ASSIGN(split,
                   read_fashion_mnist(options.path.empty() ? kFashionMnistDirectory : options.path));
+    split.schema = image_schema(split.train, kFashionClasses);
   } else if (options.kind == "cifar-10") {
     RUBATO_ASSIGN(split, read_cifar10(options.path));
+    split.schema = image_schema(split.train, kCifarClasses);
   } else if (options.kind == "csv" || options.kind == "libsvm") {
     RUBATO_ASSIGN(split, load_table(options, seed));
   } else {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "train/input_schema.hpp"
 #include "train/model_spec.hpp"
 
 namespace rubato::train {
@@ -20,6 +21,11 @@ struct PixelScale {
   float scale = 1.0f / 255.0f;
   float shift = 0;
 };
+
+// That of a channel whose pixels are scaled so.
+inline PixelScale pixel_scale(const Scaling& scaling) {
+  return {static_cast<float>(scaling.scale), static_cast<float>(-scaling.mean * scaling.scale)};
+}
 
 struct Dataset {
   Shape shape;  // of one sample
@@ -39,7 +45,8 @@ struct Dataset {
 
 struct DataSplit {
   Dataset train;
-  Dataset held_out;  // may be empty: no evaluator then
+  Dataset held_out;         // may be empty: no evaluator then
+  InputSchema schema = {};  // how raw samples became those above
 };
 
 // What a user may choose ([dataset] in the cluster file).

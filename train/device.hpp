@@ -75,6 +75,9 @@ class Device {
   virtual BatchResult gradient(const Batch& batch, std::span<float> out) = 0;
   // Loss and correct predictions at W, no gradient.
   virtual BatchResult evaluate(const Batch& batch) = 0;
+  // out [size, classes] row-major <- what the last layer gave at the last evaluate(), of `size`
+  // samples.
+  virtual void scores(std::span<float> out) const = 0;
 };
 
 struct DeviceOptions {

@@ -1,7 +1,8 @@
-// train/evaluate.hpp - mean loss and accuracy of a device's parameters on a data set.
+// train/evaluate.hpp - mean loss, accuracy and scores of a device's parameters on a data set.
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "train/dataset.hpp"
 #include "train/device.hpp"
@@ -19,5 +20,9 @@ struct EvaluationResult {
 // Over `samples_max` samples spread evenly over the data; 0: all of them.
 // Requires: a built device, data that is not empty.
 EvaluationResult evaluate(Device& device, const Dataset& data, std::size_t samples_max = 0);
+
+// Returns: [samples, classes] row-major, what the last layer gives for every sample.
+// Requires: as evaluate().
+std::vector<float> all_scores(Device& device, const Dataset& data);
 
 }  // namespace rubato::train

@@ -1,5 +1,7 @@
 #include "train/reference_device.hpp"
 
+#include <algorithm>
+
 #include "base/check.hpp"
 
 namespace rubato::train {
@@ -37,6 +39,12 @@ BatchResult ReferenceDevice::gradient(const Batch& batch, std::span<float> out) 
 BatchResult ReferenceDevice::evaluate(const Batch& batch) {
   check_batch(batch, input_, batch_max_);
   return network_->evaluate({replica_.weights(), replica_.count()}, batch.inputs, batch.labels);
+}
+
+void ReferenceDevice::scores(std::span<float> out) const {
+  const auto scores = network_->scores();
+  RUBATO_CHECK(out.size() <= scores.size(), "scores of more samples than were evaluated");
+  std::copy_n(scores.begin(), out.size(), out.begin());
 }
 
 }  // namespace rubato::train

@@ -19,6 +19,7 @@ class ReferenceDevice final : public HostDevice {
                                         const Arriving& arriving) override;
   BatchResult gradient(const Batch& batch, std::span<float> out) override;
   BatchResult evaluate(const Batch& batch) override;
+  void scores(std::span<float> out) const override;
 
  private:
   std::optional<ReferenceNetwork<float>> network_;  // empty before build()

@@ -25,6 +25,8 @@ class ReferenceNetwork {
   // parameters [parameter_count], inputs [size, input.count()], labels [size]. Returns: the loss.
   BatchResult evaluate(std::span<const Real> parameters, std::span<const Real> inputs,
                        std::span<const std::int32_t> labels);
+  // What the last layer gave at the last call, [size, classes].
+  std::span<const Real> scores() const { return memories_.back().output; }
   // Puts the parameters [begin, end) into their place before a layer of the way forward uses them.
   // False: they will not come.
   using Fetch = std::function<bool(std::uint64_t begin, std::uint64_t end)>;

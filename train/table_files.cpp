@@ -176,6 +176,43 @@ tl::expected<CsvLayout, std::string> find_layout(const std::vector<std::string>&
   return layout;
 }
 
+constexpr std::size_t kNowhere = std::string::npos;
+
+// Where each column of a schema is in a file, and the label (kNowhere: the file has none).
+struct CsvColumns {
+  std::vector<std::size_t> features;
+  std::size_t label = kNowhere;
+};
+
+// `first`: the first record of the file. Errors: what is wrong with it.
+tl::expected<CsvColumns, std::string> find_columns(const std::vector<std::string>& first,
+                                                   const InputSchema& schema) {
+  const auto position = [&](const std::string& name) {
+    const auto found = std::find(first.begin(), first.end(), name);
+    return found == first.end() ? kNowhere : static_cast<std::size_t>(found - first.begin());
+  };
+  CsvColumns columns;
+  if (!schema.columns.empty()) {
+    for (const std::string& name : schema.columns) {
+      columns.features.push_back(position(name));
+      if (columns.features.back() == kNowhere)
+        return tl::unexpected<std::string>(fmt::format("no column \"{}\", which the model needs{}",
+                                                       name, suggestion(name, first)));
+    }
+    columns.label = position(schema.label);
+    return columns;
+  }
+  const auto wanted = static_cast<std::size_t>(schema.shape.count());
+  if (first.size() == wanted + 1)
+    columns.label = parse_number<std::size_t>(schema.label).value_or(wanted);
+  if (first.size() != wanted && first.size() != wanted + 1)
+    return tl::unexpected<std::string>(fmt::format("{} fields; the model takes {}, with a label {}",
+                                                   first.size(), wanted, wanted + 1));
+  for (std::size_t i = 0; i < first.size(); ++i)
+    if (i != columns.label) columns.features.push_back(i);
+  return columns;
+}
+
 // Appends one record. Returns: what is wrong, or nothing.
 std::optional<std::string> append_record(const std::vector<std::string>& fields, std::size_t label,
                                          LabelledRows& rows) {
@@ -247,12 +284,61 @@ Result<LabelledRows> read_csv(const std::string& path, const std::string& label_
       if (!found) return bad_line(path, reader.line(), found.error());
       layout = *found;
       rows.features = fields.size() - 1;
-      if (layout.header) continue;
+      rows.label = fmt::format("{}", layout.label);
+      if (layout.header) {
+        rows.columns = fields;
+        rows.label = fields[layout.label];
+        rows.columns.erase(rows.columns.begin() + static_cast<std::ptrdiff_t>(layout.label));
+        continue;
+      }
     }
     if (auto wrong = append_record(fields, layout.label, rows))
       return bad_line(path, reader.line(), *wrong);
   }
   if (rows.labels.empty()) return fail(ErrorCode::BadInput, path + ": holds no samples");
+  return rows;
+}
+
+Result<LabelledRows> read_csv_as(const std::string& path, const InputSchema& schema) {
+  RUBATO_ASSIGN(const std::string text, read_text(path));
+  CsvReader reader(text);
+  LabelledRows rows;
+  rows.features = static_cast<std::size_t>(schema.shape.count());
+  CsvColumns columns;
+  std::size_t fields_expected = 0;
+  const auto name_of = [&](std::size_t i) {
+    return schema.columns.empty() ? fmt::format("{}", columns.features[i]) : schema.columns[i];
+  };
+  for (bool first = true;; first = false) {
+    auto record = reader.next();
+    if (!record) return bad_line(path, reader.line(), record.error());
+    if (!*record) break;
+    const std::vector<std::string>& fields = **record;
+    if (first) {
+      auto found = find_columns(fields, schema);
+      if (!found) return bad_line(path, reader.line(), found.error());
+      columns = std::move(*found);
+      fields_expected = fields.size();
+      if (!schema.columns.empty()) continue;  // a header
+    }
+    if (fields.size() != fields_expected)
+      return bad_line(
+          path, reader.line(),
+          fmt::format("{} fields; the first line has {}", fields.size(), fields_expected));
+    if (rows.values.size() + rows.features > kValuesMax)
+      return bad_line(path, reader.line(),
+                      fmt::format("more than {} values; use a part of the file", kValuesMax));
+    for (std::size_t i = 0; i < columns.features.size(); ++i) {
+      const std::string& field = fields[columns.features[i]];
+      const auto value = parse_number<float>(field);
+      if (!value)
+        return bad_line(path, reader.line(),
+                        fmt::format("column \"{}\": \"{}\" is not a number", name_of(i), field));
+      rows.values.push_back(*value);
+    }
+    if (columns.label != kNowhere) rows.labels.push_back(canonical_label(fields[columns.label]));
+  }
+  if (rows.values.empty()) return fail(ErrorCode::BadInput, path + ": holds no samples");
   return rows;
 }
 

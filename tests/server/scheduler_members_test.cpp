@@ -235,35 +235,82 @@ TEST_CASE("the end: when the last worker is gone there is nothing to wait for") 
   CHECK(world.scheduler.drained());
 }
 
-TEST_CASE("the end: everyone is told once, and it is over when all have said their last word") {
+// Who is told of the end, in order: "0 1 evaluator shard-0".
+std::string told_of_the_end(SchedulerWorld& world) {
+  const auto said = world.collect();
+  std::string who;
+  for (const auto& [name, peer] :
+       std::vector<std::pair<std::string, proto::PeerId>>{{"0", kZero.peer},
+                                                          {"1", kOne.peer},
+                                                          {"shard-0", server_peer(0)},
+                                                          {"shard-1", server_peer(1)},
+                                                          {"evaluator", kEvaluatorPeer}})
+    for (std::size_t i = 0; i < count<proto::Stop>(said, peer); ++i)
+      who += (who.empty() ? "" : " ") + name;
+  return who;
+}
+
+TEST_CASE("the end: workers leave, then the evaluator pulls a last time, then the servers end") {
+  for (const bool worker_died : {false, true}) {
+    for (const bool evaluator_died : {false, true}) {
+      CAPTURE(worker_died);
+      CAPTURE(evaluator_died);
+      SchedulerWorld world;
+      world.from_evaluator(proto::Hello{"evaluator", 10, ""});
+      world.start();
+      world.scheduler.stop(world.now, "enough");
+      world.scheduler.stop(world.now, "again");
+      CHECK(world.scheduler.stopped() == "enough");
+      CHECK(told_of_the_end(world) == "0 1");
+
+      proto::Progress last;
+      last.steps = 11;
+      world.from_worker(kZero, last);
+      world.from_worker(kZero, proto::Leave{"enough"});
+      CHECK_FALSE(world.scheduler.drained());
+      CHECK(told_of_the_end(world) == "");
+      if (worker_died) {
+        world.pass(kSecond * 5, {});
+      } else {
+        world.from_worker(kOne, proto::Leave{"enough"});
+        CHECK(world.scheduler.drained());
+      }
+      CHECK(told_of_the_end(world) == "evaluator");
+      world.from_server(0, proto::Heartbeat{});
+      CHECK(told_of_the_end(world) == "");
+      CHECK_FALSE(world.scheduler.over());
+
+      if (evaluator_died) {
+        world.pass(kSecond * 300, {});
+      } else {
+        world.from_evaluator(proto::Evaluation{{}, 0.5, 0.9, 7});
+        world.from_evaluator(proto::Leave{"enough"});
+      }
+      CHECK(told_of_the_end(world) == "shard-0 shard-1");
+      CHECK(world.scheduler.over());
+      CHECK(world.scheduler.steps() == 11);
+    }
+  }
+}
+
+TEST_CASE("the end: where a shard is gone nobody waits for a last pull") {
   SchedulerWorld world;
   world.from_evaluator(proto::Hello{"evaluator", 10, ""});
   world.start();
-  world.scheduler.stop(world.now, "enough");
-  world.scheduler.stop(world.now, "again");
-  CHECK(world.scheduler.stopped() == "enough");
+  world.collect();
+  world.scheduler.stop_without_parameters(world.now, "a server ended");
+  CHECK(world.scheduler.over());
   const auto said = world.collect();
   for (const auto peer : {kZero.peer, kOne.peer, server_peer(0), server_peer(1), kEvaluatorPeer})
     CHECK(count<proto::Stop>(said, peer) == 1);
-
-  CHECK_FALSE(world.scheduler.drained());
-  proto::Progress last;
-  last.steps = 11;
-  world.from_worker(kZero, last);
-  world.from_worker(kZero, proto::Leave{"enough"});
-  CHECK_FALSE(world.scheduler.drained());
-  world.pass_in_silence(kSecond * 10);  // worker 1 died before it could answer
-  CHECK(world.scheduler.drained());
-  CHECK(world.scheduler.steps() == 11);
-  CHECK(world.scheduler.record().workers[0].fate == "member");
-  CHECK(world.scheduler.record().workers[1].fate == "lost");
-  CHECK(world.collect().empty());
 }
 
 TEST_CASE("the end: a server that did not hear of it is told again") {
   SchedulerWorld world;
   world.start();
   world.scheduler.stop(world.now, "enough");
+  world.from_worker(kZero, proto::Leave{"enough"});
+  world.from_worker(kOne, proto::Leave{"enough"});
   world.collect();
   world.from_server(1, proto::Heartbeat{});
   const auto said = world.collect();

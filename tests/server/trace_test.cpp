@@ -37,7 +37,8 @@ TEST_CASE("trace: a BSP run of two workers and two shards, from Hello to Leave")
   options.chunk = 2;
   options.stop.max_steps = 6;
   CoreCluster cluster(options);
-  cluster.run_until([&] { return cluster.scheduler().drained(); });
+  cluster.run_until([&] { return cluster.scheduler().over(); });
+  cluster.run_for(options.latency * 2);  // the servers hear of it
   check_golden("bsp",
                "# BSP: two workers (0.1 s and 0.25 s a step), two shards of two parameters, 1 ms a "
                "message.\n"
@@ -57,7 +58,8 @@ TEST_CASE(
   options.latency = Duration::from_ms(60);
   options.stop.max_seconds = 1.5;
   CoreCluster cluster(options);
-  cluster.run_until([&] { return cluster.scheduler().drained(); });
+  cluster.run_until([&] { return cluster.scheduler().over(); });
+  cluster.run_for(options.latency * 2);  // the servers hear of it
   check_golden(
       "adsp",
       "# ADSP: two workers (0.1 s and 0.25 s a step), one shard, 60 ms a message, a fixed rate of\n"
@@ -72,7 +74,8 @@ TEST_CASE("trace: a tempo run of two workers, whose rates follow how their updat
   options.latency = Duration::from_ms(60);
   options.stop.max_seconds = 1.5;
   CoreCluster cluster(options);
-  cluster.run_until([&] { return cluster.scheduler().drained(); });
+  cluster.run_until([&] { return cluster.scheduler().over(); });
+  cluster.run_for(options.latency * 2);  // the servers hear of it
   check_golden(
       "tempo",
       "# Tempo: two workers (0.1 s and 0.25 s a step), one shard, 60 ms a message. A worker\n"

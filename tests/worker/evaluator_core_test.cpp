@@ -314,9 +314,74 @@ TEST_CASE("evaluator: however slow the link, it evaluates, and little waits in l
   }
 }
 
-TEST_CASE("evaluator: Stop finishes it, a refusal or another cluster fails it with a reason") {
+TEST_CASE("evaluator: after Stop it pulls and is evaluated a last time, then it takes its leave") {
+  EvaluatorWorld world;
+  world.start();
+  CHECK(world.pulls() == "1");
+  const auto said = [&] { return sent(world.core); };
+  SUBCASE("a pull is under way: its parameters are of the time before") {
+    world.hear(kScheduler, proto::Stop{"target reached"});
+    CHECK(world.pulls() == "2");
+    world.reply(1, 5);
+    CHECK(world.core.next_action() == Action::Wait);
+  }
+  SUBCASE("an evaluation is under way: it is reported first") {
+    world.reply(1, 5);
+    CHECK(measured(world) == std::vector<float>{5, 5, 5});
+    CHECK_FALSE(world.core.last());
+    world.hear(kScheduler, proto::Stop{"target reached"});
+    CHECK(measured(world) == std::vector<float>{5, 5, 5});
+    CHECK_FALSE(world.core.last());
+    world.core.on_evaluated(world.now, 0.5, 0.9);
+    const auto both = said();
+    CHECK(bodies<proto::Evaluation>(both, kScheduler).size() == 1);
+    CHECK(bodies<proto::Pull>(both, kServer).at(0).sequence == 2);
+  }
+  world.hear(kScheduler, proto::Stop{"target reached"});  // said again
+  CHECK(world.pulls() == "");
+  world.wake_after(kSecond * 30);  // the pull was lost
+  CHECK(world.pulls() == "3");
+  world.reply(3, 7);
+  CHECK(measured(world) == std::vector<float>{7, 7, 7});
+  CHECK(world.core.last());
+  CHECK_FALSE(world.core.stopped().has_value());
+  world.core.on_evaluated(world.now, 0.4, 0.95);
+  const auto last = said();
+  CHECK(bodies<proto::Evaluation>(last, kScheduler).at(0).loss == 0.4);
+  CHECK(bodies<proto::Leave>(last, kScheduler).at(0).reason == "target reached");
+  CHECK(world.core.next_action() == Action::Finish);
+  CHECK(world.core.stopped() == "target reached");
+  CHECK_FALSE(world.core.poll_wakeup().has_value());
+}
+
+TEST_CASE("evaluator: where nothing is held out there is only the last pull, and no figures") {
+  auto options = EvaluatorWorld::options();
+  options.only_last = true;
+  EvaluatorWorld world;
+  world.core = EvaluatorCore(options);
+  world.start();
+  CHECK(world.pulls() == "");
+  for (int second = 0; second < 60; ++second) {
+    world.wake_after(kSecond);
+    world.hear(kScheduler, proto::Heartbeat{});
+    CHECK(world.pulls() == "");
+  }
+  world.hear(kScheduler, proto::Stop{"enough"});
+  CHECK(world.pulls() == "1");
+  world.reply(1, 7);
+  CHECK(world.core.last());
+  world.core.on_evaluated(world.now, 0, 0);
+  const auto last = sent(world.core);
+  CHECK(bodies<proto::Evaluation>(last, kScheduler).empty());
+  CHECK(bodies<proto::Leave>(last, kScheduler).size() == 1);
+}
+
+TEST_CASE(
+    "evaluator: Stop before Start finishes it, a refusal or another cluster fails it with a "
+    "reason") {
   EvaluatorWorld stopped;
-  stopped.start();
+  stopped.core.on_start(stopped.now);
+  stopped.welcome();
   stopped.hear(kScheduler, proto::Stop{"target reached"});
   CHECK(stopped.core.next_action() == Action::Finish);
   CHECK(stopped.core.stopped() == "target reached");

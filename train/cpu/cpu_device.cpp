@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/check.hpp"
 #include "train/cpu/one_thread.hpp"
 #include "train/cpu/product_cache.hpp"
@@ -138,6 +140,12 @@ BatchResult CpuDevice::evaluate(const Batch& batch) {
   forward(batch);
   return loss_and_gradient<float>(loss_, stages_.back().output.get(), batch.labels.data(),
                                   batch.size, classes_, nullptr);
+}
+
+void CpuDevice::scores(std::span<float> out) const {
+  RUBATO_CHECK(out.size() <= static_cast<std::size_t>(batch_max_) * classes_,
+               "scores of more samples than were evaluated");
+  std::copy_n(stages_.back().output.get(), out.size(), out.begin());
 }
 
 }  // namespace rubato::train

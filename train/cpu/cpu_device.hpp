@@ -28,6 +28,7 @@ class CpuDevice final : public HostDevice {
                                         const Arriving& arriving) override;
   BatchResult gradient(const Batch& batch, std::span<float> out) override;
   BatchResult evaluate(const Batch& batch) override;
+  void scores(std::span<float> out) const override;
 
  private:
   // One part of the pipeline and its [batch_max, count] activations. These are not cleared, so a

@@ -1,0 +1,167 @@
+// `rubato predict` and `rubato evaluate`: what a trained model says of the samples of a file.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/file.hpp"
+#include "cli/commands.hpp"
+#include "cli/outputs.hpp"
+#include "cli/report_assets.hpp"
+#include "cli/table.hpp"
+#include "cli/text.hpp"
+#include "cli/web_page.hpp"
+#include "train/class_report.hpp"
+#include "train/evaluate.hpp"
+#include "train/model_file.hpp"
+#include "train/samples.hpp"
+
+namespace rubato::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Scored {
+  train::TrainedModel model;
+  train::Samples samples;
+  std::vector<float> scores;  // [samples, classes]
+};
+
+Result<Scored> score(const ModelRun& options, train::Labels labels) {
+  Scored scored;
+  RUBATO_ASSIGN(scored.model, train::read_model(options.model));
+  RUBATO_ASSIGN(scored.samples, train::read_samples(scored.model.schema, options.data, labels));
+  RUBATO_ASSIGN(auto device, train::make_device(options.device));
+  RUBATO_TRY(device->build(scored.model.spec, train::kEvaluationBatch));
+  device->load(scored.model.parameters);
+  scored.scores = train::all_scores(*device, scored.samples.data);
+  return scored;
+}
+
+// As RFC 4180 has it.
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
+  return quoted + "\"";
+}
+
+// One line a sample: its number, the class, and the score of each class.
+std::string predictions_csv(Scored& scored) {
+  const auto& names = scored.model.schema.classes;
+  std::string text = "sample,class";
+  for (const auto& name : names) text += "," + csv_field(name);
+  text += "\n";
+  for (std::size_t i = 0; i < scored.samples.data.size(); ++i) {
+    const auto row = std::span(scored.scores).subspan(i * names.size(), names.size());
+    train::to_shown_scores(scored.model.spec.loss, row);
+    const auto best = std::ranges::max_element(row) - row.begin();
+    text += fmt::format("{},{}", i, csv_field(names[static_cast<std::size_t>(best)]));
+    for (const float value : row) text += fmt::format(",{:.6g}", value);
+    text += "\n";
+  }
+  return text;
+}
+
+Result<void> predict_checked(const ModelRun& options) {
+  RUBATO_ASSIGN(auto scored, score(options, train::Labels::IfThere));
+  const std::string text = predictions_csv(scored);
+  if (!options.out.empty()) return write_file(options.out, text);
+  std::fputs(text.c_str(), stdout);
+  return {};
+}
+
+Json share_json(double share) {
+  return std::isnan(share) ? Json(nullptr) : Json(share);
+}
+
+Json evaluation_json(const ModelRun& options, const Scored& scored,
+                     const train::ClassReport& report) {
+  const auto& names = scored.model.schema.classes;
+  Json json = {{"model", options.model},
+               {"data", options.data},
+               {"samples", scored.samples.data.size()},
+               {"loss", share_json(report.loss)},
+               {"accuracy", report.accuracy},
+               {"worst_class", names[report.worst]}};
+  json["classes"] = Json::array();
+  for (std::size_t c = 0; c < names.size(); ++c)
+    json["classes"].push_back({{"name", names[c]},
+                               {"samples", report.classes[c].samples},
+                               {"precision", share_json(report.classes[c].precision)},
+                               {"recall", share_json(report.classes[c].recall)}});
+  json["confusion"] = Json::array();
+  for (std::size_t row = 0; row < names.size(); ++row)
+    json["confusion"].push_back(std::vector(
+        report.confusion.begin() + static_cast<std::ptrdiff_t>(row * names.size()),
+        report.confusion.begin() + static_cast<std::ptrdiff_t>((row + 1) * names.size())));
+  json["run"] = scored.model.facts;
+  return json;
+}
+
+std::string share_text(double share) {
+  return std::isnan(share) ? "-" : percent_text(share);
+}
+
+std::string evaluation_table(const Scored& scored, const train::ClassReport& report) {
+  const auto& names = scored.model.schema.classes;
+  std::vector<std::vector<std::string>> columns = {
+      {"Class"}, {"Samples"}, {"Precision"}, {"Recall"}, {"Mistaken most often for"}};
+  for (std::size_t c = 0; c < names.size(); ++c) {
+    const auto& own = report.classes[c];
+    std::size_t rival = c;
+    std::uint64_t most = 0;
+    for (std::size_t other = 0; other < names.size(); ++other) {
+      const std::uint64_t count = report.confusion[c * names.size() + other];
+      if (other != c && count > most) {
+        rival = other;
+        most = count;
+      }
+    }
+    columns[0].push_back(names[c]);
+    columns[1].push_back(count_text(static_cast<double>(own.samples)));
+    columns[2].push_back(share_text(own.precision));
+    columns[3].push_back(share_text(own.recall));
+    columns[4].push_back(most == 0 ? "-" : fmt::format("{} ({})", names[rival], most));
+  }
+  return fmt::format("{} samples, loss {}, accuracy {}\n\n{}\n\nWorst class: {} (recall {})\n",
+                     count_text(static_cast<double>(scored.samples.data.size())),
+                     loss_text(report.loss), percent_text(report.accuracy), aligned(columns),
+                     names[report.worst], share_text(report.classes[report.worst].recall));
+}
+
+Result<void> evaluate_checked(const ModelRun& options) {
+  RUBATO_ASSIGN(const auto scored, score(options, train::Labels::Needed));
+  const auto& data = scored.samples.data;
+  const auto report =
+      train::class_report(scored.model.spec.loss, scored.scores, data.labels, data.classes);
+  const Json json = evaluation_json(options, scored, report);
+  const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (!options.out.empty()) {
+    RUBATO_TRY(make_output_directory(options.out));
+    const std::filesystem::path directory(options.out);
+    RUBATO_TRY(write_file(directory / "evaluation.json", text));
+    RUBATO_TRY(write_file(
+        directory / "evaluation.html",
+        web_page(evaluation_page, "Evaluation of " + options.model, json, evaluation_script)));
+  }
+  fmt::print("{}", options.json ? text : evaluation_table(scored, report));
+  return {};
+}
+
+}  // namespace
+
+int predict(const ModelRun& options) {
+  const auto done = predict_checked(options);
+  return done ? 0 : report_error(done.error());
+}
+
+int evaluate(const ModelRun& options) {
+  const auto done = evaluate_checked(options);
+  return done ? 0 : report_error(done.error());
+}
+
+}  // namespace rubato::cli

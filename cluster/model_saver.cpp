@@ -1,0 +1,67 @@
+#include "cluster/model_saver.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/log.hpp"
+#include "train/onnx_file.hpp"
+
+namespace rubato::cluster {
+
+ModelSaver::ModelSaver(std::string directory, const ClusterConfig& config, const ClusterPlan& plan,
+                       const train::InputSchema& schema, Duration every)
+    : directory_(std::move(directory)),
+      model_{.spec = plan.spec,
+             .schema = schema,
+             .parameters = {},
+             .facts = {{"cluster", config.name},
+                       {"sync", plan.sync},
+                       {"seed", std::to_string(plan.seed)}}},
+      every_(every) {}
+
+void ModelSaver::on_evaluated(std::span<const float> parameters, const Facts& facts) {
+  note_best(parameters, facts);
+  if (every_ <= Duration{}) return;
+  if (next_ && facts.at < *next_) return;
+  next_ = facts.at + every_;
+  write("model", parameters, facts);
+}
+
+void ModelSaver::on_end(std::span<const float> parameters, const Facts& facts) {
+  note_best(parameters, facts);
+  write("model", parameters, facts);
+}
+
+void ModelSaver::note_best(std::span<const float> parameters, const Facts& facts) {
+  if (!facts.held_out || !(facts.held_out->loss < lowest_loss_)) return;
+  lowest_loss_ = facts.held_out->loss;
+  write("best", parameters, facts);
+}
+
+void ModelSaver::write(const std::string& name, std::span<const float> parameters,
+                       const Facts& facts) {
+  model_.parameters.assign(parameters.begin(), parameters.end());
+  model_.facts["seconds"] = fmt::format("{:.3f}", facts.seconds);
+  model_.facts["steps"] = std::to_string(facts.steps);
+  if (facts.held_out) {
+    model_.facts["held_out_loss"] = fmt::format("{:.9g}", facts.held_out->loss);
+    model_.facts["held_out_accuracy"] = fmt::format("{:.9g}", facts.held_out->accuracy);
+  }
+  const auto path = [&](const char* extension) {
+    return fmt::format("{}/{}{}", directory_, name, extension);
+  };
+  const auto both = [&]() -> Result<void> {
+    RUBATO_TRY(train::write_model(path(".safetensors"), model_));
+    return train::write_onnx(path(".onnx"), model_);
+  };
+  const auto done = both();
+  if (done) {
+    written_ = path(".safetensors");
+  } else if (!failed_) {
+    log_warning(fmt::format("the trained model is not saved: {}", done.error().message));
+  }
+  failed_ = !done;
+}
+
+}  // namespace rubato::cluster

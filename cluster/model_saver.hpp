@@ -1,0 +1,57 @@
+// cluster/model_saver.hpp - the trained model as files, while a run goes on and at its end:
+// model.safetensors and model.onnx are the newest, best.safetensors and best.onnx those of the
+// lowest held-out loss. Each is written beside its place and renamed.
+// Errors: a file that cannot be written is one warning until one can be; the run goes on.
+// Threads: one owner.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/time.hpp"
+#include "cluster/cluster_config.hpp"
+#include "cluster/cluster_plan.hpp"
+#include "train/evaluate.hpp"
+#include "train/model_file.hpp"
+
+namespace rubato::cluster {
+
+class ModelSaver {
+ public:
+  // Writes into `directory`, which exists. `every`: how long model.* may be out of date at most
+  // while the run goes on; 0: it is written at the end alone.
+  ModelSaver(std::string directory, const ClusterConfig& config, const ClusterPlan& plan,
+             const train::InputSchema& schema, Duration every);
+
+  // What is known of parameters that were evaluated.
+  struct Facts {
+    Instant at;
+    double seconds = 0;       // since training started
+    std::uint64_t steps = 0;  // of all workers
+    std::optional<train::EvaluationResult> held_out;
+  };
+  // Parameters were evaluated while the run goes on.
+  void on_evaluated(std::span<const float> parameters, const Facts& facts);
+  // The parameters of the end.
+  void on_end(std::span<const float> parameters, const Facts& facts);
+
+  // The newest file of the model, as it was written. Empty: none yet.
+  const std::string& written() const { return written_; }
+
+ private:
+  void note_best(std::span<const float> parameters, const Facts& facts);
+  void write(const std::string& name, std::span<const float> parameters, const Facts& facts);
+
+  std::string directory_;
+  train::TrainedModel model_;  // all but the parameters and the facts of the moment
+  Duration every_;
+  std::optional<Instant> next_;
+  double lowest_loss_ = std::numeric_limits<double>::infinity();
+  bool failed_ = false;  // the last write
+  std::string written_;
+};
+
+}  // namespace rubato::cluster

@@ -1,0 +1,16 @@
+#!/bin/sh
+# Shows that a trained model means the same to programs that we did not write: every kind of model is
+# trained for a moment, then onnxruntime runs its model.onnx and PyTorch its model.safetensors, and
+# both must give the scores of `rubato predict` to 1e-5.
+# Needs python3-torch and npm, which it installs, and the npm registry for onnxruntime-web.
+# Usage: tests/engines/run.sh [COMMAND]   the `rubato` to check; default: build/dev/cli/rubato
+set -eu
+cd "$(dirname "$0")/../.."
+rubato="${1:-build/dev/cli/rubato}"
+[ -x "$rubato" ] || { printf 'engines: no %s; build it first\n' "$rubato" >&2; exit 2; }
+deploy/install.sh engines
+command -v npm >/dev/null || deploy/install.sh onnx
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+npm install --silent --no-audit --no-fund --prefix "$work" onnxruntime-web@1.20.1 >/dev/null
+tests/engines/check.py "$(realpath "$rubato")" "$work" "$PWD/tests/engines/onnx.mjs"

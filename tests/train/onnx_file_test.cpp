@@ -1,0 +1,64 @@
+// ONNX files pass the checker of the format's own library, with the shapes it infers. That engines
+// compute what we compute is shown by tests/engines/run.sh.
+#include <doctest/doctest.h>
+#include <onnx/checker.h>
+#include <onnx/onnx_pb.h>
+#include <onnx/shape_inference/implementation.h>
+
+#include <string>
+
+#include "base/file.hpp"
+#include "tests/temp_directory.hpp"
+#include "train/onnx_file.hpp"
+
+namespace rubato::train::onnx_file_tests {
+namespace {
+
+TrainedModel trained(const ModelOptions& options, Shape input, int classes, bool pixels) {
+  TrainedModel model;
+  model.spec = make_model(options, input, classes).value();
+  model.parameters = initial_parameters(model.spec, 7);
+  model.schema = {.shape = input, .pixels = pixels};
+  model.schema.scalings.resize(static_cast<std::size_t>(pixels ? input.channels : input.count()));
+  for (int i = 0; i < classes; ++i) model.schema.classes.push_back("c" + std::to_string(i));
+  return model;
+}
+
+void check(const TrainedModel& model) {
+  const TempDirectory directory;
+  const std::string path = directory.path("model.onnx");
+  REQUIRE(write_onnx(path, model));
+  onnx::ModelProto file;
+  REQUIRE(file.ParseFromString(read_file(path).value()));
+  onnx::checker::check_model(file);  // throws what is wrong
+  onnx::shape_inference::InferShapes(file, onnx::OpSchemaRegistry::Instance(), {false, 1, false});
+  REQUIRE(file.graph().output_size() == 2);
+  for (const auto& output : file.graph().output()) {
+    const auto& shape = output.type().tensor_type().shape();
+    REQUIRE(shape.dim_size() == 2);
+    CHECK(shape.dim(0).dim_param() == "N");
+    CHECK(shape.dim(1).dim_value() == model.spec.classes);
+  }
+}
+
+TEST_CASE("ONNX: mlp") {
+  check(trained({.kind = "mlp", .hidden = {5}}, {4, 1, 1}, 3, false));
+}
+TEST_CASE("ONNX: mlp on images") {
+  check(trained({.kind = "mlp", .hidden = {5}}, {1, 28, 28}, 10, true));
+}
+TEST_CASE("ONNX: svm") {
+  check(trained({.kind = "svm", .hidden = {}}, {4, 1, 1}, 2, false));
+}
+TEST_CASE("ONNX: cnn") {
+  check(trained({.kind = "cnn", .hidden = {}}, {3, 32, 32}, 10, true));
+}
+TEST_CASE("ONNX: lenet") {
+  check(trained({.kind = "lenet", .hidden = {}}, {1, 28, 28}, 10, true));
+}
+TEST_CASE("ONNX: lstm") {
+  check(trained({.kind = "lstm", .hidden = {6, 5}}, {1, 28, 28}, 10, true));
+}
+
+}  // namespace
+}  // namespace rubato::train::onnx_file_tests

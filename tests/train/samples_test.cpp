@@ -1,0 +1,94 @@
+// Files as a trained model's input: the same values as in training, and what is refused.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tests/temp_directory.hpp"
+#include "train/samples.hpp"
+
+namespace rubato::train {
+namespace {
+
+const std::string kTable =
+    "age,city,income,risk\n"
+    "20,1,1000,low\n"
+    "30,2,3000,high\n"
+    "40,3,2000,low\n"
+    "50,4,9000,high\n";
+
+DatasetOptions csv(const std::string& path) {
+  return {.kind = "csv", .path = path, .held_out_path = {}, .held_out = 0, .label_column = "risk"};
+}
+
+const std::vector<float>& values(const Dataset& data) {
+  return std::get<std::vector<float>>(data.features);
+}
+
+TEST_CASE("samples: columns are found by name, whatever their order, and scaled as in training") {
+  const TempDirectory directory;
+  const std::string path = directory.write("train.csv", kTable);
+  const auto split = load_dataset(csv(path), 1).value();
+  CHECK(split.schema.columns == std::vector<std::string>{"age", "city", "income"});
+  CHECK(split.schema.label == "risk");
+  CHECK(split.schema.classes == std::vector<std::string>{"high", "low"});
+  const std::string other =
+      directory.write("other.csv", "income,risk,note,city,age\n3000,high,9,2,30\n");
+  const auto samples = read_samples(split.schema, other, Labels::Needed);
+  REQUIRE_MESSAGE(samples.has_value(), (samples ? "" : samples.error().message));
+  CHECK(samples->labelled);
+  CHECK(samples->data.labels == std::vector<std::int32_t>{0});
+  bool among_them = false;  // training shuffles
+  for (std::size_t row = 0; row < 4; ++row)
+    among_them |= std::equal(values(samples->data).begin(), values(samples->data).end(),
+                             values(split.train).begin() + static_cast<std::ptrdiff_t>(3 * row));
+  CHECK(among_them);
+}
+
+TEST_CASE("samples: labels are needed only where they are asked for") {
+  const TempDirectory directory;
+  const auto split = load_dataset(csv(directory.write("train.csv", kTable)), 1).value();
+  const std::string path = directory.write("new.csv", "age,city,income\n25,1,1500\n");
+  const auto samples = read_samples(split.schema, path, Labels::IfThere).value();
+  CHECK_FALSE(samples.labelled);
+  CHECK(samples.data.size() == 1);
+  const auto refused = read_samples(split.schema, path, Labels::Needed);
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().message ==
+        path + ": has no label column \"risk\", by which to judge; rubato predict needs none");
+}
+
+TEST_CASE("samples: what a file lacks or has wrong is one line with column and line") {
+  const TempDirectory directory;
+  const auto split = load_dataset(csv(directory.write("train.csv", kTable)), 1).value();
+  const auto refusal = [&](const std::string& text) {
+    const auto read = read_samples(split.schema, directory.write("x.csv", text), Labels::IfThere);
+    REQUIRE_FALSE(read.has_value());
+    CHECK(read.error().code == ErrorCode::BadInput);
+    return read.error().message.substr(directory.path("x.csv").size());
+  };
+  CHECK(refusal("age,citi,income\n1,2,3\n") ==
+        ":1: no column \"city\", which the model needs; did you mean citi?");
+  CHECK(refusal("age,city,income\n1,2,3\n1,two,3\n") ==
+        ":3: column \"city\": \"two\" is not a number");
+  CHECK(refusal("age,city,income\n1,2\n") == ":2: 2 fields; the first line has 3");
+  CHECK(refusal("age,city,income,risk\n1,2,3,middle\n") ==
+        ": label \"middle\" is not in the training data");
+}
+
+TEST_CASE("samples: images are scaled as in training") {
+  DatasetOptions images;
+  images.samples = 100;
+  const auto split = load_dataset(images, 1).value();
+  CHECK(split.schema.pixels);
+  CHECK(split.schema.classes[9] == "Ankle boot");
+  const auto samples =
+      read_samples(split.schema, "/usr/share/datasets/fashion-mnist", Labels::Needed).value();
+  CHECK(samples.data.size() == 10'000);
+  CHECK(samples.data.pixel_scales[0].scale == split.held_out.pixel_scales[0].scale);
+  CHECK(samples.data.pixel_scales[0].shift == split.held_out.pixel_scales[0].shift);
+}
+
+}  // namespace
+}  // namespace rubato::train

@@ -1,0 +1,242 @@
+#include "train/model_file.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "base/check.hpp"
+#include "base/nearest.hpp"
+#include "train/safetensors.hpp"
+#include "train/tensors.hpp"
+
+namespace rubato::train {
+namespace {
+
+using Json = nlohmann::json;
+
+// The layout of the metadata; a file of a later one is refused.
+constexpr int kVersion = 1;
+constexpr const char* kModelKey = "rubato.model";
+constexpr const char* kInputKey = "rubato.input";
+constexpr std::string_view kFactPrefix = "rubato.run.";
+
+struct LossName {
+  Loss loss;
+  const char* name;
+};
+constexpr std::array kLosses{LossName{Loss::SoftmaxCrossEntropy, "softmax-cross-entropy"},
+                             LossName{Loss::MultiClassHinge, "multi-class-hinge"}};
+
+// --- layers as JSON and back ------------------------------------------------------------------
+
+struct LayerJson {
+  Json operator()(const Dense& d) const { return {{"kind", "dense"}, {"outputs", d.outputs}}; }
+  Json operator()(const Conv2d& c) const {
+    return {{"kind", "conv"},
+            {"channels", c.channels},
+            {"kernel", c.kernel},
+            {"stride", c.stride},
+            {"padding", c.padding}};
+  }
+  Json operator()(const MaxPool2d& p) const {
+    return {{"kind", "maxpool"},
+            {"kernel", p.kernel},
+            {"stride", p.stride},
+            {"padding_begin", p.padding_begin},
+            {"padding_end", p.padding_end}};
+  }
+  Json operator()(const LocalResponseNorm& n) const {
+    return {{"kind", "lrn"},
+            {"radius", n.radius},
+            {"bias", n.bias},
+            {"alpha", n.alpha},
+            {"beta", n.beta}};
+  }
+  Json operator()(const Relu&) const { return {{"kind", "relu"}}; }
+  Json operator()(const Lstm& l) const { return {{"kind", "lstm"}, {"hidden", l.hidden}}; }
+};
+
+// Throws Json::exception where `json` has another form.
+Layer layer_of(const Json& json) {
+  const auto number = [&](const char* key) { return json.at(key).get<int>(); };
+  const auto kind = json.at("kind").get<std::string>();
+  if (kind == "dense") return Dense{number("outputs")};
+  if (kind == "conv")
+    return Conv2d{number("channels"), number("kernel"), number("stride"), number("padding")};
+  if (kind == "maxpool")
+    return MaxPool2d{number("kernel"), number("stride"), number("padding_begin"),
+                     number("padding_end")};
+  if (kind == "lrn")
+    return LocalResponseNorm{number("radius"), json.at("bias").get<float>(),
+                             json.at("alpha").get<float>(), json.at("beta").get<float>()};
+  if (kind == "lstm") return Lstm{number("hidden")};
+  if (kind == "relu") return Relu{};
+  throw Json::other_error::create(501, "a layer of an unknown kind: " + kind, nullptr);
+}
+
+Json shape_json(const Shape& shape) {
+  return {shape.channels, shape.height, shape.width};
+}
+
+Shape shape_of(const Json& json) {
+  const auto extents = json.get<std::array<int, 3>>();
+  return {extents[0], extents[1], extents[2]};
+}
+
+Json model_json(const ModelSpec& spec) {
+  Json layers = Json::array();
+  for (const Layer& layer : spec.layers) layers.push_back(std::visit(LayerJson{}, layer));
+  return {{"version", kVersion},
+          {"name", spec.name},
+          {"input", shape_json(spec.input)},
+          {"classes", spec.classes},
+          {"loss", std::ranges::find(kLosses, spec.loss, &LossName::loss)->name},
+          {"layers", std::move(layers)}};
+}
+
+ModelSpec spec_of(const Json& json) {
+  ModelSpec spec{.name = json.at("name").get<std::string>(),
+                 .input = shape_of(json.at("input")),
+                 .layers = {},
+                 .classes = json.at("classes").get<int>()};
+  for (const Json& layer : json.at("layers")) spec.layers.push_back(layer_of(layer));
+  const auto name = json.at("loss").get<std::string>();
+  const auto loss = std::ranges::find(kLosses, name, &LossName::name);
+  if (loss == kLosses.end()) throw Json::other_error::create(501, "an unknown loss", nullptr);
+  spec.loss = loss->loss;
+  return spec;
+}
+
+// --- the input schema as JSON and back --------------------------------------------------------
+
+Json input_json(const InputSchema& schema) {
+  Json means = Json::array(), scales = Json::array();
+  for (const Scaling& scaling : schema.scalings) {
+    means.push_back(scaling.mean);
+    scales.push_back(scaling.scale);
+  }
+  return {{"shape", shape_json(schema.shape)}, {"pixels", schema.pixels},
+          {"columns", schema.columns},         {"label", schema.label},
+          {"means", std::move(means)},         {"scales", std::move(scales)},
+          {"classes", schema.classes}};
+}
+
+InputSchema schema_of(const Json& json) {
+  InputSchema schema{.shape = shape_of(json.at("shape")),
+                     .pixels = json.at("pixels").get<bool>(),
+                     .columns = json.at("columns").get<std::vector<std::string>>(),
+                     .label = json.at("label").get<std::string>(),
+                     .scalings = {},
+                     .classes = json.at("classes").get<std::vector<std::string>>()};
+  const auto means = json.at("means").get<std::vector<double>>();
+  const auto scales = json.at("scales").get<std::vector<double>>();
+  for (std::size_t i = 0; i < means.size(); ++i)
+    schema.scalings.push_back({means[i], scales.at(i)});
+  return schema;
+}
+
+// What a sound file cannot say: a schema that does not fit its model.
+bool fits(const InputSchema& schema, const ModelSpec& spec) {
+  const auto inputs = static_cast<std::size_t>(spec.input.count());
+  const auto scalings = schema.pixels ? static_cast<std::size_t>(spec.input.channels) : inputs;
+  return schema.shape == spec.input && schema.scalings.size() == scalings &&
+         (schema.columns.empty() || schema.columns.size() == inputs) &&
+         schema.classes.size() == static_cast<std::size_t>(spec.classes);
+}
+
+Result<std::vector<float>> gather(const std::string& path, const SafeTensors& content,
+                                  const ModelSpec& spec) {
+  std::vector<float> parameters(parameter_count(spec));
+  for (const TensorPlace& place : tensor_places(spec)) {
+    const auto found = content.tensors.find(place.name);
+    if (found == content.tensors.end()) {
+      if (place.second) continue;
+      std::vector<std::string> names;
+      for (const auto& [name, tensor] : content.tensors) names.push_back(name);
+      return fail(ErrorCode::BadInput,
+                  fmt::format("{}: has no tensor {}, which the model needs{}", path, place.name,
+                              suggestion(place.name, names)));
+    }
+    const Tensor& tensor = found->second;
+    if (tensor.shape != place.shape)
+      return fail(ErrorCode::BadInput,
+                  fmt::format("{}: tensor {} is [{}], the model needs [{}]", path, place.name,
+                              fmt::join(tensor.shape, ", "), fmt::join(place.shape, ", ")));
+    place.for_each_piece([&](std::uint64_t from, std::uint64_t to, std::uint64_t n) {
+      for (std::uint64_t i = 0; i < n; ++i) parameters[to + i] += tensor.values[from + i];
+    });
+  }
+  return parameters;
+}
+
+Result<TrainedModel> model_of(const std::string& path, const SafeTensors& content) {
+  const auto& metadata = content.metadata;
+  if (!metadata.contains(kModelKey) || !metadata.contains(kInputKey))
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: holds tensors, but not how they are used; only model files of "
+                            "rubato do",
+                            path));
+  if (!content.checked)
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: has lost its checksum; the file is damaged or was changed", path));
+  const Json description = Json::parse(metadata.at(kModelKey));
+  if (const int version = description.at("version").get<int>(); version != kVersion)
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: its layout has version {}, this rubato knows {}; use a newer one",
+                            path, version, kVersion));
+  TrainedModel model;
+  model.spec = spec_of(description);
+  model.schema = schema_of(Json::parse(metadata.at(kInputKey)));
+  RUBATO_TRY(plan_layers(model.spec));
+  if (!fits(model.schema, model.spec))
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: its input schema does not fit its layers", path));
+  RUBATO_ASSIGN(model.parameters, gather(path, content, model.spec));
+  for (const auto& [key, value] : metadata)
+    if (key.starts_with(kFactPrefix)) model.facts[key.substr(kFactPrefix.size())] = value;
+  return model;
+}
+
+}  // namespace
+
+Result<void> write_model(const std::string& path, const TrainedModel& model) {
+  RUBATO_CHECK(model.parameters.size() == parameter_count(model.spec), "all parameters, no more");
+  RUBATO_CHECK(fits(model.schema, model.spec), "the schema of this model");
+  SafeTensors content;
+  for (const TensorPlace& place : tensor_places(model.spec)) {
+    Tensor& tensor = content.tensors[place.name];
+    tensor.shape = place.shape;
+    tensor.values.resize(place.count());
+    if (place.second) continue;
+    place.for_each_piece([&](std::uint64_t to, std::uint64_t from, std::uint64_t n) {
+      std::copy_n(model.parameters.begin() + static_cast<std::ptrdiff_t>(from), n,
+                  tensor.values.begin() + static_cast<std::ptrdiff_t>(to));
+    });
+  }
+  content.metadata[kModelKey] = model_json(model.spec).dump();
+  content.metadata[kInputKey] = input_json(model.schema).dump();
+  for (const auto& [key, value] : model.facts)
+    content.metadata[std::string(kFactPrefix) + key] = value;
+  return write_safetensors(path, content);
+}
+
+Result<TrainedModel> read_model(const std::string& path) {
+  RUBATO_ASSIGN(const SafeTensors content, read_safetensors(path));
+  try {
+    return model_of(path, content);
+  } catch (const Json::exception& error) {
+    return fail(ErrorCode::BadInput, fmt::format("{}: what it says of its model cannot be read: {}",
+                                                 path, error.what()));
+  }
+}
+
+Result<std::vector<float>> read_parameters(const std::string& path, const ModelSpec& spec) {
+  RUBATO_ASSIGN(const SafeTensors content, read_safetensors(path));
+  return gather(path, content, spec);
+}
+
+}  // namespace rubato::train

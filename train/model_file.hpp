@@ -1,0 +1,33 @@
+// train/model_file.hpp - a trained model as one file, model.safetensors: named tensors in PyTorch's
+// layout, and as metadata the layers, the input schema and what is known of the run.
+// Errors: as train/safetensors.hpp; BadInput names a tensor that is missing or has another shape.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "train/input_schema.hpp"
+#include "train/model_spec.hpp"
+
+namespace rubato::train {
+
+struct TrainedModel {
+  ModelSpec spec;
+  InputSchema schema;
+  std::vector<float> parameters;             // [parameter_count(spec)]
+  std::map<std::string, std::string> facts;  // "sync" -> "adsp", "steps" -> "2289"; for people
+};
+
+[[nodiscard]] Result<void> write_model(const std::string& path, const TrainedModel& model);
+
+// A file that write_model wrote.
+[[nodiscard]] Result<TrainedModel> read_model(const std::string& path);
+
+// The parameters of a model of these layers, from a file of ours or of others: PyTorch's, for one.
+// Every tensor of the model must be there (a second LSTM bias need not be).
+[[nodiscard]] Result<std::vector<float>> read_parameters(const std::string& path,
+                                                         const ModelSpec& spec);
+
+}  // namespace rubato::train

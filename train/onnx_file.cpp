@@ -1,0 +1,251 @@
+#include "train/onnx_file.hpp"
+
+#include <fmt/format.h>
+#include <onnx/onnx_pb.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/check.hpp"
+#include "base/file.hpp"
+#include "train/tensors.hpp"
+
+namespace rubato::train {
+namespace {
+
+constexpr int kOperatorSet = 13;
+constexpr int kIrVersion = 7;  // the oldest for operator set 13
+constexpr const char* kBatch = "N";
+
+using Extents = std::vector<std::int64_t>;
+
+// Builds the graph front to back: each layer's node takes the output of the one before.
+class Graph {
+ public:
+  explicit Graph(const TrainedModel& model) : model_(model), places_(tensor_places(model.spec)) {}
+
+  onnx::ModelProto build() {
+    onnx::ModelProto file;
+    file.set_ir_version(kIrVersion);
+    file.set_producer_name("rubato");
+    file.add_opset_import()->set_version(kOperatorSet);
+    graph_ = file.mutable_graph();
+    graph_->set_name(model_.spec.name);
+    const auto plans = plan_layers(model_.spec);
+    RUBATO_CHECK(plans.has_value(), "ONNX of an invalid model");
+    add_input();
+    const std::vector<std::string> names = layer_names(model_.spec);
+    for (std::size_t i = 0; i < plans->size(); ++i)
+      std::visit([&](const auto& layer) { add(names[i], layer, (*plans)[i]); },
+                 model_.spec.layers[i]);
+    add_outputs();
+    const auto note = [&](const char* key, std::string value) {
+      auto* entry = file.add_metadata_props();
+      entry->set_key(key);
+      entry->set_value(std::move(value));
+    };
+    note("classes", nlohmann::json(model_.schema.classes).dump());
+    if (!model_.schema.columns.empty())
+      note("columns", nlohmann::json(model_.schema.columns).dump());
+    for (const auto& [key, value] : model_.facts) note(key.c_str(), value);
+    return file;
+  }
+
+ private:
+  onnx::NodeProto* node(const char* type, const std::string& output,
+                        std::vector<std::string> inputs) {
+    auto* added = graph_->add_node();
+    added->set_op_type(type);
+    added->set_name(output);
+    for (std::string& input : inputs) added->add_input(std::move(input));
+    added->add_output(output);
+    return added;
+  }
+  // The same on the output of the last one, to which `inputs` are added.
+  onnx::NodeProto* next(const char* type, const std::string& output,
+                        std::vector<std::string> inputs = {}) {
+    inputs.insert(inputs.begin(), last_);
+    last_ = output;
+    return node(type, output, std::move(inputs));
+  }
+
+  static void set(onnx::NodeProto* node, const char* name, std::int64_t value) {
+    auto* attribute = node->add_attribute();
+    attribute->set_name(name);
+    attribute->set_type(onnx::AttributeProto::INT);
+    attribute->set_i(value);
+  }
+  static void set(onnx::NodeProto* node, const char* name, float value) {
+    auto* attribute = node->add_attribute();
+    attribute->set_name(name);
+    attribute->set_type(onnx::AttributeProto::FLOAT);
+    attribute->set_f(value);
+  }
+  static void set(onnx::NodeProto* node, const char* name, const Extents& values) {
+    auto* attribute = node->add_attribute();
+    attribute->set_name(name);
+    attribute->set_type(onnx::AttributeProto::INTS);
+    for (const std::int64_t value : values) attribute->add_ints(value);
+  }
+
+  std::string constant(const std::string& name, const Extents& shape,
+                       const std::vector<float>& values) {
+    auto* tensor = graph_->add_initializer();
+    tensor->set_name(name);
+    tensor->set_data_type(onnx::TensorProto::FLOAT);
+    for (const std::int64_t extent : shape) tensor->add_dims(extent);
+    tensor->set_raw_data(values.data(), values.size() * sizeof(float));
+    return name;
+  }
+  std::string constant(const std::string& name, const Extents& values) {
+    auto* tensor = graph_->add_initializer();
+    tensor->set_name(name);
+    tensor->set_data_type(onnx::TensorProto::INT64);
+    tensor->add_dims(static_cast<std::int64_t>(values.size()));
+    for (const std::int64_t value : values) tensor->add_int64_data(value);
+    return name;
+  }
+
+  const TensorPlace& place(const std::string& name) const {
+    const auto found = std::ranges::find(places_, name, &TensorPlace::name);
+    RUBATO_CHECK(found != places_.end(), "a tensor of the model");
+    return *found;
+  }
+  std::vector<float> values(const TensorPlace& place) const {
+    std::vector<float> out(place.count());
+    place.for_each_piece([&](std::uint64_t to, std::uint64_t from, std::uint64_t n) {
+      std::copy_n(model_.parameters.begin() + static_cast<std::ptrdiff_t>(from), n,
+                  out.begin() + static_cast<std::ptrdiff_t>(to));
+    });
+    return out;
+  }
+  // A tensor of the model as an input of a node.
+  std::string parameter(const std::string& name) {
+    const TensorPlace& at = place(name);
+    return constant(name, Extents(at.shape.begin(), at.shape.end()), values(at));
+  }
+
+  static void describe(onnx::ValueInfoProto* value, const std::string& name, const Extents& shape) {
+    value->set_name(name);
+    auto* type = value->mutable_type()->mutable_tensor_type();
+    type->set_elem_type(onnx::TensorProto::FLOAT);
+    type->mutable_shape()->add_dim()->set_dim_param(kBatch);
+    for (const std::int64_t extent : shape) type->mutable_shape()->add_dim()->set_dim_value(extent);
+  }
+
+  void add_input() {
+    const InputSchema& schema = model_.schema;
+    const Shape& in = schema.shape;
+    describe(graph_->add_input(), last_,
+             schema.pixels ? Extents{in.channels, in.height, in.width} : Extents{in.count()});
+    std::vector<float> means, scales;
+    for (const Scaling& scaling : schema.scalings) {
+      means.push_back(static_cast<float>(scaling.mean));
+      scales.push_back(static_cast<float>(scaling.scale));
+    }
+    const auto count = static_cast<std::int64_t>(means.size());
+    const Extents shape = schema.pixels ? Extents{1, count, 1, 1} : Extents{1, count};
+    next("Sub", "centred", {constant("input.mean", shape, means)});
+    next("Mul", "scaled", {constant("input.scale", shape, scales)});
+    if (!schema.pixels && in.height * in.width > 1)
+      next("Reshape", "shaped", {constant("input.shape", {-1, in.channels, in.height, in.width})});
+  }
+
+  void add(const std::string& name, const Dense&, const LayerPlan& plan) {
+    if (plan.input.height * plan.input.width > 1)
+      set(next("Flatten", name + ".flat"), "axis", std::int64_t{1});
+    set(next("Gemm", name, {parameter(name + ".weight"), parameter(name + ".bias")}), "transB",
+        std::int64_t{1});
+  }
+  void add(const std::string& name, const Conv2d& conv, const LayerPlan&) {
+    auto* added = next("Conv", name, {parameter(name + ".weight"), parameter(name + ".bias")});
+    const std::int64_t kernel = conv.kernel, stride = conv.stride, padding = conv.padding;
+    set(added, "kernel_shape", Extents{kernel, kernel});
+    set(added, "strides", Extents{stride, stride});
+    set(added, "pads", Extents{padding, padding, padding, padding});
+  }
+  void add(const std::string& name, const MaxPool2d& pool, const LayerPlan&) {
+    auto* added = next("MaxPool", name);
+    const std::int64_t kernel = pool.kernel, stride = pool.stride;
+    set(added, "kernel_shape", Extents{kernel, kernel});
+    set(added, "strides", Extents{stride, stride});
+    set(added, "pads",
+        Extents{pool.padding_begin, pool.padding_begin, pool.padding_end, pool.padding_end});
+  }
+  // ONNX divides alpha by the number of channels in the window.
+  void add(const std::string& name, const LocalResponseNorm& norm, const LayerPlan&) {
+    const int size = 2 * norm.radius + 1;
+    auto* added = next("LRN", name);
+    set(added, "size", std::int64_t{size});
+    set(added, "alpha", norm.alpha * static_cast<float>(size));
+    set(added, "beta", norm.beta);
+    set(added, "bias", norm.bias);
+  }
+  void add(const std::string& name, const Relu&, const LayerPlan&) { next("Relu", name); }
+  // ONNX wants [steps, N, features], and the gates in the order i o f g; ours are i f g o.
+  void add(const std::string& name, const Lstm& lstm, const LayerPlan& plan) {
+    const std::int64_t steps = plan.input.height, hidden = lstm.hidden;
+    const std::int64_t features = plan.input.channels * plan.input.width;
+    if (plan.input.height == 1 && plan.input.width == 1)
+      next("Reshape", name + ".image",
+           {constant(name + ".image.shape", {-1, plan.input.channels, 1, 1})});
+    set(next("Transpose", name + ".rows"), "perm", Extents{2, 0, 1, 3});
+    next("Reshape", name + ".steps", {constant(name + ".steps.shape", {steps, -1, features})});
+    const auto reordered = [&](const std::string& tensor) {
+      const TensorPlace& at = place(name + tensor);
+      const std::vector<float> all = values(at);
+      const std::size_t gate = all.size() / 4;
+      std::vector<float> out;
+      for (const std::size_t from : {0, 3, 1, 2})
+        out.insert(out.end(), all.begin() + static_cast<std::ptrdiff_t>(from * gate),
+                   all.begin() + static_cast<std::ptrdiff_t>((from + 1) * gate));
+      return out;
+    };
+    std::vector<float> bias = reordered(".bias_ih_l0");
+    bias.resize(2 * bias.size());  // the recurrent one is zero
+    const std::string before = last_;
+    auto* added =
+        node("LSTM", name + ".all",
+             {before, constant(name + ".W", {1, 4 * hidden, features}, reordered(".weight_ih_l0")),
+              constant(name + ".R", {1, 4 * hidden, hidden}, reordered(".weight_hh_l0")),
+              constant(name + ".B", {1, 8 * hidden}, bias)});
+    added->add_output(name + ".last");
+    set(added, "hidden_size", hidden);
+    last_ = name + ".last";
+    next("Squeeze", name, {constant(name + ".axes", {0})});
+  }
+
+  void add_outputs() {
+    const Extents shape{model_.spec.classes};
+    next("Identity", "logits");
+    describe(graph_->add_output(), "logits", shape);
+    if (model_.spec.loss == Loss::SoftmaxCrossEntropy) {
+      set(next("Softmax", "scores"), "axis", std::int64_t{1});
+    } else {
+      next("Identity", "scores");
+    }
+    describe(graph_->add_output(), "scores", shape);
+  }
+
+  const TrainedModel& model_;
+  std::vector<TensorPlace> places_;
+  onnx::GraphProto* graph_ = nullptr;
+  std::string last_ = "input";
+};
+
+}  // namespace
+
+Result<void> write_onnx(const std::string& path, const TrainedModel& model) {
+  std::string bytes;
+  if (!Graph(model).build().SerializeToString(&bytes))
+    return fail(ErrorCode::Io,
+                fmt::format("{}: a model of more than 2 GiB does not fit into an ONNX file", path));
+  return write_file(path, bytes);
+}
+
+}  // namespace rubato::train
