@@ -31,6 +31,7 @@ class SpinDevice final : public train::Device {
   Result<void> build(const train::ModelSpec&, int) override { return {}; }
   std::size_t parameter_count() const override { return 1; }
   int batch_max() const override { return 1; }
+  void set_optimizer(const train::LocalOptimizerOptions&) override {}
   void load(std::span<const float>) override {}
   void load_under_update(std::span<const float>) override {}
   void read(std::span<float>) const override {}

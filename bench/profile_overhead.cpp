@@ -157,6 +157,9 @@ class ToldDevice final : public train::Device {
   }
   std::size_t parameter_count() const override { return inner_->parameter_count(); }
   int batch_max() const override { return inner_->batch_max(); }
+  void set_optimizer(const train::LocalOptimizerOptions& options) override {
+    inner_->set_optimizer(options);
+  }
   void load(std::span<const float> parameters) override { inner_->load(parameters); }
   void load_under_update(std::span<const float> parameters) override {
     inner_->load_under_update(parameters);

@@ -161,6 +161,25 @@ void check_dataset(const ConfigTable& table, const fs::path& directory,
     table.problem("classes", "must be 2 or more, or 0 for as many as found");
 }
 
+// The schedule's own `decay`, where the file has none; and keys of another optimizer.
+void finish_training(const ConfigTable& table, TrainingConfig& training) {
+  using train::LocalOptimizerKind, train::Schedule;
+  if (!table.has("decay")) {
+    if (training.schedule == Schedule::Step) training.decay = 0.1;
+    if (training.schedule == Schedule::Cosine) training.decay = 0;
+  } else if (training.decay == 0 && training.schedule != Schedule::Cosine) {
+    table.problem("decay", "must be above 0; only schedule = \"cosine\" ends at a rate of 0");
+  }
+  const auto only = [&](const char* key, LocalOptimizerKind kind, const char* word) {
+    if (table.has(key) && training.optimizer.kind != kind)
+      table.problem(
+          key, fmt::format("only optimizer = \"{}\" has it; set that, or remove the key", word));
+  };
+  only("momentum", LocalOptimizerKind::Momentum, "momentum");
+  for (const char* key : {"beta1", "beta2", "epsilon"})
+    only(key, LocalOptimizerKind::AdamW, "adamw");
+}
+
 void check_training(const ConfigTable& table, const ClusterConfig& config) {
   if (config.training.early_forward && config.timing_only())
     table.problem("early_forward",
@@ -269,6 +288,7 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
 
   check_model(root.table("model"), config.model);
   check_dataset(root.table("dataset"), fs::path(file).parent_path(), config.dataset);
+  finish_training(root.table("training"), config.training);
   check_training(root.table("training"), config);
   if (config.evaluation.average && config.timing_only())
     root.table("evaluation")

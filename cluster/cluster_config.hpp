@@ -17,6 +17,8 @@
 #include "server/stop_criterion.hpp"
 #include "sync/options.hpp"
 #include "train/dataset.hpp"
+#include "train/learning_rate.hpp"
+#include "train/local_optimizer.hpp"
 #include "train/model_spec.hpp"
 #include "train/partition.hpp"
 
@@ -81,8 +83,11 @@ using StopConfig = server::StopOptions;
 struct TrainingConfig {
   int batch = 32;
   double learning_rate = 0.05;  // eta'
-  double decay = 1.0;           // the rate of step n is learning_rate x decay^(n / decay_steps)
+  train::Schedule schedule = train::Schedule::Exponential;
+  double decay = 1.0;  // of a file that leaves it out: what fits its schedule
   int decay_steps = 1000;
+  int warmup_steps = 0;
+  train::LocalOptimizerOptions optimizer;
   bool early_forward = false;  // a step begins while the reply to the worker's commit arrives
 };
 

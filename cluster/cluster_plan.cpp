@@ -242,10 +242,14 @@ Result<train::LocalTrainer> make_trainer(const ClusterConfig& config, const Clus
       device->build(plan.spec, sync::batch_max(plan.sync, config.sync, config.training.batch)));
   train::BatchSampler sampler(std::move(samples),
                               Rng(plan.seed, static_cast<std::uint64_t>(Stream::Sampler), index));
-  return train::LocalTrainer(std::move(device), train, std::move(sampler), config.training.batch,
-                             {.initial = config.training.learning_rate,
-                              .decay = config.training.decay,
-                              .decay_steps = static_cast<double>(config.training.decay_steps)});
+  const TrainingConfig& training = config.training;
+  return train::LocalTrainer(std::move(device), train, std::move(sampler), training.batch,
+                             {.initial = training.learning_rate,
+                              .schedule = training.schedule,
+                              .decay = training.decay,
+                              .decay_steps = static_cast<double>(training.decay_steps),
+                              .warmup_steps = static_cast<std::uint64_t>(training.warmup_steps)},
+                             training.optimizer);
 }
 
 }  // namespace rubato::cluster

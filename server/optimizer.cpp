@@ -1,8 +1,8 @@
 #include "server/optimizer.hpp"
 
 #include <algorithm>
-#include <cmath>
 
+#include "base/adam.hpp"
 #include "base/check.hpp"
 #include "base/multiversion.hpp"
 
@@ -64,19 +64,9 @@ RUBATO_MULTIVERSION void apply_delayed_nesterov(float* w, float* v, float* sum, 
 RUBATO_MULTIVERSION void apply_adam(float* w, float* mean, float* square, const float* u,
                                     std::size_t n, const OptimizerOptions& options,
                                     const Optimizer::Scale& scale) {
-  const auto [rate, weight, number, delay] = scale;
-  const auto steps = static_cast<double>(number);
-  const auto beta1 = static_cast<float>(options.momentum);
-  const auto beta2 = static_cast<float>(options.second_momentum);
-  const auto unbias1 = static_cast<float>(1 / (1 - std::pow(options.momentum, steps)));
-  const auto unbias2 = static_cast<float>(1 / (1 - std::pow(options.second_momentum, steps)));
-  const auto epsilon = static_cast<float>(options.epsilon);
-  for (std::size_t i = 0; i < n; ++i) {
-    const float g = weight * u[i];
-    mean[i] = beta1 * mean[i] + (1 - beta1) * g;
-    square[i] = beta2 * square[i] + (1 - beta2) * g * g;
-    w[i] -= rate * (unbias1 * mean[i]) / (std::sqrt(unbias2 * square[i]) + epsilon);
-  }
+  const AdamStep step(options.momentum, options.second_momentum, options.epsilon, scale.rate,
+                      scale.number);
+  for (std::size_t i = 0; i < n; ++i) w[i] -= step.move(scale.weight * u[i], mean[i], square[i]);
 }
 
 }  // namespace

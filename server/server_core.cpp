@@ -250,10 +250,8 @@ void ServerCore::act(Instant now, const sync::GateActions& actions) {
     shard_.restore(*actions.restore);
     members_.taint_commits();
   }
-  if (actions.collect) {
-    if (auto* member = members_.find(actions.collect->worker))
-      collect(*member, actions.collect->weight);
-  }
+  for (const auto& [worker, weight] : actions.collect)
+    if (auto* member = members_.find(worker)) collect(*member, weight);
   if (actions.flush) shard_.flush();
   for (const auto worker : actions.forget) shard_.forget(worker);
   if (actions.remember) {

@@ -24,7 +24,10 @@ GateActions BarrierGate::close_round_if_full() {
   if (arrived_.empty() || arrived_.size() < members_.size()) return {};
   const std::vector<WorkerId> round(arrived_.begin(), arrived_.end());
   arrived_.clear();
-  return {.apply = round, .release = round};
+  if (round_ == Round::Each) return {.apply = round, .release = round};
+  GateActions actions{.apply = {}, .release = round, .flush = true};
+  for (const WorkerId worker : round) actions.collect.push_back({worker, 1});
+  return actions;
 }
 
 }  // namespace rubato::sync

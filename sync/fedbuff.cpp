@@ -23,7 +23,7 @@ GateActions FedBuffGate::on_leave(Instant, WorkerId worker) {
 GateActions FedBuffGate::on_commit(Instant, WorkerId worker) {
   const auto staleness = static_cast<double>(delays_.of(worker));
   GateActions actions{.apply = {}, .release = {worker}};
-  actions.collect = {worker, std::pow(1 + staleness, -options_.staleness_exponent)};
+  actions.collect = {{worker, std::pow(1 + staleness, -options_.staleness_exponent)}};
   if (++collected_ == options_.buffer) {
     actions.flush = true;
     collected_ = 0;

@@ -49,7 +49,7 @@ class MSyncGate final : public Gate {
     --training_;
     ++collected_;
     GateActions actions = end_round_if_full();
-    actions.collect = {worker, 1};
+    actions.collect = {{worker, 1}};
     return actions;
   }
 

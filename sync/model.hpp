@@ -51,8 +51,8 @@ struct GateActions {
     WorkerId worker;
     double weight = 1;
   };
-  // Add this commit, times weight, to what the shard has collected.
-  std::optional<Collected> collect = {};
+  // Add these commits, each times its weight, to what the shard has collected, in this order.
+  std::vector<Collected> collect = {};
   bool flush = false;  // apply the weighted mean of what was collected as one update
   // Take these workers' last updates out of the shard's memory.
   std::vector<WorkerId> forget = {};

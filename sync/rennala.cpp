@@ -35,7 +35,7 @@ class RennalaGate final : public Gate {
   GateActions on_commit(Instant, WorkerId worker) override {
     GateActions actions{.apply = {}, .release = {worker}};
     if (delays_.of(worker) == 0) {
-      actions.collect = {worker, 1};
+      actions.collect = {{worker, 1}};
       if (++collected_ >= wanted()) {
         actions.flush = true;
         collected_ = 0;

@@ -34,7 +34,7 @@ fi
 export RUBATO_ARM64_ROOT="$root" PKG_CONFIG_SYSROOT_DIR="$root"
 export PKG_CONFIG_LIBDIR="$libraries/pkgconfig:$root/usr/share/pkgconfig"
 tests="proto/test_compression proto/test_codec server/test_server_core server/test_core_trace
-  sync/test_sync worker/test_layer"
+  sync/test_sync train/test_layer"
 printf '== build\n'
 cmake -S . -B "$build" -G Ninja --toolchain "$PWD/cmake/arm64.cmake" -DCMAKE_BUILD_TYPE=Release \
   >/dev/null
@@ -66,6 +66,7 @@ failed=0
 needs proto/CMakeFiles/rubato_proto.dir/compression_kernels.cpp.o \
   ToF16 ToBf16 FromF16 FromBf16 ToInt8 FromInt8 AtLeast Add Subtract
 needs server/CMakeFiles/rubato_server.dir/optimizer.cpp.o Optimizer::apply
+needs train/CMakeFiles/rubato_train.dir/local_optimizer.cpp.o LocalOptimizer::turn
 needs base/CMakeFiles/rubato_base.dir/numbers.cpp.o all_finite
 if [ "$failed" -ne 0 ]; then
   printf 'arm64: a loop without vectors\n' >&2

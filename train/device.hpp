@@ -17,6 +17,7 @@
 
 #include "base/result.hpp"
 #include "base/shareable.hpp"
+#include "train/local_optimizer.hpp"
 #include "train/model_spec.hpp"
 
 namespace rubato::train {
@@ -50,6 +51,8 @@ class Device {
   [[nodiscard]] virtual Result<void> build(const ModelSpec& spec, int batch_max) = 0;
   virtual std::size_t parameter_count() const = 0;
   virtual int batch_max() const = 0;
+  // Of the steps from now on; its moments are 0. Before the first call: plain SGD. Requires: built.
+  virtual void set_optimizer(const LocalOptimizerOptions& options) = 0;
 
   // W <- parameters. The update U is untouched.
   virtual void load(std::span<const float> parameters) = 0;
@@ -64,7 +67,7 @@ class Device {
   // keeps it and leaves `buffer` empty.
   virtual void give(Floats& buffer) = 0;
 
-  // One mini-batch of SGD: W <- W - rate g, U <- U + rate g, g the gradient of the MEAN loss.
+  // One mini-batch: W <- W - d, U <- U + d. The optimizer makes d of the gradient of the MEAN loss.
   virtual BatchResult step(const Batch& batch, float rate) = 0;
   // load() and step() in one, with the same result to the bit: a device that can asks for the
   // parameters of a layer when the way forward comes to it, the others for all at the beginning.

@@ -1,5 +1,5 @@
 // train/host_device.hpp - what devices share that keep W and U in host memory: all but the
-// arithmetic.
+// gradient.
 // Threads: as train/device.hpp.
 #pragma once
 
@@ -19,11 +19,14 @@ class HostDevice : public Device {
     replica_.load_under_update(parameters);
   }
   void read(std::span<float> out) const final { replica_.read(out); }
+  void set_optimizer(const LocalOptimizerOptions& options) final {
+    optimizer_ = LocalOptimizer(options, replica_.count());
+  }
   bool take_update(Floats& out) final { return replica_.take_update(out); }
   void give(Floats& buffer) final { replica_.give(buffer); }
   BatchResult step(const Batch& batch, float rate) override {
     const BatchResult result = gradient(batch, gradient_);
-    replica_.descend(gradient_, rate);
+    descend(rate);
     return result;
   }
 
@@ -35,8 +38,18 @@ class HostDevice : public Device {
     gradient_.resize(parameters);
   }
 
+  // The step along gradient_, which it overwrites.
+  void descend(float rate) {
+    if (optimizer_.plain()) return replica_.descend(gradient_, rate);
+    optimizer_.turn(gradient_, {replica_.weights(), replica_.count()}, rate);
+    replica_.descend(gradient_, 1.0f);
+  }
+
   HostReplica replica_{0};
   std::vector<float> gradient_;
+
+ private:
+  LocalOptimizer optimizer_;
 };
 
 }  // namespace rubato::train

@@ -1,7 +1,6 @@
 #include "train/local_trainer.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "base/check.hpp"
@@ -9,16 +8,14 @@
 
 namespace rubato::train {
 
-double LearningRate::at(std::uint64_t step) const {
-  return initial * std::pow(decay, static_cast<double>(step) / decay_steps);
-}
-
 LocalTrainer::LocalTrainer(std::unique_ptr<Device> device, const Dataset& data,
-                           BatchSampler sampler, int batch, LearningRate rate)
+                           BatchSampler sampler, int batch, LearningRate rate,
+                           const LocalOptimizerOptions& optimizer)
     : device_(std::move(device)),
       data_(&data),
       sampler_(std::move(sampler)),
       rate_(rate),
+      optimizer_(optimizer),
       configured_batch_(batch),
       batch_(batch) {
   RUBATO_CHECK(batch >= 1 && batch <= device_->batch_max(), "batch size outside 1..batch_max");
@@ -26,6 +23,7 @@ LocalTrainer::LocalTrainer(std::unique_ptr<Device> device, const Dataset& data,
   indices_.resize(size);
   labels_.resize(size);
   inputs_.resize(size * static_cast<std::size_t>(data.shape.count()));
+  device_->set_optimizer(optimizer_);
 }
 
 void LocalTrainer::set_plan(const StepPlan& plan) {
@@ -43,6 +41,7 @@ bool LocalTrainer::take_parameters(Floats& out) {
 void LocalTrainer::drop_update() {
   Floats dropped;
   device_->take_update(dropped);
+  device_->set_optimizer(optimizer_);
 }
 
 void LocalTrainer::draw(std::size_t size) {

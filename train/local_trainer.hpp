@@ -1,5 +1,5 @@
 // train/local_trainer.hpp - one worker's own training: draws mini-batches from its samples, steps
-// its device, lowers the learning rate. It knows nothing of servers.
+// its device, follows the schedule of the learning rate. It knows nothing of servers.
 // Threads: one owner. Errors: none after construction.
 #pragma once
 
@@ -12,30 +12,23 @@
 #include "base/shareable.hpp"
 #include "train/dataset.hpp"
 #include "train/device.hpp"
+#include "train/learning_rate.hpp"
 #include "train/partition.hpp"
 #include "train/step_plan.hpp"
 
 namespace rubato::train {
-
-// rate(step) = initial x decay^(step / decay_steps), steps of this worker counted from 0.
-struct LearningRate {
-  double initial = 0.05;
-  double decay = 1.0;
-  double decay_steps = 1000;
-  double at(std::uint64_t step) const;
-};
 
 class LocalTrainer {
  public:
   // Requires: a built device, 1 <= batch <= device.batch_max(), data of the model's input shape.
   // Lifetime: `data` outlives the trainer.
   LocalTrainer(std::unique_ptr<Device> device, const Dataset& data, BatchSampler sampler, int batch,
-               LearningRate rate);
+               LearningRate rate, const LocalOptimizerOptions& optimizer = {});
 
   // Of the mini-batches from now on.
   void set_plan(const StepPlan& plan);
 
-  // The next mini-batch: W <- W - rate g, U <- U + rate g.
+  // The next mini-batch, as in train/device.hpp.
   BatchResult step();
   // The same on parameters that arrive meanwhile, as in train/device.hpp. Returns: nothing if they
   // will not come: the next step is on the same samples.
@@ -48,7 +41,7 @@ class LocalTrainer {
   }
   void read(std::span<float> out) const { device_->read(out); }
   bool take_update(Floats& out) { return device_->take_update(out); }
-  // U <- 0. W is to be loaded anew.
+  // U <- 0, and so are the optimizer's moments. W is to be loaded anew.
   void drop_update();
   // out <- W, U <- 0. Returns: whether all of both is finite.
   bool take_parameters(Floats& out);
@@ -71,6 +64,7 @@ class LocalTrainer {
   const Dataset* data_;
   BatchSampler sampler_;
   LearningRate rate_;
+  LocalOptimizerOptions optimizer_;
   int configured_batch_;
   int batch_;
   double part_ = 1;  // of the learning rate

@@ -25,7 +25,7 @@ std::optional<BatchResult> ReferenceDevice::step_early(const Batch& batch, float
   };
   const auto result = network_->gradient_early({replica_.weights(), replica_.count()}, batch.inputs,
                                                batch.labels, gradient_, fetch);
-  if (result) replica_.descend(gradient_, rate);
+  if (result) descend(rate);
   return result;
 }
 

@@ -130,6 +130,14 @@ batch = 16
 learning_rate = 0.1
 decay = 0.5
 decay_steps = 10
+schedule = "step"
+warmup_steps = 7
+optimizer = "adamw"
+beta1 = 0.8
+beta2 = 0.9
+epsilon = 1e-6
+weight_decay = 0.2
+clip_norm = 3
 device = "reference"
 early_forward = true
 [optimizer]
@@ -198,6 +206,14 @@ keep = 0.02
   CHECK(config.training.learning_rate == 0.1);
   CHECK(config.training.decay == 0.5);
   CHECK(config.training.decay_steps == 10);
+  CHECK(config.training.schedule == rubato::train::Schedule::Step);
+  CHECK(config.training.warmup_steps == 7);
+  CHECK(config.training.optimizer.kind == rubato::train::LocalOptimizerKind::AdamW);
+  CHECK(config.training.optimizer.beta1 == 0.8);
+  CHECK(config.training.optimizer.beta2 == 0.9);
+  CHECK(config.training.optimizer.epsilon == 1e-6);
+  CHECK(config.training.optimizer.weight_decay == 0.2);
+  CHECK(config.training.optimizer.clip_norm == 3);
   CHECK(config.worker_device == "reference");
   CHECK(config.training.early_forward);
   CHECK(config.optimizer.kind == ServerOptimizer::Nesterov);
@@ -333,6 +349,22 @@ TEST_CASE("unknown keys and sections") {
         "edge.toml:1: unknown key batch; did you mean training.batch?");
 }
 
+TEST_CASE("a schedule that says no decay has its own") {
+  const auto decay = [](const std::string& lines) {
+    const auto config =
+        parse_cluster("[training]\n" + lines +
+                          "\n[[workers]]\nname = \"w\"\nstep_seconds = 1\n[stop]\nmax_steps = 1",
+                      "edge.toml", "");
+    REQUIRE_MESSAGE(config.has_value(), config.error().message);
+    return config->training.decay;
+  };
+  CHECK(decay("") == 1);
+  CHECK(decay("schedule = \"exponential\"") == 1);
+  CHECK(decay("schedule = \"step\"") == 0.1);
+  CHECK(decay("schedule = \"cosine\"") == 0);
+  CHECK(decay("schedule = \"cosine\"\ndecay = 0.25") == 0.25);
+}
+
 TEST_CASE("wrong types and impossible values, section by section") {
   const auto check = [](const std::string& section, const std::string& line,
                         const std::string& complaint) {
@@ -342,7 +374,17 @@ TEST_CASE("wrong types and impossible values, section by section") {
   check("training", "batch = 0", "must be a whole number from 1 to 1000000");
   check("training", "batch = \"32\"", "must be a whole number from 1 to 1000000");
   check("training", "learning_rate = -0.1", "must be a number above 0");
-  check("training", "decay = 1.5", "must be a number above 0 and at most 1");
+  check("training", "decay = 1.5", "must be a number from 0 to 1");
+  check("training", "decay = 0", "must be above 0; only schedule = \"cosine\" ends at a rate of 0");
+  check("training", "schedule = \"cosin\"",
+        "must be one of exponential, step, cosine; did you mean cosine?");
+  check("training", "optimizer = \"adam\"",
+        "must be one of sgd, momentum, adamw; did you mean adamw?");
+  check("training", "momentum = 0.9",
+        "only optimizer = \"momentum\" has it; set that, or remove the key");
+  check("training", "beta2 = 0.9",
+        "only optimizer = \"adamw\" has it; set that, or remove the key");
+  check("training", "weight_decay = -1", "must be a number of at least 0");
   check("training", "device = \"gpu\"", "must be one of cpu, reference, cuda; did you mean cpu?");
   check("model", "kind = \"resnet\"",
         "must be one of mlp, cnn, lenet, lstm, svm, timing; did you mean lenet?");

@@ -91,6 +91,10 @@ TEST_CASE("shared settings: each of them makes a difference") {
   CHECK(all != settings("standardize = true", "standardize = false"));
   CHECK(all != settings("decay = 0.5", "decay = 0.6"));
   CHECK(all != settings("decay_steps = 100", "decay_steps = 200"));
+  CHECK(all != settings("decay_steps = 100", "decay_steps = 100\nschedule = \"cosine\""));
+  CHECK(all != settings("decay_steps = 100", "decay_steps = 100\nwarmup_steps = 5"));
+  CHECK(all != settings("decay_steps = 100", "decay_steps = 100\noptimizer = \"adamw\""));
+  CHECK(all != settings("decay_steps = 100", "decay_steps = 100\nclip_norm = 1"));
   CHECK(all != settings("\"iid\"", "\"labels:2\""));
   CHECK(all != settings("0.05", "0.05000001"));
   CHECK(all != settings("\"momentum\"", "\"nesterov\""));

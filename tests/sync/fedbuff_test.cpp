@@ -48,13 +48,13 @@ TEST_CASE("FedBuff: the weight falls with the means applied since the worker was
   gate.on_join({}, {1});
   for (int means = 0; means < 20; ++means) {
     const auto fast = gate.on_commit({}, {0});
-    REQUIRE(fast.collect);
-    CHECK(fast.collect->weight == 1);
+    REQUIRE(fast.collect.size() == 1);
+    CHECK(fast.collect[0].weight == 1);
     CHECK(fast.flush);
   }
   const auto slow = gate.on_commit({}, {1});
-  REQUIRE(slow.collect);
-  CHECK(slow.collect->weight == doctest::Approx(1 / std::sqrt(21.0)));
+  REQUIRE(slow.collect.size() == 1);
+  CHECK(slow.collect[0].weight == doctest::Approx(1 / std::sqrt(21.0)));
 }
 
 }  // namespace rubato::sync

@@ -22,6 +22,21 @@ commit 2 -> apply 0 1 2; release 0 1 2
   CHECK(replay_gate(gate, trace) == trace);
 }
 
+TEST_CASE("a round may be one update: the mean of its commits, summed in worker-id order") {
+  BarrierGate gate(BarrierGate::Round::Mean);
+  const std::string trace = R"(
+join 0 1 2
+commit 2
+commit 0
+commit 1 -> collect 0 x 1; collect 1 x 1; collect 2 x 1; flush; release 0 1 2
+commit 1
+commit 0
+leave 1
+leave 2 -> collect 0 x 1; flush; release 0
+)";
+  CHECK(replay_gate(gate, trace) == trace);
+}
+
 TEST_CASE("BSP: a round closes over the members that remain") {
   BarrierGate gate;
   const std::string trace = R"(

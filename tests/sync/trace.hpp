@@ -87,9 +87,8 @@ inline std::string replay_gate(Gate& gate, const std::string& trace) {
     const auto say = [&](const std::string& text) {
       if (!text.empty()) said += (said.empty() ? "" : "; ") + text;
     };
-    if (actions.collect)
-      say(fmt::format("collect {} x {:.4g}", actions.collect->worker.value,
-                      actions.collect->weight));
+    for (const auto& [worker, weight] : actions.collect)
+      say(fmt::format("collect {} x {:.4g}", worker.value, weight));
     if (actions.flush) say("flush");
     say(list("forget", actions.forget));
     if (actions.remember) say(fmt::format("remember {}", actions.remember->value));

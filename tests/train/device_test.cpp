@@ -76,6 +76,69 @@ TEST_CASE("a step is the gradient times the rate, in W and in U") {
   }
 }
 
+TEST_CASE("an optimizer moves W and U by the same amount, step by step or early, on every device") {
+  // No root of the squares is near 0, so float and double agree.
+  const LocalOptimizerOptions adamw{
+      .kind = LocalOptimizerKind::AdamW, .epsilon = 0.01, .weight_decay = 0.2, .clip_norm = 0.5};
+  const ModelSpec spec = cnn();
+  const auto loaded = test_parameters(spec, 1);
+  constexpr double kRate = 0.01;
+
+  // AdamW in double, along the reference device's gradients.
+  std::vector<double> weights(loaded.begin(), loaded.end());
+  {
+    const auto device = built_device("reference", spec, 8);
+    std::vector<float> gradient(loaded.size()), at(loaded.size());
+    std::vector<double> m(loaded.size()), v(loaded.size());
+    for (int n = 1; n <= 6; ++n) {
+      std::copy(weights.begin(), weights.end(), at.begin());
+      device->load(at);
+      device->gradient(OwnedBatch(spec, 8, static_cast<std::uint64_t>(n)).view(), gradient);
+      double norm = 0;
+      for (const float g : gradient) norm += static_cast<double>(g) * g;
+      const double clip = std::min(1.0, adamw.clip_norm / std::sqrt(norm));
+      for (std::size_t i = 0; i < weights.size(); ++i) {
+        const double g = clip * gradient[i];
+        m[i] = adamw.beta1 * m[i] + (1 - adamw.beta1) * g;
+        v[i] = adamw.beta2 * v[i] + (1 - adamw.beta2) * g * g;
+        const double mean = m[i] / (1 - std::pow(adamw.beta1, n));
+        const double root = std::sqrt(v[i] / (1 - std::pow(adamw.beta2, n)));
+        weights[i] -= kRate * (mean / (root + adamw.epsilon) + adamw.weight_decay * weights[i]);
+      }
+    }
+  }
+  for (const std::string& name : kDevices) {
+    CAPTURE(name);
+    const auto device = built_device(name, spec, 8);
+    const auto early = built_device(name, spec, 8);
+    for (Device* const each : {device.get(), early.get()}) each->set_optimizer(adamw);
+    device->load(loaded);
+    Floats sum(loaded.size()), update;
+    for (int n = 1; n <= 6; ++n) {
+      const auto before = weights_of(*device);
+      const OwnedBatch batch(spec, 8, static_cast<std::uint64_t>(n));
+      device->step(batch.view(), static_cast<float>(kRate));
+      const auto arriving = [&](std::size_t begin, std::span<float> out) {
+        std::copy_n(before.begin() + static_cast<std::ptrdiff_t>(begin), out.size(), out.begin());
+        return true;
+      };
+      REQUIRE(early->step_early(batch.view(), static_cast<float>(kRate), arriving));
+      CHECK(weights_of(*early) == weights_of(*device));
+      REQUIRE(early->take_update(update));
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += update[i];
+    }
+    const auto got = weights_of(*device);
+    CHECK(device->take_update(update));
+    CHECK(update == sum);
+    double apart = 0;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      apart = std::max(apart, std::abs(static_cast<double>(got[i]) - weights[i]));
+      REQUIRE(std::abs(update[i] - (loaded[i] - got[i])) < 1e-6);
+    }
+    CHECK(apart < 1e-4);  // of six steps of up to 0.01
+  }
+}
+
 TEST_CASE("an early step asks for each layer in turn and ends as a load and a step, to the bit") {
   for (const std::string& name : kDevices)
     for (const ModelSpec& spec : small_models()) {

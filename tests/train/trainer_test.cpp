@@ -47,6 +47,94 @@ TEST_CASE("the learning rate falls by `decay` every `decay_steps` steps, smoothl
   CHECK(LearningRate{.initial = 0.3}.at(123456) == 0.3);
 }
 
+// The constants are the output of tests/train/local_optimizer_golden.py, with PyTorch 1.13.
+TEST_CASE("the schedules, behind a warm-up, are PyTorch's") {
+  struct Golden {
+    Schedule schedule;
+    double decay, decay_steps;
+    std::vector<double> rates;
+  };
+  const std::vector<Golden> all = {
+      {Schedule::Exponential, 0.5, 10, {0.4, 0.17411011265922482, 0.07071067811865475, 0.025}},
+      {Schedule::Step, 0.1, 10, {0.4, 0.04, 0.004, 4e-05}},
+      {Schedule::Cosine, 0.1, 40, {0.4, 0.32580134541264516, 0.15111698217428382, 0.04}},
+  };
+  for (const Golden& golden : all) {
+    CAPTURE(static_cast<int>(golden.schedule));
+    const LearningRate rate{.initial = 0.4,
+                            .schedule = golden.schedule,
+                            .decay = golden.decay,
+                            .decay_steps = golden.decay_steps,
+                            .warmup_steps = 8};
+    CHECK(rate.at(0) == doctest::Approx(0.044444444444444446));
+    CHECK(rate.at(3) == doctest::Approx(0.17777777777777776));
+    CHECK(rate.at(7) == doctest::Approx(0.35555555555555546));
+    std::size_t i = 0;
+    for (const std::uint64_t step : {8u, 20u, 33u, 48u})
+      CHECK(rate.at(step) == doctest::Approx(golden.rates[i++]));
+  }
+}
+
+TEST_CASE("a cosine that has ended stays where it ended, and without decay it ends at 0") {
+  const LearningRate rate{
+      .initial = 0.3, .schedule = Schedule::Cosine, .decay = 0.2, .decay_steps = 50};
+  CHECK(rate.at(25) == doctest::Approx(0.3 * 0.6));
+  for (const std::uint64_t step : {50u, 51u, 75u, 100u, 1'000'000u})
+    CHECK(rate.at(step) == doctest::Approx(0.06));
+  CHECK(LearningRate{.schedule = Schedule::Cosine, .decay = 0, .decay_steps = 50}.at(50) == 0);
+}
+
+TEST_CASE(
+    "the optimizer's moments outlast commits and replies, and a return to old parameters ends "
+    "them") {
+  const Dataset data = separable(50);
+  const ModelSpec spec = make_model({"mlp", {4}}, data.shape, data.classes).value();
+  const auto start = test_parameters(spec, 1);
+  const auto trainer = [&] {
+    LocalTrainer made(built_device("cpu", spec, 50), data, BatchSampler(all_of(data), Rng(9)), 50,
+                      {.initial = 0.1}, {.kind = LocalOptimizerKind::Momentum});
+    made.load(start);
+    return made;
+  };
+  // The length of the third step from the same parameters. The batch is all samples each time.
+  const auto third = [&](auto between) {
+    LocalTrainer made = trainer();
+    Floats update;
+    for (int s = 0; s < 2; ++s) {
+      made.step();
+      CHECK(made.take_update(update));
+      made.load_under_update(start);
+    }
+    between(made);
+    made.load(start);
+    made.step();
+    made.take_update(update);
+    double sum = 0;
+    for (const float u : update) sum += static_cast<double>(u) * u;
+    return std::sqrt(sum);
+  };
+  LocalTrainer once = trainer();
+  once.step();
+  Floats first;
+  once.take_update(first);
+  double length = 0;
+  for (const float u : first) length += static_cast<double>(u) * u;
+  length = std::sqrt(length);
+  CHECK(third([](LocalTrainer&) {}) == doctest::Approx(length * (1 + 0.9 + 0.81)).epsilon(1e-4));
+  CHECK(third([](LocalTrainer& made) { made.drop_update(); }) ==
+        doctest::Approx(length).epsilon(1e-4));
+
+  // NaN in a moment would never leave it.
+  LocalTrainer broken = trainer();
+  broken.load(std::vector<float>(start.size(), std::numeric_limits<float>::quiet_NaN()));
+  broken.step();
+  broken.drop_update();
+  broken.load(start);
+  broken.step();
+  Floats update;
+  CHECK(broken.take_update(update));
+}
+
 TEST_CASE("a trainer steps through its sampler's batches at the falling rate") {
   const Dataset data = separable(50);
   const ModelSpec spec = make_model({"mlp", {4}}, data.shape, data.classes).value();

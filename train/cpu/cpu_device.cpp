@@ -122,7 +122,7 @@ std::optional<BatchResult> CpuDevice::step_early(const Batch& batch, float rate,
   const OneThread alone;
   if (!forward(batch, &arriving)) return std::nullopt;
   const BatchResult result = backward(batch, gradient_.data());
-  replica_.descend(gradient_, rate);
+  descend(rate);
   return result;
 }
 
