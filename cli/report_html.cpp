@@ -87,7 +87,7 @@ Json decisions_json(const std::vector<DecisionRecord>& decisions) {
   return rows;
 }
 
-Json run_json(const RunRecord& run, std::size_t model, bool typical) {
+Json page_run(const RunRecord& run, std::size_t model, bool typical) {
   Json json = {
       {"model", model},
       {"seed", std::to_string(run.seed)},  // 64 bits are too many for a JavaScript number
@@ -145,7 +145,7 @@ Json report_json(const Comparison& comparison, const std::vector<ModelSummary>& 
   std::set<std::uint64_t> seeds;
   for (const ModelSummary& summary : summaries) {
     for (const std::size_t i : summary.runs) {
-      runs.push_back(run_json(comparison.runs[i], models.size(), i == summary.typical_run));
+      runs.push_back(page_run(comparison.runs[i], models.size(), i == summary.typical_run));
       seeds.insert(comparison.runs[i].seed);
     }
     models.push_back(model_json(summary, comparison.runs));

@@ -10,10 +10,21 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
 endif()
 target_include_directories(rubato_warnings INTERFACE ${PROJECT_SOURCE_DIR})
 
-# rubato_library(NAME SOURCES a.cpp b.cpp LINKS x y): static library rubato::NAME.
+# With RUBATO_UNITY the compiler reads up to `batch` files of a target as one (0: all of them):
+# headers and templates are read once. Two files of a folder then share their unnamed namespaces.
+function(rubato_unity target batch)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${RUBATO_UNITY}
+    UNITY_BUILD_BATCH_SIZE ${batch})
+endfunction()
+
+# rubato_library(NAME SOURCES a.cpp b.cpp LINKS x y [FILE_BY_FILE]): static library rubato::NAME.
+# FILE_BY_FILE: without RUBATO_UNITY, for tests put other versions of some files before its own.
 function(rubato_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "FILE_BY_FILE" "" "SOURCES;LINKS" ${ARGN})
   add_library(rubato_${name} STATIC ${ARG_SOURCES})
   add_library(rubato::${name} ALIAS rubato_${name})
   target_link_libraries(rubato_${name} PUBLIC rubato_warnings ${ARG_LINKS})
+  if(NOT ARG_FILE_BY_FILE)
+    rubato_unity(rubato_${name} 6)
+  endif()
 endfunction()

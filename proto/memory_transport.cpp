@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kScheme = "mem://";
 
-Result<void> check_endpoint(const std::string& endpoint) {
+Result<void> check_memory_endpoint(const std::string& endpoint) {
   if (endpoint.starts_with(kScheme) && endpoint.size() > kScheme.size()) return {};
   return fail(ErrorCode::BadInput,
               fmt::format("endpoint '{}' is not of the form mem://NAME", endpoint));
@@ -60,7 +60,7 @@ MemoryTransport::~MemoryTransport() {
 
 Result<std::string> MemoryTransport::listen(const std::string& endpoint) {
   RUBATO_CHECK(!listening_, "listen() at most once");
-  RUBATO_TRY(check_endpoint(endpoint));
+  RUBATO_TRY(check_memory_endpoint(endpoint));
   const std::lock_guard lock(hub_->mutex_);
   if (!hub_->listeners_.emplace(endpoint, &inbox_).second)
     return fail(ErrorCode::Io, fmt::format("cannot listen on {}: address in use", endpoint));
@@ -76,7 +76,7 @@ Result<std::string> MemoryTransport::listen(const std::string& endpoint) {
 }
 
 Result<PeerId> MemoryTransport::connect(const std::string& endpoint) {
-  RUBATO_TRY(check_endpoint(endpoint));
+  RUBATO_TRY(check_memory_endpoint(endpoint));
   const std::lock_guard lock(hub_->mutex_);
   const auto listener = hub_->listeners_.find(endpoint);
   MemoryHub::Inbox* server = listener == hub_->listeners_.end() ? nullptr : listener->second;

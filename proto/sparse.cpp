@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kValueBytes = 2;
 
-std::uint32_t magnitude(float x) {
+std::uint32_t magnitude_bits(float x) {
   return std::bit_cast<std::uint32_t>(x) & kMagnitudeMask;
 }
 
@@ -39,7 +39,7 @@ float value_at(std::span<const std::byte> values, std::size_t index) {
 }
 
 bool finite(float x) {
-  return magnitude(x) < 0x7f800000U;
+  return magnitude_bits(x) < 0x7f800000U;
 }
 
 std::size_t blocks_of(std::size_t n) {
@@ -72,7 +72,7 @@ class Draw {
   std::size_t error_ = 0;
 };
 
-// A magnitude that more than k elements probably reach, and not many more, from a sample. A bad
+// A magnitude_bits that more than k elements probably reach, and not many more, from a sample. A bad
 // guess costs time, never correctness. Returns: its bits; 0, all elements, when unsure.
 std::uint32_t guess(std::span<const float> values, std::size_t k) {
   constexpr std::size_t kSample = 2048;
@@ -83,7 +83,7 @@ std::uint32_t guess(std::span<const float> values, std::size_t k) {
   const auto rank = static_cast<std::size_t>(expected + 4 * std::sqrt(expected) + 8);
   if (rank >= kSample) return 0;
   std::array<std::uint32_t, kSample> sample{};
-  for (std::size_t i = 0; i < kSample; ++i) sample[i] = magnitude(values[i * stride]);
+  for (std::size_t i = 0; i < kSample; ++i) sample[i] = magnitude_bits(values[i * stride]);
   std::nth_element(sample.begin(), sample.begin() + static_cast<std::ptrdiff_t>(rank), sample.end(),
                    std::greater<>());
   return sample[rank];
@@ -101,7 +101,7 @@ std::span<const std::uint32_t> SparseSelector::largest(std::span<const float> va
   if (found < k) found = kernels.at_least(values.data(), n, 0, indices_.data());
 
   if (magnitudes_.size() < found) magnitudes_.resize(n);
-  for (std::size_t i = 0; i < found; ++i) magnitudes_[i] = magnitude(values[indices_[i]]);
+  for (std::size_t i = 0; i < found; ++i) magnitudes_[i] = magnitude_bits(values[indices_[i]]);
   const auto kth = magnitudes_.begin() + static_cast<std::ptrdiff_t>(k - 1);
   std::nth_element(magnitudes_.begin(), kth,
                    magnitudes_.begin() + static_cast<std::ptrdiff_t>(found), std::greater<>());
@@ -111,7 +111,7 @@ std::span<const std::uint32_t> SparseSelector::largest(std::span<const float> va
                                                                 [&](auto m) { return m > least; }));
   std::size_t kept = 0;
   for (std::size_t i = 0; i < found; ++i) {
-    const std::uint32_t m = magnitude(values[indices_[i]]);
+    const std::uint32_t m = magnitude_bits(values[indices_[i]]);
     if (m < least || (m == least && ties == 0)) continue;
     if (m == least) --ties;
     indices_[kept++] = indices_[i];

@@ -88,7 +88,7 @@ tl::unexpected<Error> endpoint_error(const char* verb, const std::string& endpoi
               fmt::format("cannot {} {}: {}", verb, endpoint, error.what()));
 }
 
-Result<void> check_endpoint(const std::string& endpoint) {
+Result<void> check_tcp_endpoint(const std::string& endpoint) {
   if (endpoint.starts_with("tcp://")) return {};
   return fail(ErrorCode::BadInput,
               fmt::format("endpoint '{}' is not of the form tcp://HOST:PORT", endpoint));
@@ -369,7 +369,7 @@ ZmqTransport::ZmqTransport(const ZmqOptions& options)
 ZmqTransport::~ZmqTransport() = default;
 
 Result<std::string> ZmqTransport::listen(const std::string& endpoint) {
-  RUBATO_TRY(check_endpoint(endpoint));
+  RUBATO_TRY(check_tcp_endpoint(endpoint));
   try {
     return sockets_->listen(endpoint);
   } catch (const zmq::error_t& error) {
@@ -378,7 +378,7 @@ Result<std::string> ZmqTransport::listen(const std::string& endpoint) {
 }
 
 Result<PeerId> ZmqTransport::connect(const std::string& endpoint) {
-  RUBATO_TRY(check_endpoint(endpoint));
+  RUBATO_TRY(check_tcp_endpoint(endpoint));
   try {
     return sockets_->connect(endpoint);
   } catch (const zmq::error_t& error) {

@@ -27,11 +27,10 @@ void EvaluatorCore::on_wakeup(Instant now) {
   if (stopped_ || failure_) return;
   switch (joiner_.poll(now)) {
     case proto::Joiner::Due::Hello:
-      mail_.send({Role::Scheduler, 0},
-                 proto::Hello{"evaluator", options_.parameters, "", options_.settings});
+      mail_.send(kScheduler, proto::Hello{"evaluator", options_.parameters, "", options_.settings});
       break;
     case proto::Joiner::Due::Heartbeat:
-      mail_.send({Role::Scheduler, 0}, proto::Heartbeat{});
+      mail_.send(kScheduler, proto::Heartbeat{});
       break;
     case proto::Joiner::Due::Nothing:
       break;
@@ -89,7 +88,7 @@ void EvaluatorCore::pull_last(Instant now) {
 }
 
 void EvaluatorCore::leave() {
-  mail_.send({Role::Scheduler, 0}, proto::Leave{*stop_reason_});
+  mail_.send(kScheduler, proto::Leave{*stop_reason_});
   stopped_ = stop_reason_;
 }
 
@@ -138,10 +137,10 @@ void EvaluatorCore::ask(Instant now) {
 void EvaluatorCore::on_evaluated(Instant now, double loss, double accuracy) {
   evaluate_due_ = false;
   if (!options_.only_last)
-    mail_.send({Role::Scheduler, 0}, proto::Evaluation{.age = now - pulled_at_,
-                                                       .loss = loss,
-                                                       .accuracy = accuracy,
-                                                       .version = gather_.version()});
+    mail_.send(kScheduler, proto::Evaluation{.age = now - pulled_at_,
+                                             .loss = loss,
+                                             .accuracy = accuracy,
+                                             .version = gather_.version()});
   if (last_pull_) return leave();
   if (stop_reason_) return pull_last(now);
   on_wakeup(now);

@@ -11,6 +11,8 @@
 
 namespace rubato::worker {
 
+inline constexpr proto::NodeId kScheduler{proto::Role::Scheduler, 0};
+
 class Mail {
  public:
   Mail(std::uint64_t cluster, proto::NodeId self, Incarnation incarnation)

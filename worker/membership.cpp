@@ -10,7 +10,6 @@ namespace {
 using proto::NodeId;
 using proto::Role;
 
-constexpr NodeId kScheduler{Role::Scheduler, 0};
 constexpr NodeId kUnknownWorker{Role::Worker, 0};
 
 }  // namespace

@@ -10,7 +10,6 @@ using proto::Role;
 
 namespace {
 
-constexpr NodeId kScheduler{Role::Scheduler, 0};
 constexpr double kStepTimeEwma = 0.2;
 constexpr double kOverheadEwma = 0.5;  // algorithms.md section 1
 

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json number(double value) {
+Json number_json(double value) {
   return std::isfinite(value) ? Json(value) : Json(nullptr);
 }
 
@@ -32,11 +32,11 @@ Json axes_json(const std::vector<Axis>& axes) {
 }
 
 Json spread_json(const Spread& s) {
-  return {{"median", number(s.median)},
-          {"low", number(s.low)},
-          {"high", number(s.high)},
-          {"min", number(s.min)},
-          {"max", number(s.max)}};
+  return {{"median", number_json(s.median)},
+          {"low", number_json(s.low)},
+          {"high", number_json(s.high)},
+          {"min", number_json(s.min)},
+          {"max", number_json(s.max)}};
 }
 
 Json point_json(const std::vector<Axis>& axes, const Point& point) {
@@ -59,8 +59,8 @@ Json trials_json(const Contender& contender, const std::vector<Trial>& trials) {
     json.push_back({{"choice", trial_json(contender, trial.choice)},
                     {"runs", trial.runs},
                     {"reached", trial.reached},
-                    {"time_to_target_s", number(trial.time)},
-                    {"final_loss", number(trial.loss)}});
+                    {"time_to_target_s", number_json(trial.time)},
+                    {"final_loss", number_json(trial.loss)}});
   return json;
 }
 

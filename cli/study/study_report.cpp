@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json spread_json(const Spread& s) {
+Json page_spread(const Spread& s) {
   return {{"median", chart_number(s.median)},
           {"min", chart_number(s.min)},
           {"max", chart_number(s.max)}};
@@ -31,7 +31,7 @@ Json curve_json(const std::vector<CurvePoint>& curve) {
   return json;
 }
 
-Json trials_json(const Contender& contender, const std::vector<Trial>& trials) {
+Json page_trials(const Contender& contender, const std::vector<Trial>& trials) {
   Json json = Json::array();
   for (const Trial& trial : trials)
     json.push_back({{"choice", trial_text(contender, trial.choice)},
@@ -42,7 +42,7 @@ Json trials_json(const Contender& contender, const std::vector<Trial>& trials) {
   return json;
 }
 
-Json summary_json(const StudyPlan& plan, const VariantSummary& s) {
+Json page_summary(const StudyPlan& plan, const VariantSummary& s) {
   const Contender& contender = plan.study.contenders[s.contender];
   return {{"point", plan.points[s.point].choices},
           {"contender", s.contender},
@@ -50,24 +50,24 @@ Json summary_json(const StudyPlan& plan, const VariantSummary& s) {
           {"reached", s.reached},
           {"diverged", s.diverged},
           {"target_loss", chart_number(first_variant(plan, s.point).config.stop.target_loss)},
-          {"time", spread_json(s.time)},
+          {"time", page_spread(s.time)},
           {"saving", chart_number(s.saving)},
           {"length", chart_number(s.length.median)},
-          {"steps", spread_json(s.steps)},
-          {"commits", spread_json(s.commits)},
-          {"bytes", spread_json(s.bytes)},
-          {"rate", spread_json(s.bytes_per_second)},
-          {"loss", spread_json(s.final_loss)},
-          {"accuracy", spread_json(s.final_accuracy)},
+          {"steps", page_spread(s.steps)},
+          {"commits", page_spread(s.commits)},
+          {"bytes", page_spread(s.bytes)},
+          {"rate", page_spread(s.bytes_per_second)},
+          {"loss", page_spread(s.final_loss)},
+          {"accuracy", page_spread(s.final_accuracy)},
           {"compute", chart_number(s.compute_share)},
           {"wait", chart_number(s.wait_share)},
           {"communicate", chart_number(s.communicate_share)},
           {"choice", trial_text(contender, s.trial)},
-          {"trials", trials_json(contender, s.trials)},
+          {"trials", page_trials(contender, s.trials)},
           {"curve", curve_json(s.curve)}};
 }
 
-Json axes_json(const Study& study) {
+Json page_axes(const Study& study) {
   Json axes = Json::array();
   for (const Axis& axis : study.axes) {
     Json values = Json::array();
@@ -118,7 +118,7 @@ std::string study_report(const StudyResults& results,
     workers.insert(variant.config.worker_count());
   }
   Json rows = Json::array();
-  for (const VariantSummary& summary : summaries) rows.push_back(summary_json(plan, summary));
+  for (const VariantSummary& summary : summaries) rows.push_back(page_summary(plan, summary));
   const HostInfo& host = results.host;
   const Json data = {
       {"name", study.name},
@@ -132,7 +132,7 @@ std::string study_report(const StudyResults& results,
       {"cluster_text", plan.cluster_text},
       {"seeds", study.seeds},
       {"planned", plan.run_count()},
-      {"axes", axes_json(study)},
+      {"axes", page_axes(study)},
       {"x", study.x},
       {"contenders", contenders_json(study)},
       {"summaries", std::move(rows)},
