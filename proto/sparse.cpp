@@ -72,8 +72,8 @@ class Draw {
   std::size_t error_ = 0;
 };
 
-// A magnitude_bits that more than k elements probably reach, and not many more, from a sample. A bad
-// guess costs time, never correctness. Returns: its bits; 0, all elements, when unsure.
+// A magnitude_bits that more than k elements probably reach, and not many more, from a sample. A
+// bad guess costs time, never correctness. Returns: its bits; 0, all elements, when unsure.
 std::uint32_t guess(std::span<const float> values, std::size_t k) {
   constexpr std::size_t kSample = 2048;
   if (values.size() < 2 * kSample) return 0;

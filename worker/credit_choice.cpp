@@ -7,10 +7,10 @@
 namespace rubato::worker {
 namespace {
 
-constexpr std::size_t kRestCommits = 16;        // commits between two trials, doubled
-constexpr double kBetter = 0.98;         // part of the time that a winner takes at most
-constexpr double kHopeless = 1.25;       // times as long: one commit is enough to give up a trial
-constexpr std::uint64_t kDoublings = 4;  // with each trial that lost, up to these
+constexpr std::size_t kRestCommits = 16;  // commits between two trials, doubled
+constexpr double kBetter = 0.98;          // part of the time that a winner takes at most
+constexpr double kHopeless = 1.25;        // times as long: one commit is enough to give up a trial
+constexpr std::uint64_t kDoublings = 4;   // with each trial that lost, up to these
 
 template <class T>
 Duration median_time(T samples) {
