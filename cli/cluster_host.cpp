@@ -60,7 +60,9 @@ class Host {
       progress_.emplace(stderr,
                         ProgressOptions{.run_count = 1,
                                         .target_loss = config_.stop.target_loss,
-                                        .max_seconds = config_.stop.max_seconds},
+                                        .target_accuracy = config_.stop.target_accuracy,
+                                        .max_seconds = config_.stop.max_seconds,
+                                        .max_steps = config_.stop.max_steps},
                         steady_now());
     RUBATO_TRY(drive(stop));
     progress_.reset();
@@ -78,9 +80,12 @@ class Host {
       seen_.steps = scheduler_->steps();
       if (const auto& started = scheduler_->started()) seen_.started_ns = started->ns;
       if (options_.on_turn) options_.on_turn(*scheduler_);
-      while (const auto event = scheduler_->poll_log())
-        if (!progress_ || event->kind != server::SchedulerEvent::Kind::Evaluation)
-          log_info(event->text);  // the progress shows evaluations
+      while (const auto event = scheduler_->poll_log()) {
+        // The progress shows evaluations.
+        if (progress_ && event->kind == server::SchedulerEvent::Kind::Evaluation) continue;
+        if (progress_) progress_->clear();
+        log_info(event->text);
+      }
       show_progress();
     }
     loop.flush();  // the last Stop
@@ -130,7 +135,13 @@ class Host {
     const Instant now = steady_now();
     if (!running_) progress_->begin_run(model_title(options_.sync), now);
     running_ = true;
-    progress_->update((now - *scheduler_->started()).seconds(), scheduler_->smoothed_loss(), now);
+    progress_->update(
+        {.seconds = (now - *scheduler_->started()).seconds(),
+         .loss = scheduler_->smoothed_loss(),
+         .accuracy = scheduler_->smoothed_accuracy(),
+         .steps = scheduler_->steps(),
+         .members = fmt::format("{} of {} workers", scheduler_->members(), plan_.workers.size())},
+        now);
   }
 
   const cluster::ClusterConfig& config_;

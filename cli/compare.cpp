@@ -63,7 +63,8 @@ Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig
       run.threads = threads;
       run.trace = trace.get();
       run.progress = [&](const emulation::VirtualProgress& at) {
-        if (progress) progress->update(at.seconds, at.smoothed_loss, steady_now());
+        if (progress)
+          progress->update({.seconds = at.seconds, .loss = at.smoothed_loss}, steady_now());
       };
       run.stop = stop;
       if (options.save) {

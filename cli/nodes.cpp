@@ -14,6 +14,7 @@
 #include "cli/interrupt.hpp"
 #include "cli/outputs.hpp"
 #include "cli/profile.hpp"
+#include "cli/progress.hpp"
 #include "cluster/cluster_plan.hpp"
 #include "cluster/make_transport.hpp"
 #include "cluster/node_loop.hpp"
@@ -215,8 +216,15 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
   if (run.stretch)
     options.step_time = [times = emulation::make_step_times(node.plan, index)](
                             Instant now, int batch) mutable { return times.next(now, batch); };
+  std::optional<WorkerProgress> shown;
+  if (!run.node.quiet) shown.emplace(stderr, run.node.name);
+  if (shown)
+    options.on_progress = [&shown](const proto::Progress& at) {
+      shown->update(at.steps, at.commits, at.loss, steady_now());
+    };
   const auto transport = cluster::make_transport({.trace = process.lane("io")});
   const auto why = cluster::run_worker(*transport, *core, trainer, options, stop);
+  shown.reset();
   if (!why)
     return tl::unexpected<Error>(core->id() ? why.error() : join_error(why.error(), run.node));
   const auto& progress = core->progress();

@@ -59,6 +59,13 @@ void StatusLine::bar(double fraction, std::string_view text) {
   drawn_ = true;
 }
 
+void StatusLine::text(std::string_view text) {
+  RUBATO_CHECK(bar_, "a text that changes needs a terminal");
+  fmt::print(stream_, "\r{}\x1b[K", text.substr(0, terminal_columns(stream_) - 1));
+  std::fflush(stream_);
+  drawn_ = true;
+}
+
 void StatusLine::line(std::string_view text) {
   clear();
   fmt::print(stream_, "{}\n", text);
@@ -66,7 +73,9 @@ void StatusLine::line(std::string_view text) {
 }
 
 void StatusLine::clear() {
-  if (drawn_) fmt::print(stream_, "\r\x1b[K");
+  if (!drawn_) return;
+  fmt::print(stream_, "\r\x1b[K");
+  std::fflush(stream_);
   drawn_ = false;
 }
 

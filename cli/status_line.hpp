@@ -1,4 +1,5 @@
-// cli/status_line.hpp - a bar that is drawn over itself on a terminal, plain lines elsewhere.
+// cli/status_line.hpp - a bar or a text that is drawn over itself on a terminal, plain lines
+// elsewhere.
 // NO_COLOR and TERM=dumb are obeyed. Errors: none. Threads: one at a time.
 #pragma once
 
@@ -16,16 +17,18 @@ class StatusLine {
   StatusLine(const StatusLine&) = delete;
   StatusLine& operator=(const StatusLine&) = delete;
 
-  // True on a terminal that can draw. Else bar() must not be called.
+  // True on a terminal that can draw. Else bar() and text() must not be called.
   bool is_bar() const { return bar_; }
   // "[####----]  50 % `text`", cut to the terminal's width. `fraction` in [0, 1].
   void bar(double fraction, std::string_view text);
+  // `text`, cut likewise.
+  void text(std::string_view text);
   // A line that stays.
   void line(std::string_view text);
-
- private:
+  // Makes room for a line that somebody else writes.
   void clear();
 
+ private:
   std::FILE* stream_;
   bool bar_;
   bool colour_;

@@ -43,6 +43,8 @@ struct IdleHost {
   void drive() {}
   // The core has handled `message`.
   void on_handled(Instant, const proto::Message&) {}
+  // All that the core had to say is sent. The core is not held.
+  void on_spoken() {}
   // When drive() has something to do at the latest.
   std::optional<Instant> poll_wakeup() const { return std::nullopt; }
 };
@@ -117,6 +119,7 @@ class NodeLoop {
       host_.drive();
     }
     flush();
+    host_.on_spoken();
     return {};
   }
 

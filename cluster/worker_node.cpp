@@ -52,6 +52,7 @@ class WorkerHost : public IdleHost {
   // Does what the core wants done until it trains or waits. Requires: the core is held. A step is
   // submitted last: from then on the compute thread may hold the core.
   void drive() {
+    if (options_.on_progress) seen_ = core_.progress();
     if (compute_.take_done() && options_.step_time && result_) step_ends_ = stretched_end();
     if (step_ends_) {
       const Instant now = steady_now();
@@ -88,6 +89,10 @@ class WorkerHost : public IdleHost {
           return;
       }
     }
+  }
+
+  void on_spoken() {
+    if (options_.on_progress) options_.on_progress(seen_);
   }
 
   // Requires: the core is held.
@@ -216,6 +221,7 @@ class WorkerHost : public IdleHost {
   train::LocalTrainer& trainer_;
   const WorkerNodeOptions& options_;
   worker::WorkerTrace trace_;
+  proto::Progress seen_;  // for on_progress
   // Two at most: one in flight, and one that the transport still holds. The trainer may have the
   // memory of some; those are empty.
   proto::BufferPool updates_;

@@ -27,6 +27,8 @@ struct WorkerNodeOptions {
   std::function<Duration(Instant, int)> step_time;
   TraceProcess trace = {};  // empty: not profiled
   Cores cores = {};         // of the compute thread, the caller's, and what connecting starts
+  // Called several times a second with what the worker has done. May be empty.
+  std::function<void(const proto::Progress&)> on_progress = {};
 };
 
 // Runs until the run is over. Returns: why it ended, or the error of the core or the transport. On

@@ -85,7 +85,10 @@ class Scheduler {
   // True once the run is over and every node has been told.
   bool over() const { return ending_ == Ending::Over; }
   std::uint64_t steps() const { return steps_; }
+  // As StopCriterion judges them; 0 before the first evaluation.
   double smoothed_loss() const { return criterion_.smoothed_loss(); }
+  double smoothed_accuracy() const { return criterion_.smoothed_accuracy(); }
+  std::size_t members() const { return members_.size(); }
   // The run so far; complete once over().
   RunRecord record() const;
 

@@ -15,9 +15,7 @@ std::optional<std::string> StopCriterion::on_evaluation(double seconds, double l
   if (recent_.size() < kSmoothedEvaluations || time_to_target_) return std::nullopt;
   if (!options_.target_loss && !options_.target_accuracy) return std::nullopt;
 
-  double accuracy_mean = 0;
-  for (const auto& point : recent_) accuracy_mean += point.accuracy;
-  accuracy_mean /= static_cast<double>(recent_.size());
+  const double accuracy_mean = smoothed_accuracy();
   // These comparisons are false for NaN, so NaN never reaches a target.
   const bool loss_reached = !options_.target_loss || smoothed_loss() <= *options_.target_loss;
   const bool accuracy_reached =
@@ -39,9 +37,17 @@ std::optional<std::string> StopCriterion::on_progress(double seconds, std::uint6
 }
 
 double StopCriterion::smoothed_loss() const {
+  return mean(&Point::loss);
+}
+
+double StopCriterion::smoothed_accuracy() const {
+  return mean(&Point::accuracy);
+}
+
+double StopCriterion::mean(double Point::*value) const {
   if (recent_.empty()) return 0;
   double sum = 0;
-  for (const auto& point : recent_) sum += point.loss;
+  for (const auto& point : recent_) sum += point.*value;
   return sum / static_cast<double>(recent_.size());
 }
 

@@ -30,6 +30,8 @@ class StopCriterion {
 
   // Mean loss of the last evaluations: kSmoothedEvaluations of them, or all if there are fewer.
   double smoothed_loss() const;
+  // The same of accuracy. NaN where it was not measured.
+  double smoothed_accuracy() const;
   const std::optional<double>& time_to_target() const { return time_to_target_; }
 
  private:
@@ -37,6 +39,8 @@ class StopCriterion {
     double loss;
     double accuracy;
   };
+  double mean(double Point::*value) const;
+
   StopOptions options_;
   std::deque<Point> recent_;
   std::optional<double> time_to_target_;
