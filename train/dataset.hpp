@@ -51,18 +51,25 @@ struct DataSplit {
 
 // What a user may choose ([dataset] in the cluster file).
 struct DatasetOptions {
-  std::string kind = "fashion-mnist";  // fashion-mnist | cifar-10 | libsvm | csv | blobs
-  std::string path;                    // directory or file; empty: the kind's usual place
-  std::string held_out_path;           // libsvm, csv: a second file; empty: split off `held_out`
-  double held_out = 0.2;               // fraction split off by seed where there is no second file
-  int samples = 0;           // 0 all; else the first so many training samples; blobs: total
-  int features = 0;          // csv, libsvm, blobs; 0: from the file (blobs: 20)
-  int classes = 0;           // csv, libsvm, blobs; 0: from the file (blobs: 10)
-  std::string label_column;  // csv: name or 0-based index; empty: the last
-  double spread = 1.0;       // blobs: standard deviation around each centre
+  // fashion-mnist | cifar-10 | idx | images | csv | libsvm | numpy | blobs
+  std::string kind = "fashion-mnist";
+  std::string path;           // directory or file; empty: the kind's usual place
+  std::string held_out_path;  // libsvm, csv: a second file; empty: split off `held_out`
+  double held_out = 0.2;      // fraction split off by seed where there is no second file
+  int samples = 0;            // 0 all; else the first so many training samples; blobs: total
+  int features = 0;           // csv, libsvm, blobs; 0: from the file (blobs: 20)
+  int classes = 0;            // csv, libsvm, blobs; 0: from the file (blobs: 10)
+  std::string label_column;   // csv: name or 0-based index; empty: the last
+  double spread = 1.0;        // blobs: standard deviation around each centre
   // Shift and scale to mean 0 and deviation 1 over the training samples: every feature of a csv or
   // libsvm file, every channel of images (else pixels are in [0, 1]). Blobs stay as they are.
   bool standardize = true;
+  std::vector<std::string> ignore = {};       // csv: columns that the model does not see
+  std::vector<std::string> categorical = {};  // csv: columns of categories though they hold numbers
+  std::vector<std::string> class_names = {};  // empty: those that the data have
+  int image_size = 0;  // images: side after resizing and cropping; 0: as they are, all of one size
+  std::string schema = {};  // a file that states the input schema; empty: it follows from the data
+  Task task = Task::Classification;
 
   bool operator==(const DatasetOptions&) const = default;
 };

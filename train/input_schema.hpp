@@ -1,11 +1,17 @@
 // train/input_schema.hpp - how raw samples become the input of a model, and what its outputs are
-// called: what a trained model needs beside its parameters to be of use elsewhere.
-// Pure data.
+// called: what a trained model needs beside its parameters to be of use elsewhere. All boxes of a
+// run train with one schema.
+// Inputs of a table, column by column in the schema's order. A number is one input,
+// (x - mean) * scale. A categorical column is one input a category: 1 for the sample's own, 0 for
+// the others. A column with an indicator has one input more: 1 where the value is missing, else 0.
+// A missing number enters as `fill`; a missing category is zeros. Pure.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/result.hpp"
 #include "train/model_spec.hpp"
 
 namespace rubato::train {
@@ -17,16 +23,52 @@ struct Scaling {
   bool operator==(const Scaling&) const = default;
 };
 
+// One column of a table; images have none.
+struct Column {
+  std::string name = {};                     // empty: the file has no header
+  std::vector<std::string> categories = {};  // sorted; empty: the column holds numbers
+  bool indicator = false;                    // one more input says whether the value is missing
+  double fill = 0;                           // numbers: what a missing one is taken for
+  Scaling scaling = {};                      // numbers
+
+  bool categorical() const { return !categories.empty(); }
+  int inputs() const;
+  bool operator==(const Column&) const = default;
+};
+
+// Classification: the label is one of the classes. Regression: the label is a number.
+enum class Task { Classification, Regression };
+
 struct InputSchema {
-  Shape shape;          // of one sample
-  bool pixels = false;  // 8-bit images, 0 to 255; else one number a column
-  std::vector<std::string> columns =
-      {};  // [shape.count()] names of the columns; empty: they have none
-  std::string label =
-      {};  // the label's column: its name, or its position where columns have no names
-  std::vector<Scaling> scalings = {};     // [shape.channels] of images, else [shape.count()]
-  std::vector<std::string> classes = {};  // names, by label number
+  Shape shape;                            // of one sample as the model takes it
+  bool pixels = false;                    // 8-bit images, 0 to 255; else a table
+  std::vector<Column> columns = {};       // tables
+  std::string label = {};                 // tables: the label's column, by name; by position from 0
+                                          // where the file has no header
+  std::vector<Scaling> scalings = {};     // [shape.channels], images
+  std::vector<std::string> classes = {};  // names, by label number; empty: regression
+  Scaling target = {};                    // regression: the model learns (label - mean) * scale
+
+  Task task() const { return classes.empty() ? Task::Regression : Task::Classification; }
   bool operator==(const InputSchema&) const = default;
 };
+
+// The inputs that these columns are together.
+int input_count(const std::vector<Column>& columns);
+// Columns without a name, each a number and one input.
+std::vector<Column> plain_columns(std::size_t count);
+
+// Limits of what one box may say of its data, and of what all agree on. They keep a stranger from
+// filling memory, and a column of free text from becoming a hundred thousand inputs.
+inline constexpr std::size_t kColumnsMax = 100'000;
+inline constexpr std::size_t kCategoriesMax = 1'000;  // of one column
+inline constexpr std::size_t kClassesMax = 10'000;
+inline constexpr std::size_t kNameBytesMax = 1'000;
+inline constexpr std::size_t kSchemaBytesMax = std::size_t{16} << 20;
+
+// JSON, for model files and for the wire. The same schema gives the same bytes.
+std::string to_text(const InputSchema& schema);
+// Errors: BadInput; one line says what is wrong with the text or which limit it exceeds.
+[[nodiscard]] Result<InputSchema> schema_of(std::string_view text);
 
 }  // namespace rubato::train

@@ -1,0 +1,82 @@
+// train/data_summary.hpp - how boxes that each hold their own data agree on one input schema: what
+// one box says of its file, the merging of what all say, and the schema that follows.
+// A summary holds no sample: counts, means, squared deviations, and names of columns, categories
+// and classes. docs/data.md lists it field by field.
+// Source: Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample
+// variances", Stanford STAN-CS-79-773, 1979. M2: sum of squared deviations from the mean.
+// Errors: BadInput, one line: file, line, column by name, what was expected, the remedy.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "train/dataset.hpp"
+#include "train/input_schema.hpp"
+
+namespace rubato::train {
+
+// Count, mean and M2 of some numbers.
+struct Moments {
+  std::uint64_t count = 0;
+  double mean = 0;
+  double m2 = 0;
+  bool operator==(const Moments&) const = default;
+};
+Moments merged(const Moments& a, const Moments& b);
+
+struct ColumnSummary {
+  std::string name = {};                     // empty: the file has no header
+  std::uint64_t missing = 0;                 // samples without a value
+  Moments values = {};                       // numbers: those that are there
+  std::vector<std::string> categories = {};  // sorted; empty: numbers, or no value at all
+  bool operator==(const ColumnSummary&) const = default;
+};
+
+struct DataSummary {
+  std::uint64_t samples = 0;
+  std::string label = {};                             // tables: as InputSchema::label
+  std::vector<ColumnSummary> columns = {};            // tables
+  bool sparse = false;                                // LIBSVM: columns beyond the last are zeros
+  Shape image = {};                                   // images: of one; else no channels
+  std::vector<Moments> channels = {};                 // images: [image.channels], pixels 0 to 255
+  std::map<std::string, std::uint64_t> classes = {};  // samples of each; empty: regression
+  Moments target = {};                                // regression: the labels
+  bool operator==(const DataSummary&) const = default;
+};
+
+// Reads the file or directory of one box. `options`: kind (empty: found from the path), label
+// column, ignored and categorical columns, image size, task; the rest is not looked at.
+[[nodiscard]] Result<DataSummary> summarise(const std::string& path, const DatasetOptions& options);
+
+// The summary of all boxes' data. The key names the box in errors. Boxes are merged in the order of
+// their names, so the result has the same bits whoever spoke first. Refuses columns, images or
+// labels that differ, and names column and box. Requires: at least one box.
+[[nodiscard]] Result<DataSummary> merge(const std::map<std::string, DataSummary>& boxes);
+
+// The schema that all train with. What `stated` says wins: class names, categorical columns, no
+// standardisation. Class names are sorted: by value where all are numbers, else as text.
+[[nodiscard]] Result<InputSchema> agree(const DataSummary& merged, const DatasetOptions& stated);
+
+// The schema of the file that `stated.schema` names, which needs no agreement and no summaries.
+// Requires: stated.schema is not empty.
+[[nodiscard]] Result<InputSchema> stated_schema(const DatasetOptions& stated);
+
+// JSON for the wire; limits as for schemas (train/input_schema.hpp).
+std::string to_text(const DataSummary& summary);
+[[nodiscard]] Result<DataSummary> summary_of(std::string_view text);
+
+// The samples of one box under the agreed schema. Part `held_out` of them, chosen by the seed, is
+// split off; at least one is left to train on. A file that contradicts the schema is refused. A
+// class without a sample is not an error. `options`: as for summarise().
+[[nodiscard]] Result<DataSplit> load_local(const std::string& path, const InputSchema& schema,
+                                           const DatasetOptions& options, double held_out,
+                                           std::uint64_t seed);
+
+// "trains on 4,960 samples of 3 classes: setosa 1,660, ..." without the first word: for the log.
+std::string samples_text(const Dataset& data, const InputSchema& schema);
+
+}  // namespace rubato::train
