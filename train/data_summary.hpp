@@ -16,6 +16,7 @@
 #include "base/result.hpp"
 #include "train/dataset.hpp"
 #include "train/input_schema.hpp"
+#include "train/raw_data.hpp"
 
 namespace rubato::train {
 
@@ -51,6 +52,9 @@ struct DataSummary {
 // Reads the file or directory of one box. `options`: kind (empty: found from the path), label
 // column, ignored and categorical columns, image size, task; the rest is not looked at.
 [[nodiscard]] Result<DataSummary> summarise(const std::string& path, const DatasetOptions& options);
+
+// The same of samples that are in memory; `path` names them in errors.
+[[nodiscard]] Result<DataSummary> summarise(const RawData& raw, const std::string& path, Task task);
 
 // The summary of all boxes' data. The key names the box in errors. Boxes are merged in the order of
 // their names, so the result has the same bits whoever spoke first. Refuses columns, images or

@@ -12,8 +12,10 @@
 #include "base/memory.hpp"
 #include "base/multiversion.hpp"
 #include "base/rng.hpp"
+#include "train/data_files.hpp"
+#include "train/data_summary.hpp"
 #include "train/image_files.hpp"
-#include "train/table_files.hpp"
+#include "train/samples.hpp"
 
 namespace rubato::train {
 namespace {
@@ -30,51 +32,54 @@ constexpr int kBlobsSamples = 10'000;
 constexpr int kBlobsFeatures = 20;
 constexpr int kBlobsClasses = 10;
 
-// The samples `indices` of a float dataset.
+// The samples `indices`.
 Dataset subset(const Dataset& all, std::span<const std::uint32_t> indices) {
   Dataset part;
   part.shape = all.shape;
   part.classes = all.classes;
-  part.labels.resize(indices.size());
-  std::vector<float> features(indices.size() * static_cast<std::size_t>(all.shape.count()));
-  all.gather(indices, features, part.labels);
-  part.features = std::move(features);
+  part.pixel_scales = all.pixel_scales;
+  const auto count = static_cast<std::size_t>(all.shape.count());
+  std::visit(
+      [&](const auto& values) {
+        std::decay_t<decltype(values)> chosen(indices.size() * count);
+        for (std::size_t i = 0; i < indices.size(); ++i)
+          std::copy_n(values.data() + indices[i] * count, count, chosen.data() + i * count);
+        part.features = std::move(chosen);
+      },
+      all.features);
+  for (const std::uint32_t index : indices) part.labels.push_back(all.labels[index]);
   return part;
 }
 
-// Holds out `fraction` of the samples, chosen by the seed.
-DataSplit split_off(const Dataset& all, double fraction, std::uint64_t seed) {
-  std::vector<std::uint32_t> order(all.size());
-  std::iota(order.begin(), order.end(), 0u);
-  Rng(seed, kSplitStream, 0).shuffle(std::span(order));
-  const auto held_out = static_cast<std::size_t>(
-      std::lround(std::clamp(fraction, 0.0, 1.0) * static_cast<double>(all.size())));
-  const std::span<const std::uint32_t> indices = order;
-  return {.train = subset(all, indices.subspan(held_out)),
-          .held_out = subset(all, indices.first(held_out))};
-}
-
-// Shifts and scales each feature of both parts by the mean and deviation of the training part; a
-// feature that is constant there is only shifted.
-void standardize(DataSplit& split) {
+// Shifts and scales each number of both parts by the mean and deviation of the training part; one
+// that is constant there is only shifted. A missing one becomes the mean.
+void scale_table(DataSplit& split, bool standardize) {
   auto& train = std::get<std::vector<float>>(split.train.features);
-  auto& held_out = std::get<std::vector<float>>(split.held_out.features);
   const auto features = static_cast<std::size_t>(split.train.shape.count());
-  const auto rows = static_cast<double>(split.train.size());
-  for (std::size_t f = 0; f < features; ++f) {
-    double sum = 0;
-    for (std::size_t i = f; i < train.size(); i += features) sum += train[i];
-    const double mean = sum / rows;
+  std::size_t f = 0;
+  for (Column& column : split.schema.columns) {
+    const std::size_t first = f;
+    f += static_cast<std::size_t>(column.inputs());
+    column.scaling = {};
+    if (column.categorical()) continue;
+    double sum = 0, rows = 0;
+    for (std::size_t i = first; i < train.size(); i += features) {
+      if (std::isnan(train[i])) continue;
+      sum += train[i];
+      ++rows;
+    }
+    const double mean = rows > 0 ? sum / rows : 0;
+    column.fill = mean;
+    if (!standardize) continue;
     double squares = 0;
-    for (std::size_t i = f; i < train.size(); i += features)
-      squares += (train[i] - mean) * (train[i] - mean);
-    const double deviation = std::sqrt(squares / rows);
+    for (std::size_t i = first; i < train.size(); i += features)
+      if (!std::isnan(train[i])) squares += (train[i] - mean) * (train[i] - mean);
+    const double deviation = rows > 0 ? std::sqrt(squares / rows) : 0;
     const double scale = deviation > 1e-12 * std::abs(mean) ? 1 / deviation : 1;
-    split.schema.scalings[f] = {mean, scale};
-    for (auto* values : {&train, &held_out})
-      for (std::size_t i = f; i < values->size(); i += features)
-        (*values)[i] = static_cast<float>(((*values)[i] - mean) * scale);
+    column.scaling = {mean, scale};
   }
+  scale_inputs(train, split.schema);
+  scale_inputs(std::get<std::vector<float>>(split.held_out.features), split.schema);
 }
 
 // Mean 0 and deviation 1 for every channel of the training images; the held-out ones get the same.
@@ -108,65 +113,46 @@ RUBATO_MULTIVERSION void scale_pixels(PixelScale pixel, std::span<const std::uin
     to[i] = static_cast<float>(from[i]) * pixel.scale + pixel.shift;
 }
 
-Result<LabelledRows> read_rows(const DatasetOptions& options, std::string_view key,
-                               const std::string& path, int features) {
+// `key` of [dataset] names the file `path`. `schema`: of the training file, for the held-out one.
+Result<RawTable> read_table(const DatasetOptions& options, std::string_view key,
+                            const std::string& path, const InputSchema* schema) {
   if (path.empty())
     return fail(ErrorCode::BadInput,
                 fmt::format("{}: a {} dataset needs the path of a file", key, options.kind));
-  auto read = options.kind == "csv" ? read_csv(path, options.label_column)
-                                    : read_libsvm(path, static_cast<std::size_t>(features));
-  if (!read && read.error().code == ErrorCode::Io)
+  auto raw =
+      schema ? read_raw_as(path, *schema, options, Unknown::Refuse) : read_raw(path, options);
+  if (!raw && raw.error().code == ErrorCode::Io)
     return fail(ErrorCode::BadInput, fmt::format("{} = {}; paths are relative to the cluster file",
-                                                 key, read.error().message));
-  RUBATO_ASSIGN(LabelledRows rows, std::move(read));
-  if (features > 0 && rows.features != static_cast<std::size_t>(features))
-    return fail(ErrorCode::BadInput,
-                fmt::format("{}: has {} feature columns, not {}", path, rows.features, features));
-  return rows;
-}
-
-Result<Dataset> to_dataset(LabelledRows rows, const std::vector<std::string>& names, int classes,
-                           const std::string& path) {
-  Dataset dataset;
-  dataset.shape = Shape{static_cast<int>(rows.features), 1, 1};
-  dataset.classes = classes;
-  RUBATO_ASSIGN(dataset.labels, number_labels(rows.labels, names, path));
-  dataset.features = std::move(rows.values);
-  return dataset;
+                                                 key, raw.error().message));
+  if (!raw) return tl::unexpected(std::move(raw.error()));
+  return std::get<RawTable>(std::move(*raw));
 }
 
 Result<DataSplit> load_table(const DatasetOptions& options, std::uint64_t seed) {
-  RUBATO_ASSIGN(LabelledRows rows,
-                read_rows(options, "dataset.path", options.path, options.features));
-  const auto features = static_cast<int>(rows.features);
-  const std::vector<std::string> names = distinct_labels(rows.labels);
-  std::vector<std::string> columns = std::move(rows.columns);
-  std::string label = std::move(rows.label);
-  const auto found = static_cast<int>(names.size());
-  if (options.classes > 0 && found > options.classes)
+  RUBATO_ASSIGN(RawTable table, read_table(options, "dataset.path", options.path, nullptr));
+  RUBATO_ASSIGN(const DataSummary summary, summarise(table, options.path, options.task));
+  const std::size_t found = summary.classes.size();
+  if (options.classes > 0 && found > static_cast<std::size_t>(options.classes))
     return fail(ErrorCode::BadInput,
                 fmt::format("{}: has {} classes, more than dataset.classes = {}", options.path,
                             found, options.classes));
-  const int classes = std::max({options.classes, found, 2});
-  RUBATO_ASSIGN(Dataset all, to_dataset(std::move(rows), names, classes, options.path));
-
+  if (options.features > 0 && table.columns.size() != static_cast<std::size_t>(options.features))
+    return fail(ErrorCode::BadInput, fmt::format("{}: has {} feature columns, not {}", options.path,
+                                                 table.columns.size(), options.features));
   DataSplit split;
+  RUBATO_ASSIGN(split.schema, agree(summary, options));
+  RUBATO_ASSIGN(Dataset all, encode(std::move(table), split.schema, options.path));
   if (options.held_out_path.empty()) {
+    InputSchema schema = std::move(split.schema);
     split = split_off(all, options.held_out, seed);
+    split.schema = std::move(schema);
   } else {
     split.train = std::move(all);
-    RUBATO_ASSIGN(LabelledRows held_out,
-                  read_rows(options, "dataset.held_out_path", options.held_out_path, features));
-    RUBATO_ASSIGN(split.held_out,
-                  to_dataset(std::move(held_out), names, classes, options.held_out_path));
+    RUBATO_ASSIGN(RawTable held_out, read_table(options, "dataset.held_out_path",
+                                                options.held_out_path, &split.schema));
+    RUBATO_ASSIGN(split.held_out, encode(std::move(held_out), split.schema, options.held_out_path));
   }
-  split.schema = {.shape = split.train.shape,
-                  .columns = std::move(columns),
-                  .label = std::move(label),
-                  .scalings = std::vector<Scaling>(static_cast<std::size_t>(features)),
-                  .classes = names};
-  for (int i = found; i < classes; ++i) split.schema.classes.push_back(fmt::format("class {}", i));
-  if (options.standardize && split.train.size() > 0) standardize(split);
+  scale_table(split, options.standardize);
   return split;
 }
 
@@ -204,7 +190,7 @@ Result<DataSplit> make_blobs(const DatasetOptions& options, std::uint64_t seed) 
   }
   all.features = std::move(values);
   DataSplit split = split_off(all, options.held_out, seed);
-  split.schema = {.shape = all.shape, .scalings = std::vector<Scaling>(features), .classes = {}};
+  split.schema = {.shape = all.shape, .columns = plain_columns(features)};
   for (std::size_t i = 0; i < classes; ++i) split.schema.classes.push_back(fmt::format("{}", i));
   return split;
 }
@@ -229,6 +215,17 @@ void keep_first(Dataset& dataset, std::size_t samples) {
 }
 
 }  // namespace
+
+DataSplit split_off(const Dataset& all, double fraction, std::uint64_t seed) {
+  std::vector<std::uint32_t> order(all.size());
+  std::iota(order.begin(), order.end(), 0u);
+  Rng(seed, kSplitStream, 0).shuffle(std::span(order));
+  const auto held_out = static_cast<std::size_t>(
+      std::lround(std::clamp(fraction, 0.0, 1.0) * static_cast<double>(all.size())));
+  const std::span<const std::uint32_t> indices = order;
+  return {.train = subset(all, indices.subspan(held_out)),
+          .held_out = subset(all, indices.first(held_out))};
+}
 
 void Dataset::gather(std::span<const std::uint32_t> indices, std::span<float> inputs,
                      std::span<std::int32_t> labels_out) const {

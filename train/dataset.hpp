@@ -49,6 +49,9 @@ struct DataSplit {
   InputSchema schema = {};  // how raw samples became those above
 };
 
+// Holds out `fraction` of the samples, chosen by the seed.
+DataSplit split_off(const Dataset& all, double fraction, std::uint64_t seed);
+
 // What a user may choose ([dataset] in the cluster file).
 struct DatasetOptions {
   // fashion-mnist | cifar-10 | idx | images | csv | libsvm | numpy | blobs

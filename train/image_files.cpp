@@ -7,7 +7,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -20,6 +22,7 @@ namespace {
 constexpr int kClasses = 10;
 constexpr int kIdxSide = 28;
 constexpr std::uint32_t kIdxSamplesMax = 10'000'000;  // bounds what a damaged header can ask for
+constexpr std::size_t kDeflateMax = 1032;             // the most that deflate can shrink by
 constexpr Shape kCifarShape{3, 32, 32};
 constexpr std::size_t kCifarRecord = 1 + 3 * 32 * 32;  // label, pixels
 
@@ -91,8 +94,24 @@ class GzipFile {
   int open_error_ = 0;
 };
 
-// Data of an IDX file of unsigned bytes: `dimensions[0]` items; the rest must be kIdxSide each.
-Result<std::vector<std::uint8_t>> read_idx(const std::string& path, std::uint32_t dimensions) {
+// Refuses a header that claims more than a file of this size can hold.
+Result<void> check_size(const std::string& path, std::size_t bytes) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  if (bytes > kValuesMax || (!error && bytes / kDeflateMax > size))
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: claims {} bytes of data; the file has {}", path, bytes, size));
+  return {};
+}
+
+struct IdxData {
+  std::vector<std::uint32_t> extents;  // the first is the number of items
+  std::vector<std::uint8_t> bytes;
+};
+
+// Data of an IDX file of unsigned bytes. `sides`: those that its items must have; none: any.
+Result<IdxData> read_idx(const std::string& path, std::uint32_t dimensions,
+                         std::optional<std::uint32_t> sides) {
   GzipFile file(path);
   RUBATO_ASSIGN(const std::uint32_t magic, file.read_big_endian());
   if (magic != (0x0800u | dimensions))
@@ -105,16 +124,22 @@ Result<std::vector<std::uint8_t>> read_idx(const std::string& path, std::uint32_
   if (count == 0 || count > kIdxSamplesMax)
     return fail(ErrorCode::BadInput,
                 fmt::format("{}: claims {} samples{}", path, count, kFashionRemedy));
+  IdxData data{.extents = {count}, .bytes = {}};
   std::size_t bytes = count;
   for (std::uint32_t d = 1; d < dimensions; ++d) {
     RUBATO_ASSIGN(const std::uint32_t side, file.read_big_endian());
-    if (side != kIdxSide)
+    if (sides && side != *sides)
       return fail(ErrorCode::BadInput, fmt::format("{}: has images with a side of {}, not {}{}",
-                                                   path, side, kIdxSide, kFashionRemedy));
+                                                   path, side, *sides, kFashionRemedy));
+    if (side == 0 || side > std::uint32_t{kImageSideMax})
+      return fail(ErrorCode::BadInput,
+                  fmt::format("{}: claims images with a side of {}", path, side));
+    data.extents.push_back(side);
     bytes *= side;
   }
-  std::vector<std::uint8_t> data(bytes);
-  RUBATO_TRY(file.read(data, "data"));
+  RUBATO_TRY(check_size(path, bytes));
+  data.bytes.resize(bytes);
+  RUBATO_TRY(file.read(data.bytes, "data"));
   RUBATO_TRY(file.expect_end());
   return data;
 }
@@ -139,9 +164,12 @@ Result<Dataset> make_images(std::vector<std::uint8_t> pixels, std::span<const st
 
 Result<Dataset> read_idx_pair(const std::string& directory, std::string_view prefix) {
   const std::string labels_path = fmt::format("{}/{}-labels-idx1-ubyte.gz", directory, prefix);
-  RUBATO_ASSIGN(std::vector<std::uint8_t> pixels,
-                read_idx(fmt::format("{}/{}-images-idx3-ubyte.gz", directory, prefix), 3));
-  RUBATO_ASSIGN(const std::vector<std::uint8_t> labels, read_idx(labels_path, 1));
+  RUBATO_ASSIGN(
+      IdxData images_data,
+      read_idx(fmt::format("{}/{}-images-idx3-ubyte.gz", directory, prefix), 3, kIdxSide));
+  RUBATO_ASSIGN(const IdxData labels_data, read_idx(labels_path, 1, kIdxSide));
+  std::vector<std::uint8_t> pixels = std::move(images_data.bytes);
+  const std::vector<std::uint8_t>& labels = labels_data.bytes;
   const Shape shape{1, kIdxSide, kIdxSide};
   const std::size_t images = pixels.size() / static_cast<std::size_t>(shape.count());
   if (images != labels.size())
@@ -167,7 +195,46 @@ Result<void> append_cifar(const std::string& path, std::vector<std::uint8_t>& pi
   return {};
 }
 
+std::vector<std::string> number_texts(std::span<const std::uint8_t> labels) {
+  std::vector<std::string> texts;
+  texts.reserve(labels.size());
+  for (const std::uint8_t label : labels) texts.push_back(fmt::format("{}", label));
+  return texts;
+}
+
+// `path` with `from` in its file name replaced by `to`.
+std::string renamed(const std::filesystem::path& path, std::string_view from, std::string_view to) {
+  std::string name = path.filename().string();
+  const auto at = name.find(from);
+  if (at != std::string::npos) name.replace(at, from.size(), to);
+  return path.parent_path() / name;
+}
+
 }  // namespace
+
+Result<RawImages> read_idx_images(const std::string& path) {
+  RUBATO_ASSIGN(IdxData images, read_idx(path, 3, std::nullopt));
+  RawImages raw{
+      .shape = {1, static_cast<int>(images.extents[1]), static_cast<int>(images.extents[2])},
+      .pixels = std::move(images.bytes)};
+  const std::string labels_path = renamed(renamed(path, "images", "labels"), "idx3", "idx1");
+  if (labels_path == path || !std::filesystem::exists(labels_path)) return raw;
+  RUBATO_ASSIGN(const IdxData labels, read_idx(labels_path, 1, std::nullopt));
+  if (labels.bytes.size() != raw.count())
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: {} labels for the {} images of {}", labels_path,
+                            labels.bytes.size(), raw.count(), path));
+  raw.labels = number_texts(labels.bytes);
+  return raw;
+}
+
+Result<RawImages> read_cifar_images(const std::string& path) {
+  std::vector<std::uint8_t> labels;
+  RawImages raw{.shape = kCifarShape};
+  RUBATO_TRY(append_cifar(path, raw.pixels, labels));
+  raw.labels = number_texts(labels);
+  return raw;
+}
 
 Result<DataSplit> read_fashion_mnist(const std::string& directory) {
   DataSplit split;

@@ -8,8 +8,17 @@
 
 #include "base/result.hpp"
 #include "train/dataset.hpp"
+#include "train/raw_data.hpp"
 
 namespace rubato::train {
+
+// Images of one channel and any size from one IDX file, plain or compressed by gzip. Labels come
+// from the file beside it that has "labels" and "idx1" in its name for "images" and "idx3", if it
+// exists.
+[[nodiscard]] Result<RawImages> read_idx_images(const std::string& path);
+
+// {3, 32, 32} from one file of records.
+[[nodiscard]] Result<RawImages> read_cifar_images(const std::string& path);
 
 // {1, 28, 28}, 10 classes, from the four gzipped IDX files of MNIST and its relatives.
 [[nodiscard]] Result<DataSplit> read_fashion_mnist(const std::string& directory);

@@ -53,6 +53,8 @@ struct InputSchema {
   bool operator==(const InputSchema&) const = default;
 };
 
+// The outputs of a model with this schema: one a class, or one number.
+int output_count(const InputSchema& schema);
 // The inputs that these columns are together.
 int input_count(const std::vector<Column>& columns);
 // Columns without a name, each a number and one input.

@@ -111,41 +111,9 @@ ModelSpec spec_of(const Json& json) {
   return spec;
 }
 
-// --- the input schema as JSON and back --------------------------------------------------------
-
-Json input_json(const InputSchema& schema) {
-  Json means = Json::array(), scales = Json::array();
-  for (const Scaling& scaling : schema.scalings) {
-    means.push_back(scaling.mean);
-    scales.push_back(scaling.scale);
-  }
-  return {{"shape", shape_json(schema.shape)}, {"pixels", schema.pixels},
-          {"columns", schema.columns},         {"label", schema.label},
-          {"means", std::move(means)},         {"scales", std::move(scales)},
-          {"classes", schema.classes}};
-}
-
-InputSchema schema_of(const Json& json) {
-  InputSchema schema{.shape = shape_of(json.at("shape")),
-                     .pixels = json.at("pixels").get<bool>(),
-                     .columns = json.at("columns").get<std::vector<std::string>>(),
-                     .label = json.at("label").get<std::string>(),
-                     .scalings = {},
-                     .classes = json.at("classes").get<std::vector<std::string>>()};
-  const auto means = json.at("means").get<std::vector<double>>();
-  const auto scales = json.at("scales").get<std::vector<double>>();
-  for (std::size_t i = 0; i < means.size(); ++i)
-    schema.scalings.push_back({means[i], scales.at(i)});
-  return schema;
-}
-
 // What a sound file cannot say: a schema that does not fit its model.
 bool fits(const InputSchema& schema, const ModelSpec& spec) {
-  const auto inputs = static_cast<std::size_t>(spec.input.count());
-  const auto scalings = schema.pixels ? static_cast<std::size_t>(spec.input.channels) : inputs;
-  return schema.shape == spec.input && schema.scalings.size() == scalings &&
-         (schema.columns.empty() || schema.columns.size() == inputs) &&
-         schema.classes.size() == static_cast<std::size_t>(spec.classes);
+  return schema.shape == spec.input && output_count(schema) == spec.classes;
 }
 
 Result<std::vector<float>> gather(const std::string& path, const SafeTensors& content,
@@ -190,7 +158,10 @@ Result<TrainedModel> model_of(const std::string& path, const SafeTensors& conten
                             path, version, kVersion));
   TrainedModel model;
   model.spec = spec_of(description);
-  model.schema = schema_of(Json::parse(metadata.at(kInputKey)));
+  auto schema = schema_of(metadata.at(kInputKey));
+  if (!schema)
+    return fail(ErrorCode::BadInput, fmt::format("{}: has {}", path, schema.error().message));
+  model.schema = std::move(*schema);
   RUBATO_TRY(plan_layers(model.spec));
   if (!fits(model.schema, model.spec))
     return fail(ErrorCode::BadInput,
@@ -218,7 +189,7 @@ Result<void> write_model(const std::string& path, const TrainedModel& model) {
     });
   }
   content.metadata[kModelKey] = model_json(model.spec).dump();
-  content.metadata[kInputKey] = input_json(model.schema).dump();
+  content.metadata[kInputKey] = to_text(model.schema);
   for (const auto& [key, value] : model.facts)
     content.metadata[std::string(kFactPrefix) + key] = value;
   return write_safetensors(path, content);

@@ -20,6 +20,8 @@ namespace {
 
 constexpr int kOperatorSet = 13;
 constexpr int kIrVersion = 7;  // the oldest for operator set 13
+constexpr const char* kMlDomain = "ai.onnx.ml";
+constexpr int kMlOperatorSet = 2;
 constexpr const char* kBatch = "N";
 
 using Extents = std::vector<std::int64_t>;
@@ -44,14 +46,23 @@ class Graph {
       std::visit([&](const auto& layer) { add(names[i], layer, (*plans)[i]); },
                  model_.spec.layers[i]);
     add_outputs();
+    if (ml_needed_) {
+      auto* domain = file.add_opset_import();
+      domain->set_domain(kMlDomain);
+      domain->set_version(kMlOperatorSet);
+    }
     const auto note = [&](const char* key, std::string value) {
       auto* entry = file.add_metadata_props();
       entry->set_key(key);
       entry->set_value(std::move(value));
     };
     note("classes", nlohmann::json(model_.schema.classes).dump());
-    if (!model_.schema.columns.empty())
-      note("columns", nlohmann::json(model_.schema.columns).dump());
+    std::vector<std::string> numbers, categorical;
+    for (const Column& column : model_.schema.columns)
+      if (!column.name.empty())
+        (column.categorical() ? categorical : numbers).push_back(column.name);
+    if (!numbers.empty()) note("columns", nlohmann::json(numbers).dump());
+    if (!categorical.empty()) note("categorical_columns", nlohmann::json(categorical).dump());
     for (const auto& [key, value] : model_.facts) note(key.c_str(), value);
     return file;
   }
@@ -130,30 +141,126 @@ class Graph {
     return constant(name, Extents(at.shape.begin(), at.shape.end()), values(at));
   }
 
-  static void describe(onnx::ValueInfoProto* value, const std::string& name, const Extents& shape) {
+  static void describe(onnx::ValueInfoProto* value, const std::string& name, const Extents& shape,
+                       onnx::TensorProto::DataType type_of = onnx::TensorProto::FLOAT) {
     value->set_name(name);
     auto* type = value->mutable_type()->mutable_tensor_type();
-    type->set_elem_type(onnx::TensorProto::FLOAT);
+    type->set_elem_type(type_of);
     type->mutable_shape()->add_dim()->set_dim_param(kBatch);
     for (const std::int64_t extent : shape) type->mutable_shape()->add_dim()->set_dim_value(extent);
   }
 
   void add_input() {
-    const InputSchema& schema = model_.schema;
-    const Shape& in = schema.shape;
-    describe(graph_->add_input(), last_,
-             schema.pixels ? Extents{in.channels, in.height, in.width} : Extents{in.count()});
+    if (model_.schema.pixels) return add_images();
+    add_table();
+    const Shape& in = model_.schema.shape;
+    if (in.height * in.width > 1)
+      next("Reshape", "shaped", {constant("input.shape", {-1, in.channels, in.height, in.width})});
+  }
+
+  void add_images() {
+    const Shape& in = model_.schema.shape;
+    describe(graph_->add_input(), last_, {in.channels, in.height, in.width});
+    scale(model_.schema.scalings, {1, in.channels, 1, 1});
+  }
+
+  void scale(const std::vector<Scaling>& scalings, const Extents& shape) {
     std::vector<float> means, scales;
-    for (const Scaling& scaling : schema.scalings) {
+    for (const Scaling& scaling : scalings) {
       means.push_back(static_cast<float>(scaling.mean));
       scales.push_back(static_cast<float>(scaling.scale));
     }
-    const auto count = static_cast<std::int64_t>(means.size());
-    const Extents shape = schema.pixels ? Extents{1, count, 1, 1} : Extents{1, count};
     next("Sub", "centred", {constant("input.mean", shape, means)});
     next("Mul", "scaled", {constant("input.scale", shape, scales)});
-    if (!schema.pixels && in.height * in.width > 1)
-      next("Reshape", "shaped", {constant("input.shape", {-1, in.channels, in.height, in.width})});
+  }
+
+  // The parts of the model's input, and which of its inputs each value of a part is.
+  struct Parts {
+    std::vector<std::string> names;
+    std::vector<std::int64_t> places;
+  };
+
+  void add_table() {
+    std::vector<Scaling> scalings;
+    std::vector<float> fills;
+    std::vector<std::int64_t> values, indicators, indicated;  // of numbers: model input, model
+                                                              // input, position among numbers
+    std::int64_t at = 0;
+    for (const Column& column : model_.schema.columns) {
+      if (!column.categorical()) {
+        if (column.indicator) {
+          indicators.push_back(at + 1);
+          indicated.push_back(static_cast<std::int64_t>(values.size()));
+        }
+        values.push_back(at);
+        scalings.push_back(column.scaling);
+        fills.push_back(static_cast<float>(column.fill));
+      }
+      at += column.inputs();
+    }
+    Parts parts;
+    if (!values.empty()) {
+      const auto count = static_cast<std::int64_t>(values.size());
+      describe(graph_->add_input(), last_, {count});
+      if (!indicated.empty()) {
+        node("IsNaN", "missing", {last_});
+        last_ =
+            node("Where", "filled", {"missing", constant("input.fill", {1, count}, fills), last_})
+                ->output(0);
+        set(node("Gather", "missing.some", {"missing", constant("missing.columns", indicated)}),
+            "axis", std::int64_t{1});
+        set(node("Cast", "indicators", {"missing.some"}), "to",
+            std::int64_t{onnx::TensorProto::FLOAT});
+      }
+      scale(scalings, {1, count});
+      parts = {{last_}, values};
+      if (!indicated.empty()) {
+        parts.names.push_back("indicators");
+        parts.places.insert(parts.places.end(), indicators.begin(), indicators.end());
+      }
+    }
+    add_categories(parts);
+    if (parts.names.size() == 1 && std::ranges::is_sorted(parts.places)) {
+      last_ = parts.names.front();
+      return;
+    }
+    set(node("Concat", "parts", parts.names), "axis", std::int64_t{1});
+    std::vector<std::int64_t> order(parts.places.size());
+    for (std::size_t i = 0; i < order.size(); ++i)
+      order[static_cast<std::size_t>(parts.places[i])] = static_cast<std::int64_t>(i);
+    last_ = "parts";
+    set(next("Gather", "inputs", {constant("input.order", order)}), "axis", std::int64_t{1});
+  }
+
+  // One part a categorical column: ONNX-ML's encoder gives zeros for a text that it does not know.
+  // The indicator is whether the text is empty.
+  void add_categories(Parts& parts) {
+    std::int64_t at = 0, column_index = 0;
+    for (const Column& column : model_.schema.columns) {
+      const std::int64_t first = at;
+      at += column.inputs();
+      if (!column.categorical()) continue;
+      const std::string name = fmt::format("category.{}", column_index);
+      set(node("Gather", name + ".text",
+               {"categories", constant(name + ".column", {column_index++})}),
+          "axis", std::int64_t{1});
+      node("Reshape", name + ".flat", {name + ".text", constant(name + ".flat_shape", {-1})});
+      std::vector<std::string> words = column.categories;
+      if (column.indicator) words.emplace_back();
+      auto* encoder = node("OneHotEncoder", name, {name + ".flat"});
+      encoder->set_domain(kMlDomain);
+      auto* list = encoder->add_attribute();
+      list->set_name("cats_strings");
+      list->set_type(onnx::AttributeProto::STRINGS);
+      for (const std::string& word : words) list->add_strings(word);
+      set(encoder, "zeros", std::int64_t{1});
+      parts.names.push_back(name);
+      for (std::size_t i = 0; i < words.size(); ++i)
+        parts.places.push_back(first + static_cast<std::int64_t>(i));
+    }
+    if (column_index == 0) return;
+    describe(graph_->add_input(), "categories", {column_index}, onnx::TensorProto::STRING);
+    ml_needed_ = true;
   }
 
   void add(const std::string& name, const Dense&, const LayerPlan& plan) {
@@ -236,6 +343,7 @@ class Graph {
   std::vector<TensorPlace> places_;
   onnx::GraphProto* graph_ = nullptr;
   std::string last_ = "input";
+  bool ml_needed_ = false;  // operators of ONNX-ML
 };
 
 }  // namespace

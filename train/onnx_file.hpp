@@ -1,9 +1,13 @@
 // train/onnx_file.hpp - a trained model as an ONNX file, for the many programs that run those.
-// The preprocessing is inside: input "input" takes raw values, [N, columns] or [N, channels,
-// height, width] of pixels from 0 to 255. Outputs: "logits" [N, classes], what the last layer
-// gives, and "scores" [N, classes]: probabilities where the model was trained with softmax
-// cross-entropy, else the logits. The names of classes are in the file's metadata: "classes", a
-// JSON list. Source: onnx.ai, operator set 13. Errors: Io when the file cannot be written.
+// The preprocessing is inside. Inputs: images as "input" [N, channels, height, width], pixels from
+// 0 to 255. Of a table, "input" [N, numbers] takes its columns of numbers, NaN where a value is
+// missing; "categories" [N, categorical columns], texts, the others, "" where one is missing. Both
+// are in the order of the schema, and one that would be empty is not there. An unknown category
+// counts as none. Outputs: "logits" [N, classes], what the last layer gives, and "scores" [N,
+// classes]: probabilities where the model was trained with softmax cross-entropy, else the logits.
+// Metadata: "classes", "columns" and "categorical_columns" are JSON lists of names.
+// Source: onnx.ai, operator set 13; texts need OneHotEncoder of ai.onnx.ml 2, which onnxruntime has
+// and OpenCV has not. Errors: Io when the file cannot be written.
 #pragma once
 
 #include <string>

@@ -100,8 +100,7 @@ Result<Tensor> read_tensor(const std::string& path, const std::string& name, con
   return tensor;
 }
 
-Result<SafeTensors> content_of(const std::string& path, const Json& header,
-                                std::string_view data) {
+Result<SafeTensors> content_of(const std::string& path, const Json& header, std::string_view data) {
   SafeTensors content;
   for (const auto& [name, entry] : header.items()) {
     if (name == kMetadata) {

@@ -3,63 +3,203 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
+#include <string_view>
 #include <utility>
 
 #include "base/check.hpp"
-#include "train/image_files.hpp"
-#include "train/table_files.hpp"
+#include "base/nearest.hpp"
+#include "base/numbers.hpp"
+#include "train/data_files.hpp"
 
 namespace rubato::train {
 namespace {
 
-bool is_libsvm(const std::string& path) {
-  return path.ends_with(".libsvm") || path.ends_with(".svm") || path.ends_with(".txt");
+// "a.csv:7", or "a.npz, sample 7" where the file has no lines.
+std::string place_text(const std::string& path, const std::vector<std::uint32_t>& lines,
+                       std::size_t row) {
+  return lines.empty() ? fmt::format("{}, sample {}", path, row)
+                       : fmt::format("{}:{}", path, lines[row]);
 }
 
-Result<Samples> read_table(const InputSchema& schema, const std::string& path, Labels labels) {
-  const auto features = static_cast<std::size_t>(schema.shape.count());
-  auto read = is_libsvm(path) ? read_libsvm(path, features) : read_csv_as(path, schema);
-  if (!read) return fail(ErrorCode::BadInput, read.error().message);
-  Samples samples;
-  samples.labelled = !read->labels.empty();
-  if (!samples.labelled && labels == Labels::Needed)
-    return fail(ErrorCode::BadInput,
-                fmt::format("{}: has no label column \"{}\", by which to judge; rubato predict "
-                            "needs none",
-                            path, schema.label));
-  Dataset& data = samples.data;
-  data.shape = schema.shape;
+// Which classes there are, or the nearest of many.
+std::string class_hint(const std::string& label, const std::vector<std::string>& classes) {
+  constexpr std::size_t kListed = 10;
+  if (classes.size() <= kListed) return suggestion(label, classes);
+  const auto nearest = nearest_name(label, classes);
+  return nearest ? fmt::format("; did you mean {}?", *nearest) : "";
+}
+
+// The position of each label among the classes. A number k stands for class k where the classes
+// have other names: image sets number theirs.
+Result<std::vector<std::int32_t>> number_labels(const std::vector<std::string>& labels,
+                                                const std::vector<std::uint32_t>& lines,
+                                                const InputSchema& schema,
+                                                const std::string& path) {
+  std::map<std::string_view, std::int32_t> positions;
+  for (const std::string& name : schema.classes)
+    positions.emplace(name, static_cast<std::int32_t>(positions.size()));
+  const bool numbers_too = lines.empty() && schema.pixels;
+  std::vector<std::int32_t> numbers;
+  numbers.reserve(labels.size());
+  for (std::size_t row = 0; row < labels.size(); ++row) {
+    const auto found = positions.find(labels[row]);
+    if (found != positions.end()) {
+      numbers.push_back(found->second);
+      continue;
+    }
+    const auto number = numbers_too ? parse_number<std::uint32_t>(labels[row]) : std::nullopt;
+    if (!number || *number >= schema.classes.size())
+      return fail(
+          ErrorCode::BadInput,
+          fmt::format("{}: label \"{}\" is none of the {} classes{}", place_text(path, lines, row),
+                      labels[row], schema.classes.size(), class_hint(labels[row], schema.classes)));
+    numbers.push_back(static_cast<std::int32_t>(*number));
+  }
+  return numbers;
+}
+
+Result<void> add_labels(const RawData& raw, const InputSchema& schema, const std::string& path,
+                        Dataset& data) {
+  const auto* table = std::get_if<RawTable>(&raw);
+  const auto& labels = table ? table->labels : std::get<RawImages>(raw).labels;
   data.classes = static_cast<int>(schema.classes.size());
-  data.labels.resize(read->values.size() / features);
-  if (samples.labelled) {
-    RUBATO_ASSIGN(data.labels, number_labels(read->labels, schema.classes, path));
-  }
-  std::vector<float> values = std::move(read->values);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const Scaling& scaling = schema.scalings[i % features];
-    values[i] = static_cast<float>((values[i] - scaling.mean) * scaling.scale);
-  }
-  data.features = std::move(values);
-  return samples;
+  if (labels.empty()) return {};
+  RUBATO_ASSIGN(
+      data.labels,
+      number_labels(labels, table ? table->lines : std::vector<std::uint32_t>{}, schema, path));
+  return {};
 }
 
-// Which image set has images of this shape.
-Result<Samples> read_images(const InputSchema& schema, const std::string& path) {
-  auto read = schema.shape.channels == 1 ? read_fashion_mnist(path) : read_cifar10(path);
-  if (!read) return tl::unexpected<Error>(std::move(read.error()));
-  Samples samples{.data = std::move(read->held_out), .labelled = true};
-  if (samples.data.shape != schema.shape)
-    return fail(ErrorCode::BadInput,
-                fmt::format("{}: images of another size than the model's", path));
-  for (std::size_t c = 0; c < schema.scalings.size(); ++c)
-    samples.data.pixel_scales[c] = pixel_scale(schema.scalings[c]);
-  return samples;
+Dataset encode_images(RawImages images, const InputSchema& schema) {
+  Dataset data;
+  data.shape = schema.shape;
+  data.labels.resize(images.count());
+  for (const Scaling& scaling : schema.scalings) data.pixel_scales.push_back(pixel_scale(scaling));
+  if (images.shape.channels == schema.shape.channels) {
+    data.features = std::move(images.pixels);
+    return data;
+  }
+  // Grey as three equal colours.
+  RUBATO_CHECK(images.shape.channels == 1, "read_raw_as() refuses others");
+  const auto plane = static_cast<std::ptrdiff_t>(images.shape.count());
+  std::vector<std::uint8_t> pixels;
+  pixels.reserve(images.pixels.size() * static_cast<std::size_t>(schema.shape.channels));
+  for (auto from = images.pixels.begin(); from != images.pixels.end(); from += plane)
+    for (int c = 0; c < schema.shape.channels; ++c) pixels.insert(pixels.end(), from, from + plane);
+  data.features = std::move(pixels);
+  return data;
 }
 
 }  // namespace
 
+Result<std::vector<double>> label_numbers(const RawTable& table, const std::string& path) {
+  std::vector<double> numbers;
+  numbers.reserve(table.labels.size());
+  for (std::size_t row = 0; row < table.labels.size(); ++row) {
+    const auto number = parse_number<double>(table.labels[row]);
+    if (!number)
+      return fail(ErrorCode::BadInput,
+                  fmt::format("{}: label \"{}\" is not a number, which dataset.task = "
+                              "\"regression\" needs",
+                              place_text(path, table.lines, row), table.labels[row]));
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
+Result<Dataset> encode(RawTable table, const InputSchema& schema, const std::string& path) {
+  RUBATO_CHECK(table.columns.size() == schema.columns.size(), "the columns of this schema");
+  const std::size_t rows = table.rows(), columns = table.columns.size();
+  Dataset data;
+  data.shape = schema.shape;
+  data.labels.resize(rows);
+  const RawData raw = RawTable{.labels = std::move(table.labels), .lines = std::move(table.lines)};
+  RUBATO_TRY(add_labels(raw, schema, path, data));
+  const auto inputs = static_cast<std::size_t>(schema.shape.count());
+  if (inputs == columns && std::ranges::none_of(schema.columns, &Column::categorical)) {
+    data.features = std::move(table.values);
+    return data;
+  }
+  if (rows > kValuesMax / inputs)
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: {} samples of {} inputs do not fit into memory (limit {} values); "
+                            "list columns of many categories in dataset.ignore",
+                            path, rows, inputs, kValuesMax));
+  std::vector<float> values(rows * inputs);
+  std::size_t to = 0;
+  for (std::size_t c = 0; c < columns; ++c) {
+    const Column& column = schema.columns[c];
+    std::vector<std::size_t> place;  // of each word among the categories
+    for (const std::string& word : table.columns[c].words) {
+      const auto found = std::ranges::find(column.categories, word);
+      RUBATO_CHECK(found != column.categories.end(), "the schema knows every word");
+      place.push_back(static_cast<std::size_t>(found - column.categories.begin()));
+    }
+    const std::size_t indicator = to + static_cast<std::size_t>(column.inputs()) - 1;
+    for (std::size_t row = 0; row < rows; ++row) {
+      const float value = table.values[row * columns + c];
+      float* const sample = values.data() + row * inputs;
+      if (!column.categorical()) sample[to] = value;
+      if (std::isnan(value)) {
+        if (column.indicator) sample[indicator] = 1;
+      } else if (column.categorical() && value != kUnknownWord) {
+        sample[to + place[static_cast<std::size_t>(value)]] = 1;
+      }
+    }
+    to = indicator + 1;
+  }
+  data.features = std::move(values);
+  return data;
+}
+
+void scale_inputs(std::span<float> inputs, const InputSchema& schema) {
+  const auto count = static_cast<std::size_t>(schema.shape.count());
+  std::size_t at = 0;
+  for (const Column& column : schema.columns) {
+    if (!column.categorical()) {
+      const auto [mean, scale] = column.scaling;
+      for (std::size_t i = at; i < inputs.size(); i += count) {
+        const double value = std::isnan(inputs[i]) ? column.fill : inputs[i];
+        inputs[i] = static_cast<float>((value - mean) * scale);
+      }
+    }
+    at += static_cast<std::size_t>(column.inputs());
+  }
+}
+
+Result<Samples> to_samples(RawData raw, const InputSchema& schema, const std::string& path,
+                           Labels labels) {
+  Samples samples;
+  auto* table = std::get_if<RawTable>(&raw);
+  samples.labelled = !(table ? table->labels : std::get<RawImages>(raw).labels).empty();
+  if (!samples.labelled && labels == Labels::Needed)
+    return fail(ErrorCode::BadInput,
+                table ? fmt::format("{}: has no label column \"{}\", by which to judge; rubato "
+                                    "predict needs none",
+                                    path, schema.label)
+                      : path + ": has no labels; rubato predict needs none");
+  if (table) {
+    samples.unknown = table->unknown;
+    RUBATO_ASSIGN(samples.data, encode(std::move(*table), schema, path));
+    scale_inputs(std::get<std::vector<float>>(samples.data.features), schema);
+    return samples;
+  }
+  Dataset only_labels;
+  RUBATO_TRY(add_labels(raw, schema, path, only_labels));
+  samples.data = encode_images(std::move(std::get<RawImages>(raw)), schema);
+  samples.data.classes = only_labels.classes;
+  if (samples.labelled) samples.data.labels = std::move(only_labels.labels);
+  return samples;
+}
+
 Result<Samples> read_samples(const InputSchema& schema, const std::string& path, Labels labels) {
-  return schema.pixels ? read_images(schema, path) : read_table(schema, path, labels);
+  auto raw = read_raw_as(test_files(path), schema,
+                         {.kind = "", .path = {}, .held_out_path = {}, .label_column = {}},
+                         Unknown::Count);
+  if (!raw) return fail(ErrorCode::BadInput, std::move(raw.error().message));
+  return to_samples(std::move(*raw), schema, path, labels);
 }
 
 }  // namespace rubato::train

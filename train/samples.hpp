@@ -1,25 +1,42 @@
-// train/samples.hpp - samples of a file as a trained model's input: columns found by their names,
-// scaled as in training, labels numbered by the model's classes.
+// train/samples.hpp - samples of a file as a model's input: columns found by their names, encoded
+// and scaled as the schema says, labels numbered by its classes.
 // Errors: BadInput, one line: file, line, column by name, what was expected, the remedy.
 #pragma once
 
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "train/dataset.hpp"
+#include "train/raw_data.hpp"
 
 namespace rubato::train {
 
 enum class Labels { Needed, IfThere };
 
 struct Samples {
-  Dataset data;           // labels are 0 where there are none
-  bool labelled = false;  // the file has labels
+  Dataset data;             // labels are 0 where there are none
+  bool labelled = false;    // the file has labels
+  std::size_t unknown = 0;  // values that are none of the model's categories; they count as none
 };
 
-// A table: `path` is a CSV file, or a LIBSVM file where its name ends in .libsvm, .svm or .txt.
-// Images: the directory of an image set, whose test images are taken.
+// Tables as train/data_files.hpp finds them; images of a directory that has test images: those.
 [[nodiscard]] Result<Samples> read_samples(const InputSchema& schema, const std::string& path,
                                            Labels labels);
+
+// `raw` in the schema's columns or image size. `path` names it in errors.
+[[nodiscard]] Result<Samples> to_samples(RawData raw, const InputSchema& schema,
+                                         const std::string& path, Labels labels);
+
+// The two parts of to_samples() for tables. encode() gives every column its inputs, and leaves
+// missing numbers NaN; scale_inputs() then fills and scales numbers in `inputs`, whole samples.
+[[nodiscard]] Result<Dataset> encode(RawTable table, const InputSchema& schema,
+                                     const std::string& path);
+void scale_inputs(std::span<float> inputs, const InputSchema& schema);
+
+// Regression: the labels of a table as numbers.
+[[nodiscard]] Result<std::vector<double>> label_numbers(const RawTable& table,
+                                                        const std::string& path);
 
 }  // namespace rubato::train

@@ -1,9 +1,14 @@
 #include "train/table_files.hpp"
 
 #include <fmt/format.h>
+#include <zlib.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -21,10 +26,71 @@ tl::unexpected<Error> bad_line(const std::string& path, std::size_t line, std::s
   return fail(ErrorCode::BadInput, fmt::format("{}:{}: {}", path, line, what));
 }
 
-// The text of a file, without the mark of UTF-8 that some programs put before it.
+constexpr std::size_t kTextBytesMax = std::size_t{1} << 34;  // of one compressed file
+
+Result<std::string> inflate(const std::string& path) {
+  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), &gzclose);
+  if (!file) return fail(ErrorCode::Io, fmt::format("{}: {}", path, std::strerror(errno)));
+  std::string text;
+  std::vector<char> buffer(std::size_t{1} << 18);
+  for (;;) {
+    const int got = gzread(file.get(), buffer.data(), static_cast<unsigned>(buffer.size()));
+    int code = 0;
+    if (got < 0 || (got == 0 && gzerror(file.get(), &code) && code == Z_BUF_ERROR))
+      return fail(ErrorCode::BadInput,
+                  fmt::format("{}: is damaged or ends early; make it again with gzip", path));
+    if (got == 0) return text;
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+    if (text.size() > kTextBytesMax)
+      return fail(ErrorCode::BadInput, fmt::format("{}: holds more than {} GiB; use a part of it",
+                                                   path, kTextBytesMax >> 30));
+  }
+}
+
+// Length of the UTF-8 sequence at the front of `text`; 0: it is none.
+std::size_t utf8_sequence(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  if (byte(0) < 0x80) return 1;
+  const std::size_t length =
+      byte(0) >= 0xF0 ? 4 : (byte(0) >= 0xE0 ? 3 : (byte(0) >= 0xC2 ? 2 : 0));
+  if (length == 0 || byte(0) > 0xF4 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  const bool overlong = (byte(0) == 0xE0 && byte(1) < 0xA0) || (byte(0) == 0xF0 && byte(1) < 0x90);
+  const bool outside = (byte(0) == 0xED && byte(1) > 0x9F) || (byte(0) == 0xF4 && byte(1) > 0x8F);
+  return overlong || outside ? 0 : length;
+}
+
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = utf8_sequence(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+std::string from_latin1(std::string_view text) {
+  std::string utf8;
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (code >= 0x80) {
+      utf8 += static_cast<char>(0xC0 | code >> 6);
+      utf8 += static_cast<char>(0x80 | (code & 0x3F));
+    } else {
+      utf8 += c;
+    }
+  }
+  return utf8;
+}
+
+// The text of a file in UTF-8, without the mark that some programs put before it.
 Result<std::string> read_text(const std::string& path) {
-  RUBATO_ASSIGN(std::string text, read_file(path));
+  auto read = read_file(path);
+  if (read && read->substr(0, 2) == "\x1f\x8b") read = inflate(path);
+  RUBATO_ASSIGN(std::string text, std::move(read));
   if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
+  if (!is_utf8(text)) return from_latin1(text);
   return text;
 }
 
@@ -34,10 +100,14 @@ std::string_view trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
 
-// One spelling for each number, so that "+1" and "1.0" are the same label.
-std::string canonical_label(std::string_view text) {
-  const std::optional<double> number = parse_number<double>(text);
-  return number ? fmt::format("{}", *number == 0 ? 0.0 : *number) : std::string(text);
+bool is_missing(std::string_view field) {
+  return field.empty() || field == "?" || field == "NA" || field == "NaN" || field == "nan";
+}
+
+// One spelling for each number, as for labels, but 007 stays 007.
+std::string category(const std::string& field) {
+  const bool code = field.size() > 1 && field[0] == '0' && field[1] >= '0' && field[1] <= '9';
+  return code ? field : canonical_label(field);
 }
 
 // --- LIBSVM ----------------------------------------------------------------------------------
@@ -150,92 +220,306 @@ class CsvReader {
   std::size_t next_line_ = 1;
 };
 
+constexpr std::size_t kNowhere = std::string::npos;
+constexpr std::size_t kHeaderProbe = 100;  // records that are looked at to tell a header
+constexpr float kMissing = std::numeric_limits<float>::quiet_NaN();
+
+using Fields = std::vector<std::string>;
+
+std::size_t position_of(const Fields& fields, const std::string& name) {
+  const auto found = std::ranges::find(fields, name);
+  return found == fields.end() ? kNowhere : static_cast<std::size_t>(found - fields.begin());
+}
+
+// The names in a header: none is empty, and none comes twice.
+Fields header_names(const Fields& header) {
+  Fields names;
+  for (std::size_t i = 0; i < header.size(); ++i) {
+    const std::string name = header[i].empty() ? fmt::format("column {}", i) : header[i];
+    std::string unique = name;
+    for (int k = 2; position_of(names, unique) != kNowhere; ++k)
+      unique = fmt::format("{} ({})", name, k);
+    names.push_back(std::move(unique));
+  }
+  return names;
+}
+
+// Where a column of the options is: by name, else by position.
+std::size_t find_field(const Fields& fields, const std::string& column) {
+  const auto index = parse_number<std::uint32_t>(column);
+  if (!index) return position_of(fields, column);
+  return *index < fields.size() ? *index : kNowhere;
+}
+
+// Whether `first`, the first record, is a header. `rest`: the records after it.
+bool is_header(const Fields& first, CsvReader rest, std::size_t label, const CsvOptions& options) {
+  const auto names_field = [&](const std::string& column) {
+    return !parse_number<std::uint32_t>(column) && position_of(first, column) != kNowhere;
+  };
+  if (names_field(options.label_column) || std::ranges::any_of(options.ignore, names_field) ||
+      std::ranges::any_of(options.categorical, names_field))
+    return true;
+  const auto number = [](const std::string& field) {
+    return parse_number<double>(field).has_value();
+  };
+  std::vector<bool> below(first.size(), false);  // a value was seen below the first record
+  bool comes_again = false;
+  for (std::size_t i = 0; i < kHeaderProbe; ++i) {
+    const auto record = rest.next();
+    if (!record || !*record) break;
+    const Fields& fields = **record;
+    for (std::size_t f = 0; f < std::min(first.size(), fields.size()); ++f) {
+      if (f == label || is_missing(fields[f])) continue;
+      if (!below[f] && !number(first[f]) && !is_missing(first[f]) && number(fields[f])) return true;
+      below[f] = true;
+      comes_again = comes_again || fields[f] == first[f];
+    }
+  }
+  for (std::size_t f = 0; f < first.size(); ++f)
+    if (f != label && number(first[f])) return false;
+  return !comes_again;
+}
+
+// Which field of a record is which column.
 struct CsvLayout {
-  std::size_t label = 0;  // column
+  std::vector<std::size_t> features = {};
+  std::size_t label = kNowhere;  // kNowhere: the file has none
+  std::size_t fields = 0;        // of every record
   bool header = false;
 };
 
-// Where the label is and whether the first record is a header. Errors: what to do instead.
-tl::expected<CsvLayout, std::string> find_layout(const std::vector<std::string>& first,
-                                                 const std::string& label_column) {
-  CsvLayout layout{first.size() - 1, false};
-  const auto named = std::find(first.begin(), first.end(), label_column);
-  const auto index = parse_number<std::uint32_t>(label_column);
-  if (label_column.empty()) {
-    // the last
-  } else if (named != first.end() && !index) {
-    layout = {static_cast<std::size_t>(named - first.begin()), true};
-  } else if (index && *index < first.size()) {
-    layout.label = *index;
-  } else {
-    return tl::unexpected<std::string>(fmt::format("no column \"{}\" for dataset.label_column{}",
-                                                   label_column, suggestion(label_column, first)));
+std::string not_found(const std::string& column, std::string_view key, const Fields& first) {
+  return fmt::format("no column \"{}\" for {}{}", column, key, suggestion(column, first));
+}
+
+// The layout of a file that nobody knows yet, and its columns. Errors: what to do instead.
+tl::expected<CsvLayout, std::string> find_layout(const Fields& first, const CsvReader& rest,
+                                                 const CsvOptions& options, RawTable& table) {
+  CsvLayout layout{.label = first.size() - 1, .fields = first.size()};
+  if (!options.label_column.empty()) layout.label = find_field(first, options.label_column);
+  if (layout.label == kNowhere)
+    return tl::unexpected(not_found(options.label_column, "dataset.label_column", first));
+  layout.header = is_header(first, rest, layout.label, options);
+  const Fields names = layout.header ? header_names(first) : Fields(first.size());
+  table.label = layout.header ? names[layout.label] : fmt::format("{}", layout.label);
+
+  std::vector<bool> ignored(first.size(), false), categorical(first.size(), false);
+  for (const std::string& column : options.ignore) {
+    if (!layout.header)
+      return tl::unexpected(
+          fmt::format("the file has no header, so dataset.ignore cannot name \"{}\"; add a first "
+                      "line with the names of the columns",
+                      column));
+    const std::size_t at = position_of(names, column);
+    if (at == kNowhere) return tl::unexpected(not_found(column, "dataset.ignore", names));
+    ignored[at] = true;
   }
-  for (std::size_t i = 0; i < first.size(); ++i)
-    if (i != layout.label && !parse_number<double>(first[i])) layout.header = true;
+  for (const std::string& column : options.categorical) {
+    const std::size_t at = find_field(layout.header ? names : first, column);
+    if (at == kNowhere) return tl::unexpected(not_found(column, "dataset.categorical", names));
+    categorical[at] = true;
+  }
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    if (i == layout.label || ignored[i]) continue;
+    layout.features.push_back(i);
+    table.columns.push_back({.name = names[i], .text = categorical[i]});
+  }
+  if (layout.features.empty())
+    return tl::unexpected<std::string>("no column is left beside the label");
   return layout;
 }
 
-constexpr std::size_t kNowhere = std::string::npos;
-
-// Where each column of a schema is in a file, and the label (kNowhere: the file has none).
-struct CsvColumns {
-  std::vector<std::size_t> features;
-  std::size_t label = kNowhere;
-};
-
-// `first`: the first record of the file. Errors: what is wrong with it.
-tl::expected<CsvColumns, std::string> find_columns(const std::vector<std::string>& first,
-                                                   const InputSchema& schema) {
-  const auto position = [&](const std::string& name) {
-    const auto found = std::find(first.begin(), first.end(), name);
-    return found == first.end() ? kNowhere : static_cast<std::size_t>(found - first.begin());
-  };
-  CsvColumns columns;
-  if (!schema.columns.empty()) {
-    for (const std::string& name : schema.columns) {
-      columns.features.push_back(position(name));
-      if (columns.features.back() == kNowhere)
-        return tl::unexpected<std::string>(fmt::format("no column \"{}\", which the model needs{}",
-                                                       name, suggestion(name, first)));
+// The layout of a file that the columns of a schema describe. Errors: what is wrong with it.
+tl::expected<CsvLayout, std::string> find_columns(const Fields& first, const InputSchema& schema) {
+  CsvLayout layout{.fields = first.size()};
+  layout.header = !schema.columns.empty() && !schema.columns.front().name.empty();
+  if (layout.header) {
+    const Fields names = header_names(first);
+    for (const Column& column : schema.columns) {
+      layout.features.push_back(position_of(names, column.name));
+      if (layout.features.back() == kNowhere)
+        return tl::unexpected(fmt::format("no column \"{}\", which the model needs{}", column.name,
+                                          suggestion(column.name, first)));
     }
-    columns.label = position(schema.label);
-    return columns;
+    layout.label = position_of(names, schema.label);
+    return layout;
   }
-  const auto wanted = static_cast<std::size_t>(schema.shape.count());
+  const std::size_t wanted = schema.columns.size();
   if (first.size() == wanted + 1)
-    columns.label = parse_number<std::size_t>(schema.label).value_or(wanted);
+    layout.label = parse_number<std::size_t>(schema.label).value_or(wanted);
   if (first.size() != wanted && first.size() != wanted + 1)
-    return tl::unexpected<std::string>(fmt::format("{} fields; the model takes {}, with a label {}",
-                                                   first.size(), wanted, wanted + 1));
+    return tl::unexpected(fmt::format("{} fields; the model takes {}, with a label {}",
+                                      first.size(), wanted, wanted + 1));
   for (std::size_t i = 0; i < first.size(); ++i)
-    if (i != columns.label) columns.features.push_back(i);
-  return columns;
+    if (i != layout.label) layout.features.push_back(i);
+  return layout;
 }
 
-// Appends one record. Returns: what is wrong, or nothing.
-std::optional<std::string> append_record(const std::vector<std::string>& fields, std::size_t label,
-                                         LabelledRows& rows) {
-  if (fields.size() != rows.features + 1)
-    return fmt::format("{} fields; the first line has {}", fields.size(), rows.features + 1);
-  if (fields[label].empty()) return fmt::format("column {}: no label", label);
-  if (rows.values.size() + rows.features > kValuesMax)
-    return fmt::format("more than {} values; use a part of the file", kValuesMax);
-  for (std::size_t i = 0; i < fields.size(); ++i) {
-    if (i == label) continue;
-    const auto value = parse_number<float>(fields[i]);
-    if (!value) return fmt::format("column {}: \"{}\" is not a number", i, fields[i]);
-    rows.values.push_back(*value);
+// Turns fields into values, and knows the words of each column.
+class ColumnReader {
+ public:
+  // Finds out by its first value whether a column holds numbers, unless it is stated.
+  explicit ColumnReader(bool categorical) : kind_(categorical ? Kind::Stated : Kind::Unknown) {}
+  // One of a schema.
+  ColumnReader(const Column& column, Unknown unknown)
+      : kind_(column.categorical() ? Kind::Stated : Kind::Number),
+        agreed_(true),
+        unknown_(unknown) {
+    for (const std::string& word : column.categories)
+      places_.emplace(word, static_cast<std::uint32_t>(places_.size()));
   }
-  rows.labels.push_back(canonical_label(fields[label]));
-  return std::nullopt;
+
+  // Errors: what is wrong with the field, after the name of its column.
+  tl::expected<float, std::string> read(const std::string& field) {
+    if (is_missing(field)) return kMissing;
+    const bool number_wanted = kind_ == Kind::Number || kind_ == Kind::Unknown;
+    const auto value = number_wanted ? parse_number<float>(field) : std::nullopt;
+    if (kind_ == Kind::Unknown) kind_ = value ? Kind::Number : Kind::Text;
+    if (kind_ == Kind::Number) {
+      if (value) return *value;
+      return tl::unexpected(fmt::format(
+          "\"{}\" is not a number{}", field,
+          agreed_ ? "" : fmt::format("; mend it, or list the column in dataset.categorical")));
+    }
+    if (kind_ == Kind::Text && parse_number<float>(field))
+      return tl::unexpected(
+          fmt::format("\"{}\" is a number, but \"{}\" above it is a text; mend one of them, or "
+                      "list the column in dataset.categorical",
+                      field, first_word()));
+    return place(field);
+  }
+
+  bool text() const { return kind_ == Kind::Text || kind_ == Kind::Stated; }
+  std::vector<std::string> words() const {
+    std::vector<std::string> words(places_.size());
+    for (const auto& [word, at] : places_) words[at] = word;
+    return words;
+  }
+  std::size_t unknown_count() const { return unknown_count_; }
+
+ private:
+  enum class Kind { Unknown, Number, Text, Stated };
+
+  std::string first_word() const {
+    return std::ranges::find_if(places_, [](const auto& p) { return p.second == 0; })->first;
+  }
+
+  tl::expected<float, std::string> place(const std::string& field) {
+    std::string word = category(field);
+    const auto found = places_.find(word);
+    if (found != places_.end()) return static_cast<float>(found->second);
+    if (agreed_) {
+      if (unknown_ == Unknown::Count) {
+        ++unknown_count_;
+        return kUnknownWord;
+      }
+      std::vector<std::string> known;
+      for (const auto& [name, at] : places_) known.push_back(name);
+      return tl::unexpected(
+          fmt::format("\"{}\" is not one of the {} agreed categories{}; mend the line, or start a "
+                      "new run, which agrees on the categories anew",
+                      field, known.size(), near(word, known)));
+    }
+    if (places_.size() >= kCategoriesMax)
+      return tl::unexpected(fmt::format(
+          "more than {} different categories; list the column in dataset.ignore", kCategoriesMax));
+    if (word.size() > kNameBytesMax)
+      return tl::unexpected(fmt::format(
+          "a category of more than {} bytes; list the column in dataset.ignore", kNameBytesMax));
+    const auto at = static_cast<std::uint32_t>(places_.size());
+    places_.emplace(std::move(word), at);
+    return static_cast<float>(at);
+  }
+
+  static std::string near(const std::string& word, const std::vector<std::string>& known) {
+    const auto nearest = nearest_name(word, known);
+    return nearest ? fmt::format(" (did you mean {}?)", *nearest) : "";
+  }
+
+  Kind kind_;
+  bool agreed_ = false;
+  Unknown unknown_ = Unknown::Refuse;
+  std::size_t unknown_count_ = 0;
+  std::map<std::string, std::uint32_t> places_;
+};
+
+// Reads records into `table`, whose columns are known, until the end. `record`: the first of them.
+Result<void> read_records(const std::string& path, CsvReader& reader, Fields record,
+                          const CsvLayout& layout, std::vector<ColumnReader>& columns,
+                          RawTable& table) {
+  for (;;) {
+    const auto line = reader.line();
+    if (record.size() != layout.fields)
+      return bad_line(
+          path, line,
+          fmt::format("{} fields; the first line has {}", record.size(), layout.fields));
+    if (table.values.size() + columns.size() > kValuesMax)
+      return bad_line(path, line,
+                      fmt::format("more than {} values; use a part of the file", kValuesMax));
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      const std::size_t at = layout.features[i];
+      const auto value = columns[i].read(record[at]);
+      if (!value)
+        return bad_line(
+            path, line,
+            fmt::format("{}: {}", column_text(table.columns[i].name, at), value.error()));
+      table.values.push_back(*value);
+    }
+    if (layout.label != kNowhere) {
+      if (record[layout.label].empty())
+        return bad_line(path, line,
+                        column_text(layout.header ? table.label : "", layout.label) + ": no label");
+      table.labels.push_back(canonical_label(record[layout.label]));
+    }
+    table.lines.push_back(static_cast<std::uint32_t>(line));
+    auto next = reader.next();
+    if (!next) return bad_line(path, reader.line(), next.error());
+    if (!*next) return {};
+    record = std::move(**next);
+  }
+}
+
+// Takes the records of `path`. `lay_out` finds the layout by the first record and fills in
+// table.columns and table.label; `make` gives the reader of a column.
+template <class LayOut, class Make>
+Result<RawTable> read_records(const std::string& path, LayOut lay_out, Make make) {
+  RUBATO_ASSIGN(const std::string text, read_text(path));
+  CsvReader reader(text);
+  RawTable table;
+  auto record = reader.next();
+  if (!record) return bad_line(path, reader.line(), record.error());
+  if (!*record) return fail(ErrorCode::BadInput, path + ": holds no samples");
+  auto layout = lay_out(**record, reader, table);
+  if (!layout) return bad_line(path, reader.line(), layout.error());
+  if (layout->header) record = reader.next();
+  if (!record) return bad_line(path, reader.line(), record.error());
+  if (!*record) return fail(ErrorCode::BadInput, path + ": holds no samples");
+  std::vector<ColumnReader> columns;
+  for (std::size_t i = 0; i < table.columns.size(); ++i) columns.push_back(make(i, table));
+  RUBATO_TRY(read_records(path, reader, std::move(**record), *layout, columns, table));
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    table.columns[i].text = columns[i].text();
+    table.columns[i].words = columns[i].words();
+    table.unknown += columns[i].unknown_count();
+  }
+  return table;
 }
 
 }  // namespace
 
-Result<LabelledRows> read_libsvm(const std::string& path, std::size_t features) {
+std::string canonical_label(std::string_view text) {
+  const std::optional<double> number = parse_number<double>(text);
+  return number ? fmt::format("{}", *number == 0 ? 0.0 : *number) : std::string(text);
+}
+
+std::string column_text(const std::string& name, std::size_t position) {
+  return name.empty() ? fmt::format("column {}", position) : fmt::format("column \"{}\"", name);
+}
+
+Result<RawTable> read_libsvm(const std::string& path, std::size_t features) {
   RUBATO_ASSIGN(const std::string text, read_text(path));
-  LabelledRows rows;
+  RawTable table;
+  table.sparse = true;
   std::vector<Entry> entries;
   std::string_view rest = text;
   for (std::size_t number = 1; !rest.empty(); ++number) {
@@ -246,100 +530,52 @@ Result<LabelledRows> read_libsvm(const std::string& path, std::size_t features) 
     const std::string_view label = next_word(line);
     if (!parse_number<double>(label))
       return bad_line(path, number, fmt::format("label \"{}\" is not a number", label));
-    if (auto wrong = parse_entries(line, rows.labels.size(), features, entries))
+    if (auto wrong = parse_entries(line, table.labels.size(), features, entries))
       return bad_line(path, number, *wrong);
-    rows.labels.push_back(canonical_label(label));
+    table.labels.push_back(canonical_label(label));
+    table.lines.push_back(static_cast<std::uint32_t>(number));
   }
-  if (rows.labels.empty()) return fail(ErrorCode::BadInput, path + ": holds no samples");
+  if (table.labels.empty()) return fail(ErrorCode::BadInput, path + ": holds no samples");
 
-  rows.features = features;
-  for (const Entry& entry : entries) rows.features = std::max(rows.features, entry.index + 1);
-  if (rows.features == 0) return fail(ErrorCode::BadInput, path + ": holds no features");
-  if (rows.labels.size() > kValuesMax / rows.features)
+  for (const Entry& entry : entries) features = std::max(features, entry.index + 1);
+  if (features == 0) return fail(ErrorCode::BadInput, path + ": holds no features");
+  if (table.labels.size() > kValuesMax / features)
     return fail(
         ErrorCode::BadInput,
         fmt::format("{}: {} samples of {} features do not fit into memory (limit {} values); "
                     "use a part of the file",
-                    path, rows.labels.size(), rows.features, kValuesMax));
-  rows.values.resize(rows.labels.size() * rows.features);
-  for (const Entry& entry : entries)
-    rows.values[entry.row * rows.features + entry.index] = entry.value;
-  return rows;
+                    path, table.labels.size(), features, kValuesMax));
+  table.columns.resize(features);
+  table.values.resize(table.labels.size() * features);
+  for (const Entry& entry : entries) table.values[entry.row * features + entry.index] = entry.value;
+  return table;
 }
 
-Result<LabelledRows> read_csv(const std::string& path, const std::string& label_column) {
-  RUBATO_ASSIGN(const std::string text, read_text(path));
-  CsvReader reader(text);
-  LabelledRows rows;
-  CsvLayout layout;
-  for (bool first = true;; first = false) {
-    auto record = reader.next();
-    if (!record) return bad_line(path, reader.line(), record.error());
-    if (!*record) break;
-    const std::vector<std::string>& fields = **record;
-    if (first) {
-      if (fields.size() < 2)
-        return bad_line(path, reader.line(), "one field; a label and a feature need two");
-      auto found = find_layout(fields, label_column);
-      if (!found) return bad_line(path, reader.line(), found.error());
-      layout = *found;
-      rows.features = fields.size() - 1;
-      rows.label = fmt::format("{}", layout.label);
-      if (layout.header) {
-        rows.columns = fields;
-        rows.label = fields[layout.label];
-        rows.columns.erase(rows.columns.begin() + static_cast<std::ptrdiff_t>(layout.label));
-        continue;
-      }
-    }
-    if (auto wrong = append_record(fields, layout.label, rows))
-      return bad_line(path, reader.line(), *wrong);
-  }
-  if (rows.labels.empty()) return fail(ErrorCode::BadInput, path + ": holds no samples");
-  return rows;
+Result<RawTable> read_csv(const std::string& path, const CsvOptions& options) {
+  return read_records(
+      path,
+      [&](const Fields& first, const CsvReader& rest,
+          RawTable& table) -> tl::expected<CsvLayout, std::string> {
+        if (first.size() < 2)
+          return tl::unexpected(
+              fmt::format("one field; a label and a feature need two{}",
+                          first[0].find_first_of(";\t") == std::string::npos
+                              ? ""
+                              : ". Fields are separated by commas; save the file so"));
+        return find_layout(first, rest, options, table);
+      },
+      [](std::size_t i, const RawTable& table) { return ColumnReader(table.columns[i].text); });
 }
 
-Result<LabelledRows> read_csv_as(const std::string& path, const InputSchema& schema) {
-  RUBATO_ASSIGN(const std::string text, read_text(path));
-  CsvReader reader(text);
-  LabelledRows rows;
-  rows.features = static_cast<std::size_t>(schema.shape.count());
-  CsvColumns columns;
-  std::size_t fields_expected = 0;
-  const auto name_of = [&](std::size_t i) {
-    return schema.columns.empty() ? fmt::format("{}", columns.features[i]) : schema.columns[i];
-  };
-  for (bool first = true;; first = false) {
-    auto record = reader.next();
-    if (!record) return bad_line(path, reader.line(), record.error());
-    if (!*record) break;
-    const std::vector<std::string>& fields = **record;
-    if (first) {
-      auto found = find_columns(fields, schema);
-      if (!found) return bad_line(path, reader.line(), found.error());
-      columns = std::move(*found);
-      fields_expected = fields.size();
-      if (!schema.columns.empty()) continue;  // a header
-    }
-    if (fields.size() != fields_expected)
-      return bad_line(
-          path, reader.line(),
-          fmt::format("{} fields; the first line has {}", fields.size(), fields_expected));
-    if (rows.values.size() + rows.features > kValuesMax)
-      return bad_line(path, reader.line(),
-                      fmt::format("more than {} values; use a part of the file", kValuesMax));
-    for (std::size_t i = 0; i < columns.features.size(); ++i) {
-      const std::string& field = fields[columns.features[i]];
-      const auto value = parse_number<float>(field);
-      if (!value)
-        return bad_line(path, reader.line(),
-                        fmt::format("column \"{}\": \"{}\" is not a number", name_of(i), field));
-      rows.values.push_back(*value);
-    }
-    if (columns.label != kNowhere) rows.labels.push_back(canonical_label(fields[columns.label]));
-  }
-  if (rows.values.empty()) return fail(ErrorCode::BadInput, path + ": holds no samples");
-  return rows;
+Result<RawTable> read_csv_as(const std::string& path, const InputSchema& schema, Unknown unknown) {
+  return read_records(
+      path,
+      [&](const Fields& first, const CsvReader&, RawTable& table) {
+        for (const Column& column : schema.columns) table.columns.push_back({.name = column.name});
+        table.label = schema.label;
+        return find_columns(first, schema);
+      },
+      [&](std::size_t i, const RawTable&) { return ColumnReader(schema.columns[i], unknown); });
 }
 
 std::vector<std::string> distinct_labels(const std::vector<std::string>& labels) {
@@ -350,24 +586,6 @@ std::vector<std::string> distinct_labels(const std::vector<std::string>& labels)
     std::sort(names.begin(), names.end(),
               [&](const std::string& a, const std::string& b) { return *value(a) < *value(b); });
   return names;
-}
-
-Result<std::vector<std::int32_t>> number_labels(const std::vector<std::string>& labels,
-                                                const std::vector<std::string>& names,
-                                                const std::string& file) {
-  std::map<std::string_view, std::int32_t> positions;
-  for (const std::string& name : names)
-    positions.emplace(name, static_cast<std::int32_t>(positions.size()));
-  std::vector<std::int32_t> numbers;
-  numbers.reserve(labels.size());
-  for (const std::string& label : labels) {
-    const auto found = positions.find(label);
-    if (found == positions.end())
-      return fail(ErrorCode::BadInput,
-                  fmt::format("{}: label \"{}\" is not in the training data", file, label));
-    numbers.push_back(found->second);
-  }
-  return numbers;
 }
 
 }  // namespace rubato::train

@@ -1,47 +1,55 @@
-// train/table_files.hpp - rows of numbers with a label each, from CSV and LIBSVM text files.
+// train/table_files.hpp - tables with a label column, from CSV and LIBSVM text files, plain or
+// compressed by gzip.
 // Sources: RFC 4180 (CSV); csie.ntu.edu.tw/~cjlin/libsvm (LIBSVM: "label index:value ...", indices
 // from 1, ascending, absent ones 0, "#" starts a comment).
-// Errors: Io when the file cannot be read, BadInput "file:line: what" for the first bad line.
+// Text that is not UTF-8 is taken for ISO 8859-1. Errors: Io when the file cannot be read, BadInput
+// "file:line: what" for the first bad line.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
 #include "train/input_schema.hpp"
+#include "train/raw_data.hpp"
 
 namespace rubato::train {
 
-struct LabelledRows {
-  std::size_t features = 0;
-  std::vector<float> values;         // [rows, features] row-major
-  std::vector<std::string> labels;   // [rows]; numbers in one spelling: "+1" and "1.0" are "1"
-  std::vector<std::string> columns;  // [features] names; empty: the file has no header
-  std::string label;  // the label's column: its name, or its position where there is no header
+// `features`: how many there are; 0: as many as the highest index in the file.
+[[nodiscard]] Result<RawTable> read_libsvm(const std::string& path, std::size_t features);
+
+struct CsvOptions {
+  std::string label_column = {};         // a name of the header or an index from 0; empty: last
+  std::vector<std::string> ignore = {};  // names of columns to leave out
+  std::vector<std::string> categorical = {};  // names, or indices, of columns of categories
 };
 
-// `features`: how many there are; 0: as many as the highest index in the file.
-[[nodiscard]] Result<LabelledRows> read_libsvm(const std::string& path, std::size_t features);
+// A column holds categories where `categorical` lists it or its first value is no number. Otherwise
+// all its values are numbers. Empty fields, NA, NaN and ? are missing values.
+// The first line is a header where the options name one of its fields, or where it has a text above
+// numbers, or where it has texts only and none of them comes again below it.
+// An empty name in a header becomes "column N"; a name that comes again gets a number.
+[[nodiscard]] Result<RawTable> read_csv(const std::string& path, const CsvOptions& options);
 
-// Fields may be quoted. The first line is a header when `label_column` names one of its fields or
-// when one of its feature fields is no number. `label_column`: a name of the header or an index
-// from 0; empty: the last column.
-[[nodiscard]] Result<LabelledRows> read_csv(const std::string& path,
-                                            const std::string& label_column);
+// What to do with a category that the schema does not have.
+enum class Unknown { Refuse, Count };
 
-// The columns that `schema` names, in its order, from a file that may have others too; without
-// names all of them, which must be as many. Labels are empty where the file has none.
-[[nodiscard]] Result<LabelledRows> read_csv_as(const std::string& path, const InputSchema& schema);
+// The columns of `schema`, in its order, from a file that may have others too; without names all of
+// them, which must be as many. Labels are empty where the file has none.
+[[nodiscard]] Result<RawTable> read_csv_as(const std::string& path, const InputSchema& schema,
+                                           Unknown unknown);
 
 // The distinct labels, sorted: by value when all are numbers, else as text.
 std::vector<std::string> distinct_labels(const std::vector<std::string>& labels);
 
-// Returns: position of each label in `names`; BadInput naming `file` and a label that is not there.
-[[nodiscard]] Result<std::vector<std::int32_t>> number_labels(
-    const std::vector<std::string>& labels, const std::vector<std::string>& names,
-    const std::string& file);
+// One spelling for each number, so that "+1" and "1.0" are the same label.
+std::string canonical_label(std::string_view text);
+
+// "column "age"", or "column 3" of a file without a header.
+std::string column_text(const std::string& name, std::size_t position);
 
 }  // namespace rubato::train

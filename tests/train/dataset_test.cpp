@@ -178,7 +178,8 @@ TEST_CASE("tables that contradict the options or each other are refused") {
   }
   SUBCASE("a held-out label that training never saw") {
     options.held_out_path = directory.write("test.svm", "4 1:1\n");
-    CHECK(error_of(options) == options.held_out_path + ": label \"4\" is not in the training data");
+    CHECK(error_of(options) ==
+          options.held_out_path + ":1: label \"4\" is none of the 3 classes; valid: 1, 2, 3");
   }
   SUBCASE("another number of columns") {
     options.kind = "csv";

@@ -21,7 +21,14 @@ TrainedModel trained(const ModelOptions& options, Shape input, int classes, bool
   model.parameters = initial_parameters(model.spec, 7);
   model.schema = {.shape = input, .pixels = pixels};
   const int scalings = pixels ? input.channels : input.count();
-  for (int i = 0; i < scalings; ++i) model.schema.scalings.push_back({0.1 * i, 1 / (1.0 + i)});
+  for (int i = 0; i < scalings; ++i) {
+    const Scaling scaling{0.1 * i, 1 / (1.0 + i)};
+    if (pixels) {
+      model.schema.scalings.push_back(scaling);
+    } else {
+      model.schema.columns.push_back({.name = "c" + std::to_string(i), .scaling = scaling});
+    }
+  }
   for (int i = 0; i < classes; ++i) model.schema.classes.push_back("class " + std::to_string(i));
   model.facts = {{"sync", "adsp"}, {"steps", "2289"}};
   return model;

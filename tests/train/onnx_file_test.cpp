@@ -14,12 +14,16 @@
 namespace rubato::train::onnx_file_tests {
 namespace {
 
-TrainedModel trained(const ModelOptions& options, Shape input, int classes, bool pixels) {
+TrainedModel untrained(const ModelOptions& options, Shape input, int classes, bool pixels) {
   TrainedModel model;
   model.spec = make_model(options, input, classes).value();
   model.parameters = initial_parameters(model.spec, 7);
   model.schema = {.shape = input, .pixels = pixels};
-  model.schema.scalings.resize(static_cast<std::size_t>(pixels ? input.channels : input.count()));
+  if (pixels) {
+    model.schema.scalings.resize(static_cast<std::size_t>(input.channels));
+  } else {
+    model.schema.columns = plain_columns(static_cast<std::size_t>(input.count()));
+  }
   for (int i = 0; i < classes; ++i) model.schema.classes.push_back("c" + std::to_string(i));
   return model;
 }
@@ -42,22 +46,22 @@ void check(const TrainedModel& model) {
 }
 
 TEST_CASE("ONNX: mlp") {
-  check(trained({.kind = "mlp", .hidden = {5}}, {4, 1, 1}, 3, false));
+  check(untrained({.kind = "mlp", .hidden = {5}}, {4, 1, 1}, 3, false));
 }
 TEST_CASE("ONNX: mlp on images") {
-  check(trained({.kind = "mlp", .hidden = {5}}, {1, 28, 28}, 10, true));
+  check(untrained({.kind = "mlp", .hidden = {5}}, {1, 28, 28}, 10, true));
 }
 TEST_CASE("ONNX: svm") {
-  check(trained({.kind = "svm", .hidden = {}}, {4, 1, 1}, 2, false));
+  check(untrained({.kind = "svm", .hidden = {}}, {4, 1, 1}, 2, false));
 }
 TEST_CASE("ONNX: cnn") {
-  check(trained({.kind = "cnn", .hidden = {}}, {3, 32, 32}, 10, true));
+  check(untrained({.kind = "cnn", .hidden = {}}, {3, 32, 32}, 10, true));
 }
 TEST_CASE("ONNX: lenet") {
-  check(trained({.kind = "lenet", .hidden = {}}, {1, 28, 28}, 10, true));
+  check(untrained({.kind = "lenet", .hidden = {}}, {1, 28, 28}, 10, true));
 }
 TEST_CASE("ONNX: lstm") {
-  check(trained({.kind = "lstm", .hidden = {6, 5}}, {1, 28, 28}, 10, true));
+  check(untrained({.kind = "lstm", .hidden = {6, 5}}, {1, 28, 28}, 10, true));
 }
 
 }  // namespace

@@ -1,12 +1,17 @@
 #include "train/table_files.hpp"
 
+#include <zlib.h>
+
+#include <cmath>
+#include <string>
 #include <vector>
 
+#include "base/file.hpp"
 #include "tests/temp_directory.hpp"
 
 using rubato::ErrorCode;
 using rubato::TempDirectory;
-using rubato::train::LabelledRows;
+using rubato::train::RawTable;
 using rubato::train::read_csv;
 using rubato::train::read_libsvm;
 using Words = std::vector<std::string>;
@@ -27,15 +32,15 @@ std::string libsvm_error(const std::string& text, std::size_t features = 0) {
 std::string csv_error(const std::string& text, const std::string& label_column = "") {
   const TempDirectory directory;
   const std::string path = directory.write("a.csv", text);
-  const auto rows = read_csv(path, label_column);
+  const auto rows = read_csv(path, {.label_column = label_column});
   if (rows) return "";
   CHECK(rows.error().code == ErrorCode::BadInput);
   return rows.error().message.substr(path.size());
 }
 
-LabelledRows csv(const std::string& text, const std::string& label_column = "") {
+RawTable csv(const std::string& text, const std::string& label_column = "") {
   const TempDirectory directory;
-  const auto rows = read_csv(directory.write("a.csv", text), label_column);
+  const auto rows = read_csv(directory.write("a.csv", text), {.label_column = label_column});
   REQUIRE_MESSAGE(rows.has_value(), rows.error().message);
   return *rows;
 }
@@ -47,7 +52,7 @@ TEST_CASE("LIBSVM: absent entries are zero, comments and blank lines are skipped
   const auto rows = read_libsvm(
       directory.write("a.svm", "# heading\n+1 1:0.5 3:-2\n\n-1 2:1e-1 # note\r\n+1\n"), 0);
   REQUIRE(rows.has_value());
-  CHECK(rows->features == 3);
+  CHECK(rows->columns.size() == 3);
   CHECK(rows->labels == Words{"1", "-1", "1"});
   CHECK(rows->values == Values{0.5f, 0, -2, 0, 0.1f, 0, 0, 0, 0});
 }
@@ -79,40 +84,43 @@ TEST_CASE("LIBSVM: an index that would need terabytes is refused") {
 }
 
 TEST_CASE("CSV: with a header, the label in the last column") {
-  const LabelledRows rows = csv("a,b,kind\n1,2.5,cat\n-3,0,dog\n");
-  CHECK(rows.features == 2);
+  const RawTable rows = csv("a,b,kind\n1,2.5,cat\n-3,0,dog\n");
+  CHECK(rows.columns.size() == 2);
   CHECK(rows.values == Values{1, 2.5f, -3, 0});
   CHECK(rows.labels == Words{"cat", "dog"});
 }
 
 TEST_CASE("CSV: without a header, the label by index") {
-  const LabelledRows rows = csv("1,0.5,7\n1.0,1.5,8\n+2,2.5,9\n", "0");
+  const RawTable rows = csv("1,0.5,7\n1.0,1.5,8\n+2,2.5,9\n", "0");
   CHECK(rows.labels == Words{"1", "1", "2"});
   CHECK(rows.values == Values{0.5f, 7, 1.5f, 8, 2.5f, 9});
 }
 
 TEST_CASE("CSV: the label by name") {
-  const LabelledRows rows = csv("kind,a\nx,1\ny,2\n", "kind");
+  const RawTable rows = csv("kind,a\nx,1\ny,2\n", "kind");
   CHECK(rows.labels == Words{"x", "y"});
   CHECK(rows.values == Values{1, 2});
 }
 
 TEST_CASE("CSV: text labels alone make no header") {
-  const LabelledRows rows = csv("1,cat\n2,dog\n");
+  const RawTable rows = csv("1,cat\n2,dog\n");
   CHECK(rows.labels == Words{"cat", "dog"});
 }
 
 TEST_CASE("CSV: quotes, doubled quotes, commas and line ends in fields, CRLF, no final line end") {
-  const LabelledRows rows =
-      csv("\"a \"\"x\"\"\",kind\r\n\"1\",\"cat, big\"\r\n\r\n 2 ,\"dog\nsmall\"");
+  const RawTable rows = csv("\"a \"\"x\"\"\",kind\r\n\"1\",\"cat, big\"\r\n\r\n 2 ,\"dog\nsmall\"");
   CHECK(rows.values == Values{1, 2});
   CHECK(rows.labels == Words{"cat, big", "dog\nsmall"});
 }
 
 TEST_CASE("CSV: a bad record is named with the line on which it starts") {
   CHECK(csv_error("a,b\n1,x\n1,2,3\n") == ":3: 3 fields; the first line has 2");
-  CHECK(csv_error("a,b\n1,\"x\ny\"\nz,w\n") == ":4: column 0: \"z\" is not a number");
-  CHECK(csv_error("1,2,x\n,2,x\n") == ":2: column 0: \"\" is not a number");
+  CHECK(csv_error("a,b\n1,\"x\ny\"\nz,w\n") ==
+        ":4: column \"a\": \"z\" is not a number; mend it, or list the column in "
+        "dataset.categorical");
+  CHECK(csv_error("a,b\nx,1\n2,1\n", "b") ==
+        ":3: column \"a\": \"2\" is a number, but \"x\" above it is a text; mend one of them, or "
+        "list the column in dataset.categorical");
   CHECK(csv_error("1,2,x\n1,2,\n") == ":2: column 2: no label");
   CHECK(csv_error("1,x\n2,\"y\n") == ":2: a quote is never closed");
   CHECK(csv_error("1,x\n2,\"y\"z\n") == ":2: text after a closing quote");
@@ -128,8 +136,8 @@ TEST_CASE("CSV: an unknown label column suggests the nearest") {
 }
 
 TEST_CASE("a byte-order mark before the first line is no part of it") {
-  const LabelledRows plain = csv("1,2,a\n3,4,b\n");
-  const LabelledRows marked =
+  const RawTable plain = csv("1,2,a\n3,4,b\n");
+  const RawTable marked =
       csv("\xEF\xBB\xBF"
           "1,2,a\n3,4,b\n");
   CHECK(marked.labels == plain.labels);
@@ -141,7 +149,7 @@ TEST_CASE("a byte-order mark before the first line is no part of it") {
 }
 
 TEST_CASE("a missing file is named") {
-  const auto rows = read_csv("/nowhere.csv", "");
+  const auto rows = read_csv("/nowhere.csv", {});
   REQUIRE_FALSE(rows.has_value());
   CHECK(rows.error().code == ErrorCode::Io);
   CHECK(rows.error().message == "/nowhere.csv: No such file or directory");
@@ -153,12 +161,90 @@ TEST_CASE("labels are sorted by value when all are numbers, else as text") {
   CHECK(distinct_labels({"10", "b", "2"}) == Words{"10", "2", "b"});
 }
 
-TEST_CASE("labels become positions, one that is not in the training data is refused") {
-  using rubato::train::number_labels;
-  const auto numbers = number_labels({"b", "a", "b"}, {"a", "b"}, "x.csv");
-  REQUIRE(numbers.has_value());
-  CHECK(*numbers == std::vector<std::int32_t>{1, 0, 1});
-  const auto wrong = number_labels({"c"}, {"a", "b"}, "x.csv");
-  REQUIRE_FALSE(wrong.has_value());
-  CHECK(wrong.error().message == "x.csv: label \"c\" is not in the training data");
+namespace {
+
+RawTable csv_of(const std::string& text, const rubato::train::CsvOptions& options) {
+  const TempDirectory directory;
+  const auto rows = read_csv(directory.write("a.csv", text), options);
+  REQUIRE_MESSAGE(rows.has_value(), rows.error().message);
+  return *rows;
+}
+
+}  // namespace
+
+TEST_CASE("CSV: empty fields, NA, NaN and ? are missing") {
+  const RawTable rows = csv("a,b,kind\n1,,x\nNA,?,x\nNaN,4,nan\n");
+  CHECK(rows.values[0] == 1);
+  CHECK(rows.values[5] == 4);
+  for (const std::size_t i : {1, 2, 3, 4}) CHECK(std::isnan(rows.values[i]));
+  CHECK(rows.labels == Words{"x", "x", "nan"});
+  CHECK(rows.lines == std::vector<std::uint32_t>{2, 3, 4});
+}
+
+TEST_CASE("CSV: columns of texts are categories, in one spelling of numbers") {
+  const RawTable rows =
+      csv_of("city,zone,code,y\nRome,1,007,a\n\"New York\",1.0,7,b\nRome,2,NA,a\n",
+             {.label_column = "y", .ignore = {}, .categorical = {"zone", "code"}});
+  CHECK(rows.columns[0].text);
+  CHECK(rows.columns[0].words == Words{"Rome", "New York"});
+  CHECK(rows.columns[1].words == Words{"1", "2"});
+  CHECK(rows.columns[2].words == Words{"007", "7"});
+  CHECK(rows.values[3] == 1);
+  CHECK(rows.values[6] == 0);
+  CHECK(rows.values[7] == 1);
+  CHECK(std::isnan(rows.values[8]));
+}
+
+TEST_CASE("CSV: ignored columns are not there") {
+  const RawTable rows =
+      csv_of("id,a,y\n7,1,x\n8,2,y\n", {.label_column = "", .ignore = {"id"}, .categorical = {}});
+  REQUIRE(rows.columns.size() == 1);
+  CHECK(rows.columns[0].name == "a");
+  CHECK(rows.values == Values{1, 2});
+  const TempDirectory directory;
+  const std::string path = directory.write("a.csv", "id,a,y\n7,1,x\n");
+  CHECK(
+      read_csv(path, {.label_column = "", .ignore = {"ids"}, .categorical = {}}).error().message ==
+      path + ":1: no column \"ids\" for dataset.ignore; did you mean id?");
+}
+
+TEST_CASE("CSV: a first line is a header only if it looks unlike the rest") {
+  CHECK(csv("red,1,x\nblue,2,y\n").columns[0].name.empty());           // a number above numbers
+  CHECK(csv("colour,size,y\nred,L,1\n").columns[0].name == "colour");  // none comes again
+  const RawTable letters = csv("p,x,s\np,y,s\ne,x,f\n");               // texts that come again
+  CHECK(letters.columns[0].name.empty());
+  CHECK(letters.labels.size() == 3);
+  const RawTable indexed = csv(",a,a,y\n0,1,2,x\n");
+  CHECK(indexed.columns[0].name == "column 0");
+  CHECK(indexed.columns[2].name == "a (2)");
+}
+
+TEST_CASE("CSV and LIBSVM: gzip, and what is no UTF-8") {
+  const TempDirectory directory;
+  const std::string path = directory.path("a.csv.gz");
+  const gzFile file = gzopen(path.c_str(), "wb");
+  const std::string text = "stadt,y\nK\xF6ln,1\n";
+  gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
+  gzclose(file);
+  const auto rows = read_csv(path, {});
+  REQUIRE(rows.has_value());
+  CHECK(rows->columns[0].words == Words{"K\xC3\xB6ln"});
+  const std::string bytes = rubato::read_file(path).value();
+  const std::string cut = directory.write("cut.csv.gz", bytes.substr(0, bytes.size() - 12));
+  CHECK(read_csv(cut, {}).error().message ==
+        cut + ": is damaged or ends early; make it again with gzip");
+}
+
+TEST_CASE("CSV: separators other than commas are explained") {
+  CHECK(csv_error("a;b\n1;2\n") ==
+        ":1: one field; a label and a feature need two. Fields are separated by commas; save the "
+        "file so");
+}
+
+TEST_CASE("CSV: a column of a text for each row is refused") {
+  std::string text = "name,y\n";
+  for (int i = 0; i < 1001; ++i) text += "n" + std::to_string(i) + ",1\n";
+  CHECK(csv_error(text) ==
+        ":1002: column \"name\": more than 1000 different categories; list the column in "
+        "dataset.ignore");
 }

@@ -1,0 +1,142 @@
+#include "train/data_files.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include "train/image_files.hpp"
+
+namespace rubato::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The files of an image set, in the order in which they are looked for: a directory of MNIST has
+// images to train on and images to test.
+constexpr std::array<std::string_view, 4> kIdxNames = {
+    "train-images-idx3-ubyte.gz", "train-images-idx3-ubyte", "t10k-images-idx3-ubyte.gz",
+    "t10k-images-idx3-ubyte"};
+
+std::string lower_case(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+Result<std::string> kind_of_directory(const fs::path& path) {
+  std::error_code error;
+  if (fs::exists(path / "data_batch_1.bin", error)) return "cifar-10";
+  for (const std::string_view name : kIdxNames)
+    if (fs::exists(path / name, error)) return "idx";
+  return fail(ErrorCode::BadInput, path.string() + ": holds no data that are known");
+}
+
+// The file of images in a directory, or the path itself.
+std::string idx_file(const std::string& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error))
+    for (const std::string_view name : kIdxNames)
+      if (fs::exists(fs::path(path) / name, error)) return fs::path(path) / name;
+  return path;
+}
+
+Result<std::string> resolve_kind(const std::string& path, const DatasetOptions& options) {
+  constexpr std::array<std::string_view, 3> kFormats = {"csv", "libsvm", "idx"};
+  if (std::ranges::find(kFormats, options.kind) != kFormats.end()) return options.kind;
+  return kind_of(path);
+}
+
+template <class T>
+Result<RawData> as_raw(Result<T> read) {
+  if (!read) return tl::unexpected(std::move(read.error()));
+  return RawData(std::move(*read));
+}
+
+Result<RawData> read_cifar(const std::string& path) {
+  std::error_code error;
+  const bool whole = fs::is_directory(path, error);
+  if (!whole) return as_raw(read_cifar_images(path));
+  RawImages all;
+  for (int i = 1; i <= 5; ++i) {
+    RUBATO_ASSIGN(RawImages part, read_cifar_images(fmt::format("{}/data_batch_{}.bin", path, i)));
+    all.shape = part.shape;
+    all.pixels.insert(all.pixels.end(), part.pixels.begin(), part.pixels.end());
+    all.labels.insert(all.labels.end(), part.labels.begin(), part.labels.end());
+  }
+  return RawData(std::move(all));
+}
+
+Result<RawData> fitting(RawData raw, const InputSchema& schema, const std::string& path) {
+  if (const auto* table = std::get_if<RawTable>(&raw)) {
+    if (schema.pixels)
+      return fail(ErrorCode::BadInput, fmt::format("{}: is a table; images were expected", path));
+    if (table->columns.size() != schema.columns.size())
+      return fail(ErrorCode::BadInput,
+                  fmt::format("{}: has {} columns beside the label, not {}", path,
+                              table->columns.size(), schema.columns.size()));
+    return raw;
+  }
+  if (!schema.pixels)
+    return fail(ErrorCode::BadInput, fmt::format("{}: holds images; a table was expected", path));
+  auto& images = std::get<RawImages>(raw);
+  const Shape &is = images.shape, &wanted = schema.shape;
+  if (is.height != wanted.height || is.width != wanted.width || is.channels > wanted.channels)
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: images of another size than the model's: {} x {} pixels in {} "
+                            "channels, not {} x {} in {}",
+                            path, is.width, is.height, is.channels, wanted.width, wanted.height,
+                            wanted.channels));
+  return raw;
+}
+
+}  // namespace
+
+Result<std::string> kind_of(const std::string& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) return kind_of_directory(path);
+  std::string name = lower_case(fs::path(path).filename().string());
+  if (name.ends_with(".gz")) name.erase(name.size() - 3);
+  const auto ends = [&](std::string_view end) { return name.ends_with(end); };
+  if (ends(".libsvm") || ends(".svm") || ends(".txt")) return "libsvm";
+  if (name.find("idx3") != std::string::npos) return "idx";
+  if (ends(".bin")) return "cifar-10";
+  if (ends(".parquet") || ends(".xlsx") || ends(".xls") || ends(".json") || ends(".arff"))
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: is of a format that rubato does not read; save it as CSV", path));
+  return "csv";
+}
+
+std::string test_files(const std::string& path) {
+  std::error_code error;
+  for (const char* name : {"t10k-images-idx3-ubyte.gz", "t10k-images-idx3-ubyte", "test_batch.bin"})
+    if (fs::exists(fs::path(path) / name, error)) return fs::path(path) / name;
+  return path;
+}
+
+Result<RawData> read_raw(const std::string& path, const DatasetOptions& options) {
+  RUBATO_ASSIGN(const std::string kind, resolve_kind(path, options));
+  if (kind == "libsvm")
+    return as_raw(read_libsvm(path, static_cast<std::size_t>(options.features)));
+  if (kind == "idx") return as_raw(read_idx_images(idx_file(path)));
+  if (kind == "cifar-10") return read_cifar(path);
+  return as_raw(read_csv(path, {.label_column = options.label_column,
+                                .ignore = options.ignore,
+                                .categorical = options.categorical}));
+}
+
+Result<RawData> read_raw_as(const std::string& path, const InputSchema& schema,
+                            const DatasetOptions& options, Unknown unknown) {
+  RUBATO_ASSIGN(const std::string kind, resolve_kind(path, options));
+  if (kind == "csv" && !schema.pixels) return as_raw(read_csv_as(path, schema, unknown));
+  DatasetOptions stated = options;
+  stated.kind = kind;
+  if (kind == "libsvm") stated.features = static_cast<int>(schema.columns.size());
+  RUBATO_ASSIGN(RawData raw, read_raw(path, stated));
+  return fitting(std::move(raw), schema, path);
+}
+
+}  // namespace rubato::train

@@ -1,0 +1,32 @@
+// train/data_files.hpp - samples from a file or directory of any format that Rubato reads.
+// csv: train/table_files.hpp. libsvm: the same. idx, cifar-10: train/image_files.hpp.
+// Errors: Io when a file cannot be read, else BadInput, one line: the file, what is wrong with it,
+// what to do.
+#pragma once
+
+#include <string>
+
+#include "base/result.hpp"
+#include "train/dataset.hpp"
+#include "train/input_schema.hpp"
+#include "train/raw_data.hpp"
+#include "train/table_files.hpp"
+
+namespace rubato::train {
+
+// The format of `path` by its name and what lies in it: csv, libsvm, idx or cifar-10. A file of an
+// unknown name is csv.
+[[nodiscard]] Result<std::string> kind_of(const std::string& path);
+
+// The test images of a directory that has an image set; else the path itself.
+std::string test_files(const std::string& path);
+
+// `options`: kind (that of a format, else it is found from the path), label column, ignored and
+// categorical columns, image size.
+[[nodiscard]] Result<RawData> read_raw(const std::string& path, const DatasetOptions& options);
+
+// The same in the columns or the image size of a schema.
+[[nodiscard]] Result<RawData> read_raw_as(const std::string& path, const InputSchema& schema,
+                                          const DatasetOptions& options, Unknown unknown);
+
+}  // namespace rubato::train

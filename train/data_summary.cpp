@@ -1,0 +1,535 @@
+#include "train/data_summary.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "base/check.hpp"
+#include "base/file.hpp"
+#include "base/nearest.hpp"
+#include "base/numbers.hpp"
+#include "train/data_files.hpp"
+#include "train/samples.hpp"
+#include "train/table_files.hpp"
+
+namespace rubato::train {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::uint64_t kSamplesMax = std::uint64_t{1}
+                                      << 40;  // of a box; their sums cannot overflow
+
+tl::unexpected<Error> bad(std::string message) {
+  return fail(ErrorCode::BadInput, std::move(message));
+}
+
+// --- one box ----------------------------------------------------------------------------------
+
+// Of `count` numbers, get(i) each; NaN is left out. Two passes, so that M2 keeps its digits.
+template <class Get>
+Moments moments(std::size_t count, Get get) {
+  Moments of;
+  double sum = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double value = get(i);
+    if (std::isnan(value)) continue;
+    sum += value;
+    ++of.count;
+  }
+  if (of.count == 0) return of;
+  of.mean = sum / static_cast<double>(of.count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const double value = get(i);
+    if (!std::isnan(value)) of.m2 += (value - of.mean) * (value - of.mean);
+  }
+  return of;
+}
+
+Result<void> add_labels(const RawData& raw, const std::string& path, Task task,
+                        DataSummary& summary) {
+  const auto* table = std::get_if<RawTable>(&raw);
+  const auto& labels = table ? table->labels : std::get<RawImages>(raw).labels;
+  if (labels.empty())
+    return bad(path + ": has no labels to learn from; images need a folder for each class");
+  if (task == Task::Regression) {
+    if (!table) return bad(path + ": images have classes; set dataset.task to classification");
+    RUBATO_ASSIGN(const std::vector<double> targets, label_numbers(*table, path));
+    summary.target = moments(targets.size(), [&](std::size_t i) { return targets[i]; });
+    return {};
+  }
+  for (const std::string& label : labels) ++summary.classes[label];
+  if (summary.classes.size() > kClassesMax)
+    return bad(
+        fmt::format("{}: has {} classes, more than {}; set dataset.label_column, or "
+                    "dataset.task to regression",
+                    path, summary.classes.size(), kClassesMax));
+  return {};
+}
+
+DataSummary summary_of_table(const RawTable& table) {
+  DataSummary summary{.samples = table.rows(), .label = table.label, .sparse = table.sparse};
+  const std::size_t columns = table.columns.size();
+  for (std::size_t c = 0; c < columns; ++c) {
+    ColumnSummary& column = summary.columns.emplace_back(table.columns[c].name);
+    column.values = moments(table.rows(), [&](std::size_t row) {
+      return static_cast<double>(table.values[row * columns + c]);
+    });
+    column.missing = summary.samples - column.values.count;
+    if (!table.columns[c].text) continue;
+    column.values = {};
+    column.categories = table.columns[c].words;
+    std::ranges::sort(column.categories);
+  }
+  return summary;
+}
+
+DataSummary summary_of_images(const RawImages& images) {
+  DataSummary summary{.samples = images.count(), .image = images.shape};
+  const auto channels = static_cast<std::size_t>(images.shape.channels);
+  const std::size_t plane = static_cast<std::size_t>(images.shape.count()) / channels;
+  std::vector<std::array<std::uint64_t, 256>> histogram(channels);
+  for (std::size_t i = 0; i < images.pixels.size(); ++i)
+    ++histogram[i / plane % channels][images.pixels[i]];
+  for (const auto& times : histogram) {
+    Moments& of = summary.channels.emplace_back();
+    std::uint64_t sum = 0;
+    for (std::size_t value = 0; value < times.size(); ++value) {
+      of.count += times[value];
+      sum += times[value] * value;
+    }
+    of.mean = static_cast<double>(sum) / static_cast<double>(of.count);
+    for (std::size_t value = 0; value < times.size(); ++value) {
+      const double off = static_cast<double>(value) - of.mean;
+      of.m2 += static_cast<double>(times[value]) * off * off;
+    }
+  }
+  return summary;
+}
+
+// --- merging ----------------------------------------------------------------------------------
+
+struct Box {
+  const std::string& name;
+  const DataSummary& summary;
+};
+
+std::string shape_text(const Shape& shape) {
+  return fmt::format("{} x {} pixels", shape.width, shape.height);
+}
+
+// Grey pixels count as three equal colours.
+std::vector<Moments> in_channels(const std::vector<Moments>& of, int channels) {
+  return of.size() == 1 ? std::vector<Moments>(static_cast<std::size_t>(channels), of[0]) : of;
+}
+
+Result<void> merge_images(DataSummary& into, const std::string& first, const Box& box) {
+  const Shape& shape = box.summary.image;
+  if (into.image.height != shape.height || into.image.width != shape.width)
+    return bad(fmt::format(
+        "box {} has images of {}, box {} of {}; set dataset.image_size, to which all resize", first,
+        shape_text(into.image), box.name, shape_text(shape)));
+  const int channels = std::max(into.image.channels, shape.channels);
+  const std::vector<Moments> more = in_channels(box.summary.channels, channels);
+  into.channels = in_channels(into.channels, channels);
+  into.image.channels = channels;
+  for (std::size_t c = 0; c < more.size(); ++c)
+    into.channels[c] = merged(into.channels[c], more[c]);
+  return {};
+}
+
+Result<void> merge_column(ColumnSummary& into, const ColumnSummary& from, std::size_t position,
+                          const std::string& first, const Box& box) {
+  const bool texts = !into.categories.empty() || !from.categories.empty();
+  if (texts && (into.values.count > 0 || from.values.count > 0)) {
+    const bool texts_here = !from.categories.empty();
+    return bad(fmt::format(
+        "{} holds texts such as \"{}\" on box {} and numbers on box {}; mend one of the files, or "
+        "list the column in dataset.categorical",
+        column_text(into.name, position), (texts_here ? from : into).categories.front(),
+        texts_here ? box.name : first, texts_here ? first : box.name));
+  }
+  std::vector<std::string> categories;
+  std::ranges::set_union(into.categories, from.categories, std::back_inserter(categories));
+  if (categories.size() > kCategoriesMax)
+    return bad(
+        fmt::format("{} has more than {} categories over all boxes; list it in "
+                    "dataset.ignore",
+                    column_text(into.name, position), kCategoriesMax));
+  into.categories = std::move(categories);
+  into.values = merged(into.values, from.values);
+  into.missing += from.missing;
+  return {};
+}
+
+// Columns that a sparse file does not reach are zeros.
+std::vector<ColumnSummary> padded(const DataSummary& summary, std::size_t columns) {
+  std::vector<ColumnSummary> all = summary.columns;
+  if (summary.sparse && all.size() < columns)
+    all.resize(columns, {.values = {.count = summary.samples}});
+  return all;
+}
+
+Result<void> merge_tables(DataSummary& into, const std::string& first, const Box& box) {
+  const DataSummary& other = box.summary;
+  if (into.label != other.label)
+    return bad(
+        fmt::format("the label is column \"{}\" on box {} and \"{}\" on box {}; set "
+                    "dataset.label_column, or mend one of the files",
+                    into.label, first, other.label, box.name));
+  if (into.sparse && other.sparse)
+    into.columns = padded(into, std::max(into.columns.size(), other.columns.size()));
+  const std::vector<ColumnSummary> columns = padded(other, into.columns.size());
+  const bool named = !into.columns.front().name.empty();
+  if (named != !columns.front().name.empty())
+    return bad(fmt::format("box {} has a header line, box {} has none; add it there",
+                           named ? first : box.name, named ? box.name : first));
+  if (!named && columns.size() != into.columns.size())
+    return bad(
+        fmt::format("box {} has {} columns, box {} has {}; without a header line all need "
+                    "the same",
+                    first, into.columns.size(), box.name, columns.size()));
+  std::map<std::string_view, const ColumnSummary*> by_name;
+  for (const ColumnSummary& column : columns) by_name[column.name] = &column;
+  for (std::size_t i = 0; i < into.columns.size(); ++i) {
+    ColumnSummary& column = into.columns[i];
+    const ColumnSummary* from = named ? nullptr : &columns[i];
+    if (named) {
+      const auto found = by_name.find(column.name);
+      if (found == by_name.end()) {
+        std::vector<std::string> names;
+        for (const ColumnSummary& its : columns) names.push_back(its.name);
+        return bad(fmt::format("box {} has no column \"{}\", which box {} has{}", box.name,
+                               column.name, first, suggestion(column.name, names)));
+      }
+      from = found->second;
+      by_name.erase(found);
+    }
+    RUBATO_TRY(merge_column(column, *from, i, first, box));
+  }
+  if (named && !by_name.empty())
+    return bad(
+        fmt::format("box {} has a column \"{}\", which box {} lacks; list it in "
+                    "dataset.ignore where it is",
+                    box.name, by_name.begin()->first, first));
+  return {};
+}
+
+Result<void> merge_into(DataSummary& into, const std::string& first, const Box& box) {
+  const DataSummary& other = box.summary;
+  if ((into.image.channels > 0) != (other.image.channels > 0))
+    return bad(fmt::format("box {} has images, box {} a table; all need the same",
+                           into.image.channels > 0 ? first : box.name,
+                           into.image.channels > 0 ? box.name : first));
+  if (into.classes.empty() != other.classes.empty())
+    return bad(fmt::format("box {} has classes as labels, box {} numbers; set dataset.task on all",
+                           into.classes.empty() ? box.name : first,
+                           into.classes.empty() ? first : box.name));
+  RUBATO_TRY(into.image.channels > 0 ? merge_images(into, first, box)
+                                     : merge_tables(into, first, box));
+  into.samples += other.samples;
+  into.sparse = into.sparse && other.sparse;
+  into.target = merged(into.target, other.target);
+  for (const auto& [name, samples] : other.classes) into.classes[name] += samples;
+  if (into.classes.size() > kClassesMax)
+    return bad(
+        fmt::format("the boxes have more than {} classes together; set dataset.label_column, "
+                    "or dataset.task to regression",
+                    kClassesMax));
+  return {};
+}
+
+// --- the schema -------------------------------------------------------------------------------
+
+Scaling scaling_by(const Moments& of) {
+  if (of.count == 0) return {};
+  const double deviation = std::sqrt(of.m2 / static_cast<double>(of.count));
+  return {of.mean, deviation > 1e-12 * std::abs(of.mean) ? 1 / deviation : 1};
+}
+
+Result<std::vector<std::string>> agree_classes(const DataSummary& merged,
+                                               const DatasetOptions& stated) {
+  std::vector<std::string> found;
+  for (const auto& [name, samples] : merged.classes) found.push_back(name);
+  std::vector<std::string> names = stated.class_names;
+  for (std::string& name : names) name = canonical_label(name);
+  for (const std::string& name : found) {
+    if (!names.empty() && std::ranges::find(names, name) == names.end())
+      return bad(fmt::format("class \"{}\" is in the data, but not in dataset.class_names{}", name,
+                             suggestion(name, names)));
+  }
+  if (names.empty()) names = distinct_labels(found);
+  if (stated.classes > 0 && names.size() > static_cast<std::size_t>(stated.classes))
+    return bad(fmt::format("the data have {} classes, more than dataset.classes = {}", names.size(),
+                           stated.classes));
+  const auto wanted = static_cast<std::size_t>(std::max(stated.classes, 2));
+  while (names.size() < wanted) names.push_back(fmt::format("class {}", names.size()));
+  return names;
+}
+
+// --- JSON -------------------------------------------------------------------------------------
+
+Json moments_json(const Moments& of) {
+  return {of.count, of.mean, of.m2};
+}
+
+// Throws Json::exception where `json` has another form.
+Moments moments_of(const Json& json) {
+  if (!json.is_array() || json.size() != 3)
+    throw Json::other_error::create(501, "three numbers were expected", &json);
+  return {json[0].get<std::uint64_t>(), json[1].get<double>(), json[2].get<double>()};
+}
+
+Json column_json(const ColumnSummary& column) {
+  Json json = {{"missing", column.missing}};
+  if (!column.name.empty()) json["name"] = column.name;
+  if (column.categories.empty()) {
+    json["values"] = moments_json(column.values);
+  } else {
+    json["categories"] = column.categories;
+  }
+  return json;
+}
+
+ColumnSummary column_of(const Json& json) {
+  ColumnSummary column{.name = json.value("name", ""),
+                       .missing = json.at("missing").get<std::uint64_t>()};
+  column.categories = json.value("categories", std::vector<std::string>{});
+  if (column.categories.empty()) column.values = moments_of(json.at("values"));
+  return column;
+}
+
+DataSummary parsed(std::string_view text) {
+  const Json json = Json::parse(text);
+  DataSummary summary;
+  summary.samples = json.at("samples").get<std::uint64_t>();
+  if (json.contains("image")) {
+    const auto extents = json.at("image").get<std::array<int, 3>>();
+    summary.image = {extents[0], extents[1], extents[2]};
+    for (const Json& channel : json.at("channels")) summary.channels.push_back(moments_of(channel));
+  } else {
+    summary.label = json.at("label").get<std::string>();
+    summary.sparse = json.at("sparse").get<bool>();
+    for (const Json& column : json.at("columns")) summary.columns.push_back(column_of(column));
+  }
+  if (json.contains("target")) summary.target = moments_of(json.at("target"));
+  // A list of pairs: an object would hide a name that comes twice.
+  for (const Json& entry : json.value("classes", Json::array()))
+    summary.classes[entry.at(0).get<std::string>()] += entry.at(1).get<std::uint64_t>();
+  return summary;
+}
+
+bool sound(const Moments& of, std::uint64_t samples) {
+  return of.count <= samples && std::isfinite(of.mean) && std::isfinite(of.m2) && of.m2 >= 0;
+}
+
+bool strictly_sorted(const std::vector<std::string>& names) {
+  return std::ranges::adjacent_find(names, std::greater_equal<>()) == names.end();
+}
+
+// Returns: what is wrong with one column, or nothing.
+std::string fault(const ColumnSummary& column, std::uint64_t samples, bool named) {
+  if (column.name.empty() == named) return "names some columns only";
+  if (column.name.size() > kNameBytesMax)
+    return fmt::format("has a name of more than {} bytes", kNameBytesMax);
+  if (column.categories.size() > kCategoriesMax)
+    return fmt::format("column \"{}\" has {} categories, more than {}; list it in dataset.ignore",
+                       column.name, column.categories.size(), kCategoriesMax);
+  for (const std::string& word : column.categories)
+    if (word.size() > kNameBytesMax)
+      return fmt::format("column \"{}\" has a category of more than {} bytes", column.name,
+                         kNameBytesMax);
+  if (!strictly_sorted(column.categories) || !sound(column.values, samples) ||
+      column.missing > samples ||
+      (column.categories.empty() && column.values.count + column.missing != samples))
+    return fmt::format("column \"{}\" contradicts itself", column.name);
+  return {};
+}
+
+// Returns: what is wrong, or nothing.
+std::string fault(const DataSummary& summary) {
+  if (summary.samples == 0 || summary.samples > kSamplesMax)
+    return fmt::format("counts {} samples", summary.samples);
+  if (summary.columns.size() > kColumnsMax)
+    return fmt::format("has {} columns, more than {}; list some in dataset.ignore",
+                       summary.columns.size(), kColumnsMax);
+  if (summary.classes.size() > kClassesMax)
+    return fmt::format("has {} classes, more than {}", summary.classes.size(), kClassesMax);
+  std::uint64_t labelled = summary.target.count;
+  for (const auto& [name, samples] : summary.classes) {
+    if (name.size() > kNameBytesMax || samples > summary.samples)
+      return "has a class that is impossible";
+    labelled += samples;
+  }
+  if (labelled != summary.samples || !sound(summary.target, summary.samples))
+    return "counts other labels than samples";
+  const bool image = summary.image.channels > 0;
+  const bool named = !summary.columns.empty() && !summary.columns.front().name.empty();
+  for (const ColumnSummary& column : summary.columns)
+    if (std::string wrong = fault(column, summary.samples, named); !wrong.empty()) return wrong;
+  const Shape& shape = summary.image;
+  if (image && (shape.channels > 3 || shape.height < 1 || shape.width < 1 ||
+                shape.height > kImageSideMax || shape.width > kImageSideMax ||
+                summary.channels.size() != static_cast<std::size_t>(shape.channels)))
+    return "has images of an impossible size";
+  for (const Moments& of : summary.channels)
+    if (!sound(of, kSamplesMax << 28)) return "has pixels that are impossible";
+  return image == summary.columns.empty() ? "" : "has neither columns nor images";
+}
+
+}  // namespace
+
+Moments merged(const Moments& a, const Moments& b) {
+  if (a.count == 0) return b;
+  if (b.count == 0) return a;
+  const auto na = static_cast<double>(a.count), nb = static_cast<double>(b.count);
+  const double apart = b.mean - a.mean, all = na + nb;
+  return {a.count + b.count, a.mean + apart * (nb / all),
+          a.m2 + b.m2 + apart * apart * (na * nb / all)};
+}
+
+Result<DataSummary> summarise(const RawData& raw, const std::string& path, Task task) {
+  const auto* table = std::get_if<RawTable>(&raw);
+  DataSummary summary =
+      table ? summary_of_table(*table) : summary_of_images(std::get<RawImages>(raw));
+  RUBATO_TRY(add_labels(raw, path, task, summary));
+  return summary;
+}
+
+Result<DataSummary> summarise(const std::string& path, const DatasetOptions& options) {
+  const auto raw = read_raw(path, options);
+  if (!raw) return bad(raw.error().message);
+  RUBATO_ASSIGN(DataSummary summary, summarise(*raw, path, options.task));
+  if (const std::string wrong = fault(summary); !wrong.empty())
+    return bad(fmt::format("{}: {}", path, wrong));
+  return summary;
+}
+
+Result<DataSummary> merge(const std::map<std::string, DataSummary>& boxes) {
+  RUBATO_CHECK(!boxes.empty(), "at least one box");
+  const std::string& first = boxes.begin()->first;
+  DataSummary all = boxes.begin()->second;
+  for (auto box = std::next(boxes.begin()); box != boxes.end(); ++box)
+    RUBATO_TRY(merge_into(all, first, {box->first, box->second}));
+  return all;
+}
+
+Result<InputSchema> agree(const DataSummary& merged, const DatasetOptions& stated) {
+  InputSchema schema{.shape = merged.image, .pixels = merged.image.channels > 0};
+  schema.label = merged.label;
+  for (const Moments& channel : merged.channels)
+    schema.scalings.push_back(stated.standardize ? scaling_by(channel) : Scaling{0, 1.0 / 255.0});
+  for (const ColumnSummary& from : merged.columns) {
+    Column& column = schema.columns.emplace_back(from.name);
+    column.categories = from.categories;
+    column.indicator = from.missing > 0;
+    column.fill = from.values.mean;
+    if (stated.standardize) column.scaling = scaling_by(from.values);
+  }
+  if (!schema.pixels) {
+    schema.shape = {input_count(schema.columns), 1, 1};
+    if (stated.features > 0 && schema.shape.channels != stated.features)
+      return bad(fmt::format("the data give the model {} inputs, not dataset.features = {}",
+                             schema.shape.channels, stated.features));
+  }
+  if (stated.task == Task::Regression) {
+    schema.target = scaling_by(merged.target);
+  } else {
+    RUBATO_ASSIGN(schema.classes, agree_classes(merged, stated));
+  }
+  return schema;
+}
+
+Result<InputSchema> stated_schema(const DatasetOptions& stated) {
+  RUBATO_CHECK(!stated.schema.empty(), "a stated schema");
+  const auto text = read_file(stated.schema);
+  if (!text) return bad("dataset.schema = " + text.error().message);
+  auto schema = schema_of(*text);
+  if (!schema)
+    return bad(
+        fmt::format("{}: is {}; make it with rubato data", stated.schema, schema.error().message));
+  return schema;
+}
+
+std::string to_text(const DataSummary& summary) {
+  Json json = {{"samples", summary.samples}};
+  if (summary.image.channels > 0) {
+    json["image"] = {summary.image.channels, summary.image.height, summary.image.width};
+    json["channels"] = Json::array();
+    for (const Moments& channel : summary.channels)
+      json["channels"].push_back(moments_json(channel));
+  } else {
+    json["label"] = summary.label;
+    json["sparse"] = summary.sparse;
+    json["columns"] = Json::array();
+    for (const ColumnSummary& column : summary.columns)
+      json["columns"].push_back(column_json(column));
+  }
+  if (summary.classes.empty()) {
+    json["target"] = moments_json(summary.target);
+  } else {
+    json["classes"] = Json::array();
+    for (const auto& [name, samples] : summary.classes)
+      json["classes"].push_back(Json::array({name, samples}));
+  }
+  return json.dump();
+}
+
+Result<DataSummary> summary_of(std::string_view text) {
+  if (text.size() > kSchemaBytesMax)
+    return bad(
+        fmt::format("a data summary of {} bytes; the limit is {}", text.size(), kSchemaBytesMax));
+  try {
+    DataSummary summary = parsed(text);
+    if (const std::string wrong = fault(summary); !wrong.empty())
+      return bad("a data summary that " + wrong);
+    return summary;
+  } catch (const Json::exception& error) {
+    return bad(fmt::format("a data summary that cannot be read: {}", error.what()));
+  }
+}
+
+Result<DataSplit> load_local(const std::string& path, const InputSchema& schema,
+                             const DatasetOptions& options, double held_out, std::uint64_t seed) {
+  auto raw = read_raw_as(path, schema, options, Unknown::Refuse);
+  if (!raw) return bad(std::move(raw.error().message));
+  RUBATO_ASSIGN(Samples samples, to_samples(std::move(*raw), schema, path, Labels::Needed));
+  DataSplit split;
+  if (held_out > 0) {
+    split = split_off(samples.data, held_out, seed);
+  } else {
+    split.train = std::move(samples.data);
+  }
+  split.schema = schema;
+  if (split.train.size() == 0)
+    return bad(
+        fmt::format("{}: {} samples, of which a share of {} is held out, leave none to "
+                    "train on; lower dataset.held_out",
+                    path, split.held_out.size(), held_out));
+  return split;
+}
+
+std::string samples_text(const Dataset& data, const InputSchema& schema) {
+  if (schema.task() == Task::Regression) return fmt::format("{} samples", data.size());
+  constexpr std::size_t kShown = 10;
+  std::vector<std::size_t> counts(schema.classes.size());
+  for (const std::int32_t label : data.labels) ++counts[static_cast<std::size_t>(label)];
+  std::string list;
+  std::size_t present = 0;
+  for (std::size_t c = 0; c < counts.size(); ++c) {
+    if (counts[c] == 0) continue;
+    if (++present <= kShown)
+      list += fmt::format("{}{} {}", list.empty() ? "" : ", ", schema.classes[c], counts[c]);
+  }
+  if (present > kShown) list += ", ...";
+  return fmt::format("{} samples of {} class{}: {}", data.size(), present, present == 1 ? "" : "es",
+                     list);
+}
+
+}  // namespace rubato::train

@@ -1,0 +1,19 @@
+// train/numpy_files.hpp - tables and images from NumPy's .npy and .npz files.
+// Source: numpy.org/doc/stable/reference/generated/numpy.lib.format.html, versions 1 to 3.
+// Errors: Io when the file cannot be read, else BadInput, one line with the file and the remedy.
+#pragma once
+
+#include <string>
+
+#include "base/result.hpp"
+#include "train/raw_data.hpp"
+
+namespace rubato::train {
+
+// .npy: a table [samples, columns] of numbers; the label is column `label_column`, an index from 0,
+// or the last. .npz: "x" and "y", or one array of several dimensions and one of a single dimension,
+// the labels. [samples, columns] is a table. Bytes of [samples, height, width] or [samples, height,
+// width, channels] or [samples, channels, height, width] are images. NaN is a missing value.
+[[nodiscard]] Result<RawData> read_numpy(const std::string& path, const std::string& label_column);
+
+}  // namespace rubato::train
