@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "train/image_files.hpp"
+#include "train/image_folders.hpp"
+#include "train/numpy_files.hpp"
 
 namespace rubato::train {
 namespace {
@@ -27,12 +29,12 @@ std::string lower_case(std::string text) {
   return text;
 }
 
-Result<std::string> kind_of_directory(const fs::path& path) {
+std::string kind_of_directory(const fs::path& path) {
   std::error_code error;
   if (fs::exists(path / "data_batch_1.bin", error)) return "cifar-10";
   for (const std::string_view name : kIdxNames)
     if (fs::exists(path / name, error)) return "idx";
-  return fail(ErrorCode::BadInput, path.string() + ": holds no data that are known");
+  return "images";
 }
 
 // The file of images in a directory, or the path itself.
@@ -45,7 +47,7 @@ std::string idx_file(const std::string& path) {
 }
 
 Result<std::string> resolve_kind(const std::string& path, const DatasetOptions& options) {
-  constexpr std::array<std::string_view, 3> kFormats = {"csv", "libsvm", "idx"};
+  constexpr std::array<std::string_view, 5> kFormats = {"csv", "libsvm", "idx", "images", "numpy"};
   if (std::ranges::find(kFormats, options.kind) != kFormats.end()) return options.kind;
   return kind_of(path);
 }
@@ -103,6 +105,7 @@ Result<std::string> kind_of(const std::string& path) {
   const auto ends = [&](std::string_view end) { return name.ends_with(end); };
   if (ends(".libsvm") || ends(".svm") || ends(".txt")) return "libsvm";
   if (name.find("idx3") != std::string::npos) return "idx";
+  if (ends(".npy") || ends(".npz")) return "numpy";
   if (ends(".bin")) return "cifar-10";
   if (ends(".parquet") || ends(".xlsx") || ends(".xls") || ends(".json") || ends(".arff"))
     return fail(ErrorCode::BadInput,
@@ -123,6 +126,8 @@ Result<RawData> read_raw(const std::string& path, const DatasetOptions& options)
     return as_raw(read_libsvm(path, static_cast<std::size_t>(options.features)));
   if (kind == "idx") return as_raw(read_idx_images(idx_file(path)));
   if (kind == "cifar-10") return read_cifar(path);
+  if (kind == "images") return as_raw(read_image_folders(path, options.image_size));
+  if (kind == "numpy") return read_numpy(path, options.label_column);
   return as_raw(read_csv(path, {.label_column = options.label_column,
                                 .ignore = options.ignore,
                                 .categorical = options.categorical}));
@@ -135,6 +140,8 @@ Result<RawData> read_raw_as(const std::string& path, const InputSchema& schema,
   DatasetOptions stated = options;
   stated.kind = kind;
   if (kind == "libsvm") stated.features = static_cast<int>(schema.columns.size());
+  if (schema.shape.height == schema.shape.width) stated.image_size = schema.shape.height;
+  if (!schema.label.empty()) stated.label_column = schema.label;
   RUBATO_ASSIGN(RawData raw, read_raw(path, stated));
   return fitting(std::move(raw), schema, path);
 }

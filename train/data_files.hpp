@@ -1,5 +1,6 @@
 // train/data_files.hpp - samples from a file or directory of any format that Rubato reads.
-// csv: train/table_files.hpp. libsvm: the same. idx, cifar-10: train/image_files.hpp.
+// csv, libsvm: train/table_files.hpp. numpy: train/numpy_files.hpp. idx, cifar-10:
+// train/image_files.hpp. images: train/image_folders.hpp.
 // Errors: Io when a file cannot be read, else BadInput, one line: the file, what is wrong with it,
 // what to do.
 #pragma once
@@ -14,8 +15,8 @@
 
 namespace rubato::train {
 
-// The format of `path` by its name and what lies in it: csv, libsvm, idx or cifar-10. A file of an
-// unknown name is csv.
+// The format of `path` by its name and what lies in it: csv, libsvm, numpy, idx, images or
+// cifar-10. A file of an unknown name is csv.
 [[nodiscard]] Result<std::string> kind_of(const std::string& path);
 
 // The test images of a directory that has an image set; else the path itself.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
@@ -379,7 +380,7 @@ std::string fault(const DataSummary& summary) {
                 summary.channels.size() != static_cast<std::size_t>(shape.channels)))
     return "has images of an impossible size";
   for (const Moments& of : summary.channels)
-    if (!sound(of, kSamplesMax << 28)) return "has pixels that are impossible";
+    if (!sound(of, std::numeric_limits<std::uint64_t>::max())) return "has pixels that are impossible";
   return image == summary.columns.empty() ? "" : "has neither columns nor images";
 }
 

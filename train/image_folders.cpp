@@ -20,7 +20,7 @@
 #include <utility>
 
 #include "base/file.hpp"
-#include "train/image_files.hpp"
+#include "train/table_files.hpp"
 
 namespace rubato::train {
 namespace {
@@ -46,8 +46,8 @@ std::vector<std::uint8_t> planar(const std::vector<std::uint8_t>& mixed, std::si
 // Refuses a size that nobody means, before memory is taken for it.
 Result<Shape> checked_shape(const std::string& path, std::uint64_t width, std::uint64_t height,
                             bool colours) {
-  if (width == 0 || height == 0 || width > kImageSideMax || height > kImageSideMax ||
-      width * height > kPixelsMax)
+  if (width == 0 || height == 0 || width > std::uint64_t{kImageSideMax} ||
+      height > std::uint64_t{kImageSideMax} || width * height > kPixelsMax)
     return bad(path, fmt::format("claims {} x {} pixels; images have at most {}", width, height,
                                  kPixelsMax));
   return Shape{colours ? 3 : 1, static_cast<int>(height), static_cast<int>(width)};
@@ -147,6 +147,10 @@ Result<Image> read_jpeg(const std::string& path, const std::string& bytes) {
     return bad(path, fmt::format("is no sound JPEG image ({})", reader.message()));
   RUBATO_ASSIGN(const Shape shape,
                 checked_shape(path, reader.width(), reader.height(), reader.colours()));
+  // A block of 8 x 8 pixels has at least one bit.
+  if (reader.width() * reader.height() / (8 * 64) > bytes.size())
+    return bad(path, fmt::format("claims {} x {} pixels in {} bytes; the file is damaged",
+                                 reader.width(), reader.height(), bytes.size()));
   std::vector<std::uint8_t> mixed(static_cast<std::size_t>(shape.count()));
   if (!reader.finish(mixed.data()))
     return bad(path, fmt::format("is damaged ({})", reader.message()));
@@ -242,8 +246,11 @@ Result<void> append(const fs::path& path, int side, RawImages& images) {
 
 Result<Image> read_image(const std::string& path) {
   RUBATO_ASSIGN(const std::string bytes, read_file(path));
-  if (bytes.starts_with("\x89PNG")) return read_png(path, bytes);
-  if (bytes.starts_with("\xFF\xD8")) return read_jpeg(path, bytes);
+  const auto begins = [&](std::string_view with) {
+    return bytes.compare(0, with.size(), with) == 0;
+  };
+  if (begins("\x89PNG")) return read_png(path, bytes);
+  if (begins("\xFF\xD8")) return read_jpeg(path, bytes);
   return bad(path, "is neither a PNG nor a JPEG image; remove it, or convert it");
 }
 

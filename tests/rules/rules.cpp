@@ -214,7 +214,9 @@ const std::vector<Impure>& impure_files() {
       {"train/cpu/primitive_call.", "hands oneDNN a hash table, as oneDNN demands"},
       {"train/cpu/product_cache.", "keeps measured times in a file"},
       {"train/cpu/product_times.", "measures times"},
+      {"train/data_files.", "looks files up"},
       {"train/image_files.", "reads files"},
+      {"train/image_folders.", "reads files"},
       {"train/table_files.", "reads files"},
       {"worker/residual_file.", "maps a file"},
   };

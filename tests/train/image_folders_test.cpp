@@ -1,0 +1,238 @@
+// Folders of PNG and JPEG images: files written by the libraries, resizing against PyTorch.
+#include "train/image_folders.hpp"
+
+#include <doctest/doctest.h>
+#include <png.h>
+// libjpeg's header needs FILE and size_t before it.
+#include <cstdio>
+
+#include <jpeglib.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/file.hpp"
+#include "tests/temp_directory.hpp"
+#include "train/data_summary.hpp"
+#include "train/samples.hpp"
+
+namespace rubato::train {
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+
+void write_png(const std::string& path, int width, int height, png_uint_32 format,
+               const Bytes& pixels) {
+  png_image png{};
+  png.version = PNG_IMAGE_VERSION;
+  png.width = static_cast<png_uint_32>(width);
+  png.height = static_cast<png_uint_32>(height);
+  png.format = format;
+  REQUIRE(png_image_write_to_file(&png, path.c_str(), 0, pixels.data(), 0, nullptr) != 0);
+}
+
+void write_jpeg(const std::string& path, int width, int height, Bytes pixels, bool colours) {
+  jpeg_compress_struct info{};
+  jpeg_error_mgr error{};
+  info.err = jpeg_std_error(&error);
+  jpeg_create_compress(&info);
+  FILE* file = std::fopen(path.c_str(), "wb");
+  REQUIRE(file != nullptr);
+  jpeg_stdio_dest(&info, file);
+  info.image_width = static_cast<JDIMENSION>(width);
+  info.image_height = static_cast<JDIMENSION>(height);
+  info.input_components = colours ? 3 : 1;
+  info.in_color_space = colours ? JCS_RGB : JCS_GRAYSCALE;
+  jpeg_set_defaults(&info);
+  jpeg_set_quality(&info, 100, TRUE);
+  jpeg_start_compress(&info, TRUE);
+  const auto row = static_cast<std::size_t>(width * info.input_components);
+  while (info.next_scanline < info.image_height) {
+    JSAMPROW from = pixels.data() + info.next_scanline * row;
+    jpeg_write_scanlines(&info, &from, 1);
+  }
+  jpeg_finish_compress(&info);
+  jpeg_destroy_compress(&info);
+  std::fclose(file);
+}
+
+Bytes filled(int pixels, std::initializer_list<int> colour) {
+  Bytes bytes;
+  for (int i = 0; i < pixels; ++i)
+    for (const int c : colour) bytes.push_back(static_cast<std::uint8_t>(c));
+  return bytes;
+}
+
+DatasetOptions any_kind(int image_size) {
+  DatasetOptions options;
+  options.kind = "";
+  options.image_size = image_size;
+  return options;
+}
+
+std::string folder(const TempDirectory& directory, const std::string& name) {
+  std::filesystem::create_directories(directory.path(name));
+  return directory.path(name) + "/";
+}
+
+std::string refusal_of(const std::string& path) {
+  const auto image = read_image(path);
+  REQUIRE_FALSE(image.has_value());
+  return image.error().message;
+}
+
+TEST_CASE("PNG: grey, colours, transparency on white") {
+  const TempDirectory directory;
+  const std::string path = directory.path("a.png");
+  write_png(path, 3, 2, PNG_FORMAT_GRAY, {1, 2, 3, 4, 5, 6});
+  const Image grey = read_image(path).value();
+  CHECK(grey.shape == Shape{1, 2, 3});
+  CHECK(grey.pixels == Bytes{1, 2, 3, 4, 5, 6});
+  write_png(path, 2, 1, PNG_FORMAT_RGB, {10, 20, 30, 40, 50, 60});
+  const Image colours = read_image(path).value();
+  CHECK(colours.shape == Shape{3, 1, 2});
+  CHECK(colours.pixels == Bytes{10, 40, 20, 50, 30, 60});
+  write_png(path, 2, 1, PNG_FORMAT_RGBA, {10, 20, 30, 0, 40, 50, 60, 255});
+  CHECK(read_image(path).value().pixels == Bytes{255, 40, 255, 50, 255, 60});
+}
+
+TEST_CASE("JPEG: grey and colours") {
+  const TempDirectory directory;
+  const std::string path = directory.path("a.jpg");
+  write_jpeg(path, 20, 10, filled(200, {90}), false);
+  const Image grey = read_image(path).value();
+  CHECK(grey.shape == Shape{1, 10, 20});
+  for (const int pixel : grey.pixels) CHECK(std::abs(pixel - 90) <= 1);
+  write_jpeg(path, 16, 16, filled(256, {200, 100, 50}), true);
+  const Image colours = read_image(path).value();
+  CHECK(colours.shape == Shape{3, 16, 16});
+  CHECK(std::abs(colours.pixels[0] - 200) <= 2);
+  CHECK(std::abs(colours.pixels[256] - 100) <= 2);
+  CHECK(std::abs(colours.pixels[512] - 50) <= 2);
+}
+
+TEST_CASE("damaged images are refused by name, however much they claim") {
+  const TempDirectory directory;
+  const std::string png = directory.path("a.png"), jpeg = directory.path("a.jpg");
+  write_png(png, 30, 30, PNG_FORMAT_GRAY, filled(900, {7}));
+  write_jpeg(jpeg, 64, 64, filled(4096, {7}), false);
+  const std::string bytes = read_file(png).value(), photo = read_file(jpeg).value();
+  CHECK(refusal_of(directory.write("cut.png", bytes.substr(0, bytes.size() - 20)))
+            .find("cut.png: is damaged") != std::string::npos);
+  CHECK(refusal_of(directory.write("cut.jpg", photo.substr(0, photo.size() - 20)))
+            .find("cut.jpg: is damaged") != std::string::npos);
+  CHECK(refusal_of(directory.write("a.bmp.png", "BM...")).find("neither a PNG nor a JPEG") !=
+        std::string::npos);
+  // The sides in a JPEG's frame header: 65,000 x 65,000.
+  std::string huge = photo;
+  const auto frame = huge.find("\xFF\xC0");
+  REQUIRE(frame != std::string::npos);
+  for (const std::size_t at : {5, 7}) {
+    huge[frame + at] = '\xFD';
+    huge[frame + at + 1] = '\xE8';
+  }
+  CHECK(refusal_of(directory.write("huge.jpg", huge)).find("claims 65000 x 65000 pixels") !=
+        std::string::npos);
+}
+
+// torch.nn.functional.interpolate(mode="bilinear", antialias=True, align_corners=False), whose
+// filter is Pillow's, of pixel (i, j) = (37 i + 11 j) mod 256.
+TEST_CASE("resizing gives what PyTorch gives, and keeps the middle") {
+  const auto pattern = [](int height, int width) {
+    Image image{{1, height, width}, {}};
+    for (int i = 0; i < height; ++i)
+      for (int j = 0; j < width; ++j)
+        image.pixels.push_back(static_cast<std::uint8_t>((37 * i + 11 * j) % 256));
+    return image;
+  };
+  const auto near = [](const Bytes& is, const Bytes& wanted) {
+    REQUIRE(is.size() == wanted.size());
+    for (std::size_t i = 0; i < is.size(); ++i) CHECK(std::abs(is[i] - wanted[i]) <= 1);
+  };
+  near(resized(pattern(6, 8), 4).pixels, {18, 35, 52, 70, 70, 87, 104, 122,  //
+                                          124, 140, 158, 175, 176, 192, 210, 227});
+  near(resized(pattern(3, 3), 5).pixels, {0,  4,  11, 18, 22, 15, 19, 26, 32, 37, 37, 41, 48,
+                                          55, 59, 59, 64, 70, 77, 81, 74, 78, 85, 92, 96});
+  CHECK(resized(pattern(4, 4), 4).pixels == pattern(4, 4).pixels);
+  Image stripes{{1, 2, 6}, {0, 0, 50, 60, 0, 0, 0, 0, 70, 80, 0, 0}};
+  CHECK(resized(stripes, 2).pixels == Bytes{50, 60, 70, 80});
+}
+
+TEST_CASE("folders are classes; grey and colours together have three channels") {
+  const TempDirectory directory;
+  write_png(folder(directory, "cat") + "1.png", 4, 4, PNG_FORMAT_GRAY, filled(16, {10}));
+  write_jpeg(folder(directory, "dog") + "1.JPG", 8, 8, filled(64, {30}), false);
+  directory.write("dog/notes.txt", "not an image");
+  const RawImages grey = read_image_folders(directory.path(), 4).value();
+  CHECK(grey.shape == Shape{1, 4, 4});
+  CHECK(grey.labels == std::vector<std::string>{"cat", "dog"});
+  CHECK(read_image_folders(directory.path(), 0).error().message ==
+        directory.path("dog/1.JPG") +
+            ": has 8 x 8 pixels, the images before it 4 x 4; set dataset.image_size, to which all "
+            "resize");
+  write_png(folder(directory, "dog") + "2.png", 4, 4, PNG_FORMAT_RGB, filled(16, {90, 60, 30}));
+  const RawImages all = read_image_folders(directory.path(), 4).value();
+  CHECK(all.shape == Shape{3, 4, 4});
+  CHECK(all.labels == std::vector<std::string>{"cat", "dog", "dog"});
+  CHECK(all.pixels[0] == 10);
+  CHECK(all.pixels[47] == 10);
+  CHECK(all.pixels[96] == 90);
+  CHECK(all.pixels[112] == 60);
+  const TempDirectory empty;
+  CHECK(read_image_folders(empty.path(), 0).error().message ==
+        empty.path() +
+            ": holds no .png or .jpg images; put those of each class into a folder with its name");
+}
+
+TEST_CASE("boxes with grey and with coloured images agree on colours, and on mean and deviation") {
+  const TempDirectory grey, colours;
+  write_png(folder(grey, "cat") + "1.png", 2, 2, PNG_FORMAT_GRAY, filled(4, {10}));
+  write_png(folder(colours, "dog") + "1.png", 2, 2, PNG_FORMAT_RGB, filled(4, {30, 50, 10}));
+  const auto merged_all = merge({{"a", summarise(grey.path(), any_kind(0)).value()},
+                                 {"b", summarise(colours.path(), any_kind(0)).value()}})
+                              .value();
+  const InputSchema schema = agree(merged_all, any_kind(0)).value();
+  CHECK(schema.shape == Shape{3, 2, 2});
+  CHECK(schema.classes == std::vector<std::string>{"cat", "dog"});
+  CHECK(schema.scalings == std::vector<Scaling>{{20, 0.1}, {30, 0.05}, {10, 1}});
+  CHECK(schema_of(to_text(schema)).value() == schema);
+  const DataSplit split = load_local(grey.path(), schema, any_kind(0), 0, 1).value();
+  CHECK(split.train.shape == Shape{3, 2, 2});
+  std::vector<float> inputs(12);
+  std::vector<std::int32_t> labels(1);
+  split.train.gather(std::vector<std::uint32_t>{0}, inputs, labels);
+  CHECK(inputs[0] == doctest::Approx(-1));
+  CHECK(inputs[4] == doctest::Approx(-1));
+  CHECK(inputs[8] == 0);
+
+  const TempDirectory large;
+  write_png(folder(large, "dog") + "1.png", 3, 2, PNG_FORMAT_GRAY, filled(6, {30}));
+  CHECK(merge({{"a", summarise(grey.path(), any_kind(0)).value()},
+               {"b", summarise(large.path(), any_kind(0)).value()}})
+            .error()
+            .message ==
+        "box a has images of 2 x 2 pixels, box b of 3 x 2 pixels; set dataset.image_size, to which "
+        "all resize");
+}
+
+TEST_CASE("images to predict are resized as the model needs; a table is refused") {
+  const TempDirectory directory;
+  write_png(folder(directory, "cat") + "1.png", 2, 2, PNG_FORMAT_GRAY, filled(4, {10}));
+  write_png(folder(directory, "dog") + "1.png", 2, 2, PNG_FORMAT_GRAY, filled(4, {20}));
+  const InputSchema schema =
+      agree(summarise(directory.path(), any_kind(0)).value(), any_kind(0)).value();
+  const TempDirectory fresh;
+  write_png(fresh.path("1.png"), 5, 4, PNG_FORMAT_GRAY, filled(20, {10}));
+  const Samples samples = read_samples(schema, fresh.path(), Labels::IfThere).value();
+  CHECK_FALSE(samples.labelled);
+  CHECK(samples.data.shape == Shape{1, 2, 2});
+  const std::string table = fresh.write("a.csv", "x,y\n1,2\n");
+  CHECK(read_samples(schema, table, Labels::IfThere).error().message ==
+        table + ": is a table; images were expected");
+}
+
+}  // namespace
+}  // namespace rubato::train

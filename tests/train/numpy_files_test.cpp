@@ -1,0 +1,128 @@
+// NumPy's files: made by hand after the format's description, and by NumPy 1.24 itself.
+#include "train/numpy_files.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "tests/temp_directory.hpp"
+#include "train/data_summary.hpp"
+
+namespace rubato::train {
+namespace {
+
+using Words = std::vector<std::string>;
+
+template <class T>
+std::string npy(const std::string& descr, const std::string& shape, const std::vector<T>& values) {
+  std::string header =
+      "{'descr': '" + descr + "', 'fortran_order': False, 'shape': " + shape + ", }";
+  header.resize(118 - 1, ' ');
+  header += '\n';
+  std::string bytes("\x93NUMPY\x01\x00\x76\x00", 10);
+  bytes += header;
+  bytes.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+  return bytes;
+}
+
+std::string from_hex(const std::string& hex) {
+  std::string bytes;
+  for (std::size_t i = 0; i < hex.size(); i += 2)
+    bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+  return bytes;
+}
+
+// np.savez_compressed(x=np.arange(24).reshape(2, 2, 2, 3).astype(np.uint8), y=["cat", "dög"])
+const std::string kImages = from_hex(
+    "504b030414000000080000002100853a8f53600000009800000005001400782e6e7079010010009800000000000000"
+    "60000000000000009bec17ea1b10c9c850c650ad9e925a9c5ca46ea5a05e536aa8aea3a09e965f54529498179f5f94"
+    "920a12774bcc294e058a17672416a402f91a463a0a1064aca9a350ab4006e06260646266616563e7e0e4e2e6e1e5e3"
+    "17101412161115130700504b0304140000000800000021000f3e92d0550000009800000005001400792e6e70790100"
+    "1000980000000000000055000000000000009bec17ea1b10c9c850c650ad9e925a9c5ca46ea5a06e136aacaea3a09e"
+    "965f54529498179f5f94920a12774bcc294e058a17672416a402f91a463a9a3a0ab50a1400ae6406068644202e01e2"
+    "1420fe06c4e9400c00504b0102140314000000080000002100853a8f53600000009800000005000000000000000000"
+    "0000800100000000782e6e7079504b01021403140000000800000021000f3e92d05500000098000000050000000000"
+    "000000000000800197000000792e6e7079504b0506000000000200020066000000230100000000");
+
+// np.save(np.asfortranarray(np.array([[1, 2.5, 7], [nan, -4, 8]], dtype=">f4")))
+const std::string kColumns =
+    from_hex(
+        "934e554d5059010076007b276465736372273a20273e6634272c2027666f727472616e5f6f72646572273a20"
+        "547275652c20277368617065273a2028322c2033292c207d") +
+    std::string(59, ' ') + "\n" + from_hex("3f8000007fc0000040200000c080000040e0000041000000");
+
+std::string npy_refusal(const std::string& bytes, const std::string& label = "") {
+  const TempDirectory directory;
+  const std::string path = directory.write("a.npy", bytes);
+  const auto read = read_numpy(path, label);
+  REQUIRE_FALSE(read.has_value());
+  CHECK(read.error().code == ErrorCode::BadInput);
+  return read.error().message.substr(path.size());
+}
+
+TEST_CASE("npy: a table of whole numbers, the label in the last column or another") {
+  const TempDirectory directory;
+  const std::string path =
+      directory.write("a.npy", npy<std::int64_t>("<i8", "(2, 3)", {1, 2, 0, 3, 4, 1}));
+  const auto last = std::get<RawTable>(read_numpy(path, "").value());
+  CHECK(last.values == std::vector<float>{1, 2, 3, 4});
+  CHECK(last.labels == Words{"0", "1"});
+  const auto first = std::get<RawTable>(read_numpy(path, "0").value());
+  CHECK(first.values == std::vector<float>{2, 0, 4, 1});
+  CHECK(first.labels == Words{"1", "3"});
+  DatasetOptions options;
+  options.kind = "";
+  const InputSchema schema = agree(summarise(path, options).value(), options).value();
+  CHECK(load_local(path, schema, options, 0, 1).value().train.labels ==
+        std::vector<std::int32_t>{0, 1});
+}
+
+TEST_CASE("npy by NumPy: column after column, big-endian, NaN is missing") {
+  const TempDirectory directory;
+  const auto table = std::get<RawTable>(read_numpy(directory.write("a.npy", kColumns), "").value());
+  CHECK(table.values[0] == 1);
+  CHECK(table.values[1] == 2.5f);
+  CHECK(std::isnan(table.values[2]));
+  CHECK(table.values[3] == -4);
+  CHECK(table.labels == Words{"7", "8"});
+}
+
+TEST_CASE("npz by NumPy: images with channels last, texts as labels") {
+  const TempDirectory directory;
+  const auto images =
+      std::get<RawImages>(read_numpy(directory.write("a.npz", kImages), "").value());
+  CHECK(images.shape == Shape{3, 2, 2});
+  CHECK(images.count() == 2);
+  CHECK(std::vector<std::uint8_t>(images.pixels.begin(), images.pixels.begin() + 5) ==
+        std::vector<std::uint8_t>{0, 3, 6, 9, 1});
+  CHECK(images.labels == Words{"cat", "d\xC3\xB6g"});
+}
+
+TEST_CASE("a NumPy file that claims more than it holds is refused before memory is taken") {
+  const std::vector<float> two = {1, 2};
+  CHECK(npy_refusal(npy("<f4", "(1000000000000, 2)", two)) ==
+        ": ends early: its header says more than it holds");
+  CHECK(npy_refusal(npy("<f4", "(4294967296, 4294967296)", two)) ==
+        ": ends early: its header says more than it holds");
+  CHECK(npy_refusal(npy("<f4", "(1, 1)", two)) == ": is longer than its header says");
+  CHECK(npy_refusal(npy("<f4", "(2,)", two)).starts_with(": holds an array of shape (2);"));
+  CHECK(npy_refusal(npy("|O", "(1, 2)", two)) ==
+        ": holds values of type |O; save numbers, or texts as labels");
+  CHECK(npy_refusal(npy("<f4", "(1, -2)", two)) == ": has \"-2\" in its shape");
+  CHECK(npy_refusal("\x93NUMPY") == ": is no .npy array");
+  CHECK(npy_refusal(npy("<f4", "(1, 2)", two), "2") ==
+        ": no column \"2\" for dataset.label_column; columns are 0 to 1");
+  std::string cut = kImages;
+  CHECK(npy_refusal(cut.substr(0, 300)) == ": is no sound .npz file; save it again with np.savez");
+  cut[80] ^= 1;
+  CHECK(npy_refusal(cut).find("damaged") != std::string::npos);
+  for (std::size_t length = 0; length < 150; length += 7)
+    npy_refusal(npy("<f4", "(1, 2)", two).substr(0, std::min<std::size_t>(length, 134)));
+}
+
+}  // namespace
+}  // namespace rubato::train

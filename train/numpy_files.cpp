@@ -1,0 +1,382 @@
+#include "train/numpy_files.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <zip.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/file.hpp"
+#include "base/numbers.hpp"
+#include "train/table_files.hpp"
+
+namespace rubato::train {
+namespace {
+
+constexpr std::uint64_t kDeflateMax = 1032;  // the most that deflate can shrink by
+constexpr std::uint64_t kEntryBytesMax = 8 * kValuesMax;
+
+// What is wrong, without the file.
+template <class T>
+using Parsed = tl::expected<T, std::string>;
+
+tl::unexpected<std::string> wrong(std::string what) {
+  return tl::unexpected<std::string>(std::move(what));
+}
+
+struct Array {
+  char kind = 0;               // f: real; i, u: whole; b: truth; U: text of 4-byte characters
+  std::size_t item_bytes = 0;  // of one
+  bool big_endian = false;
+  bool column_major = false;
+  std::vector<std::uint64_t> shape;
+  std::string_view data;  // lifetime: the bytes of the file
+
+  std::size_t size() const { return item_bytes == 0 ? 0 : data.size() / item_bytes; }
+};
+
+// The text of `key` in the header, a Python dictionary, up to the next of `ends`.
+Parsed<std::string_view> header_value(std::string_view header, std::string_view key,
+                                      std::string_view ends) {
+  const auto at = header.find(fmt::format("'{}':", key));
+  if (at == header.npos) return wrong(fmt::format("has no {} in its header", key));
+  header.remove_prefix(at + key.size() + 3);
+  const auto begin = std::min(header.find_first_not_of(' '), header.size());
+  header.remove_prefix(begin);
+  return header.substr(0, header.find_first_of(ends, 1));
+}
+
+Parsed<std::vector<std::uint64_t>> parse_shape(std::string_view text) {
+  if (!text.starts_with('(')) return wrong("has a shape that is no list");
+  text.remove_prefix(1);
+  std::vector<std::uint64_t> shape;
+  while (!text.empty()) {
+    const auto comma = std::min(text.find(','), text.size());
+    std::string_view word = text.substr(0, comma);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+    while (word.starts_with(' ')) word.remove_prefix(1);
+    if (word.empty()) continue;
+    const auto extent = parse_number<std::uint64_t>(word);
+    if (!extent) return wrong(fmt::format("has \"{}\" in its shape", word));
+    shape.push_back(*extent);
+  }
+  return shape;
+}
+
+Parsed<Array> parse_array(std::string_view bytes) {
+  constexpr std::string_view kMagic = "\x93NUMPY";
+  if (!bytes.starts_with(kMagic) || bytes.size() < 12) return wrong("is no .npy array");
+  const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(bytes[i]); };
+  const bool long_header = byte(6) >= 2;
+  const std::size_t start = long_header ? 12 : 10;
+  std::size_t length = byte(8) | std::size_t{byte(9)} << 8;
+  if (long_header) length |= std::size_t{byte(10)} << 16 | std::size_t{byte(11)} << 24;
+  if (length > bytes.size() - start) return wrong("ends inside its header");
+  const std::string_view header = bytes.substr(start, length);
+
+  Array array;
+  array.data = bytes.substr(start + length);
+  const auto type = header_value(header, "descr", ",");
+  if (!type) return wrong(type.error());
+  std::string_view descr = *type;
+  if (descr.size() < 4 || descr.front() != '\'' || descr.back() != '\'')
+    return wrong("has columns of different types; save plain arrays of numbers");
+  descr = descr.substr(1, descr.size() - 2);
+  array.big_endian = descr.front() == '>';
+  array.kind = descr[1];
+  const auto size = parse_number<std::uint32_t>(descr.substr(2));
+  if (!size || *size == 0 || std::string_view("fiubU").find(array.kind) == std::string_view::npos)
+    return wrong(fmt::format("holds values of type {}; save numbers, or texts as labels", descr));
+  array.item_bytes = array.kind == 'U' ? std::size_t{*size} * 4 : *size;
+  if (array.kind == 'U'
+          ? *size > kNameBytesMax
+          : (*size & (*size - 1)) != 0 || *size > 8 || (array.kind == 'f' && *size < 4))
+    return wrong(fmt::format("holds values of type {}; save them as float32 or int64", descr));
+  const auto order = header_value(header, "fortran_order", ",}");
+  if (!order) return wrong(order.error());
+  array.column_major = order->starts_with("True");
+  const auto shape_text = header_value(header, "shape", ")");
+  if (!shape_text) return wrong(shape_text.error());
+  auto shape = parse_shape(*shape_text);
+  if (!shape) return wrong(shape.error());
+  array.shape = std::move(*shape);
+
+  std::uint64_t need = array.item_bytes;
+  for (const std::uint64_t extent : array.shape) {
+    if (extent > 0 && need > array.data.size() / extent)
+      return wrong("ends early: its header says more than it holds");
+    need *= extent;
+  }
+  if (need != array.data.size()) return wrong("is longer than its header says");
+  return array;
+}
+
+template <class T>
+T read_as(const char* from, bool big_endian) {
+  std::array<char, sizeof(T)> bytes;
+  std::memcpy(bytes.data(), from, sizeof(T));
+  if (big_endian) std::ranges::reverse(bytes);
+  T value;
+  std::memcpy(&value, bytes.data(), sizeof(T));
+  return value;
+}
+
+// Value i in the file's order.
+double number_at(const Array& array, std::size_t i) {
+  const char* at = array.data.data() + i * array.item_bytes;
+  const auto as = [&]<class T>(T) { return static_cast<double>(read_as<T>(at, array.big_endian)); };
+  const bool is_signed = array.kind == 'i';
+  switch (array.item_bytes) {
+    case 1:
+      return is_signed ? as(std::int8_t{}) : as(std::uint8_t{});
+    case 2:
+      return is_signed ? as(std::int16_t{}) : as(std::uint16_t{});
+    case 4:
+      return array.kind == 'f' ? as(float{})
+                               : (is_signed ? as(std::int32_t{}) : as(std::uint32_t{}));
+    default:
+      return array.kind == 'f' ? as(double{})
+                               : (is_signed ? as(std::int64_t{}) : as(std::uint64_t{}));
+  }
+}
+
+void append_utf8(std::uint32_t code, std::string& text) {
+  const auto tail = [&](int shift) { text += static_cast<char>(0x80 | ((code >> shift) & 0x3F)); };
+  if (code >= 0x110000 || (code >= 0xD800 && code < 0xE000)) code = 0xFFFD;
+  if (code < 0x80) {
+    text += static_cast<char>(code);
+  } else if (code < 0x800) {
+    text += static_cast<char>(0xC0 | code >> 6);
+    tail(0);
+  } else if (code < 0x10000) {
+    text += static_cast<char>(0xE0 | code >> 12);
+    tail(6);
+    tail(0);
+  } else {
+    text += static_cast<char>(0xF0 | code >> 18);
+    tail(12);
+    tail(6);
+    tail(0);
+  }
+}
+
+std::string text_at(const Array& array, std::size_t i) {
+  std::string text;
+  for (std::size_t at = 0; at < array.item_bytes; at += 4) {
+    const auto code =
+        read_as<std::uint32_t>(array.data.data() + i * array.item_bytes + at, array.big_endian);
+    if (code == 0) break;
+    append_utf8(code, text);
+  }
+  return canonical_label(text);
+}
+
+std::string label_at(const Array& array, std::size_t i) {
+  if (array.kind == 'U') return text_at(array, i);
+  const double number = number_at(array, i);
+  return fmt::format("{}", number == 0 ? 0.0 : number);
+}
+
+// Where value (row, column) of a table is in the file.
+std::size_t table_place(const Array& array, std::size_t row, std::size_t column) {
+  return array.column_major ? column * array.shape[0] + row : row * array.shape[1] + column;
+}
+
+// Columns of `array` but `label`, which may lie beyond the last.
+Parsed<RawTable> table_of(const Array& array, std::size_t label) {
+  const std::size_t rows = array.shape[0], fields = array.shape[1];
+  RawTable table;
+  table.columns.resize(fields - (label < fields ? 1 : 0));
+  table.label = fmt::format("{}", label);
+  if (rows == 0 || table.columns.empty()) return wrong("holds no samples");
+  if (rows > kValuesMax / table.columns.size())
+    return wrong(fmt::format("holds more than {} values; use a part of it", kValuesMax));
+  table.values.reserve(rows * table.columns.size());
+  for (std::size_t row = 0; row < rows; ++row)
+    for (std::size_t column = 0; column < fields; ++column) {
+      if (column == label) continue;
+      const auto value = static_cast<float>(number_at(array, table_place(array, row, column)));
+      if (std::isinf(value))
+        return wrong(fmt::format("sample {}, column {}: is infinite; mend it", row, column));
+      table.values.push_back(value);
+    }
+  return table;
+}
+
+Parsed<RawImages> images_of(const Array& array) {
+  const auto& shape = array.shape;
+  if (array.kind != 'u' || array.item_bytes != 1 || array.column_major)
+    return wrong("holds images whose pixels are no bytes; save them as uint8 in C order");
+  const bool channels_last = shape.size() == 4 && (shape[3] == 1 || shape[3] == 3);
+  const bool channels_first = shape.size() == 4 && (shape[1] == 1 || shape[1] == 3);
+  if (shape.size() == 4 && !channels_last && !channels_first)
+    return wrong("holds images of neither 1 nor 3 channels");
+  const std::size_t skip = shape.size() == 4 && !channels_last ? 1 : 0;
+  const std::uint64_t channels = shape.size() == 3 ? 1 : (channels_last ? shape[3] : shape[1]);
+  const std::uint64_t height = shape[1 + skip], width = shape[2 + skip];
+  if (shape[0] == 0 || height == 0 || width == 0) return wrong("holds no images");
+  constexpr std::uint64_t kSideMax = kImageSideMax;
+  if (height > kSideMax || width > kSideMax || array.size() > kValuesMax)
+    return wrong(fmt::format("holds more than {} pixels; use a part of it", kValuesMax));
+  RawImages images{
+      .shape = {static_cast<int>(channels), static_cast<int>(height), static_cast<int>(width)}};
+  images.pixels.assign(array.data.begin(), array.data.end());
+  if (!channels_last || channels == 1) return images;
+  const std::size_t plane = height * width, count = plane * channels;
+  for (std::size_t first = 0; first < images.pixels.size(); first += count)
+    for (std::size_t i = 0; i < plane; ++i)
+      for (std::size_t c = 0; c < channels; ++c)
+        images.pixels[first + c * plane + i] =
+            static_cast<std::uint8_t>(array.data[first + i * channels + c]);
+  return images;
+}
+
+Parsed<RawData> single_array(const std::string& bytes, const std::string& label_column) {
+  const auto array = parse_array(bytes);
+  if (!array) return wrong(array.error());
+  if (array->shape.size() != 2 || array->kind == 'U')
+    return wrong(
+        fmt::format("holds an array of shape ({}); a table has [samples, columns]. Save "
+                    "images and labels by np.savez(file, x=..., y=...)",
+                    fmt::join(array->shape, ", ")));
+  if (array->shape[1] < 2) return wrong("has one column; a label and a feature need two");
+  std::size_t label = array->shape[1] - 1;
+  if (!label_column.empty()) {
+    const auto index = parse_number<std::uint32_t>(label_column);
+    if (!index || *index > label)
+      return wrong(fmt::format("no column \"{}\" for dataset.label_column; columns are 0 to {}",
+                               label_column, label));
+    label = *index;
+  }
+  auto table = table_of(*array, label);
+  if (!table) return wrong(table.error());
+  for (std::size_t row = 0; row < array->shape[0]; ++row) {
+    table->labels.push_back(label_at(*array, table_place(*array, row, label)));
+    if (table->labels.back() == "nan" || table->labels.back() == "-nan")
+      return wrong(fmt::format("sample {}, column {}: no label", row, label));
+  }
+  return RawData(std::move(*table));
+}
+
+using Entries = std::map<std::string, std::string>;
+
+// Names and bytes of the arrays in a .npz file, which is a zip archive.
+Parsed<Entries> read_entries(const std::string& path) {
+  int code = 0;
+  const std::unique_ptr<zip_t, decltype(&zip_discard)> archive(
+      zip_open(path.c_str(), ZIP_RDONLY, &code), &zip_discard);
+  if (!archive) return wrong("is no sound .npz file; save it again with np.savez");
+  Entries entries;
+  const zip_int64_t count = zip_get_num_entries(archive.get(), 0);
+  for (zip_int64_t i = 0; i < count; ++i) {
+    const auto index = static_cast<zip_uint64_t>(i);
+    zip_stat_t about;
+    constexpr zip_uint64_t kNeeded = ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE;
+    if (zip_stat_index(archive.get(), index, 0, &about) != 0 || (about.valid & kNeeded) != kNeeded)
+      return wrong("is damaged; save it again with np.savez");
+    if (about.size > kEntryBytesMax || about.size / kDeflateMax > about.comp_size)
+      return wrong(fmt::format("claims {} bytes of \"{}\" in {} compressed ones; it is damaged",
+                               about.size, about.name, about.comp_size));
+    std::string bytes(about.size, '\0');
+    const std::unique_ptr<zip_file_t, decltype(&zip_fclose)> file(
+        zip_fopen_index(archive.get(), index, 0), &zip_fclose);
+    if (!file ||
+        zip_fread(file.get(), bytes.data(), bytes.size()) != static_cast<zip_int64_t>(bytes.size()))
+      return wrong(fmt::format("\"{}\" in it is damaged; save it again with np.savez", about.name));
+    // The checksum is compared when the end is read.
+    char beyond = 0;
+    if (zip_fread(file.get(), &beyond, 1) != 0)
+      return wrong(fmt::format("\"{}\" in it is damaged; save it again with np.savez", about.name));
+    std::string name = about.name;
+    if (name.ends_with(".npy")) name.erase(name.size() - 4);
+    entries[name] = std::move(bytes);
+  }
+  return entries;
+}
+
+struct NamedArrays {
+  std::optional<Array> x, y;
+};
+
+// "x" and "y", else the only array of several dimensions and the only one of a single one.
+Parsed<NamedArrays> choose(const Entries& entries) {
+  std::map<std::string, Array> arrays;
+  for (const auto& [name, bytes] : entries) {
+    auto array = parse_array(bytes);
+    if (!array) return wrong(fmt::format("array \"{}\" {}", name, array.error()));
+    arrays.emplace(name, std::move(*array));
+  }
+  NamedArrays chosen;
+  if (arrays.contains("x")) chosen.x = arrays.at("x");
+  if (arrays.contains("y")) chosen.y = arrays.at("y");
+  const auto only = [&](bool several) {
+    std::optional<Array> found;
+    int count = 0;
+    for (const auto& [name, array] : arrays) {
+      if ((array.shape.size() > 1) != several) continue;
+      found = array;
+      ++count;
+    }
+    return count == 1 ? found : std::nullopt;
+  };
+  if (!chosen.x) chosen.x = only(true);
+  if (!chosen.y && arrays.size() > 1) chosen.y = only(false);
+  const std::size_t dimensions = chosen.x ? chosen.x->shape.size() : 0;
+  if (dimensions < 2 || dimensions > 4 || chosen.x->kind == 'U' ||
+      (chosen.y && chosen.y->shape.size() != 1)) {
+    std::vector<std::string> names;
+    for (const auto& [name, array] : arrays)
+      names.push_back(fmt::format("{} ({})", name, fmt::join(array.shape, ", ")));
+    return wrong(
+        fmt::format("holds arrays {}; which are samples and labels is unclear. Save it by "
+                    "np.savez(file, x=..., y=...)",
+                    fmt::join(names, "; ")));
+  }
+  if (chosen.y && chosen.y->shape[0] != chosen.x->shape[0])
+    return wrong(
+        fmt::format("has {} labels for {} samples", chosen.y->shape[0], chosen.x->shape[0]));
+  return chosen;
+}
+
+Parsed<RawData> named_arrays(const std::string& path) {
+  const auto entries = read_entries(path);
+  if (!entries) return wrong(entries.error());
+  const auto chosen = choose(*entries);
+  if (!chosen) return wrong(chosen.error());
+  std::vector<std::string> labels;
+  for (std::size_t i = 0; chosen->y && i < chosen->y->size(); ++i)
+    labels.push_back(label_at(*chosen->y, i));
+  const Array& x = *chosen->x;
+  if (x.shape.size() == 2) {
+    auto table = table_of(x, x.shape[1]);
+    if (!table) return wrong(table.error());
+    table->label = "y";
+    table->labels = std::move(labels);
+    return RawData(std::move(*table));
+  }
+  auto images = images_of(x);
+  if (!images) return wrong(images.error());
+  images->labels = std::move(labels);
+  return RawData(std::move(*images));
+}
+
+}  // namespace
+
+Result<RawData> read_numpy(const std::string& path, const std::string& label_column) {
+  RUBATO_ASSIGN(const std::string bytes, read_file(path));
+  auto data = bytes.starts_with("PK") ? named_arrays(path) : single_array(bytes, label_column);
+  if (!data) return fail(ErrorCode::BadInput, fmt::format("{}: {}", path, data.error()));
+  return std::move(*data);
+}
+
+}  // namespace rubato::train
