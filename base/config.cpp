@@ -223,6 +223,20 @@ std::vector<int> ConfigTable::integers(std::string_view key, std::vector<int> fa
   return fallback;
 }
 
+std::vector<std::string> ConfigTable::texts(std::string_view key,
+                                            std::vector<std::string> fallback) const {
+  const toml::node* value = node_->find(key);
+  if (!value) return fallback;
+  std::vector<std::string> result;
+  if (const auto* array = value->as_array()) {
+    for (const toml::node& element : *array)
+      if (const auto* text = element.as_string()) result.push_back(text->get());
+    if (result.size() == array->size()) return result;
+  }
+  problem(key, "must be a list like [\"id\", \"note\"] of texts");
+  return fallback;
+}
+
 bool ConfigTable::flag(std::string_view key, bool fallback) const {
   const toml::node* value = node_->find(key);
   if (!value) return fallback;

@@ -62,6 +62,7 @@ class ConfigTable {
   std::int64_t integer(std::string_view key, std::int64_t fallback, Limits limits) const;
   std::optional<std::int64_t> optional_integer(std::string_view key, Limits limits) const;
   std::vector<int> integers(std::string_view key, std::vector<int> fallback, Limits limits) const;
+  std::vector<std::string> texts(std::string_view key, std::vector<std::string> fallback) const;
   bool flag(std::string_view key, bool fallback) const;
 
   // [key] inside this table; empty when absent.

@@ -32,6 +32,7 @@ struct OptionRow {
   using Flag = bool& (*)(O&);
   using Text = std::string& (*)(O&);
   using Wholes = std::vector<int>& (*)(O&);
+  using Texts = std::vector<std::string>& (*)(O&);
   using MaybeWhole = std::optional<int>& (*)(O&);
   using MaybeWhole64 = std::optional<std::uint64_t>& (*)(O&);
   using MaybeNumber = std::optional<double>& (*)(O&);
@@ -67,7 +68,7 @@ struct OptionRow {
   std::string_view key;
   std::string_view meaning;  // one line
   Limits limits;             // of numbers
-  std::variant<Whole, Whole64, Number, Seconds, Flag, Text, Wholes, MaybeWhole, MaybeWhole64,
+  std::variant<Whole, Whole64, Number, Seconds, Flag, Text, Wholes, Texts, MaybeWhole, MaybeWhole64,
                MaybeNumber, Choice, Word, Path, Form, Unit>
       field;
   std::string_view absent = {};  // the default in words, where the struct's value does not say it
@@ -110,6 +111,7 @@ void read_option(const ConfigTable& table, const OptionRow<O>& row, O& options) 
                  [&](typename Row::Wholes at) {
                    at(options) = table.integers(row.key, at(options), row.limits);
                  },
+                 [&](typename Row::Texts at) { at(options) = table.texts(row.key, at(options)); },
                  [&](typename Row::MaybeWhole at) {
                    if (const auto given = whole()) at(options) = static_cast<int>(*given);
                  },
@@ -169,6 +171,7 @@ std::string value_text(const OptionRow<O>& row, O options) {
           [&](typename Row::Flag at) { return fmt::to_string(at(options)); },
           [&](typename Row::Text at) { return at(options); },
           [&](typename Row::Wholes at) { return fmt::format("{}", at(options)); },
+          [&](typename Row::Texts at) { return fmt::format("{}", at(options)); },
           [&](typename Row::MaybeWhole at) { return maybe(at(options)); },
           [&](typename Row::MaybeWhole64 at) { return maybe(at(options)); },
           [&](typename Row::MaybeNumber at) { return maybe(at(options)); },
@@ -204,6 +207,7 @@ std::string valid_text(const OptionRow<O>& row) {
           [&](typename Row::Flag) { return std::string("true | false"); },
           [&](typename Row::Text) { return std::string("text"); },
           [&](typename Row::Wholes) { return "list of whole numbers" + range; },
+          [&](typename Row::Texts) { return std::string("list of texts"); },
           [&](typename Row::MaybeWhole) { return whole; },
           [&](typename Row::MaybeWhole64) { return whole; },
           [&](typename Row::MaybeNumber) { return number; },

@@ -11,6 +11,7 @@
 
 #include "base/result.hpp"
 #include "sync/factory.hpp"
+#include "train/dataset.hpp"
 
 namespace rubato::cli {
 
@@ -94,6 +95,16 @@ struct ModelRun {
 };
 int predict(const ModelRun& options);
 int evaluate(const ModelRun& options);
+
+// `rubato data`: what files hold, and the schema that follows. Several files are those of boxes
+// that train together.
+struct DataRun {
+  std::vector<std::string> files;
+  train::DatasetOptions options;
+  std::string schema;  // file for the schema; empty: none
+  bool json = false;
+};
+int describe_data(const DataRun& options);
 
 // `rubato trace`: the profiles of several nodes as one.
 struct MergeOptions {

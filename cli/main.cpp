@@ -15,6 +15,7 @@
 #include "cli/host_info.hpp"
 #include "cli/interrupt.hpp"
 #include "sync/factory.hpp"
+#include "train/raw_data.hpp"
 
 namespace rubato::cli {
 namespace {
@@ -128,9 +129,36 @@ void add_trace(CLI::App& app, MergeOptions& options) {
 void add_model_run(CLI::App* command, ModelRun& options) {
   command->add_option("MODEL", options.model, "Trained model (model.safetensors)")->required();
   command
-      ->add_option("--data", options.data, "CSV or LIBSVM file, or the directory of an image set")
+      ->add_option("--data", options.data,
+                   "CSV, LIBSVM, .npy, .npz or IDX file, or a directory of images")
       ->required();
   command->add_option("--device", options.device, "cpu | reference | cuda")->capture_default_str();
+}
+
+void add_data(CLI::App& app, DataRun& run) {
+  auto* command =
+      app.add_subcommand("data", "Show what a data file holds and how a model takes it");
+  auto& options = run.options;
+  options.kind.clear();
+  command
+      ->add_option("FILE", run.files,
+                   "CSV, LIBSVM, .npy, .npz or IDX file, or a directory of images; several are "
+                   "those of boxes that train together")
+      ->required();
+  command->add_option("--kind", options.kind,
+                      "csv | libsvm | numpy | idx | images (default: by the name)");
+  command->add_option("--label", options.label_column,
+                      "The label's column, by name or index from 0 (default: the last)");
+  command->add_option("--ignore", options.ignore, "Columns to leave out, comma-separated")
+      ->delimiter(',');
+  command
+      ->add_option("--categorical", options.categorical,
+                   "Columns of categories though they hold numbers, comma-separated")
+      ->delimiter(',');
+  command->add_option("--image-size", options.image_size, "Side to which images are resized")
+      ->check(CLI::Range(1, train::kImageSideMax));
+  command->add_option("--schema", run.schema, "File for the schema, for dataset.schema");
+  command->add_flag("--json", run.json, "Print JSON instead of the tables");
 }
 
 void add_predict(CLI::App& app, ModelRun& options) {
@@ -287,6 +315,8 @@ int run(int argc, char** argv) {
   bool markdown = false;
   app.add_subcommand("keys", "List the keys of the cluster file")
       ->add_flag("--markdown", markdown, "As the tables of docs/emulation.md");
+  DataRun data_run;
+  add_data(app, data_run);
   ModelRun predict_run;
   add_predict(app, predict_run);
   ModelRun evaluate_run;
@@ -316,6 +346,7 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("server")) return run_server(server_options, shards, stop);
   if (app.got_subcommand("keys")) return print_keys(markdown);
   if (app.got_subcommand("models")) return print_models();
+  if (app.got_subcommand("data")) return describe_data(data_run);
   if (app.got_subcommand("predict")) return predict(predict_run);
   if (app.got_subcommand("evaluate")) return evaluate(evaluate_run);
   if (app.got_subcommand("trace")) return merge_profiles(merge_options);

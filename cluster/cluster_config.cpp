@@ -155,7 +155,7 @@ void check_model(const ConfigTable& table, const train::ModelOptions& model) {
 
 void check_dataset(const ConfigTable& table, const fs::path& directory,
                    train::DatasetOptions& dataset) {
-  for (std::string* path : {&dataset.path, &dataset.held_out_path})
+  for (std::string* path : {&dataset.path, &dataset.held_out_path, &dataset.schema})
     if (!path->empty()) *path = (directory / *path).lexically_normal().string();
   if (dataset.classes == 1)
     table.problem("classes", "must be 2 or more, or 0 for as many as found");

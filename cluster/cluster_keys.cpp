@@ -8,6 +8,7 @@
 #include "server/optimizer_options.hpp"
 #include "server/scheduler.hpp"
 #include "sync/option_table.hpp"
+#include "train/raw_data.hpp"
 
 namespace rubato::cluster {
 namespace {
@@ -90,30 +91,44 @@ std::vector<ClusterRow> make_cluster_rows() {
               +[](C& c) -> std::uint64_t& { return c.model.parameters; }, "none"}),
 
       {"dataset", "kind", "where the data come from", kAny,
-       Row::Word{{"fashion-mnist", "cifar-10", "libsvm", "csv", "blobs"},
+       Row::Word{{"fashion-mnist", "cifar-10", "idx", "images", "libsvm", "csv", "numpy", "blobs"},
                  [](C& c) -> std::string& { return c.dataset.kind; }}},
       own<C>({"dataset", "path", "file or directory; fashion-mnist and blobs need none", kAny,
               Row::Path{[](C& c) -> std::string& { return c.dataset.path; }}, "none"}),
-      own<C>({"dataset", "held_out_path", "libsvm, csv: a second file to hold out", kAny,
-              Row::Path{[](C& c) -> std::string& { return c.dataset.held_out_path; }}, "none"}),
+      own<C>({"dataset", "held_out_path",
+              "a second file or directory to hold out; not for fashion-mnist, cifar-10, blobs",
+              kAny, Row::Path{[](C& c) -> std::string& { return c.dataset.held_out_path; }},
+              "none"}),
       // All samples of `path` are to train on where a second file holds out.
-      {"dataset", "held_out", "libsvm, csv without a second file, blobs: part to hold out",
-       kBelowOne, +[](C& c) -> double& { return c.dataset.held_out; }, "", true,
+      {"dataset", "held_out", "part to hold out where there is no second file", kBelowOne,
+       +[](C& c) -> double& { return c.dataset.held_out; }, "", true,
        [](const C& c) {
          return c.dataset.held_out_path.empty() ? fmt::to_string(c.dataset.held_out) : "a file";
        }},
       {"dataset", "samples", "train on the first so many, 0: all; blobs: samples made, 0: 10000",
        kCount, +[](C& c) -> int& { return c.dataset.samples; }},
-      {"dataset", "features", "libsvm, csv: features expected, 0: as found; blobs: 0 is 20", kCount,
+      {"dataset", "features", "tables: inputs expected, 0: as found; blobs: 0 is 20", kCount,
        +[](C& c) -> int& { return c.dataset.features; }},
-      {"dataset", "classes", "libsvm, csv: classes expected, 0: as found; blobs: 0 is 10", kCount,
+      {"dataset", "classes", "files: classes expected, 0: as found; blobs: 0 is 10", kCount,
        +[](C& c) -> int& { return c.dataset.classes; }},
-      {"dataset", "label_column", "csv: the label's column, by header or by index from 0", kAny,
-       +[](C& c) -> std::string& { return c.dataset.label_column; }, "the last column"},
+      {"dataset", "label_column", "csv, numpy: the label's column, by header or by index from 0",
+       kAny, +[](C& c) -> std::string& { return c.dataset.label_column; }, "the last column"},
       {"dataset", "spread", "blobs: deviation around each centre; the centres' own deviation is 2",
        kNotNegative, +[](C& c) -> double& { return c.dataset.spread; }},
       {"dataset", "standardize", "shift and scale to mean 0 and deviation 1 over the training data",
        kAny, +[](C& c) -> bool& { return c.dataset.standardize; }},
+      {"dataset", "ignore", "csv: columns that the model does not see", kAny,
+       +[](C& c) -> std::vector<std::string>& { return c.dataset.ignore; }},
+      {"dataset", "categorical", "csv: columns of categories, though they hold numbers", kAny,
+       +[](C& c) -> std::vector<std::string>& { return c.dataset.categorical; }},
+      {"dataset", "class_names", "files: the classes, in the order of the model's outputs", kAny,
+       +[](C& c) -> std::vector<std::string>& { return c.dataset.class_names; },
+       "as found, sorted"},
+      {"dataset", "image_size", "images: side after resizing and cropping; 0: as they are",
+       Limits::within(0, train::kImageSideMax), +[](C& c) -> int& { return c.dataset.image_size; }},
+      own<C>({"dataset", "schema", "files: a file that states the input schema (rubato data)", kAny,
+              Row::Path{[](C& c) -> std::string& { return c.dataset.schema; }},
+              "it follows from the data"}),
       {"dataset", "partition", "which worker holds which samples", kAny,
        Row::Form{"iid | dirichlet:ALPHA | labels:K",
                  [](const C& c) { return train::partition_text(c.partition); },

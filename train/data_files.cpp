@@ -97,6 +97,11 @@ Result<RawData> fitting(RawData raw, const InputSchema& schema, const std::strin
 
 }  // namespace
 
+bool is_file_kind(std::string_view kind) {
+  constexpr std::array<std::string_view, 5> kFormats = {"csv", "libsvm", "idx", "images", "numpy"};
+  return std::ranges::find(kFormats, kind) != kFormats.end();
+}
+
 Result<std::string> kind_of(const std::string& path) {
   std::error_code error;
   if (fs::is_directory(path, error)) return kind_of_directory(path);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/result.hpp"
 #include "train/dataset.hpp"
@@ -18,6 +19,9 @@ namespace rubato::train {
 // The format of `path` by its name and what lies in it: csv, libsvm, numpy, idx, images or
 // cifar-10. A file of an unknown name is csv.
 [[nodiscard]] Result<std::string> kind_of(const std::string& path);
+
+// Whether a word of dataset.kind is a format of files, not one of the known sets.
+bool is_file_kind(std::string_view kind);
 
 // The test images of a directory that has an image set; else the path itself.
 std::string test_files(const std::string& path);

@@ -380,7 +380,8 @@ std::string fault(const DataSummary& summary) {
                 summary.channels.size() != static_cast<std::size_t>(shape.channels)))
     return "has images of an impossible size";
   for (const Moments& of : summary.channels)
-    if (!sound(of, std::numeric_limits<std::uint64_t>::max())) return "has pixels that are impossible";
+    if (!sound(of, std::numeric_limits<std::uint64_t>::max()))
+      return "has pixels that are impossible";
   return image == summary.columns.empty() ? "" : "has neither columns nor images";
 }
 

@@ -51,15 +51,15 @@ Dataset subset(const Dataset& all, std::span<const std::uint32_t> indices) {
   return part;
 }
 
-// Shifts and scales each number of both parts by the mean and deviation of the training part; one
-// that is constant there is only shifted. A missing one becomes the mean.
-void scale_table(DataSplit& split, bool standardize) {
-  auto& train = std::get<std::vector<float>>(split.train.features);
+// The schema's scaling of each number: by the mean and deviation of the training part. A column
+// that is constant there is only shifted. A missing value counts as the mean.
+void measure(DataSplit& split, bool standardize) {
+  const auto& train = std::get<std::vector<float>>(split.train.features);
   const auto features = static_cast<std::size_t>(split.train.shape.count());
-  std::size_t f = 0;
+  std::size_t next = 0;
   for (Column& column : split.schema.columns) {
-    const std::size_t first = f;
-    f += static_cast<std::size_t>(column.inputs());
+    const std::size_t first = next;
+    next += static_cast<std::size_t>(column.inputs());
     column.scaling = {};
     if (column.categorical()) continue;
     double sum = 0, rows = 0;
@@ -78,8 +78,6 @@ void scale_table(DataSplit& split, bool standardize) {
     const double scale = deviation > 1e-12 * std::abs(mean) ? 1 / deviation : 1;
     column.scaling = {mean, scale};
   }
-  scale_inputs(train, split.schema);
-  scale_inputs(std::get<std::vector<float>>(split.held_out.features), split.schema);
 }
 
 // Mean 0 and deviation 1 for every channel of the training images; the held-out ones get the same.
@@ -106,7 +104,6 @@ void standardize_pixels(DataSplit& split) {
   split.held_out.pixel_scales = split.train.pixel_scales;
 }
 
-// `key` of [dataset] names the file `path`.
 RUBATO_MULTIVERSION void scale_pixels(PixelScale pixel, std::span<const std::uint8_t> from,
                                       float* to) {
   for (std::size_t i = 0; i < from.size(); ++i)
@@ -114,8 +111,8 @@ RUBATO_MULTIVERSION void scale_pixels(PixelScale pixel, std::span<const std::uin
 }
 
 // `key` of [dataset] names the file `path`. `schema`: of the training file, for the held-out one.
-Result<RawTable> read_table(const DatasetOptions& options, std::string_view key,
-                            const std::string& path, const InputSchema* schema) {
+Result<RawData> read_part(const DatasetOptions& options, std::string_view key,
+                          const std::string& path, const InputSchema* schema) {
   if (path.empty())
     return fail(ErrorCode::BadInput,
                 fmt::format("{}: a {} dataset needs the path of a file", key, options.kind));
@@ -124,35 +121,54 @@ Result<RawTable> read_table(const DatasetOptions& options, std::string_view key,
   if (!raw && raw.error().code == ErrorCode::Io)
     return fail(ErrorCode::BadInput, fmt::format("{} = {}; paths are relative to the cluster file",
                                                  key, raw.error().message));
-  if (!raw) return tl::unexpected(std::move(raw.error()));
-  return std::get<RawTable>(std::move(*raw));
+  return raw;
 }
 
-Result<DataSplit> load_table(const DatasetOptions& options, std::uint64_t seed) {
-  RUBATO_ASSIGN(RawTable table, read_table(options, "dataset.path", options.path, nullptr));
-  RUBATO_ASSIGN(const DataSummary summary, summarise(table, options.path, options.task));
-  const std::size_t found = summary.classes.size();
-  if (options.classes > 0 && found > static_cast<std::size_t>(options.classes))
-    return fail(ErrorCode::BadInput,
-                fmt::format("{}: has {} classes, more than dataset.classes = {}", options.path,
-                            found, options.classes));
-  if (options.features > 0 && table.columns.size() != static_cast<std::size_t>(options.features))
-    return fail(ErrorCode::BadInput, fmt::format("{}: has {} feature columns, not {}", options.path,
-                                                 table.columns.size(), options.features));
+// Numbers of a table are not scaled yet, and NaN where they are missing.
+Result<Dataset> unscaled(RawData raw, const InputSchema& schema, const std::string& path) {
+  if (auto* table = std::get_if<RawTable>(&raw)) return encode(std::move(*table), schema, path);
+  RUBATO_ASSIGN(Samples samples, to_samples(std::move(raw), schema, path, Labels::Needed));
+  return std::move(samples.data);
+}
+
+// A second file, or the test images of a directory.
+std::string held_out_path(const DatasetOptions& options) {
+  if (!options.held_out_path.empty()) return options.held_out_path;
+  const std::string test = test_files(options.path);
+  return test == options.path ? "" : test;
+}
+
+Result<DataSplit> load_file(const DatasetOptions& options, std::uint64_t seed) {
   DataSplit split;
-  RUBATO_ASSIGN(split.schema, agree(summary, options));
-  RUBATO_ASSIGN(Dataset all, encode(std::move(table), split.schema, options.path));
-  if (options.held_out_path.empty()) {
-    InputSchema schema = std::move(split.schema);
-    split = split_off(all, options.held_out, seed);
-    split.schema = std::move(schema);
+  InputSchema& schema = split.schema;
+  const bool stated = !options.schema.empty();
+  if (stated) {
+    RUBATO_ASSIGN(schema, stated_schema(options));
+  }
+  RUBATO_ASSIGN(RawData raw,
+                read_part(options, "dataset.path", options.path, stated ? &schema : nullptr));
+  if (!stated) {
+    RUBATO_ASSIGN(const DataSummary summary, summarise(raw, options.path, options.task));
+    auto agreed = agree(summary, options);
+    if (!agreed)
+      return fail(ErrorCode::BadInput, fmt::format("{}: {}", options.path, agreed.error().message));
+    schema = std::move(*agreed);
+  }
+  RUBATO_ASSIGN(Dataset all, unscaled(std::move(raw), schema, options.path));
+  const std::string second = held_out_path(options);
+  if (second.empty()) {
+    DataSplit parts = split_off(all, options.held_out, seed);
+    split.train = std::move(parts.train);
+    split.held_out = std::move(parts.held_out);
   } else {
     split.train = std::move(all);
-    RUBATO_ASSIGN(RawTable held_out, read_table(options, "dataset.held_out_path",
-                                                options.held_out_path, &split.schema));
-    RUBATO_ASSIGN(split.held_out, encode(std::move(held_out), split.schema, options.held_out_path));
+    RUBATO_ASSIGN(RawData held_out, read_part(options, "dataset.held_out_path", second, &schema));
+    RUBATO_ASSIGN(split.held_out, unscaled(std::move(held_out), schema, second));
   }
-  scale_table(split, options.standardize);
+  if (schema.pixels) return split;
+  if (!stated) measure(split, options.standardize);
+  for (Dataset* part : {&split.train, &split.held_out})
+    scale_inputs(std::get<std::vector<float>>(part->features), schema);
   return split;
 }
 
@@ -276,7 +292,8 @@ std::optional<SampleFacts> known_facts(const DatasetOptions& options) {
   if (options.kind == "blobs")
     return SampleFacts{{options.features > 0 ? options.features : kBlobsFeatures, 1, 1},
                        options.classes > 0 ? options.classes : kBlobsClasses};
-  if (options.features > 0 && options.classes > 0)
+  const bool table = options.kind == "csv" || options.kind == "libsvm";
+  if (table && options.features > 0 && options.classes > 0)
     return SampleFacts{{options.features, 1, 1}, options.classes};
   return std::nullopt;
 }
@@ -292,17 +309,17 @@ Result<DataSplit> load_dataset(const DatasetOptions& options, std::uint64_t seed
   } else if (options.kind == "cifar-10") {
     RUBATO_ASSIGN(split, read_cifar10(options.path));
     split.schema = image_schema(split.train, kCifarClasses);
-  } else if (options.kind == "csv" || options.kind == "libsvm") {
-    RUBATO_ASSIGN(split, load_table(options, seed));
+  } else if (is_file_kind(options.kind)) {
+    RUBATO_ASSIGN(split, load_file(options, seed));
   } else {
     return fail(
         ErrorCode::BadInput,
-        fmt::format("dataset.kind = \"{}\": must be one of fashion-mnist, cifar-10, libsvm, "
-                    "csv, blobs",
+        fmt::format("dataset.kind = \"{}\": must be one of fashion-mnist, cifar-10, idx, images, "
+                    "libsvm, csv, numpy, blobs",
                     options.kind));
   }
   const bool images = std::holds_alternative<std::vector<std::uint8_t>>(split.train.features);
-  if (images && options.standardize) standardize_pixels(split);
+  if (images && options.standardize && options.schema.empty()) standardize_pixels(split);
   if (options.samples > 0) keep_first(split.train, static_cast<std::size_t>(options.samples));
   if (split.train.size() == 0)
     return fail(ErrorCode::BadInput, fmt::format("dataset.held_out = {}: leaves no training "

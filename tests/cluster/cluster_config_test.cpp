@@ -392,7 +392,7 @@ TEST_CASE("wrong types and impossible values, section by section") {
         "only kind = \"cnn\" has initial values of a paper; remove the key");
   check("model", "hidden = 64", "must be a list like [64, 32] of whole numbers from 1 to 1000000");
   check("dataset", "kind = \"mnist\"",
-        "must be one of fashion-mnist, cifar-10, libsvm, csv, blobs");
+        "must be one of fashion-mnist, cifar-10, idx, images, libsvm, csv, numpy, blobs");
   check("dataset", "held_out = 1", "must be a number of at least 0 and below 1");
   check("dataset", "classes = 1", "must be 2 or more, or 0 for as many as found");
   check("dataset", "partition = \"label:2\"",

@@ -168,7 +168,8 @@ TEST_CASE("tables that contradict the options or each other are refused") {
   }
   SUBCASE("too many classes") {
     options.classes = 2;
-    CHECK(error_of(options) == options.path + ": has 3 classes, more than dataset.classes = 2");
+    CHECK(error_of(options) ==
+          options.path + ": the data have 3 classes, more than dataset.classes = 2");
   }
   SUBCASE("a held-out index beyond the training features") {
     options.held_out_path = directory.write("test.svm", "1 3:1\n");
@@ -185,7 +186,8 @@ TEST_CASE("tables that contradict the options or each other are refused") {
     options.kind = "csv";
     options.path = directory.write("a.csv", "1,2,x\n");
     options.features = 3;
-    CHECK(error_of(options) == options.path + ": has 2 feature columns, not 3");
+    CHECK(error_of(options) ==
+          options.path + ": the data give the model 2 inputs, not dataset.features = 3");
   }
   SUBCASE("nothing left to train on") {
     options.held_out = 0.9;
@@ -257,4 +259,40 @@ TEST_CASE("what is known of the data before it is read agrees with the data") {
   options.features = 8;
   options.classes = 2;
   CHECK(known_facts(options)->shape == Shape{8, 1, 1});
+}
+
+TEST_CASE("missing values become the mean of the training part, categories inputs of their own") {
+  const TempDirectory directory;
+  DatasetOptions options;
+  options.kind = "csv";
+  options.path = directory.write("a.csv", "x,c,id,y\n1,u,7,p\n,v,8,q\n3,u,9,p\n");
+  options.held_out_path = directory.write("b.csv", "y,x,c\nq,,v\n");
+  options.ignore = {"id"};
+  DataSplit split = load(options);
+  CHECK(floats(split.train) == std::vector<float>{-1, 0, 1, 0, 0, 1, 0, 1, 1, 0, 1, 0});
+  CHECK(floats(split.held_out) == std::vector<float>{0, 1, 0, 1});
+  options.standardize = false;
+  split = load(options);
+  CHECK(floats(split.train)[4] == 2);
+  CHECK(split.schema.columns[0].fill == 2);
+}
+
+TEST_CASE("a stated schema is what the data are read by") {
+  const TempDirectory directory;
+  DatasetOptions options;
+  options.kind = "csv";
+  options.path = directory.write("a.csv", "x,y\n10,q\n20,p\n");
+  options.held_out = 0;
+  rubato::train::InputSchema schema{
+      .shape = {1, 1, 1},
+      .columns = {{.name = "x", .scaling = {.mean = 10, .scale = 0.5}}},
+      .label = "y",
+      .classes = {"p", "q", "r"}};
+  options.schema = directory.write("schema.json", to_text(schema));
+  const DataSplit split = load(options);
+  CHECK(split.schema == schema);
+  CHECK(split.train.classes == 3);
+  std::vector<float> sorted = floats(split.train);
+  std::sort(sorted.begin(), sorted.end());
+  CHECK(sorted == std::vector<float>{0, 5});
 }

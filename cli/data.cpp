@@ -1,0 +1,266 @@
+// `rubato data`: what files hold, and the schema that follows.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/file.hpp"
+#include "cli/commands.hpp"
+#include "cli/table.hpp"
+#include "cli/text.hpp"
+#include "train/data_files.hpp"
+#include "train/data_summary.hpp"
+#include "train/image_folders.hpp"
+
+namespace rubato::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using train::RawImages;
+using train::RawTable;
+using Cells = std::vector<std::vector<std::string>>;
+
+constexpr std::size_t kFirstLook = 5;     // samples
+constexpr std::size_t kColumnsShown = 8;  // in the first look
+constexpr std::size_t kRowsShown = 40;    // columns and classes
+constexpr std::size_t kCellWidth = 24;
+
+struct File {
+  std::string path, kind;
+  train::RawData raw;
+  train::DataSummary summary;
+};
+
+Result<File> read(const std::string& path, const train::DatasetOptions& options) {
+  File file{.path = path, .kind = options.kind, .raw = {}, .summary = {}};
+  if (file.kind.empty()) {
+    RUBATO_ASSIGN(file.kind, train::kind_of(path));
+  } else if (!train::is_file_kind(file.kind)) {
+    return fail(ErrorCode::BadInput,
+                fmt::format("--kind {}: must be csv, libsvm, numpy, idx or images", file.kind));
+  }
+  auto raw = train::read_raw(path, options);
+  if (!raw) return fail(ErrorCode::BadInput, std::move(raw.error().message));
+  file.raw = std::move(*raw);
+  RUBATO_ASSIGN(file.summary, train::summarise(file.raw, path, options.task));
+  return file;
+}
+
+// At most kCellWidth characters of a text.
+std::string shortened(const std::string& text) {
+  std::size_t at = 0, characters = 0;
+  for (; at < text.size(); ++at) {
+    const bool continued = (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80;
+    if (!continued && ++characters > kCellWidth) break;
+  }
+  return at == text.size() ? text : text.substr(0, at) + "...";
+}
+
+std::string plural(std::size_t count, const char* word) {
+  return fmt::format("{} {}{}", count_text(static_cast<double>(count)), word,
+                     count == 1 ? "" : "s");
+}
+
+double deviation(const train::Moments& of) {
+  return of.count == 0 ? 0 : std::sqrt(of.m2 / static_cast<double>(of.count));
+}
+
+std::string list_text(const std::vector<std::string>& words) {
+  constexpr std::size_t kListed = 4;
+  std::vector<std::string> shown(
+      words.begin(), words.begin() + static_cast<std::ptrdiff_t>(std::min(words.size(), kListed)));
+  for (std::string& word : shown) word = shortened(word);
+  return fmt::format("{}: {}{}", words.size(), fmt::join(shown, ", "),
+                     words.size() > kListed ? ", ..." : "");
+}
+
+void add_row(Cells& columns, std::vector<std::string> row) {
+  for (std::size_t i = 0; i < columns.size(); ++i) columns[i].push_back(std::move(row[i]));
+}
+
+std::string column_name(const std::string& name, std::size_t position) {
+  return name.empty() ? fmt::format("{}", position) : shortened(name);
+}
+
+std::string more_text(std::size_t all, const char* word) {
+  return all <= kRowsShown ? "" : fmt::format("... and {}\n", plural(all - kRowsShown, word));
+}
+
+std::string columns_text(const train::DataSummary& summary) {
+  Cells cells = {{"Column"}, {"Kind"}, {"Missing"}, {"Mean"}, {"Deviation"}, {"Categories"}};
+  for (std::size_t i = 0; i < std::min(summary.columns.size(), kRowsShown); ++i) {
+    const train::ColumnSummary& column = summary.columns[i];
+    const std::string missing = count_text(static_cast<double>(column.missing));
+    const std::string name = column_name(column.name, i);
+    if (!column.categories.empty()) {
+      add_row(cells, {name, "category", missing, "-", "-", list_text(column.categories)});
+    } else if (column.values.count == 0) {
+      add_row(cells, {name, "empty", missing, "-", "-", "-"});
+    } else {
+      add_row(cells, {name, "number", missing, fmt::format("{:.6g}", column.values.mean),
+                      fmt::format("{:.6g}", deviation(column.values)), "-"});
+    }
+  }
+  return aligned(cells) + "\n" + more_text(summary.columns.size(), "column");
+}
+
+std::string channels_text(const train::DataSummary& summary) {
+  static constexpr std::array kColours = {"red", "green", "blue"};
+  Cells cells = {{"Channel"}, {"Mean"}, {"Deviation"}};
+  for (std::size_t c = 0; c < summary.channels.size(); ++c)
+    add_row(cells, {summary.channels.size() == 1 ? "grey" : kColours.at(c),
+                    fmt::format("{:.1f}", summary.channels[c].mean),
+                    fmt::format("{:.1f}", deviation(summary.channels[c]))});
+  return aligned(cells) + "\n";
+}
+
+std::string labels_text(const train::DataSummary& summary, const train::InputSchema& schema) {
+  Cells cells = {{"Class"}, {"Samples"}, {"Share"}};
+  for (std::size_t c = 0; c < std::min(schema.classes.size(), kRowsShown); ++c) {
+    const auto found = summary.classes.find(schema.classes[c]);
+    const std::uint64_t samples = found == summary.classes.end() ? 0 : found->second;
+    add_row(cells,
+            {shortened(schema.classes[c]), count_text(static_cast<double>(samples)),
+             percent_text(static_cast<double>(samples) / static_cast<double>(summary.samples))});
+  }
+  return aligned(cells) + "\n" + more_text(schema.classes.size(), "class");
+}
+
+std::string value_cell(const RawTable& table, std::size_t row, std::size_t column) {
+  const float value = table.values[row * table.columns.size() + column];
+  if (std::isnan(value)) return "(missing)";
+  if (table.columns[column].text)
+    return shortened(table.columns[column].words[static_cast<std::size_t>(value)]);
+  return fmt::format("{}", value);
+}
+
+std::string table_look(const RawTable& table) {
+  const std::size_t shown = std::min(table.columns.size(), kColumnsShown);
+  Cells cells = {{""}};
+  for (std::size_t row = 0; row < std::min(table.rows(), kFirstLook); ++row)
+    cells[0].push_back(fmt::format("{}", row + 1));
+  for (std::size_t c = 0; c < shown; ++c) {
+    auto& cell = cells.emplace_back(1, column_name(table.columns[c].name, c));
+    for (std::size_t row = 0; row + 1 < cells[0].size(); ++row)
+      cell.push_back(value_cell(table, row, c));
+  }
+  if (shown < table.columns.size()) cells.emplace_back(cells[0].size(), "...");
+  auto& label = cells.emplace_back(1, "label");
+  for (std::size_t row = 0; row + 1 < cells[0].size(); ++row)
+    label.push_back(shortened(table.labels[row]));
+  return aligned(cells) + "\n";
+}
+
+// Each image in characters, dark to light: half as many lines as columns, as characters are high.
+std::string images_look(const RawImages& images) {
+  constexpr int kSide = 18;
+  constexpr std::string_view kInks = " .:-=+*#%@";
+  const std::size_t shown = std::min(images.count(), kFirstLook);
+  const auto size = static_cast<std::size_t>(images.shape.count());
+  std::vector<std::string> lines(kSide / 2);
+  std::string names;
+  for (std::size_t i = 0; i < shown; ++i) {
+    train::Image image{images.shape, {}};
+    const auto from = images.pixels.begin() + static_cast<std::ptrdiff_t>(i * size);
+    image.pixels.assign(from, from + static_cast<std::ptrdiff_t>(size));
+    const train::Image small = train::resized(image, kSide);
+    constexpr std::size_t kPlane = std::size_t{kSide} * kSide;
+    for (std::size_t y = 0; y < lines.size(); ++y) {
+      for (std::size_t x = 0; x < kSide; ++x) {
+        std::size_t light = 0, count = 0;
+        for (std::size_t at = 2 * y * kSide + x; at < small.pixels.size(); at += kPlane) {
+          light += std::size_t{small.pixels[at]} + small.pixels[at + kSide];
+          count += 2;
+        }
+        lines[y] += kInks[light * (kInks.size() - 1) / (255 * count)];
+      }
+      lines[y] += "  ";
+    }
+    const std::string name = images.labels[i].substr(0, kSide);
+    names += name + std::string(kSide + 2 - name.size(), ' ');
+  }
+  lines.push_back(names);
+  std::string text;
+  for (const std::string& line : lines)
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  return text;
+}
+
+std::string caption(const std::vector<File>& files, const train::DataSummary& all) {
+  static const std::map<std::string, std::string> kFormats = {
+      {"csv", "CSV"},        {"libsvm", "LIBSVM"}, {"numpy", "NumPy"},
+      {"idx", "IDX images"}, {"images", "images"}, {"cifar-10", "CIFAR-10 images"}};
+  std::string text;
+  for (const File& file : files)
+    text += fmt::format("{}: {}, {}\n", file.path, kFormats.at(file.kind),
+                        plural(file.summary.samples, "sample"));
+  if (files.size() > 1)
+    text += fmt::format("together: {} of {} boxes\n", plural(all.samples, "sample"), files.size());
+  if (all.image.channels > 0) {
+    text += fmt::format("{} x {} pixels", all.image.width, all.image.height);
+  } else {
+    text += plural(all.columns.size(), "column");
+    const bool named = !all.columns.front().name.empty();
+    if (!all.label.empty())
+      text += fmt::format("; the label is column {}", named ? shortened(all.label) : all.label);
+  }
+  return text + "\n";
+}
+
+std::string page(const std::vector<File>& files, const train::DataSummary& all,
+                 const train::InputSchema& schema) {
+  const bool images = all.image.channels > 0;
+  std::string text = caption(files, all) + "\n";
+  text += (images ? channels_text(all) : columns_text(all)) + "\n";
+  text += labels_text(all, schema) + "\n";
+  const File& first = files.front();
+  text += files.size() > 1 ? fmt::format("First samples of {}\n", first.path) : "First samples\n";
+  text += images ? images_look(std::get<RawImages>(first.raw))
+                 : table_look(std::get<RawTable>(first.raw));
+  text += fmt::format("\nA model takes {} of a sample and gives {}.\n",
+                      plural(static_cast<std::size_t>(schema.shape.count()), "input"),
+                      plural(schema.classes.size(), "score"));
+  return text;
+}
+
+Json data_json(const std::vector<File>& files, const train::DataSummary& all,
+               const train::InputSchema& schema) {
+  Json json;
+  for (const File& file : files)
+    json["files"].push_back(
+        {{"path", file.path}, {"kind", file.kind}, {"samples", file.summary.samples}});
+  json["summary"] = Json::parse(train::to_text(all));
+  json["schema"] = Json::parse(train::to_text(schema));
+  return json;
+}
+
+Result<void> describe_checked(const DataRun& run) {
+  std::vector<File> files;
+  std::map<std::string, train::DataSummary> boxes;
+  for (const std::string& path : run.files) {
+    RUBATO_ASSIGN(File file, read(path, run.options));
+    boxes[path] = file.summary;
+    files.push_back(std::move(file));
+  }
+  RUBATO_ASSIGN(const auto all, train::merge(boxes));
+  RUBATO_ASSIGN(const auto schema, train::agree(all, run.options));
+  if (!run.schema.empty()) RUBATO_TRY(write_file(run.schema, train::to_text(schema) + "\n"));
+  const std::string text =
+      run.json ? data_json(files, all, schema).dump(2) + "\n" : page(files, all, schema);
+  std::fputs(text.c_str(), stdout);
+  return {};
+}
+
+}  // namespace
+
+int describe_data(const DataRun& options) {
+  const auto done = describe_checked(options);
+  return done ? 0 : report_error(done.error());
+}
+
+}  // namespace rubato::cli
