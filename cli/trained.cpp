@@ -34,6 +34,11 @@ Result<Scored> score(const ModelRun& options, train::Labels labels) {
   Scored scored;
   RUBATO_ASSIGN(scored.model, train::read_model(options.model));
   RUBATO_ASSIGN(scored.samples, train::read_samples(scored.model.schema, options.data, labels));
+  if (const std::size_t unknown = scored.samples.unknown; unknown > 0)
+    fmt::print(stderr,
+               "rubato: {}: {} values are categories that the model does not know; they count as "
+               "none\n",
+               options.data, unknown);
   RUBATO_ASSIGN(auto device, train::make_device(options.device));
   RUBATO_TRY(device->build(scored.model.spec, train::kEvaluationBatch));
   device->load(scored.model.parameters);

@@ -298,7 +298,7 @@ Json column_json(const ColumnSummary& column) {
   return json;
 }
 
-ColumnSummary column_of(const Json& json) {
+ColumnSummary column_summary_of(const Json& json) {
   ColumnSummary column{.name = json.value("name", ""),
                        .missing = json.at("missing").get<std::uint64_t>()};
   column.categories = json.value("categories", std::vector<std::string>{});
@@ -317,7 +317,8 @@ DataSummary parsed(std::string_view text) {
   } else {
     summary.label = json.at("label").get<std::string>();
     summary.sparse = json.at("sparse").get<bool>();
-    for (const Json& column : json.at("columns")) summary.columns.push_back(column_of(column));
+    for (const Json& column : json.at("columns"))
+      summary.columns.push_back(column_summary_of(column));
   }
   if (json.contains("target")) summary.target = moments_of(json.at("target"));
   // A list of pairs: an object would hide a name that comes twice.

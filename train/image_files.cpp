@@ -22,7 +22,6 @@ namespace {
 constexpr int kClasses = 10;
 constexpr int kIdxSide = 28;
 constexpr std::uint32_t kIdxSamplesMax = 10'000'000;  // bounds what a damaged header can ask for
-constexpr std::size_t kDeflateMax = 1032;             // the most that deflate can shrink by
 constexpr Shape kCifarShape{3, 32, 32};
 constexpr std::size_t kCifarRecord = 1 + 3 * 32 * 32;  // label, pixels
 

@@ -28,7 +28,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kPixelsMax = 100'000'000;  // of one image
-constexpr std::uint64_t kDeflateMax = 1032;        // the most that deflate can shrink by
 
 tl::unexpected<Error> bad(const std::string& path, std::string_view what) {
   return fail(ErrorCode::BadInput, fmt::format("{}: {}", path, what));

@@ -23,7 +23,6 @@
 namespace rubato::train {
 namespace {
 
-constexpr std::uint64_t kDeflateMax = 1032;  // the most that deflate can shrink by
 constexpr std::uint64_t kEntryBytesMax = 8 * kValuesMax;
 
 // What is wrong, without the file.

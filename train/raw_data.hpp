@@ -33,7 +33,9 @@ struct RawTable {
 };
 inline constexpr float kUnknownWord = -1;
 
-inline constexpr int kImageSideMax = 16'384;  // pixels
+// What a file may claim before memory is taken for it.
+inline constexpr int kImageSideMax = 16'384;         // pixels
+inline constexpr std::uint64_t kDeflateMax = 1'032;  // times its bytes: deflate shrinks no more
 
 struct RawImages {
   Shape shape = {};                       // of one

@@ -161,7 +161,7 @@ TEST_CASE("resizing gives what PyTorch gives, and keeps the middle") {
   CHECK(resized(stripes, 2).pixels == Bytes{50, 60, 70, 80});
 }
 
-TEST_CASE("folders are classes; grey and colours together have three channels") {
+TEST_CASE("folders are classes, grey and colours together have three channels") {
   const TempDirectory directory;
   write_png(folder(directory, "cat") + "1.png", 4, 4, PNG_FORMAT_GRAY, filled(16, {10}));
   write_jpeg(folder(directory, "dog") + "1.JPG", 8, 8, filled(64, {30}), false);
@@ -218,7 +218,7 @@ TEST_CASE("boxes with grey and with coloured images agree on colours, and on mea
         "all resize");
 }
 
-TEST_CASE("images to predict are resized as the model needs; a table is refused") {
+TEST_CASE("images to predict are resized as the model needs, a table is refused") {
   const TempDirectory directory;
   write_png(folder(directory, "cat") + "1.png", 2, 2, PNG_FORMAT_GRAY, filled(4, {10}));
   write_png(folder(directory, "dog") + "1.png", 2, 2, PNG_FORMAT_GRAY, filled(4, {20}));
