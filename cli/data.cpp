@@ -47,7 +47,7 @@ Result<File> read(const std::string& path, const train::DatasetOptions& options)
   auto raw = train::read_raw(path, options);
   if (!raw) return fail(ErrorCode::BadInput, std::move(raw.error().message));
   file.raw = std::move(*raw);
-  RUBATO_ASSIGN(file.summary, train::summarise(file.raw, path, options.task));
+  RUBATO_ASSIGN(file.summary, train::summarise(file.raw, path));
   return file;
 }
 

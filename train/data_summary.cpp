@@ -53,24 +53,15 @@ Moments moments(std::size_t count, Get get) {
   return of;
 }
 
-Result<void> add_labels(const RawData& raw, const std::string& path, Task task,
-                        DataSummary& summary) {
+Result<void> add_labels(const RawData& raw, const std::string& path, DataSummary& summary) {
   const auto* table = std::get_if<RawTable>(&raw);
   const auto& labels = table ? table->labels : std::get<RawImages>(raw).labels;
   if (labels.empty())
     return bad(path + ": has no labels to learn from; images need a folder for each class");
-  if (task == Task::Regression) {
-    if (!table) return bad(path + ": images have classes; set dataset.task to classification");
-    RUBATO_ASSIGN(const std::vector<double> targets, label_numbers(*table, path));
-    summary.target = moments(targets.size(), [&](std::size_t i) { return targets[i]; });
-    return {};
-  }
   for (const std::string& label : labels) ++summary.classes[label];
   if (summary.classes.size() > kClassesMax)
-    return bad(
-        fmt::format("{}: has {} classes, more than {}; set dataset.label_column, or "
-                    "dataset.task to regression",
-                    path, summary.classes.size(), kClassesMax));
+    return bad(fmt::format("{}: has {} classes, more than {}; set dataset.label_column", path,
+                           summary.classes.size(), kClassesMax));
   return {};
 }
 
@@ -228,21 +219,14 @@ Result<void> merge_into(DataSummary& into, const std::string& first, const Box& 
     return bad(fmt::format("box {} has images, box {} a table; all need the same",
                            into.image.channels > 0 ? first : box.name,
                            into.image.channels > 0 ? box.name : first));
-  if (into.classes.empty() != other.classes.empty())
-    return bad(fmt::format("box {} has classes as labels, box {} numbers; set dataset.task on all",
-                           into.classes.empty() ? box.name : first,
-                           into.classes.empty() ? first : box.name));
   RUBATO_TRY(into.image.channels > 0 ? merge_images(into, first, box)
                                      : merge_tables(into, first, box));
   into.samples += other.samples;
   into.sparse = into.sparse && other.sparse;
-  into.target = merged(into.target, other.target);
   for (const auto& [name, samples] : other.classes) into.classes[name] += samples;
   if (into.classes.size() > kClassesMax)
-    return bad(
-        fmt::format("the boxes have more than {} classes together; set dataset.label_column, "
-                    "or dataset.task to regression",
-                    kClassesMax));
+    return bad(fmt::format("the boxes have more than {} classes together; set dataset.label_column",
+                           kClassesMax));
   return {};
 }
 
@@ -320,9 +304,8 @@ DataSummary parsed(std::string_view text) {
     for (const Json& column : json.at("columns"))
       summary.columns.push_back(column_summary_of(column));
   }
-  if (json.contains("target")) summary.target = moments_of(json.at("target"));
   // A list of pairs: an object would hide a name that comes twice.
-  for (const Json& entry : json.value("classes", Json::array()))
+  for (const Json& entry : json.at("classes"))
     summary.classes[entry.at(0).get<std::string>()] += entry.at(1).get<std::uint64_t>();
   return summary;
 }
@@ -363,14 +346,13 @@ std::string fault(const DataSummary& summary) {
                        summary.columns.size(), kColumnsMax);
   if (summary.classes.size() > kClassesMax)
     return fmt::format("has {} classes, more than {}", summary.classes.size(), kClassesMax);
-  std::uint64_t labelled = summary.target.count;
+  std::uint64_t labelled = 0;
   for (const auto& [name, samples] : summary.classes) {
     if (name.size() > kNameBytesMax || samples > summary.samples)
       return "has a class that is impossible";
     labelled += samples;
   }
-  if (labelled != summary.samples || !sound(summary.target, summary.samples))
-    return "counts other labels than samples";
+  if (labelled != summary.samples) return "counts other labels than samples";
   const bool image = summary.image.channels > 0;
   const bool named = !summary.columns.empty() && !summary.columns.front().name.empty();
   for (const ColumnSummary& column : summary.columns)
@@ -397,18 +379,18 @@ Moments merged(const Moments& a, const Moments& b) {
           a.m2 + b.m2 + apart * apart * (na * nb / all)};
 }
 
-Result<DataSummary> summarise(const RawData& raw, const std::string& path, Task task) {
+Result<DataSummary> summarise(const RawData& raw, const std::string& path) {
   const auto* table = std::get_if<RawTable>(&raw);
   DataSummary summary =
       table ? summary_of_table(*table) : summary_of_images(std::get<RawImages>(raw));
-  RUBATO_TRY(add_labels(raw, path, task, summary));
+  RUBATO_TRY(add_labels(raw, path, summary));
   return summary;
 }
 
 Result<DataSummary> summarise(const std::string& path, const DatasetOptions& options) {
   const auto raw = read_raw(path, options);
   if (!raw) return bad(raw.error().message);
-  RUBATO_ASSIGN(DataSummary summary, summarise(*raw, path, options.task));
+  RUBATO_ASSIGN(DataSummary summary, summarise(*raw, path));
   if (const std::string wrong = fault(summary); !wrong.empty())
     return bad(fmt::format("{}: {}", path, wrong));
   return summary;
@@ -441,11 +423,7 @@ Result<InputSchema> agree(const DataSummary& merged, const DatasetOptions& state
       return bad(fmt::format("the data give the model {} inputs, not dataset.features = {}",
                              schema.shape.channels, stated.features));
   }
-  if (stated.task == Task::Regression) {
-    schema.target = scaling_by(merged.target);
-  } else {
-    RUBATO_ASSIGN(schema.classes, agree_classes(merged, stated));
-  }
+  RUBATO_ASSIGN(schema.classes, agree_classes(merged, stated));
   return schema;
 }
 
@@ -474,13 +452,9 @@ std::string to_text(const DataSummary& summary) {
     for (const ColumnSummary& column : summary.columns)
       json["columns"].push_back(column_json(column));
   }
-  if (summary.classes.empty()) {
-    json["target"] = moments_json(summary.target);
-  } else {
-    json["classes"] = Json::array();
-    for (const auto& [name, samples] : summary.classes)
-      json["classes"].push_back(Json::array({name, samples}));
-  }
+  json["classes"] = Json::array();
+  for (const auto& [name, samples] : summary.classes)
+    json["classes"].push_back(Json::array({name, samples}));
   return json.dump();
 }
 
@@ -519,7 +493,6 @@ Result<DataSplit> load_local(const std::string& path, const InputSchema& schema,
 }
 
 std::string samples_text(const Dataset& data, const InputSchema& schema) {
-  if (schema.task() == Task::Regression) return fmt::format("{} samples", data.size());
   constexpr std::size_t kShown = 10;
   std::vector<std::size_t> counts(schema.classes.size());
   for (const std::int32_t label : data.labels) ++counts[static_cast<std::size_t>(label)];

@@ -44,17 +44,16 @@ struct DataSummary {
   bool sparse = false;                                // LIBSVM: columns beyond the last are zeros
   Shape image = {};                                   // images: of one; else no channels
   std::vector<Moments> channels = {};                 // images: [image.channels], pixels 0 to 255
-  std::map<std::string, std::uint64_t> classes = {};  // samples of each; empty: regression
-  Moments target = {};                                // regression: the labels
+  std::map<std::string, std::uint64_t> classes = {};  // samples of each
   bool operator==(const DataSummary&) const = default;
 };
 
 // Reads the file or directory of one box. `options`: kind (empty: found from the path), label
-// column, ignored and categorical columns, image size, task; the rest is not looked at.
+// column, ignored and categorical columns, image size; the rest is not looked at.
 [[nodiscard]] Result<DataSummary> summarise(const std::string& path, const DatasetOptions& options);
 
 // The same of samples that are in memory; `path` names them in errors.
-[[nodiscard]] Result<DataSummary> summarise(const RawData& raw, const std::string& path, Task task);
+[[nodiscard]] Result<DataSummary> summarise(const RawData& raw, const std::string& path);
 
 // The summary of all boxes' data. The key names the box in errors. Boxes are merged in the order of
 // their names, so the result has the same bits whoever spoke first. Refuses columns, images or

@@ -148,7 +148,7 @@ Result<DataSplit> load_file(const DatasetOptions& options, std::uint64_t seed) {
   RUBATO_ASSIGN(RawData raw,
                 read_part(options, "dataset.path", options.path, stated ? &schema : nullptr));
   if (!stated) {
-    RUBATO_ASSIGN(const DataSummary summary, summarise(raw, options.path, options.task));
+    RUBATO_ASSIGN(const DataSummary summary, summarise(raw, options.path));
     auto agreed = agree(summary, options);
     if (!agreed)
       return fail(ErrorCode::BadInput, fmt::format("{}: {}", options.path, agreed.error().message));

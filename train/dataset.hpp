@@ -72,7 +72,6 @@ struct DatasetOptions {
   std::vector<std::string> class_names = {};  // empty: those that the data have
   int image_size = 0;  // images: side after resizing and cropping; 0: as they are, all of one size
   std::string schema = {};  // a file that states the input schema; empty: it follows from the data
-  Task task = Task::Classification;
 
   bool operator==(const DatasetOptions&) const = default;
 };

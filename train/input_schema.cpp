@@ -71,8 +71,7 @@ std::string fault(const InputSchema& schema) {
     if (column.name.empty() != schema.columns.front().name.empty())
       return "names some columns only";
   }
-  if (!std::ranges::all_of(schema.scalings, sound) || !sound(schema.target))
-    return "has a scaling that is no number";
+  if (!std::ranges::all_of(schema.scalings, sound)) return "has a scaling that is no number";
   const Shape& shape = schema.shape;
   const auto extents = {shape.channels, shape.height, shape.width};
   std::uint64_t count = 1;
@@ -91,10 +90,6 @@ std::string fault(const InputSchema& schema) {
 
 int Column::inputs() const {
   return (categorical() ? static_cast<int>(categories.size()) : 1) + (indicator ? 1 : 0);
-}
-
-int output_count(const InputSchema& schema) {
-  return schema.classes.empty() ? 1 : static_cast<int>(schema.classes.size());
 }
 
 int input_count(const std::vector<Column>& columns) {
@@ -119,11 +114,7 @@ std::string to_text(const InputSchema& schema) {
     json["columns"] = Json::array();
     for (const Column& column : schema.columns) json["columns"].push_back(column_json(column));
   }
-  if (schema.task() == Task::Classification) {
-    json["classes"] = schema.classes;
-  } else {
-    json["target"] = scaling_json(schema.target);
-  }
+  json["classes"] = schema.classes;
   return json.dump();
 }
 
@@ -141,8 +132,7 @@ Result<InputSchema> schema_of(std::string_view text) {
       schema.scalings.push_back(scaling_of(scaling));
     for (const Json& column : json.value("columns", Json::array()))
       schema.columns.push_back(column_of(column));
-    schema.classes = json.value("classes", std::vector<std::string>{});
-    if (json.contains("target")) schema.target = scaling_of(json.at("target"));
+    schema.classes = json.at("classes").get<std::vector<std::string>>();
     if (const std::string wrong = fault(schema); !wrong.empty())
       return fail(ErrorCode::BadInput, "an input schema that " + wrong);
     return schema;

@@ -36,9 +36,6 @@ struct Column {
   bool operator==(const Column&) const = default;
 };
 
-// Classification: the label is one of the classes. Regression: the label is a number.
-enum class Task { Classification, Regression };
-
 struct InputSchema {
   Shape shape;                            // of one sample as the model takes it
   bool pixels = false;                    // 8-bit images, 0 to 255; else a table
@@ -46,15 +43,11 @@ struct InputSchema {
   std::string label = {};                 // tables: the label's column, by name; by position from 0
                                           // where the file has no header
   std::vector<Scaling> scalings = {};     // [shape.channels], images
-  std::vector<std::string> classes = {};  // names, by label number; empty: regression
-  Scaling target = {};                    // regression: the model learns (label - mean) * scale
+  std::vector<std::string> classes = {};  // names, by label number
 
-  Task task() const { return classes.empty() ? Task::Regression : Task::Classification; }
   bool operator==(const InputSchema&) const = default;
 };
 
-// The outputs of a model with this schema: one a class, or one number.
-int output_count(const InputSchema& schema);
 // The inputs that these columns are together.
 int input_count(const std::vector<Column>& columns);
 // Columns without a name, each a number and one input.

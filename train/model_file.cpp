@@ -113,7 +113,8 @@ ModelSpec spec_of(const Json& json) {
 
 // What a sound file cannot say: a schema that does not fit its model.
 bool fits(const InputSchema& schema, const ModelSpec& spec) {
-  return schema.shape == spec.input && output_count(schema) == spec.classes;
+  return schema.shape == spec.input &&
+         schema.classes.size() == static_cast<std::size_t>(spec.classes);
 }
 
 Result<std::vector<float>> gather(const std::string& path, const SafeTensors& content,

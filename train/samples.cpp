@@ -94,21 +94,6 @@ Dataset encode_images(RawImages images, const InputSchema& schema) {
 
 }  // namespace
 
-Result<std::vector<double>> label_numbers(const RawTable& table, const std::string& path) {
-  std::vector<double> numbers;
-  numbers.reserve(table.labels.size());
-  for (std::size_t row = 0; row < table.labels.size(); ++row) {
-    const auto number = parse_number<double>(table.labels[row]);
-    if (!number)
-      return fail(ErrorCode::BadInput,
-                  fmt::format("{}: label \"{}\" is not a number, which dataset.task = "
-                              "\"regression\" needs",
-                              place_text(path, table.lines, row), table.labels[row]));
-    numbers.push_back(*number);
-  }
-  return numbers;
-}
-
 Result<Dataset> encode(RawTable table, const InputSchema& schema, const std::string& path) {
   RUBATO_CHECK(table.columns.size() == schema.columns.size(), "the columns of this schema");
   const std::size_t rows = table.rows(), columns = table.columns.size();

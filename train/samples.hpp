@@ -35,8 +35,4 @@ struct Samples {
                                      const std::string& path);
 void scale_inputs(std::span<float> inputs, const InputSchema& schema);
 
-// Regression: the labels of a table as numbers.
-[[nodiscard]] Result<std::vector<double>> label_numbers(const RawTable& table,
-                                                        const std::string& path);
-
 }  // namespace rubato::train
