@@ -22,6 +22,7 @@ TOLERANCE = 1e-5
 MODELS = {
     "mlp": ('kind = "mlp"\nhidden = [32, 16]', "table"),
     "svm": ('kind = "svm"', "table"),
+    "mlp of texts": ('kind = "mlp"\nhidden = [16]', "mixed"),
     "mlp of images": ('kind = "mlp"\nhidden = [32]', "fashion"),
     "lenet": ('kind = "lenet"', "fashion"),
     "lstm": ('kind = "lstm"\nhidden = [24, 16]', "fashion"),
@@ -40,6 +41,24 @@ def write_table(path, rows):
             file.write(",".join(f"{v:.7g}" for v in values) + f",{['iris', 'lily', 'rose'][kind]}\n")
 
 
+def write_mixed(path, rows):
+    """Numbers and texts, some of them missing. Returns: numbers and texts of the samples."""
+    rng = random.Random(2)
+    numbers, texts = [], []
+    with open(path, "w", encoding="utf8") as file:
+        file.write("id,a,colour,b,zone,kind\n")
+        for i in range(rows):
+            kind = rng.randrange(3)
+            a = None if rng.random() < 0.1 else round(rng.gauss(kind, 1), 4)
+            b = round(rng.gauss(-100 * kind, 100), 4)
+            colour = rng.choice(["red", "green, dark", "blue", ""])
+            zone = str(rng.randrange(3) + kind)
+            numbers.append([numpy.nan if a is None else a, b])
+            texts.append([colour, zone])
+            file.write(f'{i},{"NA" if a is None else a},"{colour}",{b},{zone},{"xyz"[kind]}\n')
+    return numpy.array(numbers, dtype=numpy.float32), texts
+
+
 def write_cifar(directory):
     """Noise in the form of CIFAR-10: what is learnt does not matter here."""
     os.makedirs(directory)
@@ -51,22 +70,29 @@ def write_cifar(directory):
 
 
 def data_of(work, kind):
-    """Returns: the lines of [dataset], what predict is given, raw samples [n, ...]."""
+    """Returns: the lines of [dataset], what predict is given, raw samples [n, ...], their texts."""
+    if kind == "mixed":
+        path = os.path.join(work, "mixed.csv")
+        numbers, texts = write_mixed(path, 2000)
+        keys = f'kind = "csv"\npath = "{path}"\nignore = ["id"]\ncategorical = ["zone"]'
+        return keys, path, numbers, texts
     if kind == "table":
         path = os.path.join(work, "table.csv")
         write_table(path, 2000)
         with open(path, encoding="utf8") as file:
             rows = [[float(v) for v in row[:4]] for row in list(csv.reader(file))[1:]]
-        return f'kind = "csv"\npath = "{path}"', path, numpy.array(rows, dtype=numpy.float32)
+        return f'kind = "csv"\npath = "{path}"', path, numpy.array(rows, dtype=numpy.float32), None
     if kind == "fashion":
         with gzip.open(f"{FASHION}/t10k-images-idx3-ubyte.gz") as file:
             pixels = numpy.frombuffer(file.read(), dtype=numpy.uint8, offset=16)
-        return 'kind = "fashion-mnist"\nsamples = 2000', FASHION, pixels.reshape(-1, 1, 28, 28).astype(numpy.float32)
+        raw = pixels.reshape(-1, 1, 28, 28).astype(numpy.float32)
+        return 'kind = "fashion-mnist"\nsamples = 2000', FASHION, raw, None
     path = os.path.join(work, "cifar")
     if not os.path.isdir(path):
         write_cifar(path)
     records = numpy.fromfile(os.path.join(path, "test_batch.bin"), dtype=numpy.uint8).reshape(-1, 3073)
-    return f'kind = "cifar-10"\npath = "{path}"', path, records[:, 1:].reshape(-1, 3, 32, 32).astype(numpy.float32)
+    raw = records[:, 1:].reshape(-1, 3, 32, 32).astype(numpy.float32)
+    return f'kind = "cifar-10"\npath = "{path}"', path, raw, None
 
 
 def train(rubato, work, name, model, dataset):
@@ -101,11 +127,16 @@ def predicted(rubato, model, data):
     return numpy.array([[float(v) for v in row[2:]] for row in list(csv.reader(out.splitlines()))[1:]])
 
 
-def run_onnx(work, script, model, raw):
+def run_onnx(work, script, model, raw, texts):
     """Returns: scores and logits of onnxruntime [n, classes]."""
     raw.tofile(model + ".input")
     shape = ",".join(str(n) for n in raw.shape[1:])
-    subprocess.run(["node", script, work, model + ".onnx", model + ".input", shape, model + ".result"], check=True)
+    command = ["node", script, work, model + ".onnx", model + ".input", shape, model + ".result"]
+    if texts:
+        with open(model + ".texts", "w", encoding="utf8") as file:
+            json.dump(texts, file)
+        command.append(model + ".texts")
+    subprocess.run(command, check=True)
     return [numpy.fromfile(f"{model}.result.{name}", dtype=numpy.float32).reshape(len(raw), -1)
             for name in ("scores", "logits")]
 
@@ -134,15 +165,32 @@ class LastOfLstm(nn.LSTM):
         return super().forward(x)[0][:, -1]
 
 
-def torch_model(description, input_schema, tensors):
-    """Returns: the same layers in PyTorch, with the tensors by name."""
-    schema = json.loads(input_schema)
-    means, scales = torch.tensor(schema["means"]), torch.tensor(schema["scales"])
+def model_inputs(schema, raw, texts):
+    """Returns: what the first layer is given, after the description in train/input_schema.hpp."""
     if schema["pixels"]:
-        means, scales = means.reshape(-1, 1, 1), scales.reshape(-1, 1, 1)
+        means, scales = torch.tensor(schema["scalings"]).reshape(-1, 2, 1, 1).unbind(1)
+        return (torch.from_numpy(raw) - means) * scales
+    inputs, number, text = [], 0, 0
+    for column in schema["columns"]:
+        if "categories" in column:
+            values = [row[text] for row in texts]
+            text += 1
+            inputs += [[float(v == category) for v in values] for category in column["categories"]]
+            missing = [float(v == "") for v in values]
+        else:
+            mean, scale = column["scaling"]
+            values = raw[:, number].astype(numpy.float64)
+            number += 1
+            missing = numpy.isnan(values).astype(numpy.float64)
+            inputs.append((numpy.where(missing, column["fill"], values) - mean) * scale)
+        if column.get("indicator"):
+            inputs.append(missing)
+    return torch.tensor(numpy.array(inputs, dtype=numpy.float32).T.copy())
+
+
+def torch_model(description, probe, tensors):
+    """Returns: the same layers in PyTorch, with the tensors by name. `probe`: an input."""
     counts, layers, used = {}, [], set()
-    shape = [1] + description["input"] if schema["pixels"] else [1, len(schema["means"])]
-    probe = torch.zeros(shape)
     for layer in description["layers"]:
         kind = layer["kind"]
         counts[kind] = counts.get(kind, 0) + 1
@@ -173,15 +221,15 @@ def torch_model(description, input_schema, tensors):
         layers.append(module)
         probe = module(probe)
     assert used == set(tensors), used ^ set(tensors)
-    network = nn.Sequential(*layers).eval()
-    return lambda raw: network((raw - means) * scales)
+    return nn.Sequential(*layers).eval()
 
 
-def run_torch(model, raw):
+def run_torch(model, raw, texts):
     tensors, metadata = read_safetensors(model + ".safetensors")
-    network = torch_model(json.loads(metadata["rubato.model"]), metadata["rubato.input"], tensors)
+    inputs = model_inputs(json.loads(metadata["rubato.input"]), raw, texts)
+    network = torch_model(json.loads(metadata["rubato.model"]), inputs[:1], tensors)
     with torch.no_grad():
-        return network(torch.from_numpy(raw)).numpy()
+        return network(inputs).numpy()
 
 
 def main():
@@ -189,11 +237,11 @@ def main():
     failed = False
     print(f"{'model':15} {'samples':>8}  {'onnx scores':>12} {'torch scores':>13} {'torch logits':>13}")
     for name, (model, kind) in MODELS.items():
-        dataset, data, raw = data_of(work, kind)
+        dataset, data, raw, texts = data_of(work, kind)
         path = train(rubato, work, name, model, dataset)
         ours = predicted(rubato, path, data)
-        scores, logits = run_onnx(work, script, path, raw)
-        theirs = run_torch(path, raw)
+        scores, logits = run_onnx(work, script, path, raw, texts)
+        theirs = run_torch(path, raw, texts)
         softmax = name != "svm"
         torch_scores = torch.softmax(torch.from_numpy(theirs), 1).numpy() if softmax else theirs
         # Scores of an SVM have no bound: they are compared relative to the largest.

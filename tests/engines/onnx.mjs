@@ -1,10 +1,10 @@
-// Runs an ONNX file with onnxruntime: node onnx.mjs MODULES MODEL INPUT SHAPE OUT
-// INPUT: float32 of all samples; SHAPE: of one sample, "1,28,28". Writes OUT.scores and OUT.logits,
-// float32 of all samples.
+// Runs an ONNX file with onnxruntime: node onnx.mjs MODULES MODEL INPUT SHAPE OUT [TEXTS]
+// INPUT: float32 of all samples; SHAPE: of one sample, "1,28,28". TEXTS: JSON, the texts of each
+// sample, input "categories". Writes OUT.scores and OUT.logits, float32 of all samples.
 import {readFileSync, writeFileSync} from 'node:fs';
 import {createRequire} from 'node:module';
 
-const [modules, model, input, shape, out] = process.argv.slice(2);
+const [modules, model, input, shape, out, textFile] = process.argv.slice(2);
 const ort = createRequire(modules + '/')('onnxruntime-web');
 ort.env.wasm.numThreads = 1;
 ort.env.logLevel = 'error';
@@ -15,11 +15,14 @@ const values = new Float32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4
 const extents = shape.split(',').map(Number);
 const size = extents.reduce((a, b) => a * b);
 const samples = values.length / size;
+const texts = textFile ? JSON.parse(readFileSync(textFile, 'utf8')) : null;
 const results = {scores: [], logits: []};
 for (let at = 0; at < samples; at += 500) {
   const end = Math.min(at + 500, samples);
   const tensor = new ort.Tensor('float32', values.slice(at * size, end * size), [end - at, ...extents]);
-  const outputs = await session.run({input: tensor});
+  const inputs = {input: tensor};
+  if (texts) inputs.categories = new ort.Tensor('string', texts.slice(at, end).flat(), [end - at, texts[0].length]);
+  const outputs = await session.run(inputs);
   for (const name of ['scores', 'logits']) results[name].push(Buffer.from(outputs[name].data.slice().buffer));
 }
 for (const name of ['scores', 'logits']) writeFileSync(`${out}.${name}`, Buffer.concat(results[name]));

@@ -48,6 +48,16 @@ void check(const TrainedModel& model) {
 TEST_CASE("ONNX: mlp") {
   check(untrained({.kind = "mlp", .hidden = {5}}, {4, 1, 1}, 3, false));
 }
+TEST_CASE("ONNX: mlp with texts and missing values") {
+  TrainedModel model = untrained({.kind = "mlp", .hidden = {5}}, {8, 1, 1}, 3, false);
+  model.schema.columns = {{.name = "a", .indicator = true},
+                          {.name = "colour", .categories = {"blue", "red"}, .indicator = true},
+                          {.name = "b"},
+                          {.name = "zone", .categories = {"1", "2"}}};
+  check(model);
+  model.schema.columns = {{.name = "a", .categories = {"1", "2", "3", "4", "5", "6", "7", "8"}}};
+  check(model);
+}
 TEST_CASE("ONNX: mlp on images") {
   check(untrained({.kind = "mlp", .hidden = {5}}, {1, 28, 28}, 10, true));
 }

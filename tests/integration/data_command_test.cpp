@@ -1,0 +1,84 @@
+// `rubato data`: what a new user sees of a file.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/file.hpp"
+#include "tests/integration/process.hpp"
+
+namespace rubato::integration {
+namespace {
+
+constexpr const char* kPeople =
+    "id,age,city,risk\n"
+    "1,20,Rome,low\n"
+    "2,,Oslo,high\n"
+    "3,40,\"New York, NY\",low\n"
+    "4,60,Rome,low\n";
+
+TEST_CASE("data shows columns, classes, missing values and the first samples") {
+  const Workplace place;
+  place.write("people.csv", kPeople);
+  Process process(place, {"data", "people.csv", "--ignore", "id", "--schema", "schema.json"});
+  REQUIRE(process.wait_for_end() == 0);
+  CHECK(process.err().empty());
+  CHECK(process.out() ==
+        "people.csv: CSV, 4 samples\n"
+        "2 columns; the label is column risk\n"
+        "\n"
+        "Column      Kind  Missing  Mean  Deviation                  Categories\n"
+        "age       number        1    40    16.3299                           -\n"
+        "city    category        0     -          -  3: New York, NY, Oslo, Rome\n"
+        "\n"
+        "Class  Samples   Share\n"
+        "high         1  25.0 %\n"
+        "low          3  75.0 %\n"
+        "\n"
+        "First samples\n"
+        "         age          city  label\n"
+        "1         20          Rome    low\n"
+        "2  (missing)          Oslo   high\n"
+        "3         40  New York, NY    low\n"
+        "4         60          Rome    low\n"
+        "\n"
+        "A model takes 5 inputs of a sample and gives 2 scores.\n");
+  const auto schema = nlohmann::json::parse(read_file(place.path("schema.json")).value());
+  CHECK(schema.at("columns").size() == 2);
+  CHECK(schema.at("classes") == nlohmann::json({"high", "low"}));
+}
+
+TEST_CASE("data of several boxes is merged, as JSON too") {
+  const Workplace place;
+  place.write("a.csv", "x,y\n1,p\n3,q\n");
+  place.write("b.csv", "y,x\nr,8\n");
+  Process process(place, {"data", "a.csv", "b.csv", "--label", "y", "--json"});
+  REQUIRE(process.wait_for_end() == 0);
+  const auto json = nlohmann::json::parse(process.out());
+  CHECK(json.at("summary").at("samples") == 3);
+  CHECK(json.at("schema").at("classes") == nlohmann::json({"p", "q", "r"}));
+  CHECK(json.at("schema").at("columns")[0].at("fill") == 4);
+  CHECK(json.at("files")[1].at("samples") == 1);
+}
+
+TEST_CASE("data that cannot be used is one line and exit code 2") {
+  const Workplace place;
+  place.write("people.csv", kPeople);
+  place.write("other.csv", "age,risk\nold,low\n");
+  const auto line = [&](const std::vector<std::string>& arguments) {
+    Process process(place, arguments);
+    CHECK(process.wait_for_end() == 2);
+    CHECK(process.out().empty());
+    return process.err();
+  };
+  CHECK(line({"data", "absent.csv"}) == "rubato: absent.csv: No such file or directory\n");
+  CHECK(line({"data", "people.csv", "--label", "rsk"}) ==
+        "rubato: people.csv:1: no column \"rsk\" for dataset.label_column; did you mean risk?\n");
+  CHECK(line({"data", "people.csv", "other.csv", "--ignore", "age"}).starts_with("rubato: "));
+  CHECK(line({"data", "people.csv", "--kind", "excel"}) ==
+        "rubato: --kind excel: must be csv, libsvm, numpy, idx or images\n");
+}
+
+}  // namespace
+}  // namespace rubato::integration
