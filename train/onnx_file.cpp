@@ -254,6 +254,8 @@ class Graph {
       list->set_type(onnx::AttributeProto::STRINGS);
       for (const std::string& word : words) list->add_strings(word);
       set(encoder, "zeros", std::int64_t{1});
+      // Shape inference does not know this operator.
+      describe(graph_->add_value_info(), name, {static_cast<std::int64_t>(words.size())});
       parts.names.push_back(name);
       for (std::size_t i = 0; i < words.size(); ++i)
         parts.places.push_back(first + static_cast<std::int64_t>(i));
