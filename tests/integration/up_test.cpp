@@ -248,6 +248,23 @@ TEST_CASE("each server killed in turn: up starts it again, and the run reaches i
   }
 }
 
+TEST_CASE("a server that is frozen for ten seconds is waited for, and comes back with its shard") {
+  const Workplace place;
+  place.write("quick.toml", QuickCluster{.servers = 2, .stop = kEndless}.text());
+  Process up(place, {"up", "quick.toml", "--sync", "ssp", "--out", "o"});
+  up.wait_for_words("training starts");
+  const pid_t server = node_of(up, "server", "server-1");
+  REQUIRE(::kill(server, SIGSTOP) == 0);
+  up.wait_for_words("'server-1' is silent for 10 s; waiting for it for up to 600 s");
+  REQUIRE(::kill(server, SIGCONT) == 0);
+  up.wait_for_words("'server-1' is heard again after ");
+  up.signal(SIGINT);
+  CHECK(up.wait_for_end() == 130);
+  CHECK_FALSE(contains(up.err(), "commits are lost"));
+  CHECK_FALSE(contains(up.err(), "ended: "));
+  up.wait_for_silence();
+}
+
 TEST_CASE("a server killed ends a run that keeps no snapshots, whoever ignores dead children") {
   const Workplace place;
   place.write("quick.toml",
