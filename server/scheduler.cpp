@@ -73,7 +73,7 @@ void Scheduler::on_message(Instant now, PeerId from, const Message& message) {
 void Scheduler::on_server(Instant now, PeerId from, const Message& message) {
   const std::uint32_t index = message.sender.index;
   if (index >= servers_.size() || servers_[index].incarnation != message.incarnation) {
-    if (replaced_.contains(message.incarnation)) {
+    if (past_.contains(message.incarnation)) {
       refuse(from, RefusalCode::NameTaken,
              fmt::format("{} was replaced by a later process of its name: this one ends",
                          to_string(message.sender)));
@@ -190,7 +190,7 @@ bool Scheduler::replace_server(Instant now, PeerId from, std::uint32_t index,
     return false;
   }
   ServerState& server = servers_[index];
-  replaced_.insert(server.incarnation);
+  past_.insert(server.incarnation);
   server.incarnation = message.incarnation;
   server.endpoint = hello.endpoint;
   server.snapshot = newest ? newest->number : 0;
@@ -242,7 +242,16 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
       }
       return;
     }
-    remove_member(now, id, WorkerState::Fate::Replaced, "a later process has its name");
+    // An earlier process, which has heard that it is no member, joins as its next incarnation.
+    if (past_.contains(message.incarnation - 1)) {
+      refuse(from, RefusalCode::NameTaken,
+             fmt::format("worker '{}' was replaced by a later process of its name: this one ends",
+                         hello.name));
+      return;
+    }
+    const bool next = worker.incarnation + 1 == message.incarnation;
+    remove_member(now, id, next ? WorkerState::Fate::Lost : WorkerState::Fate::Replaced,
+                  next ? "joins again" : "a later process has its name");
   }
   admit(now, from, message);
 }
@@ -445,6 +454,7 @@ void Scheduler::remove_member(Instant now, WorkerId id, WorkerState::Fate fate,
 void Scheduler::end_membership(WorkerId id, WorkerState::Fate fate) {
   WorkerState& worker = workers_[id.value];
   worker.fate = fate;
+  past_.insert(worker.incarnation);
   members_.erase(worker.name);
   worker_silence_.forget(id.value);
 }

@@ -206,7 +206,7 @@ class Scheduler {
   Silence silence_of_all_;          // one entry: when anybody was heard
   Instant heard_;                   // the last time
   bool cut_off_ = false;            // told
-  std::set<Incarnation> replaced_;  // servers whose place another process has taken
+  std::set<Incarnation> past_;      // replaced servers; workers that are no members any more
   std::vector<Instant> snapshots_;  // when they were ordered: number 1, 2, ...
   std::optional<Instant> next_snapshot_;
   MemberLists lists_;

@@ -276,6 +276,12 @@ TEST_CASE("replaced: a worker's name goes to a later process at once, and the ea
   CHECK(refused[0].message ==
         "worker 0 'edge-0' was replaced by a later process of its name: this one ends");
   CHECK(world.scheduler.record().workers[0].fate == "lost");
+  // A shard told it first that it is no member.
+  PlayedWorker next = kZero;
+  ++next.incarnation;
+  world.worker_hello(next);
+  CHECK(bodies<proto::Refusal>(world.collect(), kZero.peer).at(0).code == RefusalCode::NameTaken);
+  CHECK(world.scheduler.record().workers[2].fate == "member");
 }
 
 TEST_CASE("replaced: the only worker's next life goes on with the run") {
