@@ -46,7 +46,9 @@ class Host {
     RUBATO_TRY(cluster::plan_samples(config_, plan_, data_.train));
     RUBATO_ASSIGN(std::string endpoint, transport_->listen(options_.bind.text()));
     const bool evaluated = data_.held_out.size() > 0;
-    scheduler_ = cluster::make_scheduler(config_, plan_, os_random(), evaluated);
+    const auto save_every =
+        Duration::from_seconds(config_.snapshot.kept ? config_.snapshot.every_seconds : 0);
+    scheduler_ = cluster::make_scheduler(config_, plan_, os_random(), evaluated, save_every);
     log_info(fmt::format("scheduler of '{}' listens on {}, waiting for {} servers and {} workers",
                          config_.name, endpoint, config_.servers.count, plan_.workers.size()));
     if (options_.on_listening) options_.on_listening(endpoint);

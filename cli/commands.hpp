@@ -63,6 +63,7 @@ struct NodeOptions {
   std::string bind;                          // endpoint to listen on: scheduler, server
   std::string advertise;  // server: endpoint that workers use; empty: the bound one
   std::string name;       // server, worker
+  std::string state;      // server, worker: directory that outlives the process; empty: none
   std::string cores;      // server, worker: cores of its threads; empty: any
   bool insecure = false;  // bind beyond loopback although nothing is encrypted
   bool quiet = false;
@@ -81,7 +82,6 @@ int run_server(const NodeOptions& options, int shards, std::stop_token stop);
 struct WorkerRun {
   NodeOptions node;
   bool stretch = false;  // each step takes at least the time the cluster file gives the device
-  std::string state;     // directory that outlives the process; empty: none
 };
 int run_worker(const WorkerRun& options, std::stop_token stop);
 

@@ -273,6 +273,9 @@ void add_server(CLI::App& app, NodeOptions& options, int& shards) {
       "--advertise", options.advertise,
       "Endpoint that workers use (default: the bound one). Port * is the bound port");
   server->add_option("--name", options.name, "Unique name (default: host and port)");
+  server->add_option("--state", options.state,
+                     "Directory for snapshots of its shards; a server of the same --name that is "
+                     "started again goes on from them");
   server->add_option("--shards", shards, "Shards in this process, one thread and port each")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
@@ -287,7 +290,7 @@ void add_worker(CLI::App& app, WorkerRun& run) {
   worker->add_flag("--stretch", run.stretch,
                    "Make each step take the time that the file gives this worker");
   worker->add_option(
-      "--state", run.state,
+      "--state", run.node.state,
       "Directory for the changes that compression has not sent yet; a worker restarted in "
       "the same run sends them");
   add_cores(worker, run.node, "Compute thread, I/O loop and ZeroMQ's threads");

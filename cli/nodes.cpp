@@ -20,6 +20,7 @@
 #include "cluster/node_loop.hpp"
 #include "cluster/worker_node.hpp"
 #include "emulation/device_model.hpp"
+#include "server/file_storage.hpp"
 #include "worker/residual_file.hpp"
 
 namespace rubato::cli {
@@ -122,8 +123,15 @@ Result<void> serve_shard(const Node& node, const NodeOptions& options, const Cor
     endpoint = advertised.text();
   }
   RUBATO_ASSIGN(const auto scheduler, transport->connect(options.scheduler));
-  auto core = cluster::make_server(node.config, node.plan, os_random(),
-                                   name.empty() ? endpoint : name, endpoint, scheduler);
+  std::unique_ptr<server::Storage> storage;
+  if (!options.state.empty() && node.config.snapshot.kept) {
+    RUBATO_ASSIGN(storage,
+                  server::open_storage(
+                      {.directory = options.state, .server = name, .cluster = node.plan.cluster}));
+  }
+  auto core =
+      cluster::make_server(node.config, node.plan, os_random(), name.empty() ? endpoint : name,
+                           endpoint, scheduler, std::move(storage));
   log_info("server listens on " + endpoint);
   core->on_start(steady_now());
   cluster::NodeLoop loop(*transport, *core, trace ? &*trace : nullptr);
@@ -189,8 +197,8 @@ Result<std::uint32_t> worker_index(const cluster::ClusterPlan& plan, const std::
 // Where this worker keeps what it has not sent; null without --state.
 Result<std::shared_ptr<worker::Residual>> open_residual(const WorkerRun& run,
                                                         const cluster::ClusterPlan& plan) {
-  if (run.state.empty()) return nullptr;
-  RUBATO_ASSIGN(auto residual, worker::open_residual({.directory = run.state,
+  if (run.node.state.empty()) return nullptr;
+  RUBATO_ASSIGN(auto residual, worker::open_residual({.directory = run.node.state,
                                                       .worker = run.node.name,
                                                       .cluster = plan.cluster,
                                                       .parameters = plan.parameters}));

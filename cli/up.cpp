@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <map>
+
 #include "base/log.hpp"
 #include "cli/children.hpp"
 #include "cli/cluster_host.hpp"
@@ -26,35 +28,82 @@ std::string note_of(const cluster::ClusterConfig& config, const std::string& fil
       file);
 }
 
-// Starts the servers and workers of the file, each a process that joins at `scheduler`.
-void start_nodes(const UpOptions& options, const cluster::ClusterConfig& config,
-                 const std::string& scheduler, ClusterProfile& profile, Children& children) {
-  const auto node = [&](proto::Role role, const std::string& name) {
-    std::vector<std::string> arguments{
-        options.file,  "--sync",  options.sync, "--seed", std::to_string(config.seed),
-        "--scheduler", scheduler, "--name",     name,     "--quiet"};
-    if (role == proto::Role::Worker) arguments.emplace_back("--stretch");
-    for (auto& word : profile.arguments()) arguments.push_back(std::move(word));
-    children.start(role, name, arguments);
-  };
-  for (int i = 0; i < config.servers.count; ++i)
-    node(proto::Role::Server, fmt::format("server-{}", i));
-  for (const auto& worker : cluster::worker_profiles(config))
-    node(proto::Role::Worker, worker.name);
-}
+// A server whose lives are shorter than this cannot be helped by another one.
+constexpr Duration kShortLife = Duration::from_seconds(10);
+constexpr int kShortLivesMax = 3;  // in a row
 
-// A worker that dies while training stops nobody; a server, or a worker that never came to train,
-// ends the run.
-void watch(Children& children, server::Scheduler& scheduler) {
-  for (const auto& child : children.reap()) {
-    if (scheduler.stopped()) continue;
-    const std::string what =
-        fmt::format("{} {} ended: {}", proto::role_name(child.role), child.name, child.how);
-    log_warning(what);
-    if (!scheduler.started() || child.role == proto::Role::Server)
-      scheduler.stop_without_parameters(steady_now(), what);
+// The servers and workers of the file, each a process that joins at `scheduler`.
+class Nodes {
+ public:
+  // Lifetime: of all, longer than this. `state`: directory of the servers' snapshots; empty: a
+  // server that ends is not started again.
+  Nodes(const UpOptions& options, const cluster::ClusterConfig& config, ClusterProfile& profile,
+        std::string state, Children& children)
+      : options_(options),
+        config_(config),
+        profile_(profile),
+        state_(std::move(state)),
+        children_(children) {}
+
+  void start(const std::string& scheduler) {
+    scheduler_ = scheduler;
+    for (int i = 0; i < config_.servers.count; ++i)
+      start(proto::Role::Server, fmt::format("server-{}", i));
+    for (const auto& worker : cluster::worker_profiles(config_))
+      start(proto::Role::Worker, worker.name);
   }
-}
+
+  // A worker that dies while training stops nobody. A server is started again, and goes on from its
+  // last snapshot. A node that ends before training ends the run.
+  void watch(server::Scheduler& scheduler) {
+    for (const auto& child : children_.reap()) {
+      if (scheduler.stopped()) continue;
+      const Instant now = steady_now();
+      const bool server = child.role == proto::Role::Server;
+      const std::string what =
+          fmt::format("{} {} ended: {}", proto::role_name(child.role), child.name, child.how);
+      if (scheduler.started() && server && may_restart(now, child.name)) {
+        log_warning(what + "; it is started again");
+        start(child.role, child.name);
+        continue;
+      }
+      log_warning(what);
+      if (!scheduler.started() || server) scheduler.stop_without_parameters(now, what);
+    }
+  }
+
+ private:
+  struct Life {
+    Instant began;
+    int short_lives = 0;  // before this one, in a row
+  };
+
+  void start(proto::Role role, const std::string& name) {
+    const bool server = role == proto::Role::Server;
+    std::vector<std::string> arguments{
+        options_.file, "--sync",   options_.sync, "--seed", std::to_string(config_.seed),
+        "--scheduler", scheduler_, "--name",      name,     "--quiet"};
+    if (!server) arguments.emplace_back("--stretch");
+    if (server && !state_.empty()) arguments.insert(arguments.end(), {"--state", state_});
+    for (auto& word : profile_.arguments()) arguments.push_back(std::move(word));
+    children_.start(role, name, arguments);
+    if (server) lives_[name].began = steady_now();
+  }
+
+  bool may_restart(Instant now, const std::string& name) {
+    Life& life = lives_[name];
+    life.short_lives = now - life.began < kShortLife ? life.short_lives + 1 : 0;
+    return !state_.empty() && life.short_lives < kShortLivesMax;
+  }
+
+  const UpOptions& options_;
+  const cluster::ClusterConfig& config_;
+  ClusterProfile& profile_;
+  const std::string state_;
+  Children& children_;
+  std::string scheduler_;
+  std::map<std::string, Life> lives_;  // of servers, by name
+};
 
 Result<void> up_checked(const UpOptions& options, std::stop_token stop) {
   RUBATO_ASSIGN(auto config, cluster::load_cluster(options.file));
@@ -72,6 +121,7 @@ Result<void> up_checked(const UpOptions& options, std::stop_token stop) {
 
   RUBATO_ASSIGN(const auto profile, ClusterProfile::open(options.profile));
   Children children;  // ends them before the profile is merged
+  Nodes nodes(options, config, *profile, config.snapshot.kept ? out + "/state" : "", children);
   ClusterHostOptions host;
   host.bind.host = "127.0.0.1";
   host.sync = options.sync;
@@ -82,10 +132,10 @@ Result<void> up_checked(const UpOptions& options, std::stop_token stop) {
   if (!note.empty()) log_info(note);
   host.on_listening = [&](const std::string& endpoint) {
     log_device(config.worker_device);
-    start_nodes(options, config, endpoint, *profile, children);
+    nodes.start(endpoint);
   };
   host.trace = profile->trace();
-  host.on_turn = [&](server::Scheduler& scheduler) { watch(children, scheduler); };
+  host.on_turn = [&](server::Scheduler& scheduler) { nodes.watch(scheduler); };
   RUBATO_ASSIGN(auto hosted, host_cluster(config, data, host, stop));
   if (hosted.record.steps > 0) children.wait(kExitPatience);  // all have heard the end of the run
   children.end();

@@ -75,6 +75,13 @@ std::vector<ClusterRow> make_cluster_rows() {
               "H = mean(v) / min(v) of the workers' speeds v; changes step times",
               Limits::at_least(1), +[](C& c) -> std::optional<double>& { return c.heterogeneity; },
               "as the groups are"}),
+      own<C>({kTopSection, "durability",
+              "what a server's death costs: snapshot: seconds, where it has a directory for "
+              "snapshots; none: the run",
+              kAny,
+              Row::Choice{{"none", "snapshot"},
+                          [](const C& c) { return static_cast<std::size_t>(c.snapshot.kept); },
+                          [](C& c, std::size_t i) { c.snapshot.kept = i == 1; }}}),
 
       {"model", "kind", "the network", kAny,
        Row::Word{{"mlp", "cnn", "lenet", "lstm", "svm", "timing"},
@@ -190,6 +197,15 @@ std::vector<ClusterRow> make_cluster_rows() {
               +[](C& c) -> double& { return c.servers.apply_bytes_per_second; }}),
       own<C>({"servers", "link", "a row of the catalog; the four keys below override its values",
               kAny, +[](C& c) -> std::string& { return c.servers.link_name; }, "none"}),
+      own<C>({"servers", "absent_seconds",
+              "a server's silence that ends the run; until then all wait for it", kSeconds,
+              +[](C& c) -> double& { return c.servers.absent_seconds; }}),
+
+      own<C>(
+          {"snapshot", "every_seconds",
+           "a real run: from one snapshot of the shards, and of the model's file, to the next; 0: "
+           "only the model's file, at the end",
+           Limits::at_least(0), +[](C& c) -> double& { return c.snapshot.every_seconds; }}),
 
       own<C>({"evaluation", "interval_seconds", "from one measurement of the model to the next",
               kSeconds, +[](C& c) -> double& { return c.evaluation.interval_seconds; }}),
@@ -197,11 +213,6 @@ std::vector<ClusterRow> make_cluster_rows() {
               +[](C& c) -> int& { return c.evaluation.samples; }}),
       {"evaluation", "average", "measure an average over the last commits; some models always do",
        kAny, +[](C& c) -> bool& { return c.evaluation.average; }},
-
-      own<C>(
-          {"snapshot", "every_seconds",
-           "how old the model's file may be while a real run goes on; 0: it is written at the end",
-           Limits::at_least(0), +[](C& c) -> double& { return c.snapshot.every_seconds; }}),
 
       own<C>({"stop", "target_loss", "end when the mean loss of the last 5 evaluations is this low",
               Limits::above(0),
@@ -465,6 +476,7 @@ std::vector<KeySection> key_sections() {
   sections.add("servers", "[servers]");
   sections.add_rows(
       link_rows(), +[](const C& c) -> const LinkModel& { return c.servers.link; }, kLinkDefault);
+  sections.add("snapshot", "[snapshot]");
   sections.add("evaluation", "[evaluation]");
   sections.add("stop", "[stop]");
   sections.add("wire", "[wire]");

@@ -140,6 +140,7 @@ server::SchedulerOptions scheduler_options(const ClusterConfig& config, const Cl
   options.evaluator = evaluator;
   options.evaluation_interval = Duration::from_seconds(config.evaluation.interval_seconds);
   options.stop = config.stop;
+  options.absent_max = Duration::from_seconds(config.servers.absent_seconds);
   options.sync = plan.sync;
   options.seed = plan.seed;
   return options;
@@ -147,21 +148,23 @@ server::SchedulerOptions scheduler_options(const ClusterConfig& config, const Cl
 
 std::unique_ptr<server::Scheduler> make_scheduler(const ClusterConfig& config,
                                                   const ClusterPlan& plan, Incarnation incarnation,
-                                                  bool evaluator) {
+                                                  bool evaluator, Duration save_every) {
+  auto options = scheduler_options(config, plan, incarnation, evaluator);
+  options.save_every = save_every;
   return std::make_unique<server::Scheduler>(
-      scheduler_options(config, plan, incarnation, evaluator),
-      sync::make_tuner(
-          plan.sync, config.sync,
-          {.parameter_bytes = plan.parameters * sizeof(float),
-           .batches = std::max(1.0, static_cast<double>(plan.samples) / config.training.batch),
-           .batch = config.training.batch}));
+      options, sync::make_tuner(plan.sync, config.sync,
+                                {.parameter_bytes = plan.parameters * sizeof(float),
+                                 .batches = std::max(1.0, static_cast<double>(plan.samples) /
+                                                              config.training.batch),
+                                 .batch = config.training.batch}));
 }
 
 std::unique_ptr<server::ServerCore> make_server(const ClusterConfig& config,
                                                 const ClusterPlan& plan, Incarnation incarnation,
                                                 const std::string& name,
                                                 const std::string& endpoint,
-                                                proto::PeerId scheduler) {
+                                                proto::PeerId scheduler,
+                                                std::unique_ptr<server::Storage> storage) {
   server::ServerOptions options;
   options.settings = plan.settings;
   options.cluster = plan.cluster;
@@ -178,7 +181,8 @@ std::unique_ptr<server::ServerCore> make_server(const ClusterConfig& config,
     return train::initial_parameters(spec, seed, range);
   };
   return std::make_unique<server::ServerCore>(options, std::move(initial),
-                                              sync::make_gate(plan.sync, config.sync), scheduler);
+                                              sync::make_gate(plan.sync, config.sync), scheduler,
+                                              std::move(storage));
 }
 
 std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
@@ -199,6 +203,8 @@ std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
   options.auto_up = profile.codecs.auto_up;
   options.auto_down = profile.codecs.auto_down;
   options.blank = plan.blank != nullptr;
+  options.server_timeout =
+      std::max(options.server_timeout, Duration::from_seconds(config.servers.absent_seconds));
   if (config.training.early_forward) options.early_forward = train::forward_layers(plan.spec);
   if (const auto weight = sync::elastic_weight(plan.sync, config.sync)) {
     options.elastic = true;

@@ -68,16 +68,18 @@ struct ClusterPlan {
 
 server::SchedulerOptions scheduler_options(const ClusterConfig& config, const ClusterPlan& plan,
                                            Incarnation incarnation, bool evaluator);
+// `save_every`: as in SchedulerOptions.
 std::unique_ptr<server::Scheduler> make_scheduler(const ClusterConfig& config,
                                                   const ClusterPlan& plan, Incarnation incarnation,
-                                                  bool evaluator);
+                                                  bool evaluator, Duration save_every = {});
 
 // `name`, `endpoint`: as in Hello. `scheduler`: the peer to join.
 std::unique_ptr<server::ServerCore> make_server(const ClusterConfig& config,
                                                 const ClusterPlan& plan, Incarnation incarnation,
                                                 const std::string& name,
                                                 const std::string& endpoint,
-                                                proto::PeerId scheduler);
+                                                proto::PeerId scheduler,
+                                                std::unique_ptr<server::Storage> storage = nullptr);
 
 // A worker of the plan.
 std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,

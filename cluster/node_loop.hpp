@@ -132,6 +132,8 @@ class NodeLoop {
       };
       while (const auto line = next()) log_info(*line);
     }
+    if constexpr (requires { core_.poll_warning(); })
+      while (const auto line = core_.poll_warning()) log_warning(*line);
   }
 
   // Returns: the bytes on the wire; 0 when it was not sent.

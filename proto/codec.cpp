@@ -43,7 +43,10 @@ auto offsets(Builder& b, const std::vector<std::uint64_t>& list) {
 auto write(Builder& b, const Hello& m) {
   const auto name = b.CreateString(m.name), endpoint = b.CreateString(m.endpoint);
   const auto settings = m.settings.empty() ? 0 : b.CreateString(m.settings);
-  return wire::CreateHello(b, name, m.parameters, endpoint, settings);
+  std::vector<wire::SnapshotInfo> snapshots;
+  for (const SnapshotInfo& s : m.snapshots) snapshots.emplace_back(s.run, s.number, s.commits);
+  const auto list = snapshots.empty() ? 0 : b.CreateVectorOfStructs(snapshots);
+  return wire::CreateHello(b, name, m.parameters, endpoint, settings, list, m.again);
 }
 auto write(Builder& b, const Welcome& m) {
   std::vector<Offset<wire::ShardEntry>> entries;
@@ -54,7 +57,7 @@ auto write(Builder& b, const Welcome& m) {
   }
   const wire::ShardRange range(m.range.begin, m.range.end);
   return wire::CreateWelcome(b, static_cast<wire::Role>(m.you.role), m.you.index, m.parameters,
-                             &range, b.CreateVector(entries));
+                             &range, b.CreateVector(entries), m.snapshot);
 }
 
 auto write(Builder& b, const Refusal& m) {
@@ -67,7 +70,13 @@ auto write(Builder& b, const Leave& m) {
   return wire::CreateLeave(b, text(b, m.reason));
 }
 auto write(Builder& b, const Stop& m) {
-  return wire::CreateStop(b, text(b, m.reason));
+  return wire::CreateStop(b, text(b, m.reason), m.failed);
+}
+auto write(Builder& b, const Notice& m) {
+  return wire::CreateNotice(b, text(b, m.text), m.rejoin);
+}
+auto write(Builder& b, const Save& m) {
+  return wire::CreateSave(b, m.number);
 }
 
 auto write(Builder& b, const Members& m) {
@@ -185,7 +194,15 @@ Result<void> check_clocks(const char* name, Nanoseconds... ns) {
 Result<Body> read(const wire::Hello& t) {
   RUBATO_ASSIGN(auto name, read_text("Hello.name", *t.name()));
   RUBATO_ASSIGN(auto endpoint, read_text("Hello.endpoint", *t.endpoint()));
-  return Hello{std::move(name), t.parameters(), std::move(endpoint), GetString(t.settings())};
+  Hello m{std::move(name), t.parameters(), std::move(endpoint), GetString(t.settings())};
+  m.again = t.again();
+  if (!t.snapshots()) return m;
+  if (t.snapshots()->size() > kSnapshotsMax)
+    return corrupt("Hello names {} snapshots; the limit is {}", t.snapshots()->size(),
+                   kSnapshotsMax);
+  for (const wire::SnapshotInfo* s : *t.snapshots())
+    m.snapshots.push_back({s->run(), s->number(), s->commits()});
+  return m;
 }
 Result<Body> read(const wire::Welcome& t) {
   Welcome m;
@@ -205,6 +222,7 @@ Result<Body> read(const wire::Welcome& t) {
   }
   if (!m.shards.shards.empty() && covered != m.parameters)
     return corrupt("shard map covers {} of {} parameters", covered, m.parameters);
+  m.snapshot = t.snapshot();
   return m;
 }
 Result<Body> read(const wire::Refusal& t) {
@@ -213,10 +231,17 @@ Result<Body> read(const wire::Refusal& t) {
   RUBATO_ASSIGN(auto message, read_text("Refusal.message", *t.message()));
   return Refusal{static_cast<RefusalCode>(t.code()), std::move(message)};
 }
-template <class Farewell>
-Result<Body> read_reason(const char* field, const flatbuffers::String& text) {
-  RUBATO_ASSIGN(auto reason, read_text(field, text));
-  return Farewell{std::move(reason)};
+Result<Body> read(const wire::Leave& t) {
+  RUBATO_ASSIGN(auto reason, read_text("Leave.reason", *t.reason()));
+  return Leave{std::move(reason)};
+}
+Result<Body> read(const wire::Stop& t) {
+  RUBATO_ASSIGN(auto reason, read_text("Stop.reason", *t.reason()));
+  return Stop{std::move(reason), t.failed()};
+}
+Result<Body> read(const wire::Notice& t) {
+  RUBATO_ASSIGN(auto text, read_text("Notice.text", *t.text()));
+  return Notice{std::move(text), t.rejoin()};
 }
 
 Result<Body> read(const wire::Members& t) {
@@ -327,8 +352,8 @@ Result<Body> read_rare_body(const wire::Envelope& e) {
     case wire::Body::Welcome: return read(*e.body_as_Welcome());
     case wire::Body::Refusal: return read(*e.body_as_Refusal());
     case wire::Body::Start: return Start{};
-    case wire::Body::Leave: return read_reason<Leave>("Leave.reason", *e.body_as_Leave()->reason());
-    case wire::Body::Stop: return read_reason<Stop>("Stop.reason", *e.body_as_Stop()->reason());
+    case wire::Body::Leave: return read(*e.body_as_Leave());
+    case wire::Body::Stop: return read(*e.body_as_Stop());
     case wire::Body::Members: return read(*e.body_as_Members());
     case wire::Body::MembersAck: return MembersAck{e.body_as_MembersAck()->epoch()};
     case wire::Body::Pull: return read(*e.body_as_Pull());
@@ -338,6 +363,8 @@ Result<Body> read_rare_body(const wire::Envelope& e) {
     case wire::Body::Heartbeat: return read(*e.body_as_Heartbeat());
     case wire::Body::Directive: return read(*e.body_as_Directive());
     case wire::Body::Evaluation: return read(*e.body_as_Evaluation());
+    case wire::Body::Save: return Save{e.body_as_Save()->number()};
+    case wire::Body::Notice: return read(*e.body_as_Notice());
   }
   // clang-format on
   return corrupt("body {} is unknown", static_cast<int>(e.body_type()));

@@ -31,6 +31,10 @@ struct Describe {
   std::string operator()(const Start&) const { return ""; }
   std::string operator()(const Leave& m) const { return ": " + m.reason; }
   std::string operator()(const Stop& m) const { return ": " + m.reason; }
+  std::string operator()(const Notice& m) const {
+    return fmt::format("{}: {}", m.rejoin ? " rejoin" : "", m.text);
+  }
+  std::string operator()(const Save& m) const { return fmt::format(" number={}", m.number); }
   std::string operator()(const Members& m) const {
     return fmt::format(" epoch={} members={}{}", m.epoch, m.members.size(),
                        m.phase.number == 0 ? "" : fmt::format(" phase={}", m.phase.number));

@@ -43,6 +43,8 @@ struct BodyName {
   const char* operator()(const Heartbeat&) const { return "Heartbeat"; }
   const char* operator()(const Directive&) const { return "Directive"; }
   const char* operator()(const Evaluation&) const { return "Evaluation"; }
+  const char* operator()(const Save&) const { return "Save"; }
+  const char* operator()(const Notice&) const { return "Notice"; }
 };
 
 }  // namespace

@@ -18,7 +18,7 @@
 
 namespace rubato::proto {
 
-inline constexpr std::uint16_t kProtocolVersion = 6;
+inline constexpr std::uint16_t kProtocolVersion = 7;
 inline constexpr std::uint64_t kChunkBytesDefault = 1u << 20;
 inline constexpr std::size_t kMissingOffsetsMax = 16 * 1024;  // of a ProbeReply or Pull
 
@@ -48,6 +48,15 @@ enum class PayloadCodec : std::uint8_t {
 
 // --- joining: node -> scheduler, and its answers ---------------------------------------------
 
+// A copy of one shard that a server can go on from.
+struct SnapshotInfo {
+  Incarnation run = 0;        // the scheduler's incarnation, which identifies the run
+  std::uint64_t number = 0;   // as in Save, from 1
+  std::uint64_t commits = 0;  // of the run, in this copy
+  bool operator==(const SnapshotInfo&) const = default;
+};
+inline constexpr std::size_t kSnapshotsMax = 16;  // of a Hello
+
 // worker, server, evaluator -> scheduler: asks to join; sent again until answered.
 struct Hello {
   std::string name;              // unique among the members of its role
@@ -56,6 +65,10 @@ struct Hello {
   // What all nodes of a cluster must have in common, "sync = bsp", one a line; must equal the
   // cluster's.
   std::string settings = {};
+  std::vector<SnapshotInfo> snapshots = {};  // servers only: what its storage has
+  // Workers only: a member that was told to join again (Notice). It keeps its number and its totals
+  // under its new incarnation.
+  bool again = false;
 };
 
 // scheduler -> node: accepted. A worker may not train before Start.
@@ -64,6 +77,8 @@ struct Welcome {
   std::uint64_t parameters = 0;
   ElementRange range;  // servers: the range to hold
   ShardMap shards;     // workers and evaluators: where to pull and commit
+  // Servers: the snapshot of this run that the shard goes on from. 0: the initial parameters.
+  std::uint64_t snapshot = 0;
 };
 
 enum class RefusalCode : std::uint8_t {
@@ -95,6 +110,14 @@ struct Leave {
 // scheduler -> everyone: the run is over.
 struct Stop {
   std::string reason;
+  bool failed = false;  // what the run needs is gone, and no criterion holds: nobody exits with 0
+};
+
+// scheduler -> worker: one line for its log.
+struct Notice {
+  std::string text;
+  // A shard has gone back to a snapshot: pull all parameters, and join again as a new incarnation.
+  bool rejoin = false;
 };
 
 // --- membership: scheduler <-> server --------------------------------------------------------
@@ -115,6 +138,11 @@ struct Members {
 // server -> scheduler: this list is in force.
 struct MembersAck {
   std::uint64_t epoch = 0;
+};
+
+// scheduler -> every server: keep a snapshot with this number now.
+struct Save {
+  std::uint64_t number = 0;
 };
 
 // --- the parameter path: worker or evaluator <-> server --------------------------------------
@@ -220,9 +248,9 @@ struct Evaluation {
   Version version = 0;
 };
 
-using Body =
-    std::variant<Hello, Welcome, Refusal, Start, Leave, Stop, Members, MembersAck, Pull, Commit,
-                 Parameters, Probe, ProbeReply, Progress, Heartbeat, Directive, Evaluation>;
+using Body = std::variant<Hello, Welcome, Refusal, Start, Leave, Stop, Members, MembersAck, Pull,
+                          Commit, Parameters, Probe, ProbeReply, Progress, Heartbeat, Directive,
+                          Evaluation, Save, Notice>;
 
 // What every message carries beside its body.
 struct Message {

@@ -16,6 +16,11 @@ void MemberLists::on_change(Instant now) {
   sent_ = now;
 }
 
+void MemberLists::on_replaced(std::uint32_t index, Instant now) {
+  servers_[index] = {};
+  if (acked() < epoch_) sent_ = now;
+}
+
 void MemberLists::on_ack(std::uint32_t index, std::uint64_t epoch) {
   Server& server = servers_[index];
   server.acked = epoch;

@@ -22,6 +22,9 @@ class MemberLists {
   // One more server, numbered from 0; it has acknowledged nothing.
   void add_server() { servers_.emplace_back(); }
 
+  // Another process has taken the place of server `index`: it has acknowledged nothing.
+  void on_replaced(std::uint32_t index, Instant now);
+
   // Membership changed: a new epoch.
   void on_change(Instant now);
   // Server `index` has acknowledged a list.

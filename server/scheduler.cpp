@@ -29,7 +29,9 @@ Scheduler::Scheduler(const SchedulerOptions& options, std::unique_ptr<sync::Tune
       tuner_(std::move(tuner)),
       criterion_(options.stop),
       worker_silence_(options.lost_after),
-      server_silence_(options.lost_after) {
+      server_silence_(options.lost_after),
+      absence_(std::max(options.absent_max - options.lost_after, Duration{})),
+      silence_of_all_(options.absent_max) {
   RUBATO_CHECK(options.servers >= 1 && options.workers >= 1, "a cluster has servers and workers");
 }
 
@@ -49,6 +51,7 @@ void Scheduler::on_message(Instant now, PeerId from, const Message& message) {
       if (!worker) return;
       const WorkerId id{message.sender.index};
       worker_silence_.heard(id.value, now);
+      heard_somebody(now);
       if (const auto* progress = std::get_if<proto::Progress>(&message.body))
         on_progress(now, id, *progress);
       else if (const auto* leave = std::get_if<proto::Leave>(&message.body))
@@ -70,17 +73,25 @@ void Scheduler::on_message(Instant now, PeerId from, const Message& message) {
 void Scheduler::on_server(Instant now, PeerId from, const Message& message) {
   const std::uint32_t index = message.sender.index;
   if (index >= servers_.size() || servers_[index].incarnation != message.incarnation) {
+    if (past_.contains(message.incarnation)) {
+      refuse(from, RefusalCode::NameTaken,
+             fmt::format("{} was replaced by a later process of its name: this one ends",
+                         to_string(message.sender)));
+      return;
+    }
     refuse(from, RefusalCode::NotMember,
            fmt::format("{} is of another run: restart it to join this one",
                        to_string(message.sender)));
     return;
   }
   servers_[index].peer = from;
-  server_silence_.heard(index, now);
+  on_server_heard(now, index);
   if (over()) {
-    send(from, proto::Stop{*stop_reason_});  // the first one did not arrive
+    send_stop(from);  // the first one did not arrive
   } else if (const auto* ack = std::get_if<proto::MembersAck>(&message.body)) {
     lists_.on_ack(index, ack->epoch);
+    // Only now it can answer a pull.
+    if (std::exchange(servers_[index].moved, false)) tell_moved();
     send_due_lists();
     start_ready_workers(now);
   }
@@ -137,25 +148,80 @@ void Scheduler::on_server_hello(Instant now, PeerId from, const Message& message
     servers_.push_back({.name = hello.name,
                         .endpoint = hello.endpoint,
                         .incarnation = message.incarnation,
-                        .peer = from});
+                        .peer = from,
+                        .absent_since = {}});
     lists_.add_server();
     it = servers_.end() - 1;
     log(SchedulerEvent::Kind::Joined, fmt::format("server {} '{}' at {} joined",
                                                   servers_.size() - 1, hello.name, hello.endpoint));
     if (serving() && evaluator_) welcome_evaluator();
   } else if (it->incarnation != message.incarnation) {
-    refuse(from, RefusalCode::NameTaken,
-           fmt::format("server name '{}' is taken: choose another --name", hello.name));
-    return;
+    const auto index = static_cast<std::uint32_t>(it - servers_.begin());
+    if (!replace_server(now, from, index, message)) return;
   }
   it->peer = from;
   const auto index = static_cast<std::uint32_t>(it - servers_.begin());
-  server_silence_.heard(index, now);
+  on_server_heard(now, index);
   send(from,
        proto::Welcome{.you = {Role::Server, index},
                       .parameters = options_.parameters,
                       .range = proto::shard_range(options_.parameters, index, options_.servers),
-                      .shards = {}});
+                      .shards = {},
+                      .snapshot = it->snapshot});
+  send_due_lists();
+}
+
+bool Scheduler::replace_server(Instant now, PeerId from, std::uint32_t index,
+                               const Message& message) {
+  const auto& hello = std::get<proto::Hello>(message.body);
+  const proto::SnapshotInfo* newest = nullptr;
+  for (const proto::SnapshotInfo& each : hello.snapshots)
+    if (each.run == options_.incarnation && (!newest || each.number > newest->number))
+      newest = &each;
+  // The first snapshot may not be on disk yet. Then the shard begins anew.
+  const bool young = options_.save_every > Duration{} && snapshots_.size() <= 1;
+  if (started_ && !newest && !young) {
+    const char* remedy = options_.save_every > Duration{}
+                             ? "start it with the --state directory that it had"
+                             : "this run keeps none (durability = \"none\")";
+    refuse(from, RefusalCode::NameTaken,
+           fmt::format("{} has begun, and a new process of its name needs a snapshot of it: {}",
+                       title(index), remedy));
+    return false;
+  }
+  ServerState& server = servers_[index];
+  past_.insert(server.incarnation);
+  server.incarnation = message.incarnation;
+  server.endpoint = hello.endpoint;
+  server.snapshot = newest ? newest->number : 0;
+  server.moved = true;
+  lists_.on_replaced(index, now);
+  const std::uint64_t lost = commits_ - std::min(commits_, newest ? newest->commits : 0);
+  const bool dated = newest && newest->number >= 1 && newest->number <= snapshots_.size();
+  const std::string age =
+      dated ? fmt::format(" of {:.0f} s ago", (now - snapshots_[newest->number - 1]).seconds())
+            : std::string();
+  const std::string line =
+      fmt::format("{} is back {}{}: {} commits are lost", title(index),
+                  newest ? "from its snapshot" : "without a snapshot", age, lost);
+  log(SchedulerEvent::Kind::Back, line);
+  rejoin_all(line);
+  return true;
+}
+
+void Scheduler::rejoin_all(const std::string& why) {
+  notice(why, true);
+  for (const auto& [name, id] : members_) workers_[id.value].rejoining = true;
+  if (!started_) tell_moved();
+}
+
+void Scheduler::tell_moved() {
+  if (serving() && evaluator_) welcome_evaluator();
+}
+
+void Scheduler::notice(const std::string& text, bool rejoin) {
+  for (const auto& worker : workers_)
+    if (worker.fate == WorkerState::Fate::Member) send(worker.peer, proto::Notice{text, rejoin});
 }
 
 void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message) {
@@ -163,21 +229,47 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
   if (const auto known = members_.find(hello.name); known != members_.end()) {
     const WorkerId id = known->second;
     WorkerState& worker = workers_[id.value];
-    if (worker.incarnation != message.incarnation) {
-      refuse(from, RefusalCode::NameTaken,
-             fmt::format("worker name '{}' is taken by a live member: choose another --name, or "
-                         "wait {:.0f} s for a dead one to be declared lost",
-                         hello.name, options_.lost_after.seconds()));
+    const bool same = worker.incarnation == message.incarnation;
+    const bool again = hello.again && worker.incarnation + 1 == message.incarnation;
+    if (same || again) {
+      worker.peer = from;
+      worker_silence_.heard(id.value, now);
+      heard_somebody(now);
+      if (again || worker.rejoining) return admit_again(now, id, message.incarnation);
+      if (serving()) {
+        welcome_worker(id);
+        if (worker.started) send(from, proto::Start{});
+      }
       return;
     }
-    worker.peer = from;
-    worker_silence_.heard(id.value, now);
-    if (serving()) {
-      welcome_worker(id);
-      if (worker.started) send(from, proto::Start{});
+    // An earlier process, which has heard that it is no member, joins as its next incarnation.
+    if (past_.contains(message.incarnation - 1)) {
+      refuse(from, RefusalCode::NameTaken,
+             fmt::format("worker '{}' was replaced by a later process of its name: this one ends",
+                         hello.name));
+      return;
     }
-    return;
+    const bool next = worker.incarnation + 1 == message.incarnation;
+    remove_member(now, id, next ? WorkerState::Fate::Lost : WorkerState::Fate::Replaced,
+                  next ? "joins again" : "a later process has its name");
   }
+  admit(now, from, message);
+}
+
+// The same worker goes on under a new incarnation: it keeps its number, and the tuner hears
+// nothing.
+void Scheduler::admit_again(Instant now, WorkerId id, Incarnation incarnation) {
+  WorkerState& worker = workers_[id.value];
+  worker.incarnation = incarnation;
+  worker.rejoining = worker.started = false;
+  worker.epoch = lists_.epoch() + 1;
+  joined_.push_back(id);
+  welcome_worker(id);
+  change_members(now);
+}
+
+void Scheduler::admit(Instant now, PeerId from, const Message& message) {
+  const auto& hello = std::get<proto::Hello>(message.body);
   if (!serving()) {
     send(from, proto::Heartbeat{});  // a sign of life; the worker repeats its Hello
     return;
@@ -197,6 +289,7 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
   members_.emplace(hello.name, id);
   joined_.push_back(id);
   worker_silence_.heard(id.value, now);
+  heard_somebody(now);
   log(SchedulerEvent::Kind::Joined, fmt::format("worker {} '{}' joined", id.value, hello.name));
   if (tuner_) tuner_->on_join(now, id);
   welcome_worker(id);
@@ -247,7 +340,7 @@ void Scheduler::send_due_lists() {
   proto::Members list{.epoch = lists_.epoch(), .members = {}, .phase = phase_};
   list.members.reserve(members_.size());
   for (std::uint32_t id = 0; id < workers_.size(); ++id)
-    if (workers_[id].fate == WorkerState::Fate::Member)
+    if (workers_[id].fate == WorkerState::Fate::Member && !workers_[id].rejoining)
       list.members.push_back({WorkerId{id}, workers_[id].incarnation});
   for (const auto index : due) send(servers_[index].peer, list);
 }
@@ -256,17 +349,21 @@ void Scheduler::start_ready_workers(Instant now) {
   const std::uint64_t acked = lists_.acked();
   if (!started_) {
     if (acked < lists_.epoch() || members_.size() < options_.workers) return;
+    if (std::ranges::any_of(
+            members_, [&](const auto& member) { return workers_[member.second.value].rejoining; }))
+      return;
     started_ = now;
     log(SchedulerEvent::Kind::Started, fmt::format("training starts with {} workers on {} shards",
                                                    members_.size(), servers_.size()));
     if (tuner_) tuner_->on_start(now);
+    if (options_.save_every > Duration{}) order_snapshot(now);
     if (evaluator_) send(evaluator_->peer, proto::Start{});
     if (!options_.evaluator) next_training_evaluation_ = now + options_.evaluation_interval;
   }
   while (!joined_.empty() && workers_[joined_.front().value].epoch <= acked) {
     WorkerState& worker = workers_[joined_.front().value];
     joined_.pop_front();
-    if (worker.fate != WorkerState::Fate::Member) continue;
+    if (worker.fate != WorkerState::Fate::Member || worker.rejoining) continue;
     worker.started = true;
     send(worker.peer, proto::Start{});
   }
@@ -331,43 +428,114 @@ void Scheduler::evaluate_training_loss(Instant now) {
 }
 
 void Scheduler::on_leave(Instant now, WorkerId id, WorkerState::Fate fate, const std::string& why) {
-  WorkerState& worker = workers_[id.value];
   if (stop_reason_ && fate == WorkerState::Fate::Left) {
     end_membership(id, WorkerState::Fate::Done);
     end_step(now);
     return;
   }
+  remove_member(now, id, fate, why);
+  if (stop_reason_) return end_step(now);
+  if (started_ && members_.empty()) end(now, "no worker is left", true);
+}
+
+void Scheduler::remove_member(Instant now, WorkerId id, WorkerState::Fate fate,
+                              const std::string& why) {
+  const WorkerState& worker = workers_[id.value];
   end_membership(id, fate);
   const bool left = fate == WorkerState::Fate::Left;
   log(left ? SchedulerEvent::Kind::Left : SchedulerEvent::Kind::Lost,
       fmt::format("worker {} '{}' {}: {}", id.value, worker.name, left ? "left" : "lost", why));
-  if (stop_reason_) return end_step(now);
+  if (stop_reason_) return;
   if (tuner_) tuner_->on_leave(now, id);
   change_members(now);
   drain_tuner(now);
-  if (started_ && members_.empty()) stop(now, "no worker is left");
 }
 
 void Scheduler::end_membership(WorkerId id, WorkerState::Fate fate) {
   WorkerState& worker = workers_[id.value];
   worker.fate = fate;
+  past_.insert(worker.incarnation);
   members_.erase(worker.name);
   worker_silence_.forget(id.value);
 }
 
 void Scheduler::find_lost(Instant now) {
+  if (!stop_reason_ && cut_off(now)) return;
   auto lost = worker_silence_.lost(now);
   std::ranges::sort(lost);
   for (const auto id : lost)
     on_leave(now, WorkerId{id}, WorkerState::Fate::Lost,
              fmt::format("no heartbeat for {:.0f} s", options_.lost_after.seconds()));
   if (stop_reason_) return;
-  const auto silent = server_silence_.lost(now);
-  if (silent.empty()) return;
-  const std::uint32_t first = std::ranges::min(silent);
-  stop_without_parameters(now,
-       fmt::format("server {} '{}' at {} lost: no heartbeat for {:.0f} s", first,
-                   servers_[first].name, servers_[first].endpoint, options_.lost_after.seconds()));
+  find_absent(now);
+}
+
+std::string Scheduler::title(std::uint32_t server) const {
+  return fmt::format("server {} '{}'", server, servers_[server].name);
+}
+
+void Scheduler::find_absent(Instant now) {
+  for (const auto index : server_silence_.lost(now)) {
+    server_silence_.forget(index);
+    servers_[index].absent_since = now;
+    absence_.heard(index, now);
+    const auto line =
+        fmt::format("{} is silent for {:.0f} s; waiting for it for up to {:.0f} s", title(index),
+                    options_.lost_after.seconds(), options_.absent_max.seconds());
+    log(SchedulerEvent::Kind::Absent, line);
+    notice(line, false);
+  }
+  const auto lost = absence_.lost(now);
+  if (lost.empty()) return;
+  const std::uint32_t first = std::ranges::min(lost);
+  stop_without_parameters(
+      now, fmt::format("{} at {} lost: no heartbeat for {:.0f} s", title(first),
+                       servers_[first].endpoint,
+                       std::max(options_.absent_max, options_.lost_after).seconds()));
+}
+
+void Scheduler::on_server_heard(Instant now, std::uint32_t index) {
+  heard_somebody(now);
+  server_silence_.heard(index, now);
+  ServerState& server = servers_[index];
+  if (!server.absent_since) return;
+  absence_.forget(index);
+  const Duration away = now - *server.absent_since + options_.lost_after;
+  server.absent_since.reset();
+  const auto line = fmt::format("{} is heard again after {:.0f} s", title(index), away.seconds());
+  log(SchedulerEvent::Kind::Back, line);
+  notice(line, false);
+}
+
+// Peers speak several times within `lost_after`. So when the first of them is to be declared lost,
+// and half of that time passed without a word of anybody, the others went at the same time.
+bool Scheduler::cut_off(Instant now) {
+  if (servers_.empty() || now - heard_ < options_.lost_after * 0.5) return false;
+  worker_silence_.excuse(now);
+  server_silence_.excuse(now);
+  if (!std::exchange(cut_off_, true))
+    log(SchedulerEvent::Kind::Absent,
+        fmt::format("hears no node at all for {:.0f} s: this scheduler may be cut off; nobody is "
+                    "declared lost until it hears somebody, for up to {:.0f} s",
+                    (now - heard_).seconds(), options_.absent_max.seconds()));
+  if (!silence_of_all_.lost(now).empty())
+    stop_without_parameters(
+        now, fmt::format("no node was heard for {:.0f} s", options_.absent_max.seconds()));
+  return true;
+}
+
+void Scheduler::heard_somebody(Instant now) {
+  heard_ = now;
+  silence_of_all_.heard(0, now);
+  if (!std::exchange(cut_off_, false)) return;
+  log(SchedulerEvent::Kind::Back, "hears nodes again");
+}
+
+void Scheduler::order_snapshot(Instant now) {
+  snapshots_.push_back(now);
+  next_snapshot_ = now + options_.save_every;
+  for (const auto& server : servers_)
+    if (!server.absent_since) send(server.peer, proto::Save{snapshots_.size()});
 }
 
 void Scheduler::on_wakeup(Instant now) {
@@ -379,6 +547,7 @@ void Scheduler::on_wakeup(Instant now) {
     }
   }
   evaluate_training_loss(now);
+  if (next_snapshot_ && *next_snapshot_ <= now && !stop_reason_) order_snapshot(now);
   if (lists_.on_wakeup(now)) send_due_lists();
   find_lost(now);
   end_step(now);
@@ -390,6 +559,8 @@ std::optional<Instant> Scheduler::poll_wakeup() const {
   std::optional<Instant> next = earlier(lists_.poll_wakeup(), worker_silence_.poll_wakeup());
   if (stop_reason_) return over() ? next : earlier(next, ending_until_);
   next = earlier(next, server_silence_.poll_wakeup());
+  next = earlier(next, absence_.poll_wakeup());
+  next = earlier(next, next_snapshot_);
   next = earlier(next, next_training_evaluation_);
   if (tuner_ && started_) next = earlier(next, tuner_->poll_wakeup());
   if (started_ && options_.stop.max_seconds)
@@ -397,24 +568,24 @@ std::optional<Instant> Scheduler::poll_wakeup() const {
   return next;
 }
 
-void Scheduler::stop(Instant now, std::string reason) {
+void Scheduler::end(Instant now, std::string reason, bool failed) {
   if (stop_reason_) return;
   stop_reason_ = std::move(reason);
+  failed_ = failed;
   stopped_at_ = now;
   lists_.stop();
   log(SchedulerEvent::Kind::Stopped, "stop: " + *stop_reason_);
-  const proto::Stop message{*stop_reason_};
   for (const auto& worker : workers_)
-    if (worker.fate == WorkerState::Fate::Member) send(worker.peer, message);
+    if (worker.fate == WorkerState::Fate::Member) send_stop(worker.peer);
   ending_ = Ending::Workers;
   ending_until_ = now + options_.farewell;
   end_step(now);
 }
 
 void Scheduler::stop_without_parameters(Instant now, std::string reason) {
-  stop(now, std::move(reason));
+  end(now, std::move(reason), true);
   if (ending_ == Ending::Over) return;
-  if (evaluator_ && ending_ == Ending::Workers) send(evaluator_->peer, proto::Stop{*stop_reason_});
+  if (evaluator_ && ending_ == Ending::Workers) send_stop(evaluator_->peer);
   evaluator_.reset();
   ending_until_ = now;
   end_step(now);
@@ -424,7 +595,7 @@ void Scheduler::end_step(Instant now) {
   if (ending_ == Ending::Workers && (members_.empty() || now >= ending_until_)) {
     ending_ = Ending::Evaluator;
     ending_until_ = now + options_.last_pull;
-    if (evaluator_) send(evaluator_->peer, proto::Stop{*stop_reason_});
+    if (evaluator_) send_stop(evaluator_->peer);
   }
   if (ending_ == Ending::Evaluator && (!evaluator_ || now >= ending_until_)) {
     if (evaluator_)
@@ -432,7 +603,7 @@ void Scheduler::end_step(Instant now) {
           fmt::format("the evaluator's last pull took longer than {:.0f} s: the servers end",
                       options_.last_pull.seconds()));
     ending_ = Ending::Over;
-    for (const auto& server : servers_) send(server.peer, proto::Stop{*stop_reason_});
+    for (const auto& server : servers_) send_stop(server.peer);
   }
 }
 
@@ -454,8 +625,15 @@ Scheduler::WorkerState* Scheduler::find_worker(PeerId from, const Message& messa
                        to_string(message.sender), worker.name));
     return nullptr;
   }
+  if (worker.fate == WorkerState::Fate::Replaced) {
+    refuse(from, RefusalCode::NameTaken,
+           fmt::format("{} '{}' was replaced by a later process of its name: this one ends",
+                       to_string(message.sender), worker.name));
+    return nullptr;
+  }
   if (worker.fate != WorkerState::Fate::Member) return nullptr;  // it left: a late message
   worker.peer = from;
+  if (worker.rejoining && !stop_reason_) send(from, proto::Notice{"", true});  // lost, perhaps
   return &worker;
 }
 
@@ -469,6 +647,10 @@ void Scheduler::send(PeerId to, proto::Body body) {
 
 void Scheduler::on_bad_frame(PeerId from, const Error& error) {
   refuse(from, proto::refusal_code(error), error.message);
+}
+
+void Scheduler::send_stop(PeerId to) {
+  send(to, proto::Stop{*stop_reason_, failed_});
 }
 
 void Scheduler::refuse(PeerId to, RefusalCode code, std::string message) {

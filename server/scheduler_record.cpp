@@ -18,6 +18,7 @@ std::string Scheduler::fate_name(WorkerState::Fate fate) {
     case WorkerState::Fate::Left:
       return "left";
     case WorkerState::Fate::Lost:
+    case WorkerState::Fate::Replaced:
       return "lost";
     case WorkerState::Fate::Member:
     case WorkerState::Fate::Done:  // a member to the end

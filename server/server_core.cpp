@@ -27,26 +27,33 @@ Shard::Checksum answer_checksum(const ReplyState& reply, const proto::Payload& u
 }  // namespace
 
 ServerCore::ServerCore(const ServerOptions& options, InitialParameters initial,
-                       std::unique_ptr<sync::Gate> gate, PeerId scheduler)
+                       std::unique_ptr<sync::Gate> gate, PeerId scheduler,
+                       std::unique_ptr<Storage> storage)
     : options_(options),
       initial_(std::move(initial)),
       scheduler_(scheduler),
       joiner_(options.timing),
-      gate_(std::move(gate)) {
+      gate_(std::move(gate)),
+      storage_(std::move(storage)) {
   RUBATO_CHECK(gate_ != nullptr, "a shard needs a gate");
+  RUBATO_CHECK(!storage_ || !options.shard.blank, "a blank shard has nothing to keep");
 }
 
 void ServerCore::on_start(Instant now) {
+  if (storage_) inventory_ = storage_->list();
+  for (const std::string& line : inventory_.refused) warnings_.push(line + "; it is not used");
   joiner_.on_start(now);
   on_wakeup(now);
 }
 
 void ServerCore::on_wakeup(Instant now) {
   switch (joiner_.poll(now)) {
-    case proto::Joiner::Due::Hello:
-      send(scheduler_,
-           proto::Hello{options_.name, options_.parameters, options_.endpoint, options_.settings});
+    case proto::Joiner::Due::Hello: {
+      proto::Hello hello{options_.name, options_.parameters, options_.endpoint, options_.settings};
+      for (const auto& found : inventory_.snapshots) hello.snapshots.push_back(found.info);
+      send(scheduler_, std::move(hello));
       break;
+    }
     case proto::Joiner::Due::Heartbeat:
       send(scheduler_, proto::Heartbeat{}, {}, joiner_.lonely(now) ? now : Instant{});
       break;
@@ -81,11 +88,13 @@ void ServerCore::on_message(Instant now, PeerId from, const Message& message) {
 void ServerCore::on_scheduler(Instant now, const Message& message) {
   joiner_.on_heard(now);
   if (const auto* welcome = std::get_if<proto::Welcome>(&message.body)) {
-    on_welcome(now, *welcome);
+    on_welcome(now, message.incarnation, *welcome);
   } else if (const auto* members = std::get_if<proto::Members>(&message.body)) {
     on_members(now, *members);
   } else if (const auto* stop = std::get_if<proto::Stop>(&message.body)) {
-    stopped_ = stop->reason;
+    on_stop(*stop);
+  } else if (const auto* order = std::get_if<proto::Save>(&message.body)) {
+    save(order->number);
   } else if (const auto* refusal = std::get_if<proto::Refusal>(&message.body)) {
     on_refused(*refusal);
   }
@@ -99,26 +108,100 @@ void ServerCore::on_refused(const proto::Refusal& refusal) {
                    (over ? "scheduler: " : "scheduler refused this server: ") + refusal.message};
 }
 
-void ServerCore::on_welcome(Instant now, const proto::Welcome& welcome) {
+void ServerCore::on_stop(const proto::Stop& stop) {
+  stopped_ = stop.reason;
+  if (stop.failed)
+    failure_ =
+        Error{ErrorCode::Gone, "the run ended before its stop criterion held: " + stop.reason};
+}
+
+void ServerCore::on_welcome(Instant now, Incarnation run, const proto::Welcome& welcome) {
   if (id_) return;  // the answer to a repeated Hello
-  if (welcome.range.end > options_.parameters) {
-    failure_ = Error{ErrorCode::Corrupt,
-                     fmt::format("scheduler: our range ends at {}, our model has {} parameters",
-                                 welcome.range.end, options_.parameters)};
+  if (auto begun = begin_shard(now, run, welcome); !begun) {
+    failure_ = std::move(begun.error());
     return;
   }
   id_ = welcome.you;
-  const std::uint64_t count = welcome.range.count();
-  const bool blank = options_.shard.blank != nullptr;
-  if (blank) {
-    shard_ = Shard(options_.shard, count);
-  } else {
-    const std::vector<float> initial = initial_(welcome.range);
-    RUBATO_CHECK(initial.size() == count, "initial parameters fill the range");
-    shard_ = Shard(options_.shard, initial);
-  }
-  replies_ = ReplyEncoder(std::min(options_.shard.chunk_bytes / sizeof(float), count), blank);
+  run_ = run;
+  range_ = welcome.range;
+  const std::uint64_t chunk = options_.shard.chunk_bytes / sizeof(float);
+  replies_ = ReplyEncoder(std::min(chunk, range_.count()), options_.shard.blank != nullptr);
   joiner_.on_joined(now);
+}
+
+Result<void> ServerCore::begin_shard(Instant now, Incarnation run, const proto::Welcome& welcome) {
+  if (welcome.range.end > options_.parameters)
+    return fail(ErrorCode::Corrupt,
+                fmt::format("scheduler: our range ends at {}, our model has {} parameters",
+                            welcome.range.end, options_.parameters));
+  for (const auto& found : inventory_.snapshots) {
+    if (found.info.run != run) {
+      log_.push(found.name + ": is a snapshot of another run; it is not used");
+    } else if (welcome.snapshot != 0 && found.info.number == welcome.snapshot) {
+      return restore(now, found.info, welcome.range);
+    }
+  }
+  if (welcome.snapshot != 0)
+    return fail(ErrorCode::Corrupt,
+                fmt::format("scheduler: wants snapshot {}, which is not here", welcome.snapshot));
+  const std::uint64_t count = welcome.range.count();
+  if (options_.shard.blank) {
+    shard_ = Shard(options_.shard, count);
+    return {};
+  }
+  const std::vector<float> initial = initial_(welcome.range);
+  RUBATO_CHECK(initial.size() == count, "initial parameters fill the range");
+  shard_ = Shard(options_.shard, initial);
+  return {};
+}
+
+// Of commits that were under way or held, nothing is kept: their workers join again as new
+// incarnations. What the shard remembers of single workers goes with them.
+Result<void> ServerCore::restore(Instant now, const proto::SnapshotInfo& info, ElementRange range) {
+  RUBATO_ASSIGN(ShardSnapshot snapshot, storage_->load(info));
+  if (snapshot.range != range || snapshot.settings != options_.settings)
+    return fail(ErrorCode::BadInput,
+                fmt::format("snapshot {} of this run was made with another cluster file: use the "
+                            "one that the run began with",
+                            info.number));
+  snapshot.state.memory = {};
+  shard_ = Shard(options_.shard, snapshot.state);
+  commits_before_ = info.commits;
+  phase_ = snapshot.phase;
+  if (phase_ != 0) gate_->on_phase(now, {.number = phase_});  // these orders were carried out
+  log_.push(fmt::format("goes on from snapshot {} of this run, which holds {} commits", info.number,
+                        info.commits));
+  return {};
+}
+
+void ServerCore::save(std::uint64_t number) {
+  if (!storage_ || !id_) return;
+  poll_saved();
+  if (saving_) {
+    if (!std::exchange(left_out_, true))
+      warnings_.push(fmt::format("snapshot {} is left out: snapshot {} is still being written",
+                                 number, *saving_));
+    return;
+  }
+  saving_ = number;
+  storage_->save({.cluster = options_.cluster,
+                  .info = {.run = run_, .number = number, .commits = commits()},
+                  .range = range_,
+                  .settings = options_.settings,
+                  .phase = phase_,
+                  .state = shard_.state()});
+}
+
+void ServerCore::poll_saved() {
+  if (!saving_) return;
+  const auto saved = storage_->poll_saved();
+  if (!saved) return;
+  saving_.reset();
+  left_out_ = false;
+  if (!*saved && !save_failed_)
+    warnings_.push(saved->error().message + "; the run goes on without this snapshot");
+  if (*saved && save_failed_) log_.push("snapshots are written again");
+  save_failed_ = !*saved;
 }
 
 void ServerCore::replace_members(Instant now, std::vector<proto::Member> wanted) {
@@ -135,6 +218,7 @@ void ServerCore::on_members(Instant now, const proto::Members& list) {
   if (list.epoch > members_epoch_) {
     members_epoch_ = list.epoch;
     replace_members(now, list.members);
+    phase_ = list.phase.number;
     act(now, gate_->on_phase(now, list.phase));
   }
   send(scheduler_, proto::MembersAck{members_epoch_});
@@ -441,7 +525,9 @@ void ServerCore::send_range(PeerId to, const ShardParameters& from, const proto:
 // The average catches up once the answer to the last update is on its way.
 std::optional<proto::ToPeer> ServerCore::poll_send() {
   auto message = outbox_.poll();
-  if (!message) shard_.catch_up();
+  if (message) return message;
+  shard_.catch_up();
+  poll_saved();
   return message;
 }
 

@@ -22,6 +22,7 @@
 #include "server/reply_encoder.hpp"
 #include "server/shard.hpp"
 #include "server/shard_members.hpp"
+#include "server/storage.hpp"
 #include "sync/model.hpp"
 
 namespace rubato::server {
@@ -51,9 +52,11 @@ struct ServerStats {
 
 class ServerCore {
  public:
-  // `scheduler`: the peer that assigns the range and sends the members.
+  // `scheduler`: the peer that assigns the range and sends the members. `storage`: of this server's
+  // earlier lives; null: it keeps no snapshots.
   ServerCore(const ServerOptions& options, InitialParameters initial,
-             std::unique_ptr<sync::Gate> gate, proto::PeerId scheduler);
+             std::unique_ptr<sync::Gate> gate, proto::PeerId scheduler,
+             std::unique_ptr<Storage> storage = nullptr);
 
   void on_start(Instant now);
   // A message from any peer. Unknown senders and impossible values are refused.
@@ -63,6 +66,9 @@ class ServerCore {
   void on_wakeup(Instant now);
   std::optional<proto::ToPeer> poll_send();
   std::optional<Instant> poll_wakeup() const { return joiner_.poll_wakeup(); }
+  // What it did with snapshots, and what is wrong with them: one line each.
+  std::optional<std::string> poll_log() { return log_.poll(); }
+  std::optional<std::string> poll_warning() { return warnings_.poll(); }
 
   Version version() const { return shard_.version(); }
   // Returns: a copy.
@@ -70,6 +76,11 @@ class ServerCore {
   // What an evaluator would be given now.
   std::vector<float> evaluated_parameters() { return shard_.for_evaluator().values(); }
   const ServerStats& stats() const { return stats_; }
+  // Commits of the run that this shard has seen to their end, in its earlier lives, too.
+  std::uint64_t commits() const {
+    return commits_before_ + stats_.commits_applied + stats_.commits_refused +
+           stats_.commits_dropped;
+  }
   // Known once the scheduler has assigned it.
   const std::optional<proto::NodeId>& id() const { return id_; }
   // The reason, once the scheduler has ended the run.
@@ -82,7 +93,14 @@ class ServerCore {
   // From the scheduler: range, members, end.
   void on_scheduler(Instant now, const proto::Message& message);
   void on_refused(const proto::Refusal& refusal);
-  void on_welcome(Instant now, const proto::Welcome& welcome);
+  void on_stop(const proto::Stop& stop);
+  void on_welcome(Instant now, Incarnation run, const proto::Welcome& welcome);
+  [[nodiscard]] Result<void> begin_shard(Instant now, Incarnation run,
+                                         const proto::Welcome& welcome);
+  [[nodiscard]] Result<void> restore(Instant now, const proto::SnapshotInfo& info,
+                                     ElementRange range);
+  void save(std::uint64_t number);
+  void poll_saved();
   void on_members(Instant now, const proto::Members& members);
   void replace_members(Instant now, std::vector<proto::Member> wanted);
   // The member that sent `message`. Returns: null after refusing a sender that is none.
@@ -143,6 +161,16 @@ class ServerCore {
   std::unique_ptr<sync::Gate> gate_;
   ShardMembers members_;
   std::uint64_t members_epoch_ = 0;
+  std::uint32_t phase_ = 0;  // sync::Phase::number of the last list
+
+  std::unique_ptr<Storage> storage_;  // may be null
+  Storage::Inventory inventory_;      // as of the start
+  Incarnation run_ = 0;
+  ElementRange range_;
+  std::uint64_t commits_before_ = 0;     // of earlier lives
+  std::optional<std::uint64_t> saving_;  // the snapshot that is being written
+  bool left_out_ = false;                // one since then; it was told
+  bool save_failed_ = false;             // the last one; it was told
 
   std::vector<float> scratch_;  // a received chunk that is compressed or not aligned
   ReplyEncoder replies_{0};
@@ -150,6 +178,8 @@ class ServerCore {
   std::optional<std::string> stopped_;
   std::optional<Error> failure_;
   proto::Outbox<proto::ToPeer> outbox_;
+  proto::Outbox<std::string> log_;
+  proto::Outbox<std::string> warnings_;
 };
 
 }  // namespace rubato::server

@@ -42,6 +42,12 @@ class Silence {
     entry.listed = false;
   }
 
+  // What was silent until now was not to be heard: every silence begins anew.
+  void excuse(Instant now) {
+    for (auto i = first_; i != kNone; i = entries_[i].after) entries_[i].at = now;
+    next_look_ = now + look_every_;
+  }
+
   // When to call lost() next; nothing while no peer is listed.
   std::optional<Instant> poll_wakeup() const {
     if (first_ == kNone) return std::nullopt;

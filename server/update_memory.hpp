@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/ids.hpp"
@@ -20,6 +21,14 @@ namespace rubato::server {
 
 class UpdateMemory {
  public:
+  struct State {
+    std::map<WorkerId, std::vector<float>> last;
+    std::vector<double> sum;  // of all of them; empty: nobody was ever remembered
+  };
+  UpdateMemory() = default;
+  explicit UpdateMemory(State state) : state_(std::move(state)) {}
+  const State& state() const { return state_; }
+
   // Remembers by x update for the elements of `worker` from `offset` on. `size`: of the shard.
   // Elements that a worker has never given count as 0.
   void put(WorkerId worker, std::uint64_t size, std::uint64_t offset, std::span<const float> update,
@@ -30,8 +39,7 @@ class UpdateMemory {
   std::span<const float> mean();
 
  private:
-  std::map<WorkerId, std::vector<float>> last_;
-  std::vector<double> sum_;
+  State state_;
   std::vector<float> mean_;
 };
 

@@ -55,7 +55,7 @@ void EvaluatorCore::on_message(Instant now, proto::NodeId from, const proto::Mes
   }
   if (from.role == Role::Scheduler) joiner_.on_heard(now);
   if (const auto* welcome = std::get_if<proto::Welcome>(&message.body)) {
-    if (shards_) return;
+    if (shards_) return on_moved(now, welcome->shards);
     shards_ = welcome->shards;
     gather_ = ParameterGather(*shards_);
   } else if (std::holds_alternative<proto::Start>(message.body)) {
@@ -90,6 +90,13 @@ void EvaluatorCore::pull_last(Instant now) {
 void EvaluatorCore::leave() {
   mail_.send(kScheduler, proto::Leave{*stop_reason_});
   stopped_ = stop_reason_;
+}
+
+// Another process has taken the place of a server, perhaps at the same endpoint: what was asked of
+// the old one never comes.
+void EvaluatorCore::on_moved(Instant now, const proto::ShardMap& shards) {
+  shards_ = shards;
+  if (gather_.active()) ask(now);
 }
 
 void EvaluatorCore::on_parameters(Instant now, std::uint32_t shard, const proto::Message& message) {

@@ -65,6 +65,7 @@ class EvaluatorCore {
   void pull(Instant now);
   void pull_again(Instant now);
   void ask(Instant now);
+  void on_moved(Instant now, const proto::ShardMap& shards);
   void on_parameters(Instant now, std::uint32_t shard, const proto::Message& message);
 
   EvaluatorOptions options_;

@@ -22,7 +22,11 @@ Membership::Membership(const MembershipOptions& options)
 Result<bool> Membership::on_wakeup(Instant now) {
   const auto due = joiner_.poll(now);
   if (due == proto::Joiner::Due::Hello)
-    mail_.send(kScheduler, proto::Hello{options_.name, options_.parameters, "", options_.settings});
+    mail_.send(kScheduler, proto::Hello{.name = options_.name,
+                                        .parameters = options_.parameters,
+                                        .endpoint = "",
+                                        .settings = options_.settings,
+                                        .again = again_});
   if (auto error = joiner_.overdue(now)) return tl::unexpected(std::move(*error));
   return due == proto::Joiner::Due::Heartbeat;
 }
@@ -65,8 +69,9 @@ Result<Membership::News> Membership::on_refusal(NodeId from, const proto::Refusa
   return current ? News::Lost : News::None;
 }
 
-void Membership::rejoin(Instant now) {
+void Membership::rejoin(Instant now, bool again) {
   id_.reset();
+  again_ = again;
   mail_.sign_as(kUnknownWorker, mail_.incarnation() + 1);
   joiner_ = proto::Joiner(options_.timing);
   joiner_.on_start(now);

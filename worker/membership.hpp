@@ -1,5 +1,6 @@
 // worker/membership.hpp - how a worker belongs to a cluster: Hello until Welcome and Start, then
-// heartbeats, and a farewell. After a lost membership it joins again as a new incarnation.
+// heartbeats, and a farewell. After a lost membership it joins again as a new incarnation. So it
+// does when a shard went back to a snapshot, but then it keeps its number and its totals.
 // It knows two lives: the worker's own (incarnation) and the scheduler's (run).
 // Pure. Threads: one owner. Errors: Refused, Corrupt or Timeout; each line names the peer.
 #pragma once
@@ -49,8 +50,8 @@ class Membership {
                                         const proto::Message& message, bool served);
   // The worker begins to pull. No more Hello is needed.
   void on_joined(Instant now) { joiner_.on_joined(now); }
-  // A new incarnation says Hello at the next on_wakeup().
-  void rejoin(Instant now);
+  // A new incarnation says Hello at the next on_wakeup(). `again`: as in Hello.
+  void rejoin(Instant now, bool again = false);
   // Says farewell, if any scheduler knows this worker.
   void leave(const std::string& reason);
 
@@ -68,6 +69,7 @@ class Membership {
   MembershipOptions options_;
   std::optional<Incarnation> run_;
   std::optional<proto::NodeId> id_;
+  bool again_ = false;  // as in the next Hello
   proto::Joiner joiner_;
   Mail mail_;
 };

@@ -168,6 +168,9 @@ void WorkerCore::on_message(Instant now, NodeId from, const proto::Message& mess
       exchange_.join_run(*membership_.run());
       [[fallthrough]];
     case Membership::News::Welcome:
+      // Another number than before: the scheduler has lost the totals.
+      if (const auto kept = std::exchange(number_, std::nullopt); kept && kept != id())
+        progress_ = {};
       return exchange_.connect(std::get<proto::Welcome>(message.body).shards);
     case Membership::News::Start:
       if (state_ != State::Joining) return;
@@ -187,23 +190,47 @@ void WorkerCore::on_scheduler(Instant now, const proto::Message& message) {
   if (const auto* directive = std::get_if<sync::Directive>(&message.body)) {
     on_directive(now, *directive);
   } else if (const auto* stop = std::get_if<proto::Stop>(&message.body)) {
-    finish(stop->reason);
+    on_stop(*stop);
+  } else if (const auto* notice = std::get_if<proto::Notice>(&message.body)) {
+    if (!notice->text.empty()) log_.push(notice->text);
+    if (notice->rejoin && id()) pull_again(now);
   }
+}
+
+void WorkerCore::on_stop(const proto::Stop& stop) {
+  finish(stop.reason);
+  if (stop.failed)
+    failure_ =
+        Error{ErrorCode::Gone, "the run ended before its stop criterion held: " + stop.reason};
 }
 
 // An outage outlasted the membership. The accumulated update stays: it counts if the shards have
 // not gone back since.
 void WorkerCore::rejoin(Instant now) {
-  move_to(State::Joining);
-  exchange_.disconnect();
-  commit_asked_ = overlapped_ = false;
+  leave_shards();
   share_ = {.weight = first_weight_};
   next_share_.reset();
   local_rate_ = 1;
-  if (alignment_) *alignment_ = {};
   progress_ = {};
+  number_.reset();
   membership_.rejoin(now);
   on_wakeup(now);
+}
+
+// A shard went back to a snapshot. A new incarnation lets all shards begin their books anew. A
+// commit under way is given up: some shards may have applied it.
+void WorkerCore::pull_again(Instant now) {
+  leave_shards();
+  number_ = id();
+  membership_.rejoin(now, true);
+  on_wakeup(now);
+}
+
+void WorkerCore::leave_shards() {
+  move_to(State::Joining);
+  exchange_.disconnect();
+  commit_asked_ = overlapped_ = false;
+  if (alignment_) *alignment_ = {};
 }
 
 void WorkerCore::on_directive(Instant now, const sync::Directive& directive) {

@@ -125,7 +125,10 @@ class WorkerCore {
   std::optional<proto::ToNode> poll_send();
   std::optional<Instant> poll_wakeup() const;
   // What the worker decided by itself: one line each.
-  std::optional<std::string> poll_log() { return exchange_.poll_log(); }
+  std::optional<std::string> poll_log() {
+    if (auto line = log_.poll()) return line;
+    return exchange_.poll_log();
+  }
 
   std::span<const float> parameters() const { return exchange_.parameters(); }
   // The host has loaded the parameters and can use their memory. Returns: that memory; null when
@@ -182,6 +185,9 @@ class WorkerCore {
   void fail_with(Error error);
   void finish(const std::string& reason);
   void rejoin(Instant now);
+  void pull_again(Instant now);
+  void leave_shards();
+  void on_stop(const proto::Stop& stop);
   void on_scheduler(Instant now, const proto::Message& message);
   void on_server(Instant now, std::uint32_t shard, const proto::Message& message);
   void on_directive(Instant now, const sync::Directive& directive);
@@ -226,10 +232,12 @@ class WorkerCore {
     std::uint64_t steps = 0;
     double rates = 0;  // sum of their local rates
   };
-  Made made_;              // since the last commit
-  Instant trained_since_;  // when what comes between two commits began
-  Instant early_since_;    // when the early step began
-  Duration blocked_;       // by the last commit, the gate's part not counted
+  Made made_;                            // since the last commit
+  Instant trained_since_;                // when what comes between two commits began
+  Instant early_since_;                  // when the early step began
+  Duration blocked_;                     // by the last commit, the gate's part not counted
+  std::optional<proto::NodeId> number_;  // to be kept by pull_again()
+  proto::Outbox<std::string> log_;
 
   proto::Progress progress_;
   double loss_sum_ = 0;  // since the last report

@@ -140,13 +140,6 @@ TEST_CASE("a node of another cluster is refused by scheduler and server") {
   running.check_unharmed();
 }
 
-TEST_CASE("a second worker with the same name is refused") {
-  Running running;
-  check_refused(run_worker(running.cluster, running.cluster.config(), "fast-1"),
-                "'fast-1' is taken");
-  running.check_unharmed();
-}
-
 TEST_CASE("a worker with a model of another size is refused") {
   Running running;
   auto config = running.cluster.config();

@@ -122,6 +122,7 @@ struct CompressedRun {
   std::vector<std::unique_ptr<Process>> workers;
 };
 
+// The same commands again, at once: the worker's earlier life is not waited for.
 TEST_CASE("what compression had left is sent in a killed worker's next life, in no other run") {
   const Workplace place;
   place.write("quick.toml",
@@ -135,7 +136,6 @@ TEST_CASE("what compression had left is sent in a killed worker's next life, in 
   while (!left()) std::this_thread::yield();
   run.workers[2]->signal(SIGKILL);
   run.workers[2]->wait_for_end();
-  run.scheduler.process.wait_for_words("'slow' lost");
   run.workers[2] = run.worker("slow");
   run.workers[2]->wait_for_words("sends what its last life has left of this run");
   run.end();
@@ -197,16 +197,22 @@ TEST_CASE("a scheduler that is started again: its old server ends, and the next 
   check_next_run(nodes, next);
 }
 
+TEST_CASE("the same command again takes the place of a worker, which ends with a line") {
+  Nodes nodes(kEndless);
+  Process twin(nodes.place, nodes.scheduler.worker("bsp", "fast-1"));
+  nodes.scheduler.process.wait_for_words("worker 3 'fast-1' joined");
+  CHECK(nodes.workers[1]->wait_for_end() == 2);
+  CHECK(nodes.workers[1]->err().ends_with(
+      "'fast-1' was replaced by a later process of its name: this one ends\n"));
+  nodes.scheduler.process.signal(SIGINT);
+  CHECK(nodes.scheduler.process.wait_for_end() == 130);
+  CHECK(twin.wait_for_end() == 0);
+}
+
 TEST_CASE("a worker that the cluster refuses says why in one line and ends with exit code 2") {
   Nodes nodes(kEndless);
   auto arguments = nodes.scheduler.worker("bsp", "fast-1");
   arguments.emplace_back("--quiet");
-  Process twin(nodes.place, arguments);
-  CHECK(twin.wait_for_end() == 2);
-  CAPTURE(twin.err());
-  CHECK(is_one_line(twin.err()));
-  CHECK(contains(twin.err(), "'fast-1' is taken"));
-
   nodes.place.write("other.toml", QuickCluster{.name = "other", .stop = kEndless}.text());
   arguments[1] = "other.toml";
   Process stranger(nodes.place, arguments);
@@ -250,7 +256,8 @@ TEST_CASE("all workers killed ends the scheduler with exit code 1 and the reason
   for (const auto& worker : nodes.workers) worker->signal(SIGKILL);
   CHECK(nodes.scheduler.process.wait_for_end() == 1);
   CHECK(nodes.scheduler.process.err().ends_with(": no worker is left\n"));
-  CHECK(nodes.server.wait_for_end() == 0);
+  CHECK(nodes.server.wait_for_end() == 1);
+  CHECK(contains(nodes.server.err(), "ended before its stop criterion held: no worker is left"));
 }
 
 TEST_CASE("nodes without a scheduler end at once when they are told to") {

@@ -3,9 +3,11 @@
 #include <sys/stat.h>
 
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <thread>
 
 #include "tests/integration/process.hpp"
 #include "tests/integration/quick_cluster.hpp"
@@ -212,9 +214,61 @@ TEST_CASE("up killed with SIGKILL leaves no orphan that is still reading its dat
   up.wait_for_silence();
 }
 
-TEST_CASE("a server killed ends up with exit code 1 and a line, whoever ignores dead children") {
+// Learns for about three seconds, with a snapshot every half second.
+std::string durable_cluster() {
+  return QuickCluster{.servers = 2, .learning_rate = 0.002}.text() +
+         "[snapshot]\nevery_seconds = 0.5\n";
+}
+
+TEST_CASE("each server killed in turn: up starts it again, and the run reaches its target") {
+  const Workplace place;
+  place.write("quick.toml", durable_cluster());
+  for (const char* sync : {"bsp", "ssp", "adsp", "tempo"}) {
+    CAPTURE(sync);
+    Process up(place, {"up", "quick.toml", "--sync", sync, "--out", sync});
+    up.wait_for_words("training starts");
+    for (const std::string name : {"server-1", "server-0"}) {
+      const auto snapshot = place.path(sync) / "state" / (name + ".1.snapshot");
+      while (!std::filesystem::exists(snapshot)) std::this_thread::yield();
+      REQUIRE(::kill(node_of(up, "server", name), SIGKILL) == 0);
+      up.wait_for_words(name + "' is back from its snapshot of ");
+    }
+    const int code = up.wait_for_end();
+    CAPTURE(up.err());
+    CHECK(code == 0);
+    CHECK(contains(up.err(), "target reached"));
+    up.wait_for_silence();
+    const Json results = results_of(place, sync);
+    const Json& run = results.at("runs")[0];
+    REQUIRE(run.at("workers").size() == 3);  // each kept its place
+    std::uint64_t commits = 0;
+    for (const Json& worker : run.at("workers")) commits += worker.at("commits").get<int>();
+    CHECK(run.at("commits") == commits);
+    CHECK(run.at("final_accuracy").get<double>() > 0.9);
+  }
+}
+
+TEST_CASE("a server that is frozen for ten seconds is waited for, and comes back with its shard") {
   const Workplace place;
   place.write("quick.toml", QuickCluster{.servers = 2, .stop = kEndless}.text());
+  Process up(place, {"up", "quick.toml", "--sync", "ssp", "--out", "o"});
+  up.wait_for_words("training starts");
+  const pid_t server = node_of(up, "server", "server-1");
+  REQUIRE(::kill(server, SIGSTOP) == 0);
+  up.wait_for_words("'server-1' is silent for 10 s; waiting for it for up to 600 s");
+  REQUIRE(::kill(server, SIGCONT) == 0);
+  up.wait_for_words("'server-1' is heard again after ");
+  up.signal(SIGINT);
+  CHECK(up.wait_for_end() == 130);
+  CHECK_FALSE(contains(up.err(), "commits are lost"));
+  CHECK_FALSE(contains(up.err(), "ended: "));
+  up.wait_for_silence();
+}
+
+TEST_CASE("a server killed ends a run that keeps no snapshots, whoever ignores dead children") {
+  const Workplace place;
+  place.write("quick.toml",
+              "durability = \"none\"\n" + QuickCluster{.servers = 2, .stop = kEndless}.text());
   for (const bool ignored : {false, true}) {
     CAPTURE(ignored);
     // What is ignored stays so in the programs that we start.

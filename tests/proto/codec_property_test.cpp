@@ -143,9 +143,13 @@ Message any_body(std::size_t kind) {
     case 15:
       return message(Directive{1.0 + any<std::uint32_t>(), any<std::uint32_t>(), any_duration(),
                                1.0 / (1 + any<std::uint32_t>())});
-    default:
+    case 16:
       return message(
           Evaluation{any_duration(), any<double>(), any<double>(), any<std::uint64_t>()});
+    case 17:
+      return message(Save{any<std::uint64_t>()});
+    default:
+      return message(Notice{any<std::string>(), any<bool>()});
   }
 }
 

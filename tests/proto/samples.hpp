@@ -44,13 +44,21 @@ inline std::vector<Message> every_message() {
   progress.alignment = {.own = 0.13, .during = -0.14, .before = -1};
   Welcome welcome{{Role::Server, 1}, 10, {5, 10}, {}};
   welcome.shards.shards = {{{0, 5}, "tcp://10.0.0.2:5701"}, {{5, 10}, "tcp://10.0.0.3:5701"}};
+  welcome.snapshot = 3;
   return {
-      message(Hello{"edge-7", 52'650, "tcp://127.0.0.1:5700", "sync = bsp\nseed = 1\n"}),
+      message(Hello{"edge-7",
+                    52'650,
+                    "tcp://127.0.0.1:5700",
+                    "sync = bsp\nseed = 1\n",
+                    {{21, 22, 23}, {21, 24, 25}},
+                    true}),
       message(welcome),
       message(Refusal{RefusalCode::NameTaken, "the name edge-7 is taken"}),
       message(Start{}),
       message(Leave{"battery"}),
-      message(Stop{"target reached"}),
+      message(Stop{"target reached", true}),
+      message(Notice{"server 1 is silent", true}),
+      message(Save{6}),
       message(Members{4, {{WorkerId{0}, 11}, {WorkerId{7}, 12}}}),
       message(Members{5, {{WorkerId{0}, 11}}, {1, {{WorkerId{0}, {9, true}}}}}),
       message(MembersAck{4}),
@@ -72,10 +80,10 @@ inline std::vector<Message> every_message() {
 // --- equality ------------------------------------------------------------------------------------
 
 inline auto fields(const Hello& m) {
-  return std::tie(m.name, m.parameters, m.endpoint, m.settings);
+  return std::tie(m.name, m.parameters, m.endpoint, m.settings, m.snapshots, m.again);
 }
 inline auto fields(const Welcome& m) {
-  return std::tie(m.you, m.parameters, m.range, m.shards);
+  return std::tie(m.you, m.parameters, m.range, m.shards, m.snapshot);
 }
 inline auto fields(const Refusal& m) {
   return std::tie(m.code, m.message);
@@ -87,7 +95,13 @@ inline auto fields(const Leave& m) {
   return std::tie(m.reason);
 }
 inline auto fields(const Stop& m) {
-  return std::tie(m.reason);
+  return std::tie(m.reason, m.failed);
+}
+inline auto fields(const Notice& m) {
+  return std::tie(m.text, m.rejoin);
+}
+inline auto fields(const Save& m) {
+  return std::tie(m.number);
 }
 inline auto fields(const Members& m) {
   return std::tie(m.epoch, m.members, m.phase);

@@ -210,6 +210,7 @@ const std::vector<Impure>& impure_files() {
       {"proto/memory_transport.", "joins threads"},
       {"proto/shm/", "joins processes"},
       {"proto/zmq_transport.", "joins hosts"},
+      {"server/file_storage.", "writes files from a thread"},
       {"train/cpu/cpu_info.", "reads the environment"},
       {"train/cpu/primitive_call.", "hands oneDNN a hash table, as oneDNN demands"},
       {"train/cpu/product_cache.", "keeps measured times in a file"},

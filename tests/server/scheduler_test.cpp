@@ -127,17 +127,6 @@ void say_hello(SchedulerWorld& world, proto::NodeId sender, Incarnation incarnat
 const std::vector<Refused>& refused_messages() {
   using proto::Role;
   static const std::vector<Refused> table = {
-      {"a second worker of the same name", RefusalCode::NameTaken,
-       "worker name 'edge-1' is taken by a live member: choose another --name, or wait 10 s for a "
-       "dead one to be declared lost",
-       [](auto& w) {
-         say_hello(w, {Role::Worker, 0}, 12345, "edge-1");
-       }},
-      {"a second server of the same name", RefusalCode::NameTaken,
-       "server name 'shard-0' is taken: choose another --name",
-       [](auto& w) {
-         say_hello(w, {Role::Server, 0}, 12345, "shard-0");
-       }},
       {"one server too many", RefusalCode::ClusterFull,
        "all 2 shards have a server: raise servers.count in the cluster file",
        [](auto& w) {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/memory_storage.hpp"
 #include "server/server_core.hpp"
 #include "sync/factory.hpp"
 #include "sync/ssp.hpp"
@@ -38,6 +39,8 @@ struct ServerSetup {
   sync::Options options = {};  // of other models than SSP
   bool average = false;
   bool keeps_initial = false;
+  std::shared_ptr<KeptSnapshots> kept = {};  // of earlier lives; null: no storage
+  std::uint64_t snapshot = 0;                // as in Welcome
 };
 
 class ServerWorld {
@@ -46,12 +49,14 @@ class ServerWorld {
   ServerCore core;
 
   explicit ServerWorld(const ServerSetup& setup = {})
-      : core(options(setup), initial(setup), gate(setup), kSchedulerPeer), chunk_(setup.chunk) {
+      : core(options(setup), initial(setup), gate(setup), kSchedulerPeer, storage(setup)),
+        chunk_(setup.chunk) {
     core.on_start(now);
     from_scheduler(proto::Welcome{.you = {proto::Role::Server, 0},
                                   .parameters = setup.initial.size(),
                                   .range = {0, setup.initial.size()},
-                                  .shards = {}});
+                                  .shards = {},
+                                  .snapshot = setup.snapshot});
     tests::sent(core);
   }
 
@@ -73,6 +78,10 @@ class ServerWorld {
       return std::vector<float>(values.begin() + static_cast<std::ptrdiff_t>(range.begin),
                                 values.begin() + static_cast<std::ptrdiff_t>(range.end));
     };
+  }
+  static std::unique_ptr<Storage> storage(const ServerSetup& setup) {
+    if (!setup.kept) return nullptr;
+    return std::make_unique<MemoryStorage>(setup.kept, kCluster);
   }
   static std::unique_ptr<sync::Gate> gate(const ServerSetup& setup) {
     sync::Options options = setup.options;

@@ -404,6 +404,24 @@ TEST_CASE(
   CHECK(elsewhere.core.failure()->message.find("another cluster") != std::string::npos);
 }
 
+TEST_CASE("evaluator: when a server is another process now, it asks again at once") {
+  EvaluatorWorld world;
+  world.start();
+  sent(world.core);
+  proto::Welcome moved{
+      .you = {proto::Role::Evaluator, 0}, .parameters = 3, .range = {}, .shards = {}};
+  moved.shards.shards = {{{0, 3}, "tcp://10.0.0.9:1"}};
+  world.hear(kScheduler, moved);
+  CHECK(world.core.shards() == moved.shards);
+  const auto pulls = bodies<proto::Pull>(sent(world.core), kServer);
+  REQUIRE(pulls.size() == 1);
+  CHECK(pulls[0].sequence == 2);
+  world.reply(2, 5);
+  CHECK(world.core.next_action() == Action::Evaluate);
+  world.hear(kScheduler, moved);  // while nothing is asked: nothing to do
+  CHECK(sent(world.core).empty());
+}
+
 TEST_CASE("evaluator: a scheduler that never answers is an error, not an endless wait") {
   EvaluatorWorld world;
   world.core.on_start(world.now);

@@ -1,0 +1,358 @@
+#include "server/file_storage.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <condition_variable>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <utility>
+
+#include "base/check.hpp"
+#include "base/checksum.hpp"
+#include "base/file.hpp"
+
+namespace rubato::server {
+namespace {
+
+// A file is: magic, format, the fields in the order of put_all(), XXH3 of all before.
+// Little-endian, as the wire. Bytes of a text or a list follow their number.
+constexpr std::uint64_t kMagic = 0x5041'4e53'4f54'4252;  // "RBTOSNAP"
+constexpr std::uint64_t kFormat = 1;
+
+// --- writing -------------------------------------------------------------------------------------
+
+class Writer {
+ public:
+  explicit Writer(std::FILE* file) : file_(file) {}
+
+  template <class T>
+  void value(T value) {
+    bytes(std::as_bytes(std::span(&value, 1)));
+  }
+  template <class T>
+  void list(std::span<const T> values) {
+    value(static_cast<std::uint64_t>(values.size()));
+    bytes(std::as_bytes(values));
+  }
+  void chunks(const ShardParameters::Snapshot& snapshot, std::uint64_t size) {
+    value(static_cast<std::uint64_t>(snapshot.size()));
+    std::uint64_t left = size;
+    for (const auto& chunk : snapshot) {
+      const std::uint64_t count = std::min<std::uint64_t>(left, chunk.values->size());
+      bytes(std::as_bytes(std::span(*chunk.values).first(count)));
+      left -= count;
+    }
+  }
+  // Ends the file. Returns: false if not all of it was written.
+  bool end() {
+    const std::uint64_t sum = running_.value();
+    value(sum);
+    return good_ && std::fflush(file_) == 0;
+  }
+
+ private:
+  void bytes(std::span<const std::byte> all) {
+    if (all.empty()) return;
+    for (std::size_t at = 0; at < all.size(); at += kChecksumBlockBytes)
+      running_.add(all.subspan(at, std::min(kChecksumBlockBytes, all.size() - at)));
+    good_ = good_ && std::fwrite(all.data(), 1, all.size(), file_) == all.size();
+  }
+
+  std::FILE* file_;
+  RunningChecksum running_;
+  bool good_ = true;
+};
+
+void put_all(Writer& out, const ShardSnapshot& snapshot) {
+  const ShardState& state = snapshot.state;
+  out.value(kMagic);
+  out.value(kFormat);
+  out.value(snapshot.cluster);
+  out.value(snapshot.info.run);
+  out.value(snapshot.info.number);
+  out.value(snapshot.info.commits);
+  out.value(snapshot.range.begin);
+  out.value(snapshot.range.end);
+  out.list<char>(snapshot.settings);
+  out.value(snapshot.phase);
+  out.value(state.size);
+  out.value(static_cast<std::uint64_t>(
+      state.parameters.empty() ? 0 : state.parameters.front().values->size()));
+  for (const auto* each : {&state.parameters, &state.average, &state.evaluated, &state.kept})
+    out.chunks(*each, state.size);
+  out.value(state.keep_asked);
+  out.list<float>(state.optimizer.velocity);
+  out.list<float>(state.optimizer.second);
+  out.list<float>(state.collected);
+  out.value(state.collected_weight);
+  const UpdateMemory::State& memory = state.memory.state();
+  out.value(static_cast<std::uint64_t>(memory.last.size()));
+  for (const auto& [worker, update] : memory.last) {
+    out.value(worker.value);
+    out.list<float>(update);
+  }
+  out.list<double>(memory.sum);
+  out.value(state.version);
+  out.value(state.updates_begun);
+  out.value(state.restores);
+}
+
+// --- reading -------------------------------------------------------------------------------------
+
+// Reads what the checksum has shown to be as it was written. Sizes are checked all the same: a file
+// of another format may have a right checksum.
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
+
+  template <class T>
+  T value() {
+    T value{};
+    take(std::as_writable_bytes(std::span(&value, 1)));
+    return value;
+  }
+  template <class T>
+  std::vector<T> list() {
+    const auto count = value<std::uint64_t>();
+    if (!good_ || count > rest_.size() / sizeof(T)) {
+      good_ = false;
+      return {};
+    }
+    std::vector<T> values(count);
+    take(std::as_writable_bytes(std::span(values)));
+    return values;
+  }
+  std::string text() {
+    const auto letters = list<char>();
+    return {letters.begin(), letters.end()};
+  }
+  ShardParameters::Snapshot chunks(std::uint64_t size, std::uint64_t chunk) {
+    const auto count = value<std::uint64_t>();
+    if (count == 0) return {};
+    const bool fits = chunk > 0 && size / chunk + (size % chunk > 0) == count;
+    if (!good_ || !fits || size > rest_.size() / sizeof(float)) {
+      good_ = false;
+      return {};
+    }
+    ShardParameters::Snapshot all(count);
+    std::uint64_t left = size;
+    for (auto& each : all) {
+      each.values = std::make_shared<Floats>(chunk);
+      const std::uint64_t n = std::min(left, chunk);
+      take(std::as_writable_bytes(std::span(*each.values).first(n)));
+      left -= n;
+    }
+    return all;
+  }
+  bool good() const { return good_; }
+  // Everything was there, and nothing is left.
+  bool done() const { return good_ && rest_.empty(); }
+
+ private:
+  void take(std::span<std::byte> out) {
+    if (!good_ || out.size() > rest_.size()) {
+      good_ = false;
+      return;
+    }
+    std::memcpy(out.data(), rest_.data(), out.size());
+    rest_ = rest_.subspan(out.size());
+  }
+
+  std::span<const std::byte> rest_;
+  bool good_ = true;
+};
+
+// Nothing: the fields do not fit each other.
+std::optional<ShardSnapshot> get_all(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  ShardSnapshot snapshot;
+  ShardState& state = snapshot.state;
+  in.value<std::uint64_t>();  // magic and format, which the caller has checked
+  in.value<std::uint64_t>();
+  snapshot.cluster = in.value<std::uint64_t>();
+  snapshot.info.run = in.value<std::uint64_t>();
+  snapshot.info.number = in.value<std::uint64_t>();
+  snapshot.info.commits = in.value<std::uint64_t>();
+  snapshot.range.begin = in.value<std::uint64_t>();
+  snapshot.range.end = in.value<std::uint64_t>();
+  snapshot.settings = in.text();
+  snapshot.phase = in.value<std::uint32_t>();
+  state.size = in.value<std::uint64_t>();
+  const auto chunk = in.value<std::uint64_t>();
+  for (auto* each : {&state.parameters, &state.average, &state.evaluated, &state.kept})
+    *each = in.chunks(state.size, chunk);
+  state.keep_asked = in.value<bool>();
+  state.optimizer.velocity = in.list<float>();
+  state.optimizer.second = in.list<float>();
+  state.collected = in.list<float>();
+  state.collected_weight = in.value<double>();
+  UpdateMemory::State memory;
+  const auto workers = in.value<std::uint64_t>();
+  for (std::uint64_t i = 0; i < workers && in.good(); ++i) {
+    const WorkerId worker{in.value<std::uint32_t>()};
+    memory.last[worker] = in.list<float>();
+  }
+  memory.sum = in.list<double>();
+  state.memory = UpdateMemory(std::move(memory));
+  state.version = in.value<Version>();
+  state.updates_begun = in.value<std::uint64_t>();
+  state.restores = in.value<std::uint32_t>();
+  if (!in.done()) return std::nullopt;
+  return snapshot;
+}
+
+Result<ShardSnapshot> read_snapshot(const std::string& path) {
+  RUBATO_ASSIGN(const std::string text, read_file(path));
+  const auto bytes = std::as_bytes(std::span(text));
+  const auto bad = [&](const char* why) {
+    return fail(ErrorCode::Corrupt, fmt::format("{}: {}", path, why));
+  };
+  std::array<std::uint64_t, 2> begin{};
+  std::uint64_t sum = 0;
+  if (bytes.size() < sizeof begin + sizeof sum) return bad("is too short for a snapshot");
+  std::memcpy(begin.data(), bytes.data(), sizeof begin);
+  if (begin[0] != kMagic) return bad("is no snapshot");
+  if (begin[1] != kFormat) return bad("is a snapshot of another version of rubato");
+  const auto body = bytes.first(bytes.size() - sizeof sum);
+  std::memcpy(&sum, bytes.data() + body.size(), sizeof sum);
+  if (sum != checksum(body)) return bad("fails its checksum: it is damaged");
+  auto snapshot = get_all(body);
+  if (!snapshot) return bad("fails its checksum: it is damaged");
+  return std::move(*snapshot);
+}
+
+// --- the directory -------------------------------------------------------------------------------
+
+// On disk once it returns: the bytes first, then the name.
+Result<void> write_snapshot(const std::string& path, const ShardSnapshot& snapshot) {
+  const std::string temporary = path + ".tmp";
+  const auto failed = [&](const char* what) {
+    const std::string reason = std::strerror(errno);
+    std::remove(temporary.c_str());
+    return fail(ErrorCode::Io, fmt::format("{} {}: {}", what, path, reason));
+  };
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(temporary.c_str(), "wb"),
+                                                             &std::fclose);
+  if (!file) return failed("cannot write");
+  Writer out(file.get());
+  put_all(out, snapshot);
+  if (!out.end() || ::fsync(::fileno(file.get())) != 0) return failed("cannot write");
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) return failed("cannot rename to");
+  const std::string directory = std::filesystem::path(path).parent_path().string();
+  const int folder = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return failed("cannot sync the directory of");
+  const bool synced = ::fsync(folder) == 0;
+  ::close(folder);
+  if (!synced) return failed("cannot sync the directory of");
+  return {};
+}
+
+class FileStorage final : public Storage {
+ public:
+  explicit FileStorage(const FileStorageOptions& options)
+      : options_(options), thread_([this](const std::stop_token& stop) { write_all(stop); }) {}
+  // A snapshot that is being written is written to its end.
+  ~FileStorage() override {
+    {
+      const std::lock_guard lock(mutex_);
+      thread_.request_stop();
+    }
+    changed_.notify_all();
+  }
+  FileStorage(const FileStorage&) = delete;
+  FileStorage& operator=(const FileStorage&) = delete;
+
+  Inventory list() override {
+    Inventory all;
+    for (std::uint64_t slot = 0; slot < kSnapshotsKept; ++slot) {
+      const std::string path = path_of(slot);
+      if (!std::filesystem::exists(path)) continue;
+      const auto snapshot = read_snapshot(path);
+      if (!snapshot) {
+        all.refused.push_back(snapshot.error().message);
+      } else if (snapshot->cluster != options_.cluster) {
+        all.refused.push_back(path + ": is a snapshot of another cluster");
+      } else {
+        all.snapshots.push_back({snapshot->info, path});
+      }
+    }
+    std::ranges::sort(all.snapshots, {}, [](const Found& found) { return found.info.number; });
+    return all;
+  }
+
+  Result<ShardSnapshot> load(const proto::SnapshotInfo& info) override {
+    const std::string path = path_of(info.number);
+    RUBATO_ASSIGN(auto snapshot, read_snapshot(path));
+    if (snapshot.info != info)
+      return fail(ErrorCode::Io, path + ": another process has written over it");
+    return snapshot;
+  }
+
+  void save(ShardSnapshot snapshot) override {
+    const std::lock_guard lock(mutex_);
+    RUBATO_CHECK(!next_ && !saved_, "one snapshot is written at a time");
+    next_ = std::move(snapshot);
+    changed_.notify_all();
+  }
+
+  std::optional<Result<void>> poll_saved() override {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(saved_, std::nullopt);
+  }
+
+ private:
+  std::string path_of(std::uint64_t number) const {
+    const std::string file =
+        fmt::format("{}.{}.snapshot", options_.server, number % kSnapshotsKept);
+    return (std::filesystem::path(options_.directory) / file).string();
+  }
+
+  void write_all(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [&] { return next_ || stop.stop_requested(); });
+      if (!next_) return;
+      const std::uint64_t number = next_->info.number;
+      lock.unlock();
+      auto done = write_snapshot(path_of(number), *next_);
+      lock.lock();
+      next_.reset();
+      saved_ = std::move(done);
+    }
+  }
+
+  const FileStorageOptions options_;
+  std::mutex mutex_;  // guards saved_, and next_ while it is empty
+  std::condition_variable changed_;
+  std::optional<ShardSnapshot> next_;  // being written: only the thread uses it
+  std::optional<Result<void>> saved_;  // since the last poll_saved()
+  std::jthread thread_;                // last: it uses the members above
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Storage>> open_storage(const FileStorageOptions& options) {
+  const std::string& name = options.server;
+  if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos)
+    return fail(ErrorCode::BadInput,
+                fmt::format("--state needs a --name that can name a file, unlike '{}': no '/', no "
+                            "'.' in front",
+                            name));
+  std::error_code failed;
+  std::filesystem::create_directories(options.directory, failed);
+  if (failed)
+    return fail(ErrorCode::BadInput,
+                fmt::format("--state {}: {}", options.directory, failed.message()));
+  return std::make_unique<FileStorage>(options);
+}
+
+}  // namespace rubato::server

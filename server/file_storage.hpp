@@ -1,0 +1,26 @@
+// server/file_storage.hpp - a Storage in a directory: two files, written in turns by a thread of
+// its own. docs/operations.md tells what the files are good for. A snapshot is written beside its
+// place, synced and renamed, so a reader sees a whole file or the one before. XXH3 over everything
+// finds any flipped bit. Memory: chunks that change while they are written are copied once.
+// Threads: one owner; the writing thread has only what it was given. Errors: see Storage.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/result.hpp"
+#include "server/storage.hpp"
+
+namespace rubato::server {
+
+struct FileStorageOptions {
+  std::string directory;  // made when missing
+  std::string server;     // its name in the cluster; the files are <server>.0.snapshot and .1.
+  std::uint64_t cluster = 0;
+};
+
+// BadInput for a name that cannot name a file, or a directory that cannot be made.
+[[nodiscard]] Result<std::unique_ptr<Storage>> open_storage(const FileStorageOptions& options);
+
+}  // namespace rubato::server

@@ -1,0 +1,219 @@
+// Every Storage: what was saved comes back to the bit, in another life, and two are kept. A file
+// that is damaged, cut, foreign or of another version is refused by name.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <sstream>
+#include <thread>
+
+#include "base/rng.hpp"
+#include "server/file_storage.hpp"
+#include "server/memory_storage.hpp"
+#include "tests/temp_directory.hpp"
+
+namespace rubato::server::stored {
+namespace {
+
+constexpr std::uint64_t kCluster = 0xc1;
+const std::vector<float> kInitial{10, 20, 30, 40, 50};
+
+ShardOptions options() {
+  return {.chunk_bytes = 2 * sizeof(float),
+          .optimizer = {.kind = OptimizerKind::Adam, .momentum = 0.5, .global_rate = 0.25},
+          .average = true,
+          .keeps_initial = false,
+          .blank = nullptr};
+}
+
+void happen(Shard& shard, std::uint64_t what) {
+  Rng rng(what);
+  std::vector<float> values(5);
+  for (float& value : values) value = static_cast<float>(rng.normal());
+  const auto all = std::span<const float>(values);
+  shard.count_update();
+  shard.apply(0, all, shard.begin_update(2, 0.75));
+  shard.collect(0, all, 0.5f);
+  shard.count_collected(0.5);
+  shard.remember({static_cast<std::uint32_t>(what % 3)}, 0, all, 0.5f);
+  shard.for_evaluator();
+  if (what % 2 == 0) shard.keep();
+}
+
+ShardSnapshot snapshot_of(Shard& shard, std::uint64_t number, Incarnation run = 7) {
+  return {.cluster = kCluster,
+          .info = {.run = run, .number = number, .commits = 100 * number},
+          .range = {5, 10},
+          .settings = "sync = asp\nseed = 1\n",
+          .phase = 3,
+          .state = shard.state()};
+}
+
+Result<void> save(Storage& storage, ShardSnapshot snapshot) {
+  storage.save(std::move(snapshot));
+  while (true) {
+    if (auto done = storage.poll_saved()) return *done;
+    std::this_thread::yield();
+  }
+}
+
+std::unique_ptr<Storage> in_directory(const std::string& directory,
+                                      std::uint64_t cluster = kCluster) {
+  auto storage = open_storage({.directory = directory, .server = "server-1", .cluster = cluster});
+  REQUIRE(storage);
+  return std::move(*storage);
+}
+
+// `life(cluster)`: a storage of the same shard, in its next process.
+void check_storage(const std::function<std::unique_ptr<Storage>(std::uint64_t)>& life) {
+  Shard shard(options(), kInitial);
+  for (std::uint64_t i = 0; i < 20; ++i) happen(shard, i);
+  CHECK(life(kCluster)->list().snapshots.empty());
+  {
+    const auto storage = life(kCluster);
+    CHECK_FALSE(storage->poll_saved());
+    for (std::uint64_t number = 1; number <= 5; ++number) {
+      happen(shard, 100 + number);
+      REQUIRE(save(*storage, snapshot_of(shard, number)));
+      CHECK_FALSE(storage->poll_saved());
+    }
+  }
+  const auto storage = life(kCluster);
+  const auto found = storage->list();
+  CHECK(found.refused.empty());
+  REQUIRE(found.snapshots.size() == kSnapshotsKept);
+  CHECK(found.snapshots[0].info == proto::SnapshotInfo{7, 4, 400});
+  CHECK(found.snapshots[1].info == proto::SnapshotInfo{7, 5, 500});
+
+  const auto loaded = storage->load(found.snapshots[1].info);
+  REQUIRE(loaded);
+  CHECK(loaded->cluster == kCluster);
+  CHECK(loaded->range == ElementRange{5, 10});
+  CHECK(loaded->settings == "sync = asp\nseed = 1\n");
+  CHECK(loaded->phase == 3);
+  Shard next(options(), loaded->state);
+  for (std::uint64_t i = 200; i < 240; ++i) {
+    happen(shard, i);
+    happen(next, i);
+    if (i % 7 == 0) {
+      shard.flush();
+      next.flush();
+      shard.apply_remembered(2);
+      next.apply_remembered(2);
+    }
+    if (i == 230) {
+      shard.restore(1);
+      next.restore(1);
+    }
+    CHECK(next.parameters().values() == shard.parameters().values());
+    CHECK(next.for_evaluator().values() == shard.for_evaluator().values());
+    CHECK(next.version() == shard.version());
+  }
+  // Two are kept whatever their run, and another cluster's are not for this one.
+  REQUIRE(save(*storage, snapshot_of(shard, 1, 8)));
+  CHECK(life(kCluster)->list().snapshots.size() == kSnapshotsKept);
+  const auto foreign = life(kCluster + 1)->list();
+  CHECK(foreign.snapshots.empty());
+  REQUIRE(foreign.refused.size() == kSnapshotsKept);
+  CHECK(foreign.refused[0].find("another cluster") != std::string::npos);
+}
+
+TEST_CASE("storage: what was saved comes back in another life, in memory") {
+  const auto kept = std::make_shared<KeptSnapshots>();
+  check_storage(
+      [&](std::uint64_t cluster) { return std::make_unique<MemoryStorage>(kept, cluster); });
+}
+
+TEST_CASE("storage: what was saved comes back in another life, in files") {
+  const TempDirectory directory;
+  check_storage(
+      [&](std::uint64_t cluster) { return in_directory(directory.path("state"), cluster); });
+  for (const auto& entry : std::filesystem::directory_iterator(directory.path("state")))
+    CHECK(entry.path().extension() == ".snapshot");  // nothing half written is left
+}
+
+TEST_CASE("storage: a shard that goes on while it is written changes nothing in the file") {
+  const TempDirectory directory;
+  Shard shard(options(), kInitial);
+  for (std::uint64_t i = 0; i < 20; ++i) happen(shard, i);
+  const auto parameters = shard.parameters().values();
+  const auto storage = in_directory(directory.path());
+  storage->save(snapshot_of(shard, 1));
+  for (std::uint64_t i = 0; i < 2000; ++i) happen(shard, i);
+  while (!storage->poll_saved()) std::this_thread::yield();
+  const auto loaded = storage->load({7, 1, 100});
+  REQUIRE(loaded);
+  CHECK(Shard(options(), loaded->state).parameters().values() == parameters);
+}
+
+std::string bytes_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream all;
+  all << file.rdbuf();
+  return all.str();
+}
+
+TEST_CASE("storage: any flipped bit and any cut is found, and the line names the file") {
+  const TempDirectory directory;
+  Shard shard(options(), kInitial);
+  happen(shard, 1);
+  REQUIRE(save(*in_directory(directory.path()), snapshot_of(shard, 1)));
+  const std::string path = directory.path("server-1.1.snapshot");
+  const std::string whole = bytes_of(path);
+  const auto refused = [&](const std::string& bytes) {
+    std::ofstream(path, std::ios::binary) << bytes;
+    const auto all = in_directory(directory.path())->list();
+    CHECK(all.snapshots.empty());
+    REQUIRE(all.refused.size() == 1);
+    CHECK(all.refused[0].starts_with(path + ": "));
+    CHECK(all.refused[0].find('\n') == std::string::npos);
+    return all.refused[0];
+  };
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    std::string flipped = whole;
+    flipped[at] = static_cast<char>(flipped[at] ^ (1 << (at % 8)));
+    refused(flipped);
+  }
+  for (std::size_t length = 0; length < whole.size(); length += 7) refused(whole.substr(0, length));
+  std::string damaged = whole;
+  damaged[whole.size() / 2] = static_cast<char>(~damaged[whole.size() / 2]);
+  CHECK(refused(damaged).ends_with(": fails its checksum: it is damaged"));
+  std::string later = whole;
+  later[8] = 2;
+  CHECK(refused(later).ends_with(": is a snapshot of another version of rubato"));
+}
+
+TEST_CASE("storage: a directory that is gone, or full, is one line, and the next one is written") {
+  const TempDirectory directory;
+  Shard shard(options(), kInitial);
+  const auto storage = in_directory(directory.path("state"));
+  std::filesystem::remove_all(directory.path("state"));
+  const auto done = save(*storage, snapshot_of(shard, 1));
+  REQUIRE_FALSE(done);
+  CHECK(done.error().code == ErrorCode::Io);
+  CHECK(done.error().message.starts_with("cannot write " + directory.path("state")));
+  std::filesystem::create_directories(directory.path("state"));
+  CHECK(save(*storage, snapshot_of(shard, 2)));
+}
+
+TEST_CASE("storage: a full disk is one line") {
+  if (!std::filesystem::exists("/dev/full")) return;
+  const TempDirectory directory;
+  std::filesystem::create_symlink("/dev/full", directory.path("server-1.1.snapshot.tmp"));
+  Shard shard(options(), kInitial);
+  const auto done = save(*in_directory(directory.path()), snapshot_of(shard, 1));
+  REQUIRE_FALSE(done);
+  CHECK(done.error().message.ends_with("No space left on device"));
+}
+
+TEST_CASE("storage: a name that cannot name a file is refused") {
+  for (const char* name : {"", "tcp://10.0.0.1:5700", ".hidden"}) {
+    const auto opened = open_storage({.directory = "/tmp", .server = name, .cluster = 1});
+    REQUIRE_FALSE(opened);
+    CHECK(opened.error().code == ErrorCode::BadInput);
+  }
+}
+
+}  // namespace
+}  // namespace rubato::server::stored
