@@ -188,7 +188,7 @@ void work(const Prepared& p, const std::string& scheduler, TraceProcess process,
   const auto& training = p.config.training;
   auto device = std::make_unique<ToldDevice>(expect(train::make_device("cpu")), blocks);
   RUBATO_CHECK(device->build(p.plan.spec, training.batch), "the model is built");
-  auto samples = expect(cluster::plan_samples(p.config, p.plan, p.data.train));
+  auto samples = expect(cluster::plan_samples(p.config, p.plan, p.data));
   train::LocalTrainer trainer(std::move(device), p.data.train,
                               train::BatchSampler(std::move(samples[0]), Rng(1, 0, 0)),
                               training.batch, {.initial = training.learning_rate});

@@ -8,12 +8,15 @@
 #include "base/log.hpp"
 #include "base/rng.hpp"
 #include "cli/comparison.hpp"
+#include "cli/interrupt.hpp"
 #include "cli/outputs.hpp"
 #include "cli/progress.hpp"
 #include "cluster/cluster_plan.hpp"
 #include "cluster/evaluator_node.hpp"
 #include "cluster/make_transport.hpp"
 #include "cluster/node_loop.hpp"
+#include "cluster/own_data.hpp"
+#include "cluster/schema_desk.hpp"
 #include "train/evaluate.hpp"
 
 namespace rubato::cli {
@@ -21,16 +24,16 @@ namespace {
 
 // What the evaluator's thread reads of the scheduler, which belongs to another one.
 struct Seen {
+  std::atomic<bool> measured{false};  // by the workers
+  std::atomic<double> loss{0}, accuracy{0};
   std::atomic<std::int64_t> started_ns{0};  // 0: not yet
   std::atomic<std::uint64_t> steps{0};
 };
 
 class Host {
  public:
-  Host(const cluster::ClusterConfig& config, const train::DataSplit& data,
-       const ClusterHostOptions& options)
+  Host(const cluster::ClusterConfig& config, const ClusterHostOptions& options)
       : config_(config),
-        data_(data),
         options_(options),
         process_(trace_process(options.trace, "scheduler")),
         transport_(cluster::make_transport({.trace = process_.lane("scheduler")})) {
@@ -38,20 +41,18 @@ class Host {
   }
 
   Result<HostedRun> run(const std::stop_token& stop) {
-    RUBATO_TRY(cluster::check_target(config_, data_));
-    RUBATO_ASSIGN(plan_, cluster::make_node_plan(config_, options_.sync, options_.seed,
-                                                 data_.train.shape, data_.train.classes));
-    plan_.samples = data_.train.size();
-    // The workers share out the samples: what they would refuse is refused here, once.
-    RUBATO_TRY(cluster::plan_samples(config_, plan_, data_.train));
+    if (!config_.own_data()) RUBATO_TRY(load_shared(stop));
     RUBATO_ASSIGN(std::string endpoint, transport_->listen(options_.bind.text()));
+    log_info(fmt::format("scheduler of '{}' listens on {}, waiting for {} servers and {} workers",
+                         config_.name, endpoint, config_.servers.count, config_.worker_count()));
+    if (options_.on_listening) options_.on_listening(endpoint);
+    if (config_.own_data()) RUBATO_TRY(agree(stop));
     const bool evaluated = data_.held_out.size() > 0;
     const auto save_every =
         Duration::from_seconds(config_.snapshot.kept ? config_.snapshot.every_seconds : 0);
-    scheduler_ = cluster::make_scheduler(config_, plan_, os_random(), evaluated, save_every);
-    log_info(fmt::format("scheduler of '{}' listens on {}, waiting for {} servers and {} workers",
-                         config_.name, endpoint, config_.servers.count, plan_.workers.size()));
-    if (options_.on_listening) options_.on_listening(endpoint);
+    scheduler_ =
+        cluster::make_scheduler(config_, plan_, os_random(), evaluated, save_every, schema_);
+    if (evaluated) log_device(config_.worker_device);  // the evaluator's
     RUBATO_ASSIGN(Endpoint local, parse_endpoint("--bind", endpoint));
     if (local.every_address()) local.host = "127.0.0.1";
     std::jthread evaluator([this, scheduler = local.text()](std::stop_token ended) {
@@ -74,12 +75,74 @@ class Host {
   }
 
  private:
+  // The workers share out the samples: what they would refuse is refused here, once.
+  Result<void> load_shared(const std::stop_token& stop) {
+    RUBATO_ASSIGN(data_, interruptible(stop, [&] { return cluster::load_data(config_); }));
+    RUBATO_TRY(cluster::check_target(config_, data_));
+    RUBATO_ASSIGN(plan_, cluster::make_node_plan(config_, options_.sync, options_.seed,
+                                                 data_.train.shape, data_.train.classes));
+    plan_.samples = data_.train.size();
+    RUBATO_TRY(cluster::plan_samples(config_, plan_, data_));
+    return {};
+  }
+
+  // The schema of own data: stated, or what all workers agree on.
+  Result<void> agree(const std::stop_token& stop) {
+    if (config_.dataset.schema.empty()) {
+      RUBATO_TRY(hear_summaries(stop));
+    } else {
+      RUBATO_ASSIGN(data_.schema, train::stated_schema(config_.dataset));
+    }
+    RUBATO_ASSIGN(data_.held_out, cluster::load_held_out(config_, data_.schema));
+    RUBATO_ASSIGN(plan_,
+                  cluster::make_node_plan(config_, options_.sync, options_.seed, data_.schema.shape,
+                                          static_cast<int>(data_.schema.classes.size())));
+    const bool central = data_.held_out.size() > 0;
+    plan_.samples = static_cast<std::size_t>(static_cast<double>(samples_) *
+                                             (central ? 1 : 1 - config_.dataset.held_out));
+    return {};
+  }
+
+  // Waits for the summaries of all workers.
+  Result<void> hear_summaries(const std::stop_token& stop) {
+    std::vector<std::string> names;
+    for (const auto& worker : cluster::worker_profiles(config_)) names.push_back(worker.name);
+    cluster::SchemaDesk desk({.cluster = proto::cluster_id(config_.name),
+                              .incarnation = os_random(),
+                              .workers = std::move(names),
+                              .stated = config_.dataset});
+    cluster::NodeLoop loop(*transport_, desk, trace());
+    while (!desk.stopped() && !desk.failure()) {
+      if (stop.stop_requested()) desk.stop("interrupted");
+      const auto why = options_.on_waiting ? options_.on_waiting() : std::nullopt;
+      if (why) {
+        desk.stop(*why);
+        loop.flush();
+        return fail(ErrorCode::Io, "training never started: " + *why);
+      }
+      RUBATO_TRY(loop.turn());
+    }
+    loop.flush();
+    if (desk.failure()) return tl::unexpected<Error>(*desk.failure());
+    if (stop.stop_requested()) return fail(ErrorCode::Stopped, "interrupted");
+    log_info(*desk.stopped());
+    data_.schema = desk.schema();
+    schema_ = to_text(desk.schema());
+    samples_ = desk.samples();
+    return {};
+  }
+
   Result<void> drive(const std::stop_token& stop) {
     cluster::NodeLoop loop(*transport_, *scheduler_, trace());
     while (!scheduler_->over()) {
       if (stop.stop_requested()) scheduler_->stop(steady_now(), "interrupted");
       RUBATO_TRY(loop.turn());
       seen_.steps = scheduler_->steps();
+      if (const auto* last = scheduler_->last_evaluation()) {
+        seen_.loss = last->loss;
+        seen_.accuracy = last->accuracy;
+        seen_.measured = true;
+      }
       if (const auto& started = scheduler_->started()) seen_.started_ns = started->ns;
       if (options_.on_turn) options_.on_turn(*scheduler_);
       while (const auto event = scheduler_->poll_log()) {
@@ -127,7 +190,9 @@ class Host {
     return {.at = now,
             .seconds = started == 0 ? 0 : (now - Instant{started}).seconds(),
             .steps = seen_.steps,
-            .held_out = {}};
+            .held_out = config_.own_data() && seen_.measured
+                            ? std::optional(train::EvaluationResult{seen_.loss, seen_.accuracy})
+                            : std::nullopt};
   }
 
   proto::LoopTrace* trace() { return trace_ ? &*trace_ : nullptr; }
@@ -147,8 +212,10 @@ class Host {
   }
 
   const cluster::ClusterConfig& config_;
-  const train::DataSplit& data_;
   const ClusterHostOptions& options_;
+  train::DataSplit data_;      // of own data only what is held out here, and the schema
+  std::string schema_;         // of own data, as nodes that ask are told
+  std::uint64_t samples_ = 0;  // of own data, of all workers; 0: nobody was asked
   cluster::ClusterPlan plan_;
   TraceProcess process_;
   std::unique_ptr<proto::Transport> transport_;
@@ -169,9 +236,9 @@ bool criterion_held(const RunRecord& record, const cluster::StopConfig& stop) {
 
 }  // namespace
 
-Result<HostedRun> host_cluster(const cluster::ClusterConfig& config, const train::DataSplit& data,
+Result<HostedRun> host_cluster(const cluster::ClusterConfig& config,
                                const ClusterHostOptions& options, std::stop_token stop) {
-  Host host(config, data, options);
+  Host host(config, options);
   return host.run(stop);
 }
 

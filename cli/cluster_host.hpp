@@ -13,7 +13,6 @@
 #include "cli/endpoint.hpp"
 #include "cluster/cluster_config.hpp"
 #include "server/scheduler.hpp"
-#include "train/dataset.hpp"
 
 namespace rubato::cli {
 
@@ -26,6 +25,9 @@ struct ClusterHostOptions {
   Trace* trace = nullptr;  // where scheduler and evaluator are recorded; null: nowhere
   // Called once with the endpoint that nodes join at. May be empty.
   std::function<void(const std::string&)> on_listening;
+  // Called some times a second while workers are awaited that have data of their own. Returns: why
+  // to wait no longer, if so. May be empty.
+  std::function<std::optional<std::string>()> on_waiting;
   // Called after every message, and some times a second; may stop the run. May be empty.
   std::function<void(server::Scheduler&)> on_turn;
 };
@@ -34,10 +36,11 @@ struct HostedRun {
   RunRecord record;
   std::string model;  // the file of the trained model; empty: it was not saved
 };
-// Runs until the stop criterion holds, every worker has left, a server is lost, or `stop` (which
-// ends the run for everyone). Returns: the record; Io when the address cannot be bound.
+// Loads the data, or where each worker has its own lets all agree on a schema (with held-out data
+// only if the file names some). Then runs until the stop criterion holds, every worker has left, a
+// server is lost, or `stop` (which ends the run for everyone). Returns: the record; Io when the
+// address cannot be bound.
 [[nodiscard]] Result<HostedRun> host_cluster(const cluster::ClusterConfig& config,
-                                             const train::DataSplit& data,
                                              const ClusterHostOptions& options,
                                              std::stop_token stop);
 

@@ -82,6 +82,7 @@ int run_server(const NodeOptions& options, int shards, std::stop_token stop);
 struct WorkerRun {
   NodeOptions node;
   bool stretch = false;  // each step takes at least the time the cluster file gives the device
+  std::string data;      // own data; empty: as the cluster file says
 };
 int run_worker(const WorkerRun& options, std::stop_token stop);
 

@@ -13,6 +13,7 @@
 #include "cli/progress.hpp"
 #include "cluster/cluster_config.hpp"
 #include "cluster/cluster_plan.hpp"
+#include "cluster/own_data.hpp"
 #include "emulation/virtual_cluster.hpp"
 #include "sync/factory.hpp"
 
@@ -36,9 +37,7 @@ Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig
   RUBATO_ASSIGN(const auto trace, open_profile(options.profile, TraceClock::Own));
   train::DataSplit data;
   if (!config.timing_only()) {
-    RUBATO_ASSIGN(data, interruptible(stop, [&] {
-                    return train::load_dataset(config.dataset, config.seed);
-                  }));
+    RUBATO_ASSIGN(data, interruptible(stop, [&] { return cluster::load_data(config); }));
     log_device(config.worker_device);
   }
   const int threads = options.threads > 0

@@ -293,6 +293,9 @@ void add_worker(CLI::App& app, WorkerRun& run) {
       "--state", run.node.state,
       "Directory for the changes that compression has not sent yet; a worker restarted in "
       "the same run sends them");
+  worker->add_option("--data", run.data,
+                     "File or directory of this worker, with dataset.partition = \"local\" "
+                     "(default: workers.data of the cluster file)");
   add_cores(worker, run.node, "Compute thread, I/O loop and ZeroMQ's threads");
 }
 

@@ -1,6 +1,7 @@
 // The commands of a real cluster: scheduler, server, worker.
 #include <fmt/format.h>
 
+#include <numeric>
 #include <thread>
 
 #include "base/cores.hpp"
@@ -18,13 +19,25 @@
 #include "cluster/cluster_plan.hpp"
 #include "cluster/make_transport.hpp"
 #include "cluster/node_loop.hpp"
+#include "cluster/own_data.hpp"
+#include "cluster/schema_desk.hpp"
 #include "cluster/worker_node.hpp"
 #include "emulation/device_model.hpp"
 #include "server/file_storage.hpp"
+#include "train/data_summary.hpp"
+#include "train/evaluate.hpp"
 #include "worker/residual_file.hpp"
 
 namespace rubato::cli {
 namespace {
+
+// The core knows its scheduler as a peer, the user as an address: names it when nobody answers, or
+// another run's scheduler does.
+Error join_error(Error error, const NodeOptions& options) {
+  if (error.code == ErrorCode::Timeout || error.code == ErrorCode::Gone)
+    error.message = fmt::format("--scheduler {}: {}", options.scheduler, error.message);
+  return error;
+}
 
 // What every node starts from.
 struct Node {
@@ -33,56 +46,159 @@ struct Node {
   cluster::ClusterPlan plan;
 };
 
-Result<Node> load_node(const NodeOptions& options, bool needs_data, const std::stop_token& stop) {
+Result<cluster::ClusterConfig> load_config(const NodeOptions& options) {
   set_log_quiet(options.quiet);
-  Node node;
-  RUBATO_ASSIGN(node.config, cluster::load_cluster(options.file));
-  RUBATO_TRY(cluster::require_trainable(node.config));
-  if (options.seed) node.config.seed = *options.seed;
+  RUBATO_ASSIGN(auto config, cluster::load_cluster(options.file));
+  RUBATO_TRY(cluster::require_trainable(config));
+  if (options.seed) config.seed = *options.seed;
+  return config;
+}
+
+Result<cluster::ClusterPlan> plan_of(const cluster::ClusterConfig& config,
+                                     const NodeOptions& options, const train::SampleFacts& facts) {
+  return cluster::make_node_plan(config, options.sync, config.seed, facts.shape, facts.classes);
+}
+
+// The data that the workers share out, where the node needs them.
+Result<Node> load_node(const NodeOptions& options, cluster::ClusterConfig config, bool needs_data,
+                       const std::stop_token& stop) {
+  Node node{std::move(config), {}, {}};
   auto facts = train::known_facts(node.config.dataset);
   if (needs_data || !facts) {
-    RUBATO_ASSIGN(node.data, interruptible(stop, [&] {
-                    return train::load_dataset(node.config.dataset, node.config.seed);
-                  }));
+    RUBATO_ASSIGN(node.data, interruptible(stop, [&] { return cluster::load_data(node.config); }));
     facts = {node.data.train.shape, node.data.train.classes};
   }
-  RUBATO_ASSIGN(node.plan, cluster::make_node_plan(node.config, options.sync, node.config.seed,
-                                                   facts->shape, facts->classes));
+  RUBATO_ASSIGN(node.plan, plan_of(node.config, options, *facts));
   return node;
+}
+
+// The schema that all train with: the stated one, or the scheduler is asked. `summary`: of a
+// worker's own data; empty for a server.
+Result<train::InputSchema> ask_for_schema(const NodeOptions& options,
+                                          const cluster::ClusterConfig& config, proto::Role role,
+                                          std::string summary, const std::stop_token& stop) {
+  if (!config.dataset.schema.empty()) return train::stated_schema(config.dataset);
+  const auto transport = cluster::make_transport();
+  RUBATO_ASSIGN(const auto scheduler, transport->connect(options.scheduler));
+  cluster::SchemaAsker asker({.cluster = proto::cluster_id(config.name),
+                              .incarnation = os_random(),
+                              .role = role,
+                              .name = options.name,
+                              .summary = std::move(summary),
+                              .scheduler = scheduler});
+  asker.on_start(steady_now());
+  cluster::NodeLoop loop(*transport, asker);
+  if (const auto why = loop.run(stop); !why)
+    return tl::unexpected<Error>(join_error(why.error(), options));
+  if (!asker.stopped()) return fail(ErrorCode::Stopped, "interrupted");
+  return asker.schema();
+}
+
+// A server holds no data. Where workers have their own, the schema says how large the model is.
+Result<Node> load_server(const NodeOptions& options, const std::stop_token& stop) {
+  RUBATO_ASSIGN(auto config, load_config(options));
+  if (!config.own_data()) return load_node(options, std::move(config), false, stop);
+  RUBATO_ASSIGN(const auto schema, ask_for_schema(options, config, proto::Role::Server, {}, stop));
+  Node node{std::move(config), {}, {}};
+  RUBATO_ASSIGN(node.plan, plan_of(node.config, options,
+                                   {schema.shape, static_cast<int>(schema.classes.size())}));
+  return node;
+}
+
+// The path of this worker's own data.
+Result<std::string> own_path(const WorkerRun& run, const cluster::ClusterConfig& config) {
+  if (!run.data.empty()) return run.data;
+  for (const auto& profile : cluster::worker_profiles(config))
+    if (profile.name == run.node.name && !profile.data.empty()) return profile.data;
+  return fail(ErrorCode::BadInput,
+              fmt::format("worker {}: dataset.partition = \"local\" and no data; name its file or "
+                          "directory with --data, or workers.data in {}",
+                          run.node.name, run.node.file));
+}
+
+// The summary of the worker's data goes to the scheduler, and the schema of all comes back.
+Result<Node> load_own(const WorkerRun& run, cluster::ClusterConfig config,
+                      const std::stop_token& stop) {
+  RUBATO_ASSIGN(const auto path, own_path(run, config));
+  RUBATO_ASSIGN(const auto summary,
+                interruptible(stop, [&] { return train::summarise(path, config.dataset); }));
+  const std::string text = to_text(summary);
+  if (text.size() > proto::kSchemaTextMax)
+    return fail(
+        ErrorCode::BadInput,
+        fmt::format("{}: its summary has {} bytes, at most {} can be sent; leave columns out "
+                    "with dataset.ignore, or state the schema (rubato data --schema)",
+                    path, text.size(), proto::kSchemaTextMax));
+  log_info(
+      fmt::format("{} has {} samples; the scheduler is told of columns and classes, not of "
+                  "samples",
+                  path, summary.samples));
+  RUBATO_ASSIGN(const auto schema,
+                ask_for_schema(run.node, config, proto::Role::Worker, text, stop));
+  Node node{std::move(config), {}, {}};
+  RUBATO_ASSIGN(node.data,
+                interruptible(stop, [&] { return cluster::load_box(node.config, path, schema); }));
+  RUBATO_ASSIGN(node.plan, plan_of(node.config, run.node,
+                                   {schema.shape, static_cast<int>(schema.classes.size())}));
+  return node;
+}
+
+Result<Node> load_worker(const WorkerRun& run, const std::stop_token& stop) {
+  RUBATO_ASSIGN(auto config, load_config(run.node));
+  if (config.own_data()) return load_own(run, std::move(config), stop);
+  if (!run.data.empty())
+    return fail(
+        ErrorCode::BadInput,
+        fmt::format("--data {}: {} deals one file out to all workers; for data of their own "
+                    "set dataset.partition = \"local\"",
+                    run.data, run.node.file));
+  return load_node(run.node, std::move(config), true, stop);
+}
+
+// Which of the loaded samples the worker trains on: all of its own, or its share.
+Result<std::vector<std::uint32_t>> samples_of(const Node& node, std::uint32_t index) {
+  if (node.config.own_data()) {
+    std::vector<std::uint32_t> all(node.data.train.size());
+    std::iota(all.begin(), all.end(), 0u);
+    return all;
+  }
+  RUBATO_ASSIGN(auto samples, cluster::plan_samples(node.config, node.plan, node.data));
+  return std::move(samples[index]);
+}
+
+// What a worker of own data holds out itself. Null: the scheduler evaluates, or nobody.
+Result<std::unique_ptr<cluster::HeldOut>> held_out_of(Node& node) {
+  if (!node.config.own_data() || node.data.held_out.size() == 0) return nullptr;
+  auto own = std::make_unique<cluster::HeldOut>();
+  own->data = std::move(node.data.held_out);
+  RUBATO_ASSIGN(own->device, train::make_device(node.config.worker_device));
+  RUBATO_TRY(own->device->build(node.plan.spec, train::kEvaluationBatch));
+  own->interval = Duration::from_seconds(node.config.evaluation.interval_seconds);
+  own->samples_max = static_cast<std::size_t>(node.config.evaluation.samples);
+  return own;
 }
 
 Result<void> scheduler_checked(const SchedulerRun& run, std::stop_token stop) {
   RUBATO_ASSIGN(const auto bind, parse_bind(run.node.bind, run.node.insecure));
-  RUBATO_ASSIGN(auto node, load_node(run.node, true, stop));
-  if (run.target_loss) node.config.stop.target_loss = run.target_loss;
-  const std::string out = run.out.empty() ? "out/" + node.config.name : run.out;
+  RUBATO_ASSIGN(auto config, load_config(run.node));
+  if (run.target_loss) config.stop.target_loss = run.target_loss;
+  const std::string out = run.out.empty() ? "out/" + config.name : run.out;
   RUBATO_TRY(make_output_directory(out));
   RUBATO_ASSIGN(const auto trace, open_profile(run.node.profile, TraceClock::Own));
   ClusterHostOptions host;
   host.bind = bind;
   host.sync = run.node.sync;
-  host.seed = node.config.seed;
+  host.seed = config.seed;
   host.out = out;
   host.quiet = run.node.quiet;
   host.trace = trace.get();
-  host.on_listening = [&](const std::string&) {
-    if (node.data.held_out.size() > 0) log_device(node.config.worker_device);  // the evaluator's
-  };
-  RUBATO_ASSIGN(auto hosted, host_cluster(node.config, node.data, host, stop));
+  RUBATO_ASSIGN(auto hosted, host_cluster(config, host, stop));
   return conclude(
-      node.config, std::move(hosted),
+      config, std::move(hosted),
       {.command = fmt::format("rubato scheduler {} --sync {}", run.node.file, run.node.sync),
        .out = out,
        .json = run.json},
       stop);
-}
-
-// The core knows its scheduler as a peer, the user as an address: names it when nobody answers, or
-// another run's scheduler does.
-Error join_error(Error error, const NodeOptions& options) {
-  if (error.code == ErrorCode::Timeout || error.code == ErrorCode::Gone)
-    error.message = fmt::format("--scheduler {}: {}", options.scheduler, error.message);
-  return error;
 }
 
 // What shard `index` of a server process listens on, or tells the workers: ports follow each other.
@@ -160,7 +276,7 @@ Result<void> server_checked(const NodeOptions& options, int shards, std::stop_to
   RUBATO_ASSIGN(const auto trace, open_profile(options.profile, TraceClock::Scheduler));
   const auto process =
       trace_process(trace.get(), "server " + (options.name.empty() ? bind.text() : options.name));
-  RUBATO_ASSIGN(const auto node, load_node(options, false, stop));
+  RUBATO_ASSIGN(const auto node, load_server(options, stop));
   // An interrupt, or the failure of one shard, ends all of them.
   std::stop_source all;
   const std::stop_callback on_stop(stop, [&all] { all.request_stop(); });
@@ -210,17 +326,24 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
   RUBATO_ASSIGN(const auto cores, choose_cores(run.node));
   RUBATO_ASSIGN(const auto trace, open_profile(run.node.profile, TraceClock::Scheduler));
   const auto process = trace_process(trace.get(), "worker " + run.node.name);
-  RUBATO_ASSIGN(auto node, load_node(run.node, true, stop));
+  RUBATO_ASSIGN(auto node, load_worker(run, stop));
   RUBATO_ASSIGN(const auto index, worker_index(node.plan, run.node.name));
-  RUBATO_ASSIGN(auto samples, cluster::plan_samples(node.config, node.plan, node.data.train));
+  RUBATO_ASSIGN(auto samples, samples_of(node, index));
+  log_info(fmt::format("worker {} {}", run.node.name,
+                       train::samples_text(node.data.train, samples, node.data.schema)));
+  RUBATO_ASSIGN(const auto held_out, held_out_of(node));
   log_device(node.config.worker_device);
   RUBATO_ASSIGN(auto trainer, cluster::make_trainer(node.config, node.plan, index, node.data.train,
-                                                    std::move(samples[index]),
+                                                    std::move(samples),
                                                     {.measure = true, .cache = cache_directory()}));
   RUBATO_ASSIGN(auto residual, open_residual(run, node.plan));
   auto core =
       cluster::make_worker(node.config, node.plan, os_random(), run.node.name, std::move(residual));
-  cluster::WorkerNodeOptions options{run.node.scheduler, {}, process, cores};
+  cluster::WorkerNodeOptions options{.scheduler = run.node.scheduler,
+                                     .step_time = {},
+                                     .trace = process,
+                                     .cores = cores,
+                                     .held_out = held_out.get()};
   if (run.stretch)
     options.step_time = [times = emulation::make_step_times(node.plan, index)](
                             Instant now, int batch) mutable { return times.next(now, batch); };

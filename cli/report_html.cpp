@@ -61,6 +61,13 @@ Json commit_counts_json(const std::vector<CommitCountRecord>& counts) {
   return table;
 }
 
+Json held_out_json(const WorkerRecord& worker) {
+  if (worker.held_out_samples == 0) return nullptr;
+  return {{"samples", worker.held_out_samples},
+          {"loss", chart_number(worker.held_out_loss)},
+          {"accuracy", chart_number(worker.held_out_accuracy)}};
+}
+
 Json workers_json(const std::vector<WorkerRecord>& workers) {
   Json rows = Json::array();
   for (const WorkerRecord& worker : workers) {
@@ -71,7 +78,8 @@ Json workers_json(const std::vector<WorkerRecord>& workers) {
                     {"wait", chart_number(worker.wait_seconds)},
                     {"communicate", chart_number(worker.communicate_seconds)},
                     {"step_seconds", chart_number(worker.step_seconds)},
-                    {"fate", worker.fate}});
+                    {"fate", worker.fate},
+                    {"held_out", held_out_json(worker)}});
   }
   return rows;
 }

@@ -12,12 +12,17 @@ Json optional_number(const std::optional<double>& value) {
 }
 
 Json worker_json(const WorkerRecord& worker) {
-  return {{"id", worker.id},
-          {"steps", worker.steps},
-          {"commits", worker.commits},
-          {"compute_s", worker.compute_seconds},
-          {"wait_s", worker.wait_seconds},
-          {"communicate_s", worker.communicate_seconds}};
+  Json json = {{"id", worker.id},
+               {"steps", worker.steps},
+               {"commits", worker.commits},
+               {"compute_s", worker.compute_seconds},
+               {"wait_s", worker.wait_seconds},
+               {"communicate_s", worker.communicate_seconds}};
+  if (worker.held_out_samples > 0)
+    json["held_out"] = {{"samples", worker.held_out_samples},
+                        {"loss", worker.held_out_loss},
+                        {"accuracy", worker.held_out_accuracy}};
+  return json;
 }
 
 Json run_json(const RunRecord& run) {

@@ -64,6 +64,27 @@ std::size_t worker_count(const RunRecord& run) {
   return names.size();
 }
 
+// Workers that measured the model on samples of their own, those of the first run, worst first.
+std::vector<WorkerRecord> measured_workers(const Comparison& comparison) {
+  auto workers = comparison.runs.front().workers;
+  std::erase_if(workers, [](const WorkerRecord& w) { return w.held_out_samples == 0; });
+  std::ranges::stable_sort(workers, {}, &WorkerRecord::held_out_accuracy);
+  return workers;
+}
+
+std::string worst_worker(const Comparison& comparison) {
+  if (comparison.runs.size() != 1) return {};
+  const auto workers = measured_workers(comparison);
+  if (workers.size() < 2) return {};
+  const auto figures = [](const WorkerRecord& w) {
+    return fmt::format("{} (loss {}, accuracy {}, {} samples)", w.id, loss_text(w.held_out_loss),
+                       percent_text(w.held_out_accuracy),
+                       count_text(static_cast<double>(w.held_out_samples)));
+  };
+  return fmt::format("On their own held-out samples: worst {}, best {}.\n",
+                     figures(workers.front()), figures(workers.back()));
+}
+
 std::string caption(const Comparison& comparison, const std::vector<ModelSummary>& summaries) {
   const std::string target = target_text(comparison);
   const auto seeds = std::ranges::max_element(summaries, {}, [](const auto& s) {
@@ -99,8 +120,8 @@ std::string comparison_table(const Comparison& comparison,
     cells.push_back({column.header});
     for (const ModelSummary& summary : summaries) cells.back().push_back(column.cell(summary));
   }
-  return fmt::format("{}\n\n{}\n\n{}\n{}", caption(comparison, summaries), aligned(cells),
-                     headline(comparison, summaries),
+  return fmt::format("{}\n\n{}\n\n{}\n{}{}", caption(comparison, summaries), aligned(cells),
+                     headline(comparison, summaries), worst_worker(comparison),
                      comparison.note.empty() ? "" : comparison.note + "\n");
 }
 

@@ -11,6 +11,7 @@
 #include "cli/outputs.hpp"
 #include "cli/profile.hpp"
 #include "cluster/cluster_plan.hpp"
+#include "cluster/own_data.hpp"
 #include "sync/factory.hpp"
 #include "train/device.hpp"
 
@@ -31,6 +32,10 @@ std::string note_of(const cluster::ClusterConfig& config, const std::string& fil
 // A server whose lives are shorter than this cannot be helped by another one.
 constexpr Duration kShortLife = Duration::from_seconds(10);
 constexpr int kShortLivesMax = 3;  // in a row
+
+std::string what_ended(const Children::Ended& child) {
+  return fmt::format("{} {} ended: {}", proto::role_name(child.role), child.name, child.how);
+}
 
 // The servers and workers of the file, each a process that joins at `scheduler`.
 class Nodes {
@@ -60,8 +65,7 @@ class Nodes {
       if (scheduler.stopped()) continue;
       const Instant now = steady_now();
       const bool server = child.role == proto::Role::Server;
-      const std::string what =
-          fmt::format("{} {} ended: {}", proto::role_name(child.role), child.name, child.how);
+      const std::string what = what_ended(child);
       if (scheduler.started() && server && may_restart(now, child.name)) {
         log_warning(what + "; it is started again");
         start(child.role, child.name);
@@ -109,16 +113,13 @@ Result<void> up_checked(const UpOptions& options, std::stop_token stop) {
   RUBATO_ASSIGN(auto config, cluster::load_cluster(options.file));
   if (options.target_loss) config.stop.target_loss = options.target_loss;
   RUBATO_TRY(cluster::require_trainable(config));
+  RUBATO_TRY(cluster::check_own_data(config));
   RUBATO_TRY(train::make_device(config.worker_device));  // before every worker says that it cannot
   if (options.seed) config.seed = *options.seed;
   set_log_quiet(options.quiet);
   RUBATO_TRY(sync::find_model(options.sync));
   const std::string out = options.out.empty() ? "out/" + config.name + "-up" : options.out;
   RUBATO_TRY(make_output_directory(out));
-  RUBATO_ASSIGN(const auto data, interruptible(stop, [&] {
-                  return train::load_dataset(config.dataset, config.seed);
-                }));
-
   RUBATO_ASSIGN(const auto profile, ClusterProfile::open(options.profile));
   Children children;  // ends them before the profile is merged
   Nodes nodes(options, config, *profile, config.snapshot.kept ? out + "/state" : "", children);
@@ -134,9 +135,14 @@ Result<void> up_checked(const UpOptions& options, std::stop_token stop) {
     log_device(config.worker_device);
     nodes.start(endpoint);
   };
+  host.on_waiting = [&]() -> std::optional<std::string> {
+    const auto ended = children.reap();
+    if (ended.empty()) return std::nullopt;
+    return what_ended(ended.front());
+  };
   host.trace = profile->trace();
   host.on_turn = [&](server::Scheduler& scheduler) { nodes.watch(scheduler); };
-  RUBATO_ASSIGN(auto hosted, host_cluster(config, data, host, stop));
+  RUBATO_ASSIGN(auto hosted, host_cluster(config, host, stop));
   if (hosted.record.steps > 0) children.wait(kExitPatience);  // all have heard the end of the run
   children.end();
   return conclude(config, std::move(hosted),

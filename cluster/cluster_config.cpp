@@ -107,6 +107,12 @@ void read_workers(const ConfigTable& root, const Catalog& catalog,
     group.codecs = config.codecs;
     read_options(table, codec_rows(), group.codecs);
     check_group(table, catalog, spec, config.training.batch, group);
+    if (!group.data.empty() && !config.own_data())
+      table.problem("data",
+                    "needs dataset.partition = \"local\": else all workers share out the "
+                    "one file that dataset.path names");
+    if (!group.data.empty())
+      group.data = (fs::path(config.file).parent_path() / group.data).lexically_normal().string();
     config.workers.push_back(group);
     if (config.worker_count() > kWorkersMax) {
       table.problem("count", fmt::format("more than {} workers in all", kWorkersMax));
@@ -151,6 +157,18 @@ void check_model(const ConfigTable& table, const train::ModelOptions& model) {
     table.problem("hidden", "kind = \"timing\" has no layers; give parameters = their number");
   if (!table.has("parameters"))
     table.problem("parameters", "kind = \"timing\" needs the number of the model's parameters");
+}
+
+void check_own_data(const ConfigTable& table, const ClusterConfig& config) {
+  for (const char* key : {"path", "samples", "spread"})
+    if (table.has(key))
+      table.problem(key,
+                    "with partition = \"local\" each worker has data of its own; name them "
+                    "with workers.data or rubato worker --data, and remove this key");
+  if (config.training.early_forward && config.dataset.held_out_path.empty())
+    table.problem("held_out_path",
+                  "training.early_forward leaves workers no moment to evaluate; "
+                  "name a file for the scheduler to hold out, or leave it out");
 }
 
 void check_dataset(const ConfigTable& table, const fs::path& directory,
@@ -213,7 +231,7 @@ Result<train::ModelSpec> known_spec(const ClusterConfig& config) {
   if (config.timing_only())
     return fail(ErrorCode::BadInput,
                 "workers.device: a step of a timing model costs what you say; give step_seconds");
-  if (const auto facts = train::known_facts(config.dataset))
+  if (const auto facts = config.own_data() ? std::nullopt : train::known_facts(config.dataset))
     return train::make_model(config.model, facts->shape, facts->classes);
   return fail(ErrorCode::BadInput,
               "workers.device: a step's time follows from the model's size; give features and "
@@ -239,6 +257,18 @@ std::string find_catalog(const fs::path& cluster_file) {
 
 }  // namespace
 
+namespace {
+
+std::string data_path(const WorkerGroup& group, const std::string& name) {
+  constexpr std::string_view kName = "{name}";
+  std::string path = group.data;
+  for (std::size_t at = 0; (at = path.find(kName, at)) != path.npos; at += name.size())
+    path.replace(at, kName.size(), name);
+  return path;
+}
+
+}  // namespace
+
 int ClusterConfig::worker_count() const {
   int count = 0;
   for (const WorkerGroup& group : workers) count += group.count;
@@ -249,7 +279,8 @@ std::vector<WorkerProfile> worker_profiles(const ClusterConfig& config) {
   std::vector<WorkerProfile> profiles;
   for (const WorkerGroup& group : config.workers)
     for (int i = 0; i < group.count; ++i)
-      profiles.push_back({worker_name(group, i), group.device, group.link, group.codecs});
+      profiles.push_back({worker_name(group, i), group.device, group.link, group.codecs,
+                          data_path(group, worker_name(group, i))});
   return profiles;
 }
 
@@ -288,6 +319,10 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
 
   check_model(root.table("model"), config.model);
   check_dataset(root.table("dataset"), fs::path(file).parent_path(), config.dataset);
+  if (config.own_data()) {
+    if (!root.table("dataset").has("kind")) config.dataset.kind.clear();  // found from the path
+    check_own_data(root.table("dataset"), config);
+  }
   finish_training(root.table("training"), config.training);
   check_training(root.table("training"), config);
   if (config.evaluation.average && config.timing_only())
@@ -301,7 +336,8 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
   server::read_optimizer(root.table("optimizer"), config.worker_count(), config.optimizer);
   RUBATO_TRY(document.finish());
 
-  const bool known = !config.timing_only() && train::known_facts(config.dataset);
+  const bool known =
+      !config.timing_only() && !config.own_data() && train::known_facts(config.dataset);
   const bool needed = std::ranges::any_of(
       config.workers, [](const WorkerGroup& group) { return group.device.step_seconds <= 0; });
   if (!spec && (known || needed))

@@ -66,6 +66,7 @@ struct WorkerGroup {
   WireCodecs codecs = {};
   std::string device_name = {};  // of the catalog; empty: none
   std::string link_name = {};    // of the catalog; empty: none
+  std::string data = {};         // own data, "{name}" for the worker's name; empty: none
 };
 
 struct ServersConfig {
@@ -131,6 +132,8 @@ struct ClusterConfig {
   int worker_count() const;
   // A model that is only its size: no data, no gradients, no evaluation, no loss.
   bool timing_only() const { return model.kind == "timing"; }
+  // Each worker trains on a file of its own, which no other node reads.
+  bool own_data() const { return partition.kind == train::Partition::Kind::Local; }
 };
 
 // One worker of the expanded groups; index = WorkerId in virtual time.
@@ -139,6 +142,7 @@ struct WorkerProfile {
   DeviceModel device;
   LinkModel link;
   WireCodecs codecs = {};
+  std::string data = {};  // the worker's own file or directory; empty: none is named
 };
 std::vector<WorkerProfile> worker_profiles(const ClusterConfig& config);
 

@@ -136,8 +136,9 @@ std::vector<ClusterRow> make_cluster_rows() {
       own<C>({"dataset", "schema", "files: a file that states the input schema (rubato data)", kAny,
               Row::Path{[](C& c) -> std::string& { return c.dataset.schema; }},
               "it follows from the data"}),
-      {"dataset", "partition", "which worker holds which samples", kAny,
-       Row::Form{"iid | dirichlet:ALPHA | labels:K",
+      {"dataset", "partition", "which worker holds which samples; local: those of its own file",
+       kAny,
+       Row::Form{"iid | dirichlet:ALPHA | labels:K | local",
                  [](const C& c) { return train::partition_text(c.partition); },
                  [](C& c, const std::string& text) -> Result<void> {
                    RUBATO_ASSIGN(c.partition, train::parse_partition(text));
@@ -241,6 +242,10 @@ std::vector<OptionRow<WorkerGroup>> make_group_rows() {
        kAny, +[](G& g) -> std::string& { return g.name; }, "required"},
       {"workers", "count", "workers of this group; 16000 in all groups together", kWorkers,
        +[](G& g) -> int& { return g.count; }},
+      own<G>({"workers", "data",
+              "with dataset.partition = local: the file or directory of the worker, on its own "
+              "machine; {name} stands for its name",
+              kAny, OptionRow<G>::Path{[](G& g) -> std::string& { return g.data; }}, "none"}),
       own<G>({"workers", "step_seconds", "time of one mini-batch; either this or device", kSeconds,
               +[](G& g) -> double& { return g.device.step_seconds; }, "none"}),
       own<G>({"workers", "jitter",

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/rng.hpp"
 #include "cluster/shared_settings.hpp"
@@ -122,10 +123,19 @@ Result<ClusterPlan> make_node_plan(const ClusterConfig& config, const std::strin
 
 Result<std::vector<std::vector<std::uint32_t>>> plan_samples(const ClusterConfig& config,
                                                              const ClusterPlan& plan,
-                                                             const train::Dataset& train) {
-  return train::partition_samples(train.labels, train.classes,
-                                  static_cast<int>(plan.workers.size()), config.partition,
-                                  plan.seed);
+                                                             const train::DataSplit& data) {
+  if (data.boxes.empty())
+    return train::partition_samples(data.train.labels, data.train.classes,
+                                    static_cast<int>(plan.workers.size()), config.partition,
+                                    plan.seed);
+  std::vector<std::vector<std::uint32_t>> samples;
+  std::uint32_t next = 0;
+  for (const std::size_t count : data.boxes) {
+    auto& own = samples.emplace_back(count);
+    std::iota(own.begin(), own.end(), next);
+    next += static_cast<std::uint32_t>(count);
+  }
+  return samples;
 }
 
 server::SchedulerOptions scheduler_options(const ClusterConfig& config, const ClusterPlan& plan,
@@ -137,7 +147,9 @@ server::SchedulerOptions scheduler_options(const ClusterConfig& config, const Cl
   options.parameters = plan.parameters;
   options.servers = static_cast<std::uint32_t>(config.servers.count);
   options.workers = static_cast<std::uint32_t>(plan.workers.size());
-  options.evaluator = evaluator;
+  options.evaluations = evaluator           ? server::SchedulerOptions::Evaluations::Evaluator
+                        : config.own_data() ? server::SchedulerOptions::Evaluations::Workers
+                                            : server::SchedulerOptions::Evaluations::Training;
   options.evaluation_interval = Duration::from_seconds(config.evaluation.interval_seconds);
   options.stop = config.stop;
   options.absent_max = Duration::from_seconds(config.servers.absent_seconds);
@@ -148,9 +160,11 @@ server::SchedulerOptions scheduler_options(const ClusterConfig& config, const Cl
 
 std::unique_ptr<server::Scheduler> make_scheduler(const ClusterConfig& config,
                                                   const ClusterPlan& plan, Incarnation incarnation,
-                                                  bool evaluator, Duration save_every) {
+                                                  bool evaluator, Duration save_every,
+                                                  const std::string& schema) {
   auto options = scheduler_options(config, plan, incarnation, evaluator);
   options.save_every = save_every;
+  options.schema = schema;
   return std::make_unique<server::Scheduler>(
       options, sync::make_tuner(plan.sync, config.sync,
                                 {.parameter_bytes = plan.parameters * sizeof(float),
@@ -235,7 +249,9 @@ worker::EvaluatorCore make_evaluator(const ClusterConfig& config, const ClusterP
   options.incarnation = incarnation;
   options.parameters = plan.parameters;
   options.interval = Duration::from_seconds(config.evaluation.interval_seconds);
-  options.only_last = !held_out;
+  options.silent = !held_out;
+  options.only_last =
+      !held_out && !config.own_data();  // else workers measure, and the best is saved
   return worker::EvaluatorCore(options);
 }
 

@@ -64,14 +64,16 @@ struct ClusterPlan {
 
 // The training samples of each worker of the plan: one list a worker.
 [[nodiscard]] Result<std::vector<std::vector<std::uint32_t>>> plan_samples(
-    const ClusterConfig& config, const ClusterPlan& plan, const train::Dataset& train);
+    const ClusterConfig& config, const ClusterPlan& plan, const train::DataSplit& data);
 
 server::SchedulerOptions scheduler_options(const ClusterConfig& config, const ClusterPlan& plan,
                                            Incarnation incarnation, bool evaluator);
-// `save_every`: as in SchedulerOptions.
+// `save_every`: as in SchedulerOptions. `schema`: what nodes that ask are told, where each worker
+// has data of its own.
 std::unique_ptr<server::Scheduler> make_scheduler(const ClusterConfig& config,
                                                   const ClusterPlan& plan, Incarnation incarnation,
-                                                  bool evaluator, Duration save_every = {});
+                                                  bool evaluator, Duration save_every = {},
+                                                  const std::string& schema = {});
 
 // `name`, `endpoint`: as in Hello. `scheduler`: the peer to join.
 std::unique_ptr<server::ServerCore> make_server(const ClusterConfig& config,

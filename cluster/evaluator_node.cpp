@@ -30,7 +30,7 @@ class EvaluatorHost : public IdleHost {
 
   void save(const std::optional<train::EvaluationResult>& result) {
     auto facts = options_.facts();
-    facts.held_out = result;
+    if (result) facts.held_out = result;
     core_.last() ? options_.saver->on_end(core_.parameters(), facts)
                  : options_.saver->on_evaluated(core_.parameters(), facts);
   }

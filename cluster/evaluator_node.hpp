@@ -18,11 +18,12 @@
 namespace rubato::cluster {
 
 struct EvaluatorNodeOptions {
-  std::string scheduler;                     // endpoint
-  std::size_t samples_max = 0;               // of the held-out data; 0: all
-  proto::LoopTrace* trace = nullptr;         // null: not profiled
-  ModelSaver* saver = nullptr;               // null: the model is not saved
-  std::function<ModelSaver::Facts()> facts;  // of the moment, but for the result; with a saver
+  std::string scheduler;              // endpoint
+  std::size_t samples_max = 0;        // of the held-out data; 0: all
+  proto::LoopTrace* trace = nullptr;  // null: not profiled
+  ModelSaver* saver = nullptr;        // null: the model is not saved
+  // Of the moment, with the result where others have measured it; with a saver.
+  std::function<ModelSaver::Facts()> facts;
 };
 
 // `device`: null where nothing is held out and the core has only its last pull, for the saver.

@@ -9,6 +9,7 @@
 #include "cluster/compute_thread.hpp"
 #include "cluster/node_loop.hpp"
 #include "proto/buffer_pool.hpp"
+#include "train/evaluate.hpp"
 #include "worker/forward_clock.hpp"
 #include "worker/worker_trace.hpp"
 
@@ -53,7 +54,13 @@ class WorkerHost : public IdleHost {
   // submitted last: from then on the compute thread may hold the core.
   void drive() {
     if (options_.on_progress) seen_ = core_.progress();
-    if (compute_.take_done() && options_.step_time && result_) step_ends_ = stretched_end();
+    if (compute_.take_done()) {
+      if (evaluated_) {
+        end_evaluation();
+      } else if (options_.step_time && result_) {
+        step_ends_ = stretched_end();
+      }
+    }
     if (step_ends_) {
       const Instant now = steady_now();
       if (now < *step_ends_) return;
@@ -77,10 +84,12 @@ class WorkerHost : public IdleHost {
           trainer_.load_under_update(core_.parameters());
           const Instant now = steady_now();
           trace_.on_load(began, now, core_);
+          const bool evaluates = load_for_evaluation(now);
           core_.on_loaded(now);
           // The memory goes round: U, then the update in flight, then the reply to it, then U.
           const auto room = core_.release_parameters();
           if (room && !updates_.held_elsewhere(room)) trainer_.give(*room);
+          if (evaluates) return begin_evaluation();
           break;
         }
         case WorkerCore::Action::Wait:
@@ -148,6 +157,34 @@ class WorkerHost : public IdleHost {
     }
     std::copy_n(arriving->begin() + static_cast<std::ptrdiff_t>(begin), out.size(), out.begin());
     return true;
+  }
+
+  // Returns: whether an evaluation is due. Its device then has the parameters.
+  bool load_for_evaluation(Instant now) {
+    if (!options_.held_out || (next_evaluation_ && now < *next_evaluation_)) return false;
+    next_evaluation_ = now + options_.held_out->interval;
+    loaded_at_ = now;
+    options_.held_out->device->load(core_.parameters());
+    return true;
+  }
+
+  // In place of a step: the worker trains on when it is done.
+  void begin_evaluation() {
+    evaluated_.emplace();
+    compute_.submit([this] {
+      const HeldOut& own = *options_.held_out;
+      const TraceSpan span(trace_.compute(), Span::Evaluate);
+      *evaluated_ = train::evaluate(*own.device, own.data, own.samples_max);
+    });
+  }
+
+  // Requires: the core is held.
+  void end_evaluation() {
+    const HeldOut& own = *options_.held_out;
+    const std::size_t samples =
+        own.samples_max == 0 ? own.data.size() : std::min(own.samples_max, own.data.size());
+    core_.on_evaluated(steady_now(), loaded_at_, evaluated_->loss, evaluated_->accuracy, samples);
+    evaluated_.reset();
   }
 
   // Requires: the core is held.
@@ -229,10 +266,13 @@ class WorkerHost : public IdleHost {
   Duration step_time_;                        // how long the step under way should take at least
   std::optional<Instant> step_ends_;          // of a step that is computed but not over
   std::optional<train::BatchResult> result_;  // nothing: the step was given up
-  bool arriving_ = false;                     // the loop's: parameters of the step under way
-  Duration waited_;                           // in the step under way, for parameters
-  worker::ForwardClock clock_;                // of the device that it stands for
-  ComputeThread compute_;                     // last: its job uses the members above
+  std::optional<train::EvaluationResult> evaluated_;  // there while an evaluation is computed
+  std::optional<Instant> next_evaluation_;
+  Instant loaded_at_;           // of the parameters that are evaluated
+  bool arriving_ = false;       // the loop's: parameters of the step under way
+  Duration waited_;             // in the step under way, for parameters
+  worker::ForwardClock clock_;  // of the device that it stands for
+  ComputeThread compute_;       // last: its job uses the members above
 };
 
 }  // namespace

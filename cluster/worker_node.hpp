@@ -20,6 +20,14 @@
 
 namespace rubato::cluster {
 
+// Samples that the worker holds out, and a device to measure the loaded parameters on them.
+struct HeldOut {
+  train::Dataset data;  // not empty
+  std::unique_ptr<train::Device> device;
+  Duration interval;            // from one measurement to the next, with the next reply
+  std::size_t samples_max = 0;  // 0: all
+};
+
 struct WorkerNodeOptions {
   std::string scheduler;  // endpoint
   // How long the step that begins now, of so many samples, should take at least: as long as on the
@@ -29,6 +37,7 @@ struct WorkerNodeOptions {
   Cores cores = {};         // of the compute thread, the caller's, and what connecting starts
   // Called several times a second with what the worker has done. May be empty.
   std::function<void(const proto::Progress&)> on_progress = {};
+  HeldOut* held_out = nullptr;  // null: somebody else evaluates
 };
 
 // Runs until the run is over. Returns: why it ended, or the error of the core or the transport. On

@@ -14,7 +14,7 @@ Result<std::unique_ptr<VirtualTraining>> VirtualTraining::make(const cluster::Cl
 }
 
 Result<void> VirtualTraining::build() {
-  RUBATO_ASSIGN(auto samples, cluster::plan_samples(config_, plan_, data_.train));
+  RUBATO_ASSIGN(auto samples, cluster::plan_samples(config_, plan_, data_));
   if (data_.held_out.size() > 0) {
     RUBATO_ASSIGN(evaluator_, train::make_device(config_.worker_device));
     RUBATO_TRY(evaluator_->build(plan_.spec, train::kEvaluationBatch));

@@ -131,7 +131,13 @@ auto write(Builder& b, const Directive& m) {
                                m.local_rate);
 }
 auto write(Builder& b, const Evaluation& m) {
-  return wire::CreateEvaluation(b, m.age.ns, m.loss, m.accuracy, m.version);
+  return wire::CreateEvaluation(b, m.age.ns, m.loss, m.accuracy, m.version, m.samples);
+}
+auto write(Builder& b, const Describe& m) {
+  return wire::CreateDescribe(b, b.CreateString(m.name), b.CreateString(m.summary));
+}
+auto write(Builder& b, const Schema& m) {
+  return wire::CreateSchema(b, b.CreateString(m.text));
 }
 
 struct WrittenBody {
@@ -339,7 +345,11 @@ Result<Body> read(const wire::Directive& t) {
 }
 Result<Body> read(const wire::Evaluation& t) {
   RUBATO_TRY(check_durations("Evaluation", t.age_ns()));
-  return Evaluation{{t.age_ns()}, t.loss(), t.accuracy(), t.version()};
+  return Evaluation{{t.age_ns()}, t.loss(), t.accuracy(), t.version(), t.samples()};
+}
+Result<Body> read(const wire::Describe& t) {
+  RUBATO_ASSIGN(auto name, read_text("Describe.name", *t.name()));
+  return Describe{std::move(name), t.summary()->str()};
 }
 
 Result<Body> read_rare_body(const wire::Envelope& e) {
@@ -365,6 +375,8 @@ Result<Body> read_rare_body(const wire::Envelope& e) {
     case wire::Body::Evaluation: return read(*e.body_as_Evaluation());
     case wire::Body::Save: return Save{e.body_as_Save()->number()};
     case wire::Body::Notice: return read(*e.body_as_Notice());
+    case wire::Body::Describe: return read(*e.body_as_Describe());
+    case wire::Body::Schema: return Schema{e.body_as_Schema()->text()->str()};
   }
   // clang-format on
   return corrupt("body {} is unknown", static_cast<int>(e.body_type()));

@@ -20,7 +20,7 @@ std::string weighted(double weight) {
   return weight == 1 ? "" : fmt::format(" weight={:g}", weight);
 }
 
-struct Describe {
+struct InWords {
   std::string operator()(const Hello& m) const {
     return fmt::format(" name={} parameters={}", m.name, m.parameters);
   }
@@ -78,8 +78,13 @@ struct Describe {
     return text + weighted(m.weight);
   }
   std::string operator()(const Evaluation& m) const {
-    return fmt::format(" loss={:.9g} accuracy={:.6g} version={}", m.loss, m.accuracy, m.version);
+    return fmt::format(" loss={:.9g} accuracy={:.6g} version={}{}", m.loss, m.accuracy, m.version,
+                       m.samples == 0 ? "" : fmt::format(" samples={}", m.samples));
   }
+  std::string operator()(const Describe& m) const {
+    return fmt::format(" name={} bytes={}", m.name, m.summary.size());
+  }
+  std::string operator()(const Schema& m) const { return fmt::format(" bytes={}", m.text.size()); }
 };
 
 }  // namespace
@@ -99,7 +104,7 @@ const char* role_name(Role role) {
 }
 
 std::string describe(const Body& body) {
-  return body_name(body) + std::visit(Describe{}, body);
+  return body_name(body) + std::visit(InWords{}, body);
 }
 
 std::string other_cluster(const Message& message, std::uint64_t ours) {

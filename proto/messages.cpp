@@ -45,6 +45,8 @@ struct BodyName {
   const char* operator()(const Evaluation&) const { return "Evaluation"; }
   const char* operator()(const Save&) const { return "Save"; }
   const char* operator()(const Notice&) const { return "Notice"; }
+  const char* operator()(const Describe&) const { return "Describe"; }
+  const char* operator()(const Schema&) const { return "Schema"; }
 };
 
 }  // namespace

@@ -48,6 +48,20 @@ enum class PayloadCodec : std::uint8_t {
 
 // --- joining: node -> scheduler, and its answers ---------------------------------------------
 
+// worker, server -> scheduler, before Hello, where each worker has data of its own: what they are
+// (a summary without samples, cluster/own_data.hpp), or nothing from a server, which only needs to
+// know the model's inputs. Sent again until answered.
+struct Describe {
+  std::string name;     // unique among the workers
+  std::string summary;  // empty: none
+};
+
+// scheduler -> worker, server: the input schema that all train with.
+struct Schema {
+  std::string text;
+};
+inline constexpr std::size_t kSchemaTextMax = 240 * 1024;  // of Describe and Schema
+
 // A copy of one shard that a server can go on from.
 struct SnapshotInfo {
   Incarnation run = 0;        // the scheduler's incarnation, which identifies the run
@@ -240,17 +254,18 @@ struct Heartbeat {
 // scheduler -> worker: what the tuner wants.
 using sync::Directive;
 
-// evaluator -> scheduler: one measurement on held-out data.
+// evaluator, worker -> scheduler: one measurement on held-out data.
 struct Evaluation {
   Duration age;  // how long ago the parameters were pulled
   double loss = 0;
   double accuracy = 0;
   Version version = 0;
+  std::uint64_t samples = 0;  // workers: how many were held out; the scheduler weights by them
 };
 
 using Body = std::variant<Hello, Welcome, Refusal, Start, Leave, Stop, Members, MembersAck, Pull,
                           Commit, Parameters, Probe, ProbeReply, Progress, Heartbeat, Directive,
-                          Evaluation, Save, Notice>;
+                          Evaluation, Save, Notice, Describe, Schema>;
 
 // What every message carries beside its body.
 struct Message {

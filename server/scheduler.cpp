@@ -41,6 +41,10 @@ void Scheduler::on_message(Instant now, PeerId from, const Message& message) {
     return;
   }
   if (message.sent.ns != 0) send(from, proto::Heartbeat{.echo = message.sent, .clock = now});
+  if (std::holds_alternative<proto::Describe>(message.body) && !options_.schema.empty()) {
+    send(from, proto::Schema{options_.schema});
+    return;
+  }
   if (std::holds_alternative<proto::Hello>(message.body)) {
     on_hello(now, from, message);
     return;
@@ -54,6 +58,8 @@ void Scheduler::on_message(Instant now, PeerId from, const Message& message) {
       heard_somebody(now);
       if (const auto* progress = std::get_if<proto::Progress>(&message.body))
         on_progress(now, id, *progress);
+      else if (const auto* evaluation = std::get_if<proto::Evaluation>(&message.body))
+        on_worker_evaluation(id, *evaluation);
       else if (const auto* leave = std::get_if<proto::Leave>(&message.body))
         on_leave(now, id, WorkerState::Fate::Left, leave->reason);
       return;
@@ -358,7 +364,8 @@ void Scheduler::start_ready_workers(Instant now) {
     if (tuner_) tuner_->on_start(now);
     if (options_.save_every > Duration{}) order_snapshot(now);
     if (evaluator_) send(evaluator_->peer, proto::Start{});
-    if (!options_.evaluator) next_training_evaluation_ = now + options_.evaluation_interval;
+    if (options_.evaluations != SchedulerOptions::Evaluations::Evaluator)
+      next_evaluation_ = now + options_.evaluation_interval;
   }
   while (!joined_.empty() && workers_[joined_.front().value].epoch <= acked) {
     WorkerState& worker = workers_[joined_.front().value];
@@ -417,9 +424,39 @@ void Scheduler::on_evaluation(Instant now, Instant at, double loss, double accur
   if (auto reason = criterion_.on_evaluation(t, loss, accuracy)) stop(now, std::move(*reason));
 }
 
-void Scheduler::evaluate_training_loss(Instant now) {
-  if (!next_training_evaluation_ || now < *next_training_evaluation_) return;
-  next_training_evaluation_ = now + options_.evaluation_interval;
+void Scheduler::on_worker_evaluation(WorkerId id, const proto::Evaluation& evaluation) {
+  if (evaluation.samples == 0) return;
+  workers_[id.value].evaluation = evaluation;
+  evaluated_ = true;
+}
+
+void Scheduler::evaluate_by_workers(Instant now) {
+  if (!next_evaluation_ || now < *next_evaluation_) return;
+  next_evaluation_ = now + options_.evaluation_interval;
+  if (options_.evaluations == SchedulerOptions::Evaluations::Workers) {
+    merge_evaluations(now);
+  } else {
+    take_training_loss(now);
+  }
+}
+
+// The last figures of each member, weighted by its samples: what one evaluator would measure on all
+// of them, but for the time between.
+void Scheduler::merge_evaluations(Instant now) {
+  if (!evaluated_) return;
+  evaluated_ = false;
+  double loss = 0, accuracy = 0, samples = 0;
+  for (const WorkerState& worker : workers_) {
+    if (worker.fate != WorkerState::Fate::Member) continue;
+    const auto count = static_cast<double>(worker.evaluation.samples);
+    loss += count * worker.evaluation.loss;
+    accuracy += count * worker.evaluation.accuracy;
+    samples += count;
+  }
+  if (samples > 0) on_evaluation(now, now, loss / samples, accuracy / samples);
+}
+
+void Scheduler::take_training_loss(Instant now) {
   if (training_loss_samples_ == 0) return;
   const double loss = training_loss_sum_ / static_cast<double>(training_loss_samples_);
   training_loss_sum_ = 0;
@@ -546,7 +583,7 @@ void Scheduler::on_wakeup(Instant now) {
       drain_tuner(now);
     }
   }
-  evaluate_training_loss(now);
+  evaluate_by_workers(now);
   if (next_snapshot_ && *next_snapshot_ <= now && !stop_reason_) order_snapshot(now);
   if (lists_.on_wakeup(now)) send_due_lists();
   find_lost(now);
@@ -561,7 +598,7 @@ std::optional<Instant> Scheduler::poll_wakeup() const {
   next = earlier(next, server_silence_.poll_wakeup());
   next = earlier(next, absence_.poll_wakeup());
   next = earlier(next, next_snapshot_);
-  next = earlier(next, next_training_evaluation_);
+  next = earlier(next, next_evaluation_);
   if (tuner_ && started_) next = earlier(next, tuner_->poll_wakeup());
   if (started_ && options_.stop.max_seconds)
     next = earlier(next, *started_ + Duration::from_seconds(*options_.stop.max_seconds));

@@ -44,8 +44,11 @@ struct SchedulerOptions {
   std::uint64_t parameters = 0;
   std::uint32_t servers = 1;
   std::uint32_t workers = 1;  // expected at the start
-  bool evaluator = true;      // false: the workers' training loss takes the place of evaluations
-  Duration evaluation_interval = Duration::from_seconds(5);  // of the training loss
+  // Who measures the loss: the evaluator; the workers, each on samples that it holds out; or
+  // nobody, and the workers' training loss takes its place.
+  enum class Evaluations { Evaluator, Workers, Training } evaluations = Evaluations::Evaluator;
+  Duration evaluation_interval = Duration::from_seconds(5);  // of Workers and Training
+  std::string schema = {};  // what a Describe is answered; empty: the nodes know their data
   StopOptions stop;
   Duration lost_after = Duration::from_seconds(10);
   Duration farewell = Duration::from_seconds(5);      // for the workers' last words after the stop
@@ -95,6 +98,10 @@ class Scheduler {
   // True once the run is over and every node has been told.
   bool over() const { return ending_ == Ending::Over; }
   std::uint64_t steps() const { return steps_; }
+  // The last evaluation. Null: none yet.
+  const EvaluationRecord* last_evaluation() const {
+    return record_.evaluations.empty() ? nullptr : &record_.evaluations.back();
+  }
   // As StopCriterion judges them; 0 before the first evaluation.
   double smoothed_loss() const { return criterion_.smoothed_loss(); }
   double smoothed_accuracy() const { return criterion_.smoothed_accuracy(); }
@@ -122,6 +129,7 @@ class Scheduler {
     // Done: left after the stop. Replaced: a later process has its name.
     enum class Fate { Member, Left, Lost, Replaced, Done } fate = Fate::Member;
     proto::Progress progress;
+    proto::Evaluation evaluation;  // the last of its own; of no samples: none yet
   };
   struct EvaluatorState {
     Incarnation incarnation = 0;
@@ -142,6 +150,7 @@ class Scheduler {
   void on_evaluator_hello(proto::PeerId from, Incarnation incarnation);
   void welcome_evaluator();
   void on_progress(Instant now, WorkerId worker, const proto::Progress& progress);
+  void on_worker_evaluation(WorkerId worker, const proto::Evaluation& evaluation);
   void on_evaluation(Instant now, Instant at, double loss, double accuracy);
   // The worker that sent `message`. Returns: null if it is no member; refuses it unless it left.
   WorkerState* find_worker(proto::PeerId from, const proto::Message& message);
@@ -176,7 +185,10 @@ class Scheduler {
   // Tuner, evaluations, record.
   void drain_tuner(Instant now);
   void log(SchedulerEvent::Kind kind, std::string text) { log_.push({kind, std::move(text)}); }
-  void evaluate_training_loss(Instant now);
+  // At each interval, where the workers' figures are the evaluation.
+  void evaluate_by_workers(Instant now);
+  void merge_evaluations(Instant now);
+  void take_training_loss(Instant now);
   void record_evaluation(double t, double loss, double accuracy);
   double heterogeneity() const;
   static std::string fate_name(WorkerState::Fate fate);  // as in WorkerRecord
@@ -212,7 +224,8 @@ class Scheduler {
   MemberLists lists_;
   sync::Phase phase_;  // as last sent to the servers
   std::optional<Instant> started_;
-  std::optional<Instant> next_training_evaluation_;
+  std::optional<Instant> next_evaluation_;  // by the workers
+  bool evaluated_ = false;                  // a worker has evaluated since the last one
   double training_loss_sum_ = 0;
   std::uint64_t training_loss_samples_ = 0;
   std::optional<std::string> stop_reason_;

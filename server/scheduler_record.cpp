@@ -93,7 +93,8 @@ RunRecord Scheduler::record() const {
     const double step = p.steps > 0 ? p.compute.seconds() / static_cast<double>(p.steps) : 0;
     record.workers.push_back({worker.name, p.steps, p.commits, p.compute.seconds(),
                               p.wait.seconds(), p.communicate.seconds(), step,
-                              fate_name(worker.fate)});
+                              fate_name(worker.fate), worker.evaluation.samples,
+                              worker.evaluation.loss, worker.evaluation.accuracy});
   }
   const double total = compute + wait + communicate;
   if (total > 0) {

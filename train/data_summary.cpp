@@ -492,10 +492,11 @@ Result<DataSplit> load_local(const std::string& path, const InputSchema& schema,
   return split;
 }
 
-std::string samples_text(const Dataset& data, const InputSchema& schema) {
+std::string samples_text(const Dataset& data, std::span<const std::uint32_t> indices,
+                         const InputSchema& schema) {
   constexpr std::size_t kShown = 10;
   std::vector<std::size_t> counts(schema.classes.size());
-  for (const std::int32_t label : data.labels) ++counts[static_cast<std::size_t>(label)];
+  for (const std::uint32_t i : indices) ++counts[static_cast<std::size_t>(data.labels[i])];
   std::string list;
   std::size_t present = 0;
   for (std::size_t c = 0; c < counts.size(); ++c) {
@@ -504,8 +505,8 @@ std::string samples_text(const Dataset& data, const InputSchema& schema) {
       list += fmt::format("{}{} {}", list.empty() ? "" : ", ", schema.classes[c], counts[c]);
   }
   if (present > kShown) list += ", ...";
-  return fmt::format("{} samples of {} class{}: {}", data.size(), present, present == 1 ? "" : "es",
-                     list);
+  return fmt::format("trains on {} samples of {} class{}: {}", indices.size(), present,
+                     present == 1 ? "" : "es", list);
 }
 
 }  // namespace rubato::train

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -79,7 +80,8 @@ std::string to_text(const DataSummary& summary);
                                            const DatasetOptions& options, double held_out,
                                            std::uint64_t seed);
 
-// "trains on 4,960 samples of 3 classes: setosa 1,660, ..." without the first word: for the log.
-std::string samples_text(const Dataset& data, const InputSchema& schema);
+// "trains on 4960 samples of 3 classes: setosa 1660, ...": for the log. `indices`: into `data`.
+std::string samples_text(const Dataset& data, std::span<const std::uint32_t> indices,
+                         const InputSchema& schema);
 
 }  // namespace rubato::train

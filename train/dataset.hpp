@@ -47,6 +47,8 @@ struct DataSplit {
   Dataset train;
   Dataset held_out;         // may be empty: no evaluator then
   InputSchema schema = {};  // how raw samples became those above
+  // Training samples of each worker in turn, where each has data of its own; else empty.
+  std::vector<std::size_t> boxes = {};
 };
 
 // Holds out `fraction` of the samples, chosen by the seed.

@@ -12,6 +12,7 @@ namespace rubato::train {
 namespace {
 
 constexpr std::string_view kIid = "iid";
+constexpr std::string_view kLocal = "local";
 constexpr std::string_view kDirichlet = "dirichlet:";
 constexpr std::string_view kLabels = "labels:";
 
@@ -134,6 +135,10 @@ Result<std::vector<Indices>> split_labels(std::vector<Indices> by_class, std::si
 Result<Partition> parse_partition(std::string_view text) {
   Partition partition;
   if (text == kIid) return partition;
+  if (text == kLocal) {
+    partition.kind = Partition::Kind::Local;
+    return partition;
+  }
   if (text.starts_with(kDirichlet)) {
     partition.kind = Partition::Kind::Dirichlet;
     partition.alpha = parse_number<double>(text.substr(kDirichlet.size())).value_or(0);
@@ -146,8 +151,8 @@ Result<Partition> parse_partition(std::string_view text) {
   }
   return fail(
       ErrorCode::BadInput,
-      fmt::format("\"{}\" is no partition; use \"iid\", \"dirichlet:ALPHA\" with ALPHA above 0, or "
-                  "\"labels:K\" with K of at least 1",
+      fmt::format("\"{}\" is no partition; use \"iid\", \"dirichlet:ALPHA\" with ALPHA above 0, "
+                  "\"labels:K\" with K of at least 1, or \"local\"",
                   text));
 }
 
@@ -157,6 +162,8 @@ std::string partition_text(const Partition& partition) {
       return fmt::format("{}{}", kDirichlet, partition.alpha);
     case Partition::Kind::Labels:
       return fmt::format("{}{}", kLabels, partition.labels);
+    case Partition::Kind::Local:
+      return std::string(kLocal);
     case Partition::Kind::Iid:
       break;
   }

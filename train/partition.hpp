@@ -15,12 +15,13 @@
 namespace rubato::train {
 
 struct Partition {
-  enum class Kind { Iid, Dirichlet, Labels } kind = Kind::Iid;
+  // Local: nothing is dealt out, each worker has a file of its own.
+  enum class Kind { Iid, Dirichlet, Labels, Local } kind = Kind::Iid;
   double alpha = 0;  // Dirichlet: concentration > 0
   int labels = 0;    // Labels: distinct labels a worker holds, 1..classes
 };
 
-// "iid", "dirichlet:0.1", "labels:2". BadInput names the value and the valid forms.
+// "iid", "dirichlet:0.1", "labels:2", "local". BadInput names the value and the valid forms.
 [[nodiscard]] Result<Partition> parse_partition(std::string_view text);
 // What parse_partition() reads as this one.
 std::string partition_text(const Partition& partition);
@@ -29,7 +30,7 @@ std::string partition_text(const Partition& partition);
 // Dirichlet: sizes differ by at most one. Labels: each worker holds exactly that many labels.
 // BadInput when there are fewer samples than workers; for Labels also when a worker would hold more
 // labels than there are, when a label would be held by nobody, or one has too few samples.
-// Requires: workers > 0, classes > 0, 0 <= label < classes.
+// Requires: workers > 0, classes > 0, 0 <= label < classes; not Local.
 [[nodiscard]] Result<std::vector<std::vector<std::uint32_t>>> partition_samples(
     std::span<const std::int32_t> labels, int classes, int workers, const Partition& partition,
     std::uint64_t seed);

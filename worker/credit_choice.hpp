@@ -1,8 +1,9 @@
-// worker/credit_choice.hpp - how many chunks of a commit may be under way at all shards together
-// when they go by need: a few keep their order on the worker's own link; many are better where the
-// links of the servers are the narrow ones, or where latency is long beside a chunk. Which it is,
-// only commits tell: the choice begins with the most, tries half or twice as many for some commits,
-// and keeps what blocked the worker for less time. Trials that lost become rarer.
+// worker/credit_choice.hpp - how many chunks of a commit may be under way at all shards together,
+// when they go by need.
+// Few chunks keep their order on the worker's own link. Many are better where the servers' links
+// are narrow, or where latency is long beside a chunk. Only commits can tell. So the choice begins
+// with the most and tries half or twice as many for some commits. It keeps the number that blocked
+// the worker for less time. After a lost trial the next one comes later.
 // Pure: no clock, no randomness. Units: chunks. Threads: one owner.
 #pragma once
 

@@ -1,9 +1,10 @@
-// worker/elastic_exchange.hpp - what an elastic commit leaves a worker with.
+// worker/elastic_exchange.hpp - the parameters that a worker keeps after an elastic commit.
 // Source: Zhang, Choromanska, LeCun, "Deep learning with elastic averaging SGD", NIPS 2015, Alg. 1.
-// Letters: X the parameters that the worker committed, W those that answer, a the weight; the
-// shards have moved theirs by d = a (X - W_old) already, so that X - W_old = (X - W) / (1 - a).
-// Where a repeat answers for a lost reply, W holds what others have done since, and d is the pull
-// towards that. Pure. Threads: any.
+// Letters: X the parameters that the worker committed, W those of the answer, a the weight, d the
+// elastic difference.
+// The shards have already moved theirs by d = a (X - W_old), so X - W_old = (X - W) / (1 - a).
+// If the reply was lost, W is that of a repeat. It then holds what others have done since, and d
+// pulls towards that. Pure. Threads: any.
 #pragma once
 
 #include <span>

@@ -143,7 +143,7 @@ void EvaluatorCore::ask(Instant now) {
 
 void EvaluatorCore::on_evaluated(Instant now, double loss, double accuracy) {
   evaluate_due_ = false;
-  if (!options_.only_last)
+  if (!options_.silent)
     mail_.send(kScheduler, proto::Evaluation{.age = now - pulled_at_,
                                              .loss = loss,
                                              .accuracy = accuracy,

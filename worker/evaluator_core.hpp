@@ -25,7 +25,8 @@ struct EvaluatorOptions {
   Incarnation incarnation = 0;
   std::uint64_t parameters = 0;
   Duration interval = Duration::from_seconds(5);
-  bool only_last = false;     // no evaluation but that of the end: nothing is held out
+  bool silent = false;        // nothing is held out: it pulls, and tells the scheduler no figures
+  bool only_last = false;     // it pulls at the end alone
   std::string settings = {};  // as in Hello
   proto::JoinTiming timing;
   // It pulls again after this long without a chunk from any shard, and after twice as long each
@@ -47,8 +48,8 @@ class EvaluatorCore {
   // `from`: who sent it, as the shard map says.
   void on_message(Instant now, proto::NodeId from, const proto::Message& message);
   void on_wakeup(Instant now);
-  // Requires: next_action() was Evaluate; the figures are of parameters(). With only_last they mean
-  // nothing.
+  // Requires: next_action() was Evaluate; the figures are of parameters(). If it is
+  // silent they mean nothing.
   void on_evaluated(Instant now, double loss, double accuracy);
 
   std::optional<proto::ToNode> poll_send() { return mail_.poll(); }

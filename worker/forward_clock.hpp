@@ -1,6 +1,6 @@
-// worker/forward_clock.hpp - when a step is over that began while its parameters were arriving, on
-// a device that is only modelled: each layer of the way forward waits for its own parameters, then
-// takes its time; what is left of the step follows the last one.
+// worker/forward_clock.hpp - when a step ends that began while its parameters were arriving, on a
+// device that is only modelled. Each layer of the way forward waits for its own parameters, then
+// takes its time. What is left of the step follows the last layer.
 // Pure: `now` never decreases. Threads: one owner.
 #pragma once
 

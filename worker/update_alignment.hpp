@@ -1,11 +1,12 @@
-// worker/update_alignment.hpp - how a worker's updates lie to each other and to the way that the
-// global parameters go, as cosines. A sync model may set its rates by them (docs/tempo.md).
-// Of an update that is committed when the parameters R_k were loaded, the gradients were taken at
-// R_(k-1) if the worker trained on until they came: the way before is R_(k-2) - R_(k-1), the way
-// during R_(k-1) - R_k. If it waited for them, they were taken at R_k: the way before is
-// R_(k-1) - R_k, and the way during is known of the update before only, the same R_(k-1) - R_k.
-// Of large models a sample is looked at: kSampleMax parameters in blocks that are spread evenly, so
-// that neither time nor memory grows with the model.
+// worker/update_alignment.hpp - how a worker's updates lie to each other and to the way of the
+// global parameters, as cosines. A sync model may set its rates by them (docs/tempo.md).
+// Letters: R_k the parameters of the worker's k-th reply.
+// - The worker trained on until R_k came: the gradients of its update are of R_(k-1). The way
+//   before is R_(k-2) - R_(k-1), the way during is R_(k-1) - R_k.
+// - The worker waited for R_k: the gradients are of R_k. The way before is R_(k-1) - R_k. The way
+//   during is known only of the update before; it is the same R_(k-1) - R_k.
+// Of a large model only kSampleMax parameters are looked at, in blocks that are spread evenly. So
+// neither time nor memory grows with the model.
 // Source of the limit to an update's length: Pascanu, Mikolov, Bengio, ICML 2013, Alg. 1.
 // Pure. Shapes: all parameters each time. Threads: one owner.
 #pragma once

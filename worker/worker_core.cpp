@@ -141,6 +141,16 @@ void WorkerCore::finish(const std::string& reason) {
   membership_.leave(reason);
 }
 
+void WorkerCore::on_evaluated(Instant now, Instant loaded, double loss, double accuracy,
+                              std::uint64_t samples) {
+  if (over() || !id()) return;
+  membership_.mail().send(kScheduler, proto::Evaluation{.age = now - loaded,
+                                                        .loss = loss,
+                                                        .accuracy = accuracy,
+                                                        .version = 0,
+                                                        .samples = samples});
+}
+
 // --- joining -------------------------------------------------------------------------------------
 
 void WorkerCore::on_wakeup(Instant now) {

@@ -1,7 +1,8 @@
-// worker/worker_timeline.hpp - a worker's steps and commits as its core sees them, recorded as two
-// lanes of a trace: "steps" and "commits" (a commit's way there and back, the wait inside).
-// In real time a part of worker/worker_trace.hpp, in virtual time all there is to see.
-// Without a process to record into, every call is one branch. Threads: one owner.
+// worker/worker_timeline.hpp - a worker's steps and commits, recorded as two lanes of a trace:
+// "steps", and "commits" with a commit's way there and back and the wait inside.
+// It sees what the core sees. In real time it is a part of worker/worker_trace.hpp; in virtual time
+// it is the whole trace. Without a process to record into, every call is one branch.
+// Threads: one owner.
 #pragma once
 
 #include <optional>

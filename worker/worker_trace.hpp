@@ -1,5 +1,5 @@
-// worker/worker_trace.hpp - what a worker process records while profiling: its timeline, and what
-// its two threads do (lanes "io" and "compute").
+// worker/worker_trace.hpp - what a worker process records while profiling: its timeline, and the
+// work of its two threads (lanes "io" and "compute").
 // Without a process to record into, every call is one branch. Threads: one owner, the I/O loop.
 #pragma once
 

@@ -72,6 +72,13 @@ function fillRuns() {
       report.runs);
 }
 
+// Of workers that measure the model on samples of their own.
+const heldOutColumns = [
+  ['Held out', (worker) => worker.held_out ? formatCount(worker.held_out.samples) : missing],
+  ['Loss', (worker) => worker.held_out ? formatLoss(worker.held_out.loss) : missing],
+  ['Accuracy', (worker) => worker.held_out ? formatPercent(worker.held_out.accuracy) : missing],
+];
+
 function fillWorkers(run) {
   fillTable(
       'workers',
@@ -83,6 +90,7 @@ function fillWorkers(run) {
         ['Computing', (worker) => formatDuration(worker.compute)],
         ['Waiting', (worker) => formatDuration(worker.wait)],
         ['Communicating', (worker) => formatDuration(worker.communicate)],
+        ...(run.workers.some((worker) => worker.held_out) ? heldOutColumns : []),
         ['At the end', (worker) => worker.fate],
       ],
       run.workers);

@@ -23,6 +23,7 @@
 #include "cli/study/study_report.hpp"
 #include "cli/text.hpp"
 #include "cluster/cluster_plan.hpp"
+#include "cluster/own_data.hpp"
 #include "emulation/virtual_cluster.hpp"
 
 namespace rubato::cli {
@@ -129,10 +130,10 @@ Result<const LoadedData*> data_of(const cluster::ClusterConfig& config,
   static const LoadedData kNone;
   if (config.timing_only()) return &kNone;
   const auto known = std::ranges::find_if(loaded, [&](const auto& data) {
-    return data->options == config.dataset && data->seed == config.seed;
+    return !config.own_data() && data->options == config.dataset && data->seed == config.seed;
   });
   if (known != loaded.end()) return known->get();
-  RUBATO_ASSIGN(auto split, train::load_dataset(config.dataset, config.seed));
+  RUBATO_ASSIGN(auto split, cluster::load_data(config));
   const std::uint64_t print = fingerprint(split);
   loaded.push_back(std::make_unique<LoadedData>(
       LoadedData{config.dataset, config.seed, std::move(split), print}));
@@ -150,7 +151,7 @@ Result<void> check_cluster(const cluster::ClusterConfig& config, const std::stri
   const train::Dataset& train = data.train;
   RUBATO_ASSIGN(const auto cluster,
                 cluster::make_plan(config, sync, config.seed, train.shape, train.classes));
-  RUBATO_TRY(cluster::plan_samples(config, cluster, train));
+  RUBATO_TRY(cluster::plan_samples(config, cluster, data));
   return {};
 }
 

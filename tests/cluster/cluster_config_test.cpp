@@ -341,7 +341,8 @@ TEST_CASE("unknown keys and sections") {
   CHECK(section_error("sync.adps", "reward = \"paper\"") ==
         "edge.toml:1: unknown key sync.adps; did you mean adsp?");
   CHECK(worker_error("name = \"w\"\nstep_seconds = 1\nlatency = 1") ==
-        "edge.toml:6: unknown key workers[0].latency; valid: name, count, step_seconds, jitter, "
+        "edge.toml:6: unknown key workers[0].latency; valid: name, count, data, step_seconds, "
+        "jitter, "
         "fixed_share, slow_factor, slow_after_seconds, slow_seconds, slow_every_seconds, device, "
         "link, "
         "latency_seconds, link_jitter, up_mbps, down_mbps, up, down, keep");
@@ -396,8 +397,8 @@ TEST_CASE("wrong types and impossible values, section by section") {
   check("dataset", "held_out = 1", "must be a number of at least 0 and below 1");
   check("dataset", "classes = 1", "must be 2 or more, or 0 for as many as found");
   check("dataset", "partition = \"label:2\"",
-        "\"label:2\" is no partition; use \"iid\", \"dirichlet:ALPHA\" with ALPHA above 0, or "
-        "\"labels:K\" with K of at least 1");
+        "\"label:2\" is no partition; use \"iid\", \"dirichlet:ALPHA\" with ALPHA above 0, "
+        "\"labels:K\" with K of at least 1, or \"local\"");
   check("optimizer", "kind = \"adams\"",
         "must be one of sgd, momentum, nesterov, "
         "delayed-nesterov, adam; did you mean adam?");

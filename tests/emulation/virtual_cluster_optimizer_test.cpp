@@ -58,7 +58,7 @@ Values one_machine_losses(const cluster::ClusterConfig& config, const train::Dat
                           std::size_t rounds, const Outer& outer) {
   const auto plan = cluster::make_plan(config, "local-sgd", 1, data.train.shape, 4);
   REQUIRE(plan.has_value());
-  auto samples = cluster::plan_samples(config, *plan, data.train);
+  auto samples = cluster::plan_samples(config, *plan, data);
   REQUIRE(samples.has_value());
   std::vector<Inner> workers;
   for (std::size_t i = 0; i < samples->size(); ++i)
@@ -196,7 +196,7 @@ TEST_CASE("BSP with momentum on m workers equals one machine with momentum and t
 
   const auto plan = cluster::make_plan(config, "bsp", 1, data.train.shape, data.train.classes);
   REQUIRE(plan.has_value());
-  auto samples = cluster::plan_samples(config, *plan, data.train);
+  auto samples = cluster::plan_samples(config, *plan, data);
   REQUIRE(samples.has_value());
   std::vector<train::BatchSampler> samplers;
   for (std::size_t i = 0; i < samples->size(); ++i)
@@ -234,7 +234,7 @@ TEST_CASE("AdamW goes on under a commit in flight: one worker that overlaps lear
   REQUIRE(steps.size() > 500);
   const auto plan = cluster::make_plan(config, "adsp", 1, data.train.shape, data.train.classes);
   REQUIRE(plan.has_value());
-  auto samples = cluster::plan_samples(config, *plan, data.train);
+  auto samples = cluster::plan_samples(config, *plan, data);
   REQUIRE(samples.has_value());
   auto alone = cluster::make_trainer(config, *plan, 0, data.train, std::move(samples->front()));
   REQUIRE(alone.has_value());

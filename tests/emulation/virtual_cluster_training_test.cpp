@@ -25,7 +25,7 @@ std::vector<double> serial_losses(const cluster::ClusterConfig& config,
                                   std::size_t rounds) {
   const auto plan = cluster::make_plan(config, "bsp", seed, data.train.shape, data.train.classes);
   REQUIRE(plan.has_value());
-  auto samples = cluster::plan_samples(config, *plan, data.train);
+  auto samples = cluster::plan_samples(config, *plan, data);
   REQUIRE(samples.has_value());
   std::vector<train::BatchSampler> samplers;
   for (std::size_t i = 0; i < samples->size(); ++i)
@@ -97,7 +97,7 @@ TEST_CASE("one worker that overlaps its commits learns as if it were alone") {
 
   const auto plan = cluster::make_plan(config, "adsp", 1, data.train.shape, data.train.classes);
   REQUIRE(plan.has_value());
-  auto samples = cluster::plan_samples(config, *plan, data.train);
+  auto samples = cluster::plan_samples(config, *plan, data);
   REQUIRE(samples.has_value());
   auto alone = cluster::make_trainer(config, *plan, 0, data.train, std::move(samples->front()));
   REQUIRE(alone.has_value());
@@ -198,7 +198,7 @@ TEST_CASE("every partition trains, and the one with labels hides classes from wo
   }
   const auto plan = cluster::make_plan(config, "bsp", 1, data.train.shape, data.train.classes);
   REQUIRE(plan.has_value());
-  const auto samples = cluster::plan_samples(config, *plan, data.train);
+  const auto samples = cluster::plan_samples(config, *plan, data);
   REQUIRE(samples.has_value());
   for (const auto& held : *samples) {
     std::set<int> labels;

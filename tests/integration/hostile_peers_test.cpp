@@ -58,7 +58,7 @@ Result<std::string> run_worker(const ThreadCluster& cluster, const cluster::Clus
   RUBATO_ASSIGN(const auto plan,
                 cluster::make_plan(config, "bsp", config.seed, cluster.data().train.shape,
                                    cluster.data().train.classes));
-  RUBATO_ASSIGN(auto samples, cluster::plan_samples(config, plan, cluster.data().train));
+  RUBATO_ASSIGN(auto samples, cluster::plan_samples(config, plan, cluster.data()));
   RUBATO_ASSIGN(auto trainer, cluster::make_trainer(config, plan, 0, cluster.data().train,
                                                     std::move(samples[0])));
   const auto core = cluster::make_worker(config, plan, 777, name);

@@ -131,7 +131,7 @@ void ThreadCluster::start_workers() {
 }
 
 Result<std::string> ThreadCluster::run_worker(std::uint32_t index, const std::stop_token& stop) {
-  RUBATO_ASSIGN(auto samples, cluster::plan_samples(config_, plan_, data_.train));
+  RUBATO_ASSIGN(auto samples, cluster::plan_samples(config_, plan_, data_));
   RUBATO_ASSIGN(auto trainer, cluster::make_trainer(config_, plan_, index, data_.train,
                                                     std::move(samples[index])));
   const auto core = cluster::make_worker(config_, plan_, os_random(), plan_.workers[index].name);

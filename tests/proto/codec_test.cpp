@@ -52,7 +52,9 @@ TEST_CASE("control frames are small on the parameter path") {
   CHECK(encode(samples::message(commit)).control.size() < 256);
   for (const Message& message : samples::every_message()) {
     CAPTURE(body_name(message.body));
-    CHECK(encode(message).control.size() < 1024);
+    const bool before_training = std::holds_alternative<Describe>(message.body) ||
+                                 std::holds_alternative<Schema>(message.body);
+    CHECK((before_training || encode(message).control.size() < 1024));
   }
 }
 

@@ -73,7 +73,9 @@ inline std::vector<Message> every_message() {
       message(progress),
       message(Heartbeat{{5}, {6}}),
       message(Directive{2.5, 7, Duration::from_ms(1500), 0.5, 24, 0.25}),
-      message(Evaluation{{2'000}, 0.45, 0.84, 33}),
+      message(Evaluation{{2'000}, 0.45, 0.84, 33, 120}),
+      message(Describe{"box-7", std::string(3000, 's')}),
+      message(Schema{std::string(3000, 't')}),
   };
 }
 
@@ -137,7 +139,13 @@ inline auto fields(const Directive& m) {
   return std::tie(m);
 }
 inline auto fields(const Evaluation& m) {
-  return std::tie(m.age, m.loss, m.accuracy, m.version);
+  return std::tie(m.age, m.loss, m.accuracy, m.version, m.samples);
+}
+inline auto fields(const Describe& m) {
+  return std::tie(m.name, m.summary);
+}
+inline auto fields(const Schema& m) {
+  return std::tie(m.text);
 }
 
 inline bool same(const Message& a, const Message& b) {

@@ -118,7 +118,7 @@ TEST_CASE("record: the lives of a worker that came back are one worker of the he
 
 TEST_CASE("record: without an evaluator there is a loss and no accuracy") {
   auto options = some_options();
-  options.evaluator = false;
+  options.evaluations = SchedulerOptions::Evaluations::Training;
   SchedulerWorld world(options);
   world.start();
   auto progress = report(1, 1, 1, 0, 0);
@@ -137,6 +137,37 @@ TEST_CASE("record: without an evaluator there is a loss and no accuracy") {
   REQUIRE(line.has_value());
   CHECK(line->kind == SchedulerEvent::Kind::Evaluation);
   CHECK(line->text == "evaluation at 5.000 s: loss 0.750000 steps 1 commits 1");
+}
+
+TEST_CASE("record: where workers evaluate, their figures are merged by samples") {
+  auto options = some_options();
+  options.evaluations = SchedulerOptions::Evaluations::Workers;
+  SchedulerWorld world(options);
+  world.start();
+  const auto tick = [&] {
+    world.now = world.now + options.evaluation_interval;
+    world.scheduler.on_wakeup(world.now);
+  };
+  tick();
+  CHECK_FALSE(world.scheduler.record().measured());  // nobody has evaluated
+  world.from_worker(kZero, proto::Evaluation{{}, 1.0, 0.5, 0, 100});
+  world.from_worker(kOne, proto::Evaluation{{}, 0.2, 0.9, 0, 300});
+  world.from_worker(kOne, proto::Evaluation{{}, 9, 9, 0, 0});  // of no samples: says nothing
+  tick();
+  tick();  // nothing new: no second point
+  world.from_worker(kZero, proto::Evaluation{{}, 0.6, 0.7, 0, 100});
+  tick();
+  const RunRecord record = world.scheduler.record();
+  REQUIRE(record.evaluations.size() == 2);
+  CHECK(record.evaluations[0].loss == doctest::Approx(0.4));
+  CHECK(record.evaluations[0].accuracy == doctest::Approx(0.8));
+  CHECK(record.final_loss == doctest::Approx(0.3));
+  CHECK(record.workers[0].held_out_samples == 100);
+  CHECK(record.workers[0].held_out_accuracy == 0.7);
+  world.from_worker(kOne, proto::Leave{"battery"});
+  world.from_worker(kZero, proto::Evaluation{{}, 0.5, 0.75, 0, 100});
+  tick();  // of those who are left
+  CHECK(world.scheduler.record().final_accuracy == 0.75);
 }
 
 TEST_CASE("record: the commit counts of a long run are thinned evenly") {

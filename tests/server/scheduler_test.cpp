@@ -329,7 +329,7 @@ proto::Progress with_loss(double loss, std::uint64_t samples) {
 
 TEST_CASE("without evaluator: the workers' training loss, weighted by samples, every interval") {
   auto options = some_options();
-  options.evaluator = false;
+  options.evaluations = SchedulerOptions::Evaluations::Training;
   options.evaluation_interval = Duration::from_seconds(1.5);
   SchedulerWorld world(options);
   world.start();

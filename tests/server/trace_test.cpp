@@ -63,8 +63,8 @@ TEST_CASE(
   check_golden(
       "adsp",
       "# ADSP: two workers (0.1 s and 0.25 s a step), one shard, 60 ms a message, a fixed rate of\n"
-      "# 2 commits per check period of 1 s, training on while a commit is under way. Nobody waits\n"
-      "# for the other: both commit equally often, worker 0 with more steps each time.\n" +
+      "# 2 commits per check period of 1 s. Workers train on while a commit is under way. Nobody\n"
+      "# waits for the other. Both commit equally often; worker 0 makes more steps each time.\n" +
           cluster.trace());
 }
 

@@ -3,8 +3,10 @@
 #include "train/data_summary.hpp"
 
 #include <doctest/doctest.h>
+
 #include <fmt/format.h>
 #include <rapidcheck.h>
+#include <numeric>
 
 #include <cmath>
 #include <map>
@@ -43,6 +45,12 @@ std::string merge_error(const std::map<std::string, DataSummary>& boxes) {
 
 const std::vector<float>& values(const Dataset& data) {
   return std::get<std::vector<float>>(data.features);
+}
+
+std::string text_of_all(const Dataset& data, const InputSchema& schema) {
+  std::vector<std::uint32_t> all(data.size());
+  std::iota(all.begin(), all.end(), 0u);
+  return samples_text(data, all, schema);
 }
 
 TEST_CASE("a summary has the closed-form moments of 1 to n, and counts what is missing") {
@@ -87,7 +95,7 @@ TEST_CASE("samples become inputs: scaled numbers, one input a category, indicato
                                                   0, 1, 1, 0, 0});
   CHECK(split.train.labels == std::vector<std::int32_t>{1, 0, 1});
   CHECK(split.held_out.size() == 0);
-  CHECK(samples_text(split.train, schema) == "3 samples of 2 classes: 9 1, 10 2");
+  CHECK(text_of_all(split.train, schema) == "trains on 3 samples of 2 classes: 9 1, 10 2");
 }
 
 TEST_CASE("property: any partition of rows over boxes gives the schema of the union") {
@@ -234,7 +242,7 @@ TEST_CASE("a file that contradicts the agreed schema is refused in one line") {
   const std::string path = directory.write("c.csv", "risk,age,city\nlow,,Oslo\n");
   const DataSplit split = load_local(path, schema, any_file(), 0, 1).value();
   CHECK(values(split.train) == std::vector<float>{0, 1, 0});
-  CHECK(samples_text(split.train, schema) == "1 samples of 1 class: low 1");
+  CHECK(text_of_all(split.train, schema) == "trains on 1 samples of 1 class: low 1");
 }
 
 TEST_CASE("to predict, an unknown category counts as none, and is counted") {

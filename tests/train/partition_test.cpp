@@ -89,8 +89,8 @@ TEST_CASE("partitions are parsed from their names") {
     REQUIRE_FALSE(partition.has_value());
     CHECK(partition.error().message ==
           "\"" + std::string(text) +
-              "\" is no partition; use \"iid\", \"dirichlet:ALPHA\" with ALPHA above 0, or "
-              "\"labels:K\" with K of at least 1");
+              "\" is no partition; use \"iid\", \"dirichlet:ALPHA\" with ALPHA above 0, "
+              "\"labels:K\" with K of at least 1, or \"local\"");
   }
 }
 

@@ -356,7 +356,7 @@ TEST_CASE("evaluator: after Stop it pulls and is evaluated a last time, then it 
 
 TEST_CASE("evaluator: where nothing is held out there is only the last pull, and no figures") {
   auto options = EvaluatorWorld::options();
-  options.only_last = true;
+  options.silent = options.only_last = true;
   EvaluatorWorld world;
   world.core = EvaluatorCore(options);
   world.start();

@@ -1,0 +1,88 @@
+#include "cluster/own_data.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <utility>
+#include <variant>
+
+#include "train/data_summary.hpp"
+
+namespace rubato::cluster {
+namespace {
+
+// Samples of the same schema, one box after the other.
+void append(train::Dataset& into, train::Dataset part) {
+  if (into.size() == 0) {
+    into = std::move(part);
+    return;
+  }
+  into.labels.insert(into.labels.end(), part.labels.begin(), part.labels.end());
+  std::visit(
+      [&](auto& values) {
+        const auto& more = std::get<std::decay_t<decltype(values)>>(part.features);
+        values.insert(values.end(), more.begin(), more.end());
+      },
+      into.features);
+}
+
+Result<train::InputSchema> schema_of_boxes(const ClusterConfig& config) {
+  if (!config.dataset.schema.empty()) return train::stated_schema(config.dataset);
+  std::map<std::string, train::DataSummary> summaries;
+  for (const WorkerProfile& worker : worker_profiles(config)) {
+    RUBATO_ASSIGN(summaries[worker.name], train::summarise(worker.data, config.dataset));
+  }
+  RUBATO_ASSIGN(const auto merged, train::merge(summaries));
+  return train::agree(merged, config.dataset);
+}
+
+Result<train::DataSplit> load_boxes(const ClusterConfig& config) {
+  RUBATO_TRY(check_own_data(config));
+  train::DataSplit all;
+  RUBATO_ASSIGN(all.schema, schema_of_boxes(config));
+  for (const WorkerProfile& worker : worker_profiles(config)) {
+    RUBATO_ASSIGN(auto box, load_box(config, worker.data, all.schema));
+    all.boxes.push_back(box.train.size());
+    append(all.train, std::move(box.train));
+    if (box.held_out.size() > 0) append(all.held_out, std::move(box.held_out));
+  }
+  if (!config.dataset.held_out_path.empty()) {
+    RUBATO_ASSIGN(all.held_out, load_held_out(config, all.schema));
+  }
+  return all;
+}
+
+}  // namespace
+
+Result<void> check_own_data(const ClusterConfig& config) {
+  if (!config.own_data()) return {};
+  for (const WorkerProfile& worker : worker_profiles(config))
+    if (worker.data.empty())
+      return fail(ErrorCode::BadInput,
+                  fmt::format("{}: worker {} has no data; where all workers are on this machine "
+                              "each needs workers.data",
+                              config.file, worker.name));
+  return {};
+}
+
+Result<train::DataSplit> load_data(const ClusterConfig& config) {
+  if (config.own_data()) return load_boxes(config);
+  return train::load_dataset(config.dataset, config.seed);
+}
+
+Result<train::DataSplit> load_box(const ClusterConfig& config, const std::string& path,
+                                  const train::InputSchema& schema) {
+  const bool central = !config.dataset.held_out_path.empty();
+  return train::load_local(path, schema, config.dataset, central ? 0 : config.dataset.held_out,
+                           config.seed);
+}
+
+Result<train::Dataset> load_held_out(const ClusterConfig& config,
+                                     const train::InputSchema& schema) {
+  if (config.dataset.held_out_path.empty()) return train::Dataset();
+  RUBATO_ASSIGN(auto all, train::load_local(config.dataset.held_out_path, schema, config.dataset, 0,
+                                            config.seed));
+  return std::move(all.train);
+}
+
+}  // namespace rubato::cluster

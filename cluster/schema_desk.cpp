@@ -1,0 +1,160 @@
+#include "cluster/schema_desk.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace rubato::cluster {
+namespace {
+
+using proto::Message;
+using proto::PeerId;
+using proto::Role;
+
+constexpr Duration kWordEvery = Duration::from_seconds(10);
+constexpr std::size_t kNamesSaid = 5;  // of those that are missing
+
+}  // namespace
+
+// --- the desk
+// --------------------------------------------------------------------------------------
+
+SchemaDesk::SchemaDesk(Options options) : options_(std::move(options)) {}
+
+void SchemaDesk::send(PeerId to, proto::Body body) {
+  outbox_.push({to, Message{.cluster = options_.cluster,
+                            .sender = {Role::Scheduler, 0},
+                            .incarnation = options_.incarnation,
+                            .body = std::move(body),
+                            .payload = {}}});
+}
+
+void SchemaDesk::refuse(PeerId to, const std::string& why) {
+  send(to, proto::Refusal{proto::RefusalCode::OtherSettings, why});
+}
+
+void SchemaDesk::on_message(Instant now, PeerId from, const Message& message) {
+  if (!next_word_) next_word_ = now + kWordEvery;
+  if (message.cluster != options_.cluster) {
+    send(from,
+         proto::Refusal{proto::RefusalCode::ClusterId, other_cluster(message, options_.cluster)});
+  } else if (const auto* describe = std::get_if<proto::Describe>(&message.body)) {
+    on_describe(now, from, *describe);
+  } else {
+    send(from, proto::Heartbeat{});  // a Hello: it is heard, and has to wait
+  }
+}
+
+void SchemaDesk::on_describe(Instant now, PeerId from, const proto::Describe& describe) {
+  if (const auto taken = take(describe); !taken) return refuse(from, taken.error().message);
+  asked_[from] = now;
+  if (summaries_.size() < options_.workers.size()) return send(from, proto::Heartbeat{});
+  if (!schema_ && !failure_) agree();
+}
+
+Result<void> SchemaDesk::take(const proto::Describe& describe) {
+  if (describe.summary.empty()) return {};  // a server
+  if (std::ranges::find(options_.workers, describe.name) == options_.workers.end())
+    return fail(ErrorCode::BadInput,
+                fmt::format("the cluster file has no worker \"{}\"", describe.name));
+  RUBATO_ASSIGN(auto summary, train::summary_of(describe.summary));
+  const bool fresh = !summaries_.contains(describe.name);
+  if (fresh)
+    log_.push(fmt::format("worker '{}' has {} samples of {} classes", describe.name,
+                          summary.samples, summary.classes.size()));
+  summaries_[describe.name] = std::move(summary);
+  return {};
+}
+
+void SchemaDesk::agree() {
+  const auto agreed = [&]() -> Result<train::InputSchema> {
+    RUBATO_ASSIGN(const auto merged, train::merge(summaries_));
+    RUBATO_ASSIGN(auto schema, train::agree(merged, options_.stated));
+    const std::size_t bytes = to_text(schema).size();
+    if (bytes > proto::kSchemaTextMax)
+      return fail(ErrorCode::BadInput,
+                  fmt::format("the schema of all data has {} bytes, at most {} can be sent; leave "
+                              "columns out with dataset.ignore, or state the schema in a file",
+                              bytes, proto::kSchemaTextMax));
+    return schema;
+  }();
+  if (!agreed) {
+    failure_ = agreed.error();
+    for (const auto& [peer, at] : asked_) refuse(peer, failure_->message);
+    return;
+  }
+  schema_ = *agreed;
+  for (const auto& [peer, at] : asked_) send(peer, proto::Schema{to_text(*schema_)});
+  stopped_ = fmt::format("all {} workers agree on {} inputs and {} outputs", summaries_.size(),
+                         schema_->shape.count(), static_cast<int>(schema_->classes.size()));
+}
+
+void SchemaDesk::stop(const std::string& reason) {
+  for (const auto& [peer, at] : asked_)
+    send(peer, proto::Refusal{proto::RefusalCode::Stopped, "the run is over: " + reason});
+  stopped_ = reason;
+}
+
+void SchemaDesk::on_wakeup(Instant now) {
+  if (!next_word_ || now < *next_word_) return;
+  next_word_ = now + kWordEvery;
+  log_.push("waiting for the data summaries of " + missing());
+}
+
+std::string SchemaDesk::missing() const {
+  std::string text;
+  std::size_t count = 0;
+  for (const auto& name : options_.workers) {
+    if (summaries_.contains(name)) continue;
+    if (count < kNamesSaid) text += (count > 0 ? ", " : "") + name;
+    ++count;
+  }
+  return count > kNamesSaid ? fmt::format("{} and {} more", text, count - kNamesSaid) : text;
+}
+
+std::uint64_t SchemaDesk::samples() const {
+  std::uint64_t sum = 0;
+  for (const auto& [name, summary] : summaries_) sum += summary.samples;
+  return sum;
+}
+
+// --- the asker
+// -------------------------------------------------------------------------------------
+
+SchemaAsker::SchemaAsker(Options options)
+    : options_(std::move(options)), joiner_(options_.timing) {}
+
+void SchemaAsker::on_start(Instant now) {
+  joiner_.on_start(now);
+  on_wakeup(now);
+}
+
+void SchemaAsker::on_wakeup(Instant now) {
+  if (joiner_.poll(now) == proto::Joiner::Due::Hello)
+    outbox_.push(
+        {options_.scheduler, Message{.cluster = options_.cluster,
+                                     .sender = {options_.role, 0},
+                                     .incarnation = options_.incarnation,
+                                     .body = proto::Describe{options_.name, options_.summary},
+                                     .payload = {}}});
+  if (auto error = joiner_.overdue(now)) failure_ = std::move(error);
+}
+
+void SchemaAsker::on_message(Instant now, PeerId from, const Message& message) {
+  if (from != options_.scheduler || schema_ || failure_) return;
+  joiner_.on_heard(now);
+  if (const auto* refusal = std::get_if<proto::Refusal>(&message.body)) {
+    failure_ = Error{ErrorCode::Refused, "scheduler: " + refusal->message};
+  } else if (const auto* schema = std::get_if<proto::Schema>(&message.body)) {
+    auto read = train::schema_of(schema->text);
+    if (read) {
+      schema_ = std::move(*read);
+      stopped_ = "the schema is agreed";
+    } else {
+      failure_ = Error{ErrorCode::Corrupt, "scheduler: its schema: " + read.error().message};
+    }
+  }
+}
+
+}  // namespace rubato::cluster

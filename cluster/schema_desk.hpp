@@ -1,0 +1,104 @@
+// cluster/schema_desk.hpp - how the nodes of a run agree on the model's inputs where each worker
+// has data of its own, before the cluster is built. Workers send summaries of their data, the
+// scheduler answers one schema (train/data_summary.hpp). No sample leaves a worker; docs/privacy.md
+// lists what does. Servers ask for the schema too, for it tells them the size of the model. Two
+// pure cores: the desk is the scheduler's, the asker is a worker's or server's. Threads: one owner
+// each.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "base/result.hpp"
+#include "base/time.hpp"
+#include "proto/joiner.hpp"
+#include "proto/messages.hpp"
+#include "proto/outbox.hpp"
+#include "train/data_summary.hpp"
+
+namespace rubato::cluster {
+
+class SchemaDesk {
+ public:
+  struct Options {
+    std::uint64_t cluster = 0;
+    Incarnation incarnation = 0;
+    std::vector<std::string> workers;  // whose summaries are needed
+    train::DatasetOptions stated;      // what the cluster file says of the data
+  };
+  explicit SchemaDesk(Options options);
+
+  void on_message(Instant now, proto::PeerId from, const proto::Message& message);
+  void on_wakeup(Instant now);
+  std::optional<proto::ToPeer> poll_send() { return outbox_.poll(); }
+  std::optional<Instant> poll_wakeup() const { return next_word_; }
+  std::optional<std::string> poll_log() { return log_.poll(); }
+  // Set once all have spoken, and whoever asked was answered.
+  const std::optional<std::string>& stopped() const { return stopped_; }
+  // The summaries contradict each other: every node was refused with the reason.
+  const std::optional<Error>& failure() const { return failure_; }
+
+  // Ends it, for everybody who has asked.
+  void stop(const std::string& reason);
+  // Requires: stopped(), and not by stop().
+  const train::InputSchema& schema() const { return *schema_; }
+  std::uint64_t samples() const;  // of all workers
+
+ private:
+  void on_describe(Instant now, proto::PeerId from, const proto::Describe& describe);
+  Result<void> take(const proto::Describe& describe);
+  void agree();
+  void refuse(proto::PeerId to, const std::string& why);
+  void send(proto::PeerId to, proto::Body body);
+  std::string missing() const;
+
+  Options options_;
+  std::map<std::string, train::DataSummary> summaries_;  // by worker
+  std::map<proto::PeerId, Instant> asked_;               // who waits for the schema
+  std::optional<train::InputSchema> schema_;
+  std::optional<Instant> next_word_;  // when the log says for whom it waits
+  std::optional<std::string> stopped_;
+  std::optional<Error> failure_;
+  proto::Outbox<proto::ToPeer> outbox_;
+  proto::Outbox<std::string> log_;
+};
+
+class SchemaAsker {
+ public:
+  struct Options {
+    std::uint64_t cluster = 0;
+    Incarnation incarnation = 0;
+    proto::Role role = proto::Role::Worker;
+    std::string name;
+    std::string summary;  // empty: a server's
+    proto::PeerId scheduler = 0;
+    proto::JoinTiming timing = {};
+  };
+  explicit SchemaAsker(Options options);
+
+  void on_start(Instant now);
+  void on_message(Instant now, proto::PeerId from, const proto::Message& message);
+  void on_wakeup(Instant now);
+  std::optional<proto::ToPeer> poll_send() { return outbox_.poll(); }
+  std::optional<Instant> poll_wakeup() const { return joiner_.poll_wakeup(); }
+  // Set once the schema is here.
+  const std::optional<std::string>& stopped() const { return stopped_; }
+  const std::optional<Error>& failure() const { return failure_; }
+
+  // Requires: stopped().
+  const train::InputSchema& schema() const { return *schema_; }
+
+ private:
+  Options options_;
+  proto::Joiner joiner_;
+  std::optional<train::InputSchema> schema_;
+  std::optional<std::string> stopped_;
+  std::optional<Error> failure_;
+  proto::Outbox<proto::ToPeer> outbox_;
+};
+
+}  // namespace rubato::cluster

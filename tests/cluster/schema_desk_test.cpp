@@ -1,0 +1,163 @@
+// How nodes agree on a schema: who is answered when, what is refused, and that nobody waits in
+// silence. The desk and the askers speak to each other here.
+#include "cluster/schema_desk.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/temp_directory.hpp"
+
+namespace rubato::cluster::schema_desk_tests {
+namespace {
+
+constexpr std::uint64_t kCluster = 0xc1;
+constexpr proto::PeerId kScheduler = 7;
+const Duration kSecond = Duration::from_seconds(1);
+
+train::DatasetOptions table() {
+  train::DatasetOptions options;
+  options.kind = "csv";
+  options.label_column = "kind";
+  return options;
+}
+
+struct World {
+  Instant now{1'000'000'000};
+  SchemaDesk desk{
+      {.cluster = kCluster, .incarnation = 1, .workers = {"a", "b"}, .stated = table()}};
+
+  // Everything that an asker has to say goes to the desk as `peer`, and the answers back.
+  void exchange(SchemaAsker& asker, proto::PeerId peer) {
+    while (auto out = asker.poll_send()) desk.on_message(now, peer, out->message);
+    deliver(asker, peer);
+  }
+  void deliver(SchemaAsker& asker, proto::PeerId peer) {
+    std::vector<proto::ToPeer> others;
+    while (auto out = desk.poll_send()) {
+      if (out->to == peer)
+        asker.on_message(now, kScheduler, out->message);
+      else
+        others.push_back(*out);
+    }
+    kept.insert(kept.end(), others.begin(), others.end());
+  }
+  // What was said to `peer` while others spoke.
+  void catch_up(SchemaAsker& asker, proto::PeerId peer) {
+    for (const auto& out : kept)
+      if (out.to == peer) asker.on_message(now, kScheduler, out.message);
+  }
+  std::string log() {
+    std::string all;
+    while (const auto line = desk.poll_log()) all += *line + "\n";
+    return all;
+  }
+
+  std::vector<proto::ToPeer> kept;
+};
+
+SchemaAsker asker(const std::string& name, const std::string& summary,
+                  proto::Role role = proto::Role::Worker) {
+  return SchemaAsker({.cluster = kCluster,
+                      .incarnation = 2,
+                      .role = role,
+                      .name = name,
+                      .summary = summary,
+                      .scheduler = kScheduler});
+}
+
+std::string summary_of_csv(const std::string& text) {
+  const TempDirectory directory;
+  const auto summary = train::summarise(directory.write("x.csv", text), table());
+  REQUIRE_MESSAGE(summary.has_value(), (summary ? "" : summary.error().message));
+  return to_text(*summary);
+}
+
+TEST_CASE("schema: all are answered once the last worker has spoken, a server too") {
+  World world;
+  SchemaAsker a = asker("a", summary_of_csv("x,kind\n1,lily\n3,lily\n"));
+  SchemaAsker b = asker("b", summary_of_csv("x,kind\n8,rose\n"));
+  SchemaAsker server = asker("s", "", proto::Role::Server);
+  a.on_start(world.now);
+  server.on_start(world.now);
+  world.exchange(a, 1);
+  world.exchange(server, 2);
+  CHECK_FALSE(a.stopped().has_value());
+  CHECK_FALSE(server.stopped().has_value());
+  CHECK_FALSE(world.desk.stopped().has_value());
+  CHECK(world.log() == "worker 'a' has 2 samples of 1 classes\n");
+  for (int second = 0; second < 12; ++second) {
+    world.now = world.now + kSecond;
+    world.desk.on_wakeup(world.now);
+    a.on_wakeup(world.now);
+    world.exchange(a, 1);  // it asks again; the desk says that it is there
+  }
+  CHECK(world.log() == "waiting for the data summaries of b\n");
+  CHECK_FALSE(a.failure().has_value());
+
+  b.on_start(world.now);
+  world.exchange(b, 3);
+  world.catch_up(a, 1);
+  world.catch_up(server, 2);
+  CHECK(world.desk.stopped() == "all 2 workers agree on 1 inputs and 2 outputs");
+  CHECK(world.desk.samples() == 3);
+  for (const SchemaAsker* each : {&a, &b, &server}) {
+    REQUIRE(each->stopped().has_value());
+    CHECK(each->schema() == world.desk.schema());
+  }
+  CHECK(a.schema().classes == std::vector<std::string>{"lily", "rose"});
+  CHECK(a.schema().columns[0].scaling.mean == doctest::Approx(4));  // of 1, 3 and 8
+}
+
+TEST_CASE("schema: data that contradict each other refuse everybody, with the column and the box") {
+  World world;
+  SchemaAsker a = asker("a", summary_of_csv("x,kind\n1,lily\n"));
+  SchemaAsker b = asker("b", summary_of_csv("y,kind\n8,rose\n"));
+  a.on_start(world.now);
+  b.on_start(world.now);
+  world.exchange(a, 1);
+  world.exchange(b, 3);
+  world.catch_up(a, 1);
+  REQUIRE(world.desk.failure().has_value());
+  CHECK(world.desk.failure()->message.find("\"x\"") != std::string::npos);
+  for (const SchemaAsker* each : {&a, &b}) {
+    REQUIRE(each->failure().has_value());
+    CHECK(each->failure()->message == "scheduler: " + world.desk.failure()->message);
+  }
+}
+
+TEST_CASE("schema: a stranger, another cluster and nonsense are refused and change nothing") {
+  World world;
+  SchemaAsker stranger = asker("z", summary_of_csv("x,kind\n1,lily\n"));
+  stranger.on_start(world.now);
+  world.exchange(stranger, 9);
+  REQUIRE(stranger.failure().has_value());
+  CHECK(stranger.failure()->message == "scheduler: the cluster file has no worker \"z\"");
+  SchemaAsker nonsense = asker("a", "{\"samples\": -1}");
+  nonsense.on_start(world.now);
+  world.exchange(nonsense, 9);
+  CHECK(nonsense.failure().has_value());
+  proto::Message foreign{.cluster = 0xbad,
+                         .sender = {proto::Role::Worker, 0},
+                         .incarnation = 1,
+                         .body = proto::Describe{"a", ""},
+                         .payload = {}};
+  world.desk.on_message(world.now, 9, foreign);
+  const auto refusal = world.desk.poll_send();
+  REQUIRE(refusal.has_value());
+  CHECK(std::holds_alternative<proto::Refusal>(refusal->message.body));
+  CHECK(world.log().empty());
+}
+
+TEST_CASE("schema: an asker whose scheduler never answers gives up") {
+  SchemaAsker a = asker("a", "");
+  Instant now{1'000'000'000};
+  a.on_start(now);
+  for (int second = 0; second < 61; ++second) a.on_wakeup(now = now + kSecond);
+  REQUIRE(a.failure().has_value());
+  CHECK(a.failure()->code == ErrorCode::Timeout);
+}
+
+}  // namespace
+}  // namespace rubato::cluster::schema_desk_tests

@@ -1,0 +1,158 @@
+// Workers with data of their own: what they agree on, who is told what, and what is refused.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/rng.hpp"
+#include "tests/integration/process.hpp"
+
+namespace rubato::integration {
+namespace {
+
+using Json = nlohmann::json;
+
+// One box's patients: a missing age here and there, cities that not all boxes have, an id that the
+// model must not see. The risk follows from age and city.
+std::string patients(std::uint64_t box, int rows, bool healthy_only) {
+  Rng rng(box);
+  std::string text = "id,age,city,risk\n";
+  for (int i = 0; i < rows; ++i) {
+    const double age = 50 + 15 * rng.normal();
+    const bool ulm = rng.below(2) == 1;
+    const bool high = (age - 50) / 15 + (ulm ? 1.5 : -1.5) + 0.2 * rng.normal() > 0;
+    if (healthy_only && high) continue;
+    const auto shown = rng.below(20) == 0 ? std::string() : fmt::format("{:.1f}", age);
+    const char* city = ulm ? "Ulm" : box == 1 && rng.below(3) == 0 ? "Bonn" : "Kiel";
+    text += fmt::format("{}-{},{},{},{}\n", box, i, shown, city, high ? "high" : "low");
+  }
+  return text;
+}
+
+std::string cluster_file(const std::string& more = {}) {
+  return R"(name = "clinics"
+[[workers]]
+name = "north"
+step_seconds = 0.005
+data = "north.csv"
+[[workers]]
+name = "south"
+count = 2
+step_seconds = 0.005
+data = "{name}.csv"
+[servers]
+count = 2
+[model]
+kind = "mlp"
+hidden = [8]
+[dataset]
+partition = "local"
+label_column = "risk"
+ignore = ["id"]
+)" + more +
+         R"(
+[training]
+batch = 16
+learning_rate = 0.1
+[evaluation]
+interval_seconds = 0.2
+[stop]
+target_accuracy = 0.9
+max_seconds = 60
+)";
+}
+
+void write_boxes(const Workplace& place) {
+  place.write("north.csv", patients(1, 400, false));
+  place.write("south-0.csv", patients(2, 300, false));
+  place.write("south-1.csv", patients(3, 300, true));  // lacks a class
+}
+
+TEST_CASE(
+    "own data: three boxes train one model, and each says how good it is on its own samples") {
+  const Workplace place;
+  write_boxes(place);
+  place.write("c.toml", cluster_file());
+  Process up(place, {"up", "c.toml", "--sync", "asp", "--out", "o"});
+  const int code = up.wait_for_end();
+  CAPTURE(up.err());
+  REQUIRE(code == 0);
+  CHECK(contains(up.err(), "worker 'north' has 400 samples of 2 classes"));
+  CHECK(contains(up.err(), "all 3 workers agree on 5 inputs and 2 outputs"));
+  CHECK(contains(up.out(), "On their own held-out samples: worst "));
+  const Json run = Json::parse(read_text(place.path("o") / "results.json")).at("runs")[0];
+  int held_out = 0;
+  for (const Json& worker : run.at("workers"))
+    held_out += worker.at("held_out").at("samples").get<int>();
+  CHECK(held_out > 150);  // a fifth of all
+  CHECK(held_out < 200);
+  CHECK(run.at("final_accuracy").get<double>() > 0.85);
+  // The model holds the schema: it judges a file of a box that it has never seen.
+  place.write("east.csv", patients(4, 500, false));
+  Process evaluate(place, {"evaluate", "o/model.safetensors", "--data", "east.csv", "--json"});
+  const int evaluated = evaluate.wait_for_end();
+  CAPTURE(evaluate.err());
+  REQUIRE(evaluated == 0);
+  CHECK(Json::parse(evaluate.out()).at("accuracy").get<double>() > 0.85);
+}
+
+TEST_CASE("own data: nodes of their own machines name their file, servers need none") {
+  const Workplace place;
+  write_boxes(place);
+  std::string text = cluster_file();
+  for (const std::string line : {"data = \"north.csv\"\n", "data = \"{name}.csv\"\n"})
+    text.erase(text.find(line), line.size());
+  place.write("c.toml", text);
+  Process scheduler(place, {"scheduler", "c.toml", "--sync", "bsp", "--bind", "tcp://127.0.0.1:*"});
+  std::string endpoint = scheduler.wait_for_words("listens on ");
+  endpoint = endpoint.substr(0, endpoint.find(','));
+  const std::vector<std::string> common{"c.toml", "--sync", "bsp", "--scheduler", endpoint};
+  const auto words = [&](std::vector<std::string> first, const std::vector<std::string>& more) {
+    first.insert(first.end(), common.begin(), common.end());
+    first.insert(first.end(), more.begin(), more.end());
+    return first;
+  };
+  Process first(place, words({"server"}, {"--name", "s0"}));
+  Process second(place, words({"server"}, {"--name", "s1"}));
+  Process north(place, words({"worker"}, {"--name", "north", "--data", "north.csv"}));
+  Process zero(place, words({"worker"}, {"--name", "south-0", "--data", "south-0.csv"}));
+  Process nobody(place, words({"worker"}, {"--name", "south-1"}));
+  CHECK(nobody.wait_for_end() == 2);
+  CHECK(contains(nobody.err(), "worker south-1: dataset.partition = \"local\" and no data"));
+  Process one(place, words({"worker"}, {"--name", "south-1", "--data", "south-1.csv"}));
+  for (Process* process : {&scheduler, &first, &second, &north, &zero, &one}) {
+    const int code = process->wait_for_end();
+    CAPTURE(process->err());
+    CHECK(code == 0);
+  }
+  CHECK(contains(one.err(), "worker south-1 trains on "));
+  CHECK(contains(one.err(), " samples of 1 class: low "));
+}
+
+TEST_CASE("own data: boxes that contradict each other, and a mix with shared data, are one line") {
+  const Workplace place;
+  write_boxes(place);
+  place.write("c.toml", cluster_file());
+  const auto refusal = [&](const std::string& file) {
+    Process compare(place, {"compare", file, "--sync", "bsp", "--quiet"});
+    CHECK(compare.wait_for_end() == 2);
+    CHECK(compare.err().find('\n') == compare.err().size() - 1);
+    return compare.err();
+  };
+  std::string text = patients(3, 300, false);
+  text.replace(text.find("age"), 3, "years");
+  place.write("south-1.csv", text);
+  const std::string columns = refusal("c.toml");
+  CAPTURE(columns);
+  CHECK(contains(columns, "\"age\""));
+  CHECK(contains(columns, "south-1"));
+  place.write("mixed.toml", cluster_file("path = \"north.csv\""));
+  CHECK(contains(refusal("mixed.toml"), "dataset.path"));
+  std::string shared = cluster_file();
+  shared.replace(shared.find("\"local\""), 7, "\"iid\"");
+  place.write("shared.toml", shared);
+  CHECK(contains(refusal("shared.toml"), "needs dataset.partition = \"local\""));
+}
+
+}  // namespace
+}  // namespace rubato::integration
