@@ -1,6 +1,6 @@
 #!/bin/bash
-# Kills and freezes each server of real runs, and checks that every run reaches its target. Takes
-# about a minute and a half for each sync model. No part of tests/run.sh.
+# Kills and freezes each server of real runs, and checks that every run goes on and has learned at
+# its end. Takes two minutes and a half for each sync model. No part of tests/run.sh.
 # Usage: tests/server_deaths.sh [RUBATO [SYNC...]]   (default: build/dev/cli/rubato, four models)
 set -eu
 cd "$(dirname "$0")/.."
@@ -34,7 +34,7 @@ features = 10
 classes = 4
 [training]
 batch = 16
-learning_rate = 0.0002
+learning_rate = 0.002
 [sync.adsp]
 check_period_seconds = 1
 [evaluation]
@@ -42,8 +42,7 @@ interval_seconds = 0.2
 [snapshot]
 every_seconds = 2
 [stop]
-target_accuracy = 0.97
-max_seconds = 600
+max_seconds = 140
 TOML
 
 # wait_for WORDS: until the run's log has them once more than before.
@@ -84,9 +83,9 @@ for sync in "$@"; do
 import json, sys
 run = json.load(open('json'))['runs'][0]
 total = sum(worker['commits'] for worker in run['workers'])
-assert run['time_to_target_s'] is not None, 'the target was not reached'
+assert run['final_accuracy'] > 0.9, f"accuracy {run['final_accuracy']}"
 assert total == run['commits'], f"{total} commits of workers, {run['commits']} of the run"
-print(f"{sys.argv[1]}: target after {run['time_to_target_s']:.1f} s, {total} commits")
+print(f"{sys.argv[1]}: accuracy {run['final_accuracy']:.3f}, {total} commits")
 PYTHON
   grep 'commits are lost' log
 done
