@@ -163,7 +163,7 @@ class Reader {
       good_ = false;
       return;
     }
-    std::memcpy(out.data(), rest_.data(), out.size());
+    if (!out.empty()) std::memcpy(out.data(), rest_.data(), out.size());
     rest_ = rest_.subspan(out.size());
   }
 
