@@ -49,7 +49,8 @@ Result<Times> measure(const std::string& directory, std::size_t floats, std::uin
                    .range = {0, floats},
                    .settings = {},
                    .phase = 0,
-                   .state = shard.state()});
+                   .state = shard.state()},
+                  0);
     times.held = (steady_now() - began).seconds();
     std::optional<Result<void>> done;
     while (!(done = storage->poll_saved()))

@@ -57,7 +57,7 @@ auto write(Builder& b, const Welcome& m) {
   }
   const wire::ShardRange range(m.range.begin, m.range.end);
   return wire::CreateWelcome(b, static_cast<wire::Role>(m.you.role), m.you.index, m.parameters,
-                             &range, b.CreateVector(entries), m.snapshot);
+                             &range, b.CreateVector(entries), m.snapshot, m.steps);
 }
 
 auto write(Builder& b, const Refusal& m) {
@@ -76,7 +76,7 @@ auto write(Builder& b, const Notice& m) {
   return wire::CreateNotice(b, text(b, m.text), m.rejoin);
 }
 auto write(Builder& b, const Save& m) {
-  return wire::CreateSave(b, m.number);
+  return wire::CreateSave(b, m.number, m.keep);
 }
 
 auto write(Builder& b, const Members& m) {
@@ -124,7 +124,7 @@ auto write(Builder& b, const Progress& m) {
                               m.alignment.before);
 }
 auto write(Builder& b, const Heartbeat& m) {
-  return wire::CreateHeartbeat(b, m.echo.ns, m.clock.ns);
+  return wire::CreateHeartbeat(b, m.echo.ns, m.clock.ns, m.saved);
 }
 auto write(Builder& b, const Directive& m) {
   return wire::CreateDirective(b, m.commit_rate, m.local_steps, m.period.ns, m.weight, m.batch,
@@ -229,6 +229,7 @@ Result<Body> read(const wire::Welcome& t) {
   if (!m.shards.shards.empty() && covered != m.parameters)
     return corrupt("shard map covers {} of {} parameters", covered, m.parameters);
   m.snapshot = t.snapshot();
+  m.steps = t.steps();
   return m;
 }
 Result<Body> read(const wire::Refusal& t) {
@@ -326,7 +327,7 @@ Result<Body> read(const wire::Progress& t) {
 
 Result<Body> read(const wire::Heartbeat& t) {
   RUBATO_TRY(check_clocks("Heartbeat", t.echo_ns(), t.clock_ns()));
-  return Heartbeat{{t.echo_ns()}, {t.clock_ns()}};
+  return Heartbeat{{t.echo_ns()}, {t.clock_ns()}, t.saved()};
 }
 Result<Body> read(const wire::Directive& t) {
   if (!sync::is_commit_rate(t.commit_rate()))
@@ -373,7 +374,7 @@ Result<Body> read_rare_body(const wire::Envelope& e) {
     case wire::Body::Heartbeat: return read(*e.body_as_Heartbeat());
     case wire::Body::Directive: return read(*e.body_as_Directive());
     case wire::Body::Evaluation: return read(*e.body_as_Evaluation());
-    case wire::Body::Save: return Save{e.body_as_Save()->number()};
+    case wire::Body::Save: return Save{e.body_as_Save()->number(), e.body_as_Save()->keep()};
     case wire::Body::Notice: return read(*e.body_as_Notice());
     case wire::Body::Describe: return read(*e.body_as_Describe());
     case wire::Body::Schema: return Schema{e.body_as_Schema()->text()->str()};

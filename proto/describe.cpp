@@ -134,19 +134,23 @@ std::string_view key_of(std::string_view setting) {
 
 }  // namespace
 
-std::string other_settings(NodeId sender, const Hello& hello, const std::string& ours) {
+std::string settings_that_differ(const std::string& theirs, const std::string& ours) {
   std::vector<std::string_view> has, wanted;
   const auto our_lines = lines_of(ours);
-  for (const auto theirs : lines_of(hello.settings)) {
-    const auto our = std::ranges::find(our_lines, key_of(theirs), key_of);
-    if (our == our_lines.end() || *our == theirs || has.size() == kNamedMax) continue;
-    has.push_back(theirs);
+  for (const auto line : lines_of(theirs)) {
+    const auto our = std::ranges::find(our_lines, key_of(line), key_of);
+    if (our == our_lines.end() || *our == line || has.size() == kNamedMax) continue;
+    has.push_back(line);
     wanted.push_back(*our);
   }
+  if (has.empty()) return {};
+  return fmt::format("{}; this cluster has {}", fmt::join(has, ", "), fmt::join(wanted, ", "));
+}
+
+std::string other_settings(NodeId sender, const Hello& hello, const std::string& ours) {
   const std::string who = fmt::format("{} '{}' has ", role_name(sender.role), hello.name);
-  const std::string what = has.empty() ? "other settings than this cluster"
-                                       : fmt::format("{}; this cluster has {}",
-                                                     fmt::join(has, ", "), fmt::join(wanted, ", "));
+  const std::string differ = settings_that_differ(hello.settings, ours);
+  const std::string what = differ.empty() ? "other settings than this cluster" : differ;
   return who + what + ": use the same cluster file, --sync and --seed on every node";
 }
 

@@ -93,6 +93,9 @@ struct Welcome {
   ShardMap shards;     // workers and evaluators: where to pull and commit
   // Servers: the snapshot of this run that the shard goes on from. 0: the initial parameters.
   std::uint64_t snapshot = 0;
+  // Workers: the steps that earlier lives of this name have reported. A new process leaves out so
+  // many mini-batches.
+  std::uint64_t steps = 0;
 };
 
 enum class RefusalCode : std::uint8_t {
@@ -157,6 +160,8 @@ struct MembersAck {
 // scheduler -> every server: keep a snapshot with this number now.
 struct Save {
   std::uint64_t number = 0;
+  // The newest snapshot that every server has on disk. It is not to be written over. 0: none.
+  std::uint64_t keep = 0;
 };
 
 // --- the parameter path: worker or evaluator <-> server --------------------------------------
@@ -247,8 +252,9 @@ struct Progress : sync::WorkerProgress {
 // server, evaluator -> scheduler: still here. scheduler -> worker, evaluator: your Hello was heard,
 // the servers are not there yet. scheduler -> whoever asked (Message::sent): what my clock says.
 struct Heartbeat {
-  Instant echo;   // the question's `sent`; 0: nobody asked
-  Instant clock;  // of the scheduler when it answered
+  Instant echo;             // the question's `sent`; 0: nobody asked
+  Instant clock;            // of the scheduler when it answered
+  std::uint64_t saved = 0;  // servers: the newest snapshot of this run that is on disk; 0: none
 };
 
 // scheduler -> worker: what the tuner wants.
@@ -287,6 +293,10 @@ RefusalCode refusal_code(const Error& error);
 
 // The text of a ClusterId refusal: who, its id, ours, what to check.
 std::string other_cluster(const Message& message, std::uint64_t ours);
+
+// "training.batch = 32; this cluster has training.batch = 16": the first few lines of settings that
+// differ. Empty: none.
+std::string settings_that_differ(const std::string& theirs, const std::string& ours);
 
 // The text of an OtherSettings refusal: who, and the first few lines that differ from ours.
 std::string other_settings(NodeId sender, const Hello& hello, const std::string& ours);

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <mutex>
 #include <span>
 #include <thread>
@@ -283,6 +284,7 @@ class FileStorage final : public Storage {
         all.refused.push_back(path + ": is a snapshot of another cluster");
       } else {
         all.snapshots.push_back({snapshot->info, path});
+        slots_[slot] = snapshot->info;
       }
     }
     std::ranges::sort(all.snapshots, {}, [](const Found& found) { return found.info.number; });
@@ -290,29 +292,43 @@ class FileStorage final : public Storage {
   }
 
   Result<ShardSnapshot> load(const proto::SnapshotInfo& info) override {
-    const std::string path = path_of(info.number);
+    const auto slot = std::ranges::find(slots_, info);
+    RUBATO_CHECK(slot != slots_.end(), "list() found it");
+    const std::string path = path_of(static_cast<std::uint64_t>(slot - slots_.begin()));
     RUBATO_ASSIGN(auto snapshot, read_snapshot(path));
     if (snapshot.info != info)
       return fail(ErrorCode::Io, path + ": another process has written over it");
     return snapshot;
   }
 
-  void save(ShardSnapshot snapshot) override {
+  void save(ShardSnapshot snapshot, std::uint64_t keep) override {
     const std::lock_guard lock(mutex_);
     RUBATO_CHECK(!next_ && !saved_, "one snapshot is written at a time");
+    next_slot_ = slot_for(snapshot.info, keep);
+    next_info_ = snapshot.info;
     next_ = std::move(snapshot);
     changed_.notify_all();
   }
 
   std::optional<Result<void>> poll_saved() override {
     const std::lock_guard lock(mutex_);
+    if (saved_ && *saved_) slots_[next_slot_] = next_info_;
     return std::exchange(saved_, std::nullopt);
   }
 
  private:
-  std::string path_of(std::uint64_t number) const {
-    const std::string file =
-        fmt::format("{}.{}.snapshot", options_.server, number % kSnapshotsKept);
+  // The slot of the other run, or of the lower number, but not that of `keep`.
+  std::uint64_t slot_for(const proto::SnapshotInfo& next, std::uint64_t keep) const {
+    const auto worth = [&](const proto::SnapshotInfo& info) {
+      if (info.run != next.run) return std::uint64_t{0};
+      return info.number == keep ? std::numeric_limits<std::uint64_t>::max() : info.number;
+    };
+    const auto least = std::ranges::min_element(slots_, {}, worth);
+    return static_cast<std::uint64_t>(least - slots_.begin());
+  }
+
+  std::string path_of(std::uint64_t slot) const {
+    const std::string file = fmt::format("{}.{}.snapshot", options_.server, slot);
     return (std::filesystem::path(options_.directory) / file).string();
   }
 
@@ -321,9 +337,9 @@ class FileStorage final : public Storage {
     while (true) {
       changed_.wait(lock, [&] { return next_ || stop.stop_requested(); });
       if (!next_) return;
-      const std::uint64_t number = next_->info.number;
+      const std::string path = path_of(next_slot_);
       lock.unlock();
-      auto done = write_snapshot(path_of(number), *next_);
+      auto done = write_snapshot(path, *next_);
       lock.lock();
       next_.reset();
       saved_ = std::move(done);
@@ -331,7 +347,10 @@ class FileStorage final : public Storage {
   }
 
   const FileStorageOptions options_;
-  std::mutex mutex_;  // guards saved_, and next_ while it is empty
+  std::array<proto::SnapshotInfo, kSnapshotsKept> slots_{};  // what the files hold
+  std::uint64_t next_slot_ = 0;                              // of the last save()
+  proto::SnapshotInfo next_info_;
+  std::mutex mutex_;  // guards saved_ and next_slot_, and next_ while it is empty
   std::condition_variable changed_;
   std::optional<ShardSnapshot> next_;  // being written: only the thread uses it
   std::optional<Result<void>> saved_;  // since the last poll_saved()

@@ -35,9 +35,13 @@ class MemoryStorage final : public Storage {
     if (found == kept_->end()) return fail(ErrorCode::Io, "the snapshot is gone");
     return *found;
   }
-  void save(ShardSnapshot snapshot) override {
+  void save(ShardSnapshot snapshot, std::uint64_t keep) override {
+    const auto oldest = kept_->begin();
+    if (kept_->size() == kSnapshotsKept) {
+      const bool kept = oldest->info.run == snapshot.info.run && oldest->info.number == keep;
+      kept_->erase(kept ? oldest + 1 : oldest);
+    }
     kept_->push_back(std::move(snapshot));
-    if (kept_->size() > kSnapshotsKept) kept_->erase(kept_->begin());
     saved_ = true;
   }
   std::optional<Result<void>> poll_saved() override {

@@ -55,7 +55,8 @@ void ServerCore::on_wakeup(Instant now) {
       break;
     }
     case proto::Joiner::Due::Heartbeat:
-      send(scheduler_, proto::Heartbeat{}, {}, joiner_.lonely(now) ? now : Instant{});
+      send(scheduler_, proto::Heartbeat{.echo = {}, .clock = {}, .saved = saved_}, {},
+           joiner_.lonely(now) ? now : Instant{});
       break;
     case proto::Joiner::Due::Nothing:
       break;
@@ -94,7 +95,7 @@ void ServerCore::on_scheduler(Instant now, const Message& message) {
   } else if (const auto* stop = std::get_if<proto::Stop>(&message.body)) {
     on_stop(*stop);
   } else if (const auto* order = std::get_if<proto::Save>(&message.body)) {
-    save(order->number);
+    save(*order);
   } else if (const auto* refusal = std::get_if<proto::Refusal>(&message.body)) {
     on_refused(*refusal);
   }
@@ -168,14 +169,16 @@ Result<void> ServerCore::restore(Instant now, const proto::SnapshotInfo& info, E
   shard_ = Shard(options_.shard, snapshot.state);
   commits_before_ = info.commits;
   phase_ = snapshot.phase;
+  saved_ = info.number;
   if (phase_ != 0) gate_->on_phase(now, {.number = phase_});  // these orders were carried out
   log_.push(fmt::format("goes on from snapshot {} of this run, which holds {} commits", info.number,
                         info.commits));
   return {};
 }
 
-void ServerCore::save(std::uint64_t number) {
+void ServerCore::save(const proto::Save& order) {
   if (!storage_ || !id_) return;
+  const std::uint64_t number = order.number;
   poll_saved();
   if (saving_) {
     if (!std::exchange(left_out_, true))
@@ -189,13 +192,15 @@ void ServerCore::save(std::uint64_t number) {
                   .range = range_,
                   .settings = options_.settings,
                   .phase = phase_,
-                  .state = shard_.state()});
+                  .state = shard_.state()},
+                 order.keep);
 }
 
 void ServerCore::poll_saved() {
   if (!saving_) return;
   const auto saved = storage_->poll_saved();
   if (!saved) return;
+  if (*saved) saved_ = *saving_;
   saving_.reset();
   left_out_ = false;
   if (!*saved && !save_failed_)

@@ -99,7 +99,7 @@ class ServerCore {
                                          const proto::Welcome& welcome);
   [[nodiscard]] Result<void> restore(Instant now, const proto::SnapshotInfo& info,
                                      ElementRange range);
-  void save(std::uint64_t number);
+  void save(const proto::Save& order);
   void poll_saved();
   void on_members(Instant now, const proto::Members& members);
   void replace_members(Instant now, std::vector<proto::Member> wanted);
@@ -169,6 +169,7 @@ class ServerCore {
   ElementRange range_;
   std::uint64_t commits_before_ = 0;     // of earlier lives
   std::optional<std::uint64_t> saving_;  // the snapshot that is being written
+  std::uint64_t saved_ = 0;              // the newest of this run that is on disk
   bool left_out_ = false;                // one since then; it was told
   bool save_failed_ = false;             // the last one; it was told
 

@@ -48,8 +48,9 @@ class Storage {
   // Corrupt or Io, one line that names the file. Requires: list() found it.
   [[nodiscard]] virtual Result<ShardSnapshot> load(const proto::SnapshotInfo& info) = 0;
 
-  // Begins to write. Requires: poll_saved() has told the end of the last one.
-  virtual void save(ShardSnapshot snapshot) = 0;
+  // Begins to write, over the older of the two snapshots; not over number `keep` of the same run,
+  // which all servers have. Requires: poll_saved() has told the end of the last one.
+  virtual void save(ShardSnapshot snapshot, std::uint64_t keep) = 0;
   // The end of the last save(), once: Io, one line, if it is not on disk.
   [[nodiscard]] virtual std::optional<Result<void>> poll_saved() = 0;
 };

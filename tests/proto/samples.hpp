@@ -45,6 +45,7 @@ inline std::vector<Message> every_message() {
   Welcome welcome{{Role::Server, 1}, 10, {5, 10}, {}};
   welcome.shards.shards = {{{0, 5}, "tcp://10.0.0.2:5701"}, {{5, 10}, "tcp://10.0.0.3:5701"}};
   welcome.snapshot = 3;
+  welcome.steps = 4;
   return {
       message(Hello{"edge-7",
                     52'650,
@@ -58,7 +59,7 @@ inline std::vector<Message> every_message() {
       message(Leave{"battery"}),
       message(Stop{"target reached", true}),
       message(Notice{"server 1 is silent", true}),
-      message(Save{6}),
+      message(Save{6, 5}),
       message(Members{4, {{WorkerId{0}, 11}, {WorkerId{7}, 12}}}),
       message(Members{5, {{WorkerId{0}, 11}}, {1, {{WorkerId{0}, {9, true}}}}}),
       message(MembersAck{4}),
@@ -71,7 +72,7 @@ inline std::vector<Message> every_message() {
       message(Probe{9, 3}),
       message(ProbeReply{9, true, {0, 262'144}, true, true, 3}),
       message(progress),
-      message(Heartbeat{{5}, {6}}),
+      message(Heartbeat{{5}, {6}, 7}),
       message(Directive{2.5, 7, Duration::from_ms(1500), 0.5, 24, 0.25}),
       message(Evaluation{{2'000}, 0.45, 0.84, 33, 120}),
       message(Describe{"box-7", std::string(3000, 's')}),
@@ -85,7 +86,7 @@ inline auto fields(const Hello& m) {
   return std::tie(m.name, m.parameters, m.endpoint, m.settings, m.snapshots, m.again);
 }
 inline auto fields(const Welcome& m) {
-  return std::tie(m.you, m.parameters, m.range, m.shards, m.snapshot);
+  return std::tie(m.you, m.parameters, m.range, m.shards, m.snapshot, m.steps);
 }
 inline auto fields(const Refusal& m) {
   return std::tie(m.code, m.message);
@@ -103,7 +104,7 @@ inline auto fields(const Notice& m) {
   return std::tie(m.text, m.rejoin);
 }
 inline auto fields(const Save& m) {
-  return std::tie(m.number);
+  return std::tie(m.number, m.keep);
 }
 inline auto fields(const Members& m) {
   return std::tie(m.epoch, m.members, m.phase);
@@ -133,7 +134,7 @@ inline auto fields(const Progress& m) {
                   m.wait, m.communicate, m.bytes_up, m.bytes_down, m.batch, m.alignment);
 }
 inline auto fields(const Heartbeat& m) {
-  return std::tie(m.echo, m.clock);
+  return std::tie(m.echo, m.clock, m.saved);
 }
 inline auto fields(const Directive& m) {
   return std::tie(m);

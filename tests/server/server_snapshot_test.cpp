@@ -132,7 +132,7 @@ class BadStorage final : public Storage {
   Result<ShardSnapshot> load(const proto::SnapshotInfo&) override {
     return fail(ErrorCode::Io, "no");
   }
-  void save(ShardSnapshot) override { saved_ = true; }
+  void save(ShardSnapshot, std::uint64_t) override { saved_ = true; }
   std::optional<Result<void>> poll_saved() override {
     if (slow_ || !std::exchange(saved_, false)) return std::nullopt;
     return fail(ErrorCode::Io, "cannot write x: No space left on device");

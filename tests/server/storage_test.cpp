@@ -50,8 +50,8 @@ ShardSnapshot snapshot_of(Shard& shard, std::uint64_t number, Incarnation run = 
           .state = shard.state()};
 }
 
-Result<void> save(Storage& storage, ShardSnapshot snapshot) {
-  storage.save(std::move(snapshot));
+Result<void> save(Storage& storage, ShardSnapshot snapshot, std::uint64_t keep = 0) {
+  storage.save(std::move(snapshot), keep);
   while (true) {
     if (auto done = storage.poll_saved()) return *done;
     std::this_thread::yield();
@@ -110,6 +110,13 @@ void check_storage(const std::function<std::unique_ptr<Storage>(std::uint64_t)>&
     CHECK(next.for_evaluator().values() == shard.for_evaluator().values());
     CHECK(next.version() == shard.version());
   }
+  // The one that all servers have stays, however many follow.
+  for (std::uint64_t number = 6; number <= 8; ++number)
+    REQUIRE(save(*storage, snapshot_of(shard, number), 5));
+  const auto two = life(kCluster)->list().snapshots;
+  REQUIRE(two.size() == kSnapshotsKept);
+  CHECK(two[0].info.number == 5);
+  CHECK(two[1].info.number == 8);
   // Two are kept whatever their run, and another cluster's are not for this one.
   REQUIRE(save(*storage, snapshot_of(shard, 1, 8)));
   CHECK(life(kCluster)->list().snapshots.size() == kSnapshotsKept);
@@ -139,7 +146,7 @@ TEST_CASE("storage: a shard that goes on while it is written changes nothing in 
   for (std::uint64_t i = 0; i < 20; ++i) happen(shard, i);
   const auto parameters = shard.parameters().values();
   const auto storage = in_directory(directory.path());
-  storage->save(snapshot_of(shard, 1));
+  storage->save(snapshot_of(shard, 1), 0);
   for (std::uint64_t i = 0; i < 2000; ++i) happen(shard, i);
   while (!storage->poll_saved()) std::this_thread::yield();
   const auto loaded = storage->load({7, 1, 100});
@@ -159,7 +166,7 @@ TEST_CASE("storage: any flipped bit and any cut is found, and the line names the
   Shard shard(options(), kInitial);
   happen(shard, 1);
   REQUIRE(save(*in_directory(directory.path()), snapshot_of(shard, 1)));
-  const std::string path = directory.path("server-1.1.snapshot");
+  const std::string path = directory.path("server-1.0.snapshot");
   const std::string whole = bytes_of(path);
   const auto refused = [&](const std::string& bytes) {
     std::ofstream(path, std::ios::binary) << bytes;
@@ -200,7 +207,7 @@ TEST_CASE("storage: a directory that is gone, or full, is one line, and the next
 TEST_CASE("storage: a full disk is one line") {
   if (!std::filesystem::exists("/dev/full")) return;
   const TempDirectory directory;
-  std::filesystem::create_symlink("/dev/full", directory.path("server-1.1.snapshot.tmp"));
+  std::filesystem::create_symlink("/dev/full", directory.path("server-1.0.snapshot.tmp"));
   Shard shard(options(), kInitial);
   const auto done = save(*in_directory(directory.path()), snapshot_of(shard, 1));
   REQUIRE_FALSE(done);
