@@ -173,6 +173,20 @@ std::unique_ptr<server::Scheduler> make_scheduler(const ClusterConfig& config,
                                  .batch = config.training.batch}));
 }
 
+namespace {
+
+// How long a real node goes on without its scheduler; on virtual time it is always there.
+proto::JoinTiming join_timing(const ClusterConfig& config, const ClusterPlan& plan,
+                              proto::JoinTiming timing) {
+  if (plan.settings.empty()) return timing;
+  const auto absent = Duration::from_seconds(config.servers.absent_seconds);
+  timing.forsaken_after = std::max(absent, timing.heartbeat_every * 5);
+  timing.rejoin_for = std::max(absent, timing.give_up_after);
+  return timing;
+}
+
+}  // namespace
+
 std::unique_ptr<server::ServerCore> make_server(const ClusterConfig& config,
                                                 const ClusterPlan& plan, Incarnation incarnation,
                                                 const std::string& name,
@@ -191,6 +205,7 @@ std::unique_ptr<server::ServerCore> make_server(const ClusterConfig& config,
                    .average = config.evaluation.average || sync::averages(plan.sync),
                    .keeps_initial = sync::goes_back(plan.sync, config.sync),
                    .blank = plan.blank};
+  options.timing = join_timing(config, plan, options.timing);
   auto initial = [spec = plan.spec, seed = plan.seed](ElementRange range) {
     return train::initial_parameters(spec, seed, range);
   };
@@ -217,6 +232,7 @@ std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
   options.auto_up = profile.codecs.auto_up;
   options.auto_down = profile.codecs.auto_down;
   options.blank = plan.blank != nullptr;
+  options.timing = join_timing(config, plan, options.timing);
   options.server_timeout =
       std::max(options.server_timeout, Duration::from_seconds(config.servers.absent_seconds));
   if (config.training.early_forward) options.early_forward = train::forward_layers(plan.spec);

@@ -189,6 +189,7 @@ class WorkerHost : public IdleHost {
 
   // Requires: the core is held.
   void begin_step(Instant now) {
+    if (!std::exchange(begun_, true)) trainer_.skip(core_.earlier_steps());
     trainer_.set_plan(core_.next_step());
     began_ = now;
     waited_ = {};
@@ -255,6 +256,7 @@ class WorkerHost : public IdleHost {
   std::condition_variable arrived_;  // parameters came, or the wait is over
   WorkerCore& core_;
   bool over_ = false;
+  bool begun_ = false;  // a step
   train::LocalTrainer& trainer_;
   const WorkerNodeOptions& options_;
   worker::WorkerTrace trace_;

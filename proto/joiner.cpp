@@ -49,8 +49,8 @@ std::optional<Error> Joiner::forsaken(Instant now) const {
   if (!joined_ || now < heard_ + timing_.forsaken_after) return std::nullopt;
   return Error{
       ErrorCode::Gone,
-      fmt::format("scheduler: no answer for {:.0f} s, and nobody commits: the run is over; "
-                  "restart this node to join the next one",
+      fmt::format("scheduler: no answer for {:.0f} s; is it running? Restart this node to join "
+                  "its next run",
                   timing_.forsaken_after.seconds())};
 }
 

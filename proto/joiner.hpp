@@ -1,7 +1,7 @@
 // proto/joiner.hpp - how every node gets into the cluster: Hello to the scheduler, again each
 // second, until it is welcome (and, for workers, until Start), then a heartbeat now and then.
-// Who has joined needs no word of the scheduler: it trains on without. A server for which nobody at
-// all has any use asks for a word in the end, and gives up without one.
+// Who has joined needs no word of the scheduler: it trains on without. In the end it asks for one,
+// a server only if nobody at all has any use for it, and gives up without an answer.
 // Pure: a part of the worker, server and evaluator cores. Threads: one owner.
 #pragma once
 
@@ -16,6 +16,7 @@ namespace rubato::proto {
 struct JoinTiming {
   Duration hello_every = Duration::from_seconds(1);
   Duration give_up_after = Duration::from_seconds(60);  // without any word from the scheduler
+  Duration rejoin_for = Duration::from_seconds(60);     // the same for who was a member before
   Duration heartbeat_every = Duration::from_seconds(2);
   // Once joined: without a sign of the run, such as a word of the scheduler or a commit.
   Duration forsaken_after = Duration::from_seconds(600);

@@ -32,6 +32,16 @@ void LocalTrainer::set_plan(const StepPlan& plan) {
   part_ = plan.rate;
 }
 
+void LocalTrainer::skip(std::uint64_t steps) {
+  const auto size = static_cast<std::size_t>(configured_batch_);
+  for (std::uint64_t i = 0; i < steps; ++i) {
+    drawn_ = 0;
+    draw(size);
+  }
+  drawn_ = 0;
+  steps_ += steps;
+}
+
 bool LocalTrainer::take_parameters(Floats& out) {
   const bool finite = device_->take_update(out);
   device_->read(out);

@@ -28,6 +28,9 @@ class LocalTrainer {
   // Of the mini-batches from now on.
   void set_plan(const StepPlan& plan);
 
+  // Leaves out so many mini-batches of the configured size: an earlier process has made them.
+  void skip(std::uint64_t steps);
+
   // The next mini-batch, as in train/device.hpp.
   BatchResult step();
   // The same on parameters that arrive meanwhile, as in train/device.hpp. Returns: nothing if they

@@ -32,6 +32,12 @@ class Mail {
             .payload = std::move(payload)};
   }
   void send(proto::NodeId to, proto::Body body) { outbox_.push({to, sign(std::move(body))}); }
+  // The same, and the receiver is to answer.
+  void ask(Instant now, proto::NodeId to, proto::Body body) {
+    proto::ToNode out{to, sign(std::move(body))};
+    out.message.sent = now;
+    outbox_.push(std::move(out));
+  }
   std::optional<proto::ToNode> poll() { return outbox_.poll(); }
 
  private:

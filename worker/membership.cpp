@@ -28,6 +28,7 @@ Result<bool> Membership::on_wakeup(Instant now) {
                                         .settings = options_.settings,
                                         .again = again_});
   if (auto error = joiner_.overdue(now)) return tl::unexpected(std::move(*error));
+  if (auto error = joiner_.forsaken(now)) return tl::unexpected(std::move(*error));
   return due == proto::Joiner::Due::Heartbeat;
 }
 
@@ -53,6 +54,7 @@ Result<Membership::News> Membership::on_welcome(Incarnation run, const proto::We
                 fmt::format("scheduler: its shard map covers {} parameters, our model has {}",
                             welcome.shards.parameters(), options_.parameters));
   id_ = welcome.you;
+  if (!earlier_steps_) earlier_steps_ = welcome.steps;
   mail_.sign_as(*id_, mail_.incarnation());
   if (run_ == run) return News::Welcome;
   run_ = run;
@@ -73,7 +75,9 @@ void Membership::rejoin(Instant now, bool again) {
   id_.reset();
   again_ = again;
   mail_.sign_as(kUnknownWorker, mail_.incarnation() + 1);
-  joiner_ = proto::Joiner(options_.timing);
+  auto timing = options_.timing;
+  timing.give_up_after = timing.rejoin_for;
+  joiner_ = proto::Joiner(timing);
   joiner_.on_start(now);
 }
 

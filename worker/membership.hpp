@@ -32,9 +32,11 @@ class Membership {
 
   void on_start(Instant now) { joiner_.on_start(now); }
   // Sends Hello when it is due. Returns: true when a heartbeat is due, which the caller sends.
-  // Timeout when the scheduler has not answered Hello for too long.
+  // Timeout when the scheduler has not answered Hello for too long; Gone when it answers nothing.
   [[nodiscard]] Result<bool> on_wakeup(Instant now);
   std::optional<Instant> poll_wakeup() const { return joiner_.poll_wakeup(); }
+  // Nothing came of the scheduler for so long that a heartbeat is to ask for an answer.
+  bool lonely(Instant now) const { return joiner_.lonely(now); }
 
   enum class News {
     None,
@@ -57,6 +59,8 @@ class Membership {
 
   // Nothing until Welcome.
   const std::optional<proto::NodeId>& id() const { return id_; }
+  // That earlier processes of this name have made, as the first Welcome says.
+  std::uint64_t earlier_steps() const { return earlier_steps_.value_or(0); }
   // The scheduler's life that this worker joined last. Nothing before the first Welcome.
   const std::optional<Incarnation>& run() const { return run_; }
   Mail& mail() { return mail_; }
@@ -69,6 +73,7 @@ class Membership {
   MembershipOptions options_;
   std::optional<Incarnation> run_;
   std::optional<proto::NodeId> id_;
+  std::optional<std::uint64_t> earlier_steps_;
   bool again_ = false;  // as in the next Hello
   proto::Joiner joiner_;
   Mail mail_;

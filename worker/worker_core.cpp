@@ -157,7 +157,13 @@ void WorkerCore::on_wakeup(Instant now) {
   if (over()) return;
   const auto heartbeat = membership_.on_wakeup(now);
   if (!heartbeat) return fail_with(heartbeat.error());
-  if (*heartbeat) membership_.mail().send(kScheduler, take_progress());
+  if (*heartbeat) {
+    auto& mail = membership_.mail();
+    if (membership_.lonely(now))
+      mail.ask(now, kScheduler, take_progress());
+    else
+      mail.send(kScheduler, take_progress());
+  }
   if (const auto asked = exchange_.on_wakeup(now, membership_.mail()); !asked)
     fail_with(asked.error());
 }

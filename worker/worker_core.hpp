@@ -53,7 +53,8 @@ struct WorkerOptions {
   // Only the timing counts. The worker holds and sends sizes alone, and parameters() is empty. Each
   // update is one chunk of any values; it stands for all chunks.
   bool blank = false;
-  proto::JoinTiming timing;
+  // forsaken_after: without a word of the scheduler; on virtual time nobody asks it for one.
+  proto::JoinTiming timing = {.forsaken_after = Duration::from_seconds(3e9)};
   Duration probe_after = Duration::from_seconds(15);  // silence before asking a server
   // Silence before giving up on a server; longer where longer ones have ended
   // (worker/server_watch.hpp). The scheduler reports a dead server within seconds.
@@ -142,6 +143,8 @@ class WorkerCore {
   }
   bool elastic() const { return exchange_.elastic(); }
   train::StepPlan next_step() const { return {.batch = share_.batch, .rate = local_rate_}; }
+  // Mini-batches to leave out before the first: earlier processes of this name have made them.
+  std::uint64_t earlier_steps() const { return membership_.earlier_steps(); }
   // Where the shards are, once welcome: the host connects to them.
   const std::optional<proto::ShardMap>& shards() const { return exchange_.shards(); }
   const std::optional<proto::NodeId>& id() const { return membership_.id(); }

@@ -216,6 +216,26 @@ TEST_CASE("an early step draws what a step would have drawn, and one given up dr
   CHECK(other == weights);
 }
 
+TEST_CASE("a trainer that skips goes on with the batches and the rate of one that trained") {
+  const Dataset data = separable(50);
+  const ModelSpec spec = make_model({"mlp", {4}}, data.shape, data.classes).value();
+  const auto trainer = [&] {
+    LocalTrainer made(built_device("reference", spec, 8), data, BatchSampler(all_of(data), Rng(9)),
+                      8, {.initial = 0.1, .decay = 0.5, .decay_steps = 2});
+    made.load(test_parameters(spec, 1));
+    return made;
+  };
+  LocalTrainer first = trainer();
+  for (int s = 0; s < 17; ++s) first.step();
+  LocalTrainer next = trainer();
+  next.skip(17);
+  std::vector<float> weights(first.parameter_count());
+  first.read(weights);
+  next.load(weights);
+  for (int s = 0; s < 9; ++s) CHECK(next.step().loss_sum == first.step().loss_sum);
+  CHECK(next.steps() == 26);
+}
+
 TEST_CASE("a trainer learns") {
   const Dataset data = separable(200);
   const ModelSpec spec = make_model({"svm", {}}, data.shape, data.classes).value();

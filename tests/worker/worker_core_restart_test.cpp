@@ -224,5 +224,25 @@ TEST_CASE("worker: what its last life left is sent if it was of this run") {
   }
 }
 
+TEST_CASE(
+    "worker: a new process hears what earlier ones have made, and one that joins again knows") {
+  WorkerWorld world;
+  world.core.on_start(world.now);
+  CHECK(world.core.earlier_steps() == 0);
+  const auto welcome = [&](std::uint64_t steps) {
+    world.hear(kSchedulerNode, proto::Welcome{.you = {proto::Role::Worker, 4},
+                                              .parameters = 5,
+                                              .range = {},
+                                              .shards = world.shard_map(),
+                                              .steps = steps});
+  };
+  welcome(40);
+  CHECK(world.core.earlier_steps() == 40);
+  world.hear(kSchedulerNode, proto::Refusal{proto::RefusalCode::NotMember, "join first"});
+  welcome(52);
+  CHECK(world.core.id());
+  CHECK(world.core.earlier_steps() == 40);
+}
+
 }  // namespace
 }  // namespace rubato::worker

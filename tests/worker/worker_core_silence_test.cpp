@@ -23,6 +23,43 @@ std::uint32_t ask(WorkerWorld& world, std::uint32_t shard) {
   return 0;
 }
 
+TEST_CASE("scheduler: silent for half the limit it is asked, silent for all of it it is missed") {
+  WorldSetup setup;
+  setup.forsaken_after = kSecond * 60;
+  WorkerWorld world(setup);
+  world.get_ready();
+  const auto beat = [&](Duration for_so_long) {
+    bool asked = false;
+    for (const Instant end = world.now + for_so_long; world.now < end;) {
+      world.pass(kSecond * 2);
+      for (const auto& out : world.sent())
+        asked = asked || (out.to == kSchedulerNode && out.message.sent == world.now);
+    }
+    return asked;
+  };
+  CHECK_FALSE(beat(kSecond * 28));
+  CHECK(beat(kSecond * 4));
+  world.hear(kSchedulerNode, proto::Heartbeat{.echo = {1}, .clock = {2}});
+  CHECK_FALSE(beat(kSecond * 28));
+  CHECK(beat(kSecond * 28));
+  CHECK_FALSE(world.core.failure());
+  beat(kSecond * 6);
+  REQUIRE(world.core.failure());
+  CHECK(world.core.failure()->code == ErrorCode::Gone);
+  CHECK(world.core.failure()->message ==
+        "scheduler: no answer for 60 s; is it running? Restart this node to join its next run");
+}
+
+TEST_CASE("scheduler: on virtual time nobody asks for it") {
+  WorkerWorld world;
+  world.get_ready();
+  for (int beats = 0; beats < 1000; ++beats) {
+    world.pass(kSecond * 2);
+    for (const auto& out : world.sent()) CHECK(out.message.sent == Instant{});
+  }
+  CHECK_FALSE(world.core.failure());
+}
+
 TEST_CASE("probe: after fifteen silent seconds, and only the shards that have not answered") {
   Committed world;
   world.reply(1, 2);

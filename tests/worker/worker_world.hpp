@@ -61,6 +61,7 @@ struct WorldSetup {
   std::vector<train::ForwardLayer> early_forward = {};
   proto::Compression up = {};
   std::shared_ptr<Residual> residual = {};
+  std::optional<Duration> forsaken_after = {};
 };
 
 using Action = WorkerCore::Action;
@@ -93,6 +94,7 @@ class WorkerWorld {
     options.up = setup.up;
     options.residual = setup.residual;
     if (setup.elastic) options.weight = 0.5;
+    if (setup.forsaken_after) options.timing.forsaken_after = *setup.forsaken_after;
     return options;
   }
   proto::ShardMap shard_map() const {
