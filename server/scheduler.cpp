@@ -16,6 +16,12 @@ using proto::Role;
 
 namespace {
 
+// The address of a node that was not heard since on_return().
+constexpr PeerId kNobody = ~PeerId{0};
+
+// Snapshots that a journal can have lost; a server that speaks of more is not believed.
+constexpr std::uint64_t kForgottenMax = 1000;
+
 std::optional<Instant> earlier(std::optional<Instant> a, std::optional<Instant> b) {
   if (!a) return b;
   if (!b) return a;
@@ -35,7 +41,13 @@ Scheduler::Scheduler(const SchedulerOptions& options, std::unique_ptr<sync::Tune
   RUBATO_CHECK(options.servers >= 1 && options.workers >= 1, "a cluster has servers and workers");
 }
 
-void Scheduler::on_message(Instant now, PeerId from, const Message& message) {
+bool Scheduler::on_message(Instant now, PeerId from, const Message& message) {
+  const std::uint64_t before = refusals_;
+  take(now, from, message);
+  return refusals_ == before && !std::holds_alternative<proto::Describe>(message.body);
+}
+
+void Scheduler::take(Instant now, PeerId from, const Message& message) {
   if (message.cluster != options_.cluster) {
     refuse(from, RefusalCode::ClusterId, other_cluster(message, options_.cluster));
     return;
@@ -92,6 +104,10 @@ void Scheduler::on_server(Instant now, PeerId from, const Message& message) {
   }
   servers_[index].peer = from;
   on_server_heard(now, index);
+  if (settling_) settle_servers(now);
+  if (const auto* beat = std::get_if<proto::Heartbeat>(&message.body))
+    servers_[index].saved = std::max(servers_[index].saved, beat->saved);
+  if (ending_ == Ending::Servers) return end_step(now);
   if (over()) {
     send_stop(from);  // the first one did not arrive
   } else if (const auto* ack = std::get_if<proto::MembersAck>(&message.body)) {
@@ -163,26 +179,58 @@ void Scheduler::on_server_hello(Instant now, PeerId from, const Message& message
     if (serving() && evaluator_) welcome_evaluator();
   } else if (it->incarnation != message.incarnation) {
     const auto index = static_cast<std::uint32_t>(it - servers_.begin());
+    if (settling_) {
+      send(from, proto::Heartbeat{});  // a sign of life; the server repeats its Hello
+      waiting_[index] = {from, message};
+      on_server_heard(now, index);
+      return settle_servers(now);
+    }
     if (!replace_server(now, from, index, message)) return;
   }
-  it->peer = from;
-  const auto index = static_cast<std::uint32_t>(it - servers_.begin());
+  welcome_server(now, from, static_cast<std::uint32_t>(it - servers_.begin()));
+}
+
+void Scheduler::welcome_server(Instant now, PeerId from, std::uint32_t index) {
+  servers_[index].peer = from;
   on_server_heard(now, index);
+  if (settling_) settle_servers(now);
   send(from,
        proto::Welcome{.you = {Role::Server, index},
                       .parameters = options_.parameters,
                       .range = proto::shard_range(options_.parameters, index, options_.servers),
                       .shards = {},
-                      .snapshot = it->snapshot});
+                      .snapshot = servers_[index].snapshot});
   send_due_lists();
 }
 
+void Scheduler::settle_servers(Instant now) {
+  for (std::uint32_t i = 0; i < servers_.size(); ++i)
+    if (servers_[i].peer == kNobody && !waiting_.contains(i)) return;
+  settling_ = false;
+  const std::uint64_t number = common_snapshot();
+  for (auto& [index, waiting] : std::exchange(waiting_, {}))
+    if (replace_server(now, waiting.peer, index, waiting.hello, number))
+      welcome_server(now, waiting.peer, index);
+}
+
+std::uint64_t Scheduler::common_snapshot() const {
+  std::map<std::uint64_t, std::size_t> servers;  // by number: how many have it
+  for (const auto& [index, waiting] : waiting_)
+    for (const auto& snapshot : std::get<proto::Hello>(waiting.hello.body).snapshots)
+      if (snapshot.run == options_.incarnation) ++servers[snapshot.number];
+  std::uint64_t newest = 0;
+  for (const auto& [number, count] : servers)
+    if (count == waiting_.size()) newest = number;
+  return newest;
+}
+
 bool Scheduler::replace_server(Instant now, PeerId from, std::uint32_t index,
-                               const Message& message) {
+                               const Message& message, std::optional<std::uint64_t> number) {
   const auto& hello = std::get<proto::Hello>(message.body);
   const proto::SnapshotInfo* newest = nullptr;
   for (const proto::SnapshotInfo& each : hello.snapshots)
-    if (each.run == options_.incarnation && (!newest || each.number > newest->number))
+    if (each.run == options_.incarnation && (!number || each.number == *number) &&
+        (!newest || each.number > newest->number))
       newest = &each;
   // The first snapshot may not be on disk yet. Then the shard begins anew.
   const bool young = options_.save_every > Duration{} && snapshots_.size() <= 1;
@@ -199,7 +247,7 @@ bool Scheduler::replace_server(Instant now, PeerId from, std::uint32_t index,
   past_.insert(server.incarnation);
   server.incarnation = message.incarnation;
   server.endpoint = hello.endpoint;
-  server.snapshot = newest ? newest->number : 0;
+  server.snapshot = server.saved = newest ? newest->number : 0;
   server.moved = true;
   lists_.on_replaced(index, now);
   const std::uint64_t lost = commits_ - std::min(commits_, newest ? newest->commits : 0);
@@ -238,9 +286,10 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
     const bool same = worker.incarnation == message.incarnation;
     const bool again = hello.again && worker.incarnation + 1 == message.incarnation;
     if (same || again) {
-      worker.peer = from;
+      const bool first = std::exchange(worker.peer, from) == kNobody;
       worker_silence_.heard(id.value, now);
       heard_somebody(now);
+      if (first) tell_again(worker);
       if (again || worker.rejoining) return admit_again(now, id, message.incarnation);
       if (serving()) {
         welcome_worker(id);
@@ -291,6 +340,7 @@ void Scheduler::admit(Instant now, PeerId from, const Message& message) {
   worker.incarnation = message.incarnation;
   worker.peer = from;
   worker.epoch = lists_.epoch() + 1;
+  workers_until_.reset();
   workers_.push_back(std::move(worker));
   members_.emplace(hello.name, id);
   joined_.push_back(id);
@@ -329,10 +379,13 @@ proto::ShardMap Scheduler::shard_map() const {
 }
 
 void Scheduler::welcome_worker(WorkerId worker) {
-  send(workers_[worker.value].peer, proto::Welcome{.you = {Role::Worker, worker.value},
-                                                   .parameters = options_.parameters,
-                                                   .range = {},
-                                                   .shards = shard_map()});
+  const WorkerState& state = workers_[worker.value];
+  const auto past = past_steps_.find(state.name);
+  send(state.peer, proto::Welcome{.you = {Role::Worker, worker.value},
+                                  .parameters = options_.parameters,
+                                  .range = {},
+                                  .shards = shard_map(),
+                                  .steps = past == past_steps_.end() ? 0 : past->second});
 }
 
 void Scheduler::change_members(Instant now) {
@@ -401,8 +454,10 @@ void Scheduler::drain_tuner(Instant now) {
     change_members(now);
   }
   while (auto order = tuner_->poll_order()) {
-    if (order->worker.value < workers_.size())
-      send(workers_[order->worker.value].peer, order->directive);
+    if (order->worker.value >= workers_.size()) continue;
+    WorkerState& worker = workers_[order->worker.value];
+    worker.directive = order->directive;
+    send(worker.peer, order->directive);
   }
   while (auto decision = tuner_->poll_decision()) {
     log(SchedulerEvent::Kind::Decision,
@@ -492,12 +547,15 @@ void Scheduler::end_membership(WorkerId id, WorkerState::Fate fate) {
   WorkerState& worker = workers_[id.value];
   worker.fate = fate;
   past_.insert(worker.incarnation);
+  past_steps_[worker.name] += worker.progress.steps;
   members_.erase(worker.name);
   worker_silence_.forget(id.value);
 }
 
 void Scheduler::find_lost(Instant now) {
   if (!stop_reason_ && cut_off(now)) return;
+  // New processes of all workers take their time to read their data.
+  if (workers_until_ && now < *workers_until_) worker_silence_.excuse(now);
   auto lost = worker_silence_.lost(now);
   std::ranges::sort(lost);
   for (const auto id : lost)
@@ -569,10 +627,44 @@ void Scheduler::heard_somebody(Instant now) {
 }
 
 void Scheduler::order_snapshot(Instant now) {
+  // A loss of power may have cost the end of the journal. What servers have kept since is not to be
+  // ordered again under its number.
+  const std::uint64_t newest = std::ranges::max(servers_, {}, &ServerState::saved).saved;
+  if (newest > snapshots_.size() && newest - snapshots_.size() < kForgottenMax)
+    snapshots_.resize(newest, now);
   snapshots_.push_back(now);
   next_snapshot_ = now + options_.save_every;
+  const std::uint64_t keep = std::ranges::min(servers_, {}, &ServerState::saved).saved;
   for (const auto& server : servers_)
-    if (!server.absent_since) send(server.peer, proto::Save{snapshots_.size()});
+    if (!server.absent_since) send(server.peer, proto::Save{snapshots_.size(), keep});
+}
+
+void Scheduler::on_return(Instant now) {
+  for (ServerState& server : servers_) server.peer = kNobody;
+  for (WorkerState& worker : workers_) worker.peer = kNobody;
+  heard_ = now;
+  cut_off_ = false;
+  worker_silence_.excuse(now);
+  server_silence_.excuse(now);
+  absence_.excuse(now);
+  silence_of_all_.heard(0, now);
+  if (next_snapshot_) next_snapshot_ = now + options_.save_every;
+  waiting_.clear();
+  settling_ = started_ && serving();
+  if (!members_.empty()) workers_until_ = now + options_.absent_max;
+  evaluator_.reset();
+  unheard_until_ = now + options_.lost_after;
+  if (!stop_reason_) return;
+  ending_ = Ending::Workers;
+  ending_until_ = unheard_until_;
+}
+
+void Scheduler::tell_again(const WorkerState& worker) {
+  workers_until_.reset();
+  if (stop_reason_)
+    send_stop(worker.peer);
+  else if (worker.directive)
+    send(worker.peer, *worker.directive);
 }
 
 void Scheduler::on_wakeup(Instant now) {
@@ -615,7 +707,7 @@ void Scheduler::end(Instant now, std::string reason, bool failed) {
   for (const auto& worker : workers_)
     if (worker.fate == WorkerState::Fate::Member) send_stop(worker.peer);
   ending_ = Ending::Workers;
-  ending_until_ = now + options_.farewell;
+  ending_until_ = std::max(now + options_.farewell, unheard_until_);
   end_step(now);
 }
 
@@ -639,6 +731,12 @@ void Scheduler::end_step(Instant now) {
       log(SchedulerEvent::Kind::Stopped,
           fmt::format("the evaluator's last pull took longer than {:.0f} s: the servers end",
                       options_.last_pull.seconds()));
+    ending_ = Ending::Servers;
+    ending_until_ = unheard_until_;
+  }
+  const auto unheard = [](const ServerState& server) { return server.peer == kNobody; };
+  if (ending_ == Ending::Servers &&
+      (now >= ending_until_ || std::ranges::none_of(servers_, unheard))) {
     ending_ = Ending::Over;
     for (const auto& server : servers_) send_stop(server.peer);
   }
@@ -669,12 +767,14 @@ Scheduler::WorkerState* Scheduler::find_worker(PeerId from, const Message& messa
     return nullptr;
   }
   if (worker.fate != WorkerState::Fate::Member) return nullptr;  // it left: a late message
-  worker.peer = from;
+  const bool first = std::exchange(worker.peer, from) == kNobody;
+  if (first) tell_again(worker);
   if (worker.rejoining && !stop_reason_) send(from, proto::Notice{"", true});  // lost, perhaps
   return &worker;
 }
 
 void Scheduler::send(PeerId to, proto::Body body) {
+  if (to == kNobody) return;
   outbox_.push({to, Message{.cluster = options_.cluster,
                             .sender = {Role::Scheduler, 0},
                             .incarnation = options_.incarnation,
@@ -691,6 +791,7 @@ void Scheduler::send_stop(PeerId to) {
 }
 
 void Scheduler::refuse(PeerId to, RefusalCode code, std::string message) {
+  ++refusals_;
   send(to, proto::Refusal{code, std::move(message)});
 }
 

@@ -6,6 +6,11 @@
 // snapshot. If nobody at all is heard, this node is the one that is cut off, and declares nobody
 // lost.
 //
+// Return: another process can go on in its place. It hears the same inputs again
+// (server/durable_scheduler.hpp), then on_return(). From then on each node is spoken to once it is
+// heard, and is then told what may not have reached it. Servers that are new processes, too, wait
+// until all servers are heard, and go back to one snapshot that all of them have.
+//
 // Start: a worker may train once every shard has acknowledged a member list that holds it. The
 // first workers also wait until the expected number has joined.
 //
@@ -72,7 +77,11 @@ class Scheduler {
   // `tuner`: null when the sync model has none.
   Scheduler(const SchedulerOptions& options, std::unique_ptr<sync::Tuner> tuner);
 
-  void on_message(Instant now, proto::PeerId from, const proto::Message& message);
+  // Returns: false if the message changed nothing: it was refused, or asked for the schema.
+  bool on_message(Instant now, proto::PeerId from, const proto::Message& message);
+  // Another process goes on in the place of the one that heard everything before. Nodes may have
+  // heard nobody for a while, and their addresses are not known.
+  void on_return(Instant now);
   // `from` sent bytes that did not decode: it is told so.
   void on_bad_frame(proto::PeerId from, const Error& error);
   void on_wakeup(Instant now);
@@ -86,6 +95,11 @@ class Scheduler {
   std::optional<Instant> poll_wakeup() const;
   std::optional<SchedulerEvent> poll_log() { return log_.poll(); }
 
+  // The run is over because it could not go on: no criterion held.
+  bool failed() const { return failed_; }
+  // After a return: no worker has been heard yet.
+  bool awaits_workers() const { return workers_until_.has_value(); }
+  const SchedulerOptions& options() const { return options_; }
   // True once every expected server has a shard.
   bool serving() const { return servers_.size() == options_.servers; }
   const std::optional<Instant>& started() const { return started_; }
@@ -106,6 +120,10 @@ class Scheduler {
   double smoothed_loss() const { return criterion_.smoothed_loss(); }
   double smoothed_accuracy() const { return criterion_.smoothed_accuracy(); }
   std::size_t members() const { return members_.size(); }
+  std::size_t servers() const { return servers_.size(); }
+  std::uint64_t commits() const { return commits_; }  // of all workers
+  // The lowest loss of all evaluations; infinity before the first.
+  double lowest_loss() const;
   // The run so far; complete once over().
   RunRecord record() const;
 
@@ -116,6 +134,7 @@ class Scheduler {
     Incarnation incarnation = 0;
     proto::PeerId peer = 0;
     std::uint64_t snapshot = 0;  // that this life began with; 0: initial parameters
+    std::uint64_t saved = 0;     // the newest that it has on disk
     bool moved = false;  // it has not acknowledged a list yet, as the process that it is now
     std::optional<Instant> absent_since = {};  // silent, and waited for
   };
@@ -126,6 +145,7 @@ class Scheduler {
     std::uint64_t epoch = 0;  // the first member list that holds it
     bool started = false;
     bool rejoining = false;  // told to join again; no shard takes its commits until then
+    std::optional<sync::Directive> directive = {};  // the last
     // Done: left after the stop. Replaced: a later process has its name.
     enum class Fate { Member, Left, Lost, Replaced, Done } fate = Fate::Member;
     proto::Progress progress;
@@ -137,13 +157,20 @@ class Scheduler {
   };
 
   // Messages.
+  void take(Instant now, proto::PeerId from, const proto::Message& message);
   void on_server(Instant now, proto::PeerId from, const proto::Message& message);
   void on_hello(Instant now, proto::PeerId from, const proto::Message& message);
   void on_server_hello(Instant now, proto::PeerId from, const proto::Message& message);
   // Another process has the name of a server: it takes its place if it can go on. Returns: false if
   // it cannot, and was refused.
   [[nodiscard]] bool replace_server(Instant now, proto::PeerId from, std::uint32_t index,
-                                    const proto::Message& message);
+                                    const proto::Message& message,
+                                    std::optional<std::uint64_t> number = {});
+  void welcome_server(Instant now, proto::PeerId from, std::uint32_t index);
+  // After a return: once every server is heard or waits, those that wait go on.
+  void settle_servers(Instant now);
+  // The newest snapshot that each server in waiting_ has. 0: none.
+  std::uint64_t common_snapshot() const;
   void on_server_heard(Instant now, std::uint32_t index);
   void on_worker_hello(Instant now, proto::PeerId from, const proto::Message& message);
   void on_evaluator(Instant now, proto::PeerId from, const proto::Message& message);
@@ -162,6 +189,8 @@ class Scheduler {
   void tell_moved();                                  // the evaluator, which server is where now
   void notice(const std::string& text, bool rejoin);  // to all members
   void find_absent(Instant now);
+  // A worker is heard for the first time since the return: it is told what may not have reached it.
+  void tell_again(const WorkerState& worker);
   // Returns: true if nobody was heard for so long that this node must be cut off.
   bool cut_off(Instant now);
   void heard_somebody(Instant now);
@@ -209,15 +238,26 @@ class Scheduler {
   std::map<std::string, WorkerId> members_;  // by name
   std::optional<EvaluatorState> evaluator_;
   // Kept up to date, so that no event has to visit every worker.
-  std::uint64_t steps_ = 0;         // of all workers
-  std::uint64_t commits_ = 0;       // of all workers
-  std::deque<WorkerId> joined_;     // not started yet, by epoch
-  Silence worker_silence_;          // of the members
-  Silence server_silence_;          // of the servers that are not absent
-  Silence absence_;                 // of the absent ones, since they were found so
-  Silence silence_of_all_;          // one entry: when anybody was heard
-  Instant heard_;                   // the last time
-  bool cut_off_ = false;            // told
+  std::uint64_t steps_ = 0;      // of all workers
+  std::uint64_t commits_ = 0;    // of all workers
+  std::deque<WorkerId> joined_;  // not started yet, by epoch
+  Silence worker_silence_;       // of the members
+  Silence server_silence_;       // of the servers that are not absent
+  Silence absence_;              // of the absent ones, since they were found so
+  Silence silence_of_all_;       // one entry: when anybody was heard
+  Instant heard_;                // the last time
+  bool cut_off_ = false;         // told
+  // After a return: until when a worker must be heard, while none was; and whether servers that are
+  // new processes wait for each other, in waiting_, by shard.
+  std::optional<Instant> workers_until_;
+  bool settling_ = false;
+  struct Waiting {
+    proto::PeerId peer = 0;
+    proto::Message hello;
+  };
+  std::map<std::uint32_t, Waiting> waiting_;
+  std::uint64_t refusals_ = 0;
+  std::map<std::string, std::uint64_t> past_steps_;  // by name, of workers that are no members
   std::set<Incarnation> past_;      // replaced servers; workers that are no members any more
   std::vector<Instant> snapshots_;  // when they were ordered: number 1, 2, ...
   std::optional<Instant> next_snapshot_;
@@ -231,9 +271,11 @@ class Scheduler {
   std::optional<std::string> stop_reason_;
   bool failed_ = false;  // with stop_reason_: the run could not go on
   Instant stopped_at_;
-  // What the end waits for: the workers' last words, the evaluator's last pull, nothing.
-  enum class Ending { None, Workers, Evaluator, Over } ending_ = Ending::None;
-  Instant ending_until_;                 // of Workers and Evaluator
+  // What the end waits for: the workers' last words, the evaluator's last pull, a word of servers
+  // that were not heard since a return, nothing.
+  enum class Ending { None, Workers, Evaluator, Servers, Over } ending_ = Ending::None;
+  Instant ending_until_;                 // of all but None and Over
+  Instant unheard_until_;                // after a return: who is not heard until then is not there
   std::size_t commit_count_stride_ = 1;  // commit counts are kept at every so-many-th evaluation
   RunRecord record_;                     // curves and decisions; record() fills in the rest
   proto::Outbox<proto::ToPeer> outbox_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <string>
 #include <string_view>
@@ -45,6 +46,12 @@ void Scheduler::record_evaluation(double t, double loss, double accuracy) {
   log(SchedulerEvent::Kind::Evaluation,
       fmt::format("evaluation at {:.3f} s: loss {:.6f}{} steps {} commits {}", t, loss, measured,
                   steps(), commits_));
+}
+
+double Scheduler::lowest_loss() const {
+  double lowest = std::numeric_limits<double>::infinity();
+  for (const auto& evaluation : record_.evaluations) lowest = std::min(lowest, evaluation.loss);
+  return lowest;
 }
 
 // H = mean(v) / min(v) of the measured speeds v. All incarnations of one name are one worker.

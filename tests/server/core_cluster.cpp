@@ -97,10 +97,11 @@ void ToyTrainer::load_under_update(std::span<const float> parameters) {
 
 CoreCluster::CoreCluster(const CoreClusterOptions& options) : options_(options) {
   const std::size_t parameters = options.initial.size();
-  scheduler_ = std::make_unique<server::Scheduler>(
-      scheduler_options(options_),
-      sync::make_tuner(options.sync, options.sync_options,
-                       {.parameter_bytes = parameters * sizeof(float)}));
+  const server::JournalHeader header{
+      .cluster = kCluster, .run = 1, .settings = {}, .schema = {}, .began = now_};
+  journal_ = server::header_bytes(header);
+  scheduler_ = std::make_unique<server::DurableScheduler>(
+      new_scheduler(), append_to(server::JournalWriter({}, now_)));
   const auto initial = [values = options.initial](ElementRange range) {
     return std::vector<float>(values.begin() + static_cast<std::ptrdiff_t>(range.begin),
                               values.begin() + static_cast<std::ptrdiff_t>(range.end));
@@ -120,6 +121,31 @@ CoreCluster::CoreCluster(const CoreClusterOptions& options) : options_(options) 
   for (const auto& server : servers_) server->on_start(now_);
   for (const auto& worker : workers_) worker.core->on_start(now_);
   pump();
+}
+
+std::unique_ptr<server::Scheduler> CoreCluster::new_scheduler() const {
+  return std::make_unique<server::Scheduler>(
+      scheduler_options(options_),
+      sync::make_tuner(options_.sync, options_.sync_options,
+                       {.parameter_bytes = options_.initial.size() * sizeof(float)}));
+}
+
+server::OpenJournal CoreCluster::append_to(server::JournalWriter writer) {
+  return {std::move(writer), [this](std::string_view record) -> Result<void> {
+            journal_ += record;
+            return {};
+          }};
+}
+
+void CoreCluster::return_scheduler() {
+  RUBATO_CHECK(!scheduler_, "it was killed");
+  auto reader = server::JournalReader::open(std::as_bytes(std::span(journal_)));
+  RUBATO_CHECK(reader, "the journal is whole");
+  auto core = new_scheduler();
+  RUBATO_CHECK(server::DurableScheduler::replay(*reader, *core), "the journal is whole");
+  scheduler_ =
+      std::make_unique<server::DurableScheduler>(std::move(core), append_to(reader->writer()));
+  scheduler_->go_on(now_, 0, now_);
 }
 
 void CoreCluster::run_until(const std::function<bool()>& done) {
@@ -150,7 +176,8 @@ void CoreCluster::turn() {
 }
 
 std::optional<Instant> CoreCluster::next_alarm() const {
-  auto next = scheduler_->poll_wakeup();
+  std::optional<Instant> next;
+  if (scheduler_) next = scheduler_->poll_wakeup();
   const auto consider = [&next](std::optional<Instant> at) {
     if (at && (!next || *at < *next)) next = at;
   };
@@ -163,7 +190,7 @@ void CoreCluster::ring_alarms() {
   const auto ring = [this](auto& core) {
     if (const auto at = core.poll_wakeup(); at && *at <= now_) core.on_wakeup(now_);
   };
-  ring(*scheduler_);
+  if (scheduler_) ring(*scheduler_);
   for (const auto& server : servers_) ring(*server);
   for (const auto& worker : workers_) ring(*worker.core);
 }
@@ -177,6 +204,8 @@ void CoreCluster::pump() {
     note_version(i);
     for (const auto& out : sent(*servers_[i])) from_server(i, out);
   }
+  if (std::exchange(doomed_, false)) scheduler_.reset();
+  if (!scheduler_) return;
   for (const auto& out : sent(*scheduler_)) from_scheduler(out);
 }
 
@@ -234,7 +263,7 @@ void CoreCluster::from_worker(std::uint32_t index, const proto::ToNode& out) {
   const std::string from = label(*workers_[index].core, "edge", index);
   post(from, to_string(out.to), out.message, [this, index, out] {
     if (out.to.role == proto::Role::Scheduler) {
-      scheduler_->on_message(now_, kFirstWorker + index, out.message);
+      if (scheduler_) scheduler_->on_message(now_, kFirstWorker + index, out.message);
     } else {
       shard(out.to.index).on_message(now_, kFirstWorker + index, out.message);
     }
@@ -245,7 +274,7 @@ void CoreCluster::from_server(std::uint32_t index, const proto::ToPeer& out) {
   const std::string from = label(*servers_[index], "server", index);
   if (out.to == kScheduler) {
     post(from, "scheduler", out.message, [this, index, message = out.message] {
-      scheduler_->on_message(now_, kFirstServer + index, message);
+      if (scheduler_) scheduler_->on_message(now_, kFirstServer + index, message);
     });
   } else {
     to_worker(from, out);
@@ -253,6 +282,7 @@ void CoreCluster::from_server(std::uint32_t index, const proto::ToPeer& out) {
 }
 
 void CoreCluster::from_scheduler(const proto::ToPeer& out) {
+  if (options_.said) options_.said(out);
   if (out.to >= kFirstWorker) {
     to_worker("scheduler", out);
     return;

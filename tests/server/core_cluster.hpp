@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/scheduler.hpp"
+#include "server/durable_scheduler.hpp"
 #include "server/server_core.hpp"
 #include "sync/factory.hpp"
 #include "worker/worker_core.hpp"
@@ -56,6 +56,8 @@ struct CoreClusterOptions {
   Duration latency = Duration::from_ms(1);
   // How often a message arrives: 0 is lost, 2 is twice. Empty: once.
   std::function<int(const proto::Message&)> copies;
+  // Hears whatever the scheduler says, before it is sent. May be empty.
+  std::function<void(const proto::ToPeer&)> said = {};
   // No silence is long enough to give up: for links that lose much.
   bool patient = false;
 };
@@ -68,12 +70,24 @@ class CoreCluster {
   void run_until(const std::function<bool()>& done);
   void run_for(Duration time);
 
+  // The scheduler's process ends with the next event: it hears that, and nobody hears what it says
+  // to it.
+  void kill_scheduler() { doomed_ = true; }
+  // Another process goes on in its place. Requires: it was killed, and run() since.
+  void return_scheduler();
+  // All that any scheduler has written.
+  const std::string& journal() const { return journal_; }
+  // One that has heard nothing.
+  std::unique_ptr<server::Scheduler> new_scheduler() const;
+
   // From now on no step changes anything: updates are 0, apart from what compression still owes.
   void freeze() { frozen_ = true; }
 
   Instant now() const { return now_; }
   const std::string& trace() const { return trace_; }
-  server::Scheduler& scheduler() { return *scheduler_; }
+  // Requires: it lives.
+  const server::Scheduler& scheduler() const { return scheduler_->core(); }
+  bool scheduled() const { return scheduler_ != nullptr; }
   const server::ServerCore& server(std::size_t index) const { return *servers_[index]; }
   const worker::WorkerCore& worker(std::size_t index) const { return *workers_[index].core; }
   // True when every shard has applied at least `version` commits.
@@ -93,6 +107,7 @@ class CoreCluster {
     bool arriving = false;  // the parameters of that step
   };
 
+  server::OpenJournal append_to(server::JournalWriter writer);
   void schedule(Instant at, std::function<void()> event);
   // Takes the next event or alarm.
   void turn();
@@ -118,7 +133,9 @@ class CoreCluster {
   Instant now_;
   std::uint64_t order_ = 0;
   std::map<std::pair<Instant, std::uint64_t>, std::function<void()>> events_;
-  std::unique_ptr<server::Scheduler> scheduler_;
+  std::unique_ptr<server::DurableScheduler> scheduler_;  // null: killed
+  bool doomed_ = false;
+  std::string journal_;
   std::vector<std::unique_ptr<server::ServerCore>> servers_;
   std::vector<Worker> workers_;
   std::vector<Version> noted_;  // by server: the last version in the trace

@@ -292,5 +292,162 @@ TEST_CASE("replaced: the only worker's next life goes on with the run") {
   CHECK(newest_members(world.collect(), server_peer(0)) == "1");
 }
 
+// A run with snapshots, whose scheduler's process ends, and another goes on.
+struct Returned : SchedulerWorld {
+  Returned() : SchedulerWorld(saving()) {
+    start();
+    pass(kSecond * 65, {kZero, kOne});  // snapshots 1, 2 and 3 were ordered
+    collect();
+    log();
+    now = now + kSecond * 5;
+    scheduler.on_return(now);
+  }
+  void next_life(std::uint32_t index, std::vector<proto::SnapshotInfo> snapshots) {
+    proto::Hello hello{fmt::format("shard-{}", index), 10, "tcp://10.0.0.9:1"};
+    hello.snapshots = std::move(snapshots);
+    hear(300 + index, {proto::Role::Server, 0}, 500 + index, hello);
+  }
+};
+
+TEST_CASE("return: nobody is spoken to before it is heard, and then told what it may have missed") {
+  Returned world;
+  world.tuner.orders.push_back({WorkerId{1}, {.commit_rate = 7}});
+  world.from_worker(kZero, proto::Progress{});
+  world.scheduler.on_wakeup(world.now);
+  auto said = world.collect();
+  for (const auto& out : said) CHECK(out.to == kZero.peer);
+  proto::PeerId elsewhere = 4711;
+  world.hear(elsewhere, {proto::Role::Worker, kOne.index}, kOne.incarnation, proto::Progress{});
+  said = world.collect();
+  const auto orders = bodies<proto::Directive>(said, elsewhere);
+  REQUIRE(orders.size() == 1);
+  CHECK(orders[0].commit_rate == 7);
+  world.hear(elsewhere, {proto::Role::Worker, kOne.index}, kOne.incarnation, proto::Progress{});
+  CHECK(count<proto::Directive>(world.collect(), elsewhere) == 0);
+}
+
+TEST_CASE("return: servers that live go on, and one that does not takes its newest snapshot") {
+  Returned world;
+  world.next_life(1, {{kRun, 2, 10}, {kRun, 3, 20}});
+  CHECK(count<proto::Welcome>(world.collect(), 301) == 0);  // is server 0 there?
+  world.from_server(0, proto::Heartbeat{});
+  const auto welcomes = bodies<proto::Welcome>(world.collect(), 301);
+  REQUIRE(welcomes.size() == 1);
+  CHECK(welcomes[0].snapshot == 3);
+}
+
+TEST_CASE("return: servers that are all new go back to one snapshot that all of them have") {
+  Returned world;
+  world.next_life(0, {{kRun, 1, 5}, {kRun, 2, 10}});
+  world.next_life(1, {{kRun, 2, 11}, {kRun, 3, 20}});
+  const auto said = world.collect();
+  for (const proto::PeerId peer : {300, 301}) {
+    const auto welcomes = bodies<proto::Welcome>(said, peer);
+    REQUIRE(welcomes.size() == 1);
+    CHECK(welcomes[0].snapshot == 2);
+  }
+  CHECK(has(world.log(), "server 1 'shard-1' is back from its snapshot of "));
+}
+
+TEST_CASE("return: servers without a common snapshot are refused") {
+  Returned world;
+  world.next_life(0, {{kRun, 1, 5}});
+  world.next_life(1, {{kRun, 3, 20}});
+  const auto said = world.collect();
+  for (const proto::PeerId peer : {300, 301}) {
+    const auto refusals = bodies<proto::Refusal>(said, peer);
+    REQUIRE(refusals.size() == 1);
+    CHECK(refusals[0].code == RefusalCode::NameTaken);
+  }
+}
+
+TEST_CASE("return: new processes of all workers may take their time, and know earlier steps") {
+  Returned world;
+  proto::Progress made;
+  made.steps = 40;
+  world.from_worker(kOne, made);
+  world.scheduler.on_return(world.now);
+  CHECK(world.scheduler.awaits_workers());
+  world.pass(kSecond * 300, {});
+  CHECK_FALSE(world.scheduler.stopped());
+  CHECK(world.scheduler.members() == 2);
+  world.collect();
+  const PlayedWorker next{2, kOne.name, 2000, 400};
+  world.worker_hello(next);
+  CHECK_FALSE(world.scheduler.awaits_workers());
+  const auto welcomes = bodies<proto::Welcome>(world.collect(), next.peer);
+  REQUIRE(welcomes.size() == 1);
+  CHECK(welcomes[0].steps == 40);
+  world.pass(kSecond * 11, {next});
+  CHECK(world.scheduler.members() == 1);  // the other did not come
+  CHECK_FALSE(world.scheduler.stopped());
+}
+
+TEST_CASE("return: without any worker the run ends after the limit") {
+  Returned world;
+  world.pass(kSecond * 599, {});
+  CHECK_FALSE(world.scheduler.stopped());
+  world.pass(kSecond * 13, {});
+  CHECK(world.scheduler.stopped() == "no worker is left");
+}
+
+TEST_CASE("snapshots: an order names the newest that every server has on disk") {
+  SchedulerWorld world(saving());
+  world.start();
+  world.from_server(0, proto::Heartbeat{.echo = {}, .clock = {}, .saved = 1});
+  world.pass(kSecond * 31, {kZero, kOne});
+  const auto orders = [&] { return bodies<proto::Save>(world.collect(), server_peer(0)); };
+  auto said = orders();
+  REQUIRE(said.size() == 1);
+  CHECK(said[0].keep == 0);
+  world.from_server(0, proto::Heartbeat{.echo = {}, .clock = {}, .saved = 2});
+  world.from_server(1, proto::Heartbeat{.echo = {}, .clock = {}, .saved = 1});
+  world.pass(kSecond * 30, {kZero, kOne});
+  said = orders();
+  REQUIRE(said.size() == 1);
+  CHECK(said[0].keep == 1);
+}
+
+TEST_CASE("return: a run that ends at once waits for the servers that have not spoken") {
+  Returned world;
+  world.scheduler.stop(world.now, "target reached");
+  for (const auto& worker : {kZero, kOne}) world.from_worker(worker, proto::Leave{"stop"});
+  world.from_server(1, proto::Heartbeat{});
+  CHECK_FALSE(world.scheduler.over());
+  CHECK(count<proto::Stop>(world.collect(), server_peer(1)) == 0);
+  world.from_server(0, proto::Heartbeat{});
+  CHECK(world.scheduler.over());
+  const auto said = world.collect();
+  for (std::uint32_t i = 0; i < 2; ++i) CHECK(count<proto::Stop>(said, server_peer(i)) == 1);
+}
+
+TEST_CASE("return: numbers of snapshots that the journal has lost are not given again") {
+  Returned world;
+  for (std::uint32_t i = 0; i < 2; ++i)
+    world.from_server(i, proto::Heartbeat{.echo = {}, .clock = {}, .saved = 5});
+  world.pass(kSecond * 31, {kZero, kOne});
+  const auto orders = bodies<proto::Save>(world.collect(), server_peer(0));
+  REQUIRE(orders.size() == 1);
+  CHECK(orders[0].number == 6);
+  CHECK(orders[0].keep == 5);
+}
+
+TEST_CASE("return: after the end all who are left are told, and the run is over") {
+  Returned world;
+  world.scheduler.stop(world.now, "target reached");
+  world.collect();
+  world.scheduler.on_return(world.now);
+  world.from_worker(kZero, proto::Progress{});
+  world.from_server(0, proto::Heartbeat{});
+  CHECK(count<proto::Stop>(world.collect(), kZero.peer) == 1);
+  world.pass_in_silence(kSecond * 9);
+  CHECK_FALSE(world.scheduler.over());
+  world.pass_in_silence(kSecond);
+  CHECK(world.scheduler.over());
+  const auto said = world.collect();
+  CHECK(count<proto::Stop>(said, server_peer(0)) == 1);
+  CHECK(count<proto::Stop>(said, server_peer(1)) == 0);  // not heard
+}
+
 }  // namespace
 }  // namespace rubato::server

@@ -1,0 +1,72 @@
+// server/durable_scheduler.hpp - a Scheduler that outlives its process: whatever it hears is in a
+// journal before anybody hears the answer. The next process hears the journal again, and goes on.
+// The journal ends with the run's criterion. What ends a run for lack of nodes, or by Ctrl-C, is
+// not in it: the run can go on from there.
+// Time: the core lives on the clock of the run, which is the first process's steady clock. All
+// instants here are of this process's clock.
+// Pure: appending is the caller's. Threads: one owner. Errors: a journal that cannot be written is
+// one warning; the run goes on without it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+#include "server/scheduler.hpp"
+#include "server/scheduler_journal.hpp"
+
+namespace rubato::server {
+
+struct OpenJournal {
+  JournalWriter writer;
+  std::function<Result<void>(std::string_view)> append;
+};
+
+class DurableScheduler {
+ public:
+  // `journal`: nothing for a scheduler that does not outlive its process.
+  DurableScheduler(std::unique_ptr<Scheduler> core, std::optional<OpenJournal> journal)
+      : core_(std::move(core)), journal_(std::move(journal)) {}
+
+  // `core`, which is new, hears all that `reader` has, up to the end of the run. Corrupt for a
+  // damaged journal.
+  [[nodiscard]] static Result<void> replay(JournalReader& reader, Scheduler& core);
+  // This process goes on where the journal ends: at `run_now` on the clock of the run.
+  void go_on(Instant now, std::int64_t wall, Instant run_now);
+
+  void on_message(Instant now, proto::PeerId from, const proto::Message& message);
+  void on_bad_frame(proto::PeerId from, const Error& error) { core_->on_bad_frame(from, error); }
+  void on_wakeup(Instant now);
+  // As those of Scheduler.
+  void stop(Instant now, std::string reason) { core_->stop(now + ahead_, std::move(reason)); }
+  void stop_without_parameters(Instant now, std::string reason) {
+    core_->stop_without_parameters(now + ahead_, std::move(reason));
+  }
+  std::optional<proto::ToPeer> poll_send();
+  std::optional<Instant> poll_wakeup() const { return here(core_->poll_wakeup()); }
+  std::optional<SchedulerEvent> poll_log() { return core_->poll_log(); }
+  std::optional<std::string> poll_warning() { return std::exchange(warning_, std::nullopt); }
+  const std::optional<std::string>& stopped() const { return core_->stopped(); }
+  std::optional<Error> failure() const { return core_->failure(); }
+
+  std::optional<Instant> started() const { return here(core_->started()); }
+  // For what has nothing to do with time.
+  const Scheduler& core() const { return *core_; }
+
+ private:
+  std::optional<Instant> here(std::optional<Instant> at) const {
+    return at ? std::optional(*at - ahead_) : std::nullopt;
+  }
+  void append(const SchedulerInput& input);
+
+  std::unique_ptr<Scheduler> core_;
+  std::optional<OpenJournal> journal_;
+  Duration ahead_;  // of the clock of the run
+  std::optional<std::string> warning_;
+};
+
+}  // namespace rubato::server
