@@ -10,4 +10,10 @@ Instant steady_now() {
                      .count()};
 }
 
+std::int64_t wall_now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
 }  // namespace rubato

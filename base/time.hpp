@@ -53,5 +53,7 @@ struct Instant {
 
 // Reads the machine's steady clock. Only loops, throttles and main call it; cores take `now`.
 Instant steady_now();
+// The wall clock, in ns since 1970: to tell how long no process of ours ran.
+std::int64_t wall_now_ns();
 
 }  // namespace rubato

@@ -11,6 +11,7 @@
 #include "cli/interrupt.hpp"
 #include "cli/outputs.hpp"
 #include "cli/progress.hpp"
+#include "cli/scheduler_state.hpp"
 #include "cluster/cluster_plan.hpp"
 #include "cluster/evaluator_node.hpp"
 #include "cluster/make_transport.hpp"
@@ -41,18 +42,26 @@ class Host {
   }
 
   Result<HostedRun> run(const std::stop_token& stop) {
+    RUBATO_ASSIGN(state_, SchedulerState::open(options_.state, options_.anew));
+    const bool goes_on = state_->earlier() != nullptr;
     if (!config_.own_data()) RUBATO_TRY(load_shared(stop));
+    if (goes_on) {
+      if (config_.own_data()) RUBATO_TRY(agree_again());
+      RUBATO_TRY(make_scheduler());
+      if (options_.alone && scheduler_->stopped())
+        return HostedRun{scheduler_->core().record(), {}};
+    }
     RUBATO_ASSIGN(std::string endpoint, transport_->listen(options_.bind.text()));
     log_info(fmt::format("scheduler of '{}' listens on {}, waiting for {} servers and {} workers",
                          config_.name, endpoint, config_.servers.count, config_.worker_count()));
     if (options_.on_listening) options_.on_listening(endpoint);
-    if (config_.own_data()) RUBATO_TRY(agree(stop));
+    if (!goes_on) {
+      if (config_.own_data()) RUBATO_TRY(agree(stop));
+      RUBATO_TRY(make_scheduler());
+    }
     const bool evaluated = data_.held_out.size() > 0;
-    const auto save_every =
-        Duration::from_seconds(config_.snapshot.kept ? config_.snapshot.every_seconds : 0);
-    scheduler_ =
-        cluster::make_scheduler(config_, plan_, os_random(), evaluated, save_every, schema_);
     if (evaluated) log_device(config_.worker_device);  // the evaluator's
+    lowest_ = scheduler_->core().lowest_loss();
     RUBATO_ASSIGN(Endpoint local, parse_endpoint("--bind", endpoint));
     if (local.every_address()) local.host = "127.0.0.1";
     std::jthread evaluator([this, scheduler = local.text()](std::stop_token ended) {
@@ -71,7 +80,8 @@ class Host {
     progress_.reset();
     evaluator.request_stop();
     evaluator.join();
-    return HostedRun{scheduler_->record(), saved_};
+    if (!scheduler_->started()) state_->forget();
+    return HostedRun{scheduler_->core().record(), saved_};
   }
 
  private:
@@ -93,6 +103,22 @@ class Host {
     } else {
       RUBATO_ASSIGN(data_.schema, train::stated_schema(config_.dataset));
     }
+    return plan_own();
+  }
+
+  // The same, as an earlier process heard it.
+  Result<void> agree_again() {
+    schema_ = state_->earlier()->schema;
+    samples_ = state_->earlier()->samples;
+    if (config_.dataset.schema.empty()) {
+      RUBATO_ASSIGN(data_.schema, train::schema_of(schema_));
+    } else {
+      RUBATO_ASSIGN(data_.schema, train::stated_schema(config_.dataset));
+    }
+    return plan_own();
+  }
+
+  Result<void> plan_own() {
     RUBATO_ASSIGN(data_.held_out, cluster::load_held_out(config_, data_.schema));
     RUBATO_ASSIGN(plan_,
                   cluster::make_node_plan(config_, options_.sync, options_.seed, data_.schema.shape,
@@ -132,18 +158,30 @@ class Host {
     return {};
   }
 
+  Result<void> make_scheduler() {
+    const auto save_every =
+        Duration::from_seconds(config_.snapshot.kept ? config_.snapshot.every_seconds : 0);
+    const auto core = [&](Incarnation run) {
+      return cluster::make_scheduler(config_, plan_, run, data_.held_out.size() > 0, save_every,
+                                     schema_);
+    };
+    RUBATO_ASSIGN(scheduler_, state_->make(core, schema_, samples_));
+    return {};
+  }
+
   Result<void> drive(const std::stop_token& stop) {
+    const server::Scheduler& core = scheduler_->core();
     cluster::NodeLoop loop(*transport_, *scheduler_, trace());
-    while (!scheduler_->over()) {
+    while (!core.over()) {
       if (stop.stop_requested()) scheduler_->stop(steady_now(), "interrupted");
       RUBATO_TRY(loop.turn());
-      seen_.steps = scheduler_->steps();
-      if (const auto* last = scheduler_->last_evaluation()) {
+      seen_.steps = core.steps();
+      if (const auto* last = core.last_evaluation()) {
         seen_.loss = last->loss;
         seen_.accuracy = last->accuracy;
         seen_.measured = true;
       }
-      if (const auto& started = scheduler_->started()) seen_.started_ns = started->ns;
+      if (const auto started = scheduler_->started()) seen_.started_ns = started->ns;
       if (options_.on_turn) options_.on_turn(*scheduler_);
       while (const auto event = scheduler_->poll_log()) {
         // The progress shows evaluations.
@@ -170,7 +208,7 @@ class Host {
       RUBATO_TRY(device->build(plan_.spec, train::kEvaluationBatch));
     }
     cluster::ModelSaver saver(options_.out, config_, plan_, data_.schema,
-                              Duration::from_seconds(config_.snapshot.every_seconds));
+                              Duration::from_seconds(config_.snapshot.every_seconds), lowest_);
     auto core = cluster::make_evaluator(config_, plan_, os_random(), evaluated);
     RUBATO_TRY(
         cluster::run_evaluator(*transport, core, device.get(), data_.held_out,
@@ -202,13 +240,13 @@ class Host {
     const Instant now = steady_now();
     if (!running_) progress_->begin_run(model_title(options_.sync), now);
     running_ = true;
-    progress_->update(
-        {.seconds = (now - *scheduler_->started()).seconds(),
-         .loss = scheduler_->smoothed_loss(),
-         .accuracy = scheduler_->smoothed_accuracy(),
-         .steps = scheduler_->steps(),
-         .members = fmt::format("{} of {} workers", scheduler_->members(), plan_.workers.size())},
-        now);
+    progress_->update({.seconds = (now - *scheduler_->started()).seconds(),
+                       .loss = scheduler_->core().smoothed_loss(),
+                       .accuracy = scheduler_->core().smoothed_accuracy(),
+                       .steps = scheduler_->core().steps(),
+                       .members = fmt::format("{} of {} workers", scheduler_->core().members(),
+                                              plan_.workers.size())},
+                      now);
   }
 
   const cluster::ClusterConfig& config_;
@@ -220,7 +258,9 @@ class Host {
   TraceProcess process_;
   std::unique_ptr<proto::Transport> transport_;
   std::optional<proto::LoopTrace> trace_;  // while profiling
-  std::unique_ptr<server::Scheduler> scheduler_;
+  std::unique_ptr<SchedulerState> state_;
+  std::unique_ptr<server::DurableScheduler> scheduler_;  // after state_, which it writes to
+  double lowest_ = 0;                                    // loss so far, when the evaluator began
   std::optional<Progress> progress_;
   bool running_ = false;
   Seen seen_;

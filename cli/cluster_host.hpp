@@ -12,7 +12,7 @@
 #include "base/trace.hpp"
 #include "cli/endpoint.hpp"
 #include "cluster/cluster_config.hpp"
-#include "server/scheduler.hpp"
+#include "server/durable_scheduler.hpp"
 
 namespace rubato::cli {
 
@@ -20,8 +20,12 @@ struct ClusterHostOptions {
   Endpoint bind;
   std::string sync;
   std::uint64_t seed = 1;
-  std::string out;         // directory for the trained model, made already
-  bool quiet = false;      // no progress
+  std::string out;     // directory for the trained model, made already
+  bool quiet = false;  // no progress
+  // Directory that outlives this process: another one can go on with the run. Empty: none.
+  std::string state = {};
+  bool anew = false;       // a new run, whatever is in `state`
+  bool alone = false;      // no node of an earlier process is left: a run that had ended is over
   Trace* trace = nullptr;  // where scheduler and evaluator are recorded; null: nowhere
   // Called once with the endpoint that nodes join at. May be empty.
   std::function<void(const std::string&)> on_listening;
@@ -29,7 +33,7 @@ struct ClusterHostOptions {
   // to wait no longer, if so. May be empty.
   std::function<std::optional<std::string>()> on_waiting;
   // Called after every message, and some times a second; may stop the run. May be empty.
-  std::function<void(server::Scheduler&)> on_turn;
+  std::function<void(server::DurableScheduler&)> on_turn;
 };
 
 struct HostedRun {

@@ -44,6 +44,7 @@ int study(const StudyOptions& options, std::stop_token stop);
 
 struct UpOptions {
   std::string file;
+  std::string resume;  // the directory of an earlier run, which says file, sync and seed; or empty
   std::string sync = sync::trained_model();
   std::optional<double> target_loss;
   std::optional<std::uint64_t> seed;
@@ -63,7 +64,7 @@ struct NodeOptions {
   std::string bind;                          // endpoint to listen on: scheduler, server
   std::string advertise;  // server: endpoint that workers use; empty: the bound one
   std::string name;       // server, worker
-  std::string state;      // server, worker: directory that outlives the process; empty: none
+  std::string state;      // directory that outlives the process; empty: none
   std::string cores;      // server, worker: cores of its threads; empty: any
   bool insecure = false;  // bind beyond loopback although nothing is encrypted
   bool quiet = false;

@@ -108,13 +108,21 @@ void add_study(CLI::App& app, StudyOptions& options) {
 
 void add_up(CLI::App& app, UpOptions& options) {
   auto* command = app.add_subcommand("up", "Run the cluster as real processes on this machine");
-  command->add_option("FILE", options.file, "Cluster file (TOML)")->required();
-  command->add_option("--sync", options.sync, "Sync model")->capture_default_str();
+  auto* file = command->add_option("FILE", options.file, "Cluster file (TOML)");
+  auto* sync = command->add_option("--sync", options.sync, "Sync model")->capture_default_str();
   command->add_option("--target-loss", options.target_loss, "Target loss (default: the file's)")
       ->check(kPositive);
-  command->add_option("--seed", options.seed, "Seed (default: the file's)")->check(kSeed);
-  command->add_option("--out", options.out,
-                      "Directory for the results (default: out/<cluster>-up)");
+  auto* seed = command->add_option("--seed", options.seed, "Seed (default: the file's)");
+  seed->check(kSeed);
+  auto* out = command->add_option("--out", options.out,
+                                  "Directory for the results (default: out/<cluster>-up)");
+  command
+      ->add_option("--resume", options.resume,
+                   "Go on with the run of this --out directory, whatever ended it")
+      ->excludes(file)
+      ->excludes(sync)
+      ->excludes(seed)
+      ->excludes(out);
   command->add_flag("--json", options.json, "Print results.json instead of the table");
   command->add_flag("--quiet", options.quiet, "No progress");
   command->add_option("--profile", options.profile, "File for a trace of all processes");
@@ -261,6 +269,9 @@ void add_scheduler(CLI::App& app, SchedulerRun& run) {
   scheduler->add_option("--target-loss", run.target_loss, "Target loss (default: the file's)")
       ->check(kPositive);
   scheduler->add_option("--out", run.out, "Directory for the results");
+  scheduler->add_option("--state", run.node.state,
+                        "Directory for the journal of the run; a scheduler that is started again "
+                        "by the same command goes on with it");
   scheduler->add_flag("--json", run.json, "Print results.json instead of the table");
 }
 

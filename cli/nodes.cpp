@@ -180,6 +180,11 @@ Result<std::unique_ptr<cluster::HeldOut>> held_out_of(Node& node) {
 
 Result<void> scheduler_checked(const SchedulerRun& run, std::stop_token stop) {
   RUBATO_ASSIGN(const auto bind, parse_bind(run.node.bind, run.node.insecure));
+  if (!run.node.state.empty() && bind.port == 0)
+    return fail(ErrorCode::BadInput,
+                fmt::format("--bind {}: with --state the next process must listen where this one "
+                            "does; name a port",
+                            run.node.bind));
   RUBATO_ASSIGN(auto config, load_config(run.node));
   if (run.target_loss) config.stop.target_loss = run.target_loss;
   const std::string out = run.out.empty() ? "out/" + config.name : run.out;
@@ -190,6 +195,7 @@ Result<void> scheduler_checked(const SchedulerRun& run, std::stop_token stop) {
   host.sync = run.node.sync;
   host.seed = config.seed;
   host.out = out;
+  host.state = run.node.state;
   host.quiet = run.node.quiet;
   host.trace = trace.get();
   RUBATO_ASSIGN(auto hosted, host_cluster(config, host, stop));
@@ -357,7 +363,9 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
   const auto why = cluster::run_worker(*transport, *core, trainer, options, stop);
   shown.reset();
   if (!why)
-    return tl::unexpected<Error>(core->id() ? why.error() : join_error(why.error(), run.node));
+    return tl::unexpected<Error>(core->id() && why.error().code == ErrorCode::Timeout
+                                     ? why.error()
+                                     : join_error(why.error(), run.node));
   const auto& progress = core->progress();
   log_info(fmt::format("worker {}: {}; {} steps, {} commits", run.node.name, *why, progress.steps,
                        progress.commits));

@@ -10,6 +10,7 @@
 #include "cli/interrupt.hpp"
 #include "cli/outputs.hpp"
 #include "cli/profile.hpp"
+#include "cli/run_file.hpp"
 #include "cluster/cluster_plan.hpp"
 #include "cluster/own_data.hpp"
 #include "sync/factory.hpp"
@@ -56,11 +57,12 @@ class Nodes {
       start(proto::Role::Server, fmt::format("server-{}", i));
     for (const auto& worker : cluster::worker_profiles(config_))
       start(proto::Role::Worker, worker.name);
+    workers_ = config_.worker_count();
   }
 
   // A worker that dies while training stops nobody. A server is started again, and goes on from its
   // last snapshot. A node that ends before training ends the run.
-  void watch(server::Scheduler& scheduler) {
+  void watch(server::DurableScheduler& scheduler) {
     for (const auto& child : children_.reap()) {
       if (scheduler.stopped()) continue;
       const Instant now = steady_now();
@@ -72,7 +74,8 @@ class Nodes {
         continue;
       }
       log_warning(what);
-      if (!scheduler.started() || server) scheduler.stop_without_parameters(now, what);
+      const bool last = !server && --workers_ == 0 && scheduler.core().awaits_workers();
+      if (!scheduler.started() || server || last) scheduler.stop_without_parameters(now, what);
     }
   }
 
@@ -106,32 +109,48 @@ class Nodes {
   const std::string state_;
   Children& children_;
   std::string scheduler_;
+  int workers_ = 0;                    // that run
   std::map<std::string, Life> lives_;  // of servers, by name
 };
 
-Result<void> up_checked(const UpOptions& options, std::stop_token stop) {
+Result<void> up_checked(UpOptions options, std::stop_token stop) {
+  const bool resumes = !options.resume.empty();
+  if (resumes) {
+    RUBATO_ASSIGN(options, resumed(std::move(options)));
+  } else if (options.file.empty()) {
+    return fail(ErrorCode::BadInput,
+                "up needs a cluster file, or --resume DIR of an earlier run; see rubato up --help");
+  }
   RUBATO_ASSIGN(auto config, cluster::load_cluster(options.file));
   if (options.target_loss) config.stop.target_loss = options.target_loss;
   RUBATO_TRY(cluster::require_trainable(config));
   RUBATO_TRY(cluster::check_own_data(config));
   RUBATO_TRY(train::make_device(config.worker_device));  // before every worker says that it cannot
   if (options.seed) config.seed = *options.seed;
+  options.seed = config.seed;
   set_log_quiet(options.quiet);
   RUBATO_TRY(sync::find_model(options.sync));
   const std::string out = options.out.empty() ? "out/" + config.name + "-up" : options.out;
   RUBATO_TRY(make_output_directory(out));
+  const std::string state = config.snapshot.kept ? out + "/state" : "";
   RUBATO_ASSIGN(const auto profile, ClusterProfile::open(options.profile));
   Children children;  // ends them before the profile is merged
-  Nodes nodes(options, config, *profile, config.snapshot.kept ? out + "/state" : "", children);
+  Nodes nodes(options, config, *profile, state, children);
   ClusterHostOptions host;
   host.bind.host = "127.0.0.1";
   host.sync = options.sync;
   host.seed = config.seed;
   host.out = out;
+  host.state = state;
+  host.anew = !resumes;
+  host.alone = true;
   host.quiet = options.quiet;
   const std::string note = note_of(config, options.file);
   if (!note.empty()) log_info(note);
   host.on_listening = [&](const std::string& endpoint) {
+    // Not before: the directory is this run's alone once its journal is open.
+    const auto written = resumes ? Result<void>() : write_run_file(out, options);
+    if (!written) log_warning(written.error().message + "; the run cannot be resumed");
     log_device(config.worker_device);
     nodes.start(endpoint);
   };
@@ -141,16 +160,18 @@ Result<void> up_checked(const UpOptions& options, std::stop_token stop) {
     return what_ended(ended.front());
   };
   host.trace = profile->trace();
-  host.on_turn = [&](server::Scheduler& scheduler) { nodes.watch(scheduler); };
+  host.on_turn = [&](server::DurableScheduler& scheduler) { nodes.watch(scheduler); };
   RUBATO_ASSIGN(auto hosted, host_cluster(config, host, stop));
   if (hosted.record.steps > 0) children.wait(kExitPatience);  // all have heard the end of the run
   children.end();
-  return conclude(config, std::move(hosted),
-                  {.command = fmt::format("rubato up {} --sync {}", options.file, options.sync),
-                   .out = out,
-                   .json = options.json,
-                   .note = note},
-                  stop);
+  return conclude(
+      config, std::move(hosted),
+      {.command = resumes ? fmt::format("rubato up --resume {}", out)
+                          : fmt::format("rubato up {} --sync {}", options.file, options.sync),
+       .out = out,
+       .json = options.json,
+       .note = note},
+      stop);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace rubato::cluster {
 
 ModelSaver::ModelSaver(std::string directory, const ClusterConfig& config, const ClusterPlan& plan,
-                       const train::InputSchema& schema, Duration every)
+                       const train::InputSchema& schema, Duration every, double lowest_loss)
     : directory_(std::move(directory)),
       model_{.spec = plan.spec,
              .schema = schema,
@@ -18,7 +18,8 @@ ModelSaver::ModelSaver(std::string directory, const ClusterConfig& config, const
              .facts = {{"cluster", config.name},
                        {"sync", plan.sync},
                        {"seed", std::to_string(plan.seed)}}},
-      every_(every) {}
+      every_(every),
+      lowest_loss_(lowest_loss) {}
 
 void ModelSaver::on_evaluated(std::span<const float> parameters, const Facts& facts) {
   note_best(parameters, facts);

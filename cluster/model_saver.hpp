@@ -22,9 +22,10 @@ namespace rubato::cluster {
 class ModelSaver {
  public:
   // Writes into `directory`, which exists. `every`: how long model.* may be out of date at most
-  // while the run goes on; 0: it is written at the end alone.
+  // while the run goes on; 0: it is written at the end alone. `lowest_loss`: of the run so far.
   ModelSaver(std::string directory, const ClusterConfig& config, const ClusterPlan& plan,
-             const train::InputSchema& schema, Duration every);
+             const train::InputSchema& schema, Duration every,
+             double lowest_loss = std::numeric_limits<double>::infinity());
 
   // What is known of parameters that were evaluated.
   struct Facts {
@@ -49,7 +50,7 @@ class ModelSaver {
   train::TrainedModel model_;  // all but the parameters and the facts of the moment
   Duration every_;
   std::optional<Instant> next_;
-  double lowest_loss_ = std::numeric_limits<double>::infinity();
+  double lowest_loss_;
   bool failed_ = false;  // the last write
   std::string written_;
 };

@@ -1,0 +1,20 @@
+// cli/run_file.hpp - run.json in the directory of a run: what `rubato up` was asked, so that
+// `rubato up --resume` asks the same. Errors: one line that names the file.
+#pragma once
+
+#include <string>
+
+#include "base/result.hpp"
+#include "cli/commands.hpp"
+
+namespace rubato::cli {
+
+// Requires: options.seed is known. The path of the cluster file is kept as an absolute one, because
+// paths in that file are relative to it.
+[[nodiscard]] Result<void> write_run_file(const std::string& directory, const UpOptions& options);
+
+// Returns: `options` with what the run of options.resume was asked. What is said anew counts.
+// BadInput where nothing can go on there.
+[[nodiscard]] Result<UpOptions> resumed(UpOptions options);
+
+}  // namespace rubato::cli

@@ -1,0 +1,186 @@
+// Runs that go on after their scheduler, or everything, was killed.
+#include <arpa/inet.h>
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "tests/integration/process.hpp"
+#include "tests/integration/quick_cluster.hpp"
+
+namespace rubato::integration {
+namespace {
+
+using Json = nlohmann::json;
+
+// Learns for about three seconds, with a snapshot every half second.
+std::string resumable_cluster(const std::string& stop = QuickCluster{}.stop) {
+  return QuickCluster{.servers = 2, .learning_rate = 0.002, .stop = stop}.text() +
+         "[snapshot]\nevery_seconds = 0.5\n";
+}
+
+// An endpoint that nobody listens on.
+std::string free_endpoint() {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  REQUIRE(bind(fd, any, size) == 0);
+  REQUIRE(getsockname(fd, any, &size) == 0);
+  close(fd);
+  return fmt::format("tcp://127.0.0.1:{}", ntohs(address.sin_port));
+}
+
+Json resumed_run_of(const Workplace& place, const std::string& out) {
+  return Json::parse(read_text(place.path(out) / "results.json")).at("runs")[0];
+}
+
+void check_resumed_counts(const Json& run) {
+  std::uint64_t commits = 0;
+  for (const Json& worker : run.at("workers")) commits += worker.at("commits").get<std::uint64_t>();
+  CHECK(run.at("commits") == commits);
+  CHECK(run.at("final_accuracy").get<double>() > 0.9);
+}
+
+TEST_CASE("a scheduler killed twice: the same command goes on, and no other node ends") {
+  for (const char* sync : {"bsp", "tempo"}) {
+    CAPTURE(sync);
+    const Workplace place;
+    place.write("quick.toml", resumable_cluster());
+    const std::string endpoint = free_endpoint();
+    const auto start = [&](std::vector<std::string> words) {
+      words.insert(words.end(), {"quick.toml", "--sync", sync});
+      if (words[0] != "scheduler") words.insert(words.end(), {"--scheduler", endpoint});
+      return std::make_unique<Process>(place, words);
+    };
+    const auto start_scheduler = [&] {
+      return start({"scheduler", "--state", "state", "--bind", endpoint, "--out", "o"});
+    };
+    auto scheduler = start_scheduler();
+    scheduler->wait_for_words("listens on");
+    std::vector<std::unique_ptr<Process>> nodes;
+    for (const char* name : {"server-0", "server-1"})
+      nodes.push_back(start({"server", "--name", name, "--state", "state"}));
+    for (const char* name : {"fast-0", "fast-1", "slow"})
+      nodes.push_back(start({"worker", "--stretch", "--name", name}));
+    scheduler->wait_for_words("training starts");
+    for (int death = 0; death < 2; ++death) {
+      const auto journal = place.path("state") / "scheduler.journal";
+      const auto size = std::filesystem::file_size(journal);
+      while (std::filesystem::file_size(journal) < size + 2'000) std::this_thread::yield();
+      scheduler->signal(SIGKILL);
+      scheduler->wait_for_end();
+      scheduler = start_scheduler();
+      const std::string rest = scheduler->wait_for_words("goes on with run ");
+      CHECK(contains(rest, ": 3 workers, 2 servers, "));
+      CHECK(contains(rest, " commits; was away for "));
+    }
+    CHECK(scheduler->wait_for_end() == 0);
+    CAPTURE(scheduler->err());
+    CHECK(contains(scheduler->err(), "target reached"));
+    CHECK_FALSE(contains(scheduler->err(), "lost"));
+    for (const auto& node : nodes) {
+      CHECK(node->wait_for_end() == 0);
+      CAPTURE(node->err());
+      CHECK_FALSE(contains(node->err(), "refused this"));
+    }
+    const Json run = resumed_run_of(place, "o");
+    CHECK(run.at("workers").size() == 3);
+    check_resumed_counts(run);
+    // The run had ended, and says so to whoever asks again.
+    scheduler = start_scheduler();
+    scheduler->wait_for_words("had ended: target reached");
+    CHECK(scheduler->wait_for_end() == 0);
+  }
+}
+
+TEST_CASE("everything killed: up --resume goes on from one snapshot, again after Ctrl-C") {
+  for (const char* sync : {"bsp", "adsp"}) {
+    CAPTURE(sync);
+    const Workplace place;
+    place.write("quick.toml", resumable_cluster());
+    {
+      Process up(place, {"up", "quick.toml", "--sync", sync, "--out", "o"});
+      up.wait_for_words("training starts");
+      for (const char* name : {"server-0.1.snapshot", "server-1.1.snapshot"})
+        while (!std::filesystem::exists(place.path("o") / "state" / name))
+          std::this_thread::yield();
+      const auto nodes = children_of(up.pid());
+      up.signal(SIGKILL);
+      for (const auto node : nodes) ::kill(node, SIGKILL);
+      up.wait_for_end();
+      up.wait_for_silence();
+    }
+    {
+      Process up(place, {"up", "--resume", "o"});
+      up.wait_for_words("goes on with run ");
+      up.wait_for_words("'server-1' is back from its snapshot of ");
+      up.wait_for_words("joined");
+      up.signal(SIGINT);
+      CHECK(up.wait_for_end() == 130);
+      up.wait_for_silence();
+    }
+    Process up(place, {"up", "--resume", "o"});
+    const int code = up.wait_for_end();
+    CAPTURE(up.err());
+    CHECK(code == 0);
+    CHECK(contains(up.err(), "target reached"));
+    up.wait_for_silence();
+    check_resumed_counts(resumed_run_of(place, "o"));
+    // With a lower target the run that had ended goes on once more.
+    Process ended(place, {"up", "--resume", "o"});
+    CHECK(ended.wait_for_end() == 0);
+    CHECK(contains(ended.err(), " had ended: target reached"));
+    Process further(place, {"up", "--resume", "o", "--target-loss", "0.2"});
+    CHECK(further.wait_for_end() == 0);
+    CHECK(contains(further.err(), "target reached: mean loss 0.1"));
+  }
+}
+
+TEST_CASE("a run that cannot be gone on with is one line and exit code 2") {
+  const Workplace place;
+  place.write("quick.toml", resumable_cluster(kEndless));
+  const auto check = [&](const std::vector<std::string>& words, const std::string& line) {
+    Process process(place, words);
+    const int code = process.wait_for_end();
+    CAPTURE(process.err());
+    CHECK(code == 2);
+    CHECK(contains(process.err(), line));
+  };
+  check({"up"}, "up needs a cluster file, or --resume DIR");
+  check({"up", "--resume", "nowhere"}, "--resume nowhere: no run to go on with");
+  check({"up", "quick.toml", "--resume", "o"}, "--resume");
+  check({"scheduler", "quick.toml", "--state", "s", "--bind", "tcp://127.0.0.1:*"},
+        "--bind tcp://127.0.0.1:*: with --state");
+  {
+    Process up(place, {"up", "quick.toml", "--sync", "asp", "--out", "o"});
+    up.wait_for_words("training starts");
+    check({"up", "--resume", "o"}, "another scheduler writes here");
+    up.signal(SIGINT);
+    CHECK(up.wait_for_end() == 130);
+    up.wait_for_silence();
+  }
+  const auto journal = place.path("o") / "state" / "scheduler.journal";
+  const std::string whole = read_text(journal);
+  place.write("quick.toml", QuickCluster{.servers = 2, .learning_rate = 0.01}.text() +
+                                "[snapshot]\nevery_seconds = 0.5\n");
+  check({"up", "--resume", "o"},
+        "training.learning_rate = 0.002; this cluster has "
+        "training.learning_rate = 0.01");
+  place.write("quick.toml", resumable_cluster(kEndless));
+  std::string damaged = whole;
+  damaged[whole.size() / 2] = static_cast<char>(damaged[whole.size() / 2] ^ 4);
+  place.write("o/state/scheduler.journal", damaged);
+  check({"up", "--resume", "o"}, "scheduler.journal is damaged at byte ");
+}
+
+}  // namespace
+}  // namespace rubato::integration
