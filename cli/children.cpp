@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -55,6 +56,15 @@ void Children::start(proto::Role role, const std::string& name,
     _exit(127);
   }
   children_.push_back({role, name, pid});
+}
+
+void Children::signal(proto::Role role, const std::string& name, int number) const {
+  for (const Child& child : children_)
+    if (child.role == role && child.name == name) kill(child.pid, number);
+}
+
+bool Children::any(proto::Role role) const {
+  return std::ranges::any_of(children_, [&](const Child& child) { return child.role == role; });
 }
 
 std::vector<Children::Ended> Children::reap() {

@@ -44,7 +44,7 @@ class Host {
     if (!config_.own_data()) RUBATO_TRY(load_shared(stop));
     RUBATO_ASSIGN(std::string endpoint, transport_->listen(options_.bind.text()));
     log_info(fmt::format("scheduler of '{}' listens on {}, waiting for {} servers and {} workers",
-                         config_.name, endpoint, config_.servers.count, config_.worker_count()));
+                         config_.name, endpoint, config_.servers.count, config_.start_count()));
     if (options_.on_listening) options_.on_listening(endpoint);
     if (config_.own_data()) RUBATO_TRY(agree(stop));
     const bool evaluated = data_.held_out.size() > 0;
@@ -103,13 +103,15 @@ class Host {
     return {};
   }
 
-  // Waits for the summaries of all workers.
+  // Waits for the summaries of the workers that begin.
   Result<void> hear_summaries(const std::stop_token& stop) {
     std::vector<std::string> names;
     for (const auto& worker : cluster::worker_profiles(config_)) names.push_back(worker.name);
     cluster::SchemaDesk desk({.cluster = proto::cluster_id(config_.name),
                               .incarnation = os_random(),
                               .workers = std::move(names),
+                              .open = config_.open,
+                              .enough = static_cast<std::size_t>(config_.start_count()),
                               .stated = config_.dataset});
     cluster::NodeLoop loop(*transport_, desk, trace());
     while (!desk.stopped() && !desk.failure()) {
@@ -202,13 +204,14 @@ class Host {
     const Instant now = steady_now();
     if (!running_) progress_->begin_run(model_title(options_.sync), now);
     running_ = true;
-    progress_->update(
-        {.seconds = (now - *scheduler_->started()).seconds(),
-         .loss = scheduler_->smoothed_loss(),
-         .accuracy = scheduler_->smoothed_accuracy(),
-         .steps = scheduler_->steps(),
-         .members = fmt::format("{} of {} workers", scheduler_->members(), plan_.workers.size())},
-        now);
+    progress_->update({.seconds = (now - *scheduler_->started()).seconds(),
+                       .loss = scheduler_->smoothed_loss(),
+                       .accuracy = scheduler_->smoothed_accuracy(),
+                       .steps = scheduler_->steps(),
+                       .members = config_.open ? fmt::format("{} workers", scheduler_->members())
+                                               : fmt::format("{} of {} workers",
+                                                             scheduler_->members(), plan_.listed)},
+                      now);
   }
 
   const cluster::ClusterConfig& config_;

@@ -16,6 +16,8 @@ using proto::Role;
 
 namespace {
 
+constexpr Duration kCallEvery = Duration::from_seconds(10);  // while no worker is there
+
 std::optional<Instant> earlier(std::optional<Instant> a, std::optional<Instant> b) {
   if (!a) return b;
   if (!b) return a;
@@ -291,7 +293,9 @@ void Scheduler::admit(Instant now, PeerId from, const Message& message) {
   worker.incarnation = message.incarnation;
   worker.peer = from;
   worker.epoch = lists_.epoch() + 1;
+  worker.joined_at = now;
   workers_.push_back(std::move(worker));
+  deserted_.reset();
   members_.emplace(hello.name, id);
   joined_.push_back(id);
   worker_silence_.heard(id.value, now);
@@ -472,13 +476,29 @@ void Scheduler::on_leave(Instant now, WorkerId id, WorkerState::Fate fate, const
   }
   remove_member(now, id, fate, why);
   if (stop_reason_) return end_step(now);
-  if (started_ && members_.empty()) end(now, "no worker is left", true);
+  if (!started_ || !members_.empty()) return;
+  deserted_ = next_call_ = now;
+  await_workers(now);
+}
+
+void Scheduler::await_workers(Instant now) {
+  if (!deserted_ || stop_reason_) return;
+  const Duration most = options_.workers_absent_max;
+  if (now - *deserted_ >= most)
+    return end(now, fmt::format("no worker is left, and none came for {:.0f} s", most.seconds()),
+               true);
+  if (now < next_call_) return;
+  next_call_ = now + kCallEvery;
+  log(SchedulerEvent::Kind::Absent,
+      fmt::format("no worker is left; waiting for one for up to {:.0f} s",
+                  (*deserted_ + most - now).seconds()));
 }
 
 void Scheduler::remove_member(Instant now, WorkerId id, WorkerState::Fate fate,
                               const std::string& why) {
-  const WorkerState& worker = workers_[id.value];
+  WorkerState& worker = workers_[id.value];
   end_membership(id, fate);
+  worker.gone_at = now;
   const bool left = fate == WorkerState::Fate::Left;
   log(left ? SchedulerEvent::Kind::Left : SchedulerEvent::Kind::Lost,
       fmt::format("worker {} '{}' {}: {}", id.value, worker.name, left ? "left" : "lost", why));
@@ -587,6 +607,7 @@ void Scheduler::on_wakeup(Instant now) {
   if (next_snapshot_ && *next_snapshot_ <= now && !stop_reason_) order_snapshot(now);
   if (lists_.on_wakeup(now)) send_due_lists();
   find_lost(now);
+  await_workers(now);
   end_step(now);
   if (started_ && !stop_reason_)
     if (auto reason = criterion_.on_progress(seconds(now), steps())) stop(now, std::move(*reason));
@@ -599,6 +620,8 @@ std::optional<Instant> Scheduler::poll_wakeup() const {
   next = earlier(next, absence_.poll_wakeup());
   next = earlier(next, next_snapshot_);
   next = earlier(next, next_evaluation_);
+  if (deserted_)
+    next = earlier(next, std::min(next_call_, *deserted_ + options_.workers_absent_max));
   if (tuner_ && started_) next = earlier(next, tuner_->poll_wakeup());
   if (started_ && options_.stop.max_seconds)
     next = earlier(next, *started_ + Duration::from_seconds(*options_.stop.max_seconds));
