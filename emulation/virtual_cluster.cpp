@@ -544,7 +544,7 @@ void VirtualCluster::end_step(Node place) {
   worker.end_step(now_, loss_sum);
   if (options_.log)
     log(fmt::format(
-        "{} step {}{}", to_string(*worker.core->id()), worker.core->progress().steps,
+        "{} step {}{}", worker.title(), worker.core->progress().steps,
         training_ ? fmt::format(" loss {:.9g}", loss_sum / worker.plan.batch) : std::string()));
   pump(place, worker);
 }

@@ -43,9 +43,11 @@ struct VirtualWorker : VirtualNode<worker::WorkerCore> {
   void on_handled(Instant now, const proto::Message& message) {
     timeline.on_message(now, message, *core);
   }
+  // For the run log: "worker 2".
+  std::string title() const { return core->id() ? to_string(*core->id()) : "a joining worker"; }
   std::optional<std::string> poll_line() {
     const auto line = core->poll_log();
-    return line ? std::optional(to_string(*core->id()) + ": " + *line) : std::nullopt;
+    return line ? std::optional(title() + ": " + *line) : std::nullopt;
   }
 
   // A step begins, early if the core says so. `batch`: samples of one, as configured.

@@ -72,7 +72,7 @@ struct Commits {
 std::map<int, Commits> commits_of(const Run& run) {
   std::map<int, Commits> lives;
   for (const ParameterLine& line : parameter_lines(run))
-    if (line.sequence > 0)
+    if (line.sequence > 1)  // 1 is the first pull
       (line.commit ? lives[line.worker].arrived : lives[line.worker].answered)
           .insert(line.sequence);
   return lives;
@@ -124,23 +124,23 @@ void learns_while_workers_come_and_go(const std::string& model) {
   config.open = true;
   config.stop.max_seconds = 80;
   config.churn = {of_worker(12, Act::Leave, "w1"),   of_worker(20, Act::Crash, "w0"),
-                  of_worker(35, Act::Join, "guest"), of_worker(35, Act::Join, "w0"),
+                  of_worker(34, Act::Join, "guest"), of_worker(35, Act::Join, "w0"),
                   of_worker(40, Act::Join, "w1"),    of_worker(45, Act::Leave, "guest"),
                   of_worker(50, Act::Join, "guest")};
   const Run churned = run(config, small_blobs(), model);
   const RunRecord& record = churned.record;
   CHECK(record.stop_reason == "max_seconds 80 reached");
-  std::vector<std::string> lives;
+  std::string lives;
   for (const WorkerRecord& worker : record.workers)
-    lives.push_back(fmt::format("{} {}", worker.id, worker.fate));
-  CHECK(lives == std::vector<std::string>{"w0 lost", "w1 left", "w2 member", "w3 member",
-                                          "guest left", "w0 member", "w1 member", "guest member"});
+    lives += fmt::format("{} {}, ", worker.id, worker.fate);
+  CHECK(lives ==
+        "w0 lost, w1 left, w2 member, w3 member, guest left, w0 member, w1 member, guest member, ");
   CHECK(record.workers[1].left_seconds == doctest::Approx(12).epsilon(0.01));
   // Its last word came within two seconds of the crash, and ten later it was found lost.
   REQUIRE(record.workers[0].left_seconds.has_value());
   CHECK(*record.workers[0].left_seconds > 28);
   CHECK(*record.workers[0].left_seconds < 33);
-  CHECK(record.workers[4].joined_seconds == doctest::Approx(35).epsilon(0.01));
+  CHECK(record.workers[4].joined_seconds == doctest::Approx(34).epsilon(0.01));
   CHECK(record.workers[2].joined_seconds == 0);
   check_nobody_waits(record, 15);
   const std::string wrong = wrong_books(churned);
@@ -290,12 +290,12 @@ TEST_CASE("churn: the run log does not depend on the threads") {
 
 // --- servers and the scheduler -------------------------------------------------------------------
 
-// Snapshots at 0, 4, 8 s. The server dies at 9 s and is back at 12 s: the second from 8 s on is
+// The last snapshot before the crash is that of 8.06 s. The server dies at 9.05 s, so a second is
 // lost. Evaluations show by the version what the shard holds.
 TEST_CASE("churn: a server that crashes comes back from its last snapshot, and all go on") {
   const auto data = small_blobs();
   cluster::ClusterConfig config = small_cluster({0.1, 0.1});
-  config.snapshot.every_seconds = 4;
+  config.snapshot.every_seconds = 4.03;  // no round ends at that moment
   config.stop.max_seconds = 40;
   config.churn = {of_server(9.05, Act::Crash, 0), of_server(12.05, Act::Join, 0)};
   for (const std::string model : {"bsp", "ssp", "adsp", "tempo"}) {
@@ -324,6 +324,7 @@ TEST_CASE("churn: a server that crashes comes back from its last snapshot, and a
 TEST_CASE("churn: a frozen server comes back with the state that it has") {
   cluster::ClusterConfig config = small_cluster({0.1, 0.1});
   config.servers.count = 2;
+  config.sync = quick_options();
   config.stop.max_seconds = 60;
   config.churn = {of_server(10, Act::Freeze, 1, 20)};
   for (const std::string model : {"bsp", "adsp"}) {
@@ -343,10 +344,12 @@ TEST_CASE("churn: a frozen scheduler loses nobody, and nobody waits for it") {
   config.stop.max_seconds = 60;
   config.churn = {{.at_seconds = 10, .act = Act::Freeze, .scheduler = true, .freeze_seconds = 30}};
   const Run frozen = run(config, small_blobs(), "asp");
+  config.churn.clear();
+  const RunRecord calm = run(config, small_blobs(), "asp").record;
   REQUIRE(frozen.record.workers.size() == 2);
   for (const auto& worker : frozen.record.workers) {
     CHECK(worker.fate == "member");
-    CHECK(worker.steps == 600);  // not one is missing
+    CHECK(worker.steps == calm.workers[0].steps);  // not one is missing
   }
   CHECK(frozen.log.find("silent") == std::string::npos);
 }
