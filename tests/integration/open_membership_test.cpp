@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tests/integration/process.hpp"
 #include "tests/integration/quick_cluster.hpp"
@@ -18,7 +19,7 @@ using Json = nlohmann::json;
 // Learns so slowly that there is time for all that happens before the target.
 std::string open_cluster(const std::string& stop) {
   return "join = \"open\"\nworkers_absent_seconds = 2\n" +
-         QuickCluster{.servers = 2, .learning_rate = 0.002, .stop = stop}.text();
+         QuickCluster{.servers = 2, .learning_rate = 0.0007, .stop = stop}.text();
 }
 
 struct OpenRun {
@@ -60,7 +61,7 @@ struct OpenRun {
 
 TEST_CASE("open: a worker joins, one leaves, one is killed and comes back, the target is reached") {
   for (const char* sync : {"bsp", "adsp", "tempo"}) {
-    CAPTURE(sync);
+    CAPTURE(std::string(sync));
     OpenRun run("target_loss = 0.3\nmax_seconds = 100", sync);
     const auto guest = run.worker("guest", {"--like", "slow"});
     run.scheduler.wait_for_words("'guest' joined");
@@ -94,7 +95,8 @@ TEST_CASE("open: a worker joins, one leaves, one is killed and comes back, the t
                                                       {"guest late", "member"},
                                                       {"slow late", "member"}});
     CHECK(commits == results.at("commits").get<std::uint64_t>());
-    for (const Json& worker : results.at("workers")) CHECK(worker.at("commits").get<int>() > 0);
+    for (const Json& worker : results.at("workers"))
+      if (!worker.contains("left_s")) CHECK(worker.at("commits").get<int>() > 0);
   }
 }
 
@@ -179,9 +181,11 @@ seconds = 1
   CHECK(contains(up.err(), "'server-1' is back from its snapshot"));
   CHECK_FALSE(contains(up.err(), "ended:"));  // all of it was meant
   const Json run = Json::parse(read_text(place.path("o") / "results.json")).at("runs")[0];
-  REQUIRE(run.at("workers").size() == 5);
-  CHECK(run.at("workers")[0].at("fate") == "left");
-  CHECK(run.at("workers")[2].at("fate") == "lost");
+  std::multiset<std::string> lives;
+  for (const Json& worker : run.at("workers"))
+    lives.insert(worker.at("id").get<std::string>() + " " + worker.value("fate", "member"));
+  CHECK(lives == std::multiset<std::string>{"fast-0 left", "fast-1 member", "guest member",
+                                            "slow lost", "slow member"});
   CHECK(contains(read_text(place.path("o") / "report.html"), "\"joined\""));
 }
 
