@@ -325,6 +325,7 @@ void ServerCore::hold(Instant now, PeerId from, MemberState& member, const Messa
     return;
   }
   member.complete_at = now;
+  if (commit.round > 0 && member.answered == 0) gate_->on_first_commit(member.worker, commit.round);
   act(now, gate_->on_commit(now, member.worker));
 }
 
@@ -454,7 +455,8 @@ void ServerCore::on_pull(PeerId from, const Message& message) {
     refused = member->answered == pull.sequence && member->answered_refused;
   }
   const auto& parameters = evaluator ? shard_.for_evaluator() : shard_.parameters();
-  const auto all = whole(pull.sequence, refused);
+  auto all = whole(pull.sequence, refused);
+  if (!evaluator && pull.offsets.empty()) all.round = gate_->round();
   if (pull.offsets.empty()) send_range(from, parameters, all, nullptr);
   // Offsets must ascend, so that no pull costs more than all parameters.
   std::uint64_t next = 0;

@@ -12,6 +12,7 @@
 #include "cluster/cluster_plan.hpp"
 #include "sync/factory.hpp"
 #include "sync/option_table.hpp"
+#include "sync/ssp.hpp"
 #include "tests/each_model.hpp"
 #include "tests/emulation/virtual_runs.hpp"
 #include "train/evaluate.hpp"
@@ -236,6 +237,42 @@ TEST_CASE("churn: BSP with members that come and go equals one machine with the 
     CAPTURE(evaluation.version);
     REQUIRE(serial.contains(evaluation.version));
     CHECK(evaluation.loss == doctest::Approx(serial.at(evaluation.version)).epsilon(1e-5));
+  }
+}
+
+// Lists of members reach the two shards at different times, and so do commits: now and then a round
+// has closed at one of them only. If the newcomer's commits were a round apart from then on, each
+// round would take two steps.
+TEST_CASE("churn: whenever a worker joins, the shards have its commits in the same rounds") {
+  const auto data = small_blobs();
+  cluster::ClusterConfig config = small_cluster({0.1, 0.1, 0.1});
+  config.open = true;
+  config.servers.count = 2;
+  config.sync.of<sync::SspOptions>().staleness = 0;
+  config.stop.max_seconds = 40;
+  for (auto* link : {&config.workers[0].link, &config.workers[1].link, &config.workers[2].link,
+                     &config.servers.link}) {
+    link->latency_seconds = 0.02;
+    link->jitter = 0.5;
+  }
+  for (const std::string model : {"bsp", "ssp", "dssp"}) {
+    for (int i = 0; i < 20; ++i) {
+      const double at = 10 + 0.02 * i;
+      CAPTURE(model);
+      CAPTURE(at);
+      config.churn = {of_worker(at, Act::Join, "guest")};
+      const RunRecord record = run(config, data, model, 1 + static_cast<std::uint64_t>(i)).record;
+      const auto rounds = [&](double from, double to) {
+        const auto at_second = [&](double seconds) {
+          return std::ranges::find_if(record.evaluations,
+                                      [&](const auto& e) { return e.seconds > seconds; })
+              ->commits;
+        };
+        return static_cast<double>(at_second(to) - at_second(from));
+      };
+      // Four workers instead of three, for three times as long.
+      CHECK(rounds(14, 38) > 0.85 * 4 * rounds(1, 9));
+    }
   }
 }
 
