@@ -58,9 +58,10 @@ void Children::start(proto::Role role, const std::string& name,
   children_.push_back({role, name, pid});
 }
 
-void Children::signal(proto::Role role, const std::string& name, int number) const {
-  for (const Child& child : children_)
-    if (child.role == role && child.name == name) kill(child.pid, number);
+bool Children::signal(proto::Role role, const std::string& name, int number) const {
+  const auto child = std::ranges::find_if(
+      children_, [&](const Child& c) { return c.role == role && c.name == name; });
+  return child != children_.end() && kill(child->pid, number) == 0;
 }
 
 bool Children::any(proto::Role role) const {

@@ -23,8 +23,8 @@ class Children {
   // One that cannot be started has ended at once.
   void start(proto::Role role, const std::string& name, const std::vector<std::string>& arguments);
 
-  // Sends a signal to the child of this role and name, if there is one.
-  void signal(proto::Role role, const std::string& name, int number) const;
+  // Sends a signal to the child of this role and name. Returns: false if there is none.
+  bool signal(proto::Role role, const std::string& name, int number) const;
   bool any(proto::Role role) const;
 
   struct Ended {

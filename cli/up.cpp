@@ -126,11 +126,11 @@ class Nodes {
       case Act::Join:
         return start(role, name);
       case Act::Leave:
-        meant_to_end_.insert({role, name});
-        return children_.signal(role, name, SIGTERM);
+        if (children_.signal(role, name, SIGTERM)) meant_to_end_.insert({role, name});
+        return;
       case Act::Crash:
-        meant_to_end_.insert({role, name});
-        return children_.signal(role, name, SIGKILL);
+        if (children_.signal(role, name, SIGKILL)) meant_to_end_.insert({role, name});
+        return;
       case Act::Freeze:
         children_.signal(role, name, SIGSTOP);
         thaws_.emplace(event.at_seconds + event.freeze_seconds, std::pair(role, name));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <span>
 
 #include "base/prefetch.hpp"
 #include "base/rng.hpp"
@@ -371,15 +372,19 @@ cluster::ModelSaver::Facts VirtualCluster::facts(std::optional<train::Evaluation
           .held_out = held_out};
 }
 
-// What the shards hold at the instant of the end. Without one of them there is no model.
+// What the shards hold at the instant of the end. Without one of them: what was evaluated last.
 void VirtualCluster::save_last() {
-  if (!saver_ || !std::ranges::all_of(servers_, [](const auto& s) { return s.core != nullptr; }))
-    return;
+  if (!saver_) return;
   std::vector<float> parameters;
-  for (const auto& server : servers_) {
-    const auto shard = server.core->evaluated_parameters();
-    parameters.insert(parameters.end(), shard.begin(), shard.end());
+  const auto add = [&](std::span<const float> part) {
+    parameters.insert(parameters.end(), part.begin(), part.end());
+  };
+  if (std::ranges::all_of(servers_, [](const auto& server) { return server.core != nullptr; })) {
+    for (const auto& server : servers_) add(server.core->evaluated_parameters());
+  } else if (evaluator_.core) {
+    add(evaluator_.core->parameters());
   }
+  if (parameters.empty()) return;
   if (evaluator_.evaluating) training_->end_evaluation();
   std::optional<train::EvaluationResult> held_out;
   if (evaluator_.core) {
