@@ -448,15 +448,17 @@ void ServerCore::on_pull(PeerId from, const Message& message) {
   if (!id_) return;
   const auto& pull = std::get<proto::Pull>(message.body);
   const bool evaluator = message.sender.role == Role::Evaluator;
-  bool refused = false;  // the commit whose answer this completes
+  bool refused = false;     // the commit whose answer this completes
+  std::uint64_t round = 0;  // for a worker that has not committed yet
   if (!evaluator) {
     const auto* member = find_member(from, message);
     if (!member) return;
     refused = member->answered == pull.sequence && member->answered_refused;
+    if (member->answered == 0) round = gate_->round();
   }
   const auto& parameters = evaluator ? shard_.for_evaluator() : shard_.parameters();
   auto all = whole(pull.sequence, refused);
-  if (!evaluator && pull.offsets.empty()) all.round = gate_->round();
+  all.round = round;
   if (pull.offsets.empty()) send_range(from, parameters, all, nullptr);
   // Offsets must ascend, so that no pull costs more than all parameters.
   std::uint64_t next = 0;

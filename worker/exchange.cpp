@@ -143,7 +143,7 @@ Result<bool> Exchange::on_message(Instant now, std::uint32_t shard, const proto:
   if (parameters->sequence == sequence_) {
     sender_.on_answer(shard);
     codecs_.on_received(message.payload.size());
-    round_ = std::max(round_, parameters->round);
+    if (kind_ == Kind::Pull) round_ = std::max(round_, parameters->round);
   }
   RUBATO_TRY(gather_.add(shard, *parameters, message.payload));
   if (active()) return false;

@@ -101,7 +101,7 @@ TEST_CASE("open: a worker joins, one leaves, one is killed and comes back, the t
 }
 
 TEST_CASE(
-    "open: names and groups that cannot be are refused in one line; so are strangers of a listed "
+    "open: names and groups that cannot be are refused in one line, and strangers of a listed "
     "run") {
   const Workplace place;
   place.write("open.toml", open_cluster(kEndless));
