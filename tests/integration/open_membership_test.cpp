@@ -177,7 +177,7 @@ seconds = 1
   CAPTURE(up.err());
   REQUIRE(code == 0);
   CHECK(contains(up.err(), "churn: guest joins"));
-  CHECK(contains(up.err(), "worker 0 'fast-0' left: interrupted"));
+  CHECK(contains(up.err(), "'fast-0' left: interrupted"));
   CHECK(contains(up.err(), "'server-1' is back from its snapshot"));
   CHECK_FALSE(contains(up.err(), "ended:"));  // all of it was meant
   const Json run = Json::parse(read_text(place.path("o") / "results.json")).at("runs")[0];
