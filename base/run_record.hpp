@@ -40,6 +40,9 @@ struct WorkerRecord {  // one life of a worker: who comes back has another, by t
   double communicate_seconds = 0;  // blocked on links and servers
   double step_seconds = 0;         // measured mean
   std::string fate = "member";     // member | left | lost
+  double joined_seconds = 0;       // 0: training began with it
+  std::optional<double>
+      left_seconds;  // when it left, or was found lost; empty: a member to the end
   // On samples that the worker itself held out, last measured. 0 samples: it measured nothing.
   std::uint64_t held_out_samples = 0;
   double held_out_loss = 0;

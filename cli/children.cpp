@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -55,6 +56,16 @@ void Children::start(proto::Role role, const std::string& name,
     _exit(127);
   }
   children_.push_back({role, name, pid});
+}
+
+bool Children::signal(proto::Role role, const std::string& name, int number) const {
+  const auto child = std::ranges::find_if(
+      children_, [&](const Child& c) { return c.role == role && c.name == name; });
+  return child != children_.end() && kill(child->pid, number) == 0;
+}
+
+bool Children::any(proto::Role role) const {
+  return std::ranges::any_of(children_, [&](const Child& child) { return child.role == role; });
 }
 
 std::vector<Children::Ended> Children::reap() {

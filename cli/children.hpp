@@ -23,6 +23,10 @@ class Children {
   // One that cannot be started has ended at once.
   void start(proto::Role role, const std::string& name, const std::vector<std::string>& arguments);
 
+  // Sends a signal to the child of this role and name. Returns: false if there is none.
+  bool signal(proto::Role role, const std::string& name, int number) const;
+  bool any(proto::Role role) const;
+
   struct Ended {
     proto::Role role = proto::Role::Worker;
     std::string name;

@@ -53,7 +53,7 @@ class Host {
     }
     RUBATO_ASSIGN(std::string endpoint, transport_->listen(options_.bind.text()));
     log_info(fmt::format("scheduler of '{}' listens on {}, waiting for {} servers and {} workers",
-                         config_.name, endpoint, config_.servers.count, config_.worker_count()));
+                         config_.name, endpoint, config_.servers.count, config_.start_count()));
     if (options_.on_listening) options_.on_listening(endpoint);
     if (!goes_on) {
       if (config_.own_data()) RUBATO_TRY(agree(stop));
@@ -129,13 +129,15 @@ class Host {
     return {};
   }
 
-  // Waits for the summaries of all workers.
+  // Waits for the summaries of the workers that begin.
   Result<void> hear_summaries(const std::stop_token& stop) {
     std::vector<std::string> names;
     for (const auto& worker : cluster::worker_profiles(config_)) names.push_back(worker.name);
     cluster::SchemaDesk desk({.cluster = proto::cluster_id(config_.name),
                               .incarnation = os_random(),
                               .workers = std::move(names),
+                              .open = config_.open,
+                              .enough = static_cast<std::size_t>(config_.start_count()),
                               .stated = config_.dataset});
     cluster::NodeLoop loop(*transport_, desk, trace());
     while (!desk.stopped() && !desk.failure()) {
@@ -244,8 +246,10 @@ class Host {
                        .loss = scheduler_->core().smoothed_loss(),
                        .accuracy = scheduler_->core().smoothed_accuracy(),
                        .steps = scheduler_->core().steps(),
-                       .members = fmt::format("{} of {} workers", scheduler_->core().members(),
-                                              plan_.workers.size())},
+                       .members = config_.open
+                                      ? fmt::format("{} workers", scheduler_->core().members())
+                                      : fmt::format("{} of {} workers",
+                                                    scheduler_->core().members(), plan_.listed)},
                       now);
   }
 

@@ -84,6 +84,7 @@ struct WorkerRun {
   NodeOptions node;
   bool stretch = false;  // each step takes at least the time the cluster file gives the device
   std::string data;      // own data; empty: as the cluster file says
+  std::string like;      // with join = "open": a group or worker of the file; empty: the first
 };
 int run_worker(const WorkerRun& options, std::stop_token stop);
 

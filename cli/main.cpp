@@ -296,7 +296,9 @@ void add_server(CLI::App& app, NodeOptions& options, int& shards) {
 void add_worker(CLI::App& app, WorkerRun& run) {
   auto* worker = add_node(app, "worker", "Run one worker", run.node);
   worker->add_option("--scheduler", run.node.scheduler, "Endpoint of the scheduler")->required();
-  worker->add_option("--name", run.node.name, "Name of this worker in the cluster file")
+  worker
+      ->add_option("--name", run.node.name,
+                   "Name of this worker in the cluster file; any free name with join = \"open\"")
       ->required();
   worker->add_flag("--stretch", run.stretch,
                    "Make each step take the time that the file gives this worker");
@@ -307,6 +309,9 @@ void add_worker(CLI::App& app, WorkerRun& run) {
   worker->add_option("--data", run.data,
                      "File or directory of this worker, with dataset.partition = \"local\" "
                      "(default: workers.data of the cluster file)");
+  worker->add_option("--like", run.like,
+                     "Group whose codecs and step times a worker has that the file does not list; "
+                     "with join = \"open\" (default: the first group)");
   add_cores(worker, run.node, "Compute thread, I/O loop and ZeroMQ's threads");
 }
 

@@ -1,6 +1,7 @@
 // The commands of a real cluster: scheduler, server, worker.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 #include <thread>
 
@@ -108,8 +109,13 @@ Result<Node> load_server(const NodeOptions& options, const std::stop_token& stop
 // The path of this worker's own data.
 Result<std::string> own_path(const WorkerRun& run, const cluster::ClusterConfig& config) {
   if (!run.data.empty()) return run.data;
-  for (const auto& profile : cluster::worker_profiles(config))
-    if (profile.name == run.node.name && !profile.data.empty()) return profile.data;
+  const auto profiles = cluster::all_profiles(config);
+  const auto known = std::ranges::find(profiles, run.node.name, &cluster::WorkerProfile::name);
+  if (known != profiles.end() && !known->data.empty()) return known->data;
+  if (known == profiles.end() && config.open) {
+    RUBATO_ASSIGN(const auto profile, cluster::unlisted_profile(config, run.node.name, run.like));
+    if (!profile.data.empty()) return profile.data;
+  }
   return fail(ErrorCode::BadInput,
               fmt::format("worker {}: dataset.partition = \"local\" and no data; name its file or "
                           "directory with --data, or workers.data in {}",
@@ -305,17 +311,6 @@ Result<void> server_checked(const NodeOptions& options, int shards, std::stop_to
   return {};
 }
 
-Result<std::uint32_t> worker_index(const cluster::ClusterPlan& plan, const std::string& name) {
-  std::string names;
-  for (std::uint32_t i = 0; i < plan.workers.size(); ++i) {
-    if (plan.workers[i].name == name) return i;
-    if (i < 8) names += (i ? ", " : "") + plan.workers[i].name;
-  }
-  return fail(ErrorCode::BadInput,
-              fmt::format("--name {}: the cluster file has no such worker; it has {}{}", name,
-                          names, plan.workers.size() > 8 ? ", ..." : ""));
-}
-
 // Where this worker keeps what it has not sent; null without --state.
 Result<std::shared_ptr<worker::Residual>> open_residual(const WorkerRun& run,
                                                         const cluster::ClusterPlan& plan) {
@@ -333,7 +328,8 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
   RUBATO_ASSIGN(const auto trace, open_profile(run.node.profile, TraceClock::Scheduler));
   const auto process = trace_process(trace.get(), "worker " + run.node.name);
   RUBATO_ASSIGN(auto node, load_worker(run, stop));
-  RUBATO_ASSIGN(const auto index, worker_index(node.plan, run.node.name));
+  RUBATO_ASSIGN(const auto index,
+                cluster::find_worker(node.config, node.plan, run.node.name, run.like));
   RUBATO_ASSIGN(auto samples, samples_of(node, index));
   log_info(fmt::format("worker {} {}", run.node.name,
                        train::samples_text(node.data.train, samples, node.data.schema)));
@@ -343,8 +339,8 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
                                                     std::move(samples),
                                                     {.measure = true, .cache = cache_directory()}));
   RUBATO_ASSIGN(auto residual, open_residual(run, node.plan));
-  auto core =
-      cluster::make_worker(node.config, node.plan, os_random(), run.node.name, std::move(residual));
+  auto core = cluster::make_worker(node.config, node.plan, os_random(), node.plan.workers[index],
+                                   std::move(residual));
   cluster::WorkerNodeOptions options{.scheduler = run.node.scheduler,
                                      .step_time = {},
                                      .trace = process,

@@ -79,6 +79,8 @@ Json workers_json(const std::vector<WorkerRecord>& workers) {
                     {"communicate", chart_number(worker.communicate_seconds)},
                     {"step_seconds", chart_number(worker.step_seconds)},
                     {"fate", worker.fate},
+                    {"joined", chart_number(worker.joined_seconds)},
+                    {"left", chart_number(worker.left_seconds)},
                     {"held_out", held_out_json(worker)}});
   }
   return rows;

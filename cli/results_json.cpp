@@ -18,6 +18,11 @@ Json worker_json(const WorkerRecord& worker) {
                {"compute_s", worker.compute_seconds},
                {"wait_s", worker.wait_seconds},
                {"communicate_s", worker.communicate_seconds}};
+  if (worker.joined_seconds > 0) json["joined_s"] = worker.joined_seconds;
+  if (worker.left_seconds) {
+    json["left_s"] = *worker.left_seconds;
+    json["fate"] = worker.fate;
+  }
   if (worker.held_out_samples > 0)
     json["held_out"] = {{"samples", worker.held_out_samples},
                         {"loss", worker.held_out_loss},

@@ -1,6 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <csignal>
 #include <map>
+#include <set>
+#include <utility>
 
 #include "base/log.hpp"
 #include "cli/children.hpp"
@@ -56,15 +60,29 @@ class Nodes {
     for (int i = 0; i < config_.servers.count; ++i)
       start(proto::Role::Server, fmt::format("server-{}", i));
     for (const auto& worker : cluster::worker_profiles(config_))
-      start(proto::Role::Worker, worker.name);
-    workers_ = config_.worker_count();
+      if (!absent_at_start(config_, worker.name)) start(proto::Role::Worker, worker.name);
+  }
+
+  // Plays the events of [[churn]] that are due.
+  void play_churn(const server::DurableScheduler& scheduler) {
+    if (!scheduler.started() || scheduler.stopped()) return;
+    const double seconds = (steady_now() - *scheduler.started()).seconds();
+    while (!thaws_.empty() && thaws_.begin()->first <= seconds) {
+      const auto& [role, name] = thaws_.begin()->second;
+      children_.signal(role, name, SIGCONT);
+      thaws_.erase(thaws_.begin());
+    }
+    for (; played_ < config_.churn.size() && config_.churn[played_].at_seconds <= seconds;
+         ++played_)
+      play(config_.churn[played_]);
   }
 
   // A worker that dies while training stops nobody. A server is started again, and goes on from its
   // last snapshot. A node that ends before training ends the run.
   void watch(server::DurableScheduler& scheduler) {
     for (const auto& child : children_.reap()) {
-      if (scheduler.stopped()) continue;
+      const bool meant = meant_to_end_.erase({child.role, child.name}) == 1;
+      if (scheduler.stopped() || meant) continue;
       const Instant now = steady_now();
       const bool server = child.role == proto::Role::Server;
       const std::string what = what_ended(child);
@@ -74,9 +92,14 @@ class Nodes {
         continue;
       }
       log_warning(what);
-      const bool last = !server && --workers_ == 0 && scheduler.core().awaits_workers();
+      const bool last =
+          !server && !children_.any(proto::Role::Worker) && scheduler.core().awaits_workers();
       if (!scheduler.started() || server || last) scheduler.stop_without_parameters(now, what);
     }
+    // Nobody else knows where to join.
+    if (scheduler.started() && !scheduler.stopped() && !children_.any(proto::Role::Worker) &&
+        scheduler.core().members() == 0 && played_ == config_.churn.size())
+      scheduler.fail(steady_now(), "no worker is left");
   }
 
  private:
@@ -97,6 +120,26 @@ class Nodes {
     if (server) lives_[name].began = steady_now();
   }
 
+  void play(const cluster::ChurnEvent& event) {
+    using Act = cluster::ChurnEvent::Act;
+    const auto role = event.server ? proto::Role::Server : proto::Role::Worker;
+    const std::string name = event.server ? fmt::format("server-{}", *event.server) : event.worker;
+    log_info("churn: " + describe(event));
+    switch (event.act) {
+      case Act::Join:
+        return start(role, name);
+      case Act::Leave:
+        if (children_.signal(role, name, SIGTERM)) meant_to_end_.insert({role, name});
+        return;
+      case Act::Crash:
+        if (children_.signal(role, name, SIGKILL)) meant_to_end_.insert({role, name});
+        return;
+      case Act::Freeze:
+        children_.signal(role, name, SIGSTOP);
+        thaws_.emplace(event.at_seconds + event.freeze_seconds, std::pair(role, name));
+    }
+  }
+
   bool may_restart(Instant now, const std::string& name) {
     Life& life = lives_[name];
     life.short_lives = now - life.began < kShortLife ? life.short_lives + 1 : 0;
@@ -109,8 +152,11 @@ class Nodes {
   const std::string state_;
   Children& children_;
   std::string scheduler_;
-  int workers_ = 0;                    // that run
   std::map<std::string, Life> lives_;  // of servers, by name
+  using Node = std::pair<proto::Role, std::string>;
+  std::size_t played_ = 0;             // events of [[churn]]
+  std::set<Node> meant_to_end_;        // by [[churn]]
+  std::multimap<double, Node> thaws_;  // by seconds of training
 };
 
 Result<void> up_checked(UpOptions options, std::stop_token stop) {
@@ -125,6 +171,11 @@ Result<void> up_checked(UpOptions options, std::stop_token stop) {
   if (options.target_loss) config.stop.target_loss = options.target_loss;
   RUBATO_TRY(cluster::require_trainable(config));
   RUBATO_TRY(cluster::check_own_data(config));
+  if (std::ranges::any_of(config.churn, &cluster::ChurnEvent::scheduler))
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: churn.scheduler: the scheduler of rubato up is rubato up itself; "
+                            "rubato compare plays it",
+                            options.file));
   RUBATO_TRY(train::make_device(config.worker_device));  // before every worker says that it cannot
   if (options.seed) config.seed = *options.seed;
   options.seed = config.seed;
@@ -160,7 +211,10 @@ Result<void> up_checked(UpOptions options, std::stop_token stop) {
     return what_ended(ended.front());
   };
   host.trace = profile->trace();
-  host.on_turn = [&](server::DurableScheduler& scheduler) { nodes.watch(scheduler); };
+  host.on_turn = [&](server::DurableScheduler& scheduler) {
+    nodes.play_churn(scheduler);
+    nodes.watch(scheduler);
+  };
   RUBATO_ASSIGN(auto hosted, host_cluster(config, host, stop));
   if (hosted.record.steps > 0) children.wait(kExitPatience);  // all have heard the end of the run
   children.end();

@@ -7,6 +7,7 @@
 #include <set>
 #include <system_error>
 
+#include "base/check.hpp"
 #include "base/config.hpp"
 #include "base/file.hpp"
 #include "base/nearest.hpp"
@@ -55,18 +56,6 @@ LinkModel read_link(const ConfigTable& table, const std::string& name, const Cat
 }
 
 // --- [[workers]] --------------------------------------------------------------------------------
-
-// Names end up in files, host names and log lines.
-bool valid_name(std::string_view name) {
-  return !name.empty() && name.size() <= 63 &&
-         name.find_first_not_of(
-             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") ==
-             std::string_view::npos;
-}
-
-std::string worker_name(const WorkerGroup& group, int index) {
-  return group.count == 1 ? group.name : fmt::format("{}-{}", group.name, index);
-}
 
 // The name that two workers would have, if there is one.
 std::optional<std::string> name_of_two(const std::vector<WorkerGroup>& groups) {
@@ -141,6 +130,18 @@ void scale_cluster(const ConfigTable& root, ClusterConfig& config) {
                  "one group of equal workers has 1; describe a second [[workers]]");
   if (const auto twice = name_of_two(config.workers); config.total_workers && twice)
     root.problem("worker_count", fmt::format("two workers would be called {}", *twice));
+}
+
+// Who is there at the start, and later.
+void read_membership(const ConfigTable& root, ClusterConfig& config) {
+  read_churn(root, config);
+  if (!config.open && config.workers_min.value_or(0) > config.worker_count())
+    root.problem("workers_min",
+                 fmt::format("the file lists {} workers; with join = \"open\" others may join",
+                             config.worker_count()));
+  if (config.start_count() == 0)
+    root.problem("churn",
+                 "training starts when somebody is there: leave one worker from the start");
 }
 
 // --- Checks of several keys together, and what follows from them --------------------------------
@@ -255,19 +256,31 @@ std::string find_catalog(const fs::path& cluster_file) {
   return {};
 }
 
-}  // namespace
-
-namespace {
+constexpr std::string_view kName = "{name}";  // in a group's data: the name of the worker
 
 std::string data_path(const WorkerGroup& group, const std::string& name) {
-  constexpr std::string_view kName = "{name}";
   std::string path = group.data;
   for (std::size_t at = 0; (at = path.find(kName, at)) != path.npos; at += name.size())
     path.replace(at, kName.size(), name);
   return path;
 }
 
+WorkerProfile profile_of(const WorkerGroup& group, const std::string& name) {
+  return {name, group.device, group.link, group.codecs, data_path(group, name)};
+}
+
 }  // namespace
+
+std::string worker_name(const WorkerGroup& group, int index) {
+  return group.count == 1 ? group.name : fmt::format("{}-{}", group.name, index);
+}
+
+bool valid_name(std::string_view name) {
+  return !name.empty() && name.size() <= 63 &&
+         name.find_first_not_of(
+             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") ==
+             std::string_view::npos;
+}
 
 int ClusterConfig::worker_count() const {
   int count = 0;
@@ -275,13 +288,52 @@ int ClusterConfig::worker_count() const {
   return count;
 }
 
+int ClusterConfig::start_count() const {
+  if (workers_min) return *workers_min;
+  const auto profiles = worker_profiles(*this);
+  return static_cast<int>(std::ranges::count_if(
+      profiles, [&](const WorkerProfile& worker) { return !absent_at_start(*this, worker.name); }));
+}
+
 std::vector<WorkerProfile> worker_profiles(const ClusterConfig& config) {
   std::vector<WorkerProfile> profiles;
   for (const WorkerGroup& group : config.workers)
     for (int i = 0; i < group.count; ++i)
-      profiles.push_back({worker_name(group, i), group.device, group.link, group.codecs,
-                          data_path(group, worker_name(group, i))});
+      profiles.push_back(profile_of(group, worker_name(group, i)));
   return profiles;
+}
+
+std::vector<WorkerProfile> all_profiles(const ClusterConfig& config) {
+  auto profiles = worker_profiles(config);
+  for (const std::string& name : additional_workers(config)) {
+    const auto first = std::ranges::find(config.churn, name, &ChurnEvent::worker);
+    auto profile = unlisted_profile(config, name, first->like);
+    RUBATO_CHECK(profile.has_value(), "[[churn]] was checked when it was read");
+    profiles.push_back(std::move(*profile));
+  }
+  return profiles;
+}
+
+Result<WorkerProfile> unlisted_profile(const ClusterConfig& config, const std::string& name,
+                                       const std::string& like) {
+  if (!valid_name(name))
+    return fail(ErrorCode::BadInput,
+                fmt::format("--name {}: a worker needs a name of letters, digits, - and _, at "
+                            "most 63",
+                            name));
+  std::vector<std::string> names;
+  for (const WorkerGroup& group : config.workers) {
+    bool resembles = like.empty() || like == group.name;
+    names.push_back(group.name);
+    for (int i = 0; i < group.count; ++i) resembles = resembles || like == worker_name(group, i);
+    if (!resembles) continue;
+    WorkerProfile profile = profile_of(group, name);
+    if (group.data.find(kName) == std::string::npos) profile.data.clear();
+    return profile;
+  }
+  return fail(ErrorCode::BadInput,
+              fmt::format("--like {}: the cluster file has no such group or worker{}", like,
+                          suggestion(like, names)));
 }
 
 bool names_links(const ClusterConfig& config) {
@@ -333,6 +385,7 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
   const Result<train::ModelSpec> spec = known_spec(config);
   read_workers(root, catalog, spec, config);
   scale_cluster(root, config);
+  read_membership(root, config);
   server::read_optimizer(root.table("optimizer"), config.worker_count(), config.optimizer);
   RUBATO_TRY(document.finish());
 

@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/config.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
+#include "cluster/churn.hpp"
 #include "proto/compression.hpp"
 #include "server/optimizer.hpp"
 #include "server/stop_criterion.hpp"
@@ -69,6 +71,11 @@ struct WorkerGroup {
   std::string data = {};         // own data, "{name}" for the worker's name; empty: none
 };
 
+// "name-2"; just "name" where the group has one worker.
+std::string worker_name(const WorkerGroup& group, int index);
+// Names end up in files, host names and log lines: letters, digits, - and _, at most 63.
+bool valid_name(std::string_view name);
+
 struct ServersConfig {
   int count = 1;
   LinkModel link;                     // shared fairly by the transfers on it; with the delay
@@ -115,6 +122,10 @@ struct ClusterConfig {
   std::vector<WorkerGroup> workers;     // after total_workers and heterogeneity
   std::optional<int> total_workers;     // worker_count of the file
   std::optional<double> heterogeneity;  // as the file asks for it
+  bool open = false;                    // join: workers that are not in the file may join
+  std::optional<int> workers_min;       // as the file asks for it; see start_count()
+  double workers_absent_seconds = 600;  // without any worker, until the run ends
+  std::vector<ChurnEvent> churn;        // one event a node, in the order of their times
   ServersConfig servers;
   train::ModelOptions model;
   std::string worker_device = "cpu";  // [training] device: reference | cpu | cuda
@@ -129,14 +140,17 @@ struct ClusterConfig {
   std::uint64_t chunk_bytes = 1u << 20;
   WireCodecs codecs;  // of every group that names none
 
-  int worker_count() const;
+  int worker_count() const;  // of the groups
+  // How many workers must have joined before training starts: workers_min, or the listed ones that
+  // [[churn]] does not bring later.
+  int start_count() const;
   // A model that is only its size: no data, no gradients, no evaluation, no loss.
   bool timing_only() const { return model.kind == "timing"; }
   // Each worker trains on a file of its own, which no other node reads.
   bool own_data() const { return partition.kind == train::Partition::Kind::Local; }
 };
 
-// One worker of the expanded groups; index = WorkerId in virtual time.
+// One worker of the expanded groups.
 struct WorkerProfile {
   std::string name;
   DeviceModel device;
@@ -145,6 +159,14 @@ struct WorkerProfile {
   std::string data = {};  // the worker's own file or directory; empty: none is named
 };
 std::vector<WorkerProfile> worker_profiles(const ClusterConfig& config);
+// The same, and then the additional workers of [[churn]].
+std::vector<WorkerProfile> all_profiles(const ClusterConfig& config);
+// A worker that is not in the file. It has the device, link and codecs of `like`, a group or worker
+// of the file; of the first group where that is empty. It has the group's data only if the path
+// depends on the name. BadInput for a name that no worker can have, and for an unknown `like`.
+[[nodiscard]] Result<WorkerProfile> unlisted_profile(const ClusterConfig& config,
+                                                     const std::string& name,
+                                                     const std::string& like);
 
 // Whether a worker or the servers have a link with latency or a limited bandwidth.
 bool names_links(const ClusterConfig& config);

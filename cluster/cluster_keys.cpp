@@ -82,6 +82,16 @@ std::vector<ClusterRow> make_cluster_rows() {
               Row::Choice{{"none", "snapshot"},
                           [](const C& c) { return static_cast<std::size_t>(c.snapshot.kept); },
                           [](C& c, std::size_t i) { c.snapshot.kept = i == 1; }}}),
+      {kTopSection, "join", "who may be a worker: open: also one that the file does not list", kAny,
+       Row::Choice{{"listed", "open"},
+                   [](const C& c) { return static_cast<std::size_t>(c.open); },
+                   [](C& c, std::size_t i) { c.open = i == 1; }}},
+      own<C>({kTopSection, "workers_min", "training starts when so many workers have joined",
+              kWorkers, +[](C& c) -> std::optional<int>& { return c.workers_min; },
+              "the listed workers that are not to join later"}),
+      own<C>({kTopSection, "workers_absent_seconds",
+              "time without any worker that ends the run; until then it waits for one", kSeconds,
+              +[](C& c) -> double& { return c.workers_absent_seconds; }}),
 
       {"model", "kind", "the network", kAny,
        Row::Word{{"mlp", "cnn", "lenet", "lstm", "svm", "timing"},
@@ -202,11 +212,11 @@ std::vector<ClusterRow> make_cluster_rows() {
               "a server's silence that ends the run; until then all wait for it", kSeconds,
               +[](C& c) -> double& { return c.servers.absent_seconds; }}),
 
-      own<C>(
-          {"snapshot", "every_seconds",
-           "a real run: from one snapshot of the shards, and of the model's file, to the next; 0: "
-           "only the model's file, at the end",
-           Limits::at_least(0), +[](C& c) -> double& { return c.snapshot.every_seconds; }}),
+      own<C>({"snapshot", "every_seconds",
+              "a real run, or one with a [[churn]] of servers: from one snapshot of the shards, "
+              "and of "
+              "the model's file, to the next; 0: only the model's file, at the end",
+              Limits::at_least(0), +[](C& c) -> double& { return c.snapshot.every_seconds; }}),
 
       own<C>({"evaluation", "interval_seconds", "from one measurement of the model to the next",
               kSeconds, +[](C& c) -> double& { return c.evaluation.interval_seconds; }}),
@@ -269,6 +279,34 @@ std::vector<OptionRow<WorkerGroup>> make_group_rows() {
               +[](G& g) -> std::string& { return g.device_name; }, "none"}),
       own<G>({"workers", "link", "a row of the catalog; the four keys below override its values",
               kAny, +[](G& g) -> std::string& { return g.link_name; }, "none"}),
+  };
+}
+
+std::vector<OptionRow<ChurnEvent>> make_churn_rows() {
+  using E = ChurnEvent;
+  return {
+      own<E>({"churn", "at", "seconds of training after which it happens", kSecondsOrNone,
+              +[](E& e) -> double& { return e.at_seconds; }, "required"}),
+      own<E>({"churn", "do",
+              "leave: with a farewell; crash: without a word; freeze: silence for a time", kAny,
+              OptionRow<E>::Choice{
+                  {"join", "leave", "crash", "freeze"},
+                  [](const E& e) { return static_cast<std::size_t>(e.act); },
+                  [](E& e, std::size_t i) { e.act = static_cast<ChurnEvent::Act>(i); }},
+              "required"}),
+      own<E>({"churn", "worker", "a worker, or a group: each of its workers", kAny,
+              +[](E& e) -> std::string& { return e.worker; }, "none"}),
+      own<E>({"churn", "like",
+              "of a worker that the file does not list: the group whose device, link and codecs it "
+              "has",
+              kAny, +[](E& e) -> std::string& { return e.like; }, "the first group"}),
+      own<E>({"churn", "server", "the number of a server, from 0",
+              Limits::within(0, kServersMax - 1),
+              +[](E& e) -> std::optional<int>& { return e.server; }}),
+      own<E>({"churn", "scheduler", "the scheduler, which only freezes", kAny,
+              +[](E& e) -> bool& { return e.scheduler; }}),
+      own<E>({"churn", "seconds", "freeze: for how long", kSecondsOrNone,
+              +[](E& e) -> double& { return e.freeze_seconds; }}),
   };
 }
 
@@ -447,6 +485,11 @@ const std::vector<OptionRow<WorkerGroup>>& group_rows() {
   return rows;
 }
 
+const std::vector<OptionRow<ChurnEvent>>& churn_rows() {
+  static const auto rows = make_churn_rows();
+  return rows;
+}
+
 const std::vector<OptionRow<LinkModel>>& link_rows() {
   static const auto rows = make_link_rows();
   return rows;
@@ -478,6 +521,7 @@ std::vector<KeySection> key_sections() {
   sections.add_list(kWorkersSection, "[[workers]]", group_rows());
   sections.add_short(link_rows(), kLinkDefault);
   sections.add_short(codec_rows(), "as in [wire]");
+  sections.add_list(kChurnSection, "[[churn]]", churn_rows());
   sections.add("servers", "[servers]");
   sections.add_rows(
       link_rows(), +[](const C& c) -> const LinkModel& { return c.servers.link; }, kLinkDefault);

@@ -22,11 +22,14 @@ namespace rubato::cluster {
 
 inline constexpr std::string_view kTopSection = "top";  // keys that stand before all sections
 inline constexpr std::string_view kWorkersSection = "workers";
+inline constexpr std::string_view kChurnSection = "churn";
 
 // The keys that a file has once. `of` is the section.
 const std::vector<OptionRow<ClusterConfig>>& cluster_rows();
 // A group of [[workers]]; it also has the rows of links and codecs.
 const std::vector<OptionRow<WorkerGroup>>& group_rows();
+// An event of [[churn]].
+const std::vector<OptionRow<ChurnEvent>>& churn_rows();
 // A link of [[workers]], [servers] or the catalog.
 const std::vector<OptionRow<LinkModel>>& link_rows();
 // [wire] and, where a group has its own, [[workers]].

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 
+#include "base/checksum.hpp"
 #include "base/rng.hpp"
 #include "cluster/shared_settings.hpp"
 #include "sync/factory.hpp"
@@ -21,7 +23,7 @@ Result<void> check_elastic(const ClusterConfig& config, const std::string& sync)
                 fmt::format("optimizer.kind: {} exchanges parameters and has no use for a server "
                             "optimizer; leave it out, or choose another model",
                             sync));
-  for (const WorkerProfile& worker : worker_profiles(config))
+  for (const WorkerProfile& worker : all_profiles(config))
     if (worker.codecs.auto_up || worker.codecs.up.codec != proto::PayloadCodec::F32)
       return fail(ErrorCode::BadInput,
                   fmt::format("wire.up = \"{}\" for worker {}: {} commits parameters, which are "
@@ -54,7 +56,8 @@ Result<ClusterPlan> start_plan(const ClusterConfig& config, const std::string& s
   plan.cluster = proto::cluster_id(config.name);
   plan.seed = seed;
   plan.sync = sync;
-  plan.workers = worker_profiles(config);
+  plan.workers = all_profiles(config);
+  plan.listed = static_cast<std::size_t>(config.worker_count());
   plan.batch = config.training.batch;
   return plan;
 }
@@ -121,14 +124,47 @@ Result<ClusterPlan> make_node_plan(const ClusterConfig& config, const std::strin
   return plan;
 }
 
+Result<std::uint32_t> find_worker(const ClusterConfig& config, ClusterPlan& plan,
+                                  const std::string& name, const std::string& like) {
+  std::string names;
+  for (std::uint32_t i = 0; i < plan.workers.size(); ++i) {
+    if (plan.workers[i].name == name) {
+      if (like.empty()) return i;
+      return fail(
+          ErrorCode::BadInput,
+          fmt::format("--like {}: worker {} is in the cluster file; remove it", like, name));
+    }
+    if (i < 8) names += (i ? ", " : "") + plan.workers[i].name;
+  }
+  if (!config.open)
+    return fail(ErrorCode::BadInput,
+                fmt::format("--name {}: the cluster file has no such worker; it has {}{}; with "
+                            "join = \"open\" others may join",
+                            name, names, plan.workers.size() > 8 ? ", ..." : ""));
+  RUBATO_ASSIGN(auto profile, unlisted_profile(config, name, like));
+  plan.workers.push_back(std::move(profile));
+  return static_cast<std::uint32_t>(plan.workers.size() - 1);
+}
+
+std::uint64_t stream_of(const ClusterPlan& plan, std::uint32_t index) {
+  if (index < plan.listed) return index;
+  constexpr std::uint64_t kByName = std::uint64_t{1} << 63;  // no place in a file
+  return kByName | checksum(std::as_bytes(std::span(plan.workers[index].name)));
+}
+
 Result<std::vector<std::vector<std::uint32_t>>> plan_samples(const ClusterConfig& config,
                                                              const ClusterPlan& plan,
                                                              const train::DataSplit& data) {
-  if (data.boxes.empty())
-    return train::partition_samples(data.train.labels, data.train.classes,
-                                    static_cast<int>(plan.workers.size()), config.partition,
-                                    plan.seed);
   std::vector<std::vector<std::uint32_t>> samples;
+  if (data.boxes.empty()) {
+    RUBATO_ASSIGN(samples, train::partition_samples(data.train.labels, data.train.classes,
+                                                    static_cast<int>(plan.listed), config.partition,
+                                                    plan.seed));
+    std::vector<std::uint32_t> all(data.train.size());
+    std::iota(all.begin(), all.end(), 0u);
+    samples.resize(plan.workers.size(), all);
+    return samples;
+  }
   std::uint32_t next = 0;
   for (const std::size_t count : data.boxes) {
     auto& own = samples.emplace_back(count);
@@ -146,13 +182,14 @@ server::SchedulerOptions scheduler_options(const ClusterConfig& config, const Cl
   options.incarnation = incarnation;
   options.parameters = plan.parameters;
   options.servers = static_cast<std::uint32_t>(config.servers.count);
-  options.workers = static_cast<std::uint32_t>(plan.workers.size());
+  options.workers = static_cast<std::uint32_t>(config.start_count());
   options.evaluations = evaluator           ? server::SchedulerOptions::Evaluations::Evaluator
                         : config.own_data() ? server::SchedulerOptions::Evaluations::Workers
                                             : server::SchedulerOptions::Evaluations::Training;
   options.evaluation_interval = Duration::from_seconds(config.evaluation.interval_seconds);
   options.stop = config.stop;
   options.absent_max = Duration::from_seconds(config.servers.absent_seconds);
+  options.workers_absent_max = Duration::from_seconds(config.workers_absent_seconds);
   options.sync = plan.sync;
   options.seed = plan.seed;
   return options;
@@ -278,8 +315,9 @@ Result<train::LocalTrainer> make_trainer(const ClusterConfig& config, const Clus
   RUBATO_ASSIGN(auto device, train::make_device(config.worker_device, options));
   RUBATO_TRY(
       device->build(plan.spec, sync::batch_max(plan.sync, config.sync, config.training.batch)));
-  train::BatchSampler sampler(std::move(samples),
-                              Rng(plan.seed, static_cast<std::uint64_t>(Stream::Sampler), index));
+  train::BatchSampler sampler(
+      std::move(samples),
+      Rng(plan.seed, static_cast<std::uint64_t>(Stream::Sampler), stream_of(plan, index)));
   const TrainingConfig& training = config.training;
   return train::LocalTrainer(std::move(device), train, std::move(sampler), training.batch,
                              {.initial = training.learning_rate,

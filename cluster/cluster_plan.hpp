@@ -31,7 +31,9 @@ struct ClusterPlan {
   std::string settings;
   train::ModelSpec spec;
   std::uint64_t parameters = 0;
+  // Those of the file first, then those that join beside them.
   std::vector<WorkerProfile> workers;
+  std::size_t listed = 0;   // how many of them the file has
   int batch = 1;            // samples of a mini-batch, as configured
   std::size_t samples = 0;  // of training data, all workers together; only the scheduler asks
   // model.kind = "timing": one chunk that stands for every payload. Else null.
@@ -62,7 +64,17 @@ struct ClusterPlan {
 [[nodiscard]] Result<ClusterPlan> make_timing_plan(const ClusterConfig& config,
                                                    const std::string& sync, std::uint64_t seed);
 
-// The training samples of each worker of the plan: one list a worker.
+// The worker of this name; with join = "open" one that the file does not list is added to the plan.
+// `like`: as for unlisted_profile(). Returns: its index. BadInput for a name that may not join.
+[[nodiscard]] Result<std::uint32_t> find_worker(const ClusterConfig& config, ClusterPlan& plan,
+                                                const std::string& name, const std::string& like);
+
+// Worker `index` draws random numbers from the stream of this number: its place in the file, or a
+// hash of its name if the file does not list it.
+std::uint64_t stream_of(const ClusterPlan& plan, std::uint32_t index);
+
+// The training samples of each worker of the plan: one list a worker. Samples that are dealt out
+// are dealt to the listed workers; another worker has all of them.
 [[nodiscard]] Result<std::vector<std::vector<std::uint32_t>>> plan_samples(
     const ClusterConfig& config, const ClusterPlan& plan, const train::DataSplit& data);
 

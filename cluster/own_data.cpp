@@ -29,7 +29,8 @@ void append(train::Dataset& into, train::Dataset part) {
 Result<train::InputSchema> schema_of_boxes(const ClusterConfig& config) {
   if (!config.dataset.schema.empty()) return train::stated_schema(config.dataset);
   std::map<std::string, train::DataSummary> summaries;
-  for (const WorkerProfile& worker : worker_profiles(config)) {
+  for (const WorkerProfile& worker : all_profiles(config)) {
+    if (absent_at_start(config, worker.name)) continue;
     RUBATO_ASSIGN(summaries[worker.name], train::summarise(worker.data, config.dataset));
   }
   RUBATO_ASSIGN(const auto merged, train::merge(summaries));
@@ -40,7 +41,7 @@ Result<train::DataSplit> load_boxes(const ClusterConfig& config) {
   RUBATO_TRY(check_own_data(config));
   train::DataSplit all;
   RUBATO_ASSIGN(all.schema, schema_of_boxes(config));
-  for (const WorkerProfile& worker : worker_profiles(config)) {
+  for (const WorkerProfile& worker : all_profiles(config)) {
     RUBATO_ASSIGN(auto box, load_box(config, worker.data, all.schema));
     all.boxes.push_back(box.train.size());
     append(all.train, std::move(box.train));
@@ -56,7 +57,7 @@ Result<train::DataSplit> load_boxes(const ClusterConfig& config) {
 
 Result<void> check_own_data(const ClusterConfig& config) {
   if (!config.own_data()) return {};
-  for (const WorkerProfile& worker : worker_profiles(config))
+  for (const WorkerProfile& worker : all_profiles(config))
     if (worker.data.empty())
       return fail(ErrorCode::BadInput,
                   fmt::format("{}: worker {} has no data; where all workers are on this machine "

@@ -20,7 +20,9 @@ constexpr std::size_t kNamesSaid = 5;  // of those that are missing
 // --- the desk
 // --------------------------------------------------------------------------------------
 
-SchemaDesk::SchemaDesk(Options options) : options_(std::move(options)) {}
+SchemaDesk::SchemaDesk(Options options) : options_(std::move(options)) {
+  if (options_.enough == 0) options_.enough = options_.workers.size();
+}
 
 void SchemaDesk::send(PeerId to, proto::Body body) {
   outbox_.push({to, Message{.cluster = options_.cluster,
@@ -49,13 +51,14 @@ void SchemaDesk::on_message(Instant now, PeerId from, const Message& message) {
 void SchemaDesk::on_describe(Instant now, PeerId from, const proto::Describe& describe) {
   if (const auto taken = take(describe); !taken) return refuse(from, taken.error().message);
   asked_[from] = now;
-  if (summaries_.size() < options_.workers.size()) return send(from, proto::Heartbeat{});
+  if (summaries_.size() < options_.enough) return send(from, proto::Heartbeat{});
   if (!schema_ && !failure_) agree();
 }
 
 Result<void> SchemaDesk::take(const proto::Describe& describe) {
   if (describe.summary.empty()) return {};  // a server
-  if (std::ranges::find(options_.workers, describe.name) == options_.workers.end())
+  const bool listed = std::ranges::find(options_.workers, describe.name) != options_.workers.end();
+  if (!listed && !options_.open)
     return fail(ErrorCode::BadInput,
                 fmt::format("the cluster file has no worker \"{}\"", describe.name));
   RUBATO_ASSIGN(auto summary, train::summary_of(describe.summary));
@@ -103,6 +106,8 @@ void SchemaDesk::on_wakeup(Instant now) {
 }
 
 std::string SchemaDesk::missing() const {
+  if (options_.open || options_.enough < options_.workers.size())
+    return fmt::format("{} workers, {} of them are here", options_.enough, summaries_.size());
   std::string text;
   std::size_t count = 0;
   for (const auto& name : options_.workers) {

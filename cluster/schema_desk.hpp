@@ -27,7 +27,9 @@ class SchemaDesk {
   struct Options {
     std::uint64_t cluster = 0;
     Incarnation incarnation = 0;
-    std::vector<std::string> workers;  // whose summaries are needed
+    std::vector<std::string> workers;  // who may send a summary
+    bool open = false;                 // others may, too
+    std::size_t enough = 0;            // so many summaries make the schema; 0: one of each
     train::DatasetOptions stated;      // what the cluster file says of the data
   };
   explicit SchemaDesk(Options options);
@@ -37,7 +39,7 @@ class SchemaDesk {
   std::optional<proto::ToPeer> poll_send() { return outbox_.poll(); }
   std::optional<Instant> poll_wakeup() const { return next_word_; }
   std::optional<std::string> poll_log() { return log_.poll(); }
-  // Set once all have spoken, and whoever asked was answered.
+  // Set once enough have spoken, and whoever asked was answered.
   const std::optional<std::string>& stopped() const { return stopped_; }
   // The summaries contradict each other: every node was refused with the reason.
   const std::optional<Error>& failure() const { return failure_; }

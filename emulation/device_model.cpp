@@ -28,7 +28,8 @@ bool slow_at(const cluster::SlowSpells& slow, double seconds) {
 
 StepTimes make_step_times(const cluster::ClusterPlan& plan, std::uint32_t index) {
   return {plan.workers[index].device, plan.batch,
-          Rng(plan.seed, static_cast<std::uint64_t>(cluster::Stream::StepTime), index)};
+          Rng(plan.seed, static_cast<std::uint64_t>(cluster::Stream::StepTime),
+              cluster::stream_of(plan, index))};
 }
 
 }  // namespace rubato::emulation

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <span>
 
 #include "base/prefetch.hpp"
 #include "base/rng.hpp"
@@ -14,6 +16,7 @@
 #include "emulation/virtual_node.hpp"
 #include "emulation/virtual_training.hpp"
 #include "emulation/virtual_worker.hpp"
+#include "server/memory_storage.hpp"
 
 namespace rubato::emulation {
 namespace {
@@ -33,6 +36,7 @@ class VirtualCluster {
       : config_(config),
         data_(data),
         options_(options),
+        churn_begun_(config.churn.empty()),
         network_(options.seed, config.timing_only() ? proto::PayloadChecksum::Skip
                                                     : proto::PayloadChecksum::Verify) {}
 
@@ -45,6 +49,16 @@ class VirtualCluster {
   static constexpr Node kFirstServer = 2;
   Result<void> plan();
   void look_ahead() const;
+  void begin_churn();
+  Result<void> play(const cluster::ChurnEvent& event);
+  Node place_of(const cluster::ChurnEvent& event) const;
+  Result<void> join(Node place);
+  Result<void> end_life(Node place, bool crashed);
+  void thaw(Node place);
+  std::unique_ptr<server::ServerCore> make_server(std::uint32_t index);
+  std::unique_ptr<worker::WorkerCore> make_worker(std::uint32_t index) {
+    return cluster::make_worker(config_, plan_, incarnations_->next(), plan_.workers[index]);
+  }
   void serve(const Event& event);
   Node first_worker() const { return kFirstServer + static_cast<Node>(servers_.size()); }
   bool is_worker(Node place) const { return place >= first_worker(); }
@@ -56,19 +70,31 @@ class VirtualCluster {
     if (place >= kFirstServer) return f(servers_[place - kFirstServer]);
     return place == kScheduler ? f(scheduler_) : f(evaluator_);
   }
+  bool alive(Node place) {
+    return visit(place, [](auto& node) { return node.core != nullptr; });
+  }
   server::Scheduler& scheduler() { return *scheduler_.core; }
 
-  // Where a core sends to, and whom it hears.
+  // Where a core sends to, and whom it hears. Each life of a node is a peer of its own.
+  static proto::PeerId peer_of(Node place, std::uint32_t life) {
+    return (std::uint64_t{life} << 32) | place;
+  }
   Node place_of(proto::PeerId peer) const { return static_cast<Node>(peer); }
   Node place_of(proto::NodeId node) const;
+  bool reachable(proto::PeerId peer) const {
+    return peer == peer_of(place_of(peer), network_.life(place_of(peer)));
+  }
+  bool reachable(proto::NodeId) const { return true; }
   template <class Core>
-  static cluster::AddressOf<Core> sender_for(const Core&, Node from,
+  static cluster::AddressOf<Core> sender_for(const Core&, proto::PeerId from,
                                              const proto::Message& message) {
     if constexpr (cluster::kSpeaksToNodes<Core>)
       return message.sender;
     else
       return from;
   }
+  // Whether the message ended with a process. Then it is forgotten.
+  bool dropped(std::uint64_t tag);
 
   void schedule(Instant at, Event::Kind kind, Node place, std::uint64_t tag = 0) {
     events_.push(at, kind, place, tag);
@@ -102,8 +128,12 @@ class VirtualCluster {
   const VirtualOptions& options_;
   cluster::ClusterPlan plan_;
 
+  std::optional<Rng> incarnations_;
+  bool churn_begun_;
+
   Instant now_;
   EventQueue events_;
+  std::map<Node, std::vector<Event>> frozen_;  // nodes that do nothing, and what they have to do
   VirtualNetwork network_;
   std::optional<Instant> network_event_;        // the earliest one scheduled
   std::vector<std::optional<Instant>> wakeup_;  // by node: the earliest event scheduled
@@ -111,6 +141,9 @@ class VirtualCluster {
   VirtualScheduler scheduler_;
   VirtualEvaluator evaluator_;
   std::vector<VirtualServer> servers_;
+  std::vector<std::shared_ptr<server::KeptSnapshots>>
+      snapshots_;                     // by server; empty: none are kept
+  std::uint64_t refused_before_ = 0;  // by servers that have ended
   std::vector<VirtualWorker> workers_;
   std::unique_ptr<VirtualTraining> training_;   // null: only the timing
   std::unique_ptr<cluster::ModelSaver> saver_;  // null: the model is not saved
@@ -133,30 +166,32 @@ Result<void> VirtualCluster::plan() {
 
 Result<void> VirtualCluster::build() {
   RUBATO_TRY(plan());
-  Rng incarnations(plan_.seed, static_cast<std::uint64_t>(cluster::Stream::Incarnation), 0);
+  incarnations_.emplace(plan_.seed, static_cast<std::uint64_t>(cluster::Stream::Incarnation), 0);
   const bool evaluated = training_ && data_.held_out.size() > 0;
 
+  const bool keeps = cluster::servers_crash(config_);
   network_.add_node({});
   // Without an evaluator the scheduler goes by training losses; for timing only there are none.
   scheduler_.core =
-      cluster::make_scheduler(config_, plan_, incarnations.next(), evaluated || !training_);
+      cluster::make_scheduler(config_, plan_, incarnations_->next(), evaluated || !training_,
+                              Duration::from_seconds(keeps ? config_.snapshot.every_seconds : 0));
   network_.add_node({});
   if (evaluated)
     evaluator_.core = std::make_unique<worker::EvaluatorCore>(
-        cluster::make_evaluator(config_, plan_, incarnations.next()));
-  for (int i = 0; i < config_.servers.count; ++i) {
+        cluster::make_evaluator(config_, plan_, incarnations_->next()));
+  for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(config_.servers.count); ++i) {
     network_.add_node(config_.servers.link);
-    const std::string name = fmt::format("server-{}", i);
-    auto core = cluster::make_server(config_, plan_, incarnations.next(), name, name, kScheduler);
-    servers_.push_back({{std::move(core)}, config_.servers.apply_bytes_per_second});
+    if (keeps) snapshots_.push_back(std::make_shared<server::KeptSnapshots>());
+    servers_.push_back({{make_server(i)}, config_.servers.apply_bytes_per_second});
   }
   for (std::uint32_t i = 0; i < plan_.workers.size(); ++i) {
     const auto& profile = plan_.workers[i];
     network_.add_node(profile.link);
     const std::string title =
         fmt::format("{} seed {}: {}", options_.sync, options_.seed, profile.name);
-    workers_.emplace_back(cluster::make_worker(config_, plan_, incarnations.next(), profile),
-                          make_step_times(plan_, i), trace_process(options_.trace, title));
+    const bool absent = i >= plan_.listed || cluster::absent_at_start(config_, profile.name);
+    workers_.emplace_back(absent ? nullptr : make_worker(i), make_step_times(plan_, i),
+                          trace_process(options_.trace, title));
   }
   wakeup_.resize(network_.node_count());
   return {};
@@ -165,7 +200,8 @@ Result<void> VirtualCluster::build() {
 Result<RunRecord> VirtualCluster::run() {
   for (Node place = kFirstServer; place < first_worker(); ++place) start(place);
   if (evaluator_.core) start(kEvaluator);
-  for (Node place = first_worker(); place < network_.node_count(); ++place) start(place);
+  for (Node place = first_worker(); place < network_.node_count(); ++place)
+    if (alive(place)) start(place);
   std::uint64_t served = 0;
   while (!scheduler().stopped() && !failure_) {
     if (options_.stop.stop_requested()) scheduler().stop(now_, "stopped by the caller");
@@ -173,6 +209,7 @@ Result<RunRecord> VirtualCluster::run() {
     look_ahead();
     now_ = event.at;
     serve(event);
+    if (!churn_begun_ && scheduler().started()) begin_churn();
     if (!training_ && ++served % kProgressEvents == 0) report_progress();
   }
   if (failure_) return tl::unexpected<Error>(*failure_);
@@ -185,10 +222,15 @@ void VirtualCluster::look_ahead() const {
   if (!next || !is_worker(next->node)) return;
   const VirtualWorker* const worker = &workers_[next->node - first_worker()];
   prefetch(worker, worker + 1);
-  worker->core->prefetch();
+  if (worker->core) worker->core->prefetch();
 }
 
 void VirtualCluster::serve(const Event& event) {
+  if (!frozen_.empty() && event.kind != Event::Kind::Network && event.kind != Event::Kind::Churn &&
+      event.kind != Event::Kind::Thaw) {
+    const auto frozen = frozen_.find(event.node);
+    if (frozen != frozen_.end()) return frozen->second.push_back(event);
+  }
   switch (event.kind) {
     case Event::Kind::Network:
       return on_network();
@@ -199,19 +241,122 @@ void VirtualCluster::serve(const Event& event) {
     case Event::Kind::Wakeup:
       return on_wakeup(event.node);
     case Event::Kind::StepEnd:
-      return end_step(event.node);
+      if (event.tag == network_.life(event.node)) end_step(event.node);
+      return;
     case Event::Kind::Evaluated:
       return end_evaluation();
+    case Event::Kind::Churn:
+      if (auto played = play(config_.churn[event.tag]); !played) failure_ = played.error();
+      return;
+    case Event::Kind::Thaw:
+      return thaw(event.node);
   }
+}
+
+// --- [[churn]]
+// -------------------------------------------------------------------------------------
+
+void VirtualCluster::begin_churn() {
+  churn_begun_ = true;
+  for (std::size_t i = 0; i < config_.churn.size(); ++i) {
+    const auto at = *scheduler().started() + Duration::from_seconds(config_.churn[i].at_seconds);
+    schedule(std::max(at, now_), Event::Kind::Churn, 0, i);
+  }
+}
+
+Node VirtualCluster::place_of(const cluster::ChurnEvent& event) const {
+  if (event.scheduler) return kScheduler;
+  if (event.server) return kFirstServer + static_cast<Node>(*event.server);
+  const auto worker = std::ranges::find(plan_.workers, event.worker, &cluster::WorkerProfile::name);
+  return first_worker() + static_cast<Node>(worker - plan_.workers.begin());
+}
+
+Result<void> VirtualCluster::play(const cluster::ChurnEvent& event) {
+  using Act = cluster::ChurnEvent::Act;
+  const Node place = place_of(event);
+  log("churn: " + describe(event));
+  switch (event.act) {
+    case Act::Join:
+      return join(place);
+    case Act::Leave:
+      worker_at(place).core->on_interrupt();
+      pump(place, worker_at(place));
+      return end_life(place, false);
+    case Act::Crash:
+      return end_life(place, true);
+    case Act::Freeze:
+      frozen_[place];
+      schedule(now_ + Duration::from_seconds(event.freeze_seconds), Event::Kind::Thaw, place);
+      return {};
+  }
+  return {};
+}
+
+std::unique_ptr<server::ServerCore> VirtualCluster::make_server(std::uint32_t index) {
+  const std::string name = fmt::format("server-{}", index);
+  std::unique_ptr<server::Storage> storage;
+  if (!snapshots_.empty())
+    storage = std::make_unique<server::MemoryStorage>(snapshots_[index], plan_.cluster);
+  return cluster::make_server(config_, plan_, incarnations_->next(), name, name, kScheduler,
+                              std::move(storage));
+}
+
+Result<void> VirtualCluster::join(Node place) {
+  if (is_worker(place)) {
+    const auto index = place - first_worker();
+    if (training_) RUBATO_TRY(training_->restart(index));
+    workers_[index].core = make_worker(index);
+  } else {
+    servers_[place - kFirstServer].core = make_server(place - kFirstServer);
+  }
+  start(place);
+  return {};
+}
+
+Result<void> VirtualCluster::end_life(Node place, bool crashed) {
+  network_.end_life(place, crashed);
+  wakeup_[place].reset();
+  if (is_worker(place)) {
+    VirtualWorker& worker = worker_at(place);
+    const bool computing = worker.stepping && !worker.arriving;
+    if (training_ && computing) training_->end_step(place - first_worker());
+    worker.end_life();
+    return {};
+  }
+  VirtualServer& server = servers_[place - kFirstServer];
+  refused_before_ += server.core->stats().commits_refused;
+  server.core.reset();
+  server.busy_until = {};
+  return {};
+}
+
+// As a process that goes on after a stop: it reads a message, then looks at its clock, then reads
+// what else has come.
+void VirtualCluster::thaw(Node place) {
+  const auto held = std::move(frozen_.extract(place).mapped());
+  const auto look_at_clock = [&] {
+    wakeup_[place] = now_;
+    on_wakeup(place);
+  };
+  bool looked = false;
+  for (const Event& event : held) {
+    if (event.kind == Event::Kind::Wakeup) continue;
+    serve(event);
+    if (!std::exchange(looked, true)) look_at_clock();
+  }
+  if (!looked) look_at_clock();
 }
 
 // The last word of every worker, without the links between: the run is over, only the books are
 // closed.
 RunRecord VirtualCluster::settle() {
-  std::uint64_t refused = 0;
+  std::uint64_t refused = refused_before_;
   for (Node place = first_worker(); place < network_.node_count(); ++place)
-    scheduler().on_message(now_, place, worker_at(place).core->progress_message());
-  for (const auto& server : servers_) refused += server.core->stats().commits_refused;
+    if (alive(place))
+      scheduler().on_message(now_, peer_of(place, network_.life(place)),
+                             worker_at(place).core->progress_message());
+  for (const auto& server : servers_)
+    if (server.core) refused += server.core->stats().commits_refused;
   while (const auto line = scheduler_.poll_line()) log(*line);
   RunRecord record = scheduler().record();
   record.refused_commits = refused;
@@ -227,14 +372,19 @@ cluster::ModelSaver::Facts VirtualCluster::facts(std::optional<train::Evaluation
           .held_out = held_out};
 }
 
-// What the shards hold at the instant of the end.
+// What the shards hold at the instant of the end. Without one of them: what was evaluated last.
 void VirtualCluster::save_last() {
   if (!saver_) return;
   std::vector<float> parameters;
-  for (const auto& server : servers_) {
-    const auto shard = server.core->evaluated_parameters();
-    parameters.insert(parameters.end(), shard.begin(), shard.end());
+  const auto add = [&](std::span<const float> part) {
+    parameters.insert(parameters.end(), part.begin(), part.end());
+  };
+  if (std::ranges::all_of(servers_, [](const auto& server) { return server.core != nullptr; })) {
+    for (const auto& server : servers_) add(server.core->evaluated_parameters());
+  } else if (evaluator_.core) {
+    add(evaluator_.core->parameters());
   }
+  if (parameters.empty()) return;
   if (evaluator_.evaluating) training_->end_evaluation();
   std::optional<train::EvaluationResult> held_out;
   if (evaluator_.core) {
@@ -272,7 +422,14 @@ void VirtualCluster::on_network() {
   schedule_network();
 }
 
+bool VirtualCluster::dropped(std::uint64_t tag) {
+  if (!network_.lost(tag) && alive(network_.at(tag).to)) return false;
+  network_.drop(tag);
+  return true;
+}
+
 void VirtualCluster::on_arrive(std::uint64_t tag) {
+  if (dropped(tag)) return;
   const auto& message = network_.at(tag);
   const Instant read = visit(message.to, [&](auto& node) {
     cluster::count_bytes(*node.core, 0, message.wire_bytes);
@@ -283,7 +440,8 @@ void VirtualCluster::on_arrive(std::uint64_t tag) {
 }
 
 void VirtualCluster::deliver(std::uint64_t tag) {
-  const Node from = network_.at(tag).from;
+  if (dropped(tag)) return;
+  const proto::PeerId from = peer_of(network_.at(tag).from, network_.at(tag).from_life);
   const Node to = network_.at(tag).to;
   const proto::Message message = network_.take(tag);
   if (options_.log)
@@ -313,6 +471,7 @@ void VirtualCluster::on_wakeup(Node place) {
   if (wakeup_[place] != now_) return;  // an earlier one has taken its place
   wakeup_[place].reset();
   visit(place, [&](auto& node) {
+    if (!node.core) return;
     const auto due = node.core->poll_wakeup();
     if (due && *due <= now_) node.core->on_wakeup(now_);
     pump(place, node);
@@ -324,6 +483,7 @@ void VirtualCluster::pump(Node place, N& node) {
   drive(place, node);
   while (const auto line = node.poll_line()) log(*line);
   while (auto out = node.core->poll_send()) {
+    if (!reachable(out->to)) continue;
     const auto bytes = network_.send(now_, place, place_of(out->to), out->message);
     cluster::count_bytes(*node.core, bytes, 0);
     schedule_network();
@@ -367,7 +527,7 @@ void VirtualCluster::begin_step(Node place, VirtualWorker& worker) {
   worker.begin_step(now_, plan_.batch);
   if (worker.arriving) return;
   if (training_) training_->begin_step(place - first_worker(), worker.plan);
-  schedule(now_ + worker.step_takes, Event::Kind::StepEnd, place);
+  schedule(now_ + worker.step_takes, Event::Kind::StepEnd, place, network_.life(place));
 }
 
 // A step that began early: its arithmetic begins when all parameters are here, whose time is known
@@ -379,7 +539,7 @@ void VirtualCluster::await_parameters(Node place, VirtualWorker& worker) {
     training_->load(place - first_worker(), *worker.core);
     training_->begin_step(place - first_worker(), worker.plan);
   }
-  schedule(*end, Event::Kind::StepEnd, place);
+  schedule(*end, Event::Kind::StepEnd, place, network_.life(place));
 }
 
 void VirtualCluster::end_step(Node place) {
@@ -389,7 +549,7 @@ void VirtualCluster::end_step(Node place) {
   worker.end_step(now_, loss_sum);
   if (options_.log)
     log(fmt::format(
-        "{} step {}{}", to_string(*worker.core->id()), worker.core->progress().steps,
+        "{} step {}{}", worker.title(), worker.core->progress().steps,
         training_ ? fmt::format(" loss {:.9g}", loss_sum / worker.plan.batch) : std::string()));
   pump(place, worker);
 }

@@ -17,7 +17,16 @@ namespace rubato::emulation {
 struct Event {
   Instant at;
   std::uint64_t order = 0;  // ties: first scheduled, first served
-  enum class Kind { Network, Arrive, Process, Wakeup, StepEnd, Evaluated } kind = Kind::Network;
+  enum class Kind {
+    Network,
+    Arrive,
+    Process,
+    Wakeup,
+    StepEnd,
+    Evaluated,
+    Churn,
+    Thaw
+  } kind = Kind::Network;
   VirtualNetwork::Node node = 0;
   std::uint64_t tag = 0;
 

@@ -13,6 +13,7 @@ VirtualNetwork::Node VirtualNetwork::add_node(const cluster::LinkModel& link) {
   const double mean = std::max(0.0, link.latency_seconds);
   latencies_.push_back({Duration::from_seconds(mean), mean > 0 && link.jitter > 0});
   links_.push_back(link);
+  lives_.emplace_back();
   latency_rng_.emplace_back(seed_, static_cast<std::uint64_t>(cluster::Stream::Latency), node);
   return node;
 }
@@ -26,7 +27,7 @@ std::uint64_t VirtualNetwork::send(Instant now, Node from, Node to, const proto:
   }
   const Tag tag = free_tags_.back();
   free_tags_.pop_back();
-  in_flight_[tag] = {from, to, bytes, std::move(frames)};
+  in_flight_[tag] = {from, to, bytes, std::move(frames), lives_[from].number, lives_[to].number};
   transfers_.send(now, from, to, bytes, tag);
   return bytes;
 }
@@ -49,6 +50,17 @@ Duration VirtualNetwork::latency(Node node) {
   const cluster::LinkModel& link = links_[node];
   return Duration::from_seconds(link.latency_seconds *
                                 lognormal_factor(latency_rng_[node], link.jitter));
+}
+
+void VirtualNetwork::end_life(Node node, bool crashed) {
+  Life& life = lives_[node];
+  ++life.number;
+  if (crashed) life.crashed = life.number;
+}
+
+void VirtualNetwork::drop(Tag tag) {
+  in_flight_[tag].frames.payload = {};
+  free_tags_.push_back(tag);
 }
 
 proto::Message VirtualNetwork::take(Tag tag) {

@@ -32,6 +32,12 @@ class VirtualNetwork {
   Node add_node(const cluster::LinkModel& link);
   Node node_count() const { return static_cast<Node>(links_.size()); }
 
+  // A node has another life, or none. What is under way to the earlier one is dropped; so is what
+  // it has sent, if it `crashed`. Dropped bytes still take their turn on the links.
+  void end_life(Node node, bool crashed);
+
+  std::uint32_t life(Node node) const { return lives_[node].number; }
+
   // Returns: the bytes it costs on the wire.
   std::uint64_t send(Instant now, Node from, Node to, const proto::Message& message);
 
@@ -52,8 +58,18 @@ class VirtualNetwork {
     Node to = 0;
     std::uint64_t wire_bytes = 0;
     proto::Encoded frames;
+    std::uint32_t from_life = 0;
+    std::uint32_t to_life = 0;
   };
   const InFlight& at(Tag tag) const { return in_flight_[tag]; }
+  // Whether a life that has ended since takes the message with it.
+  bool lost(Tag tag) const {
+    const InFlight& message = in_flight_[tag];
+    return message.to_life != lives_[message.to].number ||
+           message.from_life < lives_[message.from].crashed;
+  }
+  // The network forgets a lost message.
+  void drop(Tag tag);
   // The message, which the network then forgets.
   proto::Message take(Tag tag);
 
@@ -67,9 +83,14 @@ class VirtualNetwork {
     Duration mean;
     bool varies = false;
   };
-  std::vector<Latency> latencies_;                           // by node
-  std::vector<cluster::LinkModel> links_;                    // by node
-  std::vector<Rng> latency_rng_;                             // by node
+  std::vector<Latency> latencies_;         // by node
+  std::vector<cluster::LinkModel> links_;  // by node
+  std::vector<Rng> latency_rng_;           // by node
+  struct Life {
+    std::uint32_t number = 0;   // how many have ended
+    std::uint32_t crashed = 0;  // the number after the last crash
+  };
+  std::vector<Life> lives_;                                  // by node
   std::unordered_map<std::uint64_t, Instant> last_arrival_;  // by pair, where latency varies
   std::vector<InFlight> in_flight_;                          // by tag
   std::vector<Tag> free_tags_;                               // of messages that have arrived

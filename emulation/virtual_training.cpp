@@ -14,16 +14,23 @@ Result<std::unique_ptr<VirtualTraining>> VirtualTraining::make(const cluster::Cl
 }
 
 Result<void> VirtualTraining::build() {
-  RUBATO_ASSIGN(auto samples, cluster::plan_samples(config_, plan_, data_));
+  RUBATO_ASSIGN(samples_, cluster::plan_samples(config_, plan_, data_));
   if (data_.held_out.size() > 0) {
     RUBATO_ASSIGN(evaluator_, train::make_device(config_.worker_device));
     RUBATO_TRY(evaluator_->build(plan_.spec, train::kEvaluationBatch));
   }
-  for (std::uint32_t i = 0; i < plan_.workers.size(); ++i) {
-    RUBATO_ASSIGN(auto trainer,
-                  cluster::make_trainer(config_, plan_, i, data_.train, std::move(samples[i])));
-    trainers_.emplace_back().trainer = std::make_unique<train::LocalTrainer>(std::move(trainer));
-  }
+  trainers_.resize(plan_.workers.size());
+  for (std::uint32_t i = 0; i < plan_.workers.size(); ++i) RUBATO_TRY(restart(i));
+  if (config_.churn.empty()) samples_.clear();
+  return {};
+}
+
+Result<void> VirtualTraining::restart(std::uint32_t index) {
+  std::vector<std::uint32_t> samples =
+      config_.churn.empty() ? std::move(samples_[index]) : samples_[index];
+  RUBATO_ASSIGN(auto trainer,
+                cluster::make_trainer(config_, plan_, index, data_.train, std::move(samples)));
+  trainers_[index].trainer = std::make_unique<train::LocalTrainer>(std::move(trainer));
   return {};
 }
 

@@ -34,6 +34,8 @@ class VirtualTraining {
   // Worker `index` of the plan. Each step that begins ends before the next call for that worker.
   void begin_step(std::uint32_t index, const train::StepPlan& plan);
   train::BatchResult end_step(std::uint32_t index);
+  // A new process of the worker: it begins as the first one did. Requires: no step is under way.
+  [[nodiscard]] Result<void> restart(std::uint32_t index);
   // U, or W where `elastic`.
   worker::Update take_update(std::uint32_t index, bool elastic);
   // What `core`, that worker's, wants loaded.
@@ -56,6 +58,7 @@ class VirtualTraining {
   const cluster::ClusterConfig& config_;
   const cluster::ClusterPlan& plan_;
   const train::DataSplit& data_;
+  std::vector<std::vector<std::uint32_t>> samples_;  // by worker, where [[churn]] may restart it
   std::vector<Trainer> trainers_;
   std::unique_ptr<train::Device> evaluator_;
   ComputePool::Ticket evaluation_ = 0;

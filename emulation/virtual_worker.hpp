@@ -23,18 +23,31 @@ struct VirtualWorker : VirtualNode<worker::WorkerCore> {
   Duration step_takes = {};           // without waits for parameters
   train::StepPlan plan = {};          // of that step, its batch never 0
   worker::ForwardClock forward = {};  // of that step, if it began early
+  TraceProcess trace;
   worker::WorkerTimeline timeline;
 
   VirtualWorker(std::unique_ptr<worker::WorkerCore> its_core, const StepTimes& times,
-                TraceProcess trace)
-      : VirtualNode{std::move(its_core)}, step_times(times), timeline(trace) {}
+                TraceProcess its_trace)
+      : VirtualNode{std::move(its_core)},
+        step_times(times),
+        trace(its_trace),
+        timeline(its_trace) {}
+
+  // Its process ends. The device goes on: its slow spells and its jitter do.
+  void end_life() {
+    core.reset();
+    stepping = arriving = false;
+    timeline = worker::WorkerTimeline(trace);
+  }
 
   void on_handled(Instant now, const proto::Message& message) {
     timeline.on_message(now, message, *core);
   }
+  // For the run log: "worker 2".
+  std::string title() const { return core->id() ? to_string(*core->id()) : "a joining worker"; }
   std::optional<std::string> poll_line() {
     const auto line = core->poll_log();
-    return line ? std::optional(to_string(*core->id()) + ": " + *line) : std::nullopt;
+    return line ? std::optional(title() + ": " + *line) : std::nullopt;
   }
 
   // A step begins, early if the core says so. `batch`: samples of one, as configured.

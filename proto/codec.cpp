@@ -103,12 +103,12 @@ auto write(Builder& b, const Commit& m) {
   return wire::CreateCommit(b, m.sequence, m.offset, m.count, m.total, m.steps,
                             static_cast<wire::PayloadCodec>(m.codec), m.discard,
                             static_cast<wire::PayloadCodec>(m.reply_codec), m.reply_keep,
-                            m.reply_based, m.weight, m.elastic, m.began);
+                            m.reply_based, m.weight, m.elastic, m.began, m.round);
 }
 auto write(Builder& b, const Parameters& m) {
   return wire::CreateParameters(b, m.sequence, m.version, m.offset, m.count, m.total, m.held.ns,
                                 m.refused, static_cast<wire::PayloadCodec>(m.codec), m.noted,
-                                m.restores);
+                                m.restores, m.round);
 }
 auto write(Builder& b, const Probe& m) {
   return wire::CreateProbe(b, m.sequence, m.number);
@@ -273,10 +273,11 @@ Result<void> read(const wire::Commit& t, Body& body) {
     return not_within("Commit.weight", t.weight(), sync::kWeightMax);
   if (t.elastic() && t.weight() >= 1)
     return corrupt("Commit.weight {} of an elastic commit is not below 1", t.weight());
+  if (t.round() > kRoundMax) return corrupt("Commit.round {} is too large", t.round());
   body.emplace<Commit>(t.sequence(), t.offset(), t.count(), t.total(), t.steps(),
                        static_cast<PayloadCodec>(t.codec()), t.discard(),
                        static_cast<PayloadCodec>(t.reply_codec()), t.reply_keep(), t.reply_based(),
-                       t.weight(), t.elastic(), t.began());
+                       t.weight(), t.elastic(), t.began(), t.round());
   return {};
 }
 
@@ -285,7 +286,7 @@ Result<void> read(const wire::Parameters& t, Body& body) {
   if (t.codec() > wire::PayloadCodec::MAX) return unknown_codec("Parameters.codec", t.codec());
   body.emplace<Parameters>(t.sequence(), t.version(), t.offset(), t.count(), t.total(),
                            Duration{t.held_ns()}, t.refused(), static_cast<PayloadCodec>(t.codec()),
-                           t.noted(), t.restores());
+                           t.noted(), t.restores(), t.round());
   return {};
 }
 std::vector<std::uint64_t> list(const flatbuffers::Vector<std::uint64_t>& offsets) {

@@ -175,6 +175,7 @@ struct Pull {
 };
 
 // worker -> server: one chunk of an update; payload = `count` elements in `codec`.
+inline constexpr std::uint64_t kRoundMax = std::uint64_t{1} << 48;
 struct Commit {
   Sequence sequence = 0;
   std::uint64_t offset = 0;  // first element, relative to the shard's range
@@ -193,6 +194,8 @@ struct Commit {
   bool elastic = false;
   // Parameters::restores of those that it was made on, the least of them.
   std::uint32_t began = 0;
+  // Of the first commit after a pull: the latest round that a shard named in the reply.
+  std::uint64_t round = 0;
 };
 
 // server -> worker, evaluator: one chunk of the reply to a Pull or a Commit; payload as in Commit.
@@ -208,6 +211,7 @@ struct Parameters {
   PayloadCodec codec = PayloadCodec::F32;
   bool noted = false;  // the server notes that the receiver holds this: base of the next difference
   std::uint32_t restores = 0;  // so often the shards have gone back to kept parameters
+  std::uint64_t round = 0;     // of a pull: the round that is open (sync::Gate::round)
 };
 
 // Int8, TopK and RandomK travel downwards as differences only.

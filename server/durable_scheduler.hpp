@@ -46,6 +46,7 @@ class DurableScheduler {
   void stop_without_parameters(Instant now, std::string reason) {
     core_->stop_without_parameters(now + ahead_, std::move(reason));
   }
+  void fail(Instant now, std::string reason) { core_->fail(now + ahead_, std::move(reason)); }
   std::optional<proto::ToPeer> poll_send();
   std::optional<Instant> poll_wakeup() const { return here(core_->poll_wakeup()); }
   std::optional<SchedulerEvent> poll_log() { return core_->poll_log(); }

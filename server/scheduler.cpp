@@ -21,6 +21,7 @@ constexpr PeerId kNobody = ~PeerId{0};
 
 // Snapshots that a journal can have lost; a server that speaks of more is not believed.
 constexpr std::uint64_t kForgottenMax = 1000;
+constexpr Duration kCallEvery = Duration::from_seconds(10);  // while no worker is there
 
 std::optional<Instant> earlier(std::optional<Instant> a, std::optional<Instant> b) {
   if (!a) return b;
@@ -341,7 +342,9 @@ void Scheduler::admit(Instant now, PeerId from, const Message& message) {
   worker.peer = from;
   worker.epoch = lists_.epoch() + 1;
   workers_until_.reset();
+  worker.joined_at = now;
   workers_.push_back(std::move(worker));
+  deserted_.reset();
   members_.emplace(hello.name, id);
   joined_.push_back(id);
   worker_silence_.heard(id.value, now);
@@ -527,13 +530,29 @@ void Scheduler::on_leave(Instant now, WorkerId id, WorkerState::Fate fate, const
   }
   remove_member(now, id, fate, why);
   if (stop_reason_) return end_step(now);
-  if (started_ && members_.empty()) end(now, "no worker is left", true);
+  if (!started_ || !members_.empty()) return;
+  deserted_ = next_call_ = now;
+  await_workers(now);
+}
+
+void Scheduler::await_workers(Instant now) {
+  if (!deserted_ || stop_reason_) return;
+  const Duration most = options_.workers_absent_max;
+  if (now - *deserted_ >= most)
+    return end(now, fmt::format("no worker is left, and none came for {:.0f} s", most.seconds()),
+               true);
+  if (now < next_call_) return;
+  next_call_ = now + kCallEvery;
+  log(SchedulerEvent::Kind::Absent,
+      fmt::format("no worker is left; waiting for one for up to {:.0f} s",
+                  (*deserted_ + most - now).seconds()));
 }
 
 void Scheduler::remove_member(Instant now, WorkerId id, WorkerState::Fate fate,
                               const std::string& why) {
-  const WorkerState& worker = workers_[id.value];
+  WorkerState& worker = workers_[id.value];
   end_membership(id, fate);
+  worker.gone_at = now;
   const bool left = fate == WorkerState::Fate::Left;
   log(left ? SchedulerEvent::Kind::Left : SchedulerEvent::Kind::Lost,
       fmt::format("worker {} '{}' {}: {}", id.value, worker.name, left ? "left" : "lost", why));
@@ -652,6 +671,7 @@ void Scheduler::on_return(Instant now) {
   waiting_.clear();
   settling_ = started_ && serving();
   if (!members_.empty()) workers_until_ = now + options_.absent_max;
+  if (deserted_) deserted_ = next_call_ = now;
   evaluator_.reset();
   unheard_until_ = now + options_.lost_after;
   if (!stop_reason_) return;
@@ -679,6 +699,7 @@ void Scheduler::on_wakeup(Instant now) {
   if (next_snapshot_ && *next_snapshot_ <= now && !stop_reason_) order_snapshot(now);
   if (lists_.on_wakeup(now)) send_due_lists();
   find_lost(now);
+  await_workers(now);
   end_step(now);
   if (started_ && !stop_reason_)
     if (auto reason = criterion_.on_progress(seconds(now), steps())) stop(now, std::move(*reason));
@@ -691,6 +712,8 @@ std::optional<Instant> Scheduler::poll_wakeup() const {
   next = earlier(next, absence_.poll_wakeup());
   next = earlier(next, next_snapshot_);
   next = earlier(next, next_evaluation_);
+  if (deserted_)
+    next = earlier(next, std::min(next_call_, *deserted_ + options_.workers_absent_max));
   if (tuner_ && started_) next = earlier(next, tuner_->poll_wakeup());
   if (started_ && options_.stop.max_seconds)
     next = earlier(next, *started_ + Duration::from_seconds(*options_.stop.max_seconds));

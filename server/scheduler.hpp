@@ -12,7 +12,8 @@
 // until all servers are heard, and go back to one snapshot that all of them have.
 //
 // Start: a worker may train once every shard has acknowledged a member list that holds it. The
-// first workers also wait until the expected number has joined.
+// first workers also wait until the expected number has joined. A run whose last worker has gone
+// waits for another one.
 //
 // End: workers are told first. When all have left, the evaluator pulls the parameters a last time;
 // nothing changes them any more. Then the servers are told. Errors: bad input from a peer is
@@ -59,10 +60,11 @@ struct SchedulerOptions {
   Duration farewell = Duration::from_seconds(5);      // for the workers' last words after the stop
   Duration last_pull = Duration::from_seconds(300);   // for the evaluator's last pull after that
   Duration absent_max = Duration::from_seconds(600);  // a server's silence that ends the run
-  Duration save_every;                                // of snapshots; 0: none
-  std::string settings = {};                          // of every node, as in Hello
-  std::string sync;                                   // for the record
-  std::uint64_t seed = 0;                             // for the record
+  Duration workers_absent_max = Duration::from_seconds(600);  // without any, until the run ends
+  Duration save_every;                                        // of snapshots; 0: none
+  std::string settings = {};                                  // of every node, as in Hello
+  std::string sync;                                           // for the record
+  std::uint64_t seed = 0;                                     // for the record
 };
 
 // One line of the scheduler's log, and what happened.
@@ -87,6 +89,8 @@ class Scheduler {
   void on_wakeup(Instant now);
   // Ends the run for everyone (Ctrl-C, or a caller's own criterion).
   void stop(Instant now, std::string reason) { end(now, std::move(reason), false); }
+  // The same where the run cannot go on: no node ends with exit code 0.
+  void fail(Instant now, std::string reason) { end(now, std::move(reason), true); }
   // The same where a shard is gone: there are no parameters to pull a last time, and no node ends
   // with exit code 0.
   void stop_without_parameters(Instant now, std::string reason);
@@ -146,6 +150,8 @@ class Scheduler {
     bool started = false;
     bool rejoining = false;  // told to join again; no shard takes its commits until then
     std::optional<sync::Directive> directive = {};  // the last
+    Instant joined_at = {};
+    std::optional<Instant> gone_at = {};  // it left, or was found lost, before the stop
     // Done: left after the stop. Replaced: a later process has its name.
     enum class Fate { Member, Left, Lost, Replaced, Done } fate = Fate::Member;
     proto::Progress progress;
@@ -205,6 +211,8 @@ class Scheduler {
   // `failed`: the run cannot go on, and no node ends with exit code 0.
   void end(Instant now, std::string reason, bool failed);
   void find_lost(Instant now);
+  // While nobody is a member: says so, and ends the run in the end.
+  void await_workers(Instant now);
   void welcome_worker(WorkerId worker);
   proto::ShardMap shard_map() const;
   void change_members(Instant now);  // a new epoch
@@ -264,6 +272,8 @@ class Scheduler {
   MemberLists lists_;
   sync::Phase phase_;  // as last sent to the servers
   std::optional<Instant> started_;
+  std::optional<Instant> deserted_;         // since when no worker is a member
+  Instant next_call_;                       // for one, in the log
   std::optional<Instant> next_evaluation_;  // by the workers
   bool evaluated_ = false;                  // a worker has evaluated since the last one
   double training_loss_sum_ = 0;

@@ -204,13 +204,14 @@ std::string settings_of(const SchedulerOptions& options) {
          fmt::format(
              "model parameters = {}\nservers.count = {}\nworkers at the start = {}\n"
              "evaluated by = {}\nevaluation.interval_seconds = {:g}\n"
-             "snapshot.every_seconds = {:g}\nservers.absent_seconds = {:g}\n",
+             "snapshot.every_seconds = {:g}\nservers.absent_seconds = {:g}\n"
+             "workers_absent_seconds = {:g}\n",
              options.parameters, options.servers, options.workers,
              options.evaluations == SchedulerOptions::Evaluations::Evaluator ? "the scheduler"
              : options.evaluations == SchedulerOptions::Evaluations::Workers ? "workers"
                                                                              : "nobody",
              options.evaluation_interval.seconds(), options.save_every.seconds(),
-             options.absent_max.seconds());
+             options.absent_max.seconds(), options.workers_absent_max.seconds());
 }
 
 std::string header_bytes(const JournalHeader& header) {

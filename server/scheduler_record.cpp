@@ -98,10 +98,13 @@ RunRecord Scheduler::record() const {
     wait += p.wait.seconds();
     communicate += p.communicate.seconds();
     const double step = p.steps > 0 ? p.compute.seconds() / static_cast<double>(p.steps) : 0;
+    const auto gone =
+        worker.gone_at ? std::optional(std::max(0.0, seconds(*worker.gone_at))) : std::nullopt;
     record.workers.push_back({worker.name, p.steps, p.commits, p.compute.seconds(),
                               p.wait.seconds(), p.communicate.seconds(), step,
-                              fate_name(worker.fate), worker.evaluation.samples,
-                              worker.evaluation.loss, worker.evaluation.accuracy});
+                              fate_name(worker.fate), std::max(0.0, seconds(worker.joined_at)),
+                              gone, worker.evaluation.samples, worker.evaluation.loss,
+                              worker.evaluation.accuracy});
   }
   const double total = compute + wait + communicate;
   if (total > 0) {

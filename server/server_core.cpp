@@ -330,6 +330,7 @@ void ServerCore::hold(Instant now, PeerId from, MemberState& member, const Messa
     return;
   }
   member.complete_at = now;
+  if (commit.round > 0 && member.answered == 0) gate_->on_first_commit(member.worker, commit.round);
   act(now, gate_->on_commit(now, member.worker));
 }
 
@@ -452,14 +453,17 @@ void ServerCore::on_pull(PeerId from, const Message& message) {
   if (!id_) return;
   const auto& pull = std::get<proto::Pull>(message.body);
   const bool evaluator = message.sender.role == Role::Evaluator;
-  bool refused = false;  // the commit whose answer this completes
+  bool refused = false;     // the commit whose answer this completes
+  std::uint64_t round = 0;  // for a worker that has not committed yet
   if (!evaluator) {
     const auto* member = find_member(from, message);
     if (!member) return;
     refused = member->answered == pull.sequence && member->answered_refused;
+    if (member->answered == 0) round = gate_->round();
   }
   const auto& parameters = evaluator ? shard_.for_evaluator() : shard_.parameters();
-  const auto all = whole(pull.sequence, refused);
+  auto all = whole(pull.sequence, refused);
+  all.round = round;
   if (pull.offsets.empty()) send_range(from, parameters, all, nullptr);
   // Offsets must ascend, so that no pull costs more than all parameters.
   std::uint64_t next = 0;

@@ -36,14 +36,23 @@ GateActions DsspGate::on_leave(Instant, WorkerId worker) {
   return {.apply = {}, .release = release_ready()};
 }
 
+void DsspGate::on_first_commit(WorkerId worker, std::uint64_t round) {
+  Member& member = members_.at(worker);
+  if (round > member.commits) set_commits(worker, member, round);
+}
+
+void DsspGate::set_commits(WorkerId worker, Member& member, std::uint64_t commits) {
+  auto place = by_commits_.extract({member.commits, worker});
+  place.value().first = member.commits = commits;
+  by_commits_.insert(std::move(place));
+}
+
 GateActions DsspGate::on_commit(Instant now, WorkerId worker) {
   const auto it = members_.find(worker);
   RUBATO_CHECK(it != members_.end(), "only members commit");
   Member& member = it->second;
   RUBATO_CHECK(!held_.contains({member.commits, worker}), "one commit of a worker is outstanding");
-  auto place = by_commits_.extract({member.commits, worker});
-  place.value().first = ++member.commits;
-  by_commits_.insert(std::move(place));
+  set_commits(worker, member, member.commits + 1);
   if (member.last) member.interval = now - *member.last;
   member.last = now;
   const bool goes = may_go(member);

@@ -34,6 +34,8 @@ class DsspGate final : public Gate {
   void on_join(Instant now, WorkerId worker) override;
   // May release many: the minimum rises when the slowest leaves.
   GateActions on_leave(Instant now, WorkerId worker) override;
+  std::uint64_t round() const override { return members_.empty() ? 0 : slowest().commits; }
+  void on_first_commit(WorkerId worker, std::uint64_t round) override;
   GateActions on_commit(Instant now, WorkerId worker) override;
 
  private:
@@ -44,6 +46,7 @@ class DsspGate final : public Gate {
     std::optional<Duration> interval;  // I_i, once there were two commits
   };
 
+  void set_commits(WorkerId worker, Member& member, std::uint64_t commits);
   bool may_go(Member& member) const;
   std::uint32_t credits_for(const Member& fast) const;
   // The one with the fewest commits; of several, the lowest id.

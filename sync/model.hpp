@@ -78,6 +78,13 @@ class Gate {
   // True when every commit is applied and released at once, whatever the others do. A shard may
   // then apply and answer it chunk by chunk as it arrives, and need not call on_commit.
   virtual bool streams() const { return false; }
+  // The round that is open, for gates whose members count rounds or commits alike. A joiner learns
+  // it from every shard when it pulls.
+  virtual std::uint64_t round() const { return 0; }
+  // The commit that on_commit() is about to hear is the worker's first, and this is the latest
+  // round that any shard named to it: it begins there. So the shards, which hear of a joiner at
+  // different times, count its rounds alike.
+  virtual void on_first_commit(WorkerId, std::uint64_t /*round*/) {}
   // A whole commit of a member arrived.
   virtual GateActions on_commit(Instant now, WorkerId worker) = 0;
   // The tuner's phase, after every change of membership or phase; most models have none.

@@ -1,6 +1,7 @@
 #include "sync/ssp.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.hpp"
 #include "sync/model_row.hpp"
@@ -31,6 +32,13 @@ GateActions SspGate::on_leave(Instant, WorkerId worker) {
   leave_count(commits);
   if (const auto held = held_.find(commits); held != held_.end()) held->second.erase(worker);
   return {.apply = {}, .release = release_ready()};
+}
+
+void SspGate::on_first_commit(WorkerId worker, std::uint64_t round) {
+  std::uint64_t& commits = commits_.at(worker);
+  if (round <= commits) return;
+  ++counts_[round];
+  leave_count(std::exchange(commits, round));
 }
 
 GateActions SspGate::on_commit(Instant, WorkerId worker) {

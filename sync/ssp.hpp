@@ -27,6 +27,8 @@ class SspGate final : public Gate {
   void on_join(Instant now, WorkerId worker) override;
   // May release many: the minimum rises when the slowest leaves.
   GateActions on_leave(Instant now, WorkerId worker) override;
+  std::uint64_t round() const override { return slowest(); }
+  void on_first_commit(WorkerId worker, std::uint64_t round) override;
   GateActions on_commit(Instant now, WorkerId worker) override;
 
  private:

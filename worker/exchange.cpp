@@ -79,6 +79,7 @@ void Exchange::begin(Instant now, Kind kind, std::shared_ptr<Floats> room, Mail&
 
 void Exchange::pull(Instant now, Mail& mail) {
   codecs_.on_pull();
+  round_ = 0;
   begin(now, Kind::Pull, nullptr, mail);
   for (std::uint32_t shard = 0; shard < watch_.size(); ++shard)
     mail.send({Role::Server, shard}, proto::Pull{sequence_});
@@ -122,7 +123,8 @@ proto::ToNode Exchange::update_chunk(const CommitSender::Chunk& chunk, const Mai
                                   .reply_based = gather_.based(chunk.shard),
                                   .weight = terms_.weight,
                                   .elastic = elastic_,
-                                  .began = terms_.began},
+                                  .began = terms_.began,
+                                  .round = round_},
                     std::move(payload))};
 }
 
@@ -141,6 +143,7 @@ Result<bool> Exchange::on_message(Instant now, std::uint32_t shard, const proto:
   if (parameters->sequence == sequence_) {
     sender_.on_answer(shard);
     codecs_.on_received(message.payload.size());
+    if (kind_ == Kind::Pull) round_ = std::max(round_, parameters->round);
   }
   RUBATO_TRY(gather_.add(shard, *parameters, message.payload));
   if (active()) return false;
@@ -161,6 +164,7 @@ void Exchange::complete(Instant now) {
     return;
   }
   sender_.stop();
+  round_ = 0;
   mixed_.clear();
   if (elastic_ && options_.exchange && !reply_.refused)
     elastic_exchange(update_.values(), gather_.values(), terms_.weight, mixed_);

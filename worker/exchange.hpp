@@ -133,6 +133,7 @@ class Exchange {
   const bool blank_;
   const bool lends_;  // the update is room for its answers
   Sequence sequence_ = 0;
+  std::uint64_t round_ = 0;  // as proto::Commit::round
   Instant began_;
   Terms terms_;  // of the commit under way
   Reply reply_;

@@ -79,7 +79,14 @@ const heldOutColumns = [
   ['Accuracy', (worker) => worker.held_out ? formatPercent(worker.held_out.accuracy) : missing],
 ];
 
+// Of runs where workers came and went. A worker that came back has a row for each of its lives.
+const churnColumns = [
+  ['Joined', (worker) => worker.joined > 0 ? formatDuration(worker.joined) : 'start'],
+  ['Gone', (worker) => known(worker.left) ? formatDuration(worker.left) : missing],
+];
+
 function fillWorkers(run) {
+  const churn = run.workers.some((worker) => worker.joined > 0 || known(worker.left));
   fillTable(
       'workers',
       [
@@ -91,6 +98,7 @@ function fillWorkers(run) {
         ['Waiting', (worker) => formatDuration(worker.wait)],
         ['Communicating', (worker) => formatDuration(worker.communicate)],
         ...(run.workers.some((worker) => worker.held_out) ? heldOutColumns : []),
+        ...(churn ? churnColumns : []),
         ['At the end', (worker) => worker.fate],
       ],
       run.workers);

@@ -48,8 +48,9 @@ struct RunningScheduler {
 
 // A cluster of one process a node, the server with two shards.
 struct Nodes {
-  explicit Nodes(const std::string& stop, const std::string& sync = "bsp")
-      : file(place.write("quick.toml", QuickCluster{.servers = 2, .stop = stop}.text())),
+  explicit Nodes(const std::string& stop, const std::string& sync = "bsp",
+                 const std::string& top = {})
+      : file(place.write("quick.toml", top + QuickCluster{.servers = 2, .stop = stop}.text())),
         scheduler(place, sync),
         server(place, server_arguments(sync)) {
     for (const char* name : {"fast-0", "fast-1", "slow"})
@@ -251,11 +252,11 @@ TEST_CASE("a node of another sync model, seed or learning rate is refused in a l
   CHECK(scheduler.process.wait_for_end() == 130);
 }
 
-TEST_CASE("all workers killed ends the scheduler with exit code 1 and the reason") {
-  Nodes nodes(kEndless, "asp");
+TEST_CASE("all workers killed ends the scheduler in the end with exit code 1 and the reason") {
+  Nodes nodes(kEndless, "asp", "workers_absent_seconds = 1\n");
   for (const auto& worker : nodes.workers) worker->signal(SIGKILL);
   CHECK(nodes.scheduler.process.wait_for_end() == 1);
-  CHECK(nodes.scheduler.process.err().ends_with(": no worker is left\n"));
+  CHECK(nodes.scheduler.process.err().ends_with(": no worker is left, and none came for 1 s\n"));
   CHECK(nodes.server.wait_for_end() == 1);
   CHECK(contains(nodes.server.err(), "ended before its stop criterion held: no worker is left"));
 }

@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <csignal>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/rng.hpp"
@@ -127,6 +129,53 @@ TEST_CASE("own data: nodes of their own machines name their file, servers need n
   }
   CHECK(contains(one.err(), "worker south-1 trains on "));
   CHECK(contains(one.err(), " samples of 1 class: low "));
+}
+
+// North and one box that nobody listed agree on the schema. What comes later must fit it.
+TEST_CASE("own data: with join = open boxes join that the file does not list") {
+  const Workplace place;
+  place.write("north.csv", patients(1, 400, false));
+  place.write("east.csv", patients(4, 400, false));
+  place.write("west.csv", patients(5, 300, false));
+  std::string odd = patients(6, 300, false);
+  odd.replace(odd.find("Ulm"), 3, "Rom");
+  place.write("odd.csv", odd);
+  std::string text = cluster_file();
+  text.replace(text.find("target_accuracy = 0.9\nmax_seconds = 60"), 38, "max_seconds = 1000");
+  place.write("c.toml", "join = \"open\"\nworkers_min = 2\n" + text);
+  Process scheduler(place, {"scheduler", "c.toml", "--sync", "bsp", "--bind", "tcp://127.0.0.1:*"});
+  std::string endpoint = scheduler.wait_for_words("listens on ");
+  endpoint = endpoint.substr(0, endpoint.find(','));
+  const auto node = [&](const std::string& role, const std::string& name,
+                        const std::vector<std::string>& more) {
+    std::vector<std::string> words{role,          "c.toml", "--sync", "bsp",
+                                   "--scheduler", endpoint, "--name", name};
+    words.insert(words.end(), more.begin(), more.end());
+    return std::make_unique<Process>(place, words);
+  };
+  const auto first = node("server", "s0", {}), second = node("server", "s1", {});
+  const auto north = node("worker", "north", {});
+  const auto east = node("worker", "east", {"--data", "east.csv"});
+  scheduler.wait_for_words("all 2 workers agree on 5 inputs and 2 outputs");
+  scheduler.wait_for_words("training starts with 2 workers");
+  const auto nobody = node("worker", "nobody", {});
+  CHECK(nobody->wait_for_end() == 2);
+  CHECK(contains(nobody->err(), "worker nobody: dataset.partition = \"local\" and no data"));
+  const auto odd_one = node("worker", "odd", {"--data", "odd.csv", "--quiet"});
+  CHECK(odd_one->wait_for_end() == 2);
+  CHECK(contains(odd_one->err(), "\"Rom\" is not one of the 3 agreed categories"));
+  CHECK(odd_one->err().find('\n') == odd_one->err().size() - 1);
+  // Like the second group, whose path tells its workers apart.
+  const auto west = node("worker", "west", {"--like", "south"});
+  scheduler.wait_for_words("worker 2 'west' joined");
+  west->wait_for_words("worker west trains on 240 samples");
+  scheduler.signal(SIGINT);
+  CHECK(scheduler.wait_for_end() == 130);
+  for (const auto* process : {&north, &east, &west, &first, &second}) {
+    const int code = (*process)->wait_for_end();
+    CAPTURE((*process)->err());
+    CHECK(code == 0);
+  }
 }
 
 TEST_CASE("own data: boxes that contradict each other, and a mix with shared data, are one line") {

@@ -66,9 +66,10 @@ inline std::vector<Message> every_message() {
       message(Pull{9}),
       message(Pull{9, {4, 16'384}}),
       message(Commit{9, 4, 6, 16, 21, PayloadCodec::F16, true, PayloadCodec::TopK, 0.25, true, 0.5,
-                     true, 2},
+                     true, 2, 5},
               floats(3)),
-      message(Parameters{9, 8, 4, 10, 16, {1'000}, true, PayloadCodec::Bf16, true, 3}, floats(5)),
+      message(Parameters{9, 8, 4, 10, 16, {1'000}, true, PayloadCodec::Bf16, true, 3, 6},
+              floats(5)),
       message(Probe{9, 3}),
       message(ProbeReply{9, true, {0, 262'144}, true, true, 3}),
       message(progress),
@@ -117,11 +118,12 @@ inline auto fields(const Pull& m) {
 }
 inline auto fields(const Commit& m) {
   return std::tie(m.sequence, m.offset, m.count, m.total, m.steps, m.codec, m.discard,
-                  m.reply_codec, m.reply_keep, m.reply_based, m.weight, m.elastic, m.began);
+                  m.reply_codec, m.reply_keep, m.reply_based, m.weight, m.elastic, m.began,
+                  m.round);
 }
 inline auto fields(const Parameters& m) {
   return std::tie(m.sequence, m.version, m.offset, m.count, m.total, m.held, m.refused, m.codec,
-                  m.noted, m.restores);
+                  m.noted, m.restores, m.round);
 }
 inline auto fields(const Probe& m) {
   return std::tie(m.sequence, m.number);

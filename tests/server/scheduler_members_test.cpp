@@ -205,13 +205,44 @@ TEST_CASE("lost: before the start too, so that nobody waits for a dead one") {
   CHECK(world.scheduler.started().has_value());
 }
 
-TEST_CASE("the end: when the last worker is gone there is nothing to wait for") {
-  SchedulerWorld world;
+TEST_CASE("nobody: when the last worker is gone the run waits for another, says so, then ends") {
+  auto options = some_options();
+  options.workers_absent_max = kSecond * 25;
+  SchedulerWorld world(options);
   world.start();
   world.from_worker(kZero, proto::Leave{"battery"});
+  world.log();
   world.from_worker(kOne, proto::Leave{"battery"});
-  CHECK(world.scheduler.stopped() == "no worker is left");
+  CHECK_FALSE(world.scheduler.stopped().has_value());
+  world.pass(kSecond * 21, {});
+  CHECK(world.log() ==
+        "worker 1 'edge-1' left: battery\n"
+        "no worker is left; waiting for one for up to 25 s\n"
+        "no worker is left; waiting for one for up to 15 s\n"
+        "no worker is left; waiting for one for up to 5 s\n");
+  // Somebody comes: the limit begins anew.
+  world.worker_hello(kTwo);
+  world.collect();
+  for (const std::uint32_t server : {0, 1}) world.ack(server);
+  CHECK(count<proto::Start>(world.collect(), kTwo.peer) == 1);
+  world.pass(kSecond * 30, {kTwo});
+  CHECK_FALSE(world.scheduler.stopped().has_value());
+  world.from_worker(kTwo, proto::Leave{"battery"});
+  world.pass(kSecond * 24, {});
+  CHECK_FALSE(world.scheduler.stopped().has_value());
+  world.pass(kSecond, {});
+  CHECK(world.scheduler.stopped() == "no worker is left, and none came for 25 s");
   CHECK(world.scheduler.drained());
+  const auto stops = tests::bodies<proto::Stop>(world.collect(), server_peer(0));
+  REQUIRE(stops.size() == 1);
+  CHECK(stops[0].failed);
+  // What the record says of who came and went.
+  const RunRecord record = world.scheduler.record();
+  REQUIRE(record.workers.size() == 3);
+  CHECK(record.workers[0].joined_seconds == 0);
+  CHECK(record.workers[0].left_seconds == 0);
+  CHECK(record.workers[2].joined_seconds == 21);
+  CHECK(record.workers[2].left_seconds == 51);
 }
 
 // Who is told of the end, in order: "0 1 evaluator shard-0".

@@ -64,6 +64,47 @@ commit 2 -> apply 0 1 2; release 0 1 2
   CHECK(replay_gate(gate, trace) == trace);
 }
 
+// Another shard was in round 2 when worker 2 joined; this one in round 0.
+TEST_CASE(
+    "BSP: a joiner begins in the round that another shard named, and rounds before do without") {
+  BarrierGate gate;
+  const Instant now;
+  for (const std::uint32_t id : {0, 1, 2}) gate.on_join(now, WorkerId{id});
+  using Workers = std::vector<WorkerId>;
+  CHECK(gate.on_commit(now, WorkerId{0}).apply.empty());
+  gate.on_first_commit(WorkerId{2}, 2);
+  CHECK(gate.on_commit(now, WorkerId{2}).apply.empty());
+  for (const std::uint64_t round : {0, 1}) {
+    CHECK(gate.round() == round);
+    if (round > 0) CHECK(gate.on_commit(now, WorkerId{0}).apply.empty());
+    CHECK(gate.on_commit(now, WorkerId{1}).apply == Workers{WorkerId{0}, WorkerId{1}});
+  }
+  CHECK(gate.on_commit(now, WorkerId{1}).apply.empty());
+  CHECK(gate.on_commit(now, WorkerId{0}).apply == Workers{WorkerId{0}, WorkerId{1}, WorkerId{2}});
+  CHECK(gate.round() == 3);
+  // A shard that begins anew: nobody is in its round, so the next that somebody is in opens.
+  BarrierGate young;
+  for (const std::uint32_t id : {0, 1}) young.on_join(now, WorkerId{id});
+  young.on_first_commit(WorkerId{1}, 7);
+  CHECK(young.on_commit(now, WorkerId{1}).apply.empty());
+  young.on_first_commit(WorkerId{0}, 6);
+  CHECK(young.on_commit(now, WorkerId{0}).apply == Workers{WorkerId{0}});
+  CHECK(young.on_commit(now, WorkerId{0}).apply == Workers{WorkerId{0}, WorkerId{1}});
+  CHECK(young.round() == 8);
+}
+
+TEST_CASE("SSP: a joiner begins at the count that another shard named") {
+  SspGate gate(0);
+  const Instant now;
+  for (const std::uint32_t id : {0, 1}) gate.on_join(now, WorkerId{id});
+  using Workers = std::vector<WorkerId>;
+  gate.on_first_commit(WorkerId{1}, 1);
+  CHECK(gate.on_commit(now, WorkerId{1}).release.empty());  // at 2, and worker 0 at 0
+  CHECK(gate.on_commit(now, WorkerId{0}).release == Workers{WorkerId{0}});
+  CHECK(gate.on_commit(now, WorkerId{0}).release == Workers{WorkerId{0}, WorkerId{1}});
+  CHECK(gate.round() == 2);
+}
+
 TEST_CASE("ASP applies and releases at once") {
   ImmediateGate gate;
   const std::string trace = R"(

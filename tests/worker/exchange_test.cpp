@@ -55,6 +55,35 @@ struct Pair {
   }
 };
 
+// A worker that lost a reply pulls its parameters again while its commit is under way.
+TEST_CASE("exchange: the first commit names the round of the pull before it, and no later one") {
+  Pair pair;
+  const auto next_round = [&] {
+    const auto out = pair.exchange.poll_send(pair.mail);
+    REQUIRE(out.has_value());
+    return std::get<proto::Commit>(out->message.body).round;
+  };
+  const auto half = [&](Sequence sequence, std::uint64_t offset, std::uint64_t round) {
+    return pair.hear(proto::Parameters{.sequence = sequence,
+                                       .offset = offset,
+                                       .count = 2,
+                                       .total = 4,
+                                       .held = {},
+                                       .round = round},
+                     tests::payload_of({1, 1}));
+  };
+  pair.exchange.pull(pair.now, pair.mail);
+  REQUIRE(half(1, 0, 6) == false);
+  REQUIRE(half(1, 2, 5) == true);
+  pair.commit();
+  CHECK(next_round() == 6);
+  REQUIRE(half(2, 0, 9) == false);
+  CHECK(next_round() == 6);
+  REQUIRE(half(2, 2, 0) == true);
+  pair.commit();
+  CHECK(next_round() == 0);
+}
+
 TEST_CASE("exchange: a pull asks every server, and its reply is the parameters") {
   Pair pair;
   pair.exchange.pull(pair.now, pair.mail);

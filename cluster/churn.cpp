@@ -1,0 +1,183 @@
+#include "cluster/churn.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/nearest.hpp"
+#include "cluster/cluster_config.hpp"
+#include "cluster/cluster_keys.hpp"
+
+namespace rubato::cluster {
+namespace {
+
+using Act = ChurnEvent::Act;
+
+// Where an event stands in the file, for what is found wrong once all are in order.
+struct Placed {
+  ChurnEvent event;
+  ConfigTable table;
+};
+
+std::string node_name(const ChurnEvent& event) {
+  if (event.scheduler) return "the scheduler";
+  if (event.server) return fmt::format("server {}", *event.server);
+  return event.worker;
+}
+
+bool wants(bool condition, const ConfigTable& table, std::string_view key, std::string_view what) {
+  if (!condition) table.problem(key, what);
+  return condition;
+}
+
+// The names of the workers that the event speaks of. Empty: a problem was noted.
+std::vector<std::string> workers_of(const ConfigTable& table, const ChurnEvent& event,
+                                    const ClusterConfig& config) {
+  std::vector<std::string> names, known;
+  for (const WorkerGroup& group : config.workers) {
+    known.push_back(group.name);
+    for (int i = 0; i < group.count; ++i) {
+      const std::string name = worker_name(group, i);
+      if (name != group.name) known.push_back(name);
+      if (group.name == event.worker || name == event.worker) names.push_back(name);
+    }
+  }
+  const bool like_known = event.like.empty() || std::ranges::find(known, event.like) != known.end();
+  if (!wants(like_known, table, "like",
+             "is no worker or group of this file" + suggestion(event.like, known)))
+    return {};
+  if (!names.empty()) {
+    const bool own = wants(event.like.empty(), table, "like",
+                           "is for workers that this file does not list; remove it");
+    return own ? names : std::vector<std::string>();
+  }
+  const bool open = wants(config.open, table, "worker",
+                          "is no worker or group of this file" + suggestion(event.worker, known) +
+                              "; with join = \"open\" others may join");
+  const bool named = wants(valid_name(event.worker), table, "worker",
+                           "a worker needs a name of letters, digits, - and _, at most 63");
+  return open && named ? std::vector{event.worker} : std::vector<std::string>();
+}
+
+bool check_server(const ConfigTable& table, const ChurnEvent& event, const ClusterConfig& config) {
+  const bool dies = event.act != Act::Freeze;
+  return wants(*event.server < config.servers.count, table, "server",
+               fmt::format("servers are numbered from 0 to {}", config.servers.count - 1)) &&
+         wants(event.act != Act::Leave, table, "do", "a server crashes, joins again or freezes") &&
+         wants(!dies || !config.timing_only(), table, "server",
+               "kind = \"timing\" has no parameters to come back with; use do = \"freeze\"") &&
+         wants(!dies || (config.snapshot.kept && config.snapshot.every_seconds > 0), table,
+               "server",
+               "comes back from a snapshot: it needs durability = \"snapshot\" and "
+               "snapshot.every_seconds above 0");
+}
+
+// One event of the file as one for each node. Notes what is wrong with the event by itself.
+std::vector<ChurnEvent> read_event(const ConfigTable& table, const ClusterConfig& config) {
+  ChurnEvent event;
+  read_options(table, churn_rows(), event);
+  const int nodes = table.has("worker") + event.server.has_value() + event.scheduler;
+  const bool form =
+      wants(table.has("at"), table, "at", "an event needs its time in seconds: at = 60") &&
+      wants(table.has("do"), table, "do", "an event needs do = join, leave, crash or freeze") &&
+      wants(nodes == 1, table, "worker", "name one node: worker, server or scheduler = true") &&
+      wants((event.act == Act::Freeze) == (event.freeze_seconds > 0), table, "seconds",
+            "do = \"freeze\" and seconds above 0 go together");
+  if (!form) return {};
+  // A scheduler that comes back needs a journal of its decisions. Its crash and return go here.
+  if (event.scheduler) {
+    const bool freezes = wants(event.act == Act::Freeze, table, "do", "a scheduler only freezes");
+    return freezes ? std::vector{event} : std::vector<ChurnEvent>();
+  }
+  if (event.server)
+    return check_server(table, event, config) ? std::vector{event} : std::vector<ChurnEvent>();
+  std::vector<ChurnEvent> events;
+  for (std::string& name : workers_of(table, event, config)) {
+    events.push_back(event);
+    events.back().worker = std::move(name);
+  }
+  return events;
+}
+
+// Each event must be possible after those before it.
+void check_order(const std::vector<Placed>& all, const std::set<std::string>& listed) {
+  struct State {
+    bool there = true;
+    double frozen_until = 0;
+  };
+  std::map<std::string, State> nodes;
+  for (const Placed& placed : all) {
+    const ChurnEvent& event = placed.event;
+    const std::string name = node_name(event);
+    const bool joins = event.act == Act::Join;
+    auto at = nodes.find(name);
+    if (at == nodes.end()) {
+      const bool additional = !event.worker.empty() && !listed.contains(name);
+      at =
+          nodes.emplace(name, State{.there = event.worker.empty() || !(joins || additional)}).first;
+    }
+    State& node = at->second;
+    const auto when = [&](std::string_view what) {
+      placed.table.problem("at", fmt::format("{} {} at {:g} s", name, what, event.at_seconds));
+    };
+    if (event.at_seconds < node.frozen_until) return when("is still frozen");
+    if (joins && node.there) return when("is there already");
+    if (!joins && !node.there) return when("is not there");
+    node.there = joins || event.act == Act::Freeze;
+    node.frozen_until = event.at_seconds + event.freeze_seconds;
+  }
+}
+
+}  // namespace
+
+std::string describe(const ChurnEvent& event) {
+  const std::string node = node_name(event);
+  switch (event.act) {
+    case Act::Join:
+      return node + " joins";
+    case Act::Leave:
+      return node + " leaves";
+    case Act::Crash:
+      return node + " crashes";
+    case Act::Freeze:
+      return fmt::format("{} freezes for {:g} s", node, event.freeze_seconds);
+  }
+  return node;
+}
+
+void read_churn(const ConfigTable& root, ClusterConfig& config) {
+  std::vector<Placed> all;
+  for (const ConfigTable& table : root.tables(kChurnSection))
+    for (ChurnEvent& event : read_event(table, config)) all.push_back({std::move(event), table});
+  std::ranges::stable_sort(all, {}, [](const Placed& p) { return p.event.at_seconds; });
+  std::set<std::string> listed;
+  for (const WorkerProfile& worker : worker_profiles(config)) listed.insert(worker.name);
+  check_order(all, listed);
+  for (Placed& placed : all) config.churn.push_back(std::move(placed.event));
+}
+
+std::vector<std::string> additional_workers(const ClusterConfig& config) {
+  if (config.churn.empty()) return {};
+  std::set<std::string> known{""};  // the name of an event that is no worker's
+  for (const WorkerProfile& worker : worker_profiles(config)) known.insert(worker.name);
+  std::vector<std::string> names;
+  for (const ChurnEvent& event : config.churn)
+    if (known.insert(event.worker).second) names.push_back(event.worker);
+  return names;
+}
+
+bool absent_at_start(const ClusterConfig& config, const std::string& worker) {
+  const auto first = std::ranges::find(config.churn, worker, &ChurnEvent::worker);
+  return first != config.churn.end() && first->act == Act::Join;
+}
+
+bool servers_crash(const ClusterConfig& config) {
+  return std::ranges::any_of(config.churn, [](const ChurnEvent& event) {
+    return event.server && event.act == Act::Crash;
+  });
+}
+
+}  // namespace rubato::cluster

@@ -1,0 +1,48 @@
+// cluster/churn.hpp - who comes and goes while a run trains: the [[churn]] sections of a cluster
+// file. The virtual cluster and `rubato up` play the same list.
+// A worker whose first event is a join is absent when training starts. A worker that no group has
+// is an additional one: it needs join = "open".
+// Pure. Threads: any. Errors: noted in the document: an event that cannot happen, such as a join of
+// a worker that is there.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rubato {
+class ConfigTable;
+}
+
+namespace rubato::cluster {
+
+struct ClusterConfig;
+
+struct ChurnEvent {
+  // Crash: silence from one moment to the next. Freeze: silence for some seconds; then the node
+  // goes on with the state that it has.
+  enum class Act { Join, Leave, Crash, Freeze };
+  double at_seconds = 0;  // since training started
+  Act act = Act::Join;
+  std::string worker = {};  // in the file also a group: then each of its workers has the event
+  std::string like = {};    // of an additional worker: the group or worker that it resembles
+  std::optional<int> server = {};
+  bool scheduler = false;
+  double freeze_seconds = 0;
+};
+
+// "pi-0 crashes", "server 1 freezes for 20 s".
+std::string describe(const ChurnEvent& event);
+
+// config.churn <- the sections, one event a node, in the order of their times. Requires: the groups
+// of workers are known.
+void read_churn(const ConfigTable& root, ClusterConfig& config);
+
+// The workers that no group has, in the order of their first events.
+std::vector<std::string> additional_workers(const ClusterConfig& config);
+// Whether `worker` is absent when training starts.
+bool absent_at_start(const ClusterConfig& config, const std::string& worker);
+// A server crashes: so servers must keep snapshots.
+bool servers_crash(const ClusterConfig& config);
+
+}  // namespace rubato::cluster
