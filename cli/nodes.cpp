@@ -100,8 +100,7 @@ Result<Node> load_server(const NodeOptions& options, const std::stop_token& stop
   if (!config.own_data()) return load_node(options, std::move(config), false, stop);
   RUBATO_ASSIGN(const auto schema, ask_for_schema(options, config, proto::Role::Server, {}, stop));
   Node node{std::move(config), {}, {}};
-  RUBATO_ASSIGN(node.plan, plan_of(node.config, options,
-                                   {schema.shape, static_cast<int>(schema.classes.size())}));
+  RUBATO_ASSIGN(node.plan, plan_of(node.config, options, {schema.shape, schema.outputs()}));
   return node;
 }
 
@@ -138,8 +137,7 @@ Result<Node> load_own(const WorkerRun& run, cluster::ClusterConfig config,
   Node node{std::move(config), {}, {}};
   RUBATO_ASSIGN(node.data,
                 interruptible(stop, [&] { return cluster::load_box(node.config, path, schema); }));
-  RUBATO_ASSIGN(node.plan, plan_of(node.config, run.node,
-                                   {schema.shape, static_cast<int>(schema.classes.size())}));
+  RUBATO_ASSIGN(node.plan, plan_of(node.config, run.node, {schema.shape, schema.outputs()}));
   return node;
 }
 

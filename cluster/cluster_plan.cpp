@@ -124,6 +124,11 @@ Result<ClusterPlan> make_node_plan(const ClusterConfig& config, const std::strin
 Result<std::vector<std::vector<std::uint32_t>>> plan_samples(const ClusterConfig& config,
                                                              const ClusterPlan& plan,
                                                              const train::DataSplit& data) {
+  if (data.boxes.empty() && data.train.task() == Task::Regression) {
+    const std::vector<std::int32_t> alike(data.train.size());
+    return train::partition_samples(alike, 1, static_cast<int>(plan.workers.size()),
+                                    config.partition, plan.seed);
+  }
   if (data.boxes.empty())
     return train::partition_samples(data.train.labels, data.train.classes,
                                     static_cast<int>(plan.workers.size()), config.partition,
@@ -152,6 +157,7 @@ server::SchedulerOptions scheduler_options(const ClusterConfig& config, const Cl
                                             : server::SchedulerOptions::Evaluations::Training;
   options.evaluation_interval = Duration::from_seconds(config.evaluation.interval_seconds);
   options.stop = config.stop;
+  options.task = config.dataset.task;
   options.absent_max = Duration::from_seconds(config.servers.absent_seconds);
   options.sync = plan.sync;
   options.seed = plan.seed;
