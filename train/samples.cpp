@@ -207,6 +207,9 @@ Result<std::vector<double>> target_values(const RawData& raw, const std::string&
 Result<Samples> to_samples(RawData raw, const InputSchema& schema, const std::string& path,
                            Labels labels) {
   Samples samples;
+  // Who predicts numbers has no use for the known ones: the column may be there and empty.
+  if (schema.target && labels == Labels::IfThere)
+    std::visit([](auto& content) { content.labels.clear(); }, raw);
   auto* table = std::get_if<RawTable>(&raw);
   samples.labelled = !(table ? table->labels : std::get<RawImages>(raw).labels).empty();
   if (!samples.labelled && labels == Labels::Needed)
@@ -215,9 +218,6 @@ Result<Samples> to_samples(RawData raw, const InputSchema& schema, const std::st
                                     "predict needs none",
                                     path, schema.label)
                       : path + ": has no labels; rubato predict needs none");
-  // Who predicts numbers has no use for the known ones: the column may be there and empty.
-  if (schema.target && labels == Labels::IfThere)
-    std::visit([](auto& content) { content.labels.clear(); }, raw);
   if (table) {
     samples.unknown = table->unknown;
     RUBATO_ASSIGN(samples.data, encode(std::move(*table), schema, path));

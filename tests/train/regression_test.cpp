@@ -32,9 +32,10 @@ DatasetOptions numbers(const std::string& kind, const std::string& path = {}) {
 std::string flats(int rows, std::uint64_t seed) {
   Rng rng(seed);
   std::string text = "size,zone,rent\n";
-  for (int i = 0; i < rows; ++i)
-    text += fmt::format("{:.2f},{},{:.4f}\n", 60 + 20 * rng.normal(), rng.below(2) == 1 ? "a" : "b",
-                        1e6 + 3 * rng.normal());
+  for (int i = 0; i < rows; ++i) {
+    const double size = 60 + 20 * rng.normal(), rent = 1e6 + 3 * rng.normal();
+    text += fmt::format("{:.2f},{},{:.4f}\n", size, rng.below(2) == 1 ? "a" : "b", rent);
+  }
   return text;
 }
 
@@ -70,9 +71,9 @@ TEST_CASE("regression: targets have mean 0 and deviation 1 over the training sam
   std::ranges::sort(wanted);
   for (std::size_t i = 0; i < 500; ++i) REQUIRE(std::abs(found[i] - wanted[i]) < 1e-8);
   Rng rng(1);
-  rng.normal(), rng.below(2);
-  const double first = 1e6 + 3 * rng.normal();
-  CHECK(split.schema.predicted(raw.data.targets[0]) == doctest::Approx(first).epsilon(1e-10));
+  rng.normal();
+  const double first = 1e6 + 3 * rng.normal();  // written with four decimals
+  CHECK(std::abs(split.schema.predicted(raw.data.targets[0]) - first) < 6e-5);
 
   // What a device is given are the same targets, as float.
   std::vector<float> inputs(2 * 3), targets(2);
@@ -121,10 +122,11 @@ TEST_CASE("regression: four boxes agree on the target's mean and deviation of th
   const auto merged_all = merge(boxes).value();
   CHECK(merged_all.target->count == whole.target->count);
   CHECK(std::abs(merged_all.target->mean - whole.target->mean) < 1e-12 * 1e6);
-  CHECK(merged_all.target->m2 == doctest::Approx(whole.target->m2).epsilon(1e-12));
+  // Deviations of 3 keep the digits that a mean of 1e6 leaves of them.
+  CHECK(merged_all.target->m2 == doctest::Approx(whole.target->m2).epsilon(1e-10));
   const auto schema = agree(merged_all, numbers("")).value();
   CHECK(schema.target->mean == merged_all.target->mean);
-  CHECK(schema.target->scale == doctest::Approx(std::sqrt(800 / whole.target->m2)).epsilon(1e-12));
+  CHECK(schema.target->scale == doctest::Approx(std::sqrt(800 / whole.target->m2)).epsilon(1e-10));
   CHECK(schema_of(to_text(schema)).value() == schema);
   CHECK(to_text(schema).find("\"task\":\"regression\"") != std::string::npos);
 
@@ -199,7 +201,10 @@ TEST_CASE("regression: a summary or a schema that contradicts itself is refused"
 TEST_CASE("regression: loss and R^2 of a known line, in any batches") {
   // The model says 2 x + 1; the targets are off by 1, -1, 2, 0.
   const ModelSpec spec{"line", {1, 1, 1}, {Dense{1}}, Loss::MeanSquaredError, 1};
-  Dataset data{.shape = {1, 1, 1}, .classes = 1, .targets = {2, 2, 7, 7}};
+  Dataset data;
+  data.shape = {1, 1, 1};
+  data.classes = 1;
+  data.targets = {2, 2, 7, 7};
   data.features = std::vector<float>{0, 1, 2, 3};
   for (const int batch : {1, 3, 4}) {
     const auto device = built_device("cpu", spec, batch);
