@@ -175,6 +175,29 @@ TEST_CASE("regression: R^2 comes within 0.01 of least squares, and the model is 
   CHECK(contains(run_well(place, {"predict", model, "--data", "new.csv"}), "sample,rent\n0,"));
 }
 
+TEST_CASE("regression: a study names R^2, and compares runs of one task alone") {
+  const Workplace place;
+  place.write("train.csv", csv(flats(300, 3)));
+  place.write("c.toml", cluster_file("[[workers]]\nname = \"w\"\ncount = 2\nstep_seconds = 0.1",
+                                     "kind = \"csv\"\npath = \"train.csv\"",
+                                     "target_accuracy = 0.5\nmax_seconds = 60"));
+  const std::string contenders = "[[contenders]]\nsync = \"bsp\"\n[[contenders]]\nsync = \"asp\"\n";
+  const std::string study =
+      "question = \"How well?\"\ncluster = \"c.toml\"\nseeds = 1\n" + contenders;
+  place.write("s.toml", study);
+  CHECK(contains(run_well(place, {"study", "s.toml", "--quiet"}), "target R^2 0.5"));
+  const std::string results = read_text(place.path("out/s/results.json"));
+  CHECK_FALSE(contains(results, "accuracy"));
+  for (const Json& run : Json::parse(results).at("runs"))
+    CHECK(run.at("final_r2").get<double>() > 0.4);
+  CHECK(contains(read_text(place.path("out/s/runs.csv")), ",final_loss,final_r2,"));
+  CHECK(contains(read_text(place.path("out/s/report.html")), R"("title":"R^2")"));
+  place.write("mixed.toml",
+              study + "[grid]\ndataset.task = [\"regression\", \"classification\"]\n");
+  CHECK(contains(refusal(place, {"study", "mixed.toml", "--quiet"}),
+                 "a study compares runs of one task"));
+}
+
 TEST_CASE("regression: four boxes with data of their own agree, and the union's R^2 is exact") {
   const Workplace place;
   std::vector<Row> all;
