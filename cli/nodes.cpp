@@ -128,10 +128,8 @@ Result<Node> load_own(const WorkerRun& run, cluster::ClusterConfig config,
         fmt::format("{}: its summary has {} bytes, at most {} can be sent; leave columns out "
                     "with dataset.ignore, or state the schema (rubato data --schema)",
                     path, text.size(), proto::kSchemaTextMax));
-  log_info(
-      fmt::format("{} has {} samples; the scheduler is told of columns and classes, not of "
-                  "samples",
-                  path, summary.samples));
+  log_info(fmt::format("{} has {} samples; the scheduler is told of columns and {}, not of samples",
+                       path, summary.samples, summary.target ? "the target's mean" : "classes"));
   RUBATO_ASSIGN(const auto schema,
                 ask_for_schema(run.node, config, proto::Role::Worker, text, stop));
   Node node{std::move(config), {}, {}};

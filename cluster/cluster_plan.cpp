@@ -125,7 +125,7 @@ Result<std::vector<std::vector<std::uint32_t>>> plan_samples(const ClusterConfig
                                                              const ClusterPlan& plan,
                                                              const train::DataSplit& data) {
   if (data.boxes.empty() && data.train.task() == Task::Regression) {
-    const std::vector<std::int32_t> alike(data.train.size());
+    const std::vector<std::int32_t> alike(data.train.size());  // there are no classes to divide by
     return train::partition_samples(alike, 1, static_cast<int>(plan.workers.size()),
                                     config.partition, plan.seed);
   }
