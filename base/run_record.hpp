@@ -1,5 +1,6 @@
 // base/run_record.hpp - what one training run did, in numbers: the scheduler fills it, reports read
-// it. Plain data. Units: seconds since training started, bytes on the wire, shares in [0, 1].
+// it. Accuracy stands for R^2 in a regression (base/task.hpp).
+// Plain data. Units: seconds since training started, bytes on the wire, shares in [0, 1].
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ struct EvaluationRecord {
   std::uint64_t steps = 0;  // of all workers, as last reported
   std::uint64_t commits = 0;
   double loss = 0;
-  double accuracy = 0;  // NaN where nothing is held out and the loss is that of training
+  double accuracy = 0;  // or R^2; NaN where nothing is held out and the loss is that of training
 };
 
 struct DecisionRecord {  // one decision of the tuner

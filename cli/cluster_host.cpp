@@ -73,6 +73,7 @@ class Host {
                         ProgressOptions{.run_count = 1,
                                         .target_loss = config_.stop.target_loss,
                                         .target_accuracy = config_.stop.target_accuracy,
+                                        .task = config_.dataset.task,
                                         .max_seconds = config_.stop.max_seconds,
                                         .max_steps = config_.stop.max_steps},
                         steady_now());
@@ -120,9 +121,8 @@ class Host {
 
   Result<void> plan_own() {
     RUBATO_ASSIGN(data_.held_out, cluster::load_held_out(config_, data_.schema));
-    RUBATO_ASSIGN(plan_,
-                  cluster::make_node_plan(config_, options_.sync, options_.seed, data_.schema.shape,
-                                          static_cast<int>(data_.schema.classes.size())));
+    RUBATO_ASSIGN(plan_, cluster::make_node_plan(config_, options_.sync, options_.seed,
+                                                 data_.schema.shape, data_.schema.outputs()));
     const bool central = data_.held_out.size() > 0;
     plan_.samples = static_cast<std::size_t>(static_cast<double>(samples_) *
                                              (central ? 1 : 1 - config_.dataset.held_out));

@@ -162,8 +162,9 @@ std::string target_text(const Comparison& comparison) {
   std::string text;
   if (comparison.target_loss) text = fmt::format("loss {}", *comparison.target_loss);
   if (comparison.target_accuracy) {
-    text += fmt::format("{}accuracy {:.4g} %", text.empty() ? "" : ", ",
-                        100 * *comparison.target_accuracy);
+    const Figure figure = figure_of(comparison.task);
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", figure.word,
+                        figure_target_text(figure, *comparison.target_accuracy));
   }
   return text;
 }

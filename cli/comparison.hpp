@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/run_record.hpp"
+#include "base/task.hpp"
 #include "cli/host_info.hpp"
 
 namespace rubato::cli {
@@ -22,6 +23,7 @@ struct Comparison {
   HostInfo host;
   std::optional<double> target_loss;
   std::optional<double> target_accuracy;
+  Task task = Task::Classification;  // accuracy stands for R^2 in a regression
   bool virtual_time = true;
   std::string note;             // what the figures leave out, one sentence; empty: nothing
   std::vector<RunRecord> runs;  // several seeds of several models, grouped in any way
@@ -60,7 +62,8 @@ std::vector<ModelSummary> summarize(const Comparison& comparison);
 // The name shown to people: "adsp" -> "ADSP". A name the factory does not know stays as it is.
 std::string model_title(std::string_view sync);
 
-// "loss 0.45", "accuracy 90 %", both joined by a comma, or empty where there is no target.
+// "loss 0.45", "accuracy 90 %", "R^2 0.9", both joined by a comma, or empty where there is no
+// target.
 std::string target_text(const Comparison& comparison);
 
 // Returns: one or two sentences: who wins and by how much. Requires: `summaries` not empty.

@@ -20,7 +20,8 @@ std::string quoted(const std::string& field) {
 }  // namespace
 
 std::string curves_csv(const Comparison& comparison) {
-  std::string csv = "sync,seed,seconds,steps,commits,loss,accuracy\n";
+  std::string csv =
+      fmt::format("sync,seed,seconds,steps,commits,loss,{}\n", figure_of(comparison.task).key);
   for (const RunRecord& run : comparison.runs) {
     const std::string sync = quoted(run.sync);
     for (const EvaluationRecord& point : run.evaluations) {

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/file.hpp"
 #include "cli/commands.hpp"
@@ -16,6 +17,8 @@
 #include "train/data_files.hpp"
 #include "train/data_summary.hpp"
 #include "train/image_folders.hpp"
+#include "train/samples.hpp"
+#include "train/table_files.hpp"
 
 namespace rubato::cli {
 namespace {
@@ -34,7 +37,29 @@ struct File {
   std::string path, kind;
   train::RawData raw;
   train::DataSummary summary;
+  // Of a regression's target.
+  std::size_t missing = 0;
+  double least = 0, most = 0;
 };
+
+// A sample without its target is counted, so that the rest of the file can be shown.
+std::size_t leave_out_missing(RawTable& table) {
+  std::size_t kept = 0;
+  const std::size_t rows = table.labels.size(), columns = table.columns.size();
+  for (std::size_t row = 0; row < rows; ++row) {
+    if (train::is_missing(table.labels[row])) continue;
+    const std::size_t to = kept++;
+    if (to == row) continue;
+    table.labels[to] = std::move(table.labels[row]);
+    if (!table.lines.empty()) table.lines[to] = table.lines[row];
+    std::copy_n(table.values.begin() + static_cast<std::ptrdiff_t>(row * columns), columns,
+                table.values.begin() + static_cast<std::ptrdiff_t>(to * columns));
+  }
+  table.labels.resize(kept);
+  if (!table.lines.empty()) table.lines.resize(kept);
+  table.values.resize(kept * columns);
+  return rows - kept;
+}
 
 Result<File> read(const std::string& path, const train::DatasetOptions& options) {
   File file{.path = path, .kind = options.kind, .raw = {}, .summary = {}};
@@ -47,7 +72,18 @@ Result<File> read(const std::string& path, const train::DatasetOptions& options)
   auto raw = train::read_raw(path, options);
   if (!raw) return fail(ErrorCode::BadInput, std::move(raw.error().message));
   file.raw = std::move(*raw);
-  RUBATO_ASSIGN(file.summary, train::summarise(file.raw, path));
+  auto* table = std::get_if<RawTable>(&file.raw);
+  if (options.task == Task::Regression && table && !table->labels.empty()) {
+    file.missing = leave_out_missing(*table);
+    if (table->labels.empty())
+      return fail(ErrorCode::BadInput, fmt::format("{}: no sample has a target", path));
+  }
+  RUBATO_ASSIGN(file.summary, train::summarise(file.raw, path, options.task));
+  if (!file.summary.target) return file;
+  RUBATO_ASSIGN(const auto values, train::target_values(file.raw, path));
+  const auto [least, most] = std::ranges::minmax_element(values);
+  file.least = *least;
+  file.most = *most;
   return file;
 }
 
@@ -129,6 +165,36 @@ std::string labels_text(const train::DataSummary& summary, const train::InputSch
              percent_text(static_cast<double>(samples) / static_cast<double>(summary.samples))});
   }
   return aligned(cells) + "\n" + more_text(schema.classes.size(), "class");
+}
+
+struct Target {
+  train::Moments values;
+  std::size_t missing = 0;
+  double least = 0, most = 0;
+};
+
+// Of all files together.
+Target target_of(const std::vector<File>& files, const train::Moments& values) {
+  Target all{values, 0, files.front().least, files.front().most};
+  for (const File& file : files) {
+    all.missing += file.missing;
+    all.least = std::min(all.least, file.least);
+    all.most = std::max(all.most, file.most);
+  }
+  return all;
+}
+
+std::string target_text(const Target& target, const std::string& name) {
+  const Cells cells = {{"Target", shortened(name)},
+                       {"Missing", count_text(static_cast<double>(target.missing))},
+                       {"Mean", fmt::format("{:.6g}", target.values.mean)},
+                       {"Deviation", fmt::format("{:.6g}", deviation(target.values))},
+                       {"Least", fmt::format("{:.6g}", target.least)},
+                       {"Most", fmt::format("{:.6g}", target.most)}};
+  const char* note = target.missing == 0
+                         ? ""
+                         : "Training refuses samples without a target; they are left out below.\n";
+  return aligned(cells) + "\n" + note;
 }
 
 std::string value_cell(const RawTable& table, std::size_t row, std::size_t column) {
@@ -217,14 +283,16 @@ std::string page(const std::vector<File>& files, const train::DataSummary& all,
   const bool images = all.image.channels > 0;
   std::string text = caption(files, all) + "\n";
   text += (images ? channels_text(all) : columns_text(all)) + "\n";
-  text += labels_text(all, schema) + "\n";
+  text += (all.target ? target_text(target_of(files, *all.target), schema.target_name())
+                      : labels_text(all, schema)) +
+          "\n";
   const File& first = files.front();
   text += files.size() > 1 ? fmt::format("First samples of {}\n", first.path) : "First samples\n";
   text += images ? images_look(std::get<RawImages>(first.raw))
                  : table_look(std::get<RawTable>(first.raw));
   text += fmt::format("\nA model takes {} of a sample and gives {}.\n",
                       plural(static_cast<std::size_t>(schema.shape.count()), "input"),
-                      plural(schema.classes.size(), "score"));
+                      schema.target ? "1 number" : plural(schema.classes.size(), "score"));
   return text;
 }
 
@@ -234,6 +302,12 @@ Json data_json(const std::vector<File>& files, const train::DataSummary& all,
   for (const File& file : files)
     json["files"].push_back(
         {{"path", file.path}, {"kind", file.kind}, {"samples", file.summary.samples}});
+  if (all.target) {
+    const Target target = target_of(files, *all.target);
+    json["target"] = {{"name", schema.target_name()}, {"missing", target.missing},
+                      {"mean", target.values.mean},   {"deviation", deviation(target.values)},
+                      {"least", target.least},        {"most", target.most}};
+  }
   json["summary"] = Json::parse(train::to_text(all));
   json["schema"] = Json::parse(train::to_text(schema));
   return json;

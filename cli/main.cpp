@@ -157,6 +157,15 @@ void add_data(CLI::App& app, DataRun& run) {
                       "csv | libsvm | numpy | idx | images (default: by the name)");
   command->add_option("--label", options.label_column,
                       "The label's column, by name or index from 0 (default: the last)");
+  command
+      ->add_option_function<std::string>(
+          "--task",
+          [&options](const std::string& word) {
+            options.task = word == "regression" ? Task::Regression : Task::Classification;
+          },
+          "classification | regression, where the label's column holds a number")
+      ->check(CLI::IsMember({"classification", "regression"}))
+      ->default_str("classification");
   command->add_option("--ignore", options.ignore, "Columns to leave out, comma-separated")
       ->delimiter(',');
   command

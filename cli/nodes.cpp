@@ -101,8 +101,7 @@ Result<Node> load_server(const NodeOptions& options, const std::stop_token& stop
   if (!config.own_data()) return load_node(options, std::move(config), false, stop);
   RUBATO_ASSIGN(const auto schema, ask_for_schema(options, config, proto::Role::Server, {}, stop));
   Node node{std::move(config), {}, {}};
-  RUBATO_ASSIGN(node.plan, plan_of(node.config, options,
-                                   {schema.shape, static_cast<int>(schema.classes.size())}));
+  RUBATO_ASSIGN(node.plan, plan_of(node.config, options, {schema.shape, schema.outputs()}));
   return node;
 }
 
@@ -135,17 +134,14 @@ Result<Node> load_own(const WorkerRun& run, cluster::ClusterConfig config,
         fmt::format("{}: its summary has {} bytes, at most {} can be sent; leave columns out "
                     "with dataset.ignore, or state the schema (rubato data --schema)",
                     path, text.size(), proto::kSchemaTextMax));
-  log_info(
-      fmt::format("{} has {} samples; the scheduler is told of columns and classes, not of "
-                  "samples",
-                  path, summary.samples));
+  log_info(fmt::format("{} has {} samples; the scheduler is told of columns and {}, not of samples",
+                       path, summary.samples, summary.target ? "the target's mean" : "classes"));
   RUBATO_ASSIGN(const auto schema,
                 ask_for_schema(run.node, config, proto::Role::Worker, text, stop));
   Node node{std::move(config), {}, {}};
   RUBATO_ASSIGN(node.data,
                 interruptible(stop, [&] { return cluster::load_box(node.config, path, schema); }));
-  RUBATO_ASSIGN(node.plan, plan_of(node.config, run.node,
-                                   {schema.shape, static_cast<int>(schema.classes.size())}));
+  RUBATO_ASSIGN(node.plan, plan_of(node.config, run.node, {schema.shape, schema.outputs()}));
   return node;
 }
 

@@ -24,6 +24,7 @@ Comparison start_comparison(const cluster::ClusterConfig& config, std::string co
   comparison.host = read_host_info();
   comparison.target_loss = config.stop.target_loss;
   comparison.target_accuracy = config.stop.target_accuracy;
+  comparison.task = config.dataset.task;
   comparison.virtual_time = virtual_time;
   return comparison;
 }

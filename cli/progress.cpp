@@ -72,9 +72,12 @@ void Progress::draw(Instant now) {
   if (figures_.loss != 0) state += ", loss " + loss_text(figures_.loss);
   if (figures_.loss != 0 && options_.target_loss)
     state += fmt::format(" (target {})", loss_text(*options_.target_loss));
-  if (figures_.accuracy > 0) state += ", accuracy " + percent_text(figures_.accuracy);
-  if (figures_.accuracy > 0 && options_.target_accuracy)
-    state += fmt::format(" (target {})", percent_text(*options_.target_accuracy));
+  if (figures_.accuracy != 0 && !std::isnan(figures_.accuracy)) {
+    const Figure figure = figure_of(options_.task);
+    state += fmt::format(", {} {}", figure.word, figure_text(figure, figures_.accuracy));
+    if (options_.target_accuracy)
+      state += fmt::format(" (target {})", figure_text(figure, *options_.target_accuracy));
+  }
   if (!figures_.members.empty()) state += ", " + figures_.members;
   state += eta(now);
   if (!status_.is_bar()) {

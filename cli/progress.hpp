@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "base/task.hpp"
 #include "base/time.hpp"
 #include "cli/status_line.hpp"
 
@@ -21,6 +22,7 @@ struct ProgressOptions {
   // What ends a run; each known bound but the accuracy improves the ETA.
   std::optional<double> target_loss = {};
   std::optional<double> target_accuracy = {};
+  Task task = Task::Classification;  // accuracy stands for R^2 in a regression
   std::optional<double> max_seconds = {};
   std::optional<std::uint64_t> max_steps = {};
 };

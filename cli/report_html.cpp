@@ -168,6 +168,7 @@ Json report_json(const Comparison& comparison, const std::vector<ModelSummary>& 
           {"target", target_text(comparison)},
           {"target_loss", chart_number(comparison.target_loss)},
           {"target_accuracy", chart_number(comparison.target_accuracy)},
+          {"figure", page_figure(comparison.task)},
           {"virtual_time", comparison.virtual_time},
           {"note", comparison.note},
           {"command", comparison.command},

@@ -11,7 +11,7 @@ Json optional_number(const std::optional<double>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
-Json worker_json(const WorkerRecord& worker) {
+Json worker_json(const WorkerRecord& worker, const Figure& figure) {
   Json json = {{"id", worker.id},
                {"steps", worker.steps},
                {"commits", worker.commits},
@@ -26,13 +26,13 @@ Json worker_json(const WorkerRecord& worker) {
   if (worker.held_out_samples > 0)
     json["held_out"] = {{"samples", worker.held_out_samples},
                         {"loss", worker.held_out_loss},
-                        {"accuracy", worker.held_out_accuracy}};
+                        {figure.key, worker.held_out_accuracy}};
   return json;
 }
 
-Json run_json(const RunRecord& run) {
+Json run_json(const RunRecord& run, const Figure& figure) {
   Json workers = Json::array();
-  for (const WorkerRecord& worker : run.workers) workers.push_back(worker_json(worker));
+  for (const WorkerRecord& worker : run.workers) workers.push_back(worker_json(worker, figure));
   return {{"sync", run.sync},
           {"seed", run.seed},
           {"time_to_target_s", optional_number(run.time_to_target_seconds)},
@@ -45,7 +45,8 @@ Json run_json(const RunRecord& run) {
           {"wait_share", run.wait_share},
           {"communicate_share", run.communicate_share},
           {"final_loss", run.measured() ? Json(run.final_loss) : Json(nullptr)},
-          {"final_accuracy", run.measured() ? Json(run.final_accuracy) : Json(nullptr)},
+          {std::string("final_") + figure.key,
+           run.measured() ? Json(run.final_accuracy) : Json(nullptr)},
           {"heterogeneity", run.heterogeneity},
           {"workers", std::move(workers)}};
 }
@@ -55,7 +56,8 @@ Json run_json(const RunRecord& run) {
 std::string results_json(const Comparison& comparison) {
   const HostInfo& host = comparison.host;
   Json runs = Json::array();
-  for (const RunRecord& run : comparison.runs) runs.push_back(run_json(run));
+  for (const RunRecord& run : comparison.runs)
+    runs.push_back(run_json(run, figure_of(comparison.task)));
   Json results = {
       {"cluster", comparison.cluster},
       {"host",

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <set>
 #include <string_view>
 
@@ -26,7 +27,7 @@ std::string time_cell(const ModelSummary& summary) {
   return fmt::format("{} ({}/{})", time, summary.reached, summary.runs.size());
 }
 
-std::vector<Column> columns(bool has_target, bool has_loss) {
+std::vector<Column> columns(bool has_target, bool has_loss, const Figure& figure) {
   using S = ModelSummary;
   std::vector<Column> columns{{"Model", [](const S& s) { return s.title; }}};
   if (has_target) {
@@ -49,9 +50,9 @@ std::vector<Column> columns(bool has_target, bool has_loss) {
   if (!has_loss) return columns;
   columns.push_back(
       {"Loss", [](const S& s) { return s.measured ? loss_text(s.final_loss) : "-"; }});
-  columns.push_back({"Accuracy", [](const S& s) {
+  columns.push_back({figure.title, [figure](const S& s) {
                        return s.measured && std::isfinite(s.final_accuracy)
-                                  ? percent_text(s.final_accuracy)
+                                  ? figure_text(figure, s.final_accuracy)
                                   : "-";
                      }});
   return columns;
@@ -68,7 +69,11 @@ std::size_t worker_count(const RunRecord& run) {
 std::vector<WorkerRecord> measured_workers(const Comparison& comparison) {
   auto workers = comparison.runs.front().workers;
   std::erase_if(workers, [](const WorkerRecord& w) { return w.held_out_samples == 0; });
-  std::ranges::stable_sort(workers, {}, &WorkerRecord::held_out_accuracy);
+  // One whose targets do not vary has no R^2, and comes last.
+  std::ranges::stable_sort(workers, {}, [](const WorkerRecord& w) {
+    return std::isnan(w.held_out_accuracy) ? std::numeric_limits<double>::infinity()
+                                           : w.held_out_accuracy;
+  });
   return workers;
 }
 
@@ -76,9 +81,10 @@ std::string worst_worker(const Comparison& comparison) {
   if (comparison.runs.size() != 1) return {};
   const auto workers = measured_workers(comparison);
   if (workers.size() < 2) return {};
-  const auto figures = [](const WorkerRecord& w) {
-    return fmt::format("{} (loss {}, accuracy {}, {} samples)", w.id, loss_text(w.held_out_loss),
-                       percent_text(w.held_out_accuracy),
+  const Figure figure = figure_of(comparison.task);
+  const auto figures = [&](const WorkerRecord& w) {
+    return fmt::format("{} (loss {}, {} {}, {} samples)", w.id, loss_text(w.held_out_loss),
+                       figure.word, figure_text(figure, w.held_out_accuracy),
                        count_text(static_cast<double>(w.held_out_samples)));
   };
   return fmt::format("On their own held-out samples: worst {}, best {}.\n",
@@ -116,7 +122,7 @@ std::string comparison_table(const Comparison& comparison,
   const bool has_target = comparison.target_loss || comparison.target_accuracy;
   const bool has_loss = std::ranges::any_of(summaries, &ModelSummary::measured);
   std::vector<std::vector<std::string>> cells;
-  for (const Column& column : columns(has_target, has_loss)) {
+  for (const Column& column : columns(has_target, has_loss, figure_of(comparison.task))) {
     cells.push_back({column.header});
     for (const ModelSummary& summary : summaries) cells.back().push_back(column.cell(summary));
   }

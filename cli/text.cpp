@@ -43,6 +43,14 @@ std::string percent_text(double share) {
   return fmt::format("{:.1f} %", percent);
 }
 
+std::string figure_text(const Figure& figure, double value) {
+  return figure.percent ? percent_text(value) : fmt::format("{:.4f}", value);
+}
+
+std::string figure_target_text(const Figure& figure, double target) {
+  return figure.percent ? fmt::format("{:.4g} %", 100 * target) : fmt::format("{:.4g}", target);
+}
+
 std::string loss_text(double loss) {
   if (!(std::abs(loss) < 1e6)) return "diverged";
   return std::abs(loss) < 10 ? fmt::format("{:.4f}", loss) : fmt::format("{:.5g}", loss);

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "base/file.hpp"
 #include "cli/commands.hpp"
@@ -17,6 +18,7 @@
 #include "train/class_report.hpp"
 #include "train/evaluate.hpp"
 #include "train/model_file.hpp"
+#include "train/regression_report.hpp"
 #include "train/samples.hpp"
 
 namespace rubato::cli {
@@ -27,7 +29,7 @@ using Json = nlohmann::ordered_json;
 struct Scored {
   train::TrainedModel model;
   train::Samples samples;
-  std::vector<float> scores;  // [samples, classes]
+  std::vector<float> scores;  // [samples, classes]; regression: [samples], standardised
 };
 
 Result<Scored> score(const ModelRun& options, train::Labels labels) {
@@ -54,8 +56,18 @@ std::string csv_field(const std::string& text) {
   return quoted + "\"";
 }
 
+// One line a sample: its number and the predicted one, in the target's unit.
+std::string numbers_csv(const Scored& scored) {
+  const train::InputSchema& schema = scored.model.schema;
+  std::string text = fmt::format("sample,{}\n", csv_field(schema.target_name()));
+  for (std::size_t i = 0; i < scored.scores.size(); ++i)
+    text += fmt::format("{},{:.9g}\n", i, schema.predicted(scored.scores[i]));
+  return text;
+}
+
 // One line a sample: its number, the class, and the score of each class.
 std::string predictions_csv(Scored& scored) {
+  if (scored.model.schema.target) return numbers_csv(scored);
   const auto& names = scored.model.schema.classes;
   std::string text = "sample,class";
   for (const auto& name : names) text += "," + csv_field(name);
@@ -138,22 +150,96 @@ std::string evaluation_table(const Scored& scored, const train::ClassReport& rep
                      names[report.worst], share_text(report.classes[report.worst].recall));
 }
 
-Result<void> evaluate_checked(const ModelRun& options) {
-  RUBATO_ASSIGN(const auto scored, score(options, train::Labels::Needed));
+Json residuals_json(const train::RegressionReport& report) {
+  Json json = Json::array();
+  for (std::size_t i = 0; i < train::kResidualShares.size(); ++i)
+    json.push_back({{"share", train::kResidualShares[i]}, {"residual", report.residuals[i]}});
+  return json;
+}
+
+Json evaluation_json(const ModelRun& options, const Scored& scored,
+                     const train::RegressionReport& report) {
+  Json json = {{"model", options.model},
+               {"data", options.data},
+               {"target", scored.model.schema.target_name()},
+               {"samples", scored.samples.data.size()},
+               {"loss", share_json(report.loss)},
+               {"mse", share_json(report.mse)},
+               {"rmse", share_json(report.rmse)},
+               {"mae", share_json(report.mae)},
+               {"r2", share_json(report.r2)},
+               {"residuals", residuals_json(report)}};
+  json["worst"] = Json::array();
+  for (const auto& worst : report.worst)
+    json["worst"].push_back({{"sample", worst.sample},
+                             {"target", worst.target},
+                             {"predicted", share_json(worst.predicted)}});
+  json["run"] = scored.model.facts;
+  return json;
+}
+
+std::string number_text(double value) {
+  return fmt::format("{:.6g}", value);
+}
+
+std::string evaluation_table(const Scored& scored, const train::RegressionReport& report) {
+  std::vector<std::vector<std::string>> quantiles = {{"Share of samples"},
+                                                     {"Residual at most (predicted - real)"}};
+  for (std::size_t i = 0; i < train::kResidualShares.size(); ++i) {
+    quantiles[0].push_back(percent_text(train::kResidualShares[i]));
+    quantiles[1].push_back(number_text(report.residuals[i]));
+  }
+  std::vector<std::vector<std::string>> worst = {
+      {"Worst sample"}, {"Real"}, {"Predicted"}, {"Residual"}};
+  for (const auto& sample : report.worst) {
+    worst[0].push_back(fmt::format("{}", sample.sample));
+    worst[1].push_back(number_text(sample.target));
+    worst[2].push_back(number_text(sample.predicted));
+    worst[3].push_back(number_text(sample.predicted - sample.target));
+  }
+  return fmt::format(
+      "{} samples of {}: R^2 {}, MSE {}, RMSE {}, MAE {}, loss {}\n\n{}\n\n{}\n",
+      count_text(static_cast<double>(scored.samples.data.size())),
+      scored.model.schema.target_name(),
+      std::isnan(report.r2) ? "-" : figure_text(figure_of(Task::Regression), report.r2),
+      number_text(report.mse), number_text(report.rmse), number_text(report.mae),
+      loss_text(report.loss), aligned(quantiles), aligned(worst));
+}
+
+// What `rubato evaluate` says, in its three forms.
+struct Evaluated {
+  Json json;
+  std::string table;
+  std::string_view page, script;
+};
+
+Evaluated evaluate_scores(const ModelRun& options, const Scored& scored) {
   const auto& data = scored.samples.data;
+  if (scored.model.schema.target) {
+    const auto report = train::regression_report(scored.model.schema, scored.scores, data.targets);
+    return {evaluation_json(options, scored, report), evaluation_table(scored, report),
+            regression_page, regression_script};
+  }
   const auto report =
       train::class_report(scored.model.spec.loss, scored.scores, data.labels, data.classes);
-  const Json json = evaluation_json(options, scored, report);
-  const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return {evaluation_json(options, scored, report), evaluation_table(scored, report),
+          evaluation_page, evaluation_script};
+}
+
+Result<void> evaluate_checked(const ModelRun& options) {
+  RUBATO_ASSIGN(const auto scored, score(options, train::Labels::Needed));
+  const Evaluated evaluated = evaluate_scores(options, scored);
+  const std::string text =
+      evaluated.json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   if (!options.out.empty()) {
     RUBATO_TRY(make_output_directory(options.out));
     const std::filesystem::path directory(options.out);
     RUBATO_TRY(write_file(directory / "evaluation.json", text));
-    RUBATO_TRY(write_file(
-        directory / "evaluation.html",
-        web_page(evaluation_page, "Evaluation of " + options.model, json, evaluation_script)));
+    RUBATO_TRY(write_file(directory / "evaluation.html",
+                          web_page(evaluated.page, "Evaluation of " + options.model, evaluated.json,
+                                   evaluated.script)));
   }
-  fmt::print("{}", options.json ? text : evaluation_table(scored, report));
+  fmt::print("{}", options.json ? text : evaluated.table);
   return {};
 }
 

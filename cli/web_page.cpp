@@ -83,4 +83,9 @@ Json chart_number(const std::optional<double>& value) {
   return value ? chart_number(*value) : Json(nullptr);
 }
 
+Json page_figure(Task task) {
+  const Figure figure = figure_of(task);
+  return {{"title", figure.title}, {"word", figure.word}, {"percent", figure.percent}};
+}
+
 }  // namespace rubato::cli

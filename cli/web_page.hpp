@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/task.hpp"
+
 namespace rubato::cli {
 
 // `page`, `script`: of report_assets.hpp; style and Chart.js are common to all. The title is text
@@ -18,5 +20,8 @@ std::string web_page(std::string_view page, std::string_view title,
 // As charts take numbers: six digits; infinity, NaN and what is missing are null.
 nlohmann::ordered_json chart_number(double value);
 nlohmann::ordered_json chart_number(const std::optional<double>& value);
+
+// The figure beside the loss, as the pages name and format it.
+nlohmann::ordered_json page_figure(Task task);
 
 }  // namespace rubato::cli

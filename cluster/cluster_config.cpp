@@ -180,6 +180,22 @@ void check_dataset(const ConfigTable& table, const fs::path& directory,
     table.problem("classes", "must be 2 or more, or 0 for as many as found");
 }
 
+// What a regression lacks: classes.
+void check_task(const ConfigTable& table, const ClusterConfig& config) {
+  if (config.dataset.task != Task::Regression) return;
+  const std::string& kind = config.dataset.kind;  // empty: found from the path
+  if (!kind.empty() && kind != "csv" && kind != "libsvm" && kind != "numpy")
+    table.problem("task",
+                  fmt::format("regression needs kind = \"csv\", \"libsvm\" or \"numpy\"; {} "
+                              "has classes",
+                              kind));
+  if (config.partition.kind == train::Partition::Kind::Dirichlet ||
+      config.partition.kind == train::Partition::Kind::Labels)
+    table.problem("partition", "regression has no classes to divide by; use \"iid\" or \"local\"");
+  for (const char* key : {"classes", "class_names"})
+    if (table.has(key)) table.problem(key, "regression has no classes; remove the key");
+}
+
 // The schedule's own `decay`, where the file has none; and keys of another optimizer.
 void finish_training(const ConfigTable& table, TrainingConfig& training) {
   using train::LocalOptimizerKind, train::Schedule;
@@ -375,6 +391,7 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
     if (!root.table("dataset").has("kind")) config.dataset.kind.clear();  // found from the path
     check_own_data(root.table("dataset"), config);
   }
+  check_task(root.table("dataset"), config);
   finish_training(root.table("training"), config.training);
   check_training(root.table("training"), config);
   if (config.evaluation.average && config.timing_only())

@@ -157,7 +157,10 @@ Result<std::vector<std::vector<std::uint32_t>>> plan_samples(const ClusterConfig
                                                              const train::DataSplit& data) {
   std::vector<std::vector<std::uint32_t>> samples;
   if (data.boxes.empty()) {
-    RUBATO_ASSIGN(samples, train::partition_samples(data.train.labels, data.train.classes,
+    const bool classes = data.train.task() == Task::Classification;
+    const std::vector<std::int32_t> alike(classes ? 0 : data.train.size());  // nothing to divide by
+    RUBATO_ASSIGN(samples, train::partition_samples(classes ? data.train.labels : alike,
+                                                    classes ? data.train.classes : 1,
                                                     static_cast<int>(plan.listed), config.partition,
                                                     plan.seed));
     std::vector<std::uint32_t> all(data.train.size());
@@ -188,6 +191,7 @@ server::SchedulerOptions scheduler_options(const ClusterConfig& config, const Cl
                                             : server::SchedulerOptions::Evaluations::Training;
   options.evaluation_interval = Duration::from_seconds(config.evaluation.interval_seconds);
   options.stop = config.stop;
+  options.task = config.dataset.task;
   options.absent_max = Duration::from_seconds(config.servers.absent_seconds);
   options.workers_absent_max = Duration::from_seconds(config.workers_absent_seconds);
   options.sync = plan.sync;

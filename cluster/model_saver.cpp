@@ -47,7 +47,8 @@ void ModelSaver::write(const std::string& name, std::span<const float> parameter
   model_.facts["steps"] = std::to_string(facts.steps);
   if (facts.held_out) {
     model_.facts["held_out_loss"] = fmt::format("{:.9g}", facts.held_out->loss);
-    model_.facts["held_out_accuracy"] = fmt::format("{:.9g}", facts.held_out->accuracy);
+    model_.facts[fmt::format("held_out_{}", figure_of(model_.schema.task()).key)] =
+        fmt::format("{:.9g}", facts.held_out->accuracy);
   }
   const auto path = [&](const char* extension) {
     return fmt::format("{}/{}{}", directory_, name, extension);

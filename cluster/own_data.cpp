@@ -18,6 +18,7 @@ void append(train::Dataset& into, train::Dataset part) {
     return;
   }
   into.labels.insert(into.labels.end(), part.labels.begin(), part.labels.end());
+  into.targets.insert(into.targets.end(), part.targets.begin(), part.targets.end());
   std::visit(
       [&](auto& values) {
         const auto& more = std::get<std::decay_t<decltype(values)>>(part.features);

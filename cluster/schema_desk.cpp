@@ -64,8 +64,10 @@ Result<void> SchemaDesk::take(const proto::Describe& describe) {
   RUBATO_ASSIGN(auto summary, train::summary_of(describe.summary));
   const bool fresh = !summaries_.contains(describe.name);
   if (fresh)
-    log_.push(fmt::format("worker '{}' has {} samples of {} classes", describe.name,
-                          summary.samples, summary.classes.size()));
+    log_.push(summary.target
+                  ? fmt::format("worker '{}' has {} samples", describe.name, summary.samples)
+                  : fmt::format("worker '{}' has {} samples of {} classes", describe.name,
+                                summary.samples, summary.classes.size()));
   summaries_[describe.name] = std::move(summary);
   return {};
 }
@@ -90,7 +92,7 @@ void SchemaDesk::agree() {
   schema_ = *agreed;
   for (const auto& [peer, at] : asked_) send(peer, proto::Schema{to_text(*schema_)});
   stopped_ = fmt::format("all {} workers agree on {} inputs and {} outputs", summaries_.size(),
-                         schema_->shape.count(), static_cast<int>(schema_->classes.size()));
+                         schema_->shape.count(), schema_->outputs());
 }
 
 void SchemaDesk::stop(const std::string& reason) {

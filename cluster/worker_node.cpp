@@ -183,7 +183,14 @@ class WorkerHost : public IdleHost {
     const HeldOut& own = *options_.held_out;
     const std::size_t samples =
         own.samples_max == 0 ? own.data.size() : std::min(own.samples_max, own.data.size());
-    core_.on_evaluated(steady_now(), loaded_at_, evaluated_->loss, evaluated_->accuracy, samples);
+    core_.on_evaluated(steady_now(), loaded_at_,
+                       {.age = {},
+                        .loss = evaluated_->loss,
+                        .accuracy = evaluated_->accuracy,
+                        .version = 0,
+                        .samples = samples,
+                        .target_mean = evaluated_->target_mean,
+                        .target_square = evaluated_->target_square});
     evaluated_.reset();
   }
 

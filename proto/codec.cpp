@@ -131,7 +131,8 @@ auto write(Builder& b, const Directive& m) {
                                m.local_rate);
 }
 auto write(Builder& b, const Evaluation& m) {
-  return wire::CreateEvaluation(b, m.age.ns, m.loss, m.accuracy, m.version, m.samples);
+  return wire::CreateEvaluation(b, m.age.ns, m.loss, m.accuracy, m.version, m.samples,
+                                m.target_mean, m.target_square);
 }
 auto write(Builder& b, const Describe& m) {
   return wire::CreateDescribe(b, b.CreateString(m.name), b.CreateString(m.summary));
@@ -347,7 +348,8 @@ Result<Body> read(const wire::Directive& t) {
 }
 Result<Body> read(const wire::Evaluation& t) {
   RUBATO_TRY(check_durations("Evaluation", t.age_ns()));
-  return Evaluation{{t.age_ns()}, t.loss(), t.accuracy(), t.version(), t.samples()};
+  return Evaluation{{t.age_ns()}, t.loss(),        t.accuracy(),     t.version(),
+                    t.samples(),  t.target_mean(), t.target_square()};
 }
 Result<Body> read(const wire::Describe& t) {
   RUBATO_ASSIGN(auto name, read_text("Describe.name", *t.name()));

@@ -268,9 +268,13 @@ using sync::Directive;
 struct Evaluation {
   Duration age;  // how long ago the parameters were pulled
   double loss = 0;
-  double accuracy = 0;
+  double accuracy = 0;  // or R^2 (base/task.hpp)
   Version version = 0;
   std::uint64_t samples = 0;  // workers: how many were held out; the scheduler weights by them
+  // Workers, regression: mean and mean square of their held-out targets, standardised. The R^2 of
+  // all samples together follows from these and the losses.
+  double target_mean = 0;
+  double target_square = 0;
 };
 
 using Body = std::variant<Hello, Welcome, Refusal, Start, Leave, Stop, Members, MembersAck, Pull,

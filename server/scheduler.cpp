@@ -34,7 +34,7 @@ std::optional<Instant> earlier(std::optional<Instant> a, std::optional<Instant> 
 Scheduler::Scheduler(const SchedulerOptions& options, std::unique_ptr<sync::Tuner> tuner)
     : options_(options),
       tuner_(std::move(tuner)),
-      criterion_(options.stop),
+      criterion_(options.stop, options.task),
       worker_silence_(options.lost_after),
       server_silence_(options.lost_after),
       absence_(std::max(options.absent_max - options.lost_after, Duration{})),
@@ -503,15 +503,23 @@ void Scheduler::evaluate_by_workers(Instant now) {
 void Scheduler::merge_evaluations(Instant now) {
   if (!evaluated_) return;
   evaluated_ = false;
-  double loss = 0, accuracy = 0, samples = 0;
+  double loss = 0, accuracy = 0, samples = 0, target_mean = 0, target_square = 0;
   for (const WorkerState& worker : workers_) {
     if (worker.fate != WorkerState::Fate::Member) continue;
     const auto count = static_cast<double>(worker.evaluation.samples);
     loss += count * worker.evaluation.loss;
     accuracy += count * worker.evaluation.accuracy;
+    target_mean += count * worker.evaluation.target_mean;
+    target_square += count * worker.evaluation.target_square;
     samples += count;
   }
-  if (samples > 0) on_evaluation(now, now, loss / samples, accuracy / samples);
+  if (samples == 0) return;
+  // R^2 is no mean of the workers' own, whose targets vary otherwise.
+  const double figure =
+      options_.task == Task::Classification
+          ? accuracy / samples
+          : r_squared(loss / samples, target_mean / samples, target_square / samples);
+  on_evaluation(now, now, loss / samples, figure);
 }
 
 void Scheduler::take_training_loss(Instant now) {

@@ -56,6 +56,7 @@ struct SchedulerOptions {
   Duration evaluation_interval = Duration::from_seconds(5);  // of Workers and Training
   std::string schema = {};  // what a Describe is answered; empty: the nodes know their data
   StopOptions stop;
+  Task task = Task::Classification;
   Duration lost_after = Duration::from_seconds(10);
   Duration farewell = Duration::from_seconds(5);      // for the workers' last words after the stop
   Duration last_pull = Duration::from_seconds(300);   // for the evaluator's last pull after that

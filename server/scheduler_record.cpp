@@ -41,8 +41,9 @@ void Scheduler::record_evaluation(double t, double loss, double accuracy) {
     kept.push_back(std::move(counts));
   }
   record_.evaluations.push_back({t, steps(), commits_, loss, accuracy});
-  const auto measured =
-      std::isnan(accuracy) ? std::string() : fmt::format(" accuracy {:.4f}", accuracy);
+  const auto measured = std::isnan(accuracy)
+                            ? std::string()
+                            : fmt::format(" {} {:.4f}", figure_of(options_.task).word, accuracy);
   log(SchedulerEvent::Kind::Evaluation,
       fmt::format("evaluation at {:.3f} s: loss {:.6f}{} steps {} commits {}", t, loss, measured,
                   steps(), commits_));

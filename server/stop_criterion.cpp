@@ -24,7 +24,7 @@ std::optional<std::string> StopCriterion::on_evaluation(double seconds, double l
   time_to_target_ = seconds;
   const auto reached = fmt::format("target reached: mean loss {:.4f}", smoothed_loss());
   if (std::isnan(accuracy_mean)) return reached;
-  return fmt::format("{}, accuracy {:.4f}", reached, accuracy_mean);
+  return fmt::format("{}, {} {:.4f}", reached, figure_of(task_).word, accuracy_mean);
 }
 
 std::optional<std::string> StopCriterion::on_progress(double seconds, std::uint64_t steps) const {

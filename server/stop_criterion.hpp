@@ -9,20 +9,25 @@
 #include <optional>
 #include <string>
 
+#include "base/task.hpp"
+
 namespace rubato::server {
 
 inline constexpr std::size_t kSmoothedEvaluations = 5;
 
 struct StopOptions {
-  std::optional<double> target_loss;      // mean loss <= target
-  std::optional<double> target_accuracy;  // mean accuracy >= target; with both, both must hold
+  std::optional<double> target_loss;  // mean loss <= target
+  std::optional<double>
+      target_accuracy;  // of accuracy or R^2, mean >= target; with both, both hold
   std::optional<double> max_seconds;
   std::optional<std::uint64_t> max_steps;  // of all workers together
 };
 
 class StopCriterion {
  public:
-  explicit StopCriterion(const StopOptions& options) : options_(options) {}
+  // `task`: names the figure beside the loss, which is R^2 in a regression.
+  explicit StopCriterion(const StopOptions& options, Task task = Task::Classification)
+      : options_(options), task_(task) {}
 
   // Returns: why the run is over, or empty.
   std::optional<std::string> on_evaluation(double seconds, double loss, double accuracy);
@@ -42,6 +47,7 @@ class StopCriterion {
   double mean(double Point::*value) const;
 
   StopOptions options_;
+  Task task_;
   std::deque<Point> recent_;
   std::optional<double> time_to_target_;
 };

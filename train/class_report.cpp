@@ -26,7 +26,7 @@ ClassReport class_report(Loss loss, std::span<const float> scores,
   const auto samples = static_cast<double>(labels.size());
   ClassReport report;
   const BatchResult sums = loss_and_gradient<float>(
-      loss, scores.data(), labels.data(), static_cast<int>(labels.size()), classes, nullptr);
+      loss, scores.data(), {.labels = labels}, static_cast<int>(labels.size()), classes, nullptr);
   report.loss = sums.loss_sum / samples;
   report.accuracy = sums.correct / samples;
   report.confusion.resize(n * n);

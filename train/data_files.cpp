@@ -135,7 +135,8 @@ Result<RawData> read_raw(const std::string& path, const DatasetOptions& options)
   if (kind == "numpy") return read_numpy(path, options.label_column);
   return as_raw(read_csv(path, {.label_column = options.label_column,
                                 .ignore = options.ignore,
-                                .categorical = options.categorical}));
+                                .categorical = options.categorical,
+                                .unlabelled = options.task == Task::Regression}));
 }
 
 Result<RawData> read_raw_as(const std::string& path, const InputSchema& schema,

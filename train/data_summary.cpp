@@ -35,7 +35,7 @@ tl::unexpected<Error> bad(std::string message) {
 
 // Of `count` numbers, get(i) each; NaN is left out. Two passes, so that M2 keeps its digits.
 template <class Get>
-Moments moments(std::size_t count, Get get) {
+Moments moments_by(std::size_t count, Get get) {
   Moments of;
   double sum = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -53,11 +53,17 @@ Moments moments(std::size_t count, Get get) {
   return of;
 }
 
-Result<void> add_labels(const RawData& raw, const std::string& path, DataSummary& summary) {
+Result<void> add_labels(const RawData& raw, const std::string& path, Task task,
+                        DataSummary& summary) {
   const auto* table = std::get_if<RawTable>(&raw);
   const auto& labels = table ? table->labels : std::get<RawImages>(raw).labels;
   if (labels.empty())
     return bad(path + ": has no labels to learn from; images need a folder for each class");
+  if (task == Task::Regression) {
+    RUBATO_ASSIGN(const auto values, target_values(raw, path));
+    summary.target = moments(values);
+    return {};
+  }
   for (const std::string& label : labels) ++summary.classes[label];
   if (summary.classes.size() > kClassesMax)
     return bad(fmt::format("{}: has {} classes, more than {}; set dataset.label_column", path,
@@ -70,7 +76,7 @@ DataSummary summary_of_table(const RawTable& table) {
   const std::size_t columns = table.columns.size();
   for (std::size_t c = 0; c < columns; ++c) {
     ColumnSummary& column = summary.columns.emplace_back(table.columns[c].name);
-    column.values = moments(table.rows(), [&](std::size_t row) {
+    column.values = moments_by(table.rows(), [&](std::size_t row) {
       return static_cast<double>(table.values[row * columns + c]);
     });
     column.missing = summary.samples - column.values.count;
@@ -215,6 +221,10 @@ Result<void> merge_tables(DataSummary& into, const std::string& first, const Box
 
 Result<void> merge_into(DataSummary& into, const std::string& first, const Box& box) {
   const DataSummary& other = box.summary;
+  if (into.target.has_value() != other.target.has_value())
+    return bad(fmt::format("box {} learns a number, box {} classes; all need the same dataset.task",
+                           into.target ? first : box.name, into.target ? box.name : first));
+  if (into.target) into.target = merged(*into.target, *other.target);
   if ((into.image.channels > 0) != (other.image.channels > 0))
     return bad(fmt::format("box {} has images, box {} a table; all need the same",
                            into.image.channels > 0 ? first : box.name,
@@ -231,12 +241,6 @@ Result<void> merge_into(DataSummary& into, const std::string& first, const Box& 
 }
 
 // --- the schema -------------------------------------------------------------------------------
-
-Scaling scaling_by(const Moments& of) {
-  if (of.count == 0) return {};
-  const double deviation = std::sqrt(of.m2 / static_cast<double>(of.count));
-  return {of.mean, deviation > 1e-12 * std::abs(of.mean) ? 1 / deviation : 1};
-}
 
 Result<std::vector<std::string>> agree_classes(const DataSummary& merged,
                                                const DatasetOptions& stated) {
@@ -304,6 +308,10 @@ DataSummary parsed(std::string_view text) {
     for (const Json& column : json.at("columns"))
       summary.columns.push_back(column_summary_of(column));
   }
+  if (json.contains("target")) {
+    summary.target = moments_of(json.at("target"));
+    return summary;
+  }
   // A list of pairs: an object would hide a name that comes twice.
   for (const Json& entry : json.at("classes"))
     summary.classes[entry.at(0).get<std::string>()] += entry.at(1).get<std::uint64_t>();
@@ -352,7 +360,10 @@ std::string fault(const DataSummary& summary) {
       return "has a class that is impossible";
     labelled += samples;
   }
+  if (summary.target) labelled = summary.target->count;
   if (labelled != summary.samples) return "counts other labels than samples";
+  if (summary.target && !sound(*summary.target, summary.samples))
+    return "has a target that is impossible";
   const bool image = summary.image.channels > 0;
   const bool named = !summary.columns.empty() && !summary.columns.front().name.empty();
   for (const ColumnSummary& column : summary.columns)
@@ -370,6 +381,16 @@ std::string fault(const DataSummary& summary) {
 
 }  // namespace
 
+Moments moments(std::span<const double> values) {
+  return moments_by(values.size(), [&](std::size_t i) { return values[i]; });
+}
+
+Scaling scaling_by(const Moments& of) {
+  if (of.count == 0) return {};
+  const double deviation = std::sqrt(of.m2 / static_cast<double>(of.count));
+  return {of.mean, deviation > 1e-12 * std::abs(of.mean) ? 1 / deviation : 1};
+}
+
 Moments merged(const Moments& a, const Moments& b) {
   if (a.count == 0) return b;
   if (b.count == 0) return a;
@@ -379,18 +400,18 @@ Moments merged(const Moments& a, const Moments& b) {
           a.m2 + b.m2 + apart * apart * (na * nb / all)};
 }
 
-Result<DataSummary> summarise(const RawData& raw, const std::string& path) {
+Result<DataSummary> summarise(const RawData& raw, const std::string& path, Task task) {
   const auto* table = std::get_if<RawTable>(&raw);
   DataSummary summary =
       table ? summary_of_table(*table) : summary_of_images(std::get<RawImages>(raw));
-  RUBATO_TRY(add_labels(raw, path, summary));
+  RUBATO_TRY(add_labels(raw, path, task, summary));
   return summary;
 }
 
 Result<DataSummary> summarise(const std::string& path, const DatasetOptions& options) {
   const auto raw = read_raw(path, options);
   if (!raw) return bad(raw.error().message);
-  RUBATO_ASSIGN(DataSummary summary, summarise(*raw, path));
+  RUBATO_ASSIGN(DataSummary summary, summarise(*raw, path, options.task));
   if (const std::string wrong = fault(summary); !wrong.empty())
     return bad(fmt::format("{}: {}", path, wrong));
   return summary;
@@ -423,7 +444,11 @@ Result<InputSchema> agree(const DataSummary& merged, const DatasetOptions& state
       return bad(fmt::format("the data give the model {} inputs, not dataset.features = {}",
                              schema.shape.channels, stated.features));
   }
-  RUBATO_ASSIGN(schema.classes, agree_classes(merged, stated));
+  if (merged.target) {
+    schema.target = stated.standardize ? scaling_by(*merged.target) : Scaling{};
+  } else {
+    RUBATO_ASSIGN(schema.classes, agree_classes(merged, stated));
+  }
   return schema;
 }
 
@@ -435,6 +460,11 @@ Result<InputSchema> stated_schema(const DatasetOptions& stated) {
   if (!schema)
     return bad(
         fmt::format("{}: is {}; make it with rubato data", stated.schema, schema.error().message));
+  if (schema->task() != stated.task)
+    return bad(
+        fmt::format("{}: is a schema for {}, and dataset.task says otherwise; change one of "
+                    "them",
+                    stated.schema, schema->target ? "regression" : "classification"));
   return schema;
 }
 
@@ -451,6 +481,10 @@ std::string to_text(const DataSummary& summary) {
     json["columns"] = Json::array();
     for (const ColumnSummary& column : summary.columns)
       json["columns"].push_back(column_json(column));
+  }
+  if (summary.target) {
+    json["target"] = moments_json(*summary.target);
+    return json.dump();
   }
   json["classes"] = Json::array();
   for (const auto& [name, samples] : summary.classes)
@@ -494,6 +528,15 @@ Result<DataSplit> load_local(const std::string& path, const InputSchema& schema,
 
 std::string samples_text(const Dataset& data, std::span<const std::uint32_t> indices,
                          const InputSchema& schema) {
+  if (schema.target) {
+    std::vector<double> values;
+    for (const std::uint32_t i : indices) values.push_back(schema.predicted(data.targets[i]));
+    const Moments of = moments(values);
+    return fmt::format(
+        "trains on {} samples of {}: mean {:.6g}, deviation {:.6g}", indices.size(),
+        schema.target_name(), of.mean,
+        std::sqrt(of.m2 / static_cast<double>(std::max<std::uint64_t>(of.count, 1))));
+  }
   constexpr std::size_t kShown = 10;
   std::vector<std::size_t> counts(schema.classes.size());
   for (const std::uint32_t i : indices) ++counts[static_cast<std::size_t>(data.labels[i])];

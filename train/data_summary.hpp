@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,6 +30,9 @@ struct Moments {
   bool operator==(const Moments&) const = default;
 };
 Moments merged(const Moments& a, const Moments& b);
+Moments moments(std::span<const double> values);
+// To mean 0 and deviation 1. Numbers that are all the same are only shifted.
+Scaling scaling_by(const Moments& of);
 
 struct ColumnSummary {
   std::string name = {};                     // empty: the file has no header
@@ -45,16 +49,17 @@ struct DataSummary {
   bool sparse = false;                                // LIBSVM: columns beyond the last are zeros
   Shape image = {};                                   // images: of one; else no channels
   std::vector<Moments> channels = {};                 // images: [image.channels], pixels 0 to 255
-  std::map<std::string, std::uint64_t> classes = {};  // samples of each
+  std::map<std::string, std::uint64_t> classes = {};  // samples of each; none in a regression
+  std::optional<Moments> target = {};                 // regression: of the label's numbers
   bool operator==(const DataSummary&) const = default;
 };
 
 // Reads the file or directory of one box. `options`: kind (empty: found from the path), label
-// column, ignored and categorical columns, image size; the rest is not looked at.
+// column, ignored and categorical columns, image size, task; the rest is not looked at.
 [[nodiscard]] Result<DataSummary> summarise(const std::string& path, const DatasetOptions& options);
 
 // The same of samples that are in memory; `path` names them in errors.
-[[nodiscard]] Result<DataSummary> summarise(const RawData& raw, const std::string& path);
+[[nodiscard]] Result<DataSummary> summarise(const RawData& raw, const std::string& path, Task task);
 
 // The summary of all boxes' data. The key names the box in errors. Boxes are merged in the order of
 // their names, so the result has the same bits whoever spoke first. Refuses columns, images or
@@ -80,7 +85,8 @@ std::string to_text(const DataSummary& summary);
                                            const DatasetOptions& options, double held_out,
                                            std::uint64_t seed);
 
-// "trains on 4960 samples of 3 classes: setosa 1660, ...": for the log. `indices`: into `data`.
+// "trains on 4960 samples of 3 classes: setosa 1660, ...", or "trains on 4960 samples of price:
+// mean 3.1, deviation 0.4": for the log. `indices`: into `data`.
 std::string samples_text(const Dataset& data, std::span<const std::uint32_t> indices,
                          const InputSchema& schema);
 

@@ -47,12 +47,15 @@ Dataset subset(const Dataset& all, std::span<const std::uint32_t> indices) {
         part.features = std::move(chosen);
       },
       all.features);
-  for (const std::uint32_t index : indices) part.labels.push_back(all.labels[index]);
+  for (const std::uint32_t index : indices) {
+    if (all.task() == Task::Classification) part.labels.push_back(all.labels[index]);
+    if (all.task() == Task::Regression) part.targets.push_back(all.targets[index]);
+  }
   return part;
 }
 
-// The schema's scaling of each number: by the mean and deviation of the training part. A column
-// that is constant there is only shifted. A missing value counts as the mean.
+// The schema's scaling of each number and of the targets: by the mean and deviation of the training
+// part. A column that is constant there is only shifted. A missing value counts as the mean.
 void measure(DataSplit& split, bool standardize) {
   const auto& train = std::get<std::vector<float>>(split.train.features);
   const auto features = static_cast<std::size_t>(split.train.shape.count());
@@ -78,6 +81,8 @@ void measure(DataSplit& split, bool standardize) {
     const double scale = deviation > 1e-12 * std::abs(mean) ? 1 / deviation : 1;
     column.scaling = {mean, scale};
   }
+  if (split.schema.target && standardize)
+    split.schema.target = scaling_by(moments(split.train.targets));
 }
 
 // Mean 0 and deviation 1 for every channel of the training images; the held-out ones get the same.
@@ -148,7 +153,7 @@ Result<DataSplit> load_file(const DatasetOptions& options, std::uint64_t seed) {
   RUBATO_ASSIGN(RawData raw,
                 read_part(options, "dataset.path", options.path, stated ? &schema : nullptr));
   if (!stated) {
-    RUBATO_ASSIGN(const DataSummary summary, summarise(raw, options.path));
+    RUBATO_ASSIGN(const DataSummary summary, summarise(raw, options.path, options.task));
     auto agreed = agree(summary, options);
     if (!agreed)
       return fail(ErrorCode::BadInput, fmt::format("{}: {}", options.path, agreed.error().message));
@@ -167,8 +172,10 @@ Result<DataSplit> load_file(const DatasetOptions& options, std::uint64_t seed) {
   }
   if (schema.pixels) return split;
   if (!stated) measure(split, options.standardize);
-  for (Dataset* part : {&split.train, &split.held_out})
+  for (Dataset* part : {&split.train, &split.held_out}) {
     scale_inputs(std::get<std::vector<float>>(part->features), schema);
+    scale_targets(part->targets, schema);
+  }
   return split;
 }
 
@@ -222,7 +229,8 @@ InputSchema image_schema(const Dataset& images, const std::vector<std::string>& 
 
 void keep_first(Dataset& dataset, std::size_t samples) {
   if (dataset.size() <= samples) return;
-  dataset.labels.resize(samples);
+  if (dataset.task() == Task::Classification) dataset.labels.resize(samples);
+  if (dataset.task() == Task::Regression) dataset.targets.resize(samples);
   std::visit(
       [&](auto& values) {
         values.resize(samples * static_cast<std::size_t>(dataset.shape.count()));
@@ -245,14 +253,28 @@ DataSplit split_off(const Dataset& all, double fraction, std::uint64_t seed) {
 
 void Dataset::gather(std::span<const std::uint32_t> indices, std::span<float> inputs,
                      std::span<std::int32_t> labels_out) const {
+  RUBATO_CHECK(labels_out.size() == indices.size(), "gather needs room for exactly those labels");
+  gather_inputs(indices, inputs);
+  for (std::size_t i = 0; i < indices.size(); ++i) labels_out[i] = labels[indices[i]];
+}
+
+void Dataset::gather(std::span<const std::uint32_t> indices, std::span<float> inputs,
+                     std::span<float> targets_out) const {
+  RUBATO_CHECK(targets_out.size() == indices.size(), "gather needs room for exactly those targets");
+  gather_inputs(indices, inputs);
+  for (std::size_t i = 0; i < indices.size(); ++i)
+    targets_out[i] = static_cast<float>(targets[indices[i]]);
+}
+
+void Dataset::gather_inputs(std::span<const std::uint32_t> indices, std::span<float> inputs) const {
   const auto count = static_cast<std::size_t>(shape.count());
-  RUBATO_CHECK(inputs.size() == indices.size() * count && labels_out.size() == indices.size(),
+  RUBATO_CHECK(inputs.size() == indices.size() * count,
                "gather needs room for exactly the samples asked for");
   const std::size_t plane = count / static_cast<std::size_t>(shape.channels);
   std::visit(
       [&](const auto& values) {
         for (std::size_t i = 0; i < indices.size(); ++i) {
-          RUBATO_CHECK(indices[i] < labels.size(), "a sample index lies outside the dataset");
+          RUBATO_CHECK(indices[i] < size(), "a sample index lies outside the dataset");
           const auto* from = values.data() + indices[i] * count;
           float* to = inputs.data() + i * count;
           if constexpr (std::is_same_v<decltype(from), const std::uint8_t*>) {
@@ -261,7 +283,6 @@ void Dataset::gather(std::span<const std::uint32_t> indices, std::span<float> in
           } else {
             std::copy_n(from, count, to);
           }
-          labels_out[i] = labels[indices[i]];
         }
       },
       features);
@@ -278,9 +299,10 @@ void Dataset::prefetch(std::span<const std::uint32_t> indices) const {
   std::visit(
       [&](const auto& values) {
         for (const std::uint32_t index : indices) {
-          RUBATO_CHECK(index < labels.size(), "a sample index lies outside the dataset");
+          RUBATO_CHECK(index < size(), "a sample index lies outside the dataset");
           bring(values.data() + index * count, count * sizeof(values[0]));
-          bring(&labels[index], sizeof(labels[index]));
+          if (!labels.empty()) bring(&labels[index], sizeof(labels[index]));
+          if (!targets.empty()) bring(&targets[index], sizeof(targets[index]));
         }
       },
       features);
@@ -293,6 +315,8 @@ std::optional<SampleFacts> known_facts(const DatasetOptions& options) {
     return SampleFacts{{options.features > 0 ? options.features : kBlobsFeatures, 1, 1},
                        options.classes > 0 ? options.classes : kBlobsClasses};
   const bool table = options.kind == "csv" || options.kind == "libsvm";
+  if (table && options.features > 0 && options.task == Task::Regression)
+    return SampleFacts{{options.features, 1, 1}, 1};
   if (table && options.features > 0 && options.classes > 0)
     return SampleFacts{{options.features, 1, 1}, options.classes};
   return std::nullopt;

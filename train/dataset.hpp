@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "base/task.hpp"
 #include "train/input_schema.hpp"
 #include "train/model_spec.hpp"
 
@@ -28,19 +29,27 @@ inline PixelScale pixel_scale(const Scaling& scaling) {
 }
 
 struct Dataset {
-  Shape shape;  // of one sample
-  int classes = 0;
-  std::vector<std::int32_t> labels;  // [samples], 0 <= label < classes
+  Shape shape;                       // of one sample
+  int classes = 0;                   // 1: none, the samples have targets
+  std::vector<std::int32_t> labels;  // [samples], 0 <= label < classes; or empty
+  std::vector<double> targets;       // regression: [samples], standardised; else empty
   // [samples, shape.count()]: 8-bit pixels or float32 features.
   std::variant<std::vector<std::uint8_t>, std::vector<float>> features;
   std::vector<PixelScale> pixel_scales;  // [shape.channels] where the features are pixels
 
-  std::size_t size() const { return labels.size(); }
+  Task task() const { return targets.empty() ? Task::Classification : Task::Regression; }
+  std::size_t size() const { return labels.empty() ? targets.size() : labels.size(); }
   // inputs [indices.size(), shape.count()], labels [indices.size()] <- those samples.
   void gather(std::span<const std::uint32_t> indices, std::span<float> inputs,
               std::span<std::int32_t> labels_out) const;
+  // The same with targets.
+  void gather(std::span<const std::uint32_t> indices, std::span<float> inputs,
+              std::span<float> targets_out) const;
   // Asks the processor to bring those samples near, without waiting: gather() will come for them.
   void prefetch(std::span<const std::uint32_t> indices) const;
+
+ private:
+  void gather_inputs(std::span<const std::uint32_t> indices, std::span<float> inputs) const;
 };
 
 struct DataSplit {
@@ -58,16 +67,18 @@ DataSplit split_off(const Dataset& all, double fraction, std::uint64_t seed);
 struct DatasetOptions {
   // fashion-mnist | cifar-10 | idx | images | csv | libsvm | numpy | blobs
   std::string kind = "fashion-mnist";
-  std::string path;           // directory or file; empty: the kind's usual place
-  std::string held_out_path;  // libsvm, csv: a second file; empty: split off `held_out`
-  double held_out = 0.2;      // fraction split off by seed where there is no second file
-  int samples = 0;            // 0 all; else the first so many training samples; blobs: total
-  int features = 0;           // csv, libsvm, blobs; 0: from the file (blobs: 20)
-  int classes = 0;            // csv, libsvm, blobs; 0: from the file (blobs: 10)
-  std::string label_column;   // csv: name or 0-based index; empty: the last
-  double spread = 1.0;        // blobs: standard deviation around each centre
+  std::string path;                  // directory or file; empty: the kind's usual place
+  std::string held_out_path;         // libsvm, csv: a second file; empty: split off `held_out`
+  double held_out = 0.2;             // fraction split off by seed where there is no second file
+  int samples = 0;                   // 0 all; else the first so many training samples; blobs: total
+  int features = 0;                  // csv, libsvm, blobs; 0: from the file (blobs: 20)
+  int classes = 0;                   // csv, libsvm, blobs; 0: from the file (blobs: 10)
+  std::string label_column;          // csv: name or 0-based index; empty: the last
+  Task task = Task::Classification;  // Regression: csv, libsvm and numpy; the label is a number
+  double spread = 1.0;               // blobs: standard deviation around each centre
   // Shift and scale to mean 0 and deviation 1 over the training samples: every feature of a csv or
-  // libsvm file, every channel of images (else pixels are in [0, 1]). Blobs stay as they are.
+  // libsvm file, every channel of images (else pixels are in [0, 1]), the targets of a regression.
+  // Blobs stay as they are.
   bool standardize = true;
   std::vector<std::string> ignore = {};       // csv: columns that the model does not see
   std::vector<std::string> categorical = {};  // csv: columns of categories though they hold numbers
@@ -78,14 +89,14 @@ struct DatasetOptions {
   bool operator==(const DatasetOptions&) const = default;
 };
 
-// Shape of one sample and number of classes.
+// Shape of one sample and number of classes; 1: none, as in Dataset.
 struct SampleFacts {
   Shape shape;
   int classes = 0;
 };
 
 // What is known of the data without reading it: nothing for a csv or libsvm file unless the options
-// give both features and classes.
+// give both features and classes; features alone in a regression.
 std::optional<SampleFacts> known_facts(const DatasetOptions& options);
 
 // Errors: BadInput, one line: the file, what is wrong with it, what to do (which Debian package or

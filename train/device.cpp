@@ -12,7 +12,7 @@ namespace rubato::train {
 void check_batch(const Batch& batch, const Shape& input, int batch_max) {
   RUBATO_CHECK(batch.size >= 1 && batch.size <= batch_max, "batch size outside 1..batch_max");
   const auto size = static_cast<std::size_t>(batch.size);
-  RUBATO_CHECK(batch.labels.size() == size, "one label a sample");
+  RUBATO_CHECK(batch.answers().size() == size, "one label or target a sample");
   RUBATO_CHECK(batch.inputs.size() == size * static_cast<std::size_t>(input.count()),
                "inputs of another shape");
 }

@@ -22,11 +22,23 @@
 
 namespace rubato::train {
 
-// `size` samples. inputs [size, input.count()] row-major in the spec's NCHW; labels [size].
+// What the outputs for some samples should be. One of the two is there, and the other is empty.
+struct Answers {
+  std::span<const std::int32_t> labels = {};  // their classes
+  std::span<const float> targets = {};        // MeanSquaredError: their numbers, standardised
+
+  std::size_t size() const { return labels.empty() ? targets.size() : labels.size(); }
+};
+
+// `size` samples. inputs [size, input.count()] row-major in the spec's NCHW; labels or targets
+// [size].
 struct Batch {
   std::span<const float> inputs;
   std::span<const std::int32_t> labels;
   int size = 0;
+  std::span<const float> targets = {};
+
+  Answers answers() const { return {labels, targets}; }
 };
 
 // Requires, of every call that takes a batch: 1 to batch_max samples, spans of their sizes
@@ -35,7 +47,7 @@ void check_batch(const Batch& batch, const Shape& input, int batch_max);
 
 struct BatchResult {
   double loss_sum = 0;  // over the samples
-  int correct = 0;
+  int correct = 0;      // 0 where there are no classes
 };
 
 // Parameters on their way to a device: waits until those from the first of the model up to the last

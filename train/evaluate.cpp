@@ -10,7 +10,7 @@ namespace rubato::train {
 
 namespace {
 
-// Calls f(first sample, samples, result) for batches of `total` samples spread evenly over the
+// Calls f(first sample, batch, result) for batches of `total` samples spread evenly over the
 // data.
 template <class F>
 void evaluate_batches(Device& device, const Dataset& data, std::size_t total, F f) {
@@ -19,7 +19,9 @@ void evaluate_batches(Device& device, const Dataset& data, std::size_t total, F 
   const auto sample_count = static_cast<std::size_t>(data.shape.count());
   std::vector<std::uint32_t> indices(batch);
   std::vector<float> inputs(batch * sample_count);
-  std::vector<std::int32_t> labels(batch);
+  const bool classes = data.task() == Task::Classification;
+  std::vector<std::int32_t> labels(classes ? batch : 0);
+  std::vector<float> targets(classes ? 0 : batch);
 
   for (std::size_t done = 0; done < total; done += batch) {
     const std::size_t size = std::min(batch, total - done);
@@ -27,9 +29,16 @@ void evaluate_batches(Device& device, const Dataset& data, std::size_t total, F 
       indices[i] = static_cast<std::uint32_t>((done + i) * data.size() / total);
     }
     const std::span<float> batch_inputs(inputs.data(), size * sample_count);
-    const std::span<std::int32_t> batch_labels(labels.data(), size);
-    data.gather(std::span(indices.data(), size), batch_inputs, batch_labels);
-    f(done, size, device.evaluate({batch_inputs, batch_labels, static_cast<int>(size)}));
+    Batch samples{batch_inputs, {}, static_cast<int>(size)};
+    const std::span<const std::uint32_t> chosen(indices.data(), size);
+    if (classes) {
+      data.gather(chosen, batch_inputs, std::span(labels).first(size));
+      samples.labels = std::span(labels).first(size);
+    } else {
+      data.gather(chosen, batch_inputs, std::span(targets).first(size));
+      samples.targets = std::span(targets).first(size);
+    }
+    f(done, samples, device.evaluate(samples));
   }
 }
 
@@ -38,19 +47,28 @@ void evaluate_batches(Device& device, const Dataset& data, std::size_t total, F 
 EvaluationResult evaluate(Device& device, const Dataset& data, std::size_t samples_max) {
   const std::size_t total = samples_max == 0 ? data.size() : std::min(samples_max, data.size());
   BatchResult sum;
-  evaluate_batches(device, data, total, [&](std::size_t, std::size_t, const BatchResult& part) {
-    sum.loss_sum += part.loss_sum;
-    sum.correct += part.correct;
-  });
+  double targets = 0, squares = 0;
+  evaluate_batches(device, data, total,
+                   [&](std::size_t, const Batch& batch, const BatchResult& part) {
+                     sum.loss_sum += part.loss_sum;
+                     sum.correct += part.correct;
+                     for (const double target : batch.targets) {
+                       targets += target;
+                       squares += target * target;
+                     }
+                   });
   const auto count = static_cast<double>(total);
-  return {sum.loss_sum / count, sum.correct / count};
+  if (data.task() == Task::Classification) return {sum.loss_sum / count, sum.correct / count};
+  const double loss = sum.loss_sum / count, mean = targets / count, square = squares / count;
+  return {loss, r_squared(loss, mean, square), mean, square};
 }
 
 std::vector<float> all_scores(Device& device, const Dataset& data) {
   const auto classes = static_cast<std::size_t>(data.classes);
   std::vector<float> scores(data.size() * classes);
   evaluate_batches(device, data, data.size(),
-                   [&](std::size_t first, std::size_t size, const BatchResult&) {
+                   [&](std::size_t first, const Batch& batch, const BatchResult&) {
+                     const auto size = static_cast<std::size_t>(batch.size);
                      device.scores(std::span(scores).subspan(first * classes, size * classes));
                    });
   return scores;

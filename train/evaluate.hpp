@@ -1,4 +1,5 @@
-// train/evaluate.hpp - mean loss, accuracy and scores of a device's parameters on a data set.
+// train/evaluate.hpp - mean loss, accuracy or R^2, and scores of a device's parameters on a data
+// set.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,11 @@ inline constexpr int kEvaluationBatch = 250;
 
 struct EvaluationResult {
   double loss = 0;      // mean
-  double accuracy = 0;  // share of correct predictions
+  double accuracy = 0;  // share of correct predictions; regression: R^2 (base/task.hpp)
+  // Regression: mean and mean square of the targets. With the loss they give R^2, and their means
+  // over several boxes give the R^2 of all samples together.
+  double target_mean = 0;
+  double target_square = 0;
 };
 
 // Over `samples_max` samples spread evenly over the data; 0: all of them.

@@ -71,6 +71,8 @@ std::string fault(const InputSchema& schema) {
     if (column.name.empty() != schema.columns.front().name.empty())
       return "names some columns only";
   }
+  if (schema.target && (!sound(*schema.target) || !schema.classes.empty()))
+    return "has a target that is impossible";
   if (!std::ranges::all_of(schema.scalings, sound)) return "has a scaling that is no number";
   const Shape& shape = schema.shape;
   const auto extents = {shape.channels, shape.height, shape.width};
@@ -98,6 +100,11 @@ int input_count(const std::vector<Column>& columns) {
   return count;
 }
 
+std::string InputSchema::target_name() const {
+  const bool named = !columns.empty() && !columns.front().name.empty();
+  return named && !label.empty() ? label : "prediction";
+}
+
 std::vector<Column> plain_columns(std::size_t count) {
   return std::vector<Column>(count);
 }
@@ -114,7 +121,12 @@ std::string to_text(const InputSchema& schema) {
     json["columns"] = Json::array();
     for (const Column& column : schema.columns) json["columns"].push_back(column_json(column));
   }
-  json["classes"] = schema.classes;
+  if (schema.target) {
+    json["task"] = "regression";
+    json["target"] = scaling_json(*schema.target);
+  } else {
+    json["classes"] = schema.classes;
+  }
   return json.dump();
 }
 
@@ -132,7 +144,11 @@ Result<InputSchema> schema_of(std::string_view text) {
       schema.scalings.push_back(scaling_of(scaling));
     for (const Json& column : json.value("columns", Json::array()))
       schema.columns.push_back(column_of(column));
-    schema.classes = json.at("classes").get<std::vector<std::string>>();
+    if (json.contains("target")) {
+      schema.target = scaling_of(json.at("target"));
+    } else {
+      schema.classes = json.at("classes").get<std::vector<std::string>>();
+    }
     if (const std::string wrong = fault(schema); !wrong.empty())
       return fail(ErrorCode::BadInput, "an input schema that " + wrong);
     return schema;

@@ -7,11 +7,13 @@
 // A missing number enters as `fill`; a missing category is zeros. Pure.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
+#include "base/task.hpp"
 #include "train/model_spec.hpp"
 
 namespace rubato::train {
@@ -43,8 +45,16 @@ struct InputSchema {
   std::string label = {};                 // tables: the label's column, by name; by position from 0
                                           // where the file has no header
   std::vector<Scaling> scalings = {};     // [shape.channels], images
-  std::vector<std::string> classes = {};  // names, by label number
+  std::vector<std::string> classes = {};  // names, by label number; empty in a regression
+  // Regression: the model learns (y - mean) * scale, where y is the number in the label's column.
+  std::optional<Scaling> target = {};
 
+  Task task() const { return target ? Task::Regression : Task::Classification; }
+  int outputs() const { return target ? 1 : static_cast<int>(classes.size()); }
+  // Where the model gives `output`, it predicts this number, in the user's unit.
+  double predicted(double output) const { return target->mean + output / target->scale; }
+  // The target's name in texts and files: its column's, or "prediction" where it has none.
+  std::string target_name() const;
   bool operator==(const InputSchema&) const = default;
 };
 

@@ -21,7 +21,11 @@ LocalTrainer::LocalTrainer(std::unique_ptr<Device> device, const Dataset& data,
   RUBATO_CHECK(batch >= 1 && batch <= device_->batch_max(), "batch size outside 1..batch_max");
   const auto size = static_cast<std::size_t>(device_->batch_max());
   indices_.resize(size);
-  labels_.resize(size);
+  if (data.task() == Task::Classification) {
+    labels_.resize(size);
+  } else {
+    targets_.resize(size);
+  }
   inputs_.resize(size * static_cast<std::size_t>(data.shape.count()));
   device_->set_optimizer(optimizer_);
 }
@@ -65,9 +69,15 @@ Batch LocalTrainer::gather() {
   draw(size);
   const auto inputs =
       std::span(inputs_).first(size * static_cast<std::size_t>(data_->shape.count()));
-  const auto labels = std::span(labels_).first(size);
-  data_->gather(std::span(indices_).first(size), inputs, labels);
-  return {inputs, labels, batch_};
+  const auto indices = std::span(indices_).first(size);
+  if (targets_.empty()) {
+    const auto labels = std::span(labels_).first(size);
+    data_->gather(indices, inputs, labels);
+    return {inputs, labels, batch_};
+  }
+  const auto targets = std::span(targets_).first(size);
+  data_->gather(indices, inputs, targets);
+  return {inputs, {}, batch_, targets};
 }
 
 void LocalTrainer::next() {

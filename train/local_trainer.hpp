@@ -75,7 +75,8 @@ class LocalTrainer {
   std::size_t drawn_ = 0;               // of indices_, for the steps to come
   std::vector<std::uint32_t> indices_;  // [batch_max]
   std::vector<float> inputs_;           // [batch_max, shape.count()]
-  std::vector<std::int32_t> labels_;    // [batch_max]
+  std::vector<std::int32_t> labels_;    // [batch_max], or empty in a regression
+  std::vector<float> targets_;          // [batch_max] then, else empty
 };
 
 }  // namespace rubato::train

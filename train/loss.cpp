@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "base/check.hpp"
 
@@ -43,28 +44,48 @@ Real multi_class_hinge(const Real* scores, int label, int classes, Real scale, R
   return inside ? margin_loss : Real(0);
 }
 
-}  // namespace
-
+// gradient [size]
 template <class Real>
-BatchResult loss_and_gradient(Loss loss, const Real* scores, const std::int32_t* labels, int size,
-                              int classes, Real* gradient) {
+BatchResult squared_errors(const Real* scores, std::span<const float> targets, Real* gradient) {
   BatchResult result;
-  const Real scale = Real(1) / static_cast<Real>(size);
-  for (int b = 0; b < size; ++b) {
-    RUBATO_CHECK(labels[b] >= 0 && labels[b] < classes, "label outside the model's classes");
-    const Real* row = scores + static_cast<std::ptrdiff_t>(b) * classes;
-    Real* row_gradient = gradient ? gradient + static_cast<std::ptrdiff_t>(b) * classes : nullptr;
-    result.loss_sum += loss == Loss::SoftmaxCrossEntropy
-                           ? softmax_cross_entropy(row, labels[b], classes, scale, row_gradient)
-                           : multi_class_hinge(row, labels[b], classes, scale, row_gradient);
-    if (std::max_element(row, row + classes) - row == labels[b]) ++result.correct;
+  const Real scale = Real(1) / static_cast<Real>(targets.size());
+  for (std::size_t b = 0; b < targets.size(); ++b) {
+    const Real error = scores[b] - static_cast<Real>(targets[b]);
+    if (gradient) gradient[b] = 2 * scale * error;
+    result.loss_sum += error * error;
   }
   return result;
 }
 
-template BatchResult loss_and_gradient<float>(Loss, const float*, const std::int32_t*, int, int,
-                                              float*);
-template BatchResult loss_and_gradient<double>(Loss, const double*, const std::int32_t*, int, int,
+}  // namespace
+
+template <class Real>
+BatchResult loss_and_gradient(Loss loss, const Real* scores, const Answers& answers, int size,
+                              int classes, Real* gradient) {
+  RUBATO_CHECK(answers.size() == static_cast<std::size_t>(size), "one answer a sample");
+  if (loss == Loss::MeanSquaredError) {
+    RUBATO_CHECK(classes == 1 && answers.labels.empty(), "regression has one output and targets");
+    return squared_errors(scores, answers.targets, gradient);
+  }
+  const std::span<const std::int32_t> labels = answers.labels;
+  RUBATO_CHECK(!labels.empty(), "classes are learned from labels");
+  BatchResult result;
+  const Real scale = Real(1) / static_cast<Real>(size);
+  for (int b = 0; b < size; ++b) {
+    const std::int32_t label = labels[static_cast<std::size_t>(b)];
+    RUBATO_CHECK(label >= 0 && label < classes, "label outside the model's classes");
+    const Real* row = scores + static_cast<std::ptrdiff_t>(b) * classes;
+    Real* row_gradient = gradient ? gradient + static_cast<std::ptrdiff_t>(b) * classes : nullptr;
+    result.loss_sum += loss == Loss::SoftmaxCrossEntropy
+                           ? softmax_cross_entropy(row, label, classes, scale, row_gradient)
+                           : multi_class_hinge(row, label, classes, scale, row_gradient);
+    if (std::max_element(row, row + classes) - row == label) ++result.correct;
+  }
+  return result;
+}
+
+template BatchResult loss_and_gradient<float>(Loss, const float*, const Answers&, int, int, float*);
+template BatchResult loss_and_gradient<double>(Loss, const double*, const Answers&, int, int,
                                                double*);
 
 }  // namespace rubato::train

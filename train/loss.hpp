@@ -1,8 +1,9 @@
-// train/loss.hpp - softmax cross-entropy and multi-class hinge over a batch of scores, shared by
-// the devices that compute on the host.
+// train/loss.hpp - softmax cross-entropy, multi-class hinge and mean squared error over a batch of
+// scores, shared by the devices that compute on the host.
 // Source: hinge max(0, 1 + max_{j != y} s_j - s_y), Crammer and Singer, JMLR 2 (2001), 265-292.
-// Shapes: scores [size, classes] row-major. A prediction is the first of the largest scores.
-// Scores of NaN give a loss of NaN and do no other harm. Threads: pure.
+// The squared error of a sample is (s - t)^2 for its only score s and its target t. It is not
+// halved. Shapes: scores [size, classes] row-major. A prediction is the first of the largest
+// scores. Scores of NaN give a loss of NaN and do no other harm. Threads: pure.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +14,9 @@
 namespace rubato::train {
 
 // gradient [size, classes] <- d(mean loss)/d(scores); null when it is not wanted.
-// Requires: 0 <= label < classes.
+// Requires: 0 <= label < classes; targets and one class where the loss is MeanSquaredError.
 template <class Real>
-BatchResult loss_and_gradient(Loss loss, const Real* scores, const std::int32_t* labels, int size,
+BatchResult loss_and_gradient(Loss loss, const Real* scores, const Answers& answers, int size,
                               int classes, Real* gradient);
 
 }  // namespace rubato::train

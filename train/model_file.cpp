@@ -29,7 +29,8 @@ struct LossName {
   const char* name;
 };
 constexpr std::array kLosses{LossName{Loss::SoftmaxCrossEntropy, "softmax-cross-entropy"},
-                             LossName{Loss::MultiClassHinge, "multi-class-hinge"}};
+                             LossName{Loss::MultiClassHinge, "multi-class-hinge"},
+                             LossName{Loss::MeanSquaredError, "mean-squared-error"}};
 
 // --- layers as JSON and back ------------------------------------------------------------------
 
@@ -113,8 +114,8 @@ ModelSpec spec_of(const Json& json) {
 
 // What a sound file cannot say: a schema that does not fit its model.
 bool fits(const InputSchema& schema, const ModelSpec& spec) {
-  return schema.shape == spec.input &&
-         schema.classes.size() == static_cast<std::size_t>(spec.classes);
+  return schema.shape == spec.input && schema.outputs() == spec.classes &&
+         (schema.task() == Task::Regression) == (spec.loss == Loss::MeanSquaredError);
 }
 
 Result<std::vector<float>> gather(const std::string& path, const SafeTensors& content,

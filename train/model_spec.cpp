@@ -189,6 +189,12 @@ Result<std::vector<LayerPlan>> plan_layers(const ModelSpec& spec) {
     shape = plan.output;
     plans.push_back(plan);
   }
+  if (spec.loss == Loss::MeanSquaredError) {
+    if (spec.classes == 1 && shape == Shape{1, 1, 1}) return plans;
+    return fail(ErrorCode::BadInput,
+                fmt::format("model {}: its output {} is not one number, which regression needs",
+                            spec.name, describe(shape)));
+  }
   if (spec.classes < 2 || shape != Shape{spec.classes, 1, 1}) {
     return fail(ErrorCode::BadInput,
                 fmt::format("model {}: its output {} is not one score for each of {} classes",
@@ -266,6 +272,13 @@ Result<ModelSpec> make_model(const ModelOptions& options, Shape input, int class
                 fmt::format("model.init: \"paper\" has values for kind = \"cnn\" only, not for "
                             "{}; remove the key",
                             options.kind));
+  }
+  if (classes == 1) {
+    if (options.kind == "svm")
+      return fail(ErrorCode::BadInput,
+                  "model.kind: svm separates classes, and dataset.task = \"regression\" has none; "
+                  "use mlp, cnn, lenet or lstm");
+    spec.loss = Loss::MeanSquaredError;
   }
   spec.init = options.init;
   if (options.kind == "cnn") {

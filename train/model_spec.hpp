@@ -56,7 +56,8 @@ struct Lstm {      // input {c, steps, w} read row by row -> last hidden state {
 using Layer = std::variant<Dense, Conv2d, MaxPool2d, LocalResponseNorm, Relu, Lstm>;
 
 // MultiClassHinge: max(0, 1 + max_{j != y} s_j - s_y), Crammer and Singer, JMLR 2 (2001).
-enum class Loss { SoftmaxCrossEntropy, MultiClassHinge };
+// MeanSquaredError: (s - t)^2, not halved, of a model with one output, which learns a number.
+enum class Loss { SoftmaxCrossEntropy, MultiClassHinge, MeanSquaredError };
 
 // Where weights and biases begin.
 // Scaled: normal weights, their deviation from the layer's size (He et al. 2015 before a ReLU, else
@@ -71,7 +72,7 @@ struct ModelSpec {
   Shape input;
   std::vector<Layer> layers;
   Loss loss = Loss::SoftmaxCrossEntropy;
-  int classes = 0;  // outputs of the last layer
+  int classes = 0;  // outputs of the last layer; 1: a number, learned by MeanSquaredError
   Init init = Init::Scaled;
 };
 
@@ -108,7 +109,8 @@ struct ModelOptions {
 };
 
 // Returns: the spec for data of this shape; BadInput naming key, value and remedy, also for a
-// timing model, which has none, and for more than kValuesMax parameters.
+// timing model, which has none, and for more than kValuesMax parameters. `classes`: as ModelSpec
+// has it, so 1 makes a model for regression.
 [[nodiscard]] Result<ModelSpec> make_model(const ModelOptions& options, Shape input, int classes);
 
 }  // namespace rubato::train

@@ -56,7 +56,11 @@ class Graph {
       entry->set_key(key);
       entry->set_value(std::move(value));
     };
-    note("classes", nlohmann::json(model_.schema.classes).dump());
+    if (model_.schema.target) {
+      note("target", model_.schema.target_name());
+    } else {
+      note("classes", nlohmann::json(model_.schema.classes).dump());
+    }
     std::vector<std::string> numbers, categorical;
     for (const Column& column : model_.schema.columns)
       if (!column.name.empty())
@@ -331,6 +335,14 @@ class Graph {
 
   void add_outputs() {
     const Extents shape{model_.spec.classes};
+    if (const auto& target = model_.schema.target) {
+      next("Mul", "unscaled",
+           {constant("target.deviation", {1, 1}, {static_cast<float>(1 / target->scale)})});
+      next("Add", "prediction",
+           {constant("target.mean", {1, 1}, {static_cast<float>(target->mean)})});
+      describe(graph_->add_output(), "prediction", shape);
+      return;
+    }
     next("Identity", "logits");
     describe(graph_->add_output(), "logits", shape);
     if (model_.spec.loss == Loss::SoftmaxCrossEntropy) {

@@ -5,9 +5,10 @@
 // are in the order of the schema, and one that would be empty is not there. An unknown category
 // counts as none. Outputs: "logits" [N, classes], what the last layer gives, and "scores" [N,
 // classes]: probabilities where the model was trained with softmax cross-entropy, else the logits.
-// Metadata: "classes", "columns" and "categorical_columns" are JSON lists of names.
-// Source: onnx.ai, operator set 13; texts need OneHotEncoder of ai.onnx.ml 2, which onnxruntime has
-// and OpenCV has not. Errors: Io when the file cannot be written.
+// A regression has one output in their place: "prediction" [N, 1], in the unit of the target.
+// Metadata: "classes", or "target", the target's name; "columns" and "categorical_columns" are JSON
+// lists of names. Source: onnx.ai, operator set 13; texts need OneHotEncoder of ai.onnx.ml 2, which
+// onnxruntime has and OpenCV has not. Errors: Io when the file cannot be written.
 #pragma once
 
 #include <string>

@@ -55,40 +55,39 @@ bool ReferenceNetwork<Real>::forward(std::span<const Real> parameters, std::span
 
 template <class Real>
 BatchResult ReferenceNetwork<Real>::evaluate(std::span<const Real> parameters,
-                                             std::span<const Real> inputs,
-                                             std::span<const std::int32_t> labels) {
-  const int size = static_cast<int>(labels.size());
+                                             std::span<const Real> inputs, const Answers& answers) {
+  const int size = static_cast<int>(answers.size());
   forward(parameters, inputs, size);
-  return loss_and_gradient<Real>(spec_.loss, memories_.back().output.data(), labels.data(), size,
+  return loss_and_gradient<Real>(spec_.loss, memories_.back().output.data(), answers, size,
                                  spec_.classes, nullptr);
 }
 
 template <class Real>
 BatchResult ReferenceNetwork<Real>::gradient(std::span<const Real> parameters,
-                                             std::span<const Real> inputs,
-                                             std::span<const std::int32_t> labels,
+                                             std::span<const Real> inputs, const Answers& answers,
                                              std::span<Real> gradient) {
-  forward(parameters, inputs, static_cast<int>(labels.size()));
-  return backward(parameters, inputs, labels, gradient);
+  forward(parameters, inputs, static_cast<int>(answers.size()));
+  return backward(parameters, inputs, answers, gradient);
 }
 
 template <class Real>
-std::optional<BatchResult> ReferenceNetwork<Real>::gradient_early(
-    std::span<const Real> parameters, std::span<const Real> inputs,
-    std::span<const std::int32_t> labels, std::span<Real> gradient, const Fetch& fetch) {
-  if (!forward(parameters, inputs, static_cast<int>(labels.size()), &fetch)) return std::nullopt;
-  return backward(parameters, inputs, labels, gradient);
+std::optional<BatchResult> ReferenceNetwork<Real>::gradient_early(std::span<const Real> parameters,
+                                                                  std::span<const Real> inputs,
+                                                                  const Answers& answers,
+                                                                  std::span<Real> gradient,
+                                                                  const Fetch& fetch) {
+  if (!forward(parameters, inputs, static_cast<int>(answers.size()), &fetch)) return std::nullopt;
+  return backward(parameters, inputs, answers, gradient);
 }
 
 template <class Real>
 BatchResult ReferenceNetwork<Real>::backward(std::span<const Real> parameters,
-                                             std::span<const Real> inputs,
-                                             std::span<const std::int32_t> labels,
+                                             std::span<const Real> inputs, const Answers& answers,
                                              std::span<Real> gradient) {
-  const int size = static_cast<int>(labels.size());
+  const int size = static_cast<int>(answers.size());
   std::vector<Real> dy(memories_.back().output.size());
-  const BatchResult result = loss_and_gradient(spec_.loss, memories_.back().output.data(),
-                                               labels.data(), size, spec_.classes, dy.data());
+  const BatchResult result = loss_and_gradient(spec_.loss, memories_.back().output.data(), answers,
+                                               size, spec_.classes, dy.data());
   for (std::size_t i = plans_.size(); i-- > 0;) {
     const LayerPlan& plan = plans_[i];
     const Shape& in = plan.input;

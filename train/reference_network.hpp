@@ -22,9 +22,9 @@ class ReferenceNetwork {
   // Requires: plans = plan_layers(spec).
   ReferenceNetwork(ModelSpec spec, std::vector<LayerPlan> plans);
 
-  // parameters [parameter_count], inputs [size, input.count()], labels [size]. Returns: the loss.
+  // parameters [parameter_count], inputs [size, input.count()], answers [size]. Returns: the loss.
   BatchResult evaluate(std::span<const Real> parameters, std::span<const Real> inputs,
-                       std::span<const std::int32_t> labels);
+                       const Answers& answers);
   // What the last layer gave at the last call, [size, classes].
   std::span<const Real> scores() const { return memories_.back().output; }
   // Puts the parameters [begin, end) into their place before a layer of the way forward uses them.
@@ -33,11 +33,10 @@ class ReferenceNetwork {
 
   // The same, and gradient [parameter_count] <- gradient of the mean loss.
   BatchResult gradient(std::span<const Real> parameters, std::span<const Real> inputs,
-                       std::span<const std::int32_t> labels, std::span<Real> gradient);
+                       const Answers& answers, std::span<Real> gradient);
   // The same while parameters arrive. Returns: nothing if they will not come.
   std::optional<BatchResult> gradient_early(std::span<const Real> parameters,
-                                            std::span<const Real> inputs,
-                                            std::span<const std::int32_t> labels,
+                                            std::span<const Real> inputs, const Answers& answers,
                                             std::span<Real> gradient, const Fetch& fetch);
 
  private:
@@ -54,7 +53,7 @@ class ReferenceNetwork {
   bool forward(std::span<const Real> parameters, std::span<const Real> inputs, int size,
                const Fetch* fetch = nullptr);
   BatchResult backward(std::span<const Real> parameters, std::span<const Real> inputs,
-                       std::span<const std::int32_t> labels, std::span<Real> gradient);
+                       const Answers& answers, std::span<Real> gradient);
 
   ModelSpec spec_;
   std::vector<LayerPlan> plans_;

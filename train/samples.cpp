@@ -12,6 +12,7 @@
 #include "base/nearest.hpp"
 #include "base/numbers.hpp"
 #include "train/data_files.hpp"
+#include "train/table_files.hpp"
 
 namespace rubato::train {
 namespace {
@@ -60,12 +61,29 @@ Result<std::vector<std::int32_t>> number_labels(const std::vector<std::string>& 
   return numbers;
 }
 
+// "column "price"", or what else is known of where the targets are.
+std::string target_column_text(const RawTable* table) {
+  if (!table || table->label.empty()) return "the target";
+  const bool named = !table->columns.empty() && !table->columns.front().name.empty();
+  return named ? column_text(table->label, 0) : "column " + table->label;
+}
+
+// Labels or targets. Those that the file has not are 0.
 Result<void> add_labels(const RawData& raw, const InputSchema& schema, const std::string& path,
-                        Dataset& data) {
+                        std::size_t samples, Dataset& data) {
   const auto* table = std::get_if<RawTable>(&raw);
   const auto& labels = table ? table->labels : std::get<RawImages>(raw).labels;
-  data.classes = static_cast<int>(schema.classes.size());
+  data.classes = schema.outputs();
+  if (schema.target) {
+    data.targets.resize(samples);
+  } else {
+    data.labels.resize(samples);
+  }
   if (labels.empty()) return {};
+  if (schema.target) {
+    RUBATO_ASSIGN(data.targets, target_values(raw, path));
+    return {};
+  }
   RUBATO_ASSIGN(
       data.labels,
       number_labels(labels, table ? table->lines : std::vector<std::uint32_t>{}, schema, path));
@@ -75,7 +93,6 @@ Result<void> add_labels(const RawData& raw, const InputSchema& schema, const std
 Dataset encode_images(RawImages images, const InputSchema& schema) {
   Dataset data;
   data.shape = schema.shape;
-  data.labels.resize(images.count());
   for (const Scaling& scaling : schema.scalings) data.pixel_scales.push_back(pixel_scale(scaling));
   if (images.shape.channels == schema.shape.channels) {
     data.features = std::move(images.pixels);
@@ -99,9 +116,11 @@ Result<Dataset> encode(RawTable table, const InputSchema& schema, const std::str
   const std::size_t rows = table.rows(), columns = table.columns.size();
   Dataset data;
   data.shape = schema.shape;
-  data.labels.resize(rows);
-  const RawData raw = RawTable{.labels = std::move(table.labels), .lines = std::move(table.lines)};
-  RUBATO_TRY(add_labels(raw, schema, path, data));
+  const RawData raw = RawTable{.columns = table.columns,
+                               .labels = std::move(table.labels),
+                               .lines = std::move(table.lines),
+                               .label = table.label};
+  RUBATO_TRY(add_labels(raw, schema, path, rows, data));
   const auto inputs = static_cast<std::size_t>(schema.shape.count());
   if (inputs == columns && std::ranges::none_of(schema.columns, &Column::categorical)) {
     data.features = std::move(table.values);
@@ -154,9 +173,43 @@ void scale_inputs(std::span<float> inputs, const InputSchema& schema) {
   }
 }
 
+void scale_targets(std::span<double> targets, const InputSchema& schema) {
+  if (!schema.target) return;
+  for (double& target : targets) target = (target - schema.target->mean) * schema.target->scale;
+}
+
+Result<std::vector<double>> target_values(const RawData& raw, const std::string& path) {
+  const auto* table = std::get_if<RawTable>(&raw);
+  const auto& labels = table ? table->labels : std::get<RawImages>(raw).labels;
+  std::vector<double> values;
+  values.reserve(labels.size());
+  for (std::size_t row = 0; row < labels.size(); ++row) {
+    const auto value = parse_number<double>(labels[row]);
+    if (value) {
+      values.push_back(*value);
+      continue;
+    }
+    const std::string where = fmt::format(
+        "{}: {}", place_text(path, table ? table->lines : std::vector<std::uint32_t>{}, row),
+        target_column_text(table));
+    return fail(ErrorCode::BadInput,
+                is_missing(labels[row])
+                    ? where +
+                          ": no value; a sample without its target teaches nothing, so fill it "
+                          "in or remove the sample"
+                    : fmt::format("{}: \"{}\" is not a number; dataset.task = \"regression\" "
+                                  "needs one in each sample",
+                                  where, labels[row]));
+  }
+  return values;
+}
+
 Result<Samples> to_samples(RawData raw, const InputSchema& schema, const std::string& path,
                            Labels labels) {
   Samples samples;
+  // Who predicts numbers has no use for the known ones: the column may be there and empty.
+  if (schema.target && labels == Labels::IfThere)
+    std::visit([](auto& content) { content.labels.clear(); }, raw);
   auto* table = std::get_if<RawTable>(&raw);
   samples.labelled = !(table ? table->labels : std::get<RawImages>(raw).labels).empty();
   if (!samples.labelled && labels == Labels::Needed)
@@ -169,13 +222,16 @@ Result<Samples> to_samples(RawData raw, const InputSchema& schema, const std::st
     samples.unknown = table->unknown;
     RUBATO_ASSIGN(samples.data, encode(std::move(*table), schema, path));
     scale_inputs(std::get<std::vector<float>>(samples.data.features), schema);
+    scale_targets(samples.data.targets, schema);
     return samples;
   }
-  Dataset only_labels;
-  RUBATO_TRY(add_labels(raw, schema, path, only_labels));
+  Dataset answers;
+  RUBATO_TRY(add_labels(raw, schema, path, std::get<RawImages>(raw).count(), answers));
   samples.data = encode_images(std::move(std::get<RawImages>(raw)), schema);
-  samples.data.classes = only_labels.classes;
-  if (samples.labelled) samples.data.labels = std::move(only_labels.labels);
+  samples.data.classes = answers.classes;
+  samples.data.labels = std::move(answers.labels);
+  samples.data.targets = std::move(answers.targets);
+  scale_targets(samples.data.targets, schema);
   return samples;
 }
 

@@ -1,5 +1,5 @@
 // train/samples.hpp - samples of a file as a model's input: columns found by their names, encoded
-// and scaled as the schema says, labels numbered by its classes.
+// and scaled as the schema says, labels numbered by its classes or, in a regression, scaled.
 // Errors: BadInput, one line: file, line, column by name, what was expected, the remedy.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace rubato::train {
 enum class Labels { Needed, IfThere };
 
 struct Samples {
-  Dataset data;             // labels are 0 where there are none
+  Dataset data;             // labels and targets are 0 where there are none, or none is wanted
   bool labelled = false;    // the file has labels
   std::size_t unknown = 0;  // values that are none of the model's categories; they count as none
 };
@@ -34,5 +34,12 @@ struct Samples {
 [[nodiscard]] Result<Dataset> encode(RawTable table, const InputSchema& schema,
                                      const std::string& path);
 void scale_inputs(std::span<float> inputs, const InputSchema& schema);
+// Nothing where the schema has no target.
+void scale_targets(std::span<double> targets, const InputSchema& schema);
+
+// The labels as numbers, as a regression takes them. Refuses the first that is missing or no
+// number.
+[[nodiscard]] Result<std::vector<double>> target_values(const RawData& raw,
+                                                        const std::string& path);
 
 }  // namespace rubato::train

@@ -100,10 +100,6 @@ std::string_view trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
 
-bool is_missing(std::string_view field) {
-  return field.empty() || field == "?" || field == "NA" || field == "NaN" || field == "nan";
-}
-
 // One spelling for each number, as for labels, but 007 stays 007.
 std::string category(const std::string& field) {
   const bool code = field.size() > 1 && field[0] == '0' && field[1] >= '0' && field[1] <= '9';
@@ -285,6 +281,7 @@ struct CsvLayout {
   std::vector<std::size_t> features = {};
   std::size_t label = kNowhere;  // kNowhere: the file has none
   std::size_t fields = 0;        // of every record
+  bool unlabelled = false;       // a label may be missing
   bool header = false;
 };
 
@@ -295,7 +292,8 @@ std::string not_found(const std::string& column, std::string_view key, const Fie
 // The layout of a file that nobody knows yet, and its columns. Errors: what to do instead.
 tl::expected<CsvLayout, std::string> find_layout(const Fields& first, const CsvReader& rest,
                                                  const CsvOptions& options, RawTable& table) {
-  CsvLayout layout{.label = first.size() - 1, .fields = first.size()};
+  CsvLayout layout{
+      .label = first.size() - 1, .fields = first.size(), .unlabelled = options.unlabelled};
   if (!options.label_column.empty()) layout.label = find_field(first, options.label_column);
   if (layout.label == kNowhere)
     return tl::unexpected(not_found(options.label_column, "dataset.label_column", first));
@@ -331,7 +329,7 @@ tl::expected<CsvLayout, std::string> find_layout(const Fields& first, const CsvR
 
 // The layout of a file that the columns of a schema describe. Errors: what is wrong with it.
 tl::expected<CsvLayout, std::string> find_columns(const Fields& first, const InputSchema& schema) {
-  CsvLayout layout{.fields = first.size()};
+  CsvLayout layout{.fields = first.size(), .unlabelled = schema.target.has_value()};
   layout.header = !schema.columns.empty() && !schema.columns.front().name.empty();
   if (layout.header) {
     const Fields names = header_names(first);
@@ -466,7 +464,7 @@ Result<void> read_records(const std::string& path, CsvReader& reader, Fields rec
       table.values.push_back(*value);
     }
     if (layout.label != kNowhere) {
-      if (record[layout.label].empty())
+      if (record[layout.label].empty() && !layout.unlabelled)
         return bad_line(path, line,
                         column_text(layout.header ? table.label : "", layout.label) + ": no label");
       table.labels.push_back(canonical_label(record[layout.label]));
@@ -506,6 +504,10 @@ Result<RawTable> read_records(const std::string& path, LayOut lay_out, Make make
 }
 
 }  // namespace
+
+bool is_missing(std::string_view field) {
+  return field.empty() || field == "?" || field == "NA" || field == "NaN" || field == "nan";
+}
 
 std::string canonical_label(std::string_view text) {
   const std::optional<double> number = parse_number<double>(text);

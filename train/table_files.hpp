@@ -26,6 +26,7 @@ struct CsvOptions {
   std::string label_column = {};         // a name of the header or an index from 0; empty: last
   std::vector<std::string> ignore = {};  // names of columns to leave out
   std::vector<std::string> categorical = {};  // names, or indices, of columns of categories
+  bool unlabelled = false;  // a label may be missing; it is then as in the file, mostly empty
 };
 
 // A column holds categories where `categorical` lists it or its first value is no number. Otherwise
@@ -39,12 +40,16 @@ struct CsvOptions {
 enum class Unknown { Refuse, Count };
 
 // The columns of `schema`, in its order, from a file that may have others too; without names all of
-// them, which must be as many. Labels are empty where the file has none.
+// them, which must be as many. Labels are empty where the file has none; some may be missing where
+// the schema has a target.
 [[nodiscard]] Result<RawTable> read_csv_as(const std::string& path, const InputSchema& schema,
                                            Unknown unknown);
 
 // The distinct labels, sorted: by value when all are numbers, else as text.
 std::vector<std::string> distinct_labels(const std::vector<std::string>& labels);
+
+// Whether a field stands for no value: empty, NA, NaN or ?.
+bool is_missing(std::string_view field);
 
 // One spelling for each number, so that "+1" and "1.0" are the same label.
 std::string canonical_label(std::string_view text);

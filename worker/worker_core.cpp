@@ -141,14 +141,10 @@ void WorkerCore::finish(const std::string& reason) {
   membership_.leave(reason);
 }
 
-void WorkerCore::on_evaluated(Instant now, Instant loaded, double loss, double accuracy,
-                              std::uint64_t samples) {
+void WorkerCore::on_evaluated(Instant now, Instant loaded, proto::Evaluation measured) {
   if (over() || !id()) return;
-  membership_.mail().send(kScheduler, proto::Evaluation{.age = now - loaded,
-                                                        .loss = loss,
-                                                        .accuracy = accuracy,
-                                                        .version = 0,
-                                                        .samples = samples});
+  measured.age = now - loaded;
+  membership_.mail().send(kScheduler, measured);
 }
 
 // --- joining -------------------------------------------------------------------------------------

@@ -114,8 +114,8 @@ class WorkerCore {
   void on_commit(Instant now, Update update);
   // Requires: next_action() is Load or Restart, and it was done.
   // The worker measured the parameters that were loaded at `loaded` on samples that it holds out.
-  void on_evaluated(Instant now, Instant loaded, double loss, double accuracy,
-                    std::uint64_t samples);
+  // `measured`: all but its age.
+  void on_evaluated(Instant now, Instant loaded, proto::Evaluation measured);
   void on_loaded(Instant now);
   // The user wants this worker to leave: a farewell, then Finish.
   void on_interrupt() { finish("interrupted"); }

@@ -24,7 +24,9 @@ function curveDatasets(x, y, scale) {
 function targetDatasets(y, target, end, scale, withDots) {
   if (!known(target)) return [];
   const line = {
-    label: `target ${y === 'loss' ? target : `${Number((100 * target).toPrecision(4))} %`}`,
+    label: `target ${
+        y === 'loss' || !report.figure.percent ? target :
+                                                 `${Number((100 * target).toPrecision(4))} %`}`,
     data: [{x: 0, y: target}, {x: end, y: target}],
     borderColor: colour('target'),
     borderWidth: 1.5,
@@ -89,12 +91,13 @@ function drawCurves(id, x, y, withDots) {
   const end = farthest / unit.seconds;
   const xTitle = overTime ? `${timeName} (${unit.name})` : 'Steps of all workers';
   const isLoss = y === 'loss';
+  const inPercent = report.figure.percent;
   const formatX = (value) =>
       overTime ? formatDuration(value * unit.seconds) : `${formatCount(value)} steps`;
-  const formatY = isLoss ? formatLoss : formatPercent;
+  const formatY = isLoss ? formatLoss : formatFigure;
   const xAxis = endingAt(end, axis(xTitle));
-  const yAxis = isLoss ? lossAxis() : axis('Held-out accuracy (%)');
-  if (!isLoss) yAxis.ticks.callback = (value) => Number((100 * value).toFixed(1));
+  const yAxis = isLoss ? lossAxis() : axis(`Held-out ${report.figure.word}${inPercent ? ' (%)' : ''}`);
+  if (!isLoss && inPercent) yAxis.ticks.callback = (value) => Number((100 * value).toFixed(1));
   if (!overTime) xAxis.ticks.callback = (value) => formatCount(value);
   const target = isLoss ? report.target_loss : report.target_accuracy;
   const toggle = (event, item, owner) => {

@@ -14,6 +14,12 @@ function formatPercent(share) {
   return known(share) ? (100 * share).toFixed(1).replace('-0.0', '0.0') + ' %' : missing;
 }
 
+// The figure beside the loss: accuracy, or R^2 in a regression.
+function formatFigure(value) {
+  if (report.figure.percent) return formatPercent(value);
+  return known(value) ? value.toFixed(4) : missing;
+}
+
 function formatLoss(value) {
   if (!known(value) || Math.abs(value) >= 1e6) return 'diverged';
   return Math.abs(value) < 10 ? value.toFixed(4) : String(Number(value.toPrecision(5)));

@@ -20,7 +20,7 @@ const hasLoss = report.runs.some((run) => run.measured);
 const lossColumns = hasLoss ?
     [
       ['Final loss', (row) => row.measured ? formatLoss(row.final_loss) : missing],
-      ['Accuracy', (row) => formatPercent(row.final_accuracy)],
+      [report.figure.title, (row) => formatFigure(row.final_accuracy)],
     ] :
     [];
 
@@ -76,7 +76,10 @@ function fillRuns() {
 const heldOutColumns = [
   ['Held out', (worker) => worker.held_out ? formatCount(worker.held_out.samples) : missing],
   ['Loss', (worker) => worker.held_out ? formatLoss(worker.held_out.loss) : missing],
-  ['Accuracy', (worker) => worker.held_out ? formatPercent(worker.held_out.accuracy) : missing],
+  [
+    report.figure.title,
+    (worker) => worker.held_out ? formatFigure(worker.held_out.accuracy) : missing
+  ],
 ];
 
 // Of runs where workers came and went. A worker that came back has a row for each of its lives.
@@ -134,6 +137,7 @@ function fillText() {
   for (const node of document.querySelectorAll('.when-target')) node.hidden = !hasTarget;
   byId('curve-section').hidden = !hasLoss;
   byId('accuracy-time').closest('figure').hidden = !heldOut;
+  byId('accuracy-caption').textContent = `${report.figure.title} against time`;
   byId('curve-data').textContent = heldOut ?
       'Measured on held-out data' :
       'The loss of the workers\u2019 own mini-batches, because nothing is held out';

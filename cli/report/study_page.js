@@ -52,7 +52,7 @@ const figures = [
               'Final loss',
               (s) => formatLoss(s.loss.median) + (s.diverged ? ` (${s.diverged} diverged)` : '')
             ],
-            ['Accuracy', (s) => formatPercent(s.accuracy.median)]
+            [report.figure.title, (s) => formatFigure(s.accuracy.median)]
           ] :
           []),
 ];

@@ -94,7 +94,7 @@ CellResult cell_result(const RunRecord& run, double cost_seconds) {
   return r;
 }
 
-Json figures_json(const CellResult& r) {
+Json figures_json(const CellResult& r, Task task) {
   const auto figure = [](double value) {
     return std::isfinite(value) ? Json(value) : Json(nullptr);
   };
@@ -111,7 +111,7 @@ Json figures_json(const CellResult& r) {
           {"wait_share", r.wait_share},
           {"communicate_share", r.communicate_share},
           {"final_loss", figure(r.final_loss)},
-          {"final_accuracy", figure(r.final_accuracy)},
+          {fmt::format("final_{}", figure_of(task).key), figure(r.final_accuracy)},
           {"heterogeneity", r.heterogeneity},
           {"workers", r.workers}};
 }
@@ -122,7 +122,7 @@ std::string journal_line(const JournalEntry& entry) {
   for (const CurvePoint& point : r.curve)
     curve.push_back(Json::array({point.seconds, point.loss, point.accuracy}));
   Json json = {{"key", entry.key}, {"build", entry.build}};
-  json.update(figures_json(r));
+  json.update(figures_json(r, Task::Classification));
   json["cost_seconds"] = r.cost_seconds;
   json["curve"] = std::move(curve);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);

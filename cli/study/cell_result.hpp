@@ -10,13 +10,14 @@
 #include <vector>
 
 #include "base/run_record.hpp"
+#include "base/task.hpp"
 
 namespace rubato::cli {
 
 struct CurvePoint {
   double seconds = 0;
-  double loss = 0;  // mean of the last few evaluations, by which the target is judged
-  double accuracy = 0;
+  double loss = 0;      // mean of the last few evaluations, by which the target is judged
+  double accuracy = 0;  // or R^2, here and below (base/task.hpp)
 };
 
 struct CellResult {
@@ -46,8 +47,9 @@ struct CellResult {
 CellResult cell_result(const RunRecord& run, double cost_seconds);
 
 // Returns: the figures of a run as an object, as results.json and the journal have them; without
-// the curve. NaN and infinity are null.
-nlohmann::ordered_json figures_json(const CellResult& result);
+// the curve. NaN and infinity are null. `task`: names the final figure; the journal always says
+// accuracy.
+nlohmann::ordered_json figures_json(const CellResult& result, Task task);
 
 // One finished run in the journal.
 struct JournalEntry {

@@ -109,11 +109,20 @@ Result<StudyPlan> make_plan(Study study, const cluster::ClusterSource& cluster) 
       for (Point& trial : expand(plan.study.contenders[contender].search)) {
         Variant variant{point, contender, std::move(trial), {}};
         RUBATO_TRY(configure(plan, cluster, variant));
+        if (!plan.variants.empty() && variant.config.dataset.task != task_of(plan))
+          return fail(ErrorCode::BadInput,
+                      fmt::format("{}: dataset.task differs from run to run; a study compares runs "
+                                  "of one task",
+                                  plan.study.name));
         plan.variants.push_back(std::move(variant));
       }
     }
   }
   return plan;
+}
+
+Task task_of(const StudyPlan& plan) {
+  return plan.variants.front().config.dataset.task;
 }
 
 bool has_target(const StudyPlan& plan) {

@@ -56,6 +56,9 @@ bool searches(const Study& study);
 // Returns: the plan, every configuration in it checked.
 [[nodiscard]] Result<StudyPlan> make_plan(Study study, const cluster::ClusterSource& cluster);
 
+// What all runs of a study learn.
+Task task_of(const StudyPlan& plan);
+
 // Whether there is anything to reach: a loss or an accuracy. Cases may differ in theirs, and some
 // may have none.
 bool has_target(const StudyPlan& plan);

@@ -83,7 +83,8 @@ Json summary_json(const StudyResults& results, const VariantSummary& s) {
                {"wait_share", s.wait_share},
                {"communicate_share", s.communicate_share},
                {"final_loss", spread_json(s.final_loss)},
-               {"final_accuracy", spread_json(s.final_accuracy)},
+               {fmt::format("final_{}", figure_of(task_of(results.plan)).key),
+                spread_json(s.final_accuracy)},
                {"heterogeneity", s.heterogeneity},
                {"workers", s.workers}};
   if (contender.search.empty()) return json;
@@ -99,7 +100,7 @@ Json run_json(const StudyResults& results, const Variant& variant, const CellRes
                {"sync", study.contenders[variant.contender].sync}};
   const Contender& contender = study.contenders[variant.contender];
   if (!contender.search.empty()) json["choice"] = trial_json(contender, variant.trial);
-  json.update(figures_json(r));
+  json.update(figures_json(r, task_of(results.plan)));
   return json;
 }
 
@@ -185,8 +186,9 @@ std::string target_text(const cluster::ClusterConfig& config) {
   std::string text;
   if (config.stop.target_loss) text = fmt::format("loss {}", *config.stop.target_loss);
   if (config.stop.target_accuracy)
-    text += fmt::format("{}accuracy {:.4g} %", text.empty() ? "" : ", ",
-                        100 * *config.stop.target_accuracy);
+    text += fmt::format(
+        "{}{} {}", text.empty() ? "" : ", ", figure_of(config.dataset.task).word,
+        figure_target_text(figure_of(config.dataset.task), *config.stop.target_accuracy));
   return text;
 }
 
@@ -227,10 +229,11 @@ std::string study_csv(const StudyResults& results) {
   for (const Axis& axis : study.axes) csv += quoted(axis.name) + ",";
   const bool choices = searches(study);
   csv += choices ? "contender,choice,sync," : "contender,sync,";
-  csv +=
+  csv += fmt::format(
       "seed,time_to_target_s,diverged,seconds,steps,commits,bytes_up,bytes_down,"
-      "compute_share,wait_share,communicate_share,final_loss,final_accuracy,heterogeneity,"
-      "workers\n";
+      "compute_share,wait_share,communicate_share,final_loss,final_{},heterogeneity,"
+      "workers\n",
+      figure_of(task_of(results.plan)).key);
   const auto out = std::back_inserter(csv);
   for (std::size_t i = 0; i < results.cells.size(); ++i) {
     const Variant& variant = results.plan.variants[i];

@@ -82,7 +82,8 @@ Values one_machine_losses(const cluster::ClusterConfig& config, const train::Dat
   std::vector<std::int32_t> held_labels, labels;
   const Values held = batch_of(data.held_out, all, held_labels);
   const auto loss = [&] {
-    return network.evaluate(theta, held, held_labels).loss_sum / static_cast<double>(all.size());
+    return network.evaluate(theta, held, {.labels = held_labels}).loss_sum /
+           static_cast<double>(all.size());
   };
 
   const auto& training = config.training;
@@ -103,7 +104,7 @@ Values one_machine_losses(const cluster::ClusterConfig& config, const train::Dat
                          : (1 + std::cos(std::numbers::pi * (n - warm_up) / length)) / 2);
         worker.sampler.next(indices);
         const Values inputs = batch_of(data.train, indices, labels);
-        network.gradient(w, inputs, labels, gradient);
+        network.gradient(w, inputs, {.labels = labels}, gradient);
         adamw(worker, training.optimizer, rate, gradient, w);
       }
       for (std::size_t i = 0; i < w.size(); ++i)

@@ -23,6 +23,7 @@ MODELS = {
     "mlp": ('kind = "mlp"\nhidden = [32, 16]', "table"),
     "svm": ('kind = "svm"', "table"),
     "mlp of texts": ('kind = "mlp"\nhidden = [16]', "mixed"),
+    "mlp of a number": ('kind = "mlp"\nhidden = [16]', "number"),
     "mlp of images": ('kind = "mlp"\nhidden = [32]', "fashion"),
     "lenet": ('kind = "lenet"', "fashion"),
     "lstm": ('kind = "lstm"\nhidden = [24, 16]', "fashion"),
@@ -59,6 +60,21 @@ def write_mixed(path, rows):
     return numpy.array(numbers, dtype=numpy.float32), texts
 
 
+def write_numbers(path, rows):
+    """A number far from 0 by three columns, one of them missing now and then. Returns: the columns."""
+    rng = random.Random(3)
+    numbers = []
+    with open(path, "w", encoding="utf8") as file:
+        file.write("a,b,c,price\n")
+        for _ in range(rows):
+            a, b, c = (round(rng.gauss(0, size), 4) for size in (1, 1e3, 5))
+            price = 250 + 30 * a - 0.02 * b + 2 * rng.gauss(0, 1)
+            missing = rng.random() < 0.1
+            numbers.append([a, numpy.nan if missing else b, c])
+            file.write(f'{a},{"NA" if missing else b},{c},{price:.3f}\n')
+    return numpy.array(numbers, dtype=numpy.float32)
+
+
 def write_cifar(directory):
     """Noise in the form of CIFAR-10: what is learnt does not matter here."""
     os.makedirs(directory)
@@ -76,6 +92,10 @@ def data_of(work, kind):
         numbers, texts = write_mixed(path, 2000)
         keys = f'kind = "csv"\npath = "{path}"\nignore = ["id"]\ncategorical = ["zone"]'
         return keys, path, numbers, texts
+    if kind == "number":
+        path = os.path.join(work, "number.csv")
+        numbers = write_numbers(path, 2000)
+        return f'kind = "csv"\npath = "{path}"\ntask = "regression"', path, numbers, None
     if kind == "table":
         path = os.path.join(work, "table.csv")
         write_table(path, 2000)
@@ -120,25 +140,25 @@ max_steps = 80
     return os.path.join(directory, "out", "bsp-1", "model")
 
 
-def predicted(rubato, model, data):
-    """Returns: the scores of `rubato predict` [n, classes]."""
+def predicted(rubato, model, data, first):
+    """Returns: the scores of `rubato predict` [n, classes], or numbers [n, 1]; `first`: their column."""
     out = subprocess.run([rubato, "predict", model + ".safetensors", "--data", data],
                          check=True, stdout=subprocess.PIPE, text=True).stdout
-    return numpy.array([[float(v) for v in row[2:]] for row in list(csv.reader(out.splitlines()))[1:]])
+    return numpy.array([[float(v) for v in row[first:]] for row in list(csv.reader(out.splitlines()))[1:]])
 
 
-def run_onnx(work, script, model, raw, texts):
-    """Returns: scores and logits of onnxruntime [n, classes]."""
+def run_onnx(work, script, model, raw, texts, outputs):
+    """Returns: these outputs of onnxruntime, each [n, classes] or [n, 1]."""
     raw.tofile(model + ".input")
     shape = ",".join(str(n) for n in raw.shape[1:])
-    command = ["node", script, work, model + ".onnx", model + ".input", shape, model + ".result"]
+    command = ["node", script, work, model + ".onnx", model + ".input", shape, model + ".result", ",".join(outputs)]
     if texts:
         with open(model + ".texts", "w", encoding="utf8") as file:
             json.dump(texts, file)
         command.append(model + ".texts")
     subprocess.run(command, check=True)
     return [numpy.fromfile(f"{model}.result.{name}", dtype=numpy.float32).reshape(len(raw), -1)
-            for name in ("scores", "logits")]
+            for name in outputs]
 
 
 def read_safetensors(path):
@@ -225,11 +245,39 @@ def torch_model(description, probe, tensors):
 
 
 def run_torch(model, raw, texts):
+    """Returns: what the last layer gives, and the schema."""
     tensors, metadata = read_safetensors(model + ".safetensors")
-    inputs = model_inputs(json.loads(metadata["rubato.input"]), raw, texts)
+    schema = json.loads(metadata["rubato.input"])
+    inputs = model_inputs(schema, raw, texts)
     network = torch_model(json.loads(metadata["rubato.model"]), inputs[:1], tensors)
     with torch.no_grad():
-        return network(inputs).numpy()
+        return network(inputs).numpy(), schema
+
+
+def errors_of_classes(rubato, work, script, name, path, data, raw, texts):
+    """Returns: how far scores and logits are apart."""
+    ours = predicted(rubato, path, data, 2)
+    scores, logits = run_onnx(work, script, path, raw, texts, ["scores", "logits"])
+    theirs, _ = run_torch(path, raw, texts)
+    softmax = name != "svm"
+    torch_scores = torch.softmax(torch.from_numpy(theirs), 1).numpy() if softmax else theirs
+    # Scores of an SVM have no bound: they are compared relative to the largest.
+    unit = 1 if softmax else numpy.abs(ours).max()
+    return [numpy.abs(scores - ours).max() / unit, numpy.abs(torch_scores - ours).max() / unit,
+            numpy.abs(theirs - logits).max() / numpy.abs(logits).max()]
+
+
+def errors_of_numbers(rubato, work, script, path, data, raw):
+    """Returns: how far predictions are apart, relative to the largest: ours from onnxruntime's, ours
+    from PyTorch's, and theirs."""
+    ours = predicted(rubato, path, data, 1)
+    predictions, = run_onnx(work, script, path, raw, None, ["prediction"])
+    theirs, schema = run_torch(path, raw, None)
+    assert schema["task"] == "regression"
+    mean, scale = schema["target"]
+    unit = numpy.abs(ours).max()
+    return [numpy.abs(predictions - ours).max() / unit, numpy.abs(theirs / scale + mean - ours).max() / unit,
+            numpy.abs(theirs / scale + mean - predictions).max() / unit]
 
 
 def main():
@@ -239,15 +287,10 @@ def main():
     for name, (model, kind) in MODELS.items():
         dataset, data, raw, texts = data_of(work, kind)
         path = train(rubato, work, name, model, dataset)
-        ours = predicted(rubato, path, data)
-        scores, logits = run_onnx(work, script, path, raw, texts)
-        theirs = run_torch(path, raw, texts)
-        softmax = name != "svm"
-        torch_scores = torch.softmax(torch.from_numpy(theirs), 1).numpy() if softmax else theirs
-        # Scores of an SVM have no bound: they are compared relative to the largest.
-        unit = 1 if softmax else numpy.abs(ours).max()
-        errors = [numpy.abs(scores - ours).max() / unit, numpy.abs(torch_scores - ours).max() / unit,
-                  numpy.abs(theirs - logits).max() / numpy.abs(logits).max()]
+        if kind == "number":
+            errors = errors_of_numbers(rubato, work, script, path, data, raw)
+        else:
+            errors = errors_of_classes(rubato, work, script, name, path, data, raw, texts)
         print(f"{name:15} {len(raw):8}  {errors[0]:12.1e} {errors[1]:13.1e} {errors[2]:13.1e}")
         failed |= not max(errors) <= TOLERANCE
     if failed:

@@ -170,6 +170,34 @@ TEST_CASE("record: where workers evaluate, their figures are merged by samples")
   CHECK(world.scheduler.record().final_accuracy == 0.75);
 }
 
+TEST_CASE("record: the R^2 of all workers' samples follows from their sums, not from their R^2") {
+  auto options = some_options();
+  options.evaluations = SchedulerOptions::Evaluations::Workers;
+  options.task = Task::Regression;
+  SchedulerWorld world(options);
+  world.start();
+  // Targets 0, 1 and 4, 5, 6 with errors 1, 0 and 2, 0, 1.
+  world.from_worker(kZero, proto::Evaluation{.age = {},
+                                             .loss = 1.0 / 2,
+                                             .accuracy = -1,
+                                             .samples = 2,
+                                             .target_mean = 0.5,
+                                             .target_square = 0.5});
+  world.from_worker(kOne, proto::Evaluation{.age = {},
+                                            .loss = 5.0 / 3,
+                                            .accuracy = -1.5,
+                                            .samples = 3,
+                                            .target_mean = 5,
+                                            .target_square = 77.0 / 3});
+  world.now = world.now + options.evaluation_interval;
+  world.scheduler.on_wakeup(world.now);
+  const RunRecord record = world.scheduler.record();
+  CHECK(record.final_loss == doctest::Approx(6.0 / 5));
+  // Around their mean of 3.2 the five targets have squares of 10.24 + 4.84 + 0.64 + 3.24 + 7.84.
+  CHECK(record.final_accuracy == doctest::Approx(1 - 6 / 26.8));
+  CHECK(record.workers[1].held_out_accuracy == -1.5);
+}
+
 TEST_CASE("record: the commit counts of a long run are thinned evenly") {
   SchedulerWorld world;
   world.start();

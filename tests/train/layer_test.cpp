@@ -40,15 +40,15 @@ std::vector<double> finite_differences(const ModelSpec& spec, const std::vector<
   ReferenceNetwork<double> network(spec, *plan_layers(spec));
   std::vector<double> at(parameters.begin(), parameters.end());
   const std::vector<double> inputs(batch.inputs.begin(), batch.inputs.end());
-  const auto size = static_cast<double>(batch.labels.size());
+  const auto size = static_cast<double>(batch.view().size);
   constexpr double kStep = 1e-6;
   std::vector<double> slopes(at.size());
   for (std::size_t i = 0; i < at.size(); ++i) {
     const double here = at[i];
     at[i] = here + kStep;
-    const double above = network.evaluate(at, inputs, batch.labels).loss_sum;
+    const double above = network.evaluate(at, inputs, batch.view().answers()).loss_sum;
     at[i] = here - kStep;
-    const double below = network.evaluate(at, inputs, batch.labels).loss_sum;
+    const double below = network.evaluate(at, inputs, batch.view().answers()).loss_sum;
     at[i] = here;
     slopes[i] = (above - below) / (2 * kStep * size);
   }
@@ -76,6 +76,22 @@ TEST_CASE("gradients of every device equal finite differences") {
         CHECK(largest_difference(gradient, slopes) < 2e-6 * (1 + largest(slopes)));
       }
     }
+  }
+}
+
+TEST_CASE("the loss of a number is its squared error, not halved, on every device") {
+  // y = 2 x + 1 on x = 1, 3, with targets 1 and 10: errors 2 and -3.
+  const ModelSpec spec{"line", {1, 1, 1}, {Dense{1}}, Loss::MeanSquaredError, 1};
+  const std::vector<float> inputs = {1, 3}, targets = {1, 10}, parameters = {2, 1};
+  for (const std::string name : {"reference", "cpu"}) {
+    CAPTURE(name);
+    const auto device = built_device(name, spec, 2);
+    device->load(parameters);
+    std::vector<float> gradient(2);
+    const BatchResult result = device->gradient({inputs, {}, 2, targets}, gradient);
+    CHECK(result.loss_sum == 13);
+    CHECK(result.correct == 0);
+    CHECK(gradient == std::vector<float>{2 * 1 - 3 * 3, 2 - 3});  // 2 error x / 2
   }
 }
 

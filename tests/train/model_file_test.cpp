@@ -29,7 +29,9 @@ TrainedModel trained(const ModelOptions& options, Shape input, int classes, bool
       model.schema.columns.push_back({.name = "c" + std::to_string(i), .scaling = scaling});
     }
   }
-  for (int i = 0; i < classes; ++i) model.schema.classes.push_back("class " + std::to_string(i));
+  if (classes == 1) model.schema.target = {170.5, 1 / 9.25};
+  for (int i = 0; classes > 1 && i < classes; ++i)
+    model.schema.classes.push_back("class " + std::to_string(i));
   model.facts = {{"sync", "adsp"}, {"steps", "2289"}};
   return model;
 }
@@ -41,6 +43,7 @@ const std::vector<TrainedModel>& every_kind() {
       trained({.kind = "cnn", .hidden = {}}, {3, 8, 8}, 4, true),
       trained({.kind = "lenet", .hidden = {}}, {1, 28, 28}, 10, true),
       trained({.kind = "lstm", .hidden = {6, 5}}, {1, 7, 3}, 3, true),
+      trained({.kind = "mlp", .hidden = {5}}, {4, 1, 1}, 1, false),
   };
   return models;
 }

@@ -22,6 +22,7 @@ inline std::vector<ModelSpec> small_models() {
   const LocalResponseNorm other{.radius = 3, .bias = 2.0f, .alpha = 0.1f, .beta = 0.5f};
   const auto hinge = Loss::MultiClassHinge;
   const auto cross = Loss::SoftmaxCrossEntropy;
+  const auto square = Loss::MeanSquaredError;
   return {
       {"dense", {7, 1, 1}, {three}, cross, 3},
       {"dense, hinge", {7, 1, 1}, {three}, hinge, 3},
@@ -58,24 +59,33 @@ inline std::vector<ModelSpec> small_models() {
       {"lstm", {2, 5, 3}, {Lstm{4}, three}, cross, 3},
       {"lstm, one step", {5, 1, 1}, {Lstm{3}, Relu{}, three}, hinge, 3},
       {"lstm behind conv", {1, 6, 4}, {conv3, Lstm{5}, Dense{4}, Relu{}, three}, cross, 3},
+      {"dense, number", {7, 1, 1}, {Dense{1}}, square, 1},
+      {"dense, relu, number", {7, 1, 1}, {Dense{5}, Relu{}, Dense{1}}, square, 1},
+      {"conv, number", {2, 6, 7}, {conv3, Relu{}, Dense{1}}, square, 1},
+      {"lstm, number", {2, 5, 3}, {Lstm{4}, Dense{1}}, square, 1},
   };
 }
 
-// A batch that owns its samples: standard normal inputs, uniform labels.
+// A batch that owns its samples: standard normal inputs, uniform labels or standard normal targets.
 struct OwnedBatch {
   std::vector<float> inputs;
   std::vector<std::int32_t> labels;
+  std::vector<float> targets;
 
   OwnedBatch(const ModelSpec& spec, int size, std::uint64_t seed)
       : inputs(static_cast<std::size_t>(size * spec.input.count())),
-        labels(static_cast<std::size_t>(size)) {
+        labels(spec.classes > 1 ? static_cast<std::size_t>(size) : 0),
+        targets(spec.classes > 1 ? 0 : static_cast<std::size_t>(size)) {
     Rng rng(seed);
     for (float& x : inputs) x = static_cast<float>(rng.normal());
+    for (float& target : targets) target = static_cast<float>(rng.normal());
     for (auto& label : labels) {
       label = static_cast<std::int32_t>(rng.below(static_cast<std::uint64_t>(spec.classes)));
     }
   }
-  Batch view() const { return {inputs, labels, static_cast<int>(labels.size())}; }
+  Batch view() const {
+    return {inputs, labels, static_cast<int>(labels.size() + targets.size()), targets};
+  }
 };
 
 // Initial parameters with biases that are not 0, so that these are tested too.

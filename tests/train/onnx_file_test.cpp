@@ -24,6 +24,10 @@ TrainedModel untrained(const ModelOptions& options, Shape input, int classes, bo
   } else {
     model.schema.columns = plain_columns(static_cast<std::size_t>(input.count()));
   }
+  if (classes == 1) {
+    model.schema.target = {170, 0.1};
+    return model;
+  }
   for (int i = 0; i < classes; ++i) model.schema.classes.push_back("c" + std::to_string(i));
   return model;
 }
@@ -36,7 +40,9 @@ void check(const TrainedModel& model) {
   REQUIRE(file.ParseFromString(read_file(path).value()));
   onnx::checker::check_model(file);  // throws what is wrong
   onnx::shape_inference::InferShapes(file, onnx::OpSchemaRegistry::Instance(), {false, 1, false});
-  REQUIRE(file.graph().output_size() == 2);
+  const bool number = model.schema.target.has_value();
+  REQUIRE(file.graph().output_size() == (number ? 1 : 2));
+  CHECK(file.graph().output(0).name() == (number ? "prediction" : "logits"));
   for (const auto& output : file.graph().output()) {
     const auto& shape = output.type().tensor_type().shape();
     REQUIRE(shape.dim_size() == 2);
@@ -47,6 +53,9 @@ void check(const TrainedModel& model) {
 
 TEST_CASE("ONNX: mlp") {
   check(untrained({.kind = "mlp", .hidden = {5}}, {4, 1, 1}, 3, false));
+}
+TEST_CASE("ONNX: mlp that predicts a number") {
+  check(untrained({.kind = "mlp", .hidden = {5}}, {4, 1, 1}, 1, false));
 }
 TEST_CASE("ONNX: mlp with texts and missing values") {
   TrainedModel model = untrained({.kind = "mlp", .hidden = {5}}, {8, 1, 1}, 3, false);

@@ -35,10 +35,12 @@ Result<void> CpuDevice::build(const ModelSpec& spec, int batch_max) {
 // One batch of zeros asks for all products there are, in the memory that steps use.
 void CpuDevice::choose_products() {
   const std::vector<float> inputs(static_cast<std::size_t>(batch_max_) * input_.count());
-  const std::vector<std::int32_t> labels(static_cast<std::size_t>(batch_max_));
+  const bool classes = loss_ != Loss::MeanSquaredError;
+  const std::vector<std::int32_t> labels(classes ? static_cast<std::size_t>(batch_max_) : 0);
+  const std::vector<float> targets(classes ? 0 : static_cast<std::size_t>(batch_max_));
   ProductCalls calls;
   multiplier_.note_in(&calls);
-  gradient({inputs, labels, batch_max_}, gradient_);
+  gradient({inputs, labels, batch_max_, targets}, gradient_);
   multiplier_.note_in(nullptr);
   const OneThread alone;
   multiplier_.choose(
@@ -101,7 +103,7 @@ bool CpuDevice::forward(const Batch& batch, const Arriving* arriving) {
 
 BatchResult CpuDevice::backward(const Batch& batch, float* gradient) {
   const Stage& last = stages_.back();
-  const BatchResult result = loss_and_gradient(loss_, last.output.get(), batch.labels.data(),
+  const BatchResult result = loss_and_gradient(loss_, last.output.get(), batch.answers(),
                                                batch.size, classes_, last.output_gradient.get());
   for (std::size_t i = stages_.size(); i-- > 0;) {
     const float* input = i == 0 ? batch.inputs.data() : stages_[i - 1].output.get();
@@ -138,8 +140,8 @@ BatchResult CpuDevice::evaluate(const Batch& batch) {
   check_batch(batch, input_, batch_max_);
   const OneThread alone;
   forward(batch);
-  return loss_and_gradient<float>(loss_, stages_.back().output.get(), batch.labels.data(),
-                                  batch.size, classes_, nullptr);
+  return loss_and_gradient<float>(loss_, stages_.back().output.get(), batch.answers(), batch.size,
+                                  classes_, nullptr);
 }
 
 void CpuDevice::scores(std::span<float> out) const {

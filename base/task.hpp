@@ -1,0 +1,35 @@
+// base/task.hpp - what a model learns, and the figure beside the loss by which people judge it.
+// This is the one place that names the figure. Records call it `accuracy`, whatever the task.
+// R^2 = 1 - (mean squared error) / (variance of the targets): 1 is perfect, 0 is as good as the
+// mean of the targets, and below 0 is worse. Pure.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+namespace rubato {
+
+enum class Task : std::uint8_t { Classification, Regression };
+
+struct Figure {
+  const char* title;  // of a column
+  const char* word;   // in a sentence
+  const char* key;    // in files
+  bool percent;       // a share, shown in percent
+};
+
+constexpr Figure figure_of(Task task) {
+  return task == Task::Classification ? Figure{"Accuracy", "accuracy", "accuracy", true}
+                                      : Figure{"R^2", "R^2", "r2", false};
+}
+
+// `mean`, `mean_square`: of the targets that the error was measured on. Returns: NaN where they do
+// not vary, as of a single one: nothing can be said then.
+constexpr double r_squared(double mean_squared_error, double mean, double mean_square) {
+  const double variance = mean_square - mean * mean;
+  // What rounding leaves of the variance of equal targets is none.
+  return variance > 1e-12 * mean_square ? 1 - mean_squared_error / variance
+                                        : std::numeric_limits<double>::quiet_NaN();
+}
+
+}  // namespace rubato
