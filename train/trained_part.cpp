@@ -1,7 +1,6 @@
 #include "train/trained_part.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -108,8 +107,8 @@ Result<void> check_patterns(const ModelSpec& spec, const std::vector<std::string
   for (const std::string& pattern : patterns)
     if (std::ranges::none_of(names, [&](const auto& name) { return matches(pattern, name); }))
       return fail(ErrorCode::BadInput,
-                  fmt::format("{}: the model has no tensor \"{}\"{}; its tensors: {}", key, pattern,
-                              suggestion(pattern, names), fmt::join(names, ", ")));
+                  fmt::format("{}: the model has no tensor \"{}\"{}", key, pattern,
+                              suggestion(pattern, names)));
   return {};
 }
 

@@ -69,8 +69,7 @@ TEST_CASE("a pattern without a tensor, and a model without anything to train, ar
   const auto none = trained_part(spec, {"dense1.weights"}, "model.freeze");
   REQUIRE_FALSE(none.has_value());
   CHECK(none.error().message ==
-        "model.freeze: the model has no tensor \"dense1.weights\"; did you mean "
-        "dense1.weight?; its tensors: dense1.weight, dense1.bias, dense2.weight, dense2.bias");
+        "model.freeze: the model has no tensor \"dense1.weights\"; did you mean dense1.weight?");
   const auto all = trained_part(spec, {"dense1.*", "dense2.*"}, "model.freeze");
   REQUIRE_FALSE(all.has_value());
   CHECK(all.error().message ==
