@@ -30,6 +30,7 @@ class SpinDevice final : public train::Device {
   std::string_view name() const override { return "spin"; }
   Result<void> build(const train::ModelSpec&, int) override { return {}; }
   std::size_t parameter_count() const override { return 1; }
+  void freeze(const train::TrainedPart&, std::span<const float>) override {}
   int batch_max() const override { return 1; }
   void set_optimizer(const train::LocalOptimizerOptions&) override {}
   void load(std::span<const float>) override {}

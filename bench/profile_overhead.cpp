@@ -156,6 +156,9 @@ class ToldDevice final : public train::Device {
     return inner_->build(spec, batch_max);
   }
   std::size_t parameter_count() const override { return inner_->parameter_count(); }
+  void freeze(const train::TrainedPart& trained, std::span<const float> model) override {
+    inner_->freeze(trained, model);
+  }
   int batch_max() const override { return inner_->batch_max(); }
   void set_optimizer(const train::LocalOptimizerOptions& options) override {
     inner_->set_optimizer(options);

@@ -90,6 +90,7 @@ class Host {
   Result<void> load_shared(const std::stop_token& stop) {
     RUBATO_ASSIGN(data_, interruptible(stop, [&] { return cluster::load_data(config_); }));
     RUBATO_TRY(cluster::check_target(config_, data_));
+    RUBATO_TRY(cluster::check_start(config_, data_.schema, options_.out));
     RUBATO_ASSIGN(plan_, cluster::make_node_plan(config_, options_.sync, options_.seed,
                                                  data_.train.shape, data_.train.classes));
     plan_.samples = data_.train.size();
@@ -121,8 +122,10 @@ class Host {
 
   Result<void> plan_own() {
     RUBATO_ASSIGN(data_.held_out, cluster::load_held_out(config_, data_.schema));
-    RUBATO_ASSIGN(plan_, cluster::make_node_plan(config_, options_.sync, options_.seed,
-                                                 data_.schema.shape, data_.schema.outputs()));
+    RUBATO_TRY(cluster::check_start(config_, data_.schema, options_.out));
+    const auto facts = train::facts_of(data_.schema);
+    RUBATO_ASSIGN(plan_, cluster::make_node_plan(config_, options_.sync, options_.seed, facts.shape,
+                                                 facts.classes));
     const bool central = data_.held_out.size() > 0;
     plan_.samples = static_cast<std::size_t>(static_cast<double>(samples_) *
                                              (central ? 1 : 1 - config_.dataset.held_out));
@@ -206,8 +209,7 @@ class Host {
     const auto transport = cluster::make_transport({.trace = trace ? trace->lane() : nullptr});
     std::unique_ptr<train::Device> device;
     if (evaluated) {
-      RUBATO_ASSIGN(device, train::make_device(config_.worker_device));
-      RUBATO_TRY(device->build(plan_.spec, train::kEvaluationBatch));
+      RUBATO_ASSIGN(device, cluster::plan_device(config_, plan_, train::kEvaluationBatch));
     }
     cluster::ModelSaver saver(options_.out, config_, plan_, data_.schema,
                               Duration::from_seconds(config_.snapshot.every_seconds), lowest_);

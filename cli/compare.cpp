@@ -69,6 +69,7 @@ Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig
       if (options.save) {
         const auto directory = fmt::format("{}/{}-{}", out, model, seed);
         RUBATO_TRY(make_output_directory(directory));
+        RUBATO_TRY(cluster::check_start(config, data.schema, directory));
         run.saver = [&config, &data, directory](const cluster::ClusterPlan& plan) {
           return std::make_unique<cluster::ModelSaver>(directory, config, plan, data.schema,
                                                        Duration{});

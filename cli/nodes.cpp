@@ -101,7 +101,7 @@ Result<Node> load_server(const NodeOptions& options, const std::stop_token& stop
   if (!config.own_data()) return load_node(options, std::move(config), false, stop);
   RUBATO_ASSIGN(const auto schema, ask_for_schema(options, config, proto::Role::Server, {}, stop));
   Node node{std::move(config), {}, {}};
-  RUBATO_ASSIGN(node.plan, plan_of(node.config, options, {schema.shape, schema.outputs()}));
+  RUBATO_ASSIGN(node.plan, plan_of(node.config, options, train::facts_of(schema)));
   return node;
 }
 
@@ -141,7 +141,7 @@ Result<Node> load_own(const WorkerRun& run, cluster::ClusterConfig config,
   Node node{std::move(config), {}, {}};
   RUBATO_ASSIGN(node.data,
                 interruptible(stop, [&] { return cluster::load_box(node.config, path, schema); }));
-  RUBATO_ASSIGN(node.plan, plan_of(node.config, run.node, {schema.shape, schema.outputs()}));
+  RUBATO_ASSIGN(node.plan, plan_of(node.config, run.node, train::facts_of(schema)));
   return node;
 }
 
@@ -173,8 +173,7 @@ Result<std::unique_ptr<cluster::HeldOut>> held_out_of(Node& node) {
   if (!node.config.own_data() || node.data.held_out.size() == 0) return nullptr;
   auto own = std::make_unique<cluster::HeldOut>();
   own->data = std::move(node.data.held_out);
-  RUBATO_ASSIGN(own->device, train::make_device(node.config.worker_device));
-  RUBATO_TRY(own->device->build(node.plan.spec, train::kEvaluationBatch));
+  RUBATO_ASSIGN(own->device, cluster::plan_device(node.config, node.plan, train::kEvaluationBatch));
   own->interval = Duration::from_seconds(node.config.evaluation.interval_seconds);
   own->samples_max = static_cast<std::size_t>(node.config.evaluation.samples);
   return own;

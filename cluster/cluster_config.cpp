@@ -146,7 +146,10 @@ void read_membership(const ConfigTable& root, ClusterConfig& config) {
 
 // --- Checks of several keys together, and what follows from them --------------------------------
 
-void check_model(const ConfigTable& table, const train::ModelOptions& model) {
+void check_model(const ConfigTable& table, const fs::path& directory, train::ModelOptions& model) {
+  if (!model.start.empty()) model.start = (directory / model.start).lexically_normal().string();
+  if (table.has("fresh") && model.start.empty())
+    table.problem("fresh", "says what is not taken from start; give start, or remove the key");
   if (model.init == train::Init::Paper && model.kind != "cnn")
     table.problem("init", "only kind = \"cnn\" has initial values of a paper; remove the key");
   if (model.kind != "timing") {
@@ -154,6 +157,9 @@ void check_model(const ConfigTable& table, const train::ModelOptions& model) {
       table.problem("parameters", "only kind = \"timing\" has a size of its own; remove the key");
     return;
   }
+  for (const char* key : {"start", "freeze"})
+    if (table.has(key))
+      table.problem(key, "kind = \"timing\" has no parameters but their number; remove the key");
   if (table.has("hidden"))
     table.problem("hidden", "kind = \"timing\" has no layers; give parameters = their number");
   if (!table.has("parameters"))
@@ -220,6 +226,10 @@ void check_training(const ConfigTable& table, const ClusterConfig& config) {
     table.problem("early_forward",
                   "kind = \"timing\" has no layers, so no step could begin before the last of its "
                   "parameters is here; leave it out");
+  if (config.training.early_forward && !config.model.freeze.empty())
+    table.problem("early_forward",
+                  "a model with frozen parameters takes its replies whole; leave out this key or "
+                  "model.freeze");
 }
 
 void finish_servers(const ConfigTable& table, const Catalog& catalog, ServersConfig& servers) {
@@ -385,7 +395,7 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
   read_options(root.table("wire"), codec_rows(), config.codecs);
   config.sync = sync::read_options(root.table("sync"));
 
-  check_model(root.table("model"), config.model);
+  check_model(root.table("model"), fs::path(file).parent_path(), config.model);
   check_dataset(root.table("dataset"), fs::path(file).parent_path(), config.dataset);
   if (config.own_data()) {
     if (!root.table("dataset").has("kind")) config.dataset.kind.clear();  // found from the path

@@ -113,7 +113,8 @@ Result<ClusterPlan> make_plan(const ClusterConfig& config, const std::string& sy
   RUBATO_TRY(require_trainable(config));
   RUBATO_ASSIGN(auto plan, start_plan(config, sync, seed));
   RUBATO_ASSIGN(plan.spec, train::make_model(config.model, shape, classes));
-  plan.parameters = train::parameter_count(plan.spec);
+  RUBATO_ASSIGN(plan.start, model_start(config, plan.spec, seed));
+  plan.parameters = plan.start.trained.count();
   return plan;
 }
 
@@ -121,6 +122,9 @@ Result<ClusterPlan> make_node_plan(const ClusterConfig& config, const std::strin
                                    std::uint64_t seed, train::Shape shape, int classes) {
   RUBATO_ASSIGN(auto plan, make_plan(config, sync, seed, shape, classes));
   plan.settings = shared_settings(config, sync, seed);
+  if (plan.start.values)
+    plan.settings += fmt::format("model.start = values {:016x}\n",
+                                 checksum(std::as_bytes(std::span(*plan.start.values))));
   return plan;
 }
 
@@ -247,8 +251,9 @@ std::unique_ptr<server::ServerCore> make_server(const ClusterConfig& config,
                    .keeps_initial = sync::goes_back(plan.sync, config.sync),
                    .blank = plan.blank};
   options.timing = join_timing(config, plan, options.timing);
-  auto initial = [spec = plan.spec, seed = plan.seed](ElementRange range) {
-    return train::initial_parameters(spec, seed, range);
+  auto initial = [spec = plan.spec, seed = plan.seed, start = plan.start](ElementRange range) {
+    return start.values ? start.trained.of(*start.values, range)
+                        : train::initial_parameters(spec, seed, range);
   };
   return std::make_unique<server::ServerCore>(options, std::move(initial),
                                               sync::make_gate(plan.sync, config.sync), scheduler,
@@ -312,13 +317,21 @@ worker::EvaluatorCore make_evaluator(const ClusterConfig& config, const ClusterP
   return worker::EvaluatorCore(options);
 }
 
+Result<std::unique_ptr<train::Device>> plan_device(const ClusterConfig& config,
+                                                   const ClusterPlan& plan, int batch_max,
+                                                   const train::DeviceOptions& options) {
+  RUBATO_ASSIGN(auto device, train::make_device(config.worker_device, options));
+  RUBATO_TRY(device->build(plan.spec, batch_max));
+  if (!plan.start.trained.all()) device->freeze(plan.start.trained, *plan.start.values);
+  return device;
+}
+
 Result<train::LocalTrainer> make_trainer(const ClusterConfig& config, const ClusterPlan& plan,
                                          std::uint32_t index, const train::Dataset& train,
                                          std::vector<std::uint32_t> samples,
                                          const train::DeviceOptions& options) {
-  RUBATO_ASSIGN(auto device, train::make_device(config.worker_device, options));
-  RUBATO_TRY(
-      device->build(plan.spec, sync::batch_max(plan.sync, config.sync, config.training.batch)));
+  const int batch_max = sync::batch_max(plan.sync, config.sync, config.training.batch);
+  RUBATO_ASSIGN(auto device, plan_device(config, plan, batch_max, options));
   train::BatchSampler sampler(
       std::move(samples),
       Rng(plan.seed, static_cast<std::uint64_t>(Stream::Sampler), stream_of(plan, index)));

@@ -10,6 +10,7 @@
 #include "base/result.hpp"
 #include "base/shareable.hpp"
 #include "cluster/cluster_config.hpp"
+#include "cluster/model_start.hpp"
 #include "server/scheduler.hpp"
 #include "server/server_core.hpp"
 #include "train/dataset.hpp"
@@ -30,7 +31,8 @@ struct ClusterPlan {
   // shared_settings() of a node that meets others with files of their own; else empty.
   std::string settings;
   train::ModelSpec spec;
-  std::uint64_t parameters = 0;
+  std::uint64_t parameters = 0;  // that are trained
+  ModelStart start;
   // Those of the file first, then those that join beside them.
   std::vector<WorkerProfile> workers;
   std::size_t listed = 0;   // how many of them the file has
@@ -110,6 +112,11 @@ std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
 // `held_out`: there are samples to evaluate.
 worker::EvaluatorCore make_evaluator(const ClusterConfig& config, const ClusterPlan& plan,
                                      Incarnation incarnation, bool held_out = true);
+
+// A device of the plan's model for mini-batches of up to `batch_max`, with what is frozen.
+[[nodiscard]] Result<std::unique_ptr<train::Device>> plan_device(
+    const ClusterConfig& config, const ClusterPlan& plan, int batch_max,
+    const train::DeviceOptions& options = {});
 
 // The trainer of worker `index`, on its own samples and its own stream. `options`: of its device.
 // Only the default ones give the same bits for the same seed.

@@ -14,10 +14,12 @@ ModelSaver::ModelSaver(std::string directory, const ClusterConfig& config, const
     : directory_(std::move(directory)),
       model_{.spec = plan.spec,
              .schema = schema,
-             .parameters = {},
+             .parameters =
+                 plan.start.values ? *plan.start.values : std::vector<float>(plan.parameters),
              .facts = {{"cluster", config.name},
                        {"sync", plan.sync},
                        {"seed", std::to_string(plan.seed)}}},
+      trained_(plan.start.trained),
       every_(every),
       lowest_loss_(lowest_loss) {}
 
@@ -42,9 +44,10 @@ void ModelSaver::note_best(std::span<const float> parameters, const Facts& facts
 
 void ModelSaver::write(const std::string& name, std::span<const float> parameters,
                        const Facts& facts) {
-  model_.parameters.assign(parameters.begin(), parameters.end());
+  trained_.put(parameters, model_.parameters);
   model_.facts["seconds"] = fmt::format("{:.3f}", facts.seconds);
   model_.facts["steps"] = std::to_string(facts.steps);
+  for (const char* key : {"held_out_loss", "held_out_accuracy"}) model_.facts.erase(key);
   if (facts.held_out) {
     model_.facts["held_out_loss"] = fmt::format("{:.9g}", facts.held_out->loss);
     model_.facts[fmt::format("held_out_{}", figure_of(model_.schema.task()).key)] =

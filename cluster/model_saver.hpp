@@ -47,7 +47,8 @@ class ModelSaver {
   void write(const std::string& name, std::span<const float> parameters, const Facts& facts);
 
   std::string directory_;
-  train::TrainedModel model_;  // all but the parameters and the facts of the moment
+  train::TrainedModel model_;  // all but the trained parameters and the facts of the moment
+  train::TrainedPart trained_;
   Duration every_;
   std::optional<Instant> next_;
   double lowest_loss_;

@@ -34,8 +34,7 @@ Result<train::InputSchema> schema_of_boxes(const ClusterConfig& config) {
     if (absent_at_start(config, worker.name)) continue;
     RUBATO_ASSIGN(summaries[worker.name], train::summarise(worker.data, config.dataset));
   }
-  RUBATO_ASSIGN(const auto merged, train::merge(summaries));
-  return train::agree(merged, config.dataset);
+  return train::agree(summaries, config.dataset);
 }
 
 Result<train::DataSplit> load_boxes(const ClusterConfig& config) {

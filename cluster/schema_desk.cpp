@@ -17,8 +17,7 @@ constexpr std::size_t kNamesSaid = 5;  // of those that are missing
 
 }  // namespace
 
-// --- the desk
-// --------------------------------------------------------------------------------------
+// --- the desk ----------------------------------------------------------------------------------
 
 SchemaDesk::SchemaDesk(Options options) : options_(std::move(options)) {
   if (options_.enough == 0) options_.enough = options_.workers.size();
@@ -42,15 +41,15 @@ void SchemaDesk::on_message(Instant now, PeerId from, const Message& message) {
     send(from,
          proto::Refusal{proto::RefusalCode::ClusterId, other_cluster(message, options_.cluster)});
   } else if (const auto* describe = std::get_if<proto::Describe>(&message.body)) {
-    on_describe(now, from, *describe);
+    on_describe(from, *describe);
   } else {
     send(from, proto::Heartbeat{});  // a Hello: it is heard, and has to wait
   }
 }
 
-void SchemaDesk::on_describe(Instant now, PeerId from, const proto::Describe& describe) {
+void SchemaDesk::on_describe(PeerId from, const proto::Describe& describe) {
   if (const auto taken = take(describe); !taken) return refuse(from, taken.error().message);
-  asked_[from] = now;
+  asked_.insert(from);
   if (summaries_.size() < options_.enough) return send(from, proto::Heartbeat{});
   if (!schema_ && !failure_) agree();
 }
@@ -74,8 +73,7 @@ Result<void> SchemaDesk::take(const proto::Describe& describe) {
 
 void SchemaDesk::agree() {
   const auto agreed = [&]() -> Result<train::InputSchema> {
-    RUBATO_ASSIGN(const auto merged, train::merge(summaries_));
-    RUBATO_ASSIGN(auto schema, train::agree(merged, options_.stated));
+    RUBATO_ASSIGN(auto schema, train::agree(summaries_, options_.stated));
     const std::size_t bytes = to_text(schema).size();
     if (bytes > proto::kSchemaTextMax)
       return fail(ErrorCode::BadInput,
@@ -86,17 +84,17 @@ void SchemaDesk::agree() {
   }();
   if (!agreed) {
     failure_ = agreed.error();
-    for (const auto& [peer, at] : asked_) refuse(peer, failure_->message);
+    for (const PeerId peer : asked_) refuse(peer, failure_->message);
     return;
   }
   schema_ = *agreed;
-  for (const auto& [peer, at] : asked_) send(peer, proto::Schema{to_text(*schema_)});
+  for (const PeerId peer : asked_) send(peer, proto::Schema{to_text(*schema_)});
   stopped_ = fmt::format("all {} workers agree on {} inputs and {} outputs", summaries_.size(),
                          schema_->shape.count(), schema_->outputs());
 }
 
 void SchemaDesk::stop(const std::string& reason) {
-  for (const auto& [peer, at] : asked_)
+  for (const PeerId peer : asked_)
     send(peer, proto::Refusal{proto::RefusalCode::Stopped, "the run is over: " + reason});
   stopped_ = reason;
 }
@@ -126,8 +124,7 @@ std::uint64_t SchemaDesk::samples() const {
   return sum;
 }
 
-// --- the asker
-// -------------------------------------------------------------------------------------
+// --- the asker ---------------------------------------------------------------------------------
 
 SchemaAsker::SchemaAsker(Options options)
     : options_(std::move(options)), joiner_(options_.timing) {}

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -51,7 +52,7 @@ class SchemaDesk {
   std::uint64_t samples() const;  // of all workers
 
  private:
-  void on_describe(Instant now, proto::PeerId from, const proto::Describe& describe);
+  void on_describe(proto::PeerId from, const proto::Describe& describe);
   Result<void> take(const proto::Describe& describe);
   void agree();
   void refuse(proto::PeerId to, const std::string& why);
@@ -60,7 +61,7 @@ class SchemaDesk {
 
   Options options_;
   std::map<std::string, train::DataSummary> summaries_;  // by worker
-  std::map<proto::PeerId, Instant> asked_;               // who waits for the schema
+  std::set<proto::PeerId> asked_;                        // who waits for the schema
   std::optional<train::InputSchema> schema_;
   std::optional<Instant> next_word_;  // when the log says for whom it waits
   std::optional<std::string> stopped_;

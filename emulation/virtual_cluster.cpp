@@ -156,6 +156,7 @@ Result<void> VirtualCluster::plan() {
     return {};
   }
   RUBATO_TRY(cluster::check_target(config_, data_));
+  RUBATO_TRY(cluster::check_start(config_, data_.schema, {}));
   RUBATO_ASSIGN(plan_, cluster::make_plan(config_, options_.sync, options_.seed, data_.train.shape,
                                           data_.train.classes));
   plan_.samples = data_.train.size();

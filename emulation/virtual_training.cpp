@@ -16,8 +16,7 @@ Result<std::unique_ptr<VirtualTraining>> VirtualTraining::make(const cluster::Cl
 Result<void> VirtualTraining::build() {
   RUBATO_ASSIGN(samples_, cluster::plan_samples(config_, plan_, data_));
   if (data_.held_out.size() > 0) {
-    RUBATO_ASSIGN(evaluator_, train::make_device(config_.worker_device));
-    RUBATO_TRY(evaluator_->build(plan_.spec, train::kEvaluationBatch));
+    RUBATO_ASSIGN(evaluator_, cluster::plan_device(config_, plan_, train::kEvaluationBatch));
   }
   trainers_.resize(plan_.workers.size());
   for (std::uint32_t i = 0; i < plan_.workers.size(); ++i) RUBATO_TRY(restart(i));

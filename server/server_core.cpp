@@ -364,21 +364,21 @@ void ServerCore::apply(MemberState& member, double weight) {
 }
 
 void ServerCore::collect(MemberState& member, double weight) {
-  member.used = true;
-  if (member.commit.refused()) {
-    ++stats_.commits_refused;
-    return;
-  }
-  for_each_held(member, [&](const proto::Commit& chunk, std::span<const float> update,
-                            const proto::Payload&) {
+  take_in(member, [&](const proto::Commit& chunk, std::span<const float> update) {
     shard_.collect(chunk.offset, update, static_cast<float>(weight * chunk.weight));
-    ++stats_.chunks_applied;
   });
-  shard_.count_collected(weight);
-  ++stats_.commits_applied;
+  if (!member.commit.refused()) shard_.count_collected(weight);
 }
 
 void ServerCore::remember(MemberState& member) {
+  take_in(member, [&](const proto::Commit& chunk, std::span<const float> update) {
+    shard_.remember(member.worker, chunk.offset, update, static_cast<float>(chunk.weight));
+  });
+  if (!member.commit.refused()) shard_.apply_remembered(members_.size());
+}
+
+template <class F>
+void ServerCore::take_in(MemberState& member, F f) {
   member.used = true;
   if (member.commit.refused()) {
     ++stats_.commits_refused;
@@ -386,10 +386,9 @@ void ServerCore::remember(MemberState& member) {
   }
   for_each_held(member, [&](const proto::Commit& chunk, std::span<const float> update,
                             const proto::Payload&) {
-    shard_.remember(member.worker, chunk.offset, update, static_cast<float>(chunk.weight));
+    f(chunk, update);
     ++stats_.chunks_applied;
   });
-  shard_.apply_remembered(members_.size());
   ++stats_.commits_applied;
 }
 

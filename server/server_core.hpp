@@ -123,6 +123,10 @@ class ServerCore {
   void apply(MemberState& member, double weight);  // weight: GateActions::weight
   void collect(MemberState& member, double weight);
   void remember(MemberState& member);
+  // Gives f each chunk of a whole commit that becomes no version by itself, and counts it; nothing
+  // if it was refused.
+  template <class F>
+  void take_in(MemberState& member, F f);
   void release(Instant now, MemberState& member);
 
   // A whole commit is applied, or refused. It is a new version if it is applied.

@@ -1,10 +1,10 @@
 #!/bin/sh
 # Installs what is missing, builds and runs all tests, preset by preset, and stops at the first that
 # fails. Each ends with the test runner's closing line ("100% tests passed ...").
-# Usage: tests/run.sh [PRESET...]   of CMakePresets.json; default: dev asan
+# Usage: tests/run.sh [PRESET...]   of CMakePresets.json; default: dev wire
 set -eu
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || set -- dev asan
+[ $# -gt 0 ] || set -- dev wire
 
 groups="build run test"
 case " $* " in *" tidy "*) groups="$groups check" ;; esac

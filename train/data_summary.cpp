@@ -452,6 +452,12 @@ Result<InputSchema> agree(const DataSummary& merged, const DatasetOptions& state
   return schema;
 }
 
+Result<InputSchema> agree(const std::map<std::string, DataSummary>& boxes,
+                          const DatasetOptions& stated) {
+  RUBATO_ASSIGN(const auto merged, merge(boxes));
+  return agree(merged, stated);
+}
+
 Result<InputSchema> stated_schema(const DatasetOptions& stated) {
   RUBATO_CHECK(!stated.schema.empty(), "a stated schema");
   const auto text = read_file(stated.schema);

@@ -70,6 +70,10 @@ struct DataSummary {
 // standardisation. Class names are sorted: by value where all are numbers, else as text.
 [[nodiscard]] Result<InputSchema> agree(const DataSummary& merged, const DatasetOptions& stated);
 
+// The same of the boxes, which are merged first.
+[[nodiscard]] Result<InputSchema> agree(const std::map<std::string, DataSummary>& boxes,
+                                        const DatasetOptions& stated);
+
 // The schema of the file that `stated.schema` names, which needs no agreement and no summaries.
 // Requires: stated.schema is not empty.
 [[nodiscard]] Result<InputSchema> stated_schema(const DatasetOptions& stated);

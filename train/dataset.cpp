@@ -308,6 +308,10 @@ void Dataset::prefetch(std::span<const std::uint32_t> indices) const {
       features);
 }
 
+SampleFacts facts_of(const InputSchema& schema) {
+  return {schema.shape, schema.outputs()};
+}
+
 std::optional<SampleFacts> known_facts(const DatasetOptions& options) {
   if (options.kind == "fashion-mnist") return SampleFacts{{1, 28, 28}, 10};
   if (options.kind == "cifar-10") return SampleFacts{{3, 32, 32}, 10};

@@ -95,6 +95,8 @@ struct SampleFacts {
   int classes = 0;
 };
 
+SampleFacts facts_of(const InputSchema& schema);
+
 // What is known of the data without reading it: nothing for a csv or libsvm file unless the options
 // give both features and classes; features alone in a regression.
 std::optional<SampleFacts> known_facts(const DatasetOptions& options);

@@ -19,6 +19,7 @@
 #include "base/shareable.hpp"
 #include "train/local_optimizer.hpp"
 #include "train/model_spec.hpp"
+#include "train/trained_part.hpp"
 
 namespace rubato::train {
 
@@ -61,7 +62,11 @@ class Device {
   virtual std::string_view name() const = 0;
   // Plans memory for batches of up to `batch_max`; parameters start at zero. Once.
   [[nodiscard]] virtual Result<void> build(const ModelSpec& spec, int batch_max) = 0;
+  // Of the parameters that are trained: all, before freeze().
   virtual std::size_t parameter_count() const = 0;
+  // From now on only `trained` is trained: loaded, stepped and read. The other parameters stay as
+  // they are in `model`, which has all of them. Requires: built, no step yet.
+  virtual void freeze(const TrainedPart& trained, std::span<const float> model) = 0;
   virtual int batch_max() const = 0;
   // Of the steps from now on; its moments are 0. Before the first call: plain SGD. Requires: built.
   virtual void set_optimizer(const LocalOptimizerOptions& options) = 0;
@@ -83,10 +88,11 @@ class Device {
   virtual BatchResult step(const Batch& batch, float rate) = 0;
   // load() and step() in one, with the same result to the bit: a device that can asks for the
   // parameters of a layer when the way forward comes to it, the others for all at the beginning.
-  // Requires: U is 0. Returns: nothing if they will not come: U is 0 still, W must be loaded anew.
+  // Requires: U is 0, nothing is frozen. Returns: nothing if they will not come: U is 0 still, W
+  // must be loaded anew.
   virtual std::optional<BatchResult> step_early(const Batch& batch, float rate,
                                                 const Arriving& arriving);
-  // out <- gradient of the mean loss at W. W and U are untouched.
+  // out <- gradient of the mean loss at W, of frozen parameters too. W and U are untouched.
   virtual BatchResult gradient(const Batch& batch, std::span<float> out) = 0;
   // Loss and correct predictions at W, no gradient.
   virtual BatchResult evaluate(const Batch& batch) = 0;

@@ -14,13 +14,16 @@ namespace rubato::train {
 class HostDevice : public Device {
  public:
   std::size_t parameter_count() const final { return replica_.count(); }
+  void freeze(const TrainedPart& trained, std::span<const float> model) final {
+    replica_.freeze(trained, model);
+  }
   void load(std::span<const float> parameters) final { replica_.load(parameters); }
   void load_under_update(std::span<const float> parameters) final {
     replica_.load_under_update(parameters);
   }
   void read(std::span<float> out) const final { replica_.read(out); }
   void set_optimizer(const LocalOptimizerOptions& options) final {
-    optimizer_ = LocalOptimizer(options, replica_.count());
+    optimizer_ = LocalOptimizer(options, gradient_.size());
   }
   bool take_update(Floats& out) final { return replica_.take_update(out); }
   void give(Floats& buffer) final { replica_.give(buffer); }
@@ -41,7 +44,8 @@ class HostDevice : public Device {
   // The step along gradient_, which it overwrites.
   void descend(float rate) {
     if (optimizer_.plain()) return replica_.descend(gradient_, rate);
-    optimizer_.turn(gradient_, {replica_.weights(), replica_.count()}, rate);
+    replica_.trained().clear_frozen(gradient_);  // clipping looks at what is trained
+    optimizer_.turn(gradient_, replica_.weights(), rate);
     replica_.descend(gradient_, 1.0f);
   }
 

@@ -37,25 +37,36 @@ RUBATO_MULTIVERSION void change(float* weights, float* update, const float* grad
 
 }  // namespace
 
+void HostReplica::freeze(const TrainedPart& part, std::span<const float> model) {
+  RUBATO_CHECK(zero_ && model.size() == weights_.size() && part.parameters() == model.size(),
+               "parameters of another model");
+  trained_ = part;
+  std::copy(model.begin(), model.end(), weights_.begin());
+  update_ = {};
+}
+
 void HostReplica::load(std::span<const float> parameters) {
-  RUBATO_CHECK(parameters.size() == count(), "parameters of another model");
-  std::copy(parameters.begin(), parameters.end(), weights_.begin());
+  trained_.put(parameters, weights_);
 }
 
 void HostReplica::load_under_update(std::span<const float> parameters) {
   if (zero_) return load(parameters);
   RUBATO_CHECK(parameters.size() == count(), "parameters of another model");
-  subtract(parameters.data(), update_.data(), weights_.data(), count());
+  trained_.for_each_piece([&](std::uint64_t at, std::uint64_t begin, std::uint64_t n) {
+    subtract(parameters.data() + at, update_.data() + at, weights_.data() + begin, n);
+  });
 }
 
 std::span<float> HostReplica::part(std::size_t begin, std::size_t count) {
-  RUBATO_CHECK(zero_, "parameters replace W where no step lies on top of them");
+  RUBATO_CHECK(zero_ && trained_.all(), "parameters replace W where no step lies on top of them");
   return std::span(weights_).subspan(begin, count);
 }
 
 void HostReplica::read(std::span<float> out) const {
   RUBATO_CHECK(out.size() == count(), "room for another model");
-  std::copy(weights_.begin(), weights_.end(), out.begin());
+  trained_.for_each_piece([&](std::uint64_t at, std::uint64_t begin, std::uint64_t n) {
+    std::copy_n(weights_.data() + begin, n, out.data() + at);
+  });
 }
 
 bool HostReplica::take_update(Floats& out) {
@@ -75,10 +86,12 @@ void HostReplica::give(Floats& buffer) {
 }
 
 void HostReplica::descend(std::span<const float> gradient, float rate) {
-  RUBATO_CHECK(gradient.size() == count(), "gradient of another model");
+  RUBATO_CHECK(gradient.size() == weights_.size(), "gradient of another model");
   update_.resize(count());  // nothing, but for the first time
   const auto step = zero_ ? begin_change : change;
-  step(weights_.data(), update_.data(), gradient.data(), rate, count());
+  trained_.for_each_piece([&](std::uint64_t at, std::uint64_t begin, std::uint64_t n) {
+    step(weights_.data() + begin, update_.data() + at, gradient.data() + begin, rate, n);
+  });
   zero_ = false;
 }
 

@@ -12,6 +12,7 @@
 #include "base/nearest.hpp"
 #include "train/safetensors.hpp"
 #include "train/tensors.hpp"
+#include "train/trained_part.hpp"
 
 namespace rubato::train {
 namespace {
@@ -118,10 +119,10 @@ bool fits(const InputSchema& schema, const ModelSpec& spec) {
          (schema.task() == Task::Regression) == (spec.loss == Loss::MeanSquaredError);
 }
 
-Result<std::vector<float>> gather(const std::string& path, const SafeTensors& content,
-                                  const ModelSpec& spec) {
-  std::vector<float> parameters(parameter_count(spec));
+Result<void> gather(const std::string& path, const SafeTensors& content, const ModelSpec& spec,
+                    const std::vector<std::string>& fresh, std::span<float> parameters) {
   for (const TensorPlace& place : tensor_places(spec)) {
+    if (matches_one(fresh, place.name)) continue;
     const auto found = content.tensors.find(place.name);
     if (found == content.tensors.end()) {
       if (place.second) continue;
@@ -137,10 +138,11 @@ Result<std::vector<float>> gather(const std::string& path, const SafeTensors& co
                   fmt::format("{}: tensor {} is [{}], the model needs [{}]", path, place.name,
                               fmt::join(tensor.shape, ", "), fmt::join(place.shape, ", ")));
     place.for_each_piece([&](std::uint64_t from, std::uint64_t to, std::uint64_t n) {
-      for (std::uint64_t i = 0; i < n; ++i) parameters[to + i] += tensor.values[from + i];
+      for (std::uint64_t i = 0; i < n; ++i)
+        parameters[to + i] = tensor.values[from + i] + (place.second ? parameters[to + i] : 0);
     });
   }
-  return parameters;
+  return {};
 }
 
 Result<TrainedModel> model_of(const std::string& path, const SafeTensors& content) {
@@ -168,7 +170,8 @@ Result<TrainedModel> model_of(const std::string& path, const SafeTensors& conten
   if (!fits(model.schema, model.spec))
     return fail(ErrorCode::BadInput,
                 fmt::format("{}: its input schema does not fit its layers", path));
-  RUBATO_ASSIGN(model.parameters, gather(path, content, model.spec));
+  model.parameters.resize(parameter_count(model.spec));
+  RUBATO_TRY(gather(path, content, model.spec, {}, model.parameters));
   for (const auto& [key, value] : metadata)
     if (key.starts_with(kFactPrefix)) model.facts[key.substr(kFactPrefix.size())] = value;
   return model;
@@ -207,9 +210,16 @@ Result<TrainedModel> read_model(const std::string& path) {
   }
 }
 
-Result<std::vector<float>> read_parameters(const std::string& path, const ModelSpec& spec) {
+Result<void> read_parameters(const std::string& path, const ModelSpec& spec,
+                             const std::vector<std::string>& fresh, std::span<float> parameters) {
+  RUBATO_CHECK(parameters.size() == parameter_count(spec), "room for another model");
   RUBATO_ASSIGN(const SafeTensors content, read_safetensors(path));
-  return gather(path, content, spec);
+  return gather(path, content, spec, fresh, parameters);
+}
+
+Result<std::vector<std::string>> classes_of(const std::string& path) {
+  RUBATO_ASSIGN(const TrainedModel model, read_model(path));
+  return model.schema.classes;
 }
 
 }  // namespace rubato::train

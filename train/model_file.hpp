@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,9 +26,14 @@ struct TrainedModel {
 // A file that write_model wrote.
 [[nodiscard]] Result<TrainedModel> read_model(const std::string& path);
 
-// The parameters of a model of these layers, from a file of ours or of others: PyTorch's, for one.
-// Every tensor of the model must be there (a second LSTM bias need not be).
-[[nodiscard]] Result<std::vector<float>> read_parameters(const std::string& path,
-                                                         const ModelSpec& spec);
+// parameters [parameter_count(spec)] <- those of a file of ours or of others: PyTorch's, for one.
+// Every tensor of the model must be there (a second LSTM bias need not be), but for those that
+// match one of `fresh` (train/trained_part.hpp): they stay as they are.
+[[nodiscard]] Result<void> read_parameters(const std::string& path, const ModelSpec& spec,
+                                           const std::vector<std::string>& fresh,
+                                           std::span<float> parameters);
+
+// The names of the classes in a file that write_model wrote. Of another file: BadInput.
+[[nodiscard]] Result<std::vector<std::string>> classes_of(const std::string& path);
 
 }  // namespace rubato::train

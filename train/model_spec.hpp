@@ -106,6 +106,10 @@ struct ModelOptions {
   std::vector<int> hidden;
   std::uint64_t parameters = 0;  // timing: a model that is nothing but its size
   Init init = Init::Scaled;      // Paper: cnn only
+  std::string start = {};        // a model file with the parameters to begin with; empty: init
+  // Patterns of tensor names (train/trained_part.hpp).
+  std::vector<std::string> fresh = {};   // not taken from `start`
+  std::vector<std::string> freeze = {};  // not trained
 };
 
 // Returns: the spec for data of this shape; BadInput naming key, value and remedy, also for a

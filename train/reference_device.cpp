@@ -23,22 +23,21 @@ std::optional<BatchResult> ReferenceDevice::step_early(const Batch& batch, float
   const auto fetch = [&](std::uint64_t begin, std::uint64_t end) {
     return arriving(begin, replica_.part(begin, end - begin));
   };
-  const auto result = network_->gradient_early({replica_.weights(), replica_.count()}, batch.inputs,
-                                               batch.answers(), gradient_, fetch);
+  const auto result = network_->gradient_early(replica_.weights(), batch.inputs, batch.answers(),
+                                               gradient_, fetch);
   if (result) descend(rate);
   return result;
 }
 
 BatchResult ReferenceDevice::gradient(const Batch& batch, std::span<float> out) {
   check_batch(batch, input_, batch_max_);
-  RUBATO_CHECK(out.size() == replica_.count(), "room for another model's gradient");
-  return network_->gradient({replica_.weights(), replica_.count()}, batch.inputs, batch.answers(),
-                            out);
+  RUBATO_CHECK(out.size() == gradient_.size(), "room for another model's gradient");
+  return network_->gradient(replica_.weights(), batch.inputs, batch.answers(), out);
 }
 
 BatchResult ReferenceDevice::evaluate(const Batch& batch) {
   check_batch(batch, input_, batch_max_);
-  return network_->evaluate({replica_.weights(), replica_.count()}, batch.inputs, batch.answers());
+  return network_->evaluate(replica_.weights(), batch.inputs, batch.answers());
 }
 
 void ReferenceDevice::scores(std::span<float> out) const {

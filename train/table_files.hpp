@@ -31,8 +31,8 @@ struct CsvOptions {
 
 // A column holds categories where `categorical` lists it or its first value is no number. Otherwise
 // all its values are numbers. Empty fields, NA, NaN and ? are missing values.
-// The first line is a header where the options name one of its fields, or where it has a text above
-// numbers, or where it has texts only and none of them comes again below it.
+// The first line is a header if one of these holds: the options name one of its fields; it has a
+// text above numbers; it has texts only, and none of them comes again below it.
 // An empty name in a header becomes "column N"; a name that comes again gets a number.
 [[nodiscard]] Result<RawTable> read_csv(const std::string& path, const CsvOptions& options);
 

@@ -28,19 +28,6 @@ train::EvaluationResult evaluated(const train::TrainedModel& model, const train:
   return train::evaluate(*device, data);
 }
 
-RunRecord saved(const cluster::ClusterConfig& config, const train::DataSplit& data,
-                const std::string& sync, const TempDirectory& directory, Duration every = {}) {
-  VirtualOptions options;
-  options.sync = sync;
-  options.saver = [&](const cluster::ClusterPlan& plan) {
-    return std::make_unique<cluster::ModelSaver>(directory.path(""), config, plan, data.schema,
-                                                 every);
-  };
-  auto record = run_virtual(config, data, options);
-  REQUIRE_MESSAGE(record.has_value(), (record ? "" : record.error().message));
-  return std::move(*record);
-}
-
 TEST_CASE("a saved model has the loss that its facts say, the best one the lowest of the run") {
   auto config = small_cluster({0.1, 0.3});
   config.servers.count = 2;
@@ -48,7 +35,7 @@ TEST_CASE("a saved model has the loss that its facts say, the best one the lowes
   for (const char* sync : {"bsp", "adsp", "tempo"}) {
     CAPTURE(sync);
     const TempDirectory directory;
-    const RunRecord record = saved(config, data, sync, directory);
+    const RunRecord record = saved_run(config, data, sync, directory.path(""));
     for (const char* name : {"model.safetensors", "best.safetensors"}) {
       CAPTURE(name);
       const auto model = read(directory, name);
@@ -72,7 +59,7 @@ TEST_CASE("saving changes nothing of the run") {
   const auto config = small_cluster({0.1, 0.3});
   const auto data = small_blobs();
   const TempDirectory directory;
-  CHECK(to_text(saved(config, data, "adsp", directory)) ==
+  CHECK(to_text(saved_run(config, data, "adsp", directory.path(""))) ==
         to_text(run(config, data, "adsp").record));
 }
 
@@ -81,21 +68,14 @@ TEST_CASE("without held-out data the model of the end is saved, and no best one"
   auto data = small_blobs();
   data.held_out = {};
   const TempDirectory directory;
-  saved(config, data, "asp", directory);
+  saved_run(config, data, "asp", directory.path(""));
   CHECK_FALSE(read(directory, "model.safetensors").facts.contains("held_out_loss"));
   CHECK_FALSE(read_file(directory.path("best.safetensors")).has_value());
 }
 
 TEST_CASE("a directory that is gone costs the files, not the run") {
   const auto config = small_cluster({0.1});
-  const auto data = small_blobs();
-  VirtualOptions options;
-  options.sync = "asp";
-  options.saver = [&](const cluster::ClusterPlan& plan) {
-    return std::make_unique<cluster::ModelSaver>("/nowhere/at/all", config, plan, data.schema,
-                                                 Duration{});
-  };
-  CHECK(run_virtual(config, data, options).has_value());
+  CHECK(saved_run(config, small_blobs(), "asp", "/nowhere/at/all").steps > 0);
 }
 
 }  // namespace

@@ -197,12 +197,7 @@ TEST_CASE("BSP with momentum on m workers equals one machine with momentum and t
 
   const auto plan = cluster::make_plan(config, "bsp", 1, data.train.shape, data.train.classes);
   REQUIRE(plan.has_value());
-  auto samples = cluster::plan_samples(config, *plan, data);
-  REQUIRE(samples.has_value());
-  std::vector<train::BatchSampler> samplers;
-  for (std::size_t i = 0; i < samples->size(); ++i)
-    samplers.emplace_back(std::move((*samples)[i]),
-                          Rng(1, static_cast<std::uint64_t>(cluster::Stream::Sampler), i));
+  auto samplers = samplers_of(config, *plan, data);
   auto device = train::make_device("reference");
   REQUIRE(device.has_value());
   REQUIRE((*device)->build(plan->spec, 250).has_value());
@@ -231,17 +226,7 @@ TEST_CASE("AdamW goes on under a commit in flight: one worker that overlaps lear
   config.sync.of<sync::AdspOptions>().check_period = Duration::from_seconds(2);
   config.sync.of<sync::AdspOptions>().fixed_rate = 2;
   config.sync.of<sync::AdspOptions>().overlap = true;
-  const auto steps = step_lines(run(config, data, "adsp"));
-  REQUIRE(steps.size() > 500);
-  const auto plan = cluster::make_plan(config, "adsp", 1, data.train.shape, data.train.classes);
-  REQUIRE(plan.has_value());
-  auto samples = cluster::plan_samples(config, *plan, data);
-  REQUIRE(samples.has_value());
-  auto alone = cluster::make_trainer(config, *plan, 0, data.train, std::move(samples->front()));
-  REQUIRE(alone.has_value());
-  alone->load(train::initial_parameters(plan->spec, 1));
-  for (const auto& step : steps)
-    CHECK(step.loss == doctest::Approx(alone->step().loss_sum / 16).epsilon(1e-4));
+  check_learns_alone(config, data, "adsp");
 }
 
 TEST_CASE("AdamW trains under every family of sync models") {

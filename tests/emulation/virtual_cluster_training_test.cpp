@@ -25,12 +25,7 @@ std::vector<double> serial_losses(const cluster::ClusterConfig& config,
                                   std::size_t rounds) {
   const auto plan = cluster::make_plan(config, "bsp", seed, data.train.shape, data.train.classes);
   REQUIRE(plan.has_value());
-  auto samples = cluster::plan_samples(config, *plan, data);
-  REQUIRE(samples.has_value());
-  std::vector<train::BatchSampler> samplers;
-  for (std::size_t i = 0; i < samples->size(); ++i)
-    samplers.emplace_back(std::move((*samples)[i]),
-                          Rng(seed, static_cast<std::uint64_t>(cluster::Stream::Sampler), i));
+  auto samplers = samplers_of(config, *plan, data);
   const auto batch = static_cast<std::size_t>(config.training.batch);
   const std::size_t all = batch * samplers.size();
   auto device = train::make_device("cpu");
@@ -92,18 +87,7 @@ TEST_CASE("one worker that overlaps its commits learns as if it were alone") {
   config.sync.of<sync::AdspOptions>().check_period = Duration::from_seconds(2);
   config.sync.of<sync::AdspOptions>().fixed_rate = 2;
   config.sync.of<sync::AdspOptions>().overlap = true;
-  const auto steps = step_lines(run(config, data, "adsp"));
-  REQUIRE(steps.size() > 500);
-
-  const auto plan = cluster::make_plan(config, "adsp", 1, data.train.shape, data.train.classes);
-  REQUIRE(plan.has_value());
-  auto samples = cluster::plan_samples(config, *plan, data);
-  REQUIRE(samples.has_value());
-  auto alone = cluster::make_trainer(config, *plan, 0, data.train, std::move(samples->front()));
-  REQUIRE(alone.has_value());
-  alone->load(train::initial_parameters(plan->spec, 1));
-  for (const auto& step : steps)
-    CHECK(step.loss == doctest::Approx(alone->step().loss_sum / 16).epsilon(1e-4));
+  check_learns_alone(config, data, "adsp");
 }
 
 TEST_CASE("any number of shards and any size of chunks learns the same bits") {

@@ -8,6 +8,9 @@
 #include <functional>
 #include <map>
 #include <sstream>
+#include <utility>
+
+#include "cluster/model_saver.hpp"
 
 namespace rubato::emulation {
 
@@ -66,6 +69,46 @@ Run run(const cluster::ClusterConfig& config, const train::DataSplit& data, cons
   REQUIRE_MESSAGE(record.has_value(), record.error().message);
   out.record = std::move(*record);
   return out;
+}
+
+RunRecord saved_run(const cluster::ClusterConfig& config, const train::DataSplit& data,
+                    const std::string& sync, const std::string& directory, Duration every) {
+  VirtualOptions options;
+  options.sync = sync;
+  options.saver = [&](const cluster::ClusterPlan& plan) {
+    return std::make_unique<cluster::ModelSaver>(directory, config, plan, data.schema, every);
+  };
+  auto record = run_virtual(config, data, options);
+  REQUIRE_MESSAGE(record.has_value(), (record ? "" : record.error().message));
+  return std::move(*record);
+}
+
+std::vector<train::BatchSampler> samplers_of(const cluster::ClusterConfig& config,
+                                             const cluster::ClusterPlan& plan,
+                                             const train::DataSplit& data) {
+  auto samples = cluster::plan_samples(config, plan, data);
+  REQUIRE(samples.has_value());
+  std::vector<train::BatchSampler> samplers;
+  for (std::size_t i = 0; i < samples->size(); ++i)
+    samplers.emplace_back(std::move((*samples)[i]),
+                          Rng(plan.seed, static_cast<std::uint64_t>(cluster::Stream::Sampler), i));
+  return samplers;
+}
+
+void check_learns_alone(const cluster::ClusterConfig& config, const train::DataSplit& data,
+                        const std::string& sync) {
+  const auto steps = step_lines(run(config, data, sync));
+  REQUIRE(steps.size() > 500);
+  const auto plan = cluster::make_plan(config, sync, 1, data.train.shape, data.train.classes);
+  REQUIRE(plan.has_value());
+  auto samples = cluster::plan_samples(config, *plan, data);
+  REQUIRE(samples.has_value());
+  auto alone = cluster::make_trainer(config, *plan, 0, data.train, std::move(samples->front()));
+  REQUIRE(alone.has_value());
+  alone->load(train::initial_parameters(plan->spec, 1));
+  for (const auto& step : steps)
+    CHECK(step.loss ==
+          doctest::Approx(alone->step().loss_sum / config.training.batch).epsilon(1e-4));
 }
 
 double mean_loss(const RunRecord& record, std::size_t end, std::size_t count) {

@@ -8,7 +8,9 @@
 
 #include "base/run_record.hpp"
 #include "cluster/cluster_config.hpp"
+#include "cluster/cluster_plan.hpp"
 #include "emulation/virtual_cluster.hpp"
+#include "train/partition.hpp"
 
 namespace rubato::emulation {
 
@@ -38,6 +40,18 @@ struct Run {
 // Requires: a run that succeeds.
 Run run(const cluster::ClusterConfig& config, const train::DataSplit& data, const std::string& sync,
         std::uint64_t seed = 1, int threads = 1);
+
+// The same, saved into `directory`, with `every` as in ModelSaver.
+RunRecord saved_run(const cluster::ClusterConfig& config, const train::DataSplit& data,
+                    const std::string& sync, const std::string& directory, Duration every = {});
+
+// The samplers of a plan's workers, as they are before the first step.
+std::vector<train::BatchSampler> samplers_of(const cluster::ClusterConfig& config,
+                                             const cluster::ClusterPlan& plan,
+                                             const train::DataSplit& data);
+// Each step's loss is what the only worker of the cluster would have alone, without servers.
+void check_learns_alone(const cluster::ClusterConfig& config, const train::DataSplit& data,
+                        const std::string& sync);
 
 // Of the evaluations [end - count, end). Requires: count <= end <= their number.
 double mean_loss(const RunRecord& record, std::size_t end, std::size_t count);

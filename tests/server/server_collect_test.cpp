@@ -193,7 +193,7 @@ TEST_CASE("ace: a worker that commits nine times as often pulls the optimum no m
     const float optimum[2] = {0, 100};
     Values seen[2] = {setup.initial, setup.initial};
     Sequence sequence[2] = {1, 1};
-    for (int i = 0; i < 20'000; ++i) {
+    for (int i = 0; i < 4000; ++i) {
       const std::uint32_t worker = i % 10 == 9;
       Values update(5);
       for (std::size_t j = 0; j < 5; ++j) update[j] = 0.01f * (seen[worker][j] - optimum[worker]);

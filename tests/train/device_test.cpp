@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/train/models.hpp"
+#include "train/tensors.hpp"
 
 using namespace rubato;
 using namespace rubato::train;
@@ -136,6 +137,79 @@ TEST_CASE("an optimizer moves W and U by the same amount, step by step or early,
       REQUIRE(std::abs(update[i] - (loaded[i] - got[i])) < 1e-6);
     }
     CHECK(apart < 1e-4);  // of six steps of up to 0.01
+  }
+}
+
+TEST_CASE("frozen parameters stay to the bit, and the others move as if only they were there") {
+  // Clipping and decay look at what is trained alone, as PyTorch's do where requires_grad is off.
+  const LocalOptimizerOptions momentum{
+      .kind = LocalOptimizerKind::Momentum, .momentum = 0.5, .weight_decay = 0.3, .clip_norm = 0.2};
+  constexpr float kRate = 0.05f;
+  for (const ModelSpec& spec : small_models()) {
+    if (spec.layers.size() < 2) continue;
+    CAPTURE(spec.name);
+    const TensorPlace first = tensor_places(spec).front();
+    const auto part = trained_part(spec, {first.name}, "freeze").value();
+    const auto model = test_parameters(spec, 1);
+    CHECK(part.count() == model.size() - first.count());
+
+    // The same in double, along the reference device's gradients of the whole model.
+    std::vector<double> weights(model.begin(), model.end()), velocity(model.size());
+    std::vector<bool> trained(model.size());
+    part.for_each_piece([&](std::uint64_t, std::uint64_t begin, std::uint64_t n) {
+      std::fill_n(trained.begin() + static_cast<std::ptrdiff_t>(begin), n, true);
+    });
+    const auto whole = built_device("reference", spec, 4);
+    for (std::uint64_t n = 0; n < 3; ++n) {
+      std::vector<float> gradient(model.size());
+      whole->load(std::vector<float>(weights.begin(), weights.end()));
+      whole->gradient(OwnedBatch(spec, 4, n).view(), gradient);
+      double square = 0;
+      for (std::size_t i = 0; i < model.size(); ++i)
+        if (trained[i]) square += static_cast<double>(gradient[i]) * gradient[i];
+      const double clip = std::min(1.0, momentum.clip_norm / std::sqrt(square));
+      for (std::size_t i = 0; i < model.size(); ++i) {
+        if (!trained[i]) continue;
+        velocity[i] = momentum.momentum * velocity[i] + clip * gradient[i] +
+                      momentum.weight_decay * weights[i];
+        weights[i] -= kRate * velocity[i];
+      }
+    }
+    const std::vector<float> expected(weights.begin(), weights.end());
+    const auto expected_part = part.of(expected, {0, part.count()});
+
+    for (const std::string& name : kDevices) {
+      CAPTURE(name);
+      const auto device = built_device(name, spec, 4);
+      device->freeze(part, model);
+      device->set_optimizer(momentum);
+      REQUIRE(device->parameter_count() == part.count());
+      const auto before = weights_of(*device);
+      CHECK(before == part.of(model, {0, part.count()}));
+      for (std::uint64_t n = 0; n < 3; ++n) device->step(OwnedBatch(spec, 4, n).view(), kRate);
+      const auto after = weights_of(*device);
+      Floats update;
+      REQUIRE(device->take_update(update));
+      REQUIRE(update.size() == part.count());
+      for (std::size_t i = 0; i < after.size(); ++i) {
+        REQUIRE(after[i] == doctest::Approx(expected_part[i]).epsilon(1e-4).scale(1));
+        REQUIRE(update[i] == doctest::Approx(before[i] - after[i]).epsilon(1e-4).scale(1));
+      }
+      // What the whole model computes now: the frozen tensor is where it was.
+      std::vector<float> all = model;
+      part.put(after, all);
+      whole->load(all);
+      const OwnedBatch batch(spec, 4, 9);
+      CHECK(device->evaluate(batch.view()).loss_sum ==
+            doctest::Approx(whole->evaluate(batch.view()).loss_sum).epsilon(1e-4));
+      const std::vector<float> arrived(part.count(), 0.25f);
+      device->step(batch.view(), kRate);
+      const auto stepped = weights_of(*device);
+      device->load_under_update(arrived);
+      const auto merged = weights_of(*device);
+      for (std::size_t i = 0; i < merged.size(); ++i)
+        REQUIRE(merged[i] == doctest::Approx(0.25 + stepped[i] - after[i]).epsilon(1e-4).scale(1));
+    }
   }
 }
 

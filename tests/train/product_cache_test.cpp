@@ -190,7 +190,11 @@ TEST_CASE("a device that measures keeps its choices, and agrees with the referen
       REQUIRE(device->build(spec, kBatch));
       return device;
     };
-    const auto measured = build();
+    // A busy machine may leave a shape unmeasured; the next start measures it.
+    auto measured = build();
+    std::string log;
+    for (int start = 0; start < 50 && !contains(log, "; from "); ++start)
+      log = tests::log_of([&] { measured = build(); });
     std::vector<float> weights(parameters.size(), 1.0f);
     measured->read(weights);
     CHECK(std::ranges::count(weights, 0.0f) == static_cast<std::ptrdiff_t>(weights.size()));
@@ -208,7 +212,7 @@ TEST_CASE("a device that measures keeps its choices, and agrees with the referen
       const std::string text = product_text(choices, cache.machine);
       REQUIRE(write_file(cache.path(), text));
       std::unique_ptr<Device> device;
-      const auto log = tests::log_of([&] { device = build(); });
+      log = tests::log_of([&] { device = build(); });
       CHECK(contains(log, "; from " + cache.path()));  // every shape of a step was known
       CHECK(read_file(cache.path()).value() == text);
       gradients.push_back(gradient_on(*device));

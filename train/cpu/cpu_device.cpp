@@ -93,7 +93,7 @@ bool CpuDevice::forward(const Batch& batch, const Arriving* arriving) {
     }
     std::visit(
         [&](auto& work) {
-          work.forward(replica_.weights(), input, stage.output.get(), batch.size);
+          work.forward(replica_.weights().data(), input, stage.output.get(), batch.size);
         },
         stage.work);
     input = stage.output.get();
@@ -110,7 +110,7 @@ BatchResult CpuDevice::backward(const Batch& batch, float* gradient) {
     float* input_gradient = i == 0 ? nullptr : stages_[i - 1].output_gradient.get();
     std::visit(
         [&](auto& work) {
-          work.backward(replica_.weights(), input, stages_[i].output.get(),
+          work.backward(replica_.weights().data(), input, stages_[i].output.get(),
                         stages_[i].output_gradient.get(), input_gradient, gradient, batch.size);
         },
         stages_[i].work);
@@ -129,7 +129,7 @@ std::optional<BatchResult> CpuDevice::step_early(const Batch& batch, float rate,
 }
 
 BatchResult CpuDevice::gradient(const Batch& batch, std::span<float> out) {
-  RUBATO_CHECK(out.size() == replica_.count(), "room for another model's gradient");
+  RUBATO_CHECK(out.size() == gradient_.size(), "room for another model's gradient");
   check_batch(batch, input_, batch_max_);
   const OneThread alone;
   forward(batch);

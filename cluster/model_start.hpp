@@ -1,0 +1,34 @@
+// cluster/model_start.hpp - what a run begins with: the values of model.start or of the seed, and
+// what model.freeze leaves to train.
+// Errors: BadInput, one line that names the key, the file and the tensor.
+// Threads: any.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "cluster/cluster_config.hpp"
+#include "train/input_schema.hpp"
+#include "train/trained_part.hpp"
+
+namespace rubato::cluster {
+
+struct ModelStart {
+  train::TrainedPart trained;
+  // Of the whole model, where model.start or model.freeze is given. Null: they follow from the
+  // seed, and nobody needs all of them at once.
+  std::shared_ptr<const std::vector<float>> values;
+};
+
+[[nodiscard]] Result<ModelStart> model_start(const ClusterConfig& config,
+                                             const train::ModelSpec& spec, std::uint64_t seed);
+
+// Refused: a model of the same classes in another order, whose answers would change their meaning,
+// and one that the run writes over. `directory`: where the run saves its model; empty: nowhere.
+[[nodiscard]] Result<void> check_start(const ClusterConfig& config,
+                                       const train::InputSchema& schema,
+                                       const std::string& directory);
+
+}  // namespace rubato::cluster
