@@ -2,12 +2,14 @@
 """Four boxes, each with the machines of its own hall, and a file that none of them has.
 
 Writes hall-1.csv ... hall-4.csv, 20,000 rows in all, and new.csv, 40,000 rows, into the directory
-of the first argument. The same rows every time. Columns: serial (to be ignored), machine and shift
+of the first argument, and boxes.toml beside them. The same rows every time. Columns: serial (to be ignored), machine and shift
 (texts), temperature, vibration and load (numbers), state (the label). Some values are missing. The
 halls differ in size and in machines, and hall-4 has never seen a broken machine.
 """
 import math
+import os
 import random
+import shutil
 import sys
 
 HALLS = {  # rows, and which machines stand there
@@ -52,7 +54,11 @@ def write(path, rows, machines, seed, never=None):
 
 
 def main():
-    directory = sys.argv[1] if len(sys.argv) > 1 else "."
+    if len(sys.argv) != 2:
+        sys.exit("usage: make_data.py DIRECTORY")
+    directory = sys.argv[1]
+    os.makedirs(directory, exist_ok=True)
+    shutil.copy(os.path.join(os.path.dirname(__file__), "boxes.toml"), directory)
     for number, (hall, (rows, machines)) in enumerate(HALLS.items(), 1):
         never = "broken" if hall == "hall-4" else None
         write(f"{directory}/{hall}.csv", rows, machines, number, never)

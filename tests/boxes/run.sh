@@ -19,7 +19,6 @@ fi
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 /usr/bin/python3 examples/boxes/make_data.py "$place"
-cp examples/boxes/boxes.toml "$place"
 for sync in adsp tempo; do
   "$rubato" up "$place/boxes.toml" --sync "$sync" --out "$place/$sync" --quiet >/dev/null
   "$rubato" evaluate "$place/$sync/best.safetensors" --data "$place/new.csv" --json >"$place/$sync.json"
