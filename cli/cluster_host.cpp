@@ -244,15 +244,15 @@ class Host {
     const Instant now = steady_now();
     if (!running_) progress_->begin_run(model_title(options_.sync), now);
     running_ = true;
-    progress_->update({.seconds = (now - *scheduler_->started()).seconds(),
-                       .loss = scheduler_->core().smoothed_loss(),
-                       .accuracy = scheduler_->core().smoothed_accuracy(),
-                       .steps = scheduler_->core().steps(),
-                       .members = config_.open
-                                      ? fmt::format("{} workers", scheduler_->core().members())
-                                      : fmt::format("{} of {} workers",
-                                                    scheduler_->core().members(), plan_.listed)},
-                      now);
+    progress_->update(
+        {.seconds = (now - *scheduler_->started()).seconds(),
+         .loss = scheduler_->core().smoothed_loss(),
+         .accuracy = scheduler_->core().smoothed_accuracy(),
+         .steps = scheduler_->core().steps(),
+         .members = config_.open ? fmt::format("{} workers", scheduler_->core().members())
+                                 : fmt::format("{} of {} workers", scheduler_->core().members(),
+                                               plan_.listed)},
+        now);
   }
 
   const cluster::ClusterConfig& config_;

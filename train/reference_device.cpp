@@ -23,8 +23,8 @@ std::optional<BatchResult> ReferenceDevice::step_early(const Batch& batch, float
   const auto fetch = [&](std::uint64_t begin, std::uint64_t end) {
     return arriving(begin, replica_.part(begin, end - begin));
   };
-  const auto result = network_->gradient_early(replica_.weights(), batch.inputs, batch.answers(),
-                                               gradient_, fetch);
+  const auto result =
+      network_->gradient_early(replica_.weights(), batch.inputs, batch.answers(), gradient_, fetch);
   if (result) descend(rate);
   return result;
 }

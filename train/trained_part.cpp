@@ -106,9 +106,8 @@ Result<void> check_patterns(const ModelSpec& spec, const std::vector<std::string
   const auto names = tensor_names(spec);
   for (const std::string& pattern : patterns)
     if (std::ranges::none_of(names, [&](const auto& name) { return matches(pattern, name); }))
-      return fail(ErrorCode::BadInput,
-                  fmt::format("{}: the model has no tensor \"{}\"{}", key, pattern,
-                              suggestion(pattern, names)));
+      return fail(ErrorCode::BadInput, fmt::format("{}: the model has no tensor \"{}\"{}", key,
+                                                   pattern, suggestion(pattern, names)));
   return {};
 }
 

@@ -201,6 +201,7 @@ const std::vector<Impure>& impure_files() {
       {"cluster/node_loop.", "runs a core in real time"},
       {"cluster/node_peers.", "looks peers up by hash and never iterates over them"},
       {"cluster/worker_node.", "runs a core in real time"},
+      {"cluster/model_start.", "asks whether two paths are one file"},
       {"emulation/compute_pool.", "computes gradients on several threads"},
       {"emulation/fair_network.", "looks flows up by hash and never iterates over them"},
       {"emulation/virtual_network.", "looks pairs up by hash and never iterates over them"},

@@ -383,12 +383,16 @@ TEST_CASE("return: new processes of all workers may take their time, and know ea
   CHECK_FALSE(world.scheduler.stopped());
 }
 
-TEST_CASE("return: without any worker the run ends after the limit") {
+TEST_CASE(
+    "return: workers that do not come are lost after one limit, and the run ends after another") {
   Returned world;
   world.pass(kSecond * 599, {});
   CHECK_FALSE(world.scheduler.stopped());
   world.pass(kSecond * 13, {});
-  CHECK(world.scheduler.stopped() == "no worker is left");
+  CHECK(world.scheduler.members() == 0);
+  CHECK_FALSE(world.scheduler.stopped());
+  world.pass(kSecond * 601, {});
+  CHECK(world.scheduler.stopped() == "no worker is left, and none came for 600 s");
 }
 
 TEST_CASE("snapshots: an order names the newest that every server has on disk") {
