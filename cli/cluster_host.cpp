@@ -46,7 +46,7 @@ class Host {
     const bool goes_on = state_->earlier() != nullptr;
     if (!config_.own_data()) RUBATO_TRY(load_shared(stop));
     if (goes_on) {
-      if (config_.own_data()) RUBATO_TRY(agree_again());
+      if (config_.own_data()) RUBATO_TRY(agree(stop));
       RUBATO_TRY(make_scheduler());
       if (options_.alone && scheduler_->stopped())
         return HostedRun{scheduler_->core().record(), {}};
@@ -86,11 +86,16 @@ class Host {
   }
 
  private:
+  Result<void> check_start() const {
+    RUBATO_TRY(cluster::check_classes(config_, data_.schema));
+    return cluster::check_kept(config_, options_.out);
+  }
+
   // The workers share out the samples: what they would refuse is refused here, once.
   Result<void> load_shared(const std::stop_token& stop) {
     RUBATO_ASSIGN(data_, interruptible(stop, [&] { return cluster::load_data(config_); }));
     RUBATO_TRY(cluster::check_target(config_, data_));
-    RUBATO_TRY(cluster::check_start(config_, data_.schema, options_.out));
+    RUBATO_TRY(check_start());
     RUBATO_ASSIGN(plan_, cluster::make_node_plan(config_, options_.sync, options_.seed,
                                                  data_.train.shape, data_.train.classes));
     plan_.samples = data_.train.size();
@@ -98,31 +103,27 @@ class Host {
     return {};
   }
 
-  // The schema of own data: stated, or what all workers agree on.
+  // The schema of own data: stated, or as an earlier process heard it, or what all workers agree
+  // on.
   Result<void> agree(const std::stop_token& stop) {
-    if (config_.dataset.schema.empty()) {
-      RUBATO_TRY(hear_summaries(stop));
-    } else {
-      RUBATO_ASSIGN(data_.schema, train::stated_schema(config_.dataset));
+    const auto* const earlier = state_->earlier();
+    if (earlier) {
+      schema_ = earlier->schema;
+      samples_ = earlier->samples;
     }
-    return plan_own();
-  }
-
-  // The same, as an earlier process heard it.
-  Result<void> agree_again() {
-    schema_ = state_->earlier()->schema;
-    samples_ = state_->earlier()->samples;
-    if (config_.dataset.schema.empty()) {
+    if (!config_.dataset.schema.empty()) {
+      RUBATO_ASSIGN(data_.schema, train::stated_schema(config_.dataset));
+    } else if (earlier) {
       RUBATO_ASSIGN(data_.schema, train::schema_of(schema_));
     } else {
-      RUBATO_ASSIGN(data_.schema, train::stated_schema(config_.dataset));
+      RUBATO_TRY(hear_summaries(stop));
     }
     return plan_own();
   }
 
   Result<void> plan_own() {
     RUBATO_ASSIGN(data_.held_out, cluster::load_held_out(config_, data_.schema));
-    RUBATO_TRY(cluster::check_start(config_, data_.schema, options_.out));
+    RUBATO_TRY(check_start());
     const auto facts = train::facts_of(data_.schema);
     RUBATO_ASSIGN(plan_, cluster::make_node_plan(config_, options_.sync, options_.seed, facts.shape,
                                                  facts.classes));

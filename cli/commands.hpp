@@ -122,6 +122,20 @@ int print_models();
 // `rubato keys`: every key of the cluster file and its catalog, on standard output.
 int print_keys(bool markdown);
 
+// `rubato doctor`: what on this box will be in a node's way. Endpoints and paths as of the nodes
+// that are to run here; empty: not looked at. Returns 1 if there is a problem.
+struct DoctorRun {
+  std::string file;
+  std::string scheduler;
+  std::string bind;
+  std::string advertise;
+  std::string name;
+  std::string data;
+  std::string state;
+  bool json = false;
+};
+int doctor(const DoctorRun& run);
+
 // Prints the error as one line. Returns: its exit code.
 int report_error(const Error& error);
 

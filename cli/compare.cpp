@@ -69,7 +69,7 @@ Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig
       if (options.save) {
         const auto directory = fmt::format("{}/{}-{}", out, model, seed);
         RUBATO_TRY(make_output_directory(directory));
-        RUBATO_TRY(cluster::check_start(config, data.schema, directory));
+        RUBATO_TRY(cluster::check_kept(config, directory));
         run.saver = [&config, &data, directory](const cluster::ClusterPlan& plan) {
           return std::make_unique<cluster::ModelSaver>(directory, config, plan, data.schema,
                                                        Duration{});
@@ -91,6 +91,7 @@ Result<void> compare_checked(const CompareOptions& options, std::stop_token stop
   if (options.target_loss) config.stop.target_loss = options.target_loss;
   std::vector<std::string> models = options.sync;
   if (models.empty()) models = sync::compared_models();
+  RUBATO_TRY(cluster::require_step_times(config));
   for (const auto& model : models) RUBATO_TRY(cluster::check_sync(config, model));
   if (options.save) RUBATO_TRY(cluster::require_trainable(config));
   const std::string out = options.out.empty() ? "out/" + config.name : options.out;

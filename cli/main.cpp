@@ -302,6 +302,20 @@ void add_server(CLI::App& app, NodeOptions& options, int& shards) {
   add_cores(server, options, "Each shard's loop and ZeroMQ threads");
 }
 
+void add_doctor(CLI::App& app, DoctorRun& run) {
+  auto* command = app.add_subcommand("doctor", "Look for what will be in a node's way on this box");
+  command->add_option("file", run.file, "Cluster file (TOML)");
+  command->add_option("--scheduler", run.scheduler, "Endpoint of the scheduler: is it there?");
+  command->add_option("--bind", run.bind, "Endpoint to listen on: is it free?");
+  command->add_option("--advertise", run.advertise,
+                      "Endpoint that others will use: is it this box?");
+  command->add_option("--name", run.name, "Worker of the cluster file: can its data be read?");
+  command->add_option("--data", run.data, "File or directory of this box: can it be read?");
+  command->add_option("--state", run.state,
+                      "Directory for what outlives a process: is there room?");
+  command->add_flag("--json", run.json, "The same as JSON");
+}
+
 void add_worker(CLI::App& app, WorkerRun& run) {
   auto* worker = add_node(app, "worker", "Run one worker", run.node);
   worker->add_option("--scheduler", run.node.scheduler, "Endpoint of the scheduler")->required();
@@ -310,7 +324,7 @@ void add_worker(CLI::App& app, WorkerRun& run) {
                    "Name of this worker in the cluster file; any free name with join = \"open\"")
       ->required();
   worker->add_flag("--stretch", run.stretch,
-                   "Make each step take the time that the file gives this worker");
+                   "Make each step take the time that the file gives this worker, if it gives one");
   worker->add_option(
       "--state", run.node.state,
       "Directory for the changes that compression has not sent yet; a worker restarted in "
@@ -352,6 +366,8 @@ int run(int argc, char** argv) {
   add_predict(app, predict_run);
   ModelRun evaluate_run;
   add_evaluate(app, evaluate_run);
+  DoctorRun doctor_run;
+  add_doctor(app, doctor_run);
   app.add_subcommand("models", "List the sync models and server optimizers with their options");
 
   add_scheduler(app, scheduler_run);
@@ -377,6 +393,7 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("server")) return run_server(server_options, shards, stop);
   if (app.got_subcommand("keys")) return print_keys(markdown);
   if (app.got_subcommand("models")) return print_models();
+  if (app.got_subcommand("doctor")) return doctor(doctor_run);
   if (app.got_subcommand("data")) return describe_data(data_run);
   if (app.got_subcommand("predict")) return predict(predict_run);
   if (app.got_subcommand("evaluate")) return evaluate(evaluate_run);

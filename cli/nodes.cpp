@@ -341,7 +341,7 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
                                      .trace = process,
                                      .cores = cores,
                                      .held_out = held_out.get()};
-  if (run.stretch)
+  if (run.stretch && node.plan.workers[index].device.step_seconds > 0)
     options.step_time = [times = emulation::make_step_times(node.plan, index)](
                             Instant now, int batch) mutable { return times.next(now, batch); };
   std::optional<WorkerProgress> shown;

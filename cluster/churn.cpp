@@ -87,10 +87,10 @@ std::vector<ChurnEvent> read_event(const ConfigTable& table, const ClusterConfig
       wants((event.act == Act::Freeze) == (event.freeze_seconds > 0), table, "seconds",
             "do = \"freeze\" and seconds above 0 go together");
   if (!form) return {};
-  // A scheduler that comes back needs a journal of its decisions. Its crash and return go here.
   if (event.scheduler) {
-    const bool freezes = wants(event.act == Act::Freeze, table, "do", "a scheduler only freezes");
-    return freezes ? std::vector{event} : std::vector<ChurnEvent>();
+    const bool possible = wants(event.act != Act::Leave, table, "do",
+                                "the scheduler crashes, joins again or freezes");
+    return possible ? std::vector{event} : std::vector<ChurnEvent>();
   }
   if (event.server)
     return check_server(table, event, config) ? std::vector{event} : std::vector<ChurnEvent>();
@@ -177,6 +177,12 @@ bool absent_at_start(const ClusterConfig& config, const std::string& worker) {
 bool servers_crash(const ClusterConfig& config) {
   return std::ranges::any_of(config.churn, [](const ChurnEvent& event) {
     return event.server && event.act == Act::Crash;
+  });
+}
+
+bool scheduler_crashes(const ClusterConfig& config) {
+  return std::ranges::any_of(config.churn, [](const ChurnEvent& event) {
+    return event.scheduler && event.act == Act::Crash;
   });
 }
 

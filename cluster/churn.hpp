@@ -44,5 +44,7 @@ std::vector<std::string> additional_workers(const ClusterConfig& config);
 bool absent_at_start(const ClusterConfig& config, const std::string& worker);
 // A server crashes: so servers must keep snapshots.
 bool servers_crash(const ClusterConfig& config);
+// The scheduler crashes: so it must keep a journal.
+bool scheduler_crashes(const ClusterConfig& config);
 
 }  // namespace rubato::cluster

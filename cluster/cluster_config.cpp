@@ -81,8 +81,6 @@ void check_group(const ConfigTable& table, const Catalog& catalog,
     if (table.has("step_seconds"))
       table.problem("device", "give either device or step_seconds, not both");
     if (row && spec) group.device.step_seconds = step_seconds(*row, *spec, batch);
-  } else if (!table.has("step_seconds")) {
-    table.problem("step_seconds", "a worker needs step_seconds, or device = a name of the catalog");
   }
 }
 
@@ -120,12 +118,14 @@ void scale_cluster(const ConfigTable& root, ClusterConfig& config) {
   if (config.total_workers && *config.total_workers < groups)
     root.problem("worker_count",
                  fmt::format("must be a whole number from {} to {}", groups, kWorkersMax));
-  const bool timed = std::ranges::all_of(
-      config.workers, [](const WorkerGroup& group) { return group.device.step_seconds > 0; });
-  if (config.workers.empty() || !timed) return;  // already noted as a problem
+  const WorkerGroup* const untimed = find_untimed(config);
+  if (config.workers.empty() || (untimed && !untimed->device_name.empty()))
+    return;  // already noted as a problem
   if (config.total_workers)
     scale_worker_count(config.workers, std::max(*config.total_workers, groups));
-  if (config.heterogeneity && !set_heterogeneity(config.workers, *config.heterogeneity))
+  if (config.heterogeneity && untimed)
+    root.problem("heterogeneity", "compares step times: give every [[workers]] its step_seconds");
+  else if (config.heterogeneity && !set_heterogeneity(config.workers, *config.heterogeneity))
     root.problem("heterogeneity",
                  "one group of equal workers has 1; describe a second [[workers]]");
   if (const auto twice = name_of_two(config.workers); config.total_workers && twice)
@@ -368,6 +368,12 @@ bool names_links(const ClusterConfig& config) {
          std::ranges::any_of(config.workers, named, &WorkerGroup::link);
 }
 
+const WorkerGroup* find_untimed(const ClusterConfig& config) {
+  const auto untimed = std::ranges::find_if(
+      config.workers, [](const WorkerGroup& group) { return group.device.step_seconds <= 0; });
+  return untimed == config.workers.end() ? nullptr : &*untimed;
+}
+
 double configured_heterogeneity(const ClusterConfig& config) {
   double sum = 0;
   double slowest = 0;
@@ -418,8 +424,9 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
 
   const bool known =
       !config.timing_only() && !config.own_data() && train::known_facts(config.dataset);
-  const bool needed = std::ranges::any_of(
-      config.workers, [](const WorkerGroup& group) { return group.device.step_seconds <= 0; });
+  const bool needed = std::ranges::any_of(config.workers, [](const WorkerGroup& group) {
+    return group.device.step_seconds <= 0 && !group.device_name.empty();
+  });
   if (!spec && (known || needed))
     return fail(spec.error().code, fmt::format("{}: {}", file, spec.error().message));
   return config;

@@ -171,7 +171,10 @@ std::vector<WorkerProfile> all_profiles(const ClusterConfig& config);
 // Whether a worker or the servers have a link with latency or a limited bandwidth.
 bool names_links(const ClusterConfig& config);
 
-// H = mean(v) / min(v) of the configured step times.
+// A group without step times, which only real boxes can do without. Null: there is none.
+const WorkerGroup* find_untimed(const ClusterConfig& config);
+
+// H = mean(v) / min(v) of the configured step times. Requires: no group is without.
 double configured_heterogeneity(const ClusterConfig& config);
 
 // `settings` replace values of the file. They are checked like keys of the file.

@@ -268,7 +268,8 @@ std::vector<OptionRow<WorkerGroup>> make_group_rows() {
               "with dataset.partition = local: the file or directory of the worker, on its own "
               "machine; {name} stands for its name",
               kAny, OptionRow<G>::Path{[](G& g) -> std::string& { return g.data; }}, "none"}),
-      own<G>({"workers", "step_seconds", "time of one mini-batch; either this or device", kSeconds,
+      own<G>({"workers", "step_seconds",
+              "time of one mini-batch, in virtual time; either this or device", kSeconds,
               +[](G& g) -> double& { return g.device.step_seconds; }, "none"}),
       own<G>({"workers", "jitter",
               "deviation of a step's time, as a fraction of its mean (lognormal)", kJitter,

@@ -98,6 +98,15 @@ Result<void> require_trainable(const ClusterConfig& config) {
               "size; use rubato compare, or another kind");
 }
 
+Result<void> require_step_times(const ClusterConfig& config) {
+  const WorkerGroup* const untimed = find_untimed(config);
+  if (!untimed) return {};
+  return fail(ErrorCode::BadInput,
+              fmt::format("{}: workers.step_seconds: '{}' has none, and virtual time goes by it; "
+                          "give it, or device = a name of the catalog",
+                          config.file, untimed->name));
+}
+
 Result<ClusterPlan> make_timing_plan(const ClusterConfig& config, const std::string& sync,
                                      std::uint64_t seed) {
   RUBATO_ASSIGN(auto plan, start_plan(config, sync, seed));
@@ -220,10 +229,8 @@ std::unique_ptr<server::Scheduler> make_scheduler(const ClusterConfig& config,
 
 namespace {
 
-// How long a real node goes on without its scheduler; on virtual time it is always there.
-proto::JoinTiming join_timing(const ClusterConfig& config, const ClusterPlan& plan,
-                              proto::JoinTiming timing) {
-  if (plan.settings.empty()) return timing;
+// How long a node goes on without its scheduler.
+proto::JoinTiming join_timing(const ClusterConfig& config, proto::JoinTiming timing) {
   const auto absent = Duration::from_seconds(config.servers.absent_seconds);
   timing.forsaken_after = std::max(absent, timing.heartbeat_every * 5);
   timing.rejoin_for = std::max(absent, timing.give_up_after);
@@ -250,7 +257,7 @@ std::unique_ptr<server::ServerCore> make_server(const ClusterConfig& config,
                    .average = config.evaluation.average || sync::averages(plan.sync),
                    .keeps_initial = sync::goes_back(plan.sync, config.sync),
                    .blank = plan.blank};
-  options.timing = join_timing(config, plan, options.timing);
+  options.timing = join_timing(config, options.timing);
   auto initial = [spec = plan.spec, seed = plan.seed, start = plan.start](ElementRange range) {
     return start.values ? start.trained.of(*start.values, range)
                         : train::initial_parameters(spec, seed, range);
@@ -278,7 +285,7 @@ std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
   options.auto_up = profile.codecs.auto_up;
   options.auto_down = profile.codecs.auto_down;
   options.blank = plan.blank != nullptr;
-  options.timing = join_timing(config, plan, options.timing);
+  options.timing = join_timing(config, options.timing);
   options.server_timeout =
       std::max(options.server_timeout, Duration::from_seconds(config.servers.absent_seconds));
   if (config.training.early_forward) options.early_forward = train::forward_layers(plan.spec);

@@ -62,6 +62,9 @@ struct ClusterPlan {
 // BadInput for model.kind = "timing", which has nothing to train.
 [[nodiscard]] Result<void> require_trainable(const ClusterConfig& config);
 
+// BadInput if a worker has no step time.
+[[nodiscard]] Result<void> require_step_times(const ClusterConfig& config);
+
 // make_plan() for a model that is only its size. Requires: config.timing_only().
 [[nodiscard]] Result<ClusterPlan> make_timing_plan(const ClusterConfig& config,
                                                    const std::string& sync, std::uint64_t seed);

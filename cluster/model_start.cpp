@@ -17,8 +17,11 @@ constexpr const char* kFreshKey = "model.fresh";
 
 Result<std::vector<float>> start_values(const ClusterConfig& config, const train::ModelSpec& spec,
                                         std::uint64_t seed) {
-  auto values = train::initial_parameters(spec, seed);
   const train::ModelOptions& model = config.model;
+  // A file gives every tensor but the fresh ones.
+  const bool drawn = model.start.empty() || !model.fresh.empty();
+  auto values = drawn ? train::initial_parameters(spec, seed)
+                      : std::vector<float>(train::parameter_count(spec));
   if (model.start.empty()) return values;
   RUBATO_TRY(train::check_patterns(spec, model.fresh, kFreshKey));
   auto read = train::read_parameters(model.start, spec, model.fresh, values);
@@ -41,18 +44,9 @@ Result<ModelStart> model_start(const ClusterConfig& config, const train::ModelSp
   return start;
 }
 
-Result<void> check_start(const ClusterConfig& config, const train::InputSchema& schema,
-                         const std::string& directory) {
+Result<void> check_classes(const ClusterConfig& config, const train::InputSchema& schema) {
   const std::string& path = config.model.start;
   if (path.empty()) return {};
-  namespace fs = std::filesystem;
-  std::error_code ignored;
-  for (const char* name : {"model.safetensors", "best.safetensors"})
-    if (!directory.empty() && fs::equivalent(path, fs::path(directory) / name, ignored))
-      return fail(ErrorCode::BadInput,
-                  fmt::format("model.start: this run writes its own model to {}; choose another "
-                              "directory with --out, or copy the file",
-                              path));
   const auto classes = train::classes_of(path);
   if (!classes || *classes == schema.classes) return {};
   auto theirs = *classes, ours = schema.classes;
@@ -63,6 +57,20 @@ Result<void> check_start(const ClusterConfig& config, const train::InputSchema& 
               fmt::format("model.start: {} has the classes {}, the data have them as {}; set "
                           "dataset.class_names to the order of the file",
                           path, fmt::join(*classes, ", "), fmt::join(schema.classes, ", ")));
+}
+
+Result<void> check_kept(const ClusterConfig& config, const std::string& directory) {
+  const std::string& path = config.model.start;
+  if (path.empty()) return {};
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  for (const char* name : {"model.safetensors", "best.safetensors"})
+    if (fs::equivalent(path, fs::path(directory) / name, ignored))
+      return fail(ErrorCode::BadInput,
+                  fmt::format("model.start: this run writes its own model to {}; choose another "
+                              "directory with --out, or copy the file",
+                              path));
+  return {};
 }
 
 }  // namespace rubato::cluster

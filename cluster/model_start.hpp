@@ -25,10 +25,11 @@ struct ModelStart {
 [[nodiscard]] Result<ModelStart> model_start(const ClusterConfig& config,
                                              const train::ModelSpec& spec, std::uint64_t seed);
 
-// Refused: a model of the same classes in another order, whose answers would change their meaning,
-// and one that the run writes over. `directory`: where the run saves its model; empty: nowhere.
-[[nodiscard]] Result<void> check_start(const ClusterConfig& config,
-                                       const train::InputSchema& schema,
-                                       const std::string& directory);
+// Refuses a model.start of the same classes in another order: its answers would change their
+// meaning.
+[[nodiscard]] Result<void> check_classes(const ClusterConfig& config,
+                                         const train::InputSchema& schema);
+// Refuses a model.start that the run writes over. `directory`: where the run saves its model.
+[[nodiscard]] Result<void> check_kept(const ClusterConfig& config, const std::string& directory);
 
 }  // namespace rubato::cluster

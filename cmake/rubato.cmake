@@ -10,21 +10,40 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
 endif()
 target_include_directories(rubato_warnings INTERFACE ${PROJECT_SOURCE_DIR})
 
-# With RUBATO_UNITY the compiler reads up to `batch` files of a target as one (0: all of them):
-# headers and templates are read once. Two files of a folder then share their unnamed namespaces.
-function(rubato_unity target batch)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${RUBATO_UNITY}
-    UNITY_BUILD_BATCH_SIZE ${batch})
+# With RUBATO_UNITY the compiler reads up to `batch` files of a target as one (0: all of them; 1: each
+# by itself). Two files of a folder then share their unnamed namespaces. And the headers that nearly
+# all files use have been read before: those of `headers`, a target of rubato_headers().
+function(rubato_unity target batch headers)
+  if(NOT RUBATO_UNITY)
+    return()
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${headers})
+  if(NOT batch EQUAL 1)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
+  endif()
 endfunction()
 
+# rubato_headers(NAME header...): what rubato_unity() needs.
+function(rubato_headers name)
+  add_library(${name} OBJECT ${PROJECT_SOURCE_DIR}/cmake/headers.cpp)
+  target_link_libraries(${name} PRIVATE rubato_warnings fmt::fmt)
+  target_precompile_headers(${name} PRIVATE <algorithm> <array> <chrono> <cstddef> <cstdint>
+    <cstring> <filesystem> <fstream> <functional> <map> <memory> <numeric> <optional> <set> <span>
+    <string> <string_view> <thread> <unordered_map> <variant> <vector> <fmt/format.h>
+    <tl/expected.hpp> ${ARGN})
+endfunction()
+rubato_headers(rubato_common_headers)
+
 # rubato_library(NAME SOURCES a.cpp b.cpp LINKS x y [FILE_BY_FILE]): static library rubato::NAME.
-# FILE_BY_FILE: without RUBATO_UNITY, for tests put other versions of some files before its own.
+# FILE_BY_FILE: each file is compiled by itself, for tests put other versions of some before its own.
 function(rubato_library name)
   cmake_parse_arguments(ARG "FILE_BY_FILE" "" "SOURCES;LINKS" ${ARGN})
   add_library(rubato_${name} STATIC ${ARG_SOURCES})
   add_library(rubato::${name} ALIAS rubato_${name})
   target_link_libraries(rubato_${name} PUBLIC rubato_warnings ${ARG_LINKS})
-  if(NOT ARG_FILE_BY_FILE)
-    rubato_unity(rubato_${name} 6)
+  if(ARG_FILE_BY_FILE)
+    rubato_unity(rubato_${name} 1 rubato_common_headers)
+  else()
+    rubato_unity(rubato_${name} 6 rubato_common_headers)
   endif()
 endfunction()

@@ -54,6 +54,8 @@ class VirtualCluster {
   Node place_of(const cluster::ChurnEvent& event) const;
   Result<void> join(Node place);
   Result<void> end_life(Node place, bool crashed);
+  // A process of the scheduler, with an evaluator. It goes on from the journal of the last one.
+  Result<void> make_scheduler();
   void thaw(Node place);
   std::unique_ptr<server::ServerCore> make_server(std::uint32_t index);
   std::unique_ptr<worker::WorkerCore> make_worker(std::uint32_t index) {
@@ -73,16 +75,21 @@ class VirtualCluster {
   bool alive(Node place) {
     return visit(place, [](auto& node) { return node.core != nullptr; });
   }
-  server::Scheduler& scheduler() { return *scheduler_.core; }
+  // While it is dead: as the last process left it.
+  const server::Scheduler& scheduler() const {
+    return (scheduler_.core ? scheduler_.core : scheduler_.dead)->core();
+  }
 
-  // Where a core sends to, and whom it hears. Each life of a node is a peer of its own.
+  // Where a core sends to, and whom it hears. Each life of a node is a peer of its own. Only the
+  // scheduler is found again where it was.
   static proto::PeerId peer_of(Node place, std::uint32_t life) {
-    return (std::uint64_t{life} << 32) | place;
+    return place == kScheduler ? kScheduler : (std::uint64_t{life} << 32) | place;
   }
   Node place_of(proto::PeerId peer) const { return static_cast<Node>(peer); }
   Node place_of(proto::NodeId node) const;
   bool reachable(proto::PeerId peer) const {
-    return peer == peer_of(place_of(peer), network_.life(place_of(peer)));
+    const Node place = place_of(peer);
+    return place < network_.node_count() && peer == peer_of(place, network_.life(place));
   }
   bool reachable(proto::NodeId) const { return true; }
   template <class Core>
@@ -129,6 +136,7 @@ class VirtualCluster {
   cluster::ClusterPlan plan_;
 
   std::optional<Rng> incarnations_;
+  Incarnation run_ = 0;  // of the scheduler, in all its lives
   bool churn_begun_;
 
   Instant now_;
@@ -151,12 +159,13 @@ class VirtualCluster {
 };
 
 Result<void> VirtualCluster::plan() {
+  RUBATO_TRY(cluster::require_step_times(config_));
   if (config_.timing_only()) {
     RUBATO_ASSIGN(plan_, cluster::make_timing_plan(config_, options_.sync, options_.seed));
     return {};
   }
   RUBATO_TRY(cluster::check_target(config_, data_));
-  RUBATO_TRY(cluster::check_start(config_, data_.schema, {}));
+  RUBATO_TRY(cluster::check_classes(config_, data_.schema));
   RUBATO_ASSIGN(plan_, cluster::make_plan(config_, options_.sync, options_.seed, data_.train.shape,
                                           data_.train.classes));
   plan_.samples = data_.train.size();
@@ -168,21 +177,15 @@ Result<void> VirtualCluster::plan() {
 Result<void> VirtualCluster::build() {
   RUBATO_TRY(plan());
   incarnations_.emplace(plan_.seed, static_cast<std::uint64_t>(cluster::Stream::Incarnation), 0);
-  const bool evaluated = training_ && data_.held_out.size() > 0;
-
-  const bool keeps = cluster::servers_crash(config_);
+  if (cluster::servers_crash(config_))
+    for (int i = 0; i < config_.servers.count; ++i)
+      snapshots_.push_back(std::make_shared<server::KeptSnapshots>());
   network_.add_node({});
-  // Without an evaluator the scheduler goes by training losses; for timing only there are none.
-  scheduler_.core =
-      cluster::make_scheduler(config_, plan_, incarnations_->next(), evaluated || !training_,
-                              Duration::from_seconds(keeps ? config_.snapshot.every_seconds : 0));
   network_.add_node({});
-  if (evaluated)
-    evaluator_.core = std::make_unique<worker::EvaluatorCore>(
-        cluster::make_evaluator(config_, plan_, incarnations_->next()));
+  run_ = incarnations_->next();
+  RUBATO_TRY(make_scheduler());
   for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(config_.servers.count); ++i) {
     network_.add_node(config_.servers.link);
-    if (keeps) snapshots_.push_back(std::make_shared<server::KeptSnapshots>());
     servers_.push_back({{make_server(i)}, config_.servers.apply_bytes_per_second});
   }
   for (std::uint32_t i = 0; i < plan_.workers.size(); ++i) {
@@ -205,7 +208,10 @@ Result<RunRecord> VirtualCluster::run() {
     if (alive(place)) start(place);
   std::uint64_t served = 0;
   while (!scheduler().stopped() && !failure_) {
-    if (options_.stop.stop_requested()) scheduler().stop(now_, "stopped by the caller");
+    if (options_.stop.stop_requested()) {
+      if (!scheduler_.core) RUBATO_TRY(make_scheduler());
+      scheduler_.core->stop(now_, "stopped by the caller");
+    }
     const Event event = events_.pop();
     look_ahead();
     now_ = event.at;
@@ -245,7 +251,8 @@ void VirtualCluster::serve(const Event& event) {
       if (event.tag == network_.life(event.node)) end_step(event.node);
       return;
     case Event::Kind::Evaluated:
-      return end_evaluation();
+      if (event.tag == network_.life(kEvaluator)) end_evaluation();
+      return;
     case Event::Kind::Churn:
       if (auto played = play(config_.churn[event.tag]); !played) failure_ = played.error();
       return;
@@ -254,8 +261,7 @@ void VirtualCluster::serve(const Event& event) {
   }
 }
 
-// --- [[churn]]
-// -------------------------------------------------------------------------------------
+// --- [[churn]] -----------------------------------------------------------------------------------
 
 void VirtualCluster::begin_churn() {
   churn_begun_ = true;
@@ -293,6 +299,39 @@ Result<void> VirtualCluster::play(const cluster::ChurnEvent& event) {
   return {};
 }
 
+Result<void> VirtualCluster::make_scheduler() {
+  const bool evaluated = training_ && data_.held_out.size() > 0;
+  const double save_every = snapshots_.empty() ? 0 : config_.snapshot.every_seconds;
+  // Without an evaluator the scheduler goes by training losses; for timing only there are none.
+  auto core = cluster::make_scheduler(config_, plan_, run_, evaluated || !training_,
+                                      Duration::from_seconds(save_every));
+  if (evaluated)
+    evaluator_.core = std::make_unique<worker::EvaluatorCore>(
+        cluster::make_evaluator(config_, plan_, incarnations_->next()));
+  std::optional<server::OpenJournal> journal;
+  const bool goes_on = !scheduler_.journal.empty();
+  if (goes_on) {
+    const auto bytes = std::as_bytes(std::span(scheduler_.journal));
+    RUBATO_ASSIGN(auto reader, server::JournalReader::open(bytes));
+    RUBATO_TRY(server::DurableScheduler::replay(reader, *core));
+    journal.emplace(reader.writer(), nullptr);
+  } else if (cluster::scheduler_crashes(config_)) {
+    server::JournalHeader header;
+    header.run = run_;
+    header.began = now_;
+    scheduler_.journal = server::header_bytes(header);
+    journal.emplace(server::JournalWriter({}, now_), nullptr);
+  }
+  if (journal)
+    journal->append = [this](std::string_view record) -> Result<void> {
+      scheduler_.journal += record;
+      return {};
+    };
+  scheduler_.core = std::make_unique<server::DurableScheduler>(std::move(core), std::move(journal));
+  if (goes_on) scheduler_.core->go_on(now_, 0, now_);
+  return {};
+}
+
 std::unique_ptr<server::ServerCore> VirtualCluster::make_server(std::uint32_t index) {
   const std::string name = fmt::format("server-{}", index);
   std::unique_ptr<server::Storage> storage;
@@ -307,6 +346,11 @@ Result<void> VirtualCluster::join(Node place) {
     const auto index = place - first_worker();
     if (training_) RUBATO_TRY(training_->restart(index));
     workers_[index].core = make_worker(index);
+  } else if (place == kScheduler) {
+    RUBATO_TRY(make_scheduler());
+    pump(place, scheduler_);
+    if (evaluator_.core) start(kEvaluator);
+    return {};
   } else {
     servers_[place - kFirstServer].core = make_server(place - kFirstServer);
   }
@@ -322,6 +366,16 @@ Result<void> VirtualCluster::end_life(Node place, bool crashed) {
     const bool computing = worker.stepping && !worker.arriving;
     if (training_ && computing) training_->end_step(place - first_worker());
     worker.end_life();
+    return {};
+  }
+  if (place == kScheduler) {
+    scheduler_.dead = std::move(scheduler_.core);
+    if (evaluator_.core) RUBATO_TRY(end_life(kEvaluator, crashed));
+    return {};
+  }
+  if (place == kEvaluator) {
+    if (std::exchange(evaluator_.evaluating, false)) training_->end_evaluation();
+    evaluator_.core.reset();
     return {};
   }
   VirtualServer& server = servers_[place - kFirstServer];
@@ -354,8 +408,8 @@ RunRecord VirtualCluster::settle() {
   std::uint64_t refused = refused_before_;
   for (Node place = first_worker(); place < network_.node_count(); ++place)
     if (alive(place))
-      scheduler().on_message(now_, peer_of(place, network_.life(place)),
-                             worker_at(place).core->progress_message());
+      scheduler_.core->on_message(now_, peer_of(place, network_.life(place)),
+                                  worker_at(place).core->progress_message());
   for (const auto& server : servers_)
     if (server.core) refused += server.core->stats().commits_refused;
   while (const auto line = scheduler_.poll_line()) log(*line);
@@ -562,7 +616,8 @@ void VirtualCluster::drive(Node place, VirtualEvaluator& evaluator) {
   evaluator.evaluating = true;
   training_->begin_evaluation(evaluator.core->parameters());
   const Duration half_interval = Duration::from_seconds(config_.evaluation.interval_seconds / 2);
-  schedule(now_ + std::min(kEvaluationTime, half_interval), Event::Kind::Evaluated, place);
+  schedule(now_ + std::min(kEvaluationTime, half_interval), Event::Kind::Evaluated, place,
+           network_.life(place));
 }
 
 void VirtualCluster::end_evaluation() {

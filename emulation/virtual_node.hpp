@@ -11,7 +11,7 @@
 
 #include "base/time.hpp"
 #include "cluster/node_core.hpp"
-#include "server/scheduler.hpp"
+#include "server/durable_scheduler.hpp"
 #include "server/server_core.hpp"
 #include "worker/evaluator_core.hpp"
 
@@ -20,7 +20,7 @@ namespace rubato::emulation {
 // A kind hides what it does otherwise.
 template <cluster::NodeCore Core>
 struct VirtualNode {
-  std::unique_ptr<Core> core;  // null: the run has no such node
+  std::unique_ptr<Core> core;  // null: the run has no such node, or it is dead
 
   // Returns: when a message that arrives now has been read.
   Instant read(Instant now, std::size_t /*payload_bytes*/) { return now; }
@@ -30,7 +30,11 @@ struct VirtualNode {
   std::optional<std::string> poll_line() { return std::nullopt; }
 };
 
-struct VirtualScheduler : VirtualNode<server::Scheduler> {
+struct VirtualScheduler : VirtualNode<server::DurableScheduler> {
+  std::unique_ptr<server::DurableScheduler> dead;  // the last process, until the next one
+  // What outlives a process. Empty: none is to come.
+  std::string journal;
+
   std::optional<std::string> poll_line() {
     const auto event = core->poll_log();
     return event ? std::optional("scheduler: " + event->text) : std::nullopt;

@@ -1,6 +1,6 @@
 // server/journal_file.hpp - the file of a scheduler's journal (server/scheduler_journal.hpp): read
-// at the start, appended to from then on. What append() was given survives the end of this process
-// at once, that of the machine when the system has written it: nothing is synced.
+// at the start, appended to from then on. Nothing is synced: a record survives the end of this
+// process at once, and the end of the machine once the system has written it.
 // One process has it at a time. Threads: one owner. Errors: one line that names the file.
 #pragma once
 

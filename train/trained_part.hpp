@@ -1,6 +1,5 @@
 // train/trained_part.hpp - which parameters of a model are trained. Commits, replies and shards
-// hold those alone, one after the other; the others are frozen and every node has them from the
-// start.
+// hold those alone, one after the other. The others are frozen: every node has them from the start.
 // Words: a model's vector is the flat vector of train/model_spec.hpp; the trained vector is what
 // is left of it without the frozen parameters, in the same order.
 // Pure. Threads: immutable.

@@ -39,6 +39,7 @@ Result<void> configure(const StudyPlan& plan, const cluster::ClusterSource& clus
     if (!who.search.empty() && variant.config.timing_only())
       return fail(ErrorCode::BadInput,
                   "search: model.kind = \"timing\" has no loss, so no choice can be the best");
+    RUBATO_TRY(cluster::require_step_times(variant.config));
     return cluster::check_sync(variant.config, who.sync);
   };
   const auto fits = check();

@@ -104,7 +104,8 @@ TEST_CASE("churn: events that cannot happen are refused in one line that names t
   has(refusal(event("at = 1\nserver = 2\ndo = 'crash'")), "numbered from 0 to 1");
   has(refusal(event("at = 1\nserver = 0\ndo = 'leave'")), "a server crashes");
   has(refusal(event("at = 1\nserver = 0\ndo = 'crash'"), "durability = 'none'"), "snapshot");
-  has(refusal(event("at = 1\nscheduler = true\ndo = 'crash'")), "a scheduler only freezes");
+  has(refusal(event("at = 1\nscheduler = true\ndo = 'leave'")), "the scheduler crashes");
+  has(refusal(event("at = 1\nscheduler = true\ndo = 'join'")), "the scheduler is there already");
   has(refusal(event("at = 1\nworker = 'pi-0'\ndo = 'leave'") +
               event("at = 2\nworker = 'pi-0'\ndo = 'crash'")),
       "pi-0 is not there at 2 s");

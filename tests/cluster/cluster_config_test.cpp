@@ -1,4 +1,5 @@
 #include "cluster/cluster_config.hpp"
+#include "cluster/cluster_plan.hpp"
 #include "sync/adsp.hpp"
 #include "sync/ssp.hpp"
 
@@ -431,6 +432,22 @@ TEST_CASE("a run must have an end") {
         "ends");
 }
 
+TEST_CASE("a worker on a real box needs no step time; virtual time and heterogeneity do") {
+  const ClusterConfig config =
+      parse("[[workers]]\nname = \"box\"\ncount = 2\n[stop]\nmax_seconds = 1\n");
+  CHECK(config.worker_count() == 2);
+  const auto timed = require_step_times(config);
+  REQUIRE_FALSE(timed.has_value());
+  CHECK(timed.error().message ==
+        "dir/edge.toml: workers.step_seconds: 'box' has none, and virtual time goes by it; give "
+        "it, or device = a name of the catalog");
+  CHECK(require_step_times(parse(kRest)).has_value());
+  CHECK(error_of("heterogeneity = 2\n[[workers]]\nname = \"a\"\n[[workers]]\nname = \"b\"\n"
+                 "step_seconds = 1\n[stop]\nmax_seconds = 1\n") ==
+        "edge.toml:1: heterogeneity = 2: compares step times: give every [[workers]] its "
+        "step_seconds");
+}
+
 TEST_CASE("workers that cannot be") {
   CHECK(error_of("[stop]\nmax_seconds = 1\n") ==
         "edge.toml:1: workers: a cluster needs at least one [[workers]]");
@@ -440,9 +457,6 @@ TEST_CASE("workers that cannot be") {
   CHECK(worker_error("name = \"a b\"\nstep_seconds = 1") ==
         "edge.toml:4: workers[0].name = \"a b\": a group needs a name of letters, digits, - and "
         "_, at most 63");
-  CHECK(worker_error("name = \"a\"") ==
-        "edge.toml:3: workers[0].step_seconds: a worker needs step_seconds, or device = a name of "
-        "the catalog");
   CHECK(worker_error("name = \"a\"\nstep_seconds = 1\ndevice = \"jetson-nano\"") ==
         "edge.toml:6: workers[0].device = \"jetson-nano\": give either device or step_seconds, "
         "not both");

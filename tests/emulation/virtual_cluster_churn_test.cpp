@@ -31,6 +31,10 @@ ChurnEvent of_server(double at, Act act, int server, double seconds = 0) {
   return {.at_seconds = at, .act = act, .server = server, .freeze_seconds = seconds};
 }
 
+ChurnEvent of_scheduler(double at, Act act) {
+  return {.at_seconds = at, .act = act, .scheduler = true};
+}
+
 // Options with which every model commits several times a second.
 sync::Options quick_options() {
   const auto document = Config::parse(R"(
@@ -389,6 +393,61 @@ TEST_CASE("churn: a frozen scheduler loses nobody, and nobody waits for it") {
     CHECK(worker.steps == calm.workers[0].steps);  // not one is missing
   }
   CHECK(frozen.log.find("silent") == std::string::npos);
+}
+
+// Who trains notices nothing. The curve has a hole while nobody evaluates.
+TEST_CASE(
+    "churn: a scheduler that crashes comes back from its journal, and all train on meanwhile") {
+  const auto data = small_blobs();
+  cluster::ClusterConfig config = small_cluster({0.1, 0.1});
+  config.sync = quick_options();
+  config.stop.max_seconds = 60;
+  for (const std::string model : {"asp", "bsp", "ssp", "adsp", "tempo"}) {
+    CAPTURE(model);
+    config.churn = {of_scheduler(10.05, Act::Crash), of_scheduler(30.05, Act::Join)};
+    const Run crashed = run(config, data, model);
+    CHECK(crashed.log == run(config, data, model).log);  // repeatable
+    const RunRecord& record = crashed.record;
+    CHECK(record.stop_reason == "max_seconds 60 reached");
+    REQUIRE(record.workers.size() == 2);
+    config.churn.clear();
+    const RunRecord calm = run(config, data, model).record;
+    std::uint64_t commits = 0;
+    for (const auto& worker : record.workers) {
+      CHECK(worker.fate == "member");
+      commits += worker.commits;
+      // Without a tuner not one step is missing.
+      if (model == "asp" || model == "bsp" || model == "ssp")
+        CHECK(worker.steps == calm.workers[0].steps);
+    }
+    CHECK(commits == record.commits);
+    check_nobody_waits(record, 10);
+    CHECK(record.final_loss < 1.1 * calm.final_loss);
+    for (const auto& evaluation : record.evaluations) {
+      const bool away = evaluation.seconds > 12 && evaluation.seconds < 30;
+      CHECK_FALSE(away);
+    }
+  }
+}
+
+TEST_CASE("churn: scheduler and server crash together, and both come back") {
+  cluster::ClusterConfig config = small_cluster({0.1, 0.1});
+  config.sync = quick_options();
+  config.servers.count = 2;
+  config.snapshot.every_seconds = 4.03;
+  config.stop.max_seconds = 80;
+  config.churn = {of_scheduler(10.05, Act::Crash), of_server(10.05, Act::Crash, 0),
+                  of_server(14.05, Act::Join, 0),  of_scheduler(20.05, Act::Join),
+                  of_scheduler(40.05, Act::Crash), of_scheduler(41.05, Act::Join)};
+  for (const std::string model : {"bsp", "adsp", "tempo"}) {
+    CAPTURE(model);
+    const Run crashed = run(config, small_blobs(), model);
+    CHECK(crashed.record.stop_reason == "max_seconds 80 reached");
+    CHECK(crashed.log.find("server 0 'server-0' is back from its snapshot") != std::string::npos);
+    REQUIRE(crashed.record.workers.size() == 2);
+    for (const auto& worker : crashed.record.workers) CHECK(worker.fate == "member");
+    CHECK(crashed.record.final_loss < 0.8 * crashed.record.evaluations.front().loss);
+  }
 }
 
 TEST_CASE("churn: a worker that freezes is lost, and joins again by itself") {

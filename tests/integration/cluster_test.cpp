@@ -2,6 +2,7 @@
 // the virtual cluster ends.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -22,13 +23,21 @@ RunRecord run_to_end(ThreadCluster& cluster) {
   return *record;
 }
 
+// Good enough, and by the work of all. A fast worker alone may be as good before the others begin.
+bool all_have_trained(const RunRecord& record) {
+  const auto committed = [](const WorkerRecord& worker) { return worker.commits > 0; };
+  return record.workers.size() == 3 && std::ranges::all_of(record.workers, committed) &&
+         !record.evaluations.empty() && record.evaluations.back().loss < 0.3;
+}
+
 void trains_over_tcp(const std::string& model) {
-  ThreadCluster cluster(parse(QuickCluster{.servers = 2}.text()), {.sync = model});
+  ThreadCluster cluster(parse(QuickCluster{.servers = 2, .stop = kEndless}.text()),
+                        {.sync = model});
   cluster.start_workers();
+  REQUIRE(cluster.wait_until(all_have_trained));
+  cluster.stop();
   const RunRecord record = run_to_end(cluster);
 
-  CAPTURE(record.stop_reason);
-  REQUIRE(record.time_to_target_seconds);
   CHECK(record.sync == model);
   CHECK(record.final_accuracy > 0.9);
   CHECK(record.bytes_up > 0);
@@ -36,10 +45,9 @@ void trains_over_tcp(const std::string& model) {
   REQUIRE(record.workers.size() == 3);
   for (std::uint32_t i = 0; i < 3; ++i) {
     CHECK(record.workers[i].fate == "member");
-    CHECK(record.workers[i].commits > 0);
     const auto& end = cluster.worker_end(i);
     REQUIRE(end);
-    CHECK(end->starts_with("target reached"));
+    CHECK(*end == record.stop_reason);
   }
   // What a worker saw answered was applied, or dropped where the model says so; one commit each
   // may have been under way at the end.
@@ -53,8 +61,8 @@ void trains_over_tcp(const std::string& model) {
   }
 }
 
-const tests::EachModel kEachTrainsOverTcp("a model trains to its target over TCP, on two shards",
-                                          __FILE__, __LINE__, trains_over_tcp);
+const tests::EachModel kEachTrainsOverTcp("a model trains over TCP, on two shards", __FILE__,
+                                          __LINE__, trains_over_tcp);
 
 TEST_CASE("ADSP waits for nobody and BSP keeps its workers in step") {
   const auto run = [](const char* sync) {

@@ -89,6 +89,7 @@ TEST_CASE("bad files are one line that names the file and the key") {
     place.write(name, text.replace(text.find(from), from.size(), to));
   };
   broken("typo.toml", "learning_rate", "lerning_rate");
+  broken("untimed.toml", "step_seconds = 0.015\n", "");
   broken("type.toml", "count = 2", "count = \"two\"");
   broken("value.toml", "spread = 0.5", "spread = -1");
   broken("syntax.toml", "[model]", "[model");
@@ -98,6 +99,7 @@ TEST_CASE("bad files are one line that names the file and the key") {
       place,
       {
           {{"compare", "missing.toml"}, {"missing.toml"}},
+          {{"compare", "untimed.toml"}, {"untimed.toml", "step_seconds", "slow"}},
           {{"up", "missing.toml"}, {"missing.toml"}},
           {{"compare", "."}, {"."}},
           {{"compare", "typo.toml"}, {"typo.toml", "lerning_rate", "did you mean learning_rate?"}},

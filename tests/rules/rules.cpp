@@ -209,6 +209,7 @@ const std::vector<Impure>& impure_files() {
       {"proto/block_pool.", "takes blocks back from other threads"},
       {"proto/loop_trace.", "records instants"},
       {"proto/memory_transport.", "joins threads"},
+      {"proto/reach.", "connects to a port"},
       {"proto/shm/", "joins processes"},
       {"proto/zmq_transport.", "joins hosts"},
       {"server/file_storage.", "writes files from a thread"},

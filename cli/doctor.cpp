@@ -1,0 +1,436 @@
+// `rubato doctor`: looks at this box, and says what will be in the way of a node on it. Each
+// finding has a remedy. It changes nothing, and talks to no node but to see whether it is there.
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/statvfs.h>
+#include <sys/timex.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <sstream>
+
+#include "base/cores.hpp"
+#include "base/memory_file.hpp"
+#include "base/numbers.hpp"
+#include "cli/commands.hpp"
+#include "cli/endpoint.hpp"
+#include "cli/host_info.hpp"
+#include "cli/text.hpp"
+#include "cluster/cluster_config.hpp"
+#include "proto/reach.hpp"
+#include "train/cpu/cpu_info.hpp"
+#include "train/dataset.hpp"
+#include "train/device.hpp"
+#include "train/model_spec.hpp"
+
+namespace rubato::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Duration kReachPatience = Duration::from_seconds(3);
+// A server and its snapshots: the shard, its optimizer's moments, the copy that is being written.
+constexpr double kMemoryPerParameter = 5 * sizeof(float);
+constexpr double kDiskPerParameter = 3 * 3 * sizeof(float);
+constexpr double kMemoryMin = 256e6;  // of any node
+constexpr double kDiskMin = 100e6;
+constexpr rlim_t kDescriptorsMin = 256;
+
+struct Finding {
+  enum class Level { Good, Warning, Problem } level = Level::Good;
+  std::string what;    // "cores", "port 5700"
+  std::string found;   // in a few words
+  std::string remedy;  // empty where all is well
+};
+using Level = Finding::Level;
+
+class Doctor {
+ public:
+  explicit Doctor(const DoctorRun& run) : run_(run) {}
+
+  Result<std::vector<Finding>> examine() {
+    if (!run_.file.empty()) {
+      RUBATO_ASSIGN(config_, cluster::load_cluster(run_.file));
+      RUBATO_TRY(examine_file());
+    }
+    examine_processor();
+    examine_memory();
+    examine_limits();
+    examine_disk();
+    examine_clock();
+    examine_shared_memory();
+    examine_gpu();
+    examine_interfaces();
+    RUBATO_TRY(examine_endpoints());
+    examine_shaping();
+    return std::move(findings_);
+  }
+
+ private:
+  void good(std::string what, std::string found) {
+    findings_.push_back({Level::Good, std::move(what), std::move(found), {}});
+  }
+  void warn(std::string what, std::string found, std::string remedy) {
+    findings_.push_back({Level::Warning, std::move(what), std::move(found), std::move(remedy)});
+  }
+  void problem(std::string what, std::string found, std::string remedy) {
+    findings_.push_back({Level::Problem, std::move(what), std::move(found), std::move(remedy)});
+  }
+
+  Result<void> examine_file();
+  void examine_data(const std::string& path);
+  void examine_processor();
+  void examine_memory();
+  void examine_limits();
+  void examine_disk();
+  void examine_clock();
+  void examine_shared_memory();
+  void examine_gpu();
+  void examine_interfaces();
+  Result<void> examine_endpoints();
+  void examine_bind(const Endpoint& bind);
+  void examine_advertised(const Endpoint& advertised);
+  void examine_scheduler(const Endpoint& scheduler);
+  void examine_shaping();
+
+  const DoctorRun& run_;
+  std::optional<cluster::ClusterConfig> config_;
+  std::optional<std::uint64_t> parameters_;  // of the model, where the file tells them
+  std::set<std::string> addresses_;          // of this machine, IPv4
+  std::vector<std::string> interfaces_;      // that are up, but for loopback
+  std::vector<Finding> findings_;
+};
+
+std::string bytes_of(double bytes) {
+  return bytes >= 1e9 ? fmt::format("{:.1f} GB", bytes / 1e9)
+                      : fmt::format("{:.0f} MB", bytes / 1e6);
+}
+
+std::string first_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+// A limit of the control group that this process is in: of version 2, else of version 1. Nothing:
+// there is none.
+std::optional<double> group_limit(const char* version2, const char* version1) {
+  for (const char* path : {version2, version1}) {
+    const std::string line = first_line(path);
+    const auto number = parse_number<double>(line.substr(0, line.find(' ')));
+    if (number && *number > 0 && *number < 1e18) return number;
+  }
+  return std::nullopt;
+}
+
+Result<void> Doctor::examine_file() {
+  const auto& config = *config_;
+  good("cluster file", fmt::format("{}: {} workers, {} servers", run_.file, config.worker_count(),
+                                   config.servers.count));
+  if (const auto facts = config.own_data() ? std::nullopt : train::known_facts(config.dataset)) {
+    RUBATO_ASSIGN(const auto spec, train::make_model(config.model, facts->shape, facts->classes));
+    parameters_ = train::parameter_count(spec);
+  }
+  if (!run_.data.empty()) {
+    examine_data(run_.data);
+  } else if (!run_.name.empty()) {
+    const auto profiles = cluster::all_profiles(config);
+    const auto known = std::ranges::find(profiles, run_.name, &cluster::WorkerProfile::name);
+    if (known == profiles.end() && !config.open) {
+      problem("name", fmt::format("no worker '{}' in {}", run_.name, run_.file),
+              "use a name of the file, or set join = \"open\"");
+    } else if (known != profiles.end() && !known->data.empty()) {
+      examine_data(known->data);
+    }
+  }
+  return {};
+}
+
+void Doctor::examine_data(const std::string& path) {
+  if (::access(path.c_str(), R_OK) == 0)
+    good("data", path);
+  else
+    problem("data", fmt::format("{}: {}", path, std::strerror(errno)),
+            "give this user the right to read it, or name another path with --data");
+}
+
+void Doctor::examine_processor() {
+  good("processor", fmt::format("{}; {}", read_host_info().cpu, train::describe_cpu()));
+  for (std::string& warning : train::cpu_warnings())
+    warn("environment", std::move(warning), "unset it, unless you mean it");
+  const std::size_t cores = allowed_cores().size();
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  double quota = 0, period = 0;
+  const bool limited = static_cast<bool>(file >> quota >> period) && period > 0;
+  if (limited && quota / period < 1)
+    warn("cores",
+         fmt::format("{} cores, of which this container may use {:.2g}", cores, quota / period),
+         "a worker computes and sends at the same time: allow it at least one core");
+  else
+    good("cores", fmt::format("{} for this process", cores));
+}
+
+void Doctor::examine_memory() {
+  std::ifstream file("/proc/meminfo");
+  double available = 0;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string key;
+    double kib = 0;
+    if (words >> key >> kib && key == "MemAvailable:") available = kib * 1024;
+  }
+  const auto limit =
+      group_limit("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes");
+  if (limit) available = std::min(available, *limit);
+  rlimit space{};
+  if (::getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
+    available = std::min(available, static_cast<double>(space.rlim_cur));
+  const double needed =
+      kMemoryMin + kMemoryPerParameter * static_cast<double>(parameters_.value_or(0));
+  if (available < needed)
+    problem("memory",
+            fmt::format("{} free, a node needs about {}", bytes_of(available), bytes_of(needed)),
+            "end other programs, raise the limit, or choose a smaller model or more servers");
+  else
+    good("memory", bytes_of(available) + " free");
+}
+
+void Doctor::examine_limits() {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < kDescriptorsMin)
+    problem("open files", fmt::format("at most {}", files.rlim_cur),
+            fmt::format("each connection needs one: ulimit -n {} or more", 4 * kDescriptorsMin));
+  else
+    good("open files", fmt::format("at most {}", files.rlim_cur));
+  rlimit size{};
+  if (::getrlimit(RLIMIT_FSIZE, &size) == 0 && size.rlim_cur != RLIM_INFINITY)
+    warn("file size", fmt::format("files end at {}", bytes_of(static_cast<double>(size.rlim_cur))),
+         "snapshots and shared memory may not fit: ulimit -f unlimited");
+}
+
+void Doctor::examine_disk() {
+  const std::string place = run_.state.empty() ? "." : run_.state;
+  std::error_code ignored;
+  fs::path existing = fs::absolute(place, ignored);
+  while (!existing.empty() && existing != existing.root_path() && !fs::exists(existing, ignored))
+    existing = existing.parent_path();
+  if (::access(existing.c_str(), W_OK) != 0) {
+    problem("disk", fmt::format("{}: {}", existing.string(), std::strerror(errno)),
+            "give this user the right to write there, or name another directory with --state");
+    return;
+  }
+  struct statvfs disk {};
+  if (::statvfs(existing.c_str(), &disk) != 0) return;
+  const double free = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
+  const double needed = kDiskMin + kDiskPerParameter * static_cast<double>(parameters_.value_or(0));
+  if (free < needed)
+    problem("disk",
+            fmt::format("{} free in {}, a run needs about {}", bytes_of(free), existing.string(),
+                        bytes_of(needed)),
+            "make room, or name another directory with --state");
+  else
+    good("disk", fmt::format("{} free in {}", bytes_of(free), existing.string()));
+}
+
+void Doctor::examine_clock() {
+  timex clock{};
+  if (::adjtimex(&clock) == TIME_ERROR)
+    warn("clock", "not synchronised with a time server",
+         "logs of several boxes will not match: install systemd-timesyncd or chrony");
+  else
+    good("clock", "synchronised");
+}
+
+void Doctor::examine_shared_memory() {
+  if (const auto file = make_memory_file(4096); file)
+    good("shared memory", "nodes of this machine can use it");
+  else
+    warn("shared memory", file.error().message,
+         "nodes of this machine will use TCP, which is slower");
+}
+
+void Doctor::examine_gpu() {
+  const std::string driver = first_line("/proc/driver/nvidia/version");
+  const bool wanted = config_ && config_->worker_device.starts_with("cuda");
+  if (wanted) {
+    const auto device = train::make_device(config_->worker_device);
+    if (!device)
+      problem("GPU", device.error().message, "set training.device = \"cpu\"");
+    else
+      good("GPU", driver);
+  } else {
+    good("GPU", driver.empty() ? "no NVIDIA driver; training.device = \"cpu\" needs none" : driver);
+  }
+}
+
+void Doctor::examine_interfaces() {
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) return;
+  std::vector<std::string> shown;
+  for (const ifaddrs* each = first; each; each = each->ifa_next) {
+    if (!each->ifa_addr || each->ifa_addr->sa_family != AF_INET || (each->ifa_flags & IFF_UP) == 0)
+      continue;
+    sockaddr_in address{};
+    std::memcpy(&address, each->ifa_addr, sizeof address);
+    char text[INET_ADDRSTRLEN] = {};
+    ::inet_ntop(AF_INET, &address.sin_addr, text, sizeof text);
+    addresses_.insert(text);
+    if ((each->ifa_flags & IFF_LOOPBACK) != 0) continue;
+    shown.push_back(fmt::format("{} {}", each->ifa_name, text));
+    interfaces_.emplace_back(each->ifa_name);
+  }
+  ::freeifaddrs(first);
+  if (shown.empty())
+    warn("interfaces", "only loopback",
+         "other boxes cannot reach this one: connect it to a network");
+  else
+    good("interfaces", fmt::format("{}", fmt::join(shown, ", ")));
+}
+
+Result<void> Doctor::examine_endpoints() {
+  if (!run_.bind.empty()) {
+    RUBATO_ASSIGN(const auto bind, parse_endpoint("--bind", run_.bind));
+    examine_bind(bind);
+  }
+  if (!run_.advertise.empty()) {
+    RUBATO_ASSIGN(const auto advertised, parse_endpoint("--advertise", run_.advertise));
+    examine_advertised(advertised);
+  }
+  if (!run_.scheduler.empty()) {
+    RUBATO_ASSIGN(const auto scheduler, parse_remote("--scheduler", run_.scheduler));
+    examine_scheduler(scheduler);
+  }
+  return {};
+}
+
+void Doctor::examine_bind(const Endpoint& bind) {
+  const std::string what = "bind " + bind.text();
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(bind.port));
+  const std::string host = bind.every_address()       ? "0.0.0.0"
+                           : bind.host == "localhost" ? "127.0.0.1"
+                                                      : bind.host;
+  int reuse = 1;  // as ZeroMQ does
+  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
+  if (::inet_pton(AF_INET, host.c_str(), &address.sin_addr) != 1) {
+    problem(what, "is no address", "bind to an address of this machine, or to 0.0.0.0");
+  } else if (::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+             ::listen(fd, 1) == 0) {
+    good(what, "free");
+  } else if (errno == EADDRINUSE) {
+    problem(what, "another program listens there",
+            "end it (ss -ltnp shows which), or choose another port");
+  } else if (errno == EADDRNOTAVAIL) {
+    problem(what, "is no address of this machine", "choose one that is listed under interfaces");
+  } else {
+    problem(what, std::strerror(errno), "choose a port above 1023");
+  }
+  ::close(fd);
+}
+
+void Doctor::examine_advertised(const Endpoint& advertised) {
+  const std::string what = "advertise " + advertised.text();
+  const auto found = proto::reach(advertised.host, std::max(advertised.port, 1), kReachPatience);
+  if (found.outcome == proto::Reach::Outcome::UnknownName)
+    problem(what, "the name is unknown here",
+            "workers need it: give an address, or enter the name everywhere");
+  else if (found.address.starts_with("127."))
+    warn(what, "stands for " + found.address,
+         "other boxes cannot reach that; give an address of the network");
+  else if (!addresses_.contains(found.address))
+    warn(what, fmt::format("stands for {}, which is no address of this machine", found.address),
+         "right if another machine forwards to this one; else give one that is listed under "
+         "interfaces");
+  else
+    good(what, "stands for " + found.address);
+}
+
+void Doctor::examine_scheduler(const Endpoint& scheduler) {
+  const std::string what = "scheduler " + scheduler.text();
+  const auto found = proto::reach(scheduler.host, scheduler.port, kReachPatience);
+  if (found.good())
+    good(what, fmt::format("answers at {}{}", found.address, found.encrypted ? ", with keys" : ""));
+  else
+    problem(what,
+            found.address.empty() ? "cannot be reached" : "cannot be reached at " + found.address,
+            likely_cause(found));
+}
+
+void Doctor::examine_shaping() {
+  for (const std::string& interface : interfaces_) {
+    const std::string speed = first_line("/sys/class/net/" + interface + "/speed");
+    const auto mbps = parse_number<double>(speed);
+    if (mbps && *mbps > 0 && *mbps < 100)
+      warn("link " + interface, fmt::format("{:g} Mb/s", *mbps),
+           "slow: compress updates with wire.up = \"auto\"");
+  }
+  // tc's own words, where it is installed.
+  FILE* const pipe = ::popen("tc qdisc show 2> /dev/null", "re");
+  if (!pipe) return;
+  char line[512];
+  while (std::fgets(line, sizeof line, pipe)) {
+    std::istringstream words(line);
+    std::string qdisc, kind;
+    words >> qdisc >> kind;
+    if (kind == "tbf" || kind == "htb" || kind == "netem")
+      warn("shaping", std::string(line, std::strcspn(line, "\n")),
+           "links are slowed down on purpose; tc qdisc del removes it");
+  }
+  ::pclose(pipe);
+}
+
+const char* level_word(Level level) {
+  switch (level) {
+    case Level::Good:
+      return "ok";
+    case Level::Warning:
+      return "warning";
+    case Level::Problem:
+      return "problem";
+  }
+  return "";
+}
+
+}  // namespace
+
+int doctor(const DoctorRun& run) {
+  const auto findings = Doctor(run).examine();
+  if (!findings) return report_error(findings.error());
+  const auto problems = std::ranges::count(*findings, Level::Problem, &Finding::level);
+  const auto warnings = std::ranges::count(*findings, Level::Warning, &Finding::level);
+  if (run.json) {
+    nlohmann::ordered_json all = nlohmann::ordered_json::array();
+    for (const Finding& each : *findings)
+      all.push_back({{"level", level_word(each.level)},
+                     {"what", each.what},
+                     {"found", each.found},
+                     {"remedy", each.remedy}});
+    fmt::print("{}\n", all.dump(2));
+  } else {
+    for (const Finding& each : *findings) {
+      fmt::print("{:8}{}: {}\n", level_word(each.level), each.what, each.found);
+      if (!each.remedy.empty()) fmt::print("{:8}-> {}\n", "", each.remedy);
+    }
+    fmt::print("{} problems, {} warnings\n", problems, warnings);
+  }
+  return problems > 0 ? 1 : 0;
+}
+
+}  // namespace rubato::cli

@@ -1,0 +1,151 @@
+#include "proto/reach.hpp"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <span>
+#include <string_view>
+
+namespace rubato::proto {
+namespace {
+
+using Outcome = Reach::Outcome;
+
+// ZMTP's greeting: signature, version, mechanism, as-server, filler. libzmq sends all of its own
+// once it has seen another one's.
+constexpr std::size_t kGreetingBytes = 64;
+constexpr std::size_t kVersionAt = 10;
+constexpr std::size_t kMechanismAt = 12;
+constexpr std::size_t kMechanismBytes = 20;
+
+std::array<unsigned char, kGreetingBytes> greeting() {
+  std::array<unsigned char, kGreetingBytes> bytes{};
+  bytes[0] = 0xff;
+  bytes[9] = 0x7f;
+  bytes[kVersionAt] = 3;
+  std::memcpy(&bytes[kMechanismAt], "NULL", 4);
+  return bytes;
+}
+
+class Socket {
+ public:
+  Socket() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {}
+  ~Socket() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+  int fd() const { return fd_; }
+
+  // Returns: false at the deadline.
+  bool wait(short events, Instant deadline) const {
+    while (true) {
+      const Duration left = deadline - steady_now();
+      if (left <= Duration{}) return false;
+      pollfd wait{fd_, events, 0};
+      const int ready = ::poll(&wait, 1, static_cast<int>(left.ns / 1'000'000) + 1);
+      if (ready > 0) return true;
+      if (ready < 0 && errno != EINTR) return false;
+    }
+  }
+
+ private:
+  int fd_;
+};
+
+Outcome outcome_of(int error) {
+  switch (error) {
+    case ECONNREFUSED:
+      return Outcome::Refused;
+    case ENETUNREACH:
+    case EHOSTUNREACH:
+    case EADDRNOTAVAIL:
+      return Outcome::NoRoute;
+    default:
+      return Outcome::TimedOut;
+  }
+}
+
+// 0, or why there is no connection.
+int connect(const Socket& socket, const sockaddr_in& address, Instant deadline) {
+  if (::connect(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0)
+    return 0;
+  if (errno != EINPROGRESS) return errno;
+  if (!socket.wait(POLLOUT, deadline)) return ETIMEDOUT;
+  int error = 0;
+  socklen_t size = sizeof error;
+  ::getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
+  return error;
+}
+
+// What the other end greets with; shorter than a greeting if it is none of ZeroMQ.
+std::string hear_greeting(const Socket& socket, Instant deadline) {
+  const auto ours = greeting();
+  if (::send(socket.fd(), ours.data(), ours.size(), MSG_NOSIGNAL) < 0) return {};
+  std::string theirs;
+  std::array<char, kGreetingBytes> bytes{};
+  while (theirs.size() < kGreetingBytes && socket.wait(POLLIN, deadline)) {
+    const auto got = ::recv(socket.fd(), bytes.data(), kGreetingBytes - theirs.size(), 0);
+    if (got <= 0) break;
+    theirs.append(bytes.data(), static_cast<std::size_t>(got));
+  }
+  return theirs;
+}
+
+}  // namespace
+
+Reach reach(const std::string& host, int port, Duration patience) {
+  addrinfo wanted{};
+  wanted.ai_family = AF_INET;
+  wanted.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(host.c_str(), nullptr, &wanted, &found) != 0 || !found)
+    return {.outcome = Outcome::UnknownName, .address = {}};
+  sockaddr_in address{};
+  std::memcpy(&address, found->ai_addr, sizeof address);
+  ::freeaddrinfo(found);
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  std::array<char, INET_ADDRSTRLEN> text{};
+  ::inet_ntop(AF_INET, &address.sin_addr, text.data(), text.size());
+  Reach result{.outcome = Outcome::TimedOut, .address = text.data()};
+
+  const Instant deadline = steady_now() + patience;
+  const Socket socket;
+  if (const int error = connect(socket, address, deadline); error != 0) {
+    result.outcome = outcome_of(error);
+    return result;
+  }
+  const std::string theirs = hear_greeting(socket, deadline);
+  const bool speaks = theirs.size() == kGreetingBytes && theirs[0] == '\xff' && theirs[9] == '\x7f';
+  result.outcome = speaks ? Outcome::Answers : Outcome::Mute;
+  result.encrypted =
+      speaks && std::string_view(theirs).substr(kMechanismAt, kMechanismBytes).starts_with("CURVE");
+  return result;
+}
+
+std::string likely_cause(const Reach& reach) {
+  switch (reach.outcome) {
+    case Outcome::Answers:
+      return "it answers";
+    case Outcome::Mute:
+      return "another program listens there, or too many have connected to it";
+    case Outcome::Refused:
+      return "nothing listens there: is it running, and is this its port?";
+    case Outcome::TimedOut:
+      return "no packet came back: a firewall drops them, or the machine is off";
+    case Outcome::NoRoute:
+      return "there is no route: this machine has no interface in that network";
+    case Outcome::UnknownName:
+      return "the name is unknown: add it to /etc/hosts, or give the address";
+  }
+  return {};
+}
+
+}  // namespace rubato::proto

@@ -1,0 +1,72 @@
+// rubato doctor: what it finds is what is there.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/integration/process.hpp"
+#include "tests/integration/quick_cluster.hpp"
+#include "tests/integration/relay.hpp"
+
+namespace rubato::integration {
+namespace {
+
+using Json = nlohmann::json;
+
+// The finding about `what`; null if there is none.
+Json finding(const Json& all, const std::string& what) {
+  for (const Json& each : all)
+    if (each.at("what").get<std::string>().starts_with(what)) return each;
+  return nullptr;
+}
+
+TEST_CASE("doctor: a port that is taken, a scheduler that is not there, data that cannot be read") {
+  const Workplace place;
+  place.write("c.toml", QuickCluster{}.text());
+  const Relay taken;
+  Process sick(place, {"doctor", "c.toml", "--json", "--bind", taken.endpoint(), "--scheduler",
+                       fmt::format("tcp://127.0.0.1:{}", free_port()), "--advertise",
+                       "tcp://no-such-box.invalid:5701", "--data", "nowhere.csv", "--state",
+                       place.directory().string()});
+  CHECK(sick.wait_for_end() == 1);
+  const Json all = Json::parse(sick.out());
+  for (const auto& [what, remedy] :
+       {std::pair{"bind ", "choose another port"}, std::pair{"scheduler ", "is it running"},
+        std::pair{"advertise ", "give an address"}, std::pair{"data", "--data"}}) {
+    CAPTURE(what);
+    const Json found = finding(all, what);
+    REQUIRE(found.is_object());
+    CHECK(found.at("level") == "problem");
+    CHECK(contains(found.at("remedy").get<std::string>(), remedy));
+  }
+  for (const char* what : {"cluster file", "processor", "cores", "memory", "open files", "disk"})
+    CHECK(finding(all, what).is_object());
+}
+
+TEST_CASE("doctor: a scheduler that is there answers, and training goes on") {
+  const Workplace place;
+  place.write("c.toml", QuickCluster{.stop = kEndless}.text());
+  Process scheduler(place, {"scheduler", "c.toml", "--bind", "tcp://127.0.0.1:*"});
+  std::string endpoint = scheduler.wait_for_words("listens on ");
+  endpoint = endpoint.substr(0, endpoint.find(','));
+  Process well(place, {"doctor", "c.toml", "--scheduler", endpoint, "--name", "slow"});
+  well.wait_for_end();
+  CHECK(contains(well.out(), "ok      scheduler " + endpoint + ": answers at 127.0.0.1"));
+  CHECK(contains(well.out(), " problems, "));
+  Process stranger(place, {"doctor", "c.toml", "--name", "nobody"});
+  CHECK(stranger.wait_for_end() == 1);
+  CHECK(contains(stranger.out(), "no worker 'nobody' in c.toml"));
+}
+
+TEST_CASE("doctor: bad input is one line") {
+  const Workplace place;
+  Process missing(place, {"doctor", "missing.toml"});
+  CHECK(missing.wait_for_end() == 2);
+  CHECK(contains(missing.err(), "missing.toml"));
+  Process endpoint(place, {"doctor", "--scheduler", "10.0.0.1"});
+  CHECK(endpoint.wait_for_end() == 2);
+  CHECK(contains(endpoint.err(), "--scheduler 10.0.0.1: write tcp://HOST:PORT"));
+}
+
+}  // namespace
+}  // namespace rubato::integration
