@@ -32,12 +32,18 @@ make() {
   gzip -9n "$directory/$1.1"
 }
 
-commands=$("$@" --help | awk '/^Subcommands:/ { on = 1; next } /^$/ { on = 0 } on { print $1 }')
-for command in $commands; do
-  page=rubato-$command
-  help_of "$@" "$command" >"$place/$page.text"
-  make "$page" "$(sed -n 1p "$place/$page.text")" "$parts/command.h2m"
-done
+# pages NAME COMMAND...: the pages of the commands that the help of COMMAND lists, and of theirs.
+pages() {
+  name=$1
+  shift
+  "$@" --help | awk '/^Subcommands:/ { on = 1; next } /^$/ { on = 0 } on { print $1 }' |
+    while read -r command; do
+      help_of "$@" "$command" >"$place/$name-$command.text"
+      make "$name-$command" "$(sed -n 1p "$place/$name-$command.text")" "$parts/command.h2m"
+      (pages "$name-$command" "$@" "$command")
+    done
+}
+pages rubato "$@"
 
 help_of "$@" >"$place/rubato.text"
 {

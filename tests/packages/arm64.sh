@@ -9,11 +9,15 @@ if [ "$(id -u)" -ne 0 ]; then echo "skipped: makes a chroot, so it needs root"; 
 deploy/install.sh boxes
 
 root="$PWD/build/packages-arm64.root"
-# Programs run here; libraries are those of arm64.
-packages=$(awk '$1 == "build" || $1 == "package" {
-  print $2 ($1 == "build" && $2 ~ /(^lib|-dev$)/ && $2 !~ /^libjs/ ? ":arm64" : "") }' \
-  deploy/dependencies.txt)
-packages=$(printf '%s\n' $packages crossbuild-essential-arm64 qemu-user git | tr '\n' ,)
+# Programs run here; libraries are those of arm64, where they depend on the processor at all.
+packages=$(awk '$1 == "build" || $1 == "package" { print $2 }' deploy/dependencies.txt)
+libraries=$(apt-cache show $(printf '%s\n' $packages | grep -E '^lib|-dev$') |
+  awk '/^Package:/ { name = $2 } /^Architecture:/ && $2 != "all" { print name }' | grep -v '^dpkg' |
+  sort -u)
+for library in $libraries; do
+  packages=$(printf '%s\n' $packages | sed "s/^$library\$/$library:arm64/")
+done
+packages=$(printf '%s\n' $packages crossbuild-essential-arm64 qemu-user | tr '\n' ,)
 if [ "$(cat "$root.packages" 2>/dev/null)" != "$packages" ]; then
   printf '== a Debian with the cross compiler and the libraries\n'
   rm -rf "$root" "$root.packages"
@@ -34,8 +38,8 @@ inside() {
 }
 inside cmake --preset package --toolchain cmake/arm64.cmake >/dev/null
 inside cmake --build --preset package
-inside sh -c 'rm -rf build/packages && eval "$(dpkg-architecture -aarm64 --print-set |
-    sed "s/^/export /")" && cpack --config build/package/CPackConfig.cmake -B build/packages >/dev/null'
+inside sh -c 'rm -rf build/packages && eval "$(dpkg-architecture -aarm64 -s)" &&
+  cpack --config build/package/CPackConfig.cmake -B build/packages >/dev/null'
 rm -rf build/packages-arm64
 mkdir -p build/packages-arm64
 cp "$root"/src/build/packages/*.deb build/packages-arm64/

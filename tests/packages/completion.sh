@@ -35,16 +35,23 @@ expect() {
   fi
 }
 
-# Read in another way than the completion does.
-commands=$("$rubato" --help | sed -n '/^Subcommands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
-[ "$(wc -w <<<"$commands")" -ge 12 ] || { echo "too few commands: $commands"; failed=1; }
-expect "" -- $commands
+# Each command with its commands and options, read in another way than the completion does.
+check_command() {
+  local help commands command options
+  help=$("$rubato" "$@" --help)
+  commands=$(sed -n '/^Subcommands:/,/^$/s/^  \([a-z]*\) .*/\1/p' <<<"$help")
+  options=$(sed -n '/^Options:/,/^$/p' <<<"$help" | grep -oE '^  (-h,)?--[a-z-]+' | grep -oE -- '--.*')
+  expect "$@" - -- $options
+  [ -z "$commands" ] || expect "$@" "" -- $commands
+  for command in $commands; do
+    checked=$((checked + 1))
+    check_command "$@" "$command"
+  done
+}
+checked=0
+check_command
+[ "$checked" -ge 12 ] || { echo "only $checked commands"; failed=1; }
 expect "sched" -- scheduler
-for command in $commands; do
-  options=$("$rubato" "$command" --help | sed -n '/^Options:/,/^$/p' |
-    grep -oE '^  (-h,)?--[a-z-]+' | grep -oE -- '--.*')
-  expect "$command" - -- $options
-done
 expect compare --se -- --seeds
 expect compare ed -- edge.toml
 expect compare "" -- edge.toml

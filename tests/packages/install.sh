@@ -25,14 +25,21 @@ grep -q "needs the catalog" log || fail "a catalog other than the installed one 
 mv "$place/away" "$root/usr/share/rubato"
 "$rubato" compare cluster.toml --quiet >log || fail "the installed catalog is not found"
 
-commands=$("$rubato" --help | awk '/^Subcommands:/ { on = 1; next } /^$/ { on = 0 } on { print $1 }')
-if [ -d "$root/usr/share/man" ]; then
-  for command in $commands; do
-    for option in $("$rubato" "$command" --help | awk '/^Examples:/ { exit } $1 ~ /^--/ { print $1 }'); do
-      zcat "$root/usr/share/man/man1/rubato-$command.1.gz" | tr -d '\\' | grep -q -e "$option" ||
-        fail "the man page of $command lacks $option"
-    done
+# check_pages PAGE COMMAND...: the page has every option that --help lists; those of its commands, too.
+check_pages() {
+  page=$1
+  shift
+  "$rubato" "$@" --help | sed '/^Examples:/,$d' >"$page.help"
+  zcat "$root/usr/share/man/man1/$page.1.gz" | tr -d '\\' >"$page.text"
+  for option in $(awk '$1 ~ /^--/ { print $1 }' "$page.help"); do
+    grep -q -e "$option" "$page.text" || fail "the man page $page lacks $option"
   done
+  for command in $(awk '/^Subcommands:/ { on = 1; next } /^$/ { on = 0 } on { print $1 }' "$page.help"); do
+    (check_pages "$page-$command" "$@" "$command")
+  done
+}
+if [ -d "$root/usr/share/man" ]; then
+  check_pages rubato
 else
   echo "no man pages: help2man is not installed"
 fi
