@@ -20,7 +20,7 @@ done
 packages=$(printf '%s\n' $packages crossbuild-essential-arm64 qemu-user | tr '\n' ,)
 if [ "$(cat "$root.packages" 2>/dev/null)" != "$packages" ]; then
   printf '== a Debian with the cross compiler and the libraries\n'
-  rm -rf "$root" "$root.packages"
+  rm -rf --one-file-system "$root" "$root.packages"
   mkdir -p "$root"
   mmdebstrap --quiet --variant=apt --architectures=amd64,arm64 --include="$packages" bookworm "$root"
   printf '%s' "$packages" >"$root.packages"
@@ -32,7 +32,8 @@ git ls-files -z --cached --others --exclude-standard |
   tar --null --files-from=- --ignore-failed-read -c | tar -x -C "$root/src"
 # inside COMMAND...: in the chroot, in the source tree, with /proc.
 inside() {
-  SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) unshare --mount --pid --fork --kill-child sh -c \
+  SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) \
+  PKG_CONFIG_LIBDIR=/usr/lib/aarch64-linux-gnu/pkgconfig:/usr/share/pkgconfig unshare --mount --pid --fork --kill-child sh -c \
     'root=$1; shift; mount -t proc proc "$root/proc"; exec chroot "$root" env -C /src "$@"' sh \
     "$root" "$@"
 }

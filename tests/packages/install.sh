@@ -60,8 +60,10 @@ else
   echo "units not checked: systemd-analyze is not installed"
 fi
 
+cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }  # sanitizers are in the flags
 cmake -S "$root/usr/share/doc/rubato-dev/examples/embed" -B embed -G Ninja \
-  -DCMAKE_PREFIX_PATH="$root/usr" >log 2>&1 || fail "$(cat log)"
+  -DCMAKE_PREFIX_PATH="$root/usr" -DCMAKE_CXX_COMPILER="$(cached CMAKE_CXX_COMPILER)" \
+  -DCMAKE_CXX_FLAGS="$(cached CMAKE_CXX_FLAGS)" >log 2>&1 || fail "$(cat log)"
 cmake --build embed >log 2>&1 || fail "$(cat log)"
 cp "$root/usr/share/rubato/devices.toml" .  # the program does not know where the tree moved to
 embed/embed cluster.toml | tee log
