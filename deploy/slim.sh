@@ -2,9 +2,9 @@
 # Removes from the image whatever `rubato` and its health check do not need: the tools that install
 # packages and manage users and disks, documents, translations. The list of packages stays right, for
 # scanners. docs/containers.md says what is left.
-# Usage: deploy/slim.sh   while an image is built, never on a machine
+# Usage: deploy/slim.sh --image   while an image is built, never on a machine: apt is gone afterwards
 set -eu
-[ -f /.dockerenv ] || [ "${1-}" = --in-chroot ] || { echo "slim: this is no container" >&2; exit 1; }
+[ "${1-}" = --image ] || { echo "slim: removes apt; say --image if this is to be an image" >&2; exit 1; }
 
 # shellcheck disable=SC2046  # a list of words; names that are not installed are left out
 dpkg --purge --force-all $(dpkg-query -W -f='${Package}\n' \
