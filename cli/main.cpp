@@ -11,6 +11,7 @@
 #include "base/memory.hpp"
 #include "base/nearest.hpp"
 #include "base/numbers.hpp"
+#include "base/shipped.hpp"
 #include "cli/commands.hpp"
 #include "cli/host_info.hpp"
 #include "cli/interrupt.hpp"
@@ -21,12 +22,12 @@ namespace rubato::cli {
 namespace {
 
 constexpr const char* kExamples = R"(Examples:
-  rubato compare deploy/clusters/edge-3.toml
+  rubato compare {3}/clusters/edge-3.toml
       train under {0} on virtual time and compare them
   rubato compare edge.toml --sync {1},{2} --seeds 5 --target-loss 0.45 --out out/edge
-  rubato study deploy/studies/heterogeneity.toml
+  rubato study {3}/studies/heterogeneity.toml
       a grid of cluster keys, contenders and seeds; after Ctrl-C the same command continues
-  rubato up deploy/clusters/edge-3.toml --sync {2}
+  rubato up {3}/clusters/edge-3.toml --sync {2}
       the same cluster as real processes on this machine
   rubato evaluate out/edge-3/{2}-1/model.safetensors --data /usr/share/datasets/fashion-mnist
       loss, accuracy, and precision and recall of each class, of a model that compare --save wrote
@@ -38,7 +39,7 @@ constexpr const char* kExamples = R"(Examples:
 Exit codes: 0 done, 1 failed, 2 bad input (one line names the error), 130 interrupted.
 )";
 
-// With the models that a user gets who names none.
+// With the models that a user gets who names none, and the example files that are here.
 std::string examples() {
   std::vector<std::string_view> titles;
   for (const auto& model : sync::models())
@@ -46,7 +47,7 @@ std::string examples() {
   const std::string_view last = titles.back();
   titles.pop_back();
   return fmt::format(kExamples, fmt::format("{} and {}", fmt::join(titles, ", "), last),
-                     sync::baseline_model(), sync::trained_model());
+                     sync::baseline_model(), sync::trained_model(), shipped_directory().string());
 }
 
 // As the cluster file takes them. CLI11 alone would turn -3 into a large seed and take "nan".

@@ -11,6 +11,7 @@
 #include "base/config.hpp"
 #include "base/file.hpp"
 #include "base/nearest.hpp"
+#include "base/shipped.hpp"
 #include "cluster/cluster_keys.hpp"
 #include "cluster/cluster_scaling.hpp"
 #include "cluster/device_catalog.hpp"
@@ -35,8 +36,9 @@ const Row* find_row(const ConfigTable& table, std::string_view key, const std::s
     names.push_back(row.name);
   }
   if (names.empty()) {
-    table.problem(key, fmt::format("needs the catalog {}, which was not found beside this file, or "
-                                   "in a deploy/ directory above it or above the rubato binary",
+    table.problem(key, fmt::format("needs the catalog {}, which was not found beside this file, in "
+                                   "a deploy/ directory above it, or in share/rubato of an "
+                                   "installation",
                                    kCatalogFile));
   } else {
     table.problem(key,
@@ -265,18 +267,16 @@ Result<train::ModelSpec> known_spec(const ClusterConfig& config) {
               "classes in [dataset], or step_seconds");
 }
 
-// The first devices.toml of these places: beside the cluster file, in a deploy/ above it, in a
-// deploy/ above this binary, in the installed share/rubato. Empty: there is none.
+// The first devices.toml of these places: beside the cluster file, in a deploy/ above it, among the
+// files that come with Rubato. Empty: there is none.
 std::string find_catalog(const fs::path& cluster_file) {
   std::error_code ignored;
-  const fs::path binary = fs::read_symlink("/proc/self/exe", ignored);
   std::vector<fs::path> candidates = {cluster_file.parent_path() / kCatalogFile};
-  for (const fs::path& start : {cluster_file, binary})
-    for (fs::path p = start.parent_path(); !p.empty(); p = p.parent_path()) {
-      candidates.push_back(p / "deploy" / kCatalogFile);
-      if (p == p.parent_path()) break;
-    }
-  candidates.push_back(binary.parent_path().parent_path() / "share" / "rubato" / kCatalogFile);
+  for (fs::path p = cluster_file.parent_path(); !p.empty(); p = p.parent_path()) {
+    candidates.push_back(p / "deploy" / kCatalogFile);
+    if (p == p.parent_path()) break;
+  }
+  candidates.push_back(shipped_directory() / kCatalogFile);
   for (const fs::path& candidate : candidates)
     if (fs::is_regular_file(candidate, ignored)) return candidate.string();
   return {};
@@ -436,8 +436,8 @@ Result<ClusterSource> read_cluster(const std::string& path, const std::string& c
   Result<std::string> text = read_file(path);
   if (!text)
     return fail(ErrorCode::BadInput, text.error().message +
-                                         "; write one, or copy an example from "
-                                         "deploy/clusters/");
+                                         "; write one, or copy an example from " +
+                                         (shipped_directory() / "clusters/").string());
   std::error_code ignored;
   const std::string catalog =
       catalog_path.empty() ? find_catalog(fs::absolute(path, ignored)) : catalog_path;

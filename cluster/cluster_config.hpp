@@ -188,8 +188,8 @@ struct ClusterSource {
   std::string text;
   std::string catalog_text;
 };
-// `catalog_path` empty: the first devices.toml beside the file, in a deploy/ above it or above this
-// binary, or in the installed share/rubato.
+// `catalog_path` empty: the first devices.toml beside the file, in a deploy/ above it, or in
+// shipped_directory().
 [[nodiscard]] Result<ClusterSource> read_cluster(const std::string& path,
                                                  const std::string& catalog_path = {});
 [[nodiscard]] Result<ClusterConfig> load_cluster(const std::string& path,

@@ -1,4 +1,5 @@
 # Flags and helpers shared by every folder. Each folder's CMakeLists lists its files and its links.
+include(GNUInstallDirs)
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 
@@ -40,7 +41,12 @@ function(rubato_library name)
   cmake_parse_arguments(ARG "FILE_BY_FILE" "" "SOURCES;LINKS" ${ARGN})
   add_library(rubato_${name} STATIC ${ARG_SOURCES})
   add_library(rubato::${name} ALIAS rubato_${name})
-  target_link_libraries(rubato_${name} PUBLIC rubato_warnings ${ARG_LINKS})
+  # Warnings and the root of the tree are for builds here, not for programs that embed the library.
+  target_link_libraries(rubato_${name} PUBLIC $<BUILD_INTERFACE:rubato_warnings> ${ARG_LINKS})
+  target_include_directories(rubato_${name} INTERFACE
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/rubato>)
+  set_target_properties(rubato_${name} PROPERTIES EXPORT_NAME ${name})
+  target_compile_features(rubato_${name} PUBLIC cxx_std_20)
   if(ARG_FILE_BY_FILE)
     rubato_unity(rubato_${name} 1 rubato_common_headers)
   else()

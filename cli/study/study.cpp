@@ -9,6 +9,7 @@
 
 #include "base/file.hpp"
 #include "base/log.hpp"
+#include "base/shipped.hpp"
 #include "base/time.hpp"
 #include "cli/commands.hpp"
 #include "cli/host_info.hpp"
@@ -85,8 +86,9 @@ Result<std::vector<std::string>> study_files(const std::vector<std::string>& pat
 Result<StudyPlan> load_study(const std::string& file, std::optional<int> seeds) {
   auto text = read_file(file);
   if (!text)
-    return fail(ErrorCode::BadInput,
-                text.error().message + "; write one, or copy an example from deploy/studies/");
+    return fail(ErrorCode::BadInput, text.error().message +
+                                         "; write one, or copy an example from " +
+                                         (shipped_directory() / "studies/").string());
   RUBATO_ASSIGN(Study study, parse_study(*text, file));
   if (seeds) study.seeds = *seeds;
   RUBATO_ASSIGN(const auto cluster, cluster::read_cluster(study.cluster));

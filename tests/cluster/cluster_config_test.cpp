@@ -481,7 +481,8 @@ TEST_CASE("names that are not in the catalog") {
         "edge.toml:2: servers.link = \"5g\": is not in the catalog devices.toml; did you mean 4g?");
   CHECK(error_of("[stop]\nmax_seconds = 1\n[[workers]]\nname = \"a\"\ndevice = \"x\"\n", "") ==
         "edge.toml:5: workers[0].device = \"x\": needs the catalog devices.toml, which was not "
-        "found beside this file, or in a deploy/ directory above it or above the rubato binary");
+        "found beside this file, in a deploy/ directory above it, or in share/rubato of an "
+        "installation");
 }
 
 TEST_CASE("a catalog device needs to know the model's size") {

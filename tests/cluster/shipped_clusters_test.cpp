@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/shipped.hpp"
 #include "cluster/cluster_config.hpp"
 #include "sync/adsp.hpp"
 #include "sync/ssp.hpp"
@@ -159,6 +160,6 @@ TEST_CASE("a missing file is named") {
   REQUIRE_FALSE(config.has_value());
   CHECK(config.error().code == rubato::ErrorCode::BadInput);
   CHECK(config.error().message ==
-        "/nowhere/edge.toml: No such file or directory; write one, or copy an example from "
-        "deploy/clusters/");
+        "/nowhere/edge.toml: No such file or directory; write one, or copy an example from " +
+            (shipped_directory() / "clusters/").string());
 }

@@ -190,6 +190,7 @@ const std::vector<Impure>& impure_files() {
       {"base/memory_file.", "maps files of shared memory"},
       {"base/rng.cpp", "tests itself against the standard library's generator"},
       {"base/shareable.", "maps memory that processes share"},
+      {"base/shipped.", "looks files up"},
       {"base/store_order.", "orders stores for memory that outlives the process"},
       {"base/time.", "reads the clock"},
       {"base/trace.", "records instants and writes them from a thread"},

@@ -1,0 +1,63 @@
+# What `cmake --install` installs, in two components: `rubato`, for those who run it, and `rubato-dev`,
+# for C++ programs that embed it. cmake/package.cmake makes a Debian package of each.
+include(CMakePackageConfigHelpers)
+
+set(share ${CMAKE_INSTALL_DATADIR}/rubato)
+
+# --- rubato -------------------------------------------------------------------------------------
+install(TARGETS rubato RUNTIME COMPONENT rubato)
+# As in deploy/, so that the studies find their clusters.
+install(FILES deploy/devices.toml DESTINATION ${share} COMPONENT rubato)
+install(DIRECTORY deploy/clusters DESTINATION ${share} COMPONENT rubato)
+install(DIRECTORY deploy/studies DESTINATION ${share} COMPONENT rubato
+  FILES_MATCHING PATTERN *.toml)
+install(FILES examples/boxes/boxes.toml DESTINATION ${share}/examples/boxes COMPONENT rubato)
+install(PROGRAMS examples/boxes/make_data.py DESTINATION ${share}/examples/boxes COMPONENT rubato)
+install(FILES README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT rubato)
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT rubato)
+install(FILES deploy/completion/rubato
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT rubato)
+
+# Man pages say what --help says. Without help2man there are none.
+find_program(HELP2MAN help2man)
+if(HELP2MAN)
+  set(man ${CMAKE_CURRENT_BINARY_DIR}/man)
+  file(GLOB man_parts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/deploy/man/*)
+  add_custom_command(OUTPUT ${man}/rubato.1.gz
+    COMMAND ${PROJECT_SOURCE_DIR}/deploy/man/generate.sh ${man}
+      ${CMAKE_INSTALL_FULL_DATADIR}/rubato ${CMAKE_CROSSCOMPILING_EMULATOR}
+      $<TARGET_FILE:rubato>
+    DEPENDS rubato ${man_parts}
+    VERBATIM)
+  add_custom_target(man ALL DEPENDS ${man}/rubato.1.gz)
+  install(DIRECTORY ${man}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT rubato)
+else()
+  message(STATUS "help2man is missing: no man pages")
+endif()
+
+# Services: the units name the paths of this installation.
+set(RUBATO_BINARY ${CMAKE_INSTALL_FULL_BINDIR}/rubato)
+set(RUBATO_CONFIG ${CMAKE_INSTALL_FULL_SYSCONFDIR}/rubato)
+set(RUBATO_DOCUMENTS ${CMAKE_INSTALL_FULL_DOCDIR})
+foreach(unit scheduler server worker@)
+  set(at ${CMAKE_CURRENT_BINARY_DIR}/systemd/rubato-${unit}.service)
+  configure_file(deploy/systemd/rubato-${unit}.service.in ${at} @ONLY)
+  install(FILES ${at} DESTINATION lib/systemd/system COMPONENT rubato)
+endforeach()
+install(FILES deploy/systemd/rubato.conf deploy/systemd/cluster.toml
+  DESTINATION ${CMAKE_INSTALL_FULL_SYSCONFDIR}/rubato COMPONENT rubato)
+
+# --- rubato-dev ---------------------------------------------------------------------------------
+set(modules base train sync proto server worker cluster emulation)
+list(TRANSFORM modules PREPEND rubato_ OUTPUT_VARIABLE libraries)
+install(TARGETS ${libraries} EXPORT rubato ARCHIVE COMPONENT rubato-dev)
+install(DIRECTORY ${modules} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rubato COMPONENT rubato-dev
+  FILES_MATCHING PATTERN *.hpp)
+set(config ${CMAKE_INSTALL_LIBDIR}/cmake/rubato)
+install(EXPORT rubato NAMESPACE rubato:: FILE rubato-targets.cmake DESTINATION ${config}
+  COMPONENT rubato-dev)
+write_basic_package_version_file(rubato-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES cmake/rubato-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/rubato-config-version.cmake
+  DESTINATION ${config} COMPONENT rubato-dev)
+install(DIRECTORY examples/embed DESTINATION ${CMAKE_INSTALL_DOCDIR}-dev/examples
+  COMPONENT rubato-dev)

@@ -1,0 +1,62 @@
+# Debian packages of the two components of cmake/install.cmake. deploy/package.sh makes them, with
+# the preset `package`.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_VENDOR "Rubato")
+set(CPACK_PACKAGE_CONTACT "Rubato maintainers <maintainers@rubato.invalid>" CACHE STRING
+  "Who answers for the packages: NAME <ADDRESS>")
+set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
+set(CPACK_SET_DESTDIR ON)  # some files go to /etc
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_COMPONENTS_ALL rubato rubato-dev)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL aarch64)
+  set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE arm64)
+endif()
+
+set(CPACK_DEBIAN_RUBATO_PACKAGE_NAME rubato)
+set(CPACK_DEBIAN_RUBATO_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_RUBATO_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_RUBATO_PACKAGE_DEPENDS adduser)
+set(CPACK_DEBIAN_RUBATO_PACKAGE_RECOMMENDS "dataset-fashion-mnist")
+set(CPACK_DEBIAN_RUBATO_PACKAGE_SUGGESTS "bash-completion, python3")
+set(CPACK_DEBIAN_RUBATO_DESCRIPTION "parameter server for unequal machines
+Many machines of different speed train one model together, each on its own
+data. Synchronous training waits for the slowest machine; asynchronous sync
+models such as ADSP let nobody wait.
+
+The command compares sync models on virtual time, trains on real machines,
+and runs as services: scheduler, server and workers.")
+set(debian ${PROJECT_SOURCE_DIR}/deploy/debian)
+set(CPACK_DEBIAN_RUBATO_PACKAGE_CONTROL_EXTRA
+  "${debian}/conffiles;${debian}/postinst;${debian}/prerm;${debian}/postrm")
+
+set(CPACK_DEBIAN_RUBATO-DEV_PACKAGE_NAME rubato-dev)
+set(CPACK_DEBIAN_RUBATO-DEV_PACKAGE_SECTION libdevel)
+# What cmake/rubato-config.cmake looks for, as in group `build` of deploy/dependencies.txt.
+string(JOIN ", " CPACK_DEBIAN_RUBATO-DEV_PACKAGE_DEPENDS
+  "rubato (= ${PROJECT_VERSION})"
+  cmake g++ pkg-config libfmt-dev libspdlog-dev libexpected-dev libzmq3-dev libflatbuffers-dev
+  flatbuffers-compiler libxxhash-dev libopenblas-pthread-dev libdnnl-dev ocl-icd-opencl-dev
+  zlib1g-dev libpng-dev libjpeg62-turbo-dev libzip-dev nlohmann-json3-dev libonnx-dev
+  libprotobuf-dev)
+set(CPACK_DEBIAN_RUBATO-DEV_DESCRIPTION "parameter server for unequal machines (C++ libraries)
+Headers and static libraries for C++20 programs that embed Rubato: its sync
+models, its virtual cluster, or a node of a real one.
+
+CMake finds them with find_package(rubato).")
+
+# Each package has its copyright and changelog.
+set(changelog ${CMAKE_CURRENT_BINARY_DIR}/changelog.gz)
+add_custom_command(OUTPUT ${changelog}
+  COMMAND gzip -9nc ${PROJECT_SOURCE_DIR}/deploy/debian/changelog > ${changelog}
+  DEPENDS ${PROJECT_SOURCE_DIR}/deploy/debian/changelog)
+add_custom_target(changelog ALL DEPENDS ${changelog})
+foreach(package rubato rubato-dev)
+  install(FILES ${changelog} deploy/debian/copyright
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${package} COMPONENT ${package})
+endforeach()
+include(CPack)
