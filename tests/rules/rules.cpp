@@ -157,7 +157,7 @@ Violations library_owners(const SourceFile& file) {
     std::string_view wrapper;               // the file, or the folder with its '/'
   };
   static const std::array<Owner, 6> kOwners = {{
-      {"ZeroMQ", {"zmq"}, "proto/zmq_transport.cpp"},
+      {"ZeroMQ", {"zmq.", "zmq_"}, "proto/zmq_"},
       {"FlatBuffers", {"flatbuffers/", "rubato_generated"}, "proto/codec.cpp"},
       {"BLAS and oneDNN", {"cblas", "openblas", "dnnl", "oneapi/dnnl"}, "train/cpu/"},
       {"CUDA", {"cuda", "cublas", "cudnn", "curand"}, "train/cuda/"},
@@ -210,6 +210,8 @@ const std::vector<Impure>& impure_files() {
       {"proto/loop_trace.", "records instants"},
       {"proto/memory_transport.", "joins threads"},
       {"proto/shm/", "joins processes"},
+      {"proto/key_files.", "reads and writes files"},
+      {"proto/zmq_curve.", "is a thread"},
       {"proto/zmq_transport.", "joins hosts"},
       {"server/file_storage.", "writes files from a thread"},
       {"server/journal_file.", "writes a file"},
