@@ -1,9 +1,5 @@
 #include "proto/zmq_handshakes.hpp"
 
-#include <arpa/inet.h>
-#include <sys/socket.h>
-
-#include <array>
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -20,17 +16,6 @@ constexpr int kFailures = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
 constexpr const char* kNewsEndpoint = "inproc://handshakes";
 // A listener that ends may cut off one handshake, and its successor another. Then it speaks.
 constexpr int kInARow = 4;
-
-// Empty: the connection is gone already.
-std::string address_of(int descriptor) {
-  sockaddr_in peer{};
-  socklen_t size = sizeof(peer);
-  if (::getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &size) != 0 ||
-      peer.sin_family != AF_INET)
-    return {};
-  std::array<char, INET_ADDRSTRLEN> text{};
-  return ::inet_ntop(AF_INET, &peer.sin_addr, text.data(), text.size()) ? text.data() : "";
-}
 
 }  // namespace
 
@@ -76,7 +61,7 @@ std::optional<HandshakeFailure> Handshakes::take(const Event& event) {
   } else if (event.number == ZMQ_EVENT_CONNECTED) {
     peers_[descriptor] = {false, event.address};
   } else if (event.number == ZMQ_EVENT_ACCEPTED) {
-    peers_[descriptor] = {true, address_of(descriptor)};
+    peers_[descriptor] = {true, {}};
   } else if (event.number == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
     ended_by_peer_.erase(event.address);
   } else if (event.number == ZMQ_EVENT_DISCONNECTED) {
@@ -92,7 +77,7 @@ std::optional<HandshakeFailure> Handshakes::failed(const Peer& peer, const Event
   const bool key_refused = event.number == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
   if (peer.reached_us) {
     if (key_refused) return std::nullopt;  // the guard has said so
-    return HandshakeFailure{Why::Stranger, peer.address};
+    return HandshakeFailure{Why::Stranger, {}};
   }
   if (key_refused) return HandshakeFailure{Why::KeyRefused, peer.address};
   if (event.number == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL &&

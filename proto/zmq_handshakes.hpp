@@ -23,7 +23,7 @@ struct HandshakeFailure {
     Stranger,        // somebody who reached our listener did not get to present a key
   };
   Why why;
-  std::string address;  // of the other end; empty: unknown
+  std::string address;  // of the other end; empty for a stranger: ZeroMQ does not say
 };
 
 class Handshakes {

@@ -33,6 +33,8 @@ namespace {
 
 // Smaller payloads are copied: cheaper than an owner released on ZeroMQ's I/O thread.
 constexpr std::size_t kZeroCopyBytesMin = 8 * 1024;
+// What CURVE adds to a part: ZeroMQ counts the encrypted one.
+constexpr std::size_t kCurveBytes = 64;
 // Messages received from one peer and not read yet; beyond them TCP holds the sender back.
 constexpr int kReceiveQueueMax = 64;
 // A connection whose other end is gone without a word is noticed by the kernel: an idle one is
@@ -76,7 +78,7 @@ void set_options(zmq::socket_t& socket, const ZmqOptions& options) {
   namespace opt = zmq::sockopt;
   socket.set(opt::sndhwm, static_cast<int>(kQueuedMessagesMax));
   socket.set(opt::rcvhwm, kReceiveQueueMax);
-  socket.set(opt::maxmsgsize, static_cast<std::int64_t>(kPayloadBytesMax));
+  socket.set(opt::maxmsgsize, static_cast<std::int64_t>(kPayloadBytesMax + kCurveBytes));
   socket.set(opt::sndtimeo, whole_ms(options.send_timeout));
   socket.set(opt::linger, whole_ms(options.linger));
   socket.set(opt::tcp_keepalive, 1);
@@ -392,7 +394,7 @@ class ZmqTransport::Sockets {
   Result<void> on_failure(Instant now, const HandshakeFailure& failure) {
     using Why = HandshakeFailure::Why;
     const bool outgoing = failure.why != Why::Stranger;
-    const std::string who = outgoing ? target(failure.address) : failure.address;
+    const std::string who = outgoing ? target(failure.address) : std::string();
     const auto refused = [](std::string text) { return fail(ErrorCode::Refused, std::move(text)); };
     if (failure.why == Why::KeyRefused)
       return refused(
@@ -408,15 +410,12 @@ class ZmqTransport::Sockets {
     if (!options_.keys) return {};
     const auto left_out = said_.admit(now, who);
     if (!left_out) return {};
-    log_warning(
-        outgoing
-            ? fmt::format(
-                  "{} does not prove the key that it is known by; is this its address, and is "
-                  "scheduler.pub of the scheduler that runs now?",
-                  who)
-            : fmt::format("refused a connection of {}: it presents no key, or knows another one of "
-                          "this node{}",
-                          who.empty() ? "an unknown address" : who, more_text(*left_out)));
+    log_warning(outgoing ? who +
+                               " does not prove the key that it is known by; is this its address, "
+                               "and is scheduler.pub of the scheduler that runs now?"
+                         : "refused a connection without a key, or of a node that knows another "
+                           "key of this one" +
+                               more_text(*left_out));
     return {};
   }
 
