@@ -188,6 +188,11 @@ bool AuthorizedKeys::refresh() {
       continue;
     }
     if (identity->role == Role::Scheduler) continue;  // known by scheduler.pub alone
+    if (fs::path(file).stem() != identity->name) {    // revoke goes by the file's name
+      log_warning(fmt::format("{} is the key of {} and must be named {}.pub; it is not used", file,
+                              to_string(*identity), identity->name));
+      continue;
+    }
     std::string key = identity->public_key;
     keys_.insert_or_assign(std::move(key), std::move(*identity));
   }

@@ -337,10 +337,7 @@ class ZmqTransport::Sockets {
   // The next peer whose key was revoked.
   std::optional<Received> poll_revoked() {
     if (!guard_) return std::nullopt;
-    if (const auto generation = guard_->generation(); generation != generation_) {
-      generation_ = generation;
-      known_.allow(guard_->allowed());
-    }
+    ask_guard();
     auto revoked = known_.poll_revoked();
     if (!revoked) return std::nullopt;
     return Received{.from = revoked->peer,
@@ -371,10 +368,19 @@ class ZmqTransport::Sockets {
     std::string who;
   };
 
+  // Takes over what has changed in the keys that are allowed.
+  void ask_guard() {
+    const auto generation = guard_->generation();
+    if (generation == generation_) return;
+    generation_ = generation;
+    known_.allow(guard_->allowed());
+  }
+
   // Who speaks, by the message's first part.
   Standing introduce(PeerId from, zmq::message_t& id) {
     auto known = standing(from);
     if (known.heard) return known;
+    ask_guard();  // its key may have been allowed just now
     const char* user = zmq_msg_gets(id.handle(), "User-Id");
     if (user) known.who = known_.introduce(from, user);
     known.heard = known.who != nullptr;

@@ -135,6 +135,10 @@ TEST_CASE(
   REQUIRE(revoke(place.path("head"), "pi-1"));
   CHECK(keys.refresh());
   CHECK(keys.by_key().empty());
+  // Under another file name nobody could revoke it.
+  std::filesystem::copy(place.path("pi-1.pub"), place.path("head/authorized_keys/laptop.pub"));
+  CHECK(keys.refresh());
+  CHECK(keys.by_key().empty());
 }
 
 }  // namespace
