@@ -89,7 +89,7 @@ def run(rubato, link, port, sync, servers, early, seconds):
         for i in range(servers):
             start(link.far, "server", "--bind", f"tcp://10.77.1.2:{port + 1 + i}", "--scheduler",
                   here, "--insecure")
-        start(link.near, "worker", "--scheduler", here, "--name", "node")
+        start(link.near, "worker", "--scheduler", here, "--name", "node", "--insecure")
         out, _ = scheduler.communicate(timeout=seconds + 60)
         record = json.loads(out)["runs"][0]
         worker = record["workers"][0]

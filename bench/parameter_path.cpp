@@ -4,6 +4,7 @@
 // shards. Loopback TCP; what is compared is measured in turns, and the medians are.
 //   --quick       fewer turns                     --full   up to 256 MiB instead of 64
 //   --json FILE   the rows for bench/run.sh       --smoke  one small turn of each
+//   --curve       only the rows that compare keys and none
 //   [--apart] --commit KIB | --raw KIB   rounds of that size and nothing else, for a profiler;
 //                                 apart: server and worker on a core each
 #include <fmt/core.h>
@@ -37,6 +38,7 @@ struct Options {
   std::size_t bytes_max = 64 * kMiB;
   int turns = 15;
   bool smoke = false;
+  bool curve = false;
   Ends ends = Ends::Anywhere;  // of a profile
   std::string json;
 };
@@ -118,6 +120,23 @@ void round_trip_row(Rows& rows, int turns, Ends ends) {
             .bar = apart ? "<= 1.15" : ""});
 }
 
+// The same pair with keys and without.
+void curve_rows(Rows& rows, std::size_t bytes, const Options& options) {
+  PathPair curve(bytes / sizeof(float), Ends::Anywhere, Wire::Curve);
+  PathPair plain(bytes / sizeof(float));
+  const int rounds = rounds_of(bytes);
+  const auto seconds = in_turns(options.turns, {repeated(curve, rounds), repeated(plain, rounds)});
+  const bool small = bytes < kMiB;
+  const auto figure = [&](double s) {
+    return small ? s / rounds * 1e6 : 2e-9 * static_cast<double>(bytes) * rounds / s;
+  };
+  rows.add({.name = (small ? "commit round trip " : "commit+pull ") + size_text(bytes) + ", CURVE",
+            .value = figure(seconds[0]),
+            .unit = small ? "us" : "GB/s",
+            .peer = "without keys",
+            .peer_value = figure(seconds[1])});
+}
+
 // In a thread of its own: it does not come back from the core that it went to.
 void round_trip_rows(Rows& rows, int turns) {
   for (const Ends ends : {Ends::Apart, Ends::Anywhere})
@@ -196,11 +215,17 @@ void shards_rows(Rows& rows, std::uint32_t shards, std::size_t bytes, const Opti
   latency_rows(rows, name, round_seconds(worker, options.smoke ? 10 : latencies_of(bytes)));
 }
 
+void all_curve_rows(Rows& rows, const Options& options) {
+  for (const std::size_t bytes : {4 * kKiB, 64 * kKiB, kMiB, 16 * kMiB})
+    if (bytes <= options.bytes_max) curve_rows(rows, bytes, options);
+}
+
 void run_all(Rows& rows, const Options& options) {
   const int turns = options.turns;
   for (std::size_t bytes = 4 * kKiB; bytes <= options.bytes_max; bytes *= 4)
     goodput_rows(rows, bytes, options);
   round_trip_rows(rows, turns);
+  all_curve_rows(rows, options);
   apply_rows(rows, turns);
   control_frame_row(rows, turns);
   step_rows(rows, options.smoke ? 50 : 2000);
@@ -241,12 +266,18 @@ int main(int argc, char** argv) {
     } else if (flag == "--full") {
       options.bytes_max = 256 * kMiB;
     } else if (flag == "--smoke") {
-      options = {
-          .bytes_max = 64 * kKiB, .turns = 1, .smoke = true, .ends = {}, .json = options.json};
+      options = {.bytes_max = 64 * kKiB,
+                 .turns = 1,
+                 .smoke = true,
+                 .curve = options.curve,
+                 .ends = {},
+                 .json = options.json};
     } else if (flag == "--json" && !last) {
       options.json = argv[++i];
     } else if ((flag == "--commit" || flag == "--raw") && !last) {
       return profile(flag, std::stoul(argv[i + 1]) * kKiB, options.ends);
+    } else if (flag == "--curve") {
+      options.curve = true;
     } else if (flag == "--apart") {
       options.ends = Ends::Apart;
     } else {
@@ -255,7 +286,7 @@ int main(int argc, char** argv) {
     }
   }
   Rows rows;
-  run_all(rows, options);
+  options.curve ? all_curve_rows(rows, options) : run_all(rows, options);
   const auto written = write_json(options.json, rows.all());
   if (written) return 0;
   fmt::print(stderr, "parameter_path: {}\n", written.error().message);

@@ -2,11 +2,16 @@
 
 #include <fmt/core.h>
 
+#include <stdlib.h>
+
 #include <cstdlib>
+#include <filesystem>
 #include <stop_token>
 
 #include "base/time.hpp"
 #include "cluster/node_loop.hpp"
+#include "proto/key_files.hpp"
+#include "proto/zmq_curve.hpp"
 #include "sync/factory.hpp"
 
 namespace rubato::bench {
@@ -39,8 +44,52 @@ proto::Message welcome(std::uint32_t worker, const proto::ShardMap& shards) {
                                        .shards = shards});
 }
 
-proto::ShmOptions transport_options(Wire wire) {
-  return {.host = wire == Wire::SharedMemory ? proto::shm::host_id() : std::string()};
+// Keys of one server and of all workers of this process.
+class BenchKeys {
+ public:
+  BenchKeys() {
+    std::string name = (std::filesystem::temp_directory_path() / "rubato-bench-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) std::exit(1);
+    place_ = name;
+    server_ = make(proto::Role::Server, "server", {});
+    worker_ = make(proto::Role::Worker, "worker", server_->own.public_key);
+    const proto::SecretKey key{worker_->own, worker_->secret_key};
+    must(proto::write_key_files(place_, key).map([] { return 0; }));
+    must(proto::authorize(place_, proto::public_file(place_, "worker")));
+  }
+  ~BenchKeys() { std::filesystem::remove_all(place_); }
+  BenchKeys(const BenchKeys&) = delete;
+  BenchKeys& operator=(const BenchKeys&) = delete;
+
+  const std::shared_ptr<const proto::Keys>& server() const { return server_; }
+  const std::shared_ptr<const proto::Keys>& worker() const { return worker_; }
+
+ private:
+  std::shared_ptr<const proto::Keys> make(proto::Role role, const std::string& name,
+                                          const std::string& known) const {
+    auto pair = proto::make_curve_pair();
+    const std::string scheduler = known.empty() ? pair.public_key : known;
+    return std::make_shared<const proto::Keys>(
+        proto::Keys{.own = {role, name, std::move(pair.public_key)},
+                    .secret_key = std::move(pair.secret_key),
+                    .scheduler = scheduler,
+                    .authorized = proto::authorized_directory(place_).string()});
+  }
+
+  std::filesystem::path place_;
+  std::shared_ptr<const proto::Keys> server_, worker_;
+};
+
+const BenchKeys& bench_keys() {
+  static const BenchKeys keys;
+  return keys;
+}
+
+proto::ShmOptions transport_options(Wire wire, bool server) {
+  proto::ShmOptions options;
+  if (wire != Wire::SharedMemory) options.host.clear();
+  if (wire == Wire::Curve) options.keys = server ? bench_keys().server() : bench_keys().worker();
+  return options;
 }
 
 proto::JoinTiming quiet() {
@@ -55,7 +104,7 @@ struct PathServers::Shard {
   std::jthread thread;
 
   Shard(const server::ServerOptions& options, const std::string& sync, Wire wire)
-      : transport(transport_options(wire)),
+      : transport(transport_options(wire, true)),
         core(
             options, [](ElementRange range) { return std::vector<float>(range.count(), 1.0f); },
             sync::make_gate(sync, {}), kNoScheduler) {}
@@ -77,7 +126,8 @@ PathServers::PathServers(std::size_t parameters, std::uint32_t shards, std::uint
   for (std::uint32_t i = 0; i < shards; ++i) {
     auto shard = std::make_unique<Shard>(options, sync, wire);
     const ElementRange range = proto::shard_range(parameters, i, shards);
-    map_.shards.push_back({range, must(shard->transport.listen("tcp://127.0.0.1:*"))});
+    map_.shards.push_back({range, must(shard->transport.listen("tcp://127.0.0.1:*")),
+                           wire == Wire::Curve ? bench_keys().server()->own.public_key : ""});
     const Instant now = steady_now();
     shard->core.on_start(now);
     shard->core.on_message(now, kNoScheduler,
@@ -109,7 +159,7 @@ worker::WorkerOptions path_worker_options(const proto::ShardMap& shards, std::ui
 }
 
 PathScheduler::PathScheduler(const PathServers& servers)
-    : transport_(transport_options(Wire::Tcp)),
+    : transport_(transport_options(Wire::Tcp, true)),
       endpoint_(must(transport_.listen("tcp://127.0.0.1:*"))),
       thread_([this, shards = servers.shards()](std::stop_token stop) { serve(shards, stop); }) {}
 
@@ -130,13 +180,14 @@ void PathScheduler::serve(const proto::ShardMap& shards, std::stop_token stop) {
 
 PathWorkers::PathWorkers(const proto::ShardMap& shards, std::uint32_t first, std::uint32_t count,
                          Wire wire)
-    : transport_(transport_options(wire)),
+    : transport_(transport_options(wire, false)),
       shards_(shards.shards.size()),
       update_(std::make_shared<const Floats>(shards.parameters(), 1e-6f)) {
   cores_.reserve(count);
   for (std::uint32_t i = 0; i < count; ++i) {
     // The transport numbers connections from 1: worker i has i * shards + 1 and on.
-    for (const auto& shard : shards.shards) must(transport_.connect(shard.endpoint));
+    for (const auto& shard : shards.shards)
+      must(transport_.connect(shard.endpoint, shard.public_key));
     auto options = path_worker_options(shards, first + i);
     options.timing = quiet();
     auto& core = cores_.emplace_back(options, sync::make_commit_rule("asp", {}));
@@ -172,12 +223,12 @@ void PathWorkers::finish() {
   }
 }
 
-PathPair::PathPair(std::size_t parameters, Ends ends) {
+PathPair::PathPair(std::size_t parameters, Ends ends, Wire wire) {
   const Cores cores = cores_of(ends);
   cores.place(0);
-  servers_ = std::make_unique<PathServers>(parameters, 1, 1);
+  servers_ = std::make_unique<PathServers>(parameters, 1, 1, "asp", wire);
   cores.place(1);
-  workers_ = std::make_unique<PathWorkers>(servers_->shards(), 0, 1);
+  workers_ = std::make_unique<PathWorkers>(servers_->shards(), 0, 1, wire);
 }
 
 void PathWorkers::round() {

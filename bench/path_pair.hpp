@@ -17,8 +17,9 @@
 
 namespace rubato::bench {
 
-// What a real node uses once it runs: TCP between hosts, shared memory on one.
-enum class Wire { Tcp, SharedMemory };
+// What a real node uses once it runs: TCP between hosts, with keys or without; shared memory on
+// one.
+enum class Wire { Tcp, Curve, SharedMemory };
 
 class PathServers {
  public:
@@ -75,7 +76,7 @@ class PathWorkers {
 // core.
 class PathPair {
  public:
-  explicit PathPair(std::size_t parameters, Ends ends = Ends::Anywhere);
+  explicit PathPair(std::size_t parameters, Ends ends = Ends::Anywhere, Wire wire = Wire::Tcp);
   void round() { workers_->round(); }
 
  private:

@@ -37,7 +37,8 @@ class Host {
       : config_(config),
         options_(options),
         process_(trace_process(options.trace, "scheduler")),
-        transport_(cluster::make_transport({.trace = process_.lane("scheduler")})) {
+        transport_(
+            cluster::make_transport({.trace = process_.lane("scheduler"), .keys = options.keys})) {
     if (process_) trace_.emplace(process_, "scheduler", TraceClock::Own);
   }
 
@@ -207,7 +208,8 @@ class Host {
     const bool evaluated = data_.held_out.size() > 0;
     std::optional<proto::LoopTrace> trace;
     if (process_) trace.emplace(process_, "evaluator", TraceClock::Own);
-    const auto transport = cluster::make_transport({.trace = trace ? trace->lane() : nullptr});
+    const auto transport =
+        cluster::make_transport({.trace = trace ? trace->lane() : nullptr, .keys = options_.keys});
     std::unique_ptr<train::Device> device;
     if (evaluated) {
       RUBATO_ASSIGN(device, cluster::plan_device(config_, plan_, train::kEvaluationBatch));

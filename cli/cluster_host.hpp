@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -12,6 +13,7 @@
 #include "base/trace.hpp"
 #include "cli/endpoint.hpp"
 #include "cluster/cluster_config.hpp"
+#include "proto/identity.hpp"
 #include "server/durable_scheduler.hpp"
 
 namespace rubato::cli {
@@ -24,8 +26,9 @@ struct ClusterHostOptions {
   bool quiet = false;  // no progress
   // Directory that outlives this process: another one can go on with the run. Empty: none.
   std::string state = {};
-  bool anew = false;       // a new run, whatever is in `state`
-  bool alone = false;      // no node of an earlier process is left: a run that had ended is over
+  bool anew = false;   // a new run, whatever is in `state`
+  bool alone = false;  // no node of an earlier process is left: a run that had ended is over
+  std::shared_ptr<const proto::Keys> keys = nullptr;  // null: not encrypted
   Trace* trace = nullptr;  // where scheduler and evaluator are recorded; null: nowhere
   // Called once with the endpoint that nodes join at. May be empty.
   std::function<void(const std::string&)> on_listening;

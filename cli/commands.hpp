@@ -66,7 +66,8 @@ struct NodeOptions {
   std::string name;       // server, worker
   std::string state;      // directory that outlives the process; empty: none
   std::string cores;      // server, worker: cores of its threads; empty: any
-  bool insecure = false;  // bind beyond loopback although nothing is encrypted
+  std::string keys;       // directory of keys; empty: the default one, beyond loopback
+  bool insecure = false;  // no keys, beyond loopback either
   bool quiet = false;
   std::string profile;  // file for a trace of this process; empty: none
 };
@@ -119,8 +120,20 @@ int merge_profiles(const MergeOptions& options);
 // `rubato models`: every sync model and server optimizer with its options, on standard output.
 int print_models();
 
-// `rubato keys`: every key of the cluster file and its catalog, on standard output.
-int print_keys(bool markdown);
+// `rubato settings`: every key of the cluster file and its catalog, on standard output.
+int print_settings(bool markdown);
+
+// `rubato keygen` and `rubato keys`: the keys that nodes prove themselves with.
+struct KeyOptions {
+  std::string name;  // keygen, revoke
+  std::string role;  // keygen: scheduler, server or worker
+  std::string file;  // allow: a public key
+  std::string keys;  // directory; empty: the default one
+};
+int keygen(const KeyOptions& options);
+int allow(const KeyOptions& options);
+int revoke(const KeyOptions& options);
+int list(const KeyOptions& options);
 
 // `rubato doctor`: what on this box will be in a node's way. Endpoints and paths as of the nodes
 // that are to run here; empty: not looked at. Returns 1 if there is a problem.

@@ -43,15 +43,4 @@ Result<Endpoint> parse_remote(const std::string& flag, const std::string& text) 
   return endpoint;
 }
 
-Result<Endpoint> parse_bind(const std::string& text, bool insecure) {
-  RUBATO_ASSIGN(auto endpoint, parse_endpoint("--bind", text));
-  if (!endpoint.loopback() && !insecure)
-    return fail(ErrorCode::BadInput,
-                fmt::format("--bind {}: other machines can reach it, and traffic is neither "
-                            "encrypted nor authenticated; bind to 127.0.0.1, or give --insecure "
-                            "on a network you trust",
-                            text));
-  return endpoint;
-}
-
 }  // namespace rubato::cli

@@ -1,4 +1,4 @@
-// cli/endpoint.hpp - "tcp://HOST:PORT" taken apart, and who may listen where.
+// cli/endpoint.hpp - "tcp://HOST:PORT" taken apart.
 #pragma once
 
 #include <string>
@@ -20,8 +20,5 @@ struct Endpoint {
 
 // As parse_endpoint, for the endpoint of another node: the port must be said.
 [[nodiscard]] Result<Endpoint> parse_remote(const std::string& flag, const std::string& text);
-
-// As parse_endpoint; BadInput for an address beyond loopback without `insecure`.
-[[nodiscard]] Result<Endpoint> parse_bind(const std::string& text, bool insecure);
 
 }  // namespace rubato::cli

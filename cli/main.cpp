@@ -31,11 +31,13 @@ constexpr const char* kExamples = R"(Examples:
       the same cluster as real processes on this machine
   rubato evaluate out/edge-3/{2}-1/model.safetensors --data /usr/share/datasets/fashion-mnist
       loss, accuracy, and precision and recall of each class, of a model that compare --save wrote
-  rubato scheduler edge.toml --bind tcp://192.168.1.10:5700 --insecure
+  rubato scheduler edge.toml --bind tcp://192.168.1.10:5700
   rubato server edge.toml --scheduler tcp://192.168.1.10:5700 \
-      --bind tcp://192.168.1.10:5701 --insecure
+      --bind tcp://192.168.1.10:5701 --name server-0
   rubato worker edge.toml --scheduler tcp://192.168.1.10:5700 --name pi-0
-      one role a machine; every machine has the same edge.toml
+      one role a machine; every machine has the same edge.toml, and a key of its own
+  rubato keygen pi-0 --role worker
+      that key; rubato keys allow pi-0.pub on the scheduler's machine lets pi-0 in
 Exit codes: 0 done, 1 failed, 2 bad input (one line names the error), 130 interrupted.
 )";
 
@@ -203,14 +205,16 @@ CLI::App* add_node(CLI::App& app, const char* name, const char* what, NodeOption
       ->check(kSeed);
   command->add_flag("--quiet", options.quiet, "Warnings only");
   command->add_option("--profile", options.profile, "File for a trace of this process");
+  command->add_option("--keys", options.keys,
+                      "Directory of this node's keys (default beyond loopback: /etc/rubato for "
+                      "root, else ~/.config/rubato)");
+  command->add_flag("--insecure", options.insecure,
+                    "No keys beyond loopback either: nothing is encrypted or authenticated");
   return command;
 }
 
 void add_binding(CLI::App* command, NodeOptions& options) {
   command->add_option("--bind", options.bind, "Endpoint to listen on")->capture_default_str();
-  command->add_flag("--insecure", options.insecure,
-                    "Listen beyond loopback although traffic is neither encrypted nor "
-                    "authenticated");
 }
 
 void add_cores(CLI::App* command, NodeOptions& options, const char* threads) {
@@ -218,6 +222,34 @@ void add_cores(CLI::App* command, NodeOptions& options, const char* threads) {
                       fmt::format("Cores such as 0,2 or 0-3 (default: any). {} take them in "
                                   "turns; other threads run on the first",
                                   threads));
+}
+
+void add_key_directory(CLI::App* command, KeyOptions& options) {
+  command->add_option("--keys", options.keys,
+                      "Directory of keys (default: /etc/rubato for root, else ~/.config/rubato)");
+}
+
+void add_keys(CLI::App& app, KeyOptions& options) {
+  auto* keygen = app.add_subcommand("keygen", "Make the key of a node: NAME.key and NAME.pub");
+  keygen->add_option("NAME", options.name, "Name of the node")->required();
+  keygen->add_option("--role", options.role, "scheduler | server | worker")
+      ->check(CLI::IsMember({"scheduler", "server", "worker"}))
+      ->required();
+  auto* keys =
+      app.add_subcommand("keys", "Say whose keys may connect to the nodes of this machine");
+  keys->require_subcommand(1);
+  auto* allow = keys->add_subcommand("allow", "Let the owner of this public key connect");
+  allow->add_option("FILE", options.file, "Public key (NAME.pub)")->required();
+  auto* revoke = keys->add_subcommand("revoke", "Let it connect no longer; it is out at once");
+  revoke->add_option("NAME", options.name, "Name of the key")->required();
+  auto* list = keys->add_subcommand("list", "List who may connect");
+  for (auto* command : {keygen, allow, revoke, list}) add_key_directory(command, options);
+}
+
+int run_keys(const CLI::App& keys, const KeyOptions& options) {
+  if (keys.got_subcommand("allow")) return allow(options);
+  if (keys.got_subcommand("revoke")) return revoke(options);
+  return list(options);
 }
 
 // "unknown option --sedes; did you mean --seeds?", or the text of CLI11.
@@ -359,7 +391,7 @@ int run(int argc, char** argv) {
   MergeOptions merge_options;
   add_trace(app, merge_options);
   bool markdown = false;
-  app.add_subcommand("keys", "List the keys of the cluster file")
+  app.add_subcommand("settings", "List the keys of the cluster file")
       ->add_flag("--markdown", markdown, "As the tables of docs/emulation.md");
   DataRun data_run;
   add_data(app, data_run);
@@ -374,6 +406,8 @@ int run(int argc, char** argv) {
   add_scheduler(app, scheduler_run);
   add_server(app, server_options, shards);
   add_worker(app, worker_run);
+  KeyOptions key_options;
+  add_keys(app, key_options);
 
   try {
     app.parse(argc, argv);
@@ -392,7 +426,9 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("up")) return up(up_options, stop);
   if (app.got_subcommand("scheduler")) return run_scheduler(scheduler_run, stop);
   if (app.got_subcommand("server")) return run_server(server_options, shards, stop);
-  if (app.got_subcommand("keys")) return print_keys(markdown);
+  if (app.got_subcommand("settings")) return print_settings(markdown);
+  if (app.got_subcommand("keygen")) return keygen(key_options);
+  if (app.got_subcommand("keys")) return run_keys(*app.get_subcommand("keys"), key_options);
   if (app.got_subcommand("models")) return print_models();
   if (app.got_subcommand("doctor")) return doctor(doctor_run);
   if (app.got_subcommand("data")) return describe_data(data_run);

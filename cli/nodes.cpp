@@ -14,6 +14,7 @@
 #include "cli/endpoint.hpp"
 #include "cli/host_info.hpp"
 #include "cli/interrupt.hpp"
+#include "cli/node_keys.hpp"
 #include "cli/outputs.hpp"
 #include "cli/profile.hpp"
 #include "cli/progress.hpp"
@@ -32,6 +33,8 @@
 namespace rubato::cli {
 namespace {
 
+using KeysPointer = std::shared_ptr<const proto::Keys>;
+
 // The core knows its scheduler as a peer, the user as an address: names it when nobody answers, or
 // another run's scheduler does.
 Error join_error(Error error, const NodeOptions& options) {
@@ -39,6 +42,12 @@ Error join_error(Error error, const NodeOptions& options) {
     error.message = fmt::format("--scheduler {}: {}", options.scheduler, error.message);
   return error;
 }
+
+// What a node calls itself, and what it proves that with.
+struct Named {
+  std::string name;
+  KeysPointer keys;
+};
 
 // What every node starts from.
 struct Node {
@@ -77,14 +86,15 @@ Result<Node> load_node(const NodeOptions& options, cluster::ClusterConfig config
 // worker's own data; empty for a server.
 Result<train::InputSchema> ask_for_schema(const NodeOptions& options,
                                           const cluster::ClusterConfig& config, proto::Role role,
-                                          std::string summary, const std::stop_token& stop) {
+                                          const Named& who, std::string summary,
+                                          const std::stop_token& stop) {
   if (!config.dataset.schema.empty()) return train::stated_schema(config.dataset);
-  const auto transport = cluster::make_transport();
+  const auto transport = cluster::make_transport({.keys = who.keys});
   RUBATO_ASSIGN(const auto scheduler, transport->connect(options.scheduler));
   cluster::SchemaAsker asker({.cluster = proto::cluster_id(config.name),
                               .incarnation = os_random(),
                               .role = role,
-                              .name = options.name,
+                              .name = who.name,
                               .summary = std::move(summary),
                               .scheduler = scheduler});
   asker.on_start(steady_now());
@@ -96,10 +106,12 @@ Result<train::InputSchema> ask_for_schema(const NodeOptions& options,
 }
 
 // A server holds no data. Where workers have their own, the schema says how large the model is.
-Result<Node> load_server(const NodeOptions& options, const std::stop_token& stop) {
+Result<Node> load_server(const NodeOptions& options, const Named& who,
+                         const std::stop_token& stop) {
   RUBATO_ASSIGN(auto config, load_config(options));
   if (!config.own_data()) return load_node(options, std::move(config), false, stop);
-  RUBATO_ASSIGN(const auto schema, ask_for_schema(options, config, proto::Role::Server, {}, stop));
+  RUBATO_ASSIGN(const auto schema,
+                ask_for_schema(options, config, proto::Role::Server, who, {}, stop));
   Node node{std::move(config), {}, {}};
   RUBATO_ASSIGN(node.plan, plan_of(node.config, options, train::facts_of(schema)));
   return node;
@@ -122,7 +134,7 @@ Result<std::string> own_path(const WorkerRun& run, const cluster::ClusterConfig&
 }
 
 // The summary of the worker's data goes to the scheduler, and the schema of all comes back.
-Result<Node> load_own(const WorkerRun& run, cluster::ClusterConfig config,
+Result<Node> load_own(const WorkerRun& run, const KeysPointer& keys, cluster::ClusterConfig config,
                       const std::stop_token& stop) {
   RUBATO_ASSIGN(const auto path, own_path(run, config));
   RUBATO_ASSIGN(const auto summary,
@@ -136,8 +148,8 @@ Result<Node> load_own(const WorkerRun& run, cluster::ClusterConfig config,
                     path, text.size(), proto::kSchemaTextMax));
   log_info(fmt::format("{} has {} samples; the scheduler is told of columns and {}, not of samples",
                        path, summary.samples, summary.target ? "the target's mean" : "classes"));
-  RUBATO_ASSIGN(const auto schema,
-                ask_for_schema(run.node, config, proto::Role::Worker, text, stop));
+  RUBATO_ASSIGN(const auto schema, ask_for_schema(run.node, config, proto::Role::Worker,
+                                                  {run.node.name, keys}, text, stop));
   Node node{std::move(config), {}, {}};
   RUBATO_ASSIGN(node.data,
                 interruptible(stop, [&] { return cluster::load_box(node.config, path, schema); }));
@@ -145,9 +157,10 @@ Result<Node> load_own(const WorkerRun& run, cluster::ClusterConfig config,
   return node;
 }
 
-Result<Node> load_worker(const WorkerRun& run, const std::stop_token& stop) {
+Result<Node> load_worker(const WorkerRun& run, const KeysPointer& keys,
+                         const std::stop_token& stop) {
   RUBATO_ASSIGN(auto config, load_config(run.node));
-  if (config.own_data()) return load_own(run, std::move(config), stop);
+  if (config.own_data()) return load_own(run, keys, std::move(config), stop);
   if (!run.data.empty())
     return fail(
         ErrorCode::BadInput,
@@ -180,7 +193,9 @@ Result<std::unique_ptr<cluster::HeldOut>> held_out_of(Node& node) {
 }
 
 Result<void> scheduler_checked(const SchedulerRun& run, std::stop_token stop) {
-  RUBATO_ASSIGN(const auto bind, parse_bind(run.node.bind, run.node.insecure));
+  RUBATO_ASSIGN(const auto bind, parse_endpoint("--bind", run.node.bind));
+  RUBATO_ASSIGN(auto keys, node_keys(run.node, proto::Role::Scheduler,
+                                     std::string(proto::kSchedulerName), "--bind", bind));
   if (!run.node.state.empty() && bind.port == 0)
     return fail(ErrorCode::BadInput,
                 fmt::format("--bind {}: with --state the next process must listen where this one "
@@ -193,6 +208,7 @@ Result<void> scheduler_checked(const SchedulerRun& run, std::stop_token stop) {
   RUBATO_ASSIGN(const auto trace, open_profile(run.node.profile, TraceClock::Own));
   ClusterHostOptions host;
   host.bind = bind;
+  host.keys = std::move(keys);
   host.sync = run.node.sync;
   host.seed = config.seed;
   host.out = out;
@@ -227,14 +243,13 @@ Result<Cores> choose_cores(const NodeOptions& options) {
 
 // One shard: its own transport, its own thread.
 Result<void> serve_shard(const Node& node, const NodeOptions& options, const Cores& cores,
-                         int index, const std::string& name, TraceProcess process,
-                         std::stop_token stop) {
+                         int index, const Named& who, TraceProcess process, std::stop_token stop) {
   const std::string lane = fmt::format("shard {}", index);
   std::optional<proto::LoopTrace> trace;
   if (process) trace.emplace(process, lane, TraceClock::Scheduler);
   const auto place_of_loop = 2 * static_cast<std::size_t>(index);
   cores.place(place_of_loop + 1);
-  const auto transport = cluster::make_transport({.trace = process.lane(lane)});
+  const auto transport = cluster::make_transport({.trace = process.lane(lane), .keys = who.keys});
   RUBATO_ASSIGN(const auto bind, parse_endpoint("--bind", options.bind));
   RUBATO_ASSIGN(std::string endpoint, transport->listen(shard_endpoint(bind, index).text()));
   cores.place(place_of_loop);  // ZeroMQ's threads have begun
@@ -248,13 +263,13 @@ Result<void> serve_shard(const Node& node, const NodeOptions& options, const Cor
   RUBATO_ASSIGN(const auto scheduler, transport->connect(options.scheduler));
   std::unique_ptr<server::Storage> storage;
   if (!options.state.empty() && node.config.snapshot.kept) {
-    RUBATO_ASSIGN(storage,
-                  server::open_storage(
-                      {.directory = options.state, .server = name, .cluster = node.plan.cluster}));
+    RUBATO_ASSIGN(storage, server::open_storage({.directory = options.state,
+                                                 .server = who.name,
+                                                 .cluster = node.plan.cluster}));
   }
-  auto core =
-      cluster::make_server(node.config, node.plan, os_random(), name.empty() ? endpoint : name,
-                           endpoint, scheduler, std::move(storage));
+  auto core = cluster::make_server(node.config, node.plan, os_random(),
+                                   who.name.empty() ? endpoint : who.name, endpoint, scheduler,
+                                   std::move(storage), who.keys ? who.keys->own.public_key : "");
   log_info("server listens on " + endpoint);
   core->on_start(steady_now());
   cluster::NodeLoop loop(*transport, *core, trace ? &*trace : nullptr);
@@ -270,9 +285,26 @@ Result<void> serve_shard(const Node& node, const NodeOptions& options, const Cor
   return {};
 }
 
+// The shards of a server process, each a server of its own with its own name and key.
+Result<std::vector<Named>> name_shards(const NodeOptions& options, const Endpoint& bind,
+                                       const Endpoint& scheduler, int count) {
+  std::vector<Named> shards;
+  for (int i = 0; i < count; ++i) {
+    Named shard{options.name, nullptr};
+    if (!options.name.empty() && count > 1) shard.name += fmt::format("-{}", i);
+    const bool remote = bind.loopback() && !scheduler.loopback();
+    RUBATO_ASSIGN(shard.keys,
+                  node_keys(options, proto::Role::Server, shard.name,
+                            remote ? "--scheduler" : "--bind", remote ? scheduler : bind));
+    shards.push_back(std::move(shard));
+  }
+  return shards;
+}
+
 Result<void> server_checked(const NodeOptions& options, int shards, std::stop_token stop) {
-  RUBATO_ASSIGN(const auto bind, parse_bind(options.bind, options.insecure));
-  RUBATO_TRY(parse_remote("--scheduler", options.scheduler));
+  RUBATO_ASSIGN(const auto bind, parse_endpoint("--bind", options.bind));
+  RUBATO_ASSIGN(const auto scheduler, parse_remote("--scheduler", options.scheduler));
+  RUBATO_ASSIGN(const auto named, name_shards(options, bind, scheduler, shards));
   if (bind.every_address() && options.advertise.empty())
     return fail(ErrorCode::BadInput,
                 fmt::format("--bind {}: workers cannot connect to that address; name one they can "
@@ -283,18 +315,17 @@ Result<void> server_checked(const NodeOptions& options, int shards, std::stop_to
   RUBATO_ASSIGN(const auto trace, open_profile(options.profile, TraceClock::Scheduler));
   const auto process =
       trace_process(trace.get(), "server " + (options.name.empty() ? bind.text() : options.name));
-  RUBATO_ASSIGN(const auto node, load_server(options, stop));
+  RUBATO_ASSIGN(const auto node, load_server(options, named.front(), stop));
   // An interrupt, or the failure of one shard, ends all of them.
   std::stop_source all;
   const std::stop_callback on_stop(stop, [&all] { all.request_stop(); });
   std::vector<Result<void>> ended(static_cast<std::size_t>(shards));
   std::vector<std::jthread> threads;
   for (int i = 0; i < shards; ++i) {
-    const std::string name =
-        options.name.empty() || shards == 1 ? options.name : fmt::format("{}-{}", options.name, i);
-    threads.emplace_back([&, name, i] {
+    threads.emplace_back([&, i] {
       auto& result = ended[static_cast<std::size_t>(i)];
-      result = serve_shard(node, options, cores, i, name, process, all.get_token());
+      result = serve_shard(node, options, cores, i, named[static_cast<std::size_t>(i)], process,
+                           all.get_token());
       if (!result) all.request_stop();
     });
   }
@@ -318,11 +349,13 @@ Result<std::shared_ptr<worker::Residual>> open_residual(const WorkerRun& run,
 }
 
 Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
-  RUBATO_TRY(parse_remote("--scheduler", run.node.scheduler));
+  RUBATO_ASSIGN(const auto scheduler, parse_remote("--scheduler", run.node.scheduler));
+  RUBATO_ASSIGN(const KeysPointer keys,
+                node_keys(run.node, proto::Role::Worker, run.node.name, "--scheduler", scheduler));
   RUBATO_ASSIGN(const auto cores, choose_cores(run.node));
   RUBATO_ASSIGN(const auto trace, open_profile(run.node.profile, TraceClock::Scheduler));
   const auto process = trace_process(trace.get(), "worker " + run.node.name);
-  RUBATO_ASSIGN(auto node, load_worker(run, stop));
+  RUBATO_ASSIGN(auto node, load_worker(run, keys, stop));
   RUBATO_ASSIGN(const auto index,
                 cluster::find_worker(node.config, node.plan, run.node.name, run.like));
   RUBATO_ASSIGN(auto samples, samples_of(node, index));
@@ -350,7 +383,7 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
     options.on_progress = [&shown](const proto::Progress& at) {
       shown->update(at.steps, at.commits, at.loss, steady_now());
     };
-  const auto transport = cluster::make_transport({.trace = process.lane("io")});
+  const auto transport = cluster::make_transport({.trace = process.lane("io"), .keys = keys});
   const auto why = cluster::run_worker(*transport, *core, trainer, options, stop);
   shown.reset();
   if (!why)

@@ -1,10 +1,9 @@
 // cluster/cluster_keys.hpp - every key of the cluster file and of its catalog, one row each: type,
 // range, default, meaning, and whether all nodes of a run must have the same value.
 // The file is read with these rows (cluster_config.cpp, device_catalog.cpp). The settings that
-// nodes compare, `rubato keys` and the tables of docs/emulation.md are derived from them. The keys
-// of [optimizer] and [sync.MODEL] are declared in server/ and sync/ in the same form.
-// To add a key: a field in the options struct, a row here, and its use.
-// Pure. Threads: any.
+// nodes compare, `rubato settings` and the tables of docs/emulation.md are derived from them. The
+// keys of [optimizer] and [sync.MODEL] are declared in server/ and sync/ in the same form. To add a
+// key: a field in the options struct, a row here, and its use. Pure. Threads: any.
 #pragma once
 
 #include <functional>

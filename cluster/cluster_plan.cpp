@@ -239,13 +239,12 @@ proto::JoinTiming join_timing(const ClusterConfig& config, proto::JoinTiming tim
 
 }  // namespace
 
-std::unique_ptr<server::ServerCore> make_server(const ClusterConfig& config,
-                                                const ClusterPlan& plan, Incarnation incarnation,
-                                                const std::string& name,
-                                                const std::string& endpoint,
-                                                proto::PeerId scheduler,
-                                                std::unique_ptr<server::Storage> storage) {
+std::unique_ptr<server::ServerCore> make_server(
+    const ClusterConfig& config, const ClusterPlan& plan, Incarnation incarnation,
+    const std::string& name, const std::string& endpoint, proto::PeerId scheduler,
+    std::unique_ptr<server::Storage> storage, const std::string& public_key) {
   server::ServerOptions options;
+  options.public_key = public_key;
   options.settings = plan.settings;
   options.cluster = plan.cluster;
   options.incarnation = incarnation;

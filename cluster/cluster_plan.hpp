@@ -93,12 +93,10 @@ std::unique_ptr<server::Scheduler> make_scheduler(const ClusterConfig& config,
                                                   const std::string& schema = {});
 
 // `name`, `endpoint`: as in Hello. `scheduler`: the peer to join.
-std::unique_ptr<server::ServerCore> make_server(const ClusterConfig& config,
-                                                const ClusterPlan& plan, Incarnation incarnation,
-                                                const std::string& name,
-                                                const std::string& endpoint,
-                                                proto::PeerId scheduler,
-                                                std::unique_ptr<server::Storage> storage = nullptr);
+std::unique_ptr<server::ServerCore> make_server(
+    const ClusterConfig& config, const ClusterPlan& plan, Incarnation incarnation,
+    const std::string& name, const std::string& endpoint, proto::PeerId scheduler,
+    std::unique_ptr<server::Storage> storage = nullptr, const std::string& public_key = {});
 
 // A worker of the plan.
 std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,

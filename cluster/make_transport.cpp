@@ -5,7 +5,7 @@
 namespace rubato::cluster {
 
 std::unique_ptr<proto::Transport> make_transport(const TransportOptions& options) {
-  proto::ShmOptions shm{.trace = options.trace};
+  proto::ShmOptions shm{.trace = options.trace, .keys = options.keys};
   if (!options.shared_memory) shm.host.clear();
   return std::make_unique<proto::ShmTransport>(shm);
 }

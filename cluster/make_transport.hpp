@@ -12,6 +12,7 @@ namespace rubato::cluster {
 struct TransportOptions {
   TraceLane* trace = nullptr;  // of the thread that owns the transport; null: not profiled
   bool shared_memory = true;   // with peers on the same host; false: TCP always
+  std::shared_ptr<const proto::Keys> keys = nullptr;  // null: not encrypted
 };
 
 std::unique_ptr<proto::Transport> make_transport(const TransportOptions& options = {});

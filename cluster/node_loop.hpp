@@ -6,6 +6,7 @@
 //   loop.
 // - Messages that a peer does not take are one log line until it takes one. The deadlines of the
 //   cores notice what is missing.
+// - A peer that proved a key speaks for its owner alone, and not at all once the key is revoked.
 // - While profiling, each message sent or handled is recorded.
 // Threads: the caller's, which owns the transport. Host::hold() guards a core that others use too.
 #pragma once
@@ -172,8 +173,12 @@ class NodeLoop {
 
   Result<void> handle(Instant now, const proto::Received& received) {
     count_bytes(core_, 0, received.wire_bytes);
+    if (received.revoked) return on_revoked(now, received);
     if (!received.message) return refuse(received.from, received.message.error());
     const auto& message = *received.message;
+    if (received.identity)
+      if (auto why = proto::overstep(*received.identity, message))
+        return refuse(received.from, {ErrorCode::BadInput, std::move(*why)});
     const auto from = peers_.sender_of(received.from, message);
     if (!from) return {};
     if (!refused_.empty()) on_good_frame(received.from, *from);
@@ -197,6 +202,20 @@ class NodeLoop {
     }
     ++refused_[peer];
     if constexpr (requires { core_.on_bad_frame(*from, error); }) core_.on_bad_frame(*from, error);
+    return {};
+  }
+
+  // The peer is told, and then nothing any more.
+  Result<void> on_revoked(Instant now, const proto::Received& received) {
+    const auto from = peers_.address_of(received.from);
+    if (!from) return {};
+    const std::string text =
+        fmt::format("the key of {} was revoked", to_string(*received.identity));
+    if constexpr (requires { core_.on_bad_frame(*from, Error{}); })
+      core_.on_bad_frame(*from, {ErrorCode::BadInput, text});
+    bool said = false;
+    if constexpr (requires { core_.on_revoked(now, *from); }) said = core_.on_revoked(now, *from);
+    if (!said) log_warning(text);
     return {};
   }
 

@@ -13,7 +13,7 @@ using proto::PeerId;
 using proto::Role;
 
 Result<void> NodePeers::connect_scheduler(const std::string& endpoint) {
-  return connect({Role::Scheduler}, endpoint);
+  return connect({Role::Scheduler}, endpoint, {});
 }
 
 Result<void> NodePeers::connect_servers(const proto::ShardMap& shards) {
@@ -22,18 +22,22 @@ Result<void> NodePeers::connect_servers(const proto::ShardMap& shards) {
     return place.first.role == Role::Server && place.first.index >= count;
   });
   for (std::uint32_t i = 0; i < count; ++i)
-    RUBATO_TRY(connect({Role::Server, i}, shards.shards[i].endpoint));
+    RUBATO_TRY(connect({Role::Server, i}, shards.shards[i].endpoint, shards.shards[i].public_key));
   return {};
 }
 
-Result<void> NodePeers::connect(NodeId node, const std::string& endpoint) {
+Result<void> NodePeers::connect(NodeId node, const std::string& endpoint,
+                                const std::string& public_key) {
+  const auto same = [&](const Connection& each) {
+    return each.endpoint == endpoint && each.public_key == public_key;
+  };
   const auto place = places_.find(node);
-  if (place != places_.end() && connections_[place->second].endpoint == endpoint) return {};
-  const auto known = std::ranges::find(connections_, endpoint, &Connection::endpoint);
+  if (place != places_.end() && same(connections_[place->second])) return {};
+  const auto known = std::ranges::find_if(connections_, same);
   const auto at = static_cast<std::size_t>(known - connections_.begin());
   if (known == connections_.end()) {
-    RUBATO_ASSIGN(const PeerId peer, transport_.connect(endpoint));
-    connections_.push_back({peer, endpoint});
+    RUBATO_ASSIGN(const PeerId peer, transport_.connect(endpoint, public_key));
+    connections_.push_back({peer, endpoint, public_key});
   }
   places_[node] = at;
   return {};

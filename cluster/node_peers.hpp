@@ -51,8 +51,10 @@ class NodePeers {
   struct Connection {
     proto::PeerId peer = 0;
     std::string endpoint;
+    std::string public_key;
   };
-  [[nodiscard]] Result<void> connect(proto::NodeId node, const std::string& endpoint);
+  [[nodiscard]] Result<void> connect(proto::NodeId node, const std::string& endpoint,
+                                     const std::string& public_key);
 
   proto::Transport& transport_;
   std::vector<Connection> connections_;          // all that were ever made

@@ -36,6 +36,8 @@ class SchemaDesk {
   explicit SchemaDesk(Options options);
 
   void on_message(Instant now, proto::PeerId from, const proto::Message& message);
+  // `from` said what it may not say: it is told so.
+  void on_bad_frame(proto::PeerId from, const Error& error) { refuse(from, error.message); }
   void on_wakeup(Instant now);
   std::optional<proto::ToPeer> poll_send() { return outbox_.poll(); }
   std::optional<Instant> poll_wakeup() const { return next_word_; }

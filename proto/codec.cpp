@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/checksum.hpp"
+#include "proto/identity.hpp"
 #include "proto/payload_check.hpp"
 #include "rubato_generated.h"
 
@@ -40,20 +41,27 @@ auto offsets(Builder& b, const std::vector<std::uint64_t>& list) {
   return b.CreateVector(list.data(), std::min(list.size(), kMissingOffsetsMax));
 }
 
+// Left out where it is empty.
+Offset<flatbuffers::String> key(Builder& b, const std::string& s) {
+  return s.empty() ? 0 : b.CreateString(s);
+}
+
 auto write(Builder& b, const Hello& m) {
   const auto name = b.CreateString(m.name), endpoint = b.CreateString(m.endpoint);
   const auto settings = m.settings.empty() ? 0 : b.CreateString(m.settings);
   std::vector<wire::SnapshotInfo> snapshots;
   for (const SnapshotInfo& s : m.snapshots) snapshots.emplace_back(s.run, s.number, s.commits);
   const auto list = snapshots.empty() ? 0 : b.CreateVectorOfStructs(snapshots);
-  return wire::CreateHello(b, name, m.parameters, endpoint, settings, list, m.again);
+  return wire::CreateHello(b, name, m.parameters, endpoint, settings, list, m.again,
+                           key(b, m.public_key));
 }
 auto write(Builder& b, const Welcome& m) {
   std::vector<Offset<wire::ShardEntry>> entries;
   entries.reserve(m.shards.shards.size());
   for (const ShardEntry& entry : m.shards.shards) {
     const wire::ShardRange range(entry.range.begin, entry.range.end);
-    entries.push_back(wire::CreateShardEntry(b, &range, b.CreateString(entry.endpoint)));
+    entries.push_back(wire::CreateShardEntry(b, &range, b.CreateString(entry.endpoint),
+                                             key(b, entry.public_key)));
   }
   const wire::ShardRange range(m.range.begin, m.range.end);
   return wire::CreateWelcome(b, static_cast<wire::Role>(m.you.role), m.you.index, m.parameters,
@@ -164,6 +172,13 @@ Result<std::string> read_text(const char* field, const flatbuffers::String& s) {
   return s.str();
 }
 
+// Empty, or as long as every key is.
+Result<std::string> read_key(const char* field, const flatbuffers::String* s) {
+  if (!s) return std::string();
+  if (s->size() != kKeyCharacters) return corrupt("{} is no key", field);
+  return s->str();
+}
+
 Result<Role> read_role(const char* field, wire::Role role) {
   if (role > wire::Role::MAX) return corrupt("{} {} is unknown", field, static_cast<int>(role));
   return static_cast<Role>(role);
@@ -203,6 +218,7 @@ Result<Body> read(const wire::Hello& t) {
   RUBATO_ASSIGN(auto endpoint, read_text("Hello.endpoint", *t.endpoint()));
   Hello m{std::move(name), t.parameters(), std::move(endpoint), GetString(t.settings())};
   m.again = t.again();
+  RUBATO_ASSIGN(m.public_key, read_key("Hello.public_key", t.public_key()));
   if (!t.snapshots()) return m;
   if (t.snapshots()->size() > kSnapshotsMax)
     return corrupt("Hello names {} snapshots; the limit is {}", t.snapshots()->size(),
@@ -225,7 +241,8 @@ Result<Body> read(const wire::Welcome& t) {
     if (range.begin != covered)
       return corrupt("shard map has a gap or overlap at element {}", range.begin);
     covered = range.end;
-    m.shards.shards.push_back({range, std::move(endpoint)});
+    RUBATO_ASSIGN(auto public_key, read_key("ShardEntry.public_key", entry->public_key()));
+    m.shards.shards.push_back({range, std::move(endpoint), std::move(public_key)});
   }
   if (!m.shards.shards.empty() && covered != m.parameters)
     return corrupt("shard map covers {} of {} parameters", covered, m.parameters);

@@ -75,7 +75,8 @@ Result<std::string> MemoryTransport::listen(const std::string& endpoint) {
   return endpoint;
 }
 
-Result<PeerId> MemoryTransport::connect(const std::string& endpoint) {
+Result<PeerId> MemoryTransport::connect(const std::string& endpoint,
+                                        const std::string& /*public_key*/) {
   RUBATO_TRY(check_memory_endpoint(endpoint));
   const std::lock_guard lock(hub_->mutex_);
   const auto listener = hub_->listeners_.find(endpoint);

@@ -57,7 +57,8 @@ class MemoryTransport final : public Transport {
 
   // `endpoint` is any "mem://NAME". Requires of connect(): not its own listener.
   Result<std::string> listen(const std::string& endpoint) override;
-  Result<PeerId> connect(const std::string& endpoint) override;
+  using Transport::connect;
+  Result<PeerId> connect(const std::string& endpoint, const std::string& public_key) override;
   Result<std::size_t> send(PeerId to, const Message& message) override;
   Result<std::optional<Received>> receive(Duration timeout) override;
   void wake() override;

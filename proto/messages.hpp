@@ -83,6 +83,9 @@ struct Hello {
   // Workers only: a member that was told to join again (Notice). It keeps its number and its totals
   // under its new incarnation.
   bool again = false;
+  // Servers only: by which workers will know it. It must be the key that the connection was proved
+  // with (proto/identity.hpp). Empty: not encrypted.
+  std::string public_key = {};
 };
 
 // scheduler -> node: accepted. A worker may not train before Start.

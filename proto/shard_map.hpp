@@ -13,6 +13,8 @@ namespace rubato::proto {
 struct ShardEntry {
   ElementRange range;
   std::string endpoint;  // "tcp://10.0.0.2:5701"; the node name in virtual time
+  // Of the server, by which whoever connects knows it (proto/identity.hpp). Empty: not encrypted.
+  std::string public_key = {};
   bool operator==(const ShardEntry&) const = default;
 };
 

@@ -9,11 +9,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "base/result.hpp"
 #include "base/time.hpp"
+#include "proto/identity.hpp"
 #include "proto/messages.hpp"
 
 namespace rubato::proto {
@@ -27,6 +29,12 @@ struct Received {
   // The error of a frame that did not decode: the peer sent garbage or another protocol version.
   Result<Message> message;
   std::size_t wire_bytes = 0;
+  // Who reached our listener, by its key. Null: a listener without keys, or a connection of ours,
+  // whose other end has proved the key that connect() named.
+  std::shared_ptr<const Identity> identity = nullptr;
+  // No message: the key of this peer was revoked. Nothing comes from it any more, and nothing goes
+  // to it but a Refusal. Said once.
+  bool revoked = false;
 };
 
 class Transport {
@@ -36,15 +44,21 @@ class Transport {
   // At most once. Io when the address is taken, naming it; BadInput when it cannot be parsed.
   [[nodiscard]] virtual Result<std::string> listen(const std::string& endpoint) = 0;
   // Connects in the background; messages sent before the peer is there are queued up to the
-  // high-water mark. BadInput for an endpoint that cannot be parsed.
-  [[nodiscard]] virtual Result<PeerId> connect(const std::string& endpoint) = 0;
+  // high-water mark. `public_key`: of who listens there; empty: the scheduler's. A transport
+  // without keys has no use for it. BadInput for an endpoint that cannot be parsed.
+  [[nodiscard]] virtual Result<PeerId> connect(const std::string& endpoint,
+                                               const std::string& public_key) = 0;
+  [[nodiscard]] Result<PeerId> connect(const std::string& endpoint) {
+    return connect(endpoint, {});
+  }
   // Waits for a queue that is full with a payload to a connection only, and no longer than the send
   // timeout (kSendTimeout by default). What goes to a peer that reached our listener never waits:
   // one slow worker stops no other. Nor does what has no payload: it is said again, and a scheduler
   // that is gone stops nobody. Returns the bytes on the wire; Io when the peer is gone or its queue
   // is full, BadInput above the codec's limits.
   [[nodiscard]] virtual Result<std::size_t> send(PeerId to, const Message& message) = 0;
-  // Waits at most `timeout` for one message. Empty: timeout or wake().
+  // Waits at most `timeout` for one message. Empty: timeout or wake(). Refused: a node that we
+  // connected to does not accept our key, or has no use for keys, or asks for one.
   [[nodiscard]] virtual Result<std::optional<Received>> receive(Duration timeout) = 0;
   // Makes a receive() that waits now, or the next one, return at once. Any thread.
   virtual void wake() = 0;

@@ -13,20 +13,28 @@
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 #include <zmq.hpp>
 
 #include "base/check.hpp"
 #include "base/companion.hpp"
+#include "base/log.hpp"
+#include "base/log_limit.hpp"
 #include "base/rng.hpp"
 #include "proto/awake_wait.hpp"
 #include "proto/block_pool.hpp"
 #include "proto/codec.hpp"
+#include "proto/known_peers.hpp"
+#include "proto/zmq_curve.hpp"
+#include "proto/zmq_handshakes.hpp"
 
 namespace rubato::proto {
 namespace {
 
 // Smaller payloads are copied: cheaper than an owner released on ZeroMQ's I/O thread.
 constexpr std::size_t kZeroCopyBytesMin = 8 * 1024;
+// What CURVE adds to a part: ZeroMQ counts the encrypted one.
+constexpr std::size_t kCurveBytes = 64;
 // Messages received from one peer and not read yet; beyond them TCP holds the sender back.
 constexpr int kReceiveQueueMax = 64;
 // A connection whose other end is gone without a word is noticed by the kernel: an idle one is
@@ -55,6 +63,9 @@ constexpr PeerId kListenerBit = PeerId{1} << 32;
 constexpr PeerId kWaker = kListenerBit - 1;  // ourselves, from another thread
 constexpr const char* kWakerEndpoint = "inproc://waker";
 
+// How often failed handshakes are asked for.
+constexpr Duration kHandshakesEvery = Duration::from_ms(100);
+
 // ZeroMQ waits for whole milliseconds. What is shorter we wait for ourselves.
 constexpr Duration kBlockMin = Duration::from_ms(1);
 
@@ -67,7 +78,7 @@ void set_options(zmq::socket_t& socket, const ZmqOptions& options) {
   namespace opt = zmq::sockopt;
   socket.set(opt::sndhwm, static_cast<int>(kQueuedMessagesMax));
   socket.set(opt::rcvhwm, kReceiveQueueMax);
-  socket.set(opt::maxmsgsize, static_cast<std::int64_t>(kPayloadBytesMax));
+  socket.set(opt::maxmsgsize, static_cast<std::int64_t>(kPayloadBytesMax + kCurveBytes));
   socket.set(opt::sndtimeo, whole_ms(options.send_timeout));
   socket.set(opt::linger, whole_ms(options.linger));
   socket.set(opt::tcp_keepalive, 1);
@@ -212,19 +223,44 @@ Result<Message> message_of(PeerId from, Parts& parts, const std::shared_ptr<Bloc
 class ZmqTransport::Sockets {
  public:
   explicit Sockets(ZmqOptions options) : options_(std::move(options)) {}
+  // The guard goes once nobody listens, and before the socket by which it wakes us.
+  ~Sockets() {
+    handshakes_.reset();
+    router_.close();
+    guard_.reset();
+  }
+  Sockets(const Sockets&) = delete;
+  Sockets& operator=(const Sockets&) = delete;
 
+  // ZeroMQ takes the keys that are set at the time of a bind or connect.
   std::string listen(const std::string& endpoint) {
     RUBATO_CHECK(!listening_, "listen() at most once");
     start();
+    if (options_.keys) {
+      guard_.emplace(context_, *options_.keys, [this] { wake(); });  // before anybody can come
+      router_.set(zmq::sockopt::curve_server, true);
+      router_.set(zmq::sockopt::curve_secretkey, options_.keys->secret_key);
+    }
     router_.bind(endpoint);
     listening_ = true;
     return router_.get(zmq::sockopt::last_endpoint);
   }
 
-  PeerId connect(const std::string& endpoint) {
+  PeerId connect(const std::string& endpoint, const std::string& public_key) {
     start();
+    const std::string& key =
+        public_key.empty() && options_.keys ? options_.keys->scheduler : public_key;
+    if (options_.keys) {
+      router_.set(zmq::sockopt::curve_publickey, options_.keys->own.public_key);
+      router_.set(zmq::sockopt::curve_secretkey, options_.keys->secret_key);
+      router_.set(zmq::sockopt::curve_serverkey, key);
+    }
     router_.set(zmq::sockopt::connect_routing_id, zmq::buffer(ids_.own(connections_ + 1)));
     router_.connect(endpoint);
+    const bool scheduler = options_.keys && key == options_.keys->scheduler;
+    targets_.push_back({endpoint, !options_.keys ? "the node"
+                                  : scheduler    ? "the scheduler"
+                                                 : "the server"});
     return ++connections_;
   }
 
@@ -264,6 +300,8 @@ class ZmqTransport::Sockets {
       wake_sent_ = false;
       return {.message = {}, .interrupted = true};
     }
+    auto standing = introduce(from, parts.kept[0]);
+    if (!standing.heard) return {.message = {}, .interrupted = true};
     if (is_signal(parts)) {
       const zmq::message_t& signal = parts.control();
       if (options_.on_signal) options_.on_signal(from, {signal.data<std::byte>(), signal.size()});
@@ -271,7 +309,8 @@ class ZmqTransport::Sockets {
     }
     if (parts.wire_bytes >= kZeroCopyBytesMin) note_sender(from);
     if (parts.wire_bytes > kAwakeBytesMax) wait_.forget();
-    News news{.message = Received{from, message_of(from, parts, owners_), parts.wire_bytes}};
+    News news{.message = Received{from, message_of(from, parts, owners_), parts.wire_bytes,
+                                  std::move(standing.who)}};
     if (options_.trace)
       options_.trace->span(Span::Receive, began, steady_now(), {.amount = parts.wire_bytes});
     return news;
@@ -289,6 +328,32 @@ class ZmqTransport::Sockets {
     return ready > 0 && waits_[1].revents == 0;
   }
 
+  Standing standing(PeerId peer) const {
+    if (!guard_ || (peer & kListenerBit) == 0) return {};
+    auto who = known_.find(peer);
+    return {.heard = who != nullptr, .who = std::move(who)};
+  }
+
+  // The next peer whose key was revoked.
+  std::optional<Received> poll_revoked() {
+    if (!guard_) return std::nullopt;
+    ask_guard();
+    auto revoked = known_.poll_revoked();
+    if (!revoked) return std::nullopt;
+    return Received{.from = revoked->peer,
+                    .message = fail(ErrorCode::Gone, "its key was revoked"),
+                    .identity = std::move(revoked->who),
+                    .revoked = true};
+  }
+
+  // Errors: a connection of ours that cannot come about.
+  Result<void> hear_handshakes(Instant now) {
+    if (!handshakes_ || now < next_handshakes_) return {};
+    next_handshakes_ = now + kHandshakesEvery;
+    while (const auto failure = handshakes_->poll()) RUBATO_TRY(on_failure(now, *failure));
+    return {};
+  }
+
   void watch(int descriptor) { waits_[1] = {descriptor, POLLIN, 0}; }
 
   void wake() {
@@ -298,11 +363,74 @@ class ZmqTransport::Sockets {
   }
 
  private:
+  struct Target {
+    std::string endpoint;
+    std::string who;
+  };
+
+  // Takes over what has changed in the keys that are allowed.
+  void ask_guard() {
+    const auto generation = guard_->generation();
+    if (generation == generation_) return;
+    generation_ = generation;
+    known_.allow(guard_->allowed());
+  }
+
+  // Who speaks, by the message's first part.
+  Standing introduce(PeerId from, zmq::message_t& id) {
+    auto known = standing(from);
+    if (known.heard) return known;
+    ask_guard();  // its key may have been allowed just now
+    const char* user = zmq_msg_gets(id.handle(), "User-Id");
+    if (user) known.who = known_.introduce(from, user);
+    known.heard = known.who != nullptr;
+    return known;
+  }
+
+  // Whom we tried to reach there: ZeroMQ says the address as it was given, or as it was resolved.
+  std::string target(const std::string& address) const {
+    const auto port = [](const std::string& at) { return at.substr(at.rfind(':') + 1); };
+    const Target* found = nullptr;
+    for (const Target& each : targets_)
+      if (each.endpoint == address || (!found && port(each.endpoint) == port(address)))
+        found = &each;
+    return found ? fmt::format("{} at {}", found->who, found->endpoint) : "the node at " + address;
+  }
+
+  Result<void> on_failure(Instant now, const HandshakeFailure& failure) {
+    using Why = HandshakeFailure::Why;
+    const bool outgoing = failure.why != Why::Stranger;
+    const std::string who = outgoing ? target(failure.address) : std::string();
+    const auto refused = [](std::string text) { return fail(ErrorCode::Refused, std::move(text)); };
+    if (failure.why == Why::KeyRefused)
+      return refused(
+          fmt::format("{} does not accept this key: on its box run `rubato keys allow {}.pub`", who,
+                      options_.keys->own.name));
+    if (failure.why == Why::OtherMechanism && options_.keys)
+      return refused(who + " has no keys: start it with --keys, or this node with --insecure");
+    if (failure.why == Why::OtherMechanism)
+      return refused(
+          who +
+          " asks for a key: run rubato keygen here and `rubato keys allow` on its box, and "
+          "start this node with --keys");
+    if (!options_.keys) return {};
+    const auto left_out = said_.admit(now, who);
+    if (!left_out) return {};
+    log_warning(outgoing ? who +
+                               " does not prove the key that it is known by; is this its address, "
+                               "and is scheduler.pub of the scheduler that runs now?"
+                         : "refused a connection without a key, or of a node that knows another "
+                           "key of this one" +
+                               more_text(*left_out));
+    return {};
+  }
+
   // At first use, and not before: ZeroMQ's threads run where their creator does then.
   void start() {
     if (router_) return;
     router_ = {context_, zmq::socket_type::router};
     set_options(router_, options_);
+    handshakes_.emplace(context_, router_);
     router_.set(zmq::sockopt::router_mandatory, true);  // a peer that is gone is an error
     router_.bind(kWakerEndpoint);
     waits_[0] = {router_.get(zmq::sockopt::fd), POLLIN, 0};
@@ -350,7 +478,14 @@ class ZmqTransport::Sockets {
   std::shared_ptr<BlockPool> owners_ = std::make_shared<BlockPool>();  // of payloads
   std::shared_ptr<Companion> io_thread_ = std::make_shared<Companion>();
   zmq::context_t context_;
+  std::optional<KeyGuard> guard_;  // of a listener with keys
+  KnownPeers known_;               // who has reached it
+  std::uint64_t generation_ = 0;   // of the guard's keys, as known_ has them
   zmq::socket_t router_;
+  std::optional<Handshakes> handshakes_;
+  Instant next_handshakes_;
+  std::vector<Target> targets_;  // of the connections
+  LogLimit said_;                // of handshakes, by address
   bool listening_ = false;
   PeerId connections_ = 0;
   AwakeWait wait_;
@@ -377,10 +512,10 @@ Result<std::string> ZmqTransport::listen(const std::string& endpoint) {
   }
 }
 
-Result<PeerId> ZmqTransport::connect(const std::string& endpoint) {
+Result<PeerId> ZmqTransport::connect(const std::string& endpoint, const std::string& public_key) {
   RUBATO_TRY(check_tcp_endpoint(endpoint));
   try {
-    return sockets_->connect(endpoint);
+    return sockets_->connect(endpoint, public_key);
   } catch (const zmq::error_t& error) {
     return endpoint_error("connect to", endpoint, error);
   }
@@ -394,6 +529,9 @@ Result<std::size_t> ZmqTransport::send(PeerId to, const Message& message) {
     return encode(message);
   }();
   RUBATO_TRY(encoded.check_limits());
+  if (!sockets_->standing(to).heard && !std::holds_alternative<Refusal>(message.body))
+    return fail(ErrorCode::Io, fmt::format("{} not sent: the peer's key is not allowed any more",
+                                           body_name(message.body)));
   try {
     const auto flags = message.payload.empty() ? zmq::send_flags::dontwait : zmq::send_flags::none;
     if (sockets_->send(to, encoded.control, encoded.payload, flags)) return encoded.wire_bytes();
@@ -408,7 +546,10 @@ Result<std::size_t> ZmqTransport::send(PeerId to, const Message& message) {
 Result<std::optional<Received>> ZmqTransport::receive(Duration timeout) {
   try {
     const Duration limit = std::min(timeout, kWaitMax);
-    const Instant deadline = steady_now() + limit;
+    const Instant now = steady_now();
+    const Instant deadline = now + limit;
+    RUBATO_TRY(sockets_->hear_handshakes(now));
+    if (auto revoked = sockets_->poll_revoked()) return revoked;
     for (Duration left = limit;; left = deadline - steady_now()) {
       auto news = sockets_->receive(left);
       if (news.message || news.interrupted) return std::move(news.message);
@@ -422,11 +563,16 @@ Result<std::optional<Received>> ZmqTransport::receive(Duration timeout) {
 }
 
 bool ZmqTransport::signal(PeerId to, std::span<const std::byte> bytes) {
+  if (!standing(to).heard) return false;
   try {
     return sockets_->send(to, bytes, {}, zmq::send_flags::dontwait);
   } catch (const zmq::error_t&) {
     return false;
   }
+}
+
+ZmqTransport::Standing ZmqTransport::standing(PeerId peer) const {
+  return sockets_->standing(peer);
 }
 
 void ZmqTransport::watch(int descriptor) {

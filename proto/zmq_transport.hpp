@@ -1,5 +1,7 @@
 // proto/zmq_transport.hpp - Transport over ZeroMQ: one ROUTER, which listens and connects, so that
 // a wait is one blocking receive. docs/protocol.md lists the socket options and why.
+// With keys, who reaches the listener must prove one that is allowed, and connections go to the
+// owner of the named key alone. A handshake that fails is an error, or a line in the log.
 // A message is exactly two parts (control, payload). Whatever else arrives is one Received error.
 // Errors: cppzmq's exceptions end here, as Results. Threads: as Transport.
 #pragma once
@@ -23,6 +25,8 @@ struct ZmqOptions {
   std::function<void(PeerId, std::span<const std::byte>)> on_signal = nullptr;
   // Where encoding and receiving are recorded; null: nowhere. Its thread is the transport's.
   TraceLane* trace = nullptr;
+  // CURVE on all connections, both ways. Null: none.
+  std::shared_ptr<const Keys> keys = nullptr;
 };
 
 // The first bytes of a signal's control frame, where a message has "RBTO". Its payload is empty.
@@ -34,13 +38,20 @@ class ZmqTransport final : public Transport {
   ~ZmqTransport() override;
 
   Result<std::string> listen(const std::string& endpoint) override;
-  Result<PeerId> connect(const std::string& endpoint) override;
+  using Transport::connect;
+  Result<PeerId> connect(const std::string& endpoint, const std::string& public_key) override;
   Result<std::size_t> send(PeerId to, const Message& message) override;
   Result<std::optional<Received>> receive(Duration timeout) override;
   void wake() override;
   // Tells the peer's transport something behind all messages sent so far. Never waits. Returns
   // false when the peer is gone or its queue full. Requires: starts with kSignalMagic.
   bool signal(PeerId to, std::span<const std::byte> bytes);
+  // Whether messages of this peer are heard; `who`: as Received::identity.
+  struct Standing {
+    bool heard = true;
+    std::shared_ptr<const Identity> who = nullptr;
+  };
+  Standing standing(PeerId peer) const;
   // One more descriptor: when it is readable, receive() waits no longer. -1: none, and cheaper.
   void watch(int descriptor);
 

@@ -39,6 +39,13 @@ void DurableScheduler::on_message(Instant now, proto::PeerId from, const proto::
   append({.kind = Kind::Message, .now = now + ahead_, .wall = 0, .message = message});
 }
 
+bool DurableScheduler::on_revoked(Instant now, proto::PeerId from) {
+  const auto leave = core_->farewell_of(from, "its key was revoked");
+  if (!leave) return false;
+  on_message(now, from, *leave);
+  return true;
+}
+
 void DurableScheduler::on_wakeup(Instant now) {
   const bool was_over = stopped().has_value();
   core_->on_wakeup(now + ahead_);

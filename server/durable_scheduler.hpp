@@ -40,6 +40,9 @@ class DurableScheduler {
 
   void on_message(Instant now, proto::PeerId from, const proto::Message& message);
   void on_bad_frame(proto::PeerId from, const Error& error) { core_->on_bad_frame(from, error); }
+  // The key of whoever is at this address was revoked: a member leaves, as by a word of its own.
+  // Returns: false if no member is there.
+  bool on_revoked(Instant now, proto::PeerId from);
   void on_wakeup(Instant now);
   // As those of Scheduler.
   void stop(Instant now, std::string reason) { core_->stop(now + ahead_, std::move(reason)); }

@@ -170,6 +170,7 @@ void Scheduler::on_server_hello(Instant now, PeerId from, const Message& message
     }
     servers_.push_back({.name = hello.name,
                         .endpoint = hello.endpoint,
+                        .public_key = hello.public_key,
                         .incarnation = message.incarnation,
                         .peer = from,
                         .absent_since = {}});
@@ -248,6 +249,7 @@ bool Scheduler::replace_server(Instant now, PeerId from, std::uint32_t index,
   past_.insert(server.incarnation);
   server.incarnation = message.incarnation;
   server.endpoint = hello.endpoint;
+  server.public_key = hello.public_key;
   server.snapshot = server.saved = newest ? newest->number : 0;
   server.moved = true;
   lists_.on_replaced(index, now);
@@ -376,8 +378,8 @@ void Scheduler::welcome_evaluator() {
 proto::ShardMap Scheduler::shard_map() const {
   proto::ShardMap map;
   for (std::uint32_t i = 0; i < servers_.size(); ++i)
-    map.shards.push_back(
-        {proto::shard_range(options_.parameters, i, options_.servers), servers_[i].endpoint});
+    map.shards.push_back({proto::shard_range(options_.parameters, i, options_.servers),
+                          servers_[i].endpoint, servers_[i].public_key});
   return map;
 }
 
@@ -802,6 +804,19 @@ Scheduler::WorkerState* Scheduler::find_worker(PeerId from, const Message& messa
   if (first) tell_again(worker);
   if (worker.rejoining && !stop_reason_) send(from, proto::Notice{"", true});  // lost, perhaps
   return &worker;
+}
+
+std::optional<Message> Scheduler::farewell_of(PeerId peer, std::string reason) const {
+  for (const auto& [name, id] : members_) {
+    const WorkerState& worker = workers_[id.value];
+    if (worker.peer != peer) continue;
+    return Message{.cluster = options_.cluster,
+                   .sender = {Role::Worker, id.value},
+                   .incarnation = worker.incarnation,
+                   .body = proto::Leave{std::move(reason)},
+                   .payload = {}};
+  }
+  return std::nullopt;
 }
 
 void Scheduler::send(PeerId to, proto::Body body) {

@@ -127,6 +127,8 @@ class Scheduler {
   std::size_t members() const { return members_.size(); }
   std::size_t servers() const { return servers_.size(); }
   std::uint64_t commits() const { return commits_; }  // of all workers
+  // What the member at this address would say to leave. Nothing: no member is there.
+  std::optional<proto::Message> farewell_of(proto::PeerId peer, std::string reason) const;
   // The lowest loss of all evaluations; infinity before the first.
   double lowest_loss() const;
   // The run so far; complete once over().
@@ -136,6 +138,7 @@ class Scheduler {
   struct ServerState {
     std::string name;
     std::string endpoint;
+    std::string public_key;  // as in Hello
     Incarnation incarnation = 0;
     proto::PeerId peer = 0;
     std::uint64_t snapshot = 0;  // that this life began with; 0: initial parameters

@@ -50,6 +50,7 @@ void ServerCore::on_wakeup(Instant now) {
   switch (joiner_.poll(now)) {
     case proto::Joiner::Due::Hello: {
       proto::Hello hello{options_.name, options_.parameters, options_.endpoint, options_.settings};
+      hello.public_key = options_.public_key;
       for (const auto& found : inventory_.snapshots) hello.snapshots.push_back(found.info);
       send(scheduler_, std::move(hello));
       break;

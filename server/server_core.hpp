@@ -35,7 +35,8 @@ struct ServerOptions {
   std::uint64_t parameters = 0;  // of the whole model
   ShardOptions shard;
   proto::JoinTiming timing;
-  std::string settings = {};  // as in Hello
+  std::string settings = {};    // as in Hello
+  std::string public_key = {};  // as in Hello
 };
 
 // The first parameters of a range; pure, called once.

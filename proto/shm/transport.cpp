@@ -34,7 +34,7 @@ ShmTransport::ShmTransport(const ShmOptions& options)
             [this](PeerId from, std::span<const std::byte> bytes) {
               links_.on_signal(from, bytes, steady_now());
             },
-            options.trace}) {
+            options.trace, options.keys}) {
   if (!options_.host.empty()) start_sharing();
 }
 
@@ -55,8 +55,8 @@ Result<std::string> ShmTransport::listen(const std::string& endpoint) {
   return bound;
 }
 
-Result<PeerId> ShmTransport::connect(const std::string& endpoint) {
-  RUBATO_ASSIGN(const PeerId peer, zmq_.connect(endpoint));
+Result<PeerId> ShmTransport::connect(const std::string& endpoint, const std::string& public_key) {
+  RUBATO_ASSIGN(const PeerId peer, zmq_.connect(endpoint, public_key));
   connections_.emplace(peer, endpoint);
   return peer;
 }
@@ -66,7 +66,7 @@ Result<std::size_t> ShmTransport::send(PeerId to, const Message& message) {
   const Instant start = steady_now();
   links_.service(start);  // one that never receives learns here that its peer is gone
   shm::Link* link = links_.outgoing(to);
-  if (!link) return zmq_.send(to, message);
+  if (!link || !zmq_.standing(to).heard) return zmq_.send(to, message);
   Encoded encoded = [&] {
     const TraceSpan span(message.payload.empty() ? nullptr : options_.trace, Span::Serialize,
                          {.amount = message.payload.size()});
@@ -130,8 +130,12 @@ Result<std::optional<Received>> ShmTransport::look_and_sleep(Duration timeout, b
 std::optional<Received> ShmTransport::receive_over_shm() {
   const Instant began = options_.trace ? steady_now() : Instant{};
   auto received = links_.receive();
-  if (received && options_.trace)
+  if (!received) return received;
+  if (options_.trace)
     options_.trace->span(Span::Receive, began, steady_now(), {.amount = received->wire_bytes});
+  auto standing = zmq_.standing(received->from);
+  if (!standing.heard) return std::nullopt;
+  received->identity = std::move(standing.who);
   return received;
 }
 

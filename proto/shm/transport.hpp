@@ -21,7 +21,8 @@ struct ShmOptions {
   Duration linger = Duration::from_ms(1000);  // as ZmqOptions
   // Processes with equal ids share memory; empty: TCP only.
   std::string host = shm::host_id();
-  TraceLane* trace = nullptr;  // as ZmqOptions
+  TraceLane* trace = nullptr;                  // as ZmqOptions
+  std::shared_ptr<const Keys> keys = nullptr;  // as ZmqOptions
 };
 
 class ShmTransport final : public Transport {
@@ -32,7 +33,8 @@ class ShmTransport final : public Transport {
   ShmTransport& operator=(const ShmTransport&) = delete;
 
   Result<std::string> listen(const std::string& endpoint) override;
-  Result<PeerId> connect(const std::string& endpoint) override;
+  using Transport::connect;
+  Result<PeerId> connect(const std::string& endpoint, const std::string& public_key) override;
   Result<std::size_t> send(PeerId to, const Message& message) override;
   Result<std::optional<Received>> receive(Duration timeout) override;
   void wake() override;

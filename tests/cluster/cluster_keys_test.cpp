@@ -30,7 +30,7 @@ std::string with_tables(std::string text) {
   return text;
 }
 
-TEST_CASE("keys: docs/emulation.md has the tables that `rubato keys --markdown` prints") {
+TEST_CASE("keys: docs/emulation.md has the tables that `rubato settings --markdown` prints") {
   const auto text = read_file(kDocument);
   REQUIRE(text.has_value());
   const std::string expected = with_tables(*text);

@@ -26,7 +26,7 @@ class LoopPeers final : public proto::Transport {
   static constexpr std::uint64_t kAll = kParameters;
 
   Result<std::string> listen(const std::string& endpoint) override { return endpoint; }
-  Result<proto::PeerId> connect(const std::string& endpoint) override {
+  Result<proto::PeerId> connect(const std::string& endpoint, const std::string&) override {
     return endpoint == "scheduler" ? 1 : 2;
   }
   Result<std::size_t> send(proto::PeerId, const proto::Message& message) override {

@@ -22,13 +22,15 @@ class Script final : public proto::Transport {
   std::deque<proto::Received> incoming;
   bool deaf = false;
   std::size_t sent = 0;
+  std::vector<std::string> to_worker;  // bodies
 
   Result<std::string> listen(const std::string& endpoint) override { return endpoint; }
-  Result<proto::PeerId> connect(const std::string&) override { return 1; }
-  Result<std::size_t> send(proto::PeerId to, const proto::Message&) override {
+  Result<proto::PeerId> connect(const std::string&, const std::string&) override { return 1; }
+  Result<std::size_t> send(proto::PeerId to, const proto::Message& message) override {
     if (deaf && to != kSchedulerPeer)
       return fail(ErrorCode::Io, "Parameters not sent: the queue is full");
     ++sent;
+    if (to == peer_of(3)) to_worker.emplace_back(body_name(message.body));
     return 1;
   }
   Result<std::optional<proto::Received>> receive(Duration) override {
@@ -93,6 +95,39 @@ TEST_CASE("node loop: bad frames in a row are one line, and one more with their 
         "warning refused 5 frames of worker 3 in a row\n"
         "warning refused a frame of worker 3: 4 bytes are no frame\n");
   CHECK(loop.shard.core.stats().messages_refused == 6);
+}
+
+TEST_CASE("node loop: a key speaks for its owner alone") {
+  Loop loop;
+  const auto by = [](proto::Received received, proto::Role role, const std::string& name) {
+    received.identity = std::make_shared<const proto::Identity>(proto::Identity{role, name, ""});
+    return received;
+  };
+  std::deque<proto::Received> frames;
+  frames.push_back(by(pull_of(3), proto::Role::Server, "server-1"));
+  CHECK(loop.take(std::move(frames)) ==
+        "warning refused a frame of an unknown peer: the key of server 'server-1' does not speak "
+        "for a worker\n");
+  CHECK(loop.shard.core.stats().messages_refused == 1);
+  CHECK(loop.transport.to_worker == std::vector<std::string>{"Refusal"});
+  std::deque<proto::Received> good;
+  good.push_back(by(pull_of(3), proto::Role::Worker, "edge-3"));
+  CHECK(loop.take(std::move(good)).empty());
+  CHECK(loop.transport.to_worker.size() > 1);
+  CHECK(loop.transport.to_worker.back() == "Parameters");
+  CHECK(loop.shard.core.stats().messages_refused == 1);
+}
+
+TEST_CASE("node loop: a peer whose key was revoked is told, in one line") {
+  Loop loop;
+  std::deque<proto::Received> frames;
+  frames.push_back({.from = peer_of(3),
+                    .message = fail(ErrorCode::Gone, "its key was revoked"),
+                    .identity = std::make_shared<const proto::Identity>(
+                        proto::Identity{proto::Role::Worker, "edge-3", ""}),
+                    .revoked = true});
+  CHECK(loop.take(std::move(frames)) == "warning the key of worker 'edge-3' was revoked\n");
+  CHECK(loop.transport.to_worker == std::vector<std::string>{"Refusal"});
 }
 
 TEST_CASE("node loop: a peer that takes nothing is one line until it takes something") {

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -55,6 +56,13 @@ pid_t parent_of(pid_t pid) {
 
 }  // namespace
 
+bool enter_box(const std::string& box) {
+  const int space = ::open(("/run/netns/" + box).c_str(), O_RDONLY | O_CLOEXEC);
+  const bool entered = space >= 0 && ::setns(space, CLONE_NEWNET) == 0;
+  if (space >= 0) ::close(space);
+  return entered;
+}
+
 Workplace::Workplace() {
   std::string name = (fs::temp_directory_path() / "rubato-test-XXXXXX").string();
   REQUIRE(::mkdtemp(name.data()) != nullptr);
@@ -77,7 +85,8 @@ std::string read_text(const fs::path& path) {
   return text.str();
 }
 
-Process::Process(const Workplace& workplace, const std::vector<std::string>& arguments) {
+Process::Process(const Workplace& workplace, const std::vector<std::string>& arguments,
+                 const std::string& box) {
   std::vector<std::string> words{"rubato"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
@@ -92,6 +101,7 @@ Process::Process(const Workplace& workplace, const std::vector<std::string>& arg
   if (pid_ == 0) {
     ::dup2(pipes[0][1], STDOUT_FILENO);
     ::dup2(pipes[1][1], STDERR_FILENO);
+    if (!box.empty() && !enter_box(box)) ::_exit(125);
     if (::chdir(workplace.directory().c_str()) != 0) ::_exit(126);
     for (const char* name : kKernelVariables) ::unsetenv(name);
     ::setenv("XDG_CACHE_HOME", (workplace.directory() / "cache").c_str(), 1);

@@ -32,11 +32,16 @@ class Workplace {
 
 std::string read_text(const std::filesystem::path& path);
 
+// Moves the calling thread into a network namespace. Returns: whether it could.
+bool enter_box(const std::string& box);
+
 class Process {
  public:
   // Starts `rubato ARGUMENTS` in the workplace, with its caches there, and without the variables of
   // the caller's environment that pin kernels.
-  Process(const Workplace& workplace, const std::vector<std::string>& arguments);
+  // `box`: a network namespace (tests/integration/two_boxes.hpp); empty: this one's.
+  Process(const Workplace& workplace, const std::vector<std::string>& arguments,
+          const std::string& box = {});
   // Kills it if it still runs.
   ~Process();
   Process(const Process&) = delete;

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "proto/identity.hpp"
 #include "proto/messages.hpp"
 
 namespace rubato::proto::samples {
@@ -44,6 +45,7 @@ inline std::vector<Message> every_message() {
   progress.alignment = {.own = 0.13, .during = -0.14, .before = -1};
   Welcome welcome{{Role::Server, 1}, 10, {5, 10}, {}};
   welcome.shards.shards = {{{0, 5}, "tcp://10.0.0.2:5701"}, {{5, 10}, "tcp://10.0.0.3:5701"}};
+  welcome.shards.shards[1].public_key = std::string(kKeyCharacters, 'p');
   welcome.snapshot = 3;
   welcome.steps = 4;
   return {
@@ -52,7 +54,8 @@ inline std::vector<Message> every_message() {
                     "tcp://127.0.0.1:5700",
                     "sync = bsp\nseed = 1\n",
                     {{21, 22, 23}, {21, 24, 25}},
-                    true}),
+                    true,
+                    std::string(kKeyCharacters, 'k')}),
       message(welcome),
       message(Refusal{RefusalCode::NameTaken, "the name edge-7 is taken"}),
       message(Start{}),
@@ -84,7 +87,7 @@ inline std::vector<Message> every_message() {
 // --- equality ------------------------------------------------------------------------------------
 
 inline auto fields(const Hello& m) {
-  return std::tie(m.name, m.parameters, m.endpoint, m.settings, m.snapshots, m.again);
+  return std::tie(m.name, m.parameters, m.endpoint, m.settings, m.snapshots, m.again, m.public_key);
 }
 inline auto fields(const Welcome& m) {
   return std::tie(m.you, m.parameters, m.range, m.shards, m.snapshot, m.steps);

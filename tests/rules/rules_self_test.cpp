@@ -37,6 +37,7 @@ TEST_CASE("library_owners") {
     return library_owners({path, std::string("#include <") + header + ">\n"}).size();
   };
   CHECK(includes("proto/zmq_transport.cpp", "zmq.hpp") == 0);
+  CHECK(includes("proto/zmq_curve.cpp", "zmq.hpp") == 0);
   CHECK(includes("proto/codec.cpp", "flatbuffers/flatbuffers.h") == 0);
   CHECK(includes("train/cpu/device.cpp", "cblas.h") == 0);
   CHECK(includes("base/config.cpp", "toml++/toml.h") == 0);

@@ -1,6 +1,7 @@
 // Who is a member: leaving, being lost, coming back; lists resent; how a run ends.
 #include <doctest/doctest.h>
 
+#include "proto/identity.hpp"
 #include "tests/server/scheduler_world.hpp"
 
 namespace rubato::server {
@@ -96,6 +97,42 @@ TEST_CASE("leave: the shards and the tuner are told, the others train on") {
   CHECK(world.tuner.heard == "leave 0");
   CHECK(world.log().find("worker 0 'edge-0' left: battery\n") != std::string::npos);
   CHECK(world.scheduler.record().workers[0].fate == "left");
+}
+
+TEST_CASE("keys: a member whose key was revoked leaves by the word that it would have said") {
+  SchedulerWorld world;
+  world.start();
+  const auto leave = world.scheduler.farewell_of(kOne.peer, "its key was revoked");
+  REQUIRE(leave);
+  CHECK(leave->sender == proto::NodeId{proto::Role::Worker, kOne.index});
+  CHECK(leave->incarnation == kOne.incarnation);
+  world.scheduler.on_message(world.now, kOne.peer, *leave);
+  CHECK(newest_members(world.collect(), server_peer(0)) == "0");
+  CHECK(world.scheduler.members() == 1);
+  // Once. Neither a server nor somebody unknown has a word to say.
+  for (const proto::PeerId peer : {kOne.peer, server_peer(0), proto::PeerId{4711}})
+    CHECK(!world.scheduler.farewell_of(peer, "its key was revoked"));
+}
+
+TEST_CASE("keys: workers are told the key that each server has proved, also of a later process") {
+  const std::string first(proto::kKeyCharacters, 'a'), later(proto::kKeyCharacters, 'b');
+  SchedulerWorld world(some_options(1, 1));
+  proto::Hello hello{"shard-0", 10, "tcp://10.0.0.1:5700"};
+  hello.public_key = first;
+  const auto told = [&world] {
+    std::string key;
+    for (const auto& out : world.collect())
+      if (const auto* welcome = std::get_if<proto::Welcome>(&out.message.body))
+        if (!welcome->shards.shards.empty()) key = welcome->shards.shards[0].public_key;
+    return key;
+  };
+  world.from_server(0, hello);
+  world.worker_hello(kZero);
+  CHECK(told() == first);
+  hello.public_key = later;
+  world.hear(server_peer(0), {proto::Role::Server, 0}, 4711, hello);
+  world.worker_hello(kZero);
+  CHECK(told() == later);
 }
 
 TEST_CASE("leave: what still arrives of a worker that left is ignored") {

@@ -1,0 +1,57 @@
+// proto/zmq_handshakes.hpp - connections that came about and were not let in: what ZeroMQ's monitor
+// tells of a socket, so that no failed handshake is silent.
+// Threads: the socket's owner.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace zmq {
+class context_t;
+class socket_t;
+}  // namespace zmq
+
+namespace rubato::proto {
+
+struct HandshakeFailure {
+  enum class Why {
+    KeyRefused,      // the listener does not accept our key
+    OtherMechanism,  // one end has keys, and the other none
+    Unproved,        // the listener ended it, time after time: it has not the key that we expect
+    Stranger,        // somebody who reached our listener did not get to present a key
+  };
+  Why why;
+  std::string address;  // of the other end; empty for a stranger: ZeroMQ does not say
+};
+
+class Handshakes {
+ public:
+  // Requires: `socket` has no connection yet. Lifetime: both outlive it.
+  Handshakes(zmq::context_t& context, zmq::socket_t& socket);
+  ~Handshakes();
+  Handshakes(const Handshakes&) = delete;
+  Handshakes& operator=(const Handshakes&) = delete;
+
+  // The next failure that is worth a word. To be asked until empty, several times a second: what
+  // nobody asks for stays in memory.
+  std::optional<HandshakeFailure> poll();
+
+ private:
+  struct Peer {
+    bool reached_us = false;
+    std::string address;
+  };
+  struct Event;
+  std::optional<HandshakeFailure> take(const Event& event);
+  std::optional<HandshakeFailure> failed(const Peer& peer, const Event& event);
+
+  zmq::socket_t& socket_;
+  std::unique_ptr<zmq::socket_t> news_;
+  std::map<int, Peer> peers_;                 // by descriptor
+  std::unique_ptr<Event> failure_;            // of the connection that ends next
+  std::map<std::string, int> ended_by_peer_;  // by address: in a row
+};
+
+}  // namespace rubato::proto
