@@ -250,6 +250,9 @@ std::unique_ptr<server::ServerCore> make_server(const ClusterConfig& config,
                    .average = config.evaluation.average || sync::averages(plan.sync),
                    .keeps_initial = sync::goes_back(plan.sync, config.sync),
                    .blank = plan.blank};
+  options.form = sync::commit_form(plan.sync, config.sync);
+  options.update_limit = config.servers.update_limit;
+  options.reports = !plan.settings.empty();
   options.timing = join_timing(config, plan, options.timing);
   auto initial = [spec = plan.spec, seed = plan.seed, start = plan.start](ElementRange range) {
     return start.values ? start.trained.of(*start.values, range)
