@@ -200,6 +200,9 @@ server::SchedulerOptions scheduler_options(const ClusterConfig& config, const Cl
   options.workers_absent_max = Duration::from_seconds(config.workers_absent_seconds);
   options.sync = plan.sync;
   options.seed = plan.seed;
+  if (!plan.settings.empty())
+    options.watch = {.stalled = Duration::from_seconds(config.stalled_seconds),
+                     .first_commit = Duration::from_seconds(config.first_commit_seconds)};
   return options;
 }
 
