@@ -904,8 +904,11 @@ void Scheduler::on_wakeup(Instant now) {
     next_look_ = now + kLookEvery;
     const bool absent = std::ranges::any_of(
         servers_, [](const ServerState& server) { return server.absent_since.has_value(); });
-    if (!absent && !cut_off_ && !settling_)
+    if (absent || cut_off_ || settling_) {
+      watch_->excuse(now);
+    } else {
       for (const auto& verdict : watch_->look(now)) act(now, verdict);
+    }
   }
   await_workers(now);
   end_step(now);
@@ -990,7 +993,7 @@ Scheduler::WorkerState* Scheduler::find_worker(Instant now, PeerId from, const M
     refuse(from, RefusalCode::SetAside, worker.aside_why);
     return nullptr;
   }
-  if (worker.stalled && !may_come_back(now, worker, message)) return nullptr;
+  if (worker.stalled && !stop_reason_ && !may_come_back(now, worker, message)) return nullptr;
   if (worker.fate == WorkerState::Fate::Lost) {
     refuse(from, RefusalCode::NotMember,
            fmt::format("{} '{}' was declared lost: restart it to join again",

@@ -41,12 +41,12 @@ class UpdateNorms {
 
   // A commit was applied.
   void note(WorkerId worker, double norm) {
-    if (size_ > 0) largest_ratio_ = std::max(largest_ratio_, norm / std::max(median_, least_));
+    largest_ratio_ = std::max(largest_ratio_, factor_ * norm / limit_);
     entries_[place_of(worker)] = {worker, norm, ++noted_};
     // Each of the first ones; later a few hardly move it.
     if (noted_ <= kNormsFirst || noted_ % kMedianEvery == 0) set_limit();
   }
-  // Of all applied commits, the largest norm in units of what was usual then.
+  // How near an applied commit came to being refused: at `factor` it would have been.
   double largest_ratio() const { return largest_ratio_; }
 
  private:

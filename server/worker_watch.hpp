@@ -1,7 +1,7 @@
-// server/worker_watch.hpp - which workers keep others waiting, make no commits, or have their commits
-// refused again and again. Each worker is judged by its own pace. It says what it sees; the scheduler
-// decides what to do.
-// Pure: `now` never decreases. Cost: look() is O(workers). Threads: one owner. Errors: none.
+// server/worker_watch.hpp - which workers keep others waiting, make no commits, or have their
+// commits refused again and again. Each worker is judged by its own pace. It says what it sees; the
+// scheduler decides what to do. Pure: `now` never decreases. Cost: look() is O(workers). Threads:
+// one owner. Errors: none.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@
 namespace rubato::server {
 
 struct WatchOptions {
-  // A worker that others wait for is stalled after so long without a commit, or kStalledFactor times
-  // its usual time, whichever is longer. 0: never.
+  // A worker that others wait for is stalled after so long without a commit, or kStalledFactor
+  // times its usual time, whichever is longer. 0: never.
   Duration stalled = Duration::from_seconds(30);
   Duration first_commit = Duration::from_seconds(300);  // the same, before its first commit
 };
@@ -55,6 +55,10 @@ class WorkerWatch {
   // Requires: of a member that was started. `members`: of the cluster.
   std::optional<Verdict> on_standing(Instant now, const proto::Standing& standing,
                                      std::size_t members);
+  // Nobody could commit until now: each time begins anew.
+  void excuse(Instant now) {
+    for (auto& [worker, entry] : entries_) entry.since = now;
+  }
   // Workers that have not committed for long. Call it now and then.
   std::vector<Verdict> look(Instant now);
 
