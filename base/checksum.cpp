@@ -16,16 +16,17 @@
 namespace rubato {
 namespace {
 
-// Returns: whether none of them is NaN or infinite, whose exponents are all ones.
-RUBATO_MULTIVERSION bool finite(const std::byte* floats, std::size_t count) {
-  constexpr std::uint32_t kMagnitude = 0x7fffffff, kInfinity = 0x7f800000;
+// Without their signs, floats are in the order of their bits, and NaN is above infinity.
+// Returns: the bits of the largest.
+RUBATO_MULTIVERSION std::uint32_t largest_of(const std::byte* floats, std::size_t count) {
+  constexpr std::uint32_t kMagnitude = 0x7fffffff;
   std::uint32_t largest = 0;
   for (std::size_t i = 0; i < count; ++i) {
     std::uint32_t bits = 0;
     std::memcpy(&bits, floats + i * sizeof(bits), sizeof(bits));
     largest = std::max(largest, bits & kMagnitude);
   }
-  return largest < kInfinity;
+  return largest;
 }
 
 XXH3_state_t* state_in(std::byte* bytes) {
@@ -52,18 +53,20 @@ std::uint64_t RunningChecksum::value() const {
   return XXH3_64bits_digest(state_in(const_cast<std::byte*>(state_)));  // it only reads
 }
 
+float largest_magnitude(std::span<const std::byte> floats) {
+  return std::bit_cast<float>(largest_of(floats.data(), floats.size() / sizeof(float)));
+}
+
 FloatsSeen look_through(std::span<const std::byte> floats) {
-  if (floats.size() <= kChecksumBlockBytes)
-    return {checksum(floats), finite(floats.data(), floats.size() / sizeof(float))};
-  FloatsSeen seen;
+  if (floats.size() <= kChecksumBlockBytes) return {checksum(floats), largest_magnitude(floats)};
+  std::uint32_t largest = 0;
   RunningChecksum running;
   for (std::size_t at = 0; at < floats.size(); at += kChecksumBlockBytes) {
     const auto block = floats.subspan(at, std::min(kChecksumBlockBytes, floats.size() - at));
     running.add(block);
-    seen.finite = finite(block.data(), block.size() / sizeof(float)) && seen.finite;
+    largest = std::max(largest, largest_of(block.data(), block.size() / sizeof(float)));
   }
-  seen.checksum = running.value();
-  return seen;
+  return {running.value(), std::bit_cast<float>(largest)};
 }
 
 }  // namespace rubato

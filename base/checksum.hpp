@@ -1,5 +1,6 @@
 // base/checksum.hpp - XXH3-64, the checksum of frames; and how to have it without a pass of its
-// own: a block that fits the first cache is hashed while another pass has it there. Pure. Errors:
+// own: a block that fits the first cache is hashed while another pass has it there; and the largest
+// of many floats. Pure. Errors:
 // none. Threads: any; an object has one owner.
 #pragma once
 
@@ -27,9 +28,13 @@ class RunningChecksum {
   alignas(64) std::byte state_[576];  // the library's
 };
 
+// Of float32 values, which need not be aligned. Returns: the largest |value|; 0 for none, infinity
+// or NaN if one of them is. Requires: 4 n bytes.
+float largest_magnitude(std::span<const std::byte> floats);
+
 struct FloatsSeen {
   std::uint64_t checksum = 0;
-  bool finite = true;  // no NaN or infinity among them
+  float largest = 0;  // as largest_magnitude()
 };
 
 // One pass over float32 values, which need not be aligned. Requires: 4 n bytes.

@@ -51,6 +51,13 @@ Result<std::shared_ptr<Mapping>> map(const Descriptor& fd, std::size_t bytes, in
   return mapping;
 }
 
+Result<Descriptor> unsealed_file(std::size_t bytes) {
+  Descriptor fd(::memfd_create("rubato", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd) return system_error("memfd_create");
+  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return system_error("ftruncate");
+  return fd;
+}
+
 }  // namespace
 
 tl::unexpected<Error> system_error(const char* call) {
@@ -66,11 +73,18 @@ Mapping::~Mapping() {
 }
 
 Result<Descriptor> make_memory_file(std::size_t bytes) {
-  Descriptor fd(::memfd_create("rubato", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd) return system_error("memfd_create");
-  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return system_error("ftruncate");
+  RUBATO_ASSIGN(Descriptor fd, unsealed_file(bytes));
   if (::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return system_error("F_ADD_SEALS");
   return fd;
+}
+
+Result<LentMemory> make_lent_memory(std::size_t bytes) {
+  RUBATO_ASSIGN(Descriptor fd, unsealed_file(bytes));
+  RUBATO_ASSIGN(auto mapping, map(fd, bytes, PROT_READ | PROT_WRITE));
+  if (::fcntl(fd.get(), F_ADD_SEALS, kSeals | F_SEAL_FUTURE_WRITE) != 0 &&
+      ::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0)
+    return system_error("F_ADD_SEALS");
+  return LentMemory{std::move(fd), std::move(mapping)};
 }
 
 Result<std::shared_ptr<Mapping>> map_memory_file(const Descriptor& fd, std::size_t bytes) {

@@ -3,6 +3,7 @@
 // Plain data. Units: seconds since training started, bytes on the wire, shares in [0, 1].
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -32,6 +33,9 @@ struct CommitCountRecord {  // commits of every worker at an evaluation instant
 
 inline constexpr std::size_t kCommitCountsMax = 1024;
 
+// Commits that were refused: not finite, too large, of another kind, out of date.
+using RefusedByReason = std::array<std::uint64_t, 4>;
+
 struct WorkerRecord {  // one life of a worker: who comes back has another, by the same name
   std::string id;      // name
   std::uint64_t steps = 0;
@@ -40,7 +44,7 @@ struct WorkerRecord {  // one life of a worker: who comes back has another, by t
   double wait_seconds = 0;         // blocked on other workers
   double communicate_seconds = 0;  // blocked on links and servers
   double step_seconds = 0;         // measured mean
-  std::string fate = "member";     // member | left | lost
+  std::string fate = "member";     // member | left | lost | set aside
   double joined_seconds = 0;       // 0: training began with it
   std::optional<double>
       left_seconds;  // when it left, or was found lost; empty: a member to the end
@@ -48,6 +52,7 @@ struct WorkerRecord {  // one life of a worker: who comes back has another, by t
   std::uint64_t held_out_samples = 0;
   double held_out_loss = 0;
   double held_out_accuracy = 0;
+  RefusedByReason refused = {};  // of a real run; the most that one server has refused
 };
 
 struct RunRecord {
@@ -66,9 +71,10 @@ struct RunRecord {
   double final_loss = 0;  // means nothing unless measured()
   double final_accuracy = 0;
   double heterogeneity = 0;  // measured
-  // Commits that held NaN or Inf, or began before a restore. Empty in a real run: only the servers
-  // know it.
+  // In a real run those of all workers, else those of all shards.
   std::optional<std::uint64_t> refused_commits;
+  RefusedByReason refused = {};
+  std::uint32_t setbacks = 0;  // so often all shards went back to their last good copy
   std::vector<WorkerRecord> workers;
   std::vector<EvaluationRecord> evaluations;
   std::vector<DecisionRecord> decisions;

@@ -52,7 +52,8 @@ class Arena {
   void free(std::uint64_t offset, std::size_t bytes) {
     if (!ours()) return;  // the parent's: it may still need it
     bytes = whole_pages(bytes);
-    // The pages go back to the kernel. Where they cannot, they are used again.
+    // The pages go back to the kernel where it can take them (before 5.1, which has no seal against
+    // others' writing). Else they are used again.
     (void)::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                       static_cast<off_t>(offset), static_cast<off_t>(bytes));
     const std::lock_guard lock(mutex_);
@@ -113,14 +114,13 @@ std::size_t arena_bytes() {
 std::unique_ptr<Arena> make_arena() {
   const std::size_t bytes = arena_bytes();
   if (bytes == 0) return nullptr;
-  auto file = make_memory_file(bytes);
-  if (!file) return nullptr;
-  const std::string path = fmt::format("/proc/self/fd/{}", file->get());
+  auto lent = make_lent_memory(bytes);
+  if (!lent) return nullptr;
+  const std::string path = fmt::format("/proc/self/fd/{}", lent->file.get());
   Descriptor reading(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!reading) return nullptr;
-  auto mapping = map_memory_file(*file, bytes);
-  if (!mapping) return nullptr;
-  return std::make_unique<Arena>(std::move(*file), std::move(reading), std::move(*mapping));
+  return std::make_unique<Arena>(std::move(lent->file), std::move(reading),
+                                 std::move(lent->mapping));
 }
 
 // Null before start_sharing(). It lives as long as the process: vectors may be freed at its end.

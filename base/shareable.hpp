@@ -1,10 +1,10 @@
 // base/shareable.hpp - memory of this process that others of this host may read where it lies: for
 // vectors whose elements travel, parameters and updates. It is one sealed memory file without a
 // name, of which pages are taken as they are needed and given back as they are freed; who has its
-// descriptor can read all of it and not shrink it (SIGBUS). It is trusted not to write: the mapping
-// for reading only guards against mistakes, since one user's process may open the file again.
-// Errors: none. Where there is no such memory (not asked for, 32 bits, no address space), vectors
-// lie in ordinary memory and are copied on their way. Threads: any.
+// descriptor can read all of it, and neither shrink it (SIGBUS) nor write to it: a seal forbids
+// every mapping for writing but the first (kernels from 5.1 on). The seal also keeps freed pages;
+// the next vectors use them. Errors: none. Where there is no such memory (not asked for, 32 bits,
+// no address space), vectors lie in ordinary memory and are copied on their way. Threads: any.
 #pragma once
 
 #include <cstddef>

@@ -8,6 +8,15 @@
 
 namespace rubato {
 
+constexpr std::int64_t time_sum(std::int64_t a, std::int64_t b) {
+  std::int64_t sum = 0;
+  return !__builtin_add_overflow(a, b, &sum) ? sum : b > 0 ? INT64_MAX : INT64_MIN;
+}
+constexpr std::int64_t time_difference(std::int64_t a, std::int64_t b) {
+  std::int64_t difference = 0;
+  return !__builtin_sub_overflow(a, b, &difference) ? difference : b < 0 ? INT64_MAX : INT64_MIN;
+}
+
 struct Duration {
   std::int64_t ns = 0;
 
@@ -23,17 +32,12 @@ struct Duration {
   constexpr std::int64_t ms() const { return ns / 1'000'000; }
 
   constexpr auto operator<=>(const Duration&) const = default;
-  constexpr Duration operator+(Duration d) const { return {ns + d.ns}; }
-  constexpr Duration operator-(Duration d) const { return {ns - d.ns}; }
+  // What is too large for int64 ends at its limit: peers choose some of the terms.
+  constexpr Duration operator+(Duration d) const { return {time_sum(ns, d.ns)}; }
+  constexpr Duration operator-(Duration d) const { return {time_difference(ns, d.ns)}; }
   constexpr Duration operator*(double f) const { return from_seconds(seconds() * f); }
-  constexpr Duration& operator+=(Duration d) {
-    ns += d.ns;
-    return *this;
-  }
-  constexpr Duration& operator-=(Duration d) {
-    ns -= d.ns;
-    return *this;
-  }
+  constexpr Duration& operator+=(Duration d) { return *this = *this + d; }
+  constexpr Duration& operator-=(Duration d) { return *this = *this - d; }
 };
 
 struct Instant {
@@ -41,13 +45,9 @@ struct Instant {
 
   constexpr auto operator<=>(const Instant&) const = default;
   // The end of time, not the time before it, where the sum is too large.
-  constexpr Instant operator+(Duration d) const {
-    Instant sum;
-    if (__builtin_add_overflow(ns, d.ns, &sum.ns)) sum.ns = d.ns > 0 ? INT64_MAX : INT64_MIN;
-    return sum;
-  }
-  constexpr Instant operator-(Duration d) const { return {ns - d.ns}; }
-  constexpr Duration operator-(Instant i) const { return {ns - i.ns}; }
+  constexpr Instant operator+(Duration d) const { return {time_sum(ns, d.ns)}; }
+  constexpr Instant operator-(Duration d) const { return {time_difference(ns, d.ns)}; }
+  constexpr Duration operator-(Instant i) const { return {time_difference(ns, i.ns)}; }
   constexpr double seconds() const { return static_cast<double>(ns) / 1e9; }
 };
 

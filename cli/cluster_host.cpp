@@ -194,7 +194,10 @@ class Host {
         // The progress shows evaluations.
         if (progress_ && event->kind == server::SchedulerEvent::Kind::Evaluation) continue;
         if (progress_) progress_->clear();
-        log_info(event->text);
+        if (event->kind == server::SchedulerEvent::Kind::Warning)
+          log_warning(event->text);
+        else
+          log_info(event->text);
       }
       show_progress();
     }

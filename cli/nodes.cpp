@@ -26,6 +26,7 @@
 #include "cluster/worker_node.hpp"
 #include "emulation/device_model.hpp"
 #include "server/file_storage.hpp"
+#include "server/worker_watch.hpp"
 #include "train/data_summary.hpp"
 #include "train/evaluate.hpp"
 #include "worker/residual_file.hpp"
@@ -276,11 +277,13 @@ Result<void> serve_shard(const Node& node, const NodeOptions& options, const Cor
   if (const auto why = loop.run(stop); !why)
     return tl::unexpected<Error>(join_error(why.error(), options));
   const auto& stats = core->stats();
-  log_info(
-      fmt::format("server at {}: {} commits applied, {} refused, {} repeated, {} messages "
-                  "refused",
-                  endpoint, stats.commits_applied, stats.commits_refused, stats.commits_repeated,
-                  stats.messages_refused));
+  log_info(fmt::format(
+      "server at {}: {} commits applied, {} refused{}, {} repeated, {} messages refused; "
+      "the largest update was {:.2g} of {:g} times the usual one",
+      endpoint, stats.commits_applied, stats.commits_refused,
+      stats.commits_refused == 0 ? std::string() : " (" + server::in_words(stats.refused) + ")",
+      stats.commits_repeated, stats.messages_refused, core->norms().largest_ratio(),
+      node.config.servers.update_limit));
   if (!core->stopped()) return fail(ErrorCode::Stopped, "interrupted");
   return {};
 }

@@ -1,6 +1,9 @@
 #include "cli/report_html.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -61,6 +64,16 @@ Json commit_counts_json(const std::vector<CommitCountRecord>& counts) {
   return table;
 }
 
+// "too large 12, not finite 3"; empty: none.
+std::string refused_words(const RefusedByReason& refused) {
+  constexpr std::array kReasons{"not finite", "too large", "of another kind", "out of date"};
+  std::string text;
+  for (std::size_t i = 0; i < refused.size(); ++i)
+    if (refused[i] > 0)
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", kReasons[i], refused[i]);
+  return text;
+}
+
 Json held_out_json(const WorkerRecord& worker) {
   if (worker.held_out_samples == 0) return nullptr;
   return {{"samples", worker.held_out_samples},
@@ -81,6 +94,7 @@ Json workers_json(const std::vector<WorkerRecord>& workers) {
                     {"fate", worker.fate},
                     {"joined", chart_number(worker.joined_seconds)},
                     {"left", chart_number(worker.left_seconds)},
+                    {"refused", refused_words(worker.refused)},
                     {"held_out", held_out_json(worker)}});
   }
   return rows;
@@ -108,6 +122,7 @@ Json page_run(const RunRecord& run, std::size_t model, bool typical) {
       {"steps", run.steps},
       {"commits", run.commits},
       {"refused_commits", run.refused_commits ? Json(*run.refused_commits) : Json(nullptr)},
+      {"refused", refused_words(run.refused)},
       {"measured", run.measured()},
       {"final_loss", run.measured() ? chart_number(run.final_loss) : Json(nullptr)},
       {"final_accuracy", run.measured() ? chart_number(run.final_accuracy) : Json(nullptr)},

@@ -1,5 +1,6 @@
 #include "cli/results_json.hpp"
 
+#include <array>
 #include <nlohmann/json.hpp>
 
 namespace rubato::cli {
@@ -9,6 +10,15 @@ using Json = nlohmann::ordered_json;
 
 Json optional_number(const std::optional<double>& value) {
   return value ? Json(*value) : Json(nullptr);
+}
+
+// By reason; those of none are left out.
+Json refused_json(const RefusedByReason& refused) {
+  constexpr std::array kReasons{"not_finite", "too_large", "wrong_kind", "out_of_date"};
+  Json json = Json::object();
+  for (std::size_t i = 0; i < refused.size(); ++i)
+    if (refused[i] > 0) json[kReasons[i]] = refused[i];
+  return json;
 }
 
 Json worker_json(const WorkerRecord& worker, const Figure& figure) {
@@ -23,6 +33,7 @@ Json worker_json(const WorkerRecord& worker, const Figure& figure) {
     json["left_s"] = *worker.left_seconds;
     json["fate"] = worker.fate;
   }
+  if (worker.refused != RefusedByReason{}) json["refused"] = refused_json(worker.refused);
   if (worker.held_out_samples > 0)
     json["held_out"] = {{"samples", worker.held_out_samples},
                         {"loss", worker.held_out_loss},
@@ -33,22 +44,25 @@ Json worker_json(const WorkerRecord& worker, const Figure& figure) {
 Json run_json(const RunRecord& run, const Figure& figure) {
   Json workers = Json::array();
   for (const WorkerRecord& worker : run.workers) workers.push_back(worker_json(worker, figure));
-  return {{"sync", run.sync},
-          {"seed", run.seed},
-          {"time_to_target_s", optional_number(run.time_to_target_seconds)},
-          {"seconds", run.seconds},
-          {"steps", run.steps},
-          {"commits", run.commits},
-          {"bytes_up", run.bytes_up},
-          {"bytes_down", run.bytes_down},
-          {"compute_share", run.compute_share},
-          {"wait_share", run.wait_share},
-          {"communicate_share", run.communicate_share},
-          {"final_loss", run.measured() ? Json(run.final_loss) : Json(nullptr)},
-          {std::string("final_") + figure.key,
-           run.measured() ? Json(run.final_accuracy) : Json(nullptr)},
-          {"heterogeneity", run.heterogeneity},
-          {"workers", std::move(workers)}};
+  Json json = {{"sync", run.sync},
+               {"seed", run.seed},
+               {"time_to_target_s", optional_number(run.time_to_target_seconds)},
+               {"seconds", run.seconds},
+               {"steps", run.steps},
+               {"commits", run.commits},
+               {"bytes_up", run.bytes_up},
+               {"bytes_down", run.bytes_down},
+               {"compute_share", run.compute_share},
+               {"wait_share", run.wait_share},
+               {"communicate_share", run.communicate_share},
+               {"final_loss", run.measured() ? Json(run.final_loss) : Json(nullptr)},
+               {std::string("final_") + figure.key,
+                run.measured() ? Json(run.final_accuracy) : Json(nullptr)},
+               {"heterogeneity", run.heterogeneity},
+               {"workers", std::move(workers)}};
+  if (run.refused != RefusedByReason{}) json["refused"] = refused_json(run.refused);
+  if (run.setbacks > 0) json["setbacks"] = run.setbacks;
+  return json;
 }
 
 }  // namespace

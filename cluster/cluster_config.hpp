@@ -17,6 +17,7 @@
 #include "proto/compression.hpp"
 #include "server/optimizer.hpp"
 #include "server/stop_criterion.hpp"
+#include "server/update_norms.hpp"
 #include "sync/options.hpp"
 #include "train/dataset.hpp"
 #include "train/learning_rate.hpp"
@@ -83,6 +84,7 @@ struct ServersConfig {
   std::string link_name = {};         // of the catalog; empty: none
   double delay_seconds = 0;           // of a commit's round trip; half of it is in link.latency
   double absent_seconds = 600;        // a server's silence that ends the run
+  double update_limit = server::kUpdateLimitDefault;  // as server::UpdateNorms: factor
 };
 
 using ServerOptimizer = server::OptimizerKind;
@@ -125,6 +127,8 @@ struct ClusterConfig {
   bool open = false;                    // join: workers that are not in the file may join
   std::optional<int> workers_min;       // as the file asks for it; see start_count()
   double workers_absent_seconds = 600;  // without any worker, until the run ends
+  double stalled_seconds = 30;          // others wait for a worker so long at least; 0: for ever
+  double first_commit_seconds = 300;    // the same before its first commit
   std::vector<ChurnEvent> churn;        // one event a node, in the order of their times
   ServersConfig servers;
   train::ModelOptions model;

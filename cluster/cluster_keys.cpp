@@ -92,6 +92,13 @@ std::vector<ClusterRow> make_cluster_rows() {
       own<C>({kTopSection, "workers_absent_seconds",
               "time without any worker that ends the run; until then it waits for one", kSeconds,
               +[](C& c) -> double& { return c.workers_absent_seconds; }}),
+      own<C>(
+          {kTopSection, "stalled_seconds",
+           "a worker that others wait for is left out after so long without a commit, or 40 times "
+           "its usual time, whichever is longer; 0: never",
+           kSecondsOrNone, +[](C& c) -> double& { return c.stalled_seconds; }}),
+      own<C>({kTopSection, "first_commit_seconds", "the same, before its first commit", kSeconds,
+              +[](C& c) -> double& { return c.first_commit_seconds; }}),
 
       {"model", "kind", "the network", kAny,
        Row::Word{{"mlp", "cnn", "lenet", "lstm", "svm", "timing"},
@@ -222,6 +229,10 @@ std::vector<ClusterRow> make_cluster_rows() {
       own<C>({"servers", "absent_seconds",
               "a server's silence that ends the run; until then all wait for it", kSeconds,
               +[](C& c) -> double& { return c.servers.absent_seconds; }}),
+      own<C>({"servers", "update_limit",
+              "a commit is refused if its largest element is so many times the usual one; 0: only "
+              "above 1e15",
+              kNotNegative, +[](C& c) -> double& { return c.servers.update_limit; }}),
 
       own<C>({"snapshot", "every_seconds",
               "a real run, or one with a [[churn]] of servers: from one snapshot of the shards, "

@@ -209,6 +209,9 @@ server::SchedulerOptions scheduler_options(const ClusterConfig& config, const Cl
   options.workers_absent_max = Duration::from_seconds(config.workers_absent_seconds);
   options.sync = plan.sync;
   options.seed = plan.seed;
+  if (!plan.settings.empty())
+    options.watch = {.stalled = Duration::from_seconds(config.stalled_seconds),
+                     .first_commit = Duration::from_seconds(config.first_commit_seconds)};
   return options;
 }
 
@@ -256,6 +259,9 @@ std::unique_ptr<server::ServerCore> make_server(
                    .average = config.evaluation.average || sync::averages(plan.sync),
                    .keeps_initial = sync::goes_back(plan.sync, config.sync),
                    .blank = plan.blank};
+  options.form = sync::commit_form(plan.sync, config.sync);
+  options.update_limit = config.servers.update_limit;
+  options.reports = !plan.settings.empty();
   options.timing = join_timing(config, options.timing);
   auto initial = [spec = plan.spec, seed = plan.seed, start = plan.start](ElementRange range) {
     return start.values ? start.trained.of(*start.values, range)

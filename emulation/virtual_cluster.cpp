@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <span>
 
 #include "base/prefetch.hpp"
@@ -20,6 +21,10 @@
 
 namespace rubato::emulation {
 namespace {
+
+void add_refused(const server::ServerStats& stats, RefusedByReason& to) {
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] += stats.refused[i];
+}
 
 using Node = VirtualNetwork::Node;  // the place of a node, and its PeerId
 using worker::WorkerCore;
@@ -150,8 +155,8 @@ class VirtualCluster {
   VirtualEvaluator evaluator_;
   std::vector<VirtualServer> servers_;
   std::vector<std::shared_ptr<server::KeptSnapshots>>
-      snapshots_;                     // by server; empty: none are kept
-  std::uint64_t refused_before_ = 0;  // by servers that have ended
+      snapshots_;                        // by server; empty: none are kept
+  RefusedByReason refused_before_ = {};  // by servers that have ended
   std::vector<VirtualWorker> workers_;
   std::unique_ptr<VirtualTraining> training_;   // null: only the timing
   std::unique_ptr<cluster::ModelSaver> saver_;  // null: the model is not saved
@@ -379,7 +384,7 @@ Result<void> VirtualCluster::end_life(Node place, bool crashed) {
     return {};
   }
   VirtualServer& server = servers_[place - kFirstServer];
-  refused_before_ += server.core->stats().commits_refused;
+  add_refused(server.core->stats(), refused_before_);
   server.core.reset();
   server.busy_until = {};
   return {};
@@ -405,16 +410,17 @@ void VirtualCluster::thaw(Node place) {
 // The last word of every worker, without the links between: the run is over, only the books are
 // closed.
 RunRecord VirtualCluster::settle() {
-  std::uint64_t refused = refused_before_;
+  RefusedByReason refused = refused_before_;
   for (Node place = first_worker(); place < network_.node_count(); ++place)
     if (alive(place))
       scheduler_.core->on_message(now_, peer_of(place, network_.life(place)),
                                   worker_at(place).core->progress_message());
   for (const auto& server : servers_)
-    if (server.core) refused += server.core->stats().commits_refused;
+    if (server.core) add_refused(server.core->stats(), refused);
   while (const auto line = scheduler_.poll_line()) log(*line);
   RunRecord record = scheduler().record();
-  record.refused_commits = refused;
+  record.refused = refused;
+  record.refused_commits = std::accumulate(refused.begin(), refused.end(), std::uint64_t{0});
   save_last();
   return record;
 }

@@ -65,7 +65,7 @@ auto write(Builder& b, const Welcome& m) {
   }
   const wire::ShardRange range(m.range.begin, m.range.end);
   return wire::CreateWelcome(b, static_cast<wire::Role>(m.you.role), m.you.index, m.parameters,
-                             &range, b.CreateVector(entries), m.snapshot, m.steps);
+                             &range, b.CreateVector(entries), m.snapshot, m.steps, m.setbacks);
 }
 
 auto write(Builder& b, const Refusal& m) {
@@ -93,12 +93,12 @@ auto write(Builder& b, const Members& m) {
   for (const Member& member : m.members)
     members.emplace_back(member.incarnation, member.worker.value);
   const auto list = b.CreateVectorOfStructs(members);
-  if (m.phase.apart.empty()) return wire::CreateMembers(b, m.epoch, list, m.phase.number);
   std::vector<wire::Apart> apart;
   apart.reserve(m.phase.apart.size());
   for (const auto& [worker, how] : m.phase.apart)
     apart.emplace_back(how.from, worker.value, how.excluded);
-  return wire::CreateMembers(b, m.epoch, list, m.phase.number, b.CreateVectorOfStructs(apart));
+  const auto others = apart.empty() ? 0 : b.CreateVectorOfStructs(apart);
+  return wire::CreateMembers(b, m.epoch, list, m.phase.number, others, m.setbacks, m.back_to);
 }
 
 auto write(Builder& b, const MembersAck& m) {
@@ -132,7 +132,13 @@ auto write(Builder& b, const Progress& m) {
                               m.alignment.before);
 }
 auto write(Builder& b, const Heartbeat& m) {
-  return wire::CreateHeartbeat(b, m.echo.ns, m.clock.ns, m.saved);
+  std::vector<wire::Standing> standings;
+  for (const Standing& s : m.standings)
+    standings.emplace_back(s.incarnation, s.waited.ns, s.usual.ns, s.refused[0], s.refused[1],
+                           s.refused[2], s.refused[3], s.worker.value, s.waiting, s.in_a_row,
+                           s.others);
+  const auto list = standings.empty() ? 0 : b.CreateVectorOfStructs(standings);
+  return wire::CreateHeartbeat(b, m.echo.ns, m.clock.ns, m.saved, list, m.broken);
 }
 auto write(Builder& b, const Directive& m) {
   return wire::CreateDirective(b, m.commit_rate, m.local_steps, m.period.ns, m.weight, m.batch,
@@ -201,16 +207,33 @@ tl::unexpected<Error> not_within(const char* field, double value, double max) {
 template <class... Nanoseconds>
 Result<void> check_durations(const char* name, Nanoseconds... ns) {
   if (std::min({std::int64_t{0}, ns...}) < 0) return corrupt("{} has a negative duration", name);
+  if (std::max({std::int64_t{0}, ns...}) > kSpanMax.ns)
+    return corrupt("{} has a duration of years", name);
   return {};
 }
 
 // Readings of a steady clock: sums and differences of two stay in range.
 template <class... Nanoseconds>
 Result<void> check_clocks(const char* name, Nanoseconds... ns) {
-  constexpr std::int64_t kMax = std::int64_t{1} << 61;  // 73 years
-  if (std::min({ns...}) < 0 || std::max({ns...}) > kMax)
+  if (std::min({ns...}) < 0 || std::max({ns...}) > kClockMax.ns)
     return corrupt("{} holds no reading of a clock", name);
   return {};
+}
+
+template <class... Numbers>
+Result<void> check_numbers(const char* name, Numbers... numbers) {
+  const std::uint64_t most = std::max({std::uint64_t{numbers}...});
+  if (most > kNumberMax) return corrupt("{} holds {}, which is no number of ours", name, most);
+  return {};
+}
+
+// The elements of a vector. The verifier does not look at where they begin, so that they are copied
+// before they are read.
+template <class T, class Vector>
+std::vector<T> elements(const Vector* vector) {
+  std::vector<T> all(vector ? vector->size() : 0);
+  if (!all.empty()) std::memcpy(all.data(), vector->Data(), all.size() * sizeof(T));
+  return all;
 }
 
 Result<Body> read(const wire::Hello& t) {
@@ -219,12 +242,15 @@ Result<Body> read(const wire::Hello& t) {
   Hello m{std::move(name), t.parameters(), std::move(endpoint), GetString(t.settings())};
   m.again = t.again();
   RUBATO_ASSIGN(m.public_key, read_key("Hello.public_key", t.public_key()));
+  RUBATO_TRY(check_numbers("Hello", m.parameters));
   if (!t.snapshots()) return m;
   if (t.snapshots()->size() > kSnapshotsMax)
     return corrupt("Hello names {} snapshots; the limit is {}", t.snapshots()->size(),
                    kSnapshotsMax);
-  for (const wire::SnapshotInfo* s : *t.snapshots())
-    m.snapshots.push_back({s->run(), s->number(), s->commits()});
+  for (const auto& s : elements<wire::SnapshotInfo>(t.snapshots())) {
+    RUBATO_TRY(check_numbers("Hello.snapshots", s.number(), s.commits()));
+    m.snapshots.push_back({s.run(), s.number(), s.commits()});
+  }
   return m;
 }
 Result<Body> read(const wire::Welcome& t) {
@@ -248,6 +274,8 @@ Result<Body> read(const wire::Welcome& t) {
     return corrupt("shard map covers {} of {} parameters", covered, m.parameters);
   m.snapshot = t.snapshot();
   m.steps = t.steps();
+  m.setbacks = t.setbacks();
+  RUBATO_TRY(check_numbers("Welcome", m.parameters, m.snapshot, m.steps));
   return m;
 }
 Result<Body> read(const wire::Refusal& t) {
@@ -270,13 +298,13 @@ Result<Body> read(const wire::Notice& t) {
 }
 
 Result<Body> read(const wire::Members& t) {
-  Members m{t.epoch(), {}, {.number = t.phase()}};
+  RUBATO_TRY(check_numbers("Members", t.epoch(), t.back_to()));
+  Members m{t.epoch(), {}, {.number = t.phase()}, t.setbacks(), t.back_to()};
   m.members.reserve(t.members()->size());
-  for (const wire::Member* member : *t.members())
-    m.members.push_back({WorkerId{member->worker()}, member->incarnation()});
-  if (t.apart())
-    for (const wire::Apart* member : *t.apart())
-      m.phase.apart[WorkerId{member->worker()}] = {member->from(), member->excluded()};
+  for (const auto& member : elements<wire::Member>(t.members()))
+    m.members.push_back({WorkerId{member.worker()}, member.incarnation()});
+  for (const auto& member : elements<wire::Apart>(t.apart()))
+    m.phase.apart[WorkerId{member.worker()}] = {member.from(), member.excluded()};
   return m;
 }
 
@@ -292,6 +320,7 @@ Result<void> read(const wire::Commit& t, Body& body) {
   if (t.elastic() && t.weight() >= 1)
     return corrupt("Commit.weight {} of an elastic commit is not below 1", t.weight());
   if (t.round() > kRoundMax) return corrupt("Commit.round {} is too large", t.round());
+  RUBATO_TRY(check_numbers("Commit", t.sequence(), t.total(), t.steps()));
   body.emplace<Commit>(t.sequence(), t.offset(), t.count(), t.total(), t.steps(),
                        static_cast<PayloadCodec>(t.codec()), t.discard(),
                        static_cast<PayloadCodec>(t.reply_codec()), t.reply_keep(), t.reply_based(),
@@ -301,23 +330,22 @@ Result<void> read(const wire::Commit& t, Body& body) {
 
 Result<void> read(const wire::Parameters& t, Body& body) {
   RUBATO_TRY(check_durations("Parameters", t.held_ns()));
+  RUBATO_TRY(check_numbers("Parameters", t.sequence(), t.version(), t.total(), t.round()));
   if (t.codec() > wire::PayloadCodec::MAX) return unknown_codec("Parameters.codec", t.codec());
   body.emplace<Parameters>(t.sequence(), t.version(), t.offset(), t.count(), t.total(),
                            Duration{t.held_ns()}, t.refused(), static_cast<PayloadCodec>(t.codec()),
                            t.noted(), t.restores(), t.round());
   return {};
 }
-std::vector<std::uint64_t> list(const flatbuffers::Vector<std::uint64_t>& offsets) {
-  return {offsets.begin(), offsets.end()};
-}
 Result<Body> read(const wire::Pull& t) {
-  return Pull{t.sequence(), list(*t.offsets())};
+  RUBATO_TRY(check_numbers("Pull", t.sequence()));
+  return Pull{t.sequence(), elements<std::uint64_t>(t.offsets())};
 }
 Result<Body> read(const wire::Probe& t) {
   return Probe{t.sequence(), t.number()};
 }
 Result<Body> read(const wire::ProbeReply& t) {
-  return ProbeReply{t.sequence(), t.held(),     list(*t.missing_offsets()),
+  return ProbeReply{t.sequence(), t.held(),     elements<std::uint64_t>(t.missing_offsets()),
                     t.unknown(),  t.answered(), t.number()};
 }
 
@@ -327,6 +355,8 @@ Result<Body> read(const wire::Progress& t) {
                              t.wait_ns(), t.communicate_ns()));
   for (const double cosine : {t.align_own(), t.align_during(), t.align_before()})
     if (!sync::is_cosine(cosine)) return corrupt("Progress: {} is no cosine", cosine);
+  RUBATO_TRY(check_numbers("Progress", t.steps(), t.commits(), t.loss_samples(), t.bytes_up(),
+                           t.bytes_down()));
   Progress m;
   m.steps = t.steps();
   m.commits = t.commits();
@@ -346,7 +376,27 @@ Result<Body> read(const wire::Progress& t) {
 
 Result<Body> read(const wire::Heartbeat& t) {
   RUBATO_TRY(check_clocks("Heartbeat", t.echo_ns(), t.clock_ns()));
-  return Heartbeat{{t.echo_ns()}, {t.clock_ns()}, t.saved()};
+  RUBATO_TRY(check_numbers("Heartbeat", t.saved()));
+  Heartbeat m{.echo = {t.echo_ns()}, .clock = {t.clock_ns()}, .saved = t.saved()};
+  m.broken = t.broken();
+  if (t.standings() && t.standings()->size() > kStandingsMax)
+    return corrupt("Heartbeat tells of {} workers; the limit is {}", t.standings()->size(),
+                   kStandingsMax);
+  for (const auto& s : elements<wire::Standing>(t.standings())) {
+    RUBATO_TRY(check_durations("Heartbeat", s.waited_ns(), s.usual_ns()));
+    RUBATO_TRY(
+        check_numbers("Heartbeat", s.not_finite(), s.too_large(), s.wrong_kind(), s.out_of_date()));
+    m.standings.push_back(
+        {.worker = WorkerId{s.worker()},
+         .incarnation = s.incarnation(),
+         .waited = {s.waited_ns()},
+         .usual = {s.usual_ns()},
+         .waiting = s.waiting(),
+         .in_a_row = s.in_a_row(),
+         .others = s.others(),
+         .refused = {s.not_finite(), s.too_large(), s.wrong_kind(), s.out_of_date()}});
+  }
+  return m;
 }
 Result<Body> read(const wire::Directive& t) {
   if (!sync::is_commit_rate(t.commit_rate()))
@@ -365,12 +415,22 @@ Result<Body> read(const wire::Directive& t) {
 }
 Result<Body> read(const wire::Evaluation& t) {
   RUBATO_TRY(check_durations("Evaluation", t.age_ns()));
+  RUBATO_TRY(check_numbers("Evaluation", t.version(), t.samples()));
   return Evaluation{{t.age_ns()}, t.loss(),        t.accuracy(),     t.version(),
                     t.samples(),  t.target_mean(), t.target_square()};
 }
 Result<Body> read(const wire::Describe& t) {
   RUBATO_ASSIGN(auto name, read_text("Describe.name", *t.name()));
   return Describe{std::move(name), t.summary()->str()};
+}
+
+Result<Body> read(const wire::MembersAck& t) {
+  RUBATO_TRY(check_numbers("MembersAck", t.epoch()));
+  return MembersAck{t.epoch()};
+}
+Result<Body> read(const wire::Save& t) {
+  RUBATO_TRY(check_numbers("Save", t.number(), t.keep()));
+  return Save{t.number(), t.keep()};
 }
 
 Result<Body> read_rare_body(const wire::Envelope& e) {
@@ -386,7 +446,7 @@ Result<Body> read_rare_body(const wire::Envelope& e) {
     case wire::Body::Leave: return read(*e.body_as_Leave());
     case wire::Body::Stop: return read(*e.body_as_Stop());
     case wire::Body::Members: return read(*e.body_as_Members());
-    case wire::Body::MembersAck: return MembersAck{e.body_as_MembersAck()->epoch()};
+    case wire::Body::MembersAck: return read(*e.body_as_MembersAck());
     case wire::Body::Pull: return read(*e.body_as_Pull());
     case wire::Body::Probe: return read(*e.body_as_Probe());
     case wire::Body::ProbeReply: return read(*e.body_as_ProbeReply());
@@ -394,7 +454,7 @@ Result<Body> read_rare_body(const wire::Envelope& e) {
     case wire::Body::Heartbeat: return read(*e.body_as_Heartbeat());
     case wire::Body::Directive: return read(*e.body_as_Directive());
     case wire::Body::Evaluation: return read(*e.body_as_Evaluation());
-    case wire::Body::Save: return Save{e.body_as_Save()->number(), e.body_as_Save()->keep()};
+    case wire::Body::Save: return read(*e.body_as_Save());
     case wire::Body::Notice: return read(*e.body_as_Notice());
     case wire::Body::Describe: return read(*e.body_as_Describe());
     case wire::Body::Schema: return Schema{e.body_as_Schema()->text()->str()};

@@ -36,8 +36,10 @@ struct InWords {
   }
   std::string operator()(const Save& m) const { return fmt::format(" number={}", m.number); }
   std::string operator()(const Members& m) const {
-    return fmt::format(" epoch={} members={}{}", m.epoch, m.members.size(),
-                       m.phase.number == 0 ? "" : fmt::format(" phase={}", m.phase.number));
+    return fmt::format(
+        " epoch={} members={}{}{}", m.epoch, m.members.size(),
+        m.phase.number == 0 ? "" : fmt::format(" phase={}", m.phase.number),
+        m.setbacks == 0 ? "" : fmt::format(" setbacks={} back_to={}", m.setbacks, m.back_to));
   }
   std::string operator()(const MembersAck& m) const { return fmt::format(" epoch={}", m.epoch); }
   std::string operator()(const Pull& m) const {
@@ -67,7 +69,9 @@ struct InWords {
     return fmt::format(" steps={} commits={} loss={:.6g}", m.steps, m.commits, m.loss);
   }
   std::string operator()(const Heartbeat& m) const {
-    return m.echo.ns == 0 ? "" : fmt::format(" clock={}", m.clock.seconds());
+    return (m.echo.ns == 0 ? "" : fmt::format(" clock={}", m.clock.seconds())) +
+           (m.standings.empty() ? "" : fmt::format(" standings={}", m.standings.size())) +
+           (m.broken ? " broken" : "");
   }
   std::string operator()(const Directive& m) const {
     std::string text = fmt::format(" commit_rate={:g}", m.commit_rate);

@@ -3,6 +3,7 @@
 // Units: counts and offsets are float32 elements of the sender's or receiver's shard; Durations ns.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -21,6 +22,11 @@ namespace rubato::proto {
 inline constexpr std::uint16_t kProtocolVersion = 7;
 inline constexpr std::uint64_t kChunkBytesDefault = 1u << 20;
 inline constexpr std::size_t kMissingOffsetsMax = 16 * 1024;  // of a ProbeReply or Pull
+
+// What a peer may say of itself. The codec refuses more, so no sum of such numbers overflows.
+inline constexpr std::uint64_t kNumberMax = std::uint64_t{1} << 53;  // steps, bytes, samples, ...
+inline constexpr Duration kSpanMax{std::int64_t{1} << 57};           // 4.5 years
+inline constexpr Instant kClockMax{std::int64_t{1} << 61};           // 73 years
 
 enum class Role : std::uint8_t { Scheduler, Server, Worker, Evaluator };
 
@@ -99,6 +105,7 @@ struct Welcome {
   // Workers: the steps that earlier lives of this name have reported. A new process leaves out so
   // many mini-batches.
   std::uint64_t steps = 0;
+  std::uint32_t setbacks = 0;  // servers: as in Members, at this moment
 };
 
 enum class RefusalCode : std::uint8_t {
@@ -111,6 +118,7 @@ enum class RefusalCode : std::uint8_t {
   ClusterFull,
   Stopped,
   OtherSettings,
+  SetAside,  // a member whose commits were refused again and again
 };
 
 // No, and why: the node should report `message` and end.
@@ -153,6 +161,11 @@ struct Members {
   std::uint64_t epoch = 0;
   std::vector<Member> members;
   sync::Phase phase = {};
+  // So often all shards have gone back together. A shard that has done so less often drops its
+  // members, goes back to snapshot `back_to`, and then takes this list. 0: it keeps no snapshot,
+  // and goes back to what its gate keeps, or to the initial parameters.
+  std::uint32_t setbacks = 0;
+  std::uint64_t back_to = 0;
 };
 
 // server -> scheduler: this list is in force.
@@ -168,6 +181,16 @@ struct Save {
 };
 
 // --- the parameter path: worker or evaluator <-> server --------------------------------------
+
+// Why a shard did not apply a commit.
+enum class RefusedFor : std::uint8_t {
+  NotFinite,  // NaN or infinity
+  TooLarge,   // far beyond the updates that this shard has applied
+  WrongKind,  // elastic, or weighted, where the sync model's commits are not
+  OutOfDate,  // begun before the last restore
+};
+inline constexpr std::size_t kRefusedReasons = 4;
+using RefusedCounts = std::array<std::uint64_t, kRefusedReasons>;  // by RefusedFor
 
 // worker, evaluator -> server: parameters, please; no commit.
 struct Pull {
@@ -256,12 +279,28 @@ struct Progress : sync::WorkerProgress {
   std::uint64_t bytes_down = 0;
 };
 
+// How a member stands at a shard: others wait for it, or its commits are refused.
+struct Standing {
+  WorkerId worker;
+  Incarnation incarnation = 0;
+  Duration waited;  // commits of others are held, and this worker's is not here; 0: nobody waits
+  Duration usual;   // from a reply to its next commit, as it arrives here; 0: it has made none
+  std::uint32_t waiting = 0;   // the commits that are held
+  std::uint32_t in_a_row = 0;  // refused, other than OutOfDate, since its last one that was not
+  std::uint32_t others = 0;    // commits of others that were applied since the first of these
+  RefusedCounts refused = {};
+  bool operator==(const Standing&) const = default;
+};
+inline constexpr std::size_t kStandingsMax = 64;  // of a Heartbeat
+
 // server, evaluator -> scheduler: still here. scheduler -> worker, evaluator: your Hello was heard,
 // the servers are not there yet. scheduler -> whoever asked (Message::sent): what my clock says.
 struct Heartbeat {
   Instant echo;             // the question's `sent`; 0: nobody asked
   Instant clock;            // of the scheduler when it answered
   std::uint64_t saved = 0;  // servers: the newest snapshot of this run that is on disk; 0: none
+  std::vector<Standing> standings = {};  // servers: of members that the scheduler should know of
+  bool broken = false;                   // servers: the shard's parameters are not finite
 };
 
 // scheduler -> worker: what the tuner wants.

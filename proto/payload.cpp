@@ -8,7 +8,9 @@ namespace rubato::proto {
 
 Payload Payload::slice(std::size_t offset, std::size_t size) const {
   RUBATO_CHECK(offset <= bytes_.size() && size <= bytes_.size() - offset, "slice within payload");
-  return {owner_, bytes_.subspan(offset, size)};
+  Payload part(owner_, bytes_.subspan(offset, size));
+  part.shared_ = shared_;
+  return part;
 }
 
 std::span<const float> Payload::floats(std::vector<float>& scratch) const {

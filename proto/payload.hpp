@@ -35,11 +35,16 @@ class Payload {
   // What is known of the bytes; absent: nobody has looked. Facts of this process, not claims of a
   // peer. Requires: true of the bytes for as long as any Payload refers to them.
   void set_checksum(std::uint64_t checksum) { checksum_ = checksum; }  // base/checksum.hpp
-  void set_finite(bool finite) { finite_ = finite; }  // as float32: no NaN or infinity
+  void set_largest(float largest) { largest_ = largest; }  // as float32: largest_magnitude()
   const std::optional<std::uint64_t>& checksum() const { return checksum_; }
-  const std::optional<bool>& finite() const { return finite_; }
+  const std::optional<float>& largest() const { return largest_; }
 
-  // Requires: offset + size within bytes(). Nothing is known of a slice.
+  // Another process can change the bytes at any time. Nobody may look at them twice and take them
+  // for the same.
+  void set_shared() { shared_ = true; }
+  bool shared() const { return shared_; }
+
+  // Requires: offset + size within bytes(). Nothing but shared() is known of a slice.
   Payload slice(std::size_t offset, std::size_t size) const;
 
   // The bytes as float32. Received memory has no alignment promise, so this is the only way to
@@ -50,7 +55,8 @@ class Payload {
   std::shared_ptr<const void> owner_;
   std::span<const std::byte> bytes_;
   std::optional<std::uint64_t> checksum_;
-  std::optional<bool> finite_;
+  std::optional<float> largest_;
+  bool shared_ = false;
 };
 
 }  // namespace rubato::proto

@@ -41,7 +41,7 @@ void look_at(const Body& body, Payload& payload) {
   } else {
     const FloatsSeen seen = look_through(payload.bytes());
     payload.set_checksum(seen.checksum);
-    payload.set_finite(seen.finite);
+    payload.set_largest(seen.largest);
   }
 }
 

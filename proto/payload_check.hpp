@@ -13,7 +13,7 @@ namespace rubato::proto {
 // bodies have none. Nothing of the payload itself is read.
 [[nodiscard]] Result<void> check_payload(const Body& body, std::size_t payload_bytes);
 
-// Lets the payload know its checksum and, of an update in float32, whether it is finite, which is
+// Lets the payload know its checksum and, of an update in float32, its largest element, which is
 // asked of every one: one pass, while its bytes are in the cache.
 void look_at(const Body& body, Payload& payload);
 

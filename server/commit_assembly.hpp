@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/ids.hpp"
@@ -26,13 +27,15 @@ class CommitAssembly {
   Added note(const proto::Commit& commit);
   // Keeps a chunk for for_each_chunk(). Requires: note() returned Fresh for it.
   void keep(const proto::Commit& chunk, proto::Payload payload);
-  // The commit must not be applied: a chunk holds NaN or Inf, or it began before a restore.
-  void taint() { refused_ = true; }
+  // The commit must not be applied. The first reason counts.
+  void taint(proto::RefusedFor why) {
+    if (!refused_) refused_ = why;
+  }
 
   Sequence sequence() const { return sequence_; }
   bool complete() const { return sequence_ != 0 && chunks_.complete(); }
-  // True after taint(), or if the worker says that another shard's part is not finite.
-  bool refused() const { return refused_; }
+  // Set after taint(), or if the worker says that another shard's part is not finite.
+  const std::optional<proto::RefusedFor>& refused() const { return refused_; }
   // At most as many as one ProbeReply may name.
   std::vector<std::uint64_t> missing_offsets() const {
     return chunks_.missing_offsets(proto::kMissingOffsetsMax);
@@ -52,7 +55,7 @@ class CommitAssembly {
     proto::Payload payload;
   };
   Sequence sequence_ = 0;
-  bool refused_ = false;
+  std::optional<proto::RefusedFor> refused_;
   proto::ChunkSet chunks_;
   std::vector<Kept> kept_;
 };

@@ -293,7 +293,9 @@ class FileStorage final : public Storage {
 
   Result<ShardSnapshot> load(const proto::SnapshotInfo& info) override {
     const auto slot = std::ranges::find(slots_, info);
-    RUBATO_CHECK(slot != slots_.end(), "list() found it");
+    if (slot == slots_.end())
+      return fail(ErrorCode::Io,
+                  fmt::format("{}: snapshot {} is not here", options_.server, info.number));
     const std::string path = path_of(static_cast<std::uint64_t>(slot - slots_.begin()));
     RUBATO_ASSIGN(auto snapshot, read_snapshot(path));
     if (snapshot.info != info)

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "base/check.hpp"
@@ -22,6 +23,14 @@ constexpr PeerId kNobody = ~PeerId{0};
 // Snapshots that a journal can have lost; a server that speaks of more is not believed.
 constexpr std::uint64_t kForgottenMax = 1000;
 constexpr Duration kCallEvery = Duration::from_seconds(10);  // while no worker is there
+constexpr Duration kLookEvery = Duration::from_seconds(5);   // for workers that do not commit
+// A worker that was left out comes back after so many times as long as others waited for it. So
+// they train for most of the time, whatever it does.
+constexpr double kAwayFactor = 4;
+constexpr int kBadLossesMax = 2;  // in a row
+// What no worker reaches: more is not believed.
+constexpr double kStepsPerSecondMax = 1e7;
+constexpr double kStepsAtOnceMax = 1e6;
 
 std::optional<Instant> earlier(std::optional<Instant> a, std::optional<Instant> b) {
   if (!a) return b;
@@ -40,6 +49,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, std::unique_ptr<sync::Tune
       absence_(std::max(options.absent_max - options.lost_after, Duration{})),
       silence_of_all_(options.absent_max) {
   RUBATO_CHECK(options.servers >= 1 && options.workers >= 1, "a cluster has servers and workers");
+  if (options.watch) watch_.emplace(*options.watch);
 }
 
 bool Scheduler::on_message(Instant now, PeerId from, const Message& message) {
@@ -64,7 +74,7 @@ void Scheduler::take(Instant now, PeerId from, const Message& message) {
   }
   switch (message.sender.role) {
     case Role::Worker: {
-      WorkerState* worker = find_worker(from, message);
+      WorkerState* worker = find_worker(now, from, message);
       if (!worker) return;
       const WorkerId id{message.sender.index};
       worker_silence_.heard(id.value, now);
@@ -106,11 +116,14 @@ void Scheduler::on_server(Instant now, PeerId from, const Message& message) {
   servers_[index].peer = from;
   on_server_heard(now, index);
   if (settling_) settle_servers(now);
-  if (const auto* beat = std::get_if<proto::Heartbeat>(&message.body))
+  const auto* beat = std::get_if<proto::Heartbeat>(&message.body);
+  if (beat && !is_void(beat->saved))
     servers_[index].saved = std::max(servers_[index].saved, beat->saved);
   if (ending_ == Ending::Servers) return end_step(now);
   if (over()) {
     send_stop(from);  // the first one did not arrive
+  } else if (beat) {
+    on_standings(now, index, *beat);
   } else if (const auto* ack = std::get_if<proto::MembersAck>(&message.body)) {
     lists_.on_ack(index, ack->epoch);
     // Only now it can answer a pull.
@@ -201,7 +214,8 @@ void Scheduler::welcome_server(Instant now, PeerId from, std::uint32_t index) {
                       .parameters = options_.parameters,
                       .range = proto::shard_range(options_.parameters, index, options_.servers),
                       .shards = {},
-                      .snapshot = servers_[index].snapshot});
+                      .snapshot = servers_[index].snapshot,
+                      .setbacks = setbacks_});
   send_due_lists();
 }
 
@@ -219,7 +233,8 @@ std::uint64_t Scheduler::common_snapshot() const {
   std::map<std::uint64_t, std::size_t> servers;  // by number: how many have it
   for (const auto& [index, waiting] : waiting_)
     for (const auto& snapshot : std::get<proto::Hello>(waiting.hello.body).snapshots)
-      if (snapshot.run == options_.incarnation) ++servers[snapshot.number];
+      if (snapshot.run == options_.incarnation && !is_void(snapshot.number))
+        ++servers[snapshot.number];
   std::uint64_t newest = 0;
   for (const auto& [number, count] : servers)
     if (count == waiting_.size()) newest = number;
@@ -231,8 +246,8 @@ bool Scheduler::replace_server(Instant now, PeerId from, std::uint32_t index,
   const auto& hello = std::get<proto::Hello>(message.body);
   const proto::SnapshotInfo* newest = nullptr;
   for (const proto::SnapshotInfo& each : hello.snapshots)
-    if (each.run == options_.incarnation && (!number || each.number == *number) &&
-        (!newest || each.number > newest->number))
+    if (each.run == options_.incarnation && !is_void(each.number) &&
+        (!number || each.number == *number) && (!newest || each.number > newest->number))
       newest = &each;
   // The first snapshot may not be on disk yet. Then the shard begins anew.
   const bool young = options_.save_every > Duration{} && snapshots_.size() <= 1;
@@ -310,6 +325,19 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
     const bool next = worker.incarnation + 1 == message.incarnation;
     remove_member(now, id, next ? WorkerState::Fate::Lost : WorkerState::Fate::Replaced,
                   next ? "joins again" : "a later process has its name");
+  }
+  for (const Incarnation earlier : {message.incarnation, message.incarnation - 1}) {
+    const auto aside = aside_.find(earlier);
+    if (aside != aside_.end()) {
+      refuse(from, RefusalCode::SetAside, aside->second);
+      return;
+    }
+  }
+  const auto stall = stalls_.find(hello.name);
+  if (stall != stalls_.end() && now < stall->second.until &&
+      (stall->second.count > 1 || past_.contains(message.incarnation - 1))) {
+    send(from, proto::Heartbeat{});  // a sign of life; the worker repeats its Hello
+    return;
   }
   admit(now, from, message);
 }
@@ -401,7 +429,11 @@ void Scheduler::change_members(Instant now) {
 void Scheduler::send_due_lists() {
   const auto due = lists_.poll_due(members_.size());
   if (due.empty()) return;
-  proto::Members list{.epoch = lists_.epoch(), .members = {}, .phase = phase_};
+  proto::Members list{.epoch = lists_.epoch(),
+                      .members = {},
+                      .phase = phase_,
+                      .setbacks = setbacks_,
+                      .back_to = back_to_};
   list.members.reserve(members_.size());
   for (std::uint32_t id = 0; id < workers_.size(); ++id)
     if (workers_[id].fate == WorkerState::Fate::Member && !workers_[id].rejoining)
@@ -431,16 +463,37 @@ void Scheduler::start_ready_workers(Instant now) {
     if (worker.fate != WorkerState::Fate::Member || worker.rejoining) continue;
     worker.started = true;
     send(worker.peer, proto::Start{});
+    if (!watch_) continue;
+    const WorkerId id{static_cast<std::uint32_t>(&worker - workers_.data())};
+    const auto stall = stalls_.find(worker.name);
+    watch_->on_start(now, id,
+                     stall == stalls_.end() ? std::nullopt : std::optional(stall->second.first));
+    if (!next_look_) next_look_ = now + kLookEvery;
   }
   drain_tuner(now);
 }
 
 void Scheduler::on_progress(Instant now, WorkerId id, const proto::Progress& progress) {
   WorkerState& worker = workers_[id.value];
+  // Totals only grow, and no faster than any worker trains.
+  const double most = kStepsAtOnceMax + kStepsPerSecondMax * (now - worker.joined_at).seconds();
+  if (progress.steps < worker.progress.steps || progress.commits < worker.progress.commits ||
+      static_cast<double>(progress.steps) > most) {
+    refuse(worker.peer, RefusalCode::BadMessage,
+           fmt::format("{} reports {} steps and {} commits after {} and {}", worker_title(id),
+                       progress.steps, progress.commits, worker.progress.steps,
+                       worker.progress.commits));
+    return;
+  }
   steps_ += progress.steps - worker.progress.steps;
   commits_ += progress.commits - worker.progress.commits;
   worker.progress = progress;
-  if (progress.loss_samples > 0) {
+  if (watch_)
+    if (const auto line = watch_->on_progress(now, id, progress))
+      log(SchedulerEvent::Kind::Back, worker_title(id) + " " + *line);
+  const bool believed = !watch_ || std::isfinite(progress.loss);
+  if (watch_ && progress.loss_samples > 0) training_losses_[id] = believed;
+  if (progress.loss_samples > 0 && believed) {
     training_loss_sum_ += progress.loss * static_cast<double>(progress.loss_samples);
     training_loss_samples_ += progress.loss_samples;
   }
@@ -477,6 +530,8 @@ void Scheduler::on_evaluation(Instant now, Instant at, double loss, double accur
   if (!started_ || stop_reason_) return;
   const double t = std::max(0.0, seconds(at));
   record_evaluation(t, loss, accuracy);
+  watch_loss(now, at, loss);
+  if (stop_reason_) return;
   if (tuner_) {
     tuner_->on_evaluation(now, {.at = at, .loss = loss, .accuracy = accuracy});
     drain_tuner(now);
@@ -505,9 +560,18 @@ void Scheduler::evaluate_by_workers(Instant now) {
 void Scheduler::merge_evaluations(Instant now) {
   if (!evaluated_) return;
   evaluated_ = false;
+  // One worker's word is not enough to say that the loss of all is not finite.
+  std::size_t heard = 0, broken = 0;
+  for (const WorkerState& worker : workers_) {
+    if (worker.fate != WorkerState::Fate::Member || worker.evaluation.samples == 0) continue;
+    ++heard;
+    if (!std::isfinite(worker.evaluation.loss)) ++broken;
+  }
+  const bool all_broken = 2 * broken > heard;
   double loss = 0, accuracy = 0, samples = 0, target_mean = 0, target_square = 0;
   for (const WorkerState& worker : workers_) {
     if (worker.fate != WorkerState::Fate::Member) continue;
+    if (watch_ && !all_broken && !std::isfinite(worker.evaluation.loss)) continue;
     const auto count = static_cast<double>(worker.evaluation.samples);
     loss += count * worker.evaluation.loss;
     accuracy += count * worker.evaluation.accuracy;
@@ -525,8 +589,12 @@ void Scheduler::merge_evaluations(Instant now) {
 }
 
 void Scheduler::take_training_loss(Instant now) {
-  if (training_loss_samples_ == 0) return;
-  const double loss = training_loss_sum_ / static_cast<double>(training_loss_samples_);
+  const auto broken = static_cast<std::size_t>(
+      std::ranges::count_if(training_losses_, [](const auto& loss) { return !loss.second; }));
+  const bool all_broken = 2 * broken > std::exchange(training_losses_, {}).size();
+  if (training_loss_samples_ == 0 && !all_broken) return;
+  const double loss = all_broken ? std::numeric_limits<double>::quiet_NaN()
+                                 : training_loss_sum_ / static_cast<double>(training_loss_samples_);
   training_loss_sum_ = 0;
   training_loss_samples_ = 0;
   on_evaluation(now, now, loss, std::numeric_limits<double>::quiet_NaN());
@@ -565,7 +633,11 @@ void Scheduler::remove_member(Instant now, WorkerId id, WorkerState::Fate fate,
   worker.gone_at = now;
   const bool left = fate == WorkerState::Fate::Left;
   log(left ? SchedulerEvent::Kind::Left : SchedulerEvent::Kind::Lost,
-      fmt::format("worker {} '{}' {}: {}", id.value, worker.name, left ? "left" : "lost", why));
+      fmt::format("worker {} '{}' {}: {}", id.value, worker.name,
+                  left                               ? "left"
+                  : fate == WorkerState::Fate::Aside ? "set aside"
+                                                     : "lost",
+                  why));
   if (stop_reason_) return;
   if (tuner_) tuner_->on_leave(now, id);
   change_members(now);
@@ -579,6 +651,7 @@ void Scheduler::end_membership(WorkerId id, WorkerState::Fate fate) {
   past_steps_[worker.name] += worker.progress.steps;
   members_.erase(worker.name);
   worker_silence_.forget(id.value);
+  if (watch_) watch_->on_gone(id);
 }
 
 void Scheduler::find_lost(Instant now) {
@@ -655,14 +728,134 @@ void Scheduler::heard_somebody(Instant now) {
   log(SchedulerEvent::Kind::Back, "hears nodes again");
 }
 
+// --- members that lie or break -------------------------------------------------------------------
+
+std::string Scheduler::worker_title(WorkerId worker) const {
+  return fmt::format("worker {} '{}'", worker.value, workers_[worker.value].name);
+}
+
+void Scheduler::on_standings(Instant now, std::uint32_t server, const proto::Heartbeat& beat) {
+  for (const proto::Standing& standing : beat.standings) {
+    if (standing.worker.value >= workers_.size()) continue;
+    WorkerState& worker = workers_[standing.worker.value];
+    if (worker.incarnation != standing.incarnation) continue;
+    auto& [all, last] = worker.refused[server];
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const std::uint64_t now_refused = standing.refused[i];
+      all[i] += now_refused < last[i] ? now_refused : now_refused - last[i];
+    }
+    last = standing.refused;
+    if (!watch_ || stop_reason_ || worker.fate != WorkerState::Fate::Member || !worker.started ||
+        worker.rejoining)
+      continue;
+    if (const auto verdict = watch_->on_standing(now, standing, members_.size()))
+      act(now, *verdict);
+  }
+  if (beat.broken && watch_)
+    set_back(now, fmt::format("the parameters of {} are not finite", title(server)));
+}
+
+void Scheduler::act(Instant now, const WorkerWatch::Verdict& verdict) {
+  if (stop_reason_) return;
+  const std::string title = worker_title(verdict.worker);
+  switch (verdict.kind) {
+    case WorkerWatch::Verdict::Kind::Warning: {
+      const std::string line = title + " " + verdict.text;
+      log(SchedulerEvent::Kind::Warning, line);
+      notice(line, false);
+      return;
+    }
+    case WorkerWatch::Verdict::Kind::Stalled:
+      return leave_out(now, verdict);
+    case WorkerWatch::Verdict::Kind::Refused:
+      return set_aside(now, verdict);
+    case WorkerWatch::Verdict::Kind::Useless:
+      return set_back(now, fmt::format("of {}, {}", title, verdict.text));
+  }
+}
+
+void Scheduler::leave_out(Instant now, const WorkerWatch::Verdict& verdict) {
+  WorkerState& worker = workers_[verdict.worker.value];
+  worker.stalled = true;
+  Stall& stall = stalls_[worker.name];
+  ++stall.count;
+  stall.until = now + verdict.waited * kAwayFactor;
+  stall.first = std::min(verdict.allowed, options_.watch->stalled);
+  on_leave(now, verdict.worker, WorkerState::Fate::Lost, verdict.text);
+}
+
+bool Scheduler::may_come_back(Instant now, const WorkerState& worker,
+                              const Message& message) const {
+  const auto* progress = std::get_if<proto::Progress>(&message.body);
+  return progress && now >= stalls_.at(worker.name).until &&
+         progress->steps > worker.progress.steps;
+}
+
+void Scheduler::set_aside(Instant now, const WorkerWatch::Verdict& verdict) {
+  WorkerState& worker = workers_[verdict.worker.value];
+  worker.aside_why = fmt::format(
+      "{} is set aside: {}; look at its data and its machine, and "
+      "restart it to join again",
+      worker_title(verdict.worker), verdict.text);
+  aside_[worker.incarnation] = worker.aside_why;
+  send(worker.peer, proto::Refusal{RefusalCode::SetAside, worker.aside_why});
+  on_leave(now, verdict.worker, WorkerState::Fate::Aside, verdict.text);
+}
+
+bool Scheduler::is_void(std::uint64_t snapshot) const {
+  return std::ranges::any_of(void_snapshots_, [&](const Void& range) {
+    return range.first <= snapshot && snapshot <= range.last;
+  });
+}
+
+void Scheduler::watch_loss(Instant now, Instant at, double loss) {
+  if (!watch_ || (!setback_times_.empty() && at <= setback_times_.back())) return;
+  bad_losses_ = std::isfinite(loss) ? 0 : bad_losses_ + 1;
+  if (bad_losses_ >= kBadLossesMax) set_back(now, "the loss was not finite twice in a row");
+}
+
+void Scheduler::set_back(Instant now, const std::string& why) {
+  // Until all shards have gone back, what they say is of before.
+  if (stop_reason_ || !started_ || lists_.acked() < setback_epoch_ || settling_) return;
+  while (!setback_times_.empty() && now - setback_times_.front() > kSetbackWindow)
+    setback_times_.pop_front();
+  if (setback_times_.size() >= kSetbacksMax)
+    return stop_without_parameters(
+        now, fmt::format("{}, the {}rd time within {:.0f} minutes: try a lower "
+                         "training.learning_rate, and look at the refused commits of each worker",
+                         why, kSetbacksMax + 1, kSetbackWindow.seconds() / 60));
+  setback_times_.push_back(now);
+  bad_losses_ = 0;
+  training_losses_.clear();
+  training_loss_sum_ = 0;
+  training_loss_samples_ = 0;
+  ++setbacks_;
+  back_to_ = std::ranges::min(servers_, {}, &ServerState::saved).saved;
+  if (snapshots_.size() > back_to_) void_snapshots_.push_back({back_to_ + 1, snapshots_.size()});
+  for (ServerState& server : servers_) server.saved = std::min(server.saved, back_to_);
+  const std::string where =
+      back_to_ == 0                   ? std::string("their beginning, or to what they have kept")
+      : back_to_ <= snapshots_.size() ? fmt::format("their snapshot of {:.0f} s ago",
+                                                    (now - snapshots_[back_to_ - 1]).seconds())
+                                      : std::string("their snapshot");
+  const std::string line = fmt::format("{}: all shards go back to {}", why, where);
+  log(SchedulerEvent::Kind::Back, line);
+  rejoin_all(line);
+  change_members(now);
+  setback_epoch_ = lists_.epoch();
+}
+
+// --- snapshots, returns and ends -----------------------------------------------------------------
+
 void Scheduler::order_snapshot(Instant now) {
   // A loss of power may have cost the end of the journal. What servers have kept since is not to be
   // ordered again under its number.
   const std::uint64_t newest = std::ranges::max(servers_, {}, &ServerState::saved).saved;
+  next_snapshot_ = now + options_.save_every;
+  if (bad_losses_ > 0) return;  // it would take the place of a better one
   if (newest > snapshots_.size() && newest - snapshots_.size() < kForgottenMax)
     snapshots_.resize(newest, now);
   snapshots_.push_back(now);
-  next_snapshot_ = now + options_.save_every;
   const std::uint64_t keep = std::ranges::min(servers_, {}, &ServerState::saved).saved;
   for (const auto& server : servers_)
     if (!server.absent_since) send(server.peer, proto::Save{snapshots_.size(), keep});
@@ -709,6 +902,16 @@ void Scheduler::on_wakeup(Instant now) {
   if (next_snapshot_ && *next_snapshot_ <= now && !stop_reason_) order_snapshot(now);
   if (lists_.on_wakeup(now)) send_due_lists();
   find_lost(now);
+  if (next_look_ && *next_look_ <= now && !stop_reason_) {
+    next_look_ = now + kLookEvery;
+    const bool absent = std::ranges::any_of(
+        servers_, [](const ServerState& server) { return server.absent_since.has_value(); });
+    if (absent || cut_off_ || settling_) {
+      watch_->excuse(now);
+    } else {
+      for (const auto& verdict : watch_->look(now)) act(now, verdict);
+    }
+  }
   await_workers(now);
   end_step(now);
   if (started_ && !stop_reason_)
@@ -722,6 +925,7 @@ std::optional<Instant> Scheduler::poll_wakeup() const {
   next = earlier(next, absence_.poll_wakeup());
   next = earlier(next, next_snapshot_);
   next = earlier(next, next_evaluation_);
+  next = earlier(next, next_look_);
   if (deserted_)
     next = earlier(next, std::min(next_call_, *deserted_ + options_.workers_absent_max));
   if (tuner_ && started_) next = earlier(next, tuner_->poll_wakeup());
@@ -779,7 +983,7 @@ bool Scheduler::drained() const {
   return stop_reason_.has_value() && members_.empty();
 }
 
-Scheduler::WorkerState* Scheduler::find_worker(PeerId from, const Message& message) {
+Scheduler::WorkerState* Scheduler::find_worker(Instant now, PeerId from, const Message& message) {
   const std::uint32_t id = message.sender.index;
   if (id >= workers_.size() || workers_[id].incarnation != message.incarnation) {
     refuse(from, RefusalCode::NotMember,
@@ -787,6 +991,11 @@ Scheduler::WorkerState* Scheduler::find_worker(PeerId from, const Message& messa
     return nullptr;
   }
   WorkerState& worker = workers_[id];
+  if (worker.fate == WorkerState::Fate::Aside) {
+    refuse(from, RefusalCode::SetAside, worker.aside_why);
+    return nullptr;
+  }
+  if (worker.stalled && !stop_reason_ && !may_come_back(now, worker, message)) return nullptr;
   if (worker.fate == WorkerState::Fate::Lost) {
     refuse(from, RefusalCode::NotMember,
            fmt::format("{} '{}' was declared lost: restart it to join again",

@@ -37,6 +37,7 @@
 #include "server/member_lists.hpp"
 #include "server/silence.hpp"
 #include "server/stop_criterion.hpp"
+#include "server/worker_watch.hpp"
 #include "sync/model.hpp"
 
 namespace rubato::server {
@@ -63,17 +64,35 @@ struct SchedulerOptions {
   Duration absent_max = Duration::from_seconds(600);  // a server's silence that ends the run
   Duration workers_absent_max = Duration::from_seconds(600);  // without any, until the run ends
   Duration save_every;                                        // of snapshots; 0: none
-  std::string settings = {};                                  // of every node, as in Hello
-  std::string sync;                                           // for the record
-  std::uint64_t seed = 0;                                     // for the record
+  // Workers that lie or hang, and parameters that broke, are acted upon. Empty on virtual time,
+  // where nobody does, and where a run that diverges is to be seen.
+  std::optional<WatchOptions> watch = {};
+  std::string settings = {};  // of every node, as in Hello
+  std::string sync;           // for the record
+  std::uint64_t seed = 0;     // for the record
 };
 
 // One line of the scheduler's log, and what happened.
 struct SchedulerEvent {
-  enum class Kind { Joined, Started, Left, Lost, Absent, Back, Decision, Evaluation, Stopped };
+  enum class Kind {
+    Joined,
+    Started,
+    Left,
+    Lost,
+    Absent,
+    Warning,
+    Back,
+    Decision,
+    Evaluation,
+    Stopped
+  };
   Kind kind = Kind::Joined;
   std::string text;
 };
+
+// All shards go back when the parameters broke. The third time within the window ends the run.
+inline constexpr std::size_t kSetbacksMax = 2;
+inline constexpr Duration kSetbackWindow = Duration::from_seconds(600);
 
 class Scheduler {
  public:
@@ -146,6 +165,10 @@ class Scheduler {
     bool moved = false;  // it has not acknowledged a list yet, as the process that it is now
     std::optional<Instant> absent_since = {};  // silent, and waited for
   };
+  // A worker's refused commits at one shard. Its counts begin anew with each incarnation.
+  struct Refusals {
+    proto::RefusedCounts all = {}, last = {};
+  };
   struct WorkerState {
     std::string name;
     Incarnation incarnation = 0;
@@ -157,7 +180,11 @@ class Scheduler {
     Instant joined_at = {};
     std::optional<Instant> gone_at = {};  // it left, or was found lost, before the stop
     // Done: left after the stop. Replaced: a later process has its name.
-    enum class Fate { Member, Left, Lost, Replaced, Done } fate = Fate::Member;
+    // Aside: its commits were refused again and again.
+    enum class Fate { Member, Left, Lost, Replaced, Aside, Done } fate = Fate::Member;
+    bool stalled = false;                            // Lost, since others waited for it
+    std::string aside_why;                           // Aside
+    std::map<std::uint32_t, Refusals> refused = {};  // by server
     proto::Progress progress;
     proto::Evaluation evaluation;  // the last of its own; of no samples: none yet
   };
@@ -190,7 +217,21 @@ class Scheduler {
   void on_worker_evaluation(WorkerId worker, const proto::Evaluation& evaluation);
   void on_evaluation(Instant now, Instant at, double loss, double accuracy);
   // The worker that sent `message`. Returns: null if it is no member; refuses it unless it left.
-  WorkerState* find_worker(proto::PeerId from, const proto::Message& message);
+  WorkerState* find_worker(Instant now, proto::PeerId from, const proto::Message& message);
+
+  // Members that lie or break.
+  void on_standings(Instant now, std::uint32_t server, const proto::Heartbeat& beat);
+  void act(Instant now, const WorkerWatch::Verdict& verdict);
+  void leave_out(Instant now, const WorkerWatch::Verdict& verdict);
+  void set_aside(Instant now, const WorkerWatch::Verdict& verdict);
+  // A worker that was left out shows progress, and has been away for long enough.
+  bool may_come_back(Instant now, const WorkerState& worker, const proto::Message& message) const;
+  // The parameters are of no use: all shards go back, or the run ends.
+  void set_back(Instant now, const std::string& why);
+  void watch_loss(Instant now, Instant at, double loss);
+  // Of a time that the shards have gone back from.
+  bool is_void(std::uint64_t snapshot) const;
+  std::string worker_title(WorkerId worker) const;  // "worker 2 'box-3'"
 
   // Snapshots and absence.
   void order_snapshot(Instant now);
@@ -273,6 +314,24 @@ class Scheduler {
   std::set<Incarnation> past_;      // replaced servers; workers that are no members any more
   std::vector<Instant> snapshots_;  // when they were ordered: number 1, 2, ...
   std::optional<Instant> next_snapshot_;
+  std::optional<WorkerWatch> watch_;
+  std::optional<Instant> next_look_;  // of the watch
+  struct Stall {
+    int count = 0;
+    Instant until;   // it is not admitted before
+    Duration first;  // its time until the first commit, next time
+  };
+  std::map<std::string, Stall> stalls_;       // by name, of workers that others waited for in vain
+  std::map<Incarnation, std::string> aside_;  // those that were set aside, and why
+  std::uint32_t setbacks_ = 0;                // as in Members
+  std::uint64_t back_to_ = 0;                 // likewise
+  std::uint64_t setback_epoch_ = 0;           // the list that carries the last one
+  std::deque<Instant> setback_times_;         // within the window
+  struct Void {
+    std::uint64_t first = 0, last = 0;
+  };
+  std::vector<Void> void_snapshots_;
+  int bad_losses_ = 0;  // evaluations in a row that were not finite
   MemberLists lists_;
   sync::Phase phase_;  // as last sent to the servers
   std::optional<Instant> started_;
@@ -282,6 +341,7 @@ class Scheduler {
   bool evaluated_ = false;                  // a worker has evaluated since the last one
   double training_loss_sum_ = 0;
   std::uint64_t training_loss_samples_ = 0;
+  std::map<WorkerId, bool> training_losses_;  // since the last one: whether they were finite
   std::optional<std::string> stop_reason_;
   bool failed_ = false;  // with stop_reason_: the run could not go on
   Instant stopped_at_;

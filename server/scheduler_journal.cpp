@@ -211,7 +211,11 @@ std::string settings_of(const SchedulerOptions& options) {
              : options.evaluations == SchedulerOptions::Evaluations::Workers ? "workers"
                                                                              : "nobody",
              options.evaluation_interval.seconds(), options.save_every.seconds(),
-             options.absent_max.seconds(), options.workers_absent_max.seconds());
+             options.absent_max.seconds(), options.workers_absent_max.seconds()) +
+         (options.watch
+              ? fmt::format("stalled_seconds = {:g}\nfirst_commit_seconds = {:g}\n",
+                            options.watch->stalled.seconds(), options.watch->first_commit.seconds())
+              : std::string());
 }
 
 std::string header_bytes(const JournalHeader& header) {
@@ -251,6 +255,7 @@ std::string JournalWriter::record(const SchedulerInput& input) {
   if (known && known->incarnation != message.incarnation) known = nullptr;
   const auto* progress = known ? std::get_if<proto::Progress>(&message.body) : nullptr;
   const auto* beat = known ? std::get_if<proto::Heartbeat>(&message.body) : nullptr;
+  if (beat && (!beat->standings.empty() || beat->broken)) beat = nullptr;
   const Kind kind = progress ? Kind::Progress : beat ? Kind::Heartbeat : input.kind;
   std::string record(kRecordHead, '\0');
   put_byte(record, static_cast<std::uint8_t>(kind));

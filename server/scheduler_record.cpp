@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,6 +22,8 @@ std::string Scheduler::fate_name(WorkerState::Fate fate) {
     case WorkerState::Fate::Lost:
     case WorkerState::Fate::Replaced:
       return "lost";
+    case WorkerState::Fate::Aside:
+      return "set aside";
     case WorkerState::Fate::Member:
     case WorkerState::Fate::Done:  // a member to the end
       return "member";
@@ -106,7 +109,16 @@ RunRecord Scheduler::record() const {
                               fate_name(worker.fate), std::max(0.0, seconds(worker.joined_at)),
                               gone, worker.evaluation.samples, worker.evaluation.loss,
                               worker.evaluation.accuracy});
+    auto& refused = record.workers.back().refused;
+    for (const auto& [server, refusals] : worker.refused)
+      for (std::size_t i = 0; i < refused.size(); ++i)
+        refused[i] = std::max(refused[i], refusals.all[i]);
+    for (std::size_t i = 0; i < refused.size(); ++i) record.refused[i] += refused[i];
   }
+  if (watch_)
+    record.refused_commits =
+        std::accumulate(record.refused.begin(), record.refused.end(), std::uint64_t{0});
+  record.setbacks = setbacks_;
   const double total = compute + wait + communicate;
   if (total > 0) {
     record.compute_share = compute / total;

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "base/check.hpp"
-#include "base/numbers.hpp"
+#include "base/checksum.hpp"
 #include "base/rng.hpp"
 
 namespace rubato::server {
@@ -56,14 +58,56 @@ void ServerCore::on_wakeup(Instant now) {
       break;
     }
     case proto::Joiner::Due::Heartbeat:
-      send(scheduler_, proto::Heartbeat{.echo = {}, .clock = {}, .saved = saved_}, {},
-           joiner_.lonely(now) ? now : Instant{});
+      send(scheduler_, heartbeat(now), {}, joiner_.lonely(now) ? now : Instant{});
       break;
     case proto::Joiner::Due::Nothing:
       break;
   }
   if (auto error = joiner_.overdue(now)) failure_ = std::move(error);
   if (auto error = joiner_.forsaken(now)) failure_ = std::move(error);
+}
+
+proto::Heartbeat ServerCore::heartbeat(Instant now) {
+  proto::Heartbeat beat{.echo = {}, .clock = {}, .saved = saved_};
+  if (!options_.reports) return beat;
+  look_at_parameters();
+  beat.broken = broken_;
+  beat.standings = standings(now);
+  return beat;
+}
+
+void ServerCore::look_at_parameters() {
+  if (std::exchange(doubtful_, false) && !broken_) broken_ = !shard_.finite();
+}
+
+std::vector<proto::Standing> ServerCore::standings(Instant now) {
+  std::vector<proto::Standing> all;
+  std::uint32_t held = 0;
+  Instant oldest = now;
+  for (const MemberState& member : members_.all()) {
+    if (gate_->streams() || !member.commit.complete()) continue;
+    ++held;
+    oldest = std::min(oldest, member.complete_at);
+  }
+  for (MemberState& member : members_.all()) {
+    const bool awaited = held > 0 && !member.commit.complete();
+    Duration waited = awaited ? now - std::max(oldest, member.since) : Duration{};
+    if (waited < kTellWaitAfter) waited = {};
+    const bool refused = std::exchange(member.news, false) || member.in_a_row >= kRefusedInARow;
+    if (waited == Duration{} && !refused) continue;
+    const std::uint64_t others = stats_.commits_applied - member.others_before;
+    all.push_back({.worker = member.worker,
+                   .incarnation = member.incarnation,
+                   .waited = waited,
+                   .usual = member.usual,
+                   .waiting = awaited ? held : 0,
+                   .in_a_row = member.in_a_row,
+                   .others = static_cast<std::uint32_t>(
+                       member.in_a_row == 0 ? 0 : std::min<std::uint64_t>(others, 1'000'000)),
+                   .refused = member.refused});
+    if (all.size() == proto::kStandingsMax) break;
+  }
+  return all;
 }
 
 void ServerCore::on_message(Instant now, PeerId from, const Message& message) {
@@ -125,6 +169,10 @@ void ServerCore::on_welcome(Instant now, Incarnation run, const proto::Welcome& 
   }
   id_ = welcome.you;
   run_ = run;
+  setbacks_ = welcome.setbacks;
+  for (const auto& found : inventory_.snapshots)
+    if (found.info.run == run) known_.push_back(found.info);
+  begin_norms();
   range_ = welcome.range;
   const std::uint64_t chunk = options_.shard.chunk_bytes / sizeof(float);
   replies_ = ReplyEncoder(std::min(chunk, range_.count()), options_.shard.blank != nullptr);
@@ -160,6 +208,14 @@ Result<void> ServerCore::begin_shard(Instant now, Incarnation run, const proto::
 // Of commits that were under way or held, nothing is kept: their workers join again as new
 // incarnations. What the shard remembers of single workers goes with them.
 Result<void> ServerCore::restore(Instant now, const proto::SnapshotInfo& info, ElementRange range) {
+  RUBATO_ASSIGN(phase_, load(info, range));
+  if (phase_ != 0) gate_->on_phase(now, {.number = phase_});  // these orders were carried out
+  log_.push(fmt::format("goes on from snapshot {} of this run, which holds {} commits", info.number,
+                        info.commits));
+  return {};
+}
+
+Result<std::uint32_t> ServerCore::load(const proto::SnapshotInfo& info, ElementRange range) {
   RUBATO_ASSIGN(ShardSnapshot snapshot, storage_->load(info));
   if (snapshot.range != range || snapshot.settings != options_.settings)
     return fail(ErrorCode::BadInput,
@@ -167,14 +223,40 @@ Result<void> ServerCore::restore(Instant now, const proto::SnapshotInfo& info, E
                             "one that the run began with",
                             info.number));
   snapshot.state.memory = {};
+  snapshot.state.restores = std::max(snapshot.state.restores, shard_.restores());
   shard_ = Shard(options_.shard, snapshot.state);
-  commits_before_ = info.commits;
-  phase_ = snapshot.phase;
+  commits_before_ += info.commits - commits();
   saved_ = info.number;
-  if (phase_ != 0) gate_->on_phase(now, {.number = phase_});  // these orders were carried out
-  log_.push(fmt::format("goes on from snapshot {} of this run, which holds {} commits", info.number,
-                        info.commits));
+  return snapshot.phase;
+}
+
+// Commits that are under way are of the members of before, who join again. What the gate knows of
+// orders stays: they have been carried out.
+Result<void> ServerCore::set_back(Instant now, std::uint64_t number) {
+  replace_members(now, {});
+  broken_ = doubtful_ = false;
+  if (number == 0 || !storage_) {
+    if (options_.shard.blank) return {};
+    const std::vector<float> initial = initial_(range_);
+    shard_.begin_anew(initial);
+    log_.push("all shards go back: this one to what it has kept, or to its initial parameters");
+    return {};
+  }
+  const auto info = std::ranges::find(known_, number, &proto::SnapshotInfo::number);
+  if (info == known_.end())
+    return fail(ErrorCode::Corrupt,
+                fmt::format("scheduler: wants snapshot {}, which is not here", number));
+  const proto::SnapshotInfo back_to = *info;
+  RUBATO_TRY(load(back_to, range_));
+  std::erase_if(known_, [&](const auto& each) { return each.number > number; });
+  log_.push(fmt::format("all shards go back: this one to snapshot {}, which holds {} commits",
+                        number, back_to.commits));
   return {};
+}
+
+void ServerCore::begin_norms() {
+  const float largest = shard_.parameters().largest();
+  norms_ = UpdateNorms(options_.update_limit, static_cast<double>(largest));
 }
 
 void ServerCore::save(const proto::Save& order) {
@@ -187,7 +269,15 @@ void ServerCore::save(const proto::Save& order) {
                                  number, *saving_));
     return;
   }
+  // A copy of broken parameters is of no use, and would take the place of a good one.
+  doubtful_ = true;
+  look_at_parameters();
+  if (broken_) {
+    warnings_.push(fmt::format("snapshot {} is not kept: the parameters are not finite", number));
+    return;
+  }
   saving_ = number;
+  known_.push_back({.run = run_, .number = number, .commits = commits()});
   storage_->save({.cluster = options_.cluster,
                   .info = {.run = run_, .number = number, .commits = commits()},
                   .range = range_,
@@ -216,13 +306,23 @@ void ServerCore::replace_members(Instant now, std::vector<proto::Member> wanted)
   // Remove all of them first: a departure may close a round, which must not apply the commit of
   // another worker that left.
   for (const auto worker : members_.remove_others(wanted)) act(now, gate_->on_leave(now, worker));
-  for (const auto worker : members_.add_missing(wanted)) gate_->on_join(now, worker);
+  for (const auto worker : members_.add_missing(wanted)) {
+    members_.find(worker)->since = now;
+    gate_->on_join(now, worker);
+  }
 }
 
 void ServerCore::on_members(Instant now, const proto::Members& list) {
   if (!id_) return;  // our Welcome is still under way; the scheduler repeats this list
   if (list.epoch > members_epoch_) {
     members_epoch_ = list.epoch;
+    if (list.setbacks > setbacks_) {
+      setbacks_ = list.setbacks;
+      if (auto done = set_back(now, list.back_to); !done) {
+        failure_ = std::move(done.error());
+        return;
+      }
+    }
     replace_members(now, list.members);
     phase_ = list.phase.number;
     act(now, gate_->on_phase(now, list.phase));
@@ -264,8 +364,16 @@ void ServerCore::on_commit(Instant now, PeerId from, MemberState& member, const 
                          to_string(message.sender), commit.sequence, member.commit.sequence()));
       return;
     }
+    if (const auto next = member.next_commit(); next && commit.sequence != *next) {
+      refuse(from, RefusalCode::BadMessage,
+             fmt::format("{} sent commit {} where its next one is {}", to_string(message.sender),
+                         commit.sequence, *next));
+      return;
+    }
     member.commit.begin(commit.sequence, commit.total);
     member.scale.reset();
+    member.limit = norms_.limit();
+    member.norm = 0;
   }
   const auto update = floats_of(commit, message.payload);
   if (!update) {
@@ -285,9 +393,10 @@ void ServerCore::on_commit(Instant now, PeerId from, MemberState& member, const 
     case CommitAssembly::Added::Fresh:
       break;
   }
-  const auto finite = message.payload.finite();
-  const bool out_of_date = commit.began < shard_.restores();
-  if (out_of_date || !(finite ? *finite : all_finite(*update))) member.commit.taint();
+  const auto known = message.payload.largest();
+  const float largest =
+      known && !options_.shard.blank ? *known : largest_magnitude(std::as_bytes(*update));
+  if (const auto why = judge(member, commit, largest)) member.commit.taint(*why);
   // The answer to a refused commit is no difference: it replaces all that the worker has.
   member.reply.want({commit.reply_codec, commit.reply_keep},
                     commit.reply_based && !member.commit.refused());
@@ -298,14 +407,40 @@ void ServerCore::on_commit(Instant now, PeerId from, MemberState& member, const 
   }
 }
 
+std::optional<proto::RefusedFor> ServerCore::judge(MemberState& member, const proto::Commit& commit,
+                                                   float largest) const {
+  using proto::RefusedFor;
+  if (!options_.form.allows(commit.elastic, commit.weight)) return RefusedFor::WrongKind;
+  if (commit.began < restores()) return RefusedFor::OutOfDate;
+  if (!std::isfinite(largest)) return RefusedFor::NotFinite;
+  const double norm = static_cast<double>(largest) * (commit.elastic ? 1 : commit.weight);
+  if (!(norm <= member.limit)) return RefusedFor::TooLarge;
+  member.norm = std::max(member.norm, norm);
+  return std::nullopt;
+}
+
+std::optional<UpdateGuard> ServerCore::guard(const MemberState& member, const proto::Commit& commit,
+                                             const proto::Payload& payload) {
+  if (!payload.shared()) return std::nullopt;
+  const double most = member.limit / (commit.elastic ? 1 : commit.weight);
+  return UpdateGuard{static_cast<float>(std::min(most, kNormMax))};
+}
+
+void ServerCore::on_changed(MemberState& member, const proto::Commit& commit,
+                            const std::string& how) {
+  refuse(*member.peer, RefusalCode::BadMessage,
+         fmt::format("worker {}: commit {} was changed after it was sent: {}", member.worker.value,
+                     commit.sequence, how));
+}
+
 // Applied or held already: nothing changes, but the sender may not have heard the answer.
 void ServerCore::on_repeated(PeerId from, const MemberState& member, const proto::Commit& commit) {
   ++stats_.commits_repeated;
   const bool answered = commit.sequence == member.answered;
   if (commit.sequence < member.answered) return;  // two commits ago: nobody waits for it
   if (gate_->streams()) {
-    answer_chunk(from, commit, answered ? member.answered_refused : member.commit.refused(),
-                 nullptr);
+    answer_chunk(from, commit,
+                 answered ? member.answered_refused : member.commit.refused().has_value(), nullptr);
   } else if (answered && commit.offset == 0) {  // one whole answer for all its chunks
     send_range(from, shard_.parameters(), whole(commit.sequence, member.answered_refused), nullptr);
   }
@@ -314,7 +449,7 @@ void ServerCore::on_repeated(PeerId from, const MemberState& member, const proto
 void ServerCore::stream(PeerId from, MemberState& member, const Message& message,
                         std::span<const float> update) {
   const auto& commit = std::get<proto::Commit>(message.body);
-  const bool refused = member.commit.refused();
+  const bool refused = member.commit.refused().has_value();
   if (member.commit.complete()) {
     count_commit(member);
     member.end_commit();
@@ -331,6 +466,8 @@ void ServerCore::hold(Instant now, PeerId from, MemberState& member, const Messa
     return;
   }
   member.complete_at = now;
+  const Duration own = now - member.since;
+  member.usual = member.usual == Duration{} ? own : member.usual * 0.75 + own * 0.25;
   if (commit.round > 0 && member.answered == 0) gate_->on_first_commit(member.worker, commit.round);
   act(now, gate_->on_commit(now, member.worker));
 }
@@ -380,46 +517,68 @@ void ServerCore::remember(MemberState& member) {
 
 template <class F>
 void ServerCore::take_in(MemberState& member, F f) {
-  member.used = true;
-  if (member.commit.refused()) {
-    ++stats_.commits_refused;
-    return;
-  }
+  if (!count_used(member)) return;
   for_each_held(member, [&](const proto::Commit& chunk, std::span<const float> update,
-                            const proto::Payload&) {
-    f(chunk, update);
+                            const proto::Payload& payload) {
+    auto checked = guard(member, chunk, payload);
+    in_checked_pieces(update, checked ? &*checked : nullptr,
+                      [&](std::size_t at, std::span<const float> piece) {
+                        proto::Commit part = chunk;
+                        part.offset += at;
+                        f(part, piece);
+                      });
+    if (checked && checked->changed) on_changed(member, chunk, "an element is too large");
     ++stats_.chunks_applied;
   });
-  ++stats_.commits_applied;
 }
 
 void ServerCore::release(Instant now, MemberState& member) {
   if (!member.used) ++stats_.commits_dropped;
   member.end_commit();
+  member.since = now;
   proto::Parameters reply = whole(member.answered, member.answered_refused);
   reply.held = now - member.complete_at;
   send_range(*member.peer, shard_.parameters(), reply, &member);
 }
 
 void ServerCore::count_commit(MemberState& member) {
+  if (count_used(member)) shard_.count_update();
+}
+
+bool ServerCore::count_used(MemberState& member) {
   member.used = true;
-  if (member.commit.refused()) {
-    ++stats_.commits_refused;
-    return;
+  const auto& why = member.commit.refused();
+  if (!why) {
+    ++stats_.commits_applied;
+    member.in_a_row = 0;
+    if (!options_.shard.blank) norms_.note(member.worker, member.norm);
+    return true;
   }
-  shard_.count_update();
-  ++stats_.commits_applied;
+  ++stats_.commits_refused;
+  const auto reason = static_cast<std::size_t>(*why);
+  ++stats_.refused[reason];
+  ++member.refused[reason];
+  member.news = true;
+  if (*why == proto::RefusedFor::NotFinite) doubtful_ = true;
+  if (*why == proto::RefusedFor::OutOfDate) return false;
+  if (member.in_a_row == 0) member.others_before = stats_.commits_applied;
+  if (member.in_a_row < std::numeric_limits<std::uint32_t>::max()) ++member.in_a_row;
+  return false;
 }
 
 void ServerCore::add(MemberState& member, const proto::Commit& chunk, std::span<const float> values,
                      const proto::Payload& payload, double weight) {
+  auto checked = guard(member, chunk, payload);
+  UpdateGuard* const guard = checked ? &*checked : nullptr;
   if (chunk.elastic) {
-    shard_.move_towards(chunk.offset, values, static_cast<float>(chunk.weight * weight));
+    shard_.move_towards(chunk.offset, values, static_cast<float>(chunk.weight * weight), guard);
   } else {
     // One scale for all chunks: members that join or leave meanwhile change nothing for them.
     if (!member.scale) member.scale = shard_.begin_update(members_.size(), chunk.weight * weight);
-    shard_.apply(chunk.offset, values, *member.scale, answer_checksum(member.reply, payload));
+    shard_.apply(chunk.offset, values, *member.scale, answer_checksum(member.reply, payload),
+                 guard);
   }
+  if (guard && guard->changed) on_changed(member, chunk, "an element is too large");
   ++stats_.chunks_applied;
 }
 
@@ -429,7 +588,12 @@ Result<std::span<const float>> ServerCore::floats_of(const proto::Commit& commit
   if (options_.shard.blank) return std::span<const float>();
   if (commit.codec == proto::PayloadCodec::F32) return payload.floats(scratch_);
   scratch_.resize(commit.count);
-  RUBATO_TRY(proto::decompress(commit.codec, payload.bytes(), scratch_));
+  auto bytes = payload.bytes();
+  if (payload.shared()) {  // what decompress() has checked is not to change under it
+    private_.assign(bytes.begin(), bytes.end());
+    bytes = private_;
+  }
+  RUBATO_TRY(proto::decompress(commit.codec, bytes, scratch_));
   return std::span<const float>(scratch_);
 }
 
@@ -443,9 +607,7 @@ void ServerCore::for_each_held(MemberState& member, F f) {
       f(chunk, *update, payload);
       return;
     }
-    refuse(*member.peer, RefusalCode::BadMessage,
-           fmt::format("worker {}: commit {} was changed after it was sent: {}",
-                       member.worker.value, chunk.sequence, update.error().message));
+    on_changed(member, chunk, update.error().message);
   });
 }
 
@@ -456,8 +618,9 @@ void ServerCore::on_pull(PeerId from, const Message& message) {
   bool refused = false;     // the commit whose answer this completes
   std::uint64_t round = 0;  // for a worker that has not committed yet
   if (!evaluator) {
-    const auto* member = find_member(from, message);
+    auto* const member = find_member(from, message);
     if (!member) return;
+    if (pull.offsets.empty() && member->answered == 0) member->pulled = pull.sequence;
     refused = member->answered == pull.sequence && member->answered_refused;
     if (member->answered == 0) round = gate_->round();
   }
@@ -511,7 +674,7 @@ proto::Parameters ServerCore::whole(Sequence sequence, bool refused) const {
           .total = shard_.parameters().size(),
           .held = {},
           .refused = refused,
-          .restores = shard_.restores()};
+          .restores = restores()};
 }
 
 void ServerCore::send_range(PeerId to, const ShardParameters& from, const proto::Parameters& reply,

@@ -23,6 +23,7 @@
 #include "server/shard.hpp"
 #include "server/shard_members.hpp"
 #include "server/storage.hpp"
+#include "server/update_norms.hpp"
 #include "sync/model.hpp"
 
 namespace rubato::server {
@@ -35,9 +36,18 @@ struct ServerOptions {
   std::uint64_t parameters = 0;  // of the whole model
   ShardOptions shard;
   proto::JoinTiming timing;
-  std::string settings = {};    // as in Hello
-  std::string public_key = {};  // as in Hello
+  std::string settings = {};                  // as in Hello
+  std::string public_key = {};                // as in Hello
+  sync::CommitForm form = {};                 // what else is refused
+  double update_limit = kUpdateLimitDefault;  // as UpdateNorms: factor
+  // Its heartbeats tell how members stand, and whether the parameters are finite.
+  bool reports = true;
 };
+
+// A server tells of a member that others wait for, from then on.
+inline constexpr Duration kTellWaitAfter = Duration::from_seconds(5);
+// And of one of which so many commits in a row were refused.
+inline constexpr std::uint32_t kRefusedInARow = 10;
 
 // The first parameters of a range; pure, called once.
 using InitialParameters = std::function<std::vector<float>(ElementRange)>;
@@ -45,7 +55,8 @@ using InitialParameters = std::function<std::vector<float>(ElementRange)>;
 struct ServerStats {
   std::uint64_t commits_applied = 0;
   std::uint64_t chunks_applied = 0;
-  std::uint64_t commits_refused = 0;   // not finite, or begun before the last restore
+  std::uint64_t commits_refused = 0;
+  proto::RefusedCounts refused = {};   // of these, by reason
   std::uint64_t commits_dropped = 0;   // answered, and by the gate's order not applied
   std::uint64_t commits_repeated = 0;  // answered again, not applied again
   std::uint64_t messages_refused = 0;
@@ -77,6 +88,7 @@ class ServerCore {
   // What an evaluator would be given now.
   std::vector<float> evaluated_parameters() { return shard_.for_evaluator().values(); }
   const ServerStats& stats() const { return stats_; }
+  const UpdateNorms& norms() const { return norms_; }
   // Commits of the run that this shard has seen to their end, in its earlier lives, too.
   std::uint64_t commits() const {
     return commits_before_ + stats_.commits_applied + stats_.commits_refused +
@@ -100,10 +112,21 @@ class ServerCore {
                                          const proto::Welcome& welcome);
   [[nodiscard]] Result<void> restore(Instant now, const proto::SnapshotInfo& info,
                                      ElementRange range);
+  // The shard is that of a snapshot. Returns: sync::Phase::number that was carried out.
+  [[nodiscard]] Result<std::uint32_t> load(const proto::SnapshotInfo& info, ElementRange range);
+  // All shards go back together: to this snapshot; 0: to what is kept, or to initial parameters.
+  [[nodiscard]] Result<void> set_back(Instant now, std::uint64_t snapshot);
+  void begin_norms();
   void save(const proto::Save& order);
   void poll_saved();
   void on_members(Instant now, const proto::Members& members);
   void replace_members(Instant now, std::vector<proto::Member> wanted);
+  proto::Heartbeat heartbeat(Instant now);
+  // How members stand that the scheduler should know of.
+  std::vector<proto::Standing> standings(Instant now);
+  // Looks at the parameters, where something speaks against them.
+  void look_at_parameters();
+
   // The member that sent `message`. Returns: null after refusing a sender that is none.
   MemberState* find_member(proto::PeerId from, const proto::Message& message);
 
@@ -113,6 +136,9 @@ class ServerCore {
   void on_repeated(proto::PeerId from, const MemberState& member, const proto::Commit& commit);
   void on_pull(proto::PeerId from, const proto::Message& message);
   void on_probe(proto::PeerId from, const MemberState& member, const proto::Probe& probe);
+  // Notes a chunk's size. Returns: why the commit is to be refused, if it is.
+  std::optional<proto::RefusedFor> judge(MemberState& member, const proto::Commit& commit,
+                                         float largest) const;
   // Applies and answers one chunk, whose payload holds `update`.
   void stream(proto::PeerId from, MemberState& member, const proto::Message& message,
               std::span<const float> update);
@@ -132,6 +158,8 @@ class ServerCore {
 
   // A whole commit is applied, or refused. It is a new version if it is applied.
   void count_commit(MemberState& member);
+  // The same of one that becomes no version by itself. Returns: false if it is refused.
+  bool count_used(MemberState& member);
   // Adds one chunk, whose payload decoded to `values`, to the shard. `weight`: as in apply().
   void add(MemberState& member, const proto::Commit& chunk, std::span<const float> values,
            const proto::Payload& payload, double weight);
@@ -142,6 +170,12 @@ class ServerCore {
   // decode.
   template <class F>
   void for_each_held(MemberState& member, F f);
+  // For a payload that its sender can still change; else nothing. Lifetime: as used at once.
+  static std::optional<UpdateGuard> guard(const MemberState& member, const proto::Commit& commit,
+                                          const proto::Payload& payload);
+  void on_changed(MemberState& member, const proto::Commit& commit, const std::string& how);
+  // The shard's, and the setbacks of the run: both say that a commit began before.
+  std::uint32_t restores() const { return shard_.restores() + setbacks_; }
 
   // Replies. `member`: they take the form that it wants; null: f32.
   // The chunk of `commit` as it is now.
@@ -172,13 +206,19 @@ class ServerCore {
   Storage::Inventory inventory_;      // as of the start
   Incarnation run_ = 0;
   ElementRange range_;
-  std::uint64_t commits_before_ = 0;     // of earlier lives
-  std::optional<std::uint64_t> saving_;  // the snapshot that is being written
-  std::uint64_t saved_ = 0;              // the newest of this run that is on disk
-  bool left_out_ = false;                // one since then; it was told
-  bool save_failed_ = false;             // the last one; it was told
+  std::uint64_t commits_before_ = 0;        // of earlier lives
+  std::optional<std::uint64_t> saving_;     // the snapshot that is being written
+  std::uint64_t saved_ = 0;                 // the newest of this run that is on disk
+  std::vector<proto::SnapshotInfo> known_;  // of this run, that may be on disk
+  bool left_out_ = false;                   // one since then; it was told
+  bool save_failed_ = false;                // the last one; it was told
 
-  std::vector<float> scratch_;  // a received chunk that is compressed or not aligned
+  std::uint32_t setbacks_ = 0;  // as in Members: carried out
+  UpdateNorms norms_;
+  bool doubtful_ = false;           // a commit was refused for a NaN: the parameters may have one
+  bool broken_ = false;             // they have
+  std::vector<float> scratch_;      // a received chunk that is compressed or not aligned
+  std::vector<std::byte> private_;  // one that is compressed, out of shared memory
   ReplyEncoder replies_{0};
   ServerStats stats_;
   std::optional<std::string> stopped_;

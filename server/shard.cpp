@@ -1,8 +1,10 @@
 #include "server/shard.hpp"
 
+#include <cmath>
 #include <utility>
 
 #include "base/check.hpp"
+#include "base/numbers.hpp"
 
 namespace rubato::server {
 namespace {
@@ -84,15 +86,16 @@ Optimizer::Scale Shard::begin_update(std::size_t members, double weight) {
 }
 
 void Shard::apply(std::uint64_t offset, std::span<const float> update,
-                  const Optimizer::Scale& scale, Checksum checksum) {
+                  const Optimizer::Scale& scale, Checksum checksum, UpdateGuard* guard) {
   catch_up();
-  parameters_.apply(optimizer_, offset, update, scale, checksum);
+  parameters_.apply(optimizer_, offset, update, scale, checksum, guard);
   note(offset, update.size());
 }
 
-void Shard::move_towards(std::uint64_t offset, std::span<const float> target, float part) {
+void Shard::move_towards(std::uint64_t offset, std::span<const float> target, float part,
+                         UpdateGuard* guard) {
   catch_up();
-  parameters_.move_towards(offset, target, part);
+  parameters_.move_towards(offset, target, part, guard);
   note(offset, target.size());
 }
 
@@ -144,6 +147,24 @@ void Shard::restore(std::uint32_t number) {
   optimizer_ = Optimizer(options_.optimizer, parameters_.size());
   memory_ = {};
   updates_begun_ = 0;
+}
+
+void Shard::begin_anew(std::span<const float> initial) {
+  if (options_.blank) return;
+  const Version version = version_;
+  const std::uint32_t restores = restores_;
+  restore(restores);
+  collected_.assign(collected_.size(), 0);
+  collected_weight_ = 0;
+  if (!kept_.empty() && finite()) return;
+  *this = Shard(ShardOptions(options_), initial);
+  version_ = version;
+  restores_ = restores;
+}
+
+bool Shard::finite() const {
+  const auto& [velocity, second] = optimizer_.state();
+  return std::isfinite(parameters_.largest()) && all_finite(velocity) && all_finite(second);
 }
 
 void Shard::catch_up() {

@@ -82,12 +82,14 @@ class Shard {
   // One update is: begin_update() once, apply() for each chunk, count_update() once.
   // begin_update() numbers the update. `members`: as in Optimizer::scale().
   Optimizer::Scale begin_update(std::size_t members, double weight);
-  // Adds a chunk to the elements from `offset` on. `checksum`: as in ShardParameters::apply().
+  // Adds a chunk to the elements from `offset` on. `checksum`, `guard`: as in
+  // ShardParameters::apply().
   void apply(std::uint64_t offset, std::span<const float> update, const Optimizer::Scale& scale,
-             Checksum checksum = Checksum::Skip);
+             Checksum checksum = Checksum::Skip, UpdateGuard* guard = nullptr);
   // One chunk of an elastic exchange, in place of begin_update() and apply():
   // W <- W + part (target - W).
-  void move_towards(std::uint64_t offset, std::span<const float> target, float part);
+  void move_towards(std::uint64_t offset, std::span<const float> target, float part,
+                    UpdateGuard* guard = nullptr);
   // A new version. Call it before the update's last chunk is applied.
   void count_update() { ++version_; }
 
@@ -116,6 +118,13 @@ class Shard {
   // time.
   void restore(std::uint32_t number);
   std::uint32_t restores() const { return restores_; }
+
+  // Goes back to the kept values as restore() does, where there are any; else to `initial`. The
+  // numbers of restores and updates stay.
+  void begin_anew(std::span<const float> initial);
+  // True if neither the parameters nor what the optimizer remembers have a NaN or infinity. One
+  // pass.
+  bool finite() const;
 
   // Lets the average take in the last updates, one pass over memory each. Call it when nobody
   // waits for an answer; the results do not depend on when.

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/ids.hpp"
@@ -20,9 +21,14 @@ struct MemberState {
   // The commit was answered: drops its chunks, and notes what a repeated commit is answered.
   void end_commit() {
     answered = commit.sequence();
-    answered_refused = commit.refused();
+    answered_refused = commit.refused().has_value();
     commit.end();
     used = false;
+  }
+  // Its next commit, where that is known. Every other one is a mistake, or somebody else's.
+  std::optional<Sequence> next_commit() const {
+    const Sequence last = answered > 0 ? answered : pulled;
+    return last > 0 ? std::optional(last + 1) : std::nullopt;
   }
 
   WorkerId worker;
@@ -35,6 +41,16 @@ struct MemberState {
   Instant complete_at;                    // when the last chunk of `commit` arrived
   Sequence answered = 0;                  // the last commit that was answered
   bool answered_refused = false;
+  Sequence pulled = 0;  // its pull, before its first commit
+  // Of `commit`: what its updates may be at most, and were, as in UpdateNorms.
+  double limit = 0;
+  double norm = 0;
+  Instant since;                    // when it joined, or its last held commit was answered
+  Duration usual;                   // as in proto::Standing
+  std::uint32_t in_a_row = 0;       // likewise
+  std::uint64_t others_before = 0;  // commits that the shard had applied before these
+  proto::RefusedCounts refused = {};
+  bool news = false;  // the scheduler has not heard of the last refused one
 };
 
 class ShardMembers {
@@ -46,8 +62,11 @@ class ShardMembers {
   // Nothing of the commits under way, or held, may be applied.
   void taint_commits() {
     for (MemberState& member : members_)
-      if (member.commit.sequence() != 0) member.commit.taint();
+      if (member.commit.sequence() != 0) member.commit.taint(proto::RefusedFor::OutOfDate);
   }
+
+  // Ascending by worker.
+  std::span<MemberState> all() { return members_; }
 
   // Both take ids in ascending order and return them so. Each costs one pass over the list.
   // Removes members that are not in `wanted`, or are there with another incarnation.

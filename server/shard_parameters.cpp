@@ -1,5 +1,7 @@
 #include "server/shard_parameters.hpp"
 
+#include <cmath>
+
 #include "base/check.hpp"
 #include "base/checksum.hpp"
 #include "base/multiversion.hpp"
@@ -55,18 +57,22 @@ void ShardParameters::change(std::uint64_t offset, std::span<const float> values
 
 void ShardParameters::apply(Optimizer& optimizer, std::uint64_t offset,
                             std::span<const float> update, const Optimizer::Scale& scale,
-                            Checksum checksum) {
+                            Checksum checksum, UpdateGuard* guard) {
   change(offset, update, checksum,
          [&](std::span<float> w, std::uint64_t at, std::span<const float> u) {
-           optimizer.apply(w, at, u, scale);
+           in_checked_pieces(u, guard, [&](std::size_t from, std::span<const float> piece) {
+             optimizer.apply(w.subspan(from, piece.size()), at + from, piece, scale);
+           });
          });
 }
 
-void ShardParameters::move_towards(std::uint64_t offset, std::span<const float> target,
-                                   float part) {
+void ShardParameters::move_towards(std::uint64_t offset, std::span<const float> target, float part,
+                                   UpdateGuard* guard) {
   change(offset, target, Checksum::Skip,
          [&](std::span<float> w, std::uint64_t, std::span<const float> x) {
-           towards(w.data(), x.data(), part, w.size());
+           in_checked_pieces(x, guard, [&](std::size_t from, std::span<const float> piece) {
+             towards(w.data() + from, piece.data(), part, piece.size());
+           });
          });
 }
 
@@ -115,6 +121,18 @@ void ShardParameters::load(const Snapshot& snapshot) {
     std::ranges::copy(*snapshot[i].values, buffer->begin());
     chunks_[i] = {buffer, snapshot[i].checksum};
   }
+}
+
+float ShardParameters::largest() const {
+  if (blank_) return 0;
+  float largest = 0;
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    const auto own = std::span<const float>(*chunks_[i].values).first(count(i));
+    const float of_chunk = largest_magnitude(std::as_bytes(own));
+    if (!(of_chunk <= largest)) largest = of_chunk;
+    if (!std::isfinite(largest)) return largest;
+  }
+  return largest;
 }
 
 std::vector<float> ShardParameters::values() const {

@@ -16,6 +16,7 @@
 #include "proto/buffer_pool.hpp"
 #include "proto/payload.hpp"
 #include "server/optimizer.hpp"
+#include "server/update_guard.hpp"
 
 namespace rubato::server {
 
@@ -32,13 +33,16 @@ class ShardParameters {
   // Applies `update` to the elements from `offset` on. Checksum::Compute: computes, in the same
   // pass, the checksum of each chunk that changes as a whole. Payloads of the chunk carry it.
   // Requires: offset + update.size() <= size(); an empty update for blank parameters.
+  // `guard`: null for an update that nobody else can change.
   enum class Checksum { Skip, Compute };
   void apply(Optimizer& optimizer, std::uint64_t offset, std::span<const float> update,
-             const Optimizer::Scale& scale, Checksum checksum = Checksum::Skip);
+             const Optimizer::Scale& scale, Checksum checksum = Checksum::Skip,
+             UpdateGuard* guard = nullptr);
 
   // W <- W + part (target - W) for the elements from `offset` on.
   // Requires: offset + target.size() <= size().
-  void move_towards(std::uint64_t offset, std::span<const float> target, float part);
+  void move_towards(std::uint64_t offset, std::span<const float> target, float part,
+                    UpdateGuard* guard = nullptr);
 
   // Returns: the elements from `offset` to the end of its chunk. Requires: offset < size().
   std::uint64_t piece(std::uint64_t offset) const {
@@ -54,6 +58,8 @@ class ShardParameters {
     }
   }
 
+  // The largest |element|; 0 if they are blank, infinity or NaN if one is not finite. One pass.
+  float largest() const;
   // Returns: a copy of all elements; nothing if they are blank.
   std::vector<float> values() const;
 

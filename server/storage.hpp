@@ -45,7 +45,7 @@ class Storage {
   };
   // Reads and checks everything: call it once, before anybody waits.
   virtual Inventory list() = 0;
-  // Corrupt or Io, one line that names the file. Requires: list() found it.
+  // Corrupt or Io, one line that names the file, or says that the snapshot is not here.
   [[nodiscard]] virtual Result<ShardSnapshot> load(const proto::SnapshotInfo& info) = 0;
 
   // Begins to write, over the older of the two snapshots; not over number `keep` of the same run,

@@ -423,6 +423,7 @@ Model rows::adsp() {
           [](const Options& o) {
             return o.of<AdspOptions>().overlap ? Overlap::Always : Overlap::Never;
           },
+      .weighs = [](const Options& o) { return o.of<AdspOptions>().batches == Batches::Speed; },
       .batch_max =
           [](const Options& o, int batch) {
             const bool tuned = o.of<AdspOptions>().batches == Batches::Speed;

@@ -19,6 +19,7 @@ Model rows::batchtune_bsp() {
           .tuner = [](const Options& o, const RunFacts& f) -> std::unique_ptr<Tuner> {
             return std::make_unique<BatchTuner>(o.of<BatchTuneBspOptions>().most, f.batch);
           },
+          .weighs = [](const Options&) { return true; },
           .batch_max =
               [](const Options& o, int batch) {
                 return largest_batch(o.of<BatchTuneBspOptions>().most, batch);
@@ -48,6 +49,7 @@ Model rows::batchtune_adacomm() {
       .tuner = [](const Options& o, const RunFacts& f) -> std::unique_ptr<Tuner> {
         return std::make_unique<BatchTuner>(o.of<BatchTuneAdacommOptions>().most, f.batch);
       },
+      .weighs = [](const Options&) { return true; },
       .batch_max =
           [](const Options& o, int batch) {
             return largest_batch(o.of<BatchTuneAdacommOptions>().most, batch);

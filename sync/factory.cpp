@@ -146,6 +146,11 @@ bool takes_reply(std::string_view model) {
   return model_of(model).takes_reply;
 }
 
+CommitForm commit_form(std::string_view model, const Options& options) {
+  const Model& row = model_of(model);
+  return {.elastic = row.elastic_weight != nullptr, .weighted = row.weighs && row.weighs(options)};
+}
+
 int batch_max(std::string_view model, const Options& options, int batch) {
   const Model& row = model_of(model);
   return row.batch_max ? static_cast<int>(row.batch_max(options, batch)) : batch;

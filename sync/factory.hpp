@@ -63,6 +63,7 @@ bool averages(std::string_view model);
 bool goes_back(std::string_view model, const Options& options);
 // The weight that every elastic exchange begins with; nothing where commits are updates.
 std::optional<double> elastic_weight(std::string_view model, const Options& options);
+CommitForm commit_form(std::string_view model, const Options& options);
 // True when a worker takes the reply to an elastic commit as its parameters.
 bool takes_reply(std::string_view model);
 // Samples of the largest mini-batch that a worker may be told, `batch` where none is.

@@ -41,6 +41,16 @@ class CommitRule {
   virtual void on_directive(Instant now, const Directive& directive) = 0;
 };
 
+// What a model's commits are. Others are refused.
+struct CommitForm {
+  bool elastic = false;   // parameters, which come with a weight; else updates
+  bool weighted = false;  // of updates: they may have a weight other than 1
+
+  bool allows(bool is_elastic, double weight) const {
+    return is_elastic == elastic && (elastic || weighted || weight == 1);
+  }
+};
+
 // What a shard does after a gate event. The order is: keep, restore, collect, flush, forget,
 // remember, apply, release. A commit that is released and was not used before is dropped.
 struct GateActions {

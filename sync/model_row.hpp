@@ -36,6 +36,8 @@ struct Model {
   // After such a commit a worker takes the reply as it is. Else it keeps its own parameters, moved
   // towards the reply.
   bool takes_reply = false;
+  // Commits may have a weight other than 1. Null: no. Elastic ones always do.
+  bool (*weighs)(const Options&) = nullptr;
   // Samples of the largest mini-batch that a worker may be told, where `batch` is configured. Null:
   // `batch`.
   std::uint32_t (*batch_max)(const Options&, int batch) = nullptr;

@@ -206,6 +206,7 @@ Model rows::tempo() {
         return std::make_unique<TempoTuner>(o.of<TempoOptions>(), f.parameter_bytes);
       },
       .overlap = [](const Options&) { return Overlap::UnlessQuick; },
+      .weighs = [](const Options&) { return true; },
       .measures_alignment = true,
       .averages = true};
 }

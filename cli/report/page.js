@@ -65,7 +65,7 @@ function fillRuns() {
         ['Length', (run) => formatDuration(run.seconds)],
         ['Steps', (run) => formatCount(run.steps)],
         ['Commits', (run) => formatCount(run.commits)],
-        ['Refused', (run) => formatCount(run.refused_commits)],
+        ['Refused', (run) => run.refused || formatCount(run.refused_commits)],
         ...lossColumns,
         ['Ended by', (run) => run.stop_reason || missing, 'text'],
       ],
@@ -88,6 +88,9 @@ const churnColumns = [
   ['Gone', (worker) => known(worker.left) ? formatDuration(worker.left) : missing],
 ];
 
+// Of runs in which commits were refused, and their workers are known.
+const refusedColumns = [['Refused', (worker) => worker.refused || missing]];
+
 function fillWorkers(run) {
   const churn = run.workers.some((worker) => worker.joined > 0 || known(worker.left));
   fillTable(
@@ -102,6 +105,7 @@ function fillWorkers(run) {
         ['Communicating', (worker) => formatDuration(worker.communicate)],
         ...(run.workers.some((worker) => worker.held_out) ? heldOutColumns : []),
         ...(churn ? churnColumns : []),
+        ...(run.workers.some((worker) => worker.refused) ? refusedColumns : []),
         ['At the end', (worker) => worker.fate],
       ],
       run.workers);

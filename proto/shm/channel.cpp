@@ -306,8 +306,10 @@ Payload ChannelReader::in_place(const Record& record) {
     Held(const Held&) = delete;
     Held& operator=(const Held&) = delete;
   };
-  return {std::allocate_shared<Held>(BlockAllocator<Held>(owners_), freed_, record.slot),
-          bytes_of(record)};
+  Payload payload(std::allocate_shared<Held>(BlockAllocator<Held>(owners_), freed_, record.slot),
+                  bytes_of(record));
+  payload.set_shared();
+  return payload;
 }
 
 Payload ChannelReader::copied(std::span<const std::byte> bytes) {

@@ -144,14 +144,28 @@ void Links::on_signal(PeerId from, std::span<const std::byte> bytes, Instant now
 
 void Links::answer(PeerId from, const Signal& offer, Instant now) {
   std::erase_if(due_, [&](const Due& due) { return due.peer == from; });  // it asks anew
-  const auto links = std::ranges::count_if(links_, [](const auto& l) { return l->listening; });
-  if (offer.host != host_ || host_.empty() || !door_.socket ||
-      static_cast<std::size_t>(links) + due_.size() >= kLinksMax) {
+  if (offer.host != host_ || host_.empty() || !door_.socket || !find_room(now)) {
     (void)send_signal_(from, {SignalKind::Decline, offer.token, {}, {}});
     return;
   }
   if (send_signal_(from, {SignalKind::Answer, offer.token, {}, door_.address}))
     due_.push_back({offer.token, from, now + kDueTimeout});
+}
+
+// Links that have ended may stay for a while, but not without bound.
+bool Links::find_room(Instant now) {
+  const auto open = [](const auto& link) { return link->listening && !link->closed; };
+  const auto all = std::ranges::count_if(links_, [](const auto& link) { return link->listening; });
+  if (static_cast<std::size_t>(all) + due_.size() >= 2 * kLinksMax) return false;
+  const auto taken = std::ranges::count_if(links_, open);
+  if (static_cast<std::size_t>(taken) + due_.size() < kLinksMax) return true;
+  Link* idle = nullptr;
+  for (const auto& link : links_)
+    if (open(link) && link->agreed() && !link->moved && (!idle || link->used < idle->used))
+      idle = link.get();
+  if (!idle || now - idle->used < kIdleMax) return false;
+  end(*idle, "it was idle, and another one needs the room");
+  return true;
 }
 
 // The connector brings the memory.
@@ -213,6 +227,7 @@ Result<void> Links::welcome(Descriptor socket, const Parcel& parcel, Instant now
   link->token = *token;
   link->name = process_at(socket);
   link->listening = true;
+  link->used = now;
   link->deadline = now + kSwitchTimeout;
   due_.erase(due);
   link->socket = std::make_shared<const Descriptor>(std::move(socket));
@@ -297,6 +312,7 @@ void Links::service(Instant now) {
   const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsMax, 0);
   for (int i = 0; i < count; ++i) on_event(events[static_cast<std::size_t>(i)].data.fd, now);
   for (const auto& link : links_) {
+    if (std::exchange(link->moved, false)) link->used = now;
     if (link->out && !link->out_open && !link->closed) open_out(*link);
     if (link->out) link->out->reclaim();
     flush(*link);
@@ -332,6 +348,7 @@ void Links::drop_ended() {
 
 bool Links::send(Link& link, Encoded& encoded) {
   if (link.queue.size() >= kQueuedMessagesMax) return false;
+  link.moved = true;
   Outgoing message{std::move(encoded)};
   if (!link.queue.empty() || !link.out->write(message)) link.queue.push_back(std::move(message));
   return true;
@@ -364,6 +381,7 @@ std::optional<Received> Links::receive_from(Link& link) {
     return Received{link.peer, tl::unexpected<Error>(std::move(frames.error())), 0};
   }
   if (!*frames) return std::nullopt;
+  link.moved = true;
   link.out->reclaim();
   auto& [control, payload] = **frames;
   const std::size_t wire_bytes = framed_bytes(control.size()) + framed_bytes(payload.size());

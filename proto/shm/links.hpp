@@ -19,6 +19,9 @@ namespace rubato::proto::shm {
 
 // Links of one listener: each takes one descriptor and up to kRegionBytes of memory.
 inline constexpr std::size_t kLinksMax = 64;
+// One that has moved nothing for so long makes room when there are no others: its ends go on over
+// TCP.
+inline constexpr Duration kIdleMax = Duration::from_ms(60'000);
 // Until who comes to the door has said who it is, and from then until both directions have
 // switched; else it is dropped.
 inline constexpr Duration kSwitchTimeout = Duration::from_ms(10'000);
@@ -41,6 +44,8 @@ struct Link {
   std::optional<ChannelReader> in;
   std::deque<Outgoing> queue;  // waiting for room, at most kQueuedMessagesMax
   Instant deadline;            // for both switches
+  Instant used;                // when service() last saw that something had moved
+  bool moved = false;          // since then
   bool listening = false;      // the peer reached our listener
   bool out_open = false;       // our Switch was sent
   bool in_open = false;        // the peer's Switch came
@@ -113,6 +118,8 @@ class Links {
   Result<void> accept_reply(Link& link, const Parcel& parcel);
   void open_out(Link& link);
   static void decline(Offer& offer, const std::string& why);
+  // Of those that others made. Ends one that is idle if there is none.
+  bool find_room(Instant now);
   void end(Link& link, const std::string& why);
   void close(Link& link);
   static void say_goodbye(Link& link);

@@ -6,9 +6,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <thread>
 
 #include "cluster/worker_node.hpp"
 #include "proto/codec.hpp"
@@ -226,7 +229,8 @@ struct Member {
         parameters(cluster.plan().parameters) {
     // The others are in, so the shards are there: one Hello is enough.
     REQUIRE(cluster.wait_until([](const RunRecord& record) { return record.workers.size() == 2; }));
-    to_scheduler.send(proto::Hello{cluster.plan().workers[index].name, parameters, ""});
+    to_scheduler.send(
+        proto::Hello{cluster.plan().workers[index].name, parameters, "", cluster.plan().settings});
     const auto welcome = to_scheduler.expect<proto::Welcome>();
     to_scheduler.identity.node = to_server.identity.node = welcome.you;
     to_scheduler.expect<proto::Start>();
@@ -307,6 +311,69 @@ TEST_CASE("a member that falls silent under BSP is declared lost and the round c
   CHECK(fate_of(*record, "slow") == "lost");
   CHECK(fate_of(*record, "fast-0") == "member");
   CHECK(fate_of(*record, "fast-1") == "member");
+}
+
+// Its I/O loop lives, its compute thread hangs.
+TEST_CASE(
+    "a member that heartbeats and never commits under BSP is left out, and the others go on") {
+  ThreadCluster cluster(parse("stalled_seconds = 6\nfirst_commit_seconds = 6\n" +
+                              QuickCluster{.stop = kEndless}.text()),
+                        {.sync = "bsp", .settings = "a real run"});
+  cluster.start_worker(0);
+  cluster.start_worker(1);
+  Member member(cluster, 2);
+  std::jthread beats([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      member.to_scheduler.send(steps_of(1));
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    }
+  });
+  REQUIRE(cluster.wait_until([](const RunRecord& record) {
+    return fate_of(record, "slow") == "lost" && record.steps >= 40;
+  }));
+  beats.request_stop();
+  beats.join();
+  cluster.stop();
+  const auto record = cluster.wait_for_end();
+  REQUIRE(record);
+  CHECK(fate_of(*record, "fast-0") == "member");
+  const auto& slow = *std::ranges::find(record->workers, "slow", &WorkerRecord::id);
+  MESSAGE("left out after ", *slow.left_seconds - slow.joined_seconds, " s");
+}
+
+TEST_CASE("a member whose commits are absurd harms nobody, and is set aside") {
+  ThreadCluster cluster(parse(QuickCluster{.stop = kEndless}.text()),
+                        {.sync = "asp", .settings = "a real run"});
+  cluster.start_worker(0);
+  cluster.start_worker(1);
+  Member member(cluster, 2);
+  for (Sequence sequence = 2; sequence < 14; ++sequence) {
+    member.commit(sequence, std::vector<float>(member.parameters, 1e30f));
+    CHECK(member.to_server.expect<proto::Parameters>().refused);
+  }
+  // Elastic, which ASP is not; and 3e38 with a weight of 10^6.
+  const std::uint64_t count = member.parameters;
+  member.to_server.send(
+      proto::Commit{.sequence = 14, .count = count, .total = count, .weight = 0.5, .elastic = true},
+      proto::Payload::of(std::make_shared<const std::vector<float>>(count, 7.0f)));
+  CHECK(member.to_server.expect<proto::Parameters>().refused);
+  member.to_server.send(
+      proto::Commit{.sequence = 15, .count = count, .total = count, .weight = 1e6},
+      proto::Payload::of(std::make_shared<const std::vector<float>>(count, 3e38f)));
+  CHECK(member.to_server.expect<proto::Parameters>().refused);
+  const auto refusal = member.to_scheduler.expect<proto::Refusal>();
+  CHECK(refusal.code == RefusalCode::SetAside);
+  CHECK(contains(refusal.message, "commits in a row were refused"));
+  const std::uint64_t before = cluster.steps();
+  REQUIRE(
+      cluster.wait_until([&](const RunRecord& record) { return record.steps >= before + 100; }));
+  cluster.stop();
+  const auto record = cluster.wait_for_end();
+  REQUIRE(record);
+  CHECK(fate_of(*record, "slow") == "set aside");
+  for (const auto& evaluation : record->evaluations) CHECK(std::isfinite(evaluation.loss));
+  CHECK(record->setbacks == 0);
+  CHECK(cluster.server_stats(0).refused == proto::RefusedCounts{0, 12, 2, 0});
 }
 
 }  // namespace

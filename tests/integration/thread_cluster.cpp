@@ -45,6 +45,7 @@ ThreadCluster::ThreadCluster(cluster::ClusterConfig config, const ThreadClusterO
       data_(expect(train::load_dataset(config_.dataset, config_.seed))),
       plan_(expect(cluster::make_plan(config_, options.sync, config_.seed, data_.train.shape,
                                       data_.train.classes))) {
+  plan_.settings = options.settings;
   std::promise<std::string> listening;
   auto endpoint = listening.get_future();
   scheduler_thread_ = std::jthread(

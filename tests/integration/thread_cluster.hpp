@@ -27,6 +27,8 @@ cluster::ClusterConfig parse(const std::string& text);
 struct ThreadClusterOptions {
   std::string sync;
   Duration lost_after = Duration::from_seconds(10);
+  // As nodes of a real run have them: members that lie or hang are acted upon. Empty: they are not.
+  std::string settings = {};
 };
 
 class ThreadCluster {

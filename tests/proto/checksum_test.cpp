@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -44,7 +45,7 @@ TEST_CASE("checksum: block by block as in one go, however it is cut") {
   }
 }
 
-TEST_CASE("look through: checksum and finiteness of any number of floats, aligned or not") {
+TEST_CASE("look through: checksum and largest of any number of floats, aligned or not") {
   for (const std::size_t count : {1u, 7u, 2048u, 2049u, 9000u}) {
     for (const std::size_t shift : {0u, 1u}) {
       CAPTURE(count);
@@ -56,14 +57,14 @@ TEST_CASE("look through: checksum and finiteness of any number of floats, aligne
       };
       for (std::size_t i = 0; i < count; ++i) set(i, static_cast<float>(i) - 3.5f);
       set(count / 2, -std::numeric_limits<float>::max());
-      CHECK(look_through(floats).finite);
+      CHECK(look_through(floats).largest == std::numeric_limits<float>::max());
       CHECK(look_through(floats).checksum == checksum(floats));
       using Limits = std::numeric_limits<float>;
       for (const float bad : {Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN(),
                               std::bit_cast<float>(0xffffffffu)}) {
         for (const std::size_t at : {std::size_t{0}, count / 2, count - 1}) {
           set(at, bad);
-          CHECK_FALSE(look_through(floats).finite);
+          CHECK_FALSE(std::isfinite(look_through(floats).largest));
           CHECK(look_through(floats).checksum == checksum(floats));
           set(at, 1);
         }
@@ -72,7 +73,7 @@ TEST_CASE("look through: checksum and finiteness of any number of floats, aligne
   }
 }
 
-TEST_CASE("a decoded payload brings what its check found, a commit also whether it is finite") {
+TEST_CASE("a decoded payload brings what its check found, a commit also its largest element") {
   const auto decoded = [](const Message& message, PayloadChecksum check) {
     const Encoded encoded = encode(message, check);
     return decode(encoded.control, encoded.payload, check).value().payload;
@@ -80,17 +81,18 @@ TEST_CASE("a decoded payload brings what its check found, a commit also whether 
   Message message = samples::commit(1, 1000);
   Payload payload = decoded(message, PayloadChecksum::Verify);
   CHECK(payload.checksum() == checksum(payload.bytes()));
-  CHECK(payload.finite() == true);
+  CHECK(payload.largest() == largest_magnitude(payload.bytes()));
+  CHECK(*payload.largest() > 0);
   CHECK_FALSE(payload.slice(0, 4).checksum());
-  CHECK_FALSE(payload.slice(0, 4).finite());
+  CHECK_FALSE(payload.slice(0, 4).largest());
 
   message.payload = Payload::of(
       std::make_shared<const std::vector<float>>(1000, std::numeric_limits<float>::quiet_NaN()));
-  CHECK(decoded(message, PayloadChecksum::Verify).finite() == false);
+  CHECK(std::isnan(*decoded(message, PayloadChecksum::Verify).largest()));
 
   payload = decoded(message, PayloadChecksum::Skip);
   CHECK_FALSE(payload.checksum());
-  CHECK_FALSE(payload.finite());
+  CHECK_FALSE(payload.largest());
 }
 
 TEST_CASE("a checksum that is known is not computed again: a wrong one is refused on arrival") {

@@ -26,8 +26,12 @@ std::uint64_t any_count() {
   return *rc::gen::inRange<std::uint64_t>(0, 300);
 }
 
+std::uint64_t any_number() {
+  return *rc::gen::inRange<std::uint64_t>(0, kNumberMax + 1);
+}
+
 Duration any_duration() {
-  return {*rc::gen::nonNegative<std::int64_t>()};
+  return {*rc::gen::inRange<std::int64_t>(0, kSpanMax.ns + 1)};
 }
 
 Instant any_clock() {
@@ -61,7 +65,9 @@ Message any_welcome() {
 }
 
 Message any_members() {
-  Members m{any<std::uint64_t>(), {}};
+  Members m{any_number(), {}};
+  m.setbacks = any<std::uint32_t>();
+  m.back_to = any_number();
   m.members.resize(any_count());
   for (Member& member : m.members) member = {WorkerId{any<std::uint32_t>()}, any<std::uint64_t>()};
   m.phase.number = any<std::uint32_t>();
@@ -72,18 +78,34 @@ Message any_members() {
 
 Message any_progress() {
   Progress m;
-  m.steps = any<std::uint64_t>();
-  m.commits = any<std::uint64_t>();
+  m.steps = any_number();
+  m.commits = any_number();
   m.step_time = any_duration();
   m.overhead = any_duration();
   m.loss = any<double>();
-  m.loss_samples = any<std::uint64_t>();
+  m.loss_samples = any_number();
   m.compute = any_duration();
   m.wait = any_duration();
   m.communicate = any_duration();
-  m.bytes_up = any<std::uint64_t>();
-  m.bytes_down = any<std::uint64_t>();
+  m.bytes_up = any_number();
+  m.bytes_down = any_number();
   m.batch = any<std::uint32_t>();
+  return samples::message(m);
+}
+
+Message any_heartbeat() {
+  Heartbeat m{any_clock(), any_clock(), any_number()};
+  m.standings.resize(*rc::gen::inRange<std::size_t>(0, kStandingsMax + 1));
+  for (Standing& s : m.standings)
+    s = {WorkerId{any<std::uint32_t>()},
+         any<std::uint64_t>(),
+         any_duration(),
+         any_duration(),
+         any<std::uint32_t>(),
+         any<std::uint32_t>(),
+         any<std::uint32_t>(),
+         {any_number(), any_number(), any_number(), any_number()}};
+  m.broken = any<bool>();
   return samples::message(m);
 }
 
@@ -91,11 +113,11 @@ Message any_body(std::size_t kind) {
   using samples::message;
   switch (kind) {
     case 0:
-      return message(Hello{any_text(), any<std::uint64_t>(), any_text(), any_text()});
+      return message(Hello{any_text(), any_number(), any_text(), any_text()});
     case 1:
       return any_welcome();
     case 2:
-      return message(Refusal{static_cast<RefusalCode>(*rc::gen::inRange(0, 9)), any_text()});
+      return message(Refusal{static_cast<RefusalCode>(*rc::gen::inRange(0, 10)), any_text()});
     case 3:
       return message(Start{});
     case 4:
@@ -105,15 +127,15 @@ Message any_body(std::size_t kind) {
     case 6:
       return any_members();
     case 7:
-      return message(MembersAck{any<std::uint64_t>()});
+      return message(MembersAck{any_number()});
     case 8:
-      return message(Pull{any<std::uint64_t>(), any<std::vector<std::uint64_t>>()});
+      return message(Pull{any_number(), any<std::vector<std::uint64_t>>()});
     case 9:
-      return with_chunk(Commit{any<std::uint64_t>(),
+      return with_chunk(Commit{any_number(),
                                0,
                                0,
                                0,
-                               any<std::uint64_t>(),
+                               any_number(),
                                {},
                                any<bool>(),
                                static_cast<PayloadCodec>(*rc::gen::inRange(0, 6)),
@@ -121,15 +143,8 @@ Message any_body(std::size_t kind) {
                                any<bool>(),
                                1.0 / (1 + any<std::uint32_t>())});
     case 10:
-      return with_chunk(Parameters{any<std::uint64_t>(),
-                                   any<std::uint64_t>(),
-                                   0,
-                                   0,
-                                   0,
-                                   any_duration(),
-                                   any<bool>(),
-                                   {},
-                                   any<bool>()});
+      return with_chunk(Parameters{
+          any_number(), any_number(), 0, 0, 0, any_duration(), any<bool>(), {}, any<bool>()});
     case 11:
       return message(Probe{any<std::uint64_t>(), any<std::uint32_t>()});
     case 12:
@@ -139,15 +154,15 @@ Message any_body(std::size_t kind) {
     case 13:
       return any_progress();
     case 14:
-      return message(Heartbeat{any_clock(), any_clock()});
+      return any_heartbeat();
     case 15:
       return message(Directive{1.0 + any<std::uint32_t>(), any<std::uint32_t>(), any_duration(),
                                1.0 / (1 + any<std::uint32_t>())});
     case 16:
-      return message(Evaluation{any_duration(), any<double>(), any<double>(), any<std::uint64_t>(),
-                                any<std::uint64_t>(), any<double>(), any<double>()});
+      return message(Evaluation{any_duration(), any<double>(), any<double>(), any_number(),
+                                any_number(), any<double>(), any<double>()});
     case 17:
-      return message(Save{any<std::uint64_t>()});
+      return message(Save{any_number()});
     default:
       return message(Notice{any<std::string>(), any<bool>()});
   }

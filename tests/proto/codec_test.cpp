@@ -105,7 +105,7 @@ TEST_CASE("a chunk lies in its slice and its payload is the chunk") {
   check_corrupt(commit(~std::uint64_t{0}, 4, 10, 4), "does not fit a slice");
   check_corrupt(commit(0, 0, 10, 0), "empty chunk");
   check_corrupt(commit(0, 4, 10, 3), "with a payload of 12 bytes");
-  check_corrupt(commit(0, std::uint64_t{1} << 62, std::uint64_t{1} << 62, 0), "payload of 0 bytes");
+  check_corrupt(commit(0, kNumberMax, kNumberMax, 0), "payload of 0 bytes");
   check_corrupt(
       samples::message(Commit{1, 0, 1, 1, 1, PayloadCodec::F32}, samples::floats(2).slice(0, 5)),
       "with a payload of 5 bytes");

@@ -60,7 +60,7 @@ TEST_CASE("commit assembly: tainted by one chunk until the next commit") {
   assembly.begin(kSequence, 10);
   SUBCASE("that holds NaN") {
     add(assembly, 0, {1, 2});
-    assembly.taint();
+    assembly.taint(proto::RefusedFor::NotFinite);
   }
   SUBCASE("that is to be discarded: another shard's slice holds NaN") {
     add(assembly, 0, {1, 2}, true);

@@ -29,6 +29,7 @@ server::ServerOptions server_options(const CoreClusterOptions& options, std::uin
   server.parameters = options.initial.size();
   server.shard.chunk_bytes = options.chunk * sizeof(float);
   server.shard.optimizer = options.optimizer;
+  server.form = sync::commit_form(options.sync, options.sync_options);
   if (options.patient) server.timing.give_up_after = kForever;
   return server;
 }

@@ -40,7 +40,7 @@ proto::Progress progress(std::uint64_t steps, double loss) {
   p.commits = steps / 2;
   p.step_time = Duration::from_ms(5);
   p.loss = loss;
-  p.bytes_down = ~std::uint64_t{0} - steps;
+  p.bytes_down = proto::kNumberMax - steps;
   return p;
 }
 

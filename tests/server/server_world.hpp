@@ -41,6 +41,9 @@ struct ServerSetup {
   bool keeps_initial = false;
   std::shared_ptr<KeptSnapshots> kept = {};  // of earlier lives; null: no storage
   std::uint64_t snapshot = 0;                // as in Welcome
+  // Of commits; nothing: as the model has it, but any weight.
+  std::optional<sync::CommitForm> form = {};
+  double update_limit = kUpdateLimitDefault;
 };
 
 class ServerWorld {
@@ -71,6 +74,9 @@ class ServerWorld {
     options.shard.optimizer = setup.optimizer;
     options.shard.average = setup.average;
     options.shard.keeps_initial = setup.keeps_initial;
+    const bool elastic = sync::commit_form(setup.sync, setup.options).elastic;
+    options.form = setup.form.value_or(sync::CommitForm{.elastic = elastic, .weighted = true});
+    options.update_limit = setup.update_limit;
     return options;
   }
   static InitialParameters initial(const ServerSetup& setup) {

@@ -415,6 +415,29 @@ TEST_CASE("shm region: only sealed memory of the right size is mapped") {
   CHECK(!map_memory_file(large, kBytes));
 }
 
+TEST_CASE("shm region: memory that is lent cannot be opened again for writing") {
+  const auto lent = make_lent_memory(1 << 20);
+  REQUIRE(lent);
+  lent->mapping->bytes()[7] = std::byte{42};  // its owner writes
+  if ((::fcntl(lent->file.get(), F_GET_SEALS) & F_SEAL_FUTURE_WRITE) == 0) {
+    MESSAGE("skipped: this kernel has no F_SEAL_FUTURE_WRITE");
+    return;
+  }
+  const std::string path = "/proc/self/fd/" + std::to_string(lent->file.get());
+  const Descriptor again(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  REQUIRE(again);
+  CHECK(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, again.get(), 0) == MAP_FAILED);
+  const char byte = 1;
+  CHECK(::pwrite(again.get(), &byte, 1, 7) == -1);
+  CHECK(!map_memory_file(again, 1 << 20));
+  const auto reading = map_for_reading(again);
+  REQUIRE(reading);
+  CHECK((*reading)->bytes()[7] == std::byte{42});
+  CHECK(::mprotect((*reading)->bytes().data(), 4096, PROT_READ | PROT_WRITE) == -1);
+  lent->mapping->bytes()[7] = std::byte{43};
+  CHECK((*reading)->bytes()[7] == std::byte{43});
+}
+
 std::size_t mappings() {
   std::ifstream maps("/proc/self/maps");
   return static_cast<std::size_t>(std::count(std::istreambuf_iterator(maps), {}, '\n'));

@@ -324,6 +324,36 @@ TEST_CASE("shm links: who is answered has a place, and one offer too many is dec
   CHECK(answer_to(kLinksMax + 1, now + kDueTimeout).kind == SignalKind::Answer);
 }
 
+TEST_CASE("shm links: idle links do not keep others out; one that is used stays") {
+  End listener;
+  listener.links.listen();
+  Instant now{1'000'000'000};
+  std::vector<Guest> guests;
+  const auto join = [&](PeerId peer) {
+    const Signal offer{SignalKind::Offer, new_token(), "a-host", {}};
+    listener.links.on_signal(peer, write_signal(offer), now);
+    const Signal said = listener.said.back();
+    if (said.kind != SignalKind::Answer) return false;
+    guests.push_back({*connect_locally(said.address), said.token});
+    guests.back().bring({make_memory_file(kRegionBytes)->get()});
+    receive_guest(listener, now);
+    listener.links.on_signal(peer, write_signal({SignalKind::Switch, offer.token, {}, {}}), now);
+    return listener.links.both_ways(peer);
+  };
+  for (PeerId peer = 1; peer <= kLinksMax; ++peer) REQUIRE(join(peer));
+  CHECK_FALSE(join(100));
+  now = now + kIdleMax - Duration{1};
+  Encoded encoded = encode(samples::message(Heartbeat{}));
+  REQUIRE(listener.links.send(*listener.links.outgoing(1), encoded));
+  listener.links.service(now);
+  CHECK_FALSE(join(100));
+  now = now + Duration{1};
+  for (PeerId peer = 100; peer < 100 + kLinksMax - 1; ++peer) CHECK(join(peer));
+  CHECK(listener.links.both_ways(1));
+  CHECK_FALSE(listener.links.both_ways(2));
+  CHECK_FALSE(join(200));  // all others are fresh
+}
+
 TEST_CASE("shm links: a goodbye waits for room behind bells that nobody has heard") {
   start_sharing();
   End connector, listener;

@@ -1,0 +1,368 @@
+// Members that lie or break, at the scheduler: who keeps others waiting is named, then left out; who
+// is refused again and again is set aside; broken parameters lead all shards back. What a shard says
+// of them: server_members_test.cpp.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/server/scheduler_world.hpp"
+
+namespace rubato::server {
+namespace {
+
+using proto::RefusalCode;
+using tests::bodies;
+
+SchedulerOptions watching(std::uint32_t workers = 3) {
+  auto options = some_options(1, workers);
+  options.watch = WatchOptions{};
+  options.save_every = kSecond * 30;
+  return options;
+}
+
+bool says(const std::string& text, const std::string& words) {
+  return text.find(words) != std::string::npos;
+}
+
+proto::Progress made(std::uint64_t steps, std::uint64_t commits) {
+  proto::Progress progress;
+  progress.steps = steps;
+  progress.commits = commits;
+  return progress;
+}
+
+proto::Standing awaited(const PlayedWorker& worker, Duration waited, Duration usual) {
+  return {.worker = WorkerId{worker.index},
+          .incarnation = worker.incarnation,
+          .waited = waited,
+          .usual = usual,
+          .waiting = 2};
+}
+
+proto::Standing refused(const PlayedWorker& worker, std::uint32_t in_a_row, std::uint32_t others) {
+  proto::Standing standing{.worker = WorkerId{worker.index},
+                           .incarnation = worker.incarnation,
+                           .waited = {},
+                           .usual = {}};
+  standing.in_a_row = in_a_row;
+  standing.others = others;
+  standing.refused = {0, in_a_row, 0, 0};
+  return standing;
+}
+
+proto::Heartbeat telling(const proto::Standing& standing) {
+  proto::Heartbeat beat;
+  beat.standings = {standing};
+  return beat;
+}
+
+// The server holds commits, and says so, for so long.
+void hold_up(SchedulerWorld& world, const PlayedWorker& whom, Duration usual, Duration time) {
+  for (Duration waited = kSecond * 6; waited <= time; waited += kSecond * 2) {
+    world.now = world.now + kSecond * 2;
+    world.from_server(0, telling(awaited(whom, waited, usual)));
+    for (const auto& worker : {kZero, kOne, kTwo}) world.from_worker(worker, made(10, 10));
+    world.scheduler.on_wakeup(world.now);
+  }
+}
+
+TEST_CASE("watch: who keeps others waiting is named, and then they go on without it") {
+  SchedulerWorld world(watching());
+  world.start(3);
+  hold_up(world, kTwo, Duration::from_ms(500), kSecond * 28);
+  const std::string log = world.log();
+  CHECK(says(log, "worker 2 'edge-2' has not committed for 10 s; 2 workers wait for it; they go on "
+                 "without it after 30 s"));
+  CHECK(says(log, "worker 2 'edge-2' has not committed for 20 s; 2 workers wait for it"));
+  auto said = world.collect();
+  CHECK(count<proto::Notice>(said, kZero.peer) == 2);  // its neighbours' logs have the lines, too
+  CHECK(newest_members(said, server_peer(0)) == "-");
+
+  hold_up(world, kTwo, Duration::from_ms(500), kSecond * 30);
+  CHECK(says(world.log(), "worker 2 'edge-2' lost: has not committed for 30 s; 2 workers wait for it"));
+  CHECK(newest_members(world.collect(), server_peer(0)) == "0 1");
+  CHECK(world.scheduler.members() == 2);
+  CHECK(world.scheduler.record().workers[2].fate == "lost");
+}
+
+TEST_CASE("watch: a worker that is 30 times as slow as usual, or as the others, is not left out") {
+  SchedulerWorld world(watching());
+  world.start(3);
+  hold_up(world, kTwo, kSecond * 5, kSecond * 150);
+  CHECK(world.scheduler.members() == 3);
+  CHECK(says(world.log(), "has not committed for 50 s"));
+  hold_up(world, kTwo, kSecond * 5, kSecond * 200);
+  CHECK(world.scheduler.members() == 2);
+}
+
+TEST_CASE("watch: before its first commit a worker has the time of the cluster file") {
+  auto options = watching();
+  options.watch->first_commit = kSecond * 100;
+  SchedulerWorld world(options);
+  world.start(3);
+  hold_up(world, kTwo, {}, kSecond * 98);
+  CHECK(world.scheduler.members() == 3);
+  CHECK(says(world.log(), "worker 2 'edge-2' has not committed yet, for 10 s; 2 workers wait"));
+  hold_up(world, kTwo, {}, kSecond * 100);
+  CHECK(world.scheduler.members() == 2);
+}
+
+TEST_CASE("watch: stalled_seconds = 0 leaves nobody out") {
+  auto options = watching();
+  options.watch->stalled = {};
+  SchedulerWorld world(options);
+  world.start(3);
+  hold_up(world, kTwo, Duration::from_ms(500), kSecond * 300);
+  CHECK(world.scheduler.members() == 3);
+  CHECK(says(world.log(), "has not committed for 10 s; 2 workers wait for it\n"));
+}
+
+TEST_CASE("watch: who was left out comes back when it has made a step, and not at once") {
+  SchedulerWorld world(watching());
+  world.start(3);
+  world.from_worker(kTwo, made(10, 10));
+  hold_up(world, kTwo, Duration::from_ms(500), kSecond * 30);
+  REQUIRE(world.scheduler.members() == 2);
+  world.collect();
+  const auto again = PlayedWorker{2, kTwo.name, kTwo.incarnation + 1, kTwo.peer};
+  // It only heartbeats: it is not answered. Neither is its Hello, by more than a sign of life.
+  world.pass(kSecond * 60, {kZero, kOne});
+  world.collect();
+  world.from_worker(kTwo, made(10, 10));
+  CHECK(world.collect().empty());
+  world.from_worker(again, proto::Hello{again.name, 10, ""});
+  CHECK(count<proto::Heartbeat>(world.collect(), again.peer) == 1);
+  CHECK(world.scheduler.members() == 2);
+  world.from_worker(kTwo, made(11, 10));
+  CHECK(world.collect().empty());  // too soon
+  world.pass(kSecond * 60, {kZero, kOne});
+  world.from_worker(kTwo, made(10, 10));
+  CHECK(count<proto::Refusal>(world.collect(), again.peer) == 0);  // no progress
+  world.from_worker(kTwo, made(11, 10));
+  CHECK(bodies<proto::Refusal>(world.collect(), again.peer).at(0).code == RefusalCode::NotMember);
+  world.from_worker(again, proto::Hello{again.name, 10, ""});
+  CHECK(world.scheduler.members() == 3);
+}
+
+TEST_CASE("watch: a worker without a commit for long is named under every model, once a doubling") {
+  SchedulerWorld world(watching());
+  world.start(3);
+  std::uint64_t commits = 0;
+  const auto pass = [&](Duration time, bool all) {
+    for (const Instant end = world.now + time; world.now < end;) {
+      world.now = world.now + kSecond;
+      ++commits;
+      world.from_server(0, proto::Heartbeat{});
+      for (const auto& worker : {kZero, kOne}) world.from_worker(worker, made(commits, commits));
+      world.from_worker(kTwo, made(commits, all ? commits : 20));
+      world.scheduler.on_wakeup(world.now);
+    }
+  };
+  pass(kSecond * 20, true);
+  world.log();
+  pass(kSecond * 100, false);
+  const std::string log = world.log();
+  CHECK(says(log, "worker 2 'edge-2' has not committed for 30 s; its usual time is 1 s"));
+  CHECK(says(log, "worker 2 'edge-2' has not committed for 60 s"));
+  CHECK_FALSE(says(log, "90 s"));
+  CHECK_FALSE(says(log, "edge-1"));
+  pass(kSecond * 2, true);
+  CHECK(says(world.log(), "worker 2 'edge-2' commits again, after 101 s"));
+  CHECK(world.scheduler.members() == 3);
+}
+
+TEST_CASE("watch: who is refused again and again is set aside, told why, and may start again") {
+  SchedulerWorld world(watching());
+  world.start(3);
+  world.from_server(0, telling(refused(kTwo, 9, 30)));
+  CHECK(world.scheduler.members() == 3);
+  world.from_server(0, telling(refused(kTwo, 10, 30)));
+  CHECK(world.scheduler.members() == 2);
+  const std::string why = "10 commits in a row were refused (too large 10)";
+  CHECK(says(world.log(), "worker 2 'edge-2' set aside: " + why));
+  const auto told = bodies<proto::Refusal>(world.collect(), kTwo.peer);
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].code == RefusalCode::SetAside);
+  CHECK(told[0].message ==
+        "worker 2 'edge-2' is set aside: " + why +
+            "; look at its data and its machine, and restart it to join again");
+  const auto record = world.scheduler.record();
+  CHECK(record.workers[2].fate == "set aside");
+  CHECK(record.workers[2].refused == RefusedByReason{0, 10, 0, 0});
+  CHECK(record.refused_commits == 10);
+  // The same process does not join again, by no word.
+  world.from_worker(kTwo, made(1, 1));
+  world.from_worker(kTwo, proto::Hello{kTwo.name, 10, ""});
+  world.hear(kTwo.peer, {proto::Role::Worker, 0}, kTwo.incarnation + 1,
+             proto::Hello{kTwo.name, 10, ""});
+  for (const auto& refusal : bodies<proto::Refusal>(world.collect(), kTwo.peer))
+    CHECK(refusal.code == RefusalCode::SetAside);
+  CHECK(world.scheduler.members() == 2);
+  world.hear(300, {proto::Role::Worker, 0}, 5000, proto::Hello{kTwo.name, 10, ""});
+  CHECK(world.scheduler.members() == 3);
+}
+
+// Both workers join again, and both say that they have the new list.
+void settle(SchedulerWorld& world, std::uint32_t lives, const std::vector<PlayedWorker>& workers) {
+  for (const auto& worker : workers) {
+    proto::Hello hello{worker.name, 10, ""};
+    hello.again = true;
+    world.hear(worker.peer, {proto::Role::Worker, worker.index}, worker.incarnation + lives, hello);
+  }
+  world.collect();
+  world.ack(0);
+  world.collect();
+}
+
+proto::Heartbeat broken() {
+  proto::Heartbeat beat;
+  beat.broken = true;
+  return beat;
+}
+
+TEST_CASE("setback: broken parameters lead all shards back to the snapshot that all have") {
+  SchedulerWorld world(watching());
+  world.start(3);
+  world.pass(kSecond * 30, {kZero, kOne, kTwo});
+  world.from_server(0, proto::Heartbeat{.echo = {}, .clock = {}, .saved = 1});
+  world.pass(kSecond * 12, {kZero, kOne, kTwo});
+  world.collect();
+  world.log();
+  world.from_server(0, broken());
+  const std::string line =
+      "the parameters of server 0 'shard-0' are not finite: all shards go back to their snapshot of "
+      "42 s ago";
+  CHECK(says(world.log(), line));
+  const auto said = world.collect();
+  const auto lists = bodies<proto::Members>(said, server_peer(0));
+  REQUIRE_FALSE(lists.empty());
+  CHECK(lists.back().members.empty());
+  CHECK(lists.back().setbacks == 1);
+  CHECK(lists.back().back_to == 1);
+  for (const auto& worker : {kZero, kOne, kTwo}) {
+    const auto notices = bodies<proto::Notice>(said, worker.peer);
+    REQUIRE(notices.size() == 1);
+    CHECK(notices[0].rejoin);
+    CHECK(notices[0].text == line);
+  }
+  // What was on its way says nothing of the parameters that there will be.
+  world.from_server(0, broken());
+  CHECK(world.log().empty());
+  settle(world, 1, {kZero, kOne, kTwo});
+  CHECK(world.scheduler.members() == 3);
+  CHECK(world.scheduler.record().setbacks == 1);
+  // Snapshot 2 was ordered before, and is of no use to a server that is started again.
+  proto::Hello hello{"shard-0", 10, "tcp://10.0.0.9:1"};
+  hello.snapshots = {{1, 1, 10}, {1, 2, 20}};
+  world.hear(300, {proto::Role::Server, 0}, 999, hello);
+  const auto welcomes = bodies<proto::Welcome>(world.collect(), 300);
+  REQUIRE(welcomes.size() == 1);
+  CHECK(welcomes[0].snapshot == 1);
+  CHECK(welcomes[0].setbacks == 1);
+}
+
+TEST_CASE("setback: the third one within ten minutes ends the run with an error that says so") {
+  SchedulerWorld world(watching());
+  world.start(3);
+  for (std::uint32_t time = 1; time <= 2; ++time) {
+    world.from_server(0, broken());
+    CHECK(world.scheduler.record().setbacks == time);
+    settle(world, time, {kZero, kOne, kTwo});
+    world.now = world.now + kSecond;
+  }
+  world.from_server(0, broken());
+  REQUIRE(world.scheduler.stopped());
+  CHECK(world.scheduler.failed());
+  CHECK(says(*world.scheduler.stopped(),
+            "the parameters of server 0 'shard-0' are not finite, the 3rd time within 10 minutes"));
+}
+
+TEST_CASE("setback: a loss that is not finite, twice in a row, by the evaluator") {
+  SchedulerWorld world(watching());
+  world.start(3);
+  const auto evaluate = [&](double loss) {
+    world.now = world.now + kSecond;
+    world.from_evaluator(proto::Evaluation{.age = Duration::from_ms(1), .loss = loss});
+  };
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  evaluate(nan);
+  evaluate(0.5);
+  evaluate(std::numeric_limits<double>::infinity());
+  CHECK(world.scheduler.record().setbacks == 0);
+  evaluate(nan);
+  CHECK(world.scheduler.record().setbacks == 1);
+  CHECK(says(world.log(), "the loss was not finite twice in a row: all shards go back to their "
+                         "beginning, or to what they have kept"));
+  settle(world, 1, {kZero, kOne, kTwo});
+  // One that was measured on parameters of before does not count.
+  world.from_evaluator(proto::Evaluation{.age = kSecond * 5, .loss = nan});
+  evaluate(nan);
+  CHECK(world.scheduler.record().setbacks == 1);
+}
+
+TEST_CASE("setback: one worker that says its loss is not finite changes nothing") {
+  auto options = watching();
+  options.evaluations = SchedulerOptions::Evaluations::Training;
+  SchedulerWorld world(options);
+  world.start(3);
+  std::uint64_t steps = 0;
+  const auto pass = [&](std::size_t broken) {
+    for (int second = 0; second < 20; ++second) {
+      world.now = world.now + kSecond;
+      world.from_server(0, proto::Heartbeat{});
+      ++steps;
+      for (const auto& worker : {kZero, kOne, kTwo}) {
+        auto progress = made(steps, steps);
+        progress.loss_samples = 10;
+        progress.loss = worker.index < broken ? std::numeric_limits<double>::quiet_NaN() : 0.5;
+        world.from_worker(worker, progress);
+      }
+      world.scheduler.on_wakeup(world.now);
+    }
+  };
+  pass(1);
+  CHECK(world.scheduler.record().setbacks == 0);
+  CHECK(world.scheduler.last_evaluation()->loss == 0.5);
+  pass(3);
+  CHECK(world.scheduler.record().setbacks == 1);
+}
+
+TEST_CASE("setback: when everybody's commits are refused, it is not the worker") {
+  SchedulerWorld world(watching());
+  world.start(3);
+  world.from_server(0, telling(refused(kTwo, 20, 0)));
+  CHECK(world.scheduler.members() == 3);
+  CHECK(world.scheduler.record().setbacks == 0);  // the others may be slow
+  world.pass(kSecond * 31, {kZero, kOne, kTwo});
+  world.from_server(0, telling(refused(kTwo, 90, 0)));
+  CHECK(world.scheduler.members() == 3);
+  CHECK(world.scheduler.record().setbacks == 1);
+  CHECK(says(world.log(), "of worker 2 'edge-2', 90 commits in a row were refused (too large 90), and "
+                         "no other worker's was applied: all shards go back"));
+}
+
+TEST_CASE("watch: without it nothing of this happens, as on virtual time") {
+  SchedulerWorld world(some_options(1, 3));
+  world.start(3);
+  world.from_server(0, telling(refused(kTwo, 20, 30)));
+  world.from_server(0, telling(awaited(kTwo, kSecond * 4000, kSecond)));
+  world.from_server(0, broken());
+  CHECK(world.scheduler.members() == 3);
+  CHECK(world.scheduler.record().setbacks == 0);
+}
+
+TEST_CASE("a worker's totals only grow, and no faster than any worker trains") {
+  SchedulerWorld world;
+  world.start();
+  world.from_worker(kZero, made(100, 10));
+  for (const auto& claim : {made(99, 10), made(100, 9), made(std::uint64_t{1} << 53, 10)}) {
+    world.from_worker(kZero, claim);
+    CHECK(bodies<proto::Refusal>(world.collect(), kZero.peer).at(0).code == RefusalCode::BadMessage);
+  }
+  CHECK(world.scheduler.steps() == 100);
+  CHECK(world.scheduler.commits() == 10);
+}
+
+}  // namespace
+}  // namespace rubato::server
