@@ -76,7 +76,8 @@ class Host {
                                         .target_accuracy = config_.stop.target_accuracy,
                                         .task = config_.dataset.task,
                                         .max_seconds = config_.stop.max_seconds,
-                                        .max_steps = config_.stop.max_steps},
+                                        .max_steps = config_.stop.max_steps,
+                                        .told_left = true},
                         steady_now());
     RUBATO_TRY(drive(stop));
     progress_.reset();
@@ -144,6 +145,7 @@ class Host {
                               .open = config_.open,
                               .enough = static_cast<std::size_t>(config_.start_count()),
                               .stated = config_.dataset});
+    desk.on_start(steady_now());
     cluster::NodeLoop loop(*transport_, desk, trace());
     while (!desk.stopped() && !desk.failure()) {
       if (stop.stop_requested()) desk.stop("interrupted");
@@ -179,6 +181,7 @@ class Host {
   Result<void> drive(const std::stop_token& stop) {
     const server::Scheduler& core = scheduler_->core();
     cluster::NodeLoop loop(*transport_, *scheduler_, trace());
+    scheduler_->announce_waits(steady_now());
     while (!core.over()) {
       if (stop.stop_requested()) scheduler_->stop(steady_now(), "interrupted");
       RUBATO_TRY(loop.turn());
@@ -255,6 +258,7 @@ class Host {
          .loss = scheduler_->core().smoothed_loss(),
          .accuracy = scheduler_->core().smoothed_accuracy(),
          .steps = scheduler_->core().steps(),
+         .left = scheduler_->seconds_left(now),
          .members = config_.open ? fmt::format("{} workers", scheduler_->core().members())
                                  : fmt::format("{} of {} workers", scheduler_->core().members(),
                                                plan_.listed)},

@@ -149,6 +149,15 @@ struct DoctorRun {
 };
 int doctor(const DoctorRun& run);
 
+// `rubato status`: how a run stands, as its scheduler says. Of `node`: scheduler, keys, insecure,
+// and name, which is that of a key.
+struct StatusRun {
+  NodeOptions node;
+  bool json = false;
+  bool watch = false;  // again and again, until the run ends
+};
+int status(const StatusRun& run, std::stop_token stop);
+
 // Prints the error as one line. Returns: its exit code.
 int report_error(const Error& error);
 

@@ -195,6 +195,14 @@ void add_evaluate(CLI::App& app, ModelRun& options) {
   command->add_flag("--json", options.json, "Print evaluation.json instead of the table");
 }
 
+void add_key_choice(CLI::App* command, NodeOptions& options) {
+  command->add_option("--keys", options.keys,
+                      "Directory of this node's keys (default beyond loopback: /etc/rubato for "
+                      "root, else ~/.config/rubato)");
+  command->add_flag("--insecure", options.insecure,
+                    "No keys beyond loopback either: nothing is encrypted or authenticated");
+}
+
 CLI::App* add_node(CLI::App& app, const char* name, const char* what, NodeOptions& options) {
   auto* command = app.add_subcommand(name, what);
   command->add_option("FILE", options.file, "Cluster file (TOML), the same on every node")
@@ -205,11 +213,7 @@ CLI::App* add_node(CLI::App& app, const char* name, const char* what, NodeOption
       ->check(kSeed);
   command->add_flag("--quiet", options.quiet, "Warnings only");
   command->add_option("--profile", options.profile, "File for a trace of this process");
-  command->add_option("--keys", options.keys,
-                      "Directory of this node's keys (default beyond loopback: /etc/rubato for "
-                      "root, else ~/.config/rubato)");
-  command->add_flag("--insecure", options.insecure,
-                    "No keys beyond loopback either: nothing is encrypted or authenticated");
+  add_key_choice(command, options);
   return command;
 }
 
@@ -335,6 +339,16 @@ void add_server(CLI::App& app, NodeOptions& options, int& shards) {
   add_cores(server, options, "Each shard's loop and ZeroMQ threads");
 }
 
+void add_status(CLI::App& app, StatusRun& run) {
+  auto* command = app.add_subcommand("status", "Show how a run stands, as its scheduler says");
+  command->add_option("--scheduler", run.node.scheduler, "Endpoint of the scheduler")->required();
+  command->add_flag("--json", run.json, "JSON instead of the table");
+  command->add_flag("--watch", run.watch, "Again every 2 s, until the run ends");
+  command->add_option("--name", run.node.name,
+                      "Name of a key that the scheduler accepts, beyond loopback");
+  add_key_choice(command, run.node);
+}
+
 void add_doctor(CLI::App& app, DoctorRun& run) {
   auto* command = app.add_subcommand("doctor", "Look for what will be in a node's way on this box");
   command->add_option("file", run.file, "Cluster file (TOML)");
@@ -401,6 +415,8 @@ int run(int argc, char** argv) {
   add_evaluate(app, evaluate_run);
   DoctorRun doctor_run;
   add_doctor(app, doctor_run);
+  StatusRun status_run;
+  add_status(app, status_run);
   app.add_subcommand("models", "List the sync models and server optimizers with their options");
 
   add_scheduler(app, scheduler_run);
@@ -431,6 +447,7 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("keys")) return run_keys(*app.get_subcommand("keys"), key_options);
   if (app.got_subcommand("models")) return print_models();
   if (app.got_subcommand("doctor")) return doctor(doctor_run);
+  if (app.got_subcommand("status")) return status(status_run, stop);
   if (app.got_subcommand("data")) return describe_data(data_run);
   if (app.got_subcommand("predict")) return predict(predict_run);
   if (app.got_subcommand("evaluate")) return evaluate(evaluate_run);

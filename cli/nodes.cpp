@@ -23,6 +23,7 @@
 #include "cluster/node_loop.hpp"
 #include "cluster/own_data.hpp"
 #include "cluster/schema_desk.hpp"
+#include "cluster/server_check.hpp"
 #include "cluster/worker_node.hpp"
 #include "emulation/device_model.hpp"
 #include "server/file_storage.hpp"
@@ -100,6 +101,7 @@ Result<train::InputSchema> ask_for_schema(const NodeOptions& options,
                               .scheduler = scheduler});
   asker.on_start(steady_now());
   cluster::NodeLoop loop(*transport, asker);
+  loop.look_for_scheduler(options.scheduler);
   if (const auto why = loop.run(stop); !why)
     return tl::unexpected<Error>(join_error(why.error(), options));
   if (!asker.stopped()) return fail(ErrorCode::Stopped, "interrupted");
@@ -169,6 +171,21 @@ Result<Node> load_worker(const WorkerRun& run, const KeysPointer& keys,
                     "set dataset.partition = \"local\"",
                     run.data, run.node.file));
   return load_node(run.node, std::move(config), true, stop);
+}
+
+// Every server must answer before the worker counts as joined.
+Result<void> find_servers(const Node& node, const WorkerRun& run, const KeysPointer& keys,
+                          const std::stop_token& stop) {
+  const auto transport = cluster::make_transport({.keys = keys});
+  const auto found = cluster::await_servers(*transport, run.node.scheduler,
+                                            {.cluster = node.plan.cluster,
+                                             .incarnation = os_random(),
+                                             .name = run.node.name,
+                                             .settings = node.plan.settings,
+                                             .parameters = node.plan.parameters},
+                                            stop);
+  if (!found) return tl::unexpected<Error>(join_error(found.error(), run.node));
+  return {};
 }
 
 // Which of the loaded samples the worker trains on: all of its own, or its share.
@@ -274,6 +291,7 @@ Result<void> serve_shard(const Node& node, const NodeOptions& options, const Cor
   log_info("server listens on " + endpoint);
   core->on_start(steady_now());
   cluster::NodeLoop loop(*transport, *core, trace ? &*trace : nullptr);
+  if (index == 0) loop.look_for_scheduler(options.scheduler);  // one line for all shards
   if (const auto why = loop.run(stop); !why)
     return tl::unexpected<Error>(join_error(why.error(), options));
   const auto& stats = core->stats();
@@ -370,6 +388,7 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
                                                     std::move(samples),
                                                     {.measure = true, .cache = cache_directory()}));
   RUBATO_ASSIGN(auto residual, open_residual(run, node.plan));
+  RUBATO_TRY(find_servers(node, run, keys, stop));
   auto core = cluster::make_worker(node.config, node.plan, os_random(), node.plan.workers[index],
                                    std::move(residual));
   cluster::WorkerNodeOptions options{.scheduler = run.node.scheduler,

@@ -16,6 +16,11 @@ constexpr Duration kLineInterval = Duration::from_ms(5000);
 constexpr Duration kWorkerLineInterval = Duration::from_ms(10'000);
 constexpr Duration kRateWindow = Duration::from_ms(5000);
 
+std::string left_text(double seconds) {
+  return seconds < 100 ? fmt::format(", {:.0f} s left", std::max(1.0, seconds))
+                       : fmt::format(", {} left", duration_text(seconds));
+}
+
 }  // namespace
 
 Progress::Progress(std::FILE* stream, ProgressOptions options, Instant now)
@@ -58,12 +63,11 @@ double Progress::run_fraction() const {
 }
 
 std::string Progress::eta(Instant now) const {
+  if (options_.told_left) return figures_.left ? left_text(*figures_.left) : "";
   const double done = static_cast<double>(runs_done_) + run_fraction();
   const double elapsed = (now - start_).seconds();
   if (done < 0.02 || elapsed < 1) return "";
-  const double left = elapsed / done * (static_cast<double>(options_.run_count) - done);
-  return left < 100 ? fmt::format(", {:.0f} s left", std::max(1.0, left))
-                    : fmt::format(", {} left", duration_text(left));
+  return left_text(elapsed / done * (static_cast<double>(options_.run_count) - done));
 }
 
 void Progress::draw(Instant now) {

@@ -25,6 +25,7 @@ struct ProgressOptions {
   Task task = Task::Classification;  // accuracy stands for R^2 in a regression
   std::optional<double> max_seconds = {};
   std::optional<std::uint64_t> max_steps = {};
+  bool told_left = false;  // ProgressFigures::left says how long; else the share that is done
 };
 
 // What is known of the run under way.
@@ -33,7 +34,8 @@ struct ProgressFigures {
   double loss = 0;      // 0: not known yet
   double accuracy = 0;  // 0 or NaN: not known
   std::uint64_t steps = 0;
-  std::string members = {};  // "3 of 4 workers"; empty: not shown
+  std::optional<double> left = {};  // seconds; empty: not known
+  std::string members = {};         // "3 of 4 workers"; empty: not shown
 };
 
 class Progress {

@@ -199,6 +199,8 @@ server::SchedulerOptions scheduler_options(const ClusterConfig& config, const Cl
   options.parameters = plan.parameters;
   options.servers = static_cast<std::uint32_t>(config.servers.count);
   options.workers = static_cast<std::uint32_t>(config.start_count());
+  if (!config.open)
+    for (const auto& worker : worker_profiles(config)) options.listed.push_back(worker.name);
   options.evaluations = evaluator           ? server::SchedulerOptions::Evaluations::Evaluator
                         : config.own_data() ? server::SchedulerOptions::Evaluations::Workers
                                             : server::SchedulerOptions::Evaluations::Training;

@@ -6,6 +6,7 @@
 //   loop.
 // - Messages that a peer does not take are one log line until it takes one. The deadlines of the
 //   cores notice what is missing.
+// - A scheduler that has not spoken yet is looked for, and a line says why it is not reached.
 // - A peer that proved a key speaks for its owner alone, and not at all once the key is revoked.
 // - While profiling, each message sent or handled is recorded.
 // Threads: the caller's, which owns the transport. Host::hold() guards a core that others use too.
@@ -25,6 +26,7 @@
 #include "base/log.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
+#include "cluster/lookout.hpp"
 #include "cluster/node_core.hpp"
 #include "cluster/node_peers.hpp"
 #include "proto/loop_trace.hpp"
@@ -66,6 +68,10 @@ class NodeLoop {
   NodeLoop& operator=(const NodeLoop&) = delete;
 
   Peers& peers() { return peers_; }
+  // Until it is heard for the first time.
+  void look_for_scheduler(const std::string& endpoint) {
+    scheduler_.emplace("the scheduler", endpoint);
+  }
 
   // Runs until the run is over, the core fails, or `stop`; a core that takes its leave does so
   // first. Returns: why it ended, or the error of the core or the transport.
@@ -121,6 +127,8 @@ class NodeLoop {
     }
     flush();
     host_.on_spoken();
+    if (scheduler_)
+      if (const auto line = scheduler_->poll(steady_now())) log_warning(*line);
     return {};
   }
 
@@ -182,6 +190,7 @@ class NodeLoop {
     const auto from = peers_.sender_of(received.from, message);
     if (!from) return {};
     if (!refused_.empty()) on_good_frame(received.from, *from);
+    if (scheduler_ && message.sender.role == proto::Role::Scheduler) scheduler_.reset();
     proto::HandleTrace handling(trace_, received.from, message);
     const std::uint64_t before = chunks_applied(core_);
     core_.on_message(now, *from, message);
@@ -234,6 +243,7 @@ class NodeLoop {
   Host& host_;
   proto::LoopTrace* trace_;
   Peers peers_;
+  std::optional<Lookout> scheduler_;                          // while it was never heard
   std::unordered_map<proto::PeerId, std::uint64_t> refused_;  // frames since its last good one
   std::unordered_set<proto::PeerId> unreached_;               // the last message was not sent
 };

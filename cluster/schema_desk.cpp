@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
+
+#include "server/waiting.hpp"
 
 namespace rubato::cluster {
 namespace {
@@ -12,8 +15,7 @@ using proto::Message;
 using proto::PeerId;
 using proto::Role;
 
-constexpr Duration kWordEvery = Duration::from_seconds(10);
-constexpr std::size_t kNamesSaid = 5;  // of those that are missing
+constexpr Duration kWordEvery = Duration::from_seconds(5);
 
 }  // namespace
 
@@ -35,9 +37,15 @@ void SchemaDesk::refuse(PeerId to, const std::string& why) {
   send(to, proto::Refusal{proto::RefusalCode::OtherSettings, why});
 }
 
-void SchemaDesk::on_message(Instant now, PeerId from, const Message& message) {
-  if (!next_word_) next_word_ = now + kWordEvery;
-  if (message.cluster != options_.cluster) {
+void SchemaDesk::on_start(Instant now) {
+  next_word_ = now + kWordEvery;
+}
+
+void SchemaDesk::on_message(Instant, PeerId from, const Message& message) {
+  if (std::holds_alternative<proto::AskStatus>(message.body)) {
+    const nlohmann::json status{{"state", "waiting"}, {"waiting_for", awaited()}};
+    send(from, proto::Status{status.dump()});
+  } else if (message.cluster != options_.cluster) {
     send(from,
          proto::Refusal{proto::RefusalCode::ClusterId, other_cluster(message, options_.cluster)});
   } else if (const auto* describe = std::get_if<proto::Describe>(&message.body)) {
@@ -102,20 +110,17 @@ void SchemaDesk::stop(const std::string& reason) {
 void SchemaDesk::on_wakeup(Instant now) {
   if (!next_word_ || now < *next_word_) return;
   next_word_ = now + kWordEvery;
-  log_.push("waiting for the data summaries of " + missing());
+  const proto::Notice line{"waiting for the data of " + awaited()};
+  log_.push(line.text);
+  for (const PeerId peer : asked_) send(peer, line);
 }
 
-std::string SchemaDesk::missing() const {
-  if (options_.open || options_.enough < options_.workers.size())
-    return fmt::format("{} workers, {} of them are here", options_.enough, summaries_.size());
-  std::string text;
-  std::size_t count = 0;
-  for (const auto& name : options_.workers) {
-    if (summaries_.contains(name)) continue;
-    if (count < kNamesSaid) text += (count > 0 ? ", " : "") + name;
-    ++count;
-  }
-  return count > kNamesSaid ? fmt::format("{} and {} more", text, count - kNamesSaid) : text;
+std::string SchemaDesk::awaited() const {
+  std::vector<std::string> missing;
+  if (!options_.open)
+    for (const auto& name : options_.workers)
+      if (!summaries_.contains(name)) missing.push_back(name);
+  return server::workers_awaited(missing, summaries_.size(), options_.enough);
 }
 
 std::uint64_t SchemaDesk::samples() const {
@@ -150,6 +155,8 @@ void SchemaAsker::on_message(Instant now, PeerId from, const Message& message) {
   joiner_.on_heard(now);
   if (const auto* refusal = std::get_if<proto::Refusal>(&message.body)) {
     failure_ = Error{ErrorCode::Refused, "scheduler: " + refusal->message};
+  } else if (const auto* notice = std::get_if<proto::Notice>(&message.body)) {
+    log_.push(notice->text);
   } else if (const auto* schema = std::get_if<proto::Schema>(&message.body)) {
     auto read = train::schema_of(schema->text);
     if (read) {

@@ -35,6 +35,8 @@ class SchemaDesk {
   };
   explicit SchemaDesk(Options options);
 
+  // From now on it says every 5 s for whom it waits, to its log and to all that have asked.
+  void on_start(Instant now);
   void on_message(Instant now, proto::PeerId from, const proto::Message& message);
   // `from` said what it may not say: it is told so.
   void on_bad_frame(proto::PeerId from, const Error& error) { refuse(from, error.message); }
@@ -59,7 +61,7 @@ class SchemaDesk {
   void agree();
   void refuse(proto::PeerId to, const std::string& why);
   void send(proto::PeerId to, proto::Body body);
-  std::string missing() const;
+  std::string awaited() const;
 
   Options options_;
   std::map<std::string, train::DataSummary> summaries_;  // by worker
@@ -90,6 +92,7 @@ class SchemaAsker {
   void on_wakeup(Instant now);
   std::optional<proto::ToPeer> poll_send() { return outbox_.poll(); }
   std::optional<Instant> poll_wakeup() const { return joiner_.poll_wakeup(); }
+  std::optional<std::string> poll_log() { return log_.poll(); }
   // Set once the schema is here.
   const std::optional<std::string>& stopped() const { return stopped_; }
   const std::optional<Error>& failure() const { return failure_; }
@@ -104,6 +107,7 @@ class SchemaAsker {
   std::optional<std::string> stopped_;
   std::optional<Error> failure_;
   proto::Outbox<proto::ToPeer> outbox_;
+  proto::Outbox<std::string> log_;
 };
 
 }  // namespace rubato::cluster

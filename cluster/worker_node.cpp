@@ -294,6 +294,7 @@ Result<std::string> run_worker(proto::Transport& transport, WorkerCore& core,
   NodeLoop loop(transport, core, host.trace(), host);
   options.cores.place(kTransportPlace);
   RUBATO_TRY(loop.peers().connect_scheduler(options.scheduler));  // starts ZeroMQ's threads
+  loop.look_for_scheduler(options.scheduler);
   options.cores.place(kLoopPlace);
   core.on_start(steady_now());
   return loop.run(stop);

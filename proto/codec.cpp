@@ -52,8 +52,10 @@ auto write(Builder& b, const Hello& m) {
   std::vector<wire::SnapshotInfo> snapshots;
   for (const SnapshotInfo& s : m.snapshots) snapshots.emplace_back(s.run, s.number, s.commits);
   const auto list = snapshots.empty() ? 0 : b.CreateVectorOfStructs(snapshots);
-  return wire::CreateHello(b, name, m.parameters, endpoint, settings, list, m.again,
-                           key(b, m.public_key));
+  const auto public_key = key(b, m.public_key);
+  const auto trouble = m.trouble.empty() ? 0 : text(b, m.trouble);
+  return wire::CreateHello(b, name, m.parameters, endpoint, settings, list, m.again, public_key,
+                           m.looks, trouble);
 }
 auto write(Builder& b, const Welcome& m) {
   std::vector<Offset<wire::ShardEntry>> entries;
@@ -154,6 +156,12 @@ auto write(Builder& b, const Describe& m) {
 auto write(Builder& b, const Schema& m) {
   return wire::CreateSchema(b, b.CreateString(m.text));
 }
+auto write(Builder& b, const AskStatus&) {
+  return wire::CreateAskStatus(b);
+}
+auto write(Builder& b, const Status& m) {
+  return wire::CreateStatus(b, b.CreateString(m.text));
+}
 
 struct WrittenBody {
   wire::Body type = wire::Body::NONE;
@@ -242,6 +250,10 @@ Result<Body> read(const wire::Hello& t) {
   Hello m{std::move(name), t.parameters(), std::move(endpoint), GetString(t.settings())};
   m.again = t.again();
   RUBATO_ASSIGN(m.public_key, read_key("Hello.public_key", t.public_key()));
+  m.looks = t.looks();
+  if (t.trouble()) {
+    RUBATO_ASSIGN(m.trouble, read_text("Hello.trouble", *t.trouble()));
+  }
   RUBATO_TRY(check_numbers("Hello", m.parameters));
   if (!t.snapshots()) return m;
   if (t.snapshots()->size() > kSnapshotsMax)
@@ -458,6 +470,8 @@ Result<Body> read_rare_body(const wire::Envelope& e) {
     case wire::Body::Notice: return read(*e.body_as_Notice());
     case wire::Body::Describe: return read(*e.body_as_Describe());
     case wire::Body::Schema: return Schema{e.body_as_Schema()->text()->str()};
+    case wire::Body::AskStatus: return AskStatus{};
+    case wire::Body::Status: return Status{e.body_as_Status()->text()->str()};
   }
   // clang-format on
   return corrupt("body {} is unknown", static_cast<int>(e.body_type()));

@@ -22,7 +22,8 @@ std::string weighted(double weight) {
 
 struct InWords {
   std::string operator()(const Hello& m) const {
-    return fmt::format(" name={} parameters={}", m.name, m.parameters);
+    return fmt::format(" name={} parameters={}{}{}", m.name, m.parameters, m.looks ? " looks" : "",
+                       m.trouble.empty() ? "" : ": " + m.trouble);
   }
   std::string operator()(const Welcome& m) const {
     return fmt::format(" you={} shards={}", to_string(m.you), m.shards.shards.size());
@@ -93,6 +94,8 @@ struct InWords {
     return fmt::format(" name={} bytes={}", m.name, m.summary.size());
   }
   std::string operator()(const Schema& m) const { return fmt::format(" bytes={}", m.text.size()); }
+  std::string operator()(const AskStatus&) const { return ""; }
+  std::string operator()(const Status& m) const { return fmt::format(" bytes={}", m.text.size()); }
 };
 
 }  // namespace

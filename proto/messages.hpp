@@ -92,6 +92,10 @@ struct Hello {
   // Servers only: by which workers will know it. It must be the key that the connection was proved
   // with (proto/identity.hpp). Empty: not encrypted.
   std::string public_key = {};
+  // Workers only: it does not ask to join yet, but where the servers are. The Welcome then gives no
+  // number. `trouble`: why it cannot reach one of them, for people; empty: nothing known.
+  bool looks = false;
+  std::string trouble = {};
 };
 
 // scheduler -> node: accepted. A worker may not train before Start.
@@ -141,7 +145,7 @@ struct Stop {
   bool failed = false;  // what the run needs is gone, and no criterion holds: nobody exits with 0
 };
 
-// scheduler -> worker: one line for its log.
+// scheduler -> worker, server: one line for its log.
 struct Notice {
   std::string text;
   // A shard has gone back to a snapshot: pull all parameters, and join again as a new incarnation.
@@ -295,6 +299,7 @@ inline constexpr std::size_t kStandingsMax = 64;  // of a Heartbeat
 
 // server, evaluator -> scheduler: still here. scheduler -> worker, evaluator: your Hello was heard,
 // the servers are not there yet. scheduler -> whoever asked (Message::sent): what my clock says.
+// worker -> server, asking the same: are you there?
 struct Heartbeat {
   Instant echo;             // the question's `sent`; 0: nobody asked
   Instant clock;            // of the scheduler when it answered
@@ -319,9 +324,18 @@ struct Evaluation {
   double target_square = 0;
 };
 
+// anybody, of any cluster -> scheduler: how does the run stand? It changes nothing.
+struct AskStatus {};
+
+// scheduler -> who asked: the answer, JSON (server/scheduler_status.hpp).
+struct Status {
+  std::string text;
+};
+inline constexpr std::size_t kStatusTextMax = 240 * 1024;
+
 using Body = std::variant<Hello, Welcome, Refusal, Start, Leave, Stop, Members, MembersAck, Pull,
                           Commit, Parameters, Probe, ProbeReply, Progress, Heartbeat, Directive,
-                          Evaluation, Save, Notice, Describe, Schema>;
+                          Evaluation, Save, Notice, Describe, Schema, AskStatus, Status>;
 
 // What every message carries beside its body.
 struct Message {

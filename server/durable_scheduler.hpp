@@ -44,6 +44,10 @@ class DurableScheduler {
   // Returns: false if no member is there.
   bool on_revoked(Instant now, proto::PeerId from);
   void on_wakeup(Instant now);
+  void announce_waits(Instant now) { core_->announce_waits(now + ahead_); }
+  std::optional<double> seconds_left(Instant now) const {
+    return core_->seconds_left(now + ahead_);
+  }
   // As those of Scheduler.
   void stop(Instant now, std::string reason) { core_->stop(now + ahead_, std::move(reason)); }
   void stop_without_parameters(Instant now, std::string reason) {

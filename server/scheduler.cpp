@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/check.hpp"
+#include "server/waiting.hpp"
 
 namespace rubato::server {
 
@@ -23,7 +24,9 @@ constexpr PeerId kNobody = ~PeerId{0};
 // Snapshots that a journal can have lost; a server that speaks of more is not believed.
 constexpr std::uint64_t kForgottenMax = 1000;
 constexpr Duration kCallEvery = Duration::from_seconds(10);  // while no worker is there
-constexpr Duration kLookEvery = Duration::from_seconds(5);   // for workers that do not commit
+constexpr Duration kWordEvery = Duration::from_seconds(5);   // before the start
+constexpr std::size_t kStrangersMax = 64;  // that look for the servers, beyond the expected workers
+constexpr Duration kLookEvery = Duration::from_seconds(5);  // for workers that do not commit
 // A worker that was left out comes back after so many times as long as others waited for it. So
 // they train for most of the time, whatever it does.
 constexpr double kAwayFactor = 4;
@@ -55,10 +58,16 @@ Scheduler::Scheduler(const SchedulerOptions& options, std::unique_ptr<sync::Tune
 bool Scheduler::on_message(Instant now, PeerId from, const Message& message) {
   const std::uint64_t before = refusals_;
   take(now, from, message);
-  return refusals_ == before && !std::holds_alternative<proto::Describe>(message.body);
+  const auto* const hello = std::get_if<proto::Hello>(&message.body);
+  const bool asked = std::holds_alternative<proto::Describe>(message.body) ||
+                     std::holds_alternative<proto::AskStatus>(message.body) ||
+                     (hello && hello->looks);
+  return refusals_ == before && !asked;
 }
 
 void Scheduler::take(Instant now, PeerId from, const Message& message) {
+  // Whoever watches has no cluster file, and so no cluster.
+  if (std::holds_alternative<proto::AskStatus>(message.body)) return tell_status(now, from);
   if (message.cluster != options_.cluster) {
     refuse(from, RefusalCode::ClusterId, other_cluster(message, options_.cluster));
     return;
@@ -296,8 +305,24 @@ void Scheduler::notice(const std::string& text, bool rejoin) {
     if (worker.fate == WorkerState::Fate::Member) send(worker.peer, proto::Notice{text, rejoin});
 }
 
+// Nothing is kept but what the log and the notices need: its Hello proper comes later.
+void Scheduler::on_look(Instant now, PeerId from, const proto::Hello& hello) {
+  if (!started_ && lookers_.size() < options_.workers + kStrangersMax) lookers_[hello.name] = from;
+  if (!hello.trouble.empty())
+    if (const auto left_out = said_.admit(now, hello.name + ' ' + hello.trouble))
+      log(SchedulerEvent::Kind::Warning,
+          fmt::format("worker '{}' {}{}", hello.name, hello.trouble, more_text(*left_out)));
+  if (!serving()) return send(from, proto::Heartbeat{});  // it repeats its Hello
+  send(from, proto::Welcome{.you = {Role::Worker, 0},
+                            .parameters = options_.parameters,
+                            .range = {},
+                            .shards = shard_map()});
+}
+
 void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message) {
   const auto& hello = std::get<proto::Hello>(message.body);
+  if (hello.looks) return on_look(now, from, hello);
+  lookers_.erase(hello.name);
   if (const auto known = members_.find(hello.name); known != members_.end()) {
     const WorkerId id = known->second;
     WorkerState& worker = workers_[id.value];
@@ -372,7 +397,7 @@ void Scheduler::admit(Instant now, PeerId from, const Message& message) {
   worker.peer = from;
   worker.epoch = lists_.epoch() + 1;
   workers_until_.reset();
-  worker.joined_at = now;
+  worker.joined_at = worker.heard = worker.pace.since = now;
   workers_.push_back(std::move(worker));
   deserted_.reset();
   members_.emplace(hello.name, id);
@@ -449,6 +474,8 @@ void Scheduler::start_ready_workers(Instant now) {
             members_, [&](const auto& member) { return workers_[member.second.value].rejoining; }))
       return;
     started_ = now;
+    next_word_.reset();
+    lookers_.clear();
     log(SchedulerEvent::Kind::Started, fmt::format("training starts with {} workers on {} shards",
                                                    members_.size(), servers_.size()));
     if (tuner_) tuner_->on_start(now);
@@ -485,6 +512,8 @@ void Scheduler::on_progress(Instant now, WorkerId id, const proto::Progress& pro
                        worker.progress.commits));
     return;
   }
+  worker.pace.update(now, progress);
+  if (progress.loss_samples > 0) worker.loss = progress.loss;
   steps_ += progress.steps - worker.progress.steps;
   commits_ += progress.commits - worker.progress.commits;
   worker.progress = progress;
@@ -624,6 +653,31 @@ void Scheduler::await_workers(Instant now) {
   log(SchedulerEvent::Kind::Absent,
       fmt::format("no worker is left; waiting for one for up to {:.0f} s",
                   (*deserted_ + most - now).seconds()));
+}
+
+void Scheduler::announce_waits(Instant now) {
+  if (!started_ && !stop_reason_) next_word_ = now + kWordEvery;
+}
+
+std::string Scheduler::awaited() const {
+  if (started_ || stop_reason_) return {};
+  if (!serving()) return servers_awaited(servers_.size(), options_.servers);
+  if (members_.size() >= options_.workers)
+    return fmt::format("the servers, which take the list of {} workers", members_.size());
+  std::vector<std::string> missing;
+  for (const std::string& name : options_.listed)
+    if (!members_.contains(name)) missing.push_back(name);
+  return workers_awaited(missing, members_.size(), options_.workers);
+}
+
+void Scheduler::say_awaited(Instant now) {
+  if (!next_word_ || now < *next_word_ || stop_reason_) return;
+  next_word_ = now + kWordEvery;
+  const proto::Notice line{"waiting for " + awaited()};
+  log(SchedulerEvent::Kind::Absent, line.text);
+  notice(line.text, false);
+  for (const auto& server : servers_) send(server.peer, line);
+  for (const auto& [name, peer] : lookers_) send(peer, line);
 }
 
 void Scheduler::remove_member(Instant now, WorkerId id, WorkerState::Fate fate,
@@ -913,6 +967,7 @@ void Scheduler::on_wakeup(Instant now) {
     }
   }
   await_workers(now);
+  say_awaited(now);
   end_step(now);
   if (started_ && !stop_reason_)
     if (auto reason = criterion_.on_progress(seconds(now), steps())) stop(now, std::move(*reason));
@@ -926,6 +981,7 @@ std::optional<Instant> Scheduler::poll_wakeup() const {
   next = earlier(next, next_snapshot_);
   next = earlier(next, next_evaluation_);
   next = earlier(next, next_look_);
+  next = earlier(next, next_word_);
   if (deserted_)
     next = earlier(next, std::min(next_call_, *deserted_ + options_.workers_absent_max));
   if (tuner_ && started_) next = earlier(next, tuner_->poll_wakeup());
@@ -1009,6 +1065,7 @@ Scheduler::WorkerState* Scheduler::find_worker(Instant now, PeerId from, const M
     return nullptr;
   }
   if (worker.fate != WorkerState::Fate::Member) return nullptr;  // it left: a late message
+  worker.heard = now;
   const bool first = std::exchange(worker.peer, from) == kNobody;
   if (first) tell_again(worker);
   if (worker.rejoining && !stop_reason_) send(from, proto::Notice{"", true});  // lost, perhaps

@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "base/ids.hpp"
+#include "base/log_limit.hpp"
 #include "base/result.hpp"
 #include "base/run_record.hpp"
 #include "base/time.hpp"
@@ -51,6 +52,8 @@ struct SchedulerOptions {
   std::uint64_t parameters = 0;
   std::uint32_t servers = 1;
   std::uint32_t workers = 1;  // expected at the start
+  // Their names, where they are known. Empty: any may come.
+  std::vector<std::string> listed = {};
   // Who measures the loss: the evaluator; the workers, each on samples that it holds out; or
   // nobody, and the workers' training loss takes its place.
   enum class Evaluations { Evaluator, Workers, Training } evaluations = Evaluations::Evaluator;
@@ -99,7 +102,7 @@ class Scheduler {
   // `tuner`: null when the sync model has none.
   Scheduler(const SchedulerOptions& options, std::unique_ptr<sync::Tuner> tuner);
 
-  // Returns: false if the message changed nothing: it was refused, or asked for the schema.
+  // Returns: false if the message changed nothing: it was refused, or only asked.
   bool on_message(Instant now, proto::PeerId from, const proto::Message& message);
   // Another process goes on in the place of the one that heard everything before. Nodes may have
   // heard nobody for a while, and their addresses are not known.
@@ -107,6 +110,8 @@ class Scheduler {
   // `from` sent bytes that did not decode: it is told so.
   void on_bad_frame(proto::PeerId from, const Error& error);
   void on_wakeup(Instant now);
+  // From now on it says every 5 s for whom the start waits, to its log and to all nodes.
+  void announce_waits(Instant now);
   // Ends the run for everyone (Ctrl-C, or a caller's own criterion).
   void stop(Instant now, std::string reason) { end(now, std::move(reason), false); }
   // The same where the run cannot go on: no node ends with exit code 0.
@@ -148,6 +153,10 @@ class Scheduler {
   std::uint64_t commits() const { return commits_; }  // of all workers
   // What the member at this address would say to leave. Nothing: no member is there.
   std::optional<proto::Message> farewell_of(proto::PeerId peer, std::string reason) const;
+  // How long training may still take; empty: nobody can tell (server/time_left.hpp).
+  std::optional<double> seconds_left(Instant now) const;
+  // The run as JSON for people and programs that watch it.
+  std::string status(Instant now) const;
   // The lowest loss of all evaluations; infinity before the first.
   double lowest_loss() const;
   // The run so far; complete once over().
@@ -164,6 +173,13 @@ class Scheduler {
     std::uint64_t saved = 0;     // the newest that it has on disk
     bool moved = false;  // it has not acknowledged a list yet, as the process that it is now
     std::optional<Instant> absent_since = {};  // silent, and waited for
+  };
+  // What a worker does a second, measured from one mark to the next.
+  struct Pace {
+    Instant since;
+    std::uint64_t steps = 0, commits = 0, up = 0, down = 0;  // at the mark
+    double steps_rate = 0, commits_rate = 0, up_rate = 0, down_rate = 0;
+    void update(Instant now, const proto::Progress& progress);
   };
   // A worker's refused commits at one shard. Its counts begin anew with each incarnation.
   struct Refusals {
@@ -185,6 +201,9 @@ class Scheduler {
     bool stalled = false;                            // Lost, since others waited for it
     std::string aside_why;                           // Aside
     std::map<std::uint32_t, Refusals> refused = {};  // by server
+    Instant heard = {};                              // for status() alone, as the two below
+    Pace pace;
+    std::optional<double> loss = {};  // of its last steps
     proto::Progress progress;
     proto::Evaluation evaluation;  // the last of its own; of no samples: none yet
   };
@@ -210,6 +229,12 @@ class Scheduler {
   std::uint64_t common_snapshot() const;
   void on_server_heard(Instant now, std::uint32_t index);
   void on_worker_hello(Instant now, proto::PeerId from, const proto::Message& message);
+  // A worker that looks for the servers before it joins.
+  void on_look(Instant now, proto::PeerId from, const proto::Hello& hello);
+  void tell_status(Instant now, proto::PeerId from);
+  // For whom the start waits. Empty: for nobody.
+  std::string awaited() const;
+  void say_awaited(Instant now);
   void on_evaluator(Instant now, proto::PeerId from, const proto::Message& message);
   void on_evaluator_hello(proto::PeerId from, Incarnation incarnation);
   void welcome_evaluator();
@@ -335,6 +360,12 @@ class Scheduler {
   MemberLists lists_;
   sync::Phase phase_;  // as last sent to the servers
   std::optional<Instant> started_;
+  std::optional<Instant> next_word_;              // that says for whom the start waits
+  std::map<std::string, proto::PeerId> lookers_;  // workers that look for the servers, by name
+  LogLimit said_;                                 // of what they cannot reach
+  proto::Status status_;                          // the last answer
+  std::optional<Instant> status_at_;
+  std::size_t status_answers_ = 0;          // with it
   std::optional<Instant> deserted_;         // since when no worker is a member
   Instant next_call_;                       // for one, in the log
   std::optional<Instant> next_evaluation_;  // by the workers

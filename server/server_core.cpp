@@ -124,6 +124,8 @@ void ServerCore::on_message(Instant now, PeerId from, const Message& message) {
     }
   } else if (const auto* probe = std::get_if<proto::Probe>(&message.body)) {
     if (const auto* member = find_member(from, message)) on_probe(from, *member, *probe);
+  } else if (std::holds_alternative<proto::Heartbeat>(message.body) && message.sent.ns != 0) {
+    send(from, proto::Heartbeat{.echo = message.sent, .clock = now});  // it is reached
   } else {
     refuse(from, RefusalCode::BadMessage,
            fmt::format("server has no use for {} from {}", body_name(message.body),
@@ -143,6 +145,8 @@ void ServerCore::on_scheduler(Instant now, const Message& message) {
     save(*order);
   } else if (const auto* refusal = std::get_if<proto::Refusal>(&message.body)) {
     on_refused(*refusal);
+  } else if (const auto* notice = std::get_if<proto::Notice>(&message.body)) {
+    log_.push(notice->text);
   }
 }
 

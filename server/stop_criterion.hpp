@@ -16,11 +16,11 @@ namespace rubato::server {
 inline constexpr std::size_t kSmoothedEvaluations = 5;
 
 struct StopOptions {
-  std::optional<double> target_loss;  // mean loss <= target
-  std::optional<double>
-      target_accuracy;  // of accuracy or R^2, mean >= target; with both, both hold
-  std::optional<double> max_seconds;
-  std::optional<std::uint64_t> max_steps;  // of all workers together
+  std::optional<double> target_loss = {};  // mean loss <= target
+  std::optional<double> target_accuracy =
+      {};  // of accuracy or R^2, mean >= target; with both, both hold
+  std::optional<double> max_seconds = {};
+  std::optional<std::uint64_t> max_steps = {};  // of all workers together
 };
 
 class StopCriterion {

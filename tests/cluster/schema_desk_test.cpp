@@ -87,13 +87,17 @@ TEST_CASE("schema: all are answered once the last worker has spoken, a server to
   CHECK_FALSE(server.stopped().has_value());
   CHECK_FALSE(world.desk.stopped().has_value());
   CHECK(world.log() == "worker 'a' has 2 samples of 1 classes\n");
-  for (int second = 0; second < 12; ++second) {
+  world.desk.on_start(world.now);
+  for (int second = 0; second < 7; ++second) {
     world.now = world.now + kSecond;
     world.desk.on_wakeup(world.now);
     a.on_wakeup(world.now);
     world.exchange(a, 1);  // it asks again; the desk says that it is there
   }
-  CHECK(world.log() == "waiting for the data summaries of b\n");
+  const std::string awaits = "waiting for the data of b (1 of 2 workers joined)";
+  CHECK(world.log() == awaits + "\n");
+  CHECK(a.poll_log() == awaits);  // whoever has spoken hears it, too
+  CHECK_FALSE(a.poll_log().has_value());
   CHECK_FALSE(a.failure().has_value());
 
   b.on_start(world.now);

@@ -163,6 +163,8 @@ Message any_body(std::size_t kind) {
                                 any_number(), any<double>(), any<double>()});
     case 17:
       return message(Save{any_number()});
+    case 18:
+      return message(Status{any<std::string>()});
     default:
       return message(Notice{any<std::string>(), any<bool>()});
   }

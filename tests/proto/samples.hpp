@@ -55,7 +55,9 @@ inline std::vector<Message> every_message() {
                     "sync = bsp\nseed = 1\n",
                     {{21, 22, 23}, {21, 24, 25}},
                     true,
-                    std::string(kKeyCharacters, 'k')}),
+                    std::string(kKeyCharacters, 'k'),
+                    true,
+                    "cannot reach server 1"}),
       message(welcome),
       message(Refusal{RefusalCode::NameTaken, "the name edge-7 is taken"}),
       message(Start{}),
@@ -81,13 +83,16 @@ inline std::vector<Message> every_message() {
       message(Evaluation{{2'000}, 0.45, 0.84, 33, 120}),
       message(Describe{"box-7", std::string(3000, 's')}),
       message(Schema{std::string(3000, 't')}),
+      message(AskStatus{}),
+      message(Status{std::string(3000, 'u')}),
   };
 }
 
 // --- equality ------------------------------------------------------------------------------------
 
 inline auto fields(const Hello& m) {
-  return std::tie(m.name, m.parameters, m.endpoint, m.settings, m.snapshots, m.again, m.public_key);
+  return std::tie(m.name, m.parameters, m.endpoint, m.settings, m.snapshots, m.again, m.public_key,
+                  m.looks, m.trouble);
 }
 inline auto fields(const Welcome& m) {
   return std::tie(m.you, m.parameters, m.range, m.shards, m.snapshot, m.steps);
@@ -151,6 +156,12 @@ inline auto fields(const Describe& m) {
   return std::tie(m.name, m.summary);
 }
 inline auto fields(const Schema& m) {
+  return std::tie(m.text);
+}
+inline auto fields(const AskStatus&) {
+  return std::tie();
+}
+inline auto fields(const Status& m) {
   return std::tie(m.text);
 }
 

@@ -1,0 +1,228 @@
+// `rubato status`: asks a scheduler how its run stands, and shows it as a table.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/rng.hpp"
+#include "cli/commands.hpp"
+#include "cli/endpoint.hpp"
+#include "cli/node_keys.hpp"
+#include "cli/table.hpp"
+#include "cli/text.hpp"
+#include "cluster/lookout.hpp"
+#include "cluster/make_transport.hpp"
+#include "proto/key_files.hpp"
+
+namespace rubato::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using proto::Role;
+
+constexpr Duration kPatience = Duration::from_seconds(10);
+constexpr Duration kAskEvery = Duration::from_seconds(1);
+constexpr Duration kWatchEvery = Duration::from_seconds(2);
+constexpr Duration kTurn = Duration::from_ms(200);  // deaf to an interrupt
+
+// The key of any node that may connect to the scheduler will do. `role`: of that key.
+Result<std::shared_ptr<const proto::Keys>> watcher_keys(const StatusRun& run,
+                                                        const Endpoint& scheduler, Role& role) {
+  if (run.node.name.empty() && !run.node.insecure &&
+      !(run.node.keys.empty() && scheduler.loopback()))
+    return fail(ErrorCode::BadInput,
+                fmt::format("--scheduler {}: give --name of a key that it accepts; or give "
+                            "--insecure if its cluster has no keys",
+                            run.node.scheduler));
+  const auto file = proto::secret_file(key_directory(run.node.keys), run.node.name);
+  std::error_code error;
+  if (!run.node.name.empty() && std::filesystem::exists(file, error)) {
+    RUBATO_ASSIGN(const auto own, proto::read_secret_key(file));
+    role = own.identity.role;
+  }
+  return node_keys(run.node, role, run.node.name, "--scheduler", scheduler);
+}
+
+class Asker {
+ public:
+  Asker(const std::string& endpoint, std::unique_ptr<proto::Transport> transport,
+        proto::PeerId scheduler, Role role)
+      : transport_(std::move(transport)),
+        scheduler_(scheduler),
+        role_(role == Role::Scheduler ? Role::Evaluator : role),
+        endpoint_(endpoint) {}
+
+  // Returns: the scheduler's answer. Timeout, with the likely cause, if there is none.
+  Result<Json> ask(const std::stop_token& stop) {
+    cluster::Lookout lookout("the scheduler", endpoint_);
+    std::string why = fmt::format("no answer of {} for {:.0f} s", endpoint_, kPatience.seconds());
+    const Instant began = steady_now();
+    Instant next = began;
+    while (steady_now() - began < kPatience) {
+      if (stop.stop_requested()) return fail(ErrorCode::Stopped, "interrupted");
+      if (steady_now() >= next) {
+        next = steady_now() + kAskEvery;
+        RUBATO_TRY(transport_->send(scheduler_, question()));
+      }
+      if (auto line = lookout.poll(steady_now())) why = std::move(*line);
+      RUBATO_ASSIGN(const auto received, transport_->receive(kTurn));
+      if (!received) continue;
+      if (!received->message) return tl::unexpected<Error>(received->message.error());
+      if (const auto* refusal = std::get_if<proto::Refusal>(&received->message->body))
+        return fail(ErrorCode::Refused, endpoint_ + ": " + refusal->message);
+      const auto* status = std::get_if<proto::Status>(&received->message->body);
+      if (!status) continue;
+      Json json = Json::parse(status->text, nullptr, false);
+      if (json.is_object()) return json;
+      return fail(ErrorCode::Corrupt, endpoint_ + ": its answer is not JSON");
+    }
+    return fail(ErrorCode::Timeout, why);
+  }
+
+  // Ends early when it is interrupted.
+  Result<void> wait(Duration time, const std::stop_token& stop) {
+    const Instant until = steady_now() + time;
+    while (steady_now() < until && !stop.stop_requested()) RUBATO_TRY(transport_->receive(kTurn));
+    return {};
+  }
+
+ private:
+  proto::Message question() const {
+    return {.cluster = 0,
+            .sender = {role_, 0},
+            .incarnation = incarnation_,
+            .body = proto::AskStatus{},
+            .payload = {}};
+  }
+
+  std::unique_ptr<proto::Transport> transport_;
+  proto::PeerId scheduler_;
+  Role role_;
+  std::string endpoint_;
+  Incarnation incarnation_ = os_random();
+};
+
+double number_of(const Json& json, const char* key) {
+  const auto at = json.find(key);
+  return at != json.end() && at->is_number() ? at->get<double>() : 0;
+}
+
+bool known(const Json& json, const char* key) {
+  return json.contains(key) && json.at(key).is_number();
+}
+
+std::string text_of(const Json& json, const char* key) {
+  return json.contains(key) && json.at(key).is_string() ? json.at(key).get<std::string>() : "";
+}
+
+// "rate 4", "8 steps"; "-" for a worker that no tuner directs.
+std::string directive_text(const Json& worker) {
+  const auto at = worker.find("directive");
+  if (at == worker.end()) return "-";
+  std::string text;
+  if (number_of(*at, "local_steps") > 0)
+    text = fmt::format("{:g} steps", number_of(*at, "local_steps"));
+  else if (number_of(*at, "period_seconds") > 0)
+    text = "each " + duration_text(number_of(*at, "period_seconds"));
+  else
+    text = fmt::format("rate {:g}", number_of(*at, "commit_rate"));
+  if (number_of(*at, "batch") > 0) text += fmt::format(", batch {:g}", number_of(*at, "batch"));
+  return text;
+}
+
+std::string run_line(const Json& all) {
+  const std::string state = text_of(all, "state");
+  std::string line = state;
+  if (state == "waiting") return line + " for " + text_of(all, "waiting_for");
+  line += fmt::format(" ({}) since {}, {} steps, {} commits", text_of(all, "sync"),
+                      duration_text(std::max(0.0, number_of(all, "seconds"))),
+                      count_text(number_of(all, "steps")), count_text(number_of(all, "commits")));
+  if (known(all, "loss")) line += ", loss " + loss_text(number_of(all, "loss"));
+  if (known(all, "loss") && known(all, "target_loss"))
+    line += fmt::format(" (target {})", loss_text(number_of(all, "target_loss")));
+  if (known(all, "accuracy")) {
+    const Figure figure =
+        figure_of(text_of(all, "task") == "regression" ? Task::Regression : Task::Classification);
+    line += fmt::format(", {} {}", figure.word, figure_text(figure, number_of(all, "accuracy")));
+    if (known(all, "target_accuracy"))
+      line += fmt::format(" (target {})",
+                          figure_target_text(figure, number_of(all, "target_accuracy")));
+  }
+  if (known(all, "seconds_left"))
+    line += fmt::format(", {} left", duration_text(number_of(all, "seconds_left")));
+  const std::string why = text_of(all, "stop_reason");
+  return why.empty() ? line : line + ": " + why;
+}
+
+std::string table_of(const Json& all) {
+  std::string text = run_line(all) + "\n";
+  const Json none = Json::array();
+  const Json& servers = all.contains("servers") ? all.at("servers") : none;
+  const Json& workers = all.contains("workers") ? all.at("workers") : none;
+  if (!servers.empty()) {
+    std::vector<std::vector<std::string>> columns{{"Server"}, {"Address"}, {"State"}, {"Snapshot"}};
+    for (const Json& server : servers) {
+      columns[0].push_back(text_of(server, "name"));
+      columns[1].push_back(text_of(server, "endpoint"));
+      columns[2].push_back(text_of(server, "state"));
+      columns[3].push_back(count_text(number_of(server, "snapshot")));
+    }
+    text += "\n" + aligned(columns) + "\n";
+  }
+  if (!workers.empty()) {
+    std::vector<std::vector<std::string>> columns{
+        {"Worker"},  {"State"}, {"Steps"}, {"Steps/s"}, {"Commits"},    {"Commits/s"}, {"Order"},
+        {"Waiting"}, {"Comm."}, {"Up/s"},  {"Down/s"},  {"Last heard"}, {"Loss"}};
+    for (const Json& worker : workers) {
+      std::size_t i = 0;
+      for (auto& cell :
+           {text_of(worker, "name"), text_of(worker, "state"),
+            count_text(number_of(worker, "steps")),
+            fmt::format("{:.3g}", number_of(worker, "steps_per_second")),
+            count_text(number_of(worker, "commits")),
+            fmt::format("{:.3g}", number_of(worker, "commits_per_second")), directive_text(worker),
+            percent_text(number_of(worker, "waiting_share")),
+            percent_text(number_of(worker, "communicating_share")),
+            bytes_text(number_of(worker, "up_bytes_per_second")),
+            bytes_text(number_of(worker, "down_bytes_per_second")),
+            duration_text(number_of(worker, "heard_seconds_ago")) + " ago",
+            known(worker, "loss") ? loss_text(number_of(worker, "loss")) : std::string("-")})
+        columns[i++].push_back(cell);
+    }
+    text += "\n" + aligned(columns) + "\n";
+  }
+  if (number_of(all, "workers_left_out") > 0)
+    text += fmt::format("and {:g} more workers\n", number_of(all, "workers_left_out"));
+  return text;
+}
+
+Result<void> status_checked(const StatusRun& run, const std::stop_token& stop) {
+  RUBATO_ASSIGN(const auto scheduler, parse_remote("--scheduler", run.node.scheduler));
+  Role role = Role::Worker;
+  RUBATO_ASSIGN(auto keys, watcher_keys(run, scheduler, role));
+  auto transport = cluster::make_transport({.keys = std::move(keys)});
+  RUBATO_ASSIGN(const auto peer, transport->connect(run.node.scheduler));
+  Asker asker(run.node.scheduler, std::move(transport), peer, role);
+  while (true) {
+    RUBATO_ASSIGN(const Json status, asker.ask(stop));
+    const bool clears = run.watch && !run.json && ::isatty(STDOUT_FILENO) == 1;
+    fmt::print("{}{}{}", clears ? "\x1b[H\x1b[2J" : "",
+               run.json ? status.dump(run.watch ? -1 : 2) + "\n" : table_of(status),
+               run.watch && !clears && !run.json ? "\n" : "");
+    std::fflush(stdout);
+    const std::string state = text_of(status, "state");
+    if (!run.watch || state == "ending" || state == "over") return {};
+    RUBATO_TRY(asker.wait(kWatchEvery, stop));
+  }
+}
+
+}  // namespace
+
+int status(const StatusRun& run, std::stop_token stop) {
+  const auto done = status_checked(run, stop);
+  return done ? 0 : report_error(done.error());
+}
+
+}  // namespace rubato::cli

@@ -1,0 +1,78 @@
+#include "cluster/lookout.hpp"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <charconv>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace rubato::cluster {
+namespace {
+
+constexpr Duration kSilence = Duration::from_seconds(1);  // before the first look
+constexpr Duration kPatience = Duration::from_seconds(2);
+constexpr Duration kLookEvery = Duration::from_seconds(5);
+constexpr Duration kSayEvery = Duration::from_seconds(30);
+// A node that is there may be slow.
+constexpr Duration kAnswerWithin = Duration::from_seconds(4);
+
+}  // namespace
+
+struct Lookout::Look {
+  proto::Reach reach;
+  std::atomic<bool> done{false};  // after it, `reach` is the owner's
+};
+
+Lookout::Lookout(std::string who, const std::string& endpoint)
+    : who_(std::move(who)), endpoint_(endpoint) {
+  constexpr std::string_view kScheme = "tcp://";
+  const auto colon = endpoint.rfind(':');
+  if (!endpoint.starts_with(kScheme) || colon <= kScheme.size()) return;
+  const char* const end = endpoint.data() + endpoint.size();
+  if (std::from_chars(endpoint.data() + colon + 1, end, port_).ptr != end) return;
+  host_ = endpoint.substr(kScheme.size(), colon - kScheme.size());
+}
+
+void Lookout::begin(Instant now) {
+  looked_at_ = now;
+  auto look = std::make_shared<Look>();
+  try {
+    std::thread([look, host = host_, port = port_] {
+      look->reach = proto::reach(host, port, kPatience);
+      look->done = true;
+    }).detach();
+  } catch (const std::system_error&) {
+    return;  // no thread is to be had: it looks again later
+  }
+  look_ = std::move(look);
+}
+
+std::string Lookout::line() const {
+  const std::string address = found_->address.empty() ? "" : " (" + found_->address + ")";
+  return fmt::format("cannot reach {} at {}{}: {}", who_, endpoint_, address,
+                     found_->good()
+                         ? "something answers there, but it does not speak to this node: "
+                           "is this the right port, or is that machine overloaded?"
+                         : likely_cause(*found_));
+}
+
+std::optional<std::string> Lookout::poll(Instant now) {
+  if (host_.empty()) return std::nullopt;
+  if (!since_) since_ = now;
+  if (look_ && look_->done) {
+    found_ = look_->reach;
+    look_.reset();
+  }
+  const bool due = now - looked_at_.value_or(*since_) >= (looked_at_ ? kLookEvery : kSilence);
+  if (due && !look_) begin(now);
+  if (!found_ || (found_->good() && now - *since_ < kAnswerWithin)) return std::nullopt;
+  std::string text = line();
+  if (text == said_ && now - said_at_ < kSayEvery) return std::nullopt;
+  said_ = text;
+  said_at_ = now;
+  return text;
+}
+
+}  // namespace rubato::cluster

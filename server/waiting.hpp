@@ -1,0 +1,36 @@
+// server/waiting.hpp - for whom a run waits before its start, in words: "pi-1, slow (2 of 4 workers
+// joined)".
+// Pure.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace rubato::server {
+
+inline constexpr std::size_t kNamesSaid = 5;
+
+inline std::string servers_awaited(std::size_t here, std::size_t wanted) {
+  const std::size_t missing = wanted - here;
+  return fmt::format("{} server{} ({} of {} joined)", missing, missing == 1 ? "" : "s", here,
+                     wanted);
+}
+
+// `missing`: the names of those that are not here. Where the wait is for fewer than these, or
+// nobody knows the names, the line has a number.
+inline std::string workers_awaited(const std::vector<std::string>& missing, std::size_t here,
+                                   std::size_t wanted) {
+  const std::size_t count = wanted - here;
+  if (missing.size() != count)
+    return fmt::format("{} worker{} ({} of {} joined)", count, count == 1 ? "" : "s", here, wanted);
+  std::string names;
+  for (std::size_t i = 0; i < count && i < kNamesSaid; ++i)
+    names += (i > 0 ? ", " : "") + missing[i];
+  if (count > kNamesSaid) names += fmt::format(" and {} more", count - kNamesSaid);
+  return fmt::format("{} ({} of {} workers joined)", names, here, wanted);
+}
+
+}  // namespace rubato::server
