@@ -175,6 +175,7 @@ class Host {
                                      schema_);
     };
     RUBATO_ASSIGN(scheduler_, state_->make(core, schema_, samples_));
+    scheduler_->hear_evaluator(evaluator_);
     return {};
   }
 
@@ -222,7 +223,7 @@ class Host {
     }
     cluster::ModelSaver saver(options_.out, config_, plan_, data_.schema,
                               Duration::from_seconds(config_.snapshot.every_seconds), lowest_);
-    auto core = cluster::make_evaluator(config_, plan_, os_random(), evaluated);
+    auto core = cluster::make_evaluator(config_, plan_, evaluator_, evaluated);
     RUBATO_TRY(
         cluster::run_evaluator(*transport, core, device.get(), data_.held_out,
                                {.scheduler = scheduler,
@@ -274,6 +275,7 @@ class Host {
   TraceProcess process_;
   std::unique_ptr<proto::Transport> transport_;
   std::optional<proto::LoopTrace> trace_;  // while profiling
+  const Incarnation evaluator_ = os_random();
   std::unique_ptr<SchedulerState> state_;
   std::unique_ptr<server::DurableScheduler> scheduler_;  // after state_, which it writes to
   double lowest_ = 0;                                    // loss so far, when the evaluator began

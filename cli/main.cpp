@@ -197,8 +197,8 @@ void add_evaluate(CLI::App& app, ModelRun& options) {
 
 void add_key_choice(CLI::App* command, NodeOptions& options) {
   command->add_option("--keys", options.keys,
-                      "Directory of this node's keys (default beyond loopback: /etc/rubato for "
-                      "root, else ~/.config/rubato)");
+                      "Directory of this node's keys (default beyond loopback: $RUBATO_KEYS, or "
+                      "/etc/rubato/keys for root, else ~/.config/rubato)");
   command->add_flag("--insecure", options.insecure,
                     "No keys beyond loopback either: nothing is encrypted or authenticated");
 }
@@ -230,7 +230,8 @@ void add_cores(CLI::App* command, NodeOptions& options, const char* threads) {
 
 void add_key_directory(CLI::App* command, KeyOptions& options) {
   command->add_option("--keys", options.keys,
-                      "Directory of keys (default: /etc/rubato for root, else ~/.config/rubato)");
+                      "Directory of keys (default: $RUBATO_KEYS, or /etc/rubato/keys for root, else "
+                      "~/.config/rubato)");
 }
 
 void add_keys(CLI::App& app, KeyOptions& options) {

@@ -15,8 +15,11 @@ using proto::Role;
 
 std::string key_directory(const std::string& keys) {
   if (!keys.empty()) return keys;
+  // Set by the services, whose user has no home.
+  const char* set = std::getenv("RUBATO_KEYS");
+  if (set && *set != '\0') return set;
   const char* home = std::getenv("HOME");
-  if (::geteuid() == 0 || home == nullptr || *home == '\0') return "/etc/rubato";
+  if (::geteuid() == 0 || home == nullptr || *home == '\0') return "/etc/rubato/keys";
   return fs::path(home) / ".config" / "rubato";
 }
 

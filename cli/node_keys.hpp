@@ -12,7 +12,7 @@
 
 namespace rubato::cli {
 
-// --keys, or by default /etc/rubato for root and ~/.config/rubato for others.
+// --keys, else $RUBATO_KEYS, else /etc/rubato/keys for root and ~/.config/rubato for others.
 std::string key_directory(const std::string& keys);
 
 // The keys of the node of this role and name. `flag` and `endpoint`: what it listens on or connects

@@ -1,11 +1,10 @@
 // cluster/node_loop.hpp - drives one core over a Transport in real time: the loop of every node.
 // Policies, the same for all nodes:
 // - Every wait has an end: the core's wake-up, the host's, or kLoopWaitMax.
-// - Bad frames of a peer are one log line until it sends a good frame; then one more says how many
-//   there were. A node that the core depends on and that speaks another protocol version ends the
-//   loop.
-// - Messages that a peer does not take are one log line until it takes one. The deadlines of the
-//   cores notice what is missing.
+// - Bad frames of a peer are one log line a minute, with a count. A node that the core depends on
+//   and that speaks another protocol version ends the loop.
+// - Messages that a peer does not take are one log line a minute, too. The deadlines of the cores
+//   notice what is missing.
 // - A scheduler that has not spoken yet is looked for, and a line says why it is not reached.
 // - A peer that proved a key speaks for its owner alone, and not at all once the key is revoked.
 // - While profiling, each message sent or handled is recorded.
@@ -19,11 +18,10 @@
 #include <stop_token>
 #include <string>
 #include <type_traits>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/log_limit.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
 #include "cluster/lookout.hpp"
@@ -149,15 +147,8 @@ class NodeLoop {
   std::size_t send(const Address& to, const proto::Message& message) {
     const proto::PeerId peer = peers_.peer_of(to);
     const auto sent = transport_.send(peer, message);
-    if (sent) {
-      if (!unreached_.empty()) unreached_.erase(peer);
-      return *sent;
-    }
-    if (!unreached_.contains(peer)) {
-      keep_bounded(unreached_);
-      unreached_.insert(peer);
-      log_warning(fmt::format("cannot reach {}: {}", peers_.name(to), sent.error().message));
-    }
+    if (sent) return *sent;
+    warn(unreached_, "cannot reach " + peers_.name(to), sent.error());
     return 0;
   }
 
@@ -189,7 +180,6 @@ class NodeLoop {
         return refuse(received.from, {ErrorCode::BadInput, std::move(*why)});
     const auto from = peers_.sender_of(received.from, message);
     if (!from) return {};
-    if (!refused_.empty()) on_good_frame(received.from, *from);
     if (scheduler_ && message.sender.role == proto::Role::Scheduler) scheduler_.reset();
     proto::HandleTrace handling(trace_, received.from, message);
     const std::uint64_t before = chunks_applied(core_);
@@ -205,11 +195,7 @@ class NodeLoop {
     // The codec says Refused for another protocol version only.
     if (kSpeaksToNodes<Core> && error.code == ErrorCode::Refused)
       return fail(error.code, fmt::format("{}: {}", peers_.name(*from), error.message));
-    if (!refused_.contains(peer)) {
-      keep_bounded(refused_);
-      log_warning(fmt::format("refused a frame of {}: {}", peers_.name(*from), error.message));
-    }
-    ++refused_[peer];
+    warn(refused_, "refused a frame of " + peers_.name(*from), error);
     if constexpr (requires { core_.on_bad_frame(*from, error); }) core_.on_bad_frame(*from, error);
     return {};
   }
@@ -228,13 +214,10 @@ class NodeLoop {
     return {};
   }
 
-  void on_good_frame(proto::PeerId peer, const Address& from) {
-    const auto entry = refused_.find(peer);
-    if (entry == refused_.end()) return;
-    if (entry->second > 1)
-      log_warning(
-          fmt::format("refused {} frames of {} in a row", entry->second, peers_.name(from)));
-    refused_.erase(entry);
+  // `what` names the peer. Peers of no known name share a line.
+  static void warn(LogLimit& said, const std::string& what, const Error& error) {
+    if (const auto left_out = said.admit(steady_now(), what))
+      log_warning(fmt::format("{}: {}{}", what, error.message, more_text(*left_out)));
   }
 
   proto::Transport& transport_;
@@ -243,9 +226,9 @@ class NodeLoop {
   Host& host_;
   proto::LoopTrace* trace_;
   Peers peers_;
-  std::optional<Lookout> scheduler_;                          // while it was never heard
-  std::unordered_map<proto::PeerId, std::uint64_t> refused_;  // frames since its last good one
-  std::unordered_set<proto::PeerId> unreached_;               // the last message was not sent
+  std::optional<Lookout> scheduler_;  // while it was never heard
+  LogLimit refused_;    // frames, by sender
+  LogLimit unreached_;  // messages, by receiver
 };
 
 }  // namespace rubato::cluster

@@ -34,6 +34,9 @@ void DurableScheduler::go_on(Instant now, std::int64_t wall, Instant run_now) {
 }
 
 void DurableScheduler::on_message(Instant now, proto::PeerId from, const proto::Message& message) {
+  if (evaluator_ && message.sender.role == proto::Role::Evaluator &&
+      message.incarnation != *evaluator_)
+    return core_->on_bad_frame(from, {ErrorCode::BadInput, "the scheduler has an evaluator"});
   const bool was_over = stopped().has_value();
   if (!core_->on_message(now + ahead_, from, message) || was_over) return;
   append({.kind = Kind::Message, .now = now + ahead_, .wall = 0, .message = message});

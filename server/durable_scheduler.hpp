@@ -38,6 +38,10 @@ class DurableScheduler {
   // This process goes on where the journal ends: at `run_now` on the clock of the run.
   void go_on(Instant now, std::int64_t wall, Instant run_now);
 
+  // From now on no other evaluator is heard: it is part of this process. An evaluation may end the
+  // run.
+  void hear_evaluator(Incarnation evaluator) { evaluator_ = evaluator; }
+
   void on_message(Instant now, proto::PeerId from, const proto::Message& message);
   void on_bad_frame(proto::PeerId from, const Error& error) { core_->on_bad_frame(from, error); }
   // The key of whoever is at this address was revoked: a member leaves, as by a word of its own.
@@ -73,6 +77,7 @@ class DurableScheduler {
 
   std::unique_ptr<Scheduler> core_;
   std::optional<OpenJournal> journal_;
+  std::optional<Incarnation> evaluator_;  // nothing: any
   Duration ahead_;  // of the clock of the run
   std::optional<std::string> warning_;
 };

@@ -45,8 +45,7 @@ std::optional<std::string> WorkerWatch::on_progress(Instant now, WorkerId worker
   const Duration took = now - entry.since;
   const auto number = static_cast<double>(progress.commits - entry.commits);
   const Duration own = std::max((took - (progress.wait - entry.wait)) * (1 / number), Duration{1});
-  entry.usual = entry.usual == Duration{} ? own
-                                          : entry.usual * (1 - kUsualEwma) + own * kUsualEwma;
+  entry.usual = entry.usual == Duration{} ? own : entry.usual * (1 - kUsualEwma) + own * kUsualEwma;
   entry.commits = progress.commits;
   entry.wait = progress.wait;
   entry.since = now;
@@ -73,10 +72,9 @@ std::optional<WorkerWatch::Verdict> WorkerWatch::on_waited(Entry& entry,
   const Duration allowed = first ? std::max(entry.first, options_.stalled)
                                  : std::max(options_.stalled, standing.usual * kStalledFactor);
   const bool ever = options_.stalled > Duration{};
-  const std::string what =
-      fmt::format("has not committed {} {:.0f} s; {} worker{} for it", first ? "yet, for" : "for",
-                  standing.waited.seconds(), standing.waiting,
-                  standing.waiting == 1 ? " waits" : "s wait");
+  const std::string what = fmt::format(
+      "has not committed {} {:.0f} s; {} worker{} for it", first ? "yet, for" : "for",
+      standing.waited.seconds(), standing.waiting, standing.waiting == 1 ? " waits" : "s wait");
   if (ever && standing.waited >= allowed)
     return Verdict{Verdict::Kind::Stalled, standing.worker,
                    fmt::format("{}: they go on without it", what), standing.waited, allowed};
@@ -85,7 +83,8 @@ std::optional<WorkerWatch::Verdict> WorkerWatch::on_waited(Entry& entry,
   entry.warn_at = standing.waited * 2;
   entry.warned = true;
   return Verdict{
-      Verdict::Kind::Warning, standing.worker,
+      Verdict::Kind::Warning,
+      standing.worker,
       what + (ever ? fmt::format("; they go on without it after {:.0f} s", allowed.seconds())
                    : std::string()),
       {},
@@ -125,8 +124,11 @@ std::vector<WorkerWatch::Verdict> WorkerWatch::look(Instant now) {
     const std::string usual =
         first ? std::string(", since it joined")
               : fmt::format("; its usual time is {:.2g} s", entry.usual.seconds());
-    all.push_back({Verdict::Kind::Warning, worker,
-                   fmt::format("has not committed for {:.0f} s{}", silent.seconds(), usual), {}, {}});
+    all.push_back({Verdict::Kind::Warning,
+                   worker,
+                   fmt::format("has not committed for {:.0f} s{}", silent.seconds(), usual),
+                   {},
+                   {}});
   }
   return all;
 }

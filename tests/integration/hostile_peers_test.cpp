@@ -7,11 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <memory>
-#include <thread>
 
 #include "cluster/worker_node.hpp"
 #include "proto/codec.hpp"
@@ -322,17 +320,10 @@ TEST_CASE(
   cluster.start_worker(0);
   cluster.start_worker(1);
   Member member(cluster, 2);
-  std::jthread beats([&](const std::stop_token& stop) {
-    while (!stop.stop_requested()) {
-      member.to_scheduler.send(steps_of(1));
-      std::this_thread::sleep_for(std::chrono::milliseconds(500));
-    }
-  });
-  REQUIRE(cluster.wait_until([](const RunRecord& record) {
+  REQUIRE(cluster.wait_until([&](const RunRecord& record) {
+    member.to_scheduler.send(steps_of(1));
     return fate_of(record, "slow") == "lost" && record.steps >= 40;
   }));
-  beats.request_stop();
-  beats.join();
   cluster.stop();
   const auto record = cluster.wait_for_end();
   REQUIRE(record);

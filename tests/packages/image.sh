@@ -55,7 +55,7 @@ becomes_well() {
 start scheduler --bind tcp://0.0.0.0:5700 --insecure
 start server --scheduler "tcp://$name-scheduler:5700" --bind tcp://0.0.0.0:5701 \
   --advertise "tcp://$name-server:5701" --insecure
-start worker --scheduler "tcp://$name-scheduler:5700" --name phone
+start worker --scheduler "tcp://$name-scheduler:5700" --name phone --insecure
 for role in scheduler server worker; do becomes_well "$role"; done
 
 # A process that is stopped does not answer; a worker without its scheduler has no connection.

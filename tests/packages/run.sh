@@ -1,6 +1,6 @@
 #!/bin/sh
 # The Debian packages on bare Debian 12, with systemd: two boxes with a network between them. On the
-# first `apt install` and three units; the second joins with one line of configuration. Ends with the
+# first `apt install` and three units; the second joins with one key and one line of configuration. Ends with the
 # trained model. On the way: a killed node is started again, bad input is not, a stop is no failure,
 # and a program that embeds Rubato builds against rubato-dev alone.
 # Root on Debian 12, five minutes, 3 GB below TMPDIR. Usage: tests/packages/run.sh [DIRECTORY]
@@ -67,11 +67,25 @@ done
 # Box a listens to others.
 sed -i -e 's,^SCHEDULER_BIND=.*,SCHEDULER_BIND=tcp://10.77.0.1:5700,' \
   -e 's,^SCHEDULER=.*,SCHEDULER=tcp://10.77.0.1:5700,' \
-  -e 's,^SERVER_BIND=.*,SERVER_BIND=tcp://10.77.0.1:5701,' \
-  -e 's,^SCHEDULER_OPTIONS=.*,SCHEDULER_OPTIONS=--insecure,' \
-  -e 's,^SERVER_OPTIONS=.*,SERVER_OPTIONS=--insecure,' "$place/a/etc/rubato/rubato.conf"
-# Box b needs one line.
+  -e 's,^SERVER_BIND=.*,SERVER_BIND=tcp://10.77.0.1:5701,' "$place/a/etc/rubato/rubato.conf"
+# Box b needs one line, and a key.
 sed -i 's,^SCHEDULER=.*,SCHEDULER=tcp://10.77.0.1:5700,' "$place/b/etc/rubato/rubato.conf"
+# key BOX COMMAND...: as the user of the services.
+key() {
+  box=$1
+  shift
+  chroot "$place/$box" runuser -u rubato -- rubato "$@" --keys /etc/rubato/keys
+}
+key a keygen scheduler --role scheduler
+key a keygen server-0 --role server
+key a keygen box --role worker
+for node in server-0 box; do key a keys allow "/etc/rubato/keys/$node.pub"; done
+for node in attic shed; do
+  key b keygen "$node" --role worker
+  cp -p "$place/b/etc/rubato/keys/$node.pub" "$place/a/etc/rubato/keys/"
+  key a keys allow "/etc/rubato/keys/$node.pub"
+done
+cp -p "$place/a/etc/rubato/keys/scheduler.pub" "$place/b/etc/rubato/keys/"
 
 # boot BOX: starts systemd in it. Its process is then pid_BOX, as seen from here.
 boot() {
@@ -118,7 +132,7 @@ wait_for 10 "worker and server share memory" in_box a sh -c \
 in_box a systemd-analyze security --no-pager rubato-scheduler rubato-server rubato-worker@box |
   grep -i overall || true
 
-say "a worker box, added with one line: $(grep ^SCHEDULER= "$place/b/etc/rubato/rubato.conf")"
+say "a worker box, added with one key and one line: $(grep ^SCHEDULER= "$place/b/etc/rubato/rubato.conf")"
 in_box b systemctl start rubato-worker@attic
 
 say "a killed server is started again; bad input is not; a stop is no failure"

@@ -1,6 +1,6 @@
-// Members that lie or break, at the scheduler: who keeps others waiting is named, then left out; who
-// is refused again and again is set aside; broken parameters lead all shards back. What a shard says
-// of them: server_members_test.cpp.
+// Members that lie or break, at the scheduler: who keeps others waiting is named, then left out;
+// who is refused again and again is set aside; broken parameters lead all shards back. What a shard
+// says of them: server_members_test.cpp.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -72,15 +72,17 @@ TEST_CASE("watch: who keeps others waiting is named, and then they go on without
   world.start(3);
   hold_up(world, kTwo, Duration::from_ms(500), kSecond * 28);
   const std::string log = world.log();
-  CHECK(says(log, "worker 2 'edge-2' has not committed for 10 s; 2 workers wait for it; they go on "
-                 "without it after 30 s"));
+  CHECK(says(log,
+             "worker 2 'edge-2' has not committed for 10 s; 2 workers wait for it; they go on "
+             "without it after 30 s"));
   CHECK(says(log, "worker 2 'edge-2' has not committed for 20 s; 2 workers wait for it"));
   auto said = world.collect();
   CHECK(count<proto::Notice>(said, kZero.peer) == 2);  // its neighbours' logs have the lines, too
   CHECK(newest_members(said, server_peer(0)) == "-");
 
   hold_up(world, kTwo, Duration::from_ms(500), kSecond * 30);
-  CHECK(says(world.log(), "worker 2 'edge-2' lost: has not committed for 30 s; 2 workers wait for it"));
+  CHECK(says(world.log(),
+             "worker 2 'edge-2' lost: has not committed for 30 s; 2 workers wait for it"));
   CHECK(newest_members(world.collect(), server_peer(0)) == "0 1");
   CHECK(world.scheduler.members() == 2);
   CHECK(world.scheduler.record().workers[2].fate == "lost");
@@ -184,9 +186,8 @@ TEST_CASE("watch: who is refused again and again is set aside, told why, and may
   const auto told = bodies<proto::Refusal>(world.collect(), kTwo.peer);
   REQUIRE(told.size() == 1);
   CHECK(told[0].code == RefusalCode::SetAside);
-  CHECK(told[0].message ==
-        "worker 2 'edge-2' is set aside: " + why +
-            "; look at its data and its machine, and restart it to join again");
+  CHECK(told[0].message == "worker 2 'edge-2' is set aside: " + why +
+                               "; look at its data and its machine, and restart it to join again");
   const auto record = world.scheduler.record();
   CHECK(record.workers[2].fate == "set aside");
   CHECK(record.workers[2].refused == RefusedByReason{0, 10, 0, 0});
@@ -231,7 +232,8 @@ TEST_CASE("setback: broken parameters lead all shards back to the snapshot that 
   world.log();
   world.from_server(0, broken());
   const std::string line =
-      "the parameters of server 0 'shard-0' are not finite: all shards go back to their snapshot of "
+      "the parameters of server 0 'shard-0' are not finite: all shards go back to their snapshot "
+      "of "
       "42 s ago";
   CHECK(says(world.log(), line));
   const auto said = world.collect();
@@ -274,8 +276,9 @@ TEST_CASE("setback: the third one within ten minutes ends the run with an error 
   world.from_server(0, broken());
   REQUIRE(world.scheduler.stopped());
   CHECK(world.scheduler.failed());
-  CHECK(says(*world.scheduler.stopped(),
-            "the parameters of server 0 'shard-0' are not finite, the 3rd time within 10 minutes"));
+  CHECK(
+      says(*world.scheduler.stopped(),
+           "the parameters of server 0 'shard-0' are not finite, the 3rd time within 10 minutes"));
 }
 
 TEST_CASE("setback: a loss that is not finite, twice in a row, by the evaluator") {
@@ -292,8 +295,9 @@ TEST_CASE("setback: a loss that is not finite, twice in a row, by the evaluator"
   CHECK(world.scheduler.record().setbacks == 0);
   evaluate(nan);
   CHECK(world.scheduler.record().setbacks == 1);
-  CHECK(says(world.log(), "the loss was not finite twice in a row: all shards go back to their "
-                         "beginning, or to what they have kept"));
+  CHECK(says(world.log(),
+             "the loss was not finite twice in a row: all shards go back to their "
+             "beginning, or to what they have kept"));
   settle(world, 1, {kZero, kOne, kTwo});
   // One that was measured on parameters of before does not count.
   world.from_evaluator(proto::Evaluation{.age = kSecond * 5, .loss = nan});
@@ -338,8 +342,9 @@ TEST_CASE("setback: when everybody's commits are refused, it is not the worker")
   world.from_server(0, telling(refused(kTwo, 90, 0)));
   CHECK(world.scheduler.members() == 3);
   CHECK(world.scheduler.record().setbacks == 1);
-  CHECK(says(world.log(), "of worker 2 'edge-2', 90 commits in a row were refused (too large 90), and "
-                         "no other worker's was applied: all shards go back"));
+  CHECK(says(world.log(),
+             "of worker 2 'edge-2', 90 commits in a row were refused (too large 90), and "
+             "no other worker's was applied: all shards go back"));
 }
 
 TEST_CASE("watch: without it nothing of this happens, as on virtual time") {
@@ -358,7 +363,8 @@ TEST_CASE("a worker's totals only grow, and no faster than any worker trains") {
   world.from_worker(kZero, made(100, 10));
   for (const auto& claim : {made(99, 10), made(100, 9), made(std::uint64_t{1} << 53, 10)}) {
     world.from_worker(kZero, claim);
-    CHECK(bodies<proto::Refusal>(world.collect(), kZero.peer).at(0).code == RefusalCode::BadMessage);
+    CHECK(bodies<proto::Refusal>(world.collect(), kZero.peer).at(0).code ==
+          RefusalCode::BadMessage);
   }
   CHECK(world.scheduler.steps() == 100);
   CHECK(world.scheduler.commits() == 10);

@@ -324,7 +324,7 @@ TEST_CASE("shm links: who is answered has a place, and one offer too many is dec
   CHECK(answer_to(kLinksMax + 1, now + kDueTimeout).kind == SignalKind::Answer);
 }
 
-TEST_CASE("shm links: idle links do not keep others out; one that is used stays") {
+TEST_CASE("shm links: idle links do not keep others out, and one that is used stays") {
   End listener;
   listener.links.listen();
   Instant now{1'000'000'000};
