@@ -176,7 +176,7 @@ Result<Node> load_worker(const WorkerRun& run, const KeysPointer& keys,
 // Every server must answer before the worker counts as joined.
 Result<void> find_servers(const Node& node, const WorkerRun& run, const KeysPointer& keys,
                           const std::stop_token& stop) {
-  const auto transport = cluster::make_transport({.keys = keys});
+  const auto transport = cluster::make_transport({.shared_memory = false, .keys = keys});
   const auto found = cluster::await_servers(*transport, run.node.scheduler,
                                             {.cluster = node.plan.cluster,
                                              .incarnation = os_random(),

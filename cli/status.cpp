@@ -202,7 +202,7 @@ Result<void> status_checked(const StatusRun& run, const std::stop_token& stop) {
   RUBATO_ASSIGN(const auto scheduler, parse_remote("--scheduler", run.node.scheduler));
   Role role = Role::Worker;
   RUBATO_ASSIGN(auto keys, watcher_keys(run, scheduler, role));
-  auto transport = cluster::make_transport({.keys = std::move(keys)});
+  auto transport = cluster::make_transport({.shared_memory = false, .keys = std::move(keys)});
   RUBATO_ASSIGN(const auto peer, transport->connect(run.node.scheduler));
   Asker asker(run.node.scheduler, std::move(transport), peer, role);
   while (true) {

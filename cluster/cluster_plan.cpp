@@ -235,7 +235,10 @@ std::unique_ptr<server::Scheduler> make_scheduler(const ClusterConfig& config,
 namespace {
 
 // How long a node goes on without its scheduler.
-proto::JoinTiming join_timing(const ClusterConfig& config, proto::JoinTiming timing) {
+proto::JoinTiming join_timing(const ClusterConfig& config, const ClusterPlan& plan,
+                              proto::JoinTiming timing) {
+  // A real node notices a scheduler that is gone (cluster/lookout.hpp).
+  if (!plan.settings.empty()) timing.ask_after = timing.heartbeat_every * 2;
   const auto absent = Duration::from_seconds(config.servers.absent_seconds);
   timing.forsaken_after = std::max(absent, timing.heartbeat_every * 5);
   timing.rejoin_for = std::max(absent, timing.give_up_after);
@@ -264,7 +267,7 @@ std::unique_ptr<server::ServerCore> make_server(
   options.form = sync::commit_form(plan.sync, config.sync);
   options.update_limit = config.servers.update_limit;
   options.reports = !plan.settings.empty();
-  options.timing = join_timing(config, options.timing);
+  options.timing = join_timing(config, plan, options.timing);
   auto initial = [spec = plan.spec, seed = plan.seed, start = plan.start](ElementRange range) {
     return start.values ? start.trained.of(*start.values, range)
                         : train::initial_parameters(spec, seed, range);
@@ -292,7 +295,7 @@ std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
   options.auto_up = profile.codecs.auto_up;
   options.auto_down = profile.codecs.auto_down;
   options.blank = plan.blank != nullptr;
-  options.timing = join_timing(config, options.timing);
+  options.timing = join_timing(config, plan, options.timing);
   options.server_timeout =
       std::max(options.server_timeout, Duration::from_seconds(config.servers.absent_seconds));
   if (config.training.early_forward) options.early_forward = train::forward_layers(plan.spec);

@@ -11,12 +11,13 @@
 namespace rubato::cluster {
 namespace {
 
-constexpr Duration kSilence = Duration::from_seconds(1);  // before the first look
+constexpr Duration kFirstSilence = Duration::from_seconds(1);
+constexpr Duration kLaterSilence = Duration::from_seconds(7);
 constexpr Duration kPatience = Duration::from_seconds(2);
 constexpr Duration kLookEvery = Duration::from_seconds(5);
 constexpr Duration kSayEvery = Duration::from_seconds(30);
 // A node that is there may be slow.
-constexpr Duration kAnswerWithin = Duration::from_seconds(4);
+constexpr Duration kAnswerWithin = Duration::from_seconds(3);
 
 }  // namespace
 
@@ -26,7 +27,7 @@ struct Lookout::Look {
 };
 
 Lookout::Lookout(std::string who, const std::string& endpoint)
-    : who_(std::move(who)), endpoint_(endpoint) {
+    : who_(std::move(who)), endpoint_(endpoint), silence_(kFirstSilence) {
   constexpr std::string_view kScheme = "tcp://";
   const auto colon = endpoint.rfind(':');
   if (!endpoint.starts_with(kScheme) || colon <= kScheme.size()) return;
@@ -58,6 +59,15 @@ std::string Lookout::line() const {
                          : likely_cause(*found_));
 }
 
+bool Lookout::on_heard(Instant now) {
+  since_ = now;
+  silence_ = kLaterSilence;
+  looked_at_.reset();
+  look_.reset();
+  found_.reset();
+  return !std::exchange(said_, {}).empty();
+}
+
 std::optional<std::string> Lookout::poll(Instant now) {
   if (host_.empty()) return std::nullopt;
   if (!since_) since_ = now;
@@ -65,9 +75,9 @@ std::optional<std::string> Lookout::poll(Instant now) {
     found_ = look_->reach;
     look_.reset();
   }
-  const bool due = now - looked_at_.value_or(*since_) >= (looked_at_ ? kLookEvery : kSilence);
+  const bool due = now - looked_at_.value_or(*since_) >= (looked_at_ ? kLookEvery : silence_);
   if (due && !look_) begin(now);
-  if (!found_ || (found_->good() && now - *since_ < kAnswerWithin)) return std::nullopt;
+  if (!found_ || (found_->good() && now - *looked_at_ < kAnswerWithin)) return std::nullopt;
   std::string text = line();
   if (text == said_ && now - said_at_ < kSayEvery) return std::nullopt;
   said_ = text;

@@ -22,6 +22,10 @@ class Lookout {
   // silence. Returns: "cannot reach server 1 at tcp://pi-3:5701 (10.0.0.3): ...", when that is news
   // or was not said for 30 s.
   std::optional<std::string> poll(Instant now);
+  // The node spoke: its next silence begins. It is longer than the first one before it is looked
+  // at, for a node that has joined speaks every few seconds. Returns: whether a line was said of
+  // this silence.
+  bool on_heard(Instant now);
 
  private:
   struct Look;
@@ -32,6 +36,7 @@ class Lookout {
   std::string endpoint_;
   std::string host_;
   int port_ = 0;
+  Duration silence_;  // before the first look
   std::optional<Instant> since_;
   std::optional<Instant> looked_at_;
   std::shared_ptr<Look> look_;  // under way

@@ -42,7 +42,7 @@ std::optional<Error> Joiner::overdue(Instant now) const {
 }
 
 bool Joiner::lonely(Instant now) const {
-  return joined_ && now >= heard_ + timing_.forsaken_after * 0.5;
+  return joined_ && now >= heard_ + timing_.ask_after.value_or(timing_.forsaken_after * 0.5);
 }
 
 std::optional<Error> Joiner::forsaken(Instant now) const {

@@ -20,6 +20,9 @@ struct JoinTiming {
   Duration heartbeat_every = Duration::from_seconds(2);
   // Once joined: without a sign of the run, such as a word of the scheduler or a commit.
   Duration forsaken_after = Duration::from_seconds(600);
+  // Once joined: the silence after which heartbeats ask for an answer. Empty: half of
+  // forsaken_after.
+  std::optional<Duration> ask_after = {};
 };
 
 class Joiner {
@@ -38,8 +41,8 @@ class Joiner {
   std::optional<Instant> poll_wakeup() const;
   // A Timeout once the scheduler has been silent for too long while joining.
   std::optional<Error> overdue(Instant now) const;
-  // Joined, and half of forsaken_after has passed without a sign of the run: heartbeats are to ask
-  // for an answer (Message::sent).
+  // Joined, and ask_after has passed without a sign of the run: heartbeats are to ask for an answer
+  // (Message::sent).
   bool lonely(Instant now) const;
   // A Gone once all of it has.
   std::optional<Error> forsaken(Instant now) const;

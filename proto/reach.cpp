@@ -135,7 +135,7 @@ std::string likely_cause(const Reach& reach) {
     case Outcome::Answers:
       return "it answers";
     case Outcome::Mute:
-      return "another program listens there, or too many have connected to it";
+      return "another program listens there, or the node hangs, or too many have connected to it";
     case Outcome::Refused:
       return "nothing listens there: is it running, and is this its port?";
     case Outcome::TimedOut:

@@ -138,6 +138,18 @@ TEST_CASE("progress: a bar on a terminal, redrawn in place and gone at the end")
         "\r\x1b[K[1/2] ADSP seed 1: done\r\n");
 }
 
+TEST_CASE("progress: the time left of a real run is that which it is told") {
+  setenv("TERM", "xterm", 1);
+  const std::string text = on_terminal(200, [](std::FILE* stream) {
+    Progress progress(stream, {.max_seconds = 1000, .told_left = true}, at(0));
+    progress.begin_run("ADSP", at(500));  // it waited for workers
+    progress.update({.seconds = 10, .loss = 2.0}, at(510));
+    progress.update({.seconds = 500, .loss = 2.0, .left = 90}, at(1000));
+  });
+  CHECK(text.find("at 10.0 s, loss 2.0000\x1b[K") != std::string::npos);
+  CHECK(text.find("at 8 min 20 s, loss 2.0000, 90 s left\x1b[K") != std::string::npos);
+}
+
 TEST_CASE("progress: a worker on a terminal has one line, drawn over itself and gone at the end") {
   setenv("TERM", "xterm", 1);
   const auto write = [](std::FILE* stream) {

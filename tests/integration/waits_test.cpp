@@ -175,6 +175,23 @@ TEST_CASE("waits: the worker joins by itself as soon as the server is reached") 
   run.end();
 }
 
+TEST_CASE("waits: workers that train say within 10 s that the scheduler is gone, and train on") {
+  Begun run;
+  std::vector<std::unique_ptr<Process>> workers;
+  for (const char* name : {"fast-0", "fast-1", "slow"}) workers.push_back(run.worker(name));
+  run.scheduler->wait_for_words("training starts");
+  run.scheduler->signal(SIGKILL);
+  run.scheduler->wait_for_end();
+  const Instant since = steady_now();
+  for (const auto& worker : workers)
+    soon(*worker, "cannot reach the scheduler at " + run.endpoint + " (127.0.0.1): nothing listens",
+         since);
+  for (const auto& worker : workers) {
+    worker->signal(SIGINT);
+    CHECK(worker->wait_for_end() == 130);
+  }
+}
+
 TEST_CASE("status: a table and JSON of a run, before and while it trains") {
   Begun run;
   const auto ask = [&](const std::vector<std::string>& more, int expected = 0) {

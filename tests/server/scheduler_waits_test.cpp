@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "tests/server/scheduler_world.hpp"
 
@@ -25,6 +26,18 @@ std::string notices(SchedulerWorld& world, proto::PeerId to) {
   return all;
 }
 
+// Seconds pass; the first servers and these workers say that they are there.
+void pass(SchedulerWorld& world, int seconds, std::uint32_t servers,
+          const std::vector<PlayedWorker>& workers = {}) {
+  for (int i = 0; i < seconds; ++i) {
+    world.now = world.now + kSecond;
+    for (std::uint32_t index = 0; index < servers; ++index)
+      world.from_server(index, proto::Heartbeat{});
+    for (const auto& worker : workers) world.from_worker(worker, proto::Progress{});
+    world.scheduler.on_wakeup(world.now);
+  }
+}
+
 proto::Hello look(const PlayedWorker& worker, const std::string& trouble = {}) {
   proto::Hello hello{worker.name, 10, ""};
   hello.looks = true;
@@ -36,17 +49,17 @@ TEST_CASE("waits: every 5 s a line names who is missing, and all who are there h
   SchedulerWorld world(listed_options());
   world.scheduler.announce_waits(world.now);
   world.server_hello(0);
-  world.pass_in_silence(kSecond * 4);
+  pass(world, 4, 1);
   CHECK(notices(world, server_peer(0)).empty());
   world.log();
-  world.pass_in_silence(kSecond);
+  pass(world, 1, 1);
   CHECK(world.log() == "waiting for 1 server (1 of 2 joined)\n");
   CHECK(notices(world, server_peer(0)) == "waiting for 1 server (1 of 2 joined)\n");
 
   world.server_hello(1);
   world.worker_hello(kOne);
   world.log();
-  world.pass_in_silence(kSecond * 5);
+  pass(world, 5, 2, {kOne});
   const std::string line = "waiting for edge-0, edge-2 (1 of 3 workers joined)\n";
   CHECK(world.log() == line);
   const auto said = world.collect();
@@ -65,7 +78,7 @@ TEST_CASE("waits: where any may join the line has a number, and after the start 
   for (const std::uint32_t index : {0u, 1u}) world.server_hello(index);
   world.worker_hello(kZero);
   world.log();
-  world.pass_in_silence(kSecond * 5);
+  pass(world, 5, 2, {kZero});
   CHECK(world.log() == "waiting for 1 worker (1 of 2 joined)\n");
   world.start();
   world.log();
@@ -100,7 +113,7 @@ TEST_CASE("waits: a worker that looks is told where the servers are, and is no m
   world.from_worker(kZero, look(kZero, "cannot reach server 1 at tcp://10.0.0.1:5700"));
   CHECK(world.log().empty());  // said
   world.collect();
-  world.pass_in_silence(kSecond * 5);
+  pass(world, 5, 2);
   CHECK(notices(world, kZero.peer) ==
         "waiting for edge-0, edge-1, edge-2 (0 of 3 workers joined)\n");
 }

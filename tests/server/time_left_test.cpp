@@ -43,7 +43,7 @@ TEST_CASE("time left: never more than what max_seconds leaves") {
   CHECK(seconds_left({.max_seconds = 30}, {}, 40, 0) == 0.0);
 }
 
-TEST_CASE("time left: by steps at the pace of the run; unknown without a limit or a curve") {
+TEST_CASE("time left: by steps at the pace of the run, unknown without a limit or a curve") {
   const auto left = seconds_left({.max_steps = 400}, {}, 20, 100);
   REQUIRE(left.has_value());
   CHECK(*left == doctest::Approx(60));
