@@ -57,7 +57,6 @@ class Asker {
   // Returns: the scheduler's answer. Timeout, with the likely cause, if there is none.
   Result<Json> ask(const std::stop_token& stop) {
     cluster::Lookout lookout("the scheduler", endpoint_);
-    std::string why = fmt::format("no answer of {} for {:.0f} s", endpoint_, kPatience.seconds());
     const Instant began = steady_now();
     Instant next = began;
     while (steady_now() - began < kPatience) {
@@ -66,7 +65,7 @@ class Asker {
         next = steady_now() + kAskEvery;
         RUBATO_TRY(transport_->send(scheduler_, question()));
       }
-      if (auto line = lookout.poll(steady_now())) why = std::move(*line);
+      if (const auto line = lookout.poll(steady_now())) return fail(ErrorCode::Timeout, *line);
       RUBATO_ASSIGN(const auto received, transport_->receive(kTurn));
       if (!received) continue;
       if (!received->message) return tl::unexpected<Error>(received->message.error());
@@ -78,7 +77,8 @@ class Asker {
       if (json.is_object()) return json;
       return fail(ErrorCode::Corrupt, endpoint_ + ": its answer is not JSON");
     }
-    return fail(ErrorCode::Timeout, why);
+    return fail(ErrorCode::Timeout,
+                fmt::format("no answer of {} for {:.0f} s", endpoint_, kPatience.seconds()));
   }
 
   // Ends early when it is interrupted.

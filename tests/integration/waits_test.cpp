@@ -58,8 +58,8 @@ class DeafPort {
 
 // Scheduler and server of a run that goes on until it is interrupted.
 struct Begun {
-  explicit Begun(const std::string& advertise = {}, const std::string& stop = kEndless) {
-    place.write("quick.toml", QuickCluster{.stop = stop}.text());
+  explicit Begun(const std::string& advertise = {}) {
+    place.write("quick.toml", QuickCluster{.stop = kEndless}.text());
     scheduler = std::make_unique<Process>(
         place, std::vector<std::string>{"scheduler", "quick.toml", "--sync", "asp", "--bind",
                                         "tcp://127.0.0.1:*", "--out", "o"});
@@ -68,7 +68,7 @@ struct Begun {
     auto words = node("server");
     if (!advertise.empty()) words.insert(words.end(), {"--advertise", advertise});
     server = std::make_unique<Process>(place, words);
-    listens_on = server->wait_for_words("server listens on ");
+    server->wait_for_words("server listens on ");
   }
   std::vector<std::string> node(const std::string& role) const {
     return {role, "quick.toml", "--sync", "asp", "--scheduler", endpoint};
@@ -85,7 +85,6 @@ struct Begun {
 
   Workplace place;
   std::string endpoint;
-  std::string listens_on;
   std::unique_ptr<Process> scheduler, server;
 };
 
@@ -165,12 +164,14 @@ TEST_CASE("waits: a worker that cannot reach a server does not join, and both en
   run.end();
 }
 
-TEST_CASE("waits: the worker joins by itself as soon as the server is reached") {
-  Relay relay;
-  Begun run(relay.endpoint());
+TEST_CASE("waits: a worker joins by itself as soon as the server answers") {
+  Begun run;
+  run.scheduler->wait_for_words("server 0 '");
+  run.server->signal(SIGSTOP);
   const auto worker = run.worker("slow");
-  worker->wait_for_words("cannot reach server 0 at " + relay.endpoint());
-  relay.set_target(std::stoi(run.listens_on.substr(run.listens_on.rfind(':') + 1)));
+  soon(*worker, "cannot reach server 0 at ", steady_now());
+  CHECK(!contains(run.scheduler->err(), "'slow' joined"));
+  run.server->signal(SIGCONT);
   run.scheduler->wait_for_words("'slow' joined");
   run.end();
 }
@@ -179,7 +180,7 @@ TEST_CASE("waits: workers that train say within 10 s that the scheduler is gone,
   Begun run;
   std::vector<std::unique_ptr<Process>> workers;
   for (const char* name : {"fast-0", "fast-1", "slow"}) workers.push_back(run.worker(name));
-  run.scheduler->wait_for_words("training starts");
+  run.scheduler->wait_for_words("3 of 3 workers");  // of the progress
   run.scheduler->signal(SIGKILL);
   run.scheduler->wait_for_end();
   const Instant since = steady_now();
@@ -207,7 +208,7 @@ TEST_CASE("status: a table and JSON of a run, before and while it trains") {
   CHECK(contains(ask({}), "waiting for fast-0, fast-1, slow (0 of 3 workers joined)"));
   std::vector<std::unique_ptr<Process>> workers;
   for (const char* name : {"fast-0", "fast-1", "slow"}) workers.push_back(run.worker(name));
-  run.scheduler->wait_for_words(" commits");  // an evaluation, or the first progress
+  run.scheduler->wait_for_words("3 of 3 workers");  // of the progress
   const auto json = nlohmann::json::parse(ask({"--json"}));
   CHECK(json.at("state") == "training");
   CHECK(json.at("workers").size() == 3);
