@@ -206,8 +206,8 @@ CLI::App* add_node(CLI::App& app, const char* name, const char* what, NodeOption
   command->add_flag("--quiet", options.quiet, "Warnings only");
   command->add_option("--profile", options.profile, "File for a trace of this process");
   command->add_option("--keys", options.keys,
-                      "Directory of this node's keys (default beyond loopback: $RUBATO_KEYS, or /etc/rubato/keys for "
-                      "root, else ~/.config/rubato)");
+                      "Directory of this node's keys (default beyond loopback: $RUBATO_KEYS, or "
+                      "/etc/rubato/keys for root, else ~/.config/rubato)");
   command->add_flag("--insecure", options.insecure,
                     "No keys beyond loopback either: nothing is encrypted or authenticated");
   return command;
@@ -226,8 +226,8 @@ void add_cores(CLI::App* command, NodeOptions& options, const char* threads) {
 
 void add_key_directory(CLI::App* command, KeyOptions& options) {
   command->add_option("--keys", options.keys,
-                      "Directory of keys (default: $RUBATO_KEYS, or /etc/rubato/keys for root, else "
-                      "~/.config/rubato)");
+                      "Directory of keys (default: $RUBATO_KEYS, or /etc/rubato/keys for root, "
+                      "else ~/.config/rubato)");
 }
 
 void add_keys(CLI::App& app, KeyOptions& options) {
