@@ -229,10 +229,9 @@ void add_cores(CLI::App* command, NodeOptions& options, const char* threads) {
 }
 
 void add_key_directory(CLI::App* command, KeyOptions& options) {
-  command->add_option(
-      "--keys", options.keys,
-      "Directory of keys (default: $RUBATO_KEYS, or /etc/rubato/keys for root, else "
-      "~/.config/rubato)");
+  command->add_option("--keys", options.keys,
+                      "Directory of keys (default: $RUBATO_KEYS, or /etc/rubato/keys for root, "
+                      "else ~/.config/rubato)");
 }
 
 void add_keys(CLI::App& app, KeyOptions& options) {

@@ -18,6 +18,8 @@ namespace {
 constexpr const char* kZapEndpoint = "inproc://zeromq.zap.01";  // ZeroMQ's name for it
 constexpr const char* kEndEndpoint = "inproc://end-of-guard";
 constexpr Duration kLookEvery = Duration::from_seconds(1);
+// Sooner for a key that is not known: it may have been allowed just before its node was started.
+constexpr Duration kLookAgainAfter = Duration::from_ms(100);
 constexpr std::size_t kKeyBytes = 32;
 constexpr std::size_t kAddressMax = 64;  // of what is logged
 
@@ -75,7 +77,6 @@ class KeyGuard::Thread {
   void run() {
     std::array<zmq::pollitem_t, 2> items{
         {{zap_.handle(), 0, ZMQ_POLLIN, 0}, {ended_.handle(), 0, ZMQ_POLLIN, 0}}};
-    Instant next_look = steady_now() + kLookEvery;
     while (true) {
       try {
         zmq::poll(items, std::chrono::milliseconds(kLookEvery.ns / 1'000'000));
@@ -84,12 +85,18 @@ class KeyGuard::Thread {
       } catch (const zmq::error_t& error) {
         if (error.num() == ETERM) return;
       }
-      if (steady_now() < next_look) continue;
-      next_look = steady_now() + kLookEvery;
-      if (!authorized_.refresh()) continue;
-      publish();
-      changed_();
+      look_after(kLookEvery);
     }
+  }
+
+  // Looks at the directory if the last look was so long ago.
+  void look_after(Duration pause) {
+    const Instant now = steady_now();
+    if (now - looked_ < pause) return;
+    looked_ = now;
+    if (!authorized_.refresh()) return;
+    publish();
+    changed_();
   }
 
   void publish() {
@@ -121,8 +128,13 @@ class KeyGuard::Thread {
       if (!zap_.recv(frames.emplace_back())) return;
     } while (frames.back().more());
     const Identity* who = nullptr;
-    if (frames.size() == kFrames && frames[kMechanism].to_string_view() == "CURVE")
+    if (frames.size() == kFrames && frames[kMechanism].to_string_view() == "CURVE") {
       who = owner(frames[kCredentials]);
+      if (who == nullptr) {
+        look_after(kLookAgainAfter);
+        who = owner(frames[kCredentials]);
+      }
+    }
     if (who == nullptr && frames.size() == kFrames)
       refused(frames[kAddress].to_string().substr(0, kAddressMax));
     const auto say = [this](std::string_view text, bool more = true) {
@@ -150,6 +162,7 @@ class KeyGuard::Thread {
   std::function<void()> changed_;
   const Identity scheduler_;
   AuthorizedKeys authorized_;
+  Instant looked_ = steady_now();
   LogLimit limit_;  // by address
   zmq::socket_t zap_;
   zmq::socket_t end_, ended_;  // what the destructor sends, and where the thread hears it

@@ -432,7 +432,7 @@ TEST_CASE("a run must have an end") {
         "ends");
 }
 
-TEST_CASE("a worker on a real box needs no step time; virtual time and heterogeneity do") {
+TEST_CASE("a worker on a real box needs no step time, virtual time and heterogeneity do") {
   const ClusterConfig config =
       parse("[[workers]]\nname = \"box\"\ncount = 2\n[stop]\nmax_seconds = 1\n");
   CHECK(config.worker_count() == 2);

@@ -112,14 +112,15 @@ Heard decode_all(const std::vector<Relay::Sent>& links) {
   for (const Relay::Sent& link : links) {
     std::size_t bytes = link.handshake;
     CHECK(link.handshake < 200);
-    bool of_worker = false;
+    bool of_worker = false;  // or of the evaluator
+    std::size_t offers = 0;
     for (const Relay::Message& frames : link.messages) {
       REQUIRE(frames.size() == 2);
       for (const auto& frame : frames) bytes += proto::framed_bytes(frame.size());
       if (const auto signal = proto::shm::read_signal(frames[0])) {
         CHECK(frames[0].size() == 128);
         CHECK(frames[1].empty());
-        heard.offers += signal->kind == proto::shm::SignalKind::Offer;
+        offers += signal->kind == proto::shm::SignalKind::Offer;
         continue;
       }
       const auto payload = std::make_shared<Relay::Bytes>(frames[1]);
@@ -130,7 +131,9 @@ Heard decode_all(const std::vector<Relay::Sent>& links) {
       heard.messages[body_name(message->body)].push_back(*message);
     }
     CHECK(link.bytes == bytes);
-    heard.connections += of_worker;
+    if (!of_worker) continue;
+    ++heard.connections;
+    heard.offers += offers;
   }
   return heard;
 }

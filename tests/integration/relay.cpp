@@ -90,7 +90,7 @@ void hide_host(std::span<std::byte> body) {
 struct Relay::Link {
   int near = -1;  // who connected
   int far = -1;
-  bool greeted = false;
+  std::size_t greeted = 0;  // bytes of the greeting so far
   Bytes unread;     // of near, not forwarded yet
   Message message;  // the frames so far
   Sent sent;
@@ -190,12 +190,14 @@ bool Relay::parse(Link& link) {
   };
   Frame frame;
   bool good = true;
-  if (!link.greeted && left.size() >= kGreetingBytes) {
-    link.greeted = true;
-    link.sent.handshake += kGreetingBytes;
-    good = forward(kGreetingBytes);
+  // Each end sends the rest of its greeting when it has seen the beginning of the other's.
+  if (const std::size_t rest = kGreetingBytes - link.greeted; rest > 0) {
+    const std::size_t bytes = std::min(rest, left.size());
+    link.greeted += bytes;
+    link.sent.handshake += bytes;
+    good = forward(bytes);
   }
-  while (good && link.greeted && read_frame(left, frame) &&
+  while (good && link.greeted == kGreetingBytes && read_frame(left, frame) &&
          left.size() >= frame.head + frame.body) {
     const auto body = left.subspan(frame.head, frame.body);
     if (frame.command) {

@@ -38,7 +38,9 @@ inside() {
     'root=$1; shift; mount -t proc proc "$root/proc"; exec chroot "$root" env -C /src "$@"' \
     sh "$root" "$@"
 }
-inside cmake --preset package --toolchain cmake/arm64.cmake >/dev/null
+# The preset names the compiler of this machine; a configuration that stays would have that one.
+inside cmake --fresh --preset package --toolchain cmake/arm64.cmake \
+  -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ >/dev/null
 inside cmake --build --preset package
 inside sh -c 'rm -rf build/packages && eval "$(dpkg-architecture -aarm64 -s)" &&
   cpack --config build/package/CPackConfig.cmake -B build/packages >/dev/null'
@@ -48,7 +50,7 @@ cp "$root"/src/build/packages/*.deb build/packages-arm64/
 inside sh -c 'lintian --fail-on error,warning build/packages/*.deb'
 
 printf '== smoke, emulated\n'
-inside sh -c 'apt-get install -y -qq --no-install-recommends ./build/packages/rubato_*_arm64.deb >/dev/null'
+inside sh -c 'apt-get -qq update && apt-get install -y -qq --no-install-recommends ./build/packages/rubato_*_arm64.deb >/dev/null'
 inside qemu-aarch64 /usr/bin/rubato --version
 inside file -L /usr/bin/rubato
 sed 's/^max_seconds = .*/max_seconds = 20/; s/^kind = "timing"/kind = "mlp"/; /^parameters/d' \

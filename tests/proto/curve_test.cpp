@@ -150,6 +150,24 @@ TEST_CASE("curve: a key that is not allowed is told so within 5 s, with the reme
   CHECK(log.find("refused a node at 127.0.0.1: its key is not in ") != std::string::npos);
 }
 
+TEST_CASE("curve: a key that was allowed just now is let in at once") {
+  Head head;
+  head.listen();
+  const Instant until = steady_now() + Duration::from_ms(150);
+  while (steady_now() < until) (void)head.transport->receive(Duration::from_ms(10));
+  const Keys keys = head.key(Role::Worker, "pi-3");
+  head.allow(keys);
+  const auto client = Head::open(keys);
+  send(*client, client->connect(head.endpoint).value(), numbered(1));
+  bool heard = false;
+  const auto error = run(*head.transport, *client, [&](auto received) {
+    heard = received && received->identity;
+    return heard;
+  });
+  CHECK(!error);
+  CHECK(heard);
+}
+
 TEST_CASE("curve: another scheduler than that of scheduler.pub is told apart, and hears nothing") {
   Head head, other;
   Keys keys = head.key(Role::Worker, "pi-3");

@@ -76,7 +76,7 @@ std::vector<BadMessage> bad_messages() {
     damage(parts);
     return parts;
   };
-  Commit huge{1, 0, std::uint64_t{1} << 60, std::uint64_t{1} << 60, 1, PayloadCodec::F32};
+  Commit huge{1, 0, std::uint64_t{1} << 50, std::uint64_t{1} << 50, 1, PayloadCodec::F32};
   return {
       {"garbage", {std::vector(100, std::byte{0xa5}), {}}, ErrorCode::Corrupt, "not a Rubato"},
       {"empty parts", {{}, {}}, ErrorCode::Corrupt, "shorter than its prefix"},
