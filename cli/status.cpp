@@ -49,10 +49,7 @@ class Asker {
  public:
   Asker(const std::string& endpoint, std::unique_ptr<proto::Transport> transport,
         proto::PeerId scheduler, Role role)
-      : transport_(std::move(transport)),
-        scheduler_(scheduler),
-        role_(role == Role::Scheduler ? Role::Evaluator : role),
-        endpoint_(endpoint) {}
+      : transport_(std::move(transport)), scheduler_(scheduler), role_(role), endpoint_(endpoint) {}
 
   // Returns: the scheduler's answer. Timeout, with the likely cause, if there is none.
   Result<Json> ask(const std::stop_token& stop) {

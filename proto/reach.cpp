@@ -123,10 +123,12 @@ Reach reach(const std::string& host, int port, Duration patience) {
     return result;
   }
   const std::string theirs = hear_greeting(socket, deadline);
-  const bool speaks = theirs.size() == kGreetingBytes && theirs[0] == '\xff' && theirs[9] == '\x7f';
+  // Its signature is enough: a node that asks for a key may end before the rest.
+  const bool speaks = theirs.size() >= kVersionAt && theirs[0] == '\xff' && theirs[9] == '\x7f';
   result.outcome = speaks ? Outcome::Answers : Outcome::Mute;
   result.encrypted =
-      speaks && std::string_view(theirs).substr(kMechanismAt, kMechanismBytes).starts_with("CURVE");
+      theirs.size() == kGreetingBytes &&
+      std::string_view(theirs).substr(kMechanismAt, kMechanismBytes).starts_with("CURVE");
   return result;
 }
 
