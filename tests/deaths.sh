@@ -80,7 +80,7 @@ start() {
   pids+=("$!")
 }
 log_of() { printf '%s-%s-%d' "$sync" "$1" "${lives[$1]}"; }
-kill_node() { kill -KILL "${pid_of[$1]}"; wait "${pid_of[$1]}" || true; }
+kill_node() { kill -KILL "${pid_of[$1]}"; wait "${pid_of[$1]}" 2> /dev/null || true; }
 start_all() { for node in "${nodes[@]}"; do start "$node"; done; }
 
 nodes=(scheduler server-0 server-1 fast-0 fast-1 slow)
