@@ -428,7 +428,8 @@ int doctor(const DoctorRun& run) {
       fmt::print("{:8}{}: {}\n", level_word(each.level), each.what, each.found);
       if (!each.remedy.empty()) fmt::print("{:8}-> {}\n", "", each.remedy);
     }
-    fmt::print("{} problems, {} warnings\n", problems, warnings);
+    fmt::print("{} problem{}, {} warning{}\n", problems, problems == 1 ? "" : "s", warnings,
+               warnings == 1 ? "" : "s");
   }
   return problems > 0 ? 1 : 0;
 }
