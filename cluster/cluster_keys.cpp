@@ -566,8 +566,10 @@ std::string markdown_table(const KeySection& section) {
   table += "| key | valid | default | meaning |\n|---|---|---|---|\n";
   for (const Key& key : section.keys) {
     std::string valid = key.valid;  // a bar would end the column
-    for (std::size_t at = 0; (at = valid.find(" | ", at)) != valid.npos;)
-      valid.replace(at, 3, ", ");
+    for (std::size_t at = 0; (at = valid.find(" | ", at)) != valid.npos;) {
+      valid[at] = ',';
+      valid.erase(at + 1, 1);
+    }
     table += fmt::format("| `{}` | {} | {} | {} |\n", key.name, valid, key.fallback, key.meaning);
   }
   return table + "<!-- end of keys -->\n";
