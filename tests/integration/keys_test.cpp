@@ -50,8 +50,7 @@ struct Cluster {
     const std::string head = boxes ? boxes->head() : "";
     scheduler = std::make_unique<Process>(
         place, words("scheduler", "head", {"--bind", "tcp://" + host + ":*", "--out", "o"}), head);
-    const std::string rest = scheduler->wait_for_words("listens on ");
-    endpoint = rest.substr(0, rest.find(','));
+    endpoint = endpoint_of(*scheduler);
     server = std::make_unique<Process>(
         place,
         words("server", "head",

@@ -182,6 +182,11 @@ void Process::wait_for_silence() {
   while (streams_[0].fd >= 0 || streams_[1].fd >= 0) pump(deadline);
 }
 
+std::string endpoint_of(Process& scheduler) {
+  const std::string rest = scheduler.wait_for_words("listens on ");
+  return rest.substr(0, rest.find(','));
+}
+
 std::vector<pid_t> children_of(pid_t parent, const std::vector<std::string>& words) {
   std::vector<pid_t> found;
   for (const auto& entry : fs::directory_iterator("/proc")) {

@@ -73,6 +73,9 @@ class Process {
   Stream streams_[2];
 };
 
+// The endpoint of a scheduler, once it listens.
+std::string endpoint_of(Process& scheduler);
+
 // The children of `parent` whose command line holds all of `words` (words as in argv).
 std::vector<pid_t> children_of(pid_t parent, const std::vector<std::string>& words = {});
 
