@@ -76,7 +76,8 @@ std::optional<HandshakeFailure> Handshakes::failed(const Peer& peer, const Event
   using Why = HandshakeFailure::Why;
   const bool key_refused = event.number == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
   if (peer.reached_us) {
-    if (key_refused) return std::nullopt;  // the guard has said so
+    // The guard has said so, or the other end went away: somebody looked whether we are here.
+    if (key_refused || event.number == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL) return std::nullopt;
     return HandshakeFailure{Why::Stranger, {}};
   }
   if (key_refused) return HandshakeFailure{Why::KeyRefused, peer.address};
