@@ -145,6 +145,7 @@ struct DoctorRun {
   std::string name;
   std::string data;
   std::string state;
+  std::string keys;
   bool json = false;
 };
 int doctor(const DoctorRun& run);
