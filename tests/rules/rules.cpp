@@ -191,6 +191,7 @@ const std::vector<Impure>& impure_files() {
       {"base/memory.", "asks the system for huge pages"},
       {"base/memory_file.", "maps files of shared memory"},
       {"base/rng.cpp", "tests itself against the standard library's generator"},
+      {"base/limits.", "asks the system for its limits"},
       {"base/shareable.", "maps memory that processes share"},
       {"base/shipped.", "looks files up"},
       {"base/store_order.", "orders stores for memory that outlives the process"},
