@@ -218,6 +218,7 @@ const std::vector<Impure>& impure_files() {
       {"proto/reach.", "connects to a port"},
       {"proto/shm/", "joins processes"},
       {"proto/key_files.", "reads and writes files"},
+      {"proto/zmq_connections.", "asks the kernel about sockets"},
       {"proto/zmq_curve.", "is a thread"},
       {"proto/zmq_transport.", "joins hosts"},
       {"server/file_storage.", "writes files from a thread"},
