@@ -37,8 +37,9 @@ class Host {
       : config_(config),
         options_(options),
         process_(trace_process(options.trace, "scheduler")),
-        transport_(
-            cluster::make_transport({.trace = process_.lane("scheduler"), .keys = options.keys})) {
+        transport_(cluster::make_transport({.trace = process_.lane("scheduler"),
+                                            .keys = options.keys,
+                                            .payload_bytes_max = 0})) {  // no node sends it any
     if (process_) trace_.emplace(process_, "scheduler", TraceClock::Own);
   }
 

@@ -4,9 +4,11 @@
 
 #include <CLI/CLI.hpp>
 #include <iostream>
+#include <new>
 #include <string>
 #include <vector>
 
+#include "base/limits.hpp"
 #include "base/log.hpp"
 #include "base/memory.hpp"
 #include "base/nearest.hpp"
@@ -293,7 +295,7 @@ std::string command_line(int argc, char** argv) {
 }  // namespace
 
 int report_error(const Error& error) {
-  fmt::print(stderr, "rubato: {}\n", error.message);
+  if (room_for_line(stderr)) fmt::print(stderr, "rubato: {}\n", error.message);
   switch (error.code) {
     case ErrorCode::Stopped:
       return kExitInterrupted;
@@ -442,6 +444,9 @@ int run(int argc, char** argv) {
     study_options.command = command_line(argc, argv);
     return study(study_options, stop);
   }
+  for (const char* node : {"up", "scheduler", "server", "worker"})
+    if (const auto enough = check_address_space(); app.got_subcommand(node) && !enough)
+      return report_error(enough.error());
   if (app.got_subcommand("up")) return up(up_options, stop);
   if (app.got_subcommand("scheduler")) return run_scheduler(scheduler_run, stop);
   if (app.got_subcommand("server")) return run_server(server_options, shards, stop);
@@ -463,8 +468,12 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   rubato::keep_freed_memory();
+  rubato::live_within_limits();
   try {
     return rubato::cli::run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "rubato: there is not enough memory; rubato doctor says how much is free\n");
+    return 1;
   } catch (const std::exception& error) {
     fmt::print(stderr, "rubato: {}\n", error.what());
     return 1;

@@ -267,7 +267,9 @@ Result<void> serve_shard(const Node& node, const NodeOptions& options, const Cor
   if (process) trace.emplace(process, lane, TraceClock::Scheduler);
   const auto place_of_loop = 2 * static_cast<std::size_t>(index);
   cores.place(place_of_loop + 1);
-  const auto transport = cluster::make_transport({.trace = process.lane(lane), .keys = who.keys});
+  const auto transport = cluster::make_transport({.trace = process.lane(lane),
+                                                  .keys = who.keys,
+                                                  .payload_bytes_max = node.config.chunk_bytes});
   RUBATO_ASSIGN(const auto bind, parse_endpoint("--bind", options.bind));
   RUBATO_ASSIGN(std::string endpoint, transport->listen(shard_endpoint(bind, index).text()));
   cores.place(place_of_loop);  // ZeroMQ's threads have begun

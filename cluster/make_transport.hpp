@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/trace.hpp"
+#include "proto/codec.hpp"
 #include "proto/transport.hpp"
 
 namespace rubato::cluster {
@@ -12,7 +13,8 @@ namespace rubato::cluster {
 struct TransportOptions {
   TraceLane* trace = nullptr;  // of the thread that owns the transport; null: not profiled
   bool shared_memory = true;   // with peers on the same host; false: TCP always
-  std::shared_ptr<const proto::Keys> keys = nullptr;  // null: not encrypted
+  std::shared_ptr<const proto::Keys> keys = nullptr;        // null: not encrypted
+  std::size_t payload_bytes_max = proto::kPayloadBytesMax;  // that a listener has a use for
 };
 
 std::unique_ptr<proto::Transport> make_transport(const TransportOptions& options = {});

@@ -3,9 +3,11 @@
 // Threads: one owner. Waiting ends with the event, or the test fails after kPatience.
 #pragma once
 
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -39,9 +41,11 @@ class Process {
  public:
   // Starts `rubato ARGUMENTS` in the workplace, with its caches there, and without the variables of
   // the caller's environment that pin kernels.
-  // `box`: a network namespace (tests/integration/two_boxes.hpp); empty: this one's.
+  // `box`: a network namespace (tests/integration/two_boxes.hpp); empty: this one's. `limits`: of
+  // resources, such as RLIMIT_NOFILE.
+  using Limits = std::map<__rlimit_resource_t, rlim_t>;
   Process(const Workplace& workplace, const std::vector<std::string>& arguments,
-          const std::string& box = {});
+          const std::string& box = {}, const Limits& limits = {});
   // Kills it if it still runs.
   ~Process();
   Process(const Process&) = delete;

@@ -194,7 +194,7 @@ TEST_CASE("strangers on the port are disconnected and nobody else notices") {
   // ZMTP 3.0, NULL mechanism (rfc.zeromq.org/spec/23).
   const std::string greeting =
       std::string("\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL"sv) + std::string(48, '\0');
-  const std::string ready("\4\x19\5READY\vSocket-Type\0\0\0\6DEALER"sv);
+  const std::string ready("\4\x1c\5READY\vSocket-Type\0\0\0\6DEALER"sv);
   SUBCASE("not ZeroMQ at all") {
     const TcpClient stranger(pair.endpoint);
     stranger.send("GET / HTTP/1.1\r\nHost: example.org\r\n\r\n");
@@ -210,7 +210,7 @@ TEST_CASE("strangers on the port are disconnected and nobody else notices") {
   SUBCASE("a frame one byte above the limit") {
     const TcpClient stranger(pair.endpoint);
     stranger.send(greeting + ready);
-    stranger.send("\2\0\0\0\0\1\0\0\1"sv);
+    stranger.send("\2\0\0\0\0\1\0\0\x41"sv);
     CHECK(stranger.closed_by_peer());
   }
   conformance::send(*pair.client, pair.to_server, numbered(8));
