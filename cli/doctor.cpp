@@ -115,11 +115,6 @@ class Doctor {
   std::vector<Finding> findings_;
 };
 
-std::string bytes_of(double bytes) {
-  return bytes >= 1e9 ? fmt::format("{:.1f} GB", bytes / 1e9)
-                      : fmt::format("{:.0f} MB", bytes / 1e6);
-}
-
 std::string first_line(const std::string& path) {
   std::ifstream file(path);
   std::string line;
@@ -204,10 +199,10 @@ void Doctor::examine_memory() {
       kMemoryMin + kMemoryPerParameter * static_cast<double>(parameters_.value_or(0));
   if (available < needed)
     problem("memory",
-            fmt::format("{} free, a node needs about {}", bytes_of(available), bytes_of(needed)),
+            fmt::format("{} free, a node needs about {}", bytes_text(available), bytes_text(needed)),
             "end other programs, raise the limit, or choose a smaller model or more servers");
   else
-    good("memory", bytes_of(available) + " free");
+    good("memory", bytes_text(available) + " free");
 }
 
 void Doctor::examine_limits() {
@@ -219,7 +214,7 @@ void Doctor::examine_limits() {
     good("open files", fmt::format("at most {}", files.rlim_cur));
   rlimit size{};
   if (::getrlimit(RLIMIT_FSIZE, &size) == 0 && size.rlim_cur != RLIM_INFINITY)
-    warn("file size", fmt::format("files end at {}", bytes_of(static_cast<double>(size.rlim_cur))),
+    warn("file size", fmt::format("files end at {}", bytes_text(static_cast<double>(size.rlim_cur))),
          "snapshots and shared memory may not fit: ulimit -f unlimited");
 }
 
@@ -240,11 +235,11 @@ void Doctor::examine_disk() {
   const double needed = kDiskMin + kDiskPerParameter * static_cast<double>(parameters_.value_or(0));
   if (free < needed)
     problem("disk",
-            fmt::format("{} free in {}, a run needs about {}", bytes_of(free), existing.string(),
-                        bytes_of(needed)),
+            fmt::format("{} free in {}, a run needs about {}", bytes_text(free), existing.string(),
+                        bytes_text(needed)),
             "make room, or name another directory with --state");
   else
-    good("disk", fmt::format("{} free in {}", bytes_of(free), existing.string()));
+    good("disk", fmt::format("{} free in {}", bytes_text(free), existing.string()));
 }
 
 void Doctor::examine_clock() {
