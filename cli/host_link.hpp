@@ -1,6 +1,7 @@
-// cli/host_link.hpp - the emulated link of a process with --throttle: made, measured and told to the
-// user before the first connection. A process without --throttle, or without a link in its cluster
-// file, uses the machine's own network. Threads: the relay has one; the methods are its owner's.
+// cli/host_link.hpp - the emulated link of a process with --throttle: made, measured and told to
+// the user before the first connection. A process without --throttle, or without a link in its
+// cluster file, uses the machine's own network.
+// Threads: the relay has one; the methods are its owner's.
 #pragma once
 
 #include <memory>

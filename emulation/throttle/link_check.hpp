@@ -1,5 +1,5 @@
 // emulation/throttle/link_check.hpp - what a relay delivers on this machine, measured with bytes of
-// our own over loopback: its rate each way, and its latency. Slow links are measured with few bytes.
+// our own over loopback: its rate each way, and its latency. A slow link gets few bytes.
 // Jitter and losses are left out.
 // Threads: the caller's, and one that sends. Blocks for one to some seconds.
 #pragma once
