@@ -80,9 +80,10 @@ bool too_long(const cluster::LinkModel& link) {
 Result<LinkCheck> measure_link(const cluster::LinkModel& link, std::uint64_t seed) {
   LinkCheck check;
   if (too_long(link)) return check;
-  // One draw of the latency holds for a burst. The rate is measured without.
+  // Chance would need more than a second to even out.
   cluster::LinkModel steady = link;
   steady.jitter = 0;
+  steady.loss = 0;
   Relay relay(steady, seed);
   RUBATO_ASSIGN(auto listener, tcp::listen_at("tcp://127.0.0.1:*"));
   RUBATO_ASSIGN(const std::string way,

@@ -44,8 +44,11 @@ class Relay::Loop {
 
   void change(const cluster::LinkModel& link) {
     const Instant now = steady_now();
-    up_.change(now, {link.up_bytes_per_second, link.latency_seconds, link.jitter});
-    down_.change(now, {link.down_bytes_per_second, link.latency_seconds, link.jitter});
+    const auto one_way = [&](double bytes_per_second) {
+      return OneWay{bytes_per_second, link.latency_seconds, link.jitter, link.loss};
+    };
+    up_.change(now, one_way(link.up_bytes_per_second));
+    down_.change(now, one_way(link.down_bytes_per_second));
   }
 
   void cut(Instant until) {

@@ -6,6 +6,7 @@
 
 #include "base/check.hpp"
 #include "emulation/device_model.hpp"
+#include "emulation/packet_loss.hpp"
 
 namespace rubato::emulation {
 namespace {
@@ -23,9 +24,6 @@ constexpr Duration kLateMax = Duration::from_ms(100);
 constexpr std::size_t kInLineMax = 16 * 1024 * 1024;  // bytes of one flow on their way
 constexpr Duration kBurstGap = Duration::from_ms(2);
 constexpr std::size_t kBurstMax = 1024 * 1024;
-constexpr double kPacketBytes = 1448;  // payload of a TCP segment in an Ethernet frame
-// A lost packet is noticed a round trip and a quarter of one after it was sent.
-constexpr double kRoundTripsUntilSentAgain = 1.25;
 
 std::size_t within(double bytes, double low, double high) {
   return static_cast<std::size_t>(std::clamp(bytes, low, high));
@@ -120,10 +118,8 @@ void Shaper::pass(State& state, std::size_t bytes) {
   if (link_.bytes_per_second > 0)
     free_at_ = begins + Duration::from_seconds(size / link_.bytes_per_second);
   Instant arrives = free_at_ + latency_of(state, begins, bytes);
-  const double packets = std::ceil(size / kPacketBytes);
-  if (link_.loss > 0 && rng_.uniform() >= std::pow(1 - link_.loss, packets))
-    arrives =
-        arrives + Duration::from_seconds(kRoundTripsUntilSentAgain * 2 * link_.latency_seconds);
+  if (link_.loss > 0 && packets_since_loss(rng_, link_.loss) < std::ceil(size / kPacketBytes))
+    arrives = arrives + sent_again_after(link_.latency_seconds);
   state.last_arrival = std::max(state.last_arrival, arrives);
   state.waiting -= bytes;
   state.in_line += bytes;

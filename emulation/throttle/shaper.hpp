@@ -5,7 +5,7 @@
 // connection keep their order.
 // A driver that wakes up late loses no rate: segments begin when the link became free, not when the
 // driver noticed it.
-// Source of fair turns: Nagle, RFC 970; of the delay of lost packets: RFC 8985 (RACK), section 6.2.
+// Source of fair turns: Nagle, RFC 970.
 // Pure: `now` goes in, and never decreases. Units: bytes, bytes per second. Threads: one owner.
 #pragma once
 
@@ -25,7 +25,7 @@ struct OneWay {
   double bytes_per_second = 0;  // 0: unlimited
   double latency_seconds = 0;
   double jitter = 0;  // deviation of the latency, as a fraction of it (lognormal)
-  double loss = 0;    // part of the packets that are lost once, and sent again
+  double loss = 0;    // part of the packets that are lost once (emulation/packet_loss.hpp)
 };
 
 class Shaper {
