@@ -1,7 +1,7 @@
-// emulation/packet_loss.hpp - what a lost packet costs a link: it is sent again, and what follows it
-// on its connection waits for it.
-// Source: RFC 8985 (RACK), section 6.2: TCP notices the loss a round trip and a quarter of one after
-// the packet was sent. The round trip is that of the host's own link: twice its latency.
+// emulation/packet_loss.hpp - what a lost packet costs a link: it is sent again, and what follows
+// it on its connection waits for it.
+// Source: RFC 8985 (RACK), section 6.2: TCP notices the loss a round trip and a quarter of one
+// after the packet was sent. The round trip is that of the host's own link: twice its latency.
 // Pure. Units: bytes, seconds.
 #pragma once
 

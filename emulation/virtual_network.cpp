@@ -13,7 +13,8 @@ namespace rubato::emulation {
 VirtualNetwork::Node VirtualNetwork::add_node(const cluster::LinkModel& link) {
   const Node node = transfers_.add_node(link.up_bytes_per_second, link.down_bytes_per_second);
   const double mean = std::max(0.0, link.latency_seconds);
-  latencies_.push_back({Duration::from_seconds(mean), mean > 0 && (link.jitter > 0 || link.loss > 0)});
+  const bool varies = mean > 0 && (link.jitter > 0 || link.loss > 0);
+  latencies_.push_back({Duration::from_seconds(mean), varies});
   links_.push_back(link);
   lives_.emplace_back();
   latency_rng_.emplace_back(seed_, static_cast<std::uint64_t>(cluster::Stream::Latency), node);

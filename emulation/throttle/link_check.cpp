@@ -18,7 +18,7 @@
 namespace rubato::emulation {
 namespace {
 
-constexpr double kBurstSeconds = 0.5;
+constexpr double kBurstSeconds = 0.25;
 constexpr double kSlowestSeconds = 2;  // what takes longer is not measured
 constexpr double kBurstBytesMin = 2048;
 constexpr double kBurstBytesMax = 64 << 20;

@@ -60,6 +60,7 @@ class Pipe {
   bool read(Instant now);
   // Writes what has arrived. Returns: false if an end is dead.
   bool write(Instant now);
+  bool empty() const { return bytes_.size() == 0; }
   // The sink was told that no more will come.
   bool over() const { return told_end_; }
 

@@ -22,6 +22,8 @@ namespace rubato::emulation {
 namespace {
 
 constexpr const char* kAnyPort = "tcp://127.0.0.1:*";
+// How long the last words of a process may take on its link.
+constexpr Duration kLastBytes = Duration::from_seconds(2);
 constexpr int kRoundsMax = 64;  // of moving bytes, until it looks at other news again
 constexpr Duration kWaitMax = Duration::from_ms(1000);
 
@@ -60,6 +62,13 @@ class Relay::Loop {
     cuts_[target] = until;
     for (const auto& connection : connections_)
       if (connection->target == target) cut(*connection);
+  }
+
+  // Bytes are under way.
+  bool busy() const {
+    return std::ranges::any_of(connections_, [](const auto& each) {
+      return each->connected && !(each->there->empty() && each->back->empty());
+    });
   }
 
   // Waits for news of a socket, of `orders`, or for the time of the next byte; then moves bytes.
@@ -211,16 +220,24 @@ class Relay::Loop {
 Relay::Relay(const cluster::LinkModel& link, std::uint64_t seed)
     : loop_(std::make_unique<Loop>(link, seed)),
       news_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      thread_([this](const std::stop_token& stop) {
-        ::prctl(PR_SET_TIMERSLACK, 1);  // ns; the kernel's 50 us are a segment at 2 Gb/s
-        while (!stop.stop_requested()) {
-          if (!loop_->turn(news_.get())) continue;
-          std::uint64_t count = 0;
-          (void)!::read(news_.get(), &count, sizeof count);
-          const std::lock_guard lock(mutex_);
-          for (const auto& order : std::exchange(orders_, {})) order();
-        }
-      }) {}
+      thread_([this](const std::stop_token& stop) { run(stop); }) {}
+
+void Relay::run(const std::stop_token& stop) {
+  ::prctl(PR_SET_TIMERSLACK, 1);  // ns; the kernel's 50 us are a segment at 2 Gb/s
+  while (!stop.stop_requested()) serve();
+  wake();  // for one more look at the sockets, without a wait
+  serve();
+  for (const Instant until = steady_now() + kLastBytes; loop_->busy() && steady_now() < until;)
+    serve();
+}
+
+void Relay::serve() {
+  if (!loop_->turn(news_.get())) return;
+  std::uint64_t count = 0;
+  (void)!::read(news_.get(), &count, sizeof count);
+  const std::lock_guard lock(mutex_);
+  for (const auto& order : std::exchange(orders_, {})) order();
+}
 
 Relay::~Relay() {
   thread_.request_stop();

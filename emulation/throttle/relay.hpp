@@ -26,6 +26,7 @@ class Relay {
  public:
   // `seed`: of latencies and losses.
   Relay(const cluster::LinkModel& link, std::uint64_t seed);
+  // What was sent still arrives, if it does within 2 s.
   ~Relay();
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
@@ -47,6 +48,8 @@ class Relay {
   class Loop;
   void tell(std::function<void()> order);
   void wake();
+  void run(const std::stop_token& stop);
+  void serve();
 
   std::unique_ptr<Loop> loop_;
   std::mutex mutex_;                          // guards orders_ and ways_out_

@@ -222,6 +222,21 @@ TEST_CASE("nothing passes during an outage, nor over a partition") {
   CHECK((steady_now() - parted).seconds() > 0.299);
 }
 
+TEST_CASE("the last words of a process arrive though it ends") {
+  auto listener = tcp::listen_at(kAnyPort);
+  REQUIRE(listener);
+  Descriptor far;
+  {
+    Relay relay({.latency_seconds = 0.2}, 1);
+    const auto way = relay.way_out(fmt::format("tcp://127.0.0.1:{}", listener->port));
+    REQUIRE(way);
+    const Descriptor near = connect_to(*way);
+    far = accept(*listener);
+    REQUIRE(push(near, noise(1000)) == 1000);
+  }
+  CHECK(pull(far, 1001) == noise(1000));
+}
+
 TEST_CASE("an address that is taken, or no address, is an error") {
   Relay relay({.latency_seconds = 0.001}, 1);
   const auto listener = tcp::listen_at(kAnyPort);
