@@ -15,6 +15,12 @@
 
 namespace rubato::cli {
 
+// Whether a process is what the cluster file says of it, in real time.
+struct Throttle {
+  bool on = false;
+  bool unchecked = false;  // links are not measured before the start
+};
+
 struct CompareOptions {
   std::string file;
   std::vector<std::string> sync;      // empty: every model
@@ -27,6 +33,8 @@ struct CompareOptions {
   bool save = false;                  // the trained models as files
   std::string command;                // as typed, for the report
   std::string profile;                // file for a trace in virtual time; empty: none
+  bool real = false;                  // throttled processes in real time, not virtual time
+  bool unchecked = false;             // real: links are not measured before the start
 };
 int compare(const CompareOptions& options, std::stop_token stop);
 
@@ -52,6 +60,7 @@ struct UpOptions {
   bool json = false;
   bool quiet = false;
   std::string profile;  // file for a trace of all processes; empty: none
+  Throttle throttle;
 };
 int up(const UpOptions& options, std::stop_token stop);
 
@@ -79,11 +88,18 @@ struct SchedulerRun {
   bool json = false;
 };
 int run_scheduler(const SchedulerRun& options, std::stop_token stop);
-int run_server(const NodeOptions& options, int shards, std::stop_token stop);
+
+struct ServerRun {
+  NodeOptions node;
+  int shards = 1;
+  Throttle throttle;
+};
+int run_server(const ServerRun& run, std::stop_token stop);
 
 struct WorkerRun {
   NodeOptions node;
   bool stretch = false;  // each step takes at least the time the cluster file gives the device
+  Throttle throttle;     // steps are stretched, too
   std::string data;      // own data; empty: as the cluster file says
   std::string like;      // with join = "open": a group or worker of the file; empty: the first
 };

@@ -11,6 +11,7 @@
 #include "cli/outputs.hpp"
 #include "cli/profile.hpp"
 #include "cli/progress.hpp"
+#include "cli/real_cluster.hpp"
 #include "cluster/cluster_config.hpp"
 #include "cluster/cluster_plan.hpp"
 #include "cluster/own_data.hpp"
@@ -85,6 +86,37 @@ Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig
   return {};
 }
 
+// The same as real processes, one cluster after the other.
+Result<void> run_all_real(const CompareOptions& options, cluster::ClusterConfig config,
+                          const std::vector<std::string>& models, const std::string& out,
+                          const std::stop_token& stop, Comparison& comparison) {
+  RUBATO_TRY(check_links(config, {.on = true, .unchecked = options.unchecked}));
+  RUBATO_ASSIGN(const auto profile, ClusterProfile::open({}));
+  const std::uint64_t first = config.seed;
+  for (const auto& model : models) {
+    for (int i = 0; i < options.seeds; ++i) {
+      config.seed = first + static_cast<std::uint64_t>(i);
+      const auto directory = fmt::format("{}/{}-{}", out, model, config.seed);
+      RUBATO_TRY(make_output_directory(directory));
+      const RealRun run{.sync = model,
+                        .out = directory,
+                        .quiet = options.quiet,
+                        .throttle = true,
+                        .profile = *profile};
+      RUBATO_ASSIGN(auto hosted, run_real(config, run, stop));
+      if (stop.stop_requested()) return fail(ErrorCode::Stopped, "interrupted");
+      if (hosted.record.steps == 0)
+        return fail(ErrorCode::Io, fmt::format("{}, seed {}: training never started: {}",
+                                               model_title(model), config.seed,
+                                               hosted.record.stop_reason));
+      log_info(fmt::format("{}, seed {}: {}", model_title(model), config.seed,
+                           outcome_text(hosted.record)));
+      comparison.runs.push_back(std::move(hosted.record));
+    }
+  }
+  return {};
+}
+
 Result<void> compare_checked(const CompareOptions& options, std::stop_token stop) {
   RUBATO_ASSIGN(auto config, cluster::load_cluster(options.file));
   set_log_quiet(options.quiet);
@@ -94,10 +126,12 @@ Result<void> compare_checked(const CompareOptions& options, std::stop_token stop
   RUBATO_TRY(cluster::require_step_times(config));
   for (const auto& model : models) RUBATO_TRY(cluster::check_sync(config, model));
   if (options.save) RUBATO_TRY(cluster::require_trainable(config));
+  if (options.real) RUBATO_TRY(check_real(config, "rubato compare --real"));
   const std::string out = options.out.empty() ? "out/" + config.name : options.out;
   RUBATO_TRY(make_output_directory(out));
-  Comparison comparison = start_comparison(config, options.command, true);
-  auto done = run_all(options, config, models, out, stop, comparison);
+  Comparison comparison = start_comparison(config, options.command, !options.real);
+  auto done = options.real ? run_all_real(options, config, models, out, stop, comparison)
+                           : run_all(options, config, models, out, stop, comparison);
   // What finished before an interrupt is still worth having.
   if (done || (done.error().code == ErrorCode::Stopped && !comparison.runs.empty()))
     RUBATO_TRY(write_outputs(comparison, out, options.json));

@@ -204,7 +204,8 @@ void Doctor::examine_memory() {
       kMemoryMin + kMemoryPerParameter * static_cast<double>(parameters_.value_or(0));
   if (available < needed)
     problem("memory",
-            fmt::format("{} free, a node needs about {}", bytes_text(available), bytes_text(needed)),
+            fmt::format("{} free, a node needs about {}", bytes_text(available),
+                        bytes_text(needed)),
             "end other programs, raise the limit, or choose a smaller model or more servers");
   else
     good("memory", bytes_text(available) + " free");
@@ -219,7 +220,8 @@ void Doctor::examine_limits() {
     good("open files", fmt::format("at most {}", files.rlim_cur));
   rlimit size{};
   if (::getrlimit(RLIMIT_FSIZE, &size) == 0 && size.rlim_cur != RLIM_INFINITY)
-    warn("file size", fmt::format("files end at {}", bytes_text(static_cast<double>(size.rlim_cur))),
+    warn("file size",
+         fmt::format("files end at {}", bytes_text(static_cast<double>(size.rlim_cur))),
          "snapshots and shared memory may not fit: ulimit -f unlimited");
 }
 
