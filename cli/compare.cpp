@@ -96,9 +96,13 @@ Result<void> compare_checked(const CompareOptions& options, std::stop_token stop
   if (options.save) RUBATO_TRY(cluster::require_trainable(config));
   const std::string out = options.out.empty() ? "out/" + config.name : options.out;
   RUBATO_TRY(make_output_directory(out));
-  Comparison comparison = start_comparison(config, options.command, true);
+  Comparison comparison = start_comparison(config, models, options.command, true);
   auto done = run_all(options, config, models, out, stop, comparison);
   // What finished before an interrupt is still worth having.
+  if (!done)
+    comparison.partial = fmt::format(
+        "This is a part: the command was interrupted after {} of {} runs.", comparison.runs.size(),
+        models.size() * static_cast<std::size_t>(options.seeds));
   if (done || (done.error().code == ErrorCode::Stopped && !comparison.runs.empty()))
     RUBATO_TRY(write_outputs(comparison, out, options.json));
   if (done && options.save && !options.json)

@@ -12,10 +12,12 @@
 #include "cli/report_html.hpp"
 #include "cli/results_json.hpp"
 #include "cli/table.hpp"
+#include "sync/option_table.hpp"
 
 namespace rubato::cli {
 
-Comparison start_comparison(const cluster::ClusterConfig& config, std::string command,
+Comparison start_comparison(const cluster::ClusterConfig& config,
+                            const std::vector<std::string>& models, std::string command,
                             bool virtual_time) {
   Comparison comparison;
   comparison.cluster = config.name;
@@ -26,6 +28,10 @@ Comparison start_comparison(const cluster::ClusterConfig& config, std::string co
   comparison.target_accuracy = config.stop.target_accuracy;
   comparison.task = config.dataset.task;
   comparison.virtual_time = virtual_time;
+  for (const std::string& model : models)
+    for (const auto& row : sync::option_rows())
+      if (row.of == model)
+        comparison.options.push_back({model, std::string(row.key), value_text(row, config.sync)});
   return comparison;
 }
 

@@ -8,8 +8,9 @@
 
 namespace rubato::cli {
 
-// A comparison of this cluster on this machine, without runs.
-Comparison start_comparison(const cluster::ClusterConfig& config, std::string command,
+// A comparison of these models on this cluster and machine, without runs.
+Comparison start_comparison(const cluster::ClusterConfig& config,
+                            const std::vector<std::string>& models, std::string command,
                             bool virtual_time);
 
 // Makes the directory of --out if it is absent. To be called before the work that fills it.
