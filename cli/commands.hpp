@@ -42,6 +42,22 @@ struct StudyOptions {
 };
 int study(const StudyOptions& options, std::stop_token stop);
 
+// `rubato report`: writes the files of a run or study directory again, from what it holds.
+struct ReportRun {
+  std::string directory;
+  bool json = false;  // results.json on standard output instead of the table
+};
+int report(const ReportRun& run);
+
+// `rubato compare-runs`: run directories side by side. The files: empty: none.
+struct CompareRuns {
+  std::vector<std::string> directories;
+  std::string csv;
+  std::string latex;
+  std::string svg;
+};
+int compare_runs(const CompareRuns& options);
+
 struct UpOptions {
   std::string file;
   std::string resume;  // the directory of an earlier run, which says file, sync and seed; or empty

@@ -24,15 +24,17 @@ struct OptionRecord {
 };
 
 struct Comparison {
-  std::string cluster;      // its name
-  std::string config_text;  // the cluster file, byte for byte
-  std::string command;      // reproduces the comparison
+  std::string cluster;        // its name
+  std::string config_text;    // the cluster file, byte for byte
+  std::string resolved_text;  // every key with the value that holds, a line each
+  std::string command;        // reproduces the comparison
   HostInfo host;
   std::optional<double> target_loss;
   std::optional<double> target_accuracy;
   Task task = Task::Classification;  // accuracy stands for R^2 in a regression
   bool virtual_time = true;
-  std::string note;     // what the figures leave out, one sentence; empty: nothing
+  std::string note;  // what the figures leave out, one sentence; empty: nothing
+  std::size_t planned_runs = 1;
   std::string partial;  // what is missing because the command ended early; empty: nothing
   std::vector<OptionRecord> options;  // of the models that were asked for
   std::vector<RunRecord> runs;        // several seeds of several models, grouped in any way

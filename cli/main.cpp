@@ -109,6 +109,23 @@ void add_study(CLI::App& app, StudyOptions& options) {
   command->add_flag("--quiet", options.quiet, "No progress");
 }
 
+void add_report(CLI::App& app, ReportRun& run) {
+  auto* command = app.add_subcommand("report", "Write the report of a run directory again");
+  command->add_option("DIR", run.directory, "Directory of compare, up, scheduler or study")
+      ->required();
+  command->add_flag("--json", run.json, "Print results.json instead of the table");
+}
+
+void add_compare_runs(CLI::App& app, CompareRuns& options) {
+  auto* command = app.add_subcommand(
+      "compare-runs", "Set runs side by side: medians, intervals, and a test of significance");
+  command->add_option("DIR", options.directories, "Directories of compare, up or scheduler")
+      ->required();
+  command->add_option("--csv", options.csv, "File for the table as CSV");
+  command->add_option("--latex", options.latex, "File for the table as LaTeX (booktabs)");
+  command->add_option("--svg", options.svg, "File for a picture");
+}
+
 void add_up(CLI::App& app, UpOptions& options) {
   auto* command = app.add_subcommand("up", "Run the cluster as real processes on this machine");
   auto* file = command->add_option("FILE", options.file, "Cluster file (TOML)");
@@ -402,6 +419,10 @@ int run(int argc, char** argv) {
   add_compare(app, compare_options);
   StudyOptions study_options;
   add_study(app, study_options);
+  CompareRuns compare_runs_options;
+  add_compare_runs(app, compare_runs_options);
+  ReportRun report_run;
+  add_report(app, report_run);
   add_up(app, up_options);
   MergeOptions merge_options;
   add_trace(app, merge_options);
@@ -440,6 +461,8 @@ int run(int argc, char** argv) {
     study_options.command = command_line(argc, argv);
     return study(study_options, stop);
   }
+  if (app.got_subcommand("compare-runs")) return compare_runs(compare_runs_options);
+  if (app.got_subcommand("report")) return report(report_run);
   if (app.got_subcommand("up")) return up(up_options, stop);
   if (app.got_subcommand("scheduler")) return run_scheduler(scheduler_run, stop);
   if (app.got_subcommand("server")) return run_server(server_options, shards, stop);

@@ -95,6 +95,8 @@ std::vector<ModelStyle> entry_styles(const std::vector<std::string>& models) {
       const double share = 0.65 * static_cast<double>(index) / static_cast<double>(all[model] - 1);
       style.light = mixed(style.light, 255, share);
       style.dark = mixed(style.dark, 25, share);
+      style.mark = kMarks[(place_of(model) + index) % kMarks.size()];
+      style.hollow = index % 2 == 1;
       style.dash = kDashes[(place_of(model) + index) % kDashes.size()];
     }
     styles.push_back(std::move(style));

@@ -25,7 +25,7 @@ std::size_t model_style_count();
 ModelStyle model_style(std::string_view sync);
 
 // Styles of entries that may name a model more than once: each further entry of a model has a
-// lighter shade and another dash.
+// lighter shade, another mark and another dash.
 std::vector<ModelStyle> entry_styles(const std::vector<std::string>& models);
 
 }  // namespace rubato::cli

@@ -19,8 +19,10 @@ Comparison start_comparison(const cluster::ClusterConfig& config,
 
 std::string absolute_path(const std::string& path);
 
-// Writes results.json, curves.csv and report.html into `directory`, then prints the table and the
-// report's path, or results.json with `json`.
+// Prints the table and the report's path, or results.json with `json`.
+void print_comparison(const Comparison& comparison, const std::string& directory, bool json);
+
+// Writes the run directory (cli/run_directory.hpp), then prints as above.
 [[nodiscard]] Result<void> write_outputs(const Comparison& comparison, const std::string& directory,
                                          bool json);
 

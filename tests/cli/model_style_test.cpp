@@ -66,10 +66,11 @@ TEST_CASE("a model's style does not depend on what it is shown with") {
   CHECK(model_style("adsp").light == "#0072b2");
 }
 
-TEST_CASE("several entries of one model share its mark and differ in shade and dash") {
+TEST_CASE("further entries of a model differ from it in shade, mark and dash") {
   const auto styles = entry_styles({"adsp", "bsp", "adsp", "adsp"});
   CHECK(styles[0] == model_style("adsp"));
-  CHECK(styles[2].mark == styles[0].mark);
+  CHECK(styles[2].mark != styles[0].mark);
+  CHECK(styles[3].mark != styles[2].mark);
   CHECK(styles[2].light != styles[0].light);
   CHECK(styles[2].dash != styles[0].dash);
   CHECK(styles[3].light != styles[2].light);
