@@ -93,7 +93,9 @@ void add_compare(CLI::App& app, CompareOptions& options) {
 
 void add_study(CLI::App& app, StudyOptions& options) {
   auto* command = app.add_subcommand("study", "Run a grid of comparisons, resumable");
-  command->add_option("FILE", options.files, "Study files (TOML), or directories of them")
+  command
+      ->add_option("FILE", options.files,
+                   "Study files (TOML), or directories of them; with --merge, directories of parts")
       ->required();
   command->add_option("--seeds", options.seeds, "Runs of each cell (default: the file's)")
       ->check(CLI::Range(1, 1000));
@@ -103,6 +105,13 @@ void add_study(CLI::App& app, StudyOptions& options) {
   command->add_option("--out", options.out,
                       "Directory for the results (default: out/<study>). Several studies get "
                       "one directory each in it");
+  auto* part = command->add_option("--part", options.part,
+                                   "Share of the runs, such as 3/16, in a directory of its own "
+                                   "in the study's");
+  command
+      ->add_flag("--merge", options.merge,
+                 "Join the directories of parts in --out, as if one machine had run all")
+      ->excludes(part);
   command->add_flag("--any-build", options.any_build,
                     "Keep finished runs of other builds of rubato, too");
   command->add_flag("--json", options.json, "Print results.json instead of the tables");
@@ -457,10 +466,7 @@ int run(int argc, char** argv) {
     compare_options.command = command_line(argc, argv);
     return compare(compare_options, stop);
   }
-  if (app.got_subcommand("study")) {
-    study_options.command = command_line(argc, argv);
-    return study(study_options, stop);
-  }
+  if (app.got_subcommand("study")) return study(study_options, stop);
   if (app.got_subcommand("compare-runs")) return compare_runs(compare_runs_options);
   if (app.got_subcommand("report")) return report(report_run);
   if (app.got_subcommand("up")) return up(up_options, stop);
