@@ -78,9 +78,12 @@ sinfo
 cat >"$place/cluster.toml" <<'TOML'
 name = "small"
 [[workers]]
-name = "w"
-count = 3
+name = "quick"
+count = 2
 step_seconds = 0.1
+[[workers]]
+name = "slow"
+step_seconds = 0.2
 [model]
 kind = "mlp"
 hidden = [8]
