@@ -212,8 +212,8 @@ Result<std::vector<Job>> all_runs(Running& running, std::size_t study, const std
 
 // The runs of this part that no journal holds, study by study. `kept`: how many the journals do
 // hold.
-Result<std::vector<Job>> missing_runs(std::vector<Running>& studies, const std::string& build,
-                                      bool any_build, std::size_t& kept) {
+Result<std::vector<Job>> jobs_to_do(std::vector<Running>& studies, const std::string& build,
+                                    bool any_build, std::size_t& kept) {
   std::vector<Job> jobs;
   for (std::size_t i = 0; i < studies.size(); ++i) {
     Running& running = studies[i];
@@ -291,8 +291,13 @@ Result<void> write_study(Running& running, bool json) {
 
 void print_study(const StudyResults& results, const std::string& directory) {
   const Study& study = results.plan.study;
-  fmt::print("{}\n{}\nReport: {}\n\n", study.question.empty() ? study.name : study.question,
+  const std::size_t missing = missing_runs(results);
+  const std::size_t planned = results.plan.run_count();
+  fmt::print("{}\n{}\n{}Report: {}\n\n", study.question.empty() ? study.name : study.question,
              study_table(results, summarize(results)),
+             missing > 0
+                 ? fmt::format("This is a part: {} of {} runs.\n", planned - missing, planned)
+                 : "",
              absolute_path((fs::path(directory) / "report.html").string()));
 }
 
@@ -321,10 +326,7 @@ Result<void> merge_checked(const StudyOptions& options) {
   if (!has_run(study.results))
     return fail(ErrorCode::BadInput, fmt::format("{}: no run has finished yet", options.files[0]));
   RUBATO_TRY(show_study(study, options.out, options.json));
-  std::size_t missing = 0;
-  for (const auto& seeds : study.results.cells)
-    missing += static_cast<std::size_t>(
-        std::ranges::count_if(seeds, [](const auto& cell) { return !cell; }));
+  const std::size_t missing = missing_runs(study.results);
   if (missing == 0) return {};
   return fail(ErrorCode::Io,
               fmt::format("{} of {} runs are missing; run the other parts, then merge "
@@ -338,7 +340,7 @@ Result<void> run_all(const StudyOptions& options, std::vector<Running>& studies,
   RUBATO_TRY(interruptible(stop, [&] { return load_data(studies, loaded); }));
   const std::string build = fmt::format("{} {:016x}", version(), program_fingerprint());
   std::size_t kept = 0;
-  RUBATO_ASSIGN(const std::vector<Job> jobs, missing_runs(studies, build, options.any_build, kept));
+  RUBATO_ASSIGN(const std::vector<Job> jobs, jobs_to_do(studies, build, options.any_build, kept));
   log_devices(studies, jobs);
   const int threads = options.threads > 0
                           ? options.threads

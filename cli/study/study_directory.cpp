@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 #include <span>
+#include <utility>
 
 #include "base/file.hpp"
 #include "base/numbers.hpp"
@@ -172,18 +174,15 @@ Result<void> write_study_files(const StudyResults& results, const std::string& d
   return write_file(path / "details.svg", details_picture(results, summaries));
 }
 
-std::size_t fill_cells(KeptStudy& study, const Journal& journal) {
+void fill_cells(KeptStudy& study, const Journal& journal) {
   auto& cells = study.results.cells;
   cells.assign(study.keys.size(), {});
-  std::size_t missing = 0;
   for (std::size_t v = 0; v < study.keys.size(); ++v) {
     for (const std::string& key : study.keys[v]) {
       const CellResult* known = journal.find(key, study.build, study.any_build);
-      if (!known) ++missing;
       cells[v].push_back(known ? std::optional(*known) : std::nullopt);
     }
   }
-  return missing;
 }
 
 Result<KeptStudy> merge_studies(const std::vector<std::string>& parts, const std::string& directory,
@@ -198,19 +197,27 @@ Result<KeptStudy> merge_studies(const std::vector<std::string>& parts, const std
   merged.any_build = any_build || merged.any_build;
   join_hosts(merged.results.host, kept);
   RUBATO_ASSIGN(Journal all, Journal::open(directory));
-  for (const std::string& part : parts) {
-    if (fs::equivalent(part, directory)) continue;
-    RUBATO_ASSIGN(const Journal journal, Journal::open(part));
-    for (const JournalEntry& entry : journal.entries()) {
-      const JournalEntry* known = all.entry(entry.key, entry.build);
-      if (known && result_text(*known) != result_text(entry))
+  // All are checked before any is added.
+  std::map<std::pair<std::string, std::string>, JournalEntry> entries;  // by key and build
+  const auto collect = [&](const Journal& journal, const std::string& from) -> Result<void> {
+    for (JournalEntry& entry : journal.entries()) {
+      const auto [known, added] = entries.try_emplace({entry.key, entry.build}, entry);
+      if (!added && result_text(known->second) != result_text(entry))
         return fail(ErrorCode::BadInput,
                     fmt::format("{}: the run {} has another result than in the directories before; "
                                 "the machines compute differently, so take only one of them",
-                                part, entry.key));
-      if (!known) RUBATO_TRY(all.add(entry));
+                                from, entry.key));
     }
+    return {};
+  };
+  RUBATO_TRY(collect(all, directory));
+  for (const std::string& part : parts) {
+    if (fs::equivalent(part, directory)) continue;
+    RUBATO_ASSIGN(const Journal journal, Journal::open(part));
+    RUBATO_TRY(collect(journal, part));
   }
+  for (const auto& [name, entry] : entries)
+    if (!all.entry(entry.key, entry.build)) RUBATO_TRY(all.add(entry));
   fill_cells(merged, all);
   RUBATO_TRY(write_kept_study(merged, directory));
   return merged;

@@ -45,8 +45,8 @@ struct KeptStudy {
 [[nodiscard]] Result<void> write_study_files(const StudyResults& results,
                                              const std::string& directory);
 
-// Fills the cells with the runs that `journal` holds. Returns: how many are missing.
-std::size_t fill_cells(KeptStudy& study, const Journal& journal);
+// Fills the cells with the runs that `journal` holds.
+void fill_cells(KeptStudy& study, const Journal& journal);
 
 // Joins the journals of `parts` in `directory`, and writes all its files. Two runs of one key must
 // have one result. Returns: the study; BadInput where the parts do not fit together.

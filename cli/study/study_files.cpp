@@ -219,6 +219,7 @@ std::string study_json(const StudyResults& results, const std::vector<VariantSum
                        {"rubato", host.version},
                        {"commit", host.commit}}},
                      {"seeds", study.seeds},
+                     {"complete", missing_runs(results) == 0},
                      {"axes", axes_json(study.axes)},
                      {"contenders", std::move(contenders)},
                      {"summaries", std::move(rows)},

@@ -122,6 +122,9 @@ TEST_CASE("parts of a study, merged, are what one run gives, to the same byte") 
       Process incomplete(place, early);
       CHECK(incomplete.wait_for_end() == 1);
       CHECK(contains(incomplete.err(), "8 of 24 runs are missing"));
+      CHECK(contains(incomplete.out(), "This is a part: 16 of 24 runs."));
+      const Json results = Json::parse(read_text(place.path("merged/results.json")));
+      CHECK(results.at("complete") == false);
     }
   }
   CHECK(runs == 24);
