@@ -28,10 +28,17 @@ Result<std::string> read_file(const std::string& path) {
 
 Result<void> write_file(const std::filesystem::path& path, std::string_view text) {
   const std::string final_name = path.string();
-  const std::string temporary = fmt::format("{}.{}.tmp", final_name, getpid());
+  // A pipe, a device, or a link such as /dev/stdout stays what it is: it is written through.
+  std::error_code none;
+  const auto kind = std::filesystem::symlink_status(path, none).type();
+  const bool through = kind != std::filesystem::file_type::not_found &&
+                       kind != std::filesystem::file_type::regular &&
+                       kind != std::filesystem::file_type::directory;
+  const std::string temporary =
+      through ? final_name : fmt::format("{}.{}.tmp", final_name, getpid());
   const auto io_error = [&] {
     const std::string reason = std::strerror(errno);
-    std::remove(temporary.c_str());
+    if (!through) std::remove(temporary.c_str());
     return fail(ErrorCode::Io, fmt::format("cannot write {}: {}", final_name, reason));
   };
 
@@ -40,7 +47,7 @@ Result<void> write_file(const std::filesystem::path& path, std::string_view text
   const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
   const bool closed = std::fclose(file) == 0;  // also flushes what fwrite still buffers
   if (!written || !closed) return io_error();
-  if (std::rename(temporary.c_str(), final_name.c_str()) != 0) return io_error();
+  if (!through && std::rename(temporary.c_str(), final_name.c_str()) != 0) return io_error();
   return {};
 }
 

@@ -12,7 +12,8 @@ namespace rubato {
 
 [[nodiscard]] Result<std::string> read_file(const std::string& path);
 
-// Writes beside `path` first and renames, so that a reader sees the old file or the new one.
+// Writes beside `path` first and renames, so that a reader sees the old file or the new one. A
+// pipe, a device or a symbolic link is written through instead.
 [[nodiscard]] Result<void> write_file(const std::filesystem::path& path, std::string_view text);
 
 // Where files of ours lie that may be lost: $XDG_CACHE_HOME/rubato, else $HOME/.cache/rubato. Empty

@@ -319,8 +319,11 @@ Result<void> conclude(const cluster::ClusterConfig& config, HostedRun run,
   const bool complete = criterion_held(record, config.stop);
   const std::string reason = record.stop_reason;
   if (trained) {
-    Comparison comparison = start_comparison(config, options.command, false);
+    Comparison comparison = start_comparison(config, {record.sync}, options.command, false);
     comparison.note = options.note;
+    if (!complete)
+      comparison.partial =
+          "This is a part: the run ended before its stop criterion held: " + reason;
     comparison.runs.push_back(std::move(record));
     RUBATO_TRY(write_outputs(comparison, options.out, options.json));
     if (!options.json && !run.model.empty()) fmt::print("Model:  {}\n", absolute_path(run.model));

@@ -46,9 +46,28 @@ struct StudyOptions {
   bool json = false;               // results.json on standard output instead of the tables
   bool quiet = false;              // no progress
   bool any_build = false;          // keep runs that another build of this program computed
-  std::string command;             // as typed, for the report
+  std::string part;                // "3/16": this share of the runs; empty: all
+  bool merge = false;              // join the study directories `files` in `out`
 };
+// Writes the files of a study directory again.
+[[nodiscard]] Result<void> report_study(const std::string& directory, bool json);
 int study(const StudyOptions& options, std::stop_token stop);
+
+// `rubato report`: writes the files of a run or study directory again, from what it holds.
+struct ReportRun {
+  std::string directory;
+  bool json = false;  // results.json on standard output instead of the table
+};
+int report(const ReportRun& run);
+
+// `rubato compare-runs`: run directories side by side. The files: empty: none.
+struct CompareRuns {
+  std::vector<std::string> directories;
+  std::string csv;
+  std::string latex;
+  std::string svg;
+};
+int compare_runs(const CompareRuns& options);
 
 struct UpOptions {
   std::string file;

@@ -12,6 +12,7 @@
 #include "cli/profile.hpp"
 #include "cli/progress.hpp"
 #include "cli/real_cluster.hpp"
+#include "cli/run_directory.hpp"
 #include "cluster/cluster_config.hpp"
 #include "cluster/cluster_plan.hpp"
 #include "cluster/own_data.hpp"
@@ -80,6 +81,7 @@ Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig
       if (trace) trace->free_lanes();
       if (stop.stop_requested()) return fail(ErrorCode::Stopped, "interrupted");
       if (progress) progress->end_run(outcome_text(record), steady_now());
+      RUBATO_TRY(add_to_log(record, out));
       comparison.runs.push_back(std::move(record));
     }
   }
@@ -111,6 +113,7 @@ Result<void> run_all_real(const CompareOptions& options, cluster::ClusterConfig 
                                                hosted.record.stop_reason));
       log_info(fmt::format("{}, seed {}: {}", model_title(model), config.seed,
                            outcome_text(hosted.record)));
+      RUBATO_TRY(add_to_log(hosted.record, out));
       comparison.runs.push_back(std::move(hosted.record));
     }
   }
@@ -129,10 +132,16 @@ Result<void> compare_checked(const CompareOptions& options, std::stop_token stop
   if (options.real) RUBATO_TRY(check_real(config, "rubato compare --real"));
   const std::string out = options.out.empty() ? "out/" + config.name : options.out;
   RUBATO_TRY(make_output_directory(out));
-  Comparison comparison = start_comparison(config, options.command, !options.real);
+  Comparison comparison = start_comparison(config, models, options.command, !options.real);
+  comparison.planned_runs = models.size() * static_cast<std::size_t>(options.seeds);
+  RUBATO_TRY(begin_log(comparison, out));
   auto done = options.real ? run_all_real(options, config, models, out, stop, comparison)
                            : run_all(options, config, models, out, stop, comparison);
   // What finished before an interrupt is still worth having.
+  if (!done)
+    comparison.partial =
+        fmt::format("This is a part: the command was interrupted after {} of {} runs.",
+                    comparison.runs.size(), comparison.planned_runs);
   if (done || (done.error().code == ErrorCode::Stopped && !comparison.runs.empty()))
     RUBATO_TRY(write_outputs(comparison, out, options.json));
   if (done && options.save && !options.json)

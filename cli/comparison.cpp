@@ -1,6 +1,7 @@
 #include "cli/comparison.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +11,7 @@
 
 #include "base/check.hpp"
 #include "cli/text.hpp"
+#include "server/stop_criterion.hpp"
 #include "sync/factory.hpp"
 
 namespace rubato::cli {
@@ -53,6 +55,12 @@ ModelSummary summarize_model(const std::vector<RunRecord>& runs, std::vector<std
   const double time = median_of(
       [](const RunRecord& run) { return run.time_to_target_seconds.value_or(kInfinity); });
   if (std::isfinite(time)) summary.time_to_target = time;
+  summary.time_min = kInfinity;
+  for (const std::size_t i : indices) {
+    const double arrival = runs[i].time_to_target_seconds.value_or(kInfinity);
+    summary.time_min = std::min(summary.time_min, arrival);
+    summary.time_max = std::max(summary.time_max, arrival);
+  }
   summary.seconds = median_of([](const RunRecord& run) { return run.seconds; });
   summary.steps = median_of([](const RunRecord& run) { return run.steps; });
   summary.commits = median_of([](const RunRecord& run) { return run.commits; });
@@ -115,7 +123,60 @@ std::string headline_of_none(const std::string& target,
                      nearest.title, loss_text(nearest.final_loss), duration_text(nearest.seconds));
 }
 
+// One seed has no range: then only equal times are first together.
+void mark_first(std::vector<ModelSummary>& summaries) {
+  const auto time = [](const ModelSummary& s) { return s.time_to_target.value_or(kInfinity); };
+  const ModelSummary best = *std::ranges::min_element(summaries, {}, time);
+  if (!best.time_to_target) return;
+  for (ModelSummary& s : summaries) s.first = s.time_to_target && s.time_min <= best.time_max;
+}
+
+// "40.0 s (38.0 s to 45.0 s)".
+std::string time_with_range(const ModelSummary& summary) {
+  if (summary.runs.size() == 1) return duration_text(*summary.time_to_target);
+  const std::string longest =
+      std::isfinite(summary.time_max) ? duration_text(summary.time_max) : "never";
+  return fmt::format("{} ({} to {})", duration_text(*summary.time_to_target),
+                     duration_text(summary.time_min), longest);
+}
+
+// Requires: several of `ranking` are first.
+std::string headline_of_several(const std::string& target,
+                                const std::vector<const ModelSummary*>& ranking) {
+  std::vector<std::string> names, times;
+  for (const ModelSummary* summary : ranking) {
+    if (!summary->first) continue;
+    names.push_back(summary->title);
+    times.push_back(time_with_range(*summary));
+  }
+  const auto listed = [](std::vector<std::string> words) {
+    const std::string last = words.back();
+    words.pop_back();
+    return fmt::format("{} and {}", fmt::join(words, ", "), last);
+  };
+  std::string text =
+      fmt::format("{} are first to reach {}: in {}. ", listed(names), target, listed(times));
+  text += ranking.front()->runs.size() == 1 ? "They are equal."
+                                            : "The seeds' ranges meet, so none of them wins.";
+  const auto next = std::ranges::find(ranking, false, &ModelSummary::first);
+  if (next != ranking.end() && (*next)->time_to_target)
+    text += fmt::format(" {} follows with {}.", (*next)->title,
+                        duration_text(*(*next)->time_to_target));
+  return text;
+}
+
 }  // namespace
+
+Judged judged(const std::vector<EvaluationRecord>& evaluations, std::size_t at) {
+  RUBATO_CHECK(at < evaluations.size(), "no such evaluation");
+  const std::size_t window = std::min(at + 1, server::kSmoothedEvaluations);
+  Judged mean;
+  for (std::size_t i = at + 1 - window; i <= at; ++i) {
+    mean.loss += evaluations[i].loss / static_cast<double>(window);
+    mean.accuracy += evaluations[i].accuracy / static_cast<double>(window);
+  }
+  return mean;
+}
 
 double median(std::vector<double> values) {
   RUBATO_CHECK(!values.empty(), "a median needs values");
@@ -142,6 +203,7 @@ std::vector<ModelSummary> summarize(const Comparison& comparison) {
 
   std::vector<ModelSummary> summaries;
   for (auto& group : groups) summaries.push_back(summarize_model(comparison.runs, group));
+  if (!summaries.empty()) mark_first(summaries);
   const std::string baseline = sync::baseline_model();
   const auto base = std::ranges::find(summaries, baseline, &ModelSummary::sync);
   if (base == summaries.end() || base->time_to_target.value_or(0) <= 0) return summaries;
@@ -180,6 +242,8 @@ std::string headline(const Comparison& comparison, const std::vector<ModelSummar
   std::ranges::stable_sort(ranking, {}, time);
   const ModelSummary& best = *ranking.front();
   if (!best.time_to_target) return headline_of_none(target, summaries);
+  if (std::ranges::count(summaries, true, &ModelSummary::first) > 1)
+    return headline_of_several(target, ranking);
 
   std::string text =
       fmt::format("{} reached {} in {}", best.title, target, duration_text(*best.time_to_target));

@@ -16,17 +16,28 @@
 
 namespace rubato::cli {
 
+// An option of a sync model, with the value that holds.
+struct OptionRecord {
+  std::string sync;
+  std::string key;
+  std::string value;
+};
+
 struct Comparison {
-  std::string cluster;      // its name
-  std::string config_text;  // the cluster file, byte for byte
-  std::string command;      // reproduces the comparison
+  std::string cluster;        // its name
+  std::string config_text;    // the cluster file, byte for byte
+  std::string resolved_text;  // every key with the value that holds, a line each
+  std::string command;        // reproduces the comparison
   HostInfo host;
   std::optional<double> target_loss;
   std::optional<double> target_accuracy;
   Task task = Task::Classification;  // accuracy stands for R^2 in a regression
   bool virtual_time = true;
-  std::string note;             // what the figures leave out, one sentence; empty: nothing
-  std::vector<RunRecord> runs;  // several seeds of several models, grouped in any way
+  std::string note;  // what the figures leave out, one sentence; empty: nothing
+  std::size_t planned_runs = 1;
+  std::string partial;  // what is missing because the command ended early; empty: nothing
+  std::vector<OptionRecord> options;  // of the models that were asked for
+  std::vector<RunRecord> runs;        // several seeds of several models, grouped in any way
 };
 
 // All seeds of one model. Medians and means are over the seeds.
@@ -37,8 +48,11 @@ struct ModelSummary {
   std::size_t typical_run = 0;           // into Comparison::runs: the median one, shown in charts
   std::size_t reached = 0;               // how many runs reached the target
   std::optional<double> time_to_target;  // median; a run that never arrived counts as infinite
-  std::optional<double> saving;          // (t_bsp - t) / t_bsp, where both exist
-  double seconds = 0;                    // median, as all below up to the shares
+  double time_min = 0;                   // of the seeds; infinite where none arrived
+  double time_max = 0;                   // infinite where one did not arrive
+  bool first = false;  // shortest median time to target, or its seeds' range meets that one's
+  std::optional<double> saving;  // (t_bsp - t) / t_bsp, where both exist
+  double seconds = 0;            // median, as all below up to the shares
   double steps = 0;
   double commits = 0;
   double bytes_up = 0;
@@ -56,6 +70,13 @@ struct ModelSummary {
 // Requires: at least one value.
 double median(std::vector<double> values);
 
+// Means over the last few evaluations up to evaluation `at`: what the target is judged by.
+struct Judged {
+  double loss = 0;
+  double accuracy = 0;
+};
+Judged judged(const std::vector<EvaluationRecord>& evaluations, std::size_t at);
+
 // Returns: one summary a model, in the order in which the models first appear in `runs`.
 std::vector<ModelSummary> summarize(const Comparison& comparison);
 
@@ -66,7 +87,8 @@ std::string model_title(std::string_view sync);
 // target.
 std::string target_text(const Comparison& comparison);
 
-// Returns: one or two sentences: who wins and by how much. Requires: `summaries` not empty.
+// Returns: one or two sentences: who wins and by how much. Models whose seeds' ranges meet are
+// first together. Requires: `summaries` not empty.
 std::string headline(const Comparison& comparison, const std::vector<ModelSummary>& summaries);
 
 }  // namespace rubato::cli

@@ -42,7 +42,8 @@ HostInfo read_host_info() {
   return {.cpu = first_value("/proc/cpuinfo", "model name", ':'),
           .cores = std::thread::hardware_concurrency(),
           .os = first_value("/etc/os-release", "PRETTY_NAME=", '='),
-          .version = std::string(version())};
+          .version = std::string(version()),
+          .commit = std::string(commit())};
 }
 
 std::string describe(const HostInfo& host) {

@@ -11,10 +11,15 @@ struct HostInfo {
   unsigned cores = 0;   // logical
   std::string os;       // distribution, else kernel name
   std::string version;  // of rubato
+  std::string commit;   // that rubato was built from
 };
 
 // "0.1.0"
 std::string_view version();
+
+// "v0.1.0-12-g4f1c2a9b7d3e", "-dirty" behind it where files were changed; "unknown" of a build
+// outside a repository.
+std::string_view commit();
 
 // Logs what the device "cpu" computes with and warns of an environment that slows it down. Nothing
 // for other devices.

@@ -112,7 +112,9 @@ void add_compare(CLI::App& app, CompareOptions& options) {
 
 void add_study(CLI::App& app, StudyOptions& options) {
   auto* command = app.add_subcommand("study", "Run a grid of comparisons, resumable");
-  command->add_option("FILE", options.files, "Study files (TOML), or directories of them")
+  command
+      ->add_option("FILE", options.files,
+                   "Study files (TOML), or directories of them; with --merge, directories of parts")
       ->required();
   command->add_option("--seeds", options.seeds, "Runs of each cell (default: the file's)")
       ->check(CLI::Range(1, 1000));
@@ -122,10 +124,34 @@ void add_study(CLI::App& app, StudyOptions& options) {
   command->add_option("--out", options.out,
                       "Directory for the results (default: out/<study>). Several studies get "
                       "one directory each in it");
+  auto* part = command->add_option("--part", options.part,
+                                   "Share of the runs, such as 3/16, in a directory of its own "
+                                   "in the study's");
+  command
+      ->add_flag("--merge", options.merge,
+                 "Join the directories of parts in --out, as if one machine had run all")
+      ->excludes(part);
   command->add_flag("--any-build", options.any_build,
                     "Keep finished runs of other builds of rubato, too");
   command->add_flag("--json", options.json, "Print results.json instead of the tables");
   command->add_flag("--quiet", options.quiet, "No progress");
+}
+
+void add_report(CLI::App& app, ReportRun& run) {
+  auto* command = app.add_subcommand("report", "Write the report of a run directory again");
+  command->add_option("DIR", run.directory, "Directory of compare, up, scheduler or study")
+      ->required();
+  command->add_flag("--json", run.json, "Print results.json instead of the table");
+}
+
+void add_compare_runs(CLI::App& app, CompareRuns& options) {
+  auto* command = app.add_subcommand(
+      "compare-runs", "Set runs side by side: medians, intervals, and a test of significance");
+  command->add_option("DIR", options.directories, "Directories of compare, up or scheduler")
+      ->required();
+  command->add_option("--csv", options.csv, "File for the table as CSV");
+  command->add_option("--latex", options.latex, "File for the table as LaTeX (booktabs)");
+  command->add_option("--svg", options.svg, "File for a picture");
 }
 
 void add_up(CLI::App& app, UpOptions& options) {
@@ -428,6 +454,10 @@ int run(int argc, char** argv) {
   add_compare(app, compare_options);
   StudyOptions study_options;
   add_study(app, study_options);
+  CompareRuns compare_runs_options;
+  add_compare_runs(app, compare_runs_options);
+  ReportRun report_run;
+  add_report(app, report_run);
   add_up(app, up_options);
   MergeOptions merge_options;
   add_trace(app, merge_options);
@@ -462,10 +492,9 @@ int run(int argc, char** argv) {
     compare_options.command = command_line(argc, argv);
     return compare(compare_options, stop);
   }
-  if (app.got_subcommand("study")) {
-    study_options.command = command_line(argc, argv);
-    return study(study_options, stop);
-  }
+  if (app.got_subcommand("study")) return study(study_options, stop);
+  if (app.got_subcommand("compare-runs")) return compare_runs(compare_runs_options);
+  if (app.got_subcommand("report")) return report(report_run);
   for (const char* node : {"up", "scheduler", "server", "worker"})
     if (const auto enough = check_address_space(); app.got_subcommand(node) && !enough)
       return report_error(enough.error());

@@ -7,25 +7,50 @@
 #include <filesystem>
 #include <system_error>
 
-#include "base/file.hpp"
-#include "cli/curves_csv.hpp"
-#include "cli/report_html.hpp"
 #include "cli/results_json.hpp"
+#include "cli/run_directory.hpp"
 #include "cli/table.hpp"
+#include "cluster/cluster_keys.hpp"
+#include "sync/option_table.hpp"
 
 namespace rubato::cli {
 
-Comparison start_comparison(const cluster::ClusterConfig& config, std::string command,
+namespace {
+
+// Every key with the value that holds, then every worker.
+std::string resolved_text(const cluster::ClusterConfig& config) {
+  std::string text;
+  for (const cluster::KeySection& section : cluster::key_sections())
+    for (const cluster::Key& key : section.keys)
+      if (key.value) text += fmt::format("{} = {}\n", key.name, key.value(config));
+  for (const cluster::WorkerProfile& worker : cluster::all_profiles(config))
+    text += fmt::format(
+        "worker {}: step_seconds {}, jitter {}, latency_seconds {}, bytes a second up {}, down "
+        "{}\n",
+        worker.name, worker.device.step_seconds, worker.device.jitter, worker.link.latency_seconds,
+        worker.link.up_bytes_per_second, worker.link.down_bytes_per_second);
+  return text;
+}
+
+}  // namespace
+
+Comparison start_comparison(const cluster::ClusterConfig& config,
+                            const std::vector<std::string>& models, std::string command,
                             bool virtual_time) {
   Comparison comparison;
   comparison.cluster = config.name;
   comparison.config_text = config.text;
+  comparison.resolved_text = resolved_text(config);
   comparison.command = std::move(command);
   comparison.host = read_host_info();
   comparison.target_loss = config.stop.target_loss;
   comparison.target_accuracy = config.stop.target_accuracy;
   comparison.task = config.dataset.task;
   comparison.virtual_time = virtual_time;
+  for (const std::string& model : models)
+    for (const auto& row : sync::option_rows())
+      if (row.of == model)
+        comparison.options.push_back({model, std::string(row.key), value_text(row, config.sync)});
   return comparison;
 }
 
@@ -43,19 +68,18 @@ std::string absolute_path(const std::string& path) {
   return std::filesystem::absolute(path).lexically_normal().string();
 }
 
-Result<void> write_outputs(const Comparison& comparison, const std::string& directory, bool json) {
-  const std::filesystem::path path(directory);
-  const std::string results = results_json(comparison);
-  RUBATO_TRY(write_file(path / "results.json", results));
-  RUBATO_TRY(write_file(path / "curves.csv", curves_csv(comparison)));
-  const auto summaries = summarize(comparison);
-  RUBATO_TRY(write_file(path / "report.html", report_html(comparison, summaries)));
+void print_comparison(const Comparison& comparison, const std::string& directory, bool json) {
   if (json) {
-    fmt::print("{}", results);
+    fmt::print("{}", results_json(comparison));
   } else {
-    fmt::print("{}\nReport: {}\n", comparison_table(comparison, summaries),
-               absolute_path(path / "report.html"));
+    fmt::print("{}\nReport: {}\n", comparison_table(comparison, summarize(comparison)),
+               absolute_path(std::filesystem::path(directory) / "report.html"));
   }
+}
+
+Result<void> write_outputs(const Comparison& comparison, const std::string& directory, bool json) {
+  RUBATO_TRY(write_run_directory(comparison, directory));
+  print_comparison(comparison, directory, json);
   return {};
 }
 

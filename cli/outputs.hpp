@@ -8,8 +8,9 @@
 
 namespace rubato::cli {
 
-// A comparison of this cluster on this machine, without runs.
-Comparison start_comparison(const cluster::ClusterConfig& config, std::string command,
+// A comparison of these models on this cluster and machine, without runs.
+Comparison start_comparison(const cluster::ClusterConfig& config,
+                            const std::vector<std::string>& models, std::string command,
                             bool virtual_time);
 
 // Makes the directory of --out if it is absent. To be called before the work that fills it.
@@ -18,8 +19,10 @@ Comparison start_comparison(const cluster::ClusterConfig& config, std::string co
 
 std::string absolute_path(const std::string& path);
 
-// Writes results.json, curves.csv and report.html into `directory`, then prints the table and the
-// report's path, or results.json with `json`.
+// Prints the table and the report's path, or results.json with `json`.
+void print_comparison(const Comparison& comparison, const std::string& directory, bool json);
+
+// Writes the run directory (cli/run_directory.hpp), then prints as above.
 [[nodiscard]] Result<void> write_outputs(const Comparison& comparison, const std::string& directory,
                                          bool json);
 

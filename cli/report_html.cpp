@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
@@ -12,7 +11,6 @@
 #include "base/check.hpp"
 #include "cli/report_assets.hpp"
 #include "cli/web_page.hpp"
-#include "server/stop_criterion.hpp"
 
 namespace rubato::cli {
 namespace {
@@ -40,17 +38,11 @@ Json evaluations_json(const std::vector<EvaluationRecord>& evaluations) {
                  {"loss", Json::array()},
                  {"accuracy", Json::array()}};
   for (const std::size_t i : thinned(evaluations.size(), kCurvePoints)) {
-    const std::size_t window = std::min(i + 1, server::kSmoothedEvaluations);
-    double loss = 0;
-    double accuracy = 0;
-    for (std::size_t k = i + 1 - window; k <= i; ++k) {
-      loss += evaluations[k].loss / static_cast<double>(window);
-      accuracy += evaluations[k].accuracy / static_cast<double>(window);
-    }
+    const Judged mean = judged(evaluations, i);
     curves["seconds"].push_back(chart_number(evaluations[i].seconds));
     curves["steps"].push_back(evaluations[i].steps);
-    curves["loss"].push_back(chart_number(loss));
-    curves["accuracy"].push_back(chart_number(accuracy));
+    curves["loss"].push_back(chart_number(mean.loss));
+    curves["accuracy"].push_back(chart_number(mean.accuracy));
   }
   return curves;
 }
@@ -133,21 +125,15 @@ Json page_run(const RunRecord& run, std::size_t model, bool typical) {
   return json;
 }
 
-Json model_json(const ModelSummary& summary, const std::vector<RunRecord>& runs) {
-  double shortest = std::numeric_limits<double>::infinity();
-  double longest = 0;
-  for (const std::size_t i : summary.runs) {
-    const double time =
-        runs[i].time_to_target_seconds.value_or(std::numeric_limits<double>::infinity());
-    shortest = std::min(shortest, time);
-    longest = std::max(longest, time);
-  }
+Json model_json(const ModelSummary& summary) {
   return {
       {"title", summary.title},
+      {"style", style_json(model_style(summary.sync))},
       {"runs", summary.runs.size()},
       {"reached", summary.reached},
       {"time_to_target", chart_number(summary.time_to_target)},
-      {"time_range", Json::array({chart_number(shortest), chart_number(longest)})},
+      {"time_range", Json::array({chart_number(summary.time_min), chart_number(summary.time_max)})},
+      {"first", summary.first},
       {"saving", chart_number(summary.saving)},
       {"seconds", chart_number(summary.seconds)},
       {"shares",
@@ -173,7 +159,7 @@ Json report_json(const Comparison& comparison, const std::vector<ModelSummary>& 
       runs.push_back(page_run(comparison.runs[i], models.size(), i == summary.typical_run));
       seeds.insert(comparison.runs[i].seed);
     }
-    models.push_back(model_json(summary, comparison.runs));
+    models.push_back(model_json(summary));
   }
   Json seed_names = Json::array();
   for (const std::uint64_t seed : seeds) seed_names.push_back(std::to_string(seed));
@@ -186,10 +172,15 @@ Json report_json(const Comparison& comparison, const std::vector<ModelSummary>& 
           {"figure", page_figure(comparison.task)},
           {"virtual_time", comparison.virtual_time},
           {"note", comparison.note},
+          {"partial", comparison.partial},
           {"command", comparison.command},
           {"config", comparison.config_text},
           {"host",
-           {{"cpu", host.cpu}, {"cores", host.cores}, {"os", host.os}, {"version", host.version}}},
+           {{"cpu", host.cpu},
+            {"cores", host.cores},
+            {"os", host.os},
+            {"version", host.version},
+            {"commit", host.commit}}},
           {"seeds", std::move(seed_names)},
           {"models", std::move(models)},
           {"runs", std::move(runs)}};

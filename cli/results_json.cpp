@@ -47,6 +47,7 @@ Json run_json(const RunRecord& run, const Figure& figure) {
   Json json = {{"sync", run.sync},
                {"seed", run.seed},
                {"time_to_target_s", optional_number(run.time_to_target_seconds)},
+               {"stop_reason", run.stop_reason},
                {"seconds", run.seconds},
                {"steps", run.steps},
                {"commits", run.commits},
@@ -72,12 +73,27 @@ std::string results_json(const Comparison& comparison) {
   Json runs = Json::array();
   for (const RunRecord& run : comparison.runs)
     runs.push_back(run_json(run, figure_of(comparison.task)));
-  Json results = {
-      {"cluster", comparison.cluster},
-      {"host",
-       {{"cpu", host.cpu}, {"cores", host.cores}, {"os", host.os}, {"rubato", host.version}}},
-      {"runs", std::move(runs)}};
+  Json options = Json::object();
+  for (const OptionRecord& option : comparison.options)
+    options[option.sync][option.key] = option.value;
+  Json results = {{"cluster", comparison.cluster},
+                  {"command", comparison.command},
+                  {"time", comparison.virtual_time ? "virtual" : "real"},
+                  {"target",
+                   {{"loss", optional_number(comparison.target_loss)},
+                    {figure_of(comparison.task).key, optional_number(comparison.target_accuracy)}}},
+                  {"complete", comparison.partial.empty()},
+                  {"host",
+                   {{"cpu", host.cpu},
+                    {"cores", host.cores},
+                    {"os", host.os},
+                    {"rubato", host.version},
+                    {"commit", host.commit}}},
+                  {"options", std::move(options)},
+                  {"configuration", comparison.config_text},
+                  {"runs", std::move(runs)}};
   if (!comparison.note.empty()) results["note"] = comparison.note;
+  if (!comparison.partial.empty()) results["partial"] = comparison.partial;
   return results.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -128,7 +128,8 @@ std::string comparison_table(const Comparison& comparison,
   }
   return fmt::format("{}\n\n{}\n\n{}\n{}{}", caption(comparison, summaries), aligned(cells),
                      headline(comparison, summaries), worst_worker(comparison),
-                     comparison.note.empty() ? "" : comparison.note + "\n");
+                     comparison.note.empty() ? "" : comparison.note + "\n") +
+         (comparison.partial.empty() ? "" : comparison.partial + "\n");
 }
 
 }  // namespace rubato::cli

@@ -83,6 +83,14 @@ Json chart_number(const std::optional<double>& value) {
   return value ? chart_number(*value) : Json(nullptr);
 }
 
+Json style_json(const ModelStyle& style) {
+  return {{"light", style.light},
+          {"dark", style.dark},
+          {"mark", style.mark},
+          {"hollow", style.hollow},
+          {"dash", style.dash}};
+}
+
 Json page_figure(Task task) {
   const Figure figure = figure_of(task);
   return {{"title", figure.title}, {"word", figure.word}, {"percent", figure.percent}};

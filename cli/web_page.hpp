@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/task.hpp"
+#include "cli/model_style.hpp"
 
 namespace rubato::cli {
 
@@ -20,6 +21,9 @@ std::string web_page(std::string_view page, std::string_view title,
 // As charts take numbers: six digits; infinity, NaN and what is missing are null.
 nlohmann::ordered_json chart_number(double value);
 nlohmann::ordered_json chart_number(const std::optional<double>& value);
+
+// How the pages mark a model.
+nlohmann::ordered_json style_json(const ModelStyle& style);
 
 // The figure beside the loss, as the pages name and format it.
 nlohmann::ordered_json page_figure(Task task);

@@ -1,4 +1,4 @@
-// What all charts share. Colour and dash together mark a model, so that neither is needed alone.
+// What all charts share. Each model has its own colour, mark and dash, the same in every report.
 
 const dashes = [[7, 4], [2, 3], [11, 3, 2, 3], [], [14, 5], [5, 2], [2, 2, 7, 2], [9, 2]];
 const parts = [
@@ -10,8 +10,63 @@ const charts = new Map();
 
 const colour = (name) =>
     getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
-const modelColour = (model) => colour(`series-${model % 8}`);
-const modelDash = (model) => dashes[(model + Math.floor(model / 8)) % 8];
+const isDark = () => document.documentElement.classList.contains('dark');
+const styles = (report.models ?? report.contenders).map(({style}) => style);
+const modelColour = (model) => isDark() ? styles[model].dark : styles[model].light;
+const modelDash = (model) => styles[model].dash.split(' ').filter(Boolean).map(Number);
+
+// Draws the mark of a model around (x, y).
+function paintMark(context, model, x, y) {
+  const path = new Path2D(styles[model].mark);
+  context.save();
+  context.translate(x, y);
+  context.setLineDash([]);
+  context.lineWidth = 1.6;
+  context.strokeStyle = modelColour(model);
+  context.fillStyle = styles[model].hollow ? colour('card') : modelColour(model);
+  context.fill(path);
+  context.stroke(path);
+  context.restore();
+}
+
+// Marks on the lines of datasets that have `model` and `marks`, the indices of marked points.
+const lineMarks = {
+  id: 'lineMarks',
+  afterDatasetsDraw(chart) {
+    const {left, right, top, bottom} = chart.chartArea;
+    chart.data.datasets.forEach(({model, marks}, index) => {
+      if (!marks || !chart.isDatasetVisible(index)) return;
+      const points = chart.getDatasetMeta(index).data;
+      for (const i of marks) {
+        const point = points[i];
+        if (!point || point.skip || !(point.x >= left && point.x <= right)) continue;
+        if (point.y >= top && point.y <= bottom) paintMark(chart.ctx, model, point.x, point.y);
+      }
+    });
+  },
+};
+
+// About eight points of a line, at other places for each model so that marks do not hide others.
+function markedPoints(count, model) {
+  const step = Math.max(1, Math.round(count / 8));
+  const first = Math.round(step * ((model * 0.382) % 1));
+  return Array.from({length: Math.ceil((count - first) / step)}, (_, i) => first + i * step);
+}
+
+// A legend's sample: the line of a model and its mark, or a square of its colour and the mark.
+function sample(model, dash, square) {
+  const canvas = document.createElement('canvas');
+  canvas.width = 34;
+  canvas.height = 14;
+  const context = canvas.getContext('2d');
+  context.strokeStyle = context.fillStyle = modelColour(model);
+  context.lineWidth = 2;
+  context.setLineDash(dash);
+  if (square) context.fillRect(0, 2, 14, 10);
+  if (!square) context.stroke(new Path2D('M0 7h34'));
+  paintMark(context, model, square ? 26 : 17, 7);
+  return canvas;
+}
 
 function draw(id, description, config) {
   charts.get(id)?.destroy();
@@ -43,6 +98,8 @@ function generateLabels(chart) {
   const items = Chart.defaults.plugins.legend.labels.generateLabels(chart);
   return items.map((item) => {
     const {borderColor, borderDash} = chart.data.datasets[item.datasetIndex];
+    const {model, bar} = chart.data.datasets[item.datasetIndex];
+    if (model !== undefined) return {...item, pointStyle: sample(model, borderDash ?? [], bar)};
     return borderDash ? {...item, strokeStyle: borderColor, lineDash: borderDash, lineWidth: 2} :
                         item;
   });

@@ -15,19 +15,20 @@ function curveDatasets(x, y, scale) {
         borderWidth: run.typical ? 2.5 : 1,
         pointRadius: 0,
         pointHitRadius: 6,
-        pointStyle: 'line',
         order: run.typical ? 1 : 2,
+        model: run.model,
+        marks: run.typical ? markedPoints(run.evaluations[x].length, run.model) : null,
         run,
       }));
 }
 
-function targetDatasets(y, target, end, scale, withDots) {
+function targetDatasets(y, target, start, end, scale, withDots) {
   if (!known(target)) return [];
   const line = {
     label: `target ${
         y === 'loss' || !report.figure.percent ? target :
                                                  `${Number((100 * target).toPrecision(4))} %`}`,
-    data: [{x: 0, y: target}, {x: end, y: target}],
+    data: [{x: start, y: target}, {x: end, y: target}],
     borderColor: colour('target'),
     borderWidth: 1.5,
     borderDash: [4, 4],
@@ -83,10 +84,45 @@ function lossAxis() {
   });
 }
 
+const longest = (x) =>
+    report.runs.reduce((end, run) => Math.max(end, ...run.evaluations[x].slice(-1)), 0);
+
+// A little after the instant at which half of the models have arrived; null where that is no
+// shorter than the runs.
+function targetEnd() {
+  const times = report.models.map((model) => model.time_to_target).filter(known);
+  if (times.length === 0) return null;
+  times.sort((a, b) => a - b);
+  const half = Math.min(times.length, Math.ceil(report.models.length / 2));
+  const end = 1.15 * times[half - 1];
+  return end < longest('seconds') ? end : null;
+}
+
+// Round times of a logarithmic axis, as people say them.
+function timeTicks(min, max) {
+  const times = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 18000, 36000, 86400];
+  const fine = [0.001, 0.01, 0.1, ...times, 432000].filter((at) => at >= min && at <= max);
+  return fine.map((value) => ({value}));
+}
+
+// From the first evaluation of a run after its start.
+function logarithmicTime(end, unit) {
+  const firsts = report.runs.map((run) => run.evaluations.seconds.find((at) => at > 0));
+  const min = Math.min(...firsts.filter(known)) / unit.seconds;
+  const plain = axis(`${timeName} (logarithmic)`, {type: 'logarithmic', min, max: 1.05 * end});
+  plain.ticks.callback = (value) => shortDuration(value * unit.seconds);
+  plain.afterBuildTicks = (scale) => {
+    scale.ticks = timeTicks(min * unit.seconds, end * unit.seconds).map(({value}) => ({
+                                                                value: value / unit.seconds
+                                                              }));
+  };
+  return plain;
+}
+
 function drawCurves(id, x, y, withDots) {
   const overTime = x === 'seconds';
-  const farthest =
-      report.runs.reduce((end, run) => Math.max(end, ...run.evaluations[x].slice(-1)), 0);
+  const choice = overTime ? byId('time-axis').value : 'whole';
+  const farthest = choice === 'target' ? targetEnd() ?? longest(x) : longest(x);
   const unit = overTime ? timeUnit(farthest) : {name: '', seconds: 1};
   const end = farthest / unit.seconds;
   const xTitle = overTime ? `${timeName} (${unit.name})` : 'Steps of all workers';
@@ -95,7 +131,7 @@ function drawCurves(id, x, y, withDots) {
   const formatX = (value) =>
       overTime ? formatDuration(value * unit.seconds) : `${formatCount(value)} steps`;
   const formatY = isLoss ? formatLoss : formatFigure;
-  const xAxis = endingAt(end, axis(xTitle));
+  const xAxis = choice === 'logarithmic' ? logarithmicTime(end, unit) : endingAt(end, axis(xTitle));
   const yAxis = isLoss ? lossAxis() : axis(`Held-out ${report.figure.word}${inPercent ? ' (%)' : ''}`);
   if (!isLoss && inPercent) yAxis.ticks.callback = (value) => Number((100 * value).toFixed(1));
   if (!overTime) xAxis.ticks.callback = (value) => formatCount(value);
@@ -108,14 +144,17 @@ function drawCurves(id, x, y, withDots) {
     });
     owner.chart.update();
   };
+  // Chart.js cannot place 0 on a logarithmic axis.
+  const start = choice === 'logarithmic' ? xAxis.min : 0;
   draw(id, `${yAxis.title.text} against ${xTitle.toLowerCase()}, one line a run`, {
     type: 'line',
     data: {
       datasets: [
         ...curveDatasets(x, y, unit.seconds),
-        ...targetDatasets(y, target, end, unit.seconds, withDots)
+        ...targetDatasets(y, target, start, end, unit.seconds, withDots)
       ]
     },
+    plugins: [lineMarks],
     options: {
       interaction: {mode: 'nearest', axis: 'xy', intersect: false},
       scales: {x: xAxis, y: yAxis},

@@ -44,6 +44,11 @@ function formatDuration(seconds) {
   return `${Math.floor(minutes / 60)} h ${two(minutes % 60)} min`;
 }
 
+// Of a round time: "30 s", "5 min", "2 h".
+const shortDuration = (seconds) => formatDuration(seconds)
+                                       .replace(/\.0+ s$/, ' s')
+                                       .replace(/ 00 (s|min)$/, '');
+
 // The unit of a time axis that ends at `seconds`.
 function timeUnit(seconds) {
   if (seconds <= 180) return {name: 's', seconds: 1};

@@ -6,9 +6,9 @@ function timeCell(model, slowest) {
   const note = (text) => element('span', {class: 'range'}, text);
   const some = note(`${model.reached} of ${model.runs} runs`);
   if (!known(model.time_to_target)) return ['not reached', some];
-  const bar = element('span', {class: 'bar'});
+  const bar = inOwnColour(element('span', {class: 'bar'}), report.models.indexOf(model));
   bar.style.width = `${Math.max(1, 100 * model.time_to_target / slowest).toFixed(1)}%`;
-  bar.style.background = `var(--series-${report.models.indexOf(model) % 8})`;
+  bar.style.background = 'var(--own)';
   const cell = [formatDuration(model.time_to_target), bar];
   if (model.reached < model.runs) return [...cell, some];
   if (model.runs === 1) return cell;
@@ -26,7 +26,7 @@ const lossColumns = hasLoss ?
 
 function fillSummary() {
   const times = report.models.map((model) => model.time_to_target).filter(known);
-  const fastest = Math.min(...times), slowest = Math.max(...times);
+  const slowest = Math.max(...times);
   const timeColumns = hasTarget ?
       [
         ['Time to target', (model) => timeCell(model, slowest)],
@@ -47,7 +47,7 @@ function fillSummary() {
         ['Down', (model) => formatBytes(model.bytes_down)],
         ...lossColumns,
       ],
-      report.models, (model) => model.time_to_target === fastest ? 'best' : '');
+      report.models, (model) => model.first ? 'best' : '');
 }
 
 const modelTitle = (run) => report.models[run.model].title;
@@ -128,17 +128,21 @@ function fillText() {
   byId('facts').append(...facts.map((fact) => element('li', {}, fact)));
   byId('note').textContent = report.note;
   byId('note').hidden = !report.note;
+  byId('partial').textContent = report.partial;
+  byId('partial').hidden = !report.partial;
   byId('command').textContent = report.command;
   byId('config').textContent = report.config;
   const {host} = report;
   const origin = [
-    ['Rubato', host.version],
+    ['Rubato', `${host.version}, built from ${host.commit}`],
     ['Processor', `${host.cpu}, ${host.cores} core${host.cores === 1 ? '' : 's'}`],
     ['System', host.os], ['Seeds', seeds.join(', ')]
   ];
   byId('origin').append(
       ...origin.flatMap(([name, value]) => [element('dt', {}, name), element('dd', {}, value)]));
   for (const node of document.querySelectorAll('.when-target')) node.hidden = !hasTarget;
+  // Only where it shortens the axis.
+  byId('axis-target').hidden = !known(targetEnd());
   byId('curve-section').hidden = !hasLoss;
   byId('accuracy-time').closest('figure').hidden = !heldOut;
   byId('accuracy-caption').textContent = `${report.figure.title} against time`;
@@ -192,15 +196,18 @@ function showDecisions() {
       run.decisions);
 }
 
+function showCurves() {
+  if (!hasLoss) return;
+  drawCurves('loss-time', 'seconds', 'loss', true);
+  drawCurves('loss-steps', 'steps', 'loss', false);
+  if (heldOut) drawCurves('accuracy-time', 'seconds', 'accuracy', !known(report.target_loss));
+}
+
 const darkScheme = matchMedia('(prefers-color-scheme: dark)');
 
 function show(dark) {
   document.documentElement.classList.toggle('dark', dark);
-  if (hasLoss) {
-    drawCurves('loss-time', 'seconds', 'loss', true);
-    drawCurves('loss-steps', 'steps', 'loss', false);
-    if (heldOut) drawCurves('accuracy-time', 'seconds', 'accuracy', !known(report.target_loss));
-  }
+  showCurves();
   drawShares();
   showWorkers();
   showDecisions();
@@ -212,6 +219,7 @@ fillSummary();
 fillRuns();
 fillChoices();
 show(darkScheme.matches);
+byId('time-axis').addEventListener('change', showCurves);
 byId('worker-model').addEventListener('change', showWorkers);
 byId('decision-run').addEventListener('change', showDecisions);
 darkScheme.addEventListener('change', () => show(darkScheme.matches));

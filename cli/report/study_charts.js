@@ -129,6 +129,9 @@ function drawAlongX(id, quantity, rows) {
   const values = rows.flat().filter(Boolean).map(quantity.value).filter(known);
   const largest = Math.max(0, ...values);
   const smallest = Math.min(...values);
+  const spans = rows.flat().filter(Boolean).map((s) => quantity.range?.(s)).filter(Boolean);
+  const highest = Math.max(largest, ...spans.map(({max}) => max).filter(known));
+  const lowest = Math.min(smallest, ...spans.map(({min}) => min).filter(known));
   const unit = timeUnit(largest);
   const logarithmic = quantity.logarithmic ||
       ((quantity.timed || quantity.wide) && smallest > 0 && largest > 30 * smallest);
@@ -146,12 +149,14 @@ function drawAlongX(id, quantity, rows) {
                  backgroundColor: modelColour(contender),
                  borderDash: numeric ? modelDash(contender) : [],
                  borderWidth: numeric ? 2 : 0,
-                 pointRadius: 3,
-                 pointStyle: numeric ? 'circle' : 'rect',
+                 pointRadius: 0,
+                 pointHitRadius: 6,
+                 model: contender,
+                 marks: numeric ? row.map((_, i) => i) : null,
+                 bar: !numeric,
                  maxBarThickness: 30,
                }));
-  const ends = rows.flat().filter(Boolean).map((s) => quantity.range?.(s)?.max).filter(known);
-  const yAxis = axis(quantity.title(unit), {beginAtZero: true, suggestedMax: Math.max(0, ...ends)});
+  const yAxis = axis(quantity.title(unit), {beginAtZero: true, suggestedMax: 1.03 * highest});
   if (quantity.timed) {
     yAxis.ticks.callback = (value) => formatValue(value / unit.seconds);
     if (!logarithmic) yAxis.ticks.stepSize = niceStep(largest / unit.seconds) * unit.seconds;
@@ -162,6 +167,7 @@ function drawAlongX(id, quantity, rows) {
   }
   if (logarithmic) {
     yAxis.type = 'logarithmic';
+    yAxis.suggestedMin = 0.95 * lowest;
     yAxis.afterBuildTicks = (scale) => {
       scale.ticks = roundTicks(scale.min, scale.max);
     };
@@ -179,24 +185,19 @@ function drawAlongX(id, quantity, rows) {
     };
     xAxis.ticks.callback = (value) => String(Number(value.toPrecision(4)));
   }
-  const box = legend();
-  box.labels.pointStyleWidth = numeric ? 34 : 14;
-  if (numeric)
-    box.labels.generateLabels = (chart) =>
-        generateLabels(chart).map((item) => ({...item, pointStyle: 'line'}));
   draw(id, `${quantity.title(unit)} of every contender along ${xAxisOf.name}`, {
     type: numeric ? 'line' : 'bar',
     data: {
       labels: numeric ? undefined : xAxisOf.values.map(({label}) => shorten(label, 22)),
       datasets
     },
-    plugins: [ranges],
+    plugins: [ranges, lineMarks],
     options: {
       layout: {padding: {top: 14, right: 8}},
       interaction: {mode: numeric ? 'nearest' : 'index', intersect: false},
       scales: {x: xAxis, y: yAxis},
       plugins: {
-        legend: box,
+        legend: legend(),
         tooltip: tooltip({
           title: ([item]) => `${xAxisOf.name} ${xAxisOf.values[item.dataIndex].label}`,
           label: ({dataset, datasetIndex, dataIndex}) => {

@@ -57,8 +57,13 @@ const figures = [
           []),
 ];
 
-const isBest = (summary, rivals) => known(summary.time.median) &&
-    rivals.every((rival) => !known(rival.time.median) || rival.time.median >= summary.time.median);
+// The shortest median, and those whose seeds' range meets the range of that one.
+function isBest(summary, rivals) {
+  const arrived = rivals.filter(({time}) => known(time.median));
+  if (!known(summary.time.median)) return false;
+  const best = arrived.reduce((a, b) => b.time.median < a.time.median ? b : a);
+  return summary.time.min <= (best.time.max ?? Infinity);
+}
 
 // Time to target, or, where there is none, the steps.
 function drawPointBars(summaries) {
@@ -69,7 +74,7 @@ function drawPointBars(summaries) {
   const most = Math.max(1, ...values);
   const unit = timeUnit(most);
   const scale = quantity.timed ? unit.seconds : 1;
-  const xAxis = axis(quantity.title(unit), {beginAtZero: true});
+  const xAxis = axis(quantity.title(unit), {beginAtZero: true, suggestedMax: 1.03 * most});
   xAxis.ticks.callback = (value) =>
       quantity.timed ? formatValue(value / scale) : formatCount(value);
   xAxis.ticks.stepSize = niceStep(most / scale) * scale;
@@ -107,7 +112,8 @@ function drawPointCurves(summaries, target) {
         borderDash: modelDash(s.contender),
         borderWidth: 2,
         pointRadius: 0,
-        pointStyle: 'line',
+        model: s.contender,
+        marks: markedPoints(s.curve.seconds.length, s.contender),
       }));
   const losses = summaries.flatMap((s) => s.curve.loss.filter(known));
   const starts = summaries.flatMap((s) => s.curve.loss.filter(known).slice(0, 1));
@@ -133,6 +139,7 @@ function drawPointCurves(summaries, target) {
   draw('curves', `${loss} of every contender against time`, {
     type: 'line',
     data: {datasets},
+    plugins: [lineMarks],
     options: {
       interaction: {mode: 'nearest', axis: 'xy', intersect: false},
       scales: {x: endingAt(end / unit.seconds, axis(`${timeName} (${unit.name})`)), y: yAxis},
@@ -217,7 +224,7 @@ function fillText() {
   byId('study-file').textContent = report.study_text;
   byId('cluster-file').textContent = report.cluster_text;
   const origin = [
-    ['Rubato', host.version],
+    ['Rubato', `${host.version}, built from ${host.commit}`],
     ['Processor', `${host.cpu}, ${host.cores} core${host.cores === 1 ? '' : 's'}`],
     ['System', host.os]
   ];

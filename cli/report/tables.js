@@ -1,17 +1,37 @@
 // Tables, and the mark of a model in them.
 
+function svgElement(tag, attributes) {
+  const node = document.createElementNS('http://www.w3.org/2000/svg', tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  return node;
+}
+
+// Gives an element the model's colour as --own, in light and in dark.
+function inOwnColour(node, model) {
+  node.classList.add('own');
+  node.style.setProperty('--light', styles[model].light);
+  node.style.setProperty('--dark', styles[model].dark);
+  return node;
+}
+
 function swatch(model) {
-  const namespace = 'http://www.w3.org/2000/svg';
-  const svg = document.createElementNS(namespace, 'svg');
-  const line = document.createElementNS(namespace, 'line');
-  svg.setAttribute('class', 'swatch');
-  svg.setAttribute('aria-hidden', 'true');
-  const dash = modelDash(model).join(' ');
-  const attributes = {x1: 0, y1: 4, x2: 28, y2: 4, 'stroke-width': 3, 'stroke-dasharray': dash};
-  for (const [name, value] of Object.entries(attributes)) line.setAttribute(name, value);
-  line.style.stroke = `var(--series-${model % 8})`;
-  svg.append(line);
-  return svg;
+  const svg = svgElement('svg', {class: 'swatch', 'aria-hidden': true, viewBox: '0 -6 28 12'});
+  const dash = styles[model].dash || 'none';
+  const fill = styles[model].hollow ? 'var(--card)' : 'var(--own)';
+  svg.append(
+      svgElement('path', {
+        d: 'M0 0h28',
+        style: 'stroke: var(--own)',
+        'stroke-width': 2.5,
+        'stroke-dasharray': dash
+      }),
+      svgElement('path', {
+        d: styles[model].mark,
+        style: `stroke: var(--own); fill: ${fill}`,
+        'stroke-width': 1.6,
+        transform: 'translate(14 0)'
+      }));
+  return inOwnColour(svg, model);
 }
 
 // `columns`: [header, cell(row), class]; the first is the row's header. A cell is text or a node.

@@ -67,6 +67,20 @@ const CellResult* Journal::find(const std::string& key, const std::string& build
   return found;
 }
 
+const JournalEntry* Journal::entry(const std::string& key, const std::string& build) const {
+  const JournalEntry* found = nullptr;
+  const auto [first, last] = entries_.equal_range(key);
+  for (auto at = first; at != last; ++at)
+    if (at->second.build == build) found = &at->second;
+  return found;
+}
+
+std::vector<JournalEntry> Journal::entries() const {
+  std::vector<JournalEntry> all;
+  for (const auto& [key, entry] : entries_) all.push_back(entry);
+  return all;
+}
+
 Result<void> Journal::add(JournalEntry entry) {
   const std::string line = journal_line(entry) + "\n";
   std::size_t done = 0;

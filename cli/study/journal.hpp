@@ -6,6 +6,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "cli/study/cell_result.hpp"
@@ -24,6 +25,10 @@ class Journal {
   // Returns: the last entry with this key; null where there is none, or where another build of the
   // program made it and `any_build` is not set. Valid until the next add().
   const CellResult* find(const std::string& key, const std::string& build, bool any_build) const;
+  // The last entry of this key that this build made; null where there is none.
+  const JournalEntry* entry(const std::string& key, const std::string& build) const;
+  // All of them, by key.
+  std::vector<JournalEntry> entries() const;
   // When this returns, the entry survives the end of the process, and of the machine.
   [[nodiscard]] Result<void> add(JournalEntry entry);
 

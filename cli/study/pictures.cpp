@@ -42,7 +42,11 @@ SvgChart chart_through(const StudyResults& results, const std::vector<VariantSum
                        Point point, const MarkOf& mark) {
   const Study& study = results.plan.study;
   SvgChart chart;
-  for (const Contender& contender : study.contenders) chart.series.push_back({contender.name, {}});
+  std::vector<std::string> models;
+  for (const Contender& contender : study.contenders) models.push_back(contender.sync);
+  const auto styles = entry_styles(models);
+  for (std::size_t c = 0; c < styles.size(); ++c)
+    chart.series.push_back({study.contenders[c].name, styles[c], {}});
   const bool has_axis = !study.axes.empty();
   const std::size_t places = has_axis ? study.axes[study.x].choices.size() : 1;
   bool numeric = places > 2;

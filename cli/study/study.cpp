@@ -17,11 +17,10 @@
 #include "cli/outputs.hpp"
 #include "cli/study/fingerprint.hpp"
 #include "cli/study/journal.hpp"
-#include "cli/study/pictures.hpp"
 #include "cli/study/runner.hpp"
+#include "cli/study/study_directory.hpp"
 #include "cli/study/study_files.hpp"
 #include "cli/study/study_progress.hpp"
-#include "cli/study/study_report.hpp"
 #include "cli/text.hpp"
 #include "cluster/cluster_plan.hpp"
 #include "cluster/own_data.hpp"
@@ -45,6 +44,8 @@ struct Running {
   StudyResults results;
   std::string directory;
   std::unique_ptr<Journal> journal;
+  cluster::ClusterSource cluster;
+  StudyPart part;
   std::vector<const LoadedData*> data;  // by variant
   std::size_t left = 0;                 // runs to do
   bool written = false;
@@ -83,7 +84,7 @@ Result<std::vector<std::string>> study_files(const std::vector<std::string>& pat
   return files;
 }
 
-Result<StudyPlan> load_study(const std::string& file, std::optional<int> seeds) {
+Result<Running> load_study(const std::string& file, std::optional<int> seeds) {
   auto text = read_file(file);
   if (!text)
     return fail(ErrorCode::BadInput, text.error().message +
@@ -91,8 +92,10 @@ Result<StudyPlan> load_study(const std::string& file, std::optional<int> seeds) 
                                          (shipped_directory() / "studies/").string());
   RUBATO_ASSIGN(Study study, parse_study(*text, file));
   if (seeds) study.seeds = *seeds;
-  RUBATO_ASSIGN(const auto cluster, cluster::read_cluster(study.cluster));
-  return make_plan(std::move(study), cluster);
+  Running running;
+  RUBATO_ASSIGN(running.cluster, cluster::read_cluster(study.cluster));
+  RUBATO_ASSIGN(running.results.plan, make_plan(std::move(study), running.cluster));
+  return running;
 }
 
 // A study's own directory, so that no two studies meet in one.
@@ -101,21 +104,26 @@ Result<std::vector<Running>> open_studies(const StudyOptions& options,
   std::vector<Running> studies;
   std::set<std::string> names;
   for (const std::string& file : files) {
-    RUBATO_ASSIGN(StudyPlan plan, load_study(file, options.seeds));
+    RUBATO_ASSIGN(Running running, load_study(file, options.seeds));
+    const StudyPlan& plan = running.results.plan;
     if (!names.insert(plan.study.name).second)
       return fail(ErrorCode::BadInput,
                   fmt::format("{}: another study is called {}, too", file, plan.study.name));
-    Running running;
     const bool alone = files.size() == 1 && !options.out.empty();
     running.directory =
         alone ? options.out
               : (fs::path(options.out.empty() ? "out" : options.out) / plan.study.name).string();
+    if (!options.part.empty()) {
+      RUBATO_ASSIGN(running.part, parse_part(options.part));
+      running.directory = (fs::path(running.directory) / part_name(running.part)).string();
+    }
     running.results.cells.assign(
         plan.variants.size(),
         std::vector<std::optional<CellResult>>(static_cast<std::size_t>(plan.study.seeds)));
-    running.results.plan = std::move(plan);
     running.results.host = read_host_info();
-    running.results.command = options.command;
+    // Without the options that change no result, so that all parts and a whole run say the same.
+    running.results.command = fmt::format(
+        "rubato study {}{}", file, options.seeds ? fmt::format(" --seeds {}", *options.seeds) : "");
     studies.push_back(std::move(running));
   }
   for (Running& running : studies) {
@@ -178,29 +186,47 @@ Result<void> load_data(std::vector<Running>& studies,
   return {};
 }
 
-// The runs that no journal holds, study by study, seed by seed, so that the first results cover the
-// whole grid. `kept`: how many the journals do hold.
-std::vector<Job> missing_runs(std::vector<Running>& studies, const std::string& build,
-                              bool any_build, std::size_t& kept) {
+// All runs of a study by key, in the order in which they run: seed by seed, so that the first
+// results cover the whole grid. Writes study.json, for which `build` made the keys.
+Result<std::vector<Job>> all_runs(Running& running, std::size_t study, const std::string& build,
+                                  bool any_build) {
+  const StudyPlan& plan = running.results.plan;
+  KeptStudy kept{running.cluster, running.results, {}, build, any_build};
+  kept.keys.resize(plan.variants.size());
+  std::vector<Job> jobs;
+  std::map<std::string, std::size_t> known;
+  for (std::size_t seed = 0; seed < static_cast<std::size_t>(plan.study.seeds); ++seed) {
+    for (std::size_t v = 0; v < plan.variants.size(); ++v) {
+      const Variant& variant = plan.variants[v];
+      const std::string key = run_key(variant, plan.study.contenders[variant.contender].sync,
+                                      variant.config.seed + seed, running.data[v]->fingerprint);
+      kept.keys[v].push_back(key);
+      const auto [same, added] = known.emplace(key, jobs.size());
+      if (added) jobs.push_back({study, {}, key});
+      jobs[same->second].places.push_back({v, seed});
+    }
+  }
+  RUBATO_TRY(write_kept_study(kept, running.directory));
+  return jobs;
+}
+
+// The runs of this part that no journal holds, study by study. `kept`: how many the journals do
+// hold.
+Result<std::vector<Job>> jobs_to_do(std::vector<Running>& studies, const std::string& build,
+                                    bool any_build, std::size_t& kept) {
   std::vector<Job> jobs;
   for (std::size_t i = 0; i < studies.size(); ++i) {
     Running& running = studies[i];
-    const StudyPlan& plan = running.results.plan;
-    std::map<std::string, std::size_t> missing;  // jobs of this study by key
-    for (std::size_t seed = 0; seed < static_cast<std::size_t>(plan.study.seeds); ++seed) {
-      for (std::size_t v = 0; v < plan.variants.size(); ++v) {
-        const Variant& variant = plan.variants[v];
-        const std::string key = run_key(variant, plan.study.contenders[variant.contender].sync,
-                                        variant.config.seed + seed, running.data[v]->fingerprint);
-        if (const CellResult* known = running.journal->find(key, build, any_build)) {
-          running.results.cells[v][seed] = *known;
-          ++kept;
-        } else if (const auto [same, added] = missing.emplace(key, jobs.size()); added) {
-          jobs.push_back({i, {{v, seed}}, key});
-          ++running.left;
-        } else {
-          jobs[same->second].places.push_back({v, seed});
-        }
+    RUBATO_ASSIGN(auto all, all_runs(running, i, build, any_build));
+    const auto ours = runs_of(running.part, all.size());
+    for (std::size_t k = 0; k < all.size(); ++k) {
+      if (const CellResult* known = running.journal->find(all[k].key, build, any_build)) {
+        for (const Place& place : all[k].places)
+          running.results.cells[place.variant][place.seed] = *known;
+        kept += all[k].places.size();
+      } else if (ours[k]) {
+        jobs.push_back(std::move(all[k]));
+        ++running.left;
       }
     }
   }
@@ -258,24 +284,54 @@ Result<CellResult> compute(const Running& running, const Job& job, const std::st
 
 Result<void> write_study(Running& running, bool json) {
   running.written = true;
-  const fs::path directory(running.directory);
-  const auto summaries = summarize(running.results);
-  const std::string results = study_json(running.results, summaries);
-  RUBATO_TRY(write_file(directory / "results.json", results));
-  RUBATO_TRY(write_file(directory / "runs.csv", study_csv(running.results)));
-  RUBATO_TRY(write_file(directory / "report.html", study_report(running.results, summaries)));
-  if (has_target(running.results.plan))
-    RUBATO_TRY(write_file(directory / "time.svg", time_picture(running.results, summaries)));
-  RUBATO_TRY(write_file(directory / "details.svg", details_picture(running.results, summaries)));
-  if (json) fmt::print("{}", results);
+  RUBATO_TRY(write_study_files(running.results, running.directory));
+  if (json) fmt::print("{}", study_json(running.results, summarize(running.results)));
   return {};
 }
 
-void print_study(const Running& running) {
-  const Study& study = running.results.plan.study;
-  fmt::print("{}\n{}\nReport: {}\n\n", study.question.empty() ? study.name : study.question,
-             study_table(running.results, summarize(running.results)),
-             fs::absolute(fs::path(running.directory) / "report.html").lexically_normal().string());
+void print_study(const StudyResults& results, const std::string& directory) {
+  const Study& study = results.plan.study;
+  const std::size_t missing = missing_runs(results);
+  const std::size_t planned = results.plan.run_count();
+  fmt::print("{}\n{}\n{}Report: {}\n\n", study.question.empty() ? study.name : study.question,
+             study_table(results, summarize(results)),
+             missing > 0
+                 ? fmt::format("This is a part: {} of {} runs.\n", planned - missing, planned)
+                 : "",
+             absolute_path((fs::path(directory) / "report.html").string()));
+}
+
+Result<void> show_study(const KeptStudy& study, const std::string& directory, bool json) {
+  RUBATO_TRY(write_study_files(study.results, directory));
+  if (json) {
+    fmt::print("{}", study_json(study.results, summarize(study.results)));
+  } else {
+    print_study(study.results, directory);
+  }
+  return {};
+}
+
+bool has_run(const StudyResults& results) {
+  return std::ranges::any_of(results.cells, [](const auto& seeds) {
+    return std::ranges::any_of(seeds, [](const auto& cell) { return cell.has_value(); });
+  });
+}
+
+Result<void> merge_checked(const StudyOptions& options) {
+  if (options.out.empty())
+    return fail(ErrorCode::BadInput, "--merge needs --out DIR, where the merged study goes");
+  RUBATO_TRY(make_output_directory(options.out));
+  RUBATO_ASSIGN(const KeptStudy study,
+                merge_studies(options.files, options.out, options.any_build));
+  if (!has_run(study.results))
+    return fail(ErrorCode::BadInput, fmt::format("{}: no run has finished yet", options.files[0]));
+  RUBATO_TRY(show_study(study, options.out, options.json));
+  const std::size_t missing = missing_runs(study.results);
+  if (missing == 0) return {};
+  return fail(ErrorCode::Io,
+              fmt::format("{} of {} runs are missing; run the other parts, then merge "
+                          "again",
+                          missing, study.results.plan.run_count()));
 }
 
 Result<void> run_all(const StudyOptions& options, std::vector<Running>& studies,
@@ -284,7 +340,7 @@ Result<void> run_all(const StudyOptions& options, std::vector<Running>& studies,
   RUBATO_TRY(interruptible(stop, [&] { return load_data(studies, loaded); }));
   const std::string build = fmt::format("{} {:016x}", version(), program_fingerprint());
   std::size_t kept = 0;
-  const std::vector<Job> jobs = missing_runs(studies, build, options.any_build, kept);
+  RUBATO_ASSIGN(const std::vector<Job> jobs, jobs_to_do(studies, build, options.any_build, kept));
   log_devices(studies, jobs);
   const int threads = options.threads > 0
                           ? options.threads
@@ -332,20 +388,26 @@ Result<void> study_checked(const StudyOptions& options, const std::stop_token& s
   auto done = run_all(options, studies, stop);
   // What has finished is worth having, whatever ended the rest.
   for (Running& running : studies) {
-    const bool any = std::ranges::any_of(running.results.cells, [](const auto& seeds) {
-      return std::ranges::any_of(seeds, [](const auto& cell) { return cell.has_value(); });
-    });
-    if (!any) continue;
+    if (!has_run(running.results)) continue;
     if (!running.written) RUBATO_TRY(write_study(running, options.json));
-    if (!options.json) print_study(running);
+    if (!options.json) print_study(running.results, running.directory);
   }
   return done;
 }
 
 }  // namespace
 
+Result<void> report_study(const std::string& directory, bool json) {
+  RUBATO_ASSIGN(KeptStudy study, read_kept_study(directory));
+  RUBATO_ASSIGN(const Journal journal, Journal::open(directory));
+  fill_cells(study, journal);
+  if (!has_run(study.results))
+    return fail(ErrorCode::BadInput, fmt::format("{}: no run has finished yet", directory));
+  return show_study(study, directory, json);
+}
+
 int study(const StudyOptions& options, std::stop_token stop) {
-  const auto done = study_checked(options, stop);
+  const auto done = options.merge ? merge_checked(options) : study_checked(options, stop);
   return done ? 0 : report_error(done.error());
 }
 

@@ -209,17 +209,21 @@ std::string study_json(const StudyResults& results, const std::vector<VariantSum
     for (const auto& cell : results.cells[i])
       if (cell) runs.push_back(run_json(results, results.plan.variants[i], *cell));
   const HostInfo& host = results.host;
-  const Json json = {
-      {"study", study.name},
-      {"question", study.question},
-      {"expected", study.expected},
-      {"host",
-       {{"cpu", host.cpu}, {"cores", host.cores}, {"os", host.os}, {"rubato", host.version}}},
-      {"seeds", study.seeds},
-      {"axes", axes_json(study.axes)},
-      {"contenders", std::move(contenders)},
-      {"summaries", std::move(rows)},
-      {"runs", std::move(runs)}};
+  const Json json = {{"study", study.name},
+                     {"question", study.question},
+                     {"expected", study.expected},
+                     {"host",
+                      {{"cpu", host.cpu},
+                       {"cores", host.cores},
+                       {"os", host.os},
+                       {"rubato", host.version},
+                       {"commit", host.commit}}},
+                     {"seeds", study.seeds},
+                     {"complete", missing_runs(results) == 0},
+                     {"axes", axes_json(study.axes)},
+                     {"contenders", std::move(contenders)},
+                     {"summaries", std::move(rows)},
+                     {"runs", std::move(runs)}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

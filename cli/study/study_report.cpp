@@ -86,6 +86,9 @@ std::string search_text(const Axis& axis) {
 }
 
 Json contenders_json(const Study& study) {
+  std::vector<std::string> models;
+  for (const Contender& contender : study.contenders) models.push_back(contender.sync);
+  const auto styles = entry_styles(models);
   Json contenders = Json::array();
   for (const Contender& contender : study.contenders) {
     std::vector<std::string> settings;
@@ -93,6 +96,7 @@ Json contenders_json(const Study& study) {
       settings.push_back(fmt::format("{} = {}", setting.key, setting.value));
     for (const Axis& axis : contender.search) settings.push_back(search_text(axis));
     contenders.push_back({{"title", contender.name},
+                          {"style", style_json(styles[contenders.size()])},
                           {"sync", contender.sync},
                           {"settings", fmt::format("{}", fmt::join(settings, ", "))}});
   }
@@ -120,25 +124,28 @@ std::string study_report(const StudyResults& results,
   Json rows = Json::array();
   for (const VariantSummary& summary : summaries) rows.push_back(page_summary(plan, summary));
   const HostInfo& host = results.host;
-  const Json data = {
-      {"name", study.name},
-      {"question", study.question},
-      {"expected", study.expected},
-      {"target", joined(targets)},
-      {"workers", fmt::format("{}", fmt::join(workers, ", "))},
-      {"virtual_time", true},
-      {"figure", page_figure(task_of(plan))},
-      {"command", results.command},
-      {"study_text", study.text},
-      {"cluster_text", plan.cluster_text},
-      {"seeds", study.seeds},
-      {"planned", plan.run_count()},
-      {"axes", page_axes(study)},
-      {"x", study.x},
-      {"contenders", contenders_json(study)},
-      {"summaries", std::move(rows)},
-      {"host",
-       {{"cpu", host.cpu}, {"cores", host.cores}, {"os", host.os}, {"version", host.version}}}};
+  const Json data = {{"name", study.name},
+                     {"question", study.question},
+                     {"expected", study.expected},
+                     {"target", joined(targets)},
+                     {"workers", fmt::format("{}", fmt::join(workers, ", "))},
+                     {"virtual_time", true},
+                     {"figure", page_figure(task_of(plan))},
+                     {"command", results.command},
+                     {"study_text", study.text},
+                     {"cluster_text", plan.cluster_text},
+                     {"seeds", study.seeds},
+                     {"planned", plan.run_count()},
+                     {"axes", page_axes(study)},
+                     {"x", study.x},
+                     {"contenders", contenders_json(study)},
+                     {"summaries", std::move(rows)},
+                     {"host",
+                      {{"cpu", host.cpu},
+                       {"cores", host.cores},
+                       {"os", host.os},
+                       {"version", host.version},
+                       {"commit", host.commit}}}};
   return web_page(study_page, study.name + " - Rubato study", data, study_script);
 }
 

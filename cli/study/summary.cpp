@@ -98,6 +98,13 @@ Spread spread(std::vector<double> values) {
           values.back()};
 }
 
+std::size_t missing_runs(const StudyResults& results) {
+  std::size_t missing = 0;
+  for (const auto& seeds : results.cells)
+    for (const auto& cell : seeds) missing += cell ? 0 : 1;
+  return missing;
+}
+
 std::optional<std::size_t> baseline(const Study& study) {
   const auto base = std::ranges::find(study.contenders, sync::baseline_model(), &Contender::sync);
   if (base == study.contenders.end()) return std::nullopt;

@@ -35,6 +35,9 @@ struct StudyResults {
   std::string command;
 };
 
+// How many runs are not finished.
+std::size_t missing_runs(const StudyResults& results);
+
 // One trial of a contender that searches, over the seeds.
 struct Trial {
   Point choice;

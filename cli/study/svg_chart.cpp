@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -23,11 +22,9 @@ constexpr double kRight = 14;
 constexpr double kTop = 52;
 constexpr double kBottom = 52;
 
-// The reports' colours and dashes: each tells series apart without the other.
-constexpr std::array<const char*, 8> kColours{"#c75000", "#a34584", "#008562", "#0072b2",
-                                              "#9a7400", "#4d5560", "#7f4f24", "#2a8f9e"};
-constexpr std::array<const char*, 8> kDashes{"7 4",  "2 3", "11 3 2 3", "none",
-                                             "14 5", "5 2", "2 2 7 2",  "9 2"};
+std::string_view dash_of(const ModelStyle& style) {
+  return style.dash.empty() ? "none" : style.dash;
+}
 
 std::string escaped(const std::string& raw) {
   std::string text;
@@ -67,6 +64,12 @@ class Drawing {
   void add(fmt::format_string<Values...> format, Values&&... values) {
     fmt::format_to(std::back_inserter(out_), format, std::forward<Values>(values)...);
     out_ += '\n';
+  }
+  // The mark of a series around (x, y).
+  void mark(double x, double y, const ModelStyle& style) {
+    add(R"-(<g transform="translate({:.1f},{:.1f})">)-"
+        R"(<path d="{}" fill="{}" stroke="{}" stroke-width="1.4"/></g>)",
+        x, y, style.mark, style.hollow ? "#ffffff" : style.light, style.light);
   }
   const std::string& str() const { return out_; }
 
@@ -160,7 +163,8 @@ void Panel::lines() {
     if (place - last > 26) last = place;
   }
   for (std::size_t s = 0; s < chart.series.size(); ++s) {
-    const char* colour = kColours[s % kColours.size()];
+    const ModelStyle& style = chart.series[s].style;
+    const char* colour = style.light.c_str();
     std::string path;
     for (std::size_t i = 0; i < chart.labels.size(); ++i) {
       const auto& mark = chart.series[s].marks[i];
@@ -169,11 +173,14 @@ void Panel::lines() {
       this->mark(place, *mark, colour, s);
       if (!std::isfinite(mark->value)) continue;
       path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", place, y.at(mark->value));
-      out.add(R"(<circle cx="{:.1f}" cy="{:.1f}" r="3.2" fill="{}"/>)", place, y.at(mark->value),
-              colour);
     }
     out.add(R"(<path d="{}" fill="none" stroke="{}" stroke-width="2" stroke-dasharray="{}"/>)",
-            path, colour, kDashes[(s + s / 8) % 8]);
+            path, colour, dash_of(style));
+    for (std::size_t i = 0; i < chart.labels.size(); ++i) {
+      const auto& mark = chart.series[s].marks[i];
+      if (mark && std::isfinite(mark->value))
+        out.mark(x.at(chart.numbers[i]), y.at(mark->value), style);
+    }
   }
 }
 
@@ -186,15 +193,17 @@ void Panel::bars() {
     for (std::size_t s = 0; s < chart.series.size(); ++s) {
       const auto& mark = chart.series[s].marks[i];
       if (!mark) continue;
+      const ModelStyle& style = chart.series[s].style;
       const double begin =
           middle + bar * (static_cast<double>(s) - static_cast<double>(chart.series.size()) / 2);
       if (std::isfinite(mark->value)) {
         const double height = std::max(1.0, y0() - y.at(std::max(mark->value, y.from)));
         out.add(R"(<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" fill="{}"/>)",
-                begin + 1, y0() - height, bar - 2, height, kColours[s % kColours.size()]);
+                begin + 1, y0() - height, bar - 2, height, style.light);
+        out.mark(begin + bar / 2, y0() + 26, style);
       }
       this->mark(begin + bar / 2, *mark,
-                 std::isfinite(mark->value) ? "#1b222c" : kColours[s % kColours.size()], s);
+                 std::isfinite(mark->value) ? "#1b222c" : style.light.c_str(), s);
     }
   }
 }
@@ -210,14 +219,16 @@ void draw_legend(const std::vector<SvgSeries>& series, bool lines, double width,
     const double x = kRight + kLegendColumn * static_cast<double>(s % columns);
     const std::size_t row = s / columns;
     const double y = 18 + kLegendRow * static_cast<double>(row);
-    const char* colour = kColours[s % kColours.size()];
+    const ModelStyle& style = series[s].style;
     if (lines) {
       out.add(
           R"(<path d="M{:.1f} {:.1f}h30" stroke="{}" stroke-width="2.5" stroke-dasharray="{}"/>)",
-          x, y - 4, colour, kDashes[(s + s / 8) % 8]);
+          x, y - 4, style.light, dash_of(style));
+      out.mark(x + 15, y - 4, style);
     } else {
-      out.add(R"(<rect x="{:.1f}" y="{:.1f}" width="14" height="11" fill="{}"/>)", x + 16, y - 10,
-              colour);
+      out.add(R"(<rect x="{:.1f}" y="{:.1f}" width="14" height="11" fill="{}"/>)", x, y - 10,
+              style.light);
+      out.mark(x + 23, y - 4, style);
     }
     out.text(x + 36, y, series[s].name, "start");
   }

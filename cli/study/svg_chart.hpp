@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/model_style.hpp"
+
 namespace rubato::cli {
 
 // One value of a series. What is not finite is drawn as a cross at the top: beyond the chart.
@@ -20,6 +22,7 @@ struct SvgMark {
 
 struct SvgSeries {
   std::string name;
+  ModelStyle style;
   std::vector<std::optional<SvgMark>> marks;  // one a position on the x axis; empty: nothing known
 };
 

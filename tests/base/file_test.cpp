@@ -52,6 +52,17 @@ TEST_CASE("a written file replaces the old one and leaves nothing else") {
   std::filesystem::remove_all(directory);
 }
 
+TEST_CASE("a symbolic link stays one: what it points to is written") {
+  const auto directory = std::filesystem::temp_directory_path() / "rubato_write_link_test";
+  std::filesystem::remove_all(directory);
+  std::filesystem::create_directory(directory);
+  std::filesystem::create_symlink("target", directory / "link");
+  REQUIRE(rubato::write_file(directory / "link", "text").has_value());
+  CHECK(std::filesystem::is_symlink(directory / "link"));
+  CHECK(rubato::read_file((directory / "target").string()).value() == "text");
+  std::filesystem::remove_all(directory);
+}
+
 TEST_CASE("caches lie where XDG or the home directory says, and nowhere without") {
   const auto with = [](const char* caches, const char* home) {
     const auto set = [](const char* name, const char* value) {

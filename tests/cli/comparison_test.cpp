@@ -125,6 +125,35 @@ TEST_CASE("headline: a tie is not a victory of 0 %") {
         "ADSP reached loss 0.45 in 40.0 s, as much time as BSP (40.1 s).");
 }
 
+TEST_CASE("headline: models whose seeds' ranges meet are first together") {
+  const auto tied = comparison({run("bsp", 1, 90), run("bsp", 2, 95), run("asp", 1, 44),
+                                run("asp", 2, 50), run("adsp", 1, 40), run("adsp", 2, 46)});
+  CHECK(headline_of(tied) ==
+        "ADSP and ASP are first to reach loss 0.45: in 43.0 s (40.0 s to 46.0 s) and 47.0 s (44.0 "
+        "s to 50.0 s). The seeds' ranges meet, so none of them wins. BSP follows with 92.5 s.");
+  const auto summaries = summarize(tied);
+  CHECK_FALSE(summaries[0].first);
+  CHECK(summaries[1].first);
+  CHECK(summaries[2].first);
+  const auto apart =
+      comparison({run("asp", 1, 47), run("asp", 2, 50), run("adsp", 1, 40), run("adsp", 2, 46)});
+  CHECK(headline_of(apart) ==
+        "ADSP reached loss 0.45 in 43.0 s, 11 % less time than ASP (48.5 s).");
+}
+
+TEST_CASE("headline: one seed has no range, but may tie") {
+  CHECK(headline_of(comparison({run("asp", 1, 40), run("adsp", 1, 40)})) ==
+        "ASP and ADSP are first to reach loss 0.45: in 40.0 s and 40.0 s. They are equal.");
+}
+
+TEST_CASE("headline: a seed that never arrived reaches into every other range") {
+  const auto summaries =
+      summarize(comparison({run("asp", 1, 47), run("asp", 2, 50), run("asp", 3, 0),
+                            run("bsp", 1, 60), run("bsp", 2, 61), run("bsp", 3, 62)}));
+  CHECK(summaries[0].time_max == std::numeric_limits<double>::infinity());
+  CHECK(summaries[1].first);
+}
+
 TEST_CASE("headline: BSP never arrives, nobody arrives, one model alone") {
   CHECK(headline_of(comparison({run("bsp", 1, 0), run("adsp", 1, 40)})) ==
         "ADSP reached loss 0.45 in 40.0 s; BSP did not reach it within 1 min 40 s.");

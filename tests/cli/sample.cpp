@@ -90,7 +90,8 @@ Comparison sample_comparison(const SampleOptions& options) {
   comparison.cluster = "edge-3";
   comparison.config_text = "name = \"edge-3\"\nseed = 1\n";
   comparison.command = "rubato compare edge-3.toml --seeds 3";
-  comparison.host = {"Test CPU", 2, "Test OS", "0.0.0"};
+  comparison.host = {"Test CPU", 2, "Test OS", "0.0.0", "v0.0.0-1-gabc"};
+  comparison.options = {{"adsp", "start_rate", "4"}};
   comparison.target_loss = kTargetLoss;
   for (std::size_t i = 0; i < options.models.size(); ++i) {
     for (std::uint64_t seed = 1; seed <= options.seeds; ++seed) {

@@ -302,10 +302,9 @@ TEST_CASE("pictures show every contender, ranges, and a cross for what never arr
   CHECK(picture.find("ADSP, \"ours\"") != picture.npos);
   CHECK(picture.find("\u2715 1/3") != picture.npos);
   CHECK(picture.find(">2/3</text>") != picture.npos);
-  std::size_t circles = 0;
-  for (auto at = picture.find("<circle"); at != picture.npos; at = picture.find("<circle", at + 1))
-    ++circles;
-  CHECK(circles == 4);  // five values, one of them never
+  std::size_t marks = 0;
+  for (auto at = picture.find("<g "); at != picture.npos; at = picture.find("<g ", at + 1)) ++marks;
+  CHECK(marks == 2 + 4);  // of the legend, and of five values, one of them never
   const std::string details = details_picture(results, summaries);
   for (const char* title : {"Waiting", "Communicating", "Steps", "Bandwidth"})
     CHECK(details.find(title) != details.npos);

@@ -75,6 +75,14 @@ TEST_CASE("edge-3: step times 1 to 1 to 3, 0.2 s a commit") {
   check_comparison_setting(config);
 }
 
+TEST_CASE("edge-3-skewed: edge-3 with four classes a worker") {
+  const ClusterConfig config = load("edge-3-skewed");
+  CHECK(step_times(config) == step_times(load("edge-3")));
+  check_commit_seconds(config, 0.2);
+  CHECK(config.partition.kind == rubato::train::Partition::Kind::Labels);
+  CHECK(config.stop.target_loss == 0.5);
+}
+
 TEST_CASE("edge-18: H = 3.2, and BSP waits near 45 % of the time") {
   const ClusterConfig config = load("edge-18");
   CHECK(config.worker_count() == 18);
@@ -127,8 +135,9 @@ TEST_CASE("no shipped file is without a test above") {
   std::set<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(kDirectory))
     files.insert(entry.path().filename().string());
-  CHECK(files == std::set<std::string>{"edge-18-slow-net.toml", "edge-18.toml", "edge-3.toml",
-                                       "paper-18.toml", "paper-3.toml"});
+  CHECK(files == std::set<std::string>{"edge-18-slow-net.toml", "edge-18.toml",
+                                       "edge-3-skewed.toml", "edge-3.toml", "paper-18.toml",
+                                       "paper-3.toml"});
 }
 
 TEST_CASE("the catalog is found: beside the file, else in a deploy directory above") {

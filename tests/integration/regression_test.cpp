@@ -140,7 +140,7 @@ TEST_CASE("regression: R^2 comes within 0.01 of least squares, and the model is 
   for (const Json& run : Json::parse(results).at("runs"))
     CHECK(std::abs(run.at("final_r2").get<double>() - best.r2) < 0.01);
   CHECK(read_text(place.path("o") / "curves.csv")
-            .starts_with("sync,seed,seconds,steps,commits,loss,r2\n"));
+            .starts_with("sync,seed,seconds,steps,commits,loss,r2,judged_loss,judged_r2\n"));
   CHECK(contains(read_text(place.path("o") / "report.html"), R"("title":"R^2")"));
 
   // Predictions are in the user's unit, and evaluate says of them what their definitions say.

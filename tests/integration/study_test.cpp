@@ -103,6 +103,88 @@ TEST_CASE("study goes on after an interrupt, a kill and a torn line, with the sa
   CHECK(read_text(place.path("whole/time.svg")) == read_text(place.path("part/time.svg")));
 }
 
+TEST_CASE("parts of a study, merged, are what one run gives, to the same byte") {
+  Workplace place;
+  prepared(place);
+  Process whole(place, {"study", "h.toml", "--out", "whole", "--quiet"});
+  REQUIRE(whole.wait_for_end() == 0);
+  std::vector<std::string> merge{"study", "--merge", "--out", "merged"};
+  std::size_t runs = 0;
+  for (const char* part : {"1", "2", "3"}) {
+    Process study(place, {"study", "h.toml", "--part", std::string(part) + "/3", "--quiet"});
+    REQUIRE(study.wait_for_end() == 0);
+    merge.push_back(std::string("out/h/part-") + part + "-of-3");
+    const auto lines = lines_of(place.path(merge.back() + "/cells.jsonl"));
+    CHECK(lines == 8);
+    runs += lines;
+    if (part[0] == '2') {
+      auto early = merge;
+      Process incomplete(place, early);
+      CHECK(incomplete.wait_for_end() == 1);
+      CHECK(contains(incomplete.err(), "8 of 24 runs are missing"));
+      CHECK(contains(incomplete.out(), "This is a part: 16 of 24 runs."));
+      const Json results = Json::parse(read_text(place.path("merged/results.json")));
+      CHECK(results.at("complete") == false);
+    }
+  }
+  CHECK(runs == 24);
+  Process merged(place, merge);
+  REQUIRE(merged.wait_for_end() == 0);
+  Process report(place, {"report", "merged"});
+  REQUIRE(report.wait_for_end() == 0);
+  CHECK(contains(report.out(), "What does H cost?"));
+  for (const char* file : {"results.json", "runs.csv", "report.html", "time.svg", "details.svg"}) {
+    CAPTURE(file);
+    CHECK(read_text(place.path("whole") / file) == read_text(place.path("merged") / file));
+  }
+}
+
+TEST_CASE("parts that do not fit together are refused in one line") {
+  Workplace place;
+  prepared(place);
+  const auto part = [&](const std::string& file, const std::string& share, const char* out) {
+    Process study(place, {"study", file, "--part", share, "--out", out, "--quiet"});
+    REQUIRE(study.wait_for_end() == 0);
+  };
+  part("h.toml", "1/6", "a");
+  part("h.toml", "2/6", "b");
+  const auto refused = [&](const std::string& words) {
+    Process merge(place, {"study", "--merge", "a/part-1-of-6", "b/part-2-of-6", "--out", "m"});
+    CHECK(merge.wait_for_end() == 2);
+    CAPTURE(merge.err());
+    CHECK(contains(merge.err(), words));
+    CHECK(count(merge.err(), "\n") == 1);
+  };
+  const auto kept = place.path("b/part-2-of-6/study.json");
+  const std::string text = read_text(kept);
+  const auto change = [&](const std::string& from, const std::string& to) {
+    std::string other = text;
+    const auto at = other.find(from);
+    REQUIRE(at != other.npos);
+    std::ofstream(kept) << other.replace(at, from.size(), to);
+  };
+  change("What does H cost?", "What does it cost?");
+  refused("b/part-2-of-6: another study or other --seeds than a/part-1-of-6");
+  change("\"build\": \"", "\"build\": \"other ");
+  refused("b/part-2-of-6: another build of rubato than a/part-1-of-6");
+  change("\"keys\": [\n  [\n   \"", "\"keys\": [\n  [\n   \"f");
+  refused("b/part-2-of-6: other data than a/part-1-of-6");
+  change("\"format\": 1", "\"format\": 2");
+  refused("study.json: damaged, or of another version");
+  std::ofstream(kept) << text;
+  // The same run with another result, as of a processor that rounds differently.
+  const std::string line = read_text(place.path("a/part-1-of-6/cells.jsonl"));
+  std::string other = line.substr(0, line.find('\n') + 1);
+  const auto steps = other.find("\"steps\":") + 8;
+  std::ofstream(place.path("b/part-2-of-6/cells.jsonl"), std::ios::app) << other.insert(steps, "9");
+  refused("has another result than in the directories before");
+  for (const char* share : {"0/3", "4/3", "3", "a/b", "1/0"}) {
+    Process study(place, {"study", "h.toml", "--part", share});
+    CHECK(study.wait_for_end() == 2);
+    CHECK(contains(study.err(), "3/16 is the third of sixteen"));
+  }
+}
+
 TEST_CASE("study runs again what has changed and keeps the rest") {
   Workplace place;
   prepared(place);

@@ -1,0 +1,85 @@
+// `rubato compare-runs`: run directories side by side, as a table, files and a picture.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <set>
+
+#include "base/file.hpp"
+#include "cli/commands.hpp"
+#include "cli/run_comparison.hpp"
+#include "cli/run_directory.hpp"
+#include "cli/study/svg_chart.hpp"
+
+namespace rubato::cli {
+namespace {
+
+// The last names of the directories, or, where two are equal, the paths as they are typed.
+std::vector<std::string> names_of(const std::vector<std::string>& directories) {
+  std::vector<std::string> names;
+  for (const std::string& directory : directories)
+    names.push_back(
+        std::filesystem::absolute(directory + "/").lexically_normal().parent_path().filename());
+  const std::set<std::string> different(names.begin(), names.end());
+  return different.size() == names.size() ? names : directories;
+}
+
+// A group of bars for each run, a bar for each model, with its interval.
+std::string picture(const SideBySide& all) {
+  SvgChart chart;
+  std::vector<std::string> models;
+  for (const SideBySideRow& row : all.rows) {
+    if (std::ranges::find(chart.labels, row.run) == chart.labels.end())
+      chart.labels.push_back(row.run);
+    if (std::ranges::find(models, row.sync) == models.end()) {
+      models.push_back(row.sync);
+      chart.series.push_back({row.title, model_style(row.sync), {}});
+    }
+  }
+  double longest = 0;
+  for (const SideBySideRow& row : all.rows)
+    if (std::isfinite(row.median)) longest = std::max(longest, row.median);
+  const bool minutes = !all.target.empty() && longest > 600;
+  for (SvgSeries& series : chart.series) series.marks.resize(chart.labels.size());
+  for (const SideBySideRow& row : all.rows) {
+    const auto label = std::ranges::find(chart.labels, row.run) - chart.labels.begin();
+    const auto model = std::ranges::find(models, row.sync) - models.begin();
+    const double unit = minutes ? 60 : 1;
+    SvgMark mark{row.median / unit, row.interval.low / unit, row.interval.high / unit, ""};
+    if (row.reached < row.values.size())
+      mark.note = fmt::format("{}/{}", row.reached, row.values.size());
+    chart.series[static_cast<std::size_t>(model)].marks[static_cast<std::size_t>(label)] = mark;
+  }
+  chart.title = all.target.empty() ? "Final loss" : "Time to " + all.target;
+  chart.y_title = fmt::format("{}median and its 95 % interval", all.target.empty() ? ""
+                                                                : minutes          ? "min, "
+                                                                                   : "s, ");
+  return svg_figure({chart});
+}
+
+Result<void> compare_checked(const CompareRuns& options) {
+  const auto names = names_of(options.directories);
+  std::vector<NamedComparison> runs;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    RUBATO_ASSIGN(Comparison comparison, read_run_directory(options.directories[i]));
+    runs.push_back({names[i], std::move(comparison)});
+  }
+  RUBATO_ASSIGN(const SideBySide all, side_by_side(runs));
+  if (!options.csv.empty()) RUBATO_TRY(write_file(options.csv, side_by_side_csv(all)));
+  if (!options.latex.empty()) RUBATO_TRY(write_file(options.latex, side_by_side_latex(all)));
+  if (!options.svg.empty()) RUBATO_TRY(write_file(options.svg, picture(all)));
+  fmt::print("{}", side_by_side_table(all));
+  for (const NamedComparison& run : runs)
+    if (!run.comparison.partial.empty()) fmt::print("{}: {}\n", run.name, run.comparison.partial);
+  return {};
+}
+
+}  // namespace
+
+int compare_runs(const CompareRuns& options) {
+  const auto done = compare_checked(options);
+  return done ? 0 : report_error(done.error());
+}
+
+}  // namespace rubato::cli

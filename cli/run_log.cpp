@@ -1,0 +1,258 @@
+#include "cli/run_log.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+namespace rubato::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kFormat = 1;
+
+std::string line(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Json optional_json(const std::optional<double>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+std::optional<double> optional_number(const Json& json) {
+  if (json.is_null()) return std::nullopt;
+  return json.get<double>();
+}
+
+// What was no number is written as null.
+double number(const Json& json) {
+  return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
+}
+
+Json worker_json(const WorkerRecord& w) {
+  return {{"event", "worker"},
+          {"id", w.id},
+          {"steps", w.steps},
+          {"commits", w.commits},
+          {"compute_s", w.compute_seconds},
+          {"wait_s", w.wait_seconds},
+          {"communicate_s", w.communicate_seconds},
+          {"step_s", w.step_seconds},
+          {"fate", w.fate},
+          {"joined_s", w.joined_seconds},
+          {"left_s", optional_json(w.left_seconds)},
+          {"held_out", {w.held_out_samples, w.held_out_loss, w.held_out_accuracy}},
+          {"refused", w.refused}};
+}
+
+WorkerRecord parse_worker(const Json& json) {
+  WorkerRecord w;
+  w.id = json.at("id");
+  w.steps = json.at("steps");
+  w.commits = json.at("commits");
+  w.compute_seconds = number(json.at("compute_s"));
+  w.wait_seconds = number(json.at("wait_s"));
+  w.communicate_seconds = number(json.at("communicate_s"));
+  w.step_seconds = number(json.at("step_s"));
+  w.fate = json.at("fate");
+  w.joined_seconds = number(json.at("joined_s"));
+  w.left_seconds = optional_number(json.at("left_s"));
+  const Json& held_out = json.at("held_out");
+  w.held_out_samples = held_out.at(0);
+  w.held_out_loss = number(held_out.at(1));
+  w.held_out_accuracy = number(held_out.at(2));
+  w.refused = json.at("refused");
+  return w;
+}
+
+Json end_json(const RunRecord& r) {
+  return {{"event", "end"},
+          {"time_to_target_s", optional_json(r.time_to_target_seconds)},
+          {"stop_reason", r.stop_reason},
+          {"seconds", r.seconds},
+          {"steps", r.steps},
+          {"commits", r.commits},
+          {"bytes_up", r.bytes_up},
+          {"bytes_down", r.bytes_down},
+          {"compute_share", r.compute_share},
+          {"wait_share", r.wait_share},
+          {"communicate_share", r.communicate_share},
+          {"final_loss", r.final_loss},
+          {"final_accuracy", r.final_accuracy},
+          {"heterogeneity", r.heterogeneity},
+          {"refused_commits", r.refused_commits ? Json(*r.refused_commits) : Json(nullptr)},
+          {"refused", r.refused},
+          {"setbacks", r.setbacks}};
+}
+
+void parse_end(const Json& json, RunRecord& r) {
+  r.time_to_target_seconds = optional_number(json.at("time_to_target_s"));
+  r.stop_reason = json.at("stop_reason");
+  r.seconds = number(json.at("seconds"));
+  r.steps = json.at("steps");
+  r.commits = json.at("commits");
+  r.bytes_up = json.at("bytes_up");
+  r.bytes_down = json.at("bytes_down");
+  r.compute_share = number(json.at("compute_share"));
+  r.wait_share = number(json.at("wait_share"));
+  r.communicate_share = number(json.at("communicate_share"));
+  r.final_loss = number(json.at("final_loss"));
+  r.final_accuracy = number(json.at("final_accuracy"));
+  r.heterogeneity = number(json.at("heterogeneity"));
+  if (const Json& refused = json.at("refused_commits"); !refused.is_null())
+    r.refused_commits = refused.get<std::uint64_t>();
+  r.refused = json.at("refused");
+  r.setbacks = json.at("setbacks");
+}
+
+void parse_begin(const Json& json, Comparison& c) {
+  if (json.at("format") != kFormat) throw std::runtime_error("another format");
+  c.cluster = json.at("cluster");
+  c.command = json.at("command");
+  c.virtual_time = json.at("virtual_time");
+  c.task = json.at("regression") ? Task::Regression : Task::Classification;
+  c.target_loss = optional_number(json.at("target_loss"));
+  c.target_accuracy = optional_number(json.at("target_accuracy"));
+  c.planned_runs = json.at("planned_runs");
+  c.note = json.at("note");
+  const Json& host = json.at("host");
+  c.host = {host.at("cpu"), host.at("cores"), host.at("os"), host.at("rubato"), host.at("commit")};
+  for (const Json& option : json.at("options"))
+    c.options.push_back({option.at(0), option.at(1), option.at(2)});
+  c.config_text = json.at("configuration");
+  c.resolved_text = json.at("resolved");
+}
+
+class Reader {
+ public:
+  void read(const Json& json) {
+    const std::string event = json.at("event");
+    if (event == "comparison") return parse_begin(json, comparison_);
+    if (event == "over") {
+      comparison_.partial = json.at("partial");
+      over_ = true;
+    } else if (event == "run") {
+      run_ = {};
+      run_.sync = json.at("sync");
+      run_.seed = json.at("seed");
+    } else if (event == "evaluation") {
+      run_.evaluations.push_back({number(json.at("seconds")), json.at("steps"), json.at("commits"),
+                                  number(json.at("loss")), number(json.at("accuracy"))});
+    } else if (event == "decision") {
+      run_.decisions.push_back({number(json.at("seconds")), json.at("quantity"),
+                                number(json.at("value")), json.at("reason")});
+    } else if (event == "commit_counts") {
+      run_.commit_counts.push_back({number(json.at("seconds")), json.at("commits")});
+    } else if (event == "worker") {
+      run_.workers.push_back(parse_worker(json));
+    } else if (event == "end") {
+      parse_end(json, run_);
+      comparison_.runs.push_back(std::move(run_));
+    } else {
+      throw std::runtime_error("unknown event " + event);
+    }
+  }
+
+  Comparison finish() {
+    if (!over_)
+      comparison_.partial =
+          fmt::format("This is a part: the command was killed after {} of {} runs.",
+                      comparison_.runs.size(), comparison_.planned_runs);
+    return std::move(comparison_);
+  }
+
+ private:
+  Comparison comparison_;
+  RunRecord run_;
+  bool over_ = false;
+};
+
+}  // namespace
+
+std::string log_begin(const Comparison& c) {
+  Json options = Json::array();
+  for (const OptionRecord& option : c.options)
+    options.push_back({option.sync, option.key, option.value});
+  return line({{"event", "comparison"},
+               {"format", kFormat},
+               {"cluster", c.cluster},
+               {"command", c.command},
+               {"virtual_time", c.virtual_time},
+               {"regression", c.task == Task::Regression},
+               {"target_loss", optional_json(c.target_loss)},
+               {"target_accuracy", optional_json(c.target_accuracy)},
+               {"planned_runs", c.planned_runs},
+               {"note", c.note},
+               {"host",
+                {{"cpu", c.host.cpu},
+                 {"cores", c.host.cores},
+                 {"os", c.host.os},
+                 {"rubato", c.host.version},
+                 {"commit", c.host.commit}}},
+               {"options", std::move(options)},
+               {"configuration", c.config_text},
+               {"resolved", c.resolved_text}});
+}
+
+std::string log_run(const RunRecord& run) {
+  std::string text = line({{"event", "run"}, {"sync", run.sync}, {"seed", run.seed}});
+  for (const EvaluationRecord& e : run.evaluations)
+    text += line({{"event", "evaluation"},
+                  {"seconds", e.seconds},
+                  {"steps", e.steps},
+                  {"commits", e.commits},
+                  {"loss", e.loss},
+                  {"accuracy", e.accuracy}});
+  for (const DecisionRecord& d : run.decisions)
+    text += line({{"event", "decision"},
+                  {"seconds", d.seconds},
+                  {"quantity", d.quantity},
+                  {"value", d.value},
+                  {"reason", d.reason}});
+  for (const CommitCountRecord& counts : run.commit_counts)
+    text += line(
+        {{"event", "commit_counts"}, {"seconds", counts.seconds}, {"commits", counts.commits}});
+  for (const WorkerRecord& worker : run.workers) text += line(worker_json(worker));
+  return text + line(end_json(run));
+}
+
+std::string log_over(const Comparison& comparison) {
+  return line({{"event", "over"}, {"partial", comparison.partial}});
+}
+
+std::string run_log(const Comparison& comparison) {
+  std::string text = log_begin(comparison);
+  for (const RunRecord& run : comparison.runs) text += log_run(run);
+  return text + log_over(comparison);
+}
+
+Result<Comparison> parse_run_log(const std::string& text, const std::string& file) {
+  Reader reader;
+  std::size_t begin = 0;
+  std::size_t number = 0;
+  // A last line without its end is what a kill has left of one.
+  for (auto end = text.find('\n'); end != text.npos; end = text.find('\n', begin)) {
+    ++number;
+    const std::string words = text.substr(begin, end - begin);
+    begin = end + 1;
+    // The library throws for a line that is no JSON or lacks a key.
+    try {
+      const Json json = Json::parse(words);
+      if ((number == 1) != (json.at("event") == "comparison")) throw std::runtime_error("order");
+      reader.read(json);
+    } catch (const std::exception&) {
+      return fail(ErrorCode::BadInput,
+                  fmt::format("{}, line {}: no line of a run log; another version of rubato may "
+                              "have written it, or the file is damaged",
+                              file, number));
+    }
+  }
+  if (number == 0)
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: empty; run the command that wrote it again", file));
+  return reader.finish();
+}
+
+}  // namespace rubato::cli
