@@ -23,7 +23,7 @@ fail() {
 end() {
   set +e
   for box in $boxes; do
-    eval "kill -KILL \$spawn_$box" 2>/dev/null
+    eval "kill -KILL \${spawn_$box-}" 2>/dev/null
     ip netns delete "rubato-$box" 2>/dev/null
   done
   ip netns delete rubato-switch 2>/dev/null
