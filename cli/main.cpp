@@ -411,7 +411,7 @@ void add_doctor(CLI::App& app, DoctorRun& run) {
   command->add_option("--state", run.state,
                       "Directory for what outlives a process: is there room?");
   command->add_option("--keys", run.keys,
-                      "Directory of keys: can they be used? (default beyond loopback: as a node's)");
+                      "Directory of keys: can they be used? (default beyond loopback: a node's)");
   command->add_flag("--json", run.json, "The same as JSON");
 }
 

@@ -81,7 +81,7 @@ TEST_CASE("doctor: keys that a node needs, and what is wrong with them") {
   keygen("scheduler", "scheduler");
   found = keys({});
   CHECK(found.at("level") == "ok");
-  CHECK(found.at("found") == "scheduler 'scheduler', worker 'pi-1' in k, accepts 0 of others");
+  CHECK(found.at("found") == "the scheduler, worker 'pi-1' in k, accepts 0 of others");
   Process allow(place, {"keys", "allow", "k/pi-1.pub", "--keys", "k"});
   REQUIRE(allow.wait_for_end() == 0);
   CHECK(contains(keys({}).at("found").get<std::string>(), "accepts 1 of others"));
