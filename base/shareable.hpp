@@ -2,9 +2,9 @@
 // vectors whose elements travel, parameters and updates. It is one memory file without a name.
 // Pages are taken as they are needed. A process with its descriptor can read all of it. Seals
 // forbid it to shrink the file (SIGBUS), and to map it for writing (kernels from 5.1 on). They also
-// keep freed pages, which the next vectors use. Errors: none. Where there is no such memory (not
-// asked for, 32 bits, no address space), vectors lie in ordinary memory and are copied on their way.
-// Threads: any.
+// keep freed pages, which the next vectors use. Where there is no such memory (not asked for, 32
+// bits, no address space), vectors lie in ordinary memory and are copied on their way.
+// Errors: none. Threads: any.
 #pragma once
 
 #include <cstddef>
