@@ -23,8 +23,9 @@ TEST_CASE("endpoint: a host and a port, and the same text again") {
 }
 
 TEST_CASE("endpoint: any other text is none") {
-  for (const char* text : {"", "tcp://", "tcp://:5700", "tcp://box", "tcp://box:", "tcp://box:x",
-                           "tcp://box:65536", "tcp://box:-1", "tcp://box:57 00", "ipc://box:5700"}) {
+  for (const char* text :
+       {"", "tcp://", "tcp://:5700", "tcp://box", "tcp://box:", "tcp://box:x", "tcp://box:65536",
+        "tcp://box:-1", "tcp://box:57 00", "ipc://box:5700"}) {
     CAPTURE(text);
     CHECK_FALSE(read_endpoint(text));
   }
