@@ -28,7 +28,7 @@ end() {
   done
   ip netns delete rubato-switch 2>/dev/null
   sleep 1
-  rm -rf "$place"
+  rm -rf "$place" 2>/dev/null || { sleep 5; rm -rf "$place"; }  # while they still end
 }
 trap end EXIT
 trap 'exit 130' INT TERM
