@@ -27,6 +27,7 @@ struct CompareOptions {
   bool save = false;                  // the trained models as files
   std::string command;                // as typed, for the report
   std::string profile;                // file for a trace in virtual time; empty: none
+  std::string http;                   // address of the live page; empty: none
 };
 int compare(const CompareOptions& options, std::stop_token stop);
 
@@ -39,6 +40,7 @@ struct StudyOptions {
   bool quiet = false;              // no progress
   bool any_build = false;          // keep runs that another build of this program computed
   std::string part;                // "3/16": this share of the runs; empty: all
+  std::string http;                // address of the live page; empty: none
   bool merge = false;              // join the study directories `files` in `out`
 };
 // Writes the files of a study directory again.
@@ -71,6 +73,7 @@ struct UpOptions {
   bool json = false;
   bool quiet = false;
   std::string profile;  // file for a trace of all processes; empty: none
+  std::string http;     // address of the live page; empty: none
 };
 int up(const UpOptions& options, std::stop_token stop);
 
@@ -95,6 +98,7 @@ struct SchedulerRun {
   NodeOptions node;
   std::optional<double> target_loss;
   std::string out;
+  std::string http;  // address of the live page; empty: none
   bool json = false;
 };
 int run_scheduler(const SchedulerRun& options, std::stop_token stop);

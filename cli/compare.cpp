@@ -8,6 +8,7 @@
 #include "cli/commands.hpp"
 #include "cli/host_info.hpp"
 #include "cli/interrupt.hpp"
+#include "cli/live/live_page.hpp"
 #include "cli/outputs.hpp"
 #include "cli/profile.hpp"
 #include "cli/progress.hpp"
@@ -31,10 +32,37 @@ std::string outcome_text(const RunRecord& record) {
   return text;
 }
 
+// "20 ms, 5 Mb/s up, 10 Mb/s down"; empty for a link that takes no time.
+std::string link_text(const cluster::LinkModel& link) {
+  std::string text;
+  const auto add = [&text](bool there, const std::string& words) {
+    if (there) text += (text.empty() ? "" : ", ") + words;
+  };
+  add(link.latency_seconds > 0, fmt::format("{:g} ms", 1e3 * link.latency_seconds));
+  add(link.up_bytes_per_second > 0, fmt::format("{:g} Mb/s up", 8e-6 * link.up_bytes_per_second));
+  add(link.down_bytes_per_second > 0,
+      fmt::format("{:g} Mb/s down", 8e-6 * link.down_bytes_per_second));
+  return text;
+}
+
+std::map<std::string, std::string> links_of(const cluster::ClusterConfig& config) {
+  std::map<std::string, std::string> links;
+  for (const auto& worker : cluster::all_profiles(config))
+    links[worker.name] = link_text(worker.link);
+  return links;
+}
+
+std::function<void(const server::Scheduler&, Instant)> watch_of(LivePage* page) {
+  if (!page) return {};
+  return [page](const server::Scheduler& scheduler, Instant now) {
+    page->offer([&] { return LiveRun{scheduler.record(), scheduler.status(now)}; });
+  };
+}
+
 // Runs every model with every seed into `comparison`, until done or stopped.
 Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig& config,
                      const std::vector<std::string>& models, const std::string& out,
-                     std::stop_token stop, Comparison& comparison) {
+                     std::stop_token stop, LivePage* page, Comparison& comparison) {
   RUBATO_ASSIGN(const auto trace, open_profile(options.profile, TraceClock::Own));
   train::DataSplit data;
   if (!config.timing_only()) {
@@ -66,6 +94,7 @@ Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig
         if (progress)
           progress->update({.seconds = at.seconds, .loss = at.smoothed_loss}, steady_now());
       };
+      run.watch = watch_of(page);
       run.stop = stop;
       if (options.save) {
         const auto directory = fmt::format("{}/{}-{}", out, model, seed);
@@ -81,6 +110,7 @@ Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig
       if (stop.stop_requested()) return fail(ErrorCode::Stopped, "interrupted");
       if (progress) progress->end_run(outcome_text(record), steady_now());
       RUBATO_TRY(add_to_log(record, out));
+      if (page) page->add(record);
       comparison.runs.push_back(std::move(record));
     }
   }
@@ -101,7 +131,9 @@ Result<void> compare_checked(const CompareOptions& options, std::stop_token stop
   Comparison comparison = start_comparison(config, models, options.command, true);
   comparison.planned_runs = models.size() * static_cast<std::size_t>(options.seeds);
   RUBATO_TRY(begin_log(comparison, out));
-  auto done = run_all(options, config, models, out, stop, comparison);
+  RUBATO_ASSIGN(const auto page, open_live_page(options.http, comparison, models.front(),
+                                                config.seed, links_of(config)));
+  auto done = run_all(options, config, models, out, stop, page.get(), comparison);
   // What finished before an interrupt is still worth having.
   if (!done)
     comparison.partial =
@@ -109,6 +141,7 @@ Result<void> compare_checked(const CompareOptions& options, std::stop_token stop
                     comparison.runs.size(), comparison.planned_runs);
   if (done || (done.error().code == ErrorCode::Stopped && !comparison.runs.empty()))
     RUBATO_TRY(write_outputs(comparison, out, options.json));
+  if (page) page->end(absolute_path(out + "/report.html"));
   if (done && options.save && !options.json)
     fmt::print("Models: {}/<sync model>-<seed>/model.safetensors\n", absolute_path(out));
   return done;

@@ -66,6 +66,13 @@ const CLI::Validator kSeed(
     },
     "");
 
+void add_http(CLI::App* command, std::string& address) {
+  command->add_option(
+      "--http", address,
+      "Serve the report while it grows, and /metrics: PORT of this machine alone, or "
+      "HOST:PORT");
+}
+
 void add_compare(CLI::App& app, CompareOptions& options) {
   auto* command = app.add_subcommand("compare", "Compare sync models on a described cluster");
   command->add_option("FILE", options.file, "Cluster file (TOML)")->required();
@@ -89,6 +96,7 @@ void add_compare(CLI::App& app, CompareOptions& options) {
   command->add_flag("--quiet", options.quiet, "No progress");
   command->add_option("--profile", options.profile,
                       "File for a trace of every worker, in virtual time");
+  add_http(command, options.http);
 }
 
 void add_study(CLI::App& app, StudyOptions& options) {
@@ -112,6 +120,7 @@ void add_study(CLI::App& app, StudyOptions& options) {
       ->add_flag("--merge", options.merge,
                  "Join the directories of parts in --out, as if one machine had run all")
       ->excludes(part);
+  add_http(command, options.http);
   command->add_flag("--any-build", options.any_build,
                     "Keep finished runs of other builds of rubato, too");
   command->add_flag("--json", options.json, "Print results.json instead of the tables");
@@ -155,6 +164,7 @@ void add_up(CLI::App& app, UpOptions& options) {
   command->add_flag("--json", options.json, "Print results.json instead of the table");
   command->add_flag("--quiet", options.quiet, "No progress");
   command->add_option("--profile", options.profile, "File for a trace of all processes");
+  add_http(command, options.http);
 }
 
 void add_trace(CLI::App& app, MergeOptions& options) {
@@ -346,6 +356,7 @@ void add_scheduler(CLI::App& app, SchedulerRun& run) {
                         "Directory for the journal of the run; a scheduler that is started again "
                         "by the same command goes on with it");
   scheduler->add_flag("--json", run.json, "Print results.json instead of the table");
+  add_http(scheduler, run.http);
 }
 
 void add_server(CLI::App& app, NodeOptions& options, int& shards) {

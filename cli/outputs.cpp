@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/log.hpp"
 #include "cli/results_json.hpp"
 #include "cli/run_directory.hpp"
 #include "cli/table.hpp"
@@ -52,6 +53,18 @@ Comparison start_comparison(const cluster::ClusterConfig& config,
       if (row.of == model)
         comparison.options.push_back({model, std::string(row.key), value_text(row, config.sync)});
   return comparison;
+}
+
+Result<std::unique_ptr<LivePage>> open_live_page(const std::string& address, Comparison comparison,
+                                                 const std::string& sync, std::uint64_t seed,
+                                                 std::map<std::string, std::string> links) {
+  if (address.empty()) return nullptr;
+  LivePageOptions options{address, std::move(comparison), {}, std::move(links)};
+  options.first.sync = sync;
+  options.first.seed = seed;
+  RUBATO_ASSIGN(auto page, LivePage::open(std::move(options)));
+  log_info("live page: " + page->url());
+  return page;
 }
 
 Result<void> make_output_directory(const std::string& directory) {

@@ -197,6 +197,14 @@ Result<void> up_checked(UpOptions options, std::stop_token stop) {
   host.alone = true;
   host.quiet = options.quiet;
   const std::string note = note_of(config, options.file);
+  const std::string command =
+      resumes ? fmt::format("rubato up --resume {}", out)
+              : fmt::format("rubato up {} --sync {}", options.file, options.sync);
+  Comparison shown = start_comparison(config, {options.sync}, command, false);
+  shown.note = note;
+  RUBATO_ASSIGN(const auto page,
+                open_live_page(options.http, std::move(shown), options.sync, config.seed));
+  host.page = page.get();
   if (!note.empty()) log_info(note);
   host.on_listening = [&](const std::string& endpoint) {
     // Not before: the directory is this run's alone once its journal is open.
@@ -220,11 +228,7 @@ Result<void> up_checked(UpOptions options, std::stop_token stop) {
   children.end();
   return conclude(
       config, std::move(hosted),
-      {.command = resumes ? fmt::format("rubato up --resume {}", out)
-                          : fmt::format("rubato up {} --sync {}", options.file, options.sync),
-       .out = out,
-       .json = options.json,
-       .note = note},
+      {.command = command, .out = out, .json = options.json, .note = note, .page = page.get()},
       stop);
 }
 
