@@ -172,6 +172,15 @@ struct DoctorRun {
 };
 int doctor(const DoctorRun& run);
 
+// `rubato calibrate`: how long steps take on this device, as rows of the catalog.
+struct CalibrateRun {
+  std::vector<std::string> models;  // kinds; empty: all
+  std::vector<int> batches{32, 128};
+  std::string device = "cpu";
+  std::string name;  // of the rows, before model and batch; empty: of this host
+};
+int calibrate(const CalibrateRun& run, std::stop_token stop);
+
 // `rubato status`: how a run stands, as its scheduler says. Of `node`: scheduler, keys, insecure,
 // and name, which is that of a key.
 struct StatusRun {

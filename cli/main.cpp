@@ -387,6 +387,19 @@ void add_status(CLI::App& app, StatusRun& run) {
   add_key_choice(command, run.node);
 }
 
+void add_calibrate(CLI::App& app, CalibrateRun& run) {
+  auto* command = app.add_subcommand(
+      "calibrate", "Measure the training steps of this device, and print its catalog rows");
+  command->add_option("--model", run.models, "Kinds of model, comma-separated (default: all)")
+      ->delimiter(',');
+  command->add_option("--batch", run.batches, "Batch sizes, comma-separated (default: 32,128)")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 65536));
+  command->add_option("--device", run.device, "cpu | reference | cuda")->capture_default_str();
+  command->add_option("--name", run.name,
+                      "Name of the rows, before model and batch (default: this host's)");
+}
+
 void add_doctor(CLI::App& app, DoctorRun& run) {
   auto* command = app.add_subcommand("doctor", "Look for what will be in a node's way on this box");
   command->add_option("file", run.file, "Cluster file (TOML)");
@@ -457,6 +470,8 @@ int run(int argc, char** argv) {
   add_evaluate(app, evaluate_run);
   DoctorRun doctor_run;
   add_doctor(app, doctor_run);
+  CalibrateRun calibrate_run;
+  add_calibrate(app, calibrate_run);
   StatusRun status_run;
   add_status(app, status_run);
   app.add_subcommand("models", "List the sync models and server optimizers with their options");
@@ -488,6 +503,7 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("keys")) return run_keys(*app.get_subcommand("keys"), key_options);
   if (app.got_subcommand("models")) return print_models();
   if (app.got_subcommand("doctor")) return doctor(doctor_run);
+  if (app.got_subcommand("calibrate")) return calibrate(calibrate_run, stop);
   if (app.got_subcommand("status")) return status(status_run, stop);
   if (app.got_subcommand("data")) return describe_data(data_run);
   if (app.got_subcommand("predict")) return predict(predict_run);

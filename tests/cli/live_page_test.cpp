@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -133,6 +134,32 @@ TEST_CASE("metrics: names, units and figures of a run under way") {
   CHECK(samples.at("rubato_worker_communicate_seconds_total" + worker) == 1.5);
   CHECK(samples.at("rubato_worker_up_bytes_total" + worker) == 5e9);
   CHECK_FALSE(samples.contains("rubato_worker_loss" + worker));  // nobody knows it
+}
+
+TEST_CASE("metrics: the Grafana dashboard asks for figures that there are") {
+  LiveRun now = run_under_way();
+  json status = json::parse(now.status);
+  for (json& worker : status["workers"]) worker["loss"] = 0.5;
+  now.status = status.dump();
+  const Comparison comparison = sample_comparison({.models = {"bsp"}, .seeds = 1});
+  const std::string metrics =
+      live_texts({.comparison = comparison, .ended = 1, .now = &now, .links = kNoLinks}).metrics;
+  std::ifstream file(RUBATO_SOURCE_DIR "/deploy/grafana/rubato.json");
+  std::size_t asked = 0;
+  const json dashboard = json::parse(file);
+  for (const json& panel : dashboard["panels"]) {
+    for (const json& target : panel["targets"]) {
+      const std::string query = target["expr"];
+      std::smatch name;
+      REQUIRE(std::regex_search(query, name, std::regex("rubato_[a-z_]+")));
+      CHECK_MESSAGE(metrics.find("# TYPE " + name.str() + " ") != std::string::npos, query);
+      CHECK(name.str().ends_with("_total") ==
+            (query.starts_with("rate(") || query.starts_with("increase(") ||
+             name.str() == "rubato_runs_ended_total"));
+      ++asked;
+    }
+  }
+  CHECK(asked >= 10);
 }
 
 TEST_CASE("metrics: before the first run, and of a regression") {
