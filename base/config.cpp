@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #define TOML_EXCEPTIONS 0
+// Its assertions end the process on files that its parser refuses a line later.
+#define TOML_ASSERT(expression) static_assert(true)
 #include <toml++/toml.h>
 
 #include <algorithm>
@@ -12,6 +14,7 @@
 #include <sstream>
 
 #include "base/nearest.hpp"
+#include "base/utf8.hpp"
 
 namespace rubato {
 
@@ -120,6 +123,34 @@ std::optional<std::string> set_at(toml::table& table, std::string_view path,
   }
   if (found) return std::nullopt;
   return fmt::format("no [[{}]] is called {}{}", part, name, suggestion(name, names));
+}
+
+// A TOML document. toml++ has undefined behaviour on what is no text of UTF-8, and on letters
+// beyond ASCII outside of quotes and comments. So it sees the text without such letters first.
+toml::parse_result parse_toml(std::string_view text, std::optional<std::string>& wrong) {
+  std::string ascii;
+  std::size_t line = 1;
+  bool backslash = false;  // and nothing but blanks since
+  for (std::string_view rest = text; !rest.empty();) {
+    const char c = rest.front();
+    const auto byte = static_cast<unsigned char>(c);
+    const std::size_t length = utf8_sequence(rest);
+    const bool blank = c == ' ' || c == '\t' || c == '\n' || c == '\r';
+    if (length == 0 || byte == 0x7F || (byte < 0x20 && !blank))
+      wrong = fmt::format("{}: byte {:#04x} does not belong into a text of UTF-8", line, byte);
+    else if (length > 1 && backslash)
+      wrong = fmt::format("{}: {} cannot follow a backslash", line, rest.substr(0, length));
+    if (wrong) return {};
+    backslash = c == '\\' || (backslash && blank);
+    if (c == '\n') ++line;
+    ascii += length > 1 ? '?' : c;
+    rest.remove_prefix(length);
+  }
+  toml::parse_result parsed = toml::parse(ascii);
+  if (parsed && ascii.size() < text.size()) parsed = toml::parse(text);
+  if (!parsed)
+    wrong = fmt::format("{}: {}", parsed.error().source().begin.line, parsed.error().description());
+  return parsed;
 }
 
 bool allowed(double value, const Limits& limits) {
@@ -289,12 +320,9 @@ Config& Config::operator=(Config&&) noexcept = default;
 Config::~Config() = default;
 
 Result<Config> Config::parse(std::string_view text, std::string file) {
-  toml::parse_result parsed = toml::parse(text);
-  if (!parsed) {
-    return fail(ErrorCode::BadInput,
-                fmt::format("{}:{}: {}", file, parsed.error().source().begin.line,
-                            parsed.error().description()));
-  }
+  std::optional<std::string> wrong;
+  toml::parse_result parsed = parse_toml(text, wrong);
+  if (wrong) return fail(ErrorCode::BadInput, fmt::format("{}:{}", file, *wrong));
   auto document = std::make_unique<Document>();
   document->file = std::move(file);
   document->toml = std::move(parsed).table();
@@ -306,8 +334,9 @@ ConfigTable Config::root() const {
 }
 
 Result<void> Config::set(const Setting& setting) {
-  const toml::parse_result parsed = toml::parse("value = " + setting.value);
-  std::optional<std::string> wrong = "is not a TOML value";
+  std::optional<std::string> wrong;
+  const toml::parse_result parsed = parse_toml("value = " + setting.value, wrong);
+  wrong = "is not a TOML value";
   if (parsed && parsed.table().size() == 1)
     wrong = set_at(document_->toml, setting.key, *parsed.table().get("value"));
   if (!wrong) return {};

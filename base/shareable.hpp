@@ -1,10 +1,10 @@
 // base/shareable.hpp - memory of this process that others of this host may read where it lies: for
-// vectors whose elements travel, parameters and updates. It is one sealed memory file without a
-// name, of which pages are taken as they are needed and given back as they are freed; who has its
-// descriptor can read all of it, and neither shrink it (SIGBUS) nor write to it: a seal forbids
-// every mapping for writing but the first (kernels from 5.1 on). The seal also keeps freed pages;
-// the next vectors use them. Errors: none. Where there is no such memory (not asked for, 32 bits,
-// no address space), vectors lie in ordinary memory and are copied on their way. Threads: any.
+// vectors whose elements travel, parameters and updates. It is one memory file without a name.
+// Pages are taken as they are needed. A process with its descriptor can read all of it. Seals
+// forbid it to shrink the file (SIGBUS), and to map it for writing (kernels from 5.1 on). They also
+// keep freed pages, which the next vectors use. Where there is no such memory (not asked for, 32
+// bits, no address space), vectors lie in ordinary memory and are copied on their way.
+// Errors: none. Threads: any.
 #pragma once
 
 #include <cstddef>

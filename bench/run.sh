@@ -4,13 +4,13 @@
 # build/bench/results.json holds the table and the machine. docs/performance.md has the details.
 # A missed bar is a row that says NO; the exit code is 1 only when a benchmark failed to run.
 # Usage: bench/run.sh [--quick] [BENCH...]
-#   BENCH: path ps-lite shm codec cpu links memory events order early profile recovery; default: all
+#   BENCH: path ps-lite shm codec cpu links memory events order early profile recovery throttle; default: all
 #   PSLITE_BENCH=/path/to/ps_lite_peer: the ps-lite peer, built as docs/performance.md tells
 set -eu
 cd "$(dirname "$0")/.."
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
 
-all="path ps-lite shm codec cpu links memory events order early profile recovery"
+all="path ps-lite shm codec cpu links memory events order early profile recovery throttle"
 quick=""
 if [ "${1:-}" = --quick ]; then quick=--quick; shift; fi
 # shellcheck disable=SC2086  # a list of words
@@ -45,6 +45,7 @@ program() {
     order) echo "$build/bench/bench_forward_order $quick" ;;
     early) echo "bench/early_links.py $quick" ;;
     profile) echo "$build/bench/bench_profile_overhead $quick" ;;
+    throttle) echo "bench/throttle.py $quick" ;;
     recovery) echo "$build/bench/bench_recovery $quick" ;;
   esac
 }

@@ -37,8 +37,9 @@ class Host {
       : config_(config),
         options_(options),
         process_(trace_process(options.trace, "scheduler")),
-        transport_(
-            cluster::make_transport({.trace = process_.lane("scheduler"), .keys = options.keys})) {
+        transport_(cluster::make_transport({.trace = process_.lane("scheduler"),
+                                            .keys = options.keys,
+                                            .payload_bytes_max = 0})) {  // no node sends it any
     if (process_) trace_.emplace(process_, "scheduler", TraceClock::Own);
   }
 
@@ -53,8 +54,10 @@ class Host {
         return HostedRun{scheduler_->core().record(), {}};
     }
     RUBATO_ASSIGN(std::string endpoint, transport_->listen(options_.bind.text()));
-    log_info(fmt::format("scheduler of '{}' listens on {}, waiting for {} servers and {} workers",
-                         config_.name, endpoint, config_.servers.count, config_.start_count()));
+    log_info(fmt::format("scheduler of '{}' listens on {}, waiting for {} server{} and {} worker{}",
+                         config_.name, endpoint, config_.servers.count,
+                         config_.servers.count == 1 ? "" : "s", config_.start_count(),
+                         config_.start_count() == 1 ? "" : "s"));
     if (options_.on_listening) options_.on_listening(endpoint);
     if (!goes_on) {
       if (config_.own_data()) RUBATO_TRY(agree(stop));
@@ -148,6 +151,7 @@ class Host {
     desk.on_start(steady_now());
     cluster::NodeLoop loop(*transport_, desk, trace());
     while (!desk.stopped() && !desk.failure()) {
+      if (stop.stop_requested() && pauses()) return paused();
       if (stop.stop_requested()) desk.stop("interrupted");
       const auto why = options_.on_waiting ? options_.on_waiting() : std::nullopt;
       if (why) {
@@ -167,6 +171,13 @@ class Host {
     return {};
   }
 
+  // SIGTERM to a scheduler that can come back, as when its machine reboots: the others wait for it.
+  bool pauses() const { return !options_.alone && !options_.state.empty() && was_terminated(); }
+  static tl::unexpected<Error> paused() {
+    return fail(ErrorCode::Stopped,
+                "stopped; servers and workers wait, and the same command goes on with the run");
+  }
+
   Result<void> make_scheduler() {
     const auto save_every =
         Duration::from_seconds(config_.snapshot.kept ? config_.snapshot.every_seconds : 0);
@@ -184,6 +195,7 @@ class Host {
     cluster::NodeLoop loop(*transport_, *scheduler_, trace());
     scheduler_->announce_waits(steady_now());
     while (!core.over()) {
+      if (stop.stop_requested() && !scheduler_->stopped() && pauses()) return paused();
       if (stop.stop_requested()) scheduler_->stop(steady_now(), "interrupted");
       RUBATO_TRY(loop.turn());
       seen_.steps = core.steps();

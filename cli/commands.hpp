@@ -15,6 +15,12 @@
 
 namespace rubato::cli {
 
+// Whether a process is what the cluster file says of it, in real time.
+struct Throttle {
+  bool on = false;
+  bool unchecked = false;  // links are not measured before the start
+};
+
 struct CompareOptions {
   std::string file;
   std::vector<std::string> sync;      // empty: every model
@@ -28,6 +34,8 @@ struct CompareOptions {
   std::string command;                // as typed, for the report
   std::string profile;                // file for a trace in virtual time; empty: none
   std::string http;                   // address of the live page; empty: none
+  bool real = false;                  // throttled processes in real time, not virtual time
+  bool unchecked = false;             // real: links are not measured before the start
 };
 int compare(const CompareOptions& options, std::stop_token stop);
 
@@ -74,6 +82,7 @@ struct UpOptions {
   bool quiet = false;
   std::string profile;  // file for a trace of all processes; empty: none
   std::string http;     // address of the live page; empty: none
+  Throttle throttle;
 };
 int up(const UpOptions& options, std::stop_token stop);
 
@@ -102,11 +111,18 @@ struct SchedulerRun {
   bool json = false;
 };
 int run_scheduler(const SchedulerRun& options, std::stop_token stop);
-int run_server(const NodeOptions& options, int shards, std::stop_token stop);
+
+struct ServerRun {
+  NodeOptions node;
+  int shards = 1;
+  Throttle throttle;
+};
+int run_server(const ServerRun& run, std::stop_token stop);
 
 struct WorkerRun {
   NodeOptions node;
   bool stretch = false;  // each step takes at least the time the cluster file gives the device
+  Throttle throttle;     // steps are stretched, too
   std::string data;      // own data; empty: as the cluster file says
   std::string like;      // with join = "open": a group or worker of the file; empty: the first
 };
@@ -168,6 +184,7 @@ struct DoctorRun {
   std::string name;
   std::string data;
   std::string state;
+  std::string keys;
   bool json = false;
 };
 int doctor(const DoctorRun& run);

@@ -12,6 +12,7 @@
 #include "cli/outputs.hpp"
 #include "cli/profile.hpp"
 #include "cli/progress.hpp"
+#include "cli/real_cluster.hpp"
 #include "cli/run_directory.hpp"
 #include "cluster/cluster_config.hpp"
 #include "cluster/cluster_plan.hpp"
@@ -30,26 +31,6 @@ std::string outcome_text(const RunRecord& record) {
   text += record.measured() ? fmt::format(", loss {:.4f}", record.final_loss)
                             : fmt::format(", {} steps", record.steps);
   return text;
-}
-
-// "20 ms, 5 Mb/s up, 10 Mb/s down"; empty for a link that takes no time.
-std::string link_text(const cluster::LinkModel& link) {
-  std::string text;
-  const auto add = [&text](bool there, const std::string& words) {
-    if (there) text += (text.empty() ? "" : ", ") + words;
-  };
-  add(link.latency_seconds > 0, fmt::format("{:g} ms", 1e3 * link.latency_seconds));
-  add(link.up_bytes_per_second > 0, fmt::format("{:g} Mb/s up", 8e-6 * link.up_bytes_per_second));
-  add(link.down_bytes_per_second > 0,
-      fmt::format("{:g} Mb/s down", 8e-6 * link.down_bytes_per_second));
-  return text;
-}
-
-std::map<std::string, std::string> links_of(const cluster::ClusterConfig& config) {
-  std::map<std::string, std::string> links;
-  for (const auto& worker : cluster::all_profiles(config))
-    links[worker.name] = link_text(worker.link);
-  return links;
 }
 
 std::function<void(const server::Scheduler&, Instant)> watch_of(LivePage* page) {
@@ -117,6 +98,40 @@ Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig
   return {};
 }
 
+// The same as real processes, one cluster after the other.
+Result<void> run_all_real(const CompareOptions& options, cluster::ClusterConfig config,
+                          const std::vector<std::string>& models, const std::string& out,
+                          const std::stop_token& stop, LivePage* page, Comparison& comparison) {
+  RUBATO_TRY(check_links(config, {.on = true, .unchecked = options.unchecked}));
+  RUBATO_ASSIGN(const auto profile, ClusterProfile::open({}));
+  const std::uint64_t first = config.seed;
+  for (const auto& model : models) {
+    for (int i = 0; i < options.seeds; ++i) {
+      config.seed = first + static_cast<std::uint64_t>(i);
+      const auto directory = fmt::format("{}/{}-{}", out, model, config.seed);
+      RUBATO_TRY(make_output_directory(directory));
+      const RealRun run{.sync = model,
+                        .out = directory,
+                        .quiet = options.quiet,
+                        .throttle = true,
+                        .profile = *profile,
+                        .page = page};
+      RUBATO_ASSIGN(auto hosted, run_real(config, run, stop));
+      if (stop.stop_requested()) return fail(ErrorCode::Stopped, "interrupted");
+      if (hosted.record.steps == 0)
+        return fail(ErrorCode::Io,
+                    fmt::format("{}, seed {}: training never started: {}", model_title(model),
+                                config.seed, hosted.record.stop_reason));
+      log_info(fmt::format("{}, seed {}: {}", model_title(model), config.seed,
+                           outcome_text(hosted.record)));
+      RUBATO_TRY(add_to_log(hosted.record, out));
+      if (page) page->add(hosted.record);
+      comparison.runs.push_back(std::move(hosted.record));
+    }
+  }
+  return {};
+}
+
 Result<void> compare_checked(const CompareOptions& options, std::stop_token stop) {
   RUBATO_ASSIGN(auto config, cluster::load_cluster(options.file));
   set_log_quiet(options.quiet);
@@ -126,14 +141,17 @@ Result<void> compare_checked(const CompareOptions& options, std::stop_token stop
   RUBATO_TRY(cluster::require_step_times(config));
   for (const auto& model : models) RUBATO_TRY(cluster::check_sync(config, model));
   if (options.save) RUBATO_TRY(cluster::require_trainable(config));
+  if (options.real) RUBATO_TRY(check_real(config, "rubato compare --real"));
   const std::string out = options.out.empty() ? "out/" + config.name : options.out;
   RUBATO_TRY(make_output_directory(out));
-  Comparison comparison = start_comparison(config, models, options.command, true);
+  Comparison comparison = start_comparison(config, models, options.command, !options.real);
   comparison.planned_runs = models.size() * static_cast<std::size_t>(options.seeds);
   RUBATO_TRY(begin_log(comparison, out));
   RUBATO_ASSIGN(const auto page, open_live_page(options.http, comparison, models.front(),
-                                                config.seed, links_of(config)));
-  auto done = run_all(options, config, models, out, stop, page.get(), comparison);
+                                                config.seed, link_texts(config)));
+  auto done = options.real
+                  ? run_all_real(options, config, models, out, stop, page.get(), comparison)
+                  : run_all(options, config, models, out, stop, page.get(), comparison);
   // What finished before an interrupt is still worth having.
   if (!done)
     comparison.partial =

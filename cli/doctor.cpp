@@ -29,8 +29,10 @@
 #include "cli/commands.hpp"
 #include "cli/endpoint.hpp"
 #include "cli/host_info.hpp"
+#include "cli/node_keys.hpp"
 #include "cli/text.hpp"
 #include "cluster/cluster_config.hpp"
+#include "proto/key_files.hpp"
 #include "proto/reach.hpp"
 #include "train/cpu/cpu_info.hpp"
 #include "train/dataset.hpp"
@@ -76,6 +78,7 @@ class Doctor {
     examine_gpu();
     examine_interfaces();
     RUBATO_TRY(examine_endpoints());
+    examine_keys();
     examine_shaping();
     return std::move(findings_);
   }
@@ -105,6 +108,7 @@ class Doctor {
   void examine_bind(const Endpoint& bind);
   void examine_advertised(const Endpoint& advertised);
   void examine_scheduler(const Endpoint& scheduler);
+  void examine_keys();
   void examine_shaping();
 
   const DoctorRun& run_;
@@ -112,13 +116,9 @@ class Doctor {
   std::optional<std::uint64_t> parameters_;  // of the model, where the file tells them
   std::set<std::string> addresses_;          // of this machine, IPv4
   std::vector<std::string> interfaces_;      // that are up, but for loopback
+  bool beyond_loopback_ = false;             // an endpoint that a node here is to use
   std::vector<Finding> findings_;
 };
-
-std::string bytes_of(double bytes) {
-  return bytes >= 1e9 ? fmt::format("{:.1f} GB", bytes / 1e9)
-                      : fmt::format("{:.0f} MB", bytes / 1e6);
-}
 
 std::string first_line(const std::string& path) {
   std::ifstream file(path);
@@ -204,10 +204,11 @@ void Doctor::examine_memory() {
       kMemoryMin + kMemoryPerParameter * static_cast<double>(parameters_.value_or(0));
   if (available < needed)
     problem("memory",
-            fmt::format("{} free, a node needs about {}", bytes_of(available), bytes_of(needed)),
+            fmt::format("{} free, a node needs about {}", bytes_text(available),
+                        bytes_text(needed)),
             "end other programs, raise the limit, or choose a smaller model or more servers");
   else
-    good("memory", bytes_of(available) + " free");
+    good("memory", bytes_text(available) + " free");
 }
 
 void Doctor::examine_limits() {
@@ -219,7 +220,8 @@ void Doctor::examine_limits() {
     good("open files", fmt::format("at most {}", files.rlim_cur));
   rlimit size{};
   if (::getrlimit(RLIMIT_FSIZE, &size) == 0 && size.rlim_cur != RLIM_INFINITY)
-    warn("file size", fmt::format("files end at {}", bytes_of(static_cast<double>(size.rlim_cur))),
+    warn("file size",
+         fmt::format("files end at {}", bytes_text(static_cast<double>(size.rlim_cur))),
          "snapshots and shared memory may not fit: ulimit -f unlimited");
 }
 
@@ -240,11 +242,11 @@ void Doctor::examine_disk() {
   const double needed = kDiskMin + kDiskPerParameter * static_cast<double>(parameters_.value_or(0));
   if (free < needed)
     problem("disk",
-            fmt::format("{} free in {}, a run needs about {}", bytes_of(free), existing.string(),
-                        bytes_of(needed)),
+            fmt::format("{} free in {}, a run needs about {}", bytes_text(free), existing.string(),
+                        bytes_text(needed)),
             "make room, or name another directory with --state");
   else
-    good("disk", fmt::format("{} free in {}", bytes_of(free), existing.string()));
+    good("disk", fmt::format("{} free in {}", bytes_text(free), existing.string()));
 }
 
 void Doctor::examine_clock() {
@@ -305,6 +307,7 @@ void Doctor::examine_interfaces() {
 Result<void> Doctor::examine_endpoints() {
   if (!run_.bind.empty()) {
     RUBATO_ASSIGN(const auto bind, parse_endpoint("--bind", run_.bind));
+    beyond_loopback_ |= !bind.loopback();
     examine_bind(bind);
   }
   if (!run_.advertise.empty()) {
@@ -313,6 +316,7 @@ Result<void> Doctor::examine_endpoints() {
   }
   if (!run_.scheduler.empty()) {
     RUBATO_ASSIGN(const auto scheduler, parse_remote("--scheduler", run_.scheduler));
+    beyond_loopback_ |= !scheduler.loopback();
     examine_scheduler(scheduler);
   }
   return {};
@@ -371,6 +375,46 @@ void Doctor::examine_scheduler(const Endpoint& scheduler) {
     problem(what,
             found.address.empty() ? "cannot be reached" : "cannot be reached at " + found.address,
             likely_cause(found));
+}
+
+// Every key of the directory: which of them a node takes follows from its name.
+void Doctor::examine_keys() {
+  if (run_.keys.empty() && !beyond_loopback_) return good("keys", "none needed on loopback");
+  const fs::path directory = key_directory(run_.keys);
+  std::vector<std::string> names;
+  bool knows_scheduler = true, accepts_others = false;
+  std::error_code error, ignored;
+  for (fs::directory_iterator entry(directory, error), end; entry != end; entry.increment(error)) {
+    if (entry->path().extension() != ".key") continue;
+    const auto key = proto::read_secret_key(entry->path());
+    if (!key) {
+      problem("keys", "one cannot be used", key.error().message);
+      continue;
+    }
+    names.push_back(to_string(key->identity));
+    if (key->identity.role != proto::Role::Scheduler)
+      knows_scheduler &= fs::exists(proto::public_file(directory, proto::kSchedulerName), ignored);
+    accepts_others |= key->identity.role != proto::Role::Worker;
+  }
+  if (names.empty())
+    return problem("keys",
+                   fmt::format("none in {}{}", directory.string(),
+                               error ? ": " + error.message() : std::string()),
+                   "beyond loopback a node needs one: rubato keygen NAME --role ROLE, as the user "
+                   "who runs the node");
+  std::ranges::sort(names);
+  std::string found = fmt::format("{} in {}", fmt::join(names, ", "), directory.string());
+  if (accepts_others) {
+    proto::AuthorizedKeys authorized(proto::authorized_directory(directory));
+    authorized.refresh();
+    found += fmt::format(", accepts {} of others", authorized.by_key().size());
+  }
+  if (knows_scheduler)
+    good("keys", found);
+  else
+    problem("keys", found,
+            fmt::format("scheduler.pub is missing: copy it from the scheduler's box to {}",
+                        directory.string()));
 }
 
 void Doctor::examine_shaping() {

@@ -1,19 +1,14 @@
-// cli/endpoint.hpp - "tcp://HOST:PORT" taken apart.
+// cli/endpoint.hpp - the endpoints that flags give.
 #pragma once
 
 #include <string>
 
 #include "base/result.hpp"
+#include "proto/endpoint.hpp"
 
 namespace rubato::cli {
 
-struct Endpoint {
-  std::string host;
-  int port = 0;  // 0: any free one ("*")
-  std::string text() const;
-  bool loopback() const;  // 127.0.0.0/8 or localhost
-  bool every_address() const { return host == "0.0.0.0" || host == "*"; }
-};
+using proto::Endpoint;
 
 // BadInput names `flag` and the value.
 [[nodiscard]] Result<Endpoint> parse_endpoint(const std::string& flag, const std::string& text);

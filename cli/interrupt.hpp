@@ -11,6 +11,10 @@ inline constexpr int kExitInterrupted = 130;
 // would cut short, and takes them on a thread of its own. A second signal ends the process at once.
 std::stop_token watch_interrupts();
 
+// Whether the first signal was SIGTERM: a service manager ends this process, and maybe starts it
+// again later.
+bool was_terminated();
+
 // Ends the process at once (exit 130).
 [[noreturn]] void end_interrupted();
 

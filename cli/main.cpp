@@ -4,9 +4,11 @@
 
 #include <CLI/CLI.hpp>
 #include <iostream>
+#include <new>
 #include <string>
 #include <vector>
 
+#include "base/limits.hpp"
 #include "base/log.hpp"
 #include "base/memory.hpp"
 #include "base/nearest.hpp"
@@ -73,6 +75,14 @@ void add_http(CLI::App* command, std::string& address) {
       "HOST:PORT");
 }
 
+void add_throttle(CLI::App* command, Throttle& throttle, const char* what) {
+  auto* on = command->add_flag("--throttle", throttle.on, what);
+  command
+      ->add_flag("--unchecked", throttle.unchecked,
+                 "With --throttle: do not measure the link first, and never refuse it")
+      ->needs(on);
+}
+
 void add_compare(CLI::App& app, CompareOptions& options) {
   auto* command = app.add_subcommand("compare", "Compare sync models on a described cluster");
   command->add_option("FILE", options.file, "Cluster file (TOML)")->required();
@@ -97,6 +107,15 @@ void add_compare(CLI::App& app, CompareOptions& options) {
   command->add_option("--profile", options.profile,
                       "File for a trace of every worker, in virtual time");
   add_http(command, options.http);
+  auto* real = command->add_flag("--real", options.real,
+                                 "Real processes on this machine, one cluster after the other, "
+                                 "with the links and step times of the file");
+  command->get_option("--profile")->excludes(real);
+  command->get_option("--threads")->excludes(real);
+  command
+      ->add_flag("--unchecked", options.unchecked,
+                 "With --real: do not measure the links first, and never refuse them")
+      ->needs(real);
 }
 
 void add_study(CLI::App& app, StudyOptions& options) {
@@ -165,6 +184,8 @@ void add_up(CLI::App& app, UpOptions& options) {
   command->add_flag("--quiet", options.quiet, "No progress");
   command->add_option("--profile", options.profile, "File for a trace of all processes");
   add_http(command, options.http);
+  add_throttle(command, options.throttle,
+               "Give each node the link that the file gives it, and each worker its step times");
 }
 
 void add_trace(CLI::App& app, MergeOptions& options) {
@@ -329,7 +350,7 @@ std::string command_line(int argc, char** argv) {
 }  // namespace
 
 int report_error(const Error& error) {
-  fmt::print(stderr, "rubato: {}\n", error.message);
+  if (room_for_line(stderr)) fmt::print(stderr, "rubato: {}\n", error.message);
   switch (error.code) {
     case ErrorCode::Stopped:
       return kExitInterrupted;
@@ -359,7 +380,8 @@ void add_scheduler(CLI::App& app, SchedulerRun& run) {
   add_http(scheduler, run.http);
 }
 
-void add_server(CLI::App& app, NodeOptions& options, int& shards) {
+void add_server(CLI::App& app, ServerRun& run) {
+  NodeOptions& options = run.node;
   options.bind = "tcp://127.0.0.1:*";
   auto* server = add_node(app, "server", "Run a server: one or more shards", options);
   add_binding(server, options);
@@ -371,10 +393,11 @@ void add_server(CLI::App& app, NodeOptions& options, int& shards) {
   server->add_option("--state", options.state,
                      "Directory for snapshots of its shards; a server of the same --name that is "
                      "started again goes on from them");
-  server->add_option("--shards", shards, "Shards in this process, one thread and port each")
+  server->add_option("--shards", run.shards, "Shards in this process, one thread and port each")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   add_cores(server, options, "Each shard's loop and ZeroMQ threads");
+  add_throttle(server, run.throttle, "Give this server the link of [servers] in the file");
 }
 
 void add_status(CLI::App& app, StatusRun& run) {
@@ -411,6 +434,8 @@ void add_doctor(CLI::App& app, DoctorRun& run) {
   command->add_option("--data", run.data, "File or directory of this box: can it be read?");
   command->add_option("--state", run.state,
                       "Directory for what outlives a process: is there room?");
+  command->add_option("--keys", run.keys,
+                      "Directory of keys: can they be used? (default beyond loopback: a node's)");
   command->add_flag("--json", run.json, "The same as JSON");
 }
 
@@ -434,6 +459,8 @@ void add_worker(CLI::App& app, WorkerRun& run) {
                      "Group whose codecs and step times a worker has that the file does not list; "
                      "with join = \"open\" (default: the first group)");
   add_cores(worker, run.node, "Compute thread, I/O loop and ZeroMQ's threads");
+  add_throttle(worker, run.throttle,
+               "Give this worker the link that the file gives it; its steps as with --stretch");
 }
 
 int run(int argc, char** argv) {
@@ -446,8 +473,7 @@ int run(int argc, char** argv) {
   CompareOptions compare_options;
   UpOptions up_options;
   SchedulerRun scheduler_run;
-  NodeOptions server_options;
-  int shards = 1;
+  ServerRun server_run;
   WorkerRun worker_run;
   add_compare(app, compare_options);
   StudyOptions study_options;
@@ -477,7 +503,7 @@ int run(int argc, char** argv) {
   app.add_subcommand("models", "List the sync models and server optimizers with their options");
 
   add_scheduler(app, scheduler_run);
-  add_server(app, server_options, shards);
+  add_server(app, server_run);
   add_worker(app, worker_run);
   KeyOptions key_options;
   add_keys(app, key_options);
@@ -495,9 +521,12 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("study")) return study(study_options, stop);
   if (app.got_subcommand("compare-runs")) return compare_runs(compare_runs_options);
   if (app.got_subcommand("report")) return report(report_run);
+  for (const char* node : {"up", "scheduler", "server", "worker"})
+    if (const auto enough = check_address_space(); app.got_subcommand(node) && !enough)
+      return report_error(enough.error());
   if (app.got_subcommand("up")) return up(up_options, stop);
   if (app.got_subcommand("scheduler")) return run_scheduler(scheduler_run, stop);
-  if (app.got_subcommand("server")) return run_server(server_options, shards, stop);
+  if (app.got_subcommand("server")) return run_server(server_run, stop);
   if (app.got_subcommand("settings")) return print_settings(markdown);
   if (app.got_subcommand("keygen")) return keygen(key_options);
   if (app.got_subcommand("keys")) return run_keys(*app.get_subcommand("keys"), key_options);
@@ -517,8 +546,12 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   rubato::keep_freed_memory();
+  rubato::live_within_limits();
   try {
     return rubato::cli::run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "rubato: there is not enough memory; rubato doctor says how much is free\n");
+    return 1;
   } catch (const std::exception& error) {
     fmt::print(stderr, "rubato: {}\n", error.what());
     return 1;

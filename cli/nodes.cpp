@@ -13,6 +13,7 @@
 #include "cli/commands.hpp"
 #include "cli/endpoint.hpp"
 #include "cli/host_info.hpp"
+#include "cli/host_link.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/node_keys.hpp"
 #include "cli/outputs.hpp"
@@ -45,10 +46,11 @@ Error join_error(Error error, const NodeOptions& options) {
   return error;
 }
 
-// What a node calls itself, and what it proves that with.
+// What a node calls itself, what it proves that with, and its emulated link.
 struct Named {
   std::string name;
   KeysPointer keys;
+  const cluster::LinkWays* ways = nullptr;
 };
 
 // What every node starts from.
@@ -91,7 +93,7 @@ Result<train::InputSchema> ask_for_schema(const NodeOptions& options,
                                           const Named& who, std::string summary,
                                           const std::stop_token& stop) {
   if (!config.dataset.schema.empty()) return train::stated_schema(config.dataset);
-  const auto transport = cluster::make_transport({.keys = who.keys});
+  const auto transport = cluster::make_transport({.keys = who.keys, .ways = who.ways});
   RUBATO_ASSIGN(const auto scheduler, transport->connect(options.scheduler));
   cluster::SchemaAsker asker({.cluster = proto::cluster_id(config.name),
                               .incarnation = os_random(),
@@ -109,9 +111,8 @@ Result<train::InputSchema> ask_for_schema(const NodeOptions& options,
 }
 
 // A server holds no data. Where workers have their own, the schema says how large the model is.
-Result<Node> load_server(const NodeOptions& options, const Named& who,
-                         const std::stop_token& stop) {
-  RUBATO_ASSIGN(auto config, load_config(options));
+Result<Node> load_server(const NodeOptions& options, cluster::ClusterConfig config,
+                         const Named& who, const std::stop_token& stop) {
   if (!config.own_data()) return load_node(options, std::move(config), false, stop);
   RUBATO_ASSIGN(const auto schema,
                 ask_for_schema(options, config, proto::Role::Server, who, {}, stop));
@@ -137,7 +138,7 @@ Result<std::string> own_path(const WorkerRun& run, const cluster::ClusterConfig&
 }
 
 // The summary of the worker's data goes to the scheduler, and the schema of all comes back.
-Result<Node> load_own(const WorkerRun& run, const KeysPointer& keys, cluster::ClusterConfig config,
+Result<Node> load_own(const WorkerRun& run, const Named& who, cluster::ClusterConfig config,
                       const std::stop_token& stop) {
   RUBATO_ASSIGN(const auto path, own_path(run, config));
   RUBATO_ASSIGN(const auto summary,
@@ -151,8 +152,8 @@ Result<Node> load_own(const WorkerRun& run, const KeysPointer& keys, cluster::Cl
                     path, text.size(), proto::kSchemaTextMax));
   log_info(fmt::format("{} has {} samples; the scheduler is told of columns and {}, not of samples",
                        path, summary.samples, summary.target ? "the target's mean" : "classes"));
-  RUBATO_ASSIGN(const auto schema, ask_for_schema(run.node, config, proto::Role::Worker,
-                                                  {run.node.name, keys}, text, stop));
+  RUBATO_ASSIGN(const auto schema,
+                ask_for_schema(run.node, config, proto::Role::Worker, who, text, stop));
   Node node{std::move(config), {}, {}};
   RUBATO_ASSIGN(node.data,
                 interruptible(stop, [&] { return cluster::load_box(node.config, path, schema); }));
@@ -160,10 +161,9 @@ Result<Node> load_own(const WorkerRun& run, const KeysPointer& keys, cluster::Cl
   return node;
 }
 
-Result<Node> load_worker(const WorkerRun& run, const KeysPointer& keys,
+Result<Node> load_worker(const WorkerRun& run, const Named& who, cluster::ClusterConfig config,
                          const std::stop_token& stop) {
-  RUBATO_ASSIGN(auto config, load_config(run.node));
-  if (config.own_data()) return load_own(run, keys, std::move(config), stop);
+  if (config.own_data()) return load_own(run, who, std::move(config), stop);
   if (!run.data.empty())
     return fail(
         ErrorCode::BadInput,
@@ -174,9 +174,10 @@ Result<Node> load_worker(const WorkerRun& run, const KeysPointer& keys,
 }
 
 // Every server must answer before the worker counts as joined.
-Result<void> find_servers(const Node& node, const WorkerRun& run, const KeysPointer& keys,
+Result<void> find_servers(const Node& node, const WorkerRun& run, const Named& who,
                           const std::stop_token& stop) {
-  const auto transport = cluster::make_transport({.shared_memory = false, .keys = keys});
+  const auto transport =
+      cluster::make_transport({.shared_memory = false, .keys = who.keys, .ways = who.ways});
   const auto found = cluster::await_servers(*transport, run.node.scheduler,
                                             {.cluster = node.plan.cluster,
                                              .incarnation = os_random(),
@@ -269,7 +270,10 @@ Result<void> serve_shard(const Node& node, const NodeOptions& options, const Cor
   if (process) trace.emplace(process, lane, TraceClock::Scheduler);
   const auto place_of_loop = 2 * static_cast<std::size_t>(index);
   cores.place(place_of_loop + 1);
-  const auto transport = cluster::make_transport({.trace = process.lane(lane), .keys = who.keys});
+  const auto transport = cluster::make_transport({.trace = process.lane(lane),
+                                                  .keys = who.keys,
+                                                  .payload_bytes_max = node.config.chunk_bytes,
+                                                  .ways = who.ways});
   RUBATO_ASSIGN(const auto bind, parse_endpoint("--bind", options.bind));
   RUBATO_ASSIGN(std::string endpoint, transport->listen(shard_endpoint(bind, index).text()));
   cores.place(place_of_loop);  // ZeroMQ's threads have begun
@@ -313,7 +317,7 @@ Result<std::vector<Named>> name_shards(const NodeOptions& options, const Endpoin
                                        const Endpoint& scheduler, int count) {
   std::vector<Named> shards;
   for (int i = 0; i < count; ++i) {
-    Named shard{options.name, nullptr};
+    Named shard{options.name, nullptr, nullptr};
     if (!options.name.empty() && count > 1) shard.name += fmt::format("-{}", i);
     const bool remote = bind.loopback() && !scheduler.loopback();
     RUBATO_ASSIGN(shard.keys,
@@ -324,10 +328,12 @@ Result<std::vector<Named>> name_shards(const NodeOptions& options, const Endpoin
   return shards;
 }
 
-Result<void> server_checked(const NodeOptions& options, int shards, std::stop_token stop) {
+Result<void> server_checked(const ServerRun& run, std::stop_token stop) {
+  const NodeOptions& options = run.node;
+  const int shards = run.shards;
   RUBATO_ASSIGN(const auto bind, parse_endpoint("--bind", options.bind));
   RUBATO_ASSIGN(const auto scheduler, parse_remote("--scheduler", options.scheduler));
-  RUBATO_ASSIGN(const auto named, name_shards(options, bind, scheduler, shards));
+  RUBATO_ASSIGN(auto named, name_shards(options, bind, scheduler, shards));
   if (bind.every_address() && options.advertise.empty())
     return fail(ErrorCode::BadInput,
                 fmt::format("--bind {}: workers cannot connect to that address; name one they can "
@@ -338,7 +344,11 @@ Result<void> server_checked(const NodeOptions& options, int shards, std::stop_to
   RUBATO_ASSIGN(const auto trace, open_profile(options.profile, TraceClock::Scheduler));
   const auto process =
       trace_process(trace.get(), "server " + (options.name.empty() ? bind.text() : options.name));
-  RUBATO_ASSIGN(const auto node, load_server(options, named.front(), stop));
+  RUBATO_ASSIGN(auto config, load_config(options));
+  RUBATO_ASSIGN(const auto link, HostLink::make(run.throttle, config.servers.link, config.seed,
+                                                options.name.empty() ? "server" : options.name));
+  for (Named& shard : named) shard.ways = link.ways();
+  RUBATO_ASSIGN(const auto node, load_server(options, std::move(config), named.front(), stop));
   // An interrupt, or the failure of one shard, ends all of them.
   std::stop_source all;
   const std::stop_callback on_stop(stop, [&all] { all.request_stop(); });
@@ -371,6 +381,15 @@ Result<std::shared_ptr<worker::Residual>> open_residual(const WorkerRun& run,
   return std::make_shared<worker::Residual>(std::move(residual));
 }
 
+// The link that the file gives this worker.
+Result<cluster::LinkModel> link_of(const WorkerRun& run, const cluster::ClusterConfig& config) {
+  const auto profiles = cluster::all_profiles(config);
+  const auto known = std::ranges::find(profiles, run.node.name, &cluster::WorkerProfile::name);
+  if (known != profiles.end()) return known->link;
+  RUBATO_ASSIGN(const auto profile, cluster::unlisted_profile(config, run.node.name, run.like));
+  return profile.link;
+}
+
 Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
   RUBATO_ASSIGN(const auto scheduler, parse_remote("--scheduler", run.node.scheduler));
   RUBATO_ASSIGN(const KeysPointer keys,
@@ -378,7 +397,12 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
   RUBATO_ASSIGN(const auto cores, choose_cores(run.node));
   RUBATO_ASSIGN(const auto trace, open_profile(run.node.profile, TraceClock::Scheduler));
   const auto process = trace_process(trace.get(), "worker " + run.node.name);
-  RUBATO_ASSIGN(auto node, load_worker(run, keys, stop));
+  RUBATO_ASSIGN(auto config, load_config(run.node));
+  RUBATO_ASSIGN(const auto link_model, link_of(run, config));
+  RUBATO_ASSIGN(const auto link,
+                HostLink::make(run.throttle, link_model, config.seed, run.node.name));
+  const Named who{run.node.name, keys, link.ways()};
+  RUBATO_ASSIGN(auto node, load_worker(run, who, std::move(config), stop));
   RUBATO_ASSIGN(const auto index,
                 cluster::find_worker(node.config, node.plan, run.node.name, run.like));
   RUBATO_ASSIGN(auto samples, samples_of(node, index));
@@ -390,7 +414,7 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
                                                     std::move(samples),
                                                     {.measure = true, .cache = cache_directory()}));
   RUBATO_ASSIGN(auto residual, open_residual(run, node.plan));
-  RUBATO_TRY(find_servers(node, run, keys, stop));
+  RUBATO_TRY(find_servers(node, run, who, stop));
   auto core = cluster::make_worker(node.config, node.plan, os_random(), node.plan.workers[index],
                                    std::move(residual));
   cluster::WorkerNodeOptions options{.scheduler = run.node.scheduler,
@@ -398,7 +422,7 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
                                      .trace = process,
                                      .cores = cores,
                                      .held_out = held_out.get()};
-  if (run.stretch && node.plan.workers[index].device.step_seconds > 0)
+  if ((run.stretch || run.throttle.on) && node.plan.workers[index].device.step_seconds > 0)
     options.step_time = [times = emulation::make_step_times(node.plan, index)](
                             Instant now, int batch) mutable { return times.next(now, batch); };
   std::optional<WorkerProgress> shown;
@@ -407,7 +431,8 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
     options.on_progress = [&shown](const proto::Progress& at) {
       shown->update(at.steps, at.commits, at.loss, steady_now());
     };
-  const auto transport = cluster::make_transport({.trace = process.lane("io"), .keys = keys});
+  const auto transport = cluster::make_transport(
+      {.trace = process.lane("io"), .keys = keys, .ways = who.ways});
   const auto why = cluster::run_worker(*transport, *core, trainer, options, stop);
   shown.reset();
   if (!why)
@@ -433,8 +458,8 @@ int run_scheduler(const SchedulerRun& run, std::stop_token stop) {
   return exit_code(scheduler_checked(run, stop), run.node);
 }
 
-int run_server(const NodeOptions& options, int shards, std::stop_token stop) {
-  return exit_code(server_checked(options, shards, stop), options);
+int run_server(const ServerRun& run, std::stop_token stop) {
+  return exit_code(server_checked(run, stop), run.node);
 }
 
 int run_worker(const WorkerRun& run, std::stop_token stop) {

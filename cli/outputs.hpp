@@ -17,8 +17,11 @@ Comparison start_comparison(const cluster::ClusterConfig& config,
                             const std::vector<std::string>& models, std::string command,
                             bool virtual_time);
 
+// The link of each worker of the file, in words: "20 ms, 5 Mb/s up".
+std::map<std::string, std::string> link_texts(const cluster::ClusterConfig& config);
+
 // The live page of --http, whose address is logged; null where `address` is empty. `sync`, `seed`:
-// of the first run.
+// of the first run. `links`: where the nodes have those of the file.
 [[nodiscard]] Result<std::unique_ptr<LivePage>> open_live_page(
     const std::string& address, Comparison comparison, const std::string& sync, std::uint64_t seed,
     std::map<std::string, std::string> links = {});

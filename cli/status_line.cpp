@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "base/check.hpp"
+#include "base/log.hpp"
 
 namespace rubato::cli {
 namespace {
@@ -44,6 +45,7 @@ StatusLine::~StatusLine() {
 
 void StatusLine::bar(double fraction, std::string_view text) {
   RUBATO_CHECK(bar_, "a bar needs a terminal");
+  if (!room_for_line(stream_)) return;
   // One column stays free: a full line would wrap and scroll.
   const std::size_t columns = terminal_columns(stream_) - 1;
   const std::size_t width = std::min(kBarWidth, columns / 3);
@@ -61,6 +63,7 @@ void StatusLine::bar(double fraction, std::string_view text) {
 
 void StatusLine::text(std::string_view text) {
   RUBATO_CHECK(bar_, "a text that changes needs a terminal");
+  if (!room_for_line(stream_)) return;
   fmt::print(stream_, "\r{}\x1b[K", text.substr(0, terminal_columns(stream_) - 1));
   std::fflush(stream_);
   drawn_ = true;
@@ -68,6 +71,7 @@ void StatusLine::text(std::string_view text) {
 
 void StatusLine::line(std::string_view text) {
   clear();
+  if (!room_for_line(stream_)) return;
   fmt::print(stream_, "{}\n", text);
   std::fflush(stream_);
 }

@@ -1,6 +1,7 @@
 // cli/status_line.hpp - a bar or a text that is drawn over itself on a terminal, plain lines
 // elsewhere.
-// NO_COLOR and TERM=dumb are obeyed. Errors: none. Threads: one at a time.
+// NO_COLOR and TERM=dumb are obeyed. A line for which there is no room is left out (base/log.hpp).
+// Errors: none. Threads: one at a time.
 #pragma once
 
 #include <cstdio>

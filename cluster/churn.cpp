@@ -16,7 +16,7 @@ namespace {
 
 using Act = ChurnEvent::Act;
 
-// Where an event stands in the file, for what is found wrong once all are in order.
+// An event and its place in the file: some mistakes are found only after all events are sorted.
 struct Placed {
   ChurnEvent event;
   ConfigTable table;

@@ -33,6 +33,7 @@ struct LinkModel {
   double jitter = 0;               // standard deviation of latency, as a fraction of it
   double up_bytes_per_second = 0;  // from the node
   double down_bytes_per_second = 0;
+  double loss = 0;  // part of the packets that are lost once, and sent again
   bool operator==(const LinkModel&) const = default;
 };
 

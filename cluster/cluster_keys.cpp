@@ -31,6 +31,7 @@ const Limits kMillion = Limits::within(1, 1'000'000);
 const Limits kWorkers = Limits::within(1, server::kWorkersMax);
 const Limits kNotNegative = Limits::at_least(0);
 const Limits kJitter = Limits::within(0, 10);
+const Limits kLoss = Limits::within(0, 0.5);
 const Limits kLatency = Limits::within(0, kHour);
 const Limits kMbps = Limits::within(0, 1e9);
 const Limits kSeconds = Limits::seconds();
@@ -224,7 +225,7 @@ std::vector<ClusterRow> make_cluster_rows() {
       own<C>({"servers", "apply_bytes_per_second",
               "speed at which a server applies commits; 0: no time", kNotNegative,
               +[](C& c) -> double& { return c.servers.apply_bytes_per_second; }}),
-      own<C>({"servers", "link", "a row of the catalog; the four keys below override its values",
+      own<C>({"servers", "link", "a row of the catalog; the five keys below override its values",
               kAny, +[](C& c) -> std::string& { return c.servers.link_name; }, "none"}),
       own<C>({"servers", "absent_seconds",
               "a server's silence that ends the run; until then all wait for it", kSeconds,
@@ -301,7 +302,7 @@ std::vector<OptionRow<WorkerGroup>> make_group_rows() {
       own<G>({"workers", "device",
               "a row of the catalog; step times follow from it, the model and the batch", kAny,
               +[](G& g) -> std::string& { return g.device_name; }, "none"}),
-      own<G>({"workers", "link", "a row of the catalog; the four keys below override its values",
+      own<G>({"workers", "link", "a row of the catalog; the five keys below override its values",
               kAny, +[](G& g) -> std::string& { return g.link_name; }, "none"}),
   };
 }
@@ -349,6 +350,8 @@ std::vector<OptionRow<LinkModel>> make_link_rows() {
               OptionRow<L>::Unit{
                   false, [](const L& l) { return l.down_bytes_per_second / kBytesPerMegabit; },
                   [](L& l, double mbps) { l.down_bytes_per_second = mbps * kBytesPerMegabit; }}}),
+      own<L>({"link", "loss", "part of the packets that are lost once, and sent again", kLoss,
+              +[](L& l) -> double& { return l.loss; }}),
   };
 }
 
@@ -566,8 +569,10 @@ std::string markdown_table(const KeySection& section) {
   table += "| key | valid | default | meaning |\n|---|---|---|---|\n";
   for (const Key& key : section.keys) {
     std::string valid = key.valid;  // a bar would end the column
-    for (std::size_t at = 0; (at = valid.find(" | ", at)) != valid.npos;)
-      valid.replace(at, 3, ", ");
+    for (std::size_t at = 0; (at = valid.find(" | ", at)) != valid.npos;) {
+      valid[at] = ',';
+      valid.erase(at + 1, 1);
+    }
     table += fmt::format("| `{}` | {} | {} | {} |\n", key.name, valid, key.fallback, key.meaning);
   }
   return table + "<!-- end of keys -->\n";

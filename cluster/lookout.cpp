@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <charconv>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -27,21 +26,17 @@ struct Lookout::Look {
 };
 
 Lookout::Lookout(std::string who, const std::string& endpoint)
-    : who_(std::move(who)), endpoint_(endpoint), silence_(kFirstSilence) {
-  constexpr std::string_view kScheme = "tcp://";
-  const auto colon = endpoint.rfind(':');
-  if (!endpoint.starts_with(kScheme) || colon <= kScheme.size()) return;
-  const char* const end = endpoint.data() + endpoint.size();
-  if (std::from_chars(endpoint.data() + colon + 1, end, port_).ptr != end) return;
-  host_ = endpoint.substr(kScheme.size(), colon - kScheme.size());
-}
+    : who_(std::move(who)),
+      endpoint_(endpoint),
+      target_(proto::read_endpoint(endpoint)),
+      silence_(kFirstSilence) {}
 
 void Lookout::begin(Instant now) {
   looked_at_ = now;
   auto look = std::make_shared<Look>();
   try {
-    std::thread([look, host = host_, port = port_] {
-      look->reach = proto::reach(host, port, kPatience);
+    std::thread([look, target = *target_] {
+      look->reach = proto::reach(target.host, target.port, kPatience);
       look->done = true;
     }).detach();
   } catch (const std::system_error&) {
@@ -69,7 +64,7 @@ bool Lookout::on_heard(Instant now) {
 }
 
 std::optional<std::string> Lookout::poll(Instant now) {
-  if (host_.empty()) return std::nullopt;
+  if (!target_) return std::nullopt;
   if (!since_) since_ = now;
   if (look_ && look_->done) {
     found_ = look_->reach;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/time.hpp"
+#include "proto/endpoint.hpp"
 #include "proto/reach.hpp"
 
 namespace rubato::cluster {
@@ -34,8 +35,7 @@ class Lookout {
 
   std::string who_;
   std::string endpoint_;
-  std::string host_;
-  int port_ = 0;
+  std::optional<proto::Endpoint> target_;
   Duration silence_;  // before the first look
   std::optional<Instant> since_;
   std::optional<Instant> looked_at_;

@@ -1,11 +1,14 @@
 #include "cluster/worker_node.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
 #include <utility>
 
+#include "base/log.hpp"
 #include "cluster/compute_thread.hpp"
 #include "cluster/node_loop.hpp"
 #include "proto/buffer_pool.hpp"
@@ -20,6 +23,9 @@ using worker::WorkerCore;
 
 // Which of WorkerNodeOptions::cores is whose.
 constexpr std::size_t kComputePlace = 0, kLoopPlace = 1, kTransportPlace = 2;
+
+// Steps make up for so much lateness of earlier ones.
+constexpr Duration kLateMax = Duration::from_seconds(10);
 
 // Trains: the part of a worker that its loop asks between two messages.
 class WorkerHost : public IdleHost {
@@ -64,6 +70,7 @@ class WorkerHost : public IdleHost {
     if (step_ends_) {
       const Instant now = steady_now();
       if (now < *step_ends_) return;
+      note_lateness(now - *step_ends_);
       step_ends_.reset();
       end_step(now);
     }
@@ -213,12 +220,22 @@ class WorkerHost : public IdleHost {
     if (early) core_.release_parameters();  // to the pool: U has memory again
   }
 
-  // When a stretched step ends: one that takes as long as on the device that it stands for.
+  void note_lateness(Duration late) {
+    late_ = std::min(late, kLateMax);
+    if (late < kLateMax || std::exchange(warned_, true)) return;
+    log_warning(fmt::format(
+        "steps are {:.0f} s behind the device that they stand for: this machine is too slow or "
+        "too busy, and the run's times are too long",
+        kLateMax.seconds()));
+  }
+
+  // When a stretched step ends: one that takes as long as on the device that it stands for, less
+  // what the earlier one took too long. The thread wakes up late, and more so on a busy machine.
   // Requires: the core is held.
   Instant stretched_end() {
     const Instant end = began_ + step_time_;
     const auto early = core_.early() ? clock_.end() : std::nullopt;
-    if (!early) return end;
+    if (!early) return end - late_;
     waited_ = *early - end;
     return *early;
   }
@@ -273,6 +290,8 @@ class WorkerHost : public IdleHost {
   proto::BufferPool updates_;
   Instant began_;
   Duration step_time_;                        // how long the step under way should take at least
+  Duration late_;                             // how much later than that the earlier steps ended
+  bool warned_ = false;                       // that late_ is at its limit
   std::optional<Instant> step_ends_;          // of a step that is computed but not over
   std::optional<train::BatchResult> result_;  // nothing: the step was given up
   std::optional<train::EvaluationResult> evaluated_;  // there while an evaluation is computed

@@ -35,10 +35,10 @@ function(rubato_headers name)
 endfunction()
 rubato_headers(rubato_common_headers)
 
-# rubato_library(NAME SOURCES a.cpp b.cpp LINKS x y [FILE_BY_FILE]): static library rubato::NAME.
-# FILE_BY_FILE: each file is compiled by itself, for tests put other versions of some before its own.
+# rubato_library(NAME SOURCES a.cpp b.cpp LINKS x y [ALONE c.cpp]): static library rubato::NAME.
+# ALONE: sources that are compiled by themselves, since tests put other versions of them before these.
 function(rubato_library name)
-  cmake_parse_arguments(ARG "FILE_BY_FILE" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;ALONE" ${ARGN})
   add_library(rubato_${name} STATIC ${ARG_SOURCES})
   add_library(rubato::${name} ALIAS rubato_${name})
   # Warnings and the root of the tree are for builds here, not for programs that embed the library.
@@ -47,9 +47,6 @@ function(rubato_library name)
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/rubato>)
   set_target_properties(rubato_${name} PROPERTIES EXPORT_NAME ${name})
   target_compile_features(rubato_${name} PUBLIC cxx_std_20)
-  if(ARG_FILE_BY_FILE)
-    rubato_unity(rubato_${name} 1 rubato_common_headers)
-  else()
-    rubato_unity(rubato_${name} 6 rubato_common_headers)
-  endif()
+  rubato_unity(rubato_${name} 6 rubato_common_headers)
+  set_source_files_properties(${ARG_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()

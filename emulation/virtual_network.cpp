@@ -1,17 +1,20 @@
 #include "emulation/virtual_network.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.hpp"
 #include "cluster/cluster_plan.hpp"
 #include "emulation/device_model.hpp"
+#include "emulation/packet_loss.hpp"
 
 namespace rubato::emulation {
 
 VirtualNetwork::Node VirtualNetwork::add_node(const cluster::LinkModel& link) {
   const Node node = transfers_.add_node(link.up_bytes_per_second, link.down_bytes_per_second);
   const double mean = std::max(0.0, link.latency_seconds);
-  latencies_.push_back({Duration::from_seconds(mean), mean > 0 && link.jitter > 0});
+  const bool varies = mean > 0 && (link.jitter > 0 || link.loss > 0);
+  latencies_.push_back({Duration::from_seconds(mean), varies});
   links_.push_back(link);
   lives_.emplace_back();
   latency_rng_.emplace_back(seed_, static_cast<std::uint64_t>(cluster::Stream::Latency), node);
@@ -37,6 +40,9 @@ std::span<const VirtualNetwork::Arrival> VirtualNetwork::advance(Instant now) {
   for (const auto& done : transfers_.advance(now)) {
     Instant at = now + latency(done.from) + latency(done.to);
     if (latencies_[done.from].varies || latencies_[done.to].varies) {
+      const std::uint64_t bytes = in_flight_[done.tag].wire_bytes;
+      at = at + resent(done.from, links_[done.from].up_bytes_per_second, bytes) +
+           resent(done.to, links_[done.to].down_bytes_per_second, bytes);
       Instant& last = last_arrival_[(std::uint64_t{done.from} << 32) | done.to];
       at = last = std::max(last, at);
     }
@@ -50,6 +56,18 @@ Duration VirtualNetwork::latency(Node node) {
   const cluster::LinkModel& link = links_[node];
   return Duration::from_seconds(link.latency_seconds *
                                 lognormal_factor(latency_rng_[node], link.jitter));
+}
+
+Duration VirtualNetwork::resent(Node node, double bytes_per_second, std::uint64_t bytes) {
+  const cluster::LinkModel& link = links_[node];
+  if (link.loss <= 0) return {};
+  const double behind = packets_since_loss(latency_rng_[node], link.loss);
+  if (behind >= std::ceil(static_cast<double>(bytes) / kPacketBytes)) return {};
+  // While the packets behind it passed, some of that time has gone by.
+  const auto gone = bytes_per_second > 0
+                        ? Duration::from_seconds(behind * kPacketBytes / bytes_per_second)
+                        : Duration{};
+  return std::max(sent_again_after(link.latency_seconds) - gone, Duration{});
 }
 
 void VirtualNetwork::end_life(Node node, bool crashed) {

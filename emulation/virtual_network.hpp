@@ -75,13 +75,15 @@ class VirtualNetwork {
 
  private:
   Duration latency(Node node);
+  // How long the end of a message waits for a packet that the node's link has lost.
+  Duration resent(Node node, double bytes_per_second, std::uint64_t bytes);
 
   std::uint64_t seed_;
   proto::PayloadChecksum checksum_;
   FairNetwork transfers_;
   struct Latency {
     Duration mean;
-    bool varies = false;
+    bool varies = false;  // from one message to the next
   };
   std::vector<Latency> latencies_;         // by node
   std::vector<cluster::LinkModel> links_;  // by node

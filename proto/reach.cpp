@@ -18,21 +18,14 @@ namespace {
 
 using Outcome = Reach::Outcome;
 
-// ZMTP's greeting: signature, version, mechanism, as-server, filler. libzmq sends all of its own
-// once it has seen another one's.
+// ZMTP's greeting: signature, major version, minor version, mechanism, as-server, filler.
 constexpr std::size_t kGreetingBytes = 64;
 constexpr std::size_t kVersionAt = 10;
 constexpr std::size_t kMechanismAt = 12;
 constexpr std::size_t kMechanismBytes = 20;
-
-std::array<unsigned char, kGreetingBytes> greeting() {
-  std::array<unsigned char, kGreetingBytes> bytes{};
-  bytes[0] = 0xff;
-  bytes[9] = 0x7f;
-  bytes[kVersionAt] = 3;
-  std::memcpy(&bytes[kMechanismAt], "NULL", 4);
-  return bytes;
-}
+// After these bytes of ours libzmq sends all of its own. Not more: a node that asks for a key ends
+// the connection when it has read another mechanism, maybe before it has sent a byte.
+constexpr std::array<unsigned char, kVersionAt + 1> kOurs{0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0x7f, 3};
 
 class Socket {
  public:
@@ -87,8 +80,7 @@ int connect(const Socket& socket, const sockaddr_in& address, Instant deadline) 
 
 // What the other end greets with; shorter than a greeting if it is none of ZeroMQ.
 std::string hear_greeting(const Socket& socket, Instant deadline) {
-  const auto ours = greeting();
-  if (::send(socket.fd(), ours.data(), ours.size(), MSG_NOSIGNAL) < 0) return {};
+  if (::send(socket.fd(), kOurs.data(), kOurs.size(), MSG_NOSIGNAL) < 0) return {};
   std::string theirs;
   std::array<char, kGreetingBytes> bytes{};
   while (theirs.size() < kGreetingBytes && socket.wait(POLLIN, deadline)) {
@@ -123,7 +115,6 @@ Reach reach(const std::string& host, int port, Duration patience) {
     return result;
   }
   const std::string theirs = hear_greeting(socket, deadline);
-  // Its signature is enough: a node that asks for a key may end before the rest.
   const bool speaks = theirs.size() >= kVersionAt && theirs[0] == '\xff' && theirs[9] == '\x7f';
   result.outcome = speaks ? Outcome::Answers : Outcome::Mute;
   result.encrypted =

@@ -29,7 +29,7 @@ struct Reach {
 // `host`: a name or an IPv4 address. The connection is closed again at once.
 Reach reach(const std::string& host, int port, Duration patience);
 
-// "nothing listens there: start it, or open the port in its firewall"
+// "nothing listens there: is it running, and is this its port?"
 std::string likely_cause(const Reach& reach);
 
 }  // namespace rubato::proto

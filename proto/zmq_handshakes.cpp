@@ -26,8 +26,10 @@ struct Handshakes::Event {
 };
 
 // The queue has no limit: ZeroMQ's I/O thread would wait for us where it is full.
-Handshakes::Handshakes(zmq::context_t& context, zmq::socket_t& socket)
-    : socket_(socket), news_(std::make_unique<zmq::socket_t>(context, zmq::socket_type::pair)) {
+Handshakes::Handshakes(zmq::context_t& context, zmq::socket_t& socket, Connections& connections)
+    : socket_(socket),
+      connections_(connections),
+      news_(std::make_unique<zmq::socket_t>(context, zmq::socket_type::pair)) {
   if (zmq_socket_monitor(socket.handle(), kNewsEndpoint, kEvents) != 0) throw zmq::error_t();
   news_->set(zmq::sockopt::rcvhwm, 0);
   news_->set(zmq::sockopt::linger, 0);
@@ -40,21 +42,28 @@ Handshakes::~Handshakes() {
 }
 
 std::optional<HandshakeFailure> Handshakes::poll() {
+  if (failures_.empty()) return std::nullopt;
+  HandshakeFailure next = std::move(failures_.front());
+  failures_.pop_front();
+  return next;
+}
+
+void Handshakes::hear(Instant now) {
   while (true) {
     zmq::message_t head, address;
-    if (!news_->recv(head, zmq::recv_flags::dontwait)) return std::nullopt;
-    if (!head.more() || !news_->recv(address, zmq::recv_flags::dontwait)) return std::nullopt;
+    if (!news_->recv(head, zmq::recv_flags::dontwait)) return;
+    if (!head.more() || !news_->recv(address, zmq::recv_flags::dontwait)) return;
     Event event;
     if (head.size() != sizeof(event.number) + sizeof(event.value)) continue;
     std::memcpy(&event.number, head.data(), sizeof(event.number));
     std::memcpy(&event.value, head.data<std::byte>() + sizeof(event.number), sizeof(event.value));
     event.address = address.to_string();
-    if (auto failure = take(event)) return failure;
+    if (auto failure = take(event, now)) failures_.push_back(std::move(*failure));
   }
 }
 
 // What fails says why first, and then ends with its descriptor.
-std::optional<HandshakeFailure> Handshakes::take(const Event& event) {
+std::optional<HandshakeFailure> Handshakes::take(const Event& event, Instant now) {
   const int descriptor = static_cast<int>(event.value);
   if ((event.number & kFailures) != 0) {
     failure_ = std::make_unique<Event>(event);
@@ -62,9 +71,11 @@ std::optional<HandshakeFailure> Handshakes::take(const Event& event) {
     peers_[descriptor] = {false, event.address};
   } else if (event.number == ZMQ_EVENT_ACCEPTED) {
     peers_[descriptor] = {true, {}};
+    connections_.on_accepted(descriptor, now);
   } else if (event.number == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
     ended_by_peer_.erase(event.address);
   } else if (event.number == ZMQ_EVENT_DISCONNECTED) {
+    connections_.on_ended(descriptor);
     const auto peer = peers_.extract(descriptor);
     const auto failure = std::exchange(failure_, nullptr);
     if (failure && peer) return failed(peer.mapped(), *failure);
@@ -76,7 +87,8 @@ std::optional<HandshakeFailure> Handshakes::failed(const Peer& peer, const Event
   using Why = HandshakeFailure::Why;
   const bool key_refused = event.number == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
   if (peer.reached_us) {
-    if (key_refused) return std::nullopt;  // the guard has said so
+    // The guard has said so, or the other end went away: somebody looked whether we are here.
+    if (key_refused || event.number == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL) return std::nullopt;
     return HandshakeFailure{Why::Stranger, {}};
   }
   if (key_refused) return HandshakeFailure{Why::KeyRefused, peer.address};

@@ -1,12 +1,16 @@
 // proto/zmq_handshakes.hpp - connections that came about and were not let in: what ZeroMQ's monitor
-// tells of a socket, so that no failed handshake is silent.
+// tells of a socket, so that no failed handshake is silent. It also tells `Connections` who comes
+// and goes.
 // Threads: the socket's owner.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+
+#include "proto/zmq_connections.hpp"
 
 namespace zmq {
 class context_t;
@@ -28,14 +32,16 @@ struct HandshakeFailure {
 
 class Handshakes {
  public:
-  // Requires: `socket` has no connection yet. Lifetime: both outlive it.
-  Handshakes(zmq::context_t& context, zmq::socket_t& socket);
+  // Requires: `socket` has no connection yet. Lifetime: all outlive it.
+  Handshakes(zmq::context_t& context, zmq::socket_t& socket, Connections& connections);
   ~Handshakes();
   Handshakes(const Handshakes&) = delete;
   Handshakes& operator=(const Handshakes&) = delete;
 
-  // The next failure that is worth a word. To be asked until empty, several times a second: what
-  // nobody asks for stays in memory.
+  // Takes in all that the monitor has told. To be called several times a second: what nobody takes
+  // stays in memory.
+  void hear(Instant now);
+  // The next failure that is worth a word.
   std::optional<HandshakeFailure> poll();
 
  private:
@@ -44,14 +50,16 @@ class Handshakes {
     std::string address;
   };
   struct Event;
-  std::optional<HandshakeFailure> take(const Event& event);
+  std::optional<HandshakeFailure> take(const Event& event, Instant now);
   std::optional<HandshakeFailure> failed(const Peer& peer, const Event& event);
 
   zmq::socket_t& socket_;
+  Connections& connections_;
   std::unique_ptr<zmq::socket_t> news_;
   std::map<int, Peer> peers_;                 // by descriptor
   std::unique_ptr<Event> failure_;            // of the connection that ends next
   std::map<std::string, int> ended_by_peer_;  // by address: in a row
+  std::deque<HandshakeFailure> failures_;
 };
 
 }  // namespace rubato::proto

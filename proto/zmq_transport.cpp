@@ -25,6 +25,7 @@
 #include "proto/block_pool.hpp"
 #include "proto/codec.hpp"
 #include "proto/known_peers.hpp"
+#include "proto/zmq_connections.hpp"
 #include "proto/zmq_curve.hpp"
 #include "proto/zmq_handshakes.hpp"
 
@@ -33,8 +34,12 @@ namespace {
 
 // Smaller payloads are copied: cheaper than an owner released on ZeroMQ's I/O thread.
 constexpr std::size_t kZeroCopyBytesMin = 8 * 1024;
-// What CURVE adds to a part: ZeroMQ counts the encrypted one.
+// Room for what CURVE adds to a part: ZeroMQ counts the encrypted one.
 constexpr std::size_t kCurveBytes = 64;
+// What it does add: a name, a nonce, a flag and the authenticator.
+constexpr std::size_t kCurvePartBytes = 8 + 8 + 1 + 16;
+// Payloads that wait for one peer: this much, and twice all parameters that it may ask for.
+constexpr std::size_t kUnreadBytesMin = 64u << 20;
 // Messages received from one peer and not read yet; beyond them TCP holds the sender back.
 constexpr int kReceiveQueueMax = 64;
 // A connection whose other end is gone without a word is noticed by the kernel: an idle one is
@@ -45,6 +50,8 @@ constexpr int kKeepaliveIdleSeconds = 10;
 constexpr int kKeepaliveIntervalSeconds = 10;
 constexpr int kKeepaliveCount = 5;
 constexpr int kUnacknowledgedMs = 60'000;
+// From the first byte to the end of a handshake.
+constexpr int kHandshakeMs = 10'000;
 constexpr int kReconnectMinMs = 100;
 constexpr int kReconnectMaxMs = 5'000;
 
@@ -86,6 +93,7 @@ void set_options(zmq::socket_t& socket, const ZmqOptions& options) {
   socket.set(opt::tcp_keepalive_intvl, kKeepaliveIntervalSeconds);
   socket.set(opt::tcp_keepalive_cnt, kKeepaliveCount);
   socket.set(opt::tcp_maxrt, kUnacknowledgedMs);
+  socket.set(opt::handshake_ivl, kHandshakeMs);
   socket.set(opt::reconnect_ivl, kReconnectMinMs);
   socket.set(opt::reconnect_ivl_max, kReconnectMaxMs);
   socket.set(opt::immediate, false);  // queue for a peer that is not there yet
@@ -113,20 +121,26 @@ zmq::message_t copied(std::span<const std::byte> bytes) {
 // itself known.
 struct UnderWay {
   std::shared_ptr<const void> owner;
+  std::size_t bytes = 0;
+  Connections::Unread unread;  // of its receiver; null: a connection of ours
   std::shared_ptr<Companion> io_thread;
   std::shared_ptr<UnderWay> self;  // until then
 };
 
 // The message holds the payload's owner until ZeroMQ has sent it.
-zmq::message_t shared(const Payload& payload, const std::shared_ptr<Companion>& io_thread,
+zmq::message_t shared(const Payload& payload, Connections::Unread unread,
+                      const std::shared_ptr<Companion>& io_thread,
                       const std::shared_ptr<BlockPool>& pool) {
   if (payload.size() < kZeroCopyBytesMin) return copied(payload.bytes());
+  if (unread) *unread += payload.size();
   const auto under_way = std::allocate_shared<UnderWay>(
-      BlockAllocator<UnderWay>(pool), UnderWay{payload.owner(), io_thread, nullptr});
+      BlockAllocator<UnderWay>(pool),
+      UnderWay{payload.owner(), payload.size(), std::move(unread), io_thread, nullptr});
   zmq::message_t message(
       const_cast<std::byte*>(payload.bytes().data()), payload.size(),  // ZeroMQ only reads it
       [](void*, void* hint) {
         const auto sent = std::move(static_cast<UnderWay*>(hint)->self);
+        if (sent->unread) *sent->unread -= sent->bytes;
         sent->io_thread->is_me();
       },
       under_way.get());
@@ -203,6 +217,11 @@ void receive_rest(zmq::socket_t& socket, Parts& parts) {
   }
 }
 
+// Of the connection that a message came by.
+int descriptor_of(const zmq::message_t& part) {
+  return zmq_msg_get(const_cast<zmq::message_t&>(part).handle(), ZMQ_SRCFD);  // it only reads
+}
+
 bool is_signal(const Parts& parts) {
   return parts.count == parts.kept.size() &&
          parts.control().to_string_view().starts_with(kSignalMagic);
@@ -222,7 +241,10 @@ Result<Message> message_of(PeerId from, Parts& parts, const std::shared_ptr<Bloc
 
 class ZmqTransport::Sockets {
  public:
-  explicit Sockets(ZmqOptions options) : options_(std::move(options)) {}
+  explicit Sockets(ZmqOptions options)
+      : options_(std::move(options)),
+        connections_in_(framed_bytes(kControlBytesMax + kCurvePartBytes) +
+                        framed_bytes(options_.payload_bytes_max + kCurvePartBytes)) {}
   // The guard goes once nobody listens, and before the socket by which it wakes us.
   ~Sockets() {
     handshakes_.reset();
@@ -272,10 +294,20 @@ class ZmqTransport::Sockets {
       flags = send_flags::dontwait;
     else if (to == 0 || to > connections_)
       throw zmq::error_t(EHOSTUNREACH);
+    const auto unread = connections_in_.unread(to);
     // Only the id may wait or find the queue full; the others follow it.
     return router_.send(ids_.of(to), send_flags::sndmore | flags) &&
-           router_.send(copied(control), send_flags::sndmore | send_flags::dontwait) &&
-           router_.send(shared(payload, io_thread_, owners_), send_flags::dontwait);
+           router_.send(owned(control, unread), send_flags::sndmore | send_flags::dontwait) &&
+           router_.send(shared(payload, unread, io_thread_, owners_), send_flags::dontwait);
+  }
+
+  // Ends the connection of a peer that asks and does not read. Returns: whether it does.
+  // `all`: bytes of all parameters that it may ask for.
+  bool drop_unread(Instant now, PeerId to, std::size_t all) {
+    const auto unread = connections_in_.unread(to);
+    if (!unread || *unread <= kUnreadBytesMin + 2 * all) return false;
+    say_cut(now, connections_in_.cut_off(to), "it does not read what it asks for");
+    return true;
   }
 
   // A message, or that there is a reason to return without one: a wake() or a signal.
@@ -290,6 +322,7 @@ class ZmqTransport::Sockets {
     const bool blocks = timeout >= kBlockMin && waits_[1].fd < 0;
     Parts parts;
     if (blocks ? !await(parts.kept[0], timeout) : !poll(parts.kept[0])) {
+      connections_in_.on_empty();
       if (blocks) io_thread_->let_go();
       return {};
     }
@@ -300,6 +333,7 @@ class ZmqTransport::Sockets {
       wake_sent_ = false;
       return {.message = {}, .interrupted = true};
     }
+    note_bytes(from, parts);
     auto standing = introduce(from, parts.kept[0]);
     if (!standing.heard) return {.message = {}, .interrupted = true};
     if (is_signal(parts)) {
@@ -350,8 +384,21 @@ class ZmqTransport::Sockets {
   Result<void> hear_handshakes(Instant now) {
     if (!handshakes_ || now < next_handshakes_) return {};
     next_handshakes_ = now + kHandshakesEvery;
+    handshakes_->hear(now);
     while (const auto failure = handshakes_->poll()) RUBATO_TRY(on_failure(now, *failure));
     return {};
+  }
+
+  // Ends connections that hold too much.
+  void look_at_connections(Instant now) {
+    using Why = Connections::Cut::Why;
+    for (const auto& cut : connections_in_.look(now)) {
+      const char* const few = "descriptors are few: allow more (ulimit -n), ";
+      say_cut(now, cut.address,
+              cut.why == Why::Endless  ? std::string("a message without end")
+              : cut.why == Why::Silent ? fmt::format("{}and it said nothing", few)
+                                       : fmt::format("{}and it came last", few));
+    }
   }
 
   void watch(int descriptor) { waits_[1] = {descriptor, POLLIN, 0}; }
@@ -367,6 +414,30 @@ class ZmqTransport::Sockets {
     std::string endpoint;
     std::string who;
   };
+
+  // A copy of a control frame, which counts as unread if it is large.
+  zmq::message_t owned(std::span<const std::byte> control, const Connections::Unread& unread) {
+    if (control.size() < kZeroCopyBytesMin || !unread) return copied(control);
+    const auto copy = std::make_shared<std::vector<std::byte>>(control.begin(), control.end());
+    return shared(Payload::of(copy), unread, io_thread_, owners_);
+  }
+
+  // What a message of a peer of the listener took of its connection.
+  void note_bytes(PeerId from, const Parts& parts) {
+    if ((from & kListenerBit) == 0) return;
+    if (!connections_in_.knows(from)) {
+      handshakes_->hear(steady_now());  // the monitor told of the connection before it spoke
+      connections_in_.on_peer(from, descriptor_of(parts.id()));
+    }
+    const std::size_t curve = options_.keys ? (parts.count - 1) * kCurvePartBytes : 0;
+    connections_in_.on_message(from, parts.wire_bytes + curve);
+  }
+
+  void say_cut(Instant now, const std::string& address, const std::string& why) {
+    if (address.empty()) return;
+    const std::string line = fmt::format("cut off a peer at {}: {}", address, why);
+    if (const auto left_out = said_.admit(now, line)) log_warning(line + more_text(*left_out));
+  }
 
   // Takes over what has changed in the keys that are allowed.
   void ask_guard() {
@@ -430,7 +501,7 @@ class ZmqTransport::Sockets {
     if (router_) return;
     router_ = {context_, zmq::socket_type::router};
     set_options(router_, options_);
-    handshakes_.emplace(context_, router_);
+    handshakes_.emplace(context_, router_, connections_in_);
     router_.set(zmq::sockopt::router_mandatory, true);  // a peer that is gone is an error
     router_.bind(kWakerEndpoint);
     waits_[0] = {router_.get(zmq::sockopt::fd), POLLIN, 0};
@@ -482,6 +553,7 @@ class ZmqTransport::Sockets {
   KnownPeers known_;               // who has reached it
   std::uint64_t generation_ = 0;   // of the guard's keys, as known_ has them
   zmq::socket_t router_;
+  Connections connections_in_;  // of the listener
   std::optional<Handshakes> handshakes_;
   Instant next_handshakes_;
   std::vector<Target> targets_;  // of the connections
@@ -532,6 +604,9 @@ Result<std::size_t> ZmqTransport::send(PeerId to, const Message& message) {
   if (!sockets_->standing(to).heard && !std::holds_alternative<Refusal>(message.body))
     return fail(ErrorCode::Io, fmt::format("{} not sent: the peer's key is not allowed any more",
                                            body_name(message.body)));
+  const auto* parameters = std::get_if<Parameters>(&message.body);
+  if (sockets_->drop_unread(steady_now(), to, parameters ? parameters->total * sizeof(float) : 0))
+    return fail(ErrorCode::Io, "the peer does not read what it asks for");
   try {
     const auto flags = message.payload.empty() ? zmq::send_flags::dontwait : zmq::send_flags::none;
     if (sockets_->send(to, encoded.control, encoded.payload, flags)) return encoded.wire_bytes();
@@ -549,6 +624,7 @@ Result<std::optional<Received>> ZmqTransport::receive(Duration timeout) {
     const Instant now = steady_now();
     const Instant deadline = now + limit;
     RUBATO_TRY(sockets_->hear_handshakes(now));
+    sockets_->look_at_connections(now);
     if (auto revoked = sockets_->poll_revoked()) return revoked;
     for (Duration left = limit;; left = deadline - steady_now()) {
       auto news = sockets_->receive(left);

@@ -3,6 +3,7 @@
 // With keys, who reaches the listener must prove one that is allowed, and connections go to the
 // owner of the named key alone. A handshake that fails is an error, or a line in the log.
 // A message is exactly two parts (control, payload). Whatever else arrives is one Received error.
+// A peer that makes the listener hold too much is cut off (proto/zmq_connections.hpp).
 // Errors: cppzmq's exceptions end here, as Results. Threads: as Transport.
 #pragma once
 
@@ -13,6 +14,7 @@
 #include <string_view>
 
 #include "base/trace.hpp"
+#include "proto/codec.hpp"
 #include "proto/transport.hpp"
 
 namespace rubato::proto {
@@ -27,6 +29,8 @@ struct ZmqOptions {
   TraceLane* trace = nullptr;
   // CURVE on all connections, both ways. Null: none.
   std::shared_ptr<const Keys> keys = nullptr;
+  // The largest payload that the listener has a use for.
+  std::size_t payload_bytes_max = kPayloadBytesMax;
 };
 
 // The first bytes of a signal's control frame, where a message has "RBTO". Its payload is empty.

@@ -717,8 +717,7 @@ void Scheduler::find_lost(Instant now) {
   for (const auto id : lost)
     on_leave(now, WorkerId{id}, WorkerState::Fate::Lost,
              fmt::format("no heartbeat for {:.0f} s", options_.lost_after.seconds()));
-  if (stop_reason_) return;
-  find_absent(now);
+  stop_reason_ ? give_up_last_pull(now) : find_absent(now);
 }
 
 std::string Scheduler::title(std::uint32_t server) const {
@@ -743,6 +742,22 @@ void Scheduler::find_absent(Instant now) {
       now, fmt::format("{} at {} lost: no heartbeat for {:.0f} s", title(first),
                        servers_[first].endpoint,
                        std::max(options_.absent_max, options_.lost_after).seconds()));
+}
+
+// After the stop no other process takes the place of a server that is gone.
+void Scheduler::give_up_last_pull(Instant now) {
+  if (ending_ != Ending::Evaluator || !evaluator_) return;
+  for (const auto index : server_silence_.lost(now)) {
+    server_silence_.forget(index);
+    servers_[index].absent_since = now;
+  }
+  for (std::uint32_t i = 0; i < servers_.size(); ++i) {
+    if (!servers_[i].absent_since) continue;
+    log(SchedulerEvent::Kind::Warning,
+        fmt::format("{} is silent: the parameters of the end cannot be pulled", title(i)));
+    evaluator_.reset();
+    return;
+  }
 }
 
 void Scheduler::on_server_heard(Instant now, std::uint32_t index) {
@@ -975,7 +990,11 @@ void Scheduler::on_wakeup(Instant now) {
 
 std::optional<Instant> Scheduler::poll_wakeup() const {
   std::optional<Instant> next = earlier(lists_.poll_wakeup(), worker_silence_.poll_wakeup());
-  if (stop_reason_) return over() ? next : earlier(next, ending_until_);
+  if (stop_reason_) {
+    if (over()) return next;
+    if (ending_ == Ending::Evaluator) next = earlier(next, server_silence_.poll_wakeup());
+    return earlier(next, ending_until_);
+  }
   next = earlier(next, server_silence_.poll_wakeup());
   next = earlier(next, absence_.poll_wakeup());
   next = earlier(next, next_snapshot_);

@@ -265,6 +265,7 @@ class Scheduler {
   void tell_moved();                                  // the evaluator, which server is where now
   void notice(const std::string& text, bool rejoin);  // to all members
   void find_absent(Instant now);
+  void give_up_last_pull(Instant now);
   // A worker is heard for the first time since the return: it is told what may not have reached it.
   void tell_again(const WorkerState& worker);
   // Returns: true if nobody was heard for so long that this node must be cut off.

@@ -19,8 +19,8 @@ inline std::string servers_awaited(std::size_t here, std::size_t wanted) {
                      wanted);
 }
 
-// `missing`: the names of those that are not here. Where the wait is for fewer than these, or
-// nobody knows the names, the line has a number.
+// `missing`: the names of those that are not here. The line has a number instead of names where
+// the wait is for fewer of them, or where nobody knows the names.
 inline std::string workers_awaited(const std::vector<std::string>& missing, std::size_t here,
                                    std::size_t wanted) {
   const std::size_t count = wanted - here;

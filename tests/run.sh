@@ -11,8 +11,8 @@ case " $* " in *" tidy "*) groups="$groups check" ;; esac
 # shellcheck disable=SC2086  # a list of words
 deploy/install.sh $groups
 
-# Many tests wait for processes: one more than there are cores.
-CTEST_PARALLEL_LEVEL="${CTEST_PARALLEL_LEVEL:-$(($(nproc) + 1))}"
+# Many tests wait for processes: twice as many as there are cores.
+CTEST_PARALLEL_LEVEL="${CTEST_PARALLEL_LEVEL:-$((2 * $(nproc)))}"
 export CTEST_PARALLEL_LEVEL
 for preset in "$@"; do
   printf '== %s\n' "$preset"

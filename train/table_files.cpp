@@ -17,6 +17,7 @@
 #include "base/file.hpp"
 #include "base/nearest.hpp"
 #include "base/numbers.hpp"
+#include "base/utf8.hpp"
 #include "train/model_spec.hpp"
 
 namespace rubato::train {
@@ -45,29 +46,6 @@ Result<std::string> inflate(const std::string& path) {
       return fail(ErrorCode::BadInput, fmt::format("{}: holds more than {} GiB; use a part of it",
                                                    path, kTextBytesMax >> 30));
   }
-}
-
-// Length of the UTF-8 sequence at the front of `text`; 0: it is none.
-std::size_t utf8_sequence(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  if (byte(0) < 0x80) return 1;
-  const std::size_t length =
-      byte(0) >= 0xF0 ? 4 : (byte(0) >= 0xE0 ? 3 : (byte(0) >= 0xC2 ? 2 : 0));
-  if (length == 0 || byte(0) > 0xF4 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  const bool overlong = (byte(0) == 0xE0 && byte(1) < 0xA0) || (byte(0) == 0xF0 && byte(1) < 0x90);
-  const bool outside = (byte(0) == 0xED && byte(1) > 0x9F) || (byte(0) == 0xF4 && byte(1) > 0x8F);
-  return overlong || outside ? 0 : length;
-}
-
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t length = utf8_sequence(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
 }
 
 std::string from_latin1(std::string_view text) {
@@ -113,6 +91,10 @@ struct Entry {
   std::size_t index;  // from 0
   float value;
 };
+
+// Any file may ask for as much: 64 MiB of values, 10 MiB for columns.
+constexpr std::size_t kSmallFeatures = std::size_t{1} << 16;
+constexpr std::size_t kSmallValues = std::size_t{1} << 24;
 
 // Takes the text up to the next blank from the front of `line`.
 std::string_view next_word(std::string_view& line) {
@@ -547,6 +529,14 @@ Result<RawTable> read_libsvm(const std::string& path, std::size_t features) {
         fmt::format("{}: {} samples of {} features do not fit into memory (limit {} values); "
                     "use a part of the file",
                     path, table.labels.size(), features, kValuesMax));
+  // A small file may not ask for much memory.
+  const std::size_t room = kDeflateMax * text.size();
+  if (features > std::max(kSmallFeatures, room) ||
+      table.labels.size() * features > std::max(kSmallValues, room))
+    return fail(
+        ErrorCode::BadInput,
+        fmt::format("{}: {} samples of {} features in {} bytes; is the largest index right?", path,
+                    table.labels.size(), features, text.size()));
   table.columns.resize(features);
   table.values.resize(table.labels.size() * features);
   for (const Entry& entry : entries) table.values[entry.row * features + entry.index] = entry.value;

@@ -21,8 +21,9 @@ struct ShmOptions {
   Duration linger = Duration::from_ms(1000);  // as ZmqOptions
   // Processes with equal ids share memory; empty: TCP only.
   std::string host = shm::host_id();
-  TraceLane* trace = nullptr;                  // as ZmqOptions
-  std::shared_ptr<const Keys> keys = nullptr;  // as ZmqOptions
+  TraceLane* trace = nullptr;                        // as ZmqOptions
+  std::shared_ptr<const Keys> keys = nullptr;        // as ZmqOptions
+  std::size_t payload_bytes_max = kPayloadBytesMax;  // as ZmqOptions
 };
 
 class ShmTransport final : public Transport {

@@ -36,6 +36,23 @@ void read_training(const ConfigTable& root) {
 
 }  // namespace
 
+TEST_CASE("what is no text of UTF-8 is refused with its line") {
+  CHECK(complaint(std::string("a = 1\nb\0 = 2\n", 13), read_training) ==
+        "edge.toml:2: byte 0x00 does not belong into a text of UTF-8");
+  CHECK(complaint("a = 1\n\n[b\xf8]\n", read_training) ==
+        "edge.toml:3: byte 0xf8 does not belong into a text of UTF-8");
+}
+
+TEST_CASE("letters beyond ASCII stand in quotes and comments") {
+  for (const char* good :
+       {"name = \"é\\\"é\"  # é\n", "name = 'é\\'\n", "name = \"\"\"é\n\"é\"\"\"\n"})
+    CHECK(complaint(good, read_training) == "");
+  CHECK(complaint("# é\nclé = 1\n", read_training).starts_with("edge.toml:2: "));
+  CHECK(complaint("batch = 1\"é\"\n", read_training).starts_with("edge.toml:1: "));
+  CHECK(complaint("name = \"\"\"a\\\n  é\"\"\"\n", read_training) ==
+        "edge.toml:2: é cannot follow a backslash");
+}
+
 TEST_CASE("values are read, absent ones take the default") {
   auto config = Config::parse(R"(
 name = "edge"

@@ -346,7 +346,7 @@ TEST_CASE("unknown keys and sections") {
         "jitter, "
         "fixed_share, slow_factor, slow_after_seconds, slow_seconds, slow_every_seconds, device, "
         "link, "
-        "latency_seconds, link_jitter, up_mbps, down_mbps, up, down, keep");
+        "latency_seconds, link_jitter, up_mbps, down_mbps, loss, up, down, keep");
   CHECK(error_of("batch = 3\n" + std::string(kRest)) ==
         "edge.toml:1: unknown key batch; did you mean training.batch?");
 }

@@ -104,6 +104,24 @@ TEST_CASE("latency with jitter has the mean asked for and follows from the seed"
   CHECK(std::sqrt(squares / 2000 - mean * mean) == doctest::Approx(0.05).epsilon(0.15));
 }
 
+TEST_CASE("a message waits for a lost packet, two and a half latencies of the link that lost it") {
+  VirtualNetwork network(3);
+  const auto worker = network.add_node({.latency_seconds = 0.04, .loss = 0.1});
+  const auto server = network.add_node({.latency_seconds = 0.01});
+  std::vector<Instant> sent;
+  for (int i = 0; i < 4000; ++i) sent.push_back(Instant{} + Duration::from_seconds(i));
+  const auto came = arrivals(network, sent, worker, server);
+  REQUIRE(came.size() == sent.size());
+  int lost = 0;
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    const Duration took = came[i] - sent[i];
+    if (took == Duration::from_ms(50)) continue;
+    CHECK(took == Duration::from_ms(150));
+    ++lost;
+  }
+  CHECK(lost / 4000.0 == doctest::Approx(0.1).epsilon(0.15));
+}
+
 TEST_CASE("a message never overtakes an earlier one between the same two nodes") {
   VirtualNetwork network(1);
   const auto from = network.add_node({.latency_seconds = 0.1, .jitter = 1});

@@ -1,12 +1,12 @@
 // rubato doctor: what it finds is what is there.
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
 #include "tests/integration/process.hpp"
 #include "tests/integration/quick_cluster.hpp"
 #include "tests/integration/relay.hpp"
+#include "tests/loopback.hpp"
 
 namespace rubato::integration {
 namespace {
@@ -25,7 +25,7 @@ TEST_CASE("doctor: a port that is taken, a scheduler that is not there, data tha
   place.write("c.toml", QuickCluster{}.text());
   const Relay taken;
   Process sick(place, {"doctor", "c.toml", "--json", "--bind", taken.endpoint(), "--scheduler",
-                       fmt::format("tcp://127.0.0.1:{}", free_port()), "--advertise",
+                       tests::endpoint_at(tests::free_port()), "--advertise",
                        "tcp://no-such-box.invalid:5701", "--data", "nowhere.csv", "--state",
                        place.directory().string()});
   CHECK(sick.wait_for_end() == 1);
@@ -47,8 +47,7 @@ TEST_CASE("doctor: a scheduler that is there answers, and training goes on") {
   const Workplace place;
   place.write("c.toml", QuickCluster{.stop = kEndless}.text());
   Process scheduler(place, {"scheduler", "c.toml", "--bind", "tcp://127.0.0.1:*"});
-  std::string endpoint = scheduler.wait_for_words("listens on ");
-  endpoint = endpoint.substr(0, endpoint.find(','));
+  const std::string endpoint = endpoint_of(scheduler);
   Process well(place, {"doctor", "c.toml", "--scheduler", endpoint, "--name", "slow"});
   well.wait_for_end();
   CHECK(contains(well.out(), "ok      scheduler " + endpoint + ": answers at 127.0.0.1"));
@@ -56,6 +55,40 @@ TEST_CASE("doctor: a scheduler that is there answers, and training goes on") {
   Process stranger(place, {"doctor", "c.toml", "--name", "nobody"});
   CHECK(stranger.wait_for_end() == 1);
   CHECK(contains(stranger.out(), "no worker 'nobody' in c.toml"));
+}
+
+TEST_CASE("doctor: keys that a node needs, and what is wrong with them") {
+  const Workplace place;
+  const auto keys = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words{"doctor", "--json", "--keys", "k"};
+    words.insert(words.end(), more.begin(), more.end());
+    Process process(place, words);
+    process.wait_for_end();
+    return finding(Json::parse(process.out()), "keys");
+  };
+  const auto keygen = [&](const std::string& name, const std::string& role) {
+    Process process(place, {"keygen", name, "--role", role, "--keys", "k"});
+    REQUIRE(process.wait_for_end() == 0);
+  };
+  const auto remedy = [](const Json& found) { return found.at("remedy").get<std::string>(); };
+  Json found = keys({"--scheduler", "tcp://10.255.255.1:5700"});
+  CHECK(found.at("level") == "problem");
+  CHECK(contains(remedy(found), "rubato keygen NAME"));
+  keygen("pi-1", "worker");
+  found = keys({});
+  CHECK(found.at("level") == "problem");
+  CHECK(contains(remedy(found), "scheduler.pub is missing"));
+  keygen("scheduler", "scheduler");
+  found = keys({});
+  CHECK(found.at("level") == "ok");
+  CHECK(found.at("found") == "the scheduler, worker 'pi-1' in k, accepts 0 of others");
+  Process allow(place, {"keys", "allow", "k/pi-1.pub", "--keys", "k"});
+  REQUIRE(allow.wait_for_end() == 0);
+  CHECK(contains(keys({}).at("found").get<std::string>(), "accepts 1 of others"));
+  std::filesystem::permissions(place.path("k/pi-1.key"), std::filesystem::perms(0644));
+  found = keys({});
+  CHECK(found.at("level") == "problem");
+  CHECK(contains(remedy(found), "pi-1.key"));
 }
 
 TEST_CASE("doctor: bad input is one line") {

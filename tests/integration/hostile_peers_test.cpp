@@ -1,8 +1,6 @@
 // What strangers, impostors and broken members do to a running cluster: each is told why it is
 // refused, and training goes on and ends as if nothing had happened.
-#include <arpa/inet.h>
 #include <doctest/doctest.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,6 +14,7 @@
 #include "tests/integration/peers.hpp"
 #include "tests/integration/quick_cluster.hpp"
 #include "tests/integration/thread_cluster.hpp"
+#include "tests/loopback.hpp"
 
 namespace rubato::integration {
 namespace {
@@ -188,12 +187,7 @@ class HalfOpen {
  public:
   HalfOpen(const std::string& endpoint, const std::string& bytes)
       : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port =
-        htons(static_cast<std::uint16_t>(std::stoi(endpoint.substr(endpoint.rfind(':') + 1))));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    REQUIRE(::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
+    REQUIRE(tests::connect_to(fd_, tests::port_of(endpoint)) == 0);
     REQUIRE(::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
             static_cast<ssize_t>(bytes.size()));
   }

@@ -42,21 +42,23 @@ void make_keys(const Workplace& place) {
 
 // Scheduler and server, then one worker after the other.
 struct Cluster {
-  // `boxes`: null: all in this network, on loopback. `insecure`: instead of keys.
+  // `boxes`: null: all in this network, on loopback. `insecure`: instead of keys. Nodes are
+  // throttled where `config` has links.
   Cluster(const Workplace& workplace, const QuickCluster& config, TwoBoxes* two_boxes, bool open)
-      : place(workplace), boxes(two_boxes), insecure(open) {
+      : place(workplace),
+        boxes(two_boxes),
+        insecure(open),
+        speed(config.link.empty() ? "--stretch" : "--throttle") {
     place.write("quick.toml", config.text());
     const std::string host = boxes ? TwoBoxes::head_address() : "127.0.0.1";
     const std::string head = boxes ? boxes->head() : "";
     scheduler = std::make_unique<Process>(
         place, words("scheduler", "head", {"--bind", "tcp://" + host + ":*", "--out", "o"}), head);
-    const std::string rest = scheduler->wait_for_words("listens on ");
-    endpoint = rest.substr(0, rest.find(','));
-    server = std::make_unique<Process>(
-        place,
-        words("server", "head",
-              {"--bind", "tcp://" + host + ":*", "--scheduler", endpoint, "--name", "server-0"}),
-        head);
+    endpoint = endpoint_of(*scheduler);
+    std::vector<std::string> serve{"--bind", "tcp://" + host + ":*", "--scheduler",
+                                   endpoint, "--name",               "server-0"};
+    if (!config.link.empty()) serve.push_back(speed);
+    server = std::make_unique<Process>(place, words("server", "head", serve), head);
   }
 
   std::vector<std::string> words(const std::string& role, const std::string& keys,
@@ -72,7 +74,7 @@ struct Cluster {
   std::unique_ptr<Process> worker(const std::string& name, const std::string& keys = {}) const {
     return std::make_unique<Process>(place,
                                      words("worker", keys.empty() ? "box-" + name : keys,
-                                           {"--scheduler", endpoint, "--name", name, "--stretch"}),
+                                           {"--scheduler", endpoint, "--name", name, speed}),
                                      boxes ? boxes->far() : "");
   }
   void start_workers() {
@@ -83,10 +85,24 @@ struct Cluster {
   const Workplace& place;
   TwoBoxes* boxes;
   bool insecure;
+  std::string speed;  // the flag
   std::string endpoint;
   std::unique_ptr<Process> scheduler, server;
   std::map<std::string, std::unique_ptr<Process>> workers;
 };
+
+TEST_CASE("keys: throttled nodes train, and prove their keys through their links") {
+  const Workplace place;
+  make_keys(place);
+  Cluster cluster(place, QuickCluster{.link = "latency_seconds = 0.005\nup_mbps = 50"}, nullptr,
+                  false);
+  cluster.start_workers();
+  const int code = cluster.scheduler->wait_for_end();
+  CAPTURE(cluster.scheduler->err());
+  CHECK(code == 0);
+  CHECK(cluster.workers["slow"]->wait_for_end() == 0);
+  CHECK(contains(cluster.workers["slow"]->err(), "link of slow: up 50 Mb/s asked, "));
+}
 
 TEST_CASE("keys: strangers, liars and a revoked worker achieve nothing, and the others train on") {
   const Workplace place;

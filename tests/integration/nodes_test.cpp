@@ -30,8 +30,7 @@ struct RunningScheduler {
   RunningScheduler(const Workplace& place, const std::string& sync,
                    const std::string& bind = "tcp://127.0.0.1:*")
       : process(place, {"scheduler", "quick.toml", "--sync", sync, "--bind", bind, "--out", "o"}) {
-    const std::string rest = process.wait_for_words("listens on ");
-    endpoint = rest.substr(0, rest.find(','));
+    endpoint = endpoint_of(process);
   }
   std::vector<std::string> node(const std::string& role, const std::string& sync) const {
     return {role, "quick.toml", "--sync", sync, "--scheduler", endpoint};

@@ -28,8 +28,7 @@ struct OpenRun {
         file(place.write("open.toml", open_cluster(stop))),
         scheduler(place, {"scheduler", "open.toml", "--sync", model, "--bind", "tcp://127.0.0.1:*",
                           "--out", "o"}) {
-    const std::string rest = scheduler.wait_for_words("listens on ");
-    endpoint = rest.substr(0, rest.find(','));
+    endpoint = endpoint_of(scheduler);
     auto words = node("server");
     words.insert(words.end(), {"--shards", "2"});
     server = std::make_unique<Process>(place, words);

@@ -108,8 +108,7 @@ TEST_CASE("own data: nodes of their own machines name their file, servers need n
     text.erase(text.find(line), line.size());
   place.write("c.toml", text);
   Process scheduler(place, {"scheduler", "c.toml", "--sync", "bsp", "--bind", "tcp://127.0.0.1:*"});
-  std::string endpoint = scheduler.wait_for_words("listens on ");
-  endpoint = endpoint.substr(0, endpoint.find(','));
+  const std::string endpoint = endpoint_of(scheduler);
   const std::vector<std::string> common{"c.toml", "--sync", "bsp", "--scheduler", endpoint};
   const auto words = [&](std::vector<std::string> first, const std::vector<std::string>& more) {
     first.insert(first.end(), common.begin(), common.end());
@@ -146,8 +145,7 @@ TEST_CASE("own data: with join = open boxes join that the file does not list") {
   text.replace(text.find("target_accuracy = 0.9\nmax_seconds = 60"), 38, "max_seconds = 1000");
   place.write("c.toml", "join = \"open\"\nworkers_min = 2\n" + text);
   Process scheduler(place, {"scheduler", "c.toml", "--sync", "bsp", "--bind", "tcp://127.0.0.1:*"});
-  std::string endpoint = scheduler.wait_for_words("listens on ");
-  endpoint = endpoint.substr(0, endpoint.find(','));
+  const std::string endpoint = endpoint_of(scheduler);
   const auto node = [&](const std::string& role, const std::string& name,
                         const std::vector<std::string>& more) {
     std::vector<std::string> words{role,          "c.toml", "--sync", "bsp",

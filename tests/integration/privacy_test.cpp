@@ -18,6 +18,7 @@
 #include "proto/shm/signal.hpp"
 #include "tests/integration/process.hpp"
 #include "tests/integration/relay.hpp"
+#include "tests/loopback.hpp"
 
 namespace rubato::integration {
 namespace {
@@ -144,26 +145,17 @@ TEST_CASE("privacy: what a worker sends is what docs/privacy.md says, to the byt
   place.write("north.csv", box.csv);
   place.write("c.toml", kCluster);
   Relay to_scheduler, to_server;
-  const std::vector<std::string> common{"c.toml", "--sync", "asp"};
-  const auto words = [&](std::vector<std::string> first, const std::vector<std::string>& more) {
-    first.insert(first.end(), common.begin(), common.end());
-    first.insert(first.end(), more.begin(), more.end());
-    return first;
-  };
-  const auto port_of = [](const std::string& endpoint) {
-    return std::stoi(endpoint.substr(endpoint.rfind(':') + 1));
-  };
-  Process scheduler(place, words({"scheduler"}, {"--bind", "tcp://127.0.0.1:*", "--out", "o"}));
-  std::string endpoint = scheduler.wait_for_words("listens on ");
-  endpoint = endpoint.substr(0, endpoint.find(','));
-  to_scheduler.set_target(port_of(endpoint));
-  Process worker(place, words({"worker"}, {"--name", "north", "--data", "north.csv", "--scheduler",
-                                           to_scheduler.endpoint()}));
-  const int port = free_port();
+  Process scheduler(place, {"scheduler", "c.toml", "--sync", "asp", "--bind", "tcp://127.0.0.1:*",
+                            "--out", "o"});
+  const std::string endpoint = endpoint_of(scheduler);
+  to_scheduler.set_target(tests::port_of(endpoint));
+  Process worker(place, {"worker", "c.toml", "--sync", "asp", "--name", "north", "--data",
+                         "north.csv", "--scheduler", to_scheduler.endpoint()});
+  const int port = tests::free_port();
   to_server.set_target(port);
-  Process server(place, words({"server"}, {"--name", "s", "--scheduler", endpoint, "--bind",
-                                           fmt::format("tcp://127.0.0.1:{}", port), "--advertise",
-                                           to_server.endpoint()}));
+  Process server(place,
+                 {"server", "c.toml", "--sync", "asp", "--name", "s", "--scheduler", endpoint,
+                  "--bind", tests::endpoint_at(port), "--advertise", to_server.endpoint()});
   for (Process* process : {&scheduler, &server, &worker}) {
     const int code = process->wait_for_end();
     CAPTURE(process->err());

@@ -86,7 +86,7 @@ std::string read_text(const fs::path& path) {
 }
 
 Process::Process(const Workplace& workplace, const std::vector<std::string>& arguments,
-                 const std::string& box) {
+                 const std::string& box, const Limits& limits) {
   std::vector<std::string> words{"rubato"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
@@ -103,6 +103,10 @@ Process::Process(const Workplace& workplace, const std::vector<std::string>& arg
     ::dup2(pipes[1][1], STDERR_FILENO);
     if (!box.empty() && !enter_box(box)) ::_exit(125);
     if (::chdir(workplace.directory().c_str()) != 0) ::_exit(126);
+    for (const auto& [resource, most] : limits) {
+      const rlimit limit{most, most};
+      if (::setrlimit(resource, &limit) != 0) ::_exit(124);
+    }
     for (const char* name : kKernelVariables) ::unsetenv(name);
     ::setenv("XDG_CACHE_HOME", (workplace.directory() / "cache").c_str(), 1);
     ::execv(RUBATO_COMMAND, argv.data());
@@ -180,6 +184,11 @@ int Process::wait_for_end() {
 void Process::wait_for_silence() {
   const Instant deadline = deadline_from_now();
   while (streams_[0].fd >= 0 || streams_[1].fd >= 0) pump(deadline);
+}
+
+std::string endpoint_of(Process& scheduler) {
+  const std::string rest = scheduler.wait_for_words("listens on ");
+  return rest.substr(0, rest.find(','));
 }
 
 std::vector<pid_t> children_of(pid_t parent, const std::vector<std::string>& words) {

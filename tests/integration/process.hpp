@@ -3,9 +3,11 @@
 // Threads: one owner. Waiting ends with the event, or the test fails after kPatience.
 #pragma once
 
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -39,9 +41,11 @@ class Process {
  public:
   // Starts `rubato ARGUMENTS` in the workplace, with its caches there, and without the variables of
   // the caller's environment that pin kernels.
-  // `box`: a network namespace (tests/integration/two_boxes.hpp); empty: this one's.
+  // `box`: a network namespace (tests/integration/two_boxes.hpp); empty: this one's. `limits`: of
+  // resources, such as RLIMIT_NOFILE.
+  using Limits = std::map<__rlimit_resource_t, rlim_t>;
   Process(const Workplace& workplace, const std::vector<std::string>& arguments,
-          const std::string& box = {});
+          const std::string& box = {}, const Limits& limits = {});
   // Kills it if it still runs.
   ~Process();
   Process(const Process&) = delete;
@@ -72,6 +76,9 @@ class Process {
   bool ended_ = false;
   Stream streams_[2];
 };
+
+// The endpoint of a scheduler, once it listens.
+std::string endpoint_of(Process& scheduler);
 
 // The children of `parent` whose command line holds all of `words` (words as in argv).
 std::vector<pid_t> children_of(pid_t parent, const std::vector<std::string>& words = {});

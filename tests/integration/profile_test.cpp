@@ -204,8 +204,7 @@ TEST_CASE("nodes write profiles of their own and rubato trace merges them") {
   place.write("quick.toml", QuickCluster{}.text());
   Process scheduler(place, {"scheduler", "quick.toml", "--bind", "tcp://127.0.0.1:*", "--out", "o",
                             "--profile", "scheduler.json"});
-  std::string endpoint = scheduler.wait_for_words("listens on ");
-  endpoint = endpoint.substr(0, endpoint.find(','));
+  const std::string endpoint = endpoint_of(scheduler);
   Process server(place, {"server", "quick.toml", "--scheduler", endpoint, "--name", "s",
                          "--profile", "server.json"});
   const auto worker = [&](const std::string& name) {

@@ -10,11 +10,14 @@ std::string QuickCluster::text() const {
 name = "fast"
 count = 2
 step_seconds = {}
+{}
 [[workers]]
 name = "slow"
 step_seconds = {}
+{}
 [servers]
 count = {}
+{}
 [model]
 kind = "mlp"
 hidden = [{}]
@@ -37,8 +40,8 @@ interval_seconds = 0.1
 [wire]
 {}
 )",
-                     name, step_seconds, 3 * step_seconds, servers, hidden, data, partition,
-                     learning_rate, training, stop, wire);
+                     name, step_seconds, link, 3 * step_seconds, link, servers, link, hidden, data,
+                     partition, learning_rate, training, stop, wire);
 }
 
 }  // namespace rubato::integration

@@ -17,6 +17,7 @@ struct QuickCluster {
   std::string wire = {};                                      // [wire]
   std::string hidden = "16";
   std::string training = {};  // more of [training]
+  std::string link = {};      // of each worker and of the servers
   std::string text() const;
 };
 

@@ -1,6 +1,5 @@
 #include "tests/integration/relay.hpp"
 
-#include <arpa/inet.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,36 +12,13 @@
 
 #include "base/check.hpp"
 #include "proto/shm/signal.hpp"
+#include "tests/loopback.hpp"
 
 namespace rubato::integration {
 namespace {
 
 constexpr std::size_t kGreetingBytes = 64;
 constexpr int kPollMs = 20;
-
-sockaddr_in loopback(int port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return address;
-}
-
-int listen_anywhere() {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const sockaddr_in address = loopback(0);
-  RUBATO_CHECK(::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
-                   ::listen(fd, 16) == 0,
-               "a free port of loopback");
-  return fd;
-}
-
-int port_of(int fd) {
-  sockaddr_in address{};
-  socklen_t size = sizeof address;
-  RUBATO_CHECK(::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0, "a socket");
-  return ntohs(address.sin_port);
-}
 
 bool send_all(int fd, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
@@ -96,14 +72,7 @@ struct Relay::Link {
   Sent sent;
 };
 
-int free_port() {
-  const int fd = listen_anywhere();
-  const int port = port_of(fd);
-  ::close(fd);
-  return port;
-}
-
-Relay::Relay() : listener_(listen_anywhere()), port_(port_of(listener_)) {
+Relay::Relay() : listener_(tests::listen_anywhere(16)), port_(tests::port_of(listener_)) {
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 
@@ -154,9 +123,8 @@ void Relay::accept() {
   if (link->near < 0) return;
   link->far = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const std::lock_guard lock(mutex_);
-  const sockaddr_in address = loopback(target_);
   const bool connected =
-      ::connect(link->far, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+      tests::connect_to(link->far, target_) == 0;
   if (!connected) {  // who connected tries again by itself
     ::close(link->near);
     ::close(link->far);

@@ -15,9 +15,6 @@
 
 namespace rubato::integration {
 
-// A port of loopback that was free a moment ago.
-int free_port();
-
 class Relay {
  public:
   using Bytes = std::vector<std::byte>;

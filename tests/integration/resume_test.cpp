@@ -1,9 +1,5 @@
 // Runs that go on after their scheduler, or everything, was killed.
-#include <arpa/inet.h>
 #include <doctest/doctest.h>
-#include <fmt/format.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
@@ -13,6 +9,7 @@
 
 #include "tests/integration/process.hpp"
 #include "tests/integration/quick_cluster.hpp"
+#include "tests/loopback.hpp"
 
 namespace rubato::integration {
 namespace {
@@ -23,20 +20,6 @@ using Json = nlohmann::json;
 std::string resumable_cluster(const std::string& stop = QuickCluster{}.stop) {
   return QuickCluster{.servers = 2, .learning_rate = 0.002, .stop = stop}.text() +
          "[snapshot]\nevery_seconds = 0.5\n";
-}
-
-// An endpoint that nobody listens on.
-std::string free_endpoint() {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* const any = reinterpret_cast<sockaddr*>(&address);
-  REQUIRE(bind(fd, any, size) == 0);
-  REQUIRE(getsockname(fd, any, &size) == 0);
-  close(fd);
-  return fmt::format("tcp://127.0.0.1:{}", ntohs(address.sin_port));
 }
 
 Json resumed_run_of(const Workplace& place, const std::string& out) {
@@ -50,12 +33,12 @@ void check_resumed_counts(const Json& run) {
   CHECK(run.at("final_accuracy").get<double>() > 0.9);
 }
 
-TEST_CASE("a scheduler killed twice: the same command goes on, and no other node ends") {
+TEST_CASE("a scheduler killed, then stopped: the same command goes on, and no other node ends") {
   for (const char* sync : {"bsp", "tempo"}) {
     CAPTURE(sync);
     const Workplace place;
     place.write("quick.toml", resumable_cluster());
-    const std::string endpoint = free_endpoint();
+    const std::string endpoint = tests::endpoint_at(tests::free_port());
     const auto start = [&](std::vector<std::string> words) {
       words.insert(words.end(), {"quick.toml", "--sync", sync});
       if (words[0] != "scheduler") words.insert(words.end(), {"--scheduler", endpoint});
@@ -72,12 +55,13 @@ TEST_CASE("a scheduler killed twice: the same command goes on, and no other node
     for (const char* name : {"fast-0", "fast-1", "slow"})
       nodes.push_back(start({"worker", "--stretch", "--name", name}));
     scheduler->wait_for_words("training starts");
-    for (int death = 0; death < 2; ++death) {
+    for (const int signal : {SIGKILL, SIGTERM}) {
       const auto journal = place.path("state") / "scheduler.journal";
       const auto size = std::filesystem::file_size(journal);
       while (std::filesystem::file_size(journal) < size + 2'000) std::this_thread::yield();
-      scheduler->signal(SIGKILL);
-      scheduler->wait_for_end();
+      scheduler->signal(signal);
+      CHECK(scheduler->wait_for_end() == (signal == SIGTERM ? 130 : -SIGKILL));
+      CHECK(contains(scheduler->err(), "servers and workers wait") == (signal == SIGTERM));
       scheduler = start_scheduler();
       const std::string rest = scheduler->wait_for_words("goes on with run ");
       CHECK(contains(rest, ": 3 workers, 2 servers, "));

@@ -1,5 +1,6 @@
 // `rubato up`: a whole cluster of real processes, and what happens when some of them are killed.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <csignal>
@@ -44,7 +45,7 @@ TEST_CASE("up trains to the target under every model and leaves its results") {
     CAPTURE(up.err());
     REQUIRE(code == 0);
     CHECK(contains(up.out(), "3 workers"));
-    CHECK_FALSE(contains(up.err(), "does not shape links"));
+    CHECK_FALSE(contains(up.err(), "links are not shaped"));
     CHECK(contains(up.out(), "Report: " + (place.path(sync) / "report.html").string()));
     CHECK(contains(read_text(place.path(sync) / "report.html"), "</html>"));
     CHECK(contains(read_text(place.path(sync) / "curves.csv"), sync));
@@ -62,7 +63,7 @@ TEST_CASE("up trains to the target under every model and leaves its results") {
   }
 }
 
-TEST_CASE("up says that links are not shaped where the file names some") {
+TEST_CASE("up without throttles says that links are not shaped") {
   const Workplace place;
   std::string text = QuickCluster{}.text();
   const std::string servers = "[servers]\n";
@@ -72,11 +73,59 @@ TEST_CASE("up says that links are not shaped where the file names some") {
   const int code = up.wait_for_end();
   CAPTURE(up.err());
   REQUIRE(code == 0);
-  const std::string note = "rubato up does not shape links: latency and bandwidth in slow.toml";
+  const std::string note = "links are not shaped: latency and bandwidth in slow.toml";
   CHECK(contains(up.err(), note));
   CHECK(contains(up.out(), note));
   CHECK(contains(read_text(place.path("out") / "report.html"), note));
   CHECK(results_of(place, "out").at("note").get<std::string>().starts_with(note));
+}
+
+// A commit goes up and its reply comes down over both links: four latencies at least.
+constexpr double kLatency = 0.02;
+
+std::string with_links() {
+  return QuickCluster{
+      .stop = "max_steps = 60",
+      .link = fmt::format("latency_seconds = {}\nup_mbps = 20\ndown_mbps = 50", kLatency)}
+      .text();
+}
+
+void check_slowed(const Json& run) {
+  const auto rounds = run.at("commits").get<double>() / 3;
+  CHECK(rounds > 10);
+  CHECK(run.at("seconds").get<double>() > (rounds - 2) * 4 * kLatency);
+  CHECK(run.at("communicate_share").get<double>() > 0.3);
+}
+
+TEST_CASE("up --throttle gives the nodes their links, after it has said what it measured") {
+  const Workplace place;
+  place.write("slow.toml", with_links());
+  Process up(place, {"up", "slow.toml", "--sync", "bsp", "--throttle", "--out", "out"});
+  const int code = up.wait_for_end();
+  CAPTURE(up.err());
+  REQUIRE(code == 0);
+  CHECK(contains(up.err(), "link of fast: up 20 Mb/s asked, "));
+  CHECK_FALSE(contains(up.err(), "link of servers"));  // is the same
+  CHECK_FALSE(contains(up.out(), "not shaped"));
+  const Json results = results_of(place, "out");
+  check_slowed(results.at("runs")[0]);
+}
+
+TEST_CASE("compare --real runs every model as processes, into one table") {
+  const Workplace place;
+  place.write("slow.toml", with_links());
+  Process compare(place, {"compare", "slow.toml", "--real", "--unchecked", "--sync", "bsp,asp",
+                          "--seeds", "2", "--out", "out"});
+  const int code = compare.wait_for_end();
+  CAPTURE(compare.err());
+  REQUIRE(code == 0);
+  CHECK(contains(compare.out(), "real time"));
+  CHECK_FALSE(contains(compare.err(), "link of"));
+  const Json results = results_of(place, "out");
+  REQUIRE(results.at("runs").size() == 4);
+  check_slowed(results.at("runs")[0]);
+  CHECK(results.at("runs")[1].at("seed") == 2);
+  CHECK(results.at("runs")[2].at("sync") == "asp");
 }
 
 // 5124 parameters on two servers, in chunks of 1024.

@@ -1,11 +1,7 @@
 // Whatever a node waits for, somebody reads it within seconds: on the node that waits, and at the
 // scheduler. And `rubato status`. Each case prints how long it took.
-#include <arpa/inet.h>
 #include <doctest/doctest.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <csignal>
 #include <memory>
@@ -15,6 +11,7 @@
 #include "tests/integration/process.hpp"
 #include "tests/integration/quick_cluster.hpp"
 #include "tests/integration/relay.hpp"
+#include "tests/loopback.hpp"
 
 namespace rubato::integration {
 namespace {
@@ -27,18 +24,10 @@ constexpr Duration kStarting = Duration::from_seconds(5);
 // the kernel answers no other.
 class DeafPort {
  public:
-  DeafPort() : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    REQUIRE(::bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
-    REQUIRE(::listen(listener_, 0) == 0);
-    socklen_t size = sizeof address;
-    REQUIRE(::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-    port_ = ntohs(address.sin_port);
+  DeafPort() {
     for (int& fd : waiting_) {
       fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-      (void)::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address);
+      (void)tests::connect_to(fd, port_);
     }
   }
   ~DeafPort() {
@@ -48,11 +37,11 @@ class DeafPort {
   DeafPort(const DeafPort&) = delete;
   DeafPort& operator=(const DeafPort&) = delete;
 
-  std::string endpoint() const { return fmt::format("tcp://127.0.0.1:{}", port_); }
+  std::string endpoint() const { return tests::endpoint_at(port_); }
 
  private:
-  int listener_;
-  int port_ = 0;
+  int listener_ = tests::listen_anywhere(0);
+  int port_ = tests::port_of(listener_);
   int waiting_[4] = {};
 };
 
@@ -63,8 +52,7 @@ struct Begun {
     scheduler = std::make_unique<Process>(
         place, std::vector<std::string>{"scheduler", "quick.toml", "--sync", "asp", "--bind",
                                         "tcp://127.0.0.1:*", "--out", "o"});
-    const std::string rest = scheduler->wait_for_words("listens on ");
-    endpoint = rest.substr(0, rest.find(','));
+    endpoint = endpoint_of(*scheduler);
     auto words = node("server");
     if (!advertise.empty()) words.insert(words.end(), {"--advertise", advertise});
     server = std::make_unique<Process>(place, words);
@@ -128,7 +116,7 @@ TEST_CASE("waits: a scheduler that is not reached has a likely cause, each its o
   struct Case {
     std::string endpoint, words;
   };
-  const std::string closed = fmt::format("tcp://127.0.0.1:{}", free_port());
+  const std::string closed = tests::endpoint_at(tests::free_port());
   const std::vector<Case> cases{
       {closed, closed + " (127.0.0.1): nothing listens there"},
       {"tcp://no-such-box.invalid:5700", "tcp://no-such-box.invalid:5700: the name is unknown"},
@@ -224,7 +212,7 @@ TEST_CASE("status: a table and JSON of a run, before and while it trains") {
 
 TEST_CASE("status: a scheduler that is not there has a likely cause, and the exit code is 1") {
   const Workplace place;
-  Process status(place, {"status", "--scheduler", fmt::format("tcp://127.0.0.1:{}", free_port())});
+  Process status(place, {"status", "--scheduler", tests::endpoint_at(tests::free_port())});
   CHECK(status.wait_for_end() == 1);
   CHECK(contains(status.err(), "nothing listens there"));
   Process stranger(place, {"status", "--scheduler", "tcp://10.0.0.1:5700"});

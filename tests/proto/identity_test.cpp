@@ -1,4 +1,4 @@
-// What a key may say, pair by pair, and what text a key and its name are.
+// What the key of each role may say. The forms of keys and of their names.
 #include "proto/identity.hpp"
 
 #include <doctest/doctest.h>

@@ -2,13 +2,12 @@
 
 #include <doctest/doctest.h>
 
-#include <arpa/inet.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <string>
 
 #include "proto/zmq_transport.hpp"
+#include "tests/loopback.hpp"
 
 using namespace rubato;
 using namespace rubato::proto;
@@ -21,26 +20,16 @@ constexpr Duration kLong = Duration::from_seconds(20);
 
 // A port of loopback, with a listener that never says a word.
 struct MuteListener {
-  MuteListener() {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    REQUIRE(::bind(fd, reinterpret_cast<const sockaddr*>(&address), size) == 0);
-    REQUIRE(::listen(fd, 4) == 0);
-    REQUIRE(::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-    port = ntohs(address.sin_port);
-  }
   ~MuteListener() { ::close(fd); }
-  int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  int port = 0;
+  int fd = tests::listen_anywhere(4);
+  int port = tests::port_of(fd);
 };
 
 TEST_CASE("reach: a node answers, and goes on as before") {
   ZmqTransport node;
   const auto endpoint = node.listen("tcp://127.0.0.1:*");
   REQUIRE(endpoint);
-  const int port = std::stoi(endpoint->substr(endpoint->rfind(':') + 1));
+  const int port = tests::port_of(*endpoint);
   const Reach found = reach("localhost", port, kLong);
   CHECK(found.outcome == Outcome::Answers);
   CHECK(found.address == "127.0.0.1");

@@ -340,6 +340,26 @@ TEST_CASE("the end: workers leave, then the evaluator pulls a last time, then th
   }
 }
 
+TEST_CASE("the end: a server that falls silent ends the last pull, for nobody takes its place") {
+  SchedulerWorld world;
+  world.from_evaluator(proto::Hello{"evaluator", 10, ""});
+  world.start();
+  world.scheduler.stop(world.now, "enough");
+  for (const auto& worker : {kZero, kOne}) world.from_worker(worker, proto::Leave{"enough"});
+  world.log();
+  for (int second = 0; second < 9; ++second) {
+    world.now = world.now + kSecond;
+    world.from_server(0, proto::Heartbeat{});
+    world.scheduler.on_wakeup(world.now);
+  }
+  CHECK_FALSE(world.scheduler.over());
+  world.now = world.now + kSecond;
+  CHECK(world.scheduler.poll_wakeup() <= world.now);
+  world.scheduler.on_wakeup(world.now);
+  CHECK(world.scheduler.over());
+  CHECK(world.log().find("server 1 'shard-1' is silent") != std::string::npos);
+}
+
 TEST_CASE("the end: where a shard is gone nobody waits for a last pull") {
   SchedulerWorld world;
   world.from_evaluator(proto::Hello{"evaluator", 10, ""});

@@ -1,6 +1,6 @@
-// Members that lie or break, at the scheduler: who keeps others waiting is named, then left out;
-// who is refused again and again is set aside; broken parameters lead all shards back. What a shard
-// says of them: server_members_test.cpp.
+// Members that lie or break, at the scheduler. A member that keeps others waiting is named, then
+// left out. One that is refused again and again is set aside. After broken parameters all shards go
+// back. server_members_test.cpp has what a shard says of them.
 #include <doctest/doctest.h>
 
 #include <cmath>

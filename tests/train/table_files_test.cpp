@@ -83,6 +83,11 @@ TEST_CASE("LIBSVM: an index that would need terabytes is refused") {
   CHECK(libsvm_error("1 4000000000:1\n").find("do not fit into memory") != std::string::npos);
 }
 
+TEST_CASE("LIBSVM: a small file that asks for gigabytes is refused before memory is taken") {
+  CHECK(libsvm_error("1 200000000:1\n0 1:1\n").find("is the largest index right?") !=
+        std::string::npos);
+}
+
 TEST_CASE("CSV: with a header, the label in the last column") {
   const RawTable rows = csv("a,b,kind\n1,2.5,cat\n-3,0,dog\n");
   CHECK(rows.columns.size() == 2);

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "tests/loopback.hpp"
 #include "tests/proto/transport_conformance.hpp"
 
 namespace rubato::proto {
@@ -269,7 +270,7 @@ class Child {
 // Connects to the port and repeats whatever it hears, until killed. It speaks first.
 void echo(int port) {
   ShmTransport transport;
-  const auto link = transport.connect("tcp://127.0.0.1:" + std::to_string(port));
+  const auto link = transport.connect(tests::endpoint_at(port));
   if (!link || !transport.send(*link, numbered(0))) return;
   while (true) {
     const auto received = transport.receive(kPatience);
@@ -281,16 +282,12 @@ void echo(int port) {
 // Listens on the port and repeats whatever it hears.
 void listening_echo(int port) {
   ShmTransport transport;
-  if (!transport.listen("tcp://127.0.0.1:" + std::to_string(port))) return;
+  if (!transport.listen(tests::endpoint_at(port))) return;
   while (true) {
     const auto received = transport.receive(kPatience);
     if (!received || !*received || !(*received)->message) return;
     (void)transport.send((*received)->from, *(*received)->message);
   }
-}
-
-int port_of(const std::string& endpoint) {
-  return std::stoi(endpoint.substr(endpoint.rfind(':') + 1));
 }
 
 std::size_t entries(const char* directory) {
@@ -321,7 +318,7 @@ TEST_CASE("shm transport: a connector is killed, nothing is left and the next on
   std::size_t descriptors = 0;
   for (Child& child : lives) {
     CAPTURE(&child - lives);
-    child.start(port_of(*endpoint));
+    child.start(tests::port_of(*endpoint));
     Received first = expect(server);
     while (!std::holds_alternative<Probe>(first.message->body)) first = expect(server);  // echoes
     const PeerId peer = first.from;
@@ -359,11 +356,11 @@ TEST_CASE("shm transport: a listener is killed, its successor is found and share
     ShmTransport probe;
     const auto endpoint = probe.listen(ShmFactory::free_endpoint());
     REQUIRE(endpoint);
-    port = port_of(*endpoint);
+    port = tests::port_of(*endpoint);
   }
   first.start(port);
   ShmTransport client({kSendTimeout, Duration{}, shm::host_id()});
-  const auto link = client.connect("tcp://127.0.0.1:" + std::to_string(port));
+  const auto link = client.connect(tests::endpoint_at(port));
   REQUIRE(link);
   converse(client, *link);
   first.kill();

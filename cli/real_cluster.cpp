@@ -1,0 +1,223 @@
+#include "cli/real_cluster.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "base/log.hpp"
+#include "cli/children.hpp"
+#include "cli/host_info.hpp"
+#include "cluster/cluster_plan.hpp"
+#include "cluster/own_data.hpp"
+#include "emulation/throttle/link_check.hpp"
+#include "train/device.hpp"
+
+namespace rubato::cli {
+namespace {
+
+constexpr Duration kExitPatience = Duration::from_seconds(5);
+
+// A server whose lives are shorter than this cannot be helped by another one.
+constexpr Duration kShortLife = Duration::from_seconds(10);
+constexpr int kShortLivesMax = 3;  // in a row
+
+std::string what_ended(const Children::Ended& child) {
+  return fmt::format("{} {} ended: {}", proto::role_name(child.role), child.name, child.how);
+}
+
+// The servers and workers of the file, each a process that joins at `scheduler`.
+class Nodes {
+ public:
+  // Lifetime: of all, longer than this. `state`: directory of the servers' snapshots; empty: a
+  // server that ends is not started again.
+  Nodes(const RealRun& run, const cluster::ClusterConfig& config, std::string state,
+        Children& children)
+      : run_(run), config_(config), state_(std::move(state)), children_(children) {}
+
+  void start(const std::string& scheduler) {
+    scheduler_ = scheduler;
+    for (int i = 0; i < config_.servers.count; ++i)
+      start(proto::Role::Server, fmt::format("server-{}", i));
+    for (const auto& worker : cluster::worker_profiles(config_))
+      if (!absent_at_start(config_, worker.name)) start(proto::Role::Worker, worker.name);
+  }
+
+  // Plays the events of [[churn]] that are due.
+  void play_churn(const server::DurableScheduler& scheduler) {
+    if (!scheduler.started() || scheduler.stopped()) return;
+    const double seconds = (steady_now() - *scheduler.started()).seconds();
+    while (!thaws_.empty() && thaws_.begin()->first <= seconds) {
+      const auto& [role, name] = thaws_.begin()->second;
+      children_.signal(role, name, SIGCONT);
+      thaws_.erase(thaws_.begin());
+    }
+    for (; played_ < config_.churn.size() && config_.churn[played_].at_seconds <= seconds;
+         ++played_)
+      play(config_.churn[played_]);
+  }
+
+  // A worker that dies while training stops nobody. A server is started again, and goes on from its
+  // last snapshot. A node that ends before training ends the run.
+  void watch(server::DurableScheduler& scheduler) {
+    for (const auto& child : children_.reap()) {
+      const bool meant = meant_to_end_.erase({child.role, child.name}) == 1;
+      if (scheduler.stopped() || meant) continue;
+      const Instant now = steady_now();
+      const bool server = child.role == proto::Role::Server;
+      const std::string what = what_ended(child);
+      if (scheduler.started() && server && may_restart(now, child.name)) {
+        log_warning(what + "; it is started again");
+        start(child.role, child.name);
+        continue;
+      }
+      log_warning(what);
+      const bool last =
+          !server && !children_.any(proto::Role::Worker) && scheduler.core().awaits_workers();
+      if (!scheduler.started() || server || last) scheduler.stop_without_parameters(now, what);
+    }
+    // Nobody else knows where to join.
+    if (scheduler.started() && !scheduler.stopped() && !children_.any(proto::Role::Worker) &&
+        scheduler.core().members() == 0 && played_ == config_.churn.size())
+      scheduler.fail(steady_now(), "no worker is left");
+  }
+
+ private:
+  struct Life {
+    Instant began;
+    int short_lives = 0;  // before this one, in a row
+  };
+
+  void start(proto::Role role, const std::string& name) {
+    const bool server = role == proto::Role::Server;
+    std::vector<std::string> arguments{
+        config_.file,  "--sync",   run_.sync, "--seed", std::to_string(config_.seed),
+        "--scheduler", scheduler_, "--name",  name,     "--quiet"};
+    if (run_.throttle)  // check_links() has measured what this machine delivers
+      arguments.insert(arguments.end(), {"--throttle", "--unchecked"});
+    else if (!server)
+      arguments.emplace_back("--stretch");
+    if (server && !state_.empty()) arguments.insert(arguments.end(), {"--state", state_});
+    for (auto& word : run_.profile.arguments()) arguments.push_back(std::move(word));
+    children_.start(role, name, arguments);
+    if (server) lives_[name].began = steady_now();
+  }
+
+  void play(const cluster::ChurnEvent& event) {
+    using Act = cluster::ChurnEvent::Act;
+    const auto role = event.server ? proto::Role::Server : proto::Role::Worker;
+    const std::string name = event.server ? fmt::format("server-{}", *event.server) : event.worker;
+    log_info("churn: " + describe(event));
+    switch (event.act) {
+      case Act::Join:
+        return start(role, name);
+      case Act::Leave:
+        if (children_.signal(role, name, SIGTERM)) meant_to_end_.insert({role, name});
+        return;
+      case Act::Crash:
+        if (children_.signal(role, name, SIGKILL)) meant_to_end_.insert({role, name});
+        return;
+      case Act::Freeze:
+        children_.signal(role, name, SIGSTOP);
+        thaws_.emplace(event.at_seconds + event.freeze_seconds, std::pair(role, name));
+    }
+  }
+
+  bool may_restart(Instant now, const std::string& name) {
+    Life& life = lives_[name];
+    life.short_lives = now - life.began < kShortLife ? life.short_lives + 1 : 0;
+    return !state_.empty() && life.short_lives < kShortLivesMax;
+  }
+
+  const RealRun& run_;
+  const cluster::ClusterConfig& config_;
+  const std::string state_;
+  Children& children_;
+  std::string scheduler_;
+  std::map<std::string, Life> lives_;  // of servers, by name
+  using Node = std::pair<proto::Role, std::string>;
+  std::size_t played_ = 0;             // events of [[churn]]
+  std::set<Node> meant_to_end_;        // by [[churn]]
+  std::multimap<double, Node> thaws_;  // by seconds of training
+};
+
+}  // namespace
+
+Result<void> check_real(const cluster::ClusterConfig& config, const std::string& command) {
+  RUBATO_TRY(cluster::require_trainable(config));
+  RUBATO_TRY(cluster::check_own_data(config));
+  if (std::ranges::any_of(config.churn, &cluster::ChurnEvent::scheduler))
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: churn.scheduler: the scheduler of {} is {} itself; rubato compare "
+                            "plays it in virtual time",
+                            config.file, command, command));
+  RUBATO_TRY(train::make_device(config.worker_device));  // before every worker says that it cannot
+  return {};
+}
+
+Result<void> check_links(const cluster::ClusterConfig& config, const Throttle& throttle) {
+  if (!throttle.on || throttle.unchecked) return {};
+  std::vector<std::pair<std::string, cluster::LinkModel>> links;
+  for (const auto& group : config.workers) links.emplace_back(group.name, group.link);
+  links.emplace_back("servers", config.servers.link);
+  std::vector<cluster::LinkModel> measured{{}};  // a group without a link
+  for (const auto& [who, link] : links) {
+    if (std::ranges::find(measured, link) != measured.end()) continue;
+    measured.push_back(link);
+    const auto text = emulation::check_link(link, config.seed);
+    if (!text)
+      return fail(text.error().code, fmt::format("link of {}: {}", who, text.error().message));
+    log_info(fmt::format("link of {}: {}", who, *text));
+  }
+  return {};
+}
+
+std::string unshaped_note(const cluster::ClusterConfig& config, const Throttle& throttle) {
+  if (throttle.on || !cluster::names_links(config)) return {};
+  return fmt::format(
+      "links are not shaped: latency and bandwidth in {} have no effect, step times do; add "
+      "--throttle to have both",
+      config.file);
+}
+
+Result<HostedRun> run_real(const cluster::ClusterConfig& config, const RealRun& run,
+                           const std::stop_token& stop) {
+  const std::string state = config.snapshot.kept ? run.out + "/state" : "";
+  Children children;  // ends them before the profile is merged
+  Nodes nodes(run, config, state, children);
+  ClusterHostOptions host;
+  host.bind.host = "127.0.0.1";
+  host.sync = run.sync;
+  host.seed = config.seed;
+  host.out = run.out;
+  host.state = state;
+  host.anew = !run.resumes;
+  host.alone = true;
+  host.quiet = run.quiet;
+  host.page = run.page;
+  host.on_listening = [&](const std::string& endpoint) {
+    if (run.on_listening) run.on_listening();
+    log_device(config.worker_device);
+    nodes.start(endpoint);
+  };
+  host.on_waiting = [&]() -> std::optional<std::string> {
+    const auto ended = children.reap();
+    if (ended.empty()) return std::nullopt;
+    return what_ended(ended.front());
+  };
+  host.trace = run.profile.trace();
+  host.on_turn = [&](server::DurableScheduler& scheduler) {
+    nodes.play_churn(scheduler);
+    nodes.watch(scheduler);
+  };
+  RUBATO_ASSIGN(auto hosted, host_cluster(config, host, stop));
+  if (hosted.record.steps > 0) children.wait(kExitPatience);  // all have heard the end of the run
+  children.end();
+  return hosted;
+}
+
+}  // namespace rubato::cli

@@ -1,0 +1,46 @@
+// cli/real_cluster.hpp - a whole cluster as real processes on this machine: what `rubato up` and
+// `rubato compare --real` share. This process is scheduler and evaluator; servers and workers are
+// its children. Errors: BadInput before anything starts. Threads: the caller's.
+#pragma once
+
+#include <functional>
+#include <stop_token>
+#include <string>
+
+#include "base/result.hpp"
+#include "cli/cluster_host.hpp"
+#include "cli/commands.hpp"
+#include "cli/profile.hpp"
+#include "cluster/cluster_config.hpp"
+
+namespace rubato::cli {
+
+// Whether the cluster can run as processes here. `command`: for the message.
+[[nodiscard]] Result<void> check_real(const cluster::ClusterConfig& config,
+                                      const std::string& command);
+
+// Measures each link of the file and says what this machine delivers. BadInput when it misses.
+[[nodiscard]] Result<void> check_links(const cluster::ClusterConfig& config,
+                                       const Throttle& throttle);
+
+// What the figures leave out; empty: nothing.
+std::string unshaped_note(const cluster::ClusterConfig& config, const Throttle& throttle);
+
+struct RealRun {
+  std::string sync;
+  std::string out;       // directory of the run, made already
+  bool resumes = false;  // goes on with the run of that directory
+  bool quiet = false;
+  bool throttle = false;  // nodes have the links of the file
+  // Lifetime: the run's.
+  ClusterProfile& profile;
+  LivePage* page = nullptr;  // shows the run; null: nobody does
+  // Called once, before the nodes start. May be empty.
+  std::function<void()> on_listening = {};
+};
+
+// Runs one sync model with the seed of `config`. As host_cluster().
+[[nodiscard]] Result<HostedRun> run_real(const cluster::ClusterConfig& config, const RealRun& run,
+                                         const std::stop_token& stop);
+
+}  // namespace rubato::cli

@@ -1,0 +1,28 @@
+// emulation/throttle/tcp.hpp - TCP sockets that do not block, with small buffers: what lies in the
+// kernel has passed an emulated link, or has not reached it. IPv4. Threads: any.
+#pragma once
+
+#include <netinet/in.h>
+
+#include <string>
+
+#include "base/memory_file.hpp"
+#include "base/result.hpp"
+
+namespace rubato::emulation::tcp {
+
+// Of "tcp://HOST:PORT". Looks the host up, and so may block as long as the system's resolver does.
+[[nodiscard]] Result<sockaddr_in> address_of(const std::string& endpoint);
+
+Descriptor make_socket();
+
+// Short messages do not wait for an acknowledgement of earlier ones.
+void send_at_once(const Descriptor& fd);
+
+struct Listener {
+  Descriptor fd;
+  int port = 0;
+};
+[[nodiscard]] Result<Listener> listen_at(const std::string& endpoint);
+
+}  // namespace rubato::emulation::tcp

@@ -1,0 +1,32 @@
+#include "proto/endpoint.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+namespace rubato::proto {
+
+std::string Endpoint::text() const {
+  return port == 0 ? fmt::format("tcp://{}:*", host) : fmt::format("tcp://{}:{}", host, port);
+}
+
+bool Endpoint::loopback() const {
+  return host == "localhost" || host.starts_with("127.");
+}
+
+std::optional<Endpoint> read_endpoint(std::string_view text) {
+  constexpr std::string_view kScheme = "tcp://";
+  const auto colon = text.rfind(':');
+  if (!text.starts_with(kScheme) || colon == std::string_view::npos || colon <= kScheme.size())
+    return std::nullopt;
+  Endpoint endpoint{std::string(text.substr(kScheme.size(), colon - kScheme.size())), 0};
+  const std::string_view port = text.substr(colon + 1);
+  if (port == "*") return endpoint;
+  const char* const last = port.data() + port.size();
+  const auto [end, error] = std::from_chars(port.data(), last, endpoint.port);
+  if (error != std::errc{} || end != last || endpoint.port < 0 || endpoint.port > 65535)
+    return std::nullopt;
+  return endpoint;
+}
+
+}  // namespace rubato::proto
