@@ -157,9 +157,12 @@ Result<void> compare_checked(const CompareOptions& options, std::stop_token stop
     comparison.partial =
         fmt::format("This is a part: the command was interrupted after {} of {} runs.",
                     comparison.runs.size(), comparison.planned_runs);
-  if (done || (done.error().code == ErrorCode::Stopped && !comparison.runs.empty()))
+  if (done || (done.error().code == ErrorCode::Stopped && !comparison.runs.empty())) {
     RUBATO_TRY(write_outputs(comparison, out, options.json));
-  if (page) page->end(absolute_path(out + "/report.html"));
+    if (page) page->end(absolute_path(out + "/report.html"));
+  } else if (page) {
+    page->end({});
+  }
   if (done && options.save && !options.json)
     fmt::print("Models: {}/<sync model>-<seed>/model.safetensors\n", absolute_path(out));
   return done;
