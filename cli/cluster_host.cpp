@@ -206,6 +206,7 @@ class Host {
       }
       if (const auto started = scheduler_->started()) seen_.started_ns = started->ns;
       if (options_.on_turn) options_.on_turn(*scheduler_);
+      if (options_.page) options_.page->offer([this] { return live_run(); });
       while (const auto event = scheduler_->poll_log()) {
         // The progress shows evaluations.
         if (progress_ && event->kind == server::SchedulerEvent::Kind::Evaluation) continue;
@@ -257,6 +258,10 @@ class Host {
             .held_out = config_.own_data() && seen_.measured
                             ? std::optional(train::EvaluationResult{seen_.loss, seen_.accuracy})
                             : std::nullopt};
+  }
+
+  LiveRun live_run() const {
+    return {scheduler_->core().record(), scheduler_->status(steady_now())};
   }
 
   proto::LoopTrace* trace() { return trace_ ? &*trace_ : nullptr; }
@@ -324,8 +329,10 @@ Result<void> conclude(const cluster::ClusterConfig& config, HostedRun run,
     if (!complete)
       comparison.partial =
           "This is a part: the run ended before its stop criterion held: " + reason;
+    if (options.page) options.page->add(record);
     comparison.runs.push_back(std::move(record));
     RUBATO_TRY(write_outputs(comparison, options.out, options.json));
+    if (options.page) options.page->end(absolute_path(options.out + "/report.html"));
     if (!options.json && !run.model.empty()) fmt::print("Model:  {}\n", absolute_path(run.model));
   }
   if (stop.stop_requested()) return fail(ErrorCode::Stopped, "interrupted");

@@ -12,6 +12,7 @@
 #include "base/run_record.hpp"
 #include "base/trace.hpp"
 #include "cli/endpoint.hpp"
+#include "cli/live/live_page.hpp"
 #include "cluster/cluster_config.hpp"
 #include "proto/identity.hpp"
 #include "server/durable_scheduler.hpp"
@@ -35,6 +36,7 @@ struct ClusterHostOptions {
   // Called some times a second while workers are awaited that have data of their own. Returns: why
   // to wait no longer, if so. May be empty.
   std::function<std::optional<std::string>()> on_waiting;
+  LivePage* page = nullptr;  // shows the run; null: nobody does
   // Called after every message, and some times a second; may stop the run. May be empty.
   std::function<void(server::DurableScheduler&)> on_turn;
 };
@@ -55,7 +57,8 @@ struct Conclusion {
   std::string command;  // as typed, for the report
   std::string out;      // directory for the results, made already
   bool json = false;
-  std::string note = {};  // as Comparison::note
+  std::string note = {};     // as Comparison::note
+  LivePage* page = nullptr;  // told where the report is; null: there is none
 };
 
 // Writes and prints what a hosted run leaves behind, unless training never began. Returns: Stopped

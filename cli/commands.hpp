@@ -33,6 +33,7 @@ struct CompareOptions {
   bool save = false;                  // the trained models as files
   std::string command;                // as typed, for the report
   std::string profile;                // file for a trace in virtual time; empty: none
+  std::string http;                   // address of the live page; empty: none
   bool real = false;                  // throttled processes in real time, not virtual time
   bool unchecked = false;             // real: links are not measured before the start
 };
@@ -47,6 +48,7 @@ struct StudyOptions {
   bool quiet = false;              // no progress
   bool any_build = false;          // keep runs that another build of this program computed
   std::string part;                // "3/16": this share of the runs; empty: all
+  std::string http;                // address of the live page; empty: none
   bool merge = false;              // join the study directories `files` in `out`
 };
 // Writes the files of a study directory again.
@@ -79,6 +81,7 @@ struct UpOptions {
   bool json = false;
   bool quiet = false;
   std::string profile;  // file for a trace of all processes; empty: none
+  std::string http;     // address of the live page; empty: none
   Throttle throttle;
 };
 int up(const UpOptions& options, std::stop_token stop);
@@ -104,6 +107,7 @@ struct SchedulerRun {
   NodeOptions node;
   std::optional<double> target_loss;
   std::string out;
+  std::string http;  // address of the live page; empty: none
   bool json = false;
 };
 int run_scheduler(const SchedulerRun& options, std::stop_token stop);
@@ -184,6 +188,15 @@ struct DoctorRun {
   bool json = false;
 };
 int doctor(const DoctorRun& run);
+
+// `rubato calibrate`: how long steps take on this device, as rows of the catalog.
+struct CalibrateRun {
+  std::vector<std::string> models;  // kinds; empty: all
+  std::vector<int> batches{32, 128};
+  std::string device = "cpu";
+  std::string name;  // of the rows, before model and batch; empty: of this host
+};
+int calibrate(const CalibrateRun& run, std::stop_token stop);
 
 // `rubato status`: how a run stands, as its scheduler says. Of `node`: scheduler, keys, insecure,
 // and name, which is that of a key.

@@ -8,6 +8,7 @@
 #include "cli/commands.hpp"
 #include "cli/host_info.hpp"
 #include "cli/interrupt.hpp"
+#include "cli/live/live_page.hpp"
 #include "cli/outputs.hpp"
 #include "cli/profile.hpp"
 #include "cli/progress.hpp"
@@ -32,10 +33,17 @@ std::string outcome_text(const RunRecord& record) {
   return text;
 }
 
+std::function<void(const server::Scheduler&, Instant)> watch_of(LivePage* page) {
+  if (!page) return {};
+  return [page](const server::Scheduler& scheduler, Instant now) {
+    page->offer([&] { return LiveRun{scheduler.record(), scheduler.status(now)}; });
+  };
+}
+
 // Runs every model with every seed into `comparison`, until done or stopped.
 Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig& config,
                      const std::vector<std::string>& models, const std::string& out,
-                     std::stop_token stop, Comparison& comparison) {
+                     std::stop_token stop, LivePage* page, Comparison& comparison) {
   RUBATO_ASSIGN(const auto trace, open_profile(options.profile, TraceClock::Own));
   train::DataSplit data;
   if (!config.timing_only()) {
@@ -67,6 +75,7 @@ Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig
         if (progress)
           progress->update({.seconds = at.seconds, .loss = at.smoothed_loss}, steady_now());
       };
+      run.watch = watch_of(page);
       run.stop = stop;
       if (options.save) {
         const auto directory = fmt::format("{}/{}-{}", out, model, seed);
@@ -82,6 +91,7 @@ Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig
       if (stop.stop_requested()) return fail(ErrorCode::Stopped, "interrupted");
       if (progress) progress->end_run(outcome_text(record), steady_now());
       RUBATO_TRY(add_to_log(record, out));
+      if (page) page->add(record);
       comparison.runs.push_back(std::move(record));
     }
   }
@@ -91,7 +101,7 @@ Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig
 // The same as real processes, one cluster after the other.
 Result<void> run_all_real(const CompareOptions& options, cluster::ClusterConfig config,
                           const std::vector<std::string>& models, const std::string& out,
-                          const std::stop_token& stop, Comparison& comparison) {
+                          const std::stop_token& stop, LivePage* page, Comparison& comparison) {
   RUBATO_TRY(check_links(config, {.on = true, .unchecked = options.unchecked}));
   RUBATO_ASSIGN(const auto profile, ClusterProfile::open({}));
   const std::uint64_t first = config.seed;
@@ -104,16 +114,18 @@ Result<void> run_all_real(const CompareOptions& options, cluster::ClusterConfig 
                         .out = directory,
                         .quiet = options.quiet,
                         .throttle = true,
-                        .profile = *profile};
+                        .profile = *profile,
+                        .page = page};
       RUBATO_ASSIGN(auto hosted, run_real(config, run, stop));
       if (stop.stop_requested()) return fail(ErrorCode::Stopped, "interrupted");
       if (hosted.record.steps == 0)
-        return fail(ErrorCode::Io, fmt::format("{}, seed {}: training never started: {}",
-                                               model_title(model), config.seed,
-                                               hosted.record.stop_reason));
+        return fail(ErrorCode::Io,
+                    fmt::format("{}, seed {}: training never started: {}", model_title(model),
+                                config.seed, hosted.record.stop_reason));
       log_info(fmt::format("{}, seed {}: {}", model_title(model), config.seed,
                            outcome_text(hosted.record)));
       RUBATO_TRY(add_to_log(hosted.record, out));
+      if (page) page->add(hosted.record);
       comparison.runs.push_back(std::move(hosted.record));
     }
   }
@@ -135,15 +147,22 @@ Result<void> compare_checked(const CompareOptions& options, std::stop_token stop
   Comparison comparison = start_comparison(config, models, options.command, !options.real);
   comparison.planned_runs = models.size() * static_cast<std::size_t>(options.seeds);
   RUBATO_TRY(begin_log(comparison, out));
-  auto done = options.real ? run_all_real(options, config, models, out, stop, comparison)
-                           : run_all(options, config, models, out, stop, comparison);
+  RUBATO_ASSIGN(const auto page, open_live_page(options.http, comparison, models.front(),
+                                                config.seed, link_texts(config)));
+  auto done = options.real
+                  ? run_all_real(options, config, models, out, stop, page.get(), comparison)
+                  : run_all(options, config, models, out, stop, page.get(), comparison);
   // What finished before an interrupt is still worth having.
   if (!done)
     comparison.partial =
         fmt::format("This is a part: the command was interrupted after {} of {} runs.",
                     comparison.runs.size(), comparison.planned_runs);
-  if (done || (done.error().code == ErrorCode::Stopped && !comparison.runs.empty()))
+  if (done || (done.error().code == ErrorCode::Stopped && !comparison.runs.empty())) {
     RUBATO_TRY(write_outputs(comparison, out, options.json));
+    if (page) page->end(absolute_path(out + "/report.html"));
+  } else if (page) {
+    page->end({});
+  }
   if (done && options.save && !options.json)
     fmt::print("Models: {}/<sync model>-<seed>/model.safetensors\n", absolute_path(out));
   return done;

@@ -68,6 +68,13 @@ const CLI::Validator kSeed(
     },
     "");
 
+void add_http(CLI::App* command, std::string& address) {
+  command->add_option(
+      "--http", address,
+      "Serve the report while it grows, and /metrics: PORT of this machine alone, or "
+      "HOST:PORT");
+}
+
 void add_throttle(CLI::App* command, Throttle& throttle, const char* what) {
   auto* on = command->add_flag("--throttle", throttle.on, what);
   command
@@ -99,6 +106,7 @@ void add_compare(CLI::App& app, CompareOptions& options) {
   command->add_flag("--quiet", options.quiet, "No progress");
   command->add_option("--profile", options.profile,
                       "File for a trace of every worker, in virtual time");
+  add_http(command, options.http);
   auto* real = command->add_flag("--real", options.real,
                                  "Real processes on this machine, one cluster after the other, "
                                  "with the links and step times of the file");
@@ -131,6 +139,7 @@ void add_study(CLI::App& app, StudyOptions& options) {
       ->add_flag("--merge", options.merge,
                  "Join the directories of parts in --out, as if one machine had run all")
       ->excludes(part);
+  add_http(command, options.http);
   command->add_flag("--any-build", options.any_build,
                     "Keep finished runs of other builds of rubato, too");
   command->add_flag("--json", options.json, "Print results.json instead of the tables");
@@ -174,6 +183,7 @@ void add_up(CLI::App& app, UpOptions& options) {
   command->add_flag("--json", options.json, "Print results.json instead of the table");
   command->add_flag("--quiet", options.quiet, "No progress");
   command->add_option("--profile", options.profile, "File for a trace of all processes");
+  add_http(command, options.http);
   add_throttle(command, options.throttle,
                "Give each node the link that the file gives it, and each worker its step times");
 }
@@ -367,6 +377,7 @@ void add_scheduler(CLI::App& app, SchedulerRun& run) {
                         "Directory for the journal of the run; a scheduler that is started again "
                         "by the same command goes on with it");
   scheduler->add_flag("--json", run.json, "Print results.json instead of the table");
+  add_http(scheduler, run.http);
 }
 
 void add_server(CLI::App& app, ServerRun& run) {
@@ -397,6 +408,19 @@ void add_status(CLI::App& app, StatusRun& run) {
   command->add_option("--name", run.node.name,
                       "Name of a key that the scheduler accepts, beyond loopback");
   add_key_choice(command, run.node);
+}
+
+void add_calibrate(CLI::App& app, CalibrateRun& run) {
+  auto* command = app.add_subcommand(
+      "calibrate", "Measure the training steps of this device, and print its catalog rows");
+  command->add_option("--model", run.models, "Kinds of model, comma-separated (default: all)")
+      ->delimiter(',');
+  command->add_option("--batch", run.batches, "Batch sizes, comma-separated (default: 32,128)")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 65536));
+  command->add_option("--device", run.device, "cpu | reference | cuda")->capture_default_str();
+  command->add_option("--name", run.name,
+                      "Name of the rows, before model and batch (default: this host's)");
 }
 
 void add_doctor(CLI::App& app, DoctorRun& run) {
@@ -472,6 +496,8 @@ int run(int argc, char** argv) {
   add_evaluate(app, evaluate_run);
   DoctorRun doctor_run;
   add_doctor(app, doctor_run);
+  CalibrateRun calibrate_run;
+  add_calibrate(app, calibrate_run);
   StatusRun status_run;
   add_status(app, status_run);
   app.add_subcommand("models", "List the sync models and server optimizers with their options");
@@ -506,6 +532,7 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("keys")) return run_keys(*app.get_subcommand("keys"), key_options);
   if (app.got_subcommand("models")) return print_models();
   if (app.got_subcommand("doctor")) return doctor(doctor_run);
+  if (app.got_subcommand("calibrate")) return calibrate(calibrate_run, stop);
   if (app.got_subcommand("status")) return status(status_run, stop);
   if (app.got_subcommand("data")) return describe_data(data_run);
   if (app.got_subcommand("predict")) return predict(predict_run);

@@ -234,13 +234,15 @@ Result<void> scheduler_checked(const SchedulerRun& run, std::stop_token stop) {
   host.state = run.node.state;
   host.quiet = run.node.quiet;
   host.trace = trace.get();
+  const std::string command =
+      fmt::format("rubato scheduler {} --sync {}", run.node.file, run.node.sync);
+  RUBATO_ASSIGN(const auto page,
+                open_live_page(run.http, start_comparison(config, {run.node.sync}, command, false),
+                               run.node.sync, config.seed));
+  host.page = page.get();
   RUBATO_ASSIGN(auto hosted, host_cluster(config, host, stop));
-  return conclude(
-      config, std::move(hosted),
-      {.command = fmt::format("rubato scheduler {} --sync {}", run.node.file, run.node.sync),
-       .out = out,
-       .json = run.json},
-      stop);
+  return conclude(config, std::move(hosted),
+                  {.command = command, .out = out, .json = run.json, .page = page.get()}, stop);
 }
 
 // What shard `index` of a server process listens on, or tells the workers: ports follow each other.

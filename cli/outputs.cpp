@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/log.hpp"
 #include "cli/results_json.hpp"
 #include "cli/run_directory.hpp"
 #include "cli/table.hpp"
@@ -32,6 +33,19 @@ std::string resolved_text(const cluster::ClusterConfig& config) {
   return text;
 }
 
+// "20 ms, 5 Mb/s up, 10 Mb/s down"; empty for a link that takes no time.
+std::string link_text(const cluster::LinkModel& link) {
+  std::string text;
+  const auto add = [&text](bool there, const std::string& words) {
+    if (there) text += (text.empty() ? "" : ", ") + words;
+  };
+  add(link.latency_seconds > 0, fmt::format("{:g} ms", 1e3 * link.latency_seconds));
+  add(link.up_bytes_per_second > 0, fmt::format("{:g} Mb/s up", 8e-6 * link.up_bytes_per_second));
+  add(link.down_bytes_per_second > 0,
+      fmt::format("{:g} Mb/s down", 8e-6 * link.down_bytes_per_second));
+  return text;
+}
+
 }  // namespace
 
 Comparison start_comparison(const cluster::ClusterConfig& config,
@@ -52,6 +66,25 @@ Comparison start_comparison(const cluster::ClusterConfig& config,
       if (row.of == model)
         comparison.options.push_back({model, std::string(row.key), value_text(row, config.sync)});
   return comparison;
+}
+
+std::map<std::string, std::string> link_texts(const cluster::ClusterConfig& config) {
+  std::map<std::string, std::string> links;
+  for (const auto& worker : cluster::all_profiles(config))
+    links[worker.name] = link_text(worker.link);
+  return links;
+}
+
+Result<std::unique_ptr<LivePage>> open_live_page(const std::string& address, Comparison comparison,
+                                                 const std::string& sync, std::uint64_t seed,
+                                                 std::map<std::string, std::string> links) {
+  if (address.empty()) return nullptr;
+  LivePageOptions options{address, std::move(comparison), {}, std::move(links)};
+  options.first.sync = sync;
+  options.first.seed = seed;
+  RUBATO_ASSIGN(auto page, LivePage::open(std::move(options)));
+  log_info("live page: " + page->url());
+  return page;
 }
 
 Result<void> make_output_directory(const std::string& directory) {

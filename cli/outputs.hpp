@@ -1,9 +1,13 @@
 // cli/outputs.hpp - the files and the text that a finished comparison leaves behind.
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
 
 #include "cli/comparison.hpp"
+#include "cli/live/live_page.hpp"
 #include "cluster/cluster_config.hpp"
 
 namespace rubato::cli {
@@ -12,6 +16,15 @@ namespace rubato::cli {
 Comparison start_comparison(const cluster::ClusterConfig& config,
                             const std::vector<std::string>& models, std::string command,
                             bool virtual_time);
+
+// The link of each worker of the file, in words: "20 ms, 5 Mb/s up".
+std::map<std::string, std::string> link_texts(const cluster::ClusterConfig& config);
+
+// The live page of --http, whose address is logged; null where `address` is empty. `sync`, `seed`:
+// of the first run. `links`: where the nodes have those of the file.
+[[nodiscard]] Result<std::unique_ptr<LivePage>> open_live_page(
+    const std::string& address, Comparison comparison, const std::string& sync, std::uint64_t seed,
+    std::map<std::string, std::string> links = {});
 
 // Makes the directory of --out if it is absent. To be called before the work that fills it.
 // BadInput when nothing can be written there.

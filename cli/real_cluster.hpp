@@ -34,6 +34,7 @@ struct RealRun {
   bool throttle = false;  // nodes have the links of the file
   // Lifetime: the run's.
   ClusterProfile& profile;
+  LivePage* page = nullptr;  // shows the run; null: nobody does
   // Called once, before the nodes start. May be empty.
   std::function<void()> on_listening = {};
 };

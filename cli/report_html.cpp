@@ -150,7 +150,10 @@ Json model_json(const ModelSummary& summary) {
       {"heterogeneity", chart_number(summary.heterogeneity)}};
 }
 
-Json report_json(const Comparison& comparison, const std::vector<ModelSummary>& summaries) {
+}  // namespace
+
+Json report_data(const Comparison& comparison, const std::vector<ModelSummary>& summaries) {
+  RUBATO_CHECK(!summaries.empty(), "a report needs a model");
   Json models = Json::array();
   Json runs = Json::array();
   std::set<std::uint64_t> seeds;
@@ -186,12 +189,9 @@ Json report_json(const Comparison& comparison, const std::vector<ModelSummary>& 
           {"runs", std::move(runs)}};
 }
 
-}  // namespace
-
 std::string report_html(const Comparison& comparison, const std::vector<ModelSummary>& summaries) {
-  RUBATO_CHECK(!summaries.empty(), "a report needs a model");
   return web_page(report_page, comparison.cluster + " - Rubato comparison",
-                  report_json(comparison, summaries), report_script);
+                  report_data(comparison, summaries), report_script);
 }
 
 }  // namespace rubato::cli

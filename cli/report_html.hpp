@@ -3,6 +3,7 @@
 // page forbids it) and reads well in light, in dark, on a phone and on paper.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -14,5 +15,9 @@ namespace rubato::cli {
 // hundred points a run; commits over time are kept for the median run of each model.
 // Requires: `summaries` = summarize(comparison), not empty.
 std::string report_html(const Comparison& comparison, const std::vector<ModelSummary>& summaries);
+
+// The data of the page.
+nlohmann::ordered_json report_data(const Comparison& comparison,
+                                   const std::vector<ModelSummary>& summaries);
 
 }  // namespace rubato::cli

@@ -10,6 +10,7 @@
 #include "cli/commands.hpp"
 #include "cli/endpoint.hpp"
 #include "cli/node_keys.hpp"
+#include "cli/status_text.hpp"
 #include "cli/table.hpp"
 #include "cli/text.hpp"
 #include "cluster/lookout.hpp"
@@ -101,58 +102,6 @@ class Asker {
   Incarnation incarnation_ = os_random();
 };
 
-double number_of(const Json& json, const char* key) {
-  const auto at = json.find(key);
-  return at != json.end() && at->is_number() ? at->get<double>() : 0;
-}
-
-bool known(const Json& json, const char* key) {
-  return json.contains(key) && json.at(key).is_number();
-}
-
-std::string text_of(const Json& json, const char* key) {
-  return json.contains(key) && json.at(key).is_string() ? json.at(key).get<std::string>() : "";
-}
-
-// "rate 4", "8 steps"; "-" for a worker that no tuner directs.
-std::string directive_text(const Json& worker) {
-  const auto at = worker.find("directive");
-  if (at == worker.end()) return "-";
-  std::string text;
-  if (number_of(*at, "local_steps") > 0)
-    text = fmt::format("{:g} steps", number_of(*at, "local_steps"));
-  else if (number_of(*at, "period_seconds") > 0)
-    text = "each " + duration_text(number_of(*at, "period_seconds"));
-  else
-    text = fmt::format("rate {:g}", number_of(*at, "commit_rate"));
-  if (number_of(*at, "batch") > 0) text += fmt::format(", batch {:g}", number_of(*at, "batch"));
-  return text;
-}
-
-std::string run_line(const Json& all) {
-  const std::string state = text_of(all, "state");
-  std::string line = state;
-  if (state == "waiting") return line + " for " + text_of(all, "waiting_for");
-  line += fmt::format(" ({}) since {}, {} steps, {} commits", text_of(all, "sync"),
-                      duration_text(std::max(0.0, number_of(all, "seconds"))),
-                      count_text(number_of(all, "steps")), count_text(number_of(all, "commits")));
-  if (known(all, "loss")) line += ", loss " + loss_text(number_of(all, "loss"));
-  if (known(all, "loss") && known(all, "target_loss"))
-    line += fmt::format(" (target {})", loss_text(number_of(all, "target_loss")));
-  if (known(all, "accuracy")) {
-    const Figure figure =
-        figure_of(text_of(all, "task") == "regression" ? Task::Regression : Task::Classification);
-    line += fmt::format(", {} {}", figure.word, figure_text(figure, number_of(all, "accuracy")));
-    if (known(all, "target_accuracy"))
-      line += fmt::format(" (target {})",
-                          figure_target_text(figure, number_of(all, "target_accuracy")));
-  }
-  if (known(all, "seconds_left"))
-    line += fmt::format(", {} left", duration_text(number_of(all, "seconds_left")));
-  const std::string why = text_of(all, "stop_reason");
-  return why.empty() ? line : line + ": " + why;
-}
-
 std::string table_of(const Json& all) {
   std::string text = run_line(all) + "\n";
   const Json none = Json::array();
@@ -185,7 +134,7 @@ std::string table_of(const Json& all) {
             bytes_text(number_of(worker, "up_bytes_per_second")),
             bytes_text(number_of(worker, "down_bytes_per_second")),
             duration_text(number_of(worker, "heard_seconds_ago")) + " ago",
-            known(worker, "loss") ? loss_text(number_of(worker, "loss")) : std::string("-")})
+            has_number(worker, "loss") ? loss_text(number_of(worker, "loss")) : std::string("-")})
         columns[i++].push_back(cell);
     }
     text += "\n" + aligned(columns) + "\n";

@@ -34,6 +34,16 @@ Result<void> up_checked(UpOptions options, std::stop_token stop) {
   RUBATO_TRY(check_links(config, options.throttle));
   const std::string note = unshaped_note(config, options.throttle);
   if (!note.empty()) log_info(note);
+  const std::string command =
+      resumes ? fmt::format("rubato up --resume {}", out)
+              : fmt::format("rubato up {} --sync {}{}", options.file, options.sync,
+                            options.throttle.on ? " --throttle" : "");
+  Comparison shown = start_comparison(config, {options.sync}, command, false);
+  shown.note = note;
+  RUBATO_ASSIGN(const auto page,
+                open_live_page(options.http, std::move(shown), options.sync, config.seed,
+                               options.throttle.on ? link_texts(config)
+                                                   : std::map<std::string, std::string>()));
   RUBATO_ASSIGN(const auto profile, ClusterProfile::open(options.profile));
   const RealRun run{.sync = options.sync,
                     .out = out,
@@ -41,6 +51,7 @@ Result<void> up_checked(UpOptions options, std::stop_token stop) {
                     .quiet = options.quiet,
                     .throttle = options.throttle.on,
                     .profile = *profile,
+                    .page = page.get(),
                     .on_listening = [&] {
                       // Not before: the directory is this run's alone once its journal is open.
                       const auto written = resumes ? Result<void>() : write_run_file(out, options);
@@ -50,12 +61,7 @@ Result<void> up_checked(UpOptions options, std::stop_token stop) {
   RUBATO_ASSIGN(auto hosted, run_real(config, run, stop));
   return conclude(
       config, std::move(hosted),
-      {.command = resumes ? fmt::format("rubato up --resume {}", out)
-                          : fmt::format("rubato up {} --sync {}{}", options.file, options.sync,
-                                        options.throttle.on ? " --throttle" : ""),
-       .out = out,
-       .json = options.json,
-       .note = note},
+      {.command = command, .out = out, .json = options.json, .note = note, .page = page.get()},
       stop);
 }
 

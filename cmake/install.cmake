@@ -13,6 +13,7 @@ install(DIRECTORY deploy/studies DESTINATION ${share} COMPONENT rubato
   FILES_MATCHING PATTERN *.toml)
 install(PROGRAMS deploy/slurm/study.sh DESTINATION ${share}/slurm COMPONENT rubato)
 install(FILES deploy/kubernetes/study.yaml DESTINATION ${share}/kubernetes COMPONENT rubato)
+install(FILES deploy/grafana/rubato.json DESTINATION ${share}/grafana COMPONENT rubato)
 install(FILES examples/boxes/boxes.toml DESTINATION ${share}/examples/boxes COMPONENT rubato)
 install(PROGRAMS examples/boxes/make_data.py DESTINATION ${share}/examples/boxes COMPONENT rubato)
 install(FILES README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT rubato)

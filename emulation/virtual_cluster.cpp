@@ -516,7 +516,9 @@ void VirtualCluster::deliver(std::uint64_t tag) {
 }
 
 void VirtualCluster::report_progress() {
-  if (!options_.progress || !scheduler().started()) return;
+  if (!scheduler().started()) return;
+  if (options_.watch) options_.watch(scheduler(), now_);
+  if (!options_.progress) return;
   const double seconds = (now_ - *scheduler().started()).seconds();
   options_.progress({seconds, scheduler().smoothed_loss(), scheduler().steps()});
 }

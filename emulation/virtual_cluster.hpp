@@ -17,6 +17,7 @@
 #include "base/trace.hpp"
 #include "cluster/cluster_config.hpp"
 #include "cluster/model_saver.hpp"
+#include "server/scheduler.hpp"
 #include "sync/factory.hpp"
 #include "train/dataset.hpp"
 
@@ -38,6 +39,8 @@ struct VirtualOptions {
   Trace* trace = nullptr;
   // Called after each evaluation, or every so many events where there is none. May be empty.
   std::function<void(const VirtualProgress&)> progress;
+  // Called as `progress` is. May be empty.
+  std::function<void(const server::Scheduler&, Instant now)> watch;
   // Makes what saves the trained model, once the plan is known. May be empty.
   std::function<std::unique_ptr<cluster::ModelSaver>(const cluster::ClusterPlan&)> saver;
   // Ends the run with its next event at the latest.

@@ -52,6 +52,7 @@ class DurableScheduler {
   std::optional<double> seconds_left(Instant now) const {
     return core_->seconds_left(now + ahead_);
   }
+  std::string status(Instant now) const { return core_->status(now + ahead_); }
   // As those of Scheduler.
   void stop(Instant now, std::string reason) { core_->stop(now + ahead_, std::move(reason)); }
   void stop_without_parameters(Instant now, std::string reason) {
@@ -78,7 +79,7 @@ class DurableScheduler {
   std::unique_ptr<Scheduler> core_;
   std::optional<OpenJournal> journal_;
   std::optional<Incarnation> evaluator_;  // nothing: any
-  Duration ahead_;  // of the clock of the run
+  Duration ahead_;                        // of the clock of the run
   std::optional<std::string> warning_;
 };
 

@@ -11,19 +11,19 @@ const charts = new Map();
 const colour = (name) =>
     getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const isDark = () => document.documentElement.classList.contains('dark');
-const styles = (report.models ?? report.contenders).map(({style}) => style);
-const modelColour = (model) => isDark() ? styles[model].dark : styles[model].light;
-const modelDash = (model) => styles[model].dash.split(' ').filter(Boolean).map(Number);
+const styleOf = (model) => (report.models ?? report.contenders)[model].style;
+const modelColour = (model) => isDark() ? styleOf(model).dark : styleOf(model).light;
+const modelDash = (model) => styleOf(model).dash.split(' ').filter(Boolean).map(Number);
 
 // Draws the mark of a model around (x, y).
 function paintMark(context, model, x, y) {
-  const path = new Path2D(styles[model].mark);
+  const path = new Path2D(styleOf(model).mark);
   context.save();
   context.translate(x, y);
   context.setLineDash([]);
   context.lineWidth = 1.6;
   context.strokeStyle = modelColour(model);
-  context.fillStyle = styles[model].hollow ? colour('card') : modelColour(model);
+  context.fillStyle = styleOf(model).hollow ? colour('card') : modelColour(model);
   context.fill(path);
   context.stroke(path);
   context.restore();
@@ -68,8 +68,15 @@ function sample(model, dash, square) {
   return canvas;
 }
 
+// A line of a chart that the reader may hide, with all that belongs to it.
+const lineOf = ({run, label}) => run ? run.model : label;
+
 function draw(id, description, config) {
-  charts.get(id)?.destroy();
+  const earlier = charts.get(id);
+  const hidden = (earlier?.data.datasets ?? []).filter((_, i) => !earlier.isDatasetVisible(i));
+  const keys = new Set(hidden.map(lineOf));
+  for (const dataset of config.data.datasets) dataset.hidden = keys.has(lineOf(dataset));
+  earlier?.destroy();
   const canvas = byId(id);
   canvas.setAttribute('role', 'img');
   canvas.setAttribute('aria-label', description);

@@ -1,7 +1,7 @@
 // The learning curves of a comparison.
 
 // Whether the curves are of held-out data; else of what the workers trained on, without accuracy.
-const heldOut = report.runs.some((run) => run.evaluations.accuracy.some(known));
+const heldOut = () => report.runs.some((run) => run.evaluations.accuracy.some(known));
 
 // One line a run. `x` and `y` name arrays of report.runs[].evaluations.
 function curveDatasets(x, y, scale) {
@@ -58,7 +58,7 @@ function lossAxis() {
   const starts = report.runs.flatMap((run) => run.evaluations.loss.filter(known).slice(0, 1));
   const largest = (values) => values.reduce((a, b) => Math.max(a, b), 0);
   const lowest = losses.reduce((a, b) => Math.min(a, b), report.target_loss ?? Infinity);
-  const title = heldOut ? 'Held-out loss' : 'Training loss';
+  const title = heldOut() ? 'Held-out loss' : 'Training loss';
   if (!(lowest > 0) || !known(lowest)) return axis(title);
   const min = 0.95 * lowest;
   const max = Math.min(1.05 * largest(losses), 1.5 * largest(starts));

@@ -2,10 +2,14 @@
 
 const hasTarget = Boolean(report.target);
 
+// Only on a live page.
+const goesOn = (model) => report.runs.some(
+    (run) => report.models[run.model] === model && run.stop_reason === 'still running');
+
 function timeCell(model, slowest) {
   const note = (text) => element('span', {class: 'range'}, text);
   const some = note(`${model.reached} of ${model.runs} runs`);
-  if (!known(model.time_to_target)) return ['not reached', some];
+  if (!known(model.time_to_target)) return [goesOn(model) ? 'not yet' : 'not reached', some];
   const bar = inOwnColour(element('span', {class: 'bar'}), report.models.indexOf(model));
   bar.style.width = `${Math.max(1, 100 * model.time_to_target / slowest).toFixed(1)}%`;
   bar.style.background = 'var(--own)';
@@ -16,8 +20,8 @@ function timeCell(model, slowest) {
 }
 
 // Of a model or a run; none where nobody measured any.
-const hasLoss = report.runs.some((run) => run.measured);
-const lossColumns = hasLoss ?
+const hasLoss = () => report.runs.some((run) => run.measured);
+const lossColumns = () => hasLoss() ?
     [
       ['Final loss', (row) => row.measured ? formatLoss(row.final_loss) : missing],
       [report.figure.title, (row) => formatFigure(row.final_accuracy)],
@@ -45,7 +49,7 @@ function fillSummary() {
         ['Commits', (model) => formatCount(model.commits)],
         ['Up', (model) => formatBytes(model.bytes_up)],
         ['Down', (model) => formatBytes(model.bytes_down)],
-        ...lossColumns,
+        ...lossColumns(),
       ],
       report.models, (model) => model.first ? 'best' : '');
 }
@@ -66,7 +70,7 @@ function fillRuns() {
         ['Steps', (run) => formatCount(run.steps)],
         ['Commits', (run) => formatCount(run.commits)],
         ['Refused', (run) => run.refused || formatCount(run.refused_commits)],
-        ...lossColumns,
+        ...lossColumns(),
         ['Ended by', (run) => run.stop_reason || missing, 'text'],
       ],
       report.runs);
@@ -120,12 +124,12 @@ function fillText() {
   const {heterogeneity} = report.models[0];
   const facts = [
     `${count} worker${count === 1 ? '' : 's'}`,
-    ...(known(heterogeneity) ? [`heterogeneity H = ${heterogeneity.toFixed(2)}`] : []),
+    ...(heterogeneity > 0 ? [`heterogeneity H = ${heterogeneity.toFixed(2)}`] : []),
     ...(hasTarget ? [`target: ${report.target}`] : []),
     `seed${seeds.length === 1 ? '' : 's'} ${seeds.join(', ')}`,
     report.virtual_time ? 'virtual time' : 'real time',
   ];
-  byId('facts').append(...facts.map((fact) => element('li', {}, fact)));
+  byId('facts').replaceChildren(...facts.map((fact) => element('li', {}, fact)));
   byId('note').textContent = report.note;
   byId('note').hidden = !report.note;
   byId('partial').textContent = report.partial;
@@ -138,35 +142,41 @@ function fillText() {
     ['Processor', `${host.cpu}, ${host.cores} core${host.cores === 1 ? '' : 's'}`],
     ['System', host.os], ['Seeds', seeds.join(', ')]
   ];
-  byId('origin').append(
+  byId('origin').replaceChildren(
       ...origin.flatMap(([name, value]) => [element('dt', {}, name), element('dd', {}, value)]));
   for (const node of document.querySelectorAll('.when-target')) node.hidden = !hasTarget;
   // Only where it shortens the axis.
   byId('axis-target').hidden = !known(targetEnd());
-  byId('curve-section').hidden = !hasLoss;
-  byId('accuracy-time').closest('figure').hidden = !heldOut;
+  byId('curve-section').hidden = !hasLoss();
+  byId('accuracy-time').closest('figure').hidden = !heldOut();
   byId('accuracy-caption').textContent = `${report.figure.title} against time`;
-  byId('curve-data').textContent = heldOut ?
+  byId('curve-data').textContent = heldOut() ?
       'Measured on held-out data' :
       'The loss of the workers\u2019 own mini-batches, because nothing is held out';
 }
 
-const tunedRuns = report.runs.filter((run) => run.decisions.length > 0);
+const tunedRuns = () => report.runs.filter((run) => run.decisions.length > 0);
+
+// Offers these texts, by their index. What the reader chose stays chosen.
+function offer(id, texts, first) {
+  const select = byId(id);
+  const kept = select.value;
+  select.replaceChildren(...texts.map((text, value) => element('option', {value}, text)));
+  select.value = kept !== '' && Number(kept) < texts.length ? kept : Math.max(0, first);
+}
 
 function fillChoices() {
-  const option = (value, text) => element('option', {value}, text);
-  byId('worker-model')
-      .append(...report.models.map((model, i) => option(i, shorten(model.title, 40))));
-  const tuned = report.models.findIndex((model, i) => tunedRuns.some((run) => run.model === i));
-  byId('worker-model').value = Math.max(0, tuned);
-  byId('decision-section').hidden = tunedRuns.length === 0;
-  byId('decision-run')
-      .append(...tunedRuns.map(
-          (run, i) => option(
-              i,
-              `${shorten(modelTitle(run), 40)}, seed ${run.seed}${
-                  run.typical ? ' (median run)' : ''}`)));
-  byId('decision-run').value = Math.max(0, tunedRuns.findIndex((run) => run.typical));
+  const tuned = tunedRuns();
+  offer(
+      'worker-model', report.models.map((model) => shorten(model.title, 40)),
+      report.models.findIndex((model, i) => tuned.some((run) => run.model === i)));
+  byId('decision-section').hidden = tuned.length === 0;
+  offer(
+      'decision-run',
+      tuned.map(
+          (run) => `${shorten(modelTitle(run), 40)}, seed ${run.seed}${
+              run.typical ? ' (median run)' : ''}`),
+      tuned.findIndex((run) => run.typical));
 }
 
 function showWorkers() {
@@ -181,8 +191,8 @@ function showWorkers() {
 }
 
 function showDecisions() {
-  if (tunedRuns.length === 0) return;
-  const run = tunedRuns[Number(byId('decision-run').value)];
+  if (tunedRuns().length === 0) return;
+  const run = tunedRuns()[Number(byId('decision-run').value)];
   byId('decision-quantity').textContent = run.decisions[0].quantity;
   drawDecisions(run);
   fillTable(
@@ -197,10 +207,10 @@ function showDecisions() {
 }
 
 function showCurves() {
-  if (!hasLoss) return;
+  if (!hasLoss()) return;
   drawCurves('loss-time', 'seconds', 'loss', true);
   drawCurves('loss-steps', 'steps', 'loss', false);
-  if (heldOut) drawCurves('accuracy-time', 'seconds', 'accuracy', !known(report.target_loss));
+  if (heldOut()) drawCurves('accuracy-time', 'seconds', 'accuracy', !known(report.target_loss));
 }
 
 const darkScheme = matchMedia('(prefers-color-scheme: dark)');
@@ -213,12 +223,16 @@ function show(dark) {
   showDecisions();
 }
 
+function fillPage() {
+  fillText();
+  fillSummary();
+  fillRuns();
+  fillChoices();
+  show(darkScheme.matches);
+}
+
 Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
-fillText();
-fillSummary();
-fillRuns();
-fillChoices();
-show(darkScheme.matches);
+fillPage();
 byId('time-axis').addEventListener('change', showCurves);
 byId('worker-model').addEventListener('change', showWorkers);
 byId('decision-run').addEventListener('change', showDecisions);

@@ -31,12 +31,12 @@ function timeText(summary) {
   return [formatDuration(summary.time.median), ...part, ...range];
 }
 
-const searches = report.summaries.some((s) => s.trials.length > 0);
+const searches = () => report.summaries.some((s) => s.trials.length > 0);
 const runsOf = (s) =>
     s.trials.length > 0 ? s.trials.reduce((sum, trial) => sum + trial.runs, 0) : s.runs;
 
-const figures = [
-  ...(searches ? [['Best of a search', (s) => s.choice || missing, 'text']] : []),
+const figures = () => [
+  ...(searches() ? [['Best of a search', (s) => s.choice || missing, 'text']] : []),
   report.target ? ['Time to target', timeText] : ['Time', (s) => formatDuration(s.length)],
   ...(report.summaries.some((s) => known(s.saving)) ? [['Saving', (s) => formatPercent(s.saving)]] :
                                                       []),
@@ -160,7 +160,7 @@ function showPoint() {
   const summaries =
       report.contenders.map((_, contender) => summaryAt(point, contender)).filter(Boolean);
   fillTable(
-      'point', [['Contender', (s) => [swatch(s.contender), title(s)]], ...figures], summaries,
+      'point', [['Contender', (s) => [swatch(s.contender), title(s)]], ...figures()], summaries,
       (s) => isBest(s, summaries) ? 'best' : '');
   fillTrials(summaries);
   if (summaries.length === 0) return;
@@ -173,8 +173,8 @@ function showPoint() {
 
 // What the searches of one point have tried.
 function fillTrials(summaries) {
-  byId('trials').closest('div').hidden = !searches;
-  if (!searches) return;
+  byId('trials').closest('div').hidden = !searches();
+  if (!searches()) return;
   const rows = summaries.flatMap(
       (s) => s.trials.map((trial) => ({...trial, summary: s, best: trial.choice === s.choice})));
   fillTable(
@@ -195,7 +195,7 @@ function fillGrid() {
   const rivals = (s) => report.summaries.filter(
       (other) => other.point.every((value, axis) => value === s.point[axis]));
   fillTable(
-      'grid', [['Contender', (s) => [swatch(s.contender), title(s)]], ...axes, ...figures],
+      'grid', [['Contender', (s) => [swatch(s.contender), title(s)]], ...axes, ...figures()],
       report.summaries, (s) => isBest(s, rivals(s)) ? 'best' : '');
 }
 
@@ -219,7 +219,7 @@ function fillText() {
                                   `${finished} of ${report.planned} runs finished`,
     'virtual time'
   ];
-  byId('facts').append(...facts.map((fact) => element('li', {}, fact)));
+  byId('facts').replaceChildren(...facts.map((fact) => element('li', {}, fact)));
   byId('command').textContent = report.command;
   byId('study-file').textContent = report.study_text;
   byId('cluster-file').textContent = report.cluster_text;
@@ -228,7 +228,7 @@ function fillText() {
     ['Processor', `${host.cpu}, ${host.cores} core${host.cores === 1 ? '' : 's'}`],
     ['System', host.os]
   ];
-  byId('origin').append(
+  byId('origin').replaceChildren(
       ...origin.flatMap(([name, value]) => [element('dt', {}, name), element('dd', {}, value)]));
   fillTable(
       'contenders',
@@ -253,7 +253,9 @@ function fillChoices() {
     byId('others').append(element('label', {}, `${name} `, select), ' ');
   }
   byId('x-value').append(...xAxisOf.values.map(({label}, i) => option(i, shorten(label, 40))));
-  byId('x-value').value = xAxisOf.values.length - 1;
+  // The last value of which something is known.
+  const some = xAxisOf.values.map((_, x) => report.summaries.some((s) => (s.point[report.x] ?? 0) === x));
+  byId('x-value').value = Math.max(0, some.lastIndexOf(true));
   byId('x-value').closest('p').hidden = xAxisOf.values.length < 2;
 }
 
@@ -271,11 +273,15 @@ function show(dark) {
   showChosen();
 }
 
+function fillPage() {
+  fillText();
+  fillGrid();
+  show(darkScheme.matches);
+}
+
 Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
-fillText();
-fillGrid();
 fillChoices();
-show(darkScheme.matches);
+fillPage();
 byId('x-value').addEventListener('change', showPoint);
 darkScheme.addEventListener('change', () => show(darkScheme.matches));
 addEventListener('beforeprint', () => show(false));

@@ -9,15 +9,15 @@ function svgElement(tag, attributes) {
 // Gives an element the model's colour as --own, in light and in dark.
 function inOwnColour(node, model) {
   node.classList.add('own');
-  node.style.setProperty('--light', styles[model].light);
-  node.style.setProperty('--dark', styles[model].dark);
+  node.style.setProperty('--light', styleOf(model).light);
+  node.style.setProperty('--dark', styleOf(model).dark);
   return node;
 }
 
 function swatch(model) {
   const svg = svgElement('svg', {class: 'swatch', 'aria-hidden': true, viewBox: '0 -6 28 12'});
-  const dash = styles[model].dash || 'none';
-  const fill = styles[model].hollow ? 'var(--card)' : 'var(--own)';
+  const dash = styleOf(model).dash || 'none';
+  const fill = styleOf(model).hollow ? 'var(--card)' : 'var(--own)';
   svg.append(
       svgElement('path', {
         d: 'M0 0h28',
@@ -26,7 +26,7 @@ function swatch(model) {
         'stroke-dasharray': dash
       }),
       svgElement('path', {
-        d: styles[model].mark,
+        d: styleOf(model).mark,
         style: `stroke: var(--own); fill: ${fill}`,
         'stroke-width': 1.6,
         transform: 'translate(14 0)'

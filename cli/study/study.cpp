@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <set>
 #include <thread>
 
@@ -17,6 +18,7 @@
 #include "cli/outputs.hpp"
 #include "cli/study/fingerprint.hpp"
 #include "cli/study/journal.hpp"
+#include "cli/study/live_study.hpp"
 #include "cli/study/runner.hpp"
 #include "cli/study/study_directory.hpp"
 #include "cli/study/study_files.hpp"
@@ -363,7 +365,18 @@ Result<void> run_all(const StudyOptions& options, std::vector<Running>& studies,
         for (const auto& cell : studies[i].results.cells[v])
           if (cell) progress->know(first_variant[i] + v, cell->cost_seconds);
   }
-  return run_jobs(
+  const std::size_t planned = std::accumulate(studies.begin(), studies.end(), std::size_t{0},
+                                              [](std::size_t sum, const Running& running) {
+                                                return sum + running.results.plan.run_count();
+                                              });
+  std::unique_ptr<LiveStudy> page;
+  if (!options.http.empty()) {
+    RUBATO_ASSIGN(page, LiveStudy::open(options.http, studies.front().results, planned));
+    log_info("live page: " + page->url());
+  }
+  std::size_t ended = kept;
+  std::size_t shown = 0;  // the study of the last result
+  auto done = run_jobs(
       jobs.size(), threads, stop,
       [&](std::size_t job, const std::stop_token& token) {
         return compute(studies[jobs[job].study], jobs[job], token);
@@ -376,9 +389,14 @@ Result<void> run_all(const StudyOptions& options, std::vector<Running>& studies,
           progress->end_run(i, run_label(running, job), outcome_text(result), result.cost_seconds);
         for (const Place& place : job.places)
           running.results.cells[place.variant][place.seed] = result;
+        ended += job.places.size();
+        shown = job.study;
+        if (page) page->offer(running.results, ended);
         if (--running.left == 0) return write_study(running, options.json);
         return {};
       });
+  if (page) page->end(studies[shown].results, ended);
+  return done;
 }
 
 Result<void> study_checked(const StudyOptions& options, const std::stop_token& stop) {

@@ -110,9 +110,7 @@ std::string joined(const std::set<std::string>& values) {
 
 }  // namespace
 
-std::string study_report(const StudyResults& results,
-                         const std::vector<VariantSummary>& summaries) {
-  RUBATO_CHECK(!summaries.empty(), "a report needs a run");
+Json study_data(const StudyResults& results, const std::vector<VariantSummary>& summaries) {
   const StudyPlan& plan = results.plan;
   const Study& study = plan.study;
   std::set<std::string> targets;
@@ -124,29 +122,35 @@ std::string study_report(const StudyResults& results,
   Json rows = Json::array();
   for (const VariantSummary& summary : summaries) rows.push_back(page_summary(plan, summary));
   const HostInfo& host = results.host;
-  const Json data = {{"name", study.name},
-                     {"question", study.question},
-                     {"expected", study.expected},
-                     {"target", joined(targets)},
-                     {"workers", fmt::format("{}", fmt::join(workers, ", "))},
-                     {"virtual_time", true},
-                     {"figure", page_figure(task_of(plan))},
-                     {"command", results.command},
-                     {"study_text", study.text},
-                     {"cluster_text", plan.cluster_text},
-                     {"seeds", study.seeds},
-                     {"planned", plan.run_count()},
-                     {"axes", page_axes(study)},
-                     {"x", study.x},
-                     {"contenders", contenders_json(study)},
-                     {"summaries", std::move(rows)},
-                     {"host",
-                      {{"cpu", host.cpu},
-                       {"cores", host.cores},
-                       {"os", host.os},
-                       {"version", host.version},
-                       {"commit", host.commit}}}};
-  return web_page(study_page, study.name + " - Rubato study", data, study_script);
+  return {{"name", study.name},
+          {"question", study.question},
+          {"expected", study.expected},
+          {"target", joined(targets)},
+          {"workers", fmt::format("{}", fmt::join(workers, ", "))},
+          {"virtual_time", true},
+          {"figure", page_figure(task_of(plan))},
+          {"command", results.command},
+          {"study_text", study.text},
+          {"cluster_text", plan.cluster_text},
+          {"seeds", study.seeds},
+          {"planned", plan.run_count()},
+          {"axes", page_axes(study)},
+          {"x", study.x},
+          {"contenders", contenders_json(study)},
+          {"summaries", std::move(rows)},
+          {"host",
+           {{"cpu", host.cpu},
+            {"cores", host.cores},
+            {"os", host.os},
+            {"version", host.version},
+            {"commit", host.commit}}}};
+}
+
+std::string study_report(const StudyResults& results,
+                         const std::vector<VariantSummary>& summaries) {
+  RUBATO_CHECK(!summaries.empty(), "a report needs a run");
+  return web_page(study_page, results.plan.study.name + " - Rubato study",
+                  study_data(results, summaries), study_script);
 }
 
 }  // namespace rubato::cli

@@ -3,6 +3,7 @@
 // Errors: none. Threads: a pure function.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -12,5 +13,9 @@ namespace rubato::cli {
 
 // Requires: `summaries` = summarize(results), not empty.
 std::string study_report(const StudyResults& results, const std::vector<VariantSummary>& summaries);
+
+// The data of the page, also of a study without any finished run.
+nlohmann::ordered_json study_data(const StudyResults& results,
+                                  const std::vector<VariantSummary>& summaries);
 
 }  // namespace rubato::cli

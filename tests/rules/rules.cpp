@@ -157,13 +157,14 @@ Violations library_owners(const SourceFile& file) {
     // The file, the folder with its '/', or how its sources are named; then headers are not meant.
     std::string_view wrapper;
   };
-  static const std::array<Owner, 6> kOwners = {{
+  static const std::array<Owner, 7> kOwners = {{
       {"ZeroMQ", {"zmq"}, "proto/zmq_"},
       {"FlatBuffers", {"flatbuffers/", "rubato_generated"}, "proto/codec.cpp"},
       {"BLAS and oneDNN", {"cblas", "openblas", "dnnl", "oneapi/dnnl"}, "train/cpu/"},
       {"CUDA", {"cuda", "cublas", "cudnn", "curand"}, "train/cuda/"},
       {"toml++", {"toml"}, "base/config.cpp"},
       {"CLI11", {"CLI/"}, "cli/"},
+      {"cpp-httplib", {"httplib"}, "cli/live/live_server.cpp"},
   }};
   Violations out;
   if (!is_product(file)) return out;

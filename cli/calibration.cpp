@@ -1,0 +1,105 @@
+#include "cli/calibration.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "base/rng.hpp"
+#include "cluster/device_catalog.hpp"
+#include "train/dataset.hpp"
+#include "train/local_trainer.hpp"
+
+namespace rubato::cli {
+namespace {
+
+constexpr std::size_t kSamples = 4096;
+constexpr int kWarmUpSteps = 5;
+constexpr std::size_t kStepsMin = 10;
+constexpr int kClasses = 10;
+
+const std::map<std::string, train::Shape>& inputs() {
+  static const std::map<std::string, train::Shape> kInputs = {{"cnn", {3, 32, 32}},
+                                                              {"lenet", {1, 28, 28}},
+                                                              {"lstm", {1, 28, 28}},
+                                                              {"mlp", {1, 28, 28}},
+                                                              {"svm", {1, 28, 28}}};
+  return kInputs;
+}
+
+train::Dataset random_pixels(const train::Shape& shape) {
+  Rng rng(1);
+  train::Dataset data;
+  data.shape = shape;
+  data.classes = kClasses;
+  std::vector<std::uint8_t> pixels(kSamples * static_cast<std::size_t>(shape.count()));
+  for (auto& pixel : pixels) pixel = static_cast<std::uint8_t>(rng.below(256));
+  data.features = std::move(pixels);
+  data.pixel_scales.assign(static_cast<std::size_t>(shape.channels), {});
+  for (std::size_t i = 0; i < kSamples; ++i)
+    data.labels.push_back(static_cast<std::int32_t>(rng.below(kClasses)));
+  return data;
+}
+
+std::string quoted(const std::string& raw) {
+  std::string text = "\"";
+  for (const char c : raw) {
+    if (c == '"' || c == '\\') text += '\\';
+    text += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+  }
+  return text + '"';
+}
+
+}  // namespace
+
+std::vector<std::string> measured_kinds() {
+  std::vector<std::string> kinds;
+  for (const auto& [kind, input] : inputs()) kinds.push_back(kind);
+  return kinds;
+}
+
+Result<void> check_kind(const std::string& kind) {
+  if (inputs().contains(kind)) return {};
+  return fail(ErrorCode::BadInput,
+              fmt::format("--model {}: there are {}", kind, fmt::join(measured_kinds(), ", ")));
+}
+
+Result<MeasuredStep> measure_step(const std::string& kind, int batch, const std::string& device,
+                                  Duration time, const train::DeviceOptions& options) {
+  RUBATO_TRY(check_kind(kind));
+  const train::Shape input = inputs().at(kind);
+  train::ModelOptions model;
+  model.kind = kind;
+  RUBATO_ASSIGN(auto spec, train::make_model(model, input, kClasses));
+  RUBATO_ASSIGN(auto made, train::make_device(device, options));
+  RUBATO_TRY(made->build(spec, batch));
+  made->load(train::initial_parameters(spec, 1));
+  const train::Dataset data = random_pixels(input);
+  std::vector<std::uint32_t> all(data.size());
+  std::iota(all.begin(), all.end(), 0U);
+  train::LocalTrainer trainer(std::move(made), data, {std::move(all), Rng(1)}, batch,
+                              {.initial = 1e-4});
+  for (int i = 0; i < kWarmUpSteps; ++i) trainer.step();
+  std::vector<double> steps;
+  const Instant begin = steady_now();
+  for (Instant now = begin; steps.size() < kStepsMin || now - begin < time;) {
+    trainer.step();
+    const Instant end = steady_now();
+    steps.push_back((end - now).seconds());
+    now = end;
+  }
+  const auto middle = steps.begin() + static_cast<std::ptrdiff_t>(steps.size() / 2);
+  std::ranges::nth_element(steps, middle);
+  return MeasuredStep{kind, std::move(spec), batch, *middle};
+}
+
+std::string catalog_row(const std::string& name, const std::string& source,
+                        const MeasuredStep& step) {
+  const double gflops = cluster::training_flops(step.spec, step.batch) / step.seconds / 1e9;
+  return fmt::format("[[devices]]\nname = {}\ngflops = {:.9g}\nefficiency = 1.0\nsource = {}\n",
+                     quoted(name), gflops, quoted(source));
+}
+
+}  // namespace rubato::cli

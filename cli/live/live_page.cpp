@@ -1,0 +1,132 @@
+#include "cli/live/live_page.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "cli/live/run_metrics.hpp"
+#include "cli/report_assets.hpp"
+#include "cli/report_html.hpp"
+#include "cli/status_text.hpp"
+#include "cli/web_page.hpp"
+
+namespace rubato::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json parsed(const LiveRun* now) {
+  Json status = now ? Json::parse(now->status, nullptr, false) : Json();
+  return status.is_object() ? status : Json::object();
+}
+
+// The members' rows, each with its order and its link in words.
+Json members(const Json& status, const std::map<std::string, std::string>& links) {
+  Json rows = Json::array();
+  if (!status.contains("workers")) return rows;
+  for (Json row : status.at("workers")) {
+    row["order"] = directive_text(row);
+    const auto link = links.find(text_of(row, "name"));
+    row["link"] = link == links.end() ? "" : link->second;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::string line_of(const LiveState& state, const Json& status) {
+  if (state.over)
+    return state.report.empty() ? "The command has ended."
+                                : "The command has ended. Its report is " + state.report;
+  if (status.empty()) return "The next run begins.";
+  return run_line(status);
+}
+
+}  // namespace
+
+struct LivePage::Facts {
+  Comparison comparison;  // with the runs that have ended
+  RunRecord first;
+  std::map<std::string, std::string> links;
+};
+
+LiveTexts live_texts(const LiveState& state) {
+  const Json status = parsed(state.now);
+  Comparison shown = state.comparison;
+  if (state.now) {
+    shown.runs.push_back(state.now->record);
+    shown.runs.back().seconds = std::max(0.0, number_of(status, "seconds"));
+  }
+  const std::string line = line_of(state, status);
+  if (!state.over) {
+    shown.partial = "This page grows: a run that goes on has its figures so far.";
+    if (shown.planned_runs > 1)
+      shown.partial += fmt::format(" {} of {} runs have ended.", state.ended, shown.planned_runs);
+  }
+  Json data = report_data(shown, summarize(shown));
+  if (!state.over && state.ended == 0)
+    data["headline"] = model_title(shown.runs.back().sync) + ", so far";
+  data["live"] = {{"line", line},
+                  {"over", state.over},
+                  {"servers", status.contains("servers") ? status.at("servers") : Json::array()},
+                  {"workers", members(status, state.links)},
+                  {"left_out", number_of(status, "workers_left_out")}};
+  MetricsText metrics;
+  add_progress_metrics(metrics, shown.host, state.ended, shown.planned_runs);
+  if (!state.over) add_run_metrics(metrics, shown.runs.back(), status, shown.task);
+  return {data.dump(-1, ' ', false, Json::error_handler_t::replace), metrics.take()};
+}
+
+Result<std::unique_ptr<LivePage>> LivePage::open(LivePageOptions options) {
+  const auto facts = std::make_shared<const Facts>(
+      Facts{std::move(options.comparison), std::move(options.first), std::move(options.links)});
+  const auto first = [facts] {
+    Comparison comparison = facts->comparison;
+    comparison.runs.push_back(facts->first);
+    return live_texts({.comparison = comparison, .links = facts->links});
+  };
+  const auto board = std::make_shared<LiveBoard>(first);
+  auto page = std::make_unique<LivePage>(facts, board);
+  const std::string title = facts->comparison.cluster + " - Rubato";
+  RUBATO_ASSIGN(page->server_,
+                LiveServer::open(options.address, board, [title](const std::string& data) {
+                  return web_page(live_report_page, title, Json::parse(data), live_report_script);
+                }));
+  return page;
+}
+
+void LivePage::offer(const std::function<LiveRun()>& take) {
+  board_->offer([&]() -> LiveBoard::Render {
+    const auto now = std::make_shared<const LiveRun>(take());
+    return [facts = facts_, now] {
+      return live_texts({.comparison = facts->comparison,
+                         .ended = facts->comparison.runs.size(),
+                         .now = now.get(),
+                         .links = facts->links});
+    };
+  });
+}
+
+void LivePage::add(RunRecord run) {
+  auto facts = std::make_shared<Facts>(*facts_);
+  facts->comparison.runs.push_back(std::move(run));
+  facts_ = std::move(facts);
+  board_->publish([facts = facts_] {
+    return live_texts({.comparison = facts->comparison,
+                       .ended = facts->comparison.runs.size(),
+                       .links = facts->links});
+  });
+}
+
+void LivePage::end(const std::string& report) {
+  if (facts_->comparison.runs.empty()) return;
+  board_->publish([facts = facts_, report] {
+    return live_texts({.comparison = facts->comparison,
+                       .ended = facts->comparison.runs.size(),
+                       .links = facts->links,
+                       .over = true,
+                       .report = report});
+  });
+}
+
+}  // namespace rubato::cli

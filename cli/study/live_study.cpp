@@ -1,0 +1,52 @@
+#include "cli/study/live_study.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/live/run_metrics.hpp"
+#include "cli/report_assets.hpp"
+#include "cli/study/study_report.hpp"
+#include "cli/web_page.hpp"
+
+namespace rubato::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+LiveBoard::Render render_of(const StudyResults& results, std::size_t ended, std::size_t planned,
+                            bool over) {
+  return [kept = std::make_shared<const StudyResults>(results), ended, planned, over] {
+    Json data = study_data(*kept, summarize(*kept));
+    std::string line = fmt::format("{} of {} runs have ended.", ended, planned);
+    if (over) line += " The command has ended, too.";
+    data["live"] = {{"line", line}, {"over", over}};
+    MetricsText metrics;
+    add_progress_metrics(metrics, kept->host, ended, planned);
+    return LiveTexts{data.dump(-1, ' ', false, Json::error_handler_t::replace), metrics.take()};
+  };
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LiveStudy>> LiveStudy::open(const std::string& address,
+                                                   const StudyResults& first, std::size_t planned) {
+  const auto board = std::make_shared<LiveBoard>(render_of(first, 0, planned, false));
+  auto page = std::make_unique<LiveStudy>(board, planned);
+  RUBATO_ASSIGN(page->server_, LiveServer::open(address, board, [](const std::string& text) {
+                  const Json data = Json::parse(text);
+                  return web_page(live_study_page, data.at("name").get<std::string>() + " - Rubato",
+                                  data, live_study_script);
+                }));
+  return page;
+}
+
+void LiveStudy::offer(const StudyResults& results, std::size_t ended) {
+  board_->offer([&] { return render_of(results, ended, planned_, false); });
+}
+
+void LiveStudy::end(const StudyResults& results, std::size_t ended) {
+  board_->publish(render_of(results, ended, planned_, true));
+}
+
+}  // namespace rubato::cli
