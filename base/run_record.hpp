@@ -53,6 +53,7 @@ struct WorkerRecord {  // one life of a worker: who comes back has another, by t
   double held_out_loss = 0;
   double held_out_accuracy = 0;
   RefusedByReason refused = {};  // of a real run; the most that one server has refused
+  std::optional<double> joules = {};  // empty: what its device draws is unknown
 };
 
 struct RunRecord {

@@ -13,6 +13,7 @@
 #include "cli/progress.hpp"
 #include "cli/scheduler_state.hpp"
 #include "cluster/cluster_plan.hpp"
+#include "cluster/energy.hpp"
 #include "cluster/evaluator_node.hpp"
 #include "cluster/make_transport.hpp"
 #include "cluster/node_loop.hpp"
@@ -314,7 +315,9 @@ bool criterion_held(const RunRecord& record, const cluster::StopConfig& stop) {
 Result<HostedRun> host_cluster(const cluster::ClusterConfig& config,
                                const ClusterHostOptions& options, std::stop_token stop) {
   Host host(config, options);
-  return host.run(stop);
+  auto hosted = host.run(stop);
+  if (hosted) cluster::add_energy(config, hosted->record);
+  return hosted;
 }
 
 Result<void> conclude(const cluster::ClusterConfig& config, HostedRun run,

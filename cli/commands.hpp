@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "emulation/trace_makers.hpp"
 #include "sync/factory.hpp"
 #include "train/dataset.hpp"
 
@@ -101,6 +102,7 @@ struct NodeOptions {
   bool insecure = false;  // no keys, beyond loopback either
   bool quiet = false;
   std::string profile;  // file for a trace of this process; empty: none
+  double trace_from = 0;  // server, worker: seconds of training so far, where traces begin
 };
 
 struct SchedulerRun {
@@ -149,7 +151,22 @@ struct DataRun {
 };
 int describe_data(const DataRun& options);
 
-// `rubato trace`: the profiles of several nodes as one.
+// `rubato trace make KIND`: a trace of values over time, as CSV on standard output.
+struct TraceMake {
+  std::string kind;  // wifi | day | on-off | revocation
+  std::uint64_t seed = 1;
+  emulation::WifiOptions wifi;
+  emulation::DayOptions day;
+  emulation::OnOffOptions on_off;
+  emulation::RevocationOptions revocation;
+  std::string like;  // on-off: a file whose stays are drawn from; empty: none
+};
+int make_trace(const TraceMake& options);
+
+// `rubato trace show FILE`: a drawing of it.
+int show_trace(const std::string& file);
+
+// `rubato trace merge`: the profiles of several nodes as one.
 struct MergeOptions {
   std::vector<std::string> files;
   std::string out;

@@ -16,6 +16,7 @@
 #include "cli/run_directory.hpp"
 #include "cluster/cluster_config.hpp"
 #include "cluster/cluster_plan.hpp"
+#include "cluster/energy.hpp"
 #include "cluster/own_data.hpp"
 #include "emulation/virtual_cluster.hpp"
 #include "sync/factory.hpp"
@@ -87,6 +88,7 @@ Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig
         };
       }
       RUBATO_ASSIGN(auto record, run_virtual(config, data, run));
+      cluster::add_energy(config, record);
       if (trace) trace->free_lanes();
       if (stop.stop_requested()) return fail(ErrorCode::Stopped, "interrupted");
       if (progress) progress->end_run(outcome_text(record), steady_now());

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "base/log.hpp"
 #include "emulation/throttle/link_check.hpp"
 #include "proto/messages.hpp"
@@ -9,9 +11,11 @@
 namespace rubato::cli {
 
 Result<HostLink> HostLink::make(const Throttle& throttle, const cluster::LinkModel& link,
-                                std::uint64_t seed, const std::string& name) {
+                                std::shared_ptr<const cluster::NodeTrace> trace, std::uint64_t seed,
+                                const std::string& name) {
   HostLink made;
-  if (!throttle.on || link == cluster::LinkModel{}) return made;
+  const bool traced = trace && trace->shapes_link();
+  if (!throttle.on || (link == cluster::LinkModel{} && !traced)) return made;
   const std::uint64_t own_seed = seed ^ proto::cluster_id(name);
   if (!throttle.unchecked) {
     RUBATO_ASSIGN(const auto text, emulation::check_link(link, own_seed));
@@ -19,11 +23,12 @@ Result<HostLink> HostLink::make(const Throttle& throttle, const cluster::LinkMod
   }
   made.relay_ = std::make_unique<emulation::Relay>(link, own_seed);
   emulation::Relay& relay = *made.relay_;
-  made.ways_ = std::make_unique<cluster::LinkWays>(cluster::LinkWays{
-      [&relay](const std::string& endpoint) { return relay.way_out(endpoint); },
-      [&relay](const std::string& bind, const std::string& inside) {
-        return relay.way_in(bind, inside);
-      }});
+  made.traced_ = std::make_unique<emulation::TracedLink>(relay, link, std::move(trace));
+  made.ways_ = std::make_unique<cluster::LinkWays>(
+      cluster::LinkWays{[&relay](const std::string& endpoint) { return relay.way_out(endpoint); },
+                        [&relay](const std::string& bind, const std::string& inside) {
+                          return relay.way_in(bind, inside);
+                        }});
   return made;
 }
 

@@ -1,7 +1,7 @@
 // cli/host_link.hpp - the emulated link of a process with --throttle: made, measured and told to
 // the user before the first connection. A process without --throttle, or without a link in its
 // cluster file, uses the machine's own network.
-// Threads: the relay has one; the methods are its owner's.
+// Threads: the relay has one, and a trace another one; the methods are for one thread at a time.
 #pragma once
 
 #include <memory>
@@ -12,22 +12,29 @@
 #include "cluster/cluster_config.hpp"
 #include "cluster/make_transport.hpp"
 #include "emulation/throttle/relay.hpp"
+#include "emulation/throttle/traced_link.hpp"
 
 namespace rubato::cli {
 
 class HostLink {
  public:
-  // `name`: of the node; latencies of two nodes vary by themselves. BadInput when the link is not
-  // delivered.
+  // `trace`: of its bandwidth, from follow() on; null: the link does not change. `name`: of the
+  // node; latencies of two nodes vary by themselves. BadInput when the link is not delivered.
   [[nodiscard]] static Result<HostLink> make(const Throttle& throttle,
-                                             const cluster::LinkModel& link, std::uint64_t seed,
-                                             const std::string& name);
+                                             const cluster::LinkModel& link,
+                                             std::shared_ptr<const cluster::NodeTrace> trace,
+                                             std::uint64_t seed, const std::string& name);
+  // The trace's time 0 is `began`. Only the first call counts.
+  void follow(Instant began) const {
+    if (traced_) traced_->follow(began);
+  }
   // For make_transport; null: the machine's own network. Lifetime: this object's.
   const cluster::LinkWays* ways() const { return relay_ ? ways_.get() : nullptr; }
 
  private:
   std::unique_ptr<emulation::Relay> relay_;
   std::unique_ptr<cluster::LinkWays> ways_;
+  std::unique_ptr<emulation::TracedLink> traced_;  // after the relay, which it uses
 };
 
 }  // namespace rubato::cli

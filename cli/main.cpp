@@ -188,10 +188,66 @@ void add_up(CLI::App& app, UpOptions& options) {
                "Give each node the link that the file gives it, and each worker its step times");
 }
 
-void add_trace(CLI::App& app, MergeOptions& options) {
-  auto* command = app.add_subcommand("trace", "Merge the --profile files of several nodes");
-  command->add_option("FILE", options.files, "Files written with --profile")->required();
-  command->add_option("--out", options.out, "File for all of them")->required();
+// Its kinds each have options of their own.
+void add_trace_make(CLI::App& trace, TraceMake& made) {
+  auto* make = trace.add_subcommand("make", "Make up a trace from a seed: CSV on standard output");
+  make->require_subcommand(1);
+  const auto add = [&](const char* kind, const char* what, double& seconds) {
+    auto* command = make->add_subcommand(kind, what);
+    command->add_option("--seconds", seconds, "Length")->check(kPositive)->capture_default_str();
+    return command;
+  };
+  const auto number = [](CLI::App* command, const char* name, double& value, const char* what) {
+    command->add_option(name, value, what)->check(kPositive)->capture_default_str();
+  };
+  auto* wifi = add("wifi", "A link's rate: lognormal, drawn anew every so often",
+                   made.wifi.seconds);
+  number(wifi, "--every", made.wifi.every_seconds, "Seconds from one rate to the next");
+  number(wifi, "--mbps", made.wifi.mbps, "Mean rate");
+  number(wifi, "--deviation", made.wifi.deviation, "Its deviation, as a fraction of the mean");
+  auto* day = add("day", "A speed: 1 at the start, least half a day later; no chance in it",
+                  made.day.seconds);
+  number(day, "--every", made.day.every_seconds, "Seconds from one speed to the next");
+  number(day, "--day", made.day.day_seconds, "Seconds of a day");
+  number(day, "--low", made.day.low, "Least speed");
+  auto* on_off = add("on-off", "Availability: there and gone in turns, each for a random time",
+                     made.on_off.seconds);
+  number(on_off, "--on", made.on_off.on_seconds, "Mean seconds there");
+  number(on_off, "--off", made.on_off.off_seconds, "Mean seconds gone");
+  number(on_off, "--shape", made.on_off.shape, "Of the Weibull times; 1: exponential");
+  on_off->add_option("--like", made.like, "Draw the times from those of this trace instead")
+      ->excludes("--on")
+      ->excludes("--off")
+      ->excludes("--shape");
+  auto* revocation = add("revocation", "Availability of a machine that is taken away",
+                         made.revocation.seconds);
+  number(revocation, "--mean", made.revocation.mean_seconds, "Mean seconds until it is");
+  number(revocation, "--most", made.revocation.life_max_seconds, "It is after so many at most");
+  number(revocation, "--back", made.revocation.back_seconds, "Seconds until another one comes");
+  for (CLI::App* command : {wifi, on_off, revocation})
+    command->add_option("--seed", made.seed, "Same seed, same trace")
+        ->check(kSeed)
+        ->capture_default_str();
+}
+
+void add_trace(CLI::App& app, MergeOptions& merged, TraceMake& made, std::string& shown) {
+  auto* trace = app.add_subcommand("trace", "Values over time: make and show them; merge profiles");
+  trace->require_subcommand(1);
+  add_trace_make(*trace, made);
+  auto* show = trace->add_subcommand("show", "Draw a trace of bandwidth, speed or availability");
+  show->add_option("FILE", shown, "As the cluster file's trace: .csv, .up, .down, .json")
+      ->required();
+  auto* merge = trace->add_subcommand("merge", "Merge the --profile files of several nodes");
+  merge->add_option("FILE", merged.files, "Files written with --profile")->required();
+  merge->add_option("--out", merged.out, "File for all of them")->required();
+}
+
+int run_trace(const CLI::App& trace, const MergeOptions& merged, TraceMake& made,
+              const std::string& shown) {
+  if (trace.got_subcommand("show")) return show_trace(shown);
+  if (trace.got_subcommand("merge")) return merge_profiles(merged);
+  made.kind = trace.get_subcommand("make")->get_subcommands().front()->get_name();
+  return make_trace(made);
 }
 
 void add_model_run(CLI::App* command, ModelRun& options) {
@@ -283,6 +339,14 @@ void add_cores(CLI::App* command, NodeOptions& options, const char* threads) {
                       fmt::format("Cores such as 0,2 or 0-3 (default: any). {} take them in "
                                   "turns; other threads run on the first",
                                   threads));
+}
+
+// Nobody types it: `rubato up` tells the processes that it starts while training is under way.
+void add_trace_from(CLI::App* command, NodeOptions& options) {
+  command
+      ->add_option("--trace-from", options.trace_from,
+                   "Seconds of training so far: where this process begins the file's traces")
+      ->check(kPositive);
 }
 
 void add_key_directory(CLI::App* command, KeyOptions& options) {
@@ -397,6 +461,7 @@ void add_server(CLI::App& app, ServerRun& run) {
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   add_cores(server, options, "Each shard's loop and ZeroMQ threads");
+  add_trace_from(server, options);
   add_throttle(server, run.throttle, "Give this server the link of [servers] in the file");
 }
 
@@ -459,6 +524,7 @@ void add_worker(CLI::App& app, WorkerRun& run) {
                      "Group whose codecs and step times a worker has that the file does not list; "
                      "with join = \"open\" (default: the first group)");
   add_cores(worker, run.node, "Compute thread, I/O loop and ZeroMQ's threads");
+  add_trace_from(worker, run.node);
   add_throttle(worker, run.throttle,
                "Give this worker the link that the file gives it; its steps as with --stretch");
 }
@@ -484,7 +550,9 @@ int run(int argc, char** argv) {
   add_report(app, report_run);
   add_up(app, up_options);
   MergeOptions merge_options;
-  add_trace(app, merge_options);
+  TraceMake trace_make;
+  std::string trace_shown;
+  add_trace(app, merge_options, trace_make, trace_shown);
   bool markdown = false;
   app.add_subcommand("settings", "List the keys of the cluster file")
       ->add_flag("--markdown", markdown, "As the tables of docs/emulation.md");
@@ -537,7 +605,8 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("data")) return describe_data(data_run);
   if (app.got_subcommand("predict")) return predict(predict_run);
   if (app.got_subcommand("evaluate")) return evaluate(evaluate_run);
-  if (app.got_subcommand("trace")) return merge_profiles(merge_options);
+  if (app.got_subcommand("trace"))
+    return run_trace(*app.get_subcommand("trace"), merge_options, trace_make, trace_shown);
   return run_worker(worker_run, stop);
 }
 

@@ -53,6 +53,12 @@ struct Named {
   const cluster::LinkWays* ways = nullptr;
 };
 
+// Time 0 of the traces, for a process that begins while training is under way.
+std::optional<Instant> traces_began(const NodeOptions& options) {
+  if (options.trace_from == 0) return std::nullopt;
+  return steady_now() - Duration::from_seconds(options.trace_from);
+}
+
 // What every node starts from.
 struct Node {
   cluster::ClusterConfig config;
@@ -345,8 +351,11 @@ Result<void> server_checked(const ServerRun& run, std::stop_token stop) {
   const auto process =
       trace_process(trace.get(), "server " + (options.name.empty() ? bind.text() : options.name));
   RUBATO_ASSIGN(auto config, load_config(options));
-  RUBATO_ASSIGN(const auto link, HostLink::make(run.throttle, config.servers.link, config.seed,
-                                                options.name.empty() ? "server" : options.name));
+  const Instant began = traces_began(options).value_or(steady_now());
+  RUBATO_ASSIGN(const auto link,
+                HostLink::make(run.throttle, config.servers.link, config.servers.trace, config.seed,
+                               options.name.empty() ? "server" : options.name));
+  link.follow(began);
   for (Named& shard : named) shard.ways = link.ways();
   RUBATO_ASSIGN(const auto node, load_server(options, std::move(config), named.front(), stop));
   // An interrupt, or the failure of one shard, ends all of them.
@@ -381,13 +390,13 @@ Result<std::shared_ptr<worker::Residual>> open_residual(const WorkerRun& run,
   return std::make_shared<worker::Residual>(std::move(residual));
 }
 
-// The link that the file gives this worker.
-Result<cluster::LinkModel> link_of(const WorkerRun& run, const cluster::ClusterConfig& config) {
+// What the file says of this worker.
+Result<cluster::WorkerProfile> profile_of(const WorkerRun& run,
+                                          const cluster::ClusterConfig& config) {
   const auto profiles = cluster::all_profiles(config);
   const auto known = std::ranges::find(profiles, run.node.name, &cluster::WorkerProfile::name);
-  if (known != profiles.end()) return known->link;
-  RUBATO_ASSIGN(const auto profile, cluster::unlisted_profile(config, run.node.name, run.like));
-  return profile.link;
+  if (known != profiles.end()) return *known;
+  return cluster::unlisted_profile(config, run.node.name, run.like);
 }
 
 Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
@@ -398,9 +407,11 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
   RUBATO_ASSIGN(const auto trace, open_profile(run.node.profile, TraceClock::Scheduler));
   const auto process = trace_process(trace.get(), "worker " + run.node.name);
   RUBATO_ASSIGN(auto config, load_config(run.node));
-  RUBATO_ASSIGN(const auto link_model, link_of(run, config));
-  RUBATO_ASSIGN(const auto link,
-                HostLink::make(run.throttle, link_model, config.seed, run.node.name));
+  RUBATO_ASSIGN(const auto profile, profile_of(run, config));
+  auto began = traces_began(run.node);
+  RUBATO_ASSIGN(const auto link, HostLink::make(run.throttle, profile.link, profile.trace,
+                                                config.seed, run.node.name));
+  if (began) link.follow(*began);
   const Named who{run.node.name, keys, link.ways()};
   RUBATO_ASSIGN(auto node, load_worker(run, who, std::move(config), stop));
   RUBATO_ASSIGN(const auto index,
@@ -423,16 +434,21 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
                                      .cores = cores,
                                      .held_out = held_out.get()};
   if ((run.stretch || run.throttle.on) && node.plan.workers[index].device.step_seconds > 0)
-    options.step_time = [times = emulation::make_step_times(node.plan, index)](
-                            Instant now, int batch) mutable { return times.next(now, batch); };
+    options.step_time = [times = emulation::make_step_times(node.plan, index), began, &link](
+                            Instant now, int batch) mutable {
+      if (!began) began = now;
+      link.follow(*began);
+      times.begin_trace(*began);
+      return times.next(now, batch);
+    };
   std::optional<WorkerProgress> shown;
   if (!run.node.quiet) shown.emplace(stderr, run.node.name);
   if (shown)
     options.on_progress = [&shown](const proto::Progress& at) {
       shown->update(at.steps, at.commits, at.loss, steady_now());
     };
-  const auto transport = cluster::make_transport(
-      {.trace = process.lane("io"), .keys = keys, .ways = who.ways});
+  const auto transport =
+      cluster::make_transport({.trace = process.lane("io"), .keys = keys, .ways = who.ways});
   const auto why = cluster::run_worker(*transport, *core, trainer, options, stop);
   shown.reset();
   if (!why)

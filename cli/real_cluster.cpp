@@ -51,6 +51,7 @@ class Nodes {
   void play_churn(const server::DurableScheduler& scheduler) {
     if (!scheduler.started() || scheduler.stopped()) return;
     const double seconds = (steady_now() - *scheduler.started()).seconds();
+    seconds_ = seconds;
     while (!thaws_.empty() && thaws_.begin()->first <= seconds) {
       const auto& [role, name] = thaws_.begin()->second;
       children_.signal(role, name, SIGCONT);
@@ -101,6 +102,7 @@ class Nodes {
       arguments.insert(arguments.end(), {"--throttle", "--unchecked"});
     else if (!server)
       arguments.emplace_back("--stretch");
+    if (seconds_ > 0) arguments.insert(arguments.end(), {"--trace-from", fmt::to_string(seconds_)});
     if (server && !state_.empty()) arguments.insert(arguments.end(), {"--state", state_});
     for (auto& word : run_.profile.arguments()) arguments.push_back(std::move(word));
     children_.start(role, name, arguments);
@@ -140,6 +142,7 @@ class Nodes {
   std::string scheduler_;
   std::map<std::string, Life> lives_;  // of servers, by name
   using Node = std::pair<proto::Role, std::string>;
+  double seconds_ = 0;                 // of training
   std::size_t played_ = 0;             // events of [[churn]]
   std::set<Node> meant_to_end_;        // by [[churn]]
   std::multimap<double, Node> thaws_;  // by seconds of training

@@ -87,6 +87,7 @@ Json workers_json(const std::vector<WorkerRecord>& workers) {
                     {"joined", chart_number(worker.joined_seconds)},
                     {"left", chart_number(worker.left_seconds)},
                     {"refused", refused_words(worker.refused)},
+                    {"joules", chart_number(worker.joules)},
                     {"held_out", held_out_json(worker)}});
   }
   return rows;

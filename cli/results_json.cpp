@@ -21,6 +21,16 @@ Json refused_json(const RefusedByReason& refused) {
   return json;
 }
 
+// Of all workers; empty: what one of them draws is unknown.
+std::optional<double> joules_of(const RunRecord& run) {
+  double sum = 0;
+  for (const WorkerRecord& worker : run.workers) {
+    if (!worker.joules) return std::nullopt;
+    sum += *worker.joules;
+  }
+  return run.workers.empty() ? std::nullopt : std::optional(sum);
+}
+
 Json worker_json(const WorkerRecord& worker, const Figure& figure) {
   Json json = {{"id", worker.id},
                {"steps", worker.steps},
@@ -28,6 +38,7 @@ Json worker_json(const WorkerRecord& worker, const Figure& figure) {
                {"compute_s", worker.compute_seconds},
                {"wait_s", worker.wait_seconds},
                {"communicate_s", worker.communicate_seconds}};
+  if (worker.joules) json["joules"] = *worker.joules;
   if (worker.joined_seconds > 0) json["joined_s"] = worker.joined_seconds;
   if (worker.left_seconds) {
     json["left_s"] = *worker.left_seconds;
@@ -63,6 +74,7 @@ Json run_json(const RunRecord& run, const Figure& figure) {
                {"workers", std::move(workers)}};
   if (run.refused != RefusedByReason{}) json["refused"] = refused_json(run.refused);
   if (run.setbacks > 0) json["setbacks"] = run.setbacks;
+  if (const auto joules = joules_of(run)) json["joules"] = *joules;
   return json;
 }
 

@@ -32,7 +32,7 @@ double number(const Json& json) {
 }
 
 Json worker_json(const WorkerRecord& w) {
-  return {{"event", "worker"},
+  Json json = {{"event", "worker"},
           {"id", w.id},
           {"steps", w.steps},
           {"commits", w.commits},
@@ -45,6 +45,8 @@ Json worker_json(const WorkerRecord& w) {
           {"left_s", optional_json(w.left_seconds)},
           {"held_out", {w.held_out_samples, w.held_out_loss, w.held_out_accuracy}},
           {"refused", w.refused}};
+  if (w.joules) json["joules"] = *w.joules;
+  return json;
 }
 
 WorkerRecord parse_worker(const Json& json) {
@@ -63,6 +65,7 @@ WorkerRecord parse_worker(const Json& json) {
   w.held_out_samples = held_out.at(0);
   w.held_out_loss = number(held_out.at(1));
   w.held_out_accuracy = number(held_out.at(2));
+  if (json.contains("joules")) w.joules = number(json.at("joules"));
   w.refused = json.at("refused");
   return w;
 }

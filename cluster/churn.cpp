@@ -16,10 +16,13 @@ namespace {
 
 using Act = ChurnEvent::Act;
 
+constexpr std::size_t kEventsMax = 1'000'000;
+
 // An event and its place in the file: some mistakes are found only after all events are sorted.
 struct Placed {
   ChurnEvent event;
   ConfigTable table;
+  std::string_view key;  // that the mistake is noted at
 };
 
 std::string node_name(const ChurnEvent& event) {
@@ -102,6 +105,40 @@ std::vector<ChurnEvent> read_event(const ConfigTable& table, const ClusterConfig
   return events;
 }
 
+// Its trace of availability as events of the worker. None: a problem was noted.
+std::vector<ChurnEvent> traced_events(const ConfigTable& table, const WorkerGroup& group,
+                                      const WorkerProfile& worker) {
+  std::vector<ChurnEvent> events;
+  const auto& points = worker.trace->available.points();
+  const Act departure = group.leaves ? Act::Leave : Act::Crash;
+  for (const TracePoint& point : points)
+    if (point.at > Duration{})
+      events.push_back({.at_seconds = point.at.seconds(),
+                        .act = point.value > 0 ? Act::Join : departure,
+                        .worker = worker.name});
+  wants(points.front().value > 0 || !events.empty(), table, "trace",
+        fmt::format("{} is never available", worker.name));
+  return events;
+}
+
+// Of all groups with such traces.
+void add_traced(const ConfigTable& root, const ClusterConfig& config, std::vector<Placed>& all) {
+  const auto tables = root.tables(kWorkersSection);
+  const auto profiles = worker_profiles(config);
+  auto worker = profiles.begin();
+  for (std::size_t i = 0; i < config.workers.size(); ++i) {
+    const WorkerGroup& group = config.workers[i];
+    for (int k = 0; k < group.count; ++k, ++worker) {
+      if (!worker->trace || worker->trace->available.empty()) continue;
+      for (ChurnEvent& event : traced_events(tables[i], group, *worker))
+        all.push_back({std::move(event), tables[i], "trace"});
+      if (!wants(all.size() <= kEventsMax, tables[i], "trace",
+                 fmt::format("makes more than {} events; use a shorter one", kEventsMax)))
+        return;
+    }
+  }
+}
+
 // Each event must be possible after those before it.
 void check_order(const std::vector<Placed>& all, const std::set<std::string>& listed) {
   struct State {
@@ -121,7 +158,8 @@ void check_order(const std::vector<Placed>& all, const std::set<std::string>& li
     }
     State& node = at->second;
     const auto when = [&](std::string_view what) {
-      placed.table.problem("at", fmt::format("{} {} at {:g} s", name, what, event.at_seconds));
+      placed.table.problem(placed.key,
+                           fmt::format("{} {} at {:g} s", name, what, event.at_seconds));
     };
     if (event.at_seconds < node.frozen_until) return when("is still frozen");
     if (joins && node.there) return when("is there already");
@@ -151,7 +189,9 @@ std::string describe(const ChurnEvent& event) {
 void read_churn(const ConfigTable& root, ClusterConfig& config) {
   std::vector<Placed> all;
   for (const ConfigTable& table : root.tables(kChurnSection))
-    for (ChurnEvent& event : read_event(table, config)) all.push_back({std::move(event), table});
+    for (ChurnEvent& event : read_event(table, config))
+      all.push_back({std::move(event), table, "at"});
+  add_traced(root, config, all);
   std::ranges::stable_sort(all, {}, [](const Placed& p) { return p.event.at_seconds; });
   std::set<std::string> listed;
   for (const WorkerProfile& worker : worker_profiles(config)) listed.insert(worker.name);

@@ -1,5 +1,5 @@
 // cluster/churn.hpp - who comes and goes while a run trains: the [[churn]] sections of a cluster
-// file. The virtual cluster and `rubato up` play the same list.
+// file, and its traces of availability. The virtual cluster and `rubato up` play the same list.
 // A worker whose first event is a join is absent when training starts. A worker that no group has
 // is an additional one: it needs join = "open".
 // Pure. Threads: any. Errors: noted in the document: an event that cannot happen, such as a join of
@@ -34,8 +34,8 @@ struct ChurnEvent {
 // "pi-0 crashes", "server 1 freezes for 20 s".
 std::string describe(const ChurnEvent& event);
 
-// config.churn <- the sections, one event a node, in the order of their times. Requires: the groups
-// of workers are known.
+// config.churn <- the sections and traces, one event a node, in the order of their times. Requires:
+// the groups of workers are known, and their traces.
 void read_churn(const ConfigTable& root, ClusterConfig& config);
 
 // The workers that no group has, in the order of their first events.

@@ -15,6 +15,7 @@
 #include "cluster/cluster_keys.hpp"
 #include "cluster/cluster_scaling.hpp"
 #include "cluster/device_catalog.hpp"
+#include "cluster/trace_files.hpp"
 #include "server/scheduler.hpp"
 #include "sync/option_table.hpp"
 
@@ -83,7 +84,11 @@ void check_group(const ConfigTable& table, const Catalog& catalog,
     if (table.has("step_seconds"))
       table.problem("device", "give either device or step_seconds, not both");
     if (row && spec) group.device.step_seconds = step_seconds(*row, *spec, batch);
+    if (row) group.power = row->power;
   }
+  read_options(table, power_rows(), group.power);
+  if (group.power.busy < group.power.idle)
+    table.problem("watts_busy", "must be at least watts_idle: a busy device draws no less");
 }
 
 void read_workers(const ConfigTable& root, const Catalog& catalog,
@@ -132,6 +137,60 @@ void scale_cluster(const ConfigTable& root, ClusterConfig& config) {
                  "one group of equal workers has 1; describe a second [[workers]]");
   if (const auto twice = name_of_two(config.workers); config.total_workers && twice)
     root.problem("worker_count", fmt::format("two workers would be called {}", *twice));
+}
+
+constexpr std::string_view kName = "{name}";  // in a path: the name of the worker
+
+std::string with_name(std::string path, const std::string& name) {
+  for (std::size_t at = 0; (at = path.find(kName, at)) != path.npos; at += name.size())
+    path.replace(at, kName.size(), name);
+  return path;
+}
+
+// What the files say together. Null: there are none, or a problem was noted.
+std::shared_ptr<const NodeTrace> read_trace_files(const ConfigTable& table,
+                                                  const std::vector<std::string>& files,
+                                                  const fs::path& directory,
+                                                  const std::string& name) {
+  auto all = std::make_shared<NodeTrace>();
+  for (const std::string& file : files) {
+    const auto path = (directory / with_name(file, name)).lexically_normal().string();
+    const auto one = read_trace(path);
+    const std::string twice = one ? join_traces(*one, *all) : std::string();
+    if (!one) table.problem("trace", one.error().message);
+    if (!twice.empty()) table.problem("trace", fmt::format("two of the files say {}", twice));
+    if (!one || !twice.empty()) return nullptr;
+  }
+  return all->empty() ? nullptr : all;
+}
+
+void read_group_trace(const ConfigTable& table, const fs::path& directory, WorkerGroup& group) {
+  const auto own = [](const std::string& file) { return file.find(kName) != file.npos; };
+  const int files = std::ranges::any_of(group.trace_files, own) ? group.count : 1;
+  bool availability = false;
+  for (int i = 0; i < files && !group.trace_files.empty(); ++i) {
+    auto trace = read_trace_files(table, group.trace_files, directory, worker_name(group, i));
+    if (!trace) return group.traces.clear();
+    availability = availability || !trace->available.empty();
+    if (!trace->speed.empty() && group.device.step_seconds <= 0 && group.device_name.empty())
+      table.problem("trace", "a speed needs step_seconds or device, which it changes");
+    group.traces.push_back(std::move(trace));
+  }
+  if (table.has("departure") && !availability)
+    table.problem("departure", "needs a trace of availability; add one, or remove the key");
+}
+
+// The files of `trace`. Requires: worker_count has acted.
+void read_traces(const ConfigTable& root, ClusterConfig& config) {
+  const fs::path directory = fs::path(config.file).parent_path();
+  const auto tables = root.tables(kWorkersSection);
+  for (std::size_t i = 0; i < config.workers.size(); ++i)
+    read_group_trace(tables[i], directory, config.workers[i]);
+  const ConfigTable servers = root.table("servers");
+  auto& trace = config.servers.trace;
+  trace = read_trace_files(servers, config.servers.trace_files, directory, "servers");
+  if (trace && !(trace->speed.empty() && trace->available.empty()))
+    servers.problem("trace", "servers have a trace of bandwidth only");
 }
 
 // Who is there at the start, and later.
@@ -282,17 +341,9 @@ std::string find_catalog(const fs::path& cluster_file) {
   return {};
 }
 
-constexpr std::string_view kName = "{name}";  // in a group's data: the name of the worker
-
-std::string data_path(const WorkerGroup& group, const std::string& name) {
-  std::string path = group.data;
-  for (std::size_t at = 0; (at = path.find(kName, at)) != path.npos; at += name.size())
-    path.replace(at, kName.size(), name);
-  return path;
-}
-
+// Without a trace.
 WorkerProfile profile_of(const WorkerGroup& group, const std::string& name) {
-  return {name, group.device, group.link, group.codecs, data_path(group, name)};
+  return {name, group.device, group.link, group.codecs, with_name(group.data, name), group.power};
 }
 
 }  // namespace
@@ -324,8 +375,11 @@ int ClusterConfig::start_count() const {
 std::vector<WorkerProfile> worker_profiles(const ClusterConfig& config) {
   std::vector<WorkerProfile> profiles;
   for (const WorkerGroup& group : config.workers)
-    for (int i = 0; i < group.count; ++i)
+    for (int i = 0; i < group.count; ++i) {
       profiles.push_back(profile_of(group, worker_name(group, i)));
+      if (!group.traces.empty())
+        profiles.back().trace = group.traces[static_cast<std::size_t>(i) % group.traces.size()];
+    }
   return profiles;
 }
 
@@ -355,6 +409,7 @@ Result<WorkerProfile> unlisted_profile(const ClusterConfig& config, const std::s
     if (!resembles) continue;
     WorkerProfile profile = profile_of(group, name);
     if (group.data.find(kName) == std::string::npos) profile.data.clear();
+    if (group.traces.size() == 1 && group.count > 1) profile.trace = group.traces.front();
     return profile;
   }
   return fail(ErrorCode::BadInput,
@@ -364,8 +419,12 @@ Result<WorkerProfile> unlisted_profile(const ClusterConfig& config, const std::s
 
 bool names_links(const ClusterConfig& config) {
   const auto named = [](const LinkModel& link) { return link != LinkModel{}; };
-  return named(config.servers.link) ||
-         std::ranges::any_of(config.workers, named, &WorkerGroup::link);
+  const auto traced = [](const auto& trace) { return trace && trace->shapes_link(); };
+  const auto shaped = [&](const WorkerGroup& group) {
+    return named(group.link) || std::ranges::any_of(group.traces, traced);
+  };
+  return named(config.servers.link) || traced(config.servers.trace) ||
+         std::ranges::any_of(config.workers, shaped);
 }
 
 const WorkerGroup* find_untimed(const ClusterConfig& config) {
@@ -418,6 +477,7 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
   const Result<train::ModelSpec> spec = known_spec(config);
   read_workers(root, catalog, spec, config);
   scale_cluster(root, config);
+  read_traces(root, config);
   read_membership(root, config);
   server::read_optimizer(root.table("optimizer"), config.worker_count(), config.optimizer);
   RUBATO_TRY(document.finish());

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "base/result.hpp"
 #include "base/time.hpp"
 #include "cluster/churn.hpp"
+#include "cluster/value_trace.hpp"
 #include "proto/compression.hpp"
 #include "server/optimizer.hpp"
 #include "server/stop_criterion.hpp"
@@ -53,6 +55,14 @@ struct DeviceModel {
   SlowSpells slow = {};
 };
 
+// What a device draws, in watts. All 0: unknown.
+struct PowerModel {
+  double busy = 0;   // while it computes
+  double idle = 0;   // else
+  double radio = 0;  // more while it communicates
+  bool operator==(const PowerModel&) const = default;
+};
+
 // How a worker's updates (up) and parameters (down) travel. Updates have error feedback. Parameters
 // in int8, top-k and random-k travel as differences.
 struct WireCodecs {
@@ -71,6 +81,11 @@ struct WorkerGroup {
   std::string device_name = {};  // of the catalog; empty: none
   std::string link_name = {};    // of the catalog; empty: none
   std::string data = {};         // own data, "{name}" for the worker's name; empty: none
+  PowerModel power = {};
+  std::vector<std::string> trace_files = {};  // likewise with "{name}"
+  bool leaves = false;  // when it is no longer available, a worker leaves; else it crashes
+  // One a worker, or one for all; empty: the group has none.
+  std::vector<std::shared_ptr<const NodeTrace>> traces = {};
 };
 
 // "name-2"; just "name" where the group has one worker.
@@ -86,6 +101,8 @@ struct ServersConfig {
   double delay_seconds = 0;           // of a commit's round trip; half of it is in link.latency
   double absent_seconds = 600;        // a server's silence that ends the run
   double update_limit = server::kUpdateLimitDefault;  // as server::UpdateNorms: factor
+  std::vector<std::string> trace_files = {};
+  std::shared_ptr<const NodeTrace> trace = nullptr;  // of the link's bandwidth; null: none
 };
 
 using ServerOptimizer = server::OptimizerKind;
@@ -162,18 +179,21 @@ struct WorkerProfile {
   LinkModel link;
   WireCodecs codecs = {};
   std::string data = {};  // the worker's own file or directory; empty: none is named
+  PowerModel power = {};
+  std::shared_ptr<const NodeTrace> trace = nullptr;  // null: none
 };
 std::vector<WorkerProfile> worker_profiles(const ClusterConfig& config);
 // The same, and then the additional workers of [[churn]].
 std::vector<WorkerProfile> all_profiles(const ClusterConfig& config);
 // A worker that is not in the file. It has the device, link and codecs of `like`, a group or worker
 // of the file; of the first group where that is empty. It has the group's data only if the path
-// depends on the name. BadInput for a name that no worker can have, and for an unknown `like`.
+// depends on the name, and its trace only if that is one for all. BadInput for a name that no
+// worker can have, and for an unknown `like`.
 [[nodiscard]] Result<WorkerProfile> unlisted_profile(const ClusterConfig& config,
                                                      const std::string& name,
                                                      const std::string& like);
 
-// Whether a worker or the servers have a link with latency or a limited bandwidth.
+// Whether a worker or the servers have a link with latency, a limited bandwidth or a trace of it.
 bool names_links(const ClusterConfig& config);
 
 // A group without step times, which only real boxes can do without. Null: there is none.

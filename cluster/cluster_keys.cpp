@@ -227,6 +227,9 @@ std::vector<ClusterRow> make_cluster_rows() {
               +[](C& c) -> double& { return c.servers.apply_bytes_per_second; }}),
       own<C>({"servers", "link", "a row of the catalog; the five keys below override its values",
               kAny, +[](C& c) -> std::string& { return c.servers.link_name; }, "none"}),
+      own<C>({"servers", "trace",
+              "files of the link's bandwidth over time: .csv, .up, .down; see Traces", kAny,
+              +[](C& c) -> std::vector<std::string>& { return c.servers.trace_files; }}),
       own<C>({"servers", "absent_seconds",
               "a server's silence that ends the run; until then all wait for it", kSeconds,
               +[](C& c) -> double& { return c.servers.absent_seconds; }}),
@@ -302,8 +305,31 @@ std::vector<OptionRow<WorkerGroup>> make_group_rows() {
       own<G>({"workers", "device",
               "a row of the catalog; step times follow from it, the model and the batch", kAny,
               +[](G& g) -> std::string& { return g.device_name; }, "none"}),
+      own<G>({"workers", "trace",
+              "files of what changes over time: bandwidth, speed, availability; {name} stands for "
+              "the worker's name; see Traces",
+              kAny, +[](G& g) -> std::vector<std::string>& { return g.trace_files; }}),
+      own<G>({"workers", "departure",
+              "how a worker goes that is no longer available: crash: without a word; leave: with "
+              "a farewell",
+              kAny,
+              OptionRow<G>::Choice{{"crash", "leave"},
+                                   [](const G& g) { return static_cast<std::size_t>(g.leaves); },
+                                   [](G& g, std::size_t i) { g.leaves = i == 1; }}}),
       own<G>({"workers", "link", "a row of the catalog; the five keys below override its values",
               kAny, +[](G& g) -> std::string& { return g.link_name; }, "none"}),
+  };
+}
+
+std::vector<OptionRow<PowerModel>> make_power_rows() {
+  using P = PowerModel;
+  return {
+      own<P>({"power", "watts_busy", "drawn while the device computes", kNotNegative,
+              +[](P& p) -> double& { return p.busy; }}),
+      own<P>({"power", "watts_idle", "drawn while it does not", kNotNegative,
+              +[](P& p) -> double& { return p.idle; }}),
+      own<P>({"power", "watts_radio", "drawn in addition while it communicates", kNotNegative,
+              +[](P& p) -> double& { return p.radio; }}),
   };
 }
 
@@ -512,6 +538,11 @@ const std::vector<OptionRow<WorkerGroup>>& group_rows() {
   return rows;
 }
 
+const std::vector<OptionRow<PowerModel>>& power_rows() {
+  static const auto rows = make_power_rows();
+  return rows;
+}
+
 const std::vector<OptionRow<ChurnEvent>>& churn_rows() {
   static const auto rows = make_churn_rows();
   return rows;
@@ -546,6 +577,7 @@ std::vector<KeySection> key_sections() {
   sections.add("training", "[training]");
   add_optimizer(sections);
   sections.add_list(kWorkersSection, "[[workers]]", group_rows());
+  sections.add_short(power_rows(), "as the device's row, or 0");
   sections.add_short(link_rows(), kLinkDefault);
   sections.add_short(codec_rows(), "as in [wire]");
   sections.add_list(kChurnSection, "[[churn]]", churn_rows());
@@ -559,6 +591,7 @@ std::vector<KeySection> key_sections() {
   sections.add_rows(
       codec_rows(), +[](const C& c) -> const WireCodecs& { return c.codecs; });
   sections.add_list("devices", "[[devices]] of the catalog", catalog_device_rows());
+  sections.add_short(power_rows());
   sections.add_list("links", "[[links]] of the catalog", catalog_link_rows());
   sections.add_short(link_rows());
   return sections.take();

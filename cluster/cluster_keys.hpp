@@ -25,15 +25,17 @@ inline constexpr std::string_view kChurnSection = "churn";
 
 // The keys that a file has once. `of` is the section.
 const std::vector<OptionRow<ClusterConfig>>& cluster_rows();
-// A group of [[workers]]; it also has the rows of links and codecs.
+// A group of [[workers]]; it also has the rows of power, links and codecs.
 const std::vector<OptionRow<WorkerGroup>>& group_rows();
+// What a device of [[workers]] or the catalog draws.
+const std::vector<OptionRow<PowerModel>>& power_rows();
 // An event of [[churn]].
 const std::vector<OptionRow<ChurnEvent>>& churn_rows();
 // A link of [[workers]], [servers] or the catalog.
 const std::vector<OptionRow<LinkModel>>& link_rows();
 // [wire] and, where a group has its own, [[workers]].
 const std::vector<OptionRow<WireCodecs>>& codec_rows();
-// [[devices]] and [[links]] of the catalog; the latter also has the rows of links.
+// [[devices]] and [[links]] of the catalog; they also have the rows of power and of links.
 const std::vector<OptionRow<CatalogDevice>>& catalog_device_rows();
 const std::vector<OptionRow<CatalogLink>>& catalog_link_rows();
 

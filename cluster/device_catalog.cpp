@@ -28,6 +28,7 @@ Result<Catalog> parse_catalog(std::string_view text, const std::string& file) {
   for (const ConfigTable& table : root.tables("devices")) {
     CatalogDevice device;
     read_options(table, catalog_device_rows(), device);
+    read_options(table, power_rows(), device.power);
     check_identity(table, device, devices);
     if (!table.has("gflops")) table.problem("gflops", "every device needs its speed");
     catalog.devices.push_back(std::move(device));

@@ -29,7 +29,8 @@ bool slow_at(const cluster::SlowSpells& slow, double seconds) {
 StepTimes make_step_times(const cluster::ClusterPlan& plan, std::uint32_t index) {
   return {plan.workers[index].device, plan.batch,
           Rng(plan.seed, static_cast<std::uint64_t>(cluster::Stream::StepTime),
-              cluster::stream_of(plan, index))};
+              cluster::stream_of(plan, index)),
+          plan.workers[index].trace};
 }
 
 }  // namespace rubato::emulation

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/rng.hpp"
 #include "base/time.hpp"
@@ -29,11 +31,20 @@ double lognormal_factor(Rng& rng, double deviation);
 bool slow_at(const cluster::SlowSpells& slow, double seconds);
 
 // A step of b samples takes step_seconds x (f + (1 - f) b / B) x jitter, times the factor of a slow
-// spell that it begins in: f the fixed share, B the configured mini-batch.
+// spell that it begins in, divided by the speed of a trace at its beginning: f the fixed share, B
+// the configured mini-batch.
 class StepTimes {
  public:
-  StepTimes(const cluster::DeviceModel& device, int batch, Rng rng)
-      : device_(device), jitter_(device.jitter), batch_(batch), rng_(rng) {}
+  // `trace`: its speed changes with time; null, or without one: it does not.
+  StepTimes(const cluster::DeviceModel& device, int batch, Rng rng,
+            std::shared_ptr<const cluster::NodeTrace> trace = nullptr)
+      : device_(device),
+        jitter_(device.jitter),
+        batch_(batch),
+        rng_(rng),
+        trace_(trace && !trace->speed.empty() ? std::move(trace) : nullptr) {}
+  // The trace's time 0. Without this word it is the first step.
+  void begin_trace(Instant at) { trace_began_ = at; }
   // Of the step that begins at `now`. Requires: batch >= 1.
   Duration next(Instant now, int batch) {
     const double f = device_.fixed_share;
@@ -46,7 +57,10 @@ class StepTimes {
  private:
   double slowness(Instant now) {
     if (!began_) began_ = now;
-    return slow_at(device_.slow, (now - *began_).seconds()) ? device_.slow.factor : 1;
+    const double spell = slow_at(device_.slow, (now - *began_).seconds()) ? device_.slow.factor : 1;
+    if (!trace_) return spell;
+    if (!trace_began_) trace_began_ = now;
+    return spell / trace_->speed.at(std::max(now - *trace_began_, Duration{}));
   }
 
   cluster::DeviceModel device_;
@@ -54,6 +68,8 @@ class StepTimes {
   int batch_;
   Rng rng_;
   std::optional<Instant> began_;  // the first step
+  std::shared_ptr<const cluster::NodeTrace> trace_;
+  std::optional<Instant> trace_began_;
 };
 
 // How long the steps of worker `index` take.

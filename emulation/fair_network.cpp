@@ -23,6 +23,15 @@ FairNetwork::Node FairNetwork::add_node(double up_bytes_per_second, double down_
   return static_cast<Node>(links_.size() / 2 - 1);
 }
 
+void FairNetwork::set_capacity(Instant now, Node node, Way way, double bytes_per_second) {
+  check_time(now);
+  const LinkId link = 2 * node + (way == Way::Down ? 1 : 0);
+  RUBATO_CHECK(limited(link) || flows_.empty(), "a link gets a limit before it is used");
+  limited_[link] = true;
+  links_[link].capacity = bytes_per_second;
+  share(std::span(&link, 1));
+}
+
 void FairNetwork::check_time(Instant now) {
   RUBATO_CHECK(now >= now_, "virtual time never goes back");
   now_ = now;
@@ -168,8 +177,8 @@ void FairNetwork::set_rate(FlowId id, double rate) {
   flow.updated = now_;
   flow.rate = rate;
   // Rounded up to the next nanosecond, so that by then the last byte is through.
-  const double ns =
-      std::min(static_cast<double>(kLongest.ns), std::ceil(flow.remaining / rate * 1e9));
+  const double seconds = flow.remaining > 0 ? flow.remaining / rate : 0;  // for ever at rate 0
+  const double ns = std::min(static_cast<double>(kLongest.ns), std::ceil(seconds * 1e9));
   flow.ends = now_ + Duration{static_cast<std::int64_t>(ns)};
   settle(flow.place);
 }

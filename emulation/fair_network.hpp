@@ -25,6 +25,11 @@ class FairNetwork {
   // Capacity 0 is unlimited. Returns: nodes are numbered from 0 in the order of adding.
   Node add_node(double up_bytes_per_second, double down_bytes_per_second);
 
+  // From `now` on the link up from a node, or down to it, carries so much; 0: nothing passes.
+  // Requires: now >= every earlier now; it has a limit already, or nothing was sent yet.
+  enum class Way { Up, Down };
+  void set_capacity(Instant now, Node node, Way way, double bytes_per_second);
+
   // Puts a message in line. Requires: now >= every earlier now.
   void send(Instant now, Node from, Node to, std::uint64_t bytes, std::uint64_t tag);
 

@@ -41,7 +41,6 @@ class VirtualCluster {
       : config_(config),
         data_(data),
         options_(options),
-        churn_begun_(config.churn.empty()),
         network_(options.seed, config.timing_only() ? proto::PayloadChecksum::Skip
                                                     : proto::PayloadChecksum::Verify) {}
 
@@ -54,7 +53,11 @@ class VirtualCluster {
   static constexpr Node kFirstServer = 2;
   Result<void> plan();
   void look_ahead() const;
-  void begin_churn();
+  void begin_clock();
+  void begin_traces(Instant started);
+  void follow_link(Node place);
+  // The trace of the node's link. Null: it has none.
+  const cluster::NodeTrace* link_trace(Node place) const;
   Result<void> play(const cluster::ChurnEvent& event);
   Node place_of(const cluster::ChurnEvent& event) const;
   Result<void> join(Node place);
@@ -141,8 +144,8 @@ class VirtualCluster {
   cluster::ClusterPlan plan_;
 
   std::optional<Rng> incarnations_;
-  Incarnation run_ = 0;  // of the scheduler, in all its lives
-  bool churn_begun_;
+  Incarnation run_ = 0;       // of the scheduler, in all its lives
+  bool clock_begun_ = false;  // training has started
 
   Instant now_;
   EventQueue events_;
@@ -192,10 +195,12 @@ Result<void> VirtualCluster::build() {
   for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(config_.servers.count); ++i) {
     network_.add_node(config_.servers.link);
     servers_.push_back({{make_server(i)}, config_.servers.apply_bytes_per_second});
+    if (config_.servers.trace) network_.follow(now_, kFirstServer + i, *config_.servers.trace, {});
   }
   for (std::uint32_t i = 0; i < plan_.workers.size(); ++i) {
     const auto& profile = plan_.workers[i];
-    network_.add_node(profile.link);
+    const Node place = network_.add_node(profile.link);
+    if (profile.trace) network_.follow(now_, place, *profile.trace, {});
     const std::string title =
         fmt::format("{} seed {}: {}", options_.sync, options_.seed, profile.name);
     const bool absent = i >= plan_.listed || cluster::absent_at_start(config_, profile.name);
@@ -221,7 +226,7 @@ Result<RunRecord> VirtualCluster::run() {
     look_ahead();
     now_ = event.at;
     serve(event);
-    if (!churn_begun_ && scheduler().started()) begin_churn();
+    if (!clock_begun_ && scheduler().started()) begin_clock();
     if (!training_ && ++served % kProgressEvents == 0) report_progress();
   }
   if (failure_) return tl::unexpected<Error>(*failure_);
@@ -239,7 +244,7 @@ void VirtualCluster::look_ahead() const {
 
 void VirtualCluster::serve(const Event& event) {
   if (!frozen_.empty() && event.kind != Event::Kind::Network && event.kind != Event::Kind::Churn &&
-      event.kind != Event::Kind::Thaw) {
+      event.kind != Event::Kind::Thaw && event.kind != Event::Kind::Link) {
     const auto frozen = frozen_.find(event.node);
     if (frozen != frozen_.end()) return frozen->second.push_back(event);
   }
@@ -263,17 +268,46 @@ void VirtualCluster::serve(const Event& event) {
       return;
     case Event::Kind::Thaw:
       return thaw(event.node);
+    case Event::Kind::Link:
+      return follow_link(event.node);
   }
 }
 
-// --- [[churn]] -----------------------------------------------------------------------------------
+// --- traces and [[churn]] ------------------------------------------------------------------------
 
-void VirtualCluster::begin_churn() {
-  churn_begun_ = true;
+// What the cluster file times from the start of training begins.
+void VirtualCluster::begin_clock() {
+  clock_begun_ = true;
+  const Instant started = *scheduler().started();
   for (std::size_t i = 0; i < config_.churn.size(); ++i) {
-    const auto at = *scheduler().started() + Duration::from_seconds(config_.churn[i].at_seconds);
+    const auto at = started + Duration::from_seconds(config_.churn[i].at_seconds);
     schedule(std::max(at, now_), Event::Kind::Churn, 0, i);
   }
+  begin_traces(started);
+}
+
+void VirtualCluster::begin_traces(Instant started) {
+  for (VirtualWorker& worker : workers_) worker.step_times.begin_trace(started);
+  for (Node place = kFirstServer; place < network_.node_count(); ++place) {
+    const auto* const trace = link_trace(place);
+    const auto next = trace ? trace->next_link_change({}) : std::nullopt;
+    if (next) schedule(std::max(started + *next, now_), Event::Kind::Link, place);
+  }
+}
+
+const cluster::NodeTrace* VirtualCluster::link_trace(Node place) const {
+  const auto& trace =
+      is_worker(place) ? plan_.workers[place - first_worker()].trace : config_.servers.trace;
+  return trace && trace->shapes_link() ? trace.get() : nullptr;
+}
+
+void VirtualCluster::follow_link(Node place) {
+  const cluster::NodeTrace& trace = *link_trace(place);
+  const Instant started = *scheduler().started();
+  network_.follow(now_, place, trace, now_ - started);
+  schedule_network();
+  if (const auto next = trace.next_link_change(now_ - started))
+    schedule(started + *next, Event::Kind::Link, place);
 }
 
 Node VirtualCluster::place_of(const cluster::ChurnEvent& event) const {

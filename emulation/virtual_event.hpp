@@ -25,7 +25,8 @@ struct Event {
     StepEnd,
     Evaluated,
     Churn,
-    Thaw
+    Thaw,
+    Link
   } kind = Kind::Network;
   VirtualNetwork::Node node = 0;
   std::uint64_t tag = 0;

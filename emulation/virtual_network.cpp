@@ -35,6 +35,17 @@ std::uint64_t VirtualNetwork::send(Instant now, Node from, Node to, const proto:
   return bytes;
 }
 
+void VirtualNetwork::follow(Instant now, Node node, const cluster::NodeTrace& trace, Duration at) {
+  using Way = FairNetwork::Way;
+  const auto set = [&](const cluster::ValueTrace& values, Way way, double& rate) {
+    if (values.empty()) return;
+    rate = values.at(at);
+    transfers_.set_capacity(now, node, way, rate);
+  };
+  set(trace.up, Way::Up, links_[node].up_bytes_per_second);
+  set(trace.down, Way::Down, links_[node].down_bytes_per_second);
+}
+
 std::span<const VirtualNetwork::Arrival> VirtualNetwork::advance(Instant now) {
   arrivals_.clear();
   for (const auto& done : transfers_.advance(now)) {

@@ -30,6 +30,9 @@ class VirtualNetwork {
 
   // Returns: nodes are numbered from 0 in the order of adding.
   Node add_node(const cluster::LinkModel& link);
+  // The node's bandwidth is from `now` on what its trace says `at` that time. Called before
+  // anything is sent, too, for a node that has such a trace.
+  void follow(Instant now, Node node, const cluster::NodeTrace& trace, Duration at);
   Node node_count() const { return static_cast<Node>(links_.size()); }
 
   // A node has another life, or none. What is under way to the earlier one is dropped; so is what

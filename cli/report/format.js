@@ -33,6 +33,11 @@ function formatBytes(bytes) {
   return `${bytes.toFixed(decimals)} ${units[unit]}`;
 }
 
+function formatEnergy(joules) {
+  if (!known(joules)) return missing;
+  return joules < 10000 ? `${joules.toPrecision(3)} J` : `${(joules / 3.6e6).toPrecision(3)} kWh`;
+}
+
 function formatDuration(seconds) {
   if (!known(seconds)) return missing;
   if (seconds < 9.995) return `${seconds.toFixed(2)} s`;

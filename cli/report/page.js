@@ -95,6 +95,9 @@ const churnColumns = [
 // Of runs in which commits were refused, and their workers are known.
 const refusedColumns = [['Refused', (worker) => worker.refused || missing]];
 
+// Of runs with devices whose power is known.
+const energyColumns = [['Energy', (worker) => formatEnergy(worker.joules)]];
+
 function fillWorkers(run) {
   const churn = run.workers.some((worker) => worker.joined > 0 || known(worker.left));
   fillTable(
@@ -110,6 +113,7 @@ function fillWorkers(run) {
         ...(run.workers.some((worker) => worker.held_out) ? heldOutColumns : []),
         ...(churn ? churnColumns : []),
         ...(run.workers.some((worker) => worker.refused) ? refusedColumns : []),
+        ...(run.workers.some((worker) => known(worker.joules)) ? energyColumns : []),
         ['At the end', (worker) => worker.fate],
       ],
       run.workers);

@@ -53,9 +53,9 @@ class Relay::Loop {
     down_.change(now, one_way(link.down_bytes_per_second));
   }
 
-  void cut(Instant until) {
-    up_.cut(until);
-    down_.cut(until);
+  void cut(Instant up, Instant down) {
+    up_.cut(up);
+    down_.cut(down);
   }
 
   void cut(const std::string& target, Instant until) {
@@ -291,8 +291,9 @@ void Relay::change(const cluster::LinkModel& link) {
   tell([&] { loop_->change(link); });
 }
 
-void Relay::cut(Duration length) {
-  tell([this, until = steady_now() + length] { loop_->cut(until); });
+void Relay::cut(Duration up, Duration down) {
+  const Instant now = steady_now();
+  tell([this, up = now + up, down = now + down] { loop_->cut(up, down); });
 }
 
 void Relay::cut(const std::string& endpoint, Duration length) {

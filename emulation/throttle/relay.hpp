@@ -40,7 +40,9 @@ class Relay {
   // From now on the link is another one.
   void change(const cluster::LinkModel& link);
   // For so long nothing passes: an outage. The connections stay.
-  void cut(Duration length);
+  void cut(Duration length) { cut(length, length); }
+  // The same each way. 0 ends an outage.
+  void cut(Duration up, Duration down);
   // The same on connections out to one endpoint: a partition.
   void cut(const std::string& endpoint, Duration length);
 

@@ -345,8 +345,9 @@ TEST_CASE("unknown keys and sections") {
         "edge.toml:6: unknown key workers[0].latency; valid: name, count, data, step_seconds, "
         "jitter, "
         "fixed_share, slow_factor, slow_after_seconds, slow_seconds, slow_every_seconds, device, "
-        "link, "
-        "latency_seconds, link_jitter, up_mbps, down_mbps, loss, up, down, keep");
+        "trace, departure, link, "
+        "latency_seconds, link_jitter, up_mbps, down_mbps, loss, up, down, keep, watts_busy, "
+        "watts_idle, watts_radio");
   CHECK(error_of("batch = 3\n" + std::string(kRest)) ==
         "edge.toml:1: unknown key batch; did you mean training.batch?");
 }

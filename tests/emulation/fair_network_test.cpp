@@ -276,3 +276,39 @@ TEST_CASE("random traffic never exceeds a capacity, loses no message and keeps t
     }
   }));
 }
+
+TEST_CASE("a capacity changes while bytes are under way") {
+  using Way = FairNetwork::Way;
+  const auto end_of = [](FairNetwork& network) {
+    Instant at;
+    while (network.next_completion()) {
+      at = *network.next_completion();
+      CHECK_FALSE(network.advance(at).empty());
+    }
+    return at.seconds();
+  };
+  const auto network = [] {
+    FairNetwork made;
+    made.add_node(100, 0);
+    made.add_node(0, 0);
+    made.add_node(0, 0);
+    made.send(instant(0), 0, 1, 1000, 0);
+    return made;
+  };
+  FairNetwork slower = network();
+  slower.set_capacity(instant(5), 0, Way::Up, 50);
+  CHECK(end_of(slower) == doctest::Approx(5 + 500 / 50.0));
+  FairNetwork outage = network();
+  outage.set_capacity(instant(5), 0, Way::Up, 0);
+  CHECK(outage.next_completion()->seconds() > 1e9);
+  outage.set_capacity(instant(8), 0, Way::Up, 100);
+  CHECK(end_of(outage) == doctest::Approx(13));
+  FairNetwork shared = network();
+  shared.send(instant(0), 0, 2, 1000, 1);
+  shared.set_capacity(instant(4), 0, Way::Up, 200);  // 200 bytes of each are through
+  CHECK(end_of(shared) == doctest::Approx(4 + 1600 / 200.0));
+  // The last byte is through at the very instant at which the link fails.
+  FairNetwork through = network();
+  through.set_capacity(instant(10), 0, Way::Up, 0);
+  CHECK(end_of(through) == doctest::Approx(10));
+}

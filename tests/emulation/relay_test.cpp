@@ -17,6 +17,7 @@
 #include "base/time.hpp"
 #include "emulation/throttle/link_check.hpp"
 #include "emulation/throttle/tcp.hpp"
+#include "emulation/throttle/traced_link.hpp"
 
 namespace rubato::emulation {
 namespace {
@@ -220,6 +221,21 @@ TEST_CASE("nothing passes during an outage, nor over a partition") {
   pair.relay.cut(pair.target, Duration::from_ms(300));
   pass();
   CHECK((steady_now() - parted).seconds() > 0.299);
+}
+
+TEST_CASE("a link follows a trace: an outage first, then a rate") {
+  Pair pair({});
+  cluster::NodeTrace trace;
+  trace.up = cluster::ValueTrace({{{}, 0}, {Duration::from_ms(300), 1e6}});
+  TracedLink link(pair.relay, {}, std::make_shared<const cluster::NodeTrace>(trace));
+  const Instant began = steady_now();
+  link.follow(began);
+  const auto bytes = noise(100'000);
+  REQUIRE(push(pair.far, noise(10)) == 10);  // the other way is free
+  REQUIRE(pull(pair.near, 10) == noise(10));
+  REQUIRE(push(pair.near, bytes) == bytes.size());
+  REQUIRE(pull(pair.far, bytes.size()) == bytes);
+  CHECK((steady_now() - began).seconds() > 0.399);  // 0.3 s, and 0.1 s for the bytes
 }
 
 TEST_CASE("the last words of a process arrive though it ends") {

@@ -199,7 +199,7 @@ TEST_CASE("compare --profile draws in virtual time what results.json counts") {
   check_nesting(trace);
 }
 
-TEST_CASE("nodes write profiles of their own and rubato trace merges them") {
+TEST_CASE("nodes write profiles of their own and rubato trace merge joins them") {
   const Workplace place;
   place.write("quick.toml", QuickCluster{}.text());
   Process scheduler(place, {"scheduler", "quick.toml", "--bind", "tcp://127.0.0.1:*", "--out", "o",
@@ -219,8 +219,8 @@ TEST_CASE("nodes write profiles of their own and rubato trace merges them") {
     CAPTURE(process->err());
     CHECK(code == 0);
   }
-  Process merge(place, {"trace", "scheduler.json", "server.json", "fast-0.json", "fast-1.json",
-                        "slow.json", "--out", "all.json"});
+  Process merge(place, {"trace", "merge", "scheduler.json", "server.json", "fast-0.json",
+                        "fast-1.json", "slow.json", "--out", "all.json"});
   REQUIRE(merge.wait_for_end() == 0);
   const TraceFile trace(place.path("all.json"));
   CHECK(trace.processes() == std::set<std::string>{"scheduler", "server s", "worker fast-0",
@@ -234,14 +234,14 @@ TEST_CASE("a profile that cannot be written or merged is one line and exit code 
   for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
            {"compare", "quick.toml", "--profile", "absent/p.json"},
            {"up", "quick.toml", "--profile", "absent/p.json"},
-           {"trace", "quick.toml", "--out", "p.json"},
-           {"trace", "absent/p.json", "--out", "p.json"}}) {
+           {"trace", "merge", "quick.toml", "--out", "p.json"},
+           {"trace", "merge", "absent/p.json", "--out", "p.json"}}) {
     Process process(place, arguments);
     CHECK(process.wait_for_end() == 2);
     CAPTURE(process.err());
     CHECK(process.err().starts_with("rubato: "));
     CHECK(std::count(process.err().begin(), process.err().end(), '\n') == 1);
-    CHECK(contains(process.err(), arguments[0] == "trace" ? arguments[1] : "--profile absent/"));
+    CHECK(contains(process.err(), arguments[0] == "trace" ? arguments[2] : "--profile absent/"));
   }
 }
 

@@ -215,6 +215,7 @@ const std::vector<Impure>& impure_files() {
       {"emulation/throttle/pipe.", "reads and writes sockets"},
       {"emulation/throttle/relay.", "is a thread between sockets"},
       {"emulation/throttle/tcp.", "makes sockets"},
+      {"emulation/throttle/traced_link.", "is a thread that changes a link over time"},
       {"emulation/virtual_network.", "looks pairs up by hash and never iterates over them"},
       {"proto/awake_wait.", "yields to other threads"},
       {"proto/block_pool.", "takes blocks back from other threads"},
