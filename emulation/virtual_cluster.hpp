@@ -40,7 +40,7 @@ struct VirtualOptions {
   // Called after each evaluation, or every so many events where there is none. May be empty.
   std::function<void(const VirtualProgress&)> progress;
   // Called as `progress` is. May be empty.
-  std::function<void(const server::Scheduler&, Instant now)> watch;
+  std::function<void(const server::Scheduler&, Instant now)> watch = {};
   // Makes what saves the trained model, once the plan is known. May be empty.
   std::function<std::unique_ptr<cluster::ModelSaver>(const cluster::ClusterPlan&)> saver;
   // Ends the run with its next event at the latest.
