@@ -298,6 +298,7 @@ std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
   options.timing = join_timing(config, plan, options.timing);
   options.server_timeout =
       std::max(options.server_timeout, Duration::from_seconds(config.servers.absent_seconds));
+  options.looks = !plan.settings.empty();
   if (config.training.early_forward) options.early_forward = train::forward_layers(plan.spec);
   if (const auto weight = sync::elastic_weight(plan.sync, config.sync)) {
     options.elastic = true;
