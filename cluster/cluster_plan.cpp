@@ -204,6 +204,8 @@ server::SchedulerOptions scheduler_options(const ClusterConfig& config, const Cl
   options.evaluations = evaluator           ? server::SchedulerOptions::Evaluations::Evaluator
                         : config.own_data() ? server::SchedulerOptions::Evaluations::Workers
                                             : server::SchedulerOptions::Evaluations::Training;
+  for (const auto& [worker, samples] : plan.described)
+    options.held_out[worker] = train::held_out_of(samples, config.dataset.held_out);
   options.evaluation_interval = Duration::from_seconds(config.evaluation.interval_seconds);
   options.stop = config.stop;
   options.task = config.dataset.task;
