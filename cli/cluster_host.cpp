@@ -134,8 +134,10 @@ class Host {
     RUBATO_ASSIGN(plan_, cluster::make_node_plan(config_, options_.sync, options_.seed, facts.shape,
                                                  facts.classes));
     const bool central = data_.held_out.size() > 0;
-    plan_.samples = static_cast<std::size_t>(static_cast<double>(samples_) *
-                                             (central ? 1 : 1 - config_.dataset.held_out));
+    plan_.described = samples_;
+    double all = 0;
+    for (const auto& [worker, samples] : samples_) all += static_cast<double>(samples);
+    plan_.samples = static_cast<std::size_t>(all * (central ? 1 : 1 - config_.dataset.held_out));
     return {};
   }
 
@@ -286,9 +288,9 @@ class Host {
 
   const cluster::ClusterConfig& config_;
   const ClusterHostOptions& options_;
-  train::DataSplit data_;      // of own data only what is held out here, and the schema
-  std::string schema_;         // of own data, as nodes that ask are told
-  std::uint64_t samples_ = 0;  // of own data, of all workers; 0: nobody was asked
+  train::DataSplit data_;            // of own data only what is held out here, and the schema
+  std::string schema_;               // of own data, as nodes that ask are told
+  SchedulerState::Samples samples_;  // of own data; empty: nobody was asked
   cluster::ClusterPlan plan_;
   TraceProcess process_;
   std::unique_ptr<proto::Transport> transport_;

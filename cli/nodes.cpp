@@ -24,7 +24,6 @@
 #include "cluster/node_loop.hpp"
 #include "cluster/own_data.hpp"
 #include "cluster/schema_desk.hpp"
-#include "cluster/server_check.hpp"
 #include "cluster/worker_node.hpp"
 #include "emulation/device_model.hpp"
 #include "server/file_storage.hpp"
@@ -177,22 +176,6 @@ Result<Node> load_worker(const WorkerRun& run, const Named& who, cluster::Cluste
                     "set dataset.partition = \"local\"",
                     run.data, run.node.file));
   return load_node(run.node, std::move(config), true, stop);
-}
-
-// Every server must answer before the worker counts as joined.
-Result<void> find_servers(const Node& node, const WorkerRun& run, const Named& who,
-                          const std::stop_token& stop) {
-  const auto transport =
-      cluster::make_transport({.shared_memory = false, .keys = who.keys, .ways = who.ways});
-  const auto found = cluster::await_servers(*transport, run.node.scheduler,
-                                            {.cluster = node.plan.cluster,
-                                             .incarnation = os_random(),
-                                             .name = run.node.name,
-                                             .settings = node.plan.settings,
-                                             .parameters = node.plan.parameters},
-                                            stop);
-  if (!found) return tl::unexpected<Error>(join_error(found.error(), run.node));
-  return {};
 }
 
 // Which of the loaded samples the worker trains on: all of its own, or its share.
@@ -425,7 +408,6 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
                                                     std::move(samples),
                                                     {.measure = true, .cache = cache_directory()}));
   RUBATO_ASSIGN(auto residual, open_residual(run, node.plan));
-  RUBATO_TRY(find_servers(node, run, who, stop));
   auto core = cluster::make_worker(node.config, node.plan, os_random(), node.plan.workers[index],
                                    std::move(residual));
   cluster::WorkerNodeOptions options{.scheduler = run.node.scheduler,

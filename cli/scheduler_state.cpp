@@ -54,7 +54,7 @@ Result<void> SchedulerState::check(const JournalHeader& now) const {
 
 Result<std::unique_ptr<DurableScheduler>> SchedulerState::make(const MakeCore& make_core,
                                                                const std::string& schema,
-                                                               std::uint64_t samples) {
+                                                               const Samples& samples) {
   const Instant now = steady_now();
   const std::int64_t wall = wall_now_ns();
   const Incarnation run = reader_ ? reader_->header().run : os_random();

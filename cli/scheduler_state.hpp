@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,12 +28,13 @@ class SchedulerState {
   // Of the run to go on with. Null: there is none, a new one begins.
   const server::JournalHeader* earlier() const { return reader_ ? &reader_->header() : nullptr; }
 
+  using Samples = std::map<std::string, std::uint64_t>;  // of own data, by worker
   using MakeCore = std::function<std::unique_ptr<server::Scheduler>(Incarnation run)>;
   // A scheduler that goes on where the earlier one was, or begins. `schema`, `samples`: as in
   // JournalHeader. Lifetime: of this object, longer than the scheduler's.
   [[nodiscard]] Result<std::unique_ptr<server::DurableScheduler>> make(const MakeCore& make_core,
                                                                        const std::string& schema,
-                                                                       std::uint64_t samples);
+                                                                       const Samples& samples);
   // The run never began: nothing is left of it.
   void forget();
 

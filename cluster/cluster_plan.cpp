@@ -204,6 +204,8 @@ server::SchedulerOptions scheduler_options(const ClusterConfig& config, const Cl
   options.evaluations = evaluator           ? server::SchedulerOptions::Evaluations::Evaluator
                         : config.own_data() ? server::SchedulerOptions::Evaluations::Workers
                                             : server::SchedulerOptions::Evaluations::Training;
+  for (const auto& [worker, samples] : plan.described)
+    options.held_out[worker] = train::held_out_of(samples, config.dataset.held_out);
   options.evaluation_interval = Duration::from_seconds(config.evaluation.interval_seconds);
   options.stop = config.stop;
   options.task = config.dataset.task;
@@ -298,6 +300,7 @@ std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
   options.timing = join_timing(config, plan, options.timing);
   options.server_timeout =
       std::max(options.server_timeout, Duration::from_seconds(config.servers.absent_seconds));
+  options.looks = !plan.settings.empty();
   if (config.training.early_forward) options.early_forward = train::forward_layers(plan.spec);
   if (const auto weight = sync::elastic_weight(plan.sync, config.sync)) {
     options.elastic = true;

@@ -3,6 +3,7 @@
 // The virtual cluster and the real processes both build their cores here.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,6 +39,8 @@ struct ClusterPlan {
   std::size_t listed = 0;   // how many of them the file has
   int batch = 1;            // samples of a mini-batch, as configured
   std::size_t samples = 0;  // of training data, all workers together; only the scheduler asks
+  // Of workers that have described their own data to the scheduler: their samples.
+  std::map<std::string, std::uint64_t> described = {};
   // model.kind = "timing": one chunk that stands for every payload. Else null.
   std::shared_ptr<const Floats> blank;
 };

@@ -5,8 +5,7 @@
 //   and that speaks another protocol version ends the loop.
 // - Messages that a peer does not take are one log line a minute, too. The deadlines of the cores
 //   notice what is missing.
-// - A scheduler that does not speak is looked for, and a line says why it is not reached: by nodes
-//   that connect by a shard map always, for they ask it to speak; by a server until its first word.
+// - A scheduler that does not speak is looked for, and a line says why it is not reached.
 // - A peer that proved a key speaks for its owner alone, and not at all once the key is revoked.
 // - While profiling, each message sent or handled is recorded.
 // Threads: the caller's, which owns the transport. Host::hold() guards a core that others use too.
@@ -180,18 +179,14 @@ class NodeLoop {
         return refuse(received.from, {ErrorCode::BadInput, std::move(*why)});
     const auto from = peers_.sender_of(received.from, message);
     if (!from) return {};
-    if (scheduler_ && message.sender.role == proto::Role::Scheduler) on_scheduler_heard(now);
+    if (scheduler_ && message.sender.role == proto::Role::Scheduler && scheduler_->on_heard(now))
+      log_info("the scheduler is heard");
     proto::HandleTrace handling(trace_, received.from, message);
     const std::uint64_t before = chunks_applied(core_);
     core_.on_message(now, *from, message);
     handling.applied(chunks_applied(core_) != before);
     host_.on_handled(now, message);
     return {};
-  }
-
-  void on_scheduler_heard(Instant now) {
-    if (scheduler_->on_heard(now)) log_info("the scheduler is heard");
-    if constexpr (!kSpeaksToNodes<Core>) scheduler_.reset();
   }
 
   Result<void> refuse(proto::PeerId peer, const Error& error) {

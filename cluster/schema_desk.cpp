@@ -123,10 +123,10 @@ std::string SchemaDesk::awaited() const {
   return server::workers_awaited(missing, summaries_.size(), options_.enough);
 }
 
-std::uint64_t SchemaDesk::samples() const {
-  std::uint64_t sum = 0;
-  for (const auto& [name, summary] : summaries_) sum += summary.samples;
-  return sum;
+std::map<std::string, std::uint64_t> SchemaDesk::samples() const {
+  std::map<std::string, std::uint64_t> all;
+  for (const auto& [name, summary] : summaries_) all[name] = summary.samples;
+  return all;
 }
 
 // --- the asker ---------------------------------------------------------------------------------

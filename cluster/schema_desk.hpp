@@ -53,7 +53,7 @@ class SchemaDesk {
   void stop(const std::string& reason);
   // Requires: stopped(), and not by stop().
   const train::InputSchema& schema() const { return *schema_; }
-  std::uint64_t samples() const;  // of all workers
+  std::map<std::string, std::uint64_t> samples() const;  // by worker
 
  private:
   void on_describe(proto::PeerId from, const proto::Describe& describe);

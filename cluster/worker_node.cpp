@@ -11,6 +11,7 @@
 #include "base/log.hpp"
 #include "cluster/compute_thread.hpp"
 #include "cluster/node_loop.hpp"
+#include "cluster/server_lookouts.hpp"
 #include "proto/buffer_pool.hpp"
 #include "train/evaluate.hpp"
 #include "worker/forward_clock.hpp"
@@ -59,6 +60,7 @@ class WorkerHost : public IdleHost {
   // Does what the core wants done until it trains or waits. Requires: the core is held. A step is
   // submitted last: from then on the compute thread may hold the core.
   void drive() {
+    for (const auto& line : lookouts_.poll(steady_now(), core_)) core_.on_trouble(line);
     if (options_.on_progress) seen_ = core_.progress();
     if (compute_.take_done()) {
       if (evaluated_) {
@@ -284,6 +286,7 @@ class WorkerHost : public IdleHost {
   train::LocalTrainer& trainer_;
   const WorkerNodeOptions& options_;
   worker::WorkerTrace trace_;
+  ServerLookouts lookouts_;
   proto::Progress seen_;  // for on_progress
   // Two at most: one in flight, and one that the transport still holds. The trainer may have the
   // memory of some; those are empty.

@@ -25,6 +25,7 @@ void Joiner::on_joined(Instant now) {
 Joiner::Due Joiner::poll(Instant now) {
   if (!next_ || now < *next_) return Due::Nothing;
   heard_ = heard_but_for_absence(heard_, *next_, now);
+  sign_ = heard_but_for_absence(sign_, *next_, now);
   next_ = now + (joined_ ? timing_.heartbeat_every : timing_.hello_every);
   return joined_ ? Due::Heartbeat : Due::Hello;
 }
@@ -42,11 +43,13 @@ std::optional<Error> Joiner::overdue(Instant now) const {
 }
 
 bool Joiner::lonely(Instant now) const {
-  return joined_ && now >= heard_ + timing_.ask_after.value_or(timing_.forsaken_after * 0.5);
+  if (!joined_) return false;
+  if (timing_.ask_after) return now >= heard_ + *timing_.ask_after;
+  return now >= last_sign() + timing_.forsaken_after * 0.5;
 }
 
 std::optional<Error> Joiner::forsaken(Instant now) const {
-  if (!joined_ || now < heard_ + timing_.forsaken_after) return std::nullopt;
+  if (!joined_ || now < last_sign() + timing_.forsaken_after) return std::nullopt;
   return Error{
       ErrorCode::Gone,
       fmt::format("scheduler: no answer for {:.0f} s; is it running? Restart this node to join "

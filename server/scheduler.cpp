@@ -570,8 +570,31 @@ void Scheduler::on_evaluation(Instant now, Instant at, double loss, double accur
 
 void Scheduler::on_worker_evaluation(WorkerId id, const proto::Evaluation& evaluation) {
   if (evaluation.samples == 0) return;
-  workers_[id.value].evaluation = evaluation;
+  proto::Evaluation& own = workers_[id.value].evaluation;
+  own = evaluation;
   evaluated_ = true;
+  const auto known = options_.held_out.find(workers_[id.value].name);
+  if (known != options_.held_out.end() && own.samples > known->second) {
+    say_overstated(id, static_cast<double>(known->second), "for it has said how much data it has");
+    own.samples = known->second;
+  }
+}
+
+double Scheduler::counted(WorkerId id, double of_all) {
+  const auto claimed = static_cast<double>(workers_[id.value].evaluation.samples);
+  const double others = of_all - claimed;
+  if (!watch_ || others == 0 || claimed <= others) return claimed;
+  if (options_.held_out.contains(workers_[id.value].name)) return claimed;
+  say_overstated(id, others, "as many as all others have");
+  return others;
+}
+
+void Scheduler::say_overstated(WorkerId id, double count, const char* why) {
+  WorkerState& worker = workers_[id.value];
+  if (std::exchange(worker.overstated, true)) return;
+  log(SchedulerEvent::Kind::Warning,
+      fmt::format("{} says that it has held out {} samples: {:.0f} count, {}", worker_title(id),
+                  worker.evaluation.samples, count, why));
 }
 
 void Scheduler::evaluate_by_workers(Instant now) {
@@ -591,17 +614,20 @@ void Scheduler::merge_evaluations(Instant now) {
   evaluated_ = false;
   // One worker's word is not enough to say that the loss of all is not finite.
   std::size_t heard = 0, broken = 0;
+  double of_all = 0;
   for (const WorkerState& worker : workers_) {
     if (worker.fate != WorkerState::Fate::Member || worker.evaluation.samples == 0) continue;
     ++heard;
+    of_all += static_cast<double>(worker.evaluation.samples);
     if (!std::isfinite(worker.evaluation.loss)) ++broken;
   }
   const bool all_broken = 2 * broken > heard;
   double loss = 0, accuracy = 0, samples = 0, target_mean = 0, target_square = 0;
-  for (const WorkerState& worker : workers_) {
+  for (std::uint32_t id = 0; id < workers_.size(); ++id) {
+    const WorkerState& worker = workers_[id];
     if (worker.fate != WorkerState::Fate::Member) continue;
     if (watch_ && !all_broken && !std::isfinite(worker.evaluation.loss)) continue;
-    const auto count = static_cast<double>(worker.evaluation.samples);
+    const double count = counted(WorkerId{id}, of_all);
     loss += count * worker.evaluation.loss;
     accuracy += count * worker.evaluation.accuracy;
     target_mean += count * worker.evaluation.target_mean;

@@ -57,6 +57,8 @@ struct SchedulerOptions {
   // Who measures the loss: the evaluator; the workers, each on samples that it holds out; or
   // nobody, and the workers' training loss takes its place.
   enum class Evaluations { Evaluator, Workers, Training } evaluations = Evaluations::Evaluator;
+  // The samples that a worker can have held out, by its name, where it has described its data.
+  std::map<std::string, std::uint64_t> held_out = {};
   Duration evaluation_interval = Duration::from_seconds(5);  // of Workers and Training
   std::string schema = {};  // what a Describe is answered; empty: the nodes know their data
   StopOptions stop;
@@ -206,6 +208,7 @@ class Scheduler {
     std::optional<double> loss = {};  // of its last steps
     proto::Progress progress;
     proto::Evaluation evaluation;  // the last of its own; of no samples: none yet
+    bool overstated = false;       // it claims more samples than count; that was said
   };
   struct EvaluatorState {
     Incarnation incarnation = 0;
@@ -296,6 +299,10 @@ class Scheduler {
   // At each interval, where the workers' figures are the evaluation.
   void evaluate_by_workers(Instant now);
   void merge_evaluations(Instant now);
+  // So many of its samples count. A worker that never described its data counts for no more than
+  // all others together.
+  double counted(WorkerId worker, double of_all);
+  void say_overstated(WorkerId worker, double count, const char* why);
   void take_training_loss(Instant now);
   void record_evaluation(double t, double loss, double accuracy);
   double heterogeneity() const;

@@ -19,7 +19,7 @@ using Words = JournalSenders::Words;
 using Bytes = std::span<const std::byte>;
 
 constexpr std::uint64_t kMagic = 0x4c4e'524a'4f54'4252;  // "RBTOJRNL"
-constexpr std::uint64_t kFormat = 1;
+constexpr std::uint64_t kFormat = 2;
 constexpr std::size_t kRecordHead = 8;
 
 Bytes bytes_of(const std::string& text) {
@@ -225,7 +225,11 @@ std::string header_bytes(const JournalHeader& header) {
   put(fields, header.run);
   put_text(fields, header.settings);
   put_text(fields, header.schema);
-  put(fields, header.samples);
+  put(fields, std::uint64_t{header.samples.size()});
+  for (const auto& [worker, samples] : header.samples) {
+    put_text(fields, worker);
+    put(fields, samples);
+  }
   put(fields, header.began.ns);
   put(fields, header.began_wall);
   std::string out;
@@ -305,7 +309,10 @@ Result<JournalReader> JournalReader::open(Bytes bytes) {
   header.run = fields.get<std::uint64_t>();
   header.settings = fields.text();
   header.schema = fields.text();
-  header.samples = fields.get<std::uint64_t>();
+  for (auto left = fields.get<std::uint64_t>(); left > 0 && fields.good(); --left) {
+    std::string worker = fields.text();
+    header.samples[std::move(worker)] = fields.get<std::uint64_t>();
+  }
   header.began = {fields.get<std::int64_t>()};
   header.began_wall = fields.get<std::int64_t>();
   if (!fields.done()) return damaged(0);

@@ -32,12 +32,12 @@ namespace rubato::server {
 struct JournalHeader {
   std::uint64_t protocol = proto::kProtocolVersion;
   std::uint64_t cluster = 0;
-  Incarnation run = 0;          // the scheduler's incarnation, in all its lives
-  std::string settings;         // all that decides how the run goes on, "key = value", one a line
-  std::string schema;           // of own data; empty: the nodes know their data
-  std::uint64_t samples = 0;    // of own data
-  Instant began;                // the first life's clock
-  std::int64_t began_wall = 0;  // the same in ns since 1970
+  Incarnation run = 0;   // the scheduler's incarnation, in all its lives
+  std::string settings;  // all that decides how the run goes on, "key = value", one a line
+  std::string schema;    // of own data; empty: the nodes know their data
+  std::map<std::string, std::uint64_t> samples = {};  // of own data, by worker
+  Instant began;                                      // the first life's clock
+  std::int64_t began_wall = 0;                        // the same in ns since 1970
   bool operator==(const JournalHeader&) const = default;
 };
 

@@ -119,7 +119,7 @@ void ServerCore::on_message(Instant now, PeerId from, const Message& message) {
     on_pull(from, message);
   } else if (std::holds_alternative<proto::Commit>(message.body)) {
     if (auto* member = find_member(from, message)) {
-      joiner_.on_heard(now);
+      joiner_.on_sign(now);
       on_commit(now, from, *member, message);
     }
   } else if (const auto* probe = std::get_if<proto::Probe>(&message.body)) {

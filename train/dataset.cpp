@@ -240,12 +240,16 @@ void keep_first(Dataset& dataset, std::size_t samples) {
 
 }  // namespace
 
+std::uint64_t held_out_of(std::uint64_t samples, double fraction) {
+  return static_cast<std::uint64_t>(
+      std::llround(std::clamp(fraction, 0.0, 1.0) * static_cast<double>(samples)));
+}
+
 DataSplit split_off(const Dataset& all, double fraction, std::uint64_t seed) {
   std::vector<std::uint32_t> order(all.size());
   std::iota(order.begin(), order.end(), 0u);
   Rng(seed, kSplitStream, 0).shuffle(std::span(order));
-  const auto held_out = static_cast<std::size_t>(
-      std::lround(std::clamp(fraction, 0.0, 1.0) * static_cast<double>(all.size())));
+  const auto held_out = static_cast<std::size_t>(held_out_of(all.size(), fraction));
   const std::span<const std::uint32_t> indices = order;
   return {.train = subset(all, indices.subspan(held_out)),
           .held_out = subset(all, indices.first(held_out))};

@@ -60,6 +60,9 @@ struct DataSplit {
   std::vector<std::size_t> boxes = {};
 };
 
+// So many of `samples` are held out.
+std::uint64_t held_out_of(std::uint64_t samples, double fraction);
+
 // Holds out `fraction` of the samples, chosen by the seed.
 DataSplit split_off(const Dataset& all, double fraction, std::uint64_t seed);
 

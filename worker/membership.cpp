@@ -19,14 +19,26 @@ Membership::Membership(const MembershipOptions& options)
       joiner_(options.timing),
       mail_(options.cluster, kUnknownWorker, options.incarnation) {}
 
+void Membership::begin(Instant now) {
+  if (options_.servers_within)
+    check_ = std::make_unique<ServerCheck>(hello(), *options_.servers_within);
+  joiner_.on_start(now);
+}
+
+proto::Hello Membership::hello() const {
+  return {.name = options_.name,
+          .parameters = options_.parameters,
+          .endpoint = "",
+          .settings = options_.settings,
+          .again = again_};
+}
+
 Result<bool> Membership::on_wakeup(Instant now) {
   const auto due = joiner_.poll(now);
   if (due == proto::Joiner::Due::Hello)
-    mail_.send(kScheduler, proto::Hello{.name = options_.name,
-                                        .parameters = options_.parameters,
-                                        .endpoint = "",
-                                        .settings = options_.settings,
-                                        .again = again_});
+    check_ ? check_->ask(now, mail_) : mail_.send(kScheduler, hello());
+  if (check_)
+    if (auto error = check_->overdue(now)) return tl::unexpected(std::move(*error));
   if (auto error = joiner_.overdue(now)) return tl::unexpected(std::move(*error));
   if (auto error = joiner_.forsaken(now)) return tl::unexpected(std::move(*error));
   return due == proto::Joiner::Due::Heartbeat;
@@ -40,6 +52,13 @@ Result<Membership::News> Membership::on_message(Instant now, NodeId from,
   if (from.role == Role::Scheduler) joiner_.on_heard(now);
   if (const auto* refusal = std::get_if<proto::Refusal>(&message.body))
     return on_refusal(from, *refusal, served);
+  if (check_) {
+    check_->on_message(now, from, message, mail_);
+    if (!check_->done()) return News::None;
+    check_.reset();
+    joiner_.on_start(now);  // the Hello that asks to join
+    return News::None;
+  }
   if (from.role != Role::Scheduler) return News::None;
   if (const auto* welcome = std::get_if<proto::Welcome>(&message.body))
     return on_welcome(message.incarnation, *welcome);
@@ -78,7 +97,7 @@ void Membership::rejoin(Instant now, bool again) {
   auto timing = options_.timing;
   timing.give_up_after = timing.rejoin_for;
   joiner_ = proto::Joiner(timing);
-  joiner_.on_start(now);
+  begin(now);
 }
 
 void Membership::leave(const std::string& reason) {

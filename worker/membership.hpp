@@ -1,11 +1,13 @@
 // worker/membership.hpp - how a worker belongs to a cluster: Hello until Welcome and Start, then
 // heartbeats, and a farewell. After a lost membership it joins again as a new incarnation. So it
-// does when a shard went back to a snapshot, but then it keeps its number and its totals.
+// does when a shard went back to a snapshot, but then it keeps its number and its totals. Where the
+// options say so, it first looks each time whether the servers are there.
 // It knows two lives: the worker's own (incarnation) and the scheduler's (run).
 // Pure. Threads: one owner. Errors: Refused, Corrupt or Timeout; each line names the peer.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -14,6 +16,7 @@
 #include "base/time.hpp"
 #include "proto/joiner.hpp"
 #include "worker/mail.hpp"
+#include "worker/server_check.hpp"
 
 namespace rubato::worker {
 
@@ -24,15 +27,18 @@ struct MembershipOptions {
   std::string settings = {};  // as in Hello
   std::uint64_t parameters = 0;
   proto::JoinTiming timing;
+  // Before it joins each server must answer, within this time. Empty: it does not look.
+  std::optional<Duration> servers_within = {};
 };
 
 class Membership {
  public:
   explicit Membership(const MembershipOptions& options);
 
-  void on_start(Instant now) { joiner_.on_start(now); }
+  void on_start(Instant now) { begin(now); }
   // Sends Hello when it is due. Returns: true when a heartbeat is due, which the caller sends.
-  // Timeout when the scheduler has not answered Hello for too long; Gone when it answers nothing.
+  // Timeout when the scheduler has not answered Hello for too long; Gone when it answers nothing;
+  // Io when a server is out of reach.
   [[nodiscard]] Result<bool> on_wakeup(Instant now);
   std::optional<Instant> poll_wakeup() const { return joiner_.poll_wakeup(); }
   // Nothing came of the scheduler for so long that a heartbeat is to ask for an answer.
@@ -57,6 +63,9 @@ class Membership {
   // Says farewell, if any scheduler knows this worker.
   void leave(const std::string& reason);
 
+  // What it looks for before it joins; null: it does not look now.
+  ServerCheck* check() { return check_.get(); }
+  const ServerCheck* check() const { return check_.get(); }
   // Nothing until Welcome.
   const std::optional<proto::NodeId>& id() const { return id_; }
   // That earlier processes of this name have made, as the first Welcome says.
@@ -67,6 +76,8 @@ class Membership {
   const Mail& mail() const { return mail_; }
 
  private:
+  void begin(Instant now);
+  proto::Hello hello() const;
   Result<News> on_welcome(Incarnation run, const proto::Welcome& welcome);
   Result<News> on_refusal(proto::NodeId from, const proto::Refusal& refusal, bool served) const;
 
@@ -76,6 +87,7 @@ class Membership {
   std::optional<std::uint64_t> earlier_steps_;
   bool again_ = false;  // as in the next Hello
   proto::Joiner joiner_;
+  std::unique_ptr<ServerCheck> check_;  // there until every server has answered
   Mail mail_;
 };
 

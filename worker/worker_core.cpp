@@ -23,7 +23,8 @@ MembershipOptions membership_options(const WorkerOptions& options) {
           .name = options.name,
           .settings = options.settings,
           .parameters = options.parameters,
-          .timing = options.timing};
+          .timing = options.timing,
+          .servers_within = options.looks ? std::optional(options.server_timeout) : std::nullopt};
 }
 
 ExchangeOptions exchange_options(const WorkerOptions& options) {

@@ -59,6 +59,7 @@ struct WorkerOptions {
   // Silence before giving up on a server; longer where longer ones have ended
   // (worker/server_watch.hpp). The scheduler reports a dead server within seconds.
   Duration server_timeout = Duration::from_seconds(600);
+  bool looks = false;  // each time before it joins (worker/server_check.hpp), for as long as that
 };
 
 // What a finished mini-batch was.
@@ -145,8 +146,21 @@ class WorkerCore {
   train::StepPlan next_step() const { return {.batch = share_.batch, .rate = local_rate_}; }
   // Mini-batches to leave out before the first: earlier processes of this name have made them.
   std::uint64_t earlier_steps() const { return membership_.earlier_steps(); }
-  // Where the shards are, once welcome: the host connects to them.
-  const std::optional<proto::ShardMap>& shards() const { return exchange_.shards(); }
+  // Where the shards are, once it is known: the host connects to them.
+  const std::optional<proto::ShardMap>& shards() const {
+    const ServerCheck* const check = membership_.check();
+    return check ? check->shards() : exchange_.shards();
+  }
+  // Servers that it looks for before it joins.
+  std::vector<std::uint32_t> silent_servers() const {
+    const ServerCheck* const check = membership_.check();
+    return check ? check->silent() : std::vector<std::uint32_t>();
+  }
+  // Why one of these is not reached.
+  void on_trouble(std::string text) {
+    if (auto* const check = membership_.check())
+      check->on_trouble(std::move(text), membership_.mail());
+  }
   const std::optional<proto::NodeId>& id() const { return membership_.id(); }
   const std::optional<std::string>& stopped() const { return stopped_; }
   const std::optional<Error>& failure() const { return failure_; }

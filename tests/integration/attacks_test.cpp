@@ -59,6 +59,17 @@ double memory_mib(const Process& process, const std::string& key) {
   return 0;
 }
 
+// That the process has computed so far.
+double cpu_seconds(const Process& process) {
+  const std::string stat = read_text("/proc/" + std::to_string(process.pid()) + "/stat");
+  std::istringstream rest(stat.substr(stat.rfind(')') + 1));
+  std::string word;
+  for (int i = 0; i < 11; ++i) rest >> word;
+  double user = 0, system = 0;
+  rest >> user >> system;
+  return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+}
+
 void forget_peak(const Process& process) {
   std::ofstream("/proc/" + std::to_string(process.pid()) + "/clear_refs") << "5";
 }
@@ -343,12 +354,19 @@ struct Limited {
   std::vector<std::unique_ptr<Process>> workers;
 };
 
-TEST_CASE("limits: 100 idle strangers at a server with 64 descriptors keep nobody out") {
+TEST_CASE(
+    "limits: 100 idle strangers at a server with 64 descriptors: nobody is out, no spinning") {
   Limited run("target_loss = 0.3\nmax_seconds = 100");
   run.start({{RLIMIT_NOFILE, 64}});
   std::vector<Tcp> strangers;
   for (int i = 0; i < 100; ++i) strangers.emplace_back(run.server_endpoint);
   run.server->wait_for_words("cut off a peer at 127.0.0.1: descriptors are few");
+  const double before = cpu_seconds(*run.server);
+  const Instant began = steady_now();
+  pass(Duration::from_seconds(4));
+  const double share = (cpu_seconds(*run.server) - before) / (steady_now() - began).seconds();
+  MESSAGE("with 100 idle strangers the server takes " << share * 100 << " % of a core");
+  CHECK(share < 0.4);
   run.start_workers({});
   run.expect_end();
 }

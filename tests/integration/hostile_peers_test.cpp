@@ -213,37 +213,14 @@ std::string fate_of(const RunRecord& record, const std::string& worker) {
   return "unknown";
 }
 
-// The slow worker of the cluster, played by hand: joined, pulled, and ready to commit.
-struct Member {
-  Member(ThreadCluster& cluster, std::uint32_t index)
-      : to_scheduler({cluster.plan().cluster, {Role::Worker, 0}, 4242}, cluster.scheduler()),
-        to_server({cluster.plan().cluster, {Role::Worker, 0}, 4242}, cluster.server(0)),
-        parameters(cluster.plan().parameters) {
-    // The others are in, so the shards are there: one Hello is enough.
-    REQUIRE(cluster.wait_until([](const RunRecord& record) { return record.workers.size() == 2; }));
-    to_scheduler.send(
-        proto::Hello{cluster.plan().workers[index].name, parameters, "", cluster.plan().settings});
-    const auto welcome = to_scheduler.expect<proto::Welcome>();
-    to_scheduler.identity.node = to_server.identity.node = welcome.you;
-    to_scheduler.expect<proto::Start>();
-    to_server.send(proto::Pull{1});
-    CHECK(to_server.expect<proto::Parameters>().total == parameters);
-  }
-  void commit(Sequence sequence, const std::vector<float>& update) {
-    const std::uint64_t count = update.size();
-    to_server.send(proto::Commit{.sequence = sequence,
-                                 .offset = 0,
-                                 .count = count,
-                                 .total = count,
-                                 .steps = 1,
-                                 .codec = proto::PayloadCodec::F32},
-                   proto::Payload::of(std::make_shared<const std::vector<float>>(update)));
-  }
-
-  HandPeer to_scheduler;
-  HandPeer to_server;
-  std::uint64_t parameters;
-};
+// The slow worker of the cluster, played by hand.
+Member slow_member(ThreadCluster& cluster) {
+  // The others are in, so the shards are there.
+  REQUIRE(cluster.wait_until([](const RunRecord& record) { return record.workers.size() == 2; }));
+  const auto& plan = cluster.plan();
+  return Member(plan.cluster, {plan.workers[2].name, plan.parameters, "", plan.settings},
+                cluster.scheduler(), cluster.server(0));
+}
 
 TEST_CASE("an update that holds NaN is refused, reported to its sender and never applied") {
   for (const char* sync : {"asp", "bsp"}) {
@@ -251,7 +228,7 @@ TEST_CASE("an update that holds NaN is refused, reported to its sender and never
     ThreadCluster cluster(parse(QuickCluster{.stop = kEndless}.text()), {.sync = sync});
     cluster.start_worker(0);
     cluster.start_worker(1);
-    Member member(cluster, 2);
+    Member member = slow_member(cluster);
     std::vector<float> update(member.parameters, 0.0f);
     update[member.parameters / 2] = std::numeric_limits<float>::quiet_NaN();
     member.commit(2, update);
@@ -286,7 +263,7 @@ TEST_CASE("a member that falls silent under BSP is declared lost and the round c
                         {.sync = "bsp", .lost_after = Duration::from_seconds(5)});
   cluster.start_worker(0);
   cluster.start_worker(1);
-  Member member(cluster, 2);
+  Member member = slow_member(cluster);
   REQUIRE(cluster.wait_until([](const RunRecord& record) {
     return fate_of(record, "slow") == "lost" && record.steps >= 40;
   }));
@@ -313,7 +290,7 @@ TEST_CASE(
                         {.sync = "bsp", .settings = "a real run"});
   cluster.start_worker(0);
   cluster.start_worker(1);
-  Member member(cluster, 2);
+  Member member = slow_member(cluster);
   REQUIRE(cluster.wait_until([&](const RunRecord& record) {
     member.to_scheduler.send(steps_of(1));
     return fate_of(record, "slow") == "lost" && record.steps >= 40;
@@ -331,7 +308,7 @@ TEST_CASE("a member whose commits are absurd harms nobody, and is set aside") {
                         {.sync = "asp", .settings = "a real run"});
   cluster.start_worker(0);
   cluster.start_worker(1);
-  Member member(cluster, 2);
+  Member member = slow_member(cluster);
   for (Sequence sequence = 2; sequence < 14; ++sequence) {
     member.commit(sequence, std::vector<float>(member.parameters, 1e30f));
     CHECK(member.to_server.expect<proto::Parameters>().refused);

@@ -1,5 +1,7 @@
 #include "tests/integration/peers.hpp"
 
+#include <memory>
+
 #include "proto/codec.hpp"
 #include "tests/integration/helpers.hpp"
 
@@ -25,6 +27,30 @@ proto::Message HandPeer::receive() {
   REQUIRE(received->has_value());
   REQUIRE((*received)->message);
   return *(*received)->message;
+}
+
+Member::Member(std::uint64_t cluster, const proto::Hello& hello, const std::string& scheduler,
+               const std::string& server)
+    : to_scheduler({cluster, {proto::Role::Worker, 0}, 4242}, scheduler),
+      to_server({cluster, {proto::Role::Worker, 0}, 4242}, server),
+      parameters(hello.parameters) {
+  to_scheduler.send(hello);
+  const auto welcome = to_scheduler.expect<proto::Welcome>();
+  to_scheduler.identity.node = to_server.identity.node = welcome.you;
+  to_scheduler.expect<proto::Start>();
+  to_server.send(proto::Pull{1});
+  CHECK(to_server.expect<proto::Parameters>().total == parameters);
+}
+
+void Member::commit(Sequence sequence, const std::vector<float>& update) {
+  const std::uint64_t count = update.size();
+  to_server.send(proto::Commit{.sequence = sequence,
+                               .offset = 0,
+                               .count = count,
+                               .total = count,
+                               .steps = 1,
+                               .codec = proto::PayloadCodec::F32},
+                 proto::Payload::of(std::make_shared<const std::vector<float>>(update)));
 }
 
 Parts parts_of(const proto::Message& message) {

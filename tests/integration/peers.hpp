@@ -1,5 +1,5 @@
 // tests/integration/peers.hpp - peers that a test plays by hand: one that speaks the protocol, and
-// one that sends whatever bytes it likes. Both talk to one node of a ThreadCluster.
+// one that sends whatever bytes it likes. Both talk to one node of a cluster.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -43,6 +43,18 @@ class HandPeer {
 
   proto::ZmqTransport transport_;
   proto::PeerId link_ = 0;
+};
+
+// A worker of the cluster, played by hand: joined, pulled, and ready to commit.
+struct Member {
+  // `hello`: of this worker. The run has one server, which is there: one Hello is enough.
+  Member(std::uint64_t cluster, const proto::Hello& hello, const std::string& scheduler,
+         const std::string& server);
+  void commit(Sequence sequence, const std::vector<float>& update);
+
+  HandPeer to_scheduler;
+  HandPeer to_server;
+  std::uint64_t parameters;
 };
 
 using Parts = std::vector<std::vector<std::byte>>;

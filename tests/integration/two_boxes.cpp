@@ -27,6 +27,7 @@ TwoBoxes::TwoBoxes() {
   names_[0] = "curve-head-" + mark;
   names_[1] = "curve-far-" + mark;
   const std::string cable = "cv" + mark;
+  head_end_ = cable + "a";
   for (const std::string& name : names_)
     if (!run("ip netns add " + name)) {
       problem_ = "network namespaces are not permitted here, or ip is missing";
@@ -56,7 +57,7 @@ TwoBoxes::TwoBoxes() {
   }
   const int room = 64 << 20;
   (void)::setsockopt(socket_, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room));
-  ear_ = std::jthread([this] { listen(); });
+  ear_ = std::jthread([this](const std::stop_token& stop) { listen(stop); });
 }
 
 TwoBoxes::~TwoBoxes() {
@@ -66,8 +67,7 @@ TwoBoxes::~TwoBoxes() {
   for (const std::string& name : names_) run("ip netns del " + name);
 }
 
-void TwoBoxes::listen() {
-  const auto stop = ear_.get_stop_token();
+void TwoBoxes::listen(const std::stop_token& stop) {
   std::array<char, 1 << 16> packet{};
   while (!stop.stop_requested()) {
     pollfd wait{socket_, POLLIN, 0};

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <mutex>
+#include <stop_token>
 #include <string>
 #include <thread>
 
@@ -21,13 +22,17 @@ class TwoBoxes {
   const std::string& head() const { return names_[0]; }
   const std::string& far() const { return names_[1]; }
   static std::string head_address() { return "10.201.17.1"; }
+  static std::string far_address() { return "10.201.17.2"; }
+  // The cable's end at head().
+  const std::string& head_end() const { return head_end_; }
   // What went through the cable since the last call, both ways, headers included.
   std::string passed();
 
  private:
-  void listen();
+  void listen(const std::stop_token& stop);
 
   std::string names_[2];
+  std::string head_end_;
   std::string problem_;
   int socket_ = -1;   // hears the cable at head()
   std::mutex mutex_;  // guards passed_

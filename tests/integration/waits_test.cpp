@@ -164,7 +164,24 @@ TEST_CASE("waits: a worker joins by itself as soon as the server answers") {
   run.end();
 }
 
-TEST_CASE("waits: workers that train say within 10 s that the scheduler is gone, and train on") {
+TEST_CASE("waits: a worker that was lost looks for the servers again before it is a member") {
+  Begun run;
+  std::vector<std::unique_ptr<Process>> workers;
+  for (const char* name : {"fast-0", "fast-1", "slow"}) workers.push_back(run.worker(name));
+  run.scheduler->wait_for_words("3 of 3 workers");  // of the progress
+  Process& slow = *workers.back();
+  slow.signal(SIGSTOP);
+  run.scheduler->wait_for_words("'slow' lost");
+  run.server->signal(SIGSTOP);
+  slow.signal(SIGCONT);
+  soon(slow, "cannot reach server 0 at ", steady_now());
+  CHECK(count(run.scheduler->err(), "'slow' joined") == 1);
+  run.server->signal(SIGCONT);
+  run.scheduler->wait_for_words("worker 3 'slow' joined");
+  run.end();
+}
+
+TEST_CASE("waits: servers and workers say within 10 s that the scheduler is gone, and train on") {
   Begun run;
   std::vector<std::unique_ptr<Process>> workers;
   for (const char* name : {"fast-0", "fast-1", "slow"}) workers.push_back(run.worker(name));
@@ -172,9 +189,10 @@ TEST_CASE("waits: workers that train say within 10 s that the scheduler is gone,
   run.scheduler->signal(SIGKILL);
   run.scheduler->wait_for_end();
   const Instant since = steady_now();
-  for (const auto& worker : workers)
-    soon(*worker, "cannot reach the scheduler at " + run.endpoint + " (127.0.0.1): nothing listens",
-         since);
+  const std::string line =
+      "cannot reach the scheduler at " + run.endpoint + " (127.0.0.1): nothing listens";
+  for (const auto& worker : workers) soon(*worker, line, since);
+  soon(*run.server, line, since);
   for (const auto& worker : workers) {
     worker->signal(SIGINT);
     CHECK(worker->wait_for_end() == 130);

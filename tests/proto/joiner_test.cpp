@@ -74,6 +74,19 @@ TEST_CASE("joiner: once joined it is lonely after half the time, and forsaken af
   CHECK(joiner.forsaken(at(200)).has_value());
 }
 
+TEST_CASE("joiner: a sign of the run is no word of the scheduler: it is asked, and not given up") {
+  Joiner joiner(
+      {.forsaken_after = Duration::from_seconds(100), .ask_after = Duration::from_seconds(4)});
+  joiner.on_start(at(0));
+  joiner.on_joined(at(10));
+  joiner.on_sign(at(90));
+  CHECK(joiner.lonely(at(91)));
+  CHECK_FALSE(joiner.forsaken(at(189)).has_value());
+  CHECK(joiner.forsaken(at(190)).has_value());
+  joiner.on_heard(at(100));
+  CHECK_FALSE(joiner.lonely(at(103)));
+}
+
 TEST_CASE("joiner: time in which this node was away is not the scheduler's silence") {
   Joiner joiner({});
   joiner.on_start(at(0));

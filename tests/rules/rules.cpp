@@ -206,7 +206,7 @@ const std::vector<Impure>& impure_files() {
       {"cluster/lookout.", "has threads that look"},
       {"cluster/node_loop.", "runs a core in real time"},
       {"cluster/node_peers.", "looks peers up by hash and never iterates over them"},
-      {"cluster/server_check.", "runs a core in real time"},
+      {"cluster/server_lookouts.", "has threads that look"},
       {"cluster/worker_node.", "runs a core in real time"},
       {"cluster/model_start.", "asks whether two paths are one file"},
       {"emulation/compute_pool.", "computes gradients on several threads"},

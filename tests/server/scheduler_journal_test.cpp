@@ -21,7 +21,7 @@ JournalHeader some_header() {
           .run = 77,
           .settings = "sync = bsp\nseed = 1\n",
           .schema = "{}",
-          .samples = 12,
+          .samples = {{"north", 12}, {"south", 7}},
           .began = {1'000},
           .began_wall = 5'000};
 }

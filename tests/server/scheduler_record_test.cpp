@@ -170,6 +170,36 @@ TEST_CASE("record: where workers evaluate, their figures are merged by samples")
   CHECK(world.scheduler.record().final_accuracy == 0.75);
 }
 
+TEST_CASE("record: a worker that claims more samples than it has does not decide alone") {
+  auto options = some_options(1, 3);
+  options.evaluations = SchedulerOptions::Evaluations::Workers;
+  options.watch = WatchOptions{};
+  options.held_out = {{"edge-0", 100}, {"edge-1", 300}};  // edge-2 has not described its data
+  SchedulerWorld world(options);
+  world.start(3);
+  world.log();
+  const auto loss = [&](std::uint64_t claimed_by_one, std::uint64_t claimed_by_two) {
+    world.from_worker(kZero, proto::Evaluation{{}, 1.0, 0.5, 0, 100});
+    world.from_worker(kOne, proto::Evaluation{{}, 0.0, 0.5, 0, claimed_by_one});
+    if (claimed_by_two > 0)
+      world.from_worker(kTwo, proto::Evaluation{{}, 0.0, 0.5, 0, claimed_by_two});
+    world.now = world.now + options.evaluation_interval;
+    world.scheduler.on_wakeup(world.now);
+    return world.scheduler.record().final_loss;
+  };
+  CHECK(loss(300, 0) == doctest::Approx(0.25));
+  CHECK(world.log().find("held out") == std::string::npos);
+  for (int repeat = 0; repeat < 2; ++repeat)
+    CHECK(loss(1'000'000'000'000, 0) == doctest::Approx(0.25));
+  CHECK(world.log().find("worker 1 'edge-1' says that it has held out 1000000000000 samples: 300 "
+                         "count, for it has said how much data it has") != std::string::npos);
+  CHECK(loss(300, 1'000'000'000'000) == doctest::Approx(0.125));
+  CHECK(world.log().find("worker 2 'edge-2' says that it has held out 1000000000000 samples: 400 "
+                         "count, as many as all others have") != std::string::npos);
+  CHECK(loss(300, 1'000'000'000'000) == doctest::Approx(0.125));
+  CHECK(world.log().find("held out") == std::string::npos);  // it was said
+}
+
 TEST_CASE("record: the R^2 of all workers' samples follows from their sums, not from their R^2") {
   auto options = some_options();
   options.evaluations = SchedulerOptions::Evaluations::Workers;

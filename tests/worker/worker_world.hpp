@@ -62,6 +62,7 @@ struct WorldSetup {
   proto::Compression up = {};
   std::shared_ptr<Residual> residual = {};
   std::optional<Duration> forsaken_after = {};
+  bool looks = false;
 };
 
 using Action = WorkerCore::Action;
@@ -94,6 +95,7 @@ class WorkerWorld {
     options.up = setup.up;
     options.residual = setup.residual;
     if (setup.elastic) options.weight = 0.5;
+    options.looks = setup.looks;
     if (setup.forsaken_after) options.timing.forsaken_after = *setup.forsaken_after;
     return options;
   }

@@ -1,0 +1,25 @@
+// cluster/server_lookouts.hpp - why a worker does not reach the servers that it looks for before it
+// joins (worker/server_check.hpp): a lookout for each.
+// Threads: one owner; a lookout has its own (cluster/lookout.hpp).
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/time.hpp"
+#include "cluster/lookout.hpp"
+#include "worker/worker_core.hpp"
+
+namespace rubato::cluster {
+
+class ServerLookouts {
+ public:
+  // To be called several times a second. Returns: lines that are news; they are in the log.
+  std::vector<std::string> poll(Instant now, const worker::WorkerCore& core);
+
+ private:
+  std::map<std::string, Lookout> silent_;  // by endpoint
+};
+
+}  // namespace rubato::cluster

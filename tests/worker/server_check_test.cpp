@@ -1,0 +1,130 @@
+// A worker that looks before it joins: whom it asks, when it is content, what it says of a server
+// that does not answer.
+#include "worker/server_check.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/worker/worker_world.hpp"
+
+namespace rubato::worker {
+namespace {
+
+using proto::Role;
+using tests::bodies;
+
+WorldSetup looking() {
+  WorldSetup setup = two_shards();
+  setup.looks = true;
+  return setup;
+}
+
+struct Looking : WorkerWorld {
+  Looking() : WorkerWorld(looking()) { core.on_start(now); }
+
+  void answer(std::uint32_t shard) {
+    hear(server_node(shard), proto::Heartbeat{.echo = now, .clock = now});
+    core.on_wakeup(now);
+  }
+  std::vector<proto::Hello> hellos() { return bodies<proto::Hello>(sent(), kSchedulerNode); }
+};
+
+TEST_CASE("server check: it asks the scheduler, then each server, and joins when all answered") {
+  Looking world;
+  auto hellos = world.hellos();
+  REQUIRE(hellos.size() == 1);
+  CHECK(hellos[0].looks);
+  CHECK(hellos[0].name == "edge-0");
+  CHECK(world.core.silent_servers().empty());
+  world.welcome(0);
+  CHECK_FALSE(world.core.id().has_value());  // it is welcome to look
+  CHECK(world.core.shards() == world.shard_map());
+  auto said = world.sent();
+  CHECK(said.size() == 2);
+  for (const auto& out : said) CHECK(out.message.sent == world.now);  // to be answered
+  world.answer(0);
+  CHECK(world.core.silent_servers() == std::vector<std::uint32_t>{1});
+  world.pass(kSecond);
+  said = world.sent();
+  CHECK(bodies<proto::Heartbeat>(said, server_node(0)).empty());
+  CHECK(bodies<proto::Heartbeat>(said, server_node(1)).size() == 1);
+  world.answer(1);
+  hellos = world.hellos();
+  REQUIRE(hellos.size() == 1);
+  CHECK_FALSE(hellos[0].looks);
+}
+
+TEST_CASE("server check: who joins again looks again, and late replies are no answer") {
+  WorkerWorld world(looking());
+  const auto look = [&] {
+    auto hellos = bodies<proto::Hello>(world.sent(), kSchedulerNode);
+    REQUIRE(hellos.size() == 1);
+    CHECK(hellos[0].looks);
+    world.welcome(0);
+    world.reply(0, 2);
+    world.hear(server_node(1), proto::Refusal{proto::RefusalCode::NotMember, "late"});
+    world.hear(kSchedulerNode, proto::Refusal{proto::RefusalCode::NotMember, "late"});
+    CHECK(world.core.silent_servers().size() == 2);
+    for (const std::uint32_t shard : {0u, 1u})
+      world.hear(server_node(shard), proto::Heartbeat{.echo = world.now, .clock = world.now});
+    world.core.on_wakeup(world.now);
+    hellos = bodies<proto::Hello>(world.sent(), kSchedulerNode);
+    REQUIRE(hellos.size() == 1);
+    CHECK_FALSE(hellos[0].looks);
+    world.welcome();
+    world.hear(kSchedulerNode, proto::Start{});
+    world.sent();
+  };
+  world.core.on_start(world.now);
+  look();
+  world.replies(1);
+  world.load();
+  world.hear(kSchedulerNode, proto::Refusal{proto::RefusalCode::NotMember, "lost"});
+  look();
+  world.replies(2);
+  world.load();
+  world.hear(kSchedulerNode, proto::Notice{"server 1 is back", true});
+  world.hear(kSchedulerNode, sync::Directive{.commit_rate = 3, .local_rate = 0.25});
+  CHECK(world.core.next_step().rate == 0.25);  // orders are heard meanwhile
+  look();
+}
+
+TEST_CASE("server check: a run that ends meanwhile ends the worker") {
+  Looking world;
+  world.hear(kSchedulerNode, proto::Stop{"target reached"});
+  CHECK(world.core.stopped() == "target reached");
+}
+
+TEST_CASE("server check: the scheduler hears of the trouble, and there is an end") {
+  Looking world;
+  world.welcome(0);
+  world.hear(kSchedulerNode, proto::Notice{"waiting for pi-1 (1 of 2 workers joined)"});
+  CHECK(world.core.poll_log() == "waiting for pi-1 (1 of 2 workers joined)");
+  world.sent();
+  world.core.on_trouble("cannot reach server 1");
+  const auto hellos = world.hellos();
+  REQUIRE(hellos.size() == 1);
+  CHECK(hellos[0].trouble == "cannot reach server 1");
+  for (int second = 0; second < 601 && !world.core.failure(); ++second) {
+    world.hear(kSchedulerNode, proto::Heartbeat{});
+    world.pass(kSecond);
+  }
+  REQUIRE(world.core.failure().has_value());
+  CHECK(world.core.failure()->code == ErrorCode::Io);  // exit code 1
+  CHECK(world.core.failure()->message == "gives up after 600 s: cannot reach server 1");
+}
+
+TEST_CASE("server check: a refusal and a silent scheduler end it") {
+  Looking refused;
+  refused.hear(kSchedulerNode, proto::Refusal{proto::RefusalCode::OtherSettings, "seed = 2"});
+  REQUIRE(refused.core.failure().has_value());
+  CHECK(refused.core.failure()->message == "scheduler refused this worker: seed = 2");
+  Looking alone;
+  for (int second = 0; second < 61; ++second) alone.pass(kSecond);
+  REQUIRE(alone.core.failure().has_value());
+  CHECK(alone.core.failure()->code == ErrorCode::Timeout);
+}
+
+}  // namespace
+}  // namespace rubato::worker

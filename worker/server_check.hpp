@@ -1,0 +1,51 @@
+// worker/server_check.hpp - a worker looks before it joins, each time: the scheduler says where the
+// servers are, and each must answer. A worker that joined without them would train nothing, and
+// others would wait for it. What it cannot reach, it says itself, and the scheduler says it too.
+// Pure: a part of worker/membership.hpp, which repeats its questions every second. Threads: one
+// owner.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/time.hpp"
+#include "proto/messages.hpp"
+#include "worker/mail.hpp"
+
+namespace rubato::worker {
+
+class ServerCheck {
+ public:
+  // `hello`: of this worker. `give_up_after`: while a server does not answer.
+  ServerCheck(proto::Hello hello, Duration give_up_after);
+
+  // Asks the scheduler where the servers are, and the silent servers whether they are there.
+  void ask(Instant now, Mail& mail) const;
+  void on_message(Instant now, proto::NodeId from, const proto::Message& message, Mail& mail);
+  // Why a server is not reached, for the scheduler.
+  void on_trouble(std::string text, Mail& mail);
+  // An Io once a server has been out of reach for too long.
+  std::optional<Error> overdue(Instant now) const;
+
+  // Every server has answered.
+  bool done() const { return shards_ && silent().empty(); }
+  // Once the scheduler has said where the servers are.
+  const std::optional<proto::ShardMap>& shards() const { return shards_; }
+  // Servers that were asked and have not answered.
+  std::vector<std::uint32_t> silent() const;
+
+ private:
+  void ask_servers(Instant now, Mail& mail) const;
+
+  proto::Hello hello_;
+  Duration give_up_after_;
+  std::optional<proto::ShardMap> shards_;
+  Instant asked_since_;
+  std::set<std::uint32_t> heard_;
+};
+
+}  // namespace rubato::worker
