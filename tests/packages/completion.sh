@@ -39,7 +39,7 @@ expect() {
 check_command() {
   local help commands command options
   help=$("$rubato" "$@" --help)
-  commands=$(sed -n '/^Subcommands:/,/^$/s/^  \([a-z]*\) .*/\1/p' <<<"$help")
+  commands=$(sed -n '/^Subcommands:/,/^$/s/^  \([a-z-]*\) .*/\1/p' <<<"$help")
   options=$(sed -n '/^Options:/,/^$/p' <<<"$help" | grep -oE '^  (-h,)?--[a-z-]+' | grep -oE -- '--.*')
   expect "$@" - -- $options
   [ -z "$commands" ] || expect "$@" "" -- $commands
