@@ -87,6 +87,16 @@ struct UpOptions {
 };
 int up(const UpOptions& options, std::stop_token stop);
 
+// `rubato compose`: the cluster as containers, on standard output.
+struct ComposeRun {
+  std::string file;
+  std::string sync = sync::trained_model();
+  std::string image = "rubato";
+  bool swarm = false;
+  bool kubernetes = false;
+};
+int compose(const ComposeRun& run);
+
 // What `scheduler`, `server` and `worker` have in common.
 struct NodeOptions {
   std::string file;
@@ -181,10 +191,11 @@ int print_settings(bool markdown);
 
 // `rubato keygen` and `rubato keys`: the keys that nodes prove themselves with.
 struct KeyOptions {
-  std::string name;  // keygen, revoke
-  std::string role;  // keygen: scheduler, server or worker
-  std::string file;  // allow: a public key
-  std::string keys;  // directory; empty: the default one
+  std::string name;     // keygen, revoke
+  std::string role;     // keygen: scheduler, server or worker
+  std::string cluster;  // keygen: a cluster file, for the keys of all its nodes; or empty
+  std::string file;     // allow: a public key
+  std::string keys;     // directory; empty: the default one
 };
 int keygen(const KeyOptions& options);
 int allow(const KeyOptions& options);

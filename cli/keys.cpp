@@ -5,8 +5,11 @@
 #include <filesystem>
 #include <vector>
 
+#include "base/file.hpp"
 #include "cli/commands.hpp"
+#include "cli/compose/containers.hpp"
 #include "cli/node_keys.hpp"
+#include "cluster/cluster_config.hpp"
 #include "proto/key_files.hpp"
 #include "proto/zmq_curve.hpp"
 
@@ -15,7 +18,46 @@ namespace {
 
 using proto::Role;
 
+// The keys of all nodes of a cluster file: in `directory`/NODE what node NODE needs. Keys that are
+// there stay, so that a worker can be added later.
+Result<void> make_cluster_keys(const KeyOptions& options) {
+  namespace fs = std::filesystem;
+  if (options.keys.empty())
+    return fail(ErrorCode::BadInput,
+                "--cluster makes a directory of keys for each node; name where with --keys DIR");
+  RUBATO_ASSIGN(const auto config, cluster::load_cluster(options.cluster));
+  const auto nodes = cluster_nodes(config);
+  const auto place = [&](const std::string& name) { return fs::path(options.keys) / name; };
+  const auto known = [&](const std::string& name) { return proto::public_file(place(name), name); };
+  std::size_t fresh = 0;
+  for (const auto& [role, name] : nodes) {
+    std::error_code ignored;
+    if (fs::exists(proto::secret_file(place(name), name), ignored)) continue;
+    auto pair = proto::make_curve_pair();
+    RUBATO_TRY(proto::write_key_files(
+        place(name), {{role, name, std::move(pair.public_key)}, std::move(pair.secret_key)}));
+    ++fresh;
+  }
+  RUBATO_ASSIGN(const std::string scheduler,
+                read_file(known(std::string(proto::kSchedulerName)).string()));
+  for (const auto& node : nodes) {
+    for (const auto& other : nodes)
+      if (allowed_at(other.role, node.role)) {
+        RUBATO_TRY(proto::authorize(place(node.name), known(other.name)));
+      }
+    if (node.role == Role::Scheduler) continue;
+    RUBATO_TRY(write_file(proto::public_file(place(node.name), proto::kSchedulerName), scheduler));
+  }
+  fmt::print("{}: {} keys, {} of them new; {}/NODE holds what NODE needs\n", options.keys,
+             nodes.size(), fresh, options.keys);
+  return {};
+}
+
 Result<void> make_key(const KeyOptions& options) {
+  if (!options.cluster.empty()) return make_cluster_keys(options);
+  if (options.name.empty() || options.role.empty())
+    return fail(ErrorCode::BadInput,
+                "keygen needs NAME and --role, or --cluster FILE; see rubato keygen --help");
   const std::string directory = key_directory(options.keys);
   if (!proto::is_key_name(options.name))
     return fail(ErrorCode::BadInput,

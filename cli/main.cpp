@@ -38,6 +38,8 @@ constexpr const char* kExamples = R"(Examples:
       --bind tcp://192.168.1.10:5701 --name server-0
   rubato worker edge.toml --scheduler tcp://192.168.1.10:5700 --name pi-0
       one role a machine; every machine has the same edge.toml, and a key of its own
+  rubato compose edge.toml > compose.yaml
+      the cluster as containers: docker-compose up starts them
   rubato keygen pi-0 --role worker
       that key; rubato keys allow pi-0.pub on the scheduler's machine lets pi-0 in
 Exit codes: 0 done, 1 failed, 2 bad input (one line names the error), 130 interrupted.
@@ -186,6 +188,17 @@ void add_up(CLI::App& app, UpOptions& options) {
   add_http(command, options.http);
   add_throttle(command, options.throttle,
                "Give each node the link that the file gives it, and each worker its step times");
+}
+
+void add_compose(CLI::App& app, ComposeRun& run) {
+  auto* command = app.add_subcommand("compose", "Print the cluster as containers, for an engine");
+  command->add_option("FILE", run.file, "Cluster file (TOML)")->required();
+  command->add_option("--sync", run.sync, "Sync model")->capture_default_str();
+  command->add_option("--image", run.image, "Image of all containers")->capture_default_str();
+  auto* swarm =
+      command->add_flag("--swarm", run.swarm, "A stack for docker stack deploy, not for Compose");
+  command->add_flag("--kubernetes", run.kubernetes, "Objects of a namespace, for kubectl apply")
+      ->excludes(swarm);
 }
 
 // Its kinds each have options of their own.
@@ -357,10 +370,14 @@ void add_key_directory(CLI::App* command, KeyOptions& options) {
 
 void add_keys(CLI::App& app, KeyOptions& options) {
   auto* keygen = app.add_subcommand("keygen", "Make the key of a node: NAME.key and NAME.pub");
-  keygen->add_option("NAME", options.name, "Name of the node")->required();
-  keygen->add_option("--role", options.role, "scheduler | server | worker")
-      ->check(CLI::IsMember({"scheduler", "server", "worker"}))
-      ->required();
+  auto* name = keygen->add_option("NAME", options.name, "Name of the node");
+  auto* role = keygen->add_option("--role", options.role, "scheduler | server | worker");
+  role->check(CLI::IsMember({"scheduler", "server", "worker"}));
+  keygen
+      ->add_option("--cluster", options.cluster,
+                   "Cluster file (TOML): a key directory for each of its nodes, KEYS/NODE")
+      ->excludes(name)
+      ->excludes(role);
   auto* keys =
       app.add_subcommand("keys", "Say whose keys may connect to the nodes of this machine");
   keys->require_subcommand(1);
@@ -549,6 +566,8 @@ int run(int argc, char** argv) {
   ReportRun report_run;
   add_report(app, report_run);
   add_up(app, up_options);
+  ComposeRun compose_run;
+  add_compose(app, compose_run);
   MergeOptions merge_options;
   TraceMake trace_make;
   std::string trace_shown;
@@ -595,6 +614,7 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("up")) return up(up_options, stop);
   if (app.got_subcommand("scheduler")) return run_scheduler(scheduler_run, stop);
   if (app.got_subcommand("server")) return run_server(server_run, stop);
+  if (app.got_subcommand("compose")) return compose(compose_run);
   if (app.got_subcommand("settings")) return print_settings(markdown);
   if (app.got_subcommand("keygen")) return keygen(key_options);
   if (app.got_subcommand("keys")) return run_keys(*app.get_subcommand("keys"), key_options);

@@ -115,7 +115,7 @@ std::string table_of(const Json& all) {
       columns[2].push_back(text_of(server, "state"));
       columns[3].push_back(count_text(number_of(server, "snapshot")));
     }
-    text += "\n" + aligned(columns) + "\n";
+    text += fmt::format("\n{}\n", aligned(columns));
   }
   if (!workers.empty()) {
     std::vector<std::vector<std::string>> columns{
@@ -137,7 +137,7 @@ std::string table_of(const Json& all) {
             has_number(worker, "loss") ? loss_text(number_of(worker, "loss")) : std::string("-")})
         columns[i++].push_back(cell);
     }
-    text += "\n" + aligned(columns) + "\n";
+    text += fmt::format("\n{}\n", aligned(columns));
   }
   if (number_of(all, "workers_left_out") > 0)
     text += fmt::format("and {:g} more workers\n", number_of(all, "workers_left_out"));

@@ -70,7 +70,7 @@ std::string predictions_csv(Scored& scored) {
   if (scored.model.schema.target) return numbers_csv(scored);
   const auto& names = scored.model.schema.classes;
   std::string text = "sample,class";
-  for (const auto& name : names) text += "," + csv_field(name);
+  for (const auto& name : names) text += fmt::format(",{}", csv_field(name));
   text += "\n";
   for (std::size_t i = 0; i < scored.samples.data.size(); ++i) {
     const auto row = std::span(scored.scores).subspan(i * names.size(), names.size());

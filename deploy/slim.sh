@@ -6,6 +6,9 @@
 set -eu
 [ "${1-}" = --image ] || { echo "slim: removes apt; say --image if this is to be an image" >&2; exit 1; }
 
+# Scripts of packages that go need others that go, in an order that dpkg does not keep.
+rm -f /var/lib/dpkg/info/*.prerm /var/lib/dpkg/info/*.postrm
+
 # shellcheck disable=SC2046  # a list of words; names that are not installed are left out
 dpkg --purge --force-all $(dpkg-query -W -f='${Package}\n' \
   adduser apt debconf debian-archive-keyring diffutils e2fsprogs gpgv init-system-helpers \

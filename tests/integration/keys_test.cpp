@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "tests/integration/process.hpp"
 #include "tests/integration/quick_cluster.hpp"
@@ -55,8 +56,8 @@ struct Cluster {
     scheduler = std::make_unique<Process>(
         place, words("scheduler", "head", {"--bind", "tcp://" + host + ":*", "--out", "o"}), head);
     endpoint = endpoint_of(*scheduler);
-    std::vector<std::string> serve{"--bind", "tcp://" + host + ":*", "--scheduler",
-                                   endpoint, "--name",               "server-0"};
+    std::vector<std::string> serve{
+        "--bind", "tcp://" + host + ":*", "--scheduler", endpoint, "--name", "server-0"};
     if (!config.link.empty()) serve.push_back(speed);
     server = std::make_unique<Process>(place, words("server", "head", serve), head);
   }
@@ -241,6 +242,34 @@ TEST_CASE("keys: beyond loopback a node without keys says what to do, and one wi
   CHECK(contains(rubato(place, {"keygen", "head", "--role", "scheduler", "--keys", "none"}, 2),
                  "its key is named scheduler"));
   CHECK(contains(rubato(place, {"keys", "revoke", "nobody", "--keys", "none"}, 2), "'nobody'"));
+  CHECK(contains(rubato(place, {"keygen", "slow", "--keys", "none"}, 2), "NAME and --role"));
+  CHECK(contains(rubato(place, {"keygen", "--cluster", "quick.toml"}, 2), "--keys DIR"));
+}
+
+TEST_CASE("keys: keygen --cluster gives each node its own key and those that it needs") {
+  namespace fs = std::filesystem;
+  const Workplace place;
+  place.write("quick.toml", QuickCluster{}.text());
+  const auto files = [&](const std::string& directory) {
+    std::set<std::string> names;
+    for (const auto& entry : fs::recursive_directory_iterator(place.path("keys/" + directory)))
+      if (entry.is_regular_file()) names.insert(entry.path().filename().string());
+    return names;
+  };
+  using Names = std::set<std::string>;
+  const std::vector<std::string> keygen{"keygen", "--cluster", "quick.toml", "--keys", "keys"};
+  CHECK(contains(rubato(place, keygen), "5 keys, 5 of them new"));
+  CHECK(files("slow") == Names{"slow.key", "slow.pub", "scheduler.pub"});
+  CHECK(files("server-0") == Names{"server-0.key", "server-0.pub", "scheduler.pub", "fast-0.pub",
+                                   "fast-1.pub", "slow.pub"});
+  CHECK(contains(rubato(place, {"keys", "list", "--keys", "keys/scheduler"}), "server-0"));
+
+  const std::string before = read_text(place.path("keys/slow/slow.key"));
+  fs::remove_all(place.path("keys/fast-0"));
+  fs::remove(place.path("keys/scheduler/authorized_keys/fast-0.pub"));
+  fs::remove(place.path("keys/server-0/authorized_keys/fast-0.pub"));
+  CHECK(contains(rubato(place, keygen), "5 keys, 1 of them new"));
+  CHECK(read_text(place.path("keys/slow/slow.key")) == before);
 }
 
 }  // namespace

@@ -1,0 +1,35 @@
+// `rubato compose`: a cluster file as containers.
+#include <fmt/format.h>
+
+#include "cli/commands.hpp"
+#include "cli/compose/compose_file.hpp"
+#include "cli/compose/containers.hpp"
+#include "cli/compose/kubernetes.hpp"
+#include "sync/factory.hpp"
+
+namespace rubato::cli {
+namespace {
+
+Result<void> print(const ComposeRun& run) {
+  RUBATO_TRY(sync::find_model(run.sync));
+  RUBATO_ASSIGN(const auto all, make_containers({run.file, run.sync, run.image}));
+  std::string text;
+  if (run.kubernetes) {
+    RUBATO_ASSIGN(text, kubernetes_yaml(all));
+  } else if (run.swarm) {
+    RUBATO_ASSIGN(text, swarm_yaml(all));
+  } else {
+    text = compose_yaml(all);
+  }
+  fmt::print("{}", text);
+  return {};
+}
+
+}  // namespace
+
+int compose(const ComposeRun& run) {
+  const auto done = print(run);
+  return done ? 0 : report_error(done.error());
+}
+
+}  // namespace rubato::cli

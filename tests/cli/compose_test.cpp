@@ -1,0 +1,142 @@
+// A cluster file as containers: what each node runs and may use, and the shipped compose.yaml.
+// tests/containers.sh runs one.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+
+#include "base/file.hpp"
+#include "cli/compose/compose_file.hpp"
+#include "cli/compose/kubernetes.hpp"
+#include "tests/temp_directory.hpp"
+
+using namespace rubato;
+using namespace rubato::cli;
+
+namespace {
+
+const std::filesystem::path kDeploy = std::string(RUBATO_SOURCE_DIR) + "/deploy";
+
+constexpr const char* kCluster = R"(
+[[workers]]
+name = "fast"
+count = 2
+step_seconds = 0.1
+[[workers]]
+name = "slow"
+step_seconds = 0.3
+[[workers]]
+name = "slowest"
+step_seconds = 30
+[model]
+kind = "svm"
+[stop]
+target_loss = 0.4
+max_seconds = 100
+)";
+
+Result<Containers> containers_of(const TempDirectory& place, const std::string& text) {
+  const std::string file = place.path("edge.toml");
+  std::ofstream(file) << text;
+  return make_containers({file, "adsp", "rubato"});
+}
+
+std::string problem_of(const std::string& text) {
+  const TempDirectory place;
+  const auto all = containers_of(place, text);
+  if (!all) return all.error().message.substr(all.error().message.find("edge.toml"));
+  const auto yaml = kubernetes_yaml(*all);
+  return yaml ? "" : yaml.error().message.substr(yaml.error().message.find("edge.toml"));
+}
+
+std::size_t times(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = 0; (at = text.find(part, at)) != text.npos; ++at) ++count;
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("compose: deploy/compose.yaml is what the command prints for edge-3") {
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(kDeploy);
+  const auto all = make_containers({"clusters/edge-3.toml", "adsp", "rubato"});
+  std::filesystem::current_path(before);
+  REQUIRE(all.has_value());
+  CHECK(compose_yaml(*all) == read_file(kDeploy / "compose.yaml").value());
+}
+
+TEST_CASE("compose: secrets belong to the user of the image") {
+  const std::string image = read_file(kDeploy / "Dockerfile").value();
+  CHECK(times(image, fmt::format("\nUSER {0}:{0}\n", kImageUser)) == 1);
+}
+
+TEST_CASE("compose: CPU limits are as the speeds of the devices, and never too small to start") {
+  const TempDirectory place;
+  const auto all = containers_of(place, kCluster);
+  REQUIRE(all.has_value());
+  std::map<std::string, double> cpus;
+  for (const auto& node : all->nodes) cpus[node.name] = node.cpus;
+  CHECK(cpus == std::map<std::string, double>{{"scheduler", 0},
+                                              {"server-0", 0},
+                                              {"fast-0", 1},
+                                              {"fast-1", 1},
+                                              {"slow", 0.33},
+                                              {"slowest", 0.1}});
+}
+
+TEST_CASE("compose: no node sees the secret key of another") {
+  const TempDirectory place;
+  const auto all = containers_of(place, kCluster);
+  REQUIRE(all.has_value());
+  const std::string compose = compose_yaml(*all);
+  const std::string swarm = swarm_yaml(*all).value();
+  const std::string kubernetes = kubernetes_yaml(*all).value();
+  for (const auto& node : all->nodes) {
+    CAPTURE(node.name);
+    CHECK(times(compose, node.name + ".keys:/keys:ro\n") == 1);
+    CHECK(times(swarm, "{source: " + node.name + ".key,") == 1);
+    CHECK(times(kubernetes, "{key: " + node.name + ".key,") == 1);
+  }
+}
+
+TEST_CASE("compose: files that the cluster file names are mounted beside it") {
+  const TempDirectory place;
+  std::ofstream(place.path("rows.csv")) << "a,b\n1,x\n2,y\n";
+  const auto all = containers_of(
+      place, std::string(kCluster) + "[dataset]\nkind = \"csv\"\npath = \"rows.csv\"\n");
+  REQUIRE(all.has_value());
+  const std::vector<FileMount> mounts{{place.path("rows.csv"), "/cluster/rows.csv"}};
+  for (const auto& node : all->nodes) CHECK(node.files == mounts);
+  const auto swarm = swarm_yaml(*all);
+  REQUIRE(!swarm.has_value());
+  CHECK(swarm.error().message.find("put it into the image") != std::string::npos);
+}
+
+TEST_CASE("compose: a variable's sign in a path stays as it is") {
+  const TempDirectory place;
+  const std::string file = place.path("a$b.toml");
+  std::ofstream(file) << kCluster;
+  const auto all = make_containers({file, "adsp", "rubato"});
+  REQUIRE(all.has_value());
+  CHECK(times(compose_yaml(*all), "/cluster/a$$b.toml") > 0);
+  CHECK(times(compose_yaml(*all), "/cluster/a$b.toml") == 0);
+}
+
+TEST_CASE("compose: names that no container can have are one line") {
+  const auto named = [](const std::string& name) {
+    std::string text = kCluster;
+    return problem_of(text.replace(text.find("slowest"), 7, name));
+  };
+  CHECK(named("tortoise").empty());
+  CHECK(named("scheduler") ==
+        "edge.toml: a worker cannot be called scheduler in containers, where that is something "
+        "else; rename its group");
+  CHECK(named("server-0").find("cannot be called server-0") != std::string::npos);
+  CHECK(named("Tortoise") ==
+        "edge.toml: no pod can be called Tortoise; Kubernetes takes lower-case letters, digits, "
+        "and - between them, and `server` is a service");
+}
