@@ -2,8 +2,9 @@
 // vectors whose elements travel, parameters and updates. It is one memory file without a name.
 // Pages are taken as they are needed. A process with its descriptor can read all of it. Seals
 // forbid it to shrink the file (SIGBUS), and to map it for writing (kernels from 5.1 on). They also
-// keep freed pages, which the next vectors use. Where there is no such memory (not asked for, 32
-// bits, no address space), vectors lie in ordinary memory and are copied on their way.
+// keep freed pages, which the next vectors use. Without such memory, vectors lie in ordinary memory
+// and are copied on their way: nobody asked for it, the process has 32 bits, or no address space is
+// left.
 // Errors: none. Threads: any.
 #pragma once
 

@@ -4,26 +4,14 @@
 
 #include <iterator>
 
+#include "cli/text.hpp"
+
 namespace rubato::cli {
-namespace {
-
-std::string quoted(const std::string& field) {
-  if (field.find_first_of(",\"\r\n") == std::string::npos) return field;
-  std::string text = "\"";
-  for (const char c : field) {
-    if (c == '"') text += '"';
-    text += c;
-  }
-  return text + '"';
-}
-
-}  // namespace
-
 std::string curves_csv(const Comparison& comparison) {
   std::string csv = fmt::format("sync,seed,seconds,steps,commits,loss,{0},judged_loss,judged_{0}\n",
                                 figure_of(comparison.task).key);
   for (const RunRecord& run : comparison.runs) {
-    const std::string sync = quoted(run.sync);
+    const std::string sync = csv_field(run.sync);
     for (std::size_t i = 0; i < run.evaluations.size(); ++i) {
       const EvaluationRecord& point = run.evaluations[i];
       const Judged mean = judged(run.evaluations, i);

@@ -4,18 +4,16 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
 #include "base/check.hpp"
+#include "cli/record_json.hpp"
 #include "cli/report_assets.hpp"
 #include "cli/web_page.hpp"
 
 namespace rubato::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kCurvePoints = 400;   // of one run
 constexpr std::size_t kCommitPoints = 120;  // of one run, for each of its workers
@@ -167,7 +165,6 @@ Json report_data(const Comparison& comparison, const std::vector<ModelSummary>& 
   }
   Json seed_names = Json::array();
   for (const std::uint64_t seed : seeds) seed_names.push_back(std::to_string(seed));
-  const HostInfo& host = comparison.host;
   return {{"cluster", comparison.cluster},
           {"headline", headline(comparison, summaries)},
           {"target", target_text(comparison)},
@@ -179,12 +176,7 @@ Json report_data(const Comparison& comparison, const std::vector<ModelSummary>& 
           {"partial", comparison.partial},
           {"command", comparison.command},
           {"config", comparison.config_text},
-          {"host",
-           {{"cpu", host.cpu},
-            {"cores", host.cores},
-            {"os", host.os},
-            {"version", host.version},
-            {"commit", host.commit}}},
+          {"host", host_json(comparison.host)},
           {"seeds", std::move(seed_names)},
           {"models", std::move(models)},
           {"runs", std::move(runs)}};

@@ -1,16 +1,11 @@
 #include "cli/results_json.hpp"
 
 #include <array>
-#include <nlohmann/json.hpp>
+
+#include "cli/record_json.hpp"
 
 namespace rubato::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-Json optional_number(const std::optional<double>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
 
 // By reason; those of none are left out.
 Json refused_json(const RefusedByReason& refused) {
@@ -57,21 +52,13 @@ Json run_json(const RunRecord& run, const Figure& figure) {
   for (const WorkerRecord& worker : run.workers) workers.push_back(worker_json(worker, figure));
   Json json = {{"sync", run.sync},
                {"seed", run.seed},
-               {"time_to_target_s", optional_number(run.time_to_target_seconds)},
-               {"stop_reason", run.stop_reason},
-               {"seconds", run.seconds},
-               {"steps", run.steps},
-               {"commits", run.commits},
-               {"bytes_up", run.bytes_up},
-               {"bytes_down", run.bytes_down},
-               {"compute_share", run.compute_share},
-               {"wait_share", run.wait_share},
-               {"communicate_share", run.communicate_share},
-               {"final_loss", run.measured() ? Json(run.final_loss) : Json(nullptr)},
-               {std::string("final_") + figure.key,
-                run.measured() ? Json(run.final_accuracy) : Json(nullptr)},
-               {"heterogeneity", run.heterogeneity},
-               {"workers", std::move(workers)}};
+               {"time_to_target_s", optional_json(run.time_to_target_seconds)}};
+  json.update(totals_json(run));
+  json["final_loss"] = run.measured() ? Json(run.final_loss) : Json(nullptr);
+  json[std::string("final_") + figure.key] =
+      run.measured() ? Json(run.final_accuracy) : Json(nullptr);
+  json["heterogeneity"] = run.heterogeneity;
+  json["workers"] = std::move(workers);
   if (run.refused != RefusedByReason{}) json["refused"] = refused_json(run.refused);
   if (run.setbacks > 0) json["setbacks"] = run.setbacks;
   if (const auto joules = joules_of(run)) json["joules"] = *joules;
@@ -81,7 +68,6 @@ Json run_json(const RunRecord& run, const Figure& figure) {
 }  // namespace
 
 std::string results_json(const Comparison& comparison) {
-  const HostInfo& host = comparison.host;
   Json runs = Json::array();
   for (const RunRecord& run : comparison.runs)
     runs.push_back(run_json(run, figure_of(comparison.task)));
@@ -92,15 +78,10 @@ std::string results_json(const Comparison& comparison) {
                   {"command", comparison.command},
                   {"time", comparison.virtual_time ? "virtual" : "real"},
                   {"target",
-                   {{"loss", optional_number(comparison.target_loss)},
-                    {figure_of(comparison.task).key, optional_number(comparison.target_accuracy)}}},
+                   {{"loss", optional_json(comparison.target_loss)},
+                    {figure_of(comparison.task).key, optional_json(comparison.target_accuracy)}}},
                   {"complete", comparison.partial.empty()},
-                  {"host",
-                   {{"cpu", host.cpu},
-                    {"cores", host.cores},
-                    {"os", host.os},
-                    {"rubato", host.version},
-                    {"commit", host.commit}}},
+                  {"host", host_json(comparison.host)},
                   {"options", std::move(options)},
                   {"configuration", comparison.config_text},
                   {"runs", std::move(runs)}};

@@ -89,16 +89,6 @@ Cells cells(const SideBySide& all, const SideBySideRow& row) {
   return text;
 }
 
-std::string quoted(const std::string& field) {
-  if (field.find_first_of(",\"\r\n") == field.npos) return field;
-  std::string text = "\"";
-  for (const char c : field) {
-    if (c == '"') text += '"';
-    text += c;
-  }
-  return text + '"';
-}
-
 std::string number(double value) {
   return std::isfinite(value) ? fmt::to_string(value) : "";
 }
@@ -188,13 +178,13 @@ std::string side_by_side_csv(const SideBySide& all) {
   std::string csv = fmt::format(
       "run,sync,seeds,reached,{0},{0}_low,{0}_high,against_run,against_sync,ratio,p\n", unit);
   for (const SideBySideRow& row : all.rows) {
-    fmt::format_to(std::back_inserter(csv), "{},{},{},{},{},{},{},", quoted(row.run),
-                   quoted(row.sync), row.values.size(), row.reached, number(row.median),
+    fmt::format_to(std::back_inserter(csv), "{},{},{},{},{},{},{},", csv_field(row.run),
+                   csv_field(row.sync), row.values.size(), row.reached, number(row.median),
                    number(row.interval.low), number(row.interval.high));
     if (const auto& d = row.difference) {
       const SideBySideRow& other = all.rows[d->reference];
-      fmt::format_to(std::back_inserter(csv), "{},{},{},{}", quoted(other.run), quoted(other.sync),
-                     d->ratio ? fmt::to_string(*d->ratio) : "", d->chance);
+      fmt::format_to(std::back_inserter(csv), "{},{},{},{}", csv_field(other.run),
+                     csv_field(other.sync), d->ratio ? fmt::to_string(*d->ratio) : "", d->chance);
     } else {
       csv += ",,,";
     }

@@ -2,14 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-#include <limits>
-#include <nlohmann/json.hpp>
+#include "cli/record_json.hpp"
 
 namespace rubato::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;
 
@@ -17,34 +13,20 @@ std::string line(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-Json optional_json(const std::optional<double>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
-std::optional<double> optional_number(const Json& json) {
-  if (json.is_null()) return std::nullopt;
-  return json.get<double>();
-}
-
-// What was no number is written as null.
-double number(const Json& json) {
-  return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
-}
-
 Json worker_json(const WorkerRecord& w) {
   Json json = {{"event", "worker"},
-          {"id", w.id},
-          {"steps", w.steps},
-          {"commits", w.commits},
-          {"compute_s", w.compute_seconds},
-          {"wait_s", w.wait_seconds},
-          {"communicate_s", w.communicate_seconds},
-          {"step_s", w.step_seconds},
-          {"fate", w.fate},
-          {"joined_s", w.joined_seconds},
-          {"left_s", optional_json(w.left_seconds)},
-          {"held_out", {w.held_out_samples, w.held_out_loss, w.held_out_accuracy}},
-          {"refused", w.refused}};
+               {"id", w.id},
+               {"steps", w.steps},
+               {"commits", w.commits},
+               {"compute_s", w.compute_seconds},
+               {"wait_s", w.wait_seconds},
+               {"communicate_s", w.communicate_seconds},
+               {"step_s", w.step_seconds},
+               {"fate", w.fate},
+               {"joined_s", w.joined_seconds},
+               {"left_s", optional_json(w.left_seconds)},
+               {"held_out", {w.held_out_samples, w.held_out_loss, w.held_out_accuracy}},
+               {"refused", w.refused}};
   if (w.joules) json["joules"] = *w.joules;
   return json;
 }
@@ -71,36 +53,20 @@ WorkerRecord parse_worker(const Json& json) {
 }
 
 Json end_json(const RunRecord& r) {
-  return {{"event", "end"},
-          {"time_to_target_s", optional_json(r.time_to_target_seconds)},
-          {"stop_reason", r.stop_reason},
-          {"seconds", r.seconds},
-          {"steps", r.steps},
-          {"commits", r.commits},
-          {"bytes_up", r.bytes_up},
-          {"bytes_down", r.bytes_down},
-          {"compute_share", r.compute_share},
-          {"wait_share", r.wait_share},
-          {"communicate_share", r.communicate_share},
-          {"final_loss", r.final_loss},
-          {"final_accuracy", r.final_accuracy},
-          {"heterogeneity", r.heterogeneity},
-          {"refused_commits", r.refused_commits ? Json(*r.refused_commits) : Json(nullptr)},
-          {"refused", r.refused},
-          {"setbacks", r.setbacks}};
+  Json json = {{"event", "end"}, {"time_to_target_s", optional_json(r.time_to_target_seconds)}};
+  json.update(totals_json(r));
+  json.update({{"final_loss", r.final_loss},
+               {"final_accuracy", r.final_accuracy},
+               {"heterogeneity", r.heterogeneity},
+               {"refused_commits", r.refused_commits ? Json(*r.refused_commits) : Json(nullptr)},
+               {"refused", r.refused},
+               {"setbacks", r.setbacks}});
+  return json;
 }
 
 void parse_end(const Json& json, RunRecord& r) {
   r.time_to_target_seconds = optional_number(json.at("time_to_target_s"));
-  r.stop_reason = json.at("stop_reason");
-  r.seconds = number(json.at("seconds"));
-  r.steps = json.at("steps");
-  r.commits = json.at("commits");
-  r.bytes_up = json.at("bytes_up");
-  r.bytes_down = json.at("bytes_down");
-  r.compute_share = number(json.at("compute_share"));
-  r.wait_share = number(json.at("wait_share"));
-  r.communicate_share = number(json.at("communicate_share"));
+  parse_totals(json, r);
   r.final_loss = number(json.at("final_loss"));
   r.final_accuracy = number(json.at("final_accuracy"));
   r.heterogeneity = number(json.at("heterogeneity"));
@@ -120,8 +86,7 @@ void parse_begin(const Json& json, Comparison& c) {
   c.target_accuracy = optional_number(json.at("target_accuracy"));
   c.planned_runs = json.at("planned_runs");
   c.note = json.at("note");
-  const Json& host = json.at("host");
-  c.host = {host.at("cpu"), host.at("cores"), host.at("os"), host.at("rubato"), host.at("commit")};
+  c.host = parse_host(json.at("host"));
   for (const Json& option : json.at("options"))
     c.options.push_back({option.at(0), option.at(1), option.at(2)});
   c.config_text = json.at("configuration");
@@ -188,12 +153,7 @@ std::string log_begin(const Comparison& c) {
                {"target_accuracy", optional_json(c.target_accuracy)},
                {"planned_runs", c.planned_runs},
                {"note", c.note},
-               {"host",
-                {{"cpu", c.host.cpu},
-                 {"cores", c.host.cores},
-                 {"os", c.host.os},
-                 {"rubato", c.host.version},
-                 {"commit", c.host.commit}}},
+               {"host", host_json(c.host)},
                {"options", std::move(options)},
                {"configuration", c.config_text},
                {"resolved", c.resolved_text}});

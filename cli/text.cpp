@@ -56,4 +56,14 @@ std::string loss_text(double loss) {
   return std::abs(loss) < 10 ? fmt::format("{:.4f}", loss) : fmt::format("{:.5g}", loss);
 }
 
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
 }  // namespace rubato::cli

@@ -1,4 +1,5 @@
-// cli/text.hpp - numbers as people read them. ASCII only, so that columns align.
+// cli/text.hpp - numbers as people read them, in ASCII, so that columns align; and fields of CSV
+// files.
 #pragma once
 
 #include <string>
@@ -28,5 +29,8 @@ std::string figure_target_text(const Figure& figure, double target);
 
 // 0.4480, 12.345; "diverged" for NaN and anything of a million or more.
 std::string loss_text(double loss);
+
+// A field of a CSV file, quoted where it must be (RFC 4180).
+std::string csv_field(const std::string& text);
 
 }  // namespace rubato::cli

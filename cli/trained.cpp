@@ -48,14 +48,6 @@ Result<Scored> score(const ModelRun& options, train::Labels labels) {
   return scored;
 }
 
-// As RFC 4180 has it.
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
-  return quoted + "\"";
-}
-
 // One line a sample: its number and the predicted one, in the target's unit.
 std::string numbers_csv(const Scored& scored) {
   const train::InputSchema& schema = scored.model.schema;

@@ -142,7 +142,7 @@ function fillText() {
   byId('config').textContent = report.config;
   const {host} = report;
   const origin = [
-    ['Rubato', `${host.version}, built from ${host.commit}`],
+    ['Rubato', `${host.rubato}, built from ${host.commit}`],
     ['Processor', `${host.cpu}, ${host.cores} core${host.cores === 1 ? '' : 's'}`],
     ['System', host.os], ['Seeds', seeds.join(', ')]
   ];

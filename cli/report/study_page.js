@@ -224,7 +224,7 @@ function fillText() {
   byId('study-file').textContent = report.study_text;
   byId('cluster-file').textContent = report.cluster_text;
   const origin = [
-    ['Rubato', `${host.version}, built from ${host.commit}`],
+    ['Rubato', `${host.rubato}, built from ${host.commit}`],
     ['Processor', `${host.cpu}, ${host.cores} core${host.cores === 1 ? '' : 's'}`],
     ['System', host.os]
   ];

@@ -6,14 +6,12 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
-#include <nlohmann/json.hpp>
 
+#include "cli/record_json.hpp"
 #include "server/stop_criterion.hpp"
 
 namespace rubato::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kCurvePoints = 150;
 
@@ -34,24 +32,12 @@ double rounded(double value) {
   return std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr);
 }
 
-double number(const Json& json) {
-  return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
-}
-
 CellResult parse_result(const Json& json) {
   CellResult r;
   r.seed = json.at("seed");
-  if (!json.at("time_to_target_s").is_null()) r.time_to_target = json.at("time_to_target_s");
+  r.time_to_target = optional_number(json.at("time_to_target_s"));
   r.diverged = json.at("diverged");
-  r.stop_reason = json.at("stop_reason");
-  r.seconds = number(json.at("seconds"));
-  r.steps = json.at("steps");
-  r.commits = json.at("commits");
-  r.bytes_up = json.at("bytes_up");
-  r.bytes_down = json.at("bytes_down");
-  r.compute_share = number(json.at("compute_share"));
-  r.wait_share = number(json.at("wait_share"));
-  r.communicate_share = number(json.at("communicate_share"));
+  parse_totals(json, r);
   r.final_loss = number(json.at("final_loss"));
   r.final_accuracy = number(json.at("final_accuracy"));
   r.heterogeneity = number(json.at("heterogeneity"));
@@ -98,22 +84,15 @@ Json figures_json(const CellResult& r, Task task) {
   const auto figure = [](double value) {
     return std::isfinite(value) ? Json(value) : Json(nullptr);
   };
-  return {{"seed", r.seed},
-          {"time_to_target_s", r.time_to_target ? Json(*r.time_to_target) : Json(nullptr)},
-          {"diverged", r.diverged},
-          {"stop_reason", r.stop_reason},
-          {"seconds", r.seconds},
-          {"steps", r.steps},
-          {"commits", r.commits},
-          {"bytes_up", r.bytes_up},
-          {"bytes_down", r.bytes_down},
-          {"compute_share", r.compute_share},
-          {"wait_share", r.wait_share},
-          {"communicate_share", r.communicate_share},
-          {"final_loss", figure(r.final_loss)},
-          {fmt::format("final_{}", figure_of(task).key), figure(r.final_accuracy)},
-          {"heterogeneity", r.heterogeneity},
-          {"workers", r.workers}};
+  Json json = {{"seed", r.seed},
+               {"time_to_target_s", optional_json(r.time_to_target)},
+               {"diverged", r.diverged}};
+  json.update(totals_json(r));
+  json.update({{"final_loss", figure(r.final_loss)},
+               {fmt::format("final_{}", figure_of(task).key), figure(r.final_accuracy)},
+               {"heterogeneity", r.heterogeneity},
+               {"workers", r.workers}});
+  return json;
 }
 
 std::string journal_line(const JournalEntry& entry) {

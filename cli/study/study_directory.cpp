@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 #include <span>
@@ -14,6 +13,7 @@
 #include "base/file.hpp"
 #include "base/numbers.hpp"
 #include "base/rng.hpp"
+#include "cli/record_json.hpp"
 #include "cli/study/pictures.hpp"
 #include "cli/study/study_files.hpp"
 #include "cli/study/study_report.hpp"
@@ -22,7 +22,6 @@ namespace rubato::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;
 constexpr std::size_t kPartsMax = 10'000;
@@ -38,9 +37,7 @@ Result<KeptStudy> parse_kept(const Json& json) {
   RUBATO_ASSIGN(Study study, parse_study(text, json.at("study_file")));
   study.seeds = json.at("seeds");
   RUBATO_ASSIGN(kept.results.plan, make_plan(std::move(study), kept.cluster));
-  const Json& host = json.at("host");
-  kept.results.host = {host.at("cpu"), host.at("cores"), host.at("os"), host.at("rubato"),
-                       host.at("commit")};
+  kept.results.host = parse_host(json.at("host"));
   kept.results.command = json.at("command");
   kept.build = json.at("build");
   kept.any_build = json.at("any_build");
@@ -119,7 +116,6 @@ std::vector<bool> runs_of(const StudyPart& part, std::size_t runs) {
 
 Result<void> write_kept_study(const KeptStudy& kept, const std::string& directory) {
   const Study& study = kept.results.plan.study;
-  const HostInfo& host = kept.results.host;
   const Json json = {{"format", kFormat},
                      {"study_file", study.file},
                      {"study", study.text},
@@ -128,12 +124,7 @@ Result<void> write_kept_study(const KeptStudy& kept, const std::string& director
                      {"cluster", kept.cluster.text},
                      {"catalog", kept.cluster.catalog_text},
                      {"command", kept.results.command},
-                     {"host",
-                      {{"cpu", host.cpu},
-                       {"cores", host.cores},
-                       {"os", host.os},
-                       {"rubato", host.version},
-                       {"commit", host.commit}}},
+                     {"host", host_json(kept.results.host)},
                      {"build", kept.build},
                      {"any_build", kept.any_build},
                      {"keys", kept.keys}};

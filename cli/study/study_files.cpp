@@ -6,15 +6,13 @@
 #include <cmath>
 #include <functional>
 #include <iterator>
-#include <nlohmann/json.hpp>
 
+#include "cli/record_json.hpp"
 #include "cli/table.hpp"
 #include "cli/text.hpp"
 
 namespace rubato::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json number_json(double value) {
   return std::isfinite(value) ? Json(value) : Json(nullptr);
@@ -102,16 +100,6 @@ Json run_json(const StudyResults& results, const Variant& variant, const CellRes
   if (!contender.search.empty()) json["choice"] = trial_json(contender, variant.trial);
   json.update(figures_json(r, task_of(results.plan)));
   return json;
-}
-
-std::string quoted(const std::string& field) {
-  if (field.find_first_of(",\"\r\n") == field.npos) return field;
-  std::string text = "\"";
-  for (const char c : field) {
-    if (c == '"') text += '"';
-    text += c;
-  }
-  return text + '"';
 }
 
 // Empty where nobody measured.
@@ -208,29 +196,18 @@ std::string study_json(const StudyResults& results, const std::vector<VariantSum
   for (std::size_t i = 0; i < results.cells.size(); ++i)
     for (const auto& cell : results.cells[i])
       if (cell) runs.push_back(run_json(results, results.plan.variants[i], *cell));
-  const HostInfo& host = results.host;
-  const Json json = {{"study", study.name},
-                     {"question", study.question},
-                     {"expected", study.expected},
-                     {"host",
-                      {{"cpu", host.cpu},
-                       {"cores", host.cores},
-                       {"os", host.os},
-                       {"rubato", host.version},
-                       {"commit", host.commit}}},
-                     {"seeds", study.seeds},
-                     {"complete", missing_runs(results) == 0},
-                     {"axes", axes_json(study.axes)},
-                     {"contenders", std::move(contenders)},
-                     {"summaries", std::move(rows)},
-                     {"runs", std::move(runs)}};
+  const Json json = {{"study", study.name},           {"question", study.question},
+                     {"expected", study.expected},    {"host", host_json(results.host)},
+                     {"seeds", study.seeds},          {"complete", missing_runs(results) == 0},
+                     {"axes", axes_json(study.axes)}, {"contenders", std::move(contenders)},
+                     {"summaries", std::move(rows)},  {"runs", std::move(runs)}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::string study_csv(const StudyResults& results) {
   const Study& study = results.plan.study;
   std::string csv;
-  for (const Axis& axis : study.axes) csv += quoted(axis.name) + ",";
+  for (const Axis& axis : study.axes) csv += csv_field(axis.name) + ",";
   const bool choices = searches(study);
   csv += choices ? "contender,choice,sync," : "contender,sync,";
   csv += fmt::format(
@@ -247,9 +224,9 @@ std::string study_csv(const StudyResults& results) {
       if (!cell) continue;
       const CellResult& r = *cell;
       for (std::size_t a = 0; a < study.axes.size(); ++a)
-        csv += quoted(study.axes[a].choices[point.choices[a]].label) + ",";
-      csv += quoted(contender.name) + ",";
-      if (choices) csv += quoted(trial_text(contender, variant.trial)) + ",";
+        csv += csv_field(study.axes[a].choices[point.choices[a]].label) + ",";
+      csv += csv_field(contender.name) + ",";
+      if (choices) csv += csv_field(trial_text(contender, variant.trial)) + ",";
       fmt::format_to(out, "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", contender.sync,
                      r.seed, r.time_to_target ? fmt::to_string(*r.time_to_target) : "", r.diverged,
                      r.seconds, r.steps, r.commits, r.bytes_up, r.bytes_down, r.compute_share,

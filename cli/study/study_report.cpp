@@ -3,18 +3,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/check.hpp"
+#include "cli/record_json.hpp"
 #include "cli/report_assets.hpp"
 #include "cli/study/study_files.hpp"
 #include "cli/web_page.hpp"
 
 namespace rubato::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json page_spread(const Spread& s) {
   return {{"median", chart_number(s.median)},
@@ -121,7 +119,6 @@ Json study_data(const StudyResults& results, const std::vector<VariantSummary>& 
   }
   Json rows = Json::array();
   for (const VariantSummary& summary : summaries) rows.push_back(page_summary(plan, summary));
-  const HostInfo& host = results.host;
   return {{"name", study.name},
           {"question", study.question},
           {"expected", study.expected},
@@ -138,12 +135,7 @@ Json study_data(const StudyResults& results, const std::vector<VariantSummary>& 
           {"x", study.x},
           {"contenders", contenders_json(study)},
           {"summaries", std::move(rows)},
-          {"host",
-           {{"cpu", host.cpu},
-            {"cores", host.cores},
-            {"os", host.os},
-            {"version", host.version},
-            {"commit", host.commit}}}};
+          {"host", host_json(results.host)}};
 }
 
 std::string study_report(const StudyResults& results,
