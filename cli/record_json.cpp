@@ -25,7 +25,7 @@ std::optional<double> optional_number(const Json& json) {
   return json.get<double>();
 }
 
-double number(const Json& json) {
+double number_or_nan(const Json& json) {
   return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
 }
 

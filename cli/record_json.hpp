@@ -21,7 +21,7 @@ HostInfo parse_host(const Json& json);
 Json optional_json(const std::optional<double>& value);
 std::optional<double> optional_number(const Json& json);
 // JSON has no NaN and no infinity: they are written as null and read as NaN.
-double number(const Json& json);
+double number_or_nan(const Json& json);
 
 // What a whole run did. Record: RunRecord or CellResult.
 template <class Record>
@@ -40,14 +40,14 @@ Json totals_json(const Record& run) {
 template <class Record>
 void parse_totals(const Json& json, Record& run) {
   run.stop_reason = json.at("stop_reason");
-  run.seconds = number(json.at("seconds"));
+  run.seconds = number_or_nan(json.at("seconds"));
   run.steps = json.at("steps");
   run.commits = json.at("commits");
   run.bytes_up = json.at("bytes_up");
   run.bytes_down = json.at("bytes_down");
-  run.compute_share = number(json.at("compute_share"));
-  run.wait_share = number(json.at("wait_share"));
-  run.communicate_share = number(json.at("communicate_share"));
+  run.compute_share = number_or_nan(json.at("compute_share"));
+  run.wait_share = number_or_nan(json.at("wait_share"));
+  run.communicate_share = number_or_nan(json.at("communicate_share"));
 }
 
 }  // namespace rubato::cli

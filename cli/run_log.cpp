@@ -36,18 +36,18 @@ WorkerRecord parse_worker(const Json& json) {
   w.id = json.at("id");
   w.steps = json.at("steps");
   w.commits = json.at("commits");
-  w.compute_seconds = number(json.at("compute_s"));
-  w.wait_seconds = number(json.at("wait_s"));
-  w.communicate_seconds = number(json.at("communicate_s"));
-  w.step_seconds = number(json.at("step_s"));
+  w.compute_seconds = number_or_nan(json.at("compute_s"));
+  w.wait_seconds = number_or_nan(json.at("wait_s"));
+  w.communicate_seconds = number_or_nan(json.at("communicate_s"));
+  w.step_seconds = number_or_nan(json.at("step_s"));
   w.fate = json.at("fate");
-  w.joined_seconds = number(json.at("joined_s"));
+  w.joined_seconds = number_or_nan(json.at("joined_s"));
   w.left_seconds = optional_number(json.at("left_s"));
   const Json& held_out = json.at("held_out");
   w.held_out_samples = held_out.at(0);
-  w.held_out_loss = number(held_out.at(1));
-  w.held_out_accuracy = number(held_out.at(2));
-  if (json.contains("joules")) w.joules = number(json.at("joules"));
+  w.held_out_loss = number_or_nan(held_out.at(1));
+  w.held_out_accuracy = number_or_nan(held_out.at(2));
+  if (json.contains("joules")) w.joules = number_or_nan(json.at("joules"));
   w.refused = json.at("refused");
   return w;
 }
@@ -67,9 +67,9 @@ Json end_json(const RunRecord& r) {
 void parse_end(const Json& json, RunRecord& r) {
   r.time_to_target_seconds = optional_number(json.at("time_to_target_s"));
   parse_totals(json, r);
-  r.final_loss = number(json.at("final_loss"));
-  r.final_accuracy = number(json.at("final_accuracy"));
-  r.heterogeneity = number(json.at("heterogeneity"));
+  r.final_loss = number_or_nan(json.at("final_loss"));
+  r.final_accuracy = number_or_nan(json.at("final_accuracy"));
+  r.heterogeneity = number_or_nan(json.at("heterogeneity"));
   if (const Json& refused = json.at("refused_commits"); !refused.is_null())
     r.refused_commits = refused.get<std::uint64_t>();
   r.refused = json.at("refused");
@@ -106,13 +106,14 @@ class Reader {
       run_.sync = json.at("sync");
       run_.seed = json.at("seed");
     } else if (event == "evaluation") {
-      run_.evaluations.push_back({number(json.at("seconds")), json.at("steps"), json.at("commits"),
-                                  number(json.at("loss")), number(json.at("accuracy"))});
+      run_.evaluations.push_back({number_or_nan(json.at("seconds")), json.at("steps"),
+                                  json.at("commits"), number_or_nan(json.at("loss")),
+                                  number_or_nan(json.at("accuracy"))});
     } else if (event == "decision") {
-      run_.decisions.push_back({number(json.at("seconds")), json.at("quantity"),
-                                number(json.at("value")), json.at("reason")});
+      run_.decisions.push_back({number_or_nan(json.at("seconds")), json.at("quantity"),
+                                number_or_nan(json.at("value")), json.at("reason")});
     } else if (event == "commit_counts") {
-      run_.commit_counts.push_back({number(json.at("seconds")), json.at("commits")});
+      run_.commit_counts.push_back({number_or_nan(json.at("seconds")), json.at("commits")});
     } else if (event == "worker") {
       run_.workers.push_back(parse_worker(json));
     } else if (event == "end") {

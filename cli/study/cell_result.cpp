@@ -38,13 +38,14 @@ CellResult parse_result(const Json& json) {
   r.time_to_target = optional_number(json.at("time_to_target_s"));
   r.diverged = json.at("diverged");
   parse_totals(json, r);
-  r.final_loss = number(json.at("final_loss"));
-  r.final_accuracy = number(json.at("final_accuracy"));
-  r.heterogeneity = number(json.at("heterogeneity"));
+  r.final_loss = number_or_nan(json.at("final_loss"));
+  r.final_accuracy = number_or_nan(json.at("final_accuracy"));
+  r.heterogeneity = number_or_nan(json.at("heterogeneity"));
   r.workers = json.at("workers");
-  r.cost_seconds = number(json.at("cost_seconds"));
+  r.cost_seconds = number_or_nan(json.at("cost_seconds"));
   for (const Json& point : json.at("curve"))
-    r.curve.push_back({number(point.at(0)), number(point.at(1)), number(point.at(2))});
+    r.curve.push_back(
+        {number_or_nan(point.at(0)), number_or_nan(point.at(1)), number_or_nan(point.at(2))});
   return r;
 }
 
