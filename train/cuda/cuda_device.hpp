@@ -1,4 +1,4 @@
-// train/cuda/cuda_device.hpp - the CUDA device, or its refusal where the toolkit is absent.
+// train/cuda/cuda_device.hpp - the CUDA device.
 #pragma once
 
 #include <memory>

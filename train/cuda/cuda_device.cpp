@@ -1,0 +1,12 @@
+#include "train/cuda/cuda_device.hpp"
+
+#include "train/cuda/gpu.hpp"
+
+namespace rubato::train {
+
+Result<std::unique_ptr<Device>> make_cuda_device() {
+  RUBATO_ASSIGN(const auto gpu, cuda::open_gpu(0, cuda::Precision::Float32));
+  return fail(ErrorCode::Unsupported, "the CUDA device is not complete; use device = \"cpu\"");
+}
+
+}  // namespace rubato::train
