@@ -1,16 +1,19 @@
-// `rubato calibrate`: measures this device, and prints its rows for the catalog.
+// `rubato calibrate` and `rubato bench`: measure this device.
 #include <fmt/format.h>
 #include <unistd.h>
+
+#include <filesystem>
 
 #include "base/file.hpp"
 #include "cli/calibration.hpp"
 #include "cli/commands.hpp"
 #include "cli/host_info.hpp"
+#include "cli/step_table.hpp"
 
 namespace rubato::cli {
 namespace {
 
-constexpr Duration kTime = Duration::from_seconds(1);  // of one model and batch
+constexpr Duration kTime = Duration::from_seconds(1);  // of one model and batch, or one limit
 
 std::string host_name() {
   char name[256] = "";
@@ -18,36 +21,87 @@ std::string host_name() {
   return name[0] == 0 ? "this-device" : name;
 }
 
-Result<void> calibrate_checked(const CalibrateRun& run, const std::stop_token& stop) {
-  const auto models = run.models.empty() ? measured_kinds() : run.models;
-  const std::string name = run.name.empty() ? host_name() : run.name;
-  for (const std::string& model : models) RUBATO_TRY(check_kind(model));
-  const HostInfo host = read_host_info();
-  fmt::print(
-      "# {}\n# A row is right for its model and batch. On virtual time: device = \"NAME\".\n",
-      describe(host));
-  for (const std::string& model : models) {
+Result<void> check_kinds(const MeasureRun& run) {
+  for (const std::string& model : run.models) RUBATO_TRY(check_kind(model));
+  return {};
+}
+
+// Calls done(step) for each model and batch.
+template <class Done>
+Result<void> measure_steps(const MeasureRun& run, const std::stop_token& stop, Done done) {
+  for (const std::string& model : run.models.empty() ? measured_kinds() : run.models) {
     for (const int batch : run.batches) {
       if (stop.stop_requested()) return fail(ErrorCode::Stopped, "interrupted");
       RUBATO_ASSIGN(const MeasuredStep step,
                     measure_step(model, batch, run.device, kTime,
                                  {.measure = true, .cache = cache_directory()}));
-      const std::string time = fmt::format("{:.6g} s a step", step.seconds);
-      fmt::print("\n# {}, batch {}: {}\n{}", model, batch, time,
-                 catalog_row(fmt::format("{}-{}-{}", name, model, batch),
-                             fmt::format("rubato calibrate {}: {}, batch {}, {} on {} ({})",
-                                         host.version, model, batch, time, run.device, host.cpu),
-                             step));
-      std::fflush(stdout);
+      done(step);
     }
   }
   return {};
 }
 
+std::string time_text(const MeasuredStep& step) {
+  return fmt::format("{:.6g} s a step", step.seconds);
+}
+
+std::string row_of(const MeasureRun& run, const HostInfo& host, const MeasuredStep& step) {
+  return catalog_row(
+      fmt::format("{}-{}-{}", run.name.empty() ? host_name() : run.name, step.kind, step.batch),
+      fmt::format("rubato {}: {}, batch {}, {} on {} ({})", host.version, step.kind, step.batch,
+                  time_text(step), run.device, host.cpu),
+      step);
+}
+
+Result<void> calibrate_checked(const MeasureRun& run, const std::stop_token& stop) {
+  RUBATO_TRY(check_kinds(run));
+  const HostInfo host = read_host_info();
+  fmt::print(
+      "# {}\n# A row is right for its model and batch. On virtual time: device = \"NAME\".\n",
+      describe(host));
+  return measure_steps(run, stop, [&](const MeasuredStep& step) {
+    fmt::print("\n# {}, batch {}: {}\n{}", step.kind, step.batch, time_text(step),
+               row_of(run, host, step));
+    std::fflush(stdout);
+  });
+}
+
+// What is in the file stays before the rows.
+Result<void> add_rows(const std::string& file, const std::string& rows) {
+  std::string text;
+  if (std::filesystem::exists(file)) {
+    RUBATO_ASSIGN(text, read_file(file));
+    if (!text.empty() && !text.ends_with('\n')) text += '\n';
+    if (!text.empty()) text += '\n';
+  }
+  return write_file(file, text + rows);
+}
+
+Result<void> bench_checked(const MeasureRun& run, const std::stop_token& stop) {
+  RUBATO_TRY(check_kinds(run));
+  RUBATO_ASSIGN(const train::DeviceLimits limits, train::measure_limits(run.device, kTime));
+  const HostInfo host = read_host_info();
+  fmt::print("{}\ndevice {}; {}\n\n", describe(host), run.device, limits_line(limits));
+  std::fflush(stdout);
+  std::vector<MeasuredStep> steps;
+  std::string rows;
+  RUBATO_TRY(measure_steps(run, stop, [&](const MeasuredStep& step) {
+    steps.push_back(step);
+    rows += (rows.empty() ? "" : "\n") + row_of(run, host, step);
+  }));
+  fmt::print("{}\n", step_table(steps, limits));
+  return run.save.empty() ? Result<void>() : add_rows(run.save, rows);
+}
+
 }  // namespace
 
-int calibrate(const CalibrateRun& run, std::stop_token stop) {
+int calibrate(const MeasureRun& run, std::stop_token stop) {
   const auto done = calibrate_checked(run, stop);
+  return done ? 0 : report_error(done.error());
+}
+
+int bench(const MeasureRun& run, std::stop_token stop) {
+  const auto done = bench_checked(run, stop);
   return done ? 0 : report_error(done.error());
 }
 

@@ -217,14 +217,18 @@ struct DoctorRun {
 };
 int doctor(const DoctorRun& run);
 
-// `rubato calibrate`: how long steps take on this device, as rows of the catalog.
-struct CalibrateRun {
+// `rubato calibrate` and `rubato bench`: what this device is measured with.
+struct MeasureRun {
   std::vector<std::string> models;  // kinds; empty: all
-  std::vector<int> batches{32, 128};
+  std::vector<int> batches;
   std::string device = "cpu";
-  std::string name;  // of the rows, before model and batch; empty: of this host
+  std::string name;  // of the catalog rows, before model and batch; empty: of this host
+  std::string save;  // bench: the file to which the rows are added; empty: none
 };
-int calibrate(const CalibrateRun& run, std::stop_token stop);
+// Prints the catalog rows.
+int calibrate(const MeasureRun& run, std::stop_token stop);
+// Prints the steps beside the limits of the device.
+int bench(const MeasureRun& run, std::stop_token stop);
 
 // `rubato status`: how a run stands, as its scheduler says. Of `node`: scheduler, keys, insecure,
 // and name, which is that of a key.

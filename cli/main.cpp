@@ -492,17 +492,31 @@ void add_status(CLI::App& app, StatusRun& run) {
   add_key_choice(command, run.node);
 }
 
-void add_calibrate(CLI::App& app, CalibrateRun& run) {
-  auto* command = app.add_subcommand(
-      "calibrate", "Measure the training steps of this device, and print its catalog rows");
+CLI::App* add_measuring(CLI::App& app, MeasureRun& run, const char* name, const char* what) {
+  auto* command = app.add_subcommand(name, what);
   command->add_option("--model", run.models, "Kinds of model, comma-separated (default: all)")
       ->delimiter(',');
-  command->add_option("--batch", run.batches, "Batch sizes, comma-separated (default: 32,128)")
+  command->add_option("--batch", run.batches, "Batch sizes, comma-separated")
       ->delimiter(',')
-      ->check(CLI::Range(1, 65536));
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
   command->add_option("--device", run.device, "cpu | reference | cuda")->capture_default_str();
   command->add_option("--name", run.name,
                       "Name of the rows, before model and batch (default: this host's)");
+  return command;
+}
+
+void add_calibrate(CLI::App& app, MeasureRun& run) {
+  run.batches = {32, 128};
+  add_measuring(app, run, "calibrate",
+                "Measure the training steps of this device, and print its catalog rows");
+}
+
+void add_bench(CLI::App& app, MeasureRun& run) {
+  run.batches = {32, 128, 1024};
+  add_measuring(app, run, "bench",
+                "Show the training steps of this device beside what it can do at most")
+      ->add_option("--save", run.save, "Add the catalog rows to this file");
 }
 
 void add_doctor(CLI::App& app, DoctorRun& run) {
@@ -583,8 +597,10 @@ int run(int argc, char** argv) {
   add_evaluate(app, evaluate_run);
   DoctorRun doctor_run;
   add_doctor(app, doctor_run);
-  CalibrateRun calibrate_run;
+  MeasureRun calibrate_run;
   add_calibrate(app, calibrate_run);
+  MeasureRun bench_run;
+  add_bench(app, bench_run);
   StatusRun status_run;
   add_status(app, status_run);
   app.add_subcommand("models", "List the sync models and server optimizers with their options");
@@ -621,6 +637,7 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("models")) return print_models();
   if (app.got_subcommand("doctor")) return doctor(doctor_run);
   if (app.got_subcommand("calibrate")) return calibrate(calibrate_run, stop);
+  if (app.got_subcommand("bench")) return bench(bench_run, stop);
   if (app.got_subcommand("status")) return status(status_run, stop);
   if (app.got_subcommand("data")) return describe_data(data_run);
   if (app.got_subcommand("predict")) return predict(predict_run);

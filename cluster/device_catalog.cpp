@@ -53,6 +53,15 @@ double training_flops(const train::ModelSpec& spec, int batch) {
   return 3 * forward * batch;
 }
 
+double training_bytes(const train::ModelSpec& spec, int batch) {
+  const auto plans = train::plan_layers(spec);
+  RUBATO_CHECK(plans.has_value(), "training_bytes of an invalid model");
+  double outputs = 0;  // of one sample
+  for (const train::LayerPlan& plan : *plans) outputs += plan.output.count();
+  const auto parameters = static_cast<double>(train::parameter_count(spec));
+  return 2 * sizeof(float) * (3 * parameters + 2 * outputs * batch);
+}
+
 double step_seconds(const CatalogDevice& device, const train::ModelSpec& spec, int batch) {
   return training_flops(spec, batch) / (device.gflops * 1e9 * device.efficiency);
 }

@@ -42,6 +42,10 @@ struct Catalog {
 // and the LSTM; the rest is small. Requires: a spec that plan_layers accepts.
 double training_flops(const train::ModelSpec& spec, int batch);
 
+// Bytes that one training step reads and writes at least: W, its gradient and U once each, every
+// output of a layer and the gradient of that once each. The same requirement.
+double training_bytes(const train::ModelSpec& spec, int batch);
+
 // Modelled seconds of one step on the device.
 double step_seconds(const CatalogDevice& device, const train::ModelSpec& spec, int batch);
 
