@@ -217,7 +217,7 @@ class WorkerHost : public IdleHost {
     const bool early = core_.early();
     core_.on_step(now, {.spent = now - began_ - waited_,
                         .loss_sum = result_->loss_sum,
-                        .samples = trainer_.batch(),
+                        .samples = result_->samples,
                         .rate = trainer_.part()});
     if (early) core_.release_parameters();  // to the pool: U has memory again
   }

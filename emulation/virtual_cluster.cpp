@@ -641,13 +641,16 @@ void VirtualCluster::await_parameters(Node place, VirtualWorker& worker) {
 
 void VirtualCluster::end_step(Node place) {
   VirtualWorker& worker = worker_at(place);
-  const double loss_sum = training_ ? training_->end_step(place - first_worker()).loss_sum
-                                    : std::numeric_limits<double>::quiet_NaN();
-  worker.end_step(now_, loss_sum);
+  const train::BatchResult result =
+      training_ ? training_->end_step(place - first_worker())
+                : train::BatchResult{.loss_sum = std::numeric_limits<double>::quiet_NaN(),
+                                     .samples = static_cast<int>(worker.plan.batch)};
+  worker.end_step(now_, result);
   if (options_.log)
-    log(fmt::format(
-        "{} step {}{}", worker.title(), worker.core->progress().steps,
-        training_ ? fmt::format(" loss {:.9g}", loss_sum / worker.plan.batch) : std::string()));
+    log(fmt::format("{} step {}{}", worker.title(), worker.core->progress().steps,
+                    training_ && result.samples > 0
+                        ? fmt::format(" loss {:.9g}", result.loss_sum / result.samples)
+                        : std::string()));
   pump(place, worker);
 }
 

@@ -25,12 +25,12 @@ std::optional<Instant> VirtualWorker::early_end(Instant now) {
   return end;
 }
 
-void VirtualWorker::end_step(Instant now, double loss_sum) {
+void VirtualWorker::end_step(Instant now, const train::BatchResult& result) {
   stepping = false;
   timeline.on_step(step_began, now);
   core->on_step(now, {.spent = step_takes,
-                      .loss_sum = loss_sum,
-                      .samples = static_cast<int>(plan.batch),
+                      .loss_sum = result.loss_sum,
+                      .samples = result.samples,
                       .rate = plan.rate});
 }
 

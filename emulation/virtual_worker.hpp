@@ -56,7 +56,7 @@ struct VirtualWorker : VirtualNode<worker::WorkerCore> {
   // parameters are here.
   std::optional<Instant> early_end(Instant now);
   // The step is over: tells the core.
-  void end_step(Instant now, double loss_sum);
+  void end_step(Instant now, const train::BatchResult& result);
 };
 
 }  // namespace rubato::emulation

@@ -17,6 +17,10 @@ void check_batch(const Batch& batch, const Shape& input, int batch_max) {
                "inputs of another shape");
 }
 
+bool Device::keep(const Dataset& /*data*/) {
+  return false;
+}
+
 std::optional<BatchResult> Device::step_early(const Batch& batch, float rate,
                                               const Arriving& arriving) {
   std::vector<float> parameters(parameter_count());

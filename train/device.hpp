@@ -31,13 +31,16 @@ struct Answers {
   std::size_t size() const { return labels.empty() ? targets.size() : labels.size(); }
 };
 
+struct Dataset;
+
 // `size` samples. inputs [size, input.count()] row-major in the spec's NCHW; labels or targets
-// [size].
+// [size]. Or `samples` [size] alone, by their numbers in the data that the device keeps.
 struct Batch {
   std::span<const float> inputs;
   std::span<const std::int32_t> labels;
   int size = 0;
   std::span<const float> targets = {};
+  std::span<const std::uint32_t> samples = {};
 
   Answers answers() const { return {labels, targets}; }
 };
@@ -49,6 +52,7 @@ void check_batch(const Batch& batch, const Shape& input, int batch_max);
 struct BatchResult {
   double loss_sum = 0;  // over the samples
   int correct = 0;      // 0 where there are no classes
+  int samples = 0;      // that loss_sum and correct cover
 };
 
 // Parameters on their way to a device: waits until those from the first of the model up to the last
@@ -70,6 +74,10 @@ class Device {
   virtual int batch_max() const = 0;
   // Of the steps from now on; its moments are 0. Before the first call: plain SGD. Requires: built.
   virtual void set_optimizer(const LocalOptimizerOptions& options) = 0;
+  // Whether a batch may name its samples by their numbers in `data` from now on: the device has a
+  // copy. A device that computes on the host needs none. Requires: built, data of the model's
+  // shape, nothing kept before.
+  virtual bool keep(const Dataset& data);
 
   // W <- parameters. The update U is untouched.
   virtual void load(std::span<const float> parameters) = 0;
@@ -85,6 +93,9 @@ class Device {
   virtual void give(Floats& buffer) = 0;
 
   // One mini-batch: W <- W - d, U <- U + d. The optimizer makes d of the gradient of the MEAN loss.
+  // Returns: the losses that nobody was told yet. A device that computes by itself tells those of a
+  // step with a later one, at the latest with the first one after take_update(). When does not
+  // depend on time.
   virtual BatchResult step(const Batch& batch, float rate) = 0;
   // load() and step() in one, with the same result to the bit: a device that can asks for the
   // parameters of a layer when the way forward comes to it, the others for all at the beginning.

@@ -13,6 +13,7 @@ LocalTrainer::LocalTrainer(std::unique_ptr<Device> device, const Dataset& data,
                            const LocalOptimizerOptions& optimizer)
     : device_(std::move(device)),
       data_(&data),
+      kept_(device_->keep(data)),
       sampler_(std::move(sampler)),
       rate_(rate),
       optimizer_(optimizer),
@@ -21,13 +22,17 @@ LocalTrainer::LocalTrainer(std::unique_ptr<Device> device, const Dataset& data,
   RUBATO_CHECK(batch >= 1 && batch <= device_->batch_max(), "batch size outside 1..batch_max");
   const auto size = static_cast<std::size_t>(device_->batch_max());
   indices_.resize(size);
+  device_->set_optimizer(optimizer_);
+  if (kept_) {
+    samples_.resize(size);
+    return;
+  }
   if (data.task() == Task::Classification) {
     labels_.resize(size);
   } else {
     targets_.resize(size);
   }
   inputs_.resize(size * static_cast<std::size_t>(data.shape.count()));
-  device_->set_optimizer(optimizer_);
 }
 
 void LocalTrainer::set_plan(const StepPlan& plan) {
@@ -67,9 +72,13 @@ void LocalTrainer::draw(std::size_t size) {
 Batch LocalTrainer::gather() {
   const auto size = static_cast<std::size_t>(batch_);
   draw(size);
+  const auto indices = std::span(indices_).first(size);
+  if (kept_) {
+    std::ranges::copy(indices, samples_.begin());
+    return {.inputs = {}, .labels = {}, .size = batch_, .samples = std::span(samples_).first(size)};
+  }
   const auto inputs =
       std::span(inputs_).first(size * static_cast<std::size_t>(data_->shape.count()));
-  const auto indices = std::span(indices_).first(size);
   if (targets_.empty()) {
     const auto labels = std::span(labels_).first(size);
     data_->gather(indices, inputs, labels);
@@ -86,7 +95,7 @@ void LocalTrainer::next() {
                   static_cast<std::ptrdiff_t>(size));
   drawn_ -= size;
   draw(size);  // the next, if nobody changes its size
-  data_->prefetch(std::span(indices_).first(size));
+  if (!kept_) data_->prefetch(std::span(indices_).first(size));
   ++steps_;
 }
 

@@ -20,6 +20,7 @@ namespace rubato::train {
 
 class LocalTrainer {
  public:
+  // The device keeps the data if it can (Device::keep).
   // Requires: a built device, 1 <= batch <= device.batch_max(), data of the model's input shape.
   // Lifetime: `data` outlives the trainer.
   LocalTrainer(std::unique_ptr<Device> device, const Dataset& data, BatchSampler sampler, int batch,
@@ -65,6 +66,7 @@ class LocalTrainer {
 
   std::unique_ptr<Device> device_;
   const Dataset* data_;
+  bool kept_;  // by the device: batches name their samples
   BatchSampler sampler_;
   LearningRate rate_;
   LocalOptimizerOptions optimizer_;
@@ -74,9 +76,12 @@ class LocalTrainer {
   std::uint64_t steps_ = 0;
   std::size_t drawn_ = 0;               // of indices_, for the steps to come
   std::vector<std::uint32_t> indices_;  // [batch_max]
-  std::vector<float> inputs_;           // [batch_max, shape.count()]
-  std::vector<std::int32_t> labels_;    // [batch_max], or empty in a regression
-  std::vector<float> targets_;          // [batch_max] then, else empty
+  // Of the next mini-batch, [batch_max] each: its samples by number where the data are kept, else
+  // what they hold.
+  std::vector<std::uint32_t> samples_;
+  std::vector<float> inputs_;         // [batch_max, shape.count()]
+  std::vector<std::int32_t> labels_;  // empty in a regression
+  std::vector<float> targets_;        // only there
 };
 
 }  // namespace rubato::train

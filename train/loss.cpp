@@ -47,7 +47,7 @@ Real multi_class_hinge(const Real* scores, int label, int classes, Real scale, R
 // gradient [size]
 template <class Real>
 BatchResult squared_errors(const Real* scores, std::span<const float> targets, Real* gradient) {
-  BatchResult result;
+  BatchResult result{.samples = static_cast<int>(targets.size())};
   const Real scale = Real(1) / static_cast<Real>(targets.size());
   for (std::size_t b = 0; b < targets.size(); ++b) {
     const Real error = scores[b] - static_cast<Real>(targets[b]);
@@ -69,7 +69,7 @@ BatchResult loss_and_gradient(Loss loss, const Real* scores, const Answers& answ
   }
   const std::span<const std::int32_t> labels = answers.labels;
   RUBATO_CHECK(!labels.empty(), "classes are learned from labels");
-  BatchResult result;
+  BatchResult result{.samples = size};
   const Real scale = Real(1) / static_cast<Real>(size);
   for (int b = 0; b < size; ++b) {
     const std::int32_t label = labels[static_cast<std::size_t>(b)];

@@ -66,8 +66,8 @@ struct WorkerOptions {
 struct StepReport {
   Duration spent;       // any throttle included, waits for parameters not
   double loss_sum = 0;  // over the samples; NaN: not computed
-  int samples = 0;
-  double rate = 1;  // the StepPlan::rate of this step
+  int samples = 0;      // whose loss is known now, perhaps of earlier mini-batches
+  double rate = 1;      // the StepPlan::rate of this step
 };
 
 class WorkerCore {

@@ -23,7 +23,7 @@ class CountingDevice : public train::HostDevice {
   train::BatchResult step(const train::Batch&, float) override {
     replica_.descend(std::vector<float>(replica_.count(), 1.0f), 1.0f);
     stepped_(++made);
-    return {};
+    return {.samples = 1};
   }
   train::BatchResult gradient(const train::Batch&, std::span<float>) override { return {}; }
   train::BatchResult evaluate(const train::Batch&) override { return {}; }

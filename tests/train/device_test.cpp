@@ -18,8 +18,6 @@ using namespace rubato::train;
 
 namespace {
 
-const std::string kDevices[] = {"reference", "cpu"};
-
 ModelSpec mlp() {
   return make_model({"mlp", {9}}, {6, 1, 1}, 4).value();
 }
@@ -66,15 +64,49 @@ TEST_CASE("a step is the gradient times the rate, in W and in U") {
     CHECK(update == Floats(before.size(), 0.0f));
 
     const BatchResult stepped = device->step(batch.view(), 0.1f);
-    CHECK(stepped.loss_sum == measured.loss_sum);
-    CHECK(stepped.correct == measured.correct);
     device->take_update(update);
     const auto after = weights_of(*device);
+    const BatchResult told = stepped.samples > 0 ? stepped : device->step(batch.view(), 0);
+    CHECK(told.samples == 8);
+    CHECK(told.loss_sum == measured.loss_sum);
+    CHECK(told.correct == measured.correct);
     for (std::size_t i = 0; i < before.size(); ++i) {
       REQUIRE(update[i] == doctest::Approx(0.1 * gradient[i]).epsilon(1e-6));
       REQUIRE(after[i] == doctest::Approx(before[i] - 0.1 * gradient[i]).epsilon(1e-6));
     }
   }
+}
+
+TEST_CASE("every device tells the losses of all steps, once, at the latest behind take_update") {
+  const ModelSpec spec = mlp();
+  const auto run = [&](const std::string& name, bool evaluates) {
+    const auto device = built_device(name, spec, 8);
+    device->load(test_parameters(spec, 1));
+    BatchResult told;
+    const auto add = [&](const BatchResult& result) {
+      told.loss_sum += result.loss_sum;
+      told.correct += result.correct;
+      told.samples += result.samples;
+    };
+    for (std::uint64_t s = 0; s < 11; ++s) {
+      const OwnedBatch batch(spec, 1 + static_cast<int>(s % 8), s);
+      add(device->step(batch.view(), 0.05f));
+      if (evaluates && s % 3 == 0) device->evaluate(OwnedBatch(spec, 8, 99).view());
+    }
+    Floats update;
+    device->take_update(update);
+    if (told.samples < 42) add(device->step(OwnedBatch(spec, 5, 20).view(), 0));
+    return told;
+  };
+  const BatchResult expected = run("reference", false);
+  for (const std::string& name : kDevices)
+    for (const bool evaluates : {false, true}) {
+      CAPTURE(name);
+      const BatchResult told = run(name, evaluates);
+      CHECK(told.samples == 42);  // 1 + 2 + ... + 8 + 1 + 2 + 3
+      CHECK(told.correct == expected.correct);
+      CHECK(told.loss_sum == doctest::Approx(expected.loss_sum).epsilon(1e-5));
+    }
 }
 
 TEST_CASE("an optimizer moves W and U by the same amount, step by step or early, on every device") {
@@ -413,8 +445,12 @@ TEST_CASE("numbers that are not finite pass through every layer without harm") {
         device->load(std::vector<float>(parameter_count(spec), bad));
         const OwnedBatch batch(spec, 3, 1);
         const BatchResult broken = device->step(batch.view(), 0.1f);
-        CHECK_FALSE(std::isfinite(broken.loss_sum));
+        Floats update;
+        device->take_update(update);
         device->load(test_parameters(spec, 1));  // and it is as good as new
+        const BatchResult next = device->step(batch.view(), 0.1f);
+        CHECK_FALSE(std::isfinite((broken.samples > 0 ? broken : next).loss_sum));
+        CHECK(device->take_update(update));
         CHECK(std::isfinite(device->step(batch.view(), 0.1f).loss_sum));
       }
     }
@@ -463,7 +499,7 @@ TEST_CASE("devices that this build does not have are refused with the remedy") {
 TEST_CASE("a model that does not fit is refused by build()") {
   for (const std::string& name : kDevices) {
     CAPTURE(name);
-    const auto device = make_device(name).value();
+    const auto device = any_device(name).value();
     const auto built = device->build({"m", {4, 1, 1}, {Dense{3}}, {}, 2}, 1);
     REQUIRE(!built.has_value());
     CHECK(built.error().code == ErrorCode::BadInput);

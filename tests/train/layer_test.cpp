@@ -64,7 +64,7 @@ TEST_CASE("gradients of every device equal finite differences") {
     const std::vector<float> parameters = test_parameters(spec, 5);
     const std::vector<double> slopes = finite_differences(spec, parameters, batch);
     REQUIRE(largest(slopes) > 1e-3);
-    for (const std::string name : {"reference", "cpu"}) {
+    for (const std::string& name : kDevices) {
       CAPTURE(name);
       for (const int batch_max : {2, 16}) {  // from 16 on the cpu has another way for some images
         CAPTURE(batch_max);
@@ -83,7 +83,7 @@ TEST_CASE("the loss of a number is its squared error, not halved, on every devic
   // y = 2 x + 1 on x = 1, 3, with targets 1 and 10: errors 2 and -3.
   const ModelSpec spec{"line", {1, 1, 1}, {Dense{1}}, Loss::MeanSquaredError, 1};
   const std::vector<float> inputs = {1, 3}, targets = {1, 10}, parameters = {2, 1};
-  for (const std::string name : {"reference", "cpu"}) {
+  for (const std::string& name : kDevices) {
     CAPTURE(name);
     const auto device = built_device(name, spec, 2);
     device->load(parameters);
@@ -151,7 +151,7 @@ TEST_CASE("the first of equal maxima wins a pool's gradient") {
   const std::vector<float> inputs = {1, 2, 3, 4, 4, 3, 2, 1};
   const std::vector<std::int32_t> labels = {0};
   const std::vector<float> parameters = {1, 1, 0, 1, -1, 0, 0};  // conv 1 1 +0, dense 1 -1 +0 0
-  for (const std::string name : {"reference", "cpu"}) {
+  for (const std::string& name : kDevices) {
     CAPTURE(name);
     const auto device = built_device(name, spec, 1);
     device->load(parameters);
@@ -176,7 +176,7 @@ TEST_CASE("response norm sums over 2 radius + 1 channels with alpha undivided") 
   const double expected = std::log(std::exp(y[0]) + std::exp(y[1]) + std::exp(y[2])) - y[1];
   const std::vector<float> input = {1};
   const std::vector<std::int32_t> label = {1};
-  for (const std::string name : {"reference", "cpu"}) {
+  for (const std::string& name : kDevices) {
     CAPTURE(name);
     const auto device = built_device(name, spec, 1);
     device->load(parameters);

@@ -5,10 +5,13 @@
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/rng.hpp"
+#include "tests/train/host_gpu.hpp"
+#include "train/cuda/cuda_device.hpp"
 #include "train/device.hpp"
 #include "train/model_spec.hpp"
 
@@ -96,9 +99,17 @@ inline std::vector<float> test_parameters(const ModelSpec& spec, std::uint64_t s
   return parameters;
 }
 
+// All devices. "cuda": the CUDA device on a GPU made of plain loops (tests/train/host_gpu.hpp).
+inline const std::string kDevices[] = {"reference", "cpu", "cuda"};
+
+inline Result<std::unique_ptr<Device>> any_device(std::string_view name) {
+  if (name == "cuda") return std::make_unique<CudaDevice>(std::make_unique<cuda::HostGpu>());
+  return make_device(name);
+}
+
 inline std::unique_ptr<Device> built_device(std::string_view name, const ModelSpec& spec,
                                             int batch_max) {
-  auto device = make_device(name);
+  auto device = any_device(name);
   if (!device) throw std::runtime_error(device.error().message);
   if (const auto built = (*device)->build(spec, batch_max); !built) {
     throw std::runtime_error(built.error().message);

@@ -1,12 +1,311 @@
 #include "train/cuda/cuda_device.hpp"
 
-#include "train/cuda/gpu.hpp"
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/check.hpp"
 
 namespace rubato::train {
 
+using cuda::Memory;
+using cuda::Pass;
+using cuda::Stream;
+
+namespace {
+
+// Sizes of batches whose steps stay recorded.
+constexpr std::size_t kSizesMax = 8;
+
+// The most values of one sample that a layer has at once.
+std::size_t values_of(const Layer& layer, const LayerPlan& plan) {
+  const auto output = static_cast<std::size_t>(plan.output.count());
+  if (!std::holds_alternative<Lstm>(layer)) return output;
+  const auto features = static_cast<std::size_t>(plan.input.channels) * plan.input.width;
+  return plan.input.height * std::max(4 * output, features + output);
+}
+
+Result<void> check_sizes(const ModelSpec& spec, const std::vector<LayerPlan>& plans,
+                         int batch_max) {
+  constexpr std::size_t kMost = std::numeric_limits<std::uint32_t>::max();
+  std::size_t most = static_cast<std::size_t>(spec.input.count());
+  for (std::size_t i = 0; i < plans.size(); ++i)
+    most = std::max(most, values_of(spec.layers[i], plans[i]));
+  if (most <= kMost / static_cast<std::size_t>(batch_max)) return {};
+  return fail(ErrorCode::BadInput,
+              fmt::format("model {}: a layer has {} values of one sample, so a GPU takes batches "
+                          "of up to {}, not {}",
+                          spec.name, most, kMost / most, batch_max));
+}
+
+// Of what may fail only where the GPU does.
+template <class T>
+T must(Result<T> result) {
+  RUBATO_CHECK(result, result.error().message.c_str());
+  if constexpr (!std::is_void_v<T>) return std::move(*result);
+}
+
+}  // namespace
+
+CudaDevice::~CudaDevice() {
+  for (const Stream stream : {Stream::Upload, Stream::Compute, Stream::Download})
+    gpu_->wait(stream);
+}
+
+Result<void> CudaDevice::build(const ModelSpec& spec, int batch_max) {
+  RUBATO_CHECK(stages_.empty(), "build() twice");
+  RUBATO_CHECK(batch_max > 0, "a batch of no samples");
+  RUBATO_ASSIGN(const auto plans, plan_layers(spec));
+  RUBATO_TRY(check_sizes(spec, plans, batch_max));
+  batch_max_ = batch_max;
+  input_ = spec.input;
+  classes_ = spec.classes;
+  if (const auto made = make_parts(spec, plans); !made)
+    return fail(made.error().code, fmt::format("model {} in batches of {}: {}", spec.name,
+                                               batch_max, made.error().message));
+  return {};
+}
+
+Result<void> CudaDevice::make_parts(const ModelSpec& spec, const std::vector<LayerPlan>& plans) {
+  const std::size_t parameters = train::parameter_count(spec);
+  RUBATO_ASSIGN(replica_, cuda::GpuReplica::make(*gpu_, parameters));
+  RUBATO_ASSIGN(optimizer_, cuda::GpuOptimizer::make(*gpu_, parameters));
+  RUBATO_ASSIGN(ring_, cuda::BatchRing::make(*gpu_, spec.input, batch_max_));
+  RUBATO_ASSIGN(loss_, cuda::LossStage::make(*gpu_, spec, batch_max_));
+  RUBATO_ASSIGN(scores_, gpu_->allocate_pinned(static_cast<std::size_t>(batch_max_) * classes_ *
+                                               sizeof(float)));
+  RUBATO_TRY(add_stages(spec, plans));
+  sizes_.reserve(kSizesMax);
+  return prepare(batch_max_);
+}
+
+Result<void> CudaDevice::add_stages(const ModelSpec& spec, const std::vector<LayerPlan>& plans) {
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const LayerPlan& plan = plans[i];
+    const Layer& layer = spec.layers[i];
+    const bool weighs =
+        std::holds_alternative<Dense>(layer) || std::holds_alternative<Conv2d>(layer);
+    const bool relu =
+        weighs && i + 1 < plans.size() && std::holds_alternative<Relu>(spec.layers[i + 1]);
+    const auto work = [&]() -> Result<decltype(Stage::work)> {
+      if (std::holds_alternative<Dense>(layer))
+        return cuda::DenseStage::make(*gpu_, plan, relu, batch_max_);
+      if (const auto* conv = std::get_if<Conv2d>(&layer)) return cuda::ConvStage(plan, *conv, relu);
+      if (const auto* pool = std::get_if<MaxPool2d>(&layer))
+        return cuda::PoolStage::make(*gpu_, plan, *pool, batch_max_);
+      if (const auto* norm = std::get_if<LocalResponseNorm>(&layer))
+        return cuda::NormStage::make(*gpu_, plan, *norm, batch_max_);
+      if (std::holds_alternative<Lstm>(layer))
+        return cuda::LstmStage::make(*gpu_, plan, batch_max_);
+      return cuda::ReluStage(plan);
+    };
+    RUBATO_ASSIGN(auto made, work());
+    const std::size_t count = static_cast<std::size_t>(batch_max_) * plan.output.count();
+    RUBATO_ASSIGN(auto output, cuda::allocate_floats(*gpu_, count));
+    RUBATO_ASSIGN(auto output_gradient, cuda::allocate_floats(*gpu_, count));
+    stages_.push_back({std::move(made), std::move(output), std::move(output_gradient),
+                       plan.bias_offset + plan.bias_count});
+    if (relu) ++i;
+  }
+  return {};
+}
+
+Result<void> CudaDevice::prepare(int size) {
+  const auto known = std::ranges::find(sizes_, size);
+  if (known != sizes_.end()) {
+    std::rotate(known, known + 1, sizes_.end());
+    return {};
+  }
+  const auto each_convolution = [&](auto f) {
+    for (Stage& stage : stages_)
+      if (auto* const conv = std::get_if<cuda::ConvStage>(&stage.work)) f(*conv);
+  };
+  if (sizes_.size() == kSizesMax) {
+    ring_->forget(sizes_.front());
+    each_convolution([&](cuda::ConvStage& conv) { conv.forget(sizes_.front()); });
+    sizes_.erase(sizes_.begin());
+  }
+  Result<void> prepared;
+  each_convolution([&](cuda::ConvStage& conv) {
+    if (prepared) prepared = conv.prepare(*gpu_, size);
+  });
+  RUBATO_TRY(prepared);
+  sizes_.push_back(size);
+  return {};
+}
+
+void CudaDevice::freeze(const TrainedPart& trained, std::span<const float> model) {
+  RUBATO_CHECK(ring_->steps() == 0, "parameters are frozen before the first step");
+  replica_->freeze(trained, model);
+}
+
+void CudaDevice::set_optimizer(const LocalOptimizerOptions& options) {
+  ring_->forget_all();
+  optimizer_->set(*gpu_, options);
+}
+
+bool CudaDevice::keep(const Dataset& data) {
+  RUBATO_CHECK(!data_, "data are kept already");
+  RUBATO_CHECK(data.shape == input_ && data.classes == classes_, "data of another model");
+  for (const std::int32_t label : data.labels)
+    RUBATO_CHECK(label >= 0 && label < classes_, "label outside the model's classes");
+  data_ = cuda::KeptData::make(*gpu_, data);
+  return data_.has_value();
+}
+
+void CudaDevice::begin_update() {
+  taken_steps_ = ring_->steps();
+  replica_->begin_update();
+}
+
+bool CudaDevice::end_update(Floats& out) {
+  const bool finite = replica_->end_update(out);
+  ring_->collect(taken_steps_);
+  return finite;
+}
+
+bool CudaDevice::take_update(Floats& out) {
+  begin_update();
+  return end_update(out);
+}
+
+void CudaDevice::check(const Batch& batch) const {
+  if (batch.samples.empty()) {
+    check_batch(batch, input_, batch_max_);
+    for (const std::int32_t label : batch.labels)
+      RUBATO_CHECK(label >= 0 && label < classes_, "label outside the model's classes");
+    return;
+  }
+  RUBATO_CHECK(data_, "samples are chosen from data that the device keeps");
+  RUBATO_CHECK(batch.size >= 1 && batch.size <= batch_max_, "batch size outside 1..batch_max");
+  RUBATO_CHECK(batch.samples.size() == static_cast<std::size_t>(batch.size) &&
+                   batch.inputs.empty() && batch.answers().size() == 0,
+               "a batch of chosen samples has nothing else");
+  for (const std::uint32_t sample : batch.samples)
+    RUBATO_CHECK(sample < data_->size(), "a sample index lies outside the dataset");
+}
+
+CudaDevice::Slot& CudaDevice::fill(const Batch& batch, float rate) {
+  check(batch);
+  must(prepare(batch.size));
+  cuda::StepScalars scalars = optimizer_->scalars(rate);
+  scalars.update = replica_->update();
+  return ring_->fill(batch, scalars);
+}
+
+void CudaDevice::queue_samples(const Slot& slot) {
+  if (slot.kind().chosen)
+    data_->gather(*gpu_, slot.samples(), slot.kind().size, slot.inputs(), slot.answers());
+}
+
+bool CudaDevice::queue_forward(const Slot& slot, const Arriving* arriving) {
+  const Pass pass{*gpu_, replica_->weights(), nullptr, slot.kind().size};
+  const float* input = slot.inputs();
+  std::size_t begin = 0;
+  for (const Stage& stage : stages_) {
+    if (arriving && stage.end > begin) {
+      const std::size_t count = stage.end - begin;
+      if (!(*arriving)(begin, replica_->part(begin, count))) return false;
+      replica_->put(begin, count);
+      begin = stage.end;
+    }
+    auto* const output = stage.output.as<float>();
+    std::visit([&](const auto& work) { work.forward(pass, input, output); }, stage.work);
+    input = output;
+  }
+  return true;
+}
+
+void CudaDevice::queue_loss(const Slot& slot, float* gradient) {
+  loss_->run(*gpu_, stages_.back().output.as<float>(), slot.answers(), slot.kind().size, gradient,
+             slot.sums());
+}
+
+void CudaDevice::queue_backward(const Slot& slot) {
+  const Pass pass{*gpu_, replica_->weights(), replica_->gradient(), slot.kind().size};
+  queue_loss(slot, stages_.back().output_gradient.as<float>());
+  for (std::size_t i = stages_.size(); i-- > 0;) {
+    const Stage& stage = stages_[i];
+    const float* const input = i == 0 ? slot.inputs() : stages_[i - 1].output.as<float>();
+    float* const input_gradient = i == 0 ? nullptr : stages_[i - 1].output_gradient.as<float>();
+    std::visit(
+        [&](const auto& work) {
+          work.backward(pass, input, stage.output.as<float>(), stage.output_gradient.as<float>(),
+                        input_gradient);
+        },
+        stage.work);
+  }
+}
+
+void CudaDevice::queue_step(const Slot& slot) {
+  queue_backward(slot);
+  optimizer_->step(*gpu_, *replica_, slot.scalars());
+}
+
+cuda::Graph& CudaDevice::recorded_step(Slot& slot) {
+  std::unique_ptr<cuda::Graph>& graph = slot.recorded();
+  if (!graph) {
+    gpu_->begin_capture();
+    queue_samples(slot);
+    queue_forward(slot, nullptr);
+    queue_step(slot);
+    graph = must(gpu_->end_capture());
+  }
+  return *graph;
+}
+
+BatchResult CudaDevice::step(const Batch& batch, float rate) {
+  Slot& slot = fill(batch, rate);
+  gpu_->launch(recorded_step(slot));
+  optimizer_->step_made();
+  ring_->end_step(slot);
+  return ring_->take_results();
+}
+
+std::optional<BatchResult> CudaDevice::step_early(const Batch& batch, float rate,
+                                                  const Arriving& arriving) {
+  Slot& slot = fill(batch, rate);
+  queue_samples(slot);
+  replica_->begin_parts();
+  if (!queue_forward(slot, &arriving)) {
+    ring_->give_up(slot);
+    return std::nullopt;
+  }
+  queue_step(slot);
+  optimizer_->step_made();
+  ring_->end_step(slot);
+  return ring_->take_results();
+}
+
+BatchResult CudaDevice::gradient(const Batch& batch, std::span<float> out) {
+  Slot& slot = fill(batch, 0);
+  queue_samples(slot);
+  queue_forward(slot, nullptr);
+  queue_backward(slot);
+  replica_->read_gradient(out);
+  return ring_->finish(slot);
+}
+
+BatchResult CudaDevice::evaluate(const Batch& batch) {
+  Slot& slot = fill(batch, 0);
+  queue_samples(slot);
+  queue_forward(slot, nullptr);
+  queue_loss(slot, nullptr);
+  gpu_->copy(Stream::Compute, scores_.as<float>(), stages_.back().output.as<float>(),
+             static_cast<std::size_t>(batch.size) * classes_ * sizeof(float));
+  return ring_->finish(slot);
+}
+
+void CudaDevice::scores(std::span<float> out) const {
+  RUBATO_CHECK(out.size() <= static_cast<std::size_t>(batch_max_) * classes_,
+               "scores of more samples than were evaluated");
+  std::copy_n(scores_.as<float>(), out.size(), out.begin());
+}
+
 Result<std::unique_ptr<Device>> make_cuda_device() {
-  RUBATO_ASSIGN(const auto gpu, cuda::open_gpu(0, cuda::Precision::Float32));
-  return fail(ErrorCode::Unsupported, "the CUDA device is not complete; use device = \"cpu\"");
+  RUBATO_ASSIGN(auto gpu, cuda::open_gpu(0, cuda::Precision::Float32));
+  return std::make_unique<CudaDevice>(std::move(gpu));
 }
 
 }  // namespace rubato::train

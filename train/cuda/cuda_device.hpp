@@ -1,11 +1,106 @@
-// train/cuda/cuda_device.hpp - the CUDA device.
+// train/cuda/cuda_device.hpp - the CUDA device: parameters, gradient, update, moments and
+// activations live in a GPU's memory. A step is recorded once for each size of batch and slot
+// (train/cuda/batch_ring.hpp) and launched again. It does not wait for the GPU: the losses of a
+// step come with the result of the fourth step after it, or of the first one after a take_update().
+// So results do not depend on time. All memory is planned in build(), but for a size of batch that
+// is new: its convolutions are prepared, and its steps recorded.
+// Errors: build(): Unsupported where the GPU has too little memory or refuses a layer, BadInput for
+// activations beyond 2^32. Later ones end the process with one line.
+// Threads: as train/device.hpp.
 #pragma once
 
 #include <memory>
+#include <variant>
+#include <vector>
 
+#include "train/cuda/batch_ring.hpp"
+#include "train/cuda/conv_stage.hpp"
+#include "train/cuda/dense_stage.hpp"
+#include "train/cuda/gpu_optimizer.hpp"
+#include "train/cuda/gpu_replica.hpp"
+#include "train/cuda/loss_stage.hpp"
+#include "train/cuda/lstm_stage.hpp"
+#include "train/cuda/norm_stage.hpp"
+#include "train/cuda/pool_stage.hpp"
+#include "train/cuda/relu_stage.hpp"
 #include "train/device.hpp"
 
 namespace rubato::train {
+
+class CudaDevice final : public Device {
+ public:
+  explicit CudaDevice(std::unique_ptr<cuda::Gpu> gpu) : gpu_(std::move(gpu)) {}
+  ~CudaDevice() override;
+  std::string_view name() const override { return "cuda"; }
+  [[nodiscard]] Result<void> build(const ModelSpec& spec, int batch_max) override;
+  std::size_t parameter_count() const override { return replica_->count(); }
+  void freeze(const TrainedPart& trained, std::span<const float> model) override;
+  int batch_max() const override { return batch_max_; }
+  void set_optimizer(const LocalOptimizerOptions& options) override;
+  bool keep(const Dataset& data) override;
+
+  void load(std::span<const float> parameters) override { replica_->load(parameters, false); }
+  void load_under_update(std::span<const float> parameters) override {
+    replica_->load(parameters, true);
+  }
+  void read(std::span<float> out) const override { replica_->read(out); }
+  bool take_update(Floats& out) override;
+  void give(Floats& /*buffer*/) override {}  // U is not in host memory
+
+  BatchResult step(const Batch& batch, float rate) override;
+  std::optional<BatchResult> step_early(const Batch& batch, float rate,
+                                        const Arriving& arriving) override;
+  BatchResult gradient(const Batch& batch, std::span<float> out) override;
+  BatchResult evaluate(const Batch& batch) override;
+  void scores(std::span<float> out) const override;
+
+ private:
+  using Slot = cuda::BatchRing::Slot;
+  // One part of the pipeline and its [batch_max, count] activations.
+  struct Stage {
+    std::variant<cuda::DenseStage, cuda::ConvStage, cuda::PoolStage, cuda::NormStage,
+                 cuda::ReluStage, cuda::LstmStage>
+        work;
+    cuda::Memory output, output_gradient;
+    std::size_t end = 0;  // of its parameters; they follow those of the stage before
+  };
+
+  [[nodiscard]] Result<void> make_parts(const ModelSpec& spec, const std::vector<LayerPlan>& plans);
+  [[nodiscard]] Result<void> add_stages(const ModelSpec& spec, const std::vector<LayerPlan>& plans);
+  // Batches of this size may come; of the sizes not seen for the longest time none may.
+  [[nodiscard]] Result<void> prepare(int size);
+  // The slot's batch is checked, prepared and on its way to the GPU.
+  Slot& fill(const Batch& batch, float rate);
+  void check(const Batch& batch) const;
+
+  // These queue work on Compute for the slot's batch.
+  void queue_samples(const Slot& slot);
+  // `arriving`: where the parameters come from meanwhile; null: they are here. Returns: false if
+  // they will not come.
+  bool queue_forward(const Slot& slot, const Arriving* arriving);
+  void queue_loss(const Slot& slot, float* gradient);
+  void queue_backward(const Slot& slot);
+  void queue_step(const Slot& slot);
+  cuda::Graph& recorded_step(Slot& slot);
+
+  // The two halves of take_update(): U is on its way and steps may go on; U is here.
+  void begin_update();
+  bool end_update(Floats& out);
+
+  std::unique_ptr<cuda::Gpu> gpu_;  // first: all else is its memory
+  std::optional<cuda::GpuReplica> replica_;
+  std::optional<cuda::GpuOptimizer> optimizer_;
+  std::optional<cuda::BatchRing> ring_;
+  std::optional<cuda::LossStage> loss_;
+  std::optional<cuda::KeptData> data_;
+  std::vector<Stage> stages_;
+  std::vector<int> sizes_;  // of prepared batches, the last used one at the end
+  cuda::Memory scores_;     // pinned [batch_max, classes]
+  Shape input_;
+  int classes_ = 0;
+  int batch_max_ = 0;
+  std::uint64_t taken_steps_ = 0;  // those in the update that leaves
+};
 
 // Errors: Unsupported, with the remedy.
 [[nodiscard]] Result<std::unique_ptr<Device>> make_cuda_device();

@@ -1,0 +1,69 @@
+#include "train/cuda/kept_data.hpp"
+
+#include <vector>
+
+namespace rubato::train::cuda {
+namespace {
+
+constexpr std::size_t kShareOfFree = 4;  // a quarter
+
+// Nothing if there is no room.
+template <class T>
+std::optional<Memory> copy_of(Gpu& gpu, const std::vector<T>& values) {
+  const std::size_t bytes = values.size() * sizeof(T);
+  auto memory = gpu.allocate(bytes);
+  if (!memory) return std::nullopt;
+  gpu.copy(Stream::Compute, memory->template as<T>(), values.data(), bytes);
+  return std::move(*memory);
+}
+
+}  // namespace
+
+std::optional<KeptData> KeptData::make(Gpu& gpu, const Dataset& data) {
+  const std::size_t feature_bytes = std::visit(
+      [](const auto& values) { return values.size() * sizeof(values[0]); }, data.features);
+  if (feature_bytes + data.size() * sizeof(float) > gpu.memory_free() / kShareOfFree)
+    return std::nullopt;
+  KeptData kept;
+  kept.size_ = data.size();
+  kept.count_ = static_cast<std::uint32_t>(data.shape.count());
+  kept.plane_ = static_cast<std::uint32_t>(data.shape.height * data.shape.width);
+  kept.pixels_ = std::holds_alternative<std::vector<std::uint8_t>>(data.features);
+  const auto put = [&](Memory& memory, const auto& values) {
+    auto copied = copy_of(gpu, values);
+    if (copied) memory = std::move(*copied);
+    return copied.has_value();
+  };
+  std::vector<float> scales, shifts;
+  for (const PixelScale& pixel : data.pixel_scales) {
+    scales.push_back(pixel.scale);
+    shifts.push_back(pixel.shift);
+  }
+  const std::vector<float> targets(data.targets.begin(), data.targets.end());
+  const bool there =
+      std::visit([&](const auto& values) { return put(kept.features_, values); }, data.features) &&
+      (data.task() == Task::Classification ? put(kept.answers_, data.labels)
+                                           : put(kept.answers_, targets)) &&
+      (!kept.pixels_ || (put(kept.scales_, scales) && put(kept.shifts_, shifts)));
+  gpu.wait(Stream::Compute);  // until the vectors here are read
+  if (!there) return std::nullopt;
+  return kept;
+}
+
+void KeptData::gather(Gpu& gpu, const std::uint32_t* samples, int size, float* inputs,
+                      std::byte* answers) const {
+  const auto rows = static_cast<std::size_t>(size);
+  if (pixels_) {
+    gpu.launch(Stream::Compute, rows * count_,
+               GatherPixels{samples, features_.as<std::uint8_t>(), scales_.as<float>(),
+                            shifts_.as<float>(), inputs, count_, plane_});
+  } else {
+    gpu.launch(Stream::Compute, rows * count_,
+               GatherRows{samples, features_.as<float>(), inputs, count_});
+  }
+  gpu.launch(Stream::Compute, rows,
+             GatherAnswers{samples, answers_.as<std::uint32_t>(),
+                           reinterpret_cast<std::uint32_t*>(answers)});
+}
+
+}  // namespace rubato::train::cuda

@@ -1,0 +1,31 @@
+// train/cuda/kept_data.hpp - a data set in the GPU's memory, from which batches are gathered there:
+// the same bits as train/dataset.hpp.
+// Lifetime: the GPU outlives it. Threads: one owner.
+#pragma once
+
+#include <optional>
+
+#include "train/cuda/stage.hpp"
+#include "train/dataset.hpp"
+
+namespace rubato::train::cuda {
+
+class KeptData {
+ public:
+  // Nothing if the data take more than a quarter of the GPU's free memory, or it has less than it
+  // said.
+  static std::optional<KeptData> make(Gpu& gpu, const Dataset& data);
+  std::size_t size() const { return size_; }  // samples
+  // inputs [size, count] and answers [size] <- the samples, all on the GPU; queues on Compute.
+  void gather(Gpu& gpu, const std::uint32_t* samples, int size, float* inputs,
+              std::byte* answers) const;
+
+ private:
+  std::size_t size_ = 0;
+  std::uint32_t count_ = 0, plane_ = 0;  // of one sample
+  bool pixels_ = false;
+  Memory features_, answers_;
+  Memory scales_, shifts_;  // of pixels, [channels]
+};
+
+}  // namespace rubato::train::cuda
