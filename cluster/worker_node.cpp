@@ -33,12 +33,13 @@ class WorkerHost : public IdleHost {
  public:
   WorkerHost(proto::Transport& transport, WorkerCore& core, train::LocalTrainer& trainer,
              const WorkerNodeOptions& options)
-      : core_(core),
+      : transport_(transport),
+        core_(core),
         trainer_(trainer),
         options_(options),
         trace_(options.trace),
         updates_(0),
-        compute_([&transport] { transport.wake(); }) {}
+        compute_([this] { transport_.wake(); }) {}
 
   // The compute thread ends the step under way and begins no other.
   ~WorkerHost() {
@@ -83,14 +84,32 @@ class WorkerHost : public IdleHost {
           start_computing(core_.next_action() == WorkerCore::Action::TrainEarly);
           return;
         case WorkerCore::Action::Commit:
-          commit();
+          if (trainer_.copies_beside_steps() && core_.may_take_beside_steps()) {
+            trainer_.begin_update();
+            core_.on_taking(steady_now());
+            beside_ = Beside::Taking;
+            break;
+          }
+          commit([this](Floats& out) {
+            return core_.elastic() ? trainer_.take_parameters(out) : trainer_.take_update(out);
+          });
           break;
         case WorkerCore::Action::Restart:
           trainer_.drop_update();
           [[fallthrough]];
         case WorkerCore::Action::Load: {
+          const bool staged = std::exchange(staged_, false);
+          if (!staged && trainer_.copies_beside_steps() && core_.may_stage_beside_steps()) {
+            core_.on_staging();
+            beside_ = Beside::Staging;
+            break;
+          }
           const Instant began = steady_now();
-          trainer_.load_under_update(core_.parameters());
+          if (staged) {
+            trainer_.load_staged();
+          } else {
+            trainer_.load_under_update(core_.parameters());
+          }
           const Instant now = steady_now();
           trace_.on_load(began, now, core_);
           const bool evaluates = load_for_evaluation(now);
@@ -109,8 +128,25 @@ class WorkerHost : public IdleHost {
     }
   }
 
+  // Copies between the device and the host while the compute thread steps. No message is handled
+  // in between, so the core still waits for the copy.
   void on_spoken() {
     if (options_.on_progress) options_.on_progress(seen_);
+    switch (std::exchange(beside_, Beside::Nothing)) {
+      case Beside::Nothing:
+        return;
+      case Beside::Taking:
+        commit([this](Floats& out) { return trainer_.finish_update(out); });
+        break;
+      case Beside::Staging: {
+        trainer_.stage(parameters());
+        const auto held = hold();
+        core_.on_staged();
+        staged_ = true;
+        break;
+      }
+    }
+    transport_.wake();  // the core has something to do or to say
   }
 
   // Requires: the core is held.
@@ -254,16 +290,25 @@ class WorkerHost : public IdleHost {
     compute_.submit([this, early] { compute(early); });
   }
 
-  void commit() {
+  // `take` writes what is committed, and says whether it is finite. Requires: the core is held, or
+  // waits for an update that is taken beside steps.
+  template <class Take>
+  void commit(Take take) {
     const auto update = updates_.take();
     bool finite = true;
     {
       const TraceSpan span(trace_.io(), Span::Take, {.amount = trainer_.parameter_count()});
-      finite = core_.elastic() ? trainer_.take_parameters(*update) : trainer_.take_update(*update);
+      finite = take(*update);
     }
+    const auto held = hold();
     const Instant now = steady_now();
     trace_.timeline().on_commit(now);
     core_.on_commit(now, {update, finite, update});
+  }
+
+  std::span<const float> parameters() {
+    const auto held = hold();
+    return core_.parameters();
   }
 
   // Requires: the core is held.
@@ -278,8 +323,12 @@ class WorkerHost : public IdleHost {
     arrived_.notify_one();
   }
 
+  // A copy that the loop makes while the compute thread steps.
+  enum class Beside { Nothing, Taking, Staging };
+
   std::mutex mutex_;  // while a step is computed: guards core_, over_ and the steps of trace_
   std::condition_variable arrived_;  // parameters came, or the wait is over
+  proto::Transport& transport_;
   WorkerCore& core_;
   bool over_ = false;
   bool begun_ = false;  // a step
@@ -287,6 +336,8 @@ class WorkerHost : public IdleHost {
   const WorkerNodeOptions& options_;
   worker::WorkerTrace trace_;
   ServerLookouts lookouts_;
+  Beside beside_ = Beside::Nothing;
+  bool staged_ = false;   // the parameters to load
   proto::Progress seen_;  // for on_progress
   // Two at most: one in flight, and one that the transport still holds. The trainer may have the
   // memory of some; those are empty.

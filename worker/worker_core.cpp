@@ -74,7 +74,9 @@ WorkerCore::Action WorkerCore::next_action() const {
     case State::Restarting:
       return Action::Restart;
     case State::Training:
+    case State::Taking:
     case State::Overlapping:
+    case State::Staging:
       return Action::Train;
     case State::BeginningEarly:
       return Action::TrainEarly;
@@ -106,16 +108,22 @@ bool WorkerCore::may_follow(State from, State to) {
              from == State::Loading || from == State::Restarting || from == State::EndingEarly;
     case State::CommitDue:
       return from == State::Training || from == State::EndingEarly || from == State::Loading;
+    case State::Taking:
     case State::Committing:
-    case State::Overlapping:
       return from == State::CommitDue;
+    case State::Overlapping:
+      return from == State::CommitDue || from == State::Taking;
     case State::BeginningEarly:
       return from == State::Committing;
     case State::TrainingEarly:
       return from == State::BeginningEarly;
     case State::EndingEarly:
       return from == State::TrainingEarly;
+    case State::Staging:
+      return from == State::Loading;
     case State::Loading:
+      if (from == State::Staging) return true;
+      [[fallthrough]];
     case State::Restarting:
       return from == State::Committing || from == State::BeginningEarly ||
              from == State::Overlapping;
@@ -350,32 +358,52 @@ void WorkerCore::on_step(Instant now, const StepReport& report) {
   loss_samples_ += static_cast<std::uint64_t>(report.samples);
   commit_asked_ = rule_->on_step_end(now);
   // A step that overlaps a commit may end when the reply is already here. The load comes first.
-  if (state_ == State::Overlapping || load_due()) return;
+  if (trains_beside() || load_due()) return;
   if (commit_asked_) return move_to(State::CommitDue);
   if (state_ != State::Training) move_to(State::Training);
 }
 
-void WorkerCore::on_commit(Instant now, Update update) {
+bool WorkerCore::overlaps_next() const {
+  if (overlap_ != sync::Overlap::UnlessQuick) return overlap_ != sync::Overlap::Never;
+  return !sync::are_quick(progress_.overhead, progress_.step_time);
+}
+
+// Steps from now on belong to the commit after the next.
+void WorkerCore::cut(Instant now) {
   RUBATO_CHECK(state_ == State::CommitDue, "the rule asked for a commit");
   commit_asked_ = false;
   const Made made = std::exchange(made_, {});
-  // A short local step counts as much for all as a long one.
-  double weight = share_.weight * static_cast<double>(made.steps) / made.rates;
+  cut_ = {.made = made,
+          // A short local step counts as much for all as a long one.
+          .weight = share_.weight * static_cast<double>(made.steps) / made.rates,
+          .overlapped = overlapped_,
+          .between = now - trained_since_};
+  take_share();
+  rule_->on_commit_sent(now);
+  overlapped_ = overlaps_next();
+  if (overlapped_) trained_since_ = now;
+}
+
+void WorkerCore::on_taking(Instant now) {
+  cut(now);
+  move_to(State::Taking);
+}
+
+void WorkerCore::on_commit(Instant now, Update update) {
+  if (state_ != State::Taking) cut(now);
+  double weight = cut_.weight;
   if (alignment_ && update.finite) {
-    const auto& [cosines, part] = alignment_->on_commit(*update.values, made.rates, overlapped_);
+    const auto& [cosines, part] =
+        alignment_->on_commit(*update.values, cut_.made.rates, cut_.overlapped);
     weight *= part;
     progress_.alignment = cosines;
   }
-  take_share();
-  rule_->on_commit_sent(now);
-  const Duration between = now - trained_since_;
-  overlapped_ = overlap_ != sync::Overlap::Never;
-  if (overlap_ == sync::Overlap::UnlessQuick)
-    overlapped_ = !sync::are_quick(progress_.overhead, progress_.step_time);
-  if (overlapped_) trained_since_ = now;
-  exchange_.commit(
-      now, {.steps = made.steps, .weight = weight, .began = ground_.restores, .between = between},
-      std::move(update), membership_.mail());
+  exchange_.commit(now,
+                   {.steps = cut_.made.steps,
+                    .weight = weight,
+                    .began = ground_.restores,
+                    .between = cut_.between},
+                   std::move(update), membership_.mail());
   move_to(overlapped_ ? State::Overlapping : State::Committing);
 }
 

@@ -110,8 +110,18 @@ class WorkerCore {
   std::uint64_t arrived() const { return exchange_.arrived(); }
   std::shared_ptr<const Floats> arriving() const { return exchange_.arriving(); }
   const std::vector<train::ForwardLayer>& forward() const { return forward_; }
-  // Requires: next_action() is Commit. An elastic worker uploads X = W_i, the servers move W by
-  // d = weight (X - W) and answer with the W that results; parameters() becomes X - d.
+  // The update is on its way from the device, and the worker trains on; on_commit() follows. False:
+  // it is to wait for the update. Requires: next_action() is Commit.
+  bool may_take_beside_steps() const { return !exchange_.elastic() && overlaps_next(); }
+  void on_taking(Instant now);
+  // The parameters are on their way to the device, and the worker trains on; on_staged() follows,
+  // and then next_action() is Load again. False: the worker waits. Requires: next_action() is Load.
+  bool may_stage_beside_steps() const { return state_ == State::Loading && overlapped_; }
+  void on_staging() { move_to(State::Staging); }
+  void on_staged() { move_to(State::Loading); }
+  // Requires: next_action() is Commit, or on_taking() was called. An elastic worker uploads X =
+  // W_i, the servers move W by d = weight (X - W) and answer with the W that results; parameters()
+  // becomes X - d.
   void on_commit(Instant now, Update update);
   // Requires: next_action() is Load or Restart, and it was done.
   // The worker measured the parameters that were loaded at `loaded` on samples that it holds out.
@@ -185,11 +195,13 @@ class WorkerCore {
     // From here on the commit rule runs.
     Training,
     CommitDue,       // the rule asked for a commit; the host takes the update
+    Taking,          // the update leaves the device, and the worker trains on
     Committing,      // the commit is in flight, and the worker waits for the reply
     Overlapping,     // the commit is in flight, and the worker trains on
     BeginningEarly,  // the first layer of the reply is here; the host may begin a step
     TrainingEarly,   // a step runs while the rest of the reply arrives
     EndingEarly,     // the same step runs; all of the reply is here
+    Staging,         // the reply is here and comes to the device, and the worker trains on
     Loading,         // the reply is here; the host loads it
     Restarting,      // the same, and drops what it trained since the commit
     Finished,
@@ -197,6 +209,10 @@ class WorkerCore {
   };
   static bool may_follow(State from, State to);
   void move_to(State next);
+  // Trains while a commit, or a copy for it, is under way.
+  bool trains_beside() const {
+    return state_ == State::Taking || state_ == State::Overlapping || state_ == State::Staging;
+  }
   bool over() const { return state_ == State::Finished || state_ == State::Failed; }
   bool rule_runs() const { return state_ >= State::Training && !over(); }
   bool load_due() const { return next_action() == Action::Load || restart_due(); }
@@ -212,6 +228,8 @@ class WorkerCore {
   void on_server(Instant now, std::uint32_t shard, const proto::Message& message);
   void on_directive(Instant now, const sync::Directive& directive);
   void take_share();
+  bool overlaps_next() const;
+  void cut(Instant now);
   void on_reply(Instant now);
   void on_commit_answered(Instant now, const Exchange::Reply& reply);
   bool may_begin_early() const {
@@ -252,7 +270,15 @@ class WorkerCore {
     std::uint64_t steps = 0;
     double rates = 0;  // sum of their local rates
   };
-  Made made_;                            // since the last commit
+  Made made_;  // since the last commit
+  // What belongs to the next commit, from its cut on.
+  struct Cut {
+    Made made;
+    double weight = 1;
+    bool overlapped = false;  // the commit before
+    Duration between;         // what lies between that one and this
+  };
+  Cut cut_;
   Instant trained_since_;                // when what comes between two commits began
   Instant early_since_;                  // when the early step began
   Duration blocked_;                     // by the last commit, the gate's part not counted

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
+
 #include "tests/cluster/counting_device.hpp"
 #include "tests/cluster/loop_peers.hpp"
 
@@ -15,19 +17,68 @@ using worker::WorkerCore;
 using worker::WorkerWorld;
 using worker::WorldSetup;
 
+// Each copy lasts until two more steps were made beside it.
+class CopyingDevice final : public CountingDevice {
+ public:
+  explicit CopyingDevice(std::function<void(int so_far)> stepped)
+      : CountingDevice([this, stepped = std::move(stepped)](int so_far) {
+          stepped(so_far);
+          made_ = so_far;
+          made_.notify_all();
+        }) {}
+  bool copies_beside_steps() const override { return true; }
+  void begin_update() override { replica_.take_update(leaving_); }
+  bool finish_update(Floats& out) override {
+    wait_for_steps();
+    out = leaving_;
+    ++copies;
+    return true;
+  }
+  void stage(std::span<const float> parameters) override {
+    wait_for_steps();
+    staged_.assign(parameters.begin(), parameters.end());
+    ++copies;
+  }
+  void load_staged() override { replica_.load_under_update(staged_); }
+
+  std::atomic<int> copies = 0;
+
+ private:
+  void wait_for_steps() {
+    const int before = made_;
+    for (int now = before; now < before + 2; now = made_) made_.wait(now);
+  }
+
+  std::atomic<int> made_ = 0;
+  Floats leaving_;
+  std::vector<float> staged_;
+};
+
+// What a run goes by: the steps of a device, or the copies that one made beside them.
+int done(const CountingDevice& /*device*/, int so_far) {
+  return so_far;
+}
+int done(const CopyingDevice& device, int /*so_far*/) {
+  return device.copies;
+}
+
+template <class Counting = CountingDevice>
 struct Run {
-  Run(int steps, const WorldSetup& setup, std::function<Duration(Instant, int)> step_time = {}) {
-    std::stop_source done;
+  // Stops after so many.
+  Run(int limit, const WorldSetup& setup, std::function<Duration(Instant, int)> step_time = {}) {
+    std::stop_source stop;
+    const Counting* counting = nullptr;
     const train::Dataset data = one_sample();
-    auto owned = std::make_unique<CountingDevice>([&done, steps](int so_far) {
-      if (so_far == steps) done.request_stop();
+    auto owned = std::make_unique<Counting>([&](int so_far) {
+      if (done(*counting, so_far) >= limit) stop.request_stop();
     });
-    const CountingDevice& device = *owned;
+    const Counting& device = *owned;
+    counting = owned.get();
     train::LocalTrainer trainer(std::move(owned), data, {{0}, Rng(1)}, 1, {});
     rule.every = setup.every;
     WorkerCore core(WorkerWorld::options(setup), std::make_unique<NotingRule>(rule));
     const WorkerNodeOptions options{.scheduler = "scheduler", .step_time = std::move(step_time)};
-    const auto ended = run_worker(peers, core, trainer, options, done.get_token());
+    const auto ended = run_worker(peers, core, trainer, options, stop.get_token());
     REQUIRE(ended);
     CHECK(*ended == "interrupted");
     weights.resize(kParameters);
@@ -52,12 +103,12 @@ WorldSetup setup(int every, bool overlap) {
   return setup;
 }
 
-void check_weights(const Run& run) {
+void check_weights(const auto& run) {
   CHECK(run.weights == std::vector<float>(kParameters, -static_cast<float>(run.made)));
 }
 
 TEST_CASE("steps between commits wake nobody") {
-  const Run run(500, setup(2'000'000'000, false));
+  const Run<> run(500, setup(2'000'000'000, false));
   CHECK(run.peers.wakes <= 1);  // at the end
   CHECK(run.peers.commits == 0);
   CHECK(run.made >= 500);
@@ -66,15 +117,25 @@ TEST_CASE("steps between commits wake nobody") {
 }
 
 TEST_CASE("commits: the server has every step up to the last one, the worker all of its own") {
-  const Run run(300, setup(3, false));
+  const Run<> run(300, setup(3, false));
   CHECK(run.peers.commits >= 99);
   for (const float w : run.peers.weights) CHECK(w == -3.0f * static_cast<float>(run.peers.commits));
   check_weights(run);
 }
 
 TEST_CASE("commits while training goes on") {
-  const Run run(300, setup(3, true));
+  const Run<> run(300, setup(3, true));
   CHECK(run.peers.commits >= 1);
+  CHECK(run.peers.weights == std::vector<float>(kParameters, run.peers.weights[0]));
+  CHECK(run.peers.weights[0] >= -static_cast<float>(run.made));
+  CHECK(run.peers.weights[0] <= -3.0f * static_cast<float>(run.peers.commits));
+  check_weights(run);
+}
+
+TEST_CASE("a device copies the update and the reply while it trains on") {
+  const Run<CopyingDevice> run(40, setup(3, true));  // an update and a reply each
+  CHECK(run.peers.commits >= 19);
+  CHECK(run.peers.commits <= 22);
   CHECK(run.peers.weights == std::vector<float>(kParameters, run.peers.weights[0]));
   CHECK(run.peers.weights[0] >= -static_cast<float>(run.made));
   CHECK(run.peers.weights[0] <= -3.0f * static_cast<float>(run.peers.commits));
@@ -83,7 +144,7 @@ TEST_CASE("commits while training goes on") {
 
 TEST_CASE("a step that is stretched is told when its time is over") {
   const Instant began = steady_now();
-  const Run run(5, setup(2, false), [](Instant, int) { return Duration::from_ms(20); });
+  const Run<> run(5, setup(2, false), [](Instant, int) { return Duration::from_ms(20); });
   CHECK(steady_now() - began >= Duration::from_ms(80));
   CHECK(run.peers.commits >= 2);
   check_weights(run);

@@ -329,6 +329,42 @@ TEST_CASE("U is what W lost since the load, over many steps, and taking it empti
   }
 }
 
+TEST_CASE("copies beside steps: what leaves and what comes is as if the device stood still") {
+  for (const std::string& name : kDevices) {
+    CAPTURE(name);
+    const ModelSpec spec = mlp();
+    const auto device = built_device(name, spec, 4);
+    if (!device->copies_beside_steps()) continue;
+    const auto still = built_device(name, spec, 4);
+    const auto loaded = test_parameters(spec, 1), replied = test_parameters(spec, 2);
+    std::uint64_t made = 0;
+    const auto step = [&](Device& each, std::uint64_t s) {
+      each.step(OwnedBatch(spec, 4, s).view(), 0.1f);
+    };
+    for (Device* const each : {device.get(), still.get()}) each->load(loaded);
+    for (int round = 0; round < 20; ++round) {
+      Floats update, expected;
+      for (int i = 0; i < 3; ++i, ++made)
+        for (Device* const each : {device.get(), still.get()}) step(*each, made);
+      device->begin_update();
+      REQUIRE(still->take_update(expected));
+      bool finite = false;
+      std::jthread loop([&] {
+        finite = device->finish_update(update);
+        device->stage(replied);
+      });
+      for (int i = 0; i < 5; ++i, ++made)
+        for (Device* const each : {device.get(), still.get()}) step(*each, made);
+      loop.join();
+      CHECK(finite);
+      CHECK(update == expected);
+      device->load_staged();
+      still->load_under_update(replied);
+      REQUIRE(weights_of(*device) == weights_of(*still));
+    }
+  }
+}
+
 TEST_CASE("U goes out and its memory comes back without a copy, and stale memory is never U") {
   for (const std::string& name : kDevices) {
     CAPTURE(name);

@@ -122,6 +122,7 @@ class HostConvolution final : public Convolution {
   template <class F>
   void queue(const float* a, std::size_t a_count, const float* b, std::size_t b_count, float* out,
              std::size_t out_count, F add) {
+    const std::lock_guard lock(gpu_.mutex_);
     gpu_.need(a, a_count * sizeof(float));
     gpu_.need(b, b_count * sizeof(float));
     gpu_.need(out, out_count * sizeof(float));
@@ -155,6 +156,7 @@ Result<Memory> HostGpu::allocate_pinned(std::size_t bytes) {
 }
 
 Result<Memory> HostGpu::allocate(std::size_t bytes, bool pinned) {
+  const std::lock_guard lock(mutex_);
   refuse_while_recording();
   if (!pinned && bytes > memory_free())
     return fail(ErrorCode::Unsupported,
@@ -170,6 +172,7 @@ Result<Memory> HostGpu::allocate(std::size_t bytes, bool pinned) {
 }
 
 void HostGpu::free(void* memory, bool pinned) {
+  const std::lock_guard lock(mutex_);
   const auto found = blocks_.find(static_cast<std::byte*>(memory));
   RUBATO_CHECK(found != blocks_.end() && found->second.pinned == pinned,
                "freed what was not allocated");
@@ -213,6 +216,7 @@ void HostGpu::add(Stream stream, std::function<void()> work) {
 }
 
 void HostGpu::copy(Stream stream, void* to, const void* from, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
   if (knows(to) && knows(from)) {
     need(to, bytes);
     need(from, bytes);
@@ -234,11 +238,13 @@ void HostGpu::copy(Stream stream, void* to, const void* from, std::size_t bytes)
 }
 
 void HostGpu::clear(Stream stream, void* memory, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
   need(memory, bytes);
   add(stream, [=] { std::memset(memory, 0, bytes); });
 }
 
 void HostGpu::launch(Stream stream, std::size_t count, const Kernel& kernel) {
+  const std::lock_guard lock(mutex_);
   backwards_ = !backwards_;
   add(stream, [kernel, count, backwards = backwards_] {
     std::visit(
@@ -251,6 +257,7 @@ void HostGpu::launch(Stream stream, std::size_t count, const Kernel& kernel) {
 }
 
 void HostGpu::multiply(const Product& p) {
+  const std::lock_guard lock(mutex_);
   const auto check = [&](const float* matrix, int rows, int columns, int ld) {
     if (rows < 1 || columns < 1 || ld < columns) refuse("the shape of a product");
     need(matrix, extent(rows, columns, ld) * sizeof(float));
@@ -272,6 +279,7 @@ std::unique_ptr<Event> HostGpu::event() {
 }
 
 void HostGpu::record(Event& event, Stream stream) {
+  const std::lock_guard lock(mutex_);
   refuse_while_recording();
   auto& marks = static_cast<HostEvent&>(event).marks;
   queue(stream).push_back({{}, marks, ++marks->recorded});
@@ -279,6 +287,7 @@ void HostGpu::record(Event& event, Stream stream) {
 }
 
 void HostGpu::wait(Stream stream, const Event& event) {
+  const std::lock_guard lock(mutex_);
   refuse_while_recording();
   const auto& marks = static_cast<const HostEvent&>(event).marks;
   queue(stream).push_back({{}, marks, marks->recorded, true});
@@ -286,12 +295,14 @@ void HostGpu::wait(Stream stream, const Event& event) {
 }
 
 bool HostGpu::passed(const Event& event) {
+  const std::lock_guard lock(mutex_);
   stir();
   const Marks& marks = *static_cast<const HostEvent&>(event).marks;
   return marks.passed >= marks.recorded;
 }
 
 void HostGpu::wait(const Event& event) {
+  const std::lock_guard lock(mutex_);
   refuse_while_recording();
   const Marks& marks = *static_cast<const HostEvent&>(event).marks;
   if (marks.passed < marks.recorded) ++counts_.waits;
@@ -299,6 +310,7 @@ void HostGpu::wait(const Event& event) {
 }
 
 void HostGpu::wait(Stream stream) {
+  const std::lock_guard lock(mutex_);
   refuse_while_recording();
   if (!queue(stream).empty()) ++counts_.waits;
   while (!queue(stream).empty()) advance(queue(stream));
@@ -348,6 +360,7 @@ void HostGpu::stir() {
 }
 
 void HostGpu::begin_capture() {
+  mutex_.lock();  // until end_capture(): what other threads queue is not recorded
   refuse_while_recording();
   recording_ = std::make_unique<std::vector<std::function<void()>>>();
 }
@@ -357,10 +370,12 @@ Result<std::unique_ptr<Graph>> HostGpu::end_capture() {
   auto graph = std::make_unique<HostGraph>();
   graph->work = std::move(recording_);
   ++counts_.recorded;
+  mutex_.unlock();
   return graph;
 }
 
 void HostGpu::launch(Graph& graph) {
+  const std::lock_guard lock(mutex_);
   refuse_while_recording();
   ++counts_.graph_launches;
   for (const auto work = static_cast<HostGraph&>(graph).work; const auto& each : *work)

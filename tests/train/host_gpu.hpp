@@ -5,7 +5,7 @@
 // to it. So a missing wait, and memory that is used again too early, show in results.
 // Errors: work that leaves its memory or breaks a rule of train/cuda/gpu.hpp throws
 // std::logic_error, or ends the process where a destructor finds it.
-// Threads: one owner at a time.
+// Threads: any; calls wait for each other.
 #pragma once
 
 #include <array>
@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -102,6 +103,7 @@ class HostGpu final : public Gpu {
   void stir();
   void run_until_passed(const Marks& marks, std::uint64_t number);
 
+  std::recursive_mutex mutex_;  // guards all below
   HostGpuOptions options_;
   HostGpuCounts counts_;
   Rng rng_;

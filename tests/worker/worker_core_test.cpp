@@ -217,6 +217,57 @@ TEST_CASE("overlap: trains on while a commit is under way, and is never blocked"
   CHECK(bodies<proto::Commit>(world.sent(), server_node(0)).at(0).steps == 4);
 }
 
+TEST_CASE("overlap: steps beside a copy belong to the next commit, or stay on top of the reply") {
+  WorldSetup setup;
+  setup.overlap = sync::Overlap::Always;
+  setup.every = 3;
+  WorkerWorld world(setup);
+  world.get_ready();
+  for (int i = 0; i < 3; ++i) world.step();
+  REQUIRE(world.core.next_action() == Action::Commit);
+  CHECK(world.core.may_take_beside_steps());
+  world.core.on_taking(world.now);
+  CHECK(world.core.next_action() == Action::Train);
+  for (int i = 0; i < 2; ++i) world.step();
+  CHECK(world.sent().empty());
+  world.commit_taken();
+  CHECK(bodies<proto::Commit>(world.sent(), server_node(0)).at(0).steps == 3);
+  CHECK(world.core.next_action() == Action::Train);
+  world.replies(2);
+  REQUIRE(world.core.next_action() == Action::Load);
+  CHECK(world.core.may_stage_beside_steps());
+  world.core.on_staging();
+  CHECK(world.core.next_action() == Action::Train);
+  for (int i = 0; i < 2; ++i) world.step();
+  CHECK(world.core.next_action() == Action::Train);
+  world.core.on_staged();
+  world.load();
+  CHECK(world.core.progress().wait == Duration{});
+  CHECK(world.core.progress().communicate == Duration{});
+  world.sent();
+  REQUIRE(world.core.next_action() == Action::Commit);  // what the rule asked for is not lost
+  world.commit();
+  CHECK(bodies<proto::Commit>(world.sent(), server_node(0)).at(0).steps == 4);
+  CHECK(world.core.progress().steps == 7);
+}
+
+TEST_CASE("no copy is made beside steps where the worker waits for the reply, or is elastic") {
+  WorkerWorld waits(WorldSetup{});
+  waits.get_ready();
+  waits.step();
+  CHECK_FALSE(waits.core.may_take_beside_steps());
+  waits.commit();
+  waits.replies(2);
+  CHECK_FALSE(waits.core.may_stage_beside_steps());
+  WorldSetup setup;
+  setup.overlap = sync::Overlap::Always;
+  setup.elastic = true;
+  WorkerWorld elastic(setup);
+  elastic.get_ready();
+  elastic.step();
+  CHECK_FALSE(elastic.core.may_take_beside_steps());
+}
+
 TEST_CASE("overlap unless quick: a reply that takes less than a quarter of a step is waited for") {
   WorldSetup setup;
   setup.overlap = sync::Overlap::UnlessQuick;

@@ -170,6 +170,10 @@ class WorkerWorld {
   // The whole update is 0, 1, 2, ...
   void commit() {
     REQUIRE(core.next_action() == Action::Commit);
+    commit_taken();
+  }
+  // The same update, after on_taking().
+  void commit_taken() {
     auto update = std::make_shared<Floats>(setup_.parameters);
     for (std::size_t i = 0; i < update->size(); ++i) (*update)[i] = static_cast<float>(i);
     core.on_commit(now, {update, true, setup_.lend ? update : nullptr});

@@ -154,20 +154,11 @@ bool CudaDevice::keep(const Dataset& data) {
   return data_.has_value();
 }
 
-void CudaDevice::begin_update() {
-  taken_steps_ = ring_->steps();
-  replica_->begin_update();
-}
-
-bool CudaDevice::end_update(Floats& out) {
-  const bool finite = replica_->end_update(out);
-  ring_->collect(taken_steps_);
-  return finite;
-}
-
 bool CudaDevice::take_update(Floats& out) {
-  begin_update();
-  return end_update(out);
+  replica_->begin_update();
+  const bool finite = replica_->end_update(out);
+  ring_->collect(ring_->steps());
+  return finite;
 }
 
 void CudaDevice::check(const Batch& batch) const {

@@ -39,13 +39,22 @@ class CudaDevice final : public Device {
   void set_optimizer(const LocalOptimizerOptions& options) override;
   bool keep(const Dataset& data) override;
 
-  void load(std::span<const float> parameters) override { replica_->load(parameters, false); }
+  void load(std::span<const float> parameters) override {
+    replica_->stage(parameters);
+    replica_->load_staged(false);
+  }
   void load_under_update(std::span<const float> parameters) override {
-    replica_->load(parameters, true);
+    replica_->stage(parameters);
+    replica_->load_staged(true);
   }
   void read(std::span<float> out) const override { replica_->read(out); }
   bool take_update(Floats& out) override;
   void give(Floats& /*buffer*/) override {}  // U is not in host memory
+  bool copies_beside_steps() const override { return true; }
+  void begin_update() override { replica_->begin_update(); }
+  bool finish_update(Floats& out) override { return replica_->end_update(out); }
+  void stage(std::span<const float> parameters) override { replica_->stage(parameters); }
+  void load_staged() override { replica_->load_staged(true); }
 
   BatchResult step(const Batch& batch, float rate) override;
   std::optional<BatchResult> step_early(const Batch& batch, float rate,
@@ -83,10 +92,6 @@ class CudaDevice final : public Device {
   void queue_step(const Slot& slot);
   cuda::Graph& recorded_step(Slot& slot);
 
-  // The two halves of take_update(): U is on its way and steps may go on; U is here.
-  void begin_update();
-  bool end_update(Floats& out);
-
   std::unique_ptr<cuda::Gpu> gpu_;  // first: all else is its memory
   std::optional<cuda::GpuReplica> replica_;
   std::optional<cuda::GpuOptimizer> optimizer_;
@@ -99,7 +104,6 @@ class CudaDevice final : public Device {
   Shape input_;
   int classes_ = 0;
   int batch_max_ = 0;
-  std::uint64_t taken_steps_ = 0;  // those in the update that leaves
 };
 
 // Errors: Unsupported, with the remedy.

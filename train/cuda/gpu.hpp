@@ -9,7 +9,8 @@
 // Shapes: matrices are row-major; activations are NCHW float32.
 // Errors: open_gpu(), allocate(), allocate_pinned(), convolution() and end_capture(). A GPU that
 // fails later ends the process with one line: nothing of what it holds can be trusted then.
-// Threads: one owner at a time, as train/device.hpp.
+// Threads: one owner at a time, as train/device.hpp. Another thread may copy, record and wait on
+// Upload and Download meanwhile.
 #pragma once
 
 #include <cstddef>

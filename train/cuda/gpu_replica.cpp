@@ -44,13 +44,16 @@ void GpuReplica::freeze(const TrainedPart& part, std::span<const float> model) {
   gpu_->wait(Stream::Compute);
 }
 
-void GpuReplica::load(std::span<const float> parameters, bool under_update) {
+void GpuReplica::stage(std::span<const float> parameters) {
   RUBATO_CHECK(parameters.size() == count(), "parameters of another model");
   gpu_->wait(*uploaded_);
   std::ranges::copy(parameters, staged_.as<float>());
   gpu_->wait(Stream::Upload, *used_);
   gpu_->copy(Stream::Upload, arrived_.as<float>(), staged_.as<float>(), parameters.size_bytes());
   gpu_->record(*uploaded_, Stream::Upload);
+}
+
+void GpuReplica::load_staged(bool under_update) {
   gpu_->wait(Stream::Compute, *uploaded_);
   gpu_->launch(
       Stream::Compute, count(),

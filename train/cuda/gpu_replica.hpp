@@ -30,8 +30,10 @@ class GpuReplica {
   // From now on `part` is trained; the others stay as in `model`, which has all. Requires: no step
   // yet.
   void freeze(const TrainedPart& part, std::span<const float> model);
-  // W <- parameters, and without U where that is wanted, behind the steps that are queued.
-  void load(std::span<const float> parameters, bool under_update);
+  // Parameters are on their way to the GPU. Another thread may call it while its owner steps.
+  void stage(std::span<const float> parameters);
+  // W <- those, and without U where that is wanted, behind the steps that are queued.
+  void load_staged(bool under_update);
 
   // W from `begin` on, while parameters arrive: part() is pinned memory to be filled, and put()
   // brings it to W before the work that is queued on Compute afterwards. Requires: nothing is
@@ -49,6 +51,7 @@ class GpuReplica {
   // the last one.
   void begin_update();
   // out <- that U; waits. Returns: whether all of it is finite. `out` has count() elements or none.
+  // Another thread may call it while its owner steps.
   bool end_update(Floats& out);
 
  private:
