@@ -336,7 +336,7 @@ void HostGpu::advance(std::deque<Entry>& entries) {
     const std::shared_ptr<Marks> marks = entries.front().marks;
     run_until_passed(*marks, entries.front().number);
   }
-  run_first(entries);
+  if (may_run(entries)) run_first(entries);  // unless it ran by chance meanwhile
 }
 
 void HostGpu::stir() {

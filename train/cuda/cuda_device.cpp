@@ -80,31 +80,40 @@ Result<void> CudaDevice::make_parts(const ModelSpec& spec, const std::vector<Lay
   return prepare(batch_max_);
 }
 
+// The stage of a layer. `relu`: it takes the ReLU behind it along.
+struct CudaDevice::MakeStage {
+  cuda::Gpu& gpu;
+  const LayerPlan& plan;
+  bool relu;
+  int batch_max;
+
+  Result<Work> operator()(const Dense&) const {
+    return cuda::DenseStage::make(gpu, plan, relu, batch_max);
+  }
+  Result<Work> operator()(const Conv2d& conv) const { return cuda::ConvStage(plan, conv, relu); }
+  Result<Work> operator()(const MaxPool2d& pool) const {
+    return cuda::PoolStage::make(gpu, plan, pool, batch_max);
+  }
+  Result<Work> operator()(const LocalResponseNorm& norm) const {
+    return cuda::NormStage::make(gpu, plan, norm, batch_max);
+  }
+  Result<Work> operator()(const Relu&) const { return cuda::ReluStage(plan); }
+  Result<Work> operator()(const Lstm&) const { return cuda::LstmStage::make(gpu, plan, batch_max); }
+};
+
 Result<void> CudaDevice::add_stages(const ModelSpec& spec, const std::vector<LayerPlan>& plans) {
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const LayerPlan& plan = plans[i];
     const Layer& layer = spec.layers[i];
-    const bool weighs =
+    const bool has_bias =
         std::holds_alternative<Dense>(layer) || std::holds_alternative<Conv2d>(layer);
     const bool relu =
-        weighs && i + 1 < plans.size() && std::holds_alternative<Relu>(spec.layers[i + 1]);
-    const auto work = [&]() -> Result<decltype(Stage::work)> {
-      if (std::holds_alternative<Dense>(layer))
-        return cuda::DenseStage::make(*gpu_, plan, relu, batch_max_);
-      if (const auto* conv = std::get_if<Conv2d>(&layer)) return cuda::ConvStage(plan, *conv, relu);
-      if (const auto* pool = std::get_if<MaxPool2d>(&layer))
-        return cuda::PoolStage::make(*gpu_, plan, *pool, batch_max_);
-      if (const auto* norm = std::get_if<LocalResponseNorm>(&layer))
-        return cuda::NormStage::make(*gpu_, plan, *norm, batch_max_);
-      if (std::holds_alternative<Lstm>(layer))
-        return cuda::LstmStage::make(*gpu_, plan, batch_max_);
-      return cuda::ReluStage(plan);
-    };
-    RUBATO_ASSIGN(auto made, work());
+        has_bias && i + 1 < plans.size() && std::holds_alternative<Relu>(spec.layers[i + 1]);
+    RUBATO_ASSIGN(auto work, std::visit(MakeStage{*gpu_, plan, relu, batch_max_}, layer));
     const std::size_t count = static_cast<std::size_t>(batch_max_) * plan.output.count();
     RUBATO_ASSIGN(auto output, cuda::allocate_floats(*gpu_, count));
     RUBATO_ASSIGN(auto output_gradient, cuda::allocate_floats(*gpu_, count));
-    stages_.push_back({std::move(made), std::move(output), std::move(output_gradient),
+    stages_.push_back({std::move(work), std::move(output), std::move(output_gradient),
                        plan.bias_offset + plan.bias_count});
     if (relu) ++i;
   }

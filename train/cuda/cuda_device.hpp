@@ -56,14 +56,15 @@ class CudaDevice final : public Device {
 
  private:
   using Slot = cuda::BatchRing::Slot;
+  using Work = std::variant<cuda::DenseStage, cuda::ConvStage, cuda::PoolStage, cuda::NormStage,
+                            cuda::ReluStage, cuda::LstmStage>;
   // One part of the pipeline and its [batch_max, count] activations.
   struct Stage {
-    std::variant<cuda::DenseStage, cuda::ConvStage, cuda::PoolStage, cuda::NormStage,
-                 cuda::ReluStage, cuda::LstmStage>
-        work;
+    Work work;
     cuda::Memory output, output_gradient;
     std::size_t end = 0;  // of its parameters; they follow those of the stage before
   };
+  struct MakeStage;
 
   [[nodiscard]] Result<void> make_parts(const ModelSpec& spec, const std::vector<LayerPlan>& plans);
   [[nodiscard]] Result<void> add_stages(const ModelSpec& spec, const std::vector<LayerPlan>& plans);
