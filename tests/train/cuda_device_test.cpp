@@ -188,7 +188,7 @@ TEST_CASE("a warm step of the CUDA device is one launch, allocates nothing and w
     const HostGpuCounts built = device.gpu->counts();
     device->step(batch.view(), 0.01f);
     CHECK(device.gpu->counts().launches - built.launches == row.launches);
-    for (int s = 0; s < 7; ++s) device->step(batch.view(), 0.01f);
+    for (int s = 0; s < 7; ++s) device->step(batch.view(), 0.01f);  // recorded for each slot
     Floats update(device->parameter_count());
     device->take_update(update);
 

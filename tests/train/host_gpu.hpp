@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -94,6 +95,9 @@ class HostGpu final : public Gpu {
   void need(const void* memory, std::size_t bytes) const;
   void add(Stream stream, std::function<void()> work);
   void refuse_while_recording() const;
+  // Libraries load their code at first use, which cannot be recorded.
+  template <class Kind>
+  void need_seen(std::set<Kind>& seen, const Kind& kind) const;
   bool may_run(const std::deque<Entry>& entries) const;
   void run_first(std::deque<Entry>& entries);
   // The first entry of these runs, and before it those of other streams that it waits for.
@@ -110,6 +114,9 @@ class HostGpu final : public Gpu {
   std::vector<Block> freed_;
   std::array<std::deque<Entry>, 3> queues_;
   std::unique_ptr<std::vector<std::function<void()>>> recording_;
+  // What ran without being recorded: kernels by their place in the variant, shapes of products.
+  std::set<std::size_t> seen_kernels_;
+  std::set<std::array<int, 5>> seen_products_;
   bool backwards_ = false;  // the order of the next kernel's i
 };
 

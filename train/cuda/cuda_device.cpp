@@ -248,6 +248,8 @@ void CudaDevice::queue_backward(const Slot& slot) {
 }
 
 void CudaDevice::queue_step(const Slot& slot) {
+  queue_samples(slot);
+  queue_forward(slot, nullptr);
   queue_backward(slot);
   optimizer_->step(*gpu_, *replica_, slot.scalars());
 }
@@ -256,8 +258,6 @@ cuda::Graph& CudaDevice::recorded_step(Slot& slot) {
   std::unique_ptr<cuda::Graph>& graph = slot.recorded();
   if (!graph) {
     gpu_->begin_capture();
-    queue_samples(slot);
-    queue_forward(slot, nullptr);
     queue_step(slot);
     graph = must(gpu_->end_capture());
   }
@@ -266,7 +266,15 @@ cuda::Graph& CudaDevice::recorded_step(Slot& slot) {
 
 BatchResult CudaDevice::step(const Batch& batch, float rate) {
   Slot& slot = fill(batch, rate);
-  gpu_->launch(recorded_step(slot));
+  if (ring_->is_first(slot.kind())) {  // libraries load their code, which cannot be recorded
+    queue_step(slot);
+  } else {
+    gpu_->launch(recorded_step(slot));
+  }
+  return end_step(slot);
+}
+
+BatchResult CudaDevice::end_step(Slot& slot) {
   optimizer_->step_made();
   ring_->end_step(slot);
   return ring_->take_results();
@@ -281,10 +289,9 @@ std::optional<BatchResult> CudaDevice::step_early(const Batch& batch, float rate
     ring_->give_up(slot);
     return std::nullopt;
   }
-  queue_step(slot);
-  optimizer_->step_made();
-  ring_->end_step(slot);
-  return ring_->take_results();
+  queue_backward(slot);
+  optimizer_->step(*gpu_, *replica_, slot.scalars());
+  return end_step(slot);
 }
 
 BatchResult CudaDevice::gradient(const Batch& batch, std::span<float> out) {

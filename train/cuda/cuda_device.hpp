@@ -1,12 +1,11 @@
 // train/cuda/cuda_device.hpp - the CUDA device: parameters, gradient, update, moments and
-// activations live in a GPU's memory. A step is recorded once for each size of batch and slot
-// (train/cuda/batch_ring.hpp) and launched again. It does not wait for the GPU: the losses of a
-// step come with the result of the fourth step after it, or of the first one after a take_update().
-// So results do not depend on time. All memory is planned in build(), but for a size of batch that
-// is new: its convolutions are prepared, and its steps recorded.
-// Errors: build(): Unsupported where the GPU has too little memory or refuses a layer, BadInput for
-// activations beyond 2^32. Later ones end the process with one line.
-// Threads: as train/device.hpp.
+// activations live in a GPU's memory. The second step of a size of batch is recorded, once for each
+// slot (train/cuda/batch_ring.hpp), and launched again. It does not wait for the GPU: the losses of
+// a step come with the result of the fourth step after it, or of the first one after a
+// take_update(). So results do not depend on time. All memory is planned in build(), but for a size
+// of batch that is new: its convolutions are prepared, and its steps recorded. Errors: build():
+// Unsupported where the GPU has too little memory or refuses a layer, BadInput for activations
+// beyond 2^32. Later ones end the process with one line. Threads: as train/device.hpp.
 #pragma once
 
 #include <memory>
@@ -83,6 +82,8 @@ class CudaDevice final : public Device {
   void queue_backward(const Slot& slot);
   void queue_step(const Slot& slot);
   cuda::Graph& recorded_step(Slot& slot);
+  // The step is queued. Returns: the losses of earlier ones.
+  BatchResult end_step(Slot& slot);
 
   // The two halves of take_update(): U is on its way and steps may go on; U is here.
   void begin_update();
