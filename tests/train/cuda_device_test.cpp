@@ -94,6 +94,7 @@ std::vector<double> all_results(const ModelSpec& spec, std::uint64_t seed, const
                   part.begin());
       return true;
     };
+    device->load(read);  // the early step loads all anew
     const OwnedBatch early(spec, 6, 97);
     if (round == 1)
       CHECK_FALSE(device->step_early(early.view(), 0.01f,

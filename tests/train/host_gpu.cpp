@@ -356,7 +356,8 @@ void HostGpu::advance(std::deque<Entry>& entries) {
 
 void HostGpu::stir() {
   if (options_.seed == 0) return;
-  for (std::uint64_t turns = rng_.below(4); turns > 0; --turns) {
+  const std::uint64_t haste = std::uint64_t{2} << options_.seed % 6;
+  for (std::uint64_t turns = rng_.below(haste); turns > 0; --turns) {
     auto& entries = queues_[rng_.below(queues_.size())];
     if (may_run(entries)) run_first(entries);
   }

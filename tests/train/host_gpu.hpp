@@ -37,7 +37,7 @@ struct HostGpuCounts {
   std::size_t waits = 0;  // of the calling thread, for work that had not run
 };
 
-class HostGpu final : public Gpu {
+class HostGpu : public Gpu {
  public:
   explicit HostGpu(HostGpuOptions options = {});
   ~HostGpu() override;

@@ -77,7 +77,6 @@ void GpuReplica::put(std::size_t begin, std::size_t count) {
 }
 
 std::span<const float> GpuReplica::fetch(const float* from) const {
-  gpu_->wait(*uploaded_);
   gpu_->copy(Stream::Compute, staged_.as<float>(), from, parameters() * sizeof(float));
   gpu_->wait(Stream::Compute);
   return {staged_.as<float>(), parameters()};
