@@ -73,6 +73,7 @@ std::vector<double> all_results(const ModelSpec& spec, std::uint64_t seed, const
     std::vector<float> scores(4 * static_cast<std::size_t>(spec.classes));
     device->scores(scores);
     note_all(scores);
+    step(5);
     CHECK(device->take_update(update));
     note_all(update);
     step(6);

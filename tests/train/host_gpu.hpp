@@ -1,8 +1,8 @@
 // tests/train/host_gpu.hpp - a GPU made of plain loops on host memory, to run the CUDA device
 // without one. It is hostile about order: queued work runs as late as waits and events allow, or
-// in a random order that they allow; kernels run their i forwards and backwards in turn. Memory is
-// filled with NaN when it is freed and when it is no memory of this GPU any more nobody may write
-// to it. So a missing wait, and memory that is used again too early, show in results.
+// in a random order that they allow. Kernels run their i forwards and backwards in turn. Memory is
+// filled with NaN when it is freed, and nobody may write to it afterwards. So a missing wait, and
+// memory that is used again too early, show in results.
 // Errors: work that leaves its memory or breaks a rule of train/cuda/gpu.hpp throws
 // std::logic_error, or ends the process where a destructor finds it.
 // Threads: one owner at a time.

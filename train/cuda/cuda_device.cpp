@@ -6,10 +6,11 @@
 #include <limits>
 
 #include "base/check.hpp"
+#include "train/cuda/must.hpp"
 
 namespace rubato::train {
 
-using cuda::Memory;
+using cuda::must;
 using cuda::Pass;
 using cuda::Stream;
 
@@ -37,13 +38,6 @@ Result<void> check_sizes(const ModelSpec& spec, const std::vector<LayerPlan>& pl
               fmt::format("model {}: a layer has {} values of one sample, so a GPU takes batches "
                           "of up to {}, not {}",
                           spec.name, most, kMost / most, batch_max));
-}
-
-// Of what may fail only where the GPU does.
-template <class T>
-T must(Result<T> result) {
-  RUBATO_CHECK(result, result.error().message.c_str());
-  if constexpr (!std::is_void_v<T>) return std::move(*result);
 }
 
 }  // namespace

@@ -1,11 +1,14 @@
 // train/cuda/cuda_device.hpp - the CUDA device: parameters, gradient, update, moments and
-// activations live in a GPU's memory. The second step of a size of batch is recorded, once for each
-// slot (train/cuda/batch_ring.hpp), and launched again. It does not wait for the GPU: the losses of
-// a step come with the result of the fourth step after it, or of the first one after a
-// take_update(). So results do not depend on time. All memory is planned in build(), but for a size
-// of batch that is new: its convolutions are prepared, and its steps recorded. Errors: build():
-// Unsupported where the GPU has too little memory or refuses a layer, BadInput for activations
-// beyond 2^32. Later ones end the process with one line. Threads: as train/device.hpp.
+// activations live in a GPU's memory.
+// Steps are recorded from the second one of a batch size on, once for each slot
+// (train/cuda/batch_ring.hpp), and launched again. They do not wait for the GPU. The losses of a
+// step come with the step that uses its slot again, or with the first one after take_update(), so
+// results do not depend on time.
+// Memory: all planned in build(), but for batches of a size that is new: convolutions are prepared
+// and steps recorded. The last eight sizes stay so.
+// Errors: build(): Unsupported where the GPU has too little memory or refuses a layer; BadInput for
+// activations of 2^32 values and more. Later errors end the process (train/cuda/must.hpp).
+// Threads: as train/device.hpp.
 #pragma once
 
 #include <memory>
