@@ -61,7 +61,7 @@ bool same(const Floats32& a, const Floats32& b) {
 
 }  // namespace
 
-TEST_CASE("kernels: a bias for each channel, with and without ReLU; NaN passes through") {
+TEST_CASE("kernels: a bias for each channel, with and without ReLU, and NaN passes through") {
   const Floats32 bias = {1, -2, kNan}, x = {0, 1, -3, 4, 5, 6, 7, 8, 9, -1, 2, kNan};
   for (const bool relu : {false, true}) {
     Floats32 y = x;

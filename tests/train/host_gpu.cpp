@@ -84,14 +84,17 @@ class HostConvolution final : public Convolution {
   HostConvolution(HostGpu& gpu, const ConvolutionShape& shape) : gpu_(gpu), shape_(shape) {}
 
   void forward(const float* x, const float* weights, float* y) override {
+    gpu_.need_seen(seen_, Call::Forward);
     queue(x, inputs(), weights, filters(), y, outputs(),
           [=](float* sums, auto yi, auto xi, auto wi) { sums[yi] += x[xi] * weights[wi]; });
   }
   void input_gradient(const float* weights, const float* dy, float* dx) override {
+    gpu_.need_seen(seen_, Call::InputGradient);
     queue(weights, filters(), dy, outputs(), dx, inputs(),
           [=](float* sums, auto yi, auto xi, auto wi) { sums[xi] += dy[yi] * weights[wi]; });
   }
   void weight_gradient(const float* x, const float* dy, float* dweights) override {
+    gpu_.need_seen(seen_, Call::WeightGradient);
     queue(x, inputs(), dy, outputs(), dweights, filters(),
           [=](float* sums, auto yi, auto xi, auto wi) { sums[wi] += dy[yi] * x[xi]; });
   }
@@ -99,6 +102,7 @@ class HostConvolution final : public Convolution {
     const std::size_t channels = static_cast<std::size_t>(shape_.output.channels);
     gpu_.need(dy, outputs() * sizeof(float));
     gpu_.need(dbias, channels * sizeof(float));
+    gpu_.need_seen(seen_, Call::BiasGradient);
     const std::size_t plane = outputs() / channels / static_cast<std::size_t>(shape_.batch);
     gpu_.add(Stream::Compute, [=, count = outputs()] {
       std::vector<float> sums(channels);
@@ -109,6 +113,7 @@ class HostConvolution final : public Convolution {
   }
 
  private:
+  enum class Call { Forward, InputGradient, WeightGradient, BiasGradient };
   std::size_t inputs() const { return count(shape_.input); }
   std::size_t outputs() const { return count(shape_.output); }
   std::size_t count(const Shape& shape) const {
@@ -135,6 +140,7 @@ class HostConvolution final : public Convolution {
 
   HostGpu& gpu_;
   ConvolutionShape shape_;
+  std::set<Call> seen_;
 };
 
 HostGpu::HostGpu(HostGpuOptions options) : options_(options), rng_(options.seed) {}
@@ -205,6 +211,13 @@ void HostGpu::refuse_while_recording() const {
   if (recording_) refuse("this is not recorded");
 }
 
+template <class Kind>
+void HostGpu::need_seen(std::set<Kind>& seen, const Kind& kind) const {
+  if (seen.contains(kind)) return;
+  if (recording_) refuse("work that is recorded must have run before");
+  seen.insert(kind);
+}
+
 void HostGpu::add(Stream stream, std::function<void()> work) {
   if (recording_) {
     if (stream != Stream::Compute) refuse("another stream than Compute is not recorded");
@@ -245,6 +258,7 @@ void HostGpu::clear(Stream stream, void* memory, std::size_t bytes) {
 
 void HostGpu::launch(Stream stream, std::size_t count, const Kernel& kernel) {
   const std::lock_guard lock(mutex_);
+  need_seen(seen_kernels_, kernel.index());
   backwards_ = !backwards_;
   add(stream, [kernel, count, backwards = backwards_] {
     std::visit(
@@ -265,6 +279,7 @@ void HostGpu::multiply(const Product& p) {
   check(p.a, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, p.lda);
   check(p.b, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n, p.ldb);
   check(p.c, p.m, p.n, p.ldc);
+  need_seen(seen_products_, {p.transpose_a, p.transpose_b, p.m, p.n, p.k});
   add(Stream::Compute, [p] { multiply_plainly(p); });
   ++counts_.launches;
 }
@@ -348,12 +363,13 @@ void HostGpu::advance(std::deque<Entry>& entries) {
     const std::shared_ptr<Marks> marks = entries.front().marks;
     run_until_passed(*marks, entries.front().number);
   }
-  run_first(entries);
+  if (may_run(entries)) run_first(entries);  // unless it ran by chance meanwhile
 }
 
 void HostGpu::stir() {
   if (options_.seed == 0) return;
-  for (std::uint64_t turns = rng_.below(4); turns > 0; --turns) {
+  const std::uint64_t haste = std::uint64_t{2} << options_.seed % 6;
+  for (std::uint64_t turns = rng_.below(haste); turns > 0; --turns) {
     auto& entries = queues_[rng_.below(queues_.size())];
     if (may_run(entries)) run_first(entries);
   }

@@ -1,8 +1,8 @@
 // tests/train/host_gpu.hpp - a GPU made of plain loops on host memory, to run the CUDA device
 // without one. It is hostile about order: queued work runs as late as waits and events allow, or
-// in a random order that they allow; kernels run their i forwards and backwards in turn. Memory is
-// filled with NaN when it is freed and when it is no memory of this GPU any more nobody may write
-// to it. So a missing wait, and memory that is used again too early, show in results.
+// in a random order that they allow. Kernels run their i forwards and backwards in turn. Memory is
+// filled with NaN when it is freed, and nobody may write to it afterwards. So a missing wait, and
+// memory that is used again too early, show in results.
 // Errors: work that leaves its memory or breaks a rule of train/cuda/gpu.hpp throws
 // std::logic_error, or ends the process where a destructor finds it.
 // Threads: any; calls wait for each other.
@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,7 +38,7 @@ struct HostGpuCounts {
   std::size_t waits = 0;  // of the calling thread, for work that had not run
 };
 
-class HostGpu final : public Gpu {
+class HostGpu : public Gpu {
  public:
   explicit HostGpu(HostGpuOptions options = {});
   ~HostGpu() override;
@@ -95,6 +96,9 @@ class HostGpu final : public Gpu {
   void need(const void* memory, std::size_t bytes) const;
   void add(Stream stream, std::function<void()> work);
   void refuse_while_recording() const;
+  // Libraries load their code at first use, which cannot be recorded.
+  template <class Kind>
+  void need_seen(std::set<Kind>& seen, const Kind& kind) const;
   bool may_run(const std::deque<Entry>& entries) const;
   void run_first(std::deque<Entry>& entries);
   // The first entry of these runs, and before it those of other streams that it waits for.
@@ -112,6 +116,9 @@ class HostGpu final : public Gpu {
   std::vector<Block> freed_;
   std::array<std::deque<Entry>, 3> queues_;
   std::unique_ptr<std::vector<std::function<void()>>> recording_;
+  // What ran without being recorded: kernels by their place in the variant, shapes of products.
+  std::set<std::size_t> seen_kernels_;
+  std::set<std::array<int, 5>> seen_products_;
   bool backwards_ = false;  // the order of the next kernel's i
 };
 

@@ -101,8 +101,15 @@ TEST_CASE("host GPU: a recorded graph runs when it is launched, each time") {
   const Memory memory = gpu.allocate(2 * sizeof(float)).value();
   float* const x = memory.as<float>();
   x[1] = 1;
+  gpu.launch(Stream::Compute, 1, AddBias{x + 1, x, 1, 1, false});
+  gpu.wait(Stream::Compute);
+  x[0] = 0;
   gpu.begin_capture();
   gpu.launch(Stream::Compute, 1, AddBias{x + 1, x, 1, 1, false});
+  CHECK_THROWS_AS(gpu.launch(Stream::Compute, 1, ReluForward{x, x}), std::logic_error);
+  CHECK_THROWS_AS(
+      gpu.multiply({.m = 1, .n = 1, .k = 1, .a = x, .lda = 1, .b = x, .ldb = 1, .c = x, .ldc = 1}),
+      std::logic_error);
   CHECK_THROWS_AS(gpu.allocate(1).value(), std::logic_error);
   CHECK_THROWS_AS(gpu.wait(Stream::Compute), std::logic_error);
   CHECK_THROWS_AS(gpu.clear(Stream::Upload, x, sizeof(float)), std::logic_error);

@@ -1,5 +1,6 @@
-// A step of the cpu device allocates nothing once it is warm: counted in operator new. What oneDNN
-// allocates inside its own calls (a list of the arguments) is told apart by the caller's address.
+// A step allocates nothing once it is warm, on the cpu device and on the CUDA device: counted in
+// operator new. What oneDNN allocates inside its own calls (a list of the arguments) is told apart
+// by the caller's address, and what the GPU made of plain loops does by its functions.
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 
@@ -22,6 +23,42 @@ bool is_one_dnns(const void* caller) {
   Dl_info where{};
   return dladdr(caller, &where) != 0 && where.dli_fname && std::strstr(where.dli_fname, "libdnnl");
 }
+
+// Counts what its own functions allocate.
+class QuietGpu final : public cuda::HostGpu {
+ public:
+  std::size_t own = 0;
+
+  void copy(cuda::Stream stream, void* to, const void* from, std::size_t bytes) override {
+    quietly([&] { HostGpu::copy(stream, to, from, bytes); });
+  }
+  void clear(cuda::Stream stream, void* memory, std::size_t bytes) override {
+    quietly([&] { HostGpu::clear(stream, memory, bytes); });
+  }
+  void launch(cuda::Stream stream, std::size_t count, const cuda::Kernel& kernel) override {
+    quietly([&] { HostGpu::launch(stream, count, kernel); });
+  }
+  void launch(cuda::Graph& graph) override {
+    quietly([&] { HostGpu::launch(graph); });
+  }
+  void record(cuda::Event& event, cuda::Stream stream) override {
+    quietly([&] { HostGpu::record(event, stream); });
+  }
+  void wait(cuda::Stream stream, const cuda::Event& event) override {
+    quietly([&] { HostGpu::wait(stream, event); });
+  }
+  void wait(const cuda::Event& event) override {
+    quietly([&] { HostGpu::wait(event); });
+  }
+
+ private:
+  template <class F>
+  void quietly(F f) {
+    const std::size_t before = tests::allocations;
+    f();
+    own += tests::allocations - before;
+  }
+};
 
 }  // namespace
 
@@ -55,6 +92,38 @@ TEST_CASE("a warm training step allocates nothing of ours, on any model") {
     if (kind == "mlp" || kind == "svm") CHECK(one_dnn_made == 0);
     MESSAGE(kind << ": oneDNN's own allocations in 5 steps: " << one_dnn_made);
   }
+}
+
+TEST_CASE("a warm step of the CUDA device allocates nothing, with data on the host or on the GPU") {
+  Dataset data;
+  data.shape = {1, 16, 16};
+  data.classes = 3;
+  data.labels = {0, 1, 2, 0, 1, 2, 0, 1};
+  data.features = std::vector<float>(8 * 256, 0.5f);
+  const ModelSpec spec = make_model({"lenet", {}}, data.shape, data.classes).value();
+  auto made = std::make_unique<QuietGpu>();
+  QuietGpu& gpu = *made;
+  CudaDevice device(std::move(made));
+  REQUIRE(device.build(spec, 4));
+  device.set_optimizer({.kind = LocalOptimizerKind::AdamW, .clip_norm = 1});
+  REQUIRE(device.keep(data));
+  device.load(initial_parameters(spec, 1));
+  const OwnedBatch batch(spec, 4, 1);
+  const std::vector<std::uint32_t> samples = {3, 1, 4, 1};
+  const auto step_both = [&] {
+    device.step(batch.view(), 0.01f);
+    device.step({.inputs = {}, .labels = {}, .size = 4, .samples = samples}, 0.01f);
+  };
+  Floats update(device.parameter_count());
+  for (int s = 0; s < 10; ++s) {
+    step_both();
+    device.step(batch.view(), 0.01f);  // both kinds in each slot
+  }
+  const std::size_t before = tests::allocations - gpu.own;
+  for (int s = 0; s < 10; ++s) step_both();
+  device.take_update(update);
+  device.load_under_update(update);
+  CHECK(tests::allocations - gpu.own == before);
 }
 
 TEST_CASE("the allocations are counted at all") {

@@ -329,6 +329,24 @@ TEST_CASE("worker: reports totals after every reply, and the mean loss since the
   CHECK(reports[0].loss_samples == 0);
 }
 
+TEST_CASE("worker: losses that a device tells later count for their samples, and steps at once") {
+  WorldSetup setup;
+  setup.every = 3;
+  WorkerWorld world(setup);
+  world.get_ready();
+  world.step(0, 0);
+  world.step(0, 0);
+  world.step(9.0, 6);
+  world.commit();
+  world.sent();
+  world.replies(2);
+  const auto reports = bodies<proto::Progress>(world.sent(), kSchedulerNode);
+  REQUIRE(reports.size() == 1);
+  CHECK(reports[0].steps == 3);
+  CHECK(reports[0].loss == 1.5);
+  CHECK(reports[0].loss_samples == 6);
+}
+
 TEST_CASE("worker: the step time is smoothed, from the first step on") {
   WorldSetup setup;
   setup.every = 9;

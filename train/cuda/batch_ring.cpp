@@ -99,14 +99,22 @@ void BatchRing::collect(std::uint64_t steps) {
   }
 }
 
+bool BatchRing::is_first(StepKind kind) {
+  if (std::ranges::find(made_, kind) != made_.end()) return false;
+  made_.push_back(kind);
+  return true;
+}
+
 void BatchRing::forget(int size) {
   gpu_->wait(Stream::Compute);
+  std::erase_if(made_, [&](StepKind kind) { return kind.size == size; });
   for (Slot& slot : slots_)
     std::erase_if(slot.recorded_, [&](const auto& each) { return each.first.size == size; });
 }
 
 void BatchRing::forget_all() {
   gpu_->wait(Stream::Compute);
+  made_.clear();
   for (Slot& slot : slots_) slot.recorded_.clear();
 }
 

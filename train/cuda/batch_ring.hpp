@@ -70,7 +70,9 @@ class BatchRing {
   // The sums that were read since the last call.
   BatchResult take_results() { return std::exchange(results_, {}); }
 
-  // No recorded step of this size, or none at all, is launched any more. Waits.
+  // Whether no step of this kind was made since it was forgotten; now one is.
+  bool is_first(StepKind kind);
+  // Steps of this size, or all, are forgotten: their recordings are gone. Waits.
   void forget(int size);
   void forget_all();
 
@@ -83,6 +85,7 @@ class BatchRing {
   std::size_t next_ = 0;
   std::uint64_t steps_ = 0;
   BatchResult results_;
+  std::vector<StepKind> made_;
 };
 
 }  // namespace rubato::train::cuda

@@ -6,10 +6,11 @@
 #include <limits>
 
 #include "base/check.hpp"
+#include "train/cuda/must.hpp"
 
 namespace rubato::train {
 
-using cuda::Memory;
+using cuda::must;
 using cuda::Pass;
 using cuda::Stream;
 
@@ -37,13 +38,6 @@ Result<void> check_sizes(const ModelSpec& spec, const std::vector<LayerPlan>& pl
               fmt::format("model {}: a layer has {} values of one sample, so a GPU takes batches "
                           "of up to {}, not {}",
                           spec.name, most, kMost / most, batch_max));
-}
-
-// Of what may fail only where the GPU does.
-template <class T>
-T must(Result<T> result) {
-  RUBATO_CHECK(result, result.error().message.c_str());
-  if constexpr (!std::is_void_v<T>) return std::move(*result);
 }
 
 }  // namespace
@@ -80,31 +74,40 @@ Result<void> CudaDevice::make_parts(const ModelSpec& spec, const std::vector<Lay
   return prepare(batch_max_);
 }
 
+// The stage of a layer. `relu`: it takes the ReLU behind it along.
+struct CudaDevice::MakeStage {
+  cuda::Gpu& gpu;
+  const LayerPlan& plan;
+  bool relu;
+  int batch_max;
+
+  Result<Work> operator()(const Dense&) const {
+    return cuda::DenseStage::make(gpu, plan, relu, batch_max);
+  }
+  Result<Work> operator()(const Conv2d& conv) const { return cuda::ConvStage(plan, conv, relu); }
+  Result<Work> operator()(const MaxPool2d& pool) const {
+    return cuda::PoolStage::make(gpu, plan, pool, batch_max);
+  }
+  Result<Work> operator()(const LocalResponseNorm& norm) const {
+    return cuda::NormStage::make(gpu, plan, norm, batch_max);
+  }
+  Result<Work> operator()(const Relu&) const { return cuda::ReluStage(plan); }
+  Result<Work> operator()(const Lstm&) const { return cuda::LstmStage::make(gpu, plan, batch_max); }
+};
+
 Result<void> CudaDevice::add_stages(const ModelSpec& spec, const std::vector<LayerPlan>& plans) {
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const LayerPlan& plan = plans[i];
     const Layer& layer = spec.layers[i];
-    const bool weighs =
+    const bool has_bias =
         std::holds_alternative<Dense>(layer) || std::holds_alternative<Conv2d>(layer);
     const bool relu =
-        weighs && i + 1 < plans.size() && std::holds_alternative<Relu>(spec.layers[i + 1]);
-    const auto work = [&]() -> Result<decltype(Stage::work)> {
-      if (std::holds_alternative<Dense>(layer))
-        return cuda::DenseStage::make(*gpu_, plan, relu, batch_max_);
-      if (const auto* conv = std::get_if<Conv2d>(&layer)) return cuda::ConvStage(plan, *conv, relu);
-      if (const auto* pool = std::get_if<MaxPool2d>(&layer))
-        return cuda::PoolStage::make(*gpu_, plan, *pool, batch_max_);
-      if (const auto* norm = std::get_if<LocalResponseNorm>(&layer))
-        return cuda::NormStage::make(*gpu_, plan, *norm, batch_max_);
-      if (std::holds_alternative<Lstm>(layer))
-        return cuda::LstmStage::make(*gpu_, plan, batch_max_);
-      return cuda::ReluStage(plan);
-    };
-    RUBATO_ASSIGN(auto made, work());
+        has_bias && i + 1 < plans.size() && std::holds_alternative<Relu>(spec.layers[i + 1]);
+    RUBATO_ASSIGN(auto work, std::visit(MakeStage{*gpu_, plan, relu, batch_max_}, layer));
     const std::size_t count = static_cast<std::size_t>(batch_max_) * plan.output.count();
     RUBATO_ASSIGN(auto output, cuda::allocate_floats(*gpu_, count));
     RUBATO_ASSIGN(auto output_gradient, cuda::allocate_floats(*gpu_, count));
-    stages_.push_back({std::move(made), std::move(output), std::move(output_gradient),
+    stages_.push_back({std::move(work), std::move(output), std::move(output_gradient),
                        plan.bias_offset + plan.bias_count});
     if (relu) ++i;
   }
@@ -230,6 +233,8 @@ void CudaDevice::queue_backward(const Slot& slot) {
 }
 
 void CudaDevice::queue_step(const Slot& slot) {
+  queue_samples(slot);
+  queue_forward(slot, nullptr);
   queue_backward(slot);
   optimizer_->step(*gpu_, *replica_, slot.scalars());
 }
@@ -238,8 +243,6 @@ cuda::Graph& CudaDevice::recorded_step(Slot& slot) {
   std::unique_ptr<cuda::Graph>& graph = slot.recorded();
   if (!graph) {
     gpu_->begin_capture();
-    queue_samples(slot);
-    queue_forward(slot, nullptr);
     queue_step(slot);
     graph = must(gpu_->end_capture());
   }
@@ -248,7 +251,15 @@ cuda::Graph& CudaDevice::recorded_step(Slot& slot) {
 
 BatchResult CudaDevice::step(const Batch& batch, float rate) {
   Slot& slot = fill(batch, rate);
-  gpu_->launch(recorded_step(slot));
+  if (ring_->is_first(slot.kind())) {  // libraries load their code, which cannot be recorded
+    queue_step(slot);
+  } else {
+    gpu_->launch(recorded_step(slot));
+  }
+  return end_step(slot);
+}
+
+BatchResult CudaDevice::end_step(Slot& slot) {
   optimizer_->step_made();
   ring_->end_step(slot);
   return ring_->take_results();
@@ -263,10 +274,9 @@ std::optional<BatchResult> CudaDevice::step_early(const Batch& batch, float rate
     ring_->give_up(slot);
     return std::nullopt;
   }
-  queue_step(slot);
-  optimizer_->step_made();
-  ring_->end_step(slot);
-  return ring_->take_results();
+  queue_backward(slot);
+  optimizer_->step(*gpu_, *replica_, slot.scalars());
+  return end_step(slot);
 }
 
 BatchResult CudaDevice::gradient(const Batch& batch, std::span<float> out) {

@@ -1,11 +1,13 @@
 // train/cuda/cuda_device.hpp - the CUDA device: parameters, gradient, update, moments and
-// activations live in a GPU's memory. A step is recorded once for each size of batch and slot
-// (train/cuda/batch_ring.hpp) and launched again. It does not wait for the GPU: the losses of a
-// step come with the result of the fourth step after it, or of the first one after a take_update().
-// So results do not depend on time. All memory is planned in build(), but for a size of batch that
-// is new: its convolutions are prepared, and its steps recorded.
-// Errors: build(): Unsupported where the GPU has too little memory or refuses a layer, BadInput for
-// activations beyond 2^32. Later ones end the process with one line.
+// activations live in a GPU's memory.
+// Steps are recorded from the second one of a batch size on, once for each slot
+// (train/cuda/batch_ring.hpp), and launched again. They do not wait for the GPU. The losses of a
+// step come with the step that uses its slot again, or with the first one after take_update(), so
+// results do not depend on time.
+// Memory: all planned in build(), but for batches of a size that is new: convolutions are prepared
+// and steps recorded. The last eight sizes stay so.
+// Errors: build(): Unsupported where the GPU has too little memory or refuses a layer; BadInput for
+// activations of 2^32 values and more. Later errors end the process (train/cuda/must.hpp).
 // Threads: as train/device.hpp.
 #pragma once
 
@@ -65,14 +67,15 @@ class CudaDevice final : public Device {
 
  private:
   using Slot = cuda::BatchRing::Slot;
+  using Work = std::variant<cuda::DenseStage, cuda::ConvStage, cuda::PoolStage, cuda::NormStage,
+                            cuda::ReluStage, cuda::LstmStage>;
   // One part of the pipeline and its [batch_max, count] activations.
   struct Stage {
-    std::variant<cuda::DenseStage, cuda::ConvStage, cuda::PoolStage, cuda::NormStage,
-                 cuda::ReluStage, cuda::LstmStage>
-        work;
+    Work work;
     cuda::Memory output, output_gradient;
     std::size_t end = 0;  // of its parameters; they follow those of the stage before
   };
+  struct MakeStage;
 
   [[nodiscard]] Result<void> make_parts(const ModelSpec& spec, const std::vector<LayerPlan>& plans);
   [[nodiscard]] Result<void> add_stages(const ModelSpec& spec, const std::vector<LayerPlan>& plans);
@@ -91,6 +94,8 @@ class CudaDevice final : public Device {
   void queue_backward(const Slot& slot);
   void queue_step(const Slot& slot);
   cuda::Graph& recorded_step(Slot& slot);
+  // The step is queued. Returns: the losses of earlier ones.
+  BatchResult end_step(Slot& slot);
 
   std::unique_ptr<cuda::Gpu> gpu_;  // first: all else is its memory
   std::optional<cuda::GpuReplica> replica_;

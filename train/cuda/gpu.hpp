@@ -145,7 +145,8 @@ class Gpu {
   virtual void wait(Stream stream) = 0;
 
   // What is queued on Compute between the two calls is recorded and not run. In between: no
-  // allocation, no wait, no other stream, no copy from or to memory that is not pinned.
+  // allocation, no wait, no other stream, no copy from or to memory that is not pinned, and only
+  // work of kinds and shapes that ran before: libraries load their code at first use.
   virtual void begin_capture() = 0;
   [[nodiscard]] virtual Result<std::unique_ptr<Graph>> end_capture() = 0;
   virtual void launch(Graph& graph) = 0;  // on Compute

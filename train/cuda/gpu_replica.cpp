@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "train/cuda/must.hpp"
 
 namespace rubato::train::cuda {
 
@@ -37,9 +38,7 @@ void GpuReplica::freeze(const TrainedPart& part, std::span<const float> model) {
     for (std::uint64_t i = 0; i < n; ++i) places[at + i] = static_cast<std::uint32_t>(begin + i);
   });
   const std::size_t bytes = places.size() * sizeof(places[0]);
-  auto memory = gpu_->allocate(bytes);
-  RUBATO_CHECK(memory, memory.error().message.c_str());
-  places_ = std::move(*memory);
+  places_ = must(gpu_->allocate(bytes));
   gpu_->copy(Stream::Compute, places_.as<std::uint32_t>(), places.data(), bytes);
   gpu_->wait(Stream::Compute);
 }
@@ -80,7 +79,6 @@ void GpuReplica::put(std::size_t begin, std::size_t count) {
 }
 
 std::span<const float> GpuReplica::fetch(const float* from) const {
-  gpu_->wait(*uploaded_);
   gpu_->copy(Stream::Compute, staged_.as<float>(), from, parameters() * sizeof(float));
   gpu_->wait(Stream::Compute);
   return {staged_.as<float>(), parameters()};

@@ -6,7 +6,7 @@
 // Letters: B batch, I inputs, O outputs, C channels, H height, W width, T time steps, F features of
 // a step, N hidden units, Z = F + N, P parts, n parameters.
 // Shapes: row-major; activations NCHW float32; each kernel says how many i it has.
-// Limits: what divides i has fewer than 2^32 of them.
+// Limits: what divides i has fewer than 2^32 of them. C++17, which older nvcc know.
 #pragma once
 
 #include <cmath>
