@@ -367,7 +367,8 @@ Violations test_names(const SourceFile& file) {
 
 Violations virtual_interfaces(const SourceFile& file) {
   static const std::set<std::string, std::less<>> kInterfaces = {
-      "Transport", "Device", "Trainer", "CommitRule", "Gate", "Tuner", "Storage"};
+      "Transport", "Device", "Trainer", "CommitRule",  "Gate", "Tuner",
+      "Storage",   "Gpu",    "Event",   "Convolution", "Graph"};
   Violations out;
   if (!is_product(file)) return out;
   const std::string code = blank_comments_and_literals(file.text);

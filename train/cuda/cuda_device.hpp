@@ -3,11 +3,13 @@
 
 #include <memory>
 
+#include "train/cuda/precision.hpp"
 #include "train/device.hpp"
 
 namespace rubato::train {
 
-// Errors: Unsupported, with the remedy.
-[[nodiscard]] Result<std::unique_ptr<Device>> make_cuda_device();
+// On the GPU of this number, from 0. Errors: Unsupported, with the remedy.
+[[nodiscard]] Result<std::unique_ptr<Device>> make_cuda_device(int number,
+                                                               cuda::Precision precision);
 
 }  // namespace rubato::train
