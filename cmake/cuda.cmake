@@ -21,15 +21,18 @@ function(rubato_find_cuda)
     set(cuda_lacks "nvcc is not in PATH, /usr/local/cuda/bin or /opt/cuda/bin" PARENT_SCOPE)
     return()
   endif()
-  # nvcc itself takes the first gcc of PATH, which is not always that of this build.
-  if(NOT CMAKE_CUDA_HOST_COMPILER AND NOT DEFINED ENV{CUDAHOSTCXX})
+  # nvcc itself takes the first gcc of PATH, which is not always that of this build; and
+  # check_language() does not see the variable.
+  if(CMAKE_CUDA_HOST_COMPILER)
+    set(ENV{CUDAHOSTCXX} ${CMAKE_CUDA_HOST_COMPILER})
+  elseif(NOT DEFINED ENV{CUDAHOSTCXX})
     set(ENV{CUDAHOSTCXX} ${CMAKE_CXX_COMPILER})
   endif()
   include(CheckLanguage)
   check_language(CUDA)
   if(NOT CMAKE_CUDA_COMPILER)
-    set(cuda_lacks "${nvcc} cannot compile with ${CMAKE_CXX_COMPILER}; CMAKE_CUDA_HOST_COMPILER \
-names another one (${CMAKE_BINARY_DIR}/CMakeFiles/CMakeError.log says why)" PARENT_SCOPE)
+    set(cuda_lacks "${nvcc} cannot compile with $ENV{CUDAHOSTCXX}; CMAKE_CUDA_HOST_COMPILER \
+names another compiler (${CMAKE_BINARY_DIR}/CMakeFiles/CMakeError.log says why)" PARENT_SCOPE)
     return()
   endif()
   find_package(CUDAToolkit 11.8 QUIET)

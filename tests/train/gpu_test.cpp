@@ -207,7 +207,7 @@ TEST_CASE("a GPU says in one line what it is") {
 TEST_CASE("memory of a GPU is zeros, aligned, and comes back") {
   const auto gpu = gpu_here();
   if (!gpu) return;
-  for (const std::size_t count : {0u, 1u, 3u, 1000u, 1'000'003u}) {
+  for (const std::size_t count : {1u, 3u, 1000u, 1'000'003u}) {
     CAPTURE(count);
     const std::vector<float> zeros(count);
     for (int i = 0; i < 2; ++i) {
