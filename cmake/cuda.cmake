@@ -35,6 +35,9 @@ function(rubato_find_cuda)
 names another compiler (${CMAKE_BINARY_DIR}/CMakeFiles/CMakeError.log says why)" PARENT_SCOPE)
     return()
   endif()
+  # For a version from 3.25 on, CMake 3.25.1 looks for a library that CUDA 13 does not have. This is
+  # a copy of the variable, for this function.
+  set(CMAKE_MINIMUM_REQUIRED_VERSION 3.24)
   find_package(CUDAToolkit 11.8 QUIET)
   if(NOT CUDAToolkit_FOUND OR NOT TARGET CUDA::cublas OR NOT TARGET CUDA::cudart_static)
     set(cuda_lacks "CUDA toolkit 11.8 or newer, with cuBLAS" PARENT_SCOPE)
