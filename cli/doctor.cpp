@@ -35,6 +35,7 @@
 #include "proto/key_files.hpp"
 #include "proto/reach.hpp"
 #include "train/cpu/cpu_info.hpp"
+#include "train/cuda/gpu.hpp"
 #include "train/dataset.hpp"
 #include "train/device.hpp"
 #include "train/model_spec.hpp"
@@ -113,6 +114,7 @@ class Doctor {
 
   const DoctorRun& run_;
   std::optional<cluster::ClusterConfig> config_;
+  std::string device_ = "cpu";               // that a worker of this box trains on
   std::optional<std::uint64_t> parameters_;  // of the model, where the file tells them
   std::set<std::string> addresses_;          // of this machine, IPv4
   std::vector<std::string> interfaces_;      // that are up, but for loopback
@@ -146,11 +148,13 @@ Result<void> Doctor::examine_file() {
     RUBATO_ASSIGN(const auto spec, train::make_model(config.model, facts->shape, facts->classes));
     parameters_ = train::parameter_count(spec);
   }
+  const auto profiles = cluster::all_profiles(config);
+  const auto known = std::ranges::find(profiles, run_.name, &cluster::WorkerProfile::name);
+  const bool own_device = known != profiles.end() && !known->training_device.empty();
+  device_ = own_device ? known->training_device : config.worker_device;
   if (!run_.data.empty()) {
     examine_data(run_.data);
   } else if (!run_.name.empty()) {
-    const auto profiles = cluster::all_profiles(config);
-    const auto known = std::ranges::find(profiles, run_.name, &cluster::WorkerProfile::name);
     if (known == profiles.end() && !config.open) {
       problem("name", fmt::format("no worker '{}' in {}", run_.name, run_.file),
               "use a name of the file, or set join = \"open\"");
@@ -203,10 +207,10 @@ void Doctor::examine_memory() {
   const double needed =
       kMemoryMin + kMemoryPerParameter * static_cast<double>(parameters_.value_or(0));
   if (available < needed)
-    problem("memory",
-            fmt::format("{} free, a node needs about {}", bytes_text(available),
-                        bytes_text(needed)),
-            "end other programs, raise the limit, or choose a smaller model or more servers");
+    problem(
+        "memory",
+        fmt::format("{} free, a node needs about {}", bytes_text(available), bytes_text(needed)),
+        "end other programs, raise the limit, or choose a smaller model or more servers");
   else
     good("memory", bytes_text(available) + " free");
 }
@@ -267,17 +271,16 @@ void Doctor::examine_shared_memory() {
 }
 
 void Doctor::examine_gpu() {
-  const std::string driver = first_line("/proc/driver/nvidia/version");
-  const bool wanted = config_ && config_->worker_device.starts_with("cuda");
-  if (wanted) {
-    const auto device = train::make_device(config_->worker_device);
-    if (!device)
-      problem("GPU", device.error().message, "set training.device = \"cpu\"");
-    else
-      good("GPU", driver);
-  } else {
-    good("GPU", driver.empty() ? "no NVIDIA driver; training.device = \"cpu\" needs none" : driver);
-  }
+  const auto wanted = train::gpu_number(device_);
+  const auto gpu = train::cuda::open_gpu(
+      wanted.value_or(0), wanted ? config_->precision : train::cuda::Precision::Float32);
+  if (gpu)
+    good("GPU", (*gpu)->description());
+  else if (wanted)
+    problem("GPU", gpu.error().message,
+            "docs/gpu.md has what a GPU needs; training.device = \"cpu\" needs none");
+  else
+    good("GPU", "not needed here; " + gpu.error().message);
 }
 
 void Doctor::examine_interfaces() {

@@ -7,6 +7,8 @@
 
 #include "base/log.hpp"
 #include "train/cpu/cpu_info.hpp"
+#include "train/cuda/gpu.hpp"
+#include "train/device.hpp"
 
 namespace rubato::cli {
 namespace {
@@ -33,6 +35,10 @@ std::string_view version() {
 }
 
 void log_device(std::string_view device) {
+  if (const auto number = train::gpu_number(device)) {
+    const auto gpu = train::cuda::open_gpu(*number, train::cuda::Precision::Float32);
+    if (gpu) log_info(fmt::format("{}: {}", device, (*gpu)->description()));
+  }
   if (device != "cpu") return;
   log_info(train::describe_cpu());
   for (const auto& warning : train::cpu_warnings()) log_warning(warning);

@@ -21,8 +21,8 @@ std::string_view version();
 // outside a repository.
 std::string_view commit();
 
-// Logs what the device "cpu" computes with and warns of an environment that slows it down. Nothing
-// for other devices.
+// Logs what the device "cpu" computes with and warns of an environment that slows it down; of the
+// device "cuda", which GPU it is. Nothing for other devices.
 void log_device(std::string_view device);
 
 // Reads /proc/cpuinfo and /etc/os-release; what cannot be read is "unknown".

@@ -213,8 +213,8 @@ void add_trace_make(CLI::App& trace, TraceMake& made) {
   const auto number = [](CLI::App* command, const char* name, double& value, const char* what) {
     command->add_option(name, value, what)->check(kPositive)->capture_default_str();
   };
-  auto* wifi = add("wifi", "A link's rate: lognormal, drawn anew every so often",
-                   made.wifi.seconds);
+  auto* wifi =
+      add("wifi", "A link's rate: lognormal, drawn anew every so often", made.wifi.seconds);
   number(wifi, "--every", made.wifi.every_seconds, "Seconds from one rate to the next");
   number(wifi, "--mbps", made.wifi.mbps, "Mean rate");
   number(wifi, "--deviation", made.wifi.deviation, "Its deviation, as a fraction of the mean");
@@ -232,8 +232,8 @@ void add_trace_make(CLI::App& trace, TraceMake& made) {
       ->excludes("--on")
       ->excludes("--off")
       ->excludes("--shape");
-  auto* revocation = add("revocation", "Availability of a machine that is taken away",
-                         made.revocation.seconds);
+  auto* revocation =
+      add("revocation", "Availability of a machine that is taken away", made.revocation.seconds);
   number(revocation, "--mean", made.revocation.mean_seconds, "Mean seconds until it is");
   number(revocation, "--most", made.revocation.life_max_seconds, "It is after so many at most");
   number(revocation, "--back", made.revocation.back_seconds, "Seconds until another one comes");
@@ -269,7 +269,8 @@ void add_model_run(CLI::App* command, ModelRun& options) {
       ->add_option("--data", options.data,
                    "CSV, LIBSVM, .npy, .npz or IDX file, or a directory of images")
       ->required();
-  command->add_option("--device", options.device, "cpu | reference | cuda")->capture_default_str();
+  command->add_option("--device", options.device, "cpu | reference | cuda | cuda:NUMBER")
+      ->capture_default_str();
 }
 
 void add_data(CLI::App& app, DataRun& run) {
@@ -500,7 +501,8 @@ CLI::App* add_measuring(CLI::App& app, MeasureRun& run, const char* name, const 
       ->delimiter(',')
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();
-  command->add_option("--device", run.device, "cpu | reference | cuda")->capture_default_str();
+  command->add_option("--device", run.device, "cpu | reference | cuda | cuda:NUMBER")
+      ->capture_default_str();
   command->add_option("--name", run.name,
                       "Name of the rows, before model and batch (default: this host's)");
   return command;

@@ -391,6 +391,7 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
   const auto process = trace_process(trace.get(), "worker " + run.node.name);
   RUBATO_ASSIGN(auto config, load_config(run.node));
   RUBATO_ASSIGN(const auto profile, profile_of(run, config));
+  if (!profile.training_device.empty()) config.worker_device = profile.training_device;
   auto began = traces_began(run.node);
   RUBATO_ASSIGN(const auto link, HostLink::make(run.throttle, profile.link, profile.trace,
                                                 config.seed, run.node.name));

@@ -158,7 +158,14 @@ Result<void> check_real(const cluster::ClusterConfig& config, const std::string&
                 fmt::format("{}: churn.scheduler: the scheduler of {} is {} itself; rubato compare "
                             "plays it in virtual time",
                             config.file, command, command));
-  RUBATO_TRY(train::make_device(config.worker_device));  // before every worker says that it cannot
+  // Before every worker says that it cannot.
+  std::set<std::string> devices{config.worker_device};
+  for (const cluster::WorkerGroup& group : config.workers)
+    if (!group.training_device.empty()) devices.insert(group.training_device);
+  for (const std::string& device : devices)
+    RUBATO_TRY(train::make_device(
+        device, {.precision = train::gpu_number(device) ? config.precision
+                                                        : train::cuda::Precision::Float32}));
   return {};
 }
 

@@ -18,6 +18,7 @@
 #include "cluster/trace_files.hpp"
 #include "server/scheduler.hpp"
 #include "sync/option_table.hpp"
+#include "train/device.hpp"
 
 namespace rubato::cluster {
 namespace {
@@ -117,6 +118,17 @@ void read_workers(const ConfigTable& root, const Catalog& catalog,
         table.problem("name", fmt::format("two workers would be called {}", worker_name(group, i)));
   }
   if (config.workers.empty()) root.problem("workers", "a cluster needs at least one [[workers]]");
+}
+
+void check_precision(const ConfigTable& table, const ClusterConfig& config) {
+  const auto on_gpu = [](const WorkerGroup& group) {
+    return train::gpu_number(group.training_device).has_value();
+  };
+  if (config.precision != train::cuda::Precision::Float32 &&
+      !train::gpu_number(config.worker_device) && std::ranges::none_of(config.workers, on_gpu))
+    table.problem("precision",
+                  "only device = \"cuda\" has it; set that here or as training_device of "
+                  "[[workers]], or remove the key");
 }
 
 // worker_count and heterogeneity act on all groups at once.
@@ -343,7 +355,8 @@ std::string find_catalog(const fs::path& cluster_file) {
 
 // Without a trace.
 WorkerProfile profile_of(const WorkerGroup& group, const std::string& name) {
-  return {name, group.device, group.link, group.codecs, with_name(group.data, name), group.power};
+  return {name,        group.device,         group.link, group.codecs, with_name(group.data, name),
+          group.power, group.training_device};
 }
 
 }  // namespace
@@ -476,6 +489,7 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
   check_stop(root.table("stop"), config);
   const Result<train::ModelSpec> spec = known_spec(config);
   read_workers(root, catalog, spec, config);
+  check_precision(root.table("training"), config);
   scale_cluster(root, config);
   read_traces(root, config);
   read_membership(root, config);

@@ -21,6 +21,7 @@
 #include "server/stop_criterion.hpp"
 #include "server/update_norms.hpp"
 #include "sync/options.hpp"
+#include "train/cuda/precision.hpp"
 #include "train/dataset.hpp"
 #include "train/learning_rate.hpp"
 #include "train/local_optimizer.hpp"
@@ -78,9 +79,10 @@ struct WorkerGroup {
   DeviceModel device;
   LinkModel link;
   WireCodecs codecs = {};
-  std::string device_name = {};  // of the catalog; empty: none
-  std::string link_name = {};    // of the catalog; empty: none
-  std::string data = {};         // own data, "{name}" for the worker's name; empty: none
+  std::string device_name = {};      // of the catalog; empty: none
+  std::string link_name = {};        // of the catalog; empty: none
+  std::string data = {};             // own data, "{name}" for the worker's name; empty: none
+  std::string training_device = {};  // of its real machines; empty: ClusterConfig::worker_device
   PowerModel power = {};
   std::vector<std::string> trace_files = {};  // likewise with "{name}"
   bool leaves = false;  // when it is no longer available, a worker leaves; else it crashes
@@ -150,7 +152,8 @@ struct ClusterConfig {
   std::vector<ChurnEvent> churn;        // one event a node, in the order of their times
   ServersConfig servers;
   train::ModelOptions model;
-  std::string worker_device = "cpu";  // [training] device: reference | cpu | cuda
+  std::string worker_device = "cpu";  // [training] device, as train::make_device()
+  train::cuda::Precision precision = train::cuda::Precision::Float32;  // of CUDA devices
   train::DatasetOptions dataset;
   train::Partition partition;
   TrainingConfig training;
@@ -180,6 +183,7 @@ struct WorkerProfile {
   WireCodecs codecs = {};
   std::string data = {};  // the worker's own file or directory; empty: none is named
   PowerModel power = {};
+  std::string training_device = {};                  // as that of its group
   std::shared_ptr<const NodeTrace> trace = nullptr;  // null: none
 };
 std::vector<WorkerProfile> worker_profiles(const ClusterConfig& config);

@@ -8,6 +8,7 @@
 #include "server/optimizer_options.hpp"
 #include "server/scheduler.hpp"
 #include "sync/option_table.hpp"
+#include "train/device.hpp"
 #include "train/raw_data.hpp"
 
 namespace rubato::cluster {
@@ -38,6 +39,14 @@ const Limits kSeconds = Limits::seconds();
 const Limits kSecondsOrNone = Limits::within(0, Limits::kSecondsMax);
 const Limits kAboveZeroToOne{.min = 0, .max = 1, .min_excluded = true};
 const Limits kBelowOne{.min = 0, .max = 1, .max_excluded = true};
+
+constexpr std::string_view kDeviceForm = "cpu | reference | cuda | cuda:NUMBER";
+
+Result<void> set_device(std::string& device, const std::string& name) {
+  RUBATO_TRY(train::check_device_name(name));
+  device = name;
+  return {};
+}
 
 // Each node may have a value of its own.
 template <class O>
@@ -208,10 +217,21 @@ std::vector<ClusterRow> make_cluster_rows() {
        kNotNegative, +[](C& c) -> double& { return c.training.optimizer.weight_decay; }},
       {"training", "clip_norm", "longest gradient; a longer one is scaled down to it; 0: none",
        kNotNegative, +[](C& c) -> double& { return c.training.optimizer.clip_norm; }},
-      own<C>({"training", "device", "what computes gradients here; reference is slow and plain",
+      own<C>({"training", "device",
+              "what computes gradients here; cuda: a GPU, the first or that number; reference is "
+              "slow and plain",
               kAny,
-              Row::Word{{"cpu", "reference", "cuda"},
-                        [](C& c) -> std::string& { return c.worker_device; }}}),
+              Row::Form{kDeviceForm, [](const C& c) { return c.worker_device; },
+                        [](C& c, const std::string& name) {
+                          return set_device(c.worker_device, name);
+                        }}}),
+      own<C>({"training", "precision",
+              "of a GPU's products and convolutions; tf32 and bf16 are faster and round", kAny,
+              Row::Choice{{"float32", "tf32", "bf16"},
+                          [](const C& c) { return static_cast<std::size_t>(c.precision); },
+                          [](C& c, std::size_t i) {
+                            c.precision = static_cast<train::cuda::Precision>(i);
+                          }}}),
       own<C>({"training", "early_forward",
               "a step begins while the reply to its worker's commit arrives", kAny,
               +[](C& c) -> bool& { return c.training.early_forward; }}),
@@ -283,6 +303,14 @@ std::vector<OptionRow<WorkerGroup>> make_group_rows() {
               "with dataset.partition = local: the file or directory of the worker, on its own "
               "machine; {name} stands for its name",
               kAny, OptionRow<G>::Path{[](G& g) -> std::string& { return g.data; }}, "none"}),
+      own<G>({"workers", "training_device",
+              "what computes the gradients of these workers on their real machines", kAny,
+              OptionRow<G>::Form{kDeviceForm, [](const G& g) { return g.training_device; },
+                                 [](G& g, const std::string& name) -> Result<void> {
+                                   if (name.empty()) return {};  // the file does not say it
+                                   return set_device(g.training_device, name);
+                                 }},
+              "training.device"}),
       own<G>({"workers", "step_seconds",
               "time of one mini-batch, in virtual time; either this or device", kSeconds,
               +[](G& g) -> double& { return g.device.step_seconds; }, "none"}),

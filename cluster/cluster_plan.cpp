@@ -339,7 +339,8 @@ worker::EvaluatorCore make_evaluator(const ClusterConfig& config, const ClusterP
 
 Result<std::unique_ptr<train::Device>> plan_device(const ClusterConfig& config,
                                                    const ClusterPlan& plan, int batch_max,
-                                                   const train::DeviceOptions& options) {
+                                                   train::DeviceOptions options) {
+  if (train::gpu_number(config.worker_device)) options.precision = config.precision;
   RUBATO_ASSIGN(auto device, train::make_device(config.worker_device, options));
   RUBATO_TRY(device->build(plan.spec, batch_max));
   if (!plan.start.trained.all()) device->freeze(plan.start.trained, *plan.start.values);

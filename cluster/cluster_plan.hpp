@@ -118,9 +118,10 @@ worker::EvaluatorCore make_evaluator(const ClusterConfig& config, const ClusterP
                                      Incarnation incarnation, bool held_out = true);
 
 // A device of the plan's model for mini-batches of up to `batch_max`, with what is frozen.
-[[nodiscard]] Result<std::unique_ptr<train::Device>> plan_device(
-    const ClusterConfig& config, const ClusterPlan& plan, int batch_max,
-    const train::DeviceOptions& options = {});
+[[nodiscard]] Result<std::unique_ptr<train::Device>> plan_device(const ClusterConfig& config,
+                                                                 const ClusterPlan& plan,
+                                                                 int batch_max,
+                                                                 train::DeviceOptions options = {});
 
 // The trainer of worker `index`, on its own samples and its own stream. `options`: of its device.
 // Only the default ones give the same bits for the same seed.

@@ -5,6 +5,14 @@ include(CMakePackageConfigHelpers)
 set(share ${CMAKE_INSTALL_DATADIR}/rubato)
 
 # --- rubato -------------------------------------------------------------------------------------
+if(RUBATO_HAS_CUDA)
+  # Beside the libraries; the command, and programs that embed Rubato, find it by their run paths.
+  set(cuda_module ${CMAKE_INSTALL_LIBDIR}/rubato)
+  install(TARGETS rubato_cuda LIBRARY DESTINATION ${cuda_module} COMPONENT rubato)
+  set_target_properties(rubato PROPERTIES INSTALL_RPATH "\$ORIGIN/../${cuda_module}")
+  target_link_options(rubato_train INTERFACE
+    $<INSTALL_INTERFACE:LINKER:-rpath,$<INSTALL_PREFIX>/${cuda_module}>)
+endif()
 install(TARGETS rubato RUNTIME COMPONENT rubato)
 # As in deploy/, so that the studies find their clusters.
 install(FILES deploy/devices.toml DESTINATION ${share} COMPONENT rubato)

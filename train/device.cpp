@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/check.hpp"
+#include "base/numbers.hpp"
 #include "train/cpu/cpu_device.hpp"
 #include "train/cuda/cuda_device.hpp"
 #include "train/reference_device.hpp"
@@ -46,12 +47,30 @@ std::optional<BatchResult> Device::step_early(const Batch& batch, float rate,
   return step(batch, rate);
 }
 
-Result<std::unique_ptr<Device>> make_device(std::string_view name, const DeviceOptions& options) {
-  if (name == "reference") return std::make_unique<ReferenceDevice>();
-  if (name == "cpu") return std::make_unique<CpuDevice>(options);
-  if (name == "cuda") return make_cuda_device();
+std::optional<int> gpu_number(std::string_view name) {
+  constexpr std::string_view kCuda = "cuda";
+  if (name == kCuda) return 0;
+  if (!name.starts_with(kCuda) || name[kCuda.size()] != ':') return std::nullopt;
+  const auto number = parse_number<int>(name.substr(kCuda.size() + 1));
+  return number && *number >= 0 ? number : std::nullopt;
+}
+
+Result<void> check_device_name(std::string_view name) {
+  if (name == "reference" || name == "cpu" || gpu_number(name)) return {};
   return fail(ErrorCode::BadInput,
-              fmt::format("unknown device \"{}\"; use cpu, cuda or reference", name));
+              fmt::format("unknown device \"{}\"; use cpu, reference, cuda or cuda:NUMBER", name));
+}
+
+Result<std::unique_ptr<Device>> make_device(std::string_view name, const DeviceOptions& options) {
+  RUBATO_TRY(check_device_name(name));
+  if (const auto number = gpu_number(name)) return make_cuda_device(*number, options.precision);
+  if (options.precision != cuda::Precision::Float32)
+    return fail(ErrorCode::BadInput,
+                fmt::format("device \"{}\" computes in float32 only; other precisions are for "
+                            "device = \"cuda\"",
+                            name));
+  if (name == "reference") return std::make_unique<ReferenceDevice>();
+  return std::make_unique<CpuDevice>(options);
 }
 
 }  // namespace rubato::train

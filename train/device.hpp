@@ -1,6 +1,6 @@
 // train/device.hpp - one processor that trains one replica of a model: W, its gradient and the
 // accumulated update U live on it. Implementations: reference (plain loops), cpu (oneDNN and
-// OpenBLAS), cuda (links a refusal where the toolkit is absent). tests/train/device_test.cpp and
+// OpenBLAS), cuda (a GPU; docs/gpu.md). tests/train/device_test.cpp and
 // layer_test.cpp run all of them against the reference and against finite differences.
 // Threads: one owner at a time; different devices may run on different threads at once.
 // Errors: only build(); all else has its preconditions checked.
@@ -17,6 +17,7 @@
 
 #include "base/result.hpp"
 #include "base/shareable.hpp"
+#include "train/cuda/precision.hpp"
 #include "train/local_optimizer.hpp"
 #include "train/model_spec.hpp"
 #include "train/trained_part.hpp"
@@ -131,10 +132,17 @@ struct DeviceOptions {
   // The last bits of training then depend on the machine and its clock. Otherwise a rule says.
   bool measure = false;
   std::string cache = {};  // directory that keeps what was measured; empty: measured every time
+  cuda::Precision precision = cuda::Precision::Float32;  // others: the device "cuda" alone
 };
 
-// By name: "reference", "cpu", "cuda". Unsupported with a clear line where this build or machine
-// has none; BadInput for an unknown name.
+// "cuda" is the GPU 0, "cuda:2" the GPU 2. Nothing: the name means no GPU.
+std::optional<int> gpu_number(std::string_view name);
+
+// BadInput for a name that make_device() does not know.
+[[nodiscard]] Result<void> check_device_name(std::string_view name);
+
+// By name: "reference", "cpu", "cuda", "cuda:NUMBER". Unsupported with a clear line where this
+// build or machine has none; BadInput for an unknown name, and for a precision that it lacks.
 [[nodiscard]] Result<std::unique_ptr<Device>> make_device(std::string_view name,
                                                           const DeviceOptions& options = {});
 

@@ -7,9 +7,10 @@
 namespace rubato::train {
 
 Result<DeviceLimits> measure_limits(std::string_view device, Duration time) {
-  RUBATO_TRY(make_device(device));
-  if (!device.starts_with("cuda")) return cpu_limits(time);
-  RUBATO_ASSIGN(const auto gpu, cuda::open_gpu(0, cuda::Precision::Float32));
+  RUBATO_TRY(check_device_name(device));
+  const auto number = gpu_number(device);
+  if (!number) return cpu_limits(time);
+  RUBATO_ASSIGN(const auto gpu, cuda::open_gpu(*number, cuda::Precision::Float32));
   return cuda::gpu_limits(*gpu, time);
 }
 

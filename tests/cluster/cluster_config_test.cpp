@@ -84,6 +84,7 @@ TEST_CASE("a file with workers and a stop alone takes every default") {
   CHECK(config.training.batch == 32);
   CHECK(config.training.learning_rate == 0.05);
   CHECK(config.worker_device == "cpu");
+  CHECK(config.precision == rubato::train::cuda::Precision::Float32);
   CHECK(config.optimizer.kind == ServerOptimizer::Sgd);
   CHECK_FALSE(config.optimizer.global_rate.has_value());
   CHECK(config.sync.of<rubato::sync::SspOptions>().staleness == 40);
@@ -315,6 +316,28 @@ max_steps = 1
   CHECK(workers[1].codecs.up.keep == 0.1);
 }
 
+TEST_CASE("a box trains on its CPU and its GPU as two workers") {
+  const ClusterConfig config = parse(R"(
+[[workers]]
+name = "box-cpu"
+[[workers]]
+name = "box-gpu"
+count = 2
+training_device = "cuda:1"
+[training]
+precision = "tf32"
+[stop]
+max_steps = 1
+)");
+  CHECK(config.worker_device == "cpu");
+  CHECK(config.precision == rubato::train::cuda::Precision::Tf32);
+  const auto workers = worker_profiles(config);
+  REQUIRE(workers.size() == 3);
+  CHECK(workers[0].training_device.empty());
+  CHECK(workers[1].training_device == "cuda:1");
+  CHECK(workers[2].training_device == "cuda:1");
+}
+
 TEST_CASE("groups expand to workers: numbered unless alone, in the order of the file") {
   const ClusterConfig config = parse(R"(
 [[workers]]
@@ -342,7 +365,8 @@ TEST_CASE("unknown keys and sections") {
   CHECK(section_error("sync.adps", "reward = \"paper\"") ==
         "edge.toml:1: unknown key sync.adps; did you mean adsp?");
   CHECK(worker_error("name = \"w\"\nstep_seconds = 1\nlatency = 1") ==
-        "edge.toml:6: unknown key workers[0].latency; valid: name, count, data, step_seconds, "
+        "edge.toml:6: unknown key workers[0].latency; valid: name, count, data, training_device, "
+        "step_seconds, "
         "jitter, "
         "fixed_share, slow_factor, slow_after_seconds, slow_seconds, slow_every_seconds, device, "
         "trace, departure, link, "
@@ -388,7 +412,15 @@ TEST_CASE("wrong types and impossible values, section by section") {
   check("training", "beta2 = 0.9",
         "only optimizer = \"adamw\" has it; set that, or remove the key");
   check("training", "weight_decay = -1", "must be a number of at least 0");
-  check("training", "device = \"gpu\"", "must be one of cpu, reference, cuda; did you mean cpu?");
+  check("training", "device = \"gpu\"",
+        "unknown device \"gpu\"; use cpu, reference, cuda or cuda:NUMBER");
+  check("training", "device = \"cuda:one\"",
+        "unknown device \"cuda:one\"; use cpu, reference, cuda or cuda:NUMBER");
+  check("training", "precision = \"tf16\"",
+        "must be one of float32, tf32, bf16; did you mean bf16?");
+  check("training", "precision = \"tf32\"",
+        "only device = \"cuda\" has it; set that here or as training_device of [[workers]], or "
+        "remove the key");
   check("model", "kind = \"resnet\"",
         "must be one of mlp, cnn, lenet, lstm, svm, timing; did you mean lenet?");
   check("model", "init = \"paper\"",

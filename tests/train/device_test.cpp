@@ -522,14 +522,53 @@ TEST_CASE("same input, same bits, on whatever thread and beside other devices") 
 }
 
 TEST_CASE("devices that this build does not have are refused with the remedy") {
-  const auto cuda = make_device("cuda");
-  REQUIRE(!cuda.has_value());
-  CHECK(cuda.error().code == ErrorCode::Unsupported);
-  CHECK(cuda.error().message == "this build has no CUDA device; use device = \"cpu\"");
-  const auto unknown = make_device("gpu");
-  REQUIRE(!unknown.has_value());
-  CHECK(unknown.error().code == ErrorCode::BadInput);
-  CHECK(unknown.error().message == "unknown device \"gpu\"; use cpu, cuda or reference");
+  for (const std::string name : {"gpu", "", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "cuda0"}) {
+    CAPTURE(name);
+    const auto unknown = make_device(name);
+    REQUIRE(!unknown.has_value());
+    CHECK(unknown.error().code == ErrorCode::BadInput);
+    CHECK(unknown.error().message ==
+          "unknown device \"" + name + "\"; use cpu, reference, cuda or cuda:NUMBER");
+  }
+  const auto rounded = make_device("cpu", {.precision = cuda::Precision::Tf32});
+  REQUIRE(!rounded.has_value());
+  CHECK(rounded.error().code == ErrorCode::BadInput);
+  CHECK(rounded.error().message ==
+        "device \"cpu\" computes in float32 only; other precisions are for device = \"cuda\"");
+}
+
+TEST_CASE("a device name says whether it means a GPU, and which one") {
+  CHECK(gpu_number("cpu") == std::nullopt);
+  CHECK(gpu_number("reference") == std::nullopt);
+  CHECK(gpu_number("cuda") == 0);
+  CHECK(gpu_number("cuda:0") == 0);
+  CHECK(gpu_number("cuda:12") == 12);
+  CHECK(check_device_name("cuda:12").has_value());
+  CHECK(!check_device_name("cuda:").has_value());
+}
+
+// One line with the remedy, in builds with and without the CUDA toolkit. A machine may have many
+// GPUs, but not so many.
+TEST_CASE("a GPU that is not here is refused with what was found and the remedy") {
+  const auto missing = make_device("cuda:9999");
+  REQUIRE(!missing.has_value());
+  CHECK(missing.error().code == ErrorCode::Unsupported);
+  const std::string& message = missing.error().message;
+  CAPTURE(message);
+  CHECK(message.find('\n') == std::string::npos);
+#ifdef RUBATO_HAS_CUDA
+  const bool no_driver = message.starts_with("no NVIDIA driver is here") &&
+                         message.ends_with("install it, or use device = \"cpu\"");
+  const bool no_such_gpu =
+      message.starts_with("there is no GPU 9999 here") && message.ends_with("the first is cuda:0");
+  const bool hidden = message.find("shows no GPU") != std::string::npos;
+  const bool old = message.find("install a newer driver") != std::string::npos;
+  CHECK(no_driver + no_such_gpu + hidden + old == 1);
+#else
+  CHECK(message ==
+        "this build of rubato has no CUDA device; use device = \"cpu\", or build it where the CUDA "
+        "toolkit and cuDNN are (docs/gpu.md)");
+#endif
 }
 
 TEST_CASE("a model that does not fit is refused by build()") {

@@ -304,8 +304,8 @@ void CudaDevice::scores(std::span<float> out) const {
   std::copy_n(scores_.as<float>(), out.size(), out.begin());
 }
 
-Result<std::unique_ptr<Device>> make_cuda_device() {
-  RUBATO_ASSIGN(auto gpu, cuda::open_gpu(0, cuda::Precision::Float32));
+Result<std::unique_ptr<Device>> make_cuda_device(int number, cuda::Precision precision) {
+  RUBATO_ASSIGN(auto gpu, cuda::open_gpu(number, precision));
   return std::make_unique<CudaDevice>(std::move(gpu));
 }
 

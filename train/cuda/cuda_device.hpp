@@ -24,6 +24,7 @@
 #include "train/cuda/lstm_stage.hpp"
 #include "train/cuda/norm_stage.hpp"
 #include "train/cuda/pool_stage.hpp"
+#include "train/cuda/precision.hpp"
 #include "train/cuda/relu_stage.hpp"
 #include "train/device.hpp"
 
@@ -111,7 +112,8 @@ class CudaDevice final : public Device {
   int batch_max_ = 0;
 };
 
-// Errors: Unsupported, with the remedy.
-[[nodiscard]] Result<std::unique_ptr<Device>> make_cuda_device();
+// On the GPU of this number, from 0. Errors: Unsupported, with the remedy.
+[[nodiscard]] Result<std::unique_ptr<Device>> make_cuda_device(int number,
+                                                               cuda::Precision precision);
 
 }  // namespace rubato::train

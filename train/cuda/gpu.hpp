@@ -1,7 +1,8 @@
 // train/cuda/gpu.hpp - what the CUDA device asks of a GPU: memory, streams, kernels, matrix
-// products, convolutions and graphs. train/cuda/cuda_gpu.* does it with the CUDA toolkit;
-// train/cuda/no_gpu.cpp refuses where the toolkit is absent; tests/train/host_gpu.hpp does it with
-// plain loops, so that tests run all of the CUDA device but the libraries on any machine.
+// products, convolutions and graphs. train/cuda/cuda_gpu.cpp does it with the CUDA toolkit, in a
+// module that train/cuda/cuda_module.cpp loads; no_gpu.cpp refuses where the toolkit is absent;
+// tests/train/host_gpu.hpp does it with plain loops, so that tests run all of the CUDA device but
+// the libraries on any machine.
 //
 // Streams: work is queued and runs later, in order within a stream, in any order between streams
 // unless wait() says otherwise. Every pointer that queued work reads or writes stays valid, and its
@@ -21,16 +22,10 @@
 
 #include "base/result.hpp"
 #include "train/cuda/kernels.hpp"
+#include "train/cuda/precision.hpp"
 #include "train/model_spec.hpp"
 
 namespace rubato::train::cuda {
-
-// How products and convolutions compute. Sums and results are float32 in all of them.
-enum class Precision {
-  Float32,
-  Tf32,  // inputs are rounded to 10 bits of mantissa, on GPUs from compute capability 8.0 on
-  Bf16,  // inputs are rounded to 7 bits, likewise
-};
 
 // Compute: steps. Upload and Download: copies that go on beside steps.
 enum class Stream { Compute, Upload, Download };
