@@ -27,6 +27,8 @@ constexpr std::uint64_t kMessagesAtOnce = 2;
 constexpr std::size_t kMorePeers = 2;
 // Each look costs two system calls a connection.
 constexpr std::size_t kLookedAtMax = 1024;
+// More than the kernel holds for a connection.
+constexpr std::size_t kDroppedAtOnce = 64u << 20;
 // Descriptors that are kept free: an eighth of all, within these limits.
 constexpr rlim_t kFreeMin = 4;
 constexpr rlim_t kFreeMax = 64;
@@ -122,6 +124,9 @@ std::string Connections::shut(int descriptor, Connection& connection) {
   if (cookie_of(socket) != connection.cookie) return {};
   std::string address = address_of(socket);
   ::shutdown(socket, SHUT_RDWR);
+  // Else ZeroMQ would still read what waits in the kernel.
+  while (::recv(socket, nullptr, kDroppedAtOnce, MSG_TRUNC | MSG_DONTWAIT) > 0) {
+  }
   return address;
 }
 
@@ -141,15 +146,18 @@ bool Connections::endless(int descriptor, Connection& connection) {
   set_unfinished(connection, unfinished && connection.taken > whole ? connection.taken - whole : 0);
   const std::uint64_t messages = connection.peer == 0 ? 1 : kMessagesAtOnce;
   if (connection.unfinished > messages * message_bytes_max_) return true;
-  connection.taken = bytes_taken(descriptor).value_or(0);
+  const std::uint64_t taken = bytes_taken(descriptor).value_or(0);
+  connection.stalled = taken == std::exchange(connection.taken, taken);
   connection.delivered_then = connection.delivered;
   return false;
 }
 
 void Connections::bound_unfinished(std::vector<Cut>& cuts) {
   while (unfinished_ > (peers_ + kMorePeers) * message_bytes_max_) {
-    const auto largest = std::ranges::max_element(
-        connections_, {}, [](const auto& each) { return each.second.unfinished; });
+    const auto largest = std::ranges::max_element(connections_, {}, [](const auto& each) {
+      const Connection& connection = each.second;
+      return std::pair(connection.stalled && connection.unfinished > 0, connection.unfinished);
+    });
     cuts.push_back({Cut::Why::Largest, shut(largest->first, largest->second)});
   }
 }

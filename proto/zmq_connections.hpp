@@ -73,6 +73,7 @@ class Connections {
     std::uint64_t taken = 0;  // bytes that ZeroMQ had taken
     std::uint64_t delivered_then = 0;
     std::uint64_t unfinished = 0;  // bytes of a message that is not whole
+    bool stalled = false;          // of which none came since the look before
     bool cut = false;
     Unread unread = nullptr;
   };
@@ -81,7 +82,8 @@ class Connections {
   bool endless(int descriptor, Connection& connection);
   void set_unfinished(Connection& connection, std::uint64_t bytes);
   void make_room(Instant now, std::vector<Cut>& cuts);
-  // Ends the largest unfinished messages until all together are small enough.
+  // Ends the largest unfinished messages, the stalled ones first, until all together are small
+  // enough.
   void bound_unfinished(std::vector<Cut>& cuts);
   std::string shut(int descriptor, Connection& connection);
 

@@ -60,7 +60,8 @@ TEST_CASE("scheduler: on virtual time nobody asks for it") {
   CHECK_FALSE(world.core.failure());
 }
 
-TEST_CASE("silent servers: those that owe an answer for 3 s; all, while the scheduler is silent") {
+TEST_CASE(
+    "silent servers: those that owe an answer for 3 s, and all while the scheduler is silent") {
   using Missed = WorkerCore::Missed;
   using Silent = std::vector<std::pair<std::uint32_t, Missed>>;
   Committed world;
