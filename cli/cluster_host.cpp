@@ -40,7 +40,8 @@ class Host {
         process_(trace_process(options.trace, "scheduler")),
         transport_(cluster::make_transport({.trace = process_.lane("scheduler"),
                                             .keys = options.keys,
-                                            .payload_bytes_max = 0})) {  // no node sends it any
+                                            .payload_bytes_max = 0,  // no node sends it any
+                                            .peers = config.nodes_max()})) {
     if (process_) trace_.emplace(process_, "scheduler", TraceClock::Own);
   }
 

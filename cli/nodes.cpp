@@ -262,6 +262,7 @@ Result<void> serve_shard(const Node& node, const NodeOptions& options, const Cor
   const auto transport = cluster::make_transport({.trace = process.lane(lane),
                                                   .keys = who.keys,
                                                   .payload_bytes_max = node.config.chunk_bytes,
+                                                  .peers = node.config.nodes_max(),
                                                   .ways = who.ways});
   RUBATO_ASSIGN(const auto bind, parse_endpoint("--bind", options.bind));
   RUBATO_ASSIGN(std::string endpoint, transport->listen(shard_endpoint(bind, index).text()));

@@ -378,6 +378,12 @@ int ClusterConfig::worker_count() const {
   return count;
 }
 
+std::size_t ClusterConfig::nodes_max() const {
+  constexpr std::size_t kUnlistedMax = 64;
+  return worker_profiles(*this).size() + static_cast<std::size_t>(servers.count) +
+         (open ? kUnlistedMax : 0);
+}
+
 int ClusterConfig::start_count() const {
   if (workers_min) return *workers_min;
   const auto profiles = worker_profiles(*this);

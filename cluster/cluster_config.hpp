@@ -169,6 +169,8 @@ struct ClusterConfig {
   // How many workers must have joined before training starts: workers_min, or the listed ones that
   // [[churn]] does not bring later.
   int start_count() const;
+  // Workers and servers that may be there at a time, if not more join than is usual.
+  std::size_t nodes_max() const;
   // A model that is only its size: no data, no gradients, no evaluation, no loss.
   bool timing_only() const { return model.kind == "timing"; }
   // Each worker trains on a file of its own, which no other node reads.

@@ -10,10 +10,7 @@
 namespace rubato::cluster {
 namespace {
 
-constexpr Duration kFirstSilence = Duration::from_seconds(1);
 constexpr Duration kLaterSilence = Duration::from_seconds(7);
-constexpr Duration kPatience = Duration::from_seconds(2);
-constexpr Duration kLookEvery = Duration::from_seconds(5);
 constexpr Duration kSayEvery = Duration::from_seconds(30);
 // A node that is there may be slow.
 constexpr Duration kAnswerWithin = Duration::from_seconds(3);
@@ -25,18 +22,18 @@ struct Lookout::Look {
   std::atomic<bool> done{false};  // after it, `reach` is the owner's
 };
 
-Lookout::Lookout(std::string who, const std::string& endpoint)
+Lookout::Lookout(std::string who, const std::string& endpoint, const LookTiming& timing)
     : who_(std::move(who)),
       endpoint_(endpoint),
       target_(proto::read_endpoint(endpoint)),
-      silence_(kFirstSilence) {}
+      timing_(timing) {}
 
 void Lookout::begin(Instant now) {
   looked_at_ = now;
   auto look = std::make_shared<Look>();
   try {
-    std::thread([look, target = *target_] {
-      look->reach = proto::reach(target.host, target.port, kPatience);
+    std::thread([look, target = *target_, patience = timing_.patience] {
+      look->reach = proto::reach(target.host, target.port, patience);
       look->done = true;
     }).detach();
   } catch (const std::system_error&) {
@@ -56,7 +53,7 @@ std::string Lookout::line() const {
 
 bool Lookout::on_heard(Instant now) {
   since_ = now;
-  silence_ = kLaterSilence;
+  timing_.silence = kLaterSilence;
   looked_at_.reset();
   look_.reset();
   found_.reset();
@@ -70,9 +67,11 @@ std::optional<std::string> Lookout::poll(Instant now) {
     found_ = look_->reach;
     look_.reset();
   }
-  const bool due = now - looked_at_.value_or(*since_) >= (looked_at_ ? kLookEvery : silence_);
-  if (due && !look_) begin(now);
-  if (!found_ || (found_->good() && now - *looked_at_ < kAnswerWithin)) return std::nullopt;
+  const Duration wait = looked_at_ ? timing_.every : timing_.silence;
+  if (now - looked_at_.value_or(*since_) >= wait && !look_) begin(now);
+  if (!found_) return std::nullopt;
+  if (found_->good() && (timing_.may_be_silent || now - *looked_at_ < kAnswerWithin))
+    return std::nullopt;
   std::string text = line();
   if (text == said_ && now - said_at_ < kSayEvery) return std::nullopt;
   said_ = text;

@@ -14,10 +14,18 @@
 
 namespace rubato::cluster {
 
+struct LookTiming {
+  Duration silence = Duration::from_seconds(1);   // before the first look
+  Duration patience = Duration::from_seconds(2);  // of a look
+  Duration every = Duration::from_seconds(5);     // from the begin of a look to the next one
+  // A node that can be reached has nothing to say yet: it is in order.
+  bool may_be_silent = false;
+};
+
 class Lookout {
  public:
   // `who`: "server 1". An endpoint that is not "tcp://HOST:PORT" is not looked at.
-  Lookout(std::string who, const std::string& endpoint);
+  Lookout(std::string who, const std::string& endpoint, const LookTiming& timing = {});
 
   // To be called several times a second while the node is silent; the first call begins the
   // silence. Returns: "cannot reach server 1 at tcp://pi-3:5701 (10.0.0.3): ...", when that is news
@@ -36,7 +44,7 @@ class Lookout {
   std::string who_;
   std::string endpoint_;
   std::optional<proto::Endpoint> target_;
-  Duration silence_;  // before the first look
+  LookTiming timing_;
   std::optional<Instant> since_;
   std::optional<Instant> looked_at_;
   std::shared_ptr<Look> look_;  // under way

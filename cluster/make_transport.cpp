@@ -38,8 +38,10 @@ class LinkedTransport final : public proto::Transport {
 }  // namespace
 
 std::unique_ptr<proto::Transport> make_transport(const TransportOptions& options) {
-  proto::ShmOptions shm{
-      .trace = options.trace, .keys = options.keys, .payload_bytes_max = options.payload_bytes_max};
+  proto::ShmOptions shm{.trace = options.trace,
+                        .keys = options.keys,
+                        .payload_bytes_max = options.payload_bytes_max,
+                        .peers = options.peers};
   if (!options.shared_memory || options.ways) shm.host.clear();
   if (options.ways) return std::make_unique<LinkedTransport>(shm, *options.ways);
   return std::make_unique<proto::ShmTransport>(shm);

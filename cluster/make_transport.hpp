@@ -26,6 +26,7 @@ struct TransportOptions {
   bool shared_memory = true;   // with peers on the same host; false: TCP always
   std::shared_ptr<const proto::Keys> keys = nullptr;        // null: not encrypted
   std::size_t payload_bytes_max = proto::kPayloadBytesMax;  // that a listener has a use for
+  std::size_t peers = 64;                                   // of a listener: as ZmqOptions
   const LinkWays* ways = nullptr;  // null: the machine's own network. Else never shared memory
 };
 

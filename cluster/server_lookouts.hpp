@@ -1,5 +1,6 @@
-// cluster/server_lookouts.hpp - why a worker does not reach the servers that it looks for before it
-// joins (worker/server_check.hpp): a lookout for each.
+// cluster/server_lookouts.hpp - why a worker does not reach the servers that it does not hear: a
+// lookout for each. It misses them before it joins (worker/server_check.hpp), while they owe an
+// answer, and while the scheduler is silent.
 // Threads: one owner; a lookout has its own (cluster/lookout.hpp).
 #pragma once
 

@@ -46,6 +46,8 @@ class Joiner {
   std::optional<Error> overdue(Instant now) const;
   // Joined, and ask_after has passed: heartbeats are to ask for an answer (Message::sent).
   bool lonely(Instant now) const;
+  // Since the scheduler's last word.
+  Duration silence(Instant now) const { return now - heard_; }
   // A Gone once forsaken_after has.
   std::optional<Error> forsaken(Instant now) const;
 

@@ -23,8 +23,12 @@ namespace {
 constexpr std::uint64_t kHandshakeBytes = 4096;
 // ZeroMQ may have taken one message and not delivered it yet when the next one begins.
 constexpr std::uint64_t kMessagesAtOnce = 2;
+// Beyond one of each peer: connections that have broken, and others that ask.
+constexpr std::size_t kMorePeers = 2;
 // Each look costs two system calls a connection.
 constexpr std::size_t kLookedAtMax = 1024;
+// More than the kernel holds for a connection.
+constexpr std::size_t kDroppedAtOnce = 64u << 20;
 // Descriptors that are kept free: an eighth of all, within these limits.
 constexpr rlim_t kFreeMin = 4;
 constexpr rlim_t kFreeMax = 64;
@@ -75,8 +79,10 @@ void Connections::on_accepted(int descriptor, Instant now) {
 }
 
 void Connections::on_ended(int descriptor) {
-  const auto ended = connections_.extract(descriptor);
-  if (ended) descriptors_.erase(ended.mapped().peer);
+  auto ended = connections_.extract(descriptor);
+  if (!ended) return;
+  descriptors_.erase(ended.mapped().peer);
+  set_unfinished(ended.mapped(), 0);
 }
 
 void Connections::on_peer(PeerId peer, int descriptor) {
@@ -111,31 +117,55 @@ std::string Connections::cut_off(PeerId peer) {
 // the number may be another socket's then. ZeroMQ's I/O thread sees the end, and frees all.
 std::string Connections::shut(int descriptor, Connection& connection) {
   connection.cut = true;
+  set_unfinished(connection, 0);
   const Descriptor copy(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
   // Without a free descriptor the number must do.
   const int socket = copy ? copy.get() : descriptor;
   if (cookie_of(socket) != connection.cookie) return {};
   std::string address = address_of(socket);
   ::shutdown(socket, SHUT_RDWR);
+  // Else ZeroMQ would still read what waits in the kernel.
+  while (::recv(socket, nullptr, kDroppedAtOnce, MSG_TRUNC | MSG_DONTWAIT) > 0) {
+  }
   return address;
 }
 
-// ROUTER takes a whole message of each peer in turn. So what a peer has in ZeroMQ and was not
-// delivered is an unfinished message if no message was waiting since the last look, or if all
-// others had their turn and this one had nothing. The first message of a node has no payload.
-bool Connections::endless(int descriptor, Connection& connection) const {
+void Connections::set_unfinished(Connection& connection, std::uint64_t bytes) {
+  unfinished_ = unfinished_ - connection.unfinished + bytes;
+  connection.unfinished = bytes;
+}
+
+// ROUTER takes a whole message of each peer in turn. Bytes that ZeroMQ had at the last look, and
+// has not delivered since, are an unfinished message in two cases:
+// - No message was waiting in between.
+// - All others had their turn, and this peer had no message.
+// A peer that has delivered nothing may begin with its largest message: it was cut off from us.
+bool Connections::endless(int descriptor, Connection& connection) {
   const bool unfinished = empty_ || connection.delivered == connection.delivered_then;
-  const std::uint64_t message = connection.peer == 0 ? kControlBytesMax : message_bytes_max_;
-  const std::uint64_t bound = connection.delivered + kHandshakeBytes + kMessagesAtOnce * message;
-  if (unfinished && connection.taken > bound) return true;
-  connection.taken = bytes_taken(descriptor).value_or(0);
+  const std::uint64_t whole = connection.delivered + kHandshakeBytes;
+  set_unfinished(connection, unfinished && connection.taken > whole ? connection.taken - whole : 0);
+  const std::uint64_t messages = connection.peer == 0 ? 1 : kMessagesAtOnce;
+  if (connection.unfinished > messages * message_bytes_max_) return true;
+  const std::uint64_t taken = bytes_taken(descriptor).value_or(0);
+  connection.stalled = taken == std::exchange(connection.taken, taken);
   connection.delivered_then = connection.delivered;
   return false;
+}
+
+void Connections::bound_unfinished(std::vector<Cut>& cuts) {
+  while (unfinished_ > (peers_ + kMorePeers) * message_bytes_max_) {
+    const auto largest = std::ranges::max_element(connections_, {}, [](const auto& each) {
+      const Connection& connection = each.second;
+      return std::pair(connection.stalled && connection.unfinished > 0, connection.unfinished);
+    });
+    cuts.push_back({Cut::Why::Largest, shut(largest->first, largest->second)});
+  }
 }
 
 // The kernel gives the lowest free number, so a high one says that few are left.
 void Connections::make_room(Instant now, std::vector<Cut>& cuts) {
   const int limit = first_to_keep_free();
+  crowded_ = connections_.rbegin()->first >= limit;
   for (auto last = connections_.rbegin(); last != connections_.rend() && last->first >= limit;
        ++last) {
     Place victim = connections_.end();
@@ -154,7 +184,9 @@ void Connections::make_room(Instant now, std::vector<Cut>& cuts) {
 
 std::vector<Connections::Cut> Connections::look(Instant now) {
   std::vector<Cut> cuts;
-  if (now < next_look_ || connections_.empty()) return cuts;
+  if (now < next_look_) return cuts;
+  crowded_ = false;
+  if (connections_.empty()) return cuts;
   next_look_ = now + kLookEvery;
   make_room(now, cuts);
   if (!empty_ && messages_ <= connections_.size()) return cuts;
@@ -166,6 +198,7 @@ std::vector<Connections::Cut> Connections::look(Instant now) {
     if (!connection.cut && endless(descriptor, connection))
       cuts.push_back({Cut::Why::Endless, shut(descriptor, connection)});
   }
+  bound_unfinished(cuts);
   empty_ = false;
   messages_ = 0;
   return cuts;

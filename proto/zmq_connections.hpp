@@ -26,8 +26,9 @@ class Connections {
   using Unread = std::shared_ptr<std::atomic<std::size_t>>;
   static constexpr Duration kLookEvery = Duration::from_ms(20);
 
-  // `message_bytes_max`: of a whole message, as it travels.
-  explicit Connections(std::size_t message_bytes_max) : message_bytes_max_(message_bytes_max) {}
+  // `message_bytes_max`: of a whole message, as it travels. `peers`: as ZmqOptions.
+  Connections(std::size_t message_bytes_max, std::size_t peers)
+      : message_bytes_max_(message_bytes_max), peers_(peers) {}
 
   // ZeroMQ accepted a connection, or let go of its descriptor.
   void on_accepted(int descriptor, Instant now);
@@ -50,6 +51,7 @@ class Connections {
   struct Cut {
     enum class Why {
       Endless,  // more bytes than a message may have, and no message
+      Largest,  // of unfinished messages that are together too much
       Silent,   // descriptors are few, and it has said nothing
       Crowded,  // descriptors are few, and it came last
     };
@@ -58,6 +60,8 @@ class Connections {
   };
   // Looks at the connections, no more often than kLookEvery. Returns: those that it ended.
   std::vector<Cut> look(Instant now);
+  // Somebody holds descriptors or memory that may have to end: the next look is not to be late.
+  bool pressed() const { return crowded_ || unfinished_ > 0; }
 
  private:
   struct Connection {
@@ -68,22 +72,31 @@ class Connections {
     // At the last look:
     std::uint64_t taken = 0;  // bytes that ZeroMQ had taken
     std::uint64_t delivered_then = 0;
+    std::uint64_t unfinished = 0;  // bytes of a message that is not whole
+    bool stalled = false;          // of which none came since the look before
     bool cut = false;
     Unread unread = nullptr;
   };
   using Place = std::map<int, Connection>::iterator;
 
-  bool endless(int descriptor, Connection& connection) const;
+  bool endless(int descriptor, Connection& connection);
+  void set_unfinished(Connection& connection, std::uint64_t bytes);
   void make_room(Instant now, std::vector<Cut>& cuts);
-  static std::string shut(int descriptor, Connection& connection);
+  // Ends the largest unfinished messages, the stalled ones first, until all together are small
+  // enough.
+  void bound_unfinished(std::vector<Cut>& cuts);
+  std::string shut(int descriptor, Connection& connection);
 
   std::size_t message_bytes_max_;
+  std::size_t peers_;
   std::map<int, Connection> connections_;        // by descriptor
   std::unordered_map<PeerId, int> descriptors_;  // of peers
   int looked_at_ = -1;                           // the descriptor that was looked at last
   Instant next_look_;
-  bool empty_ = false;          // since the last look
-  std::uint64_t messages_ = 0;  // since the last look
+  bool empty_ = false;            // since the last look
+  std::uint64_t messages_ = 0;    // since the last look
+  std::uint64_t unfinished_ = 0;  // bytes, of all connections
+  bool crowded_ = false;          // at the last look: few descriptors were free
 };
 
 }  // namespace rubato::proto

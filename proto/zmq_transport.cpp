@@ -244,7 +244,8 @@ class ZmqTransport::Sockets {
   explicit Sockets(ZmqOptions options)
       : options_(std::move(options)),
         connections_in_(framed_bytes(kControlBytesMax + kCurvePartBytes) +
-                        framed_bytes(options_.payload_bytes_max + kCurvePartBytes)) {}
+                            framed_bytes(options_.payload_bytes_max + kCurvePartBytes),
+                        options_.peers) {}
   // The guard goes once nobody listens, and before the socket by which it wakes us.
   ~Sockets() {
     handshakes_.reset();
@@ -395,10 +396,16 @@ class ZmqTransport::Sockets {
     for (const auto& cut : connections_in_.look(now)) {
       const char* const few = "descriptors are few: allow more (ulimit -n), ";
       say_cut(now, cut.address,
-              cut.why == Why::Endless  ? std::string("a message without end")
-              : cut.why == Why::Silent ? fmt::format("{}and it said nothing", few)
-                                       : fmt::format("{}and it came last", few));
+              cut.why == Why::Endless   ? std::string("a message without end")
+              : cut.why == Why::Largest ? std::string("the largest of too many unfinished messages")
+              : cut.why == Why::Silent  ? fmt::format("{}and it said nothing", few)
+                                        : fmt::format("{}and it came last", few));
     }
+  }
+
+  // How long a wait may be.
+  Duration wait_max() const {
+    return connections_in_.pressed() ? Connections::kLookEvery : kWaitMax;
   }
 
   void watch(int descriptor) { waits_[1] = {descriptor, POLLIN, 0}; }
@@ -620,11 +627,11 @@ Result<std::size_t> ZmqTransport::send(PeerId to, const Message& message) {
 
 Result<std::optional<Received>> ZmqTransport::receive(Duration timeout) {
   try {
-    const Duration limit = std::min(timeout, kWaitMax);
     const Instant now = steady_now();
-    const Instant deadline = now + limit;
     RUBATO_TRY(sockets_->hear_handshakes(now));
     sockets_->look_at_connections(now);
+    const Duration limit = std::min(timeout, sockets_->wait_max());
+    const Instant deadline = now + limit;
     if (auto revoked = sockets_->poll_revoked()) return revoked;
     for (Duration left = limit;; left = deadline - steady_now()) {
       auto news = sockets_->receive(left);

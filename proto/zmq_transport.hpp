@@ -31,6 +31,9 @@ struct ZmqOptions {
   std::shared_ptr<const Keys> keys = nullptr;
   // The largest payload that the listener has a use for.
   std::size_t payload_bytes_max = kPayloadBytesMax;
+  // Nodes that may send such a message to the listener at a time. Unfinished messages of more than
+  // these are cut off.
+  std::size_t peers = 64;
 };
 
 // The first bytes of a signal's control frame, where a message has "RBTO". Its payload is empty.

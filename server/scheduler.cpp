@@ -31,6 +31,8 @@ constexpr Duration kLookEvery = Duration::from_seconds(5);  // for workers that 
 // they train for most of the time, whatever it does.
 constexpr double kAwayFactor = 4;
 constexpr int kBadLossesMax = 2;  // in a row
+// Of the usual loss: a worker's figures above it do not count.
+constexpr double kAbsurdFactor = 1000;
 // What no worker reaches: more is not believed.
 constexpr double kStepsPerSecondMax = 1e7;
 constexpr double kStepsAtOnceMax = 1e6;
@@ -39,6 +41,11 @@ std::optional<Instant> earlier(std::optional<Instant> a, std::optional<Instant> 
   if (!a) return b;
   if (!b) return a;
   return std::min(*a, *b);
+}
+
+// False for NaN.
+bool within(double figure, double most) {
+  return figure >= 0 && figure <= most;
 }
 
 }  // namespace
@@ -520,11 +527,10 @@ void Scheduler::on_progress(Instant now, WorkerId id, const proto::Progress& pro
   if (watch_)
     if (const auto line = watch_->on_progress(now, id, progress))
       log(SchedulerEvent::Kind::Back, worker_title(id) + " " + *line);
-  const bool believed = !watch_ || std::isfinite(progress.loss);
-  if (watch_ && progress.loss_samples > 0) training_losses_[id] = believed;
-  if (progress.loss_samples > 0 && believed) {
-    training_loss_sum_ += progress.loss * static_cast<double>(progress.loss_samples);
-    training_loss_samples_ += progress.loss_samples;
+  if (progress.loss_samples > 0) {
+    LossSum& sum = training_losses_[id];
+    sum.loss += progress.loss * static_cast<double>(progress.loss_samples);
+    sum.samples += progress.loss_samples;
   }
   if (tuner_) {
     tuner_->on_progress(now, id, progress);
@@ -612,26 +618,31 @@ void Scheduler::evaluate_by_workers(Instant now) {
 void Scheduler::merge_evaluations(Instant now) {
   if (!evaluated_) return;
   evaluated_ = false;
-  // One worker's word is not enough to say that the loss of all is not finite.
-  std::size_t heard = 0, broken = 0;
   double of_all = 0;
-  for (const WorkerState& worker : workers_) {
-    if (worker.fate != WorkerState::Fate::Member || worker.evaluation.samples == 0) continue;
-    ++heard;
-    of_all += static_cast<double>(worker.evaluation.samples);
-    if (!std::isfinite(worker.evaluation.loss)) ++broken;
-  }
-  const bool all_broken = 2 * broken > heard;
+  for (const WorkerState& worker : workers_)
+    if (worker.fate == WorkerState::Fate::Member)
+      of_all += static_cast<double>(worker.evaluation.samples);
+  const double most_loss =
+      largest_believed([](const WorkerState& worker) { return worker.evaluation.loss; });
+  const double most_square =
+      largest_believed([](const WorkerState& worker) { return worker.evaluation.target_square; });
   double loss = 0, accuracy = 0, samples = 0, target_mean = 0, target_square = 0;
   for (std::uint32_t id = 0; id < workers_.size(); ++id) {
     const WorkerState& worker = workers_[id];
     if (worker.fate != WorkerState::Fate::Member) continue;
-    if (watch_ && !all_broken && !std::isfinite(worker.evaluation.loss)) continue;
+    const proto::Evaluation& own = worker.evaluation;
+    const bool believed = within(own.loss, most_loss) && within(own.target_square, most_square) &&
+                          std::abs(own.target_mean) <= 1 + own.target_square &&
+                          (options_.task == Task::Regression || within(own.accuracy, 1));
+    if (watch_ && std::isfinite(most_loss) && own.samples > 0 && !believed) {
+      leave_out(WorkerId{id}, own.loss);
+      continue;
+    }
     const double count = counted(WorkerId{id}, of_all);
-    loss += count * worker.evaluation.loss;
-    accuracy += count * worker.evaluation.accuracy;
-    target_mean += count * worker.evaluation.target_mean;
-    target_square += count * worker.evaluation.target_square;
+    loss += count * own.loss;
+    accuracy += count * own.accuracy;
+    target_mean += count * own.target_mean;
+    target_square += count * own.target_square;
     samples += count;
   }
   if (samples == 0) return;
@@ -643,16 +654,44 @@ void Scheduler::merge_evaluations(Instant now) {
   on_evaluation(now, now, loss / samples, figure);
 }
 
+// Weighted by samples.
 void Scheduler::take_training_loss(Instant now) {
-  const auto broken = static_cast<std::size_t>(
-      std::ranges::count_if(training_losses_, [](const auto& loss) { return !loss.second; }));
-  const bool all_broken = 2 * broken > std::exchange(training_losses_, {}).size();
-  if (training_loss_samples_ == 0 && !all_broken) return;
-  const double loss = all_broken ? std::numeric_limits<double>::quiet_NaN()
-                                 : training_loss_sum_ / static_cast<double>(training_loss_samples_);
-  training_loss_sum_ = 0;
-  training_loss_samples_ = 0;
-  on_evaluation(now, now, loss, std::numeric_limits<double>::quiet_NaN());
+  const double most =
+      largest_believed([](const WorkerState& worker) { return worker.loss.value_or(0); });
+  LossSum all;
+  for (const auto& [id, sum] : std::exchange(training_losses_, {})) {
+    if (watch_ && std::isfinite(most) && !within(sum.mean(), most)) {
+      leave_out(id, sum.mean());
+      continue;
+    }
+    all.loss += sum.loss;
+    all.samples += sum.samples;
+  }
+  if (all.samples > 0)
+    on_evaluation(now, now, all.mean(), std::numeric_limits<double>::quiet_NaN());
+}
+
+// One worker's word is not enough to say that the loss of all is not finite.
+double Scheduler::largest_believed(double (*figure)(const WorkerState&)) const {
+  std::vector<double> all;
+  for (const WorkerState& worker : workers_) {
+    if (worker.fate != WorkerState::Fate::Member) continue;
+    const double each = figure(worker);
+    all.push_back(std::isfinite(each) ? each : std::numeric_limits<double>::infinity());
+  }
+  if (all.empty()) return kAbsurdFactor;
+  // The lower one of two: one worker of two does not say what is usual.
+  const auto middle = all.begin() + static_cast<std::ptrdiff_t>((all.size() - 1) / 2);
+  std::ranges::nth_element(all, middle);
+  return kAbsurdFactor * std::max(1.0, *middle);
+}
+
+void Scheduler::leave_out(WorkerId id, double loss) {
+  if (std::exchange(workers_[id.value].absurd, true)) return;
+  log(SchedulerEvent::Kind::Warning,
+      fmt::format("{} reports a loss of {:g}: its figures are left out, for one of them is no "
+                  "number, negative, or above {:.0f} times the usual one",
+                  worker_title(id), loss, kAbsurdFactor));
 }
 
 void Scheduler::on_leave(Instant now, WorkerId id, WorkerState::Fate fate, const std::string& why) {
@@ -922,8 +961,6 @@ void Scheduler::set_back(Instant now, const std::string& why) {
   setback_times_.push_back(now);
   bad_losses_ = 0;
   training_losses_.clear();
-  training_loss_sum_ = 0;
-  training_loss_samples_ = 0;
   ++setbacks_;
   back_to_ = std::ranges::min(servers_, {}, &ServerState::saved).saved;
   if (snapshots_.size() > back_to_) void_snapshots_.push_back({back_to_ + 1, snapshots_.size()});

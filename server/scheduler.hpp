@@ -209,6 +209,7 @@ class Scheduler {
     proto::Progress progress;
     proto::Evaluation evaluation;  // the last of its own; of no samples: none yet
     bool overstated = false;       // it claims more samples than count; that was said
+    bool absurd = false;           // its figures were left out of a mean; that was said
   };
   struct EvaluatorState {
     Incarnation incarnation = 0;
@@ -304,6 +305,11 @@ class Scheduler {
   double counted(WorkerId worker, double of_all);
   void say_overstated(WorkerId worker, double count, const char* why);
   void take_training_loss(Instant now);
+  // A figure above it is left out of a mean: kAbsurdFactor times the median of all members' last
+  // ones, or of 1. A member without one counts as 0. Infinite: most have no number any more.
+  double largest_believed(double (*figure)(const WorkerState&)) const;
+  // Says once that the figures of this worker are left out.
+  void leave_out(WorkerId worker, double loss);
   void record_evaluation(double t, double loss, double accuracy);
   double heterogeneity() const;
   static std::string fate_name(WorkerState::Fate fate);  // as in WorkerRecord
@@ -378,9 +384,12 @@ class Scheduler {
   Instant next_call_;                       // for one, in the log
   std::optional<Instant> next_evaluation_;  // by the workers
   bool evaluated_ = false;                  // a worker has evaluated since the last one
-  double training_loss_sum_ = 0;
-  std::uint64_t training_loss_samples_ = 0;
-  std::map<WorkerId, bool> training_losses_;  // since the last one: whether they were finite
+  struct LossSum {
+    double loss = 0;  // of all samples together
+    std::uint64_t samples = 0;
+    double mean() const { return loss / static_cast<double>(samples); }
+  };
+  std::map<WorkerId, LossSum> training_losses_;  // since the last evaluation
   std::optional<std::string> stop_reason_;
   bool failed_ = false;  // with stop_reason_: the run could not go on
   Instant stopped_at_;

@@ -109,6 +109,10 @@ class Exchange {
   // Asks silent servers where the reply is. Timeout: one was silent for too long.
   [[nodiscard]] Result<void> on_wakeup(Instant now, Mail& mail);
   std::optional<Instant> poll_wakeup() const;
+  // Whether this server has owed an answer for so long, and said nothing.
+  bool silent_for(std::uint32_t shard, Duration time, Instant now) const {
+    return active() && gather_.waiting_for(shard) && watch_.silence(shard, now) >= time;
+  }
   // What it decided by itself: one line each.
   std::optional<std::string> poll_log() { return log_.poll(); }
   // As WorkerCore::prefetch().

@@ -43,6 +43,8 @@ class Membership {
   std::optional<Instant> poll_wakeup() const { return joiner_.poll_wakeup(); }
   // Nothing came of the scheduler for so long that a heartbeat is to ask for an answer.
   bool lonely(Instant now) const { return joiner_.lonely(now); }
+  // Since the scheduler's last word.
+  Duration silence(Instant now) const { return joiner_.silence(now); }
 
   enum class News {
     None,

@@ -274,6 +274,24 @@ void WorkerCore::take_share() {
   next_share_.reset();
 }
 
+std::vector<std::pair<std::uint32_t, WorkerCore::Missed>> WorkerCore::silent_servers(
+    Instant now) const {
+  std::vector<std::pair<std::uint32_t, Missed>> all;
+  if (const ServerCheck* const check = membership_.check()) {
+    for (const auto server : check->silent()) all.emplace_back(server, Missed::Joining);
+  } else if (shards() && !over()) {
+    const bool alone = membership_.silence(now) >= kSchedulerSilence;
+    const auto count = static_cast<std::uint32_t>(shards()->shards.size());
+    for (std::uint32_t server = 0; server < count; ++server) {
+      if (exchange_.silent_for(server, kServerSilence, now))
+        all.emplace_back(server, Missed::Awaited);
+      else if (alone)
+        all.emplace_back(server, Missed::Alone);
+    }
+  }
+  return all;
+}
+
 // --- replies -------------------------------------------------------------------------------------
 
 void WorkerCore::on_server(Instant now, std::uint32_t shard, const proto::Message& message) {

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/check.hpp"
@@ -161,11 +162,17 @@ class WorkerCore {
     const ServerCheck* const check = membership_.check();
     return check ? check->shards() : exchange_.shards();
   }
-  // Servers that it looks for before it joins.
-  std::vector<std::uint32_t> silent_servers() const {
-    const ServerCheck* const check = membership_.check();
-    return check ? check->silent() : std::vector<std::uint32_t>();
-  }
+  // Why a server that is not heard is missed.
+  enum class Missed {
+    Joining,  // this worker joins when the server has answered
+    Awaited,  // it owes an answer, and has been silent for kServerSilence
+    Alone,  // the scheduler has been silent for kSchedulerSilence: nobody else says how servers are
+  };
+  static constexpr Duration kServerSilence = Duration::from_seconds(3);
+  // A scheduler that is there speaks every 6 s.
+  static constexpr Duration kSchedulerSilence = Duration::from_ms(6'500);
+  // The servers that are not heard.
+  std::vector<std::pair<std::uint32_t, Missed>> silent_servers(Instant now) const;
   // Why one of these is not reached.
   void on_trouble(std::string text) {
     if (auto* const check = membership_.check())

@@ -21,7 +21,7 @@ namespace rubato::proto::shm {
 inline constexpr std::size_t kLinksMax = 64;
 // One that has moved nothing for so long makes room when there are no others: its ends go on over
 // TCP.
-inline constexpr Duration kIdleMax = Duration::from_ms(60'000);
+inline constexpr Duration kIdleMax = Duration::from_ms(20'000);
 // Until who comes to the door has said who it is, and from then until both directions have
 // switched; else it is dropped.
 inline constexpr Duration kSwitchTimeout = Duration::from_ms(10'000);

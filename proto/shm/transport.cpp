@@ -34,7 +34,7 @@ ShmTransport::ShmTransport(const ShmOptions& options)
             [this](PeerId from, std::span<const std::byte> bytes) {
               links_.on_signal(from, bytes, steady_now());
             },
-            options.trace, options.keys, options.payload_bytes_max}) {
+            options.trace, options.keys, options.payload_bytes_max, options.peers}) {
   if (!options_.host.empty()) start_sharing();
 }
 

@@ -24,6 +24,7 @@ struct ShmOptions {
   TraceLane* trace = nullptr;                        // as ZmqOptions
   std::shared_ptr<const Keys> keys = nullptr;        // as ZmqOptions
   std::size_t payload_bytes_max = kPayloadBytesMax;  // as ZmqOptions
+  std::size_t peers = 64;                            // as ZmqOptions
 };
 
 class ShmTransport final : public Transport {

@@ -22,6 +22,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 #include <thread>
 
@@ -37,10 +38,10 @@ namespace {
 using proto::Role;
 using namespace std::string_view_literals;
 
-// Of each attack, and of each look before and after it.
+// Of each attack, and of each look after it, which is the look before the next one.
 Duration attack_time() {
   const char* const seconds = std::getenv("RUBATO_ATTACK_SECONDS");
-  return Duration::from_seconds(seconds ? std::atof(seconds) : 2);
+  return Duration::from_seconds(seconds ? std::atof(seconds) : 0.7);
 }
 
 // A rate needs time, and an attack some to last.
@@ -151,7 +152,8 @@ class Attacked {
 
   // Attacks over and over for a while. `attack`: one attempt, of a second at most.
   void attack(const std::string& what, const std::function<void()>& once) {
-    const double before = rate();
+    if (!rate_) rate_ = rate();
+    const double before = *rate_;
     const auto rss = [](const Process& process) { return memory_mib(process, "VmRSS"); };
     const double scheduler_before = rss(*scheduler_process), server_before = rss(*server_process);
     forget_peak(*scheduler_process);
@@ -165,6 +167,7 @@ class Attacked {
     const double scheduler_most = memory_mib(*scheduler_process, "VmHWM");
     const double server_most = memory_mib(*server_process, "VmHWM");
     const double after = rate();
+    rate_ = after;
     fmt::print(
         "| {} | {:.0f}, {:.0f}, {:.0f} | {:.0f}, {:.0f}, {:.0f} | {:.0f}, {:.0f}, {:.0f} |\n", what,
         scheduler_before, scheduler_most, rss(*scheduler_process), server_before, server_most,
@@ -232,6 +235,7 @@ class Attacked {
   }
 
   bool keys_;
+  std::optional<double> rate_;  // after the last attack
   std::vector<std::unique_ptr<Process>> workers_;
 };
 
@@ -252,6 +256,18 @@ void parts_without_end(const std::string& endpoint) {
   const Instant began = steady_now();
   while (steady_now() - began < Duration::from_seconds(1) && stranger.send(parts)) {
   }
+}
+
+// Many messages that are not finished, each too short to be one without end. `bytes`: of each. They
+// stay until ZeroMQ has read all of them.
+void many_unfinished(const std::string& endpoint, std::size_t bytes) {
+  std::vector<Tcp> strangers;
+  std::string parts;
+  while (parts.size() < bytes) parts += "\1\0"sv;
+  for (int i = 0; i < 40; ++i) strangers.emplace_back(endpoint).send(kGreeting);
+  pass(Duration::from_ms(200));  // until they are greeted: what comes sooner is no message
+  for (Tcp& stranger : strangers) stranger.send(parts);
+  pass(Duration::from_seconds(2));
 }
 
 // A peer that sends as much as is taken, and reads nothing.
@@ -282,6 +298,8 @@ TEST_CASE("attacks: strangers at a cluster without keys") {
   for (const auto& [node, endpoint] :
        std::map<std::string, std::string>{{"scheduler", run.scheduler}, {"server", run.server}}) {
     run.attack("a message without end, to the " + node, [&] { parts_without_end(endpoint); });
+    run.attack("40 unfinished messages, to the " + node,
+               [&] { many_unfinished(endpoint, node == "server" ? 1'000'000 : 200'000); });
     run.attack("200 connections that say nothing, to the " + node,
                [&] { connects_and_says(endpoint, ""); });
     run.attack("200 half greetings, to the " + node,
@@ -301,6 +319,7 @@ TEST_CASE("attacks: strangers at a cluster without keys") {
   run.scheduler_process->wait_for_words(cut + "a message without end");
   run.server_process->wait_for_words(cut + "a message without end");
   run.server_process->wait_for_words(cut + "it does not read what it asks for");
+  run.server_process->wait_for_words(cut + "the largest of too many unfinished messages");
   for (const Process* node : {run.scheduler_process.get(), run.server_process.get()})
     CHECK(count(node->err(), "\n") < 200);  // no flood
 }
@@ -378,6 +397,79 @@ TEST_CASE("limits: files that may not grow: TCP instead of shared memory, no sna
   run.start_workers(small);
   run.expect_end();
   CHECK(contains(run.server->err(), "snapshot"));
+}
+
+// Links of shared memory that move nothing, as many as the server has. Returns: how many it gave.
+std::size_t take_links(proto::ShmTransport& stranger, const std::string& endpoint) {
+  std::vector<proto::PeerId> peers;
+  for (std::size_t i = 0; i < proto::shm::kLinksMax; ++i) {
+    const auto peer = stranger.connect(endpoint);
+    REQUIRE(peer);
+    // The refusal says that the server is there; an offer follows.
+    REQUIRE(stranger.send(*peer, {.cluster = 0,
+                                  .sender = {Role::Worker, 0},
+                                  .incarnation = 1,
+                                  .body = proto::Heartbeat{},
+                                  .payload = {}}));
+    peers.push_back(*peer);
+  }
+  const auto taken = [&] {
+    return static_cast<std::size_t>(std::ranges::count_if(
+        peers, [&](proto::PeerId peer) { return stranger.shared_memory(peer); }));
+  };
+  for (const Instant began = steady_now(); taken() < 59;) {
+    REQUIRE(steady_now() - began < kPatience);
+    REQUIRE(stranger.receive(Duration::from_ms(10)));
+  }
+  return taken();
+}
+
+TEST_CASE("limits: shared memory: all links idle in a stranger's hands: workers get theirs") {
+  Limited run(kEndless);
+  run.start({});
+  proto::ShmTransport stranger;
+  MESSAGE("a stranger has " << take_links(stranger, run.server_endpoint) << " links");
+  run.workers.push_back(
+      std::make_unique<Process>(run.place, run.node("worker", "fast-0"), "", Process::Limits{}));
+  run.workers[0]->wait_for_words(run.server_endpoint + ": tcp, since it declines shared memory");
+  pass(proto::shm::kIdleMax);
+  for (const char* name : {"fast-1", "slow"}) {
+    run.workers.push_back(
+        std::make_unique<Process>(run.place, run.node("worker", name), "", Process::Limits{}));
+    run.workers.back()->wait_for_words(run.server_endpoint + ": shared memory");
+  }
+  run.scheduler->wait_for_words("3 of 3 workers");  // of the progress
+  run.scheduler->signal(SIGINT);
+  CHECK(run.scheduler->wait_for_end() == 130);
+  CHECK(run.server->wait_for_end() == 0);
+  for (const auto& worker : run.workers) CHECK(worker->wait_for_end() == 0);
+  CHECK(contains(run.server->err(), "tcp, since it was idle, and another one needs the room"));
+}
+
+TEST_CASE("limits: a file of some bytes that claims gigabytes is one line, and takes no memory") {
+  const Workplace place;
+  const auto number = [](std::uint32_t value) {
+    std::string bytes(4, '\0');
+    for (char& byte : bytes) {
+      byte = static_cast<char>(value >> 24);
+      value <<= 8;
+    }
+    return bytes;
+  };
+  const std::uint32_t many = 0x7f00'0003;
+  place.write("x-idx3-ubyte", number(0x803) + number(many) + number(28) + number(28));
+  place.write("x-idx1-ubyte", number(0x801) + number(many));
+  place.write("x.libsvm", "1 200000000:1\n0 1:1\n");
+  for (const auto& [file, why] :
+       std::map<std::string, std::string>{{"x-idx3-ubyte", "claims 2130706435 samples"},
+                                          {"x.libsvm", "is the largest index right?"}}) {
+    CAPTURE(file);
+    Process data(place, {"data", file}, "", {{RLIMIT_AS, rlim_t{1} << 30}});
+    CHECK(data.wait_for_end() == 2);
+    CAPTURE(data.err());
+    CHECK(contains(data.err(), why));
+    CHECK(count(data.err(), "\n") == 1);
+  }
 }
 
 TEST_CASE("limits: too little address space is one line and an exit code") {

@@ -2,11 +2,15 @@
 // says what, who goes on, and the exit codes. Two network namespaces stand for two machines.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "tests/integration/process.hpp"
@@ -35,9 +39,9 @@ struct Cluster {
     scheduler =
         start("scheduler", boxes.head(), {"--bind", "tcp://" + kScheduler + ":*", "--out", "o"});
     endpoint = endpoint_of(*scheduler);
-    const std::string host = box("server-0") == boxes.far() ? TwoBoxes::far_address() : kServer;
-    server =
-        start("server", box("server-0"), {"--bind", "tcp://" + host + ":*", "--name", "server-0"});
+    server_host = box("server-0") == boxes.far() ? TwoBoxes::far_address() : kServer;
+    server = start_server(box("server-0"), "*");
+    server_endpoint = server->wait_for_words("server listens on ");
     for (const char* name : {"fast-0", "fast-1", "slow"})
       workers.push_back(start("worker", box(name), {"--name", name, "--stretch"}));
     scheduler->wait_for_words("3 of 3 workers");  // of the progress
@@ -49,6 +53,15 @@ struct Cluster {
     if (role != "scheduler") words.insert(words.end(), {"--scheduler", endpoint});
     return std::make_unique<Process>(place, words, box);
   }
+  std::unique_ptr<Process> start_server(const std::string& box, const std::string& port) const {
+    return start(
+        "server", box,
+        {"--bind", "tcp://" + server_host + ":" + port, "--name", "server-0", "--state", "state"});
+  }
+  // What a worker says of a server that it does not reach.
+  std::string unreached_server() const {
+    return "cannot reach server 0 at " + server_endpoint + " (" + server_host + "): ";
+  }
   static void add(const std::string& words, const std::string& box) {
     REQUIRE(std::system(("ip -n " + box + " " + words).c_str()) == 0);
   }
@@ -56,6 +69,12 @@ struct Cluster {
   void cut(const std::string& address) const { add("route add blackhole " + address, boxes.far()); }
   void heal(const std::string& address) const {
     add("route del blackhole " + address, boxes.far());
+  }
+  int commits() const {
+    Process status(place, {"status", "--json", "--scheduler", endpoint, "--insecure"},
+                   boxes.head());
+    REQUIRE(status.wait_for_end() == 0);
+    return nlohmann::json::parse(status.out()).at("commits").get<int>();
   }
   void interrupt() {
     scheduler->signal(SIGINT);
@@ -66,7 +85,7 @@ struct Cluster {
 
   TwoBoxes& boxes;
   Workplace place;
-  std::string sync, endpoint;
+  std::string sync, endpoint, server_host, server_endpoint;
   std::unique_ptr<Process> scheduler, server;
   std::vector<std::unique_ptr<Process>> workers;
 };
@@ -88,12 +107,12 @@ TEST_CASE(
     "cuts: servers out of two workers' reach under BSP: said, left out, and back by themselves") {
   TwoBoxes boxes;
   if (!permitted(boxes)) return;
-  Cluster run(boxes, "bsp", "stalled_seconds = 12\n" + QuickCluster{.stop = kEndless}.text(),
+  Cluster run(boxes, "bsp", "stalled_seconds = 5\n" + QuickCluster{.stop = kEndless}.text(),
               {"fast-1", "slow"});
   const Instant since = steady_now();
   run.cut(kServer);
-  says(*run.scheduler, "has not committed for ", since);
-  says(*run.workers[0], "has not committed for ", since);
+  for (const int cut : {1, 2}) says(*run.workers[cut], run.unreached_server(), since);
+  CHECK_FALSE(contains(run.workers[0]->err(), "cannot reach"));
   run.scheduler->wait_for_words("'fast-1' lost: has not committed for ");
   run.scheduler->wait_for_words("'slow' lost: has not committed for ");
   run.scheduler->wait_for_words("1 of 3 workers");  // of the progress: the one goes on
@@ -131,17 +150,65 @@ TEST_CASE("cuts: a scheduler out of the servers' reach for too long: no node end
 }
 
 TEST_CASE(
-    "cuts: scheduler and server killed: each worker says so within 10 s, and ends with code 1") {
+    "cuts: scheduler and server killed: a worker in a long step names both within 10 s, exit 1") {
   TwoBoxes boxes;
   if (!permitted(boxes)) return;
-  std::string file = QuickCluster{.stop = kEndless}.text();
+  // The first commit is far away, so nobody waits for an answer.
+  std::string file = QuickCluster{.step_seconds = 60, .stop = kEndless}.text();
   file.replace(file.find("[servers]\n"), 10, "[servers]\nabsent_seconds = 15\n");
-  Cluster run(boxes, "asp", file, {});
+  Cluster run(boxes, "asp", file, {"slow"});
   for (Process* node : {run.scheduler.get(), run.server.get()}) node->signal(SIGKILL);
   const Instant since = steady_now();
-  for (const auto& worker : run.workers)
+  for (const auto& worker : run.workers) {
+    says(*worker, run.unreached_server() + "nothing listens there", since);
     says(*worker, "cannot reach the scheduler at " + run.endpoint, since);
+  }
   for (const auto& worker : run.workers) CHECK(worker->wait_for_end() == 1);
+}
+
+TEST_CASE("cuts: a server killed: each worker that waits says so, none is lost, it goes on") {
+  TwoBoxes boxes;
+  if (!permitted(boxes)) return;
+  Cluster run(boxes, "bsp",
+              "stalled_seconds = 5\nfirst_commit_seconds = 5\n" +
+                  QuickCluster{.stop = kEndless}.text() + "[snapshot]\nevery_seconds = 1\n",
+              {"slow"});
+  while (!std::filesystem::exists(run.place.path("state/server-0.1.snapshot")))
+    (void)::poll(nullptr, 0, 100);
+  run.server->signal(SIGKILL);
+  const Instant since = steady_now();
+  for (const auto& worker : run.workers)
+    says(*worker, run.unreached_server() + "nothing listens there", since);
+  says(*run.scheduler, "server 0 'server-0' is silent for 10 s", since);
+  run.server = run.start_server(boxes.head(),
+                                run.server_endpoint.substr(run.server_endpoint.rfind(':') + 1));
+  run.scheduler->wait_for_words("is back from its snapshot");
+  run.scheduler->wait_for_words("3 of 3 workers");
+  run.interrupt();
+  CHECK_FALSE(contains(run.scheduler->err(), "' lost: "));
+}
+
+// A packet waits for up to 1.5 s at each end, and the parameters take 9 s.
+TEST_CASE("cuts: who waits long for a slow link, or for others, is not called out of reach") {
+  TwoBoxes boxes;
+  if (!permitted(boxes)) return;
+  const std::string slow = " root tbf rate 1mbit burst 16kb latency 1500ms";
+  Cluster run(boxes, "bsp", QuickCluster{.stop = kEndless, .hidden = "512, 512"}.text(), {"slow"});
+  for (const auto& [box, end] :
+       {std::pair{boxes.head(), boxes.head_end()}, std::pair{boxes.far(), boxes.far_end()}})
+    if (std::system(("tc -n " + box + " qdisc replace dev " + end + slow).c_str()) != 0)
+      return run.interrupt();
+  const Instant since = steady_now();
+  const int commits = run.commits();
+  while (run.commits() < commits + 3) {  // a round
+    REQUIRE(steady_now() - since < kPatience * 3);
+    (void)::poll(nullptr, 0, 500);
+  }
+  MESSAGE("a round took " << (steady_now() - since).seconds() << " s");
+  CHECK(steady_now() - since > Duration::from_seconds(9));
+  run.interrupt();
+  for (const auto& worker : run.workers) CHECK_FALSE(contains(worker->err(), "cannot reach"));
+  CHECK_FALSE(contains(run.scheduler->err(), "' lost: "));
 }
 
 }  // namespace

@@ -1,16 +1,26 @@
 // Members that lie or break, in a cluster of real processes: what its user reads, and the exit
 // codes. The worker "slow" is played by the test; the others and all other nodes are processes.
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/mman.h>
 
+#include <atomic>
 #include <cmath>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <stop_token>
+#include <thread>
 #include <vector>
 
+#include "base/memory_file.hpp"
+#include "base/rng.hpp"
 #include "cluster/cluster_plan.hpp"
 #include "tests/integration/peers.hpp"
 #include "tests/integration/process.hpp"
@@ -26,8 +36,10 @@ std::string endless() {
 }
 
 struct Cluster {
-  // `file`: text of a cluster file.
-  Cluster(const std::string& model, const std::string& file) : sync(model) {
+  // `file`: text of a cluster file. `come_first`: called when the scheduler listens.
+  Cluster(const std::string& model, const std::string& file,
+          const std::function<void(const Cluster&)>& come_first = {})
+      : sync(model) {
     const auto config = cluster::load_cluster(place.write("quick.toml", file));
     REQUIRE_MESSAGE(config, (config ? "" : config.error().message));
     const auto facts = train::known_facts(config->dataset);
@@ -38,6 +50,7 @@ struct Cluster {
     plan = *planned;
     scheduler = start("scheduler", {"--bind", "tcp://127.0.0.1:*", "--out", "o"});
     endpoint = endpoint_of(*scheduler);
+    if (come_first) come_first(*this);
     server = start("server", {"--name", "server-0", "--state", "state"});
     server_endpoint = server->wait_for_words("server listens on ");
     for (const char* name : {"fast-0", "fast-1"})
@@ -51,9 +64,10 @@ struct Cluster {
     if (role != "scheduler") words.insert(words.end(), {"--scheduler", endpoint});
     return std::make_unique<Process>(place, words);
   }
-  Member member() const {
+  // `host`: as of HandPeer.
+  Member member(const std::string& host = {}) const {
     return Member(plan.cluster, {"slow", plan.parameters, "", plan.settings}, endpoint,
-                  server_endpoint);
+                  server_endpoint, host);
   }
   double steps() const {
     Process status(place, {"status", "--json", "--scheduler", endpoint});
@@ -119,22 +133,26 @@ TEST_CASE("members: an update of absurd size is refused, counted, and training g
   CHECK(contains(run.server->err(), "2 refused (too large 1, of another kind 1)"));
 }
 
+// Both ways at a time: most of it is waiting.
 TEST_CASE("members: who heartbeats without progress is named, and the round closes without it") {
-  for (const bool begins : {false, true}) {
-    CAPTURE(begins);
-    Cluster run("bsp", "stalled_seconds = 14\nfirst_commit_seconds = 14\n" + endless());
-    Member member = run.member();
-    const std::uint64_t count = member.parameters;
-    if (begins)  // a commit, and never ends it
-      member.to_server.send(proto::Commit{.sequence = 2, .count = 5, .total = count},
-                            proto::Payload::of(std::make_shared<const std::vector<float>>(5)));
-    stay(member, Duration::from_seconds(20));
+  const std::string file = "stalled_seconds = 14\nfirst_commit_seconds = 14\n" + endless();
+  Cluster never("bsp", file), unfinished("bsp", file);
+  Member idle = never.member(), half = unfinished.member();
+  // A commit, and never ends it.
+  half.to_server.send(proto::Commit{.sequence = 2, .count = 5, .total = half.parameters},
+                      proto::Payload::of(std::make_shared<const std::vector<float>>(5)));
+  for (const Instant end = steady_now() + Duration::from_seconds(18); steady_now() < end;) {
+    stay(idle, Duration::from_ms(500));
+    stay(half, Duration::from_ms(500));
+  }
+  for (Cluster* const run : {&never, &unfinished}) {
+    CAPTURE(run == &unfinished);
     const std::string named = "worker 2 'slow' has not committed yet, for ";
-    run.scheduler->wait_for_words(named);
-    run.workers[0]->wait_for_words(named);
-    run.scheduler->wait_for_words("worker 2 'slow' lost: has not committed yet, for ");
-    run.check_trains();
-    run.interrupt();
+    run->scheduler->wait_for_words(named);
+    run->workers[0]->wait_for_words(named);
+    run->scheduler->wait_for_words("worker 2 'slow' lost: has not committed yet, for ");
+    run->check_trains();
+    run->interrupt();
   }
 }
 
@@ -220,6 +238,174 @@ max_seconds = 1000
   const auto run = nlohmann::json::parse(read_text(place.path("o") / "results.json")).at("runs")[0];
   CHECK(std::isfinite(run.at("final_loss").get<double>()));
   CHECK_FALSE(run.contains("setbacks"));  // there was none
+}
+
+TEST_CASE("members: a far sequence under a member's sniffed identity silences it for no moment") {
+  for (const char* sync : {"asp", "bsp"}) {
+    CAPTURE(sync);
+    Cluster run(sync, endless());
+    Member member = run.member();
+    HandPeer sniffer(member.to_server.identity, run.server_endpoint);
+    const std::vector<float> zero(member.parameters, 0.0f);
+    for (Sequence sequence = 2; sequence < 5; ++sequence) {
+      sniffer.send(proto::Commit{.sequence = Sequence{1} << 50,
+                                 .count = zero.size(),
+                                 .total = zero.size(),
+                                 .steps = 1},
+                   proto::Payload::of(std::make_shared<const std::vector<float>>(zero)));
+      sniffer.expect<proto::Refusal>();
+      member.commit(sequence, std::vector<float>(member.parameters, 1e-6f));
+      const auto reply = member.to_server.expect<proto::Parameters>();
+      CHECK(reply.sequence == sequence);
+      CHECK_FALSE(reply.refused);
+    }
+    member.to_scheduler.send(proto::Leave{"done"});
+    run.check_trains();
+    run.interrupt();
+  }
+}
+
+// Memory that `node` lends: a process of the same user can open it, and not write to it. Returns:
+// how many such files there are.
+int check_lent(const Process& node) {
+  int found = 0;
+  const std::string directory = "/proc/" + std::to_string(node.pid()) + "/fd";
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    std::error_code ended;
+    if (!contains(std::filesystem::read_symlink(entry, ended).string(), "memfd:")) continue;
+    const Descriptor file(::open(entry.path().c_str(), O_RDWR | O_CLOEXEC));
+    if (!file || (::fcntl(file.get(), F_GET_SEALS) & F_SEAL_FUTURE_WRITE) == 0) continue;
+    ++found;
+    const char byte = 1;
+    CHECK(::pwrite(file.get(), &byte, 1, 0) == -1);
+    CHECK(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0) == MAP_FAILED);
+    void* const seen = ::mmap(nullptr, 4096, PROT_READ, MAP_SHARED, file.get(), 0);
+    REQUIRE(seen != MAP_FAILED);
+    CHECK(::mprotect(seen, 4096, PROT_READ | PROT_WRITE) == -1);
+    ::munmap(seen, 4096);
+  }
+  return found;
+}
+
+// Changes one element of an update again and again: absurd for some microseconds, then as before.
+class Changer {
+ public:
+  Changer(Floats& update, float usual) : update_(update), usual_(usual) {}
+  // From its return on all elements are as they should be.
+  void pause() {
+    state_ = State::ToRest;
+    while (state_ != State::Rests) std::this_thread::yield();
+  }
+  void go_on() { state_ = State::Changes; }
+
+ private:
+  enum class State { Changes, ToRest, Rests };
+
+  void change(const std::stop_token& stop) {
+    Rng rng(7);
+    while (!stop.stop_requested()) {
+      auto asked = State::ToRest;
+      state_.compare_exchange_strong(asked, State::Rests);
+      if (state_ != State::Changes) continue;
+      std::atomic_ref<float> element(update_[rng.below(update_.size())]);
+      element = 3e30f;
+      for (const Instant end = steady_now() + Duration{20'000}; steady_now() < end;) {
+      }
+      element = usual_;
+      for (const Instant end = steady_now() + Duration{100'000}; steady_now() < end;) {
+      }
+    }
+  }
+
+  Floats& update_;
+  float usual_;
+  std::atomic<State> state_ = State::Changes;
+  std::jthread thread_{[this](const std::stop_token& stop) { change(stop); }};
+};
+
+TEST_CASE("members: shared memory: an update that changes after its check, lent memory written") {
+  Cluster run("asp", QuickCluster{.stop = kEndless, .hidden = "256, 256"}.text());
+  Member member = run.member(proto::shm::host_id());
+  for (const Instant began = steady_now(); !member.to_server.shares_memory();) {
+    REQUIRE(steady_now() - began < kPatience);
+    member.to_server.send(proto::Pull{1});
+    member.to_server.expect<proto::Parameters>();
+  }
+  const float usual = 1e-9f;
+  const auto update = std::make_shared<Floats>(member.parameters, usual);
+  REQUIRE(shareable_offset(std::as_bytes(std::span(*update))));
+  Changer changer(*update, usual);
+  int refused = 0, applied = 0, in_a_row = 0;
+  const Instant began = steady_now();
+  for (Sequence sequence = 2; refused < 20 || applied < 200; ++sequence) {
+    REQUIRE(steady_now() - began < kPatience);
+    if (sequence % 100 == 0) member.to_scheduler.send(beat());
+    const bool honest = in_a_row > 2;  // 10 in a row would set it aside
+    if (honest) changer.pause();
+    member.commit(sequence, update);
+    const bool harmed = member.to_server.expect<proto::Parameters>().refused;
+    if (honest) changer.go_on();
+    in_a_row = harmed ? in_a_row + 1 : 0;
+    ++(harmed ? refused : applied);
+  }
+  MESSAGE(refused << " commits were refused, " << applied << " applied");
+  for (const Process* node : {run.server.get(), run.workers[0].get()})
+    if (check_lent(*node) == 0) MESSAGE("this kernel has no F_SEAL_FUTURE_WRITE");
+  member.to_scheduler.send(proto::Leave{"done"});
+  run.check_trains();
+  run.interrupt();
+  CHECK(run.run.at("final_loss").get<double>() < 100);
+  CHECK_FALSE(run.run.contains("setbacks"));
+}
+
+TEST_CASE("members: an absurd loss of one worker does not count, and is said once") {
+  // Nothing is held out, so the losses of the workers' steps are the evaluation.
+  const std::string data = "kind = \"blobs\"\nspread = 0.5\nheld_out = 0";
+  Cluster run("asp", QuickCluster{.data = data, .stop = kEndless}.text());
+  Member member = run.member();
+  proto::Progress lie = beat();
+  lie.loss_samples = 1'000'000;
+  for (const double loss : {1e300, -1e300, 1e4}) {
+    lie.loss = loss;
+    for (int i = 0; i < 8; ++i, (void)::poll(nullptr, 0, 100)) {
+      ++lie.steps;
+      member.to_scheduler.send(lie);
+    }
+  }
+  const std::string said = "worker 2 'slow' reports a loss of ";
+  run.scheduler->wait_for_words(said);
+  member.to_scheduler.send(proto::Leave{"done"});
+  run.check_trains();
+  run.interrupt();
+  CHECK(count(run.scheduler->err(), said) == 1);
+  std::istringstream curve(read_text(run.place.path("o") / "curves.csv"));
+  std::string line;
+  std::getline(curve, line);
+  for (int points = 0; std::getline(curve, line) || points == 0; ++points) {
+    std::istringstream fields(line);
+    std::string loss;
+    for (int i = 0; i < 6; ++i) std::getline(fields, loss, ',');
+    CAPTURE(line);
+    CHECK(std::atof(loss.c_str()) > 0);
+    CHECK(std::atof(loss.c_str()) < 10);
+  }
+  CHECK_FALSE(run.run.contains("setbacks"));
+}
+
+// On loopback without keys anybody may come first.
+TEST_CASE("members: a false server before the real one: this takes its place, and workers train") {
+  const auto come_first = [](const Cluster& run) {
+    HandPeer liar({run.plan.cluster, {Role::Server, 0}, 77}, run.endpoint);
+    liar.send(
+        proto::Hello{"server-0", run.plan.parameters, "tcp://127.0.0.1:1", run.plan.settings});
+    CHECK(liar.expect<proto::Welcome>().you.role == Role::Server);
+  };
+  Cluster run("asp", endless(), come_first);
+  Member member = run.member();
+  run.check_trains();
+  member.to_scheduler.send(proto::Leave{"done"});
+  run.interrupt();
+  CHECK(contains(run.scheduler->err(), "server 0 'server-0' is back without a snapshot"));
 }
 
 TEST_CASE("members: nobody but the scheduler's own process is the evaluator") {

@@ -7,7 +7,8 @@
 
 namespace rubato::integration {
 
-HandPeer::HandPeer(Identity who, const std::string& endpoint) : identity(who) {
+HandPeer::HandPeer(Identity who, const std::string& endpoint, const std::string& host)
+    : identity(who), transport_({.host = host}) {
   const auto link = transport_.connect(endpoint);
   REQUIRE(link);
   link_ = *link;
@@ -30,9 +31,9 @@ proto::Message HandPeer::receive() {
 }
 
 Member::Member(std::uint64_t cluster, const proto::Hello& hello, const std::string& scheduler,
-               const std::string& server)
+               const std::string& server, const std::string& host)
     : to_scheduler({cluster, {proto::Role::Worker, 0}, 4242}, scheduler),
-      to_server({cluster, {proto::Role::Worker, 0}, 4242}, server),
+      to_server({cluster, {proto::Role::Worker, 0}, 4242}, server, host),
       parameters(hello.parameters) {
   to_scheduler.send(hello);
   const auto welcome = to_scheduler.expect<proto::Welcome>();
@@ -43,14 +44,18 @@ Member::Member(std::uint64_t cluster, const proto::Hello& hello, const std::stri
 }
 
 void Member::commit(Sequence sequence, const std::vector<float>& update) {
-  const std::uint64_t count = update.size();
+  commit(sequence, std::make_shared<const Floats>(update.begin(), update.end()));
+}
+
+void Member::commit(Sequence sequence, const std::shared_ptr<const Floats>& update) {
+  const std::uint64_t count = update->size();
   to_server.send(proto::Commit{.sequence = sequence,
                                .offset = 0,
                                .count = count,
                                .total = count,
                                .steps = 1,
                                .codec = proto::PayloadCodec::F32},
-                 proto::Payload::of(std::make_shared<const std::vector<float>>(update)));
+                 proto::Payload::of(update));
 }
 
 Parts parts_of(const proto::Message& message) {

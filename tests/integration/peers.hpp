@@ -5,13 +5,15 @@
 #include <doctest/doctest.h>
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
 #include <zmq.hpp>
 
+#include "base/shareable.hpp"
 #include "proto/messages.hpp"
-#include "proto/zmq_transport.hpp"
+#include "proto/shm/transport.hpp"
 
 namespace rubato::integration {
 
@@ -23,7 +25,8 @@ struct Identity {
 
 class HandPeer {
  public:
-  HandPeer(Identity identity, const std::string& endpoint);
+  // `host`: as ShmOptions::host; it may share memory with that node.
+  HandPeer(Identity identity, const std::string& endpoint, const std::string& host = {});
 
   Identity identity;  // what the next message claims
 
@@ -37,20 +40,24 @@ class HandPeer {
       if (const auto* body = std::get_if<Body>(&message.body)) return *body;
     }
   }
+  bool shares_memory() const { return transport_.shared_memory(link_); }
 
  private:
   proto::Message receive();
 
-  proto::ZmqTransport transport_;
+  proto::ShmTransport transport_;
   proto::PeerId link_ = 0;
 };
 
 // A worker of the cluster, played by hand: joined, pulled, and ready to commit.
 struct Member {
-  // `hello`: of this worker. The run has one server, which is there: one Hello is enough.
+  // `hello`: of this worker. The run has one server, which is there: one Hello is enough. `host`:
+  // as of HandPeer, towards the server.
   Member(std::uint64_t cluster, const proto::Hello& hello, const std::string& scheduler,
-         const std::string& server);
+         const std::string& server, const std::string& host = {});
   void commit(Sequence sequence, const std::vector<float>& update);
+  // The update stays where it lies.
+  void commit(Sequence sequence, const std::shared_ptr<const Floats>& update);
 
   HandPeer to_scheduler;
   HandPeer to_server;

@@ -27,19 +27,20 @@ TwoBoxes::TwoBoxes() {
   names_[0] = "curve-head-" + mark;
   names_[1] = "curve-far-" + mark;
   const std::string cable = "cv" + mark;
-  head_end_ = cable + "a";
+  ends_[0] = cable + "a";
+  ends_[1] = cable + "b";
   for (const std::string& name : names_)
     if (!run("ip netns add " + name)) {
       problem_ = "network namespaces are not permitted here, or ip is missing";
       return;
     }
   const std::vector<std::string> steps{
-      "ip link add " + cable + "a netns " + head() + " type veth peer name " + cable + "b netns " +
-          far(),
-      "ip -n " + head() + " addr add 10.201.17.1/24 dev " + cable + "a",
-      "ip -n " + far() + " addr add 10.201.17.2/24 dev " + cable + "b",
-      "ip -n " + head() + " link set " + cable + "a up",
-      "ip -n " + far() + " link set " + cable + "b up",
+      "ip link add " + head_end() + " netns " + head() + " type veth peer name " + far_end() +
+          " netns " + far(),
+      "ip -n " + head() + " addr add 10.201.17.1/24 dev " + head_end(),
+      "ip -n " + far() + " addr add 10.201.17.2/24 dev " + far_end(),
+      "ip -n " + head() + " link set " + head_end() + " up",
+      "ip -n " + far() + " link set " + far_end() + " up",
       "ip -n " + head() + " link set lo up",
       "ip -n " + far() + " link set lo up"};
   for (const std::string& step : steps)

@@ -23,8 +23,9 @@ class TwoBoxes {
   const std::string& far() const { return names_[1]; }
   static std::string head_address() { return "10.201.17.1"; }
   static std::string far_address() { return "10.201.17.2"; }
-  // The cable's end at head().
-  const std::string& head_end() const { return head_end_; }
+  // The cable's end at head(), and at far().
+  const std::string& head_end() const { return ends_[0]; }
+  const std::string& far_end() const { return ends_[1]; }
   // What went through the cable since the last call, both ways, headers included.
   std::string passed();
 
@@ -32,7 +33,7 @@ class TwoBoxes {
   void listen(const std::stop_token& stop);
 
   std::string names_[2];
-  std::string head_end_;
+  std::string ends_[2];
   std::string problem_;
   int socket_ = -1;   // hears the cable at head()
   std::mutex mutex_;  // guards passed_

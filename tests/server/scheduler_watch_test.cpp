@@ -332,6 +332,67 @@ TEST_CASE("setback: one worker that says its loss is not finite changes nothing"
   CHECK(world.scheduler.record().setbacks == 1);
 }
 
+TEST_CASE("watch: an absurd loss of one worker is left out of the mean, and said once") {
+  auto options = watching();
+  options.evaluations = SchedulerOptions::Evaluations::Training;
+  SchedulerWorld world(options);
+  world.start(3);
+  std::uint64_t steps = 0;
+  const auto pass = [&](std::vector<double> losses) {
+    world.now = world.now + kSecond * 20;
+    ++steps;
+    for (const auto& worker : {kZero, kOne, kTwo}) {
+      if (worker.index >= losses.size()) continue;
+      auto progress = made(steps, steps);
+      progress.loss_samples = 10;
+      progress.loss = losses[worker.index];
+      world.from_worker(worker, progress);
+    }
+    world.scheduler.on_wakeup(world.now);
+    const auto last = world.scheduler.last_evaluation();
+    return last ? last->loss : -1;
+  };
+  CHECK(pass({1e300}) == -1);  // before the others have said theirs
+  CHECK(says(world.log(), "worker 0 'edge-0' reports a loss of 1e+300: its figures are left out"));
+  CHECK(pass({1e300, 0.5, 1.5}) == 1);
+  CHECK(pass({-1e300, 0.5, 0.25}) == 0.375);
+  CHECK(pass({1001, 0.5, 0.25}) == 0.375);
+  CHECK_FALSE(says(world.log(), "reports a loss"));  // it was said
+  CHECK(pass({999, 0.5, 0.5}) == doctest::Approx(1000.0 / 3));
+  // What most have is usual.
+  CHECK(pass({3e6, 3e6, 0}) == 2e6);
+}
+
+TEST_CASE("watch: absurd figures of one worker's own evaluation are left out") {
+  const proto::Evaluation good{.age = {},
+                               .loss = 0.5,
+                               .accuracy = 0.75,
+                               .samples = 10,
+                               .target_mean = 0.5,
+                               .target_square = 1.25};
+  std::vector<proto::Evaluation> wrong(6, good);
+  wrong[0].loss = 1e300;
+  wrong[1].loss = -1;
+  wrong[2].accuracy = 1e9;
+  wrong[3].target_square = 1e300;
+  wrong[4].target_mean = -1e300;
+  wrong[5].accuracy = std::numeric_limits<double>::quiet_NaN();
+  for (const auto& lie : wrong) {
+    CAPTURE(&lie - wrong.data());
+    auto options = watching();
+    options.evaluations = SchedulerOptions::Evaluations::Workers;
+    SchedulerWorld world(options);
+    world.start(3);
+    for (const auto& worker : {kZero, kOne}) world.from_worker(worker, good);
+    world.from_worker(kTwo, lie);
+    world.now = world.now + options.evaluation_interval;
+    world.scheduler.on_wakeup(world.now);
+    CHECK(world.scheduler.record().final_loss == 0.5);
+    CHECK(world.scheduler.record().final_accuracy == 0.75);
+    CHECK(says(world.log(), "worker 2 'edge-2' reports a loss of "));
+  }
+}
+
 TEST_CASE("setback: when everybody's commits are refused, it is not the worker") {
   SchedulerWorld world(watching());
   world.start(3);

@@ -36,7 +36,7 @@ TEST_CASE("server check: it asks the scheduler, then each server, and joins when
   REQUIRE(hellos.size() == 1);
   CHECK(hellos[0].looks);
   CHECK(hellos[0].name == "edge-0");
-  CHECK(world.core.silent_servers().empty());
+  CHECK(world.core.silent_servers(world.now).empty());
   world.welcome(0);
   CHECK_FALSE(world.core.id().has_value());  // it is welcome to look
   CHECK(world.core.shards() == world.shard_map());
@@ -44,7 +44,8 @@ TEST_CASE("server check: it asks the scheduler, then each server, and joins when
   CHECK(said.size() == 2);
   for (const auto& out : said) CHECK(out.message.sent == world.now);  // to be answered
   world.answer(0);
-  CHECK(world.core.silent_servers() == std::vector<std::uint32_t>{1});
+  using Silent = std::vector<std::pair<std::uint32_t, WorkerCore::Missed>>;
+  CHECK(world.core.silent_servers(world.now) == Silent{{1, WorkerCore::Missed::Joining}});
   world.pass(kSecond);
   said = world.sent();
   CHECK(bodies<proto::Heartbeat>(said, server_node(0)).empty());
@@ -65,7 +66,7 @@ TEST_CASE("server check: who joins again looks again, and late replies are no an
     world.reply(0, 2);
     world.hear(server_node(1), proto::Refusal{proto::RefusalCode::NotMember, "late"});
     world.hear(kSchedulerNode, proto::Refusal{proto::RefusalCode::NotMember, "late"});
-    CHECK(world.core.silent_servers().size() == 2);
+    CHECK(world.core.silent_servers(world.now).size() == 2);
     for (const std::uint32_t shard : {0u, 1u})
       world.hear(server_node(shard), proto::Heartbeat{.echo = world.now, .clock = world.now});
     world.core.on_wakeup(world.now);

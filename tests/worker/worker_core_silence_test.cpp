@@ -60,6 +60,30 @@ TEST_CASE("scheduler: on virtual time nobody asks for it") {
   CHECK_FALSE(world.core.failure());
 }
 
+TEST_CASE(
+    "silent servers: those that owe an answer for 3 s, and all while the scheduler is silent") {
+  using Missed = WorkerCore::Missed;
+  using Silent = std::vector<std::pair<std::uint32_t, Missed>>;
+  Committed world;
+  world.pass(kSecond * 2.9);
+  CHECK(world.core.silent_servers(world.now).empty());
+  world.pass(kSecond * 0.1);
+  CHECK(world.core.silent_servers(world.now) == Silent{{0, Missed::Awaited}, {1, Missed::Awaited}});
+  world.reply(1, 2);
+  CHECK(world.core.silent_servers(world.now) == Silent{{0, Missed::Awaited}});
+  world.hear(kSchedulerNode, proto::Heartbeat{.echo = {1}, .clock = {2}});
+  world.pass(kSecond * 2);
+  world.pass(kSecond * 2);
+  world.pass(kSecond * 2);
+  CHECK(world.core.silent_servers(world.now) == Silent{{0, Missed::Awaited}});
+  world.pass(kSecond * 0.6);  // 0.1 s of its own lateness is nobody's silence
+  CHECK(world.core.silent_servers(world.now) == Silent{{0, Missed::Awaited}, {1, Missed::Alone}});
+  world.reply(0, 2);
+  CHECK(world.core.silent_servers(world.now) == Silent{{0, Missed::Alone}, {1, Missed::Alone}});
+  world.hear(kSchedulerNode, proto::Heartbeat{.echo = {1}, .clock = {2}});
+  CHECK(world.core.silent_servers(world.now).empty());
+}
+
 TEST_CASE("probe: after fifteen silent seconds, and only the shards that have not answered") {
   Committed world;
   world.reply(1, 2);
