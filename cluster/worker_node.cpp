@@ -25,6 +25,10 @@ using worker::WorkerCore;
 // Which of WorkerNodeOptions::cores is whose.
 constexpr std::size_t kComputePlace = 0, kLoopPlace = 1, kTransportPlace = 2;
 
+// A GPU's step goes on behind its call. So many steps after a commit are waited for, to be timed.
+// Later ones wait for earlier ones, so their mean is right.
+constexpr int kTimedSteps = 8;
+
 // Steps make up for so much lateness of earlier ones.
 constexpr Duration kLateMax = Duration::from_seconds(10);
 
@@ -84,6 +88,7 @@ class WorkerHost : public IdleHost {
           start_computing(core_.next_action() == WorkerCore::Action::TrainEarly);
           return;
         case WorkerCore::Action::Commit:
+          timed_ = 0;
           if (trainer_.copies_beside_steps() && core_.may_take_beside_steps()) {
             trainer_.begin_update();
             core_.on_taking(steady_now());
@@ -166,6 +171,10 @@ class WorkerHost : public IdleHost {
       {
         const TraceSpan span(trace_.compute(), Span::Compute);
         result_ = early ? step_early() : trainer_.step();
+        if (timed_ < kTimedSteps) {
+          ++timed_;
+          trainer_.finish_steps();
+        }
       }
       if (!result_) return;            // the step was given up
       if (options_.step_time) return;  // the loop waits for the end of the stretched step
@@ -332,6 +341,7 @@ class WorkerHost : public IdleHost {
   WorkerCore& core_;
   bool over_ = false;
   bool begun_ = false;  // a step
+  int timed_ = 0;       // steps since the last commit, up to kTimedSteps
   train::LocalTrainer& trainer_;
   const WorkerNodeOptions& options_;
   worker::WorkerTrace trace_;

@@ -112,6 +112,8 @@ class Device {
   // step with a later one, at the latest with the first one after take_update(). When does not
   // depend on time.
   virtual BatchResult step(const Batch& batch, float rate) = 0;
+  // Waits until all steps have run, on a device where a step goes on behind its call.
+  virtual void finish_steps() {}
   // load() and step() in one, with the same result to the bit: a device that can asks for the
   // parameters of a layer when the way forward comes to it, the others for all at the beginning.
   // Requires: U is 0, nothing is frozen. Returns: nothing if they will not come: U is 0 still, W

@@ -45,6 +45,7 @@ class LocalTrainer {
   }
   void read(std::span<float> out) const { device_->read(out); }
   bool take_update(Floats& out) { return device_->take_update(out); }
+  void finish_steps() { device_->finish_steps(); }
   // U <- 0, and so are the optimizer's moments. W is to be loaded anew.
   void drop_update();
   // out <- W, U <- 0. Returns: whether all of both is finite.

@@ -40,8 +40,10 @@ class CopyingDevice final : public CountingDevice {
     ++copies;
   }
   void load_staged() override { replica_.load_under_update(staged_); }
+  void finish_steps() override { ++finished; }
 
   std::atomic<int> copies = 0;
+  int finished = 0;
 
  private:
   void wait_for_steps() {
@@ -58,8 +60,8 @@ class CopyingDevice final : public CountingDevice {
 int done(const CountingDevice& /*device*/, int so_far) {
   return so_far;
 }
-int done(const CopyingDevice& device, int /*so_far*/) {
-  return device.copies;
+int done(const CopyingDevice& device, int so_far) {
+  return so_far < 100 ? -1 : device.copies.load();
 }
 
 template <class Counting = CountingDevice>
@@ -84,6 +86,7 @@ struct Run {
     weights.resize(kParameters);
     trainer.read(weights);
     made = device.made;
+    if constexpr (requires { device.finished; }) finished = device.finished;
     counted = core.progress().steps;
   }
 
@@ -92,6 +95,7 @@ struct Run {
   std::vector<float> weights;
   int made = 0;               // by the device
   std::uint64_t counted = 0;  // by the core
+  int finished = 0;           // steps that were waited for
 };
 
 WorldSetup setup(int every, bool overlap) {
@@ -140,6 +144,14 @@ TEST_CASE("a device copies the update and the reply while it trains on") {
   CHECK(run.peers.weights[0] >= -static_cast<float>(run.made));
   CHECK(run.peers.weights[0] <= -3.0f * static_cast<float>(run.peers.commits));
   check_weights(run);
+}
+
+TEST_CASE("steps of a GPU are waited for only behind a commit, to be timed") {
+  const Run<CopyingDevice> often(0, setup(3, false));
+  CHECK(often.finished == often.made);
+  const Run<CopyingDevice> never(0, setup(2'000'000'000, false));
+  CHECK(never.made >= 100);
+  CHECK(never.finished == 8);
 }
 
 TEST_CASE("a step that is stretched is told when its time is over") {

@@ -60,6 +60,7 @@ class CudaDevice final : public Device {
   void load_staged() override { replica_->load_staged(true); }
 
   BatchResult step(const Batch& batch, float rate) override;
+  void finish_steps() override { gpu_->wait(cuda::Stream::Compute); }
   std::optional<BatchResult> step_early(const Batch& batch, float rate,
                                         const Arriving& arriving) override;
   BatchResult gradient(const Batch& batch, std::span<float> out) override;
