@@ -384,7 +384,7 @@ class ZmqTransport::Sockets {
   // Errors: a connection of ours that cannot come about.
   Result<void> hear_handshakes(Instant now) {
     if (!handshakes_ || now < next_handshakes_) return {};
-    next_handshakes_ = now + kHandshakesEvery;
+    next_handshakes_ = now + std::min(kHandshakesEvery, wait_max());
     handshakes_->hear(now);
     while (const auto failure = handshakes_->poll()) RUBATO_TRY(on_failure(now, *failure));
     return {};
