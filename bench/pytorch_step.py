@@ -80,9 +80,14 @@ class Training:
         return steps * self.batch / spent
 
 
-trainings = {}
-for line in sys.stdin:
-    case, time_limit = line.split()
-    if case not in trainings:
-        trainings[case] = Training(case)
-    print(f"{trainings[case].samples_per_second(float(time_limit)):.1f}", flush=True)
+def main():
+    trainings = {}
+    for line in sys.stdin:
+        case, time_limit = line.split()
+        if case not in trainings:
+            trainings[case] = Training(case)
+        print(f"{trainings[case].samples_per_second(float(time_limit)):.1f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

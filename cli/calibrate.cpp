@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <utility>
 
 #include "base/file.hpp"
 #include "cli/calibration.hpp"
@@ -32,9 +33,10 @@ Result<void> measure_steps(const MeasureRun& run, const std::stop_token& stop, D
   for (const std::string& model : run.models.empty() ? measured_kinds() : run.models) {
     for (const int batch : run.batches) {
       if (stop.stop_requested()) return fail(ErrorCode::Stopped, "interrupted");
-      RUBATO_ASSIGN(const MeasuredStep step,
-                    measure_step(model, batch, run.device, kTime,
-                                 {.measure = true, .cache = cache_directory()}));
+      RUBATO_ASSIGN(
+          const MeasuredStep step,
+          measure_step(model, batch, run.device, kTime,
+                       {.measure = true, .cache = cache_directory(), .precision = run.precision}));
       done(step);
     }
   }
@@ -45,21 +47,35 @@ std::string time_text(const MeasuredStep& step) {
   return fmt::format("{:.6g} s a step", step.seconds);
 }
 
+std::string device_text(const MeasureRun& run) {
+  switch (run.precision) {
+    case train::cuda::Precision::Float32:
+      break;
+    case train::cuda::Precision::Tf32:
+      return run.device + " in tf32";
+    case train::cuda::Precision::Bf16:
+      return run.device + " in bf16";
+  }
+  return run.device;
+}
+
 std::string row_of(const MeasureRun& run, const HostInfo& host, const MeasuredStep& step) {
   return catalog_row(
       fmt::format("{}-{}-{}", run.name.empty() ? host_name() : run.name, step.kind, step.batch),
       fmt::format("rubato {}: {}, batch {}, {} on {} ({})", host.version, step.kind, step.batch,
-                  time_text(step), run.device, host.cpu),
+                  time_text(step), device_text(run), host.cpu),
       step);
 }
 
 Result<void> calibrate_checked(const MeasureRun& run, const std::stop_token& stop) {
   RUBATO_TRY(check_kinds(run));
   const HostInfo host = read_host_info();
-  fmt::print(
-      "# {}\n# A row is right for its model and batch. On virtual time: device = \"NAME\".\n",
-      describe(host));
+  bool first = true;
   return measure_steps(run, stop, [&](const MeasuredStep& step) {
+    if (std::exchange(first, false))
+      fmt::print(
+          "# {}\n# A row is right for its model and batch. On virtual time: device = \"NAME\".\n",
+          describe(host));
     fmt::print("\n# {}, batch {}: {}\n{}", step.kind, step.batch, time_text(step),
                row_of(run, host, step));
     std::fflush(stdout);
@@ -79,9 +95,10 @@ Result<void> add_rows(const std::string& file, const std::string& rows) {
 
 Result<void> bench_checked(const MeasureRun& run, const std::stop_token& stop) {
   RUBATO_TRY(check_kinds(run));
-  RUBATO_ASSIGN(const train::DeviceLimits limits, train::measure_limits(run.device, kTime));
+  RUBATO_ASSIGN(const train::DeviceLimits limits,
+                train::measure_limits(run.device, kTime, run.precision));
   const HostInfo host = read_host_info();
-  fmt::print("{}\ndevice {}; {}\n\n", describe(host), run.device, limits_line(limits));
+  fmt::print("{}\ndevice {}; {}\n\n", describe(host), device_text(run), limits_line(limits));
   std::fflush(stdout);
   std::vector<MeasuredStep> steps;
   std::string rows;

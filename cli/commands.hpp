@@ -12,6 +12,7 @@
 #include "base/result.hpp"
 #include "emulation/trace_makers.hpp"
 #include "sync/factory.hpp"
+#include "train/cuda/precision.hpp"
 #include "train/dataset.hpp"
 
 namespace rubato::cli {
@@ -111,7 +112,7 @@ struct NodeOptions {
   std::string keys;       // directory of keys; empty: the default one, beyond loopback
   bool insecure = false;  // no keys, beyond loopback either
   bool quiet = false;
-  std::string profile;  // file for a trace of this process; empty: none
+  std::string profile;    // file for a trace of this process; empty: none
   double trace_from = 0;  // server, worker: seconds of training so far, where traces begin
 };
 
@@ -146,6 +147,7 @@ struct ModelRun {
   std::string data;   // a file or a directory: train/samples.hpp
   std::string out;    // predict: CSV file; evaluate: directory. Empty: standard output alone
   std::string device = "cpu";
+  train::cuda::Precision precision = train::cuda::Precision::Float32;  // others: of a GPU
   bool json = false;  // evaluate: JSON on standard output instead of the table
 };
 int predict(const ModelRun& options);
@@ -222,6 +224,7 @@ struct MeasureRun {
   std::vector<std::string> models;  // kinds; empty: all
   std::vector<int> batches;
   std::string device = "cpu";
+  train::cuda::Precision precision = train::cuda::Precision::Float32;  // others: of a GPU
   std::string name;  // of the catalog rows, before model and batch; empty: of this host
   std::string save;  // bench: the file to which the rows are added; empty: none
 };

@@ -263,14 +263,30 @@ int run_trace(const CLI::App& trace, const MergeOptions& merged, TraceMake& made
   return make_trace(made);
 }
 
+void add_device(CLI::App* command, std::string& device, train::cuda::Precision& precision) {
+  using train::cuda::Precision;
+  command->add_option("--device", device, "cpu | reference | cuda | cuda:NUMBER")
+      ->capture_default_str();
+  command
+      ->add_option_function<std::string>(
+          "--precision",
+          [&precision](const std::string& word) {
+            precision = word == "tf32"   ? Precision::Tf32
+                        : word == "bf16" ? Precision::Bf16
+                                         : Precision::Float32;
+          },
+          "float32 | tf32 | bf16, of a GPU's products and convolutions")
+      ->check(CLI::IsMember({"float32", "tf32", "bf16"}))
+      ->default_str("float32");
+}
+
 void add_model_run(CLI::App* command, ModelRun& options) {
   command->add_option("MODEL", options.model, "Trained model (model.safetensors)")->required();
   command
       ->add_option("--data", options.data,
                    "CSV, LIBSVM, .npy, .npz or IDX file, or a directory of images")
       ->required();
-  command->add_option("--device", options.device, "cpu | reference | cuda | cuda:NUMBER")
-      ->capture_default_str();
+  add_device(command, options.device, options.precision);
 }
 
 void add_data(CLI::App& app, DataRun& run) {
@@ -501,8 +517,7 @@ CLI::App* add_measuring(CLI::App& app, MeasureRun& run, const char* name, const 
       ->delimiter(',')
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();
-  command->add_option("--device", run.device, "cpu | reference | cuda | cuda:NUMBER")
-      ->capture_default_str();
+  add_device(command, run.device, run.precision);
   command->add_option("--name", run.name,
                       "Name of the rows, before model and batch (default: this host's)");
   return command;

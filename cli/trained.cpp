@@ -33,6 +33,7 @@ struct Scored {
 };
 
 Result<Scored> score(const ModelRun& options, train::Labels labels) {
+  RUBATO_ASSIGN(auto device, train::make_device(options.device, {.precision = options.precision}));
   Scored scored;
   RUBATO_ASSIGN(scored.model, train::read_model(options.model));
   RUBATO_ASSIGN(scored.samples, train::read_samples(scored.model.schema, options.data, labels));
@@ -41,7 +42,6 @@ Result<Scored> score(const ModelRun& options, train::Labels labels) {
                "rubato: {}: {} values are categories that the model does not know; they count as "
                "none\n",
                options.data, unknown);
-  RUBATO_ASSIGN(auto device, train::make_device(options.device));
   RUBATO_TRY(device->build(scored.model.spec, train::kEvaluationBatch));
   device->load(scored.model.parameters);
   scored.scores = train::all_scores(*device, scored.samples.data);

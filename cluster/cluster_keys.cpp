@@ -43,7 +43,7 @@ const Limits kBelowOne{.min = 0, .max = 1, .max_excluded = true};
 constexpr std::string_view kDeviceForm = "cpu | reference | cuda | cuda:NUMBER";
 
 Result<void> set_device(std::string& device, const std::string& name) {
-  RUBATO_TRY(train::check_device_name(name));
+  RUBATO_TRY(train::check_device(name));
   device = name;
   return {};
 }

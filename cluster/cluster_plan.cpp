@@ -337,13 +337,27 @@ worker::EvaluatorCore make_evaluator(const ClusterConfig& config, const ClusterP
   return worker::EvaluatorCore(options);
 }
 
-Result<std::unique_ptr<train::Device>> plan_device(const ClusterConfig& config,
-                                                   const ClusterPlan& plan, int batch_max,
+namespace {
+
+// The device has the plan's model, with what is frozen.
+Result<void> build_device(const ClusterPlan& plan, int batch_max, train::Device& device) {
+  RUBATO_TRY(device.build(plan.spec, batch_max));
+  if (!plan.start.trained.all()) device.freeze(plan.start.trained, *plan.start.values);
+  return {};
+}
+
+Result<std::unique_ptr<train::Device>> make_device(const ClusterConfig& config,
                                                    train::DeviceOptions options) {
   if (train::gpu_number(config.worker_device)) options.precision = config.precision;
-  RUBATO_ASSIGN(auto device, train::make_device(config.worker_device, options));
-  RUBATO_TRY(device->build(plan.spec, batch_max));
-  if (!plan.start.trained.all()) device->freeze(plan.start.trained, *plan.start.values);
+  return train::make_device(config.worker_device, options);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<train::Device>> plan_device(const ClusterConfig& config,
+                                                   const ClusterPlan& plan, int batch_max) {
+  RUBATO_ASSIGN(auto device, make_device(config, {}));
+  RUBATO_TRY(build_device(plan, batch_max, *device));
   return device;
 }
 
@@ -351,8 +365,16 @@ Result<train::LocalTrainer> make_trainer(const ClusterConfig& config, const Clus
                                          std::uint32_t index, const train::Dataset& train,
                                          std::vector<std::uint32_t> samples,
                                          const train::DeviceOptions& options) {
-  const int batch_max = sync::batch_max(plan.sync, config.sync, config.training.batch);
-  RUBATO_ASSIGN(auto device, plan_device(config, plan, batch_max, options));
+  RUBATO_ASSIGN(auto device, make_device(config, options));
+  return make_trainer(config, plan, index, train, std::move(samples), std::move(device));
+}
+
+Result<train::LocalTrainer> make_trainer(const ClusterConfig& config, const ClusterPlan& plan,
+                                         std::uint32_t index, const train::Dataset& train,
+                                         std::vector<std::uint32_t> samples,
+                                         std::unique_ptr<train::Device> device) {
+  RUBATO_TRY(
+      build_device(plan, sync::batch_max(plan.sync, config.sync, config.training.batch), *device));
   train::BatchSampler sampler(
       std::move(samples),
       Rng(plan.seed, static_cast<std::uint64_t>(Stream::Sampler), stream_of(plan, index)));

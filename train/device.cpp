@@ -55,20 +55,22 @@ std::optional<int> gpu_number(std::string_view name) {
   return number && *number >= 0 ? number : std::nullopt;
 }
 
-Result<void> check_device_name(std::string_view name) {
-  if (name == "reference" || name == "cpu" || gpu_number(name)) return {};
+Result<void> check_device(std::string_view name, cuda::Precision precision) {
+  if (gpu_number(name)) return {};
+  if (name != "reference" && name != "cpu")
+    return fail(
+        ErrorCode::BadInput,
+        fmt::format("unknown device \"{}\"; use cpu, reference, cuda or cuda:NUMBER", name));
+  if (precision == cuda::Precision::Float32) return {};
   return fail(ErrorCode::BadInput,
-              fmt::format("unknown device \"{}\"; use cpu, reference, cuda or cuda:NUMBER", name));
+              fmt::format("device \"{}\" computes in float32 only; other precisions are for the "
+                          "device cuda",
+                          name));
 }
 
 Result<std::unique_ptr<Device>> make_device(std::string_view name, const DeviceOptions& options) {
-  RUBATO_TRY(check_device_name(name));
+  RUBATO_TRY(check_device(name, options.precision));
   if (const auto number = gpu_number(name)) return make_cuda_device(*number, options.precision);
-  if (options.precision != cuda::Precision::Float32)
-    return fail(ErrorCode::BadInput,
-                fmt::format("device \"{}\" computes in float32 only; other precisions are for "
-                            "device = \"cuda\"",
-                            name));
   if (name == "reference") return std::make_unique<ReferenceDevice>();
   return std::make_unique<CpuDevice>(options);
 }

@@ -140,11 +140,12 @@ struct DeviceOptions {
 // "cuda" is the GPU 0, "cuda:2" the GPU 2. Nothing: the name means no GPU.
 std::optional<int> gpu_number(std::string_view name);
 
-// BadInput for a name that make_device() does not know.
-[[nodiscard]] Result<void> check_device_name(std::string_view name);
+// BadInput for a name that make_device() does not know, and for a precision that this device lacks.
+[[nodiscard]] Result<void> check_device(std::string_view name,
+                                        cuda::Precision precision = cuda::Precision::Float32);
 
 // By name: "reference", "cpu", "cuda", "cuda:NUMBER". Unsupported with a clear line where this
-// build or machine has none; BadInput for an unknown name, and for a precision that it lacks.
+// build or machine has none; errors of check_device().
 [[nodiscard]] Result<std::unique_ptr<Device>> make_device(std::string_view name,
                                                           const DeviceOptions& options = {});
 

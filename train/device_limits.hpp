@@ -8,6 +8,7 @@
 
 #include "base/result.hpp"
 #include "base/time.hpp"
+#include "train/cuda/precision.hpp"
 
 namespace rubato::train {
 
@@ -19,8 +20,9 @@ struct DeviceLimits {
   std::optional<double> upload = {}, download = {};
 };
 
-// Each figure is the best of what `time` has room for, and of 3 runs at least. `device`: a name of
-// make_device(), whose errors these are.
-[[nodiscard]] Result<DeviceLimits> measure_limits(std::string_view device, Duration time);
+// Each figure is the best of what `time` has room for, and of 3 runs at least. `device` and
+// `precision`: as of make_device(), whose errors these are.
+[[nodiscard]] Result<DeviceLimits> measure_limits(
+    std::string_view device, Duration time, cuda::Precision precision = cuda::Precision::Float32);
 
 }  // namespace rubato::train

@@ -33,4 +33,7 @@ TEST_CASE("bench: the limits of the host are measured, and other devices refused
   CHECK(limits->copy > 1e7);
   CHECK_FALSE(limits->upload.has_value());
   CHECK_FALSE(train::measure_limits("gpu", Duration{}).has_value());
+  const auto rounded = train::measure_limits("cpu", Duration{}, train::cuda::Precision::Tf32);
+  REQUIRE_FALSE(rounded.has_value());
+  CHECK(rounded.error().code == ErrorCode::BadInput);
 }

@@ -1,21 +1,65 @@
 // A whole cluster over real sockets, in one process: every sync model trains, and BSP ends where
-// the virtual cluster ends.
+// the virtual cluster ends. A worker on a GPU trains among workers on CPUs, too; that GPU is one of
+// plain loops.
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <numeric>
 
 #include "cluster/node_loop.hpp"
 #include "emulation/virtual_cluster.hpp"
 #include "proto/zmq_transport.hpp"
+#include "sync/adsp.hpp"
 #include "sync/factory.hpp"
 #include "tests/each_model.hpp"
 #include "tests/integration/quick_cluster.hpp"
 #include "tests/integration/thread_cluster.hpp"
+#include "tests/train/host_gpu.hpp"
+#include "train/cuda/cuda_device.hpp"
 
 namespace rubato::integration {
 namespace {
+
+using DeviceOf = decltype(ThreadClusterOptions::device);
+
+// What the loop of a worker asks of a GPU beside steps.
+struct Beside {
+  std::atomic<int> taken = 0;   // updates
+  std::atomic<int> loaded = 0;  // staged parameters
+  std::atomic<int> stepped_early = 0;
+};
+
+class WatchedGpu final : public train::CudaDevice {
+ public:
+  explicit WatchedGpu(Beside& seen)
+      : CudaDevice(std::make_unique<train::cuda::HostGpu>(train::cuda::HostGpuOptions{.seed = 5})),
+        seen_(seen) {}
+  void begin_update() override {
+    ++seen_.taken;
+    CudaDevice::begin_update();
+  }
+  void load_staged() override {
+    ++seen_.loaded;
+    CudaDevice::load_staged();
+  }
+  std::optional<train::BatchResult> step_early(const train::Batch& batch, float rate,
+                                               const train::Arriving& arriving) override {
+    ++seen_.stepped_early;
+    return CudaDevice::step_early(batch, rate, arriving);
+  }
+
+ private:
+  Beside& seen_;
+};
+
+// The first worker trains on a GPU, the other two on CPUs.
+DeviceOf first_on_gpu(Beside& seen) {
+  return [&seen](std::uint32_t index) {
+    return index == 0 ? std::make_unique<WatchedGpu>(seen) : nullptr;
+  };
+}
 
 RunRecord run_to_end(ThreadCluster& cluster) {
   const auto record = cluster.wait_for_end();
@@ -87,7 +131,7 @@ TEST_CASE("ADSP waits for nobody and BSP keeps its workers in step") {
 // The learning rate fades out within 100 rounds, so where training ends does not depend on when it
 // is stopped: the last loss of both worlds is that of the same parameters, whether steps begin
 // while replies arrive over TCP, or not.
-void check_bsp_over_tcp(bool early_forward) {
+void check_bsp_over_tcp(bool early_forward, const DeviceOf& device = {}) {
   constexpr std::uint64_t kFadedSteps = std::uint64_t{3} * 150;
   cluster::ClusterConfig config = parse(QuickCluster{.servers = 2, .stop = kEndless}.text());
   config.training.decay = 0.5;
@@ -114,7 +158,7 @@ void check_bsp_over_tcp(bool early_forward) {
   const RunRecord expected = on_virtual_time(config.seed);
 
   config.training.early_forward = early_forward;
-  ThreadCluster cluster(config, {.sync = "bsp"});
+  ThreadCluster cluster(config, {.sync = "bsp", .device = device});
   cluster.start_workers();
   // Evaluated at least once more after every worker has seen the rate fade.
   REQUIRE(cluster.wait_until([](const RunRecord& record) {
@@ -135,6 +179,67 @@ TEST_CASE("BSP ends at the same loss over TCP and on virtual time") {
 
 TEST_CASE("BSP ends at the same loss with steps that begin while replies arrive") {
   check_bsp_over_tcp(true);
+}
+
+TEST_CASE("BSP of a GPU and two CPUs ends at the loss of CPUs alone") {
+  Beside seen;
+  check_bsp_over_tcp(false, first_on_gpu(seen));
+  CHECK(seen.taken == 0);  // no step is made while a commit is in flight
+  CHECK(seen.stepped_early == 0);
+}
+
+TEST_CASE("BSP of a GPU and two CPUs ends at the loss of CPUs alone, with early steps") {
+  Beside seen;
+  check_bsp_over_tcp(true, first_on_gpu(seen));
+  CHECK(seen.stepped_early > 0);
+}
+
+// `beside`: its commits leave the GPU, and the replies come, while it trains.
+void trains_on_gpu_and_cpus(const QuickCluster& file, const std::string& model, bool beside,
+                            const std::vector<std::string>& freeze = {}) {
+  cluster::ClusterConfig config = parse(file.text());
+  config.model.freeze = freeze;
+  if (model == "adsp") config.sync.of<sync::AdspOptions>().overlap = beside;
+  Beside seen;
+  ThreadCluster cluster(config, {.sync = model, .device = first_on_gpu(seen)});
+  cluster.start_workers();
+  REQUIRE(cluster.wait_until([&](const RunRecord& record) {
+    return all_have_trained(record) && (!beside || seen.loaded >= 10);
+  }));
+  cluster.stop();
+  const RunRecord record = run_to_end(cluster);
+  CHECK(record.final_accuracy > 0.9);
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    CHECK(record.workers[i].fate == "member");
+    const auto& end = cluster.worker_end(i);
+    REQUIRE_MESSAGE(end, (end ? "" : end.error().message));
+  }
+  CHECK(cluster.server_stats(0).commits_refused == 0);
+  if (beside) {
+    CHECK(seen.taken >= seen.loaded);
+    CHECK(seen.taken <= seen.loaded + 1);  // one may have been in flight at the end
+  } else {
+    CHECK(seen.taken == 0);
+    CHECK(seen.loaded == 0);
+  }
+}
+
+TEST_CASE("a GPU and two CPUs train under ADSP, with steps while commits are in flight or not") {
+  trains_on_gpu_and_cpus({.stop = kEndless}, "adsp", true);
+  trains_on_gpu_and_cpus({.stop = kEndless}, "adsp", false);
+}
+
+TEST_CASE("a GPU and two CPUs train with a layer frozen") {
+  trains_on_gpu_and_cpus({.stop = kEndless, .hidden = "64"}, "adsp", true, {"dense1.*"});
+}
+
+TEST_CASE("a GPU and two CPUs train under Tempo, which waits for no slow commit") {
+  // A step takes less time than a round trip.
+  trains_on_gpu_and_cpus({.step_seconds = 0.0002, .stop = kEndless}, "tempo", true);
+}
+
+TEST_CASE("a GPU and two CPUs train under EASGD, which waits for its replies") {
+  trains_on_gpu_and_cpus({.stop = kEndless}, "easgd", false);
 }
 
 TEST_CASE("an interrupted worker leaves and BSP goes on over those that remain") {

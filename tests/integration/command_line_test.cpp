@@ -33,6 +33,26 @@ void check_mistakes(const Workplace& place, const std::vector<Mistake>& mistakes
   }
 }
 
+TEST_CASE("a device that is not there, or a precision that it lacks, is one line before all else") {
+  const Workplace place;
+  std::vector<Mistake> mistakes;
+  for (const std::string name : {"bench", "calibrate", "evaluate", "predict"}) {
+    std::vector<std::string> command{name};
+    if (name == "evaluate" || name == "predict")
+      command.insert(command.end(), {"model.safetensors", "--data", "data.csv"});
+    const auto add = [&](std::vector<std::string> options, std::vector<std::string> words) {
+      options.insert(options.begin(), command.begin(), command.end());
+      mistakes.push_back({std::move(options), std::move(words)});
+    };
+    add({"--device", "cuda:x"}, {"unknown device \"cuda:x\"", "cuda:NUMBER"});
+    add({"--device", "cuda:9999"}, {});  // no machine has so many
+    add({"--precision", "tf32"}, {"\"cpu\" computes in float32 only", "cuda"});
+    add({"--precision", "bf16", "--device", "reference"}, {"\"reference\" computes in float32"});
+    add({"--precision", "half", "--device", "cuda"}, {"--precision", "half", "--help"});
+  }
+  check_mistakes(place, mistakes);
+}
+
 TEST_CASE("bad flags are one line with a hint and exit code 2") {
   const Workplace place;
   place.write("quick.toml", QuickCluster{}.text());

@@ -42,15 +42,16 @@ cluster::ClusterConfig parse(const std::string& text) {
 
 ThreadCluster::ThreadCluster(cluster::ClusterConfig config, const ThreadClusterOptions& options)
     : config_(std::move(config)),
+      options_(options),
       data_(expect(train::load_dataset(config_.dataset, config_.seed))),
       plan_(expect(cluster::make_plan(config_, options.sync, config_.seed, data_.train.shape,
                                       data_.train.classes))) {
   plan_.settings = options.settings;
   std::promise<std::string> listening;
   auto endpoint = listening.get_future();
-  scheduler_thread_ = std::jthread(
-      [this, options, promise = std::move(listening)](const std::stop_token& abandon) mutable {
-        run_scheduler(options, std::move(promise), abandon);
+  scheduler_thread_ =
+      std::jthread([this, promise = std::move(listening)](const std::stop_token& abandon) mutable {
+        run_scheduler(std::move(promise), abandon);
       });
   scheduler_endpoint_ = endpoint.get();
   evaluator_thread_ =
@@ -72,13 +73,12 @@ ThreadCluster::~ThreadCluster() {
   for (auto& [index, server] : servers_) server.thread.request_stop();
 }
 
-void ThreadCluster::run_scheduler(const ThreadClusterOptions& options,
-                                  std::promise<std::string> endpoint,
+void ThreadCluster::run_scheduler(std::promise<std::string> endpoint,
                                   const std::stop_token& abandon) {
   const auto transport = cluster::make_transport();
   endpoint.set_value(expect(transport->listen(kAnyPort)));
   auto scheduler_options = cluster::scheduler_options(config_, plan_, os_random(), true);
-  scheduler_options.lost_after = options.lost_after;
+  scheduler_options.lost_after = options_.lost_after;
   server::Scheduler scheduler(
       scheduler_options, sync::make_tuner(plan_.sync, config_.sync,
                                           {.parameter_bytes = plan_.parameters * sizeof(float)}));
@@ -98,8 +98,7 @@ void ThreadCluster::run_scheduler(const ThreadClusterOptions& options,
 
 void ThreadCluster::run_evaluator(const std::stop_token& abandon) {
   const auto transport = cluster::make_transport();
-  auto device = expect(train::make_device(config_.worker_device));
-  expect(device->build(plan_.spec, train::kEvaluationBatch));
+  const auto device = expect(cluster::plan_device(config_, plan_, train::kEvaluationBatch));
   auto core = cluster::make_evaluator(config_, plan_, os_random());
   expect(cluster::run_evaluator(*transport, core, device.get(), data_.held_out,
                                 {.scheduler = scheduler_endpoint_, .facts = {}}, abandon));
@@ -131,10 +130,17 @@ void ThreadCluster::start_workers() {
   for (std::uint32_t i = 0; i < plan_.workers.size(); ++i) start_worker(i);
 }
 
-Result<std::string> ThreadCluster::run_worker(std::uint32_t index, const std::stop_token& stop) {
+Result<train::LocalTrainer> ThreadCluster::make_trainer(std::uint32_t index) const {
   RUBATO_ASSIGN(auto samples, cluster::plan_samples(config_, plan_, data_));
-  RUBATO_ASSIGN(auto trainer, cluster::make_trainer(config_, plan_, index, data_.train,
-                                                    std::move(samples[index])));
+  auto device = options_.device ? options_.device(index) : nullptr;
+  if (!device)
+    return cluster::make_trainer(config_, plan_, index, data_.train, std::move(samples[index]));
+  return cluster::make_trainer(config_, plan_, index, data_.train, std::move(samples[index]),
+                               std::move(device));
+}
+
+Result<std::string> ThreadCluster::run_worker(std::uint32_t index, const std::stop_token& stop) {
+  RUBATO_ASSIGN(auto trainer, make_trainer(index));
   const auto core = cluster::make_worker(config_, plan_, os_random(), plan_.workers[index].name);
   auto times = emulation::make_step_times(plan_, index);
   const auto transport = cluster::make_transport();

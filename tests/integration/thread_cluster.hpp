@@ -8,6 +8,7 @@
 #include <functional>
 #include <future>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -18,6 +19,7 @@
 #include "cluster/cluster_plan.hpp"
 #include "tests/integration/helpers.hpp"
 #include "train/dataset.hpp"
+#include "train/device.hpp"
 
 namespace rubato::integration {
 
@@ -29,6 +31,9 @@ struct ThreadClusterOptions {
   Duration lost_after = Duration::from_seconds(10);
   // As nodes of a real run have them: members that lie or hang are acted upon. Empty: they are not.
   std::string settings = {};
+  // What a worker trains on, by its index in the plan; not built. Null, or nothing returned: the
+  // device of the cluster file. Called on the worker's thread.
+  std::function<std::unique_ptr<train::Device>(std::uint32_t)> device = {};
 };
 
 class ThreadCluster {
@@ -75,14 +80,15 @@ class ThreadCluster {
     server::ServerStats stats;
     std::jthread thread;
   };
-  void run_scheduler(const ThreadClusterOptions& options, std::promise<std::string> endpoint,
-                     const std::stop_token& abandon);
+  void run_scheduler(std::promise<std::string> endpoint, const std::stop_token& abandon);
   void run_evaluator(const std::stop_token& abandon);
   server::ServerStats run_server(std::uint32_t index, std::promise<std::string> endpoint,
                                  const std::stop_token& abandon);
+  Result<train::LocalTrainer> make_trainer(std::uint32_t index) const;
   Result<std::string> run_worker(std::uint32_t index, const std::stop_token& stop);
 
   cluster::ClusterConfig config_;
+  ThreadClusterOptions options_;
   train::DataSplit data_;
   cluster::ClusterPlan plan_;
   std::string scheduler_endpoint_;

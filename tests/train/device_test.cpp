@@ -534,7 +534,7 @@ TEST_CASE("devices that this build does not have are refused with the remedy") {
   REQUIRE(!rounded.has_value());
   CHECK(rounded.error().code == ErrorCode::BadInput);
   CHECK(rounded.error().message ==
-        "device \"cpu\" computes in float32 only; other precisions are for device = \"cuda\"");
+        "device \"cpu\" computes in float32 only; other precisions are for the device cuda");
 }
 
 TEST_CASE("a device name says whether it means a GPU, and which one") {
@@ -543,8 +543,8 @@ TEST_CASE("a device name says whether it means a GPU, and which one") {
   CHECK(gpu_number("cuda") == 0);
   CHECK(gpu_number("cuda:0") == 0);
   CHECK(gpu_number("cuda:12") == 12);
-  CHECK(check_device_name("cuda:12").has_value());
-  CHECK(!check_device_name("cuda:").has_value());
+  CHECK(check_device("cuda:12").has_value());
+  CHECK(!check_device("cuda:").has_value());
 }
 
 // One line with the remedy, in builds with and without the CUDA toolkit. A machine may have many

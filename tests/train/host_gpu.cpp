@@ -99,6 +99,7 @@ class HostConvolution final : public Convolution {
           [=](float* sums, auto yi, auto xi, auto wi) { sums[wi] += dy[yi] * x[xi]; });
   }
   void bias_gradient(const float* dy, float* dbias) override {
+    const std::lock_guard lock(gpu_.mutex_);
     const std::size_t channels = static_cast<std::size_t>(shape_.output.channels);
     gpu_.need(dy, outputs() * sizeof(float));
     gpu_.need(dbias, channels * sizeof(float));

@@ -30,7 +30,7 @@
 
 namespace rubato::train {
 
-class CudaDevice final : public Device {
+class CudaDevice : public Device {
  public:
   explicit CudaDevice(std::unique_ptr<cuda::Gpu> gpu) : gpu_(std::move(gpu)) {}
   ~CudaDevice() override;

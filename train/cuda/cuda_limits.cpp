@@ -1,12 +1,14 @@
 #include "train/cuda/cuda_limits.hpp"
 
 #include <algorithm>
+#include <string>
 
 #include "train/best_time.hpp"
 
 namespace rubato::train::cuda {
+namespace {
 
-Result<DeviceLimits> gpu_limits(Gpu& gpu, Duration time, const LimitSizes& sizes) {
+Result<DeviceLimits> measured(Gpu& gpu, Duration time, const LimitSizes& sizes) {
   const auto side = static_cast<std::size_t>(sizes.side);
   const std::size_t matrix = side * side * sizeof(float);
   DeviceLimits limits;
@@ -46,6 +48,14 @@ Result<DeviceLimits> gpu_limits(Gpu& gpu, Duration time, const LimitSizes& sizes
   const auto bytes = static_cast<double>(sizes.transferred);
   limits.upload = bytes / copy_seconds(Stream::Upload, here, host, sizes.transferred);
   limits.download = bytes / copy_seconds(Stream::Download, host, here, sizes.transferred);
+  return limits;
+}
+
+}  // namespace
+
+Result<DeviceLimits> gpu_limits(Gpu& gpu, Duration time, const LimitSizes& sizes) {
+  auto limits = measured(gpu, time, sizes);
+  if (!limits) return fail(limits.error().code, "the limits of the GPU: " + limits.error().message);
   return limits;
 }
 

@@ -1,0 +1,95 @@
+#!/bin/sh
+# What is due on a machine with a GPU, in order: the tests, compute-sanitizer, a mixed cluster, the
+# limits, and one table of step times beside PyTorch and of the time that commits cost. Each command
+# has a time limit: at most 85 minutes in all, and the build. One that fails is named at the end, and
+# the others run.
+# Usage: bench/gpu.sh [BUILD]   a build folder (default: build/gpu, which is configured if it is new)
+#   PYTHON=/path/to/python3: one with a PyTorch that knows the GPU; default: python3
+set -eu
+cd "$(dirname "$0")/.."
+unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
+build="${1:-build/gpu}"
+python="${PYTHON:-python3}"
+
+refuse() { printf 'gpu: %s\n' "$*" >&2; exit 2; }
+command -v nvidia-smi >/dev/null || refuse "no NVIDIA driver is here (nvidia-smi); docs/gpu.md says what a GPU needs"
+gpus="$(timeout 30 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>&1)" ||
+  refuse "nvidia-smi shows no GPU: $(printf '%s' "$gpus" | head -n 1)"
+[ -n "$gpus" ] || refuse "nvidia-smi shows no GPU"
+printf '%s\n' "$gpus"
+
+if [ ! -f "$build/CMakeCache.txt" ]; then
+  cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DRUBATO_CUDA=ON -DRUBATO_BENCH=ON \
+    -DRUBATO_TESTS=ON -DCMAKE_CUDA_ARCHITECTURES=native
+else
+  cmake -B "$build" -DRUBATO_CUDA=ON -DRUBATO_BENCH=ON -DRUBATO_TESTS=ON >/dev/null
+fi
+cmake --build "$build" -j "$(nproc)" --target rubato test_gpu test_device bench_gpu_commit
+results="$build/gpu-results"
+rm -rf "$results"
+mkdir -p "$results"
+
+failed=""
+# run SECONDS NAME COMMAND...
+run() {
+  limit="$1" name="$2"
+  shift 2
+  printf '\n== %s: %s\n' "$name" "$*"
+  code=0
+  timeout -k 10 "$limit" "$@" || code=$?
+  [ $code -eq 0 ] || failed="$failed, $name (exit code $code)"
+}
+
+run 600 device "$build/tests/train/test_device"
+run 600 gpu "$build/tests/train/test_gpu"
+for tool in memcheck racecheck; do
+  if command -v compute-sanitizer >/dev/null; then
+    run 1200 "$tool" compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/tests/train/test_gpu"
+  else
+    failed="$failed, $tool (no compute-sanitizer in PATH)"
+  fi
+done
+
+cat >"$results/mixed.toml" <<'END'
+name = "mixed"
+[[workers]]
+name = "gpu"
+training_device = "cuda"
+[[workers]]
+name = "cpu"
+count = 2
+[model]
+kind = "mlp"
+hidden = [256]
+[dataset]
+kind = "blobs"
+samples = 20000
+features = 64
+classes = 10
+spread = 0.5
+[training]
+batch = 64
+learning_rate = 0.05
+[sync.adsp]
+overlap = true
+check_period_seconds = 2
+[evaluation]
+interval_seconds = 0.5
+[stop]
+target_loss = 0.1
+max_seconds = 60
+END
+for sync in bsp adsp tempo easgd; do
+  run 150 "mixed cluster, $sync" "$build/cli/rubato" up "$results/mixed.toml" --sync "$sync" \
+    --out "$results/mixed-$sync"
+done
+
+run 300 limits "$build/cli/rubato" bench --device cuda --model mlp,lenet,cnn,lstm \
+  --batch 32,128,1024 --save "$results/steps.toml"
+run 300 commits "$build/bench/bench_gpu_commit" --json "$results/commits.json"
+run 300 table "$python" bench/gpu_table.py "$results"
+
+if [ -n "$failed" ]; then
+  printf '\ngpu: failed: %s\n' "${failed#, }" >&2
+  exit 1
+fi
