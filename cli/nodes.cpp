@@ -422,9 +422,11 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
                             Instant now, int batch) mutable {
       if (!began) began = now;
       link.follow(*began);
-      times.begin_trace(*began);
+      times.begin_clock(*began);
       return times.next(now, batch);
     };
+  else  // no step tells when training has started
+    link.follow(began.value_or(steady_now()));
   std::optional<WorkerProgress> shown;
   if (!run.node.quiet) shown.emplace(stderr, run.node.name);
   if (shown)

@@ -32,6 +32,7 @@ const Limits kMillion = Limits::within(1, 1'000'000);
 const Limits kWorkers = Limits::within(1, server::kWorkersMax);
 const Limits kNotNegative = Limits::at_least(0);
 const Limits kJitter = Limits::within(0, 10);
+const Limits kDrift = Limits::within(-0.9, 10);
 const Limits kLoss = Limits::within(0, 0.5);
 const Limits kLatency = Limits::within(0, kHour);
 const Limits kMbps = Limits::within(0, 1e9);
@@ -317,6 +318,10 @@ std::vector<OptionRow<WorkerGroup>> make_group_rows() {
       own<G>({"workers", "jitter",
               "deviation of a step's time, as a fraction of its mean (lognormal)", kJitter,
               +[](G& g) -> double& { return g.device.jitter; }}),
+      own<G>({"workers", "drift",
+              "relative change of a step's time an hour of training, compounding: 0.1 is 10 % "
+              "longer each hour",
+              kDrift, +[](G& g) -> double& { return g.device.drift; }}),
       own<G>({"workers", "fixed_share",
               "part of a step's time that does not depend on its mini-batch", Limits::within(0, 1),
               +[](G& g) -> double& { return g.device.fixed_share; }}),

@@ -287,7 +287,7 @@ void VirtualCluster::begin_clock() {
 }
 
 void VirtualCluster::begin_traces(Instant started) {
-  for (VirtualWorker& worker : workers_) worker.step_times.begin_trace(started);
+  for (VirtualWorker& worker : workers_) worker.step_times.begin_clock(started);
   for (Node place = kFirstServer; place < network_.node_count(); ++place) {
     const auto* const trace = link_trace(place);
     const auto next = trace ? trace->next_link_change({}) : std::nullopt;
