@@ -201,7 +201,8 @@ std::vector<WorkerProfile> all_profiles(const ClusterConfig& config);
                                                      const std::string& name,
                                                      const std::string& like);
 
-// Whether a worker or the servers have a link with latency, a limited bandwidth or a trace of it.
+// Whether a worker or the servers have a link with latency, a limited bandwidth, a trace of it, or
+// an outage or partition.
 bool names_links(const ClusterConfig& config);
 
 // A group without step times, which only real boxes can do without. Null: there is none.

@@ -372,9 +372,11 @@ std::vector<OptionRow<ChurnEvent>> make_churn_rows() {
       own<E>({"churn", "at", "seconds of training after which it happens", kSecondsOrNone,
               +[](E& e) -> double& { return e.at_seconds; }, "required"}),
       own<E>({"churn", "do",
-              "leave: with a farewell; crash: without a word; freeze: silence for a time", kAny,
+              "leave: with a farewell; crash: without a word; freeze: silence for a time; outage: "
+              "nothing passes the node's link; partition: nothing passes between two nodes",
+              kAny,
               OptionRow<E>::Choice{
-                  {"join", "leave", "crash", "freeze"},
+                  {"join", "leave", "crash", "freeze", "outage", "partition"},
                   [](const E& e) { return static_cast<std::size_t>(e.act); },
                   [](E& e, std::size_t i) { e.act = static_cast<ChurnEvent::Act>(i); }},
               "required"}),
@@ -387,10 +389,10 @@ std::vector<OptionRow<ChurnEvent>> make_churn_rows() {
       own<E>({"churn", "server", "the number of a server, from 0",
               Limits::within(0, kServersMax - 1),
               +[](E& e) -> std::optional<int>& { return e.server; }}),
-      own<E>({"churn", "scheduler", "the scheduler, which only freezes", kAny,
+      own<E>({"churn", "scheduler", "the scheduler", kAny,
               +[](E& e) -> bool& { return e.scheduler; }}),
-      own<E>({"churn", "seconds", "freeze: for how long", kSecondsOrNone,
-              +[](E& e) -> double& { return e.freeze_seconds; }}),
+      own<E>({"churn", "seconds", "freeze, outage, partition: for how long", kSecondsOrNone,
+              +[](E& e) -> double& { return e.seconds; }}),
   };
 }
 
