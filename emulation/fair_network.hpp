@@ -33,7 +33,8 @@ class FairNetwork {
   void set_capacity(Instant now, Node node, Way way, double bytes_per_second);
 
   // Cuts the way between two nodes, or ends that; of a node and itself: its whole link. Nothing
-  // passes a way that is cut: what is under way waits. Requires: now >= every earlier now.
+  // passes a way that is cut: what is under way waits. Cost: it looks at every pair that had a
+  // transfer of its own. Requires: now >= every earlier now.
   void cut(Instant now, Node a, Node b, bool is_cut);
 
   // Puts a message in line. Requires: now >= every earlier now.

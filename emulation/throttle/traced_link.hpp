@@ -1,6 +1,6 @@
 // emulation/throttle/traced_link.hpp - a host's link in real time that changes as a trace of its
 // bandwidth says, and has outages and partitions: it tells the relay of each change.
-// Threads: one of its own, from follow() on; the methods may be called from any other.
+// Threads: one of its own, from follow() on. follow() is the owner's; locate() is for any thread.
 #pragma once
 
 #include <condition_variable>
