@@ -11,11 +11,10 @@
 namespace rubato::cli {
 
 Result<HostLink> HostLink::make(const Throttle& throttle, const cluster::LinkModel& link,
-                                std::shared_ptr<const cluster::NodeTrace> trace, std::uint64_t seed,
+                                emulation::LinkChanges changes, std::uint64_t seed,
                                 const std::string& name) {
   HostLink made;
-  const bool traced = trace && trace->shapes_link();
-  if (!throttle.on || (link == cluster::LinkModel{} && !traced)) return made;
+  if (!throttle.on || (link == cluster::LinkModel{} && changes.empty())) return made;
   const std::uint64_t own_seed = seed ^ proto::cluster_id(name);
   if (!throttle.unchecked) {
     RUBATO_ASSIGN(const auto text, emulation::check_link(link, own_seed));
@@ -23,7 +22,7 @@ Result<HostLink> HostLink::make(const Throttle& throttle, const cluster::LinkMod
   }
   made.relay_ = std::make_unique<emulation::Relay>(link, own_seed);
   emulation::Relay& relay = *made.relay_;
-  made.traced_ = std::make_unique<emulation::TracedLink>(relay, link, std::move(trace));
+  made.traced_ = std::make_unique<emulation::TracedLink>(relay, link, std::move(changes));
   made.ways_ = std::make_unique<cluster::LinkWays>(
       cluster::LinkWays{[&relay](const std::string& endpoint) { return relay.way_out(endpoint); },
                         [&relay](const std::string& bind, const std::string& inside) {

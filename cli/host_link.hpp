@@ -18,15 +18,19 @@ namespace rubato::cli {
 
 class HostLink {
  public:
-  // `trace`: of its bandwidth, from follow() on; null: the link does not change. `name`: of the
-  // node; latencies of two nodes vary by themselves. BadInput when the link is not delivered.
+  // `changes`: from follow() on. `name`: of the node; latencies of two nodes vary by themselves.
+  // BadInput when the link is not delivered.
   [[nodiscard]] static Result<HostLink> make(const Throttle& throttle,
                                              const cluster::LinkModel& link,
-                                             std::shared_ptr<const cluster::NodeTrace> trace,
-                                             std::uint64_t seed, const std::string& name);
-  // The trace's time 0 is `began`. Only the first call counts.
+                                             emulation::LinkChanges changes, std::uint64_t seed,
+                                             const std::string& name);
+  // Time 0 of the changes is `began`. Only the first call counts.
   void follow(Instant began) const {
     if (traced_) traced_->follow(began);
+  }
+  // Where this node finds another one from now on.
+  void locate(proto::NodeId node, const std::string& endpoint) const {
+    if (traced_) traced_->locate(node, endpoint);
   }
   // For make_transport; null: the machine's own network. Lifetime: this object's.
   const cluster::LinkWays* ways() const { return relay_ ? ways_.get() : nullptr; }

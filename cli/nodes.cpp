@@ -52,6 +52,15 @@ struct Named {
   const cluster::LinkWays* ways = nullptr;
 };
 
+// Of a server. The first pull tells that training starts, and the link begins to change.
+struct ServerHost : cluster::IdleHost {
+  const HostLink* link;  // null: another shard of the process looks after it
+  explicit ServerHost(const HostLink* its_link) : link(its_link) {}
+  void on_handled(Instant now, const proto::Message& message) const {
+    if (link && std::holds_alternative<proto::Pull>(message.body)) link->follow(now);
+  }
+};
+
 // Time 0 of the traces, for a process that begins while training is under way.
 std::optional<Instant> traces_began(const NodeOptions& options) {
   if (options.trace_from == 0) return std::nullopt;
@@ -253,7 +262,8 @@ Result<Cores> choose_cores(const NodeOptions& options) {
 
 // One shard: its own transport, its own thread.
 Result<void> serve_shard(const Node& node, const NodeOptions& options, const Cores& cores,
-                         int index, const Named& who, TraceProcess process, std::stop_token stop) {
+                         int index, const Named& who, const HostLink& link, TraceProcess process,
+                         std::stop_token stop) {
   const std::string lane = fmt::format("shard {}", index);
   std::optional<proto::LoopTrace> trace;
   if (process) trace.emplace(process, lane, TraceClock::Scheduler);
@@ -286,7 +296,8 @@ Result<void> serve_shard(const Node& node, const NodeOptions& options, const Cor
                                    std::move(storage), who.keys ? who.keys->own.public_key : "");
   log_info("server listens on " + endpoint);
   core->on_start(steady_now());
-  cluster::NodeLoop loop(*transport, *core, trace ? &*trace : nullptr);
+  ServerHost host(index == 0 ? &link : nullptr);
+  cluster::NodeLoop loop(*transport, *core, trace ? &*trace : nullptr, host);
   if (index == 0) loop.look_for_scheduler(options.scheduler);  // one line for all shards
   if (const auto why = loop.run(stop); !why)
     return tl::unexpected<Error>(join_error(why.error(), options));
@@ -318,6 +329,14 @@ Result<std::vector<Named>> name_shards(const NodeOptions& options, const Endpoin
   return shards;
 }
 
+// Of the server that `rubato up` and `rubato compose` call server-N. Others have none.
+std::vector<cluster::LinkCut> cuts_of(const cluster::ClusterConfig& config,
+                                      const std::string& name) {
+  for (int i = 0; i < config.servers.count; ++i)
+    if (name == fmt::format("server-{}", i)) return cluster::cuts_of_server(config, i);
+  return {};
+}
+
 Result<void> server_checked(const ServerRun& run, std::stop_token stop) {
   const NodeOptions& options = run.node;
   const int shards = run.shards;
@@ -335,11 +354,13 @@ Result<void> server_checked(const ServerRun& run, std::stop_token stop) {
   const auto process =
       trace_process(trace.get(), "server " + (options.name.empty() ? bind.text() : options.name));
   RUBATO_ASSIGN(auto config, load_config(options));
-  const Instant began = traces_began(options).value_or(steady_now());
+  const auto began = traces_began(options);
   RUBATO_ASSIGN(const auto link,
-                HostLink::make(run.throttle, config.servers.link, config.servers.trace, config.seed,
+                HostLink::make(run.throttle, config.servers.link,
+                               {config.servers.trace, cuts_of(config, options.name)}, config.seed,
                                options.name.empty() ? "server" : options.name));
-  link.follow(began);
+  link.locate({proto::Role::Scheduler, 0}, options.scheduler);
+  if (began) link.follow(*began);
   for (Named& shard : named) shard.ways = link.ways();
   RUBATO_ASSIGN(const auto node, load_server(options, std::move(config), named.front(), stop));
   // An interrupt, or the failure of one shard, ends all of them.
@@ -350,8 +371,8 @@ Result<void> server_checked(const ServerRun& run, std::stop_token stop) {
   for (int i = 0; i < shards; ++i) {
     threads.emplace_back([&, i] {
       auto& result = ended[static_cast<std::size_t>(i)];
-      result = serve_shard(node, options, cores, i, named[static_cast<std::size_t>(i)], process,
-                           all.get_token());
+      result = serve_shard(node, options, cores, i, named[static_cast<std::size_t>(i)], link,
+                           process, all.get_token());
       if (!result) all.request_stop();
     });
   }
@@ -394,8 +415,10 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
   RUBATO_ASSIGN(const auto profile, profile_of(run, config));
   if (!profile.training_device.empty()) config.worker_device = profile.training_device;
   auto began = traces_began(run.node);
-  RUBATO_ASSIGN(const auto link, HostLink::make(run.throttle, profile.link, profile.trace,
-                                                config.seed, run.node.name));
+  RUBATO_ASSIGN(const auto link,
+                HostLink::make(run.throttle, profile.link,
+                               {profile.trace, cluster::cuts_of_worker(config, run.node.name)},
+                               config.seed, run.node.name));
   if (began) link.follow(*began);
   const Named who{run.node.name, keys, link.ways()};
   RUBATO_ASSIGN(auto node, load_worker(run, who, std::move(config), stop));
@@ -417,14 +440,19 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
                                      .trace = process,
                                      .cores = cores,
                                      .held_out = held_out.get()};
+  options.on_located = [&link](proto::NodeId other, const std::string& endpoint) {
+    link.locate(other, endpoint);
+  };
   if ((run.stretch || run.throttle.on) && node.plan.workers[index].device.step_seconds > 0)
     options.step_time = [times = emulation::make_step_times(node.plan, index), began, &link](
                             Instant now, int batch) mutable {
       if (!began) began = now;
       link.follow(*began);
-      times.begin_trace(*began);
+      times.begin_clock(*began);
       return times.next(now, batch);
     };
+  else  // no step tells when training has started
+    link.follow(began.value_or(steady_now()));
   std::optional<WorkerProgress> shown;
   if (!run.node.quiet) shown.emplace(stderr, run.node.name);
   if (shown)

@@ -41,10 +41,17 @@ class Nodes {
 
   void start(const std::string& scheduler) {
     scheduler_ = scheduler;
-    for (int i = 0; i < config_.servers.count; ++i)
-      start(proto::Role::Server, fmt::format("server-{}", i));
+    start_server();
     for (const auto& worker : cluster::worker_profiles(config_))
       if (!absent_at_start(config_, worker.name)) start(proto::Role::Worker, worker.name);
+  }
+
+  // The scheduler numbers servers in the order in which they join. So each starts when those before
+  // it are there, and the file's server 1 is server-1.
+  void start_servers(const server::DurableScheduler& scheduler) {
+    while (servers_ < config_.servers.count &&
+           scheduler.core().servers() >= static_cast<std::size_t>(servers_))
+      start_server();
   }
 
   // Plays the events of [[churn]] that are due.
@@ -93,6 +100,8 @@ class Nodes {
     int short_lives = 0;  // before this one, in a row
   };
 
+  void start_server() { start(proto::Role::Server, fmt::format("server-{}", servers_++)); }
+
   void start(proto::Role role, const std::string& name) {
     const bool server = role == proto::Role::Server;
     std::vector<std::string> arguments{
@@ -113,7 +122,7 @@ class Nodes {
     using Act = cluster::ChurnEvent::Act;
     const auto role = event.server ? proto::Role::Server : proto::Role::Worker;
     const std::string name = event.server ? fmt::format("server-{}", *event.server) : event.worker;
-    log_info("churn: " + describe(event));
+    if (run_.throttle || !event.cuts()) log_info("churn: " + describe(event));
     switch (event.act) {
       case Act::Join:
         return start(role, name);
@@ -125,7 +134,11 @@ class Nodes {
         return;
       case Act::Freeze:
         children_.signal(role, name, SIGSTOP);
-        thaws_.emplace(event.at_seconds + event.freeze_seconds, std::pair(role, name));
+        thaws_.emplace(event.at_seconds + event.seconds, std::pair(role, name));
+        return;
+      case Act::Outage:
+      case Act::Partition:  // the nodes' own links play it
+        return;
     }
   }
 
@@ -142,6 +155,7 @@ class Nodes {
   std::string scheduler_;
   std::map<std::string, Life> lives_;  // of servers, by name
   using Node = std::pair<proto::Role, std::string>;
+  int servers_ = 0;                    // that were started, not counting restarts
   double seconds_ = 0;                 // of training
   std::size_t played_ = 0;             // events of [[churn]]
   std::set<Node> meant_to_end_;        // by [[churn]]
@@ -153,7 +167,8 @@ class Nodes {
 Result<void> check_real(const cluster::ClusterConfig& config, const std::string& command) {
   RUBATO_TRY(cluster::require_trainable(config));
   RUBATO_TRY(cluster::check_own_data(config));
-  if (std::ranges::any_of(config.churn, &cluster::ChurnEvent::scheduler))
+  const auto of_scheduler = [](const auto& event) { return event.scheduler && !event.cuts(); };
+  if (std::ranges::any_of(config.churn, of_scheduler))
     return fail(ErrorCode::BadInput,
                 fmt::format("{}: churn.scheduler: the scheduler of {} is {} itself; rubato compare "
                             "plays it in virtual time",
@@ -189,8 +204,8 @@ Result<void> check_links(const cluster::ClusterConfig& config, const Throttle& t
 std::string unshaped_note(const cluster::ClusterConfig& config, const Throttle& throttle) {
   if (throttle.on || !cluster::names_links(config)) return {};
   return fmt::format(
-      "links are not shaped: latency and bandwidth in {} have no effect, step times do; add "
-      "--throttle to have both",
+      "links are not shaped: latency, bandwidth and outages in {} have no effect, step times do; "
+      "add --throttle to have both",
       config.file);
 }
 
@@ -221,6 +236,7 @@ Result<HostedRun> run_real(const cluster::ClusterConfig& config, const RealRun& 
   };
   host.trace = run.profile.trace();
   host.on_turn = [&](server::DurableScheduler& scheduler) {
+    nodes.start_servers(scheduler);
     nodes.play_churn(scheduler);
     nodes.watch(scheduler);
   };

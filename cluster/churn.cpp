@@ -25,10 +25,15 @@ struct Placed {
   std::string_view key;  // that the mistake is noted at
 };
 
+// "pi-0"; of a partition "pi-0 and server 1".
 std::string node_name(const ChurnEvent& event) {
-  if (event.scheduler) return "the scheduler";
-  if (event.server) return fmt::format("server {}", *event.server);
-  return event.worker;
+  std::string text = event.worker;
+  const auto add = [&text](const std::string& node) {
+    text += (text.empty() ? "" : " and ") + node;
+  };
+  if (event.server) add(fmt::format("server {}", *event.server));
+  if (event.scheduler) add("the scheduler");
+  return text;
 }
 
 bool wants(bool condition, const ConfigTable& table, std::string_view key, std::string_view what) {
@@ -66,10 +71,11 @@ std::vector<std::string> workers_of(const ConfigTable& table, const ChurnEvent& 
 }
 
 bool check_server(const ConfigTable& table, const ChurnEvent& event, const ClusterConfig& config) {
-  const bool dies = event.act != Act::Freeze;
+  const bool dies = event.act != Act::Freeze && !event.cuts();
   return wants(*event.server < config.servers.count, table, "server",
                fmt::format("servers are numbered from 0 to {}", config.servers.count - 1)) &&
-         wants(event.act != Act::Leave, table, "do", "a server crashes, joins again or freezes") &&
+         wants(event.act != Act::Leave, table, "do",
+               "a server crashes, joins again, freezes or has an outage") &&
          wants(!dies || !config.timing_only(), table, "server",
                "kind = \"timing\" has no parameters to come back with; use do = \"freeze\"") &&
          wants(!dies || (config.snapshot.kept && config.snapshot.every_seconds > 0), table,
@@ -83,20 +89,25 @@ std::vector<ChurnEvent> read_event(const ConfigTable& table, const ClusterConfig
   ChurnEvent event;
   read_options(table, churn_rows(), event);
   const int nodes = table.has("worker") + event.server.has_value() + event.scheduler;
+  const bool parts = event.act == Act::Partition;
+  const bool lasts = event.act == Act::Freeze || event.cuts();
   const bool form =
       wants(table.has("at"), table, "at", "an event needs its time in seconds: at = 60") &&
-      wants(table.has("do"), table, "do", "an event needs do = join, leave, crash or freeze") &&
-      wants(nodes == 1, table, "worker", "name one node: worker, server or scheduler = true") &&
-      wants((event.act == Act::Freeze) == (event.freeze_seconds > 0), table, "seconds",
-            "do = \"freeze\" and seconds above 0 go together");
+      wants(table.has("do"), table, "do",
+            "an event needs do = join, leave, crash, freeze, outage or partition") &&
+      wants(parts || nodes == 1, table, "worker",
+            "name one node: worker, server or scheduler = true") &&
+      wants(!parts || nodes == 2, table, "worker",
+            "a partition is between two: name two of worker, server and scheduler = true") &&
+      wants(lasts == (event.seconds > 0), table, "seconds",
+            "do = \"freeze\", \"outage\" or \"partition\" and seconds above 0 go together");
   if (!form) return {};
-  if (event.scheduler) {
-    const bool possible = wants(event.act != Act::Leave, table, "do",
-                                "the scheduler crashes, joins again or freezes");
-    return possible ? std::vector{event} : std::vector<ChurnEvent>();
-  }
-  if (event.server)
-    return check_server(table, event, config) ? std::vector{event} : std::vector<ChurnEvent>();
+  if (event.server && !check_server(table, event, config)) return {};
+  if (event.scheduler && !parts &&
+      !wants(event.act != Act::Leave && event.act != Act::Outage, table, "do",
+             "the scheduler crashes, joins again or freezes; it has no link"))
+    return {};
+  if (!table.has("worker")) return {event};
   std::vector<ChurnEvent> events;
   for (std::string& name : workers_of(table, event, config)) {
     events.push_back(event);
@@ -146,9 +157,11 @@ void check_order(const std::vector<Placed>& all, const std::set<std::string>& li
     double frozen_until = 0;
   };
   std::map<std::string, State> nodes;
+  std::map<std::string, double> cut_until;  // by node, or the two of a partition
   for (const Placed& placed : all) {
     const ChurnEvent& event = placed.event;
-    const std::string name = node_name(event);
+    const std::string name =
+        event.cuts() && !event.worker.empty() ? event.worker : node_name(event);
     const bool joins = event.act == Act::Join;
     auto at = nodes.find(name);
     if (at == nodes.end()) {
@@ -161,12 +174,23 @@ void check_order(const std::vector<Placed>& all, const std::set<std::string>& li
       placed.table.problem(placed.key,
                            fmt::format("{} {} at {:g} s", name, what, event.at_seconds));
     };
-    if (event.at_seconds < node.frozen_until) return when("is still frozen");
+    if (!event.cuts() && event.at_seconds < node.frozen_until) return when("is still frozen");
     if (joins && node.there) return when("is there already");
     if (!joins && !node.there) return when("is not there");
+    if (event.cuts()) {
+      double& until = cut_until.emplace(node_name(event), -1).first->second;
+      if (event.at_seconds <= until) return when("is still cut off");
+      until = event.at_seconds + event.seconds;
+      continue;
+    }
     node.there = joins || event.act == Act::Freeze;
-    node.frozen_until = event.at_seconds + event.freeze_seconds;
+    node.frozen_until = event.at_seconds + event.seconds;
   }
+}
+
+LinkCut cut_of(const ChurnEvent& event, std::optional<proto::NodeId> other) {
+  const auto begins = Duration::from_seconds(event.at_seconds);
+  return {begins, begins + Duration::from_seconds(event.seconds), other};
 }
 
 }  // namespace
@@ -181,7 +205,11 @@ std::string describe(const ChurnEvent& event) {
     case Act::Crash:
       return node + " crashes";
     case Act::Freeze:
-      return fmt::format("{} freezes for {:g} s", node, event.freeze_seconds);
+      return fmt::format("{} freezes for {:g} s", node, event.seconds);
+    case Act::Outage:
+      return fmt::format("{} has an outage of {:g} s", node, event.seconds);
+    case Act::Partition:
+      return fmt::format("{} are parted for {:g} s", node, event.seconds);
   }
   return node;
 }
@@ -207,6 +235,28 @@ std::vector<std::string> additional_workers(const ClusterConfig& config) {
   for (const ChurnEvent& event : config.churn)
     if (known.insert(event.worker).second) names.push_back(event.worker);
   return names;
+}
+
+std::vector<LinkCut> cuts_of_worker(const ClusterConfig& config, const std::string& worker) {
+  std::vector<LinkCut> cuts;
+  for (const ChurnEvent& event : config.churn) {
+    if (!event.cuts() || event.worker != worker) continue;
+    std::optional<proto::NodeId> other;
+    if (event.server) other = {proto::Role::Server, static_cast<std::uint32_t>(*event.server)};
+    if (event.scheduler) other = {proto::Role::Scheduler, 0};
+    cuts.push_back(cut_of(event, other));
+  }
+  return cuts;
+}
+
+std::vector<LinkCut> cuts_of_server(const ClusterConfig& config, int server) {
+  std::vector<LinkCut> cuts;
+  for (const ChurnEvent& event : config.churn) {
+    if (!event.cuts() || event.server != server || !event.worker.empty()) continue;
+    const bool parted = event.act == Act::Partition;
+    cuts.push_back(cut_of(event, parted ? std::optional(proto::NodeId{}) : std::nullopt));
+  }
+  return cuts;
 }
 
 bool absent_at_start(const ClusterConfig& config, const std::string& worker) {

@@ -443,7 +443,8 @@ bool names_links(const ClusterConfig& config) {
     return named(group.link) || std::ranges::any_of(group.traces, traced);
   };
   return named(config.servers.link) || traced(config.servers.trace) ||
-         std::ranges::any_of(config.workers, shaped);
+         std::ranges::any_of(config.workers, shaped) ||
+         std::ranges::any_of(config.churn, &ChurnEvent::cuts);
 }
 
 const WorkerGroup* find_untimed(const ClusterConfig& config) {

@@ -48,10 +48,12 @@ struct SlowSpells {
   double every_seconds = 0;  // from the start of a spell to the start of the next; 0: one spell
 };
 
-// Seconds of one mini-batch: step_seconds x a lognormal factor of mean 1 and deviation `jitter`.
+// Seconds of one mini-batch: step_seconds x a lognormal factor of mean 1 and deviation `jitter`, x
+// (1 + drift) for each hour of training so far.
 struct DeviceModel {
   double step_seconds = 0;
   double jitter = 0;
+  double drift = 0;        // relative change an hour, compounding: 0.1 is 10 % longer each hour
   double fixed_share = 0;  // of step_seconds that does not depend on the size of the mini-batch
   SlowSpells slow = {};
 };
@@ -199,7 +201,8 @@ std::vector<WorkerProfile> all_profiles(const ClusterConfig& config);
                                                      const std::string& name,
                                                      const std::string& like);
 
-// Whether a worker or the servers have a link with latency, a limited bandwidth or a trace of it.
+// Whether a worker or the servers have a link with latency, a limited bandwidth, a trace of it, or
+// an outage or partition.
 bool names_links(const ClusterConfig& config);
 
 // A group without step times, which only real boxes can do without. Null: there is none.

@@ -32,6 +32,7 @@ const Limits kMillion = Limits::within(1, 1'000'000);
 const Limits kWorkers = Limits::within(1, server::kWorkersMax);
 const Limits kNotNegative = Limits::at_least(0);
 const Limits kJitter = Limits::within(0, 10);
+const Limits kDrift = Limits::within(-0.9, 10);
 const Limits kLoss = Limits::within(0, 0.5);
 const Limits kLatency = Limits::within(0, kHour);
 const Limits kMbps = Limits::within(0, 1e9);
@@ -317,6 +318,10 @@ std::vector<OptionRow<WorkerGroup>> make_group_rows() {
       own<G>({"workers", "jitter",
               "deviation of a step's time, as a fraction of its mean (lognormal)", kJitter,
               +[](G& g) -> double& { return g.device.jitter; }}),
+      own<G>({"workers", "drift",
+              "relative change of a step's time an hour of training, compounding: 0.1 is 10 % "
+              "longer each hour",
+              kDrift, +[](G& g) -> double& { return g.device.drift; }}),
       own<G>({"workers", "fixed_share",
               "part of a step's time that does not depend on its mini-batch", Limits::within(0, 1),
               +[](G& g) -> double& { return g.device.fixed_share; }}),
@@ -367,9 +372,11 @@ std::vector<OptionRow<ChurnEvent>> make_churn_rows() {
       own<E>({"churn", "at", "seconds of training after which it happens", kSecondsOrNone,
               +[](E& e) -> double& { return e.at_seconds; }, "required"}),
       own<E>({"churn", "do",
-              "leave: with a farewell; crash: without a word; freeze: silence for a time", kAny,
+              "leave: with a farewell; crash: without a word; freeze: silence for a time; outage: "
+              "nothing passes the node's link; partition: nothing passes between two nodes",
+              kAny,
               OptionRow<E>::Choice{
-                  {"join", "leave", "crash", "freeze"},
+                  {"join", "leave", "crash", "freeze", "outage", "partition"},
                   [](const E& e) { return static_cast<std::size_t>(e.act); },
                   [](E& e, std::size_t i) { e.act = static_cast<ChurnEvent::Act>(i); }},
               "required"}),
@@ -382,10 +389,10 @@ std::vector<OptionRow<ChurnEvent>> make_churn_rows() {
       own<E>({"churn", "server", "the number of a server, from 0",
               Limits::within(0, kServersMax - 1),
               +[](E& e) -> std::optional<int>& { return e.server; }}),
-      own<E>({"churn", "scheduler", "the scheduler, which only freezes", kAny,
+      own<E>({"churn", "scheduler", "the scheduler", kAny,
               +[](E& e) -> bool& { return e.scheduler; }}),
-      own<E>({"churn", "seconds", "freeze: for how long", kSecondsOrNone,
-              +[](E& e) -> double& { return e.freeze_seconds; }}),
+      own<E>({"churn", "seconds", "freeze, outage, partition: for how long", kSecondsOrNone,
+              +[](E& e) -> double& { return e.seconds; }}),
   };
 }
 

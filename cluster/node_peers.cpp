@@ -40,6 +40,7 @@ Result<void> NodePeers::connect(NodeId node, const std::string& endpoint,
     connections_.push_back({peer, endpoint, public_key});
   }
   places_[node] = at;
+  if (tell_) tell_(node, endpoint);
   return {};
 }
 

@@ -6,10 +6,12 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
@@ -33,6 +35,10 @@ class NodePeers {
  public:
   explicit NodePeers(proto::Transport& transport) : transport_(transport) {}
 
+  // Called with each node and the endpoint at which it is from now on. May be empty.
+  void on_located(std::function<void(proto::NodeId, const std::string& endpoint)> tell) {
+    tell_ = std::move(tell);
+  }
   [[nodiscard]] Result<void> connect_scheduler(const std::string& endpoint);
   // Cheap to repeat: servers that have not moved keep their connections. A transport cannot end a
   // connection, so an unused one stays for the next server at its endpoint.
@@ -57,6 +63,7 @@ class NodePeers {
                                      const std::string& public_key);
 
   proto::Transport& transport_;
+  std::function<void(proto::NodeId, const std::string&)> tell_;
   std::vector<Connection> connections_;          // all that were ever made
   std::map<proto::NodeId, std::size_t> places_;  // of those in use, in connections_
 };

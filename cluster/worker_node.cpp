@@ -376,6 +376,7 @@ Result<std::string> run_worker(proto::Transport& transport, WorkerCore& core,
   WorkerHost host(transport, core, trainer, options);  // starts the compute thread
   NodeLoop loop(transport, core, host.trace(), host);
   options.cores.place(kTransportPlace);
+  loop.peers().on_located(options.on_located);
   RUBATO_TRY(loop.peers().connect_scheduler(options.scheduler));  // starts ZeroMQ's threads
   loop.look_for_scheduler(options.scheduler);
   options.cores.place(kLoopPlace);

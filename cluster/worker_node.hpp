@@ -37,6 +37,8 @@ struct WorkerNodeOptions {
   Cores cores = {};         // of the compute thread, the caller's, and what connecting starts
   // Called several times a second with what the worker has done. May be empty.
   std::function<void(const proto::Progress&)> on_progress = {};
+  // Called with each node and the endpoint at which it is from now on. May be empty.
+  std::function<void(proto::NodeId, const std::string& endpoint)> on_located = {};
   HeldOut* held_out = nullptr;  // null: somebody else evaluates
 };
 

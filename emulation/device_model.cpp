@@ -26,6 +26,11 @@ bool slow_at(const cluster::SlowSpells& slow, double seconds) {
   return (slow.every_seconds > 0 ? std::fmod(since, slow.every_seconds) : since) < slow.seconds;
 }
 
+double drift_factor(double drift, Duration at) {
+  constexpr double kHour = 3600;
+  return drift == 0 ? 1 : std::pow(1 + drift, at.seconds() / kHour);
+}
+
 StepTimes make_step_times(const cluster::ClusterPlan& plan, std::uint32_t index) {
   return {plan.workers[index].device, plan.batch,
           Rng(plan.seed, static_cast<std::uint64_t>(cluster::Stream::StepTime),

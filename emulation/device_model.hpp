@@ -30,9 +30,12 @@ double lognormal_factor(Rng& rng, double deviation);
 // Is `seconds` after the first step in a spell?
 bool slow_at(const cluster::SlowSpells& slow, double seconds);
 
+// What `drift` an hour has made of 1 `at` that time: (1 + drift)^hours; exactly 1 without drift.
+double drift_factor(double drift, Duration at);
+
 // A step of b samples takes step_seconds x (f + (1 - f) b / B) x jitter, times the factor of a slow
-// spell that it begins in, divided by the speed of a trace at its beginning: f the fixed share, B
-// the configured mini-batch.
+// spell that it begins in, times (1 + drift)^h, divided by the speed of a trace at its beginning: f
+// the fixed share, B the configured mini-batch, h the hours from time 0 to its beginning.
 class StepTimes {
  public:
   // `trace`: its speed changes with time; null, or without one: it does not.
@@ -43,8 +46,8 @@ class StepTimes {
         batch_(batch),
         rng_(rng),
         trace_(trace && !trace->speed.empty() ? std::move(trace) : nullptr) {}
-  // The trace's time 0. Without this word it is the first step.
-  void begin_trace(Instant at) { trace_began_ = at; }
+  // Time 0 of the trace and the drift. Without this word it is the first step.
+  void begin_clock(Instant at) { clock_began_ = at; }
   // Of the step that begins at `now`. Requires: batch >= 1.
   Duration next(Instant now, int batch) {
     const double f = device_.fixed_share;
@@ -58,9 +61,10 @@ class StepTimes {
   double slowness(Instant now) {
     if (!began_) began_ = now;
     const double spell = slow_at(device_.slow, (now - *began_).seconds()) ? device_.slow.factor : 1;
-    if (!trace_) return spell;
-    if (!trace_began_) trace_began_ = now;
-    return spell / trace_->speed.at(std::max(now - *trace_began_, Duration{}));
+    if (!clock_began_) clock_began_ = now;
+    const Duration at = std::max(now - *clock_began_, Duration{});
+    const double drifted = drift_factor(device_.drift, at);
+    return spell * drifted / (trace_ ? trace_->speed.at(at) : 1);
   }
 
   cluster::DeviceModel device_;
@@ -69,7 +73,7 @@ class StepTimes {
   Rng rng_;
   std::optional<Instant> began_;  // the first step
   std::shared_ptr<const cluster::NodeTrace> trace_;
-  std::optional<Instant> trace_began_;
+  std::optional<Instant> clock_began_;
 };
 
 // How long the steps of worker `index` take.

@@ -39,7 +39,7 @@ void FairNetwork::check_time(Instant now) {
 
 void FairNetwork::send(Instant now, Node from, Node to, std::uint64_t bytes, std::uint64_t tag) {
   check_time(now);
-  if (!limited(2 * from) && !limited(2 * to + 1)) {
+  if (!limited(2 * from) && !limited(2 * to + 1) && !held(from, to)) {
     at_once_.push_back({from, to, tag});
     return;
   }
@@ -48,13 +48,54 @@ void FairNetwork::send(Instant now, Node from, Node to, std::uint64_t bytes, std
   if (fresh) {
     flows_.emplace_back().from = from;
     flows_.back().to = to;
+    flows_.back().held = held(from, to);
   }
   Flow& flow = flows_[entry->second];
   flow.queue.push_back({static_cast<double>(bytes), tag});
   if (flow.queue.size() > 1) return;
+  flow.remaining = flow.queue.front().bytes;
+  if (flow.held) return;
   begin(entry->second);
   const LinkId links[2] = {2 * from, 2 * to + 1};
   share(links);
+}
+
+bool FairNetwork::held(Node from, Node to) const {
+  if (cuts_.empty()) return false;
+  return cuts_.contains({from, from}) || cuts_.contains({to, to}) ||
+         cuts_.contains(std::minmax(from, to));
+}
+
+void FairNetwork::cut(Instant now, Node a, Node b, bool is_cut) {
+  check_time(now);
+  if (is_cut)
+    cuts_.insert(std::minmax(a, b));
+  else
+    cuts_.erase(std::minmax(a, b));
+  hold_flows();
+}
+
+void FairNetwork::hold_flows() {
+  std::vector<LinkId> changed;
+  for (FlowId id = 0; id < flows_.size(); ++id) {
+    Flow& flow = flows_[id];
+    if (flow.held == held(flow.from, flow.to)) continue;
+    flow.held = !flow.held;
+    if (flow.queue.empty()) continue;
+    if (flow.held) {
+      set_rate(id, 0);  // counts what has passed
+      end(id);
+    } else if (limited(flow)) {
+      begin(id);
+    } else {
+      for (const auto& transfer : flow.queue)
+        at_once_.push_back({flow.from, flow.to, transfer.tag});
+      flow.queue.clear();
+    }
+    changed.push_back(2 * flow.from);
+    changed.push_back(2 * flow.to + 1);
+  }
+  share(changed);
 }
 
 std::optional<Instant> FairNetwork::next_completion() const {
@@ -92,7 +133,6 @@ std::span<const FairNetwork::Completed> FairNetwork::advance(Instant now) {
 void FairNetwork::begin(FlowId id) {
   Flow& flow = flows_[id];
   flow.rate = 0;
-  flow.remaining = flow.queue.front().bytes;
   flow.updated = now_;
   flow.ends = {std::numeric_limits<std::int64_t>::max()};
   const LinkId ends[2] = {2 * flow.from, 2 * flow.to + 1};

@@ -10,8 +10,10 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <set>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/time.hpp"
@@ -29,6 +31,11 @@ class FairNetwork {
   // Requires: now >= every earlier now; it has a limit already, or nothing was sent yet.
   enum class Way { Up, Down };
   void set_capacity(Instant now, Node node, Way way, double bytes_per_second);
+
+  // Cuts the way between two nodes, or ends that; of a node and itself: its whole link. Nothing
+  // passes a way that is cut: what is under way waits. Cost: it looks at every pair that had a
+  // transfer of its own. Requires: now >= every earlier now.
+  void cut(Instant now, Node a, Node b, bool is_cut);
 
   // Puts a message in line. Requires: now >= every earlier now.
   void send(Instant now, Node from, Node to, std::uint64_t bytes, std::uint64_t tag);
@@ -49,7 +56,7 @@ class FairNetwork {
   using FlowId = std::uint32_t;
   using LinkId = std::uint32_t;  // 2 node: up from it; 2 node + 1: down to it
 
-  // The messages from one node to another where either end has a limit.
+  // The messages from one node to another where either end has a limit, or the way was cut.
   struct Flow {
     Node from = 0;
     Node to = 0;
@@ -58,6 +65,7 @@ class FairNetwork {
       std::uint64_t tag = 0;
     };
     std::deque<Transfer> queue;  // the front one is under way
+    bool held = false;           // its way is cut; then it is in no list
     double rate = 0;             // bytes per second
     double remaining = 0;        // bytes of the front one, at `updated`
     Instant updated;
@@ -76,6 +84,12 @@ class FairNetwork {
   };
 
   bool limited(LinkId link) const { return limited_[link]; }
+  bool limited(const Flow& flow) const {
+    return limited(2 * flow.from) || limited(2 * flow.to + 1);
+  }
+  bool held(Node from, Node to) const;
+  // Holds and releases flows after a cut has begun or ended.
+  void hold_flows();
   void check_time(Instant now);
   void begin(FlowId id);
   void end(FlowId id);
@@ -90,8 +104,9 @@ class FairNetwork {
   void remove(std::size_t place);
 
   std::vector<Link> links_;
-  std::vector<bool> limited_;  // by link: the one question that every message asks
-  std::vector<Flow> flows_;    // one a pair that was ever in use
+  std::vector<bool> limited_;             // by link: the one question that every message asks
+  std::set<std::pair<Node, Node>> cuts_;  // the smaller node first
+  std::vector<Flow> flows_;               // one a pair that was ever in use
   std::unordered_map<std::uint64_t, FlowId> flow_ids_;  // by pair
   std::vector<FlowId> by_end_;                          // those under way
   std::vector<Completed> at_once_;                      // sent where there is no limit

@@ -58,7 +58,11 @@ class VirtualCluster {
   void follow_link(Node place);
   // The trace of the node's link. Null: it has none.
   const cluster::NodeTrace* link_trace(Node place) const;
-  Result<void> play(const cluster::ChurnEvent& event);
+  // An event of [[churn]].
+  Result<void> play(std::size_t index);
+  // The outage or partition begins or ends.
+  void cut(const cluster::ChurnEvent& event, bool is_cut);
+  // The node of an event; of a partition the first of the two.
   Node place_of(const cluster::ChurnEvent& event) const;
   Result<void> join(Node place);
   Result<void> end_life(Node place, bool crashed);
@@ -244,7 +248,8 @@ void VirtualCluster::look_ahead() const {
 
 void VirtualCluster::serve(const Event& event) {
   if (!frozen_.empty() && event.kind != Event::Kind::Network && event.kind != Event::Kind::Churn &&
-      event.kind != Event::Kind::Thaw && event.kind != Event::Kind::Link) {
+      event.kind != Event::Kind::Thaw && event.kind != Event::Kind::Mend &&
+      event.kind != Event::Kind::Link) {
     const auto frozen = frozen_.find(event.node);
     if (frozen != frozen_.end()) return frozen->second.push_back(event);
   }
@@ -264,10 +269,12 @@ void VirtualCluster::serve(const Event& event) {
       if (event.tag == network_.life(kEvaluator)) end_evaluation();
       return;
     case Event::Kind::Churn:
-      if (auto played = play(config_.churn[event.tag]); !played) failure_ = played.error();
+      if (auto played = play(event.tag); !played) failure_ = played.error();
       return;
     case Event::Kind::Thaw:
       return thaw(event.node);
+    case Event::Kind::Mend:
+      return cut(config_.churn[event.tag], false);
     case Event::Kind::Link:
       return follow_link(event.node);
   }
@@ -287,7 +294,7 @@ void VirtualCluster::begin_clock() {
 }
 
 void VirtualCluster::begin_traces(Instant started) {
-  for (VirtualWorker& worker : workers_) worker.step_times.begin_trace(started);
+  for (VirtualWorker& worker : workers_) worker.step_times.begin_clock(started);
   for (Node place = kFirstServer; place < network_.node_count(); ++place) {
     const auto* const trace = link_trace(place);
     const auto next = trace ? trace->next_link_change({}) : std::nullopt;
@@ -311,14 +318,26 @@ void VirtualCluster::follow_link(Node place) {
 }
 
 Node VirtualCluster::place_of(const cluster::ChurnEvent& event) const {
-  if (event.scheduler) return kScheduler;
-  if (event.server) return kFirstServer + static_cast<Node>(*event.server);
-  const auto worker = std::ranges::find(plan_.workers, event.worker, &cluster::WorkerProfile::name);
-  return first_worker() + static_cast<Node>(worker - plan_.workers.begin());
+  if (!event.worker.empty()) {
+    const auto worker =
+        std::ranges::find(plan_.workers, event.worker, &cluster::WorkerProfile::name);
+    return first_worker() + static_cast<Node>(worker - plan_.workers.begin());
+  }
+  return event.server ? kFirstServer + static_cast<Node>(*event.server) : kScheduler;
 }
 
-Result<void> VirtualCluster::play(const cluster::ChurnEvent& event) {
+void VirtualCluster::cut(const cluster::ChurnEvent& event, bool is_cut) {
+  const Node place = place_of(event);
+  Node other = place;  // an outage
+  if (event.act == cluster::ChurnEvent::Act::Partition)
+    other = event.scheduler ? kScheduler : kFirstServer + static_cast<Node>(*event.server);
+  network_.cut(now_, place, other, is_cut);
+  schedule_network();
+}
+
+Result<void> VirtualCluster::play(std::size_t index) {
   using Act = cluster::ChurnEvent::Act;
+  const cluster::ChurnEvent& event = config_.churn[index];
   const Node place = place_of(event);
   log("churn: " + describe(event));
   switch (event.act) {
@@ -332,7 +351,12 @@ Result<void> VirtualCluster::play(const cluster::ChurnEvent& event) {
       return end_life(place, true);
     case Act::Freeze:
       frozen_[place];
-      schedule(now_ + Duration::from_seconds(event.freeze_seconds), Event::Kind::Thaw, place);
+      schedule(now_ + Duration::from_seconds(event.seconds), Event::Kind::Thaw, place);
+      return {};
+    case Act::Outage:
+    case Act::Partition:
+      cut(event, true);
+      schedule(now_ + Duration::from_seconds(event.seconds), Event::Kind::Mend, place, index);
       return {};
   }
   return {};

@@ -26,6 +26,7 @@ struct Event {
     Evaluated,
     Churn,
     Thaw,
+    Mend,
     Link
   } kind = Kind::Network;
   VirtualNetwork::Node node = 0;

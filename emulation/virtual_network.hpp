@@ -33,6 +33,9 @@ class VirtualNetwork {
   // The node's bandwidth is from `now` on what its trace says `at` that time. Called before
   // anything is sent, too, for a node that has such a trace.
   void follow(Instant now, Node node, const cluster::NodeTrace& trace, Duration at);
+  // As FairNetwork: a partition between two nodes, or an outage of one, begins or ends. What has
+  // passed the links already arrives.
+  void cut(Instant now, Node a, Node b, bool is_cut) { transfers_.cut(now, a, b, is_cut); }
   Node node_count() const { return static_cast<Node>(links_.size()); }
 
   // A node has another life, or none. What is under way to the earlier one is dropped; so is what

@@ -39,9 +39,7 @@ class Relay {
 
   // From now on the link is another one.
   void change(const cluster::LinkModel& link);
-  // For so long nothing passes: an outage. The connections stay.
-  void cut(Duration length) { cut(length, length); }
-  // The same each way. 0 ends an outage.
+  // For so long nothing passes, each way: an outage. The connections stay. 0 ends it.
   void cut(Duration up, Duration down);
   // The same on connections out to one endpoint: a partition.
   void cut(const std::string& endpoint, Duration length);
@@ -54,7 +52,7 @@ class Relay {
   void serve();
 
   std::unique_ptr<Loop> loop_;
-  std::mutex mutex_;                          // guards orders_ and ways_out_
+  std::mutex mutex_;                           // guards orders_ and ways_out_
   std::vector<std::function<void()>> orders_;  // for the thread
   std::map<std::string, std::string> ways_out_;
   Descriptor news_;      // an event of orders_

@@ -2,63 +2,81 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <utility>
 
 namespace rubato::emulation {
 namespace {
 
-// An outage ends with the next change of the trace, which may come late.
+// A rate of 0 ends with the next change of the trace, which may come late.
 constexpr Duration kLateness = Duration::from_seconds(5);
 
 }  // namespace
 
-TracedLink::TracedLink(Relay& relay, const cluster::LinkModel& link,
-                       std::shared_ptr<const cluster::NodeTrace> trace)
-    : relay_(relay),
-      link_(link),
-      trace_(trace && trace->shapes_link() ? std::move(trace) : nullptr) {
-  if (trace_) set({});
+TracedLink::TracedLink(Relay& relay, const cluster::LinkModel& link, LinkChanges changes)
+    : relay_(relay), link_(link), changes_(std::move(changes)) {
+  if (changes_.trace && changes_.trace->shapes_link()) set({});
 }
 
 void TracedLink::follow(Instant began) {
-  if (!trace_ || thread_.joinable()) return;
+  if (changes_.empty() || thread_.joinable()) return;
   thread_ = std::jthread([this, began](const std::stop_token& stop) { run(stop, began); });
 }
 
+void TracedLink::locate(proto::NodeId node, const std::string& endpoint) {
+  const std::lock_guard lock(mutex_);
+  endpoints_[node] = endpoint;
+  located_ = true;
+  news_.notify_all();
+}
+
+// Requires: the lock is held, or there is no thread yet.
 void TracedLink::set(Duration at) {
-  const auto next = trace_->next_link_change(at);
-  const Duration outage = next ? *next - at + kLateness : Duration::from_seconds(1e9);
-  // Returns: for how long nothing passes. A rate of 0 would be without limit.
-  const auto way = [&](const cluster::ValueTrace& values, double& rate) {
-    if (values.empty()) return Duration{};
-    const double value = values.at(at);
-    if (value > 0) rate = value;
-    return value > 0 ? Duration{} : outage;
-  };
-  const Duration up = way(trace_->up, link_.up_bytes_per_second);
-  const Duration down = way(trace_->down, link_.down_bytes_per_second);
-  relay_.change(link_);
+  Duration up, down;  // for how long nothing passes
+  if (changes_.trace) {
+    const cluster::NodeTrace& trace = *changes_.trace;
+    const auto next = trace.next_link_change(at);
+    const Duration outage = next ? *next - at + kLateness : Duration::from_seconds(1e9);
+    // A rate of 0 would be without limit.
+    const auto way = [&](const cluster::ValueTrace& values, double& rate) {
+      if (values.empty()) return Duration{};
+      const double value = values.at(at);
+      if (value > 0) rate = value;
+      return value > 0 ? Duration{} : outage;
+    };
+    up = way(trace.up, link_.up_bytes_per_second);
+    down = way(trace.down, link_.down_bytes_per_second);
+    relay_.change(link_);
+  }
+  for (const cluster::LinkCut& cut : changes_.cuts) {
+    if (at < cut.begins || at >= cut.ends) continue;
+    if (!cut.other) {
+      up = std::max(up, cut.ends - at);
+      down = std::max(down, cut.ends - at);
+    } else if (const auto found = endpoints_.find(*cut.other); found != endpoints_.end()) {
+      relay_.cut(found->second, cut.ends - at);
+    }
+  }
   relay_.cut(up, down);
 }
 
+std::optional<Duration> TracedLink::next_change(Duration at) const {
+  auto next = changes_.trace ? changes_.trace->next_link_change(at) : std::nullopt;
+  for (const cluster::LinkCut& cut : changes_.cuts)
+    for (const Duration change : {cut.begins, cut.ends})
+      if (change > at && (!next || change < *next)) next = change;
+  return next;
+}
+
 void TracedLink::run(const std::stop_token& stop, Instant began) {
-  std::mutex mutex;
-  std::condition_variable_any ended;
-  for (;;) {
+  std::unique_lock lock(mutex_);
+  const auto located = [this] { return located_; };
+  while (!stop.stop_requested()) {
+    located_ = false;
     const Duration at = std::max(steady_now() - began, Duration{});
     set(at);
-    const auto next = trace_->next_link_change(at);
-    std::unique_lock lock(mutex);
-    const auto stopped = [&] { return stop.stop_requested(); };
-    if (!next) {
-      ended.wait(lock, stop, stopped);
-      return;
-    }
-    const Duration left = began + *next - steady_now();
-    ended.wait_for(lock, stop, std::chrono::nanoseconds(std::max(left, Duration{}).ns), stopped);
-    if (stop.stop_requested()) return;
+    const auto next = next_change(at);
+    const Duration left = next ? began + *next - steady_now() : Duration::from_seconds(3600);
+    news_.wait_for(lock, stop, std::chrono::nanoseconds(std::max(left, Duration{}).ns), located);
   }
 }
 

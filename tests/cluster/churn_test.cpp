@@ -56,6 +56,40 @@ TEST_CASE("churn: a group's event is one for each worker, and all stand in the o
   CHECK(servers_crash(*config));
 }
 
+TEST_CASE("churn: outages and partitions, and what the link of each node plays of them") {
+  const auto config =
+      parsed("", event("at = 9\nworker = 'pi'\ndo = 'outage'\nseconds = 4") +
+                     event("at = 20\nworker = 'pi-1'\nserver = 1\ndo = 'partition'\nseconds = 2") +
+                     event("at = 21\nworker = 'pi-1'\nscheduler = true\ndo = 'partition'\n"
+                           "seconds = 2") +
+                     event("at = 30\nserver = 0\nscheduler = true\ndo = 'partition'\n"
+                           "seconds = 3") +
+                     event("at = 40\nserver = 0\ndo = 'outage'\nseconds = 5"));
+  REQUIRE_MESSAGE(config.has_value(), config.error().message);
+  CHECK(described(*config) ==
+        std::vector<std::string>{"9 pi-0 has an outage of 4 s", "9 pi-1 has an outage of 4 s",
+                                 "20 pi-1 and server 1 are parted for 2 s",
+                                 "21 pi-1 and the scheduler are parted for 2 s",
+                                 "30 server 0 and the scheduler are parted for 3 s",
+                                 "40 server 0 has an outage of 5 s"});
+  CHECK(config->start_count() == 3);
+  CHECK(all_profiles(*config).size() == 3);
+  CHECK_FALSE(servers_crash(*config));
+  CHECK(names_links(*config));
+  const auto text = [](const std::vector<LinkCut>& cuts) {
+    std::string all;
+    for (const LinkCut& cut : cuts)
+      all += fmt::format("{:g}-{:g} {}, ", cut.begins.seconds(), cut.ends.seconds(),
+                         cut.other ? to_string(*cut.other) : "all");
+    return all;
+  };
+  CHECK(text(cuts_of_worker(*config, "pi-0")) == "9-13 all, ");
+  CHECK(text(cuts_of_worker(*config, "pi-1")) == "9-13 all, 20-22 server 1, 21-23 scheduler, ");
+  CHECK(text(cuts_of_worker(*config, "laptop")).empty());
+  CHECK(text(cuts_of_server(*config, 0)) == "30-33 scheduler, 40-45 all, ");
+  CHECK(text(cuts_of_server(*config, 1)).empty());  // the worker's link has its partition
+}
+
 TEST_CASE("churn: a worker whose first event is a join is absent at the start") {
   const auto config = parsed("", event("at = 9\nworker = 'pi-1'\ndo = 'join'"));
   REQUIRE(config.has_value());
@@ -92,7 +126,8 @@ TEST_CASE("churn: events that cannot happen are refused in one line that names t
     CHECK(message.find(words) != std::string::npos);
   };
   has(refusal(event("worker = 'pi'\ndo = 'leave'")), "needs its time");
-  has(refusal(event("at = 1\nworker = 'pi'")), "needs do = join, leave, crash or freeze");
+  has(refusal(event("at = 1\nworker = 'pi'")),
+      "needs do = join, leave, crash, freeze, outage or partition");
   has(refusal(event("at = 1\ndo = 'leave'")), "name one node");
   has(refusal(event("at = 1\nworker = 'pi'\nserver = 0\ndo = 'crash'")), "name one node");
   has(refusal(event("at = 1\nworker = 'po'\ndo = 'leave'")), "did you mean pi?");
@@ -116,6 +151,17 @@ TEST_CASE("churn: events that cannot happen are refused in one line that names t
   has(refusal(event("at = 1\nworker = 'pi-0'\ndo = 'freeze'\nseconds = 5") +
               event("at = 3\nworker = 'pi-0'\ndo = 'crash'")),
       "pi-0 is still frozen at 3 s");
+  const std::string parted = "at = 1\ndo = 'partition'\nseconds = 5\n";
+  has(refusal(event(parted + "worker = 'pi-0'")), "name two of worker, server and scheduler");
+  has(refusal(event(parted + "worker = 'pi-0'\nserver = 2")), "numbered from 0 to 1");
+  has(refusal(event(parted + "worker = 'po'\nserver = 0")), "did you mean pi?");
+  has(refusal(event("at = 1\nworker = 'pi-0'\ndo = 'outage'")), "seconds above 0 go together");
+  has(refusal(event("at = 1\nscheduler = true\ndo = 'outage'\nseconds = 1")), "has no link");
+  has(refusal(event("at = 1\nworker = 'pi-0'\ndo = 'outage'\nseconds = 5") +
+              event("at = 3\nworker = 'pi'\ndo = 'outage'\nseconds = 5")),
+      "pi-0 is still cut off at 3 s");
+  has(refusal(event("at = 1\nworker = 'guest'\ndo = 'outage'\nseconds = 5"), "join = 'open'"),
+      "guest is not there at 1 s");
   has(refusal(event("at = 1\nworker = 'guest'\ndo = 'leave'"), "join = 'open'"),
       "guest is not there at 1 s");
   has(refusal(event("at = 1\nworker = 'guest'\nlike = 'pa'\ndo = 'join'"), "join = 'open'"),

@@ -104,6 +104,7 @@ name = "phone"
 count = 3
 step_seconds = 0.5
 jitter = 0.1
+drift = -0.05
 latency_seconds = 0.05
 link_jitter = 0.2
 up_mbps = 8
@@ -179,6 +180,7 @@ keep = 0.02
   CHECK(group.name == "phone");
   CHECK(group.device.step_seconds == 0.5);
   CHECK(group.device.jitter == 0.1);
+  CHECK(group.device.drift == -0.05);
   CHECK(group.link.latency_seconds == 0.05);
   CHECK(group.link.jitter == 0.2);
   CHECK(group.link.up_bytes_per_second == 1e6);
@@ -367,7 +369,7 @@ TEST_CASE("unknown keys and sections") {
   CHECK(worker_error("name = \"w\"\nstep_seconds = 1\nlatency = 1") ==
         "edge.toml:6: unknown key workers[0].latency; valid: name, count, data, training_device, "
         "step_seconds, "
-        "jitter, "
+        "jitter, drift, "
         "fixed_share, slow_factor, slow_after_seconds, slow_seconds, slow_every_seconds, device, "
         "trace, departure, link, "
         "latency_seconds, link_jitter, up_mbps, down_mbps, loss, up, down, keep, watts_busy, "

@@ -157,5 +157,17 @@ TEST_CASE("a node is named by its role and its endpoint, a peer where no node is
   CHECK(world.peers.name(kServer0) == "server 0 at mem://b");
 }
 
+TEST_CASE("each node is told with its endpoint, again only when it has moved") {
+  World world;
+  std::string told;
+  world.peers.on_located([&](NodeId node, const std::string& endpoint) {
+    told += to_string(node) + " " + endpoint + ", ";
+  });
+  world.told({"mem://a", "mem://b"});
+  world.told({"mem://a", "mem://b"});
+  world.told({"mem://b", "mem://b"});
+  CHECK(told == "server 0 mem://a, server 1 mem://b, server 0 mem://b, ");
+}
+
 }  // namespace
 }  // namespace rubato::cluster

@@ -82,6 +82,31 @@ TEST_CASE(
   CHECK(times.next(at(3), 1) == Duration::from_seconds(0.5));
 }
 
+TEST_CASE("drift compounds by the hour, from time 0 of the clock on") {
+  const cluster::DeviceModel device{.step_seconds = 0.5, .drift = 0.44};
+  StepTimes times(device, 1, Rng(1));
+  const Instant began = Instant{} + Duration::from_seconds(7);
+  const auto at = [&](double hours) { return began + Duration::from_seconds(3600 * hours); };
+  CHECK(times.next(at(0), 1).seconds() == doctest::Approx(0.5));
+  CHECK(times.next(at(0.5), 1).seconds() == doctest::Approx(0.5 * 1.2));
+  CHECK(times.next(at(2), 1).seconds() == doctest::Approx(0.5 * 1.44 * 1.44));
+  times.begin_clock(at(1));
+  CHECK(times.next(at(0.5), 1).seconds() == doctest::Approx(0.5));  // before time 0
+  CHECK(times.next(at(2), 1).seconds() == doctest::Approx(0.5 * 1.44));
+  CHECK(drift_factor(-0.5, Duration::from_seconds(7200)) == doctest::Approx(0.25));
+  CHECK(drift_factor(0, Duration::from_seconds(1e8)) == 1);
+}
+
+TEST_CASE("drift beside jitter keeps its mean") {
+  StepTimes times({.step_seconds = 0.5, .jitter = 0.3, .drift = 1}, 1, Rng(3));
+  times.begin_clock({});
+  constexpr int kDraws = 100'000;
+  double sum = 0;
+  for (int i = 0; i < kDraws; ++i)
+    sum += times.next(Instant{} + Duration::from_seconds(3600), 1).seconds();
+  CHECK(sum / kDraws == doctest::Approx(1).epsilon(0.01));
+}
+
 TEST_CASE("a cluster file names the slow spells of a worker") {
   const auto parse = [](const std::string& lines) {
     return cluster::parse_cluster(

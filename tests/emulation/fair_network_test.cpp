@@ -312,3 +312,74 @@ TEST_CASE("a capacity changes while bytes are under way") {
   through.set_capacity(instant(10), 0, Way::Up, 0);
   CHECK(end_of(through) == doctest::Approx(10));
 }
+
+TEST_CASE("what is under way waits for the end of a cut, and leaves its share to others") {
+  FairNetwork network;
+  for (const double up : {100.0, 100.0}) network.add_node(up, 0);
+  network.add_node(0, 100);
+  network.send(instant(0), 0, 2, 1000, 1);
+  network.send(instant(0), 1, 2, 500, 2);  // both at 50 bytes a second
+  network.cut(instant(4), 0, 2, true);     // 800 and 300 are left
+  CHECK(network.next_completion() == instant(7));
+  REQUIRE(network.advance(instant(7)).front().tag == 2);
+  CHECK_FALSE(network.next_completion().has_value());
+  network.send(instant(8), 0, 2, 100, 3);
+  CHECK_FALSE(network.next_completion().has_value());
+  network.cut(instant(10), 0, 2, false);
+  CHECK(network.next_completion() == instant(18));
+  REQUIRE(network.advance(instant(18)).front().tag == 1);
+  CHECK(network.next_completion() == instant(19));
+  REQUIRE(network.advance(instant(19)).front().tag == 3);
+}
+
+TEST_CASE("without limits messages wait for the end of a cut in their order") {
+  FairNetwork network;
+  for (int i = 0; i < 3; ++i) network.add_node(0, 0);
+  network.cut(instant(1), 1, 1, true);  // the whole link of node 1
+  network.send(instant(2), 0, 1, 10, 1);
+  network.send(instant(3), 0, 1, 10, 2);
+  network.send(instant(3), 1, 2, 10, 3);
+  CHECK_FALSE(network.next_completion().has_value());
+  network.send(instant(4), 0, 2, 10, 4);
+  REQUIRE(network.advance(instant(4)).size() == 1);
+  network.cut(instant(5), 1, 1, false);
+  CHECK(network.next_completion() == instant(5));
+  network.send(instant(5), 0, 1, 10, 5);
+  std::vector<std::uint64_t> tags;
+  for (const auto& done : network.advance(instant(5))) tags.push_back(done.tag);
+  CHECK(tags == std::vector<std::uint64_t>{1, 2, 5, 3});
+}
+
+// Where all links have a limit, a cut is a capacity of 0 each way.
+TEST_CASE("random traffic: a cut of a node is the same as a capacity of 0") {
+  CHECK(rc::check([] {
+    const auto count = *rc::gen::inRange<FairNetwork::Node>(2, 5);
+    FairNetwork cut, stopped;
+    std::vector<double> rates;
+    for (FairNetwork::Node i = 0; i < count; ++i) {
+      rates.push_back(*rc::gen::inRange(1, 50));
+      cut.add_node(rates[i], rates[i]);
+      stopped.add_node(rates[i], rates[i]);
+    }
+    std::vector<bool> down(count, false);
+    for (int i = 1; i < 40; ++i) {
+      const Instant now = instant(i);
+      std::vector<std::uint64_t> tags[2];
+      for (const auto& done : cut.advance(now)) tags[0].push_back(done.tag);
+      for (const auto& done : stopped.advance(now)) tags[1].push_back(done.tag);
+      RC_ASSERT(tags[0] == tags[1]);
+      const auto node = *rc::gen::inRange<FairNetwork::Node>(0, count);
+      if (*rc::gen::inRange(0, 3) == 0) {
+        down[node] = !down[node];
+        cut.cut(now, node, node, down[node]);
+        for (const auto way : {FairNetwork::Way::Up, FairNetwork::Way::Down})
+          stopped.set_capacity(now, node, way, down[node] ? 0 : rates[node]);
+      } else {
+        const auto to = (node + 1) % count;
+        const auto bytes = static_cast<std::uint64_t>(*rc::gen::inRange(1, 300));
+        cut.send(now, node, to, bytes, static_cast<std::uint64_t>(i));
+        stopped.send(now, node, to, bytes, static_cast<std::uint64_t>(i));
+      }
+    }
+  }));
+}

@@ -214,7 +214,7 @@ TEST_CASE("nothing passes during an outage, nor over a partition") {
   };
   pass();
   const Instant cut = steady_now();
-  pair.relay.cut(Duration::from_ms(300));
+  pair.relay.cut(Duration::from_ms(300), Duration::from_ms(300));
   pass();
   CHECK((steady_now() - cut).seconds() > 0.299);
   const Instant parted = steady_now();
@@ -227,7 +227,7 @@ TEST_CASE("a link follows a trace: an outage first, then a rate") {
   Pair pair({});
   cluster::NodeTrace trace;
   trace.up = cluster::ValueTrace({{{}, 0}, {Duration::from_ms(300), 1e6}});
-  TracedLink link(pair.relay, {}, std::make_shared<const cluster::NodeTrace>(trace));
+  TracedLink link(pair.relay, {}, {.trace = std::make_shared<const cluster::NodeTrace>(trace)});
   const Instant began = steady_now();
   link.follow(began);
   const auto bytes = noise(100'000);
@@ -236,6 +236,29 @@ TEST_CASE("a link follows a trace: an outage first, then a rate") {
   REQUIRE(push(pair.near, bytes) == bytes.size());
   REQUIRE(pull(pair.far, bytes.size()) == bytes);
   CHECK((steady_now() - began).seconds() > 0.399);  // 0.3 s, and 0.1 s for the bytes
+}
+
+TEST_CASE("a link plays its outages, and partitions of nodes that it is told the place of") {
+  Pair pair({});
+  constexpr proto::NodeId kServer{proto::Role::Server, 1};
+  const auto at = [](int ms) { return Duration::from_ms(ms); };
+  TracedLink link(pair.relay, {},
+                  {.cuts = {{.begins = at(0), .ends = at(300)},
+                            {.begins = at(400), .ends = at(800), .other = kServer}}});
+  const Instant began = steady_now();
+  link.follow(began);
+  const auto pass = [&] {
+    REQUIRE(push(pair.near, noise(10)) == 10);
+    REQUIRE(pull(pair.far, 10) == noise(10));
+    return (steady_now() - began).seconds();
+  };
+  while (steady_now() - began < at(100)) ::poll(nullptr, 0, 10);  // the thread has begun
+  CHECK(pass() > 0.299);
+  while (steady_now() - began < at(500)) ::poll(nullptr, 0, 10);
+  if (pass() > 0.75) return;  // the machine was too busy to show anything more
+  link.locate(kServer, pair.target);
+  ::poll(nullptr, 0, 50);
+  if (steady_now() - began < at(750)) CHECK(pass() > 0.799);
 }
 
 TEST_CASE("the last words of a process arrive though it ends") {

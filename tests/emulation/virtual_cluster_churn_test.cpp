@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 
@@ -28,7 +29,7 @@ ChurnEvent of_worker(double at, Act act, const std::string& worker) {
 }
 
 ChurnEvent of_server(double at, Act act, int server, double seconds = 0) {
-  return {.at_seconds = at, .act = act, .server = server, .freeze_seconds = seconds};
+  return {.at_seconds = at, .act = act, .server = server, .seconds = seconds};
 }
 
 ChurnEvent of_scheduler(double at, Act act) {
@@ -383,7 +384,7 @@ TEST_CASE("churn: a frozen server comes back with the state that it has") {
 TEST_CASE("churn: a frozen scheduler loses nobody, and nobody waits for it") {
   cluster::ClusterConfig config = small_cluster({0.1, 0.1});
   config.stop.max_seconds = 60;
-  config.churn = {{.at_seconds = 10, .act = Act::Freeze, .scheduler = true, .freeze_seconds = 30}};
+  config.churn = {{.at_seconds = 10, .act = Act::Freeze, .scheduler = true, .seconds = 30}};
   const Run frozen = run(config, small_blobs(), "asp");
   config.churn.clear();
   const RunRecord calm = run(config, small_blobs(), "asp").record;
@@ -453,7 +454,7 @@ TEST_CASE("churn: scheduler and server crash together, and both come back") {
 TEST_CASE("churn: a worker that freezes is lost, and joins again by itself") {
   cluster::ClusterConfig config = small_cluster({0.1, 0.1});
   config.stop.max_seconds = 60;
-  config.churn = {{.at_seconds = 10, .act = Act::Freeze, .worker = "w1", .freeze_seconds = 20}};
+  config.churn = {{.at_seconds = 10, .act = Act::Freeze, .worker = "w1", .seconds = 20}};
   const Run frozen = run(config, small_blobs(), "bsp");
   const RunRecord& record = frozen.record;
   REQUIRE(record.workers.size() == 3);
@@ -462,6 +463,109 @@ TEST_CASE("churn: a worker that freezes is lost, and joins again by itself") {
   CHECK(record.workers[2].fate == "member");
   CHECK(record.workers[2].joined_seconds == doctest::Approx(30).epsilon(0.01));
   check_nobody_waits(record, 10);
+}
+
+// --- outages and partitions ----------------------------------------------------------------------
+
+// How many commits of the worker arrived from `begin` to `end` seconds after the only event.
+std::ptrdiff_t commits_between(const Run& run, int worker, double begin, double end) {
+  const auto churn = run.log.find(" churn: ");
+  REQUIRE(churn != std::string::npos);
+  const double at = std::stod(run.log.substr(run.log.rfind('\n', churn) + 1));
+  return std::ranges::count_if(parameter_lines(run), [&](const ParameterLine& line) {
+    return line.commit && line.worker == worker && line.seconds >= at + begin &&
+           line.seconds < at + end;
+  });
+}
+
+cluster::ClusterConfig two_with(const ChurnEvent& event) {
+  cluster::ClusterConfig config = small_cluster({0.1, 0.1});
+  set_latency(config, 0.01);
+  config.stop.max_seconds = 60;
+  config.churn = {event};
+  return config;
+}
+
+std::string fates(const RunRecord& record) {
+  std::string all;
+  for (const WorkerRecord& worker : record.workers) all += worker.id + " " + worker.fate + ", ";
+  return all;
+}
+
+TEST_CASE("churn: an outage below ten seconds stops the commits of its worker, and loses nobody") {
+  const Run cut =
+      run(two_with({.at_seconds = 20, .act = Act::Outage, .worker = "w1", .seconds = 8}),
+          small_blobs(), "asp");
+  CHECK(fates(cut.record) == "w0 member, w1 member, ");
+  CHECK(commits_between(cut, 1, 0.1, 8) == 0);
+  CHECK(commits_between(cut, 1, -10, -2) > 40);
+  CHECK(commits_between(cut, 1, 9, 17) > 40);
+  CHECK(commits_between(cut, 0, 0.1, 8) > 40);  // the other one does not notice
+  CHECK(wrong_books(cut) == "");
+}
+
+TEST_CASE("churn: a worker whose outage is longer is lost, and joins again after it") {
+  const Run cut =
+      run(two_with({.at_seconds = 20, .act = Act::Outage, .worker = "w1", .seconds = 15}),
+          small_blobs(), "bsp");
+  CHECK(fates(cut.record) == "w0 member, w1 lost, w1 member, ");
+  CHECK(cut.record.workers[2].joined_seconds == doctest::Approx(35).epsilon(0.05));
+  check_nobody_waits(cut.record, 10);
+}
+
+TEST_CASE("churn: all wait while a server has an outage, and nobody is lost") {
+  const Run cut = run(two_with({.at_seconds = 20, .act = Act::Outage, .server = 0, .seconds = 15}),
+                      small_blobs(), "asp");
+  CHECK(fates(cut.record) == "w0 member, w1 member, ");
+  for (const int worker : {0, 1}) {
+    CHECK(commits_between(cut, worker, 0.1, 15) == 0);
+    CHECK(commits_between(cut, worker, 20, 28) > 40);
+  }
+  CHECK(wrong_books(cut) == "");
+}
+
+TEST_CASE("churn: a partition from the server stops one worker's commits, not its heartbeats") {
+  const Run cut = run(
+      two_with(
+          {.at_seconds = 20, .act = Act::Partition, .worker = "w1", .server = 0, .seconds = 15}),
+      small_blobs(), "asp");
+  CHECK(fates(cut.record) == "w0 member, w1 member, ");
+  CHECK(commits_between(cut, 1, 0.1, 15) == 0);
+  CHECK(commits_between(cut, 1, 20, 28) > 40);
+  CHECK(commits_between(cut, 0, 0.1, 15) > 80);
+  CHECK(wrong_books(cut) == "");
+}
+
+TEST_CASE("churn: a worker parted from the scheduler is lost, though it reaches the server") {
+  const Run cut = run(two_with({.at_seconds = 20,
+                                .act = Act::Partition,
+                                .worker = "w1",
+                                .scheduler = true,
+                                .seconds = 15}),
+                      small_blobs(), "asp");
+  CHECK(fates(cut.record).starts_with("w0 member, w1 lost, w1 member, "));
+  check_nobody_waits(cut.record, 10);
+}
+
+// The same links, said in two ways.
+TEST_CASE("churn: an outage is a trace whose bandwidth is 0 for a time") {
+  auto config = small_cluster({1.0, 0.7});
+  config.model.kind = "timing";
+  config.model.parameters = 1'000'000;
+  config.stop.max_seconds = 100;
+  for (auto& group : config.workers)
+    group.link.up_bytes_per_second = group.link.down_bytes_per_second = 4e6;
+  auto traced = config;
+  config.churn = {{.at_seconds = 30.1, .act = Act::Outage, .worker = "w0", .seconds = 6}};
+  const auto at = [](double seconds) { return Duration::from_seconds(seconds); };
+  const cluster::ValueTrace rate({{{}, 4e6}, {at(30.1), 0}, {at(36.1), 4e6}});
+  traced.workers[0].traces = {
+      std::make_shared<const cluster::NodeTrace>(cluster::NodeTrace{.up = rate, .down = rate})};
+  for (const char* sync : {"bsp", "asp"}) {
+    const RunRecord cut = run(config, {}, sync).record;
+    CHECK(to_text(cut) == to_text(run(traced, {}, sync).record));
+    CHECK(fates(cut) == "w0 member, w1 member, ");
+  }
 }
 
 // --- nobody is there -----------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -48,6 +49,24 @@ TEST_CASE("trace: a step takes its time over the speed at its beginning") {
   CHECK(ends[19] == doctest::Approx(start + 30));
   CHECK(ends[20] == doctest::Approx(start + 30.5));
   CHECK(ends.back() - ends[20] == doctest::Approx(0.5 * static_cast<double>(ends.size() - 21)));
+}
+
+// A step of s seconds at time t takes s (1 + d)^t, t in hours. So after T hours the worker has made
+// (1 - (1 + d)^-T) / (s ln(1 + d)) steps, s in hours, where s is short.
+TEST_CASE("drift: the steps of two hours are those of its closed form") {
+  constexpr double kHours = 2;
+  for (const double drift : {-0.5, 0.0, 1.0}) {
+    CAPTURE(drift);
+    auto config = small_cluster({1.0});
+    config.model.kind = "timing";
+    config.model.parameters = 1000;
+    config.workers[0].device.drift = drift;
+    config.stop.max_seconds = 3600 * kHours;
+    const auto steps = static_cast<double>(run(config, {}, "asp").record.steps);
+    const double rate = std::log1p(drift);
+    const double expected = 3600 * (drift == 0 ? kHours : -std::expm1(-rate * kHours) / rate);
+    CHECK(steps == doctest::Approx(expected).epsilon(2e-3));
+  }
 }
 
 TEST_CASE("trace: a round has the bandwidth of its time") {

@@ -74,7 +74,7 @@ TEST_CASE("up without throttles says that links are not shaped") {
   const int code = up.wait_for_end();
   CAPTURE(up.err());
   REQUIRE(code == 0);
-  const std::string note = "links are not shaped: latency and bandwidth in slow.toml";
+  const std::string note = "links are not shaped: latency, bandwidth and outages in slow.toml";
   CHECK(contains(up.err(), note));
   CHECK(contains(up.out(), note));
   CHECK(contains(read_text(place.path("out") / "report.html"), note));
@@ -84,8 +84,9 @@ TEST_CASE("up without throttles says that links are not shaped") {
 // A commit goes up and its reply comes down over both links: four latencies at least.
 constexpr double kLatency = 0.02;
 
-std::string with_links() {
+std::string with_links(int servers = 1) {
   return QuickCluster{
+      .servers = servers,
       .stop = "max_steps = 60",
       .link = fmt::format("latency_seconds = {}\nup_mbps = 20\ndown_mbps = 50", kLatency)}
       .text();
@@ -110,6 +111,34 @@ TEST_CASE("up --throttle gives the nodes their links, after it has said what it 
   CHECK_FALSE(contains(up.out(), "not shaped"));
   const Json results = results_of(place, "out");
   check_slowed(results.at("runs")[0]);
+}
+
+// Times count from a worker's first step, and from the first pull at a server.
+TEST_CASE("up --throttle plays outages and partitions, and loses nobody") {
+  struct Cut {
+    std::string keys;
+    double seconds;  // that the run takes at least
+  };
+  const Cut cuts[] = {{"worker = \"slow\"\ndo = \"outage\"\n", 3.5},
+                      {"worker = \"slow\"\nserver = 1\ndo = \"partition\"\n", 3.5},
+                      {"server = 0\ndo = \"outage\"\n", 3.4}};
+  for (const Cut& cut : cuts) {
+    CAPTURE(cut.keys);
+    const Workplace place;
+    place.write("cut.toml", with_links(2) + "[[churn]]\nat = 0.5\nseconds = 3\n" + cut.keys);
+    Process up(place,
+               {"up", "cut.toml", "--sync", "bsp", "--throttle", "--unchecked", "--out", "out"});
+    const int code = up.wait_for_end();
+    CAPTURE(up.err());
+    REQUIRE(code == 0);
+    CHECK(contains(up.err(), "server 0 'server-0' at"));
+    CHECK(contains(up.err(), "server 1 'server-1' at"));
+    const Json run = results_of(place, "out").at("runs")[0];
+    CHECK(run.at("steps").get<int>() >= 60);
+    CHECK(run.at("seconds").get<double>() > cut.seconds);
+    REQUIRE(run.at("workers").size() == 3);
+    for (const Json& worker : run.at("workers")) CHECK_FALSE(worker.contains("fate"));
+  }
 }
 
 TEST_CASE("compare --real runs every model as processes, into one table") {
