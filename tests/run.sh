@@ -14,20 +14,7 @@ deploy/install.sh $groups
 # Many tests wait for processes: twice as many as there are cores.
 CTEST_PARALLEL_LEVEL="${CTEST_PARALLEL_LEVEL:-$((2 * $(nproc)))}"
 export CTEST_PARALLEL_LEVEL
-
-build() {
-  case $1 in wire) configure=asan ;; *) configure=$1 ;; esac
-  cmake --preset "$configure" && nice -n "$2" cmake --build --preset "$1"
-}
-
-while [ $# -gt 0 ]; do
-  printf '== %s\n' "$1"
-  build "$1" 0
-  # The tests leave the cores idle at times. The next preset is built then; its turn tells what fails.
-  [ $# -eq 1 ] || build "$2" 19 >/dev/null 2>&1 &
-  tested=0
-  ctest --preset "$1" || tested=$?
-  wait
-  [ "$tested" -eq 0 ] || exit "$tested"
-  shift
+for preset in "$@"; do
+  printf '== %s\n' "$preset"
+  cmake --workflow --preset "$preset"
 done
