@@ -54,7 +54,15 @@ struct WorkerRecord {  // one life of a worker: who comes back has another, by t
   double held_out_accuracy = 0;
   RefusedByReason refused = {};  // of a real run; the most that one server has refused
   std::optional<double> joules = {};  // empty: what its device draws is unknown
+  double late_seconds = 0;  // of compute_seconds: beyond what the device takes that it stands for
+  // As a part of what that device takes.
+  double late_share() const {
+    const double asked = compute_seconds - late_seconds;
+    return asked > 0 ? late_seconds / asked : 0;
+  }
 };
+// Above it times are too long: the machine was too busy.
+inline constexpr double kLateShareMax = 0.03;
 
 struct RunRecord {
   std::string sync;

@@ -61,7 +61,7 @@ struct Bench {
 void measure_codec(Bench& b, PayloadCodec codec, const std::string& size_bar) {
   const Compression compression{.codec = codec};
   std::vector<std::byte> bytes(compressed_bytes(compression, kCount));
-  const std::string name = codec_name(codec);
+  const std::string name = proto::codec_name(codec);
   const auto memory = [&b] { std::memcpy(b.copy.data(), b.values.data(), kCount * sizeof(float)); };
   b.measure(
       name + " encode", [&] { b.compressor.compress(compression, b.values, ++b.seed, bytes); },

@@ -1,7 +1,10 @@
 // bench/gpu_commit.cpp - what commits cost the steps of a GPU: a model of 64 MiB trains alone, and
-// then with a commit in flight all the time. As in a worker, another thread copies the update from
-// the device and the reply to it. The reply comes at once, so no link has a part in the time.
+// then with a commit in flight all the time, in float32 and packed by the device. As in a worker,
+// another thread copies the update from the device and the reply to it. The reply comes at once, so
+// no link has a part in the time.
 // Usage: bench_gpu_commit [--device cuda:NUMBER] [--quick] [--json FILE]; --smoke: on plain loops.
+#include <fmt/format.h>
+
 #include <atomic>
 #include <cstdio>
 #include <memory>
@@ -13,16 +16,20 @@
 #include "base/rng.hpp"
 #include "base/time.hpp"
 #include "bench/rows.hpp"
+#include "proto/compression.hpp"
 #include "tests/train/host_gpu.hpp"
 #include "train/cuda/cuda_device.hpp"
 #include "train/dataset.hpp"
 #include "train/device.hpp"
 #include "train/local_trainer.hpp"
+#include "worker/update_encoder.hpp"
 
 namespace {
 
 using namespace rubato;
 using namespace rubato::train;
+
+constexpr std::size_t kChunk = proto::kChunkBytesDefault / sizeof(float);
 
 struct Plan {
   std::string device = "cuda";  // empty: plain loops
@@ -51,8 +58,10 @@ Dataset random_pixels(const Shape& shape) {
 // The thread that copies, and the commit in flight.
 class Copier {
  public:
-  Copier(LocalTrainer& trainer, const std::vector<float>& reply)
-      : trainer_(trainer), thread_([this, &reply] { copy(reply); }) {}
+  Copier(LocalTrainer& trainer, const std::vector<float>& reply, const Packing& packing)
+      : memory_(*trainer.own_memory()),
+        packing_(packing),
+        thread_([this, &reply] { copy(reply); }) {}
   ~Copier() {
     at_ = At::Over;
     at_.notify_one();
@@ -64,8 +73,8 @@ class Copier {
   bool turn() {
     const At at = at_;
     if (at == At::Copying) return false;
-    if (at == At::Copied) trainer_.load_staged();
-    trainer_.begin_update();
+    if (at == At::Copied) memory_.load_staged();
+    memory_.begin_update(packing_);
     at_ = At::Copying;
     at_.notify_one();
     return at == At::Copied;
@@ -73,7 +82,7 @@ class Copier {
   // Waits for the copies under way.
   void finish() {
     at_.wait(At::Copying);
-    if (at_ == At::Copied) trainer_.load_staged();
+    if (at_ == At::Copied) memory_.load_staged();
     at_ = At::Idle;
   }
 
@@ -84,8 +93,8 @@ class Copier {
     Floats update;
     for (At at = at_; at != At::Over; at = at_) {
       if (at == At::Copying) {
-        trainer_.finish_update(update);
-        trainer_.stage(reply);
+        memory_.finish_update(update);
+        memory_.stage(reply);
         at_ = At::Copied;
         at_.notify_one();
         continue;
@@ -94,7 +103,8 @@ class Copier {
     }
   }
 
-  LocalTrainer& trainer_;
+  OwnMemory& memory_;
+  Packing packing_;
   std::atomic<At> at_ = At::Idle;
   std::jthread thread_;  // last: it uses the members above
 };
@@ -104,10 +114,13 @@ struct Round {
   double commits = 0;  // a second
 };
 
-Round measure(LocalTrainer& trainer, std::vector<float>& parameters, Duration time, bool commits) {
+// `packing`: of the commits; null: there are none.
+Round measure(LocalTrainer& trainer, std::vector<float>& parameters, Duration time,
+              const Packing* packing) {
+  const bool commits = packing != nullptr;
   std::unique_ptr<Copier> copier;
   const std::vector<float> reply = parameters;
-  if (commits) copier = std::make_unique<Copier>(trainer, reply);
+  if (commits) copier = std::make_unique<Copier>(trainer, reply, *packing);
   int steps = 0, made = 0;
   const Instant begin = steady_now();
   while (steps < 10 || (commits && made < 3) || steady_now() - begin < time) {
@@ -137,22 +150,28 @@ Result<void> measure_batch(const Plan& plan, int batch, std::vector<bench::Row>&
   std::iota(all.begin(), all.end(), 0U);
   LocalTrainer trainer(std::move(device), data, {std::move(all), Rng(1)}, batch, {.initial = 1e-4});
   for (int i = 0; i < 10; ++i) trainer.step();
-  std::vector<double> alone, with, commits;
-  for (int i = 0; i < plan.rounds; ++i) {
-    alone.push_back(measure(trainer, parameters, plan.time, false).step);
-    const Round round = measure(trainer, parameters, plan.time, true);
-    with.push_back(round.step);
-    commits.push_back(round.commits);
+  for (const PayloadCodec codec :
+       {PayloadCodec::F32, PayloadCodec::F16, PayloadCodec::Int8, PayloadCodec::TopK}) {
+    worker::UpdateEncoder encoder({.codec = codec}, nullptr, parameters.size(), kChunk);
+    const Packing packing = encoder.packing({{{{0, parameters.size()}, "a server"}}}, kChunk);
+    std::vector<double> alone, with, commits;
+    for (int i = 0; i < plan.rounds; ++i) {
+      alone.push_back(measure(trainer, parameters, plan.time, nullptr).step);
+      const Round round = measure(trainer, parameters, plan.time, &packing);
+      with.push_back(round.step);
+      commits.push_back(round.commits);
+    }
+    const std::string what = fmt::format("batch {}, {}", batch, proto::codec_name(codec));
+    const double step = bench::median(with), peer = bench::median(alone);
+    rows.push_back({.name = what + ": step with commits in flight",
+                    .value = step * 1e6,
+                    .unit = "us",
+                    .peer = "alone",
+                    .peer_value = peer * 1e6});
+    rows.push_back({.name = what + ": time lost", .value = (1 - peer / step) * 100, .unit = "%"});
+    rows.push_back(
+        {.name = what + ": commits", .value = bench::median(commits), .unit = "a second"});
   }
-  const std::string what = "batch " + std::to_string(batch);
-  const double step = bench::median(with), peer = bench::median(alone);
-  rows.push_back({.name = what + ": step with commits in flight",
-                  .value = step * 1e6,
-                  .unit = "us",
-                  .peer = "alone",
-                  .peer_value = peer * 1e6});
-  rows.push_back({.name = what + ": time lost", .value = (1 - peer / step) * 100, .unit = "%"});
-  rows.push_back({.name = what + ": commits", .value = bench::median(commits), .unit = "a second"});
   return {};
 }
 

@@ -110,7 +110,7 @@ def main():
     print("\nA commit of 64 MiB in flight all the time:")
     for row in json.loads((results / "commits.json").read_text(encoding="utf-8")):
         alone = f" ({row['peer']} {row['peer_value']:.4g})" if row["peer"] else ""
-        print(f"{row['name']:42}{row['value']:10.4g} {row['unit']}{alone}")
+        print(f"{row['name']:48}{row['value']:10.4g} {row['unit']}{alone}")
 
 
 main()

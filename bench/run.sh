@@ -4,17 +4,19 @@
 # build/bench/results.json holds the table and the machine. docs/performance.md has the details.
 # A missed bar is a row that says NO; the exit code is 1 only when a benchmark failed to run.
 # Usage: bench/run.sh [--quick] [BENCH...]
-#   BENCH: path ps-lite shm codec cpu links memory events order early profile recovery throttle; default: all
+#   BENCH: path ps-lite shm codec cpu links memory events order early profile recovery throttle
+#     simgrid; default: these. Half an hour each: runs slow-links
 #   PSLITE_BENCH=/path/to/ps_lite_peer: the ps-lite peer, built as docs/performance.md tells
 set -eu
 cd "$(dirname "$0")/.."
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
 
-all="path ps-lite shm codec cpu links memory events order early profile recovery throttle"
+usual="path ps-lite shm codec cpu links memory events order early profile recovery throttle simgrid"
+all="$usual runs slow-links"
 quick=""
 if [ "${1:-}" = --quick ]; then quick=--quick; shift; fi
 # shellcheck disable=SC2086  # a list of words
-[ $# -gt 0 ] || set -- $all
+[ $# -gt 0 ] || set -- $usual
 for name in "$@"; do
   case " $all " in
     *" $name "*) ;;
@@ -46,6 +48,9 @@ program() {
     early) echo "bench/early_links.py $quick" ;;
     profile) echo "$build/bench/bench_profile_overhead $quick" ;;
     throttle) echo "bench/throttle.py $quick" ;;
+    runs) echo "bench/whole_runs.py $quick" ;;
+    slow-links) echo "bench/slow_links.py $quick" ;;
+    simgrid) echo "$build/bench/bench_simgrid $quick" ;;
     recovery) echo "$build/bench/bench_recovery $quick" ;;
   esac
 }

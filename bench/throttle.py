@@ -166,7 +166,7 @@ def spin(until):
 
 
 def steps(step, hidden, seconds, busy):
-    """A step takes `step` seconds at least; `busy`: so many loops take processor time. Mean seconds of a step of a real worker, by the worker's clock."""
+    """A step takes `step` seconds at least; `busy`: so many loops take processor time. Mean seconds of a step of a real worker, by the worker's clock; and whether the run is marked."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")}
     spinners = []
     until = time.time() + seconds + 4
@@ -187,7 +187,7 @@ def steps(step, hidden, seconds, busy):
         sys.exit(f"throttle: {done.stderr.strip()}")
     result = json.loads(done.stdout)["runs"][0]
     worker = result["workers"][0]
-    return worker["compute_s"] / worker["steps"]
+    return worker["compute_s"] / worker["steps"], "late_s" in worker
 
 
 class Rows:
@@ -231,17 +231,18 @@ def latencies(rows, asked, messages):
 
 def compute(rows, factors, seconds):
     hidden = 2048
-    own = steps("0.000001", hidden, seconds, 0)
+    own, _ = steps("0.000001", hidden, seconds, 0)
     cores = os.cpu_count()
     for busy in sorted({0, cores - 1, cores}):
         for factor in factors:
             asked = own * factor
-            got = steps(f"{asked:.9f}", hidden, seconds, busy)
+            got, marked = steps(f"{asked:.9f}", hidden, seconds, busy)
             name = f"{factor} x, {busy} of {cores} cores busy: mean step"
             rows.add(name, got * 1e3, "ms", "asked", asked * 1e3)
             # Beside a busy loop a thread has half a core: less than a step of 1.5 x needs, and
             # just what one of 2 x does.
-            rows.error(f"{name}, off", got, asked, 3 if busy < cores or factor > 2 else None)
+            rows.error(f"{name}, off" + (", and marked" if marked else ""), got, asked,
+                       3 if busy < cores or factor > 2 else None)
 
 
 def main():

@@ -6,10 +6,13 @@
 #include <utility>
 
 #include "base/file.hpp"
+#include "base/log.hpp"
 #include "cli/calibration.hpp"
 #include "cli/commands.hpp"
+#include "cli/endpoint.hpp"
 #include "cli/host_info.hpp"
 #include "cli/step_table.hpp"
+#include "emulation/throttle/link_probe.hpp"
 
 namespace rubato::cli {
 namespace {
@@ -67,9 +70,39 @@ std::string row_of(const MeasureRun& run, const HostInfo& host, const MeasuredSt
       step);
 }
 
+Result<void> answer_others(const MeasureRun& run, const std::stop_token& stop) {
+  RUBATO_ASSIGN(Endpoint endpoint, parse_endpoint("--listen", run.listen));
+  RUBATO_ASSIGN(const auto listener, emulation::LinkListener::open(run.listen));
+  endpoint.port = listener.port();
+  log_info(
+      fmt::format("listens on {}; on the other box: rubato calibrate --server tcp://HOST:{}; "
+                  "Ctrl-C ends this one",
+                  endpoint.text(), endpoint.port));
+  listener.run(stop);
+  return {};
+}
+
+Result<void> measure_way(const MeasureRun& run, const HostInfo& host, const std::stop_token& stop) {
+  RUBATO_TRY(parse_remote("--server", run.server));
+  auto link = emulation::probe_link(run.server, stop);
+  if (!link) return fail(link.error().code, fmt::format("--server {}", link.error().message));
+  fmt::print(
+      "# the way to {}: up {:.4g} Mb/s, down {:.4g} Mb/s, round trip {:.4g} ms\n"
+      "# The other box's own link is in it: link = \"NAME\" for this worker, none for "
+      "[servers].\n{}\n",
+      run.server, link->up_bytes_per_second * 8e-6, link->down_bytes_per_second * 8e-6,
+      link->latency_seconds * 2e3,
+      link_row((run.name.empty() ? host_name() : run.name) + "-link",
+               fmt::format("rubato {}: the way to {}, measured", host.version, run.server), *link));
+  std::fflush(stdout);
+  return {};
+}
+
 Result<void> calibrate_checked(const MeasureRun& run, const std::stop_token& stop) {
   RUBATO_TRY(check_kinds(run));
+  if (!run.listen.empty()) return answer_others(run, stop);
   const HostInfo host = read_host_info();
+  if (!run.server.empty()) RUBATO_TRY(measure_way(run, host, stop));
   bool first = true;
   return measure_steps(run, stop, [&](const MeasuredStep& step) {
     if (std::exchange(first, false))

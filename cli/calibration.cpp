@@ -102,4 +102,13 @@ std::string catalog_row(const std::string& name, const std::string& source,
                      quoted(name), gflops, quoted(source));
 }
 
+std::string link_row(const std::string& name, const std::string& source,
+                     const cluster::LinkModel& link) {
+  return fmt::format(
+      "[[links]]\nname = {}\nlatency_seconds = {:.4g}\nlink_jitter = {:.3g}\nup_mbps = {:.4g}\n"
+      "down_mbps = {:.4g}\nsource = {}\n",
+      quoted(name), link.latency_seconds, link.jitter, link.up_bytes_per_second * 8e-6,
+      link.down_bytes_per_second * 8e-6, quoted(source));
+}
+
 }  // namespace rubato::cli

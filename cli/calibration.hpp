@@ -8,6 +8,7 @@
 
 #include "base/result.hpp"
 #include "base/time.hpp"
+#include "cluster/cluster_config.hpp"
 #include "train/device.hpp"
 #include "train/model_spec.hpp"
 
@@ -30,6 +31,10 @@ std::vector<std::string> measured_kinds();
 [[nodiscard]] Result<MeasuredStep> measure_step(const std::string& kind, int batch,
                                                 const std::string& device, Duration time,
                                                 const train::DeviceOptions& options = {});
+
+// A [[links]] row of deploy/devices.toml.
+std::string link_row(const std::string& name, const std::string& source,
+                     const cluster::LinkModel& link);
 
 // A [[devices]] row of deploy/devices.toml, by which cluster::step_seconds gives `step.seconds` for
 // this model and batch. `source`: of the figures.

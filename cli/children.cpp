@@ -1,6 +1,7 @@
 #include "cli/children.hpp"
 
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,7 +30,7 @@ void Children::end() {
 }
 
 void Children::start(proto::Role role, const std::string& name,
-                     const std::vector<std::string>& arguments) {
+                     const std::vector<std::string>& arguments, int space) {
   std::vector<std::string> words{"rubato", proto::role_name(role)};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
@@ -52,6 +53,7 @@ void Children::start(proto::Role role, const std::string& name,
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(1);  // it ended before the line above
+    if (space >= 0 && setns(space, CLONE_NEWNET) != 0) _exit(126);
     execv("/proc/self/exe", argv.data());
     _exit(127);
   }
@@ -88,6 +90,7 @@ std::vector<Children::Ended> Children::reap() {
 
 bool Children::wait(Duration patience) {
   const Instant until = steady_now() + patience;
+  for (const auto& child : children_) kill(child.pid, SIGCONT);  // a frozen one would never end
   while (true) {
     reap();
     if (children_.empty()) return true;

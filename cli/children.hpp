@@ -20,8 +20,9 @@ class Children {
 
   // Starts this same program as a node of this role, with `arguments` after the name of the role,
   // in a process group of its own (so that Ctrl-C reaches only us) and bound to end when we end.
-  // One that cannot be started has ended at once.
-  void start(proto::Role role, const std::string& name, const std::vector<std::string>& arguments);
+  // One that cannot be started has ended at once. `space`: its network namespace; -1: ours.
+  void start(proto::Role role, const std::string& name, const std::vector<std::string>& arguments,
+             int space = -1);
 
   // Sends a signal to the child of this role and name. Returns: false if there is none.
   bool signal(proto::Role role, const std::string& name, int number) const;

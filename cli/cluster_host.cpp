@@ -337,14 +337,15 @@ Result<void> conclude(const cluster::ClusterConfig& config, HostedRun run,
           "This is a part: the run ended before its stop criterion held: " + reason;
     if (options.page) options.page->add(record);
     comparison.runs.push_back(std::move(record));
+    note_busy(comparison);
     RUBATO_TRY(write_outputs(comparison, options.out, options.json));
     if (options.page) options.page->end(absolute_path(options.out + "/report.html"));
     if (!options.json && !run.model.empty()) fmt::print("Model:  {}\n", absolute_path(run.model));
   }
   if (stop.stop_requested()) return fail(ErrorCode::Stopped, "interrupted");
-  if (complete) return {};
-  return fail(ErrorCode::Io,
-              (trained ? "training ended early: " : "training never started: ") + reason);
+  if (!trained) return fail(ErrorCode::Io, "no worker made a step: " + reason);
+  if (!complete) return fail(ErrorCode::Io, "training ended early: " + reason);
+  return {};
 }
 
 }  // namespace rubato::cli

@@ -20,6 +20,7 @@ namespace rubato::cli {
 // Whether a process is what the cluster file says of it, in real time.
 struct Throttle {
   bool on = false;
+  bool kernel = false;     // the kernel shapes the links: up and compare
   bool unchecked = false;  // links are not measured before the start
 };
 
@@ -37,7 +38,7 @@ struct CompareOptions {
   std::string profile;                // file for a trace in virtual time; empty: none
   std::string http;                   // address of the live page; empty: none
   bool real = false;                  // throttled processes in real time, not virtual time
-  bool unchecked = false;             // real: links are not measured before the start
+  Throttle throttle;                  // of real
 };
 int compare(const CompareOptions& options, std::stop_token stop);
 
@@ -225,8 +226,10 @@ struct MeasureRun {
   std::vector<int> batches;
   std::string device = "cpu";
   train::cuda::Precision precision = train::cuda::Precision::Float32;  // others: of a GPU
-  std::string name;  // of the catalog rows, before model and batch; empty: of this host
-  std::string save;  // bench: the file to which the rows are added; empty: none
+  std::string name;    // of the catalog rows, before model and batch; empty: of this host
+  std::string save;    // bench: the file to which the rows are added; empty: none
+  std::string server;  // calibrate: where another host listens, the way to which is measured, too
+  std::string listen;  // calibrate: endpoint to answer such hosts at, and nothing else; or empty
 };
 // Prints the catalog rows.
 int calibrate(const MeasureRun& run, std::stop_token stop);

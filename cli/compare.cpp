@@ -104,7 +104,9 @@ Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig
 Result<void> run_all_real(const CompareOptions& options, cluster::ClusterConfig config,
                           const std::vector<std::string>& models, const std::string& out,
                           const std::stop_token& stop, LivePage* page, Comparison& comparison) {
-  RUBATO_TRY(check_links(config, {.on = true, .unchecked = options.unchecked}));
+  Throttle throttle = options.throttle;
+  throttle.on = true;
+  RUBATO_TRY(check_links(config, throttle));
   RUBATO_ASSIGN(const auto profile, ClusterProfile::open({}));
   const std::uint64_t first = config.seed;
   for (const auto& model : models) {
@@ -115,14 +117,14 @@ Result<void> run_all_real(const CompareOptions& options, cluster::ClusterConfig 
       const RealRun run{.sync = model,
                         .out = directory,
                         .quiet = options.quiet,
-                        .throttle = true,
+                        .throttle = throttle,
                         .profile = *profile,
                         .page = page};
       RUBATO_ASSIGN(auto hosted, run_real(config, run, stop));
       if (stop.stop_requested()) return fail(ErrorCode::Stopped, "interrupted");
       if (hosted.record.steps == 0)
         return fail(ErrorCode::Io,
-                    fmt::format("{}, seed {}: training never started: {}", model_title(model),
+                    fmt::format("{}, seed {}: no worker made a step: {}", model_title(model),
                                 config.seed, hosted.record.stop_reason));
       log_info(fmt::format("{}, seed {}: {}", model_title(model), config.seed,
                            outcome_text(hosted.record)));
@@ -154,6 +156,7 @@ Result<void> compare_checked(const CompareOptions& options, std::stop_token stop
   auto done = options.real
                   ? run_all_real(options, config, models, out, stop, page.get(), comparison)
                   : run_all(options, config, models, out, stop, page.get(), comparison);
+  note_busy(comparison);
   // What finished before an interrupt is still worth having.
   if (!done)
     comparison.partial =

@@ -263,4 +263,16 @@ std::string headline(const Comparison& comparison, const std::vector<ModelSummar
   return text + ".";
 }
 
+std::string busy_note(const Comparison& comparison) {
+  const WorkerRecord* worst = nullptr;
+  for (const RunRecord& run : comparison.runs)
+    for (const WorkerRecord& worker : run.workers)
+      if (!worst || worker.late_share() > worst->late_share()) worst = &worker;
+  if (!worst || worst->late_share() <= kLateShareMax) return {};
+  return fmt::format(
+      "steps of {} took {:.0f} % longer than the cluster file says: its box was too slow or too "
+      "busy, and times are too long",
+      worst->id, 100 * worst->late_share());
+}
+
 }  // namespace rubato::cli

@@ -40,6 +40,9 @@ struct Comparison {
   std::vector<RunRecord> runs;        // several seeds of several models, grouped in any way
 };
 
+// The worker whose steps took longer than the file says, by too much; empty: there is none.
+std::string busy_note(const Comparison& comparison);
+
 // All seeds of one model. Medians and means are over the seeds.
 struct ModelSummary {
   std::string sync;

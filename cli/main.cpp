@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <new>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -77,11 +78,22 @@ void add_http(CLI::App* command, std::string& address) {
       "HOST:PORT");
 }
 
-void add_throttle(CLI::App* command, Throttle& throttle, const char* what) {
+// Returns: the option --throttle.
+CLI::Option* add_throttle(CLI::App* command, Throttle& throttle, const char* what) {
   auto* on = command->add_flag("--throttle", throttle.on, what);
   command
       ->add_flag("--unchecked", throttle.unchecked,
                  "With --throttle: do not measure the link first, and never refuse it")
+      ->needs(on);
+  return on;
+}
+
+// `on`: what makes links shaped.
+void add_kernel(CLI::App* command, Throttle& throttle, CLI::Option* on) {
+  command
+      ->add_flag(
+          "--kernel", throttle.kernel,
+          fmt::format("With {}: the kernel shapes the links, which needs root", on->get_name()))
       ->needs(on);
 }
 
@@ -114,8 +126,9 @@ void add_compare(CLI::App& app, CompareOptions& options) {
                                  "with the links and step times of the file");
   command->get_option("--profile")->excludes(real);
   command->get_option("--threads")->excludes(real);
+  add_kernel(command, options.throttle, real);
   command
-      ->add_flag("--unchecked", options.unchecked,
+      ->add_flag("--unchecked", options.throttle.unchecked,
                  "With --real: do not measure the links first, and never refuse them")
       ->needs(real);
 }
@@ -186,8 +199,10 @@ void add_up(CLI::App& app, UpOptions& options) {
   command->add_flag("--quiet", options.quiet, "No progress");
   command->add_option("--profile", options.profile, "File for a trace of all processes");
   add_http(command, options.http);
-  add_throttle(command, options.throttle,
-               "Give each node the link that the file gives it, and each worker its step times");
+  auto* on = add_throttle(
+      command, options.throttle,
+      "Give each node the link that the file gives it, and each worker its step times");
+  add_kernel(command, options.throttle, on);
 }
 
 void add_compose(CLI::App& app, ComposeRun& run) {
@@ -525,8 +540,16 @@ CLI::App* add_measuring(CLI::App& app, MeasureRun& run, const char* name, const 
 
 void add_calibrate(CLI::App& app, MeasureRun& run) {
   run.batches = {32, 128};
-  add_measuring(app, run, "calibrate",
-                "Measure the training steps of this device, and print its catalog rows");
+  auto* command =
+      add_measuring(app, run, "calibrate",
+                    "Measure the training steps of this device, and print its catalog rows");
+  auto* server = command->add_option(
+      "--server", run.server,
+      "Measure the way to another box first, where rubato calibrate --listen runs");
+  command
+      ->add_option("--listen", run.listen,
+                   "Endpoint to answer such boxes at until Ctrl-C; measures nothing itself")
+      ->excludes(server);
 }
 
 void add_bench(CLI::App& app, MeasureRun& run) {

@@ -101,6 +101,12 @@ std::string absolute_path(const std::string& path) {
   return std::filesystem::absolute(path).lexically_normal().string();
 }
 
+void note_busy(Comparison& comparison) {
+  const std::string busy = busy_note(comparison);
+  if (busy.empty()) return;
+  comparison.note += (comparison.note.empty() ? "" : "; ") + busy;
+}
+
 void print_comparison(const Comparison& comparison, const std::string& directory, bool json) {
   if (json) {
     fmt::print("{}", results_json(comparison));

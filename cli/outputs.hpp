@@ -32,6 +32,9 @@ std::map<std::string, std::string> link_texts(const cluster::ClusterConfig& conf
 
 std::string absolute_path(const std::string& path);
 
+// Adds to the note where a box was too busy for its steps.
+void note_busy(Comparison& comparison);
+
 // Prints the table and the report's path, or results.json with `json`.
 void print_comparison(const Comparison& comparison, const std::string& directory, bool json);
 

@@ -14,6 +14,7 @@
 #include "cli/host_info.hpp"
 #include "cluster/cluster_plan.hpp"
 #include "cluster/own_data.hpp"
+#include "emulation/throttle/kernel_network.hpp"
 #include "emulation/throttle/link_check.hpp"
 #include "train/device.hpp"
 
@@ -35,9 +36,14 @@ class Nodes {
  public:
   // Lifetime: of all, longer than this. `state`: directory of the servers' snapshots; empty: a
   // server that ends is not started again.
+  // `network`: null: the machine's own.
   Nodes(const RealRun& run, const cluster::ClusterConfig& config, std::string state,
-        Children& children)
-      : run_(run), config_(config), state_(std::move(state)), children_(children) {}
+        Children& children, const emulation::KernelNetwork* network)
+      : run_(run),
+        config_(config),
+        state_(std::move(state)),
+        children_(children),
+        network_(network) {}
 
   void start(const std::string& scheduler) {
     scheduler_ = scheduler;
@@ -107,14 +113,22 @@ class Nodes {
     std::vector<std::string> arguments{
         config_.file,  "--sync",   run_.sync, "--seed", std::to_string(config_.seed),
         "--scheduler", scheduler_, "--name",  name,     "--quiet"};
-    if (run_.throttle)  // check_links() has measured what this machine delivers
+    if (run_.throttle.on && !network_)  // check_links() has measured what this machine delivers
       arguments.insert(arguments.end(), {"--throttle", "--unchecked"});
     else if (!server)
       arguments.emplace_back("--stretch");
     if (seconds_ > 0) arguments.insert(arguments.end(), {"--trace-from", fmt::to_string(seconds_)});
     if (server && !state_.empty()) arguments.insert(arguments.end(), {"--state", state_});
     for (auto& word : run_.profile.arguments()) arguments.push_back(std::move(word));
-    children_.start(role, name, arguments);
+    int space = -1;
+    if (network_) {
+      const auto& host = network_->host(name);
+      space = host.space.get();
+      arguments.emplace_back("--insecure");  // nobody else is there
+      if (server)
+        arguments.insert(arguments.end(), {"--bind", fmt::format("tcp://{}:*", host.address)});
+    }
+    children_.start(role, name, arguments, space);
     if (server) lives_[name].began = steady_now();
   }
 
@@ -122,7 +136,7 @@ class Nodes {
     using Act = cluster::ChurnEvent::Act;
     const auto role = event.server ? proto::Role::Server : proto::Role::Worker;
     const std::string name = event.server ? fmt::format("server-{}", *event.server) : event.worker;
-    if (run_.throttle || !event.cuts()) log_info("churn: " + describe(event));
+    if (run_.throttle.on || !event.cuts()) log_info("churn: " + describe(event));
     switch (event.act) {
       case Act::Join:
         return start(role, name);
@@ -152,6 +166,7 @@ class Nodes {
   const cluster::ClusterConfig& config_;
   const std::string state_;
   Children& children_;
+  const emulation::KernelNetwork* const network_;
   std::string scheduler_;
   std::map<std::string, Life> lives_;  // of servers, by name
   using Node = std::pair<proto::Role, std::string>;
@@ -161,6 +176,46 @@ class Nodes {
   std::set<Node> meant_to_end_;        // by [[churn]]
   std::multimap<double, Node> thaws_;  // by seconds of training
 };
+
+// The kernel's links stay as they are made.
+Result<void> require_steady_links(const cluster::ClusterConfig& config) {
+  const auto traced = [](const auto& trace) { return trace && trace->shapes_link(); };
+  const bool changes =
+      traced(config.servers.trace) ||
+      std::ranges::any_of(cluster::all_profiles(config),
+                          [&](const auto& worker) { return traced(worker.trace); }) ||
+      std::ranges::any_of(config.churn, &cluster::ChurnEvent::cuts);
+  if (!changes) return {};
+  return fail(ErrorCode::BadInput,
+              fmt::format("{}: traces of bandwidth, outages and partitions need --throttle without "
+                          "--kernel",
+                          config.file));
+}
+
+// A host for each node, with its link. The first host of each link is measured.
+Result<std::unique_ptr<emulation::KernelNetwork>> make_network(const cluster::ClusterConfig& config,
+                                                               const Throttle& throttle) {
+  RUBATO_ASSIGN(auto network, emulation::KernelNetwork::make());
+  std::vector<cluster::LinkModel> measured{{}};  // a node without a link
+  const auto add = [&](const std::string& name, const cluster::LinkModel& link) -> Result<void> {
+    const auto refused = [&](const Error& error) {
+      return fail(error.code, fmt::format("link of {}: {}", name, error.message));
+    };
+    if (const auto added = network->add(name, link, throttle.unchecked); !added)
+      return refused(added.error());
+    if (throttle.unchecked || std::ranges::find(measured, link) != measured.end()) return {};
+    measured.push_back(link);
+    const auto text = emulation::check_link(link, [&] { return network->measure(name, link); });
+    if (!text) return refused(text.error());
+    log_info(fmt::format("link of {}, by the kernel: {}", name, *text));
+    return {};
+  };
+  for (const auto& worker : cluster::all_profiles(config))
+    RUBATO_TRY(add(worker.name, worker.link));
+  for (int i = 0; i < config.servers.count; ++i)
+    RUBATO_TRY(add(fmt::format("server-{}", i), config.servers.link));
+  return network;
+}
 
 }  // namespace
 
@@ -185,6 +240,7 @@ Result<void> check_real(const cluster::ClusterConfig& config, const std::string&
 }
 
 Result<void> check_links(const cluster::ClusterConfig& config, const Throttle& throttle) {
+  if (throttle.kernel) return require_steady_links(config);
   if (!throttle.on || throttle.unchecked) return {};
   std::vector<std::pair<std::string, cluster::LinkModel>> links;
   for (const auto& group : config.workers) links.emplace_back(group.name, group.link);
@@ -212,10 +268,14 @@ std::string unshaped_note(const cluster::ClusterConfig& config, const Throttle& 
 Result<HostedRun> run_real(const cluster::ClusterConfig& config, const RealRun& run,
                            const std::stop_token& stop) {
   const std::string state = config.snapshot.kept ? run.out + "/state" : "";
+  std::unique_ptr<emulation::KernelNetwork> network;
+  if (run.throttle.kernel) {
+    RUBATO_ASSIGN(network, make_network(config, run.throttle));
+  }
   Children children;  // ends them before the profile is merged
-  Nodes nodes(run, config, state, children);
+  Nodes nodes(run, config, state, children, network.get());
   ClusterHostOptions host;
-  host.bind.host = "127.0.0.1";
+  host.bind.host = network ? emulation::KernelNetwork::address() : "127.0.0.1";
   host.sync = run.sync;
   host.seed = config.seed;
   host.out = run.out;
@@ -240,7 +300,9 @@ Result<HostedRun> run_real(const cluster::ClusterConfig& config, const RealRun& 
     nodes.play_churn(scheduler);
     nodes.watch(scheduler);
   };
-  RUBATO_ASSIGN(auto hosted, host_cluster(config, host, stop));
+  cluster::ClusterConfig local = config;
+  local.servers.addresses.clear();  // all nodes are here, at free ports
+  RUBATO_ASSIGN(auto hosted, host_cluster(local, host, stop));
   if (hosted.record.steps > 0) children.wait(kExitPatience);  // all have heard the end of the run
   children.end();
   return hosted;

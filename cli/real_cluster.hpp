@@ -20,6 +20,7 @@ namespace rubato::cli {
                                       const std::string& command);
 
 // Measures each link of the file and says what this machine delivers. BadInput when it misses.
+// Links that the kernel shapes are measured by run_real(), once they are there.
 [[nodiscard]] Result<void> check_links(const cluster::ClusterConfig& config,
                                        const Throttle& throttle);
 
@@ -31,7 +32,7 @@ struct RealRun {
   std::string out;       // directory of the run, made already
   bool resumes = false;  // goes on with the run of that directory
   bool quiet = false;
-  bool throttle = false;  // nodes have the links of the file
+  Throttle throttle = {};  // nodes have the links of the file
   // Lifetime: the run's.
   ClusterProfile& profile;
   LivePage* page = nullptr;  // shows the run; null: nobody does

@@ -28,6 +28,7 @@ Json worker_json(const WorkerRecord& w) {
                {"held_out", {w.held_out_samples, w.held_out_loss, w.held_out_accuracy}},
                {"refused", w.refused}};
   if (w.joules) json["joules"] = *w.joules;
+  if (w.late_seconds > 0) json["late_s"] = w.late_seconds;
   return json;
 }
 
@@ -48,6 +49,7 @@ WorkerRecord parse_worker(const Json& json) {
   w.held_out_loss = number_or_nan(held_out.at(1));
   w.held_out_accuracy = number_or_nan(held_out.at(2));
   if (json.contains("joules")) w.joules = number_or_nan(json.at("joules"));
+  if (json.contains("late_s")) w.late_seconds = number_or_nan(json.at("late_s"));
   w.refused = json.at("refused");
   return w;
 }

@@ -37,7 +37,9 @@ Result<void> up_checked(UpOptions options, std::stop_token stop) {
   const std::string command =
       resumes ? fmt::format("rubato up --resume {}", out)
               : fmt::format("rubato up {} --sync {}{}", options.file, options.sync,
-                            options.throttle.on ? " --throttle" : "");
+                            !options.throttle.on      ? ""
+                            : options.throttle.kernel ? " --throttle --kernel"
+                                                      : " --throttle");
   Comparison shown = start_comparison(config, {options.sync}, command, false);
   shown.note = note;
   RUBATO_ASSIGN(const auto page,
@@ -49,7 +51,7 @@ Result<void> up_checked(UpOptions options, std::stop_token stop) {
                     .out = out,
                     .resumes = resumes,
                     .quiet = options.quiet,
-                    .throttle = options.throttle.on,
+                    .throttle = options.throttle,
                     .profile = *profile,
                     .page = page.get(),
                     .on_listening = [&] {

@@ -16,6 +16,7 @@
 #include "cluster/cluster_scaling.hpp"
 #include "cluster/device_catalog.hpp"
 #include "cluster/trace_files.hpp"
+#include "proto/endpoint.hpp"
 #include "server/scheduler.hpp"
 #include "sync/option_table.hpp"
 #include "train/device.hpp"
@@ -308,6 +309,18 @@ void check_training(const ConfigTable& table, const ClusterConfig& config) {
 void finish_servers(const ConfigTable& table, const Catalog& catalog, ServersConfig& servers) {
   servers.link = read_link(table, servers.link_name, catalog);
   servers.link.latency_seconds += servers.delay_seconds / 2;
+  const auto& addresses = servers.addresses;
+  if (addresses.empty()) return;
+  if (addresses.size() != static_cast<std::size_t>(servers.count))
+    table.problem("addresses", fmt::format("lists {} servers, and servers.count is {}",
+                                           addresses.size(), servers.count));
+  for (const std::string& address : addresses) {
+    const auto endpoint = proto::read_endpoint(address);
+    if (!endpoint || endpoint->port == 0 || endpoint->every_address())
+      table.problem("addresses", fmt::format("'{}' is not tcp://HOST:PORT", address));
+    if (std::ranges::count(addresses, address) > 1)
+      table.problem("addresses", fmt::format("'{}' is there twice", address));
+  }
 }
 
 // Whether there can be held-out data; image sets have theirs.

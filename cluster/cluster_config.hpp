@@ -105,6 +105,7 @@ struct ServersConfig {
   double delay_seconds = 0;           // of a commit's round trip; half of it is in link.latency
   double absent_seconds = 600;        // a server's silence that ends the run
   double update_limit = server::kUpdateLimitDefault;  // as server::UpdateNorms: factor
+  std::vector<std::string> addresses = {};            // of real ones, by shard; empty: any
   std::vector<std::string> trace_files = {};
   std::shared_ptr<const NodeTrace> trace = nullptr;  // of the link's bandwidth; null: none
 };

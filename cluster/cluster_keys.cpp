@@ -241,6 +241,9 @@ std::vector<ClusterRow> make_cluster_rows() {
 
       own<C>({"servers", "count", "servers; the parameters are split evenly among them",
               Limits::within(1, kServersMax), +[](C& c) -> int& { return c.servers.count; }}),
+      own<C>({"servers", "addresses",
+              "where each server is, tcp://HOST:PORT, by its number; others are refused. [] is any",
+              kAny, +[](C& c) -> std::vector<std::string>& { return c.servers.addresses; }}),
       own<C>({"servers", "delay_seconds", "added to the round trip of each commit, half each way",
               kLatency, +[](C& c) -> double& { return c.servers.delay_seconds; }}),
       own<C>({"servers", "apply_bytes_per_second",
@@ -423,7 +426,7 @@ constexpr std::array kCodecs{proto::PayloadCodec::F32,  proto::PayloadCodec::F16
 
 std::vector<std::string> codec_words() {
   std::vector<std::string> words;
-  for (const proto::PayloadCodec codec : kCodecs) words.emplace_back(codec_name(codec));
+  for (const proto::PayloadCodec codec : kCodecs) words.emplace_back(proto::codec_name(codec));
   words.emplace_back("auto");
   return words;
 }

@@ -25,11 +25,12 @@ Result<void> check_elastic(const ClusterConfig& config, const std::string& sync)
                             sync));
   for (const WorkerProfile& worker : all_profiles(config))
     if (worker.codecs.auto_up || worker.codecs.up.codec != proto::PayloadCodec::F32)
-      return fail(ErrorCode::BadInput,
-                  fmt::format("wire.up = \"{}\" for worker {}: {} commits parameters, which are "
-                              "not compressed; use f32",
-                              worker.codecs.auto_up ? "auto" : codec_name(worker.codecs.up.codec),
-                              worker.name, sync));
+      return fail(
+          ErrorCode::BadInput,
+          fmt::format("wire.up = \"{}\" for worker {}: {} commits parameters, which are "
+                      "not compressed; use f32",
+                      worker.codecs.auto_up ? "auto" : proto::codec_name(worker.codecs.up.codec),
+                      worker.name, sync));
   return {};
 }
 
@@ -198,6 +199,7 @@ server::SchedulerOptions scheduler_options(const ClusterConfig& config, const Cl
   options.incarnation = incarnation;
   options.parameters = plan.parameters;
   options.servers = static_cast<std::uint32_t>(config.servers.count);
+  options.addresses = config.servers.addresses;
   options.workers = static_cast<std::uint32_t>(config.start_count());
   if (!config.open)
     for (const auto& worker : worker_profiles(config)) options.listed.push_back(worker.name);
@@ -206,6 +208,7 @@ server::SchedulerOptions scheduler_options(const ClusterConfig& config, const Cl
                                             : server::SchedulerOptions::Evaluations::Training;
   for (const auto& [worker, samples] : plan.described)
     options.held_out[worker] = train::held_out_of(samples, config.dataset.held_out);
+  options.batch = static_cast<std::uint32_t>(config.training.batch);
   options.evaluation_interval = Duration::from_seconds(config.evaluation.interval_seconds);
   options.stop = config.stop;
   options.task = config.dataset.task;

@@ -12,6 +12,7 @@
 #include "cluster/compute_thread.hpp"
 #include "cluster/node_loop.hpp"
 #include "cluster/server_lookouts.hpp"
+#include "cluster/step_pace.hpp"
 #include "proto/buffer_pool.hpp"
 #include "train/evaluate.hpp"
 #include "worker/forward_clock.hpp"
@@ -29,9 +30,6 @@ constexpr std::size_t kComputePlace = 0, kLoopPlace = 1, kTransportPlace = 2;
 // Later ones wait for earlier ones, so their mean is right.
 constexpr int kTimedSteps = 8;
 
-// Steps make up for so much lateness of earlier ones.
-constexpr Duration kLateMax = Duration::from_seconds(10);
-
 // Trains: the part of a worker that its loop asks between two messages.
 class WorkerHost : public IdleHost {
  public:
@@ -43,6 +41,7 @@ class WorkerHost : public IdleHost {
         options_(options),
         trace_(options.trace),
         updates_(0),
+        payloads_(0),
         compute_([this] { transport_.wake(); }) {}
 
   // The compute thread ends the step under way and begins no other.
@@ -77,7 +76,8 @@ class WorkerHost : public IdleHost {
     if (step_ends_) {
       const Instant now = steady_now();
       if (now < *step_ends_) return;
-      note_lateness(now - *step_ends_);
+      pace_.on_end(nominal_end_, now, step_time_);
+      if (const auto line = pace_.poll_warning()) log_warning(*line);
       step_ends_.reset();
       end_step(now);
     }
@@ -89,29 +89,27 @@ class WorkerHost : public IdleHost {
           return;
         case WorkerCore::Action::Commit:
           timed_ = 0;
-          if (trainer_.copies_beside_steps() && core_.may_take_beside_steps()) {
-            trainer_.begin_update();
-            core_.on_taking(steady_now());
-            beside_ = Beside::Taking;
-            break;
+          if (auto* const memory = trainer_.own_memory(); memory && !core_.elastic()) {
+            take_from(*memory);
+          } else {
+            commit([this](Floats& out) {
+              return core_.elastic() ? trainer_.take_parameters(out) : trainer_.take_update(out);
+            });
           }
-          commit([this](Floats& out) {
-            return core_.elastic() ? trainer_.take_parameters(out) : trainer_.take_update(out);
-          });
           break;
         case WorkerCore::Action::Restart:
           trainer_.drop_update();
           [[fallthrough]];
         case WorkerCore::Action::Load: {
           const bool staged = std::exchange(staged_, false);
-          if (!staged && trainer_.copies_beside_steps() && core_.may_stage_beside_steps()) {
+          if (!staged && trainer_.own_memory() && core_.may_stage_beside_steps()) {
             core_.on_staging();
             beside_ = Beside::Staging;
             break;
           }
           const Instant began = steady_now();
           if (staged) {
-            trainer_.load_staged();
+            trainer_.own_memory()->load_staged();
           } else {
             trainer_.load_under_update(core_.parameters());
           }
@@ -141,10 +139,10 @@ class WorkerHost : public IdleHost {
       case Beside::Nothing:
         return;
       case Beside::Taking:
-        commit([this](Floats& out) { return trainer_.finish_update(out); });
+        commit([this](Floats& out) { return trainer_.own_memory()->finish_update(out); });
         break;
       case Beside::Staging: {
-        trainer_.stage(parameters());
+        trainer_.own_memory()->stage(parameters());
         const auto held = hold();
         core_.on_staged();
         staged_ = true;
@@ -263,28 +261,18 @@ class WorkerHost : public IdleHost {
     core_.on_step(now, {.spent = now - began_ - waited_,
                         .loss_sum = result_->loss_sum,
                         .samples = result_->samples,
-                        .rate = trainer_.part()});
+                        .rate = trainer_.part(),
+                        .late = pace_.late()});
     if (early) core_.release_parameters();  // to the pool: U has memory again
   }
 
-  void note_lateness(Duration late) {
-    late_ = std::min(late, kLateMax);
-    if (late < kLateMax || std::exchange(warned_, true)) return;
-    log_warning(fmt::format(
-        "steps are {:.0f} s behind the device that they stand for: this machine is too slow or "
-        "too busy, and the run's times are too long",
-        kLateMax.seconds()));
-  }
-
-  // When a stretched step ends: one that takes as long as on the device that it stands for, less
-  // what the earlier one took too long. The thread wakes up late, and more so on a busy machine.
-  // Requires: the core is held.
+  // When a stretched step ends. Requires: the core is held.
   Instant stretched_end() {
     const Instant end = began_ + step_time_;
     const auto early = core_.early() ? clock_.end() : std::nullopt;
-    if (!early) return end - late_;
-    waited_ = *early - end;
-    return *early;
+    if (early) waited_ = *early - end;
+    nominal_end_ = early.value_or(end);
+    return pace_.due(nominal_end_);
   }
 
   // Requires: the core is held.
@@ -299,20 +287,33 @@ class WorkerHost : public IdleHost {
     compute_.submit([this, early] { compute(early); });
   }
 
+  // Requires: the core is held.
+  void take_from(train::OwnMemory& memory) {
+    const Instant now = steady_now();
+    const bool beside = core_.may_take_beside_steps();
+    const train::Packing packing = core_.packing(now);
+    packs_ = !packing.runs.empty();
+    if (!beside) return commit([&](Floats& out) { return memory.take_update(packing, out); });
+    memory.begin_update(packing);
+    core_.on_taking(now);
+    beside_ = Beside::Taking;
+  }
+
   // `take` writes what is committed, and says whether it is finite. Requires: the core is held, or
   // waits for an update that is taken beside steps.
   template <class Take>
   void commit(Take take) {
-    const auto update = updates_.take();
+    const auto update = (packs_ ? payloads_ : updates_).take();
     bool finite = true;
     {
       const TraceSpan span(trace_.io(), Span::Take, {.amount = trainer_.parameter_count()});
       finite = take(*update);
     }
+    const auto room = packs_ ? nullptr : update;
     const auto held = hold();
     const Instant now = steady_now();
     trace_.timeline().on_commit(now);
-    core_.on_commit(now, {update, finite, update});
+    core_.on_commit(now, {update, finite, room, packs_ && finite});
   }
 
   std::span<const float> parameters() {
@@ -352,12 +353,14 @@ class WorkerHost : public IdleHost {
   // Two at most: one in flight, and one that the transport still holds. The trainer may have the
   // memory of some; those are empty.
   proto::BufferPool updates_;
+  proto::BufferPool payloads_;  // of updates that the device packs; as many
+  bool packs_ = false;          // the device packs the update that is taken
   Instant began_;
-  Duration step_time_;                        // how long the step under way should take at least
-  Duration late_;                             // how much later than that the earlier steps ended
-  bool warned_ = false;                       // that late_ is at its limit
-  std::optional<Instant> step_ends_;          // of a step that is computed but not over
-  std::optional<train::BatchResult> result_;  // nothing: the step was given up
+  Duration step_time_;  // how long the step under way should take at least
+  StepPace pace_;
+  Instant nominal_end_;                               // of the stretched step, if nothing were owed
+  std::optional<Instant> step_ends_;                  // of a step that is computed but not over
+  std::optional<train::BatchResult> result_;          // nothing: the step was given up
   std::optional<train::EvaluationResult> evaluated_;  // there while an evaluation is computed
   std::optional<Instant> next_evaluation_;
   Instant loaded_at_;           // of the parameters that are evaluated

@@ -22,7 +22,7 @@ set(CPACK_DEBIAN_RUBATO_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_RUBATO_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_RUBATO_PACKAGE_DEPENDS adduser)
 set(CPACK_DEBIAN_RUBATO_PACKAGE_RECOMMENDS "dataset-fashion-mnist")
-set(CPACK_DEBIAN_RUBATO_PACKAGE_SUGGESTS "bash-completion, python3")
+set(CPACK_DEBIAN_RUBATO_PACKAGE_SUGGESTS "bash-completion, iproute2, python3")
 set(CPACK_DEBIAN_RUBATO_DESCRIPTION "parameter server for unequal machines
 Many machines of different speed train one model together, each on its own
 data. Synchronous training waits for the slowest machine; asynchronous sync

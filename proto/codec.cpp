@@ -67,7 +67,8 @@ auto write(Builder& b, const Welcome& m) {
   }
   const wire::ShardRange range(m.range.begin, m.range.end);
   return wire::CreateWelcome(b, static_cast<wire::Role>(m.you.role), m.you.index, m.parameters,
-                             &range, b.CreateVector(entries), m.snapshot, m.steps, m.setbacks);
+                             &range, b.CreateVector(entries), m.snapshot, m.steps, m.setbacks,
+                             m.looks);
 }
 
 auto write(Builder& b, const Refusal& m) {
@@ -131,7 +132,7 @@ auto write(Builder& b, const Progress& m) {
   return wire::CreateProgress(b, m.steps, m.commits, m.step_time.ns, m.overhead.ns, m.loss,
                               m.loss_samples, m.compute.ns, m.wait.ns, m.communicate.ns, m.bytes_up,
                               m.bytes_down, m.batch, m.alignment.own, m.alignment.during,
-                              m.alignment.before);
+                              m.alignment.before, m.late.ns);
 }
 auto write(Builder& b, const Heartbeat& m) {
   std::vector<wire::Standing> standings;
@@ -287,6 +288,7 @@ Result<Body> read(const wire::Welcome& t) {
   m.snapshot = t.snapshot();
   m.steps = t.steps();
   m.setbacks = t.setbacks();
+  m.looks = t.looks();
   RUBATO_TRY(check_numbers("Welcome", m.parameters, m.snapshot, m.steps));
   return m;
 }
@@ -315,8 +317,10 @@ Result<Body> read(const wire::Members& t) {
   m.members.reserve(t.members()->size());
   for (const auto& member : elements<wire::Member>(t.members()))
     m.members.push_back({WorkerId{member.worker()}, member.incarnation()});
-  for (const auto& member : elements<wire::Apart>(t.apart()))
+  for (const auto& member : elements<wire::Apart>(t.apart())) {
+    RUBATO_TRY(check_numbers("Members", member.from()));
     m.phase.apart[WorkerId{member.worker()}] = {member.from(), member.excluded()};
+  }
   return m;
 }
 
@@ -349,22 +353,34 @@ Result<void> read(const wire::Parameters& t, Body& body) {
                            t.noted(), t.restores(), t.round());
   return {};
 }
+// Sequence and offsets of chunks that are missing.
+template <class Missing>
+Result<std::vector<std::uint64_t>> read_missing(const char* name, std::uint64_t sequence,
+                                                const Missing* missing) {
+  auto all = elements<std::uint64_t>(missing);
+  if (all.size() > kMissingOffsetsMax)
+    return corrupt("{} names {} chunks; the limit is {}", name, all.size(), kMissingOffsetsMax);
+  RUBATO_TRY(check_numbers(name, sequence, all.empty() ? 0 : std::ranges::max(all)));
+  return all;
+}
 Result<Body> read(const wire::Pull& t) {
-  RUBATO_TRY(check_numbers("Pull", t.sequence()));
-  return Pull{t.sequence(), elements<std::uint64_t>(t.offsets())};
+  RUBATO_ASSIGN(auto offsets, read_missing("Pull", t.sequence(), t.offsets()));
+  return Pull{t.sequence(), std::move(offsets)};
 }
 Result<Body> read(const wire::Probe& t) {
+  RUBATO_TRY(check_numbers("Probe", t.sequence()));
   return Probe{t.sequence(), t.number()};
 }
 Result<Body> read(const wire::ProbeReply& t) {
-  return ProbeReply{t.sequence(), t.held(),     elements<std::uint64_t>(t.missing_offsets()),
+  RUBATO_ASSIGN(auto missing, read_missing("ProbeReply", t.sequence(), t.missing_offsets()));
+  return ProbeReply{t.sequence(), t.held(),     std::move(missing),
                     t.unknown(),  t.answered(), t.number()};
 }
 
 // Losses may be NaN or infinite: that is how a diverging run is reported.
 Result<Body> read(const wire::Progress& t) {
   RUBATO_TRY(check_durations("Progress", t.step_time_ns(), t.overhead_ns(), t.compute_ns(),
-                             t.wait_ns(), t.communicate_ns()));
+                             t.wait_ns(), t.communicate_ns(), t.late_ns()));
   for (const double cosine : {t.align_own(), t.align_during(), t.align_before()})
     if (!sync::is_cosine(cosine)) return corrupt("Progress: {} is no cosine", cosine);
   RUBATO_TRY(check_numbers("Progress", t.steps(), t.commits(), t.loss_samples(), t.bytes_up(),
@@ -383,6 +399,7 @@ Result<Body> read(const wire::Progress& t) {
   m.communicate = {t.communicate_ns()};
   m.bytes_up = t.bytes_up();
   m.bytes_down = t.bytes_down();
+  m.late = {t.late_ns()};
   return m;
 }
 

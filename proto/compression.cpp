@@ -23,19 +23,10 @@ bool is_sparse(PayloadCodec codec) {
   return codec == PayloadCodec::TopK || codec == PayloadCodec::RandomK;
 }
 
-std::size_t kept(const Compression& compression, std::size_t count) {
-  const double k = std::round(compression.keep * static_cast<double>(count));
-  return std::clamp<std::size_t>(static_cast<std::size_t>(k), 1, count);
-}
-
-std::size_t scale_bytes(std::size_t count) {
-  return (count + kInt8Block - 1) / kInt8Block * sizeof(float);
-}
-
 // The size of a codec whose size does not depend on the values.
 std::size_t dense_bytes(PayloadCodec codec, std::size_t count) {
   if (codec == PayloadCodec::F32) return count * sizeof(float);
-  if (codec == PayloadCodec::Int8) return scale_bytes(count) + count;
+  if (codec == PayloadCodec::Int8) return int8_scale_bytes(count) + count;
   return count * 2;
 }
 
@@ -52,8 +43,8 @@ void write_dense(PayloadCodec codec, std::span<const float> values, Place place,
   if (codec == PayloadCodec::F16) return kernels.to_f16(values.data(), n, out + 2 * place.begin);
   if (codec == PayloadCodec::Bf16) return kernels.to_bf16(values.data(), n, out + 2 * place.begin);
   if (codec == PayloadCodec::Int8)
-    return kernels.to_int8(values.data(), n, out + scale_bytes(place.begin),
-                           out + scale_bytes(place.count) + place.begin);
+    return kernels.to_int8(values.data(), n, out + int8_scale_bytes(place.begin),
+                           out + int8_scale_bytes(place.count) + place.begin);
   std::memcpy(out + sizeof(float) * place.begin, values.data(), values.size_bytes());
 }
 
@@ -64,8 +55,8 @@ bool read_dense(PayloadCodec codec, const std::byte* in, Place place, std::span<
   if (codec == PayloadCodec::F16) return kernels.from_f16(in + 2 * place.begin, n, values.data());
   if (codec == PayloadCodec::Bf16) return kernels.from_bf16(in + 2 * place.begin, n, values.data());
   if (codec == PayloadCodec::Int8) {
-    kernels.from_int8(in + scale_bytes(place.begin), in + scale_bytes(place.count) + place.begin, n,
-                      values.data());
+    kernels.from_int8(in + int8_scale_bytes(place.begin),
+                      in + int8_scale_bytes(place.count) + place.begin, n, values.data());
   } else {
     std::memcpy(values.data(), in + sizeof(float) * place.begin, values.size_bytes());
   }
@@ -73,7 +64,7 @@ bool read_dense(PayloadCodec codec, const std::byte* in, Place place, std::span<
 }
 
 Result<void> check_scales(std::span<const std::byte> bytes, std::size_t count) {
-  for (std::size_t at = 0; at < scale_bytes(count); at += sizeof(float)) {
+  for (std::size_t at = 0; at < int8_scale_bytes(count); at += sizeof(float)) {
     float scale = 0;
     std::memcpy(&scale, bytes.data() + at, sizeof scale);
     if (!(scale >= 0 && scale <= kInt8ScaleMax))
@@ -101,6 +92,11 @@ const char* codec_name(PayloadCodec codec) {
       return "random-k";
   }
   return "unknown";
+}
+
+std::size_t kept(const Compression& compression, std::size_t count) {
+  const double k = std::round(compression.keep * static_cast<double>(count));
+  return std::clamp<std::size_t>(static_cast<std::size_t>(k), 1, count);
 }
 
 std::size_t compressed_bytes(const Compression& compression, std::size_t count) {

@@ -23,6 +23,9 @@ struct Compression {
 
 const char* codec_name(PayloadCodec codec);  // "f16", "top-k", ...
 
+// Returns: how many of `count` elements top-k and random-k send. Requires: count > 0.
+std::size_t kept(const Compression& compression, std::size_t count);
+
 // Returns: the exact size of `count` elements.
 std::size_t compressed_bytes(const Compression& compression, std::size_t count);
 

@@ -11,26 +11,11 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "wire order is memory order");
 
-// Signed on purpose: SSE2 compares no unsigned integers, and magnitudes have no sign bit.
-[[gnu::always_inline]] inline std::int32_t magnitude(float x) {
-  return static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(x) & kMagnitudeMask);
-}
-
-[[gnu::always_inline]] inline std::uint32_t sign(float x) {
-  return std::bit_cast<std::uint32_t>(x) & ~kMagnitudeMask;
-}
-
 struct ToF16 {
   [[gnu::always_inline]] static inline void run(const float* __restrict in, std::size_t n,
                                                 std::byte* __restrict out) {
     for (std::size_t i = 0; i < n; ++i) {
-      const std::int32_t a = std::min(magnitude(in[i]), 0x477fe000);  // 65504
-      const std::int32_t normal = (a + 0xfff + (a >> 13 & 1) - 0x38000000) >> 13;
-      // Below 2^-14 the spacing is that of floats around a half: adding one rounds for us.
-      const std::int32_t small =
-          std::bit_cast<std::int32_t>(std::bit_cast<float>(a) + 0.5F) - 0x3f000000;
-      const auto half = static_cast<std::uint16_t>(
-          sign(in[i]) >> 16 | static_cast<std::uint32_t>(a < 0x38800000 ? small : normal));
+      const std::uint16_t half = to_f16(in[i]);
       std::memcpy(out + 2 * i, &half, 2);
     }
   }
@@ -43,15 +28,10 @@ struct FromF16 {
     for (std::size_t i = 0; i < n; ++i) {
       std::uint16_t half = 0;
       std::memcpy(&half, in + 2 * i, 2);
-      const std::int32_t a = (half & 0x7fff) << 13;
-      largest = std::max(largest, a);
-      const std::int32_t normal = a + 0x38000000;
-      const std::int32_t small =
-          std::bit_cast<std::int32_t>(std::bit_cast<float>(a + 0x38800000) - 0x1p-14F);
-      out[i] = std::bit_cast<float>(static_cast<std::uint32_t>(half & 0x8000) << 16 |
-                                    static_cast<std::uint32_t>(a < 0x00800000 ? small : normal));
+      largest = std::max<std::int32_t>(largest, half & 0x7fff);
+      out[i] = from_f16(half);
     }
-    return largest < 0x0f800000;
+    return largest < 0x7c00;
   }
 };
 
@@ -59,9 +39,7 @@ struct ToBf16 {
   [[gnu::always_inline]] static inline void run(const float* __restrict in, std::size_t n,
                                                 std::byte* __restrict out) {
     for (std::size_t i = 0; i < n; ++i) {
-      const std::int32_t a = std::min(magnitude(in[i]), 0x7f7f0000);
-      const auto rounded = static_cast<std::uint32_t>(a + 0x7fff + (a >> 16 & 1));
-      const auto half = static_cast<std::uint16_t>((sign(in[i]) | rounded) >> 16);
+      const std::uint16_t half = to_bf16(in[i]);
       std::memcpy(out + 2 * i, &half, 2);
     }
   }
@@ -74,31 +52,21 @@ struct FromBf16 {
     for (std::size_t i = 0; i < n; ++i) {
       std::uint16_t half = 0;
       std::memcpy(&half, in + 2 * i, 2);
-      out[i] = std::bit_cast<float>(static_cast<std::uint32_t>(half) << 16);
       largest = std::max<std::int32_t>(largest, half & 0x7fff);
+      out[i] = from_bf16(half);
     }
     return largest < 0x7f80;
   }
 };
 
-// One block: its scale, and codes round(x / scale) in [-127, 127].
+// One block: its codes. Returns: its scale.
 [[gnu::always_inline]] inline float to_int8_block(const float* __restrict in, std::size_t n,
                                                   std::byte* __restrict codes) {
-  // Below this a block is all zeros: 1 / scale would not be finite.
-  constexpr std::int32_t kSmallest = 0x04000000;  // 2^-119
-  // Floats from here to twice as much are whole numbers, in their low bits.
-  constexpr float kWhole = 0x1.8p+23F;
   std::int32_t largest = 0;
   for (std::size_t i = 0; i < n; ++i) largest = std::max(largest, magnitude(in[i]));
-  const float scale =
-      largest < kSmallest ? 0 : std::min(std::bit_cast<float>(largest) / 127, kInt8ScaleMax);
-  const float inverse = scale > 0 ? 1 / scale : 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    float x = in[i] * inverse;
-    x = x < 127 ? x : 127;
-    x = x > -127 ? x : -127;
-    codes[i] = static_cast<std::byte>(std::bit_cast<std::uint32_t>(x + kWhole));
-  }
+  const float scale = int8_scale(largest);
+  const float inverse = int8_inverse(scale);
+  for (std::size_t i = 0; i < n; ++i) codes[i] = static_cast<std::byte>(to_int8(in[i], inverse));
   return scale;
 }
 
@@ -126,7 +94,7 @@ struct FromInt8 {
       std::memcpy(&scale, scales + begin / kInt8Block * sizeof scale, sizeof scale);
       const std::size_t end = std::min(begin + kInt8Block, n);
       for (std::size_t i = begin; i < end; ++i)
-        out[i] = scale * static_cast<float>(static_cast<std::int8_t>(codes[i]));
+        out[i] = from_int8(static_cast<std::uint8_t>(codes[i]), scale);
     }
   }
 };

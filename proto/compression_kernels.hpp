@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <span>
 
-namespace rubato::proto {
+#include "base/packing.hpp"
 
-inline constexpr std::size_t kInt8Block = 256;  // elements that share one scale
+namespace rubato::proto {
 
 struct CompressionKernels {
   const char* isa;  // "plain", "avx2", "avx512"
@@ -33,13 +33,7 @@ struct CompressionKernels {
   void (*subtract)(const float* in, std::size_t n, float* from);
 };
 
-// The scale of the largest finite block: code x scale is finite for every code.
-inline constexpr float kInt8ScaleMax = 0x1.fffffep+120F;  // FLT_MAX / 128
-
 // What this machine can run, the plain version first, the best last.
 std::span<const CompressionKernels> compression_kernels();
-
-// The bits of |x|: as integers they compare like the magnitudes.
-inline constexpr std::uint32_t kMagnitudeMask = 0x7fffffffU;
 
 }  // namespace rubato::proto

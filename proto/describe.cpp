@@ -26,7 +26,8 @@ struct InWords {
                        m.trouble.empty() ? "" : ": " + m.trouble);
   }
   std::string operator()(const Welcome& m) const {
-    return fmt::format(" you={} shards={}", to_string(m.you), m.shards.shards.size());
+    return fmt::format(" {} shards={}", m.looks ? "looks" : "you=" + to_string(m.you),
+                       m.shards.shards.size());
   }
   std::string operator()(const Refusal& m) const { return ": " + m.message; }
   std::string operator()(const Start&) const { return ""; }

@@ -16,6 +16,8 @@ void LoopTrace::on_sent(Instant began, NodeId to, const Message& message) {
     args.worker = message.sender.index;
     args.sequence = commit->sequence;
     last_commit_ = {.worker = args.worker, .sequence = args.sequence};
+  } else if (std::holds_alternative<Progress>(message.body)) {
+    args.worker = message.sender.index;
   }
   lane_->span(Span::Send, began, steady_now(), args);
   if (commit && commit->offset == 0)
@@ -53,6 +55,8 @@ void LoopTrace::on_handled(Instant began, PeerId from, const Message& message, b
   } else if (const auto* parameters = std::get_if<Parameters>(&message.body)) {
     span = Span::Gather;
     args.sequence = parameters->sequence;
+  } else if (std::holds_alternative<Progress>(message.body)) {
+    args.worker = message.sender.index;
   }
   lane_->span(span, began, now, args);
   if (commit && commit->offset + commit->count == commit->total)

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/ids.hpp"
+#include "base/packing.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
 #include "proto/payload.hpp"
@@ -25,8 +26,12 @@ inline constexpr std::size_t kMissingOffsetsMax = 16 * 1024;  // of a ProbeReply
 
 // What a peer may say of itself. The codec refuses more, so no sum of such numbers overflows.
 inline constexpr std::uint64_t kNumberMax = std::uint64_t{1} << 53;  // steps, bytes, samples, ...
-inline constexpr Duration kSpanMax{std::int64_t{1} << 57};           // 4.5 years
-inline constexpr Instant kClockMax{std::int64_t{1} << 61};           // 73 years
+// Of many such numbers. What is too large for 64 bits ends at their limit.
+constexpr std::uint64_t sum_of(std::uint64_t a, std::uint64_t b) {
+  return a + b < a ? ~std::uint64_t{0} : a + b;
+}
+inline constexpr Duration kSpanMax{std::int64_t{1} << 57};  // 4.5 years
+inline constexpr Instant kClockMax{std::int64_t{1} << 61};  // 73 years
 
 enum class Role : std::uint8_t { Scheduler, Server, Worker, Evaluator };
 
@@ -43,14 +48,7 @@ std::string to_string(NodeId node);  // "worker 3", "server 0", "scheduler"
 // A peer as one transport (or the virtual network) knows it: an opaque address to answer to.
 using PeerId = std::uint64_t;
 
-enum class PayloadCodec : std::uint8_t {
-  F32 = 0,
-  F16 = 1,
-  Int8 = 2,
-  TopK = 3,
-  Bf16 = 4,
-  RandomK = 5
-};
+using rubato::PayloadCodec;
 
 // --- joining: node -> scheduler, and its answers ---------------------------------------------
 
@@ -92,8 +90,8 @@ struct Hello {
   // Servers only: by which workers will know it. It must be the key that the connection was proved
   // with (proto/identity.hpp). Empty: not encrypted.
   std::string public_key = {};
-  // Workers only: it does not ask to join yet, but where the servers are. The Welcome then gives no
-  // number. `trouble`: why it cannot reach one of them, for people; empty: nothing known.
+  // Workers only: it does not ask to join yet, but where the servers are. The Welcome then says so
+  // too. `trouble`: why it cannot reach one of them, for people; empty: nothing known.
   bool looks = false;
   std::string trouble = {};
 };
@@ -110,6 +108,7 @@ struct Welcome {
   // many mini-batches.
   std::uint64_t steps = 0;
   std::uint32_t setbacks = 0;  // servers: as in Members, at this moment
+  bool looks = false;          // workers: the answer to such a Hello. `you` has no number.
 };
 
 enum class RefusalCode : std::uint8_t {
@@ -281,6 +280,8 @@ struct Progress : sync::WorkerProgress {
   Duration communicate;        // blocked on links and servers
   std::uint64_t bytes_up = 0;  // on the wire, this worker's side, all frames
   std::uint64_t bytes_down = 0;
+  Duration
+      late;  // how much longer than on the device that they stand for steps took, part of compute
 };
 
 // How a member stands at a shard: others wait for it, or its commits are refused.

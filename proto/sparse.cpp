@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -19,7 +18,7 @@ namespace {
 constexpr std::size_t kValueBytes = 2;
 
 std::uint32_t magnitude_bits(float x) {
-  return std::bit_cast<std::uint32_t>(x) & kMagnitudeMask;
+  return static_cast<std::uint32_t>(magnitude(x));
 }
 
 template <class T>
@@ -35,15 +34,11 @@ void store(std::span<std::byte> bytes, std::size_t index, T value) {
 }
 
 float value_at(std::span<const std::byte> values, std::size_t index) {
-  return std::bit_cast<float>(std::uint32_t{load<std::uint16_t>(values, index)} << 16);
+  return from_bf16(load<std::uint16_t>(values, index));
 }
 
 bool finite(float x) {
   return magnitude_bits(x) < 0x7f800000U;
-}
-
-std::size_t blocks_of(std::size_t n) {
-  return (n + kSparseBlock - 1) / kSparseBlock;
 }
 
 // The index that `drawn` takes from each part of a chunk, one after the other.
@@ -145,13 +140,13 @@ void write_values(std::span<const float> values, std::span<const std::uint32_t> 
 }  // namespace
 
 std::size_t top_k_bytes(std::size_t n, std::size_t k) {
-  return blocks_of(n) * sizeof(std::uint32_t) + k * (sizeof(std::uint16_t) + kValueBytes);
+  return sparse_blocks(n) * sizeof(std::uint32_t) + k * (sizeof(std::uint16_t) + kValueBytes);
 }
 
 void write_top_k(std::span<const float> values, std::span<const std::uint32_t> indices,
                  std::span<std::byte> out) {
   RUBATO_CHECK(out.size() == top_k_bytes(values.size(), indices.size()), "room for the payload");
-  const std::size_t blocks = blocks_of(values.size());
+  const std::size_t blocks = sparse_blocks(values.size());
   const std::span<std::byte> low = out.subspan(blocks * sizeof(std::uint32_t));
   std::size_t i = 0;
   for (std::size_t block = 0; block < blocks; ++block) {
@@ -164,7 +159,7 @@ void write_top_k(std::span<const float> values, std::span<const std::uint32_t> i
 }
 
 Result<void> read_top_k(std::span<const std::byte> bytes, std::span<float> values) {
-  const std::size_t blocks = blocks_of(values.size());
+  const std::size_t blocks = sparse_blocks(values.size());
   const std::size_t head = blocks * sizeof(std::uint32_t);
   if (bytes.size() < head || (bytes.size() - head) % 4 != 0)
     return fail(ErrorCode::Corrupt, fmt::format("top-k payload of {} bytes for {} elements",

@@ -14,9 +14,6 @@
 
 namespace rubato::proto {
 
-// Indices travel as 16 bits within blocks of this many elements.
-inline constexpr std::size_t kSparseBlock = 1U << 16;
-
 // Chooses indices; strictly ascending. Lifetime: of the result, until the next call.
 class SparseSelector {
  public:

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 
 #include "base/result.hpp"
 #include "base/time.hpp"
@@ -22,6 +23,14 @@ namespace rubato::proto {
 
 // Messages waiting for one peer (high-water mark): a 4 GiB slice in chunks of 1 MiB.
 inline constexpr std::size_t kQueuedMessagesMax = 4096;
+// Bytes that may wait for a peer that reached our listener: this much, and twice all parameters
+// that it may ask for. Then it is cut off, and a send() to it fails with these words.
+inline constexpr std::size_t kUnreadBytesMin = 64u << 20;
+inline constexpr const char* kUnreadText = "the peer does not read what it asks for";
+inline std::size_t unread_max(const Message& message) {
+  const auto* parameters = std::get_if<Parameters>(&message.body);
+  return kUnreadBytesMin + (parameters ? 2 * sizeof(float) * parameters->total : 0);
+}
 inline constexpr Duration kSendTimeout = Duration::from_ms(10'000);
 
 struct Received {

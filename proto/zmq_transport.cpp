@@ -38,8 +38,6 @@ constexpr std::size_t kZeroCopyBytesMin = 8 * 1024;
 constexpr std::size_t kCurveBytes = 64;
 // What it does add: a name, a nonce, a flag and the authenticator.
 constexpr std::size_t kCurvePartBytes = 8 + 8 + 1 + 16;
-// Payloads that wait for one peer: this much, and twice all parameters that it may ask for.
-constexpr std::size_t kUnreadBytesMin = 64u << 20;
 // Messages received from one peer and not read yet; beyond them TCP holds the sender back.
 constexpr int kReceiveQueueMax = 64;
 // A connection whose other end is gone without a word is noticed by the kernel: an idle one is
@@ -303,10 +301,9 @@ class ZmqTransport::Sockets {
   }
 
   // Ends the connection of a peer that asks and does not read. Returns: whether it does.
-  // `all`: bytes of all parameters that it may ask for.
-  bool drop_unread(Instant now, PeerId to, std::size_t all) {
+  bool drop_unread(Instant now, PeerId to, std::size_t most) {
     const auto unread = connections_in_.unread(to);
-    if (!unread || *unread <= kUnreadBytesMin + 2 * all) return false;
+    if (!unread || *unread <= most) return false;
     say_cut(now, connections_in_.cut_off(to), "it does not read what it asks for");
     return true;
   }
@@ -611,9 +608,8 @@ Result<std::size_t> ZmqTransport::send(PeerId to, const Message& message) {
   if (!sockets_->standing(to).heard && !std::holds_alternative<Refusal>(message.body))
     return fail(ErrorCode::Io, fmt::format("{} not sent: the peer's key is not allowed any more",
                                            body_name(message.body)));
-  const auto* parameters = std::get_if<Parameters>(&message.body);
-  if (sockets_->drop_unread(steady_now(), to, parameters ? parameters->total * sizeof(float) : 0))
-    return fail(ErrorCode::Io, "the peer does not read what it asks for");
+  if (sockets_->drop_unread(steady_now(), to, unread_max(message)))
+    return fail(ErrorCode::Io, kUnreadText);
   try {
     const auto flags = message.payload.empty() ? zmq::send_flags::dontwait : zmq::send_flags::none;
     if (sockets_->send(to, encoded.control, encoded.payload, flags)) return encoded.wire_bytes();

@@ -15,7 +15,7 @@ void ReplyState::want(const Compression& form, bool as_noted) {
   if (form.codec != wanted.codec || form.keep != wanted.keep) buffers.reset();
   wanted = form;
   based = as_noted;
-  if (is_difference(form.codec)) return;
+  if (proto::is_difference(form.codec)) return;
   any = false;
   held = std::vector<float>();  // its memory too
 }
@@ -25,7 +25,7 @@ proto::Payload ReplyEncoder::encode(const proto::Payload& parameters, std::uint6
                                     proto::Parameters& reply) {
   const Compression form = proto::worthwhile(state.wanted, reply.count);
   reply.codec = form.codec;
-  reply.noted = is_difference(state.wanted.codec);
+  reply.noted = proto::is_difference(state.wanted.codec);
   const bool based = reply.noted && state.based && state.any;
   if (reply.noted) state.any = true;
   if (reply.noted && !based) reply.codec = PayloadCodec::F32;

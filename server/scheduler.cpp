@@ -36,11 +36,17 @@ constexpr double kAbsurdFactor = 1000;
 // What no worker reaches: more is not believed.
 constexpr double kStepsPerSecondMax = 1e7;
 constexpr double kStepsAtOnceMax = 1e6;
+// A GPU tells the losses of steps that were made before this membership.
+constexpr double kStepsUntold = 64;
 
 std::optional<Instant> earlier(std::optional<Instant> a, std::optional<Instant> b) {
   if (!a) return b;
   if (!b) return a;
   return std::min(*a, *b);
+}
+
+std::string held_out_text(std::uint64_t claimed, double count, const char* why) {
+  return fmt::format("says that it has held out {} samples: {:.0f} count, {}", claimed, count, why);
 }
 
 // False for NaN.
@@ -186,17 +192,47 @@ void Scheduler::on_hello(Instant now, PeerId from, const Message& message) {
   }
 }
 
+// Listed addresses are the servers' numbers. Else the name tells whether it is there already.
+std::optional<std::uint32_t> Scheduler::place_of(Instant now, PeerId from,
+                                                 const proto::Hello& hello) {
+  const std::vector<std::string>& listed = options_.addresses;
+  const auto place = static_cast<std::size_t>(
+      listed.empty()
+          ? std::ranges::find(servers_, hello.name, &ServerState::name) - servers_.begin()
+          : std::ranges::find(listed, hello.endpoint) - listed.begin());
+  // Without keys a name says nothing.
+  const bool taken = place < servers_.size() && !servers_[place].public_key.empty() &&
+                     servers_[place].name != hello.name;
+  std::string why;
+  if (!listed.empty() && place == listed.size()) {
+    why = fmt::format(
+        "is at {}, which servers.addresses of the cluster file does not list: --advertise names "
+        "its address",
+        hello.endpoint);
+  } else if (taken || place == options_.servers) {
+    why = "finds no free place; those that have one are ";
+    for (std::size_t i = 0; i < servers_.size() && i < kNamesSaid; ++i)
+      why += fmt::format("{}'{}' at {}", i > 0 ? ", " : "", servers_[i].name, servers_[i].endpoint);
+    why +=
+        ": raise servers.count in the cluster file; or, if one of these is none of yours, use keys";
+  } else if (place <= servers_.size()) {
+    return static_cast<std::uint32_t>(place);
+  } else {
+    send(from, proto::Heartbeat{});  // those before it come first; the server repeats its Hello
+    return std::nullopt;
+  }
+  why = fmt::format("server '{}' {}", hello.name, why);
+  if (const auto left_out = said_.admit(now, why))
+    log(SchedulerEvent::Kind::Warning, "refused: " + why + more_text(*left_out));
+  refuse(from, RefusalCode::ClusterFull, std::move(why));
+  return std::nullopt;
+}
+
 void Scheduler::on_server_hello(Instant now, PeerId from, const Message& message) {
   const auto& hello = std::get<proto::Hello>(message.body);
-  auto it = std::find_if(servers_.begin(), servers_.end(),
-                         [&](const ServerState& s) { return s.name == hello.name; });
-  if (it == servers_.end()) {
-    if (serving()) {
-      refuse(from, RefusalCode::ClusterFull,
-             fmt::format("all {} shards have a server: raise servers.count in the cluster file",
-                         options_.servers));
-      return;
-    }
+  const auto place = place_of(now, from, hello);
+  if (!place) return;
+  if (*place == servers_.size()) {
     servers_.push_back({.name = hello.name,
                         .endpoint = hello.endpoint,
                         .public_key = hello.public_key,
@@ -204,21 +240,19 @@ void Scheduler::on_server_hello(Instant now, PeerId from, const Message& message
                         .peer = from,
                         .absent_since = {}});
     lists_.add_server();
-    it = servers_.end() - 1;
-    log(SchedulerEvent::Kind::Joined, fmt::format("server {} '{}' at {} joined",
-                                                  servers_.size() - 1, hello.name, hello.endpoint));
+    log(SchedulerEvent::Kind::Joined,
+        fmt::format("server {} '{}' at {} joined", *place, hello.name, hello.endpoint));
     if (serving() && evaluator_) welcome_evaluator();
-  } else if (it->incarnation != message.incarnation) {
-    const auto index = static_cast<std::uint32_t>(it - servers_.begin());
+  } else if (servers_[*place].incarnation != message.incarnation) {
     if (settling_) {
       send(from, proto::Heartbeat{});  // a sign of life; the server repeats its Hello
-      waiting_[index] = {from, message};
-      on_server_heard(now, index);
+      waiting_[*place] = {from, message};
+      on_server_heard(now, *place);
       return settle_servers(now);
     }
-    if (!replace_server(now, from, index, message)) return;
+    if (!replace_server(now, from, *place, message)) return;
   }
-  welcome_server(now, from, static_cast<std::uint32_t>(it - servers_.begin()));
+  welcome_server(now, from, *place);
 }
 
 void Scheduler::welcome_server(Instant now, PeerId from, std::uint32_t index) {
@@ -279,6 +313,7 @@ bool Scheduler::replace_server(Instant now, PeerId from, std::uint32_t index,
   ServerState& server = servers_[index];
   past_.insert(server.incarnation);
   server.incarnation = message.incarnation;
+  server.name = hello.name;
   server.endpoint = hello.endpoint;
   server.public_key = hello.public_key;
   server.snapshot = server.saved = newest ? newest->number : 0;
@@ -323,7 +358,8 @@ void Scheduler::on_look(Instant now, PeerId from, const proto::Hello& hello) {
   send(from, proto::Welcome{.you = {Role::Worker, 0},
                             .parameters = options_.parameters,
                             .range = {},
-                            .shards = shard_map()});
+                            .shards = shard_map(),
+                            .looks = true});
 }
 
 void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message) {
@@ -512,7 +548,7 @@ void Scheduler::on_progress(Instant now, WorkerId id, const proto::Progress& pro
   // Totals only grow, and no faster than any worker trains.
   const double most = kStepsAtOnceMax + kStepsPerSecondMax * (now - worker.joined_at).seconds();
   if (progress.steps < worker.progress.steps || progress.commits < worker.progress.commits ||
-      static_cast<double>(progress.steps) > most) {
+      static_cast<double>(std::max(progress.steps, progress.commits)) > most) {
     refuse(worker.peer, RefusalCode::BadMessage,
            fmt::format("{} reports {} steps and {} commits after {} and {}", worker_title(id),
                        progress.steps, progress.commits, worker.progress.steps,
@@ -521,16 +557,16 @@ void Scheduler::on_progress(Instant now, WorkerId id, const proto::Progress& pro
   }
   worker.pace.update(now, progress);
   if (progress.loss_samples > 0) worker.loss = progress.loss;
-  steps_ += progress.steps - worker.progress.steps;
-  commits_ += progress.commits - worker.progress.commits;
+  steps_ = proto::sum_of(steps_, progress.steps - worker.progress.steps);
+  commits_ = proto::sum_of(commits_, progress.commits - worker.progress.commits);
   worker.progress = progress;
   if (watch_)
     if (const auto line = watch_->on_progress(now, id, progress))
       log(SchedulerEvent::Kind::Back, worker_title(id) + " " + *line);
-  if (progress.loss_samples > 0) {
+  if (const double count = counted_samples(id); count > 0) {
     LossSum& sum = training_losses_[id];
-    sum.loss += progress.loss * static_cast<double>(progress.loss_samples);
-    sum.samples += progress.loss_samples;
+    sum.loss += progress.loss * count;
+    sum.samples += count;
   }
   if (tuner_) {
     tuner_->on_progress(now, id, progress);
@@ -550,6 +586,7 @@ void Scheduler::drain_tuner(Instant now) {
     if (order->worker.value >= workers_.size()) continue;
     WorkerState& worker = workers_[order->worker.value];
     worker.directive = order->directive;
+    worker.largest_batch = std::max(worker.largest_batch, order->directive.batch);
     send(worker.peer, order->directive);
   }
   while (auto decision = tuner_->poll_decision()) {
@@ -581,7 +618,8 @@ void Scheduler::on_worker_evaluation(WorkerId id, const proto::Evaluation& evalu
   evaluated_ = true;
   const auto known = options_.held_out.find(workers_[id.value].name);
   if (known != options_.held_out.end() && own.samples > known->second) {
-    say_overstated(id, static_cast<double>(known->second), "for it has said how much data it has");
+    say_overstated(id, held_out_text(own.samples, static_cast<double>(known->second),
+                                     "for it has said how much data it has"));
     own.samples = known->second;
   }
 }
@@ -591,16 +629,29 @@ double Scheduler::counted(WorkerId id, double of_all) {
   const double others = of_all - claimed;
   if (!watch_ || others == 0 || claimed <= others) return claimed;
   if (options_.held_out.contains(workers_[id.value].name)) return claimed;
-  say_overstated(id, others, "as many as all others have");
+  say_overstated(id, held_out_text(workers_[id.value].evaluation.samples, others,
+                                   "as many as all others have"));
   return others;
 }
 
-void Scheduler::say_overstated(WorkerId id, double count, const char* why) {
+double Scheduler::counted_samples(WorkerId id) {
   WorkerState& worker = workers_[id.value];
-  if (std::exchange(worker.overstated, true)) return;
-  log(SchedulerEvent::Kind::Warning,
-      fmt::format("{} says that it has held out {} samples: {:.0f} count, {}", worker_title(id),
-                  worker.evaluation.samples, count, why));
+  const auto claimed = static_cast<double>(worker.progress.loss_samples);
+  const double batch = std::max(options_.batch, worker.largest_batch);
+  const double had =
+      (static_cast<double>(worker.progress.steps) + kStepsUntold) * batch - worker.loss_samples;
+  const double count = !watch_ || options_.batch == 0 ? claimed : std::clamp(had, 0.0, claimed);
+  worker.loss_samples += count;
+  if (count < claimed)
+    say_overstated(id, fmt::format("reports the loss of {:.0f} samples: {:.0f} count, as many as "
+                                   "its steps had",
+                                   claimed, count));
+  return count;
+}
+
+void Scheduler::say_overstated(WorkerId id, const std::string& what) {
+  if (std::exchange(workers_[id.value].overstated, true)) return;
+  log(SchedulerEvent::Kind::Warning, worker_title(id) + " " + what);
 }
 
 void Scheduler::evaluate_by_workers(Instant now) {
@@ -726,7 +777,9 @@ void Scheduler::announce_waits(Instant now) {
 
 std::string Scheduler::awaited() const {
   if (started_ || stop_reason_) return {};
-  if (!serving()) return servers_awaited(servers_.size(), options_.servers);
+  if (!serving())
+    return servers_awaited(servers_.size(), options_.servers,
+                           options_.addresses.empty() ? "" : options_.addresses[servers_.size()]);
   if (members_.size() >= options_.workers)
     return fmt::format("the servers, which take the list of {} workers", members_.size());
   std::vector<std::string> missing;
@@ -767,7 +820,8 @@ void Scheduler::end_membership(WorkerId id, WorkerState::Fate fate) {
   WorkerState& worker = workers_[id.value];
   worker.fate = fate;
   past_.insert(worker.incarnation);
-  past_steps_[worker.name] += worker.progress.steps;
+  std::uint64_t& past = past_steps_[worker.name];
+  past = proto::sum_of(past, worker.progress.steps);
   members_.erase(worker.name);
   worker_silence_.forget(id.value);
   if (watch_) watch_->on_gone(id);
@@ -876,7 +930,7 @@ void Scheduler::on_standings(Instant now, std::uint32_t server, const proto::Hea
     auto& [all, last] = worker.refused[server];
     for (std::size_t i = 0; i < all.size(); ++i) {
       const std::uint64_t now_refused = standing.refused[i];
-      all[i] += now_refused < last[i] ? now_refused : now_refused - last[i];
+      all[i] = proto::sum_of(all[i], now_refused < last[i] ? now_refused : now_refused - last[i]);
     }
     last = standing.refused;
     if (!watch_ || stop_reason_ || worker.fate != WorkerState::Fate::Member || !worker.started ||
@@ -1081,6 +1135,7 @@ void Scheduler::end(Instant now, std::string reason, bool failed) {
   log(SchedulerEvent::Kind::Stopped, "stop: " + *stop_reason_);
   for (const auto& worker : workers_)
     if (worker.fate == WorkerState::Fate::Member) send_stop(worker.peer);
+  for (const auto& [name, peer] : lookers_) send_stop(peer);
   ending_ = Ending::Workers;
   ending_until_ = std::max(now + options_.farewell, unheard_until_);
   end_step(now);

@@ -51,7 +51,8 @@ struct SchedulerOptions {
   Incarnation incarnation = 0;
   std::uint64_t parameters = 0;
   std::uint32_t servers = 1;
-  std::uint32_t workers = 1;  // expected at the start
+  std::vector<std::string> addresses = {};  // of the servers, by shard. Empty: any may come.
+  std::uint32_t workers = 1;                // expected at the start
   // Their names, where they are known. Empty: any may come.
   std::vector<std::string> listed = {};
   // Who measures the loss: the evaluator; the workers, each on samples that it holds out; or
@@ -60,6 +61,7 @@ struct SchedulerOptions {
   // The samples that a worker can have held out, by its name, where it has described its data.
   std::map<std::string, std::uint64_t> held_out = {};
   Duration evaluation_interval = Duration::from_seconds(5);  // of Workers and Training
+  std::uint32_t batch = 0;  // samples of a step, unless the tuner says otherwise; 0: unknown
   std::string schema = {};  // what a Describe is answered; empty: the nodes know their data
   StopOptions stop;
   Task task = Task::Classification;
@@ -207,9 +209,11 @@ class Scheduler {
     Pace pace;
     std::optional<double> loss = {};  // of its last steps
     proto::Progress progress;
-    proto::Evaluation evaluation;  // the last of its own; of no samples: none yet
-    bool overstated = false;       // it claims more samples than count; that was said
-    bool absurd = false;           // its figures were left out of a mean; that was said
+    proto::Evaluation evaluation;     // the last of its own; of no samples: none yet
+    double loss_samples = 0;          // that have counted, of its training loss
+    std::uint32_t largest_batch = 0;  // of its directives
+    bool overstated = false;          // it claims more samples than count; that was said
+    bool absurd = false;              // its figures were left out of a mean; that was said
   };
   struct EvaluatorState {
     Incarnation incarnation = 0;
@@ -221,6 +225,9 @@ class Scheduler {
   void on_server(Instant now, proto::PeerId from, const proto::Message& message);
   void on_hello(Instant now, proto::PeerId from, const proto::Message& message);
   void on_server_hello(Instant now, proto::PeerId from, const proto::Message& message);
+  // Its shard; the number of servers, if it has none yet and can have the next. Nothing: it was
+  // refused, or waits for its turn.
+  std::optional<std::uint32_t> place_of(Instant now, proto::PeerId from, const proto::Hello& hello);
   // Another process has the name of a server: it takes its place if it can go on. Returns: false if
   // it cannot, and was refused.
   [[nodiscard]] bool replace_server(Instant now, proto::PeerId from, std::uint32_t index,
@@ -303,7 +310,9 @@ class Scheduler {
   // So many of its samples count. A worker that never described its data counts for no more than
   // all others together.
   double counted(WorkerId worker, double of_all);
-  void say_overstated(WorkerId worker, double count, const char* why);
+  // The same of its training loss: no more than its steps had.
+  double counted_samples(WorkerId worker);
+  void say_overstated(WorkerId worker, const std::string& what);
   void take_training_loss(Instant now);
   // A figure above it is left out of a mean: kAbsurdFactor times the median of all members' last
   // ones, or of 1. A member without one counts as 0. Infinite: most have no number any more.
@@ -386,8 +395,8 @@ class Scheduler {
   bool evaluated_ = false;                  // a worker has evaluated since the last one
   struct LossSum {
     double loss = 0;  // of all samples together
-    std::uint64_t samples = 0;
-    double mean() const { return loss / static_cast<double>(samples); }
+    double samples = 0;
+    double mean() const { return loss / samples; }
   };
   std::map<WorkerId, LossSum> training_losses_;  // since the last evaluation
   std::optional<std::string> stop_reason_;

@@ -130,7 +130,8 @@ Words words_of(const proto::Progress& p) {
           ns(p.wait),
           ns(p.communicate),
           p.bytes_up,
-          p.bytes_down};
+          p.bytes_down,
+          ns(p.late)};
 }
 
 proto::Progress progress_of(const Words& words) {
@@ -150,6 +151,7 @@ proto::Progress progress_of(const Words& words) {
   p.communicate = span(12);
   p.bytes_up = words[13];
   p.bytes_down = words[14];
+  p.late = span(15);
   return p;
 }
 
@@ -200,6 +202,9 @@ bool all_zero(Bytes bytes) {
 }  // namespace
 
 std::string settings_of(const SchedulerOptions& options) {
+  std::string addresses;
+  for (const std::string& address : options.addresses)
+    addresses += fmt::format("servers.addresses = {}\n", address);
   return options.settings +
          fmt::format(
              "model parameters = {}\nservers.count = {}\nworkers at the start = {}\n"
@@ -212,6 +217,7 @@ std::string settings_of(const SchedulerOptions& options) {
                                                                              : "nobody",
              options.evaluation_interval.seconds(), options.save_every.seconds(),
              options.absent_max.seconds(), options.workers_absent_max.seconds()) +
+         addresses +
          (options.watch
               ? fmt::format("stalled_seconds = {:g}\nfirst_commit_seconds = {:g}\n",
                             options.watch->stalled.seconds(), options.watch->first_commit.seconds())

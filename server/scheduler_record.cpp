@@ -96,8 +96,8 @@ RunRecord Scheduler::record() const {
   double compute = 0, wait = 0, communicate = 0;
   for (const auto& worker : workers_) {
     const auto& p = worker.progress;
-    record.bytes_up += p.bytes_up;
-    record.bytes_down += p.bytes_down;
+    record.bytes_up = proto::sum_of(record.bytes_up, p.bytes_up);
+    record.bytes_down = proto::sum_of(record.bytes_down, p.bytes_down);
     compute += p.compute.seconds();
     wait += p.wait.seconds();
     communicate += p.communicate.seconds();
@@ -109,11 +109,13 @@ RunRecord Scheduler::record() const {
                               fate_name(worker.fate), std::max(0.0, seconds(worker.joined_at)),
                               gone, worker.evaluation.samples, worker.evaluation.loss,
                               worker.evaluation.accuracy});
+    record.workers.back().late_seconds = p.late.seconds();
     auto& refused = record.workers.back().refused;
     for (const auto& [server, refusals] : worker.refused)
       for (std::size_t i = 0; i < refused.size(); ++i)
         refused[i] = std::max(refused[i], refusals.all[i]);
-    for (std::size_t i = 0; i < refused.size(); ++i) record.refused[i] += refused[i];
+    for (std::size_t i = 0; i < refused.size(); ++i)
+      record.refused[i] = proto::sum_of(record.refused[i], refused[i]);
   }
   if (watch_)
     record.refused_commits =

@@ -13,10 +13,13 @@ namespace rubato::server {
 
 inline constexpr std::size_t kNamesSaid = 5;
 
-inline std::string servers_awaited(std::size_t here, std::size_t wanted) {
+// `next`: the address of the server that is to join before the others. Empty: any may join.
+inline std::string servers_awaited(std::size_t here, std::size_t wanted, const std::string& next) {
   const std::size_t missing = wanted - here;
-  return fmt::format("{} server{} ({} of {} joined)", missing, missing == 1 ? "" : "s", here,
-                     wanted);
+  const std::string who = next.empty()
+                              ? fmt::format("{} server{}", missing, missing == 1 ? "" : "s")
+                              : "the server at " + next;
+  return fmt::format("{} ({} of {} joined)", who, here, wanted);
 }
 
 // `missing`: the names of those that are not here. The line has a number instead of names where

@@ -87,7 +87,9 @@ void BatchTuner::on_progress(Instant now, WorkerId worker, const WorkerProgress&
 }
 
 bool BatchTuner::timed(WorkerId worker, const Share& share) const {
-  return share.steps && members().at(worker).steps >= *share.steps + kTimedSteps - 1;
+  const WorkerProgress& progress = members().at(worker);
+  return share.steps && progress.steps >= *share.steps + kTimedSteps - 1 &&
+         progress.step_time > Duration{};
 }
 
 void BatchTuner::update(Instant now) {

@@ -268,11 +268,18 @@ Json moments_json(const Moments& of) {
   return {of.count, of.mean, of.m2};
 }
 
-// Throws Json::exception where `json` has another form.
+// The next two throw Json::exception where `json` has another form.
+std::uint64_t count_of(const Json& json) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 53;
+  if (!json.is_number_unsigned() || json.get<std::uint64_t>() > kMost)
+    throw Json::other_error::create(501, "a count was expected", &json);
+  return json.get<std::uint64_t>();
+}
+
 Moments moments_of(const Json& json) {
   if (!json.is_array() || json.size() != 3)
     throw Json::other_error::create(501, "three numbers were expected", &json);
-  return {json[0].get<std::uint64_t>(), json[1].get<double>(), json[2].get<double>()};
+  return {count_of(json[0]), json[1].get<double>(), json[2].get<double>()};
 }
 
 Json column_json(const ColumnSummary& column) {
@@ -287,8 +294,7 @@ Json column_json(const ColumnSummary& column) {
 }
 
 ColumnSummary column_summary_of(const Json& json) {
-  ColumnSummary column{.name = json.value("name", ""),
-                       .missing = json.at("missing").get<std::uint64_t>()};
+  ColumnSummary column{.name = json.value("name", ""), .missing = count_of(json.at("missing"))};
   column.categories = json.value("categories", std::vector<std::string>{});
   if (column.categories.empty()) column.values = moments_of(json.at("values"));
   return column;
@@ -297,10 +303,12 @@ ColumnSummary column_summary_of(const Json& json) {
 DataSummary parsed(std::string_view text) {
   const Json json = Json::parse(text);
   DataSummary summary;
-  summary.samples = json.at("samples").get<std::uint64_t>();
+  summary.samples = count_of(json.at("samples"));
   if (json.contains("image")) {
-    const auto extents = json.at("image").get<std::array<int, 3>>();
-    summary.image = {extents[0], extents[1], extents[2]};
+    const auto extent = [&](std::size_t i) {
+      return static_cast<int>(std::min(count_of(json.at("image").at(i)), kSamplesMax >> 20));
+    };
+    summary.image = {extent(0), extent(1), extent(2)};
     for (const Json& channel : json.at("channels")) summary.channels.push_back(moments_of(channel));
   } else {
     summary.label = json.at("label").get<std::string>();
@@ -314,12 +322,13 @@ DataSummary parsed(std::string_view text) {
   }
   // A list of pairs: an object would hide a name that comes twice.
   for (const Json& entry : json.at("classes"))
-    summary.classes[entry.at(0).get<std::string>()] += entry.at(1).get<std::uint64_t>();
+    summary.classes[entry.at(0).get<std::string>()] += count_of(entry.at(1));
   return summary;
 }
 
+// Within these limits those of all boxes together are finite. False for NaN.
 bool sound(const Moments& of, std::uint64_t samples) {
-  return of.count <= samples && std::isfinite(of.mean) && std::isfinite(of.m2) && of.m2 >= 0;
+  return of.count <= samples && std::abs(of.mean) <= 1e100 && of.m2 >= 0 && of.m2 <= 1e250;
 }
 
 bool strictly_sorted(const std::vector<std::string>& names) {

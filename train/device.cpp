@@ -22,23 +22,6 @@ bool Device::keep(const Dataset& /*data*/) {
   return false;
 }
 
-void Device::begin_update() {
-  RUBATO_CHECK(false, "this device does not copy beside steps");
-}
-
-bool Device::finish_update(Floats& /*out*/) {
-  RUBATO_CHECK(false, "this device does not copy beside steps");
-  return false;
-}
-
-void Device::stage(std::span<const float> /*parameters*/) {
-  RUBATO_CHECK(false, "this device does not copy beside steps");
-}
-
-void Device::load_staged() {
-  RUBATO_CHECK(false, "this device does not copy beside steps");
-}
-
 std::optional<BatchResult> Device::step_early(const Batch& batch, float rate,
                                               const Arriving& arriving) {
   std::vector<float> parameters(parameter_count());

@@ -20,6 +20,7 @@
 #include "train/cuda/precision.hpp"
 #include "train/local_optimizer.hpp"
 #include "train/model_spec.hpp"
+#include "train/own_memory.hpp"
 #include "train/trained_part.hpp"
 
 namespace rubato::train {
@@ -93,18 +94,8 @@ class Device {
   // keeps it and leaves `buffer` empty.
   virtual void give(Floats& buffer) = 0;
 
-  // --- beside steps: for a device of its own memory, where copies_beside_steps() -----------------
-  virtual bool copies_beside_steps() const { return false; }
-  // U is on its way to finish_update(), and U <- 0. No step waits. Requires: finish_update() since
-  // the last one.
-  virtual void begin_update();
-  // out <- that U, as take_update() has it; waits for it. Another thread may call it while its
-  // owner steps.
-  virtual bool finish_update(Floats& out);
-  // Brings parameters near, which the caller may then change. Another thread may call it, likewise.
-  virtual void stage(std::span<const float> parameters);
-  // load_under_update() of those.
-  virtual void load_staged();
+  // Null: this device computes in the host's memory.
+  virtual OwnMemory* own_memory() { return nullptr; }
 
   // --- steps -------------------------------------------------------------------------------------
   // One mini-batch: W <- W - d, U <- U + d. The optimizer makes d of the gradient of the MEAN loss.

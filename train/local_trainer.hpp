@@ -51,11 +51,7 @@ class LocalTrainer {
   // out <- W, U <- 0. Returns: whether all of both is finite.
   bool take_parameters(Floats& out);
   void give(Floats& buffer) { device_->give(buffer); }
-  bool copies_beside_steps() const { return device_->copies_beside_steps(); }
-  void begin_update() { device_->begin_update(); }
-  bool finish_update(Floats& out) { return device_->finish_update(out); }
-  void stage(std::span<const float> parameters) { device_->stage(parameters); }
-  void load_staged() { device_->load_staged(); }
+  OwnMemory* own_memory() { return device_->own_memory(); }
 
   std::size_t parameter_count() const { return device_->parameter_count(); }
   int batch() const { return batch_; }

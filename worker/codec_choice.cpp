@@ -68,7 +68,7 @@ double median(std::vector<double> values) {
 }
 
 std::string name(const CodecPair& pair) {
-  return fmt::format("{}/{}", codec_name(pair.up.codec), codec_name(pair.down.codec));
+  return fmt::format("{}/{}", proto::codec_name(pair.up.codec), proto::codec_name(pair.down.codec));
 }
 
 std::string rate(double seconds_per_byte) {

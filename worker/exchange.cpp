@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "base/check.hpp"
@@ -16,7 +15,7 @@ namespace {
 using proto::Role;
 
 // The sequence of a ping. No commit has it, so a server answers "unknown" at once.
-constexpr Sequence kPing = std::numeric_limits<Sequence>::max();
+constexpr Sequence kPing = proto::kNumberMax;
 
 std::uint64_t chunk_elements(const ExchangeOptions& options) {
   return options.chunk_bytes / sizeof(float);
@@ -85,16 +84,33 @@ void Exchange::pull(Instant now, Mail& mail) {
     mail.send({Role::Server, shard}, proto::Pull{sequence_});
 }
 
-void Exchange::commit(Instant now, const Terms& terms, Update update, Mail& mail) {
-  RUBATO_CHECK(blank_ || update.values->size() == options_.codecs.parameters,
-               "the update covers every parameter");
-  RUBATO_CHECK(!update.room || update.room == update.values, "room is the update's own");
-  terms_ = terms;
-  if (auto line = codecs_.on_commit(terms.between)) log_.push(std::move(*line));
-  begin(now, Kind::Commit, lends_ ? std::move(update.room) : nullptr, mail);
+void Exchange::choose_codecs(Duration between) {
+  if (auto line = codecs_.on_commit(between)) log_.push(std::move(*line));
   update_.use(codecs_.up());
-  update_.begin(std::move(update.values), update.finite,
-                Rng(mail.incarnation(), sequence_, 0).next());
+}
+
+train::Packing Exchange::packing() {
+  RUBATO_CHECK(shards_ && !active(), "one exchange at a time, with servers that are known");
+  // Else the host needs the values, or keeps what is left of them.
+  const bool device = !elastic_ && !blank_ && !options_.residual;
+  if (!device || !train::device_packs(codecs_.up().codec)) return {};
+  return update_.packing(*shards_, chunk_elements(options_));
+}
+
+void Exchange::commit(Instant now, const Terms& terms, Update update, Mail& mail) {
+  RUBATO_CHECK(blank_ || update.packed || update.values->size() == options_.codecs.parameters,
+               "the update covers every parameter");
+  RUBATO_CHECK(!update.room || (update.room == update.values && !update.packed),
+               "room is the update's own");
+  terms_ = terms;
+  packed_ = update.packed;
+  begin(now, Kind::Commit, lends_ ? std::move(update.room) : nullptr, mail);
+  if (update.packed) {
+    update_.begin_packed(std::move(update.values));
+  } else {
+    update_.begin(std::move(update.values), update.finite,
+                  Rng(mail.incarnation(), sequence_, 0).next());
+  }
   sender_.start();
 }
 

@@ -41,13 +41,15 @@ struct ExchangeOptions {
 };
 
 // What a commit uploads: U, or W of an elastic worker. Every parameter has a value; in a blank run
-// one chunk stands for all of them.
+// one chunk stands for all of them; a packed update has payloads.
 struct Update {
   std::shared_ptr<const Floats> values;
   bool finite = true;  // no NaN or infinity anywhere; else every shard discards its slice
   // The same vector, if each answer may be written over the chunk that it answers. parameters() is
-  // then in it until release(). Requires: the transport does not read a chunk once it is answered.
+  // then in it until release(). Requires: not packed; the transport does not read a chunk once it
+  // is answered.
   std::shared_ptr<Floats> room = nullptr;
+  bool packed = false;  // as Exchange::packing() said
 };
 
 class Exchange {
@@ -64,13 +66,17 @@ class Exchange {
   const std::optional<proto::ShardMap>& shards() const { return shards_; }
 
   // --- there -------------------------------------------------------------------------------------
-  // Requires for both: connected, and not active().
+  // Requires for all: connected, and not active().
   void pull(Instant now, Mail& mail);
+  // Chooses the codecs of the next commit. `between`: what lies between two commits.
+  void choose_codecs(Duration between);
+  // How a device that packs is to pack the next update, once its codecs are chosen. No runs: it
+  // comes as float32, which the exchange compresses where that is wanted.
+  train::Packing packing();
   struct Terms {
     std::uint64_t steps = 0;
     double weight = 1;
     std::uint32_t began = 0;  // Reply::restores of the parameters that it stands on
-    Duration between;         // what lies between two commits, for the choice of codecs
   };
   void commit(Instant now, const Terms& terms, Update update, Mail& mail);
   // The next chunk of the update that may go, if any.
@@ -101,8 +107,8 @@ class Exchange {
   std::shared_ptr<const Floats> arriving() const { return gather_.room(); }
   std::span<const float> parameters() const { return mixed_.empty() ? gather_.values() : mixed_; }
   // Gives the vector of parameters() to the caller, who has loaded them. Null when the next reply
-  // is made from it. Requires: not active().
-  std::shared_ptr<Floats> release() { return lends_ ? gather_.release() : nullptr; }
+  // is made from it, or has no other room. Requires: not active().
+  std::shared_ptr<Floats> release() { return lends_ && !packed_ ? gather_.release() : nullptr; }
   bool elastic() const { return elastic_; }
 
   // --- time --------------------------------------------------------------------------------------
@@ -135,7 +141,8 @@ class Exchange {
   bool lost_ = false;  // a message of this pull or commit
   const bool elastic_;
   const bool blank_;
-  const bool lends_;  // the update is room for its answers
+  const bool lends_;     // the update is room for its answers
+  bool packed_ = false;  // the last update was
   Sequence sequence_ = 0;
   std::uint64_t round_ = 0;  // as proto::Commit::round
   Instant began_;

@@ -67,7 +67,7 @@ Result<Membership::News> Membership::on_message(Instant now, NodeId from,
 }
 
 Result<Membership::News> Membership::on_welcome(Incarnation run, const proto::Welcome& welcome) {
-  if (id_) return News::None;  // the answer to a repeated Hello
+  if (id_ || welcome.looks) return News::None;  // the answer to a repeated Hello
   if (welcome.shards.parameters() != options_.parameters)
     return fail(ErrorCode::Corrupt,
                 fmt::format("scheduler: its shard map covers {} parameters, our model has {}",

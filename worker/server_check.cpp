@@ -35,7 +35,7 @@ void ServerCheck::on_message(Instant now, NodeId from, const proto::Message& mes
   if (const auto* beat = std::get_if<proto::Heartbeat>(&message.body)) {
     if (from.role == Role::Server && beat->echo.ns != 0) heard_.insert(from.index);
   } else if (const auto* welcome = std::get_if<proto::Welcome>(&message.body)) {
-    if (shards_ == welcome->shards || welcome->shards.shards.empty()) return;
+    if (!welcome->looks || welcome->shards.shards.empty() || shards_ == welcome->shards) return;
     shards_ = welcome->shards;
     heard_.clear();
     hello_.trouble.clear();

@@ -3,6 +3,8 @@
 // Each chunk is compressed once, when it is first asked for, and kept until the commit is answered.
 // A chunk that is sent again has the same bytes, and the residual counts once.
 // Shards discard an update with NaN or infinity. It travels as f32 and does not touch the residual.
+// A device with memory of its own may pack updates itself (train/own_memory.hpp): then the residual
+// is there, and the payloads come with the update.
 // A blank encoder is for runs where only the timing counts. Its payloads have the right size and
 // arbitrary content.
 // Pure. Memory: the residual, and the compressed update while it is in flight. Threads: one owner.
@@ -18,6 +20,8 @@
 #include "proto/buffer_pool.hpp"
 #include "proto/compression.hpp"
 #include "proto/payload.hpp"
+#include "proto/shard_map.hpp"
+#include "train/own_memory.hpp"
 #include "worker/residual.hpp"
 
 namespace rubato::worker {
@@ -38,6 +42,12 @@ class UpdateEncoder {
   bool rebase(std::uint32_t restores);
   // The codec of the updates that begin from now on. They also send what other codecs left.
   void use(const proto::Compression& compression);
+  // How a device is to pack the next update, for chunks of so many elements. From the first call on
+  // the residual is on the device. Lifetime: until the next call. Requires: not active, not blank,
+  // no residual of the host, not random-k.
+  train::Packing packing(const proto::ShardMap& shards, std::uint64_t chunk);
+  // The update in flight was packed so.
+  void begin_packed(std::shared_ptr<const Floats> payloads);
   // The update in flight is this one, of all parameters. `finite`: no NaN or infinity in it. `seed`
   // chooses the elements that random-k sends.
   void begin(std::shared_ptr<const Floats> update, bool finite, std::uint64_t seed);
@@ -59,6 +69,9 @@ class UpdateEncoder {
 
  private:
   proto::Compression form_of(std::uint64_t count) const;
+  proto::Payload packed_chunk(std::uint64_t begin, std::uint64_t count) const;
+  // The device drops its residual. Returns: true when there was one.
+  bool forget();
 
   proto::Compression compression_;
   bool blank_ = false;
@@ -78,6 +91,11 @@ class UpdateEncoder {
     proto::Payload payload;
   };
   std::vector<Sent> sent_;  // ascending
+  // Of a device that packs.
+  bool on_device_ = false;  // the residual is there
+  bool forget_ = false;     // the device is to drop it with the next packed update
+  bool packed_ = false;     // the update in flight is
+  std::vector<train::PackedRun> runs_;
 };
 
 }  // namespace rubato::worker

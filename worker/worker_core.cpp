@@ -191,7 +191,7 @@ void WorkerCore::on_message(Instant now, NodeId from, const proto::Message& mess
     case Membership::News::Welcome:
       // Another number than before: the scheduler has lost the totals.
       if (const auto kept = std::exchange(number_, std::nullopt); kept && kept != id())
-        progress_ = {};
+        forget_progress();
       return exchange_.connect(std::get<proto::Welcome>(message.body).shards);
     case Membership::News::Start:
       if (state_ != State::Joining) return;
@@ -232,7 +232,7 @@ void WorkerCore::rejoin(Instant now) {
   share_ = {.weight = first_weight_};
   next_share_.reset();
   local_rate_ = 1;
-  progress_ = {};
+  forget_progress();
   number_.reset();
   membership_.rejoin(now);
   on_wakeup(now);
@@ -251,6 +251,7 @@ void WorkerCore::leave_shards() {
   move_to(State::Joining);
   exchange_.disconnect();
   commit_asked_ = overlapped_ = false;
+  cut_.reset();
   if (alignment_) *alignment_ = {};
 }
 
@@ -368,6 +369,7 @@ void WorkerCore::on_step(Instant now, const StepReport& report) {
   ++made_.steps;
   made_.rates += report.rate;
   progress_.compute += report.spent;
+  progress_.late = report.late;
   const bool first = progress_.steps == 1 || std::exchange(time_anew_, false);
   progress_.step_time =
       first ? report.spent : ewma(progress_.step_time, report.spent, kStepTimeEwma);
@@ -394,33 +396,36 @@ void WorkerCore::cut(Instant now) {
   cut_ = {.made = made,
           // A short local step counts as much for all as a long one.
           .weight = share_.weight * static_cast<double>(made.steps) / made.rates,
-          .overlapped = overlapped_,
-          .between = now - trained_since_};
+          .overlapped = overlapped_};
+  exchange_.choose_codecs(now - trained_since_);
   take_share();
   rule_->on_commit_sent(now);
   overlapped_ = overlaps_next();
   if (overlapped_) trained_since_ = now;
 }
 
-void WorkerCore::on_taking(Instant now) {
+train::Packing WorkerCore::packing(Instant now) {
+  if (alignment_) return {};  // it looks at the values
   cut(now);
+  return exchange_.packing();
+}
+
+void WorkerCore::on_taking(Instant now) {
+  if (!cut_) cut(now);
   move_to(State::Taking);
 }
 
 void WorkerCore::on_commit(Instant now, Update update) {
-  if (state_ != State::Taking) cut(now);
-  double weight = cut_.weight;
+  if (!cut_) cut(now);
+  const Cut of = *std::exchange(cut_, std::nullopt);
+  double weight = of.weight;
   if (alignment_ && update.finite) {
     const auto& [cosines, part] =
-        alignment_->on_commit(*update.values, cut_.made.rates, cut_.overlapped);
+        alignment_->on_commit(*update.values, of.made.rates, of.overlapped);
     weight *= part;
     progress_.alignment = cosines;
   }
-  exchange_.commit(now,
-                   {.steps = cut_.made.steps,
-                    .weight = weight,
-                    .began = ground_.restores,
-                    .between = cut_.between},
+  exchange_.commit(now, {.steps = of.made.steps, .weight = weight, .began = ground_.restores},
                    std::move(update), membership_.mail());
   move_to(overlapped_ ? State::Overlapping : State::Committing);
 }

@@ -69,6 +69,7 @@ struct StepReport {
   double loss_sum = 0;  // over the samples; NaN: not computed
   int samples = 0;      // whose loss is known now, perhaps of earlier mini-batches
   double rate = 1;      // the StepPlan::rate of this step
+  Duration late = {};   // how much longer than on the device they stand for all steps took
 };
 
 class WorkerCore {
@@ -115,6 +116,10 @@ class WorkerCore {
   // it is to wait for the update. Requires: next_action() is Commit.
   bool may_take_beside_steps() const { return !exchange_.elastic() && overlaps_next(); }
   void on_taking(Instant now);
+  // How a device of its own memory is to pack the update; Update::packed says that it did. The
+  // steps from now on belong to the commit after this one. Lifetime: until on_commit(). Requires:
+  // next_action() is Commit.
+  train::Packing packing(Instant now);
   // The parameters are on their way to the device, and the worker trains on; on_staged() follows,
   // and then next_action() is Load again. False: the worker waits. Requires: next_action() is Load.
   bool may_stage_beside_steps() const { return state_ == State::Loading && overlapped_; }
@@ -228,6 +233,11 @@ class WorkerCore {
   void fail_with(Error error);
   void finish(const std::string& reason);
   void rejoin(Instant now);
+  void forget_progress() {
+    progress_ = {};
+    loss_sum_ = 0;
+    loss_samples_ = 0;
+  }
   void pull_again(Instant now);
   void leave_shards();
   void on_stop(const proto::Stop& stop);
@@ -283,9 +293,8 @@ class WorkerCore {
     Made made;
     double weight = 1;
     bool overlapped = false;  // the commit before
-    Duration between;         // what lies between that one and this
   };
-  Cut cut_;
+  std::optional<Cut> cut_;               // until on_commit()
   Instant trained_since_;                // when what comes between two commits began
   Instant early_since_;                  // when the early step began
   Duration blocked_;                     // by the last commit, the gate's part not counted

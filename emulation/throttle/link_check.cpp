@@ -65,8 +65,7 @@ Result<Instant> carry(const Descriptor& from, const Descriptor& to, std::size_t 
 
 // 0: not measured.
 std::size_t burst(double bytes_per_second) {
-  const double bytes =
-      std::clamp(bytes_per_second * kBurstSeconds, kBurstBytesMin, kBurstBytesMax);
+  const double bytes = std::clamp(bytes_per_second * kBurstSeconds, kBurstBytesMin, kBurstBytesMax);
   const bool fits = bytes_per_second > 0 && bytes <= bytes_per_second * kSlowestSeconds;
   return fits ? static_cast<std::size_t>(bytes) : 0;
 }
@@ -75,25 +74,16 @@ bool too_long(const cluster::LinkModel& link) {
   return link.latency_seconds > kSlowestSeconds;
 }
 
-}  // namespace
-
-Result<LinkCheck> measure_link(const cluster::LinkModel& link, std::uint64_t seed) {
+// `warms_up`: bytes that do not count go first.
+Result<LinkCheck> measure(const std::string& endpoint, const Descriptor& listener,
+                          const cluster::LinkModel& link, bool warms_up) {
   LinkCheck check;
   if (too_long(link)) return check;
-  // Chance would need more than a second to even out.
-  cluster::LinkModel steady = link;
-  steady.jitter = 0;
-  steady.loss = 0;
-  Relay relay(steady, seed);
-  RUBATO_ASSIGN(auto listener, tcp::listen_at("tcp://127.0.0.1:*"));
-  RUBATO_ASSIGN(const std::string way,
-                relay.way_out(fmt::format("tcp://127.0.0.1:{}", listener.port)));
-  RUBATO_ASSIGN(const sockaddr_in address, tcp::address_of(way));
+  RUBATO_ASSIGN(const sockaddr_in address, tcp::address_of(endpoint));
   const Descriptor near = tcp::make_socket();
   (void)::connect(near.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
-  if (!await(listener.fd, POLLIN, steady_now() + kPatience)) return tl::unexpected<Error>(late());
-  const Descriptor far(
-      ::accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!await(listener, POLLIN, steady_now() + kPatience)) return tl::unexpected<Error>(late());
+  const Descriptor far(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   tcp::send_at_once(near);
 
   std::vector<double> latencies;
@@ -109,6 +99,7 @@ Result<LinkCheck> measure_link(const cluster::LinkModel& link, std::uint64_t see
                         double asked) -> Result<double> {
     const std::size_t bytes = burst(asked);
     if (bytes == 0) return 0.0;
+    if (warms_up) RUBATO_TRY(carry(from, to, bytes));
     const Instant began = steady_now();
     RUBATO_ASSIGN(const Instant ended, carry(from, to, bytes));
     return static_cast<double>(bytes) / ((ended - began).seconds() - link.latency_seconds);
@@ -116,6 +107,25 @@ Result<LinkCheck> measure_link(const cluster::LinkModel& link, std::uint64_t see
   RUBATO_ASSIGN(check.up_bytes_per_second, rate(near, far, link.up_bytes_per_second));
   RUBATO_ASSIGN(check.down_bytes_per_second, rate(far, near, link.down_bytes_per_second));
   return check;
+}
+
+}  // namespace
+
+Result<LinkCheck> measure_link(const cluster::LinkModel& link, std::uint64_t seed) {
+  // Chance would need more than a second to even out.
+  cluster::LinkModel steady = link;
+  steady.jitter = 0;
+  steady.loss = 0;
+  Relay relay(steady, seed);
+  RUBATO_ASSIGN(auto listener, tcp::listen_at("tcp://127.0.0.1:*"));
+  RUBATO_ASSIGN(const std::string way,
+                relay.way_out(fmt::format("tcp://127.0.0.1:{}", listener.port)));
+  return measure(way, listener.fd, link, false);
+}
+
+Result<LinkCheck> measure_way(const std::string& endpoint, const Descriptor& listener,
+                              const cluster::LinkModel& link) {
+  return measure(endpoint, listener, link, true);
 }
 
 std::string to_text(const cluster::LinkModel& link, const LinkCheck& check) {
@@ -144,9 +154,9 @@ bool delivers(const cluster::LinkModel& link, const LinkCheck& check) {
           off <= std::max(kToleratedSeconds, kToleratedPart * link.latency_seconds));
 }
 
-Result<std::string> check_link(const cluster::LinkModel& link, std::uint64_t seed) {
+Result<std::string> check_link(const cluster::LinkModel& link, const MeasureLink& measure) {
   for (int attempt = 1;; ++attempt) {
-    RUBATO_ASSIGN(const LinkCheck check, measure_link(link, seed));
+    RUBATO_ASSIGN(const LinkCheck check, measure());
     std::string text = to_text(link, check);
     if (delivers(link, check)) return text;
     if (attempt == kAttempts)
@@ -155,6 +165,10 @@ Result<std::string> check_link(const cluster::LinkModel& link, std::uint64_t see
                               "--unchecked to go on all the same",
                               text));
   }
+}
+
+Result<std::string> check_link(const cluster::LinkModel& link, std::uint64_t seed) {
+  return check_link(link, [&] { return measure_link(link, seed); });
 }
 
 }  // namespace rubato::emulation

@@ -1,11 +1,13 @@
-// emulation/throttle/link_check.hpp - what a relay delivers on this machine, measured with bytes of
-// our own over loopback: its rate each way, and its latency. A slow link gets few bytes.
-// Jitter and losses are left out.
+// emulation/throttle/link_check.hpp - what a link delivers that this machine shapes, measured with
+// bytes of our own: its rate each way, and its latency. A slow link gets few bytes.
 // Threads: the caller's, and one that sends. Blocks for one to some seconds.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
 
+#include "base/memory_file.hpp"
 #include "base/result.hpp"
 #include "cluster/cluster_config.hpp"
 
@@ -18,8 +20,14 @@ struct LinkCheck {
   double latency_seconds = 0;  // one way, the median of some short messages
 };
 
-// Io where a socket fails or nothing arrives in time.
+// Of a relay, over loopback, without jitter and losses. Io where a socket fails or nothing arrives
+// in time.
 [[nodiscard]] Result<LinkCheck> measure_link(const cluster::LinkModel& link, std::uint64_t seed);
+
+// Of the way from here to `endpoint`, at which `listener` hears. After a pause a shaper may let a
+// burst pass, so bytes that do not count go first. Errors as above.
+[[nodiscard]] Result<LinkCheck> measure_way(const std::string& endpoint, const Descriptor& listener,
+                                            const cluster::LinkModel& link);
 
 // "up 8 Mb/s asked, 8.01 got; down 20 Mb/s asked, 20.1 got; latency 25 ms asked, 25.2 got"
 std::string to_text(const cluster::LinkModel& link, const LinkCheck& check);
@@ -27,8 +35,12 @@ std::string to_text(const cluster::LinkModel& link, const LinkCheck& check);
 // Whether rates are within 5 %, and the latency within 5 % or 2 ms.
 bool delivers(const cluster::LinkModel& link, const LinkCheck& check);
 
-// Measures the link, again if it missed. Returns: the text; BadInput with it when the last of three
-// attempts missed, too.
+// Calls `measure`, again if the link missed. Returns: the text; BadInput with it when the last of
+// three attempts missed, too.
+using MeasureLink = std::function<Result<LinkCheck>()>;
+[[nodiscard]] Result<std::string> check_link(const cluster::LinkModel& link,
+                                             const MeasureLink& measure);
+// The same with measure_link().
 [[nodiscard]] Result<std::string> check_link(const cluster::LinkModel& link, std::uint64_t seed);
 
 }  // namespace rubato::emulation

@@ -42,8 +42,9 @@ Result<sockaddr_in> address_of(const std::string& endpoint) {
   return address;
 }
 
-Descriptor make_socket() {
+Descriptor make_socket(Buffers buffers) {
   Descriptor fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (buffers == Buffers::System) return fd;
   set(fd, SOL_SOCKET, SO_RCVBUF, kSocketBytes);
   set(fd, SOL_SOCKET, SO_SNDBUF, kSocketBytes);
   return fd;
@@ -53,9 +54,9 @@ void send_at_once(const Descriptor& fd) {
   set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 }
 
-Result<Listener> listen_at(const std::string& endpoint) {
+Result<Listener> listen_at(const std::string& endpoint, Buffers buffers) {
   RUBATO_ASSIGN(const sockaddr_in address, address_of(endpoint));
-  Descriptor fd = make_socket();
+  Descriptor fd = make_socket(buffers);
   set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
   sockaddr_in bound{};
   socklen_t size = sizeof bound;

@@ -1,5 +1,4 @@
-// emulation/throttle/tcp.hpp - TCP sockets that do not block, with small buffers: what lies in the
-// kernel has passed an emulated link, or has not reached it. IPv4. Threads: any.
+// emulation/throttle/tcp.hpp - TCP sockets that do not block. IPv4. Threads: any.
 #pragma once
 
 #include <netinet/in.h>
@@ -14,7 +13,10 @@ namespace rubato::emulation::tcp {
 // Of "tcp://HOST:PORT". Looks the host up, and so may block as long as the system's resolver does.
 [[nodiscard]] Result<sockaddr_in> address_of(const std::string& endpoint);
 
-Descriptor make_socket();
+// Small: what lies in the kernel has passed an emulated link, or has not reached it. System: they
+// grow as a fast and long way needs.
+enum class Buffers { Small, System };
+Descriptor make_socket(Buffers buffers = Buffers::Small);
 
 // Short messages do not wait for an acknowledgement of earlier ones.
 void send_at_once(const Descriptor& fd);
@@ -23,6 +25,7 @@ struct Listener {
   Descriptor fd;
   int port = 0;
 };
-[[nodiscard]] Result<Listener> listen_at(const std::string& endpoint);
+[[nodiscard]] Result<Listener> listen_at(const std::string& endpoint,
+                                         Buffers buffers = Buffers::Small);
 
 }  // namespace rubato::emulation::tcp

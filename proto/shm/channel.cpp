@@ -99,6 +99,7 @@ bool ChannelWriter::put_record(Outgoing& message) {
   if (lent) {
     free_loans_.pop_back();
     loans_.push_back({*slot, message.encoded.payload});
+    lent_bytes_ += payload.size();
   } else if (!part.empty()) {
     std::byte* const behind = to.data() + sizeof(record) + control.size();
     std::memcpy(in_ring ? behind : channel_.slot(*slot).data(), part.data(), part.size());
@@ -127,6 +128,7 @@ void ChannelWriter::reclaim() {
   std::erase_if(loans_, [&](const Loan& loan) {
     if (channel_.header().slots[loan.slot].busy.load() != 0) return false;
     free_loans_.push_back(loan.slot);
+    lent_bytes_ -= loan.payload.size();
     return true;
   });
 }

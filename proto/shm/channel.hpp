@@ -106,8 +106,12 @@ class ChannelWriter {
   // Lets go of what was given back.
   void reclaim();
   // Lets go of all that is lent: the reader and its process, or what it holds, are gone.
-  void on_reader_gone() { loans_.clear(); }
+  void on_reader_gone() {
+    loans_.clear();
+    lent_bytes_ = 0;
+  }
   bool lending() const { return !loans_.empty(); }
+  std::size_t lent_bytes() const { return lent_bytes_; }
 
  private:
   // A payload in the reader's hands.
@@ -131,6 +135,7 @@ class ChannelWriter {
   std::vector<std::uint64_t> ahead_;  // where the records end whose slots may not be read yet
   bool lends_;
   std::vector<Loan> loans_;
+  std::size_t lent_bytes_ = 0;
   std::vector<std::uint32_t> free_loans_;  // slots
 };
 

@@ -23,6 +23,10 @@ std::span<const std::byte> bytes_of(const Token& token) {
   return std::as_bytes(std::span(&token, 1));
 }
 
+std::size_t bytes_of(const Outgoing& message) {
+  return message.encoded.control.size() + message.encoded.payload.size();
+}
+
 // Of a parcel with so many descriptors, or one more: the memory of which the sender lends.
 std::optional<Token> token_of(const Parcel& parcel, std::size_t descriptors) {
   Token token;
@@ -278,13 +282,15 @@ void Links::end(Link& link, const std::string& why) {
   if (link.closed) return;
   close(link);
   if (!link.listening && !link.agreed()) return decline(offer_to(link.peer), why);
-  log_info(fmt::format("{}: tcp, since {}", link.name, why));
+  const std::string line = fmt::format("{}: tcp, since {}", link.name, why);
+  if (const auto left_out = said_.admit(serviced_, line)) log_info(line + more_text(*left_out));
 }
 
 void Links::close(Link& link) {
   link.closed = true;
   say_goodbye(link);
   link.queue.clear();
+  link.queued = 0;
   const auto offer = std::ranges::find(offers_, link.peer, &Offer::to);
   if (offer == offers_.end() || !link.agreed()) return;
   offer->at = {};  // again, as soon as the listener is heard
@@ -307,6 +313,7 @@ void Links::on_event(int fd, Instant now) {
 }
 
 void Links::service(Instant now) {
+  serviced_ = now;
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): the kernel fills it
   std::array<epoll_event, kEventsMax> events;
   const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsMax, 0);
@@ -346,16 +353,24 @@ void Links::drop_ended() {
   });
 }
 
-bool Links::send(Link& link, Encoded& encoded) {
-  if (link.queue.size() >= kQueuedMessagesMax) return false;
+bool Links::send(Link& link, Encoded& encoded, std::size_t unread_max) {
+  if (link.listening && link.queued + link.out->lent_bytes() > unread_max)
+    end(link, "it does not read what it asks for");
+  if (link.closed || link.queue.size() >= kQueuedMessagesMax) return false;
   link.moved = true;
   Outgoing message{std::move(encoded)};
-  if (!link.queue.empty() || !link.out->write(message)) link.queue.push_back(std::move(message));
+  if (!link.queue.empty() || !link.out->write(message)) {
+    link.queued += bytes_of(message);
+    link.queue.push_back(std::move(message));
+  }
   return true;
 }
 
 void Links::flush(Link& link) {
-  while (!link.queue.empty() && link.out->write(link.queue.front())) link.queue.pop_front();
+  while (!link.queue.empty() && link.out->write(link.queue.front())) {
+    link.queued -= bytes_of(link.queue.front());
+    link.queue.pop_front();
+  }
 }
 
 bool Links::unsent() const {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/log_limit.hpp"
 #include "proto/shm/channel.hpp"
 #include "proto/shm/signal.hpp"
 #include "proto/transport.hpp"
@@ -43,6 +44,7 @@ struct Link {
   std::optional<ChannelWriter> out;
   std::optional<ChannelReader> in;
   std::deque<Outgoing> queue;  // waiting for room, at most kQueuedMessagesMax
+  std::size_t queued = 0;      // bytes in it
   Instant deadline;            // for both switches
   Instant used;                // when service() last saw that something had moved
   bool moved = false;          // since then
@@ -76,8 +78,9 @@ class Links {
   // The link through which messages to this peer go now, or null: TCP.
   Link* outgoing(PeerId to);
   bool both_ways(PeerId peer) const;
-  // Takes the message, or returns false when the link's queue is full.
-  bool send(Link& link, Encoded& encoded);
+  // Takes the message, or returns false when the link's queue is full. Where more than `unread_max`
+  // bytes wait for a connector, in the queue and lent, its link ends.
+  bool send(Link& link, Encoded& encoded, std::size_t unread_max);
   bool unsent() const;
   std::optional<Received> receive();
   // Asks all writers to ring. Returns whether something is there already. awake() ends it.
@@ -138,6 +141,8 @@ class Links {
   std::deque<Guest> guests_;
   std::vector<std::unique_ptr<Link>> links_;
   std::size_t next_ = 0;  // the link to read first
+  LogLimit said_;         // of links that end, by line
+  Instant serviced_;      // the last service()
 };
 
 }  // namespace rubato::proto::shm

@@ -77,7 +77,8 @@ Result<std::size_t> ShmTransport::send(PeerId to, const Message& message) {
   const bool waits = !link->listening && !message.payload.empty();
   const Instant deadline = waits ? start + options_.send_timeout : start;
   for (Instant now = start;; now = steady_now()) {
-    if (links_.send(*link, encoded)) return wire_bytes;
+    if (links_.send(*link, encoded, unread_max(message))) return wire_bytes;
+    if (link->closed) return fail(ErrorCode::Io, kUnreadText);
     if (now >= deadline) break;
     wait_for(links_.descriptor(), deadline - now);
     links_.service(now);

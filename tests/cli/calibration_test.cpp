@@ -40,3 +40,15 @@ TEST_CASE("calibrate: a model or device that is not there is one line") {
   CHECK(model.error().message == "--model vgg: there are cnn, lenet, lstm, mlp, svm");
   CHECK_FALSE(measure_step("mlp", 32, "cudda", Duration{}).has_value());
 }
+
+TEST_CASE("calibrate: the row of a link has its values") {
+  const cluster::LinkModel link{.latency_seconds = 0.025,
+                                .jitter = 0.2,
+                                .up_bytes_per_second = 1e6,
+                                .down_bytes_per_second = 2.5e6};
+  const auto catalog = cluster::parse_catalog(link_row("way", "measured", link), "catalog");
+  REQUIRE(catalog.has_value());
+  REQUIRE(catalog->links.size() == 1);
+  CHECK(catalog->links[0].name == "way");
+  CHECK(catalog->links[0].link == link);
+}

@@ -7,7 +7,10 @@
 #include <cmath>
 #include <limits>
 
+#include "cli/run_log.hpp"
+
 using rubato::RunRecord;
+using rubato::cli::busy_note;
 using rubato::cli::Comparison;
 using rubato::cli::headline;
 using rubato::cli::median;
@@ -107,6 +110,29 @@ TEST_CASE("summaries: shares are means and still add up to one") {
   CHECK(summary.wait_share == doctest::Approx(0.2));
   CHECK(summary.compute_share + summary.wait_share + summary.communicate_share ==
         doctest::Approx(1));
+}
+
+TEST_CASE("note: the box whose steps took too long, if one did by more than 3 %") {
+  const auto with_worker = [](const char* sync, const char* name, double compute, double late) {
+    RunRecord record = run(sync, 1, 50);
+    rubato::WorkerRecord& worker = record.workers.emplace_back();
+    worker.id = name;
+    worker.compute_seconds = compute;
+    worker.late_seconds = late;
+    return record;
+  };
+  CHECK(busy_note(comparison({})).empty());
+  CHECK(busy_note(comparison({with_worker("bsp", "pi", 102, 2), with_worker("asp", "pc", 0, 0)}))
+            .empty());
+  const auto busy =
+      comparison({with_worker("bsp", "pi", 104, 4), with_worker("asp", "pc", 150, 50)});
+  const std::string note =
+      "steps of pc took 50 % longer than the cluster file says: its box was too slow or too busy, "
+      "and times are too long";
+  CHECK(busy_note(busy) == note);
+  const auto read = rubato::cli::parse_run_log(rubato::cli::run_log(busy), "run.jsonl");
+  REQUIRE(read);
+  CHECK(busy_note(*read) == note);
 }
 
 TEST_CASE("headline: the winner, against BSP and against the next best") {

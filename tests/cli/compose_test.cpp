@@ -11,6 +11,7 @@
 #include "base/file.hpp"
 #include "cli/compose/compose_file.hpp"
 #include "cli/compose/kubernetes.hpp"
+#include "tests/cli/sample.hpp"
 #include "tests/temp_directory.hpp"
 
 using namespace rubato;
@@ -20,14 +21,7 @@ namespace {
 
 const std::filesystem::path kDeploy = std::string(RUBATO_SOURCE_DIR) + "/deploy";
 
-constexpr const char* kCluster = R"(
-[[workers]]
-name = "fast"
-count = 2
-step_seconds = 0.1
-[[workers]]
-name = "slow"
-step_seconds = 0.3
+const std::string kCluster = std::string(kFastAndSlow) + R"(
 [[workers]]
 name = "slowest"
 step_seconds = 30
@@ -107,7 +101,7 @@ TEST_CASE("compose: files that the cluster file names are mounted beside it") {
   const TempDirectory place;
   std::ofstream(place.path("rows.csv")) << "a,b\n1,x\n2,y\n";
   const auto all = containers_of(
-      place, std::string(kCluster) + "[dataset]\nkind = \"csv\"\npath = \"rows.csv\"\n");
+      place, kCluster + "[dataset]\nkind = \"csv\"\npath = \"rows.csv\"\n");
   REQUIRE(all.has_value());
   const std::vector<FileMount> mounts{{place.path("rows.csv"), "/cluster/rows.csv"}};
   for (const auto& node : all->nodes) CHECK(node.files == mounts);

@@ -1,4 +1,5 @@
-// tests/cli/sample.hpp - synthetic comparisons: figures that look like real ones, no training.
+// tests/cli/sample.hpp - synthetic comparisons: figures that look like real ones, no training. And
+// the workers of a small cluster.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,17 @@
 #include "cli/comparison.hpp"
 
 namespace rubato::cli {
+
+// For a cluster file: two workers, and one three times as slow.
+inline constexpr const char* kFastAndSlow = R"(
+[[workers]]
+name = "fast"
+count = 2
+step_seconds = 0.1
+[[workers]]
+name = "slow"
+step_seconds = 0.3
+)";
 
 struct SampleOptions {
   std::vector<std::string> models{"bsp", "asp", "ssp", "adsp"};

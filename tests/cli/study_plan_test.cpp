@@ -8,22 +8,14 @@
 #include "cli/study/plan.hpp"
 #include "sync/adsp.hpp"
 #include "sync/ssp.hpp"
+#include "tests/cli/sample.hpp"
 
 using namespace rubato;
 using namespace rubato::cli;
 
 namespace {
 
-constexpr const char* kCluster = R"(
-name = "small"
-seed = 7
-[[workers]]
-name = "fast"
-count = 2
-step_seconds = 0.1
-[[workers]]
-name = "slow"
-step_seconds = 0.3
+const std::string kCluster = "name = \"small\"\nseed = 7\n" + std::string(kFastAndSlow) + R"(
 [training]
 learning_rate = 0.05
 [stop]
@@ -234,7 +226,7 @@ TEST_CASE("study: the key of a run changes with all that decides its result") {
   };
   const std::string plain = key("", kCluster, 1, 5);
   CHECK(key("question = \"other words\"\nseeds = 9", kCluster, 1, 5) == plain);
-  CHECK(key("", "# a comment\n" + std::string(kCluster), 1, 5) == plain);
+  CHECK(key("", "# a comment\n" + kCluster, 1, 5) == plain);
   CHECK(key("[set]\ntraining.learning_rate = 0.05", kCluster, 1, 5) == plain);
   CHECK(key("[[contenders]]\nname = \"another name\"\nsync = \"bsp\"", kCluster, 1, 5) == plain);
   std::set<std::string> keys{plain,

@@ -111,6 +111,7 @@ up_mbps = 8
 down_mbps = 16
 [servers]
 count = 2
+addresses = ["tcp://box-0:5701", "tcp://10.0.0.2:5701"]
 up_mbps = 80
 apply_bytes_per_second = 2e9
 [model]
@@ -190,6 +191,8 @@ keep = 0.02
   CHECK(group.codecs.up.keep == 0.02);
   CHECK(group.codecs.down.keep == 0.02);
   CHECK(config.servers.count == 2);
+  CHECK(config.servers.addresses ==
+        std::vector<std::string>{"tcp://box-0:5701", "tcp://10.0.0.2:5701"});
   CHECK(config.servers.link.up_bytes_per_second == 1e7);
   CHECK(config.servers.link.down_bytes_per_second == 0);
   CHECK(config.servers.apply_bytes_per_second == 2e9);
@@ -450,6 +453,12 @@ TEST_CASE("wrong types and impossible values, section by section") {
   check("sync.adsp", "reward = \"best\"", "must be one of robust, paper");
   check("sync.adsp", "overlap = 1", "must be true or false");
   check("servers", "count = 0", "must be a whole number from 1 to 1024");
+  check("servers", "addresses = [ 'tcp://box-0:5701', 'tcp://box-1:5701' ]",
+        "lists 2 servers, and servers.count is 1");
+  check("servers", "addresses = [ 'box-0:5701' ]", "'box-0:5701' is not tcp://HOST:PORT");
+  check("servers", "addresses = [ 'tcp://box-0:*' ]", "'tcp://box-0:*' is not tcp://HOST:PORT");
+  check("servers", "addresses = [ 'tcp://0.0.0.0:5701' ]",
+        "'tcp://0.0.0.0:5701' is not tcp://HOST:PORT");
   check("evaluation", "interval_seconds = 0", "must be a number from 1e-06 to 100000000");
   check("wire", "chunk_kib = 1", "must be a whole number from 4 to 16384");
   check("wire", "up = \"int9\"",

@@ -7,8 +7,11 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <limits>
 #include <mutex>
+#include <vector>
 
+#include "proto/compression.hpp"
 #include "proto/transport.hpp"
 #include "tests/worker/worker_world.hpp"
 
@@ -23,7 +26,7 @@ inline constexpr std::uint64_t kChunk = 2;
 
 class LoopPeers final : public proto::Transport {
  public:
-  static constexpr std::uint64_t kAll = kParameters;
+  explicit LoopPeers(std::size_t parameters = kParameters) : weights(parameters) {}
 
   Result<std::string> listen(const std::string& endpoint) override { return endpoint; }
   Result<proto::PeerId> connect(const std::string& endpoint, const std::string&) override {
@@ -32,15 +35,17 @@ class LoopPeers final : public proto::Transport {
   Result<std::size_t> send(proto::PeerId, const proto::Message& message) override {
     if (std::holds_alternative<proto::Hello>(message.body)) {
       answer(kSchedulerNode, proto::Welcome{.you = {proto::Role::Worker, 0},
-                                            .parameters = kParameters,
+                                            .parameters = weights.size(),
                                             .range = {},
-                                            .shards = {{{{0, kParameters}, "server"}}}});
+                                            .shards = {{{{0, weights.size()}, "server"}}}});
       answer(kSchedulerNode, proto::Start{});
     } else if (const auto* pull = std::get_if<proto::Pull>(&message.body)) {
-      parameters(pull->sequence, 0, kParameters);
+      parameters(pull->sequence, 0, weights.size());
     } else if (const auto* commit = std::get_if<proto::Commit>(&message.body)) {
-      const auto update = tests::values_of(message.payload);
+      std::vector<float> update(commit->count);
+      RUBATO_TRY(proto::decompress(commit->codec, message.payload.bytes(), update));
       for (std::size_t i = 0; i < update.size(); ++i) weights[commit->offset + i] -= update[i];
+      heard.push_back(message);
       if (commit->offset == 0) ++commits;
       parameters(commit->sequence, commit->offset, commit->count);
     }
@@ -77,11 +82,13 @@ class LoopPeers final : public proto::Transport {
     changed_.notify_one();
   }
 
-  std::uint64_t keep_from = kAll;  // answers to the chunks of commits from this element on are kept
+  // Answers to the chunks of commits from this element on are kept.
+  std::uint64_t keep_from = std::numeric_limits<std::uint64_t>::max();
   std::atomic<bool> corrupt_last = false;  // the answer to a commit's last chunk has no payload
   std::atomic<int> wakes = 0;
   std::uint64_t commits = 0;
-  std::vector<float> weights = std::vector<float>(kParameters);
+  std::vector<proto::Message> heard;  // the chunks of commits
+  std::vector<float> weights;
 
  private:
   static proto::Received from(proto::NodeId sender, proto::Body body, proto::Payload payload = {}) {
@@ -99,13 +106,13 @@ class LoopPeers final : public proto::Transport {
   }
   void parameters(Sequence sequence, std::uint64_t offset, std::uint64_t count) {
     const auto first = weights.begin() + static_cast<std::ptrdiff_t>(offset);
-    const bool corrupt = corrupt_last && offset + count == kParameters;
+    const bool corrupt = corrupt_last && offset + count == weights.size();
     const auto end = first + static_cast<std::ptrdiff_t>(corrupt ? 0 : count);
     auto reply = from(server_node(0),
                       proto::Parameters{.sequence = sequence,
                                         .offset = offset,
                                         .count = count,
-                                        .total = kParameters,
+                                        .total = weights.size(),
                                         .held = {}},
                       tests::payload_of({first, end}));
     const std::lock_guard lock(mutex_);

@@ -18,7 +18,7 @@ using worker::WorkerWorld;
 using worker::WorldSetup;
 
 // Each copy lasts until two more steps were made beside it.
-class CopyingDevice final : public CountingDevice {
+class CopyingDevice final : public CountingDevice, public train::OwnMemory {
  public:
   explicit CopyingDevice(std::function<void(int so_far)> stepped)
       : CountingDevice([this, stepped = std::move(stepped)](int so_far) {
@@ -26,8 +26,12 @@ class CopyingDevice final : public CountingDevice {
           made_ = so_far;
           made_.notify_all();
         }) {}
-  bool copies_beside_steps() const override { return true; }
-  void begin_update() override { replica_.take_update(leaving_); }
+  train::OwnMemory* own_memory() override { return this; }
+  void begin_update(const train::Packing&) override { replica_.take_update(leaving_); }
+  using CountingDevice::take_update;
+  bool take_update(const train::Packing&, Floats& out) override {
+    return CountingDevice::take_update(out);
+  }
   bool finish_update(Floats& out) override {
     wait_for_steps();
     out = leaving_;

@@ -350,7 +350,7 @@ TEST_CASE("without limits messages wait for the end of a cut in their order") {
   CHECK(tags == std::vector<std::uint64_t>{1, 2, 5, 3});
 }
 
-// Where all links have a limit, a cut is a capacity of 0 each way.
+// All links have a limit here. A cut then equals a capacity of 0 each way.
 TEST_CASE("random traffic: a cut of a node is the same as a capacity of 0") {
   CHECK(rc::check([] {
     const auto count = *rc::gen::inRange<FairNetwork::Node>(2, 5);

@@ -69,7 +69,7 @@ TEST_CASE("every codec in both directions learns what f32 learns, with fewer byt
           proto::Compression{PayloadCodec::Int8}, proto::Compression{PayloadCodec::TopK, 0.1},
           proto::Compression{PayloadCodec::RandomK, 0.1}}) {
       CAPTURE(sync);
-      CAPTURE(codec_name(codec.codec));
+      CAPTURE(proto::codec_name(codec.codec));
       const auto record = run_with(codec, codec, sync, data).record;
       CHECK(record.refused_commits == 0);
       CHECK(record.final_loss < plain.final_loss + 0.1 * plain.evaluations.front().loss);

@@ -184,7 +184,7 @@ TEST_CASE("every codec in both directions: early steps are those of the whole re
   using proto::PayloadCodec;
   const auto data = deep_blobs();
   for (const auto codec : {PayloadCodec::F16, PayloadCodec::Int8, PayloadCodec::TopK}) {
-    CAPTURE(codec_name(codec));
+    CAPTURE(proto::codec_name(codec));
     cluster::ClusterConfig config = deep_cluster({0.5}, 100'000);
     for (auto& group : config.workers) group.codecs = {{codec, 0.1}, {codec, 0.1}};
     const Run early = run(config, data, "asp");

@@ -103,6 +103,11 @@ class Tcp {
     }
     return open_;
   }
+  // The other side has ended it.
+  bool ended() const {
+    pollfd events{fd_, POLLRDHUP, 0};
+    return !open_ || ::poll(&events, 1, 0) != 0;
+  }
 
  private:
   int fd_;
@@ -150,8 +155,9 @@ class Attacked {
     return nlohmann::json::parse(asks.out());
   }
 
-  // Attacks over and over for a while. `attack`: one attempt, of a second at most.
-  void attack(const std::string& what, const std::function<void()>& once) {
+  // Attacks over and over for a while, and until `says` has said `words`. `once`: one attempt.
+  void attack(const std::string& what, const std::function<void()>& once, Process* says = nullptr,
+              const std::string& words = {}) {
     if (!rate_) rate_ = rate();
     const double before = *rate_;
     const auto rss = [](const Process& process) { return memory_mib(process, "VmRSS"); };
@@ -162,6 +168,7 @@ class Attacked {
       while (!stop.stop_requested()) once();
     });
     const double during = rate();
+    if (says) says->wait_for_words(words);
     attacker.request_stop();
     attacker.join();
     const double scheduler_most = memory_mib(*scheduler_process, "VmHWM");
@@ -247,27 +254,37 @@ proto::Message said(const Attacked& run, Role role, proto::Body body) {
           .payload = {}};
 }
 
-// One attempt: connects, and says as much as it can.
-void parts_without_end(const std::string& endpoint) {
-  Tcp stranger(endpoint);
-  stranger.send(kGreeting);
+// Bytes of a message of empty parts, of which more are to come.
+std::string unfinished(std::size_t bytes) {
   std::string parts;
-  for (int i = 0; i < 32'768; ++i) parts += "\1\0"sv;  // empty, and more to come
-  const Instant began = steady_now();
-  while (steady_now() - began < Duration::from_seconds(1) && stranger.send(parts)) {
+  while (parts.size() < bytes) parts += "\1\0"sv;
+  return parts;
+}
+
+// So many peers say as much as they can, until all are cut off.
+void parts_without_end(const std::string& endpoint, int peers) {
+  std::vector<Tcp> strangers;
+  for (int i = 0; i < peers; ++i) strangers.emplace_back(endpoint).send(kGreeting);
+  const std::string parts = unfinished(65'536);
+  bool open = true;
+  for (const Instant began = steady_now(); open && steady_now() - began < kPatience;) {
+    open = false;
+    for (Tcp& stranger : strangers) open = (!stranger.ended() && stranger.send(parts)) || open;
   }
 }
 
 // Many messages that are not finished, each too short to be one without end. `bytes`: of each. They
-// stay until ZeroMQ has read all of them.
+// stay until one of them is cut off.
 void many_unfinished(const std::string& endpoint, std::size_t bytes) {
   std::vector<Tcp> strangers;
-  std::string parts;
-  while (parts.size() < bytes) parts += "\1\0"sv;
+  const std::string parts = unfinished(bytes);
   for (int i = 0; i < 40; ++i) strangers.emplace_back(endpoint).send(kGreeting);
   pass(Duration::from_ms(200));  // until they are greeted: what comes sooner is no message
   for (Tcp& stranger : strangers) stranger.send(parts);
-  pass(Duration::from_seconds(2));
+  for (const Instant began = steady_now(); steady_now() - began < kPatience;) {
+    if (std::ranges::any_of(strangers, &Tcp::ended)) return;
+    pass(Duration::from_ms(20));
+  }
 }
 
 // A peer that sends as much as is taken, and reads nothing.
@@ -287,6 +304,20 @@ void never_reads(const std::string& endpoint, const Parts& question) {
         break;
 }
 
+// The same over shared memory, until its link ends.
+void never_reads_memory(const Attacked& run) {
+  proto::ShmTransport stranger;
+  const auto peer = stranger.connect(run.server);
+  if (!peer) return;
+  const auto pull = said(run, Role::Evaluator, proto::Pull{1});
+  const auto shares = [&] { return stranger.shared_memory(*peer); };
+  const Instant began = steady_now();
+  // Its answer says that the server is there; an offer follows.
+  for ((void)stranger.send(*peer, pull); !shares() && steady_now() - began < kPatience;)
+    (void)stranger.receive(Duration::from_ms(10));
+  while (shares() && steady_now() - began < kPatience) (void)stranger.send(*peer, pull);
+}
+
 void connects_and_says(const std::string& endpoint, std::string_view words) {
   std::vector<Tcp> strangers;
   for (int i = 0; i < 200; ++i) strangers.emplace_back(endpoint).send(words);
@@ -295,31 +326,37 @@ void connects_and_says(const std::string& endpoint, std::string_view words) {
 
 TEST_CASE("attacks: strangers at a cluster without keys") {
   Attacked run(false);
-  for (const auto& [node, endpoint] :
-       std::map<std::string, std::string>{{"scheduler", run.scheduler}, {"server", run.server}}) {
-    run.attack("a message without end, to the " + node, [&] { parts_without_end(endpoint); });
-    run.attack("40 unfinished messages, to the " + node,
-               [&] { many_unfinished(endpoint, node == "server" ? 1'000'000 : 200'000); });
-    run.attack("200 connections that say nothing, to the " + node,
-               [&] { connects_and_says(endpoint, ""); });
-    run.attack("200 half greetings, to the " + node,
+  const std::string cut = "cut off a peer at 127.0.0.1: ";
+  for (Process* const node : {run.scheduler_process.get(), run.server_process.get()}) {
+    const bool server = node == run.server_process.get();
+    const std::string& endpoint = server ? run.server : run.scheduler;
+    const std::string to = server ? ", to the server" : ", to the scheduler";
+    run.attack(
+        "a message without end" + to, [&] { parts_without_end(endpoint, 1); }, node,
+        "a message without end");
+    run.attack("40 messages without end" + to, [&] { parts_without_end(endpoint, 40); });
+    run.attack(
+        "40 unfinished messages" + to,
+        [&] { many_unfinished(endpoint, server ? 1'000'000 : 200'000); }, node,
+        "the largest of too many unfinished messages");
+    run.attack("200 connections that say nothing" + to, [&] { connects_and_says(endpoint, ""); });
+    run.attack("200 half greetings" + to,
                [&] { connects_and_says(endpoint, std::string_view(kGreeting).substr(0, 20)); });
-    run.attack("garbage frames, to the " + node, [&] {
+    run.attack("garbage frames" + to, [&] {
       never_reads(endpoint, Parts{std::vector(200, std::byte{0x5a}), {}});
     });
   }
-  run.attack("pulls that are never read", [&] {
-    never_reads(run.server, parts_of(said(run, Role::Evaluator, proto::Pull{1})));
-  });
+  run.attack(
+      "pulls that are never read",
+      [&] { never_reads(run.server, parts_of(said(run, Role::Evaluator, proto::Pull{1}))); },
+      run.server_process.get(), cut + "it does not read what it asks for");
+  run.attack(
+      "pulls over shared memory that are never read", [&] { never_reads_memory(run); },
+      run.server_process.get(), "tcp, since it does not read what it asks for");
   run.attack("refused Hellos", [&] {
     never_reads(run.scheduler,
                 parts_of(said(run, Role::Worker, proto::Hello{"fast-0", 1, "", "other"})));
   });
-  const std::string cut = "cut off a peer at 127.0.0.1: ";
-  run.scheduler_process->wait_for_words(cut + "a message without end");
-  run.server_process->wait_for_words(cut + "a message without end");
-  run.server_process->wait_for_words(cut + "it does not read what it asks for");
-  run.server_process->wait_for_words(cut + "the largest of too many unfinished messages");
   for (const Process* node : {run.scheduler_process.get(), run.server_process.get()})
     CHECK(count(node->err(), "\n") < 200);  // no flood
 }
@@ -329,7 +366,7 @@ TEST_CASE("attacks: strangers at a cluster with keys") {
   for (const auto& [node, endpoint] :
        std::map<std::string, std::string>{{"scheduler", run.scheduler}, {"server", run.server}}) {
     run.attack("with keys: a message without end, to the " + node,
-               [&] { parts_without_end(endpoint); });
+               [&] { parts_without_end(endpoint, 1); });
     run.attack("with keys: 200 connections that say nothing, to the " + node,
                [&] { connects_and_says(endpoint, ""); });
     run.attack("with keys: frames without a key, to the " + node, [&] {

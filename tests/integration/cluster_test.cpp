@@ -27,6 +27,7 @@ using DeviceOf = decltype(ThreadClusterOptions::device);
 // What the loop of a worker asks of a GPU beside steps.
 struct Beside {
   std::atomic<int> taken = 0;   // updates
+  std::atomic<int> packed = 0;  // of them
   std::atomic<int> loaded = 0;  // staged parameters
   std::atomic<int> stepped_early = 0;
 };
@@ -36,9 +37,10 @@ class WatchedGpu final : public train::CudaDevice {
   explicit WatchedGpu(Beside& seen)
       : CudaDevice(std::make_unique<train::cuda::HostGpu>(train::cuda::HostGpuOptions{.seed = 5})),
         seen_(seen) {}
-  void begin_update() override {
+  void begin_update(const train::Packing& packing) override {
     ++seen_.taken;
-    CudaDevice::begin_update();
+    if (!packing.runs.empty()) ++seen_.packed;
+    CudaDevice::begin_update(packing);
   }
   void load_staged() override {
     ++seen_.loaded;
@@ -216,6 +218,7 @@ void trains_on_gpu_and_cpus(const QuickCluster& file, const std::string& model, 
   }
   CHECK(cluster.server_stats(0).commits_refused == 0);
   if (beside) {
+    CHECK(seen.packed == (file.wire.empty() ? 0 : seen.taken.load()));
     CHECK(seen.taken >= seen.loaded);
     CHECK(seen.taken <= seen.loaded + 1);  // one may have been in flight at the end
   } else {
@@ -227,6 +230,12 @@ void trains_on_gpu_and_cpus(const QuickCluster& file, const std::string& model, 
 TEST_CASE("a GPU and two CPUs train under ADSP, with steps while commits are in flight or not") {
   trains_on_gpu_and_cpus({.stop = kEndless}, "adsp", true);
   trains_on_gpu_and_cpus({.stop = kEndless}, "adsp", false);
+}
+
+TEST_CASE("a GPU that packs its commits and two CPUs train under ADSP") {
+  trains_on_gpu_and_cpus({.stop = kEndless, .wire = "up = \"int8\""}, "adsp", true);
+  trains_on_gpu_and_cpus({.stop = kEndless, .wire = "up = \"top-k\"\nkeep = 0.2"}, "adsp", true,
+                         {"dense1.bias"});
 }
 
 TEST_CASE("a GPU and two CPUs train with a layer frozen") {

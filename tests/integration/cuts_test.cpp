@@ -188,6 +188,45 @@ TEST_CASE("cuts: a server killed: each worker that waits says so, none is lost, 
   CHECK_FALSE(contains(run.scheduler->err(), "' lost: "));
 }
 
+// Two runs at a time: most of it is waiting, until the server counts as silent.
+TEST_CASE("cuts: Ctrl-C while a server is dead, or frozen under `up`: all nodes end in seconds") {
+  const Workplace place;
+  place.write("quick.toml", QuickCluster{.stop = kEndless}.text());
+  Process up(place, {"up", "quick.toml", "--sync", "bsp", "--out", "up"});
+  Process scheduler(place, {"scheduler", "quick.toml", "--sync", "bsp", "--out", "o", "--bind",
+                            "tcp://127.0.0.1:*"});
+  const std::string endpoint = endpoint_of(scheduler);
+  const auto start = [&](const std::string& role, const std::string& name) {
+    std::vector<std::string> words{role,          "quick.toml", "--sync", "bsp",
+                                   "--scheduler", endpoint,     "--name", name};
+    if (role == "worker") words.emplace_back("--stretch");
+    return std::make_unique<Process>(place, words);
+  };
+  const auto server = start("server", "server-0");
+  std::vector<std::unique_ptr<Process>> workers;
+  for (const char* name : {"fast-0", "fast-1", "slow"}) workers.push_back(start("worker", name));
+  for (Process* run : {&scheduler, &up}) run->wait_for_words("training starts");
+  const auto frozen = children_of(up.pid(), {"server"});
+  REQUIRE(frozen.size() == 1);
+  server->signal(SIGKILL);
+  REQUIRE(::kill(frozen[0], SIGSTOP) == 0);
+  const Instant since = steady_now();
+  for (const Process* run : {&scheduler, &up}) run->signal(SIGINT);
+  for (const auto& worker : workers) {
+    CHECK(worker->wait_for_end() == 0);
+    CHECK(contains(worker->err(), "interrupted"));
+  }
+  for (Process* run : {&scheduler, &up}) {
+    CHECK(run->wait_for_end() == 130);
+    MESSAGE("after " << (steady_now() - since).seconds() << " s");
+    CHECK(steady_now() - since < kSaid);
+    CAPTURE(run->err());
+    CHECK(contains(run->err(),
+                   "server 0 'server-0' is silent: the parameters of the end cannot be pulled"));
+  }
+  up.wait_for_silence();
+}
+
 // A packet waits for up to 1.5 s at each end, and the parameters take 9 s.
 TEST_CASE("cuts: who waits long for a slow link, or for others, is not called out of reach") {
   TwoBoxes boxes;

@@ -25,6 +25,7 @@
 #include "tests/integration/peers.hpp"
 #include "tests/integration/process.hpp"
 #include "tests/integration/quick_cluster.hpp"
+#include "tests/loopback.hpp"
 
 namespace rubato::integration {
 namespace {
@@ -35,11 +36,10 @@ std::string endless() {
   return QuickCluster{.stop = kEndless}.text();
 }
 
-struct Cluster {
-  // `file`: text of a cluster file. `come_first`: called when the scheduler listens.
-  Cluster(const std::string& model, const std::string& file,
-          const std::function<void(const Cluster&)>& come_first = {})
-      : sync(model) {
+// A scheduler that nobody has joined yet.
+struct Hosted {
+  // `file`: text of a cluster file.
+  Hosted(const std::string& model, const std::string& file) : sync(model) {
     const auto config = cluster::load_cluster(place.write("quick.toml", file));
     REQUIRE_MESSAGE(config, (config ? "" : config.error().message));
     const auto facts = train::known_facts(config->dataset);
@@ -50,19 +50,40 @@ struct Cluster {
     plan = *planned;
     scheduler = start("scheduler", {"--bind", "tcp://127.0.0.1:*", "--out", "o"});
     endpoint = endpoint_of(*scheduler);
-    if (come_first) come_first(*this);
-    server = start("server", {"--name", "server-0", "--state", "state"});
-    server_endpoint = server->wait_for_words("server listens on ");
-    for (const char* name : {"fast-0", "fast-1"})
-      workers.push_back(start("worker", {"--name", name, "--stretch"}));
-    for (const char* name : {"fast-0", "fast-1"})
-      scheduler->wait_for_words(fmt::format("'{}' joined", name));
   }
   std::unique_ptr<Process> start(const std::string& role, const std::vector<std::string>& more) {
     std::vector<std::string> words{role, "quick.toml", "--sync", sync};
     words.insert(words.end(), more.begin(), more.end());
     if (role != "scheduler") words.insert(words.end(), {"--scheduler", endpoint});
     return std::make_unique<Process>(place, words);
+  }
+  // Says Hello as a server at `address`. Returns: what it is answered.
+  template <class Answer>
+  Answer lie(const std::string& address, const std::string& name = "false") const {
+    HandPeer liar({plan.cluster, {Role::Server, 0}, 77}, endpoint);
+    liar.send(proto::Hello{name, plan.parameters, address, plan.settings});
+    return liar.expect<Answer>();
+  }
+
+  Workplace place;
+  std::string sync, endpoint;
+  cluster::ClusterPlan plan;
+  std::unique_ptr<Process> scheduler;
+};
+
+struct Cluster : Hosted {
+  // `come_first`: called when the scheduler listens. `bind`: of the server.
+  Cluster(const std::string& model, const std::string& file,
+          const std::function<void(const Hosted&)>& come_first = {},
+          const std::string& bind = "tcp://127.0.0.1:*")
+      : Hosted(model, file) {
+    if (come_first) come_first(*this);
+    server = start("server", {"--name", "server-0", "--state", "state", "--bind", bind});
+    server_endpoint = server->wait_for_words("server listens on ");
+    for (const char* name : {"fast-0", "fast-1"})
+      workers.push_back(start("worker", {"--name", name, "--stretch"}));
+    for (const char* name : {"fast-0", "fast-1"})
+      scheduler->wait_for_words(fmt::format("'{}' joined", name));
   }
   // `host`: as of HandPeer.
   Member member(const std::string& host = {}) const {
@@ -95,10 +116,8 @@ struct Cluster {
     check_ends(130);
   }
 
-  Workplace place;
-  std::string sync, endpoint, server_endpoint;
-  cluster::ClusterPlan plan;
-  std::unique_ptr<Process> scheduler, server;
+  std::string server_endpoint;
+  std::unique_ptr<Process> server;
   std::vector<std::unique_ptr<Process>> workers;
   nlohmann::json run;  // of results.json
 };
@@ -364,7 +383,8 @@ TEST_CASE("members: an absurd loss of one worker does not count, and is said onc
   Cluster run("asp", QuickCluster{.data = data, .stop = kEndless}.text());
   Member member = run.member();
   proto::Progress lie = beat();
-  lie.loss_samples = 1'000'000;
+  lie.loss_samples = lie.bytes_up = lie.bytes_down = proto::kNumberMax;
+  lie.step_time = lie.overhead = lie.compute = lie.wait = lie.communicate = proto::kSpanMax;
   for (const double loss : {1e300, -1e300, 1e4}) {
     lie.loss = loss;
     for (int i = 0; i < 8; ++i, (void)::poll(nullptr, 0, 100)) {
@@ -374,6 +394,7 @@ TEST_CASE("members: an absurd loss of one worker does not count, and is said onc
   }
   const std::string said = "worker 2 'slow' reports a loss of ";
   run.scheduler->wait_for_words(said);
+  run.scheduler->wait_for_words("worker 2 'slow' reports the loss of 9007199254740992 samples: ");
   member.to_scheduler.send(proto::Leave{"done"});
   run.check_trains();
   run.interrupt();
@@ -394,17 +415,56 @@ TEST_CASE("members: an absurd loss of one worker does not count, and is said onc
 
 // On loopback without keys anybody may come first.
 TEST_CASE("members: a false server before the real one: this takes its place, and workers train") {
-  const auto come_first = [](const Cluster& run) {
-    HandPeer liar({run.plan.cluster, {Role::Server, 0}, 77}, run.endpoint);
-    liar.send(
-        proto::Hello{"server-0", run.plan.parameters, "tcp://127.0.0.1:1", run.plan.settings});
-    CHECK(liar.expect<proto::Welcome>().you.role == Role::Server);
+  const auto come_first = [](const Hosted& run) {
+    const auto welcome = run.lie<proto::Welcome>("tcp://127.0.0.1:1", "server-0");
+    CHECK(welcome.you.role == Role::Server);
   };
   Cluster run("asp", endless(), come_first);
   Member member = run.member();
   run.check_trains();
   member.to_scheduler.send(proto::Leave{"done"});
   run.interrupt();
+  CHECK(contains(run.scheduler->err(), "server 0 'server-0' is back without a snapshot"));
+}
+
+TEST_CASE("members: a false server of another name: the real one and the workers are told of it") {
+  Hosted run("asp", endless());
+  CHECK(run.lie<proto::Welcome>("tcp://127.0.0.1:1").you.index == 0);
+  const auto server = run.start("server", {"--name", "server-0"});
+  CHECK(server->wait_for_end() == 2);
+  const std::string line =
+      "server 'server-0' finds no free place; those that have one are 'false' at "
+      "tcp://127.0.0.1:1: ";
+  CAPTURE(server->err());
+  CHECK(contains(server->err(), line));
+  CHECK(contains(server->err(), "use keys"));
+  run.scheduler->wait_for_words("refused: " + line);
+  const auto worker = run.start("worker", {"--name", "fast-0"});
+  const std::string unreached =
+      "cannot reach server 0 at tcp://127.0.0.1:1 (127.0.0.1): nothing listens there";
+  worker->wait_for_words(unreached);
+  run.scheduler->wait_for_words("worker 'fast-0' " + unreached);
+  run.scheduler->signal(SIGINT);
+  CHECK(run.scheduler->wait_for_end() == 130);
+  CHECK(worker->wait_for_end() == 0);
+  CHECK_FALSE(contains(run.scheduler->err(), "training starts"));
+}
+
+TEST_CASE("members: false servers where the file lists addresses: one is refused, one replaced") {
+  const std::string address = tests::endpoint_at(tests::free_port());
+  std::string file = endless();
+  file.replace(file.find("[servers]\n"), 10, "[servers]\naddresses = [\"" + address + "\"]\n");
+  const auto come_first = [&](const Hosted& run) {
+    const auto refusal = run.lie<proto::Refusal>("tcp://127.0.0.1:1");
+    CHECK(contains(refusal.message, "servers.addresses of the cluster file does not list"));
+    CHECK(run.lie<proto::Welcome>(address).you.index == 0);
+  };
+  Cluster run("asp", file, come_first, address);
+  Member member = run.member();
+  run.check_trains();
+  member.to_scheduler.send(proto::Leave{"done"});
+  run.interrupt();
+  CHECK(contains(run.scheduler->err(), "refused: server 'false' is at tcp://127.0.0.1:1, "));
   CHECK(contains(run.scheduler->err(), "server 0 'server-0' is back without a snapshot"));
 }
 

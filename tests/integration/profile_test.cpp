@@ -61,6 +61,16 @@ class TraceFile {
         found[name_of(event)] = event.at("args");
     return found;
   }
+  // When one process sent or handled the progress of each worker, in seconds.
+  std::map<int, std::vector<double>> progress(const std::string& process) const {
+    std::map<int, std::vector<double>> found;
+    for (const Json& event : events_)
+      if (event.at("ph") == "X" && name_of(event) == process && event.contains("args") &&
+          event.at("args").value("message", "") == "Progress")
+        found[event.at("args").at("worker").get<int>()].push_back(event.at("ts").get<double>() /
+                                                                  1e6);
+    return found;
+  }
   // The spans of every thread, each by begin.
   std::map<std::pair<int, int>, std::vector<TraceEvent>> threads() const {
     std::map<std::pair<int, int>, std::vector<TraceEvent>> lanes;
@@ -122,6 +132,23 @@ int check_arrows(const TraceFile& trace) {
   return whole;
 }
 
+// Each worker's progress arrives at the scheduler in its order, after it was sent. Returns: how
+// many words arrived.
+std::size_t check_progress(const TraceFile& trace) {
+  std::size_t words = 0;
+  const auto arrived = trace.progress("scheduler");
+  for (const std::string& process : trace.processes()) {
+    for (const auto& [worker, sent] : trace.progress(process)) {
+      if (process == "scheduler" || !arrived.contains(worker)) continue;
+      const auto& handled = arrived.at(worker);
+      REQUIRE(handled.size() <= sent.size());
+      for (std::size_t i = 0; i < handled.size(); ++i) CHECK(handled[i] >= sent[i]);
+      words += handled.size();
+    }
+  }
+  return words;
+}
+
 TEST_CASE("up --profile writes every node's spans and each commit's arrows in one clock") {
   const Workplace place;
   place.write("quick.toml", QuickCluster{.servers = 2}.text());
@@ -152,6 +179,7 @@ TEST_CASE("up --profile writes every node's spans and each commit's arrows in on
   for (const auto& [process, totals] : trace.metadata("totals")) CHECK(totals.at("dropped") == 0);
   check_nesting(trace);
   CHECK(check_arrows(trace) >= 3);  // each worker has committed
+  CHECK(check_progress(trace) >= 3);
 }
 
 TEST_CASE("a killed worker leaves its part of the profile and Ctrl-C ends it in good order") {

@@ -30,6 +30,12 @@ std::uint64_t any_number() {
   return *rc::gen::inRange<std::uint64_t>(0, kNumberMax + 1);
 }
 
+std::vector<std::uint64_t> any_numbers() {
+  std::vector<std::uint64_t> all(any_count());
+  for (std::uint64_t& each : all) each = any_number();
+  return all;
+}
+
 Duration any_duration() {
   return {*rc::gen::inRange<std::int64_t>(0, kSpanMax.ns + 1)};
 }
@@ -61,6 +67,8 @@ Message any_welcome() {
   for (std::uint32_t i = 0; i < shards; ++i)
     m.shards.shards.push_back({shard_range(m.parameters, i, shards), any_text()});
   m.range = m.shards.shards.back().range;
+  m.setbacks = any<std::uint32_t>();
+  m.looks = any<bool>();
   return samples::message(m);
 }
 
@@ -72,7 +80,7 @@ Message any_members() {
   for (Member& member : m.members) member = {WorkerId{any<std::uint32_t>()}, any<std::uint64_t>()};
   m.phase.number = any<std::uint32_t>();
   for (auto count = any_count(); count > 0; --count)
-    m.phase.apart[WorkerId{any<std::uint32_t>()}] = {any<std::uint64_t>(), any<bool>()};
+    m.phase.apart[WorkerId{any<std::uint32_t>()}] = {any_number(), any<bool>()};
   return samples::message(m);
 }
 
@@ -89,6 +97,7 @@ Message any_progress() {
   m.communicate = any_duration();
   m.bytes_up = any_number();
   m.bytes_down = any_number();
+  m.late = any_duration();
   m.batch = any<std::uint32_t>();
   return samples::message(m);
 }
@@ -129,7 +138,7 @@ Message any_body(std::size_t kind) {
     case 7:
       return message(MembersAck{any_number()});
     case 8:
-      return message(Pull{any_number(), any<std::vector<std::uint64_t>>()});
+      return message(Pull{any_number(), any_numbers()});
     case 9:
       return with_chunk(Commit{any_number(),
                                0,
@@ -146,10 +155,9 @@ Message any_body(std::size_t kind) {
       return with_chunk(Parameters{
           any_number(), any_number(), 0, 0, 0, any_duration(), any<bool>(), {}, any<bool>()});
     case 11:
-      return message(Probe{any<std::uint64_t>(), any<std::uint32_t>()});
+      return message(Probe{any_number(), any<std::uint32_t>()});
     case 12:
-      return message(ProbeReply{any<std::uint64_t>(), any<bool>(),
-                                any<std::vector<std::uint64_t>>(), any<bool>(), any<bool>(),
+      return message(ProbeReply{any_number(), any<bool>(), any_numbers(), any<bool>(), any<bool>(),
                                 any<std::uint32_t>()});
     case 13:
       return any_progress();

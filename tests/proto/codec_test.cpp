@@ -5,8 +5,10 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <set>
+#include <type_traits>
 
 #include "tests/proto/samples.hpp"
 
@@ -113,6 +115,98 @@ TEST_CASE("a chunk lies in its slice and its payload is the chunk") {
   check_corrupt(samples::message(Parameters{1, 1, 7, 4, 10, {}, false, PayloadCodec::F32},
                                  samples::floats(4)),
                 "Parameters of 4 elements at 7");
+}
+
+// One field of a message, with a value of the test's.
+template <class Value, class Body>
+auto one(Body body, std::type_identity_t<std::function<Value&(Body&)>> field) {
+  return [body, field](Value value) {
+    auto changed = body;
+    field(changed) = value;
+    return samples::message(std::move(changed));
+  };
+}
+
+TEST_CASE("every number that a peer says of itself has a bound") {
+  using Number = std::uint64_t;
+  const auto of = [](auto body, auto field) { return one<Number>(body, field); };
+  Hello snapshot;
+  snapshot.snapshots.resize(1);
+  Members apart;
+  apart.phase.apart[WorkerId{1}] = {};
+  Heartbeat standing;
+  standing.standings.resize(1);
+  ProbeReply missing;
+  missing.missing_offsets.resize(1);
+  const std::vector<std::function<Message(Number)>> numbers{
+      of(Hello{}, [](Hello& m) -> Number& { return m.parameters; }),
+      of(snapshot, [](Hello& m) -> Number& { return m.snapshots[0].number; }),
+      of(snapshot, [](Hello& m) -> Number& { return m.snapshots[0].commits; }),
+      of(Welcome{}, [](Welcome& m) -> Number& { return m.parameters; }),
+      of(Welcome{}, [](Welcome& m) -> Number& { return m.snapshot; }),
+      of(Welcome{}, [](Welcome& m) -> Number& { return m.steps; }),
+      of(Members{}, [](Members& m) -> Number& { return m.epoch; }),
+      of(Members{}, [](Members& m) -> Number& { return m.back_to; }),
+      of(apart, [](Members& m) -> Number& { return m.phase.apart.begin()->second.from; }),
+      of(MembersAck{}, [](MembersAck& m) -> Number& { return m.epoch; }),
+      of(Save{}, [](Save& m) -> Number& { return m.number; }),
+      of(Save{}, [](Save& m) -> Number& { return m.keep; }),
+      of(Pull{}, [](Pull& m) -> Number& { return m.sequence; }),
+      of(Pull{1, {0}}, [](Pull& m) -> Number& { return m.offsets[0]; }),
+      of(Commit{}, [](Commit& m) -> Number& { return m.sequence; }),
+      of(Commit{}, [](Commit& m) -> Number& { return m.steps; }),
+      of(Parameters{}, [](Parameters& m) -> Number& { return m.sequence; }),
+      of(Parameters{}, [](Parameters& m) -> Number& { return m.version; }),
+      of(Parameters{}, [](Parameters& m) -> Number& { return m.round; }),
+      of(Probe{}, [](Probe& m) -> Number& { return m.sequence; }),
+      of(ProbeReply{}, [](ProbeReply& m) -> Number& { return m.sequence; }),
+      of(missing, [](ProbeReply& m) -> Number& { return m.missing_offsets[0]; }),
+      of(Progress{}, [](Progress& m) -> Number& { return m.steps; }),
+      of(Progress{}, [](Progress& m) -> Number& { return m.commits; }),
+      of(Progress{}, [](Progress& m) -> Number& { return m.loss_samples; }),
+      of(Progress{}, [](Progress& m) -> Number& { return m.bytes_up; }),
+      of(Progress{}, [](Progress& m) -> Number& { return m.bytes_down; }),
+      of(Heartbeat{}, [](Heartbeat& m) -> Number& { return m.saved; }),
+      of(standing, [](Heartbeat& m) -> Number& { return m.standings[0].refused[0]; }),
+      of(standing, [](Heartbeat& m) -> Number& { return m.standings[0].refused[3]; }),
+      of(Evaluation{}, [](Evaluation& m) -> Number& { return m.version; }),
+      of(Evaluation{}, [](Evaluation& m) -> Number& { return m.samples; }),
+  };
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    CAPTURE(i);
+    CHECK(round_trip(numbers[i](kNumberMax)));
+    for (const Number value : {kNumberMax + 1, Number{1} << 63, ~Number{0}})
+      check_corrupt(numbers[i](value), "no number of ours");
+  }
+  const auto round = of(Commit{}, [](Commit& m) -> Number& { return m.round; });
+  CHECK(round_trip(round(kRoundMax)));
+  check_corrupt(round(kRoundMax + 1), "is too large");
+}
+
+TEST_CASE("every time that a peer says of itself has a bound") {
+  const auto of = [](auto body, auto field) { return one<Duration>(body, field); };
+  Heartbeat standing;
+  standing.standings.resize(1);
+  const std::vector<std::function<Message(Duration)>> times{
+      of(Parameters{}, [](Parameters& m) -> Duration& { return m.held; }),
+      of(Progress{}, [](Progress& m) -> Duration& { return m.step_time; }),
+      of(Progress{}, [](Progress& m) -> Duration& { return m.overhead; }),
+      of(Progress{}, [](Progress& m) -> Duration& { return m.compute; }),
+      of(Progress{}, [](Progress& m) -> Duration& { return m.wait; }),
+      of(Progress{}, [](Progress& m) -> Duration& { return m.communicate; }),
+      of(standing, [](Heartbeat& m) -> Duration& { return m.standings[0].waited; }),
+      of(standing, [](Heartbeat& m) -> Duration& { return m.standings[0].usual; }),
+      of(Directive{}, [](Directive& m) -> Duration& { return m.period; }),
+      of(Evaluation{}, [](Evaluation& m) -> Duration& { return m.age; }),
+  };
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    CAPTURE(i);
+    CHECK(round_trip(times[i](kSpanMax)));
+    check_corrupt(times[i]({kSpanMax.ns + 1}), "a duration of years");
+    check_corrupt(times[i]({INT64_MAX}), "a duration of years");
+    check_corrupt(times[i]({-1}), "a negative duration");
+    check_corrupt(times[i]({INT64_MIN}), "a negative duration");
+  }
 }
 
 TEST_CASE("a payload has the size that its codec and count allow") {

@@ -42,6 +42,7 @@ inline std::vector<Message> every_message() {
   progress.bytes_up = 10;
   progress.bytes_down = 11;
   progress.batch = 12;
+  progress.late = {14};
   progress.alignment = {.own = 0.13, .during = -0.14, .before = -1};
   Welcome welcome{{Role::Server, 1}, 10, {5, 10}, {}};
   welcome.shards.shards = {{{0, 5}, "tcp://10.0.0.2:5701"}, {{5, 10}, "tcp://10.0.0.3:5701"}};
@@ -95,7 +96,8 @@ inline auto fields(const Hello& m) {
                   m.looks, m.trouble);
 }
 inline auto fields(const Welcome& m) {
-  return std::tie(m.you, m.parameters, m.range, m.shards, m.snapshot, m.steps);
+  return std::tie(m.you, m.parameters, m.range, m.shards, m.snapshot, m.steps, m.setbacks,
+                  m.looks);
 }
 inline auto fields(const Refusal& m) {
   return std::tie(m.code, m.message);
@@ -141,7 +143,8 @@ inline auto fields(const ProbeReply& m) {
 }
 inline auto fields(const Progress& m) {
   return std::tie(m.steps, m.commits, m.step_time, m.overhead, m.loss, m.loss_samples, m.compute,
-                  m.wait, m.communicate, m.bytes_up, m.bytes_down, m.batch, m.alignment);
+                  m.wait, m.communicate, m.bytes_up, m.bytes_down, m.batch, m.alignment,
+                  m.late);
 }
 inline auto fields(const Heartbeat& m) {
   return std::tie(m.echo, m.clock, m.saved);

@@ -212,7 +212,9 @@ const std::vector<Impure>& impure_files() {
       {"cluster/model_start.", "asks whether two paths are one file"},
       {"emulation/compute_pool.", "computes gradients on several threads"},
       {"emulation/fair_network.", "looks flows up by hash and never iterates over them"},
-      {"emulation/throttle/link_check.", "measures a relay"},
+      {"emulation/throttle/kernel_network.", "makes namespaces and shapes links"},
+      {"emulation/throttle/link_check.", "measures a link"},
+      {"emulation/throttle/link_probe.", "measures the way to another host"},
       {"emulation/throttle/pipe.", "reads and writes sockets"},
       {"emulation/throttle/relay.", "is a thread between sockets"},
       {"emulation/throttle/tcp.", "makes sockets"},
@@ -369,8 +371,8 @@ Violations test_names(const SourceFile& file) {
 
 Violations virtual_interfaces(const SourceFile& file) {
   static const std::set<std::string, std::less<>> kInterfaces = {
-      "Transport", "Device", "Trainer", "CommitRule",  "Gate", "Tuner",
-      "Storage",   "Gpu",    "Event",   "Convolution", "Graph"};
+      "Transport", "Device",  "OwnMemory", "Trainer", "CommitRule",  "Gate",
+      "Tuner",     "Storage", "Gpu",       "Event",   "Convolution", "Graph"};
   Violations out;
   if (!is_product(file)) return out;
   const std::string code = blank_comments_and_literals(file.text);

@@ -156,7 +156,7 @@ TEST_CASE("steady state: compressed, too") {
         proto::Compression{PayloadCodec::Int8}, proto::Compression{PayloadCodec::TopK, 0.01},
         proto::Compression{PayloadCodec::TopK, 1},
         proto::Compression{PayloadCodec::RandomK, 0.1}}) {
-    CAPTURE(codec_name(codec.codec));
+    CAPTURE(proto::codec_name(codec.codec));
     Pair<Direct> pair(codec);
     for (int i = 0; i < 4; ++i) pair.commit();
     const std::size_t before = tests::allocations;

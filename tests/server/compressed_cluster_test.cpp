@@ -52,7 +52,7 @@ double distance(const CoreCluster& cluster, std::size_t worker) {
 
 TEST_CASE("compressed updates over lossy links: a BSP run reaches the bits of the lossless run") {
   for (const Compression& up : kCompressions) {
-    CAPTURE(codec_name(up.codec));
+    CAPTURE(proto::codec_name(up.codec));
     constexpr Version kVersion = kWorkers * 5;
     CoreCluster clean(three_workers(up, {}));
     clean.run_until([&] { return clean.all_at_version(kVersion); });

@@ -71,7 +71,7 @@ TEST_CASE("differences add up to the parameters at both ends alike") {
   for (const Compression& wanted :
        {Compression{PayloadCodec::Int8}, Compression{PayloadCodec::TopK, 0.05},
         Compression{PayloadCodec::RandomK, 0.05}}) {
-    CAPTURE(codec_name(wanted.codec));
+    CAPTURE(proto::codec_name(wanted.codec));
     Rng rng(2);
     auto parameters = random_values(rng, 300);
     ReplyEncoder encoder(300);
@@ -99,7 +99,7 @@ TEST_CASE("differences add up to the parameters at both ends alike") {
 
 TEST_CASE("what was noted is let go of with the first commit that wants no differences") {
   for (const auto codec : {PayloadCodec::F32, PayloadCodec::F16, PayloadCodec::Bf16}) {
-    CAPTURE(codec_name(codec));
+    CAPTURE(proto::codec_name(codec));
     Rng rng(3);
     const auto parameters = random_values(rng, 300);
     ReplyEncoder encoder(300);
@@ -139,7 +139,7 @@ const Compression kEdges[] = {{PayloadCodec::Int8},         {PayloadCodec::F16},
 TEST_CASE("a reply that no codec makes smaller is f32, and the next difference builds on it") {
   for (const Compression& wanted : kEdges) {
     for (const std::size_t size : {1U, 2U, 3U, 4U, 257U}) {
-      CAPTURE(codec_name(wanted.codec));
+      CAPTURE(proto::codec_name(wanted.codec));
       CAPTURE(wanted.keep);
       CAPTURE(size);
       Rng rng(4);
@@ -152,7 +152,7 @@ TEST_CASE("a reply that no codec makes smaller is f32, and the next difference b
         blank_state.want(wanted, i > 0);
         const Reply reply = encode(encoder, parameters, state);
         CHECK(reply.bytes <= 4 * size);
-        CHECK(reply.head.noted == is_difference(wanted.codec));
+        CHECK(reply.head.noted == proto::is_difference(wanted.codec));
         proto::Parameters head;
         const auto anything = tests::payload_of(std::vector<float>(size));
         CHECK(encode(blank, anything, blank_state, head).size() == reply.bytes);
@@ -178,7 +178,7 @@ TEST_CASE("f32 is the parameters where they lie, and what is compressed has a bu
   for (const Compression& wanted :
        {Compression{PayloadCodec::F16}, Compression{PayloadCodec::Int8},
         Compression{PayloadCodec::TopK, 0.01}, Compression{PayloadCodec::RandomK, 0.01}}) {
-    CAPTURE(codec_name(wanted.codec));
+    CAPTURE(proto::codec_name(wanted.codec));
     ReplyEncoder encoder(1000);
     ReplyState state;
     proto::Parameters head;

@@ -16,6 +16,7 @@ proto::Progress report(std::uint64_t steps, std::uint64_t commits, double comput
   progress.compute = Duration::from_seconds(compute);
   progress.wait = Duration::from_seconds(wait);
   progress.communicate = Duration::from_seconds(communicate);
+  progress.late = Duration::from_seconds(compute / 5);
   progress.bytes_up = steps * 100;
   progress.bytes_down = steps * 10;
   return progress;
@@ -57,6 +58,8 @@ TEST_CASE("record: totals, shares and heterogeneity of what was last reported") 
   CHECK(record.workers[0].compute_seconds == 10);
   CHECK(record.workers[0].wait_seconds == 20);
   CHECK(record.workers[0].communicate_seconds == 2);
+  CHECK(record.workers[0].late_seconds == 2);
+  CHECK(record.workers[0].late_share() == 0.25);  // 10 s instead of 8
   CHECK(record.workers[0].step_seconds == 0.25);
   CHECK(record.workers[1].step_seconds == 1);
 }

@@ -128,7 +128,9 @@ const std::vector<Refused>& refused_messages() {
   using proto::Role;
   static const std::vector<Refused> table = {
       {"one server too many", RefusalCode::ClusterFull,
-       "all 2 shards have a server: raise servers.count in the cluster file",
+       "server 'shard-2' finds no free place; those that have one are 'shard-0' at "
+       "tcp://10.0.0.0:5700, 'shard-1' at tcp://10.0.0.1:5700: raise servers.count in the cluster "
+       "file; or, if one of these is none of yours, use keys",
        [](auto& w) {
          say_hello(w, {Role::Server, 0}, 12345, "shard-2");
        }},
@@ -250,6 +252,54 @@ TEST_CASE("refusals: a joiner after the end is told why it ended") {
   REQUIRE(refusals.size() == 1);
   CHECK(refusals[0].code == RefusalCode::Stopped);
   CHECK(refusals[0].message == "the run is over: target reached");
+}
+
+SchedulerOptions with_addresses() {
+  auto options = some_options();
+  options.addresses = {"tcp://10.0.0.0:5700", "tcp://10.0.0.1:5700"};
+  return options;
+}
+
+TEST_CASE("listed servers: one at another address is refused, and said once a minute") {
+  SchedulerWorld world(with_addresses());
+  for (int i = 0; i < 3; ++i) {
+    say_hello(world, {proto::Role::Server, 0}, 12345, "shard-0");  // at tcp://10.9.9.9:1
+    const auto refusals = bodies<proto::Refusal>(world.collect(), 300);
+    REQUIRE(refusals.size() == 1);
+    CHECK(refusals[0].message ==
+          "server 'shard-0' is at tcp://10.9.9.9:1, which servers.addresses of the cluster file "
+          "does not list: --advertise names its address");
+  }
+  const std::string said = world.log();
+  CHECK(std::ranges::count(said, '\n') == 1);
+  CHECK(world.scheduler.servers() == 0);
+  world.start();
+  CHECK(world.scheduler.started());
+}
+
+TEST_CASE("listed servers: their addresses are their numbers, in whatever order they come") {
+  SchedulerWorld world(with_addresses());
+  world.server_hello(1);
+  CHECK(count<proto::Heartbeat>(world.collect(), server_peer(1)) == 1);  // its turn will come
+  world.server_hello(0);
+  CHECK(bodies<proto::Welcome>(world.collect(), server_peer(0)).at(0).you.index == 0);
+  world.server_hello(1);
+  CHECK(bodies<proto::Welcome>(world.collect(), server_peer(1)).at(0).you.index == 1);
+}
+
+TEST_CASE("listed servers: who is at the address takes the place of a false one, not of a key's") {
+  for (const bool keys : {false, true}) {
+    CAPTURE(keys);
+    SchedulerWorld world(with_addresses());
+    proto::Hello first{"false", 10, "tcp://10.0.0.0:5700"};
+    if (keys) first.public_key = std::string(40, 'k');
+    world.hear(300, {proto::Role::Server, 0}, 12345, first);
+    world.collect();
+    world.server_hello(0);
+    const auto said = world.collect();
+    CHECK(count<proto::Welcome>(said, server_peer(0)) == (keys ? 0 : 1));
+    CHECK(count<proto::Refusal>(said, server_peer(0)) == (keys ? 1 : 0));
+  }
 }
 
 TEST_CASE("refusals: the cluster is full at its limit, and has room again when one leaves") {

@@ -107,6 +107,7 @@ TEST_CASE("waits: a worker that looks is told where the servers are, and is no m
   const auto welcomes = bodies<proto::Welcome>(world.collect(), kZero.peer);
   REQUIRE(welcomes.size() == 1);
   CHECK(welcomes[0].shards.shards.size() == 2);
+  CHECK(welcomes[0].looks);
   CHECK(world.scheduler.members() == 0);
   const std::string line = "worker 'edge-0' cannot reach server 1 at tcp://10.0.0.1:5700\n";
   CHECK(world.log() == line);

@@ -32,6 +32,14 @@ proto::Progress made(std::uint64_t steps, std::uint64_t commits) {
   return progress;
 }
 
+// A commit after each step, the last with this mean loss.
+proto::Progress with_loss(std::uint64_t steps, double loss) {
+  proto::Progress progress = made(steps, steps);
+  progress.loss = loss;
+  progress.loss_samples = 10;
+  return progress;
+}
+
 proto::Standing awaited(const PlayedWorker& worker, Duration waited, Duration usual) {
   return {.worker = WorkerId{worker.index},
           .incarnation = worker.incarnation,
@@ -317,10 +325,9 @@ TEST_CASE("setback: one worker that says its loss is not finite changes nothing"
       world.from_server(0, proto::Heartbeat{});
       ++steps;
       for (const auto& worker : {kZero, kOne, kTwo}) {
-        auto progress = made(steps, steps);
-        progress.loss_samples = 10;
-        progress.loss = worker.index < broken ? std::numeric_limits<double>::quiet_NaN() : 0.5;
-        world.from_worker(worker, progress);
+        const bool is_broken = worker.index < broken;
+        world.from_worker(
+            worker, with_loss(steps, is_broken ? std::numeric_limits<double>::quiet_NaN() : 0.5));
       }
       world.scheduler.on_wakeup(world.now);
     }
@@ -342,11 +349,8 @@ TEST_CASE("watch: an absurd loss of one worker is left out of the mean, and said
     world.now = world.now + kSecond * 20;
     ++steps;
     for (const auto& worker : {kZero, kOne, kTwo}) {
-      if (worker.index >= losses.size()) continue;
-      auto progress = made(steps, steps);
-      progress.loss_samples = 10;
-      progress.loss = losses[worker.index];
-      world.from_worker(worker, progress);
+      if (worker.index < losses.size())
+        world.from_worker(worker, with_loss(steps, losses[worker.index]));
     }
     world.scheduler.on_wakeup(world.now);
     const auto last = world.scheduler.last_evaluation();
@@ -361,6 +365,60 @@ TEST_CASE("watch: an absurd loss of one worker is left out of the mean, and said
   CHECK(pass({999, 0.5, 0.5}) == doctest::Approx(1000.0 / 3));
   // What most have is usual.
   CHECK(pass({3e6, 3e6, 0}) == 2e6);
+}
+
+TEST_CASE("watch: the losses of more samples than a worker's steps had do not count") {
+  auto options = watching();
+  options.evaluations = SchedulerOptions::Evaluations::Training;
+  options.batch = 10;
+  SchedulerWorld world(options);
+  world.start(3);
+  // Returns: the mean loss. Two workers have made 1,000 steps each; the third, `steps` of them.
+  std::uint64_t all = 0;
+  const auto pass = [&](double loss, std::uint64_t steps, std::uint64_t samples, int times) {
+    world.now = world.now + kSecond * 20;
+    all += 1'000;
+    for (const auto& worker : {kZero, kOne}) {
+      proto::Progress honest = with_loss(all, 1);
+      honest.loss_samples = 10'000;
+      world.from_worker(worker, honest);
+    }
+    proto::Progress liar = with_loss(steps, loss);
+    liar.loss_samples = samples;
+    for (int i = 0; i < times; ++i) world.from_worker(kTwo, liar);
+    world.scheduler.on_wakeup(world.now);
+    return world.scheduler.last_evaluation()->loss;
+  };
+  const std::string said = "worker 2 'edge-2' reports the loss of 9007199254740992 samples: 740";
+  // 64 steps may have been before it joined: 10 x (10 + 64) samples count, however often it says
+  // so.
+  CHECK(pass(2, 10, proto::kNumberMax, 5'000) ==
+        doctest::Approx((20'000 + 2 * 740.0) / 20'740).epsilon(1e-12));
+  CHECK(says(world.log(), said));
+  CHECK(pass(2, 10, proto::kNumberMax, 5'000) == 1);
+  CHECK(pass(999, 11, proto::kNumberMax, 5'000) ==
+        doctest::Approx((20'000 + 999 * 10.0) / 20'010).epsilon(1e-12));
+  CHECK_FALSE(says(world.log(), "edge-2"));  // it was said
+  CHECK(pass(3, 1'011, 10'000, 1) == doctest::Approx((20'000 + 3 * 10'000.0) / 30'000));
+  world.scheduler.stop(world.now, "enough");
+  CHECK(world.scheduler.record().commits == 8'000 + 1'011);
+}
+
+TEST_CASE("watch: counts that servers and workers say again and again do not overflow") {
+  SchedulerWorld world(watching());
+  world.start(3);
+  auto standing = refused(kTwo, 1, 1);
+  for (int i = 0; i < 5'000; ++i) {
+    standing.refused[1] = i % 2 == 0 ? proto::kNumberMax : 0;
+    world.from_server(0, telling(standing));
+  }
+  CHECK(world.scheduler.record().refused[1] == ~std::uint64_t{0});
+  for (const auto& worker : {kZero, kOne, kTwo}) {
+    proto::Progress progress = made(1, 1);
+    progress.bytes_up = proto::kNumberMax;
+    world.from_worker(worker, progress);
+  }
+  CHECK(world.scheduler.record().bytes_up == 3 * proto::kNumberMax);
 }
 
 TEST_CASE("watch: absurd figures of one worker's own evaluation are left out") {

@@ -43,7 +43,7 @@ TEST_CASE("every form that a commit may ask for is answered, whatever the size o
           CAPTURE(sync);
           CAPTURE(size);
           CAPTURE(chunk);
-          CAPTURE(codec_name(wanted.codec));
+          CAPTURE(proto::codec_name(wanted.codec));
           CAPTURE(wanted.keep);
           ServerWorld shard({.sync = sync, .initial = Values(size, 10), .chunk = chunk});
           shard.members(1, {0});
@@ -55,7 +55,7 @@ TEST_CASE("every form that a commit may ask for is answered, whatever the size o
             if (!reply) continue;
             answered += reply->count;
             CHECK(out.message.payload.size() <= 4 * reply->count);
-            CHECK(reply->noted == is_difference(wanted.codec));
+            CHECK(reply->noted == proto::is_difference(wanted.codec));
             Values values(reply->count);
             CHECK(proto::decompress(reply->codec, out.message.payload.bytes(), values));
           }

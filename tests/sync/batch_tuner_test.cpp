@@ -183,6 +183,30 @@ TEST_CASE("ADSP with batches in proportion to speed: an order repeats what the o
   CHECK(told[1] == Directive{.commit_rate = 7, .weight = 0.5, .batch = 16});
 }
 
+TEST_CASE("mini-batches: step times of nothing or of years, from a worker that lies") {
+  BatchTuner tuner(4, 10);
+  std::map<std::uint32_t, std::uint32_t> batch{{0, 10}, {1, 10}};
+  for (const std::uint32_t id : {0u, 1u}) tuner.on_join({}, {id});
+  std::uint64_t steps = 0;
+  for (const std::int64_t ns : {1L << 57, 0L, 1L, 0L, 1L << 57, 1'000'000L}) {
+    for (int i = 0; i < 8; ++i) {
+      ++steps;
+      for (const std::uint32_t id : {0u, 1u})
+        tuner.on_progress({}, {id},
+                          {.steps = steps,
+                           .step_time = id == 0 && i > 2 ? Duration{ns} : Duration::from_ms(1),
+                           .batch = batch[id] == 10 ? 0 : batch[id]});
+      while (const auto order = tuner.poll_order()) {
+        batch[order->worker.value] = order->directive.batch;
+        CHECK(is_valid(order->directive));
+      }
+      CHECK(batch[0] + batch[1] == 20);
+      CHECK(batch[0] >= 1);
+      CHECK(batch[0] <= 19);
+    }
+  }
+}
+
 TEST_CASE("EASGD: alpha is the moving rate over m, told to all when m changes") {
   EasgdTuner tuner({.moving_rate = 0.9});
   const std::string trace = R"(

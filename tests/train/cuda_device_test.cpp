@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/compression.hpp"
 #include "tests/train/models.hpp"
 #include "train/local_trainer.hpp"
 
@@ -201,10 +202,125 @@ TEST_CASE("a warm step of the CUDA device is one launch, allocates nothing and w
     device->take_update(update);
     device->load_under_update(update);
     CHECK(device.gpu->counts().allocations == warm.allocations);
+    CHECK(device.gpu->counts().pageable == warm.pageable);
     CHECK(device.gpu->counts().recorded == warm.recorded);
     CHECK(device.gpu->counts().launches == warm.launches + 2);  // of the update and the load
     CHECK(device.gpu->counts().graph_launches == warm.graph_launches + 24);
   }
+}
+
+TEST_CASE("what a GPU packs beside steps is what the host compresses of the same updates") {
+  const ModelSpec spec = model("mlp", {20}, {9, 1, 1});
+  const std::size_t count = parameter_count(spec);
+  constexpr std::size_t kChunk = 100;
+  for (const proto::Compression& form :
+       {proto::Compression{PayloadCodec::F16}, {PayloadCodec::Int8}, {PayloadCodec::TopK, 0.1}})
+    for (std::uint64_t seed = 0; seed < 12; ++seed) {
+      CAPTURE(proto::codec_name(form.codec));
+      CAPTURE(seed);
+      const Pair device(spec, 4, {.seed = seed}), still(spec, 4);
+      OwnMemory& memory = *device->own_memory();
+      std::vector<PackedRun> runs;
+      for (const std::size_t size : {kChunk, count % kChunk})
+        runs.push_back({.codec = form.codec,
+                        .begin = size == kChunk ? 0 : count - size,
+                        .count = size,
+                        .chunks = size == kChunk ? count / kChunk : 1,
+                        .keep = proto::kept(form, size),
+                        .bytes = proto::compressed_bytes(form, size)});
+      std::vector<float> residual(count);
+      proto::Compressor compressor;
+      std::uint64_t made = 0;
+      const auto step = [&](float rate) {
+        ++made;
+        for (Device* const each : {device.device.get(), still.device.get()})
+          each->step(OwnedBatch(spec, 4, made).view(), rate);
+      };
+      for (int round = 0; round < 8; ++round) {
+        CAPTURE(round);
+        const auto loaded = test_parameters(spec, made);
+        for (Device* const each : {device.device.get(), still.device.get()}) each->load(loaded);
+        const bool breaks = round == 3;
+        step(breaks ? std::numeric_limits<float>::infinity() : 0.1f);
+        Floats expected, got;
+        CHECK(still->take_update(expected) == !breaks);
+        const bool forget = round == 5;
+        if (forget) std::ranges::fill(residual, 0.0f);
+        memory.begin_update({.runs = runs, .forget = forget});
+        if (round % 2 == 0) {  // as after a commit: U of these steps is the next update's
+          for (Device* const each : {device.device.get(), still.device.get()})
+            each->load_under_update(loaded);
+          step(0.1f);
+        }
+        CHECK(memory.finish_update(got) == !breaks);
+        if (breaks) {
+          CHECK(std::ranges::equal(std::as_bytes(std::span(got)),
+                                   std::as_bytes(std::span(expected))));
+          continue;
+        }
+        std::size_t at = 0;
+        for (const PackedRun& run : runs)
+          for (std::size_t c = 0; c < run.chunks; ++c, at += run.stride()) {
+            const std::size_t begin = run.begin + c * run.count;
+            std::vector<std::byte> payload(run.bytes);
+            compressor.compress(form, std::span(expected).subspan(begin, run.count),
+                                std::span(residual).subspan(begin, run.count), 0, payload);
+            REQUIRE(std::ranges::equal(payload,
+                                       std::as_bytes(std::span(got).subspan(at)).first(run.bytes)));
+          }
+        CHECK(at == got.size());
+      }
+    }
+}
+
+TEST_CASE("the moments of an optimizer are on a GPU from set_optimizer() on, and no others") {
+  const ModelSpec spec = model("mlp", {20}, {9, 1, 1});
+  const std::size_t bytes = parameter_count(spec) * sizeof(float);
+  const Pair device(spec, 4);
+  const std::size_t free = device.gpu->memory_free();
+  const auto taken = [&](LocalOptimizerKind kind) {
+    device->set_optimizer({.kind = kind});
+    device->step(OwnedBatch(spec, 4, 1).view(), 0.1f);
+    return (free - device.gpu->memory_free()) / bytes;
+  };
+  CHECK(taken(LocalOptimizerKind::Sgd) == 0);
+  CHECK(taken(LocalOptimizerKind::AdamW) == 2);
+  CHECK(taken(LocalOptimizerKind::Momentum) == 1);
+  CHECK(taken(LocalOptimizerKind::AdamW) == 2);
+  CHECK(taken(LocalOptimizerKind::Sgd) == 0);
+}
+
+TEST_CASE("a GPU that packs copies fewer bytes, and allocates nothing once it is warm") {
+  const ModelSpec spec = model("mlp", {20}, {9, 1, 1});
+  const std::size_t count = parameter_count(spec);
+  const Pair device(spec, 4);
+  OwnMemory& memory = *device->own_memory();
+  Floats update;
+  const auto commit = [&](const proto::Compression& form) {
+    const PackedRun run{.codec = form.codec,
+                        .count = count,
+                        .chunks = 1,
+                        .keep = proto::kept(form, count),
+                        .bytes = proto::compressed_bytes(form, count)};
+    device->step(OwnedBatch(spec, 4, 1).view(), 0.1f);
+    const std::size_t before = device.gpu->counts().copied_to_host;
+    memory.begin_update({.runs = std::span(&run, 1)});
+    CHECK(memory.finish_update(update));
+    return device.gpu->counts().copied_to_host - before;
+  };
+  const auto round = [&] {
+    device->step(OwnedBatch(spec, 4, 1).view(), 0.1f);
+    for (const PayloadCodec codec : {PayloadCodec::Bf16, PayloadCodec::Int8, PayloadCodec::TopK}) {
+      const proto::Compression form{codec, 0.1};
+      const std::size_t payload = (proto::compressed_bytes(form, count) + 3) / 4 * 4;
+      CHECK(commit(form) == payload + sizeof(std::int32_t));
+    }
+  };
+  for (int i = 0; i < 4; ++i) round();
+  const HostGpuCounts warm = device.gpu->counts();
+  for (int i = 0; i < 4; ++i) round();
+  CHECK(device.gpu->counts().allocations == warm.allocations);
+  CHECK(device.gpu->counts().pageable == warm.pageable);
 }
 
 TEST_CASE("batches of more sizes than the CUDA device remembers train like the reference's") {

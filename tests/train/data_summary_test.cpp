@@ -293,6 +293,15 @@ TEST_CASE("a summary from a stranger is checked before it is believed") {
   CHECK(changed("[2,2.0,2.0]", "[2,null,2.0]").starts_with("a data summary that cannot be read"));
   CHECK(changed("[\"u\",\"v\"]", "[\"v\",\"u\"]") ==
         "a data summary that column \"c\" contradicts itself");
+  const std::string unread = "a data summary that cannot be read";
+  for (const char* count : {"-2", "2.5", "1e300", "9007199254740993", "99999999999999999999"}) {
+    CAPTURE(count);
+    CHECK(changed("\"samples\":2", fmt::format("\"samples\":{}", count)).starts_with(unread));
+    CHECK(changed("[2,2.0,2.0]", fmt::format("[{},2.0,2.0]", count)).starts_with(unread));
+    CHECK(changed("[\"p\",1]", fmt::format("[\"p\",{}]", count)).starts_with(unread));
+  }
+  for (const char* moments : {"[2,1e308,2.0]", "[2,-1e308,2.0]", "[2,2.0,1e300]"})
+    CHECK(changed("[2,2.0,2.0]", moments) == "a data summary that column \"x\" contradicts itself");
   CHECK(summary_of("").error().message.starts_with("a data summary that cannot be read"));
   CHECK(summary_of(std::string(kSchemaBytesMax + 1, ' ')).error().message ==
         "a data summary of 16777217 bytes; the limit is 16777216");

@@ -195,10 +195,11 @@ void HostGpu::free(void* memory, bool pinned) {
   blocks_.erase(found);
 }
 
-bool HostGpu::knows(const void* memory) const {
+const HostGpu::Block* HostGpu::block_of(const void* memory) const {
   const auto* const at = static_cast<const std::byte*>(memory);
   auto next = blocks_.upper_bound(at);
-  return next != blocks_.begin() && at < (--next)->first + next->second.bytes;
+  if (next == blocks_.begin()) return nullptr;
+  return at < (--next)->first + next->second.bytes ? &next->second : nullptr;
 }
 
 void HostGpu::need(const void* memory, std::size_t bytes) const {
@@ -231,14 +232,18 @@ void HostGpu::add(Stream stream, std::function<void()> work) {
 
 void HostGpu::copy(Stream stream, void* to, const void* from, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
-  if (knows(to) && knows(from)) {
+  const Block* const there = block_of(to);
+  const Block* const here = block_of(from);
+  if (here && !here->pinned && (!there || there->pinned)) counts_.copied_to_host += bytes;
+  if (!here || !there) ++counts_.pageable;
+  if (here && there) {
     need(to, bytes);
     need(from, bytes);
     add(stream, [=] { std::memmove(to, from, bytes); });
     return;
   }
   refuse_while_recording();
-  if (knows(to)) {  // what the host holds is read now
+  if (there) {  // what the host holds is read now
     need(to, bytes);
     const auto* const first = static_cast<const std::byte*>(from);
     add(stream, [to, bytes, held = std::vector<std::byte>(first, first + bytes)] {

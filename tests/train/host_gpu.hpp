@@ -35,7 +35,9 @@ struct HostGpuCounts {
   std::size_t launches = 0;  // of kernels, products and convolutions, recorded or queued
   std::size_t recorded = 0;  // graphs
   std::size_t graph_launches = 0;
-  std::size_t waits = 0;  // of the calling thread, for work that had not run
+  std::size_t copied_to_host = 0;  // bytes, from its memory
+  std::size_t pageable = 0;        // copies from or to memory of the host that is not pinned
+  std::size_t waits = 0;           // of the calling thread, for work that had not run
 };
 
 class HostGpu : public Gpu {
@@ -91,7 +93,8 @@ class HostGpu : public Gpu {
   void free(void* memory, bool pinned) override;
   Result<Memory> allocate(std::size_t bytes, bool pinned);
   std::deque<Entry>& queue(Stream stream) { return queues_[static_cast<std::size_t>(stream)]; }
-  bool knows(const void* memory) const;
+  // Null: it lies in no memory of this GPU.
+  const Block* block_of(const void* memory) const;
   // Throws unless all of it lies in memory of this GPU.
   void need(const void* memory, std::size_t bytes) const;
   void add(Stream stream, std::function<void()> work);

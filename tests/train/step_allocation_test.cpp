@@ -1,6 +1,6 @@
 // A step allocates nothing once it is warm, on the cpu device and on the CUDA device: counted in
-// operator new. What oneDNN allocates inside its own calls (a list of the arguments) is told apart
-// by the caller's address, and what the GPU made of plain loops does by its functions.
+// operator new. oneDNN allocates inside its own calls (a list of the arguments): the caller's
+// address tells these apart. The simulated GPU allocates too: its functions are left out.
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 

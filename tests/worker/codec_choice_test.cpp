@@ -79,7 +79,8 @@ class World {
     return link.between + round_trip + link.held;
   }
   std::string codecs() const {
-    return std::string(codec_name(choice.up().codec)) + "/" + codec_name(choice.down().codec);
+    return std::string(proto::codec_name(choice.up().codec)) + "/" +
+           proto::codec_name(choice.down().codec);
   }
 
   Link link;

@@ -50,7 +50,7 @@ struct Pair {
     REQUIRE(mail.poll());
     REQUIRE(reply(1, 5) == true);
   }
-  void commit(Exchange::Terms terms = {.steps = 2, .weight = 0.5, .began = 3, .between = {}}) {
+  void commit(Exchange::Terms terms = {.steps = 2, .weight = 0.5, .began = 3}) {
     exchange.commit(now, terms, {std::make_shared<Floats>(Floats{1, 2, 3, 4})}, mail);
   }
 };

@@ -37,7 +37,7 @@ TEST_CASE("server check: it asks the scheduler, then each server, and joins when
   CHECK(hellos[0].looks);
   CHECK(hellos[0].name == "edge-0");
   CHECK(world.core.silent_servers(world.now).empty());
-  world.welcome(0);
+  world.show_servers();
   CHECK_FALSE(world.core.id().has_value());  // it is welcome to look
   CHECK(world.core.shards() == world.shard_map());
   auto said = world.sent();
@@ -62,7 +62,7 @@ TEST_CASE("server check: who joins again looks again, and late replies are no an
     auto hellos = bodies<proto::Hello>(world.sent(), kSchedulerNode);
     REQUIRE(hellos.size() == 1);
     CHECK(hellos[0].looks);
-    world.welcome(0);
+    world.show_servers();
     world.reply(0, 2);
     world.hear(server_node(1), proto::Refusal{proto::RefusalCode::NotMember, "late"});
     world.hear(kSchedulerNode, proto::Refusal{proto::RefusalCode::NotMember, "late"});
@@ -91,6 +91,18 @@ TEST_CASE("server check: who joins again looks again, and late replies are no an
   look();
 }
 
+// The scheduler answers each Hello that looks. The servers may be quicker than its last answer.
+TEST_CASE("server check: a late answer to a look is no welcome") {
+  Looking world;
+  world.show_servers();
+  world.pass(kSecond);  // it looks again
+  for (const std::uint32_t shard : {0u, 1u}) world.answer(shard);
+  world.show_servers();
+  CHECK_FALSE(world.core.id().has_value());
+  world.welcome(4);
+  CHECK(world.core.id() == proto::NodeId{Role::Worker, 4});
+}
+
 TEST_CASE("server check: a run that ends meanwhile ends the worker") {
   Looking world;
   world.hear(kSchedulerNode, proto::Stop{"target reached"});
@@ -99,7 +111,7 @@ TEST_CASE("server check: a run that ends meanwhile ends the worker") {
 
 TEST_CASE("server check: the scheduler hears of the trouble, and there is an end") {
   Looking world;
-  world.welcome(0);
+  world.show_servers();
   world.hear(kSchedulerNode, proto::Notice{"waiting for pi-1 (1 of 2 workers joined)"});
   CHECK(world.core.poll_log() == "waiting for pi-1 (1 of 2 workers joined)");
   world.sent();

@@ -75,7 +75,7 @@ TEST_CASE("another codec for every update: what was sent and what is left add up
       {PayloadCodec::F32},          {PayloadCodec::F32},       {PayloadCodec::Bf16}};
   std::uint64_t seed = 0;
   for (const auto& codec : codecs) {
-    CAPTURE(codec_name(codec.codec));
+    CAPTURE(proto::codec_name(codec.codec));
     ++seed;
     std::vector<float> update(6);
     for (std::size_t i = 0; i < 6; ++i) {
@@ -116,7 +116,7 @@ const proto::Compression kEdges[] = {{PayloadCodec::Int8},         {PayloadCodec
 TEST_CASE("a chunk that no codec makes smaller travels as f32 and leaves nothing behind") {
   for (const auto& codec : kEdges) {
     for (const std::size_t size : {1U, 2U, 3U, 4U, 5U}) {
-      CAPTURE(codec_name(codec.codec));
+      CAPTURE(proto::codec_name(codec.codec));
       CAPTURE(codec.keep);
       CAPTURE(size);
       const auto residual = std::make_shared<Residual>(size);
@@ -141,7 +141,7 @@ TEST_CASE("a chunk that no codec makes smaller travels as f32 and leaves nothing
 
 TEST_CASE("a blank update has room for every codec") {
   for (const auto& codec : kEdges) {
-    CAPTURE(codec_name(codec.codec));
+    CAPTURE(proto::codec_name(codec.codec));
     CAPTURE(codec.keep);
     UpdateEncoder encoder(codec, nullptr, 9, 4, true);
     UpdateEncoder real(codec, nullptr, 9, 4);
@@ -164,6 +164,105 @@ TEST_CASE("an update to be discarded travels as it is and leaves the residual al
   CHECK(encoder.chunk(0, 2).size() == 8);
   CHECK(residual->values()[0] == 0.25f);
   CHECK(residual->values()[1] == 0);
+}
+
+proto::ShardMap packed_shards(std::uint64_t parameters, std::uint32_t shards) {
+  proto::ShardMap map;
+  for (std::uint32_t i = 0; i < shards; ++i)
+    map.shards.push_back({proto::shard_range(parameters, i, shards), "server"});
+  return map;
+}
+
+TEST_CASE("a device packs the chunks of each shard, in what is worthwhile") {
+  UpdateEncoder encoder({PayloadCodec::TopK, 0.25}, nullptr, 26, 4);
+  const auto packing = encoder.packing(packed_shards(26, 2), 4);  // 13 each: 4 4 4 1
+  CHECK_FALSE(packing.forget);
+  REQUIRE(packing.runs.size() == 4);
+  const auto is = [](const train::PackedRun& run, PayloadCodec codec, std::size_t begin,
+                     std::size_t count, std::size_t chunks, std::size_t bytes) {
+    return run.codec == codec && run.begin == begin && run.count == count && run.chunks == chunks &&
+           run.bytes == bytes;
+  };
+  CHECK(is(packing.runs[0], PayloadCodec::TopK, 0, 4, 3, 8));
+  CHECK(packing.runs[0].keep == 1);
+  CHECK(is(packing.runs[1], PayloadCodec::F32, 12, 1, 1, 4));
+  CHECK(is(packing.runs[2], PayloadCodec::TopK, 13, 4, 3, 8));
+  CHECK(is(packing.runs[3], PayloadCodec::F32, 25, 1, 1, 4));
+  // Seven floats a shard: two for each chunk of top-k, and one.
+  std::vector<float> payloads(14);
+  for (std::size_t i = 0; i < payloads.size(); ++i) payloads[i] = static_cast<float>(i);
+  encoder.begin_packed(values(payloads));
+  CHECK(encoder.active());
+  CHECK(encoder.finite());
+  CHECK(encoder.codec(4) == PayloadCodec::TopK);
+  CHECK(encoder.codec(1) == PayloadCodec::F32);
+  const auto first = [&](std::uint64_t begin, std::uint64_t count) {
+    const auto payload = encoder.chunk(begin, count);
+    CHECK(payload.size() == (count == 4 ? 8 : 4));
+    std::vector<float> scratch;
+    return payload.floats(scratch)[0];
+  };
+  CHECK(first(0, 4) == 0);
+  CHECK(first(8, 4) == 4);
+  CHECK(first(12, 1) == 6);
+  CHECK(first(13, 4) == 7);
+  CHECK(first(17, 4) == 9);
+  CHECK(first(25, 1) == 13);
+  CHECK(first(4, 4) == 2);  // sent again
+}
+
+TEST_CASE("a device packs f32 only while it has something left of other codecs") {
+  UpdateEncoder encoder({}, nullptr, 8, 4);
+  const auto map = packed_shards(8, 1);
+  const auto packs = [&] {
+    const bool packed = !encoder.packing(map, 4).runs.empty();
+    if (packed)
+      encoder.begin_packed(values(std::vector<float>(8)));
+    else
+      encoder.begin(values(std::vector<float>(8)), true, 1);
+    encoder.end();
+    return packed;
+  };
+  CHECK_FALSE(packs());
+  encoder.use({PayloadCodec::F16});
+  CHECK(packs());
+  encoder.use({});
+  CHECK(packs());
+  CHECK_FALSE(packs());
+}
+
+TEST_CASE("a device drops what it has left when the host would, once") {
+  const auto map = packed_shards(8, 1);
+  UpdateEncoder encoder({PayloadCodec::F16}, nullptr, 8, 4);
+  CHECK(encoder.join(7) == Residual::Left::Nothing);
+  const auto forgets = [&] {
+    const bool forget = encoder.packing(map, 4).forget;
+    encoder.begin_packed(values(std::vector<float>(4)));
+    return forget;
+  };
+  CHECK_FALSE(forgets());
+  encoder.drop_residual();  // refused
+  encoder.end();
+  CHECK(forgets());
+  encoder.end();
+  CHECK_FALSE(forgets());
+  encoder.end();
+  CHECK(encoder.rebase(2));
+  CHECK_FALSE(encoder.rebase(2));
+  CHECK(forgets());
+  encoder.end();
+  CHECK_FALSE(forgets());
+  encoder.end();
+  CHECK(encoder.join(8) == Residual::Left::AnotherRun);
+  CHECK(forgets());
+  encoder.end();
+  CHECK(encoder.rebase(1));  // counted anew in each run
+  // With nothing left there is nothing to drop, also where the device was not asked yet.
+  encoder.use({});
+  CHECK(encoder.packing(map, 4).runs.empty());
+  CHECK(encoder.join(9) == Residual::Left::Nothing);
+  encoder.use({PayloadCodec::F16});
+  CHECK(forgets());
 }
 
 }  // namespace

@@ -121,6 +121,14 @@ class WorkerWorld {
                                         .range = {},
                                         .shards = shard_map()});
   }
+  // The answer to a Hello that looks.
+  void show_servers() {
+    hear(kSchedulerNode, proto::Welcome{.you = {proto::Role::Worker, 0},
+                                        .parameters = setup_.parameters,
+                                        .range = {},
+                                        .shards = shard_map(),
+                                        .looks = true});
+  }
   // Hello, Welcome, Start: the pull is under way.
   void join() {
     core.on_start(now);

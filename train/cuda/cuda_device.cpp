@@ -43,6 +43,10 @@ Result<void> check_sizes(const ModelSpec& spec, const std::vector<LayerPlan>& pl
 }  // namespace
 
 CudaDevice::~CudaDevice() {
+  wait_for_all();
+}
+
+void CudaDevice::wait_for_all() {
   for (const Stream stream : {Stream::Upload, Stream::Compute, Stream::Download})
     gpu_->wait(stream);
 }
@@ -144,6 +148,7 @@ void CudaDevice::freeze(const TrainedPart& trained, std::span<const float> model
 }
 
 void CudaDevice::set_optimizer(const LocalOptimizerOptions& options) {
+  wait_for_all();
   ring_->forget_all();
   optimizer_->set(*gpu_, options);
 }
@@ -157,8 +162,8 @@ bool CudaDevice::keep(const Dataset& data) {
   return data_.has_value();
 }
 
-bool CudaDevice::take_update(Floats& out) {
-  replica_->begin_update();
+bool CudaDevice::take_update(const Packing& packing, Floats& out) {
+  replica_->begin_update(packing);
   const bool finite = replica_->end_update(out);
   ring_->collect(ring_->steps());
   return finite;

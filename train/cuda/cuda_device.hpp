@@ -4,8 +4,9 @@
 // (train/cuda/batch_ring.hpp), and launched again. They do not wait for the GPU. The losses of a
 // step come with the step that uses its slot again, or with the first one after take_update(), so
 // results do not depend on time.
-// Memory: all planned in build(), but for batches of a size that is new: convolutions are prepared
-// and steps recorded. The last eight sizes stay so.
+// Memory: all planned in build(), but for the optimizer's moments, what packing needs once it is
+// asked for, and batches of a size that is new: convolutions are prepared and steps recorded. The
+// last eight sizes stay so.
 // Errors: build(): Unsupported where the GPU has too little memory or refuses a layer; BadInput for
 // activations of 2^32 values and more. Later errors end the process (train/cuda/must.hpp).
 // Threads: as train/device.hpp.
@@ -30,7 +31,7 @@
 
 namespace rubato::train {
 
-class CudaDevice : public Device {
+class CudaDevice : public Device, public OwnMemory {
  public:
   explicit CudaDevice(std::unique_ptr<cuda::Gpu> gpu) : gpu_(std::move(gpu)) {}
   ~CudaDevice() override;
@@ -51,10 +52,12 @@ class CudaDevice : public Device {
     replica_->load_staged(true);
   }
   void read(std::span<float> out) const override { replica_->read(out); }
-  bool take_update(Floats& out) override;
+  bool take_update(Floats& out) override { return take_update({}, out); }
   void give(Floats& /*buffer*/) override {}  // U is not in host memory
-  bool copies_beside_steps() const override { return true; }
-  void begin_update() override { replica_->begin_update(); }
+
+  OwnMemory* own_memory() override { return this; }
+  void begin_update(const Packing& packing) override { replica_->begin_update(packing); }
+  bool take_update(const Packing& packing, Floats& out) override;
   bool finish_update(Floats& out) override { return replica_->end_update(out); }
   void stage(std::span<const float> parameters) override { replica_->stage(parameters); }
   void load_staged() override { replica_->load_staged(true); }
@@ -81,6 +84,7 @@ class CudaDevice : public Device {
 
   [[nodiscard]] Result<void> make_parts(const ModelSpec& spec, const std::vector<LayerPlan>& plans);
   [[nodiscard]] Result<void> add_stages(const ModelSpec& spec, const std::vector<LayerPlan>& plans);
+  void wait_for_all();
   // Batches of this size may come; of the sizes not seen for the longest time none may.
   [[nodiscard]] Result<void> prepare(int size);
   // The slot's batch is checked, prepared and on its way to the GPU.

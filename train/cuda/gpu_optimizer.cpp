@@ -1,6 +1,10 @@
 #include "train/cuda/gpu_optimizer.hpp"
 
 #include <cmath>
+#include <iterator>
+#include <span>
+
+#include "train/cuda/must.hpp"
 
 namespace rubato::train::cuda {
 namespace {
@@ -8,6 +12,18 @@ namespace {
 // The sum of squares is added by so many threads, then by fewer, then by one.
 constexpr std::size_t kSquareParts = 16384;
 constexpr std::uint32_t kSquareRest = 128;
+
+std::size_t moments_of(LocalOptimizerKind kind) {
+  switch (kind) {
+    case LocalOptimizerKind::Sgd:
+      return 0;
+    case LocalOptimizerKind::Momentum:
+      return 1;
+    case LocalOptimizerKind::AdamW:
+      return 2;
+  }
+  return 0;
+}
 
 float unbiased(double beta, std::uint64_t step) {
   return static_cast<float>(1 / (1 - std::pow(beta, static_cast<double>(step))));
@@ -18,9 +34,6 @@ float unbiased(double beta, std::uint64_t step) {
 Result<GpuOptimizer> GpuOptimizer::make(Gpu& gpu, std::size_t parameters) {
   GpuOptimizer optimizer;
   optimizer.parameters_ = parameters;
-  for (Memory& each : optimizer.moments_) {
-    RUBATO_ASSIGN(each, allocate_floats(gpu, parameters));
-  }
   RUBATO_ASSIGN(optimizer.squares_, gpu.allocate((kSquareParts + kSquareRest) * sizeof(double)));
   RUBATO_ASSIGN(optimizer.clip_, allocate_floats(gpu, 1));
   return optimizer;
@@ -29,8 +42,12 @@ Result<GpuOptimizer> GpuOptimizer::make(Gpu& gpu, std::size_t parameters) {
 void GpuOptimizer::set(Gpu& gpu, const LocalOptimizerOptions& options) {
   options_ = options;
   steps_ = 0;
-  for (const Memory& each : moments_)
+  const std::size_t needed = moments_of(options.kind);
+  for (std::size_t i = needed; i < std::size(moments_); ++i) moments_[i] = {};
+  for (Memory& each : std::span(moments_).first(needed)) {
+    if (!each.as<void>()) each = must(allocate_floats(gpu, parameters_));
     gpu.clear(Stream::Compute, each.as<void>(), parameters_ * sizeof(float));
+  }
 }
 
 StepScalars GpuOptimizer::scalars(float rate) const {

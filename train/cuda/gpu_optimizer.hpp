@@ -1,6 +1,7 @@
 // train/cuda/gpu_optimizer.hpp - the local optimizer (train/local_optimizer.hpp) on the GPU's
 // stream Compute: the same arithmetic, and W and U move in the same pass.
-// Memory: the moments. Lifetime: the GPU outlives it. Threads: one owner.
+// Memory: the moments that the optimizer has, from set() on. Lifetime: the GPU outlives it.
+// Threads: one owner.
 #pragma once
 
 #include "train/cuda/gpu_replica.hpp"
@@ -10,9 +11,10 @@ namespace rubato::train::cuda {
 
 class GpuOptimizer {
  public:
-  // Plain SGD, with memory for the moments of every optimizer.
+  // Plain SGD.
   [[nodiscard]] static Result<GpuOptimizer> make(Gpu& gpu, std::size_t parameters);
-  // From the next step on; its moments are 0. Steps that were recorded before are void.
+  // From the next step on; its moments are 0. Steps that were recorded before are void. Requires:
+  // no work is queued on any stream.
   void set(Gpu& gpu, const LocalOptimizerOptions& options);
   // Of the next step. It counts when step_made() says so.
   StepScalars scalars(float rate) const;

@@ -97,29 +97,38 @@ void GpuReplica::read_gradient(std::span<float> out) const {
   std::ranges::copy(fetch(gradient()), out.begin());
 }
 
-void GpuReplica::begin_update() {
+void GpuReplica::begin_update(const Packing& packing) {
   RUBATO_CHECK(!leaves_, "an update is on its way already");
   leaves_ = true;
-  const std::size_t bytes = count() * sizeof(float);
+  auto* const broken = broken_.as<std::int32_t>();
   gpu_->record(*taken_, Stream::Compute);
   gpu_->wait(Stream::Download, *taken_);
-  gpu_->clear(Stream::Download, broken_.as<void>(), sizeof(std::int32_t));
-  gpu_->launch(Stream::Download, count(), FindBroken{update(), broken_.as<std::int32_t>()});
-  gpu_->copy(Stream::Download, is_broken_.as<void>(), broken_.as<void>(), sizeof(std::int32_t));
-  gpu_->copy(Stream::Download, leaving_.as<float>(), update(), bytes);
+  gpu_->clear(Stream::Download, broken, sizeof(std::int32_t));
+  gpu_->launch(Stream::Download, count(), FindBroken{update(), broken});
+  gpu_->copy(Stream::Download, is_broken_.as<void>(), broken, sizeof(std::int32_t));
+  leaving_floats_ =
+      packing.runs.empty() ? count() : packer_.pack(*gpu_, packing, update(), count(), broken);
+  gpu_->copy(Stream::Download, leaving_.as<float>(), update(), leaving_floats_ * sizeof(float));
   gpu_->record(*downloaded_, Stream::Download);
   current_ = 1 - current_;
-  gpu_->clear(Stream::Compute, update(), bytes);
+  gpu_->clear(Stream::Compute, update(), count() * sizeof(float));
 }
 
 bool GpuReplica::end_update(Floats& out) {
   RUBATO_CHECK(leaves_, "no update is on its way");
-  RUBATO_CHECK(out.empty() || out.size() == count(), "room for another model");
   leaves_ = false;
-  out.resize(count());
   gpu_->wait(*downloaded_);
-  std::copy_n(leaving_.as<float>(), count(), out.begin());
-  return *is_broken_.as<std::int32_t>() == 0;
+  const bool finite = *is_broken_.as<std::int32_t>() == 0;
+  if (!finite && leaving_floats_ < count()) {  // it was not packed
+    leaving_floats_ = count();
+    gpu_->copy(Stream::Download, leaving_.as<float>(), updates_[1 - current_].as<float>(),
+               count() * sizeof(float));
+    gpu_->record(*downloaded_, Stream::Download);
+    gpu_->wait(*downloaded_);
+  }
+  out.resize(leaving_floats_);
+  std::copy_n(leaving_.as<float>(), leaving_floats_, out.begin());
+  return finite;
 }
 
 }  // namespace rubato::train::cuda

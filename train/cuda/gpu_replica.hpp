@@ -5,7 +5,8 @@
 // (tests/train/cuda_device_test.cpp), so it needs no compensation.
 // Words and shapes: as train/host_replica.hpp; spans have count() elements unless they say
 // otherwise (checked).
-// Memory: W, the gradient, two of U and one for what arrives; pinned, two.
+// Memory: W, the gradient, two of U and one for what arrives; pinned, two; and that of
+// train/cuda/gpu_packer.hpp.
 // Lifetime: the GPU outlives it. Threads: one owner.
 #pragma once
 
@@ -13,7 +14,7 @@
 #include <span>
 
 #include "base/shareable.hpp"
-#include "train/cuda/stage.hpp"
+#include "train/cuda/gpu_packer.hpp"
 #include "train/trained_part.hpp"
 
 namespace rubato::train::cuda {
@@ -50,11 +51,8 @@ class GpuReplica {
   // out [parameters()] <- the gradient; waits.
   void read_gradient(std::span<float> out) const;
 
-  // U is on its way to the host, and steps from now on begin at U = 0. Requires: end_update() since
-  // the last one.
-  void begin_update();
-  // out <- that U; waits. Returns: whether all of it is finite. `out` has count() elements or none.
-  // Another thread may call it while its owner steps.
+  // As OwnMemory::begin_update() and finish_update().
+  void begin_update(const Packing& packing);
   bool end_update(Floats& out);
 
  private:
@@ -68,13 +66,15 @@ class GpuReplica {
   Memory weights_, gradient_, updates_[2], arrived_;
   Memory places_;   // uint32 [count()]; empty if all is trained
   Memory staged_;   // pinned: parameters on their way to the GPU, or W or a gradient back
-  Memory leaving_;  // pinned: U on its way
+  Memory leaving_;  // pinned: U on its way, packed or not
   Memory broken_, is_broken_;        // int32: U has numbers that are not finite; pinned
   std::unique_ptr<Event> uploaded_;  // what is in staged_
   std::unique_ptr<Event> used_;      // Compute is done with arrived_, or with W
   std::unique_ptr<Event> taken_, downloaded_;
+  GpuPacker packer_;
   int current_ = 0;  // of updates_
   bool leaves_ = false;
+  std::size_t leaving_floats_ = 0;  // of U on its way, packed or not
 };
 
 }  // namespace rubato::train::cuda

@@ -14,11 +14,8 @@
 #include <cstdint>
 #include <variant>
 
-#ifdef __CUDACC__
-#define RUBATO_KERNEL __host__ __device__
-#else
-#define RUBATO_KERNEL
-#endif
+#include "base/kernel.hpp"
+#include "train/cuda/pack_kernels.hpp"
 
 namespace rubato::train::cuda {
 
@@ -616,6 +613,7 @@ using Kernel =
                  ScatterSequence, LstmForward, LstmBackward, SoftmaxCrossEntropy, MultiClassHinge,
                  SquaredError, SumLosses, AddLossParts, SumSquares, SumDoubles, ClipFactor, SgdStep,
                  MomentumStep, AdamwStep, LoadParameters, FindBroken, GatherAnswers, GatherRows,
-                 GatherPixels>;
+                 GatherPixels, AddUpdate, PackFloats, PackF16, PackBf16, PackScales, PackCodes,
+                 CountDigits, SumDigits, ChooseDigit, CountKept, AddKept, PackKept>;
 
 }  // namespace rubato::train::cuda

@@ -160,7 +160,7 @@ TEST_CASE("shm links: two ends that both lent and both gave up let go of it all"
     Encoded update = lent_update(values);
     Link* const link = end->links.outgoing(kPeer);
     REQUIRE(link != nullptr);
-    REQUIRE(end->links.send(*link, update));
+    REQUIRE(end->links.send(*link, update, kUnreadBytesMin));
   }
   settle(connector, listener, now);
   for (const auto& values : lent) CHECK(!values.expired());
@@ -344,7 +344,7 @@ TEST_CASE("shm links: idle links do not keep others out, and one that is used st
   CHECK_FALSE(join(100));
   now = now + kIdleMax - Duration{1};
   Encoded encoded = encode(samples::message(Heartbeat{}));
-  REQUIRE(listener.links.send(*listener.links.outgoing(1), encoded));
+  REQUIRE(listener.links.send(*listener.links.outgoing(1), encoded, kUnreadBytesMin));
   listener.links.service(now);
   CHECK_FALSE(join(100));
   now = now + Duration{1};
@@ -354,6 +354,33 @@ TEST_CASE("shm links: idle links do not keep others out, and one that is used st
   CHECK_FALSE(join(200));  // all others are fresh
 }
 
+TEST_CASE("shm links: who asks and does not read loses its link, with what waits for it") {
+  start_sharing();
+  for (const bool lent : {false, true}) {
+    CAPTURE(lent);
+    End connector, listener;
+    listener.links.listen();
+    const Instant now{1'000'000'000};
+    agree(connector, listener, now);
+    Link* const link = listener.links.outgoing(kPeer);
+    REQUIRE(link != nullptr);
+    const auto values = std::make_shared<const std::vector<float>>(100'000, 1.0f);
+    const auto update = [&] {
+      if (lent) return lent_update(std::make_shared<Floats>(100'000, 1.0f));
+      return encode(samples::message(Commit{.count = values->size(), .total = values->size()},
+                                     Payload::of(values)));
+    };
+    constexpr std::size_t kMost = 40'000'000;  // of 100 messages
+    int sent = 0;
+    for (Encoded next = update(); listener.links.send(*link, next, kMost); next = update()) ++sent;
+    CHECK(sent > 95);
+    CHECK(sent < 130);  // and some that lie in slots
+    CHECK(link->closed);
+    CHECK(link->queue.empty());
+    CHECK(listener.links.outgoing(kPeer) == nullptr);
+  }
+}
+
 TEST_CASE("shm links: a goodbye waits for room behind bells that nobody has heard") {
   start_sharing();
   End connector, listener;
@@ -361,7 +388,7 @@ TEST_CASE("shm links: a goodbye waits for room behind bells that nobody has hear
   const Instant now{1'000'000'000};
   agree(connector, listener, now);
   Encoded update = lent_update(std::make_shared<Floats>(100'000, 1.0f));
-  REQUIRE(listener.links.send(*listener.links.outgoing(kPeer), update));
+  REQUIRE(listener.links.send(*listener.links.outgoing(kPeer), update, kUnreadBytesMin));
   const std::optional<Received> held = connector.links.receive();  // keeps the socket open
   REQUIRE((held && held->message));
   Link* const link = connector.links.outgoing(kPeer);
@@ -388,7 +415,7 @@ TEST_CASE("shm links: an end that is over waits for who still reads there") {
   agree(*connector, listener, now);
   const auto values = std::make_shared<Floats>(100'000, 1.0f);
   Encoded update = lent_update(values);
-  REQUIRE(listener.links.send(*listener.links.outgoing(kPeer), update));
+  REQUIRE(listener.links.send(*listener.links.outgoing(kPeer), update, kUnreadBytesMin));
   update = {};
   std::optional<Received> received = connector->links.receive();
   REQUIRE(received);
