@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <new>
-#include <set>
 #include <string>
 #include <vector>
 
