@@ -8,11 +8,12 @@ Usage: bench/cpu_step.py [--json FILE] [--rounds N] [--seconds S] [CASE...]
 """
 
 import argparse
-import json
 import os
 import statistics
 import subprocess
 import sys
+
+import tools
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Title, and how many times as fast as PyTorch (design, section 9); svm has no bar.
@@ -57,9 +58,8 @@ def main():
         if case not in CASES:
             parser.error(f"no case {case}; there are {', '.join(CASES)}")
 
+    tools.forget_pinned_kernels()
     environment = dict(os.environ)
-    for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):  # kernels of another CPU
-        environment.pop(name, None)
     ours = Runner([os.environ.get("OURS", os.path.join(HERE, "../build/bench/bench/bench_cpu_step"))],
                   environment)
     peer = None
@@ -90,10 +90,7 @@ def main():
                 line += f" {bar:5.1f}"
         print(line, flush=True)
         rows.append(row)
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(rows, file, indent=1)
-            file.write("\n")
+    tools.write_rows(options.json, rows)
 
 
 main()

@@ -14,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 
+import tools
+
 NO_LINK = "needs root"
 MBIT = 20  # bytes of the model take about a step, in one direction
 CLUSTER = """
@@ -134,16 +136,13 @@ def main():
     parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--rubato", default="build/bench/cli/rubato")
     options = parser.parse_args()
-    for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
-        os.environ.pop(name, None)
+    tools.forget_pinned_kernels()
     if os.geteuid() != 0:
         rows = measure(options, None)
     else:
         with Link() as link:
             rows = measure(options, link)
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(rows, file)
+    tools.write_rows(options.json, rows)
     return 0
 
 

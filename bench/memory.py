@@ -6,13 +6,13 @@ memory is counted there.
 Usage: bench/memory.py [--quick | --smoke] [--json FILE]   after bench/run.sh has built the programs
 """
 import argparse
-import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
 import time
+
+import tools
 
 RUBATO = "build/bench/cli/rubato"
 MIB = 1 << 20
@@ -41,16 +41,6 @@ max_seconds = 120
 # What may be in flight for one worker, each way: the credit of a worker, and as much being handed
 # to the kernel.
 CHUNKS_IN_FLIGHT = 8
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 def peak_bytes(pid):
@@ -85,7 +75,7 @@ def train(directory, workers, hidden, steps):
     file = os.path.join(directory, "cluster.toml")
     with open(file, "w", encoding="ascii") as out:
         out.write(CLUSTER.format(workers=workers, hidden=hidden, steps=steps))
-    scheduler, server = (f"tcp://127.0.0.1:{port}" for port in free_ports(2))
+    scheduler, server = (f"tcp://127.0.0.1:{port}" for port in tools.free_ports(2))
     names = ["node"] if workers == 1 else [f"node-{i}" for i in range(workers)]
     common = [file, "--sync", "asp", "--quiet"]
     joined = common + ["--scheduler", scheduler]
@@ -140,13 +130,10 @@ def main():
         rows.append(row(f"{name}: server", server - idle_server,
                         2 * model + CHUNKS_IN_FLIGHT * CHUNK * workers,
                         "2 x shard + chunks in flight"))
-    if options.json:
-        with open(options.json, "w", encoding="ascii") as file:
-            json.dump(rows, file)
+    tools.write_rows(options.json, rows)
 
 
 if __name__ == "__main__":
     os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-    for variable in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
-        os.environ.pop(variable, None)
+    tools.forget_pinned_kernels()
     main()

@@ -8,17 +8,17 @@ Real runs last as long as they say. Several run at a time, so their processes sh
 import argparse
 import concurrent.futures
 import json
-import os
 import statistics
 import subprocess
 import sys
+
+import tools
 
 SHARES = ("compute_share", "wait_share", "communicate_share")
 
 
 def results(command):
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}: {done.stderr.strip()}")
     return json.loads(done.stdout)["runs"]
@@ -43,6 +43,7 @@ def main():
     arguments.add_argument("--jobs", type=int, default=4)
     arguments.add_argument("--out", default="out/parity")
     options = arguments.parse_args()
+    tools.forget_pinned_kernels()
     models = options.sync.split(",")
     common = [options.file, "--target-loss", options.target_loss, "--json", "--quiet"]
 

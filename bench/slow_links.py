@@ -14,12 +14,13 @@ import contextlib
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
+
+import tools
 
 WORKERS, BATCH, PARAMETERS = 2, 4, 50_823_498
 CLUSTER = """
@@ -52,12 +53,6 @@ max_seconds = {seconds}
 """
 METRIC = re.compile(r'^rubato_worker_(steps_total|commits_total)'
                     r'\{.*?worker="([^"]+)".*\} ([0-9.e+-]+)$', re.M)
-
-
-def free_port():
-    with socket.socket() as each:
-        each.bind(("127.0.0.1", 0))
-        return each.getsockname()[1]
 
 
 class Watch:
@@ -103,9 +98,8 @@ def delays(profile):
 
 def run(program, mbps, seconds):
     link = f"latency_seconds = 0.02\nup_mbps = {mbps}\ndown_mbps = {mbps}" if mbps else ""
-    port = free_port()
+    [port] = tools.free_ports(1)
     watch = Watch()
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")}
     # The first parameters come whole, and so does the first reply.
     first = 2 * 8 * 4 * PARAMETERS / (mbps * 1e6) if mbps else 0
     with tempfile.TemporaryDirectory() as place, tempfile.TemporaryFile("w+") as errors:
@@ -115,8 +109,7 @@ def run(program, mbps, seconds):
         profile = os.path.join(place, "profile.json")
         words = ["up", file, "--sync", "adsp", "--quiet", "--out", place, "--http", str(port),
                  "--profile", profile, *(["--throttle", "--unchecked"] if mbps else [])]
-        process = subprocess.Popen([program, *words], stdout=errors, stderr=errors,
-                                   env=environment)
+        process = subprocess.Popen([program, *words], stdout=errors, stderr=errors)
         while process.poll() is None:
             time.sleep(0.05)
             with contextlib.suppress(OSError):  # the page is not there yet, or over
@@ -136,6 +129,7 @@ def main():
     parser.add_argument("--json")
     parser.add_argument("--rubato", default="build/bench/cli/rubato")
     options = parser.parse_args()
+    tools.forget_pinned_kernels()
     seconds = 130 if options.quick else 300
     rows = []
     free, _ = run(options.rubato, None, seconds)
@@ -155,9 +149,7 @@ def main():
         for row in rows[-2:]:
             print(f"{row['name']:50} {row['value']:8.3g} {row['unit']} (bar {row['bar']})"
                   + (f" {row['ratio']:.3f}" if row["ratio"] else ""), flush=True)
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as out:
-            json.dump(rows, out, indent=1)
+    tools.write_rows(options.json, rows)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ import contextlib
 import json
 import multiprocessing
 import os
-import re
 import shutil
 import socket
 import statistics
@@ -18,6 +17,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import tools
 
 RUBATO = "build/bench/cli/rubato"
 RELAY = "build/bench/bench/bench_throttle_relay"
@@ -44,12 +45,6 @@ interval_seconds = 3600
 [stop]
 max_seconds = {seconds}
 """
-
-
-def free_port():
-    with socket.socket() as each:
-        each.bind(("127.0.0.1", 0))
-        return each.getsockname()[1]
 
 
 class Relays:
@@ -101,7 +96,7 @@ def iperf(port, connections, seconds, host="127.0.0.1", box=None):
 
 def through_relay(mbps, connections, seconds):
     with relays() as owned:
-        inside = free_port()
+        [inside] = tools.free_ports(1)
         owned.start("iperf3", "-s", "-p", str(inside))
         return iperf(owned.relay(mbps, 0, inside), connections, seconds)
 
@@ -167,7 +162,6 @@ def spin(until):
 
 def steps(step, hidden, seconds, busy):
     """A step takes `step` seconds at least; `busy`: so many loops take processor time. Mean seconds of a step of a real worker, by the worker's clock; and whether the run is marked."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")}
     spinners = []
     until = time.time() + seconds + 4
     for _ in range(busy):
@@ -178,8 +172,7 @@ def steps(step, hidden, seconds, busy):
         with open(file, "w", encoding="utf-8") as out:
             out.write(CLUSTER.format(step=step, hidden=hidden, seconds=seconds))
         words = ["up", file, "--sync", "local-sgd", "--json", "--quiet", "--out", place]
-        done = subprocess.run([RUBATO, *words], capture_output=True, text=True, env=environment,
-                              check=False)
+        done = subprocess.run([RUBATO, *words], capture_output=True, text=True, check=False)
     for each in spinners:
         each.terminate()
         each.join()
@@ -252,6 +245,7 @@ def main():
     parser.add_argument("--json")
     parser.add_argument("--only", choices=["links", "latency", "steps"])
     options = parser.parse_args()
+    tools.forget_pinned_kernels()
     brief = options.quick or options.smoke
     rows = Rows()
     if options.only in (None, "links"):
@@ -260,9 +254,7 @@ def main():
         latencies(rows, (5,) if options.smoke else (1, 5, 20, 100), 5 if brief else 40)
     if options.only in (None, "steps"):
         compute(rows, (3,) if options.smoke else (1.5, 2, 5, 20), 3 if brief else 10)
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as out:
-            json.dump(rows.rows, out, indent=1)
+    tools.write_rows(options.json, rows.rows)
 
 
 if __name__ == "__main__":

@@ -11,11 +11,12 @@ import concurrent.futures
 import json
 import math
 import os
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
+
+import tools
 
 STEPS = (0.1, 0.1, 0.3)
 TARGET = 0.45
@@ -48,10 +49,6 @@ max_seconds = {most}
 """
 
 
-def environment():
-    return {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")}
-
-
 def rubato(program, sync, rate, seed):
     with tempfile.TemporaryDirectory() as place:
         file = os.path.join(place, "three.toml")
@@ -59,7 +56,7 @@ def rubato(program, sync, rate, seed):
             out.write(CLUSTER.format(rate=rate, every=EVERY, target=TARGET, most=MOST))
         words = ["up", file, "--sync", sync, "--seed", str(seed), "--json", "--quiet", "--out",
                  place]
-        done = subprocess.run([program, *words], capture_output=True, text=True, env=environment(),
+        done = subprocess.run([program, *words], capture_output=True, text=True,
                               check=False)
     if done.returncode != 0:
         sys.exit(f"whole_runs: {done.stderr.strip()}")
@@ -67,15 +64,13 @@ def rubato(program, sync, rate, seed):
 
 
 def pytorch(rate, seed):
-    with socket.socket() as each:
-        each.bind(("127.0.0.1", 0))
-        port = each.getsockname()[1]
+    [port] = tools.free_ports(1)
     processes = []
     for rank, step in enumerate(STEPS):
         words = [rank, len(STEPS), port, step, rate, TARGET, MOST, round(EVERY / max(STEPS)), seed]
         processes.append(subprocess.Popen(
             ["/usr/bin/python3", "bench/pytorch_run.py", *(str(word) for word in words)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()))
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
     said = [process.communicate(timeout=2 * MOST) for process in processes]
     for process, (_, error) in zip(processes, said):
         if process.returncode != 0:
@@ -109,6 +104,7 @@ def main():
     parser.add_argument("--json")
     parser.add_argument("--rubato", default="build/bench/cli/rubato")
     options = parser.parse_args()
+    tools.forget_pinned_kernels()
     rates = (RATE, 0.15) if options.quick else (RATE, 0.1, 0.15, 0.3)
     seeds = (1,) if options.quick else (1, 2, 3)
     peers = medians("DistributedDataParallel, gloo", pytorch, rates, seeds)
@@ -123,9 +119,7 @@ def main():
         rate = min(own, key=own.get)
         rows.append(row(f"{sync}, its best rate {rate:g}", own[rate],
                         f"its best rate {peer:g}", peers[peer]))
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as out:
-            json.dump(rows, out, indent=1)
+    tools.write_rows(options.json, rows)
 
 
 if __name__ == "__main__":

@@ -38,8 +38,6 @@ void Children::start(proto::Role role, const std::string& name,
   for (auto& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
 
-  // Whoever started us may have it ignored: then children that end leave no word.
-  std::signal(SIGCHLD, SIG_DFL);
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid < 0) {

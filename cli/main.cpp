@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <iostream>
 #include <new>
 #include <string>
@@ -692,6 +693,8 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   rubato::keep_freed_memory();
   rubato::live_within_limits();
+  // Whoever started us may have it ignored: then children that end leave no word.
+  std::signal(SIGCHLD, SIG_DFL);
   try {
     return rubato::cli::run(argc, argv);
   } catch (const std::bad_alloc&) {

@@ -15,7 +15,8 @@ using Json = nlohmann::json;
 Result<void> write_run_file(const std::string& directory, const UpOptions& options) {
   Json run{{"file", absolute_path(options.file)}, {"sync", options.sync}, {"seed", *options.seed}};
   if (options.target_loss) run["target_loss"] = *options.target_loss;
-  if (options.throttle.on) run["throttle"] = options.throttle.kernel ? Json("kernel") : Json(true);
+  if (options.throttle.on) run["throttle"] = true;
+  if (options.throttle.kernel) run["kernel"] = true;
   return write_file(std::filesystem::path(directory) / "run.json", run.dump(2) + "\n");
 }
 
@@ -37,9 +38,8 @@ Result<UpOptions> resumed(UpOptions options) {
   options.sync = run["sync"];
   options.seed = run["seed"].get<std::uint64_t>();
   options.out = directory;
-  const Json throttle = run.value("throttle", Json());
-  options.throttle.kernel = throttle == "kernel";
-  if (throttle == true || options.throttle.kernel) options.throttle.on = true;
+  if (run.value("throttle", Json()) == true) options.throttle.on = true;
+  options.throttle.kernel = run.value("kernel", Json()) == true;
   if (!options.target_loss && run.contains("target_loss") && run["target_loss"].is_number())
     options.target_loss = run["target_loss"].get<double>();
   return options;

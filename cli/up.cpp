@@ -36,10 +36,9 @@ Result<void> up_checked(UpOptions options, std::stop_token stop) {
   if (!note.empty()) log_info(note);
   const std::string command =
       resumes ? fmt::format("rubato up --resume {}", out)
-              : fmt::format("rubato up {} --sync {}{}", options.file, options.sync,
-                            !options.throttle.on      ? ""
-                            : options.throttle.kernel ? " --throttle --kernel"
-                                                      : " --throttle");
+              : fmt::format("rubato up {} --sync {}{}{}", options.file, options.sync,
+                            options.throttle.on ? " --throttle" : "",
+                            options.throttle.kernel ? " --kernel" : "");
   Comparison shown = start_comparison(config, {options.sync}, command, false);
   shown.note = note;
   RUBATO_ASSIGN(const auto page,

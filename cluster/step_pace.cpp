@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/run_record.hpp"
+
 namespace rubato::cluster {
 namespace {
 
 constexpr Duration kOwedMax = Duration::from_seconds(10);
 constexpr Duration kMinute = Duration::from_seconds(60);
-constexpr double kTolerated = 0.03;
 
 }  // namespace
 
@@ -26,7 +27,7 @@ void StepPace::on_end(Instant nominal, Instant now, Duration asked) {
   given_up_ += more;
   if (now - *since_ < kMinute) return;
   const auto mean = [&](Duration sum) { return sum.seconds() / static_cast<double>(steps_); };
-  if (mean(took_) > (1 + kTolerated) * mean(asked_))
+  if (mean(took_) > (1 + kLateShareMax) * mean(asked_))
     warning_ = fmt::format(
         "this box is too busy: steps take {:.3g} s, the model says {:.3g} s; times are too long",
         mean(took_), mean(asked_));

@@ -26,7 +26,7 @@ inline constexpr std::size_t kMissingOffsetsMax = 16 * 1024;  // of a ProbeReply
 
 // What a peer may say of itself. The codec refuses more, so no sum of such numbers overflows.
 inline constexpr std::uint64_t kNumberMax = std::uint64_t{1} << 53;  // steps, bytes, samples, ...
-// Of many such numbers. What is too large for 64 bits ends at their limit.
+// Of many such numbers. The sum ends at the limit of 64 bits.
 constexpr std::uint64_t sum_of(std::uint64_t a, std::uint64_t b) {
   return a + b < a ? ~std::uint64_t{0} : a + b;
 }

@@ -306,7 +306,9 @@ DataSummary parsed(std::string_view text) {
   summary.samples = count_of(json.at("samples"));
   if (json.contains("image")) {
     const auto extent = [&](std::size_t i) {
-      return static_cast<int>(std::min(count_of(json.at("image").at(i)), kSamplesMax >> 20));
+      // Too large stays too large: fault() refuses it.
+      return static_cast<int>(
+          std::min<std::uint64_t>(count_of(json.at("image").at(i)), kImageSideMax + 1));
     };
     summary.image = {extent(0), extent(1), extent(2)};
     for (const Json& channel : json.at("channels")) summary.channels.push_back(moments_of(channel));

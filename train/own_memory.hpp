@@ -1,7 +1,7 @@
 // train/own_memory.hpp - what a device can do that has memory of its own: an update leaves it, and
 // parameters come to it, while it steps. It can pack the update first, so that fewer bytes leave.
-// Packed chunks have the bytes of proto/compression.hpp with error feedback. What a payload does
-// not say stays on the device, and the next packed update says it.
+// Packed chunks have the bytes of proto/compression.hpp with error feedback. The rest of the update
+// stays on the device and goes with the next packed one.
 // Threads: the device's owner; another thread where a function says so. Errors: none.
 #pragma once
 

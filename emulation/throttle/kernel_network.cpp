@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <csignal>
 #include <cstdio>
 #include <functional>
 #include <thread>
@@ -29,7 +28,6 @@ constexpr int kHostsInRow = 250;  // of addresses with the same third number
 
 // Runs a command of iproute2 where the calling thread is.
 Result<void> run(const std::string& command) {
-  std::signal(SIGCHLD, SIG_DFL);  // whoever started us may have it ignored
   FILE* const pipe = ::popen((command + " 2>&1").c_str(), "re");
   if (!pipe) return system_error("popen");
   std::array<char, 512> said{};
@@ -66,7 +64,8 @@ Result<Descriptor> make_space() {
   return space;
 }
 
-// What enters the cable at `device`, where the calling thread is. `left_out`: why latencies are.
+// Limits the traffic that leaves by `device`, where the calling thread is. `left_out`: says why
+// latencies are left out.
 Result<void> shape(const std::string& device, double bytes_per_second,
                    const cluster::LinkModel& link, bool unchecked, std::string& left_out) {
   std::string place = "root";

@@ -78,8 +78,8 @@ class Links {
   // The link through which messages to this peer go now, or null: TCP.
   Link* outgoing(PeerId to);
   bool both_ways(PeerId peer) const;
-  // Takes the message, or returns false when the link's queue is full. Where more than `unread_max`
-  // bytes wait for a connector, in the queue and lent, its link ends.
+  // Takes the message, or returns false when the link's queue is full. The link ends
+  // when more than `unread_max` bytes wait for its connector, in the queue and lent.
   bool send(Link& link, Encoded& encoded, std::size_t unread_max);
   bool unsent() const;
   std::optional<Received> receive();

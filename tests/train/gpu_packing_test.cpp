@@ -178,7 +178,7 @@ TEST_CASE("a GPU packs as the host does, over several commits, whatever the valu
         const auto expected = host.pack(runs, wanted, update);
         REQUIRE(holds(there, there.pack({.runs = runs}, update), runs, expected));
       }
-      // What is left, as another codec sends it: all of it.
+      // Another codec sends all of the rest.
       const proto::Compression all;
       const std::vector<PackedRun> whole = runs_of(all, cuts);
       const Values nothing(count);

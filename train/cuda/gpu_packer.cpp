@@ -73,11 +73,11 @@ void GpuPacker::pack_chunks(Gpu& gpu, const PackedRun& run, const PackTarget& ta
   const std::size_t elements = chunks * run.count;
   switch (run.codec) {
     case PayloadCodec::F32:
-      return gpu.launch(Stream::Download, elements, PackFloats{target});
+      return gpu.launch(Stream::Download, elements, PackElements<AsFloat>{target});
     case PayloadCodec::F16:
-      return gpu.launch(Stream::Download, elements, PackF16{target});
+      return gpu.launch(Stream::Download, elements, PackElements<AsF16>{target});
     case PayloadCodec::Bf16:
-      return gpu.launch(Stream::Download, elements, PackBf16{target});
+      return gpu.launch(Stream::Download, elements, PackElements<AsBf16>{target});
     case PayloadCodec::Int8: {
       const std::size_t blocks = (run.count + kInt8Block - 1) / kInt8Block;
       gpu.launch(Stream::Download, chunks * blocks,

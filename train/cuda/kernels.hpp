@@ -613,7 +613,8 @@ using Kernel =
                  ScatterSequence, LstmForward, LstmBackward, SoftmaxCrossEntropy, MultiClassHinge,
                  SquaredError, SumLosses, AddLossParts, SumSquares, SumDoubles, ClipFactor, SgdStep,
                  MomentumStep, AdamwStep, LoadParameters, FindBroken, GatherAnswers, GatherRows,
-                 GatherPixels, AddUpdate, PackFloats, PackF16, PackBf16, PackScales, PackCodes,
-                 CountDigits, SumDigits, ChooseDigit, CountKept, AddKept, PackKept>;
+                 GatherPixels, AddUpdate, PackElements<AsFloat>, PackElements<AsF16>,
+                 PackElements<AsBf16>, PackScales, PackCodes, CountDigits, SumDigits, ChooseDigit,
+                 CountKept, AddKept, PackKept>;
 
 }  // namespace rubato::train::cuda

@@ -53,44 +53,35 @@ struct PackTarget {
 };
 
 // Payloads lie at whole floats, so these are aligned.
-RUBATO_KERNEL inline float* floats_of(unsigned char* payload) {
-  return reinterpret_cast<float*>(payload);
-}
-RUBATO_KERNEL inline std::uint16_t* halves_of(unsigned char* payload) {
-  return reinterpret_cast<std::uint16_t*>(payload);
+template <class Element>
+RUBATO_KERNEL Element* elements_of(unsigned char* payload) {
+  return reinterpret_cast<Element*>(payload);
 }
 
-// i: C count, of these three.
-struct PackFloats {
-  PackTarget target;
-  RUBATO_KERNEL void operator()(std::size_t i) const {
-    if (*target.broken != 0) return;
-    const auto place = target.place(i);
-    const float sent = target.residual[i];
-    floats_of(place.payload)[place.at] = sent;
-    target.residual[i] -= sent;
-  }
+// Elements that are sent one by one: as they are, and in half of the bytes.
+struct AsFloat {
+  RUBATO_KERNEL static float pack(float value) { return value; }
+  RUBATO_KERNEL static float unpack(float sent) { return sent; }
+};
+struct AsF16 {
+  RUBATO_KERNEL static std::uint16_t pack(float value) { return to_f16(value); }
+  RUBATO_KERNEL static float unpack(std::uint16_t sent) { return from_f16(sent); }
+};
+struct AsBf16 {
+  RUBATO_KERNEL static std::uint16_t pack(float value) { return to_bf16(value); }
+  RUBATO_KERNEL static float unpack(std::uint16_t sent) { return from_bf16(sent); }
 };
 
-struct PackF16 {
+// i: C count.
+template <class Form>
+struct PackElements {
   PackTarget target;
   RUBATO_KERNEL void operator()(std::size_t i) const {
     if (*target.broken != 0) return;
     const auto place = target.place(i);
-    const std::uint16_t sent = to_f16(target.residual[i]);
-    halves_of(place.payload)[place.at] = sent;
-    target.residual[i] -= from_f16(sent);
-  }
-};
-
-struct PackBf16 {
-  PackTarget target;
-  RUBATO_KERNEL void operator()(std::size_t i) const {
-    if (*target.broken != 0) return;
-    const auto place = target.place(i);
-    const std::uint16_t sent = to_bf16(target.residual[i]);
-    halves_of(place.payload)[place.at] = sent;
-    target.residual[i] -= from_bf16(sent);
+    const auto sent = Form::pack(target.residual[i]);
+    elements_of<decltype(Form::pack(0))>(place.payload)[place.at] = sent;
+    target.residual[i] -= Form::unpack(sent);
   }
 };
 
@@ -111,7 +102,7 @@ struct PackScales {
       const std::int32_t m = magnitude(values[e]);
       if (m > largest) largest = m;
     }
-    floats_of(target.payload(chunk))[block] = int8_scale(largest);
+    elements_of<float>(target.payload(chunk))[block] = int8_scale(largest);
   }
 };
 
@@ -121,14 +112,14 @@ struct PackCodes {
   RUBATO_KERNEL void operator()(std::size_t i) const {
     if (*target.broken != 0) return;
     const auto place = target.place(i);
-    const float scale = floats_of(place.payload)[place.at / kInt8Block];
+    const float scale = elements_of<float>(place.payload)[place.at / kInt8Block];
     const std::uint8_t sent = to_int8(target.residual[i], int8_inverse(scale));
     place.payload[int8_scale_bytes(target.count) + place.at] = sent;
     target.residual[i] -= from_int8(sent, scale);
   }
 };
 
-// What is known of a chunk's k-th largest magnitude.
+// A chunk's k-th largest magnitude, as far as it is known.
 struct TopKChoice {
   std::uint32_t least;  // its bits from the highest one on, then zeros
   std::uint32_t ties;   // how many of those that begin like it are to be sent
@@ -271,8 +262,9 @@ struct PackKept {
     constexpr auto kBlock = static_cast<std::uint32_t>(kSparseBlock);
     const auto [least, ties] = sections.choices[chunk];
     unsigned char* const payload = target.payload(chunk);
-    auto* const block_counts = reinterpret_cast<std::uint32_t*>(payload);
-    std::uint16_t* const indices = halves_of(payload + sparse_blocks(target.count) * 4);
+    auto* const block_counts = elements_of<std::uint32_t>(payload);
+    std::uint16_t* const indices =
+        elements_of<std::uint16_t>(payload + sparse_blocks(target.count) * 4);
     float* const rest = target.rest(chunk);
     const TopKCounts before = sections.before(chunk, part);
     std::uint32_t to = TopKSections::kept(before, ties);
