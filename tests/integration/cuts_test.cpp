@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -173,8 +172,7 @@ TEST_CASE("cuts: a server killed: each worker that waits says so, none is lost, 
               "stalled_seconds = 5\nfirst_commit_seconds = 5\n" +
                   QuickCluster{.stop = kEndless}.text() + "[snapshot]\nevery_seconds = 1\n",
               {"slow"});
-  while (!std::filesystem::exists(run.place.path("state/server-0.1.snapshot")))
-    (void)::poll(nullptr, 0, 100);
+  run.place.wait_for_file("state/server-0.1.snapshot");
   run.server->signal(SIGKILL);
   const Instant since = steady_now();
   for (const auto& worker : run.workers)
@@ -206,10 +204,13 @@ TEST_CASE("cuts: Ctrl-C while a server is dead, or frozen under `up`: all nodes 
   std::vector<std::unique_ptr<Process>> workers;
   for (const char* name : {"fast-0", "fast-1", "slow"}) workers.push_back(start("worker", name));
   for (Process* run : {&scheduler, &up}) run->wait_for_words("training starts");
+  // The evaluator has joined: it wants the parameters of the end.
+  for (const char* out : {"o", "up"}) place.wait_for_file(std::string(out) + "/model.safetensors");
   const auto frozen = children_of(up.pid(), {"server"});
   REQUIRE(frozen.size() == 1);
   server->signal(SIGKILL);
-  REQUIRE(::kill(frozen[0], SIGSTOP) == 0);
+  CHECK(server->wait_for_end() == -SIGKILL);
+  freeze(frozen[0]);
   const Instant since = steady_now();
   for (const Process* run : {&scheduler, &up}) run->signal(SIGINT);
   for (const auto& worker : workers) {

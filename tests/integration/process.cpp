@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <sstream>
 
 extern "C" {  // glibc 2.36 forgets to say so
@@ -31,6 +32,14 @@ Instant deadline_from_now() {
   return steady_now() + kPatience;
 }
 
+void wait_until(const std::function<bool()>& holds, const std::string& what) {
+  const Instant deadline = deadline_from_now();
+  while (!holds()) {
+    REQUIRE_MESSAGE(steady_now() < deadline, "in vain waited for ", what);
+    (void)::poll(nullptr, 0, 5);
+  }
+}
+
 int left_ms(Instant deadline) {
   return static_cast<int>(std::max<std::int64_t>(0, (deadline - steady_now()).ms()));
 }
@@ -43,15 +52,18 @@ std::vector<std::string> command_of(pid_t pid) {
   return words;
 }
 
-pid_t parent_of(pid_t pid) {
-  const std::string stat = read_text("/proc/" + std::to_string(pid) + "/stat");
-  const auto after_name = stat.rfind(')');  // the name may hold anything
-  if (after_name == std::string::npos) return 0;
-  std::istringstream rest(stat.substr(after_name + 1));
+// Of a process, or of one of its threads. A state of 0: it is gone.
+struct Stat {
   char state = 0;
   pid_t parent = 0;
-  rest >> state >> parent;
-  return parent;
+};
+Stat stat_of(const fs::path& place) {
+  const std::string text = read_text(place / "stat");
+  const auto after_name = text.rfind(')');  // the name may hold anything
+  Stat stat;
+  if (after_name != std::string::npos)
+    std::istringstream(text.substr(after_name + 1)) >> stat.state >> stat.parent;
+  return stat;
 }
 
 }  // namespace
@@ -77,6 +89,10 @@ Workplace::~Workplace() {
 std::string Workplace::write(const std::string& name, const std::string& text) const {
   std::ofstream(path(name), std::ios::binary) << text;
   return path(name).string();
+}
+
+void Workplace::wait_for_file(const std::string& name) const {
+  wait_until([&] { return fs::exists(path(name)); }, "the file " + name);
 }
 
 std::string read_text(const fs::path& path) {
@@ -197,7 +213,7 @@ std::vector<pid_t> children_of(pid_t parent, const std::vector<std::string>& wor
     const std::string name = entry.path().filename().string();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
     const pid_t pid = std::stoi(name);
-    if (parent_of(pid) != parent) continue;
+    if (stat_of(entry.path()).parent != parent) continue;
     const auto command = command_of(pid);
     if (std::all_of(words.begin(), words.end(), [&](const std::string& word) {
           return std::find(command.begin(), command.end(), word) != command.end();
@@ -205,6 +221,18 @@ std::vector<pid_t> children_of(pid_t parent, const std::vector<std::string>& wor
       found.push_back(pid);
   }
   return found;
+}
+
+void freeze(pid_t pid) {
+  REQUIRE(::kill(pid, SIGSTOP) == 0);
+  const fs::path tasks = "/proc/" + std::to_string(pid) + "/task";
+  wait_until(
+      [&] {
+        return std::ranges::all_of(fs::directory_iterator(tasks), [](const auto& thread) {
+          return stat_of(thread.path()).state == 'T';
+        });
+      },
+      "all threads of process " + std::to_string(pid) + " to stop");
 }
 
 }  // namespace rubato::integration

@@ -26,6 +26,8 @@ class Workplace {
   std::filesystem::path path(const std::string& name) const { return directory_ / name; }
   // Writes a file there. Returns: its path.
   std::string write(const std::string& name, const std::string& text) const;
+  // Waits until it is there, or fails the test after kPatience.
+  void wait_for_file(const std::string& name) const;
   const std::filesystem::path& directory() const { return directory_; }
 
  private:
@@ -82,5 +84,9 @@ std::string endpoint_of(Process& scheduler);
 
 // The children of `parent` whose command line holds all of `words` (words as in argv).
 std::vector<pid_t> children_of(pid_t parent, const std::vector<std::string>& words = {});
+
+// Stops a process of the rubato command. Once it returns, no thread of it goes on before SIGCONT:
+// the signal alone takes effect later on a busy machine.
+void freeze(pid_t pid);
 
 }  // namespace rubato::integration

@@ -99,8 +99,7 @@ TEST_CASE("everything killed: up --resume goes on from one snapshot, again after
       Process up(place, {"up", "quick.toml", "--sync", sync, "--out", "o"});
       up.wait_for_words("training starts");
       for (const char* name : {"server-0.1.snapshot", "server-1.1.snapshot"})
-        while (!std::filesystem::exists(place.path("o") / "state" / name))
-          std::this_thread::yield();
+        place.wait_for_file(std::string("o/state/") + name);
       const auto nodes = children_of(up.pid());
       up.signal(SIGKILL);
       for (const auto node : nodes) ::kill(node, SIGKILL);

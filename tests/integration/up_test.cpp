@@ -5,11 +5,9 @@
 
 #include <algorithm>
 #include <csignal>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <thread>
 
 #include "tests/integration/process.hpp"
 #include "tests/integration/quick_cluster.hpp"
@@ -325,8 +323,7 @@ TEST_CASE("each server killed in turn: up starts it again, and the run reaches i
     Process up(place, {"up", "quick.toml", "--sync", sync, "--out", sync});
     up.wait_for_words("training starts");
     for (const std::string name : {"server-1", "server-0"}) {
-      const auto snapshot = place.path(sync) / "state" / (name + ".1.snapshot");
-      while (!std::filesystem::exists(snapshot)) std::this_thread::yield();
+      place.wait_for_file(fmt::format("{}/state/{}.1.snapshot", sync, name));
       REQUIRE(::kill(node_of(up, "server", name), SIGKILL) == 0);
       up.wait_for_words(name + "' is back from its snapshot of ");
     }
@@ -351,7 +348,7 @@ TEST_CASE("a server that is frozen for ten seconds is waited for, and comes back
   Process up(place, {"up", "quick.toml", "--sync", "ssp", "--out", "o"});
   up.wait_for_words("training starts");
   const pid_t server = node_of(up, "server", "server-1");
-  REQUIRE(::kill(server, SIGSTOP) == 0);
+  freeze(server);
   up.wait_for_words("'server-1' is silent for 10 s; waiting for it for up to 600 s");
   REQUIRE(::kill(server, SIGCONT) == 0);
   up.wait_for_words("'server-1' is heard again after ");

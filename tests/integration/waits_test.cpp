@@ -155,7 +155,7 @@ TEST_CASE("waits: a worker that cannot reach a server does not join, and both en
 TEST_CASE("waits: a worker joins by itself as soon as the server answers") {
   Begun run;
   run.scheduler->wait_for_words("server 0 '");
-  run.server->signal(SIGSTOP);
+  freeze(run.server->pid());
   const auto worker = run.worker("slow");
   soon(*worker, "cannot reach server 0 at ", steady_now());
   CHECK(!contains(run.scheduler->err(), "'slow' joined"));
@@ -170,9 +170,9 @@ TEST_CASE("waits: a worker that was lost looks for the servers again before it i
   for (const char* name : {"fast-0", "fast-1", "slow"}) workers.push_back(run.worker(name));
   run.scheduler->wait_for_words("3 of 3 workers");  // of the progress
   Process& slow = *workers.back();
-  slow.signal(SIGSTOP);
+  freeze(slow.pid());
   run.scheduler->wait_for_words("'slow' lost");
-  run.server->signal(SIGSTOP);
+  freeze(run.server->pid());
   slow.signal(SIGCONT);
   soon(slow, "cannot reach server 0 at ", steady_now());
   CHECK(count(run.scheduler->err(), "'slow' joined") == 1);
