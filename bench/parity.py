@@ -1,27 +1,61 @@
 #!/usr/bin/env python3
-"""One cluster file in virtual time and as throttled processes: time to target and shares of both.
+"""One cluster file in virtual time, as throttled processes, and as containers: time to target and
+shares of each.
 
-Usage: bench/parity.py [--rubato PROGRAM] [--target-loss X] [--seeds N] [--sync A,B] [--jobs N]
-                       [--out DIR] FILE
+Usage: bench/parity.py [--rubato PROGRAM] [--containers IMAGE] [--target-loss X] [--seeds N]
+                       [--sync A,B] [--jobs N] [--out DIR] FILE
 Real runs last as long as they say. Several run at a time, so their processes share the cores.
+Containers need Docker with docker-compose, and an image with the data (docs/containers.md).
 """
 import argparse
 import concurrent.futures
 import json
+import os
 import statistics
 import subprocess
 import sys
+import tempfile
 
 import tools
 
 SHARES = ("compute_share", "wait_share", "communicate_share")
 
 
-def results(command):
-    done = subprocess.run(command, capture_output=True, text=True)
+def output(command, **options):
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}: {done.stderr.strip()}")
-    return json.loads(done.stdout)["runs"]
+    return done.stdout
+
+
+def contained(options, model, seed):
+    """The run of one cluster of containers, which is gone afterwards."""
+    name = f"parity-{os.getpid()}-{model}-{seed}"
+    with open(options.file, encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    lines = [f"target_loss = {options.target_loss}" if line.startswith("target_loss") else line
+             for line in lines]
+    with tempfile.TemporaryDirectory(prefix="parity-") as place:
+        os.chmod(place, 0o755)
+        with open(os.path.join(place, "cluster.toml"), "w", encoding="utf-8") as file:
+            file.write("\n".join([f"seed = {seed}", *lines, ""]))
+        yaml = output([os.path.abspath(options.rubato), "compose", "cluster.toml", "--sync", model,
+                       "--image", options.containers], cwd=place)
+        with open(os.path.join(place, "compose.yaml"), "w", encoding="utf-8") as file:
+            file.write(yaml)
+        compose = ["docker-compose", "-p", name, "-f", os.path.join(place, "compose.yaml")]
+        try:
+            output([*compose, "up", "-d"])
+            scheduler = output([*compose, "ps", "-q", "scheduler"]).strip()
+            status = output(["docker", "wait", scheduler]).strip()
+            if status != "0":
+                sys.exit(f"{name}: the scheduler ended with {status}: "
+                         + output(["docker", "logs", "--tail", "5", scheduler]))
+            return json.loads(output(
+                ["docker", "run", "--rm", "-v", f"{name}_results:/kept:ro", "--entrypoint", "cat",
+                 options.containers, "/kept/results/results.json"]))["runs"]
+        finally:
+            output([*compose, "down", "-v"])
 
 
 def middle(runs, value):
@@ -33,10 +67,15 @@ def seconds(run):
     return float("inf") if reached is None else reached
 
 
+def shares(runs):
+    return ", ".join(f"{100 * middle(runs, lambda run, s=share: run[s]):.1f}" for share in SHARES)
+
+
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("file")
     arguments.add_argument("--rubato", default="build/bench/cli/rubato")
+    arguments.add_argument("--containers", metavar="IMAGE")
     arguments.add_argument("--target-loss", default="0.8")
     arguments.add_argument("--seeds", type=int, default=3)
     arguments.add_argument("--sync", default="bsp,ssp,adsp,tempo")
@@ -47,31 +86,38 @@ def main():
     models = options.sync.split(",")
     common = [options.file, "--target-loss", options.target_loss, "--json", "--quiet"]
 
-    virtual = results([options.rubato, "compare", *common, "--sync", options.sync, "--seeds",
-                       str(options.seeds), "--out", f"{options.out}/virtual"])
+    virtual = json.loads(output(
+        [options.rubato, "compare", *common, "--sync", options.sync, "--seeds", str(options.seeds),
+         "--out", f"{options.out}/virtual"]))["runs"]
     first = min(run["seed"] for run in virtual)
 
-    def real(model, seed):
-        return results([options.rubato, "up", *common, "--throttle", "--sync", model, "--seed",
-                        str(seed), "--out", f"{options.out}/{model}-{seed}"])
+    def processes(model, seed):
+        return json.loads(output(
+            [options.rubato, "up", *common, "--throttle", "--sync", model, "--seed", str(seed),
+             "--out", f"{options.out}/{model}-{seed}"]))["runs"]
 
+    ways = {"virtual": virtual}
+    cells = [(model, first + i) for i in range(options.seeds) for model in models]
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        cells = [(model, first + i) for i in range(options.seeds) for model in models]
-        throttled = [run for runs in pool.map(lambda cell: real(*cell), cells) for run in runs]
+        real = {"processes": processes}
+        if options.containers:
+            real["containers"] = lambda model, seed: contained(options, model, seed)
+        # In turns: what else the machine does meanwhile disturbs each way alike.
+        under_way = [(way, pool.submit(run, *cell)) for cell in cells for way, run in real.items()]
+        for way, runs in under_way:
+            ways.setdefault(way, []).extend(runs.result())
 
     print(f"{options.file}, loss {options.target_loss}, {options.seeds} seeds, medians")
-    print(f"{'model':8} {'virtual s':>10} {'real s':>10} {'off':>8}   {'each seed':20} "
-          "compute, wait, comm.: virtual | real")
+    print(f"{'model':8} {'way':10} {'seconds':>8} {'off':>7}  {'each seed':32} compute, wait, comm.")
     for model in models:
-        ours = [[run for run in runs if run["sync"] == model] for runs in (virtual, throttled)]
-        times = [middle(runs, seconds) for runs in ours]
-        by_seed = [{run["seed"]: seconds(run) for run in runs} for runs in ours]
-        each = " ".join(f"{100 * (by_seed[1][s] / by_seed[0][s] - 1):+.1f}"
-                        for s in sorted(by_seed[0]))
-        shares = " | ".join(", ".join(f"{100 * middle(runs, lambda r, s=share: r[s]):.1f}"
-                                      for share in SHARES) for runs in ours)
-        print(f"{model:8} {times[0]:10.1f} {times[1]:10.1f} {100 * (times[1] / times[0] - 1):+7.1f}% "
-              f"  {each:20} {shares}")
+        of = {way: [run for run in runs if run["sync"] == model] for way, runs in ways.items()}
+        time = {way: middle(runs, seconds) for way, runs in of.items()}
+        by_seed = {way: {run["seed"]: seconds(run) for run in runs} for way, runs in of.items()}
+        for way, runs in of.items():
+            off = f"{100 * (time[way] / time['virtual'] - 1):+.1f} %" if way != "virtual" else ""
+            each = " ".join(f"{100 * (by_seed[way][s] / by_seed['virtual'][s] - 1):+.1f}"
+                            for s in sorted(by_seed["virtual"])) if off else ""
+            print(f"{model:8} {way:10} {time[way]:8.1f} {off:>7}  {each:32} {shares(runs)}")
 
 
 if __name__ == "__main__":

@@ -87,6 +87,7 @@ void check_group(const ConfigTable& table, const Catalog& catalog,
       table.problem("device", "give either device or step_seconds, not both");
     if (row && spec) group.device.step_seconds = step_seconds(*row, *spec, batch);
     if (row) group.power = row->power;
+    if (row && !table.has("memory_gib")) group.memory_gib = row->memory_gib;
   }
   read_options(table, power_rows(), group.power);
   if (group.power.busy < group.power.idle)
@@ -369,7 +370,7 @@ std::string find_catalog(const fs::path& cluster_file) {
 // Without a trace.
 WorkerProfile profile_of(const WorkerGroup& group, const std::string& name) {
   return {name,        group.device,         group.link, group.codecs, with_name(group.data, name),
-          group.power, group.training_device};
+          group.power, group.memory_gib,     group.training_device};
 }
 
 }  // namespace

@@ -86,6 +86,7 @@ struct WorkerGroup {
   std::string data = {};             // own data, "{name}" for the worker's name; empty: none
   std::string training_device = {};  // of its real machines; empty: ClusterConfig::worker_device
   PowerModel power = {};
+  double memory_gib = 0;                      // of the device; 0: unknown
   std::vector<std::string> trace_files = {};  // likewise with "{name}"
   bool leaves = false;  // when it is no longer available, a worker leaves; else it crashes
   // One a worker, or one for all; empty: the group has none.
@@ -188,6 +189,7 @@ struct WorkerProfile {
   WireCodecs codecs = {};
   std::string data = {};  // the worker's own file or directory; empty: none is named
   PowerModel power = {};
+  double memory_gib = 0;                             // of the device; 0: unknown
   std::string training_device = {};                  // as that of its group
   std::shared_ptr<const NodeTrace> trace = nullptr;  // null: none
 };

@@ -31,6 +31,7 @@ const Limits kCountFromOne = Limits::within(1, kCountMax);
 const Limits kMillion = Limits::within(1, 1'000'000);
 const Limits kWorkers = Limits::within(1, server::kWorkersMax);
 const Limits kNotNegative = Limits::at_least(0);
+const Limits kMemory = Limits::within(0, 1e6);  // GiB
 const Limits kJitter = Limits::within(0, 10);
 const Limits kDrift = Limits::within(-0.9, 10);
 const Limits kLoss = Limits::within(0, 0.5);
@@ -341,6 +342,10 @@ std::vector<OptionRow<WorkerGroup>> make_group_rows() {
       own<G>({"workers", "device",
               "a row of the catalog; step times follow from it, the model and the batch", kAny,
               +[](G& g) -> std::string& { return g.device_name; }, "none"}),
+      own<G>({"workers", "memory_gib",
+              "memory of the device, in GiB; its container may use so much; 0: no limit",
+              kMemory, +[](G& g) -> double& { return g.memory_gib; },
+              "as the device's row, or 0"}),
       own<G>({"workers", "trace",
               "files of what changes over time: bandwidth, speed, availability; {name} stands for "
               "the worker's name; see Traces",
@@ -474,6 +479,8 @@ std::vector<OptionRow<CatalogDevice>> make_catalog_device_rows() {
   rows.push_back(own<D>({"devices", "efficiency",
                          "part of it that float32 training with small batches reaches",
                          kAboveZeroToOne, +[](D& d) -> double& { return d.efficiency; }}));
+  rows.push_back(own<D>({"devices", "memory_gib", "its memory, in GiB; 0: unknown", kMemory,
+                         +[](D& d) -> double& { return d.memory_gib; }}));
   return rows;
 }
 

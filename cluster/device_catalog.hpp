@@ -20,6 +20,7 @@ struct CatalogDevice {
   double gflops = 0;  // published
   // Part of `gflops` that float32 training with small batches reaches; assumed or fitted.
   double efficiency = 1;
+  double memory_gib = 0;  // 0: unknown
   PowerModel power = {};
   std::string source;
 };

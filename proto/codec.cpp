@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "base/checksum.hpp"
+#include "proto/compression.hpp"
 #include "proto/identity.hpp"
-#include "proto/payload_check.hpp"
 #include "rubato_generated.h"
 
 namespace rubato::proto {
@@ -521,6 +521,45 @@ Result<Bytes> strip_prefix(Bytes control) {
   if (prefix.reserved != 0 || prefix.xxh3 != checksum(rest))
     return corrupt("control frame of {} bytes fails its checksum", control.size());
   return rest;
+}
+
+// --- the payload: does it belong to its message, and what is it? ---------------------------------
+
+template <class Chunk>
+Result<void> check_chunk(const char* name, const Chunk& m, std::size_t payload_bytes) {
+  if (m.count > m.total || m.offset > m.total - m.count)
+    return corrupt("{} of {} elements at {} does not fit a slice of {}", name, m.count, m.offset,
+                   m.total);
+  if (m.count == 0 && m.total != 0)
+    return corrupt("{} is an empty chunk of a slice of {} elements", name, m.total);
+  if (const auto fits = check_compressed_bytes(m.codec, m.count, payload_bytes); !fits)
+    return corrupt("{} of {}", name, fits.error().message);
+  return {};
+}
+
+// A chunk (Commit or Parameters) lies in its slice, and the payload can hold it in its codec; other
+// bodies have none. Nothing of the payload itself is read.
+Result<void> check_payload(const Body& body, std::size_t payload_bytes) {
+  if (const auto* commit = std::get_if<Commit>(&body))
+    return check_chunk("Commit", *commit, payload_bytes);
+  if (const auto* parameters = std::get_if<Parameters>(&body))
+    return check_chunk("Parameters", *parameters, payload_bytes);
+  if (payload_bytes != 0)
+    return corrupt("{} with a payload", body_name(body));
+  return {};
+}
+
+// Lets the payload know its checksum and, of an update in float32, its largest element, which is
+// asked of every one: one pass, while its bytes are in the cache.
+void look_at(const Body& body, Payload& payload) {
+  const auto* commit = std::get_if<Commit>(&body);
+  if (!commit || commit->codec != PayloadCodec::F32) {
+    payload.set_checksum(checksum(payload.bytes()));
+  } else {
+    const FloatsSeen seen = look_through(payload.bytes());
+    payload.set_checksum(seen.checksum);
+    payload.set_largest(seen.largest);
+  }
 }
 
 std::uint64_t checksum_of(const Payload& payload) {

@@ -83,6 +83,15 @@ std::string volume_of(const Container& node) {
   return node.role == Role::Scheduler ? "results" : node.name;
 }
 
+// `cpus: "0.33", memory: 512M`; empty: the container has no limit.
+std::string stack_limits(const Container& node) {
+  std::string limits;
+  if (node.cpus > 0) limits = fmt::format("cpus: \"{}\"", node.cpus);
+  if (node.memory_mib > 0)
+    limits += fmt::format("{}memory: {}M", limits.empty() ? "" : ", ", node.memory_mib);
+  return limits;
+}
+
 // "devices.toml"
 std::string config_name(const FileMount& file) {
   return quoted(fs::path(file.inside).filename().string());
@@ -133,6 +142,7 @@ std::string compose_yaml(const Containers& all) {
   for (const auto& node : all.nodes) {
     text += fmt::format("\n  {}:\n    <<: *node\n", node.name);
     if (node.cpus > 0) text += fmt::format("    cpus: {}\n", node.cpus);
+    if (node.memory_mib > 0) text += fmt::format("    mem_limit: {}m\n", node.memory_mib);
     text += fmt::format("    command: {}\n    volumes:\n", flow_list(words_of(node), 6));
     text += fmt::format("      - {}:/var/lib/rubato\n      - {}.keys:/keys:ro\n", volume_of(node),
                         node.name);
@@ -175,8 +185,8 @@ Result<std::string> swarm_yaml(const Containers& all) {
         "\n  {}:\n    <<: *node\n    deploy:\n      endpoint_mode: dnsrr\n"
         "      restart_policy: {{condition: on-failure}}\n",
         node.name);
-    if (node.cpus > 0)
-      text += fmt::format("      resources: {{limits: {{cpus: \"{}\"}}}}\n", node.cpus);
+    if (const auto limits = stack_limits(node); !limits.empty())
+      text += fmt::format("      resources: {{limits: {{{}}}}}\n", limits);
     text += fmt::format("    command: {}\n    volumes: [\"{}:/var/lib/rubato\"]\n",
                         flow_list(words_of(node), 6), volume_of(node));
     text += stack_keys(all, node);

@@ -3,6 +3,7 @@
 // Errors: BadInput, one line. Threads: any.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct Container {
   proto::Role role = proto::Role::Worker;
   std::string name;                    // of the node
   double cpus = 0;                     // limit; 0: none
+  std::int64_t memory_mib = 0;         // likewise
   std::vector<std::string> arguments;  // of `rubato`
   std::vector<FileMount> files;        // besides the cluster file
 };

@@ -109,6 +109,17 @@ constexpr const char* kCopyKeys =
     "cp -L \"/given/$NODE.key\" /given/scheduler.pub /keys/ && chmod 600 \"/keys/$NODE.key\" && "
     "if [ -d /given/authorized_keys ]; then cp -rL /given/authorized_keys /keys/; fi";
 
+// Kubernetes sets as much aside as the limit is, unless it is told otherwise. No memory needs to be.
+std::string resources(const Container& node) {
+  if (node.cpus <= 0 && node.memory_mib <= 0) return {};
+  std::string text = "      resources:\n";
+  if (node.memory_mib > 0) text += "        requests: {memory: 64Mi}\n";
+  text += "        limits:\n";
+  if (node.cpus > 0) text += fmt::format("          cpu: \"{}\"\n", node.cpus);
+  if (node.memory_mib > 0) text += fmt::format("          memory: {}Mi\n", node.memory_mib);
+  return text;
+}
+
 struct Pod {
   const Container& node;
   std::string label;    // what services look for
@@ -169,10 +180,7 @@ std::string pod(const Containers& all, const Pod& pod) {
                       "        - {{name: cluster, mountPath: /cluster, readOnly: true}}\n"
                       "        - {{name: keys, mountPath: /keys, readOnly: true}}\n"
                       "        - {{name: data, mountPath: /var/lib/rubato}}\n",
-                      flow_list(words, 8),
-                      node.cpus > 0
-                          ? fmt::format("      resources: {{limits: {{cpu: \"{}\"}}}}\n", node.cpus)
-                          : ""));
+                      flow_list(words, 8), resources(node)));
   spec +=
       "  volumes:\n    - {name: cluster, configMap: {name: cluster}}\n"
       "    - {name: keys, emptyDir: {medium: Memory}}\n" +

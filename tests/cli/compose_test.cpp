@@ -82,6 +82,23 @@ TEST_CASE("compose: CPU limits are as the speeds of the devices, and never too s
                                               {"slowest", 0.1}});
 }
 
+TEST_CASE("compose: a worker has the memory of its device, or what its group says") {
+  const TempDirectory place;
+  std::ofstream(place.path("devices.toml"))
+      << "[[devices]]\nname = \"board\"\ngflops = 1\nmemory_gib = 0.5\nsource = \"test\"\n";
+  const auto all = containers_of(
+      place, kCluster + "[[workers]]\nname = \"board\"\ndevice = \"board\"\n"
+                        "[[workers]]\nname = \"more\"\ndevice = \"board\"\nmemory_gib = 2\n");
+  REQUIRE_MESSAGE(all.has_value(), all.error().message);
+  std::map<std::string, std::int64_t> memory;
+  for (const auto& node : all->nodes)
+    if (node.memory_mib > 0) memory[node.name] = node.memory_mib;
+  CHECK(memory == std::map<std::string, std::int64_t>{{"board", 512}, {"more", 2048}});
+  CHECK(times(compose_yaml(*all), "    mem_limit: 512m\n") == 1);
+  CHECK(times(swarm_yaml(*all).value(), ", memory: 512M}") == 1);
+  CHECK(times(kubernetes_yaml(*all).value(), "memory: 512Mi\n") == 1);
+}
+
 TEST_CASE("compose: no node sees the secret key of another") {
   const TempDirectory place;
   const auto all = containers_of(place, kCluster);

@@ -1,7 +1,6 @@
-#include "server/commit_assembly.hpp"
-
 #include <doctest/doctest.h>
 
+#include "server/shard_members.hpp"
 #include "tests/server/sent.hpp"
 
 namespace rubato::server {
