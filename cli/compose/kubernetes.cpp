@@ -109,7 +109,7 @@ constexpr const char* kCopyKeys =
     "cp -L \"/given/$NODE.key\" /given/scheduler.pub /keys/ && chmod 600 \"/keys/$NODE.key\" && "
     "if [ -d /given/authorized_keys ]; then cp -rL /given/authorized_keys /keys/; fi";
 
-// Kubernetes sets as much aside as the limit is, unless it is told otherwise. No memory needs to be.
+// Unless told otherwise, Kubernetes sets aside what the limit is. No memory needs to be set aside.
 std::string resources(const Container& node) {
   if (node.cpus <= 0 && node.memory_mib <= 0) return {};
   std::string text = "      resources:\n";
