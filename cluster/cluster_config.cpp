@@ -369,8 +369,14 @@ std::string find_catalog(const fs::path& cluster_file) {
 
 // Without a trace.
 WorkerProfile profile_of(const WorkerGroup& group, const std::string& name) {
-  return {name,        group.device,         group.link, group.codecs, with_name(group.data, name),
-          group.power, group.memory_gib,     group.training_device};
+  return {name,
+          group.device,
+          group.link,
+          group.codecs,
+          with_name(group.data, name),
+          group.power,
+          group.memory_gib,
+          group.training_device};
 }
 
 }  // namespace

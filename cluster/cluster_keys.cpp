@@ -343,9 +343,8 @@ std::vector<OptionRow<WorkerGroup>> make_group_rows() {
               "a row of the catalog; step times follow from it, the model and the batch", kAny,
               +[](G& g) -> std::string& { return g.device_name; }, "none"}),
       own<G>({"workers", "memory_gib",
-              "memory of the device, in GiB; its container may use so much; 0: no limit",
-              kMemory, +[](G& g) -> double& { return g.memory_gib; },
-              "as the device's row, or 0"}),
+              "memory of the device, in GiB; its container may use so much; 0: no limit", kMemory,
+              +[](G& g) -> double& { return g.memory_gib; }, "as the device's row, or 0"}),
       own<G>({"workers", "trace",
               "files of what changes over time: bandwidth, speed, availability; {name} stands for "
               "the worker's name; see Traces",

@@ -544,8 +544,7 @@ Result<void> check_payload(const Body& body, std::size_t payload_bytes) {
     return check_chunk("Commit", *commit, payload_bytes);
   if (const auto* parameters = std::get_if<Parameters>(&body))
     return check_chunk("Parameters", *parameters, payload_bytes);
-  if (payload_bytes != 0)
-    return corrupt("{} with a payload", body_name(body));
+  if (payload_bytes != 0) return corrupt("{} with a payload", body_name(body));
   return {};
 }
 

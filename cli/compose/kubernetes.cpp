@@ -164,23 +164,21 @@ std::string pod(const Containers& all, const Pod& pod) {
                                         "        - {{name: given-keys, mountPath: /given}}\n"
                                         "        - {{name: keys, mountPath: /keys}}\n",
                                         flow_list({"sh", "-ec", kCopyKeys}, 8)));
-  spec +=
-      "  containers:\n" +
-      container(
-          "rubato",
-          fmt::format("      args: {}\n"
-                      "{}"
-                      "      livenessProbe:\n"
-                      "        exec: {{command: [rubato-health]}}\n"
-                      "        initialDelaySeconds: 120\n"
-                      "        periodSeconds: 10\n"
-                      "        timeoutSeconds: 10\n"
-                      "        failureThreshold: 6\n"
-                      "      volumeMounts:\n"
-                      "        - {{name: cluster, mountPath: /cluster, readOnly: true}}\n"
-                      "        - {{name: keys, mountPath: /keys, readOnly: true}}\n"
-                      "        - {{name: data, mountPath: /var/lib/rubato}}\n",
-                      flow_list(words, 8), resources(node)));
+  spec += "  containers:\n" +
+          container("rubato",
+                    fmt::format("      args: {}\n"
+                                "{}"
+                                "      livenessProbe:\n"
+                                "        exec: {{command: [rubato-health]}}\n"
+                                "        initialDelaySeconds: 120\n"
+                                "        periodSeconds: 10\n"
+                                "        timeoutSeconds: 10\n"
+                                "        failureThreshold: 6\n"
+                                "      volumeMounts:\n"
+                                "        - {{name: cluster, mountPath: /cluster, readOnly: true}}\n"
+                                "        - {{name: keys, mountPath: /keys, readOnly: true}}\n"
+                                "        - {{name: data, mountPath: /var/lib/rubato}}\n",
+                                flow_list(words, 8), resources(node)));
   spec +=
       "  volumes:\n    - {name: cluster, configMap: {name: cluster}}\n"
       "    - {name: keys, emptyDir: {medium: Memory}}\n" +

@@ -87,8 +87,9 @@ TEST_CASE("compose: a worker has the memory of its device, or what its group say
   std::ofstream(place.path("devices.toml"))
       << "[[devices]]\nname = \"board\"\ngflops = 1\nmemory_gib = 0.5\nsource = \"test\"\n";
   const auto all = containers_of(
-      place, kCluster + "[[workers]]\nname = \"board\"\ndevice = \"board\"\n"
-                        "[[workers]]\nname = \"more\"\ndevice = \"board\"\nmemory_gib = 2\n");
+      place, kCluster +
+                 "[[workers]]\nname = \"board\"\ndevice = \"board\"\n"
+                 "[[workers]]\nname = \"more\"\ndevice = \"board\"\nmemory_gib = 2\n");
   REQUIRE_MESSAGE(all.has_value(), all.error().message);
   std::map<std::string, std::int64_t> memory;
   for (const auto& node : all->nodes)
@@ -117,8 +118,8 @@ TEST_CASE("compose: no node sees the secret key of another") {
 TEST_CASE("compose: files that the cluster file names are mounted beside it") {
   const TempDirectory place;
   std::ofstream(place.path("rows.csv")) << "a,b\n1,x\n2,y\n";
-  const auto all = containers_of(
-      place, kCluster + "[dataset]\nkind = \"csv\"\npath = \"rows.csv\"\n");
+  const auto all =
+      containers_of(place, kCluster + "[dataset]\nkind = \"csv\"\npath = \"rows.csv\"\n");
   REQUIRE(all.has_value());
   const std::vector<FileMount> mounts{{place.path("rows.csv"), "/cluster/rows.csv"}};
   for (const auto& node : all->nodes) CHECK(node.files == mounts);
