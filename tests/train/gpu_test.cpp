@@ -290,6 +290,27 @@ TEST_CASE("events order streams") {
   }
 }
 
+TEST_CASE("a wait for a stream is for that one, whatever another thread waits for meanwhile") {
+  const auto gpu = gpu_here();
+  if (!gpu) return;
+  constexpr std::size_t kCount = 4'000'000;
+  const std::size_t bytes = kCount * sizeof(float);
+  const Memory x = on_gpu(*gpu, std::vector<float>(kCount, 1.0f));
+  const Memory y = gpu->allocate(bytes).value();
+  const Memory back = gpu->allocate_pinned(bytes).value();
+  std::jthread other([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) gpu->wait(Stream::Download);
+  });
+  for (int turn = 0; turn < 50; ++turn) {
+    CAPTURE(turn);
+    std::fill_n(back.as<float>(), kCount, 0.0f);
+    gpu->launch(Stream::Compute, kCount, ReluForward{x.as<float>(), y.as<float>()});
+    gpu->copy(Stream::Compute, back.as<void>(), y.as<void>(), bytes);
+    gpu->wait(Stream::Compute);
+    REQUIRE(back.as<float>()[kCount - 1] == 1);
+  }
+}
+
 TEST_CASE("a kernel runs once for each index, with the bits of a loop") {
   const auto gpu = gpu_here();
   if (!gpu) return;

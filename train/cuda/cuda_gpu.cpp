@@ -395,8 +395,9 @@ class CudaGpu final : public Gpu {
   }
   void wait(Stream stream) override {
     use();
-    require(cudaEventRecord(end_.get(), at(stream)), "cudaEventRecord");
-    require(cudaEventSynchronize(end_.get()), "cudaEventSynchronize");
+    const cudaEvent_t end = ends_[static_cast<std::size_t>(stream)].get();
+    require(cudaEventRecord(end, at(stream)), "cudaEventRecord");
+    require(cudaEventSynchronize(end), "cudaEventSynchronize");
   }
 
   void begin_capture() override {
@@ -442,7 +443,8 @@ class CudaGpu final : public Gpu {
   const Precision precision_;
   std::string description_;
   std::array<StreamHandle, 3> streams_;
-  EventHandle end_;  // of wait(Stream)
+  // Of wait(Stream). Each stream has its own: another thread may wait for another stream meanwhile.
+  std::array<EventHandle, 3> ends_;
   Memory product_workspace_;
   BlasHandle blas_;
   DnnHandle dnn_;
@@ -471,7 +473,9 @@ Result<void> CudaGpu::open() {
   for (StreamHandle& stream : streams_)
     RUBATO_TRY(expect(cudaStreamCreateWithFlags(stream.out(), cudaStreamNonBlocking),
                       "cudaStreamCreateWithFlags"));
-  RUBATO_ASSIGN(end_, make_event());
+  for (EventHandle& end : ends_) {
+    RUBATO_ASSIGN(end, make_event());
+  }
 
   RUBATO_TRY(expect(cublasCreate(blas_.out()), "cublasCreate"));
   RUBATO_TRY(expect(cublasSetStream(blas_.get(), at(Stream::Compute)), "cublasSetStream"));
