@@ -54,6 +54,11 @@ void require(Status status, std::string_view call) {
     end_process(call, text_of(status));
 }
 
+// The current device is one of each thread, and the owner's thread may change.
+void use_device(int number) {
+  require(cudaSetDevice(number), "cudaSetDevice");
+}
+
 template <class Status>
 Result<void> expect(Status status, std::string_view call) {
   if (status == Status{}) return {};
@@ -171,11 +176,12 @@ Result<void> plan(const Conv2d& layer, Precision precision, Direction<Algorithm>
 
 class CudaConvolution final : public Convolution {
  public:
-  // Lifetime: `dnn`, on the stream Compute, outlives it. make() plans it.
-  explicit CudaConvolution(cudnnHandle_t dnn) : dnn_(dnn) {}
-  static Result<std::unique_ptr<CudaConvolution>> make(cudnnHandle_t dnn, Precision precision,
+  // Lifetime: `dnn`, on the stream Compute of GPU `number`, outlives it. make() plans it.
+  CudaConvolution(int number, cudnnHandle_t dnn) : number_(number), dnn_(dnn) {}
+  static Result<std::unique_ptr<CudaConvolution>> make(int number, cudnnHandle_t dnn,
+                                                       Precision precision,
                                                        const ConvolutionShape& shape) {
-    auto made = std::make_unique<CudaConvolution>(dnn);
+    auto made = std::make_unique<CudaConvolution>(number, dnn);
     RUBATO_TRY(made->describe(shape));
     RUBATO_TRY(made->plan_all(shape.layer, precision));
     return made;
@@ -188,6 +194,7 @@ class CudaConvolution final : public Convolution {
   void set_workspace(std::shared_ptr<const Memory> workspace) { workspace_ = std::move(workspace); }
 
   void forward(const float* x, const float* weights, float* y) override {
+    use_device(number_);
     require(
         cudnnConvolutionForward(dnn_, &kOne, x_.get(), x, weights_.get(), weights,
                                 forward_.convolution.get(), forward_.algorithm,
@@ -195,12 +202,14 @@ class CudaConvolution final : public Convolution {
         "cudnnConvolutionForward");
   }
   void input_gradient(const float* weights, const float* dy, float* dx) override {
+    use_device(number_);
     require(cudnnConvolutionBackwardData(
                 dnn_, &kOne, weights_.get(), weights, y_.get(), dy, input_.convolution.get(),
                 input_.algorithm, workspace_->as<void>(), input_.workspace, &kZero, x_.get(), dx),
             "cudnnConvolutionBackwardData");
   }
   void weight_gradient(const float* x, const float* dy, float* dweights) override {
+    use_device(number_);
     require(cudnnConvolutionBackwardFilter(dnn_, &kOne, x_.get(), x, y_.get(), dy,
                                            weight_.convolution.get(), weight_.algorithm,
                                            workspace_->as<void>(), weight_.workspace, &kZero,
@@ -208,6 +217,7 @@ class CudaConvolution final : public Convolution {
             "cudnnConvolutionBackwardFilter");
   }
   void bias_gradient(const float* dy, float* dbias) override {
+    use_device(number_);
     require(cudnnConvolutionBackwardBias(dnn_, &kOne, y_.get(), dy, &kZero, bias_.get(), dbias),
             "cudnnConvolutionBackwardBias");
   }
@@ -266,6 +276,7 @@ class CudaConvolution final : public Convolution {
         });
   }
 
+  const int number_;
   cudnnHandle_t dnn_;
   TensorHandle x_, y_, bias_;
   FilterHandle weights_;
@@ -351,7 +362,7 @@ class CudaGpu final : public Gpu {
 
   Result<std::unique_ptr<Convolution>> convolution(const ConvolutionShape& shape) override {
     use();
-    RUBATO_ASSIGN(auto made, CudaConvolution::make(dnn_.get(), precision_, shape));
+    RUBATO_ASSIGN(auto made, CudaConvolution::make(number_, dnn_.get(), precision_, shape));
     if (const std::size_t bytes = made->workspace_bytes();
         !convolution_workspace_ || bytes > convolution_workspace_bytes_) {
       // Those that were planned before keep theirs.
@@ -424,8 +435,7 @@ class CudaGpu final : public Gpu {
   }
 
  private:
-  // The current device is one of each thread, and the owner's thread may change.
-  void use() const { require(cudaSetDevice(number_), "cudaSetDevice"); }
+  void use() const { use_device(number_); }
   cudaStream_t at(Stream stream) const { return streams_[static_cast<std::size_t>(stream)].get(); }
   static cudaEvent_t handle(const Event& event) {
     return static_cast<const CudaEvent&>(event).handle.get();
