@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -441,6 +442,30 @@ TEST_CASE("a graph does again what was recorded, with what its memory then holds
     CHECK(read(*gpu, sums, 4) == direct);
     if (scale == 1) CHECK(direct == expected);
     if (scale == 2) CHECK(direct[0] == 4 * expected[0]);  // a power of two rounds nothing
+  }
+}
+
+TEST_CASE("work is recorded while another thread opens and leaves the same GPU") {
+  const auto gpu = gpu_here();
+  if (!gpu) return;
+  const std::vector<float> ones(1000, 1.0f);
+  const Memory x = on_gpu(*gpu, ones), y = on_gpu(*gpu, ones);
+  const ReluForward kernel{x.as<float>(), y.as<float>()};
+  gpu->launch(Stream::Compute, ones.size(), kernel);
+  std::atomic<int> opened = 0;
+  std::jthread other([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      const auto second = gpu_here();
+      ++opened;
+    }
+  });
+  for (int turn = 0; turn < 20 || opened < 5; ++turn) {
+    gpu->begin_capture();
+    for (int i = 0; i < 100; ++i) gpu->launch(Stream::Compute, ones.size(), kernel);
+    const auto graph = gpu->end_capture();
+    REQUIRE(graph);
+    gpu->launch(**graph);
+    gpu->wait(Stream::Compute);
   }
 }
 

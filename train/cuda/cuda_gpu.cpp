@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -288,11 +289,20 @@ class CudaConvolution final : public Convolution {
 
 // --- the GPU -------------------------------------------------------------------------------------
 
+// Held while work is recorded, and while the libraries' handles are made and ended. These wait for
+// the whole GPU, and that makes what other threads record there invalid, whatever their mode.
+std::mutex recording_mutex;
+
 class CudaGpu final : public Gpu {
  public:
   CudaGpu(int number, Precision precision) : number_(number), precision_(precision) {}
   ~CudaGpu() override {
     cudaSetDevice(number_);  // not checked: it may be what open() failed in
+    {
+      const std::lock_guard lock(recording_mutex);
+      dnn_ = {};
+      blas_ = {};
+    }
     product_workspace_ = {};
     convolution_workspace_.reset();
   }
@@ -413,6 +423,7 @@ class CudaGpu final : public Gpu {
 
   void begin_capture() override {
     use();
+    recording_ = std::unique_lock(recording_mutex);
     // What other threads do with their GPUs is no part of it, and allowed.
     require(cudaStreamBeginCapture(at(Stream::Compute), cudaStreamCaptureModeThreadLocal),
             "cudaStreamBeginCapture");
@@ -420,8 +431,9 @@ class CudaGpu final : public Gpu {
   Result<std::unique_ptr<Graph>> end_capture() override {
     use();
     GraphHandle graph;
-    RUBATO_TRY(
-        expect(cudaStreamEndCapture(at(Stream::Compute), graph.out()), "cudaStreamEndCapture"));
+    const cudaError_t ended = cudaStreamEndCapture(at(Stream::Compute), graph.out());
+    recording_.unlock();
+    RUBATO_TRY(expect(ended, "cudaStreamEndCapture"));
     auto made = std::make_unique<CudaGraph>();
     // Of all toolkits since 11.4; cudaGraphInstantiate has other arguments before 12.
     RUBATO_TRY(expect(cudaGraphInstantiateWithFlags(made->handle.out(), graph.get(), 0),
@@ -435,6 +447,7 @@ class CudaGpu final : public Gpu {
   }
 
  private:
+  Result<void> make_handles();
   void use() const { use_device(number_); }
   cudaStream_t at(Stream stream) const { return streams_[static_cast<std::size_t>(stream)].get(); }
   static cudaEvent_t handle(const Event& event) {
@@ -460,7 +473,14 @@ class CudaGpu final : public Gpu {
   DnnHandle dnn_;
   std::shared_ptr<const Memory> convolution_workspace_;
   std::size_t convolution_workspace_bytes_ = 0;
+  std::unique_lock<std::mutex> recording_;  // from begin_capture() to end_capture()
 };
+
+Result<void> CudaGpu::make_handles() {
+  const std::lock_guard lock(recording_mutex);
+  RUBATO_TRY(expect(cublasCreate(blas_.out()), "cublasCreate"));
+  return expect(cudnnCreate(dnn_.out()), "cudnnCreate");
+}
 
 Result<void> CudaGpu::open() {
   RUBATO_TRY(expect(cudaSetDevice(number_), "cudaSetDevice"));
@@ -487,7 +507,7 @@ Result<void> CudaGpu::open() {
     RUBATO_ASSIGN(end, make_event());
   }
 
-  RUBATO_TRY(expect(cublasCreate(blas_.out()), "cublasCreate"));
+  RUBATO_TRY(make_handles());
   RUBATO_TRY(expect(cublasSetStream(blas_.get(), at(Stream::Compute)), "cublasSetStream"));
   // After the stream, which takes the workspace away. With one of its own a product allocates
   // nothing, also while it is recorded.
@@ -495,7 +515,6 @@ Result<void> CudaGpu::open() {
   RUBATO_ASSIGN(product_workspace_, allocate(bytes));
   RUBATO_TRY(expect(cublasSetWorkspace(blas_.get(), product_workspace_.as<void>(), bytes),
                     "cublasSetWorkspace"));
-  RUBATO_TRY(expect(cudnnCreate(dnn_.out()), "cudnnCreate"));
   RUBATO_TRY(expect(cudnnSetStream(dnn_.get(), at(Stream::Compute)), "cudnnSetStream"));
 
   int driver = 0, runtime = 0, blas = 0;
