@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -290,6 +291,27 @@ TEST_CASE("events order streams") {
   }
 }
 
+TEST_CASE("a wait for a stream is for that one, whatever another thread waits for meanwhile") {
+  const auto gpu = gpu_here();
+  if (!gpu) return;
+  constexpr std::size_t kCount = 4'000'000;
+  const std::size_t bytes = kCount * sizeof(float);
+  const Memory x = on_gpu(*gpu, std::vector<float>(kCount, 1.0f));
+  const Memory y = gpu->allocate(bytes).value();
+  const Memory back = gpu->allocate_pinned(bytes).value();
+  std::jthread other([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) gpu->wait(Stream::Download);
+  });
+  for (int turn = 0; turn < 50; ++turn) {
+    CAPTURE(turn);
+    std::fill_n(back.as<float>(), kCount, 0.0f);
+    gpu->launch(Stream::Compute, kCount, ReluForward{x.as<float>(), y.as<float>()});
+    gpu->copy(Stream::Compute, back.as<void>(), y.as<void>(), bytes);
+    gpu->wait(Stream::Compute);
+    REQUIRE(back.as<float>()[kCount - 1] == 1);
+  }
+}
+
 TEST_CASE("a kernel runs once for each index, with the bits of a loop") {
   const auto gpu = gpu_here();
   if (!gpu) return;
@@ -420,6 +442,30 @@ TEST_CASE("a graph does again what was recorded, with what its memory then holds
     CHECK(read(*gpu, sums, 4) == direct);
     if (scale == 1) CHECK(direct == expected);
     if (scale == 2) CHECK(direct[0] == 4 * expected[0]);  // a power of two rounds nothing
+  }
+}
+
+TEST_CASE("work is recorded while another thread opens and leaves the same GPU") {
+  const auto gpu = gpu_here();
+  if (!gpu) return;
+  const std::vector<float> ones(1000, 1.0f);
+  const Memory x = on_gpu(*gpu, ones), y = on_gpu(*gpu, ones);
+  const ReluForward kernel{x.as<float>(), y.as<float>()};
+  gpu->launch(Stream::Compute, ones.size(), kernel);
+  std::atomic<int> opened = 0;
+  std::jthread other([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      const auto second = gpu_here();
+      ++opened;
+    }
+  });
+  for (int turn = 0; turn < 20 || opened < 5; ++turn) {
+    gpu->begin_capture();
+    for (int i = 0; i < 100; ++i) gpu->launch(Stream::Compute, ones.size(), kernel);
+    const auto graph = gpu->end_capture();
+    REQUIRE(graph);
+    gpu->launch(**graph);
+    gpu->wait(Stream::Compute);
   }
 }
 

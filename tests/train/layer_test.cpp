@@ -55,6 +55,11 @@ std::vector<double> finite_differences(const ModelSpec& spec, const std::vector<
   return slopes;
 }
 
+// cuDNN may multiply fewer times than loops do, by Winograd's way, and lose a digit.
+double looser(const std::string& name) {
+  return on_real_gpu(name) ? 10 : 1;
+}
+
 }  // namespace
 
 TEST_CASE("gradients of every device equal finite differences") {
@@ -73,7 +78,7 @@ TEST_CASE("gradients of every device equal finite differences") {
         std::vector<float> gradient(parameters.size());
         device->gradient(batch.view(), gradient);
         // float32 rounding of sums of up to a few hundred terms
-        CHECK(largest_difference(gradient, slopes) < 2e-6 * (1 + largest(slopes)));
+        CHECK(largest_difference(gradient, slopes) < 2e-6 * looser(name) * (1 + largest(slopes)));
       }
     }
   }
@@ -120,7 +125,7 @@ TEST_CASE("cpu and reference agree on every model and batch size") {
   }
 }
 
-TEST_CASE("cpu and reference agree on the models a user can choose") {
+TEST_CASE("all devices agree on the models a user can choose") {
   const std::vector<std::pair<ModelOptions, Shape>> table = {
       {{"mlp", {64}}, {1, 28, 28}},   {{"mlp", {33, 17}}, {13, 1, 1}}, {{"svm", {}}, {8, 1, 1}},
       {{"cnn", {}}, {1, 12, 12}},     {{"cnn", {}}, {3, 9, 11}},       {{"lstm", {}}, {1, 28, 28}},
@@ -134,13 +139,16 @@ TEST_CASE("cpu and reference agree on the models a user can choose") {
     const OwnedBatch batch(spec, 5, 4);
     std::vector<float> expected(parameters.size()), got(parameters.size());
     const auto reference = built_device("reference", spec, 5);
-    const auto cpu = built_device("cpu", spec, 5);
     reference->load(parameters);
-    cpu->load(parameters);
     const BatchResult a = reference->gradient(batch.view(), expected);
-    const BatchResult b = cpu->gradient(batch.view(), got);
-    CHECK(b.loss_sum == doctest::Approx(a.loss_sum).epsilon(1e-5));
-    CHECK(largest_difference(got, expected) < 1e-5 * (1 + largest(expected)));
+    for (const std::string name : {"cpu", "cuda"}) {
+      CAPTURE(name);
+      const auto device = built_device(name, spec, 5);
+      device->load(parameters);
+      const BatchResult b = device->gradient(batch.view(), got);
+      CHECK(b.loss_sum == doctest::Approx(a.loss_sum).epsilon(1e-5));
+      CHECK(largest_difference(got, expected) < 1e-5 * looser(name) * (1 + largest(expected)));
+    }
   }
 }
 

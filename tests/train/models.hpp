@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -99,11 +100,17 @@ inline std::vector<float> test_parameters(const ModelSpec& spec, std::uint64_t s
   return parameters;
 }
 
-// All devices. "cuda": the CUDA device on a GPU made of plain loops (tests/train/host_gpu.hpp).
+// All devices. "cuda": the CUDA device on a GPU made of plain loops (tests/train/host_gpu.hpp);
+// with RUBATO_TEST_GPU in the environment on the first GPU of this machine.
 inline const std::string kDevices[] = {"reference", "cpu", "cuda"};
 
+inline bool on_real_gpu(std::string_view name) {
+  return name == "cuda" && std::getenv("RUBATO_TEST_GPU") != nullptr;
+}
+
 inline Result<std::unique_ptr<Device>> any_device(std::string_view name) {
-  if (name == "cuda") return std::make_unique<CudaDevice>(std::make_unique<cuda::HostGpu>());
+  if (name == "cuda" && !on_real_gpu(name))
+    return std::make_unique<CudaDevice>(std::make_unique<cuda::HostGpu>());
   return make_device(name);
 }
 

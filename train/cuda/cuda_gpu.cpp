@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -52,6 +53,11 @@ template <class Status>
 void require(Status status, std::string_view call) {
   if (status != Status{}) [[unlikely]]
     end_process(call, text_of(status));
+}
+
+// The current device is one of each thread, and the owner's thread may change.
+void use_device(int number) {
+  require(cudaSetDevice(number), "cudaSetDevice");
 }
 
 template <class Status>
@@ -171,11 +177,12 @@ Result<void> plan(const Conv2d& layer, Precision precision, Direction<Algorithm>
 
 class CudaConvolution final : public Convolution {
  public:
-  // Lifetime: `dnn`, on the stream Compute, outlives it. make() plans it.
-  explicit CudaConvolution(cudnnHandle_t dnn) : dnn_(dnn) {}
-  static Result<std::unique_ptr<CudaConvolution>> make(cudnnHandle_t dnn, Precision precision,
+  // Lifetime: `dnn`, on the stream Compute of GPU `number`, outlives it. make() plans it.
+  CudaConvolution(int number, cudnnHandle_t dnn) : number_(number), dnn_(dnn) {}
+  static Result<std::unique_ptr<CudaConvolution>> make(int number, cudnnHandle_t dnn,
+                                                       Precision precision,
                                                        const ConvolutionShape& shape) {
-    auto made = std::make_unique<CudaConvolution>(dnn);
+    auto made = std::make_unique<CudaConvolution>(number, dnn);
     RUBATO_TRY(made->describe(shape));
     RUBATO_TRY(made->plan_all(shape.layer, precision));
     return made;
@@ -188,6 +195,7 @@ class CudaConvolution final : public Convolution {
   void set_workspace(std::shared_ptr<const Memory> workspace) { workspace_ = std::move(workspace); }
 
   void forward(const float* x, const float* weights, float* y) override {
+    use_device(number_);
     require(
         cudnnConvolutionForward(dnn_, &kOne, x_.get(), x, weights_.get(), weights,
                                 forward_.convolution.get(), forward_.algorithm,
@@ -195,12 +203,14 @@ class CudaConvolution final : public Convolution {
         "cudnnConvolutionForward");
   }
   void input_gradient(const float* weights, const float* dy, float* dx) override {
+    use_device(number_);
     require(cudnnConvolutionBackwardData(
                 dnn_, &kOne, weights_.get(), weights, y_.get(), dy, input_.convolution.get(),
                 input_.algorithm, workspace_->as<void>(), input_.workspace, &kZero, x_.get(), dx),
             "cudnnConvolutionBackwardData");
   }
   void weight_gradient(const float* x, const float* dy, float* dweights) override {
+    use_device(number_);
     require(cudnnConvolutionBackwardFilter(dnn_, &kOne, x_.get(), x, y_.get(), dy,
                                            weight_.convolution.get(), weight_.algorithm,
                                            workspace_->as<void>(), weight_.workspace, &kZero,
@@ -208,6 +218,7 @@ class CudaConvolution final : public Convolution {
             "cudnnConvolutionBackwardFilter");
   }
   void bias_gradient(const float* dy, float* dbias) override {
+    use_device(number_);
     require(cudnnConvolutionBackwardBias(dnn_, &kOne, y_.get(), dy, &kZero, bias_.get(), dbias),
             "cudnnConvolutionBackwardBias");
   }
@@ -266,6 +277,7 @@ class CudaConvolution final : public Convolution {
         });
   }
 
+  const int number_;
   cudnnHandle_t dnn_;
   TensorHandle x_, y_, bias_;
   FilterHandle weights_;
@@ -277,11 +289,20 @@ class CudaConvolution final : public Convolution {
 
 // --- the GPU -------------------------------------------------------------------------------------
 
+// Held while work is recorded, and while the libraries' handles are made and ended. These wait for
+// the whole GPU, and that makes what other threads record there invalid, whatever their mode.
+std::mutex recording_mutex;
+
 class CudaGpu final : public Gpu {
  public:
   CudaGpu(int number, Precision precision) : number_(number), precision_(precision) {}
   ~CudaGpu() override {
     cudaSetDevice(number_);  // not checked: it may be what open() failed in
+    {
+      const std::lock_guard lock(recording_mutex);
+      dnn_ = {};
+      blas_ = {};
+    }
     product_workspace_ = {};
     convolution_workspace_.reset();
   }
@@ -351,7 +372,7 @@ class CudaGpu final : public Gpu {
 
   Result<std::unique_ptr<Convolution>> convolution(const ConvolutionShape& shape) override {
     use();
-    RUBATO_ASSIGN(auto made, CudaConvolution::make(dnn_.get(), precision_, shape));
+    RUBATO_ASSIGN(auto made, CudaConvolution::make(number_, dnn_.get(), precision_, shape));
     if (const std::size_t bytes = made->workspace_bytes();
         !convolution_workspace_ || bytes > convolution_workspace_bytes_) {
       // Those that were planned before keep theirs.
@@ -395,12 +416,14 @@ class CudaGpu final : public Gpu {
   }
   void wait(Stream stream) override {
     use();
-    require(cudaEventRecord(end_.get(), at(stream)), "cudaEventRecord");
-    require(cudaEventSynchronize(end_.get()), "cudaEventSynchronize");
+    const cudaEvent_t end = ends_[static_cast<std::size_t>(stream)].get();
+    require(cudaEventRecord(end, at(stream)), "cudaEventRecord");
+    require(cudaEventSynchronize(end), "cudaEventSynchronize");
   }
 
   void begin_capture() override {
     use();
+    recording_ = std::unique_lock(recording_mutex);
     // What other threads do with their GPUs is no part of it, and allowed.
     require(cudaStreamBeginCapture(at(Stream::Compute), cudaStreamCaptureModeThreadLocal),
             "cudaStreamBeginCapture");
@@ -408,8 +431,9 @@ class CudaGpu final : public Gpu {
   Result<std::unique_ptr<Graph>> end_capture() override {
     use();
     GraphHandle graph;
-    RUBATO_TRY(
-        expect(cudaStreamEndCapture(at(Stream::Compute), graph.out()), "cudaStreamEndCapture"));
+    const cudaError_t ended = cudaStreamEndCapture(at(Stream::Compute), graph.out());
+    recording_.unlock();
+    RUBATO_TRY(expect(ended, "cudaStreamEndCapture"));
     auto made = std::make_unique<CudaGraph>();
     // Of all toolkits since 11.4; cudaGraphInstantiate has other arguments before 12.
     RUBATO_TRY(expect(cudaGraphInstantiateWithFlags(made->handle.out(), graph.get(), 0),
@@ -423,8 +447,8 @@ class CudaGpu final : public Gpu {
   }
 
  private:
-  // The current device is one of each thread, and the owner's thread may change.
-  void use() const { require(cudaSetDevice(number_), "cudaSetDevice"); }
+  Result<void> make_handles();
+  void use() const { use_device(number_); }
   cudaStream_t at(Stream stream) const { return streams_[static_cast<std::size_t>(stream)].get(); }
   static cudaEvent_t handle(const Event& event) {
     return static_cast<const CudaEvent&>(event).handle.get();
@@ -442,13 +466,21 @@ class CudaGpu final : public Gpu {
   const Precision precision_;
   std::string description_;
   std::array<StreamHandle, 3> streams_;
-  EventHandle end_;  // of wait(Stream)
+  // Of wait(Stream). Each stream has its own: another thread may wait for another stream meanwhile.
+  std::array<EventHandle, 3> ends_;
   Memory product_workspace_;
   BlasHandle blas_;
   DnnHandle dnn_;
   std::shared_ptr<const Memory> convolution_workspace_;
   std::size_t convolution_workspace_bytes_ = 0;
+  std::unique_lock<std::mutex> recording_;  // from begin_capture() to end_capture()
 };
+
+Result<void> CudaGpu::make_handles() {
+  const std::lock_guard lock(recording_mutex);
+  RUBATO_TRY(expect(cublasCreate(blas_.out()), "cublasCreate"));
+  return expect(cudnnCreate(dnn_.out()), "cudnnCreate");
+}
 
 Result<void> CudaGpu::open() {
   RUBATO_TRY(expect(cudaSetDevice(number_), "cudaSetDevice"));
@@ -471,9 +503,11 @@ Result<void> CudaGpu::open() {
   for (StreamHandle& stream : streams_)
     RUBATO_TRY(expect(cudaStreamCreateWithFlags(stream.out(), cudaStreamNonBlocking),
                       "cudaStreamCreateWithFlags"));
-  RUBATO_ASSIGN(end_, make_event());
+  for (EventHandle& end : ends_) {
+    RUBATO_ASSIGN(end, make_event());
+  }
 
-  RUBATO_TRY(expect(cublasCreate(blas_.out()), "cublasCreate"));
+  RUBATO_TRY(make_handles());
   RUBATO_TRY(expect(cublasSetStream(blas_.get(), at(Stream::Compute)), "cublasSetStream"));
   // After the stream, which takes the workspace away. With one of its own a product allocates
   // nothing, also while it is recorded.
@@ -481,7 +515,6 @@ Result<void> CudaGpu::open() {
   RUBATO_ASSIGN(product_workspace_, allocate(bytes));
   RUBATO_TRY(expect(cublasSetWorkspace(blas_.get(), product_workspace_.as<void>(), bytes),
                     "cublasSetWorkspace"));
-  RUBATO_TRY(expect(cudnnCreate(dnn_.out()), "cudnnCreate"));
   RUBATO_TRY(expect(cudnnSetStream(dnn_.get(), at(Stream::Compute)), "cudnnSetStream"));
 
   int driver = 0, runtime = 0, blas = 0;
