@@ -1,7 +1,7 @@
 #!/bin/sh
 # What is due on a machine with a GPU, in order: the tests, compute-sanitizer, a mixed cluster, the
 # limits, and one table of step times beside PyTorch and of the time that commits cost. Each command
-# has a time limit: at most 75 minutes in all, and the build. One that fails is named at the end, and
+# has a time limit: at most 95 minutes in all, and the build. One that fails is named at the end, and
 # the others run.
 # Usage: bench/gpu.sh [BUILD]   a build folder (default: build/gpu, which is configured if it is new)
 #   PYTHON=/path/to/python3: one with a PyTorch that knows the GPU; default: python3
@@ -44,13 +44,15 @@ run 600 gpu "$build/tests/train/test_gpu"
 for test in device layer; do
   run 600 "$test" env RUBATO_TEST_GPU=1 "$build/tests/train/test_$test"
 done
-# Errors that calls return are the tests' own matter: one of them asks for memory that no GPU has. And
-# racecheck has nothing to look at: no kernel of ours has shared memory.
+# Errors that calls return are the tests' own matter: one of them asks for memory that no GPU has.
+# racecheck looks at our own kernels alone.
 if command -v compute-sanitizer >/dev/null; then
   run 1200 memcheck compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 9 \
     "$build/tests/train/test_gpu"
+  run 1200 racecheck compute-sanitizer --tool racecheck --kernel-regex kns=rubato \
+    --error-exitcode 9 "$build/tests/train/test_gpu"
 else
-  failed="$failed, memcheck (no compute-sanitizer in PATH)"
+  failed="$failed, memcheck, racecheck (no compute-sanitizer in PATH)"
 fi
 
 cat >"$results/mixed.toml" <<'END'

@@ -181,6 +181,7 @@ void Scheduler::on_hello(Instant now, PeerId from, const Message& message) {
            other_settings(message.sender, hello, options_.settings));
   } else if (stop_reason_) {
     refuse(from, RefusalCode::Stopped, "the run is over: " + *stop_reason_);
+    if (message.sender.role == Role::Worker) end_replaced(now, hello.name, message.incarnation);
   } else if (message.sender.role == Role::Server) {
     on_server_hello(now, from, message);
   } else if (message.sender.role == Role::Worker) {
@@ -408,6 +409,16 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
     return;
   }
   admit(now, from, message);
+}
+
+// The run is over, and its end waits for the members. A later process of a member's name shows that
+// the member itself is gone.
+void Scheduler::end_replaced(Instant now, const std::string& name, Incarnation incarnation) {
+  const auto known = members_.find(name);
+  if (known == members_.end() || past_.contains(incarnation - 1)) return;
+  const WorkerId id = known->second;
+  if (workers_[id.value].incarnation != incarnation)
+    on_leave(now, id, WorkerState::Fate::Replaced, "a later process has its name");
 }
 
 // The same worker goes on under a new incarnation: it keeps its number, and the tuner hears

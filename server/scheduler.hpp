@@ -287,6 +287,7 @@ class Scheduler {
   // Membership.
   void admit(Instant now, proto::PeerId from, const proto::Message& message);
   void admit_again(Instant now, WorkerId worker, Incarnation incarnation);
+  void end_replaced(Instant now, const std::string& name, Incarnation incarnation);
   void on_leave(Instant now, WorkerId worker, WorkerState::Fate fate, const std::string& why);
   void remove_member(Instant now, WorkerId id, WorkerState::Fate fate, const std::string& why);
   void end_membership(WorkerId id, WorkerState::Fate fate);

@@ -254,6 +254,23 @@ TEST_CASE("refusals: a joiner after the end is told why it ended") {
   CHECK(refusals[0].message == "the run is over: target reached");
 }
 
+TEST_CASE("end: a member whose later process is refused is not waited for") {
+  SchedulerWorld world;
+  world.start();
+  world.scheduler.stop(world.now, "interrupted");
+  world.worker_hello(kOne);  // repeats its Hello: it is still there
+  PlayedWorker later = kZero;
+  later.incarnation = 5000;
+  later.peer = 300;
+  world.worker_hello(later);
+  CHECK(bodies<proto::Refusal>(world.collect(), later.peer).at(0).code == RefusalCode::Stopped);
+  CHECK_FALSE(world.scheduler.drained());
+  world.from_worker(kOne, proto::Leave{});
+  CHECK(world.scheduler.drained());
+  CHECK(world.log().find("worker 0 'edge-0' lost: a later process has its name") !=
+        std::string::npos);
+}
+
 SchedulerOptions with_addresses() {
   auto options = some_options();
   options.addresses = {"tcp://10.0.0.0:5700", "tcp://10.0.0.1:5700"};
