@@ -66,6 +66,8 @@ done
 echo "all nodes are well"
 [[ $(docker inspect -f '{{.HostConfig.NanoCpus}}' "$(id_of slow-0)") == 330000000 ]] ||
   fail "slow-0 has not a third of a CPU"
+[[ $(docker inspect -f '{{.HostConfig.Memory}}' "$(id_of slow-0)") == $((512 << 20)) ]] ||
+  fail "slow-0 has not the memory of its device"
 
 docker exec "$(id_of pi-1)" bash -c 'kill -KILL $(for p in /proc/[0-9]*; do
   [ "$(readlink $p/exe)" = /usr/bin/rubato ] && echo ${p#/proc/}; done)' || true
