@@ -237,6 +237,7 @@ const std::vector<Impure>& impure_files() {
       {"train/cpu/primitive_call.", "hands oneDNN a hash table, as oneDNN demands"},
       {"train/cpu/product_cache.", "keeps measured times in a file"},
       {"train/cpu/product_times.", "measures times"},
+      {"train/cuda/cuda_gpu.", "keeps other threads off a GPU that records"},
       {"train/data_files.", "looks files up"},
       {"train/image_files.", "reads files"},
       {"train/image_folders.", "reads files"},
