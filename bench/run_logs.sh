@@ -1,6 +1,6 @@
 #!/bin/sh
 # Shows that a change left the behaviour of every sync model as it was: runs all of them and compares
-# the hashes of their run logs and results with bench/run_logs.golden.txt. Some 20 minutes on two
+# the hashes of their run logs and results with bench/run_logs.golden.txt. Some 25 minutes on two
 # cores; with models as arguments only those.
 # Usage: bench/run_logs.sh [MODEL...]
 set -eu
