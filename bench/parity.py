@@ -21,11 +21,12 @@ import tools
 SHARES = ("compute_share", "wait_share", "communicate_share")
 
 
-def output(command, **options):
-    done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)}: {done.stderr.strip()}")
-    return done.stdout
+def output(command, tries=1, **options):
+    for _ in range(tries):
+        done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
+        if done.returncode == 0:
+            return done.stdout
+    sys.exit(f"{' '.join(command)}: {done.stderr.strip()}")
 
 
 def contained(options, model, seed):
@@ -93,9 +94,10 @@ def main():
     first = min(run["seed"] for run in virtual)
 
     def processes(model, seed):
+        # Nodes whose link the machine did not deliver start again, as containers do.
         return json.loads(output(
             [options.rubato, "up", *common, "--throttle", "--sync", model, "--seed", str(seed),
-             "--out", f"{options.out}/{model}-{seed}"]))["runs"]
+             "--out", f"{options.out}/{model}-{seed}"], tries=3))["runs"]
 
     ways = {"virtual": virtual}
     cells = [(model, first + i) for i in range(options.seeds) for model in models]
