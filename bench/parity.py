@@ -22,11 +22,14 @@ SHARES = ("compute_share", "wait_share", "communicate_share")
 
 
 def output(command, tries=1, **options):
-    for _ in range(tries):
+    for left in reversed(range(tries)):
         done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
         if done.returncode == 0:
             return done.stdout
-    sys.exit(f"{' '.join(command)}: {done.stderr.strip()}")
+        failed = f"{' '.join(command)}: {done.stderr.strip()}"
+        if left:
+            print(f"{failed}: tried again", file=sys.stderr, flush=True)
+    sys.exit(failed)
 
 
 def contained(options, model, seed):
@@ -94,7 +97,7 @@ def main():
     first = min(run["seed"] for run in virtual)
 
     def processes(model, seed):
-        # Nodes whose link the machine did not deliver start again, as containers do.
+        # `up` ends where the machine did not deliver a link. Containers then start again themselves.
         return json.loads(output(
             [options.rubato, "up", *common, "--throttle", "--sync", model, "--seed", str(seed),
              "--out", f"{options.out}/{model}-{seed}"], tries=3))["runs"]
