@@ -181,7 +181,7 @@ void Scheduler::on_hello(Instant now, PeerId from, const Message& message) {
            other_settings(message.sender, hello, options_.settings));
   } else if (stop_reason_) {
     refuse(from, RefusalCode::Stopped, "the run is over: " + *stop_reason_);
-    if (message.sender.role == Role::Worker) end_replaced(now, hello.name, message.incarnation);
+    if (message.sender.role == Role::Worker) end_refused(now, message);
   } else if (message.sender.role == Role::Server) {
     on_server_hello(now, from, message);
   } else if (message.sender.role == Role::Worker) {
@@ -371,7 +371,7 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
     const WorkerId id = known->second;
     WorkerState& worker = workers_[id.value];
     const bool same = worker.incarnation == message.incarnation;
-    const bool again = hello.again && worker.incarnation + 1 == message.incarnation;
+    const bool again = joins_again(worker, message);
     if (same || again) {
       const bool first = std::exchange(worker.peer, from) == kNobody;
       worker_silence_.heard(id.value, now);
@@ -411,14 +411,23 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
   admit(now, from, message);
 }
 
-// The run is over, and its end waits for the members. A later process of a member's name shows that
-// the member itself is gone.
-void Scheduler::end_replaced(Instant now, const std::string& name, Incarnation incarnation) {
-  const auto known = members_.find(name);
-  if (known == members_.end() || past_.contains(incarnation - 1)) return;
+// The run is over, and its end waits for the members. A member that joins again has been told so,
+// and ends. A later process of a member's name shows that the member itself is gone.
+void Scheduler::end_refused(Instant now, const Message& message) {
+  const auto known = members_.find(std::get<proto::Hello>(message.body).name);
+  if (known == members_.end() || past_.contains(message.incarnation - 1)) return;
   const WorkerId id = known->second;
-  if (workers_[id.value].incarnation != incarnation)
+  if (workers_[id.value].incarnation == message.incarnation) return;
+  if (joins_again(workers_[id.value], message))
+    on_leave(now, id, WorkerState::Fate::Left, "the run is over");
+  else
     on_leave(now, id, WorkerState::Fate::Replaced, "a later process has its name");
+}
+
+// Whether it is the member's own process, which goes on under its next incarnation.
+bool Scheduler::joins_again(const WorkerState& worker, const Message& message) {
+  return std::get<proto::Hello>(message.body).again &&
+         worker.incarnation + 1 == message.incarnation;
 }
 
 // The same worker goes on under a new incarnation: it keeps its number, and the tuner hears

@@ -287,7 +287,8 @@ class Scheduler {
   // Membership.
   void admit(Instant now, proto::PeerId from, const proto::Message& message);
   void admit_again(Instant now, WorkerId worker, Incarnation incarnation);
-  void end_replaced(Instant now, const std::string& name, Incarnation incarnation);
+  void end_refused(Instant now, const proto::Message& message);
+  static bool joins_again(const WorkerState& worker, const proto::Message& message);
   void on_leave(Instant now, WorkerId worker, WorkerState::Fate fate, const std::string& why);
   void remove_member(Instant now, WorkerId id, WorkerState::Fate fate, const std::string& why);
   void end_membership(WorkerId id, WorkerState::Fate fate);

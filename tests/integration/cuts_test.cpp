@@ -183,6 +183,7 @@ TEST_CASE("cuts: a server killed: each worker that waits says so, none is lost, 
   run.scheduler->wait_for_words("is back from its snapshot");
   run.scheduler->wait_for_words("3 of 3 workers");
   run.interrupt();
+  CAPTURE(run.scheduler->err());
   CHECK_FALSE(contains(run.scheduler->err(), "' lost: "));
 }
 

@@ -271,6 +271,22 @@ TEST_CASE("end: a member whose later process is refused is not waited for") {
         std::string::npos);
 }
 
+TEST_CASE("end: a member that joins again is told that the run is over, and counts to the end") {
+  SchedulerWorld world;
+  world.start();
+  world.scheduler.stop(world.now, "interrupted");
+  PlayedWorker again = kZero;
+  ++again.incarnation;
+  proto::Hello hello{again.name, 10, ""};
+  hello.again = true;
+  world.from_worker(again, hello);
+  CHECK(bodies<proto::Refusal>(world.collect(), again.peer).at(0).code == RefusalCode::Stopped);
+  CHECK_FALSE(world.scheduler.drained());
+  world.from_worker(kOne, proto::Leave{});
+  CHECK(world.scheduler.drained());
+  CHECK(world.log().find("lost") == std::string::npos);
+}
+
 SchedulerOptions with_addresses() {
   auto options = some_options();
   options.addresses = {"tcp://10.0.0.0:5700", "tcp://10.0.0.1:5700"};
