@@ -11,6 +11,7 @@ import argparse
 import concurrent.futures
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -18,6 +19,8 @@ import tempfile
 
 import tools
 
+# The devices and links that a file may name.
+DEVICES = os.path.join(os.path.dirname(__file__), "..", "deploy", "devices.toml")
 SHARES = ("compute_share", "wait_share", "communicate_share")
 
 
@@ -41,6 +44,7 @@ def contained(options, model, seed):
              for line in lines]
     with tempfile.TemporaryDirectory(prefix="parity-") as place:
         os.chmod(place, 0o755)
+        shutil.copy(DEVICES, place)
         with open(os.path.join(place, "cluster.toml"), "w", encoding="utf-8") as file:
             file.write("\n".join([f"seed = {seed}", *lines, ""]))
         yaml = output([os.path.abspath(options.rubato), "compose", "cluster.toml", "--sync", model,
@@ -70,6 +74,10 @@ def middle(runs, value):
 def seconds(run):
     reached = run["time_to_target_s"]
     return float("inf") if reached is None else reached
+
+
+def percent(got, asked):
+    return f"{100 * (got / asked - 1):+.1f} %"
 
 
 def shares(runs):
@@ -113,17 +121,22 @@ def main():
         for way, runs in under_way:
             ways.setdefault(way, []).extend(runs.result())
 
-    print(f"{options.file}, loss {options.target_loss}, {options.seeds} seeds, medians")
-    print(f"{'model':8} {'way':10} {'seconds':>8} {'off':>7}  {'each seed':32} compute, wait, comm.")
+    print(f"{options.file}, loss {options.target_loss}, {options.seeds} seeds. Seconds and shares are medians;"
+          " off: of the medians; by seed: the median of what each seed is off by; then each seed.")
+    print(f"{'model':8} {'way':10} {'seconds':>8} {'off':>8} {'by seed':>8}  "
+          f"{'compute, wait, comm.':20}  each seed")
     for model in models:
         of = {way: [run for run in runs if run["sync"] == model] for way, runs in ways.items()}
         time = {way: middle(runs, seconds) for way, runs in of.items()}
         by_seed = {way: {run["seed"]: seconds(run) for run in runs} for way, runs in of.items()}
         for way, runs in of.items():
-            off = f"{100 * (time[way] / time['virtual'] - 1):+.1f} %" if way != "virtual" else ""
-            each = " ".join(f"{100 * (by_seed[way][s] / by_seed['virtual'][s] - 1):+.1f}"
-                            for s in sorted(by_seed["virtual"])) if off else ""
-            print(f"{model:8} {way:10} {time[way]:8.1f} {off:>7}  {each:32} {shares(runs)}")
+            off = [percent(time[way], time["virtual"])]
+            each = [by_seed[way][seed] / asked for seed, asked in by_seed["virtual"].items()]
+            off += [percent(statistics.median(each), 1)] + [percent(one, 1) for one in each]
+            if way == "virtual":
+                off = ["", ""]
+            print(f"{model:8} {way:10} {time[way]:8.1f} {off[0]:>8} {off[1]:>8}  {shares(runs):20}  "
+                  + " ".join(off[2:]))
 
 
 if __name__ == "__main__":
