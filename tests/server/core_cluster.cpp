@@ -306,7 +306,8 @@ void CoreCluster::to_worker(const std::string& from, const proto::ToPeer& out) {
 void CoreCluster::post(const std::string& from, const std::string& to,
                        const proto::Message& message, const std::function<void()>& deliver) {
   const int copies = options_.copies ? options_.copies(message) : 1;
-  const std::string line = fmt::format("{} -> {}: {}", from, to, describe(message.body));
+  std::string line;
+  if (options_.trace) line = fmt::format("{} -> {}: {}", from, to, describe(message.body));
   for (int copy = 1; copy <= copies; ++copy)
     schedule(now_ + options_.latency * copy, [this, line, deliver] {
       note(line);
@@ -319,12 +320,12 @@ void CoreCluster::schedule(Instant at, std::function<void()> event) {
 }
 
 void CoreCluster::note(const std::string& line) {
-  trace_ += fmt::format("{:.3f}  {}\n", now_.seconds(), line);
+  if (options_.trace) trace_ += fmt::format("{:.3f}  {}\n", now_.seconds(), line);
 }
 
 void CoreCluster::note_version(std::uint32_t server) {
   const auto& core = *servers_[server];
-  if (core.version() == noted_[server]) return;
+  if (!options_.trace || core.version() == noted_[server]) return;
   noted_[server] = core.version();
   note(fmt::format("{} is at version {}: {:.5g}", label(core, "server", server), core.version(),
                    fmt::join(core.parameters(), " ")));

@@ -1,7 +1,8 @@
 // tests/server/core_cluster.hpp - the real scheduler, servers and workers on virtual time, joined
 // by a queue: no transport, no codec, no device. Every message takes the same latency. A worker's
 // "training" pulls its parameters towards its own targets (ToyTrainer).
-// Everything that arrives is one line of trace(); golden traces are made of them.
+// With CoreClusterOptions::trace, everything that arrives is one line of trace(); golden traces are
+// made of them.
 #pragma once
 
 #include <functional>
@@ -56,6 +57,7 @@ struct CoreClusterOptions {
   Duration latency = Duration::from_ms(1);
   // How often a message arrives: 0 is lost, 2 is twice. Empty: once.
   std::function<int(const proto::Message&)> copies;
+  bool trace = false;  // takes more time than all that the cores do
   // Hears whatever the scheduler says, before it is sent. May be empty.
   std::function<void(const proto::ToPeer&)> said = {};
   // No silence is long enough to give up: for links that lose much.

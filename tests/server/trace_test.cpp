@@ -28,6 +28,7 @@ CoreClusterOptions two_workers() {
   CoreClusterOptions options;
   options.step_times = {Duration::from_ms(100), Duration::from_ms(250)};
   options.initial = {8, 4, 2, 1};
+  options.trace = true;
   return options;
 }
 
