@@ -161,6 +161,8 @@ class VirtualCluster {
   VirtualScheduler scheduler_;
   VirtualEvaluator evaluator_;
   std::vector<VirtualServer> servers_;
+  // By shard: who holds it. Shards follow the order in which servers joined, places do not.
+  std::vector<Node> shard_places_;
   std::vector<std::shared_ptr<server::KeptSnapshots>>
       snapshots_;                        // by server; empty: none are kept
   RefusedByReason refused_before_ = {};  // by servers that have ended
@@ -199,6 +201,7 @@ Result<void> VirtualCluster::build() {
   for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(config_.servers.count); ++i) {
     network_.add_node(config_.servers.link);
     servers_.push_back({{make_server(i)}, config_.servers.apply_bytes_per_second});
+    shard_places_.push_back(kFirstServer + i);
     if (config_.servers.trace) network_.follow(now_, kFirstServer + i, *config_.servers.trace, {});
   }
   for (std::uint32_t i = 0; i < plan_.workers.size(); ++i) {
@@ -499,7 +502,8 @@ void VirtualCluster::save_last() {
     parameters.insert(parameters.end(), part.begin(), part.end());
   };
   if (std::ranges::all_of(servers_, [](const auto& server) { return server.core != nullptr; })) {
-    for (const auto& server : servers_) add(server.core->evaluated_parameters());
+    for (const Node place : shard_places_)
+      add(servers_[place - kFirstServer].core->evaluated_parameters());
   } else if (evaluator_.core) {
     add(evaluator_.core->parameters());
   }
@@ -527,7 +531,7 @@ Node VirtualCluster::place_of(proto::NodeId node) const {
     case proto::Role::Evaluator:
       return kEvaluator;
     case proto::Role::Server:
-      return kFirstServer + node.index;
+      return shard_places_[node.index];
     case proto::Role::Worker:
       return first_worker() + node.index;
   }
@@ -605,7 +609,11 @@ void VirtualCluster::pump(Node place, N& node) {
   while (const auto line = node.poll_line()) log(*line);
   while (auto out = node.core->poll_send()) {
     if (!reachable(out->to)) continue;
-    const auto bytes = network_.send(now_, place, place_of(out->to), out->message);
+    const Node to = place_of(out->to);
+    if (const auto* welcome = std::get_if<proto::Welcome>(&out->message.body);
+        welcome && welcome->you.role == proto::Role::Server)
+      shard_places_[welcome->you.index] = to;
+    const auto bytes = network_.send(now_, place, to, out->message);
     cluster::count_bytes(*node.core, bytes, 0);
     schedule_network();
   }

@@ -90,6 +90,16 @@ TEST_CASE("one worker that overlaps its commits learns as if it were alone") {
   check_learns_alone(config, data, "adsp");
 }
 
+TEST_CASE("servers that join in another order than that of their names: the bits are the same") {
+  const auto data = small_blobs();
+  cluster::ClusterConfig config = small_cluster({0.05});
+  config.servers.count = 3;
+  config.servers.link = {.latency_seconds = 0.01, .jitter = 0.5};
+  const Run bsp = run(config, data, "bsp");
+  REQUIRE(bsp.log.find("server 0 'server-0'") == std::string::npos);
+  check_learns_alone(config, data, "bsp");
+}
+
 TEST_CASE("any number of shards and any size of chunks learns the same bits") {
   const auto data = small_blobs();
   cluster::ClusterConfig config = small_cluster({0.1, 0.25, 0.31});
