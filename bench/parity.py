@@ -67,21 +67,18 @@ def contained(options, model, seed):
             output([*compose, "down", "-v"])
 
 
-def middle(runs, value):
-    return statistics.median(value(run) for run in runs)
-
-
 def seconds(run):
     reached = run["time_to_target_s"]
     return float("inf") if reached is None else reached
 
 
-def percent(got, asked):
-    return f"{100 * (got / asked - 1):+.1f} %"
+def percent(ratio):
+    return f"{100 * (ratio - 1):+.1f} %"
 
 
 def shares(runs):
-    return ", ".join(f"{100 * middle(runs, lambda run, s=share: run[s]):.1f}" for share in SHARES)
+    return ", ".join(f"{100 * statistics.median(run[share] for run in runs):.1f}"
+                     for share in SHARES)
 
 
 def main():
@@ -121,22 +118,24 @@ def main():
         for way, runs in under_way:
             ways.setdefault(way, []).extend(runs.result())
 
-    print(f"{options.file}, loss {options.target_loss}, {options.seeds} seeds. Seconds and shares are medians;"
-          " off: of the medians; by seed: the median of what each seed is off by; then each seed.")
+    print(f"{options.file}, loss {options.target_loss}, {options.seeds} seeds. Seconds and shares are"
+          " medians; off: of the medians; by seed: the median of what each seed is off by.")
     print(f"{'model':8} {'way':10} {'seconds':>8} {'off':>8} {'by seed':>8}  "
           f"{'compute, wait, comm.':20}  each seed")
     for model in models:
         of = {way: [run for run in runs if run["sync"] == model] for way, runs in ways.items()}
-        time = {way: middle(runs, seconds) for way, runs in of.items()}
         by_seed = {way: {run["seed"]: seconds(run) for run in runs} for way, runs in of.items()}
-        for way, runs in of.items():
-            off = [percent(time[way], time["virtual"])]
-            each = [by_seed[way][seed] / asked for seed, asked in by_seed["virtual"].items()]
-            off += [percent(statistics.median(each), 1)] + [percent(one, 1) for one in each]
-            if way == "virtual":
-                off = ["", ""]
-            print(f"{model:8} {way:10} {time[way]:8.1f} {off[0]:>8} {off[1]:>8}  {shares(runs):20}  "
-                  + " ".join(off[2:]))
+        asked = by_seed["virtual"]
+        for way, got in by_seed.items():
+            time = statistics.median(got.values())
+            off, paired, each = "", "", []
+            if way != "virtual":
+                ratios = [got[seed] / asked[seed] for seed in asked]
+                off = percent(time / statistics.median(asked.values()))
+                paired = percent(statistics.median(ratios))
+                each = [percent(ratio) for ratio in ratios]
+            print(f"{model:8} {way:10} {time:8.1f} {off:>8} {paired:>8}  {shares(of[way]):20}  "
+                  + " ".join(each))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <span>
 
+#include "base/check.hpp"
 #include "base/prefetch.hpp"
 #include "base/rng.hpp"
 #include "cluster/cluster_plan.hpp"
@@ -524,17 +525,10 @@ void VirtualCluster::schedule_network() {
   schedule(*next, Event::Kind::Network, 0);
 }
 
+// Nodes speak to the scheduler and to shards only.
 Node VirtualCluster::place_of(proto::NodeId node) const {
-  switch (node.role) {
-    case proto::Role::Scheduler:
-      return kScheduler;
-    case proto::Role::Evaluator:
-      return kEvaluator;
-    case proto::Role::Server:
-      return shard_places_[node.index];
-    case proto::Role::Worker:
-      return first_worker() + node.index;
-  }
+  if (node.role == proto::Role::Server) return shard_places_[node.index];
+  RUBATO_CHECK(node.role == proto::Role::Scheduler, "no node speaks to workers by their numbers");
   return kScheduler;
 }
 

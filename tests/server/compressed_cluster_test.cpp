@@ -116,7 +116,7 @@ TEST_CASE("compressed parameters over lossy links: every worker ends with those 
     cluster.run_until([&] { return cluster.all_at_version(20); });
     lossy = false;
     cluster.freeze();
-    cluster.run_for(Duration::from_seconds(20));
+    cluster.run_for(Duration::from_seconds(50));
     // Half precision: parameters of up to about 20.
     const bool dense = down.codec == PayloadCodec::F16 || down.codec == PayloadCodec::Bf16;
     for (std::size_t i = 0; i < kWorkers; ++i) {
