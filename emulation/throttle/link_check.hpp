@@ -1,6 +1,6 @@
 // emulation/throttle/link_check.hpp - what a link delivers that this machine shapes, measured with
 // bytes of our own: its rate each way, and its latency. A slow link gets few bytes.
-// Threads: the caller's, and one that sends. Blocks for one to some seconds.
+// Threads: the caller's, and one that sends. Blocks for some seconds.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ struct LinkCheck {
   // 0: not measured, because the link has no limit there, or is too slow to be measured in time.
   double up_bytes_per_second = 0;
   double down_bytes_per_second = 0;
-  double latency_seconds = 0;  // one way, the median of some short messages
+  // One way, of some short messages: the least; the median where the link has jitter or losses.
+  double latency_seconds = 0;
 };
 
 // Of a relay, over loopback, without jitter and losses. Io where a socket fails or nothing arrives
@@ -35,8 +36,8 @@ std::string to_text(const cluster::LinkModel& link, const LinkCheck& check);
 // Whether rates are within 5 %, and the latency within 5 % or 2 ms.
 bool delivers(const cluster::LinkModel& link, const LinkCheck& check);
 
-// Calls `measure`, again if the link missed. Returns: the text; BadInput with it when the last of
-// three attempts missed, too.
+// Calls `measure`, and again a second later if the link missed. Returns: the text; BadInput with it
+// when the last of six attempts missed, too.
 using MeasureLink = std::function<Result<LinkCheck>()>;
 [[nodiscard]] Result<std::string> check_link(const cluster::LinkModel& link,
                                              const MeasureLink& measure);

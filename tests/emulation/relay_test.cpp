@@ -297,5 +297,25 @@ TEST_CASE("a link is judged by what was measured") {
         "up 8 Mb/s asked, 8.32 got; down unlimited; latency 100 ms asked, 104 got");
 }
 
+TEST_CASE("a link that misses is measured again, and refused in the end") {
+  const cluster::LinkModel link{.up_bytes_per_second = 1e6};
+  int measured = 0;
+  const auto text = check_link(link, [&]() -> Result<LinkCheck> {
+    return LinkCheck{.up_bytes_per_second = ++measured < 3 ? 0.9e6 : 1.01e6};
+  });
+  REQUIRE(text);
+  CHECK(measured == 3);
+  CHECK(*text == "up 8 Mb/s asked, 8.08 got; down unlimited; latency 0 ms asked, 0 got");
+  measured = 0;
+  const auto refused = check_link(link, [&]() -> Result<LinkCheck> {
+    ++measured;
+    return LinkCheck{.up_bytes_per_second = 0.9e6};
+  });
+  REQUIRE(!refused);
+  CHECK(measured == 6);
+  CHECK(refused.error().code == ErrorCode::BadInput);
+  CHECK(refused.error().message.starts_with("up 8 Mb/s asked, 7.2 got; "));
+}
+
 }  // namespace
 }  // namespace rubato::emulation
