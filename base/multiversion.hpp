@@ -14,10 +14,3 @@
 #else
 #define RUBATO_MULTIVERSION
 #endif
-
-// Before a function that is only called where the processor has AVX-512.
-#if defined(__x86_64__) && defined(__GNUC__)
-#define RUBATO_AVX512 __attribute__((target("avx512f")))
-#else
-#define RUBATO_AVX512
-#endif

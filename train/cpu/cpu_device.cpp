@@ -74,8 +74,8 @@ void CpuDevice::add_stages(const ModelSpec& spec, const std::vector<LayerPlan>& 
         image.layers.push_back(spec.layers[i]);
         image.plans.push_back(plans[i]);
       }
-      if (LaneStage::suits(image, batch_max_)) {
-        add(LaneStage(std::move(image), batch_max_), plans[i - 1]);
+      if (const LaneKernels* kernels = LaneStage::suited(image, batch_max_)) {
+        add(LaneStage(*kernels, std::move(image), batch_max_), plans[i - 1]);
       } else {
         add(ImageStage(std::move(image), batch_max_, engine), plans[i - 1]);
       }

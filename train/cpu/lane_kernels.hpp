@@ -1,9 +1,10 @@
-// train/cpu/lane_kernels.hpp - image layers with 16 samples side by side, one in each lane of a
+// train/cpu/lane_kernels.hpp - image layers with samples side by side, one in each lane of a
 // vector: whatever the number of channels is, no part of a vector stays empty, and every loop over
 // channels and positions is a plain one. oneDNN puts channels into the lanes instead: 64 of them
 // fit, LeNet's 1, 20 and 50 do not (docs/cpu.md).
-// Shapes: activations [height, width, channels] Lanes, those of one block of 16 samples.
-// Errors: none. Threads: pure; a LaneConvolution has one owner.
+// A set of kernels is for one kind of vectors. Its block is as many samples as these have lanes.
+// Shapes: activations [height, width, channels, lanes], those of one block, aligned to a vector.
+// Errors: none. Threads: pure.
 #pragma once
 
 #include <cstddef>
@@ -14,51 +15,62 @@
 
 namespace rubato::train {
 
-inline constexpr int kLanes = 16;
-struct alignas(64) Lanes {
-  float of[kLanes];
-};
-struct alignas(16) LaneBytes {
-  std::uint8_t of[kLanes];
-};
+// A convolution of stride 1 without padding, in the terms of its loops.
+struct LaneWalk {
+  using Index = std::ptrdiff_t;
 
-// Whether this processor has the 32 registers of 16 lanes that the kernels are written for.
-bool lanes_are_fast();
+  Index inputs, width;
+  Index outputs, out_height, out_width;
+  Index kernel;
 
-// lanes <- `size` samples, NCHW, `shape` each; 0 in the lanes beyond them. And back.
-void to_lanes(const Shape& shape, const float* samples, int size, Lanes* lanes);
-void from_lanes(const Shape& shape, const Lanes* lanes, int size, float* samples);
-
-// A convolution of stride 1 without padding.
-class LaneConvolution {
- public:
-  LaneConvolution(const LayerPlan& plan, const Conv2d& conv);
-
-  // Takes over the weights and biases of the model's flat vector, before forward().
-  void load(const float* parameters);
-  void forward(const Lanes* x, Lanes* y) const;
-  // dx <- the gradient of x, from dy, that of y. load_transposed(): as load(), for this.
-  void load_transposed(const float* parameters);
-  void backward(const Lanes* dy, Lanes* dx) const;
-  // Adds this block's share to the model's flat gradient.
-  void add_gradient(const Lanes* x, const Lanes* dy, float* gradient) const;
-
- private:
-  LayerPlan plan_;
-  int kernel_;
-  std::vector<float> weights_;     // [tile of outputs][kernel, kernel, inputs][outputs of a tile]
-  std::vector<float> transposed_;  // [tile of inputs][kernel, kernel, outputs][inputs of a tile]
-  std::vector<float> biases_;
+  LaneWalk(const LayerPlan& plan, const Conv2d& conv)
+      : inputs(plan.input.channels),
+        width(plan.input.width),
+        outputs(plan.output.channels),
+        out_height(plan.output.height),
+        out_width(plan.output.width),
+        kernel(conv.kernel) {}
 };
 
-// y, winners <- the largest of each window and its number there, row by row; the first of equals.
-void lane_pool(const LayerPlan& plan, const MaxPool2d& pool, const Lanes* x, Lanes* y,
-               LaneBytes* winners);
-void lane_pool_backward(const LayerPlan& plan, const MaxPool2d& pool, const LaneBytes* winners,
-                        const Lanes* dy, Lanes* dx);
+inline constexpr int kLaneSumsMax = 32;  // what LaneKernels::gradient may write
 
-// In place; NaN passes through. Backward: dy <- 0 where y is not positive.
-void lane_relu(Lanes* y, std::size_t count);
-void lane_relu_backward(const Lanes* y, Lanes* dy, std::size_t count);
+struct LaneKernels {
+  using Index = LaneWalk::Index;
+
+  const char* name;
+  int lanes;
+  // Sums stay in registers: of so many channels at two positions, or of so many outputs by so many
+  // inputs of a weight's gradient. The sizes below are these at most.
+  int tile;
+  int gradient_outputs, gradient_inputs;
+
+  // y of `size` channels, from x and weights [kernel, kernel, inputs, size].
+  void (*forward)(const LaneWalk& walk, Index size, const float* x, const float* weights,
+                  const float* biases, float* y);
+  // dx of `size` channels, from dy and weights [kernel, kernel, outputs, size].
+  void (*backward)(const LaneWalk& walk, Index size, const float* dy, const float* weights,
+                   float* dx);
+  // sums [outputs, inputs] of the products of so many outputs' gradients and elements of the
+  // windows, over all windows and samples: x and dy point at the first of each. Writes whole
+  // vectors of sums.
+  void (*gradient)(const LaneWalk& walk, Index outputs, Index inputs, const float* x,
+                   const float* dy, float* sums);
+  // Adds to the biases' gradient.
+  void (*bias_gradient)(const LaneWalk& walk, const float* dy, float* gradient);
+
+  // y, winners <- the largest of each window and its number there, row by row; the first of equals.
+  // Every window lies inside.
+  void (*pool)(const LayerPlan& plan, const MaxPool2d& pool, const float* x, float* y,
+               std::uint8_t* winners);
+  void (*pool_backward)(const LayerPlan& plan, const MaxPool2d& pool, const std::uint8_t* winners,
+                        const float* dy, float* dx);
+
+  // `count` vectors in place; NaN passes through. Backward: dy <- 0 where y is not positive.
+  void (*relu)(float* y, std::size_t count);
+  void (*relu_backward)(const float* y, float* dy, std::size_t count);
+};
+
+// The sets that this processor can run, the widest first.
+const std::vector<const LaneKernels*>& lane_kernels();
 
 }  // namespace rubato::train

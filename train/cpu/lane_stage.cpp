@@ -1,6 +1,7 @@
 #include "train/cpu/lane_stage.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "base/check.hpp"
@@ -8,55 +9,85 @@
 namespace rubato::train {
 namespace {
 
-int blocks_of(int size) {
-  return (size + kLanes - 1) / kLanes;
+// lanes <- `size` samples, NCHW, `shape` each; 0 in the lanes beyond them. And back.
+void to_lanes(const Shape& shape, const float* samples, int size, int lanes, float* to) {
+  const std::ptrdiff_t plane = static_cast<std::ptrdiff_t>(shape.height) * shape.width;
+  for (std::ptrdiff_t p = 0; p < plane; ++p)
+    for (std::ptrdiff_t c = 0; c < shape.channels; ++c, to += lanes) {
+      const float* from = samples + c * plane + p;
+      for (int lane = 0; lane < size; ++lane) to[lane] = from[lane * shape.count()];
+      std::fill(to + size, to + lanes, 0.0f);
+    }
 }
 
-int samples_of(int block, int size) {
-  return std::min(kLanes, size - block * kLanes);
+void from_lanes(const Shape& shape, const float* from, int size, int lanes, float* samples) {
+  const std::ptrdiff_t plane = static_cast<std::ptrdiff_t>(shape.height) * shape.width;
+  for (std::ptrdiff_t p = 0; p < plane; ++p)
+    for (std::ptrdiff_t c = 0; c < shape.channels; ++c, from += lanes) {
+      float* to = samples + c * plane + p;
+      for (int lane = 0; lane < size; ++lane) to[lane * shape.count()] = from[lane];
+    }
 }
 
 }  // namespace
 
-bool LaneStage::suits(const ImageLayers& image, int batch_max) {
-  if (!lanes_are_fast() || batch_max < kLanes) return false;
-  bool uneven = false;  // oneDNN would leave lanes empty
-  for (const Layer& layer : image.layers) {
-    if (const auto* conv = std::get_if<Conv2d>(&layer)) {
-      if (conv->stride != 1 || conv->padding != 0) return false;
-      uneven = uneven || conv->channels % kLanes != 0;
-    } else if (const auto* pool = std::get_if<MaxPool2d>(&layer)) {
+bool LaneStage::can_run(const ImageLayers& image) {
+  return std::ranges::all_of(image.layers, [](const Layer& layer) {
+    if (const auto* conv = std::get_if<Conv2d>(&layer))
+      return conv->stride == 1 && conv->padding == 0;
+    if (const auto* pool = std::get_if<MaxPool2d>(&layer)) {
       const bool numbered = pool->kernel * pool->kernel <= 256;  // winners are bytes
-      if (pool->padding_begin != 0 || pool->padding_end != 0 || !numbered) return false;
-    } else if (!std::holds_alternative<Relu>(layer)) {
-      return false;
+      return pool->padding_begin == 0 && pool->padding_end == 0 && numbered;
     }
-  }
-  return uneven;
+    return std::holds_alternative<Relu>(layer);
+  });
 }
 
-LaneStage::LaneStage(ImageLayers image, int batch_max)
-    : image_(std::move(image)), work_(image_.layers.size()) {
-  RUBATO_CHECK(suits(image_, batch_max), "layers that lanes cannot run");
+const LaneKernels* LaneStage::suited(const ImageLayers& image, int batch_max) {
+  if (lane_kernels().empty() || !can_run(image)) return nullptr;
+  const LaneKernels* widest = lane_kernels().front();
+  const bool uneven = std::ranges::any_of(image.layers, [&](const Layer& layer) {
+    const auto* conv = std::get_if<Conv2d>(&layer);
+    return conv && conv->channels % widest->lanes != 0;  // oneDNN would leave lanes empty
+  });
+  return uneven && batch_max >= widest->lanes ? widest : nullptr;
+}
+
+LaneStage::LaneStage(const LaneKernels& kernels, ImageLayers image, int batch_max)
+    : kernels_(&kernels), image_(std::move(image)), work_(image_.layers.size()) {
+  RUBATO_CHECK(can_run(image_), "layers that lanes cannot run");
   const auto blocks = static_cast<std::size_t>(blocks_of(batch_max));
-  activations_.push_back({image_.plans.front().input, false, {}, {}});
+  activations_.push_back(activation(image_.plans.front().input));
   for (std::size_t i = 0; i < work_.size(); ++i) {
     const LayerPlan& plan = image_.plans[i];
     Work& work = work_[i];
     work.x = activations_.size() - 1;
     const auto* conv = std::get_if<Conv2d>(&image_.layers[i]);
     const bool in_place = std::holds_alternative<Relu>(image_.layers[i]);
-    if (conv) work.convolution.emplace(plan, *conv);
+    if (conv) work.convolution.emplace(kernels, plan, *conv);
     if (conv && image_.first && !nearest_) nearest_ = i;
     if (conv || in_place) activations_.back().kept = true;
-    if (!in_place) activations_.push_back({plan.output, false, {}, {}});
+    if (!in_place) activations_.push_back(activation(plan.output));
     if (!conv && !in_place) work.winners.resize(blocks * activations_.back().offset(1));
     work.y = activations_.size() - 1;
   }
+  const auto lines = [](std::size_t floats) { return (floats + 15) / 16; };
   for (Activation& activation : activations_) {
-    activation.values.resize(activation.offset(activation.kept ? static_cast<int>(blocks) : 1));
-    activation.gradient.resize(activation.offset(1));
+    activation.values.resize(lines(activation.block_floats * (activation.kept ? blocks : 1)));
+    activation.gradient.resize(lines(activation.block_floats));
   }
+}
+
+LaneStage::Activation LaneStage::activation(const Shape& shape) const {
+  return {shape, false, static_cast<std::size_t>(shape.count() * kernels_->lanes), {}, {}};
+}
+
+int LaneStage::blocks_of(int size) const {
+  return (size + kernels_->lanes - 1) / kernels_->lanes;
+}
+
+int LaneStage::samples_of(int block, int size) const {
+  return std::min(kernels_->lanes, size - block * kernels_->lanes);
 }
 
 void LaneStage::forward(const float* parameters, const float* input, float* output, int size) {
@@ -67,23 +98,25 @@ void LaneStage::forward(const float* parameters, const float* input, float* outp
   Activation& last = activations_.back();
   for (int block = 0; block < blocks_of(size); ++block) {
     const int samples = samples_of(block, size);
-    to_lanes(first.shape, input + kLanes * first.offset(block), samples, first.block(block));
+    to_lanes(first.shape, input + first.offset(block), samples, kernels_->lanes,
+             first.block(block));
     for (std::size_t i = 0; i < work_.size(); ++i) run_forward(i, block);
-    from_lanes(last.shape, last.block(block), samples, output + kLanes * last.offset(block));
+    from_lanes(last.shape, last.block(block), samples, kernels_->lanes,
+               output + last.offset(block));
   }
 }
 
 void LaneStage::run_forward(std::size_t layer, int block) {
   Work& work = work_[layer];
-  const Lanes* x = activations_[work.x].block(block);
+  const float* x = activations_[work.x].block(block);
   Activation& output = activations_[work.y];
-  Lanes* y = output.block(block);
+  float* y = output.block(block);
   if (work.convolution) {
     work.convolution->forward(x, y);
   } else if (const auto* pool = std::get_if<MaxPool2d>(&image_.layers[layer])) {
-    lane_pool(image_.plans[layer], *pool, x, y, work.winners.data() + output.offset(block));
+    kernels_->pool(image_.plans[layer], *pool, x, y, work.winners.data() + output.offset(block));
   } else {
-    lane_relu(y, output.offset(1));
+    kernels_->relu(y, static_cast<std::size_t>(output.shape.count()));
   }
 }
 
@@ -100,13 +133,13 @@ void LaneStage::backward(const float* parameters, const float*, const float*,
   Activation& last = activations_.back();
   for (int block = 0; block < blocks_of(size); ++block) {
     const int samples = samples_of(block, size);
-    to_lanes(last.shape, output_gradient + kLanes * last.offset(block), samples,
-             last.gradient.data());
+    to_lanes(last.shape, output_gradient + last.offset(block), samples, kernels_->lanes,
+             last.gradient.data()->of);
     std::size_t layer = work_.size();
     while (layer > 0 && run_backward(layer - 1, block, gradient)) --layer;
     if (!input_gradient) continue;
-    from_lanes(first.shape, first.gradient.data(), samples,
-               input_gradient + kLanes * first.offset(block));
+    from_lanes(first.shape, first.gradient.data()->of, samples, kernels_->lanes,
+               input_gradient + first.offset(block));
   }
 }
 
@@ -115,14 +148,15 @@ bool LaneStage::run_backward(std::size_t layer, int block, float* gradient) {
   Activation& input = activations_[work.x];
   Activation& output = activations_[work.y];
   if (work.convolution) {
-    work.convolution->add_gradient(input.block(block), output.gradient.data(), gradient);
+    work.convolution->add_gradient(input.block(block), output.gradient.data()->of, gradient);
     if (layer == nearest_) return false;
-    work.convolution->backward(output.gradient.data(), input.gradient.data());
+    work.convolution->backward(output.gradient.data()->of, input.gradient.data()->of);
   } else if (const auto* pool = std::get_if<MaxPool2d>(&image_.layers[layer])) {
-    lane_pool_backward(image_.plans[layer], *pool, work.winners.data() + output.offset(block),
-                       output.gradient.data(), input.gradient.data());
+    kernels_->pool_backward(image_.plans[layer], *pool, work.winners.data() + output.offset(block),
+                            output.gradient.data()->of, input.gradient.data()->of);
   } else {
-    lane_relu_backward(output.block(block), output.gradient.data(), output.offset(1));
+    kernels_->relu_backward(output.block(block), output.gradient.data()->of,
+                            static_cast<std::size_t>(output.shape.count()));
   }
   return true;
 }
