@@ -15,7 +15,7 @@ namespace {
 
 namespace avx512 {
 constexpr const char* kName = "AVX-512";
-constexpr int kLanes = 16, kTile = 13, kGradientOutputs = 5, kGradientInputs = 5;
+constexpr int kLanes = 16, kOneDnnBlock = 16, kTile = 13, kGradientOutputs = 5, kGradientInputs = 5;
 #define RUBATO_LANES __attribute__((target("avx512f")))
 #include "train/cpu/lane_kernels.inc"
 #undef RUBATO_LANES
@@ -23,7 +23,7 @@ constexpr int kLanes = 16, kTile = 13, kGradientOutputs = 5, kGradientInputs = 5
 
 namespace avx2 {
 constexpr const char* kName = "AVX2";
-constexpr int kLanes = 8, kTile = 6, kGradientOutputs = 4, kGradientInputs = 3;
+constexpr int kLanes = 8, kOneDnnBlock = 8, kTile = 6, kGradientOutputs = 4, kGradientInputs = 3;
 #define RUBATO_LANES __attribute__((target("avx2,fma")))
 #include "train/cpu/lane_kernels.inc"
 #undef RUBATO_LANES
@@ -33,7 +33,7 @@ constexpr int kLanes = 8, kTile = 6, kGradientOutputs = 4, kGradientInputs = 3;
 
 namespace neon {
 constexpr const char* kName = "NEON";
-constexpr int kLanes = 4, kTile = 13, kGradientOutputs = 5, kGradientInputs = 5;
+constexpr int kLanes = 4, kOneDnnBlock = 1, kTile = 13, kGradientOutputs = 5, kGradientInputs = 5;
 #define RUBATO_LANES
 #include "train/cpu/lane_kernels.inc"
 #undef RUBATO_LANES

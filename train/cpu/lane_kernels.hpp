@@ -39,6 +39,8 @@ struct LaneKernels {
 
   const char* name;
   int lanes;
+  // Channels that oneDNN puts into vectors of this kind. 1: it has no code for them.
+  int onednn_block;
   // Sums stay in registers: of so many channels at two positions, or of so many outputs by so many
   // inputs of a weight's gradient. The sizes below are these at most.
   int tile;

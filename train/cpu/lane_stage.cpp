@@ -46,9 +46,10 @@ bool LaneStage::can_run(const ImageLayers& image) {
 const LaneKernels* LaneStage::suited(const ImageLayers& image, int batch_max) {
   if (lane_kernels().empty() || !can_run(image)) return nullptr;
   const LaneKernels* widest = lane_kernels().front();
+  const int block = widest->onednn_block;
   const bool uneven = std::ranges::any_of(image.layers, [&](const Layer& layer) {
-    const auto* conv = std::get_if<Conv2d>(&layer);
-    return conv && conv->channels % widest->lanes != 0;  // oneDNN would leave lanes empty
+    const auto* conv = std::get_if<Conv2d>(&layer);  // oneDNN would leave lanes empty
+    return conv && (block == 1 || conv->channels % block != 0);
   });
   return uneven && batch_max >= widest->lanes ? widest : nullptr;
 }
