@@ -54,7 +54,7 @@ Result<Instant> carry(const Descriptor& from, const Descriptor& to, std::size_t 
         return;
     }
   });
-  std::array<char, 64 * 1024> block;
+  std::array<char, 64 * 1024> block{};
   for (std::size_t left = bytes; left > 0;) {
     const auto got = ::recv(to.get(), block.data(), std::min(left, block.size()), 0);
     if (got > 0)

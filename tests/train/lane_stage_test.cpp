@@ -54,7 +54,7 @@ Results run(Stage stage, const ImageLayers& image, int size) {
   std::size_t parameter_count = 0;
   for (const LayerPlan& plan : image.plans) parameter_count += plan.weight_count + plan.bias_count;
   const auto count = [&](const Shape& shape) {
-    return static_cast<std::size_t>(shape.count() * size);
+    return static_cast<std::size_t>(shape.count()) * static_cast<std::size_t>(size);
   };
   const std::vector<float> parameters = normals(parameter_count, rng);
   const std::vector<float> input = normals(count(image.plans.front().input), rng);

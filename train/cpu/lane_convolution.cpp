@@ -75,7 +75,7 @@ void LaneConvolution::add_gradient(const float* x, const float* dy, float* gradi
   const LaneWalk& k = walk_;
   const Index taps = k.kernel * k.kernel;
   float* to = gradient + plan_.weight_offset;
-  std::array<float, kLaneSumsMax> sums;
+  std::array<float, kLaneSumsMax> sums{};
   // With few channels the columns of a window's row, which lie beside each other, are taken as one.
   const Index columns = k.inputs < kernels_.gradient_inputs ? 1 : k.kernel;
   const Index width = k.kernel * k.inputs / columns;
