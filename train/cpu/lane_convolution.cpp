@@ -19,6 +19,21 @@ void for_each_tile(Index count, Index size_max, Use use) {
   }
 }
 
+// Channels of one side of a convolution: how many, and how far apart their weights are.
+struct Side {
+  Index count, step;
+};
+
+// to [tile of `tiled`][taps][others][channels of a tile] <- weights [outputs, inputs, taps].
+void pack(const float* weights, Index taps, Side tiled, Side others, Index tile, float* to) {
+  for_each_tile(tiled.count, tile, [&](Index first, Index size) {
+    for (Index tap = 0; tap < taps; ++tap)
+      for (Index other = 0; other < others.count; ++other)
+        for (Index i = first; i < first + size; ++i)
+          *to++ = weights[i * tiled.step + other * others.step + tap];
+  });
+}
+
 }  // namespace
 
 LaneConvolution::LaneConvolution(const LaneKernels& kernels, const LayerPlan& plan,
@@ -32,27 +47,17 @@ LaneConvolution::LaneConvolution(const LaneKernels& kernels, const LayerPlan& pl
 
 void LaneConvolution::load(const float* parameters) {
   const LaneWalk& k = walk_;
-  const float* from = parameters + plan_.weight_offset;  // [outputs, inputs, kernel, kernel]
   const Index taps = k.kernel * k.kernel;
-  float* to = weights_.data();
-  for_each_tile(k.outputs, kernels_.tile, [&](Index first, Index size) {
-    for (Index tap = 0; tap < taps; ++tap)
-      for (Index i = 0; i < k.inputs; ++i)
-        for (Index o = first; o < first + size; ++o) *to++ = from[(o * k.inputs + i) * taps + tap];
-  });
+  pack(parameters + plan_.weight_offset, taps, {k.outputs, k.inputs * taps}, {k.inputs, taps},
+       kernels_.tile, weights_.data());
   std::copy_n(parameters + plan_.bias_offset, k.outputs, biases_.begin());
 }
 
 void LaneConvolution::load_transposed(const float* parameters) {
   const LaneWalk& k = walk_;
-  const float* from = parameters + plan_.weight_offset;
   const Index taps = k.kernel * k.kernel;
-  float* to = transposed_.data();
-  for_each_tile(k.inputs, kernels_.tile, [&](Index first, Index size) {
-    for (Index tap = 0; tap < taps; ++tap)
-      for (Index o = 0; o < k.outputs; ++o)
-        for (Index i = first; i < first + size; ++i) *to++ = from[(o * k.inputs + i) * taps + tap];
-  });
+  pack(parameters + plan_.weight_offset, taps, {k.inputs, taps}, {k.outputs, k.inputs * taps},
+       kernels_.tile, transposed_.data());
 }
 
 void LaneConvolution::forward(const float* x, float* y) const {

@@ -1,7 +1,7 @@
 // train/cpu/lane_stage.hpp - a run of image layers with samples side by side in the lanes of a
-// vector: for channel counts with which oneDNN leaves lanes empty. Each block, of as many samples
-// as there are lanes, goes through all layers before the next one comes, so its activations stay in
-// the second cache.
+// vector: for channel counts with which oneDNN leaves lanes empty, and for vectors for which it has
+// no code. Each block, of as many samples as there are lanes, goes through all layers before the
+// next one comes, so its activations stay in the second cache.
 // The interface is that of every stage: train/cpu/dense_stage.hpp.
 #pragma once
 
