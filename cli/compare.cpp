@@ -106,7 +106,7 @@ Result<void> run_all_real(const CompareOptions& options, cluster::ClusterConfig 
                           const std::stop_token& stop, LivePage* page, Comparison& comparison) {
   Throttle throttle = options.throttle;
   throttle.on = true;
-  RUBATO_TRY(check_links(config, throttle));
+  RUBATO_TRY(interruptible(stop, [&] { return check_links(config, throttle); }));
   RUBATO_ASSIGN(const auto profile, ClusterProfile::open({}));
   const std::uint64_t first = config.seed;
   for (const auto& model : models) {

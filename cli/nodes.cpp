@@ -355,10 +355,12 @@ Result<void> server_checked(const ServerRun& run, std::stop_token stop) {
       trace_process(trace.get(), "server " + (options.name.empty() ? bind.text() : options.name));
   RUBATO_ASSIGN(auto config, load_config(options));
   const auto began = traces_began(options);
-  RUBATO_ASSIGN(const auto link,
-                HostLink::make(run.throttle, config.servers.link,
-                               {config.servers.trace, cuts_of(config, options.name)}, config.seed,
-                               options.name.empty() ? "server" : options.name));
+  RUBATO_ASSIGN(const auto link, interruptible(stop, [&] {
+                  return HostLink::make(run.throttle, config.servers.link,
+                                        {config.servers.trace, cuts_of(config, options.name)},
+                                        config.seed,
+                                        options.name.empty() ? "server" : options.name);
+                }));
   link.locate({proto::Role::Scheduler, 0}, options.scheduler);
   if (began) link.follow(*began);
   for (Named& shard : named) shard.ways = link.ways();
@@ -415,10 +417,12 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
   RUBATO_ASSIGN(const auto profile, profile_of(run, config));
   if (!profile.training_device.empty()) config.worker_device = profile.training_device;
   auto began = traces_began(run.node);
-  RUBATO_ASSIGN(const auto link,
-                HostLink::make(run.throttle, profile.link,
-                               {profile.trace, cluster::cuts_of_worker(config, run.node.name)},
-                               config.seed, run.node.name));
+  RUBATO_ASSIGN(const auto link, interruptible(stop, [&] {
+                  return HostLink::make(
+                      run.throttle, profile.link,
+                      {profile.trace, cluster::cuts_of_worker(config, run.node.name)}, config.seed,
+                      run.node.name);
+                }));
   if (began) link.follow(*began);
   const Named who{run.node.name, keys, link.ways()};
   RUBATO_ASSIGN(auto node, load_worker(run, who, std::move(config), stop));

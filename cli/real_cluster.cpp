@@ -12,6 +12,7 @@
 #include "base/log.hpp"
 #include "cli/children.hpp"
 #include "cli/host_info.hpp"
+#include "cli/interrupt.hpp"
 #include "cluster/cluster_plan.hpp"
 #include "cluster/own_data.hpp"
 #include "emulation/throttle/kernel_network.hpp"
@@ -270,7 +271,7 @@ Result<HostedRun> run_real(const cluster::ClusterConfig& config, const RealRun& 
   const std::string state = config.snapshot.kept ? run.out + "/state" : "";
   std::unique_ptr<emulation::KernelNetwork> network;
   if (run.throttle.kernel) {
-    RUBATO_ASSIGN(network, make_network(config, run.throttle));
+    RUBATO_ASSIGN(network, interruptible(stop, [&] { return make_network(config, run.throttle); }));
   }
   Children children;  // ends them before the profile is merged
   Nodes nodes(run, config, state, children, network.get());

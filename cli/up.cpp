@@ -5,6 +5,7 @@
 #include "base/log.hpp"
 #include "cli/cluster_host.hpp"
 #include "cli/commands.hpp"
+#include "cli/interrupt.hpp"
 #include "cli/outputs.hpp"
 #include "cli/profile.hpp"
 #include "cli/real_cluster.hpp"
@@ -31,7 +32,7 @@ Result<void> up_checked(UpOptions options, std::stop_token stop) {
   RUBATO_TRY(sync::find_model(options.sync));
   const std::string out = options.out.empty() ? "out/" + config.name + "-up" : options.out;
   RUBATO_TRY(make_output_directory(out));
-  RUBATO_TRY(check_links(config, options.throttle));
+  RUBATO_TRY(interruptible(stop, [&] { return check_links(config, options.throttle); }));
   const std::string note = unshaped_note(config, options.throttle);
   if (!note.empty()) log_info(note);
   const std::string command =
