@@ -86,7 +86,7 @@ max_seconds = 60
 END
 for sync in bsp adsp tempo easgd; do
   run 150 "mixed cluster, $sync" "$build/cli/rubato" up "$results/mixed.toml" --sync "$sync" \
-    --out "$results/mixed-$sync"
+    --out "$results/mixed-$sync" --overwrite
 done
 
 run 300 limits "$build/cli/rubato" bench --device cuda --model mlp,lenet,cnn,lstm \

@@ -97,7 +97,7 @@ measure() {
   port=$((port + 2))
   set -- "$1" "$work/cluster.toml" "tcp://10.77.0.2:$port" "tcp://10.77.0.2:$((port + 1))"
   ip netns exec "$far" "$rubato" scheduler "$2" --sync "$1" --bind "$3" --insecure --quiet \
-    --out "$work/out" >"$work/scheduler.log" 2>&1 &
+    --out "$work/out" --overwrite >"$work/scheduler.log" 2>&1 &
   started="$!"
   ip netns exec "$far" "$rubato" server "$2" --sync "$1" --bind "$4" --scheduler "$3" --insecure \
     --quiet >"$work/server.log" 2>&1 &

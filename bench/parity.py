@@ -98,14 +98,14 @@ def main():
 
     virtual = json.loads(output(
         [options.rubato, "compare", *common, "--sync", options.sync, "--seeds", str(options.seeds),
-         "--out", f"{options.out}/virtual"]))["runs"]
+         "--out", f"{options.out}/virtual", "--overwrite"]))["runs"]
     first = min(run["seed"] for run in virtual)
 
     def processes(model, seed):
         # `up` ends where the machine did not deliver a link. Containers then start again themselves.
         return json.loads(output(
             [options.rubato, "up", *common, "--throttle", "--sync", model, "--seed", str(seed),
-             "--out", f"{options.out}/{model}-{seed}"], tries=3))["runs"]
+             "--out", f"{options.out}/{model}-{seed}", "--overwrite"], tries=3))["runs"]
 
     ways = {"virtual": virtual}
     cells = [(model, first + i) for i in range(options.seeds) for model in models]

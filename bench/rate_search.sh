@@ -16,7 +16,7 @@ trap 'rm -rf "$work" "$fixed"' EXIT
 
 # median FILE: median time to target of ADSP under FILE, "-" where a run did not reach it.
 median() {
-  "$rubato" compare "$1" --sync adsp --seeds "$seeds" --quiet --json --out "$work/out" \
+  "$rubato" compare "$1" --sync adsp --seeds "$seeds" --quiet --json --out "$work/out" --overwrite \
     >"$work/results.json" || exit
   sed -n 's/null/inf/; s/.*"time_to_target_s": \([0-9.inf]*\),*/\1/p' "$work/results.json" |
     sort -g |

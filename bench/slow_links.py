@@ -107,7 +107,8 @@ def run(program, mbps, seconds):
         with open(file, "w", encoding="utf-8") as out:
             out.write(CLUSTER.format(link=link, seconds=round(first + seconds)))
         profile = os.path.join(place, "profile.json")
-        words = ["up", file, "--sync", "adsp", "--quiet", "--out", place, "--http", str(port),
+        words = ["up", file, "--sync", "adsp", "--quiet", "--out",
+                 os.path.join(place, "out"), "--http", str(port),
                  "--profile", profile, *(["--throttle", "--unchecked"] if mbps else [])]
         process = subprocess.Popen([program, *words], stdout=errors, stderr=errors)
         while process.poll() is None:

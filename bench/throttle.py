@@ -171,7 +171,8 @@ def steps(step, hidden, seconds, busy):
         file = os.path.join(place, "one.toml")
         with open(file, "w", encoding="utf-8") as out:
             out.write(CLUSTER.format(step=step, hidden=hidden, seconds=seconds))
-        words = ["up", file, "--sync", "local-sgd", "--json", "--quiet", "--out", place]
+        words = ["up", file, "--sync", "local-sgd", "--json", "--quiet", "--out",
+                 os.path.join(place, "out")]
         done = subprocess.run([RUBATO, *words], capture_output=True, text=True, check=False)
     for each in spinners:
         each.terminate()

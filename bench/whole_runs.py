@@ -55,7 +55,7 @@ def rubato(program, sync, rate, seed):
         with open(file, "w", encoding="utf-8") as out:
             out.write(CLUSTER.format(rate=rate, every=EVERY, target=TARGET, most=MOST))
         words = ["up", file, "--sync", sync, "--seed", str(seed), "--json", "--quiet", "--out",
-                 place]
+                 os.path.join(place, "out")]
         done = subprocess.run([program, *words], capture_output=True, text=True,
                               check=False)
     if done.returncode != 0:

@@ -9,6 +9,7 @@
 #include "base/rng.hpp"
 #include "cli/comparison.hpp"
 #include "cli/interrupt.hpp"
+#include "cli/local_runs.hpp"
 #include "cli/outputs.hpp"
 #include "cli/progress.hpp"
 #include "cli/scheduler_state.hpp"
@@ -60,6 +61,9 @@ class Host {
                          config_.name, endpoint, config_.servers.count,
                          config_.servers.count == 1 ? "" : "s", config_.start_count(),
                          config_.start_count() == 1 ? "" : "s"));
+    RUBATO_ASSIGN(Endpoint local, parse_endpoint("--bind", endpoint));
+    if (local.every_address()) local.host = "127.0.0.1";
+    const LocalRun told(local.text(), options_.out);
     if (options_.on_listening) options_.on_listening(endpoint);
     if (!goes_on) {
       if (config_.own_data()) RUBATO_TRY(agree(stop));
@@ -68,8 +72,6 @@ class Host {
     const bool evaluated = data_.held_out.size() > 0;
     if (evaluated) log_device(config_.worker_device);  // the evaluator's
     lowest_ = scheduler_->core().lowest_loss();
-    RUBATO_ASSIGN(Endpoint local, parse_endpoint("--bind", endpoint));
-    if (local.every_address()) local.host = "127.0.0.1";
     std::jthread evaluator([this, scheduler = local.text()](std::stop_token ended) {
       if (const auto done = evaluate(scheduler, ended); !done)
         log_warning("evaluator: " + done.error().message);

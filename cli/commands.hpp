@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "cli/run_place.hpp"
 #include "emulation/trace_makers.hpp"
 #include "sync/factory.hpp"
 #include "train/cuda/precision.hpp"
@@ -30,7 +31,7 @@ struct CompareOptions {
   std::optional<double> target_loss;  // instead of the file's
   int seeds = 1;                      // the file's seed and the ones after it
   int threads = 0;                    // 0: one a core
-  std::string out;                    // empty: out/<cluster name>
+  PlaceOptions place;
   bool json = false;                  // results.json on standard output instead of the table
   bool quiet = false;                 // no progress
   bool save = false;                  // the trained models as files
@@ -58,16 +59,23 @@ struct StudyOptions {
 [[nodiscard]] Result<void> report_study(const std::string& directory, bool json);
 int study(const StudyOptions& options, std::stop_token stop);
 
+// `rubato runs`: what runs there are in a directory.
+struct RunsList {
+  std::string directory = kRunsDirectory;
+  bool json = false;
+};
+int list_runs(const RunsList& options);
+
 // `rubato report`: writes the files of a run or study directory again, from what it holds.
 struct ReportRun {
-  std::string directory;
+  std::string run;  // a directory, or a run's name: cli/run_place.hpp
   bool json = false;  // results.json on standard output instead of the table
 };
 int report(const ReportRun& run);
 
 // `rubato compare-runs`: run directories side by side. The files: empty: none.
 struct CompareRuns {
-  std::vector<std::string> directories;
+  std::vector<std::string> runs;  // directories, or runs' names
   std::string csv;
   std::string latex;
   std::string svg;
@@ -80,7 +88,7 @@ struct UpOptions {
   std::string sync = sync::trained_model();
   std::optional<double> target_loss;
   std::optional<std::uint64_t> seed;
-  std::string out;
+  PlaceOptions place;  // with `resume`: out is its directory
   bool json = false;
   bool quiet = false;
   std::string profile;  // file for a trace of all processes; empty: none
@@ -120,7 +128,7 @@ struct NodeOptions {
 struct SchedulerRun {
   NodeOptions node;
   std::optional<double> target_loss;
-  std::string out;
+  PlaceOptions place;
   std::string http;  // address of the live page; empty: none
   bool json = false;
 };
@@ -144,7 +152,7 @@ int run_worker(const WorkerRun& options, std::stop_token stop);
 
 // `rubato predict` and `rubato evaluate`: what a trained model says of a file.
 struct ModelRun {
-  std::string model;  // model.safetensors
+  std::string model;  // model.safetensors, or the name of a run
   std::string data;   // a file or a directory: train/samples.hpp
   std::string out;    // predict: CSV file; evaluate: directory. Empty: standard output alone
   std::string device = "cpu";
@@ -236,8 +244,8 @@ int calibrate(const MeasureRun& run, std::stop_token stop);
 // Prints the steps beside the limits of the device.
 int bench(const MeasureRun& run, std::stop_token stop);
 
-// `rubato status`: how a run stands, as its scheduler says. Of `node`: scheduler, keys, insecure,
-// and name, which is that of a key.
+// `rubato status`: how a run stands, as its scheduler says. Of `node`: scheduler (empty: the one on
+// this machine), keys, insecure, and name, which is that of a key.
 struct StatusRun {
   NodeOptions node;
   bool json = false;

@@ -14,6 +14,7 @@
 #include "cli/progress.hpp"
 #include "cli/real_cluster.hpp"
 #include "cli/run_directory.hpp"
+#include "cli/run_place.hpp"
 #include "cluster/cluster_config.hpp"
 #include "cluster/cluster_plan.hpp"
 #include "cluster/energy.hpp"
@@ -146,8 +147,8 @@ Result<void> compare_checked(const CompareOptions& options, std::stop_token stop
   for (const auto& model : models) RUBATO_TRY(cluster::check_sync(config, model));
   if (options.save) RUBATO_TRY(cluster::require_trainable(config));
   if (options.real) RUBATO_TRY(check_real(config, "rubato compare --real"));
-  const std::string out = options.out.empty() ? "out/" + config.name : options.out;
-  RUBATO_TRY(make_output_directory(out));
+  RUBATO_ASSIGN(const auto place, RunPlace::make(options.place, config.name, options.command));
+  const std::string& out = place.directory();
   Comparison comparison = start_comparison(config, models, options.command, !options.real);
   comparison.planned_runs = models.size() * static_cast<std::size_t>(options.seeds);
   RUBATO_TRY(begin_log(comparison, out));

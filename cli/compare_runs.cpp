@@ -10,6 +10,7 @@
 #include "cli/commands.hpp"
 #include "cli/run_comparison.hpp"
 #include "cli/run_directory.hpp"
+#include "cli/run_place.hpp"
 #include "cli/study/svg_chart.hpp"
 
 namespace rubato::cli {
@@ -59,10 +60,15 @@ std::string picture(const SideBySide& all) {
 }
 
 Result<void> compare_checked(const CompareRuns& options) {
-  const auto names = names_of(options.directories);
+  std::vector<std::string> directories;
+  for (const std::string& run : options.runs) {
+    RUBATO_ASSIGN(std::string directory, find_run(run));
+    directories.push_back(std::move(directory));
+  }
+  const auto names = names_of(directories);
   std::vector<NamedComparison> runs;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    RUBATO_ASSIGN(Comparison comparison, read_run_directory(options.directories[i]));
+    RUBATO_ASSIGN(Comparison comparison, read_run_directory(directories[i]));
     runs.push_back({names[i], std::move(comparison)});
   }
   RUBATO_ASSIGN(const SideBySide all, side_by_side(runs));

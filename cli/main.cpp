@@ -27,13 +27,15 @@ namespace {
 constexpr const char* kExamples = R"(Examples:
   rubato compare {3}/clusters/edge-3.toml
       train under {0} on virtual time and compare them
-  rubato compare edge.toml --sync {1},{2} --seeds 5 --target-loss 0.45 --out out/edge
+  rubato compare edge.toml --sync {1},{2} --seeds 5 --target-loss 0.45
+  rubato runs
+      all runs, each in a directory of its own, with what came of it
   rubato study {3}/studies/heterogeneity.toml
       a grid of cluster keys, contenders and seeds; after Ctrl-C the same command continues
   rubato up {3}/clusters/edge-3.toml --sync {2}
       the same cluster as real processes on this machine
-  rubato evaluate out/edge-3/{2}-1/model.safetensors --data /usr/share/datasets/fashion-mnist
-      loss, accuracy, and precision and recall of each class, of a model that compare --save wrote
+  rubato evaluate latest --data /usr/share/datasets/fashion-mnist
+      loss, accuracy, and precision and recall of each class, of the model that the last run trained
   rubato scheduler edge.toml --bind tcp://192.168.1.10:5700
   rubato server edge.toml --scheduler tcp://192.168.1.10:5700 \
       --bind tcp://192.168.1.10:5701 --name server-0
@@ -97,6 +99,16 @@ void add_kernel(CLI::App* command, Throttle& throttle, CLI::Option* on) {
       ->needs(on);
 }
 
+// Returns: the option --out.
+CLI::Option* add_place(CLI::App* command, PlaceOptions& place) {
+  auto* out = command->add_option(
+      "--out", place.out,
+      "New directory for the results (default: out/<cluster>-<date>-<number>; out/latest is a link "
+      "to the newest)");
+  command->add_flag("--overwrite", place.overwrite, "Replace the run that --out holds")->needs(out);
+  return out;
+}
+
 void add_compare(CLI::App& app, CompareOptions& options) {
   auto* command = app.add_subcommand("compare", "Compare sync models on a described cluster");
   command->add_option("FILE", options.file, "Cluster file (TOML)")->required();
@@ -113,7 +125,7 @@ void add_compare(CLI::App& app, CompareOptions& options) {
   command->add_option("--threads", options.threads, "Threads that compute (0: one a core)")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
-  command->add_option("--out", options.out, "Directory for the results (default: out/<cluster>)");
+  add_place(command, options.place);
   command->add_flag("--save", options.save,
                     "Write every trained model to OUT/<sync model>-<seed>/: safetensors and ONNX");
   command->add_flag("--json", options.json, "Print results.json instead of the table");
@@ -161,9 +173,15 @@ void add_study(CLI::App& app, StudyOptions& options) {
   command->add_flag("--quiet", options.quiet, "No progress");
 }
 
+void add_runs(CLI::App& app, RunsList& options) {
+  auto* command = app.add_subcommand("runs", "List the runs, with what came of each");
+  command->add_option("DIR", options.directory, "Directory that holds them")->capture_default_str();
+  command->add_flag("--json", options.json, "JSON instead of the table");
+}
+
 void add_report(CLI::App& app, ReportRun& run) {
   auto* command = app.add_subcommand("report", "Write the report of a run directory again");
-  command->add_option("DIR", run.directory, "Directory of compare, up, scheduler or study")
+  command->add_option("RUN", run.run, "Run or study: its name (rubato runs) or directory")
       ->required();
   command->add_flag("--json", run.json, "Print results.json instead of the table");
 }
@@ -171,7 +189,7 @@ void add_report(CLI::App& app, ReportRun& run) {
 void add_compare_runs(CLI::App& app, CompareRuns& options) {
   auto* command = app.add_subcommand(
       "compare-runs", "Set runs side by side: medians, intervals, and a test of significance");
-  command->add_option("DIR", options.directories, "Directories of compare, up or scheduler")
+  command->add_option("RUN", options.runs, "Runs: their names (rubato runs) or directories")
       ->required();
   command->add_option("--csv", options.csv, "File for the table as CSV");
   command->add_option("--latex", options.latex, "File for the table as LaTeX (booktabs)");
@@ -186,11 +204,10 @@ void add_up(CLI::App& app, UpOptions& options) {
       ->check(kPositive);
   auto* seed = command->add_option("--seed", options.seed, "Seed (default: the file's)");
   seed->check(kSeed);
-  auto* out = command->add_option("--out", options.out,
-                                  "Directory for the results (default: out/<cluster>-up)");
+  auto* out = add_place(command, options.place);
   command
       ->add_option("--resume", options.resume,
-                   "Go on with the run of this --out directory, whatever ended it")
+                   "Go on with this run, whatever ended it: its name (rubato runs) or directory")
       ->excludes(file)
       ->excludes(sync)
       ->excludes(seed)
@@ -296,7 +313,12 @@ void add_device(CLI::App* command, std::string& device, train::cuda::Precision& 
 }
 
 void add_model_run(CLI::App* command, ModelRun& options) {
-  command->add_option("MODEL", options.model, "Trained model (model.safetensors)")->required();
+  command
+      ->add_option(
+          "MODEL", options.model,
+          "Trained model (a .safetensors file), or the run whose best model it is, such as "
+          "latest")
+      ->required();
   command
       ->add_option("--data", options.data,
                    "CSV, LIBSVM, .npy, .npz or IDX file, or a directory of images")
@@ -485,7 +507,7 @@ void add_scheduler(CLI::App& app, SchedulerRun& run) {
   add_binding(scheduler, run.node);
   scheduler->add_option("--target-loss", run.target_loss, "Target loss (default: the file's)")
       ->check(kPositive);
-  scheduler->add_option("--out", run.out, "Directory for the results");
+  add_place(scheduler, run.place);
   scheduler->add_option("--state", run.node.state,
                         "Directory for the journal of the run; a scheduler that is started again "
                         "by the same command goes on with it");
@@ -516,7 +538,8 @@ void add_server(CLI::App& app, ServerRun& run) {
 
 void add_status(CLI::App& app, StatusRun& run) {
   auto* command = app.add_subcommand("status", "Show how a run stands, as its scheduler says");
-  command->add_option("--scheduler", run.node.scheduler, "Endpoint of the scheduler")->required();
+  command->add_option("--scheduler", run.node.scheduler,
+                      "Endpoint of the scheduler (default: that of your run on this machine)");
   command->add_flag("--json", run.json, "JSON instead of the table");
   command->add_flag("--watch", run.watch, "Again every 2 s, until the run ends");
   command->add_option("--name", run.node.name,
@@ -619,6 +642,8 @@ int run(int argc, char** argv) {
   add_compare_runs(app, compare_runs_options);
   ReportRun report_run;
   add_report(app, report_run);
+  RunsList runs_list;
+  add_runs(app, runs_list);
   add_up(app, up_options);
   ComposeRun compose_run;
   add_compose(app, compose_run);
@@ -664,6 +689,7 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("study")) return study(study_options, stop);
   if (app.got_subcommand("compare-runs")) return compare_runs(compare_runs_options);
   if (app.got_subcommand("report")) return report(report_run);
+  if (app.got_subcommand("runs")) return list_runs(runs_list);
   for (const char* node : {"up", "scheduler", "server", "worker"})
     if (const auto enough = check_address_space(); app.got_subcommand(node) && !enough)
       return report_error(enough.error());

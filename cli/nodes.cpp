@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <numeric>
 #include <thread>
 
@@ -19,6 +20,7 @@
 #include "cli/outputs.hpp"
 #include "cli/profile.hpp"
 #include "cli/progress.hpp"
+#include "cli/run_place.hpp"
 #include "cluster/cluster_plan.hpp"
 #include "cluster/make_transport.hpp"
 #include "cluster/node_loop.hpp"
@@ -209,6 +211,25 @@ Result<std::unique_ptr<cluster::HeldOut>> held_out_of(Node& node) {
   return own;
 }
 
+// Where the results go. A scheduler that goes on with the run of --state writes where that began.
+Result<RunPlace> scheduler_place(const SchedulerRun& run, const std::string& cluster,
+                                 const std::string& command) {
+  if (run.node.state.empty()) return RunPlace::make(run.place, cluster, command);
+  const std::filesystem::path state(run.node.state);
+  const auto note = state / "results";  // names that directory
+  std::error_code none;
+  if (std::filesystem::file_size(state / "scheduler.journal", none) > 0 && !none) {
+    const auto text = read_file(note.string());
+    const std::string before = text ? text->substr(0, text->find('\n')) : std::string();
+    const std::string& out = run.place.out.empty() ? before : run.place.out;
+    if (!out.empty()) return RunPlace::again(out);
+  }
+  RUBATO_ASSIGN(auto place, RunPlace::make(run.place, cluster, command));
+  std::filesystem::create_directories(state, none);
+  RUBATO_TRY(write_file(note, absolute_path(place.directory()) + "\n"));
+  return place;
+}
+
 Result<void> scheduler_checked(const SchedulerRun& run, std::stop_token stop) {
   RUBATO_ASSIGN(const auto bind, parse_endpoint("--bind", run.node.bind));
   RUBATO_ASSIGN(auto keys, node_keys(run.node, proto::Role::Scheduler,
@@ -220,8 +241,10 @@ Result<void> scheduler_checked(const SchedulerRun& run, std::stop_token stop) {
                             run.node.bind));
   RUBATO_ASSIGN(auto config, load_config(run.node));
   if (run.target_loss) config.stop.target_loss = run.target_loss;
-  const std::string out = run.out.empty() ? "out/" + config.name : run.out;
-  RUBATO_TRY(make_output_directory(out));
+  const std::string command =
+      fmt::format("rubato scheduler {} --sync {}", run.node.file, run.node.sync);
+  RUBATO_ASSIGN(const auto place, scheduler_place(run, config.name, command));
+  const std::string& out = place.directory();
   RUBATO_ASSIGN(const auto trace, open_profile(run.node.profile, TraceClock::Own));
   ClusterHostOptions host;
   host.bind = bind;
@@ -232,8 +255,6 @@ Result<void> scheduler_checked(const SchedulerRun& run, std::stop_token stop) {
   host.state = run.node.state;
   host.quiet = run.node.quiet;
   host.trace = trace.get();
-  const std::string command =
-      fmt::format("rubato scheduler {} --sync {}", run.node.file, run.node.sync);
   RUBATO_ASSIGN(const auto page,
                 open_live_page(run.http, start_comparison(config, {run.node.sync}, command, false),
                                run.node.sync, config.seed));

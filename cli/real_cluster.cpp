@@ -286,7 +286,6 @@ Result<HostedRun> run_real(const cluster::ClusterConfig& config, const RealRun& 
   host.quiet = run.quiet;
   host.page = run.page;
   host.on_listening = [&](const std::string& endpoint) {
-    if (run.on_listening) run.on_listening();
     log_device(config.worker_device);
     nodes.start(endpoint);
   };

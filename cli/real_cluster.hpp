@@ -3,7 +3,6 @@
 // its children. Errors: BadInput before anything starts. Threads: the caller's.
 #pragma once
 
-#include <functional>
 #include <stop_token>
 #include <string>
 
@@ -36,8 +35,6 @@ struct RealRun {
   // Lifetime: the run's.
   ClusterProfile& profile;
   LivePage* page = nullptr;  // shows the run; null: nobody does
-  // Called once, before the nodes start. May be empty.
-  std::function<void()> on_listening = {};
 };
 
 // Runs one sync model with the seed of `config`. As host_cluster().

@@ -45,8 +45,8 @@ Result<Comparison> read_run_directory(const std::string& directory) {
   const std::string path = log_path(directory);
   if (!std::filesystem::exists(path))
     return fail(ErrorCode::BadInput,
-                fmt::format("{}: holds no run.jsonl; name an --out directory of rubato compare, up "
-                            "or scheduler",
+                fmt::format("{}: holds no run.jsonl; name a run of rubato compare, up or "
+                            "scheduler: rubato runs lists them",
                             directory));
   RUBATO_ASSIGN(const std::string text, read_file(path));
   RUBATO_ASSIGN(Comparison comparison, parse_run_log(text, path));

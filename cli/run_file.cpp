@@ -1,43 +1,82 @@
 #include "cli/run_file.hpp"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
 #include "cli/outputs.hpp"
+#include "cli/run_place.hpp"
 
 namespace rubato::cli {
 
 using Json = nlohmann::json;
 
+namespace {
+
+std::string run_file(const std::string& directory) {
+  return (std::filesystem::path(directory) / "run.json").string();
+}
+
+// An object in any case: one without keys where the file is absent or damaged.
+Json read_run_file(const std::string& directory) {
+  const auto text = read_file(run_file(directory));
+  Json run = text ? Json::parse(*text, nullptr, false) : Json();
+  return run.is_object() ? run : Json::object();
+}
+
+std::string text_of(const Json& run, const char* key) {
+  const auto value = run.find(key);
+  return value != run.end() && value->is_string() ? value->get<std::string>() : std::string();
+}
+
+}  // namespace
+
+Result<void> begin_run_file(const std::string& directory, const std::string& command) {
+  const Json run{
+      {"command", command},
+      {"started", fmt::format("{:%Y-%m-%dT%H:%M:%S%z}", fmt::localtime(std::time(nullptr)))}};
+  return write_file(run_file(directory), run.dump(2) + "\n");
+}
+
+RunBeginning read_run_beginning(const std::string& directory) {
+  const Json run = read_run_file(directory);
+  return {text_of(run, "command"), text_of(run, "started")};
+}
+
 Result<void> write_run_file(const std::string& directory, const UpOptions& options) {
-  Json run{{"file", absolute_path(options.file)}, {"sync", options.sync}, {"seed", *options.seed}};
+  Json run = read_run_file(directory);
+  run["file"] = absolute_path(options.file);
+  run["sync"] = options.sync;
+  run["seed"] = *options.seed;
   if (options.target_loss) run["target_loss"] = *options.target_loss;
   if (options.throttle.on) run["throttle"] = true;
   if (options.throttle.kernel) run["kernel"] = true;
-  return write_file(std::filesystem::path(directory) / "run.json", run.dump(2) + "\n");
+  return write_file(run_file(directory), run.dump(2) + "\n");
 }
 
 Result<UpOptions> resumed(UpOptions options) {
-  const std::string& directory = options.resume;
+  const auto found = find_run(options.resume);
+  if (!found) return fail(ErrorCode::BadInput, fmt::format("--resume {}", found.error().message));
+  const std::string& directory = *found;
   const auto unusable = [&](const std::string& why) {
     return fail(ErrorCode::BadInput, fmt::format("--resume {}: {}", directory, why));
   };
   if (!std::filesystem::exists(directory + "/state/scheduler.journal"))
     return unusable(
-        "no run to go on with: it is no --out directory of rubato up, training never began there, "
+        "no run to go on with: it is no directory of rubato up, training never began there, "
         "or the cluster file says durability = \"none\"");
-  RUBATO_ASSIGN(const std::string text, read_file(directory + "/run.json"));
-  const Json run = Json::parse(text, nullptr, false);
-  if (!run.is_object() || !run.value("file", Json()).is_string() ||
-      !run.value("sync", Json()).is_string() || !run.value("seed", Json()).is_number_unsigned())
+  const Json run = read_run_file(directory);
+  options.file = text_of(run, "file");
+  options.sync = text_of(run, "sync");
+  if (options.file.empty() || options.sync.empty() ||
+      !run.value("seed", Json()).is_number_unsigned())
     return unusable("run.json is damaged");
-  options.file = run["file"];
-  options.sync = run["sync"];
   options.seed = run["seed"].get<std::uint64_t>();
-  options.out = directory;
+  options.place.out = directory;
   if (run.value("throttle", Json()) == true) options.throttle.on = true;
   options.throttle.kernel = run.value("kernel", Json()) == true;
   if (!options.target_loss && run.contains("target_loss") && run["target_loss"].is_number())

@@ -1,5 +1,6 @@
 // `rubato status`: asks a scheduler how its run stands, and shows it as a table.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include "base/rng.hpp"
 #include "cli/commands.hpp"
 #include "cli/endpoint.hpp"
+#include "cli/local_runs.hpp"
 #include "cli/node_keys.hpp"
 #include "cli/status_text.hpp"
 #include "cli/table.hpp"
@@ -144,7 +146,26 @@ std::string table_of(const Json& all) {
   return text;
 }
 
-Result<void> status_checked(const StatusRun& run, const std::stop_token& stop) {
+// The scheduler of the one run of this user on this machine.
+Result<std::string> local_scheduler() {
+  const auto runs = local_runs();
+  if (runs.size() == 1) return runs.front().endpoint;
+  if (runs.empty())
+    return fail(ErrorCode::BadInput,
+                "no run of yours has its scheduler on this machine; name one elsewhere with "
+                "--scheduler tcp://HOST:PORT");
+  std::vector<std::string> choices;
+  for (const LocalRunInfo& each : runs)
+    choices.push_back(fmt::format("--scheduler {} ({})", each.endpoint, each.directory));
+  return fail(ErrorCode::BadInput,
+              fmt::format("{} runs have their schedulers on this machine; name one: {}",
+                          runs.size(), fmt::join(choices, ", ")));
+}
+
+Result<void> status_checked(StatusRun run, const std::stop_token& stop) {
+  if (run.node.scheduler.empty()) {
+    RUBATO_ASSIGN(run.node.scheduler, local_scheduler());
+  }
   RUBATO_ASSIGN(const auto scheduler, parse_remote("--scheduler", run.node.scheduler));
   Role role = Role::Worker;
   RUBATO_ASSIGN(auto keys, watcher_keys(run, scheduler, role));

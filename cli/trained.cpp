@@ -12,6 +12,7 @@
 #include "cli/commands.hpp"
 #include "cli/outputs.hpp"
 #include "cli/report_assets.hpp"
+#include "cli/run_place.hpp"
 #include "cli/table.hpp"
 #include "cli/text.hpp"
 #include "cli/web_page.hpp"
@@ -32,8 +33,10 @@ struct Scored {
   std::vector<float> scores;  // [samples, classes]; regression: [samples], standardised
 };
 
-Result<Scored> score(const ModelRun& options, train::Labels labels) {
+// Finds the file of options.model, if that is the name of a run.
+Result<Scored> score(ModelRun& options, train::Labels labels) {
   RUBATO_ASSIGN(auto device, train::make_device(options.device, {.precision = options.precision}));
+  RUBATO_ASSIGN(options.model, find_model(options.model));
   Scored scored;
   RUBATO_ASSIGN(scored.model, train::read_model(options.model));
   RUBATO_ASSIGN(scored.samples, train::read_samples(scored.model.schema, options.data, labels));
@@ -75,7 +78,7 @@ std::string predictions_csv(Scored& scored) {
   return text;
 }
 
-Result<void> predict_checked(const ModelRun& options) {
+Result<void> predict_checked(ModelRun options) {
   RUBATO_ASSIGN(auto scored, score(options, train::Labels::IfThere));
   const std::string text = predictions_csv(scored);
   if (!options.out.empty()) return write_file(options.out, text);
@@ -218,7 +221,7 @@ Evaluated evaluate_scores(const ModelRun& options, const Scored& scored) {
           evaluation_page, evaluation_script};
 }
 
-Result<void> evaluate_checked(const ModelRun& options) {
+Result<void> evaluate_checked(ModelRun options) {
   RUBATO_ASSIGN(const auto scored, score(options, train::Labels::Needed));
   const Evaluated evaluated = evaluate_scores(options, scored);
   const std::string text =

@@ -10,6 +10,7 @@
 #include "cli/profile.hpp"
 #include "cli/real_cluster.hpp"
 #include "cli/run_file.hpp"
+#include "cli/run_place.hpp"
 #include "sync/factory.hpp"
 
 namespace rubato::cli {
@@ -30,16 +31,17 @@ Result<void> up_checked(UpOptions options, std::stop_token stop) {
   options.seed = config.seed;
   set_log_quiet(options.quiet);
   RUBATO_TRY(sync::find_model(options.sync));
-  const std::string out = options.out.empty() ? "out/" + config.name + "-up" : options.out;
-  RUBATO_TRY(make_output_directory(out));
   RUBATO_TRY(interruptible(stop, [&] { return check_links(config, options.throttle); }));
   const std::string note = unshaped_note(config, options.throttle);
   if (!note.empty()) log_info(note);
   const std::string command =
-      resumes ? fmt::format("rubato up --resume {}", out)
+      resumes ? fmt::format("rubato up --resume {}", options.place.out)
               : fmt::format("rubato up {} --sync {}{}{}", options.file, options.sync,
                             options.throttle.on ? " --throttle" : "",
                             options.throttle.kernel ? " --kernel" : "");
+  RUBATO_ASSIGN(const auto place, resumes ? RunPlace::again(options.place.out)
+                                          : RunPlace::make(options.place, config.name, command));
+  const std::string& out = place.directory();
   Comparison shown = start_comparison(config, {options.sync}, command, false);
   shown.note = note;
   RUBATO_ASSIGN(const auto page,
@@ -47,19 +49,14 @@ Result<void> up_checked(UpOptions options, std::stop_token stop) {
                                options.throttle.on ? link_texts(config)
                                                    : std::map<std::string, std::string>()));
   RUBATO_ASSIGN(const auto profile, ClusterProfile::open(options.profile));
+  if (!resumes) RUBATO_TRY(write_run_file(out, options));
   const RealRun run{.sync = options.sync,
                     .out = out,
                     .resumes = resumes,
                     .quiet = options.quiet,
                     .throttle = options.throttle,
                     .profile = *profile,
-                    .page = page.get(),
-                    .on_listening = [&] {
-                      // Not before: the directory is this run's alone once its journal is open.
-                      const auto written = resumes ? Result<void>() : write_run_file(out, options);
-                      if (!written)
-                        log_warning(written.error().message + "; the run cannot be resumed");
-                    }};
+                    .page = page.get()};
   RUBATO_ASSIGN(auto hosted, run_real(config, run, stop));
   return conclude(
       config, std::move(hosted),

@@ -31,4 +31,4 @@ quietly cmake --preset release -DRUBATO_TESTS=OFF
 quietly cmake --build --preset release --target rubato
 
 say 3/3 "comparing sync models on deploy/clusters/edge-3.toml"
-exec build/release/cli/rubato compare deploy/clusters/edge-3.toml --out out/edge-3 "$@"
+exec build/release/cli/rubato compare deploy/clusters/edge-3.toml "$@"

@@ -68,7 +68,7 @@ start() {
   local name=$1 words=(--sync "$sync")
   lives[$name]=$((${lives[$name]:-0} + 1))
   case $name in
-    scheduler) words+=(--bind "$endpoint" --state "$sync" --out "$sync" --json) ;;
+    scheduler) words+=(--bind "$endpoint" --state "$sync" --out "$sync-out" --json) ;;
     server-*) words+=(--scheduler "$endpoint" --name "$name" --state "$sync") ;;
     *) words+=(--scheduler "$endpoint" --name "$name" --stretch) ;;
   esac

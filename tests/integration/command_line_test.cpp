@@ -171,7 +171,7 @@ TEST_CASE("compare with --json and --quiet prints JSON and nothing else") {
   REQUIRE(results.at("runs").size() == 2);
   CHECK(results.at("runs")[0].at("sync") == "bsp");
   CHECK(results.at("runs")[1].at("sync") == "adsp");
-  CHECK(results == Json::parse(read_text(place.path("out/quick/results.json"))));
+  CHECK(results == Json::parse(read_text(place.path("out/latest/results.json"))));
 }
 
 TEST_CASE("compare prints a table and lines of progress where there is no terminal") {

@@ -78,7 +78,8 @@ TEST_CASE("compare --http changes no result") {
   const Workplace place;
   place.write("quick.toml", QuickCluster{}.text());
   const auto files = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> words{"compare", "quick.toml", "--sync", "bsp,adsp", "--out", "out"};
+    std::vector<std::string> words{"compare", "quick.toml", "--sync",     "bsp,adsp",
+                                   "--out",   "out",        "--overwrite"};
     words.insert(words.end(), more.begin(), more.end());
     Process compare(place, words);
     CHECK(compare.wait_for_end() == 0);

@@ -29,7 +29,8 @@ bool is_one_line(const std::string& text) {
 struct RunningScheduler {
   RunningScheduler(const Workplace& place, const std::string& sync,
                    const std::string& bind = "tcp://127.0.0.1:*")
-      : process(place, {"scheduler", "quick.toml", "--sync", sync, "--bind", bind, "--out", "o"}) {
+      : process(place, {"scheduler", "quick.toml", "--sync", sync, "--bind", bind, "--out", "o",
+                        "--overwrite"}) {
     endpoint = endpoint_of(process);
   }
   std::vector<std::string> node(const std::string& role, const std::string& sync) const {

@@ -125,6 +125,7 @@ Process::Process(const Workplace& workplace, const std::vector<std::string>& arg
     }
     for (const char* name : kKernelVariables) ::unsetenv(name);
     ::setenv("XDG_CACHE_HOME", (workplace.directory() / "cache").c_str(), 1);
+    ::setenv("XDG_RUNTIME_DIR", workplace.directory().c_str(), 1);  // runs of others are not ours
     ::execv(RUBATO_COMMAND, argv.data());
     ::_exit(127);
   }

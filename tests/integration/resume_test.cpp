@@ -144,14 +144,14 @@ TEST_CASE("a run that cannot be gone on with is one line and exit code 2") {
     CHECK(contains(process.err(), line));
   };
   check({"up"}, "up needs a cluster file, or --resume DIR");
-  check({"up", "--resume", "nowhere"}, "--resume nowhere: no run to go on with");
+  check({"up", "--resume", "nowhere"}, "--resume nowhere: no such file, directory or run");
   check({"up", "quick.toml", "--resume", "o"}, "--resume");
   check({"scheduler", "quick.toml", "--state", "s", "--bind", "tcp://127.0.0.1:*"},
         "--bind tcp://127.0.0.1:*: with --state");
   {
     Process up(place, {"up", "quick.toml", "--sync", "asp", "--out", "o"});
     up.wait_for_words("training starts");
-    check({"up", "--resume", "o"}, "another scheduler writes here");
+    check({"up", "--resume", "o"}, "another run writes here");
     up.signal(SIGINT);
     CHECK(up.wait_for_end() == 130);
     up.wait_for_silence();

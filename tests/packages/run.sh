@@ -96,7 +96,7 @@ wait_for 300 "the run ends" in_box a sh -c '[ "$(systemctl show -P SubState ruba
 in_box a sh -c 'journalctl -u rubato-scheduler | grep -q "target reached"' || fail "the target is not reached"
 wait_for 20 "the worker box ends" in_box b sh -c '[ "$(systemctl show -P SubState rubato-worker@attic)" = dead ]'
 [ "$(in_box b systemctl show -P ExecMainStatus rubato-worker@attic)" = 0 ] || fail "the worker box failed"
-results=/var/lib/rubato/scheduler/results
+results=/var/lib/rubato/scheduler/out/latest
 in_box a journalctl --no-pager -q -o cat -u rubato-scheduler -n 8
 in_box b journalctl --no-pager -q -o cat -u rubato-worker@attic -n 2
 in_box a grep -q '"attic"' "$results/results.json" || fail "the worker box has done nothing"
@@ -108,6 +108,6 @@ awk -v accuracy="$accuracy" 'BEGIN { exit !(accuracy > 0.8) }' || fail "the mode
 say "apt purge"
 in_box a sh -c 'DEBIAN_FRONTEND=noninteractive apt-get purge -y -qq rubato' >"$place/apt.log" 2>&1 ||
   fail "$(cat "$place/apt.log")"
-[ -f "$place/a/var/lib/rubato/scheduler/results/best.safetensors" ] || fail "purge removed the model"
+ls "$place"/a/var/lib/rubato/scheduler/out/*/best.safetensors >/dev/null || fail "purge removed the model"
 [ "$(ls "$place/a/etc/rubato")" = keys ] || fail "purge left $(ls "$place/a/etc/rubato"), not the keys alone"
 printf 'packages: all passed\n'

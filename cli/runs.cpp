@@ -1,0 +1,163 @@
+// `rubato runs`: the runs of a directory, each with what came of it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.hpp"
+#include "cli/comparison.hpp"
+#include "cli/record_json.hpp"
+#include "cli/run_directory.hpp"
+#include "cli/run_file.hpp"
+#include "cli/table.hpp"
+#include "cli/text.hpp"
+
+namespace rubato::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Entry {
+  std::string name;
+  std::string directory;
+  RunBeginning beginning;
+  bool study = false;
+  bool running = false;
+  std::optional<Comparison> comparison;  // with at least one run
+  std::vector<ModelSummary> models;      // of it
+};
+
+std::optional<Entry> entry_of(const fs::path& path) {
+  Entry entry;
+  entry.name = path.filename().string();
+  entry.directory = path.string();
+  entry.study = fs::exists(path / "study.json");
+  const bool begun = fs::exists(path / "run.json");
+  const bool logged = fs::exists(path / "run.jsonl");
+  if (!entry.study && !begun && !logged) return std::nullopt;
+  entry.beginning = read_run_beginning(entry.directory);
+  entry.running = is_held(entry.directory);
+  if (!logged) return entry;
+  // A damaged log has no result; rubato report says what is wrong with it.
+  if (auto comparison = read_run_directory(entry.directory)) {
+    entry.models = summarize(*comparison);
+    entry.comparison = std::move(*comparison);
+  }
+  return entry;
+}
+
+Result<std::vector<Entry>> entries_in(const std::string& directory) {
+  std::vector<Entry> entries;
+  std::error_code failed;
+  for (const auto& each : fs::directory_iterator(directory, failed)) {
+    if (each.is_symlink() || !each.is_directory()) continue;
+    if (auto entry = entry_of(each.path())) entries.push_back(std::move(*entry));
+  }
+  // No runs yet is no fault.
+  if (failed && (directory != kRunsDirectory || fs::exists(directory)))
+    return fail(ErrorCode::BadInput, fmt::format("{}: {}; name a directory that holds runs",
+                                                 directory, failed.message()));
+  std::ranges::sort(entries, {},
+                    [](const Entry& e) { return std::tie(e.beginning.started, e.name); });
+  return entries;
+}
+
+// What came of one model, or of a run without one.
+std::string note_of(const Entry& entry, const ModelSummary* model) {
+  if (entry.study) return fmt::format("a study: rubato report {}", entry.name);
+  if (!model) return entry.running ? "running" : "ended before it had a result";
+  const Comparison& comparison = *entry.comparison;
+  std::string note = "no target";
+  if (comparison.target_loss || comparison.target_accuracy) {
+    note = model->reached == model->runs.size() ? "target reached" : "target not reached";
+    if (model->reached > 0 && model->reached < model->runs.size())
+      note = fmt::format("target reached by {} of {} seeds", model->reached, model->runs.size());
+  }
+  if (entry.running) return note + "; running";
+  if (!comparison.partial.empty())
+    note += fmt::format("; a part: {} of {} runs", comparison.runs.size(), comparison.planned_runs);
+  return note;
+}
+
+// "2026-11-25T09:30:00+0100" -> "2026-11-25 09:30".
+std::string short_time(const std::string& started) {
+  constexpr std::size_t kMinutes = 16;
+  if (started.size() < kMinutes) return "-";
+  std::string text = started.substr(0, kMinutes);
+  text[10] = ' ';
+  return text;
+}
+
+std::string table_of(const std::vector<Entry>& entries) {
+  std::vector<std::vector<std::string>> columns = {{"Run"},  {"Started"},  {"Model"}, {"Time"},
+                                                   {"Loss"}, {"Accuracy"}, {"Note"}};
+  const auto add = [&](std::vector<std::string> cells) {
+    for (std::size_t i = 0; i < columns.size(); ++i) columns[i].push_back(std::move(cells[i]));
+  };
+  for (const Entry& entry : entries) {
+    std::string name = entry.name;
+    std::string started = short_time(entry.beginning.started);
+    if (entry.models.empty()) {
+      add({name, started, "-", "-", "-", "-", note_of(entry, nullptr)});
+      continue;
+    }
+    for (const ModelSummary& model : entry.models) {
+      const Figure figure = figure_of(entry.comparison->task);
+      add({std::exchange(name, ""), std::exchange(started, ""), model.title,
+           duration_text(model.time_to_target.value_or(model.seconds)),
+           model.measured ? loss_text(model.final_loss) : "-",
+           model.measured && std::isfinite(model.final_accuracy)
+               ? figure_text(figure, model.final_accuracy)
+               : "-",
+           note_of(entry, &model)});
+    }
+  }
+  return aligned(columns);
+}
+
+Json json_of(const Entry& entry) {
+  Json json = {{"name", entry.name},
+               {"directory", entry.directory},
+               {"command", entry.beginning.command},
+               {"started", entry.beginning.started},
+               {"running", entry.running},
+               {"study", entry.study}};
+  json["models"] = Json::array();
+  for (const ModelSummary& model : entry.models)
+    json["models"].push_back({{"sync", model.sync},
+                              {"seeds", model.runs.size()},
+                              {"reached", model.reached},
+                              {"time_to_target_s", optional_json(model.time_to_target)},
+                              {"seconds", model.seconds},
+                              {"loss", model.measured ? Json(model.final_loss) : Json(nullptr)},
+                              {figure_of(entry.comparison->task).key,
+                               model.measured ? Json(model.final_accuracy) : Json(nullptr)},
+                              {"note", note_of(entry, &model)}});
+  if (entry.models.empty()) json["note"] = note_of(entry, nullptr);
+  return json;
+}
+
+Result<void> list_checked(const RunsList& options) {
+  RUBATO_ASSIGN(const auto entries, entries_in(options.directory));
+  if (options.json) {
+    Json all = Json::array();
+    for (const Entry& entry : entries) all.push_back(json_of(entry));
+    fmt::print("{}\n", all.dump(2, ' ', false, Json::error_handler_t::replace));
+  } else if (entries.empty()) {
+    fmt::print("No runs in {}. rubato compare and rubato up put them there.\n", options.directory);
+  } else {
+    fmt::print("{}\n", table_of(entries));
+  }
+  return {};
+}
+
+}  // namespace
+
+int list_runs(const RunsList& options) {
+  const auto done = list_checked(options);
+  return done ? 0 : report_error(done.error());
+}
+
+}  // namespace rubato::cli
