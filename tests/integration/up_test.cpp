@@ -367,7 +367,7 @@ TEST_CASE("a server killed ends a run that keeps no snapshots, whoever ignores d
     CAPTURE(ignored);
     // What is ignored stays so in the programs that we start.
     if (ignored) std::signal(SIGCHLD, SIG_IGN);
-    Process up(place, {"up", "quick.toml", "--sync", "ssp", "--out", "o"});
+    Process up(place, {"up", "quick.toml", "--sync", "ssp"});
     std::signal(SIGCHLD, SIG_DFL);
     up.wait_for_words("training starts");
     REQUIRE(::kill(node_of(up, "server", "server-1"), SIGKILL) == 0);
