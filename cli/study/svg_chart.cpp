@@ -6,6 +6,7 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <string_view>
 
 #include "base/check.hpp"
 
@@ -22,8 +23,9 @@ constexpr double kRight = 14;
 constexpr double kTop = 52;
 constexpr double kBottom = 52;
 
+// A view of the style. With a bare "none" both arms would become a string that dies here.
 std::string_view dash_of(const ModelStyle& style) {
-  return style.dash.empty() ? "none" : style.dash;
+  return style.dash.empty() ? std::string_view("none") : style.dash;
 }
 
 std::string escaped(const std::string& raw) {
