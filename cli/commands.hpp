@@ -79,6 +79,7 @@ struct CompareRuns {
   std::string csv;
   std::string latex;
   std::string svg;
+  std::string html;
 };
 int compare_runs(const CompareRuns& options);
 

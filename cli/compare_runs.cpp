@@ -1,4 +1,4 @@
-// `rubato compare-runs`: run directories side by side, as a table, files and a picture.
+// `rubato compare-runs`: run directories side by side, as a table, files, a picture and a page.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include "cli/run_comparison.hpp"
 #include "cli/run_directory.hpp"
 #include "cli/run_place.hpp"
+#include "cli/runs_html.hpp"
 #include "cli/study/svg_chart.hpp"
 
 namespace rubato::cli {
@@ -75,6 +76,7 @@ Result<void> compare_checked(const CompareRuns& options) {
   if (!options.csv.empty()) RUBATO_TRY(write_file(options.csv, side_by_side_csv(all)));
   if (!options.latex.empty()) RUBATO_TRY(write_file(options.latex, side_by_side_latex(all)));
   if (!options.svg.empty()) RUBATO_TRY(write_file(options.svg, picture(all)));
+  if (!options.html.empty()) RUBATO_TRY(write_file(options.html, runs_html(runs, all)));
   fmt::print("{}", side_by_side_table(all));
   for (const NamedComparison& run : runs)
     if (!run.comparison.partial.empty()) fmt::print("{}: {}\n", run.name, run.comparison.partial);

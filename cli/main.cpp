@@ -194,6 +194,7 @@ void add_compare_runs(CLI::App& app, CompareRuns& options) {
   command->add_option("--csv", options.csv, "File for the table as CSV");
   command->add_option("--latex", options.latex, "File for the table as LaTeX (booktabs)");
   command->add_option("--svg", options.svg, "File for a picture");
+  command->add_option("--html", options.html, "File for a page with the curves of all runs");
 }
 
 void add_up(CLI::App& app, UpOptions& options) {

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <set>
 #include <utility>
 
 #include "base/check.hpp"
+#include "cli/page_curves.hpp"
 #include "cli/record_json.hpp"
 #include "cli/report_assets.hpp"
 #include "cli/web_page.hpp"
@@ -15,35 +15,7 @@
 namespace rubato::cli {
 namespace {
 
-constexpr std::size_t kCurvePoints = 400;   // of one run
 constexpr std::size_t kCommitPoints = 120;  // of one run, for each of its workers
-
-// Returns: at most `limit` indices below `count`, evenly spread, the first and last among them.
-// Requires: limit >= 2.
-std::vector<std::size_t> thinned(std::size_t count, std::size_t limit) {
-  std::vector<std::size_t> indices;
-  const std::size_t kept = std::min(count, limit);
-  for (std::size_t i = 0; i < kept; ++i) {
-    indices.push_back(kept == 1 ? 0 : i * (count - 1) / (kept - 1));
-  }
-  return indices;
-}
-
-// Loss and accuracy as the target is judged: means of the last few evaluations.
-Json evaluations_json(const std::vector<EvaluationRecord>& evaluations) {
-  Json curves = {{"seconds", Json::array()},
-                 {"steps", Json::array()},
-                 {"loss", Json::array()},
-                 {"accuracy", Json::array()}};
-  for (const std::size_t i : thinned(evaluations.size(), kCurvePoints)) {
-    const Judged mean = judged(evaluations, i);
-    curves["seconds"].push_back(chart_number(evaluations[i].seconds));
-    curves["steps"].push_back(evaluations[i].steps);
-    curves["loss"].push_back(chart_number(mean.loss));
-    curves["accuracy"].push_back(chart_number(mean.accuracy));
-  }
-  return curves;
-}
 
 Json commit_counts_json(const std::vector<CommitCountRecord>& counts) {
   Json table = {{"seconds", Json::array()}, {"commits", Json::array()}};
@@ -117,7 +89,7 @@ Json page_run(const RunRecord& run, std::size_t model, bool typical) {
       {"measured", run.measured()},
       {"final_loss", run.measured() ? chart_number(run.final_loss) : Json(nullptr)},
       {"final_accuracy", run.measured() ? chart_number(run.final_accuracy) : Json(nullptr)},
-      {"evaluations", evaluations_json(run.evaluations)},
+      {"evaluations", curves_json(run.evaluations)},
       {"decisions", decisions_json(run.decisions)},
       {"workers", workers_json(run.workers)}};
   if (typical) json["commit_counts"] = commit_counts_json(run.commit_counts);

@@ -159,13 +159,19 @@ Result<SideBySide> side_by_side(const std::vector<NamedComparison>& runs) {
   return all;
 }
 
+std::vector<std::vector<std::string>> side_by_side_cells(const SideBySide& all) {
+  const auto line = [](const Cells& text) {
+    return std::vector<std::string>(text.begin(), text.end());
+  };
+  std::vector<std::vector<std::string>> lines{line(header(all))};
+  for (const SideBySideRow& row : all.rows) lines.push_back(line(cells(all, row)));
+  return lines;
+}
+
 std::string side_by_side_table(const SideBySide& all) {
-  std::vector<std::vector<std::string>> columns;
-  for (const std::string& title : header(all)) columns.push_back({title});
-  for (const SideBySideRow& row : all.rows) {
-    const Cells text = cells(all, row);
-    for (std::size_t i = 0; i < text.size(); ++i) columns[i].push_back(text[i]);
-  }
+  std::vector<std::vector<std::string>> columns(header(all).size());
+  for (const auto& line : side_by_side_cells(all))
+    for (std::size_t i = 0; i < line.size(); ++i) columns[i].push_back(line[i]);
   return fmt::format(
       "{}\n\n{}\n\nMedians over the seeds. Interval: bootstrap of the median, 10,000 samples.\n"
       "Ratio: the row's median / that of the row it is tested against.\n"

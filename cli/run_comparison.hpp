@@ -49,6 +49,8 @@ struct SideBySide {
 // BadInput: targets, tasks or models without any evaluation cannot stand side by side.
 [[nodiscard]] Result<SideBySide> side_by_side(const std::vector<NamedComparison>& runs);
 
+// The header, then a line each row: texts of the table.
+std::vector<std::vector<std::string>> side_by_side_cells(const SideBySide& all);
 std::string side_by_side_table(const SideBySide& all);  // for a terminal
 std::string side_by_side_csv(const SideBySide& all);    // empty fields for what is infinite
 std::string side_by_side_latex(const SideBySide& all);  // a tabular; needs booktabs

@@ -11,6 +11,7 @@
 #include "base/file.hpp"
 #include "cli/commands.hpp"
 #include "cli/outputs.hpp"
+#include "cli/page_curves.hpp"
 #include "cli/report_assets.hpp"
 #include "cli/run_place.hpp"
 #include "cli/table.hpp"
@@ -26,6 +27,8 @@ namespace rubato::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kScatterPoints = 2000;
 
 struct Scored {
   train::TrainedModel model;
@@ -201,9 +204,20 @@ std::string evaluation_table(const Scored& scored, const train::RegressionReport
       loss_text(report.loss), aligned(quantiles), aligned(worst));
 }
 
+// Real and predicted numbers of samples that lie evenly among all, for the page's chart.
+Json points_json(const Scored& scored) {
+  const train::InputSchema& schema = scored.model.schema;
+  Json points = Json::array();
+  for (const std::size_t i : thinned(scored.scores.size(), kScatterPoints))
+    points.push_back({chart_number(schema.predicted(scored.samples.data.targets[i])),
+                      chart_number(schema.predicted(scored.scores[i]))});
+  return points;
+}
+
 // What `rubato evaluate` says, in its three forms.
 struct Evaluated {
   Json json;
+  Json charts;  // what the page has beyond that
   std::string table;
   std::string_view page, script;
 };
@@ -212,13 +226,16 @@ Evaluated evaluate_scores(const ModelRun& options, const Scored& scored) {
   const auto& data = scored.samples.data;
   if (scored.model.schema.target) {
     const auto report = train::regression_report(scored.model.schema, scored.scores, data.targets);
-    return {evaluation_json(options, scored, report), evaluation_table(scored, report),
-            regression_page, regression_script};
+    return {evaluation_json(options, scored, report),
+            {{"points", points_json(scored)}},
+            evaluation_table(scored, report),
+            regression_page,
+            regression_script};
   }
   const auto report =
       train::class_report(scored.model.spec.loss, scored.scores, data.labels, data.classes);
-  return {evaluation_json(options, scored, report), evaluation_table(scored, report),
-          evaluation_page, evaluation_script};
+  return {evaluation_json(options, scored, report), Json::object(),
+          evaluation_table(scored, report), evaluation_page, evaluation_script};
 }
 
 Result<void> evaluate_checked(ModelRun options) {
@@ -230,9 +247,11 @@ Result<void> evaluate_checked(ModelRun options) {
     RUBATO_TRY(make_output_directory(options.out));
     const std::filesystem::path directory(options.out);
     RUBATO_TRY(write_file(directory / "evaluation.json", text));
-    RUBATO_TRY(write_file(directory / "evaluation.html",
-                          web_page(evaluated.page, "Evaluation of " + options.model, evaluated.json,
-                                   evaluated.script)));
+    Json page = evaluated.json;
+    page.update(evaluated.charts);
+    RUBATO_TRY(write_file(
+        directory / "evaluation.html",
+        web_page(evaluated.page, "Evaluation of " + options.model, page, evaluated.script)));
   }
   fmt::print("{}", options.json ? text : evaluated.table);
   return {};

@@ -9,6 +9,7 @@
 #include "cli/report_assets.hpp"
 #include "cli/report_html.hpp"
 #include "cli/status_text.hpp"
+#include "cli/text.hpp"
 #include "cli/web_page.hpp"
 
 namespace rubato::cli {
@@ -42,6 +43,33 @@ std::string line_of(const LiveState& state, const Json& status) {
   return run_line(status);
 }
 
+// What a reader of a run asks first: "Loss 0.5120 (target 0.4500), 3 min 20 s left".
+std::string headline_of(const LiveState& state, const Comparison& shown, const Json& status) {
+  const std::string run = shown.planned_runs > 1
+                              ? fmt::format("Run {} of {}, {}: ", state.ended + 1,
+                                            shown.planned_runs, model_title(shown.runs.back().sync))
+                              : "";
+  if (status.empty()) return line_of(state, status);
+  if (text_of(status, "state") == "waiting")
+    return run + "Waiting for " + text_of(status, "waiting_for");
+  std::string text = "No loss is measured yet";
+  if (has_number(status, "loss")) text = "Loss " + loss_text(number_of(status, "loss"));
+  if (has_number(status, "target_loss"))
+    text += fmt::format(" (target {})", loss_text(number_of(status, "target_loss")));
+  if (has_number(status, "accuracy") && has_number(status, "target_accuracy")) {
+    const Figure figure = figure_of(shown.task);
+    text += fmt::format(", {} {} (target {})", figure.word,
+                        figure_text(figure, number_of(status, "accuracy")),
+                        figure_target_text(figure, number_of(status, "target_accuracy")));
+  }
+  if (const std::string why = text_of(status, "stop_reason"); !why.empty())
+    return run + text + ": " + why;
+  return run + text +
+         (has_number(status, "seconds_left")
+              ? fmt::format(", {} left", duration_text(number_of(status, "seconds_left")))
+              : ", time left not known yet");
+}
+
 }  // namespace
 
 struct LivePage::Facts {
@@ -64,8 +92,7 @@ LiveTexts live_texts(const LiveState& state) {
       shown.partial += fmt::format(" {} of {} runs have ended.", state.ended, shown.planned_runs);
   }
   Json data = report_data(shown, summarize(shown));
-  if (!state.over && state.ended == 0)
-    data["headline"] = model_title(shown.runs.back().sync) + ", so far";
+  if (!state.over) data["headline"] = headline_of(state, shown, status);
   data["live"] = {{"line", line},
                   {"over", state.over},
                   {"servers", status.contains("servers") ? status.at("servers") : Json::array()},

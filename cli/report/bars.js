@@ -43,6 +43,9 @@ const barLabels = (format) => ({
   },
 });
 
+// As in the style sheet: no chart has a neighbour.
+const narrow = matchMedia('(max-width: 52rem)');
+
 // Horizontal bars, one a label.
 function drawBars(id, description, labels, datasets, {xAxis, legendBox, label, plugins = []}) {
   draw(id, description, {
@@ -52,7 +55,7 @@ function drawBars(id, description, labels, datasets, {xAxis, legendBox, label, p
     options: {
       indexAxis: 'y',
       interaction: {mode: 'index', axis: 'y', intersect: false},
-      layout: {padding: {top: legendBox ? 0 : 30}},  // level with a neighbour that has a legend
+      layout: {padding: {top: legendBox || narrow.matches ? 0 : 30}},  // level with a neighbour that has a legend
       scales: {
         // A long chart scrolls: its axis is on top, where it is seen first.
         x: {...xAxis, stacked: true, position: labels.length > 20 ? 'top' : 'bottom'},

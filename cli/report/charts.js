@@ -8,6 +8,9 @@ const parts = [
 ];
 const charts = new Map();
 
+const least = (values) => values.reduce((a, b) => Math.min(a, b), Infinity);
+const most = (values) => values.reduce((a, b) => Math.max(a, b), -Infinity);
+
 const colour = (name) =>
     getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const isDark = () => document.documentElement.classList.contains('dark');
@@ -128,3 +131,11 @@ function legend(filter) {
 }
 
 const tooltip = (callbacks) => ({callbacks, boxPadding: 4, padding: 8});
+
+Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
+
+// The same proportions on paper whatever the window's width; the style sheet fits them in.
+function fitToPaper() {
+  for (const chart of charts.values())
+    chart.resize(chart.canvas.closest('.wide') ? 1000 : 490, chart.height);
+}

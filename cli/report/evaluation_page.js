@@ -35,3 +35,5 @@ fillTable(
 
 byId('run').replaceChildren(...Object.entries(report.run).flatMap(
     ([key, value]) => [element('dt', {}, key), element('dd', {}, value)]));
+
+followTheme(() => {}, () => {});

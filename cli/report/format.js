@@ -84,6 +84,10 @@ function wrap(text, length) {
   return lines;
 }
 
+// A number stays with its unit, and a duration whole.
+const withHardSpaces = (text) =>
+    text.replace(/(\d) (?=%|s\b|min\b|h\b)/g, '$1\u00a0').replace(/(min|h) (?=\d)/g, '$1\u00a0');
+
 const byId = (id) => document.getElementById(id);
 
 // Makes an element; strings among `children` become text, never markup.

@@ -1,10 +1,12 @@
 // Takes the data of a run that goes on from the server, and draws the page anew.
 
+const page = document.title;
 const formatRate = (value) => String(Number(value.toPrecision(3)));
 
 function showLive() {
   const {line, workers = [], servers = [], left_out: leftOut = 0} = report.live;
   byId('live-line').textContent = line;
+  document.title = report.headline ? `${report.headline} - ${page}` : page;
   const rows = [
     ['members', workers, [
        ['Worker', (w) => w.name], ['State', (w) => w.state, 'text'],
@@ -38,6 +40,7 @@ const source = new EventSource('events');
 source.onmessage = ({data}) => {
   Object.assign(report, JSON.parse(data));
   fillPage();
+  redraw();
   showLive();
   if (report.live.over) source.close();
 };

@@ -20,7 +20,6 @@ function timeCell(model, slowest) {
 }
 
 // Of a model or a run; none where nobody measured any.
-const hasLoss = () => report.runs.some((run) => run.measured);
 const lossColumns = () => hasLoss() ?
     [
       ['Final loss', (row) => row.measured ? formatLoss(row.final_loss) : missing],
@@ -122,7 +121,7 @@ function fillWorkers(run) {
 function fillText() {
   const {cluster, seeds} = report;
   byId('cluster').textContent = `· ${cluster}`;
-  byId('headline').textContent = report.headline.replace(/(\d) (?=%|s\b|min\b|h\b)/g, '$1\u00a0');
+  byId('headline').textContent = withHardSpaces(report.headline);
   // A worker that came back has a row for each of its lives.
   const count = new Set(report.runs[0].workers.map((worker) => worker.id)).size;
   const {heterogeneity} = report.models[0];
@@ -149,14 +148,6 @@ function fillText() {
   byId('origin').replaceChildren(
       ...origin.flatMap(([name, value]) => [element('dt', {}, name), element('dd', {}, value)]));
   for (const node of document.querySelectorAll('.when-target')) node.hidden = !hasTarget;
-  // Only where it shortens the axis.
-  byId('axis-target').hidden = !known(targetEnd());
-  byId('curve-section').hidden = !hasLoss();
-  byId('accuracy-time').closest('figure').hidden = !heldOut();
-  byId('accuracy-caption').textContent = `${report.figure.title} against time`;
-  byId('curve-data').textContent = heldOut() ?
-      'Measured on held-out data' :
-      'The loss of the workers\u2019 own mini-batches, because nothing is held out';
 }
 
 const tunedRuns = () => report.runs.filter((run) => run.decisions.length > 0);
@@ -210,17 +201,7 @@ function showDecisions() {
       run.decisions);
 }
 
-function showCurves() {
-  if (!hasLoss()) return;
-  drawCurves('loss-time', 'seconds', 'loss', true);
-  drawCurves('loss-steps', 'steps', 'loss', false);
-  if (heldOut()) drawCurves('accuracy-time', 'seconds', 'accuracy', !known(report.target_loss));
-}
-
-const darkScheme = matchMedia('(prefers-color-scheme: dark)');
-
-function show(dark) {
-  document.documentElement.classList.toggle('dark', dark);
+function redraw() {
   showCurves();
   drawShares();
   showWorkers();
@@ -232,19 +213,9 @@ function fillPage() {
   fillSummary();
   fillRuns();
   fillChoices();
-  show(darkScheme.matches);
 }
 
-Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
 fillPage();
-byId('time-axis').addEventListener('change', showCurves);
+followTheme(redraw, fitToPaper);
 byId('worker-model').addEventListener('change', showWorkers);
 byId('decision-run').addEventListener('change', showDecisions);
-darkScheme.addEventListener('change', () => show(darkScheme.matches));
-addEventListener('beforeprint', () => {
-  show(false);
-  // The same proportions on paper whatever the window's width; the style sheet fits them in.
-  for (const chart of charts.values())
-    chart.resize(chart.canvas.closest('.wide') ? 1000 : 490, chart.height);
-});
-addEventListener('afterprint', () => show(darkScheme.matches));

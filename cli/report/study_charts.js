@@ -88,7 +88,7 @@ const quantities = {
     share: true
   },
   rate: {
-    title: () => 'Bytes a second (logarithmic)',
+    title: () => 'Bytes a second',
     value: (s) => s.rate.median,
     range: (s) => s.rate,
     format: (value) => `${formatBytes(value)}/s`,
@@ -156,7 +156,7 @@ function drawAlongX(id, quantity, rows) {
                  bar: !numeric,
                  maxBarThickness: 30,
                }));
-  const yAxis = axis(quantity.title(unit), {beginAtZero: true, suggestedMax: 1.03 * highest});
+  const yAxis = axis(quantity.title(unit) + (logarithmic ? ' (logarithmic)' : ''), {beginAtZero: true, suggestedMax: 1.03 * highest});
   if (quantity.timed) {
     yAxis.ticks.callback = (value) => formatValue(value / unit.seconds);
     if (!logarithmic) yAxis.ticks.stepSize = niceStep(largest / unit.seconds) * unit.seconds;
@@ -177,6 +177,7 @@ function drawAlongX(id, quantity, rows) {
   if (numeric) {
     const wide = Math.min(...xs) > 0 && Math.max(...xs) > 20 * Math.min(...xs);
     xAxis.type = wide ? 'logarithmic' : 'linear';
+    if (wide) xAxis.title.text += ' (logarithmic)';
     const margin = wide ? 0 : 0.03 * (Math.max(...xs) - Math.min(...xs));
     xAxis.min = wide ? 0.9 * Math.min(...xs) : Math.min(...xs) - margin;
     xAxis.max = wide ? 1.1 * Math.max(...xs) : Math.max(...xs) + margin;

@@ -101,58 +101,18 @@ function drawPointShares(summaries) {
 }
 
 function drawPointCurves(summaries, target) {
-  const end = Math.max(0, ...summaries.flatMap((s) => s.curve.seconds.slice(-1)));
-  const unit = timeUnit(end);
-  const datasets = summaries.map(
-      (s) => ({
-        label: shorten(title(s), 28),
-        data: s.curve.seconds.map((at, i) => ({x: at / unit.seconds, y: s.curve.loss[i]})),
-        borderColor: modelColour(s.contender),
-        backgroundColor: modelColour(s.contender),
-        borderDash: modelDash(s.contender),
-        borderWidth: 2,
-        pointRadius: 0,
-        model: s.contender,
-        marks: markedPoints(s.curve.seconds.length, s.contender),
-      }));
-  const losses = summaries.flatMap((s) => s.curve.loss.filter(known));
-  const starts = summaries.flatMap((s) => s.curve.loss.filter(known).slice(0, 1));
-  const loss =
-      summaries.some((s) => known(s.accuracy.median)) ? 'Held-out loss' : 'Training loss';
-  const yAxis = axis(`${loss} (logarithmic)`, {
-    type: 'logarithmic',
-    min: 0.9 * Math.min(...losses, target ?? Infinity),
-    max: Math.min(1.05 * Math.max(...losses), 1.5 * Math.max(...starts)),
+  const run = (s) => ({
+    model: s.contender,
+    typical: true,
+    evaluations: {...s.curve, accuracy: known(s.accuracy.median) ? [s.accuracy.median] : []}
   });
-  yAxis.ticks.callback = (value) => String(Number(value.toPrecision(2)));
-  yAxis.ticks.maxTicksLimit = 10;
-  if (known(target))
-    datasets.push({
-      label: `target ${target}`,
-      data: [{x: 0, y: target}, {x: end / unit.seconds, y: target}],
-      borderColor: colour('target'),
-      borderWidth: 1.5,
-      borderDash: [4, 4],
-      pointRadius: 0,
-      pointStyle: 'line',
-    });
-  draw('curves', `${loss} of every contender against time`, {
-    type: 'line',
-    data: {datasets},
-    plugins: [lineMarks],
-    options: {
-      interaction: {mode: 'nearest', axis: 'xy', intersect: false},
-      scales: {x: endingAt(end / unit.seconds, axis(`${timeName} (${unit.name})`)), y: yAxis},
-      plugins: {
-        legend: legend(),
-        tooltip: tooltip({
-          title: () => '',
-          label: ({raw, dataset}) =>
-              `${dataset.label}: ${formatLoss(raw.y)} at ${formatDuration(raw.x * unit.seconds)}`,
-        }),
-      },
-    },
-  });
+  const set = {
+    runs: summaries.map(run),
+    name: ({model}) => report.contenders[model].title,
+    target: {loss: target}
+  };
+  offerValueAxis(set);
+  drawCurves('curves', set, 'seconds', 'loss');
 }
 
 function showPoint() {
@@ -167,7 +127,7 @@ function showPoint() {
   drawPointBars(summaries);
   drawPointShares(summaries);
   const measured = summaries.filter((s) => s.curve.loss.length > 0);
-  byId('curves').closest('figure').hidden = measured.length === 0;
+  byId('curves').closest('figure').hidden = byId('curve-controls').hidden = measured.length === 0;
   if (measured.length > 0) drawPointCurves(measured, summaries[0].target_loss);
 }
 
@@ -202,7 +162,8 @@ function fillGrid() {
 function fillText() {
   const {host} = report;
   byId('name').textContent = `· ${report.name}`;
-  byId('question').textContent = report.question || report.name;
+  byId('question').textContent = report.question;
+  byId('answer').textContent = withHardSpaces(report.answer) || 'No run has ended yet.';
   byId('expected').textContent = report.expected ? `Expected: ${report.expected}` : '';
   const subject = report.target ? 'Time to target' : 'What the workers did';
   byId('time-title').textContent = xAxisOf.name ? `${subject} against ${xAxisOf.name}` : subject;
@@ -266,23 +227,14 @@ function showChosen() {
   showPoint();
 }
 
-const darkScheme = matchMedia('(prefers-color-scheme: dark)');
-
-function show(dark) {
-  document.documentElement.classList.toggle('dark', dark);
-  showChosen();
-}
+const redraw = showChosen;
 
 function fillPage() {
   fillText();
   fillGrid();
-  show(darkScheme.matches);
 }
 
-Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
 fillChoices();
 fillPage();
+followTheme(redraw, fitToPaper);
 byId('x-value').addEventListener('change', showPoint);
-darkScheme.addEventListener('change', () => show(darkScheme.matches));
-addEventListener('beforeprint', () => show(false));
-addEventListener('afterprint', () => show(darkScheme.matches));

@@ -7,24 +7,13 @@
 #include <cstdlib>
 #include <limits>
 
+#include "cli/comparison.hpp"
 #include "cli/record_json.hpp"
-#include "server/stop_criterion.hpp"
 
 namespace rubato::cli {
 namespace {
 
-constexpr std::size_t kCurvePoints = 150;
-
-// The means by which the target is judged, at the evaluation `last`.
-CurvePoint smoothed(const std::vector<EvaluationRecord>& evaluations, std::size_t last) {
-  const std::size_t window = std::min(last + 1, server::kSmoothedEvaluations);
-  CurvePoint point{evaluations[last].seconds, 0, 0};
-  for (std::size_t i = last + 1 - window; i <= last; ++i) {
-    point.loss += evaluations[i].loss / static_cast<double>(window);
-    point.accuracy += evaluations[i].accuracy / static_cast<double>(window);
-  }
-  return point;
-}
+constexpr std::size_t kStudyCurvePoints = 150;  // of one run
 
 // Six digits are more than a chart shows.
 double rounded(double value) {
@@ -43,9 +32,11 @@ CellResult parse_result(const Json& json) {
   r.heterogeneity = number_or_nan(json.at("heterogeneity"));
   r.workers = json.at("workers");
   r.cost_seconds = number_or_nan(json.at("cost_seconds"));
+  // Journals of 0.1.0 have the mean alone.
   for (const Json& point : json.at("curve"))
-    r.curve.push_back(
-        {number_or_nan(point.at(0)), number_or_nan(point.at(1)), number_or_nan(point.at(2))});
+    r.curve.push_back({number_or_nan(point.at(0)), number_or_nan(point.at(1)),
+                       number_or_nan(point.at(2)),
+                       number_or_nan(point.at(point.size() > 3 ? 3 : 1))});
   return r;
 }
 
@@ -72,11 +63,12 @@ CellResult cell_result(const RunRecord& run, double cost_seconds) {
   r.cost_seconds = rounded(cost_seconds);
   const auto& evaluations = run.evaluations;
   r.diverged = !evaluations.empty() && !(run.final_loss <= evaluations.front().loss);
-  const std::size_t kept = std::min(evaluations.size(), kCurvePoints);
+  const std::size_t kept = std::min(evaluations.size(), kStudyCurvePoints);
   for (std::size_t i = 0; i < kept; ++i) {
     const std::size_t at = kept == 1 ? 0 : i * (evaluations.size() - 1) / (kept - 1);
-    const CurvePoint point = smoothed(evaluations, at);
-    r.curve.push_back({rounded(point.seconds), rounded(point.loss), rounded(point.accuracy)});
+    const EvaluationRecord& point = evaluations[at];
+    r.curve.push_back({rounded(point.seconds), rounded(point.loss), rounded(point.accuracy),
+                       rounded(judged(evaluations, at).loss)});
   }
   return r;
 }
@@ -100,7 +92,7 @@ std::string journal_line(const JournalEntry& entry) {
   const CellResult& r = entry.result;
   Json curve = Json::array();
   for (const CurvePoint& point : r.curve)
-    curve.push_back(Json::array({point.seconds, point.loss, point.accuracy}));
+    curve.push_back(Json::array({point.seconds, point.loss, point.accuracy, point.mean_loss}));
   Json json = {{"key", entry.key}, {"build", entry.build}};
   json.update(figures_json(r, Task::Classification));
   json["cost_seconds"] = r.cost_seconds;

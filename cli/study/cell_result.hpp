@@ -16,8 +16,9 @@ namespace rubato::cli {
 
 struct CurvePoint {
   double seconds = 0;
-  double loss = 0;      // mean of the last few evaluations, by which the target is judged
-  double accuracy = 0;  // or R^2, here and below (base/task.hpp)
+  double loss = 0;
+  double accuracy = 0;   // or R^2, here and below (base/task.hpp)
+  double mean_loss = 0;  // of the last few evaluations, by which the target is judged
 };
 
 struct CellResult {

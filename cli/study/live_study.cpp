@@ -18,6 +18,8 @@ LiveBoard::Render render_of(const StudyResults& results, std::size_t ended, std:
                             bool over) {
   return [kept = std::make_shared<const StudyResults>(results), ended, planned, over] {
     Json data = study_data(*kept, summarize(*kept));
+    if (!over && !data["answer"].get_ref<const std::string&>().empty())
+      data["answer"] = "So far: " + data["answer"].get<std::string>();
     std::string line = fmt::format("{} of {} runs have ended.", ended, planned);
     if (over) line += " The command has ended, too.";
     data["live"] = {{"line", line}, {"over", over}};

@@ -8,6 +8,7 @@
 #include "base/check.hpp"
 #include "cli/record_json.hpp"
 #include "cli/report_assets.hpp"
+#include "cli/study/answer.hpp"
 #include "cli/study/study_files.hpp"
 #include "cli/web_page.hpp"
 
@@ -21,10 +22,11 @@ Json page_spread(const Spread& s) {
 }
 
 Json curve_json(const std::vector<CurvePoint>& curve) {
-  Json json = {{"seconds", Json::array()}, {"loss", Json::array()}};
+  Json json = {{"seconds", Json::array()}, {"loss", Json::array()}, {"mean_loss", Json::array()}};
   for (const CurvePoint& point : curve) {
     json["seconds"].push_back(chart_number(point.seconds));
     json["loss"].push_back(chart_number(point.loss));
+    json["mean_loss"].push_back(chart_number(point.mean_loss));
   }
   return json;
 }
@@ -121,6 +123,7 @@ Json study_data(const StudyResults& results, const std::vector<VariantSummary>& 
   for (const VariantSummary& summary : summaries) rows.push_back(page_summary(plan, summary));
   return {{"name", study.name},
           {"question", study.question},
+          {"answer", summaries.empty() ? "" : study_answer(results, summaries)},
           {"expected", study.expected},
           {"target", joined(targets)},
           {"workers", fmt::format("{}", fmt::join(workers, ", "))},

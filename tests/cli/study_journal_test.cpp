@@ -31,7 +31,7 @@ CellResult sample(double time) {
   result.final_loss = 0.1 + 0.2;
   result.workers = 4;
   result.cost_seconds = 0.5;
-  result.curve = {{0.5, 2.25, 0.1}, {5, 0.3, 0.9}};
+  result.curve = {{0.5, 2.25, 0.1, 2.5}, {5, 0.3, 0.9, 0.4}};
   return result;
 }
 
@@ -54,6 +54,7 @@ TEST_CASE("journal: an entry is a line and back") {
   CHECK(read->result.final_loss == 0.1 + 0.2);
   REQUIRE(read->result.curve.size() == 2);
   CHECK(read->result.curve[0].loss == 2.25);
+  CHECK(read->result.curve[0].mean_loss == 2.5);
   CHECK(journal_line(*read) == journal_line(entry));
 
   entry.result.time_to_target = std::nullopt;
@@ -144,7 +145,17 @@ TEST_CASE("a run that ends worse than it began has diverged") {
   CHECK_FALSE(cell_result(run, 1).diverged);
 }
 
-TEST_CASE("the curve of a run is smoothed as the target is judged, and thinned") {
+TEST_CASE("journal: a point of a curve that has the mean alone counts as such") {
+  std::string line = journal_line({"00ff", "0.1.0 abc", sample(405.25)});
+  const std::string points = "[0.5,2.25,0.1,2.5]";
+  line.replace(line.find(points), points.size(), "[0.5,2.25,0.1]");
+  const auto read = parse_journal_line(line);
+  REQUIRE(read);
+  CHECK(read->result.curve[0].loss == 2.25);
+  CHECK(read->result.curve[0].mean_loss == 2.25);
+}
+
+TEST_CASE("the curve of a run is thinned, and has the mean by which the target is judged") {
   RunRecord run;
   for (int i = 0; i < 1000; ++i)
     run.evaluations.push_back({5.0 * i, 0, 0, static_cast<double>(i % 5), 0.5});
@@ -152,5 +163,6 @@ TEST_CASE("the curve of a run is smoothed as the target is judged, and thinned")
   CHECK(curve.size() == 150);
   CHECK(curve.front().seconds == 0);
   CHECK(curve.back().seconds == 4995);
-  CHECK(curve.back().loss == 2);  // the mean of 0, 1, 2, 3, 4
+  CHECK(curve.back().loss == 4);
+  CHECK(curve.back().mean_loss == 2);  // of 0, 1, 2, 3, 4
 }
