@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- dev wire
 
 groups="build run test"
-case " $* " in *" tidy "*) groups="$groups check" ;; esac
+case " $* " in *" tidy "* | *" clang "*) groups="$groups check" ;; esac
 # shellcheck disable=SC2086  # a list of words
 deploy/install.sh $groups
 
