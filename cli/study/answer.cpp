@@ -59,6 +59,13 @@ class Answer {
       row.resize(plan_.study.contenders.size());
       row[s.contender] = &s;
     }
+    // Where somebody has yet to run, nobody leads; of a study that has just begun this is all there
+    // is.
+    const auto complete = [](const auto& entry) {
+      return std::ranges::find(entry.second, nullptr) == entry.second.end();
+    };
+    if (std::ranges::any_of(rows_, complete))
+      std::erase_if(rows_, [&](const auto& entry) { return !complete(entry); });
     // Where cases differ, some may have nothing to reach.
     if (has_target(plan_))
       std::erase_if(rows_, [&](const auto& entry) {
@@ -85,9 +92,8 @@ class Answer {
       const std::string& only = std::ranges::find_if(axes, wide)->name;
       what = only == "case" ? "cases" : "values of " + only;
     }
-    const std::string how_many = count == rows_.size()
-                                     ? fmt::format("all {}", count)
-                                     : fmt::format("{} of {}", count, rows_.size());
+    std::string how_many = fmt::format("{} of {}", count, rows_.size());
+    if (count == rows_.size()) how_many = count == 2 ? "both" : fmt::format("all {}", count);
     return fmt::format("{} {} {}", what == "cases" ? "in" : "at", how_many, what);
   }
   const std::string& name(std::size_t contender) const {
@@ -123,7 +129,8 @@ class Answer {
 
   std::string lead_text() const {
     if (leaders_.empty())
-      return "No contender reaches the target" + (rows_.size() == 1 ? "" : " " + places(without_));
+      return rows_.size() == 1 ? "No contender reaches the target"
+                               : "No contender reaches the target anywhere";
     std::vector<std::string> names;
     for (const std::size_t c : leaders_) names.push_back(name(c));
     std::string who = names.front();

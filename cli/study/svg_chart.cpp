@@ -103,11 +103,18 @@ struct Panel {
   double y0() const { return top + kPanelHeight - kBottom; }
   double y1() const { return top + kTop; }
 
+  bool x_is_logarithmic() const;
   void frame();
   void lines();
   void bars();
   void mark(double x, const SvgMark& mark, const char* colour, std::size_t series);
 };
+
+bool Panel::x_is_logarithmic() const {
+  if (chart.numbers.empty()) return false;
+  const auto [least, most] = std::ranges::minmax(chart.numbers);
+  return least > 0 && most > 20 * least;
+}
 
 void Panel::frame() {
   double smallest = std::numeric_limits<double>::infinity();
@@ -132,7 +139,9 @@ void Panel::frame() {
   out.line(x0(), y0(), x1(), y0(), "#8a929c");
   out.text(left + kLeft, top + 20, chart.title, "start", R"( font-weight="600" font-size="14")");
   out.text(left + kLeft, top + 38, chart.y_title, "start", R"( fill="#59636f")");
-  out.text((x0() + x1()) / 2, y0() + 40, chart.x_title, "middle", R"( fill="#59636f")");
+  out.text((x0() + x1()) / 2, y0() + 40,
+           chart.x_title + (x_is_logarithmic() ? ", logarithmic" : ""), "middle",
+           R"( fill="#59636f")");
 }
 
 void Panel::mark(double x, const SvgMark& mark, const char* colour, std::size_t series) {
@@ -155,8 +164,7 @@ void Panel::mark(double x, const SvgMark& mark, const char* colour, std::size_t 
 
 void Panel::lines() {
   const auto [least, most] = std::ranges::minmax(chart.numbers);
-  const bool wide = least > 0 && most > 20 * least;
-  const Scale x{least, most > least ? most : least + 1, x0() + 18, x1() - 18, wide};
+  const Scale x{least, most > least ? most : least + 1, x0() + 18, x1() - 18, x_is_logarithmic()};
   double last = -1e9;
   for (std::size_t i = 0; i < chart.labels.size(); ++i) {
     const double place = x.at(chart.numbers[i]);

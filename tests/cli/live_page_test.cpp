@@ -208,6 +208,34 @@ TEST_CASE("live page: the data are those of the report, the run under way among 
   CHECK(live["servers"][0]["name"] == "server-0");
 }
 
+TEST_CASE("live page: the headline is the loss and the time left") {
+  LiveRun now = run_under_way();
+  Comparison comparison = sample_comparison({.models = {"bsp"}, .seeds = 2});
+  comparison.planned_runs = 1;
+  const auto headline_with = [&](const json& changes) {
+    json status = status_of({"pi-0"});
+    status.update(changes);
+    now.status = status.dump();
+    const auto texts =
+        live_texts({.comparison = comparison, .ended = 2, .now = &now, .links = kNoLinks});
+    return json::parse(texts.data)["headline"].get<std::string>();
+  };
+  CHECK(headline_with(json::object()) == "Loss 0.5000 (target 0.4500), 30.0 s left");
+  CHECK(headline_with({{"target_loss", nullptr}, {"target_accuracy", 0.9}}) ==
+        "Loss 0.5000, accuracy 80.0 % (target 90 %), 30.0 s left");
+  CHECK(headline_with({{"loss", nullptr}, {"seconds_left", nullptr}}) ==
+        "No loss is measured yet (target 0.4500), time left not known yet");
+  CHECK(headline_with({{"stop_reason", "target reached"}}) ==
+        "Loss 0.5000 (target 0.4500): target reached");
+  CHECK(headline_with({{"state", "waiting"}, {"waiting_for", "2 of 3 workers"}}) ==
+        "Waiting for 2 of 3 workers");
+  comparison.planned_runs = 4;
+  CHECK(headline_with(json::object()) ==
+        "Run 3 of 4, ADSP: Loss 0.5000 (target 0.4500), 30.0 s left");
+  const auto between = live_texts({.comparison = comparison, .ended = 2, .links = kNoLinks});
+  CHECK(json::parse(between.data)["headline"] == "The next run begins.");
+}
+
 TEST_CASE("live page: the end says where the report is, and has its words") {
   const Comparison comparison = sample_comparison();
   const auto texts = live_texts({.comparison = comparison,

@@ -54,3 +54,11 @@ TEST_CASE("release pictures: each dash is that of a model, and every byte is tex
     CHECK(picture.find("&lt;all&gt; &amp; \"more\"") != picture.npos);
   }
 }
+
+TEST_CASE("release pictures: a logarithmic axis says so") {
+  SvgChart chart = chart_of_all(true);
+  chart.x_title = "workers";
+  CHECK(svg_figure({chart}).find(">workers</text>") != std::string::npos);
+  chart.numbers = {1, 10, 100};
+  CHECK(svg_figure({chart}).find(">workers, logarithmic</text>") != std::string::npos);
+}

@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
 
+#include "cli/runs_html.hpp"
 #include "tests/cli/sample.hpp"
 
 using namespace rubato::cli;
@@ -145,4 +148,51 @@ TEST_CASE("side by side: what does not fit together is one line") {
   other = named("friday", {"adsp"}, 3);
   other.comparison.task = rubato::Task::Regression;
   CHECK_FALSE(side_by_side({named("monday", {"adsp"}, 3), other}).has_value());
+}
+
+TEST_CASE("the page of runs: a curve for every run, a row and a style for every model of each") {
+  const std::vector<NamedComparison> runs{named("monday", {"bsp", "adsp"}, 3),
+                                          named("tuesday", {"adsp"}, 2)};
+  const auto all = side_by_side(runs);
+  REQUIRE(all);
+  const std::string page = runs_html(runs, *all);
+  const std::string open = "<script id=\"data\" type=\"application/json\">";
+  const auto begin = page.find(open) + open.size();
+  const auto data =
+      nlohmann::json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+  REQUIRE(data["models"].size() == 3);
+  CHECK(data["models"][2]["title"] == "tuesday ADSP");
+  std::set<std::string> colours;
+  for (const auto& model : data["models"]) colours.insert(model["style"]["light"]);
+  CHECK(colours.size() == 3);
+  CHECK(data["models"][1]["style"]["light"] == model_style("adsp").light);
+  const auto cells = side_by_side_cells(*all);
+  CHECK(data["header"] == cells[0]);
+  for (std::size_t i = 0; i < 3; ++i) CHECK(data["rows"][i]["cells"] == cells[i + 1]);
+  REQUIRE(data["runs"].size() == 8);
+  std::vector<std::size_t> curves(3), typical(3);
+  for (const auto& run : data["runs"]) {
+    ++curves[run["model"].get<std::size_t>()];
+    typical[run["model"].get<std::size_t>()] += run["typical"].get<bool>() ? 1 : 0;
+    CHECK(run["evaluations"]["loss"].size() == run["evaluations"]["steps"].size());
+  }
+  CHECK(curves == std::vector<std::size_t>{3, 3, 2});
+  CHECK(typical == std::vector<std::size_t>{1, 1, 1});
+  CHECK(data["directories"][1]["name"] == "tuesday");
+}
+
+TEST_CASE("the page of runs: its headline names the best and the worst") {
+  const auto row = [](const char* run, double median) {
+    return SideBySideRow{run, "adsp", "ADSP", {median}, 1, median, {median, median}, {}};
+  };
+  CHECK(runs_headline({"loss 0.45", {row("a", 90), row("b", 30)}}) ==
+        "b ADSP has the shortest time to loss 0.45: 30.0 s; a ADSP took longest: 90.0 s.");
+  CHECK(runs_headline({"loss 0.45", {row("a", kNever), row("b", 30)}}) ==
+        "b ADSP has the shortest time to loss 0.45: 30.0 s; a ADSP did not reach it.");
+  CHECK(runs_headline({"loss 0.45", {row("a", kNever)}}) ==
+        "No run reached loss 0.45 in most of its seeds.");
+  CHECK(runs_headline({"", {row("a", 0.5), row("b", 0.25)}}) ==
+        "b ADSP has the lowest final loss: 0.2500; a ADSP has the highest: 0.5000.");
+  CHECK(runs_headline({"", {row("a", 0.5), row("b", kNever)}}) ==
+        "a ADSP has the lowest final loss: 0.5000; b ADSP diverged.");
 }

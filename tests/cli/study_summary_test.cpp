@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "cli/study/answer.hpp"
 #include "cli/study/pictures.hpp"
 #include "cli/study/study_files.hpp"
 #include "cli/study/study_report.hpp"
@@ -310,4 +311,76 @@ TEST_CASE("pictures show every contender, ranges, and a cross for what never arr
     CHECK(details.find(title) != details.npos);
   CHECK(details.find("nan") == details.npos);
   CHECK(details.find("inf\"") == details.npos);
+}
+
+namespace {
+
+std::string answer_of(const StudyResults& results) {
+  return study_answer(results, summarize(results));
+}
+
+const std::string kTwoRivals = R"(
+sync = "asp"
+[[contenders]]
+sync = "adsp"
+)";
+
+// Times of BSP, ASP and ADSP at each point, one seed.
+StudyResults timed(const std::string& grid, const std::vector<std::vector<double>>& times) {
+  StudyResults results = planned("cluster = \"c.toml\"\nseeds = 1\n" + grid, kTwoRivals);
+  for (const auto& point : times)
+    for (const double time : point) results.cells.push_back({cell(1, time, 0.4, 1, 0)});
+  REQUIRE(results.cells.size() == results.plan.variants.size());
+  return results;
+}
+
+}  // namespace
+
+TEST_CASE("study answer: who leads where, and what the x axis changes") {
+  const std::string grid = "[grid]\nheterogeneity = [1, 2, 6]\n";
+  CHECK(answer_of(timed(grid, {{10, 12, 11}, {30, 12, 11}, {60, 15, 12}})) ==
+        "ADSP is first to the target at 2 of 3 values of heterogeneity; at heterogeneity = 6 its "
+        "time "
+        "is 1.1 times that at 1, and that of BSP 6.0 times, the most.");
+  CHECK(
+      answer_of(timed(grid, {{10, 9, 8}, {30, 9, 9}, {kNever, 8, 8}})) ==
+      "ADSP is first to the target at all 3 values of heterogeneity; at heterogeneity = 6 its time "
+      "is 1.0 times that at 1, and BSP does not arrive.");
+  CHECK(answer_of(timed(grid, {{10, 9, 9}, {kNever, kNever, kNever}, {80, 8, 8}})) ==
+        "ASP and ADSP are each first to the target at 2 of 3 values of heterogeneity; at 1 of 3 "
+        "values "
+        "of heterogeneity nobody reaches the target; at heterogeneity = 6 the time of ASP is 0.89 "
+        "times that at 1, and that of BSP 8.0 times, the most.");
+  CHECK(answer_of(timed(grid, std::vector(3, std::vector(3, kNever)))) ==
+        "No contender reaches the target anywhere.");
+  CHECK(answer_of(timed("", {{20, 12, 10}})) ==
+        "ADSP is first to the target; BSP takes 2.0 times as long.");
+  CHECK(answer_of(timed(
+            "[[cases]]\nname = \"a\"\n[[cases]]\nname = \"b\"\nset = { training.batch = 4 }\n",
+            {{20, 12, 10}, {30, 10, 10}})) ==
+        "ADSP is first to the target in both cases; BSP takes 2.0 to 3.0 times as long.");
+  CHECK(answer_of(timed("[grid]\nheterogeneity = [1, 2]\nservers.delay_seconds = [0, 1]\n",
+                        {{9, 8, 7}, {9, 8, 7}, {18, 16, 7}, {18, 16, 14}})) ==
+        "ADSP is first to the target at all 4 points of the grid; at heterogeneity = 2 its time is "
+        "1.5 "
+        "times that at 1, and that of BSP 2.0 times, the most.");
+}
+
+TEST_CASE("study answer: a point at which somebody has yet to run has no leader") {
+  CHECK(answer_of(sample()) ==
+        "BSP and ADSP, \"ours\" are each first to the target at 1 of 2 values of heterogeneity.");
+}
+
+TEST_CASE("study answer: without a target the loss counts, without a loss the steps") {
+  StudyResults results = timed("[grid]\nheterogeneity = [1, 2]\n", {{9, 8, 7}, {9, 8, 7}});
+  for (Variant& variant : results.plan.variants) variant.config.stop.target_loss.reset();
+  results.cells[1][0]->final_loss = results.cells[4][0]->final_loss = 0.1;
+  CHECK(answer_of(results) == "ASP ends with the lowest loss at both values of heterogeneity.");
+  for (auto& cells : results.cells) cells[0]->curve.clear();
+  results.cells[2][0]->steps = 500;
+  results.cells[5][0]->steps = 1000;
+  CHECK(
+      answer_of(results) ==
+      "ADSP makes the most steps at both values of heterogeneity; at heterogeneity = 2 its number "
+      "of steps is 2.0 times that at 1.");
 }
