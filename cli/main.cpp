@@ -14,8 +14,8 @@
 #include "base/memory.hpp"
 #include "base/nearest.hpp"
 #include "base/numbers.hpp"
-#include "base/shipped.hpp"
 #include "cli/commands.hpp"
+#include "cli/examples.hpp"
 #include "cli/host_info.hpp"
 #include "cli/interrupt.hpp"
 #include "sync/factory.hpp"
@@ -24,39 +24,16 @@
 namespace rubato::cli {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
-  rubato compare {3}/clusters/edge-3.toml
-      train under {0} on virtual time and compare them
-  rubato compare edge.toml --sync {1},{2} --seeds 5 --target-loss 0.45
-  rubato runs
-      all runs, each in a directory of its own, with what came of it
-  rubato study {3}/studies/heterogeneity.toml
-      a grid of cluster keys, contenders and seeds; after Ctrl-C the same command continues
-  rubato up {3}/clusters/edge-3.toml --sync {2}
-      the same cluster as real processes on this machine
-  rubato evaluate latest --data /usr/share/datasets/fashion-mnist
-      loss, accuracy, and precision and recall of each class, of the model that the last run trained
-  rubato scheduler edge.toml --bind tcp://192.168.1.10:5700
-  rubato server edge.toml --scheduler tcp://192.168.1.10:5700 \
-      --bind tcp://192.168.1.10:5701 --name server-0
-  rubato worker edge.toml --scheduler tcp://192.168.1.10:5700 --name pi-0
-      one role a machine; every machine has the same edge.toml, and a key of its own
-  rubato compose edge.toml > compose.yaml
-      the cluster as containers: docker-compose up starts them
-  rubato keygen pi-0 --role worker
-      that key; rubato keys allow pi-0.pub on the scheduler's machine lets pi-0 in
-Exit codes: 0 done, 1 failed, 2 bad input (one line names the error), 130 interrupted.
-)";
+// Every command shows examples of its own.
+void add_examples(CLI::App& command, const std::string& name) {
+  command.footer(examples_of(name));
+  for (CLI::App* below : command.get_subcommands({}))
+    add_examples(*below, name.empty() ? below->get_name() : name + " " + below->get_name());
+}
 
-// With the models that a user gets who names none, and the example files that are here.
-std::string examples() {
-  std::vector<std::string_view> titles;
-  for (const auto& model : sync::models())
-    if (model.compared) titles.push_back(model.title);
-  const std::string_view last = titles.back();
-  titles.pop_back();
-  return fmt::format(kExamples, fmt::format("{} and {}", fmt::join(titles, ", "), last),
-                     sync::baseline_model(), sync::trained_model(), shipped_directory().string());
+// "a,b,c" is one word. By default CLI11 would take all words that follow, FILE among them.
+CLI::Option* separated_by_commas(CLI::Option* option) {
+  return option->delimiter(',')->allow_extra_args(false);
 }
 
 // As the cluster file takes them. CLI11 alone would turn -3 into a large seed and take "nan".
@@ -112,11 +89,9 @@ CLI::Option* add_place(CLI::App* command, PlaceOptions& place) {
 void add_compare(CLI::App& app, CompareOptions& options) {
   auto* command = app.add_subcommand("compare", "Compare sync models on a described cluster");
   command->add_option("FILE", options.file, "Cluster file (TOML)")->required();
-  command
-      ->add_option("--sync", options.sync,
-                   fmt::format("Models, comma-separated (default: {})",
-                               fmt::join(sync::compared_models(), ",")))
-      ->delimiter(',');
+  separated_by_commas(command->add_option("--sync", options.sync,
+                                          fmt::format("Models, comma-separated (default: {})",
+                                                      fmt::join(sync::compared_models(), ","))));
   command->add_option("--target-loss", options.target_loss, "Target loss (default: the file's)")
       ->check(kPositive);
   command->add_option("--seeds", options.seeds, "Runs of each model, with consecutive seeds")
@@ -350,12 +325,11 @@ void add_data(CLI::App& app, DataRun& run) {
           "classification | regression, where the label's column holds a number")
       ->check(CLI::IsMember({"classification", "regression"}))
       ->default_str("classification");
-  command->add_option("--ignore", options.ignore, "Columns to leave out, comma-separated")
-      ->delimiter(',');
-  command
-      ->add_option("--categorical", options.categorical,
-                   "Columns of categories though they hold numbers, comma-separated")
-      ->delimiter(',');
+  separated_by_commas(
+      command->add_option("--ignore", options.ignore, "Columns to leave out, comma-separated"));
+  separated_by_commas(
+      command->add_option("--categorical", options.categorical,
+                          "Columns of categories though they hold numbers, comma-separated"));
   command->add_option("--image-size", options.image_size, "Side to which images are resized")
       ->check(CLI::Range(1, train::kImageSideMax));
   command->add_option("--schema", run.schema, "File for the schema, for dataset.schema");
@@ -550,10 +524,9 @@ void add_status(CLI::App& app, StatusRun& run) {
 
 CLI::App* add_measuring(CLI::App& app, MeasureRun& run, const char* name, const char* what) {
   auto* command = app.add_subcommand(name, what);
-  command->add_option("--model", run.models, "Kinds of model, comma-separated (default: all)")
-      ->delimiter(',');
-  command->add_option("--batch", run.batches, "Batch sizes, comma-separated")
-      ->delimiter(',')
+  separated_by_commas(
+      command->add_option("--model", run.models, "Kinds of model, comma-separated (default: all)"));
+  separated_by_commas(command->add_option("--batch", run.batches, "Batch sizes, comma-separated"))
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();
   add_device(command, run.device, run.precision);
@@ -628,7 +601,6 @@ int run(int argc, char** argv) {
   const auto stop = watch_interrupts();
   CLI::App app("Rubato: a parameter server for unequal machines", "rubato");
   app.set_version_flag("--version", std::string("rubato ") + std::string(version()));
-  app.footer(examples());
   app.require_subcommand(1);
 
   CompareOptions compare_options;
@@ -676,6 +648,9 @@ int run(int argc, char** argv) {
   add_worker(app, worker_run);
   KeyOptions key_options;
   add_keys(app, key_options);
+
+  add_examples(app, "");
+  app.footer(examples_of("") + kExitCodes);
 
   try {
     app.parse(argc, argv);

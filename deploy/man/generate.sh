@@ -21,6 +21,14 @@ help_of() {
     -e 's/^Subcommands:/Commands:/' -e 's/-h,--help/-h, --help/'
 }
 
+# examples_of [COMMAND]: the section of its examples; empty if it shows none. The files of the example
+# are where they will be installed.
+examples_of() {
+  text=$("$@" --help | sed -e '1,/^Examples:/d' -e '/^Exit codes:/d' -e "s,$(dirname "$parts"),$share," \
+    -e 's/\\/\\e/g' -e 's/-/\\-/g')
+  [ -z "$text" ] || printf '\n[EXAMPLES]\n.nf\n%s\n.fi\n' "$text"
+}
+
 # make NAME TITLE PARTS: the page NAME.1 of the text in $place/NAME.text, whose first line is a title.
 # help2man asks a program for --help and --version, so each page has one that answers.
 make() {
@@ -39,18 +47,13 @@ pages() {
   "$@" --help | awk '/^Subcommands:/ { on = 1; next } /^$/ { on = 0 } on { print $1 }' |
     while read -r command; do
       help_of "$@" "$command" >"$place/$name-$command.text"
-      make "$name-$command" "$(sed -n 1p "$place/$name-$command.text")" "$parts/command.h2m"
+      { cat "$parts/command.h2m"; examples_of "$@" "$command"; } >"$place/$name-$command.h2m"
+      make "$name-$command" "$(sed -n 1p "$place/$name-$command.text")" "$place/$name-$command.h2m"
       (pages "$name-$command" "$@" "$command")
     done
 }
 pages rubato "$@"
 
 help_of "$@" >"$place/rubato.text"
-{
-  cat "$parts/rubato.h2m"
-  printf '\n[EXAMPLES]\n.nf\n'
-  "$@" --help | sed -e '1,/^Examples:/d' -e '/^Exit codes:/d' -e "s,$(dirname "$parts"),$share," \
-    -e 's/\\/\\e/g' -e 's/-/\\-/g'
-  printf '.fi\n'
-} >"$place/rubato.h2m"
+{ cat "$parts/rubato.h2m"; examples_of "$@"; } >"$place/rubato.h2m"
 make rubato "parameter server for unequal machines" "$place/rubato.h2m"
