@@ -34,7 +34,8 @@ std::size_t typical_run(const std::vector<RunRecord>& runs, std::vector<std::siz
   return indices[(indices.size() - 1) / 2];
 }
 
-ModelSummary summarize_model(const std::vector<RunRecord>& runs, std::vector<std::size_t> indices) {
+ModelSummary summarize_model(const Comparison& comparison, std::vector<std::size_t> indices) {
+  const std::vector<RunRecord>& runs = comparison.runs;
   const auto median_of = [&](auto value) {
     std::vector<double> values;
     for (const std::size_t i : indices) values.push_back(static_cast<double>(value(runs[i])));
@@ -68,8 +69,12 @@ ModelSummary summarize_model(const std::vector<RunRecord>& runs, std::vector<std
   summary.bytes_down = median_of([](const RunRecord& run) { return run.bytes_down; });
   summary.measured =
       std::ranges::all_of(indices, [&](std::size_t i) { return runs[i].measured(); });
-  summary.final_loss = median_of([](const RunRecord& run) { return run.final_loss; });
-  summary.final_accuracy = median_of([](const RunRecord& run) { return run.final_accuracy; });
+  if (summary.measured) {
+    summary.final_loss =
+        median_of([&](const RunRecord& run) { return final_figures(comparison, run).loss; });
+    summary.final_accuracy =
+        median_of([&](const RunRecord& run) { return final_figures(comparison, run).accuracy; });
+  }
   summary.heterogeneity = median_of([](const RunRecord& run) { return run.heterogeneity; });
   summary.compute_share = mean_of(&RunRecord::compute_share);
   summary.wait_share = mean_of(&RunRecord::wait_share);
@@ -178,6 +183,16 @@ Judged judged(const std::vector<EvaluationRecord>& evaluations, std::size_t at) 
   return mean;
 }
 
+Judged final_figures(const Comparison& comparison, const RunRecord& run) {
+  if (!comparison.target_loss && !comparison.target_accuracy)
+    return {run.final_loss, run.final_accuracy};
+  std::size_t last = run.evaluations.size() - 1;
+  // The evaluation that reached the target; a real run may have measured once more after it.
+  if (const auto reached = run.time_to_target_seconds)
+    while (last > 0 && run.evaluations[last].seconds > *reached) --last;
+  return judged(run.evaluations, last);
+}
+
 double median(std::vector<double> values) {
   RUBATO_CHECK(!values.empty(), "a median needs values");
   std::ranges::transform(values, values.begin(), or_infinity);
@@ -202,7 +217,7 @@ std::vector<ModelSummary> summarize(const Comparison& comparison) {
   }
 
   std::vector<ModelSummary> summaries;
-  for (auto& group : groups) summaries.push_back(summarize_model(comparison.runs, group));
+  for (auto& group : groups) summaries.push_back(summarize_model(comparison, group));
   if (!summaries.empty()) mark_first(summaries);
   const std::string baseline = sync::baseline_model();
   const auto base = std::ranges::find(summaries, baseline, &ModelSummary::sync);

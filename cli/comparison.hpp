@@ -61,7 +61,7 @@ struct ModelSummary {
   double bytes_up = 0;
   double bytes_down = 0;
   bool measured = false;  // all runs have a loss and an accuracy; else the next two mean nothing
-  double final_loss = 0;  // NaN counts as infinite
+  double final_loss = 0;  // as final_figures() has it; NaN counts as infinite
   double final_accuracy = 0;  // infinite where nothing was held out
   double heterogeneity = 0;
   double compute_share = 0;  // means, so that the three still add up to 1
@@ -79,6 +79,10 @@ struct Judged {
   double accuracy = 0;
 };
 Judged judged(const std::vector<EvaluationRecord>& evaluations, std::size_t at);
+
+// What a run ended with. Where there is a target: the mean that was last compared with it. Else the
+// last evaluation. Requires: run.measured().
+Judged final_figures(const Comparison& comparison, const RunRecord& run);
 
 // Returns: one summary a model, in the order in which the models first appear in `runs`.
 std::vector<ModelSummary> summarize(const Comparison& comparison);

@@ -48,7 +48,8 @@ Json worker_json(const WorkerRecord& worker, const Figure& figure) {
   return json;
 }
 
-Json run_json(const RunRecord& run, const Figure& figure) {
+Json run_json(const Comparison& comparison, const RunRecord& run) {
+  const Figure figure = figure_of(comparison.task);
   Json workers = Json::array();
   for (const WorkerRecord& worker : run.workers) workers.push_back(worker_json(worker, figure));
   Json json = {{"sync", run.sync},
@@ -58,6 +59,11 @@ Json run_json(const RunRecord& run, const Figure& figure) {
   json["final_loss"] = run.measured() ? Json(run.final_loss) : Json(nullptr);
   json[std::string("final_") + figure.key] =
       run.measured() ? Json(run.final_accuracy) : Json(nullptr);
+  if (run.measured() && (comparison.target_loss || comparison.target_accuracy)) {
+    const Judged figures = final_figures(comparison, run);
+    json["judged_loss"] = figures.loss;
+    json[std::string("judged_") + figure.key] = figures.accuracy;
+  }
   json["heterogeneity"] = run.heterogeneity;
   json["workers"] = std::move(workers);
   if (run.refused != RefusedByReason{}) json["refused"] = refused_json(run.refused);
@@ -70,8 +76,7 @@ Json run_json(const RunRecord& run, const Figure& figure) {
 
 std::string results_json(const Comparison& comparison) {
   Json runs = Json::array();
-  for (const RunRecord& run : comparison.runs)
-    runs.push_back(run_json(run, figure_of(comparison.task)));
+  for (const RunRecord& run : comparison.runs) runs.push_back(run_json(comparison, run));
   Json options = Json::object();
   for (const OptionRecord& option : comparison.options)
     options[option.sync][option.key] = option.value;

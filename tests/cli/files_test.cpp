@@ -35,11 +35,11 @@ TEST_CASE("results.json: exactly the documented keys, in order") {
   CHECK(results["configuration"] == "name = \"edge-3\"\nseed = 1\n");
   REQUIRE(results["runs"].size() == 12);
   for (const Json& run : results["runs"]) {
-    CHECK(keys(run) == std::vector<std::string>{"sync", "seed", "time_to_target_s", "stop_reason",
-                                                "seconds", "steps", "commits", "bytes_up",
-                                                "bytes_down", "compute_share", "wait_share",
-                                                "communicate_share", "final_loss", "final_accuracy",
-                                                "heterogeneity", "workers"});
+    CHECK(keys(run) == std::vector<std::string>{
+                           "sync", "seed", "time_to_target_s", "stop_reason", "seconds", "steps",
+                           "commits", "bytes_up", "bytes_down", "compute_share", "wait_share",
+                           "communicate_share", "final_loss", "final_accuracy", "judged_loss",
+                           "judged_accuracy", "heterogeneity", "workers"});
     REQUIRE(run["workers"].size() == 3);
     CHECK(keys(run["workers"][0]) == std::vector<std::string>{"id", "steps", "commits", "compute_s",
                                                               "wait_s", "communicate_s"});
@@ -64,6 +64,15 @@ TEST_CASE("results.json: values arrive exactly, what is not a number is null") {
   CHECK(run["workers"][2]["compute_s"].get<double>() == expected.workers[2].compute_seconds);
   CHECK(results["runs"][1]["time_to_target_s"].is_null());
   CHECK(results["runs"][1]["final_loss"].is_null());
+}
+
+TEST_CASE("results.json: where there is a target, the figures that it was judged by are there") {
+  auto comparison = sample_comparison({.models = {"adsp"}, .seeds = 1});
+  const auto run = [&] { return Json::parse(results_json(comparison))["runs"][0]; };
+  const auto& evaluations = comparison.runs[0].evaluations;
+  CHECK(run()["judged_loss"].get<double>() == judged(evaluations, evaluations.size() - 1).loss);
+  comparison.target_loss.reset();
+  CHECK_FALSE(run().contains("judged_loss"));
 }
 
 TEST_CASE("results.json: same input, same bytes, hostile names survive or are replaced") {

@@ -80,10 +80,28 @@ TEST_CASE("table: where nothing was held out there is a loss and no accuracy") {
     std::istringstream in(lines_of(table_of(comparison))[line]);
     return std::vector<std::string>(std::istream_iterator<std::string>(in), {});
   };
-  comparison.runs[0].final_accuracy = std::nan("");
+  for (auto& evaluation : comparison.runs[0].evaluations) evaluation.accuracy = std::nan("");
   CHECK(columns(2).back() == "Accuracy");
   CHECK(columns(3).back() == "-");
-  CHECK(columns(3)[columns(3).size() - 2] == loss_text(comparison.runs[0].final_loss));
+  CHECK(columns(3)[columns(3).size() - 2] ==
+        loss_text(final_figures(comparison, comparison.runs[0]).loss));
+}
+
+TEST_CASE("table: the loss is the one that was compared with the target") {
+  auto comparison = sample_comparison({.models = {"adsp"}, .seeds = 1});
+  auto& run = comparison.runs[0];
+  // The last five: their mean is below the target, the last of them is not.
+  run.evaluations.clear();
+  for (int i = 0; i < 5; ++i)
+    run.evaluations.push_back({.seconds = 10.0 * i, .loss = i < 4 ? 0.44 : 0.46, .accuracy = 0.8});
+  run.time_to_target_seconds = 40;
+  run.final_loss = 0.46;
+  CHECK(lines_of(table_of(comparison))[3].find("  0.4440  ") != std::string::npos);
+  // A real run measures once more when it has ended.
+  run.evaluations.push_back({.seconds = 41, .loss = 0.9, .accuracy = 0.5});
+  CHECK(lines_of(table_of(comparison))[3].find("  0.4440  ") != std::string::npos);
+  comparison.target_loss.reset();
+  CHECK(lines_of(table_of(comparison))[3].find("  0.4600  ") != std::string::npos);
 }
 
 TEST_CASE("table: a worker that came back is one worker") {
