@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -235,6 +236,26 @@ Result<std::vector<Job>> jobs_to_do(std::vector<Running>& studies, const std::st
   return jobs;
 }
 
+// What is ahead, a line for each study: how many runs, and about how long they take.
+void log_plan(const std::vector<Running>& studies, int threads) {
+  double seconds = 0;
+  bool known = true;
+  const auto duration = [&](double of_a_core) {
+    return fmt::format("about {}", duration_text(std::ceil(of_a_core / threads)));
+  };
+  for (const Running& running : studies) {
+    const Study& study = running.results.plan.study;
+    if (running.left == 0) continue;
+    const double cost = study.run_seconds.value_or(0) * static_cast<double>(running.left);
+    seconds += cost;
+    known = known && study.run_seconds;
+    log_info(fmt::format(
+        "{}: {} run{} to do, {}", study.name, running.left, running.left == 1 ? "" : "s",
+        study.run_seconds ? duration(cost) : "how long shows when the first of them end"));
+  }
+  if (studies.size() > 1 && known && seconds > 0) log_info("all of them: " + duration(seconds));
+}
+
 // Once for all runs that train.
 void log_devices(const std::vector<Running>& studies, const std::vector<Job>& jobs) {
   std::set<std::string> devices;
@@ -343,10 +364,11 @@ Result<void> run_all(const StudyOptions& options, std::vector<Running>& studies,
   const std::string build = fmt::format("{} {:016x}", version(), program_fingerprint());
   std::size_t kept = 0;
   RUBATO_ASSIGN(const std::vector<Job> jobs, jobs_to_do(studies, build, options.any_build, kept));
-  log_devices(studies, jobs);
   const int threads = options.threads > 0
                           ? options.threads
                           : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  log_plan(studies, threads);
+  log_devices(studies, jobs);
 
   std::vector<std::size_t> first_variant;  // of each study, among all variants
   for (std::size_t count = 0; const Running& running : studies) {

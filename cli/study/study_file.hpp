@@ -47,6 +47,8 @@ struct Study {
   std::vector<Axis> axes;         // the grid is their product; the last one moves fastest
   std::size_t x = 0;              // the axis along the charts; meaningless without axes
   std::vector<Contender> contenders;
+  // About how many seconds of one core a run takes: how long the study will take follows from it.
+  std::optional<double> run_seconds;
 };
 
 // Relative paths are relative to `file`'s directory. What a contender sets must leave the problem

@@ -212,9 +212,13 @@ TEST_CASE("study takes a directory, each study in a directory of its own") {
   place.write("all/quick.text", QuickCluster{}.text());
   for (const char* name : {"one", "two"})
     place.write(std::string("all/") + name + ".toml",
-                "cluster = \"quick.text\"\nseeds = 1\n[[contenders]]\nsync = \"asp\"\n");
-  Process study(place, {"study", "all", "--out", "o"});
+                "cluster = \"quick.text\"\nseeds = 1\nrun_seconds = 7\n[[contenders]]\nsync = "
+                "\"asp\"\n");
+  Process study(place, {"study", "all", "--out", "o", "--threads", "1"});
   REQUIRE(study.wait_for_end() == 0);
+  // What is ahead is said before it begins.
+  CHECK(contains(study.err(), "one: 1 run to do, about 7.00 s\n"));
+  CHECK(contains(study.err(), "all of them: about 14.0 s\n"));
   // Both at once, so either may end last.
   CHECK(contains(study.err(), "[2/2] "));
   CHECK(contains(study.err(), "two: ASP seed 1: target"));
