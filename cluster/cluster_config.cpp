@@ -502,10 +502,10 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
 
   check_model(root.table("model"), fs::path(file).parent_path(), config.model);
   check_dataset(root.table("dataset"), fs::path(file).parent_path(), config.dataset);
-  if (config.own_data()) {
-    if (!root.table("dataset").has("kind")) config.dataset.kind.clear();  // found from the path
-    check_own_data(root.table("dataset"), config);
-  }
+  const ConfigTable dataset = root.table("dataset");
+  if (!dataset.has("kind") && (config.own_data() || dataset.has("path")))
+    config.dataset.kind.clear();  // found from the path
+  if (config.own_data()) check_own_data(dataset, config);
   check_task(root.table("dataset"), config);
   finish_training(root.table("training"), config.training);
   check_training(root.table("training"), config);

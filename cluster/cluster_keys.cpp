@@ -132,9 +132,11 @@ std::vector<ClusterRow> make_cluster_rows() {
               Limits::within(1, kParametersMax),
               +[](C& c) -> std::uint64_t& { return c.model.parameters; }, "none"}),
 
-      {"dataset", "kind", "where the data come from", kAny,
+      {"dataset", "kind", "where the data come from; a path has its kind by its name (data.md)",
+       kAny,
        Row::Word{{"fashion-mnist", "cifar-10", "idx", "images", "libsvm", "csv", "numpy", "blobs"},
-                 [](C& c) -> std::string& { return c.dataset.kind; }}},
+                 [](C& c) -> std::string& { return c.dataset.kind; }},
+       "fashion-mnist without a path"},
       own<C>({"dataset", "path", "file or directory; fashion-mnist and blobs need none", kAny,
               Row::Path{[](C& c) -> std::string& { return c.dataset.path; }}, "none"}),
       own<C>({"dataset", "held_out_path",

@@ -330,7 +330,11 @@ std::optional<SampleFacts> known_facts(const DatasetOptions& options) {
   return std::nullopt;
 }
 
-Result<DataSplit> load_dataset(const DatasetOptions& options, std::uint64_t seed) {
+Result<DataSplit> load_dataset(const DatasetOptions& stated, std::uint64_t seed) {
+  DatasetOptions options = stated;
+  if (options.kind.empty()) {
+    RUBATO_ASSIGN(options.kind, kind_of(options.path));
+  }
   DataSplit split;
   if (options.kind == "blobs") {
     RUBATO_ASSIGN(split, make_blobs(options, seed));

@@ -68,7 +68,7 @@ DataSplit split_off(const Dataset& all, double fraction, std::uint64_t seed);
 
 // What a user may choose ([dataset] in the cluster file).
 struct DatasetOptions {
-  // fashion-mnist | cifar-10 | idx | images | csv | libsvm | numpy | blobs
+  // fashion-mnist | cifar-10 | idx | images | csv | libsvm | numpy | blobs; empty: that of `path`
   std::string kind = "fashion-mnist";
   std::string path;                  // directory or file; empty: the kind's usual place
   std::string held_out_path;         // libsvm, csv: a second file; empty: split off `held_out`

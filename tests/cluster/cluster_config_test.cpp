@@ -95,6 +95,15 @@ TEST_CASE("a file with workers and a stop alone takes every default") {
   CHECK(config.chunk_bytes == 1 << 20);
 }
 
+TEST_CASE("a path without a kind has the kind that its name tells") {
+  const auto kind = [](const std::string& lines) {
+    return parse("[dataset]\n" + lines + "\n" + kRest).dataset.kind;
+  };
+  CHECK(kind("path = \"my.csv\"").empty());  // found when it is read
+  CHECK(kind("path = \"my.data\"\nkind = \"libsvm\"") == "libsvm");
+  CHECK(kind("standardize = false") == "fashion-mnist");
+}
+
 TEST_CASE("every key is read") {
   const ClusterConfig config = parse(R"(
 name = "all"

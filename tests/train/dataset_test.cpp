@@ -124,6 +124,20 @@ TEST_CASE("a table is split by the seed: disjoint, together all, same seed same 
   CHECK(floats(load(options, 5).train) != floats(split.train));
 }
 
+TEST_CASE("without a kind the name of the path tells it") {
+  const TempDirectory directory;
+  DatasetOptions options;
+  options.kind.clear();
+  options.path = directory.write("a.csv", ten_rows());
+  CHECK(load(options).train.size() == 8);
+  options.path = directory.write("a.libsvm", "-1 1:1\n+1 1:2\n-1 1:3\n+1 1:4\n+1 2:5\n");
+  CHECK(load(options).train.size() == 4);
+  options.path = directory.write("a.xlsx", "");
+  CHECK(error_of(options).find("save it as CSV") != std::string::npos);
+  options.path.clear();
+  CHECK(error_of(options).find("dataset.path") != std::string::npos);
+}
+
 TEST_CASE("features are standardised with the training part's statistics") {
   const TempDirectory directory;
   DatasetOptions options;
