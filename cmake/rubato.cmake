@@ -1,7 +1,15 @@
 # Flags and helpers shared by every folder. Each folder's CMakeLists lists its files and its links.
 include(GNUInstallDirs)
 find_package(Threads REQUIRED)
-find_package(fmt REQUIRED)
+
+# rubato_package(NAME HOW): a package without which nothing goes on, and how to get it.
+macro(rubato_package name how)
+  find_package(${name} QUIET)
+  if(NOT ${name}_FOUND)
+    message(FATAL_ERROR "${name} is missing. On Debian 12, ${how}.")
+  endif()
+endmacro()
+rubato_package(fmt "deploy/install.sh build run brings what a build needs")
 
 # Warnings are errors of the compilers that the tests run with. Newer ones have more, and some are
 # false.
