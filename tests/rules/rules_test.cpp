@@ -6,6 +6,7 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <regex>
 #include <sstream>
 
 #include "sync/factory.hpp"
@@ -118,6 +119,51 @@ TEST_CASE("only sync/ names a sync model") {
     if (!names_one_of(file, models)) return {};
     return {file.path + ": what it asks of a model is a column of sync/model_row.hpp"};
   });
+}
+
+// The C++ of docs/extending.md, each block as the file that the text above it names.
+std::vector<SourceFile> examples_of_extending() {
+  std::istringstream text(read(fs::path(RUBATO_SOURCE_DIR) / "docs/extending.md"));
+  const std::regex path("`([a-z]+/[a-z_/]+\\.[ch]pp)`");
+  std::vector<std::string> named;  // files that have no block yet
+  std::vector<SourceFile> examples;
+  for (std::string line; std::getline(text, line);) {
+    if (line.starts_with("**")) named.clear();
+    for (std::sregex_iterator it(line.begin(), line.end(), path), end; it != end; ++it)
+      named.push_back((*it)[1]);
+    if (line != "```cpp" || named.empty()) continue;
+    std::string block;
+    while (std::getline(text, line) && line != "```") block += line + '\n';
+    examples.push_back({named.front(), block});
+    if (named.size() > 1) named.erase(named.begin());
+  }
+  return examples;
+}
+
+TEST_CASE("the examples of docs/extending.md keep the rules") {
+  const auto examples = examples_of_extending();
+  CHECK(examples.size() >= 10);
+  std::vector<std::string> models;
+  std::string report;
+  for (const SourceFile& example : examples) {
+    for (const auto rule : {include_arrows, library_owners, pure_cores, line_lengths, banned_words,
+                            test_names, virtual_interfaces})
+      for (const std::string& violation : rule(example)) report += "\n  " + violation;
+    if (example.path.ends_with(".hpp") && example.text.find("#pragma") != std::string::npos)
+      for (const std::string& violation : header_form(example)) report += "\n  " + violation;
+    std::smatch name;
+    if (std::regex_search(example.text, name, std::regex("\\.name = \"([a-z-]+)\"")))
+      models.push_back(name[1]);
+  }
+  CHECK_MESSAGE(report.empty(), report);
+  // A sync model by this name can be added: no other folder has the word.
+  CHECK(models.size() == 1);
+  for (const SourceFile& file : tree()) {
+    const std::string room = file.path.substr(0, file.path.find('/'));
+    if (room == "sync" || room == "tests" || room == "bench") continue;
+    CAPTURE(file.path);
+    CHECK_FALSE(names_one_of(file, models));
+  }
 }
 
 TEST_CASE("test names are whole") {
