@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "base/nearest.hpp"
+#include "base/toml_hint.hpp"
 #include "base/utf8.hpp"
 
 namespace rubato {
@@ -125,6 +126,13 @@ std::optional<std::string> set_at(toml::table& table, std::string_view path,
   return fmt::format("no [[{}]] is called {}{}", part, name, suggestion(name, names));
 }
 
+// `number` counts from 1.
+std::string_view line_of(std::string_view text, std::size_t number) {
+  for (; number > 1 && !text.empty(); --number)
+    text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+  return text.substr(0, text.find('\n'));
+}
+
 // A TOML document. toml++ has undefined behaviour on what is no text of UTF-8, and on letters
 // beyond ASCII outside of quotes and comments. So it sees the text without such letters first.
 toml::parse_result parse_toml(std::string_view text, std::optional<std::string>& wrong) {
@@ -148,8 +156,11 @@ toml::parse_result parse_toml(std::string_view text, std::optional<std::string>&
   }
   toml::parse_result parsed = toml::parse(ascii);
   if (parsed && ascii.size() < text.size()) parsed = toml::parse(text);
-  if (!parsed)
-    wrong = fmt::format("{}: {}", parsed.error().source().begin.line, parsed.error().description());
+  if (!parsed) {
+    const auto number = parsed.error().source().begin.line;
+    wrong = fmt::format("{}: {}", number,
+                        toml_hint(line_of(text, number), parsed.error().description()));
+  }
   return parsed;
 }
 

@@ -1,14 +1,18 @@
 #include "base/log.hpp"
 
+#include <fmt/format.h>
 #include <poll.h>
-#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
-#include <utility>
+
+#include "base/terminal.hpp"
+#include "base/words.hpp"
 
 namespace rubato {
 namespace {
@@ -17,23 +21,35 @@ namespace {
 constexpr std::size_t kLineBytesMax = 4000;
 
 std::atomic<std::uint64_t> left_out = 0;  // lines, since the last one that was written
+std::atomic<bool> failed = false;
 
-class UnblockedSink : public spdlog::sinks::stderr_color_sink_mt {
- public:
-  void log(const spdlog::details::log_msg& message) override {
+// Colours the level, and leaves out lines for which there is no room.
+class UnblockedSink : public spdlog::sinks::base_sink<std::mutex> {
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
     if (!room_for_line(stderr)) return;
     if (const auto count = left_out.exchange(0)) {
       const std::string text =
-          fmt::format("{} lines are left out before this one: nobody read them in time", count);
+          fmt::format("{} left out before this one: nobody read in time", counted(count, "line"));
       write({message.logger_name, spdlog::level::warn, text});
     }
     write(message);
   }
+  void flush_() override {}
 
  private:
   void write(spdlog::details::log_msg message) {
     message.payload = {message.payload.data(), std::min(message.payload.size(), kLineBytesMax)};
-    spdlog::sinks::stderr_color_sink_mt::log(message);
+    spdlog::memory_buf_t formatted;
+    formatter_->format(message, formatted);
+    std::string line = fmt::to_string(formatted);
+    if (line.ends_with('\n')) line.pop_back();
+    if (message.color_range_end > message.color_range_start && wants_colour(stderr)) {
+      const bool warns = message.level >= spdlog::level::warn;
+      line.insert(message.color_range_end, "\x1b[0m");
+      line.insert(message.color_range_start, warns ? "\x1b[33m\x1b[1m" : "\x1b[32m");
+    }
+    write_line(stderr, line);
   }
 };
 
@@ -56,12 +72,29 @@ bool room_for_line(std::FILE* stream) {
   return false;
 }
 
+void write_line(std::FILE* stream, std::string_view line) {
+  // Another process may have drawn a bar on this terminal.
+  const auto bytes = fmt::format("{}{}\n", can_draw(stream) ? "\r\x1b[K" : "", line);
+  // One piece, so that no other process writes into it.
+  std::fwrite(bytes.data(), 1, bytes.size(), stream);
+  std::fflush(stream);
+}
+
 void log_info(std::string_view line) {
   logger().info(line);
 }
 
 void log_warning(std::string_view line) {
   logger().warn(line);
+}
+
+void log_failure(std::string_view line) {
+  failed = true;
+  log_warning(line);
+}
+
+bool failure_logged() {
+  return failed;
 }
 
 void set_log_quiet(bool quiet) {

@@ -1,6 +1,6 @@
 // base/log.hpp - one line to standard error with the time of day and a level. Any thread.
 // A line for which a reader has left no room is left out: nobody waits for it. The next line says
-// how many were.
+// how many were. NO_COLOR and TERM=dumb are obeyed.
 #pragma once
 
 #include <cstdio>
@@ -10,10 +10,18 @@ namespace rubato {
 
 void log_info(std::string_view line);
 void log_warning(std::string_view line);
+// A warning that a file which the user wants is missing or not whole. The command does not end with
+// exit code 0 then.
+void log_failure(std::string_view line);
+// Whether there was one.
+bool failure_logged();
 // Info lines are dropped when quiet. Set once, before threads start.
 void set_log_quiet(bool quiet);
 // For those who write lines themselves. Returns: whether a line can be written without waiting for
 // a reader. If not, it counts as left out.
 bool room_for_line(std::FILE* stream);
+// Writes `line` and its end in one piece. On a terminal it takes the place of a bar. What cannot be
+// written, as on a full disk, is left out.
+void write_line(std::FILE* stream, std::string_view line);
 
 }  // namespace rubato

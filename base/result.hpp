@@ -17,6 +17,7 @@ enum class ErrorCode {
   Gone,         // the run that this node took part in is over: a new start joins the next one
   Unsupported,  // this build or machine cannot do it
   Stopped,      // asked to stop while waiting
+  Missed,       // a run has ended as its file says, without reaching its target: exit code 3
 };
 
 struct Error {

@@ -3,10 +3,12 @@
 // Plain data. Units: seconds since training started, bytes on the wire, shares in [0, 1].
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace rubato {
@@ -28,7 +30,7 @@ struct DecisionRecord {  // one decision of the tuner
 
 struct CommitCountRecord {  // commits of every worker at an evaluation instant
   double seconds = 0;
-  std::vector<std::uint64_t> commits;  // by worker id
+  std::vector<std::uint64_t> commits;  // as RunRecord::workers
 };
 
 inline constexpr std::size_t kCommitCountsMax = 1024;
@@ -53,7 +55,10 @@ struct WorkerRecord {  // one life of a worker: who comes back has another, by t
   double held_out_loss = 0;
   double held_out_accuracy = 0;
   RefusedByReason refused = {};  // of a real run; the most that one server has refused
+  // Of its last steps, on the samples that it trains on; empty: it told of none.
+  std::optional<double> training_loss = {};
   std::optional<double> joules = {};  // empty: what its device draws is unknown
+  std::uint32_t number = 0;           // in messages: "worker 3"; they count in the order of joining
   double late_seconds = 0;  // of compute_seconds: beyond what the device takes that it stands for
   // As a part of what that device takes.
   double late_share() const {
@@ -63,6 +68,13 @@ struct WorkerRecord {  // one life of a worker: who comes back has another, by t
 };
 // Above it times are too long: the machine was too busy.
 inline constexpr double kLateShareMax = 0.03;
+
+// Something that makes a run worthless or suspicious.
+struct Finding {
+  std::string code;  // a word for programs: "diverged"
+  std::string text;  // what, why and what to do; part of a line, without a full stop
+  bool operator==(const Finding&) const = default;
+};
 
 struct RunRecord {
   std::string sync;
@@ -88,10 +100,14 @@ struct RunRecord {
   std::vector<EvaluationRecord> evaluations;
   std::vector<DecisionRecord> decisions;
   std::vector<CommitCountRecord> commit_counts;  // kCommitCountsMax at most, evenly thinned
+  std::vector<Finding> findings;  // of cli/findings.hpp, once the run has ended; worst first
 
   // False where nobody evaluated the model: a run of which only the timing counts, or one that
   // ended before. It has no loss and no accuracy, which is not the same as 0.
   bool measured() const { return !evaluations.empty(); }
+  bool found(std::string_view code) const {
+    return std::ranges::find(findings, code, &Finding::code) != findings.end();
+  }
 };
 
 }  // namespace rubato

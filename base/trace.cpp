@@ -167,7 +167,7 @@ Trace::Trace(Opened opened)
       thread_([this](const std::stop_token& stop) { work(stop); }) {}
 
 Trace::~Trace() {
-  if (const auto done = finish(); !done) log_warning(done.error().message);
+  if (const auto done = finish(); !done) log_failure(done.error().message);
 }
 
 TraceProcess Trace::process(const std::string& name) {
@@ -288,8 +288,13 @@ void Trace::write_out() {
   if (text_.empty()) return;
   file_bytes_ += text_.size();
   if (std::fwrite(text_.data(), 1, text_.size(), file_) != text_.size() || std::fflush(file_) != 0)
-    failed_ = true;
+    note_failure();
   text_.clear();
+}
+
+// The first reason counts.
+void Trace::note_failure() {
+  if (failure_ == 0) failure_ = errno;
 }
 
 void Trace::free_lanes() {
@@ -309,8 +314,10 @@ Result<Trace::Totals> Trace::finish() {
                   fmt::format("\"written\":{},\"dropped\":{}", totals_.written, totals_.dropped));
   text_ += "\n]\n";
   write_out();
-  if (std::fclose(std::exchange(file_, nullptr)) != 0) failed_ = true;
-  if (failed_) return fail(ErrorCode::Io, path_ + ": not all of the trace could be written");
+  if (std::fclose(std::exchange(file_, nullptr)) != 0) note_failure();
+  if (failure_ != 0)
+    return fail(ErrorCode::Io, fmt::format("{}: not all of the trace could be written: {}", path_,
+                                           std::strerror(failure_)));
   return totals_;
 }
 

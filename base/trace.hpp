@@ -153,6 +153,7 @@ class Trace {
                        const std::string& args);
   void write_clock();
   void write_out();
+  void note_failure();
 
   struct NamedLane {
     std::string name;
@@ -175,7 +176,7 @@ class Trace {
   std::uint64_t file_bytes_ = 0;
   std::int64_t written_error_ns_ = -1;  // of the last clock line
   Totals totals_;
-  bool failed_ = false;
+  int failure_ = 0;      // errno of the first write that failed
   std::jthread thread_;  // last: it uses the members above
 };
 

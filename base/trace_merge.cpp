@@ -97,9 +97,13 @@ Result<void> merge_traces(const std::vector<std::string>& inputs, const std::str
     return fail(ErrorCode::BadInput,
                 fmt::format("{}: cannot be written: {}", output, std::strerror(errno)));
   Merger merger(out);
+  errno = 0;
   for (auto& in : opened) merger.add(in);
   merger.finish();
-  if (!out.flush()) return fail(ErrorCode::Io, output + ": not all of it could be written");
+  if (!out.flush() || (out.close(), !out))
+    return fail(ErrorCode::Io,
+                fmt::format("{}: not all of it could be written{}", output,
+                            errno == 0 ? "" : fmt::format(": {}", std::strerror(errno))));
   return {};
 }
 

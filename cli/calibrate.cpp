@@ -7,11 +7,15 @@
 
 #include "base/file.hpp"
 #include "base/log.hpp"
+#include "base/terminal.hpp"
+#include "base/words.hpp"
 #include "cli/calibration.hpp"
 #include "cli/commands.hpp"
 #include "cli/endpoint.hpp"
 #include "cli/host_info.hpp"
+#include "cli/output.hpp"
 #include "cli/step_table.hpp"
+#include "cli/text.hpp"
 #include "emulation/throttle/link_probe.hpp"
 
 namespace rubato::cli {
@@ -94,7 +98,7 @@ Result<void> measure_way(const MeasureRun& run, const HostInfo& host, const std:
       link->latency_seconds * 2e3,
       link_row((run.name.empty() ? host_name() : run.name) + "-link",
                fmt::format("rubato {}: the way to {}, measured", host.version, run.server), *link));
-  std::fflush(stdout);
+  flush_output();
   return {};
 }
 
@@ -111,7 +115,7 @@ Result<void> calibrate_checked(const MeasureRun& run, const std::stop_token& sto
           describe(host));
     fmt::print("\n# {}, batch {}: {}\n{}", step.kind, step.batch, time_text(step),
                row_of(run, host, step));
-    std::fflush(stdout);
+    flush_output();
   });
 }
 
@@ -128,18 +132,26 @@ Result<void> add_rows(const std::string& file, const std::string& rows) {
 
 Result<void> bench_checked(const MeasureRun& run, const std::stop_token& stop) {
   RUBATO_TRY(check_kinds(run));
-  RUBATO_ASSIGN(const train::DeviceLimits limits,
-                train::measure_limits(run.device, kTime, run.precision));
+  const auto measure = [&] { return train::measure_limits(run.device, kTime, run.precision); };
+  RUBATO_ASSIGN(const train::DeviceLimits before, measure());
   const HostInfo host = read_host_info();
-  fmt::print("{}\ndevice {}; {}\n\n", describe(host), device_text(run), limits_line(limits));
-  std::fflush(stdout);
+  const std::size_t kinds = run.models.empty() ? measured_kinds().size() : run.models.size();
+  log_info(fmt::format("measures {} of training steps; a large batch takes some seconds",
+                       counted(kinds * run.batches.size(), "kind")));
   std::vector<MeasuredStep> steps;
   std::string rows;
   RUBATO_TRY(measure_steps(run, stop, [&](const MeasuredStep& step) {
     steps.push_back(step);
     rows += (rows.empty() ? "" : "\n") + row_of(run, host, step);
   }));
-  fmt::print("{}\n", step_table(steps, limits));
+  RUBATO_ASSIGN(const train::DeviceLimits after, measure());
+  const train::DeviceLimits limits = best_of(before, after);
+  const std::size_t width = text_columns(stdout);
+  fmt::print("{}\n\n{}\n",
+             wrapped(fmt::format("{}\ndevice {}; {}", describe(host), device_text(run),
+                                 limits_line(limits)),
+                     width),
+             step_table(steps, limits, width));
   return run.save.empty() ? Result<void>() : add_rows(run.save, rows);
 }
 

@@ -7,7 +7,9 @@
 
 #include "base/log.hpp"
 #include "base/rng.hpp"
+#include "base/words.hpp"
 #include "cli/comparison.hpp"
+#include "cli/findings.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/local_runs.hpp"
 #include "cli/outputs.hpp"
@@ -21,6 +23,7 @@
 #include "cluster/own_data.hpp"
 #include "cluster/schema_desk.hpp"
 #include "train/evaluate.hpp"
+#include "train/label_hint.hpp"
 
 namespace rubato::cli {
 namespace {
@@ -53,14 +56,13 @@ class Host {
     if (goes_on) {
       if (config_.own_data()) RUBATO_TRY(agree(stop));
       RUBATO_TRY(make_scheduler());
-      if (options_.alone && scheduler_->stopped())
-        return HostedRun{scheduler_->core().record(), {}};
+      if (options_.alone && scheduler_->stopped()) return HostedRun{record(), {}};
     }
     RUBATO_ASSIGN(std::string endpoint, transport_->listen(options_.bind.text()));
-    log_info(fmt::format("scheduler of '{}' listens on {}, waiting for {} server{} and {} worker{}",
-                         config_.name, endpoint, config_.servers.count,
-                         config_.servers.count == 1 ? "" : "s", config_.start_count(),
-                         config_.start_count() == 1 ? "" : "s"));
+    log_info(fmt::format("scheduler of '{}' listens on {}, waiting for {} and {}", config_.name,
+                         endpoint,
+                         counted(static_cast<std::uint64_t>(config_.servers.count), "server"),
+                         counted(static_cast<std::uint64_t>(config_.start_count()), "worker")));
     RUBATO_ASSIGN(Endpoint local, parse_endpoint("--bind", endpoint));
     if (local.every_address()) local.host = "127.0.0.1";
     const LocalRun told(local.text(), options_.out);
@@ -69,6 +71,7 @@ class Host {
       if (config_.own_data()) RUBATO_TRY(agree(stop));
       RUBATO_TRY(make_scheduler());
     }
+    warn_early(config_, {options_.sync}, facts_);
     const bool evaluated = data_.held_out.size() > 0;
     if (evaluated) log_device(config_.worker_device);  // the evaluator's
     lowest_ = scheduler_->core().lowest_loss();
@@ -76,26 +79,30 @@ class Host {
       if (const auto done = evaluate(scheduler, ended); !done)
         log_warning("evaluator: " + done.error().message);
     });
-    if (!options_.quiet)
-      progress_.emplace(stderr,
-                        ProgressOptions{.run_count = 1,
-                                        .target_loss = config_.stop.target_loss,
-                                        .target_accuracy = config_.stop.target_accuracy,
-                                        .task = config_.dataset.task,
-                                        .max_seconds = config_.stop.max_seconds,
-                                        .max_steps = config_.stop.max_steps,
-                                        .told_left = true},
-                        steady_now());
+    if (options_.progress)
+      progress_ = options_.progress;
+    else if (!options_.quiet)
+      progress_ = &own_progress_.emplace(stderr, progress_options(config_, 1, true), steady_now());
     RUBATO_TRY(drive(stop));
-    progress_.reset();
+    own_progress_.reset();
     evaluator.request_stop();
     evaluator.join();
     if (!scheduler_->started()) state_->forget();
-    return HostedRun{scheduler_->core().record(), saved_};
+    return HostedRun{record(), saved_};
   }
 
  private:
+  RunRecord record() const {
+    RunRecord record = scheduler_->core().record();
+    record.findings = run_findings(config_, record, facts_);
+    return record;
+  }
+
   Result<void> check_start() const {
+    std::uint64_t samples = data_.train.size() + data_.held_out.size();
+    for (const auto& [worker, own] : samples_) samples += own;
+    if (const auto hint = train::quantity_hint(data_.schema.classes, samples); !hint.empty())
+      log_warning(hint);
     RUBATO_TRY(cluster::check_classes(config_, data_.schema));
     return cluster::check_kept(config_, options_.out);
   }
@@ -109,6 +116,7 @@ class Host {
                                                  data_.train.shape, data_.train.classes));
     plan_.samples = data_.train.size();
     RUBATO_TRY(cluster::plan_samples(config_, plan_, data_));
+    facts_ = data_facts(config_, options_.seed, data_);
     return {};
   }
 
@@ -134,6 +142,7 @@ class Host {
     RUBATO_ASSIGN(data_.held_out, cluster::load_held_out(config_, data_.schema));
     RUBATO_TRY(check_start());
     const auto facts = train::facts_of(data_.schema);
+    facts_.outputs = data_.schema.outputs();
     RUBATO_ASSIGN(plan_, cluster::make_node_plan(config_, options_.sync, options_.seed, facts.shape,
                                                  facts.classes));
     const bool central = data_.held_out.size() > 0;
@@ -174,6 +183,7 @@ class Host {
     data_.schema = desk.schema();
     schema_ = to_text(desk.schema());
     samples_ = desk.samples();
+    facts_ = data_facts(desk.summaries());
     return {};
   }
 
@@ -216,7 +226,6 @@ class Host {
       while (const auto event = scheduler_->poll_log()) {
         // The progress shows evaluations.
         if (progress_ && event->kind == server::SchedulerEvent::Kind::Evaluation) continue;
-        if (progress_) progress_->clear();
         if (event->kind == server::SchedulerEvent::Kind::Warning)
           log_warning(event->text);
         else
@@ -275,7 +284,9 @@ class Host {
   void show_progress() {
     if (!progress_ || !scheduler_->started()) return;
     const Instant now = steady_now();
-    if (!running_) progress_->begin_run(model_title(options_.sync), now);
+    if (!running_)
+      progress_->begin_run(options_.label.empty() ? model_title(options_.sync) : options_.label,
+                           now);
     running_ = true;
     progress_->update(
         {.seconds = (now - *scheduler_->started()).seconds(),
@@ -283,9 +294,9 @@ class Host {
          .accuracy = scheduler_->core().smoothed_accuracy(),
          .steps = scheduler_->core().steps(),
          .left = scheduler_->seconds_left(now),
-         .members = config_.open ? fmt::format("{} workers", scheduler_->core().members())
-                                 : fmt::format("{} of {} workers", scheduler_->core().members(),
-                                               plan_.listed)},
+         .members = config_.open ? counted(scheduler_->core().members(), "worker")
+                                 : fmt::format("{} of {}", scheduler_->core().members(),
+                                               counted(plan_.listed, "worker"))},
         now);
   }
 
@@ -294,6 +305,7 @@ class Host {
   train::DataSplit data_;            // of own data only what is held out here, and the schema
   std::string schema_;               // of own data, as nodes that ask are told
   SchedulerState::Samples samples_;  // of own data; empty: nobody was asked
+  DataFacts facts_;                  // what findings go by
   cluster::ClusterPlan plan_;
   TraceProcess process_;
   std::unique_ptr<proto::Transport> transport_;
@@ -302,7 +314,8 @@ class Host {
   std::unique_ptr<SchedulerState> state_;
   std::unique_ptr<server::DurableScheduler> scheduler_;  // after state_, which it writes to
   double lowest_ = 0;                                    // loss so far, when the evaluator began
-  std::optional<Progress> progress_;
+  std::optional<Progress> own_progress_;
+  Progress* progress_ = nullptr;  // null: quiet
   bool running_ = false;
   Seen seen_;
   std::string saved_;  // the evaluator's; by others once its thread has ended
@@ -317,6 +330,17 @@ bool criterion_held(const RunRecord& record, const cluster::StopConfig& stop) {
 
 }  // namespace
 
+ProgressOptions progress_options(const cluster::ClusterConfig& config, std::size_t run_count,
+                                 bool real_time) {
+  return {.run_count = run_count,
+          .target_loss = config.stop.target_loss,
+          .target_accuracy = config.stop.target_accuracy,
+          .task = config.dataset.task,
+          .max_seconds = config.stop.max_seconds,
+          .max_steps = config.stop.max_steps,
+          .real_time = real_time};
+}
+
 Result<HostedRun> host_cluster(const cluster::ClusterConfig& config,
                                const ClusterHostOptions& options, std::stop_token stop) {
   Host host(config, options);
@@ -330,10 +354,13 @@ Result<void> conclude(const cluster::ClusterConfig& config, HostedRun run,
   RunRecord& record = run.record;
   const bool trained = record.steps > 0;
   const bool complete = criterion_held(record, config.stop);
+  const bool reached = record.time_to_target_seconds.has_value();
   const std::string reason = record.stop_reason;
+  std::string target;
   if (trained) {
     Comparison comparison = start_comparison(config, {record.sync}, options.command, false);
     comparison.note = options.note;
+    target = target_text(comparison);
     if (!complete)
       comparison.partial =
           "This is a part: the run ended before its stop criterion held: " + reason;
@@ -347,6 +374,9 @@ Result<void> conclude(const cluster::ClusterConfig& config, HostedRun run,
   if (stop.stop_requested()) return fail(ErrorCode::Stopped, "interrupted");
   if (!trained) return fail(ErrorCode::Io, "no worker made a step: " + reason);
   if (!complete) return fail(ErrorCode::Io, "training ended early: " + reason);
+  if (!target.empty() && !reached && !options.missed_ok)
+    return fail(ErrorCode::Missed,
+                fmt::format("the run ended without reaching its target, {}: {}", target, reason));
   return {};
 }
 

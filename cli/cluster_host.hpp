@@ -13,18 +13,27 @@
 #include "base/trace.hpp"
 #include "cli/endpoint.hpp"
 #include "cli/live/live_page.hpp"
+#include "cli/progress.hpp"
 #include "cluster/cluster_config.hpp"
 #include "proto/identity.hpp"
 #include "server/durable_scheduler.hpp"
 
 namespace rubato::cli {
 
+// Of `run_count` runs of this cluster.
+ProgressOptions progress_options(const cluster::ClusterConfig& config, std::size_t run_count,
+                                 bool real_time);
+
 struct ClusterHostOptions {
   Endpoint bind;
   std::string sync;
   std::uint64_t seed = 1;
-  std::string out;     // directory for the trained model, made already
-  bool quiet = false;  // no progress
+  std::string out;  // directory for the trained model, made already
+  bool quiet = false;
+  // Shows this run as one of several, by this name; null: it has a progress of its own, unless
+  // `quiet`. Lifetime: the run's.
+  Progress* progress = nullptr;
+  std::string label = {};  // no progress
   // Directory that outlives this process: another one can go on with the run. Empty: none.
   std::string state = {};
   bool anew = false;   // a new run, whatever is in `state`
@@ -57,12 +66,14 @@ struct Conclusion {
   std::string command;  // as typed, for the report
   std::string out;      // directory for the results, made already
   bool json = false;
+  bool missed_ok = false;    // as of CompareOptions
   std::string note = {};     // as Comparison::note
   LivePage* page = nullptr;  // told where the report is; null: there is none
 };
 
 // Writes and prints what a hosted run leaves behind, unless training never began. Returns: Stopped
-// after an interrupt; Io, saying why, when the run ended before its stop criterion held.
+// after an interrupt; Io, saying why, when the run ended before its stop criterion held; Missed
+// when it held without the target, unless that is `missed_ok`.
 [[nodiscard]] Result<void> conclude(const cluster::ClusterConfig& config, HostedRun run,
                                     const Conclusion& options, const std::stop_token& stop);
 

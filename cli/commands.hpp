@@ -1,6 +1,6 @@
 // cli/commands.hpp - what each command of `rubato` takes, and the functions that run it.
 // Returns of all: the process exit code. 0: done; 2: bad input, one line said so; 1: it failed
-// otherwise; 130: interrupted.
+// otherwise; 3: the target was not reached; 130: interrupted.
 #pragma once
 
 #include <cstdint>
@@ -32,14 +32,15 @@ struct CompareOptions {
   int seeds = 1;                      // the file's seed and the ones after it
   int threads = 0;                    // 0: one a core
   PlaceOptions place;
-  bool json = false;                  // results.json on standard output instead of the table
-  bool quiet = false;                 // no progress
-  bool save = false;                  // the trained models as files
-  std::string command;                // as typed, for the report
-  std::string profile;                // file for a trace in virtual time; empty: none
-  std::string http;                   // address of the live page; empty: none
-  bool real = false;                  // throttled processes in real time, not virtual time
-  Throttle throttle;                  // of real
+  bool json = false;       // results.json on standard output instead of the table
+  bool quiet = false;      // no progress
+  bool save = false;       // the trained models as files
+  bool missed_ok = false;  // a missed target is as good as any other end
+  std::string command;     // as typed, for the report
+  std::string profile;     // file for a trace in virtual time; empty: none
+  std::string http;        // address of the live page; empty: none
+  bool real = false;       // throttled processes in real time, not virtual time
+  Throttle throttle;       // of real
 };
 int compare(const CompareOptions& options, std::stop_token stop);
 
@@ -68,7 +69,7 @@ int list_runs(const RunsList& options);
 
 // `rubato report`: writes the files of a run or study directory again, from what it holds.
 struct ReportRun {
-  std::string run;  // a directory, or a run's name: cli/run_place.hpp
+  std::string run;    // a directory, or a run's name: cli/run_place.hpp
   bool json = false;  // results.json on standard output instead of the table
 };
 int report(const ReportRun& run);
@@ -92,8 +93,9 @@ struct UpOptions {
   PlaceOptions place;  // with `resume`: out is its directory
   bool json = false;
   bool quiet = false;
-  std::string profile;  // file for a trace of all processes; empty: none
-  std::string http;     // address of the live page; empty: none
+  bool missed_ok = false;  // as of CompareOptions
+  std::string profile;     // file for a trace of all processes; empty: none
+  std::string http;        // address of the live page; empty: none
   Throttle throttle;
 };
 int up(const UpOptions& options, std::stop_token stop);
@@ -132,6 +134,7 @@ struct SchedulerRun {
   PlaceOptions place;
   std::string http;  // address of the live page; empty: none
   bool json = false;
+  bool missed_ok = false;  // as of CompareOptions
 };
 int run_scheduler(const SchedulerRun& options, std::stop_token stop);
 

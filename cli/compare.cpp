@@ -5,7 +5,9 @@
 
 #include "base/log.hpp"
 #include "base/time.hpp"
+#include "base/words.hpp"
 #include "cli/commands.hpp"
+#include "cli/findings.hpp"
 #include "cli/host_info.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/live/live_page.hpp"
@@ -21,18 +23,25 @@
 #include "cluster/own_data.hpp"
 #include "emulation/virtual_cluster.hpp"
 #include "sync/factory.hpp"
+#include "train/label_hint.hpp"
 
 namespace rubato::cli {
 namespace {
 
 std::string outcome_text(const RunRecord& record) {
   if (record.time_to_target_seconds)
-    return fmt::format("target after {:.0f} s, {} steps", *record.time_to_target_seconds,
-                       record.steps);
-  std::string text = fmt::format("{} after {:.0f} s", record.stop_reason, record.seconds);
+    return fmt::format("target after {}, {}", duration_text(*record.time_to_target_seconds),
+                       counted(record.steps, "step"));
+  std::string text = fmt::format("{} after {}", record.stop_reason, duration_text(record.seconds));
+  if (const auto* spoiling = finding::spoiling(record))
+    return fmt::format("{}, {}", text, spoiling->words);
   text += record.measured() ? fmt::format(", loss {:.4f}", record.final_loss)
-                            : fmt::format(", {} steps", record.steps);
+                            : ", " + counted(record.steps, "step");
   return text;
+}
+
+std::string run_label(const std::string& model, std::uint64_t seed) {
+  return fmt::format("{} seed {}", model_title(model), seed);
 }
 
 std::function<void(const server::Scheduler&, Instant)> watch_of(LivePage* page) {
@@ -50,24 +59,23 @@ Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig
   train::DataSplit data;
   if (!config.timing_only()) {
     RUBATO_ASSIGN(data, interruptible(stop, [&] { return cluster::load_data(config); }));
+    const auto hint =
+        train::quantity_hint(data.schema.classes, data.train.size() + data.held_out.size());
+    if (!hint.empty()) log_warning(hint);
     log_device(config.worker_device);
   }
+  warn_early(config, models, data_facts(config, config.seed, data));
   const int threads = options.threads > 0
                           ? options.threads
                           : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   std::optional<Progress> progress;
   if (!options.quiet)
-    progress.emplace(
-        stderr,
-        ProgressOptions{.run_count = models.size() * static_cast<std::size_t>(options.seeds),
-                        .target_loss = config.stop.target_loss,
-                        .max_seconds = config.stop.max_seconds},
-        steady_now());
+    progress.emplace(stderr, progress_options(config, comparison.planned_runs, false),
+                     steady_now());
   for (int i = 0; i < options.seeds; ++i) {
     for (const auto& model : models) {
       const std::uint64_t seed = config.seed + static_cast<std::uint64_t>(i);
-      if (progress)
-        progress->begin_run(fmt::format("{} seed {}", model_title(model), seed), steady_now());
+      if (progress) progress->begin_run(run_label(model, seed), steady_now());
       emulation::VirtualOptions run;
       run.sync = model;
       run.seed = seed;
@@ -75,7 +83,11 @@ Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig
       run.trace = trace.get();
       run.progress = [&](const emulation::VirtualProgress& at) {
         if (progress)
-          progress->update({.seconds = at.seconds, .loss = at.smoothed_loss}, steady_now());
+          progress->update({.seconds = at.seconds,
+                            .loss = at.smoothed_loss,
+                            .steps = at.steps,
+                            .left = at.seconds_left},
+                           steady_now());
       };
       run.watch = watch_of(page);
       run.stop = stop;
@@ -90,6 +102,7 @@ Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig
       }
       RUBATO_ASSIGN(auto record, run_virtual(config, data, run));
       cluster::add_energy(config, record);
+      record.findings = run_findings(config, record, data_facts(config, seed, data));
       if (trace) trace->free_lanes();
       if (stop.stop_requested()) return fail(ErrorCode::Stopped, "interrupted");
       if (progress) progress->end_run(outcome_text(record), steady_now());
@@ -110,6 +123,9 @@ Result<void> run_all_real(const CompareOptions& options, cluster::ClusterConfig 
   RUBATO_TRY(interruptible(stop, [&] { return check_links(config, throttle); }));
   RUBATO_ASSIGN(const auto profile, ClusterProfile::open({}));
   const std::uint64_t first = config.seed;
+  std::optional<Progress> progress;
+  if (!options.quiet)
+    progress.emplace(stderr, progress_options(config, comparison.planned_runs, true), steady_now());
   for (const auto& model : models) {
     for (int i = 0; i < options.seeds; ++i) {
       config.seed = first + static_cast<std::uint64_t>(i);
@@ -118,6 +134,8 @@ Result<void> run_all_real(const CompareOptions& options, cluster::ClusterConfig 
       const RealRun run{.sync = model,
                         .out = directory,
                         .quiet = options.quiet,
+                        .progress = progress ? &*progress : nullptr,
+                        .label = run_label(model, config.seed),
                         .throttle = throttle,
                         .profile = *profile,
                         .page = page};
@@ -127,8 +145,7 @@ Result<void> run_all_real(const CompareOptions& options, cluster::ClusterConfig 
         return fail(ErrorCode::Io,
                     fmt::format("{}, seed {}: no worker made a step: {}", model_title(model),
                                 config.seed, hosted.record.stop_reason));
-      log_info(fmt::format("{}, seed {}: {}", model_title(model), config.seed,
-                           outcome_text(hosted.record)));
+      if (progress) progress->end_run(outcome_text(hosted.record), steady_now());
       RUBATO_TRY(add_to_log(hosted.record, out));
       if (page) page->add(hosted.record);
       comparison.runs.push_back(std::move(hosted.record));
@@ -161,8 +178,8 @@ Result<void> compare_checked(const CompareOptions& options, std::stop_token stop
   // What finished before an interrupt is still worth having.
   if (!done)
     comparison.partial =
-        fmt::format("This is a part: the command was interrupted after {} of {} runs.",
-                    comparison.runs.size(), comparison.planned_runs);
+        fmt::format("This is a part: the command was interrupted after {} of {}.",
+                    comparison.runs.size(), counted(comparison.planned_runs, "run"));
   if (done || (done.error().code == ErrorCode::Stopped && !comparison.runs.empty())) {
     RUBATO_TRY(write_outputs(comparison, out, options.json));
     if (page) page->end(absolute_path(out + "/report.html"));
@@ -171,6 +188,12 @@ Result<void> compare_checked(const CompareOptions& options, std::stop_token stop
   }
   if (done && options.save && !options.json)
     fmt::print("Models: {}/<sync model>-<seed>/model.safetensors\n", absolute_path(out));
+  const std::string target = target_text(comparison);
+  const auto reached = [](const RunRecord& run) { return run.time_to_target_seconds.has_value(); };
+  if (done && !target.empty() && !options.missed_ok &&
+      std::ranges::none_of(comparison.runs, reached))
+    return fail(ErrorCode::Missed,
+                fmt::format("no model reached the target, {}, in any run", target));
   return done;
 }
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/file.hpp"
+#include "base/terminal.hpp"
 #include "cli/commands.hpp"
 #include "cli/run_comparison.hpp"
 #include "cli/run_directory.hpp"
@@ -77,7 +78,7 @@ Result<void> compare_checked(const CompareRuns& options) {
   if (!options.latex.empty()) RUBATO_TRY(write_file(options.latex, side_by_side_latex(all)));
   if (!options.svg.empty()) RUBATO_TRY(write_file(options.svg, picture(all)));
   if (!options.html.empty()) RUBATO_TRY(write_file(options.html, runs_html(runs, all)));
-  fmt::print("{}", side_by_side_table(all));
+  fmt::print("{}", side_by_side_table(all, text_columns(stdout)));
   for (const NamedComparison& run : runs)
     if (!run.comparison.partial.empty()) fmt::print("{}: {}\n", run.name, run.comparison.partial);
   return {};

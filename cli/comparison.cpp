@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <string>
 #include <tuple>
 
@@ -75,6 +76,9 @@ ModelSummary summarize_model(const Comparison& comparison, std::vector<std::size
     summary.final_accuracy =
         median_of([&](const RunRecord& run) { return final_figures(comparison, run).accuracy; });
   }
+  summary.spoiling = finding::spoiling(runs[summary.typical_run]);
+  if (!summary.spoiling && summary.measured && !std::isfinite(summary.final_loss))
+    summary.spoiling = &finding::spoiling_of(finding::kDiverged);
   summary.heterogeneity = median_of([](const RunRecord& run) { return run.heterogeneity; });
   summary.compute_share = mean_of(&RunRecord::compute_share);
   summary.wait_share = mean_of(&RunRecord::wait_share);
@@ -95,7 +99,7 @@ std::string less_time_than(double time, const ModelSummary& other) {
 // Where nobody measured a loss, what is left is how much each model gets done.
 std::string headline_without_loss(const std::vector<ModelSummary>& summaries) {
   const ModelSummary& most = *std::ranges::max_element(summaries, {}, &ModelSummary::steps);
-  std::string text = fmt::format("{} made {} steps in {}", most.title, count_text(most.steps),
+  std::string text = fmt::format("{} made {} in {}", most.title, count_of(most.steps, "step"),
                                  duration_text(most.seconds));
   if (summaries.size() == 1) return text + "; timing only.";
   const ModelSummary& least = *std::ranges::min_element(summaries, {}, &ModelSummary::steps);
@@ -103,29 +107,71 @@ std::string headline_without_loss(const std::vector<ModelSummary>& summaries) {
                      least.title, count_text(least.steps));
 }
 
+// A loss that can be compared with others.
+bool is_result(const ModelSummary& summary) {
+  return summary.measured && !summary.spoiling;
+}
+
+// The result with the lowest loss; null: no model has one.
+const ModelSummary* lowest_loss(const std::vector<ModelSummary>& summaries) {
+  const auto order = [](const ModelSummary& s) { return std::pair(!is_result(s), s.final_loss); };
+  const ModelSummary& best = *std::ranges::min_element(summaries, {}, order);
+  return is_result(best) ? &best : nullptr;
+}
+
+std::string listed(std::vector<std::string> words) {
+  const std::string last = words.back();
+  words.pop_back();
+  return words.empty() ? last : fmt::format("{} and {}", fmt::join(words, ", "), last);
+}
+
+// "BSP and ADSP diverged, SSP overfitted"; empty: every loss is a result.
+std::string spoilt_text(const std::vector<ModelSummary>& summaries) {
+  std::vector<std::string> parts;
+  for (const finding::Spoiling& each : finding::kSpoiling) {
+    std::vector<std::string> titles;
+    for (const ModelSummary& summary : summaries)
+      if (summary.spoiling == &each) titles.push_back(summary.title);
+    if (!titles.empty()) parts.push_back(fmt::format("{} {}", listed(titles), each.words));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+// The same, of models of which none has a result, with what to do about the worst.
+std::string spoilt_and_advice(const std::vector<ModelSummary>& summaries) {
+  std::string text = spoilt_text(summaries);
+  for (const finding::Spoiling& each : finding::kSpoiling)
+    if (!each.advice.empty() && std::ranges::count(summaries, &each, &ModelSummary::spoiling) > 0)
+      return fmt::format("{}; {}", text, each.advice);
+  return text;
+}
+
 std::string headline_without_target(const std::vector<ModelSummary>& summaries) {
-  if (!std::ranges::all_of(summaries, &ModelSummary::measured))
-    return headline_without_loss(summaries);
-  const auto by_loss = [](const ModelSummary& s) { return s.final_loss; };
-  const ModelSummary& best = *std::ranges::min_element(summaries, {}, by_loss);
-  std::string text = fmt::format("{} ended with a loss of {} after {}", best.title,
-                                 loss_text(best.final_loss), duration_text(best.seconds));
-  if (summaries.size() == 1) return text + ".";
-  const ModelSummary& worst = *std::ranges::max_element(summaries, {}, by_loss);
-  const std::string end =
-      std::isinf(worst.final_loss) ? "diverged" : "ended with " + loss_text(worst.final_loss);
-  return fmt::format("{}, the lowest of {} models; {} {}.", text, summaries.size(), worst.title,
-                     end);
+  const std::string spoilt = spoilt_text(summaries);
+  const ModelSummary* best = lowest_loss(summaries);
+  if (!best)
+    return spoilt.empty() ? headline_without_loss(summaries) : spoilt_and_advice(summaries) + ".";
+  std::string text = fmt::format("{} ended with a loss of {} after {}", best->title,
+                                 loss_text(best->final_loss), duration_text(best->seconds));
+  const auto results = std::ranges::count_if(summaries, is_result);
+  if (results > 1) text += fmt::format(", the lowest of {} models", results);
+  if (!spoilt.empty()) return fmt::format("{}; {}.", text, spoilt);
+  if (results == 1) return text + ".";
+  const ModelSummary& worst = *std::ranges::max_element(summaries, {}, &ModelSummary::final_loss);
+  return fmt::format("{}; {} ended with {}.", text, worst.title, loss_text(worst.final_loss));
 }
 
 std::string headline_of_none(const std::string& target,
                              const std::vector<ModelSummary>& summaries) {
-  const auto distance = [](const ModelSummary& s) { return std::pair(!s.measured, s.final_loss); };
-  const ModelSummary& nearest = *std::ranges::min_element(summaries, {}, distance);
-  if (!nearest.measured)
+  const std::string spoilt = spoilt_text(summaries);
+  const ModelSummary* nearest = lowest_loss(summaries);
+  if (nearest)
+    return fmt::format("No model reached {}. {} ended nearest, with a loss of {} after {}{}{}.",
+                       target, nearest->title, loss_text(nearest->final_loss),
+                       duration_text(nearest->seconds), spoilt.empty() ? "" : "; ", spoilt);
+  if (spoilt.empty())
     return fmt::format("No model reached {}; none was evaluated in every run.", target);
-  return fmt::format("No model reached {}. {} ended nearest, with a loss of {} after {}.", target,
-                     nearest.title, loss_text(nearest.final_loss), duration_text(nearest.seconds));
+  return fmt::format("No model reached {}: {}.", target, spoilt_and_advice(summaries));
 }
 
 // One seed has no range: then only equal times are first together.
@@ -154,11 +200,6 @@ std::string headline_of_several(const std::string& target,
     names.push_back(summary->title);
     times.push_back(time_with_range(*summary));
   }
-  const auto listed = [](std::vector<std::string> words) {
-    const std::string last = words.back();
-    words.pop_back();
-    return fmt::format("{} and {}", fmt::join(words, ", "), last);
-  };
   std::string text =
       fmt::format("{} are first to reach {}: in {}. ", listed(names), target, listed(times));
   text += ranking.front()->runs.size() == 1 ? "They are equal."
@@ -257,6 +298,9 @@ std::string headline(const Comparison& comparison, const std::vector<ModelSummar
   std::ranges::stable_sort(ranking, {}, time);
   const ModelSummary& best = *ranking.front();
   if (!best.time_to_target) return headline_of_none(target, summaries);
+  if (comparison.runs[best.typical_run].found(finding::kTargetMetAtStart))
+    return fmt::format("The first evaluation meets {} already, so the time to target says nothing.",
+                       target);
   if (std::ranges::count(summaries, true, &ModelSummary::first) > 1)
     return headline_of_several(target, ranking);
 
@@ -276,6 +320,53 @@ std::string headline(const Comparison& comparison, const std::vector<ModelSummar
     text += fmt::format(" and {}, the next best", less_time_than(*best.time_to_target, next));
   }
   return text + ".";
+}
+
+std::vector<std::string> finding_lines(const Comparison& comparison) {
+  // One text of each kind that a model has, and its seeds. A run may have several of a code.
+  struct Line {
+    std::string sync;
+    Finding found;
+    std::size_t place;  // among those of its code in a run
+    std::vector<std::string> seeds;
+  };
+  std::vector<Line> lines;
+  const std::vector<RunRecord>& runs = comparison.runs;
+  for (const RunRecord& run : runs) {
+    std::map<std::string, std::size_t> places;
+    for (const Finding& found : run.findings) {
+      const std::size_t place = places[found.code]++;
+      const auto known = std::ranges::find_if(lines, [&](const Line& line) {
+        return line.sync == run.sync && line.found.code == found.code && line.place == place;
+      });
+      const std::string seed = std::to_string(run.seed);
+      if (known == lines.end())
+        lines.push_back({run.sync, found, place, {seed}});
+      else
+        known->seeds.push_back(seed);
+    }
+  }
+  const auto common = [&](const Finding& found) {
+    return std::ranges::all_of(runs, [&](const RunRecord& run) {
+      return std::ranges::find(run.findings, found) != run.findings.end();
+    });
+  };
+  std::vector<std::string> texts;
+  for (const Line& line : lines) {
+    const auto of_model =
+        static_cast<std::size_t>(std::ranges::count(runs, line.sync, &RunRecord::sync));
+    std::string text = line.found.text;
+    if (!common(line.found)) {
+      std::string who = model_title(line.sync);
+      if (line.seeds.size() < of_model)
+        who += line.seeds.size() > 3 ? fmt::format(", {} of {} seeds", line.seeds.size(), of_model)
+               : line.seeds.size() > 1 ? ", seeds " + listed(line.seeds)
+                                       : ", seed " + line.seeds.front();
+      text = fmt::format("{}: {}", who, text);
+    }
+    if (std::ranges::find(texts, text) == texts.end()) texts.push_back(std::move(text));
+  }
+  return texts;
 }
 
 std::string busy_note(const Comparison& comparison) {

@@ -12,6 +12,7 @@
 
 #include "base/run_record.hpp"
 #include "base/task.hpp"
+#include "cli/finding_codes.hpp"
 #include "cli/host_info.hpp"
 
 namespace rubato::cli {
@@ -53,6 +54,7 @@ struct ModelSummary {
   std::optional<double> time_to_target;  // median; a run that never arrived counts as infinite
   double time_min = 0;                   // of the seeds; infinite where none arrived
   double time_max = 0;                   // infinite where one did not arrive
+  const finding::Spoiling* spoiling = nullptr;  // of the typical run; null: its loss is a result
   bool first = false;  // shortest median time to target, or its seeds' range meets that one's
   std::optional<double> saving;  // (t_bsp - t) / t_bsp, where both exist
   double seconds = 0;            // median, as all below up to the shares
@@ -94,8 +96,13 @@ std::string model_title(std::string_view sync);
 // target.
 std::string target_text(const Comparison& comparison);
 
+// What was found of the runs, a line each: "ADSP, seeds 1 and 2: ...". What all of several runs
+// have in common is said once, without a name.
+std::vector<std::string> finding_lines(const Comparison& comparison);
+
 // Returns: one or two sentences: who wins and by how much. Models whose seeds' ranges meet are
-// first together. Requires: `summaries` not empty.
+// first together. A model whose loss is no result (ModelSummary::spoiling) is never praised.
+// Requires: `summaries` not empty.
 std::string headline(const Comparison& comparison, const std::vector<ModelSummary>& summaries);
 
 }  // namespace rubato::cli

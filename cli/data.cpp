@@ -11,12 +11,15 @@
 #include <utility>
 
 #include "base/file.hpp"
+#include "base/terminal.hpp"
+#include "base/words.hpp"
 #include "cli/commands.hpp"
 #include "cli/table.hpp"
 #include "cli/text.hpp"
 #include "train/data_files.hpp"
 #include "train/data_summary.hpp"
 #include "train/image_folders.hpp"
+#include "train/label_hint.hpp"
 #include "train/samples.hpp"
 #include "train/table_files.hpp"
 
@@ -97,11 +100,6 @@ std::string shortened(const std::string& text) {
   return at == text.size() ? text : text.substr(0, at) + "...";
 }
 
-std::string plural(std::size_t count, const char* word) {
-  return fmt::format("{} {}{}", count_text(static_cast<double>(count)), word,
-                     count == 1 ? "" : "s");
-}
-
 double deviation(const train::Moments& of) {
   return of.count == 0 ? 0 : std::sqrt(of.m2 / static_cast<double>(of.count));
 }
@@ -124,7 +122,7 @@ std::string column_name(const std::string& name, std::size_t position) {
 }
 
 std::string more_text(std::size_t all, const char* word) {
-  return all <= kRowsShown ? "" : fmt::format("... and {}\n", plural(all - kRowsShown, word));
+  return all <= kRowsShown ? "" : fmt::format("... and {}\n", counted(all - kRowsShown, word));
 }
 
 std::string columns_text(const train::DataSummary& summary) {
@@ -142,7 +140,7 @@ std::string columns_text(const train::DataSummary& summary) {
                       fmt::format("{:.6g}", deviation(column.values)), "-"});
     }
   }
-  return aligned(cells) + "\n" + more_text(summary.columns.size(), "column");
+  return aligned(cells, text_columns(stdout)) + "\n" + more_text(summary.columns.size(), "column");
 }
 
 std::string channels_text(const train::DataSummary& summary) {
@@ -152,7 +150,7 @@ std::string channels_text(const train::DataSummary& summary) {
     add_row(cells, {summary.channels.size() == 1 ? "grey" : kColours.at(c),
                     fmt::format("{:.1f}", summary.channels[c].mean),
                     fmt::format("{:.1f}", deviation(summary.channels[c]))});
-  return aligned(cells) + "\n";
+  return aligned(cells, text_columns(stdout)) + "\n";
 }
 
 std::string labels_text(const train::DataSummary& summary, const train::InputSchema& schema) {
@@ -164,7 +162,10 @@ std::string labels_text(const train::DataSummary& summary, const train::InputSch
             {shortened(schema.classes[c]), count_text(static_cast<double>(samples)),
              percent_text(static_cast<double>(samples) / static_cast<double>(summary.samples))});
   }
-  return aligned(cells) + "\n" + more_text(schema.classes.size(), "class");
+  std::string hint = train::quantity_hint(schema.classes, summary.samples);
+  if (!hint.empty()) hint = fmt::format("{} (here: --task regression).\n", hint);
+  return aligned(cells, text_columns(stdout)) + "\n" + more_text(schema.classes.size(), "class") +
+         hint;
 }
 
 struct Target {
@@ -194,7 +195,7 @@ std::string target_text(const Target& target, const std::string& name) {
   const char* note = target.missing == 0
                          ? ""
                          : "Training refuses samples without a target; they are left out below.\n";
-  return aligned(cells) + "\n" + note;
+  return aligned(cells, text_columns(stdout)) + "\n" + note;
 }
 
 std::string value_cell(const RawTable& table, std::size_t row, std::size_t column) {
@@ -219,14 +220,17 @@ std::string table_look(const RawTable& table) {
   auto& label = cells.emplace_back(1, "label");
   for (std::size_t row = 0; row + 1 < cells[0].size(); ++row)
     label.push_back(shortened(table.labels[row]));
-  return aligned(cells) + "\n";
+  return aligned(cells, text_columns(stdout)) + "\n";
 }
 
 // Each image in characters, dark to light: half as many lines as columns, as characters are high.
 std::string images_look(const RawImages& images) {
   constexpr int kSide = 18;
   constexpr std::string_view kInks = " .:-=+*#%@";
-  const std::size_t shown = std::min(images.count(), kFirstLook);
+  constexpr std::size_t kGap = 2;
+  const std::size_t fit =
+      (std::max<std::size_t>(text_columns(stdout), kSide) - kSide) / (kSide + kGap);
+  const std::size_t shown = std::min({images.count(), kFirstLook, fit + 1});
   const auto size = static_cast<std::size_t>(images.shape.count());
   std::vector<std::string> lines(kSide / 2);
   std::string names;
@@ -245,10 +249,10 @@ std::string images_look(const RawImages& images) {
         }
         lines[y] += kInks[light * (kInks.size() - 1) / (255 * count)];
       }
-      lines[y] += "  ";
+      lines[y] += std::string(kGap, ' ');
     }
     const std::string name = images.labels[i].substr(0, kSide);
-    names += name + std::string(kSide + 2 - name.size(), ' ');
+    names += name + std::string(kSide + kGap - name.size(), ' ');
   }
   lines.push_back(names);
   std::string text;
@@ -264,13 +268,14 @@ std::string caption(const std::vector<File>& files, const train::DataSummary& al
   std::string text;
   for (const File& file : files)
     text += fmt::format("{}: {}, {}\n", file.path, kFormats.at(file.kind),
-                        plural(file.summary.samples, "sample"));
+                        counted(file.summary.samples, "sample"));
   if (files.size() > 1)
-    text += fmt::format("together: {} of {} boxes\n", plural(all.samples, "sample"), files.size());
+    text += fmt::format("together: {} of {}\n", counted(all.samples, "sample"),
+                        counted(files.size(), "box"));
   if (all.image.channels > 0) {
     text += fmt::format("{} x {} pixels", all.image.width, all.image.height);
   } else {
-    text += plural(all.columns.size(), "column");
+    text += counted(all.columns.size(), "column");
     const bool named = !all.columns.front().name.empty();
     if (!all.label.empty())
       text += fmt::format("; the label is column {}", named ? shortened(all.label) : all.label);
@@ -291,8 +296,8 @@ std::string page(const std::vector<File>& files, const train::DataSummary& all,
   text += images ? images_look(std::get<RawImages>(first.raw))
                  : table_look(std::get<RawTable>(first.raw));
   text += fmt::format("\nA model takes {} of a sample and gives {}.\n",
-                      plural(static_cast<std::size_t>(schema.shape.count()), "input"),
-                      schema.target ? "1 number" : plural(schema.classes.size(), "score"));
+                      counted(static_cast<std::size_t>(schema.shape.count()), "input"),
+                      schema.target ? "1 number" : counted(schema.classes.size(), "score"));
   return text;
 }
 
@@ -324,9 +329,9 @@ Result<void> describe_checked(const DataRun& run) {
   RUBATO_ASSIGN(const auto all, train::merge(boxes));
   RUBATO_ASSIGN(const auto schema, train::agree(all, run.options));
   if (!run.schema.empty()) RUBATO_TRY(write_file(run.schema, train::to_text(schema) + "\n"));
-  const std::string text =
-      run.json ? data_json(files, all, schema).dump(2) + "\n" : page(files, all, schema);
-  std::fputs(text.c_str(), stdout);
+  const std::string text = run.json ? data_json(files, all, schema).dump(2) + "\n"
+                                    : wrapped(page(files, all, schema), text_columns(stdout));
+  fmt::print("{}", text);
   return {};
 }
 

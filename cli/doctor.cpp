@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -26,6 +27,8 @@
 #include "base/cores.hpp"
 #include "base/memory_file.hpp"
 #include "base/numbers.hpp"
+#include "base/terminal.hpp"
+#include "base/words.hpp"
 #include "cli/commands.hpp"
 #include "cli/endpoint.hpp"
 #include "cli/host_info.hpp"
@@ -142,8 +145,10 @@ std::optional<double> group_limit(const char* version2, const char* version1) {
 
 Result<void> Doctor::examine_file() {
   const auto& config = *config_;
-  good("cluster file", fmt::format("{}: {} workers, {} servers", run_.file, config.worker_count(),
-                                   config.servers.count));
+  good("cluster file",
+       fmt::format("{}: {}, {}", run_.file,
+                   counted(static_cast<std::uint64_t>(config.worker_count()), "worker"),
+                   counted(static_cast<std::uint64_t>(config.servers.count), "server")));
   if (const auto facts = config.own_data() ? std::nullopt : train::known_facts(config.dataset)) {
     RUBATO_ASSIGN(const auto spec, train::make_model(config.model, facts->shape, facts->classes));
     parameters_ = train::parameter_count(spec);
@@ -183,7 +188,8 @@ void Doctor::examine_processor() {
   const bool limited = static_cast<bool>(file >> quota >> period) && period > 0;
   if (limited && quota / period < 1)
     warn("cores",
-         fmt::format("{} cores, of which this container may use {:.2g}", cores, quota / period),
+         fmt::format("{}, of which this container may use {:.2g}", counted(cores, "core"),
+                     quota / period),
          "a worker computes and sends at the same time: allow it at least one core");
   else
     good("cores", fmt::format("{} for this process", cores));
@@ -410,7 +416,7 @@ void Doctor::examine_keys() {
   if (accepts_others) {
     proto::AuthorizedKeys authorized(proto::authorized_directory(directory));
     authorized.refresh();
-    found += fmt::format(", accepts {} of others", authorized.by_key().size());
+    found += fmt::format(", accepts {} of others", counted(authorized.by_key().size(), "key"));
   }
   if (knows_scheduler)
     good("keys", found);
@@ -471,12 +477,15 @@ int doctor(const DoctorRun& run) {
                      {"remedy", each.remedy}});
     fmt::print("{}\n", all.dump(2));
   } else {
+    constexpr std::size_t kIndent = 8;
+    std::string text;
     for (const Finding& each : *findings) {
-      fmt::print("{:8}{}: {}\n", level_word(each.level), each.what, each.found);
-      if (!each.remedy.empty()) fmt::print("{:8}-> {}\n", "", each.remedy);
+      text += fmt::format("{:{}}{}: {}\n", level_word(each.level), kIndent, each.what, each.found);
+      if (!each.remedy.empty()) text += fmt::format("{:{}}-> {}\n", "", kIndent, each.remedy);
     }
-    fmt::print("{} problem{}, {} warning{}\n", problems, problems == 1 ? "" : "s", warnings,
-               warnings == 1 ? "" : "s");
+    text += fmt::format("{}, {}\n", counted(static_cast<std::uint64_t>(problems), "problem"),
+                        counted(static_cast<std::uint64_t>(warnings), "warning"));
+    fmt::print("{}", wrapped(text, text_columns(stdout), kIndent));
   }
   return problems > 0 ? 1 : 0;
 }

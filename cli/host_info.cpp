@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/log.hpp"
+#include "base/words.hpp"
 #include "train/cpu/cpu_info.hpp"
 #include "train/cuda/gpu.hpp"
 #include "train/device.hpp"
@@ -53,8 +54,8 @@ HostInfo read_host_info() {
 }
 
 std::string describe(const HostInfo& host) {
-  return fmt::format("{}, {} core{}, {}, rubato {}", host.cpu, host.cores,
-                     host.cores == 1 ? "" : "s", host.os, host.version);
+  return fmt::format("{}, {}, {}, rubato {}", host.cpu, counted(host.cores, "core"), host.os,
+                     host.version);
 }
 
 }  // namespace rubato::cli

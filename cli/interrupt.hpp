@@ -6,6 +6,7 @@
 namespace rubato::cli {
 
 inline constexpr int kExitInterrupted = 130;
+inline constexpr int kExitMissed = 3;  // the target
 
 // Call once, first in main: blocks both signals in all threads to come, whose system calls they
 // would cut short, and takes them on a thread of its own. A second signal ends the process at once.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/file.hpp"
+#include "base/words.hpp"
 #include "cli/commands.hpp"
 #include "cli/compose/containers.hpp"
 #include "cli/node_keys.hpp"
@@ -48,8 +49,8 @@ Result<void> make_cluster_keys(const KeyOptions& options) {
     if (node.role == Role::Scheduler) continue;
     RUBATO_TRY(write_file(proto::public_file(place(node.name), proto::kSchedulerName), scheduler));
   }
-  fmt::print("{}: {} keys, {} of them new; {}/NODE holds what NODE needs\n", options.keys,
-             nodes.size(), fresh, options.keys);
+  fmt::print("{}: {}, {} of them new; {}/NODE holds what NODE needs\n", options.keys,
+             counted(nodes.size(), "key"), fresh, options.keys);
   return {};
 }
 

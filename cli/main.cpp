@@ -4,9 +4,11 @@
 
 #include <CLI/CLI.hpp>
 #include <csignal>
-#include <iostream>
+#include <cstdio>
 #include <new>
+#include <sstream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/limits.hpp"
@@ -18,6 +20,7 @@
 #include "cli/examples.hpp"
 #include "cli/host_info.hpp"
 #include "cli/interrupt.hpp"
+#include "cli/output.hpp"
 #include "sync/factory.hpp"
 #include "train/raw_data.hpp"
 
@@ -55,6 +58,11 @@ void add_http(CLI::App* command, std::string& address) {
       "--http", address,
       "Serve the report while it grows, and /metrics: PORT of this machine alone, or "
       "HOST:PORT");
+}
+
+void add_missed_ok(CLI::App* command, bool& missed_ok) {
+  command->add_flag("--missed-ok", missed_ok,
+                    "Exit code 0, not 3, where the target was not reached");
 }
 
 // Returns: the option --throttle.
@@ -107,6 +115,7 @@ void add_compare(CLI::App& app, CompareOptions& options) {
   command->add_flag("--quiet", options.quiet, "No progress");
   command->add_option("--profile", options.profile,
                       "File for a trace of every worker, in virtual time");
+  add_missed_ok(command, options.missed_ok);
   add_http(command, options.http);
   auto* real = command->add_flag("--real", options.real,
                                  "Real processes on this machine, one cluster after the other, "
@@ -191,6 +200,7 @@ void add_up(CLI::App& app, UpOptions& options) {
   command->add_flag("--json", options.json, "Print results.json instead of the table");
   command->add_flag("--quiet", options.quiet, "No progress");
   command->add_option("--profile", options.profile, "File for a trace of all processes");
+  add_missed_ok(command, options.missed_ok);
   add_http(command, options.http);
   auto* on = add_throttle(
       command, options.throttle,
@@ -460,10 +470,12 @@ std::string command_line(int argc, char** argv) {
 }  // namespace
 
 int report_error(const Error& error) {
-  if (room_for_line(stderr)) fmt::print(stderr, "rubato: {}\n", error.message);
+  if (room_for_line(stderr)) write_line(stderr, "rubato: " + error.message);
   switch (error.code) {
     case ErrorCode::Stopped:
       return kExitInterrupted;
+    case ErrorCode::Missed:
+      return kExitMissed;
     case ErrorCode::BadInput:
     case ErrorCode::Refused:
     case ErrorCode::Unsupported:
@@ -487,6 +499,7 @@ void add_scheduler(CLI::App& app, SchedulerRun& run) {
                         "Directory for the journal of the run; a scheduler that is started again "
                         "by the same command goes on with it");
   scheduler->add_flag("--json", run.json, "Print results.json instead of the table");
+  add_missed_ok(scheduler, run.missed_ok);
   add_http(scheduler, run.http);
 }
 
@@ -552,7 +565,7 @@ void add_calibrate(CLI::App& app, MeasureRun& run) {
 void add_bench(CLI::App& app, MeasureRun& run) {
   run.batches = {32, 128, 1024};
   add_measuring(app, run, "bench",
-                "Show the training steps of this device beside what it can do at most")
+                "Show the training steps of this device beside a large product and a large copy")
       ->add_option("--save", run.save, "Add the catalog rows to this file");
 }
 
@@ -655,7 +668,12 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error, std::cout);  // --help, --version
+    if (error.get_exit_code() == 0) {  // --help, --version
+      std::ostringstream text;
+      const int code = app.exit(error, text);
+      fmt::print("{}", text.str());
+      return code;
+    }
     return report_usage(app, error, argc, argv);
   }
   if (app.got_subcommand("compare")) {
@@ -693,17 +711,24 @@ int run(int argc, char** argv) {
 }  // namespace rubato::cli
 
 int main(int argc, char** argv) {
+  rubato::cli::keep_standard_streams();
   rubato::keep_freed_memory();
   rubato::live_within_limits();
   // Whoever started us may have it ignored: then children that end leave no word.
   std::signal(SIGCHLD, SIG_DFL);
+  int code = 1;
+  int output_error = 0;
   try {
-    return rubato::cli::run(argc, argv);
+    code = rubato::cli::run(argc, argv);
+    if (code == 0 && rubato::failure_logged()) code = 1;
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "rubato: there is not enough memory; rubato doctor says how much is free\n");
-    return 1;
+    rubato::write_line(stderr,
+                       "rubato: there is not enough memory; rubato doctor says how much is free");
+  } catch (const std::system_error& error) {
+    output_error = std::ferror(stdout) != 0 ? error.code().value() : 0;
+    if (output_error == 0) rubato::write_line(stderr, fmt::format("rubato: {}", error.what()));
   } catch (const std::exception& error) {
-    fmt::print(stderr, "rubato: {}\n", error.what());
-    return 1;
+    rubato::write_line(stderr, fmt::format("rubato: {}", error.what()));
   }
+  return rubato::cli::end_output(code, output_error);
 }

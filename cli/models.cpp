@@ -7,7 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/terminal.hpp"
 #include "cli/commands.hpp"
+#include "cli/text.hpp"
 #include "server/optimizer_options.hpp"
 #include "sync/factory.hpp"
 #include "sync/option_table.hpp"
@@ -17,22 +19,28 @@ namespace {
 
 constexpr int kNameWidth = 18;
 
+void print_wrapped(std::string_view text) {
+  fmt::print("{}", wrapped(text, text_columns(stdout), kNameWidth));
+}
+
 template <class O>
 void print_option(const OptionRow<O>& row, std::string_view note) {
-  fmt::print("{:{}}{} = {}: {}{} ({})\n", "", kNameWidth, row.key, default_text(row), row.meaning,
-             note, valid_text(row));
+  print_wrapped(fmt::format("{:{}}{} = {}: {}{} ({})\n", "", kNameWidth, row.key, default_text(row),
+                            row.meaning, note, valid_text(row)));
 }
 
 void print_entry(std::string_view name, std::string_view summary, std::string_view source) {
-  fmt::print("{:{}}{}\n{:{}}{}\n", name, kNameWidth, summary, "", kNameWidth, source);
+  print_wrapped(
+      fmt::format("{:{}}{}\n{:{}}{}\n", name, kNameWidth, summary, "", kNameWidth, source));
 }
 
 }  // namespace
 
 int print_models() {
-  fmt::print(
-      "Sync models: --sync NAME. Options, with their defaults: [sync.NAME] in the cluster "
-      "file.\n\n");
+  const std::size_t width = text_columns(stdout);
+  fmt::print("{}", wrapped("Sync models: --sync NAME. Options, with their defaults: [sync.NAME] in "
+                           "the cluster file.\n\n",
+                           width));
   for (const sync::ModelInfo& model : sync::models()) {
     print_entry(model.name, fmt::format("{}: {}", model.title, model.summary), model.source);
     for (const auto& row : sync::option_rows())
@@ -41,10 +49,12 @@ int print_models() {
   std::vector<std::string_view> elastic;
   for (const sync::ModelInfo& model : sync::models())
     if (sync::elastic_weight(model.name, {})) elastic.push_back(model.name);
-  fmt::print(
-      "\nServer optimizers: kind = \"NAME\" in [optimizer]. Every sync model supports all of them, "
-      "but {} {} only sgd.\n\n",
-      fmt::join(elastic, " and "), elastic.size() == 1 ? "supports" : "support");
+  fmt::print("{}",
+             wrapped(fmt::format("\nServer optimizers: kind = \"NAME\" in [optimizer]. Every sync "
+                                 "model supports all of them, but {} {} only sgd.\n\n",
+                                 fmt::join(elastic, " and "),
+                                 elastic.size() == 1 ? "supports" : "support"),
+                     width));
   for (const server::OptimizerInfo& optimizer : server::optimizers())
     print_entry(optimizer.name, optimizer.summary, optimizer.source);
   fmt::print("\n{:{}}options of [optimizer]\n", "", kNameWidth);

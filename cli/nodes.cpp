@@ -10,6 +10,7 @@
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/rng.hpp"
+#include "base/words.hpp"
 #include "cli/cluster_host.hpp"
 #include "cli/commands.hpp"
 #include "cli/endpoint.hpp"
@@ -163,11 +164,12 @@ Result<Node> load_own(const WorkerRun& run, const Named& who, cluster::ClusterCo
   if (text.size() > proto::kSchemaTextMax)
     return fail(
         ErrorCode::BadInput,
-        fmt::format("{}: its summary has {} bytes, at most {} can be sent; leave columns out "
+        fmt::format("{}: its summary has {} bytes, and {} can be sent at most; leave columns out "
                     "with dataset.ignore, or state the schema (rubato data --schema)",
                     path, text.size(), proto::kSchemaTextMax));
-  log_info(fmt::format("{} has {} samples; the scheduler is told of columns and {}, not of samples",
-                       path, summary.samples, summary.target ? "the target's mean" : "classes"));
+  log_info(fmt::format("{} has {}; the scheduler is told of columns and {}, not of samples", path,
+                       counted(summary.samples, "sample"),
+                       summary.target ? "the target's mean" : "classes"));
   RUBATO_ASSIGN(const auto schema,
                 ask_for_schema(run.node, config, proto::Role::Worker, who, text, stop));
   Node node{std::move(config), {}, {}};
@@ -261,7 +263,12 @@ Result<void> scheduler_checked(const SchedulerRun& run, std::stop_token stop) {
   host.page = page.get();
   RUBATO_ASSIGN(auto hosted, host_cluster(config, host, stop));
   return conclude(config, std::move(hosted),
-                  {.command = command, .out = out, .json = run.json, .page = page.get()}, stop);
+                  {.command = command,
+                   .out = out,
+                   .json = run.json,
+                   .missed_ok = run.missed_ok,
+                   .page = page.get()},
+                  stop);
 }
 
 // What shard `index` of a server process listens on, or tells the workers: ports follow each other.
@@ -324,12 +331,12 @@ Result<void> serve_shard(const Node& node, const NodeOptions& options, const Cor
     return tl::unexpected<Error>(join_error(why.error(), options));
   const auto& stats = core->stats();
   log_info(fmt::format(
-      "server at {}: {} commits applied, {} refused{}, {} repeated, {} messages refused; "
-      "the largest update was {:.2g} of {:g} times the usual one",
-      endpoint, stats.commits_applied, stats.commits_refused,
+      "server at {}: {} applied, {} refused{}, {} repeated, {} refused; the largest update was "
+      "{:.2g} of {:g} times the usual one",
+      endpoint, counted(stats.commits_applied, "commit"), stats.commits_refused,
       stats.commits_refused == 0 ? std::string() : " (" + server::in_words(stats.refused) + ")",
-      stats.commits_repeated, stats.messages_refused, core->norms().largest_ratio(),
-      node.config.servers.update_limit));
+      stats.commits_repeated, counted(stats.messages_refused, "message"),
+      core->norms().largest_ratio(), node.config.servers.update_limit));
   if (!core->stopped()) return fail(ErrorCode::Stopped, "interrupted");
   return {};
 }
@@ -493,8 +500,8 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
                                      ? why.error()
                                      : join_error(why.error(), run.node));
   const auto& progress = core->progress();
-  log_info(fmt::format("worker {}: {}; {} steps, {} commits", run.node.name, *why, progress.steps,
-                       progress.commits));
+  log_info(fmt::format("worker {}: {}; {}, {}", run.node.name, *why,
+                       counted(progress.steps, "step"), counted(progress.commits, "commit")));
   if (stop.stop_requested()) return fail(ErrorCode::Stopped, "interrupted");
   return {};
 }

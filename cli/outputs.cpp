@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "base/log.hpp"
+#include "base/terminal.hpp"
 #include "cli/results_json.hpp"
 #include "cli/run_directory.hpp"
 #include "cli/table.hpp"
@@ -111,7 +112,8 @@ void print_comparison(const Comparison& comparison, const std::string& directory
   if (json) {
     fmt::print("{}", results_json(comparison));
   } else {
-    fmt::print("{}\nReport: {}\n", comparison_table(comparison, summarize(comparison)),
+    fmt::print("{}\nReport: {}\n",
+               comparison_table(comparison, summarize(comparison), text_columns(stdout)),
                absolute_path(std::filesystem::path(directory) / "report.html"));
   }
 }

@@ -6,6 +6,7 @@
 
 #include "base/log.hpp"
 #include "base/trace_merge.hpp"
+#include "base/words.hpp"
 
 namespace rubato::cli {
 
@@ -39,14 +40,14 @@ ClusterProfile::~ClusterProfile() {
   // A node that ended before it opened its file has no part.
   std::erase_if(parts_, [](const std::string& part) { return !std::filesystem::exists(part); });
   if (const auto merged = merge_traces(parts_, path_); !merged) {
-    log_warning("--profile " + merged.error().message);
+    log_failure("--profile " + merged.error().message);
     return;
   }
   for (const auto& part : parts_) {
     std::error_code ignored;
     std::filesystem::remove(part, ignored);
   }
-  log_info(fmt::format("profile of {} processes: {}", parts_.size(), path_));
+  log_info(fmt::format("profile of {}: {}", counted(parts_.size(), "process"), path_));
 }
 
 }  // namespace rubato::cli

@@ -1,7 +1,7 @@
-// cli/progress.hpp - how far a list of runs is, or a worker: a bar with ETA or a changing line on a
-// terminal, a plain line every few seconds elsewhere. Writes to one stream (standard error), so
-// standard output stays clean.
-// Units: `now` from a steady clock; seconds are those of the run. Threads: one owner.
+// cli/progress.hpp - how far a list of runs is, or a worker: a bar or a changing line on a
+// terminal, elsewhere plain lines, each after twice the time of the one before. Writes to one
+// stream (standard error), so standard output stays clean. Units: `now` from a steady clock;
+// seconds are those of the run. Threads: one owner.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 #include <cstdio>
 #include <optional>
 #include <string>
-#include <utility>
 
+#include "base/growing_interval.hpp"
 #include "base/task.hpp"
 #include "base/time.hpp"
 #include "cli/status_line.hpp"
@@ -19,13 +19,13 @@ namespace rubato::cli {
 
 struct ProgressOptions {
   std::size_t run_count = 1;
-  // What ends a run; each known bound but the accuracy improves the ETA.
+  // What ends a run.
   std::optional<double> target_loss = {};
   std::optional<double> target_accuracy = {};
   Task task = Task::Classification;  // accuracy stands for R^2 in a regression
   std::optional<double> max_seconds = {};
   std::optional<std::uint64_t> max_steps = {};
-  bool told_left = false;  // ProgressFigures::left says how long; else the share that is done
+  bool real_time = false;  // the seconds of a run are those of the clock
 };
 
 // What is known of the run under way.
@@ -34,7 +34,7 @@ struct ProgressFigures {
   double loss = 0;      // 0: not known yet
   double accuracy = 0;  // 0 or NaN: not known
   std::uint64_t steps = 0;
-  std::optional<double> left = {};  // seconds; empty: not known
+  std::optional<double> left = {};  // seconds of the run; empty: not known
   std::string members = {};         // "3 of 4 workers"; empty: not shown
 };
 
@@ -46,31 +46,34 @@ class Progress {
   // `label`: "ADSP seed 2".
   void begin_run(std::string label, Instant now);
   void update(const ProgressFigures& figures, Instant now);
-  // Makes room for a line that somebody else writes.
-  void clear() { status_.clear(); }
   // Leaves one line that stays: the label and `outcome` ("6 min 10 s, loss 0.449").
   void end_run(const std::string& outcome, Instant now);
 
  private:
+  // How much of the current run is done at least, in [0, 1).
   double run_fraction() const;
-  std::string eta(Instant now) const;
+  // Seconds of the clock until all runs have ended; empty: not known.
+  std::optional<double> seconds_left(Instant now) const;
   void draw(Instant now);
 
   StatusLine status_;
   ProgressOptions options_;
-  Instant start_;
+  Instant run_began_;
   std::optional<Instant> last_draw_;
+  GrowingInterval line_interval_;
+  Duration next_line_;       // after the last one
+  double done_seconds_ = 0;  // of the clock, that the runs took which have ended
   std::size_t runs_done_ = 0;
   std::string label_;
   ProgressFigures figures_;
-  double first_loss_ = 0;  // of this run
+  double shown_ = 0;  // of all runs, in [0, 1]: a bar does not go back
 };
 
 // One worker in a process of its own.
 class WorkerProgress {
  public:
   // Lifetime: `stream` outlives this object.
-  WorkerProgress(std::FILE* stream, std::string name) : status_(stream), name_(std::move(name)) {}
+  WorkerProgress(std::FILE* stream, std::string name);
 
   // All since the worker joined. `loss`: of its last steps on its own samples; 0: none since the
   // call before. Shows nothing before the first step.
@@ -84,8 +87,10 @@ class WorkerProgress {
   StatusLine status_;
   std::string name_;
   std::optional<Instant> last_draw_;  // or the first step
-  std::optional<Mark> mark_;          // where the window of the rate begins
-  double rate_ = 0;                   // steps a second, in the last window
+  GrowingInterval line_interval_;
+  Duration next_line_;        // after the last one
+  std::optional<Mark> mark_;  // where the window of the rate begins
+  double rate_ = 0;           // steps a second, in the last window
   double loss_ = 0;
 };
 

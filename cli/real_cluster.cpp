@@ -284,6 +284,8 @@ Result<HostedRun> run_real(const cluster::ClusterConfig& config, const RealRun& 
   host.anew = !run.resumes;
   host.alone = true;
   host.quiet = run.quiet;
+  host.progress = run.progress;
+  host.label = run.label;
   host.page = run.page;
   host.on_listening = [&](const std::string& endpoint) {
     log_device(config.worker_device);

@@ -31,6 +31,8 @@ struct RealRun {
   std::string out;       // directory of the run, made already
   bool resumes = false;  // goes on with the run of that directory
   bool quiet = false;
+  Progress* progress = nullptr;  // as of ClusterHostOptions
+  std::string label = {};
   Throttle throttle = {};  // nodes have the links of the file
   // Lifetime: the run's.
   ClusterProfile& profile;

@@ -25,6 +25,12 @@ std::optional<double> optional_number(const Json& json) {
   return json.get<double>();
 }
 
+Json findings_json(const std::vector<Finding>& findings) {
+  Json all = Json::array();
+  for (const Finding& found : findings) all.push_back({{"code", found.code}, {"text", found.text}});
+  return all;
+}
+
 double number_or_nan(const Json& json) {
   return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
 }

@@ -6,7 +6,9 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <vector>
 
+#include "base/run_record.hpp"
 #include "cli/host_info.hpp"
 
 namespace rubato::cli {
@@ -22,6 +24,9 @@ Json optional_json(const std::optional<double>& value);
 std::optional<double> optional_number(const Json& json);
 // JSON has no NaN and no infinity: they are written as null and read as NaN.
 double number_or_nan(const Json& json);
+
+// An array of objects with code and text.
+Json findings_json(const std::vector<Finding>& findings);
 
 // What a whole run did. Record: RunRecord or CellResult.
 template <class Record>

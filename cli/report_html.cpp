@@ -87,6 +87,7 @@ Json page_run(const RunRecord& run, std::size_t model, bool typical) {
       {"refused_commits", run.refused_commits ? Json(*run.refused_commits) : Json(nullptr)},
       {"refused", refused_words(run.refused)},
       {"measured", run.measured()},
+      {"diverged", run.found(finding::kDiverged)},
       {"final_loss", run.measured() ? chart_number(run.final_loss) : Json(nullptr)},
       {"final_accuracy", run.measured() ? chart_number(run.final_accuracy) : Json(nullptr)},
       {"evaluations", curves_json(run.evaluations)},
@@ -116,6 +117,7 @@ Json model_json(const ModelSummary& summary) {
       {"bytes_up", summary.bytes_up},
       {"bytes_down", summary.bytes_down},
       {"measured", summary.measured},
+      {"diverged", summary.spoiling && summary.spoiling->code == finding::kDiverged},
       {"final_loss", summary.measured ? chart_number(summary.final_loss) : Json(nullptr)},
       {"final_accuracy", summary.measured ? chart_number(summary.final_accuracy) : Json(nullptr)},
       {"heterogeneity", chart_number(summary.heterogeneity)}};
@@ -146,6 +148,7 @@ Json report_data(const Comparison& comparison, const std::vector<ModelSummary>& 
           {"virtual_time", comparison.virtual_time},
           {"note", comparison.note},
           {"partial", comparison.partial},
+          {"findings", finding_lines(comparison)},
           {"command", comparison.command},
           {"config", comparison.config_text},
           {"host", host_json(comparison.host)},

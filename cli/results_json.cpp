@@ -69,6 +69,7 @@ Json run_json(const Comparison& comparison, const RunRecord& run) {
   if (run.refused != RefusedByReason{}) json["refused"] = refused_json(run.refused);
   if (run.setbacks > 0) json["setbacks"] = run.setbacks;
   if (const auto joules = joules_of(run)) json["joules"] = *joules;
+  json["findings"] = findings_json(run.findings);
   return json;
 }
 

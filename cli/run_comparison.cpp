@@ -7,6 +7,7 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <string_view>
 
 #include "base/check.hpp"
 #include "cli/table.hpp"
@@ -19,7 +20,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 double value_of(const RunRecord& run, bool timed) {
   if (timed) return run.time_to_target_seconds.value_or(kInfinity);
-  return run.measured() && std::isfinite(run.final_loss) ? run.final_loss : kInfinity;
+  const bool diverged = !std::isfinite(run.final_loss) || run.found(finding::kDiverged);
+  return run.measured() && !diverged ? run.final_loss : kInfinity;
 }
 
 std::vector<SideBySideRow> rows_of(const NamedComparison& named, bool timed) {
@@ -168,15 +170,16 @@ std::vector<std::vector<std::string>> side_by_side_cells(const SideBySide& all) 
   return lines;
 }
 
-std::string side_by_side_table(const SideBySide& all) {
+std::string side_by_side_table(const SideBySide& all, std::size_t width) {
   std::vector<std::vector<std::string>> columns(header(all).size());
   for (const auto& line : side_by_side_cells(all))
     for (std::size_t i = 0; i < line.size(); ++i) columns[i].push_back(line[i]);
-  return fmt::format(
-      "{}\n\n{}\n\nMedians over the seeds. Interval: bootstrap of the median, 10,000 samples.\n"
+  constexpr std::string_view kLegend =
+      "Medians over the seeds. Interval: bootstrap of the median, 10,000 samples.\n"
       "Ratio: the row's median / that of the row it is tested against.\n"
-      "p: exact test of Mann and Whitney, two-sided, not corrected for the number of rows.\n",
-      all.target.empty() ? "Final loss" : "Time to " + all.target, aligned(columns));
+      "p: exact test of Mann and Whitney, two-sided, not corrected for the number of rows.\n";
+  return fmt::format("{}\n\n{}\n\n{}", all.target.empty() ? "Final loss" : "Time to " + all.target,
+                     aligned(columns, width, 2), wrapped(kLegend, width));
 }
 
 std::string side_by_side_csv(const SideBySide& all) {

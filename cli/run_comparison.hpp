@@ -1,7 +1,7 @@
 // cli/run_comparison.hpp - several run directories side by side: each model of each directory with
 // its median, how sure that is, and whether it differs from a reference.
 // The value is the time to target, or the final loss where there is no target. A run that never
-// arrived, or whose loss is no number, counts as infinite.
+// arrived, or that diverged, counts as infinite.
 // Errors: BadInput for directories that cannot be compared. Pure.
 #pragma once
 
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "base/terminal.hpp"
 #include "cli/comparison.hpp"
 #include "cli/run_statistics.hpp"
 
@@ -51,7 +52,8 @@ struct SideBySide {
 
 // The header, then a line each row: texts of the table.
 std::vector<std::vector<std::string>> side_by_side_cells(const SideBySide& all);
-std::string side_by_side_table(const SideBySide& all);  // for a terminal
+// For a terminal.
+std::string side_by_side_table(const SideBySide& all, std::size_t width = kAnyWidth);
 std::string side_by_side_csv(const SideBySide& all);    // empty fields for what is infinite
 std::string side_by_side_latex(const SideBySide& all);  // a tabular; needs booktabs
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -25,10 +27,12 @@ Result<void> begin_log(const Comparison& comparison, const std::string& director
 }
 
 Result<void> add_to_log(const RunRecord& run, const std::string& directory) {
-  std::ofstream file(log_path(directory), std::ios::app | std::ios::binary);
+  const std::string path = log_path(directory);
+  errno = 0;
+  std::ofstream file(path, std::ios::app | std::ios::binary);
   file << log_run(run) << std::flush;
   if (file) return {};
-  return fail(ErrorCode::Io, log_path(directory) + ": cannot write there");
+  return fail(ErrorCode::Io, fmt::format("cannot write {}: {}", path, std::strerror(errno)));
 }
 
 Result<void> write_run_directory(const Comparison& comparison, const std::string& directory) {

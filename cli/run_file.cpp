@@ -5,15 +5,13 @@
 
 #include <ctime>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
 #include "cli/outputs.hpp"
+#include "cli/record_json.hpp"
 #include "cli/run_place.hpp"
 
 namespace rubato::cli {
-
-using Json = nlohmann::json;
 
 namespace {
 

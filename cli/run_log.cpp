@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/words.hpp"
 #include "cli/record_json.hpp"
 
 namespace rubato::cli {
@@ -29,6 +30,7 @@ Json worker_json(const WorkerRecord& w) {
                {"refused", w.refused}};
   if (w.joules) json["joules"] = *w.joules;
   if (w.late_seconds > 0) json["late_s"] = w.late_seconds;
+  if (w.training_loss) json["training_loss"] = *w.training_loss;
   return json;
 }
 
@@ -50,6 +52,7 @@ WorkerRecord parse_worker(const Json& json) {
   w.held_out_accuracy = number_or_nan(held_out.at(2));
   if (json.contains("joules")) w.joules = number_or_nan(json.at("joules"));
   if (json.contains("late_s")) w.late_seconds = number_or_nan(json.at("late_s"));
+  if (json.contains("training_loss")) w.training_loss = number_or_nan(json.at("training_loss"));
   w.refused = json.at("refused");
   return w;
 }
@@ -62,7 +65,8 @@ Json end_json(const RunRecord& r) {
                {"heterogeneity", r.heterogeneity},
                {"refused_commits", r.refused_commits ? Json(*r.refused_commits) : Json(nullptr)},
                {"refused", r.refused},
-               {"setbacks", r.setbacks}});
+               {"setbacks", r.setbacks},
+               {"findings", findings_json(r.findings)}});
   return json;
 }
 
@@ -76,6 +80,9 @@ void parse_end(const Json& json, RunRecord& r) {
     r.refused_commits = refused.get<std::uint64_t>();
   r.refused = json.at("refused");
   r.setbacks = json.at("setbacks");
+  if (!json.contains("findings")) return;  // of an earlier version
+  for (const Json& found : json.at("findings"))
+    r.findings.push_back({found.at("code"), found.at("text")});
 }
 
 void parse_begin(const Json& json, Comparison& c) {
@@ -129,8 +136,8 @@ class Reader {
   Comparison finish() {
     if (!over_)
       comparison_.partial =
-          fmt::format("This is a part: the command was killed after {} of {} runs.",
-                      comparison_.runs.size(), comparison_.planned_runs);
+          fmt::format("This is a part: the command was killed after {} of {}.",
+                      comparison_.runs.size(), counted(comparison_.planned_runs, "run"));
     return std::move(comparison_);
   }
 

@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
+#include "base/terminal.hpp"
+#include "base/words.hpp"
 #include "cli/commands.hpp"
 #include "cli/comparison.hpp"
 #include "cli/record_json.hpp"
@@ -73,11 +74,14 @@ std::string note_of(const Entry& entry, const ModelSummary* model) {
   if (comparison.target_loss || comparison.target_accuracy) {
     note = model->reached == model->runs.size() ? "target reached" : "target not reached";
     if (model->reached > 0 && model->reached < model->runs.size())
-      note = fmt::format("target reached by {} of {} seeds", model->reached, model->runs.size());
+      note = fmt::format("target reached by {} of {}", model->reached,
+                         counted(model->runs.size(), "seed"));
   }
+  if (model->spoiling) note += fmt::format("; {}", model->spoiling->words);
   if (entry.running) return note + "; running";
   if (!comparison.partial.empty())
-    note += fmt::format("; a part: {} of {} runs", comparison.runs.size(), comparison.planned_runs);
+    note += fmt::format("; a part: {} of {}", comparison.runs.size(),
+                        counted(comparison.planned_runs, "run"));
   return note;
 }
 
@@ -114,7 +118,7 @@ std::string table_of(const std::vector<Entry>& entries) {
            note_of(entry, &model)});
     }
   }
-  return aligned(columns);
+  return aligned(columns, text_columns(stdout));
 }
 
 Json json_of(const Entry& entry) {

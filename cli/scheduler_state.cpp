@@ -7,6 +7,7 @@
 #include "base/log.hpp"
 #include "base/rng.hpp"
 #include "base/time.hpp"
+#include "base/words.hpp"
 #include "cli/text.hpp"
 
 namespace rubato::cli {
@@ -79,8 +80,8 @@ Result<std::unique_ptr<DurableScheduler>> SchedulerState::make(const MakeCore& m
   if (const auto heard = DurableScheduler::replay(*reader_, *core); !heard)
     return tl::unexpected(unusable(heard.error().message));
   if (reader_->torn() > 0)
-    log_warning(fmt::format("{}: the last {} bytes were not written to their end, and are dropped",
-                            file_->path(), reader_->torn()));
+    log_warning(fmt::format("{}: its end ({}) was not written whole, and is dropped", file_->path(),
+                            counted(reader_->torn(), "byte")));
   RUBATO_TRY(file_->cut(reader_->position()));
   const Duration away{wall - reader_->last_wall()};
   const bool counts = away >= Duration{} && away < options.absent_max;
@@ -91,12 +92,11 @@ Result<std::unique_ptr<DurableScheduler>> SchedulerState::make(const MakeCore& m
     log_info(fmt::format("run {:016x} had ended: {}; for a new one remove {}", header.run,
                          *state.stopped(), file_->path()));
   } else {
-    log_info(fmt::format(
-        "goes on with run {:016x}: {} workers, {} servers, {} commits; was away "
-        "for {}{}",
-        header.run, state.members(), state.servers(),
-        count_text(static_cast<double>(state.commits())),
-        duration_text(std::max(away.seconds(), 0.0)), counts ? "" : ", which do not count"));
+    log_info(fmt::format("goes on with run {:016x}: {}, {}, {}; was away for {}{}", header.run,
+                         counted(state.members(), "worker"), counted(state.servers(), "server"),
+                         counted(state.commits(), "commit"),
+                         duration_text(std::max(away.seconds(), 0.0)),
+                         counts ? "" : ", which do not count"));
   }
   scheduler->go_on(now, wall, counts ? reader_->last() + away : reader_->last());
   return scheduler;

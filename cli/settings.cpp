@@ -2,15 +2,19 @@
 // read with.
 #include <fmt/format.h>
 
+#include "base/terminal.hpp"
 #include "cli/commands.hpp"
+#include "cli/text.hpp"
 #include "cluster/cluster_keys.hpp"
 
 namespace rubato::cli {
 
 int print_settings(bool markdown) {
+  const std::size_t width = text_columns(stdout);
   if (!markdown)
-    fmt::print(
-        "Keys of the cluster file: valid values (default), meaning. More: docs/emulation.md\n");
+    fmt::print("{}\n", wrapped("Keys of the cluster file: valid values (default), meaning. More: "
+                               "docs/emulation.md",
+                               width));
   for (const cluster::KeySection& section : cluster::key_sections()) {
     if (markdown) {
       fmt::print("{}\n", cluster::markdown_table(section));
@@ -18,7 +22,9 @@ int print_settings(bool markdown) {
     }
     fmt::print("\n{}\n", section.title);
     for (const cluster::Key& key : section.keys)
-      fmt::print("  {}: {} ({})\n      {}\n", key.name, key.valid, key.fallback, key.meaning);
+      fmt::print("{}\n", wrapped(fmt::format("  {}: {} ({})\n      {}", key.name, key.valid,
+                                             key.fallback, key.meaning),
+                                 width, 6));
   }
   return 0;
 }

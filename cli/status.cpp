@@ -8,10 +8,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/rng.hpp"
+#include "base/terminal.hpp"
+#include "base/words.hpp"
 #include "cli/commands.hpp"
 #include "cli/endpoint.hpp"
 #include "cli/local_runs.hpp"
 #include "cli/node_keys.hpp"
+#include "cli/output.hpp"
 #include "cli/status_text.hpp"
 #include "cli/table.hpp"
 #include "cli/text.hpp"
@@ -105,7 +108,8 @@ class Asker {
 };
 
 std::string table_of(const Json& all) {
-  std::string text = run_line(all) + "\n";
+  const std::size_t width = text_columns(stdout);
+  std::string text = wrapped(run_line(all), width) + "\n";
   const Json none = Json::array();
   const Json& servers = all.contains("servers") ? all.at("servers") : none;
   const Json& workers = all.contains("workers") ? all.at("workers") : none;
@@ -117,7 +121,7 @@ std::string table_of(const Json& all) {
       columns[2].push_back(text_of(server, "state"));
       columns[3].push_back(count_text(number_of(server, "snapshot")));
     }
-    text += fmt::format("\n{}\n", aligned(columns));
+    text += fmt::format("\n{}\n", aligned(columns, width));
   }
   if (!workers.empty()) {
     std::vector<std::vector<std::string>> columns{
@@ -139,10 +143,11 @@ std::string table_of(const Json& all) {
             has_number(worker, "loss") ? loss_text(number_of(worker, "loss")) : std::string("-")})
         columns[i++].push_back(cell);
     }
-    text += fmt::format("\n{}\n", aligned(columns));
+    text += fmt::format("\n{}\n", aligned(columns, width));
   }
-  if (number_of(all, "workers_left_out") > 0)
-    text += fmt::format("and {:g} more workers\n", number_of(all, "workers_left_out"));
+  if (const double left_out = number_of(all, "workers_left_out"); left_out > 0)
+    text += fmt::format(
+        "and {}\n", counted(static_cast<std::uint64_t>(std::min(left_out, 1e15)), "more worker"));
   return text;
 }
 
@@ -178,7 +183,7 @@ Result<void> status_checked(StatusRun run, const std::stop_token& stop) {
     fmt::print("{}{}{}", clears ? "\x1b[H\x1b[2J" : "",
                run.json ? status.dump(run.watch ? -1 : 2) + "\n" : table_of(status),
                run.watch && !clears && !run.json ? "\n" : "");
-    std::fflush(stdout);
+    flush_output();
     const std::string state = text_of(status, "state");
     if (!run.watch || state == "ending" || state == "over") return {};
     RUBATO_TRY(asker.wait(kWatchEvery, stop));

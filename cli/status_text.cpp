@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/text.hpp"
 
@@ -29,7 +30,7 @@ std::string directive_text(const Json& worker) {
   if (at == worker.end()) return "-";
   std::string text;
   if (number_of(*at, "local_steps") > 0)
-    text = fmt::format("{:g} steps", number_of(*at, "local_steps"));
+    text = count_of(number_of(*at, "local_steps"), "step");
   else if (number_of(*at, "period_seconds") > 0)
     text = "each " + duration_text(number_of(*at, "period_seconds"));
   else
@@ -42,10 +43,15 @@ std::string run_line(const Json& all) {
   const std::string state = text_of(all, "state");
   std::string line = state;
   if (state == "waiting") return line + " for " + text_of(all, "waiting_for");
-  line += fmt::format(" ({}) since {}, {} steps, {} commits", text_of(all, "sync"),
+  line += fmt::format(" ({}) since {}, {}, {}", text_of(all, "sync"),
                       duration_text(std::max(0.0, number_of(all, "seconds"))),
-                      count_text(number_of(all, "steps")), count_text(number_of(all, "commits")));
+                      count_of(number_of(all, "steps"), "step"),
+                      count_of(number_of(all, "commits"), "commit"));
+  if (number_of(all, "refused_commits") > 0)
+    line += fmt::format(" ({} refused)", count_text(number_of(all, "refused_commits")));
   if (has_number(all, "loss")) line += ", loss " + loss_text(number_of(all, "loss"));
+  if (has_number(all, "first_loss") && number_of(all, "loss") > number_of(all, "first_loss"))
+    line += fmt::format(" (at the start {})", loss_text(number_of(all, "first_loss")));
   if (has_number(all, "loss") && has_number(all, "target_loss"))
     line += fmt::format(" (target {})", loss_text(number_of(all, "target_loss")));
   if (has_number(all, "accuracy")) {
@@ -56,8 +62,10 @@ std::string run_line(const Json& all) {
       line += fmt::format(" (target {})",
                           figure_target_text(figure, number_of(all, "target_accuracy")));
   }
-  if (has_number(all, "seconds_left"))
-    line += fmt::format(", {} left", duration_text(number_of(all, "seconds_left")));
+  if (state == "training")
+    line += ", " + left_text(has_number(all, "seconds_left")
+                                 ? std::optional(number_of(all, "seconds_left"))
+                                 : std::nullopt);
   const std::string why = text_of(all, "stop_reason");
   return why.empty() ? line : line + ": " + why;
 }

@@ -2,11 +2,22 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
 
+#include "base/terminal.hpp"
+#include "base/words.hpp"
+
 namespace rubato::cli {
+namespace {
+
+bool begins_character(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;  // of UTF-8
+}
+
+}  // namespace
 
 std::string duration_text(double seconds) {
   if (seconds < 9.995) return fmt::format("{:.2f} s", seconds);
@@ -17,6 +28,17 @@ std::string duration_text(double seconds) {
   return fmt::format("{} h {:02} min", minutes / 60, minutes % 60);
 }
 
+std::string left_text(std::optional<double> seconds) {
+  if (!seconds) return "time left unknown";
+  const auto steps = [&](double of) {
+    return static_cast<std::int64_t>(std::clamp(std::ceil(*seconds / of), 1.0, 1e9));
+  };
+  if (*seconds <= 60) return fmt::format("about {} s left", 5 * steps(5));
+  if (*seconds <= 3600) return fmt::format("about {} min left", steps(60));
+  const auto minutes = 10 * steps(600);
+  return fmt::format("about {} h {:02} min left", minutes / 60, minutes % 60);
+}
+
 std::string count_text(double count) {
   const std::string digits = fmt::format("{:.0f}", count);
   std::string text;
@@ -25,6 +47,11 @@ std::string count_text(double count) {
     text += digits[i];
   }
   return text;
+}
+
+std::string count_of(double count, std::string_view noun) {
+  const std::string text = count_text(count);
+  return fmt::format("{} {}", text, text == "1" ? std::string(noun) : plural_of(noun));
 }
 
 std::string bytes_text(double bytes) {
@@ -54,6 +81,53 @@ std::string figure_target_text(const Figure& figure, double target) {
 std::string loss_text(double loss) {
   if (!(std::abs(loss) < 1e6)) return "diverged";
   return std::abs(loss) < 10 ? fmt::format("{:.4f}", loss) : fmt::format("{:.5g}", loss);
+}
+
+std::size_t characters(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::count_if(text, begins_character));
+}
+
+std::vector<std::string> broken(std::string_view text, std::size_t width) {
+  std::vector<std::string> lines;
+  while (characters(text) > width) {
+    std::size_t end = 0;  // of the first `width` characters
+    for (std::size_t count = 0; end < text.size(); ++end)
+      if (begins_character(text[end]) && ++count > width) break;
+    const auto space = text.substr(0, end + 1).rfind(' ');
+    const bool whole = space != text.npos && space > 0;
+    lines.emplace_back(text.substr(0, whole ? space : end));
+    text.remove_prefix(whole ? space + 1 : end);
+  }
+  lines.emplace_back(text);
+  return lines;
+}
+
+std::string wrapped(std::string_view text, std::size_t width, std::size_t indent) {
+  if (width == kAnyWidth) return std::string(text);
+  std::string all;
+  std::size_t column = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    if (text[at] == '\n') {
+      all += text[at++];
+      column = 0;
+      continue;
+    }
+    const auto blanks = std::min(text.find_first_not_of(' ', at), text.size()) - at;
+    const auto end = std::min(text.find_first_of(" \n", at + blanks), text.size());
+    const auto word = text.substr(at + blanks, end - at - blanks);
+    const std::size_t length = characters(word);
+    if (column > indent && column + blanks + length > width) {
+      all.append("\n").append(indent, ' ');
+      column = indent;
+    } else {
+      all.append(blanks, ' ');
+      column += blanks;
+    }
+    all += word;
+    column += length;
+    at = end;
+  }
+  return all;
 }
 
 std::string csv_field(const std::string& text) {

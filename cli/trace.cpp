@@ -7,7 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/terminal.hpp"
 #include "base/trace_merge.hpp"
+#include "base/words.hpp"
 #include "cli/commands.hpp"
 #include "cli/text.hpp"
 #include "cluster/trace_files.hpp"
@@ -17,7 +19,8 @@ namespace {
 
 using cluster::ValueTrace;
 
-constexpr int kColumns = 72;
+constexpr int kColumns = 72;  // at most
+constexpr int kAxis = 11;     // columns of the terminal before the first bar
 constexpr int kRows = 8;
 constexpr double kBytesPerMegabit = 1e6 / 8;
 
@@ -59,16 +62,20 @@ std::string bars(const std::vector<double>& columns) {
 
 std::string drawing(const ValueTrace& trace, std::string_view title, double unit) {
   const Duration length = length_of(trace);
+  const std::size_t width = std::max<std::size_t>(text_columns(stdout), 2 * kAxis);
+  const auto count = static_cast<int>(std::min<std::size_t>(kColumns, width - kAxis));
   std::vector<double> columns;
-  for (int i = 0; i < kColumns; ++i)
-    columns.push_back(mean_of(trace, {length.ns / kColumns * i}, {length.ns / kColumns * (i + 1)}) /
+  for (int i = 0; i < count; ++i)
+    columns.push_back(mean_of(trace, {length.ns / count * i}, {length.ns / count * (i + 1)}) /
                       unit);
   const auto [least, most] = std::ranges::minmax(trace.points(), {}, &cluster::TracePoint::value);
   const bool repeats = trace.period() > Duration{};
-  return fmt::format("{}: mean {:.4g}, from {:.4g} to {:.4g}; {} values in {}{}\n{}", title,
-                     mean_of(trace, {}, length) / unit, least.value / unit, most.value / unit,
-                     trace.points().size(), duration_text(length.seconds()),
-                     repeats ? ", then again" : "", bars(columns));
+  const std::string caption =
+      fmt::format("{}: mean {:.4g}, from {:.4g} to {:.4g}; {} in {}{}", title,
+                  mean_of(trace, {}, length) / unit, least.value / unit, most.value / unit,
+                  counted(trace.points().size(), "value"), duration_text(length.seconds()),
+                  repeats ? ", then again" : "");
+  return fmt::format("{}\n{}", wrapped(caption, width), bars(columns));
 }
 
 Result<void> show(const std::string& file) {

@@ -9,6 +9,9 @@
 #include <string_view>
 
 #include "base/file.hpp"
+#include "base/log.hpp"
+#include "base/terminal.hpp"
+#include "base/words.hpp"
 #include "cli/commands.hpp"
 #include "cli/outputs.hpp"
 #include "cli/page_curves.hpp"
@@ -44,10 +47,9 @@ Result<Scored> score(ModelRun& options, train::Labels labels) {
   RUBATO_ASSIGN(scored.model, train::read_model(options.model));
   RUBATO_ASSIGN(scored.samples, train::read_samples(scored.model.schema, options.data, labels));
   if (const std::size_t unknown = scored.samples.unknown; unknown > 0)
-    fmt::print(stderr,
-               "rubato: {}: {} values are categories that the model does not know; they count as "
-               "none\n",
-               options.data, unknown);
+    write_line(stderr, fmt::format("rubato: {}: the model does not know the category of {}, and "
+                                   "takes it for none",
+                                   options.data, counted(unknown, "value")));
   RUBATO_TRY(device->build(scored.model.spec, train::kEvaluationBatch));
   device->load(scored.model.parameters);
   scored.scores = train::all_scores(*device, scored.samples.data);
@@ -85,7 +87,7 @@ Result<void> predict_checked(ModelRun options) {
   RUBATO_ASSIGN(auto scored, score(options, train::Labels::IfThere));
   const std::string text = predictions_csv(scored);
   if (!options.out.empty()) return write_file(options.out, text);
-  std::fputs(text.c_str(), stdout);
+  fmt::print("{}", text);
   return {};
 }
 
@@ -142,10 +144,13 @@ std::string evaluation_table(const Scored& scored, const train::ClassReport& rep
     columns[3].push_back(share_text(own.recall));
     columns[4].push_back(most == 0 ? "-" : fmt::format("{} ({})", names[rival], most));
   }
-  return fmt::format("{} samples, loss {}, accuracy {}\n\n{}\n\nWorst class: {} (recall {})\n",
-                     count_text(static_cast<double>(scored.samples.data.size())),
-                     loss_text(report.loss), percent_text(report.accuracy), aligned(columns),
-                     names[report.worst], share_text(report.classes[report.worst].recall));
+  const std::size_t width = text_columns(stdout);
+  return fmt::format("{}, loss {}, accuracy {}\n\n{}\n\n{}\n",
+                     counted(scored.samples.data.size(), "sample"), loss_text(report.loss),
+                     percent_text(report.accuracy), aligned(columns, width),
+                     wrapped(fmt::format("Worst class: {} (recall {})", names[report.worst],
+                                         share_text(report.classes[report.worst].recall)),
+                             width));
 }
 
 Json residuals_json(const train::RegressionReport& report) {
@@ -195,13 +200,15 @@ std::string evaluation_table(const Scored& scored, const train::RegressionReport
     worst[2].push_back(number_text(sample.predicted));
     worst[3].push_back(number_text(sample.predicted - sample.target));
   }
-  return fmt::format(
-      "{} samples of {}: R^2 {}, MSE {}, RMSE {}, MAE {}, loss {}\n\n{}\n\n{}\n",
-      count_text(static_cast<double>(scored.samples.data.size())),
-      scored.model.schema.target_name(),
-      std::isnan(report.r2) ? "-" : figure_text(figure_of(Task::Regression), report.r2),
-      number_text(report.mse), number_text(report.rmse), number_text(report.mae),
-      loss_text(report.loss), aligned(quantiles), aligned(worst));
+  const std::size_t width = text_columns(stdout);
+  const std::string caption =
+      fmt::format("{} of {}: R^2 {}, MSE {}, RMSE {}, MAE {}, loss {}",
+                  counted(scored.samples.data.size(), "sample"), scored.model.schema.target_name(),
+                  std::isnan(report.r2) ? "-" : figure_text(figure_of(Task::Regression), report.r2),
+                  number_text(report.mse), number_text(report.rmse), number_text(report.mae),
+                  loss_text(report.loss));
+  return fmt::format("{}\n\n{}\n\n{}\n", wrapped(caption, width), aligned(quantiles, width),
+                     aligned(worst, width));
 }
 
 // Real and predicted numbers of samples that lie evenly among all, for the page's chart.

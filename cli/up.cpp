@@ -58,10 +58,14 @@ Result<void> up_checked(UpOptions options, std::stop_token stop) {
                     .profile = *profile,
                     .page = page.get()};
   RUBATO_ASSIGN(auto hosted, run_real(config, run, stop));
-  return conclude(
-      config, std::move(hosted),
-      {.command = command, .out = out, .json = options.json, .note = note, .page = page.get()},
-      stop);
+  return conclude(config, std::move(hosted),
+                  {.command = command,
+                   .out = out,
+                   .json = options.json,
+                   .missed_ok = options.missed_ok,
+                   .note = note,
+                   .page = page.get()},
+                  stop);
 }
 
 }  // namespace

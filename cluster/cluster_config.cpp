@@ -12,9 +12,11 @@
 #include "base/file.hpp"
 #include "base/nearest.hpp"
 #include "base/shipped.hpp"
+#include "base/words.hpp"
 #include "cluster/cluster_keys.hpp"
 #include "cluster/cluster_scaling.hpp"
 #include "cluster/device_catalog.hpp"
+#include "cluster/file_kind.hpp"
 #include "cluster/trace_files.hpp"
 #include "proto/endpoint.hpp"
 #include "server/scheduler.hpp"
@@ -212,8 +214,8 @@ void read_membership(const ConfigTable& root, ClusterConfig& config) {
   read_churn(root, config);
   if (!config.open && config.workers_min.value_or(0) > config.worker_count())
     root.problem("workers_min",
-                 fmt::format("the file lists {} workers; with join = \"open\" others may join",
-                             config.worker_count()));
+                 fmt::format("the file lists {}; with join = \"open\" others may join",
+                             counted(static_cast<std::uint64_t>(config.worker_count()), "worker")));
   if (config.start_count() == 0)
     root.problem("churn",
                  "training starts when somebody is there: leave one worker from the start");
@@ -313,8 +315,8 @@ void finish_servers(const ConfigTable& table, const Catalog& catalog, ServersCon
   const auto& addresses = servers.addresses;
   if (addresses.empty()) return;
   if (addresses.size() != static_cast<std::size_t>(servers.count))
-    table.problem("addresses", fmt::format("lists {} servers, and servers.count is {}",
-                                           addresses.size(), servers.count));
+    table.problem("addresses", fmt::format("lists {}, and servers.count is {}",
+                                           counted(addresses.size(), "server"), servers.count));
   for (const std::string& address : addresses) {
     const auto endpoint = proto::read_endpoint(address);
     if (!endpoint || endpoint->port == 0 || endpoint->every_address())
@@ -338,6 +340,17 @@ void check_stop(const ConfigTable& table, const ClusterConfig& config) {
   if (config.stop.target_accuracy && !holds_out(config.dataset))
     table.problem("target_accuracy",
                   "is measured on held-out data, of which dataset.held_out = 0 leaves none");
+}
+
+// Reads [sync], and gives values to keys that are left out and follow from the length of the run.
+// Requires: workers and their step times are known.
+void derive_from_length(const ConfigTable& root, ClusterConfig& config) {
+  const auto seconds = run_seconds(config);
+  config.sync = sync::read_options(
+      root.table("sync"), seconds ? std::optional(Duration::from_seconds(*seconds)) : std::nullopt);
+  double& interval = config.evaluation.interval_seconds;
+  if (seconds && !root.table("evaluation").has("interval_seconds"))
+    interval = std::min(interval, *seconds / kEvaluationsMin);
 }
 
 // The layers of the model, or why they are not known before the data are loaded.
@@ -473,6 +486,16 @@ const WorkerGroup* find_untimed(const ClusterConfig& config) {
   return untimed == config.workers.end() ? nullptr : &*untimed;
 }
 
+std::optional<double> run_seconds(const ClusterConfig& config) {
+  std::optional<double> seconds = config.stop.max_seconds;
+  if (!config.stop.max_steps || config.workers.empty() || find_untimed(config)) return seconds;
+  double steps_a_second = 0;
+  for (const WorkerGroup& group : config.workers)
+    steps_a_second += group.count / group.device.step_seconds;
+  const double stepping = static_cast<double>(*config.stop.max_steps) / steps_a_second;
+  return std::min(seconds.value_or(stepping), stepping);
+}
+
 double configured_heterogeneity(const ClusterConfig& config) {
   double sum = 0;
   double slowest = 0;
@@ -498,7 +521,6 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
   for (const auto& row : cluster_rows())
     read_option(row.of == kTopSection ? root : root.table(row.of), row, config);
   read_options(root.table("wire"), codec_rows(), config.codecs);
-  config.sync = sync::read_options(root.table("sync"));
 
   check_model(root.table("model"), fs::path(file).parent_path(), config.model);
   check_dataset(root.table("dataset"), fs::path(file).parent_path(), config.dataset);
@@ -518,6 +540,7 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
   read_workers(root, catalog, spec, config);
   check_precision(root.table("training"), config);
   scale_cluster(root, config);
+  derive_from_length(root, config);
   read_traces(root, config);
   read_membership(root, config);
   server::read_optimizer(root.table("optimizer"), config.worker_count(), config.optimizer);
@@ -534,12 +557,14 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
 }
 
 Result<ClusterSource> read_cluster(const std::string& path, const std::string& catalog_path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored))
+    return fail(ErrorCode::BadInput, other_kind(path, "", Wanted::Cluster));
   Result<std::string> text = read_file(path);
   if (!text)
     return fail(ErrorCode::BadInput, text.error().message +
                                          "; write one, or copy an example from " +
                                          (shipped_directory() / "clusters/").string());
-  std::error_code ignored;
   const std::string catalog =
       catalog_path.empty() ? find_catalog(fs::absolute(path, ignored)) : catalog_path;
   ClusterSource source{path, std::move(*text), {}};
@@ -551,7 +576,10 @@ Result<ClusterSource> read_cluster(const std::string& path, const std::string& c
 
 Result<ClusterConfig> load_cluster(const std::string& path, const std::string& catalog_path) {
   RUBATO_ASSIGN(const ClusterSource source, read_cluster(path, catalog_path));
-  return parse_cluster(source.text, source.file, source.catalog_text);
+  auto config = parse_cluster(source.text, source.file, source.catalog_text);
+  if (config) return config;
+  const std::string other = other_kind(path, source.text, Wanted::Cluster);
+  return other.empty() ? std::move(config) : fail(ErrorCode::BadInput, other);
 }
 
 }  // namespace rubato::cluster

@@ -126,6 +126,9 @@ struct TrainingConfig {
   bool early_forward = false;  // a step begins while the reply to the worker's commit arrives
 };
 
+// A run has at least so many evaluations, where the file does not state their interval.
+inline constexpr double kEvaluationsMin = 20;
+
 struct EvaluationConfig {
   double interval_seconds = 5;
   int samples = 0;       // of the held-out data; 0: all
@@ -207,6 +210,11 @@ std::vector<WorkerProfile> all_profiles(const ClusterConfig& config);
 // Whether a worker or the servers have a link with latency, a limited bandwidth, a trace of it, or
 // an outage or partition.
 bool names_links(const ClusterConfig& config);
+
+// How long the run lasts at most, as far as the file says, without communication: the shorter one
+// of max_seconds and the time that max_steps take. Empty: there is only max_steps, and a group has
+// no step time.
+std::optional<double> run_seconds(const ClusterConfig& config);
 
 // A group without step times, which only real boxes can do without. Null: there is none.
 const WorkerGroup* find_untimed(const ClusterConfig& config);

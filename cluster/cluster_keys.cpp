@@ -272,7 +272,8 @@ std::vector<ClusterRow> make_cluster_rows() {
               Limits::at_least(0), +[](C& c) -> double& { return c.snapshot.every_seconds; }}),
 
       own<C>({"evaluation", "interval_seconds", "from one measurement of the model to the next",
-              kSeconds, +[](C& c) -> double& { return c.evaluation.interval_seconds; }}),
+              kSeconds, +[](C& c) -> double& { return c.evaluation.interval_seconds; },
+              "5, or 1/20 of a run that is shorter than 100 s"}),
       own<C>({"evaluation", "samples", "held-out samples used; 0: all", kCount,
               +[](C& c) -> int& { return c.evaluation.samples; }}),
       {"evaluation", "average", "measure an average over the last commits; some models always do",

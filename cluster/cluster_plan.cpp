@@ -8,6 +8,7 @@
 
 #include "base/checksum.hpp"
 #include "base/rng.hpp"
+#include "base/words.hpp"
 #include "cluster/shared_settings.hpp"
 #include "sync/factory.hpp"
 
@@ -85,11 +86,11 @@ Result<void> check_sync(const ClusterConfig& config, const std::string& sync) {
 
 Result<void> check_target(const ClusterConfig& config, const train::DataSplit& data) {
   if (!config.stop.target_accuracy || data.held_out.size() > 0) return {};
-  return fail(
-      ErrorCode::BadInput,
-      fmt::format("stop.target_accuracy = {}: is measured on held-out data, of which "
-                  "dataset.held_out = {} leaves none of {} samples; raise it",
-                  *config.stop.target_accuracy, config.dataset.held_out, data.train.size()));
+  return fail(ErrorCode::BadInput,
+              fmt::format("stop.target_accuracy = {}: is measured on held-out data, of which "
+                          "dataset.held_out = {} leaves none of {}; raise it",
+                          *config.stop.target_accuracy, config.dataset.held_out,
+                          counted(data.train.size(), "sample")));
 }
 
 Result<void> require_trainable(const ClusterConfig& config) {
@@ -203,6 +204,7 @@ server::SchedulerOptions scheduler_options(const ClusterConfig& config, const Cl
   options.workers = static_cast<std::uint32_t>(config.start_count());
   if (!config.open)
     for (const auto& worker : worker_profiles(config)) options.listed.push_back(worker.name);
+  for (const auto& worker : all_profiles(config)) options.order.push_back(worker.name);
   options.evaluations = evaluator           ? server::SchedulerOptions::Evaluations::Evaluator
                         : config.own_data() ? server::SchedulerOptions::Evaluations::Workers
                                             : server::SchedulerOptions::Evaluations::Training;

@@ -32,8 +32,10 @@ void ModelSaver::on_evaluated(std::span<const float> parameters, const Facts& fa
 }
 
 void ModelSaver::on_end(std::span<const float> parameters, const Facts& facts) {
+  over_ = true;
   note_best(parameters, facts);
   write("model", parameters, facts);
+  for (const auto& [name, why] : failed_) log_failure("the trained model is not saved: " + why);
 }
 
 void ModelSaver::note_best(std::span<const float> parameters, const Facts& facts) {
@@ -63,10 +65,10 @@ void ModelSaver::write(const std::string& name, std::span<const float> parameter
   const auto done = both();
   if (done) {
     written_ = path(".safetensors");
-  } else if (!failed_) {
-    log_warning(fmt::format("the trained model is not saved: {}", done.error().message));
+    failed_.erase(name);
+  } else if (failed_.insert_or_assign(name, done.error().message).second && !over_) {
+    log_warning("the trained model is not saved: " + done.error().message);
   }
-  failed_ = !done;
 }
 
 }  // namespace rubato::cluster

@@ -1,12 +1,14 @@
 // cluster/model_saver.hpp - the trained model as files, while a run goes on and at its end:
 // model.safetensors and model.onnx are the newest, best.safetensors and best.onnx those of the
 // lowest held-out loss. Each is written beside its place and renamed.
-// Errors: a file that cannot be written is one warning until one can be; the run goes on.
+// Errors: a file that cannot be written is one warning until it can be; the run goes on. At the end
+// it is a failure (log_failure).
 // Threads: one owner.
 #pragma once
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -52,7 +54,8 @@ class ModelSaver {
   Duration every_;
   std::optional<Instant> next_;
   double lowest_loss_;
-  bool failed_ = false;  // the last write
+  std::map<std::string, std::string> failed_;  // why, of files whose last write failed
+  bool over_ = false;                          // the parameters of the end have come
   std::string written_;
 };
 

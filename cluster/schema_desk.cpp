@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/words.hpp"
 #include "server/waiting.hpp"
 
 namespace rubato::cluster {
@@ -71,10 +72,11 @@ Result<void> SchemaDesk::take(const proto::Describe& describe) {
   RUBATO_ASSIGN(auto summary, train::summary_of(describe.summary));
   const bool fresh = !summaries_.contains(describe.name);
   if (fresh)
-    log_.push(summary.target
-                  ? fmt::format("worker '{}' has {} samples", describe.name, summary.samples)
-                  : fmt::format("worker '{}' has {} samples of {} classes", describe.name,
-                                summary.samples, summary.classes.size()));
+    log_.push(summary.target ? fmt::format("worker '{}' has {}", describe.name,
+                                           counted(summary.samples, "sample"))
+                             : fmt::format("worker '{}' has {} of {}", describe.name,
+                                           counted(summary.samples, "sample"),
+                                           counted(summary.classes.size(), "class")));
   summaries_[describe.name] = std::move(summary);
   return {};
 }
@@ -84,10 +86,11 @@ void SchemaDesk::agree() {
     RUBATO_ASSIGN(auto schema, train::agree(summaries_, options_.stated));
     const std::size_t bytes = to_text(schema).size();
     if (bytes > proto::kSchemaTextMax)
-      return fail(ErrorCode::BadInput,
-                  fmt::format("the schema of all data has {} bytes, at most {} can be sent; leave "
-                              "columns out with dataset.ignore, or state the schema in a file",
-                              bytes, proto::kSchemaTextMax));
+      return fail(
+          ErrorCode::BadInput,
+          fmt::format("the schema of all data has {} bytes, and {} can be sent at most; leave "
+                      "columns out with dataset.ignore, or state the schema in a file",
+                      bytes, proto::kSchemaTextMax));
     return schema;
   }();
   if (!agreed) {
@@ -97,8 +100,9 @@ void SchemaDesk::agree() {
   }
   schema_ = *agreed;
   for (const PeerId peer : asked_) send(peer, proto::Schema{to_text(*schema_)});
-  stopped_ = fmt::format("all {} workers agree on {} inputs and {} outputs", summaries_.size(),
-                         schema_->shape.count(), schema_->outputs());
+  stopped_ = fmt::format("{} agreed on {} and {}", counted(summaries_.size(), "worker"),
+                         counted(static_cast<std::uint64_t>(schema_->shape.count()), "input"),
+                         counted(static_cast<std::uint64_t>(schema_->outputs()), "output"));
 }
 
 void SchemaDesk::stop(const std::string& reason) {
@@ -111,6 +115,7 @@ void SchemaDesk::on_wakeup(Instant now) {
   if (!next_word_ || now < *next_word_) return;
   next_word_ = now + kWordEvery;
   const proto::Notice line{"waiting for the data of " + awaited()};
+  if (!word_.due(now, line.text)) return;
   log_.push(line.text);
   for (const PeerId peer : asked_) send(peer, line);
 }

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/growing_interval.hpp"
 #include "base/ids.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
@@ -35,7 +36,8 @@ class SchemaDesk {
   };
   explicit SchemaDesk(Options options);
 
-  // From now on it says every 5 s for whom it waits, to its log and to all that have asked.
+  // From now on it says for whom it waits, to its log and to all that have asked: 5 s after a
+  // change, and more and more rarely while nothing changes.
   void on_start(Instant now);
   void on_message(Instant now, proto::PeerId from, const proto::Message& message);
   // `from` said what it may not say: it is told so.
@@ -54,6 +56,7 @@ class SchemaDesk {
   // Requires: stopped(), and not by stop().
   const train::InputSchema& schema() const { return *schema_; }
   std::map<std::string, std::uint64_t> samples() const;  // by worker
+  const std::map<std::string, train::DataSummary>& summaries() const { return summaries_; }
 
  private:
   void on_describe(proto::PeerId from, const proto::Describe& describe);
@@ -67,7 +70,8 @@ class SchemaDesk {
   std::map<std::string, train::DataSummary> summaries_;  // by worker
   std::set<proto::PeerId> asked_;                        // who waits for the schema
   std::optional<train::InputSchema> schema_;
-  std::optional<Instant> next_word_;  // when the log says for whom it waits
+  std::optional<Instant> next_word_;  // when to look for whom it waits
+  RepeatedLine word_{Duration::from_seconds(10)};
   std::optional<std::string> stopped_;
   std::optional<Error> failure_;
   proto::Outbox<proto::ToPeer> outbox_;

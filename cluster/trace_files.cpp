@@ -12,6 +12,7 @@
 #include "base/file.hpp"
 #include "base/nearest.hpp"
 #include "base/numbers.hpp"
+#include "base/words.hpp"
 
 namespace rubato::cluster {
 namespace {
@@ -118,14 +119,18 @@ Result<NodeTrace> parse_csv(std::string_view text, const std::string& file) {
     while (line.starts_with('#')) line = lines.next();
     return line;
   };
-  RUBATO_ASSIGN(const auto found, parse_header(next(), lines));
+  const std::string_view header = next();
+  if (header.empty())
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: is empty; its first line names the columns", file));
+  RUBATO_ASSIGN(const auto found, parse_header(header, lines));
   std::vector<std::vector<TracePoint>> points(found.size());
   Duration last;
   for (auto line = next(); !line.empty(); line = next()) {
     const auto cells = cells_of(line);
     if (cells.size() != found.size() + 1)
-      return lines.error(
-          fmt::format("{} values, and the header has {} columns", cells.size(), found.size() + 1));
+      return lines.error(fmt::format("{}, and the header has {}", counted(cells.size(), "value"),
+                                     counted(found.size() + 1, "column")));
     const auto seconds = parse_number<double>(cells[0]);
     if (!seconds || *seconds < 0 || *seconds > kSecondsMax)
       return lines.error(

@@ -576,7 +576,8 @@ void VirtualCluster::report_progress() {
   if (options_.watch) options_.watch(scheduler(), now_);
   if (!options_.progress) return;
   const double seconds = (now_ - *scheduler().started()).seconds();
-  options_.progress({seconds, scheduler().smoothed_loss(), scheduler().steps()});
+  options_.progress(
+      {seconds, scheduler().smoothed_loss(), scheduler().steps(), scheduler().seconds_left(now_)});
 }
 
 void VirtualCluster::start(Node place) {

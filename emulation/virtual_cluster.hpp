@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 
@@ -27,6 +28,7 @@ struct VirtualProgress {
   double seconds = 0;        // virtual
   double smoothed_loss = 0;  // mean of the last 5 evaluations; 0 before the first
   std::uint64_t steps = 0;
+  std::optional<double> seconds_left = {};  // virtual; empty: not known
 };
 
 struct VirtualOptions {

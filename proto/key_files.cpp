@@ -47,8 +47,10 @@ Result<void> write_new(const fs::path& file, const std::string& text, mode_t mod
   };
   const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
   if (fd < 0) return failed();
-  const bool written = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-                       ::fsync(fd) == 0;
+  std::size_t done = 0;
+  for (ssize_t more = 1; done < text.size() && more > 0; done += more > 0 ? more : 0)
+    more = ::write(fd, text.data() + done, text.size() - done);
+  const bool written = done == text.size() && ::fsync(fd) == 0;
   const auto result = written ? Result<void>() : Result<void>(failed());
   ::close(fd);
   if (!written) ::unlink(file.c_str());
@@ -63,6 +65,11 @@ Result<SecretKey> read_key(const fs::path& file, bool secret) {
     return fail(ErrorCode::BadInput, fmt::format("{}: {}", file.string(), error.message()));
   if (bytes > kFileBytesMax) return no_key_file(file);
   RUBATO_ASSIGN(const std::string text, read_file(file.string()));
+  if (!secret && text.find("secret_key") != text.npos)
+    return fail(ErrorCode::BadInput,
+                fmt::format("{} holds a secret key, which never leaves its box; use the .pub file "
+                            "that rubato keygen wrote beside it",
+                            file.string()));
   const auto config = Config::parse(text, file.string());
   if (!config) return no_key_file(file);
   const auto root = config->root();
@@ -72,7 +79,6 @@ Result<SecretKey> read_key(const fs::path& file, bool secret) {
       "role", "", {role_name(Role::Scheduler), role_name(Role::Server), role_name(Role::Worker)});
   key.identity.public_key = root.text("public_key");
   if (secret) key.secret = root.text("secret_key");
-  // A secret key where a public one belongs is refused, too: it has a key too many.
   if (!config->finish() || role.empty() || !is_key_name(key.identity.name) ||
       !is_key(key.identity.public_key) || (secret && !is_key(key.secret)))
     return no_key_file(file);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/words.hpp"
+
 namespace rubato::server {
 namespace {
 
@@ -48,8 +50,9 @@ void read_optimizer(const ConfigTable& table, int workers, OptimizerOptions& opt
   read_options(table, optimizer_option_rows(), options);
   const int delay = options.delay.value_or(workers);
   if (options.activation * delay > 1)
-    table.problem("activation", fmt::format("must be at most 1 / delay ({:.4g} with {} commits)",
-                                            1.0 / delay, delay));
+    table.problem("activation",
+                  fmt::format("must be at most 1 / delay ({:.4g} with {})", 1.0 / delay,
+                              counted(static_cast<std::uint64_t>(delay), "commit")));
 }
 
 }  // namespace rubato::server

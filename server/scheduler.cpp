@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/check.hpp"
+#include "base/words.hpp"
 #include "server/waiting.hpp"
 
 namespace rubato::server {
@@ -46,7 +47,8 @@ std::optional<Instant> earlier(std::optional<Instant> a, std::optional<Instant> 
 }
 
 std::string held_out_text(std::uint64_t claimed, double count, const char* why) {
-  return fmt::format("says that it has held out {} samples: {:.0f} count, {}", claimed, count, why);
+  return fmt::format("says that it has held out {}: {:.0f} count, {}", counted(claimed, "sample"),
+                     count, why);
 }
 
 // False for NaN.
@@ -325,9 +327,9 @@ bool Scheduler::replace_server(Instant now, PeerId from, std::uint32_t index,
   const std::string age =
       dated ? fmt::format(" of {:.0f} s ago", (now - snapshots_[newest->number - 1]).seconds())
             : std::string();
-  const std::string line =
-      fmt::format("{} is back {}{}: {} commits are lost", title(index),
-                  newest ? "from its snapshot" : "without a snapshot", age, lost);
+  const std::string line = fmt::format("{} is back {}{}: {} lost", title(index),
+                                       newest ? "from its snapshot" : "without a snapshot", age,
+                                       rubato::counted(lost, "commit"));
   log(SchedulerEvent::Kind::Back, line);
   rejoin_all(line);
   return true;
@@ -539,8 +541,9 @@ void Scheduler::start_ready_workers(Instant now) {
     started_ = now;
     next_word_.reset();
     lookers_.clear();
-    log(SchedulerEvent::Kind::Started, fmt::format("training starts with {} workers on {} shards",
-                                                   members_.size(), servers_.size()));
+    log(SchedulerEvent::Kind::Started,
+        fmt::format("training starts with {} on {}", rubato::counted(members_.size(), "worker"),
+                    rubato::counted(servers_.size(), "shard")));
     if (tuner_) tuner_->on_start(now);
     if (options_.save_every > Duration{}) order_snapshot(now);
     if (evaluator_) send(evaluator_->peer, proto::Start{});
@@ -570,8 +573,9 @@ void Scheduler::on_progress(Instant now, WorkerId id, const proto::Progress& pro
   if (progress.steps < worker.progress.steps || progress.commits < worker.progress.commits ||
       static_cast<double>(std::max(progress.steps, progress.commits)) > most) {
     refuse(worker.peer, RefusalCode::BadMessage,
-           fmt::format("{} reports {} steps and {} commits after {} and {}", worker_title(id),
-                       progress.steps, progress.commits, worker.progress.steps,
+           fmt::format("{} reports {} and {} after {} and {}", worker_title(id),
+                       rubato::counted(progress.steps, "step"),
+                       rubato::counted(progress.commits, "commit"), worker.progress.steps,
                        worker.progress.commits));
     return;
   }
@@ -801,7 +805,8 @@ std::string Scheduler::awaited() const {
     return servers_awaited(servers_.size(), options_.servers,
                            options_.addresses.empty() ? "" : options_.addresses[servers_.size()]);
   if (members_.size() >= options_.workers)
-    return fmt::format("the servers, which take the list of {} workers", members_.size());
+    return fmt::format("the servers, which take the list of {}",
+                       rubato::counted(members_.size(), "worker"));
   std::vector<std::string> missing;
   for (const std::string& name : options_.listed)
     if (!members_.contains(name)) missing.push_back(name);
@@ -812,6 +817,7 @@ void Scheduler::say_awaited(Instant now) {
   if (!next_word_ || now < *next_word_ || stop_reason_) return;
   next_word_ = now + kWordEvery;
   const proto::Notice line{"waiting for " + awaited()};
+  if (!word_.due(now, line.text)) return;
   log(SchedulerEvent::Kind::Absent, line.text);
   notice(line.text, false);
   for (const auto& server : servers_) send(server.peer, line);

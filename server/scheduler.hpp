@@ -29,6 +29,7 @@
 #include <string>
 #include <vector>
 
+#include "base/growing_interval.hpp"
 #include "base/ids.hpp"
 #include "base/log_limit.hpp"
 #include "base/result.hpp"
@@ -55,6 +56,9 @@ struct SchedulerOptions {
   std::uint32_t workers = 1;                // expected at the start
   // Their names, where they are known. Empty: any may come.
   std::vector<std::string> listed = {};
+  // The order of workers in records and answers. Those that it does not name, and later lives of a
+  // name, come after them, in the order in which they joined.
+  std::vector<std::string> order = {};
   // Who measures the loss: the evaluator; the workers, each on samples that it holds out; or
   // nobody, and the workers' training loss takes its place.
   enum class Evaluations { Evaluator, Workers, Training } evaluations = Evaluations::Evaluator;
@@ -114,7 +118,8 @@ class Scheduler {
   // `from` sent bytes that did not decode: it is told so.
   void on_bad_frame(proto::PeerId from, const Error& error);
   void on_wakeup(Instant now);
-  // From now on it says every 5 s for whom the start waits, to its log and to all nodes.
+  // From now on it says for whom the start waits, to its log and to all nodes: 5 s after a change,
+  // and more and more rarely while nothing changes.
   void announce_waits(Instant now);
   // Ends the run for everyone (Ctrl-C, or a caller's own criterion).
   void stop(Instant now, std::string reason) { end(now, std::move(reason), false); }
@@ -324,6 +329,9 @@ class Scheduler {
   void record_evaluation(double t, double loss, double accuracy);
   double heterogeneity() const;
   static std::string fate_name(WorkerState::Fate fate);  // as in WorkerRecord
+  static RefusedByReason refused_of(const WorkerState& worker);
+  // `workers`, indices into workers_, in the order of SchedulerOptions::order.
+  std::vector<std::size_t> ordered(std::vector<std::size_t> workers) const;
 
   // The next step of the end, if it is time.
   void end_step(Instant now);
@@ -385,7 +393,8 @@ class Scheduler {
   MemberLists lists_;
   sync::Phase phase_;  // as last sent to the servers
   std::optional<Instant> started_;
-  std::optional<Instant> next_word_;              // that says for whom the start waits
+  std::optional<Instant> next_word_;  // when to look for whom the start waits
+  RepeatedLine word_{Duration::from_seconds(10)};
   std::map<std::string, proto::PeerId> lookers_;  // workers that look for the servers, by name
   LogLimit said_;                                 // of what they cannot reach
   proto::Status status_;                          // the last answer

@@ -84,6 +84,29 @@ double Scheduler::heterogeneity() const {
   return timed > 0 ? sum / timed / slowest : 0;
 }
 
+std::vector<std::size_t> Scheduler::ordered(std::vector<std::size_t> workers) const {
+  if (options_.order.empty()) return workers;
+  std::map<std::string_view, std::size_t> places;
+  for (const std::string& name : options_.order) places.emplace(name, places.size());
+  std::vector<std::pair<std::size_t, std::size_t>> sorted;  // place in the order, worker
+  for (const std::size_t worker : workers) {
+    // Later lives of a name come last.
+    const auto place = places.extract(workers_[worker].name);
+    sorted.emplace_back(place ? place.mapped() : options_.order.size(), worker);
+  }
+  std::ranges::sort(sorted);
+  std::ranges::transform(sorted, workers.begin(), [](const auto& each) { return each.second; });
+  return workers;
+}
+
+RefusedByReason Scheduler::refused_of(const WorkerState& worker) {
+  RefusedByReason refused{};
+  for (const auto& [server, refusals] : worker.refused)
+    for (std::size_t i = 0; i < refused.size(); ++i)
+      refused[i] = std::max(refused[i], refusals.all[i]);
+  return refused;
+}
+
 RunRecord Scheduler::record() const {
   RunRecord record = record_;
   record.sync = options_.sync;
@@ -94,7 +117,19 @@ RunRecord Scheduler::record() const {
   record.steps = steps();
   record.commits = commits_;
   double compute = 0, wait = 0, communicate = 0;
-  for (const auto& worker : workers_) {
+  std::vector<std::size_t> all(workers_.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  all = ordered(std::move(all));
+  const bool by_join = std::ranges::is_sorted(all);
+  for (CommitCountRecord& counts : record.commit_counts) {
+    if (by_join) break;
+    const auto by_id = std::move(counts.commits);
+    counts.commits.assign(all.size(), 0);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (all[i] < by_id.size()) counts.commits[i] = by_id[all[i]];
+  }
+  for (const std::size_t index : all) {
+    const WorkerState& worker = workers_[index];
     const auto& p = worker.progress;
     record.bytes_up = proto::sum_of(record.bytes_up, p.bytes_up);
     record.bytes_down = proto::sum_of(record.bytes_down, p.bytes_down);
@@ -110,10 +145,10 @@ RunRecord Scheduler::record() const {
                               gone, worker.evaluation.samples, worker.evaluation.loss,
                               worker.evaluation.accuracy});
     record.workers.back().late_seconds = p.late.seconds();
-    auto& refused = record.workers.back().refused;
-    for (const auto& [server, refusals] : worker.refused)
-      for (std::size_t i = 0; i < refused.size(); ++i)
-        refused[i] = std::max(refused[i], refusals.all[i]);
+    record.workers.back().number = static_cast<std::uint32_t>(index);
+    record.workers.back().training_loss = worker.loss;
+    const RefusedByReason refused = refused_of(worker);
+    record.workers.back().refused = refused;
     for (std::size_t i = 0; i < refused.size(); ++i)
       record.refused[i] = proto::sum_of(record.refused[i], refused[i]);
   }

@@ -73,8 +73,13 @@ std::string Scheduler::status(Instant now) const {
   all["seconds_left"] = number(seconds_left(now));
   all["steps"] = steps_;
   all["commits"] = commits_;
+  std::uint64_t refused = 0;
+  for (const WorkerState& worker : workers_)
+    for (const std::uint64_t count : refused_of(worker)) refused = proto::sum_of(refused, count);
+  all["refused_commits"] = refused;
   all["task"] = options_.task == Task::Classification ? "classification" : "regression";
   all["loss"] = measured ? number(smoothed_loss()) : Json();
+  all["first_loss"] = measured ? number(record_.evaluations.front().loss) : Json();
   all["accuracy"] = measured ? number(smoothed_accuracy()) : Json();
   all["target_loss"] = number(options_.stop.target_loss);
   all["target_accuracy"] = number(options_.stop.target_accuracy);
@@ -91,12 +96,15 @@ std::string Scheduler::status(Instant now) const {
                        {"snapshot", server.saved}});
   }
   Json& workers = all["workers"] = Json::array();
-  for (const auto& [name, id] : members_) {
+  std::vector<std::size_t> members;
+  for (const auto& [name, id] : members_) members.push_back(id.value);
+  std::ranges::sort(members);
+  for (const std::size_t member : ordered(std::move(members))) {
     if (workers.size() == kWorkersTold) break;
-    const WorkerState& worker = workers_[id.value];
+    const WorkerState& worker = workers_[member];
     const proto::Progress& p = worker.progress;
     const double total = (p.compute + p.wait + p.communicate).seconds();
-    Json row{{"name", short_text(name)},
+    Json row{{"name", short_text(worker.name)},
              {"state", worker.rejoining ? "joins again"
                        : worker.started ? "trains"
                                         : "joined"},

@@ -10,6 +10,7 @@
 #include "base/check.hpp"
 #include "base/checksum.hpp"
 #include "base/rng.hpp"
+#include "base/words.hpp"
 
 namespace rubato::server {
 
@@ -214,8 +215,8 @@ Result<void> ServerCore::begin_shard(Instant now, Incarnation run, const proto::
 Result<void> ServerCore::restore(Instant now, const proto::SnapshotInfo& info, ElementRange range) {
   RUBATO_ASSIGN(phase_, load(info, range));
   if (phase_ != 0) gate_->on_phase(now, {.number = phase_});  // these orders were carried out
-  log_.push(fmt::format("goes on from snapshot {} of this run, which holds {} commits", info.number,
-                        info.commits));
+  log_.push(fmt::format("goes on from snapshot {} of this run, which holds {}", info.number,
+                        counted(info.commits, "commit")));
   return {};
 }
 
@@ -253,8 +254,8 @@ Result<void> ServerCore::set_back(Instant now, std::uint64_t number) {
   const proto::SnapshotInfo back_to = *info;
   RUBATO_TRY(load(back_to, range_));
   std::erase_if(known_, [&](const auto& each) { return each.number > number; });
-  log_.push(fmt::format("all shards go back: this one to snapshot {}, which holds {} commits",
-                        number, back_to.commits));
+  log_.push(fmt::format("all shards go back: this one to snapshot {}, which holds {}", number,
+                        counted(back_to.commits, "commit")));
   return {};
 }
 

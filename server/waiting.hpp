@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "base/words.hpp"
+
 namespace rubato::server {
 
 inline constexpr std::size_t kNamesSaid = 5;
@@ -16,9 +18,7 @@ inline constexpr std::size_t kNamesSaid = 5;
 // `next`: the address of the server that is to join before the others. Empty: any may join.
 inline std::string servers_awaited(std::size_t here, std::size_t wanted, const std::string& next) {
   const std::size_t missing = wanted - here;
-  const std::string who = next.empty()
-                              ? fmt::format("{} server{}", missing, missing == 1 ? "" : "s")
-                              : "the server at " + next;
+  const std::string who = next.empty() ? counted(missing, "server") : "the server at " + next;
   return fmt::format("{} ({} of {} joined)", who, here, wanted);
 }
 
@@ -28,12 +28,12 @@ inline std::string workers_awaited(const std::vector<std::string>& missing, std:
                                    std::size_t wanted) {
   const std::size_t count = wanted - here;
   if (missing.size() != count)
-    return fmt::format("{} worker{} ({} of {} joined)", count, count == 1 ? "" : "s", here, wanted);
+    return fmt::format("{} ({} of {} joined)", counted(count, "worker"), here, wanted);
   std::string names;
   for (std::size_t i = 0; i < count && i < kNamesSaid; ++i)
     names += (i > 0 ? ", " : "") + missing[i];
   if (count > kNamesSaid) names += fmt::format(" and {} more", count - kNamesSaid);
-  return fmt::format("{} ({} of {} workers joined)", names, here, wanted);
+  return fmt::format("{} ({} of {} joined)", names, here, counted(wanted, "worker"));
 }
 
 }  // namespace rubato::server

@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "base/words.hpp"
 #include "server/server_core.hpp"
 
 namespace rubato::server {
@@ -73,8 +74,9 @@ std::optional<WorkerWatch::Verdict> WorkerWatch::on_waited(Entry& entry,
                                  : std::max(options_.stalled, standing.usual * kStalledFactor);
   const bool ever = options_.stalled > Duration{};
   const std::string what = fmt::format(
-      "has not committed {} {:.0f} s; {} worker{} for it", first ? "yet, for" : "for",
-      standing.waited.seconds(), standing.waiting, standing.waiting == 1 ? " waits" : "s wait");
+      "has not committed {} {:.0f} s; {} for it", first ? "yet, for" : "for",
+      standing.waited.seconds(),
+      counted(standing.waiting, "worker") + (standing.waiting == 1 ? " waits" : " wait"));
   if (ever && standing.waited >= allowed)
     return Verdict{Verdict::Kind::Stalled, standing.worker,
                    fmt::format("{}: they go on without it", what), standing.waited, allowed};

@@ -73,7 +73,8 @@ Model rows::ace() {
       .rule = [](const Options& o) { return Model::local_steps(o.of<AceOptions>().local_steps); },
       .gate = [](const Options& o) -> std::unique_ptr<Gate> {
         return std::make_unique<AceGate>(o.of<AceOptions>());
-      }};
+      },
+      .spacing_key = "local_steps"};
 }
 
 }  // namespace rubato::sync

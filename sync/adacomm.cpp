@@ -133,7 +133,8 @@ Model rows::adacomm() {
       .goes_back = [](const Options& o) { return o.of<AdacommOptions>().search; },
       .lack = [](const Options&, std::uint64_t) -> std::optional<Lack> {
         return Lack{"sync = \"adacomm\"", "loss to lower local_steps by; use local-sgd"};
-      }};
+      },
+      .spacing_key = "local_steps"};
 }
 
 }  // namespace rubato::sync

@@ -385,6 +385,9 @@ Model adsp();
 }
 
 Model rows::adsp() {
+  OptionRow check_period = option<&AdspOptions::check_period>(
+      "check_period_seconds", "every worker commits equally often in one", Limits::seconds());
+  check_period.absent = "60, or 1/20 of a run that is shorter than 20 min";
   return {
       .info = {.name = "adsp",
                .title = "ADSP",
@@ -392,9 +395,7 @@ Model rows::adsp() {
                .source = "Hu, Wang, Wu, AAAI 2020",
                .compared = true,
                .trained = true},
-      .options = {option<&AdspOptions::check_period>("check_period_seconds",
-                                                     "every worker commits equally often in one",
-                                                     Limits::seconds()),
+      .options = {check_period,
                   option<&AdspOptions::epoch>("epoch_seconds", "a new search begins every epoch",
                                               Limits::seconds()),
                   choice<&AdspOptions::reward>("reward", "how two rates are compared",
@@ -433,6 +434,13 @@ Model rows::adsp() {
         if (o.of<AdspOptions>().fixed_rate) return std::nullopt;
         return Lack{"sync.adsp.fixed_rate", "loss to search a rate by; give the rate"};
       },
+      .spacing_key = "check_period_seconds",
+      .derive =
+          [](Options& o, const ConfigTable& own, Duration run) {
+            if (own.has("check_period_seconds")) return;
+            auto& period = o.of<AdspOptions>().check_period;
+            period = std::clamp(run * (1 / kCheckPeriodsMin), Duration{1}, period);
+          },
       .check =
           [](const Options& o, const ConfigTable& own) {
             const auto& adsp = o.of<AdspOptions>();

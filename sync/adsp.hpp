@@ -23,6 +23,10 @@ enum class RewardKind { Robust, Paper };
 enum class SearchStart { Warm, Paper };
 enum class Batches { Equal, Speed };
 
+// A run has at least so many check periods, as the paper's epoch has. So a file that does not state
+// the period has a shorter one where the run is short.
+inline constexpr double kCheckPeriodsMin = 20;
+
 struct AdspOptions {
   Duration check_period = Duration::from_seconds(60);  // Gamma
   Duration epoch = Duration::from_seconds(1200);       // a new search begins every epoch

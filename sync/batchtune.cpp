@@ -53,7 +53,8 @@ Model rows::batchtune_adacomm() {
       .batch_max =
           [](const Options& o, int batch) {
             return largest_batch(o.of<BatchTuneAdacommOptions>().most, batch);
-          }};
+          },
+      .spacing_key = "local_steps"};
 }
 
 }  // namespace rubato::sync

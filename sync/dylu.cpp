@@ -60,7 +60,8 @@ Model rows::dylu() {
               "local_steps", "mini-batches per commit of the fastest worker", kAtLeastOne)},
           .tuner = [](const Options& o, const RunFacts&) -> std::unique_ptr<Tuner> {
             return std::make_unique<DyluTuner>(o.of<DyluOptions>());
-          }};
+          },
+          .spacing_key = "local_steps"};
 }
 
 }  // namespace rubato::sync

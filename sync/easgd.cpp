@@ -35,7 +35,8 @@ Model rows::easgd() {
       .tuner = [](const Options& o, const RunFacts&) -> std::unique_ptr<Tuner> {
         return std::make_unique<EasgdTuner>(o.of<EasgdOptions>());
       },
-      .elastic_weight = [](const Options& o) { return o.of<EasgdOptions>().moving_rate; }};
+      .elastic_weight = [](const Options& o) { return o.of<EasgdOptions>().moving_rate; },
+      .spacing_key = "local_steps"};
 }
 
 }  // namespace rubato::sync

@@ -156,6 +156,10 @@ int batch_max(std::string_view model, const Options& options, int batch) {
   return row.batch_max ? static_cast<int>(row.batch_max(options, batch)) : batch;
 }
 
+std::string_view spacing_key(std::string_view model) {
+  return model_of(model).spacing_key;
+}
+
 std::optional<Lack> lack(std::string_view model, const Options& options, std::uint64_t samples) {
   const Model& row = model_of(model);
   return row.lack ? row.lack(options, samples) : std::nullopt;

@@ -68,6 +68,8 @@ CommitForm commit_form(std::string_view model, const Options& options);
 bool takes_reply(std::string_view model);
 // Samples of the largest mini-batch that a worker may be told, `batch` where none is.
 int batch_max(std::string_view model, const Options& options, int batch);
+// As Model::spacing_key. Empty: the model has none.
+std::string_view spacing_key(std::string_view model);
 // What a run without a loss, with `samples` of data to count, lacks for this model.
 std::optional<Lack> lack(std::string_view model, const Options& options, std::uint64_t samples);
 

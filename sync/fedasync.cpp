@@ -75,7 +75,8 @@ Model rows::fedasync() {
         return std::make_unique<FedAsyncGate>(o.of<FedAsyncOptions>());
       },
       .elastic_weight = [](const Options& o) { return o.of<FedAsyncOptions>().mixing; },
-      .takes_reply = true};
+      .takes_reply = true,
+      .spacing_key = "local_steps"};
 }
 
 }  // namespace rubato::sync

@@ -54,7 +54,8 @@ Model rows::fedbuff() {
           [](const Options& o) { return Model::local_steps(o.of<FedBuffOptions>().local_steps); },
       .gate = [](const Options& o) -> std::unique_ptr<Gate> {
         return std::make_unique<FedBuffGate>(o.of<FedBuffOptions>());
-      }};
+      },
+      .spacing_key = "local_steps"};
 }
 
 }  // namespace rubato::sync

@@ -24,7 +24,8 @@ Model rows::local_sgd() {
       .gate = [](const Options& o) -> std::unique_ptr<Gate> {
         return std::make_unique<BarrierGate>(
             o.of<LocalSgdOptions>().mean ? BarrierGate::Round::Mean : BarrierGate::Round::Each);
-      }};
+      },
+      .spacing_key = "local_steps"};
 }
 
 }  // namespace rubato::sync

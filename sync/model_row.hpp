@@ -47,6 +47,12 @@ struct Model {
   bool (*goes_back)(const Options&) = nullptr;
   // What a run lacks that has no loss, and `samples` of data to count. Null: nothing.
   std::optional<Lack> (*lack)(const Options&, std::uint64_t samples) = nullptr;
+  // The option that says how rarely a worker commits; it names it to a user whose run has none.
+  // Empty: a worker commits after every step, or as the tuner says.
+  std::string_view spacing_key = {};
+  // Gives options that `own`, the section of this model, leaves out the values that follow from
+  // how long the run lasts. Null: none do.
+  void (*derive)(Options&, const ConfigTable& own, Duration run) = nullptr;
   // Notes what is wrong with the options together. `own`: the section of this model. Null: nothing.
   void (*check)(const Options&, const ConfigTable& own) = nullptr;
 

@@ -14,11 +14,14 @@ const std::vector<OptionRow>& option_rows() {
   return rows;
 }
 
-Options read_options(const ConfigTable& table) {
+Options read_options(const ConfigTable& table, std::optional<Duration> run) {
   Options options;
   for (const OptionRow& row : option_rows()) read_option(table.table(row.of), row, options);
-  for (const Model& model : model_rows())
-    if (model.check) model.check(options, table.table(model.info.name));
+  for (const Model& model : model_rows()) {
+    const ConfigTable own = table.table(model.info.name);
+    if (model.derive && run) model.derive(options, own, *run);
+    if (model.check) model.check(options, own);
+  }
   return options;
 }
 

@@ -116,8 +116,8 @@ for sync in "$@"; do
   done
   for node in "${nodes[@]}"; do kill_node "$node"; done
   start_all
-  wait_for 'commits are lost' "$(log_of scheduler)" 30
-  grep -o 'goes on with run.*\|server .*commits are lost' "$(log_of scheduler)" |
+  wait_for 'commits lost' "$(log_of scheduler)" 30
+  grep -o 'goes on with run.*\|server .*commits lost' "$(log_of scheduler)" |
     sed "s/^/$sync: all killed: /"
   code=0; wait "${pid_of[scheduler]}" || code=$?
   [ "$code" = 0 ] || { cat "$(log_of scheduler)"; printf '%s: exit code %d\n' "$sync" "$code"; exit 1; }

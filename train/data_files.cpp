@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/words.hpp"
 #include "train/image_files.hpp"
 #include "train/image_folders.hpp"
 #include "train/numpy_files.hpp"
@@ -75,15 +76,24 @@ Result<RawData> read_cifar(const std::string& path) {
 Result<RawData> fitting(RawData raw, const InputSchema& schema, const std::string& path) {
   if (const auto* table = std::get_if<RawTable>(&raw)) {
     if (schema.pixels)
-      return fail(ErrorCode::BadInput, fmt::format("{}: is a table; images were expected", path));
+      return fail(
+          ErrorCode::BadInput,
+          fmt::format("{}: is a table, and the model takes images of {} x {} pixels; give a "
+                      "directory of images, or an IDX or NumPy file of them",
+                      path, schema.shape.width, schema.shape.height));
     if (table->columns.size() != schema.columns.size())
       return fail(ErrorCode::BadInput,
-                  fmt::format("{}: has {} columns beside the label, not {}", path,
-                              table->columns.size(), schema.columns.size()));
+                  fmt::format("{}: has {} beside the label, and the model takes {}", path,
+                              counted(table->columns.size(), "column"),
+                              with_commas(schema.columns.size())));
     return raw;
   }
   if (!schema.pixels)
-    return fail(ErrorCode::BadInput, fmt::format("{}: holds images; a table was expected", path));
+    return fail(
+        ErrorCode::BadInput,
+        fmt::format("{}: holds images, and the model takes a table of {}; give a CSV, LIBSVM "
+                    "or NumPy file",
+                    path, counted(schema.columns.size(), "column")));
   auto& images = std::get<RawImages>(raw);
   const Shape &is = images.shape, &wanted = schema.shape;
   if (is.height != wanted.height || is.width != wanted.width || is.channels > wanted.channels)

@@ -8,6 +8,7 @@
 
 #include "base/check.hpp"
 #include "base/rng.hpp"
+#include "base/words.hpp"
 
 namespace rubato::train {
 namespace {
@@ -264,8 +265,10 @@ Result<ModelSpec> make_model(const ModelOptions& options, Shape input, int class
   if ((takes_images || options.kind == "lstm") && input.height < 2) {
     return fail(ErrorCode::BadInput,
                 fmt::format("model.kind: {} needs images or sequences, but a sample of this data "
-                            "set is {} plain features; use mlp or svm",
-                            options.kind, input.count()));
+                            "set is {}; use {}",
+                            options.kind,
+                            counted(static_cast<std::uint64_t>(input.count()), "plain feature"),
+                            classes == 1 ? "mlp" : "mlp or svm"));
   }
   if (options.init == Init::Paper && options.kind != "cnn") {
     return fail(ErrorCode::BadInput,
@@ -276,8 +279,9 @@ Result<ModelSpec> make_model(const ModelOptions& options, Shape input, int class
   if (classes == 1) {
     if (options.kind == "svm")
       return fail(ErrorCode::BadInput,
-                  "model.kind: svm separates classes, and dataset.task = \"regression\" has none; "
-                  "use mlp, cnn, lenet or lstm");
+                  fmt::format("model.kind: svm separates classes, and dataset.task = "
+                              "\"regression\" has none; use {}",
+                              input.height < 2 ? "mlp" : "mlp, cnn, lenet or lstm"));
     spec.loss = Loss::MeanSquaredError;
   }
   spec.init = options.init;

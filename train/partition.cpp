@@ -7,6 +7,7 @@
 
 #include "base/check.hpp"
 #include "base/numbers.hpp"
+#include "base/words.hpp"
 
 namespace rubato::train {
 namespace {
@@ -176,9 +177,9 @@ Result<std::vector<Indices>> partition_samples(std::span<const std::int32_t> lab
   RUBATO_CHECK(workers > 0 && classes > 0, "partition_samples needs workers and classes");
   const auto count = static_cast<std::size_t>(workers);
   if (labels.size() < count)
-    return fail(
-        ErrorCode::BadInput,
-        fmt::format("{} training samples cannot be shared by {} workers", labels.size(), workers));
+    return fail(ErrorCode::BadInput,
+                fmt::format("{} cannot be shared by {}", counted(labels.size(), "training sample"),
+                            counted(count, "worker")));
   Rng rng(seed, kPartitionStream, 0);
   if (partition.kind == Partition::Kind::Iid) return split_iid(labels.size(), count, rng);
   std::vector<Indices> by_class = shuffled_by_class(labels, classes, rng);

@@ -30,6 +30,12 @@ tl::unexpected<Error> damaged(const std::string& path, std::string_view what) {
               fmt::format("{}: {}; the file is damaged or no safetensors file", path, what));
 }
 
+tl::unexpected<Error> no_model(const std::string& path, bool empty) {
+  return fail(ErrorCode::BadInput,
+              fmt::format("{}: is {}; name the model.safetensors or best.safetensors of a run",
+                          path, empty ? "empty" : "no model file, or a damaged one"));
+}
+
 // Of the header without the checksum itself, and of the tensors' bytes.
 std::string checksum_of(Json header, std::string_view data) {
   header[kMetadata].erase(kChecksum);
@@ -146,15 +152,15 @@ Result<SafeTensors> read_safetensors(const std::string& path) {
   if (!read) return tl::unexpected<Error>(read.error());
   const std::string& file = *read;
   std::uint64_t length = 0;
-  if (file.size() < sizeof length) return damaged(path, "it has no header");
+  if (file.size() < sizeof length) return no_model(path, file.empty());
   std::memcpy(&length, file.data(), sizeof length);
   if (length > kHeaderBytesMax || length > file.size() - sizeof length)
-    return damaged(path, "its header does not lie in the file");
+    return no_model(path, false);
   const std::string_view rest = std::string_view(file).substr(sizeof length);
   try {
     return content_of(path, Json::parse(rest.substr(0, length)), rest.substr(length));
-  } catch (const Json::exception& error) {
-    return damaged(path, "its header is not what the format says");
+  } catch (const Json::exception&) {
+    return no_model(path, false);
   }
 }
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/words.hpp"
+
 namespace rubato::worker {
 namespace {
 
@@ -41,8 +43,9 @@ std::optional<std::string> CreditChoice::on_commit(Duration blocked) {
   const Duration tried = median_time(samples_);
   count_ = 0;
   if (!hopeless && tried < best_blocked_ * kBetter) {
-    auto line = fmt::format("credit {} chunks: a commit blocks for {:.4g} s, with {} for {:.4g} s",
-                            now_, tried.seconds(), best_, best_blocked_.seconds());
+    auto line = fmt::format("credit {}: a commit blocks for {:.4g} s, with {} for {:.4g} s",
+                            counted(static_cast<std::uint64_t>(now_), "chunk"), tried.seconds(),
+                            best_, best_blocked_.seconds());
     up_ = now_ > best_;
     best_ = now_;
     lost_ = 0;

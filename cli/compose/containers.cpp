@@ -50,7 +50,8 @@ std::vector<std::string> arguments(Role role, const std::string& name, const std
     words.insert(words.end(), more.begin(), more.end());
   };
   if (role == Role::Scheduler) {
-    add({"--bind", fmt::format("tcp://0.0.0.0:{}", kSchedulerPort), "--out", "results"});
+    add({"--bind", fmt::format("tcp://0.0.0.0:{}", kSchedulerPort), "--out", "results",
+         "--missed-ok"});  // else it would be started again
     return words;
   }
   add({"--scheduler", fmt::format("tcp://scheduler:{}", kSchedulerPort), "--name", name,

@@ -20,9 +20,11 @@ function timeCell(model, slowest) {
 }
 
 // Of a model or a run; none where nobody measured any.
+const lossCell = (row) =>
+    row.diverged ? 'diverged' : row.measured ? formatLoss(row.final_loss) : missing;
 const lossColumns = () => hasLoss() ?
     [
-      ['Final loss', (row) => row.measured ? formatLoss(row.final_loss) : missing],
+      ['Final loss', lossCell],
       [report.figure.title, (row) => formatFigure(row.final_accuracy)],
     ] :
     [];
@@ -137,6 +139,9 @@ function fillText() {
   byId('note').hidden = !report.note;
   byId('partial').textContent = report.partial;
   byId('partial').hidden = !report.partial;
+  byId('findings').replaceChildren(
+      ...report.findings.map((line) => element('li', {}, `Warning: ${line}.`)));
+  byId('findings').hidden = report.findings.length === 0;
   byId('command').textContent = report.command;
   byId('config').textContent = report.config;
   const {host} = report;

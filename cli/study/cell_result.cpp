@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "cli/comparison.hpp"
+#include "cli/finding_codes.hpp"
 #include "cli/record_json.hpp"
 
 namespace rubato::cli {
@@ -62,7 +63,7 @@ CellResult cell_result(const RunRecord& run, double cost_seconds) {
   r.workers = run.workers.size();
   r.cost_seconds = rounded(cost_seconds);
   const auto& evaluations = run.evaluations;
-  r.diverged = !evaluations.empty() && !(run.final_loss <= evaluations.front().loss);
+  r.diverged = run.found(finding::kDiverged);
   const std::size_t kept = std::min(evaluations.size(), kStudyCurvePoints);
   for (std::size_t i = 0; i < kept; ++i) {
     const std::size_t at = kept == 1 ? 0 : i * (evaluations.size() - 1) / (kept - 1);

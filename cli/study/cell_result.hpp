@@ -24,7 +24,7 @@ struct CurvePoint {
 struct CellResult {
   std::uint64_t seed = 0;
   std::optional<double> time_to_target;
-  bool diverged = false;  // ended worse than it began, or with a loss that is no number
+  bool diverged = false;  // as cli/findings.hpp has it
   std::string stop_reason;
   double seconds = 0;
   std::uint64_t steps = 0;
@@ -44,7 +44,7 @@ struct CellResult {
   bool measured() const { return !curve.empty(); }
 };
 
-// `cost_seconds`: what computing the run took.
+// `run`: with what was found of it. `cost_seconds`: what computing it took.
 CellResult cell_result(const RunRecord& run, double cost_seconds);
 
 // Returns: the figures of a run as an object, as results.json and the journal have them; without

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/words.hpp"
 #include "cli/live/run_metrics.hpp"
 #include "cli/report_assets.hpp"
 #include "cli/study/study_report.hpp"
@@ -20,7 +21,7 @@ LiveBoard::Render render_of(const StudyResults& results, std::size_t ended, std:
     Json data = study_data(*kept, summarize(*kept));
     if (!over && !data["answer"].get_ref<const std::string&>().empty())
       data["answer"] = "So far: " + data["answer"].get<std::string>();
-    std::string line = fmt::format("{} of {} runs have ended.", ended, planned);
+    std::string line = fmt::format("{} of {} ended.", ended, counted(planned, "run"));
     if (over) line += " The command has ended, too.";
     data["live"] = {{"line", line}, {"over", over}};
     MetricsText metrics;

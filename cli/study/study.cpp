@@ -12,8 +12,11 @@
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/shipped.hpp"
+#include "base/terminal.hpp"
 #include "base/time.hpp"
+#include "base/words.hpp"
 #include "cli/commands.hpp"
+#include "cli/findings.hpp"
 #include "cli/host_info.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/outputs.hpp"
@@ -26,6 +29,7 @@
 #include "cli/study/study_progress.hpp"
 #include "cli/text.hpp"
 #include "cluster/cluster_plan.hpp"
+#include "cluster/file_kind.hpp"
 #include "cluster/own_data.hpp"
 #include "emulation/virtual_cluster.hpp"
 
@@ -93,7 +97,12 @@ Result<Running> load_study(const std::string& file, std::optional<int> seeds) {
     return fail(ErrorCode::BadInput, text.error().message +
                                          "; write one, or copy an example from " +
                                          (shipped_directory() / "studies/").string());
-  RUBATO_ASSIGN(Study study, parse_study(*text, file));
+  auto parsed = parse_study(*text, file);
+  if (!parsed) {
+    const std::string other = cluster::other_kind(file, *text, cluster::Wanted::Study);
+    return other.empty() ? tl::unexpected<Error>(parsed.error()) : fail(ErrorCode::BadInput, other);
+  }
+  Study study = std::move(*parsed);
   if (seeds) study.seeds = *seeds;
   Running running;
   RUBATO_ASSIGN(running.cluster, cluster::read_cluster(study.cluster));
@@ -302,35 +311,33 @@ Result<CellResult> compute(const Running& running, const Job& job, const std::st
   if (!record)
     return fail(record.error().code,
                 fmt::format("{}: {}", run_label(running, job), record.error().message));
-  return cell_result(*record, (steady_now() - begin).seconds());
+  const double cost = (steady_now() - begin).seconds();
+  record->findings = run_findings(variant.config, *record,
+                                  {.outputs = outputs_of(running.data[place.variant]->split)});
+  return cell_result(*record, cost);
 }
 
-Result<void> write_study(Running& running, bool json) {
+Result<void> write_study(Running& running) {
   running.written = true;
-  RUBATO_TRY(write_study_files(running.results, running.directory));
-  if (json) fmt::print("{}", study_json(running.results, summarize(running.results)));
-  return {};
+  return write_study_files(running.results, running.directory);
 }
 
-void print_study(const StudyResults& results, const std::string& directory) {
+void print_study(const StudyResults& results, const std::string& directory, bool json) {
+  if (json) return fmt::print("{}", study_json(results, summarize(results)));
   const Study& study = results.plan.study;
   const std::size_t missing = missing_runs(results);
   const std::size_t planned = results.plan.run_count();
   fmt::print("{}\n{}\n{}Report: {}\n\n", study.question.empty() ? study.name : study.question,
-             study_table(results, summarize(results)),
-             missing > 0
-                 ? fmt::format("This is a part: {} of {} runs.\n", planned - missing, planned)
-                 : "",
+             study_table(results, summarize(results), text_columns(stdout)),
+             missing > 0 ? fmt::format("This is a part: {} of {}.\n", planned - missing,
+                                       counted(planned, "run"))
+                         : "",
              absolute_path((fs::path(directory) / "report.html").string()));
 }
 
 Result<void> show_study(const KeptStudy& study, const std::string& directory, bool json) {
   RUBATO_TRY(write_study_files(study.results, directory));
-  if (json) {
-    fmt::print("{}", study_json(study.results, summarize(study.results)));
-  } else {
-    print_study(study.results, directory);
-  }
+  print_study(study.results, directory, json);
   return {};
 }
 
@@ -351,10 +358,8 @@ Result<void> merge_checked(const StudyOptions& options) {
   RUBATO_TRY(show_study(study, options.out, options.json));
   const std::size_t missing = missing_runs(study.results);
   if (missing == 0) return {};
-  return fail(ErrorCode::Io,
-              fmt::format("{} of {} runs are missing; run the other parts, then merge "
-                          "again",
-                          missing, study.results.plan.run_count()));
+  return fail(ErrorCode::Io, fmt::format("{} of {} missing; run the other parts, then merge again",
+                                         missing, counted(study.results.plan.run_count(), "run")));
 }
 
 Result<void> run_all(const StudyOptions& options, std::vector<Running>& studies,
@@ -414,7 +419,7 @@ Result<void> run_all(const StudyOptions& options, std::vector<Running>& studies,
         ended += job.places.size();
         shown = job.study;
         if (page) page->offer(running.results, ended);
-        if (--running.left == 0) return write_study(running, options.json);
+        if (--running.left == 0) return write_study(running);
         return {};
       });
   if (page) page->end(studies[shown].results, ended);
@@ -429,8 +434,8 @@ Result<void> study_checked(const StudyOptions& options, const std::stop_token& s
   // What has finished is worth having, whatever ended the rest.
   for (Running& running : studies) {
     if (!has_run(running.results)) continue;
-    if (!running.written) RUBATO_TRY(write_study(running, options.json));
-    if (!options.json) print_study(running.results, running.directory);
+    if (!running.written) RUBATO_TRY(write_study(running));
+    print_study(running.results, running.directory, options.json);
   }
   return done;
 }

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <iterator>
 
+#include "base/words.hpp"
 #include "cli/record_json.hpp"
 #include "cli/table.hpp"
 #include "cli/text.hpp"
@@ -159,13 +161,14 @@ std::vector<Column> columns(const Study& study, bool has_target, bool measured) 
   return all;
 }
 
-std::string table_of(const std::vector<Column>& shown, const std::vector<VariantSummary>& rows) {
+std::string table_of(const std::vector<Column>& shown, const std::vector<VariantSummary>& rows,
+                     std::size_t width) {
   std::vector<std::vector<std::string>> cells;
   for (const Column& column : shown) {
     cells.push_back({column.header});
     for (const VariantSummary& row : rows) cells.back().push_back(column.cell(row));
   }
-  return aligned(cells) + "\n";
+  return aligned(cells, width) + "\n";
 }
 
 }  // namespace
@@ -237,7 +240,8 @@ std::string study_csv(const StudyResults& results) {
   return csv;
 }
 
-std::string study_table(const StudyResults& results, const std::vector<VariantSummary>& summaries) {
+std::string study_table(const StudyResults& results, const std::vector<VariantSummary>& summaries,
+                        std::size_t width) {
   const StudyPlan& plan = results.plan;
   std::string text;
   for (std::size_t point = 0; point < plan.points.size(); ++point) {
@@ -250,12 +254,13 @@ std::string study_table(const StudyResults& results, const std::vector<VariantSu
         std::ranges::any_of(rows, [](const VariantSummary& s) { return !s.curve.empty(); });
     const std::string target = target_text(variant.config);
     const std::string grid = point_text(plan.study, plan.points[point]);
-    text += fmt::format("{}{}: {:.0f} workers, H {:.2f}{}{}, {} seed{}\n\n{}\n",
-                        text.empty() ? "" : "\n", grid.empty() ? plan.study.name : grid,
-                        rows.front().workers, rows.front().heterogeneity,
-                        target.empty() ? "" : ", target ", target, rows.front().runs,
-                        rows.front().runs == 1 ? "" : "s",
-                        table_of(columns(plan.study, !target.empty(), measured), rows));
+    const std::string caption = fmt::format(
+        "{}: {}, H {:.2f}{}{}, {}", grid.empty() ? plan.study.name : grid,
+        counted(static_cast<std::uint64_t>(std::llround(rows.front().workers)), "worker"),
+        rows.front().heterogeneity, target.empty() ? "" : ", target ", target,
+        counted(rows.front().runs, "seed"));
+    text += fmt::format("{}{}\n\n{}\n", text.empty() ? "" : "\n", wrapped(caption, width),
+                        table_of(columns(plan.study, !target.empty(), measured), rows, width));
   }
   return text;
 }

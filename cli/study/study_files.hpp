@@ -2,9 +2,11 @@
 // Units: as in summary.hpp. Errors: none. Threads: pure functions.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
+#include "base/terminal.hpp"
 #include "cli/study/summary.hpp"
 
 namespace rubato::cli {
@@ -17,7 +19,8 @@ std::string study_json(const StudyResults& results, const std::vector<VariantSum
 std::string study_csv(const StudyResults& results);
 
 // A table a point of the grid, for a terminal: one row a contender.
-std::string study_table(const StudyResults& results, const std::vector<VariantSummary>& summaries);
+std::string study_table(const StudyResults& results, const std::vector<VariantSummary>& summaries,
+                        std::size_t width = kAnyWidth);
 
 // "loss 0.45", from the cluster's stop criterion at this point; empty where there is no target.
 std::string target_text(const cluster::ClusterConfig& config);

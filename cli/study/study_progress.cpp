@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
+#include "base/words.hpp"
 #include "cli/text.hpp"
 
 namespace rubato::cli {
@@ -17,7 +19,8 @@ StudyProgress::StudyProgress(std::FILE* stream, std::vector<std::size_t> variant
       kept_(kept),
       threads_(threads) {
   if (kept_ > 0)
-    status_.line(fmt::format("{} of {} runs are kept from before", kept_, kept_ + ended_.size()));
+    status_.line(
+        fmt::format("{} of {} kept from before", kept_, counted(kept_ + ended_.size(), "run")));
 }
 
 void StudyProgress::know(std::size_t variant, double cost_seconds) {
@@ -40,8 +43,8 @@ void StudyProgress::end_run(std::size_t job, const std::string& label, const std
   const double left = seconds_left();
   status_.bar(
       static_cast<double>(done) / static_cast<double>(total),
-      fmt::format("{}/{} runs{}, last: {}: {}", done, total,
-                  left > 0 ? fmt::format(", {} left", duration_text(left)) : "", label, outcome));
+      fmt::format("{}/{}{}, last: {}: {}", done, counted(total, "run"),
+                  ", " + left_text(left > 0 ? std::optional(left) : std::nullopt), label, outcome));
 }
 
 double StudyProgress::seconds_left() const {

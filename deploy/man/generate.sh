@@ -24,7 +24,7 @@ help_of() {
 # examples_of [COMMAND]: the section of its examples; empty if it shows none. The files of the example
 # are where they will be installed.
 examples_of() {
-  text=$("$@" --help | sed -e '1,/^Examples:/d' -e '/^Exit codes:/d' -e "s,$(dirname "$parts"),$share," \
+  text=$("$@" --help | sed -e '1,/^Examples:/d' -e '/^Exit codes:/,$d' -e "s,$(dirname "$parts"),$share," \
     -e 's/\\/\\e/g' -e 's/-/\\-/g')
   [ -z "$text" ] || printf '\n[EXAMPLES]\n.nf\n%s\n.fi\n' "$text"
 }

@@ -39,7 +39,7 @@ TEST_CASE("results.json: exactly the documented keys, in order") {
                            "sync", "seed", "time_to_target_s", "stop_reason", "seconds", "steps",
                            "commits", "bytes_up", "bytes_down", "compute_share", "wait_share",
                            "communicate_share", "final_loss", "final_accuracy", "judged_loss",
-                           "judged_accuracy", "heterogeneity", "workers"});
+                           "judged_accuracy", "heterogeneity", "workers", "findings"});
     REQUIRE(run["workers"].size() == 3);
     CHECK(keys(run["workers"][0]) == std::vector<std::string>{"id", "steps", "commits", "compute_s",
                                                               "wait_s", "communicate_s"});

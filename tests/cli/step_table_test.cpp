@@ -17,10 +17,25 @@ TEST_CASE("bench: a row states the step and its shares of the limits") {
   const std::vector<MeasuredStep> steps{{"svm", spec, 100, 1e-6}, {"svm", spec, 100, 0.25}};
   const train::DeviceLimits host{.flops = 9.6e9, .copy = 6.88e9};
   CHECK(limits_line(host) == "limits: 9.6 GFLOP/s in a large product, 6.88 GB/s in a large copy");
+  const std::string legend =
+      "of product: share of the FLOP/s of a large matrix product. of copy: share of the B/s of a "
+      "large copy within memory.";
   CHECK(step_table(steps, host) ==
-        "Model  Batch       Step    Samples/s      FLOP/s  of limit         B/s  of limit\n"
-        "svm      100     1.0 us  100,000,000       4.8 G    50.0 %      3.44 G    50.0 %\n"
-        "svm      100  250.00 ms          400  1.92e-05 G     0.0 %  1.38e-05 G     0.0 %");
+        "Model  Batch       Step    Samples/s      FLOP/s  of product         B/s  of copy\n"
+        "svm      100     1.0 us  100,000,000       4.8 G      50.0 %      3.44 G   50.0 %\n"
+        "svm      100  250.00 ms          400  1.92e-05 G       0.0 %  1.38e-05 G    0.0 %\n\n" +
+            legend);
+  // What is above 100 % is explained.
+  const std::string above =
+      step_table({{"svm", spec, 100, 1e-6}}, {.flops = 4e9, .copy = 3e9, .upload = {}});
+  CHECK(above.find("120.0 %") != std::string::npos);
+  CHECK(above.find("More than 100 % of a copy: ") != std::string::npos);
+  CHECK(above.find("More than 100 % of a product: ") != std::string::npos);
+  const auto best = best_of({.flops = 1, .copy = 5}, {.flops = 2, .copy = 4, .upload = 3});
+  CHECK(best.flops == 2);
+  CHECK(best.copy == 5);
+  CHECK(best.upload == 3);
+  CHECK_FALSE(best.download.has_value());
   CHECK(limits_line({.flops = 51.2e12, .copy = 4e12, .upload = 2.5e10, .download = 2e10}) ==
         "limits: 51.2 TFLOP/s in a large product, 4 TB/s in a large copy, 25 GB/s from the host, "
         "20 GB/s to the host");

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/file.hpp"
+#include "cli/finding_codes.hpp"
 #include "cli/study/journal.hpp"
 #include "tests/temp_directory.hpp"
 
@@ -134,15 +135,13 @@ TEST_CASE("journal: a directory that cannot be written is one line") {
   CHECK(journal.error().message.find("/proc/nowhere") != std::string::npos);
 }
 
-TEST_CASE("a run that ends worse than it began has diverged") {
+TEST_CASE("a run with the finding of divergence has diverged") {
   RunRecord run;
   run.evaluations = {{0, 0, 0, 2.0, 0.1}, {5, 10, 1, 3.0, 0.1}};
   run.final_loss = 3.0;
-  CHECK(cell_result(run, 1).diverged);
-  run.final_loss = NAN;
-  CHECK(cell_result(run, 1).diverged);
-  run.final_loss = 1.0;
   CHECK_FALSE(cell_result(run, 1).diverged);
+  run.findings = {{std::string(finding::kDiverged), "the loss rose from 2 to 3"}};
+  CHECK(cell_result(run, 1).diverged);
 }
 
 TEST_CASE("journal: a point of a curve that has the mean alone counts as such") {

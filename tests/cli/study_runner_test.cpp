@@ -104,7 +104,7 @@ TEST_CASE("study progress: one line a run where there is no terminal") {
     progress.end_run(0, "s: H = 1, ASP seed 1", "target after 10.0 s", 1);
   }
   CHECK(text_of(file) ==
-        "3 of 5 runs are kept from before\n"
+        "3 of 5 runs kept from before\n"
         "[4/5] s: H = 2, ASP seed 1: target after 20.0 s\n"
         "[5/5] s: H = 1, ASP seed 1: target after 10.0 s\n");
 }

@@ -5,9 +5,11 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <set>
 #include <sstream>
 
 #include "base/file.hpp"
+#include "base/terminal.hpp"
 #include "cli/text.hpp"
 #include "tests/cli/sample.hpp"
 
@@ -49,6 +51,30 @@ TEST_CASE("text: durations, counts, bytes, shares, losses") {
   CHECK(loss_text(-std::numeric_limits<double>::infinity()) == "diverged");
 }
 
+TEST_CASE("text: the time left is told no finer than it is known") {
+  CHECK(left_text({}) == "time left unknown");
+  CHECK(left_text(0.3) == "about 5 s left");
+  CHECK(left_text(21) == "about 25 s left");
+  CHECK(left_text(60) == "about 60 s left");
+  CHECK(left_text(61) == "about 2 min left");
+  CHECK(left_text(3600) == "about 60 min left");
+  CHECK(left_text(4000) == "about 1 h 10 min left");
+  CHECK(left_text(1e300).starts_with("about "));
+}
+
+TEST_CASE("text: paragraphs are wrapped at spaces, and words stay whole") {
+  CHECK(wrapped("one two three", rubato::kAnyWidth) == "one two three");
+  CHECK(wrapped("one two three", 7) == "one two\nthree");
+  CHECK(wrapped("one two three\nfour\n", 8, 2) == "one two\n  three\nfour\n");
+  CHECK(wrapped("  name: a value that is long\n", 14, 4) ==
+        "  name: a\n    value that\n    is long\n");
+  CHECK(wrapped("Report: /a/path/that/is/long", 10) == "Report:\n/a/path/that/is/long");
+  CHECK(wrapped("größe größe", 6) == "größe\ngröße");  // characters, not bytes
+  CHECK(broken("hornbeam with leaves", 9) ==
+        std::vector<std::string>{"hornbeam", "with", "leaves"});
+  CHECK(broken("größenordnung", 6) == std::vector<std::string>{"größen", "ordnun", "g"});
+}
+
 TEST_CASE("table: golden") {
   const auto golden = rubato::read_file(RUBATO_TABLE_GOLDEN);
   REQUIRE(golden.has_value());
@@ -63,6 +89,50 @@ TEST_CASE("table: columns end at the same place and fit a terminal of 120 column
   for (std::size_t i = 2; i < 7; ++i) {
     CHECK(lines[i].size() == lines[2].size());
     CHECK(lines[i].size() <= 120);
+  }
+}
+
+TEST_CASE("table: columns that do not fit follow below, and a long cell has several lines") {
+  const std::vector<std::vector<std::string>> columns = {
+      {"Class", "a", "b"}, {"Samples", "1,000", "20"}, {"Recall", "90.0 %", "-"}};
+  CHECK(aligned(columns, 22) ==
+        "Class  Samples  Recall\n"
+        "a        1,000  90.0 %\n"
+        "b           20       -");
+  CHECK(aligned(columns, 21) ==
+        "Class  Samples\n"
+        "a        1,000\n"
+        "b           20\n\n"
+        "Class  Recall\n"
+        "a      90.0 %\n"
+        "b           -");
+  CHECK(aligned({{"Class", "greenish yellow leaves", "b"}, {"Samples", "1", "2"}}, 20) ==
+        "Class     Samples\n"
+        "greenish        1\n"
+        "yellow\n"
+        "leaves\n"
+        "b               2");
+  // Two columns tell the rows apart.
+  CHECK(aligned({{"Run", "x"}, {"Model", "BSP"}, {"Ratio", "0.50"}, {"p", "< 0.001"}}, 20, 2) ==
+        "Run  Model  Ratio\n"
+        "x      BSP   0.50\n\n"
+        "Run  Model        p\n"
+        "x      BSP  < 0.001");
+  CHECK(aligned({{"größe", "1"}, {"x", "2"}}) == "größe  x\n1      2");
+}
+
+TEST_CASE("table: at 80, 60 and 40 columns no line is longer, and every figure is there") {
+  const auto comparison = sample_comparison({.workers = 100});
+  const auto words_of = [](const std::string& text) {
+    std::istringstream in(text);
+    return std::set<std::string>(std::istream_iterator<std::string>(in), {});
+  };
+  const auto all = words_of(table_of(comparison));
+  for (const std::size_t width : {80, 60, 40}) {
+    CAPTURE(width);
+    const std::string text = comparison_table(comparison, summarize(comparison), width);
+    for (const auto& line : lines_of(text)) CHECK(line.size() <= width);
+    CHECK(words_of(text) == all);
   }
 }
 

@@ -88,7 +88,8 @@ TEST_CASE("a file with workers and a stop alone takes every default") {
   CHECK(config.optimizer.kind == ServerOptimizer::Sgd);
   CHECK_FALSE(config.optimizer.global_rate.has_value());
   CHECK(config.sync.of<rubato::sync::SspOptions>().staleness == 40);
-  CHECK(config.sync.of<rubato::sync::AdspOptions>().check_period == Duration::from_seconds(60));
+  CHECK(config.sync.of<rubato::sync::AdspOptions>().check_period ==
+        Duration::from_seconds(5));  // 1/20 of the run
   CHECK(config.evaluation.interval_seconds == 5);
   CHECK_FALSE(config.evaluation.average);
   CHECK_FALSE(config.stop.target_loss.has_value());
@@ -458,7 +459,7 @@ TEST_CASE("wrong types and impossible values, section by section") {
   check("sync.ssp", "staleness = -1", "must be a whole number from 0 to 1000000000");
   check("sync.dssp", "credits = 1001", "must be a whole number from 0 to 1000");
   check("sync.adsp", "check_period_seconds = 0", "must be a number from 1e-06 to 100000000");
-  check("sync.adsp", "epoch_seconds = 30", "must be at least check_period_seconds (60)");
+  check("sync.adsp", "epoch_seconds = 3", "must be at least check_period_seconds (5)");
   check("sync.adsp", "reward = \"best\"", "must be one of robust, paper");
   check("sync.adsp", "overlap = 1", "must be true or false");
   check("servers", "count = 0", "must be a whole number from 1 to 1024");

@@ -86,7 +86,7 @@ TEST_CASE("schema: all are answered once the last worker has spoken, a server to
   CHECK_FALSE(a.stopped().has_value());
   CHECK_FALSE(server.stopped().has_value());
   CHECK_FALSE(world.desk.stopped().has_value());
-  CHECK(world.log() == "worker 'a' has 2 samples of 1 classes\n");
+  CHECK(world.log() == "worker 'a' has 2 samples of 1 class\n");
   world.desk.on_start(world.now);
   for (int second = 0; second < 7; ++second) {
     world.now = world.now + kSecond;
@@ -104,7 +104,7 @@ TEST_CASE("schema: all are answered once the last worker has spoken, a server to
   world.exchange(b, 3);
   world.catch_up(a, 1);
   world.catch_up(server, 2);
-  CHECK(world.desk.stopped() == "all 2 workers agree on 1 inputs and 2 outputs");
+  CHECK(world.desk.stopped() == "2 workers agreed on 1 input and 2 outputs");
   CHECK(world.desk.samples() == std::map<std::string, std::uint64_t>{{"a", 2}, {"b", 1}});
   for (const SchemaAsker* each : {&a, &b, &server}) {
     REQUIRE(each->stopped().has_value());

@@ -102,13 +102,12 @@ TEST_CASE("trace files: what is refused is named with its line") {
   CHECK(refusal("seconds,speed\n0,0\n", "t.csv").starts_with("t.csv:2: speed = '0' must be"));
   CHECK(refusal("seconds,available\n0,0.5\n", "t.csv") ==
         "t.csv:2: available = '0.5' must be 0 or 1");
-  CHECK(refusal("seconds,speed\n0\n", "t.csv") ==
-        "t.csv:2: 1 values, and the header has 2 columns");
+  CHECK(refusal("seconds,speed\n0\n", "t.csv") == "t.csv:2: 1 value, and the header has 2 columns");
   CHECK(refusal("seconds,sped\n0,1\n", "t.csv").starts_with("t.csv:1: column 'sped' is none of"));
   CHECK(refusal("seconds,mbps,up_mbps\n0,1,1\n", "t.csv").starts_with("t.csv:1: column 'up_mbps'"));
   CHECK(
       refusal("time,speed\n0,1\n", "t.csv").starts_with("t.csv:1: 'time,speed': the header must"));
-  CHECK(refusal("", "t.csv").starts_with("t.csv:0: '': the header must"));
+  CHECK(refusal("", "t.csv").starts_with("t.csv: is empty"));
   CHECK(refusal("seconds,speed\n", "t.csv") == "t.csv:1: no rows follow the header");
   CHECK(refusal("1\n2\nx\n", "t.up") == "t.up:3: 'x' must be a whole number of milliseconds");
   CHECK(refusal("2\n1\n", "t.up") == "t.up:2: 1 ms is before the line before");

@@ -89,8 +89,8 @@ std::map<int, Commits> commits_of(const Run& run) {
 std::string wrong_books(const Run& run) {
   auto lives = commits_of(run);
   std::uint64_t sum = 0;
-  for (std::size_t id = 0; id < run.record.workers.size(); ++id) {
-    const WorkerRecord& worker = run.record.workers[id];
+  for (const WorkerRecord& worker : run.record.workers) {
+    const std::uint32_t id = worker.number;
     const Commits& commits = lives[static_cast<int>(id)];
     sum += worker.commits;
     const auto arrived = commits.arrived.size(), answered = commits.answered.size();

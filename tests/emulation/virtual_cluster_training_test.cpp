@@ -309,7 +309,7 @@ TEST_CASE("what cannot run is refused in one line") {
 
   cluster::ClusterConfig too_many = good;
   too_many.workers[0].count = 2000;
-  CHECK(refusal(too_many, "bsp").message.find("2001") != std::string::npos);
+  CHECK(refusal(too_many, "bsp").message.find("2,001") != std::string::npos);
 
   cluster::ClusterConfig labels = good;
   labels.partition = {.kind = train::Partition::Kind::Labels, .alpha = 0, .labels = 9};

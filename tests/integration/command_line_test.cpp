@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <csignal>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tests/integration/process.hpp"
@@ -12,6 +13,7 @@ namespace rubato::integration {
 namespace {
 
 using Json = nlohmann::json;
+using Words = std::vector<std::string>;
 
 struct Mistake {
   std::vector<std::string> arguments;
@@ -124,6 +126,13 @@ TEST_CASE("bad files are one line that names the file and the key") {
   broken("value.toml", "spread = 0.5", "spread = -1");
   broken("syntax.toml", "[model]", "[model");
   broken("data.toml", "kind = \"blobs\"", "kind = \"fashion-mnist\"\npath = \"nowhere\"");
+  broken("quotes.toml", "kind = \"blobs\"", "kind = blobs");
+  place.write("study.toml", "cluster = \"quick.toml\"\n[grid]\nseed = [1, 2]\n");
+  place.write("quick.toml", QuickCluster{}.text());
+  place.write("empty.toml", "\n");
+  place.write("empty.csv", "\n");
+  place.write("empty.safetensors", "");
+  place.write("table.csv", "x,kind\n1,a\n2,b\n");
   place.write("labels.toml", QuickCluster{.partition = "labels:1"}.text());
   check_mistakes(
       place,
@@ -131,11 +140,25 @@ TEST_CASE("bad files are one line that names the file and the key") {
           {{"compare", "missing.toml"}, {"missing.toml"}},
           {{"compare", "untimed.toml"}, {"untimed.toml", "step_seconds", "slow"}},
           {{"up", "missing.toml"}, {"missing.toml"}},
+          {{"compare", "quotes.toml"}, {"quotes.toml:", "a text needs quotes: kind = \"blobs\""}},
+          {{"compare", "study.toml"}, {"study.toml: is a study", "rubato study study.toml"}},
+          {{"up", "study.toml"}, {"study.toml: is a study", "rubato study study.toml"}},
+          {{"scheduler", "study.toml"}, {"study.toml: is a study"}},
+          {{"study", "quick.toml"},
+           {"quick.toml: is a cluster file", "rubato compare quick.toml",
+            "cluster = \"quick.toml\""}},
+          {{"compare", "empty.toml"}, {"empty.toml: is empty", "clusters"}},
+          {{"study", "empty.toml"}, {"empty.toml: is empty", "studies"}},
+          {{"evaluate", "empty.safetensors", "--data", "table.csv"},
+           {"empty.safetensors: is empty", "model.safetensors"}},
+          {{"evaluate", "table.csv", "--data", "table.csv"}, {"table.csv: is no model file"}},
+          {{"compare", "table.csv"}, {"table.csv: is no cluster file", "dataset.path"}},
+          {{"trace", "show", "empty.csv"}, {"empty.csv", "empty"}},
           {{"compare", "."}, {"."}},
           {{"compare", "typo.toml"}, {"typo.toml", "lerning_rate", "did you mean learning_rate?"}},
           {{"up", "type.toml"}, {"type.toml", "workers", "count"}},
           {{"compare", "value.toml"}, {"value.toml", "spread", "-1"}},
-          {{"compare", "syntax.toml"}, {"syntax.toml:", "expected ']'"}},
+          {{"compare", "syntax.toml"}, {"syntax.toml:", "write [model]"}},
           {{"compare", "data.toml", "--quiet"}, {"nowhere", "dataset-fashion-mnist"}},
           {{"up", "data.toml"}, {"nowhere", "dataset-fashion-mnist"}},
           {{"up", "labels.toml"}, {"labels"}},
@@ -208,6 +231,32 @@ TEST_CASE("compare that is interrupted writes the runs that had finished") {
   CHECK(results.at("runs").size() >= 3);
   CHECK(results.at("runs").size() < 4000);
   CHECK(contains(compare.out(), "Report: "));
+}
+
+TEST_CASE("a secret key is no key to allow: it is neither copied nor printed") {
+  const Workplace place;
+  for (const Words& words : {Words{"keygen", "pi-0", "--role", "worker", "--keys", "box"},
+                             Words{"keygen", "server-0", "--role", "server", "--keys", "head"}}) {
+    Process process(place, words);
+    REQUIRE(process.wait_for_end() == 0);
+  }
+  const std::string file = read_text(place.path("box/pi-0.key"));
+  const auto at = file.find("secret_key = \"") + 14;
+  const std::string secret = file.substr(at, file.find('"', at) - at);
+  REQUIRE(secret.size() == 40);
+  place.write("renamed.pub", file);
+  for (const char* name : {"box/pi-0.key", "renamed.pub"}) {
+    Process allow(place, {"keys", "allow", name, "--keys", "head"});
+    CHECK(allow.wait_for_end() == 2);
+    CHECK(allow.out().empty());
+    CHECK(contains(allow.err(), std::string(name) + " holds a secret key"));
+    CHECK_FALSE(contains(allow.err(), secret));
+  }
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(place.path("head")))
+    if (entry.is_regular_file()) CHECK_FALSE(contains(read_text(entry.path()), secret));
+  Process list(place, {"keys", "list", "--keys", "head"});
+  CHECK(list.wait_for_end() == 0);
+  CHECK(contains(list.out(), "has no keys"));
 }
 
 }  // namespace

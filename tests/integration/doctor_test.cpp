@@ -81,10 +81,10 @@ TEST_CASE("doctor: keys that a node needs, and what is wrong with them") {
   keygen("scheduler", "scheduler");
   found = keys({});
   CHECK(found.at("level") == "ok");
-  CHECK(found.at("found") == "the scheduler, worker 'pi-1' in k, accepts 0 of others");
+  CHECK(found.at("found") == "the scheduler, worker 'pi-1' in k, accepts 0 keys of others");
   Process allow(place, {"keys", "allow", "k/pi-1.pub", "--keys", "k"});
   REQUIRE(allow.wait_for_end() == 0);
-  CHECK(contains(keys({}).at("found").get<std::string>(), "accepts 1 of others"));
+  CHECK(contains(keys({}).at("found").get<std::string>(), "accepts 1 key of others"));
   std::filesystem::permissions(place.path("k/pi-1.key"), std::filesystem::perms(0644));
   found = keys({});
   CHECK(found.at("level") == "problem");

@@ -117,7 +117,7 @@ TEST_CASE("study --http: its page, with what has ended") {
               "[[contenders]]\nsync = \"bsp\"\n");
   Process study(place, {"study", "h.toml", "--http", "0"});
   const Page page(study);
-  CHECK(page.hears("of 2000 runs have ended."));
+  CHECK(page.hears("of 2,000 runs ended."));
   CHECK(contains(page.text("/metrics"), "rubato_runs_planned 2000\n"));
   study.signal(SIGINT);
   CHECK(study.wait_for_end() == 130);

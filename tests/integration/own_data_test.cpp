@@ -80,7 +80,7 @@ TEST_CASE(
   CAPTURE(up.err());
   REQUIRE(code == 0);
   CHECK(contains(up.err(), "worker 'north' has 400 samples of 2 classes"));
-  CHECK(contains(up.err(), "all 3 workers agree on 5 inputs and 2 outputs"));
+  CHECK(contains(up.err(), "3 workers agreed on 5 inputs and 2 outputs"));
   CHECK(contains(up.out(), "On their own held-out samples: worst "));
   const Json run = Json::parse(read_text(place.path("o") / "results.json")).at("runs")[0];
   int held_out = 0;
@@ -156,7 +156,7 @@ TEST_CASE("own data: with join = open boxes join that the file does not list") {
   const auto first = node("server", "s0", {}), second = node("server", "s1", {});
   const auto north = node("worker", "north", {});
   const auto east = node("worker", "east", {"--data", "east.csv"});
-  scheduler.wait_for_words("all 2 workers agree on 5 inputs and 2 outputs");
+  scheduler.wait_for_words("2 workers agreed on 5 inputs and 2 outputs");
   scheduler.wait_for_words("training starts with 2 workers");
   const auto nobody = node("worker", "nobody", {});
   CHECK(nobody->wait_for_end() == 2);

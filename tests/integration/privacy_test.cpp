@@ -145,17 +145,17 @@ TEST_CASE("privacy: what a worker sends is what docs/privacy.md says, to the byt
   place.write("north.csv", box.csv);
   place.write("c.toml", kCluster);
   Relay to_scheduler, to_server;
-  Process scheduler(place, {"scheduler", "c.toml", "--sync", "asp", "--bind", "tcp://127.0.0.1:*",
-                            "--out", "o"});
+  Process scheduler(
+      place, {"scheduler", "c.toml", "--sync", "asp", "--bind", "tcp://127.0.0.1:*", "--out", "o"});
   const std::string endpoint = endpoint_of(scheduler);
   to_scheduler.set_target(tests::port_of(endpoint));
   Process worker(place, {"worker", "c.toml", "--sync", "asp", "--name", "north", "--data",
                          "north.csv", "--scheduler", to_scheduler.endpoint()});
   const int port = tests::free_port();
   to_server.set_target(port);
-  Process server(place,
-                 {"server", "c.toml", "--sync", "asp", "--name", "s", "--scheduler", endpoint,
-                  "--bind", tests::endpoint_at(port), "--advertise", to_server.endpoint()});
+  Process server(
+      place, {"server", "c.toml", "--sync", "asp", "--name", "s", "--scheduler", endpoint, "--bind",
+              tests::endpoint_at(port), "--advertise", to_server.endpoint()});
   for (Process* process : {&scheduler, &server, &worker}) {
     const int code = process->wait_for_end();
     CAPTURE(process->err());

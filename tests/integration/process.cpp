@@ -3,17 +3,20 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pty.h>
 #include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <sstream>
+#include <utility>
 
 extern "C" {  // glibc 2.36 forgets to say so
 #include <sys/pidfd.h>
@@ -66,6 +69,39 @@ Stat stat_of(const fs::path& place) {
   return stat;
 }
 
+using Pipe = std::array<int, 2>;  // to read from, to write to
+
+// Puts what the process is to write to into the place of the pipes, as the second of each.
+void give_output(const Surroundings& surroundings, std::array<Pipe, 2>& pipes) {
+  using To = Surroundings::Output;
+  const auto close_one = [](int& fd) { ::close(std::exchange(fd, -1)); };
+  switch (surroundings.output) {
+    case To::Kept:
+    case To::Closed:
+      return;
+    case To::Unread:
+      return close_one(pipes[0][0]);
+    case To::Full:
+    case To::FullError: {
+      Pipe& full = pipes[surroundings.output == To::Full ? 0 : 1];
+      for (int& fd : full) close_one(fd);
+      full[1] = ::open("/dev/full", O_WRONLY | O_CLOEXEC);
+      REQUIRE(full[1] >= 0);
+      return;
+    }
+    case To::Terminal:
+      for (Pipe& pipe : pipes)
+        for (int& fd : pipe) close_one(fd);
+      winsize size{};
+      size.ws_row = 24;
+      size.ws_col = surroundings.columns;
+      REQUIRE(::openpty(&pipes[1][0], &pipes[1][1], nullptr, nullptr, &size) == 0);
+      for (const int fd : pipes[1]) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+      pipes[0][1] = ::fcntl(pipes[1][1], F_DUPFD_CLOEXEC, 0);
+      REQUIRE(pipes[0][1] >= 0);
+  }
+}
+
 }  // namespace
 
 bool enter_box(const std::string& box) {
@@ -102,7 +138,7 @@ std::string read_text(const fs::path& path) {
 }
 
 Process::Process(const Workplace& workplace, const std::vector<std::string>& arguments,
-                 const std::string& box, const Limits& limits) {
+                 const std::string& box, const Limits& limits, const Surroundings& surroundings) {
   std::vector<std::string> words{"rubato"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
@@ -111,6 +147,7 @@ Process::Process(const Workplace& workplace, const std::vector<std::string>& arg
   argv.push_back(nullptr);
   std::array<std::array<int, 2>, 2> pipes{};
   for (auto& pipe : pipes) REQUIRE(::pipe2(pipe.data(), O_CLOEXEC) == 0);
+  give_output(surroundings, pipes);
 
   pid_ = ::fork();
   REQUIRE(pid_ >= 0);
@@ -124,6 +161,10 @@ Process::Process(const Workplace& workplace, const std::vector<std::string>& arg
       if (::setrlimit(resource, &limit) != 0) ::_exit(124);
     }
     for (const char* name : kKernelVariables) ::unsetenv(name);
+    if (surroundings.output == Surroundings::Output::Closed) ::close(STDOUT_FILENO);
+    ::unsetenv("COLUMNS");
+    for (const auto& [name, value] : surroundings.environment)
+      ::setenv(name.c_str(), value.c_str(), 1);
     ::setenv("XDG_CACHE_HOME", (workplace.directory() / "cache").c_str(), 1);
     ::setenv("XDG_RUNTIME_DIR", workplace.directory().c_str(), 1);  // runs of others are not ours
     ::execv(RUBATO_COMMAND, argv.data());
@@ -131,6 +172,7 @@ Process::Process(const Workplace& workplace, const std::vector<std::string>& arg
   }
   for (std::size_t i = 0; i < 2; ++i) {
     ::close(pipes[i][1]);
+    if (pipes[i][0] < 0) continue;
     ::fcntl(pipes[i][0], F_SETFL, O_NONBLOCK);
     streams_[i].fd = pipes[i][0];
   }
@@ -156,7 +198,7 @@ void Process::read_available(Stream& stream) {
   std::array<char, 4096> buffer{};
   while (stream.fd >= 0) {
     const ssize_t got = ::read(stream.fd, buffer.data(), buffer.size());
-    if (got < 0) return;  // nothing for now
+    if (got < 0 && errno != EIO) return;  // nothing for now; EIO: nobody has the terminal open
     if (got > 0) {
       stream.text.append(buffer.data(), static_cast<std::size_t>(got));
       continue;

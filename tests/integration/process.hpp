@@ -39,6 +39,16 @@ std::string read_text(const std::filesystem::path& path);
 // Moves the calling thread into a network namespace. Returns: whether it could.
 bool enter_box(const std::string& box);
 
+// Where a process writes, and what it finds in its environment.
+struct Surroundings {
+  // Kept: in out() and err(). Full: standard output is /dev/full; FullError: standard error is.
+  // Unread: standard output is a pipe that nobody reads. Closed: there is none. Terminal: both are
+  // one, and err() has its text.
+  enum class Output { Kept, Full, FullError, Unread, Closed, Terminal } output = Output::Kept;
+  unsigned short columns = 80;  // of the terminal
+  std::map<std::string, std::string> environment = {};
+};
+
 class Process {
  public:
   // Starts `rubato ARGUMENTS` in the workplace, with its caches there, and without the variables of
@@ -47,7 +57,11 @@ class Process {
   // resources, such as RLIMIT_NOFILE.
   using Limits = std::map<__rlimit_resource_t, rlim_t>;
   Process(const Workplace& workplace, const std::vector<std::string>& arguments,
-          const std::string& box = {}, const Limits& limits = {});
+          const std::string& box = {}, const Limits& limits = {},
+          const Surroundings& surroundings = {});
+  Process(const Workplace& workplace, const std::vector<std::string>& arguments,
+          const Surroundings& surroundings)
+      : Process(workplace, arguments, {}, {}, surroundings) {}
   // Kills it if it still runs.
   ~Process();
   Process(const Process&) = delete;

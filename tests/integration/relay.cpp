@@ -67,8 +67,8 @@ struct Relay::Link {
   int near = -1;  // who connected
   int far = -1;
   std::size_t greeted = 0;  // bytes of the greeting so far
-  Bytes unread;     // of near, not forwarded yet
-  Message message;  // the frames so far
+  Bytes unread;             // of near, not forwarded yet
+  Message message;          // the frames so far
   Sent sent;
 };
 
@@ -123,8 +123,7 @@ void Relay::accept() {
   if (link->near < 0) return;
   link->far = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const std::lock_guard lock(mutex_);
-  const bool connected =
-      tests::connect_to(link->far, target_) == 0;
+  const bool connected = tests::connect_to(link->far, target_) == 0;
   if (!connected) {  // who connected tries again by itself
     ::close(link->near);
     ::close(link->far);

@@ -178,7 +178,7 @@ TEST_CASE("runs are found by name, by the cluster's name, and as latest") {
   CHECK(json[0].at("models").size() == 2);
   CHECK(json[1].at("command") == "rubato compare quick.toml --sync asp --save --quiet");
   CHECK(json[1].at("models")[0].at("loss") ==
-        Json::parse(read_text(runs[1] / "results.json")).at("runs")[0].at("final_loss"));
+        Json::parse(read_text(runs[1] / "results.json")).at("runs")[0].at("judged_loss"));
 
   CHECK(run(place, {"compare-runs", first, "latest"}, &out) == 0);
   CHECK(contains(out, first));
@@ -240,7 +240,7 @@ TEST_CASE("compare that is killed leaves a log of the runs that had finished") {
   Process report(place, {"report", "out"});
   REQUIRE(report.wait_for_end() == 0);
   CHECK(contains(report.out(), "This is a part: the command was killed after "));
-  CHECK(contains(report.out(), " of 2000 runs."));
+  CHECK(contains(report.out(), " of 2,000 runs."));
   CHECK(Json::parse(read_text(place.path("out/results.json"))).at("complete") == false);
 }
 

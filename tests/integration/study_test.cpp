@@ -87,12 +87,12 @@ TEST_CASE("study goes on after an interrupt, a kill and a torn line, with the sa
     study.wait_for_words("[" + std::to_string(first + 3) + "/6000]");
     study.signal(SIGKILL);
     CHECK(study.wait_for_end() == -SIGKILL);
-    CHECK(contains(study.err(), std::to_string(first) + " of 6000 runs are kept from before\n"));
+    CHECK(contains(study.err(), std::to_string(first) + " of 6,000 runs kept from before\n"));
   }
   std::ofstream(journal, std::ios::app) << R"({"key":"torn","bui)";
   Process rest(place, {"study", "h.toml", "--out", "part", "--threads", "2"});
   REQUIRE(rest.wait_for_end() == 0);
-  CHECK(contains(rest.err(), " of 24 runs are kept from before\n"));
+  CHECK(contains(rest.err(), " of 24 runs kept from before\n"));
   CHECK(lines_of(journal) >= 24);
   CHECK_FALSE(contains(read_text(journal), "torn"));
 
@@ -121,7 +121,7 @@ TEST_CASE("parts of a study, merged, are what one run gives, to the same byte") 
       auto early = merge;
       Process incomplete(place, early);
       CHECK(incomplete.wait_for_end() == 1);
-      CHECK(contains(incomplete.err(), "8 of 24 runs are missing"));
+      CHECK(contains(incomplete.err(), "8 of 24 runs missing"));
       CHECK(contains(incomplete.out(), "This is a part: 16 of 24 runs."));
       const Json results = Json::parse(read_text(place.path("merged/results.json")));
       CHECK(results.at("complete") == false);
@@ -195,13 +195,13 @@ TEST_CASE("study runs again what has changed and keeps the rest") {
     return study.err();
   };
   CHECK_FALSE(contains(run(), "kept"));
-  CHECK(run() == "6 of 6 runs are kept from before\n");
+  CHECK(run() == "6 of 6 runs kept from before\n");
   std::string text = kStudy;
   text.replace(text.find("staleness = 2"), 13, "staleness = 5");
   place.write("h.toml", text);
-  CHECK(contains(run(), "3 of 6 runs are kept from before\n"));
+  CHECK(contains(run(), "3 of 6 runs kept from before\n"));
   place.write("h.toml", kStudy);
-  CHECK(run() == "6 of 6 runs are kept from before\n");
+  CHECK(run() == "6 of 6 runs kept from before\n");
   prepared(place, {.learning_rate = 0.04});
   CHECK_FALSE(contains(run(), "kept"));
 }
@@ -234,7 +234,7 @@ TEST_CASE("study compares clusters of which only the timing counts, and keeps th
   place.write("t.toml",
               "cluster = \"big.toml\"\nseeds = 2\n[grid]\nworker_count = [2, 50]\n"
               "[[contenders]]\nsync = \"bsp\"\n[[contenders]]\nsync = \"asp\"\n");
-  for (const char* kept : {"", "8 of 8 runs are kept from before\n"}) {
+  for (const char* kept : {"", "8 of 8 runs kept from before\n"}) {
     Process study(place, {"study", "t.toml"});
     REQUIRE(study.wait_for_end() == 0);
     CHECK((*kept == 0 || study.err() == kept));

@@ -76,14 +76,10 @@ TEST_CASE("key files: what is no key file is one line that repeats nothing of it
       "",
       "[",
       key.secret,
-      "secret_key = " + key.secret,
       "name = \"pi-3\"\nrole = \"worker\"\n",
       "name = \"../x\"\nrole = \"worker\"\npublic_key = \"" + shown + "\"\n",
       "name = \"pi-3\"\nrole = \"king\"\npublic_key = \"" + shown + "\"\n",
       "name = \"pi-3\"\nrole = \"worker\"\npublic_key = \"short\"\n",
-      // A secret key where a public one belongs.
-      "name = \"pi-3\"\nrole = \"worker\"\npublic_key = \"" + shown + "\"\nsecret_key = \"" +
-          key.secret + "\"\n",
       std::string(10'000, '#'),
   };
   for (const std::string& text : bad) {
@@ -93,6 +89,16 @@ TEST_CASE("key files: what is no key file is one line that repeats nothing of it
           place.path("x.pub") + " is no key file; rubato keygen writes one");
   }
   CHECK(!read_public_key(place.path("missing.pub")));
+  // A secret key where a public one belongs, or what is left of one.
+  const std::string both = "name = \"pi-3\"\nrole = \"worker\"\npublic_key = \"" + shown + "\"\n";
+  for (const std::string& text :
+       {both + "secret_key = \"" + key.secret + "\"\n", "secret_key = " + key.secret}) {
+    const auto read = read_public_key(place.write("x.pub", text));
+    REQUIRE(!read);
+    CHECK(read.error().message.find("holds a secret key, which never leaves its box") !=
+          std::string::npos);
+    CHECK(read.error().message.find(key.secret) == std::string::npos);
+  }
 }
 
 TEST_CASE("key files: allow, the same again, another key of the name, revoke") {

@@ -155,7 +155,7 @@ TEST_CASE("replaced: another process goes on from the newest snapshot of this ru
   world.tuner.heard.clear();
   next_life(world, 7000, {{99, 5, 3}, {kRun, 1, 2}, {kRun, 2, 28}});
   const std::string line =
-      "server 1 'shard-1' is back from its snapshot of 12 s ago: 12 commits are lost";
+      "server 1 'shard-1' is back from its snapshot of 12 s ago: 12 commits lost";
   CHECK(world.log() == line + "\n");
   const auto said = world.collect();
   const auto welcome = bodies<proto::Welcome>(said, 300);
@@ -238,7 +238,7 @@ TEST_CASE("replaced: until the second snapshot a shard may begin anew, and a lin
   world.from_worker(kZero, progress);
   world.log();
   next_life(world, 7000, {});
-  CHECK(world.log() == "server 1 'shard-1' is back without a snapshot: 25 commits are lost\n");
+  CHECK(world.log() == "server 1 'shard-1' is back without a snapshot: 25 commits lost\n");
   CHECK(bodies<proto::Welcome>(world.collect(), 300).at(0).snapshot == 0);
 }
 

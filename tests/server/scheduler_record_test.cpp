@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "tests/server/scheduler_world.hpp"
 
@@ -119,6 +120,36 @@ TEST_CASE("record: the lives of a worker that came back are one worker of the he
   CHECK(record.heterogeneity == doctest::Approx(2.5));
 }
 
+TEST_CASE("record: workers are in the order that is wished, and so are their commit counts") {
+  auto options = some_options(2, 2);
+  options.order = {"edge-2", "edge-1", "edge-9"};  // edge-0 is not among them
+  SchedulerWorld world(options);
+  world.start();
+  world.from_worker(kZero, report(1, 10, 1, 0, 0));
+  world.from_worker(kOne, report(1, 11, 1, 0, 0));
+  evaluate(world, 0.5, 0.5);
+  world.worker_hello(kTwo);
+  world.from_worker(kTwo, report(1, 12, 1, 0, 0));
+  evaluate(world, 0.5, 0.5);
+  world.from_worker(kOne, proto::Leave{"bye"});
+  PlayedWorker again = played(3);
+  again.name = kOne.name;
+  world.worker_hello(again);
+  const RunRecord record = world.scheduler.record();
+  std::string ids;
+  for (const auto& worker : record.workers) ids += worker.id + " ";
+  CHECK(ids == "edge-2 edge-1 edge-0 edge-1 ");
+  CHECK(record.workers[1].commits == 11);
+  CHECK(record.workers[3].commits == 0);  // the later life
+  REQUIRE(record.commit_counts.size() == 2);
+  CHECK(record.commit_counts[0].commits == std::vector<std::uint64_t>{0, 11, 10, 0});
+  CHECK(record.commit_counts[1].commits == std::vector<std::uint64_t>{12, 11, 10, 0});
+  const auto status = nlohmann::json::parse(world.scheduler.status(world.now));
+  ids.clear();
+  for (const auto& worker : status["workers"]) ids += worker["name"].get<std::string>() + " ";
+  CHECK(ids == "edge-2 edge-1 edge-0 ");
+}
+
 TEST_CASE("record: without an evaluator there is a loss and no accuracy") {
   auto options = some_options();
   options.evaluations = SchedulerOptions::Evaluations::Training;
@@ -194,11 +225,13 @@ TEST_CASE("record: a worker that claims more samples than it has does not decide
   CHECK(world.log().find("held out") == std::string::npos);
   for (int repeat = 0; repeat < 2; ++repeat)
     CHECK(loss(1'000'000'000'000, 0) == doctest::Approx(0.25));
-  CHECK(world.log().find("worker 1 'edge-1' says that it has held out 1000000000000 samples: 300 "
-                         "count, for it has said how much data it has") != std::string::npos);
+  CHECK(
+      world.log().find("worker 1 'edge-1' says that it has held out 1,000,000,000,000 samples: 300 "
+                       "count, for it has said how much data it has") != std::string::npos);
   CHECK(loss(300, 1'000'000'000'000) == doctest::Approx(0.125));
-  CHECK(world.log().find("worker 2 'edge-2' says that it has held out 1000000000000 samples: 400 "
-                         "count, as many as all others have") != std::string::npos);
+  CHECK(
+      world.log().find("worker 2 'edge-2' says that it has held out 1,000,000,000,000 samples: 400 "
+                       "count, as many as all others have") != std::string::npos);
   CHECK(loss(300, 1'000'000'000'000) == doctest::Approx(0.125));
   CHECK(world.log().find("held out") == std::string::npos);  // it was said
 }

@@ -45,7 +45,7 @@ proto::Hello look(const PlayedWorker& worker, const std::string& trouble = {}) {
   return hello;
 }
 
-TEST_CASE("waits: every 5 s a line names who is missing, and all who are there hear it") {
+TEST_CASE("waits: 5 s after a change a line names who is missing, and all who are there hear it") {
   SchedulerWorld world(listed_options());
   world.scheduler.announce_waits(world.now);
   world.server_hello(0);
@@ -70,6 +70,28 @@ TEST_CASE("waits: every 5 s a line names who is missing, and all who are there h
     CHECK(notice.text + "\n" == line);
     CHECK_FALSE(notice.rejoin);
   }
+}
+
+TEST_CASE("waits: while nothing changes, the same line comes more and more rarely") {
+  SchedulerWorld world(listed_options());
+  world.scheduler.announce_waits(world.now);
+  for (const std::uint32_t index : {0u, 1u}) world.server_hello(index);
+  world.worker_hello(kZero);
+  world.log();
+  std::vector<int> said;  // seconds
+  for (int second = 1; second <= 3600; ++second) {
+    pass(world, 1, 2, {kZero});
+    if (!world.log().empty()) said.push_back(second);
+  }
+  REQUIRE(said.size() > 5);
+  CHECK(said.size() < 20);
+  said.resize(5);
+  CHECK(said == std::vector<int>{5, 15, 35, 75, 155});
+  // Somebody joins: the line is another one.
+  world.worker_hello(kOne);
+  world.log();
+  pass(world, 5, 2, {kZero, kOne});
+  CHECK(world.log() == "waiting for edge-2 (2 of 3 workers joined)\n");
 }
 
 TEST_CASE("waits: where any may join the line has a number, and after the start there is none") {

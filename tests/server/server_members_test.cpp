@@ -369,7 +369,7 @@ TEST_CASE("all shards go back: to the snapshot, with the bits that it has, once"
   CHECK(shard.parameters() == good);
   CHECK(shard.core.commits() == commits);
   CHECK(shard.core.poll_log() ==
-        "all shards go back: this one to snapshot 1, which holds 1 commits");
+        "all shards go back: this one to snapshot 1, which holds 1 commit");
   CHECK_FALSE(next_heartbeat(shard).broken);
   // Of the worker's earlier incarnation nothing is taken any more.
   shard.commit(0, 5, kOnes);

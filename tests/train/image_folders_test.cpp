@@ -231,7 +231,9 @@ TEST_CASE("images to predict are resized as the model needs, a table is refused"
   CHECK(samples.data.shape == Shape{1, 2, 2});
   const std::string table = fresh.write("a.csv", "x,y\n1,2\n");
   CHECK(read_samples(schema, table, Labels::IfThere).error().message ==
-        table + ": is a table; images were expected");
+        table +
+            ": is a table, and the model takes images of 2 x 2 pixels; give a directory of "
+            "images, or an IDX or NumPy file of them");
 }
 
 }  // namespace
