@@ -354,9 +354,11 @@ Result<void> Config::set(const Setting& setting) {
   return fail(ErrorCode::BadInput, fmt::format("{} = {}: {}", setting.key, setting.value, *wrong));
 }
 
-std::string Config::text() const {
+std::string Config::text(std::string_view without) const {
+  toml::table all = document_->toml;
+  all.erase(without);
   std::ostringstream out;
-  out << toml::toml_formatter(document_->toml) << '\n';
+  out << toml::toml_formatter(all) << '\n';
   return out.str();
 }
 

@@ -97,8 +97,9 @@ class Config {
   // BadInput for text that is no TOML value, and for a path through something that is no section or
   // through a group that does not exist. Whether the key exists is known after reading (finish).
   [[nodiscard]] Result<void> set(const Setting& setting);
-  // Everything in the document, keys sorted, without comments: equal text means equal content.
-  std::string text() const;
+  // Everything in the document but the section `without`, keys sorted, without comments: equal text
+  // means equal content.
+  std::string text(std::string_view without) const;
   // Call after every key was asked for. Returns: the first unknown key with the nearest valid one,
   // else the first problem noted.
   [[nodiscard]] Result<void> finish() const;

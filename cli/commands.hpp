@@ -257,6 +257,27 @@ struct StatusRun {
 };
 int status(const StatusRun& run, std::stop_token stop);
 
+// `rubato boxes`: the nodes of a cluster file on the boxes that it names.
+struct BoxesRun {
+  enum class Act { Start, Status, Fetch, Stop } act = Act::Start;
+  std::string file;
+  std::string ssh;               // the program that connects, as a shell reads it; empty: ssh
+  double timeout_seconds = 900;  // of a step of a box
+  bool dry_run = false;          // the commands are printed, and nothing else is done
+  std::string command;           // as typed
+  // Start:
+  std::vector<std::string> packages;  // .deb files, one for each architecture; empty: none
+  bool reinstall = false;             // also where the version is installed
+  bool anew = false;                  // a new run; the earlier one is put aside
+  bool unchecked = false;             // whatever doctor finds
+  std::string sync = sync::trained_model();
+  std::optional<std::uint64_t> seed;
+  // Fetch:
+  PlaceOptions place;
+  bool wait = false;  // for the end of the run
+};
+int boxes(const BoxesRun& run, std::stop_token stop);
+
 // Prints the error as one line. Returns: its exit code.
 int report_error(const Error& error);
 

@@ -77,6 +77,12 @@ constexpr std::array kExamples{
   rubato compose --kubernetes {files}/clusters/edge-3.toml > cluster.yaml
       for kubectl apply
 )"},
+    Example{"boxes", R"(  rubato boxes start edge.toml --package rubato_0.2.0_arm64.deb
+      installs, makes keys and starts the services, as [boxes] of the file says where
+  rubato boxes status edge.toml
+  rubato boxes fetch edge.toml --wait
+      results, trained model and logs, once the run has ended
+)"},
     Example{"trace make", R"(  rubato trace make wifi --seed 1 --mbps 20 > wifi.csv
       a link of 20 Mb/s in the mean, for workers.trace of a cluster file
 )"},

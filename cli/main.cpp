@@ -434,6 +434,49 @@ int run_keys(const CLI::App& keys, const KeyOptions& options) {
   return list(options);
 }
 
+void add_boxes(CLI::App& app, BoxesRun& run) {
+  auto* boxes = app.add_subcommand(
+      "boxes", "Start, watch and stop the nodes of a cluster on their boxes, over ssh");
+  boxes->require_subcommand(1);
+  using Act = BoxesRun::Act;
+  const auto add = [&](const char* name, const char* what, Act act) {
+    auto* command = boxes->add_subcommand(name, what);
+    command->parse_complete_callback([&run, act] { run.act = act; });
+    command
+        ->add_option("FILE", run.file, "Cluster file (TOML), whose section [boxes] names the boxes")
+        ->required();
+    command->add_flag("--dry-run", run.dry_run,
+                      "Print the commands as a shell script, and do nothing");
+    command->add_option("--ssh", run.ssh,
+                        "Program that connects to a box, with options (default: ssh)");
+    command
+        ->add_option("--timeout", run.timeout_seconds,
+                     "Seconds that copying or installing on a box may take; other steps have "
+                     "90 of them at most")
+        ->check(kPositive)
+        ->capture_default_str();
+    return command;
+  };
+  auto* start =
+      add("start", "Install, exchange keys, bring the file, start the services", Act::Start);
+  start
+      ->add_option("--package", run.packages,
+                   "Package to install, rubato_VERSION_ARCHITECTURE.deb; once for each "
+                   "architecture of the boxes (default: rubato is installed)")
+      ->allow_extra_args(false);
+  start->add_flag("--reinstall", run.reinstall,
+                  "Install the package also where this version is installed");
+  start->add_flag("--new", run.anew, "Train anew: put the earlier run of the boxes aside");
+  start->add_flag("--unchecked", run.unchecked, "Do not ask rubato doctor before the start");
+  start->add_option("--sync", run.sync, "Sync model")->capture_default_str();
+  start->add_option("--seed", run.seed, "Seed (default: the file's)")->check(kSeed);
+  add("status", "Show the services of each box, and how the run stands", Act::Status);
+  auto* fetch = add("fetch", "Fetch logs, results and the trained model", Act::Fetch);
+  add_place(fetch, run.place);
+  fetch->add_flag("--wait", run.wait, "Wait for the end of the run first");
+  add("stop", "Stop the services; start goes on with the run", Act::Stop);
+}
+
 // "unknown option --sedes; did you mean --seeds?", or the text of CLI11.
 std::string usage_problem(const CLI::App& app, const CLI::ParseError& error, int argc,
                           char** argv) {
@@ -661,6 +704,8 @@ int run(int argc, char** argv) {
   add_worker(app, worker_run);
   KeyOptions key_options;
   add_keys(app, key_options);
+  BoxesRun boxes_run;
+  add_boxes(app, boxes_run);
 
   add_examples(app, "");
   app.footer(examples_of("") + kExitCodes);
@@ -694,6 +739,10 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("settings")) return print_settings(markdown);
   if (app.got_subcommand("keygen")) return keygen(key_options);
   if (app.got_subcommand("keys")) return run_keys(*app.get_subcommand("keys"), key_options);
+  if (app.got_subcommand("boxes")) {
+    boxes_run.command = command_line(argc, argv);
+    return boxes(boxes_run, stop);
+  }
   if (app.got_subcommand("models")) return print_models();
   if (app.got_subcommand("doctor")) return doctor(doctor_run);
   if (app.got_subcommand("calibrate")) return calibrate(calibrate_run, stop);

@@ -221,6 +221,24 @@ void read_membership(const ConfigTable& root, ClusterConfig& config) {
                  "training starts when somebody is there: leave one worker from the start");
 }
 
+// Where each node runs. With join = "open" the file may place workers that it does not list.
+void read_boxes(const ConfigTable& root, ClusterConfig& config) {
+  if (!root.has(kBoxesSection)) return;
+  std::vector<std::string> nodes{"scheduler"};
+  for (int i = 0; i < config.servers.count; ++i) nodes.push_back(fmt::format("server-{}", i));
+  for (const WorkerProfile& worker : worker_profiles(config)) nodes.push_back(worker.name);
+  for (const Setting& each : config.open ? root.settings(kBoxesSection) : std::vector<Setting>())
+    if (valid_name(each.key) && std::ranges::find(nodes, each.key) == nodes.end())
+      nodes.push_back(each.key);
+  const ConfigTable table = root.table(kBoxesSection);
+  for (const std::string& node : nodes) {
+    NodeBox box{node, {}, {}};
+    read_option(table, box_row(node), box);
+    if (table.has(node) && box.destination.empty()) table.problem(node, kBoxForm);
+    if (!box.destination.empty()) config.boxes.push_back(std::move(box));
+  }
+}
+
 // --- Checks of several keys together, and what follows from them --------------------------------
 
 void check_model(const ConfigTable& table, const fs::path& directory, train::ModelOptions& model) {
@@ -516,7 +534,7 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
   ClusterConfig config;
   config.file = file;
   config.text = text;
-  config.effective = document.text();
+  config.effective = document.text(kBoxesSection);
   config.name = fs::path(file).stem().string();
   for (const auto& row : cluster_rows())
     read_option(row.of == kTopSection ? root : root.table(row.of), row, config);
@@ -543,6 +561,7 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
   derive_from_length(root, config);
   read_traces(root, config);
   read_membership(root, config);
+  read_boxes(root, config);
   server::read_optimizer(root.table("optimizer"), config.worker_count(), config.optimizer);
   RUBATO_TRY(document.finish());
 

@@ -142,10 +142,17 @@ struct SnapshotConfig {
   double every_seconds = 30;
 };
 
+// The box on which a node runs: a row of [boxes].
+struct NodeBox {
+  std::string node;          // "scheduler", "server-0", the name of a worker
+  std::string destination;   // where ssh goes: "pi@192.168.1.11"; "localhost": this machine
+  std::string address = {};  // of the box, as others reach it; empty: that of the destination
+};
+
 struct ClusterConfig {
   std::string file;       // where it came from
   std::string text;       // its bytes, for the report
-  std::string effective;  // the document after `settings`: equal text, equal cluster
+  std::string effective;  // the document after `settings`, without boxes: equal text, equal cluster
   std::string name;
   std::uint64_t seed = 1;
   std::vector<WorkerGroup> workers;     // after total_workers and heterogeneity
@@ -157,6 +164,7 @@ struct ClusterConfig {
   double stalled_seconds = 30;          // others wait for a worker so long at least; 0: for ever
   double first_commit_seconds = 300;    // the same before its first commit
   std::vector<ChurnEvent> churn;        // one event a node, in the order of their times
+  std::vector<NodeBox> boxes;           // scheduler, servers, workers; those that the file places
   ServersConfig servers;
   train::ModelOptions model;
   std::string worker_device = "cpu";  // [training] device, as train::make_device()

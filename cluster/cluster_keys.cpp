@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 
+#include "proto/endpoint.hpp"
 #include "server/optimizer_options.hpp"
 #include "server/scheduler.hpp"
 #include "sync/option_table.hpp"
@@ -406,6 +408,26 @@ std::vector<OptionRow<ChurnEvent>> make_churn_rows() {
   };
 }
 
+// "pi@192.168.1.11", or "pi@attic 192.168.1.11" with the address that others use.
+Result<void> set_box(NodeBox& box, const std::string& text) {
+  if (text.empty()) return {};  // the file does not say it
+  const auto blank = text.find(' ');
+  const std::string destination = text.substr(0, blank);
+  const std::string address = blank == text.npos ? "" : text.substr(blank + 1);
+  // ssh takes what begins with a dash for an option.
+  if (destination.empty() || destination.starts_with('-') ||
+      !std::ranges::all_of(destination, [](unsigned char c) { return std::isgraph(c) != 0; }))
+    return fail(ErrorCode::BadInput, std::string(kBoxForm));
+  if (blank != text.npos && !proto::is_host(address))
+    return fail(ErrorCode::BadInput,
+                fmt::format("'{}' is not an address: after the destination and one blank write the "
+                            "name or IPv4 address at which other boxes reach this one",
+                            address));
+  box.destination = destination;
+  box.address = address;
+  return {};
+}
+
 std::vector<OptionRow<LinkModel>> make_link_rows() {
   using L = LinkModel;
   return {
@@ -595,6 +617,22 @@ const std::vector<OptionRow<ChurnEvent>>& churn_rows() {
   return rows;
 }
 
+OptionRow<NodeBox> box_row(std::string_view node) {
+  using B = NodeBox;
+  return own<B>(
+      {kBoxesSection, node,
+       "the box of this node (scheduler, server-0, the name of a worker): where ssh goes, or "
+       "localhost; then the address at which other boxes reach it, if that is another one",
+       kAny,
+       OptionRow<B>::Form{"DESTINATION, or DESTINATION ADDRESS",
+                          [](const B& b) {
+                            return b.address.empty() ? b.destination
+                                                     : b.destination + " " + b.address;
+                          },
+                          &set_box},
+       "none; a server's: that of the scheduler"});
+}
+
 const std::vector<OptionRow<LinkModel>>& link_rows() {
   static const auto rows = make_link_rows();
   return rows;
@@ -631,6 +669,7 @@ std::vector<KeySection> key_sections() {
   sections.add("servers", "[servers]");
   sections.add_rows(
       link_rows(), +[](const C& c) -> const LinkModel& { return c.servers.link; }, kLinkDefault);
+  sections.add_list(kBoxesSection, "[boxes]", std::vector{box_row("NODE")});
   sections.add("snapshot", "[snapshot]");
   sections.add("evaluation", "[evaluation]");
   sections.add("stop", "[stop]");

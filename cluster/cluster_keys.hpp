@@ -22,6 +22,7 @@ namespace rubato::cluster {
 inline constexpr std::string_view kTopSection = "top";  // keys that stand before all sections
 inline constexpr std::string_view kWorkersSection = "workers";
 inline constexpr std::string_view kChurnSection = "churn";
+inline constexpr std::string_view kBoxesSection = "boxes";
 
 // The keys that a file has once. `of` is the section.
 const std::vector<OptionRow<ClusterConfig>>& cluster_rows();
@@ -31,6 +32,10 @@ const std::vector<OptionRow<WorkerGroup>>& group_rows();
 const std::vector<OptionRow<PowerModel>>& power_rows();
 // An event of [[churn]].
 const std::vector<OptionRow<ChurnEvent>>& churn_rows();
+// The key of [boxes] that places this node. Lifetime: of `node`. kBoxForm: what it must be.
+inline constexpr std::string_view kBoxForm =
+    "must be where ssh finds the box, such as \"pi@192.168.1.11\", or \"localhost\"";
+OptionRow<NodeBox> box_row(std::string_view node);
 // A link of [[workers]], [servers] or the catalog.
 const std::vector<OptionRow<LinkModel>>& link_rows();
 // [wire] and, where a group has its own, [[workers]].

@@ -14,6 +14,12 @@ bool Endpoint::loopback() const {
   return host == "localhost" || host.starts_with("127.");
 }
 
+bool is_host(std::string_view text) {
+  return !text.empty() && text.size() <= 253 && text.front() != '-' &&
+         text.find_first_not_of(
+             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-") == text.npos;
+}
+
 std::optional<Endpoint> read_endpoint(std::string_view text) {
   constexpr std::string_view kScheme = "tcp://";
   const auto colon = text.rfind(':');

@@ -15,6 +15,9 @@ struct Endpoint {
   bool every_address() const { return host == "0.0.0.0" || host == "*"; }
 };
 
+// A name or an IPv4 address: letters, digits, dots and dashes.
+bool is_host(std::string_view text);
+
 // Nothing: the text is of another form.
 std::optional<Endpoint> read_endpoint(std::string_view text);
 

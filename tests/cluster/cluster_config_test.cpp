@@ -374,6 +374,59 @@ max_steps = 1
   CHECK(configured_heterogeneity(config) == doctest::Approx((2 + 2 + 0.5) / 3 / 0.5));
 }
 
+TEST_CASE("boxes: the nodes of the file, in their order") {
+  const std::string rest = R"(
+[boxes]
+pi-1 = "ssh://pi@attic:2222"
+scheduler = "root@head 192.168.1.10"
+server-1 = "localhost"
+[servers]
+count = 2
+[[workers]]
+name = "pi"
+count = 2
+step_seconds = 1
+[stop]
+max_seconds = 1
+)";
+  const ClusterConfig config = parse(rest);
+  REQUIRE(config.boxes.size() == 3);
+  CHECK(config.boxes[0].node == "scheduler");
+  CHECK(config.boxes[0].destination == "root@head");
+  CHECK(config.boxes[0].address == "192.168.1.10");
+  CHECK(config.boxes[1].node == "server-1");
+  CHECK(config.boxes[2].node == "pi-1");
+  CHECK(config.boxes[2].destination == "ssh://pi@attic:2222");
+  CHECK(config.boxes[2].address.empty());
+  const ClusterConfig open =
+      parse("join = \"open\"\n[boxes]\nattic = \"pi@a\"\n" + std::string(kRest));
+  REQUIRE(open.boxes.size() == 1);
+  CHECK(open.boxes[0].node == "attic");
+  CHECK(parse(kRest).boxes.empty());
+}
+
+TEST_CASE("boxes: a mistake names the key, and where a cluster is does not change what it is") {
+  CHECK(section_error("boxes", "sheduler = \"pi@a\"") ==
+        "edge.toml:2: unknown key boxes.sheduler; did you mean scheduler?");
+  CHECK(section_error("boxes", "server-1 = \"pi@a\"") ==
+        "edge.toml:2: unknown key boxes.server-1; did you mean server-0?");
+  const std::string form =
+      "must be where ssh finds the box, such as \"pi@192.168.1.11\", or \"localhost\"";
+  CHECK(section_error("boxes", "w = \"\"") == "edge.toml:2: boxes.w = \"\": " + form);
+  CHECK(section_error("boxes", "w = \"-oProxyCommand=x\"") ==
+        "edge.toml:2: boxes.w = \"-oProxyCommand=x\": " + form);
+  CHECK(section_error("boxes", "w = \"pi@a\\tb\"").find(form) != std::string::npos);
+  CHECK(section_error("boxes", "w = \" pi@a\"").find(form) != std::string::npos);
+  CHECK(section_error("boxes", "w = 3") == "edge.toml:2: boxes.w = 3: must be a text in quotes");
+  CHECK(section_error("boxes", "w = \"pi@a 10.0.0.1:5700\"")
+            .find("'10.0.0.1:5700' is not an address") != std::string::npos);
+  CHECK(error_of("join = \"open\"\n[boxes]\n\"a b\" = \"pi@a\"\n" + std::string(kRest))
+            .find("edge.toml:3: unknown key boxes.a b") == 0);
+  CHECK(error_of("boxes = 3\n" + std::string(kRest)) ==
+        "edge.toml:1: boxes = 3: must be a section: write [boxes]");
+  CHECK(parse("[boxes]\nw = \"pi@a\"\n" + std::string(kRest)).effective == parse(kRest).effective);
+}
+
 TEST_CASE("unknown keys and sections") {
   CHECK(section_error("training", "lerning_rate = 0.1") ==
         "edge.toml:2: unknown key training.lerning_rate; did you mean learning_rate?");

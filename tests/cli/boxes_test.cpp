@@ -1,0 +1,341 @@
+// A cluster file as boxes: who is where, the commands that each box is given, and what is said of a
+// box that fails. tests/packages/remote.sh runs the commands.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <rapidcheck.h>
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "base/file.hpp"
+#include "cli/boxes/layout.hpp"
+#include "cli/boxes/plan.hpp"
+#include "cli/boxes/quote.hpp"
+#include "cli/boxes/runner.hpp"
+#include "tests/temp_directory.hpp"
+
+using namespace rubato;
+using namespace rubato::cli;
+
+namespace {
+
+const std::string kWorkers = R"(
+[[workers]]
+name = "north"
+[[workers]]
+name = "south"
+[model]
+kind = "svm"
+[dataset]
+kind = "blobs"
+[stop]
+max_seconds = 100
+)";
+const std::string kThreeBoxes = R"([boxes]
+scheduler = "root@192.168.77.1"
+north = "pi@192.168.77.2"
+south = "pi@192.168.77.3"
+)" + kWorkers;
+
+Result<BoxLayout> layout_of(const std::string& text, const std::string& file = "edge.toml") {
+  return make_layout({file, text, ""}, "ann");
+}
+
+BoxLayout good_layout(const std::string& text, const std::string& file = "edge.toml") {
+  auto layout = layout_of(text, file);
+  REQUIRE_MESSAGE(layout.has_value(), layout.error().message);
+  return std::move(*layout);
+}
+
+std::string problem_of(const std::string& text, const std::string& file = "edge.toml") {
+  const auto layout = layout_of(text, file);
+  if (layout) return "";
+  CHECK(layout.error().code == ErrorCode::BadInput);
+  CHECK(layout.error().message.find('\n') == std::string::npos);
+  return layout.error().message;
+}
+
+const Phase& phase_of(const std::vector<Phase>& plan, const std::string& what) {
+  const auto phase = std::ranges::find(plan, what, &Phase::what);
+  REQUIRE_MESSAGE(phase != plan.end(), what);
+  return *phase;
+}
+
+std::string step_of(const std::vector<Phase>& plan, const std::string& what,
+                    const std::string& box) {
+  const Phase& phase = phase_of(plan, what);
+  const auto step = std::ranges::find(phase.steps, box, &Step::box);
+  return step == phase.steps.end() ? "" : step->text;
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+Outcome shell(const std::string& text, double seconds = 20) {
+  return run_shell(text, {}, Duration::from_seconds(seconds), {});
+}
+
+const StartOptions kStart{.packages = {{"dir/rubato_0.2.0_amd64.deb", "0.2.0", "amd64"},
+                                       {"rubato_0.2.0_arm64.deb", "0.2.0", "arm64"}},
+                          .sync = "adsp",
+                          .seed = {}};
+
+}  // namespace
+
+TEST_CASE("boxes: a word of the shell is what it was, whatever is in it") {
+  CHECK(shell_word("pi@192.168.1.11") == "pi@192.168.1.11");
+  CHECK(shell_word("my 'edge' $box.toml") == R"('my '\''edge'\'' $box.toml')");
+  CHECK(shell_word("") == "''");
+  CHECK(rc::check([](const std::vector<std::string>& words) {
+    std::vector<std::string> plain = words;
+    for (std::string& word : plain) std::erase_if(word, [](char c) { return c == '\0'; });
+    std::string expected;
+    for (const std::string& word : plain) expected += word + "|";
+    const Outcome said =
+        shell("for word in " + shell_words(plain) + "; do printf '%s|' \"$word\"; done");
+    if (!plain.empty()) RC_ASSERT(said.out == expected);
+  }));
+}
+
+TEST_CASE("boxes: three boxes, and a server that nobody placed is with the scheduler") {
+  const BoxLayout layout = good_layout(kThreeBoxes);
+  REQUIRE(layout.boxes.size() == 3);
+  const Box& head = layout.boxes[0];
+  CHECK(head.destination == "root@192.168.77.1");
+  CHECK(head.root);
+  CHECK(head.units() == std::vector<std::string>{"rubato-scheduler", "rubato-server"});
+  CHECK(head.server.text() == "tcp://192.168.77.1:5701");
+  CHECK(layout.scheduler.text() == "tcp://192.168.77.1:5700");
+  CHECK_FALSE(layout.boxes[1].root);
+  CHECK(layout.boxes[1].units() == std::vector<std::string>{"rubato-worker@north"});
+  CHECK(layout.file_on_box == "/etc/rubato/boxes/edge.toml");
+  CHECK(layout.elsewhere.empty());
+}
+
+TEST_CASE("boxes: several servers on a box are one process, each with a key and a port") {
+  const BoxLayout layout = good_layout(
+      "[servers]\ncount = 3\n[boxes]\nscheduler = \"head 10.0.0.1\"\n"
+      "server-1 = \"pi@10.0.0.2\"\nnorth = \"pi@10.0.0.2\"\n" +
+      kWorkers);
+  REQUIRE(layout.boxes.size() == 2);
+  std::vector<std::string> names;
+  for (const auto& node : layout.boxes[0].nodes()) names.push_back(node.name);
+  CHECK(names == std::vector<std::string>{"scheduler", "server-0-0", "server-0-1"});
+  CHECK(layout.elsewhere == std::vector<std::string>{"south"});
+  const auto plan = start_plan(layout, kStart);
+  const std::string settings = step_of(plan, "bring cluster file and settings", "head");
+  CHECK(has(settings, "\nSERVER_NAME=server-0\n"));
+  CHECK(has(settings, "\nSERVER_OPTIONS=--advertise tcp://10.0.0.1:5701 --shards 2\n"));
+  CHECK(has(settings, "\nSERVER_BIND=tcp://0.0.0.0:5701\n"));
+  // Workers' keys are also let in where a server alone is.
+  CHECK(has(step_of(plan, "carry public keys", "pi@10.0.0.2"), "lets in north"));
+  CHECK(has(step_of(plan, "carry public keys", "head"),
+            "lets in server-0-0, server-0-1, server-1, north"));
+}
+
+TEST_CASE("boxes: servers.addresses say where servers listen") {
+  const auto text = [](const std::string& addresses) {
+    return "[servers]\ncount = 2\naddresses = " + addresses +
+           "\n[boxes]\nscheduler = \"root@10.0.0.1\"\n" + kWorkers;
+  };
+  const BoxLayout layout = good_layout(text(R"(["tcp://10.0.0.9:6001", "tcp://10.0.0.9:6002"])"));
+  CHECK(layout.boxes[0].server.text() == "tcp://10.0.0.9:6001");
+  CHECK(problem_of(text(R"(["tcp://10.0.0.9:6001", "tcp://10.0.0.9:6005"])")) ==
+        "edge.toml: servers.addresses: server-0 and server-1 are on one box; their ports must "
+        "follow each other at one address");
+}
+
+TEST_CASE("boxes: this machine alone needs neither ssh nor keys") {
+  const BoxLayout layout = good_layout(
+      "[boxes]\nscheduler = \"localhost\"\nnorth = \"localhost\"\nsouth = \"localhost\"\n" +
+      kWorkers);
+  CHECK(layout.boxes[0].local);
+  CHECK(layout.scheduler.text() == "tcp://127.0.0.1:5700");
+  const auto plan = start_plan(layout, kStart);
+  CHECK(std::ranges::find(plan, std::string(kKeyPhase), &Phase::what) == plan.end());
+  for (const Phase& phase : plan)
+    for (const Step& step : phase.steps) CHECK_FALSE(has("\n" + step.text, "\non "));
+  CHECK(has(step_of(plan, "bring cluster file and settings", "localhost"),
+            "\nSCHEDULER_BIND=tcp://127.0.0.1:5700\n"));
+}
+
+TEST_CASE("boxes: what cannot be started is one line that names the key") {
+  CHECK(has(problem_of(kWorkers), "edge.toml: the section [boxes] does not place the scheduler"));
+  CHECK(problem_of("[boxes]\nscheduler = \"localhost\"\nnorth = \"pi@a\"\n" + kWorkers) ==
+        "edge.toml: boxes.scheduler: other boxes do not reach this one at localhost; write "
+        "scheduler = \"localhost 192.168.1.10\", with its own address");
+  CHECK(has(problem_of("[boxes]\nscheduler = \"pi@fe80::1\"\n" + kWorkers),
+            "boxes.scheduler = \"pi@fe80::1\": 'fe80::1' is no name or IPv4 address"));
+  CHECK(problem_of("[boxes]\nscheduler = \"root@a\"\nnorth = \"pi@a\"\n" + kWorkers) ==
+        "edge.toml: boxes.scheduler, boxes.north: root@a and pi@a are one box; write the same "
+        "destination for both");
+  CHECK(has(problem_of("[[workers]]\nname = \"server-0\"\n[boxes]\nscheduler = \"a\"\n" + kWorkers),
+            "a worker cannot be called server-0"));
+  CHECK(has(
+      problem_of("[[workers]]\nname = \"_x\"\n[boxes]\nscheduler = \"a\"\n_x = \"b\"\n" + kWorkers),
+      "boxes._x: a node with a key has a name that begins with a letter"));
+  CHECK(has(problem_of(kThreeBoxes, "dir/devices.toml"), "rename the cluster file"));
+  CHECK(has(problem_of(kThreeBoxes, "a\nb.toml"), "has a character that is not printed"));
+}
+
+TEST_CASE("boxes: files of this machine are not those of the boxes") {
+  const auto with = [](const std::string& dataset, const std::string& worker) {
+    return "[boxes]\nscheduler = \"root@a\"\nnorth = \"pi@b\"\n[[workers]]\nname = \"north\"\n" +
+           worker + "\n[dataset]\n" + dataset + "\n[stop]\nmax_seconds = 1\n";
+  };
+  const std::string local = "kind = \"csv\"\npartition = \"local\"";
+  CHECK(problem_of(with(local, "")) ==
+        "edge.toml: worker north has no data; name its file on its box with workers.data, as an "
+        "absolute path");
+  CHECK(has(problem_of(with(local, "data = \"x.csv\"")), "edge.toml: x.csv lies beside"));
+  CHECK(has(problem_of(with(local + "\nschema = \"s.toml\"", "data = \"/x.csv\"")),
+            "s.toml lies beside"));
+  CHECK(has(problem_of(with("path = \"x.csv\"", "")), "x.csv lies beside"));
+  CHECK(has(problem_of(with(local, "data = \"/x.csv\"\ntrace = [\"t.csv\"]")), "t.csv"));
+  CHECK(good_layout(with(local, "data = \"/x.csv\"")).boxes.size() == 2);
+  CHECK(good_layout(with("path = \"/srv/x.csv\"", "")).data == "/srv/x.csv");
+}
+
+TEST_CASE("boxes: the settings of services change with the cluster, not with its boxes") {
+  const std::string summary = good_layout(kThreeBoxes).summary;
+  std::string text = kThreeBoxes;
+  CHECK(good_layout("# a note\n" + text).summary == summary);
+  text.replace(text.find("192.168.77.3"), 12, "192.168.77.9");
+  CHECK(good_layout(text).summary == summary);
+  text.replace(text.find("= 100"), 5, "= 101");
+  CHECK(good_layout(text).summary != summary);
+}
+
+TEST_CASE("boxes: a secret key stays where it was made") {
+  for (const Phase& phase : start_plan(good_layout(kThreeBoxes), kStart))
+    for (const Step& step : phase.steps) {
+      std::string text = step.text;
+      for (const std::string node : {"scheduler", "server-0", "north", "south"})
+        for (const std::string test = fmt::format("[ -e {}.key ]", node); has(text, test);)
+          text.erase(text.find(test), test.size());
+      CHECK_FALSE(has(text, ".key"));
+      CHECK_FALSE(has(text,
+                      "*"
+                      ".pub"));
+    }
+}
+
+TEST_CASE("boxes: the printed script is one for sh, names with blanks and quotes included") {
+  const BoxLayout layout = good_layout(kThreeBoxes, "dir/my 'edge' \"$box\".toml");
+  CHECK(
+      has(step_of(start_plan(layout, kStart), "bring cluster file and settings", "pi@192.168.77.2"),
+          R"(CLUSTER="/etc/rubato/boxes/my 'edge' \"\$box\".toml")"));
+  StartOptions all = kStart;
+  all.anew = all.reinstall = true;
+  all.seed = 7;
+  for (const auto& plan : {start_plan(layout, all), status_plan(layout), fetch_plan(layout),
+                           stop_plan(layout), end_plan(layout)}) {
+    const std::string script = script_of(plan, "rubato boxes", "ssh -F 'my file'", "an out");
+    const TempDirectory place;
+    const Outcome checked = shell("sh -n " + shell_word(place.write("script.sh", script)));
+    CAPTURE(script);
+    CHECK(checked.code == 0);
+    CHECK(checked.err.empty());
+  }
+}
+
+TEST_CASE("boxes: packages are known by their names") {
+  const TempDirectory place;
+  const std::string amd64 = place.write("rubato_0.2.0_amd64.deb", "");
+  const std::string arm64 = place.write("rubato_0.2.0-1_arm64.deb", "");
+  const std::string newer = place.write("rubato_0.3.0_armhf.deb", "");
+  const std::string twice = place.write("rubato_0.2.0~_arm64.deb", "");
+  const auto packages = read_packages({amd64, arm64});
+  REQUIRE(packages.has_value());
+  CHECK(packages->at(1).architecture == "arm64");
+  CHECK(packages->at(1).version == "0.2.0");
+  const auto problem = [](const std::vector<std::string>& paths) {
+    const auto read = read_packages(paths);
+    return read ? "" : read.error().message;
+  };
+  CHECK(has(problem({amd64, newer}), "all nodes of a run are of one version"));
+  CHECK(has(problem({arm64, arm64}), "is for the same architecture"));
+  CHECK(has(problem({place.path("rubato_0.2.0_i386.deb")}), "there is no such file"));
+  for (const char* name : {"edge.toml", "rubato_0.2.0.deb", "rubato-dev_0.2.0_amd64.deb",
+                           "rubato_0.2.0_.deb", "rubato_$(x)_amd64.deb"})
+    CHECK(has(problem({place.write(name, "")}), "the name of a package is like"));
+}
+
+TEST_CASE("boxes: a failure says the box, the operation and the remedy") {
+  const auto words = [](const std::string& err, int code) {
+    return explain("pi@attic", "install rubato",
+                   {.code = code, .late = false, .out = {}, .err = err},
+                   Duration::from_seconds(90));
+  };
+  CHECK(words("x\npi@attic: Permission denied (publickey).\r\n", 255) ==
+        "pi@attic: install rubato: pi@attic: Permission denied (publickey).; let ssh in without a "
+        "password: run ssh-copy-id pi@attic");
+  CHECK(has(words("Host key verification failed.\n", 255), "run `ssh pi@attic` once by hand"));
+  CHECK(has(words("sudo: a password is required\n", 1), "let this user run sudo without one"));
+  CHECK(has(words("tee: x: No space left on device\n", 1), "make room on the box"));
+  CHECK(words("Could not connect: Connection refused\n", 100) ==
+        "pi@attic: install rubato: Could not connect: Connection refused");
+  CHECK(words("", 7) == "pi@attic: install rubato: exit code 7");
+  CHECK(has(explain("a", "b", {.code = 143, .late = true, .out = {}, .err = "asleep\n"},
+                    Duration::from_seconds(90)),
+            "it did not end within 90 s, and last said: asleep"));
+}
+
+TEST_CASE("boxes: a step has a deadline, no terminal, and leaves nothing behind") {
+  const TempDirectory place;
+  const Instant began = steady_now();
+  const Outcome late = shell("(sleep 300; touch " + place.path("late") + ") & echo $! >" +
+                                 place.path("pid") + "; trap '' TERM; wait",
+                             0.3);
+  CHECK(late.late);
+  CHECK(steady_now() - began < Duration::from_seconds(20));
+  const pid_t child = std::stoi(read_file(place.path("pid")).value());
+  // A handle on the process turns readable when it has ended; there is none of one that is gone.
+  const auto handle = static_cast<int>(::syscall(SYS_pidfd_open, child, 0));
+  pollfd ended{handle, POLLIN, 0};
+  const bool gone = handle < 0 || ::poll(&ended, 1, 20'000) == 1;
+  if (handle >= 0) ::close(handle);
+  CHECK(gone);
+  CHECK(shell("if ( : </dev/tty ) 2>/dev/null; then exit 1; fi; cat; echo x >&2").err == "x\n");
+  CHECK(shell("yes | head -c 3000000").out.size() == 1 << 20);
+  CHECK(shell("kill -KILL $$").code == 128 + SIGKILL);
+  CHECK(run_shell("echo \"$keys\"", {{"keys", "a b"}}, Duration::from_seconds(20), {}).out ==
+        "a b\n");
+  std::stop_source stop;
+  stop.request_stop();
+  const Outcome stopped = run_shell("sleep 300", {}, Duration::from_seconds(200), stop.get_token());
+  CHECK(stopped.code != 0);
+  CHECK_FALSE(stopped.late);
+}
+
+TEST_CASE("boxes: all boxes of a phase work at the same time, and each is heard") {
+  const TempDirectory place;
+  Phase phase{"meet", {}};
+  for (int i = 0; i < 8; ++i)  // each waits for all others
+    phase.steps.push_back({fmt::format("box-{}", i),
+                           fmt::format("cd {}; touch {}; while [ $(ls | wc -l) -lt 8 ]; do sleep "
+                                       "0.05; done; echo {}; exit {}\n",
+                                       shell_word(place.path()), i, i, i % 2)});
+  std::vector<std::string> heard;
+  Runner runner{.ssh = {},
+                .variables = {},
+                .patience = Duration::from_seconds(60),
+                .slow_patience = Duration::from_seconds(60),
+                .stop = {},
+                .on_end =
+                    [&](const Step& step, const Outcome& outcome) {
+                      heard.push_back(fmt::format("{} {}{}", step.box, outcome.out, outcome.code));
+                    },
+                .on_wait = [](const auto&, Duration) {}};
+  runner.run(phase);
+  std::ranges::sort(heard);
+  REQUIRE(heard.size() == 8);
+  CHECK(heard[3] == "box-3 3\n1");
+}
