@@ -23,6 +23,8 @@ install(PROGRAMS deploy/slurm/study.sh DESTINATION ${share}/slurm COMPONENT ruba
 install(FILES deploy/kubernetes/study.yaml DESTINATION ${share}/kubernetes COMPONENT rubato)
 install(FILES deploy/grafana/rubato.json DESTINATION ${share}/grafana COMPONENT rubato)
 install(FILES examples/boxes/boxes.toml DESTINATION ${share}/examples/boxes COMPONENT rubato)
+install(FILES examples/csv/machines.csv examples/csv/new.csv DESTINATION ${share}/examples/csv
+  COMPONENT rubato)
 install(PROGRAMS examples/boxes/make_data.py DESTINATION ${share}/examples/boxes COMPONENT rubato)
 install(FILES README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT rubato)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT rubato)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# `cmake --install` to a directory of its own: the command finds its files there, every command has
-# a man page, systemd takes the units, and a program outside the tree links and runs.
+# `cmake --install` to a directory of its own: the command and the documents' readers find its files
+# there, every command has a man page, systemd takes the units, and a program outside the tree links and runs.
 # Usage: tests/packages/install.sh BUILD
 set -eu
 build=$(realpath "$1")
@@ -24,6 +24,13 @@ mv "$root/usr/share/rubato" "$place/away"
 grep -q "needs the catalog" log || fail "a catalog other than the installed one is found: $(cat log)"
 mv "$place/away" "$root/usr/share/rubato"
 "$rubato" compare cluster.toml --quiet >log || fail "the installed catalog is not found"
+
+# The files that the documents name are there.
+grep -rhoE '/usr/share/rubato(/[A-Za-z0-9_.*-]+)*' "$root/usr/share/doc/rubato" | sort -u |
+  while read -r path; do
+    # shellcheck disable=SC2086  # a pattern
+    ls -d $root$path >/dev/null 2>&1 || fail "the documents name $path, which is not installed"
+  done
 
 # check_pages PAGE COMMAND...: the page has every option that --help lists; those of its commands, too.
 check_pages() {
