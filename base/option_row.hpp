@@ -30,6 +30,7 @@ struct OptionRow {
   using Number = double& (*)(O&);
   using Seconds = Duration& (*)(O&);
   using Flag = bool& (*)(O&);
+  using MaybeFlag = std::optional<bool>& (*)(O&);
   using Text = std::string& (*)(O&);
   using Wholes = std::vector<int>& (*)(O&);
   using Texts = std::vector<std::string>& (*)(O&);
@@ -68,8 +69,8 @@ struct OptionRow {
   std::string_view key;
   std::string_view meaning;  // one line
   Limits limits;             // of numbers
-  std::variant<Whole, Whole64, Number, Seconds, Flag, Text, Wholes, Texts, MaybeWhole, MaybeWhole64,
-               MaybeNumber, Choice, Word, Path, Form, Unit>
+  std::variant<Whole, Whole64, Number, Seconds, Flag, MaybeFlag, Text, Wholes, Texts, MaybeWhole,
+               MaybeWhole64, MaybeNumber, Choice, Word, Path, Form, Unit>
       field;
   std::string_view absent = {};  // the default in words, where the struct's value does not say it
   bool shared = true;            // all nodes of a cluster must have the same value
@@ -107,6 +108,9 @@ void read_option(const ConfigTable& table, const OptionRow<O>& row, O& options) 
                    if (const auto given = number()) at(options) = Duration::from_seconds(*given);
                  },
                  [&](typename Row::Flag at) { at(options) = table.flag(row.key, at(options)); },
+                 [&](typename Row::MaybeFlag at) {
+                   if (table.has(row.key)) at(options) = table.flag(row.key, false);
+                 },
                  [&](typename Row::Text at) { text(at(options)); },
                  [&](typename Row::Wholes at) {
                    at(options) = table.integers(row.key, at(options), row.limits);
@@ -169,6 +173,7 @@ std::string value_text(const OptionRow<O>& row, O options) {
           [&](typename Row::Number at) { return fmt::to_string(at(options)); },
           [&](typename Row::Seconds at) { return fmt::to_string(at(options).seconds()); },
           [&](typename Row::Flag at) { return fmt::to_string(at(options)); },
+          [&](typename Row::MaybeFlag at) { return maybe(at(options)); },
           [&](typename Row::Text at) { return at(options); },
           [&](typename Row::Wholes at) { return fmt::format("{}", at(options)); },
           [&](typename Row::Texts at) { return fmt::format("{}", at(options)); },
@@ -205,6 +210,7 @@ std::string valid_text(const OptionRow<O>& row) {
           [&](typename Row::Number) { return number; },
           [&](typename Row::Seconds) { return "seconds" + range; },
           [&](typename Row::Flag) { return std::string("true | false"); },
+          [&](typename Row::MaybeFlag) { return std::string("true | false"); },
           [&](typename Row::Text) { return std::string("text"); },
           [&](typename Row::Wholes) { return "list of whole numbers" + range; },
           [&](typename Row::Texts) { return std::string("list of texts"); },

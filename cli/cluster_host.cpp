@@ -101,7 +101,7 @@ class Host {
   Result<void> check_start() const {
     std::uint64_t samples = data_.train.size() + data_.held_out.size();
     for (const auto& [worker, own] : samples_) samples += own;
-    if (const auto hint = train::quantity_hint(data_.schema.classes, samples); !hint.empty())
+    for (const auto& hint : train::label_hints(data_.schema.classes, samples, data_.unlabelled))
       log_warning(hint);
     RUBATO_TRY(cluster::check_classes(config_, data_.schema));
     return cluster::check_kept(config_, options_.out);
@@ -139,7 +139,7 @@ class Host {
   }
 
   Result<void> plan_own() {
-    RUBATO_ASSIGN(data_.held_out, cluster::load_held_out(config_, data_.schema));
+    RUBATO_TRY(cluster::load_held_out(config_, data_));
     RUBATO_TRY(check_start());
     const auto facts = train::facts_of(data_.schema);
     facts_.outputs = data_.schema.outputs();

@@ -40,31 +40,12 @@ struct File {
   std::string path, kind;
   train::RawData raw;
   train::DataSummary summary;
-  // Of a regression's target.
-  std::size_t missing = 0;
-  double least = 0, most = 0;
+  double least = 0, most = 0;  // of a regression's target
 };
 
-// A sample without its target is counted, so that the rest of the file can be shown.
-std::size_t leave_out_missing(RawTable& table) {
-  std::size_t kept = 0;
-  const std::size_t rows = table.labels.size(), columns = table.columns.size();
-  for (std::size_t row = 0; row < rows; ++row) {
-    if (train::is_missing(table.labels[row])) continue;
-    const std::size_t to = kept++;
-    if (to == row) continue;
-    table.labels[to] = std::move(table.labels[row]);
-    if (!table.lines.empty()) table.lines[to] = table.lines[row];
-    std::copy_n(table.values.begin() + static_cast<std::ptrdiff_t>(row * columns), columns,
-                table.values.begin() + static_cast<std::ptrdiff_t>(to * columns));
-  }
-  table.labels.resize(kept);
-  if (!table.lines.empty()) table.lines.resize(kept);
-  table.values.resize(kept * columns);
-  return rows - kept;
-}
-
-Result<File> read(const std::string& path, const train::DatasetOptions& options) {
+// Samples without a label are counted, so that the rest of the file can be shown.
+Result<File> read(const std::string& path, train::DatasetOptions options) {
+  options.skip_unlabelled = true;
   File file{.path = path, .kind = options.kind, .raw = {}, .summary = {}};
   if (file.kind.empty()) {
     RUBATO_ASSIGN(file.kind, train::kind_of(path));
@@ -75,12 +56,6 @@ Result<File> read(const std::string& path, const train::DatasetOptions& options)
   auto raw = train::read_raw(path, options);
   if (!raw) return fail(ErrorCode::BadInput, std::move(raw.error().message));
   file.raw = std::move(*raw);
-  auto* table = std::get_if<RawTable>(&file.raw);
-  if (options.task == Task::Regression && table && !table->labels.empty()) {
-    file.missing = leave_out_missing(*table);
-    if (table->labels.empty())
-      return fail(ErrorCode::BadInput, fmt::format("{}: no sample has a target", path));
-  }
   RUBATO_ASSIGN(file.summary, train::summarise(file.raw, path, options.task));
   if (!file.summary.target) return file;
   RUBATO_ASSIGN(const auto values, train::target_values(file.raw, path));
@@ -102,6 +77,15 @@ std::string shortened(const std::string& text) {
 
 double deviation(const train::Moments& of) {
   return of.count == 0 ? 0 : std::sqrt(of.m2 / static_cast<double>(of.count));
+}
+
+// A mean far from 0 with the digits in which the numbers differ.
+std::string mean_text(const train::Moments& of) {
+  constexpr int kDigits = 6, kMost = 15;
+  const double times = std::abs(of.mean) / deviation(of);  // infinite or NaN where all are the same
+  const double more = std::isfinite(times) && times > 1 ? std::ceil(std::log10(times)) : 0;
+  const int digits = std::isinf(times) ? kMost : kDigits - 1 + static_cast<int>(more);
+  return fmt::format("{:.{}g}", of.mean, std::clamp(digits, kDigits, kMost));
 }
 
 std::string list_text(const std::vector<std::string>& words) {
@@ -136,7 +120,7 @@ std::string columns_text(const train::DataSummary& summary) {
     } else if (column.values.count == 0) {
       add_row(cells, {name, "empty", missing, "-", "-", "-"});
     } else {
-      add_row(cells, {name, "number", missing, fmt::format("{:.6g}", column.values.mean),
+      add_row(cells, {name, "number", missing, mean_text(column.values),
                       fmt::format("{:.6g}", deviation(column.values)), "-"});
     }
   }
@@ -164,6 +148,8 @@ std::string labels_text(const train::DataSummary& summary, const train::InputSch
   }
   std::string hint = train::quantity_hint(schema.classes, summary.samples);
   if (!hint.empty()) hint = fmt::format("{} (here: --task regression).\n", hint);
+  if (const auto alike = train::spelling_hint(schema.classes); !alike.empty())
+    hint += alike + ".\n";
   return aligned(cells, text_columns(stdout)) + "\n" + more_text(schema.classes.size(), "class") +
          hint;
 }
@@ -178,7 +164,7 @@ struct Target {
 Target target_of(const std::vector<File>& files, const train::Moments& values) {
   Target all{values, 0, files.front().least, files.front().most};
   for (const File& file : files) {
-    all.missing += file.missing;
+    all.missing += train::unlabelled_in(file.raw);
     all.least = std::min(all.least, file.least);
     all.most = std::max(all.most, file.most);
   }
@@ -188,18 +174,15 @@ Target target_of(const std::vector<File>& files, const train::Moments& values) {
 std::string target_text(const Target& target, const std::string& name) {
   const Cells cells = {{"Target", shortened(name)},
                        {"Missing", count_text(static_cast<double>(target.missing))},
-                       {"Mean", fmt::format("{:.6g}", target.values.mean)},
+                       {"Mean", mean_text(target.values)},
                        {"Deviation", fmt::format("{:.6g}", deviation(target.values))},
-                       {"Least", fmt::format("{:.6g}", target.least)},
-                       {"Most", fmt::format("{:.6g}", target.most)}};
-  const char* note = target.missing == 0
-                         ? ""
-                         : "Training refuses samples without a target; they are left out below.\n";
-  return aligned(cells, text_columns(stdout)) + "\n" + note;
+                       {"Least", fmt::format("{}", target.least)},
+                       {"Most", fmt::format("{}", target.most)}};
+  return aligned(cells, text_columns(stdout)) + "\n";
 }
 
 std::string value_cell(const RawTable& table, std::size_t row, std::size_t column) {
-  const float value = table.values[row * table.columns.size() + column];
+  const double value = table.values[row * table.columns.size() + column];
   if (std::isnan(value)) return "(missing)";
   if (table.columns[column].text)
     return shortened(table.columns[column].words[static_cast<std::size_t>(value)]);
@@ -261,14 +244,21 @@ std::string images_look(const RawImages& images) {
   return text;
 }
 
+// What the first line of a CSV file was taken for.
+const char* first_line(const File& file) {
+  return file.summary.columns.front().name.empty() ? "values" : "names";
+}
+
 std::string caption(const std::vector<File>& files, const train::DataSummary& all) {
   static const std::map<std::string, std::string> kFormats = {
       {"csv", "CSV"},        {"libsvm", "LIBSVM"}, {"numpy", "NumPy"},
       {"idx", "IDX images"}, {"images", "images"}, {"cifar-10", "CIFAR-10 images"}};
   std::string text;
   for (const File& file : files)
-    text += fmt::format("{}: {}, {}\n", file.path, kFormats.at(file.kind),
-                        counted(file.summary.samples, "sample"));
+    text +=
+        fmt::format("{}: {}, {}{}\n", file.path, kFormats.at(file.kind),
+                    counted(file.summary.samples, "sample"),
+                    file.kind == "csv" ? fmt::format("; first line: {}", first_line(file)) : "");
   if (files.size() > 1)
     text += fmt::format("together: {} of {}\n", counted(all.samples, "sample"),
                         counted(files.size(), "box"));
@@ -283,6 +273,18 @@ std::string caption(const std::vector<File>& files, const train::DataSummary& al
   return text + "\n";
 }
 
+// What becomes of samples without a label.
+std::string unlabelled_text(const std::vector<File>& files, Task task) {
+  std::size_t missing = 0;
+  for (const File& file : files) missing += train::unlabelled_in(file.raw);
+  if (missing == 0) return {};
+  return fmt::format(
+      "Training refuses samples without a {}, unless [dataset] has skip_unlabelled = true. {} {} "
+      "left out here.\n",
+      task == Task::Regression ? "target" : "label", counted(missing, "sample"),
+      missing == 1 ? "is" : "are");
+}
+
 std::string page(const std::vector<File>& files, const train::DataSummary& all,
                  const train::InputSchema& schema) {
   const bool images = all.image.channels > 0;
@@ -290,7 +292,7 @@ std::string page(const std::vector<File>& files, const train::DataSummary& all,
   text += (images ? channels_text(all) : columns_text(all)) + "\n";
   text += (all.target ? target_text(target_of(files, *all.target), schema.target_name())
                       : labels_text(all, schema)) +
-          "\n";
+          unlabelled_text(files, schema.task()) + "\n";
   const File& first = files.front();
   text += files.size() > 1 ? fmt::format("First samples of {}\n", first.path) : "First samples\n";
   text += images ? images_look(std::get<RawImages>(first.raw))
@@ -304,9 +306,13 @@ std::string page(const std::vector<File>& files, const train::DataSummary& all,
 Json data_json(const std::vector<File>& files, const train::DataSummary& all,
                const train::InputSchema& schema) {
   Json json;
-  for (const File& file : files)
-    json["files"].push_back(
-        {{"path", file.path}, {"kind", file.kind}, {"samples", file.summary.samples}});
+  for (const File& file : files) {
+    json["files"].push_back({{"path", file.path},
+                             {"kind", file.kind},
+                             {"samples", file.summary.samples},
+                             {"unlabelled", train::unlabelled_in(file.raw)}});
+    if (file.kind == "csv") json["files"].back()["first_line"] = first_line(file);
+  }
   if (all.target) {
     const Target target = target_of(files, *all.target);
     json["target"] = {{"name", schema.target_name()}, {"missing", target.missing},

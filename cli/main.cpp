@@ -324,6 +324,11 @@ void add_data(CLI::App& app, DataRun& run) {
       ->required();
   command->add_option("--kind", options.kind,
                       "csv | libsvm | numpy | idx | images (default: by the name)");
+  command
+      ->add_option_function<std::string>(
+          "--header", [&options](const std::string& word) { options.header = word == "true"; },
+          "true | false: whether the first line of a CSV file is names (default: as it looks)")
+      ->check(CLI::IsMember({"true", "false"}));
   command->add_option("--label", options.label_column,
                       "The label's column, by name or index from 0 (default: the last)");
   command
@@ -358,6 +363,8 @@ void add_evaluate(CLI::App& app, ModelRun& options) {
   command->add_option("--out", options.out,
                       "Directory for evaluation.json and evaluation.html (default: none)");
   command->add_flag("--json", options.json, "Print evaluation.json instead of the table");
+  command->add_flag("--skip-unlabelled", options.skip_unlabelled,
+                    "Leave out samples without a label, and say how many");
 }
 
 void add_key_choice(CLI::App* command, NodeOptions& options) {

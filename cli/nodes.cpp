@@ -33,6 +33,7 @@
 #include "server/worker_watch.hpp"
 #include "train/data_summary.hpp"
 #include "train/evaluate.hpp"
+#include "train/label_hint.hpp"
 #include "worker/residual_file.hpp"
 
 namespace rubato::cli {
@@ -459,6 +460,8 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
   RUBATO_ASSIGN(auto samples, samples_of(node, index));
   log_info(fmt::format("worker {} {}", run.node.name,
                        train::samples_text(node.data.train, samples, node.data.schema)));
+  if (const auto hint = train::unlabelled_hint(node.data.unlabelled); !hint.empty())
+    log_warning(hint);
   RUBATO_ASSIGN(const auto held_out, held_out_of(node));
   log_device(node.config.worker_device);
   RUBATO_ASSIGN(auto trainer, cluster::make_trainer(node.config, node.plan, index, node.data.train,

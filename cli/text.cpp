@@ -131,7 +131,10 @@ std::string wrapped(std::string_view text, std::size_t width, std::size_t indent
 }
 
 std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  // Blanks around a field count only within quotes.
+  const auto blank = [](char c) { return c == ' ' || c == '\t'; };
+  const bool padded = !text.empty() && (blank(text.front()) || blank(text.back()));
+  if (!padded && text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";
   for (const char c : text) {
     if (c == '"') quoted += '"';

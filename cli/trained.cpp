@@ -22,6 +22,7 @@
 #include "cli/web_page.hpp"
 #include "train/class_report.hpp"
 #include "train/evaluate.hpp"
+#include "train/label_hint.hpp"
 #include "train/model_file.hpp"
 #include "train/regression_report.hpp"
 #include "train/samples.hpp"
@@ -45,7 +46,12 @@ Result<Scored> score(ModelRun& options, train::Labels labels) {
   RUBATO_ASSIGN(options.model, find_model(options.model));
   Scored scored;
   RUBATO_ASSIGN(scored.model, train::read_model(options.model));
-  RUBATO_ASSIGN(scored.samples, train::read_samples(scored.model.schema, options.data, labels));
+  RUBATO_ASSIGN(scored.samples,
+                train::read_samples(
+                    scored.model.schema, options.data, labels,
+                    options.skip_unlabelled ? train::Unlabelled::Skip : train::Unlabelled::Keep));
+  if (const auto hint = train::unlabelled_hint(scored.samples.unlabelled); !hint.empty())
+    write_line(stderr, fmt::format("rubato: {}: {}", options.data, hint));
   if (const std::size_t unknown = scored.samples.unknown; unknown > 0)
     write_line(stderr, fmt::format("rubato: {}: the model does not know the category of {}, and "
                                    "takes it for none",
@@ -61,7 +67,7 @@ std::string numbers_csv(const Scored& scored) {
   const train::InputSchema& schema = scored.model.schema;
   std::string text = fmt::format("sample,{}\n", csv_field(schema.target_name()));
   for (std::size_t i = 0; i < scored.scores.size(); ++i)
-    text += fmt::format("{},{:.9g}\n", i, schema.predicted(scored.scores[i]));
+    text += fmt::format("{},{}\n", i, schema.predicted(scored.scores[i]));
   return text;
 }
 
@@ -77,7 +83,7 @@ std::string predictions_csv(Scored& scored) {
     train::to_shown_scores(scored.model.spec.loss, row);
     const auto best = std::ranges::max_element(row) - row.begin();
     text += fmt::format("{},{}", i, csv_field(names[static_cast<std::size_t>(best)]));
-    for (const float value : row) text += fmt::format(",{:.6g}", value);
+    for (const float value : row) text += fmt::format(",{}", value);
     text += "\n";
   }
   return text;
@@ -101,6 +107,7 @@ Json evaluation_json(const ModelRun& options, const Scored& scored,
   Json json = {{"model", options.model},
                {"data", options.data},
                {"samples", scored.samples.data.size()},
+               {"unlabelled", scored.samples.unlabelled},
                {"loss", share_json(report.loss)},
                {"accuracy", report.accuracy},
                {"worst_class", names[report.worst]}};
@@ -166,6 +173,7 @@ Json evaluation_json(const ModelRun& options, const Scored& scored,
                {"data", options.data},
                {"target", scored.model.schema.target_name()},
                {"samples", scored.samples.data.size()},
+               {"unlabelled", scored.samples.unlabelled},
                {"loss", share_json(report.loss)},
                {"mse", share_json(report.mse)},
                {"rmse", share_json(report.rmse)},
@@ -196,8 +204,8 @@ std::string evaluation_table(const Scored& scored, const train::RegressionReport
       {"Worst sample"}, {"Real"}, {"Predicted"}, {"Residual"}};
   for (const auto& sample : report.worst) {
     worst[0].push_back(fmt::format("{}", sample.sample));
-    worst[1].push_back(number_text(sample.target));
-    worst[2].push_back(number_text(sample.predicted));
+    worst[1].push_back(fmt::format("{:.12g}", sample.target));
+    worst[2].push_back(fmt::format("{:.12g}", sample.predicted));
     worst[3].push_back(number_text(sample.predicted - sample.target));
   }
   const std::size_t width = text_columns(stdout);

@@ -44,12 +44,11 @@ Result<train::DataSplit> load_boxes(const ClusterConfig& config) {
   for (const WorkerProfile& worker : all_profiles(config)) {
     RUBATO_ASSIGN(auto box, load_box(config, worker.data, all.schema));
     all.boxes.push_back(box.train.size());
+    all.unlabelled += box.unlabelled;
     append(all.train, std::move(box.train));
     if (box.held_out.size() > 0) append(all.held_out, std::move(box.held_out));
   }
-  if (!config.dataset.held_out_path.empty()) {
-    RUBATO_ASSIGN(all.held_out, load_held_out(config, all.schema));
-  }
+  RUBATO_TRY(load_held_out(config, all));
   return all;
 }
 
@@ -78,12 +77,13 @@ Result<train::DataSplit> load_box(const ClusterConfig& config, const std::string
                            config.seed);
 }
 
-Result<train::Dataset> load_held_out(const ClusterConfig& config,
-                                     const train::InputSchema& schema) {
-  if (config.dataset.held_out_path.empty()) return train::Dataset();
-  RUBATO_ASSIGN(auto all, train::load_local(config.dataset.held_out_path, schema, config.dataset, 0,
-                                            config.seed));
-  return std::move(all.train);
+Result<void> load_held_out(const ClusterConfig& config, train::DataSplit& data) {
+  if (config.dataset.held_out_path.empty()) return {};
+  RUBATO_ASSIGN(auto all, train::load_local(config.dataset.held_out_path, data.schema,
+                                            config.dataset, 0, config.seed));
+  data.held_out = std::move(all.train);
+  data.unlabelled += all.unlabelled;
+  return {};
 }
 
 }  // namespace rubato::cluster

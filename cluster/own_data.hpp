@@ -23,8 +23,8 @@ namespace rubato::cluster {
                                                 const std::string& path,
                                                 const train::InputSchema& schema);
 
-// The file that the scheduler holds out. Empty: there is none, and workers hold out a part each.
-[[nodiscard]] Result<train::Dataset> load_held_out(const ClusterConfig& config,
-                                                   const train::InputSchema& schema);
+// data.held_out <- the file that the scheduler holds out, under data.schema. Without one it stays
+// as it is: workers hold out a part each.
+[[nodiscard]] Result<void> load_held_out(const ClusterConfig& config, train::DataSplit& data);
 
 }  // namespace rubato::cluster

@@ -53,6 +53,10 @@ Result<std::string> resolve_kind(const std::string& path, const DatasetOptions& 
   return kind_of(path);
 }
 
+Unlabelled unlabelled_of(const DatasetOptions& options) {
+  return options.skip_unlabelled ? Unlabelled::Skip : Unlabelled::Keep;
+}
+
 template <class T>
 Result<RawData> as_raw(Result<T> read) {
   if (!read) return tl::unexpected(std::move(read.error()));
@@ -67,6 +71,7 @@ Result<RawData> read_cifar(const std::string& path) {
   for (int i = 1; i <= 5; ++i) {
     RUBATO_ASSIGN(RawImages part, read_cifar_images(fmt::format("{}/data_batch_{}.bin", path, i)));
     all.shape = part.shape;
+    all.numbered = part.numbered;
     all.pixels.insert(all.pixels.end(), part.pixels.begin(), part.pixels.end());
     all.labels.insert(all.labels.end(), part.labels.begin(), part.labels.end());
   }
@@ -137,22 +142,26 @@ std::string test_files(const std::string& path) {
 
 Result<RawData> read_raw(const std::string& path, const DatasetOptions& options) {
   RUBATO_ASSIGN(const std::string kind, resolve_kind(path, options));
+  const Unlabelled unlabelled = unlabelled_of(options);
   if (kind == "libsvm")
-    return as_raw(read_libsvm(path, static_cast<std::size_t>(options.features)));
+    return as_raw(read_libsvm(path, static_cast<std::size_t>(options.features), unlabelled));
   if (kind == "idx") return as_raw(read_idx_images(idx_file(path)));
   if (kind == "cifar-10") return read_cifar(path);
   if (kind == "images") return as_raw(read_image_folders(path, options.image_size));
-  if (kind == "numpy") return read_numpy(path, options.label_column);
-  return as_raw(read_csv(path, {.label_column = options.label_column,
+  if (kind == "numpy") return read_numpy(path, options.label_column, unlabelled);
+  return as_raw(read_csv(path, {.header = options.header,
+                                .label_column = options.label_column,
                                 .ignore = options.ignore,
                                 .categorical = options.categorical,
-                                .unlabelled = options.task == Task::Regression}));
+                                .unlabelled = unlabelled}));
 }
 
 Result<RawData> read_raw_as(const std::string& path, const InputSchema& schema,
                             const DatasetOptions& options, Unknown unknown) {
   RUBATO_ASSIGN(const std::string kind, resolve_kind(path, options));
-  if (kind == "csv" && !schema.pixels) return as_raw(read_csv_as(path, schema, unknown));
+  if (kind == "csv" && !schema.pixels)
+    return as_raw(read_csv_as(path, schema, unknown,
+                              {.header = options.header, .unlabelled = unlabelled_of(options)}));
   DatasetOptions stated = options;
   stated.kind = kind;
   if (kind == "libsvm") stated.features = static_cast<int>(schema.columns.size());

@@ -33,7 +33,8 @@ tl::unexpected<Error> bad(std::string message) {
 
 // --- one box ----------------------------------------------------------------------------------
 
-// Of `count` numbers, get(i) each; NaN is left out. Two passes, so that M2 keeps its digits.
+// Of `count` numbers, get(i) each; NaN is left out. Two passes, so that M2 keeps its digits; the
+// second corrects the first, whose sum has rounded.
 template <class Get>
 Moments moments_by(std::size_t count, Get get) {
   Moments of;
@@ -45,18 +46,23 @@ Moments moments_by(std::size_t count, Get get) {
     ++of.count;
   }
   if (of.count == 0) return of;
-  of.mean = sum / static_cast<double>(of.count);
+  const auto all = static_cast<double>(of.count);
+  const double near = sum / all;
+  double off = 0, squares = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const double value = get(i);
-    if (!std::isnan(value)) of.m2 += (value - of.mean) * (value - of.mean);
+    if (std::isnan(value)) continue;
+    off += value - near;
+    squares += (value - near) * (value - near);
   }
+  of.mean = near + off / all;
+  of.m2 = std::max(0.0, squares - off * off / all);
   return of;
 }
 
 Result<void> add_labels(const RawData& raw, const std::string& path, Task task,
                         DataSummary& summary) {
-  const auto* table = std::get_if<RawTable>(&raw);
-  const auto& labels = table ? table->labels : std::get<RawImages>(raw).labels;
+  const auto& labels = labels_in(raw);
   if (labels.empty())
     return bad(path + ": has no labels to learn from; images need a folder for each class");
   if (task == Task::Regression) {
@@ -64,6 +70,7 @@ Result<void> add_labels(const RawData& raw, const std::string& path, Task task,
     summary.target = moments(values);
     return {};
   }
+  RUBATO_TRY(check_labels(raw, path));
   for (const std::string& label : labels) ++summary.classes[label];
   if (summary.classes.size() > kClassesMax)
     return bad(fmt::format("{}: has {} classes, more than {}; set dataset.label_column", path,
@@ -76,9 +83,8 @@ DataSummary summary_of_table(const RawTable& table) {
   const std::size_t columns = table.columns.size();
   for (std::size_t c = 0; c < columns; ++c) {
     ColumnSummary& column = summary.columns.emplace_back(table.columns[c].name);
-    column.values = moments_by(table.rows(), [&](std::size_t row) {
-      return static_cast<double>(table.values[row * columns + c]);
-    });
+    column.values =
+        moments_by(table.rows(), [&](std::size_t row) { return table.values[row * columns + c]; });
     column.missing = summary.samples - column.values.count;
     if (!table.columns[c].text) continue;
     column.values = {};
@@ -247,7 +253,6 @@ Result<std::vector<std::string>> agree_classes(const DataSummary& merged,
   std::vector<std::string> found;
   for (const auto& [name, samples] : merged.classes) found.push_back(name);
   std::vector<std::string> names = stated.class_names;
-  for (std::string& name : names) name = canonical_label(name);
   for (const std::string& name : found) {
     if (!names.empty() && std::ranges::find(names, name) == names.end())
       return bad(fmt::format("class \"{}\" is in the data, but not in dataset.class_names{}", name,
@@ -258,7 +263,10 @@ Result<std::vector<std::string>> agree_classes(const DataSummary& merged,
     return bad(fmt::format("the data have {} classes, more than dataset.classes = {}", names.size(),
                            stated.classes));
   const auto wanted = static_cast<std::size_t>(std::max(stated.classes, 2));
-  while (names.size() < wanted) names.push_back(fmt::format("class {}", names.size()));
+  for (std::size_t i = names.size(); names.size() < wanted; ++i) {
+    std::string name = fmt::format("class {}", i);
+    if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
+  }
   return names;
 }
 
@@ -398,8 +406,9 @@ Moments moments(std::span<const double> values) {
 
 Scaling scaling_by(const Moments& of) {
   if (of.count == 0) return {};
+  constexpr double kRounding = 2e-15;  // some times what a double rounds a mean by
   const double deviation = std::sqrt(of.m2 / static_cast<double>(of.count));
-  return {of.mean, deviation > 1e-12 * std::abs(of.mean) ? 1 / deviation : 1};
+  return {of.mean, deviation > kRounding * std::abs(of.mean) ? 1 / deviation : 1};
 }
 
 Moments merged(const Moments& a, const Moments& b) {
@@ -527,6 +536,7 @@ Result<DataSplit> load_local(const std::string& path, const InputSchema& schema,
                              const DatasetOptions& options, double held_out, std::uint64_t seed) {
   auto raw = read_raw_as(path, schema, options, Unknown::Refuse);
   if (!raw) return bad(std::move(raw.error().message));
+  const std::size_t unlabelled = unlabelled_in(*raw);
   RUBATO_ASSIGN(Samples samples, to_samples(std::move(*raw), schema, path, Labels::Needed));
   DataSplit split;
   if (held_out > 0) {
@@ -535,6 +545,7 @@ Result<DataSplit> load_local(const std::string& path, const InputSchema& schema,
     split.train = std::move(samples.data);
   }
   split.schema = schema;
+  split.unlabelled = unlabelled;
   if (split.train.size() == 0)
     return bad(
         fmt::format("{}: {} samples, of which a share of {} is held out, leave none to "
@@ -550,7 +561,7 @@ std::string samples_text(const Dataset& data, std::span<const std::uint32_t> ind
     for (const std::uint32_t i : indices) values.push_back(schema.predicted(data.targets[i]));
     const Moments of = moments(values);
     return fmt::format(
-        "trains on {} samples of {}: mean {:.6g}, deviation {:.6g}", indices.size(),
+        "trains on {} samples of {}: mean {:.12g}, deviation {:.6g}", indices.size(),
         schema.target_name(), of.mean,
         std::sqrt(of.m2 / static_cast<double>(std::max<std::uint64_t>(of.count, 1))));
   }

@@ -54,35 +54,35 @@ Dataset subset(const Dataset& all, std::span<const std::uint32_t> indices) {
   return part;
 }
 
+// All samples in an order that the seed chooses.
+std::vector<std::uint32_t> shuffled(std::size_t samples, std::uint64_t seed) {
+  std::vector<std::uint32_t> order(samples);
+  std::iota(order.begin(), order.end(), 0u);
+  Rng(seed, kSplitStream, 0).shuffle(std::span(order));
+  return order;
+}
+
 // The schema's scaling of each number and of the targets: by the mean and deviation of the training
-// part. A column that is constant there is only shifted. A missing value counts as the mean.
-void measure(DataSplit& split, bool standardize) {
-  const auto& train = std::get<std::vector<float>>(split.train.features);
-  const auto features = static_cast<std::size_t>(split.train.shape.count());
-  std::size_t next = 0;
-  for (Column& column : split.schema.columns) {
-    const std::size_t first = next;
-    next += static_cast<std::size_t>(column.inputs());
-    column.scaling = {};
+// samples. A column that is constant there is only shifted. A missing value counts as the mean.
+Result<void> measure(const RawData& raw, std::span<const std::uint32_t> training, bool standardize,
+                     const std::string& path, InputSchema& schema) {
+  const auto& table = std::get<RawTable>(raw);
+  std::vector<double> values(training.size());
+  const auto moments_of = [&](const std::vector<double>& all, std::size_t first, std::size_t step) {
+    for (std::size_t i = 0; i < training.size(); ++i) values[i] = all[first + training[i] * step];
+    return moments(values);
+  };
+  for (std::size_t c = 0; c < schema.columns.size(); ++c) {
+    Column& column = schema.columns[c];
     if (column.categorical()) continue;
-    double sum = 0, rows = 0;
-    for (std::size_t i = first; i < train.size(); i += features) {
-      if (std::isnan(train[i])) continue;
-      sum += train[i];
-      ++rows;
-    }
-    const double mean = rows > 0 ? sum / rows : 0;
-    column.fill = mean;
-    if (!standardize) continue;
-    double squares = 0;
-    for (std::size_t i = first; i < train.size(); i += features)
-      if (!std::isnan(train[i])) squares += (train[i] - mean) * (train[i] - mean);
-    const double deviation = rows > 0 ? std::sqrt(squares / rows) : 0;
-    const double scale = deviation > 1e-12 * std::abs(mean) ? 1 / deviation : 1;
-    column.scaling = {mean, scale};
+    const Moments of = moments_of(table.values, c, table.columns.size());
+    column.fill = of.mean;
+    column.scaling = standardize ? scaling_by(of) : Scaling{};
   }
-  if (split.schema.target && standardize)
-    split.schema.target = scaling_by(moments(split.train.targets));
+  if (!schema.target || !standardize) return {};
+  RUBATO_ASSIGN(const auto targets, target_values(raw, path));
+  schema.target = scaling_by(moments_of(targets, 0, 1));
+  return {};
 }
 
 // Mean 0 and deviation 1 for every channel of the training images; the held-out ones get the same.
@@ -129,13 +129,6 @@ Result<RawData> read_part(const DatasetOptions& options, std::string_view key,
   return raw;
 }
 
-// Numbers of a table are not scaled yet, and NaN where they are missing.
-Result<Dataset> unscaled(RawData raw, const InputSchema& schema, const std::string& path) {
-  if (auto* table = std::get_if<RawTable>(&raw)) return encode(std::move(*table), schema, path);
-  RUBATO_ASSIGN(Samples samples, to_samples(std::move(raw), schema, path, Labels::Needed));
-  return std::move(samples.data);
-}
-
 // A second file, or the test images of a directory.
 std::string held_out_path(const DatasetOptions& options) {
   if (!options.held_out_path.empty()) return options.held_out_path;
@@ -159,23 +152,29 @@ Result<DataSplit> load_file(const DatasetOptions& options, std::uint64_t seed) {
       return fail(ErrorCode::BadInput, fmt::format("{}: {}", options.path, agreed.error().message));
     schema = std::move(*agreed);
   }
-  RUBATO_ASSIGN(Dataset all, unscaled(std::move(raw), schema, options.path));
+  split.unlabelled = unlabelled_in(raw);
   const std::string second = held_out_path(options);
+  if (!schema.pixels && !stated) {
+    const std::size_t samples = sample_count(raw);
+    const std::vector<std::uint32_t> order = shuffled(samples, seed);
+    const std::span<const std::uint32_t> all = order;
+    RUBATO_TRY(measure(raw,
+                       all.subspan(second.empty() ? held_out_of(samples, options.held_out) : 0),
+                       options.standardize, options.path, schema));
+  }
+  RUBATO_ASSIGN(Samples first, to_samples(std::move(raw), schema, options.path, Labels::Needed));
   if (second.empty()) {
-    DataSplit parts = split_off(all, options.held_out, seed);
+    DataSplit parts = split_off(first.data, options.held_out, seed);
     split.train = std::move(parts.train);
     split.held_out = std::move(parts.held_out);
-  } else {
-    split.train = std::move(all);
-    RUBATO_ASSIGN(RawData held_out, read_part(options, "dataset.held_out_path", second, &schema));
-    RUBATO_ASSIGN(split.held_out, unscaled(std::move(held_out), schema, second));
+    return split;
   }
-  if (schema.pixels) return split;
-  if (!stated) measure(split, options.standardize);
-  for (Dataset* part : {&split.train, &split.held_out}) {
-    scale_inputs(std::get<std::vector<float>>(part->features), schema);
-    scale_targets(part->targets, schema);
-  }
+  split.train = std::move(first.data);
+  RUBATO_ASSIGN(RawData raw_held_out, read_part(options, "dataset.held_out_path", second, &schema));
+  split.unlabelled += unlabelled_in(raw_held_out);
+  RUBATO_ASSIGN(Samples held_out,
+                to_samples(std::move(raw_held_out), schema, second, Labels::Needed));
+  split.held_out = std::move(held_out.data);
   return split;
 }
 
@@ -246,9 +245,7 @@ std::uint64_t held_out_of(std::uint64_t samples, double fraction) {
 }
 
 DataSplit split_off(const Dataset& all, double fraction, std::uint64_t seed) {
-  std::vector<std::uint32_t> order(all.size());
-  std::iota(order.begin(), order.end(), 0u);
-  Rng(seed, kSplitStream, 0).shuffle(std::span(order));
+  const std::vector<std::uint32_t> order = shuffled(all.size(), seed);
   const auto held_out = static_cast<std::size_t>(held_out_of(all.size(), fraction));
   const std::span<const std::uint32_t> indices = order;
   return {.train = subset(all, indices.subspan(held_out)),

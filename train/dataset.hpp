@@ -58,6 +58,7 @@ struct DataSplit {
   InputSchema schema = {};  // how raw samples became those above
   // Training samples of each worker in turn, where each has data of its own; else empty.
   std::vector<std::size_t> boxes = {};
+  std::size_t unlabelled = 0;  // samples that were left out, as they have no label
 };
 
 // So many of `samples` are held out.
@@ -76,6 +77,7 @@ struct DatasetOptions {
   int samples = 0;                   // 0 all; else the first so many training samples; blobs: total
   int features = 0;                  // csv, libsvm, blobs; 0: from the file (blobs: 20)
   int classes = 0;                   // csv, libsvm, blobs; 0: from the file (blobs: 10)
+  std::optional<bool> header = {};   // csv: whether the first line is names; none: as it looks
   std::string label_column;          // csv: name or 0-based index; empty: the last
   Task task = Task::Classification;  // Regression: csv, libsvm and numpy; the label is a number
   double spread = 1.0;               // blobs: standard deviation around each centre
@@ -86,6 +88,7 @@ struct DatasetOptions {
   std::vector<std::string> ignore = {};       // csv: columns that the model does not see
   std::vector<std::string> categorical = {};  // csv: columns of categories though they hold numbers
   std::vector<std::string> class_names = {};  // empty: those that the data have
+  bool skip_unlabelled = false;  // files: leave out samples without a label; else they are refused
   int image_size = 0;  // images: side after resizing and cropping; 0: as they are, all of one size
   std::string schema = {};  // a file that states the input schema; empty: it follows from the data
 

@@ -224,6 +224,7 @@ Result<RawImages> read_idx_images(const std::string& path) {
                 fmt::format("{}: {} labels for the {} images of {}", labels_path,
                             labels.bytes.size(), raw.count(), path));
   raw.labels = number_texts(labels.bytes);
+  raw.numbered = true;
   return raw;
 }
 
@@ -232,6 +233,7 @@ Result<RawImages> read_cifar_images(const std::string& path) {
   RawImages raw{.shape = kCifarShape};
   RUBATO_TRY(append_cifar(path, raw.pixels, labels));
   raw.labels = number_texts(labels);
+  raw.numbered = true;
   return raw;
 }
 

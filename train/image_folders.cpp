@@ -20,7 +20,7 @@
 #include <utility>
 
 #include "base/file.hpp"
-#include "train/table_files.hpp"
+#include "base/utf8.hpp"
 
 namespace rubato::train {
 namespace {
@@ -298,10 +298,13 @@ Result<RawImages> read_image_folders(const std::string& path, int side) {
     for (const fs::path& file : top.images) RUBATO_TRY(append(file, side, images));
   }
   for (const fs::path& folder : top.folders) {
+    const std::string name = folder.filename().string();
+    if (!is_utf8(name))
+      return bad(folder, "has a name that is not UTF-8; rename the folder, for it names a class");
     RUBATO_ASSIGN(const Listing listing, list(folder));
     for (const fs::path& file : listing.images) {
       RUBATO_TRY(append(file, side, images));
-      images.labels.push_back(canonical_label(folder.filename().string()));
+      images.labels.push_back(name);
     }
   }
   if (images.pixels.empty())

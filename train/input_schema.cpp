@@ -12,6 +12,9 @@ namespace {
 
 using Json = nlohmann::json;
 
+// Marks a schema whose classes and categories are spelled as in the files.
+constexpr std::string_view kNames = "as written";
+
 Json scaling_json(const Scaling& scaling) {
   return {scaling.mean, scaling.scale};
 }
@@ -112,6 +115,7 @@ std::vector<Column> plain_columns(std::size_t count) {
 std::string to_text(const InputSchema& schema) {
   Json json = {{"shape", {schema.shape.channels, schema.shape.height, schema.shape.width}},
                {"pixels", schema.pixels}};
+  if (!schema.old_names) json["names"] = kNames;
   json["label"] = schema.label;
   if (schema.pixels) {
     json["scalings"] = Json::array();
@@ -140,6 +144,7 @@ Result<InputSchema> schema_of(std::string_view text) {
     InputSchema schema{.shape = {extents[0], extents[1], extents[2]},
                        .pixels = json.at("pixels").get<bool>(),
                        .label = json.at("label").get<std::string>()};
+    schema.old_names = json.value("names", "") != kNames;
     for (const Json& scaling : json.value("scalings", Json::array()))
       schema.scalings.push_back(scaling_of(scaling));
     for (const Json& column : json.value("columns", Json::array()))

@@ -48,6 +48,9 @@ struct InputSchema {
   std::vector<std::string> classes = {};  // names, by label number; empty in a regression
   // Regression: the model learns (y - mean) * scale, where y is the number in the label's column.
   std::optional<Scaling> target = {};
+  // Of an older Rubato, which spelled numbers among classes and categories anew: "1.0"
+  // was "1".
+  bool old_names = false;
 
   Task task() const { return target ? Task::Regression : Task::Classification; }
   int outputs() const { return target ? 1 : static_cast<int>(classes.size()); }

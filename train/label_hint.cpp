@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "base/numbers.hpp"
 #include "base/words.hpp"
+#include "train/table_files.hpp"
 
 namespace rubato::train {
 namespace {
@@ -29,6 +31,34 @@ std::string quantity_hint(const std::vector<std::string>& classes, std::uint64_t
       "All {} labels are numbers. If they are a quantity to predict, and no names of classes, set "
       "task = \"regression\" in [dataset]",
       with_commas(classes.size()));
+}
+
+std::string unlabelled_hint(std::uint64_t left_out) {
+  if (left_out == 0) return {};
+  return fmt::format("{} without a label {} left out", counted(left_out, "sample"),
+                     left_out == 1 ? "is" : "are");
+}
+
+std::string spelling_hint(const std::vector<std::string>& classes) {
+  std::map<std::string, std::string> spelled;  // the number's shortest spelling -> a class
+  for (const std::string& name : classes) {
+    const auto [known, first] = spelled.emplace(number_label(name), name);
+    if (!first)
+      return fmt::format(
+          "Classes \"{}\" and \"{}\" are two, though one number. If they are meant to be one, "
+          "spell "
+          "them alike in all files",
+          known->second, name);
+  }
+  return {};
+}
+
+std::vector<std::string> label_hints(const std::vector<std::string>& classes, std::uint64_t samples,
+                                     std::uint64_t left_out) {
+  std::vector<std::string> hints = {quantity_hint(classes, samples), spelling_hint(classes),
+                                    unlabelled_hint(left_out)};
+  std::erase(hints, "");
+  return hints;
 }
 
 }  // namespace rubato::train

@@ -11,8 +11,10 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -130,10 +132,11 @@ T read_as(const char* from, bool big_endian) {
   return value;
 }
 
-// Value i in the file's order.
-double number_at(const Array& array, std::size_t i) {
+// use(value i in the file's order), in the array's own type.
+template <class Use>
+auto with_number(const Array& array, std::size_t i, Use use) {
   const char* at = array.data.data() + i * array.item_bytes;
-  const auto as = [&]<class T>(T) { return static_cast<double>(read_as<T>(at, array.big_endian)); };
+  const auto as = [&]<class T>(T) { return use(read_as<T>(at, array.big_endian)); };
   const bool is_signed = array.kind == 'i';
   switch (array.item_bytes) {
     case 1:
@@ -147,6 +150,10 @@ double number_at(const Array& array, std::size_t i) {
       return array.kind == 'f' ? as(double{})
                                : (is_signed ? as(std::int64_t{}) : as(std::uint64_t{}));
   }
+}
+
+double number_at(const Array& array, std::size_t i) {
+  return with_number(array, i, [](auto value) { return static_cast<double>(value); });
 }
 
 void append_utf8(std::uint32_t code, std::string& text) {
@@ -177,13 +184,51 @@ std::string text_at(const Array& array, std::size_t i) {
     if (code == 0) break;
     append_utf8(code, text);
   }
-  return canonical_label(text);
+  return text;
 }
 
+// A text as it is; of a number the shortest spelling that is its own; "" where it is missing.
 std::string label_at(const Array& array, std::size_t i) {
-  if (array.kind == 'U') return text_at(array, i);
-  const double number = number_at(array, i);
-  return fmt::format("{}", number == 0 ? 0.0 : number);
+  if (array.kind == 'U') {
+    std::string text = text_at(array, i);
+    return is_missing(text) ? "" : text;
+  }
+  return with_number(array, i, [](auto value) {
+    if constexpr (std::is_floating_point_v<decltype(value)>)
+      if (std::isnan(value)) return std::string();
+    return fmt::format("{}", value == 0 ? decltype(value){} : value);
+  });
+}
+
+struct Labels {
+  std::vector<std::string> texts;
+  std::vector<std::size_t> rows;  // of the samples, whose labels these are
+  std::size_t left_out = 0;
+};
+
+// place(row): of the label in the file.
+template <class Place>
+Parsed<Labels> labels_of(const Array& array, std::size_t rows, Unlabelled unlabelled, Place place) {
+  Labels labels;
+  for (std::size_t row = 0; row < rows; ++row) {
+    std::string label = label_at(array, place(row));
+    if (label.empty() && unlabelled == Unlabelled::Skip) {
+      ++labels.left_out;
+      continue;
+    }
+    labels.texts.push_back(std::move(label));
+    labels.rows.push_back(row);
+  }
+  if (labels.left_out > 0 && labels.rows.empty()) return wrong("no sample has a label");
+  return labels;
+}
+
+// All samples of an array without labels.
+Labels no_labels(std::size_t rows) {
+  Labels labels;
+  labels.rows.resize(rows);
+  std::iota(labels.rows.begin(), labels.rows.end(), std::size_t{0});
+  return labels;
 }
 
 // Where value (row, column) of a table is in the file.
@@ -191,28 +236,32 @@ std::size_t table_place(const Array& array, std::size_t row, std::size_t column)
   return array.column_major ? column * array.shape[0] + row : row * array.shape[1] + column;
 }
 
-// Columns of `array` but `label`, which may lie beyond the last.
-Parsed<RawTable> table_of(const Array& array, std::size_t label) {
-  const std::size_t rows = array.shape[0], fields = array.shape[1];
+// Columns of `array` but `label`, which may lie beyond the last. Of the samples that `labels`
+// names.
+Parsed<RawTable> table_of(const Array& array, std::size_t label, Labels labels) {
+  const std::size_t rows = labels.rows.size(), fields = array.shape[1];
   RawTable table;
+  table.labels = std::move(labels.texts);
+  table.unlabelled = labels.left_out;
   table.columns.resize(fields - (label < fields ? 1 : 0));
   table.label = fmt::format("{}", label);
   if (rows == 0 || table.columns.empty()) return wrong("holds no samples");
   if (rows > kValuesMax / table.columns.size())
     return wrong(fmt::format("holds more than {} values; use a part of it", kValuesMax));
   table.values.reserve(rows * table.columns.size());
-  for (std::size_t row = 0; row < rows; ++row)
+  for (const std::size_t row : labels.rows)
     for (std::size_t column = 0; column < fields; ++column) {
       if (column == label) continue;
-      const auto value = static_cast<float>(number_at(array, table_place(array, row, column)));
-      if (std::isinf(value))
-        return wrong(fmt::format("sample {}, column {}: is infinite; mend it", row, column));
+      const double value = number_at(array, table_place(array, row, column));
+      if (std::abs(value) > kNumberMax)
+        return wrong(fmt::format("sample {}, column {}: is infinite or larger than {:.1e}; mend it",
+                                 row, column, kNumberMax));
       table.values.push_back(value);
     }
   return table;
 }
 
-Parsed<RawImages> images_of(const Array& array) {
+Parsed<RawImages> images_of(const Array& array, Labels labels) {
   const auto& shape = array.shape;
   if (array.kind != 'u' || array.item_bytes != 1 || array.column_major)
     return wrong("holds images whose pixels are no bytes; save them as uint8 in C order");
@@ -229,18 +278,25 @@ Parsed<RawImages> images_of(const Array& array) {
     return wrong(fmt::format("holds more than {} pixels; use a part of it", kValuesMax));
   RawImages images{
       .shape = {static_cast<int>(channels), static_cast<int>(height), static_cast<int>(width)}};
-  images.pixels.assign(array.data.begin(), array.data.end());
-  if (!channels_last || channels == 1) return images;
+  images.labels = std::move(labels.texts);
+  images.unlabelled = labels.left_out;
   const std::size_t plane = height * width, count = plane * channels;
-  for (std::size_t first = 0; first < images.pixels.size(); first += count)
-    for (std::size_t i = 0; i < plane; ++i)
-      for (std::size_t c = 0; c < channels; ++c)
-        images.pixels[first + c * plane + i] =
-            static_cast<std::uint8_t>(array.data[first + i * channels + c]);
+  images.pixels.reserve(labels.rows.size() * count);
+  for (const std::size_t row : labels.rows) {
+    const std::string_view pixels = array.data.substr(row * count, count);
+    if (!channels_last) {
+      images.pixels.insert(images.pixels.end(), pixels.begin(), pixels.end());
+      continue;
+    }
+    for (std::size_t c = 0; c < channels; ++c)
+      for (std::size_t i = 0; i < plane; ++i)
+        images.pixels.push_back(static_cast<std::uint8_t>(pixels[i * channels + c]));
+  }
   return images;
 }
 
-Parsed<RawData> single_array(const std::string& bytes, const std::string& label_column) {
+Parsed<RawData> single_array(const std::string& bytes, const std::string& label_column,
+                             Unlabelled unlabelled) {
   const auto array = parse_array(bytes);
   if (!array) return wrong(array.error());
   if (array->shape.size() != 2 || array->kind == 'U')
@@ -257,13 +313,11 @@ Parsed<RawData> single_array(const std::string& bytes, const std::string& label_
                                label_column, label));
     label = *index;
   }
-  auto table = table_of(*array, label);
+  auto labels = labels_of(*array, array->shape[0], unlabelled,
+                          [&](std::size_t row) { return table_place(*array, row, label); });
+  if (!labels) return wrong(labels.error());
+  auto table = table_of(*array, label, std::move(*labels));
   if (!table) return wrong(table.error());
-  for (std::size_t row = 0; row < array->shape[0]; ++row) {
-    table->labels.push_back(label_at(*array, table_place(*array, row, label)));
-    if (table->labels.back() == "nan" || table->labels.back() == "-nan")
-      return wrong(fmt::format("sample {}, column {}: no label", row, label));
-  }
   return RawData(std::move(*table));
 }
 
@@ -347,33 +401,35 @@ Parsed<NamedArrays> choose(const Entries& entries) {
   return chosen;
 }
 
-Parsed<RawData> named_arrays(const std::string& path) {
+Parsed<RawData> named_arrays(const std::string& path, Unlabelled unlabelled) {
   const auto entries = read_entries(path);
   if (!entries) return wrong(entries.error());
   const auto chosen = choose(*entries);
   if (!chosen) return wrong(chosen.error());
-  std::vector<std::string> labels;
-  for (std::size_t i = 0; chosen->y && i < chosen->y->size(); ++i)
-    labels.push_back(label_at(*chosen->y, i));
   const Array& x = *chosen->x;
+  Parsed<Labels> labels = no_labels(x.shape[0]);
+  if (chosen->y)
+    labels = labels_of(*chosen->y, x.shape[0], unlabelled, [](std::size_t row) { return row; });
+  if (!labels) return wrong(labels.error());
   if (x.shape.size() == 2) {
-    auto table = table_of(x, x.shape[1]);
+    auto table = table_of(x, x.shape[1], std::move(*labels));
     if (!table) return wrong(table.error());
     table->label = "y";
-    table->labels = std::move(labels);
     return RawData(std::move(*table));
   }
-  auto images = images_of(x);
+  auto images = images_of(x, std::move(*labels));
   if (!images) return wrong(images.error());
-  images->labels = std::move(labels);
+  images->numbered = chosen->y && chosen->y->kind != 'U';
   return RawData(std::move(*images));
 }
 
 }  // namespace
 
-Result<RawData> read_numpy(const std::string& path, const std::string& label_column) {
+Result<RawData> read_numpy(const std::string& path, const std::string& label_column,
+                           Unlabelled unlabelled) {
   RUBATO_ASSIGN(const std::string bytes, read_file(path));
-  auto data = bytes.starts_with("PK") ? named_arrays(path) : single_array(bytes, label_column);
+  auto data = bytes.starts_with("PK") ? named_arrays(path, unlabelled)
+                                      : single_array(bytes, label_column, unlabelled);
   if (!data) return fail(ErrorCode::BadInput, fmt::format("{}: {}", path, data.error()));
   return std::move(*data);
 }

@@ -13,7 +13,9 @@ namespace rubato::train {
 // .npy: a table [samples, columns] of numbers; the label is column `label_column`, an index from 0,
 // or the last. .npz: "x" and "y", or one array of several dimensions and one of a single dimension,
 // the labels. [samples, columns] is a table. Bytes of [samples, height, width] or [samples, height,
-// width, channels] or [samples, channels, height, width] are images. NaN is a missing value.
-[[nodiscard]] Result<RawData> read_numpy(const std::string& path, const std::string& label_column);
+// width, channels] or [samples, channels, height, width] are images. NaN is a missing value
+// or label. A text label stays as it is; that of a number is the number's shortest own spelling.
+[[nodiscard]] Result<RawData> read_numpy(const std::string& path, const std::string& label_column,
+                                         Unlabelled unlabelled = Unlabelled::Keep);
 
 }  // namespace rubato::train

@@ -4,6 +4,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
@@ -24,7 +25,15 @@ constexpr const char* kMlDomain = "ai.onnx.ml";
 constexpr int kMlOperatorSet = 2;
 constexpr const char* kBatch = "N";
 
+// Numbers so many deviations from 0 lose digits as floats that a model would miss: they are doubles
+// in the graph. Those nearer to 0 are off by 2^-17 of a deviation at most.
+constexpr double kFloatReach = 256;
+
 using Extents = std::vector<std::int64_t>;
+
+bool needs_double(const Scaling& scaling) {
+  return std::abs(scaling.mean * scaling.scale) > kFloatReach;
+}
 
 // Builds the graph front to back: each layer's node takes the output of the one before.
 class Graph {
@@ -117,6 +126,15 @@ class Graph {
     tensor->set_raw_data(values.data(), values.size() * sizeof(float));
     return name;
   }
+  std::string constant(const std::string& name, const Extents& shape,
+                       const std::vector<double>& values) {
+    auto* tensor = graph_->add_initializer();
+    tensor->set_name(name);
+    tensor->set_data_type(onnx::TensorProto::DOUBLE);
+    for (const std::int64_t extent : shape) tensor->add_dims(extent);
+    tensor->set_raw_data(values.data(), values.size() * sizeof(double));
+    return name;
+  }
   std::string constant(const std::string& name, const Extents& values) {
     auto* tensor = graph_->add_initializer();
     tensor->set_name(name);
@@ -168,14 +186,28 @@ class Graph {
     scale(model_.schema.scalings, {1, in.channels, 1, 1});
   }
 
+  // A mean is two floats, as one is off by so much as the numbers may differ.
   void scale(const std::vector<Scaling>& scalings, const Extents& shape) {
-    std::vector<float> means, scales;
+    std::vector<float> means, rests, scales;
     for (const Scaling& scaling : scalings) {
       means.push_back(static_cast<float>(scaling.mean));
+      rests.push_back(static_cast<float>(scaling.mean - double{means.back()}));
       scales.push_back(static_cast<float>(scaling.scale));
     }
-    next("Sub", "centred", {constant("input.mean", shape, means)});
+    next("Sub", "near", {constant("input.mean", shape, means)});
+    next("Sub", "centred", {constant("input.mean_rest", shape, rests)});
     next("Mul", "scaled", {constant("input.scale", shape, scales)});
+  }
+
+  void scale_doubles(const std::vector<Scaling>& scalings, const Extents& shape) {
+    std::vector<double> means, scales;
+    for (const Scaling& scaling : scalings) {
+      means.push_back(scaling.mean);
+      scales.push_back(scaling.scale);
+    }
+    next("Sub", "centred", {constant("input.mean", shape, means)});
+    next("Mul", "exact", {constant("input.scale", shape, scales)});
+    set(next("Cast", "scaled"), "to", std::int64_t{onnx::TensorProto::FLOAT});
   }
 
   // The parts of the model's input, and which of its inputs each value of a part is.
@@ -198,16 +230,24 @@ class Graph {
         }
         values.push_back(at);
         scalings.push_back(column.scaling);
-        fills.push_back(static_cast<float>(column.fill));
+        const auto [mean, scale_by] = column.scaling;
+        fills.push_back(static_cast<float>((column.fill - mean) * scale_by));
       }
       at += column.inputs();
     }
     Parts parts;
     if (!values.empty()) {
       const auto count = static_cast<std::int64_t>(values.size());
-      describe(graph_->add_input(), last_, {count});
+      const bool doubles = std::ranges::any_of(scalings, needs_double);
+      describe(graph_->add_input(), last_, {count},
+               doubles ? onnx::TensorProto::DOUBLE : onnx::TensorProto::FLOAT);
+      if (!indicated.empty()) node("IsNaN", "missing", {last_});
+      if (doubles) {
+        scale_doubles(scalings, {1, count});
+      } else {
+        scale(scalings, {1, count});
+      }
       if (!indicated.empty()) {
-        node("IsNaN", "missing", {last_});
         last_ =
             node("Where", "filled", {"missing", constant("input.fill", {1, count}, fills), last_})
                 ->output(0);
@@ -216,7 +256,6 @@ class Graph {
         set(node("Cast", "indicators", {"missing.some"}), "to",
             std::int64_t{onnx::TensorProto::FLOAT});
       }
-      scale(scalings, {1, count});
       parts = {{last_}, values};
       if (!indicated.empty()) {
         parts.names.push_back("indicators");
@@ -335,14 +374,7 @@ class Graph {
 
   void add_outputs() {
     const Extents shape{model_.spec.classes};
-    if (const auto& target = model_.schema.target) {
-      next("Mul", "unscaled",
-           {constant("target.deviation", {1, 1}, {static_cast<float>(1 / target->scale)})});
-      next("Add", "prediction",
-           {constant("target.mean", {1, 1}, {static_cast<float>(target->mean)})});
-      describe(graph_->add_output(), "prediction", shape);
-      return;
-    }
+    if (const auto& target = model_.schema.target) return add_prediction(*target, shape);
     next("Identity", "logits");
     describe(graph_->add_output(), "logits", shape);
     if (model_.spec.loss == Loss::SoftmaxCrossEntropy) {
@@ -351,6 +383,22 @@ class Graph {
       next("Identity", "scores");
     }
     describe(graph_->add_output(), "scores", shape);
+  }
+
+  void add_prediction(const Scaling& target, const Extents& shape) {
+    const Extents one{1, 1};
+    const std::vector<double> deviation{1 / target.scale}, mean{target.mean};
+    const std::vector<float> near_deviation(deviation.begin(), deviation.end());
+    const std::vector<float> near_mean(mean.begin(), mean.end());
+    const bool doubles = needs_double(target);
+    if (doubles) set(next("Cast", "exact.output"), "to", std::int64_t{onnx::TensorProto::DOUBLE});
+    next("Mul", "unscaled",
+         {doubles ? constant("target.deviation", one, deviation)
+                  : constant("target.deviation", one, near_deviation)});
+    next("Add", "prediction",
+         {doubles ? constant("target.mean", one, mean) : constant("target.mean", one, near_mean)});
+    describe(graph_->add_output(), "prediction", shape,
+             doubles ? onnx::TensorProto::DOUBLE : onnx::TensorProto::FLOAT);
   }
 
   const TrainedModel& model_;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <variant>
 #include <vector>
@@ -11,6 +12,9 @@
 #include "train/model_spec.hpp"
 
 namespace rubato::train {
+
+// What becomes of a sample without a label: Keep gives it the label "".
+enum class Unlabelled { Keep, Skip };
 
 struct RawColumn {
   std::string name = {};                // empty: the file has no header
@@ -21,17 +25,19 @@ struct RawColumn {
 struct RawTable {
   std::vector<RawColumn> columns = {};
   // [rows, columns] row-major. NaN: the value is missing; kUnknownWord: no word of the schema.
-  std::vector<float> values = {};
-  // [rows] or empty; numbers in one spelling: "+1" and "1.0" are "1".
-  std::vector<std::string> labels = {};
+  std::vector<double> values = {};
+  std::vector<std::string> labels = {};   // [rows] or empty: texts; "" where one is missing
   std::vector<std::uint32_t> lines = {};  // [rows] in the file; empty: it has no lines
   std::string label = {};  // the label's column: its name, or its position where there is no header
   bool sparse = false;     // columns beyond the last are zeros
-  std::size_t unknown = 0;  // values kUnknownWord
+  std::size_t unknown = 0;     // values kUnknownWord
+  std::size_t unlabelled = 0;  // samples that were left out, as they have no label
 
   std::size_t rows() const { return columns.empty() ? 0 : values.size() / columns.size(); }
 };
-inline constexpr float kUnknownWord = -1;
+inline constexpr double kUnknownWord = -1;
+
+inline constexpr double kNumberMax = std::numeric_limits<float>::max();  // of a value's size
 
 // What a file may claim before memory is taken for it.
 inline constexpr int kImageSideMax = 16'384;         // pixels
@@ -40,11 +46,24 @@ inline constexpr std::uint64_t kDeflateMax = 1'032;  // times its bytes: deflate
 struct RawImages {
   Shape shape = {};                       // of one
   std::vector<std::uint8_t> pixels = {};  // [images, channels, height, width]
-  std::vector<std::string> labels = {};   // [images] or empty
+  std::vector<std::string> labels = {};   // [images] or empty; "" where one is missing
+  bool numbered = false;                  // the labels are numbers, so they may be positions
+  std::size_t unlabelled = 0;             // images that were left out, as they have no label
 
   std::size_t count() const { return pixels.size() / static_cast<std::size_t>(shape.count()); }
 };
 
 using RawData = std::variant<RawTable, RawImages>;
+
+inline std::size_t sample_count(const RawData& raw) {
+  const auto* table = std::get_if<RawTable>(&raw);
+  return table ? table->rows() : std::get<RawImages>(raw).count();
+}
+inline const std::vector<std::string>& labels_in(const RawData& raw) {
+  return std::visit([](const auto& of) -> const auto& { return of.labels; }, raw);
+}
+inline std::size_t unlabelled_in(const RawData& raw) {
+  return std::visit([](const auto& of) { return of.unlabelled; }, raw);
+}
 
 }  // namespace rubato::train

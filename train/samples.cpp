@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -32,71 +33,95 @@ std::string class_hint(const std::string& label, const std::vector<std::string>&
   return nearest ? fmt::format("; did you mean {}?", *nearest) : "";
 }
 
-// The position of each label among the classes. A number k stands for class k where the classes
-// have other names: image sets number theirs.
-Result<std::vector<std::int32_t>> number_labels(const std::vector<std::string>& labels,
-                                                const std::vector<std::uint32_t>& lines,
-                                                const InputSchema& schema,
+const std::vector<std::uint32_t>& lines_in(const RawData& raw) {
+  static const std::vector<std::uint32_t> kNone;
+  const auto* table = std::get_if<RawTable>(&raw);
+  return table ? table->lines : kNone;
+}
+
+// Whether a number k stands for class k: image sets number theirs. A class that is itself a number
+// has that name only.
+bool are_positions(const RawData& raw, const InputSchema& schema) {
+  const auto* images = std::get_if<RawImages>(&raw);
+  return images && images->numbered &&
+         std::ranges::none_of(schema.classes, [](const std::string& name) {
+           return parse_number<double>(name).has_value();
+         });
+}
+
+// The position of each label among the classes; 0 for one that is missing.
+Result<std::vector<std::int32_t>> number_labels(const RawData& raw, const InputSchema& schema,
                                                 const std::string& path) {
-  std::map<std::string_view, std::int32_t> positions;
+  const std::vector<std::string>& labels = labels_in(raw);
+  std::map<std::string, std::int32_t, std::less<>> positions;
   for (const std::string& name : schema.classes)
     positions.emplace(name, static_cast<std::int32_t>(positions.size()));
-  const bool numbers_too = lines.empty() && schema.pixels;
+  const bool numbers_too = are_positions(raw, schema);
   std::vector<std::int32_t> numbers;
   numbers.reserve(labels.size());
   for (std::size_t row = 0; row < labels.size(); ++row) {
-    const auto found = positions.find(labels[row]);
+    if (labels[row].empty()) {
+      numbers.push_back(0);
+      continue;
+    }
+    auto found = positions.find(labels[row]);
+    if (found == positions.end() && schema.old_names)
+      found = positions.find(number_label(labels[row]));
     if (found != positions.end()) {
       numbers.push_back(found->second);
       continue;
     }
     const auto number = numbers_too ? parse_number<std::uint32_t>(labels[row]) : std::nullopt;
     if (!number || *number >= schema.classes.size())
-      return fail(
-          ErrorCode::BadInput,
-          fmt::format("{}: label \"{}\" is none of the {} classes{}", place_text(path, lines, row),
-                      labels[row], schema.classes.size(), class_hint(labels[row], schema.classes)));
+      return fail(ErrorCode::BadInput,
+                  fmt::format("{}: label \"{}\" is none of the {} classes{}",
+                              place_text(path, lines_in(raw), row), labels[row],
+                              schema.classes.size(), class_hint(labels[row], schema.classes)));
     numbers.push_back(static_cast<std::int32_t>(*number));
   }
   return numbers;
 }
 
-// "column "price"", or what else is known of where the targets are.
-std::string target_column_text(const RawTable* table) {
-  if (!table || table->label.empty()) return "the target";
+// "column "price"", or what else is known of where the labels are.
+std::string label_column_text(const RawTable* table) {
+  if (!table || table->label.empty()) return "the label";
   const bool named = !table->columns.empty() && !table->columns.front().name.empty();
   return named ? column_text(table->label, 0) : "column " + table->label;
 }
 
-// Labels or targets. Those that the file has not are 0.
+// "a.csv:7: column "price"", of the label of a sample.
+std::string label_place(const RawData& raw, const std::string& path, std::size_t row) {
+  return fmt::format("{}: {}", place_text(path, lines_in(raw), row),
+                     label_column_text(std::get_if<RawTable>(&raw)));
+}
+
+// Labels or scaled targets. Those that the file has not are 0.
 Result<void> add_labels(const RawData& raw, const InputSchema& schema, const std::string& path,
-                        std::size_t samples, Dataset& data) {
-  const auto* table = std::get_if<RawTable>(&raw);
-  const auto& labels = table ? table->labels : std::get<RawImages>(raw).labels;
+                        Dataset& data) {
+  const std::size_t samples = sample_count(raw);
   data.classes = schema.outputs();
   if (schema.target) {
     data.targets.resize(samples);
   } else {
     data.labels.resize(samples);
   }
-  if (labels.empty()) return {};
+  if (labels_in(raw).empty()) return {};
   if (schema.target) {
     RUBATO_ASSIGN(data.targets, target_values(raw, path));
+    for (double& target : data.targets)
+      target = (target - schema.target->mean) * schema.target->scale;
     return {};
   }
-  RUBATO_ASSIGN(
-      data.labels,
-      number_labels(labels, table ? table->lines : std::vector<std::uint32_t>{}, schema, path));
+  RUBATO_ASSIGN(data.labels, number_labels(raw, schema, path));
   return {};
 }
 
-Dataset encode_images(RawImages images, const InputSchema& schema) {
-  Dataset data;
+void add_pixels(RawImages images, const InputSchema& schema, Dataset& data) {
   data.shape = schema.shape;
   for (const Scaling& scaling : schema.scalings) data.pixel_scales.push_back(pixel_scale(scaling));
   if (images.shape.channels == schema.shape.channels) {
     data.features = std::move(images.pixels);
-    return data;
+    return;
   }
   // Grey as three equal colours.
   RUBATO_CHECK(images.shape.channels == 1, "read_raw_as() refuses others");
@@ -106,100 +131,71 @@ Dataset encode_images(RawImages images, const InputSchema& schema) {
   for (auto from = images.pixels.begin(); from != images.pixels.end(); from += plane)
     for (int c = 0; c < schema.shape.channels; ++c) pixels.insert(pixels.end(), from, from + plane);
   data.features = std::move(pixels);
-  return data;
+}
+
+// The inputs of `table` [rows, schema.shape.count()].
+Result<std::vector<float>> inputs_of(const RawTable& table, const InputSchema& schema,
+                                     const std::string& path) {
+  RUBATO_CHECK(table.columns.size() == schema.columns.size(), "the columns of this schema");
+  const std::size_t rows = table.rows(), columns = table.columns.size();
+  const auto count = static_cast<std::size_t>(schema.shape.count());
+  if (rows > kValuesMax / count)
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: {} samples of {} inputs do not fit into memory (limit {} values); "
+                            "list columns of many categories in dataset.ignore",
+                            path, rows, count, kValuesMax));
+  std::vector<std::vector<std::size_t>> places(columns);  // of each word among the categories
+  for (std::size_t c = 0; c < columns; ++c)
+    for (const std::string& word : table.columns[c].words) {
+      const auto& known = schema.columns[c].categories;
+      const auto found = std::ranges::find(known, word);
+      RUBATO_CHECK(found != known.end(), "the schema knows every word");
+      places[c].push_back(static_cast<std::size_t>(found - known.begin()));
+    }
+  std::vector<float> inputs(rows * count);
+  float* to = inputs.data();
+  for (std::size_t row = 0; row < rows; ++row)
+    for (std::size_t c = 0; c < columns; ++c) {
+      const Column& column = schema.columns[c];
+      const double value = table.values[row * columns + c];
+      const bool missing = std::isnan(value);
+      if (!column.categorical()) {
+        const auto [mean, scale] = column.scaling;
+        *to = static_cast<float>(((missing ? column.fill : value) - mean) * scale);
+      } else if (!missing && value != kUnknownWord) {
+        to[places[c][static_cast<std::size_t>(value)]] = 1;
+      }
+      to += column.inputs();
+      if (column.indicator && missing) to[-1] = 1;
+    }
+  return inputs;
 }
 
 }  // namespace
 
-Result<Dataset> encode(RawTable table, const InputSchema& schema, const std::string& path) {
-  RUBATO_CHECK(table.columns.size() == schema.columns.size(), "the columns of this schema");
-  const std::size_t rows = table.rows(), columns = table.columns.size();
-  Dataset data;
-  data.shape = schema.shape;
-  const RawData raw = RawTable{.columns = table.columns,
-                               .labels = std::move(table.labels),
-                               .lines = std::move(table.lines),
-                               .label = table.label};
-  RUBATO_TRY(add_labels(raw, schema, path, rows, data));
-  const auto inputs = static_cast<std::size_t>(schema.shape.count());
-  if (inputs == columns && std::ranges::none_of(schema.columns, &Column::categorical)) {
-    data.features = std::move(table.values);
-    return data;
-  }
-  if (rows > kValuesMax / inputs)
-    return fail(ErrorCode::BadInput,
-                fmt::format("{}: {} samples of {} inputs do not fit into memory (limit {} values); "
-                            "list columns of many categories in dataset.ignore",
-                            path, rows, inputs, kValuesMax));
-  std::vector<float> values(rows * inputs);
-  std::size_t to = 0;
-  for (std::size_t c = 0; c < columns; ++c) {
-    const Column& column = schema.columns[c];
-    std::vector<std::size_t> place;  // of each word among the categories
-    for (const std::string& word : table.columns[c].words) {
-      const auto found = std::ranges::find(column.categories, word);
-      RUBATO_CHECK(found != column.categories.end(), "the schema knows every word");
-      place.push_back(static_cast<std::size_t>(found - column.categories.begin()));
-    }
-    const std::size_t indicator = to + static_cast<std::size_t>(column.inputs()) - 1;
-    for (std::size_t row = 0; row < rows; ++row) {
-      const float value = table.values[row * columns + c];
-      float* const sample = values.data() + row * inputs;
-      if (!column.categorical()) sample[to] = value;
-      if (std::isnan(value)) {
-        if (column.indicator) sample[indicator] = 1;
-      } else if (column.categorical() && value != kUnknownWord) {
-        sample[to + place[static_cast<std::size_t>(value)]] = 1;
-      }
-    }
-    to = indicator + 1;
-  }
-  data.features = std::move(values);
-  return data;
-}
-
-void scale_inputs(std::span<float> inputs, const InputSchema& schema) {
-  const auto count = static_cast<std::size_t>(schema.shape.count());
-  std::size_t at = 0;
-  for (const Column& column : schema.columns) {
-    if (!column.categorical()) {
-      const auto [mean, scale] = column.scaling;
-      for (std::size_t i = at; i < inputs.size(); i += count) {
-        const double value = std::isnan(inputs[i]) ? column.fill : inputs[i];
-        inputs[i] = static_cast<float>((value - mean) * scale);
-      }
-    }
-    at += static_cast<std::size_t>(column.inputs());
-  }
-}
-
-void scale_targets(std::span<double> targets, const InputSchema& schema) {
-  if (!schema.target) return;
-  for (double& target : targets) target = (target - schema.target->mean) * schema.target->scale;
+Result<void> check_labels(const RawData& raw, const std::string& path) {
+  const auto& labels = labels_in(raw);
+  const auto missing = std::ranges::find(labels, std::string());
+  if (missing == labels.end()) return {};
+  return fail(ErrorCode::BadInput,
+              label_place(raw, path, static_cast<std::size_t>(missing - labels.begin())) +
+                  ": no value; fill it in, or leave such samples out "
+                  "(dataset.skip_unlabelled, evaluate --skip-unlabelled)");
 }
 
 Result<std::vector<double>> target_values(const RawData& raw, const std::string& path) {
-  const auto* table = std::get_if<RawTable>(&raw);
-  const auto& labels = table ? table->labels : std::get<RawImages>(raw).labels;
+  RUBATO_TRY(check_labels(raw, path));
+  const auto& labels = labels_in(raw);
   std::vector<double> values;
   values.reserve(labels.size());
   for (std::size_t row = 0; row < labels.size(); ++row) {
     const auto value = parse_number<double>(labels[row]);
-    if (value) {
-      values.push_back(*value);
-      continue;
-    }
-    const std::string where = fmt::format(
-        "{}: {}", place_text(path, table ? table->lines : std::vector<std::uint32_t>{}, row),
-        target_column_text(table));
-    return fail(ErrorCode::BadInput,
-                is_missing(labels[row])
-                    ? where +
-                          ": no value; a sample without its target teaches nothing, so fill it "
-                          "in or remove the sample"
-                    : fmt::format("{}: \"{}\" is not a number; dataset.task = \"regression\" "
-                                  "needs one in each sample",
-                                  where, labels[row]));
+    if (!value)
+      return fail(ErrorCode::BadInput,
+                  fmt::format("{}: \"{}\" is not a number; dataset.task = \"regression\" needs one "
+                              "in each sample",
+                              label_place(raw, path, row), labels[row]));
+    values.push_back(*value);
   }
   return values;
 }
@@ -211,33 +207,34 @@ Result<Samples> to_samples(RawData raw, const InputSchema& schema, const std::st
   if (schema.target && labels == Labels::IfThere)
     std::visit([](auto& content) { content.labels.clear(); }, raw);
   auto* table = std::get_if<RawTable>(&raw);
-  samples.labelled = !(table ? table->labels : std::get<RawImages>(raw).labels).empty();
+  samples.labelled = !labels_in(raw).empty();
+  samples.unlabelled = unlabelled_in(raw);
   if (!samples.labelled && labels == Labels::Needed)
     return fail(ErrorCode::BadInput,
                 table ? fmt::format("{}: has no label column \"{}\", by which to judge; rubato "
                                     "predict needs none",
                                     path, schema.label)
                       : path + ": has no labels; rubato predict needs none");
+  if (labels == Labels::Needed) RUBATO_TRY(check_labels(raw, path));
+  RUBATO_TRY(add_labels(raw, schema, path, samples.data));
   if (table) {
     samples.unknown = table->unknown;
-    RUBATO_ASSIGN(samples.data, encode(std::move(*table), schema, path));
-    scale_inputs(std::get<std::vector<float>>(samples.data.features), schema);
-    scale_targets(samples.data.targets, schema);
-    return samples;
+    samples.data.shape = schema.shape;
+    RUBATO_ASSIGN(samples.data.features, inputs_of(*table, schema, path));
+  } else {
+    add_pixels(std::move(std::get<RawImages>(raw)), schema, samples.data);
   }
-  Dataset answers;
-  RUBATO_TRY(add_labels(raw, schema, path, std::get<RawImages>(raw).count(), answers));
-  samples.data = encode_images(std::move(std::get<RawImages>(raw)), schema);
-  samples.data.classes = answers.classes;
-  samples.data.labels = std::move(answers.labels);
-  samples.data.targets = std::move(answers.targets);
-  scale_targets(samples.data.targets, schema);
   return samples;
 }
 
-Result<Samples> read_samples(const InputSchema& schema, const std::string& path, Labels labels) {
+Result<Samples> read_samples(const InputSchema& schema, const std::string& path, Labels labels,
+                             Unlabelled unlabelled) {
   auto raw = read_raw_as(test_files(path), schema,
-                         {.kind = "", .path = {}, .held_out_path = {}, .label_column = {}},
+                         {.kind = "",
+                          .path = {},
+                          .held_out_path = {},
+                          .label_column = {},
+                          .skip_unlabelled = unlabelled == Unlabelled::Skip},
                          Unknown::Count);
   if (!raw) return fail(ErrorCode::BadInput, std::move(raw.error().message));
   return to_samples(std::move(*raw), schema, path, labels);

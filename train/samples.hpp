@@ -3,7 +3,6 @@
 // Errors: BadInput, one line: file, line, column by name, what was expected, the remedy.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 
@@ -16,26 +15,23 @@ namespace rubato::train {
 enum class Labels { Needed, IfThere };
 
 struct Samples {
-  Dataset data;             // labels and targets are 0 where there are none, or none is wanted
-  bool labelled = false;    // the file has labels
-  std::size_t unknown = 0;  // values that are none of the model's categories; they count as none
+  Dataset data;                // labels and targets are 0 where there are none, or none is wanted
+  bool labelled = false;       // the file has labels
+  std::size_t unknown = 0;     // values that are none of the model's categories; they count as none
+  std::size_t unlabelled = 0;  // samples that were left out, as they have no label
 };
 
 // Tables as train/data_files.hpp finds them; images of a directory that has test images: those.
 [[nodiscard]] Result<Samples> read_samples(const InputSchema& schema, const std::string& path,
-                                           Labels labels);
+                                           Labels labels, Unlabelled unlabelled = Unlabelled::Keep);
 
-// `raw` in the schema's columns or image size. `path` names it in errors.
+// `raw` in the schema's columns or image size. `path` names it in errors. Numbers are filled in and
+// scaled as doubles; what a model takes is a float then.
 [[nodiscard]] Result<Samples> to_samples(RawData raw, const InputSchema& schema,
                                          const std::string& path, Labels labels);
 
-// The two parts of to_samples() for tables. encode() gives every column its inputs, and leaves
-// missing numbers NaN; scale_inputs() then fills and scales numbers in `inputs`, whole samples.
-[[nodiscard]] Result<Dataset> encode(RawTable table, const InputSchema& schema,
-                                     const std::string& path);
-void scale_inputs(std::span<float> inputs, const InputSchema& schema);
-// Nothing where the schema has no target.
-void scale_targets(std::span<double> targets, const InputSchema& schema);
+// Refuses the first sample without a label.
+[[nodiscard]] Result<void> check_labels(const RawData& raw, const std::string& path);
 
 // The labels as numbers, as a regression takes them. Refuses the first that is missing or no
 // number.

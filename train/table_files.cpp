@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -25,6 +26,10 @@ namespace {
 
 tl::unexpected<Error> bad_line(const std::string& path, std::size_t line, std::string_view what) {
   return fail(ErrorCode::BadInput, fmt::format("{}:{}: {}", path, line, what));
+}
+
+tl::unexpected<Error> no_labels(const std::string& path) {
+  return fail(ErrorCode::BadInput, path + ": no sample has a label");
 }
 
 constexpr std::size_t kTextBytesMax = std::size_t{1} << 34;  // of one compressed file
@@ -78,10 +83,8 @@ std::string_view trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
 
-// One spelling for each number, as for labels, but 007 stays 007.
-std::string category(const std::string& field) {
-  const bool code = field.size() > 1 && field[0] == '0' && field[1] >= '0' && field[1] <= '9';
-  return code ? field : canonical_label(field);
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
 }
 
 // --- LIBSVM ----------------------------------------------------------------------------------
@@ -89,10 +92,10 @@ std::string category(const std::string& field) {
 struct Entry {
   std::size_t row;
   std::size_t index;  // from 0
-  float value;
+  double value;
 };
 
-// Any file may ask for as much: 64 MiB of values, 10 MiB for columns.
+// Any file may ask for as much: 128 MiB of values, 10 MiB for columns.
 constexpr std::size_t kSmallFeatures = std::size_t{1} << 16;
 constexpr std::size_t kSmallValues = std::size_t{1} << 24;
 
@@ -115,8 +118,9 @@ std::optional<std::string> parse_entries(std::string_view line, std::size_t row,
     const auto index = parse_number<std::uint32_t>(word.substr(0, colon));
     const auto value = colon == std::string_view::npos
                            ? std::nullopt
-                           : parse_number<float>(word.substr(colon + 1));
-    if (!index || !value) return fmt::format("\"{}\" is not index:value", word);
+                           : parse_number<double>(word.substr(colon + 1));
+    if (!index || !value || std::abs(*value) > kNumberMax)
+      return fmt::format("\"{}\" is not index:value", word);
     if (*index <= previous)
       return fmt::format("index {} after {}; indices start at 1 and ascend", *index, previous);
     if (features > 0 && *index > features)
@@ -200,7 +204,7 @@ class CsvReader {
 
 constexpr std::size_t kNowhere = std::string::npos;
 constexpr std::size_t kHeaderProbe = 100;  // records that are looked at to tell a header
-constexpr float kMissing = std::numeric_limits<float>::quiet_NaN();
+constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 
 using Fields = std::vector<std::string>;
 
@@ -223,39 +227,103 @@ Fields header_names(const Fields& header) {
 }
 
 // Where a column of the options is: by name, else by position.
-std::size_t find_field(const Fields& fields, const std::string& column) {
+std::size_t find_field(const Fields& names, const std::string& column) {
+  if (const std::size_t at = position_of(names, column); at != kNowhere) return at;
   const auto index = parse_number<std::uint32_t>(column);
-  if (!index) return position_of(fields, column);
-  return *index < fields.size() ? *index : kNowhere;
+  return index && *index < names.size() ? *index : kNowhere;
 }
 
-// Whether `first`, the first record, is a header. `rest`: the records after it.
-bool is_header(const Fields& first, CsvReader rest, std::size_t label, const CsvOptions& options) {
-  const auto names_field = [&](const std::string& column) {
-    return !parse_number<std::uint32_t>(column) && position_of(first, column) != kNowhere;
-  };
-  if (names_field(options.label_column) || std::ranges::any_of(options.ignore, names_field) ||
-      std::ranges::any_of(options.categorical, names_field))
-    return true;
-  const auto number = [](const std::string& field) {
-    return parse_number<double>(field).has_value();
-  };
-  std::vector<bool> below(first.size(), false);  // a value was seen below the first record
-  bool comes_again = false;
+bool is_number(const std::string& field) {
+  return parse_number<double>(field).has_value();
+}
+
+// What the records below the first have in one of its fields.
+struct Below {
+  std::size_t numbers = 0, texts = 0;
+  std::map<std::string, std::size_t> times;  // how often each text comes
+
+  // Whether nearly every text comes several times.
+  bool texts_return() const {
+    const auto single =
+        std::ranges::count(times, 1u, &std::pair<const std::string, std::size_t>::second);
+    return texts > 0 && 10 * static_cast<std::size_t>(single) <= texts;
+  }
+};
+
+std::vector<Below> look_below(CsvReader rest, std::size_t fields) {
+  std::vector<Below> below(fields);
   for (std::size_t i = 0; i < kHeaderProbe; ++i) {
-    const auto record = rest.next();
+    auto record = rest.next();
     if (!record || !*record) break;
-    const Fields& fields = **record;
-    for (std::size_t f = 0; f < std::min(first.size(), fields.size()); ++f) {
-      if (f == label || is_missing(fields[f])) continue;
-      if (!below[f] && !number(first[f]) && !is_missing(first[f]) && number(fields[f])) return true;
-      below[f] = true;
-      comes_again = comes_again || fields[f] == first[f];
+    for (std::size_t f = 0; f < std::min(fields, (*record)->size()); ++f) {
+      std::string& field = (**record)[f];
+      if (is_missing(field)) continue;
+      ++(is_number(field) ? below[f].numbers : below[f].texts);
+      if (!is_number(field)) ++below[f].times[std::move(field)];
     }
   }
-  for (std::size_t f = 0; f < first.size(); ++f)
-    if (f != label && number(first[f])) return false;
-  return !comes_again;
+  return below;
+}
+
+// Whether a line is 0,1,2 or 400,402,404,406,408: numbers that a program or a person gives as
+// names, and that a sample could hold, too. The first field may be empty, as pandas writes it.
+bool counts_up(const Fields& line) {
+  std::vector<double> numbers;
+  for (std::size_t f = line[0].empty() ? 1 : 0; f < line.size(); ++f) {
+    const auto number = parse_number<double>(line[f]);
+    if (!number) return false;
+    numbers.push_back(*number);
+  }
+  if (numbers.size() < 3) return false;
+  const double step = numbers[1] - numbers[0];
+  const auto uneven = [&](double a, double b) { return std::abs(b - a - step) > 1e-6 * step; };
+  return step > 0 && numbers.size() >= (step == 1 ? 3u : 5u) &&
+         std::ranges::adjacent_find(numbers, uneven) == numbers.end();
+}
+
+enum class FirstLine { Names, Values, Unclear };
+
+// What `first`, the first record, is. `rest`: the records after it. `label`: the label's field.
+FirstLine judge_first(const Fields& first, const CsvReader& rest, std::size_t label) {
+  const std::vector<Below> below = look_below(rest, first.size());
+  int over_numbers = 0;  // texts above numbers alone: names
+  int over_others = 0;   // texts that never come again, above texts that do: likely names
+  int among_equals = 0;  // texts that come again below: values
+  int numbers = 0;       // numbers
+  bool any_below = false;
+  for (std::size_t f = 0; f < first.size(); ++f) {
+    // A text in a column of numbers is an error, which its own line is refused for; labels may be
+    // both.
+    const std::size_t errors = f == label ? 0 : below[f].numbers;
+    any_below = any_below || below[f].numbers + below[f].texts > 0;
+    if (is_missing(first[f])) continue;
+    if (is_number(first[f])) {
+      ++numbers;
+    } else if (below[f].times.contains(first[f])) {
+      ++among_equals;
+    } else if (below[f].numbers > 0 && below[f].texts <= errors) {
+      ++over_numbers;
+    } else if (below[f].texts_return()) {
+      ++over_others;
+    }
+  }
+  if (!any_below) return numbers > 0 ? FirstLine::Values : FirstLine::Names;
+  if (over_numbers > 0) {
+    const bool odd = numbers > 0 && (label >= first.size() || is_number(first[label]));
+    return among_equals > 0 || odd ? FirstLine::Unclear : FirstLine::Names;
+  }
+  if (among_equals > 0) return over_others > among_equals ? FirstLine::Unclear : FirstLine::Values;
+  if (over_others > 0) return numbers > 0 ? FirstLine::Unclear : FirstLine::Names;
+  return numbers == 0 || counts_up(first) ? FirstLine::Unclear : FirstLine::Values;
+}
+
+// Whether the options name a field of the first record. A number may be an index.
+bool options_name(const Fields& first, const CsvOptions& options) {
+  const auto names_field = [&](const std::string& column) {
+    return !column.empty() && !is_number(column) && position_of(first, column) != kNowhere;
+  };
+  return names_field(options.label_column) || std::ranges::any_of(options.ignore, names_field) ||
+         std::ranges::any_of(options.categorical, names_field);
 }
 
 // Which field of a record is which column.
@@ -263,7 +331,6 @@ struct CsvLayout {
   std::vector<std::size_t> features = {};
   std::size_t label = kNowhere;  // kNowhere: the file has none
   std::size_t fields = 0;        // of every record
-  bool unlabelled = false;       // a label may be missing
   bool header = false;
 };
 
@@ -274,13 +341,20 @@ std::string not_found(const std::string& column, std::string_view key, const Fie
 // The layout of a file that nobody knows yet, and its columns. Errors: what to do instead.
 tl::expected<CsvLayout, std::string> find_layout(const Fields& first, const CsvReader& rest,
                                                  const CsvOptions& options, RawTable& table) {
-  CsvLayout layout{
-      .label = first.size() - 1, .fields = first.size(), .unlabelled = options.unlabelled};
+  CsvLayout layout{.label = first.size() - 1, .fields = first.size()};
   if (!options.label_column.empty()) layout.label = find_field(first, options.label_column);
   if (layout.label == kNowhere)
     return tl::unexpected(not_found(options.label_column, "dataset.label_column", first));
-  layout.header = is_header(first, rest, layout.label, options);
+  layout.header = options.header.value_or(true);
+  if (!options.header && !options_name(first, options)) {
+    const FirstLine line = judge_first(first, rest, layout.label);
+    if (line == FirstLine::Unclear)
+      return tl::unexpected<std::string>(
+          "may be names of columns, or a sample; set dataset.header = true (names) or false");
+    layout.header = line == FirstLine::Names;
+  }
   const Fields names = layout.header ? header_names(first) : Fields(first.size());
+  if (!options.label_column.empty()) layout.label = find_field(names, options.label_column);
   table.label = layout.header ? names[layout.label] : fmt::format("{}", layout.label);
 
   std::vector<bool> ignored(first.size(), false), categorical(first.size(), false);
@@ -295,7 +369,7 @@ tl::expected<CsvLayout, std::string> find_layout(const Fields& first, const CsvR
     ignored[at] = true;
   }
   for (const std::string& column : options.categorical) {
-    const std::size_t at = find_field(layout.header ? names : first, column);
+    const std::size_t at = find_field(names, column);
     if (at == kNowhere) return tl::unexpected(not_found(column, "dataset.categorical", names));
     categorical[at] = true;
   }
@@ -310,8 +384,10 @@ tl::expected<CsvLayout, std::string> find_layout(const Fields& first, const CsvR
 }
 
 // The layout of a file that the columns of a schema describe. Errors: what is wrong with it.
-tl::expected<CsvLayout, std::string> find_columns(const Fields& first, const InputSchema& schema) {
-  CsvLayout layout{.fields = first.size(), .unlabelled = schema.target.has_value()};
+tl::expected<CsvLayout, std::string> find_columns(const Fields& first, const CsvReader& rest,
+                                                  const InputSchema& schema,
+                                                  std::optional<bool> header) {
+  CsvLayout layout{.fields = first.size()};
   layout.header = !schema.columns.empty() && !schema.columns.front().name.empty();
   if (layout.header) {
     const Fields names = header_names(first);
@@ -332,6 +408,10 @@ tl::expected<CsvLayout, std::string> find_columns(const Fields& first, const Inp
                                       first.size(), wanted, wanted + 1));
   for (std::size_t i = 0; i < first.size(); ++i)
     if (i != layout.label) layout.features.push_back(i);
+  layout.header = header.value_or(false);
+  if (!header && judge_first(first, rest, layout.label) == FirstLine::Names)
+    return tl::unexpected<std::string>(
+        "looks like names of columns, and the model was made from a file without; remove the line");
   return layout;
 }
 
@@ -341,27 +421,31 @@ class ColumnReader {
   // Finds out by its first value whether a column holds numbers, unless it is stated.
   explicit ColumnReader(bool categorical) : kind_(categorical ? Kind::Stated : Kind::Unknown) {}
   // One of a schema.
-  ColumnReader(const Column& column, Unknown unknown)
+  ColumnReader(const Column& column, bool old_names, Unknown unknown)
       : kind_(column.categorical() ? Kind::Stated : Kind::Number),
         agreed_(true),
+        old_names_(old_names),
         unknown_(unknown) {
     for (const std::string& word : column.categories)
       places_.emplace(word, static_cast<std::uint32_t>(places_.size()));
   }
 
   // Errors: what is wrong with the field, after the name of its column.
-  tl::expected<float, std::string> read(const std::string& field) {
+  tl::expected<double, std::string> read(const std::string& field) {
     if (is_missing(field)) return kMissing;
     const bool number_wanted = kind_ == Kind::Number || kind_ == Kind::Unknown;
-    const auto value = number_wanted ? parse_number<float>(field) : std::nullopt;
+    const auto value = number_wanted ? parse_number<double>(field) : std::nullopt;
     if (kind_ == Kind::Unknown) kind_ = value ? Kind::Number : Kind::Text;
     if (kind_ == Kind::Number) {
-      if (value) return *value;
+      if (value && std::abs(*value) <= kNumberMax) return *value;
+      if (value)
+        return tl::unexpected(
+            fmt::format("\"{}\" is too large; numbers go up to {:.1e}", field, kNumberMax));
       return tl::unexpected(fmt::format(
           "\"{}\" is not a number{}", field,
           agreed_ ? "" : fmt::format("; mend it, or list the column in dataset.categorical")));
     }
-    if (kind_ == Kind::Text && parse_number<float>(field))
+    if (kind_ == Kind::Text && is_number(field))
       return tl::unexpected(
           fmt::format("\"{}\" is a number, but \"{}\" above it is a text; mend one of them, or "
                       "list the column in dataset.categorical",
@@ -384,10 +468,10 @@ class ColumnReader {
     return std::ranges::find_if(places_, [](const auto& p) { return p.second == 0; })->first;
   }
 
-  tl::expected<float, std::string> place(const std::string& field) {
-    std::string word = category(field);
-    const auto found = places_.find(word);
-    if (found != places_.end()) return static_cast<float>(found->second);
+  tl::expected<double, std::string> place(const std::string& word) {
+    auto found = places_.find(word);
+    if (found == places_.end() && old_names_) found = places_.find(old_category(word));
+    if (found != places_.end()) return found->second;
     if (agreed_) {
       if (unknown_ == Unknown::Count) {
         ++unknown_count_;
@@ -398,7 +482,7 @@ class ColumnReader {
       return tl::unexpected(
           fmt::format("\"{}\" is not one of the {} agreed categories{}; mend the line, or start a "
                       "new run, which agrees on the categories anew",
-                      field, known.size(), near(word, known)));
+                      word, known.size(), near(word, known)));
     }
     if (places_.size() >= kCategoriesMax)
       return tl::unexpected(fmt::format(
@@ -407,8 +491,14 @@ class ColumnReader {
       return tl::unexpected(fmt::format(
           "a category of more than {} bytes; list the column in dataset.ignore", kNameBytesMax));
     const auto at = static_cast<std::uint32_t>(places_.size());
-    places_.emplace(std::move(word), at);
-    return static_cast<float>(at);
+    places_.emplace(word, at);
+    return at;
+  }
+
+  // A schema with old names has numbers in one spelling, but 007 as 007.
+  static std::string old_category(const std::string& word) {
+    const bool code = word.size() > 1 && word[0] == '0' && is_digit(word[1]);
+    return code ? word : number_label(word);
   }
 
   static std::string near(const std::string& word, const std::vector<std::string>& known) {
@@ -418,51 +508,48 @@ class ColumnReader {
 
   Kind kind_;
   bool agreed_ = false;
+  bool old_names_ = false;
   Unknown unknown_ = Unknown::Refuse;
   std::size_t unknown_count_ = 0;
   std::map<std::string, std::uint32_t> places_;
 };
 
-// Reads records into `table`, whose columns are known, until the end. `record`: the first of them.
-Result<void> read_records(const std::string& path, CsvReader& reader, Fields record,
-                          const CsvLayout& layout, std::vector<ColumnReader>& columns,
-                          RawTable& table) {
-  for (;;) {
-    const auto line = reader.line();
-    if (record.size() != layout.fields)
-      return bad_line(
-          path, line,
-          fmt::format("{} fields; the first line has {}", record.size(), layout.fields));
-    if (table.values.size() + columns.size() > kValuesMax)
-      return bad_line(path, line,
-                      fmt::format("more than {} values; use a part of the file", kValuesMax));
-    for (std::size_t i = 0; i < columns.size(); ++i) {
-      const std::size_t at = layout.features[i];
-      const auto value = columns[i].read(record[at]);
-      if (!value)
-        return bad_line(
-            path, line,
-            fmt::format("{}: {}", column_text(table.columns[i].name, at), value.error()));
-      table.values.push_back(*value);
+// Reads one record, which begins at `line`, into `table`, whose columns are known.
+Result<void> read_record(const std::string& path, std::size_t line, Fields& record,
+                         const CsvLayout& layout, Unlabelled unlabelled,
+                         std::vector<ColumnReader>& columns, RawTable& table) {
+  if (record.size() != layout.fields)
+    return bad_line(path, line,
+                    fmt::format("{} fields; the first line has {}", record.size(), layout.fields));
+  if (table.values.size() + columns.size() > kValuesMax)
+    return bad_line(path, line,
+                    fmt::format("more than {} values; use a part of the file", kValuesMax));
+  if (layout.label != kNowhere) {
+    std::string& label = record[layout.label];
+    if (is_missing(label)) label.clear();
+    if (label.empty() && unlabelled == Unlabelled::Skip) {
+      ++table.unlabelled;
+      return {};
     }
-    if (layout.label != kNowhere) {
-      if (record[layout.label].empty() && !layout.unlabelled)
-        return bad_line(path, line,
-                        column_text(layout.header ? table.label : "", layout.label) + ": no label");
-      table.labels.push_back(canonical_label(record[layout.label]));
-    }
-    table.lines.push_back(static_cast<std::uint32_t>(line));
-    auto next = reader.next();
-    if (!next) return bad_line(path, reader.line(), next.error());
-    if (!*next) return {};
-    record = std::move(**next);
+    table.labels.push_back(std::move(label));
   }
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    const std::size_t at = layout.features[i];
+    const auto value = columns[i].read(record[at]);
+    if (!value)
+      return bad_line(path, line,
+                      fmt::format("{}: {}", column_text(table.columns[i].name, at), value.error()));
+    table.values.push_back(*value);
+  }
+  table.lines.push_back(static_cast<std::uint32_t>(line));
+  return {};
 }
 
 // Takes the records of `path`. `lay_out` finds the layout by the first record and fills in
 // table.columns and table.label; `make` gives the reader of a column.
 template <class LayOut, class Make>
-Result<RawTable> read_records(const std::string& path, LayOut lay_out, Make make) {
+Result<RawTable> read_records(const std::string& path, Unlabelled unlabelled, LayOut lay_out,
+                              Make make) {
   RUBATO_ASSIGN(const std::string text, read_text(path));
   CsvReader reader(text);
   RawTable table;
@@ -476,7 +563,12 @@ Result<RawTable> read_records(const std::string& path, LayOut lay_out, Make make
   if (!*record) return fail(ErrorCode::BadInput, path + ": holds no samples");
   std::vector<ColumnReader> columns;
   for (std::size_t i = 0; i < table.columns.size(); ++i) columns.push_back(make(i, table));
-  RUBATO_TRY(read_records(path, reader, std::move(**record), *layout, columns, table));
+  while (*record) {
+    RUBATO_TRY(read_record(path, reader.line(), **record, *layout, unlabelled, columns, table));
+    record = reader.next();
+    if (!record) return bad_line(path, reader.line(), record.error());
+  }
+  if (table.rows() == 0) return no_labels(path);
   for (std::size_t i = 0; i < columns.size(); ++i) {
     table.columns[i].text = columns[i].text();
     table.columns[i].words = columns[i].words();
@@ -491,8 +583,10 @@ bool is_missing(std::string_view field) {
   return field.empty() || field == "?" || field == "NA" || field == "NaN" || field == "nan";
 }
 
-std::string canonical_label(std::string_view text) {
-  const std::optional<double> number = parse_number<double>(text);
+std::string number_label(std::string_view text) {
+  if (std::ranges::count_if(text, is_digit) > std::numeric_limits<double>::digits10)
+    return std::string(text);
+  const auto number = parse_number<double>(text);
   return number ? fmt::format("{}", *number == 0 ? 0.0 : *number) : std::string(text);
 }
 
@@ -500,7 +594,7 @@ std::string column_text(const std::string& name, std::size_t position) {
   return name.empty() ? fmt::format("column {}", position) : fmt::format("column \"{}\"", name);
 }
 
-Result<RawTable> read_libsvm(const std::string& path, std::size_t features) {
+Result<RawTable> read_libsvm(const std::string& path, std::size_t features, Unlabelled unlabelled) {
   RUBATO_ASSIGN(const std::string text, read_text(path));
   RawTable table;
   table.sparse = true;
@@ -511,14 +605,25 @@ Result<RawTable> read_libsvm(const std::string& path, std::size_t features) {
     rest.remove_prefix(std::min(line.size() + 1, rest.size()));
     line = trim(line.substr(0, line.find('#')));
     if (line.empty()) continue;
-    const std::string_view label = next_word(line);
-    if (!parse_number<double>(label))
+    const std::string_view all = line;
+    std::string_view label = next_word(line);
+    if (label.find(':') != label.npos) {  // an entry: the line begins without a label
+      label = {};
+      line = all;
+    }
+    const bool missing = is_missing(label);
+    if (missing && unlabelled == Unlabelled::Skip) {
+      ++table.unlabelled;
+      continue;
+    }
+    if (!missing && !parse_number<double>(label))
       return bad_line(path, number, fmt::format("label \"{}\" is not a number", label));
     if (auto wrong = parse_entries(line, table.labels.size(), features, entries))
       return bad_line(path, number, *wrong);
-    table.labels.push_back(canonical_label(label));
+    table.labels.push_back(missing ? "" : number_label(label));
     table.lines.push_back(static_cast<std::uint32_t>(number));
   }
+  if (table.labels.empty() && table.unlabelled > 0) return no_labels(path);
   if (table.labels.empty()) return fail(ErrorCode::BadInput, path + ": holds no samples");
 
   for (const Entry& entry : entries) features = std::max(features, entry.index + 1);
@@ -545,7 +650,7 @@ Result<RawTable> read_libsvm(const std::string& path, std::size_t features) {
 
 Result<RawTable> read_csv(const std::string& path, const CsvOptions& options) {
   return read_records(
-      path,
+      path, options.unlabelled,
       [&](const Fields& first, const CsvReader& rest,
           RawTable& table) -> tl::expected<CsvLayout, std::string> {
         if (first.size() < 2)
@@ -559,15 +664,18 @@ Result<RawTable> read_csv(const std::string& path, const CsvOptions& options) {
       [](std::size_t i, const RawTable& table) { return ColumnReader(table.columns[i].text); });
 }
 
-Result<RawTable> read_csv_as(const std::string& path, const InputSchema& schema, Unknown unknown) {
+Result<RawTable> read_csv_as(const std::string& path, const InputSchema& schema, Unknown unknown,
+                             const CsvOptions& options) {
   return read_records(
-      path,
-      [&](const Fields& first, const CsvReader&, RawTable& table) {
+      path, options.unlabelled,
+      [&](const Fields& first, const CsvReader& rest, RawTable& table) {
         for (const Column& column : schema.columns) table.columns.push_back({.name = column.name});
         table.label = schema.label;
-        return find_columns(first, schema);
+        return find_columns(first, rest, schema, options.header);
       },
-      [&](std::size_t i, const RawTable&) { return ColumnReader(schema.columns[i], unknown); });
+      [&](std::size_t i, const RawTable&) {
+        return ColumnReader(schema.columns[i], schema.old_names, unknown);
+      });
 }
 
 std::vector<std::string> distinct_labels(const std::vector<std::string>& labels) {
@@ -575,8 +683,7 @@ std::vector<std::string> distinct_labels(const std::vector<std::string>& labels)
   std::vector<std::string> names(distinct.begin(), distinct.end());
   const auto value = [](const std::string& name) { return parse_number<double>(name); };
   if (std::all_of(names.begin(), names.end(), value))
-    std::sort(names.begin(), names.end(),
-              [&](const std::string& a, const std::string& b) { return *value(a) < *value(b); });
+    std::ranges::stable_sort(names, {}, [&](const std::string& name) { return *value(name); });
   return names;
 }
 

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,20 +20,24 @@
 
 namespace rubato::train {
 
-// `features`: how many there are; 0: as many as the highest index in the file.
-[[nodiscard]] Result<RawTable> read_libsvm(const std::string& path, std::size_t features);
+// `features`: how many there are; 0: as many as the highest index in the file. A label is a number:
+// "+1" and "1.0" are 1.
+[[nodiscard]] Result<RawTable> read_libsvm(const std::string& path, std::size_t features,
+                                           Unlabelled unlabelled = Unlabelled::Keep);
 
 struct CsvOptions {
-  std::string label_column = {};         // a name of the header or an index from 0; empty: last
+  std::optional<bool> header = {};       // whether the first line is names; none: as it looks
+  std::string label_column = {};         // a name of the header, else an index; empty: the last
   std::vector<std::string> ignore = {};  // names of columns to leave out
   std::vector<std::string> categorical = {};  // names, or indices, of columns of categories
-  bool unlabelled = false;  // a label may be missing; it is then as in the file, mostly empty
+  Unlabelled unlabelled = Unlabelled::Keep;
 };
 
 // A column holds categories where `categorical` lists it or its first value is no number. Otherwise
-// all its values are numbers. Empty fields, NA, NaN and ? are missing values.
-// The first line is a header if one of these holds: the options name one of its fields; it has a
-// text above numbers; it has texts only, and none of them comes again below it.
+// all its values are numbers. Empty fields, NA, NaN and ? are missing values and labels. Labels and
+// categories are texts, even where they look like numbers: they stay as they are.
+// The first line is a header where the options say so or name one of its fields. Else it is judged,
+// the label's field like the others; docs/data.md has the rule. One that may be either is refused.
 // An empty name in a header becomes "column N"; a name that comes again gets a number.
 [[nodiscard]] Result<RawTable> read_csv(const std::string& path, const CsvOptions& options);
 
@@ -40,19 +45,21 @@ struct CsvOptions {
 enum class Unknown { Refuse, Count };
 
 // The columns of `schema`, in its order, from a file that may have others too; without names all of
-// them, which must be as many. Labels are empty where the file has none; some may be missing where
-// the schema has a target.
+// them, which must be as many. There are no labels where the file has no such column.
+// Of the options, `header` (where the schema has no names) and `unlabelled` matter.
 [[nodiscard]] Result<RawTable> read_csv_as(const std::string& path, const InputSchema& schema,
-                                           Unknown unknown);
+                                           Unknown unknown, const CsvOptions& options = {});
 
-// The distinct labels, sorted: by value when all are numbers, else as text.
+// The distinct labels, sorted: by value when all are numbers (by text those of one value), else as
+// text.
 std::vector<std::string> distinct_labels(const std::vector<std::string>& labels);
 
 // Whether a field stands for no value: empty, NA, NaN or ?.
 bool is_missing(std::string_view field);
 
-// One spelling for each number, so that "+1" and "1.0" are the same label.
-std::string canonical_label(std::string_view text);
+// The shortest spelling of a number: "+1" and "1.0" are "1". Other texts stay, and so does a number
+// of more digits than a double holds.
+std::string number_label(std::string_view text);
 
 // "column "age"", or "column 3" of a file without a header.
 std::string column_text(const std::string& name, std::size_t position);

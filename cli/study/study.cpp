@@ -32,6 +32,7 @@
 #include "cluster/file_kind.hpp"
 #include "cluster/own_data.hpp"
 #include "emulation/virtual_cluster.hpp"
+#include "train/label_hint.hpp"
 
 namespace rubato::cli {
 namespace {
@@ -156,6 +157,7 @@ Result<const LoadedData*> data_of(const cluster::ClusterConfig& config,
   });
   if (known != loaded.end()) return known->get();
   RUBATO_ASSIGN(auto split, cluster::load_data(config));
+  if (const auto hint = train::unlabelled_hint(split.unlabelled); !hint.empty()) log_warning(hint);
   const std::uint64_t print = fingerprint(split);
   loaded.push_back(std::make_unique<LoadedData>(
       LoadedData{config.dataset, config.seed, std::move(split), print}));

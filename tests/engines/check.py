@@ -24,6 +24,8 @@ MODELS = {
     "svm": ('kind = "svm"', "table"),
     "mlp of texts": ('kind = "mlp"\nhidden = [16]', "mixed"),
     "mlp of a number": ('kind = "mlp"\nhidden = [16]', "number"),
+    "mlp far from 0": ('kind = "mlp"\nhidden = [16]', "far"),
+    "number far from 0": ('kind = "mlp"\nhidden = [16]', "far number"),
     "mlp of images": ('kind = "mlp"\nhidden = [32]', "fashion"),
     "lenet": ('kind = "lenet"', "fashion"),
     "lstm": ('kind = "lstm"\nhidden = [24, 16]', "fashion"),
@@ -75,6 +77,24 @@ def write_numbers(path, rows):
     return numpy.array(numbers, dtype=numpy.float32)
 
 
+def write_far(path, rows, number):
+    """Seconds within a minute, metres of a map and a code, to tell a kind or a time. Returns: numbers, texts."""
+    rng = random.Random(4)
+    numbers, texts = [], []
+    with open(path, "w", encoding="utf8") as file:
+        file.write("time,north,code,answer\n")
+        for _ in range(rows):
+            kind = rng.randrange(3)
+            time = None if rng.random() < 0.1 else round(1.7e9 + 20 * kind + rng.uniform(0, 30), 3)
+            north = round(5_800_000 + rng.gauss(100 * kind, 100), 2)
+            code = rng.choice(["007", "7", "7.0"])
+            numbers.append([numpy.nan if time is None else time, north])
+            texts.append([code])
+            answer = round(1.7e9 + 3 * rng.gauss(kind, 1), 3) if number else "xyz"[kind]
+            file.write(f'{"NA" if time is None else time},{north},{code},{answer}\n')
+    return numpy.array(numbers), texts
+
+
 def write_cifar(directory):
     """Noise in the form of CIFAR-10: what is learnt does not matter here."""
     os.makedirs(directory)
@@ -96,6 +116,11 @@ def data_of(work, kind):
         path = os.path.join(work, "number.csv")
         numbers = write_numbers(path, 2000)
         return f'kind = "csv"\npath = "{path}"\ntask = "regression"', path, numbers, None
+    if kind in ("far", "far number"):
+        path = os.path.join(work, kind.replace(" ", "-") + ".csv")
+        numbers, texts = write_far(path, 2000, kind == "far number")
+        task = '\ntask = "regression"' if kind == "far number" else ""
+        return f'kind = "csv"\npath = "{path}"\ncategorical = ["code"]{task}', path, numbers, texts
     if kind == "table":
         path = os.path.join(work, "table.csv")
         write_table(path, 2000)
@@ -151,14 +176,16 @@ def run_onnx(work, script, model, raw, texts, outputs):
     """Returns: these outputs of onnxruntime, each [n, classes] or [n, 1]."""
     raw.tofile(model + ".input")
     shape = ",".join(str(n) for n in raw.shape[1:])
-    command = ["node", script, work, model + ".onnx", model + ".input", shape, model + ".result", ",".join(outputs)]
+    command = ["node", script, work, model + ".onnx", model + ".input", str(raw.dtype), shape,
+               model + ".result", ",".join(outputs)]
     if texts:
         with open(model + ".texts", "w", encoding="utf8") as file:
             json.dump(texts, file)
         command.append(model + ".texts")
     subprocess.run(command, check=True)
-    return [numpy.fromfile(f"{model}.result.{name}", dtype=numpy.float32).reshape(len(raw), -1)
-            for name in outputs]
+    exact = raw.dtype == numpy.float64 and outputs == ["prediction"]
+    dtype = numpy.float64 if exact else numpy.float32
+    return [numpy.fromfile(f"{model}.result.{name}", dtype=dtype).reshape(len(raw), -1) for name in outputs]
 
 
 def read_safetensors(path):
@@ -267,15 +294,16 @@ def errors_of_classes(rubato, work, script, name, path, data, raw, texts):
             numpy.abs(theirs - logits).max() / numpy.abs(logits).max()]
 
 
-def errors_of_numbers(rubato, work, script, path, data, raw):
-    """Returns: how far predictions are apart, relative to the largest: ours from onnxruntime's, ours
+def errors_of_numbers(rubato, work, script, path, data, raw, texts):
+    """Returns: how far predictions are apart, relative to their deviation: ours from onnxruntime's, ours
     from PyTorch's, and theirs."""
     ours = predicted(rubato, path, data, 1)
-    predictions, = run_onnx(work, script, path, raw, None, ["prediction"])
-    theirs, schema = run_torch(path, raw, None)
+    predictions, = run_onnx(work, script, path, raw, texts, ["prediction"])
+    theirs, schema = run_torch(path, raw, texts)
+    theirs = theirs.astype(numpy.float64)
     assert schema["task"] == "regression"
     mean, scale = schema["target"]
-    unit = numpy.abs(ours).max()
+    unit = ours.std()
     return [numpy.abs(predictions - ours).max() / unit, numpy.abs(theirs / scale + mean - ours).max() / unit,
             numpy.abs(theirs / scale + mean - predictions).max() / unit]
 
@@ -283,15 +311,15 @@ def errors_of_numbers(rubato, work, script, path, data, raw):
 def main():
     rubato, work, script = sys.argv[1:]
     failed = False
-    print(f"{'model':15} {'samples':>8}  {'onnx scores':>12} {'torch scores':>13} {'torch logits':>13}")
+    print(f"{'model':17} {'samples':>8}  {'onnx scores':>12} {'torch scores':>13} {'torch logits':>13}")
     for name, (model, kind) in MODELS.items():
         dataset, data, raw, texts = data_of(work, kind)
         path = train(rubato, work, name, model, dataset)
-        if kind == "number":
-            errors = errors_of_numbers(rubato, work, script, path, data, raw)
+        if kind in ("number", "far number"):
+            errors = errors_of_numbers(rubato, work, script, path, data, raw, texts)
         else:
             errors = errors_of_classes(rubato, work, script, name, path, data, raw, texts)
-        print(f"{name:15} {len(raw):8}  {errors[0]:12.1e} {errors[1]:13.1e} {errors[2]:13.1e}")
+        print(f"{name:17} {len(raw):8}  {errors[0]:12.1e} {errors[1]:13.1e} {errors[2]:13.1e}")
         failed |= not max(errors) <= TOLERANCE
     if failed:
         print("engines: an error is above 1e-5", file=sys.stderr)

@@ -25,7 +25,7 @@ TEST_CASE("data shows columns, classes, missing values and the first samples") {
   REQUIRE(process.wait_for_end() == 0);
   CHECK(process.err().empty());
   CHECK(process.out() ==
-        "people.csv: CSV, 4 samples\n"
+        "people.csv: CSV, 4 samples; first line: names\n"
         "2 columns; the label is column risk\n"
         "\n"
         "Column      Kind  Missing  Mean  Deviation                   Categories\n"
@@ -60,6 +60,44 @@ TEST_CASE("data of several boxes is merged, as JSON too") {
   CHECK(json.at("schema").at("classes") == nlohmann::json({"p", "q", "r"}));
   CHECK(json.at("schema").at("columns")[0].at("fill") == 4);
   CHECK(json.at("files")[1].at("samples") == 1);
+  CHECK(json.at("files")[1].at("first_line") == "names");
+  CHECK(json.at("files")[1].at("unlabelled") == 0);
+}
+
+TEST_CASE("data says what the first line is, and asks where it may be either") {
+  const Workplace place;
+  place.write("a.csv", "0,1,2\n5,3,1\n4,4,0\n");
+  const auto out = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"data", "a.csv"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    Process process(place, arguments);
+    CHECK(process.wait_for_end() == (more.empty() ? 2 : 0));
+    return more.empty() ? process.err() : process.out();
+  };
+  CHECK(out({}) ==
+        "rubato: a.csv:1: may be names of columns, or a sample; set dataset.header = true (names) "
+        "or false\n");
+  CHECK(out({"--header", "true"})
+            .starts_with("a.csv: CSV, 2 samples; first line: names\n2 columns; the label is column "
+                         "2\n"));
+  CHECK(out({"--header", "false"}).starts_with("a.csv: CSV, 3 samples; first line: values\n"));
+}
+
+TEST_CASE("data keeps names and digits, counts missing labels, and warns of one number twice") {
+  const Workplace place;
+  place.write("a.csv",
+              "time,code,y\n1700000003,007,1\n1700000007,7,1.0\n1700000005,7.0,\n"
+              "1700000005,7,0\n");
+  Process process(place, {"data", "a.csv", "--categorical", "code"});
+  REQUIRE(process.wait_for_end() == 0);
+  const std::string page = process.out();
+  CAPTURE(page);
+  for (const char* part :
+       {"CSV, 3 samples", "1700000005", "1.63299", "2: 007, 7\n",
+        "Classes \"1\" and \"1.0\" are two, though one number.",
+        "Training refuses samples without a label, unless [dataset] has skip_unlabelled = true. 1",
+        "1700000003   007      1\n"})
+    CHECK_MESSAGE(page.find(part) != std::string::npos, part);
 }
 
 TEST_CASE("data that cannot be used is one line and exit code 2") {

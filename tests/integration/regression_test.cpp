@@ -284,7 +284,7 @@ TEST_CASE("regression: rubato data shows the target, and counts the samples with
   CHECK(contains(page, "A model takes 1 input of a sample and gives 1 number."));
   place.write("b.csv", "size,rent\n10,\n");
   CHECK(contains(refusal(place, {"data", "b.csv", "--task", "regression"}),
-                 "b.csv: no sample has a target"));
+                 "b.csv: no sample has a label"));
 }
 
 }  // namespace

@@ -150,7 +150,7 @@ TEST_CASE("property: any partition of rows over boxes gives the schema of the un
 TEST_CASE("merging refuses what differs, and names column and box") {
   const DataSummary a = summary_of_text("x,y\n1,p\n");
   CHECK(
-      merge_error({{"pi", a}, {"zero", summary_of_text("x,y\nred,p\n")}}) ==
+      merge_error({{"pi", a}, {"zero", summary_of_text("x,y\nred,p\nred,q\n")}}) ==
       "column \"x\" holds texts such as \"red\" on box zero and numbers on box pi; mend one of the "
       "files, or list the column in dataset.categorical");
   CHECK(merge_error({{"pi", a}, {"zero", summary_of_text("xx,y\n1,p\n")}}) ==
@@ -163,7 +163,7 @@ TEST_CASE("merging refuses what differs, and names column and box") {
         "one of the files");
   DatasetOptions number = any_file();
   number.label_column = "1";
-  CHECK(merge_error({{"pi", summary_of_text("1,2,3\n1,1,1\n", number)},
+  CHECK(merge_error({{"pi", summary_of_text("1,3,2\n1,1,1\n", number)},
                      {"zero", summary_of_text("1,2\n1,1\n", number)}}) ==
         "box pi has 2 columns, box zero has 1; without a header line all need the same");
 }

@@ -161,6 +161,24 @@ TEST_CASE("resizing gives what PyTorch gives, and keeps the middle") {
   CHECK(resized(stripes, 2).pixels == Bytes{50, 60, 70, 80});
 }
 
+TEST_CASE("names of folders are classes as they are, and never positions") {
+  const TempDirectory directory;
+  const std::vector<std::string> folders = {"007", "1.1", "1.10", "7", "NA", "nan"};
+  for (const std::string& name : folders)
+    write_png(folder(directory, name) + "1.png", 1, 1, PNG_FORMAT_GRAY, {9});
+  const DataSummary summary = summarise(directory.path(), any_kind(0)).value();
+  CHECK(summary.classes.size() == folders.size());
+  for (const std::string& name : folders) CHECK(summary.classes.at(name) == 1);
+  InputSchema other = agree(summary, any_kind(0)).value();
+  other.classes = {"a", "b", "c", "d", "e", "f", "g", "h"};
+  CHECK(read_samples(other, directory.path(), Labels::Needed)
+            .error()
+            .message.find("label \"007\" is none of the 8 classes") != std::string::npos);
+  write_png(folder(directory, "\xFF") + "1.png", 1, 1, PNG_FORMAT_GRAY, {9});
+  CHECK(summarise(directory.path(), any_kind(0)).error().message.find("that is not UTF-8") !=
+        std::string::npos);
+}
+
 TEST_CASE("folders are classes, grey and colours together have three channels") {
   const TempDirectory directory;
   write_png(folder(directory, "cat") + "1.png", 4, 4, PNG_FORMAT_GRAY, filled(16, {10}));

@@ -69,10 +69,10 @@ TEST_CASE("npy: a table of whole numbers, the label in the last column or anothe
   const std::string path =
       directory.write("a.npy", npy<std::int64_t>("<i8", "(2, 3)", {1, 2, 0, 3, 4, 1}));
   const auto last = std::get<RawTable>(read_numpy(path, "").value());
-  CHECK(last.values == std::vector<float>{1, 2, 3, 4});
+  CHECK(last.values == std::vector<double>{1, 2, 3, 4});
   CHECK(last.labels == Words{"0", "1"});
   const auto first = std::get<RawTable>(read_numpy(path, "0").value());
-  CHECK(first.values == std::vector<float>{2, 0, 4, 1});
+  CHECK(first.values == std::vector<double>{2, 0, 4, 1});
   CHECK(first.labels == Words{"1", "3"});
   DatasetOptions options;
   options.kind = "";
@@ -81,11 +81,41 @@ TEST_CASE("npy: a table of whole numbers, the label in the last column or anothe
         std::vector<std::int32_t>{0, 1});
 }
 
+// Labels as Python's str() has them, but 1.0 of an array of floats is 1, as of one of integers.
+TEST_CASE("npy: labels keep all their digits, and a missing one is refused or skipped") {
+  const TempDirectory directory;
+  const auto labels = [&](const std::string& bytes, Unlabelled unlabelled = Unlabelled::Keep) {
+    return std::get<RawTable>(read_numpy(directory.write("a.npy", bytes), "", unlabelled).value())
+        .labels;
+  };
+  CHECK(labels(
+            npy<std::int64_t>("<i8", "(2, 2)", {0, 1234567890123456789, 0, 1234567890123456788})) ==
+        Words{"1234567890123456789", "1234567890123456788"});
+  CHECK(labels(npy<std::uint64_t>("<u8", "(1, 2)", {0, 18446744073709551615u})) ==
+        Words{"18446744073709551615"});
+  CHECK(labels(npy<float>("<f4", "(3, 2)", {0, 0.1f, 0, 1, 0, -0.0f})) == Words{"0.1", "1", "0"});
+  CHECK(labels(npy<double>("<f8", "(1, 2)", {0, 0.1 + 0.2})) == Words{"0.30000000000000004"});
+  const std::string missing = npy<double>("<f8", "(3, 2)", {1, 7, 2, std::nan(""), 3, 8});
+  CHECK(labels(missing) == Words{"7", "", "8"});
+  CHECK(labels(missing, Unlabelled::Skip) == Words{"7", "8"});
+  const std::string path = directory.write("b.npy", missing);
+  DatasetOptions options;
+  options.kind = "";
+  CHECK(summarise(path, options).error().message ==
+        path +
+            ", sample 1: column 1: no value; fill it in, or leave such samples out "
+            "(dataset.skip_unlabelled, evaluate --skip-unlabelled)");
+  options.skip_unlabelled = true;
+  const DataSummary summary = summarise(path, options).value();
+  CHECK(summary.samples == 2);
+  CHECK(summary.columns[0].values.mean == 2);
+}
+
 TEST_CASE("npy by NumPy: column after column, big-endian, NaN is missing") {
   const TempDirectory directory;
   const auto table = std::get<RawTable>(read_numpy(directory.write("a.npy", kColumns), "").value());
   CHECK(table.values[0] == 1);
-  CHECK(table.values[1] == 2.5f);
+  CHECK(table.values[1] == 2.5);
   CHECK(std::isnan(table.values[2]));
   CHECK(table.values[3] == -4);
   CHECK(table.labels == Words{"7", "8"});

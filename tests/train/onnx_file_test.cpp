@@ -5,7 +5,10 @@
 #include <onnx/onnx_pb.h>
 #include <onnx/shape_inference/implementation.h>
 
+#include <cmath>
+#include <cstring>
 #include <string>
+#include <vector>
 
 #include "base/file.hpp"
 #include "tests/temp_directory.hpp"
@@ -32,7 +35,7 @@ TrainedModel untrained(const ModelOptions& options, Shape input, int classes, bo
   return model;
 }
 
-void check(const TrainedModel& model) {
+onnx::ModelProto check(const TrainedModel& model) {
   const TempDirectory directory;
   const std::string path = directory.path("model.onnx");
   REQUIRE(write_onnx(path, model));
@@ -49,6 +52,19 @@ void check(const TrainedModel& model) {
     CHECK(shape.dim(0).dim_param() == "N");
     CHECK(shape.dim(1).dim_value() == model.spec.classes);
   }
+  return file;
+}
+
+template <class T>
+std::vector<T> constant(const onnx::ModelProto& file, const std::string& name) {
+  for (const auto& tensor : file.graph().initializer()) {
+    if (tensor.name() != name) continue;
+    std::vector<T> values(tensor.raw_data().size() / sizeof(T));
+    std::memcpy(values.data(), tensor.raw_data().data(), tensor.raw_data().size());
+    return values;
+  }
+  FAIL("no constant " << name);
+  return {};
 }
 
 TEST_CASE("ONNX: mlp") {
@@ -66,6 +82,41 @@ TEST_CASE("ONNX: mlp with texts and missing values") {
   check(model);
   model.schema.columns = {{.name = "a", .categories = {"1", "2", "3", "4", "5", "6", "7", "8"}}};
   check(model);
+}
+// A mean as one float would be off by as much as such numbers differ.
+TEST_CASE("ONNX: a mean keeps its digits, as two floats or, far from 0, as a double") {
+  TrainedModel model = untrained({.kind = "mlp", .hidden = {5}}, {5, 1, 1}, 3, false);
+  model.schema.columns = {{.name = "height", .fill = 173.3, .scaling = {171.2345678, 0.1}},
+                          {.name = "city", .categories = {"a", "b"}},
+                          {.name = "share", .indicator = true, .fill = 0.1, .scaling = {0.1, 3}}};
+  const onnx::ModelProto near = check(model);
+  CHECK(near.graph().input(0).type().tensor_type().elem_type() == onnx::TensorProto::FLOAT);
+  const auto mean = constant<float>(near, "input.mean"),
+             rest = constant<float>(near, "input.mean_rest");
+  for (const std::size_t i : {0, 1}) {
+    const double wanted = i == 0 ? 171.2345678 : 0.1;
+    CHECK(std::abs(double{mean[i]} + double{rest[i]} - wanted) < 1e-13 * wanted);
+  }
+  // What is filled in is scaled already.
+  CHECK(constant<float>(near, "input.fill")[0] == doctest::Approx(0.1 * (173.3 - 171.2345678)));
+  CHECK(constant<float>(near, "input.fill")[1] == 0);
+
+  model.schema.columns[2].scaling = {1.7e9 + 0.25, 1 / 17.0};
+  model.schema.columns[2].fill = 1.7e9 + 0.25;
+  const onnx::ModelProto far = check(model);
+  CHECK(far.graph().input(0).type().tensor_type().elem_type() == onnx::TensorProto::DOUBLE);
+  CHECK(constant<double>(far, "input.mean") == std::vector<double>{171.2345678, 1.7e9 + 0.25});
+  CHECK(far.graph().output(0).type().tensor_type().elem_type() == onnx::TensorProto::FLOAT);
+}
+TEST_CASE("ONNX: a target far from 0 is predicted as a double") {
+  TrainedModel model = untrained({.kind = "mlp", .hidden = {5}}, {4, 1, 1}, 1, false);
+  model.schema.target = {1.7e9 + 0.5, 1 / 3.0};
+  const onnx::ModelProto file = check(model);
+  CHECK(file.graph().output(0).type().tensor_type().elem_type() == onnx::TensorProto::DOUBLE);
+  CHECK(constant<double>(file, "target.mean") == std::vector<double>{1.7e9 + 0.5});
+  model.schema.target = {170, 0.1};
+  CHECK(check(model).graph().output(0).type().tensor_type().elem_type() ==
+        onnx::TensorProto::FLOAT);
 }
 TEST_CASE("ONNX: mlp on images") {
   check(untrained({.kind = "mlp", .hidden = {5}}, {1, 28, 28}, 10, true));

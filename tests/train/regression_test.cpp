@@ -150,8 +150,8 @@ TEST_CASE("regression: a missing target or a text is refused by line and column"
         "each sample");
   for (const std::string missing : {"", "NA", "?", "nan"})
     CHECK(message("x,y\n1,2\n3," + missing + "\n") ==
-          ":3: column \"y\": no value; a sample without its target teaches nothing, so fill it in "
-          "or remove the sample");
+          ":3: column \"y\": no value; fill it in, or leave such samples out "
+          "(dataset.skip_unlabelled, evaluate --skip-unlabelled)");
   CHECK(message("1,2\n3,inf\n").starts_with(":2: column 1: \"inf\" is not a number"));
 }
 
