@@ -437,7 +437,8 @@ DataFacts data_facts(const cluster::ClusterConfig& config, std::uint64_t seed,
   if (!data.boxes.empty()) {
     std::uint32_t next = 0;
     for (const std::size_t size : data.boxes) {
-      std::iota(shares.emplace_back(size).begin(), shares.back().end(), next);
+      std::vector<std::uint32_t>& share = shares.emplace_back(size);
+      std::iota(share.begin(), share.end(), next);
       next += static_cast<std::uint32_t>(size);
     }
     for (const auto& worker : cluster::all_profiles(config)) names.push_back(worker.name);

@@ -29,14 +29,15 @@ std::vector<ModelStyle> row_styles(const std::vector<SideBySideRow>& rows) {
   std::vector<std::string> syncs;
   for (const SideBySideRow& row : rows) syncs.push_back(row.sync);
   auto styles = entry_styles(syncs);
-  auto free = sync::models().begin();
+  const auto models = sync::models();
+  auto free = models.begin();
   for (std::size_t i = 0; i < syncs.size(); ++i) {
     const auto own = syncs.begin() + static_cast<std::ptrdiff_t>(i);
     if (std::find(syncs.begin(), own, *own) == own) continue;
-    free = std::find_if(free, sync::models().end(), [&](const sync::ModelInfo& model) {
+    free = std::find_if(free, models.end(), [&](const sync::ModelInfo& model) {
       return std::ranges::find(syncs, model.name) == syncs.end();
     });
-    if (free == sync::models().end()) break;
+    if (free == models.end()) break;
     styles[i] = model_style((free++)->name);
   }
   return styles;

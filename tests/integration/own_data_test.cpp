@@ -89,6 +89,8 @@ TEST_CASE(
   CHECK(held_out > 150);  // a fifth of all
   CHECK(held_out < 200);
   CHECK(run.at("final_accuracy").get<double>() > 0.85);
+  Process compare(place, {"compare", "c.toml", "--sync", "asp", "--quiet", "--out", "c"});
+  CHECK(compare.wait_for_end() == 0);
   // The model holds the schema: it judges a file of a box that it has never seen.
   place.write("east.csv", patients(4, 500, false));
   Process evaluate(place, {"evaluate", "o/model.safetensors", "--data", "east.csv", "--json"});
