@@ -212,7 +212,7 @@ class Session {
     return {};
   }
 
-  // What a box has sent as the key of a node is that.
+  // Each box has sent the public keys of its nodes, and nothing else in their place.
   Result<void> check_keys() const {
     for (const Box& box : layout_.boxes)
       for (const auto& node : box.nodes()) {
@@ -236,21 +236,27 @@ class Session {
   bool quiet_ = false;
 };
 
-struct Asked {
-  cluster::ClusterSource source;
+// One call: what is asked for, of which boxes, and what is to be done there.
+struct Call {
+  const BoxesRun& run;
   BoxLayout layout;
+  std::vector<Phase> phases = {};
+
+  // The box of the scheduler.
+  const std::string& head() const { return layout.boxes.front().destination; }
 };
 
-Result<Asked> read_boxes(const BoxesRun& run) {
-  Asked asked;
-  RUBATO_ASSIGN(asked.source, cluster::read_cluster(run.file));
-  RUBATO_ASSIGN(asked.layout, make_layout(asked.source, own_user()));
-  return asked;
-}
-
-Result<void> start(const BoxesRun& run, const std::stop_token& stop) {
-  RUBATO_ASSIGN(const Asked asked, read_boxes(run));
-  const BoxLayout& layout = asked.layout;
+Result<std::vector<Phase>> plan_of(const BoxesRun& run, const BoxLayout& layout) {
+  switch (run.act) {
+    case BoxesRun::Act::Status:
+      return status_plan(layout);
+    case BoxesRun::Act::Fetch:
+      return fetch_plan(layout);
+    case BoxesRun::Act::Stop:
+      return stop_plan(layout);
+    case BoxesRun::Act::Start:
+      break;
+  }
   StartOptions options{.packages = {},
                        .reinstall = run.reinstall,
                        .anew = run.anew,
@@ -258,59 +264,48 @@ Result<void> start(const BoxesRun& run, const std::stop_token& stop) {
                        .sync = run.sync,
                        .seed = run.seed};
   RUBATO_ASSIGN(options.packages, read_packages(run.packages));
-  const auto phases = start_plan(layout, options);
-  if (run.dry_run) {
-    fmt::print("{}", script_of(phases, run.command, run.ssh, ""));
-    return {};
-  }
-  Session session(run, layout, stop);
-  RUBATO_ASSIGN(const auto printed, session.run(phases));
-  const std::string& head = layout.boxes.front().destination;
-  const std::string state = last_line(printed.at(head));
-  const std::string file = shell_word(run.file);
+  return start_plan(layout, options);
+}
+
+Result<void> start(const Call& call, Session& session) {
+  RUBATO_ASSIGN(const auto printed, session.run(call.phases));
+  const std::string state = last_line(printed.at(call.head()));
+  const std::string file = shell_word(call.run.file);
   if (state == "over") {
-    session.say(head, "the run of these boxes has ended");
+    session.say(call.head(), "the run of these boxes has ended");
     fmt::print("Next: rubato boxes fetch {0}; or rubato boxes start {0} --new, which trains anew\n",
                file);
     return {};
   }
-  session.say(head, state);
-  for (const std::string& name : layout.elsewhere)
+  session.say(call.head(), state);
+  for (const std::string& name : call.layout.elsewhere)
     fmt::print("Worker {} has no box: start it yourself\n", name);
   fmt::print("Next: rubato boxes status {0}; rubato boxes fetch {0} --wait\n", file);
   return {};
 }
 
-Result<void> show_status(const BoxesRun& run, const std::stop_token& stop) {
-  RUBATO_ASSIGN(const Asked asked, read_boxes(run));
-  const auto phases = status_plan(asked.layout);
-  if (run.dry_run) {
-    fmt::print("{}", script_of(phases, run.command, run.ssh, ""));
-    return {};
-  }
-  Session session(run, asked.layout, stop);
+Result<void> show_status(const Call& call, Session& session) {
   // A box that is off is said, and the others are shown all the same.
-  auto units = session.run({phases.front()});
+  auto units = session.run({call.phases.front()});
   if (!units && units.error().code == ErrorCode::Stopped)
     return tl::unexpected(std::move(units.error()));
-  RUBATO_ASSIGN(const auto printed, session.run_quietly(phases.back()));
-  fmt::print("\n{}", printed.at(asked.layout.boxes.front().destination));
+  RUBATO_ASSIGN(const auto printed, session.run_quietly(call.phases.back()));
+  fmt::print("\n{}", printed.at(call.head()));
   if (!units) return tl::unexpected(std::move(units.error()));
   return {};
 }
 
 // Ctrl-C ends the wait alone. A link that breaks for some minutes does not end it.
-Result<void> wait_for_end(Session& session, const BoxLayout& layout, const std::stop_token& stop) {
-  const Phase phase = end_plan(layout).front();
-  const std::string& head = layout.boxes.front().destination;
+Result<void> wait_for_end(const Call& call, Session& session, const std::stop_token& stop) {
+  const Phase phase = end_plan(call.layout).front();
   fmt::print("Wait for the end of the run; Ctrl-C leaves the run as it is\n");
   std::string said;
   for (int failures = 0;;) {
     auto printed = session.run_quietly(phase);
     if (printed) {
-      const std::string line = last_line(printed->at(head));
+      const std::string line = last_line(printed->at(call.head()));
       if (line == "over") return {};
-      if (line != said) session.say(head, line);
+      if (line != said) session.say(call.head(), line);
       said = line;
       failures = 0;
     } else if (printed.error().code == ErrorCode::Stopped || ++failures == kSilentAnswersMax) {
@@ -324,51 +319,57 @@ Result<void> wait_for_end(Session& session, const BoxLayout& layout, const std::
   }
 }
 
-Result<void> fetch(const BoxesRun& run, const std::stop_token& stop) {
-  RUBATO_ASSIGN(const Asked asked, read_boxes(run));
-  const auto phases = fetch_plan(asked.layout);
-  if (run.dry_run) {
-    fmt::print("{}", script_of(phases, run.command, run.ssh,
-                               run.place.out.empty() ? "fetched" : run.place.out));
-    return {};
-  }
-  Session session(run, asked.layout, stop);
-  if (run.wait) RUBATO_TRY(wait_for_end(session, asked.layout, stop));
-  RUBATO_ASSIGN(const auto place, RunPlace::make(run.place, asked.layout.name, run.command));
+Result<void> fetch(const Call& call, Session& session, const std::stop_token& stop) {
+  const BoxesRun& run = call.run;
+  if (run.wait) RUBATO_TRY(wait_for_end(call, session, stop));
+  RUBATO_ASSIGN(const auto place, RunPlace::make(run.place, call.layout.name, run.command));
   const std::string& out = place.directory();
   session.set_out(out);
   std::error_code failed;
   fs::create_directory(fs::path(out) / "logs", failed);
   // The model is there even where a box that is off has kept its log.
-  auto logs = session.run({phases.front()});
+  auto logs = session.run({call.phases.front()});
   if (!logs && logs.error().code == ErrorCode::Stopped)
     return tl::unexpected(std::move(logs.error()));
-  RUBATO_TRY(session.run({phases.back()}));
+  RUBATO_TRY(session.run({call.phases.back()}));
   fmt::print("{}: results, trained model and logs\n", out);
   if (!logs) return tl::unexpected(std::move(logs.error()));
   return {};
 }
 
-Result<void> stop_all(const BoxesRun& run, const std::stop_token& stop) {
-  RUBATO_ASSIGN(const Asked asked, read_boxes(run));
-  const auto phases = stop_plan(asked.layout);
+Result<void> stop_all(const Call& call, Session& session) {
+  RUBATO_TRY(session.run(call.phases));
+  fmt::print("rubato boxes start {} goes on with the run\n", shell_word(call.run.file));
+  return {};
+}
+
+Result<void> act(const BoxesRun& run, const std::stop_token& stop) {
+  RUBATO_ASSIGN(const auto source, cluster::read_cluster(run.file));
+  Call call{run, {}};
+  RUBATO_ASSIGN(call.layout, make_layout(source, own_user()));
+  RUBATO_ASSIGN(call.phases, plan_of(run, call.layout));
   if (run.dry_run) {
-    fmt::print("{}", script_of(phases, run.command, run.ssh, ""));
+    fmt::print("{}", script_of(call.phases, run.command, run.ssh,
+                               run.place.out.empty() ? "fetched" : run.place.out));
     return {};
   }
-  Session session(run, asked.layout, stop);
-  RUBATO_TRY(session.run(phases));
-  fmt::print("rubato boxes start {} goes on with the run\n", shell_word(run.file));
+  Session session(run, call.layout, stop);
+  switch (run.act) {
+    case BoxesRun::Act::Start:
+      return start(call, session);
+    case BoxesRun::Act::Status:
+      return show_status(call, session);
+    case BoxesRun::Act::Fetch:
+      return fetch(call, session, stop);
+    case BoxesRun::Act::Stop:
+      return stop_all(call, session);
+  }
   return {};
 }
 
 }  // namespace
 
 int boxes(const BoxesRun& run, std::stop_token stop) {
-  const auto act = run.act == BoxesRun::Act::Start    ? &start
-                   : run.act == BoxesRun::Act::Status ? &show_status
-                   : run.act == BoxesRun::Act::Fetch  ? &fetch
-                                                      : &stop_all;
   const auto done = act(run, stop);
   return done ? 0 : report_error(done.error());
 }

@@ -92,7 +92,7 @@ std::vector<std::string> environment_with(const std::map<std::string, std::strin
   return all;
 }
 
-// What people can do about the words of ssh and sudo.
+// Remedies for messages of ssh and sudo.
 struct Remedy {
   const char* words;
   const char* advice;     // {0}: the box

@@ -56,6 +56,16 @@ connect() {
   ip -n "rubato-$1" link set lo up
 }
 
+# connect_copies NETWORK: head, north and south, with the system of head, at NETWORK.1 and up.
+connect_copies() {
+  address=1
+  for box in head north south; do
+    [ "$box" = head ] || cp -a "$place/head" "$place/$box"
+    connect "$box" "$1.$address/24"
+    address=$((address + 1))
+  done
+}
+
 # boot NAME: starts systemd in it. Its process is then pid_NAME, as seen from here.
 boot() {
   systemd-nspawn --quiet --boot --register=no --keep-unit --directory="$place/$1" \

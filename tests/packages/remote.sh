@@ -17,12 +17,7 @@ ssh-keygen -q -t ed25519 -N '' -f "$place/key"
 mkdir -p -m 700 "$place/head/root/.ssh"
 cp "$place/key.pub" "$place/head/root/.ssh/authorized_keys"
 mkdir "$place/head/srv/data"
-address=1
-for box in head north south; do
-  [ "$box" = head ] || cp -a "$place/head" "$place/$box"
-  connect "$box" "192.168.78.$address/24"
-  address=$((address + 1))
-done
+connect_copies 192.168.78
 for box in $boxes; do cp examples/csv/machines.csv "$place/$box/srv/data/"; done
 for box in $boxes; do boot "$box"; done
 # The user's own machine is a neighbour of the boxes.

@@ -31,12 +31,7 @@ readings() {
     }
   }' >"$place/$1/srv/readings.csv"
 }
-address=1
-for box in head north south; do
-  [ "$box" = head ] || cp -a "$place/head" "$place/$box"
-  connect "$box" "192.168.77.$address/24"
-  address=$((address + 1))
-done
+connect_copies 192.168.77
 readings north 0
 readings south 6
 for box in $boxes; do boot "$box"; done
