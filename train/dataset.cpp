@@ -62,6 +62,12 @@ std::vector<std::uint32_t> shuffled(std::size_t samples, std::uint64_t seed) {
   return order;
 }
 
+// The first `held_out` samples of an order are held out.
+DataSplit parted(const Dataset& all, std::span<const std::uint32_t> order, std::uint64_t held_out) {
+  return {.train = subset(all, order.subspan(held_out)),
+          .held_out = subset(all, order.first(held_out))};
+}
+
 // The schema's scaling of each number and of the targets: by the mean and deviation of the training
 // samples. A column that is constant there is only shifted. A missing value counts as the mean.
 Result<void> measure(const RawData& raw, std::span<const std::uint32_t> training, bool standardize,
@@ -154,17 +160,14 @@ Result<DataSplit> load_file(const DatasetOptions& options, std::uint64_t seed) {
   }
   split.unlabelled = unlabelled_in(raw);
   const std::string second = held_out_path(options);
-  if (!schema.pixels && !stated) {
-    const std::size_t samples = sample_count(raw);
-    const std::vector<std::uint32_t> order = shuffled(samples, seed);
-    const std::span<const std::uint32_t> all = order;
-    RUBATO_TRY(measure(raw,
-                       all.subspan(second.empty() ? held_out_of(samples, options.held_out) : 0),
-                       options.standardize, options.path, schema));
-  }
+  const std::vector<std::uint32_t> order = shuffled(sample_count(raw), seed);
+  const auto held_out_count = second.empty() ? held_out_of(order.size(), options.held_out) : 0;
+  if (!schema.pixels && !stated)
+    RUBATO_TRY(measure(raw, std::span(order).subspan(held_out_count), options.standardize,
+                       options.path, schema));
   RUBATO_ASSIGN(Samples first, to_samples(std::move(raw), schema, options.path, Labels::Needed));
   if (second.empty()) {
-    DataSplit parts = split_off(first.data, options.held_out, seed);
+    DataSplit parts = parted(first.data, order, held_out_count);
     split.train = std::move(parts.train);
     split.held_out = std::move(parts.held_out);
     return split;
@@ -245,11 +248,7 @@ std::uint64_t held_out_of(std::uint64_t samples, double fraction) {
 }
 
 DataSplit split_off(const Dataset& all, double fraction, std::uint64_t seed) {
-  const std::vector<std::uint32_t> order = shuffled(all.size(), seed);
-  const auto held_out = static_cast<std::size_t>(held_out_of(all.size(), fraction));
-  const std::span<const std::uint32_t> indices = order;
-  return {.train = subset(all, indices.subspan(held_out)),
-          .held_out = subset(all, indices.first(held_out))};
+  return parted(all, shuffled(all.size(), seed), held_out_of(all.size(), fraction));
 }
 
 void Dataset::gather(std::span<const std::uint32_t> indices, std::span<float> inputs,

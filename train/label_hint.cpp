@@ -46,8 +46,7 @@ std::string spelling_hint(const std::vector<std::string>& classes) {
     if (!first)
       return fmt::format(
           "Classes \"{}\" and \"{}\" are two, though one number. If they are meant to be one, "
-          "spell "
-          "them alike in all files",
+          "spell them alike in all files",
           known->second, name);
   }
   return {};

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -117,22 +119,15 @@ class Graph {
     for (const std::int64_t value : values) attribute->add_ints(value);
   }
 
+  template <std::floating_point T>
   std::string constant(const std::string& name, const Extents& shape,
-                       const std::vector<float>& values) {
+                       const std::vector<T>& values) {
     auto* tensor = graph_->add_initializer();
     tensor->set_name(name);
-    tensor->set_data_type(onnx::TensorProto::FLOAT);
+    tensor->set_data_type(std::is_same_v<T, float> ? onnx::TensorProto::FLOAT
+                                                   : onnx::TensorProto::DOUBLE);
     for (const std::int64_t extent : shape) tensor->add_dims(extent);
-    tensor->set_raw_data(values.data(), values.size() * sizeof(float));
-    return name;
-  }
-  std::string constant(const std::string& name, const Extents& shape,
-                       const std::vector<double>& values) {
-    auto* tensor = graph_->add_initializer();
-    tensor->set_name(name);
-    tensor->set_data_type(onnx::TensorProto::DOUBLE);
-    for (const std::int64_t extent : shape) tensor->add_dims(extent);
-    tensor->set_raw_data(values.data(), values.size() * sizeof(double));
+    tensor->set_raw_data(values.data(), values.size() * sizeof(T));
     return name;
   }
   std::string constant(const std::string& name, const Extents& values) {
@@ -386,17 +381,14 @@ class Graph {
   }
 
   void add_prediction(const Scaling& target, const Extents& shape) {
-    const Extents one{1, 1};
-    const std::vector<double> deviation{1 / target.scale}, mean{target.mean};
-    const std::vector<float> near_deviation(deviation.begin(), deviation.end());
-    const std::vector<float> near_mean(mean.begin(), mean.end());
     const bool doubles = needs_double(target);
+    const auto number = [&](const char* name, double value) {
+      return doubles ? constant(name, {1, 1}, std::vector{value})
+                     : constant(name, {1, 1}, std::vector{static_cast<float>(value)});
+    };
     if (doubles) set(next("Cast", "exact.output"), "to", std::int64_t{onnx::TensorProto::DOUBLE});
-    next("Mul", "unscaled",
-         {doubles ? constant("target.deviation", one, deviation)
-                  : constant("target.deviation", one, near_deviation)});
-    next("Add", "prediction",
-         {doubles ? constant("target.mean", one, mean) : constant("target.mean", one, near_mean)});
+    next("Mul", "unscaled", {number("target.deviation", 1 / target.scale)});
+    next("Add", "prediction", {number("target.mean", target.mean)});
     describe(graph_->add_output(), "prediction", shape,
              doubles ? onnx::TensorProto::DOUBLE : onnx::TensorProto::FLOAT);
   }

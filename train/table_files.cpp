@@ -237,7 +237,7 @@ bool is_number(const std::string& field) {
   return parse_number<double>(field).has_value();
 }
 
-// What the records below the first have in one of its fields.
+// One field of the records below the first.
 struct Below {
   std::size_t numbers = 0, texts = 0;
   std::map<std::string, std::size_t> times;  // how often each text comes

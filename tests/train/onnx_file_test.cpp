@@ -97,7 +97,7 @@ TEST_CASE("ONNX: a mean keeps its digits, as two floats or, far from 0, as a dou
     const double wanted = i == 0 ? 171.2345678 : 0.1;
     CHECK(std::abs(double{mean[i]} + double{rest[i]} - wanted) < 1e-13 * wanted);
   }
-  // What is filled in is scaled already.
+  // The fill is scaled already.
   CHECK(constant<float>(near, "input.fill")[0] == doctest::Approx(0.1 * (173.3 - 171.2345678)));
   CHECK(constant<float>(near, "input.fill")[1] == 0);
 
