@@ -67,7 +67,7 @@ for step in "$place"/steps/*; do
     "carry model")
       wait_for 300 "the run ends" in_box head sh -c '[ "$(systemctl show -P SubState rubato-scheduler)" = dead ]'
       [ "$(in_box head systemctl show -P ExecMainStatus rubato-scheduler)" = 0 ] || fail "the scheduler failed"
-      cp "$place"/head/var/lib/rubato/scheduler/out/*/best.safetensors "$place/north/srv/"
+      cp "$place"/head/var/lib/rubato/scheduler/out/latest/best.safetensors "$place/north/srv/"
       continue
       ;;
   esac
