@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <system_error>
+#include <utility>
 
 namespace rubato {
 
@@ -26,29 +28,59 @@ Result<std::string> read_file(const std::string& path) {
   return text;
 }
 
-Result<void> write_file(const std::filesystem::path& path, std::string_view text) {
-  const std::string final_name = path.string();
-  // A pipe, a device, or a link such as /dev/stdout stays what it is: it is written through.
+Result<WholeFile> WholeFile::open(const std::filesystem::path& path) {
+  std::string final_name = path.string();
+  // A pipe, a device, or a link such as /dev/stdout stays what it is.
   std::error_code none;
   const auto kind = std::filesystem::symlink_status(path, none).type();
   const bool through = kind != std::filesystem::file_type::not_found &&
                        kind != std::filesystem::file_type::regular &&
                        kind != std::filesystem::file_type::directory;
-  const std::string temporary =
-      through ? final_name : fmt::format("{}.{}.tmp", final_name, getpid());
-  const auto io_error = [&] {
-    const std::string reason = std::strerror(errno);
-    if (!through) std::remove(temporary.c_str());
-    return fail(ErrorCode::Io, fmt::format("cannot write {}: {}", final_name, reason));
-  };
-
+  std::string temporary = through ? final_name : fmt::format("{}.{}.tmp", final_name, getpid());
   std::FILE* file = std::fopen(temporary.c_str(), "wb");
-  if (file == nullptr) return io_error();
-  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const bool closed = std::fclose(file) == 0;  // also flushes what fwrite still buffers
-  if (!written || !closed) return io_error();
-  if (!through && std::rename(temporary.c_str(), final_name.c_str()) != 0) return io_error();
-  return {};
+  WholeFile opened(std::move(final_name), std::move(temporary), file);
+  if (file == nullptr) return opened.failed(errno);
+  return opened;
+}
+
+WholeFile::WholeFile(std::string path, std::string temporary, std::FILE* file)
+    : path_(std::move(path)), temporary_(std::move(temporary)), file_(file) {}
+
+WholeFile::WholeFile(WholeFile&& from) noexcept
+    : path_(std::move(from.path_)),
+      temporary_(std::move(from.temporary_)),
+      file_(std::exchange(from.file_, nullptr)),
+      error_(from.error_) {}
+
+WholeFile::~WholeFile() {
+  if (file_ == nullptr) return;
+  std::fclose(file_);
+  if (temporary_ != path_) std::remove(temporary_.c_str());
+}
+
+void WholeFile::write(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), file_) != text.size() && error_ == 0) error_ = errno;
+}
+
+Result<void> WholeFile::finish() {
+  const bool closed = std::fclose(std::exchange(file_, nullptr)) == 0;  // writes what is buffered
+  if (!closed && error_ == 0) error_ = errno;
+  const bool through = temporary_ == path_;
+  if (error_ == 0 && !through && std::rename(temporary_.c_str(), path_.c_str()) != 0)
+    error_ = errno;
+  if (error_ == 0) return {};
+  if (!through) std::remove(temporary_.c_str());
+  return failed(error_);
+}
+
+tl::unexpected<Error> WholeFile::failed(int error) const {
+  return fail(ErrorCode::Io, fmt::format("cannot write {}: {}", path_, std::strerror(error)));
+}
+
+Result<void> write_file(const std::filesystem::path& path, std::string_view text) {
+  RUBATO_ASSIGN(WholeFile file, WholeFile::open(path));
+  file.write(text);
+  return file.finish();
 }
 
 std::string cache_directory() {

@@ -2,6 +2,7 @@
 // Errors: Io, one line: the path and the system's reason.
 #pragma once
 
+#include <cstdio>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -12,8 +13,31 @@ namespace rubato {
 
 [[nodiscard]] Result<std::string> read_file(const std::string& path);
 
-// Writes beside `path` first and renames, so that a reader sees the old file or the new one. A
-// pipe, a device or a symbolic link is written through instead.
+// A file that is written piece by piece. It lies beside its place first and is renamed at the end,
+// so that a reader sees the old file or the new one. A pipe, a device or a symbolic link is written
+// through instead.
+class WholeFile {
+ public:
+  [[nodiscard]] static Result<WholeFile> open(const std::filesystem::path& path);
+  // Drops what has no end.
+  ~WholeFile();
+  WholeFile(WholeFile&& from) noexcept;
+  WholeFile& operator=(WholeFile&&) = delete;
+
+  // What cannot be written is said by finish().
+  void write(std::string_view text);
+  [[nodiscard]] Result<void> finish();
+
+ private:
+  WholeFile(std::string path, std::string temporary, std::FILE* file);
+  tl::unexpected<Error> failed(int error) const;
+
+  std::string path_, temporary_;  // one and the same: it is written through
+  std::FILE* file_;               // null: finished, or moved from
+  int error_ = 0;                 // errno of the first write that failed
+};
+
+// Such a file of one piece.
 [[nodiscard]] Result<void> write_file(const std::filesystem::path& path, std::string_view text);
 
 // Where files of ours lie that may be lost: $XDG_CACHE_HOME/rubato, else $HOME/.cache/rubato. Empty

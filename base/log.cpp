@@ -19,9 +19,23 @@ namespace {
 
 // A pipe that can be written to at all takes 4096 bytes at least.
 constexpr std::size_t kLineBytesMax = 4000;
+constexpr int kLastPatienceMs = 2000;
 
 std::atomic<std::uint64_t> left_out = 0;  // lines, since the last one that was written
 std::atomic<bool> failed = false;
+
+// Waits for room so long.
+bool room_within(std::FILE* stream, int milliseconds) {
+  pollfd wait{::fileno(stream), POLLOUT, 0};
+  // What has no descriptor, or is closed, does not wait for anybody.
+  if (::poll(&wait, 1, milliseconds) != 0) return true;
+  ++left_out;
+  return false;
+}
+
+std::string left_out_text(std::uint64_t count, std::string_view where) {
+  return fmt::format("{} left out {}: nobody read in time", counted(count, "line"), where);
+}
 
 // Colours the level, and leaves out lines for which there is no room.
 class UnblockedSink : public spdlog::sinks::base_sink<std::mutex> {
@@ -29,8 +43,7 @@ class UnblockedSink : public spdlog::sinks::base_sink<std::mutex> {
   void sink_it_(const spdlog::details::log_msg& message) override {
     if (!room_for_line(stderr)) return;
     if (const auto count = left_out.exchange(0)) {
-      const std::string text =
-          fmt::format("{} left out before this one: nobody read in time", counted(count, "line"));
+      const std::string text = left_out_text(count, "before this one");
       write({message.logger_name, spdlog::level::warn, text});
     }
     write(message);
@@ -65,11 +78,16 @@ spdlog::logger& logger() {
 }  // namespace
 
 bool room_for_line(std::FILE* stream) {
-  pollfd wait{::fileno(stream), POLLOUT, 0};
-  // What has no descriptor, or is closed, does not wait for anybody.
-  if (::poll(&wait, 1, 0) != 0) return true;
-  ++left_out;
-  return false;
+  return room_within(stream, 0);
+}
+
+bool room_for_last_line(std::FILE* stream) {
+  return room_within(stream, kLastPatienceMs);
+}
+
+void end_log() {
+  if (left_out == 0 || !room_for_last_line(stderr)) return;
+  write_line(stderr, "rubato: " + left_out_text(left_out.exchange(0), "at the end"));
 }
 
 void write_line(std::FILE* stream, std::string_view line) {

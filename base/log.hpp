@@ -20,6 +20,11 @@ void set_log_quiet(bool quiet);
 // For those who write lines themselves. Returns: whether a line can be written without waiting for
 // a reader. If not, it counts as left out.
 bool room_for_line(std::FILE* stream);
+// The same for a line that nothing follows: a slow reader is waited for, 2 s at most.
+bool room_for_last_line(std::FILE* stream);
+// To be called when the process has nothing more to say. Says how many lines were left out since
+// the last one that was written.
+void end_log();
 // Writes `line` and its end in one piece. On a terminal it takes the place of a bar. What cannot be
 // written, as on a full disk, is left out.
 void write_line(std::FILE* stream, std::string_view line);

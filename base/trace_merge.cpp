@@ -11,6 +11,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/file.hpp"
+
 namespace rubato {
 namespace {
 
@@ -51,7 +53,7 @@ Result<std::ifstream> open_trace(const std::string& path) {
 
 class Merger {
  public:
-  explicit Merger(std::ofstream& out) : out_(out) { out_ << "[\n"; }
+  explicit Merger(WholeFile& out) : out_(out) { out_.write("[\n"); }
 
   void add(std::ifstream& in) {
     std::string line;
@@ -67,15 +69,18 @@ class Merger {
       const auto [known, fresh] = pids.try_emplace(pid, next_pid_);
       if (fresh) ++next_pid_;
       event.remove_prefix(static_cast<std::size_t>(parsed.ptr - event.data()));
-      out_ << (first_ ? "" : ",\n") << kEventStart << known->second << event;
+      out_.write(fmt::format("{}{}{}{}", first_ ? "" : ",\n", kEventStart, known->second, event));
       first_ = false;
     }
   }
 
-  void finish() { out_ << "\n]\n"; }
+  Result<void> finish() {
+    out_.write("\n]\n");
+    return out_.finish();
+  }
 
  private:
-  std::ofstream& out_;
+  WholeFile& out_;
   std::uint32_t next_pid_ = 1;
   bool first_ = true;
 };
@@ -92,19 +97,15 @@ Result<void> merge_traces(const std::vector<std::string>& inputs, const std::str
     RUBATO_ASSIGN(std::ifstream in, open_trace(input));
     opened.push_back(std::move(in));
   }
-  std::ofstream out(output, std::ios::binary);
-  if (!out)
-    return fail(ErrorCode::BadInput,
-                fmt::format("{}: cannot be written: {}", output, std::strerror(errno)));
-  Merger merger(out);
-  errno = 0;
-  for (auto& in : opened) merger.add(in);
-  merger.finish();
-  if (!out.flush() || (out.close(), !out))
-    return fail(ErrorCode::Io,
-                fmt::format("{}: not all of it could be written{}", output,
-                            errno == 0 ? "" : fmt::format(": {}", std::strerror(errno))));
-  return {};
+  auto out = WholeFile::open(output);
+  if (!out) return fail(ErrorCode::BadInput, std::move(out.error().message));
+  Merger merger(*out);
+  for (std::size_t i = 0; i < opened.size(); ++i) {
+    merger.add(opened[i]);
+    if (opened[i].bad())
+      return fail(ErrorCode::Io, fmt::format("{}: cannot be read to its end", inputs[i]));
+  }
+  return merger.finish();
 }
 
 }  // namespace rubato

@@ -19,6 +19,7 @@
 #include "cli/boxes/quote.hpp"
 #include "cli/boxes/runner.hpp"
 #include "cli/commands.hpp"
+#include "cli/output.hpp"
 #include "cli/run_place.hpp"
 #include "proto/key_files.hpp"
 
@@ -128,14 +129,14 @@ class Session {
 
   void say(const std::string& box, const std::string& line) const {
     fmt::print("  {:{}}  {}\n", box, width_, line);
-    std::fflush(stdout);
+    flush_output();
   }
 
  private:
   Result<std::map<std::string, std::string>> run_phase(const Phase& phase) {
     if (!quiet_)
       fmt::print("{}{}\n", static_cast<char>(std::toupper(phase.what[0])), phase.what.substr(1));
-    std::fflush(stdout);
+    flush_output();
     std::map<std::string, std::string> printed;
     std::size_t failed = 0;
     runner_.on_end = [&](const Step& step, const Outcome& outcome) {
@@ -146,7 +147,7 @@ class Session {
     };
     runner_.on_wait = [&](const std::vector<std::string>& boxes, Duration waited) {
       fmt::print("  still waiting for {} ({:.0f} s)\n", fmt::join(boxes, ", "), waited.seconds());
-      std::fflush(stdout);
+      flush_output();
     };
     runner_.run(phase);
     if (runner_.stop.stop_requested()) return fail(ErrorCode::Stopped, "interrupted");

@@ -101,8 +101,7 @@ class Host {
   Result<void> check_start() const {
     std::uint64_t samples = data_.train.size() + data_.held_out.size();
     for (const auto& [worker, own] : samples_) samples += own;
-    for (const auto& hint : train::label_hints(data_.schema.classes, samples, data_.unlabelled))
-      log_warning(hint);
+    for (const auto& hint : train::label_hints(data_.schema.classes, samples)) log_warning(hint);
     RUBATO_TRY(cluster::check_classes(config_, data_.schema));
     return cluster::check_kept(config_, options_.out);
   }
@@ -140,6 +139,7 @@ class Host {
 
   Result<void> plan_own() {
     RUBATO_TRY(cluster::load_held_out(config_, data_));
+    facts_.left_out.insert(facts_.left_out.end(), data_.left_out.begin(), data_.left_out.end());
     RUBATO_TRY(check_start());
     const auto facts = train::facts_of(data_.schema);
     facts_.outputs = data_.schema.outputs();

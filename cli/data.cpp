@@ -43,9 +43,10 @@ struct File {
   double least = 0, most = 0;  // of a regression's target
 };
 
-// Samples without a label are counted, so that the rest of the file can be shown.
+// What training would refuse is counted, so that the rest of the data can be shown.
 Result<File> read(const std::string& path, train::DatasetOptions options) {
   options.skip_unlabelled = true;
+  options.skip_bad = 1;
   File file{.path = path, .kind = options.kind, .raw = {}, .summary = {}};
   if (file.kind.empty()) {
     RUBATO_ASSIGN(file.kind, train::kind_of(path));
@@ -164,7 +165,7 @@ struct Target {
 Target target_of(const std::vector<File>& files, const train::Moments& values) {
   Target all{values, 0, files.front().least, files.front().most};
   for (const File& file : files) {
-    all.missing += train::unlabelled_in(file.raw);
+    all.missing += train::left_out_of(file.raw).unlabelled;
     all.least = std::min(all.least, file.least);
     all.most = std::max(all.most, file.most);
   }
@@ -219,8 +220,9 @@ std::string images_look(const RawImages& images) {
   std::string names;
   for (std::size_t i = 0; i < shown; ++i) {
     train::Image image{images.shape, {}};
-    const auto from = images.pixels.begin() + static_cast<std::ptrdiff_t>(i * size);
-    image.pixels.assign(from, from + static_cast<std::ptrdiff_t>(size));
+    for (std::size_t at = i * size; at < (i + 1) * size; ++at)
+      image.pixels.push_back(images.fine.empty() ? images.pixels[at]
+                                                 : static_cast<std::uint8_t>(images.fine[at] >> 8));
     const train::Image small = train::resized(image, kSide);
     constexpr std::size_t kPlane = std::size_t{kSide} * kSide;
     for (std::size_t y = 0; y < lines.size(); ++y) {
@@ -249,6 +251,27 @@ const char* first_line(const File& file) {
   return file.summary.columns.front().name.empty() ? "values" : "names";
 }
 
+// What was not read of each file or directory, and what training would say of it.
+std::string left_out_text(const std::vector<File>& files, Task task) {
+  std::string text;
+  for (const File& file : files) {
+    const train::LeftOut& left_out = train::left_out_of(file.raw);
+    if (left_out.count() == 0) continue;
+    text += fmt::format("{}: {}\n", file.path, left_out.text());
+    if (left_out.unlabelled > 0)
+      text += fmt::format(
+          "Training refuses samples without a {}, unless [dataset] has skip_unlabelled = true.\n",
+          task == Task::Regression ? "target" : "label");
+    if (left_out.unreadable == 0) continue;
+    const auto unreadable = static_cast<double>(left_out.unreadable);
+    const double share = unreadable / (unreadable + static_cast<double>(file.summary.samples));
+    text +=
+        fmt::format("Training refuses unreadable images, unless dataset.skip_bad is {} or more.\n",
+                    std::ceil(share * 1e4) / 1e4);
+  }
+  return text;
+}
+
 std::string caption(const std::vector<File>& files, const train::DataSummary& all) {
   static const std::map<std::string, std::string> kFormats = {
       {"csv", "CSV"},        {"libsvm", "LIBSVM"}, {"numpy", "NumPy"},
@@ -262,6 +285,7 @@ std::string caption(const std::vector<File>& files, const train::DataSummary& al
   if (files.size() > 1)
     text += fmt::format("together: {} of {}\n", counted(all.samples, "sample"),
                         counted(files.size(), "box"));
+  text += left_out_text(files, all.target ? Task::Regression : Task::Classification);
   if (all.image.channels > 0) {
     text += fmt::format("{} x {} pixels", all.image.width, all.image.height);
   } else {
@@ -273,18 +297,6 @@ std::string caption(const std::vector<File>& files, const train::DataSummary& al
   return text + "\n";
 }
 
-// What becomes of samples without a label.
-std::string unlabelled_text(const std::vector<File>& files, Task task) {
-  std::size_t missing = 0;
-  for (const File& file : files) missing += train::unlabelled_in(file.raw);
-  if (missing == 0) return {};
-  return fmt::format(
-      "Training refuses samples without a {}, unless [dataset] has skip_unlabelled = true. {} {} "
-      "left out here.\n",
-      task == Task::Regression ? "target" : "label", counted(missing, "sample"),
-      missing == 1 ? "is" : "are");
-}
-
 std::string page(const std::vector<File>& files, const train::DataSummary& all,
                  const train::InputSchema& schema) {
   const bool images = all.image.channels > 0;
@@ -292,7 +304,7 @@ std::string page(const std::vector<File>& files, const train::DataSummary& all,
   text += (images ? channels_text(all) : columns_text(all)) + "\n";
   text += (all.target ? target_text(target_of(files, *all.target), schema.target_name())
                       : labels_text(all, schema)) +
-          unlabelled_text(files, schema.task()) + "\n";
+          "\n";
   const File& first = files.front();
   text += files.size() > 1 ? fmt::format("First samples of {}\n", first.path) : "First samples\n";
   text += images ? images_look(std::get<RawImages>(first.raw))
@@ -307,10 +319,16 @@ Json data_json(const std::vector<File>& files, const train::DataSummary& all,
                const train::InputSchema& schema) {
   Json json;
   for (const File& file : files) {
+    const train::LeftOut& left_out = train::left_out_of(file.raw);
+    Json items = Json::array();
+    for (const auto& item : left_out.items)
+      items.push_back(
+          {{"path", item.path}, {"what", item.what}, {"why", item.why}, {"files", item.files}});
     json["files"].push_back({{"path", file.path},
                              {"kind", file.kind},
                              {"samples", file.summary.samples},
-                             {"unlabelled", train::unlabelled_in(file.raw)}});
+                             {"unlabelled", left_out.unlabelled},
+                             {"left_out", std::move(items)}});
     if (file.kind == "csv") json["files"].back()["first_line"] = first_line(file);
   }
   if (all.target) {
@@ -335,8 +353,10 @@ Result<void> describe_checked(const DataRun& run) {
   RUBATO_ASSIGN(const auto all, train::merge(boxes));
   RUBATO_ASSIGN(const auto schema, train::agree(all, run.options));
   if (!run.schema.empty()) RUBATO_TRY(write_file(run.schema, train::to_text(schema) + "\n"));
-  const std::string text = run.json ? data_json(files, all, schema).dump(2) + "\n"
-                                    : wrapped(page(files, all, schema), text_columns(stdout));
+  const std::string text =
+      run.json
+          ? data_json(files, all, schema).dump(2, ' ', false, Json::error_handler_t::replace) + "\n"
+          : wrapped(page(files, all, schema), text_columns(stdout));
   fmt::print("{}", text);
   return {};
 }

@@ -23,6 +23,7 @@ inline constexpr std::string_view kDataOfOneWorker = "data-of-one-worker";
 inline constexpr std::string_view kWorkerNoStep = "worker-no-step";
 inline constexpr std::string_view kWorkerNoCommit = "worker-no-commit";
 inline constexpr std::string_view kSetbacks = "setbacks";
+inline constexpr std::string_view kDataLeftOut = "data-left-out";
 
 // Of a run with one of these the loss at the end is no result.
 struct Spoiling {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/words.hpp"
 #include "cli/text.hpp"
 #include "cluster/churn.hpp"
 #include "server/stop_criterion.hpp"
@@ -357,6 +358,10 @@ void find_lonely_data(const DataFacts& data, std::vector<Finding>& findings) {
                     most.worker, count(most.samples), count(all)));
 }
 
+void find_left_out(const DataFacts& data, std::vector<Finding>& findings) {
+  for (const std::string& line : data.left_out) add(findings, finding::kDataLeftOut, line);
+}
+
 // --- workers -------------------------------------------------------------------------------------
 
 struct Lives {
@@ -430,7 +435,7 @@ int outputs_of(const train::DataSplit& data) {
 
 DataFacts data_facts(const cluster::ClusterConfig& config, std::uint64_t seed,
                      const train::DataSplit& data) {
-  DataFacts facts{outputs_of(data), {}};
+  DataFacts facts{outputs_of(data), {}, data.left_out};
   if (facts.outputs < 2) return facts;
   std::vector<std::string> names;
   std::vector<std::vector<std::uint32_t>> shares;
@@ -465,8 +470,14 @@ DataFacts data_facts(const cluster::ClusterConfig& config, std::uint64_t seed,
 
 DataFacts data_facts(const std::map<std::string, train::DataSummary>& summaries) {
   DataFacts facts;
-  for (const auto& [worker, summary] : summaries)
+  for (const auto& [worker, summary] : summaries) {
     facts.workers.push_back({worker, summary.samples, summary.classes});
+    if (summary.left_out > 0)
+      facts.left_out.push_back(
+          fmt::format("worker {}: {} left out; its log says what", worker,
+                      summary.left_out == 1 ? "1 file or sample"
+                                            : with_commas(summary.left_out) + " files or samples"));
+  }
   return facts;
 }
 
@@ -488,6 +499,7 @@ std::vector<Finding> early_findings(const cluster::ClusterConfig& config,
   }
   if (seconds) find_slow_workers(config, *seconds, findings);
   find_lonely_data(data, findings);
+  find_left_out(data, findings);
   return findings;
 }
 
@@ -521,6 +533,7 @@ std::vector<Finding> run_findings(const cluster::ClusterConfig& config, const Ru
                     run.setbacks == 1 ? "once" : fmt::format("{} times", run.setbacks),
                     lower_rate(config)));
   find_lonely_data(data, findings);
+  find_left_out(data, findings);
   return findings;
 }
 

@@ -25,8 +25,9 @@ struct WorkerData {
 
 // What is known of the data of a run.
 struct DataFacts {
-  int outputs = 0;                       // of the model: classes, 1 in a regression; 0: unknown
-  std::vector<WorkerData> workers = {};  // empty: unknown, or the file asks for unequal shares
+  int outputs = 0;                         // of the model: classes, 1 in a regression; 0: unknown
+  std::vector<WorkerData> workers = {};    // empty: unknown, or the file asks for unequal shares
+  std::vector<std::string> left_out = {};  // what was not read, a line for each directory or worker
 };
 
 // Classes, or 1 in a regression.

@@ -6,10 +6,12 @@
 #include <vector>
 
 #include "base/file.hpp"
+#include "base/terminal.hpp"
 #include "base/words.hpp"
 #include "cli/commands.hpp"
 #include "cli/compose/containers.hpp"
 #include "cli/node_keys.hpp"
+#include "cli/text.hpp"
 #include "cluster/cluster_config.hpp"
 #include "proto/key_files.hpp"
 #include "proto/zmq_curve.hpp"
@@ -49,8 +51,10 @@ Result<void> make_cluster_keys(const KeyOptions& options) {
     if (node.role == Role::Scheduler) continue;
     RUBATO_TRY(write_file(proto::public_file(place(node.name), proto::kSchedulerName), scheduler));
   }
-  fmt::print("{}: {}, {} of them new; {}/NODE holds what NODE needs\n", options.keys,
-             counted(nodes.size(), "key"), fresh, options.keys);
+  fmt::print("{}\n",
+             wrapped(fmt::format("{}: {}, {} of them new; {}/NODE holds what NODE needs",
+                                 options.keys, counted(nodes.size(), "key"), fresh, options.keys),
+                     text_columns(stdout)));
   return {};
 }
 
@@ -81,10 +85,13 @@ Result<void> make_key(const KeyOptions& options) {
   if (scheduler)
     fmt::print("Next: copy {} to the key directory of every other box.\n", shown);
   else
-    fmt::print(
-        "Next: run `rubato keys allow {}.pub` on the scheduler's box{}, and copy scheduler.pub\n"
-        "from the scheduler's box to {}.\n",
-        options.name, role == Role::Worker ? " and on every server's" : "", directory);
+    fmt::print("{}\n",
+               wrapped(fmt::format("Next: run `rubato keys allow {}.pub` on the scheduler's "
+                                   "box{}, and copy scheduler.pub from the scheduler's box "
+                                   "to {}.",
+                                   options.name,
+                                   role == Role::Worker ? " and on every server's" : "", directory),
+                       text_columns(stdout)));
   return {};
 }
 

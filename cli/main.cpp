@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <new>
@@ -16,11 +17,13 @@
 #include "base/memory.hpp"
 #include "base/nearest.hpp"
 #include "base/numbers.hpp"
+#include "base/terminal.hpp"
 #include "cli/commands.hpp"
 #include "cli/examples.hpp"
 #include "cli/host_info.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/output.hpp"
+#include "cli/text.hpp"
 #include "sync/factory.hpp"
 #include "train/raw_data.hpp"
 
@@ -511,6 +514,24 @@ int report_usage(const CLI::App& app, const CLI::ParseError& error, int argc, ch
        fmt::format("{}; see {} --help", usage_problem(app, error, argc, argv), about)});
 }
 
+// Where the texts of options begin. CLI11 alone takes 30.
+std::size_t help_column(std::size_t columns) {
+  return std::clamp<std::size_t>(columns / 3, 12, 30);
+}
+
+// The help in lines of the terminal's width. A command of an example stays in one line, so that it
+// can be copied.
+std::string help_text(const std::string& text) {
+  constexpr std::size_t kIndent = 6;
+  const std::size_t columns = text_columns(stdout);
+  const auto examples = std::min(text.find("Examples:\n"), text.size());
+  std::string all = wrapped(text.substr(0, examples), columns, help_column(columns));
+  std::istringstream lines(text.substr(examples));
+  for (std::string line; std::getline(lines, line); all += '\n')
+    all += line.starts_with("  rubato ") ? line : wrapped(line, columns, kIndent);
+  return all;
+}
+
 std::string command_line(int argc, char** argv) {
   std::string line = "rubato";
   for (int i = 1; i < argc; ++i) line += std::string(" ") + argv[i];
@@ -520,7 +541,7 @@ std::string command_line(int argc, char** argv) {
 }  // namespace
 
 int report_error(const Error& error) {
-  if (room_for_line(stderr)) write_line(stderr, "rubato: " + error.message);
+  if (room_for_last_line(stderr)) write_line(stderr, "rubato: " + error.message);
   switch (error.code) {
     case ErrorCode::Stopped:
       return kExitInterrupted;
@@ -663,6 +684,7 @@ void add_worker(CLI::App& app, WorkerRun& run) {
 int run(int argc, char** argv) {
   const auto stop = watch_interrupts();
   CLI::App app("Rubato: a parameter server for unequal machines", "rubato");
+  app.get_formatter()->column_width(help_column(text_columns(stdout)));
   app.set_version_flag("--version", std::string("rubato ") + std::string(version()));
   app.require_subcommand(1);
 
@@ -723,7 +745,7 @@ int run(int argc, char** argv) {
     if (error.get_exit_code() == 0) {  // --help, --version
       std::ostringstream text;
       const int code = app.exit(error, text);
-      fmt::print("{}", text.str());
+      fmt::print("{}", help_text(text.str()));
       return code;
     }
     return report_usage(app, error, argc, argv);
@@ -786,5 +808,6 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     rubato::write_line(stderr, fmt::format("rubato: {}", error.what()));
   }
+  rubato::end_log();
   return rubato::cli::end_output(code, output_error);
 }

@@ -176,6 +176,7 @@ Result<Node> load_own(const WorkerRun& run, const Named& who, cluster::ClusterCo
   Node node{std::move(config), {}, {}};
   RUBATO_ASSIGN(node.data,
                 interruptible(stop, [&] { return cluster::load_box(node.config, path, schema); }));
+  for (const std::string& line : node.data.left_out) log_warning(line);
   RUBATO_ASSIGN(node.plan, plan_of(node.config, run.node, train::facts_of(schema)));
   return node;
 }
@@ -460,8 +461,6 @@ Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
   RUBATO_ASSIGN(auto samples, samples_of(node, index));
   log_info(fmt::format("worker {} {}", run.node.name,
                        train::samples_text(node.data.train, samples, node.data.schema)));
-  if (const auto hint = train::unlabelled_hint(node.data.unlabelled); !hint.empty())
-    log_warning(hint);
   RUBATO_ASSIGN(const auto held_out, held_out_of(node));
   log_device(node.config.worker_device);
   RUBATO_ASSIGN(auto trainer, cluster::make_trainer(node.config, node.plan, index, node.data.train,

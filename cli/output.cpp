@@ -29,9 +29,8 @@ int end_output(int code, int error) {
   const bool closed = std::fclose(stdout) == 0;  // also writes what is still in the buffer
   if (error == 0) error = errno;
   if (closed && !failed) return code;
-  if (error != EPIPE)
-    write_line(stderr, fmt::format("rubato: cannot write to standard output: {}",
-                                   error == 0 ? "a write failed" : std::strerror(error)));
+  write_line(stderr, fmt::format("rubato: cannot write to standard output: {}",
+                                 error == 0 ? "a write failed" : std::strerror(error)));
   return code == 0 ? 1 : code;
 }
 

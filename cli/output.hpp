@@ -15,7 +15,7 @@ void flush_output();
 // To be called last: closes standard output. `code`: of the command. `error`: an errno if printing
 // has failed before; else 0.
 // Returns: the exit code of the process. It is not 0 if a part of the output is missing, and one
-// line says why. A reader that has closed its pipe is told nothing.
+// line says why.
 int end_output(int code, int error = 0);
 
 }  // namespace rubato::cli

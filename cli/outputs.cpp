@@ -119,9 +119,10 @@ void print_comparison(const Comparison& comparison, const std::string& directory
 }
 
 Result<void> write_outputs(const Comparison& comparison, const std::string& directory, bool json) {
-  RUBATO_TRY(write_run_directory(comparison, directory));
+  auto written = write_run_directory(comparison, directory);
+  // The figures are worth having where there is no room for the files.
   print_comparison(comparison, directory, json);
-  return {};
+  return written;
 }
 
 }  // namespace rubato::cli

@@ -50,12 +50,12 @@ Result<Scored> score(ModelRun& options, train::Labels labels) {
                 train::read_samples(
                     scored.model.schema, options.data, labels,
                     options.skip_unlabelled ? train::Unlabelled::Skip : train::Unlabelled::Keep));
-  if (const auto hint = train::unlabelled_hint(scored.samples.unlabelled); !hint.empty())
-    write_line(stderr, fmt::format("rubato: {}: {}", options.data, hint));
   if (const std::size_t unknown = scored.samples.unknown; unknown > 0)
     write_line(stderr, fmt::format("rubato: {}: the model does not know the category of {}, and "
                                    "takes it for none",
                                    options.data, counted(unknown, "value")));
+  if (const std::string left_out = scored.samples.left_out.text(); !left_out.empty())
+    write_line(stderr, fmt::format("rubato: {}: {}", options.data, left_out));
   RUBATO_TRY(device->build(scored.model.spec, train::kEvaluationBatch));
   device->load(scored.model.parameters);
   scored.scores = train::all_scores(*device, scored.samples.data);
@@ -107,7 +107,7 @@ Json evaluation_json(const ModelRun& options, const Scored& scored,
   Json json = {{"model", options.model},
                {"data", options.data},
                {"samples", scored.samples.data.size()},
-               {"unlabelled", scored.samples.unlabelled},
+               {"unlabelled", scored.samples.left_out.unlabelled},
                {"loss", share_json(report.loss)},
                {"accuracy", report.accuracy},
                {"worst_class", names[report.worst]}};
@@ -152,9 +152,10 @@ std::string evaluation_table(const Scored& scored, const train::ClassReport& rep
     columns[4].push_back(most == 0 ? "-" : fmt::format("{} ({})", names[rival], most));
   }
   const std::size_t width = text_columns(stdout);
-  return fmt::format("{}, loss {}, accuracy {}\n\n{}\n\n{}\n",
-                     counted(scored.samples.data.size(), "sample"), loss_text(report.loss),
-                     percent_text(report.accuracy), aligned(columns, width),
+  const std::string caption =
+      fmt::format("{}, loss {}, accuracy {}", counted(scored.samples.data.size(), "sample"),
+                  loss_text(report.loss), percent_text(report.accuracy));
+  return fmt::format("{}\n\n{}\n\n{}\n", wrapped(caption, width), aligned(columns, width),
                      wrapped(fmt::format("Worst class: {} (recall {})", names[report.worst],
                                          share_text(report.classes[report.worst].recall)),
                              width));
@@ -173,7 +174,7 @@ Json evaluation_json(const ModelRun& options, const Scored& scored,
                {"data", options.data},
                {"target", scored.model.schema.target_name()},
                {"samples", scored.samples.data.size()},
-               {"unlabelled", scored.samples.unlabelled},
+               {"unlabelled", scored.samples.left_out.unlabelled},
                {"loss", share_json(report.loss)},
                {"mse", share_json(report.mse)},
                {"rmse", share_json(report.rmse)},

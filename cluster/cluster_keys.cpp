@@ -183,6 +183,8 @@ std::vector<ClusterRow> make_cluster_rows() {
        +[](C& c) -> bool& { return c.dataset.skip_unlabelled; }},
       {"dataset", "image_size", "images: side after resizing and cropping; 0: as they are",
        Limits::within(0, train::kImageSideMax), +[](C& c) -> int& { return c.dataset.image_size; }},
+      {"dataset", "skip_bad", "images: the share that may be unreadable, and is left out then",
+       Limits::within(0, 1), +[](C& c) -> double& { return c.dataset.skip_bad; }},
       own<C>({"dataset", "schema", "files: a file that states the input schema (rubato data)", kAny,
               Row::Path{[](C& c) -> std::string& { return c.dataset.schema; }},
               "it follows from the data"}),

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <map>
+#include <numeric>
 #include <utility>
 #include <variant>
 
@@ -11,11 +13,26 @@
 namespace rubato::cluster {
 namespace {
 
+// Pixels of 8 bits as numbers, as the model takes them.
+void to_numbers(train::Dataset& images) {
+  if (!std::holds_alternative<std::vector<std::uint8_t>>(images.features)) return;
+  std::vector<std::uint32_t> all(images.size());
+  std::iota(all.begin(), all.end(), 0u);
+  std::vector<float> numbers(all.size() * static_cast<std::size_t>(images.shape.count()));
+  std::vector<std::int32_t> labels(all.size());
+  images.gather(all, numbers, labels);
+  images.features = std::move(numbers);
+}
+
 // Samples of the same schema, one box after the other.
 void append(train::Dataset& into, train::Dataset part) {
   if (into.size() == 0) {
     into = std::move(part);
     return;
+  }
+  if (into.features.index() != part.features.index()) {  // images of 8 and of 16 bits
+    to_numbers(into);
+    to_numbers(part);
   }
   into.labels.insert(into.labels.end(), part.labels.begin(), part.labels.end());
   into.targets.insert(into.targets.end(), part.targets.begin(), part.targets.end());
@@ -44,7 +61,7 @@ Result<train::DataSplit> load_boxes(const ClusterConfig& config) {
   for (const WorkerProfile& worker : all_profiles(config)) {
     RUBATO_ASSIGN(auto box, load_box(config, worker.data, all.schema));
     all.boxes.push_back(box.train.size());
-    all.unlabelled += box.unlabelled;
+    all.left_out.insert(all.left_out.end(), box.left_out.begin(), box.left_out.end());
     append(all.train, std::move(box.train));
     if (box.held_out.size() > 0) append(all.held_out, std::move(box.held_out));
   }
@@ -82,7 +99,7 @@ Result<void> load_held_out(const ClusterConfig& config, train::DataSplit& data) 
   RUBATO_ASSIGN(auto all, train::load_local(config.dataset.held_out_path, data.schema,
                                             config.dataset, 0, config.seed));
   data.held_out = std::move(all.train);
-  data.unlabelled += all.unlabelled;
+  data.left_out.insert(data.left_out.end(), all.left_out.begin(), all.left_out.end());
   return {};
 }
 

@@ -41,8 +41,8 @@ string(JOIN ", " CPACK_DEBIAN_RUBATO-DEV_PACKAGE_DEPENDS
   "rubato (= ${PROJECT_VERSION})"
   cmake g++ pkg-config libfmt-dev libspdlog-dev libexpected-dev libzmq3-dev libflatbuffers-dev
   flatbuffers-compiler libxxhash-dev libopenblas-pthread-dev libdnnl-dev ocl-icd-opencl-dev
-  zlib1g-dev libpng-dev libjpeg62-turbo-dev libzip-dev nlohmann-json3-dev libonnx-dev
-  libprotobuf-dev)
+  zlib1g-dev libpng-dev libjpeg62-turbo-dev libwebp-dev libheif-dev libzip-dev
+  nlohmann-json3-dev libonnx-dev libprotobuf-dev)
 set(CPACK_DEBIAN_RUBATO-DEV_DESCRIPTION "parameter server for unequal machines (C++ libraries)
 Headers and static libraries for C++20 programs that embed Rubato: its sync
 models, its virtual cluster, or a node of a real one.

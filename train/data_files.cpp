@@ -147,7 +147,8 @@ Result<RawData> read_raw(const std::string& path, const DatasetOptions& options)
     return as_raw(read_libsvm(path, static_cast<std::size_t>(options.features), unlabelled));
   if (kind == "idx") return as_raw(read_idx_images(idx_file(path)));
   if (kind == "cifar-10") return read_cifar(path);
-  if (kind == "images") return as_raw(read_image_folders(path, options.image_size));
+  if (kind == "images")
+    return as_raw(read_image_folders(path, options.image_size, options.skip_bad));
   if (kind == "numpy") return read_numpy(path, options.label_column, unlabelled);
   return as_raw(read_csv(path, {.header = options.header,
                                 .label_column = options.label_column,

@@ -79,7 +79,10 @@ Result<void> add_labels(const RawData& raw, const std::string& path, Task task,
 }
 
 DataSummary summary_of_table(const RawTable& table) {
-  DataSummary summary{.samples = table.rows(), .label = table.label, .sparse = table.sparse};
+  DataSummary summary{.samples = table.rows(),
+                      .label = table.label,
+                      .sparse = table.sparse,
+                      .left_out = table.left_out.count()};
   const std::size_t columns = table.columns.size();
   for (std::size_t c = 0; c < columns; ++c) {
     ColumnSummary& column = summary.columns.emplace_back(table.columns[c].name);
@@ -95,9 +98,15 @@ DataSummary summary_of_table(const RawTable& table) {
 }
 
 DataSummary summary_of_images(const RawImages& images) {
-  DataSummary summary{.samples = images.count(), .image = images.shape};
+  DataSummary summary{
+      .samples = images.count(), .image = images.shape, .left_out = images.left_out.count()};
   const auto channels = static_cast<std::size_t>(images.shape.channels);
   const std::size_t plane = static_cast<std::size_t>(images.shape.count()) / channels;
+  for (std::size_t c = 0; !images.fine.empty() && c < channels; ++c)
+    summary.channels.push_back(moments_by(images.count() * plane, [&](std::size_t i) {
+      return in_bytes(images.fine[(i / plane * channels + c) * plane + i % plane]);
+    }));
+  if (!images.fine.empty()) return summary;
   std::vector<std::array<std::uint64_t, 256>> histogram(channels);
   for (std::size_t i = 0; i < images.pixels.size(); ++i)
     ++histogram[i / plane % channels][images.pixels[i]];
@@ -238,6 +247,7 @@ Result<void> merge_into(DataSummary& into, const std::string& first, const Box& 
   RUBATO_TRY(into.image.channels > 0 ? merge_images(into, first, box)
                                      : merge_tables(into, first, box));
   into.samples += other.samples;
+  into.left_out += other.left_out;
   into.sparse = into.sparse && other.sparse;
   for (const auto& [name, samples] : other.classes) into.classes[name] += samples;
   if (into.classes.size() > kClassesMax)
@@ -312,6 +322,7 @@ DataSummary parsed(std::string_view text) {
   const Json json = Json::parse(text);
   DataSummary summary;
   summary.samples = count_of(json.at("samples"));
+  if (json.contains("left_out")) summary.left_out = count_of(json.at("left_out"));
   if (json.contains("image")) {
     const auto extent = [&](std::size_t i) {
       // Too large stays too large: fault() refuses it.
@@ -366,8 +377,9 @@ std::string fault(const ColumnSummary& column, std::uint64_t samples, bool named
 
 // Returns: what is wrong, or nothing.
 std::string fault(const DataSummary& summary) {
-  if (summary.samples == 0 || summary.samples > kSamplesMax)
-    return fmt::format("counts {} samples", summary.samples);
+  if (summary.samples == 0 || summary.samples > kSamplesMax || summary.left_out > kSamplesMax)
+    return fmt::format("counts {} samples and {} files or samples left out", summary.samples,
+                       summary.left_out);
   if (summary.columns.size() > kColumnsMax)
     return fmt::format("has {} columns, more than {}; list some in dataset.ignore",
                        summary.columns.size(), kColumnsMax);
@@ -496,6 +508,7 @@ Result<InputSchema> stated_schema(const DatasetOptions& stated) {
 
 std::string to_text(const DataSummary& summary) {
   Json json = {{"samples", summary.samples}};
+  if (summary.left_out > 0) json["left_out"] = summary.left_out;
   if (summary.image.channels > 0) {
     json["image"] = {summary.image.channels, summary.image.height, summary.image.width};
     json["channels"] = Json::array();
@@ -536,7 +549,6 @@ Result<DataSplit> load_local(const std::string& path, const InputSchema& schema,
                              const DatasetOptions& options, double held_out, std::uint64_t seed) {
   auto raw = read_raw_as(path, schema, options, Unknown::Refuse);
   if (!raw) return bad(std::move(raw.error().message));
-  const std::size_t unlabelled = unlabelled_in(*raw);
   RUBATO_ASSIGN(Samples samples, to_samples(std::move(*raw), schema, path, Labels::Needed));
   DataSplit split;
   if (held_out > 0) {
@@ -545,7 +557,7 @@ Result<DataSplit> load_local(const std::string& path, const InputSchema& schema,
     split.train = std::move(samples.data);
   }
   split.schema = schema;
-  split.unlabelled = unlabelled;
+  note_left_out(samples.left_out, path, split);
   if (split.train.size() == 0)
     return bad(
         fmt::format("{}: {} samples, of which a share of {} is held out, leave none to "

@@ -49,6 +49,7 @@ struct DataSummary {
   bool sparse = false;                                // LIBSVM: columns beyond the last are zeros
   Shape image = {};                                   // images: of one; else no channels
   std::vector<Moments> channels = {};                 // images: [image.channels], pixels 0 to 255
+  std::uint64_t left_out = 0;                         // files and samples that were not taken
   std::map<std::string, std::uint64_t> classes = {};  // samples of each; none in a regression
   std::optional<Moments> target = {};                 // regression: of the label's numbers
   bool operator==(const DataSummary&) const = default;

@@ -91,27 +91,50 @@ Result<void> measure(const RawData& raw, std::span<const std::uint32_t> training
   return {};
 }
 
-// Mean 0 and deviation 1 for every channel of the training images; the held-out ones get the same.
-void standardize_pixels(DataSplit& split) {
-  const auto& pixels = std::get<std::vector<std::uint8_t>>(split.train.features);
-  const auto channels = static_cast<std::size_t>(split.train.shape.channels);
-  const std::size_t plane = static_cast<std::size_t>(split.train.shape.count()) / channels;
-  std::vector<std::array<std::uint64_t, 256>> histogram(channels);
-  for (std::size_t i = 0; i < pixels.size(); ++i) ++histogram[i / plane % channels][pixels[i]];
+// Mean 0 and deviation 1 for every channel of the images `chosen`.
+template <class T>
+std::vector<Scaling> pixel_scalings(const std::vector<T>& pixels, const Shape& shape,
+                                    std::span<const std::uint32_t> chosen) {
+  const auto count = static_cast<std::size_t>(shape.count());
+  const auto channels = static_cast<std::size_t>(shape.channels);
+  const std::size_t plane = count / channels;
+  std::vector<Scaling> scalings;
   for (std::size_t c = 0; c < channels; ++c) {
-    double count = 0, sum = 0, squares = 0;
-    for (std::size_t value = 0; value < 256; ++value) {
-      const auto times = static_cast<double>(histogram[c][value]);
-      count += times;
-      sum += times * static_cast<double>(value);
-      squares += times * static_cast<double>(value * value);
+    std::vector<std::uint64_t> histogram(std::size_t{std::numeric_limits<T>::max()} + 1);
+    for (const std::uint32_t image : chosen) {
+      const T* const from = pixels.data() + image * count + c * plane;
+      for (std::size_t i = 0; i < plane; ++i) ++histogram[from[i]];
     }
-    const double mean = sum / count;
-    const double variance = squares / count - mean * mean;
-    const double scale = variance > 0 ? 1 / std::sqrt(variance) : 1;
-    split.schema.scalings[c] = {mean, scale};
-    split.train.pixel_scales[c] = pixel_scale(split.schema.scalings[c]);
+    double times = 0, sum = 0, squares = 0;
+    for (std::size_t value = 0; value < histogram.size(); ++value) {
+      const auto n = static_cast<double>(histogram[value]);
+      const double pixel = in_bytes(static_cast<T>(value));
+      times += n;
+      sum += n * pixel;
+      squares += n * (pixel * pixel);
+    }
+    const double mean = sum / times;
+    const double variance = squares / times - mean * mean;
+    scalings.push_back({mean, variance > 0 ? 1 / std::sqrt(variance) : 1});
   }
+  return scalings;
+}
+
+std::vector<Scaling> pixel_scalings(const RawImages& images,
+                                    std::span<const std::uint32_t> chosen) {
+  return images.fine.empty() ? pixel_scalings(images.pixels, images.shape, chosen)
+                             : pixel_scalings(images.fine, images.shape, chosen);
+}
+
+// The training images of a built-in data set; the held-out ones get the same.
+void standardize_pixels(DataSplit& split) {
+  std::vector<std::uint32_t> all(split.train.size());
+  std::iota(all.begin(), all.end(), 0u);
+  split.schema.scalings = pixel_scalings(std::get<std::vector<std::uint8_t>>(split.train.features),
+                                         split.train.shape, all);
+  split.train.pixel_scales.clear();
+  for (const Scaling& scaling : split.schema.scalings)
+    split.train.pixel_scales.push_back(pixel_scale(scaling));
   split.held_out.pixel_scales = split.train.pixel_scales;
 }
 
@@ -158,13 +181,15 @@ Result<DataSplit> load_file(const DatasetOptions& options, std::uint64_t seed) {
       return fail(ErrorCode::BadInput, fmt::format("{}: {}", options.path, agreed.error().message));
     schema = std::move(*agreed);
   }
-  split.unlabelled = unlabelled_in(raw);
+  note_left_out(left_out_of(raw), options.path, split);
   const std::string second = held_out_path(options);
   const std::vector<std::uint32_t> order = shuffled(sample_count(raw), seed);
   const auto held_out_count = second.empty() ? held_out_of(order.size(), options.held_out) : 0;
+  const auto training = std::span(order).subspan(held_out_count);
   if (!schema.pixels && !stated)
-    RUBATO_TRY(measure(raw, std::span(order).subspan(held_out_count), options.standardize,
-                       options.path, schema));
+    RUBATO_TRY(measure(raw, training, options.standardize, options.path, schema));
+  if (schema.pixels && !stated && options.standardize)
+    schema.scalings = pixel_scalings(std::get<RawImages>(raw), training);
   RUBATO_ASSIGN(Samples first, to_samples(std::move(raw), schema, options.path, Labels::Needed));
   if (second.empty()) {
     DataSplit parts = parted(first.data, order, held_out_count);
@@ -174,7 +199,7 @@ Result<DataSplit> load_file(const DatasetOptions& options, std::uint64_t seed) {
   }
   split.train = std::move(first.data);
   RUBATO_ASSIGN(RawData raw_held_out, read_part(options, "dataset.held_out_path", second, &schema));
-  split.unlabelled += unlabelled_in(raw_held_out);
+  note_left_out(left_out_of(raw_held_out), second, split);
   RUBATO_ASSIGN(Samples held_out,
                 to_samples(std::move(raw_held_out), schema, second, Labels::Needed));
   split.held_out = std::move(held_out.data);
@@ -241,6 +266,10 @@ void keep_first(Dataset& dataset, std::size_t samples) {
 }
 
 }  // namespace
+
+void note_left_out(const LeftOut& left_out, const std::string& path, DataSplit& split) {
+  if (left_out.count() > 0) split.left_out.push_back(fmt::format("{}: {}", path, left_out.text()));
+}
 
 std::uint64_t held_out_of(std::uint64_t samples, double fraction) {
   return static_cast<std::uint64_t>(
@@ -350,8 +379,8 @@ Result<DataSplit> load_dataset(const DatasetOptions& stated, std::uint64_t seed)
                     "libsvm, csv, numpy, blobs",
                     options.kind));
   }
-  const bool images = std::holds_alternative<std::vector<std::uint8_t>>(split.train.features);
-  if (images && options.standardize && options.schema.empty()) standardize_pixels(split);
+  const bool built_in_images = options.kind == "fashion-mnist" || options.kind == "cifar-10";
+  if (built_in_images && options.standardize) standardize_pixels(split);
   if (options.samples > 0) keep_first(split.train, static_cast<std::size_t>(options.samples));
   if (split.train.size() == 0)
     return fail(ErrorCode::BadInput, fmt::format("dataset.held_out = {}: leaves no training "

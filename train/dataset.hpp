@@ -13,6 +13,7 @@
 #include "base/result.hpp"
 #include "base/task.hpp"
 #include "train/input_schema.hpp"
+#include "train/left_out.hpp"
 #include "train/model_spec.hpp"
 
 namespace rubato::train {
@@ -58,8 +59,12 @@ struct DataSplit {
   InputSchema schema = {};  // how raw samples became those above
   // Training samples of each worker in turn, where each has data of its own; else empty.
   std::vector<std::size_t> boxes = {};
-  std::size_t unlabelled = 0;  // samples that were left out, as they have no label
+  // A line for each directory of which something was not read: what, and how much of it.
+  std::vector<std::string> left_out = {};
 };
+
+// Adds a line for `path`, if anything of it was left out.
+void note_left_out(const LeftOut& left_out, const std::string& path, DataSplit& split);
 
 // So many of `samples` are held out.
 std::uint64_t held_out_of(std::uint64_t samples, double fraction);
@@ -89,7 +94,8 @@ struct DatasetOptions {
   std::vector<std::string> categorical = {};  // csv: columns of categories though they hold numbers
   std::vector<std::string> class_names = {};  // empty: those that the data have
   bool skip_unlabelled = false;  // files: leave out samples without a label; else they are refused
-  int image_size = 0;  // images: side after resizing and cropping; 0: as they are, all of one size
+  int image_size = 0;   // images: side after resizing and cropping; 0: as they are, all of one size
+  double skip_bad = 0;  // images: the share of them that may be unreadable, and is left out
   std::string schema = {};  // a file that states the input schema; empty: it follows from the data
 
   bool operator==(const DatasetOptions&) const = default;

@@ -33,12 +33,6 @@ std::string quantity_hint(const std::vector<std::string>& classes, std::uint64_t
       with_commas(classes.size()));
 }
 
-std::string unlabelled_hint(std::uint64_t left_out) {
-  if (left_out == 0) return {};
-  return fmt::format("{} without a label {} left out", counted(left_out, "sample"),
-                     left_out == 1 ? "is" : "are");
-}
-
 std::string spelling_hint(const std::vector<std::string>& classes) {
   std::map<std::string, std::string> spelled;  // the number's shortest spelling -> a class
   for (const std::string& name : classes) {
@@ -52,10 +46,9 @@ std::string spelling_hint(const std::vector<std::string>& classes) {
   return {};
 }
 
-std::vector<std::string> label_hints(const std::vector<std::string>& classes, std::uint64_t samples,
-                                     std::uint64_t left_out) {
-  std::vector<std::string> hints = {quantity_hint(classes, samples), spelling_hint(classes),
-                                    unlabelled_hint(left_out)};
+std::vector<std::string> label_hints(const std::vector<std::string>& classes,
+                                     std::uint64_t samples) {
+  std::vector<std::string> hints = {quantity_hint(classes, samples), spelling_hint(classes)};
   std::erase(hints, "");
   return hints;
 }

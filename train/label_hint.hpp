@@ -1,5 +1,5 @@
 // train/label_hint.hpp - what a user should know of labels: that they look like a quantity to
-// predict, and not like names of classes; that samples lack theirs; that classes are spelled alike.
+// predict, and not like names of classes; that classes are spelled alike.
 // Pure.
 #pragma once
 
@@ -13,14 +13,11 @@ namespace rubato::train {
 // quantity; empty: they look like names.
 std::string quantity_hint(const std::vector<std::string>& classes, std::uint64_t samples);
 
-// How many samples were left out as they have no label; empty: none.
-std::string unlabelled_hint(std::uint64_t left_out);
-
 // Classes that are one number in several spellings, as "1" and "1.0"; empty: there are none.
 std::string spelling_hint(const std::vector<std::string>& classes);
 
-// Those of the three that have something to say.
-std::vector<std::string> label_hints(const std::vector<std::string>& classes, std::uint64_t samples,
-                                     std::uint64_t left_out);
+// Those of the two that have something to say.
+std::vector<std::string> label_hints(const std::vector<std::string>& classes,
+                                     std::uint64_t samples);
 
 }  // namespace rubato::train

@@ -242,7 +242,7 @@ Parsed<RawTable> table_of(const Array& array, std::size_t label, Labels labels) 
   const std::size_t rows = labels.rows.size(), fields = array.shape[1];
   RawTable table;
   table.labels = std::move(labels.texts);
-  table.unlabelled = labels.left_out;
+  table.left_out.unlabelled = labels.left_out;
   table.columns.resize(fields - (label < fields ? 1 : 0));
   table.label = fmt::format("{}", label);
   if (rows == 0 || table.columns.empty()) return wrong("holds no samples");
@@ -279,7 +279,7 @@ Parsed<RawImages> images_of(const Array& array, Labels labels) {
   RawImages images{
       .shape = {static_cast<int>(channels), static_cast<int>(height), static_cast<int>(width)}};
   images.labels = std::move(labels.texts);
-  images.unlabelled = labels.left_out;
+  images.left_out.unlabelled = labels.left_out;
   const std::size_t plane = height * width, count = plane * channels;
   images.pixels.reserve(labels.rows.size() * count);
   for (const std::size_t row : labels.rows) {

@@ -2,6 +2,7 @@
 // Pure data.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -9,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "train/left_out.hpp"
 #include "train/model_spec.hpp"
 
 namespace rubato::train {
@@ -30,8 +32,8 @@ struct RawTable {
   std::vector<std::uint32_t> lines = {};  // [rows] in the file; empty: it has no lines
   std::string label = {};  // the label's column: its name, or its position where there is no header
   bool sparse = false;     // columns beyond the last are zeros
-  std::size_t unknown = 0;     // values kUnknownWord
-  std::size_t unlabelled = 0;  // samples that were left out, as they have no label
+  std::size_t unknown = 0;  // values kUnknownWord
+  LeftOut left_out = {};
 
   std::size_t rows() const { return columns.empty() ? 0 : values.size() / columns.size(); }
 };
@@ -43,14 +45,25 @@ inline constexpr double kNumberMax = std::numeric_limits<float>::max();  // of a
 inline constexpr int kImageSideMax = 16'384;         // pixels
 inline constexpr std::uint64_t kDeflateMax = 1'032;  // times its bytes: deflate shrinks no more
 
+// A pixel as a number from 0 to 255; one of 16 bits in steps of 1 / 257.
+inline double in_bytes(std::uint8_t pixel) {
+  return pixel;
+}
+inline double in_bytes(std::uint16_t fine) {
+  return fine / 257.0;
+}
+
 struct RawImages {
   Shape shape = {};                       // of one
   std::vector<std::uint8_t> pixels = {};  // [images, channels, height, width]
+  std::vector<std::uint16_t> fine = {};   // the same in 16 bits, where any has them; else empty
   std::vector<std::string> labels = {};   // [images] or empty; "" where one is missing
   bool numbered = false;                  // the labels are numbers, so they may be positions
-  std::size_t unlabelled = 0;             // images that were left out, as they have no label
+  LeftOut left_out = {};
 
-  std::size_t count() const { return pixels.size() / static_cast<std::size_t>(shape.count()); }
+  std::size_t count() const {
+    return std::max(pixels.size(), fine.size()) / static_cast<std::size_t>(shape.count());
+  }
 };
 
 using RawData = std::variant<RawTable, RawImages>;
@@ -62,8 +75,8 @@ inline std::size_t sample_count(const RawData& raw) {
 inline const std::vector<std::string>& labels_in(const RawData& raw) {
   return std::visit([](const auto& of) -> const auto& { return of.labels; }, raw);
 }
-inline std::size_t unlabelled_in(const RawData& raw) {
-  return std::visit([](const auto& of) { return of.unlabelled; }, raw);
+inline const LeftOut& left_out_of(const RawData& raw) {
+  return std::visit([](const auto& of) -> const auto& { return of.left_out; }, raw);
 }
 
 }  // namespace rubato::train

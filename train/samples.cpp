@@ -116,20 +116,35 @@ Result<void> add_labels(const RawData& raw, const InputSchema& schema, const std
   return {};
 }
 
+// Grey as three equal colours, where the model takes those.
+template <class T>
+std::vector<T> in_channels(std::vector<T> pixels, const Shape& shape, int channels) {
+  if (shape.channels == channels) return pixels;
+  RUBATO_CHECK(shape.channels == 1, "read_raw_as() refuses others");
+  const auto plane = static_cast<std::ptrdiff_t>(shape.count());
+  std::vector<T> all;
+  all.reserve(pixels.size() * static_cast<std::size_t>(channels));
+  for (auto from = pixels.begin(); from != pixels.end(); from += plane)
+    for (int c = 0; c < channels; ++c) all.insert(all.end(), from, from + plane);
+  return all;
+}
+
+// Pixels of 8 bits are scaled when they are gathered, those of 16 bits here.
 void add_pixels(RawImages images, const InputSchema& schema, Dataset& data) {
   data.shape = schema.shape;
   for (const Scaling& scaling : schema.scalings) data.pixel_scales.push_back(pixel_scale(scaling));
-  if (images.shape.channels == schema.shape.channels) {
-    data.features = std::move(images.pixels);
+  if (images.fine.empty()) {
+    data.features = in_channels(std::move(images.pixels), images.shape, schema.shape.channels);
     return;
   }
-  // Grey as three equal colours.
-  RUBATO_CHECK(images.shape.channels == 1, "read_raw_as() refuses others");
-  const auto plane = static_cast<std::ptrdiff_t>(images.shape.count());
-  std::vector<std::uint8_t> pixels;
-  pixels.reserve(images.pixels.size() * static_cast<std::size_t>(schema.shape.channels));
-  for (auto from = images.pixels.begin(); from != images.pixels.end(); from += plane)
-    for (int c = 0; c < schema.shape.channels; ++c) pixels.insert(pixels.end(), from, from + plane);
+  const auto fine = in_channels(std::move(images.fine), images.shape, schema.shape.channels);
+  const auto count = static_cast<std::size_t>(schema.shape.count());
+  const std::size_t plane = count / schema.scalings.size();
+  std::vector<float> pixels(fine.size());
+  for (std::size_t i = 0; i < fine.size(); ++i) {
+    const auto [mean, scale] = schema.scalings[i % count / plane];
+    pixels[i] = static_cast<float>((in_bytes(fine[i]) - mean) * scale);
+  }
   data.features = std::move(pixels);
 }
 
@@ -208,7 +223,7 @@ Result<Samples> to_samples(RawData raw, const InputSchema& schema, const std::st
     std::visit([](auto& content) { content.labels.clear(); }, raw);
   auto* table = std::get_if<RawTable>(&raw);
   samples.labelled = !labels_in(raw).empty();
-  samples.unlabelled = unlabelled_in(raw);
+  samples.left_out = left_out_of(raw);
   if (!samples.labelled && labels == Labels::Needed)
     return fail(ErrorCode::BadInput,
                 table ? fmt::format("{}: has no label column \"{}\", by which to judge; rubato "

@@ -15,10 +15,10 @@ namespace rubato::train {
 enum class Labels { Needed, IfThere };
 
 struct Samples {
-  Dataset data;                // labels and targets are 0 where there are none, or none is wanted
-  bool labelled = false;       // the file has labels
-  std::size_t unknown = 0;     // values that are none of the model's categories; they count as none
-  std::size_t unlabelled = 0;  // samples that were left out, as they have no label
+  Dataset data;             // labels and targets are 0 where there are none, or none is wanted
+  bool labelled = false;    // the file has labels
+  std::size_t unknown = 0;  // values that are none of the model's categories; they count as none
+  LeftOut left_out = {};
 };
 
 // Tables as train/data_files.hpp finds them; images of a directory that has test images: those.

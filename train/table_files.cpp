@@ -528,7 +528,7 @@ Result<void> read_record(const std::string& path, std::size_t line, Fields& reco
     std::string& label = record[layout.label];
     if (is_missing(label)) label.clear();
     if (label.empty() && unlabelled == Unlabelled::Skip) {
-      ++table.unlabelled;
+      ++table.left_out.unlabelled;
       return {};
     }
     table.labels.push_back(std::move(label));
@@ -613,7 +613,7 @@ Result<RawTable> read_libsvm(const std::string& path, std::size_t features, Unla
     }
     const bool missing = is_missing(label);
     if (missing && unlabelled == Unlabelled::Skip) {
-      ++table.unlabelled;
+      ++table.left_out.unlabelled;
       continue;
     }
     if (!missing && !parse_number<double>(label))
@@ -623,7 +623,7 @@ Result<RawTable> read_libsvm(const std::string& path, std::size_t features, Unla
     table.labels.push_back(missing ? "" : number_label(label));
     table.lines.push_back(static_cast<std::uint32_t>(number));
   }
-  if (table.labels.empty() && table.unlabelled > 0) return no_labels(path);
+  if (table.labels.empty() && table.left_out.unlabelled > 0) return no_labels(path);
   if (table.labels.empty()) return fail(ErrorCode::BadInput, path + ": holds no samples");
 
   for (const Entry& entry : entries) features = std::max(features, entry.index + 1);

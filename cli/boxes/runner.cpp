@@ -15,6 +15,7 @@
 #include <condition_variable>
 #include <csignal>
 #include <cstring>
+#include <deque>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -205,8 +206,13 @@ std::string explain(const std::string& box, const std::string& what, const Outco
 }
 
 void Runner::run(const Phase& phase) const {
-  std::mutex mutex;  // guards what follows, and the calls
-  std::condition_variable ended;
+  struct Ended {
+    const Step* step;
+    Outcome outcome;
+  };
+  std::mutex mutex;  // guards `over`
+  std::condition_variable more;
+  std::deque<Ended> over;
   std::vector<std::string> waiting;
   for (const Step& step : phase.steps) waiting.push_back(step.box);
   std::atomic<std::size_t> next = 0;
@@ -214,21 +220,36 @@ void Runner::run(const Phase& phase) const {
   const auto work = [&] {
     for (std::size_t i = next++; i < phase.steps.size(); i = next++) {
       const Step& step = phase.steps[i];
-      const Outcome outcome = run_shell(prelude + step.text, variables, patience_of(phase), stop);
+      Outcome outcome = run_shell(prelude + step.text, variables, patience_of(phase), stop);
       const std::lock_guard lock(mutex);
-      std::erase(waiting, step.box);
-      if (!stop.stop_requested()) on_end(step, outcome);
-      ended.notify_all();
+      over.push_back({&step, std::move(outcome)});
+      more.notify_one();
     }
   };
   std::vector<std::jthread> threads;
   for (std::size_t i = 0; i < std::min(kBoxesAtOnce, phase.steps.size()); ++i)
     threads.emplace_back(work);
   const Instant began = steady_now();
+  Instant line = began + kWaitLine;
   std::unique_lock lock(mutex);
-  const auto done = [&] { return waiting.empty(); };
-  while (!ended.wait_for(lock, std::chrono::nanoseconds(kWaitLine.ns), done))
-    on_wait(waiting, steady_now() - began);
+  try {
+    for (std::size_t left = phase.steps.size(); left > 0;) {
+      const auto rest = std::chrono::nanoseconds((line - steady_now()).ns);
+      if (more.wait_for(lock, rest, [&] { return !over.empty(); })) {
+        const Ended ended = std::move(over.front());
+        over.pop_front();
+        --left;
+        std::erase(waiting, ended.step->box);
+        if (!stop.stop_requested()) on_end(*ended.step, ended.outcome);
+      } else {
+        on_wait(waiting, steady_now() - began);
+        line = line + kWaitLine;
+      }
+    }
+  } catch (...) {  // printing throws
+    next = phase.steps.size();
+    throw;
+  }
 }
 
 }  // namespace rubato::cli

@@ -40,7 +40,7 @@ struct Runner {
   Duration patience;       // of a step
   Duration slow_patience;  // of one that copies or installs
   std::stop_token stop;
-  // Called as each step ends, one call at a time.
+  // Called as each step ends, by the caller's thread.
   std::function<void(const Step&, const Outcome&)> on_end;
   // Called every half minute with the boxes that are not done yet.
   std::function<void(const std::vector<std::string>&, Duration)> on_wait;

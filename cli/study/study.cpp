@@ -157,7 +157,7 @@ Result<const LoadedData*> data_of(const cluster::ClusterConfig& config,
   });
   if (known != loaded.end()) return known->get();
   RUBATO_ASSIGN(auto split, cluster::load_data(config));
-  if (const auto hint = train::unlabelled_hint(split.unlabelled); !hint.empty()) log_warning(hint);
+  for (const std::string& line : split.left_out) log_warning(line);
   const std::uint64_t print = fingerprint(split);
   loaded.push_back(std::make_unique<LoadedData>(
       LoadedData{config.dataset, config.seed, std::move(split), print}));

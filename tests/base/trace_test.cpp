@@ -301,7 +301,7 @@ TEST_CASE("trace merge: what is no trace, missing, or the output itself is refus
   refuse(out.path() + ".absent", out.path(), ".absent: cannot be read");
   const TraceFile empty("empty");
   empty.write("[\n");
-  refuse(empty.path(), "/nowhere/out.json", "/nowhere/out.json: cannot be written");
+  refuse(empty.path(), "/nowhere/out.json", "cannot write /nowhere/out.json");
   refuse(std::filesystem::temp_directory_path().string(), out.path(), "no trace");
 }
 

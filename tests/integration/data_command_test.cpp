@@ -95,7 +95,8 @@ TEST_CASE("data keeps names and digits, counts missing labels, and warns of one 
   for (const char* part :
        {"CSV, 3 samples", "1700000005", "1.63299", "2: 007, 7\n",
         "Classes \"1\" and \"1.0\" are two, though one number.",
-        "Training refuses samples without a label, unless [dataset] has skip_unlabelled = true. 1",
+        "a.csv: 1 sample without a label is left out\nTraining refuses samples without a label, "
+        "unless [dataset] has skip_unlabelled = true.\n",
         "1700000003   007      1\n"})
     CHECK_MESSAGE(page.find(part) != std::string::npos, part);
 }

@@ -5,6 +5,9 @@
 #include <csignal>
 #include <filesystem>
 #include <functional>
+#include <memory>
+#include <set>
+#include <sstream>
 
 #include "tests/integration/finished_runs.hpp"
 #include "tests/integration/process.hpp"
@@ -30,6 +33,11 @@ std::string text_of(const Words& words) {
   return text;
 }
 
+void allow_again(const Workplace& place) {
+  Process allow(place, {"keys", "allow", "keys/pi-0.pub", "--keys", "k"});
+  REQUIRE(allow.wait_for_end() == 0);
+}
+
 // Every command that prints, in each of its forms.
 std::vector<Printing> printing_commands() {
   const auto forget = [](const char* name) {
@@ -39,11 +47,14 @@ std::vector<Printing> printing_commands() {
       {{"--help"}},
       {{"--version"}},
       {{"compare", "--help"}},
+      {{"trace", "make", "day", "--help"}},
       {{"compare", "quick.toml", "--sync", "asp", "--out", "c"}, forget("c")},
       {{"compare", "quick.toml", "--sync", "asp", "--out", "c", "--json"}, forget("c")},
       {{"compare", "quick.toml", "--sync", "asp", "--out", "c", "--save"}, forget("c")},
       {{"compare", "quick.toml", "--sync", "asp", "--out", "c", "--real"}, forget("c")},
+      {{"compare", "quick.toml", "--sync", "asp", "--out", "c", "--http", "0"}, forget("c")},
       {{"compare-runs", "run"}},
+      {{"compare-runs", "run", "--csv", "runs.csv"}},
       {{"study", "study.toml", "--out", "s"}, forget("s")},
       {{"study", "study.toml", "--out", "s", "--json"}, forget("s")},
       {{"report", "run"}},
@@ -54,6 +65,7 @@ std::vector<Printing> printing_commands() {
       {{"up", "quick.toml", "--out", "u"}, forget("u")},
       {{"up", "quick.toml", "--out", "u", "--json"}, forget("u")},
       {{"compose", "quick.toml"}},
+      {{"compose", "quick.toml", "--kubernetes"}},
       {{"settings"}},
       {{"settings", "--markdown"}},
       {{"models"}},
@@ -68,7 +80,17 @@ std::vector<Printing> printing_commands() {
       {{"keygen", "pi-1", "--role", "worker", "--keys", "k"}, forget("k")},
       {{"keygen", "--cluster", "quick.toml", "--keys", "k"}, forget("k")},
       {{"keys", "allow", "keys/pi-0.pub", "--keys", "k"}, forget("k")},
+      {{"keys", "revoke", "pi-0", "--keys", "k"},
+       [](const Workplace& place) { allow_again(place); }},
       {{"keys", "list", "--keys", "keys"}},
+      {{"boxes", "start", "boxes.toml", "--dry-run"}},
+      {{"boxes", "start", "boxes.toml", "--ssh", "true"}},
+      {{"boxes", "status", "boxes.toml", "--dry-run"}},
+      {{"boxes", "fetch", "boxes.toml", "--dry-run"}},
+      {{"boxes", "stop", "boxes.toml", "--dry-run"}},
+      {{"boxes", "stop", "boxes.toml", "--ssh", "true"}},
+      {{"status"}},
+      {{"status", "--json"}},
       {{"doctor"}},
       {{"doctor", "--json"}},
       {{"calibrate", "--model", "svm", "--batch", "1"}},
@@ -76,8 +98,46 @@ std::vector<Printing> printing_commands() {
   };
 }
 
+constexpr const char* kBoxes =
+    "[boxes]\nscheduler = \"root@192.168.77.1\"\nnorth = \"pi@192.168.77.2\"\n"
+    "[[workers]]\nname = \"north\"\n[model]\nkind = \"svm\"\n[dataset]\nkind = \"blobs\"\n"
+    "[stop]\nmax_seconds = 100\n";
+
+// What the commands are asked about: runs that have ended, boxes, and a run that goes on.
+struct Subjects {
+  Subjects() : scheduler(finished.place(), scheduler_words()) {
+    finished.place().write("boxes.toml", kBoxes);
+    endpoint_of(scheduler);
+  }
+  static Words scheduler_words() {
+    return {"scheduler", "quick.toml", "--bind", "tcp://127.0.0.1:*", "--out", "live"};
+  }
+  const Workplace& place() const { return finished.place(); }
+
+  FinishedRuns finished;
+  Process scheduler;
+};
+
+TEST_CASE("output: the tests below know every command") {
+  const Workplace place;
+  Process help(place, {"--help"});
+  REQUIRE(help.wait_for_end() == 0);
+  // They print at the end of a run, or nothing: the test of nodes has them.
+  std::set<std::string> known{"scheduler", "server", "worker"};
+  for (const Printing& command : printing_commands()) known.insert(command.words.front());
+  std::istringstream lines(help.out().substr(help.out().find("Subcommands:")));
+  std::string line;
+  std::getline(lines, line);
+  std::size_t commands = 0;
+  for (; std::getline(lines, line) && line.starts_with("  "); ++commands) {
+    const std::string name = line.substr(2, line.find(' ', 2) - 2);
+    CHECK_MESSAGE(known.contains(name), name);
+  }
+  CHECK(commands >= known.size() - 2);  // less --help and --version
+}
+
 TEST_CASE("output: on a full disk every command that prints ends with code 1 and one line") {
-  const FinishedRuns finished;
+  const Subjects finished;
   for (const Printing& command : printing_commands()) {
     const std::string text = text_of(command.words);
     CAPTURE(text);
@@ -95,7 +155,7 @@ TEST_CASE("output: on a full disk every command that prints ends with code 1 and
 }
 
 TEST_CASE("output: when its reader has gone, a command ends by SIGPIPE and says nothing") {
-  const FinishedRuns finished;
+  const Subjects finished;
   for (const Printing& command : printing_commands()) {
     const std::string text = text_of(command.words);
     if (contains(text, "/dev/stdout")) continue;  // cannot be opened then
@@ -104,10 +164,62 @@ TEST_CASE("output: when its reader has gone, a command ends by SIGPIPE and says 
     Process process(finished.place(), command.words, {.output = Output::Unread});
     const int code = process.wait_for_end();
     CAPTURE(process.err());
+    // The server of the live page has SIGPIPE ignored.
+    if (contains(text, "--http")) continue;
     CHECK(code == -SIGPIPE);
     CHECK_FALSE(contains(process.err(), "rubato: "));
     CHECK_FALSE(contains(process.err(), "Broken pipe"));
   }
+}
+
+TEST_CASE("output: where SIGPIPE is ignored, a reader that has gone is one line and code 1") {
+  const Subjects finished;
+  for (const Printing& command : printing_commands()) {
+    const std::string text = text_of(command.words);
+    if (contains(text, "/dev/stdout")) continue;
+    CAPTURE(text);
+    command.before(finished.place());
+    Process process(finished.place(), command.words,
+                    {.output = Output::Unread, .no_sigpipe = true});
+    const int code = process.wait_for_end();
+    CAPTURE(process.err());
+    CHECK(code == 1);
+    CHECK(process.err().ends_with("rubato: cannot write to standard output: Broken pipe\n"));
+    CHECK(count(process.err(), "rubato: ") == 1);
+  }
+}
+
+TEST_CASE("output: of the nodes the scheduler prints, and says where it cannot") {
+  const Workplace place;
+  place.write("quick.toml", QuickCluster{.stop = "max_seconds = 1"}.text());
+  Process scheduler(place, Subjects::scheduler_words(), {.output = Output::Full});
+  const std::string endpoint = endpoint_of(scheduler);
+  std::vector<std::unique_ptr<Process>> others;
+  const auto add = [&](const char* role, const Words& more) {
+    Words words{role, "quick.toml", "--scheduler", endpoint};
+    words.insert(words.end(), more.begin(), more.end());
+    others.push_back(std::make_unique<Process>(place, words, Surroundings{.output = Output::Full}));
+  };
+  add("server", {});
+  for (const char* name : {"fast-0", "fast-1", "slow"})
+    add("worker", {"--name", name, "--stretch"});
+  CHECK(scheduler.wait_for_end() == 1);
+  CHECK(scheduler.err().ends_with(kFull));
+  for (const auto& node : others) {
+    CHECK(node->wait_for_end() == 0);
+    CHECK_FALSE(contains(node->err(), "rubato: "));
+  }
+}
+
+TEST_CASE("output: lines of the log that found no room are counted at the end") {
+  const Workplace place;
+  place.write("quick.toml", QuickCluster{}.text());
+  // Nobody reads before the report is there, and the pipe holds a page.
+  Process compare(place, {"compare", "quick.toml", "--sync", "asp", "--seeds", "200", "--out", "c"},
+                  {.error_bytes = 4096});
+  place.wait_for_file("c/report.html");
+  CHECK(compare.wait_for_end() == 0);
+  CHECK(compare.err().ends_with(" lines left out at the end: nobody read in time\n"));
 }
 
 TEST_CASE("output: a closed standard output is not the next file that is opened") {
@@ -163,7 +275,8 @@ TEST_CASE("output: a file that cannot be written whole is named, and the exit co
     CHECK(code == 1);
     CHECK(contains(process.err(), each.file));
     CHECK(contains(process.err(), ": File too large"));
-    CHECK_FALSE(fs::exists(finished.place().path(each.file + ".tmp")));
+    for (const auto& entry : fs::recursive_directory_iterator(finished.place().directory()))
+      CHECK_FALSE(entry.path().string().ends_with(".tmp"));
   }
 }
 

@@ -148,6 +148,8 @@ Process::Process(const Workplace& workplace, const std::vector<std::string>& arg
   std::array<std::array<int, 2>, 2> pipes{};
   for (auto& pipe : pipes) REQUIRE(::pipe2(pipe.data(), O_CLOEXEC) == 0);
   give_output(surroundings, pipes);
+  if (surroundings.error_bytes > 0)
+    REQUIRE(::fcntl(pipes[1][1], F_SETPIPE_SZ, surroundings.error_bytes) > 0);
 
   pid_ = ::fork();
   REQUIRE(pid_ >= 0);
@@ -162,6 +164,7 @@ Process::Process(const Workplace& workplace, const std::vector<std::string>& arg
     }
     for (const char* name : kKernelVariables) ::unsetenv(name);
     if (surroundings.output == Surroundings::Output::Closed) ::close(STDOUT_FILENO);
+    ::signal(SIGPIPE, surroundings.no_sigpipe ? SIG_IGN : SIG_DFL);
     ::unsetenv("COLUMNS");
     for (const auto& [name, value] : surroundings.environment)
       ::setenv(name.c_str(), value.c_str(), 1);

@@ -46,6 +46,8 @@ struct Surroundings {
   // one, and err() has its text.
   enum class Output { Kept, Full, FullError, Unread, Closed, Terminal } output = Output::Kept;
   unsigned short columns = 80;  // of the terminal
+  bool no_sigpipe = false;      // the process ignores SIGPIPE
+  int error_bytes = 0;          // that the pipe of standard error holds; 0: the usual 64 KiB
   std::map<std::string, std::string> environment = {};
 };
 

@@ -101,7 +101,7 @@ TEST_CASE(
   CHECK_FALSE(contains(dumb, "\x1b"));
 }
 
-TEST_CASE("terminal: tables and texts fit 80 and 60 columns, and lose nothing") {
+TEST_CASE("terminal: tables and texts fit 80, 60 and 40 columns, and lose nothing") {
   const FinishedRuns finished;
   struct Shown {
     Words words;
@@ -120,14 +120,18 @@ TEST_CASE("terminal: tables and texts fit 80 and 60 columns, and lose nothing") 
       {{"settings"}, {"learning_rate"}},
       {{"doctor", "quick.toml"}, {"memory", "problem"}},
       {{"trace", "show", "day.csv"}, {"Speed: mean"}},
+      {{"keys", "list", "--keys", "keys"}, {"keys/authorized_keys has no keys"}},
+      {{"--help"}, {"compare", "Measure a trained model", "Exit codes:"}},
+      {{"predict", "--help"}, {"--data", "LIBSVM", "Examples:"}},
   };
   for (const Shown& each : all) {
-    for (const unsigned short columns : {80, 60}) {
+    for (const unsigned short columns : {80, 60, 40}) {
       CAPTURE(columns);
       std::string whole;
       for (const std::string& line : on_terminal(finished.place(), each.words, columns)) {
         // A path or a key is not broken.
-        const bool word = line.starts_with("Report: ") ||
+        const bool word = line.starts_with("Report: ") || line.starts_with("  rubato ") ||
+                          line.starts_with("  --") ||
                           line.find(' ', line.find_first_not_of(' ')) == std::string::npos;
         CAPTURE(line);
         CHECK((word || characters(line) <= columns));

@@ -243,6 +243,7 @@ const std::vector<Impure>& impure_files() {
       {"train/data_files.", "looks files up"},
       {"train/image_files.", "reads files"},
       {"train/image_folders.", "reads files"},
+      {"train/image_formats.", "reads files"},
       {"train/table_files.", "reads files"},
       {"worker/residual_file.", "maps a file"},
   };

@@ -7,10 +7,13 @@
 #include <cstdio>
 
 #include <jpeglib.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -66,6 +69,36 @@ Bytes filled(int pixels, std::initializer_list<int> colour) {
   return bytes;
 }
 
+// Grey, in passes over the image, of which each has more of its pixels. `bytes`: of the rows.
+void write_interlaced_png(const std::string& path, int width, int height, int bits, Bytes bytes) {
+  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
+  png_infop info = png_create_info_struct(png);
+  FILE* file = std::fopen(path.c_str(), "wb");
+  REQUIRE(file != nullptr);
+  png_init_io(png, file);
+  png_set_IHDR(png, info, static_cast<png_uint_32>(width), static_cast<png_uint_32>(height), bits,
+               PNG_COLOR_TYPE_GRAY, PNG_INTERLACE_ADAM7, PNG_COMPRESSION_TYPE_DEFAULT,
+               PNG_FILTER_TYPE_DEFAULT);
+  png_write_info(png, info);
+  std::vector<png_bytep> rows;
+  for (int y = 0; y < height; ++y)
+    rows.push_back(bytes.data() + std::ptrdiff_t{y} * width * (bits / 8));
+  png_write_image(png, rows.data());
+  png_write_end(png, info);
+  png_destroy_write_struct(&png, &info);
+  std::fclose(file);
+}
+
+// A line of grey pixels of 16 bits.
+void write_deep_png(const std::string& path, const std::vector<std::uint16_t>& pixels) {
+  Bytes row;
+  for (const std::uint16_t pixel : pixels) {
+    row.push_back(static_cast<std::uint8_t>(pixel >> 8));
+    row.push_back(static_cast<std::uint8_t>(pixel));
+  }
+  write_interlaced_png(path, static_cast<int>(pixels.size()), 1, 16, row);
+}
+
 DatasetOptions any_kind(int image_size) {
   DatasetOptions options;
   options.kind = "";
@@ -99,6 +132,14 @@ TEST_CASE("PNG: grey, colours, transparency on white") {
   CHECK(read_image(path).value().pixels == Bytes{255, 40, 255, 50, 255, 60});
 }
 
+TEST_CASE("PNG: in passes over the image") {
+  const TempDirectory directory;
+  Bytes pixels;
+  for (int i = 0; i < 11 * 9; ++i) pixels.push_back(static_cast<std::uint8_t>(37 * i));
+  write_interlaced_png(directory.path("a.png"), 11, 9, 8, pixels);
+  CHECK(read_image(directory.path("a.png")).value().pixels == pixels);
+}
+
 TEST_CASE("JPEG: grey and colours") {
   const TempDirectory directory;
   const std::string path = directory.path("a.jpg");
@@ -124,8 +165,8 @@ TEST_CASE("damaged images are refused by name, however much they claim") {
             .find("cut.png: is damaged") != std::string::npos);
   CHECK(refusal_of(directory.write("cut.jpg", photo.substr(0, photo.size() - 20)))
             .find("cut.jpg: is damaged") != std::string::npos);
-  CHECK(refusal_of(directory.write("a.bmp.png", "BM...")).find("neither a PNG nor a JPEG") !=
-        std::string::npos);
+  CHECK(refusal_of(directory.write("a.bmp.png", "BM..."))
+            .find("none of PNG, JPEG, WebP, HEIC and AVIF") != std::string::npos);
   // The sides in a JPEG's frame header: 65,000 x 65,000.
   std::string huge = photo;
   const auto frame = huge.find("\xFF\xC0");
@@ -184,15 +225,15 @@ TEST_CASE("folders are classes, grey and colours together have three channels") 
   write_png(folder(directory, "cat") + "1.png", 4, 4, PNG_FORMAT_GRAY, filled(16, {10}));
   write_jpeg(folder(directory, "dog") + "1.JPG", 8, 8, filled(64, {30}), false);
   directory.write("dog/notes.txt", "not an image");
-  const RawImages grey = read_image_folders(directory.path(), 4).value();
+  const RawImages grey = read_image_folders(directory.path(), 4, 0).value();
   CHECK(grey.shape == Shape{1, 4, 4});
   CHECK(grey.labels == std::vector<std::string>{"cat", "dog"});
-  CHECK(read_image_folders(directory.path(), 0).error().message ==
+  CHECK(read_image_folders(directory.path(), 0, 0).error().message ==
         directory.path("dog/1.JPG") +
             ": has 8 x 8 pixels, the images before it 4 x 4; set dataset.image_size, to which all "
             "resize");
   write_png(folder(directory, "dog") + "2.png", 4, 4, PNG_FORMAT_RGB, filled(16, {90, 60, 30}));
-  const RawImages all = read_image_folders(directory.path(), 4).value();
+  const RawImages all = read_image_folders(directory.path(), 4, 0).value();
   CHECK(all.shape == Shape{3, 4, 4});
   CHECK(all.labels == std::vector<std::string>{"cat", "dog", "dog"});
   CHECK(all.pixels[0] == 10);
@@ -200,9 +241,160 @@ TEST_CASE("folders are classes, grey and colours together have three channels") 
   CHECK(all.pixels[96] == 90);
   CHECK(all.pixels[112] == 60);
   const TempDirectory empty;
-  CHECK(read_image_folders(empty.path(), 0).error().message ==
+  CHECK(read_image_folders(empty.path(), 0, 0).error().message ==
         empty.path() +
-            ": holds no .png or .jpg images; put those of each class into a folder with its name");
+            ": holds no images that can be read; put those of each class into a folder with its "
+            "name");
+}
+
+// Two classes of two grey images each.
+void write_classes(const TempDirectory& directory) {
+  for (const char* name : {"cat", "dog"})
+    for (const char* file : {"1.png", "2.png"})
+      write_png(folder(directory, name) + file, 2, 2, PNG_FORMAT_GRAY, filled(4, {10}));
+}
+
+std::string left_out_of(const TempDirectory& directory, double skip_bad = 0) {
+  const auto images = read_image_folders(directory.path(), 0, skip_bad);
+  REQUIRE_MESSAGE(images.has_value(), images.error().message);
+  CHECK(images->count() == images->labels.size());
+  return images->left_out.text();
+}
+
+std::string problem_of(const TempDirectory& directory, double skip_bad = 0) {
+  const auto images = read_image_folders(directory.path(), 0, skip_bad);
+  REQUIRE_FALSE(images.has_value());
+  CHECK(images.error().message.find('\n') == std::string::npos);
+  return images.error().message.substr(directory.path().size());
+}
+
+TEST_CASE("folders: nothing is skipped in silence") {
+  const TempDirectory directory;
+  write_classes(directory);
+  CHECK(left_out_of(directory).empty());
+  directory.write("cat/notes.txt", "n");
+  directory.write("dog/Thumbs.db", "n");
+  directory.write("index.csv", "n");
+  directory.write("dog/.DS_Store", "n");
+  directory.write("cat/loop.gif", "GIF89a");
+  directory.write("cat/scan.tif", std::string("II*\0", 4));
+  write_png(directory.path("stray.png"), 2, 2, PNG_FORMAT_GRAY, filled(4, {10}));
+  folder(directory, "cat/more/deep");
+  write_png(directory.path("cat/more/3.png"), 2, 2, PNG_FORMAT_GRAY, filled(4, {10}));
+  write_png(directory.path("cat/more/deep/4.png"), 2, 2, PNG_FORMAT_GRAY, filled(4, {10}));
+  CHECK(
+      left_out_of(directory) ==
+      "9 files left out: 3 of other types (index.csv, cat/notes.txt, dog/Thumbs.db), 1 beside the "
+      "folders of the classes (stray.png), 1 of the format GIF, to be converted to PNG "
+      "(cat/loop.gif), 1 of the format TIFF, to be converted to PNG (cat/scan.tif), 2 in folders "
+      "within a class's folder (cat/more), 1 hidden (dog/.DS_Store)");
+  for (const char* name : {"5.txt", "6.txt"}) directory.write(std::string("cat/") + name, "n");
+  CHECK(left_out_of(directory).find("5 of other types (index.csv, cat/5.txt, cat/6.txt, ...)") !=
+        std::string::npos);
+  // By its bytes a file is an image, whatever its name says.
+  write_png(directory.path("dog/photo.dat"), 2, 2, PNG_FORMAT_GRAY, filled(4, {10}));
+  CHECK(read_image_folders(directory.path(), 0, 0).value().count() == 5);
+  // A pipe would never end.
+  REQUIRE(::mkfifo(directory.path("dog/pipe.png").c_str(), 0600) == 0);
+  CHECK(left_out_of(directory).find("1 that are no regular files (dog/pipe.png)") !=
+        std::string::npos);
+}
+
+TEST_CASE("folders: a name that no line can hold is shown with question marks, and is no class") {
+  const TempDirectory directory;
+  write_classes(directory);
+  directory.write("cat/a\nb\x1b[1m.txt", "n");
+  directory.write("cat/\xFF.txt", "n");
+  directory.write("cat/caf\xC3\xA9.txt", "n");
+  CHECK(left_out_of(directory) ==
+        "3 files left out: 3 of other types (cat/a?b?[1m.txt, cat/caf\xC3\xA9.txt, cat/?.txt)");
+  write_png(folder(directory, "caf\xE9") + "1.png", 2, 2, PNG_FORMAT_GRAY, filled(4, {10}));
+  CHECK(problem_of(directory) ==
+        "/caf\xE9: has a name that is not UTF-8; rename the folder, for it names a class");
+}
+
+TEST_CASE("folders: an unreadable image is refused, or left out up to a share") {
+  const TempDirectory directory;
+  write_classes(directory);
+  directory.write("cat/broken.png", "no image");
+  CHECK(problem_of(directory) ==
+        "/cat/broken.png: is none of PNG, JPEG, WebP, HEIC and AVIF; remove it, or convert it to "
+        "PNG; dataset.skip_bad = 0.01 would leave out up to 1 % of such files");
+  CHECK(left_out_of(directory, 0.2) ==
+        "1 file left out: 1 unreadable (cat/broken.png: is none of PNG, JPEG, WebP, HEIC and AVIF; "
+        "remove it, or convert it to PNG)");
+  CHECK(problem_of(directory, 0.19) ==
+        ": 1 of 5 images cannot be read (20 %), more than dataset.skip_bad = 0.19 allows; the "
+        "first: " +
+            directory.path("cat/broken.png") +
+            ": is none of PNG, JPEG, WebP, HEIC and AVIF; remove it, or convert it to PNG");
+  directory.write("dog/empty.jpg", "");
+  std::filesystem::create_symlink("nowhere", directory.path("dog/gone.jpg"));
+  const RawImages images = read_image_folders(directory.path(), 0, 0.5).value();
+  CHECK(images.left_out.unreadable == 3);
+  CHECK(images.left_out.items[1].path == "dog/empty.jpg");
+  CHECK(images.left_out.items[1].why == "is empty");
+  CHECK(images.left_out.items[2].why == "No such file or directory");
+}
+
+TEST_CASE("folders: a class of which nothing can be read is refused") {
+  const TempDirectory directory;
+  write_classes(directory);
+  folder(directory, "bird");
+  CHECK(problem_of(directory) ==
+        "/bird: holds no image that can be read; put some there, or remove the folder");
+  directory.write("bird/a.gif", "GIF89a");
+  CHECK(problem_of(directory) ==
+        "/bird: holds no image that can be read (1 file left out: 1 of the format GIF, to be "
+        "converted to PNG (bird/a.gif)); put some there, or remove the folder");
+  directory.write("bird/a.png", "x");
+  CHECK(problem_of(directory, 1) ==
+        "/bird: holds no image that can be read (1 image unreadable, such as a.png); put some "
+        "there, or remove the folder");
+  const TempDirectory above;
+  write_png(folder(above, "train/cat") + "1.png", 2, 2, PNG_FORMAT_GRAY, filled(4, {10}));
+  CHECK(problem_of(above) ==
+        "/train: holds folders and no images; name the folder above those of "
+        "the classes, such as " +
+            above.path("train") + ", or move the images up");
+}
+
+TEST_CASE("folders: one image of 16 bits makes all of them so, with the same white") {
+  const TempDirectory directory;
+  write_png(folder(directory, "cat") + "1.png", 2, 1, PNG_FORMAT_GRAY, {255, 3});
+  write_deep_png(directory.path("cat/2.png"), {65535, 800});
+  write_png(folder(directory, "dog") + "1.png", 2, 1, PNG_FORMAT_GRAY, {0, 1});
+  const RawImages images = read_image_folders(directory.path(), 0, 0).value();
+  CHECK(images.pixels.empty());
+  CHECK(images.fine == std::vector<std::uint16_t>{65535, 771, 65535, 800, 0, 257});
+  // 800 is no multiple of 257: it stays apart from 771.
+  const DataSummary summary = summarise(directory.path(), any_kind(0)).value();
+  const double values[] = {255, 3, 255, 800 / 257.0, 0, 1};
+  double mean = 0, squares = 0;
+  for (const double value : values) mean += value / 6;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  CHECK(summary.channels.at(0).mean == doctest::Approx(mean));
+  CHECK(summary.channels.at(0).m2 == doctest::Approx(squares));
+  const InputSchema schema = agree(summary, any_kind(0)).value();
+  const DataSplit split = load_local(directory.path(), schema, any_kind(0), 0, 1).value();
+  std::vector<float> inputs(6);
+  std::vector<std::int32_t> labels(3);
+  split.train.gather(std::vector<std::uint32_t>{0, 1, 2}, inputs, labels);
+  const double deviation = std::sqrt(squares / 6);
+  for (std::size_t i = 0; i < 6; ++i)
+    CHECK(inputs[i] == doctest::Approx((values[i] - mean) / deviation));
+  // The way of a file that the workers share out ends in the same numbers.
+  DatasetOptions shared = any_kind(0);
+  shared.path = directory.path();
+  shared.held_out = 0;
+  const DataSplit all = load_dataset(shared, 1).value();
+  std::vector<float> again(6);
+  std::vector<std::uint32_t> order(3);
+  std::iota(order.begin(), order.end(), 0u);
+  all.train.gather(order, again, labels);
+  std::ranges::sort(inputs);
+  std::ranges::sort(again);
+  for (std::size_t i = 0; i < 6; ++i) CHECK(again[i] == doctest::Approx(inputs[i]));
 }
 
 TEST_CASE("boxes with grey and with coloured images agree on colours, and on mean and deviation") {

@@ -134,9 +134,9 @@ TEST_CASE("labels: a missing one is refused by line, or skipped and counted") {
     CHECK(summary.samples == 2);
     const DataSplit split = load_dataset(options, 1).value();
     CHECK(split.train.size() == 2);
-    CHECK(split.unlabelled == 1);
+    CHECK(split.left_out == std::vector{path + ": 1 sample without a label is left out"});
     const InputSchema schema = agree(summary, options).value();
-    CHECK(load_local(path, schema, options, 0, 1).value().unlabelled == 1);
+    CHECK(load_local(path, schema, options, 0, 1).value().left_out == split.left_out);
     CHECK_FALSE(read_samples(schema, path, Labels::Needed).has_value());
     CHECK(read_samples(schema, path, Labels::Needed, Unlabelled::Skip).value().data.size() == 2);
     // Who predicts needs no labels.
