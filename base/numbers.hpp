@@ -8,11 +8,12 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <system_error>
 
 namespace rubato {
 
-// Returns: the value of "12", "-0.5", "+1", "1e-3"; nothing for other text, numbers out of T's
-// range, infinity and NaN.
+// Returns: the value of "12", "-0.5", "+1", "1e-3", and 0 for a number that is too small for T;
+// nothing for other text, numbers too large for T, infinity and NaN.
 template <class T>
 std::optional<T> parse_number(std::string_view text) {
   if (text.starts_with('+')) {
@@ -22,7 +23,14 @@ std::optional<T> parse_number(std::string_view text) {
   T value{};
   const char* const last = text.data() + text.size();
   const auto [end, error] = std::from_chars(text.data(), last, value);
-  if (error != std::errc() || end != last) return std::nullopt;
+  if (end != last) return std::nullopt;
+  if constexpr (std::floating_point<T> && !std::same_as<T, long double>) {
+    if (error == std::errc::result_out_of_range) {
+      const auto wide = parse_number<long double>(text);
+      return wide && std::abs(*wide) < 1 ? std::optional<T>(T{}) : std::nullopt;
+    }
+  }
+  if (error != std::errc()) return std::nullopt;
   if constexpr (std::floating_point<T>) {
     if (!std::isfinite(value)) return std::nullopt;
   }

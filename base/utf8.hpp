@@ -1,7 +1,8 @@
-// base/utf8.hpp - whether bytes are UTF-8 (RFC 3629). Pure.
+// base/utf8.hpp - whether bytes are UTF-8 (RFC 3629), and what of them a line can show. Pure.
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace rubato {
@@ -27,6 +28,17 @@ inline bool is_utf8(std::string_view text) {
     text.remove_prefix(length);
   }
   return true;
+}
+
+// `text` with "?" for each control character, and for each byte beyond ASCII where it is no UTF-8:
+// such a text stays in one line.
+inline std::string printable(std::string text) {
+  const bool utf8 = is_utf8(text);
+  for (char& c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < ' ' || byte == 0x7F || (byte >= 0x80 && !utf8)) c = '?';
+  }
+  return text;
 }
 
 }  // namespace rubato

@@ -22,8 +22,8 @@
 #include "cluster/node_loop.hpp"
 #include "cluster/own_data.hpp"
 #include "cluster/schema_desk.hpp"
+#include "train/data_hints.hpp"
 #include "train/evaluate.hpp"
-#include "train/label_hint.hpp"
 
 namespace rubato::cli {
 namespace {
@@ -99,9 +99,7 @@ class Host {
   }
 
   Result<void> check_start() const {
-    std::uint64_t samples = data_.train.size() + data_.held_out.size();
-    for (const auto& [worker, own] : samples_) samples += own;
-    for (const auto& hint : train::label_hints(data_.schema.classes, samples)) log_warning(hint);
+    for (const auto& hint : data_.hints) log_warning(hint);
     RUBATO_TRY(cluster::check_classes(config_, data_.schema));
     return cluster::check_kept(config_, options_.out);
   }
@@ -184,6 +182,8 @@ class Host {
     schema_ = to_text(desk.schema());
     samples_ = desk.samples();
     facts_ = data_facts(desk.summaries());
+    RUBATO_ASSIGN(const auto all, train::merge(desk.summaries()));
+    data_.hints = train::data_hints(all, config_.dataset);
     return {};
   }
 

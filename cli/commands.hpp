@@ -161,8 +161,8 @@ struct ModelRun {
   std::string out;    // predict: CSV file; evaluate: directory. Empty: standard output alone
   std::string device = "cpu";
   train::cuda::Precision precision = train::cuda::Precision::Float32;  // others: of a GPU
-  bool json = false;             // evaluate: JSON on standard output instead of the table
-  bool skip_unlabelled = false;  // evaluate: leave out samples without a label
+  bool json = false;  // evaluate: JSON on standard output instead of the table
+  train::DatasetOptions reading = {.kind = ""};  // how the file is written
 };
 int predict(const ModelRun& options);
 int evaluate(const ModelRun& options);

@@ -23,7 +23,6 @@
 #include "cluster/own_data.hpp"
 #include "emulation/virtual_cluster.hpp"
 #include "sync/factory.hpp"
-#include "train/label_hint.hpp"
 
 namespace rubato::cli {
 namespace {
@@ -59,8 +58,7 @@ Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig
   train::DataSplit data;
   if (!config.timing_only()) {
     RUBATO_ASSIGN(data, interruptible(stop, [&] { return cluster::load_data(config); }));
-    const std::size_t samples = data.train.size() + data.held_out.size();
-    for (const auto& hint : train::label_hints(data.schema.classes, samples)) log_warning(hint);
+    for (const auto& hint : data.hints) log_warning(hint);
     log_device(config.worker_device);
   }
   warn_early(config, models, data_facts(config, config.seed, data));

@@ -17,9 +17,9 @@
 #include "cli/table.hpp"
 #include "cli/text.hpp"
 #include "train/data_files.hpp"
+#include "train/data_hints.hpp"
 #include "train/data_summary.hpp"
 #include "train/image_folders.hpp"
-#include "train/label_hint.hpp"
 #include "train/samples.hpp"
 #include "train/table_files.hpp"
 
@@ -147,12 +147,7 @@ std::string labels_text(const train::DataSummary& summary, const train::InputSch
             {shortened(schema.classes[c]), count_text(static_cast<double>(samples)),
              percent_text(static_cast<double>(samples) / static_cast<double>(summary.samples))});
   }
-  std::string hint = train::quantity_hint(schema.classes, summary.samples);
-  if (!hint.empty()) hint = fmt::format("{} (here: --task regression).\n", hint);
-  if (const auto alike = train::spelling_hint(schema.classes); !alike.empty())
-    hint += alike + ".\n";
-  return aligned(cells, text_columns(stdout)) + "\n" + more_text(schema.classes.size(), "class") +
-         hint;
+  return aligned(cells, text_columns(stdout)) + "\n" + more_text(schema.classes.size(), "class");
 }
 
 struct Target {
@@ -251,6 +246,12 @@ const char* first_line(const File& file) {
   return file.summary.columns.front().name.empty() ? "values" : "names";
 }
 
+// What was found out of a table's text.
+std::string format_of(const File& file) {
+  const auto* table = std::get_if<RawTable>(&file.raw);
+  return table ? table->format : "";
+}
+
 // What was not read of each file or directory, and what training would say of it.
 std::string left_out_text(const std::vector<File>& files, Task task) {
   std::string text;
@@ -266,7 +267,7 @@ std::string left_out_text(const std::vector<File>& files, Task task) {
     const auto unreadable = static_cast<double>(left_out.unreadable);
     const double share = unreadable / (unreadable + static_cast<double>(file.summary.samples));
     text +=
-        fmt::format("Training refuses unreadable images, unless dataset.skip_bad is {} or more.\n",
+        fmt::format("Training refuses unreadable samples, unless dataset.skip_bad is {} or more.\n",
                     std::ceil(share * 1e4) / 1e4);
   }
   return text;
@@ -278,10 +279,10 @@ std::string caption(const std::vector<File>& files, const train::DataSummary& al
       {"idx", "IDX images"}, {"images", "images"}, {"cifar-10", "CIFAR-10 images"}};
   std::string text;
   for (const File& file : files)
-    text +=
-        fmt::format("{}: {}, {}{}\n", file.path, kFormats.at(file.kind),
-                    counted(file.summary.samples, "sample"),
-                    file.kind == "csv" ? fmt::format("; first line: {}", first_line(file)) : "");
+    text += fmt::format("{}: {}, {}{}{}\n", file.path, kFormats.at(file.kind),
+                        counted(file.summary.samples, "sample"),
+                        file.kind == "csv" ? fmt::format("; first line: {}", first_line(file)) : "",
+                        format_of(file).empty() ? "" : "; " + format_of(file));
   if (files.size() > 1)
     text += fmt::format("together: {} of {}\n", counted(all.samples, "sample"),
                         counted(files.size(), "box"));
@@ -297,14 +298,27 @@ std::string caption(const std::vector<File>& files, const train::DataSummary& al
   return text + "\n";
 }
 
+// What a run would warn of.
+std::vector<std::string> hints_of(const std::vector<File>& files, const train::DataSummary& all,
+                                  const train::DatasetOptions& options) {
+  std::vector<std::string> hints = train::data_hints(all, options);
+  for (const File& file : files)
+    if (const auto* table = std::get_if<RawTable>(&file.raw))
+      for (const std::string& hint : train::order_hints(*table))
+        hints.push_back(files.size() > 1 ? fmt::format("{}: {}", file.path, hint) : hint);
+  return hints;
+}
+
 std::string page(const std::vector<File>& files, const train::DataSummary& all,
-                 const train::InputSchema& schema) {
+                 const train::InputSchema& schema, const std::vector<std::string>& hints) {
   const bool images = all.image.channels > 0;
   std::string text = caption(files, all) + "\n";
   text += (images ? channels_text(all) : columns_text(all)) + "\n";
   text += (all.target ? target_text(target_of(files, *all.target), schema.target_name())
                       : labels_text(all, schema)) +
           "\n";
+  for (const std::string& hint : hints) text += fmt::format("Warning: {}.\n", hint);
+  if (!hints.empty()) text += "\n";
   const File& first = files.front();
   text += files.size() > 1 ? fmt::format("First samples of {}\n", first.path) : "First samples\n";
   text += images ? images_look(std::get<RawImages>(first.raw))
@@ -316,7 +330,7 @@ std::string page(const std::vector<File>& files, const train::DataSummary& all,
 }
 
 Json data_json(const std::vector<File>& files, const train::DataSummary& all,
-               const train::InputSchema& schema) {
+               const train::InputSchema& schema, const std::vector<std::string>& hints) {
   Json json;
   for (const File& file : files) {
     const train::LeftOut& left_out = train::left_out_of(file.raw);
@@ -329,6 +343,7 @@ Json data_json(const std::vector<File>& files, const train::DataSummary& all,
                              {"samples", file.summary.samples},
                              {"unlabelled", left_out.unlabelled},
                              {"left_out", std::move(items)}});
+    if (!format_of(file).empty()) json["files"].back()["format"] = format_of(file);
     if (file.kind == "csv") json["files"].back()["first_line"] = first_line(file);
   }
   if (all.target) {
@@ -337,6 +352,7 @@ Json data_json(const std::vector<File>& files, const train::DataSummary& all,
                       {"mean", target.values.mean},   {"deviation", deviation(target.values)},
                       {"least", target.least},        {"most", target.most}};
   }
+  json["warnings"] = hints;
   json["summary"] = Json::parse(train::to_text(all));
   json["schema"] = Json::parse(train::to_text(schema));
   return json;
@@ -353,10 +369,12 @@ Result<void> describe_checked(const DataRun& run) {
   RUBATO_ASSIGN(const auto all, train::merge(boxes));
   RUBATO_ASSIGN(const auto schema, train::agree(all, run.options));
   if (!run.schema.empty()) RUBATO_TRY(write_file(run.schema, train::to_text(schema) + "\n"));
-  const std::string text =
-      run.json
-          ? data_json(files, all, schema).dump(2, ' ', false, Json::error_handler_t::replace) + "\n"
-          : wrapped(page(files, all, schema), text_columns(stdout));
+  const auto hints = hints_of(files, all, run.options);
+  const std::string text = run.json
+                               ? data_json(files, all, schema, hints)
+                                         .dump(2, ' ', false, Json::error_handler_t::replace) +
+                                     "\n"
+                               : wrapped(page(files, all, schema, hints), text_columns(stdout));
   fmt::print("{}", text);
   return {};
 }

@@ -18,6 +18,7 @@
 #include "base/nearest.hpp"
 #include "base/numbers.hpp"
 #include "base/terminal.hpp"
+#include "base/utf8.hpp"
 #include "cli/commands.hpp"
 #include "cli/examples.hpp"
 #include "cli/host_info.hpp"
@@ -301,6 +302,33 @@ void add_device(CLI::App* command, std::string& device, train::cuda::Precision& 
       ->default_str("float32");
 }
 
+// How a data file is written. `label`: the label's column where none is named.
+void add_reading(CLI::App* command, train::DatasetOptions& options, const char* label) {
+  command->add_option("--kind", options.kind,
+                      "csv | libsvm | numpy | idx | images (default: by the name)");
+  command
+      ->add_option_function<std::string>(
+          "--header", [&options](const std::string& word) { options.header = word == "true"; },
+          "true | false: whether the first line of a CSV file is names (default: as it looks)")
+      ->check(CLI::IsMember({"true", "false"}));
+  command->add_option(
+      "--label", options.label_column,
+      fmt::format("The label's column, by name or index from 0 (default: {})", label));
+  auto& text = options.text;
+  command->add_option("--separator", text.separator,
+                      "What fields of a CSV file end at: one character, tab or blank (default: as "
+                      "it looks)");
+  command->add_option(
+      "--decimal", text.decimal,
+      "\".\" or \",\": what the decimals of a CSV file stand behind (default: as it "
+      "looks)");
+  separated_by_commas(
+      command->add_option("--missing", text.missing,
+                          "Fields that stand for no value, beside the usual, comma-separated"));
+  command->add_option("--encoding", text.encoding,
+                      "Of the text, by a name of iconv (default: as it looks)");
+}
+
 void add_model_run(CLI::App* command, ModelRun& options) {
   command
       ->add_option(
@@ -312,6 +340,7 @@ void add_model_run(CLI::App* command, ModelRun& options) {
       ->add_option("--data", options.data,
                    "CSV, LIBSVM, .npy, .npz or IDX file, or a directory of images")
       ->required();
+  add_reading(command, options.reading, "that of the model");
   add_device(command, options.device, options.precision);
 }
 
@@ -325,15 +354,7 @@ void add_data(CLI::App& app, DataRun& run) {
                    "CSV, LIBSVM, .npy, .npz or IDX file, or a directory of images; several are "
                    "those of boxes that train together")
       ->required();
-  command->add_option("--kind", options.kind,
-                      "csv | libsvm | numpy | idx | images (default: by the name)");
-  command
-      ->add_option_function<std::string>(
-          "--header", [&options](const std::string& word) { options.header = word == "true"; },
-          "true | false: whether the first line of a CSV file is names (default: as it looks)")
-      ->check(CLI::IsMember({"true", "false"}));
-  command->add_option("--label", options.label_column,
-                      "The label's column, by name or index from 0 (default: the last)");
+  add_reading(command, options, "the last");
   command
       ->add_option_function<std::string>(
           "--task",
@@ -366,7 +387,7 @@ void add_evaluate(CLI::App& app, ModelRun& options) {
   command->add_option("--out", options.out,
                       "Directory for evaluation.json and evaluation.html (default: none)");
   command->add_flag("--json", options.json, "Print evaluation.json instead of the table");
-  command->add_flag("--skip-unlabelled", options.skip_unlabelled,
+  command->add_flag("--skip-unlabelled", options.reading.skip_unlabelled,
                     "Leave out samples without a label, and say how many");
 }
 
@@ -541,7 +562,7 @@ std::string command_line(int argc, char** argv) {
 }  // namespace
 
 int report_error(const Error& error) {
-  if (room_for_last_line(stderr)) write_line(stderr, "rubato: " + error.message);
+  if (room_for_last_line(stderr)) write_line(stderr, "rubato: " + printable(error.message));
   switch (error.code) {
     case ErrorCode::Stopped:
       return kExitInterrupted;

@@ -33,7 +33,6 @@
 #include "server/worker_watch.hpp"
 #include "train/data_summary.hpp"
 #include "train/evaluate.hpp"
-#include "train/label_hint.hpp"
 #include "worker/residual_file.hpp"
 
 namespace rubato::cli {

@@ -22,7 +22,6 @@
 #include "cli/web_page.hpp"
 #include "train/class_report.hpp"
 #include "train/evaluate.hpp"
-#include "train/label_hint.hpp"
 #include "train/model_file.hpp"
 #include "train/regression_report.hpp"
 #include "train/samples.hpp"
@@ -47,9 +46,7 @@ Result<Scored> score(ModelRun& options, train::Labels labels) {
   Scored scored;
   RUBATO_ASSIGN(scored.model, train::read_model(options.model));
   RUBATO_ASSIGN(scored.samples,
-                train::read_samples(
-                    scored.model.schema, options.data, labels,
-                    options.skip_unlabelled ? train::Unlabelled::Skip : train::Unlabelled::Keep));
+                train::read_samples(scored.model.schema, options.data, labels, options.reading));
   if (const std::size_t unknown = scored.samples.unknown; unknown > 0)
     write_line(stderr, fmt::format("rubato: {}: the model does not know the category of {}, and "
                                    "takes it for none",

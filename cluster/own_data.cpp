@@ -8,6 +8,7 @@
 #include <utility>
 #include <variant>
 
+#include "train/data_hints.hpp"
 #include "train/data_summary.hpp"
 
 namespace rubato::cluster {
@@ -44,20 +45,27 @@ void append(train::Dataset& into, train::Dataset part) {
       into.features);
 }
 
-Result<train::InputSchema> schema_of_boxes(const ClusterConfig& config) {
-  if (!config.dataset.schema.empty()) return train::stated_schema(config.dataset);
+// all.schema and all.hints <- those of the boxes.
+Result<void> find_schema(const ClusterConfig& config, train::DataSplit& all) {
+  if (!config.dataset.schema.empty()) {
+    RUBATO_ASSIGN(all.schema, train::stated_schema(config.dataset));
+    return {};
+  }
   std::map<std::string, train::DataSummary> summaries;
   for (const WorkerProfile& worker : all_profiles(config)) {
     if (absent_at_start(config, worker.name)) continue;
     RUBATO_ASSIGN(summaries[worker.name], train::summarise(worker.data, config.dataset));
   }
-  return train::agree(summaries, config.dataset);
+  RUBATO_ASSIGN(const auto merged, train::merge(summaries));
+  RUBATO_ASSIGN(all.schema, train::agree(merged, config.dataset));
+  all.hints = train::data_hints(merged, config.dataset);
+  return {};
 }
 
 Result<train::DataSplit> load_boxes(const ClusterConfig& config) {
   RUBATO_TRY(check_own_data(config));
   train::DataSplit all;
-  RUBATO_ASSIGN(all.schema, schema_of_boxes(config));
+  RUBATO_TRY(find_schema(config, all));
   for (const WorkerProfile& worker : all_profiles(config)) {
     RUBATO_ASSIGN(auto box, load_box(config, worker.data, all.schema));
     all.boxes.push_back(box.train.size());

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/utf8.hpp"
 #include "base/words.hpp"
 #include "train/image_files.hpp"
 #include "train/image_folders.hpp"
@@ -53,8 +54,10 @@ Result<std::string> resolve_kind(const std::string& path, const DatasetOptions& 
   return kind_of(path);
 }
 
-Unlabelled unlabelled_of(const DatasetOptions& options) {
-  return options.skip_unlabelled ? Unlabelled::Skip : Unlabelled::Keep;
+RowOptions rows_of(const DatasetOptions& options) {
+  return {.unlabelled = options.skip_unlabelled ? Unlabelled::Skip : Unlabelled::Keep,
+          .skip_bad = options.skip_bad,
+          .text = options.text};
 }
 
 template <class T>
@@ -110,6 +113,29 @@ Result<RawData> fitting(RawData raw, const InputSchema& schema, const std::strin
   return raw;
 }
 
+// Errors quote the file, which may hold anything.
+Result<RawData> in_one_line(Result<RawData> raw) {
+  if (!raw) return fail(raw.error().code, printable(std::move(raw.error().message)));
+  return raw;
+}
+
+Result<RawData> read_any(const std::string& path, const DatasetOptions& options) {
+  RUBATO_ASSIGN(const std::string kind, resolve_kind(path, options));
+  const RowOptions rows = rows_of(options);
+  if (kind == "libsvm")
+    return as_raw(read_libsvm(path, static_cast<std::size_t>(options.features), rows));
+  if (kind == "idx") return as_raw(read_idx_images(idx_file(path)));
+  if (kind == "cifar-10") return read_cifar(path);
+  if (kind == "images")
+    return as_raw(read_image_folders(path, options.image_size, options.skip_bad));
+  if (kind == "numpy") return read_numpy(path, options.label_column, rows.unlabelled);
+  return as_raw(read_csv(path, {.header = options.header,
+                                .label_column = options.label_column,
+                                .ignore = options.ignore,
+                                .categorical = options.categorical,
+                                .rows = rows}));
+}
+
 }  // namespace
 
 bool is_file_kind(std::string_view kind) {
@@ -123,13 +149,11 @@ Result<std::string> kind_of(const std::string& path) {
   std::string name = lower_case(fs::path(path).filename().string());
   if (name.ends_with(".gz")) name.erase(name.size() - 3);
   const auto ends = [&](std::string_view end) { return name.ends_with(end); };
-  if (ends(".libsvm") || ends(".svm") || ends(".txt")) return "libsvm";
+  if (ends(".libsvm") || ends(".svm")) return "libsvm";
+  if (ends(".txt")) return looks_like_libsvm(path) ? "libsvm" : "csv";
   if (name.find("idx3") != std::string::npos) return "idx";
   if (ends(".npy") || ends(".npz")) return "numpy";
   if (ends(".bin")) return "cifar-10";
-  if (ends(".parquet") || ends(".xlsx") || ends(".xls") || ends(".json") || ends(".arff"))
-    return fail(ErrorCode::BadInput,
-                fmt::format("{}: is of a format that rubato does not read; save it as CSV", path));
   return "csv";
 }
 
@@ -141,28 +165,15 @@ std::string test_files(const std::string& path) {
 }
 
 Result<RawData> read_raw(const std::string& path, const DatasetOptions& options) {
-  RUBATO_ASSIGN(const std::string kind, resolve_kind(path, options));
-  const Unlabelled unlabelled = unlabelled_of(options);
-  if (kind == "libsvm")
-    return as_raw(read_libsvm(path, static_cast<std::size_t>(options.features), unlabelled));
-  if (kind == "idx") return as_raw(read_idx_images(idx_file(path)));
-  if (kind == "cifar-10") return read_cifar(path);
-  if (kind == "images")
-    return as_raw(read_image_folders(path, options.image_size, options.skip_bad));
-  if (kind == "numpy") return read_numpy(path, options.label_column, unlabelled);
-  return as_raw(read_csv(path, {.header = options.header,
-                                .label_column = options.label_column,
-                                .ignore = options.ignore,
-                                .categorical = options.categorical,
-                                .unlabelled = unlabelled}));
+  return in_one_line(read_any(path, options));
 }
 
 Result<RawData> read_raw_as(const std::string& path, const InputSchema& schema,
                             const DatasetOptions& options, Unknown unknown) {
   RUBATO_ASSIGN(const std::string kind, resolve_kind(path, options));
   if (kind == "csv" && !schema.pixels)
-    return as_raw(read_csv_as(path, schema, unknown,
-                              {.header = options.header, .unlabelled = unlabelled_of(options)}));
+    return as_raw(
+        read_csv_as(path, schema, unknown, {.header = options.header, .rows = rows_of(options)}));
   DatasetOptions stated = options;
   stated.kind = kind;
   if (kind == "libsvm") stated.features = static_cast<int>(schema.columns.size());

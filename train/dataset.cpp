@@ -13,6 +13,7 @@
 #include "base/multiversion.hpp"
 #include "base/rng.hpp"
 #include "train/data_files.hpp"
+#include "train/data_hints.hpp"
 #include "train/data_summary.hpp"
 #include "train/image_files.hpp"
 #include "train/samples.hpp"
@@ -180,6 +181,9 @@ Result<DataSplit> load_file(const DatasetOptions& options, std::uint64_t seed) {
     if (!agreed)
       return fail(ErrorCode::BadInput, fmt::format("{}: {}", options.path, agreed.error().message));
     schema = std::move(*agreed);
+    split.hints = data_hints(summary, options);
+    if (const auto* table = std::get_if<RawTable>(&raw))
+      for (std::string& hint : order_hints(*table)) split.hints.push_back(std::move(hint));
   }
   note_left_out(left_out_of(raw), options.path, split);
   const std::string second = held_out_path(options);

@@ -15,6 +15,7 @@
 #include "train/input_schema.hpp"
 #include "train/left_out.hpp"
 #include "train/model_spec.hpp"
+#include "train/text_format.hpp"
 
 namespace rubato::train {
 
@@ -61,6 +62,7 @@ struct DataSplit {
   std::vector<std::size_t> boxes = {};
   // A line for each directory of which something was not read: what, and how much of it.
   std::vector<std::string> left_out = {};
+  std::vector<std::string> hints = {};  // train/data_hints.hpp
 };
 
 // Adds a line for `path`, if anything of it was left out.
@@ -76,14 +78,14 @@ DataSplit split_off(const Dataset& all, double fraction, std::uint64_t seed);
 struct DatasetOptions {
   // fashion-mnist | cifar-10 | idx | images | csv | libsvm | numpy | blobs; empty: that of `path`
   std::string kind = "fashion-mnist";
-  std::string path;                  // directory or file; empty: the kind's usual place
-  std::string held_out_path;         // libsvm, csv: a second file; empty: split off `held_out`
+  std::string path = {};             // directory or file; empty: the kind's usual place
+  std::string held_out_path = {};    // libsvm, csv: a second file; empty: split off `held_out`
   double held_out = 0.2;             // fraction split off by seed where there is no second file
   int samples = 0;                   // 0 all; else the first so many training samples; blobs: total
   int features = 0;                  // csv, libsvm, blobs; 0: from the file (blobs: 20)
   int classes = 0;                   // csv, libsvm, blobs; 0: from the file (blobs: 10)
   std::optional<bool> header = {};   // csv: whether the first line is names; none: as it looks
-  std::string label_column;          // csv: name or 0-based index; empty: the last
+  std::string label_column = {};     // csv: name or 0-based index; empty: the last
   Task task = Task::Classification;  // Regression: csv, libsvm and numpy; the label is a number
   double spread = 1.0;               // blobs: standard deviation around each centre
   // Shift and scale to mean 0 and deviation 1 over the training samples: every feature of a csv or
@@ -93,9 +95,10 @@ struct DatasetOptions {
   std::vector<std::string> ignore = {};       // csv: columns that the model does not see
   std::vector<std::string> categorical = {};  // csv: columns of categories though they hold numbers
   std::vector<std::string> class_names = {};  // empty: those that the data have
+  TextFormat text = {};
   bool skip_unlabelled = false;  // files: leave out samples without a label; else they are refused
   int image_size = 0;   // images: side after resizing and cropping; 0: as they are, all of one size
-  double skip_bad = 0;  // images: the share of them that may be unreadable, and is left out
+  double skip_bad = 0;  // files: the share of samples that may be unreadable, and is left out
   std::string schema = {};  // a file that states the input schema; empty: it follows from the data
 
   bool operator==(const DatasetOptions&) const = default;

@@ -21,7 +21,7 @@ std::uint64_t files_of(const std::vector<LeftOut::Item>& items) {
       [](std::uint64_t sum, const LeftOut::Item& item) { return sum + item.files; });
 }
 
-std::string items_text(const std::vector<LeftOut::Item>& items) {
+std::string items_text(const std::vector<LeftOut::Item>& items, const std::string& unit) {
   struct Kind {
     std::string what;
     std::uint64_t files = 0;
@@ -42,16 +42,13 @@ std::string items_text(const std::vector<LeftOut::Item>& items) {
   for (const Kind& kind : kinds)
     parts.push_back(
         fmt::format("{} {} ({})", with_commas(kind.files), kind.what, fmt::join(kind.names, ", ")));
-  return fmt::format("{} left out: {}", counted(files_of(items), "file"), fmt::join(parts, ", "));
+  return fmt::format("{} left out: {}", counted(files_of(items), unit), fmt::join(parts, ", "));
 }
 
 }  // namespace
 
 void LeftOut::add(std::string path, std::string what, std::string why, std::uint64_t files) {
-  const bool text = is_utf8(path);
-  for (char& c : path)
-    if (static_cast<unsigned char>(c) < ' ' || c == '\x7F' || (!text && (c & 0x80) != 0)) c = '?';
-  items.push_back({std::move(path), std::move(what), std::move(why), files});
+  items.push_back({printable(std::move(path)), std::move(what), std::move(why), files});
 }
 
 std::uint64_t LeftOut::count() const {
@@ -60,7 +57,7 @@ std::uint64_t LeftOut::count() const {
 
 std::string LeftOut::text() const {
   std::vector<std::string> parts;
-  if (!items.empty()) parts.push_back(items_text(items));
+  if (!items.empty()) parts.push_back(items_text(items, unit));
   if (unlabelled > 0)
     parts.push_back(fmt::format("{} without a label {} left out", counted(unlabelled, "sample"),
                                 unlabelled == 1 ? "is" : "are"));

@@ -16,6 +16,7 @@ struct LeftOut {
     std::string why = {};     // of an unreadable file; else empty
     std::uint64_t files = 1;  // a folder: those in it
   };
+  std::string unit = "file";  // of an item
   std::vector<Item> items;
   std::size_t unreadable = 0;  // of them: samples that could not be read
   std::size_t unlabelled = 0;  // samples without a label, by option; they are not among the items

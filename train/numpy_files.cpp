@@ -20,6 +20,7 @@
 
 #include "base/file.hpp"
 #include "base/numbers.hpp"
+#include "train/csv_text.hpp"
 #include "train/table_files.hpp"
 
 namespace rubato::train {

@@ -32,6 +32,8 @@ struct RawTable {
   std::vector<std::uint32_t> lines = {};  // [rows] in the file; empty: it has no lines
   std::string label = {};  // the label's column: its name, or its position where there is no header
   bool sparse = false;     // columns beyond the last are zeros
+  char decimal = '.';      // of the numbers in the file, labels too
+  std::string format = {};  // what is unusual of its text: "separator tab; encoding UTF-16LE"
   std::size_t unknown = 0;  // values kUnknownWord
   LeftOut left_out = {};
 

@@ -12,6 +12,7 @@
 #include "base/check.hpp"
 #include "base/nearest.hpp"
 #include "base/numbers.hpp"
+#include "train/csv_text.hpp"
 #include "train/data_files.hpp"
 #include "train/table_files.hpp"
 
@@ -201,15 +202,21 @@ Result<void> check_labels(const RawData& raw, const std::string& path) {
 Result<std::vector<double>> target_values(const RawData& raw, const std::string& path) {
   RUBATO_TRY(check_labels(raw, path));
   const auto& labels = labels_in(raw);
+  CsvFormat format;
+  if (const auto* table = std::get_if<RawTable>(&raw)) format.decimal = table->decimal;
   std::vector<double> values;
   values.reserve(labels.size());
   for (std::size_t row = 0; row < labels.size(); ++row) {
-    const auto value = parse_number<double>(labels[row]);
-    if (!value)
-      return fail(ErrorCode::BadInput,
-                  fmt::format("{}: \"{}\" is not a number; dataset.task = \"regression\" needs one "
-                              "in each sample",
-                              label_place(raw, path, row), labels[row]));
+    const auto value = format.number(labels[row]);
+    if (!value) {
+      const std::string likely = looks_like(labels[row]);
+      return fail(
+          ErrorCode::BadInput,
+          fmt::format("{}: \"{}\" is not a number{}; dataset.task = \"regression\" needs one "
+                      "in each sample",
+                      label_place(raw, path, row), labels[row],
+                      likely.empty() ? "" : " (" + likely + ")"));
+    }
     values.push_back(*value);
   }
   return values;
@@ -243,14 +250,10 @@ Result<Samples> to_samples(RawData raw, const InputSchema& schema, const std::st
 }
 
 Result<Samples> read_samples(const InputSchema& schema, const std::string& path, Labels labels,
-                             Unlabelled unlabelled) {
-  auto raw = read_raw_as(test_files(path), schema,
-                         {.kind = "",
-                          .path = {},
-                          .held_out_path = {},
-                          .label_column = {},
-                          .skip_unlabelled = unlabelled == Unlabelled::Skip},
-                         Unknown::Count);
+                             const DatasetOptions& options) {
+  InputSchema named = schema;
+  if (!options.label_column.empty()) named.label = options.label_column;
+  auto raw = read_raw_as(test_files(path), named, options, Unknown::Count);
   if (!raw) return fail(ErrorCode::BadInput, std::move(raw.error().message));
   return to_samples(std::move(*raw), schema, path, labels);
 }

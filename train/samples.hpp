@@ -22,8 +22,11 @@ struct Samples {
 };
 
 // Tables as train/data_files.hpp finds them; images of a directory that has test images: those.
+// `options`: how the file is written, and the label's column where it has another name than in the
+// schema.
 [[nodiscard]] Result<Samples> read_samples(const InputSchema& schema, const std::string& path,
-                                           Labels labels, Unlabelled unlabelled = Unlabelled::Keep);
+                                           Labels labels,
+                                           const DatasetOptions& options = {.kind = ""});
 
 // `raw` in the schema's columns or image size. `path` names it in errors. Numbers are filled in and
 // scaled as doubles; what a model takes is a float then.

@@ -1,15 +1,12 @@
 #include "train/table_files.hpp"
 
 #include <fmt/format.h>
-#include <zlib.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -18,8 +15,10 @@
 #include "base/file.hpp"
 #include "base/nearest.hpp"
 #include "base/numbers.hpp"
-#include "base/utf8.hpp"
+#include "base/words.hpp"
+#include "train/csv_text.hpp"
 #include "train/model_spec.hpp"
+#include "train/text_file.hpp"
 
 namespace rubato::train {
 namespace {
@@ -30,61 +29,6 @@ tl::unexpected<Error> bad_line(const std::string& path, std::size_t line, std::s
 
 tl::unexpected<Error> no_labels(const std::string& path) {
   return fail(ErrorCode::BadInput, path + ": no sample has a label");
-}
-
-constexpr std::size_t kTextBytesMax = std::size_t{1} << 34;  // of one compressed file
-
-Result<std::string> inflate(const std::string& path) {
-  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), &gzclose);
-  if (!file) return fail(ErrorCode::Io, fmt::format("{}: {}", path, std::strerror(errno)));
-  std::string text;
-  std::vector<char> buffer(std::size_t{1} << 18);
-  for (;;) {
-    const int got = gzread(file.get(), buffer.data(), static_cast<unsigned>(buffer.size()));
-    int code = 0;
-    if (got < 0 || (got == 0 && gzerror(file.get(), &code) && code == Z_BUF_ERROR))
-      return fail(ErrorCode::BadInput,
-                  fmt::format("{}: is damaged or ends early; make it again with gzip", path));
-    if (got == 0) return text;
-    text.append(buffer.data(), static_cast<std::size_t>(got));
-    if (text.size() > kTextBytesMax)
-      return fail(ErrorCode::BadInput, fmt::format("{}: holds more than {} GiB; use a part of it",
-                                                   path, kTextBytesMax >> 30));
-  }
-}
-
-std::string from_latin1(std::string_view text) {
-  std::string utf8;
-  for (const char c : text) {
-    const auto code = static_cast<unsigned char>(c);
-    if (code >= 0x80) {
-      utf8 += static_cast<char>(0xC0 | code >> 6);
-      utf8 += static_cast<char>(0x80 | (code & 0x3F));
-    } else {
-      utf8 += c;
-    }
-  }
-  return utf8;
-}
-
-// The text of a file in UTF-8, without the mark that some programs put before it.
-Result<std::string> read_text(const std::string& path) {
-  auto read = read_file(path);
-  if (read && read->substr(0, 2) == "\x1f\x8b") read = inflate(path);
-  RUBATO_ASSIGN(std::string text, std::move(read));
-  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
-  if (!is_utf8(text)) return from_latin1(text);
-  return text;
-}
-
-std::string_view trim(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t\r");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
-}
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
 }
 
 // --- LIBSVM ----------------------------------------------------------------------------------
@@ -116,9 +60,8 @@ std::optional<std::string> parse_entries(std::string_view line, std::size_t row,
     const std::string_view word = next_word(line);
     const auto colon = word.find(':');
     const auto index = parse_number<std::uint32_t>(word.substr(0, colon));
-    const auto value = colon == std::string_view::npos
-                           ? std::nullopt
-                           : parse_number<double>(word.substr(colon + 1));
+    const auto value = parse_number<double>(
+        colon == std::string_view::npos ? std::string_view() : word.substr(colon + 1));
     if (!index || !value || std::abs(*value) > kNumberMax)
       return fmt::format("\"{}\" is not index:value", word);
     if (*index <= previous)
@@ -134,79 +77,9 @@ std::optional<std::string> parse_entries(std::string_view line, std::size_t row,
 
 // --- CSV -------------------------------------------------------------------------------------
 
-// Records of a CSV text, front to back.
-class CsvReader {
- public:
-  explicit CsvReader(std::string_view text) : text_(text) {}
-
-  // The next record that is not a blank line, or nothing at the end. Fields are unquoted.
-  // Errors: what is wrong with the record that starts at line().
-  tl::expected<std::optional<std::vector<std::string>>, std::string> next() {
-    while (!text_.empty() && (text_.front() == '\n' || text_.front() == '\r')) advance();
-    if (text_.empty()) return std::nullopt;
-    line_ = next_line_;
-    std::vector<std::string> fields;
-    for (;;) {
-      auto field = text_.front() == '"' ? quoted_field() : plain_field();
-      if (!field) return tl::unexpected<std::string>(std::move(field.error()));
-      fields.push_back(std::move(*field));
-      const bool more = !text_.empty() && text_.front() == ',';
-      if (!text_.empty()) advance();  // comma or line end
-      if (!more) return fields;
-      if (text_.empty()) {
-        fields.emplace_back();
-        return fields;
-      }
-    }
-  }
-
-  std::size_t line() const { return line_; }
-
- private:
-  void advance() {
-    if (text_.front() == '\n') ++next_line_;
-    text_.remove_prefix(1);
-  }
-
-  tl::expected<std::string, std::string> plain_field() {
-    const auto end = std::min(text_.find_first_of(",\n"), text_.size());
-    const std::string_view field = trim(text_.substr(0, end));
-    text_.remove_prefix(end);
-    return std::string(field);
-  }
-
-  tl::expected<std::string, std::string> quoted_field() {
-    std::string field;
-    advance();
-    for (;;) {
-      if (text_.empty()) return tl::unexpected<std::string>("a quote is never closed");
-      const char c = text_.front();
-      advance();
-      if (c != '"') {
-        field += c;
-      } else if (!text_.empty() && text_.front() == '"') {
-        field += c;
-        advance();
-      } else {
-        break;
-      }
-    }
-    if (!text_.empty() && text_.front() == '\r') advance();
-    if (!text_.empty() && text_.front() != ',' && text_.front() != '\n')
-      return tl::unexpected<std::string>("text after a closing quote");
-    return field;
-  }
-
-  std::string_view text_;
-  std::size_t line_ = 0;
-  std::size_t next_line_ = 1;
-};
-
 constexpr std::size_t kNowhere = std::string::npos;
 constexpr std::size_t kHeaderProbe = 100;  // records that are looked at to tell a header
 constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
-
-using Fields = std::vector<std::string>;
 
 std::size_t position_of(const Fields& fields, const std::string& name) {
   const auto found = std::ranges::find(fields, name);
@@ -233,10 +106,6 @@ std::size_t find_field(const Fields& names, const std::string& column) {
   return index && *index < names.size() ? *index : kNowhere;
 }
 
-bool is_number(const std::string& field) {
-  return parse_number<double>(field).has_value();
-}
-
 // One field of the records below the first.
 struct Below {
   std::size_t numbers = 0, texts = 0;
@@ -257,9 +126,10 @@ std::vector<Below> look_below(CsvReader rest, std::size_t fields) {
     if (!record || !*record) break;
     for (std::size_t f = 0; f < std::min(fields, (*record)->size()); ++f) {
       std::string& field = (**record)[f];
-      if (is_missing(field)) continue;
-      ++(is_number(field) ? below[f].numbers : below[f].texts);
-      if (!is_number(field)) ++below[f].times[std::move(field)];
+      if (rest.format().is_missing(field)) continue;
+      const bool number = rest.format().is_number(field);
+      ++(number ? below[f].numbers : below[f].texts);
+      if (!number) ++below[f].times[std::move(field)];
     }
   }
   return below;
@@ -285,6 +155,7 @@ enum class FirstLine { Names, Values, Unclear };
 
 // What `first`, the first record, is. `rest`: the records after it. `label`: the label's field.
 FirstLine judge_first(const Fields& first, const CsvReader& rest, std::size_t label) {
+  const CsvFormat& format = rest.format();
   const std::vector<Below> below = look_below(rest, first.size());
   int over_numbers = 0;  // texts above numbers alone: names
   int over_others = 0;   // texts that never come again, above texts that do: likely names
@@ -296,8 +167,8 @@ FirstLine judge_first(const Fields& first, const CsvReader& rest, std::size_t la
     // both.
     const std::size_t errors = f == label ? 0 : below[f].numbers;
     any_below = any_below || below[f].numbers + below[f].texts > 0;
-    if (is_missing(first[f])) continue;
-    if (is_number(first[f])) {
+    if (format.is_missing(first[f])) continue;
+    if (format.is_number(first[f])) {
       ++numbers;
     } else if (below[f].times.contains(first[f])) {
       ++among_equals;
@@ -309,7 +180,7 @@ FirstLine judge_first(const Fields& first, const CsvReader& rest, std::size_t la
   }
   if (!any_below) return numbers > 0 ? FirstLine::Values : FirstLine::Names;
   if (over_numbers > 0) {
-    const bool odd = numbers > 0 && (label >= first.size() || is_number(first[label]));
+    const bool odd = numbers > 0 && (label >= first.size() || format.is_number(first[label]));
     return among_equals > 0 || odd ? FirstLine::Unclear : FirstLine::Names;
   }
   if (among_equals > 0) return over_others > among_equals ? FirstLine::Unclear : FirstLine::Values;
@@ -320,7 +191,8 @@ FirstLine judge_first(const Fields& first, const CsvReader& rest, std::size_t la
 // Whether the options name a field of the first record. A number may be an index.
 bool options_name(const Fields& first, const CsvOptions& options) {
   const auto names_field = [&](const std::string& column) {
-    return !column.empty() && !is_number(column) && position_of(first, column) != kNowhere;
+    return !column.empty() && !parse_number<double>(column) &&
+           position_of(first, column) != kNowhere;
   };
   return names_field(options.label_column) || std::ranges::any_of(options.ignore, names_field) ||
          std::ranges::any_of(options.categorical, names_field);
@@ -419,10 +291,12 @@ tl::expected<CsvLayout, std::string> find_columns(const Fields& first, const Csv
 class ColumnReader {
  public:
   // Finds out by its first value whether a column holds numbers, unless it is stated.
-  explicit ColumnReader(bool categorical) : kind_(categorical ? Kind::Stated : Kind::Unknown) {}
+  ColumnReader(const CsvFormat& format, bool categorical)
+      : format_(&format), kind_(categorical ? Kind::Stated : Kind::Unknown) {}
   // One of a schema.
-  ColumnReader(const Column& column, bool old_names, Unknown unknown)
-      : kind_(column.categorical() ? Kind::Stated : Kind::Number),
+  ColumnReader(const CsvFormat& format, const Column& column, bool old_names, Unknown unknown)
+      : format_(&format),
+        kind_(column.categorical() ? Kind::Stated : Kind::Number),
         agreed_(true),
         old_names_(old_names),
         unknown_(unknown) {
@@ -432,24 +306,20 @@ class ColumnReader {
 
   // Errors: what is wrong with the field, after the name of its column.
   tl::expected<double, std::string> read(const std::string& field) {
-    if (is_missing(field)) return kMissing;
+    if (format_->is_missing(field)) return kMissing;
     const bool number_wanted = kind_ == Kind::Number || kind_ == Kind::Unknown;
-    const auto value = number_wanted ? parse_number<double>(field) : std::nullopt;
+    const auto value = number_wanted ? format_->number(field) : std::nullopt;
     if (kind_ == Kind::Unknown) kind_ = value ? Kind::Number : Kind::Text;
     if (kind_ == Kind::Number) {
       if (value && std::abs(*value) <= kNumberMax) return *value;
       if (value)
         return tl::unexpected(
             fmt::format("\"{}\" is too large; numbers go up to {:.1e}", field, kNumberMax));
-      return tl::unexpected(fmt::format(
-          "\"{}\" is not a number{}", field,
-          agreed_ ? "" : fmt::format("; mend it, or list the column in dataset.categorical")));
+      return tl::unexpected(fmt::format("\"{}\" is not a number{}", field, remedy(field)));
     }
-    if (kind_ == Kind::Text && is_number(field))
-      return tl::unexpected(
-          fmt::format("\"{}\" is a number, but \"{}\" above it is a text; mend one of them, or "
-                      "list the column in dataset.categorical",
-                      field, first_word()));
+    if (kind_ == Kind::Text && format_->is_number(field))
+      return tl::unexpected(fmt::format("\"{}\" is a number, but \"{}\" above it is a text{}",
+                                        field, first_word(), remedy(first_word())));
     return place(field);
   }
 
@@ -463,6 +333,13 @@ class ColumnReader {
 
  private:
   enum class Kind { Unknown, Number, Text, Stated };
+
+  // What to do with a text where a number is wanted.
+  std::string remedy(const std::string& text) const {
+    if (const std::string likely = looks_like(text); !likely.empty())
+      return fmt::format(" ({})", likely);
+    return agreed_ ? "" : "; mend it, or list the column in dataset.categorical";
+  }
 
   std::string first_word() const {
     return std::ranges::find_if(places_, [](const auto& p) { return p.second == 0; })->first;
@@ -506,6 +383,7 @@ class ColumnReader {
     return nearest ? fmt::format(" (did you mean {}?)", *nearest) : "";
   }
 
+  const CsvFormat* format_;
   Kind kind_;
   bool agreed_ = false;
   bool old_names_ = false;
@@ -514,61 +392,111 @@ class ColumnReader {
   std::map<std::string, std::uint32_t> places_;
 };
 
-// Reads one record, which begins at `line`, into `table`, whose columns are known.
-Result<void> read_record(const std::string& path, std::size_t line, Fields& record,
-                         const CsvLayout& layout, Unlabelled unlabelled,
-                         std::vector<ColumnReader>& columns, RawTable& table) {
+// Reads one record into `table`, whose columns are known; all of it or nothing. Errors: what is
+// wrong with it.
+tl::expected<void, std::string> read_record(std::size_t line, Fields& record,
+                                            const CsvLayout& layout, const CsvFormat& format,
+                                            Unlabelled unlabelled,
+                                            std::vector<ColumnReader>& columns, RawTable& table) {
   if (record.size() != layout.fields)
-    return bad_line(path, line,
-                    fmt::format("{} fields; the first line has {}", record.size(), layout.fields));
-  if (table.values.size() + columns.size() > kValuesMax)
-    return bad_line(path, line,
-                    fmt::format("more than {} values; use a part of the file", kValuesMax));
-  if (layout.label != kNowhere) {
-    std::string& label = record[layout.label];
-    if (is_missing(label)) label.clear();
-    if (label.empty() && unlabelled == Unlabelled::Skip) {
-      ++table.left_out.unlabelled;
-      return {};
-    }
-    table.labels.push_back(std::move(label));
+    return tl::unexpected(
+        fmt::format("{} fields; the first line has {}", record.size(), layout.fields));
+  const bool labelled = layout.label != kNowhere;
+  if (labelled && format.is_missing(record[layout.label])) record[layout.label].clear();
+  if (labelled && record[layout.label].empty() && unlabelled == Unlabelled::Skip) {
+    ++table.left_out.unlabelled;
+    return {};
   }
+  const std::size_t before = table.values.size();
   for (std::size_t i = 0; i < columns.size(); ++i) {
     const std::size_t at = layout.features[i];
     const auto value = columns[i].read(record[at]);
-    if (!value)
-      return bad_line(path, line,
-                      fmt::format("{}: {}", column_text(table.columns[i].name, at), value.error()));
+    if (!value) {
+      table.values.resize(before);
+      return tl::unexpected(
+          fmt::format("{}: {}", column_text(table.columns[i].name, at), value.error()));
+    }
     table.values.push_back(*value);
   }
+  if (labelled) table.labels.push_back(std::move(record[layout.label]));
   table.lines.push_back(static_cast<std::uint32_t>(line));
   return {};
+}
+
+// Leaves out lines that are wrong, as far as a share of all may be.
+class BadLines {
+ public:
+  BadLines(const std::string& path, double share) : path_(path), share_(share) {}
+
+  // Errors: none may be wrong.
+  Result<void> add(std::size_t line, const std::string& what, LeftOut& left_out) {
+    if (share_ == 0) return bad_line(path_, line, what);
+    if (left_out.unreadable == 0) first_ = fmt::format("{}:{}: {}", path_, line, what);
+    left_out.add(fmt::format("line {}", line), "unreadable", what);
+    ++left_out.unreadable;
+    return {};
+  }
+  // Errors: more than the share are wrong.
+  Result<void> check(const RawTable& table) const {
+    const std::size_t wrong = table.left_out.unreadable, all = wrong + table.rows();
+    if (static_cast<double>(wrong) <= share_ * static_cast<double>(all)) return {};
+    return fail(
+        ErrorCode::BadInput,
+        fmt::format("{}: {} cannot be read ({:.2g} %), more than dataset.skip_bad = {} "
+                    "allows; the first: {}",
+                    path_, counted(wrong, "line"),
+                    100 * static_cast<double>(wrong) / static_cast<double>(all), share_, first_));
+  }
+
+ private:
+  const std::string& path_;
+  double share_;
+  std::string first_;
+};
+
+// What is unusual of a file's text, but not what is wrong with it.
+std::string unusual(const TextFile& file, const std::string& fields, std::size_t inner_lines) {
+  std::vector<std::string> all;
+  if (!fields.empty()) all.push_back(fields);
+  if (file.encoding != "UTF-8") all.push_back("encoding " + file.encoding);
+  if (inner_lines > 0) all.push_back(counted(inner_lines, "line end") + " within quotes");
+  return fmt::format("{}", fmt::join(all, "; "));
 }
 
 // Takes the records of `path`. `lay_out` finds the layout by the first record and fills in
 // table.columns and table.label; `make` gives the reader of a column.
 template <class LayOut, class Make>
-Result<RawTable> read_records(const std::string& path, Unlabelled unlabelled, LayOut lay_out,
+Result<RawTable> read_records(const std::string& path, const RowOptions& options, LayOut lay_out,
                               Make make) {
-  RUBATO_ASSIGN(const std::string text, read_text(path));
-  CsvReader reader(text);
+  RUBATO_ASSIGN(const TextFile file, read_text_file(path, options.text.encoding));
+  const auto format = csv_format(file.text, options.text);
+  if (!format) return fail(ErrorCode::BadInput, fmt::format("{}: {}", path, format.error()));
+  CsvReader reader(file.text, *format);
   RawTable table;
+  table.decimal = format->decimal;
+  table.left_out.unit = "line";
   auto record = reader.next();
   if (!record) return bad_line(path, reader.line(), record.error());
   if (!*record) return fail(ErrorCode::BadInput, path + ": holds no samples");
   auto layout = lay_out(**record, reader, table);
   if (!layout) return bad_line(path, reader.line(), layout.error());
   if (layout->header) record = reader.next();
-  if (!record) return bad_line(path, reader.line(), record.error());
-  if (!*record) return fail(ErrorCode::BadInput, path + ": holds no samples");
   std::vector<ColumnReader> columns;
-  for (std::size_t i = 0; i < table.columns.size(); ++i) columns.push_back(make(i, table));
-  while (*record) {
-    RUBATO_TRY(read_record(path, reader.line(), **record, *layout, unlabelled, columns, table));
-    record = reader.next();
-    if (!record) return bad_line(path, reader.line(), record.error());
+  for (std::size_t i = 0; i < table.columns.size(); ++i) columns.push_back(make(i, table, *format));
+  BadLines bad_lines(path, options.skip_bad);
+  for (; record && *record; record = reader.next()) {
+    if (table.values.size() + columns.size() > kValuesMax)
+      return bad_line(path, reader.line(),
+                      fmt::format("more than {} values; use a part of the file", kValuesMax));
+    const auto read =
+        read_record(reader.line(), **record, *layout, *format, options.unlabelled, columns, table);
+    if (!read) RUBATO_TRY(bad_lines.add(reader.line(), read.error(), table.left_out));
   }
-  if (table.rows() == 0) return no_labels(path);
+  if (!record) return bad_line(path, reader.line(), record.error());
+  RUBATO_TRY(bad_lines.check(table));
+  table.format = unusual(file, format_text(*format), reader.inner_lines());
+  if (table.rows() == 0 && table.left_out.unlabelled > 0) return no_labels(path);
+  if (table.rows() == 0) return fail(ErrorCode::BadInput, path + ": holds no samples");
   for (std::size_t i = 0; i < columns.size(); ++i) {
     table.columns[i].text = columns[i].text();
     table.columns[i].words = columns[i].words();
@@ -578,10 +506,6 @@ Result<RawTable> read_records(const std::string& path, Unlabelled unlabelled, La
 }
 
 }  // namespace
-
-bool is_missing(std::string_view field) {
-  return field.empty() || field == "?" || field == "NA" || field == "NaN" || field == "nan";
-}
 
 std::string number_label(std::string_view text) {
   if (std::ranges::count_if(text, is_digit) > std::numeric_limits<double>::digits10)
@@ -594,12 +518,16 @@ std::string column_text(const std::string& name, std::size_t position) {
   return name.empty() ? fmt::format("column {}", position) : fmt::format("column \"{}\"", name);
 }
 
-Result<RawTable> read_libsvm(const std::string& path, std::size_t features, Unlabelled unlabelled) {
-  RUBATO_ASSIGN(const std::string text, read_text(path));
+Result<RawTable> read_libsvm(const std::string& path, std::size_t features,
+                             const RowOptions& options) {
+  RUBATO_ASSIGN(const TextFile file, read_text_file(path, options.text.encoding));
   RawTable table;
   table.sparse = true;
+  table.format = unusual(file, "", 0);
+  table.left_out.unit = "line";
+  BadLines bad_lines(path, options.skip_bad);
   std::vector<Entry> entries;
-  std::string_view rest = text;
+  std::string_view rest = file.text;
   for (std::size_t number = 1; !rest.empty(); ++number) {
     std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(line.size() + 1, rest.size()));
@@ -612,14 +540,19 @@ Result<RawTable> read_libsvm(const std::string& path, std::size_t features, Unla
       line = all;
     }
     const bool missing = is_missing(label);
-    if (missing && unlabelled == Unlabelled::Skip) {
+    if (missing && options.unlabelled == Unlabelled::Skip) {
       ++table.left_out.unlabelled;
       continue;
     }
-    if (!missing && !parse_number<double>(label))
-      return bad_line(path, number, fmt::format("label \"{}\" is not a number", label));
-    if (auto wrong = parse_entries(line, table.labels.size(), features, entries))
-      return bad_line(path, number, *wrong);
+    const std::size_t before = entries.size();
+    auto wrong = missing || parse_number<double>(label)
+                     ? parse_entries(line, table.labels.size(), features, entries)
+                     : fmt::format("label \"{}\" is not a number", label);
+    if (wrong) {
+      entries.resize(before);
+      RUBATO_TRY(bad_lines.add(number, *wrong, table.left_out));
+      continue;
+    }
     table.labels.push_back(missing ? "" : number_label(label));
     table.lines.push_back(static_cast<std::uint32_t>(number));
   }
@@ -635,46 +568,64 @@ Result<RawTable> read_libsvm(const std::string& path, std::size_t features, Unla
                     "use a part of the file",
                     path, table.labels.size(), features, kValuesMax));
   // A small file may not ask for much memory.
-  const std::size_t room = kDeflateMax * text.size();
+  const std::size_t room = kDeflateMax * file.text.size();
   if (features > std::max(kSmallFeatures, room) ||
       table.labels.size() * features > std::max(kSmallValues, room))
     return fail(
         ErrorCode::BadInput,
         fmt::format("{}: {} samples of {} features in {} bytes; is the largest index right?", path,
-                    table.labels.size(), features, text.size()));
+                    table.labels.size(), features, file.text.size()));
   table.columns.resize(features);
   table.values.resize(table.labels.size() * features);
   for (const Entry& entry : entries) table.values[entry.row * features + entry.index] = entry.value;
+  RUBATO_TRY(bad_lines.check(table));
   return table;
+}
+
+bool looks_like_libsvm(const std::string& path) {
+  const auto file = read_text_file(path);
+  if (!file) return false;
+  std::string_view rest = file->text;
+  while (!rest.empty()) {
+    std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    line = trim(line.substr(0, line.find('#')));
+    if (line.empty()) continue;
+    const std::string_view label = next_word(line);
+    std::vector<Entry> entries;
+    return label.find(':') != label.npos || ((is_missing(label) || parse_number<double>(label)) &&
+                                             !parse_entries(line, 0, 0, entries));
+  }
+  return false;
 }
 
 Result<RawTable> read_csv(const std::string& path, const CsvOptions& options) {
   return read_records(
-      path, options.unlabelled,
+      path, options.rows,
       [&](const Fields& first, const CsvReader& rest,
           RawTable& table) -> tl::expected<CsvLayout, std::string> {
         if (first.size() < 2)
-          return tl::unexpected(
-              fmt::format("one field; a label and a feature need two{}",
-                          first[0].find_first_of(";\t") == std::string::npos
-                              ? ""
-                              : ". Fields are separated by commas; save the file so"));
+          return tl::unexpected<std::string>(
+              "one field; a label and a feature need two. If fields end at another character than "
+              "those that are looked for (comma, semicolon, tab, |, blank), set dataset.separator");
         return find_layout(first, rest, options, table);
       },
-      [](std::size_t i, const RawTable& table) { return ColumnReader(table.columns[i].text); });
+      [](std::size_t i, const RawTable& table, const CsvFormat& format) {
+        return ColumnReader(format, table.columns[i].text);
+      });
 }
 
 Result<RawTable> read_csv_as(const std::string& path, const InputSchema& schema, Unknown unknown,
                              const CsvOptions& options) {
   return read_records(
-      path, options.unlabelled,
+      path, options.rows,
       [&](const Fields& first, const CsvReader& rest, RawTable& table) {
         for (const Column& column : schema.columns) table.columns.push_back({.name = column.name});
         table.label = schema.label;
         return find_columns(first, rest, schema, options.header);
       },
-      [&](std::size_t i, const RawTable&) {
-        return ColumnReader(schema.columns[i], schema.old_names, unknown);
+      [&](std::size_t i, const RawTable&, const CsvFormat& format) {
+        return ColumnReader(format, schema.columns[i], schema.old_names, unknown);
       });
 }
 

@@ -2,7 +2,7 @@
 // compressed by gzip.
 // Sources: RFC 4180 (CSV); csie.ntu.edu.tw/~cjlin/libsvm (LIBSVM: "label index:value ...", indices
 // from 1, ascending, absent ones 0, "#" starts a comment).
-// Text that is not UTF-8 is taken for ISO 8859-1. Errors: Io when the file cannot be read, BadInput
+// train/text_file.hpp has the encodings. Errors: Io when the file cannot be read, BadInput
 // "file:line: what" for the first bad line.
 #pragma once
 
@@ -17,24 +17,34 @@
 #include "base/result.hpp"
 #include "train/input_schema.hpp"
 #include "train/raw_data.hpp"
+#include "train/text_format.hpp"
 
 namespace rubato::train {
+
+struct RowOptions {
+  Unlabelled unlabelled = Unlabelled::Keep;
+  double skip_bad = 0;  // the share of the lines that may be wrong, and are left out then
+  TextFormat text = {};
+};
 
 // `features`: how many there are; 0: as many as the highest index in the file. A label is a number:
 // "+1" and "1.0" are 1.
 [[nodiscard]] Result<RawTable> read_libsvm(const std::string& path, std::size_t features,
-                                           Unlabelled unlabelled = Unlabelled::Keep);
+                                           const RowOptions& rows = {});
+
+// Whether the first line that holds something is one of LIBSVM. A file that cannot be read is not.
+bool looks_like_libsvm(const std::string& path);
 
 struct CsvOptions {
   std::optional<bool> header = {};       // whether the first line is names; none: as it looks
   std::string label_column = {};         // a name of the header, else an index; empty: the last
   std::vector<std::string> ignore = {};  // names of columns to leave out
   std::vector<std::string> categorical = {};  // names, or indices, of columns of categories
-  Unlabelled unlabelled = Unlabelled::Keep;
+  RowOptions rows = {};
 };
 
 // A column holds categories where `categorical` lists it or its first value is no number. Otherwise
-// all its values are numbers. Empty fields, NA, NaN and ? are missing values and labels. Labels and
+// all its values are numbers. train/csv_text.hpp says which fields are missing values. Labels and
 // categories are texts, even where they look like numbers: they stay as they are.
 // The first line is a header where the options say so or name one of its fields. Else it is judged,
 // the label's field like the others; docs/data.md has the rule. One that may be either is refused.
@@ -46,16 +56,13 @@ enum class Unknown { Refuse, Count };
 
 // The columns of `schema`, in its order, from a file that may have others too; without names all of
 // them, which must be as many. There are no labels where the file has no such column.
-// Of the options, `header` (where the schema has no names) and `unlabelled` matter.
+// Of the options, `header` (where the schema has no names) and `rows` matter.
 [[nodiscard]] Result<RawTable> read_csv_as(const std::string& path, const InputSchema& schema,
                                            Unknown unknown, const CsvOptions& options = {});
 
 // The distinct labels, sorted: by value when all are numbers (by text those of one value), else as
 // text.
 std::vector<std::string> distinct_labels(const std::vector<std::string>& labels);
-
-// Whether a field stands for no value: empty, NA, NaN or ?.
-bool is_missing(std::string_view field);
 
 // The shortest spelling of a number: "+1" and "1.0" are "1". Other texts stay, and so does a number
 // of more digits than a double holds.

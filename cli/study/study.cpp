@@ -32,7 +32,6 @@
 #include "cluster/file_kind.hpp"
 #include "cluster/own_data.hpp"
 #include "emulation/virtual_cluster.hpp"
-#include "train/label_hint.hpp"
 
 namespace rubato::cli {
 namespace {

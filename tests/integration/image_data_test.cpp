@@ -64,9 +64,9 @@ TEST_CASE("photos: rubato data names what is not read, and which share cannot be
   CHECK(data.wait_for_end() == 0);
   CHECK(contains(data.out(), "photos: images, 40 samples\n"));
   CHECK(contains(data.out(), kLeftOut));
-  CHECK(
-      contains(data.out(),
-               "Training refuses unreadable images, unless dataset.skip_bad is 0.0244 or more.\n"));
+  CHECK(contains(data.out(),
+                 "Training refuses unreadable samples, unless dataset.skip_bad is "
+                 "0.0244 or more.\n"));
   Process json(place, {"data", "photos", "--json"});
   CHECK(json.wait_for_end() == 0);
   const Json file = Json::parse(json.out()).at("files").at(0);

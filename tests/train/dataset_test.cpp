@@ -132,8 +132,8 @@ TEST_CASE("without a kind the name of the path tells it") {
   CHECK(load(options).train.size() == 8);
   options.path = directory.write("a.libsvm", "-1 1:1\n+1 1:2\n-1 1:3\n+1 1:4\n+1 2:5\n");
   CHECK(load(options).train.size() == 4);
-  options.path = directory.write("a.xlsx", "");
-  CHECK(error_of(options).find("save it as CSV") != std::string::npos);
+  options.path = directory.write("a.xlsx", "PK\x03\x04");
+  CHECK(error_of(options).find("save the table as CSV") != std::string::npos);
   options.path.clear();
   CHECK(error_of(options).find("dataset.path") != std::string::npos);
 }

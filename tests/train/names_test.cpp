@@ -138,7 +138,9 @@ TEST_CASE("labels: a missing one is refused by line, or skipped and counted") {
     const InputSchema schema = agree(summary, options).value();
     CHECK(load_local(path, schema, options, 0, 1).value().left_out == split.left_out);
     CHECK_FALSE(read_samples(schema, path, Labels::Needed).has_value());
-    CHECK(read_samples(schema, path, Labels::Needed, Unlabelled::Skip).value().data.size() == 2);
+    CHECK(read_samples(schema, path, Labels::Needed, {.kind = "", .skip_unlabelled = true})
+              .value()
+              .data.size() == 2);
     // Who predicts needs no labels.
     CHECK(read_samples(schema, path, Labels::IfThere).value().data.size() == 3);
   };

@@ -10,24 +10,13 @@
 #include <vector>
 
 #include "tests/temp_directory.hpp"
+#include "tests/train/npy.hpp"
 #include "train/data_summary.hpp"
 
 namespace rubato::train {
 namespace {
 
 using Words = std::vector<std::string>;
-
-template <class T>
-std::string npy(const std::string& descr, const std::string& shape, const std::vector<T>& values) {
-  std::string header =
-      "{'descr': '" + descr + "', 'fortran_order': False, 'shape': " + shape + ", }";
-  header.resize(118 - 1, ' ');
-  header += '\n';
-  std::string bytes("\x93NUMPY\x01\x00\x76\x00", 10);
-  bytes += header;
-  bytes.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
-  return bytes;
-}
 
 std::string from_hex(const std::string& hex) {
   std::string bytes;

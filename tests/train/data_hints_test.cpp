@@ -1,0 +1,144 @@
+// Which data are worth a warning, and which are not.
+#include "train/data_hints.hpp"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+
+namespace rubato::train {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Words numbers(int count, const char* form) {
+  Words all;
+  for (int i = 0; i < count; ++i) all.push_back(fmt::format(fmt::runtime(form), i));
+  return all;
+}
+
+// A table of one column, whose numbers have this mean and deviation, with samples of each class.
+DataSummary of_classes(const Words& classes, std::uint64_t of_each) {
+  DataSummary all{.samples = of_each * classes.size(), .label = "y"};
+  for (const std::string& name : classes) all.classes[name] = of_each;
+  const Moments values{all.samples, 1, static_cast<double>(all.samples)};
+  all.columns.push_back({.name = "x", .values = values});
+  return all;
+}
+
+DataSummary of_column(const ColumnSummary& column, std::uint64_t samples) {
+  DataSummary all{.samples = samples, .label = "y", .classes = {{"a", samples / 2}}};
+  all.classes["b"] = samples - samples / 2;
+  all.columns = {{.name = "z", .values = {samples, 0, 1}}, column};
+  return all;
+}
+
+std::string hints(const DataSummary& all, const DatasetOptions& options = {}) {
+  return fmt::format("{}", fmt::join(data_hints(all, options), "\n"));
+}
+
+}  // namespace
+
+TEST_CASE("hints: labels that are numbers with fractions, or many, look like a quantity") {
+  CHECK(hints(of_classes(numbers(1322, "{}"), 2)) ==
+        "All 1,322 labels are numbers. If they are a quantity to predict, and no names of classes, "
+        "set dataset.task = \"regression\"");
+  CHECK_FALSE(hints(of_classes(numbers(30, "{}.5"), 3000)).empty());
+  CHECK_FALSE(hints(of_classes(numbers(30, "{}"), 3)).empty());
+  CHECK_FALSE(hints(of_classes(numbers(101, "{}"), 10'000)).empty());
+  CHECK(hints(of_classes(numbers(10, "{}"), 6000)).empty());
+  CHECK(hints(of_classes(numbers(20, "{}.5"), 2)).empty());
+  CHECK(hints(of_classes(numbers(100, "{}"), 500)).empty());  // CIFAR-100
+  CHECK(hints(of_classes(numbers(1000, "class {}"), 1)).empty());
+}
+
+TEST_CASE("hints: names that differ in spelling alone") {
+  const auto of = [](const Words& classes) { return hints(of_classes(classes, 100)); };
+  CHECK(of({"0", "1", "1.0"}) ==
+        "Classes \"1\" and \"1.0\" are two, though one number. If they are meant to be one, spell "
+        "them alike in all files");
+  CHECK_FALSE(of({"007", "7"}).empty());
+  CHECK(of({"Cat", "cat"}) ==
+        "Classes \"Cat\" and \"cat\" are two. If they are meant to be one, spell them alike in all "
+        "files");
+  CHECK_FALSE(of({"hot dog", "hot_dog"}).empty());
+  CHECK_FALSE(of({"hot dog", "hot  dog "}).empty());
+  CHECK(of({"1.1", "1.2", "a"}).empty());
+  CHECK(of({"1234567890123456788", "1234567890123456789"}).empty());
+  const ColumnSummary city{.name = "city", .categories = {"Rome", "rome"}};
+  CHECK(hints(of_column(city, 100)).starts_with("Categories of column \"city\": \"Rome\" and"));
+}
+
+TEST_CASE("hints: one class, rare classes") {
+  CHECK(hints(of_classes({"yes"}, 10)) ==
+        "All samples are of one class, \"yes\", so there is nothing to learn. Is the label's "
+        "column the right one?");
+  DataSummary all = of_classes({"good", "fault"}, 5000);
+  CHECK(hints(all).empty());
+  all.classes = {{"good", 9900}, {"fault", 100}};
+  CHECK(hints(all).empty());  // 1 in 100
+  all.classes = {{"good", 9901}, {"fault", 99}};
+  CHECK(hints(all).starts_with("Class \"fault\" is rare, with as few as 99 of 10,000 samples."));
+  CHECK(hints(of_classes(numbers(200, "class {}"), 50)).empty());  // many, none rarer than others
+}
+
+TEST_CASE("hints: columns that name the samples, or hold numbers in another spelling") {
+  const auto column = [](const Words& words) {
+    return hints(of_column({.name = "c", .categories = words}, 100));
+  };
+  CHECK(column(numbers(60, "id {}"))
+            .starts_with("Column \"c\": about as many categories as samples."));
+  CHECK(column(numbers(30, "city {}")).empty());
+  CHECK(column({"12%", "13%"}) ==
+        "Column \"c\" holds texts such as \"12%\": a percentage; write it without the %");
+  CHECK(column({"N/A", "red"}) ==
+        "Column \"c\" holds texts such as \"N/A\": if it stands for no value, set dataset.missing "
+        "= [\"N/A\"]");
+  CHECK(column({"2026-11-25", "2026-11-26"}).find("a date or a time") != std::string::npos);
+  CHECK(column({"S", "M", "10-12"}).empty());
+  CHECK(hints(of_classes({"NULL", "a"}, 50)).starts_with("Labels such as \"NULL\": if it stands"));
+}
+
+TEST_CASE("hints: columns without values, all the same, or with digits that no number keeps") {
+  const auto number = [](double mean, double deviation, bool standardize = true) {
+    DatasetOptions options;
+    options.standardize = standardize;
+    const Moments values{100, mean, 100 * deviation * deviation};
+    return hints(of_column({.name = "t", .values = values}, 100), options);
+  };
+  CHECK(number(1.7e9, 20).empty());
+  CHECK(number(1.7e18, 300).starts_with("Column \"t\": the numbers differ by less than"));
+  CHECK(number(1.7e18, 3000).empty());
+  CHECK(number(1.7e9, 20, false).find("dataset.standardize = false") != std::string::npos);
+  CHECK(number(1.7, 20, false).empty());
+  CHECK(hints(of_column({.name = "e", .missing = 100}, 100)) ==
+        "Column \"e\": no sample has a value");
+  DataSummary still = of_classes({"a", "b"}, 50);
+  still.columns[0].values.m2 = 0;
+  CHECK(hints(still) == "No column varies, so there is nothing to learn from");
+  DataSummary same = of_classes({}, 0);
+  same.samples = 3;
+  same.target = Moments{3, 7, 0};
+  same.columns[0].values = {3, 0, 1};
+  CHECK(hints(same) == "All targets are the same number, so there is nothing to learn");
+}
+
+TEST_CASE("hints: a column that counts the samples, sorted by class or not") {
+  RawTable table{.columns = {{.name = "id"}, {.name = "x"}}};
+  for (int i = 0; i < 40; ++i) {
+    table.values.push_back(1000 + i);
+    table.values.push_back(std::sin(i));
+    table.labels.emplace_back(i < 20 ? "a" : "b");
+  }
+  CHECK(order_hints(table) ==
+        Words{"Column \"id\" counts the samples of the file, and these are sorted by class. If it "
+              "is a number of the line, list it in dataset.ignore"});
+  std::swap(table.labels[0], table.labels[39]);
+  CHECK(order_hints(table) == Words{"Column \"id\" counts the samples of the file. If it is a "
+                                    "number of the line, list it in dataset.ignore"});
+  table.values[4] = 1500;
+  CHECK(order_hints(table).empty());
+}
+
+}  // namespace rubato::train
