@@ -1,4 +1,4 @@
-// base/words.hpp - counts in words: "1 shard", "1,322 classes". Pure.
+// base/words.hpp - counts in words: "1 shard", "1,322 classes"; words in lower case. Pure.
 #pragma once
 
 #include <fmt/format.h>
@@ -30,6 +30,13 @@ inline std::string plural_of(std::string_view noun) {
 // "1 shard", "2 shards", "1,322 classes". `noun`: one of them.
 inline std::string counted(std::uint64_t count, std::string_view noun) {
   return fmt::format("{} {}", with_commas(count), count == 1 ? std::string(noun) : plural_of(noun));
+}
+
+// Letters of ASCII in lower case, whatever the locale.
+inline std::string lower_case(std::string text) {
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return text;
 }
 
 }  // namespace rubato

@@ -54,6 +54,7 @@ Result<File> read(const std::string& path, train::DatasetOptions options) {
     return fail(ErrorCode::BadInput,
                 fmt::format("--kind {}: must be csv, libsvm, numpy, idx or images", file.kind));
   }
+  options.kind = file.kind;
   auto raw = train::read_raw(path, options);
   if (!raw) return fail(ErrorCode::BadInput, std::move(raw.error().message));
   file.raw = std::move(*raw);
@@ -76,14 +77,11 @@ std::string shortened(const std::string& text) {
   return at == text.size() ? text : text.substr(0, at) + "...";
 }
 
-double deviation(const train::Moments& of) {
-  return of.count == 0 ? 0 : std::sqrt(of.m2 / static_cast<double>(of.count));
-}
-
 // A mean far from 0 with the digits in which the numbers differ.
 std::string mean_text(const train::Moments& of) {
   constexpr int kDigits = 6, kMost = 15;
-  const double times = std::abs(of.mean) / deviation(of);  // infinite or NaN where all are the same
+  const double times =
+      std::abs(of.mean) / train::deviation(of);  // infinite or NaN where all are the same
   const double more = std::isfinite(times) && times > 1 ? std::ceil(std::log10(times)) : 0;
   const int digits = std::isinf(times) ? kMost : kDigits - 1 + static_cast<int>(more);
   return fmt::format("{:.{}g}", of.mean, std::clamp(digits, kDigits, kMost));
@@ -122,7 +120,7 @@ std::string columns_text(const train::DataSummary& summary) {
       add_row(cells, {name, "empty", missing, "-", "-", "-"});
     } else {
       add_row(cells, {name, "number", missing, mean_text(column.values),
-                      fmt::format("{:.6g}", deviation(column.values)), "-"});
+                      fmt::format("{:.6g}", train::deviation(column.values)), "-"});
     }
   }
   return aligned(cells, text_columns(stdout)) + "\n" + more_text(summary.columns.size(), "column");
@@ -134,7 +132,7 @@ std::string channels_text(const train::DataSummary& summary) {
   for (std::size_t c = 0; c < summary.channels.size(); ++c)
     add_row(cells, {summary.channels.size() == 1 ? "grey" : kColours.at(c),
                     fmt::format("{:.1f}", summary.channels[c].mean),
-                    fmt::format("{:.1f}", deviation(summary.channels[c]))});
+                    fmt::format("{:.1f}", train::deviation(summary.channels[c]))});
   return aligned(cells, text_columns(stdout)) + "\n";
 }
 
@@ -171,7 +169,7 @@ std::string target_text(const Target& target, const std::string& name) {
   const Cells cells = {{"Target", shortened(name)},
                        {"Missing", count_text(static_cast<double>(target.missing))},
                        {"Mean", mean_text(target.values)},
-                       {"Deviation", fmt::format("{:.6g}", deviation(target.values))},
+                       {"Deviation", fmt::format("{:.6g}", train::deviation(target.values))},
                        {"Least", fmt::format("{}", target.least)},
                        {"Most", fmt::format("{}", target.most)}};
   return aligned(cells, text_columns(stdout)) + "\n";
@@ -348,9 +346,10 @@ Json data_json(const std::vector<File>& files, const train::DataSummary& all,
   }
   if (all.target) {
     const Target target = target_of(files, *all.target);
-    json["target"] = {{"name", schema.target_name()}, {"missing", target.missing},
-                      {"mean", target.values.mean},   {"deviation", deviation(target.values)},
-                      {"least", target.least},        {"most", target.most}};
+    json["target"] = {
+        {"name", schema.target_name()}, {"missing", target.missing},
+        {"mean", target.values.mean},   {"deviation", train::deviation(target.values)},
+        {"least", target.least},        {"most", target.most}};
   }
   json["warnings"] = hints;
   json["summary"] = Json::parse(train::to_text(all));

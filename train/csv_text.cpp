@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/numbers.hpp"
+#include "base/words.hpp"
 
 namespace rubato::train {
 namespace {
@@ -239,8 +240,7 @@ bool is_no_value(std::string_view field) {
 }
 
 bool is_infinity(std::string_view field) {
-  std::string word(without_sign(field));
-  for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string word = lower_case(std::string(without_sign(field)));
   return word == "inf" || word == "infinity" || word == "1.#inf" || word == "\xE2\x88\x9E";
 }
 
@@ -325,17 +325,12 @@ tl::expected<CsvFormat, std::string> csv_format(std::string_view text, const Tex
     if (!separator) return tl::unexpected(std::move(separator.error()));
     format.separator = *separator;
   }
-  Look of{format.separator};
-  if (stated.separator.empty() && format.first_line == 1) {
-    auto found = find_separator(text);
-    if (!found) return tl::unexpected(std::move(found.error()));
-    of = std::move(*found);
-  } else {
-    of = look(text, format.separator);
-  }
-  format.separator = of.separator;
+  const bool open = stated.separator.empty() && format.first_line == 1;
+  const auto of = open ? find_separator(text) : look(text, format.separator);
+  if (!of) return tl::unexpected(of.error());
+  format.separator = of->separator;
   if (stated.decimal.empty()) {
-    auto decimal = find_decimal(of);
+    auto decimal = find_decimal(*of);
     if (!decimal) return tl::unexpected(std::move(decimal.error()));
     format.decimal = *decimal;
   } else if (stated.decimal == "." || stated.decimal == ",") {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <filesystem>
 #include <string_view>
 #include <utility>
@@ -25,11 +24,6 @@ namespace fs = std::filesystem;
 constexpr std::array<std::string_view, 4> kIdxNames = {
     "train-images-idx3-ubyte.gz", "train-images-idx3-ubyte", "t10k-images-idx3-ubyte.gz",
     "t10k-images-idx3-ubyte"};
-
-std::string lower_case(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
 
 std::string kind_of_directory(const fs::path& path) {
   std::error_code error;

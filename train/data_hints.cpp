@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -62,9 +61,9 @@ std::string quantity_hint(const Words& classes, std::uint64_t samples) {
 // Without the differences that people mean nothing by.
 std::string folded(const std::string& text) {
   std::string key;
-  for (const char c : text) {
+  for (const char c : lower_case(text)) {
     const bool between = c == ' ' || c == '_' || c == '-';
-    if (!between) key += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (!between) key += c;
     if (between && !key.empty() && key.back() != ' ') key += ' ';
   }
   while (key.ends_with(' ')) key.pop_back();
@@ -135,10 +134,6 @@ void add_class_hints(const DataSummary& all, Words& hints) {
         "the right one?",
         names.front()));
   hints.push_back(rare_hint(all));
-}
-
-double deviation(const Moments& of) {
-  return of.count == 0 ? 0 : std::sqrt(of.m2 / static_cast<double>(of.count));
 }
 
 // The step between numbers of type T at `value`.

@@ -102,11 +102,13 @@ DataSummary summary_of_images(const RawImages& images) {
       .samples = images.count(), .image = images.shape, .left_out = images.left_out.count()};
   const auto channels = static_cast<std::size_t>(images.shape.channels);
   const std::size_t plane = static_cast<std::size_t>(images.shape.count()) / channels;
-  for (std::size_t c = 0; !images.fine.empty() && c < channels; ++c)
-    summary.channels.push_back(moments_by(images.count() * plane, [&](std::size_t i) {
-      return in_bytes(images.fine[(i / plane * channels + c) * plane + i % plane]);
-    }));
-  if (!images.fine.empty()) return summary;
+  if (!images.fine.empty()) {
+    for (std::size_t c = 0; c < channels; ++c)
+      summary.channels.push_back(moments_by(images.count() * plane, [&](std::size_t i) {
+        return in_bytes(images.fine[(i / plane * channels + c) * plane + i % plane]);
+      }));
+    return summary;
+  }
   std::vector<std::array<std::uint64_t, 256>> histogram(channels);
   for (std::size_t i = 0; i < images.pixels.size(); ++i)
     ++histogram[i / plane % channels][images.pixels[i]];
@@ -416,11 +418,15 @@ Moments moments(std::span<const double> values) {
   return moments_by(values.size(), [&](std::size_t i) { return values[i]; });
 }
 
+double deviation(const Moments& of) {
+  return of.count == 0 ? 0 : std::sqrt(of.m2 / static_cast<double>(of.count));
+}
+
 Scaling scaling_by(const Moments& of) {
   if (of.count == 0) return {};
   constexpr double kRounding = 2e-15;  // some times what a double rounds a mean by
-  const double deviation = std::sqrt(of.m2 / static_cast<double>(of.count));
-  return {of.mean, deviation > kRounding * std::abs(of.mean) ? 1 / deviation : 1};
+  const double spread = deviation(of);
+  return {of.mean, spread > kRounding * std::abs(of.mean) ? 1 / spread : 1};
 }
 
 Moments merged(const Moments& a, const Moments& b) {
@@ -572,10 +578,8 @@ std::string samples_text(const Dataset& data, std::span<const std::uint32_t> ind
     std::vector<double> values;
     for (const std::uint32_t i : indices) values.push_back(schema.predicted(data.targets[i]));
     const Moments of = moments(values);
-    return fmt::format(
-        "trains on {} samples of {}: mean {:.12g}, deviation {:.6g}", indices.size(),
-        schema.target_name(), of.mean,
-        std::sqrt(of.m2 / static_cast<double>(std::max<std::uint64_t>(of.count, 1))));
+    return fmt::format("trains on {} samples of {}: mean {:.12g}, deviation {:.6g}", indices.size(),
+                       schema.target_name(), of.mean, deviation(of));
   }
   constexpr std::size_t kShown = 10;
   std::vector<std::size_t> counts(schema.classes.size());

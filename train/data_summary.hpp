@@ -31,6 +31,7 @@ struct Moments {
 };
 Moments merged(const Moments& a, const Moments& b);
 Moments moments(std::span<const double> values);
+double deviation(const Moments& of);  // 0 of no numbers
 // To mean 0 and deviation 1. Numbers that are all the same are only shifted.
 Scaling scaling_by(const Moments& of);
 

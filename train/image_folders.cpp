@@ -142,15 +142,11 @@ Result<Listing> list(const fs::path& folder, const fs::path& top) {
 
 // --- images --------------------------------------------------------------------------------------
 
-// Grey as three equal colours.
-template <class T>
-void to_colours(std::vector<T>& pixels, const Shape& shape) {
-  const auto plane = static_cast<std::ptrdiff_t>(shape.count());
-  std::vector<T> all;
-  all.reserve(3 * pixels.size());
-  for (auto from = pixels.begin(); from != pixels.end(); from += plane)
-    for (int c = 0; c < 3; ++c) all.insert(all.end(), from, from + plane);
-  pixels = std::move(all);
+// One of them is empty.
+void to_colours(std::vector<std::uint8_t>& pixels, std::vector<std::uint16_t>& fine,
+                std::size_t plane) {
+  pixels = in_colours(pixels, plane);
+  fine = in_colours(fine, plane);
 }
 
 std::vector<std::uint16_t> in_16_bits(const std::vector<std::uint8_t>& pixels) {
@@ -191,14 +187,12 @@ class Collector {
   }
 
   Result<RawImages> finish() {
-    const std::size_t bad_files = images_.left_out.unreadable, good = images_.count();
-    const auto all = static_cast<double>(bad_files + good);
-    if (static_cast<double>(bad_files) > skip_bad_ * all)
-      return bad(top_.string(),
-                 fmt::format("{} of {} cannot be read ({:.2g} %), more than dataset.skip_bad = {} "
-                             "allows; the first: {}",
-                             with_commas(bad_files), counted(bad_files + good, "image"),
-                             100 * static_cast<double>(bad_files) / all, skip_bad_, first_bad_));
+    const LeftOut& left_out = images_.left_out;
+    const std::size_t good = images_.count();
+    RUBATO_TRY(left_out.check_unreadable(good, skip_bad_, top_.string(),
+                                         fmt::format("{} of {}", with_commas(left_out.unreadable),
+                                                     counted(left_out.unreadable + good, "image")),
+                                         first_bad_));
     return std::move(images_);
   }
 
@@ -229,12 +223,12 @@ class Collector {
                  fmt::format("has {} x {} pixels, the images before it {} x {}; set "
                              "dataset.image_size, to which all resize",
                              image.shape.width, image.shape.height, shape.width, shape.height));
+    const auto plane =
+        static_cast<std::size_t>(shape.height) * static_cast<std::size_t>(shape.width);
     if (image.shape.channels < shape.channels) {
-      image.fine.empty() ? to_colours(image.pixels, image.shape)
-                         : to_colours(image.fine, image.shape);
+      to_colours(image.pixels, image.fine, plane);
     } else if (image.shape.channels > shape.channels) {
-      to_colours(images_.pixels, shape);
-      to_colours(images_.fine, shape);
+      to_colours(images_.pixels, images_.fine, plane);
       shape.channels = 3;
     }
     if (!image.fine.empty() && !images_.pixels.empty())

@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cctype>
 #include <csetjmp>
 #include <cstddef>
 #include <cstring>
@@ -25,6 +24,7 @@
 #include <utility>
 
 #include "base/file.hpp"
+#include "base/words.hpp"
 #include "train/raw_data.hpp"
 
 namespace rubato::train {
@@ -447,12 +447,6 @@ const std::vector<OtherFormat>& other_formats() {
   return kOthers;
 }
 
-std::string lower_end(const std::string& path) {
-  std::string end = std::filesystem::path(path).extension().string();
-  for (char& c : end) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return end;
-}
-
 }  // namespace
 
 Result<Shape> checked_shape(const std::string& path, std::uint64_t width, std::uint64_t height,
@@ -498,7 +492,7 @@ FileLooks looks_of(const std::string& path) {
   for (const OtherFormat& other : other_formats())
     for (const std::string_view begin : other.begins)
       if (bytes.starts_with(begin)) return {As::OtherImage, other.name};
-  const std::string end = lower_end(path);
+  const std::string end = lower_case(std::filesystem::path(path).extension().string());
   for (const std::string_view ours :
        {".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".webp", ".heic", ".heif", ".avif"})
     if (end == ours) return {As::Image};

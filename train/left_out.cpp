@@ -55,6 +55,16 @@ std::uint64_t LeftOut::count() const {
   return files_of(items) + unlabelled;
 }
 
+Result<void> LeftOut::check_unreadable(std::size_t read, double most, const std::string& path,
+                                       const std::string& what, const std::string& first) const {
+  const auto wrong = static_cast<double>(unreadable), all = wrong + static_cast<double>(read);
+  if (wrong <= most * all) return {};
+  return fail(ErrorCode::BadInput,
+              fmt::format("{}: {} cannot be read ({:.2g} %), more than dataset.skip_bad = {} "
+                          "allows; the first: {}",
+                          path, what, 100 * wrong / all, most, first));
+}
+
 std::string LeftOut::text() const {
   std::vector<std::string> parts;
   if (!items.empty()) parts.push_back(items_text(items, unit));

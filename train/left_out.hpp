@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
+
 namespace rubato::train {
 
 struct LeftOut {
@@ -25,6 +27,11 @@ struct LeftOut {
   void add(std::string path, std::string what, std::string why = {}, std::uint64_t files = 1);
   // Files and samples.
   std::uint64_t count() const;
+  // BadInput, if a share of more than `most` of all samples is unreadable. `read`: the others.
+  // `what`: those that are, as "2 lines"; `first`: what is wrong with the first.
+  [[nodiscard]] Result<void> check_unreadable(std::size_t read, double most,
+                                              const std::string& path, const std::string& what,
+                                              const std::string& first) const;
   // "3 files left out: 2 of other types (a.txt, b.txt), 1 hidden (.c)"; empty: nothing was.
   std::string text() const;
 };

@@ -55,6 +55,17 @@ inline double in_bytes(std::uint16_t fine) {
   return fine / 257.0;
 }
 
+// Grey pixels [images, height, width] as three equal colours. `plane`: pixels of one image.
+template <class T>
+std::vector<T> in_colours(const std::vector<T>& grey, std::size_t plane) {
+  std::vector<T> all;
+  all.reserve(3 * grey.size());
+  for (auto from = grey.begin(); from != grey.end(); from += static_cast<std::ptrdiff_t>(plane))
+    for (int c = 0; c < 3; ++c)
+      all.insert(all.end(), from, from + static_cast<std::ptrdiff_t>(plane));
+  return all;
+}
+
 struct RawImages {
   Shape shape = {};                       // of one
   std::vector<std::uint8_t> pixels = {};  // [images, channels, height, width]

@@ -117,17 +117,12 @@ Result<void> add_labels(const RawData& raw, const InputSchema& schema, const std
   return {};
 }
 
-// Grey as three equal colours, where the model takes those.
+// As the model takes them: grey images count as three equal colours.
 template <class T>
 std::vector<T> in_channels(std::vector<T> pixels, const Shape& shape, int channels) {
   if (shape.channels == channels) return pixels;
-  RUBATO_CHECK(shape.channels == 1, "read_raw_as() refuses others");
-  const auto plane = static_cast<std::ptrdiff_t>(shape.count());
-  std::vector<T> all;
-  all.reserve(pixels.size() * static_cast<std::size_t>(channels));
-  for (auto from = pixels.begin(); from != pixels.end(); from += plane)
-    for (int c = 0; c < channels; ++c) all.insert(all.end(), from, from + plane);
-  return all;
+  RUBATO_CHECK(shape.channels == 1 && channels == 3, "read_raw_as() refuses others");
+  return in_colours(pixels, static_cast<std::size_t>(shape.count()));
 }
 
 // Pixels of 8 bits are scaled when they are gathered, those of 16 bits here.

@@ -438,14 +438,8 @@ class BadLines {
   }
   // Errors: more than the share are wrong.
   Result<void> check(const RawTable& table) const {
-    const std::size_t wrong = table.left_out.unreadable, all = wrong + table.rows();
-    if (static_cast<double>(wrong) <= share_ * static_cast<double>(all)) return {};
-    return fail(
-        ErrorCode::BadInput,
-        fmt::format("{}: {} cannot be read ({:.2g} %), more than dataset.skip_bad = {} "
-                    "allows; the first: {}",
-                    path_, counted(wrong, "line"),
-                    100 * static_cast<double>(wrong) / static_cast<double>(all), share_, first_));
+    return table.left_out.check_unreadable(table.rows(), share_, path_,
+                                           counted(table.left_out.unreadable, "line"), first_);
   }
 
  private:
@@ -583,7 +577,7 @@ Result<RawTable> read_libsvm(const std::string& path, std::size_t features,
 }
 
 bool looks_like_libsvm(const std::string& path) {
-  const auto file = read_text_file(path);
+  const auto file = read_text_start(path);
   if (!file) return false;
   std::string_view rest = file->text;
   while (!rest.empty()) {

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -14,13 +13,16 @@
 
 #include "base/file.hpp"
 #include "base/utf8.hpp"
+#include "base/words.hpp"
 
 namespace rubato::train {
 namespace {
 
 constexpr std::size_t kTextBytesMax = std::size_t{1} << 34;  // of one compressed file
+constexpr std::size_t kStartBytes = std::size_t{1} << 16;
 
-Result<std::string> inflate(const std::string& path) {
+// The bytes of a file, unpacked where gzip packed it. Reads on until there are `enough`.
+Result<std::string> inflate(const std::string& path, std::size_t enough) {
   const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), &gzclose);
   if (!file) return fail(ErrorCode::Io, fmt::format("{}: {}", path, std::strerror(errno)));
   std::string text;
@@ -31,11 +33,8 @@ Result<std::string> inflate(const std::string& path) {
     if (got < 0 || (got == 0 && gzerror(file.get(), &code) && code == Z_BUF_ERROR))
       return fail(ErrorCode::BadInput,
                   fmt::format("{}: is damaged or ends early; make it again with gzip", path));
-    if (got == 0) return text;
     text.append(buffer.data(), static_cast<std::size_t>(got));
-    if (text.size() > kTextBytesMax)
-      return fail(ErrorCode::BadInput, fmt::format("{}: holds more than {} GiB; use a part of it",
-                                                   path, kTextBytesMax >> 30));
+    if (got == 0 || text.size() >= enough) return text;
   }
 }
 
@@ -74,16 +73,17 @@ constexpr std::array kSignatures = {
     Signature{"version https://git-lfs"sv, "is a pointer of Git LFS; fetch it with git lfs pull"},
 };
 
-std::string lower_start(std::string_view text, std::size_t size) {
-  const auto first = std::min(text.find_first_not_of(" \t\r\n"), text.size());
-  std::string start(text.substr(first, size));
-  for (char& c : start) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return start;
+// What a file is that begins so, and what to do with it. Empty: it may be text.
+std::string_view no_text(std::string_view beginning) {
+  for (const auto& [begins, is] : kSignatures)
+    if (beginning.starts_with(begins)) return is;
+  return {};
 }
 
-// Texts of another kind, which a reader of tables would take for one.
+// The same of texts of another kind, which a reader of tables would take for one.
 std::string_view no_table(std::string_view text) {
-  const std::string start = lower_start(text, 16);
+  const auto first = std::min(text.find_first_not_of(" \t\r\n"), text.size());
+  const std::string start = lower_case(std::string(text.substr(first, 16)));
   if (start.starts_with("<!doctype") || start.starts_with("<html"))
     return "is a web page; if it was downloaded, the address is that of a page and not of the file";
   if (start.starts_with("<?xml")) return "is an XML document; save its table as CSV";
@@ -164,26 +164,16 @@ void unify_line_ends(std::string& text) {
   text.resize(to);
 }
 
-}  // namespace
-
-std::string_view no_text(std::string_view beginning) {
-  for (const auto& [begins, is] : kSignatures)
-    if (beginning.starts_with(begins)) return is;
-  return no_table(beginning);
-}
-
-Result<TextFile> read_text_file(const std::string& path, std::string_view encoding) {
-  auto read = read_file(path);
-  if (read && read->starts_with("\x1f\x8b")) read = inflate(path);
-  RUBATO_ASSIGN(std::string bytes, std::move(read));
+Result<TextFile> text_of(const std::string& path, std::string bytes, std::string_view encoding) {
   if (const auto is = no_text(bytes); !is.empty())
     return fail(ErrorCode::BadInput, fmt::format("{}: {}", path, is));
   const std::string_view mark = take_mark(bytes);
   TextFile file{.text = {}, .encoding = std::string(encoding)};
   if (file.encoding.empty()) file.encoding = mark;
   if (file.encoding.empty()) file.encoding = utf_16_by_zeros(bytes);
-  if (file.encoding.empty()) file.encoding = is_utf8(bytes) ? "UTF-8" : "WINDOWS-1252";
-  if (file.encoding == "UTF-8" && is_utf8(bytes)) {
+  const bool utf_8 = (file.encoding.empty() || file.encoding == "UTF-8") && is_utf8(bytes);
+  if (file.encoding.empty()) file.encoding = utf_8 ? "UTF-8" : "WINDOWS-1252";
+  if (utf_8) {
     file.text = std::move(bytes);
   } else {
     // Five of the bytes of Windows-1252 stand for nothing there, but for controls in ISO 8859-1.
@@ -202,6 +192,25 @@ Result<TextFile> read_text_file(const std::string& path, std::string_view encodi
                     1 + std::count(file.text.begin(),
                                    file.text.begin() + static_cast<std::ptrdiff_t>(zero), '\n')));
   return file;
+}
+
+}  // namespace
+
+Result<TextFile> read_text_file(const std::string& path, std::string_view encoding) {
+  RUBATO_ASSIGN(std::string bytes, read_file(path));
+  if (bytes.starts_with("\x1f\x8b")) {
+    RUBATO_ASSIGN(bytes, inflate(path, kTextBytesMax + 1));
+    if (bytes.size() > kTextBytesMax)
+      return fail(ErrorCode::BadInput, fmt::format("{}: holds more than {} GiB; use a part of it",
+                                                   path, kTextBytesMax >> 30));
+  }
+  return text_of(path, std::move(bytes), encoding);
+}
+
+Result<TextFile> read_text_start(const std::string& path) {
+  RUBATO_ASSIGN(std::string bytes, inflate(path, kStartBytes));
+  bytes.resize(std::min(bytes.size(), kStartBytes));
+  return text_of(path, std::move(bytes), {});
 }
 
 }  // namespace rubato::train

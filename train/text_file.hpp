@@ -19,8 +19,7 @@ struct TextFile {
 [[nodiscard]] Result<TextFile> read_text_file(const std::string& path,
                                               std::string_view encoding = {});
 
-// What a file is that begins so, and what to do with it: "is a Parquet file; save it as CSV".
-// Empty: it may be text.
-std::string_view no_text(std::string_view beginning);
+// The first 64 KiB of such a text, which may end within a line: enough to tell what it is.
+[[nodiscard]] Result<TextFile> read_text_start(const std::string& path);
 
 }  // namespace rubato::train

@@ -17,6 +17,11 @@ namespace {
 
 using namespace std::string_literals;
 
+// What a file or a field holds, and what becomes of it.
+struct Case {
+  std::string text, is;
+};
+
 std::string number_text(const RawTable& table, std::size_t row, std::size_t column) {
   const double value = table.values[row * table.columns.size() + column];
   if (value != value) return "";
@@ -61,9 +66,6 @@ std::string utf_16(const std::string& ascii, bool little, bool mark) {
 }  // namespace
 
 TEST_CASE("tables: what fields end at is found, and said") {
-  struct Case {
-    std::string text, is;
-  };
   const Case cases[] = {
       {"x,y\n1,a\n2,b\n", "x | 1 -> a | 2 -> b "},
       {"x;y\n1;a\n2;b\n", "x | 1 -> a | 2 -> b (separator \";\")"},
@@ -156,9 +158,6 @@ TEST_CASE("tables: encodings are found, and said") {
 }
 
 TEST_CASE("tables: what is no table is said by its name") {
-  struct Case {
-    std::string bytes, is;
-  };
   const Case cases[] = {
       {"PK\x03\x04zip", "is a ZIP archive"},
       {"PAR1\x15\x04", "is a Parquet file; save it as CSV"},
@@ -197,9 +196,6 @@ TEST_CASE("tables: numbers in other spellings") {
   CHECK(of(" 5 ") ==
         ":3: column \"x\": \" 5 \" is not a number; mend it, or list the column in "
         "dataset.categorical");
-  struct Case {
-    std::string field, says;
-  };
   const Case cases[] = {
       {"12%", "a percentage; write it without the %"},
       {"12.5 %", "a percentage; write it without the %"},
