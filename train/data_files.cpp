@@ -166,8 +166,8 @@ Result<RawData> read_raw_as(const std::string& path, const InputSchema& schema,
                             const DatasetOptions& options, Unknown unknown) {
   RUBATO_ASSIGN(const std::string kind, resolve_kind(path, options));
   if (kind == "csv" && !schema.pixels)
-    return as_raw(
-        read_csv_as(path, schema, unknown, {.header = options.header, .rows = rows_of(options)}));
+    return in_one_line(as_raw(
+        read_csv_as(path, schema, unknown, {.header = options.header, .rows = rows_of(options)})));
   DatasetOptions stated = options;
   stated.kind = kind;
   if (kind == "libsvm") stated.features = static_cast<int>(schema.columns.size());

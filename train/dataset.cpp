@@ -384,7 +384,7 @@ Result<DataSplit> load_dataset(const DatasetOptions& stated, std::uint64_t seed)
                     options.kind));
   }
   const bool built_in_images = options.kind == "fashion-mnist" || options.kind == "cifar-10";
-  if (built_in_images && options.standardize) standardize_pixels(split);
+  if (built_in_images && options.standardize && options.schema.empty()) standardize_pixels(split);
   if (options.samples > 0) keep_first(split.train, static_cast<std::size_t>(options.samples));
   if (split.train.size() == 0)
     return fail(ErrorCode::BadInput, fmt::format("dataset.held_out = {}: leaves no training "

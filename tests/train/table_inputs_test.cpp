@@ -249,6 +249,19 @@ TEST_CASE("tables: a share of lines may be wrong, and is counted and named") {
         std::vector<std::string>{"1", "0"});
 }
 
+TEST_CASE("tables: what is wrong is said in one line, whatever the file holds") {
+  const TempDirectory directory;
+  const std::string path = directory.write("a.csv", "x,y\n1,a\n\"2\n3\x1b[31m\",b\n");
+  const std::string message =
+      path +
+      ":3: column \"x\": \"2?3?[31m\" is not a number; mend it, or list the column in "
+      "dataset.categorical";
+  CHECK(read_raw(path, {.kind = "csv"}).error().message == message);
+  const InputSchema schema{.shape = {1, 1, 1}, .columns = {{.name = "x"}}, .classes = {"a", "b"}};
+  CHECK(read_raw_as(path, schema, {.kind = "csv"}, Unknown::Refuse).error().message ==
+        message.substr(0, message.find(';')));
+}
+
 TEST_CASE("tables: .txt is LIBSVM or CSV by its first line") {
   const TempDirectory directory;
   const auto kind = [&](const std::string& text) {
