@@ -27,7 +27,7 @@ std::atomic<bool> failed = false;
 // Waits for room so long.
 bool room_within(std::FILE* stream, int milliseconds) {
   pollfd wait{::fileno(stream), POLLOUT, 0};
-  // What has no descriptor, or is closed, does not wait for anybody.
+  // A stream that is closed or has no descriptor does not wait for anybody.
   if (::poll(&wait, 1, milliseconds) != 0) return true;
   ++left_out;
   return false;

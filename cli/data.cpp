@@ -43,7 +43,7 @@ struct File {
   double least = 0, most = 0;  // of a regression's target
 };
 
-// What training would refuse is counted, so that the rest of the data can be shown.
+// Training refuses some samples. They are counted here, and the rest of the data is shown.
 Result<File> read(const std::string& path, train::DatasetOptions options) {
   options.skip_unlabelled = true;
   options.skip_bad = 1;

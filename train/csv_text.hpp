@@ -71,7 +71,7 @@ std::string_view trim(std::string_view text);
 // Whether a field stands for no value in any file: empty, NA, NaN, nan or ?.
 bool is_missing(std::string_view field);
 
-// What a field seems to be that is no number, and what to do then: "a percentage; remove the %".
+// For a field that is no number: its likely meaning and the remedy, "a percentage; remove the %".
 // Empty: a text like any other.
 std::string looks_like(std::string_view field);
 

@@ -60,7 +60,7 @@ struct DataSplit {
   InputSchema schema = {};  // how raw samples became those above
   // Training samples of each worker in turn, where each has data of its own; else empty.
   std::vector<std::size_t> boxes = {};
-  // A line for each directory of which something was not read: what, and how much of it.
+  // A line for each file or directory of which something was not read: what, and how much of it.
   std::vector<std::string> left_out = {};
   std::vector<std::string> hints = {};  // train/data_hints.hpp
 };

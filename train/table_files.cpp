@@ -334,7 +334,7 @@ class ColumnReader {
  private:
   enum class Kind { Unknown, Number, Text, Stated };
 
-  // What to do with a text where a number is wanted.
+  // The remedy for a text that stands in the place of a number.
   std::string remedy(const std::string& text) const {
     if (const std::string likely = looks_like(text); !likely.empty())
       return fmt::format(" ({})", likely);
@@ -448,7 +448,7 @@ class BadLines {
   std::string first_;
 };
 
-// What is unusual of a file's text, but not what is wrong with it.
+// Unusual properties of a file's text. None of them is wrong.
 std::string unusual(const TextFile& file, const std::string& fields, std::size_t inner_lines) {
   std::vector<std::string> all;
   if (!fields.empty()) all.push_back(fields);

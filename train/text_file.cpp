@@ -73,7 +73,7 @@ constexpr std::array kSignatures = {
     Signature{"version https://git-lfs"sv, "is a pointer of Git LFS; fetch it with git lfs pull"},
 };
 
-// What a file is that begins so, and what to do with it. Empty: it may be text.
+// Names the kind of a file by its beginning, and the remedy. Empty: it may be text.
 std::string_view no_text(std::string_view beginning) {
   for (const auto& [begins, is] : kSignatures)
     if (beginning.starts_with(begins)) return is;
