@@ -259,7 +259,7 @@ std::vector<int> ConfigTable::integers(std::string_view key, std::vector<int> fa
       if (integer && allowed(static_cast<double>(integer->get()), limits))
         result.push_back(static_cast<int>(integer->get()));
     }
-    if (!result.empty() && result.size() == array->size()) return result;
+    if (result.size() == array->size()) return result;
   }
   problem(key, fmt::format("must be a list like [64, 32] of whole numbers{}", describe(limits)));
   return fallback;
@@ -277,6 +277,24 @@ std::vector<std::string> ConfigTable::texts(std::string_view key,
   }
   problem(key, "must be a list like [\"id\", \"note\"] of texts");
   return fallback;
+}
+
+std::optional<std::map<std::string, double>> ConfigTable::numbers_or(std::string_view word,
+                                                                     std::string_view key,
+                                                                     Limits limits) const {
+  std::map<std::string, double> result;
+  const toml::node* value = node_->find(key);
+  if (!value) return result;
+  if (const auto* text = value->as_string(); text && text->get() == word) return std::nullopt;
+  if (const auto* named = value->as_table()) {
+    for (const auto& [name, element] : *named)
+      if (element.is_number() && allowed(*element.value<double>(), limits))
+        result[std::string(name.str())] = *element.value<double>();
+    if (!result.empty() && result.size() == named->size()) return result;
+  }
+  problem(key, fmt::format("must be \"{}\", or names with numbers{} such as {{ok = 1, fault = 50}}",
+                           word, describe(limits)));
+  return std::map<std::string, double>{};
 }
 
 bool ConfigTable::flag(std::string_view key, bool fallback) const {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -63,6 +64,10 @@ class ConfigTable {
   std::optional<std::int64_t> optional_integer(std::string_view key, Limits limits) const;
   std::vector<int> integers(std::string_view key, std::vector<int> fallback, Limits limits) const;
   std::vector<std::string> texts(std::string_view key, std::vector<std::string> fallback) const;
+  // A table such as {ok = 1, fault = 50}. Nothing: the value is the text `word`.
+  std::optional<std::map<std::string, double>> numbers_or(std::string_view word,
+                                                          std::string_view key,
+                                                          Limits limits) const;
   bool flag(std::string_view key, bool fallback) const;
 
   // [key] inside this table; empty when absent.

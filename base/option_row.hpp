@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -58,6 +59,12 @@ struct OptionRow {
     std::string (*get)(const O&);
     Result<void> (*set)(O&, const std::string&);
   };
+  // A word, or a number for each of some names.
+  struct Named {
+    std::string_view word;
+    bool& (*chosen)(O&);  // the word
+    std::map<std::string, double>& (*at)(O&);
+  };
   // A number that the struct keeps in another unit.
   struct Unit {
     bool whole;
@@ -70,7 +77,7 @@ struct OptionRow {
   std::string_view meaning;  // one line
   Limits limits;             // of numbers
   std::variant<Whole, Whole64, Number, Seconds, Flag, MaybeFlag, Text, Wholes, Texts, MaybeWhole,
-               MaybeWhole64, MaybeNumber, Choice, Word, Path, Form, Unit>
+               MaybeWhole64, MaybeNumber, Choice, Word, Path, Form, Named, Unit>
       field;
   std::string_view absent = {};  // the default in words, where the struct's value does not say it
   bool shared = true;            // all nodes of a cluster must have the same value
@@ -143,6 +150,11 @@ void read_option(const ConfigTable& table, const OptionRow<O>& row, O& options) 
                    if (const auto set = form.set(options, value); !set)
                      table.problem(row.key, set.error().message);
                  },
+                 [&](const typename Row::Named& named) {
+                   const auto numbers = table.numbers_or(named.word, row.key, row.limits);
+                   named.chosen(options) = !numbers;
+                   if (numbers) named.at(options) = *numbers;
+                 },
                  [&](const typename Row::Unit& unit) {
                    if (!unit.whole) {
                      if (const auto given = number()) unit.set(options, *given);
@@ -184,6 +196,13 @@ std::string value_text(const OptionRow<O>& row, O options) {
           [&](const typename Row::Word& word) { return word.at(options); },
           [&](const typename Row::Path& path) { return path.at(options); },
           [&](const typename Row::Form& form) { return form.get(options); },
+          [&](const typename Row::Named& named) {
+            if (named.chosen(options)) return std::string(named.word);
+            std::string text;
+            for (const auto& [name, number] : named.at(options))
+              text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", name, number);
+            return text.empty() ? std::string(row.absent) : text;
+          },
           [&](const typename Row::Unit& unit) { return fmt::to_string(unit.get(options)); }},
       row.field);
 }
@@ -221,6 +240,9 @@ std::string valid_text(const OptionRow<O>& row) {
           [&](const typename Row::Word& word) { return words(word.words); },
           [&](const typename Row::Path&) { return std::string("path"); },
           [&](const typename Row::Form& form) { return std::string(form.name); },
+          [&](const typename Row::Named& named) {
+            return fmt::format("{} | {{NAME = number{}, ...}}", named.word, range);
+          },
           [&](const typename Row::Unit& unit) { return unit.whole ? whole : number; }},
       row.field);
 }

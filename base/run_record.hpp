@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/task.hpp"
+
 namespace rubato {
 
 struct EvaluationRecord {
@@ -19,6 +21,7 @@ struct EvaluationRecord {
   std::uint64_t commits = 0;
   double loss = 0;
   double accuracy = 0;  // or R^2; NaN where nothing is held out and the loss is that of training
+  ClassFigures classes = {};  // of a classifier that is evaluated in one place
 };
 
 struct DecisionRecord {  // one decision of the tuner

@@ -4,8 +4,10 @@
 // mean of the targets, and below 0 is worse. Pure.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 namespace rubato {
 
@@ -21,6 +23,41 @@ struct Figure {
 constexpr Figure figure_of(Task task) {
   return task == Task::Classification ? Figure{"Accuracy", "accuracy", "accuracy", true}
                                       : Figure{"R^2", "R^2", "r2", false};
+}
+
+// What a classifier is worth where its accuracy says little, as with rare classes. NaN: not
+// measured, or not defined.
+struct ClassFigures {
+  double recall = std::numeric_limits<double>::quiet_NaN();  // of the class with the lowest
+  double f1 = std::numeric_limits<double>::quiet_NaN();      // mean over the classes
+  double auc = std::numeric_limits<double>::quiet_NaN();  // the same, each class against the rest
+};
+
+// What a run is to reach of them.
+struct ClassTargets {
+  std::optional<double> recall = {};
+  std::optional<double> f1 = {};
+  std::optional<double> auc = {};
+  bool any() const { return recall || f1 || auc; }
+};
+
+struct ClassFigure {
+  const char* word;  // in a sentence
+  const char* key;   // in files
+  double ClassFigures::*value;
+  std::optional<double> ClassTargets::*target;
+};
+inline constexpr std::array<ClassFigure, 3> kClassFigures{
+    {{"lowest recall", "recall", &ClassFigures::recall, &ClassTargets::recall},
+     {"F1", "f1", &ClassFigures::f1, &ClassTargets::f1},
+     {"AUC", "auc", &ClassFigures::auc, &ClassTargets::auc}}};
+
+// Whether the figures reach the targets. One that was not measured reaches none.
+constexpr bool reaches(const ClassFigures& figures, const ClassTargets& targets) {
+  for (const ClassFigure& figure : kClassFigures)
+    if (const auto& target = targets.*figure.target; target && !(figures.*figure.value >= *target))
+      return false;
+  return true;
 }
 
 // `mean`, `mean_square`: of the targets that the error was measured on. Returns: NaN where they do

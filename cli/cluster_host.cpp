@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <filesystem>
 #include <thread>
 
 #include "base/log.hpp"
@@ -14,7 +15,9 @@
 #include "cli/local_runs.hpp"
 #include "cli/outputs.hpp"
 #include "cli/progress.hpp"
+#include "cli/run_directory.hpp"
 #include "cli/scheduler_state.hpp"
+#include "cluster/class_weights.hpp"
 #include "cluster/cluster_plan.hpp"
 #include "cluster/energy.hpp"
 #include "cluster/evaluator_node.hpp"
@@ -24,6 +27,7 @@
 #include "cluster/schema_desk.hpp"
 #include "train/data_hints.hpp"
 #include "train/evaluate.hpp"
+#include "train/known_schema.hpp"
 
 namespace rubato::cli {
 namespace {
@@ -56,7 +60,7 @@ class Host {
     if (goes_on) {
       if (config_.own_data()) RUBATO_TRY(agree(stop));
       RUBATO_TRY(make_scheduler());
-      if (options_.alone && scheduler_->stopped()) return HostedRun{record(), {}};
+      if (options_.alone && scheduler_->stopped()) return HostedRun{record(), {}, true};
     }
     RUBATO_ASSIGN(std::string endpoint, transport_->listen(options_.bind.text()));
     log_info(fmt::format("scheduler of '{}' listens on {}, waiting for {} and {}", config_.name,
@@ -88,7 +92,7 @@ class Host {
     evaluator.request_stop();
     evaluator.join();
     if (!scheduler_->started()) state_->forget();
-    return HostedRun{record(), saved_};
+    return HostedRun{record(), saved_, false};
   }
 
  private:
@@ -100,7 +104,7 @@ class Host {
 
   Result<void> check_start() const {
     for (const auto& hint : data_.hints) log_warning(hint);
-    RUBATO_TRY(cluster::check_classes(config_, data_.schema));
+    RUBATO_TRY(cluster::check_meaning(config_, data_.schema));
     return cluster::check_kept(config_, options_.out);
   }
 
@@ -111,6 +115,7 @@ class Host {
     RUBATO_TRY(check_start());
     RUBATO_ASSIGN(plan_, cluster::make_node_plan(config_, options_.sync, options_.seed,
                                                  data_.train.shape, data_.train.classes));
+    RUBATO_ASSIGN(plan_.spec.class_weights, cluster::class_weights(config_, data_.schema));
     plan_.samples = data_.train.size();
     RUBATO_TRY(cluster::plan_samples(config_, plan_, data_));
     facts_ = data_facts(config_, options_.seed, data_);
@@ -125,8 +130,9 @@ class Host {
       schema_ = earlier->schema;
       samples_ = earlier->samples;
     }
-    if (!config_.dataset.schema.empty()) {
-      RUBATO_ASSIGN(data_.schema, train::stated_schema(config_.dataset));
+    RUBATO_ASSIGN(const auto known, train::known_schema(config_.dataset));
+    if (known.all()) {
+      data_.schema = known.schema;
     } else if (earlier) {
       RUBATO_ASSIGN(data_.schema, train::schema_of(schema_));
     } else {
@@ -143,6 +149,7 @@ class Host {
     facts_.outputs = data_.schema.outputs();
     RUBATO_ASSIGN(plan_, cluster::make_node_plan(config_, options_.sync, options_.seed, facts.shape,
                                                  facts.classes));
+    RUBATO_ASSIGN(plan_.spec.class_weights, cluster::class_weights(config_, data_.schema));
     const bool central = data_.held_out.size() > 0;
     plan_.described = samples_;
     double all = 0;
@@ -328,6 +335,17 @@ bool criterion_held(const RunRecord& record, const cluster::StopConfig& stop) {
          (stop.max_steps && record.steps >= *stop.max_steps);
 }
 
+// The results in `directory`, if they are whole and of this run's end.
+std::optional<Comparison> results_of(const RunRecord& record, const std::string& directory) {
+  if (!std::filesystem::exists(directory + "/report.html")) return std::nullopt;  // written last
+  auto stored = read_run_directory(directory);
+  if (!stored || stored->runs.size() != 1) return std::nullopt;
+  const RunRecord& run = stored->runs.front();
+  // Steps since the last word of a worker are in the results, and not in the journal.
+  if (run.seconds != record.seconds || run.stop_reason != record.stop_reason) return std::nullopt;
+  return std::move(*stored);
+}
+
 }  // namespace
 
 ProgressOptions progress_options(const cluster::ClusterConfig& config, std::size_t run_count,
@@ -365,9 +383,16 @@ Result<void> conclude(const cluster::ClusterConfig& config, HostedRun run,
       comparison.partial =
           "This is a part: the run ended before its stop criterion held: " + reason;
     if (options.page) options.page->add(record);
+    const auto stored = run.had_ended ? results_of(record, options.out) : std::nullopt;
     comparison.runs.push_back(std::move(record));
     note_busy(comparison);
-    RUBATO_TRY(write_outputs(comparison, options.out, options.json));
+    if (stored) {
+      log_info(fmt::format("the run has ended: {}; its results in {} stay as they are", reason,
+                           options.out));
+      print_comparison(*stored, options.out, options.json);
+    } else {
+      RUBATO_TRY(write_outputs(comparison, options.out, options.json));
+    }
     if (options.page) options.page->end(absolute_path(options.out + "/report.html"));
     if (!options.json && !run.model.empty()) fmt::print("Model:  {}\n", absolute_path(run.model));
   }

@@ -52,7 +52,8 @@ struct ClusterHostOptions {
 
 struct HostedRun {
   RunRecord record;
-  std::string model;  // the file of the trained model; empty: it was not saved
+  std::string model;       // the file of the trained model; empty: it was not saved
+  bool had_ended = false;  // in an earlier process: nothing was trained in this one
 };
 // Loads the data, or where each worker has its own lets all agree on a schema (with held-out data
 // only if the file names some). Then runs until the stop criterion holds, every worker has left, a
@@ -71,7 +72,8 @@ struct Conclusion {
   LivePage* page = nullptr;  // told where the report is; null: there is none
 };
 
-// Writes and prints what a hosted run leaves behind, unless training never began. Returns: Stopped
+// Writes and prints what a hosted run leaves behind, unless training never began. The results of a
+// run that had ended stay as they are, if that process wrote all of them. Returns: Stopped
 // after an interrupt; Io, saying why, when the run ended before its stop criterion held; Missed
 // when it held without the target, unless that is `missed_ok`.
 [[nodiscard]] Result<void> conclude(const cluster::ClusterConfig& config, HostedRun run,

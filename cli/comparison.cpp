@@ -216,17 +216,20 @@ std::string headline_of_several(const std::string& target,
 Judged judged(const std::vector<EvaluationRecord>& evaluations, std::size_t at) {
   RUBATO_CHECK(at < evaluations.size(), "no such evaluation");
   const std::size_t window = std::min(at + 1, server::kSmoothedEvaluations);
-  Judged mean;
+  Judged mean{.classes = {0, 0, 0}};
   for (std::size_t i = at + 1 - window; i <= at; ++i) {
     mean.loss += evaluations[i].loss / static_cast<double>(window);
+    for (const ClassFigure& figure : kClassFigures)
+      mean.classes.*figure.value +=
+          evaluations[i].classes.*figure.value / static_cast<double>(window);
     mean.accuracy += evaluations[i].accuracy / static_cast<double>(window);
   }
   return mean;
 }
 
 Judged final_figures(const Comparison& comparison, const RunRecord& run) {
-  if (!comparison.target_loss && !comparison.target_accuracy)
-    return {run.final_loss, run.final_accuracy};
+  if (!comparison.has_target())
+    return {run.final_loss, run.final_accuracy, run.evaluations.back().classes};
   std::size_t last = run.evaluations.size() - 1;
   // The evaluation that reached the target; a real run may have measured once more after it.
   if (const auto reached = run.time_to_target_seconds)
@@ -284,6 +287,9 @@ std::string target_text(const Comparison& comparison) {
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", figure.word,
                         figure_target_text(figure, *comparison.target_accuracy));
   }
+  for (const ClassFigure& figure : kClassFigures)
+    if (const auto& target = comparison.class_targets.*figure.target)
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", figure.word, *target);
   return text;
 }
 

@@ -32,6 +32,7 @@ struct Comparison {
   HostInfo host;
   std::optional<double> target_loss;
   std::optional<double> target_accuracy;
+  ClassTargets class_targets = {};
   Task task = Task::Classification;  // accuracy stands for R^2 in a regression
   bool virtual_time = true;
   std::string note;  // what the figures leave out, one sentence; empty: nothing
@@ -39,6 +40,8 @@ struct Comparison {
   std::string partial;  // what is missing because the command ended early; empty: nothing
   std::vector<OptionRecord> options;  // of the models that were asked for
   std::vector<RunRecord> runs;        // several seeds of several models, grouped in any way
+
+  bool has_target() const { return target_loss || target_accuracy || class_targets.any(); }
 };
 
 // The worker whose steps took longer than the file says, by too much; empty: there is none.
@@ -79,6 +82,7 @@ double median(std::vector<double> values);
 struct Judged {
   double loss = 0;
   double accuracy = 0;
+  ClassFigures classes = {};
 };
 Judged judged(const std::vector<EvaluationRecord>& evaluations, std::size_t at);
 

@@ -35,6 +35,7 @@
 #include "cli/node_keys.hpp"
 #include "cli/text.hpp"
 #include "cluster/cluster_config.hpp"
+#include "proto/address.hpp"
 #include "proto/key_files.hpp"
 #include "proto/reach.hpp"
 #include "train/cpu/cpu_info.hpp"
@@ -294,16 +295,18 @@ void Doctor::examine_interfaces() {
   if (::getifaddrs(&first) != 0) return;
   std::vector<std::string> shown;
   for (const ifaddrs* each = first; each; each = each->ifa_next) {
-    if (!each->ifa_addr || each->ifa_addr->sa_family != AF_INET || (each->ifa_flags & IFF_UP) == 0)
-      continue;
-    sockaddr_in address{};
-    std::memcpy(&address, each->ifa_addr, sizeof address);
-    char text[INET_ADDRSTRLEN] = {};
-    ::inet_ntop(AF_INET, &address.sin_addr, text, sizeof text);
+    const int family = each->ifa_addr ? each->ifa_addr->sa_family : AF_UNSPEC;
+    if ((family != AF_INET && family != AF_INET6) || (each->ifa_flags & IFF_UP) == 0) continue;
+    proto::Address address;
+    address.size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    std::memcpy(&address.storage, each->ifa_addr, address.size);
+    const std::string text = address.text();
     addresses_.insert(text);
-    if ((each->ifa_flags & IFF_LOOPBACK) != 0) continue;
+    const bool own_wire = text.starts_with("fe80:");  // such an address is of no use elsewhere
+    if ((each->ifa_flags & IFF_LOOPBACK) != 0 || own_wire) continue;
     shown.push_back(fmt::format("{} {}", each->ifa_name, text));
-    interfaces_.emplace_back(each->ifa_name);
+    if (std::ranges::find(interfaces_, each->ifa_name) == interfaces_.end())
+      interfaces_.emplace_back(each->ifa_name);
   }
   ::freeifaddrs(first);
   if (shown.empty())
@@ -316,7 +319,8 @@ void Doctor::examine_interfaces() {
 Result<void> Doctor::examine_endpoints() {
   if (!run_.bind.empty()) {
     RUBATO_ASSIGN(const auto bind, parse_endpoint("--bind", run_.bind));
-    beyond_loopback_ |= !bind.loopback();
+    const auto own = proto::resolve_own(bind.host, bind.port);
+    beyond_loopback_ |= !(own && own->loopback());
     examine_bind(bind);
   }
   if (!run_.advertise.empty()) {
@@ -333,20 +337,17 @@ Result<void> Doctor::examine_endpoints() {
 
 void Doctor::examine_bind(const Endpoint& bind) {
   const std::string what = "bind " + bind.text();
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(bind.port));
-  const std::string host = bind.every_address()       ? "0.0.0.0"
-                           : bind.host == "localhost" ? "127.0.0.1"
-                                                      : bind.host;
+  const auto address = proto::resolve_own(bind.host, bind.port);
+  if (!address)
+    return problem(what, "no address belongs to the name",
+                   "add it to /etc/hosts, or bind to an address of this machine or to 0.0.0.0");
+  const int fd = ::socket(address->family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
   int reuse = 1;  // as ZeroMQ does
   ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
-  if (::inet_pton(AF_INET, host.c_str(), &address.sin_addr) != 1) {
-    problem(what, "is no address", "bind to an address of this machine, or to 0.0.0.0");
-  } else if (::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
-             ::listen(fd, 1) == 0) {
-    good(what, "free");
+  if (::bind(fd, address->get(), address->size) == 0 && ::listen(fd, 1) == 0) {
+    good(what, address->host() == bind.host || bind.every_address()
+                   ? "free"
+                   : "free; stands for " + address->text());
   } else if (errno == EADDRINUSE) {
     problem(what, "another program listens there",
             "end it (ss -ltnp shows which), or choose another port");
@@ -364,7 +365,7 @@ void Doctor::examine_advertised(const Endpoint& advertised) {
   if (found.outcome == proto::Reach::Outcome::UnknownName)
     problem(what, "the name is unknown here",
             "workers need it: give an address, or enter the name everywhere");
-  else if (found.address.starts_with("127."))
+  else if (found.address.starts_with("127.") || found.address == "::1")
     warn(what, "stands for " + found.address,
          "other boxes cannot reach that; give an address of the network");
   else if (!addresses_.contains(found.address))

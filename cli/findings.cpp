@@ -297,7 +297,7 @@ void find_bad_loss(const ClusterConfig& config, const RunRecord& run, const Data
 // --- target --------------------------------------------------------------------------------------
 
 bool has_target(const ClusterConfig& config) {
-  return config.stop.target_loss || config.stop.target_accuracy;
+  return config.stop.has_target();
 }
 
 void find_met_at_start(const ClusterConfig& config, const RunRecord& run,
@@ -306,11 +306,14 @@ void find_met_at_start(const ClusterConfig& config, const RunRecord& run,
   const auto& loss = config.stop.target_loss;
   const auto& accuracy = config.stop.target_accuracy;
   if ((loss && !(first.loss <= *loss)) || (accuracy && !(first.accuracy >= *accuracy))) return;
+  if (!reaches(first.classes, config.stop.class_targets)) return;
   add(findings, finding::kTargetMetAtStart,
       fmt::format("the first evaluation, after {}, meets the target already: the time to target "
                   "says nothing; {}",
                   duration_text(first.seconds),
-                  loss ? "lower the target loss" : "raise stop.target_accuracy"));
+                  loss       ? "lower the target loss"
+                  : accuracy ? "raise stop.target_accuracy"
+                             : "raise the target"));
 }
 
 void find_out_of_reach(const ClusterConfig& config, std::uint64_t evaluations, double seconds,

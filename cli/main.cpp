@@ -270,7 +270,7 @@ void add_trace(CLI::App& app, MergeOptions& merged, TraceMake& made, std::string
   trace->require_subcommand(1);
   add_trace_make(*trace, made);
   auto* show = trace->add_subcommand("show", "Draw a trace of bandwidth, speed or availability");
-  show->add_option("FILE", shown, "As the cluster file's trace: .csv, .up, .down, .json")
+  show->add_option("FILE", shown, "As the cluster file's trace: columns, mahimahi, or JSON")
       ->required();
   auto* merge = trace->add_subcommand("merge", "Merge the --profile files of several nodes");
   merge->add_option("FILE", merged.files, "Files written with --profile")->required();
@@ -379,6 +379,8 @@ void add_predict(CLI::App& app, ModelRun& options) {
   auto* command = app.add_subcommand("predict", "Classify the samples of a file");
   add_model_run(command, options);
   command->add_option("--out", options.out, "CSV file (default: standard output)");
+  command->add_option("--id", options.reading.id_column,
+                      "Column of a CSV file that stands first in each line, as the file has it");
 }
 
 void add_evaluate(CLI::App& app, ModelRun& options) {
@@ -703,6 +705,8 @@ void add_worker(CLI::App& app, WorkerRun& run) {
 }
 
 int run(int argc, char** argv) {
+  constexpr std::size_t kThreadsMin = 8;  // of a command, or of a node
+  if (const auto enough = check_threads(kThreadsMin); !enough) return report_error(enough.error());
   const auto stop = watch_interrupts();
   CLI::App app("Rubato: a parameter server for unequal machines", "rubato");
   app.get_formatter()->column_width(help_column(text_columns(stdout)));
@@ -781,6 +785,9 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("runs")) return list_runs(runs_list);
   for (const char* node : {"up", "scheduler", "server", "worker"})
     if (const auto enough = check_address_space(); app.got_subcommand(node) && !enough)
+      return report_error(enough.error());
+  for (const char* node : {"up", "scheduler", "server", "worker", "status"})
+    if (const auto enough = check_descriptors(0); app.got_subcommand(node) && !enough)
       return report_error(enough.error());
   if (app.got_subcommand("up")) return up(up_options, stop);
   if (app.got_subcommand("scheduler")) return run_scheduler(scheduler_run, stop);

@@ -22,6 +22,7 @@
 #include "cli/profile.hpp"
 #include "cli/progress.hpp"
 #include "cli/run_place.hpp"
+#include "cluster/class_weights.hpp"
 #include "cluster/cluster_plan.hpp"
 #include "cluster/make_transport.hpp"
 #include "cluster/node_loop.hpp"
@@ -33,6 +34,7 @@
 #include "server/worker_watch.hpp"
 #include "train/data_summary.hpp"
 #include "train/evaluate.hpp"
+#include "train/known_schema.hpp"
 #include "worker/residual_file.hpp"
 
 namespace rubato::cli {
@@ -100,6 +102,10 @@ Result<Node> load_node(const NodeOptions& options, cluster::ClusterConfig config
     facts = {node.data.train.shape, node.data.train.classes};
   }
   RUBATO_ASSIGN(node.plan, plan_of(node.config, options, *facts));
+  if (needs_data) {
+    RUBATO_ASSIGN(node.plan.spec.class_weights,
+                  cluster::class_weights(node.config, node.data.schema));
+  }
   return node;
 }
 
@@ -109,7 +115,8 @@ Result<train::InputSchema> ask_for_schema(const NodeOptions& options,
                                           const cluster::ClusterConfig& config, proto::Role role,
                                           const Named& who, std::string summary,
                                           const std::stop_token& stop) {
-  if (!config.dataset.schema.empty()) return train::stated_schema(config.dataset);
+  RUBATO_ASSIGN(const auto known, train::known_schema(config.dataset));
+  if (known.all()) return known.schema;
   const auto transport = cluster::make_transport({.keys = who.keys, .ways = who.ways});
   RUBATO_ASSIGN(const auto scheduler, transport->connect(options.scheduler));
   cluster::SchemaAsker asker({.cluster = proto::cluster_id(config.name),
@@ -177,6 +184,7 @@ Result<Node> load_own(const WorkerRun& run, const Named& who, cluster::ClusterCo
                 interruptible(stop, [&] { return cluster::load_box(node.config, path, schema); }));
   for (const std::string& line : node.data.left_out) log_warning(line);
   RUBATO_ASSIGN(node.plan, plan_of(node.config, run.node, train::facts_of(schema)));
+  RUBATO_ASSIGN(node.plan.spec.class_weights, cluster::class_weights(node.config, schema));
   return node;
 }
 
@@ -234,7 +242,7 @@ Result<RunPlace> scheduler_place(const SchedulerRun& run, const std::string& clu
 }
 
 Result<void> scheduler_checked(const SchedulerRun& run, std::stop_token stop) {
-  RUBATO_ASSIGN(const auto bind, parse_endpoint("--bind", run.node.bind));
+  RUBATO_ASSIGN(const auto bind, parse_bind("--bind", run.node.bind));
   RUBATO_ASSIGN(auto keys, node_keys(run.node, proto::Role::Scheduler,
                                      std::string(proto::kSchedulerName), "--bind", bind));
   if (!run.node.state.empty() && bind.port == 0)
@@ -303,7 +311,7 @@ Result<void> serve_shard(const Node& node, const NodeOptions& options, const Cor
                                                   .payload_bytes_max = node.config.chunk_bytes,
                                                   .peers = node.config.nodes_max(),
                                                   .ways = who.ways});
-  RUBATO_ASSIGN(const auto bind, parse_endpoint("--bind", options.bind));
+  RUBATO_ASSIGN(const auto bind, parse_bind("--bind", options.bind));
   RUBATO_ASSIGN(std::string endpoint, transport->listen(shard_endpoint(bind, index).text()));
   cores.place(place_of_loop);  // ZeroMQ's threads have begun
   if (!options.advertise.empty()) {
@@ -366,11 +374,12 @@ std::vector<cluster::LinkCut> cuts_of(const cluster::ClusterConfig& config,
   return {};
 }
 
-Result<void> server_checked(const ServerRun& run, std::stop_token stop) {
+Result<void> server_checked(ServerRun run, std::stop_token stop) {
   const NodeOptions& options = run.node;
   const int shards = run.shards;
-  RUBATO_ASSIGN(const auto bind, parse_endpoint("--bind", options.bind));
+  RUBATO_ASSIGN(const auto bind, parse_bind("--bind", options.bind));
   RUBATO_ASSIGN(const auto scheduler, parse_remote("--scheduler", options.scheduler));
+  run.node.scheduler = scheduler.text();
   RUBATO_ASSIGN(auto named, name_shards(options, bind, scheduler, shards));
   if (bind.every_address() && options.advertise.empty())
     return fail(ErrorCode::BadInput,
@@ -435,8 +444,9 @@ Result<cluster::WorkerProfile> profile_of(const WorkerRun& run,
   return cluster::unlisted_profile(config, run.node.name, run.like);
 }
 
-Result<void> worker_checked(const WorkerRun& run, std::stop_token stop) {
+Result<void> worker_checked(WorkerRun run, std::stop_token stop) {
   RUBATO_ASSIGN(const auto scheduler, parse_remote("--scheduler", run.node.scheduler));
+  run.node.scheduler = scheduler.text();
   RUBATO_ASSIGN(const KeysPointer keys,
                 node_keys(run.node, proto::Role::Worker, run.node.name, "--scheduler", scheduler));
   RUBATO_ASSIGN(const auto cores, choose_cores(run.node));

@@ -60,6 +60,7 @@ Comparison start_comparison(const cluster::ClusterConfig& config,
   comparison.host = read_host_info();
   comparison.target_loss = config.stop.target_loss;
   comparison.target_accuracy = config.stop.target_accuracy;
+  comparison.class_targets = config.stop.class_targets;
   comparison.task = config.dataset.task;
   comparison.virtual_time = virtual_time;
   for (const std::string& model : models)

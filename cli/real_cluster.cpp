@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/limits.hpp"
 #include "base/log.hpp"
 #include "cli/children.hpp"
 #include "cli/host_info.hpp"
@@ -21,6 +22,9 @@
 
 namespace rubato::cli {
 namespace {
+
+// ZeroMQ's, the loop's, and those that compute and evaluate.
+constexpr std::size_t kThreadsOfNode = 8;
 
 constexpr Duration kExitPatience = Duration::from_seconds(5);
 
@@ -229,7 +233,11 @@ Result<void> check_real(const cluster::ClusterConfig& config, const std::string&
                 fmt::format("{}: churn.scheduler: the scheduler of {} is {} itself; rubato compare "
                             "plays it in virtual time",
                             config.file, command, command));
-  // Before every worker says that it cannot.
+  // Before every process says that it cannot, or aborts.
+  const std::size_t nodes =
+      cluster::worker_profiles(config).size() + static_cast<std::size_t>(config.servers.count) + 1;
+  RUBATO_TRY(check_descriptors(nodes));
+  RUBATO_TRY(check_threads(nodes * kThreadsOfNode));
   std::set<std::string> devices{config.worker_device};
   for (const cluster::WorkerGroup& group : config.workers)
     if (!group.training_device.empty()) devices.insert(group.training_device);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "base/words.hpp"
 #include "cli/record_json.hpp"
 
@@ -12,6 +14,23 @@ constexpr int kFormat = 1;
 
 std::string line(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Json evaluation_json(const EvaluationRecord& e) {
+  Json json = {{"event", "evaluation"}, {"seconds", e.seconds}, {"steps", e.steps},
+               {"commits", e.commits},  {"loss", e.loss},       {"accuracy", e.accuracy}};
+  for (const ClassFigure& figure : kClassFigures)
+    if (const double value = e.classes.*figure.value; std::isfinite(value))
+      json[figure.key] = value;
+  return json;
+}
+
+EvaluationRecord parse_evaluation(const Json& json) {
+  EvaluationRecord e{number_or_nan(json.at("seconds")), json.at("steps"), json.at("commits"),
+                     number_or_nan(json.at("loss")), number_or_nan(json.at("accuracy"))};
+  for (const ClassFigure& figure : kClassFigures)
+    if (json.contains(figure.key)) e.classes.*figure.value = number_or_nan(json.at(figure.key));
+  return e;
 }
 
 Json worker_json(const WorkerRecord& w) {
@@ -93,6 +112,9 @@ void parse_begin(const Json& json, Comparison& c) {
   c.task = json.at("regression") ? Task::Regression : Task::Classification;
   c.target_loss = optional_number(json.at("target_loss"));
   c.target_accuracy = optional_number(json.at("target_accuracy"));
+  for (const ClassFigure& figure : kClassFigures)
+    if (const std::string key = std::string("target_") + figure.key; json.contains(key))
+      c.class_targets.*figure.target = optional_number(json.at(key));
   c.planned_runs = json.at("planned_runs");
   c.note = json.at("note");
   c.host = parse_host(json.at("host"));
@@ -115,9 +137,7 @@ class Reader {
       run_.sync = json.at("sync");
       run_.seed = json.at("seed");
     } else if (event == "evaluation") {
-      run_.evaluations.push_back({number_or_nan(json.at("seconds")), json.at("steps"),
-                                  json.at("commits"), number_or_nan(json.at("loss")),
-                                  number_or_nan(json.at("accuracy"))});
+      run_.evaluations.push_back(parse_evaluation(json));
     } else if (event == "decision") {
       run_.decisions.push_back({number_or_nan(json.at("seconds")), json.at("quantity"),
                                 number_or_nan(json.at("value")), json.at("reason")});
@@ -153,7 +173,7 @@ std::string log_begin(const Comparison& c) {
   Json options = Json::array();
   for (const OptionRecord& option : c.options)
     options.push_back({option.sync, option.key, option.value});
-  return line({{"event", "comparison"},
+  Json json = {{"event", "comparison"},
                {"format", kFormat},
                {"cluster", c.cluster},
                {"command", c.command},
@@ -166,18 +186,16 @@ std::string log_begin(const Comparison& c) {
                {"host", host_json(c.host)},
                {"options", std::move(options)},
                {"configuration", c.config_text},
-               {"resolved", c.resolved_text}});
+               {"resolved", c.resolved_text}};
+  for (const ClassFigure& figure : kClassFigures)
+    if (const auto& target = c.class_targets.*figure.target)
+      json[std::string("target_") + figure.key] = *target;
+  return line(json);
 }
 
 std::string log_run(const RunRecord& run) {
   std::string text = line({{"event", "run"}, {"sync", run.sync}, {"seed", run.seed}});
-  for (const EvaluationRecord& e : run.evaluations)
-    text += line({{"event", "evaluation"},
-                  {"seconds", e.seconds},
-                  {"steps", e.steps},
-                  {"commits", e.commits},
-                  {"loss", e.loss},
-                  {"accuracy", e.accuracy}});
+  for (const EvaluationRecord& e : run.evaluations) text += line(evaluation_json(e));
   for (const DecisionRecord& d : run.decisions)
     text += line({{"event", "decision"},
                   {"seconds", d.seconds},

@@ -71,7 +71,7 @@ std::string note_of(const Entry& entry, const ModelSummary* model) {
   if (!model) return entry.running ? "running" : "ended before it had a result";
   const Comparison& comparison = *entry.comparison;
   std::string note = "no target";
-  if (comparison.target_loss || comparison.target_accuracy) {
+  if (comparison.has_target()) {
     note = model->reached == model->runs.size() ? "target reached" : "target not reached";
     if (model->reached > 0 && model->reached < model->runs.size())
       note = fmt::format("target reached by {} of {}", model->reached,

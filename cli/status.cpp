@@ -172,6 +172,7 @@ Result<void> status_checked(StatusRun run, const std::stop_token& stop) {
     RUBATO_ASSIGN(run.node.scheduler, local_scheduler());
   }
   RUBATO_ASSIGN(const auto scheduler, parse_remote("--scheduler", run.node.scheduler));
+  run.node.scheduler = scheduler.text();
   Role role = Role::Worker;
   RUBATO_ASSIGN(auto keys, watcher_keys(run, scheduler, role));
   auto transport = cluster::make_transport({.shared_memory = false, .keys = std::move(keys)});

@@ -205,7 +205,7 @@ std::string aligned(const std::vector<std::vector<std::string>>& columns, std::s
 std::string comparison_table(const Comparison& comparison,
                              const std::vector<ModelSummary>& summaries, std::size_t width) {
   RUBATO_CHECK(!summaries.empty(), "a table needs a row");
-  const bool has_target = comparison.target_loss || comparison.target_accuracy;
+  const bool has_target = comparison.has_target();
   const bool has_loss = std::ranges::any_of(summaries, &ModelSummary::measured);
   std::vector<std::vector<std::string>> cells;
   for (const Column& column : columns(has_target, has_loss, figure_of(comparison.task))) {

@@ -39,6 +39,19 @@ struct Scored {
   std::vector<float> scores;  // [samples, classes]; regression: [samples], standardised
 };
 
+// What is no number says nothing, and must not look like an answer.
+Result<void> check_scores(const ModelRun& options, const Scored& scored) {
+  const auto bad =
+      std::ranges::find_if(scored.scores, [](float score) { return !std::isfinite(score); });
+  if (bad == scored.scores.end()) return {};
+  const std::size_t sample = static_cast<std::size_t>(bad - scored.scores.begin()) /
+                             static_cast<std::size_t>(scored.model.spec.classes);
+  return fail(ErrorCode::BadInput,
+              fmt::format("{}, sample {}: what {} gives is no number; a value of the sample is far "
+                          "too large, or the model's training has diverged",
+                          options.data, sample, options.model));
+}
+
 // Finds the file of options.model, if that is the name of a run.
 Result<Scored> score(ModelRun& options, train::Labels labels) {
   RUBATO_ASSIGN(auto device, train::make_device(options.device, {.precision = options.precision}));
@@ -56,39 +69,54 @@ Result<Scored> score(ModelRun& options, train::Labels labels) {
   RUBATO_TRY(device->build(scored.model.spec, train::kEvaluationBatch));
   device->load(scored.model.parameters);
   scored.scores = train::all_scores(*device, scored.samples.data);
+  RUBATO_TRY(check_scores(options, scored));
   return scored;
 }
 
-// One line a sample: its number and the predicted one, in the target's unit.
+// What a line begins with: the sample's name, where it has one, and its number.
+std::string line_begin(const Scored& scored, std::size_t i) {
+  const auto& ids = scored.samples.ids;
+  return ids.empty() ? fmt::to_string(i) : fmt::format("{},{}", csv_field(ids[i]), i);
+}
+
+// One line a sample: the predicted number, in the target's unit.
 std::string numbers_csv(const Scored& scored) {
   const train::InputSchema& schema = scored.model.schema;
-  std::string text = fmt::format("sample,{}\n", csv_field(schema.target_name()));
+  std::string text = fmt::format(",{}\n", csv_field(schema.target_name()));
   for (std::size_t i = 0; i < scored.scores.size(); ++i)
-    text += fmt::format("{},{}\n", i, schema.predicted(scored.scores[i]));
+    text += fmt::format("{},{}\n", line_begin(scored, i), schema.predicted(scored.scores[i]));
   return text;
 }
 
-// One line a sample: its number, the class, and the score of each class.
-std::string predictions_csv(Scored& scored) {
-  if (scored.model.schema.target) return numbers_csv(scored);
+// One line a sample: the class, and the score of each class.
+std::string classes_csv(Scored& scored) {
   const auto& names = scored.model.schema.classes;
-  std::string text = "sample,class";
+  std::string text = ",class";
   for (const auto& name : names) text += fmt::format(",{}", csv_field(name));
   text += "\n";
   for (std::size_t i = 0; i < scored.samples.data.size(); ++i) {
     const auto row = std::span(scored.scores).subspan(i * names.size(), names.size());
     train::to_shown_scores(scored.model.spec.loss, row);
     const auto best = std::ranges::max_element(row) - row.begin();
-    text += fmt::format("{},{}", i, csv_field(names[static_cast<std::size_t>(best)]));
+    text += fmt::format("{},{}", line_begin(scored, i),
+                        csv_field(names[static_cast<std::size_t>(best)]));
     for (const float value : row) text += fmt::format(",{}", value);
     text += "\n";
   }
   return text;
 }
 
+// With a first line of names. Images of a directory are named by their files.
+std::string predictions_csv(const ModelRun& options, Scored& scored) {
+  const std::string named =
+      options.reading.id_column.empty() ? "file" : csv_field(options.reading.id_column);
+  return (scored.samples.ids.empty() ? "" : named + ",") + "sample" +
+         (scored.model.schema.target ? numbers_csv(scored) : classes_csv(scored));
+}
+
 Result<void> predict_checked(ModelRun options) {
   RUBATO_ASSIGN(auto scored, score(options, train::Labels::IfThere));
-  const std::string text = predictions_csv(scored);
+  const std::string text = predictions_csv(options, scored);
   if (!options.out.empty()) return write_file(options.out, text);
   fmt::print("{}", text);
   return {};
@@ -107,13 +135,18 @@ Json evaluation_json(const ModelRun& options, const Scored& scored,
                {"unlabelled", scored.samples.left_out.unlabelled},
                {"loss", share_json(report.loss)},
                {"accuracy", report.accuracy},
+               {"balanced_accuracy", share_json(report.balanced_accuracy)},
+               {"f1", share_json(report.f1)},
+               {"auc", share_json(report.auc)},
                {"worst_class", names[report.worst]}};
   json["classes"] = Json::array();
   for (std::size_t c = 0; c < names.size(); ++c)
     json["classes"].push_back({{"name", names[c]},
                                {"samples", report.classes[c].samples},
                                {"precision", share_json(report.classes[c].precision)},
-                               {"recall", share_json(report.classes[c].recall)}});
+                               {"recall", share_json(report.classes[c].recall)},
+                               {"f1", share_json(report.classes[c].f1)},
+                               {"auc", share_json(report.classes[c].auc)}});
   json["confusion"] = Json::array();
   for (std::size_t row = 0; row < names.size(); ++row)
     json["confusion"].push_back(std::vector(
@@ -130,7 +163,7 @@ std::string share_text(double share) {
 std::string evaluation_table(const Scored& scored, const train::ClassReport& report) {
   const auto& names = scored.model.schema.classes;
   std::vector<std::vector<std::string>> columns = {
-      {"Class"}, {"Samples"}, {"Precision"}, {"Recall"}, {"Mistaken most often for"}};
+      {"Class"}, {"Samples"}, {"Precision"}, {"Recall"}, {"F1"}, {"Mistaken most often for"}};
   for (std::size_t c = 0; c < names.size(); ++c) {
     const auto& own = report.classes[c];
     std::size_t rival = c;
@@ -146,12 +179,15 @@ std::string evaluation_table(const Scored& scored, const train::ClassReport& rep
     columns[1].push_back(count_text(static_cast<double>(own.samples)));
     columns[2].push_back(share_text(own.precision));
     columns[3].push_back(share_text(own.recall));
-    columns[4].push_back(most == 0 ? "-" : fmt::format("{} ({})", names[rival], most));
+    columns[4].push_back(share_text(own.f1));
+    columns[5].push_back(most == 0 ? "-" : fmt::format("{} ({})", names[rival], most));
   }
   const std::size_t width = text_columns(stdout);
-  const std::string caption =
-      fmt::format("{}, loss {}, accuracy {}", counted(scored.samples.data.size(), "sample"),
-                  loss_text(report.loss), percent_text(report.accuracy));
+  const std::string caption = fmt::format(
+      "{}, loss {}, accuracy {}, balanced accuracy {}, F1 {}, AUC {}",
+      counted(scored.samples.data.size(), "sample"), loss_text(report.loss),
+      percent_text(report.accuracy), percent_text(report.balanced_accuracy),
+      percent_text(report.f1), std::isnan(report.auc) ? "-" : fmt::format("{:.4f}", report.auc));
   return fmt::format("{}\n\n{}\n\n{}\n", wrapped(caption, width), aligned(columns, width),
                      wrapped(fmt::format("Worst class: {} (recall {})", names[report.worst],
                                          share_text(report.classes[report.worst].recall)),
@@ -245,8 +281,8 @@ Evaluated evaluate_scores(const ModelRun& options, const Scored& scored) {
             regression_page,
             regression_script};
   }
-  const auto report =
-      train::class_report(scored.model.spec.loss, scored.scores, data.labels, data.classes);
+  const auto report = train::class_report(scored.model.spec.loss, scored.scores, data.labels,
+                                          data.classes, scored.model.spec.class_weights);
   return {evaluation_json(options, scored, report), Json::object(),
           evaluation_table(scored, report), evaluation_page, evaluation_script};
 }

@@ -137,13 +137,13 @@ void add_traced(const ConfigTable& root, const ClusterConfig& config, std::vecto
   const auto tables = root.tables(kWorkersSection);
   const auto profiles = worker_profiles(config);
   auto worker = profiles.begin();
-  for (std::size_t i = 0; i < config.workers.size(); ++i) {
-    const WorkerGroup& group = config.workers[i];
+  for (const WorkerGroup& group : config.workers) {
+    const ConfigTable& table = tables[group.section];
     for (int k = 0; k < group.count; ++k, ++worker) {
       if (!worker->trace || worker->trace->available.empty()) continue;
-      for (ChurnEvent& event : traced_events(tables[i], group, *worker))
-        all.push_back({std::move(event), tables[i], "trace"});
-      if (!wants(all.size() <= kEventsMax, tables[i], "trace",
+      for (ChurnEvent& event : traced_events(table, group, *worker))
+        all.push_back({std::move(event), table, "trace"});
+      if (!wants(all.size() <= kEventsMax, table, "trace",
                  fmt::format("makes more than {} events; use a shorter one", kEventsMax)))
         return;
     }

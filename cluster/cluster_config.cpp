@@ -29,6 +29,9 @@ namespace {
 namespace fs = std::filesystem;
 constexpr int kWorkersMax = server::kWorkersMax;
 
+constexpr const char* kNoClasses = "regression has no classes; remove the key";
+constexpr const char* kNoneHeldOut =
+    "is measured on held-out data, of which dataset.held_out = 0 leaves none";
 constexpr const char* kCatalogFile = "devices.toml";
 
 // The row of the catalog that is called `name`, or null with the problem noted. `key` names it.
@@ -99,8 +102,10 @@ void check_group(const ConfigTable& table, const Catalog& catalog,
 void read_workers(const ConfigTable& root, const Catalog& catalog,
                   const Result<train::ModelSpec>& spec, ClusterConfig& config) {
   std::set<std::string> names;
+  std::size_t sections = 0;
   for (const ConfigTable& table : root.tables(kWorkersSection)) {
     WorkerGroup group;
+    group.section = sections++;
     read_options(table, group_rows(), group);
     group.link = read_link(table, group.link_name, catalog);
     group.codecs = config.codecs;
@@ -137,15 +142,10 @@ void check_precision(const ConfigTable& table, const ClusterConfig& config) {
 
 // worker_count and heterogeneity act on all groups at once.
 void scale_cluster(const ConfigTable& root, ClusterConfig& config) {
-  const auto groups = static_cast<int>(config.workers.size());
-  if (config.total_workers && *config.total_workers < groups)
-    root.problem("worker_count",
-                 fmt::format("must be a whole number from {} to {}", groups, kWorkersMax));
   const WorkerGroup* const untimed = find_untimed(config);
   if (config.workers.empty() || (untimed && !untimed->device_name.empty()))
     return;  // already noted as a problem
-  if (config.total_workers)
-    scale_worker_count(config.workers, std::max(*config.total_workers, groups));
+  if (config.total_workers) scale_worker_count(config.workers, *config.total_workers);
   if (config.heterogeneity && untimed)
     root.problem("heterogeneity", "compares step times: give every [[workers]] its step_seconds");
   else if (config.heterogeneity && !set_heterogeneity(config.workers, *config.heterogeneity))
@@ -163,29 +163,54 @@ std::string with_name(std::string path, const std::string& name) {
   return path;
 }
 
+std::string trace_path(const fs::path& directory, const std::string& file,
+                       const std::string& name) {
+  return (directory / with_name(file, name)).lexically_normal().string();
+}
+
+// The trace from `seconds` on. False: it ends before, and a problem was noted.
+bool begin_later(const ConfigTable& table, double seconds, NodeTrace& trace) {
+  const auto offset = Duration::from_seconds(seconds);
+  for (ValueTrace* each : {&trace.up, &trace.down, &trace.speed, &trace.available}) {
+    if (each->empty()) continue;
+    if (each->period() == Duration{} && offset > each->last()) {
+      table.problem("trace_offset_seconds",
+                    fmt::format("is {:g}, and a file of trace ends after {:g} s", seconds,
+                                each->last().seconds()));
+      return false;
+    }
+    *each = each->from(offset);
+  }
+  return true;
+}
+
 // What the files say together. Null: there are none, or a problem was noted.
 std::shared_ptr<const NodeTrace> read_trace_files(const ConfigTable& table,
                                                   const std::vector<std::string>& files,
-                                                  const fs::path& directory,
+                                                  double offset_seconds, const fs::path& directory,
                                                   const std::string& name) {
   auto all = std::make_shared<NodeTrace>();
+  if (files.empty() && table.has("trace_offset_seconds"))
+    table.problem("trace_offset_seconds", "needs trace; add one, or remove the key");
   for (const std::string& file : files) {
-    const auto path = (directory / with_name(file, name)).lexically_normal().string();
-    const auto one = read_trace(path);
+    const auto one = read_trace(trace_path(directory, file, name));
     const std::string twice = one ? join_traces(*one, *all) : std::string();
     if (!one) table.problem("trace", one.error().message);
     if (!twice.empty()) table.problem("trace", fmt::format("two of the files say {}", twice));
     if (!one || !twice.empty()) return nullptr;
   }
-  return all->empty() ? nullptr : all;
+  if (all->empty() || !begin_later(table, offset_seconds, *all)) return nullptr;
+  return all;
 }
 
 void read_group_trace(const ConfigTable& table, const fs::path& directory, WorkerGroup& group) {
   const auto own = [](const std::string& file) { return file.find(kName) != file.npos; };
   const int files = std::ranges::any_of(group.trace_files, own) ? group.count : 1;
   bool availability = false;
-  for (int i = 0; i < files && !group.trace_files.empty(); ++i) {
-    auto trace = read_trace_files(table, group.trace_files, directory, worker_name(group, i));
+  for (int i = 0; i < files; ++i) {
+    auto trace = read_trace_files(table, group.trace_files, group.trace_offset_seconds, directory,
+                                  worker_name(group, i));
+    if (!trace && group.trace_files.empty()) break;
     if (!trace) return group.traces.clear();
     availability = availability || !trace->available.empty();
     if (!trace->speed.empty() && group.device.step_seconds <= 0 && group.device_name.empty())
@@ -197,14 +222,14 @@ void read_group_trace(const ConfigTable& table, const fs::path& directory, Worke
 }
 
 // The files of `trace`. Requires: worker_count has acted.
-void read_traces(const ConfigTable& root, ClusterConfig& config) {
-  const fs::path directory = fs::path(config.file).parent_path();
+void read_traces(const ConfigTable& root, const fs::path& directory, ClusterConfig& config) {
   const auto tables = root.tables(kWorkersSection);
-  for (std::size_t i = 0; i < config.workers.size(); ++i)
-    read_group_trace(tables[i], directory, config.workers[i]);
+  for (WorkerGroup& group : config.workers)
+    read_group_trace(tables[group.section], directory, group);
   const ConfigTable servers = root.table("servers");
   auto& trace = config.servers.trace;
-  trace = read_trace_files(servers, config.servers.trace_files, directory, "servers");
+  trace = read_trace_files(servers, config.servers.trace_files, config.servers.trace_offset_seconds,
+                           directory, "servers");
   if (trace && !(trace->speed.empty() && trace->available.empty()))
     servers.problem("trace", "servers have a trace of bandwidth only");
 }
@@ -245,6 +270,7 @@ void check_model(const ConfigTable& table, const fs::path& directory, train::Mod
   if (!model.start.empty()) model.start = (directory / model.start).lexically_normal().string();
   if (table.has("fresh") && model.start.empty())
     table.problem("fresh", "says what is not taken from start; give start, or remove the key");
+  model.linear = table.has("hidden") && model.hidden.empty();
   if (model.init == train::Init::Paper && model.kind != "cnn")
     table.problem("init", "only kind = \"cnn\" has initial values of a paper; remove the key");
   if (model.kind != "timing") {
@@ -294,7 +320,7 @@ void check_task(const ConfigTable& table, const ClusterConfig& config) {
       config.partition.kind == train::Partition::Kind::Labels)
     table.problem("partition", "regression has no classes to divide by; use \"iid\" or \"local\"");
   for (const char* key : {"classes", "class_names"})
-    if (table.has(key)) table.problem(key, "regression has no classes; remove the key");
+    if (table.has(key)) table.problem(key, kNoClasses);
 }
 
 // The schedule's own `decay`, where the file has none; and keys of another optimizer.
@@ -317,6 +343,10 @@ void finish_training(const ConfigTable& table, TrainingConfig& training) {
 }
 
 void check_training(const ConfigTable& table, const ClusterConfig& config) {
+  if (table.has("class_weights") && config.dataset.task == Task::Regression)
+    table.problem("class_weights", kNoClasses);
+  if (table.has("class_weights") && config.timing_only())
+    table.problem("class_weights", "kind = \"timing\" has no loss; remove the key");
   if (config.training.early_forward && config.timing_only())
     table.problem("early_forward",
                   "kind = \"timing\" has no layers, so no step could begin before the last of its "
@@ -356,8 +386,20 @@ void check_stop(const ConfigTable& table, const ClusterConfig& config) {
     table.problem("max_seconds",
                   "set this or max_steps, so that a run which misses its target ends");
   if (config.stop.target_accuracy && !holds_out(config.dataset))
-    table.problem("target_accuracy",
-                  "is measured on held-out data, of which dataset.held_out = 0 leaves none");
+    table.problem("target_accuracy", kNoneHeldOut);
+  for (const ClassFigure& figure : kClassFigures) {
+    const std::string key = std::string("target_") + figure.key;
+    if (!(config.stop.class_targets.*figure.target)) continue;
+    if (config.dataset.task == Task::Regression) table.problem(key, kNoClasses);
+    if (config.timing_only())
+      table.problem(key, "kind = \"timing\" has no classes; stop by max_seconds");
+    if (!holds_out(config.dataset)) table.problem(key, kNoneHeldOut);
+    if (config.own_data() && config.dataset.held_out_path.empty())
+      table.problem(
+          key,
+          "follows from all held-out samples together, of which each box has a part; name "
+          "a file for the scheduler in dataset.held_out_path, or stop by target_loss");
+  }
 }
 
 // Reads [sync], and gives values to keys that are left out and follow from the length of the run.
@@ -487,6 +529,17 @@ Result<WorkerProfile> unlisted_profile(const ClusterConfig& config, const std::s
                           suggestion(like, names)));
 }
 
+std::vector<std::string> trace_paths(const ClusterConfig& config, const std::string& directory) {
+  std::vector<std::string> paths;
+  for (const WorkerGroup& group : config.workers)
+    for (const std::string& file : group.trace_files)
+      for (int i = 0; i < group.count; ++i)
+        paths.push_back(trace_path(directory, file, worker_name(group, i)));
+  for (const std::string& file : config.servers.trace_files)
+    paths.push_back(trace_path(directory, file, "servers"));
+  return paths;
+}
+
 bool names_links(const ClusterConfig& config) {
   const auto named = [](const LinkModel& link) { return link != LinkModel{}; };
   const auto traced = [](const auto& trace) { return trace && trace->shapes_link(); };
@@ -526,7 +579,8 @@ double configured_heterogeneity(const ClusterConfig& config) {
 
 Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& file,
                                     const std::string& catalog_text,
-                                    const std::vector<Setting>& settings) {
+                                    const std::vector<Setting>& settings,
+                                    const std::string& traces_at) {
   RUBATO_ASSIGN(const Catalog catalog, parse_catalog(catalog_text, kCatalogFile));
   RUBATO_ASSIGN(Config document, Config::parse(text, file));
   for (const Setting& setting : settings) RUBATO_TRY(document.set(setting));
@@ -541,6 +595,8 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
   read_options(root.table("wire"), codec_rows(), config.codecs);
 
   check_model(root.table("model"), fs::path(file).parent_path(), config.model);
+  config.dataset.start = config.model.start;
+  config.dataset.fresh = config.model.fresh;
   check_dataset(root.table("dataset"), fs::path(file).parent_path(), config.dataset);
   const ConfigTable dataset = root.table("dataset");
   if (!dataset.has("kind") && (config.own_data() || dataset.has("path")))
@@ -559,7 +615,7 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
   check_precision(root.table("training"), config);
   scale_cluster(root, config);
   derive_from_length(root, config);
-  read_traces(root, config);
+  read_traces(root, traces_at.empty() ? fs::path(file).parent_path() : fs::path(traces_at), config);
   read_membership(root, config);
   read_boxes(root, config);
   server::read_optimizer(root.table("optimizer"), config.worker_count(), config.optimizer);

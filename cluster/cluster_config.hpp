@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -88,9 +89,11 @@ struct WorkerGroup {
   PowerModel power = {};
   double memory_gib = 0;                      // of the device; 0: unknown
   std::vector<std::string> trace_files = {};  // likewise with "{name}"
+  double trace_offset_seconds = 0;            // where in the files training begins
   bool leaves = false;  // when it is no longer available, a worker leaves; else it crashes
   // One a worker, or one for all; empty: the group has none.
   std::vector<std::shared_ptr<const NodeTrace>> traces = {};
+  std::size_t section = 0;  // which [[workers]] of the file
 };
 
 // "name-2"; just "name" where the group has one worker.
@@ -108,12 +111,21 @@ struct ServersConfig {
   double update_limit = server::kUpdateLimitDefault;  // as server::UpdateNorms: factor
   std::vector<std::string> addresses = {};            // of real ones, by shard; empty: any
   std::vector<std::string> trace_files = {};
+  double trace_offset_seconds = 0;                   // where in the files training begins
   std::shared_ptr<const NodeTrace> trace = nullptr;  // of the link's bandwidth; null: none
 };
 
 using ServerOptimizer = server::OptimizerKind;
 using OptimizerConfig = server::OptimizerOptions;
 using StopConfig = server::StopOptions;
+
+// What the loss of a sample counts, by its class. Classes that are not named count 1.
+struct ClassWeights {
+  bool balanced = false;  // all classes count alike: n / (k n_c), as scikit-learn has it
+  std::map<std::string, double> by_name = {};
+
+  bool any() const { return balanced || !by_name.empty(); }
+};
 
 struct TrainingConfig {
   int batch = 32;
@@ -124,6 +136,7 @@ struct TrainingConfig {
   int warmup_steps = 0;
   train::LocalOptimizerOptions optimizer;
   bool early_forward = false;  // a step begins while the reply to the worker's commit arrives
+  ClassWeights class_weights;
 };
 
 // A run has at least so many evaluations, where the file does not state their interval.
@@ -230,10 +243,16 @@ const WorkerGroup* find_untimed(const ClusterConfig& config);
 // H = mean(v) / min(v) of the configured step times. Requires: no group is without.
 double configured_heterogeneity(const ClusterConfig& config);
 
-// `settings` replace values of the file. They are checked like keys of the file.
+// `settings` replace values of the file. They are checked like keys of the file. `traces_at`: the
+// directory of traces with relative paths; empty: that of the file.
 [[nodiscard]] Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& file,
                                                   const std::string& catalog_text,
-                                                  const std::vector<Setting>& settings = {});
+                                                  const std::vector<Setting>& settings = {},
+                                                  const std::string& traces_at = {});
+
+// The path of each file of traces of each worker, then of the servers. `directory`: of those with
+// relative paths.
+std::vector<std::string> trace_paths(const ClusterConfig& config, const std::string& directory);
 
 // The text of a cluster file and of its catalog, for parse_cluster.
 struct ClusterSource {

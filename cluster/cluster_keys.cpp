@@ -26,6 +26,7 @@ constexpr double kChunkKibMax = 16 * 1024;  // the wire's largest payload
 constexpr double kBytesPerKib = 1024;
 constexpr double kBytesPerMegabit = 1e6 / 8;
 constexpr double kHour = 3600;
+constexpr double kClassWeightMax = 1e6;
 
 const Limits kAny{};
 const Limits kCount = Limits::within(0, kCountMax);
@@ -83,8 +84,10 @@ std::vector<ClusterRow> make_cluster_rows() {
        "initial weights, partition, order of samples and jitter follow from it", kNotNegative,
        +[](C& c) -> std::uint64_t& { return c.seed; }},
       own<C>({kTopSection, "worker_count",
-              "workers in all; the groups share them in proportion to their count", kWorkers,
-              +[](C& c) -> std::optional<int>& { return c.total_workers; }, "sum of count"}),
+              "workers in all; the groups share them in proportion to their count. Of more groups "
+              "than workers, the largest have one each",
+              kWorkers, +[](C& c) -> std::optional<int>& { return c.total_workers; },
+              "sum of count"}),
       own<C>({kTopSection, "heterogeneity",
               "H = mean(v) / min(v) of the workers' speeds v; changes step times",
               Limits::at_least(1), +[](C& c) -> std::optional<double>& { return c.heterogeneity; },
@@ -117,9 +120,11 @@ std::vector<ClusterRow> make_cluster_rows() {
       {"model", "kind", "the network", kAny,
        Row::Word{{"mlp", "cnn", "lenet", "lstm", "svm", "timing"},
                  [](C& c) -> std::string& { return c.model.kind; }}},
-      {"model", "hidden", "mlp: sizes of the hidden layers; lstm: size of the LSTM, then dense",
-       kMillion, +[](C& c) -> std::vector<int>& { return c.model.hidden; },
-       "[64], lstm [128, 384]"},
+      {"model", "hidden",
+       "mlp: sizes of the hidden layers, []: a linear model; lstm: size of the LSTM, then dense",
+       kMillion, +[](C& c) -> std::vector<int>& { return c.model.hidden; }, "[64], lstm [128, 384]",
+       true,
+       [](const C& c) { return c.model.linear ? "none" : fmt::format("{}", c.model.hidden); }},
       {"model", "init", "where weights begin, see below; paper: cnn only", kAny,
        Row::Choice{{"scaled", "paper"},
                    [](const C& c) { return static_cast<std::size_t>(c.model.init); },
@@ -240,6 +245,13 @@ std::vector<ClusterRow> make_cluster_rows() {
        kNotNegative, +[](C& c) -> double& { return c.training.optimizer.weight_decay; }},
       {"training", "clip_norm", "longest gradient; a longer one is scaled down to it; 0: none",
        kNotNegative, +[](C& c) -> double& { return c.training.optimizer.clip_norm; }},
+      {"training", "class_weights",
+       "what a sample's loss counts, by its class, 1 where none is named; balanced: n / (k n_c)",
+       Limits{.min = 0, .max = kClassWeightMax, .min_excluded = true},
+       Row::Named{
+           "balanced", [](C& c) -> bool& { return c.training.class_weights.balanced; },
+           [](C& c) -> std::map<std::string, double>& { return c.training.class_weights.by_name; }},
+       "all 1"},
       own<C>({"training", "device",
               "what computes gradients here; cuda: a GPU, the first or that number; reference is "
               "slow and plain",
@@ -273,9 +285,11 @@ std::vector<ClusterRow> make_cluster_rows() {
               +[](C& c) -> double& { return c.servers.apply_bytes_per_second; }}),
       own<C>({"servers", "link", "a row of the catalog; the five keys below override its values",
               kAny, +[](C& c) -> std::string& { return c.servers.link_name; }, "none"}),
-      own<C>({"servers", "trace",
-              "files of the link's bandwidth over time: .csv, .up, .down; see Traces", kAny,
+      own<C>({"servers", "trace", "files of the link's bandwidth over time; see Traces", kAny,
               +[](C& c) -> std::vector<std::string>& { return c.servers.trace_files; }}),
+      own<C>({"servers", "trace_offset_seconds",
+              "training begins so many seconds into the files of trace", kSecondsOrNone,
+              +[](C& c) -> double& { return c.servers.trace_offset_seconds; }}),
       own<C>({"servers", "absent_seconds",
               "a server's silence that ends the run; until then all wait for it", kSeconds,
               +[](C& c) -> double& { return c.servers.absent_seconds; }}),
@@ -302,9 +316,19 @@ std::vector<ClusterRow> make_cluster_rows() {
               Limits::above(0),
               +[](C& c) -> std::optional<double>& { return c.stop.target_loss; }}),
       own<C>({"stop", "target_accuracy",
-              "the same for accuracy on held-out data, R^2 in a regression; with both, both hold",
+              "the same for accuracy on held-out data, R^2 in a regression; of several, all hold",
               kAboveZeroToOne,
               +[](C& c) -> std::optional<double>& { return c.stop.target_accuracy; }}),
+      own<C>({"stop", "target_recall",
+              "the same for the recall of the class that has the lowest; see data.md",
+              kAboveZeroToOne,
+              +[](C& c) -> std::optional<double>& { return c.stop.class_targets.recall; }}),
+      own<C>({"stop", "target_f1", "the same for F1, as the mean over the classes", kAboveZeroToOne,
+              +[](C& c) -> std::optional<double>& { return c.stop.class_targets.f1; }}),
+      own<C>({"stop", "target_auc",
+              "the same for the area under the ROC curve; many classes: mean of one against rest",
+              kAboveZeroToOne,
+              +[](C& c) -> std::optional<double>& { return c.stop.class_targets.auc; }}),
       own<C>({"stop", "max_seconds", "end of the run; this or max_steps is required", kSeconds,
               +[](C& c) -> std::optional<double>& { return c.stop.max_seconds; }}),
       own<C>({"stop", "max_steps", "end after so many steps of all workers together",
@@ -371,6 +395,9 @@ std::vector<OptionRow<WorkerGroup>> make_group_rows() {
               "files of what changes over time: bandwidth, speed, availability; {name} stands for "
               "the worker's name; see Traces",
               kAny, +[](G& g) -> std::vector<std::string>& { return g.trace_files; }}),
+      own<G>({"workers", "trace_offset_seconds",
+              "training begins so many seconds into the files of trace", kSecondsOrNone,
+              +[](G& g) -> double& { return g.trace_offset_seconds; }}),
       own<G>({"workers", "departure",
               "how a worker goes that is no longer available: crash: without a word; leave: with "
               "a farewell",

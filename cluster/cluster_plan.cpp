@@ -85,12 +85,19 @@ Result<void> check_sync(const ClusterConfig& config, const std::string& sync) {
 }
 
 Result<void> check_target(const ClusterConfig& config, const train::DataSplit& data) {
-  if (!config.stop.target_accuracy || data.held_out.size() > 0) return {};
-  return fail(ErrorCode::BadInput,
-              fmt::format("stop.target_accuracy = {}: is measured on held-out data, of which "
-                          "dataset.held_out = {} leaves none of {}; raise it",
-                          *config.stop.target_accuracy, config.dataset.held_out,
-                          counted(data.train.size(), "sample")));
+  if (data.held_out.size() > 0) return {};
+  const auto refused = [&](const char* key, double target) {
+    return fail(
+        ErrorCode::BadInput,
+        fmt::format("stop.target_{} = {}: is measured on held-out data, of which "
+                    "dataset.held_out = {} leaves none of {}; raise it",
+                    key, target, config.dataset.held_out, counted(data.train.size(), "sample")));
+  };
+  if (config.stop.target_accuracy) return refused("accuracy", *config.stop.target_accuracy);
+  for (const ClassFigure& figure : kClassFigures)
+    if (const auto& target = config.stop.class_targets.*figure.target)
+      return refused(figure.key, *target);
+  return {};
 }
 
 Result<void> require_trainable(const ClusterConfig& config) {

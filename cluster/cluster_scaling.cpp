@@ -2,16 +2,34 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <numeric>
 #include <ranges>
+#include <span>
 
 #include "base/check.hpp"
 
 namespace rubato::cluster {
+namespace {
+
+void keep_largest(std::vector<WorkerGroup>& groups, std::size_t kept) {
+  std::vector<int> counts;
+  for (const WorkerGroup& group : groups) counts.push_back(group.count);
+  std::ranges::sort(counts, std::greater<>());
+  const int least = counts[kept - 1];
+  auto of_least = std::ranges::count(std::span(counts).first(kept), least);  // that are kept
+  std::erase_if(groups, [&](const WorkerGroup& group) {
+    return group.count < least || (group.count == least && of_least-- <= 0);
+  });
+}
+
+}  // namespace
 
 void scale_worker_count(std::vector<WorkerGroup>& groups, int total) {
+  RUBATO_CHECK(total >= 1 && !groups.empty(), "there are workers");
+  if (static_cast<std::size_t>(total) < groups.size())
+    keep_largest(groups, static_cast<std::size_t>(total));
   const auto group_count = static_cast<int>(groups.size());
-  RUBATO_CHECK(total >= group_count && group_count > 0, "every group keeps a worker");
   std::int64_t all = 0;
   for (const WorkerGroup& group : groups) all += group.count;
   // First one worker a group, then shares of the rest. Integers give the same on every machine.

@@ -10,7 +10,9 @@
 namespace rubato::cluster {
 
 // Shares `total` workers among the groups in proportion to their counts (largest remainders first,
-// then in order), at least one each. Requires: as many workers as groups.
+// then in order), at least one each. Fewer workers than groups: the groups with the highest counts
+// have one each (of equals the first), and the others are no longer there. Requires: total >= 1, a
+// group.
 void scale_worker_count(std::vector<WorkerGroup>& groups, int total);
 
 // Gives the slowest group (of equals the last) the speed at which H = mean(v)/min(v) is

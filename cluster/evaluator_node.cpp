@@ -17,7 +17,7 @@ class EvaluatorHost : public IdleHost {
     const auto result = evaluate();
     if (options_.saver) save(result);
     const auto told = result.value_or(train::EvaluationResult{});
-    core_.on_evaluated(steady_now(), told.loss, told.accuracy);
+    core_.on_evaluated(steady_now(), told.loss, told.accuracy, told.classes);
   }
 
  private:
@@ -25,7 +25,7 @@ class EvaluatorHost : public IdleHost {
     if (!device_) return std::nullopt;
     const TraceSpan span(options_.trace ? options_.trace->lane() : nullptr, Span::Evaluate);
     device_->load(core_.parameters());
-    return train::evaluate(*device_, held_out_, options_.samples_max);
+    return train::evaluate(*device_, held_out_, options_.samples_max, train::Measure::AndClasses);
   }
 
   void save(const std::optional<train::EvaluationResult>& result) {

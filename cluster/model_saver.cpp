@@ -21,7 +21,9 @@ ModelSaver::ModelSaver(std::string directory, const ClusterConfig& config, const
                        {"seed", std::to_string(plan.seed)}}},
       trained_(plan.start.trained),
       every_(every),
-      lowest_loss_(lowest_loss) {}
+      lowest_loss_(lowest_loss) {
+  model_.schema.class_samples.clear();  // who uses a model need not know how many there were
+}
 
 void ModelSaver::on_evaluated(std::span<const float> parameters, const Facts& facts) {
   note_best(parameters, facts);

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <utility>
 
+#include "train/known_schema.hpp"
 #include "train/model_file.hpp"
 
 namespace rubato::cluster {
@@ -44,19 +44,25 @@ Result<ModelStart> model_start(const ClusterConfig& config, const train::ModelSp
   return start;
 }
 
-Result<void> check_classes(const ClusterConfig& config, const train::InputSchema& schema) {
+Result<void> check_meaning(const ClusterConfig& config, const train::InputSchema& schema) {
   const std::string& path = config.model.start;
-  if (path.empty()) return {};
-  const auto classes = train::classes_of(path);
-  if (!classes || *classes == schema.classes) return {};
-  auto theirs = *classes, ours = schema.classes;
-  std::ranges::sort(theirs);
-  std::ranges::sort(ours);
-  if (theirs != ours) return {};
-  return fail(ErrorCode::BadInput,
-              fmt::format("model.start: {} has the classes {}, the data have them as {}; set "
-                          "dataset.class_names to the order of the file",
-                          path, fmt::join(*classes, ", "), fmt::join(schema.classes, ", ")));
+  RUBATO_ASSIGN(const auto known, train::start_schema(path, config.model.fresh));
+  RUBATO_TRY(train::check_classes(known, schema.classes));
+  const auto differ = [&](const char* what, const auto& theirs, const auto& ours) {
+    return fail(ErrorCode::BadInput,
+                fmt::format("model.start: {} has the {} {}, the data have them as {}", path, what,
+                            fmt::join(theirs, ", "), fmt::join(ours, ", ")));
+  };
+  if (known.outputs && known.schema.classes != schema.classes)
+    return differ("classes", known.schema.classes, schema.classes);
+  const auto names_of = [](const train::InputSchema& of) {
+    std::vector<std::string> names;
+    for (const train::Column& column : of.columns) names.push_back(column.name);
+    return names;
+  };
+  if (known.inputs && names_of(known.schema) != names_of(schema))
+    return differ("columns", names_of(known.schema), names_of(schema));
+  return {};
 }
 
 Result<void> check_kept(const ClusterConfig& config, const std::string& directory) {

@@ -25,9 +25,9 @@ struct ModelStart {
 [[nodiscard]] Result<ModelStart> model_start(const ClusterConfig& config,
                                              const train::ModelSpec& spec, std::uint64_t seed);
 
-// Refuses a model.start of the same classes in another order: its answers would change their
-// meaning.
-[[nodiscard]] Result<void> check_classes(const ClusterConfig& config,
+// Refuses data whose columns or classes are not those of model.start, in their order, where its
+// first or last layer goes on: its inputs and answers would change their meaning.
+[[nodiscard]] Result<void> check_meaning(const ClusterConfig& config,
                                          const train::InputSchema& schema);
 // Refuses a model.start that the run writes over. `directory`: where the run saves its model.
 [[nodiscard]] Result<void> check_kept(const ClusterConfig& config, const std::string& directory);

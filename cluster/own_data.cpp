@@ -10,6 +10,7 @@
 
 #include "train/data_hints.hpp"
 #include "train/data_summary.hpp"
+#include "train/known_schema.hpp"
 
 namespace rubato::cluster {
 namespace {
@@ -47,8 +48,9 @@ void append(train::Dataset& into, train::Dataset part) {
 
 // all.schema and all.hints <- those of the boxes.
 Result<void> find_schema(const ClusterConfig& config, train::DataSplit& all) {
-  if (!config.dataset.schema.empty()) {
-    RUBATO_ASSIGN(all.schema, train::stated_schema(config.dataset));
+  RUBATO_ASSIGN(const auto known, train::known_schema(config.dataset));
+  if (known.all()) {
+    all.schema = known.schema;
     return {};
   }
   std::map<std::string, train::DataSummary> summaries;

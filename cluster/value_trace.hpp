@@ -28,16 +28,24 @@ class ValueTrace {
   bool empty() const { return points_.empty(); }  // no such trace
   // Requires: not empty, time >= 0.
   double at(Duration time) const;
+  // The first value above 0: that of a link before training starts, so that nodes can join.
+  // Returns: 0 where there is none. Requires: not empty.
+  double first_above_zero() const;
   // When the value next changes after `time`. Empty: never.
   std::optional<Duration> next_change(Duration time) const;
 
+  // The trace from `offset` on, which becomes its time 0. Requires: not empty, offset >= 0.
+  ValueTrace from(Duration offset) const;
+
   // Neighbours differ.
   const std::vector<TracePoint>& points() const { return points_; }
+  Duration last() const { return last_; }      // the time of the last point, a change or not
   Duration period() const { return period_; }  // 0: it does not repeat
 
  private:
   std::vector<TracePoint> points_;
   Duration period_;
+  Duration last_;
 };
 
 // What changes over time on one node. Each may be empty.

@@ -11,6 +11,7 @@
 #include "base/check.hpp"
 #include "base/prefetch.hpp"
 #include "base/rng.hpp"
+#include "cluster/class_weights.hpp"
 #include "cluster/cluster_plan.hpp"
 #include "cluster/node_core.hpp"
 #include "emulation/virtual_event.hpp"
@@ -180,9 +181,10 @@ Result<void> VirtualCluster::plan() {
     return {};
   }
   RUBATO_TRY(cluster::check_target(config_, data_));
-  RUBATO_TRY(cluster::check_classes(config_, data_.schema));
+  RUBATO_TRY(cluster::check_meaning(config_, data_.schema));
   RUBATO_ASSIGN(plan_, cluster::make_plan(config_, options_.sync, options_.seed, data_.train.shape,
                                           data_.train.classes));
+  RUBATO_ASSIGN(plan_.spec.class_weights, cluster::class_weights(config_, data_.schema));
   plan_.samples = data_.train.size();
   RUBATO_ASSIGN(training_, VirtualTraining::make(config_, plan_, data_, options_.threads));
   if (options_.saver) saver_ = options_.saver(plan_);
@@ -203,12 +205,13 @@ Result<void> VirtualCluster::build() {
     network_.add_node(config_.servers.link);
     servers_.push_back({{make_server(i)}, config_.servers.apply_bytes_per_second});
     shard_places_.push_back(kFirstServer + i);
-    if (config_.servers.trace) network_.follow(now_, kFirstServer + i, *config_.servers.trace, {});
+    if (config_.servers.trace)
+      network_.follow(now_, kFirstServer + i, *config_.servers.trace, std::nullopt);
   }
   for (std::uint32_t i = 0; i < plan_.workers.size(); ++i) {
     const auto& profile = plan_.workers[i];
     const Node place = network_.add_node(profile.link);
-    if (profile.trace) network_.follow(now_, place, *profile.trace, {});
+    if (profile.trace) network_.follow(now_, place, *profile.trace, std::nullopt);
     const std::string title =
         fmt::format("{} seed {}: {}", options_.sync, options_.seed, profile.name);
     const bool absent = i >= plan_.listed || cluster::absent_at_start(config_, profile.name);
@@ -299,11 +302,8 @@ void VirtualCluster::begin_clock() {
 
 void VirtualCluster::begin_traces(Instant started) {
   for (VirtualWorker& worker : workers_) worker.step_times.begin_clock(started);
-  for (Node place = kFirstServer; place < network_.node_count(); ++place) {
-    const auto* const trace = link_trace(place);
-    const auto next = trace ? trace->next_link_change({}) : std::nullopt;
-    if (next) schedule(std::max(started + *next, now_), Event::Kind::Link, place);
-  }
+  for (Node place = kFirstServer; place < network_.node_count(); ++place)
+    if (link_trace(place)) follow_link(place);
 }
 
 const cluster::NodeTrace* VirtualCluster::link_trace(Node place) const {
@@ -696,7 +696,7 @@ void VirtualCluster::end_evaluation() {
   const auto result = training_->end_evaluation();
   evaluator_.evaluating = false;
   if (saver_) saver_->on_evaluated(evaluator_.core->parameters(), facts(result));
-  evaluator_.core->on_evaluated(now_, result.loss, result.accuracy);
+  evaluator_.core->on_evaluated(now_, result.loss, result.accuracy, result.classes);
   pump(kEvaluator, evaluator_);
 }
 

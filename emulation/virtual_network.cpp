@@ -35,11 +35,12 @@ std::uint64_t VirtualNetwork::send(Instant now, Node from, Node to, const proto:
   return bytes;
 }
 
-void VirtualNetwork::follow(Instant now, Node node, const cluster::NodeTrace& trace, Duration at) {
+void VirtualNetwork::follow(Instant now, Node node, const cluster::NodeTrace& trace,
+                            std::optional<Duration> at) {
   using Way = FairNetwork::Way;
   const auto set = [&](const cluster::ValueTrace& values, Way way, double& rate) {
     if (values.empty()) return;
-    rate = values.at(at);
+    rate = at ? values.at(*at) : values.first_above_zero();
     transfers_.set_capacity(now, node, way, rate);
   };
   set(trace.up, Way::Up, links_[node].up_bytes_per_second);

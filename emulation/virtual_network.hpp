@@ -30,9 +30,10 @@ class VirtualNetwork {
 
   // Returns: nodes are numbered from 0 in the order of adding.
   Node add_node(const cluster::LinkModel& link);
-  // The node's bandwidth is from `now` on what its trace says `at` that time. Called before
-  // anything is sent, too, for a node that has such a trace.
-  void follow(Instant now, Node node, const cluster::NodeTrace& trace, Duration at);
+  // The node's bandwidth is from `now` on what its trace says `at` that time. Without `at`:
+  // training has not started, and the bandwidth is the trace's first one above 0. A node that has
+  // such a trace gets its first bandwidth before anything is sent.
+  void follow(Instant now, Node node, const cluster::NodeTrace& trace, std::optional<Duration> at);
   // As FairNetwork: a partition between two nodes, or an outage of one, begins or ends. What has
   // passed the links already arrives.
   void cut(Instant now, Node a, Node b, bool is_cut) { transfers_.cut(now, a, b, is_cut); }

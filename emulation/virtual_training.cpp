@@ -63,7 +63,8 @@ void VirtualTraining::begin_evaluation(std::span<const float> parameters) {
   evaluation_ = pool_.submit([this, parameters] {
     evaluator_->load(parameters);
     evaluated_ = train::evaluate(*evaluator_, data_.held_out,
-                                 static_cast<std::size_t>(config_.evaluation.samples));
+                                 static_cast<std::size_t>(config_.evaluation.samples),
+                                 train::Measure::AndClasses);
   });
 }
 

@@ -11,7 +11,7 @@ std::string Endpoint::text() const {
 }
 
 bool Endpoint::loopback() const {
-  return host == "localhost" || host.starts_with("127.");
+  return host == "localhost" || host.starts_with("127.") || host == "[::1]";
 }
 
 bool is_host(std::string_view text) {
@@ -26,6 +26,8 @@ std::optional<Endpoint> read_endpoint(std::string_view text) {
   if (!text.starts_with(kScheme) || colon == std::string_view::npos || colon <= kScheme.size())
     return std::nullopt;
   Endpoint endpoint{std::string(text.substr(kScheme.size(), colon - kScheme.size())), 0};
+  const bool brackets = endpoint.host.starts_with('[') && endpoint.host.ends_with(']');
+  if (endpoint.host.find(':') != std::string::npos && !brackets) return std::nullopt;
   const std::string_view port = text.substr(colon + 1);
   if (port == "*") return endpoint;
   const char* const last = port.data() + port.size();

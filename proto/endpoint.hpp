@@ -8,11 +8,11 @@
 namespace rubato::proto {
 
 struct Endpoint {
-  std::string host;
-  int port = 0;  // 0: any free one ("*")
+  std::string host;  // an address of IPv6 has its brackets
+  int port = 0;      // 0: any free one ("*")
   std::string text() const;
-  bool loopback() const;  // 127.0.0.0/8 or localhost
-  bool every_address() const { return host == "0.0.0.0" || host == "*"; }
+  bool loopback() const;  // 127.0.0.0/8, [::1] or localhost
+  bool every_address() const { return host == "0.0.0.0" || host == "*" || host == "[::]"; }
 };
 
 // A name or an IPv4 address: letters, digits, dots and dashes.

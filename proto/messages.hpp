@@ -13,6 +13,7 @@
 #include "base/ids.hpp"
 #include "base/packing.hpp"
 #include "base/result.hpp"
+#include "base/task.hpp"
 #include "base/time.hpp"
 #include "proto/payload.hpp"
 #include "proto/shard_map.hpp"
@@ -323,6 +324,7 @@ struct Evaluation {
   // all samples together follows from these and the losses.
   double target_mean = 0;
   double target_square = 0;
+  ClassFigures classes = {};  // the evaluator's
 };
 
 // anybody, of any cluster -> scheduler: how does the run stand? It changes nothing.

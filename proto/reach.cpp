@@ -1,7 +1,5 @@
 #include "proto/reach.hpp"
 
-#include <arpa/inet.h>
-#include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -12,6 +10,8 @@
 #include <cstring>
 #include <span>
 #include <string_view>
+
+#include "proto/address.hpp"
 
 namespace rubato::proto {
 namespace {
@@ -29,7 +29,8 @@ constexpr std::array<unsigned char, kVersionAt + 1> kOurs{0xff, 0, 0, 0, 0, 0, 0
 
 class Socket {
  public:
-  Socket() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {}
+  explicit Socket(int family)
+      : fd_(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {}
   ~Socket() {
     if (fd_ >= 0) ::close(fd_);
   }
@@ -67,9 +68,8 @@ Outcome outcome_of(int error) {
 }
 
 // 0, or why there is no connection.
-int connect(const Socket& socket, const sockaddr_in& address, Instant deadline) {
-  if (::connect(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0)
-    return 0;
+int connect(const Socket& socket, const Address& address, Instant deadline) {
+  if (::connect(socket.fd(), address.get(), address.size) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
   if (!socket.wait(POLLOUT, deadline)) return ETIMEDOUT;
   int error = 0;
@@ -94,23 +94,13 @@ std::string hear_greeting(const Socket& socket, Instant deadline) {
 }  // namespace
 
 Reach reach(const std::string& host, int port, Duration patience) {
-  addrinfo wanted{};
-  wanted.ai_family = AF_INET;
-  wanted.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (::getaddrinfo(host.c_str(), nullptr, &wanted, &found) != 0 || !found)
-    return {.outcome = Outcome::UnknownName, .address = {}};
-  sockaddr_in address{};
-  std::memcpy(&address, found->ai_addr, sizeof address);
-  ::freeaddrinfo(found);
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  std::array<char, INET_ADDRSTRLEN> text{};
-  ::inet_ntop(AF_INET, &address.sin_addr, text.data(), text.size());
-  Reach result{.outcome = Outcome::TimedOut, .address = text.data()};
+  const auto address = resolve(host, port);
+  if (!address) return {.outcome = Outcome::UnknownName, .address = {}};
+  Reach result{.outcome = Outcome::TimedOut, .address = address->text()};
 
   const Instant deadline = steady_now() + patience;
-  const Socket socket;
-  if (const int error = connect(socket, address, deadline); error != 0) {
+  const Socket socket(address->family());
+  if (const int error = connect(socket, *address, deadline); error != 0) {
     result.outcome = outcome_of(error);
     return result;
   }

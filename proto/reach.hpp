@@ -26,7 +26,8 @@ struct Reach {
   bool good() const { return outcome == Outcome::Answers; }
 };
 
-// `host`: a name or an IPv4 address. The connection is closed again at once.
+// `host`: a name or an address, one of IPv6 also in brackets. The connection is closed again at
+// once.
 Reach reach(const std::string& host, int port, Duration patience);
 
 // "nothing listens there: is it running, and is this its port?"

@@ -1,6 +1,5 @@
 #include "proto/zmq_connections.hpp"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -9,11 +8,11 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <utility>
 
 #include "base/memory_file.hpp"
+#include "proto/address.hpp"
 #include "proto/codec.hpp"
 
 namespace rubato::proto {
@@ -54,13 +53,8 @@ std::optional<std::uint64_t> bytes_taken(int descriptor) {
 }
 
 std::string address_of(int descriptor) {
-  sockaddr_in address{};
-  socklen_t size = sizeof(address);
-  std::array<char, INET_ADDRSTRLEN> text{};
-  if (::getpeername(descriptor, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
-      !::inet_ntop(AF_INET, &address.sin_addr, text.data(), text.size()))
-    return "an unknown address";
-  return text.data();
+  const auto address = peer_address(descriptor);
+  return address ? address->text() : "an unknown address";
 }
 
 // Descriptors from this one on are to stay free.

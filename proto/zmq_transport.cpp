@@ -95,7 +95,12 @@ void set_options(zmq::socket_t& socket, const ZmqOptions& options) {
   socket.set(opt::reconnect_ivl, kReconnectMinMs);
   socket.set(opt::reconnect_ivl_max, kReconnectMaxMs);
   socket.set(opt::immediate, false);  // queue for a peer that is not there yet
-  socket.set(opt::ipv6, false);
+}
+
+// With IPv6 ZeroMQ would give a name's address of IPv6, where it has one of both, so that nodes
+// that listen with IPv4 are not found.
+bool is_ipv6(const std::string& endpoint) {
+  return endpoint.find('[') != std::string::npos;
 }
 
 tl::unexpected<Error> endpoint_error(const char* verb, const std::string& endpoint,
@@ -262,6 +267,7 @@ class ZmqTransport::Sockets {
       router_.set(zmq::sockopt::curve_server, true);
       router_.set(zmq::sockopt::curve_secretkey, options_.keys->secret_key);
     }
+    router_.set(zmq::sockopt::ipv6, is_ipv6(endpoint));
     router_.bind(endpoint);
     listening_ = true;
     return router_.get(zmq::sockopt::last_endpoint);
@@ -277,6 +283,7 @@ class ZmqTransport::Sockets {
       router_.set(zmq::sockopt::curve_serverkey, key);
     }
     router_.set(zmq::sockopt::connect_routing_id, zmq::buffer(ids_.own(connections_ + 1)));
+    router_.set(zmq::sockopt::ipv6, is_ipv6(endpoint));
     router_.connect(endpoint);
     const bool scheduler = options_.keys && key == options_.keys->scheduler;
     targets_.push_back({endpoint, !options_.keys ? "the node"

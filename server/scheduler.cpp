@@ -167,7 +167,8 @@ void Scheduler::on_evaluator(Instant now, PeerId from, const Message& message) {
     evaluator_.reset();
     end_step(now);
   } else if (const auto* evaluation = std::get_if<proto::Evaluation>(&message.body))
-    on_evaluation(now, now - evaluation->age, evaluation->loss, evaluation->accuracy);
+    on_evaluation(now, now - evaluation->age, evaluation->loss, evaluation->accuracy,
+                  evaluation->classes);
 }
 
 void Scheduler::on_hello(Instant now, PeerId from, const Message& message) {
@@ -622,17 +623,19 @@ void Scheduler::drain_tuner(Instant now) {
   }
 }
 
-void Scheduler::on_evaluation(Instant now, Instant at, double loss, double accuracy) {
+void Scheduler::on_evaluation(Instant now, Instant at, double loss, double accuracy,
+                              const ClassFigures& classes) {
   if (!started_ || stop_reason_) return;
   const double t = std::max(0.0, seconds(at));
-  record_evaluation(t, loss, accuracy);
+  record_evaluation(t, loss, accuracy, classes);
   watch_loss(now, at, loss);
   if (stop_reason_) return;
   if (tuner_) {
     tuner_->on_evaluation(now, {.at = at, .loss = loss, .accuracy = accuracy});
     drain_tuner(now);
   }
-  if (auto reason = criterion_.on_evaluation(t, loss, accuracy)) stop(now, std::move(*reason));
+  if (auto reason = criterion_.on_evaluation(t, loss, accuracy, classes))
+    stop(now, std::move(*reason));
 }
 
 void Scheduler::on_worker_evaluation(WorkerId id, const proto::Evaluation& evaluation) {

@@ -256,7 +256,8 @@ class Scheduler {
   void welcome_evaluator();
   void on_progress(Instant now, WorkerId worker, const proto::Progress& progress);
   void on_worker_evaluation(WorkerId worker, const proto::Evaluation& evaluation);
-  void on_evaluation(Instant now, Instant at, double loss, double accuracy);
+  void on_evaluation(Instant now, Instant at, double loss, double accuracy,
+                     const ClassFigures& classes = {});
   // The worker that sent `message`. Returns: null if it is no member; refuses it unless it left.
   WorkerState* find_worker(Instant now, proto::PeerId from, const proto::Message& message);
 
@@ -326,7 +327,7 @@ class Scheduler {
   double largest_believed(double (*figure)(const WorkerState&)) const;
   // Says once that the figures of this worker are left out.
   void leave_out(WorkerId worker, double loss);
-  void record_evaluation(double t, double loss, double accuracy);
+  void record_evaluation(double t, double loss, double accuracy, const ClassFigures& classes);
   double heterogeneity() const;
   static std::string fate_name(WorkerState::Fate fate);  // as in WorkerRecord
   static RefusedByReason refused_of(const WorkerState& worker);

@@ -31,7 +31,8 @@ std::string Scheduler::fate_name(WorkerState::Fate fate) {
   return "member";
 }
 
-void Scheduler::record_evaluation(double t, double loss, double accuracy) {
+void Scheduler::record_evaluation(double t, double loss, double accuracy,
+                                  const ClassFigures& classes) {
   auto& kept = record_.commit_counts;
   if (record_.evaluations.size() % commit_count_stride_ == 0) {
     if (kept.size() == kCommitCountsMax) {
@@ -43,7 +44,7 @@ void Scheduler::record_evaluation(double t, double loss, double accuracy) {
     for (const auto& worker : workers_) counts.commits.push_back(worker.progress.commits);
     kept.push_back(std::move(counts));
   }
-  record_.evaluations.push_back({t, steps(), commits_, loss, accuracy});
+  record_.evaluations.push_back({t, steps(), commits_, loss, accuracy, classes});
   const auto measured = std::isnan(accuracy)
                             ? std::string()
                             : fmt::format(" {} {:.4f}", figure_of(options_.task).word, accuracy);

@@ -9,22 +9,29 @@
 namespace rubato::server {
 
 std::optional<std::string> StopCriterion::on_evaluation(double seconds, double loss,
-                                                        double accuracy) {
-  recent_.push_back({loss, accuracy});
+                                                        double accuracy,
+                                                        const ClassFigures& classes) {
+  recent_.push_back({loss, accuracy, classes});
   if (recent_.size() > kSmoothedEvaluations) recent_.pop_front();
   if (recent_.size() < kSmoothedEvaluations || time_to_target_) return std::nullopt;
-  if (!options_.target_loss && !options_.target_accuracy) return std::nullopt;
+  if (!options_.has_target()) return std::nullopt;
 
   const double accuracy_mean = smoothed_accuracy();
   // These comparisons are false for NaN, so NaN never reaches a target.
   const bool loss_reached = !options_.target_loss || smoothed_loss() <= *options_.target_loss;
   const bool accuracy_reached =
       !options_.target_accuracy || accuracy_mean >= *options_.target_accuracy;
-  if (!loss_reached || !accuracy_reached) return std::nullopt;
+  const ClassFigures classes_mean = smoothed_classes();
+  if (!loss_reached || !accuracy_reached || !reaches(classes_mean, options_.class_targets))
+    return std::nullopt;
   time_to_target_ = seconds;
-  const auto reached = fmt::format("target reached: mean loss {:.4f}", smoothed_loss());
-  if (std::isnan(accuracy_mean)) return reached;
-  return fmt::format("{}, {} {:.4f}", reached, figure_of(task_).word, accuracy_mean);
+  auto reached = fmt::format("target reached: mean loss {:.4f}", smoothed_loss());
+  if (!std::isnan(accuracy_mean))
+    reached += fmt::format(", {} {:.4f}", figure_of(task_).word, accuracy_mean);
+  for (const ClassFigure& figure : kClassFigures)
+    if (options_.class_targets.*figure.target)
+      reached += fmt::format(", {} {:.4f}", figure.word, classes_mean.*figure.value);
+  return reached;
 }
 
 std::optional<std::string> StopCriterion::on_progress(double seconds, std::uint64_t steps) const {
@@ -36,19 +43,27 @@ std::optional<std::string> StopCriterion::on_progress(double seconds, std::uint6
   return std::nullopt;
 }
 
+template <class F>
+double StopCriterion::mean(F value) const {
+  if (recent_.empty()) return 0;
+  double sum = 0;
+  for (const auto& point : recent_) sum += value(point);
+  return sum / static_cast<double>(recent_.size());
+}
+
 double StopCriterion::smoothed_loss() const {
-  return mean(&Point::loss);
+  return mean([](const Point& point) { return point.loss; });
 }
 
 double StopCriterion::smoothed_accuracy() const {
-  return mean(&Point::accuracy);
+  return mean([](const Point& point) { return point.accuracy; });
 }
 
-double StopCriterion::mean(double Point::*value) const {
-  if (recent_.empty()) return 0;
-  double sum = 0;
-  for (const auto& point : recent_) sum += point.*value;
-  return sum / static_cast<double>(recent_.size());
+ClassFigures StopCriterion::smoothed_classes() const {
+  ClassFigures means;
+  for (const ClassFigure& figure : kClassFigures)
+    means.*figure.value = mean([&](const Point& point) { return point.classes.*figure.value; });
+  return means;
 }
 
 }  // namespace rubato::server

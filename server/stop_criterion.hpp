@@ -18,9 +18,12 @@ inline constexpr std::size_t kSmoothedEvaluations = 5;
 struct StopOptions {
   std::optional<double> target_loss = {};  // mean loss <= target
   std::optional<double> target_accuracy =
-      {};  // of accuracy or R^2, mean >= target; with both, both hold
+      {};                           // of accuracy or R^2, mean >= target; all that are given hold
+  ClassTargets class_targets = {};  // likewise
   std::optional<double> max_seconds = {};
   std::optional<std::uint64_t> max_steps = {};  // of all workers together
+
+  bool has_target() const { return target_loss || target_accuracy || class_targets.any(); }
 };
 
 class StopCriterion {
@@ -30,21 +33,26 @@ class StopCriterion {
       : options_(options), task_(task) {}
 
   // Returns: why the run is over, or empty.
-  std::optional<std::string> on_evaluation(double seconds, double loss, double accuracy);
+  std::optional<std::string> on_evaluation(double seconds, double loss, double accuracy,
+                                           const ClassFigures& classes = {});
   std::optional<std::string> on_progress(double seconds, std::uint64_t steps) const;
 
   // Mean loss of the last evaluations: kSmoothedEvaluations of them, or all if there are fewer.
   double smoothed_loss() const;
   // The same of accuracy. NaN where it was not measured.
   double smoothed_accuracy() const;
+  ClassFigures smoothed_classes() const;
   const std::optional<double>& time_to_target() const { return time_to_target_; }
 
  private:
   struct Point {
     double loss;
     double accuracy;
+    ClassFigures classes;
   };
-  double mean(double Point::*value) const;
+  // Of value(point).
+  template <class F>
+  double mean(F value) const;
 
   StopOptions options_;
   Task task_;

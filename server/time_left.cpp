@@ -91,6 +91,10 @@ std::optional<double> seconds_left(const StopOptions& stop, Curve curve, double 
   if (stop.target_accuracy)
     needs(time_to(curve, 1 - *stop.target_accuracy, seconds,
                   [](const auto& point) { return 1 - point.accuracy; }));
+  for (const ClassFigure& figure : kClassFigures)
+    if (const auto& target = stop.class_targets.*figure.target)
+      needs(time_to(curve, 1 - *target, seconds,
+                    [&](const auto& point) { return 1 - point.classes.*figure.value; }));
   const auto limit = time_to_limit(stop, seconds, steps);
   if (!known) {
     if (!limit || seconds < kNearLimit * (seconds + *limit)) return std::nullopt;

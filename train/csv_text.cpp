@@ -265,7 +265,7 @@ std::string_view trim(std::string_view text) {
 }
 
 bool is_missing(std::string_view field) {
-  return field.empty() || field == "?" || field == "NA" || field == "NaN" || field == "nan";
+  return std::ranges::find(kMissingTexts, field) != kMissingTexts.end();
 }
 
 std::string looks_like(std::string_view field) {

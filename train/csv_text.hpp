@@ -2,6 +2,7 @@
 // fields end, and how its numbers look. Pure.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -68,7 +69,8 @@ bool is_digit(char c);  // 0 to 9, whatever the locale
 // Without the blanks around it.
 std::string_view trim(std::string_view text);
 
-// Whether a field stands for no value in any file: empty, NA, NaN, nan or ?.
+// Fields that stand for no value in any file.
+inline constexpr std::array<std::string_view, 5> kMissingTexts = {"", "?", "NA", "NaN", "nan"};
 bool is_missing(std::string_view field);
 
 // For a field that is no number: its likely meaning and the remedy, "a percentage; remove the %".

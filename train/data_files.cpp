@@ -88,6 +88,18 @@ Result<RawData> fitting(RawData raw, const InputSchema& schema, const std::strin
                   fmt::format("{}: has {} beside the label, and the model takes {}", path,
                               counted(table->columns.size(), "column"),
                               with_commas(schema.columns.size())));
+    if (!schema.columns.front().name.empty())
+      return fail(ErrorCode::BadInput,
+                  fmt::format("{}: has no names of columns, and the model knows its own by name "
+                              "({}, ...); give a CSV file with a header",
+                              path, schema.columns.front().name));
+    const auto texts = std::ranges::find_if(schema.columns, &Column::categorical);
+    if (texts != schema.columns.end())
+      return fail(
+          ErrorCode::BadInput,
+          fmt::format("{}: holds numbers only, and column {} of the model holds texts; give "
+                      "a CSV file",
+                      path, texts - schema.columns.begin()));
     return raw;
   }
   if (!schema.pixels)
@@ -166,8 +178,14 @@ Result<RawData> read_raw_as(const std::string& path, const InputSchema& schema,
                             const DatasetOptions& options, Unknown unknown) {
   RUBATO_ASSIGN(const std::string kind, resolve_kind(path, options));
   if (kind == "csv" && !schema.pixels)
-    return in_one_line(as_raw(
-        read_csv_as(path, schema, unknown, {.header = options.header, .rows = rows_of(options)})));
+    return in_one_line(as_raw(read_csv_as(
+        path, schema, unknown,
+        {.header = options.header, .rows = rows_of(options), .id_column = options.id_column})));
+  if (!options.id_column.empty())
+    return fail(
+        ErrorCode::BadInput,
+        fmt::format("--id {}: {} has no columns with names to choose from{}", options.id_column,
+                    path, kind == "images" ? "; the files' own stand in each line" : ""));
   DatasetOptions stated = options;
   stated.kind = kind;
   if (kind == "libsvm") stated.features = static_cast<int>(schema.columns.size());

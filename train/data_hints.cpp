@@ -116,7 +116,8 @@ std::string rare_hint(const DataSummary& all) {
   if (rare.empty()) return {};
   return fmt::format(
       "{} {} rare, with as few as {} of {} samples. Accuracy says little of {}: a model that never "
-      "answers so is nearly always right. Look at each class in rubato evaluate",
+      "answers so is nearly always right. Set training.class_weights = \"balanced\", and look at "
+      "each class in rubato evaluate",
       rare.size() == 1 ? "Class" : "Classes", named(rare) + (rare.size() == 1 ? " is" : " are"),
       with_commas(fewest), with_commas(all.samples), rare.size() == 1 ? "it" : "them");
 }

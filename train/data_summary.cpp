@@ -16,6 +16,7 @@
 #include "base/nearest.hpp"
 #include "base/numbers.hpp"
 #include "train/data_files.hpp"
+#include "train/known_schema.hpp"
 #include "train/samples.hpp"
 #include "train/table_files.hpp"
 
@@ -447,7 +448,9 @@ Result<DataSummary> summarise(const RawData& raw, const std::string& path, Task 
 }
 
 Result<DataSummary> summarise(const std::string& path, const DatasetOptions& options) {
-  const auto raw = read_raw(path, options);
+  RUBATO_ASSIGN(const KnownSchema known, known_schema(options));
+  const auto raw = known.all() ? read_raw_as(path, known.schema, options, Unknown::Refuse)
+                               : read_raw(path, with_known_size(options, known));
   if (!raw) return bad(raw.error().message);
   RUBATO_ASSIGN(DataSummary summary, summarise(*raw, path, options.task));
   if (const std::string wrong = fault(summary); !wrong.empty())
@@ -465,6 +468,7 @@ Result<DataSummary> merge(const std::map<std::string, DataSummary>& boxes) {
 }
 
 Result<InputSchema> agree(const DataSummary& merged, const DatasetOptions& stated) {
+  RUBATO_ASSIGN(const KnownSchema known, known_schema(stated));
   InputSchema schema{.shape = merged.image, .pixels = merged.image.channels > 0};
   schema.label = merged.label;
   for (const Moments& channel : merged.channels)
@@ -476,16 +480,34 @@ Result<InputSchema> agree(const DataSummary& merged, const DatasetOptions& state
     column.fill = from.values.mean;
     if (stated.standardize) column.scaling = scaling_by(from.values);
   }
-  if (!schema.pixels) {
+  if (!schema.pixels && !known.inputs) {
     schema.shape = {input_count(schema.columns), 1, 1};
     if (stated.features > 0 && schema.shape.channels != stated.features)
       return bad(fmt::format("the data give the model {} inputs, not dataset.features = {}",
                              schema.shape.channels, stated.features));
   }
-  if (merged.target) {
+  if (known.inputs) {
+    const InputSchema& own = known.schema;
+    schema.shape = own.shape;
+    schema.pixels = own.pixels;
+    schema.columns = own.columns;
+    schema.scalings = own.scalings;
+    schema.old_names = own.old_names;
+  }
+  if (known.outputs) {
+    schema.target = known.schema.target;
+    schema.classes = known.schema.classes;
+    std::vector<std::string> found;
+    for (const auto& [name, samples] : merged.classes) found.push_back(name);
+    RUBATO_TRY(check_classes(known, found));
+  } else if (merged.target) {
     schema.target = stated.standardize ? scaling_by(*merged.target) : Scaling{};
   } else {
     RUBATO_ASSIGN(schema.classes, agree_classes(merged, stated));
+  }
+  for (const std::string& name : schema.classes) {
+    const auto found = merged.classes.find(name);
+    schema.class_samples.push_back(found == merged.classes.end() ? 0 : found->second);
   }
   return schema;
 }

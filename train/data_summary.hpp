@@ -68,8 +68,9 @@ struct DataSummary {
 // labels that differ, and names column and box. Requires: at least one box.
 [[nodiscard]] Result<DataSummary> merge(const std::map<std::string, DataSummary>& boxes);
 
-// The schema that all train with. What `stated` says wins: class names, categorical columns, no
-// standardisation. Class names are sorted: by value where all are numbers, else as text.
+// The schema that all train with. What `stated` says wins: the model that the run starts from,
+// class names, categorical columns, no standardisation. Class names are sorted: by value where all
+// are numbers, else as text.
 [[nodiscard]] Result<InputSchema> agree(const DataSummary& merged, const DatasetOptions& stated);
 
 // The same of the boxes, which are merged first.

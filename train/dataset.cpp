@@ -16,6 +16,7 @@
 #include "train/data_hints.hpp"
 #include "train/data_summary.hpp"
 #include "train/image_files.hpp"
+#include "train/known_schema.hpp"
 #include "train/samples.hpp"
 
 namespace rubato::train {
@@ -71,8 +72,9 @@ DataSplit parted(const Dataset& all, std::span<const std::uint32_t> order, std::
 
 // The schema's scaling of each number and of the targets: by the mean and deviation of the training
 // samples. A column that is constant there is only shifted. A missing value counts as the mean.
+// What is known already stays.
 Result<void> measure(const RawData& raw, std::span<const std::uint32_t> training, bool standardize,
-                     const std::string& path, InputSchema& schema) {
+                     const KnownSchema& known, const std::string& path, InputSchema& schema) {
   const auto& table = std::get<RawTable>(raw);
   std::vector<double> values(training.size());
   const auto moments_of = [&](const std::vector<double>& all, std::size_t first, std::size_t step) {
@@ -81,12 +83,12 @@ Result<void> measure(const RawData& raw, std::span<const std::uint32_t> training
   };
   for (std::size_t c = 0; c < schema.columns.size(); ++c) {
     Column& column = schema.columns[c];
-    if (column.categorical()) continue;
+    if (known.inputs || column.categorical()) continue;
     const Moments of = moments_of(table.values, c, table.columns.size());
     column.fill = of.mean;
     column.scaling = standardize ? scaling_by(of) : Scaling{};
   }
-  if (!schema.target || !standardize) return {};
+  if (!schema.target || !standardize || known.outputs) return {};
   RUBATO_ASSIGN(const auto targets, target_values(raw, path));
   schema.target = scaling_by(moments_of(targets, 0, 1));
   return {};
@@ -128,15 +130,21 @@ std::vector<Scaling> pixel_scalings(const RawImages& images,
 }
 
 // The training images of a built-in data set; the held-out ones get the same.
-void standardize_pixels(DataSplit& split) {
+Result<void> standardize_pixels(const DatasetOptions& options, DataSplit& split) {
+  RUBATO_ASSIGN(const KnownSchema known, known_schema(options));
   std::vector<std::uint32_t> all(split.train.size());
   std::iota(all.begin(), all.end(), 0u);
-  split.schema.scalings = pixel_scalings(std::get<std::vector<std::uint8_t>>(split.train.features),
-                                         split.train.shape, all);
+  const bool kept = known.inputs && known.schema.pixels && known.schema.shape == split.train.shape;
+  if (!kept && !options.standardize) return {};
+  split.schema.scalings =
+      kept ? known.schema.scalings
+           : pixel_scalings(std::get<std::vector<std::uint8_t>>(split.train.features),
+                            split.train.shape, all);
   split.train.pixel_scales.clear();
   for (const Scaling& scaling : split.schema.scalings)
     split.train.pixel_scales.push_back(pixel_scale(scaling));
   split.held_out.pixel_scales = split.train.pixel_scales;
+  return {};
 }
 
 RUBATO_MULTIVERSION void scale_pixels(PixelScale pixel, std::span<const std::uint8_t> from,
@@ -169,13 +177,11 @@ std::string held_out_path(const DatasetOptions& options) {
 Result<DataSplit> load_file(const DatasetOptions& options, std::uint64_t seed) {
   DataSplit split;
   InputSchema& schema = split.schema;
-  const bool stated = !options.schema.empty();
-  if (stated) {
-    RUBATO_ASSIGN(schema, stated_schema(options));
-  }
-  RUBATO_ASSIGN(RawData raw,
-                read_part(options, "dataset.path", options.path, stated ? &schema : nullptr));
-  if (!stated) {
+  RUBATO_ASSIGN(const KnownSchema known, known_schema(options));
+  if (known.all()) schema = known.schema;
+  RUBATO_ASSIGN(RawData raw, read_part(with_known_size(options, known), "dataset.path",
+                                       options.path, known.all() ? &schema : nullptr));
+  if (!known.all()) {
     RUBATO_ASSIGN(const DataSummary summary, summarise(raw, options.path, options.task));
     auto agreed = agree(summary, options);
     if (!agreed)
@@ -185,14 +191,17 @@ Result<DataSplit> load_file(const DatasetOptions& options, std::uint64_t seed) {
     if (const auto* table = std::get_if<RawTable>(&raw))
       for (std::string& hint : order_hints(*table)) split.hints.push_back(std::move(hint));
   }
+  if (known.inputs && !known.outputs) {  // in the columns that are known
+    RUBATO_ASSIGN(raw, read_part(options, "dataset.path", options.path, &schema));
+  }
   note_left_out(left_out_of(raw), options.path, split);
   const std::string second = held_out_path(options);
   const std::vector<std::uint32_t> order = shuffled(sample_count(raw), seed);
   const auto held_out_count = second.empty() ? held_out_of(order.size(), options.held_out) : 0;
   const auto training = std::span(order).subspan(held_out_count);
-  if (!schema.pixels && !stated)
-    RUBATO_TRY(measure(raw, training, options.standardize, options.path, schema));
-  if (schema.pixels && !stated && options.standardize)
+  if (!schema.pixels)
+    RUBATO_TRY(measure(raw, training, options.standardize, known, options.path, schema));
+  if (schema.pixels && !known.inputs && options.standardize)
     schema.scalings = pixel_scalings(std::get<RawImages>(raw), training);
   RUBATO_ASSIGN(Samples first, to_samples(std::move(raw), schema, options.path, Labels::Needed));
   if (second.empty()) {
@@ -384,12 +393,15 @@ Result<DataSplit> load_dataset(const DatasetOptions& stated, std::uint64_t seed)
                     options.kind));
   }
   const bool built_in_images = options.kind == "fashion-mnist" || options.kind == "cifar-10";
-  if (built_in_images && options.standardize && options.schema.empty()) standardize_pixels(split);
+  if (built_in_images) RUBATO_TRY(standardize_pixels(options, split));
   if (options.samples > 0) keep_first(split.train, static_cast<std::size_t>(options.samples));
   if (split.train.size() == 0)
     return fail(ErrorCode::BadInput, fmt::format("dataset.held_out = {}: leaves no training "
                                                  "samples; lower it",
                                                  options.held_out));
+  split.schema.class_samples.assign(split.schema.classes.size(), 0);
+  for (const std::int32_t label : split.train.labels)
+    ++split.schema.class_samples[static_cast<std::size_t>(label)];
   std::visit(
       [](const auto& values) {
         prefer_large_pages(values.data(), values.size() * sizeof(values[0]));

@@ -99,7 +99,12 @@ struct DatasetOptions {
   bool skip_unlabelled = false;  // files: leave out samples without a label; else they are refused
   int image_size = 0;   // images: side after resizing and cropping; 0: as they are, all of one size
   double skip_bad = 0;  // files: the share of samples that may be unreadable, and is left out
+  // csv: the column whose texts name the samples; empty: none
+  std::string id_column = {};
   std::string schema = {};  // a file that states the input schema; empty: it follows from the data
+  // model.start and model.fresh, whose columns and classes the run takes (train/known_schema.hpp).
+  std::string start = {};
+  std::vector<std::string> fresh = {};
 
   bool operator==(const DatasetOptions&) const = default;
 };

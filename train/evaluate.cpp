@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "train/class_report.hpp"
 
 namespace rubato::train {
 
@@ -44,12 +45,22 @@ void evaluate_batches(Device& device, const Dataset& data, std::size_t total, F 
 
 }  // namespace
 
-EvaluationResult evaluate(Device& device, const Dataset& data, std::size_t samples_max) {
+EvaluationResult evaluate(Device& device, const Dataset& data, std::size_t samples_max,
+                          Measure measure) {
   const std::size_t total = samples_max == 0 ? data.size() : std::min(samples_max, data.size());
   BatchResult sum;
   double targets = 0, squares = 0;
+  const bool asked = measure == Measure::AndClasses && data.task() == Task::Classification;
+  std::vector<float> scores;
+  std::vector<std::int32_t> labels;
   evaluate_batches(device, data, total,
                    [&](std::size_t, const Batch& batch, const BatchResult& part) {
+                     if (asked) {
+                       labels.insert(labels.end(), batch.labels.begin(), batch.labels.end());
+                       const std::size_t before = scores.size();
+                       scores.resize(labels.size() * static_cast<std::size_t>(data.classes));
+                       device.scores(std::span(scores).subspan(before));
+                     }
                      sum.loss_sum += part.loss_sum;
                      sum.correct += part.correct;
                      for (const double target : batch.targets) {
@@ -58,7 +69,13 @@ EvaluationResult evaluate(Device& device, const Dataset& data, std::size_t sampl
                      }
                    });
   const auto count = static_cast<double>(total);
-  if (data.task() == Task::Classification) return {sum.loss_sum / count, sum.correct / count};
+  if (data.task() == Task::Classification) {
+    EvaluationResult result{sum.loss_sum / count, sum.correct / count};
+    if (asked)
+      result.classes =
+          class_report(Loss::SoftmaxCrossEntropy, scores, labels, data.classes).figures();
+    return result;
+  }
   const double loss = sum.loss_sum / count, mean = targets / count, square = squares / count;
   return {loss, r_squared(loss, mean, square), mean, square};
 }

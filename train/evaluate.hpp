@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "base/task.hpp"
 #include "train/dataset.hpp"
 #include "train/device.hpp"
 
@@ -20,11 +21,16 @@ struct EvaluationResult {
   // over several boxes give the R^2 of all samples together.
   double target_mean = 0;
   double target_square = 0;
+  ClassFigures classes = {};  // where they were asked for
 };
+
+// AndClasses: of a classifier also its ClassFigures, which takes a sort for each class.
+enum class Measure { LossAndAccuracy, AndClasses };
 
 // Over `samples_max` samples spread evenly over the data; 0: all of them.
 // Requires: a built device, data that is not empty.
-EvaluationResult evaluate(Device& device, const Dataset& data, std::size_t samples_max = 0);
+EvaluationResult evaluate(Device& device, const Dataset& data, std::size_t samples_max = 0,
+                          Measure measure = Measure::LossAndAccuracy);
 
 // Returns: [samples, classes] row-major, what the last layer gives for every sample.
 // Requires: as evaluate().

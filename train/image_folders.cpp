@@ -181,6 +181,7 @@ class Collector {
       }
       RUBATO_TRY(append(file, std::move(*image)));
       if (label) images_.labels.push_back(*label);
+      images_.ids.push_back(name_of(file));
       ++read;
     }
     return read;

@@ -76,6 +76,8 @@ std::string fault(const InputSchema& schema) {
   }
   if (schema.target && (!sound(*schema.target) || !schema.classes.empty()))
     return "has a target that is impossible";
+  if (!schema.class_samples.empty() && schema.class_samples.size() != schema.classes.size())
+    return "counts the samples of other classes";
   if (!std::ranges::all_of(schema.scalings, sound)) return "has a scaling that is no number";
   const Shape& shape = schema.shape;
   const auto extents = {shape.channels, shape.height, shape.width};
@@ -88,6 +90,9 @@ std::string fault(const InputSchema& schema) {
   if (schema.pixels ? schema.scalings.size() != static_cast<std::size_t>(shape.channels)
                     : input_count(schema.columns) != shape.count())
     return "has columns that do not fit its shape";
+  const auto plain = [](const Column& c) { return !c.categorical() && !c.indicator; };
+  if (shape.height * shape.width > 1 && !std::ranges::all_of(schema.columns, plain))
+    return "has columns that are no pixels of its shape";
   return {};
 }
 
@@ -130,6 +135,7 @@ std::string to_text(const InputSchema& schema) {
     json["target"] = scaling_json(*schema.target);
   } else {
     json["classes"] = schema.classes;
+    if (!schema.class_samples.empty()) json["class_samples"] = schema.class_samples;
   }
   return json.dump();
 }
@@ -153,6 +159,7 @@ Result<InputSchema> schema_of(std::string_view text) {
       schema.target = scaling_of(json.at("target"));
     } else {
       schema.classes = json.at("classes").get<std::vector<std::string>>();
+      schema.class_samples = json.value("class_samples", std::vector<std::uint64_t>{});
     }
     if (const std::string wrong = fault(schema); !wrong.empty())
       return fail(ErrorCode::BadInput, "an input schema that " + wrong);

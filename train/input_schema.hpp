@@ -7,6 +7,7 @@
 // A missing number enters as `fill`; a missing category is zeros. Pure.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -46,6 +47,8 @@ struct InputSchema {
                                           // where the file has no header
   std::vector<Scaling> scalings = {};     // [shape.channels], images
   std::vector<std::string> classes = {};  // names, by label number; empty in a regression
+  // [classes]: samples of each that the model is trained on; empty where that is not known.
+  std::vector<std::uint64_t> class_samples = {};
   // Regression: the model learns (y - mean) * scale, where y is the number in the label's column.
   std::optional<Scaling> target = {};
   // Of an older Rubato, which spelled numbers among classes and categories anew: "1.0"

@@ -61,12 +61,14 @@ BatchResult squared_errors(const Real* scores, std::span<const float> targets, R
 
 template <class Real>
 BatchResult loss_and_gradient(Loss loss, const Real* scores, const Answers& answers, int size,
-                              int classes, Real* gradient) {
+                              int classes, Real* gradient, std::span<const float> class_weights) {
   RUBATO_CHECK(answers.size() == static_cast<std::size_t>(size), "one answer a sample");
   if (loss == Loss::MeanSquaredError) {
     RUBATO_CHECK(classes == 1 && answers.labels.empty(), "regression has one output and targets");
     return squared_errors(scores, answers.targets, gradient);
   }
+  RUBATO_CHECK(class_weights.empty() || class_weights.size() == static_cast<std::size_t>(classes),
+               "one weight a class");
   const std::span<const std::int32_t> labels = answers.labels;
   RUBATO_CHECK(!labels.empty(), "classes are learned from labels");
   BatchResult result{.samples = size};
@@ -76,16 +78,21 @@ BatchResult loss_and_gradient(Loss loss, const Real* scores, const Answers& answ
     RUBATO_CHECK(label >= 0 && label < classes, "label outside the model's classes");
     const Real* row = scores + static_cast<std::ptrdiff_t>(b) * classes;
     Real* row_gradient = gradient ? gradient + static_cast<std::ptrdiff_t>(b) * classes : nullptr;
-    result.loss_sum += loss == Loss::SoftmaxCrossEntropy
-                           ? softmax_cross_entropy(row, label, classes, scale, row_gradient)
-                           : multi_class_hinge(row, label, classes, scale, row_gradient);
+    const Real weight = class_weights.empty()
+                            ? Real(1)
+                            : static_cast<Real>(class_weights[static_cast<std::size_t>(label)]);
+    result.loss_sum +=
+        weight * (loss == Loss::SoftmaxCrossEntropy
+                      ? softmax_cross_entropy(row, label, classes, scale * weight, row_gradient)
+                      : multi_class_hinge(row, label, classes, scale * weight, row_gradient));
     if (std::max_element(row, row + classes) - row == label) ++result.correct;
   }
   return result;
 }
 
-template BatchResult loss_and_gradient<float>(Loss, const float*, const Answers&, int, int, float*);
+template BatchResult loss_and_gradient<float>(Loss, const float*, const Answers&, int, int, float*,
+                                              std::span<const float>);
 template BatchResult loss_and_gradient<double>(Loss, const double*, const Answers&, int, int,
-                                               double*);
+                                               double*, std::span<const float>);
 
 }  // namespace rubato::train

@@ -3,10 +3,12 @@
 // Source: hinge max(0, 1 + max_{j != y} s_j - s_y), Crammer and Singer, JMLR 2 (2001), 265-292.
 // The squared error of a sample is (s - t)^2 for its only score s and its target t. It is not
 // halved. Shapes: scores [size, classes] row-major. A prediction is the first of the largest
-// scores. Scores of NaN give a loss of NaN and do no other harm. Threads: pure.
+// scores. The loss and the gradient of a sample are multiplied by the weight of its class.
+// Scores of NaN give a loss of NaN and do no other harm. Threads: pure.
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "train/device.hpp"
 #include "train/model_spec.hpp"
@@ -14,9 +16,11 @@
 namespace rubato::train {
 
 // gradient [size, classes] <- d(mean loss)/d(scores); null when it is not wanted.
+// class_weights: as in ModelSpec.
 // Requires: 0 <= label < classes; targets and one class where the loss is MeanSquaredError.
 template <class Real>
 BatchResult loss_and_gradient(Loss loss, const Real* scores, const Answers& answers, int size,
-                              int classes, Real* gradient);
+                              int classes, Real* gradient,
+                              std::span<const float> class_weights = {});
 
 }  // namespace rubato::train

@@ -92,12 +92,14 @@ Shape shape_of(const Json& json) {
 Json model_json(const ModelSpec& spec) {
   Json layers = Json::array();
   for (const Layer& layer : spec.layers) layers.push_back(std::visit(LayerJson{}, layer));
-  return {{"version", kVersion},
-          {"name", spec.name},
-          {"input", shape_json(spec.input)},
-          {"classes", spec.classes},
-          {"loss", std::ranges::find(kLosses, spec.loss, &LossName::loss)->name},
-          {"layers", std::move(layers)}};
+  Json json = {{"version", kVersion},
+               {"name", spec.name},
+               {"input", shape_json(spec.input)},
+               {"classes", spec.classes},
+               {"loss", std::ranges::find(kLosses, spec.loss, &LossName::loss)->name},
+               {"layers", std::move(layers)}};
+  if (!spec.class_weights.empty()) json["class_weights"] = spec.class_weights;
+  return json;
 }
 
 ModelSpec spec_of(const Json& json) {
@@ -110,11 +112,16 @@ ModelSpec spec_of(const Json& json) {
   const auto loss = std::ranges::find(kLosses, name, &LossName::name);
   if (loss == kLosses.end()) throw Json::other_error::create(501, "an unknown loss", nullptr);
   spec.loss = loss->loss;
+  spec.class_weights = json.value("class_weights", std::vector<float>{});
   return spec;
 }
 
 // What a sound file cannot say: a schema that does not fit its model.
 bool fits(const InputSchema& schema, const ModelSpec& spec) {
+  const auto& weights = spec.class_weights;
+  if (!weights.empty() && (weights.size() != schema.classes.size() ||
+                           !std::ranges::all_of(weights, [](float w) { return w > 0; })))
+    return false;
   return schema.shape == spec.input && schema.outputs() == spec.classes &&
          (schema.task() == Task::Regression) == (spec.loss == Loss::MeanSquaredError);
 }
@@ -147,11 +154,6 @@ Result<void> gather(const std::string& path, const SafeTensors& content, const M
 
 Result<TrainedModel> model_of(const std::string& path, const SafeTensors& content) {
   const auto& metadata = content.metadata;
-  if (!metadata.contains(kModelKey) || !metadata.contains(kInputKey))
-    return fail(ErrorCode::BadInput,
-                fmt::format("{}: holds tensors, but not how they are used; only model files of "
-                            "rubato do",
-                            path));
   if (!content.checked)
     return fail(ErrorCode::BadInput,
                 fmt::format("{}: has lost its checksum; the file is damaged or was changed", path));
@@ -201,9 +203,22 @@ Result<void> write_model(const std::string& path, const TrainedModel& model) {
 }
 
 Result<TrainedModel> read_model(const std::string& path) {
+  RUBATO_ASSIGN(auto model, read_own_model(path));
+  if (!model)
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: holds tensors, but not how they are used; only model files of "
+                            "rubato do",
+                            path));
+  return std::move(*model);
+}
+
+Result<std::optional<TrainedModel>> read_own_model(const std::string& path) {
   RUBATO_ASSIGN(const SafeTensors content, read_safetensors(path));
+  const auto& metadata = content.metadata;
+  if (!metadata.contains(kModelKey) || !metadata.contains(kInputKey)) return std::nullopt;
   try {
-    return model_of(path, content);
+    RUBATO_ASSIGN(auto model, model_of(path, content));
+    return std::optional(std::move(model));
   } catch (const Json::exception& error) {
     return fail(ErrorCode::BadInput, fmt::format("{}: what it says of its model cannot be read: {}",
                                                  path, error.what()));
@@ -215,11 +230,6 @@ Result<void> read_parameters(const std::string& path, const ModelSpec& spec,
   RUBATO_CHECK(parameters.size() == parameter_count(spec), "room for another model");
   RUBATO_ASSIGN(const SafeTensors content, read_safetensors(path));
   return gather(path, content, spec, fresh, parameters);
-}
-
-Result<std::vector<std::string>> classes_of(const std::string& path) {
-  RUBATO_ASSIGN(const TrainedModel model, read_model(path));
-  return model.schema.classes;
 }
 
 }  // namespace rubato::train

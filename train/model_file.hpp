@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,7 +34,7 @@ struct TrainedModel {
                                            const std::vector<std::string>& fresh,
                                            std::span<float> parameters);
 
-// The names of the classes in a file that write_model wrote. Of another file: BadInput.
-[[nodiscard]] Result<std::vector<std::string>> classes_of(const std::string& path);
+// The same as read_model(), but nothing of a file of others, which holds tensors only.
+[[nodiscard]] Result<std::optional<TrainedModel>> read_own_model(const std::string& path);
 
 }  // namespace rubato::train

@@ -256,6 +256,12 @@ Result<ModelSpec> make_model(const ModelOptions& options, Shape input, int class
                                                  "lenet, lstm or svm",
                                                  options.kind));
   }
+  if (options.linear && options.kind != "mlp") {
+    return fail(ErrorCode::BadInput,
+                fmt::format("model.hidden: [] makes an mlp a linear model; {} has layers of its "
+                            "own; remove the key or use mlp",
+                            options.kind));
+  }
   if (!takes_sizes && !options.hidden.empty()) {
     return fail(ErrorCode::BadInput,
                 fmt::format("model.hidden: {} has no sizes to choose; remove the key or use mlp "
@@ -302,7 +308,10 @@ Result<ModelSpec> make_model(const ModelOptions& options, Shape input, int class
     }
     spec.layers = {Lstm{sizes[0]}, Dense{sizes[1]}, Relu{}, Dense{classes}};
   } else {
-    RUBATO_ASSIGN(const auto sizes, hidden_sizes(options, {64}));
+    std::vector<int> sizes;
+    if (!options.linear) {
+      RUBATO_ASSIGN(sizes, hidden_sizes(options, {64}));
+    }
     for (const int size : sizes) {
       spec.layers.emplace_back(Dense{size});
       spec.layers.emplace_back(Relu{});

@@ -74,6 +74,9 @@ struct ModelSpec {
   Loss loss = Loss::SoftmaxCrossEntropy;
   int classes = 0;  // outputs of the last layer; 1: a number, learned by MeanSquaredError
   Init init = Init::Scaled;
+  // [classes]: what the loss of a sample of each counts; empty: all count 1. The loss of a batch is
+  // the mean of weight x loss, in steps and in evaluations.
+  std::vector<float> class_weights = {};
 };
 
 // Where one layer's parameters lie in the flat vector, and the shapes around it.
@@ -110,6 +113,8 @@ struct ModelOptions {
   // Patterns of tensor names (train/trained_part.hpp).
   std::vector<std::string> fresh = {};   // not taken from `start`
   std::vector<std::string> freeze = {};  // not trained
+  // mlp: it has no hidden layers. Linear, logistic or softmax regression.
+  bool linear = false;
 };
 
 // Returns: the spec for data of this shape; BadInput naming key, value and remedy, also for a

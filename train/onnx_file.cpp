@@ -16,6 +16,8 @@
 
 #include "base/check.hpp"
 #include "base/file.hpp"
+#include "train/csv_text.hpp"
+#include "train/table_files.hpp"
 #include "train/tensors.hpp"
 
 namespace rubato::train {
@@ -28,13 +30,17 @@ constexpr int kMlOperatorSet = 2;
 constexpr const char* kBatch = "N";
 
 // Numbers so many deviations from 0 lose digits as floats that a model would miss: they are doubles
-// in the graph. Those nearer to 0 are off by 2^-17 of a deviation at most.
-constexpr double kFloatReach = 256;
+// in the graph. Those nearer to 0 are off by 2^-20 of a deviation at most.
+constexpr double kFloatReach = 32;
+// Floats have no such deviations, or not all their digits.
+constexpr double kDeviationMin = 1e-30, kDeviationMax = 1e30;
 
 using Extents = std::vector<std::int64_t>;
 
 bool needs_double(const Scaling& scaling) {
-  return std::abs(scaling.mean * scaling.scale) > kFloatReach;
+  const double deviation = 1 / std::abs(scaling.scale);
+  return std::abs(scaling.mean) > kFloatReach * deviation || deviation < kDeviationMin ||
+         deviation > kDeviationMax;
 }
 
 // Builds the graph front to back: each layer's node takes the output of the one before.
@@ -56,6 +62,7 @@ class Graph {
     for (std::size_t i = 0; i < plans->size(); ++i)
       std::visit([&](const auto& layer) { add(names[i], layer, (*plans)[i]); },
                  model_.spec.layers[i]);
+    RUBATO_CHECK(taken_.empty(), "a layer that takes a table");
     add_outputs();
     if (ml_needed_) {
       auto* domain = file.add_opset_import();
@@ -100,23 +107,30 @@ class Graph {
     return node(type, output, std::move(inputs));
   }
 
-  static void set(onnx::NodeProto* node, const char* name, std::int64_t value) {
+  void next_cast(const std::string& output, onnx::TensorProto::DataType type) {
+    set(next("Cast", output), "to", std::int64_t{type});
+  }
+
+  static onnx::NodeProto* set(onnx::NodeProto* node, const char* name, std::int64_t value) {
     auto* attribute = node->add_attribute();
     attribute->set_name(name);
     attribute->set_type(onnx::AttributeProto::INT);
     attribute->set_i(value);
+    return node;
   }
-  static void set(onnx::NodeProto* node, const char* name, float value) {
+  static onnx::NodeProto* set(onnx::NodeProto* node, const char* name, float value) {
     auto* attribute = node->add_attribute();
     attribute->set_name(name);
     attribute->set_type(onnx::AttributeProto::FLOAT);
     attribute->set_f(value);
+    return node;
   }
-  static void set(onnx::NodeProto* node, const char* name, const Extents& values) {
+  static onnx::NodeProto* set(onnx::NodeProto* node, const char* name, const Extents& values) {
     auto* attribute = node->add_attribute();
     attribute->set_name(name);
     attribute->set_type(onnx::AttributeProto::INTS);
     for (const std::int64_t value : values) attribute->add_ints(value);
+    return node;
   }
 
   template <std::floating_point T>
@@ -124,10 +138,14 @@ class Graph {
                        const std::vector<T>& values) {
     auto* tensor = graph_->add_initializer();
     tensor->set_name(name);
-    tensor->set_data_type(std::is_same_v<T, float> ? onnx::TensorProto::FLOAT
-                                                   : onnx::TensorProto::DOUBLE);
     for (const std::int64_t extent : shape) tensor->add_dims(extent);
-    tensor->set_raw_data(values.data(), values.size() * sizeof(T));
+    if constexpr (std::is_same_v<T, float>) {
+      tensor->set_data_type(onnx::TensorProto::FLOAT);
+      tensor->set_raw_data(values.data(), values.size() * sizeof(T));
+    } else {  // OpenCV 4.6 reads doubles in this form only
+      tensor->set_data_type(onnx::TensorProto::DOUBLE);
+      tensor->mutable_double_data()->Add(values.begin(), values.end());
+    }
     return name;
   }
   std::string constant(const std::string& name, const Extents& values) {
@@ -178,101 +196,92 @@ class Graph {
   void add_images() {
     const Shape& in = model_.schema.shape;
     describe(graph_->add_input(), last_, {in.channels, in.height, in.width});
-    scale(model_.schema.scalings, {1, in.channels, 1, 1});
+    scale<float>(model_.schema.scalings, {1, in.channels, 1, 1});
   }
 
-  // A mean is two floats, as one is off by so much as the numbers may differ.
+  // A mean is two floats, as one is off by so much as the numbers may differ; so are doubles, of
+  // which some engines make floats.
+  template <std::floating_point T>
   void scale(const std::vector<Scaling>& scalings, const Extents& shape) {
-    std::vector<float> means, rests, scales;
+    std::vector<T> means, rests, scales;
     for (const Scaling& scaling : scalings) {
       means.push_back(static_cast<float>(scaling.mean));
-      rests.push_back(static_cast<float>(scaling.mean - double{means.back()}));
-      scales.push_back(static_cast<float>(scaling.scale));
+      rests.push_back(static_cast<T>(scaling.mean - double{means.back()}));
+      scales.push_back(static_cast<T>(scaling.scale));
     }
     next("Sub", "near", {constant("input.mean", shape, means)});
     next("Sub", "centred", {constant("input.mean_rest", shape, rests)});
     next("Mul", "scaled", {constant("input.scale", shape, scales)});
   }
 
-  void scale_doubles(const std::vector<Scaling>& scalings, const Extents& shape) {
-    std::vector<double> means, scales;
-    for (const Scaling& scaling : scalings) {
-      means.push_back(scaling.mean);
-      scales.push_back(scaling.scale);
-    }
-    next("Sub", "centred", {constant("input.mean", shape, means)});
-    next("Mul", "exact", {constant("input.scale", shape, scales)});
-    set(next("Cast", "scaled"), "to", std::int64_t{onnx::TensorProto::FLOAT});
-  }
-
-  // The parts of the model's input, and which of its inputs each value of a part is.
-  struct Parts {
-    std::vector<std::string> names;
-    std::vector<std::int64_t> places;
-  };
+  // The values that the first layer takes, front to back: each is this input of the model, or none.
+  using Places = std::vector<std::int64_t>;
+  static constexpr std::int64_t kNoInput = -1;
 
   void add_table() {
+    std::vector<std::string> parts;
+    Places places;
+    add_numbers(parts, places);
+    add_categories(parts, places);
+    last_ = parts.front();
+    if (parts.size() > 1) set(node("Concat", last_ = "inputs", parts), "axis", std::int64_t{1});
+    for (std::size_t i = 0; i < places.size(); ++i)
+      if (places[i] != static_cast<std::int64_t>(i)) taken_ = places;
+  }
+
+  // What is missing, NaN, gives the column's fill, 0 mostly. So does what is infinite once it is
+  // scaled. Operators that look for NaN are not in OpenCV; "Shrink" makes 0 of it by its
+  // definition.
+  void add_numbers(std::vector<std::string>& parts, Places& places) {
     std::vector<Scaling> scalings;
     std::vector<float> fills;
-    std::vector<std::int64_t> values, indicators, indicated;  // of numbers: model input, model
-                                                              // input, position among numbers
+    Places indicators;
     std::int64_t at = 0;
     for (const Column& column : model_.schema.columns) {
       if (!column.categorical()) {
-        if (column.indicator) {
-          indicators.push_back(at + 1);
-          indicated.push_back(static_cast<std::int64_t>(values.size()));
-        }
-        values.push_back(at);
+        places.push_back(at);
+        indicators.push_back(column.indicator ? at + 1 : kNoInput);
         scalings.push_back(column.scaling);
         const auto [mean, scale_by] = column.scaling;
         fills.push_back(static_cast<float>((column.fill - mean) * scale_by));
       }
       at += column.inputs();
     }
-    Parts parts;
-    if (!values.empty()) {
-      const auto count = static_cast<std::int64_t>(values.size());
-      const bool doubles = std::ranges::any_of(scalings, needs_double);
-      describe(graph_->add_input(), last_, {count},
-               doubles ? onnx::TensorProto::DOUBLE : onnx::TensorProto::FLOAT);
-      if (!indicated.empty()) node("IsNaN", "missing", {last_});
-      if (doubles) {
-        scale_doubles(scalings, {1, count});
-      } else {
-        scale(scalings, {1, count});
-      }
-      if (!indicated.empty()) {
-        last_ =
-            node("Where", "filled", {"missing", constant("input.fill", {1, count}, fills), last_})
-                ->output(0);
-        set(node("Gather", "missing.some", {"missing", constant("missing.columns", indicated)}),
-            "axis", std::int64_t{1});
-        set(node("Cast", "indicators", {"missing.some"}), "to",
-            std::int64_t{onnx::TensorProto::FLOAT});
-      }
-      parts = {{last_}, values};
-      if (!indicated.empty()) {
-        parts.names.push_back("indicators");
-        parts.places.insert(parts.places.end(), indicators.begin(), indicators.end());
-      }
+    if (places.empty()) return;
+    const auto count = static_cast<std::int64_t>(scalings.size());
+    const bool doubles = std::ranges::any_of(scalings, needs_double);
+    describe(graph_->add_input(), last_, {count},
+             doubles ? onnx::TensorProto::DOUBLE : onnx::TensorProto::FLOAT);
+    // OpenCV adds no [1, columns] to [N, columns].
+    if (doubles) {
+      scale<double>(scalings, {count});
+      next_cast("scaled.float", onnx::TensorProto::FLOAT);
+    } else {
+      scale<float>(scalings, {count});
     }
-    add_categories(parts);
-    if (parts.names.size() == 1 && std::ranges::is_sorted(parts.places)) {
-      last_ = parts.names.front();
-      return;
+    const std::string zero = node("Sub", "zero", {last_, last_})->output(0);
+    const std::string numbers = node("Add", "numbers", {last_, zero})->output(0);
+    const bool filled = std::ranges::any_of(fills, [](float fill) { return fill != 0; });
+    const bool indicated = std::ranges::any_of(indicators, [](auto i) { return i != kNoInput; });
+    if (filled || indicated) {
+      node("Equal", "there", {numbers, numbers});
+      last_ = node("Not", "not_there", {"there"})->output(0);
+      next_cast("missing", onnx::TensorProto::FLOAT);
     }
-    set(node("Concat", "parts", parts.names), "axis", std::int64_t{1});
-    std::vector<std::int64_t> order(parts.places.size());
-    for (std::size_t i = 0; i < order.size(); ++i)
-      order[static_cast<std::size_t>(parts.places[i])] = static_cast<std::int64_t>(i);
-    last_ = "parts";
-    set(next("Gather", "inputs", {constant("input.order", order)}), "axis", std::int64_t{1});
+    set(set(node("Shrink", last_ = "there.numbers", {numbers}), "lambd", 0.0F), "bias", 0.0F);
+    if (filled) {
+      node("Mul", "fills", {"missing", constant("input.fill", {count}, fills)});
+      next("Add", "filled", {"fills"});
+    }
+    parts.push_back(last_);
+    if (!indicated) return;
+    parts.emplace_back("missing");
+    places.insert(places.end(), indicators.begin(), indicators.end());
   }
 
   // One part a categorical column: ONNX-ML's encoder gives zeros for a text that it does not know.
-  // The indicator is whether the text is empty.
-  void add_categories(Parts& parts) {
+  // Each text that stands for none is one more value for the indicator.
+  void add_categories(std::vector<std::string>& parts, Places& places) {
     std::int64_t at = 0, column_index = 0;
     for (const Column& column : model_.schema.columns) {
       const std::int64_t first = at;
@@ -283,31 +292,51 @@ class Graph {
                {"categories", constant(name + ".column", {column_index++})}),
           "axis", std::int64_t{1});
       node("Reshape", name + ".flat", {name + ".text", constant(name + ".flat_shape", {-1})});
-      std::vector<std::string> words = column.categories;
-      if (column.indicator) words.emplace_back();
       auto* encoder = node("OneHotEncoder", name, {name + ".flat"});
       encoder->set_domain(kMlDomain);
       auto* list = encoder->add_attribute();
       list->set_name("cats_strings");
       list->set_type(onnx::AttributeProto::STRINGS);
-      for (const std::string& word : words) list->add_strings(word);
+      const auto add_word = [&](std::string_view word, std::size_t input) {
+        list->add_strings(std::string(word));
+        places.push_back(first + static_cast<std::int64_t>(input));
+      };
+      const auto& words = column.categories;
+      for (std::size_t i = 0; i < words.size(); ++i)
+        if (!is_missing(words[i])) add_word(words[i], i);
+      if (column.indicator)
+        for (const std::string_view word : kMissingTexts) add_word(word, words.size());
       set(encoder, "zeros", std::int64_t{1});
       // Shape inference does not know this operator.
-      describe(graph_->add_value_info(), name, {static_cast<std::int64_t>(words.size())});
-      parts.names.push_back(name);
-      for (std::size_t i = 0; i < words.size(); ++i)
-        parts.places.push_back(first + static_cast<std::int64_t>(i));
+      describe(graph_->add_value_info(), name, {list->strings_size()});
+      parts.push_back(name);
     }
     if (column_index == 0) return;
     describe(graph_->add_input(), "categories", {column_index}, onnx::TensorProto::STRING);
     ml_needed_ = true;
   }
 
+  // The weights [rows, inputs] of a layer; of the first, for the values that it takes.
+  std::vector<float> input_weights(const TensorPlace& of) {
+    std::vector<float> all = values(of);
+    if (taken_.empty()) return all;
+    std::vector<float> out;
+    for (std::size_t row = 0; row < all.size(); row += of.columns())
+      for (const std::int64_t at : taken_)
+        out.push_back(at == kNoInput ? 0 : all[row + static_cast<std::size_t>(at)]);
+    taken_.clear();
+    return out;
+  }
+
   void add(const std::string& name, const Dense&, const LayerPlan& plan) {
     if (plan.input.height * plan.input.width > 1)
       set(next("Flatten", name + ".flat"), "axis", std::int64_t{1});
-    set(next("Gemm", name, {parameter(name + ".weight"), parameter(name + ".bias")}), "transB",
-        std::int64_t{1});
+    const TensorPlace& weight = place(name + ".weight");
+    const std::vector<float> weights = input_weights(weight);
+    const Extents shape{static_cast<std::int64_t>(weight.rows()),
+                        static_cast<std::int64_t>(weights.size() / weight.rows())};
+    set(next("Gemm", name, {constant(weight.name, shape, weights), parameter(name + ".bias")}),
+        "transB", std::int64_t{1});
   }
   void add(const std::string& name, const Conv2d& conv, const LayerPlan&) {
     auto* added = next("Conv", name, {parameter(name + ".weight"), parameter(name + ".bias")});
@@ -344,8 +373,7 @@ class Graph {
     set(next("Transpose", name + ".rows"), "perm", Extents{2, 0, 1, 3});
     next("Reshape", name + ".steps", {constant(name + ".steps.shape", {steps, -1, features})});
     const auto reordered = [&](const std::string& tensor) {
-      const TensorPlace& at = place(name + tensor);
-      const std::vector<float> all = values(at);
+      const std::vector<float> all = values(place(name + tensor));
       const std::size_t gate = all.size() / 4;
       std::vector<float> out;
       for (const std::size_t from : {0, 3, 1, 2})
@@ -386,7 +414,7 @@ class Graph {
       return doubles ? constant(name, {1, 1}, std::vector{value})
                      : constant(name, {1, 1}, std::vector{static_cast<float>(value)});
     };
-    if (doubles) set(next("Cast", "exact.output"), "to", std::int64_t{onnx::TensorProto::DOUBLE});
+    if (doubles) next_cast("exact.output", onnx::TensorProto::DOUBLE);
     next("Mul", "unscaled", {number("target.deviation", 1 / target.scale)});
     next("Add", "prediction", {number("target.mean", target.mean)});
     describe(graph_->add_output(), "prediction", shape,
@@ -397,6 +425,7 @@ class Graph {
   std::vector<TensorPlace> places_;
   onnx::GraphProto* graph_ = nullptr;
   std::string last_ = "input";
+  Places taken_;            // by the first layer; empty: the inputs of the model, in order
   bool ml_needed_ = false;  // operators of ONNX-ML
 };
 

@@ -29,6 +29,7 @@ struct RawTable {
   // [rows, columns] row-major. NaN: the value is missing; kUnknownWord: no word of the schema.
   std::vector<double> values = {};
   std::vector<std::string> labels = {};   // [rows] or empty: texts; "" where one is missing
+  std::vector<std::string> ids = {};      // [rows] texts of the column that names them; or empty
   std::vector<std::uint32_t> lines = {};  // [rows] in the file; empty: it has no lines
   std::string label = {};  // the label's column: its name, or its position where there is no header
   bool sparse = false;     // columns beyond the last are zeros
@@ -71,6 +72,7 @@ struct RawImages {
   std::vector<std::uint8_t> pixels = {};  // [images, channels, height, width]
   std::vector<std::uint16_t> fine = {};   // the same in 16 bits, where any has them; else empty
   std::vector<std::string> labels = {};   // [images] or empty; "" where one is missing
+  std::vector<std::string> ids = {};      // [images] paths below the directory; or empty
   bool numbered = false;                  // the labels are numbers, so they may be positions
   LeftOut left_out = {};
 

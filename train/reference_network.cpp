@@ -59,7 +59,7 @@ BatchResult ReferenceNetwork<Real>::evaluate(std::span<const Real> parameters,
   const int size = static_cast<int>(answers.size());
   forward(parameters, inputs, size);
   return loss_and_gradient<Real>(spec_.loss, memories_.back().output.data(), answers, size,
-                                 spec_.classes, nullptr);
+                                 spec_.classes, nullptr, spec_.class_weights);
 }
 
 template <class Real>
@@ -87,7 +87,7 @@ BatchResult ReferenceNetwork<Real>::backward(std::span<const Real> parameters,
   const int size = static_cast<int>(answers.size());
   std::vector<Real> dy(memories_.back().output.size());
   const BatchResult result = loss_and_gradient(spec_.loss, memories_.back().output.data(), answers,
-                                               size, spec_.classes, dy.data());
+                                               size, spec_.classes, dy.data(), spec_.class_weights);
   for (std::size_t i = plans_.size(); i-- > 0;) {
     const LayerPlan& plan = plans_[i];
     const Shape& in = plan.input;

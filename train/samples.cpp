@@ -19,6 +19,9 @@
 namespace rubato::train {
 namespace {
 
+// A number so many deviations off would not stay finite on its way through a model.
+constexpr double kScaledMax = 1e30;
+
 // "a.csv:7", or "a.npz, sample 7" where the file has no lines.
 std::string place_text(const std::string& path, const std::vector<std::uint32_t>& lines,
                        std::size_t row) {
@@ -172,7 +175,14 @@ Result<std::vector<float>> inputs_of(const RawTable& table, const InputSchema& s
       const bool missing = std::isnan(value);
       if (!column.categorical()) {
         const auto [mean, scale] = column.scaling;
-        *to = static_cast<float>(((missing ? column.fill : value) - mean) * scale);
+        const double scaled = ((missing ? column.fill : value) - mean) * scale;
+        if (std::abs(scaled) > kScaledMax)
+          return fail(ErrorCode::BadInput,
+                      fmt::format("{}: {}: {} is too far from the numbers of training, of mean {} "
+                                  "and deviation {}; mend it",
+                                  place_text(path, table.lines, row), column_text(column.name, c),
+                                  value, mean, 1 / std::abs(scale)));
+        *to = static_cast<float>(scaled);
       } else if (!missing && value != kUnknownWord) {
         to[places[c][static_cast<std::size_t>(value)]] = 1;
       }
@@ -226,6 +236,7 @@ Result<Samples> to_samples(RawData raw, const InputSchema& schema, const std::st
   auto* table = std::get_if<RawTable>(&raw);
   samples.labelled = !labels_in(raw).empty();
   samples.left_out = left_out_of(raw);
+  samples.ids = std::visit([](auto& of) { return std::move(of.ids); }, raw);
   if (!samples.labelled && labels == Labels::Needed)
     return fail(ErrorCode::BadInput,
                 table ? fmt::format("{}: has no label column \"{}\", by which to judge; rubato "

@@ -19,11 +19,12 @@ struct Samples {
   bool labelled = false;    // the file has labels
   std::size_t unknown = 0;  // values that are none of the model's categories; they count as none
   LeftOut left_out = {};
+  std::vector<std::string> ids = {};  // names of the samples, where they have some
 };
 
 // Tables as train/data_files.hpp finds them; images of a directory that has test images: those.
-// `options`: how the file is written, and the label's column where it has another name than in the
-// schema.
+// `options`: how the file is written, the label's column where it has another name than in the
+// schema, and the column that names the samples.
 [[nodiscard]] Result<Samples> read_samples(const InputSchema& schema, const std::string& path,
                                            Labels labels,
                                            const DatasetOptions& options = {.kind = ""});

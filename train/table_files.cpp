@@ -202,6 +202,7 @@ bool options_name(const Fields& first, const CsvOptions& options) {
 struct CsvLayout {
   std::vector<std::size_t> features = {};
   std::size_t label = kNowhere;  // kNowhere: the file has none
+  std::size_t id = kNowhere;     // likewise of the column that names the samples
   std::size_t fields = 0;        // of every record
   bool header = false;
 };
@@ -284,6 +285,16 @@ tl::expected<CsvLayout, std::string> find_columns(const Fields& first, const Csv
   if (!header && judge_first(first, rest, layout.label) == FirstLine::Names)
     return tl::unexpected<std::string>(
         "looks like names of columns, and the model was made from a file without; remove the line");
+  return layout;
+}
+
+// Finds the column that names the samples. Errors: there is none.
+tl::expected<CsvLayout, std::string> with_id(CsvLayout layout, const Fields& first,
+                                             const std::string& column) {
+  if (column.empty()) return layout;
+  if (layout.header) layout.id = position_of(header_names(first), column);
+  if (layout.id == kNowhere) layout.id = parse_number<std::size_t>(column).value_or(kNowhere);
+  if (layout.id >= layout.fields) return tl::unexpected(not_found(column, "--id", first));
   return layout;
 }
 
@@ -407,6 +418,7 @@ tl::expected<void, std::string> read_record(std::size_t line, Fields& record,
     ++table.left_out.unlabelled;
     return {};
   }
+  std::string id = layout.id == kNowhere ? "" : record[layout.id];  // it may be the label's column
   const std::size_t before = table.values.size();
   for (std::size_t i = 0; i < columns.size(); ++i) {
     const std::size_t at = layout.features[i];
@@ -420,6 +432,7 @@ tl::expected<void, std::string> read_record(std::size_t line, Fields& record,
   }
   if (labelled) table.labels.push_back(std::move(record[layout.label]));
   table.lines.push_back(static_cast<std::uint32_t>(line));
+  if (layout.id != kNowhere) table.ids.push_back(std::move(id));
   return {};
 }
 
@@ -616,7 +629,8 @@ Result<RawTable> read_csv_as(const std::string& path, const InputSchema& schema,
       [&](const Fields& first, const CsvReader& rest, RawTable& table) {
         for (const Column& column : schema.columns) table.columns.push_back({.name = column.name});
         table.label = schema.label;
-        return find_columns(first, rest, schema, options.header);
+        auto layout = find_columns(first, rest, schema, options.header);
+        return layout ? with_id(std::move(*layout), first, options.id_column) : layout;
       },
       [&](std::size_t i, const RawTable&, const CsvFormat& format) {
         return ColumnReader(format, schema.columns[i], schema.old_names, unknown);

@@ -6,6 +6,7 @@
 // "file:line: what" for the first bad line.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -41,6 +42,7 @@ struct CsvOptions {
   std::vector<std::string> ignore = {};  // names of columns to leave out
   std::vector<std::string> categorical = {};  // names, or indices, of columns of categories
   RowOptions rows = {};
+  std::string id_column = {};  // a name of the header, else an index: RawTable::ids; empty: none
 };
 
 // A column holds categories where `categorical` lists it or its first value is no number. Otherwise
@@ -56,7 +58,7 @@ enum class Unknown { Refuse, Count };
 
 // The columns of `schema`, in its order, from a file that may have others too; without names all of
 // them, which must be as many. There are no labels where the file has no such column.
-// Of the options, `header` (where the schema has no names) and `rows` matter.
+// Of the options, `header` (where the schema has no names), `rows` and `id_column` matter.
 [[nodiscard]] Result<RawTable> read_csv_as(const std::string& path, const InputSchema& schema,
                                            Unknown unknown, const CsvOptions& options = {});
 

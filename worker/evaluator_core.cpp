@@ -141,13 +141,15 @@ void EvaluatorCore::ask(Instant now) {
     mail_.send({Role::Server, shard}, proto::Pull{sequence_});
 }
 
-void EvaluatorCore::on_evaluated(Instant now, double loss, double accuracy) {
+void EvaluatorCore::on_evaluated(Instant now, double loss, double accuracy,
+                                 const ClassFigures& classes) {
   evaluate_due_ = false;
   if (!options_.silent)
     mail_.send(kScheduler, proto::Evaluation{.age = now - pulled_at_,
                                              .loss = loss,
                                              .accuracy = accuracy,
-                                             .version = gather_.version()});
+                                             .version = gather_.version(),
+                                             .classes = classes});
   if (last_pull_) return leave();
   if (stop_reason_) return pull_last(now);
   on_wakeup(now);

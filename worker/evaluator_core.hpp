@@ -13,6 +13,7 @@
 
 #include "base/ids.hpp"
 #include "base/result.hpp"
+#include "base/task.hpp"
 #include "base/time.hpp"
 #include "proto/joiner.hpp"
 #include "worker/mail.hpp"
@@ -50,7 +51,7 @@ class EvaluatorCore {
   void on_wakeup(Instant now);
   // Requires: next_action() was Evaluate; the figures are of parameters(). If it is
   // silent they mean nothing.
-  void on_evaluated(Instant now, double loss, double accuracy);
+  void on_evaluated(Instant now, double loss, double accuracy, const ClassFigures& classes = {});
 
   std::optional<proto::ToNode> poll_send() { return mail_.poll(); }
   std::optional<Instant> poll_wakeup() const;

@@ -38,6 +38,12 @@ std::vector<FileMount> shared_files(const cluster::ClusterConfig& host,
   add(host.dataset.held_out_path, inside.dataset.held_out_path);
   add(host.dataset.schema, inside.dataset.schema);
   add(host.model.start, inside.model.start);
+  // Workers may share files.
+  std::set<std::string> known;
+  const auto traces = cluster::trace_paths(host, fs::path(host.file).parent_path());
+  const auto traces_inside = cluster::trace_paths(inside, fs::path(inside.file).parent_path());
+  for (std::size_t i = 0; i < traces.size(); ++i)
+    if (known.insert(traces_inside[i]).second) add(traces[i], traces_inside[i]);
   return files;
 }
 
@@ -98,7 +104,8 @@ Result<Containers> make_containers(const ContainerOptions& options) {
   RUBATO_TRY(cluster::check_own_data(config));
   const std::string inside = fmt::format("/cluster/{}", fs::path(options.file).filename().string());
   RUBATO_ASSIGN(const auto config_inside,
-                cluster::parse_cluster(source.text, inside, source.catalog_text));
+                cluster::parse_cluster(source.text, inside, source.catalog_text, {},
+                                       fs::absolute(options.file).parent_path().string()));
 
   Containers all{options, {{{options.file, inside}, source.text}}, {}};
   const fs::path catalog = fs::path(options.file).parent_path() / "devices.toml";

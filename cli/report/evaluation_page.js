@@ -5,7 +5,9 @@ byId('headline').textContent =
     `${formatPercent(report.accuracy)} of ${formatCount(report.samples)} samples are right; ` +
     `${report.worst_class} is recognised least`;
 byId('facts').replaceChildren(
-    ...[`loss ${formatLoss(report.loss)}`, `data ${report.data}`].map(
+    ...[`balanced accuracy ${formatPercent(report.balanced_accuracy)}`,
+        `F1 ${formatPercent(report.f1)}`, `AUC ${formatPercent(report.auc)}`,
+        `loss ${formatLoss(report.loss)}`, `data ${report.data}`].map(
         (fact) => element('li', {}, fact)));
 
 fillTable(
@@ -15,6 +17,8 @@ fillTable(
       ['Samples', (c) => formatCount(c.samples)],
       ['Precision', (c) => formatPercent(c.precision)],
       ['Recall', (c) => formatPercent(c.recall)],
+      ['F1', (c) => formatPercent(c.f1)],
+      ['AUC', (c) => formatPercent(c.auc)],
     ],
     report.classes);
 

@@ -28,6 +28,7 @@
 #include "cli/study/study_files.hpp"
 #include "cli/study/study_progress.hpp"
 #include "cli/text.hpp"
+#include "cluster/class_weights.hpp"
 #include "cluster/cluster_plan.hpp"
 #include "cluster/file_kind.hpp"
 #include "cluster/own_data.hpp"
@@ -174,6 +175,7 @@ Result<void> check_cluster(const cluster::ClusterConfig& config, const std::stri
   const train::Dataset& train = data.train;
   RUBATO_ASSIGN(const auto cluster,
                 cluster::make_plan(config, sync, config.seed, train.shape, train.classes));
+  RUBATO_TRY(cluster::class_weights(config, data.schema));
   RUBATO_TRY(cluster::plan_samples(config, cluster, data));
   return {};
 }

@@ -180,6 +180,9 @@ std::string target_text(const cluster::ClusterConfig& config) {
     text += fmt::format(
         "{}{} {}", text.empty() ? "" : ", ", figure_of(config.dataset.task).word,
         figure_target_text(figure_of(config.dataset.task), *config.stop.target_accuracy));
+  for (const ClassFigure& figure : kClassFigures)
+    if (const auto& target = config.stop.class_targets.*figure.target)
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", figure.word, *target);
   return text;
 }
 

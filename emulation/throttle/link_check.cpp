@@ -81,9 +81,9 @@ Result<LinkCheck> measure(const std::string& endpoint, const Descriptor& listene
                           const cluster::LinkModel& link, bool warms_up) {
   LinkCheck check;
   if (too_long(link)) return check;
-  RUBATO_ASSIGN(const sockaddr_in address, tcp::address_of(endpoint));
+  RUBATO_ASSIGN(const proto::Address address, tcp::address_of(endpoint));
   const Descriptor near = tcp::make_socket();
-  (void)::connect(near.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  (void)::connect(near.get(), address.get(), address.size);
   if (!await(listener, POLLIN, steady_now() + kPatience)) return tl::unexpected<Error>(late());
   const Descriptor far(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   tcp::send_at_once(near);

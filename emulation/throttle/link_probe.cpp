@@ -210,11 +210,10 @@ Result<void> answer(End& end) {
 }  // namespace
 
 Result<cluster::LinkModel> probe_link(const std::string& endpoint, const std::stop_token& stop) {
-  RUBATO_ASSIGN(const sockaddr_in address, tcp::address_of(endpoint));
-  Descriptor fd = tcp::make_socket(tcp::Buffers::System);
+  RUBATO_ASSIGN(const proto::Address address, tcp::address_of(endpoint));
+  Descriptor fd = tcp::make_socket(address.family(), tcp::Buffers::System);
   tcp::send_at_once(fd);
-  const int connected =
-      ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  const int connected = ::connect(fd.get(), address.get(), address.size);
   if (connected != 0 && errno != EINPROGRESS)
     return fail(ErrorCode::Io, fmt::format("{}: {}", endpoint, std::strerror(errno)));
   End end(std::move(fd), endpoint, stop);

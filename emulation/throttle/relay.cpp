@@ -133,15 +133,14 @@ class Relay::Loop {
 
   void accept(const Listener& listener, std::vector<std::unique_ptr<Connection>>& fresh) {
     auto connection = std::make_unique<Connection>();
-    connection->near = Descriptor(
-        ::accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    connection->near =
+        Descriptor(::accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!connection->near) return;
     connection->target = listener.target;
     const auto address = tcp::address_of(listener.target);
     if (!address) return;  // who connected is disconnected, and tries again
-    connection->far = tcp::make_socket();
-    if (::connect(connection->far.get(), reinterpret_cast<const sockaddr*>(&*address),
-                  sizeof *address) != 0 &&
+    connection->far = tcp::make_socket(address->family());
+    if (::connect(connection->far.get(), address->get(), address->size) != 0 &&
         errno != EINPROGRESS)
       return;
     for (const Descriptor* fd : {&connection->near, &connection->far}) tcp::send_at_once(*fd);

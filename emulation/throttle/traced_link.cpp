@@ -14,11 +14,12 @@ constexpr Duration kLateness = Duration::from_seconds(5);
 
 TracedLink::TracedLink(Relay& relay, const cluster::LinkModel& link, LinkChanges changes)
     : relay_(relay), link_(link), changes_(std::move(changes)) {
-  if (changes_.trace && changes_.trace->shapes_link()) set({});
+  if (changes_.trace && changes_.trace->shapes_link()) set(std::nullopt);
 }
 
 void TracedLink::follow(Instant began) {
   if (changes_.empty() || thread_.joinable()) return;
+  set(std::max(steady_now() - began, Duration{}));
   thread_ = std::jthread([this, began](const std::stop_token& stop) { run(stop, began); });
 }
 
@@ -30,16 +31,16 @@ void TracedLink::locate(proto::NodeId node, const std::string& endpoint) {
 }
 
 // Requires: the lock is held, or there is no thread yet.
-void TracedLink::set(Duration at) {
+void TracedLink::set(std::optional<Duration> at) {
   Duration up, down;  // for how long nothing passes
   if (changes_.trace) {
     const cluster::NodeTrace& trace = *changes_.trace;
-    const auto next = trace.next_link_change(at);
-    const Duration outage = next ? *next - at + kLateness : Duration::from_seconds(1e9);
+    const auto next = at ? trace.next_link_change(*at) : std::nullopt;
+    const Duration outage = next ? *next - *at + kLateness : Duration::from_seconds(1e9);
     // A rate of 0 would be without limit.
     const auto way = [&](const cluster::ValueTrace& values, double& rate) {
       if (values.empty()) return Duration{};
-      const double value = values.at(at);
+      const double value = at ? values.at(*at) : values.first_above_zero();
       if (value > 0) rate = value;
       return value > 0 ? Duration{} : outage;
     };
@@ -48,12 +49,13 @@ void TracedLink::set(Duration at) {
     relay_.change(link_);
   }
   for (const cluster::LinkCut& cut : changes_.cuts) {
-    if (at < cut.begins || at >= cut.ends) continue;
+    if (!at || *at < cut.begins || *at >= cut.ends) continue;
+    const Duration left = cut.ends - *at;
     if (!cut.other) {
-      up = std::max(up, cut.ends - at);
-      down = std::max(down, cut.ends - at);
+      up = std::max(up, left);
+      down = std::max(down, left);
     } else if (const auto found = endpoints_.find(*cut.other); found != endpoints_.end()) {
-      relay_.cut(found->second, cut.ends - at);
+      relay_.cut(found->second, left);
     }
   }
   relay_.cut(up, down);

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -27,8 +28,8 @@ struct LinkChanges {
 
 class TracedLink {
  public:
-  // Until follow() the link has the values of the trace's time 0. Lifetime: the relay's, longer
-  // than this.
+  // Until follow() the link has the trace's first rate above 0 each way, so that the process can
+  // join. Lifetime: the relay's, longer than this.
   TracedLink(Relay& relay, const cluster::LinkModel& link, LinkChanges changes);
   // Time 0 of the changes is `began`. Only the first call counts.
   void follow(Instant began);
@@ -36,7 +37,8 @@ class TracedLink {
   void locate(proto::NodeId node, const std::string& endpoint);
 
  private:
-  void set(Duration at);
+  // The link of this time; without `at`, of the time before follow().
+  void set(std::optional<Duration> at);
   std::optional<Duration> next_change(Duration at) const;
   void run(const std::stop_token& stop, Instant began);
 

@@ -124,6 +124,7 @@ TEST_CASE("wrong types name the line, the key, the value and what is valid") {
         "edge.toml:2: training.learning_rate = true: must be a number above 0");
   CHECK(training("device = 3") == "edge.toml:2: training.device = 3: must be a text in quotes");
   CHECK(training("shuffle = 1") == "edge.toml:2: training.shuffle = 1: must be true or false");
+  CHECK(training("hidden = []") == "");
   CHECK(training("hidden = 64") ==
         "edge.toml:2: training.hidden = 64: must be a list like [64, 32] of whole numbers of at "
         "least 1");

@@ -128,6 +128,26 @@ TEST_CASE("compose: files that the cluster file names are mounted beside it") {
   CHECK(swarm.error().message.find("put it into the image") != std::string::npos);
 }
 
+TEST_CASE("compose: traces are mounted beside the cluster file of every node, each once") {
+  const TempDirectory place;
+  place.write("wifi.txt", "0 2\n10 4\n");
+  place.write("server.pps", "50\n100\n");
+  for (const int worker : {0, 1}) place.write(fmt::format("pi-{}.csv", worker), "0,2\n");
+  const std::string traced =
+      "[[workers]]\nname = \"pi\"\ncount = 2\nstep_seconds = 1\ntrace = [\"{name}.csv\"]\n"
+      "[[workers]]\nname = \"pc\"\ncount = 2\nstep_seconds = 1\ntrace = [\"wifi.txt\"]\n"
+      "[servers]\ntrace = [\"server.pps\"]\n[stop]\nmax_seconds = 9\n";
+  const auto all = containers_of(place, traced);
+  REQUIRE_MESSAGE(all.has_value(), all.error().message);
+  for (const auto& node : all->nodes) {
+    std::map<std::string, std::string> files;
+    for (const auto& file : node.files) files[file.inside] = file.host;
+    CHECK(files.size() == node.files.size());
+    for (const char* name : {"wifi.txt", "server.pps", "pi-0.csv", "pi-1.csv"})
+      CHECK(files[std::string("/cluster/") + name] == place.path(name));
+  }
+}
+
 TEST_CASE("compose: a variable's sign in a path stays as it is") {
   const TempDirectory place;
   const std::string file = place.path("a$b.toml");

@@ -35,6 +35,8 @@ Comparison unusual() {
   run.time_to_target_seconds.reset();
   run.final_loss = std::nan("");
   run.evaluations[1].accuracy = std::nan("");
+  run.evaluations[1].classes = {0.5, std::nan(""), 1.0 / 3};
+  c.class_targets = {.recall = 0.1 + 0.2, .f1 = {}, .auc = 0.75};
   run.refused_commits = 7;
   run.refused = {1, 2, 3, 4};
   run.setbacks = 2;

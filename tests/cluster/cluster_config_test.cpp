@@ -437,7 +437,7 @@ TEST_CASE("unknown keys and sections") {
         "step_seconds, "
         "jitter, drift, "
         "fixed_share, slow_factor, slow_after_seconds, slow_seconds, slow_every_seconds, device, "
-        "memory_gib, trace, departure, link, "
+        "memory_gib, trace, trace_offset_seconds, departure, link, "
         "latency_seconds, link_jitter, up_mbps, down_mbps, loss, up, down, keep, watts_busy, "
         "watts_idle, watts_radio");
   CHECK(error_of("batch = 3\n" + std::string(kRest)) ==

@@ -27,7 +27,8 @@ const std::vector<std::pair<int, double>> kPaper{{4, 0.505}, {2, 0.65}, {5, 0.66
 
 }  // namespace
 
-TEST_CASE("worker_count is shared by the groups in proportion, at least one each") {
+TEST_CASE(
+    "worker_count is shared by the groups in proportion, by the largest if they are too many") {
   const auto counts = [](std::vector<WorkerGroup> groups, int total) {
     scale_worker_count(groups, total);
     std::vector<int> result;
@@ -38,6 +39,7 @@ TEST_CASE("worker_count is shared by the groups in proportion, at least one each
   CHECK(counts(groups_of(kPaper), 36) == std::vector{8, 4, 10, 14});
   CHECK(counts(groups_of(kPaper), 100) == std::vector{22, 11, 28, 39});
   CHECK(counts(groups_of(kPaper), 4) == std::vector{1, 1, 1, 1});
+  CHECK(counts(groups_of(kPaper), 3) == std::vector{1, 1, 1});
   CHECK(counts(groups_of({{1, 1}, {99, 1}}), 10) == std::vector{1, 9});
   CHECK(counts(groups_of({{1, 1}}), 1000) == std::vector{1000});
   CHECK(rc::check("the total is met and nobody is left out", [] {
@@ -55,6 +57,20 @@ TEST_CASE("worker_count is shared by the groups in proportion, at least one each
     }
     RC_ASSERT(sum == total);
   }));
+}
+
+TEST_CASE("worker_count below the number of groups keeps the largest, of equals the first") {
+  const auto kept = [](std::vector<WorkerGroup> groups, int total) {
+    scale_worker_count(groups, total);
+    std::vector<double> steps;  // which tell the groups apart
+    for (const auto& group : groups) steps.push_back(group.device.step_seconds);
+    return steps;
+  };
+  CHECK(kept(groups_of(kPaper), 1) == std::vector{1.13});
+  CHECK(kept(groups_of(kPaper), 2) == std::vector{0.66, 1.13});
+  CHECK(kept(groups_of(kPaper), 3) == std::vector{0.505, 0.66, 1.13});
+  CHECK(kept(groups_of({{2, 1}, {3, 2}, {2, 3}, {2, 4}}), 3) == std::vector{1.0, 2.0, 3.0});
+  CHECK(kept(groups_of({{2, 1}, {2, 2}, {2, 3}}), 1) == std::vector{1.0});
 }
 
 TEST_CASE("heterogeneity slows the slowest group down, or brings the slow ones up") {

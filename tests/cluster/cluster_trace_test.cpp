@@ -69,6 +69,20 @@ TEST_CASE("trace: one file for all workers of a group, or one a worker by {name}
   CHECK(own[1].trace->speed.at({}) == 3);
 }
 
+TEST_CASE("trace: training begins at an offset into the files") {
+  const Files files;
+  const std::string later = "trace = [\"wifi.csv\", \"speed.csv\"]\ntrace_offset_seconds = 10";
+  const auto profile = worker_profiles(files.valid(group(later))).front();
+  CHECK(profile.trace->up.at({}) == 500'000);
+  CHECK(profile.trace->speed.at({}) == 0.5);
+  const auto servers =
+      files.valid(group("") + "[servers]\ntrace = [\"wifi.csv\"]\ntrace_offset_seconds = 4\n");
+  CHECK(servers.servers.trace->up.next_change({}) == Duration::from_seconds(6));
+  files.check_refused(group("trace = [\"wifi.csv\"]\ntrace_offset_seconds = 10.5"),
+                      "trace_offset_seconds = 10.5: is 10.5, and a file of trace ends after 10 s");
+  files.check_refused(group("trace_offset_seconds = 1"), "needs trace; add one");
+}
+
 TEST_CASE("trace: availability becomes events, beside those of [[churn]]") {
   const Files files;
   files.directory.write("s-pi-0.csv", "seconds,available\n0,1\n10,0\n30,1\n");

@@ -98,8 +98,7 @@ TEST_CASE("probe: a visitor who asks for nonsense does not stop the next one") {
     const auto address = tcp::address_of(loopback(listener->port()));
     REQUIRE(address);
     const Descriptor fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    REQUIRE(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) ==
-            0);
+    REQUIRE(::connect(fd.get(), address->get(), address->size) == 0);
     REQUIRE(::send(fd.get(), words.data(), words.size(), MSG_NOSIGNAL) ==
             static_cast<ssize_t>(words.size()));
     ::shutdown(fd.get(), SHUT_WR);

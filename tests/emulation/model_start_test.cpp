@@ -124,7 +124,7 @@ TEST_CASE("a start that does not fit is one line") {
   CHECK(refused(config, data).starts_with("model.fresh: the model has no tensor \"conv1.*\""));
 }
 
-TEST_CASE("a start with the same classes in another order is refused") {
+TEST_CASE("a start with other classes, or in another order, is refused") {
   auto config = small_cluster({0.1});
   config.stop.max_seconds = 1;
   auto data = small_blobs();
@@ -133,11 +133,14 @@ TEST_CASE("a start with the same classes in another order is refused") {
   saved_run(config, data, "asp", directory.path(""));
   config.model.start = directory.path("model.safetensors");
   data.schema.classes = {"cow", "cat", "dog", "owl"};
+  CHECK(refused(config, data) == "model.start: " + config.model.start +
+                                     " has the classes cat, cow, dog, owl, the data have them as "
+                                     "cow, cat, dog, owl");
+  data.schema.classes = {"ash", "oak", "elm", "fir"};
   CHECK(refused(config, data) ==
-        "model.start: " + config.model.start +
-            " has the classes cat, cow, dog, owl, the data have them as cow, cat, dog, owl; set "
-            "dataset.class_names to the order of the file");
-  data.schema.classes = {"ash", "oak", "elm", "fir"};  // another task: fine-tuning
+        "class \"ash\" is in the data, but not in the model of model.start; valid: cat, cow, dog, "
+        "owl; mend the data, or let the last layer begin anew: model.fresh = [\"dense2.*\"]");
+  config.model.fresh = {"dense2.*"};  // another task: fine-tuning
   CHECK(runs(config, data));
 }
 

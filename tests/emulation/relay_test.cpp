@@ -34,7 +34,7 @@ Descriptor connect_to(const std::string& endpoint) {
   Descriptor fd = tcp::make_socket();
   const auto address = tcp::address_of(endpoint);
   REQUIRE(address);
-  (void)::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address);
+  (void)::connect(fd.get(), address->get(), address->size);
   await(fd, POLLOUT);
   return fd;
 }

@@ -45,7 +45,9 @@ TEST_CASE("a saved model has the loss that its facts say, the best one the lowes
             doctest::Approx(result.loss).epsilon(1e-4));
       CHECK(std::stod(model.facts.at("held_out_accuracy")) == doctest::Approx(result.accuracy));
       CHECK(model.facts.at("sync") == sync);
-      CHECK(model.schema == data.schema);
+      auto schema = data.schema;
+      schema.class_samples.clear();  // nobody needs them to use a model
+      CHECK(model.schema == schema);
     }
     const auto best = read(directory, "best.safetensors");
     const auto last = read(directory, "model.safetensors");

@@ -97,6 +97,33 @@ TEST_CASE("trace: nothing passes while the rate is 0, and nothing is lost") {
   CHECK(std::ranges::count_if(rounds, [](double r) { return r > 3.1; }) == 1);
 }
 
+// Before training the link has the trace's first rate above 0, so that the worker joins. Then
+// nothing passes until 6 s, nor does the word that training has begun.
+TEST_CASE("trace: one whose rate begins at 0 lets its node join, and then holds") {
+  auto config = small_cluster({1.0});
+  config.model.kind = "timing";
+  config.model.parameters = 1'000'000;
+  config.stop.max_seconds = 100;
+  const ValueTrace rate({{{}, 0}, {seconds(6), 4e6}});
+  for (const bool at_server : {false, true}) {
+    CAPTURE(at_server);
+    const auto trace = std::make_shared<const NodeTrace>(NodeTrace{.up = rate, .down = rate});
+    config.workers[0].traces.clear();
+    config.servers.trace = nullptr;
+    if (at_server)
+      config.servers.trace = trace;
+    else
+      config.workers[0].traces = {trace};
+    const Run done = run(config, train::DataSplit{}, "bsp");
+    const auto ends = timed_ends(done);
+    // The first step ends at 8 s: 6 s, the parameters, and the step. A commit, its reply and a step
+    // take 3 s, so the 31st ends at 98 s.
+    CHECK(ends.size() == 31);
+    CHECK(ends[1] - ends[0] == doctest::Approx(3).epsilon(1e-3));
+    CHECK(done.record.seconds == doctest::Approx(100));
+  }
+}
+
 TEST_CASE("trace: a server's link has one, too") {
   auto config = small_cluster({1.0});
   config.model.kind = "timing";

@@ -13,6 +13,7 @@ import subprocess
 import sys
 
 import numpy
+import onnx
 import torch
 from torch import nn
 
@@ -172,20 +173,36 @@ def predicted(rubato, model, data, first):
     return numpy.array([[float(v) for v in row[first:]] for row in list(csv.reader(out.splitlines()))[1:]])
 
 
+def onnx_job(model, raw, texts, outputs, suffix=""):
+    """Writes the samples beside the model. Returns: what onnx.mjs does with them."""
+    files = model + suffix
+    raw.tofile(files + ".input")
+    return {"model": model + ".onnx", "input": files + ".input", "type": str(raw.dtype),
+            "shape": raw.shape[1:], "out": files + ".result", "outputs": outputs, "texts": texts}
+
+
+def run_jobs(work, script, jobs):
+    """Runs onnx.mjs once, on all jobs."""
+    path = os.path.join(work, "jobs.json")
+    with open(path, "w", encoding="utf8") as file:
+        json.dump(jobs, file)
+    subprocess.run(["node", script, work, path], check=True)
+
+
+def onnx_result(job, name, samples):
+    """Returns: an output of a job, [n, classes] or [n, 1]."""
+    with open(job["model"], "rb") as file:
+        graph = onnx.load_model(file).graph
+    kind, = (output.type.tensor_type.elem_type for output in graph.output if output.name == name)
+    dtype = numpy.float64 if kind == onnx.TensorProto.DOUBLE else numpy.float32
+    return numpy.fromfile(f"{job['out']}.{name}", dtype=dtype).reshape(samples, -1)
+
+
 def run_onnx(work, script, model, raw, texts, outputs):
     """Returns: these outputs of onnxruntime, each [n, classes] or [n, 1]."""
-    raw.tofile(model + ".input")
-    shape = ",".join(str(n) for n in raw.shape[1:])
-    command = ["node", script, work, model + ".onnx", model + ".input", str(raw.dtype), shape,
-               model + ".result", ",".join(outputs)]
-    if texts:
-        with open(model + ".texts", "w", encoding="utf8") as file:
-            json.dump(texts, file)
-        command.append(model + ".texts")
-    subprocess.run(command, check=True)
-    exact = raw.dtype == numpy.float64 and outputs == ["prediction"]
-    dtype = numpy.float64 if exact else numpy.float32
-    return [numpy.fromfile(f"{model}.result.{name}", dtype=dtype).reshape(len(raw), -1) for name in outputs]
+    job = onnx_job(model, raw, texts, outputs)
+    run_jobs(work, script, [job])
+    return [onnx_result(job, name, len(raw)) for name in outputs]
 
 
 def read_safetensors(path):
@@ -327,4 +344,5 @@ def main():
     print("engines: all agree to 1e-5")
 
 
-main()
+if __name__ == "__main__":
+    main()

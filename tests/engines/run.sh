@@ -1,9 +1,12 @@
 #!/bin/sh
 # Shows that a trained model means the same to programs that we did not write: every kind of model is
 # trained for a moment, then onnxruntime runs its model.onnx and PyTorch its model.safetensors, and
-# both must give the scores of `rubato predict` to 1e-5.
-# Needs python3-torch and npm, which it installs, and the npm registry for onnxruntime-web.
-# Usage: tests/engines/run.sh [COMMAND]   the `rubato` to check; default: build/dev/cli/rubato
+# both must give the scores of `rubato predict` to 1e-5. Then tables of every kind of column, gap and
+# offset, which OpenCV runs, too, where it can.
+# Needs python3-torch, python3-opencv, python3-onnx and npm, which it installs, and the npm registry for
+# onnxruntime-web.
+# Usage: tests/engines/run.sh [COMMAND [TABLES]]   the `rubato` to check, default: build/dev/cli/rubato;
+# how many random tables, default: 60
 set -eu
 cd "$(dirname "$0")/../.."
 rubato="${1:-build/dev/cli/rubato}"
@@ -14,3 +17,4 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 npm install --silent --no-audit --no-fund --prefix "$work" onnxruntime-web@1.20.1 >/dev/null
 tests/engines/check.py "$(realpath "$rubato")" "$work" "$PWD/tests/engines/onnx.mjs"
+tests/engines/tables.py "$(realpath "$rubato")" "$work" "$PWD/tests/engines/onnx.mjs" ${2:+"$2"}

@@ -525,6 +525,31 @@ TEST_CASE("limits: too little address space is one line and an exit code") {
   }
 }
 
+TEST_CASE("limits: too few open files are one line and an exit code, for every node") {
+  const Workplace place;
+  place.write("quick.toml", QuickCluster{}.text());
+  const std::string scheduler = "tcp://127.0.0.1:1";
+  for (const rlim_t files : {10, 16, 24, 40}) {
+    CAPTURE(files);
+    for (const std::vector<std::string>& words :
+         {std::vector<std::string>{"scheduler", "quick.toml"},
+          {"server", "quick.toml", "--scheduler", scheduler},
+          {"worker", "quick.toml", "--scheduler", scheduler, "--name", "slow"},
+          {"status", "--scheduler", scheduler},
+          {"up", "quick.toml"}}) {
+      Process node(place, words, "", {{RLIMIT_NOFILE, files}});
+      CHECK(node.wait_for_end() == 2);
+      CAPTURE(node.err());
+      CHECK(count(node.err(), "\n") == 1);
+      CHECK(contains(node.err(), fmt::format("may have {} open files, and needs 48", files)));
+    }
+  }
+  // `up` has a connection to each node: 3 workers, a server and its own evaluator.
+  Process up(place, {"up", "quick.toml"}, "", {{RLIMIT_NOFILE, 50}});
+  CHECK(up.wait_for_end() == 2);
+  CHECK(contains(up.err(), "may have 50 open files, and needs 53"));
+}
+
 TEST_CASE("limits: a log that nobody reads stops no node") {
   const Workplace place;
   const std::string file = place.write("quick.toml", QuickCluster{}.text());

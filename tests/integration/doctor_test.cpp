@@ -1,7 +1,10 @@
 // rubato doctor: what it finds is what is there.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "tests/integration/process.hpp"
 #include "tests/integration/quick_cluster.hpp"
@@ -41,6 +44,32 @@ TEST_CASE("doctor: a port that is taken, a scheduler that is not there, data tha
   }
   for (const char* what : {"cluster file", "processor", "cores", "memory", "open files", "disk"})
     CHECK(finding(all, what).is_object());
+}
+
+TEST_CASE("doctor: endpoints of IPv6 and of names are free, taken, or of no address") {
+  const Workplace place;
+  place.write("c.toml", QuickCluster{.stop = kEndless}.text());
+  const auto judged = [&](const std::string& bind) {
+    Process doctor(place, {"doctor", "c.toml", "--json", "--bind", bind});
+    doctor.wait_for_end();
+    const Json found = finding(Json::parse(doctor.out()), "bind ");
+    return found.at("level").get<std::string>() + ": " + found.at("found").get<std::string>();
+  };
+  std::vector<std::string> hosts{"127.0.0.1", "localhost", "lo"};
+  if (tests::has_ipv6()) hosts.emplace_back("[::1]");
+  for (const std::string& host : hosts) {
+    CAPTURE(host);
+    Process scheduler(place, {"scheduler", "c.toml", "--bind", "tcp://" + host + ":*"});
+    const int port = tests::port_of(endpoint_of(scheduler));
+    const auto at = [&](int p) { return fmt::format("tcp://{}:{}", host, p); };
+    CHECK(judged(at(port)) == "problem: another program listens there");
+    CHECK(judged(at(tests::free_port())).starts_with("ok: free"));
+    Process asked(place, {"doctor", "c.toml", "--scheduler", at(port)});
+    asked.wait_for_end();
+    if (host != "lo") CHECK(contains(asked.out(), "scheduler " + at(port) + ": answers at "));
+  }
+  CHECK(judged("tcp://no-such-box.invalid:5700") == "problem: no address belongs to the name");
+  CHECK(judged("tcp://192.0.2.1:5700") == "problem: is no address of this machine");
 }
 
 TEST_CASE("doctor: a scheduler that is there answers, and training goes on") {

@@ -1,6 +1,7 @@
 // Folders of images as people have them: what is not read is named by `rubato data`, in the log of
 // a run, and in its report.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -122,6 +123,29 @@ TEST_CASE("photos: of data on the boxes the report has counts, and each box's lo
   CHECK(compare.wait_for_end() == 0);
   CHECK(contains(compare.err(), kLeftOut));
   CHECK(contains(read_text(place.path("v/report.html")), "others: 1 file left out"));
+}
+
+TEST_CASE("photos: each prediction begins with its file's name") {
+  const Workplace place;
+  for (const char* kind : {"dark", "light"}) {
+    fs::create_directories(place.path(std::string("photos/") + kind));
+    for (const char* name : {"a, 1.png", "b.png"})
+      place.write(fmt::format("photos/{}/{}", kind, name), kind[0] == 'd' ? kDark : kLight);
+  }
+  place.write("c.toml", cluster(kShared, "path = \"photos\"\nheld_out = 0.25\n"));
+  Process compare(place, {"compare", "c.toml", "--sync", "bsp", "--save", "--quiet", "--out", "o"});
+  REQUIRE(compare.wait_for_end() == 0);
+  const std::string model = "o/bsp-1/model.safetensors";
+  Process predict(place, {"predict", model, "--data", "photos"});
+  REQUIRE(predict.wait_for_end() == 0);
+  CHECK(predict.out().starts_with("file,sample,class,dark,light\n\"dark/a, 1.png\",0,"));
+  for (const char* begin : {"\ndark/b.png,1,", "\n\"light/a, 1.png\",2,", "\nlight/b.png,3,"})
+    CHECK(contains(predict.out(), begin));
+  Process refused(place, {"predict", model, "--data", "photos", "--id", "name"});
+  CHECK(refused.wait_for_end() == 2);
+  CHECK(contains(refused.err(),
+                 "--id name: photos has no columns with names to choose from; the files' own stand "
+                 "in each line"));
 }
 
 TEST_CASE("photos: to predict and to evaluate, what is not read is said") {

@@ -17,6 +17,7 @@
 
 #include "tests/integration/process.hpp"
 #include "tests/integration/quick_cluster.hpp"
+#include "tests/loopback.hpp"
 
 namespace rubato::integration {
 namespace {
@@ -124,6 +125,38 @@ struct CompressedRun {
 };
 
 // The same commands again, at once: the worker's earlier life is not waited for.
+TEST_CASE("nodes at names and at addresses of IPv6 train together") {
+  std::vector<std::string> hosts{"localhost"};
+  if (tests::has_ipv6()) hosts.emplace_back("[::1]");
+  for (const std::string& host : hosts) {
+    CAPTURE(host);
+    const Workplace place;
+    place.write("quick.toml", QuickCluster{}.text());
+    const std::string any = fmt::format("tcp://{}:*", host);
+    RunningScheduler scheduler(place, "asp", any);
+    auto words = scheduler.node("server", "asp");
+    words.insert(words.end(), {"--bind", any});
+    Process server(place, words);
+    std::vector<std::unique_ptr<Process>> workers;
+    for (const char* name : {"fast-0", "fast-1", "slow"}) {
+      auto worker = scheduler.worker("asp", name);
+      if (workers.empty()) worker.emplace_back("--throttle");  // its relay connects, too
+      workers.push_back(std::make_unique<Process>(place, worker));
+    }
+    CHECK(scheduler.process.wait_for_end() == 0);
+    CAPTURE(scheduler.process.err());
+    CHECK(contains(scheduler.process.err(), "target reached"));
+    for (const auto& worker : workers) CHECK(worker->wait_for_end() == 0);
+    CHECK(server.wait_for_end() == 0);
+  }
+  const Workplace place;
+  place.write("quick.toml", QuickCluster{}.text());
+  Process unknown(place, {"scheduler", "quick.toml", "--bind", "tcp://no-such-box.invalid:*"});
+  CHECK(unknown.wait_for_end() == 2);
+  CHECK(is_one_line(unknown.err()));
+  CHECK(contains(unknown.err(), "no address belongs to the name"));
+}
+
 TEST_CASE("what compression had left is sent in a killed worker's next life, in no other run") {
   const Workplace place;
   place.write("quick.toml",

@@ -3,8 +3,10 @@
 
 #include <csignal>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <thread>
 
 #include "tests/integration/process.hpp"
@@ -23,6 +25,14 @@ std::string resumable_cluster(const std::string& stop = QuickCluster{}.stop,
              .servers = 2, .step_seconds = step_seconds, .learning_rate = 0.002, .stop = stop}
              .text() +
          "[snapshot]\nevery_seconds = 0.5\n";
+}
+
+// The files of a run but its state, with what they hold.
+std::map<std::string, std::string> files_of(const std::filesystem::path& directory) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(directory))
+    if (entry.is_regular_file()) files[entry.path().filename()] = read_text(entry.path());
+  return files;
 }
 
 Json resumed_run_of(const Workplace& place, const std::string& out) {
@@ -122,11 +132,26 @@ TEST_CASE("everything killed: up --resume goes on from one snapshot, again after
     CHECK(contains(up.err(), "target reached"));
     up.wait_for_silence();
     check_resumed_counts(resumed_run_of(place, "o"));
-    // With a lower target the run that had ended goes on once more. Losses have four digits in the
-    // log: one that reaches this target is never 0.2000 there.
+    // A run that has ended leaves its results as they are.
+    const auto results = files_of(place.path("o"));
+    for (const char* name : {"results.json", "report.html", "run.jsonl", "curves.csv", "run.json",
+                             "cluster.toml", "model.safetensors"})
+      CHECK(results.contains(name));
     Process ended(place, {"up", "--resume", "o"});
     CHECK(ended.wait_for_end() == 0);
     CHECK(contains(ended.err(), " had ended: target reached"));
+    CHECK(contains(ended.err(), "the run has ended: target reached"));
+    CHECK(files_of(place.path("o")) == results);
+    Process json(place, {"up", "--resume", "o", "--json"});
+    CHECK(json.wait_for_end() == 0);
+    CHECK(json.out() == results.at("results.json"));
+    // What an earlier process did not write is written.
+    std::filesystem::remove(place.path("o") / "report.html");
+    Process whole(place, {"up", "--resume", "o"});
+    CHECK(whole.wait_for_end() == 0);
+    CHECK(files_of(place.path("o")).contains("report.html"));
+    // With a lower target it goes on once more. Losses have four digits in the log: one that
+    // reaches this target is never 0.2000 there.
     Process further(place, {"up", "--resume", "o", "--target-loss", "0.1999"});
     CHECK(further.wait_for_end() == 0);
     CHECK(contains(further.err(), "target reached: mean loss 0.1"));

@@ -230,9 +230,10 @@ TEST_CASE("study compares clusters of which only the timing counts, and keeps th
   Workplace place;
   place.write("big.toml",
               "[[workers]]\nname = \"w\"\nstep_seconds = 0.5\njitter = 0.1\n"
+              "[[workers]]\nname = \"v\"\nstep_seconds = 0.4\n"
               "[model]\nkind = \"timing\"\nparameters = 1000000\n[stop]\nmax_seconds = 20\n");
   place.write("t.toml",
-              "cluster = \"big.toml\"\nseeds = 2\n[grid]\nworker_count = [2, 50]\n"
+              "cluster = \"big.toml\"\nseeds = 2\n[grid]\nworker_count = [1, 50]\n"
               "[[contenders]]\nsync = \"bsp\"\n[[contenders]]\nsync = \"asp\"\n");
   for (const char* kept : {"", "8 of 8 runs kept from before\n"}) {
     Process study(place, {"study", "t.toml"});

@@ -5,10 +5,15 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/rng.hpp"
 #include "tests/integration/process.hpp"
@@ -219,6 +224,49 @@ TEST_CASE("samples without a label are refused, or left out and counted") {
   CHECK(Json::parse(some.out()).at("samples") == 200);
   CHECK(Json::parse(some.out()).at("unlabelled") == 2);
   CHECK(contains(some.err(), "2 samples without a label are left out"));
+}
+
+// What a model file says of its inputs and outputs.
+std::string schema_in(const std::filesystem::path& path) {
+  const std::string bytes = read_text(path);
+  std::uint64_t size = 0;
+  std::memcpy(&size, bytes.data(), sizeof(size));
+  return Json::parse(bytes.substr(8, size)).at("__metadata__").at("rubato.input");
+}
+
+TEST_CASE("a run that starts from a model takes its columns, classes and scaling by name") {
+  const Workplace place;
+  const Clock clock = clock_of(200);
+  place.write("first.csv", clock.kinds);
+  std::string cluster = clock_cluster("first.csv", "classification");
+  cluster.replace(cluster.find("3000"), 4, "20");
+  place.write("first.toml", cluster);
+  run_well(place,
+           {"compare", "first.toml", "--sync", "bsp", "--save", "--out", "first", "--quiet"});
+  // Other numbers, in columns of another order, with one beside.
+  place.write("second.csv", "kind,note,w,time\nlate,a,9,1\nearly,b,8,2\nlate,c,7,3\nlate,d,,4\n");
+  place.write("lacks.csv", "kind,w,thyme\nlate,9,1\nearly,8,2\n");
+  place.write("other.csv", "kind,w,time\nlate,9,1\nnever,8,2\n");
+  cluster.replace(cluster.find("[model]"), 7, "[model]\nstart = \"first/bsp-1/model.safetensors\"");
+  const auto with = [&](const std::string& file) {
+    std::string text = cluster;
+    text.replace(text.find("first.csv"), 9, file);
+    place.write("next.toml", text);
+    return std::vector<std::string>{"compare", "next.toml", "--sync",  "bsp",        "--save",
+                                    "--out",   "next",      "--quiet", "--overwrite"};
+  };
+  run_well(place, with("second.csv"));
+  CHECK(schema_in(place.path("next/bsp-1/model.safetensors")) ==
+        schema_in(place.path("first/bsp-1/model.safetensors")));
+  for (const auto& [file, words] :
+       {std::pair{"lacks.csv",
+                  "lacks.csv:1: no column \"time\", which the model needs; valid: kind"},
+        std::pair{"other.csv", "other.csv:3: label \"never\" is none of the 2 classes"}}) {
+    Process refused(place, with(file));
+    CHECK(refused.wait_for_end() == 2);
+    CAPTURE(refused.err());
+    CHECK(contains(refused.err(), words));
+  }
 }
 
 TEST_CASE("what predict and evaluate cannot use is one line and exit code 2") {

@@ -216,11 +216,14 @@ TEST_CASE("results.json of up has the documented keys and --json prints it alone
                                                   "runs"});
   const Json& run = results.at("runs")[0];
   CHECK(run.at("seed") == 7);
-  CHECK(keys_of(run) ==
-        std::set<std::string>{"sync", "seed", "time_to_target_s", "stop_reason", "seconds", "steps",
-                              "commits", "bytes_up", "bytes_down", "compute_share", "wait_share",
-                              "communicate_share", "final_loss", "final_accuracy", "judged_loss",
-                              "judged_accuracy", "heterogeneity", "findings", "workers"});
+  CHECK(keys_of(run) == std::set<std::string>{
+                            "sync",       "seed",           "time_to_target_s", "stop_reason",
+                            "seconds",    "steps",          "commits",          "bytes_up",
+                            "bytes_down", "compute_share",  "wait_share",       "communicate_share",
+                            "final_loss", "final_accuracy", "final_recall",     "final_f1",
+                            "final_auc",  "judged_loss",    "judged_accuracy",  "judged_recall",
+                            "judged_f1",  "judged_auc",     "heterogeneity",    "findings",
+                            "workers"});
   CHECK(keys_of(run.at("workers")[0]) ==
         std::set<std::string>{"id", "steps", "commits", "compute_s", "wait_s", "communicate_s"});
 }

@@ -167,8 +167,14 @@ Message any_body(std::size_t kind) {
       return message(Directive{1.0 + any<std::uint32_t>(), any<std::uint32_t>(), any_duration(),
                                1.0 / (1 + any<std::uint32_t>())});
     case 16:
-      return message(Evaluation{any_duration(), any<double>(), any<double>(), any_number(),
-                                any_number(), any<double>(), any<double>()});
+      return message(Evaluation{any_duration(),
+                                any<double>(),
+                                any<double>(),
+                                any_number(),
+                                any_number(),
+                                any<double>(),
+                                any<double>(),
+                                {any<double>(), any<double>(), any<double>()}});
     case 17:
       return message(Save{any_number()});
     case 18:

@@ -18,14 +18,15 @@ TEST_CASE("endpoint: a host and a port, and the same text again") {
   REQUIRE(any);
   CHECK(any->port == 0);
   CHECK(any->every_address());
-  for (const char* text : {"tcp://localhost:5700", "tcp://127.0.1.1:5700"})
+  CHECK(read_endpoint("tcp://[::]:1")->every_address());
+  for (const char* text : {"tcp://localhost:5700", "tcp://127.0.1.1:5700", "tcp://[::1]:5700"})
     CHECK(read_endpoint(text)->loopback());
 }
 
 TEST_CASE("endpoint: any other text is none") {
   for (const char* text :
        {"", "tcp://", "tcp://:5700", "tcp://box", "tcp://box:", "tcp://box:x", "tcp://box:65536",
-        "tcp://box:-1", "tcp://box:57 00", "ipc://box:5700"}) {
+        "tcp://box:-1", "tcp://box:57 00", "ipc://box:5700", "tcp://::1:5700", "tcp://[::1:5700"}) {
     CAPTURE(text);
     CHECK_FALSE(read_endpoint(text));
   }

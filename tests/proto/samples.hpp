@@ -81,7 +81,7 @@ inline std::vector<Message> every_message() {
       message(progress),
       message(Heartbeat{{5}, {6}, 7}),
       message(Directive{2.5, 7, Duration::from_ms(1500), 0.5, 24, 0.25}),
-      message(Evaluation{{2'000}, 0.45, 0.84, 33, 120}),
+      message(Evaluation{{2'000}, 0.45, 0.84, 33, 120, 0.1, 1.2, {0.5, 0.75, 0.875}}),
       message(Describe{"box-7", std::string(3000, 's')}),
       message(Schema{std::string(3000, 't')}),
       message(AskStatus{}),
@@ -96,8 +96,7 @@ inline auto fields(const Hello& m) {
                   m.looks, m.trouble);
 }
 inline auto fields(const Welcome& m) {
-  return std::tie(m.you, m.parameters, m.range, m.shards, m.snapshot, m.steps, m.setbacks,
-                  m.looks);
+  return std::tie(m.you, m.parameters, m.range, m.shards, m.snapshot, m.steps, m.setbacks, m.looks);
 }
 inline auto fields(const Refusal& m) {
   return std::tie(m.code, m.message);
@@ -143,8 +142,7 @@ inline auto fields(const ProbeReply& m) {
 }
 inline auto fields(const Progress& m) {
   return std::tie(m.steps, m.commits, m.step_time, m.overhead, m.loss, m.loss_samples, m.compute,
-                  m.wait, m.communicate, m.bytes_up, m.bytes_down, m.batch, m.alignment,
-                  m.late);
+                  m.wait, m.communicate, m.bytes_up, m.bytes_down, m.batch, m.alignment, m.late);
 }
 inline auto fields(const Heartbeat& m) {
   return std::tie(m.echo, m.clock, m.saved);
@@ -153,7 +151,8 @@ inline auto fields(const Directive& m) {
   return std::tie(m);
 }
 inline auto fields(const Evaluation& m) {
-  return std::tie(m.age, m.loss, m.accuracy, m.version, m.samples);
+  return std::tie(m.age, m.loss, m.accuracy, m.version, m.samples, m.target_mean, m.target_square,
+                  m.classes.recall, m.classes.f1, m.classes.auc);
 }
 inline auto fields(const Describe& m) {
   return std::tie(m.name, m.summary);

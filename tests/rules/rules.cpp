@@ -222,6 +222,7 @@ const std::vector<Impure>& impure_files() {
       {"emulation/throttle/tcp.", "makes sockets"},
       {"emulation/throttle/traced_link.", "is a thread that changes a link over time"},
       {"emulation/virtual_network.", "looks pairs up by hash and never iterates over them"},
+      {"proto/address.", "asks the system for addresses"},
       {"proto/awake_wait.", "yields to other threads"},
       {"proto/block_pool.", "takes blocks back from other threads"},
       {"proto/loop_trace.", "records instants"},

@@ -75,6 +75,26 @@ TEST_CASE("stop criterion: with both targets, both must hold at once") {
   CHECK(reached_at(both, evaluations) == 7);  // (2 x 0.6 + 3 x 0.4) / 5 = 0.48
 }
 
+TEST_CASE("stop criterion: figures of classes, all that have a target, and none that is unknown") {
+  StopOptions options;
+  options.class_targets = {.recall = 0.8, .f1 = {}, .auc = 0.9};
+  // What is said at the last of five evaluations.
+  const auto told = [&](const ClassFigures& classes, const ClassFigures& first) {
+    StopCriterion criterion(options);
+    std::optional<std::string> reason = criterion.on_evaluation(0, 0.5, 0.999, first);
+    for (int i = 1; i < 5; ++i) reason = criterion.on_evaluation(i, 0.5, 0.999, classes);
+    return reason;
+  };
+  const auto always = [&](const ClassFigures& classes) { return told(classes, classes); };
+  CHECK_FALSE(always({}));
+  CHECK_FALSE(always({.recall = 0.9, .f1 = 1, .auc = 0.85}));
+  CHECK_FALSE(always({.recall = 0.75, .f1 = 1, .auc = 1}));
+  CHECK_FALSE(always({.recall = kNan, .f1 = 1, .auc = 1}));
+  CHECK_FALSE(told({.recall = 1, .f1 = 0, .auc = 1}, {.recall = kNan, .f1 = 0, .auc = 1}));
+  CHECK(told({.recall = 0.85, .f1 = 0, .auc = 0.95}, {.recall = 1, .f1 = 0, .auc = 1}) ==
+        "target reached: mean loss 0.5000, accuracy 0.9990, lowest recall 0.8800, AUC 0.9600");
+}
+
 TEST_CASE("stop criterion: without a target no evaluation ends the run") {
   CHECK(reached_at(limits(10, {}), std::vector<Seen>(20, {0, 1})) == -1);
 }

@@ -255,6 +255,8 @@ TEST_CASE("kernels: losses have the host's bits, with ties and numbers that are 
     std::fill(row(5), row(6), -kInfinity);
     std::vector<std::int32_t> labels(kBatch);
     for (std::size_t b = 0; b < kBatch; ++b) labels[b] = static_cast<std::int32_t>(b) % classes;
+    std::vector<float> class_weights = {0.3f, 7};
+    class_weights.resize(static_cast<std::size_t>(classes), 1.7f);
     for (const Loss loss : {Loss::SoftmaxCrossEntropy, Loss::MultiClassHinge}) {
       const float scale = 1.0f / kBatch;
       Floats32 gradient(scores.size(), 9);
@@ -262,20 +264,22 @@ TEST_CASE("kernels: losses have the host's bits, with ties and numbers that are 
       const auto compute = [&](float* out) {
         if (loss == Loss::SoftmaxCrossEntropy) {
           run(kBatch, SoftmaxCrossEntropy{scores.data(), labels.data(), out, losses.data(), classes,
-                                          scale});
+                                          scale, class_weights.data()});
         } else {
-          run(kBatch,
-              MultiClassHinge{scores.data(), labels.data(), out, losses.data(), classes, scale});
+          run(kBatch, MultiClassHinge{scores.data(), labels.data(), out, losses.data(), classes,
+                                      scale, class_weights.data()});
         }
       };
       compute(gradient.data());
       Floats32 expected(scores.size());
-      loss_and_gradient(loss, scores.data(), {.labels = labels}, kBatch, classes, expected.data());
+      loss_and_gradient(loss, scores.data(), {.labels = labels}, kBatch, classes, expected.data(),
+                        class_weights);
       CHECK(same(gradient, expected));
       for (int b = 0; b < kBatch; ++b) {
         const std::span<const std::int32_t> label(labels.data() + b, 1);
-        const BatchResult one = loss_and_gradient<float>(loss, scores.data() + b * classes,
-                                                         {.labels = label}, 1, classes, nullptr);
+        const BatchResult one =
+            loss_and_gradient<float>(loss, scores.data() + b * classes, {.labels = label}, 1,
+                                     classes, nullptr, class_weights);
         const SampleLoss& got = losses[static_cast<std::size_t>(b)];
         CAPTURE(b);
         CHECK(same(got.loss, static_cast<float>(one.loss_sum)));

@@ -82,6 +82,7 @@ TEST_CASE("the schema: kinds, sorted categories and classes, indicators, mean an
   CHECK(schema.columns[1].categories == Names{"t", "u"});
   CHECK(schema.columns[1].indicator);
   CHECK(schema.classes == Names{"9", "10"});
+  CHECK(schema.class_samples == std::vector<std::uint64_t>{1, 2});
   CHECK(schema_of(to_text(schema)).value() == schema);
 }
 

@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -119,6 +120,11 @@ TEST_CASE("refused models are named with the remedy") {
         "model.kind: unknown model \"cnm\"; use mlp, cnn, lenet, lstm or svm");
   CHECK(message({"cnn", {64}}, {1, 28, 28}) ==
         "model.hidden: cnn has no sizes to choose; remove the key or use mlp or lstm");
+  for (const char* kind : {"svm", "lenet", "lstm"})
+    CHECK(message({.kind = kind, .hidden = {}, .linear = true}, {1, 28, 28}) ==
+          fmt::format("model.hidden: [] makes an mlp a linear model; {} has layers of its own; "
+                      "remove the key or use mlp",
+                      kind));
   CHECK(message({"lenet", {500}}, {1, 28, 28}) ==
         "model.hidden: lenet has no sizes to choose; remove the key or use mlp or lstm");
   CHECK(message({"lenet", {}}, {1, 12, 12}) ==

@@ -30,6 +30,8 @@ inline std::vector<ModelSpec> small_models() {
   return {
       {"dense", {7, 1, 1}, {three}, cross, 3},
       {"dense, hinge", {7, 1, 1}, {three}, hinge, 3},
+      {"dense, weights", {7, 1, 1}, {three}, cross, 3, Init::Scaled, {0.5f, 4, 1}},
+      {"dense, hinge, weights", {7, 1, 1}, {three}, hinge, 3, Init::Scaled, {0.5f, 4, 1}},
       {"dense, relu", {7, 1, 1}, {Dense{5}, Relu{}, Dense{4}, Relu{}, three}, cross, 3},
       {"relu first", {7, 1, 1}, {Relu{}, Dense{5}, Relu{}, Relu{}, three}, hinge, 3},
       {"two classes", {2, 3, 1}, {Dense{2}}, hinge, 2},

@@ -5,14 +5,17 @@
 #include <onnx/onnx_pb.h>
 #include <onnx/shape_inference/implementation.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "base/file.hpp"
 #include "tests/temp_directory.hpp"
 #include "train/onnx_file.hpp"
+#include "train/tensors.hpp"
 
 namespace rubato::train::onnx_file_tests {
 namespace {
@@ -59,6 +62,8 @@ template <class T>
 std::vector<T> constant(const onnx::ModelProto& file, const std::string& name) {
   for (const auto& tensor : file.graph().initializer()) {
     if (tensor.name() != name) continue;
+    if constexpr (std::is_same_v<T, double>)
+      return {tensor.double_data().begin(), tensor.double_data().end()};
     std::vector<T> values(tensor.raw_data().size() / sizeof(T));
     std::memcpy(values.data(), tensor.raw_data().data(), tensor.raw_data().size());
     return values;
@@ -72,6 +77,10 @@ TEST_CASE("ONNX: mlp") {
 }
 TEST_CASE("ONNX: mlp that predicts a number") {
   check(untrained({.kind = "mlp", .hidden = {5}}, {4, 1, 1}, 1, false));
+}
+TEST_CASE("ONNX: linear models, of classes and of a number") {
+  for (const int classes : {3, 1})
+    check(untrained({.kind = "mlp", .hidden = {}, .linear = true}, {4, 1, 1}, classes, false));
 }
 TEST_CASE("ONNX: mlp with texts and missing values") {
   TrainedModel model = untrained({.kind = "mlp", .hidden = {5}}, {8, 1, 1}, 3, false);
@@ -97,7 +106,7 @@ TEST_CASE("ONNX: a mean keeps its digits, as two floats or, far from 0, as a dou
     const double wanted = i == 0 ? 171.2345678 : 0.1;
     CHECK(std::abs(double{mean[i]} + double{rest[i]} - wanted) < 1e-13 * wanted);
   }
-  // The fill is scaled already.
+  // The fill is scaled already. It is there for a column without an indicator, too.
   CHECK(constant<float>(near, "input.fill")[0] == doctest::Approx(0.1 * (173.3 - 171.2345678)));
   CHECK(constant<float>(near, "input.fill")[1] == 0);
 
@@ -105,7 +114,11 @@ TEST_CASE("ONNX: a mean keeps its digits, as two floats or, far from 0, as a dou
   model.schema.columns[2].fill = 1.7e9 + 0.25;
   const onnx::ModelProto far = check(model);
   CHECK(far.graph().input(0).type().tensor_type().elem_type() == onnx::TensorProto::DOUBLE);
-  CHECK(constant<double>(far, "input.mean") == std::vector<double>{171.2345678, 1.7e9 + 0.25});
+  const auto exact = constant<double>(far, "input.mean"),
+             exact_rest = constant<double>(far, "input.mean_rest");
+  CHECK(exact[0] + exact_rest[0] == 171.2345678);
+  CHECK(exact[1] + exact_rest[1] == 1.7e9 + 0.25);
+  CHECK(exact[1] == double{1.7e9F});
   CHECK(far.graph().output(0).type().tensor_type().elem_type() == onnx::TensorProto::FLOAT);
 }
 TEST_CASE("ONNX: a target far from 0 is predicted as a double") {
@@ -117,6 +130,37 @@ TEST_CASE("ONNX: a target far from 0 is predicted as a double") {
   model.schema.target = {170, 0.1};
   CHECK(check(model).graph().output(0).type().tensor_type().elem_type() ==
         onnx::TensorProto::FLOAT);
+}
+// OpenCV 4.6 has no operator that looks for NaN, and its Gather takes one index.
+TEST_CASE("ONNX: a table of numbers needs plain operators only") {
+  TrainedModel model = untrained({.kind = "mlp", .hidden = {5}}, {4, 1, 1}, 3, false);
+  model.schema.columns = {{.name = "a", .indicator = true}, {.name = "b"}, {.name = "c"}};
+  const onnx::ModelProto file = check(model);
+  for (const auto& node : file.graph().node())
+    for (const char* no : {"IsNaN", "Where", "Gather", "OneHotEncoder"})
+      CHECK(node.op_type() != no);
+}
+// The first layer takes all numbers, then whether each is missing, then categories.
+TEST_CASE("ONNX: the first layer has the weights of what it takes") {
+  TrainedModel model = untrained({.kind = "mlp", .hidden = {1}}, {6, 1, 1}, 2, false);
+  model.schema.columns = {{.name = "colour", .categories = {"blue", "red"}, .indicator = true},
+                          {.name = "a", .indicator = true},
+                          {.name = "b"}};
+  std::vector<float> own(6);
+  for (const TensorPlace& place : tensor_places(model.spec))
+    if (place.name == "dense1.weight")
+      std::copy_n(model.parameters.begin() + static_cast<std::ptrdiff_t>(place.offset), 6,
+                  own.begin());
+  const onnx::ModelProto file = check(model);
+  std::vector<float> wanted = {own[3], own[5], own[4], 0, own[0], own[1]};
+  for (int i = 0; i < 5; ++i) wanted.push_back(own[2]);
+  CHECK(constant<float>(file, "dense1.weight") == wanted);
+  for (const auto& node : file.graph().node()) {
+    if (node.op_type() != "OneHotEncoder") continue;
+    const auto& words = node.attribute(0).strings();
+    CHECK(std::vector<std::string>(words.begin(), words.end()) ==
+          std::vector<std::string>{"blue", "red", "", "?", "NA", "NaN", "nan"});
+  }
 }
 TEST_CASE("ONNX: mlp on images") {
   check(untrained({.kind = "mlp", .hidden = {5}}, {1, 28, 28}, 10, true));

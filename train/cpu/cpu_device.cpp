@@ -28,6 +28,7 @@ Result<void> CpuDevice::build(const ModelSpec& spec, int batch_max) {
   input_ = spec.input;
   loss_ = spec.loss;
   classes_ = spec.classes;
+  class_weights_ = spec.class_weights;
   if (options_.measure) choose_products();
   return {};
 }
@@ -103,8 +104,9 @@ bool CpuDevice::forward(const Batch& batch, const Arriving* arriving) {
 
 BatchResult CpuDevice::backward(const Batch& batch, float* gradient) {
   const Stage& last = stages_.back();
-  const BatchResult result = loss_and_gradient(loss_, last.output.get(), batch.answers(),
-                                               batch.size, classes_, last.output_gradient.get());
+  const BatchResult result =
+      loss_and_gradient(loss_, last.output.get(), batch.answers(), batch.size, classes_,
+                        last.output_gradient.get(), class_weights_);
   for (std::size_t i = stages_.size(); i-- > 0;) {
     const float* input = i == 0 ? batch.inputs.data() : stages_[i - 1].output.get();
     float* input_gradient = i == 0 ? nullptr : stages_[i - 1].output_gradient.get();
@@ -141,7 +143,7 @@ BatchResult CpuDevice::evaluate(const Batch& batch) {
   const OneThread alone;
   forward(batch);
   return loss_and_gradient<float>(loss_, stages_.back().output.get(), batch.answers(), batch.size,
-                                  classes_, nullptr);
+                                  classes_, nullptr, class_weights_);
 }
 
 void CpuDevice::scores(std::span<float> out) const {

@@ -54,6 +54,7 @@ class CpuDevice final : public HostDevice {
   std::vector<Stage> stages_;
   Shape input_;
   Loss loss_ = Loss::SoftmaxCrossEntropy;
+  std::vector<float> class_weights_;  // as in ModelSpec
   int classes_ = 0;
   int batch_max_ = 0;
 };

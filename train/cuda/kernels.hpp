@@ -341,6 +341,7 @@ RUBATO_KERNEL inline std::int32_t first_largest(const float* scores, std::int32_
 }
 
 // losses [B], gradient [B, classes] <- d(mean loss)/d(scores), unless that is null. i: B.
+// weights [classes]: of the classes' losses; null: all are 1.
 struct SoftmaxCrossEntropy {
   const float* scores;
   const std::int32_t* labels;
@@ -348,20 +349,22 @@ struct SoftmaxCrossEntropy {
   SampleLoss* losses;
   std::int32_t classes;
   float scale;  // 1 / B
+  const float* weights = nullptr;
   RUBATO_KERNEL void operator()(std::size_t i) const {
     const float* row = scores + i * static_cast<std::size_t>(classes);
     const std::int32_t label = labels[i];
+    const float weight = weights ? weights[label] : 1.0f;
     const std::int32_t best = first_largest(row, classes);
     const float largest = row[best];
     float sum = 0;
     for (std::int32_t j = 0; j < classes; ++j) sum += std::exp(row[j] - largest);
     if (gradient) {
       float* out = gradient + i * static_cast<std::size_t>(classes);
-      const float factor = scale / sum;
+      const float factor = scale * weight / sum;
       for (std::int32_t j = 0; j < classes; ++j) out[j] = std::exp(row[j] - largest) * factor;
-      out[label] -= scale;
+      out[label] -= scale * weight;
     }
-    losses[i] = {std::log(sum) + largest - row[label], best == label};
+    losses[i] = {weight * (std::log(sum) + largest - row[label]), best == label};
   }
 };
 
@@ -373,9 +376,11 @@ struct MultiClassHinge {
   SampleLoss* losses;
   std::int32_t classes;
   float scale;
+  const float* weights = nullptr;
   RUBATO_KERNEL void operator()(std::size_t i) const {
     const float* row = scores + i * static_cast<std::size_t>(classes);
     const std::int32_t label = labels[i];
+    const float weight = weights ? weights[label] : 1.0f;
     std::int32_t rival = label == 0 ? 1 : 0;
     for (std::int32_t j = rival + 1; j < classes; ++j)
       if (j != label && row[j] > row[rival]) rival = j;
@@ -385,11 +390,11 @@ struct MultiClassHinge {
       float* out = gradient + i * static_cast<std::size_t>(classes);
       for (std::int32_t j = 0; j < classes; ++j) out[j] = 0;
       if (inside) {
-        out[rival] = scale;
-        out[label] = -scale;
+        out[rival] = scale * weight;
+        out[label] = -(scale * weight);
       }
     }
-    losses[i] = {inside ? margin : 0.0f, first_largest(row, classes) == label};
+    losses[i] = {inside ? weight * margin : 0.0f, first_largest(row, classes) == label};
   }
 };
 

@@ -19,8 +19,9 @@ class LossStage {
  private:
   Loss loss_ = Loss::SoftmaxCrossEntropy;
   int classes_ = 0;
-  Memory losses_;  // SampleLoss [batch_max]
-  Memory sums_;    // BatchSums: of all, then of parts
+  Memory weights_;  // float [classes], as in ModelSpec; none: all are 1
+  Memory losses_;   // SampleLoss [batch_max]
+  Memory sums_;     // BatchSums: of all, then of parts
 };
 
 }  // namespace rubato::train::cuda
