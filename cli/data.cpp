@@ -58,7 +58,7 @@ Result<File> read(const std::string& path, train::DatasetOptions options) {
   auto raw = train::read_raw(path, options);
   if (!raw) return fail(ErrorCode::BadInput, std::move(raw.error().message));
   file.raw = std::move(*raw);
-  RUBATO_ASSIGN(file.summary, train::summarise(file.raw, path, options.task));
+  RUBATO_ASSIGN(file.summary, train::summarise(file.raw, path, options));
   if (!file.summary.target) return file;
   RUBATO_ASSIGN(const auto values, train::target_values(file.raw, path));
   const auto [least, most] = std::ranges::minmax_element(values);
@@ -292,6 +292,11 @@ std::string caption(const std::vector<File>& files, const train::DataSummary& al
     const bool named = !all.columns.front().name.empty();
     if (!all.label.empty())
       text += fmt::format("; the label is column {}", named ? shortened(all.label) : all.label);
+  }
+  if (all.weights) {
+    text += fmt::format("; \"{}\" holds weights of samples: mean {:.6g}, deviation {:.6g}",
+                        shortened(all.weight_column), all.weights->mean,
+                        train::deviation(*all.weights));
   }
   return text + "\n";
 }

@@ -364,6 +364,8 @@ void add_data(CLI::App& app, DataRun& run) {
           "classification | regression, where the label's column holds a number")
       ->check(CLI::IsMember({"classification", "regression"}))
       ->default_str("classification");
+  command->add_option("--weights", options.weight_column,
+                      "The weights of samples: a column by name or index, or an array of .npz");
   separated_by_commas(
       command->add_option("--ignore", options.ignore, "Columns to leave out, comma-separated"));
   separated_by_commas(

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 
+#include "base/task.hpp"
 #include "cli/text.hpp"
 
 namespace rubato::cli {
@@ -39,6 +41,18 @@ std::string directive_text(const Json& worker) {
   return text;
 }
 
+std::string class_figures_text(const Json& all, bool only_targets) {
+  std::string text;
+  for (const ClassFigure& figure : kClassFigures) {
+    const std::string target = std::string("target_") + figure.key;
+    const bool has_target = has_number(all, target.c_str());
+    if (!has_number(all, figure.key) || (only_targets && !has_target)) continue;
+    text += fmt::format(", {} {:.4f}", figure.word, number_of(all, figure.key));
+    if (has_target) text += fmt::format(" (target {:.4g})", number_of(all, target.c_str()));
+  }
+  return text;
+}
+
 std::string run_line(const Json& all) {
   const std::string state = text_of(all, "state");
   std::string line = state;
@@ -62,6 +76,7 @@ std::string run_line(const Json& all) {
       line += fmt::format(" (target {})",
                           figure_target_text(figure, number_of(all, "target_accuracy")));
   }
+  line += class_figures_text(all, false);
   if (state == "training")
     line += ", " + left_text(has_number(all, "seconds_left")
                                  ? std::optional(number_of(all, "seconds_left"))

@@ -15,6 +15,9 @@ std::string text_of(const nlohmann::ordered_json& object, const char* key);
 
 // "training (adsp) since 3 min 20 s, 2,304 steps, 225 commits, loss 0.4611 (target 0.4500)".
 std::string run_line(const nlohmann::ordered_json& status);
+// ", lowest recall 0.4000 (target 0.9), F1 0.6100", where a run has them; or of those with a
+// target.
+std::string class_figures_text(const nlohmann::ordered_json& status, bool only_targets);
 // Of a worker's row: "rate 4", "8 steps"; "-" for a worker that no tuner directs.
 std::string directive_text(const nlohmann::ordered_json& worker);
 

@@ -66,6 +66,11 @@ Result<Scored> score(ModelRun& options, train::Labels labels) {
                                    options.data, counted(unknown, "value")));
   if (const std::string left_out = scored.samples.left_out.text(); !left_out.empty())
     write_line(stderr, fmt::format("rubato: {}: {}", options.data, left_out));
+  if (const auto& weights = scored.model.schema.weights;
+      weights && labels == train::Labels::Needed && scored.samples.data.weights.empty())
+    write_line(stderr, fmt::format("rubato: {}: has no weights \"{}\", which the model was trained "
+                                   "with; in the loss all samples count alike",
+                                   options.data, weights->column));
   RUBATO_TRY(device->build(scored.model.spec, train::kEvaluationBatch));
   device->load(scored.model.parameters);
   scored.scores = train::all_scores(*device, scored.samples.data);
@@ -274,15 +279,17 @@ struct Evaluated {
 Evaluated evaluate_scores(const ModelRun& options, const Scored& scored) {
   const auto& data = scored.samples.data;
   if (scored.model.schema.target) {
-    const auto report = train::regression_report(scored.model.schema, scored.scores, data.targets);
+    const auto report =
+        train::regression_report(scored.model.schema, scored.scores, data.targets, data.weights);
     return {evaluation_json(options, scored, report),
             {{"points", points_json(scored)}},
             evaluation_table(scored, report),
             regression_page,
             regression_script};
   }
-  const auto report = train::class_report(scored.model.spec.loss, scored.scores, data.labels,
-                                          data.classes, scored.model.spec.class_weights);
+  const auto report =
+      train::class_report(scored.model.spec.loss, scored.scores, data.labels, data.classes,
+                          scored.model.spec.class_weights, data.weights);
   return {evaluation_json(options, scored, report), Json::object(),
           evaluation_table(scored, report), evaluation_page, evaluation_script};
 }

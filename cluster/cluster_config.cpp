@@ -307,6 +307,18 @@ void check_dataset(const ConfigTable& table, const fs::path& directory,
     table.problem("classes", "must be 2 or more, or 0 for as many as found");
 }
 
+// Whether samples of the kind may have weights is known of some.
+void check_weights(const ConfigTable& table, const ClusterConfig& config) {
+  if (!table.has("weight_column")) return;
+  const std::string& kind = config.dataset.kind;  // empty: found from the path
+  if (!kind.empty() && kind != "csv" && kind != "numpy")
+    table.problem(
+        "weight_column",
+        fmt::format("weights of samples need kind = \"csv\" or \"numpy\"; {} has none", kind));
+  if (config.timing_only())
+    table.problem("weight_column", "kind = \"timing\" has no loss; remove the key");
+}
+
 // What a regression lacks: classes.
 void check_task(const ConfigTable& table, const ClusterConfig& config) {
   if (config.dataset.task != Task::Regression) return;
@@ -597,12 +609,14 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
   check_model(root.table("model"), fs::path(file).parent_path(), config.model);
   config.dataset.start = config.model.start;
   config.dataset.fresh = config.model.fresh;
+  config.dataset.class_weights = config.training.class_weights.any();
   check_dataset(root.table("dataset"), fs::path(file).parent_path(), config.dataset);
   const ConfigTable dataset = root.table("dataset");
   if (!dataset.has("kind") && (config.own_data() || dataset.has("path")))
     config.dataset.kind.clear();  // found from the path
   if (config.own_data()) check_own_data(dataset, config);
-  check_task(root.table("dataset"), config);
+  check_task(dataset, config);
+  check_weights(dataset, config);
   finish_training(root.table("training"), config.training);
   check_training(root.table("training"), config);
   if (config.evaluation.average && config.timing_only())

@@ -167,6 +167,10 @@ std::vector<ClusterRow> make_cluster_rows() {
        "judged by what is below it"},
       {"dataset", "label_column", "csv, numpy: the label's column, by its name or by index from 0",
        kAny, +[](C& c) -> std::string& { return c.dataset.label_column; }, "the last column"},
+      {"dataset", "weight_column",
+       "csv, numpy: the column whose numbers say what a sample's loss counts, likewise; of .npz an "
+       "array",
+       kAny, +[](C& c) -> std::string& { return c.dataset.weight_column; }, "all count 1"},
       {"dataset", "task",
        "regression: the label's column holds a number, which is learned; csv, libsvm, numpy", kAny,
        Row::Choice{{"classification", "regression"},

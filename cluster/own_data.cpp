@@ -38,6 +38,7 @@ void append(train::Dataset& into, train::Dataset part) {
   }
   into.labels.insert(into.labels.end(), part.labels.begin(), part.labels.end());
   into.targets.insert(into.targets.end(), part.targets.begin(), part.targets.end());
+  into.weights.insert(into.weights.end(), part.weights.begin(), part.weights.end());
   std::visit(
       [&](auto& values) {
         const auto& more = std::get<std::decay_t<decltype(values)>>(part.features);

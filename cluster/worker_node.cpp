@@ -241,6 +241,7 @@ class WorkerHost : public IdleHost {
                         .accuracy = evaluated_->accuracy,
                         .version = 0,
                         .samples = samples,
+                        .squared_error = evaluated_->squared_error,
                         .target_mean = evaluated_->target_mean,
                         .target_square = evaluated_->target_square});
     evaluated_.reset();

@@ -150,7 +150,7 @@ auto write(Builder& b, const Directive& m) {
 auto write(Builder& b, const Evaluation& m) {
   return wire::CreateEvaluation(b, m.age.ns, m.loss, m.accuracy, m.version, m.samples,
                                 m.target_mean, m.target_square, m.classes.recall, m.classes.f1,
-                                m.classes.auc);
+                                m.classes.auc, m.squared_error);
 }
 auto write(Builder& b, const Describe& m) {
   return wire::CreateDescribe(b, b.CreateString(m.name), b.CreateString(m.summary));
@@ -446,9 +446,9 @@ Result<Body> read(const wire::Directive& t) {
 Result<Body> read(const wire::Evaluation& t) {
   RUBATO_TRY(check_durations("Evaluation", t.age_ns()));
   RUBATO_TRY(check_numbers("Evaluation", t.version(), t.samples()));
-  return Evaluation{
-      {t.age_ns()}, t.loss(),        t.accuracy(),      t.version(),
-      t.samples(),  t.target_mean(), t.target_square(), {t.recall(), t.f1(), t.auc()}};
+  return Evaluation{{t.age_ns()},    t.loss(),          t.accuracy(),
+                    t.version(),     t.samples(),       t.squared_error(),
+                    t.target_mean(), t.target_square(), {t.recall(), t.f1(), t.auc()}};
 }
 Result<Body> read(const wire::Describe& t) {
   RUBATO_ASSIGN(auto name, read_text("Describe.name", *t.name()));

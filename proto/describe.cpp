@@ -84,12 +84,13 @@ struct InWords {
     return text + weighted(m.weight);
   }
   std::string operator()(const Evaluation& m) const {
-    return fmt::format(" loss={:.9g} accuracy={:.6g} version={}{}{}", m.loss, m.accuracy, m.version,
-                       m.samples == 0 ? "" : fmt::format(" samples={}", m.samples),
-                       m.target_square == 0
-                           ? ""
-                           : fmt::format(" target_mean={:.6g} target_square={:.6g}", m.target_mean,
-                                         m.target_square));
+    return fmt::format(
+        " loss={:.9g} accuracy={:.6g} version={}{}{}", m.loss, m.accuracy, m.version,
+        m.samples == 0 ? "" : fmt::format(" samples={}", m.samples),
+        m.target_square == 0
+            ? ""
+            : fmt::format(" squared_error={:.6g} target_mean={:.6g} target_square={:.6g}",
+                          m.squared_error, m.target_mean, m.target_square));
   }
   std::string operator()(const Describe& m) const {
     return fmt::format(" name={} bytes={}", m.name, m.summary.size());

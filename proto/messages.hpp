@@ -320,8 +320,9 @@ struct Evaluation {
   double accuracy = 0;  // or R^2 (base/task.hpp)
   Version version = 0;
   std::uint64_t samples = 0;  // workers: how many were held out; the scheduler weights by them
-  // Workers, regression: mean and mean square of their held-out targets, standardised. The R^2 of
-  // all samples together follows from these and the losses.
+  // Workers, regression: mean squared error, which knows no weights, and mean and mean square of
+  // their held-out targets, standardised. The R^2 of all samples together follows from these.
+  double squared_error = 0;
   double target_mean = 0;
   double target_square = 0;
   ClassFigures classes = {};  // the evaluator's

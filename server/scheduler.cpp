@@ -704,13 +704,17 @@ void Scheduler::merge_evaluations(Instant now) {
       largest_believed([](const WorkerState& worker) { return worker.evaluation.loss; });
   const double most_square =
       largest_believed([](const WorkerState& worker) { return worker.evaluation.target_square; });
-  double loss = 0, accuracy = 0, samples = 0, target_mean = 0, target_square = 0;
+  const double most_error =
+      largest_believed([](const WorkerState& worker) { return worker.evaluation.squared_error; });
+  double loss = 0, accuracy = 0, samples = 0;
+  double squared_error = 0, target_mean = 0, target_square = 0;
   for (std::uint32_t id = 0; id < workers_.size(); ++id) {
     const WorkerState& worker = workers_[id];
     if (worker.fate != WorkerState::Fate::Member) continue;
     const proto::Evaluation& own = worker.evaluation;
     const bool believed = within(own.loss, most_loss) && within(own.target_square, most_square) &&
                           std::abs(own.target_mean) <= 1 + own.target_square &&
+                          within(own.squared_error, most_error) &&
                           (options_.task == Task::Regression || within(own.accuracy, 1));
     if (watch_ && std::isfinite(most_loss) && own.samples > 0 && !believed) {
       leave_out(WorkerId{id}, own.loss);
@@ -719,6 +723,7 @@ void Scheduler::merge_evaluations(Instant now) {
     const double count = counted(WorkerId{id}, of_all);
     loss += count * own.loss;
     accuracy += count * own.accuracy;
+    squared_error += count * own.squared_error;
     target_mean += count * own.target_mean;
     target_square += count * own.target_square;
     samples += count;
@@ -728,7 +733,7 @@ void Scheduler::merge_evaluations(Instant now) {
   const double figure =
       options_.task == Task::Classification
           ? accuracy / samples
-          : r_squared(loss / samples, target_mean / samples, target_square / samples);
+          : r_squared(squared_error / samples, target_mean / samples, target_square / samples);
   on_evaluation(now, now, loss / samples, figure);
 }
 

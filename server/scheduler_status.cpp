@@ -83,6 +83,13 @@ std::string Scheduler::status(Instant now) const {
   all["accuracy"] = measured ? number(smoothed_accuracy()) : Json();
   all["target_loss"] = number(options_.stop.target_loss);
   all["target_accuracy"] = number(options_.stop.target_accuracy);
+  const ClassFigures classes = criterion_.smoothed_classes();
+  for (const ClassFigure& figure : kClassFigures) {
+    if (const double value = classes.*figure.value; measured && std::isfinite(value))
+      all[figure.key] = value;
+    if (const auto& target = options_.stop.class_targets.*figure.target)
+      all[std::string("target_") + figure.key] = *target;
+  }
   all["max_seconds"] = number(options_.stop.max_seconds);
   all["workers_expected"] = options_.workers;
   all["servers_expected"] = options_.servers;

@@ -73,7 +73,7 @@ double mean(const std::vector<ClassReport::PerClass>& classes,
 
 ClassReport class_report(Loss loss, std::span<const float> scores,
                          std::span<const std::int32_t> labels, int classes,
-                         std::span<const float> class_weights) {
+                         std::span<const float> class_weights, std::span<const float> weights) {
   RUBATO_CHECK(
       !labels.empty() && scores.size() == labels.size() * static_cast<std::size_t>(classes),
       "one score a sample and class");
@@ -81,7 +81,7 @@ ClassReport class_report(Loss loss, std::span<const float> scores,
   const auto samples = static_cast<double>(labels.size());
   ClassReport report;
   const BatchResult sums =
-      loss_and_gradient<float>(loss, scores.data(), {.labels = labels},
+      loss_and_gradient<float>(loss, scores.data(), {.labels = labels, .weights = weights},
                                static_cast<int>(labels.size()), classes, nullptr, class_weights);
   report.loss = sums.loss_sum / samples;
   report.accuracy = sums.correct / samples;

@@ -36,11 +36,12 @@ struct ClassReport {
   ClassFigures figures() const { return {classes[worst].recall, f1, auc}; }
 };
 
-// Requires: at least one sample; labels within the classes. class_weights: as in ModelSpec; only
-// the loss knows them.
+// Requires: at least one sample; labels within the classes. class_weights: as in ModelSpec;
+// `weights`: of the samples, or none. Only the loss knows both.
 ClassReport class_report(Loss loss, std::span<const float> scores,
                          std::span<const std::int32_t> labels, int classes,
-                         std::span<const float> class_weights = {});
+                         std::span<const float> class_weights = {},
+                         std::span<const float> weights = {});
 
 // out <- probabilities of one sample by softmax, or its scores where the loss is the hinge.
 void to_shown_scores(Loss loss, std::span<float> scores);

@@ -134,9 +134,11 @@ Result<RawData> read_any(const std::string& path, const DatasetOptions& options)
   if (kind == "cifar-10") return read_cifar(path);
   if (kind == "images")
     return as_raw(read_image_folders(path, options.image_size, options.skip_bad));
-  if (kind == "numpy") return read_numpy(path, options.label_column, rows.unlabelled);
+  if (kind == "numpy")
+    return read_numpy(path, options.label_column, rows.unlabelled, options.weight_column);
   return as_raw(read_csv(path, {.header = options.header,
                                 .label_column = options.label_column,
+                                .weight_column = options.weight_column,
                                 .ignore = options.ignore,
                                 .categorical = options.categorical,
                                 .rows = rows}));
@@ -163,6 +165,15 @@ Result<std::string> kind_of(const std::string& path) {
   return "csv";
 }
 
+Result<void> check_weights(const RawData& raw, const std::string& path, const std::string& column) {
+  if (column.empty() || !weights_in(raw).empty()) return {};
+  return fail(
+      ErrorCode::BadInput,
+      fmt::format("{}: has no weights of samples, which dataset.weight_column = \"{}\" names; "
+                  "weights are a column of a CSV or .npy file, or an array of a .npz file",
+                  path, column));
+}
+
 std::string test_files(const std::string& path) {
   std::error_code error;
   for (const char* name : {"t10k-images-idx3-ubyte.gz", "t10k-images-idx3-ubyte", "test_batch.bin"})
@@ -171,16 +182,23 @@ std::string test_files(const std::string& path) {
 }
 
 Result<RawData> read_raw(const std::string& path, const DatasetOptions& options) {
-  return in_one_line(read_any(path, options));
+  auto raw = in_one_line(read_any(path, options));
+  if (raw) RUBATO_TRY(check_weights(*raw, path, options.weight_column));
+  return raw;
 }
 
 Result<RawData> read_raw_as(const std::string& path, const InputSchema& schema,
                             const DatasetOptions& options, Unknown unknown) {
   RUBATO_ASSIGN(const std::string kind, resolve_kind(path, options));
-  if (kind == "csv" && !schema.pixels)
-    return in_one_line(as_raw(read_csv_as(
-        path, schema, unknown,
-        {.header = options.header, .rows = rows_of(options), .id_column = options.id_column})));
+  if (kind == "csv" && !schema.pixels) {
+    RowOptions rows = rows_of(options);
+    rows.text.missing = with_more(std::move(rows.text.missing), schema.missing);
+    return in_one_line(as_raw(read_csv_as(path, schema, unknown,
+                                          {.header = options.header,
+                                           .weight_column = options.weight_column,
+                                           .rows = rows,
+                                           .id_column = options.id_column})));
+  }
   if (!options.id_column.empty())
     return fail(
         ErrorCode::BadInput,
@@ -191,7 +209,12 @@ Result<RawData> read_raw_as(const std::string& path, const InputSchema& schema,
   if (kind == "libsvm") stated.features = static_cast<int>(schema.columns.size());
   if (schema.shape.height == schema.shape.width) stated.image_size = schema.shape.height;
   if (!schema.label.empty()) stated.label_column = schema.label;
-  RUBATO_ASSIGN(RawData raw, read_raw(path, stated));
+  if (!schema.weights || kind != "numpy") {
+    stated.weight_column.clear();
+  } else {  // whoever needs no weights has to know them from the other columns
+    stated.weight_column = schema.weights->column;
+  }
+  RUBATO_ASSIGN(RawData raw, in_one_line(read_any(path, stated)));
   return fitting(std::move(raw), schema, path);
 }
 

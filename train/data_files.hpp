@@ -23,14 +23,20 @@ namespace rubato::train {
 // Whether a word of dataset.kind is a format of files, not one of the known sets.
 bool is_file_kind(std::string_view kind);
 
+// Refuses samples without weights, where `column`, a value of DatasetOptions::weight_column, names
+// some.
+[[nodiscard]] Result<void> check_weights(const RawData& raw, const std::string& path,
+                                         const std::string& column);
+
 // The test images of a directory that has an image set; else the path itself.
 std::string test_files(const std::string& path);
 
-// `options`: kind (that of a format, else it is found from the path), label column, ignored and
-// categorical columns, image size.
+// `options`: kind (that of a format, else it is found from the path), columns of labels and
+// weights, ignored and categorical columns, image size.
 [[nodiscard]] Result<RawData> read_raw(const std::string& path, const DatasetOptions& options);
 
-// The same in the columns or the image size of a schema.
+// The same in the columns or the image size of a schema. Samples have weights where options name
+// their column and the file has it.
 [[nodiscard]] Result<RawData> read_raw_as(const std::string& path, const InputSchema& schema,
                                           const DatasetOptions& options, Unknown unknown);
 

@@ -105,7 +105,7 @@ std::string text_hint(const std::string& what, const Words& words) {
   return fmt::format("{} such as \"{}\": {}", what, words.front(), looks_like(words.front()));
 }
 
-std::string rare_hint(const DataSummary& all) {
+std::string rare_hint(const DataSummary& all, bool weighted) {
   Words rare;
   std::uint64_t fewest = all.samples;
   for (const auto& [name, samples] : all.classes) {
@@ -116,13 +116,13 @@ std::string rare_hint(const DataSummary& all) {
   if (rare.empty()) return {};
   return fmt::format(
       "{} {} rare, with as few as {} of {} samples. Accuracy says little of {}: a model that never "
-      "answers so is nearly always right. Set training.class_weights = \"balanced\", and look at "
-      "each class in rubato evaluate",
+      "answers so is nearly always right. {} at each class in rubato evaluate",
       rare.size() == 1 ? "Class" : "Classes", named(rare) + (rare.size() == 1 ? " is" : " are"),
-      with_commas(fewest), with_commas(all.samples), rare.size() == 1 ? "it" : "them");
+      with_commas(fewest), with_commas(all.samples), rare.size() == 1 ? "it" : "them",
+      weighted ? "Look" : "Set training.class_weights = \"balanced\", and look");
 }
 
-void add_class_hints(const DataSummary& all, Words& hints) {
+void add_class_hints(const DataSummary& all, const DatasetOptions& options, Words& hints) {
   if (all.classes.empty()) return;
   Words names;
   for (const auto& [name, samples] : all.classes) names.push_back(name);
@@ -134,7 +134,7 @@ void add_class_hints(const DataSummary& all, Words& hints) {
         "All samples are of one class, \"{}\", so there is nothing to learn. Is the label's column "
         "the right one?",
         names.front()));
-  hints.push_back(rare_hint(all));
+  hints.push_back(rare_hint(all, options.class_weights));
 }
 
 // The step between numbers of type T at `value`.
@@ -214,7 +214,7 @@ bool sorted_by_class(const Words& labels) {
 
 std::vector<std::string> data_hints(const DataSummary& all, const DatasetOptions& options) {
   Words hints;
-  add_class_hints(all, hints);
+  add_class_hints(all, options, hints);
   if (all.target && all.target->count > 1 && deviation(*all.target) == 0)
     hints.emplace_back("All targets are the same number, so there is nothing to learn");
   add_column_hints(all, options, hints);

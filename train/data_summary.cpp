@@ -242,6 +242,11 @@ Result<void> merge_into(DataSummary& into, const std::string& first, const Box& 
   if (into.target.has_value() != other.target.has_value())
     return bad(fmt::format("box {} learns a number, box {} classes; all need the same dataset.task",
                            into.target ? first : box.name, into.target ? box.name : first));
+  if (into.weight_column != other.weight_column)
+    return bad(
+        fmt::format("box {} has weights of samples in \"{}\", box {} in \"{}\"; all need the "
+                    "same dataset.weight_column",
+                    first, into.weight_column, box.name, other.weight_column));
   if (into.target) into.target = merged(*into.target, *other.target);
   if ((into.image.channels > 0) != (other.image.channels > 0))
     return bad(fmt::format("box {} has images, box {} a table; all need the same",
@@ -249,6 +254,7 @@ Result<void> merge_into(DataSummary& into, const std::string& first, const Box& 
                            into.image.channels > 0 ? box.name : first));
   RUBATO_TRY(into.image.channels > 0 ? merge_images(into, first, box)
                                      : merge_tables(into, first, box));
+  if (into.weights) into.weights = merged(*into.weights, *other.weights);
   into.samples += other.samples;
   into.left_out += other.left_out;
   into.sparse = into.sparse && other.sparse;
@@ -340,6 +346,10 @@ DataSummary parsed(std::string_view text) {
     for (const Json& column : json.at("columns"))
       summary.columns.push_back(column_summary_of(column));
   }
+  if (json.contains("weights")) {
+    summary.weight_column = json.at("weight_column").get<std::string>();
+    summary.weights = moments_of(json.at("weights"));
+  }
   if (json.contains("target")) {
     summary.target = moments_of(json.at("target"));
     return summary;
@@ -398,6 +408,11 @@ std::string fault(const DataSummary& summary) {
   if (labelled != summary.samples) return "counts other labels than samples";
   if (summary.target && !sound(*summary.target, summary.samples))
     return "has a target that is impossible";
+  const auto& weights = summary.weights;
+  if (weights && (!sound(*weights, summary.samples) || weights->count != summary.samples ||
+                  weights->mean < 0 || summary.weight_column.empty() ||
+                  summary.weight_column.size() > kNameBytesMax))
+    return "has weights that are impossible";
   const bool image = summary.image.channels > 0;
   const bool named = !summary.columns.empty() && !summary.columns.front().name.empty();
   for (const ColumnSummary& column : summary.columns)
@@ -430,6 +445,11 @@ Scaling scaling_by(const Moments& of) {
   return {of.mean, spread > kRounding * std::abs(of.mean) ? 1 / spread : 1};
 }
 
+Result<SampleWeights> weights_by(const Moments& of, const std::string& column) {
+  if (of.mean > 0) return SampleWeights{column, of.mean};
+  return bad(fmt::format("dataset.weight_column: all weights in \"{}\" are 0", column));
+}
+
 Moments merged(const Moments& a, const Moments& b) {
   if (a.count == 0) return b;
   if (b.count == 0) return a;
@@ -439,20 +459,25 @@ Moments merged(const Moments& a, const Moments& b) {
           a.m2 + b.m2 + apart * apart * (na * nb / all)};
 }
 
-Result<DataSummary> summarise(const RawData& raw, const std::string& path, Task task) {
+Result<DataSummary> summarise(const RawData& raw, const std::string& path,
+                              const DatasetOptions& options) {
   const auto* table = std::get_if<RawTable>(&raw);
   DataSummary summary =
       table ? summary_of_table(*table) : summary_of_images(std::get<RawImages>(raw));
-  RUBATO_TRY(add_labels(raw, path, task, summary));
+  RUBATO_TRY(add_labels(raw, path, options.task, summary));
+  RUBATO_TRY(check_weights(raw, path, options.weight_column));
+  if (options.weight_column.empty()) return summary;
+  summary.weight_column = options.weight_column;
+  summary.weights = moments(weights_in(raw));
   return summary;
 }
 
 Result<DataSummary> summarise(const std::string& path, const DatasetOptions& options) {
   RUBATO_ASSIGN(const KnownSchema known, known_schema(options));
   const auto raw = known.all() ? read_raw_as(path, known.schema, options, Unknown::Refuse)
-                               : read_raw(path, with_known_size(options, known));
+                               : read_raw(path, with_known(options, known));
   if (!raw) return bad(raw.error().message);
-  RUBATO_ASSIGN(DataSummary summary, summarise(*raw, path, options.task));
+  RUBATO_ASSIGN(DataSummary summary, summarise(*raw, path, options));
   if (const std::string wrong = fault(summary); !wrong.empty())
     return bad(fmt::format("{}: {}", path, wrong));
   return summary;
@@ -471,6 +496,7 @@ Result<InputSchema> agree(const DataSummary& merged, const DatasetOptions& state
   RUBATO_ASSIGN(const KnownSchema known, known_schema(stated));
   InputSchema schema{.shape = merged.image, .pixels = merged.image.channels > 0};
   schema.label = merged.label;
+  if (!schema.pixels) schema.missing = known.schema.missing;
   for (const Moments& channel : merged.channels)
     schema.scalings.push_back(stated.standardize ? scaling_by(channel) : Scaling{0, 1.0 / 255.0});
   for (const ColumnSummary& from : merged.columns) {
@@ -485,6 +511,9 @@ Result<InputSchema> agree(const DataSummary& merged, const DatasetOptions& state
     if (stated.features > 0 && schema.shape.channels != stated.features)
       return bad(fmt::format("the data give the model {} inputs, not dataset.features = {}",
                              schema.shape.channels, stated.features));
+  }
+  if (merged.weights) {
+    RUBATO_ASSIGN(schema.weights, weights_by(*merged.weights, merged.weight_column));
   }
   if (known.inputs) {
     const InputSchema& own = known.schema;
@@ -531,6 +560,13 @@ Result<InputSchema> stated_schema(const DatasetOptions& stated) {
         fmt::format("{}: is a schema for {}, and dataset.task says otherwise; change one of "
                     "them",
                     stated.schema, schema->target ? "regression" : "classification"));
+  const std::string weights = schema->weights ? schema->weights->column : "";
+  if (!stated.weight_column.empty() && weights != stated.weight_column)
+    return bad(
+        fmt::format("{}: {}, and dataset.weight_column = \"{}\"; make it anew with rubato data "
+                    "--weights {}",
+                    stated.schema, weights.empty() ? "has no weights" : "weights by " + weights,
+                    stated.weight_column, stated.weight_column));
   return schema;
 }
 
@@ -548,6 +584,10 @@ std::string to_text(const DataSummary& summary) {
     json["columns"] = Json::array();
     for (const ColumnSummary& column : summary.columns)
       json["columns"].push_back(column_json(column));
+  }
+  if (summary.weights) {
+    json["weight_column"] = summary.weight_column;
+    json["weights"] = moments_json(*summary.weights);
   }
   if (summary.target) {
     json["target"] = moments_json(*summary.target);
@@ -575,8 +615,11 @@ Result<DataSummary> summary_of(std::string_view text) {
 
 Result<DataSplit> load_local(const std::string& path, const InputSchema& schema,
                              const DatasetOptions& options, double held_out, std::uint64_t seed) {
-  auto raw = read_raw_as(path, schema, options, Unknown::Refuse);
+  DatasetOptions stated = options;
+  stated.weight_column = schema.weights ? schema.weights->column : "";
+  auto raw = read_raw_as(path, schema, stated, Unknown::Refuse);
   if (!raw) return bad(std::move(raw.error().message));
+  RUBATO_TRY(check_weights(*raw, path, stated.weight_column));
   RUBATO_ASSIGN(Samples samples, to_samples(std::move(*raw), schema, path, Labels::Needed));
   DataSplit split;
   if (held_out > 0) {

@@ -35,6 +35,9 @@ double deviation(const Moments& of);  // 0 of no numbers
 // To mean 0 and deviation 1. Numbers that are all the same are only shifted.
 Scaling scaling_by(const Moments& of);
 
+// Errors: all are 0.
+[[nodiscard]] Result<SampleWeights> weights_by(const Moments& of, const std::string& column);
+
 struct ColumnSummary {
   std::string name = {};                     // empty: the file has no header
   std::uint64_t missing = 0;                 // samples without a value
@@ -50,18 +53,22 @@ struct DataSummary {
   bool sparse = false;                                // LIBSVM: columns beyond the last are zeros
   Shape image = {};                                   // images: of one; else no channels
   std::vector<Moments> channels = {};                 // images: [image.channels], pixels 0 to 255
+  std::string weight_column = {};                     // as DatasetOptions::weight_column
+  std::optional<Moments> weights = {};                // of the samples; none: all count alike
   std::uint64_t left_out = 0;                         // files and samples that were not taken
   std::map<std::string, std::uint64_t> classes = {};  // samples of each; none in a regression
   std::optional<Moments> target = {};                 // regression: of the label's numbers
   bool operator==(const DataSummary&) const = default;
 };
 
-// Reads the file or directory of one box. `options`: kind (empty: found from the path), label
-// column, ignored and categorical columns, image size, task; the rest is not looked at.
+// Reads the file or directory of one box. `options`: kind (empty: found from the path), columns
+// of labels and weights, ignored and categorical columns, image size, task; the rest is not looked
+// at.
 [[nodiscard]] Result<DataSummary> summarise(const std::string& path, const DatasetOptions& options);
 
 // The same of samples that are in memory; `path` names them in errors.
-[[nodiscard]] Result<DataSummary> summarise(const RawData& raw, const std::string& path, Task task);
+[[nodiscard]] Result<DataSummary> summarise(const RawData& raw, const std::string& path,
+                                            const DatasetOptions& options);
 
 // The summary of all boxes' data. The key names the box in errors. Boxes are merged in the order of
 // their names, so the result has the same bits whoever spoke first. Refuses columns, images or

@@ -52,6 +52,7 @@ Dataset subset(const Dataset& all, std::span<const std::uint32_t> indices) {
   for (const std::uint32_t index : indices) {
     if (all.task() == Task::Classification) part.labels.push_back(all.labels[index]);
     if (all.task() == Task::Regression) part.targets.push_back(all.targets[index]);
+    if (!all.weights.empty()) part.weights.push_back(all.weights[index]);
   }
   return part;
 }
@@ -70,21 +71,25 @@ DataSplit parted(const Dataset& all, std::span<const std::uint32_t> order, std::
           .held_out = subset(all, order.first(held_out))};
 }
 
-// The schema's scaling of each number and of the targets: by the mean and deviation of the training
-// samples. A column that is constant there is only shifted. A missing value counts as the mean.
-// What is known already stays.
+// The schema's scaling of each number, the targets and the weights: by the mean and deviation of
+// the training samples. A column that is constant there is only shifted. A missing value counts as
+// the mean. What is known already stays.
 Result<void> measure(const RawData& raw, std::span<const std::uint32_t> training, bool standardize,
                      const KnownSchema& known, const std::string& path, InputSchema& schema) {
-  const auto& table = std::get<RawTable>(raw);
   std::vector<double> values(training.size());
   const auto moments_of = [&](const std::vector<double>& all, std::size_t first, std::size_t step) {
     for (std::size_t i = 0; i < training.size(); ++i) values[i] = all[first + training[i] * step];
     return moments(values);
   };
-  for (std::size_t c = 0; c < schema.columns.size(); ++c) {
+  if (schema.weights && !known.all()) {
+    RUBATO_ASSIGN(schema.weights,
+                  weights_by(moments_of(weights_in(raw), 0, 1), schema.weights->column));
+  }
+  const auto* table = std::get_if<RawTable>(&raw);
+  for (std::size_t c = 0; table && c < schema.columns.size(); ++c) {
     Column& column = schema.columns[c];
     if (known.inputs || column.categorical()) continue;
-    const Moments of = moments_of(table.values, c, table.columns.size());
+    const Moments of = moments_of(table->values, c, table->columns.size());
     column.fill = of.mean;
     column.scaling = standardize ? scaling_by(of) : Scaling{};
   }
@@ -174,15 +179,17 @@ std::string held_out_path(const DatasetOptions& options) {
   return test == options.path ? "" : test;
 }
 
-Result<DataSplit> load_file(const DatasetOptions& options, std::uint64_t seed) {
+Result<DataSplit> load_file(const DatasetOptions& stated, std::uint64_t seed) {
   DataSplit split;
   InputSchema& schema = split.schema;
-  RUBATO_ASSIGN(const KnownSchema known, known_schema(options));
+  RUBATO_ASSIGN(const KnownSchema known, known_schema(stated));
   if (known.all()) schema = known.schema;
-  RUBATO_ASSIGN(RawData raw, read_part(with_known_size(options, known), "dataset.path",
-                                       options.path, known.all() ? &schema : nullptr));
+  DatasetOptions options = stated;
+  if (known.all()) options.weight_column = schema.weights ? schema.weights->column : "";
+  RUBATO_ASSIGN(RawData raw, read_part(with_known(options, known), "dataset.path", options.path,
+                                       known.all() ? &schema : nullptr));
   if (!known.all()) {
-    RUBATO_ASSIGN(const DataSummary summary, summarise(raw, options.path, options.task));
+    RUBATO_ASSIGN(const DataSummary summary, summarise(raw, options.path, options));
     auto agreed = agree(summary, options);
     if (!agreed)
       return fail(ErrorCode::BadInput, fmt::format("{}: {}", options.path, agreed.error().message));
@@ -191,16 +198,16 @@ Result<DataSplit> load_file(const DatasetOptions& options, std::uint64_t seed) {
     if (const auto* table = std::get_if<RawTable>(&raw))
       for (std::string& hint : order_hints(*table)) split.hints.push_back(std::move(hint));
   }
-  if (known.inputs && !known.outputs) {  // in the columns that are known
+  if (known.inputs && !known.all()) {  // in the columns that are known
     RUBATO_ASSIGN(raw, read_part(options, "dataset.path", options.path, &schema));
   }
   note_left_out(left_out_of(raw), options.path, split);
+  RUBATO_TRY(check_weights(raw, options.path, options.weight_column));
   const std::string second = held_out_path(options);
   const std::vector<std::uint32_t> order = shuffled(sample_count(raw), seed);
   const auto held_out_count = second.empty() ? held_out_of(order.size(), options.held_out) : 0;
   const auto training = std::span(order).subspan(held_out_count);
-  if (!schema.pixels)
-    RUBATO_TRY(measure(raw, training, options.standardize, known, options.path, schema));
+  RUBATO_TRY(measure(raw, training, options.standardize, known, options.path, schema));
   if (schema.pixels && !known.inputs && options.standardize)
     schema.scalings = pixel_scalings(std::get<RawImages>(raw), training);
   RUBATO_ASSIGN(Samples first, to_samples(std::move(raw), schema, options.path, Labels::Needed));
@@ -213,6 +220,7 @@ Result<DataSplit> load_file(const DatasetOptions& options, std::uint64_t seed) {
   split.train = std::move(first.data);
   RUBATO_ASSIGN(RawData raw_held_out, read_part(options, "dataset.held_out_path", second, &schema));
   note_left_out(left_out_of(raw_held_out), second, split);
+  if (schema.weights) RUBATO_TRY(check_weights(raw_held_out, second, schema.weights->column));
   RUBATO_ASSIGN(Samples held_out,
                 to_samples(std::move(raw_held_out), schema, second, Labels::Needed));
   split.held_out = std::move(held_out.data);
@@ -271,6 +279,7 @@ void keep_first(Dataset& dataset, std::size_t samples) {
   if (dataset.size() <= samples) return;
   if (dataset.task() == Task::Classification) dataset.labels.resize(samples);
   if (dataset.task() == Task::Regression) dataset.targets.resize(samples);
+  if (!dataset.weights.empty()) dataset.weights.resize(samples);
   std::visit(
       [&](auto& values) {
         values.resize(samples * static_cast<std::size_t>(dataset.shape.count()));
@@ -306,6 +315,12 @@ void Dataset::gather(std::span<const std::uint32_t> indices, std::span<float> in
   gather_inputs(indices, inputs);
   for (std::size_t i = 0; i < indices.size(); ++i)
     targets_out[i] = static_cast<float>(targets[indices[i]]);
+}
+
+void Dataset::gather_weights(std::span<const std::uint32_t> indices,
+                             std::span<float> weights_out) const {
+  RUBATO_CHECK(weights_out.size() == indices.size(), "gather needs room for exactly those weights");
+  for (std::size_t i = 0; i < indices.size(); ++i) weights_out[i] = weights.at(indices[i]);
 }
 
 void Dataset::gather_inputs(std::span<const std::uint32_t> indices, std::span<float> inputs) const {

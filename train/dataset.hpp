@@ -35,6 +35,7 @@ struct Dataset {
   int classes = 0;                   // 1: none, the samples have targets
   std::vector<std::int32_t> labels;  // [samples], 0 <= label < classes; or empty
   std::vector<double> targets;       // regression: [samples], standardised; else empty
+  std::vector<float> weights;        // [samples]: of their losses, of mean 1; or empty: all are 1
   // [samples, shape.count()]: 8-bit pixels or float32 features.
   std::variant<std::vector<std::uint8_t>, std::vector<float>> features;
   std::vector<PixelScale> pixel_scales;  // [shape.channels] where the features are pixels
@@ -47,6 +48,8 @@ struct Dataset {
   // The same with targets.
   void gather(std::span<const std::uint32_t> indices, std::span<float> inputs,
               std::span<float> targets_out) const;
+  // weights_out [indices.size()] <- those of the samples. Requires: there are weights.
+  void gather_weights(std::span<const std::uint32_t> indices, std::span<float> weights_out) const;
   // Asks the processor to bring those samples near, without waiting: gather() will come for them.
   void prefetch(std::span<const std::uint32_t> indices) const;
 
@@ -78,14 +81,17 @@ DataSplit split_off(const Dataset& all, double fraction, std::uint64_t seed);
 struct DatasetOptions {
   // fashion-mnist | cifar-10 | idx | images | csv | libsvm | numpy | blobs; empty: that of `path`
   std::string kind = "fashion-mnist";
-  std::string path = {};             // directory or file; empty: the kind's usual place
-  std::string held_out_path = {};    // libsvm, csv: a second file; empty: split off `held_out`
-  double held_out = 0.2;             // fraction split off by seed where there is no second file
-  int samples = 0;                   // 0 all; else the first so many training samples; blobs: total
-  int features = 0;                  // csv, libsvm, blobs; 0: from the file (blobs: 20)
-  int classes = 0;                   // csv, libsvm, blobs; 0: from the file (blobs: 10)
-  std::optional<bool> header = {};   // csv: whether the first line is names; none: as it looks
-  std::string label_column = {};     // csv: name or 0-based index; empty: the last
+  std::string path = {};            // directory or file; empty: the kind's usual place
+  std::string held_out_path = {};   // libsvm, csv: a second file; empty: split off `held_out`
+  double held_out = 0.2;            // fraction split off by seed where there is no second file
+  int samples = 0;                  // 0 all; else the first so many training samples; blobs: total
+  int features = 0;                 // csv, libsvm, blobs; 0: from the file (blobs: 20)
+  int classes = 0;                  // csv, libsvm, blobs; 0: from the file (blobs: 10)
+  std::optional<bool> header = {};  // csv: whether the first line is names; none: as it looks
+  std::string label_column = {};    // csv: name or 0-based index; empty: the last
+  // csv, numpy: where the weights of samples are: a column by name or 0-based index; an array of a
+  // .npz file by name. Empty: all are 1.
+  std::string weight_column = {};
   Task task = Task::Classification;  // Regression: csv, libsvm and numpy; the label is a number
   double spread = 1.0;               // blobs: standard deviation around each centre
   // Shift and scale to mean 0 and deviation 1 over the training samples: every feature of a csv or
@@ -102,6 +108,7 @@ struct DatasetOptions {
   // csv: the column whose texts name the samples; empty: none
   std::string id_column = {};
   std::string schema = {};  // a file that states the input schema; empty: it follows from the data
+  bool class_weights = false;  // training.class_weights are stated, so nobody has to advise them
   // model.start and model.fresh, whose columns and classes the run takes (train/known_schema.hpp).
   std::string start = {};
   std::vector<std::string> fresh = {};

@@ -14,6 +14,7 @@ void check_batch(const Batch& batch, const Shape& input, int batch_max) {
   RUBATO_CHECK(batch.size >= 1 && batch.size <= batch_max, "batch size outside 1..batch_max");
   const auto size = static_cast<std::size_t>(batch.size);
   RUBATO_CHECK(batch.answers().size() == size, "one label or target a sample");
+  RUBATO_CHECK(batch.weights.empty() || batch.weights.size() == size, "one weight a sample");
   RUBATO_CHECK(batch.inputs.size() == size * static_cast<std::size_t>(input.count()),
                "inputs of another shape");
 }

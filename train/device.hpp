@@ -25,10 +25,11 @@
 
 namespace rubato::train {
 
-// What the outputs for some samples should be. One of the two is there, and the other is empty.
+// What the outputs for some samples should be: labels or targets, and the other is empty.
 struct Answers {
   std::span<const std::int32_t> labels = {};  // their classes
   std::span<const float> targets = {};        // MeanSquaredError: their numbers, standardised
+  std::span<const float> weights = {};        // of their losses; empty: all are 1
 
   std::size_t size() const { return labels.empty() ? targets.size() : labels.size(); }
 };
@@ -36,15 +37,17 @@ struct Answers {
 struct Dataset;
 
 // `size` samples. inputs [size, input.count()] row-major in the spec's NCHW; labels or targets
-// [size]. Or `samples` [size] alone, by their numbers in the data that the device keeps.
+// [size]; weights [size] or none. Or `samples` [size] alone, by their numbers in the data that the
+// device keeps.
 struct Batch {
   std::span<const float> inputs;
   std::span<const std::int32_t> labels;
   int size = 0;
   std::span<const float> targets = {};
   std::span<const std::uint32_t> samples = {};
+  std::span<const float> weights = {};
 
-  Answers answers() const { return {labels, targets}; }
+  Answers answers() const { return {labels, targets, weights}; }
 };
 
 // Requires, of every call that takes a batch: 1 to batch_max samples, spans of their sizes

@@ -23,6 +23,7 @@ void evaluate_batches(Device& device, const Dataset& data, std::size_t total, F 
   const bool classes = data.task() == Task::Classification;
   std::vector<std::int32_t> labels(classes ? batch : 0);
   std::vector<float> targets(classes ? 0 : batch);
+  std::vector<float> weights(data.weights.empty() ? 0 : batch);
 
   for (std::size_t done = 0; done < total; done += batch) {
     const std::size_t size = std::min(batch, total - done);
@@ -39,8 +40,24 @@ void evaluate_batches(Device& device, const Dataset& data, std::size_t total, F 
       data.gather(chosen, batch_inputs, std::span(targets).first(size));
       samples.targets = std::span(targets).first(size);
     }
+    if (!weights.empty()) {
+      samples.weights = std::span(weights).first(size);
+      data.gather_weights(chosen, std::span(weights).first(size));
+    }
     f(done, samples, device.evaluate(samples));
   }
+}
+
+// Of the outputs of the last evaluate(), which knows no weights.
+double squared_errors(const Device& device, const Batch& batch) {
+  std::vector<float> outputs(batch.targets.size());
+  device.scores(outputs);
+  double sum = 0;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const double error = static_cast<double>(outputs[i]) - static_cast<double>(batch.targets[i]);
+    sum += error * error;
+  }
+  return sum;
 }
 
 }  // namespace
@@ -49,25 +66,26 @@ EvaluationResult evaluate(Device& device, const Dataset& data, std::size_t sampl
                           Measure measure) {
   const std::size_t total = samples_max == 0 ? data.size() : std::min(samples_max, data.size());
   BatchResult sum;
-  double targets = 0, squares = 0;
+  double errors = 0, targets = 0, squares = 0;
   const bool asked = measure == Measure::AndClasses && data.task() == Task::Classification;
   std::vector<float> scores;
   std::vector<std::int32_t> labels;
-  evaluate_batches(device, data, total,
-                   [&](std::size_t, const Batch& batch, const BatchResult& part) {
-                     if (asked) {
-                       labels.insert(labels.end(), batch.labels.begin(), batch.labels.end());
-                       const std::size_t before = scores.size();
-                       scores.resize(labels.size() * static_cast<std::size_t>(data.classes));
-                       device.scores(std::span(scores).subspan(before));
-                     }
-                     sum.loss_sum += part.loss_sum;
-                     sum.correct += part.correct;
-                     for (const double target : batch.targets) {
-                       targets += target;
-                       squares += target * target;
-                     }
-                   });
+  evaluate_batches(
+      device, data, total, [&](std::size_t, const Batch& batch, const BatchResult& part) {
+        if (asked) {
+          labels.insert(labels.end(), batch.labels.begin(), batch.labels.end());
+          const std::size_t before = scores.size();
+          scores.resize(labels.size() * static_cast<std::size_t>(data.classes));
+          device.scores(std::span(scores).subspan(before));
+        }
+        sum.loss_sum += part.loss_sum;
+        sum.correct += part.correct;
+        errors += batch.weights.empty() ? part.loss_sum : squared_errors(device, batch);
+        for (const double target : batch.targets) {
+          targets += target;
+          squares += target * target;
+        }
+      });
   const auto count = static_cast<double>(total);
   if (data.task() == Task::Classification) {
     EvaluationResult result{sum.loss_sum / count, sum.correct / count};
@@ -76,8 +94,8 @@ EvaluationResult evaluate(Device& device, const Dataset& data, std::size_t sampl
           class_report(Loss::SoftmaxCrossEntropy, scores, labels, data.classes).figures();
     return result;
   }
-  const double loss = sum.loss_sum / count, mean = targets / count, square = squares / count;
-  return {loss, r_squared(loss, mean, square), mean, square};
+  const double error = errors / count, mean = targets / count, square = squares / count;
+  return {sum.loss_sum / count, r_squared(error, mean, square), error, mean, square};
 }
 
 std::vector<float> all_scores(Device& device, const Dataset& data) {

@@ -15,10 +15,12 @@ namespace rubato::train {
 inline constexpr int kEvaluationBatch = 250;
 
 struct EvaluationResult {
-  double loss = 0;      // mean
+  double loss = 0;      // mean, weighted as in training
   double accuracy = 0;  // share of correct predictions; regression: R^2 (base/task.hpp)
-  // Regression: mean and mean square of the targets. With the loss they give R^2, and their means
-  // over several boxes give the R^2 of all samples together.
+  // Regression: mean squared error, which knows no weights, and mean and mean square of the
+  // targets. They give R^2, and their means over several boxes give the R^2 of all samples
+  // together.
+  double squared_error = 0;
   double target_mean = 0;
   double target_square = 0;
   ClassFigures classes = {};  // where they were asked for

@@ -61,7 +61,8 @@ std::string fault(const InputSchema& schema) {
     return fmt::format("has {} columns, more than {}", schema.columns.size(), kColumnsMax);
   if (schema.classes.size() > kClassesMax)
     return fmt::format("has {} classes, more than {}", schema.classes.size(), kClassesMax);
-  if (std::ranges::any_of(schema.classes, too_long) || too_long(schema.label))
+  if (std::ranges::any_of(schema.classes, too_long) ||
+      std::ranges::any_of(schema.missing, too_long) || too_long(schema.label))
     return fmt::format("has a name of more than {} bytes", kNameBytesMax);
   for (const Column& column : schema.columns) {
     if (column.categories.size() > kCategoriesMax)
@@ -76,6 +77,9 @@ std::string fault(const InputSchema& schema) {
   }
   if (schema.target && (!sound(*schema.target) || !schema.classes.empty()))
     return "has a target that is impossible";
+  if (schema.weights && (too_long(schema.weights->column) || !(schema.weights->mean > 0) ||
+                         !std::isfinite(schema.weights->mean)))
+    return "has weights that are impossible";
   if (!schema.class_samples.empty() && schema.class_samples.size() != schema.classes.size())
     return "counts the samples of other classes";
   if (!std::ranges::all_of(schema.scalings, sound)) return "has a scaling that is no number";
@@ -129,6 +133,7 @@ std::string to_text(const InputSchema& schema) {
   } else {
     json["columns"] = Json::array();
     for (const Column& column : schema.columns) json["columns"].push_back(column_json(column));
+    if (!schema.missing.empty()) json["missing"] = schema.missing;
   }
   if (schema.target) {
     json["task"] = "regression";
@@ -137,6 +142,8 @@ std::string to_text(const InputSchema& schema) {
     json["classes"] = schema.classes;
     if (!schema.class_samples.empty()) json["class_samples"] = schema.class_samples;
   }
+  if (schema.weights)
+    json["weights"] = {{"column", schema.weights->column}, {"mean", schema.weights->mean}};
   return json.dump();
 }
 
@@ -155,11 +162,16 @@ Result<InputSchema> schema_of(std::string_view text) {
       schema.scalings.push_back(scaling_of(scaling));
     for (const Json& column : json.value("columns", Json::array()))
       schema.columns.push_back(column_of(column));
+    schema.missing = json.value("missing", std::vector<std::string>{});
     if (json.contains("target")) {
       schema.target = scaling_of(json.at("target"));
     } else {
       schema.classes = json.at("classes").get<std::vector<std::string>>();
       schema.class_samples = json.value("class_samples", std::vector<std::uint64_t>{});
+    }
+    if (json.contains("weights")) {
+      const Json& weights = json.at("weights");
+      schema.weights = {weights.at("column").get<std::string>(), weights.at("mean").get<double>()};
     }
     if (const std::string wrong = fault(schema); !wrong.empty())
       return fail(ErrorCode::BadInput, "an input schema that " + wrong);

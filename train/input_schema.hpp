@@ -39,6 +39,13 @@ struct Column {
   bool operator==(const Column&) const = default;
 };
 
+// Where the weights of samples are: their losses count weight / mean.
+struct SampleWeights {
+  std::string column = {};  // as DatasetOptions::weight_column
+  double mean = 1;          // of the training samples, or of all boxes together
+  bool operator==(const SampleWeights&) const = default;
+};
+
 struct InputSchema {
   Shape shape;                            // of one sample as the model takes it
   bool pixels = false;                    // 8-bit images, 0 to 255; else a table
@@ -51,6 +58,9 @@ struct InputSchema {
   std::vector<std::uint64_t> class_samples = {};
   // Regression: the model learns (y - mean) * scale, where y is the number in the label's column.
   std::optional<Scaling> target = {};
+  std::vector<std::string> missing =
+      {};  // tables: fields that stand for no value, beside the usual
+  std::optional<SampleWeights> weights = {};  // none: all samples count alike
   // Of an older Rubato, which spelled numbers among classes and categories anew: "1.0"
   // was "1".
   bool old_names = false;

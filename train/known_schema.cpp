@@ -88,15 +88,20 @@ Result<KnownSchema> known_schema(const DatasetOptions& stated) {
   RUBATO_ASSIGN(KnownSchema known, start_schema(stated.start, stated.fresh));
   RUBATO_TRY(check_options(known, stated));
   if (!stated.label_column.empty()) known.schema.label = stated.label_column;
+  known.schema.weights.reset();
+  known.weights = stated.weight_column.empty();
+  if (!known.inputs) known.schema.missing.clear();
+  known.schema.missing = with_more(std::move(known.schema.missing), stated.text.missing);
   if (stated.schema.empty()) return known;
   RUBATO_ASSIGN(InputSchema schema, stated_schema(stated));
+  schema.missing = with_more(std::move(schema.missing), known.schema.missing);
   if ((known.inputs && !same_inputs(schema, known.schema)) ||
       (known.outputs && !same_outputs(schema, known.schema)))
     return bad(
         fmt::format("dataset.schema: {} is another schema than that of {}, which the run "
                     "starts from; remove the key",
                     stated.schema, stated.start));
-  return KnownSchema{std::move(schema), true, true, known.last};
+  return KnownSchema{std::move(schema), true, true, true, known.last};
 }
 
 Result<void> check_classes(const KnownSchema& known, const std::vector<std::string>& classes) {
@@ -111,7 +116,8 @@ Result<void> check_classes(const KnownSchema& known, const std::vector<std::stri
   return {};
 }
 
-DatasetOptions with_known_size(DatasetOptions options, const KnownSchema& known) {
+DatasetOptions with_known(DatasetOptions options, const KnownSchema& known) {
+  options.text.missing = known.schema.missing;
   const Shape& shape = known.schema.shape;
   if (known.inputs && known.schema.pixels && options.image_size == 0 && shape.height == shape.width)
     options.image_size = shape.height;

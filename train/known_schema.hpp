@@ -16,11 +16,14 @@ namespace rubato::train {
 
 struct KnownSchema {
   InputSchema schema = {};
-  bool inputs = false;    // its columns or images are known
-  bool outputs = false;   // its classes or target are known
+  bool inputs = false;   // its columns or images are known
+  bool outputs = false;  // its classes or target are known
+  // What the weights of samples are divided by is known, or there are none. A model that goes on
+  // takes it from the new data.
+  bool weights = true;
   std::string last = {};  // of a model: the tensors of its last layer, "dense2.*"
 
-  bool all() const { return inputs && outputs; }
+  bool all() const { return inputs && outputs && weights; }
 };
 
 // Of the model file `start`: nothing if it is empty or holds tensors only, as those of others.
@@ -35,7 +38,7 @@ struct KnownSchema {
 [[nodiscard]] Result<void> check_classes(const KnownSchema& known,
                                          const std::vector<std::string>& classes);
 
-// `options` with the image size that is known.
-DatasetOptions with_known_size(DatasetOptions options, const KnownSchema& known);
+// `options` with the image size and the marks for missing values that are known.
+DatasetOptions with_known(DatasetOptions options, const KnownSchema& known);
 
 }  // namespace rubato::train

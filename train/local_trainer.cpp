@@ -32,6 +32,7 @@ LocalTrainer::LocalTrainer(std::unique_ptr<Device> device, const Dataset& data,
   } else {
     targets_.resize(size);
   }
+  if (!data.weights.empty()) weights_.resize(size);
   inputs_.resize(size * static_cast<std::size_t>(data.shape.count()));
 }
 
@@ -79,14 +80,22 @@ Batch LocalTrainer::gather() {
   }
   const auto inputs =
       std::span(inputs_).first(size * static_cast<std::size_t>(data_->shape.count()));
+  Batch batch{.inputs = inputs, .labels = {}, .size = batch_};
   if (targets_.empty()) {
     const auto labels = std::span(labels_).first(size);
     data_->gather(indices, inputs, labels);
-    return {inputs, labels, batch_};
+    batch.labels = labels;
+  } else {
+    const auto targets = std::span(targets_).first(size);
+    data_->gather(indices, inputs, targets);
+    batch.targets = targets;
   }
-  const auto targets = std::span(targets_).first(size);
-  data_->gather(indices, inputs, targets);
-  return {inputs, {}, batch_, targets};
+  if (!weights_.empty()) {
+    const auto weights = std::span(weights_).first(size);
+    data_->gather_weights(indices, weights);
+    batch.weights = weights;
+  }
+  return batch;
 }
 
 void LocalTrainer::next() {

@@ -84,6 +84,7 @@ class LocalTrainer {
   std::vector<float> inputs_;         // [batch_max, shape.count()]
   std::vector<std::int32_t> labels_;  // empty in a regression
   std::vector<float> targets_;        // only there
+  std::vector<float> weights_;        // empty where samples have none
 };
 
 }  // namespace rubato::train

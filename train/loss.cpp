@@ -44,15 +44,22 @@ Real multi_class_hinge(const Real* scores, int label, int classes, Real scale, R
   return inside ? margin_loss : Real(0);
 }
 
+template <class Real>
+Real weight_of(std::span<const float> weights, std::size_t at) {
+  return weights.empty() ? Real(1) : static_cast<Real>(weights[at]);
+}
+
 // gradient [size]
 template <class Real>
-BatchResult squared_errors(const Real* scores, std::span<const float> targets, Real* gradient) {
+BatchResult squared_errors(const Real* scores, const Answers& answers, Real* gradient) {
+  const std::span<const float> targets = answers.targets;
   BatchResult result{.samples = static_cast<int>(targets.size())};
   const Real scale = Real(1) / static_cast<Real>(targets.size());
   for (std::size_t b = 0; b < targets.size(); ++b) {
+    const Real weight = weight_of<Real>(answers.weights, b);
     const Real error = scores[b] - static_cast<Real>(targets[b]);
-    if (gradient) gradient[b] = 2 * scale * error;
-    result.loss_sum += error * error;
+    if (gradient) gradient[b] = 2 * (scale * weight) * error;
+    result.loss_sum += weight * (error * error);
   }
   return result;
 }
@@ -63,9 +70,11 @@ template <class Real>
 BatchResult loss_and_gradient(Loss loss, const Real* scores, const Answers& answers, int size,
                               int classes, Real* gradient, std::span<const float> class_weights) {
   RUBATO_CHECK(answers.size() == static_cast<std::size_t>(size), "one answer a sample");
+  RUBATO_CHECK(answers.weights.empty() || answers.weights.size() == answers.size(),
+               "one weight a sample");
   if (loss == Loss::MeanSquaredError) {
     RUBATO_CHECK(classes == 1 && answers.labels.empty(), "regression has one output and targets");
-    return squared_errors(scores, answers.targets, gradient);
+    return squared_errors(scores, answers, gradient);
   }
   RUBATO_CHECK(class_weights.empty() || class_weights.size() == static_cast<std::size_t>(classes),
                "one weight a class");
@@ -78,9 +87,8 @@ BatchResult loss_and_gradient(Loss loss, const Real* scores, const Answers& answ
     RUBATO_CHECK(label >= 0 && label < classes, "label outside the model's classes");
     const Real* row = scores + static_cast<std::ptrdiff_t>(b) * classes;
     Real* row_gradient = gradient ? gradient + static_cast<std::ptrdiff_t>(b) * classes : nullptr;
-    const Real weight = class_weights.empty()
-                            ? Real(1)
-                            : static_cast<Real>(class_weights[static_cast<std::size_t>(label)]);
+    const Real weight = weight_of<Real>(class_weights, static_cast<std::size_t>(label)) *
+                        weight_of<Real>(answers.weights, static_cast<std::size_t>(b));
     result.loss_sum +=
         weight * (loss == Loss::SoftmaxCrossEntropy
                       ? softmax_cross_entropy(row, label, classes, scale * weight, row_gradient)

@@ -3,7 +3,8 @@
 // Source: hinge max(0, 1 + max_{j != y} s_j - s_y), Crammer and Singer, JMLR 2 (2001), 265-292.
 // The squared error of a sample is (s - t)^2 for its only score s and its target t. It is not
 // halved. Shapes: scores [size, classes] row-major. A prediction is the first of the largest
-// scores. The loss and the gradient of a sample are multiplied by the weight of its class.
+// scores. The loss and the gradient of a sample are multiplied by the weights of its class and of
+// itself.
 // Scores of NaN give a loss of NaN and do no other harm. Threads: pure.
 #pragma once
 

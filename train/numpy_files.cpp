@@ -237,14 +237,39 @@ std::size_t table_place(const Array& array, std::size_t row, std::size_t column)
   return array.column_major ? column * array.shape[0] + row : row * array.shape[1] + column;
 }
 
-// Columns of `array` but `label`, which may lie beyond the last. Of the samples that `labels`
-// names.
-Parsed<RawTable> table_of(const Array& array, std::size_t label, Labels labels) {
+// place(row): of a sample's weight in the file. Of the samples `rows`.
+template <class Place>
+Parsed<std::vector<double>> weights_of(const Array& array, const std::vector<std::size_t>& rows,
+                                       Place place) {
+  std::vector<double> weights;
+  weights.reserve(rows.size());
+  for (const std::size_t row : rows) {
+    const auto weight = sound_weight(number_at(array, place(row)));
+    if (!weight)
+      return wrong(
+          fmt::format("sample {}: its weight is not a number from 0 to {:.1e}", row, kNumberMax));
+    weights.push_back(*weight);
+  }
+  return weights;
+}
+
+constexpr std::size_t kNowhere = std::string::npos;
+
+// Columns of `array` but `label`, which may lie beyond the last, and `weight`. Of the samples that
+// `labels` names.
+Parsed<RawTable> table_of(const Array& array, std::size_t label, Labels labels,
+                          std::size_t weight = kNowhere) {
   const std::size_t rows = labels.rows.size(), fields = array.shape[1];
   RawTable table;
   table.labels = std::move(labels.texts);
   table.left_out.unlabelled = labels.left_out;
-  table.columns.resize(fields - (label < fields ? 1 : 0));
+  if (weight < fields) {
+    auto weights = weights_of(array, labels.rows,
+                              [&](std::size_t row) { return table_place(array, row, weight); });
+    if (!weights) return wrong(weights.error());
+    table.weights = std::move(*weights);
+  }
+  table.columns.resize(fields - (label < fields ? 1 : 0) - (weight < fields ? 1 : 0));
   table.label = fmt::format("{}", label);
   if (rows == 0 || table.columns.empty()) return wrong("holds no samples");
   if (rows > kValuesMax / table.columns.size())
@@ -252,7 +277,7 @@ Parsed<RawTable> table_of(const Array& array, std::size_t label, Labels labels) 
   table.values.reserve(rows * table.columns.size());
   for (const std::size_t row : labels.rows)
     for (std::size_t column = 0; column < fields; ++column) {
-      if (column == label) continue;
+      if (column == label || column == weight) continue;
       const double value = number_at(array, table_place(array, row, column));
       if (std::abs(value) > kNumberMax)
         return wrong(fmt::format("sample {}, column {}: is infinite or larger than {:.1e}; mend it",
@@ -296,8 +321,18 @@ Parsed<RawImages> images_of(const Array& array, Labels labels) {
   return images;
 }
 
+// A column by its index. `key` of [dataset] names it.
+Parsed<std::size_t> column_at(const std::string& column, std::string_view key,
+                              std::uint64_t columns) {
+  const auto index = parse_number<std::uint32_t>(column);
+  if (!index || *index >= columns)
+    return wrong(
+        fmt::format("no column \"{}\" for {}; columns are 0 to {}", column, key, columns - 1));
+  return *index;
+}
+
 Parsed<RawData> single_array(const std::string& bytes, const std::string& label_column,
-                             Unlabelled unlabelled) {
+                             const std::string& weight_column, Unlabelled unlabelled) {
   const auto array = parse_array(bytes);
   if (!array) return wrong(array.error());
   if (array->shape.size() != 2 || array->kind == 'U')
@@ -308,16 +343,21 @@ Parsed<RawData> single_array(const std::string& bytes, const std::string& label_
   if (array->shape[1] < 2) return wrong("has one column; a label and a feature need two");
   std::size_t label = array->shape[1] - 1;
   if (!label_column.empty()) {
-    const auto index = parse_number<std::uint32_t>(label_column);
-    if (!index || *index > label)
-      return wrong(fmt::format("no column \"{}\" for dataset.label_column; columns are 0 to {}",
-                               label_column, label));
-    label = *index;
+    const auto at = column_at(label_column, "dataset.label_column", array->shape[1]);
+    if (!at) return wrong(at.error());
+    label = *at;
+  }
+  std::size_t weight = kNowhere;
+  if (!weight_column.empty()) {
+    const auto at = column_at(weight_column, "dataset.weight_column", array->shape[1]);
+    if (!at) return wrong(at.error());
+    if (*at == label) return wrong("dataset.weight_column is the label's column");
+    weight = *at;
   }
   auto labels = labels_of(*array, array->shape[0], unlabelled,
                           [&](std::size_t row) { return table_place(*array, row, label); });
   if (!labels) return wrong(labels.error());
-  auto table = table_of(*array, label, std::move(*labels));
+  auto table = table_of(*array, label, std::move(*labels), weight);
   if (!table) return wrong(table.error());
   return RawData(std::move(*table));
 }
@@ -359,11 +399,12 @@ Parsed<Entries> read_entries(const std::string& path) {
 }
 
 struct NamedArrays {
-  std::optional<Array> x, y;
+  std::optional<Array> x, y, weights;
 };
 
-// "x" and "y", else the only array of several dimensions and the only one of a single one.
-Parsed<NamedArrays> choose(const Entries& entries) {
+// The array `weight`, if that is not empty and there is one. Of the others "x" and "y", else the
+// only array of several dimensions and the only one of a single one.
+Parsed<NamedArrays> choose(const Entries& entries, const std::string& weight) {
   std::map<std::string, Array> arrays;
   for (const auto& [name, bytes] : entries) {
     auto array = parse_array(bytes);
@@ -371,6 +412,10 @@ Parsed<NamedArrays> choose(const Entries& entries) {
     arrays.emplace(name, std::move(*array));
   }
   NamedArrays chosen;
+  if (const auto found = arrays.find(weight); found != arrays.end()) {
+    chosen.weights = std::move(found->second);
+    arrays.erase(found);
+  }
   if (arrays.contains("x")) chosen.x = arrays.at("x");
   if (arrays.contains("y")) chosen.y = arrays.at("y");
   const auto only = [&](bool several) {
@@ -399,27 +444,38 @@ Parsed<NamedArrays> choose(const Entries& entries) {
   if (chosen.y && chosen.y->shape[0] != chosen.x->shape[0])
     return wrong(
         fmt::format("has {} labels for {} samples", chosen.y->shape[0], chosen.x->shape[0]));
+  if (chosen.weights && (chosen.weights->kind == 'U' || chosen.weights->shape.size() != 1 ||
+                         chosen.weights->shape[0] != chosen.x->shape[0]))
+    return wrong(fmt::format("array \"{}\" is not one number for each of {} samples", weight,
+                             chosen.x->shape[0]));
   return chosen;
 }
 
-Parsed<RawData> named_arrays(const std::string& path, Unlabelled unlabelled) {
+Parsed<RawData> named_arrays(const std::string& path, const std::string& weight_column,
+                             Unlabelled unlabelled) {
   const auto entries = read_entries(path);
   if (!entries) return wrong(entries.error());
-  const auto chosen = choose(*entries);
+  const auto chosen = choose(*entries, weight_column);
   if (!chosen) return wrong(chosen.error());
   const Array& x = *chosen->x;
   Parsed<Labels> labels = no_labels(x.shape[0]);
   if (chosen->y)
     labels = labels_of(*chosen->y, x.shape[0], unlabelled, [](std::size_t row) { return row; });
   if (!labels) return wrong(labels.error());
+  Parsed<std::vector<double>> weights;
+  if (chosen->weights)
+    weights = weights_of(*chosen->weights, labels->rows, [](std::size_t row) { return row; });
+  if (!weights) return wrong(weights.error());
   if (x.shape.size() == 2) {
     auto table = table_of(x, x.shape[1], std::move(*labels));
     if (!table) return wrong(table.error());
+    table->weights = std::move(*weights);
     table->label = "y";
     return RawData(std::move(*table));
   }
   auto images = images_of(x, std::move(*labels));
   if (!images) return wrong(images.error());
+  images->weights = std::move(*weights);
   images->numbered = chosen->y && chosen->y->kind != 'U';
   return RawData(std::move(*images));
 }
@@ -427,10 +483,11 @@ Parsed<RawData> named_arrays(const std::string& path, Unlabelled unlabelled) {
 }  // namespace
 
 Result<RawData> read_numpy(const std::string& path, const std::string& label_column,
-                           Unlabelled unlabelled) {
+                           Unlabelled unlabelled, const std::string& weight_column) {
   RUBATO_ASSIGN(const std::string bytes, read_file(path));
-  auto data = bytes.starts_with("PK") ? named_arrays(path, unlabelled)
-                                      : single_array(bytes, label_column, unlabelled);
+  auto data = bytes.starts_with("PK")
+                  ? named_arrays(path, weight_column, unlabelled)
+                  : single_array(bytes, label_column, weight_column, unlabelled);
   if (!data) return fail(ErrorCode::BadInput, fmt::format("{}: {}", path, data.error()));
   return std::move(*data);
 }

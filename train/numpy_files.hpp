@@ -15,7 +15,10 @@ namespace rubato::train {
 // the labels. [samples, columns] is a table. Bytes of [samples, height, width] or [samples, height,
 // width, channels] or [samples, channels, height, width] are images. NaN is a missing value
 // or label. A text label stays as it is; that of a number is the number's shortest own spelling.
+// `weight_column`: the weights of samples, an index likewise, or the name of an array of a .npz
+// file, which may lack it; empty: none.
 [[nodiscard]] Result<RawData> read_numpy(const std::string& path, const std::string& label_column,
-                                         Unlabelled unlabelled = Unlabelled::Keep);
+                                         Unlabelled unlabelled = Unlabelled::Keep,
+                                         const std::string& weight_column = "");
 
 }  // namespace rubato::train

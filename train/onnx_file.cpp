@@ -282,6 +282,8 @@ class Graph {
   // One part a categorical column: ONNX-ML's encoder gives zeros for a text that it does not know.
   // Each text that stands for none is one more value for the indicator.
   void add_categories(std::vector<std::string>& parts, Places& places) {
+    const std::vector<std::string> missing =
+        with_more({kMissingTexts.begin(), kMissingTexts.end()}, model_.schema.missing);
     std::int64_t at = 0, column_index = 0;
     for (const Column& column : model_.schema.columns) {
       const std::int64_t first = at;
@@ -303,9 +305,9 @@ class Graph {
       };
       const auto& words = column.categories;
       for (std::size_t i = 0; i < words.size(); ++i)
-        if (!is_missing(words[i])) add_word(words[i], i);
+        if (std::ranges::find(missing, words[i]) == missing.end()) add_word(words[i], i);
       if (column.indicator)
-        for (const std::string_view word : kMissingTexts) add_word(word, words.size());
+        for (const std::string& word : missing) add_word(word, words.size());
       set(encoder, "zeros", std::int64_t{1});
       // Shape inference does not know this operator.
       describe(graph_->add_value_info(), name, {list->strings_size()});

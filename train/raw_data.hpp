@@ -29,6 +29,7 @@ struct RawTable {
   // [rows, columns] row-major. NaN: the value is missing; kUnknownWord: no word of the schema.
   std::vector<double> values = {};
   std::vector<std::string> labels = {};   // [rows] or empty: texts; "" where one is missing
+  std::vector<double> weights = {};       // [rows] or empty: finite, not negative
   std::vector<std::string> ids = {};      // [rows] texts of the column that names them; or empty
   std::vector<std::uint32_t> lines = {};  // [rows] in the file; empty: it has no lines
   std::string label = {};  // the label's column: its name, or its position where there is no header
@@ -72,6 +73,7 @@ struct RawImages {
   std::vector<std::uint8_t> pixels = {};  // [images, channels, height, width]
   std::vector<std::uint16_t> fine = {};   // the same in 16 bits, where any has them; else empty
   std::vector<std::string> labels = {};   // [images] or empty; "" where one is missing
+  std::vector<double> weights = {};       // [images] or empty: finite, not negative
   std::vector<std::string> ids = {};      // [images] paths below the directory; or empty
   bool numbered = false;                  // the labels are numbers, so they may be positions
   LeftOut left_out = {};
@@ -89,6 +91,9 @@ inline std::size_t sample_count(const RawData& raw) {
 }
 inline const std::vector<std::string>& labels_in(const RawData& raw) {
   return std::visit([](const auto& of) -> const auto& { return of.labels; }, raw);
+}
+inline const std::vector<double>& weights_in(const RawData& raw) {
+  return std::visit([](const auto& of) -> const auto& { return of.weights; }, raw);
 }
 inline const LeftOut& left_out_of(const RawData& raw) {
   return std::visit([](const auto& of) -> const auto& { return of.left_out; }, raw);

@@ -11,18 +11,20 @@
 namespace rubato::train {
 
 RegressionReport regression_report(const InputSchema& schema, std::span<const float> outputs,
-                                   std::span<const double> targets) {
+                                   std::span<const double> targets,
+                                   std::span<const float> weights) {
   RUBATO_CHECK(schema.target && !targets.empty() && outputs.size() == targets.size(),
                "one output a sample with a target");
   const auto count = static_cast<double>(targets.size());
   RegressionReport report;
   std::vector<RegressionReport::Sample> samples;
   std::vector<double> residuals;
-  double mean = 0, mean_square = 0;
+  double squared_error = 0, mean = 0, mean_square = 0;
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const double error = outputs[i] - targets[i];
     const double residual = error / schema.target->scale;
-    report.loss += error * error / count;
+    squared_error += error * error / count;
+    report.loss += (weights.empty() ? 1.0 : weights[i]) * error * error / count;
     report.mse += residual * residual / count;
     report.mae += std::abs(residual) / count;
     mean += targets[i] / count;
@@ -31,7 +33,7 @@ RegressionReport regression_report(const InputSchema& schema, std::span<const fl
     samples.push_back({i, schema.predicted(targets[i]), schema.predicted(outputs[i])});
   }
   report.rmse = std::sqrt(report.mse);
-  report.r2 = r_squared(report.loss, mean, mean_square);
+  report.r2 = r_squared(squared_error, mean, mean_square);
   // A model that diverged gives NaN, which counts as the largest error.
   const auto size = [&](const RegressionReport::Sample& s) {
     const double error = std::abs(residuals[s.sample]);

@@ -16,7 +16,7 @@ inline constexpr std::size_t kWorstSamples = 10;
 inline constexpr std::array<double, 7> kResidualShares = {0, 0.05, 0.25, 0.5, 0.75, 0.95, 1};
 
 struct RegressionReport {
-  double loss = 0;  // mean squared error of the standardised targets, as in training
+  double loss = 0;  // as in training: mean squared error of the standardised targets, weighted
   double mse = 0;   // mean squared error
   double rmse = 0;  // its root
   double mae = 0;   // mean absolute error
@@ -33,8 +33,10 @@ struct RegressionReport {
 };
 
 // `outputs`, `targets`: standardised, as a model gives them and a data set has them.
+// `weights`: of the samples, or none; only the loss knows them.
 // Requires: at least one sample, a schema with a target.
 RegressionReport regression_report(const InputSchema& schema, std::span<const float> outputs,
-                                   std::span<const double> targets);
+                                   std::span<const double> targets,
+                                   std::span<const float> weights = {});
 
 }  // namespace rubato::train

@@ -245,6 +245,9 @@ Result<Samples> to_samples(RawData raw, const InputSchema& schema, const std::st
                       : path + ": has no labels; rubato predict needs none");
   if (labels == Labels::Needed) RUBATO_TRY(check_labels(raw, path));
   RUBATO_TRY(add_labels(raw, schema, path, samples.data));
+  if (schema.weights && labels == Labels::Needed)
+    for (const double weight : weights_in(raw))
+      samples.data.weights.push_back(static_cast<float>(weight / schema.weights->mean));
   if (table) {
     samples.unknown = table->unknown;
     samples.data.shape = schema.shape;
@@ -259,7 +262,9 @@ Result<Samples> read_samples(const InputSchema& schema, const std::string& path,
                              const DatasetOptions& options) {
   InputSchema named = schema;
   if (!options.label_column.empty()) named.label = options.label_column;
-  auto raw = read_raw_as(test_files(path), named, options, Unknown::Count);
+  DatasetOptions stated = options;
+  if (labels == Labels::Needed && schema.weights) stated.weight_column = schema.weights->column;
+  auto raw = read_raw_as(test_files(path), named, stated, Unknown::Count);
   if (!raw) return fail(ErrorCode::BadInput, std::move(raw.error().message));
   return to_samples(std::move(*raw), schema, path, labels);
 }

@@ -12,6 +12,7 @@
 
 namespace rubato::train {
 
+// IfThere: for a prediction, which looks at no weights either.
 enum class Labels { Needed, IfThere };
 
 struct Samples {

@@ -194,16 +194,18 @@ bool options_name(const Fields& first, const CsvOptions& options) {
     return !column.empty() && !parse_number<double>(column) &&
            position_of(first, column) != kNowhere;
   };
-  return names_field(options.label_column) || std::ranges::any_of(options.ignore, names_field) ||
+  return names_field(options.label_column) || names_field(options.weight_column) ||
+         std::ranges::any_of(options.ignore, names_field) ||
          std::ranges::any_of(options.categorical, names_field);
 }
 
 // Which field of a record is which column.
 struct CsvLayout {
   std::vector<std::size_t> features = {};
-  std::size_t label = kNowhere;  // kNowhere: the file has none
-  std::size_t id = kNowhere;     // likewise of the column that names the samples
-  std::size_t fields = 0;        // of every record
+  std::size_t label = kNowhere;   // kNowhere: the file has none
+  std::size_t weight = kNowhere;  // likewise
+  std::size_t id = kNowhere;      // likewise of the column that names the samples
+  std::size_t fields = 0;         // of every record
   bool header = false;
 };
 
@@ -230,6 +232,15 @@ tl::expected<CsvLayout, std::string> find_layout(const Fields& first, const CsvR
   if (!options.label_column.empty()) layout.label = find_field(names, options.label_column);
   table.label = layout.header ? names[layout.label] : fmt::format("{}", layout.label);
 
+  if (!options.weight_column.empty()) {
+    layout.weight = find_field(names, options.weight_column);
+    if (layout.weight == kNowhere)
+      return tl::unexpected(not_found(options.weight_column, "dataset.weight_column", names));
+    if (layout.weight == layout.label)
+      return tl::unexpected<std::string>(
+          "dataset.weight_column is the label's column; name the one that holds weights");
+  }
+
   std::vector<bool> ignored(first.size(), false), categorical(first.size(), false);
   for (const std::string& column : options.ignore) {
     if (!layout.header)
@@ -247,7 +258,7 @@ tl::expected<CsvLayout, std::string> find_layout(const Fields& first, const CsvR
     categorical[at] = true;
   }
   for (std::size_t i = 0; i < first.size(); ++i) {
-    if (i == layout.label || ignored[i]) continue;
+    if (i == layout.label || i == layout.weight || ignored[i]) continue;
     layout.features.push_back(i);
     table.columns.push_back({.name = names[i], .text = categorical[i]});
   }
@@ -259,7 +270,9 @@ tl::expected<CsvLayout, std::string> find_layout(const Fields& first, const CsvR
 // The layout of a file that the columns of a schema describe. Errors: what is wrong with it.
 tl::expected<CsvLayout, std::string> find_columns(const Fields& first, const CsvReader& rest,
                                                   const InputSchema& schema,
-                                                  std::optional<bool> header) {
+                                                  const CsvOptions& options) {
+  const std::optional<bool>& header = options.header;
+  const std::string& weight_column = options.weight_column;
   CsvLayout layout{.fields = first.size()};
   layout.header = !schema.columns.empty() && !schema.columns.front().name.empty();
   if (layout.header) {
@@ -271,16 +284,23 @@ tl::expected<CsvLayout, std::string> find_columns(const Fields& first, const Csv
                                           suggestion(column.name, first)));
     }
     layout.label = position_of(names, schema.label);
+    if (!weight_column.empty()) layout.weight = position_of(names, weight_column);
     return layout;
   }
   const std::size_t wanted = schema.columns.size();
-  if (first.size() == wanted + 1)
+  const std::size_t all = wanted + (schema.weights ? 2 : 1);
+  if (first.size() != wanted && first.size() != all)
+    return tl::unexpected(fmt::format("{} fields; the model takes {}, with a label{} {}",
+                                      first.size(), wanted, schema.weights ? " and a weight" : "",
+                                      all));
+  std::size_t weight = kNowhere;
+  if (first.size() == all) {
     layout.label = parse_number<std::size_t>(schema.label).value_or(wanted);
-  if (first.size() != wanted && first.size() != wanted + 1)
-    return tl::unexpected(fmt::format("{} fields; the model takes {}, with a label {}",
-                                      first.size(), wanted, wanted + 1));
+    if (schema.weights) weight = parse_number<std::size_t>(schema.weights->column).value_or(all);
+    if (!weight_column.empty()) layout.weight = weight;
+  }
   for (std::size_t i = 0; i < first.size(); ++i)
-    if (i != layout.label) layout.features.push_back(i);
+    if (i != layout.label && i != weight) layout.features.push_back(i);
   layout.header = header.value_or(false);
   if (!header && judge_first(first, rest, layout.label) == FirstLine::Names)
     return tl::unexpected<std::string>(
@@ -418,6 +438,18 @@ tl::expected<void, std::string> read_record(std::size_t line, Fields& record,
     ++table.left_out.unlabelled;
     return {};
   }
+  double weight = 1;
+  if (layout.weight != kNowhere) {
+    const std::string& field = record[layout.weight];
+    const auto number = format.number(field);
+    const auto sound = number ? sound_weight(*number) : std::nullopt;
+    if (!sound)
+      return tl::unexpected(
+          format.is_missing(field)
+              ? std::string("no weight; fill it in (0: the sample does not count)")
+              : fmt::format("weight \"{}\" is not a number from 0 to {:.1e}", field, kNumberMax));
+    weight = *sound;
+  }
   std::string id = layout.id == kNowhere ? "" : record[layout.id];  // it may be the label's column
   const std::size_t before = table.values.size();
   for (std::size_t i = 0; i < columns.size(); ++i) {
@@ -432,6 +464,7 @@ tl::expected<void, std::string> read_record(std::size_t line, Fields& record,
   }
   if (labelled) table.labels.push_back(std::move(record[layout.label]));
   table.lines.push_back(static_cast<std::uint32_t>(line));
+  if (layout.weight != kNowhere) table.weights.push_back(weight);
   if (layout.id != kNowhere) table.ids.push_back(std::move(id));
   return {};
 }
@@ -513,6 +546,10 @@ Result<RawTable> read_records(const std::string& path, const RowOptions& options
 }
 
 }  // namespace
+
+std::optional<double> sound_weight(double number) {
+  return number >= 0 && number <= kNumberMax ? std::optional(number) : std::nullopt;
+}
 
 std::string number_label(std::string_view text) {
   if (std::ranges::count_if(text, is_digit) > std::numeric_limits<double>::digits10)
@@ -629,7 +666,7 @@ Result<RawTable> read_csv_as(const std::string& path, const InputSchema& schema,
       [&](const Fields& first, const CsvReader& rest, RawTable& table) {
         for (const Column& column : schema.columns) table.columns.push_back({.name = column.name});
         table.label = schema.label;
-        auto layout = find_columns(first, rest, schema, options.header);
+        auto layout = find_columns(first, rest, schema, options);
         return layout ? with_id(std::move(*layout), first, options.id_column) : layout;
       },
       [&](std::size_t i, const RawTable&, const CsvFormat& format) {

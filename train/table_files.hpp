@@ -39,6 +39,7 @@ bool looks_like_libsvm(const std::string& path);
 struct CsvOptions {
   std::optional<bool> header = {};       // whether the first line is names; none: as it looks
   std::string label_column = {};         // a name of the header, else an index; empty: the last
+  std::string weight_column = {};        // likewise: RawTable::weights; empty: none
   std::vector<std::string> ignore = {};  // names of columns to leave out
   std::vector<std::string> categorical = {};  // names, or indices, of columns of categories
   RowOptions rows = {};
@@ -58,9 +59,13 @@ enum class Unknown { Refuse, Count };
 
 // The columns of `schema`, in its order, from a file that may have others too; without names all of
 // them, which must be as many. There are no labels where the file has no such column.
-// Of the options, `header` (where the schema has no names), `rows` and `id_column` matter.
+// Of the options, `header` (where the schema has no names), `rows`, `id_column` and `weight_column`
+// matter. There are no weights where the file has no such column.
 [[nodiscard]] Result<RawTable> read_csv_as(const std::string& path, const InputSchema& schema,
                                            Unknown unknown, const CsvOptions& options = {});
+
+// Of a sample. Nothing: it is negative, not finite, or too large.
+std::optional<double> sound_weight(double number);
 
 // The distinct labels, sorted: by value when all are numbers (by text those of one value), else as
 // text.

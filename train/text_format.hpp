@@ -1,7 +1,8 @@
 // train/text_format.hpp - what a user may state of the text of a table, and a reader otherwise
-// finds out. Pure data.
+// finds out. Pure.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -15,5 +16,13 @@ struct TextFormat {
 
   bool operator==(const TextFormat&) const = default;
 };
+
+// `texts` and those of `more` that are not among them.
+inline std::vector<std::string> with_more(std::vector<std::string> texts,
+                                          const std::vector<std::string>& more) {
+  for (const std::string& text : more)
+    if (std::ranges::find(texts, text) == texts.end()) texts.push_back(text);
+  return texts;
+}
 
 }  // namespace rubato::train

@@ -62,6 +62,7 @@ std::string headline_of(const LiveState& state, const Comparison& shown, const J
                         figure_text(figure, number_of(status, "accuracy")),
                         figure_target_text(figure, number_of(status, "target_accuracy")));
   }
+  text += class_figures_text(status, true);
   if (const std::string why = text_of(status, "stop_reason"); !why.empty())
     return run + text + ": " + why;
   return run + text +

@@ -96,6 +96,12 @@ void add_run_metrics(MetricsText& metrics, const RunRecord& run, const Json& sta
       classes ? "Accuracy on held-out data, mean of the last evaluations."
               : "R^2 on held-out data, mean of the last evaluations.",
       of_status("accuracy"));
+  add("rubato_recall_ratio", kGauge, "Recall of the class with the lowest, likewise.",
+      of_status("recall"));
+  add("rubato_f1_ratio", kGauge, "F1 on held-out data, mean over the classes, likewise.",
+      of_status("f1"));
+  add("rubato_auc_ratio", kGauge, "AUC on held-out data, mean over the classes, likewise.",
+      of_status("auc"));
   const auto members = status.find("workers");
   const double told =
       members != status.end() && members->is_array() ? static_cast<double>(members->size()) : 0;

@@ -12,6 +12,7 @@ constexpr std::uint64_t kPrime = 0x100000001b3;
 std::uint64_t add(const train::Dataset& data, std::uint64_t hash) {
   hash = fingerprint(std::as_bytes(std::span(data.labels)), hash);
   if (!data.targets.empty()) hash = fingerprint(std::as_bytes(std::span(data.targets)), hash);
+  if (!data.weights.empty()) hash = fingerprint(std::as_bytes(std::span(data.weights)), hash);
   return std::visit(
       [hash](const auto& values) { return fingerprint(std::as_bytes(std::span(values)), hash); },
       data.features);

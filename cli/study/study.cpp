@@ -158,6 +158,11 @@ Result<const LoadedData*> data_of(const cluster::ClusterConfig& config,
   if (known != loaded.end()) return known->get();
   RUBATO_ASSIGN(auto split, cluster::load_data(config));
   for (const std::string& line : split.left_out) log_warning(line);
+  for (const std::string& hint : split.hints)  // of data that differ little: once
+    if (std::ranges::none_of(loaded, [&](const auto& data) {
+          return std::ranges::find(data->split.hints, hint) != data->split.hints.end();
+        }))
+      log_warning(hint);
   const std::uint64_t print = fingerprint(split);
   loaded.push_back(std::make_unique<LoadedData>(
       LoadedData{config.dataset, config.seed, std::move(split), print}));

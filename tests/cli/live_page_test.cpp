@@ -69,10 +69,10 @@ const std::map<std::string, std::string> kNoLinks;
 
 // Samples by series, with every rule of the format checked.
 std::map<std::string, double> samples_of(const std::string& text) {
-  static const std::regex kHelp("# HELP ([a-z_]+) [A-Z^0-9].*\\.");
-  static const std::regex kType("# TYPE ([a-z_]+) (counter|gauge)");
+  static const std::regex kHelp("# HELP ([a-z0-9_]+) [A-Z^0-9].*\\.");
+  static const std::regex kType("# TYPE ([a-z0-9_]+) (counter|gauge)");
   static const std::regex kSample(
-      R"re(([a-z_]+)((?:\{(?:[a-z_]+="(?:[^"\\]|\\["\\n])*",?)+\})?) (\S+))re");
+      R"re(([a-z0-9_]+)((?:\{(?:[a-z_]+="(?:[^"\\]|\\["\\n])*",?)+\})?) (\S+))re");
   CHECK(text.ends_with("\n"));
   std::map<std::string, double> samples;
   std::set<std::string> families;
@@ -171,6 +171,29 @@ TEST_CASE("metrics: before the first run, and of a regression") {
   MetricsText metrics;
   add_run_metrics(metrics, comparison.runs[0], status_of({}), Task::Regression);
   CHECK(samples_of(metrics.take()).at(R"(rubato_r_squared{sync="bsp",seed="1"})") == 0.8);
+}
+
+TEST_CASE("live page: recall, F1 and AUC where a run has them, in its line, headline and metrics") {
+  LiveRun now = run_under_way();
+  json status = json::parse(now.status);
+  status["recall"] = 0.25;
+  status["f1"] = 0.625;
+  status["auc"] = 0.96875;
+  status["target_recall"] = 0.9;
+  now.status = status.dump();
+  const Comparison comparison = sample_comparison({.models = {"bsp"}, .seeds = 1});
+  const auto texts = live_texts({.comparison = comparison, .now = &now, .links = kNoLinks});
+  const json data = json::parse(texts.data);
+  const auto has = [](const json& text, const std::string& part) {
+    return text.get<std::string>().find(part) != std::string::npos;
+  };
+  CHECK(has(data["live"]["line"], ", lowest recall 0.2500 (target 0.9), F1 0.6250, AUC 0.9688"));
+  CHECK(has(data["headline"], ", lowest recall 0.2500 (target 0.9)"));
+  CHECK_FALSE(has(data["headline"], "AUC"));
+  const auto samples = samples_of(texts.metrics);
+  CHECK(samples.at(R"(rubato_recall_ratio{sync="adsp",seed="1"})") == 0.25);
+  CHECK(samples.at(R"(rubato_f1_ratio{sync="adsp",seed="1"})") == 0.625);
+  CHECK(samples.at(R"(rubato_auc_ratio{sync="adsp",seed="1"})") == 0.96875);
 }
 
 TEST_CASE("metrics: a name from outside stays inside its label") {

@@ -23,7 +23,8 @@ import torch
 import check
 
 TOLERANCE = 1e-5
-MISSING = ["", "?", "NA", "NaN", "nan"]
+MARK = "none given"  # stated by dataset.missing when a model is trained; nobody repeats it
+MISSING = ["", "?", "NA", "NaN", "nan", MARK]
 MODELS = ['kind = "mlp"\nhidden = [8]', 'kind = "mlp"\nhidden = [12, 6]', 'kind = "svm"']
 
 
@@ -82,7 +83,7 @@ held_out_path = "{self.data('train')}"
 task = "{'regression' if self.regression else 'classification'}"
 """)
             if self.kind == "csv":
-                file.write(f"header = {str(self.header).lower()}\ncategorical = {texts}\n")
+                file.write(f"header = {str(self.header).lower()}\ncategorical = {texts}\nmissing = [\"{MARK}\"]\n")
             file.write("[training]\nbatch = 16\n[evaluation]\nsamples = 10\n[stop]\nmax_steps = 40\n")
 
     def data(self, name):

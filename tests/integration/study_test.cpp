@@ -1,6 +1,7 @@
 // `rubato study` as a user meets it: interrupted, killed, resumed, changed, and asked for the
 // impossible.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <csignal>
 #include <fstream>
@@ -61,6 +62,23 @@ TEST_CASE("study writes results, pictures and a report of every run") {
   CHECK(contains(read_text(place.path("out/h/report.html")), "What does H cost?"));
   for (const char* picture : {"out/h/time.svg", "out/h/details.svg"})
     CHECK(contains(read_text(place.path(picture)), "</svg>"));
+}
+
+TEST_CASE("study says what is wrong with its data, once") {
+  const Workplace place;
+  std::string table = "line,x,label\n";
+  for (int i = 0; i < 60; ++i)
+    table += fmt::format("{},{},{}\n", i, i * 7 % 11, i * 7 % 11 > 5 ? "a" : "b");
+  place.write("t.csv", table);
+  place.write("c.toml",
+              "[[workers]]\nname = \"w\"\nstep_seconds = 0.01\n[dataset]\npath = \"t.csv\"\n"
+              "[training]\nbatch = 8\n[stop]\nmax_steps = 20\n");
+  place.write("s.toml",
+              "question = \"Is it said?\"\ncluster = \"c.toml\"\nseeds = 2\n"
+              "[grid]\ndataset.held_out = [0.2, 0.3]\n[[contenders]]\nsync = \"bsp\"\n");
+  Process study(place, {"study", "s.toml"});
+  CHECK(study.wait_for_end() == 0);
+  CHECK(count(study.err(), "counts the samples of the file") == 1);
 }
 
 TEST_CASE("study goes on after an interrupt, a kill and a torn line, with the same results") {

@@ -174,6 +174,7 @@ Message any_body(std::size_t kind) {
                                 any_number(),
                                 any<double>(),
                                 any<double>(),
+                                any<double>(),
                                 {any<double>(), any<double>(), any<double>()}});
     case 17:
       return message(Save{any_number()});

@@ -81,7 +81,7 @@ inline std::vector<Message> every_message() {
       message(progress),
       message(Heartbeat{{5}, {6}, 7}),
       message(Directive{2.5, 7, Duration::from_ms(1500), 0.5, 24, 0.25}),
-      message(Evaluation{{2'000}, 0.45, 0.84, 33, 120, 0.1, 1.2, {0.5, 0.75, 0.875}}),
+      message(Evaluation{{2'000}, 0.45, 0.84, 33, 120, 0.4, 0.1, 1.2, {0.5, 0.75, 0.875}}),
       message(Describe{"box-7", std::string(3000, 's')}),
       message(Schema{std::string(3000, 't')}),
       message(AskStatus{}),
@@ -151,8 +151,8 @@ inline auto fields(const Directive& m) {
   return std::tie(m);
 }
 inline auto fields(const Evaluation& m) {
-  return std::tie(m.age, m.loss, m.accuracy, m.version, m.samples, m.target_mean, m.target_square,
-                  m.classes.recall, m.classes.f1, m.classes.auc);
+  return std::tie(m.age, m.loss, m.accuracy, m.version, m.samples, m.squared_error, m.target_mean,
+                  m.target_square, m.classes.recall, m.classes.f1, m.classes.auc);
 }
 inline auto fields(const Describe& m) {
   return std::tie(m.name, m.summary);

@@ -242,23 +242,26 @@ TEST_CASE("record: the R^2 of all workers' samples follows from their sums, not 
   options.task = Task::Regression;
   SchedulerWorld world(options);
   world.start();
-  // Targets 0, 1 and 4, 5, 6 with errors 1, 0 and 2, 0, 1.
+  // Targets 0, 1 and 4, 5, 6 with errors 1, 0 and 2, 0, 1. The losses have weights, 3 and 2 of the
+  // first samples and 1 of the others.
   world.from_worker(kZero, proto::Evaluation{.age = {},
-                                             .loss = 1.0 / 2,
+                                             .loss = 3.0 / 2,
                                              .accuracy = -1,
                                              .samples = 2,
+                                             .squared_error = 1.0 / 2,
                                              .target_mean = 0.5,
                                              .target_square = 0.5});
   world.from_worker(kOne, proto::Evaluation{.age = {},
-                                            .loss = 5.0 / 3,
+                                            .loss = 9.0 / 3,
                                             .accuracy = -1.5,
                                             .samples = 3,
+                                            .squared_error = 5.0 / 3,
                                             .target_mean = 5,
                                             .target_square = 77.0 / 3});
   world.now = world.now + options.evaluation_interval;
   world.scheduler.on_wakeup(world.now);
   const RunRecord record = world.scheduler.record();
-  CHECK(record.final_loss == doctest::Approx(6.0 / 5));
+  CHECK(record.final_loss == doctest::Approx(12.0 / 5));
   // Around their mean of 3.2 the five targets have squares of 10.24 + 4.84 + 0.64 + 3.24 + 7.84.
   CHECK(record.final_accuracy == doctest::Approx(1 - 6 / 26.8));
   CHECK(record.workers[1].held_out_accuracy == -1.5);

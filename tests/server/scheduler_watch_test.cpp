@@ -426,15 +426,17 @@ TEST_CASE("watch: absurd figures of one worker's own evaluation are left out") {
                                .loss = 0.5,
                                .accuracy = 0.75,
                                .samples = 10,
+                               .squared_error = 0.5,
                                .target_mean = 0.5,
                                .target_square = 1.25};
-  std::vector<proto::Evaluation> wrong(6, good);
+  std::vector<proto::Evaluation> wrong(7, good);
   wrong[0].loss = 1e300;
   wrong[1].loss = -1;
   wrong[2].accuracy = 1e9;
   wrong[3].target_square = 1e300;
   wrong[4].target_mean = -1e300;
   wrong[5].accuracy = std::numeric_limits<double>::quiet_NaN();
+  wrong[6].squared_error = 1e300;
   for (const auto& lie : wrong) {
     CAPTURE(&lie - wrong.data());
     auto options = watching();

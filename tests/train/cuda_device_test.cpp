@@ -349,7 +349,12 @@ TEST_CASE("chosen samples of data on the GPU train to the bit like batches from 
   numbers.labels.clear();
   numbers.classes = 1;
   for (int i = 0; i < 30; ++i) numbers.targets.push_back(0.1 * i - 1.5);
+  Dataset weighted = blobs(flat.input, 30, 1.0), weighted_numbers = numbers;
+  for (int i = 0; i < 30; ++i) weighted.weights.push_back(0.1f * static_cast<float>(i));
+  weighted_numbers.weights = weighted.weights;
   const std::pair<const ModelSpec*, Dataset> table[] = {{&image, pixels(image.input, 30, 4)},
+                                                        {&flat, weighted},
+                                                        {&number, weighted_numbers},
                                                         {&flat, blobs(flat.input, 30, 1.0)},
                                                         {&number, numbers}};
   for (const auto& [spec, data] : table) {

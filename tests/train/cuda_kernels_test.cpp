@@ -39,6 +39,12 @@ Floats32 normal(std::size_t count, std::uint64_t seed) {
   return values;
 }
 
+Floats32 positive(std::size_t count, std::uint64_t seed) {
+  Floats32 values = normal(count, seed);
+  for (float& value : values) value = std::abs(value);
+  return values;
+}
+
 // Few different values, so that many are equal.
 Floats32 coarse(std::size_t count, std::uint64_t seed) {
   Rng rng(seed);
@@ -257,6 +263,7 @@ TEST_CASE("kernels: losses have the host's bits, with ties and numbers that are 
     for (std::size_t b = 0; b < kBatch; ++b) labels[b] = static_cast<std::int32_t>(b) % classes;
     std::vector<float> class_weights = {0.3f, 7};
     class_weights.resize(static_cast<std::size_t>(classes), 1.7f);
+    const Floats32 weights = positive(kBatch, 3);
     for (const Loss loss : {Loss::SoftmaxCrossEntropy, Loss::MultiClassHinge}) {
       const float scale = 1.0f / kBatch;
       Floats32 gradient(scores.size(), 9);
@@ -264,22 +271,23 @@ TEST_CASE("kernels: losses have the host's bits, with ties and numbers that are 
       const auto compute = [&](float* out) {
         if (loss == Loss::SoftmaxCrossEntropy) {
           run(kBatch, SoftmaxCrossEntropy{scores.data(), labels.data(), out, losses.data(), classes,
-                                          scale, class_weights.data()});
+                                          scale, class_weights.data(), weights.data()});
         } else {
           run(kBatch, MultiClassHinge{scores.data(), labels.data(), out, losses.data(), classes,
-                                      scale, class_weights.data()});
+                                      scale, class_weights.data(), weights.data()});
         }
       };
       compute(gradient.data());
       Floats32 expected(scores.size());
-      loss_and_gradient(loss, scores.data(), {.labels = labels}, kBatch, classes, expected.data(),
-                        class_weights);
+      loss_and_gradient(loss, scores.data(), {.labels = labels, .weights = weights}, kBatch,
+                        classes, expected.data(), class_weights);
       CHECK(same(gradient, expected));
       for (int b = 0; b < kBatch; ++b) {
         const std::span<const std::int32_t> label(labels.data() + b, 1);
-        const BatchResult one =
-            loss_and_gradient<float>(loss, scores.data() + b * classes, {.labels = label}, 1,
-                                     classes, nullptr, class_weights);
+        const std::span<const float> weight(weights.data() + b, 1);
+        const BatchResult one = loss_and_gradient<float>(loss, scores.data() + b * classes,
+                                                         {.labels = label, .weights = weight}, 1,
+                                                         classes, nullptr, class_weights);
         const SampleLoss& got = losses[static_cast<std::size_t>(b)];
         CAPTURE(b);
         CHECK(same(got.loss, static_cast<float>(one.loss_sum)));
@@ -293,13 +301,14 @@ TEST_CASE("kernels: losses have the host's bits, with ties and numbers that are 
 }
 
 TEST_CASE("kernels: squared errors have the host's bits") {
-  const Floats32 scores = normal(9, 1), targets = normal(9, 2);
+  const Floats32 scores = normal(9, 1), targets = normal(9, 2), weights = positive(9, 3);
   Floats32 gradient(9), expected(9);
   std::vector<SampleLoss> losses(9);
-  run(9, SquaredError{scores.data(), targets.data(), gradient.data(), losses.data(), 1.0f / 9});
-  const BatchResult all =
-      loss_and_gradient(Loss::MeanSquaredError, scores.data(), {.labels = {}, .targets = targets},
-                        9, 1, expected.data());
+  run(9, SquaredError{scores.data(), targets.data(), gradient.data(), losses.data(), 1.0f / 9,
+                      weights.data()});
+  const BatchResult all = loss_and_gradient(Loss::MeanSquaredError, scores.data(),
+                                            {.labels = {}, .targets = targets, .weights = weights},
+                                            9, 1, expected.data());
   CHECK(gradient == expected);
   double sum = 0;
   for (const SampleLoss& each : losses) sum += each.loss;

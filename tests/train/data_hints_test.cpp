@@ -80,6 +80,11 @@ TEST_CASE("hints: one class, rare classes") {
   CHECK(hints(all).empty());  // 1 in 100
   all.classes = {{"good", 9901}, {"fault", 99}};
   CHECK(hints(all).starts_with("Class \"fault\" is rare, with as few as 99 of 10,000 samples."));
+  CHECK(hints(all).find("Set training.class_weights") != std::string::npos);
+  DatasetOptions weighted;
+  weighted.class_weights = true;  // which needs no advice
+  CHECK(hints(all, weighted).starts_with("Class \"fault\" is rare"));
+  CHECK(hints(all, weighted).find("class_weights") == std::string::npos);
   CHECK(hints(of_classes(numbers(200, "class {}"), 50)).empty());  // many, none rarer than others
 }
 

@@ -132,6 +132,43 @@ TEST_CASE("start: a layer that begins anew leaves its side to the data") {
                               "did you mean low?") != std::string::npos);
 }
 
+TEST_CASE("start: marks for missing values stay, and the run's own come beside them") {
+  const TempDirectory directory;
+  InputSchema schema = people();
+  schema.missing = {"-"};
+  const std::string start = write_start(directory, schema);
+  DatasetOptions options =
+      from(start, directory.write("new.csv", "city,age,risk\n-,50,high\ngone,-,low\nRome,1,low\n"));
+  options.text.missing = {"gone"};
+  const InputSchema known = load_dataset(options, 1).value().schema;
+  CHECK(known.missing == std::vector<std::string>{"-", "gone"});
+  CHECK(known.columns == people().columns);
+  // Where columns follow from the data, so do their marks.
+  options.fresh = {"dense1.*"};
+  CHECK(load_dataset(options, 1).error().message.find("\"-\" is not a number") !=
+        std::string::npos);
+}
+
+TEST_CASE("start: the weights of samples are the run's own") {
+  const TempDirectory directory;
+  InputSchema schema = people();
+  schema.weights = {"w", 7};
+  const std::string start = write_start(directory, schema);
+  const std::string data =
+      directory.write("new.csv", "city,v,age,risk\nRome,1,50,high\nBern,5,96,low\n");
+  DatasetOptions options = from(start, data);
+  CHECK_FALSE(load_dataset(options, 1).value().schema.weights);
+  options.weight_column = "v";
+  const DataSplit split = load_dataset(options, 1).value();
+  CHECK(split.schema.weights == SampleWeights{"v", 3});
+  CHECK(split.schema.columns == people().columns);
+  CHECK(split.schema.classes == people().classes);
+  CHECK(split.train.weights.size() == 2);
+  const auto agreed = agree({{"pi", summarise(data, options).value()}}, options).value();
+  CHECK(agreed.weights == split.schema.weights);
+  CHECK(agreed.columns == people().columns);
+}
+
 TEST_CASE("start: a target keeps its scaling") {
   const TempDirectory directory;
   InputSchema schema = people();

@@ -91,7 +91,7 @@ std::optional<std::size_t> samples_read(const std::string& name, const std::stri
     CHECK_MESSAGE(line.find('\n') == line.npos, line);
     return std::nullopt;
   }
-  const auto summary = summarise(*raw, path, options.task);
+  const auto summary = summarise(*raw, path, options);
   if (!summary) {
     CHECK(summary.error().message.find('\n') == std::string::npos);
     return std::nullopt;

@@ -92,6 +92,21 @@ TEST_CASE("ONNX: mlp with texts and missing values") {
   model.schema.columns = {{.name = "a", .categories = {"1", "2", "3", "4", "5", "6", "7", "8"}}};
   check(model);
 }
+TEST_CASE("ONNX: marks for missing values count for the indicator, and are no categories") {
+  TrainedModel model = untrained({.kind = "mlp", .hidden = {5}}, {5, 1, 1}, 3, false);
+  model.schema.columns = {{.name = "colour", .categories = {"-", "red"}, .indicator = true},
+                          {.name = "zone", .categories = {"-", "1"}}};
+  model.schema.missing = {"-", "none"};
+  std::vector<std::vector<std::string>> known;
+  const onnx::ModelProto file = check(model);
+  for (const auto& node : file.graph().node())
+    for (const auto& attribute : node.attribute())
+      if (attribute.name() == "cats_strings")
+        known.emplace_back(attribute.strings().begin(), attribute.strings().end());
+  REQUIRE(known.size() == 2);
+  CHECK(known[0] == std::vector<std::string>{"red", "", "?", "NA", "NaN", "nan", "-", "none"});
+  CHECK(known[1] == std::vector<std::string>{"1"});
+}
 // A mean as one float would be off by as much as such numbers differ.
 TEST_CASE("ONNX: a mean keeps its digits, as two floats or, far from 0, as a double") {
   TrainedModel model = untrained({.kind = "mlp", .hidden = {5}}, {5, 1, 1}, 3, false);

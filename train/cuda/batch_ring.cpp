@@ -31,7 +31,8 @@ Result<BatchRing> BatchRing::make(Gpu& gpu, const Shape& input, int batch_max) {
   for (Slot& slot : ring.slots_) {
     slot.samples_at_ = aligned(sizeof(StepScalars));
     slot.answers_at_ = slot.samples_at_ + aligned(samples * sizeof(std::uint32_t));
-    slot.inputs_at_ = slot.answers_at_ + aligned(samples * sizeof(float));
+    slot.weights_at_ = slot.answers_at_ + aligned(samples * sizeof(float));
+    slot.inputs_at_ = slot.weights_at_ + aligned(samples * sizeof(float));
     const std::size_t bytes = slot.inputs_at_ + samples * input.count() * sizeof(float);
     RUBATO_ASSIGN(slot.pinned_, gpu.allocate_pinned(bytes));
     RUBATO_ASSIGN(slot.memory_, gpu.allocate(bytes));
@@ -42,12 +43,12 @@ Result<BatchRing> BatchRing::make(Gpu& gpu, const Shape& input, int batch_max) {
   return ring;
 }
 
-BatchRing::Slot& BatchRing::fill(const Batch& batch, const StepScalars& scalars) {
+BatchRing::Slot& BatchRing::fill(const Batch& batch, bool weighted, const StepScalars& scalars) {
   Slot& slot = slots_[next_];
   next_ = (next_ + 1) % kSlots;
   gpu_->wait(*slot.done_);
   collect(slot);
-  slot.kind_ = {batch.size, !batch.samples.empty()};
+  slot.kind_ = {batch.size, !batch.samples.empty(), weighted};
   auto* const pinned = slot.pinned_.as<std::byte>();
   std::memcpy(pinned, &scalars, sizeof(scalars));
   std::size_t bytes = 0;
@@ -59,6 +60,7 @@ BatchRing::Slot& BatchRing::fill(const Batch& batch, const StepScalars& scalars)
   put(batch.samples, slot.samples_at_);
   put(batch.labels, slot.answers_at_);
   put(batch.targets, slot.answers_at_);
+  put(batch.weights, slot.weights_at_);
   put(batch.inputs, slot.inputs_at_);
   gpu_->copy(Stream::Upload, slot.memory_.as<std::byte>(), pinned, bytes);
   gpu_->record(*slot.uploaded_, Stream::Upload);

@@ -22,7 +22,8 @@ class BatchRing {
   // What a recorded step belongs to.
   struct StepKind {
     int size = 0;
-    bool chosen = false;  // its samples are chosen from the data on the GPU
+    bool chosen = false;    // its samples are chosen from the data on the GPU
+    bool weighted = false;  // its samples have weights of their own
     bool operator==(const StepKind&) const = default;
   };
 
@@ -31,6 +32,7 @@ class BatchRing {
     // In the GPU's memory.
     const StepScalars* scalars() const { return memory_.as<StepScalars>(); }
     std::byte* answers() const { return memory_.as<std::byte>() + answers_at_; }
+    std::byte* weights() const { return memory_.as<std::byte>() + weights_at_; }
     float* inputs() const { return reinterpret_cast<float*>(memory_.as<std::byte>() + inputs_at_); }
     const std::uint32_t* samples() const {
       return reinterpret_cast<const std::uint32_t*>(memory_.as<std::byte>() + samples_at_);
@@ -45,7 +47,7 @@ class BatchRing {
     friend class BatchRing;
     Memory pinned_, memory_;  // the parts below, one behind the other
     Memory sums_;
-    std::size_t samples_at_ = 0, answers_at_ = 0, inputs_at_ = 0;
+    std::size_t samples_at_ = 0, answers_at_ = 0, weights_at_ = 0, inputs_at_ = 0;
     std::unique_ptr<Event> uploaded_, done_;
     StepKind kind_;
     std::optional<std::uint64_t> step_;  // its number; nobody has read its sums
@@ -55,8 +57,9 @@ class BatchRing {
   [[nodiscard]] static Result<BatchRing> make(Gpu& gpu, const Shape& input, int batch_max);
 
   // The next slot holds `batch` and `scalars`, for work that is queued on Compute from now on.
-  // Waits until the GPU is done with the batch that was there. Requires: a checked batch.
-  Slot& fill(const Batch& batch, const StepScalars& scalars);
+  // `weighted`: its samples have weights, here or in the data on the GPU. Waits until the GPU is
+  // done with the batch that was there. Requires: a checked batch.
+  Slot& fill(const Batch& batch, bool weighted, const StepScalars& scalars);
   // The work of the batch is queued. Its sums belong to a step.
   void end_step(Slot& slot);
   // The work of the batch is queued. Returns: its sums; waits.

@@ -179,7 +179,7 @@ void CudaDevice::check(const Batch& batch) const {
   RUBATO_CHECK(data_, "samples are chosen from data that the device keeps");
   RUBATO_CHECK(batch.size >= 1 && batch.size <= batch_max_, "batch size outside 1..batch_max");
   RUBATO_CHECK(batch.samples.size() == static_cast<std::size_t>(batch.size) &&
-                   batch.inputs.empty() && batch.answers().size() == 0,
+                   batch.inputs.empty() && batch.weights.empty() && batch.answers().size() == 0,
                "a batch of chosen samples has nothing else");
   for (const std::uint32_t sample : batch.samples)
     RUBATO_CHECK(sample < data_->size(), "a sample index lies outside the dataset");
@@ -190,12 +190,14 @@ CudaDevice::Slot& CudaDevice::fill(const Batch& batch, float rate) {
   must(prepare(batch.size));
   cuda::StepScalars scalars = optimizer_->scalars(rate);
   scalars.update = replica_->update();
-  return ring_->fill(batch, scalars);
+  const bool weighted = batch.samples.empty() ? !batch.weights.empty() : data_->weighted();
+  return ring_->fill(batch, weighted, scalars);
 }
 
 void CudaDevice::queue_samples(const Slot& slot) {
   if (slot.kind().chosen)
-    data_->gather(*gpu_, slot.samples(), slot.kind().size, slot.inputs(), slot.answers());
+    data_->gather(*gpu_, slot.samples(), slot.kind().size, slot.inputs(), slot.answers(),
+                  slot.weights());
 }
 
 bool CudaDevice::queue_forward(const Slot& slot, const Arriving* arriving) {
@@ -217,8 +219,10 @@ bool CudaDevice::queue_forward(const Slot& slot, const Arriving* arriving) {
 }
 
 void CudaDevice::queue_loss(const Slot& slot, float* gradient) {
-  loss_->run(*gpu_, stages_.back().output.as<float>(), slot.answers(), slot.kind().size, gradient,
-             slot.sums());
+  const auto* const weights =
+      slot.kind().weighted ? reinterpret_cast<const float*>(slot.weights()) : nullptr;
+  loss_->run(*gpu_, stages_.back().output.as<float>(), slot.answers(), weights, slot.kind().size,
+             gradient, slot.sums());
 }
 
 void CudaDevice::queue_backward(const Slot& slot) {

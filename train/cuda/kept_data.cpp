@@ -22,12 +22,14 @@ std::optional<Memory> copy_of(Gpu& gpu, const std::vector<T>& values) {
 std::optional<KeptData> KeptData::make(Gpu& gpu, const Dataset& data) {
   const std::size_t feature_bytes = std::visit(
       [](const auto& values) { return values.size() * sizeof(values[0]); }, data.features);
-  if (feature_bytes + data.size() * sizeof(float) > gpu.memory_free() / kShareOfFree)
+  const std::size_t sample_bytes = (data.weights.empty() ? 1 : 2) * sizeof(float);
+  if (feature_bytes + data.size() * sample_bytes > gpu.memory_free() / kShareOfFree)
     return std::nullopt;
   KeptData kept;
   kept.size_ = data.size();
   kept.count_ = static_cast<std::uint32_t>(data.shape.count());
   kept.plane_ = static_cast<std::uint32_t>(data.shape.height * data.shape.width);
+  kept.weighted_ = !data.weights.empty();
   kept.pixels_ = std::holds_alternative<std::vector<std::uint8_t>>(data.features);
   const auto put = [&](Memory& memory, const auto& values) {
     auto copied = copy_of(gpu, values);
@@ -44,6 +46,7 @@ std::optional<KeptData> KeptData::make(Gpu& gpu, const Dataset& data) {
       std::visit([&](const auto& values) { return put(kept.features_, values); }, data.features) &&
       (data.task() == Task::Classification ? put(kept.answers_, data.labels)
                                            : put(kept.answers_, targets)) &&
+      (!kept.weighted_ || put(kept.weights_, data.weights)) &&
       (!kept.pixels_ || (put(kept.scales_, scales) && put(kept.shifts_, shifts)));
   gpu.wait(Stream::Compute);  // until the vectors here are read
   if (!there) return std::nullopt;
@@ -51,7 +54,7 @@ std::optional<KeptData> KeptData::make(Gpu& gpu, const Dataset& data) {
 }
 
 void KeptData::gather(Gpu& gpu, const std::uint32_t* samples, int size, float* inputs,
-                      std::byte* answers) const {
+                      std::byte* answers, std::byte* weights) const {
   const auto rows = static_cast<std::size_t>(size);
   if (pixels_) {
     gpu.launch(Stream::Compute, rows * count_,
@@ -61,9 +64,13 @@ void KeptData::gather(Gpu& gpu, const std::uint32_t* samples, int size, float* i
     gpu.launch(Stream::Compute, rows * count_,
                GatherRows{samples, features_.as<float>(), inputs, count_});
   }
-  gpu.launch(Stream::Compute, rows,
-             GatherAnswers{samples, answers_.as<std::uint32_t>(),
-                           reinterpret_cast<std::uint32_t*>(answers)});
+  const auto gather_words = [&](const Memory& from, std::byte* to) {
+    gpu.launch(
+        Stream::Compute, rows,
+        GatherAnswers{samples, from.as<std::uint32_t>(), reinterpret_cast<std::uint32_t*>(to)});
+  };
+  gather_words(answers_, answers);
+  if (weighted_) gather_words(weights_, weights);
 }
 
 }  // namespace rubato::train::cuda

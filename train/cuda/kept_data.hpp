@@ -15,16 +15,19 @@ class KeptData {
   // Nothing if the data take more than a quarter of the GPU's free memory, or it has less than it
   // said.
   static std::optional<KeptData> make(Gpu& gpu, const Dataset& data);
-  std::size_t size() const { return size_; }  // samples
-  // inputs [size, count] and answers [size] <- the samples, all on the GPU; queues on Compute.
-  void gather(Gpu& gpu, const std::uint32_t* samples, int size, float* inputs,
-              std::byte* answers) const;
+  std::size_t size() const { return size_; }   // samples
+  bool weighted() const { return weighted_; }  // whether the samples have weights
+  // inputs [size, count], answers [size] and, of weighted data, weights [size] <- the samples, all
+  // on the GPU; queues on Compute.
+  void gather(Gpu& gpu, const std::uint32_t* samples, int size, float* inputs, std::byte* answers,
+              std::byte* weights) const;
 
  private:
   std::size_t size_ = 0;
   std::uint32_t count_ = 0, plane_ = 0;  // of one sample
   bool pixels_ = false;
-  Memory features_, answers_;
+  bool weighted_ = false;
+  Memory features_, answers_, weights_;
   Memory scales_, shifts_;  // of pixels, [channels]
 };
 

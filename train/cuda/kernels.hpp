@@ -350,10 +350,12 @@ struct SoftmaxCrossEntropy {
   std::int32_t classes;
   float scale;  // 1 / B
   const float* weights = nullptr;
+  const float* sample_weights = nullptr;
   RUBATO_KERNEL void operator()(std::size_t i) const {
     const float* row = scores + i * static_cast<std::size_t>(classes);
     const std::int32_t label = labels[i];
-    const float weight = weights ? weights[label] : 1.0f;
+    const float weight =
+        (weights ? weights[label] : 1.0f) * (sample_weights ? sample_weights[i] : 1.0f);
     const std::int32_t best = first_largest(row, classes);
     const float largest = row[best];
     float sum = 0;
@@ -377,10 +379,12 @@ struct MultiClassHinge {
   std::int32_t classes;
   float scale;
   const float* weights = nullptr;
+  const float* sample_weights = nullptr;
   RUBATO_KERNEL void operator()(std::size_t i) const {
     const float* row = scores + i * static_cast<std::size_t>(classes);
     const std::int32_t label = labels[i];
-    const float weight = weights ? weights[label] : 1.0f;
+    const float weight =
+        (weights ? weights[label] : 1.0f) * (sample_weights ? sample_weights[i] : 1.0f);
     std::int32_t rival = label == 0 ? 1 : 0;
     for (std::int32_t j = rival + 1; j < classes; ++j)
       if (j != label && row[j] > row[rival]) rival = j;
@@ -404,10 +408,12 @@ struct SquaredError {
   float* gradient;
   SampleLoss* losses;
   float scale;
+  const float* sample_weights = nullptr;
   RUBATO_KERNEL void operator()(std::size_t i) const {
+    const float weight = sample_weights ? sample_weights[i] : 1.0f;
     const float error = scores[i] - targets[i];
-    if (gradient) gradient[i] = 2 * scale * error;
-    losses[i] = {error * error, 0};
+    if (gradient) gradient[i] = 2 * (scale * weight) * error;
+    losses[i] = {weight * (error * error), 0};
   }
 };
 

@@ -18,8 +18,8 @@ Result<LossStage> LossStage::make(Gpu& gpu, const ModelSpec& spec, int batch_max
   return stage;
 }
 
-void LossStage::run(Gpu& gpu, const float* scores, const void* answers, int size, float* gradient,
-                    BatchSums* sums) const {
+void LossStage::run(Gpu& gpu, const float* scores, const void* answers, const float* sample_weights,
+                    int size, float* gradient, BatchSums* sums) const {
   const auto samples = static_cast<std::size_t>(size);
   auto* const losses = losses_.as<SampleLoss>();
   const float scale = 1.0f / static_cast<float>(size);
@@ -28,15 +28,18 @@ void LossStage::run(Gpu& gpu, const float* scores, const void* answers, int size
   switch (loss_) {
     case Loss::SoftmaxCrossEntropy:
       gpu.launch(Stream::Compute, samples,
-                 SoftmaxCrossEntropy{scores, labels, gradient, losses, classes_, scale, weights});
+                 SoftmaxCrossEntropy{scores, labels, gradient, losses, classes_, scale, weights,
+                                     sample_weights});
       break;
     case Loss::MultiClassHinge:
       gpu.launch(Stream::Compute, samples,
-                 MultiClassHinge{scores, labels, gradient, losses, classes_, scale, weights});
+                 MultiClassHinge{scores, labels, gradient, losses, classes_, scale, weights,
+                                 sample_weights});
       break;
     case Loss::MeanSquaredError:
       gpu.launch(Stream::Compute, samples,
-                 SquaredError{scores, static_cast<const float*>(answers), gradient, losses, scale});
+                 SquaredError{scores, static_cast<const float*>(answers), gradient, losses, scale,
+                              sample_weights});
       break;
   }
   const std::uint32_t parts = parts_of_sum(samples);

@@ -10,11 +10,11 @@ namespace rubato::train::cuda {
 class LossStage {
  public:
   [[nodiscard]] static Result<LossStage> make(Gpu& gpu, const ModelSpec& spec, int batch_max);
-  // scores [size, classes]; answers [size]: int32 labels below `classes`, or float targets.
-  // gradient [size, classes] <- d(mean loss)/d(scores); null when it is not wanted. `sums`, in
-  // pinned memory, <- over all samples.
-  void run(Gpu& gpu, const float* scores, const void* answers, int size, float* gradient,
-           BatchSums* sums) const;
+  // scores [size, classes]; answers [size]: int32 labels below `classes`, or float targets;
+  // sample_weights [size], or null: all are 1. gradient [size, classes] <- d(mean loss)/d(scores);
+  // null when it is not wanted. `sums`, in pinned memory, <- over all samples.
+  void run(Gpu& gpu, const float* scores, const void* answers, const float* sample_weights,
+           int size, float* gradient, BatchSums* sums) const;
 
  private:
   Loss loss_ = Loss::SoftmaxCrossEntropy;
