@@ -175,23 +175,22 @@ std::string target_text(const Target& target, const std::string& name) {
   return aligned(cells, text_columns(stdout)) + "\n";
 }
 
-std::string value_cell(const RawTable& table, std::size_t row, std::size_t column) {
-  const double value = table.values[row * table.columns.size() + column];
+std::string value_cell(const train::RawColumn& column, double value) {
   if (std::isnan(value)) return "(missing)";
-  if (table.columns[column].text)
-    return shortened(table.columns[column].words[static_cast<std::size_t>(value)]);
+  if (column.text) return shortened(column.words[static_cast<std::size_t>(value)]);
   return fmt::format("{}", value);
 }
 
 std::string table_look(const RawTable& table) {
   const std::size_t shown = std::min(table.columns.size(), kColumnsShown);
   Cells cells = {{""}};
+  std::vector<double> scratch;
   for (std::size_t row = 0; row < std::min(table.rows(), kFirstLook); ++row)
     cells[0].push_back(fmt::format("{}", row + 1));
   for (std::size_t c = 0; c < shown; ++c) {
     auto& cell = cells.emplace_back(1, column_name(table.columns[c].name, c));
     for (std::size_t row = 0; row + 1 < cells[0].size(); ++row)
-      cell.push_back(value_cell(table, row, c));
+      cell.push_back(value_cell(table.columns[c], row_of(table, row, scratch)[c]));
   }
   if (shown < table.columns.size()) cells.emplace_back(cells[0].size(), "...");
   auto& label = cells.emplace_back(1, "label");
@@ -316,6 +315,7 @@ std::string page(const std::vector<File>& files, const train::DataSummary& all,
                  const train::InputSchema& schema, const std::vector<std::string>& hints) {
   const bool images = all.image.channels > 0;
   std::string text = caption(files, all) + "\n";
+  if (schema.sparse) text += "mostly zeros: they stay zeros, and take no memory\n";
   text += (images ? channels_text(all) : columns_text(all)) + "\n";
   text += (all.target ? target_text(target_of(files, *all.target), schema.target_name())
                       : labels_text(all, schema)) +

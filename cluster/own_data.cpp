@@ -42,7 +42,7 @@ void append(train::Dataset& into, train::Dataset part) {
   std::visit(
       [&](auto& values) {
         const auto& more = std::get<std::decay_t<decltype(values)>>(part.features);
-        values.insert(values.end(), more.begin(), more.end());
+        train::append_rows(values, more);
       },
       into.features);
 }

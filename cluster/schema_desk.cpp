@@ -17,6 +17,7 @@ using proto::PeerId;
 using proto::Role;
 
 constexpr Duration kWordEvery = Duration::from_seconds(5);
+constexpr std::uint64_t kArrivingMax = 16 * proto::kLongTextMax;  // of all summaries, not whole yet
 
 }  // namespace
 
@@ -57,49 +58,64 @@ void SchemaDesk::on_message(Instant, PeerId from, const Message& message) {
 }
 
 void SchemaDesk::on_describe(PeerId from, const proto::Describe& describe) {
-  if (const auto taken = take(describe); !taken) return refuse(from, taken.error().message);
+  std::uint64_t bytes = 0;
+  if (describe.summary.total > 0) {  // else a server
+    const auto heard = hear(describe.name, describe.summary);
+    if (!heard) return refuse(from, heard.error().message);
+    bytes = *heard;
+  }
   asked_.insert(from);
-  if (summaries_.size() < options_.enough) return send(from, proto::Heartbeat{});
-  if (!schema_ && !failure_) agree();
+  if (summaries_.size() >= options_.enough && !schema_ && !failure_) return agree();
+  if (schema_) return send(from, proto::Schema{proto::part_of(text_, describe.schema_at)});
+  send(from, proto::Described{bytes});
 }
 
-Result<void> SchemaDesk::take(const proto::Describe& describe) {
-  if (describe.summary.empty()) return {};  // a server
-  const bool listed = std::ranges::find(options_.workers, describe.name) != options_.workers.end();
+// Returns: how many bytes of the worker's summary are here.
+Result<std::uint64_t> SchemaDesk::hear(const std::string& name, const proto::TextPart& part) {
+  const bool listed = std::ranges::find(options_.workers, name) != options_.workers.end();
   if (!listed && !options_.open)
-    return fail(ErrorCode::BadInput,
-                fmt::format("the cluster file has no worker \"{}\"", describe.name));
-  RUBATO_ASSIGN(auto summary, train::summary_of(describe.summary));
-  const bool fresh = !summaries_.contains(describe.name);
-  if (fresh)
-    log_.push(summary.target ? fmt::format("worker '{}' has {}", describe.name,
-                                           counted(summary.samples, "sample"))
-                             : fmt::format("worker '{}' has {} of {}", describe.name,
-                                           counted(summary.samples, "sample"),
-                                           counted(summary.classes.size(), "class")));
-  summaries_[describe.name] = std::move(summary);
+    return fail(ErrorCode::BadInput, fmt::format("the cluster file has no worker \"{}\"", name));
+  auto arriving = arriving_.find(name);
+  if (arriving == arriving_.end() || part.offset == 0) {
+    if (part.offset > 0) return summaries_.contains(name) ? part.total : 0;  // said again
+    if (!room_for(part.total)) return 0;
+    arriving = arriving_.try_emplace(name).first;
+  }
+  arriving->second.take(part);
+  if (!arriving->second.complete()) return arriving->second.size();
+  const std::string text = arriving->second.text();
+  arriving_.erase(arriving);
+  RUBATO_TRY(take(name, text));
+  return part.total;
+}
+
+bool SchemaDesk::room_for(std::uint64_t bytes) const {
+  for (const auto& [name, text] : arriving_) bytes += text.size();
+  return bytes <= kArrivingMax;
+}
+
+Result<void> SchemaDesk::take(const std::string& name, const std::string& text) {
+  RUBATO_ASSIGN(auto summary, train::summary_of(text));
+  if (!summaries_.contains(name))
+    log_.push(summary.target
+                  ? fmt::format("worker '{}' has {}", name, counted(summary.samples, "sample"))
+                  : fmt::format("worker '{}' has {} of {}", name,
+                                counted(summary.samples, "sample"),
+                                counted(summary.classes.size(), "class")));
+  summaries_[name] = std::move(summary);
   return {};
 }
 
 void SchemaDesk::agree() {
-  const auto agreed = [&]() -> Result<train::InputSchema> {
-    RUBATO_ASSIGN(auto schema, train::agree(summaries_, options_.stated));
-    const std::size_t bytes = to_text(schema).size();
-    if (bytes > proto::kSchemaTextMax)
-      return fail(
-          ErrorCode::BadInput,
-          fmt::format("the schema of all data has {} bytes, and {} can be sent at most; leave "
-                      "columns out with dataset.ignore, or state the schema in a file",
-                      bytes, proto::kSchemaTextMax));
-    return schema;
-  }();
+  const auto agreed = train::agree(summaries_, options_.stated);
   if (!agreed) {
     failure_ = agreed.error();
     for (const PeerId peer : asked_) refuse(peer, failure_->message);
     return;
   }
   schema_ = *agreed;
-  for (const PeerId peer : asked_) send(peer, proto::Schema{to_text(*schema_)});
+  text_ = to_text(*schema_);
+  for (const PeerId peer : asked_) send(peer, proto::Schema{proto::part_of(text_, 0)});
   stopped_ = fmt::format("{} agreed on {} and {}", counted(summaries_.size(), "worker"),
                          counted(static_cast<std::uint64_t>(schema_->shape.count()), "input"),
                          counted(static_cast<std::uint64_t>(schema_->outputs()), "output"));
@@ -145,14 +161,28 @@ void SchemaAsker::on_start(Instant now) {
 }
 
 void SchemaAsker::on_wakeup(Instant now) {
-  if (joiner_.poll(now) == proto::Joiner::Due::Hello)
-    outbox_.push(
-        {options_.scheduler, Message{.cluster = options_.cluster,
-                                     .sender = {options_.role, 0},
-                                     .incarnation = options_.incarnation,
-                                     .body = proto::Describe{options_.name, options_.summary},
-                                     .payload = {}}});
+  if (joiner_.poll(now) == proto::Joiner::Due::Hello && now >= again_) speak(now);
   if (auto error = joiner_.overdue(now)) failure_ = std::move(error);
+}
+
+// What the scheduler does not have yet of the summary, and what is here of the schema.
+void SchemaAsker::speak(Instant now) {
+  again_ = now + patience_.next();
+  outbox_.push(
+      {options_.scheduler,
+       Message{.cluster = options_.cluster,
+               .sender = {options_.role, 0},
+               .incarnation = options_.incarnation,
+               .body = proto::Describe{.name = options_.name,
+                                       .summary = proto::part_of(options_.summary, described_),
+                                       .schema_at = text_.size()},
+               .payload = {}}});
+}
+
+// The last part has arrived: the next one.
+void SchemaAsker::go_on(Instant now) {
+  patience_.restart();
+  speak(now);
 }
 
 void SchemaAsker::on_message(Instant now, PeerId from, const Message& message) {
@@ -162,14 +192,28 @@ void SchemaAsker::on_message(Instant now, PeerId from, const Message& message) {
     failure_ = Error{ErrorCode::Refused, "scheduler: " + refusal->message};
   } else if (const auto* notice = std::get_if<proto::Notice>(&message.body)) {
     log_.push(notice->text);
+  } else if (const auto* described = std::get_if<proto::Described>(&message.body)) {
+    if (described->bytes == described_ || described->bytes > options_.summary.size()) return;
+    described_ = described->bytes;
+    if (described_ < options_.summary.size()) go_on(now);
   } else if (const auto* schema = std::get_if<proto::Schema>(&message.body)) {
-    auto read = train::schema_of(schema->text);
-    if (read) {
-      schema_ = std::move(*read);
-      stopped_ = "the schema is agreed";
-    } else {
-      failure_ = Error{ErrorCode::Corrupt, "scheduler: its schema: " + read.error().message};
-    }
+    on_schema(now, *schema);
+  }
+}
+
+void SchemaAsker::on_schema(Instant now, const proto::Schema& schema) {
+  const std::uint64_t had = text_.size();
+  text_.take(schema.text);
+  if (!text_.complete()) {
+    if (text_.size() != had) go_on(now);
+    return;
+  }
+  auto read = train::schema_of(text_.text());
+  if (read) {
+    schema_ = std::move(*read);
+    stopped_ = "the schema is agreed";
+  } else {
+    failure_ = Error{ErrorCode::Corrupt, "scheduler: its schema: " + read.error().message};
   }
 }
 

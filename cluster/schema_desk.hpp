@@ -18,6 +18,7 @@
 #include "base/result.hpp"
 #include "base/time.hpp"
 #include "proto/joiner.hpp"
+#include "proto/long_text.hpp"
 #include "proto/messages.hpp"
 #include "proto/outbox.hpp"
 #include "train/data_summary.hpp"
@@ -60,7 +61,9 @@ class SchemaDesk {
 
  private:
   void on_describe(proto::PeerId from, const proto::Describe& describe);
-  Result<void> take(const proto::Describe& describe);
+  Result<std::uint64_t> hear(const std::string& name, const proto::TextPart& part);
+  Result<void> take(const std::string& name, const std::string& summary);
+  bool room_for(std::uint64_t bytes) const;
   void agree();
   void refuse(proto::PeerId to, const std::string& why);
   void send(proto::PeerId to, proto::Body body);
@@ -68,8 +71,10 @@ class SchemaDesk {
 
   Options options_;
   std::map<std::string, train::DataSummary> summaries_;  // by worker
+  std::map<std::string, proto::LongText> arriving_;      // of workers, while not whole
   std::set<proto::PeerId> asked_;                        // who waits for the schema
   std::optional<train::InputSchema> schema_;
+  std::string text_;                  // of the schema
   std::optional<Instant> next_word_;  // when to look for whom it waits
   RepeatedLine word_{Duration::from_seconds(10)};
   std::optional<std::string> stopped_;
@@ -85,7 +90,7 @@ class SchemaAsker {
     Incarnation incarnation = 0;
     proto::Role role = proto::Role::Worker;
     std::string name;
-    std::string summary;  // empty: a server's
+    std::string summary;  // as a text; empty: a server's
     proto::PeerId scheduler = 0;
     proto::JoinTiming timing = {};
   };
@@ -105,8 +110,17 @@ class SchemaAsker {
   const train::InputSchema& schema() const { return *schema_; }
 
  private:
+  void speak(Instant now);
+  void go_on(Instant now);
+  void on_schema(Instant now, const proto::Schema& schema);
+
   Options options_;
   proto::Joiner joiner_;
+  std::uint64_t described_ = 0;  // bytes of the summary that the scheduler has
+  proto::LongText text_;         // of the schema, as far as it is here
+  // When to say again what got no answer. A part may take long on a slow link.
+  Instant again_;
+  GrowingInterval patience_{Duration::from_seconds(1), Duration::from_seconds(8)};
   std::optional<train::InputSchema> schema_;
   std::optional<std::string> stopped_;
   std::optional<Error> failure_;

@@ -152,11 +152,17 @@ auto write(Builder& b, const Evaluation& m) {
                                 m.target_mean, m.target_square, m.classes.recall, m.classes.f1,
                                 m.classes.auc, m.squared_error);
 }
+auto written_part(Builder& b, const TextPart& part) {
+  return wire::CreateTextPart(b, b.CreateString(part.bytes), part.offset, part.total);
+}
 auto write(Builder& b, const Describe& m) {
-  return wire::CreateDescribe(b, b.CreateString(m.name), b.CreateString(m.summary));
+  return wire::CreateDescribe(b, b.CreateString(m.name), written_part(b, m.summary), m.schema_at);
+}
+auto write(Builder& b, const Described& m) {
+  return wire::CreateDescribed(b, m.bytes);
 }
 auto write(Builder& b, const Schema& m) {
-  return wire::CreateSchema(b, b.CreateString(m.text));
+  return wire::CreateSchema(b, written_part(b, m.text));
 }
 auto write(Builder& b, const AskStatus&) {
   return wire::CreateAskStatus(b);
@@ -186,6 +192,16 @@ Result<std::string> read_text(const char* field, const flatbuffers::String& s) {
   if (s.size() > kTextBytesMax)
     return corrupt("{} is {} bytes long; the limit is {}", field, s.size(), kTextBytesMax);
   return s.str();
+}
+
+Result<TextPart> read_part(const char* field, const wire::TextPart& t) {
+  const std::uint64_t size = t.bytes()->size();
+  if (size > kTextPartMax)
+    return corrupt("{} has a part of {} bytes; the limit is {}", field, size, kTextPartMax);
+  if (t.total() > kLongTextMax || t.offset() > t.total() || size > t.total() - t.offset())
+    return corrupt("{} has {} bytes at {} of {}; the limit is {}", field, size, t.offset(),
+                   t.total(), kLongTextMax);
+  return TextPart{t.bytes()->str(), t.offset(), t.total()};
 }
 
 // Empty, or as long as every key is.
@@ -452,7 +468,17 @@ Result<Body> read(const wire::Evaluation& t) {
 }
 Result<Body> read(const wire::Describe& t) {
   RUBATO_ASSIGN(auto name, read_text("Describe.name", *t.name()));
-  return Describe{std::move(name), t.summary()->str()};
+  RUBATO_ASSIGN(auto summary, read_part("Describe.summary", *t.summary()));
+  RUBATO_TRY(check_numbers("Describe", t.schema_at()));
+  return Describe{std::move(name), std::move(summary), t.schema_at()};
+}
+Result<Body> read(const wire::Described& t) {
+  RUBATO_TRY(check_numbers("Described", t.bytes()));
+  return Described{t.bytes()};
+}
+Result<Body> read(const wire::Schema& t) {
+  RUBATO_ASSIGN(auto text, read_part("Schema.text", *t.text()));
+  return Schema{std::move(text)};
 }
 
 Result<Body> read(const wire::MembersAck& t) {
@@ -488,7 +514,8 @@ Result<Body> read_rare_body(const wire::Envelope& e) {
     case wire::Body::Save: return read(*e.body_as_Save());
     case wire::Body::Notice: return read(*e.body_as_Notice());
     case wire::Body::Describe: return read(*e.body_as_Describe());
-    case wire::Body::Schema: return Schema{e.body_as_Schema()->text()->str()};
+    case wire::Body::Described: return read(*e.body_as_Described());
+    case wire::Body::Schema: return read(*e.body_as_Schema());
     case wire::Body::AskStatus: return AskStatus{};
     case wire::Body::Status: return Status{e.body_as_Status()->text()->str()};
   }

@@ -20,6 +20,10 @@ std::string weighted(double weight) {
   return weight == 1 ? "" : fmt::format(" weight={:g}", weight);
 }
 
+std::string part(const TextPart& of) {
+  return fmt::format("bytes={}+{}/{}", of.offset, of.bytes.size(), of.total);
+}
+
 struct InWords {
   std::string operator()(const Hello& m) const {
     return fmt::format(" name={} parameters={}{}{}", m.name, m.parameters, m.looks ? " looks" : "",
@@ -93,9 +97,10 @@ struct InWords {
                           m.squared_error, m.target_mean, m.target_square));
   }
   std::string operator()(const Describe& m) const {
-    return fmt::format(" name={} bytes={}", m.name, m.summary.size());
+    return fmt::format(" name={} {} schema_at={}", m.name, part(m.summary), m.schema_at);
   }
-  std::string operator()(const Schema& m) const { return fmt::format(" bytes={}", m.text.size()); }
+  std::string operator()(const Described& m) const { return fmt::format(" bytes={}", m.bytes); }
+  std::string operator()(const Schema& m) const { return " " + part(m.text); }
   std::string operator()(const AskStatus&) const { return ""; }
   std::string operator()(const Status& m) const { return fmt::format(" bytes={}", m.text.size()); }
 };

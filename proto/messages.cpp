@@ -46,6 +46,7 @@ struct BodyName {
   const char* operator()(const Save&) const { return "Save"; }
   const char* operator()(const Notice&) const { return "Notice"; }
   const char* operator()(const Describe&) const { return "Describe"; }
+  const char* operator()(const Described&) const { return "Described"; }
   const char* operator()(const Schema&) const { return "Schema"; }
   const char* operator()(const AskStatus&) const { return "AskStatus"; }
   const char* operator()(const Status&) const { return "Status"; }

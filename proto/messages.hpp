@@ -15,13 +15,14 @@
 #include "base/result.hpp"
 #include "base/task.hpp"
 #include "base/time.hpp"
+#include "proto/long_text.hpp"
 #include "proto/payload.hpp"
 #include "proto/shard_map.hpp"
 #include "sync/words.hpp"
 
 namespace rubato::proto {
 
-inline constexpr std::uint16_t kProtocolVersion = 7;
+inline constexpr std::uint16_t kProtocolVersion = 8;
 inline constexpr std::uint64_t kChunkBytesDefault = 1u << 20;
 inline constexpr std::size_t kMissingOffsetsMax = 16 * 1024;  // of a ProbeReply or Pull
 
@@ -57,15 +58,20 @@ using rubato::PayloadCodec;
 // (a summary without samples, train/data_summary.hpp), or nothing from a server, which only needs
 // to know the model's inputs. Sent again until answered.
 struct Describe {
-  std::string name;     // unique among the workers
-  std::string summary;  // empty: none
+  std::string name;             // unique among the workers
+  TextPart summary = {};        // total 0: none
+  std::uint64_t schema_at = 0;  // bytes of the schema that it has
+};
+
+// scheduler -> worker, server: so many bytes of its summary are here, and the schema is not.
+struct Described {
+  std::uint64_t bytes = 0;
 };
 
 // scheduler -> worker, server: the input schema that all train with.
 struct Schema {
-  std::string text;
+  TextPart text;
 };
-inline constexpr std::size_t kSchemaTextMax = 240 * 1024;  // of Describe and Schema
 
 // A copy of one shard that a server can go on from.
 struct SnapshotInfo {
@@ -339,7 +345,7 @@ inline constexpr std::size_t kStatusTextMax = 240 * 1024;
 
 using Body = std::variant<Hello, Welcome, Refusal, Start, Leave, Stop, Members, MembersAck, Pull,
                           Commit, Parameters, Probe, ProbeReply, Progress, Heartbeat, Directive,
-                          Evaluation, Save, Notice, Describe, Schema, AskStatus, Status>;
+                          Evaluation, Save, Notice, Describe, Schema, AskStatus, Status, Described>;
 
 // What every message carries beside its body.
 struct Message {

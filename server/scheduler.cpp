@@ -88,8 +88,9 @@ void Scheduler::take(Instant now, PeerId from, const Message& message) {
     return;
   }
   if (message.sent.ns != 0) send(from, proto::Heartbeat{.echo = message.sent, .clock = now});
-  if (std::holds_alternative<proto::Describe>(message.body) && !options_.schema.empty()) {
-    send(from, proto::Schema{options_.schema});
+  if (const auto* describe = std::get_if<proto::Describe>(&message.body);
+      describe && !options_.schema.empty()) {
+    send(from, proto::Schema{proto::part_of(options_.schema, describe->schema_at)});
     return;
   }
   if (std::holds_alternative<proto::Hello>(message.body)) {

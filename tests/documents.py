@@ -83,6 +83,7 @@ REPLACED = [
     (r"--http 10\.0\.0\.1:8080|--http 8080", "--http PORT8080", "the port may be taken"),
     (r"/var/lib/rubato", "state", "only root may write there"),
     (r"keys allow (\S+\.pub)", r"keys allow $RUBATO_KEYS/\1", "nobody carries keys here"),
+    (r"edge-3-\d{4}-\d\d-\d\d-1 latest", r"$(cd out && ls -d edge-3-*-1) latest", "the run's own day"),
     (r"^(rubato status .*--watch)", r"timeout -s INT 3 \1; [ $? = 124 ]", "watches until Ctrl-C"),
 ]
 REPLACED_SHORT = [

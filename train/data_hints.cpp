@@ -61,6 +61,7 @@ std::string quantity_hint(const Words& classes, std::uint64_t samples) {
 // Without the differences that people mean nothing by.
 std::string folded(const std::string& text) {
   std::string key;
+  if (text.starts_with('-') && parse_number<double>(text)) return text;  // -1 is not 1
   for (const char c : lower_case(text)) {
     const bool between = c == ' ' || c == '_' || c == '-';
     if (!between) key += c;
@@ -223,7 +224,7 @@ std::vector<std::string> data_hints(const DataSummary& all, const DatasetOptions
 }
 
 std::vector<std::string> order_hints(const RawTable& table) {
-  if (table.rows() < kFewRows) return {};
+  if (table.rows() < kFewRows || table.entries) return {};  // no column of zeros counts
   Words counting;
   for (std::size_t c = 0; c < table.columns.size(); ++c)
     if (counts_samples(table, c))

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
@@ -83,12 +84,27 @@ DataSummary summary_of_table(const RawTable& table) {
   DataSummary summary{.samples = table.rows(),
                       .label = table.label,
                       .sparse = table.sparse,
-                      .left_out = table.left_out.count()};
+                      .left_out = table.left_out.count(),
+                      .ignored = table.ignored};
+  std::ranges::sort(summary.ignored);
   const std::size_t columns = table.columns.size();
+  std::vector<SparseColumn> sparse;
+  if (table.entries) {
+    std::vector<std::uint32_t> all(table.rows());
+    std::iota(all.begin(), all.end(), 0u);
+    sparse = sparse_moments(*table.entries, columns, all);
+  }
   for (std::size_t c = 0; c < columns; ++c) {
     ColumnSummary& column = summary.columns.emplace_back(table.columns[c].name);
-    column.values =
-        moments_by(table.rows(), [&](std::size_t row) { return table.values[row * columns + c]; });
+    if (table.entries) {
+      column.values = sparse[c].values;
+      column.others = sparse[c].others;
+      continue;
+    }
+    const auto value = [&](std::size_t row) { return table.values[row * columns + c]; };
+    column.values = moments_by(table.rows(), value);
+    if (table.sparse)
+      for (std::size_t row = 0; row < table.rows(); ++row) column.others += value(row) != 0;
     column.missing = summary.samples - column.values.count;
     if (!table.columns[c].text) continue;
     column.values = {};
@@ -181,6 +197,7 @@ Result<void> merge_column(ColumnSummary& into, const ColumnSummary& from, std::s
   into.categories = std::move(categories);
   into.values = merged(into.values, from.values);
   into.missing += from.missing;
+  into.others += from.others;
   return {};
 }
 
@@ -221,8 +238,11 @@ Result<void> merge_tables(DataSummary& into, const std::string& first, const Box
       if (found == by_name.end()) {
         std::vector<std::string> names;
         for (const ColumnSummary& its : columns) names.push_back(its.name);
-        return bad(fmt::format("box {} has no column \"{}\", which box {} has{}", box.name,
-                               column.name, first, suggestion(column.name, names)));
+        const auto near = nearest_name(column.name, names);
+        return bad(fmt::format("box {} has no column \"{}\", which box {} has; {}", box.name,
+                               column.name, first,
+                               near ? fmt::format("did you mean {}?", *near)
+                                    : "add it there, or list it in dataset.ignore"));
       }
       from = found->second;
       by_name.erase(found);
@@ -232,7 +252,7 @@ Result<void> merge_tables(DataSummary& into, const std::string& first, const Box
   if (named && !by_name.empty())
     return bad(
         fmt::format("box {} has a column \"{}\", which box {} lacks; list it in "
-                    "dataset.ignore where it is",
+                    "dataset.ignore",
                     box.name, by_name.begin()->first, first));
   return {};
 }
@@ -257,6 +277,9 @@ Result<void> merge_into(DataSummary& into, const std::string& first, const Box& 
   if (into.weights) into.weights = merged(*into.weights, *other.weights);
   into.samples += other.samples;
   into.left_out += other.left_out;
+  std::vector<std::size_t> ignored;
+  std::ranges::set_union(into.ignored, other.ignored, std::back_inserter(ignored));
+  into.ignored = std::move(ignored);
   into.sparse = into.sparse && other.sparse;
   for (const auto& [name, samples] : other.classes) into.classes[name] += samples;
   if (into.classes.size() > kClassesMax)
@@ -289,6 +312,18 @@ Result<std::vector<std::string>> agree_classes(const DataSummary& merged,
   return names;
 }
 
+// A name that nobody has is a typing error.
+Result<void> check_ignored(const DataSummary& merged, const std::vector<std::string>& ignore) {
+  for (std::size_t i = 0; i < ignore.size(); ++i) {
+    if (std::ranges::binary_search(merged.ignored, i)) continue;
+    std::vector<std::string> names;
+    for (const ColumnSummary& column : merged.columns) names.push_back(column.name);
+    return bad(fmt::format("no column \"{}\" for dataset.ignore{}", ignore[i],
+                           suggestion(ignore[i], names)));
+  }
+  return {};
+}
+
 // --- JSON -------------------------------------------------------------------------------------
 
 Json moments_json(const Moments& of) {
@@ -314,6 +349,7 @@ Json column_json(const ColumnSummary& column) {
   if (!column.name.empty()) json["name"] = column.name;
   if (column.categories.empty()) {
     json["values"] = moments_json(column.values);
+    if (column.others > 0) json["others"] = column.others;
   } else {
     json["categories"] = column.categories;
   }
@@ -324,6 +360,7 @@ ColumnSummary column_summary_of(const Json& json) {
   ColumnSummary column{.name = json.value("name", ""), .missing = count_of(json.at("missing"))};
   column.categories = json.value("categories", std::vector<std::string>{});
   if (column.categories.empty()) column.values = moments_of(json.at("values"));
+  if (json.contains("others")) column.others = count_of(json.at("others"));
   return column;
 }
 
@@ -332,6 +369,8 @@ DataSummary parsed(std::string_view text) {
   DataSummary summary;
   summary.samples = count_of(json.at("samples"));
   if (json.contains("left_out")) summary.left_out = count_of(json.at("left_out"));
+  if (json.contains("ignored"))
+    for (const Json& position : json.at("ignored")) summary.ignored.push_back(count_of(position));
   if (json.contains("image")) {
     const auto extent = [&](std::size_t i) {
       // Too large stays too large: fault() refuses it.
@@ -382,7 +421,7 @@ std::string fault(const ColumnSummary& column, std::uint64_t samples, bool named
       return fmt::format("column \"{}\" has a category of more than {} bytes", column.name,
                          kNameBytesMax);
   if (!strictly_sorted(column.categories) || !sound(column.values, samples) ||
-      column.missing > samples ||
+      column.missing > samples || column.others > samples ||
       (column.categories.empty() && column.values.count + column.missing != samples))
     return fmt::format("column \"{}\" contradicts itself", column.name);
   return {};
@@ -396,6 +435,8 @@ std::string fault(const DataSummary& summary) {
   if (summary.columns.size() > kColumnsMax)
     return fmt::format("has {} columns, more than {}; list some in dataset.ignore",
                        summary.columns.size(), kColumnsMax);
+  if (std::ranges::adjacent_find(summary.ignored, std::greater_equal<>()) != summary.ignored.end())
+    return "contradicts itself in what it ignores";
   if (summary.classes.size() > kClassesMax)
     return fmt::format("has {} classes, more than {}", summary.classes.size(), kClassesMax);
   std::uint64_t labelled = 0;
@@ -450,6 +491,50 @@ Result<SampleWeights> weights_by(const Moments& of, const std::string& column) {
   return bad(fmt::format("dataset.weight_column: all weights in \"{}\" are 0", column));
 }
 
+std::vector<Scaling> sparse_scalings(std::span<const SparseColumn> columns) {
+  const auto squares = [](const Moments& of) {
+    return of.m2 + static_cast<double>(of.count) * of.mean * of.mean;
+  };
+  double sum = 0, others = 0;
+  for (const SparseColumn& column : columns) {
+    sum += squares(column.values);
+    others += static_cast<double>(column.others);
+  }
+  if (sum == 0) return std::vector<Scaling>(columns.size());
+  const double assumed = kAssumedValues * sum / others;
+  std::vector<Scaling> scalings;
+  for (const SparseColumn& column : columns) {
+    const double known = static_cast<double>(column.others) + kAssumedValues;
+    scalings.push_back({0, std::sqrt(known / (squares(column.values) + assumed))});
+  }
+  return scalings;
+}
+
+// As moments_by(); the zeros are counted and not visited.
+std::vector<SparseColumn> sparse_moments(const SparseRows<double>& entries, std::size_t columns,
+                                         std::span<const std::uint32_t> rows) {
+  std::vector<SparseColumn> all(columns);
+  for (const std::uint32_t row : rows)
+    entries.for_each(row, [&](std::uint32_t c, double value) {
+      all[c].values.mean += value;
+      ++all[c].others;
+    });
+  const auto samples = static_cast<double>(rows.size());
+  for (SparseColumn& column : all) {
+    column.values.count = rows.size();
+    column.values.mean /= samples;
+  }
+  for (const std::uint32_t row : rows)
+    entries.for_each(row, [&](std::uint32_t c, double value) {
+      const double off = value - all[c].values.mean;
+      all[c].values.m2 += off * off;
+    });
+  for (SparseColumn& column : all)
+    column.values.m2 +=
+        (samples - static_cast<double>(column.others)) * column.values.mean * column.values.mean;
+  return all;
+}
+
 Moments merged(const Moments& a, const Moments& b) {
   if (a.count == 0) return b;
   if (b.count == 0) return a;
@@ -494,17 +579,28 @@ Result<DataSummary> merge(const std::map<std::string, DataSummary>& boxes) {
 
 Result<InputSchema> agree(const DataSummary& merged, const DatasetOptions& stated) {
   RUBATO_ASSIGN(const KnownSchema known, known_schema(stated));
+  RUBATO_TRY(check_ignored(merged, stated.ignore));
   InputSchema schema{.shape = merged.image, .pixels = merged.image.channels > 0};
   schema.label = merged.label;
   if (!schema.pixels) schema.missing = known.schema.missing;
   for (const Moments& channel : merged.channels)
     schema.scalings.push_back(stated.standardize ? scaling_by(channel) : Scaling{0, 1.0 / 255.0});
+  std::uint64_t others = 0;
+  for (const ColumnSummary& from : merged.columns) others += from.others;
+  schema.sparse = merged.sparse && mostly_zeros(others, merged.samples, merged.columns.size());
   for (const ColumnSummary& from : merged.columns) {
     Column& column = schema.columns.emplace_back(from.name);
     column.categories = from.categories;
     column.indicator = from.missing > 0;
+    if (schema.sparse) continue;
     column.fill = from.values.mean;
     if (stated.standardize) column.scaling = scaling_by(from.values);
+  }
+  if (schema.sparse && stated.standardize) {
+    std::vector<SparseColumn> columns;
+    for (const ColumnSummary& from : merged.columns) columns.push_back({from.values, from.others});
+    const auto scalings = sparse_scalings(columns);
+    for (std::size_t c = 0; c < columns.size(); ++c) schema.columns[c].scaling = scalings[c];
   }
   if (!schema.pixels && !known.inputs) {
     schema.shape = {input_count(schema.columns), 1, 1};
@@ -519,6 +615,7 @@ Result<InputSchema> agree(const DataSummary& merged, const DatasetOptions& state
     const InputSchema& own = known.schema;
     schema.shape = own.shape;
     schema.pixels = own.pixels;
+    schema.sparse = own.sparse;
     schema.columns = own.columns;
     schema.scalings = own.scalings;
     schema.old_names = own.old_names;
@@ -573,6 +670,7 @@ Result<InputSchema> stated_schema(const DatasetOptions& stated) {
 std::string to_text(const DataSummary& summary) {
   Json json = {{"samples", summary.samples}};
   if (summary.left_out > 0) json["left_out"] = summary.left_out;
+  if (!summary.ignored.empty()) json["ignored"] = summary.ignored;
   if (summary.image.channels > 0) {
     json["image"] = {summary.image.channels, summary.image.height, summary.image.width};
     json["channels"] = Json::array();

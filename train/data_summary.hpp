@@ -19,6 +19,7 @@
 #include "train/dataset.hpp"
 #include "train/input_schema.hpp"
 #include "train/raw_data.hpp"
+#include "train/sparse_rows.hpp"
 
 namespace rubato::train {
 
@@ -35,6 +36,19 @@ double deviation(const Moments& of);  // 0 of no numbers
 // To mean 0 and deviation 1. Numbers that are all the same are only shifted.
 Scaling scaling_by(const Moments& of);
 
+// What is known of one column of sparse rows.
+struct SparseColumn {
+  Moments values = {};
+  std::uint64_t others = 0;
+};
+// Those of the rows `rows`.
+std::vector<SparseColumn> sparse_moments(const SparseRows<double>& entries, std::size_t columns,
+                                         std::span<const std::uint32_t> rows);
+// One a column, without a shift: so that the mean square of the values that are not 0 becomes 1.
+// Of few such values nobody knows it, so that of all columns counts as kAssumedValues of them.
+std::vector<Scaling> sparse_scalings(std::span<const SparseColumn> columns);
+inline constexpr double kAssumedValues = 30;
+
 // Errors: all are 0.
 [[nodiscard]] Result<SampleWeights> weights_by(const Moments& of, const std::string& column);
 
@@ -43,6 +57,7 @@ struct ColumnSummary {
   std::uint64_t missing = 0;                 // samples without a value
   Moments values = {};                       // numbers: those that are there
   std::vector<std::string> categories = {};  // sorted; empty: numbers, or no value at all
+  std::uint64_t others = 0;                  // sparse: values that are not 0
   bool operator==(const ColumnSummary&) const = default;
 };
 
@@ -56,6 +71,7 @@ struct DataSummary {
   std::string weight_column = {};                     // as DatasetOptions::weight_column
   std::optional<Moments> weights = {};                // of the samples; none: all count alike
   std::uint64_t left_out = 0;                         // files and samples that were not taken
+  std::vector<std::size_t> ignored = {};              // RawTable::ignored, sorted
   std::map<std::string, std::uint64_t> classes = {};  // samples of each; none in a regression
   std::optional<Moments> target = {};                 // regression: of the label's numbers
   bool operator==(const DataSummary&) const = default;

@@ -41,14 +41,8 @@ Dataset subset(const Dataset& all, std::span<const std::uint32_t> indices) {
   part.classes = all.classes;
   part.pixel_scales = all.pixel_scales;
   const auto count = static_cast<std::size_t>(all.shape.count());
-  std::visit(
-      [&](const auto& values) {
-        std::decay_t<decltype(values)> chosen(indices.size() * count);
-        for (std::size_t i = 0; i < indices.size(); ++i)
-          std::copy_n(values.data() + indices[i] * count, count, chosen.data() + i * count);
-        part.features = std::move(chosen);
-      },
-      all.features);
+  std::visit([&](const auto& values) { part.features = rows_of(values, indices, count); },
+             all.features);
   for (const std::uint32_t index : indices) {
     if (all.task() == Task::Classification) part.labels.push_back(all.labels[index]);
     if (all.task() == Task::Regression) part.targets.push_back(all.targets[index]);
@@ -86,9 +80,18 @@ Result<void> measure(const RawData& raw, std::span<const std::uint32_t> training
                   weights_by(moments_of(weights_in(raw), 0, 1), schema.weights->column));
   }
   const auto* table = std::get_if<RawTable>(&raw);
+  std::vector<Scaling> sparse;
+  if (schema.sparse && standardize && !known.inputs) {
+    RUBATO_CHECK(table->entries, "a file of mostly zeros");
+    sparse = sparse_scalings(sparse_moments(*table->entries, table->columns.size(), training));
+  }
   for (std::size_t c = 0; table && c < schema.columns.size(); ++c) {
     Column& column = schema.columns[c];
     if (known.inputs || column.categorical()) continue;
+    if (schema.sparse) {
+      column.scaling = standardize ? sparse[c] : Scaling{};
+      continue;
+    }
     const Moments of = moments_of(table->values, c, table->columns.size());
     column.fill = of.mean;
     column.scaling = standardize ? scaling_by(of) : Scaling{};
@@ -280,12 +283,40 @@ void keep_first(Dataset& dataset, std::size_t samples) {
   if (dataset.task() == Task::Classification) dataset.labels.resize(samples);
   if (dataset.task() == Task::Regression) dataset.targets.resize(samples);
   if (!dataset.weights.empty()) dataset.weights.resize(samples);
-  std::visit(
-      [&](auto& values) {
-        values.resize(samples * static_cast<std::size_t>(dataset.shape.count()));
-      },
-      dataset.features);
+  const auto count = static_cast<std::size_t>(dataset.shape.count());
+  std::visit([&](auto& values) { keep_first_rows(values, samples, count); }, dataset.features);
 }
+
+// to [one sample] <- the row, as a model takes it.
+void copy_row(const std::vector<std::uint8_t>& pixels, std::size_t row,
+              const std::vector<PixelScale>& scales, std::span<float> to) {
+  const std::size_t plane = to.size() / scales.size();
+  const std::uint8_t* const from = pixels.data() + row * to.size();
+  for (std::size_t f = 0; f < to.size(); f += plane)
+    scale_pixels(scales[f / plane], {from + f, plane}, to.data() + f);
+}
+void copy_row(const std::vector<float>& values, std::size_t row, const std::vector<PixelScale>&,
+              std::span<float> to) {
+  std::copy_n(values.data() + row * to.size(), to.size(), to.data());
+}
+void copy_row(const SparseRows<float>& rows, std::size_t row, const std::vector<PixelScale>&,
+              std::span<float> to) {
+  std::ranges::fill(to, 0.0f);
+  rows.for_each(row, [&](std::uint32_t position, float value) { to[position] = value; });
+}
+
+void bring(const void* from, std::size_t bytes) {
+  constexpr std::size_t kLine = 64;  // bytes; with longer lines some are asked for twice
+  const auto* first = static_cast<const char*>(from);
+  for (std::size_t at = 0; at < bytes; at += kLine) __builtin_prefetch(first + at, 0, 2);
+  __builtin_prefetch(first + bytes - 1, 0, 2);
+}
+
+template <class T>
+void bring_row(const std::vector<T>& values, std::size_t row, std::size_t count) {
+  bring(values.data() + row * count, count * sizeof(T));
+}
+void bring_row(const SparseRows<float>&, std::size_t, std::size_t) {}  // few lines
 
 }  // namespace
 
@@ -327,37 +358,23 @@ void Dataset::gather_inputs(std::span<const std::uint32_t> indices, std::span<fl
   const auto count = static_cast<std::size_t>(shape.count());
   RUBATO_CHECK(inputs.size() == indices.size() * count,
                "gather needs room for exactly the samples asked for");
-  const std::size_t plane = count / static_cast<std::size_t>(shape.channels);
   std::visit(
       [&](const auto& values) {
         for (std::size_t i = 0; i < indices.size(); ++i) {
           RUBATO_CHECK(indices[i] < size(), "a sample index lies outside the dataset");
-          const auto* from = values.data() + indices[i] * count;
-          float* to = inputs.data() + i * count;
-          if constexpr (std::is_same_v<decltype(from), const std::uint8_t*>) {
-            for (std::size_t f = 0; f < count; f += plane)
-              scale_pixels(pixel_scales[f / plane], {from + f, plane}, to + f);
-          } else {
-            std::copy_n(from, count, to);
-          }
+          copy_row(values, indices[i], pixel_scales, inputs.subspan(i * count, count));
         }
       },
       features);
 }
 
 void Dataset::prefetch(std::span<const std::uint32_t> indices) const {
-  constexpr std::size_t kLine = 64;  // bytes; with longer lines some are asked for twice
-  const auto bring = [](const void* from, std::size_t bytes) {
-    const auto* first = static_cast<const char*>(from);
-    for (std::size_t at = 0; at < bytes; at += kLine) __builtin_prefetch(first + at, 0, 2);
-    __builtin_prefetch(first + bytes - 1, 0, 2);
-  };
   const auto count = static_cast<std::size_t>(shape.count());
   std::visit(
       [&](const auto& values) {
         for (const std::uint32_t index : indices) {
           RUBATO_CHECK(index < size(), "a sample index lies outside the dataset");
-          bring(values.data() + index * count, count * sizeof(values[0]));
+          bring_row(values, index, count);
           if (!labels.empty()) bring(&labels[index], sizeof(labels[index]));
           if (!targets.empty()) bring(&targets[index], sizeof(targets[index]));
         }
@@ -417,11 +434,12 @@ Result<DataSplit> load_dataset(const DatasetOptions& stated, std::uint64_t seed)
   split.schema.class_samples.assign(split.schema.classes.size(), 0);
   for (const std::int32_t label : split.train.labels)
     ++split.schema.class_samples[static_cast<std::size_t>(label)];
-  std::visit(
-      [](const auto& values) {
-        prefer_large_pages(values.data(), values.size() * sizeof(values[0]));
-      },
-      split.train.features);
+  const auto huge = [](const auto& values) {
+    prefer_large_pages(values.data(), values.size() * sizeof(values[0]));
+  };
+  if (const auto* pixels = std::get_if<std::vector<std::uint8_t>>(&split.train.features))
+    huge(*pixels);
+  if (const auto* numbers = std::get_if<std::vector<float>>(&split.train.features)) huge(*numbers);
   return split;
 }
 

@@ -15,6 +15,7 @@
 #include "train/input_schema.hpp"
 #include "train/left_out.hpp"
 #include "train/model_spec.hpp"
+#include "train/sparse_rows.hpp"
 #include "train/text_format.hpp"
 
 namespace rubato::train {
@@ -36,8 +37,9 @@ struct Dataset {
   std::vector<std::int32_t> labels;  // [samples], 0 <= label < classes; or empty
   std::vector<double> targets;       // regression: [samples], standardised; else empty
   std::vector<float> weights;        // [samples]: of their losses, of mean 1; or empty: all are 1
-  // [samples, shape.count()]: 8-bit pixels or float32 features.
-  std::variant<std::vector<std::uint8_t>, std::vector<float>> features;
+  // [samples, shape.count()]: 8-bit pixels or float32 features. Sparse rows become whole ones when
+  // they are gathered.
+  std::variant<std::vector<std::uint8_t>, std::vector<float>, SparseRows<float>> features;
   std::vector<PixelScale> pixel_scales;  // [shape.channels] where the features are pixels
 
   Task task() const { return targets.empty() ? Task::Classification : Task::Regression; }

@@ -95,6 +95,9 @@ std::string fault(const InputSchema& schema) {
                     : input_count(schema.columns) != shape.count())
     return "has columns that do not fit its shape";
   const auto plain = [](const Column& c) { return !c.categorical() && !c.indicator; };
+  const auto keeps_zeros = [&](const Column& c) { return plain(c) && c.scaling.mean == 0; };
+  if (schema.sparse && (schema.pixels || !std::ranges::all_of(schema.columns, keeps_zeros)))
+    return "is sparse and shifts zeros";
   if (shape.height * shape.width > 1 && !std::ranges::all_of(schema.columns, plain))
     return "has columns that are no pixels of its shape";
   return {};
@@ -126,6 +129,7 @@ std::string to_text(const InputSchema& schema) {
                {"pixels", schema.pixels}};
   if (!schema.old_names) json["names"] = kNames;
   json["label"] = schema.label;
+  if (schema.sparse) json["sparse"] = true;
   if (schema.pixels) {
     json["scalings"] = Json::array();
     for (const Scaling& scaling : schema.scalings)
@@ -157,6 +161,7 @@ Result<InputSchema> schema_of(std::string_view text) {
     InputSchema schema{.shape = {extents[0], extents[1], extents[2]},
                        .pixels = json.at("pixels").get<bool>(),
                        .label = json.at("label").get<std::string>()};
+    schema.sparse = json.value("sparse", false);
     schema.old_names = json.value("names", "") != kNames;
     for (const Json& scaling : json.value("scalings", Json::array()))
       schema.scalings.push_back(scaling_of(scaling));

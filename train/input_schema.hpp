@@ -47,8 +47,10 @@ struct SampleWeights {
 };
 
 struct InputSchema {
-  Shape shape;                            // of one sample as the model takes it
-  bool pixels = false;                    // 8-bit images, 0 to 255; else a table
+  Shape shape;          // of one sample as the model takes it
+  bool pixels = false;  // 8-bit images, 0 to 255; else a table
+  // A table of mostly zeros, which stay zeros: numbers are scaled and not shifted.
+  bool sparse = false;
   std::vector<Column> columns = {};       // tables
   std::string label = {};                 // tables: the label's column, by name; by position from 0
                                           // where the file has no header

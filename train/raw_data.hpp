@@ -6,12 +6,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "train/left_out.hpp"
 #include "train/model_spec.hpp"
+#include "train/sparse_rows.hpp"
 
 namespace rubato::train {
 
@@ -28,6 +31,7 @@ struct RawTable {
   std::vector<RawColumn> columns = {};
   // [rows, columns] row-major. NaN: the value is missing; kUnknownWord: no word of the schema.
   std::vector<double> values = {};
+  std::optional<SparseRows<double>> entries = {};  // LIBSVM of mostly zeros: these, and no values
   std::vector<std::string> labels = {};   // [rows] or empty: texts; "" where one is missing
   std::vector<double> weights = {};       // [rows] or empty: finite, not negative
   std::vector<std::string> ids = {};      // [rows] texts of the column that names them; or empty
@@ -37,11 +41,25 @@ struct RawTable {
   char decimal = '.';      // of the numbers in the file, labels too
   std::string format = {};  // what is unusual of its text: "separator tab; encoding UTF-16LE"
   std::size_t unknown = 0;  // values kUnknownWord
+  std::vector<std::size_t> ignored = {};  // positions in dataset.ignore of the names that it has
   LeftOut left_out = {};
 
-  std::size_t rows() const { return columns.empty() ? 0 : values.size() / columns.size(); }
+  std::size_t rows() const {
+    if (entries) return entries->rows();
+    return columns.empty() ? 0 : values.size() / columns.size();
+  }
 };
 inline constexpr double kUnknownWord = -1;
+
+// The values of one row; those of a sparse one lie in `scratch`.
+inline std::span<const double> row_of(const RawTable& table, std::size_t row,
+                                      std::vector<double>& scratch) {
+  const std::size_t columns = table.columns.size();
+  if (!table.entries) return std::span(table.values).subspan(row * columns, columns);
+  scratch.assign(columns, 0);
+  table.entries->for_each(row, [&](std::uint32_t c, double value) { scratch[c] = value; });
+  return scratch;
+}
 
 inline constexpr double kNumberMax = std::numeric_limits<float>::max();  // of a value's size
 

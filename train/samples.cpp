@@ -147,6 +147,42 @@ void add_pixels(RawImages images, const InputSchema& schema, Dataset& data) {
   data.features = std::move(pixels);
 }
 
+// Refuses a number that would not stay finite. `scaled`: as the model takes it.
+Result<void> check_scaled(double scaled, double value, const RawTable& table, std::size_t row,
+                          const Column& column, std::size_t c, const std::string& path) {
+  if (std::abs(scaled) <= kScaledMax) return {};
+  const auto [mean, scale] = column.scaling;
+  return fail(ErrorCode::BadInput,
+              fmt::format("{}: {}: {} is too far from the numbers of training, of mean {} and "
+                          "deviation {}; mend it",
+                          place_text(path, table.lines, row), column_text(column.name, c), value,
+                          mean, 1 / std::abs(scale)));
+}
+
+// The same of a sparse schema: zeros stay zeros.
+Result<SparseRows<float>> sparse_inputs_of(const RawTable& table, const InputSchema& schema,
+                                           const std::string& path) {
+  SparseRows<float> inputs;
+  Result<void> fine;
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    const auto add = [&](std::size_t c, double value) {
+      const double scaled = value * schema.columns[c].scaling.scale;
+      if (fine) fine = check_scaled(scaled, value, table, row, schema.columns[c], c, path);
+      if (value != 0) inputs.add(static_cast<std::uint32_t>(c), static_cast<float>(scaled));
+    };
+    if (table.entries) {
+      table.entries->for_each(row, add);
+    } else {
+      std::vector<double> none;
+      const auto values = row_of(table, row, none);
+      for (std::size_t c = 0; c < values.size(); ++c) add(c, values[c]);
+    }
+    RUBATO_TRY(fine);
+    inputs.end_row();
+  }
+  return inputs;
+}
+
 // The inputs of `table` [rows, schema.shape.count()].
 Result<std::vector<float>> inputs_of(const RawTable& table, const InputSchema& schema,
                                      const std::string& path) {
@@ -168,20 +204,18 @@ Result<std::vector<float>> inputs_of(const RawTable& table, const InputSchema& s
     }
   std::vector<float> inputs(rows * count);
   float* to = inputs.data();
-  for (std::size_t row = 0; row < rows; ++row)
+  std::vector<double> scratch;
+  for (std::size_t row = 0; row < rows; ++row) {
+    const auto values = row_of(table, row, scratch);
     for (std::size_t c = 0; c < columns; ++c) {
       const Column& column = schema.columns[c];
-      const double value = table.values[row * columns + c];
+      const double value = values[c];
       const bool missing = std::isnan(value);
       if (!column.categorical()) {
         const auto [mean, scale] = column.scaling;
         const double scaled = ((missing ? column.fill : value) - mean) * scale;
         if (std::abs(scaled) > kScaledMax)
-          return fail(ErrorCode::BadInput,
-                      fmt::format("{}: {}: {} is too far from the numbers of training, of mean {} "
-                                  "and deviation {}; mend it",
-                                  place_text(path, table.lines, row), column_text(column.name, c),
-                                  value, mean, 1 / std::abs(scale)));
+          RUBATO_TRY(check_scaled(scaled, value, table, row, column, c, path));
         *to = static_cast<float>(scaled);
       } else if (!missing && value != kUnknownWord) {
         to[places[c][static_cast<std::size_t>(value)]] = 1;
@@ -189,6 +223,7 @@ Result<std::vector<float>> inputs_of(const RawTable& table, const InputSchema& s
       to += column.inputs();
       if (column.indicator && missing) to[-1] = 1;
     }
+  }
   return inputs;
 }
 
@@ -251,7 +286,11 @@ Result<Samples> to_samples(RawData raw, const InputSchema& schema, const std::st
   if (table) {
     samples.unknown = table->unknown;
     samples.data.shape = schema.shape;
-    RUBATO_ASSIGN(samples.data.features, inputs_of(*table, schema, path));
+    if (schema.sparse) {
+      RUBATO_ASSIGN(samples.data.features, sparse_inputs_of(*table, schema, path));
+    } else {
+      RUBATO_ASSIGN(samples.data.features, inputs_of(*table, schema, path));
+    }
   } else {
     add_pixels(std::move(std::get<RawImages>(raw)), schema, samples.data);
   }

@@ -33,15 +33,8 @@ tl::unexpected<Error> no_labels(const std::string& path) {
 
 // --- LIBSVM ----------------------------------------------------------------------------------
 
-struct Entry {
-  std::size_t row;
-  std::size_t index;  // from 0
-  double value;
-};
-
-// Any file may ask for as much: 128 MiB of values, 10 MiB for columns.
+// Any file may ask for as much: 10 MiB for columns.
 constexpr std::size_t kSmallFeatures = std::size_t{1} << 16;
-constexpr std::size_t kSmallValues = std::size_t{1} << 24;
 
 // Takes the text up to the next blank from the front of `line`.
 std::string_view next_word(std::string_view& line) {
@@ -52,9 +45,10 @@ std::string_view next_word(std::string_view& line) {
   return word;
 }
 
-// Appends the entries "index:value ..." of one row. Returns: what is wrong, or nothing.
-std::optional<std::string> parse_entries(std::string_view line, std::size_t row,
-                                         std::size_t features, std::vector<Entry>& entries) {
+// Adds the entries "index:value ..." of one row. Returns: what is wrong, or nothing.
+// `largest`: index so far, zeros too.
+std::optional<std::string> parse_entries(std::string_view line, std::size_t features,
+                                         SparseRows<double>& entries, std::size_t& largest) {
   std::size_t previous = 0;
   while (!trim(line).empty()) {
     const std::string_view word = next_word(line);
@@ -70,7 +64,8 @@ std::optional<std::string> parse_entries(std::string_view line, std::size_t row,
       return fmt::format("index {} is beyond the {} features; set dataset.features to {} or more",
                          *index, features, *index);
     previous = *index;
-    entries.push_back({row, previous - 1, *value});
+    largest = std::max(largest, previous);
+    if (*value != 0) entries.add(static_cast<std::uint32_t>(previous - 1), *value);
   }
   return std::nullopt;
 }
@@ -89,11 +84,11 @@ std::size_t position_of(const Fields& fields, const std::string& name) {
 // The names in a header: none is empty, and none comes twice.
 Fields header_names(const Fields& header) {
   Fields names;
+  std::set<std::string> known;
   for (std::size_t i = 0; i < header.size(); ++i) {
     const std::string name = header[i].empty() ? fmt::format("column {}", i) : header[i];
     std::string unique = name;
-    for (int k = 2; position_of(names, unique) != kNowhere; ++k)
-      unique = fmt::format("{} ({})", name, k);
+    for (int k = 2; !known.insert(unique).second; ++k) unique = fmt::format("{} ({})", name, k);
     names.push_back(std::move(unique));
   }
   return names;
@@ -249,8 +244,9 @@ tl::expected<CsvLayout, std::string> find_layout(const Fields& first, const CsvR
                       "line with the names of the columns",
                       column));
     const std::size_t at = position_of(names, column);
-    if (at == kNowhere) return tl::unexpected(not_found(column, "dataset.ignore", names));
+    if (at == kNowhere) continue;
     ignored[at] = true;
+    table.ignored.push_back(static_cast<std::size_t>(&column - options.ignore.data()));
   }
   for (const std::string& column : options.categorical) {
     const std::size_t at = find_field(names, column);
@@ -277,11 +273,14 @@ tl::expected<CsvLayout, std::string> find_columns(const Fields& first, const Csv
   layout.header = !schema.columns.empty() && !schema.columns.front().name.empty();
   if (layout.header) {
     const Fields names = header_names(first);
+    std::map<std::string_view, std::size_t> positions;
+    for (std::size_t i = 0; i < names.size(); ++i) positions[names[i]] = i;
     for (const Column& column : schema.columns) {
-      layout.features.push_back(position_of(names, column.name));
-      if (layout.features.back() == kNowhere)
+      const auto found = positions.find(column.name);
+      if (found == positions.end())
         return tl::unexpected(fmt::format("no column \"{}\", which the model needs{}", column.name,
                                           suggestion(column.name, first)));
+      layout.features.push_back(found->second);
     }
     layout.label = position_of(names, schema.label);
     if (!weight_column.empty()) layout.weight = position_of(names, weight_column);
@@ -570,7 +569,8 @@ Result<RawTable> read_libsvm(const std::string& path, std::size_t features,
   table.format = unusual(file, "", 0);
   table.left_out.unit = "line";
   BadLines bad_lines(path, options.skip_bad);
-  std::vector<Entry> entries;
+  SparseRows<double> entries;
+  std::size_t largest = 0;
   std::string_view rest = file.text;
   for (std::size_t number = 1; !rest.empty(); ++number) {
     std::string_view line = rest.substr(0, rest.find('\n'));
@@ -588,40 +588,39 @@ Result<RawTable> read_libsvm(const std::string& path, std::size_t features,
       ++table.left_out.unlabelled;
       continue;
     }
-    const std::size_t before = entries.size();
     auto wrong = missing || parse_number<double>(label)
-                     ? parse_entries(line, table.labels.size(), features, entries)
+                     ? parse_entries(line, features, entries, largest)
                      : fmt::format("label \"{}\" is not a number", label);
     if (wrong) {
-      entries.resize(before);
+      entries.drop_row();
       RUBATO_TRY(bad_lines.add(number, *wrong, table.left_out));
       continue;
     }
+    entries.end_row();
     table.labels.push_back(missing ? "" : number_label(label));
     table.lines.push_back(static_cast<std::uint32_t>(number));
   }
   if (table.labels.empty() && table.left_out.unlabelled > 0) return no_labels(path);
   if (table.labels.empty()) return fail(ErrorCode::BadInput, path + ": holds no samples");
 
-  for (const Entry& entry : entries) features = std::max(features, entry.index + 1);
+  features = std::max(features, largest);
   if (features == 0) return fail(ErrorCode::BadInput, path + ": holds no features");
-  if (table.labels.size() > kValuesMax / features)
-    return fail(
-        ErrorCode::BadInput,
-        fmt::format("{}: {} samples of {} features do not fit into memory (limit {} values); "
-                    "use a part of the file",
-                    path, table.labels.size(), features, kValuesMax));
   // A small file may not ask for much memory.
-  const std::size_t room = kDeflateMax * file.text.size();
-  if (features > std::max(kSmallFeatures, room) ||
-      table.labels.size() * features > std::max(kSmallValues, room))
+  if (features > std::max(kSmallFeatures, kDeflateMax * file.text.size()))
     return fail(
         ErrorCode::BadInput,
         fmt::format("{}: {} samples of {} features in {} bytes; is the largest index right?", path,
                     table.labels.size(), features, file.text.size()));
   table.columns.resize(features);
-  table.values.resize(table.labels.size() * features);
-  for (const Entry& entry : entries) table.values[entry.row * features + entry.index] = entry.value;
+  if (mostly_zeros(entries.values.size(), entries.rows(), features)) {
+    table.entries = std::move(entries);
+  } else {
+    table.values.resize(entries.rows() * features);
+    for (std::size_t row = 0; row < entries.rows(); ++row)
+      entries.for_each(row, [&](std::uint32_t position, double value) {
+        table.values[row * features + position] = value;
+      });
+  }
   RUBATO_TRY(bad_lines.check(table));
   return table;
 }
@@ -636,9 +635,10 @@ bool looks_like_libsvm(const std::string& path) {
     line = trim(line.substr(0, line.find('#')));
     if (line.empty()) continue;
     const std::string_view label = next_word(line);
-    std::vector<Entry> entries;
+    SparseRows<double> entries;
+    std::size_t largest = 0;
     return label.find(':') != label.npos || ((is_missing(label) || parse_number<double>(label)) &&
-                                             !parse_entries(line, 0, 0, entries));
+                                             !parse_entries(line, 0, entries, largest));
   }
   return false;
 }

@@ -40,7 +40,7 @@ struct CsvOptions {
   std::optional<bool> header = {};       // whether the first line is names; none: as it looks
   std::string label_column = {};         // a name of the header, else an index; empty: the last
   std::string weight_column = {};        // likewise: RawTable::weights; empty: none
-  std::vector<std::string> ignore = {};  // names of columns to leave out
+  std::vector<std::string> ignore = {};  // names of columns to leave out, where they are there
   std::vector<std::string> categorical = {};  // names, or indices, of columns of categories
   RowOptions rows = {};
   std::string id_column = {};  // a name of the header, else an index: RawTable::ids; empty: none

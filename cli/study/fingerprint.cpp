@@ -9,13 +9,19 @@ namespace {
 
 constexpr std::uint64_t kPrime = 0x100000001b3;
 
+template <class T>
+std::uint64_t add(const std::vector<T>& values, std::uint64_t hash) {
+  return fingerprint(std::as_bytes(std::span(values)), hash);
+}
+template <class T>
+std::uint64_t add(const train::SparseRows<T>& rows, std::uint64_t hash) {
+  return add(rows.values, add(rows.positions, add(rows.begins, hash)));
+}
 std::uint64_t add(const train::Dataset& data, std::uint64_t hash) {
-  hash = fingerprint(std::as_bytes(std::span(data.labels)), hash);
-  if (!data.targets.empty()) hash = fingerprint(std::as_bytes(std::span(data.targets)), hash);
-  if (!data.weights.empty()) hash = fingerprint(std::as_bytes(std::span(data.weights)), hash);
-  return std::visit(
-      [hash](const auto& values) { return fingerprint(std::as_bytes(std::span(values)), hash); },
-      data.features);
+  hash = add(data.labels, hash);
+  if (!data.targets.empty()) hash = add(data.targets, hash);
+  if (!data.weights.empty()) hash = add(data.weights, hash);
+  return std::visit([hash](const auto& values) { return add(values, hash); }, data.features);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/codec.hpp"
 #include "tests/temp_directory.hpp"
 
 namespace rubato::cluster::schema_desk_tests {
@@ -131,6 +132,48 @@ TEST_CASE("schema: data that contradict each other refuse everybody, with the co
   }
 }
 
+// 5,000 columns are a summary and a schema of several parts each.
+std::string wide_csv(const std::string& value) {
+  std::string names, values;
+  for (int c = 0; c < 5000; ++c) {
+    names += "a_long_name_of_column_" + std::to_string(c) + ",";
+    values += value + ",";
+  }
+  return names + "kind\n" + values + "lily\n" + values + "rose\n";
+}
+
+TEST_CASE("schema: what is too long for one message travels in parts, over links that lose some") {
+  World world;
+  const std::string text = summary_of_csv(wide_csv("2.5"));
+  REQUIRE(text.size() > 5 * proto::kTextPartMax);
+  std::vector<SchemaAsker> askers = {asker("a", text), asker("b", summary_of_csv(wide_csv("7.5")))};
+  for (SchemaAsker& each : askers) each.on_start(world.now);
+  int sent = 0;
+  const auto lost = [&] { return ++sent % 5 == 0; };
+  for (int second = 0; second < 400; ++second) {
+    if (second == 3)  // a new process of the scheduler knows nothing
+      world.desk = SchemaDesk(
+          {.cluster = kCluster, .incarnation = 2, .workers = {"a", "b"}, .stated = table()});
+    for (std::size_t i = 0; i < askers.size(); ++i) {
+      if (!askers[i].stopped()) askers[i].on_wakeup(world.now);
+      while (const auto out = askers[i].poll_send())
+        if (!lost()) world.desk.on_message(world.now, i, out->message);
+    }
+    while (const auto out = world.desk.poll_send()) {
+      CHECK(encode(out->message).check_limits());
+      if (!lost()) askers[out->to].on_message(world.now, kScheduler, out->message);
+    }
+    world.now = world.now + kSecond;
+  }
+  REQUIRE(world.desk.stopped().has_value());
+  for (const SchemaAsker& each : askers) {
+    CHECK_FALSE(each.failure().has_value());
+    REQUIRE(each.stopped().has_value());
+    CHECK(each.schema() == world.desk.schema());
+  }
+  CHECK(askers[0].schema().columns[4999].scaling.mean == doctest::Approx(5));
+}
+
 TEST_CASE("schema: a stranger, another cluster and nonsense are refused and change nothing") {
   World world;
   SchemaAsker stranger = asker("z", summary_of_csv("x,kind\n1,lily\n"));
@@ -145,7 +188,7 @@ TEST_CASE("schema: a stranger, another cluster and nonsense are refused and chan
   proto::Message foreign{.cluster = 0xbad,
                          .sender = {proto::Role::Worker, 0},
                          .incarnation = 1,
-                         .body = proto::Describe{"a", ""},
+                         .body = proto::Describe{"a"},
                          .payload = {}};
   world.desk.on_message(world.now, 9, foreign);
   const auto refusal = world.desk.poll_send();

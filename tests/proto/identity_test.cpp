@@ -47,12 +47,12 @@ TEST_CASE("identity: a worker and a server speak under their own name alone") {
     Hello hello{.name = "box-1", .endpoint = ""};
     hello.public_key = role == Role::Server ? kKey : "";
     CHECK(!overstep(identity, from(role, hello)));
-    CHECK(!overstep(identity, from(role, Describe{"box-1", ""})));
+    CHECK(!overstep(identity, from(role, Describe{"box-1"})));
     hello.name = "box-2";
     const auto why = overstep(identity, from(role, hello));
     REQUIRE(why);
     CHECK(why->find("'box-1'") != std::string::npos);
-    CHECK(overstep(identity, from(role, Describe{"box-2", ""})));
+    CHECK(overstep(identity, from(role, Describe{"box-2"})));
   }
   // It measures under a name of its own.
   CHECK(!overstep({Role::Scheduler, "scheduler", kKey},

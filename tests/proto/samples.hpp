@@ -82,8 +82,9 @@ inline std::vector<Message> every_message() {
       message(Heartbeat{{5}, {6}, 7}),
       message(Directive{2.5, 7, Duration::from_ms(1500), 0.5, 24, 0.25}),
       message(Evaluation{{2'000}, 0.45, 0.84, 33, 120, 0.4, 0.1, 1.2, {0.5, 0.75, 0.875}}),
-      message(Describe{"box-7", std::string(3000, 's')}),
-      message(Schema{std::string(3000, 't')}),
+      message(Describe{"box-7", {std::string(3000, 's'), 70'000, 80'000}, 12}),
+      message(Described{70'000}),
+      message(Schema{{std::string(3000, 't'), 0, 9'000}}),
       message(AskStatus{}),
       message(Status{std::string(3000, 'u')}),
   };
@@ -155,7 +156,10 @@ inline auto fields(const Evaluation& m) {
                   m.target_square, m.classes.recall, m.classes.f1, m.classes.auc);
 }
 inline auto fields(const Describe& m) {
-  return std::tie(m.name, m.summary);
+  return std::tie(m.name, m.summary, m.schema_at);
+}
+inline auto fields(const Described& m) {
+  return std::tie(m.bytes);
 }
 inline auto fields(const Schema& m) {
   return std::tie(m.text);

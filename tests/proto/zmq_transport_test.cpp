@@ -89,7 +89,7 @@ std::vector<BadMessage> bad_messages() {
       {"flipped bit in the payload", damaged([](Parts& p) { p[1][7'000] ^= std::byte{16}; }),
        ErrorCode::Corrupt, "payload of 20000 bytes fails its checksum"},
       {"wrong version", damaged([](Parts& p) { p[0][4] = std::byte{9}; }), ErrorCode::Refused,
-       "version 9, this side version 7"},
+       "version 9, this side version 8"},
       {"huge claim", parts_of(samples::message(huge)), ErrorCode::Corrupt, "payload of 0 bytes"},
       {"huge control",
        {std::vector(kControlBytesMax + 1, std::byte{1}), {}},

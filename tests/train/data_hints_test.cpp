@@ -53,6 +53,10 @@ TEST_CASE("hints: labels that are numbers with fractions, or many, look like a q
   CHECK(hints(of_classes(numbers(1000, "class {}"), 1)).empty());
 }
 
+TEST_CASE("hints: 1 and -1 are two numbers") {
+  CHECK(hints(of_classes({"-1", "1"}, 100)).empty());
+}
+
 TEST_CASE("hints: names that differ in spelling alone") {
   const auto of = [](const Words& classes) { return hints(of_classes(classes, 100)); };
   CHECK(of({"0", "1", "1.0"}) ==

@@ -148,6 +148,23 @@ TEST_CASE("property: any partition of rows over boxes gives the schema of the un
   });
 }
 
+TEST_CASE("a column that one box has and others lack can be ignored, a name that none has not") {
+  DatasetOptions options = any_file();
+  options.ignore = {"memo", "note", "id"};
+  const TempDirectory directory;
+  const auto summary = [&](const std::string& text) {
+    return summary_of(to_text(summarise(directory.write("b.csv", text), options).value())).value();
+  };
+  std::map<std::string, DataSummary> boxes = {{"pi", summary("x,note,y\n1,hot,p\n")},
+                                              {"zero", summary("id,x,y\n7,3,q\n")}};
+  CHECK(agree(boxes, options).error().message == "no column \"memo\" for dataset.ignore; valid: x");
+  boxes["phone"] = summary("x,memo,y\n2,,q\n");
+  const InputSchema schema = agree(boxes, options).value();
+  REQUIRE(schema.columns.size() == 1);
+  CHECK(schema.columns[0].name == "x");
+  CHECK(schema.columns[0].scaling.mean == doctest::Approx(2));
+}
+
 TEST_CASE("merging refuses what differs, and names column and box") {
   const DataSummary a = summary_of_text("x,y\n1,p\n");
   CHECK(
@@ -157,7 +174,10 @@ TEST_CASE("merging refuses what differs, and names column and box") {
   CHECK(merge_error({{"pi", a}, {"zero", summary_of_text("xx,y\n1,p\n")}}) ==
         "box zero has no column \"x\", which box pi has; did you mean xx?");
   CHECK(merge_error({{"pi", a}, {"zero", summary_of_text("x,w,y\n1,2,p\n")}}) ==
-        "box zero has a column \"w\", which box pi lacks; list it in dataset.ignore where it is");
+        "box zero has a column \"w\", which box pi lacks; list it in dataset.ignore");
+  CHECK(merge_error({{"pi", a}, {"zero", summary_of_text("weight,y\n1,p\n")}}) ==
+        "box zero has no column \"x\", which box pi has; add it there, or list it in "
+        "dataset.ignore");
   CHECK(merge_error({{"pi", a}, {"zero", summary_of_text("x,z\n1,p\n")}}) ==
         "the label is column \"y\" on box pi and \"z\" on box zero; set dataset.label_column, or "
         "mend "

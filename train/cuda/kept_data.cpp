@@ -20,8 +20,10 @@ std::optional<Memory> copy_of(Gpu& gpu, const std::vector<T>& values) {
 }  // namespace
 
 std::optional<KeptData> KeptData::make(Gpu& gpu, const Dataset& data) {
-  const std::size_t feature_bytes = std::visit(
-      [](const auto& values) { return values.size() * sizeof(values[0]); }, data.features);
+  if (std::holds_alternative<SparseRows<float>>(data.features)) return std::nullopt;
+  const bool pixels = std::holds_alternative<std::vector<std::uint8_t>>(data.features);
+  const std::size_t feature_bytes = data.size() * static_cast<std::size_t>(data.shape.count()) *
+                                    (pixels ? sizeof(std::uint8_t) : sizeof(float));
   const std::size_t sample_bytes = (data.weights.empty() ? 1 : 2) * sizeof(float);
   if (feature_bytes + data.size() * sample_bytes > gpu.memory_free() / kShareOfFree)
     return std::nullopt;
@@ -30,7 +32,7 @@ std::optional<KeptData> KeptData::make(Gpu& gpu, const Dataset& data) {
   kept.count_ = static_cast<std::uint32_t>(data.shape.count());
   kept.plane_ = static_cast<std::uint32_t>(data.shape.height * data.shape.width);
   kept.weighted_ = !data.weights.empty();
-  kept.pixels_ = std::holds_alternative<std::vector<std::uint8_t>>(data.features);
+  kept.pixels_ = pixels;
   const auto put = [&](Memory& memory, const auto& values) {
     auto copied = copy_of(gpu, values);
     if (copied) memory = std::move(*copied);
@@ -43,7 +45,8 @@ std::optional<KeptData> KeptData::make(Gpu& gpu, const Dataset& data) {
   }
   const std::vector<float> targets(data.targets.begin(), data.targets.end());
   const bool there =
-      std::visit([&](const auto& values) { return put(kept.features_, values); }, data.features) &&
+      (pixels ? put(kept.features_, std::get<std::vector<std::uint8_t>>(data.features))
+              : put(kept.features_, std::get<std::vector<float>>(data.features))) &&
       (data.task() == Task::Classification ? put(kept.answers_, data.labels)
                                            : put(kept.answers_, targets)) &&
       (!kept.weighted_ || put(kept.weights_, data.weights)) &&
