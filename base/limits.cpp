@@ -48,8 +48,8 @@ Result<void> check_descriptors(std::size_t connections) {
 }
 
 Result<void> check_threads(std::size_t count) {
-  constexpr std::size_t kStackBytes = 1
-                                      << 20;  // less than usual, more than libraries keep for each
+  // Less than usual, more than libraries keep for each.
+  constexpr std::size_t kStackBytes = std::size_t{1} << 20;
   pthread_attr_t small;
   ::pthread_attr_init(&small);
   ::pthread_attr_setstacksize(&small, kStackBytes);

@@ -25,7 +25,7 @@ constexpr Figure figure_of(Task task) {
                                       : Figure{"R^2", "R^2", "r2", false};
 }
 
-// What a classifier is worth where its accuracy says little, as with rare classes. NaN: not
+// Figures of a classifier beside its accuracy, which says little of rare classes. NaN: not
 // measured, or not defined.
 struct ClassFigures {
   double recall = std::numeric_limits<double>::quiet_NaN();  // of the class with the lowest

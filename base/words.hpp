@@ -33,10 +33,11 @@ inline std::string counted(std::uint64_t count, std::string_view noun) {
 }
 
 // Letters of ASCII in lower case, whatever the locale.
-inline std::string lower_case(std::string text) {
-  for (char& c : text)
+inline std::string lower_case(std::string_view text) {
+  std::string small(text);
+  for (char& c : small)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return text;
+  return small;
 }
 
 }  // namespace rubato

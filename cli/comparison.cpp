@@ -280,17 +280,8 @@ std::string model_title(std::string_view sync) {
 }
 
 std::string target_text(const Comparison& comparison) {
-  std::string text;
-  if (comparison.target_loss) text = fmt::format("loss {}", *comparison.target_loss);
-  if (comparison.target_accuracy) {
-    const Figure figure = figure_of(comparison.task);
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", figure.word,
-                        figure_target_text(figure, *comparison.target_accuracy));
-  }
-  for (const ClassFigure& figure : kClassFigures)
-    if (const auto& target = comparison.class_targets.*figure.target)
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", figure.word, *target);
-  return text;
+  return targets_text(comparison.target_loss, comparison.target_accuracy, comparison.class_targets,
+                      comparison.task);
 }
 
 std::string headline(const Comparison& comparison, const std::vector<ModelSummary>& summaries) {

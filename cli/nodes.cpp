@@ -168,12 +168,12 @@ Result<Node> load_own(const WorkerRun& run, const Named& who, cluster::ClusterCo
   RUBATO_ASSIGN(const auto summary,
                 interruptible(stop, [&] { return train::summarise(path, config.dataset); }));
   const std::string text = to_text(summary);
-  if (text.size() > train::kSchemaBytesMax)
+  if (text.size() > proto::kLongTextMax)
     return fail(ErrorCode::BadInput,
                 fmt::format("{}: its summary has {} bytes, and {} can be sent at most; leave "
                             "columns out with dataset.ignore, or state the schema (rubato data "
                             "--schema)",
-                            path, text.size(), train::kSchemaBytesMax));
+                            path, text.size(), proto::kLongTextMax));
   log_info(fmt::format("{} has {}; the scheduler is told of columns and {}, not of samples", path,
                        counted(summary.samples, "sample"),
                        summary.target ? "the target's mean" : "classes"));

@@ -1,5 +1,6 @@
 #include "cli/record_json.hpp"
 
+#include <cmath>
 #include <limits>
 
 namespace rubato::cli {
@@ -23,6 +24,17 @@ Json optional_json(const std::optional<double>& value) {
 std::optional<double> optional_number(const Json& json) {
   if (json.is_null()) return std::nullopt;
   return json.get<double>();
+}
+
+void add_figures(Json& json, const std::string& prefix, const ClassFigures& figures) {
+  for (const ClassFigure& figure : kClassFigures)
+    if (const double value = figures.*figure.value; std::isfinite(value))
+      json[prefix + figure.key] = value;
+}
+
+void add_targets(Json& json, const std::string& prefix, const ClassTargets& targets) {
+  for (const ClassFigure& figure : kClassFigures)
+    if (const auto& target = targets.*figure.target) json[prefix + figure.key] = *target;
 }
 
 Json findings_json(const std::vector<Finding>& findings) {

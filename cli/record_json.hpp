@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/run_record.hpp"
@@ -24,6 +25,11 @@ Json optional_json(const std::optional<double>& value);
 std::optional<double> optional_number(const Json& json);
 // JSON has no NaN and no infinity: they are written as null and read as NaN.
 double number_or_nan(const Json& json);
+
+// json[prefix + key] <- those that were measured.
+void add_figures(Json& json, const std::string& prefix, const ClassFigures& figures);
+// json[prefix + key] <- those that there are.
+void add_targets(Json& json, const std::string& prefix, const ClassTargets& targets);
 
 // An array of objects with code and text.
 Json findings_json(const std::vector<Finding>& findings);

@@ -1,7 +1,6 @@
 #include "cli/results_json.hpp"
 
 #include <array>
-#include <cmath>
 
 #include "cli/record_json.hpp"
 
@@ -49,18 +48,10 @@ Json worker_json(const WorkerRecord& worker, const Figure& figure) {
   return json;
 }
 
-// Those that were measured.
-void add_classes(Json& json, const std::string& prefix, const ClassFigures& figures) {
-  for (const ClassFigure& figure : kClassFigures)
-    if (const double value = figures.*figure.value; std::isfinite(value))
-      json[prefix + figure.key] = value;
-}
-
 Json target_json(const Comparison& comparison) {
   Json json = {{"loss", optional_json(comparison.target_loss)},
                {figure_of(comparison.task).key, optional_json(comparison.target_accuracy)}};
-  for (const ClassFigure& figure : kClassFigures)
-    if (const auto& target = comparison.class_targets.*figure.target) json[figure.key] = *target;
+  add_targets(json, "", comparison.class_targets);
   return json;
 }
 
@@ -75,12 +66,12 @@ Json run_json(const Comparison& comparison, const RunRecord& run) {
   json["final_loss"] = run.measured() ? Json(run.final_loss) : Json(nullptr);
   json[std::string("final_") + figure.key] =
       run.measured() ? Json(run.final_accuracy) : Json(nullptr);
-  if (run.measured()) add_classes(json, "final_", run.evaluations.back().classes);
+  if (run.measured()) add_figures(json, "final_", run.evaluations.back().classes);
   if (run.measured() && comparison.has_target()) {
     const Judged figures = final_figures(comparison, run);
     json["judged_loss"] = figures.loss;
     json[std::string("judged_") + figure.key] = figures.accuracy;
-    add_classes(json, "judged_", figures.classes);
+    add_figures(json, "judged_", figures.classes);
   }
   json["heterogeneity"] = run.heterogeneity;
   json["workers"] = std::move(workers);

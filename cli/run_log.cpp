@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "base/words.hpp"
 #include "cli/record_json.hpp"
 
@@ -19,9 +17,7 @@ std::string line(const Json& json) {
 Json evaluation_json(const EvaluationRecord& e) {
   Json json = {{"event", "evaluation"}, {"seconds", e.seconds}, {"steps", e.steps},
                {"commits", e.commits},  {"loss", e.loss},       {"accuracy", e.accuracy}};
-  for (const ClassFigure& figure : kClassFigures)
-    if (const double value = e.classes.*figure.value; std::isfinite(value))
-      json[figure.key] = value;
+  add_figures(json, "", e.classes);
   return json;
 }
 
@@ -187,9 +183,7 @@ std::string log_begin(const Comparison& c) {
                {"options", std::move(options)},
                {"configuration", c.config_text},
                {"resolved", c.resolved_text}};
-  for (const ClassFigure& figure : kClassFigures)
-    if (const auto& target = c.class_targets.*figure.target)
-      json[std::string("target_") + figure.key] = *target;
+  add_targets(json, "target_", c.class_targets);
   return line(json);
 }
 

@@ -1,6 +1,7 @@
 #include "cli/text.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -76,6 +77,20 @@ std::string figure_text(const Figure& figure, double value) {
 
 std::string figure_target_text(const Figure& figure, double target) {
   return figure.percent ? fmt::format("{:.4g} %", 100 * target) : fmt::format("{:.4g}", target);
+}
+
+std::string targets_text(const std::optional<double>& loss, const std::optional<double>& accuracy,
+                         const ClassTargets& classes, Task task) {
+  std::vector<std::string> all;
+  if (loss) all.push_back(fmt::format("loss {}", *loss));
+  if (accuracy) {
+    const Figure figure = figure_of(task);
+    all.push_back(fmt::format("{} {}", figure.word, figure_target_text(figure, *accuracy)));
+  }
+  for (const ClassFigure& figure : kClassFigures)
+    if (const auto& target = classes.*figure.target)
+      all.push_back(fmt::format("{} {}", figure.word, *target));
+  return fmt::format("{}", fmt::join(all, ", "));
 }
 
 std::string loss_text(double loss) {

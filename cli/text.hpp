@@ -35,6 +35,9 @@ std::string figure_text(const Figure& figure, double value);
 
 // The same of a target, as the user wrote it: "90 %", "0.9".
 std::string figure_target_text(const Figure& figure, double target);
+// "loss 0.45, accuracy 90 %, F1 0.8": the targets that there are; empty: none.
+std::string targets_text(const std::optional<double>& loss, const std::optional<double>& accuracy,
+                         const ClassTargets& classes, Task task);
 
 // 0.4480, 12.345; "diverged" for NaN and anything of a million or more.
 std::string loss_text(double loss);

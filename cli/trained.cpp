@@ -39,7 +39,7 @@ struct Scored {
   std::vector<float> scores;  // [samples, classes]; regression: [samples], standardised
 };
 
-// What is no number says nothing, and must not look like an answer.
+// Refuses scores that are no numbers: they must not look like answers.
 Result<void> check_scores(const ModelRun& options, const Scored& scored) {
   const auto bad =
       std::ranges::find_if(scored.scores, [](float score) { return !std::isfinite(score); });

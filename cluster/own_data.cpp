@@ -57,10 +57,10 @@ Result<void> find_schema(const ClusterConfig& config, train::DataSplit& all) {
   std::map<std::string, train::DataSummary> summaries;
   for (const WorkerProfile& worker : all_profiles(config)) {
     if (absent_at_start(config, worker.name)) continue;
-    RUBATO_ASSIGN(summaries[worker.name], train::summarise(worker.data, config.dataset));
+    RUBATO_ASSIGN(summaries[worker.name], train::summarise(worker.data, known, config.dataset));
   }
   RUBATO_ASSIGN(const auto merged, train::merge(summaries));
-  RUBATO_ASSIGN(all.schema, train::agree(merged, config.dataset));
+  RUBATO_ASSIGN(all.schema, train::agree(merged, known, config.dataset));
   all.hints = train::data_hints(merged, config.dataset);
   return {};
 }

@@ -16,6 +16,8 @@ using proto::Message;
 using proto::PeerId;
 using proto::Role;
 
+static_assert(proto::kLongTextMax <= train::kSchemaBytesMax, "what is sent can be read");
+
 constexpr Duration kWordEvery = Duration::from_seconds(5);
 constexpr std::uint64_t kArrivingMax = 16 * proto::kLongTextMax;  // of all summaries, not whole yet
 
@@ -107,14 +109,23 @@ Result<void> SchemaDesk::take(const std::string& name, const std::string& text) 
 }
 
 void SchemaDesk::agree() {
-  const auto agreed = train::agree(summaries_, options_.stated);
+  const auto agreed = [&]() -> Result<train::InputSchema> {
+    RUBATO_ASSIGN(auto schema, train::agree(summaries_, options_.stated));
+    text_ = to_text(schema);
+    if (text_.size() > proto::kLongTextMax)
+      return fail(
+          ErrorCode::BadInput,
+          fmt::format("the schema of all data has {} bytes, and {} can be sent at most; leave "
+                      "columns out with dataset.ignore, or state the schema in a file",
+                      text_.size(), proto::kLongTextMax));
+    return schema;
+  }();
   if (!agreed) {
     failure_ = agreed.error();
     for (const PeerId peer : asked_) refuse(peer, failure_->message);
     return;
   }
   schema_ = *agreed;
-  text_ = to_text(*schema_);
   for (const PeerId peer : asked_) send(peer, proto::Schema{proto::part_of(text_, 0)});
   stopped_ = fmt::format("{} agreed on {} and {}", counted(summaries_.size(), "worker"),
                          counted(static_cast<std::uint64_t>(schema_->shape.count()), "input"),
@@ -165,7 +176,7 @@ void SchemaAsker::on_wakeup(Instant now) {
   if (auto error = joiner_.overdue(now)) failure_ = std::move(error);
 }
 
-// What the scheduler does not have yet of the summary, and what is here of the schema.
+// Sends the next part of the summary, and asks for the next part of the schema.
 void SchemaAsker::speak(Instant now) {
   again_ = now + patience_.next();
   outbox_.push(
@@ -193,6 +204,7 @@ void SchemaAsker::on_message(Instant now, PeerId from, const Message& message) {
   } else if (const auto* notice = std::get_if<proto::Notice>(&message.body)) {
     log_.push(notice->text);
   } else if (const auto* described = std::get_if<proto::Described>(&message.body)) {
+    text_ = {};  // whoever says so has no schema: one that was on its way is no more
     if (described->bytes == described_ || described->bytes > options_.summary.size()) return;
     described_ = described->bytes;
     if (described_ < options_.summary.size()) go_on(now);

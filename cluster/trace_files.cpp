@@ -62,13 +62,6 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
 }
 
-std::string lower(std::string_view text) {
-  std::string small(text);
-  for (char& c : small)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return small;
-}
-
 // The lines of a text that are neither blank nor a comment, with their numbers.
 class Lines {
  public:
@@ -148,7 +141,7 @@ bool means_down(std::string_view word) {
 std::optional<double> rate_unit(std::string_view word) {
   double scale = 1;
   constexpr std::string_view kPrefixes = "kmg";
-  const auto prefix = kPrefixes.find(lower(word.substr(0, 1)));
+  const auto prefix = kPrefixes.find(lower_case(word.substr(0, 1)));
   if (prefix != kPrefixes.npos && !word.empty()) {
     for (std::size_t i = 0; i <= prefix; ++i) scale *= 1000;
     word.remove_prefix(1);
@@ -172,7 +165,7 @@ std::optional<TimeColumn> time_column(std::string_view name) {
   column.from_start = name == "seconds";
   const auto words = words_of(name);
   for (const std::string_view word : words) {
-    const std::string small = lower(word);
+    const std::string small = lower_case(word);
     if (const auto unit = time_unit(small); unit && !column.unit)
       column.unit = unit;
     else if (unit || !among(small, {"time", "timestamp", "ts", "t", "unix", "epoch", "elapsed"}))
@@ -188,7 +181,7 @@ std::optional<Column> rate_column(std::string_view name) {
   std::vector<Field> fields;
   const auto words = words_of(name);
   for (const std::string_view word : words) {
-    const std::string small = lower(word);
+    const std::string small = lower_case(word);
     const auto found = rate_unit(word);
     const bool up = means_up(small);
     if (found && !unit)
@@ -249,7 +242,7 @@ Result<Columns> parse_header(std::string_view header, char separator, const Line
 
 // The way that the name of a file without a header says: lte.up, 4g-downlink.pps. Else both.
 std::vector<Field> ways_of(const std::string& file) {
-  const std::string name = lower(file.substr(file.rfind('/') + 1));
+  const std::string name = lower_case(file.substr(file.rfind('/') + 1));
   const auto words = words_of(name);
   for (std::size_t i = words.size() - std::min<std::size_t>(2, words.size()); i < words.size();
        ++i) {

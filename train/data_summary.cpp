@@ -88,19 +88,14 @@ DataSummary summary_of_table(const RawTable& table) {
                       .ignored = table.ignored};
   std::ranges::sort(summary.ignored);
   const std::size_t columns = table.columns.size();
-  std::vector<SparseColumn> sparse;
   if (table.entries) {
     std::vector<std::uint32_t> all(table.rows());
     std::iota(all.begin(), all.end(), 0u);
-    sparse = sparse_moments(*table.entries, columns, all);
+    summary.columns = sparse_columns(*table.entries, columns, all);
+    return summary;
   }
   for (std::size_t c = 0; c < columns; ++c) {
     ColumnSummary& column = summary.columns.emplace_back(table.columns[c].name);
-    if (table.entries) {
-      column.values = sparse[c].values;
-      column.others = sparse[c].others;
-      continue;
-    }
     const auto value = [&](std::size_t row) { return table.values[row * columns + c]; };
     column.values = moments_by(table.rows(), value);
     if (table.sparse)
@@ -491,36 +486,17 @@ Result<SampleWeights> weights_by(const Moments& of, const std::string& column) {
   return bad(fmt::format("dataset.weight_column: all weights in \"{}\" are 0", column));
 }
 
-std::vector<Scaling> sparse_scalings(std::span<const SparseColumn> columns) {
-  const auto squares = [](const Moments& of) {
-    return of.m2 + static_cast<double>(of.count) * of.mean * of.mean;
-  };
-  double sum = 0, others = 0;
-  for (const SparseColumn& column : columns) {
-    sum += squares(column.values);
-    others += static_cast<double>(column.others);
-  }
-  if (sum == 0) return std::vector<Scaling>(columns.size());
-  const double assumed = kAssumedValues * sum / others;
-  std::vector<Scaling> scalings;
-  for (const SparseColumn& column : columns) {
-    const double known = static_cast<double>(column.others) + kAssumedValues;
-    scalings.push_back({0, std::sqrt(known / (squares(column.values) + assumed))});
-  }
-  return scalings;
-}
-
 // As moments_by(); the zeros are counted and not visited.
-std::vector<SparseColumn> sparse_moments(const SparseRows<double>& entries, std::size_t columns,
-                                         std::span<const std::uint32_t> rows) {
-  std::vector<SparseColumn> all(columns);
+std::vector<ColumnSummary> sparse_columns(const SparseRows<double>& entries, std::size_t columns,
+                                          std::span<const std::uint32_t> rows) {
+  std::vector<ColumnSummary> all(columns);
   for (const std::uint32_t row : rows)
     entries.for_each(row, [&](std::uint32_t c, double value) {
       all[c].values.mean += value;
       ++all[c].others;
     });
   const auto samples = static_cast<double>(rows.size());
-  for (SparseColumn& column : all) {
+  for (ColumnSummary& column : all) {
     column.values.count = rows.size();
     column.values.mean /= samples;
   }
@@ -529,10 +505,27 @@ std::vector<SparseColumn> sparse_moments(const SparseRows<double>& entries, std:
       const double off = value - all[c].values.mean;
       all[c].values.m2 += off * off;
     });
-  for (SparseColumn& column : all)
+  for (ColumnSummary& column : all)
     column.values.m2 +=
         (samples - static_cast<double>(column.others)) * column.values.mean * column.values.mean;
   return all;
+}
+
+void scale_sparse(std::span<const ColumnSummary> columns, InputSchema& schema) {
+  const auto squares = [](const Moments& of) {
+    return of.m2 + static_cast<double>(of.count) * of.mean * of.mean;
+  };
+  double sum = 0, others = 0;
+  for (const ColumnSummary& column : columns) {
+    sum += squares(column.values);
+    others += static_cast<double>(column.others);
+  }
+  if (sum == 0) return;
+  const double assumed = kAssumedValues * sum / others;
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    const double known = static_cast<double>(columns[c].others) + kAssumedValues;
+    schema.columns[c].scaling = {0, std::sqrt(known / (squares(columns[c].values) + assumed))};
+  }
 }
 
 Moments merged(const Moments& a, const Moments& b) {
@@ -559,6 +552,11 @@ Result<DataSummary> summarise(const RawData& raw, const std::string& path,
 
 Result<DataSummary> summarise(const std::string& path, const DatasetOptions& options) {
   RUBATO_ASSIGN(const KnownSchema known, known_schema(options));
+  return summarise(path, known, options);
+}
+
+Result<DataSummary> summarise(const std::string& path, const KnownSchema& known,
+                              const DatasetOptions& options) {
   const auto raw = known.all() ? read_raw_as(path, known.schema, options, Unknown::Refuse)
                                : read_raw(path, with_known(options, known));
   if (!raw) return bad(raw.error().message);
@@ -579,6 +577,11 @@ Result<DataSummary> merge(const std::map<std::string, DataSummary>& boxes) {
 
 Result<InputSchema> agree(const DataSummary& merged, const DatasetOptions& stated) {
   RUBATO_ASSIGN(const KnownSchema known, known_schema(stated));
+  return agree(merged, known, stated);
+}
+
+Result<InputSchema> agree(const DataSummary& merged, const KnownSchema& known,
+                          const DatasetOptions& stated) {
   RUBATO_TRY(check_ignored(merged, stated.ignore));
   InputSchema schema{.shape = merged.image, .pixels = merged.image.channels > 0};
   schema.label = merged.label;
@@ -596,12 +599,7 @@ Result<InputSchema> agree(const DataSummary& merged, const DatasetOptions& state
     column.fill = from.values.mean;
     if (stated.standardize) column.scaling = scaling_by(from.values);
   }
-  if (schema.sparse && stated.standardize) {
-    std::vector<SparseColumn> columns;
-    for (const ColumnSummary& from : merged.columns) columns.push_back({from.values, from.others});
-    const auto scalings = sparse_scalings(columns);
-    for (std::size_t c = 0; c < columns.size(); ++c) schema.columns[c].scaling = scalings[c];
-  }
+  if (schema.sparse && stated.standardize) scale_sparse(merged.columns, schema);
   if (!schema.pixels && !known.inputs) {
     schema.shape = {input_count(schema.columns), 1, 1};
     if (stated.features > 0 && schema.shape.channels != stated.features)

@@ -36,19 +36,6 @@ double deviation(const Moments& of);  // 0 of no numbers
 // To mean 0 and deviation 1. Numbers that are all the same are only shifted.
 Scaling scaling_by(const Moments& of);
 
-// What is known of one column of sparse rows.
-struct SparseColumn {
-  Moments values = {};
-  std::uint64_t others = 0;
-};
-// Those of the rows `rows`.
-std::vector<SparseColumn> sparse_moments(const SparseRows<double>& entries, std::size_t columns,
-                                         std::span<const std::uint32_t> rows);
-// One a column, without a shift: so that the mean square of the values that are not 0 becomes 1.
-// Of few such values nobody knows it, so that of all columns counts as kAssumedValues of them.
-std::vector<Scaling> sparse_scalings(std::span<const SparseColumn> columns);
-inline constexpr double kAssumedValues = 30;
-
 // Errors: all are 0.
 [[nodiscard]] Result<SampleWeights> weights_by(const Moments& of, const std::string& column);
 
@@ -60,6 +47,17 @@ struct ColumnSummary {
   std::uint64_t others = 0;                  // sparse: values that are not 0
   bool operator==(const ColumnSummary&) const = default;
 };
+
+// Of the rows `rows`.
+std::vector<ColumnSummary> sparse_columns(const SparseRows<double>& entries, std::size_t columns,
+                                          std::span<const std::uint32_t> rows);
+// The scalings of a sparse schema <- without a shift, so that the mean square of a column's values
+// that are not 0 becomes 1. Few such values do not tell it, so that of all columns counts as
+// kAssumedValues of them. Requires: as many columns as the schema has.
+void scale_sparse(std::span<const ColumnSummary> columns, InputSchema& schema);
+inline constexpr double kAssumedValues = 30;
+
+struct KnownSchema;  // train/known_schema.hpp
 
 struct DataSummary {
   std::uint64_t samples = 0;
@@ -82,6 +80,10 @@ struct DataSummary {
 // at.
 [[nodiscard]] Result<DataSummary> summarise(const std::string& path, const DatasetOptions& options);
 
+// The same for whoever has known_schema(options), which reads the file of model.start.
+[[nodiscard]] Result<DataSummary> summarise(const std::string& path, const KnownSchema& known,
+                                            const DatasetOptions& options);
+
 // The same of samples that are in memory; `path` names them in errors.
 [[nodiscard]] Result<DataSummary> summarise(const RawData& raw, const std::string& path,
                                             const DatasetOptions& options);
@@ -95,6 +97,10 @@ struct DataSummary {
 // class names, categorical columns, no standardisation. Class names are sorted: by value where all
 // are numbers, else as text.
 [[nodiscard]] Result<InputSchema> agree(const DataSummary& merged, const DatasetOptions& stated);
+
+// The same for whoever has known_schema(stated).
+[[nodiscard]] Result<InputSchema> agree(const DataSummary& merged, const KnownSchema& known,
+                                        const DatasetOptions& stated);
 
 // The same of the boxes, which are merged first.
 [[nodiscard]] Result<InputSchema> agree(const std::map<std::string, DataSummary>& boxes,

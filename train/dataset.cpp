@@ -80,18 +80,13 @@ Result<void> measure(const RawData& raw, std::span<const std::uint32_t> training
                   weights_by(moments_of(weights_in(raw), 0, 1), schema.weights->column));
   }
   const auto* table = std::get_if<RawTable>(&raw);
-  std::vector<Scaling> sparse;
   if (schema.sparse && standardize && !known.inputs) {
     RUBATO_CHECK(table->entries, "a file of mostly zeros");
-    sparse = sparse_scalings(sparse_moments(*table->entries, table->columns.size(), training));
+    scale_sparse(sparse_columns(*table->entries, table->columns.size(), training), schema);
   }
   for (std::size_t c = 0; table && c < schema.columns.size(); ++c) {
     Column& column = schema.columns[c];
-    if (known.inputs || column.categorical()) continue;
-    if (schema.sparse) {
-      column.scaling = standardize ? sparse[c] : Scaling{};
-      continue;
-    }
+    if (known.inputs || schema.sparse || column.categorical()) continue;
     const Moments of = moments_of(table->values, c, table->columns.size());
     column.fill = of.mean;
     column.scaling = standardize ? scaling_by(of) : Scaling{};
@@ -193,7 +188,7 @@ Result<DataSplit> load_file(const DatasetOptions& stated, std::uint64_t seed) {
                                        known.all() ? &schema : nullptr));
   if (!known.all()) {
     RUBATO_ASSIGN(const DataSummary summary, summarise(raw, options.path, options));
-    auto agreed = agree(summary, options);
+    auto agreed = agree(summary, known, options);
     if (!agreed)
       return fail(ErrorCode::BadInput, fmt::format("{}: {}", options.path, agreed.error().message));
     schema = std::move(*agreed);

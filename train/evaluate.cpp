@@ -80,6 +80,7 @@ EvaluationResult evaluate(Device& device, const Dataset& data, std::size_t sampl
         }
         sum.loss_sum += part.loss_sum;
         sum.correct += part.correct;
+        if (batch.targets.empty()) return;
         errors += batch.weights.empty() ? part.loss_sum : squared_errors(device, batch);
         for (const double target : batch.targets) {
           targets += target;

@@ -60,8 +60,8 @@ struct InputSchema {
   std::vector<std::uint64_t> class_samples = {};
   // Regression: the model learns (y - mean) * scale, where y is the number in the label's column.
   std::optional<Scaling> target = {};
-  std::vector<std::string> missing =
-      {};  // tables: fields that stand for no value, beside the usual
+  // Tables: fields that stand for no value, beside the usual.
+  std::vector<std::string> missing = {};
   std::optional<SampleWeights> weights = {};  // none: all samples count alike
   // Of an older Rubato, which spelled numbers among classes and categories anew: "1.0"
   // was "1".

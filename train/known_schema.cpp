@@ -29,7 +29,7 @@ const Column* find_column(const InputSchema& schema, const std::string& name) {
   return found == schema.columns.end() ? nullptr : &*found;
 }
 
-// What the options say of columns and classes that the file of the model says otherwise.
+// Refuses options that contradict the columns or classes in the file of the model.
 Result<void> check_options(const KnownSchema& known, const DatasetOptions& stated) {
   const InputSchema& schema = known.schema;
   if (known.outputs && schema.task() != stated.task)

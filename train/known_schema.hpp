@@ -18,8 +18,8 @@ struct KnownSchema {
   InputSchema schema = {};
   bool inputs = false;   // its columns or images are known
   bool outputs = false;  // its classes or target are known
-  // What the weights of samples are divided by is known, or there are none. A model that goes on
-  // takes it from the new data.
+  // The mean of the sample weights is known, or samples have none. A model that goes on takes the
+  // mean from the new data.
   bool weights = true;
   std::string last = {};  // of a model: the tensors of its last layer, "dense2.*"
 

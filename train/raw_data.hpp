@@ -51,6 +51,14 @@ struct RawTable {
 };
 inline constexpr double kUnknownWord = -1;
 
+// f(column, value) for the values of one row; of a sparse one for those that are not 0.
+template <class F>
+void for_each_value(const RawTable& table, std::size_t row, F f) {
+  if (table.entries) return table.entries->for_each(row, f);
+  const std::size_t columns = table.columns.size();
+  for (std::size_t c = 0; c < columns; ++c) f(c, table.values[row * columns + c]);
+}
+
 // The values of one row; those of a sparse one lie in `scratch`.
 inline std::span<const double> row_of(const RawTable& table, std::size_t row,
                                       std::vector<double>& scratch) {

@@ -147,36 +147,30 @@ void add_pixels(RawImages images, const InputSchema& schema, Dataset& data) {
   data.features = std::move(pixels);
 }
 
-// Refuses a number that would not stay finite. `scaled`: as the model takes it.
-Result<void> check_scaled(double scaled, double value, const RawTable& table, std::size_t row,
-                          const Column& column, std::size_t c, const std::string& path) {
-  if (std::abs(scaled) <= kScaledMax) return {};
-  const auto [mean, scale] = column.scaling;
-  return fail(ErrorCode::BadInput,
-              fmt::format("{}: {}: {} is too far from the numbers of training, of mean {} and "
-                          "deviation {}; mend it",
-                          place_text(path, table.lines, row), column_text(column.name, c), value,
-                          mean, 1 / std::abs(scale)));
+// A number that would not stay finite.
+tl::unexpected<Error> too_far(double value, const RawTable& table, std::size_t row,
+                              const InputSchema& schema, std::size_t c, const std::string& path) {
+  const auto [mean, scale] = schema.columns[c].scaling;
+  return fail(
+      ErrorCode::BadInput,
+      fmt::format("{}: {}: {} is too far from the numbers of training, of mean {} and "
+                  "deviation {}; mend it",
+                  place_text(path, table.lines, row), column_text(schema.columns[c].name, c), value,
+                  mean, 1 / std::abs(scale)));
 }
 
-// The same of a sparse schema: zeros stay zeros.
+// The same as inputs_of() of a sparse schema: zeros stay zeros.
 Result<SparseRows<float>> sparse_inputs_of(const RawTable& table, const InputSchema& schema,
                                            const std::string& path) {
   SparseRows<float> inputs;
   Result<void> fine;
   for (std::size_t row = 0; row < table.rows(); ++row) {
-    const auto add = [&](std::size_t c, double value) {
+    for_each_value(table, row, [&](std::size_t c, double value) {
+      if (value == 0 || std::isnan(value)) return;  // what is missing counts as 0
       const double scaled = value * schema.columns[c].scaling.scale;
-      if (fine) fine = check_scaled(scaled, value, table, row, schema.columns[c], c, path);
-      if (value != 0) inputs.add(static_cast<std::uint32_t>(c), static_cast<float>(scaled));
-    };
-    if (table.entries) {
-      table.entries->for_each(row, add);
-    } else {
-      std::vector<double> none;
-      const auto values = row_of(table, row, none);
-      for (std::size_t c = 0; c < values.size(); ++c) add(c, values[c]);
-    }
+      if (fine && std::abs(scaled) > kScaledMax) fine = too_far(value, table, row, schema, c, path);
+      inputs.add(static_cast<std::uint32_t>(c), static_cast<float>(scaled));
+    });
     RUBATO_TRY(fine);
     inputs.end_row();
   }
@@ -214,8 +208,7 @@ Result<std::vector<float>> inputs_of(const RawTable& table, const InputSchema& s
       if (!column.categorical()) {
         const auto [mean, scale] = column.scaling;
         const double scaled = ((missing ? column.fill : value) - mean) * scale;
-        if (std::abs(scaled) > kScaledMax)
-          RUBATO_TRY(check_scaled(scaled, value, table, row, column, c, path));
+        if (std::abs(scaled) > kScaledMax) return too_far(value, table, row, schema, c, path);
         *to = static_cast<float>(scaled);
       } else if (!missing && value != kUnknownWord) {
         to[places[c][static_cast<std::size_t>(value)]] = 1;

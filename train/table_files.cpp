@@ -45,10 +45,10 @@ std::string_view next_word(std::string_view& line) {
   return word;
 }
 
-// Adds the entries "index:value ..." of one row. Returns: what is wrong, or nothing.
-// `largest`: index so far, zeros too.
-std::optional<std::string> parse_entries(std::string_view line, std::size_t features,
-                                         SparseRows<double>& entries, std::size_t& largest) {
+// Adds the entries "index:value ..." of one row. Returns: the last index, 0 if there is none; or
+// what is wrong.
+tl::expected<std::size_t, std::string> parse_entries(std::string_view line, std::size_t features,
+                                                     SparseRows<double>& entries) {
   std::size_t previous = 0;
   while (!trim(line).empty()) {
     const std::string_view word = next_word(line);
@@ -57,17 +57,18 @@ std::optional<std::string> parse_entries(std::string_view line, std::size_t feat
     const auto value = parse_number<double>(
         colon == std::string_view::npos ? std::string_view() : word.substr(colon + 1));
     if (!index || !value || std::abs(*value) > kNumberMax)
-      return fmt::format("\"{}\" is not index:value", word);
+      return tl::unexpected(fmt::format("\"{}\" is not index:value", word));
     if (*index <= previous)
-      return fmt::format("index {} after {}; indices start at 1 and ascend", *index, previous);
+      return tl::unexpected(
+          fmt::format("index {} after {}; indices start at 1 and ascend", *index, previous));
     if (features > 0 && *index > features)
-      return fmt::format("index {} is beyond the {} features; set dataset.features to {} or more",
-                         *index, features, *index);
+      return tl::unexpected(
+          fmt::format("index {} is beyond the {} features; set dataset.features to {} or more",
+                      *index, features, *index));
     previous = *index;
-    largest = std::max(largest, previous);
     if (*value != 0) entries.add(static_cast<std::uint32_t>(previous - 1), *value);
   }
-  return std::nullopt;
+  return previous;
 }
 
 // --- CSV -------------------------------------------------------------------------------------
@@ -588,15 +589,16 @@ Result<RawTable> read_libsvm(const std::string& path, std::size_t features,
       ++table.left_out.unlabelled;
       continue;
     }
-    auto wrong = missing || parse_number<double>(label)
-                     ? parse_entries(line, features, entries, largest)
-                     : fmt::format("label \"{}\" is not a number", label);
-    if (wrong) {
+    tl::expected<std::size_t, std::string> last = parse_entries(line, features, entries);
+    if (!missing && !parse_number<double>(label))
+      last = tl::unexpected(fmt::format("label \"{}\" is not a number", label));
+    if (!last) {
       entries.drop_row();
-      RUBATO_TRY(bad_lines.add(number, *wrong, table.left_out));
+      RUBATO_TRY(bad_lines.add(number, last.error(), table.left_out));
       continue;
     }
     entries.end_row();
+    largest = std::max(largest, *last);
     table.labels.push_back(missing ? "" : number_label(label));
     table.lines.push_back(static_cast<std::uint32_t>(number));
   }
@@ -615,6 +617,12 @@ Result<RawTable> read_libsvm(const std::string& path, std::size_t features,
   if (mostly_zeros(entries.values.size(), entries.rows(), features)) {
     table.entries = std::move(entries);
   } else {
+    if (entries.rows() > kValuesMax / features)
+      return fail(
+          ErrorCode::BadInput,
+          fmt::format("{}: {} samples of {} features do not fit into memory (limit {} values); "
+                      "use a part of the file",
+                      path, table.labels.size(), features, kValuesMax));
     table.values.resize(entries.rows() * features);
     for (std::size_t row = 0; row < entries.rows(); ++row)
       entries.for_each(row, [&](std::uint32_t position, double value) {
@@ -636,9 +644,8 @@ bool looks_like_libsvm(const std::string& path) {
     if (line.empty()) continue;
     const std::string_view label = next_word(line);
     SparseRows<double> entries;
-    std::size_t largest = 0;
-    return label.find(':') != label.npos || ((is_missing(label) || parse_number<double>(label)) &&
-                                             !parse_entries(line, 0, entries, largest));
+    return label.find(':') != label.npos ||
+           ((is_missing(label) || parse_number<double>(label)) && parse_entries(line, 0, entries));
   }
   return false;
 }

@@ -6,7 +6,6 @@
 // "file:line: what" for the first bad line.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>

@@ -174,16 +174,8 @@ std::string table_of(const std::vector<Column>& shown, const std::vector<Variant
 }  // namespace
 
 std::string target_text(const cluster::ClusterConfig& config) {
-  std::string text;
-  if (config.stop.target_loss) text = fmt::format("loss {}", *config.stop.target_loss);
-  if (config.stop.target_accuracy)
-    text += fmt::format(
-        "{}{} {}", text.empty() ? "" : ", ", figure_of(config.dataset.task).word,
-        figure_target_text(figure_of(config.dataset.task), *config.stop.target_accuracy));
-  for (const ClassFigure& figure : kClassFigures)
-    if (const auto& target = config.stop.class_targets.*figure.target)
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", figure.word, *target);
-  return text;
+  return targets_text(config.stop.target_loss, config.stop.target_accuracy,
+                      config.stop.class_targets, config.dataset.task);
 }
 
 std::string study_json(const StudyResults& results, const std::vector<VariantSummary>& summaries) {

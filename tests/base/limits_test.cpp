@@ -48,8 +48,8 @@ TEST_CASE("limits: descriptors for a node and its connections, or one line") {
   CHECK(few.find('\n') == std::string::npos);
 }
 
-// Where not even the stack of a thread has room, none starts; so it is with ulimit -u, which does
-// not bind the superuser.
+// No thread starts without room for its stack. ulimit -u would show the same, but it does not bind
+// the superuser.
 TEST_CASE("limits: threads that cannot be started are one line") {
   CHECK(check_threads(8).has_value());
   // More than the stacks that the C library keeps of threads that have ended.

@@ -174,6 +174,34 @@ TEST_CASE("schema: what is too long for one message travels in parts, over links
   CHECK(askers[0].schema().columns[4999].scaling.mean == doctest::Approx(5));
 }
 
+TEST_CASE("schema: one that was on its way ends with the process of the scheduler that made it") {
+  World world;
+  SchemaAsker a = asker("a", summary_of_csv(wide_csv("2.5")));
+  SchemaAsker b = asker("b", summary_of_csv(wide_csv("7.5")));
+  a.on_start(world.now);
+  b.on_start(world.now);
+  for (int i = 0; i < 100; ++i) world.exchange(a, 1);
+  while (!world.desk.stopped()) {
+    while (auto out = b.poll_send()) world.desk.on_message(world.now, 3, out->message);
+    world.deliver(b, 3);
+  }
+  world.catch_up(a, 1);  // the first part
+  REQUIRE_FALSE(a.stopped().has_value());
+  world.desk =
+      SchemaDesk({.cluster = kCluster, .incarnation = 2, .workers = {"a", "b"}, .stated = table()});
+  SchemaAsker later = asker("b", summary_of_csv(wide_csv("5.5")));
+  later.on_start(world.now);
+  for (int i = 0; i < 400; ++i) {
+    if (!a.stopped()) a.on_wakeup(world.now = world.now + kSecond * 0.1);
+    world.exchange(a, 1);
+    // It speaks last, and what the desk then says to `a` by itself is lost.
+    if (i > 100) world.exchange(later, 3);
+  }
+  REQUIRE(a.stopped().has_value());
+  CHECK(a.schema() == world.desk.schema());
+  CHECK(a.schema().columns[4999].scaling.mean == doctest::Approx(4));
+}
+
 TEST_CASE("schema: a stranger, another cluster and nonsense are refused and change nothing") {
   World world;
   SchemaAsker stranger = asker("z", summary_of_csv("x,kind\n1,lily\n"));

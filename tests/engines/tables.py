@@ -174,7 +174,7 @@ task = "{'regression' if self.regression else 'classification'}"
             names = self.predicted[0][2:]
             classes = [row[1] for row in self.predicted[1:]]
             for row, (given, best) in enumerate(zip(classes, scores.argmax(1))):
-                # Where two scores are equal but for their last digits, either class is right.
+                # Either class is right if two scores differ in their last digits alone.
                 if scores[row, best] - scores[row, names.index(given)] > TOLERANCE * max(1, abs(scores[row, best])):
                     wrong.append(f"sample {row} is {given}, by onnxruntime {names[best]}")
                 self.ties += given != names[best]

@@ -70,6 +70,15 @@ void write_boxes(const Workplace& place) {
   place.write("south-1.csv", patients(3, 300, true));  // lacks a class
 }
 
+// What a run of c.toml logs, whose results are in o.
+std::string log_of_up(const Workplace& place) {
+  Process up(place, {"up", "c.toml", "--sync", "asp", "--out", "o"});
+  const int code = up.wait_for_end();
+  CAPTURE(up.err());
+  REQUIRE(code == 0);
+  return up.err();
+}
+
 TEST_CASE(
     "own data: three boxes train one model, and each says how good it is on its own samples") {
   const Workplace place;
@@ -123,13 +132,8 @@ TEST_CASE("own data: boxes of 6,000 columns, and one that has a column of its ow
   text.replace(text.find(ignored), ignored.size(), "ignore = [\"note\"]");
   text.replace(text.find(target), target.size(), "max_steps = 60");
   place.write("c.toml", text);
-  Process up(place, {"up", "c.toml", "--sync", "asp", "--out", "o"});
-  const int code = up.wait_for_end();
-  CAPTURE(up.err());
-  REQUIRE(code == 0);
-  CHECK(contains(up.err(), "3 workers agreed on 6,000 inputs and 2 outputs"));
-  Process predict(place, {"predict", "o/model.safetensors", "--data", "south-0.csv"});
-  CHECK(predict.wait_for_end() == 0);
+  CHECK(contains(log_of_up(place), "3 workers agreed on 6,000 inputs and 2 outputs"));
+  printed_by(place, {"predict", "o/model.safetensors", "--data", "south-0.csv"});
 }
 
 TEST_CASE("own data: sparse files of real boxes train, and their model reads them") {
@@ -149,17 +153,10 @@ TEST_CASE("own data: sparse files of real boxes train, and their model reads the
   for (const std::string line : {"label_column = \"risk\"\n", "ignore = [\"id\"]\n"})
     text.erase(text.find(line), line.size());
   place.write("c.toml", text);
-  Process up(place, {"up", "c.toml", "--sync", "asp", "--out", "o"});
-  const int code = up.wait_for_end();
-  CAPTURE(up.err());
-  REQUIRE(code == 0);
-  CHECK(contains(up.err(), "3 workers agreed on 50,000 inputs and 2 outputs"));
-  Process evaluate(place, {"evaluate", "o/model.safetensors", "--data", "north.csv", "--kind",
-                           "libsvm", "--json"});
-  const int evaluated = evaluate.wait_for_end();
-  CAPTURE(evaluate.err());
-  REQUIRE(evaluated == 0);
-  CHECK(Json::parse(evaluate.out()).at("accuracy").get<double>() > 0.8);
+  CHECK(contains(log_of_up(place), "3 workers agreed on 50,000 inputs and 2 outputs"));
+  const std::string said = printed_by(place, {"evaluate", "o/model.safetensors", "--data",
+                                              "north.csv", "--kind", "libsvm", "--json"});
+  CHECK(Json::parse(said).at("accuracy").get<double>() > 0.8);
 }
 
 // No step time is stated: each takes as long as it does.

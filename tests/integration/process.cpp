@@ -281,4 +281,12 @@ void freeze(pid_t pid) {
       "all threads of process " + std::to_string(pid) + " to stop");
 }
 
+std::string printed_by(const Workplace& place, const std::vector<std::string>& arguments) {
+  Process process(place, arguments);
+  const int code = process.wait_for_end();
+  CAPTURE(process.err());
+  REQUIRE(code == 0);
+  return process.out();
+}
+
 }  // namespace rubato::integration

@@ -105,4 +105,7 @@ std::vector<pid_t> children_of(pid_t parent, const std::vector<std::string>& wor
 // the signal alone takes effect later on a busy machine.
 void freeze(pid_t pid);
 
+// The standard output of a command that has to succeed.
+std::string printed_by(const Workplace& place, const std::vector<std::string>& arguments);
+
 }  // namespace rubato::integration

@@ -44,14 +44,6 @@ std::string rare_cluster(const std::string& training, const std::string& stop,
          "[evaluation]\ninterval_seconds = 0.5\n[stop]\n" + stop;
 }
 
-std::string printed_by(const Workplace& place, const std::vector<std::string>& arguments) {
-  Process process(place, arguments);
-  const int code = process.wait_for_end();
-  CAPTURE(process.err());
-  REQUIRE(code == 0);
-  return process.out();
-}
-
 Json evaluation(const Workplace& place, const std::string& model) {
   return Json::parse(printed_by(place, {"evaluate", model, "--data", "machines.csv", "--json"}));
 }

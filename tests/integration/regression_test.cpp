@@ -100,14 +100,6 @@ interval_seconds = 0.5
                      workers, model, model == "mlp" ? "hidden = [8]" : "", dataset, stop);
 }
 
-std::string output_of(const Workplace& place, const std::vector<std::string>& arguments) {
-  Process process(place, arguments);
-  const int code = process.wait_for_end();
-  CAPTURE(process.err());
-  REQUIRE(code == 0);
-  return process.out();
-}
-
 std::string refusal(const Workplace& place, const std::vector<std::string>& arguments) {
   Process process(place, arguments);
   const int code = process.wait_for_end();
@@ -126,7 +118,7 @@ TEST_CASE("regression: R^2 comes within 0.01 of least squares, and the model is 
               cluster_file("[[workers]]\nname = \"w\"\ncount = 2\nstep_seconds = 0.1",
                            "kind = \"csv\"\npath = \"train.csv\"\nheld_out_path = \"test.csv\"",
                            "max_seconds = 120"));
-  const std::string table = output_of(
+  const std::string table = printed_by(
       place, {"compare", "c.toml", "--sync", "bsp,asp", "--save", "--out", "o", "--quiet"});
   CHECK(contains(table, "R^2"));
   CHECK_FALSE(contains(table, "ccuracy"));
@@ -145,7 +137,7 @@ TEST_CASE("regression: R^2 comes within 0.01 of least squares, and the model is 
 
   // Predictions are in the user's unit, and evaluate says of them what their definitions say.
   const std::string model = "o/bsp-1/model.safetensors";
-  std::istringstream lines(output_of(place, {"predict", model, "--data", "test.csv"}));
+  std::istringstream lines(printed_by(place, {"predict", model, "--data", "test.csv"}));
   std::string line;
   std::getline(lines, line);
   CHECK(line == "sample,rent");
@@ -155,7 +147,7 @@ TEST_CASE("regression: R^2 comes within 0.01 of least squares, and the model is 
   REQUIRE(predicted.size() == test.size());
   const Figures own = figures_of(test, [&](std::size_t i) { return predicted[i]; });
   const Json json = Json::parse(
-      output_of(place, {"evaluate", model, "--data", "test.csv", "--out", "e", "--json"}));
+      printed_by(place, {"evaluate", model, "--data", "test.csv", "--out", "e", "--json"}));
   CHECK(json == Json::parse(read_text(place.path("e") / "evaluation.json")));
   CHECK(json.at("samples") == 500);
   CHECK(json.at("target") == "rent");
@@ -168,11 +160,11 @@ TEST_CASE("regression: R^2 comes within 0.01 of least squares, and the model is 
       std::strtod(json.at("run").at("held_out_r2").get<std::string>().c_str(), nullptr);
   CHECK(reported == doctest::Approx(own.r2).epsilon(1e-4));
   CHECK(contains(read_text(place.path("e") / "evaluation.html"), "Worst samples"));
-  const std::string shown = output_of(place, {"evaluate", model, "--data", "test.csv"});
+  const std::string shown = printed_by(place, {"evaluate", model, "--data", "test.csv"});
   CHECK(contains(shown, "500 samples of rent: R^2 0."));
   CHECK(contains(shown, "Worst sample"));
   place.write("new.csv", "age,size\n40,70\n");
-  CHECK(contains(output_of(place, {"predict", model, "--data", "new.csv"}), "sample,rent\n0,"));
+  CHECK(contains(printed_by(place, {"predict", model, "--data", "new.csv"}), "sample,rent\n0,"));
 }
 
 TEST_CASE("regression: a study names R^2, and compares runs of one task alone") {
@@ -185,7 +177,7 @@ TEST_CASE("regression: a study names R^2, and compares runs of one task alone") 
   const std::string study =
       "question = \"How well?\"\ncluster = \"c.toml\"\nseeds = 1\n" + contenders;
   place.write("s.toml", study);
-  CHECK(contains(output_of(place, {"study", "s.toml", "--quiet"}), "target R^2 0.5"));
+  CHECK(contains(printed_by(place, {"study", "s.toml", "--quiet"}), "target R^2 0.5"));
   const std::string results = read_text(place.path("out/s/results.json"));
   CHECK_FALSE(contains(results, "accuracy"));
   for (const Json& run : Json::parse(results).at("runs"))
@@ -234,7 +226,7 @@ TEST_CASE("regression: four boxes with data of their own agree, and the union's 
 
   // `rubato data` of the four files: the target's mean and deviation are those of the union.
   data_command.insert(data_command.end(), {"--task", "regression", "--json"});
-  const Json described = Json::parse(output_of(place, data_command));
+  const Json described = Json::parse(printed_by(place, data_command));
   double mean = 0, squares = 0;
   for (const Row& row : all) mean += row.rent / static_cast<double>(all.size());
   for (const Row& row : all) squares += (row.rent - mean) * (row.rent - mean);
@@ -276,7 +268,7 @@ TEST_CASE("regression: what cannot be learned is one line") {
 TEST_CASE("regression: rubato data shows the target, and counts the samples without it") {
   const Workplace place;
   place.write("a.csv", "size,rent\n10,100\n20,\n30,300\n40,NA\n50,500\n");
-  const std::string page = output_of(place, {"data", "a.csv", "--task", "regression"});
+  const std::string page = printed_by(place, {"data", "a.csv", "--task", "regression"});
   CAPTURE(page);
   CHECK(contains(page, "Target  Missing  Mean  Deviation  Least  Most"));
   CHECK(contains(page, "rent          2   300    163.299    100   500"));

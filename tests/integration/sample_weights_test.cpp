@@ -1,5 +1,5 @@
-// Weights of samples with the whole program: a weight of k trains as k samples do, the loss of a
-// run and of rubato evaluate knows it, and boxes with data of their own agree on the mean.
+// Weights of samples with the whole program. A weight of k trains as k samples do. The loss of a
+// run and of rubato evaluate knows it. Boxes with data of their own agree on the mean.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -50,14 +50,6 @@ std::string csv(const std::vector<Line>& all, bool repeated, bool regression) {
                        : fmt::format("{:.4f},{:.4f},{},{}\n", line.x, line.y, line.weight, label);
   }
   return text;
-}
-
-std::string printed_by(const Workplace& place, const std::vector<std::string>& arguments) {
-  Process process(place, arguments);
-  const int code = process.wait_for_end();
-  CAPTURE(process.err());
-  REQUIRE(code == 0);
-  return process.out();
 }
 
 Json evaluation(const Workplace& place, const std::string& model, const std::string& data) {

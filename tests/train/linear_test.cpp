@@ -84,6 +84,14 @@ ModelSpec linear(int classes) {
       .value();
 }
 
+// Of two outputs their difference counts. `found`: as descended() returns them.
+void check_difference(const std::vector<float>& found, const Row& wanted, double tolerance) {
+  for (std::size_t f = 0; f < kInputs; ++f)
+    CHECK(found[kInputs + f] - found[f] == doctest::Approx(wanted[f]).epsilon(tolerance));
+  CHECK(found[2 * kInputs + 1] - found[2 * kInputs] ==
+        doctest::Approx(wanted[kInputs]).epsilon(tolerance));
+}
+
 // Weights [classes, inputs], then biases, after many steps on all samples at once.
 std::vector<float> descended(const char* name, const ModelSpec& spec, const Batch& batch) {
   const auto device = built_device(name, spec, batch.size);
@@ -132,11 +140,7 @@ TEST_CASE("linear model: two classes are learned as by logistic regression") {
   for (const char* name : {"reference", "cpu"}) {
     const auto found = descended(name, linear(2), {inputs, labels, kSamples});
     REQUIRE(found.size() == 2 * kWeights);
-    // Of two outputs their difference counts.
-    for (std::size_t f = 0; f < kInputs; ++f)
-      CHECK(found[kInputs + f] - found[f] == doctest::Approx(wanted[f]).epsilon(1e-3));
-    CHECK(found[2 * kInputs + 1] - found[2 * kInputs] ==
-          doctest::Approx(wanted[kInputs]).epsilon(1e-3));
+    check_difference(found, wanted, 1e-3);
   }
 }
 
@@ -155,10 +159,7 @@ TEST_CASE("class weights: a rare class is learned as by weighted logistic regres
   spec.class_weights = {static_cast<float>(weights[0]), static_cast<float>(weights[1])};
   const auto inputs = inputs_of(rows);
   const auto found = descended("cpu", spec, {inputs, labels, kSamples});
-  for (std::size_t f = 0; f < kInputs; ++f)
-    CHECK(found[kInputs + f] - found[f] == doctest::Approx(wanted[f]).epsilon(2e-3));
-  CHECK(found[2 * kInputs + 1] - found[2 * kInputs] ==
-        doctest::Approx(wanted[kInputs]).epsilon(2e-3));
+  check_difference(found, wanted, 2e-3);
 }
 
 TEST_CASE("linear model: many classes end where no softmax regression is better") {

@@ -140,6 +140,27 @@ TEST_CASE("sparse: a file of few zeros is a table as any other, and one model re
           doctest::Approx(2 * sparse.schema.columns[c].scaling.scale));
 }
 
+TEST_CASE("sparse: a wrong line that is left out adds no columns, and a missing value is 0") {
+  const TempDirectory directory;
+  const std::string text = libsvm(some_rows(1, 50));
+  const auto with_wrong = read_raw(directory.write("w.svm", text + "1 5:1 900:1 x\n"),
+                                   {.kind = "libsvm", .skip_bad = 0.1});
+  REQUIRE(with_wrong.has_value());
+  CHECK(std::get<RawTable>(*with_wrong).columns.size() == kColumns);
+  const DataSplit split = load_dataset(whole_file(directory.write("a.svm", text)), 1).value();
+  std::string fields = "1,2";
+  for (std::size_t c = 2; c < kColumns; ++c) fields += ",";
+  DatasetOptions csv;
+  csv.kind = "csv";
+  csv.header = false;
+  const Samples samples =
+      read_samples(split.schema, directory.write("a.csv", fields + "\n"), Labels::IfThere, csv)
+          .value();
+  const auto inputs = gathered(samples.data, 0);
+  CHECK(inputs[1] == doctest::Approx(2 * split.schema.columns[1].scaling.scale));
+  for (std::size_t c = 2; c < kColumns; ++c) CHECK(inputs[c] == 0);
+}
+
 TEST_CASE("sparse: as they are with standardize = false, and the largest index is bounded") {
   const TempDirectory directory;
   const auto rows = some_rows(3, 40);
