@@ -100,7 +100,7 @@ struct InWords {
     return fmt::format(" name={} {} schema_at={}", m.name, part(m.summary), m.schema_at);
   }
   std::string operator()(const Described& m) const { return fmt::format(" bytes={}", m.bytes); }
-  std::string operator()(const Schema& m) const { return " " + part(m.text); }
+  std::string operator()(const Schema& m) const { return fmt::format(" {}", part(m.text)); }
   std::string operator()(const AskStatus&) const { return ""; }
   std::string operator()(const Status& m) const { return fmt::format(" bytes={}", m.text.size()); }
 };
