@@ -62,6 +62,7 @@ struct WorkerRecord {  // one life of a worker: who comes back has another, by t
   std::optional<double> training_loss = {};
   std::optional<double> joules = {};  // empty: what its device draws is unknown
   std::uint32_t number = 0;           // in messages: "worker 3"; they count in the order of joining
+  std::uint64_t left_out = 0;         // files and samples of its own data that were not taken
   double late_seconds = 0;  // of compute_seconds: beyond what the device takes that it stands for
   // As a part of what that device takes.
   double late_share() const {

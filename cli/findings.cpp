@@ -365,6 +365,17 @@ void find_left_out(const DataFacts& data, std::vector<Finding>& findings) {
   for (const std::string& line : data.left_out) add(findings, finding::kDataLeftOut, line);
 }
 
+// Of workers with data of their own. A later life has read the same data again.
+void find_left_out(const RunRecord& run, std::vector<Finding>& findings) {
+  std::map<std::string, std::uint64_t> left_out;
+  for (const auto& worker : run.workers)
+    if (worker.left_out > 0) left_out[worker.id] = worker.left_out;
+  for (const auto& [name, files] : left_out)
+    add(findings, finding::kDataLeftOut,
+        fmt::format("worker {}: {} left out; its log says what", name,
+                    files == 1 ? "1 file or sample" : with_commas(files) + " files or samples"));
+}
+
 // --- workers -------------------------------------------------------------------------------------
 
 struct Lives {
@@ -473,14 +484,8 @@ DataFacts data_facts(const cluster::ClusterConfig& config, std::uint64_t seed,
 
 DataFacts data_facts(const std::map<std::string, train::DataSummary>& summaries) {
   DataFacts facts;
-  for (const auto& [worker, summary] : summaries) {
+  for (const auto& [worker, summary] : summaries)
     facts.workers.push_back({worker, summary.samples, summary.classes});
-    if (summary.left_out > 0)
-      facts.left_out.push_back(
-          fmt::format("worker {}: {} left out; its log says what", worker,
-                      summary.left_out == 1 ? "1 file or sample"
-                                            : with_commas(summary.left_out) + " files or samples"));
-  }
   return facts;
 }
 
@@ -537,6 +542,7 @@ std::vector<Finding> run_findings(const cluster::ClusterConfig& config, const Ru
                     lower_rate(config)));
   find_lonely_data(data, findings);
   find_left_out(data, findings);
+  find_left_out(run, findings);
   return findings;
 }
 

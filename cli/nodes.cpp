@@ -184,6 +184,7 @@ Result<Node> load_own(const WorkerRun& run, const Named& who, cluster::ClusterCo
                 interruptible(stop, [&] { return cluster::load_box(node.config, path, schema); }));
   for (const std::string& line : node.data.left_out) log_warning(line);
   RUBATO_ASSIGN(node.plan, plan_of(node.config, run.node, train::facts_of(schema)));
+  node.plan.left_out = node.data.left_out_count;
   RUBATO_ASSIGN(node.plan.spec.class_weights, cluster::class_weights(node.config, schema));
   return node;
 }

@@ -34,6 +34,7 @@ Json worker_json(const WorkerRecord& worker, const Figure& figure) {
                {"wait_s", worker.wait_seconds},
                {"communicate_s", worker.communicate_seconds}};
   if (worker.late_share() > kLateShareMax) json["late_s"] = worker.late_seconds;
+  if (worker.left_out > 0) json["left_out"] = worker.left_out;
   if (worker.joules) json["joules"] = *worker.joules;
   if (worker.joined_seconds > 0) json["joined_s"] = worker.joined_seconds;
   if (worker.left_seconds) {

@@ -45,6 +45,7 @@ Json worker_json(const WorkerRecord& w) {
                {"refused", w.refused}};
   if (w.joules) json["joules"] = *w.joules;
   if (w.late_seconds > 0) json["late_s"] = w.late_seconds;
+  if (w.left_out > 0) json["left_out"] = w.left_out;
   if (w.training_loss) json["training_loss"] = *w.training_loss;
   return json;
 }
@@ -67,6 +68,7 @@ WorkerRecord parse_worker(const Json& json) {
   w.held_out_accuracy = number_or_nan(held_out.at(2));
   if (json.contains("joules")) w.joules = number_or_nan(json.at("joules"));
   if (json.contains("late_s")) w.late_seconds = number_or_nan(json.at("late_s"));
+  if (json.contains("left_out")) w.left_out = json.at("left_out");
   if (json.contains("training_loss")) w.training_loss = number_or_nan(json.at("training_loss"));
   w.refused = json.at("refused");
   return w;

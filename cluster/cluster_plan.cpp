@@ -297,6 +297,7 @@ std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
                                                 std::shared_ptr<worker::Residual> residual) {
   worker::WorkerOptions options;
   options.settings = plan.settings;
+  options.left_out = plan.left_out;
   options.cluster = plan.cluster;
   options.incarnation = incarnation;
   options.name = profile.name;

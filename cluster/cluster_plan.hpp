@@ -41,6 +41,7 @@ struct ClusterPlan {
   std::size_t samples = 0;  // of training data, all workers together; only the scheduler asks
   // Of workers that have described their own data to the scheduler: their samples.
   std::map<std::string, std::uint64_t> described = {};
+  std::uint64_t left_out = 0;  // of this node's own data, as in Hello
   // model.kind = "timing": one chunk that stands for every payload. Else null.
   std::shared_ptr<const Floats> blank;
 };

@@ -55,7 +55,7 @@ auto write(Builder& b, const Hello& m) {
   const auto public_key = key(b, m.public_key);
   const auto trouble = m.trouble.empty() ? 0 : text(b, m.trouble);
   return wire::CreateHello(b, name, m.parameters, endpoint, settings, list, m.again, public_key,
-                           m.looks, trouble);
+                           m.looks, trouble, m.left_out);
 }
 auto write(Builder& b, const Welcome& m) {
   std::vector<Offset<wire::ShardEntry>> entries;
@@ -272,7 +272,8 @@ Result<Body> read(const wire::Hello& t) {
   if (t.trouble()) {
     RUBATO_ASSIGN(m.trouble, read_text("Hello.trouble", *t.trouble()));
   }
-  RUBATO_TRY(check_numbers("Hello", m.parameters));
+  m.left_out = t.left_out();
+  RUBATO_TRY(check_numbers("Hello", m.parameters, m.left_out));
   if (!t.snapshots()) return m;
   if (t.snapshots()->size() > kSnapshotsMax)
     return corrupt("Hello names {} snapshots; the limit is {}", t.snapshots()->size(),

@@ -101,6 +101,8 @@ struct Hello {
   // too. `trouble`: why it cannot reach one of them, for people; empty: nothing known.
   bool looks = false;
   std::string trouble = {};
+  // Workers with data of their own: files and samples that were not taken from it.
+  std::uint64_t left_out = 0;
 };
 
 // scheduler -> node: accepted. A worker may not train before Start.

@@ -463,6 +463,7 @@ void Scheduler::admit(Instant now, PeerId from, const Message& message) {
   worker.incarnation = message.incarnation;
   worker.peer = from;
   worker.epoch = lists_.epoch() + 1;
+  worker.left_out = hello.left_out;
   workers_until_.reset();
   worker.joined_at = worker.heard = worker.pace.since = now;
   workers_.push_back(std::move(worker));
@@ -471,7 +472,13 @@ void Scheduler::admit(Instant now, PeerId from, const Message& message) {
   joined_.push_back(id);
   worker_silence_.heard(id.value, now);
   heard_somebody(now);
-  log(SchedulerEvent::Kind::Joined, fmt::format("worker {} '{}' joined", id.value, hello.name));
+  log(SchedulerEvent::Kind::Joined,
+      fmt::format("worker {} '{}' joined{}", id.value, hello.name,
+                  hello.left_out == 0
+                      ? ""
+                      : fmt::format("; files and samples of its data that are left out: {} (its "
+                                    "log says what)",
+                                    hello.left_out)));
   if (tuner_) tuner_->on_join(now, id);
   welcome_worker(id);
   change_members(now);

@@ -198,7 +198,8 @@ class Scheduler {
     std::string name;
     Incarnation incarnation = 0;
     proto::PeerId peer = 0;
-    std::uint64_t epoch = 0;  // the first member list that holds it
+    std::uint64_t epoch = 0;     // the first member list that holds it
+    std::uint64_t left_out = 0;  // as its Hello says
     bool started = false;
     bool rejoining = false;  // told to join again; no shard takes its commits until then
     std::optional<sync::Directive> directive = {};  // the last

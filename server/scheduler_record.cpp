@@ -148,6 +148,7 @@ RunRecord Scheduler::record() const {
     record.workers.back().late_seconds = p.late.seconds();
     record.workers.back().number = static_cast<std::uint32_t>(index);
     record.workers.back().training_loss = worker.loss;
+    record.workers.back().left_out = worker.left_out;
     const RefusedByReason refused = refused_of(worker);
     record.workers.back().refused = refused;
     for (std::size_t i = 0; i < refused.size(); ++i)

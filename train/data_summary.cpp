@@ -84,7 +84,6 @@ DataSummary summary_of_table(const RawTable& table) {
   DataSummary summary{.samples = table.rows(),
                       .label = table.label,
                       .sparse = table.sparse,
-                      .left_out = table.left_out.count(),
                       .ignored = table.ignored};
   std::ranges::sort(summary.ignored);
   const std::size_t columns = table.columns.size();
@@ -110,8 +109,7 @@ DataSummary summary_of_table(const RawTable& table) {
 }
 
 DataSummary summary_of_images(const RawImages& images) {
-  DataSummary summary{
-      .samples = images.count(), .image = images.shape, .left_out = images.left_out.count()};
+  DataSummary summary{.samples = images.count(), .image = images.shape};
   const auto channels = static_cast<std::size_t>(images.shape.channels);
   const std::size_t plane = static_cast<std::size_t>(images.shape.count()) / channels;
   if (!images.fine.empty()) {
@@ -271,7 +269,6 @@ Result<void> merge_into(DataSummary& into, const std::string& first, const Box& 
                                      : merge_tables(into, first, box));
   if (into.weights) into.weights = merged(*into.weights, *other.weights);
   into.samples += other.samples;
-  into.left_out += other.left_out;
   std::vector<std::size_t> ignored;
   std::ranges::set_union(into.ignored, other.ignored, std::back_inserter(ignored));
   into.ignored = std::move(ignored);
@@ -363,7 +360,6 @@ DataSummary parsed(std::string_view text) {
   const Json json = Json::parse(text);
   DataSummary summary;
   summary.samples = count_of(json.at("samples"));
-  if (json.contains("left_out")) summary.left_out = count_of(json.at("left_out"));
   if (json.contains("ignored"))
     for (const Json& position : json.at("ignored")) summary.ignored.push_back(count_of(position));
   if (json.contains("image")) {
@@ -424,9 +420,8 @@ std::string fault(const ColumnSummary& column, std::uint64_t samples, bool named
 
 // Returns: what is wrong, or nothing.
 std::string fault(const DataSummary& summary) {
-  if (summary.samples == 0 || summary.samples > kSamplesMax || summary.left_out > kSamplesMax)
-    return fmt::format("counts {} samples and {} files or samples left out", summary.samples,
-                       summary.left_out);
+  if (summary.samples == 0 || summary.samples > kSamplesMax)
+    return fmt::format("counts {} samples", summary.samples);
   if (summary.columns.size() > kColumnsMax)
     return fmt::format("has {} columns, more than {}; list some in dataset.ignore",
                        summary.columns.size(), kColumnsMax);
@@ -667,7 +662,6 @@ Result<InputSchema> stated_schema(const DatasetOptions& stated) {
 
 std::string to_text(const DataSummary& summary) {
   Json json = {{"samples", summary.samples}};
-  if (summary.left_out > 0) json["left_out"] = summary.left_out;
   if (!summary.ignored.empty()) json["ignored"] = summary.ignored;
   if (summary.image.channels > 0) {
     json["image"] = {summary.image.channels, summary.image.height, summary.image.width};

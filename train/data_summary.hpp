@@ -68,7 +68,6 @@ struct DataSummary {
   std::vector<Moments> channels = {};                 // images: [image.channels], pixels 0 to 255
   std::string weight_column = {};                     // as DatasetOptions::weight_column
   std::optional<Moments> weights = {};                // of the samples; none: all count alike
-  std::uint64_t left_out = 0;                         // files and samples that were not taken
   std::vector<std::size_t> ignored = {};              // RawTable::ignored, sorted
   std::map<std::string, std::uint64_t> classes = {};  // samples of each; none in a regression
   std::optional<Moments> target = {};                 // regression: of the label's numbers

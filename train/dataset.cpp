@@ -316,7 +316,9 @@ void bring_row(const SparseRows<float>&, std::size_t, std::size_t) {}  // few li
 }  // namespace
 
 void note_left_out(const LeftOut& left_out, const std::string& path, DataSplit& split) {
-  if (left_out.count() > 0) split.left_out.push_back(fmt::format("{}: {}", path, left_out.text()));
+  if (left_out.count() == 0) return;
+  split.left_out.push_back(fmt::format("{}: {}", path, left_out.text()));
+  split.left_out_count += left_out.count();
 }
 
 std::uint64_t held_out_of(std::uint64_t samples, double fraction) {

@@ -67,10 +67,11 @@ struct DataSplit {
   std::vector<std::size_t> boxes = {};
   // A line for each file or directory of which something was not read: what, and how much of it.
   std::vector<std::string> left_out = {};
+  std::uint64_t left_out_count = 0;     // such files and samples
   std::vector<std::string> hints = {};  // train/data_hints.hpp
 };
 
-// Adds a line for `path`, if anything of it was left out.
+// Adds what was left out of `path`.
 void note_left_out(const LeftOut& left_out, const std::string& path, DataSplit& split);
 
 // So many of `samples` are held out.

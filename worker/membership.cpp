@@ -30,7 +30,8 @@ proto::Hello Membership::hello() const {
           .parameters = options_.parameters,
           .endpoint = "",
           .settings = options_.settings,
-          .again = again_};
+          .again = again_,
+          .left_out = options_.left_out};
 }
 
 Result<bool> Membership::on_wakeup(Instant now) {

@@ -24,7 +24,8 @@ struct MembershipOptions {
   std::uint64_t cluster = 0;
   Incarnation incarnation = 0;
   std::string name;
-  std::string settings = {};  // as in Hello
+  std::string settings = {};   // as in Hello
+  std::uint64_t left_out = 0;  // as in Hello
   std::uint64_t parameters = 0;
   proto::JoinTiming timing;
   // Before it joins each server must answer, within this time. Empty: it does not look.

@@ -22,6 +22,7 @@ MembershipOptions membership_options(const WorkerOptions& options) {
           .incarnation = options.incarnation,
           .name = options.name,
           .settings = options.settings,
+          .left_out = options.left_out,
           .parameters = options.parameters,
           .timing = options.timing,
           .servers_within = options.looks ? std::optional(options.server_timeout) : std::nullopt};

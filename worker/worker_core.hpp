@@ -35,7 +35,8 @@ struct WorkerOptions {
   std::uint64_t cluster = 0;
   Incarnation incarnation = 0;
   std::string name;
-  std::string settings = {};  // as in Hello
+  std::string settings = {};   // as in Hello
+  std::uint64_t left_out = 0;  // as in Hello
   std::uint64_t parameters = 0;
   std::uint64_t chunk_bytes = proto::kChunkBytesDefault;
   sync::Overlap overlap = sync::Overlap::Never;

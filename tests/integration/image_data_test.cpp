@@ -74,7 +74,6 @@ TEST_CASE("photos: rubato data names what is not read, and which share cannot be
   REQUIRE(file.at("left_out").size() == 3);
   CHECK(file.at("left_out")[0].at("path") == "stray.png");
   CHECK(file.at("left_out")[2].at("what") == "unreadable");
-  CHECK(Json::parse(json.out()).at("summary").at("left_out") == 3);
 }
 
 TEST_CASE("photos: a run refuses what cannot be read, or leaves out as much as it may") {
@@ -114,10 +113,26 @@ TEST_CASE("photos: of data on the boxes the report has counts, and each box's lo
   CAPTURE(up.err());
   CHECK(code == 0);
   CHECK(contains(up.err(), kLeftOut));
-  CHECK(contains(up.err(), "worker a: 3 files or samples left out; its log says what"));
+  CHECK(contains(up.err(),
+                 "'a' joined; files and samples of its data that are left out: 3 (its log"));
   CHECK(contains(up.err(), "others: 1 file left out: 1 beside"));
   const std::string report = read_text(place.path("o/report.html"));
   CHECK(contains(report, "worker b: 1 file or sample left out; its log says what"));
+  CHECK(Json::parse(read_text(place.path("o/results.json")))
+            .at("runs")[0]
+            .at("workers")[0]
+            .at("left_out") == 3);
+  // A stated schema asks for no summaries. The report has the counts all the same.
+  Process schema(place, {"data", "photos", "--schema", "s.json"});
+  CHECK(schema.wait_for_end() == 0);
+  place.write("s.toml",
+              cluster(kOwn, "partition = \"local\"\nskip_bad = 0.03\nschema = \"s.json\"\n"));
+  Process stated(place, {"up", "s.toml", "--sync", "asp", "--out", "s"});
+  CHECK(stated.wait_for_end() == 0);
+  CHECK(contains(stated.err(),
+                 "'a' joined; files and samples of its data that are left out: 3 (its log"));
+  CHECK(contains(read_text(place.path("s/report.html")),
+                 "worker a: 3 files or samples left out; its log says what"));
   // In virtual time one process reads all boxes.
   Process compare(place, {"compare", "c.toml", "--sync", "asp", "--out", "v"});
   CHECK(compare.wait_for_end() == 0);

@@ -58,7 +58,8 @@ inline std::vector<Message> every_message() {
                     true,
                     std::string(kKeyCharacters, 'k'),
                     true,
-                    "cannot reach server 1"}),
+                    "cannot reach server 1",
+                    17}),
       message(welcome),
       message(Refusal{RefusalCode::NameTaken, "the name edge-7 is taken"}),
       message(Start{}),
@@ -94,7 +95,7 @@ inline std::vector<Message> every_message() {
 
 inline auto fields(const Hello& m) {
   return std::tie(m.name, m.parameters, m.endpoint, m.settings, m.snapshots, m.again, m.public_key,
-                  m.looks, m.trouble);
+                  m.looks, m.trouble, m.left_out);
 }
 inline auto fields(const Welcome& m) {
   return std::tie(m.you, m.parameters, m.range, m.shards, m.snapshot, m.steps, m.setbacks, m.looks);
