@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/terminal.hpp"
+#include "base/utf8.hpp"
 #include "base/words.hpp"
 
 namespace rubato {
@@ -52,7 +53,9 @@ class UnblockedSink : public spdlog::sinks::base_sink<std::mutex> {
 
  private:
   void write(spdlog::details::log_msg message) {
-    message.payload = {message.payload.data(), std::min(message.payload.size(), kLineBytesMax)};
+    const std::string text =
+        printable({message.payload.data(), std::min(message.payload.size(), kLineBytesMax)});
+    message.payload = text;
     spdlog::memory_buf_t formatted;
     formatter_->format(message, formatted);
     std::string line = fmt::to_string(formatted);

@@ -6,6 +6,8 @@
 #include <tl/expected.hpp>
 #include <utility>
 
+#include "base/utf8.hpp"
+
 namespace rubato {
 
 enum class ErrorCode {
@@ -23,6 +25,10 @@ enum class ErrorCode {
 struct Error {
   ErrorCode code = ErrorCode::BadInput;
   std::string message;
+
+  Error() = default;
+  // The text may quote a file or a peer, which may say anything: it stays one line.
+  Error(ErrorCode of, std::string text) : code(of), message(printable(std::move(text))) {}
 };
 
 template <class T>

@@ -18,7 +18,6 @@
 #include "base/nearest.hpp"
 #include "base/numbers.hpp"
 #include "base/terminal.hpp"
-#include "base/utf8.hpp"
 #include "cli/commands.hpp"
 #include "cli/examples.hpp"
 #include "cli/host_info.hpp"
@@ -566,7 +565,7 @@ std::string command_line(int argc, char** argv) {
 }  // namespace
 
 int report_error(const Error& error) {
-  if (room_for_last_line(stderr)) write_line(stderr, "rubato: " + printable(error.message));
+  if (room_for_last_line(stderr)) write_line(stderr, "rubato: " + error.message);
   switch (error.code) {
     case ErrorCode::Stopped:
       return kExitInterrupted;

@@ -12,7 +12,7 @@ fail() { say "$*" >&2; exit 1; }
 wanted=""
 for group in "$@"; do
   packages=$(awk -v group="$group" '$1 == group { print $2 }' "$list")
-  [ -n "$packages" ] || fail "no group '$group' in $list (there are: build, run, test, check, bench, browser, engines, onnx, peers, arm64, package, slurm, kubernetes, boxes)"
+  [ -n "$packages" ] || fail "no group '$group' in $list (there are: build, run, test, check, fuzz, bench, browser, engines, onnx, peers, arm64, package, slurm, kubernetes, boxes)"
   wanted="$wanted $packages"
 done
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +21,7 @@
 #include "base/check.hpp"
 #include "base/checksum.hpp"
 #include "base/file.hpp"
+#include "proto/codec.hpp"
 
 namespace rubato::server {
 namespace {
@@ -140,7 +142,9 @@ class Reader {
     const auto count = value<std::uint64_t>();
     if (count == 0) return {};
     const bool fits = chunk > 0 && size / chunk + (size % chunk > 0) == count;
-    if (!good_ || !fits || size > rest_.size() / sizeof(float)) {
+    // No more memory than the file has bytes, but for the end of the last chunk.
+    if (!good_ || !fits || chunk > proto::kPayloadBytesMax / sizeof(float) ||
+        size > rest_.size() / sizeof(float)) {
       good_ = false;
       return {};
     }
@@ -191,7 +195,7 @@ std::optional<ShardSnapshot> get_all(std::span<const std::byte> bytes) {
   const auto chunk = in.value<std::uint64_t>();
   for (auto* each : {&state.parameters, &state.average, &state.evaluated, &state.kept})
     *each = in.chunks(state.size, chunk);
-  state.keep_asked = in.value<bool>();
+  state.keep_asked = in.value<std::uint8_t>() != 0;
   state.optimizer.velocity = in.list<float>();
   state.optimizer.second = in.list<float>();
   state.collected = in.list<float>();
@@ -257,10 +261,39 @@ Result<void> write_snapshot(const std::string& path, const ShardSnapshot& snapsh
   return {};
 }
 
+// One process has the files of a server at a time: the lock ends with it, however it ends.
+class ServerLock {
+ public:
+  [[nodiscard]] static Result<ServerLock> take(const FileStorageOptions& options) {
+    const std::string path =
+        (std::filesystem::path(options.directory) / (options.server + ".lock")).string();
+    ServerLock lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+    if (lock.fd_ >= 0 && ::flock(lock.fd_, LOCK_EX | LOCK_NB) == 0) return lock;
+    if (lock.fd_ >= 0 && errno == EWOULDBLOCK)
+      return fail(ErrorCode::BadInput,
+                  fmt::format("--state {}: another process is server '{}' with this directory; "
+                              "wait for its end, or name another directory",
+                              options.directory, options.server));
+    return fail(ErrorCode::BadInput,
+                fmt::format("cannot write {}: {}", path, std::strerror(errno)));
+  }
+  ServerLock(ServerLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  ServerLock& operator=(ServerLock&&) = delete;
+  ~ServerLock() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+
+ private:
+  explicit ServerLock(int fd) : fd_(fd) {}
+  int fd_;
+};
+
 class FileStorage final : public Storage {
  public:
-  explicit FileStorage(const FileStorageOptions& options)
-      : options_(options), thread_([this](const std::stop_token& stop) { write_all(stop); }) {}
+  FileStorage(const FileStorageOptions& options, ServerLock lock)
+      : options_(options),
+        lock_(std::move(lock)),
+        thread_([this](const std::stop_token& stop) { write_all(stop); }) {}
   // A snapshot that is being written is written to its end.
   ~FileStorage() override {
     {
@@ -349,6 +382,7 @@ class FileStorage final : public Storage {
   }
 
   const FileStorageOptions options_;
+  const ServerLock lock_;
   std::array<proto::SnapshotInfo, kSnapshotsKept> slots_{};  // what the files hold
   std::uint64_t next_slot_ = 0;                              // of the last save()
   proto::SnapshotInfo next_info_;
@@ -373,7 +407,8 @@ Result<std::unique_ptr<Storage>> open_storage(const FileStorageOptions& options)
   if (failed)
     return fail(ErrorCode::BadInput,
                 fmt::format("--state {}: {}", options.directory, failed.message()));
-  return std::make_unique<FileStorage>(options);
+  RUBATO_ASSIGN(auto lock, ServerLock::take(options));
+  return std::make_unique<FileStorage>(options, std::move(lock));
 }
 
 }  // namespace rubato::server

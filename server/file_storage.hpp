@@ -16,11 +16,13 @@ namespace rubato::server {
 
 struct FileStorageOptions {
   std::string directory;  // made when missing
-  std::string server;     // its name in the cluster; the files are <server>.0.snapshot and .1.
+  std::string server;     // its name in the cluster; the files are <server>.0.snapshot and .1, and
+                          // <server>.lock.
   std::uint64_t cluster = 0;
 };
 
-// BadInput for a name that cannot name a file, or a directory that cannot be made.
+// BadInput for a name that cannot name a file, a directory that cannot be made, or another process
+// that has the server's files.
 [[nodiscard]] Result<std::unique_ptr<Storage>> open_storage(const FileStorageOptions& options);
 
 }  // namespace rubato::server

@@ -215,7 +215,7 @@ TEST_CASE("set says what is wrong with a path or a value") {
         "workers.jitter = 1: name a section of [[workers]], or all: workers.*.jitter");
   CHECK(wrong("training.batch", "sixteen") == "training.batch = sixteen: is not a TOML value");
   CHECK(wrong("training.batch", "1\nrate = 2") ==
-        "training.batch = 1\nrate = 2: is not a TOML value");
+        "training.batch = 1?rate = 2: is not a TOML value");
 }
 
 TEST_CASE("settings are the values below a section in the order of the file") {

@@ -79,7 +79,7 @@ void check_storage(const std::function<std::unique_ptr<Storage>(std::uint64_t)>&
       CHECK_FALSE(storage->poll_saved());
     }
   }
-  const auto storage = life(kCluster);
+  auto storage = life(kCluster);
   const auto found = storage->list();
   CHECK(found.refused.empty());
   REQUIRE(found.snapshots.size() == kSnapshotsKept);
@@ -113,12 +113,15 @@ void check_storage(const std::function<std::unique_ptr<Storage>(std::uint64_t)>&
   // The one that all servers have stays, however many follow.
   for (std::uint64_t number = 6; number <= 8; ++number)
     REQUIRE(save(*storage, snapshot_of(shard, number), 5));
-  const auto two = life(kCluster)->list().snapshots;
+  storage.reset();
+  storage = life(kCluster);
+  const auto two = storage->list().snapshots;
   REQUIRE(two.size() == kSnapshotsKept);
   CHECK(two[0].info.number == 5);
   CHECK(two[1].info.number == 8);
   // Two are kept whatever their run, and another cluster's are not for this one.
   REQUIRE(save(*storage, snapshot_of(shard, 1, 8)));
+  storage.reset();
   CHECK(life(kCluster)->list().snapshots.size() == kSnapshotsKept);
   const auto foreign = life(kCluster + 1)->list();
   CHECK(foreign.snapshots.empty());
@@ -137,7 +140,7 @@ TEST_CASE("storage: what was saved comes back in another life, in files") {
   check_storage(
       [&](std::uint64_t cluster) { return in_directory(directory.path("state"), cluster); });
   for (const auto& entry : std::filesystem::directory_iterator(directory.path("state")))
-    CHECK(entry.path().extension() == ".snapshot");  // nothing half written is left
+    CHECK((entry.path().extension() == ".snapshot" || entry.path().extension() == ".lock"));  // nothing half written is left
 }
 
 TEST_CASE("storage: a shard that goes on while it is written changes nothing in the file") {
@@ -212,6 +215,23 @@ TEST_CASE("storage: a full disk is one line") {
   const auto done = save(*in_directory(directory.path()), snapshot_of(shard, 1));
   REQUIRE_FALSE(done);
   CHECK(done.error().message.ends_with("No space left on device"));
+}
+
+TEST_CASE("storage: one process at a time has a server's files") {
+  const TempDirectory directory;
+  const FileStorageOptions options{directory.path(), "server-1", 1};
+  auto first = open_storage(options);
+  REQUIRE(first);
+  const auto second = open_storage(options);
+  REQUIRE_FALSE(second);
+  CHECK(second.error().code == ErrorCode::BadInput);
+  CHECK(second.error().message ==
+        "--state " + directory.path() +
+            ": another process is server 'server-1' with this directory; wait for its end, or name "
+            "another directory");
+  CHECK(open_storage({directory.path(), "server-2", 1}));
+  first->reset();
+  CHECK(open_storage(options));
 }
 
 TEST_CASE("storage: a name that cannot name a file is refused") {

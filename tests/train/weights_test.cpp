@@ -2,7 +2,6 @@
 // them, and what is refused.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
-#include <zip.h>
 
 #include <array>
 #include <cstdint>
@@ -15,6 +14,7 @@
 #include "tests/temp_directory.hpp"
 #include "tests/train/models.hpp"
 #include "tests/train/npy.hpp"
+#include "tests/train/npz.hpp"
 #include "train/class_report.hpp"
 #include "train/data_files.hpp"
 #include "train/data_summary.hpp"
@@ -154,17 +154,6 @@ TEST_CASE("weights: a column of a CSV file by name or index, which is no input")
     CHECK(table.values == std::vector<double>{1, 2, 3, 4});
     CHECK(table.labels == std::vector<std::string>{"a", "b", "a", "b"});
   }
-}
-
-// The arrays of a .npz file by name.
-void write_npz(const std::string& path,
-               const std::vector<std::pair<std::string, std::string>>& arrays) {
-  zip_t* const archive = zip_open(path.c_str(), ZIP_CREATE | ZIP_TRUNCATE, nullptr);
-  REQUIRE(archive);
-  for (const auto& [name, bytes] : arrays)
-    zip_file_add(archive, (name + ".npy").c_str(),
-                 zip_source_buffer(archive, bytes.data(), bytes.size(), 0), 0);
-  REQUIRE(zip_close(archive) == 0);
 }
 
 TEST_CASE("weights: a column of .npy, an array of .npz") {
