@@ -12,6 +12,7 @@
 
 #include "base/file.hpp"
 #include "base/terminal.hpp"
+#include "base/utf8.hpp"
 #include "base/words.hpp"
 #include "cli/commands.hpp"
 #include "cli/table.hpp"
@@ -67,14 +68,14 @@ Result<File> read(const std::string& path, train::DatasetOptions options) {
   return file;
 }
 
-// At most kCellWidth characters of a text.
+// At most kCellWidth characters of a text, in one line.
 std::string shortened(const std::string& text) {
   std::size_t at = 0, characters = 0;
   for (; at < text.size(); ++at) {
     const bool continued = (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80;
     if (!continued && ++characters > kCellWidth) break;
   }
-  return at == text.size() ? text : text.substr(0, at) + "...";
+  return printable(at == text.size() ? text : text.substr(0, at) + "...");
 }
 
 // A mean far from 0 with the digits in which the numbers differ.
@@ -109,7 +110,12 @@ std::string more_text(std::size_t all, const char* word) {
 }
 
 std::string columns_text(const train::DataSummary& summary) {
-  Cells cells = {{"Column"}, {"Kind"}, {"Missing"}, {"Mean"}, {"Deviation"}, {"Categories"}};
+  Cells cells = {{summary.steps > 1 ? "Channel" : "Column"},
+                 {"Kind"},
+                 {"Missing"},
+                 {"Mean"},
+                 {"Deviation"},
+                 {"Categories"}};
   for (std::size_t i = 0; i < std::min(summary.columns.size(), kRowsShown); ++i) {
     const train::ColumnSummary& column = summary.columns[i];
     const std::string missing = count_text(static_cast<double>(column.missing));
@@ -123,7 +129,8 @@ std::string columns_text(const train::DataSummary& summary) {
                       fmt::format("{:.6g}", train::deviation(column.values)), "-"});
     }
   }
-  return aligned(cells, text_columns(stdout)) + "\n" + more_text(summary.columns.size(), "column");
+  return aligned(cells, text_columns(stdout)) + "\n" +
+         more_text(summary.columns.size(), summary.steps > 1 ? "channel" : "column");
 }
 
 std::string channels_text(const train::DataSummary& summary) {
@@ -181,7 +188,24 @@ std::string value_cell(const train::RawColumn& column, double value) {
   return fmt::format("{}", value);
 }
 
+// The first steps of the first sequence.
+std::string sequence_look(const RawTable& table) {
+  const std::size_t columns = table.columns.size(), shown = std::min(columns, kColumnsShown);
+  Cells cells = {{"step"}};
+  for (std::size_t step = 0; step < std::min(table.steps, kFirstLook); ++step)
+    cells[0].push_back(fmt::format("{}", step));
+  for (std::size_t c = 0; c < shown; ++c) {
+    auto& cell = cells.emplace_back(1, column_name("", c));
+    for (std::size_t step = 0; step + 1 < cells[0].size(); ++step)
+      cell.push_back(value_cell(table.columns[c], table.values[step * columns + c]));
+  }
+  if (shown < columns) cells.emplace_back(cells[0].size(), "...");
+  return aligned(cells, text_columns(stdout)) + "\nlabel: " + shortened(table.labels.front()) +
+         "\n";
+}
+
 std::string table_look(const RawTable& table) {
+  if (table.steps > 1) return sequence_look(table);
   const std::size_t shown = std::min(table.columns.size(), kColumnsShown);
   Cells cells = {{""}};
   std::vector<double> scratch;
@@ -286,6 +310,9 @@ std::string caption(const std::vector<File>& files, const train::DataSummary& al
   text += left_out_text(files, all.target ? Task::Regression : Task::Classification);
   if (all.image.channels > 0) {
     text += fmt::format("{} x {} pixels", all.image.width, all.image.height);
+  } else if (all.steps > 1) {
+    text += fmt::format("sequences of {} steps of {}", with_commas(all.steps),
+                        counted(all.columns.size(), "channel"));
   } else {
     text += counted(all.columns.size(), "column");
     const bool named = !all.columns.front().name.empty();
@@ -323,7 +350,8 @@ std::string page(const std::vector<File>& files, const train::DataSummary& all,
   for (const std::string& hint : hints) text += fmt::format("Warning: {}.\n", hint);
   if (!hints.empty()) text += "\n";
   const File& first = files.front();
-  text += files.size() > 1 ? fmt::format("First samples of {}\n", first.path) : "First samples\n";
+  text += all.steps > 1 ? "First steps of the first sample" : "First samples";
+  text += files.size() > 1 ? fmt::format(" of {}\n", first.path) : "\n";
   text += images ? images_look(std::get<RawImages>(first.raw))
                  : table_look(std::get<RawTable>(first.raw));
   text += fmt::format("\nA model takes {} of a sample and gives {}.\n",

@@ -45,6 +45,12 @@ Result<ModelStart> model_start(const ClusterConfig& config, const train::ModelSp
 }
 
 Result<void> check_meaning(const ClusterConfig& config, const train::InputSchema& schema) {
+  const std::string& kind = config.model.kind;
+  if (schema.steps() > 1 && (kind == "cnn" || kind == "lenet"))
+    return fail(ErrorCode::BadInput,
+                fmt::format("model.kind: {} takes images, and the data are sequences of {} steps; "
+                            "use lstm, or save pixels as uint8",
+                            kind, schema.steps()));
   const std::string& path = config.model.start;
   RUBATO_ASSIGN(const auto known, train::start_schema(path, config.model.fresh));
   RUBATO_TRY(train::check_classes(known, schema.classes));

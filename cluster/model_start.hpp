@@ -25,7 +25,8 @@ struct ModelStart {
 [[nodiscard]] Result<ModelStart> model_start(const ClusterConfig& config,
                                              const train::ModelSpec& spec, std::uint64_t seed);
 
-// Refuses data whose columns or classes are not those of model.start, in their order, where its
+// Refuses sequences for a model of images, and data whose columns or classes are not those of
+// model.start, in their order, where its
 // first or last layer goes on: its inputs and answers would change their meaning.
 [[nodiscard]] Result<void> check_meaning(const ClusterConfig& config,
                                          const train::InputSchema& schema);

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <utility>
 
-#include "base/utf8.hpp"
 #include "base/words.hpp"
 #include "train/image_files.hpp"
 #include "train/image_folders.hpp"
@@ -75,6 +74,26 @@ Result<RawData> read_cifar(const std::string& path) {
   return RawData(std::move(all));
 }
 
+std::string samples_text(std::size_t steps, std::size_t columns) {
+  return steps == 1
+             ? fmt::format("a table of {}", counted(columns, "column"))
+             : fmt::format("sequences of {} steps of {}", steps, counted(columns, "channel"));
+}
+
+std::string samples_text(const InputSchema& schema) {
+  return samples_text(static_cast<std::size_t>(schema.steps()), schema.columns.size());
+}
+
+Result<RawData> fitting_sequences(RawData raw, const InputSchema& schema, const std::string& path) {
+  const auto& table = std::get<RawTable>(raw);
+  if (table.steps == static_cast<std::size_t>(schema.steps()) &&
+      table.columns.size() == schema.columns.size())
+    return raw;
+  return fail(ErrorCode::BadInput,
+              fmt::format("{}: holds {}, and the model takes {}", path,
+                          samples_text(table.steps, table.columns.size()), samples_text(schema)));
+}
+
 Result<RawData> fitting(RawData raw, const InputSchema& schema, const std::string& path) {
   if (const auto* table = std::get_if<RawTable>(&raw)) {
     if (schema.pixels)
@@ -83,6 +102,8 @@ Result<RawData> fitting(RawData raw, const InputSchema& schema, const std::strin
           fmt::format("{}: is a table, and the model takes images of {} x {} pixels; give a "
                       "directory of images, or an IDX or NumPy file of them",
                       path, schema.shape.width, schema.shape.height));
+    if (table->steps > 1 || schema.steps() > 1)
+      return fitting_sequences(std::move(raw), schema, path);
     if (table->columns.size() != schema.columns.size())
       return fail(ErrorCode::BadInput,
                   fmt::format("{}: has {} beside the label, and the model takes {}", path,
@@ -105,9 +126,9 @@ Result<RawData> fitting(RawData raw, const InputSchema& schema, const std::strin
   if (!schema.pixels)
     return fail(
         ErrorCode::BadInput,
-        fmt::format("{}: holds images, and the model takes a table of {}; give a CSV, LIBSVM "
-                    "or NumPy file",
-                    path, counted(schema.columns.size(), "column")));
+        fmt::format(
+            "{}: holds images, and the model takes {}; give {}", path, samples_text(schema),
+            schema.steps() > 1 ? "a NumPy file of float32" : "a CSV, LIBSVM or NumPy file"));
   auto& images = std::get<RawImages>(raw);
   const Shape &is = images.shape, &wanted = schema.shape;
   if (is.height != wanted.height || is.width != wanted.width || is.channels > wanted.channels)
@@ -116,12 +137,6 @@ Result<RawData> fitting(RawData raw, const InputSchema& schema, const std::strin
                             "channels, not {} x {} in {}",
                             path, is.width, is.height, is.channels, wanted.width, wanted.height,
                             wanted.channels));
-  return raw;
-}
-
-// Errors quote the file, which may hold anything.
-Result<RawData> in_one_line(Result<RawData> raw) {
-  if (!raw) return fail(raw.error().code, printable(std::move(raw.error().message)));
   return raw;
 }
 
@@ -182,7 +197,7 @@ std::string test_files(const std::string& path) {
 }
 
 Result<RawData> read_raw(const std::string& path, const DatasetOptions& options) {
-  auto raw = in_one_line(read_any(path, options));
+  auto raw = read_any(path, options);
   if (raw) RUBATO_TRY(check_weights(*raw, path, options.weight_column));
   return raw;
 }
@@ -190,14 +205,19 @@ Result<RawData> read_raw(const std::string& path, const DatasetOptions& options)
 Result<RawData> read_raw_as(const std::string& path, const InputSchema& schema,
                             const DatasetOptions& options, Unknown unknown) {
   RUBATO_ASSIGN(const std::string kind, resolve_kind(path, options));
+  if (schema.steps() > 1 && kind != "numpy")
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: is no NumPy file, and the model takes {}; save them by "
+                            "np.savez(file, x=..., y=...)",
+                            path, samples_text(schema)));
   if (kind == "csv" && !schema.pixels) {
     RowOptions rows = rows_of(options);
     rows.text.missing = with_more(std::move(rows.text.missing), schema.missing);
-    return in_one_line(as_raw(read_csv_as(path, schema, unknown,
-                                          {.header = options.header,
-                                           .weight_column = options.weight_column,
-                                           .rows = rows,
-                                           .id_column = options.id_column})));
+    return as_raw(read_csv_as(path, schema, unknown,
+                              {.header = options.header,
+                               .weight_column = options.weight_column,
+                               .rows = rows,
+                               .id_column = options.id_column}));
   }
   if (!options.id_column.empty())
     return fail(
@@ -214,7 +234,7 @@ Result<RawData> read_raw_as(const std::string& path, const InputSchema& schema,
   } else {  // whoever needs no weights has to know them from the other columns
     stated.weight_column = schema.weights->column;
   }
-  RUBATO_ASSIGN(RawData raw, in_one_line(read_any(path, stated)));
+  RUBATO_ASSIGN(RawData raw, read_any(path, stated));
   return fitting(std::move(raw), schema, path);
 }
 

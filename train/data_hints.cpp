@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/numbers.hpp"
+#include "base/utf8.hpp"
 #include "base/words.hpp"
 #include "train/csv_text.hpp"
 #include "train/table_files.hpp"
@@ -37,9 +38,9 @@ std::string named(const Words& words) {
   return fmt::format("{}", fmt::join(shown, ", "));
 }
 
-// "Column "age"", or "Columns "a", "b"".
-std::string columns_named(const Words& names) {
-  return (names.size() == 1 ? "Column " : "Columns ") + named(names);
+// "Column "age"", or "Columns "a", "b"". `word`: "Column".
+std::string columns_named(const char* word, const Words& names) {
+  return fmt::format("{}{} {}", word, names.size() == 1 ? "" : "s", named(names));
 }
 
 // The labels that occur, of samples that have one.
@@ -58,11 +59,22 @@ std::string quantity_hint(const Words& classes, std::uint64_t samples) {
       with_commas(classes.size()));
 }
 
+// With a blank for each blank that does not break, and without characters that nobody sees.
+std::string seen(std::string text) {
+  constexpr std::pair<std::string_view, std::string_view> kUnseen[] = {
+      {"\u00A0", " "}, {"\u202F", " "}, {"\u00AD", ""}, {"\u200B", ""},
+      {"\u200C", ""},  {"\u200D", ""},  {"\u2060", ""}, {"\uFEFF", ""}};
+  for (const auto& [character, shown] : kUnseen)
+    for (auto at = text.find(character); at != text.npos; at = text.find(character, at))
+      text.replace(at, character.size(), shown);
+  return text;
+}
+
 // Without the differences that people mean nothing by.
 std::string folded(const std::string& text) {
   std::string key;
   if (text.starts_with('-') && parse_number<double>(text)) return text;  // -1 is not 1
-  for (const char c : lower_case(text)) {
+  for (const char c : lower_case(seen(text))) {
     const bool between = c == ' ' || c == '_' || c == '-';
     if (!between) key += c;
     if (between && !key.empty() && key.back() != ' ') key += ' ';
@@ -132,8 +144,8 @@ void add_class_hints(const DataSummary& all, const DatasetOptions& options, Word
   hints.push_back(text_hint("Labels", names));
   if (names.size() == 1)
     hints.push_back(fmt::format(
-        "All samples are of one class, \"{}\", so there is nothing to learn. Is the label's column "
-        "the right one?",
+        "All samples are of one class, \"{}\", so there is nothing to learn. See whether the "
+        "label's column is the right one",
         names.front()));
   hints.push_back(rare_hint(all, options.class_weights));
 }
@@ -147,11 +159,12 @@ double step_at(double value) {
 
 void add_column_hints(const DataSummary& all, const DatasetOptions& options, Words& hints) {
   Words empty, names_of_samples, coarse, coarse_unscaled;
+  const char* const word = all.steps > 1 ? "Channel" : "Column";
   bool any_varies = all.columns.empty();
   for (std::size_t c = 0; c < all.columns.size(); ++c) {
     const ColumnSummary& column = all.columns[c];
     const std::string name = column.name.empty() ? fmt::format("{}", c) : column.name;
-    const std::uint64_t present = all.samples - column.missing;
+    const std::uint64_t present = all.samples * all.steps - column.missing;
     const double spread = deviation(column.values);
     any_varies = any_varies || spread > 0 || column.categories.size() > 1 ||
                  (column.missing > 0 && present > 0);
@@ -173,19 +186,20 @@ void add_column_hints(const DataSummary& all, const DatasetOptions& options, Wor
       coarse_unscaled.push_back(name);
   }
   if (!any_varies)
-    hints.emplace_back("No column varies, so there is nothing to learn from");
+    hints.push_back(fmt::format("No {} varies, so there is nothing to learn from",
+                                all.steps > 1 ? "channel" : "column"));
   else if (!empty.empty() && !all.sparse)
-    hints.push_back(columns_named(empty) + ": no sample has a value");
+    hints.push_back(columns_named(word, empty) + ": no sample has a value");
   if (!names_of_samples.empty())
-    hints.push_back(columns_named(names_of_samples) +
+    hints.push_back(columns_named(word, names_of_samples) +
                     ": about as many categories as samples. Names and ids teach nothing of other "
                     "samples; list them in dataset.ignore");
   if (!coarse.empty())
-    hints.push_back(columns_named(coarse) +
+    hints.push_back(columns_named(word, coarse) +
                     ": the numbers differ by less than their size lets be told apart. Subtract "
                     "what they have in common before you write the file");
   if (!coarse_unscaled.empty())
-    hints.push_back(columns_named(coarse_unscaled) +
+    hints.push_back(columns_named(word, coarse_unscaled) +
                     ": the numbers are large and differ by little. A model cannot tell them apart "
                     "with dataset.standardize = false; leave that key out");
 }
@@ -220,11 +234,13 @@ std::vector<std::string> data_hints(const DataSummary& all, const DatasetOptions
     hints.emplace_back("All targets are the same number, so there is nothing to learn");
   add_column_hints(all, options, hints);
   std::erase(hints, "");
+  for (std::string& hint : hints) hint = printable(std::move(hint));
   return hints;
 }
 
 std::vector<std::string> order_hints(const RawTable& table) {
-  if (table.rows() < kFewRows || table.entries) return {};  // no column of zeros counts
+  // No column of zeros counts, and no channel.
+  if (table.rows() < kFewRows || table.entries || table.steps > 1) return {};
   Words counting;
   for (std::size_t c = 0; c < table.columns.size(); ++c)
     if (counts_samples(table, c))
@@ -232,9 +248,9 @@ std::vector<std::string> order_hints(const RawTable& table) {
                                                        : table.columns[c].name);
   if (counting.empty()) return {};
   return {
-      fmt::format("{} counts the samples of the file{}. If it is a number of the line, list it "
+      fmt::format("{} {} the samples of the file{}. If it is a number of the line, list it "
                   "in dataset.ignore",
-                  columns_named(counting),
+                  columns_named("Column", counting), counting.size() == 1 ? "counts" : "count",
                   sorted_by_class(table.labels) ? ", and these are sorted by class" : "")};
 }
 

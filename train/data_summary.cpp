@@ -66,7 +66,9 @@ Result<void> add_labels(const RawData& raw, const std::string& path, Task task,
                         DataSummary& summary) {
   const auto& labels = labels_in(raw);
   if (labels.empty())
-    return bad(path + ": has no labels to learn from; images need a folder for each class");
+    return bad(path +
+               ": has no labels to learn from; images need a folder for each class, or arrays x "
+               "and y of a .npz file");
   if (task == Task::Regression) {
     RUBATO_ASSIGN(const auto values, target_values(raw, path));
     summary.target = moments(values);
@@ -83,6 +85,7 @@ Result<void> add_labels(const RawData& raw, const std::string& path, Task task,
 DataSummary summary_of_table(const RawTable& table) {
   DataSummary summary{.samples = table.rows(),
                       .label = table.label,
+                      .steps = table.steps,
                       .sparse = table.sparse,
                       .ignored = table.ignored};
   std::ranges::sort(summary.ignored);
@@ -96,10 +99,10 @@ DataSummary summary_of_table(const RawTable& table) {
   for (std::size_t c = 0; c < columns; ++c) {
     ColumnSummary& column = summary.columns.emplace_back(table.columns[c].name);
     const auto value = [&](std::size_t row) { return table.values[row * columns + c]; };
-    column.values = moments_by(table.rows(), value);
+    column.values = moments_by(table.rows() * table.steps, value);
     if (table.sparse)
       for (std::size_t row = 0; row < table.rows(); ++row) column.others += value(row) != 0;
-    column.missing = summary.samples - column.values.count;
+    column.missing = summary.samples * summary.steps - column.values.count;
     if (!table.columns[c].text) continue;
     column.values = {};
     column.categories = table.columns[c].words;
@@ -202,6 +205,11 @@ std::vector<ColumnSummary> padded(const DataSummary& summary, std::size_t column
   return all;
 }
 
+std::string steps_text(const DataSummary& of) {
+  return of.steps == 1 ? "a table without steps of time"
+                       : fmt::format("sequences of {} steps", of.steps);
+}
+
 Result<void> merge_tables(DataSummary& into, const std::string& first, const Box& box) {
   const DataSummary& other = box.summary;
   if (into.label != other.label)
@@ -209,6 +217,10 @@ Result<void> merge_tables(DataSummary& into, const std::string& first, const Box
         fmt::format("the label is column \"{}\" on box {} and \"{}\" on box {}; set "
                     "dataset.label_column, or mend one of the files",
                     into.label, first, other.label, box.name));
+  if (into.steps != other.steps)
+    return bad(fmt::format(
+        "box {} has {}, box {} has {}; all need samples of the same length: cut or pad them", first,
+        steps_text(into), box.name, steps_text(other)));
   if (into.sparse && other.sparse)
     into.columns = padded(into, std::max(into.columns.size(), other.columns.size()));
   const std::vector<ColumnSummary> columns = padded(other, into.columns.size());
@@ -218,9 +230,12 @@ Result<void> merge_tables(DataSummary& into, const std::string& first, const Box
                            named ? first : box.name, named ? box.name : first));
   if (!named && columns.size() != into.columns.size())
     return bad(
-        fmt::format("box {} has {} columns, box {} has {}; without a header line all need "
-                    "the same",
-                    first, into.columns.size(), box.name, columns.size()));
+        into.steps > 1
+            ? fmt::format("box {} has {} channels, box {} has {}; all need the same", first,
+                          into.columns.size(), box.name, columns.size())
+            : fmt::format("box {} has {} columns, box {} has {}; without a header line all need "
+                          "the same",
+                          first, into.columns.size(), box.name, columns.size()));
   std::map<std::string_view, const ColumnSummary*> by_name;
   for (const ColumnSummary& column : columns) by_name[column.name] = &column;
   for (std::size_t i = 0; i < into.columns.size(); ++i) {
@@ -373,6 +388,7 @@ DataSummary parsed(std::string_view text) {
   } else {
     summary.label = json.at("label").get<std::string>();
     summary.sparse = json.at("sparse").get<bool>();
+    if (json.contains("steps")) summary.steps = count_of(json.at("steps"));
     for (const Json& column : json.at("columns"))
       summary.columns.push_back(column_summary_of(column));
   }
@@ -400,7 +416,7 @@ bool strictly_sorted(const std::vector<std::string>& names) {
 }
 
 // Returns: what is wrong with one column, or nothing.
-std::string fault(const ColumnSummary& column, std::uint64_t samples, bool named) {
+std::string fault(const ColumnSummary& column, std::uint64_t values, bool named) {
   if (column.name.empty() == named) return "names some columns only";
   if (column.name.size() > kNameBytesMax)
     return fmt::format("has a name of more than {} bytes", kNameBytesMax);
@@ -411,9 +427,9 @@ std::string fault(const ColumnSummary& column, std::uint64_t samples, bool named
     if (word.size() > kNameBytesMax)
       return fmt::format("column \"{}\" has a category of more than {} bytes", column.name,
                          kNameBytesMax);
-  if (!strictly_sorted(column.categories) || !sound(column.values, samples) ||
-      column.missing > samples || column.others > samples ||
-      (column.categories.empty() && column.values.count + column.missing != samples))
+  if (!strictly_sorted(column.categories) || !sound(column.values, values) ||
+      column.missing > values || column.others > values ||
+      (column.categories.empty() && column.values.count + column.missing != values))
     return fmt::format("column \"{}\" contradicts itself", column.name);
   return {};
 }
@@ -425,6 +441,12 @@ std::string fault(const DataSummary& summary) {
   if (summary.columns.size() > kColumnsMax)
     return fmt::format("has {} columns, more than {}; list some in dataset.ignore",
                        summary.columns.size(), kColumnsMax);
+  const auto numbers = [](const ColumnSummary& column) { return column.categories.empty(); };
+  const std::uint64_t columns = std::max<std::uint64_t>(summary.columns.size(), 1);
+  if (summary.steps < 1 || summary.steps > kValuesMax / columns)
+    return fmt::format("has samples of {} steps", summary.steps);
+  if (summary.steps > 1 && (summary.sparse || !std::ranges::all_of(summary.columns, numbers)))
+    return "has sequences of what are no numbers";
   if (std::ranges::adjacent_find(summary.ignored, std::greater_equal<>()) != summary.ignored.end())
     return "contradicts itself in what it ignores";
   if (summary.classes.size() > kClassesMax)
@@ -447,7 +469,8 @@ std::string fault(const DataSummary& summary) {
   const bool image = summary.image.channels > 0;
   const bool named = !summary.columns.empty() && !summary.columns.front().name.empty();
   for (const ColumnSummary& column : summary.columns)
-    if (std::string wrong = fault(column, summary.samples, named); !wrong.empty()) return wrong;
+    if (std::string wrong = fault(column, summary.samples * summary.steps, named); !wrong.empty())
+      return wrong;
   const Shape& shape = summary.image;
   if (image && (shape.channels > 3 || shape.height < 1 || shape.width < 1 ||
                 shape.height > kImageSideMax || shape.width > kImageSideMax ||
@@ -589,17 +612,19 @@ Result<InputSchema> agree(const DataSummary& merged, const KnownSchema& known,
   for (const ColumnSummary& from : merged.columns) {
     Column& column = schema.columns.emplace_back(from.name);
     column.categories = from.categories;
-    column.indicator = from.missing > 0;
+    column.indicator = from.missing > 0 && merged.steps == 1;
     if (schema.sparse) continue;
     column.fill = from.values.mean;
     if (stated.standardize) column.scaling = scaling_by(from.values);
   }
   if (schema.sparse && stated.standardize) scale_sparse(merged.columns, schema);
   if (!schema.pixels && !known.inputs) {
-    schema.shape = {input_count(schema.columns), 1, 1};
-    if (stated.features > 0 && schema.shape.channels != stated.features)
-      return bad(fmt::format("the data give the model {} inputs, not dataset.features = {}",
-                             schema.shape.channels, stated.features));
+    const int inputs = input_count(schema.columns);
+    if (stated.features > 0 && inputs != stated.features)
+      return bad(fmt::format("the data give the model {} inputs, not dataset.features = {}", inputs,
+                             stated.features));
+    schema.shape = {inputs, 1, 1};
+    if (merged.steps > 1) schema.shape = {1, static_cast<int>(merged.steps), inputs};
   }
   if (merged.weights) {
     RUBATO_ASSIGN(schema.weights, weights_by(*merged.weights, merged.weight_column));
@@ -671,6 +696,7 @@ std::string to_text(const DataSummary& summary) {
   } else {
     json["label"] = summary.label;
     json["sparse"] = summary.sparse;
+    if (summary.steps > 1) json["steps"] = summary.steps;
     json["columns"] = Json::array();
     for (const ColumnSummary& column : summary.columns)
       json["columns"].push_back(column_json(column));

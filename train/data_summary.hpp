@@ -41,7 +41,7 @@ Scaling scaling_by(const Moments& of);
 
 struct ColumnSummary {
   std::string name = {};                     // empty: the file has no header
-  std::uint64_t missing = 0;                 // samples without a value
+  std::uint64_t missing = 0;                 // samples, or steps of sequences, without a value
   Moments values = {};                       // numbers: those that are there
   std::vector<std::string> categories = {};  // sorted; empty: numbers, or no value at all
   std::uint64_t others = 0;                  // sparse: values that are not 0
@@ -63,6 +63,7 @@ struct DataSummary {
   std::uint64_t samples = 0;
   std::string label = {};                             // tables: as InputSchema::label
   std::vector<ColumnSummary> columns = {};            // tables
+  std::uint64_t steps = 1;                            // of sequences, whose columns are channels
   bool sparse = false;                                // LIBSVM: columns beyond the last are zeros
   Shape image = {};                                   // images: of one; else no channels
   std::vector<Moments> channels = {};                 // images: [image.channels], pixels 0 to 255

@@ -70,14 +70,19 @@ DataSplit parted(const Dataset& all, std::span<const std::uint32_t> order, std::
 // the mean. What is known already stays.
 Result<void> measure(const RawData& raw, std::span<const std::uint32_t> training, bool standardize,
                      const KnownSchema& known, const std::string& path, InputSchema& schema) {
-  std::vector<double> values(training.size());
-  const auto moments_of = [&](const std::vector<double>& all, std::size_t first, std::size_t step) {
-    for (std::size_t i = 0; i < training.size(); ++i) values[i] = all[first + training[i] * step];
+  std::vector<double> values;
+  // Of `columns` numbers in a row, and `rows` rows in a sample, those of one column.
+  const auto moments_of = [&](const std::vector<double>& all, std::size_t column,
+                              std::size_t columns, std::size_t rows) {
+    values.clear();
+    for (const std::uint32_t sample : training)
+      for (std::size_t row = sample * rows; row < (sample + 1) * rows; ++row)
+        values.push_back(all[row * columns + column]);
     return moments(values);
   };
   if (schema.weights && !known.all()) {
     RUBATO_ASSIGN(schema.weights,
-                  weights_by(moments_of(weights_in(raw), 0, 1), schema.weights->column));
+                  weights_by(moments_of(weights_in(raw), 0, 1, 1), schema.weights->column));
   }
   const auto* table = std::get_if<RawTable>(&raw);
   if (schema.sparse && standardize && !known.inputs) {
@@ -87,13 +92,13 @@ Result<void> measure(const RawData& raw, std::span<const std::uint32_t> training
   for (std::size_t c = 0; table && c < schema.columns.size(); ++c) {
     Column& column = schema.columns[c];
     if (known.inputs || schema.sparse || column.categorical()) continue;
-    const Moments of = moments_of(table->values, c, table->columns.size());
+    const Moments of = moments_of(table->values, c, table->columns.size(), table->steps);
     column.fill = of.mean;
     column.scaling = standardize ? scaling_by(of) : Scaling{};
   }
   if (!schema.target || !standardize || known.outputs) return {};
   RUBATO_ASSIGN(const auto targets, target_values(raw, path));
-  schema.target = scaling_by(moments_of(targets, 0, 1));
+  schema.target = scaling_by(moments_of(targets, 0, 1, 1));
   return {};
 }
 

@@ -92,7 +92,7 @@ std::string fault(const InputSchema& schema) {
     if (count > kValuesMax) return "has a shape too large";
   }
   if (schema.pixels ? schema.scalings.size() != static_cast<std::size_t>(shape.channels)
-                    : input_count(schema.columns) != shape.count())
+                    : input_count(schema.columns) * schema.steps() != shape.count())
     return "has columns that do not fit its shape";
   const auto plain = [](const Column& c) { return !c.categorical() && !c.indicator; };
   const auto keeps_zeros = [&](const Column& c) { return plain(c) && c.scaling.mean == 0; };
@@ -113,6 +113,13 @@ int input_count(const std::vector<Column>& columns) {
   int count = 0;
   for (const Column& column : columns) count += column.inputs();
   return count;
+}
+
+int InputSchema::steps() const {
+  const int inputs = input_count(columns);
+  const bool sequences =
+      !pixels && shape.channels == 1 && shape.width == inputs && shape.count() > inputs;
+  return sequences ? shape.height : 1;
 }
 
 std::string InputSchema::target_name() const {

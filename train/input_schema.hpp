@@ -4,7 +4,8 @@
 // Inputs of a table, column by column in the schema's order. A number is one input,
 // (x - mean) * scale. A categorical column is one input a category: 1 for the sample's own, 0 for
 // the others. A column with an indicator has one input more: 1 where the value is missing, else 0.
-// A missing number enters as `fill`; a missing category is zeros. Pure.
+// A missing number enters as `fill`; a missing category is zeros.
+// A sequence has the inputs of its columns, which are channels then, at each step of time. Pure.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +48,7 @@ struct SampleWeights {
 };
 
 struct InputSchema {
-  Shape shape;          // of one sample as the model takes it
+  Shape shape;          // of one sample as the model takes it; of a sequence {1, steps, inputs}
   bool pixels = false;  // 8-bit images, 0 to 255; else a table
   // A table of mostly zeros, which stay zeros: numbers are scaled and not shifted.
   bool sparse = false;
@@ -67,6 +68,8 @@ struct InputSchema {
   // was "1".
   bool old_names = false;
 
+  // Of time, of one sample; 1: samples are no sequences.
+  int steps() const;
   Task task() const { return target ? Task::Regression : Task::Classification; }
   int outputs() const { return target ? 1 : static_cast<int>(classes.size()); }
   // Where the model gives `output`, it predicts this number, in the user's unit.

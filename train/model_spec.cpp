@@ -270,11 +270,14 @@ Result<ModelSpec> make_model(const ModelOptions& options, Shape input, int class
   }
   if ((takes_images || options.kind == "lstm") && input.height < 2) {
     return fail(ErrorCode::BadInput,
-                fmt::format("model.kind: {} needs images or sequences, but a sample of this data "
-                            "set is {}; use {}",
-                            options.kind,
+                fmt::format("model.kind: {} needs images{}, but a sample of this data set is {}; "
+                            "use {}{}",
+                            options.kind, takes_images ? "" : " or sequences",
                             counted(static_cast<std::uint64_t>(input.count()), "plain feature"),
-                            classes == 1 ? "mlp" : "mlp or svm"));
+                            classes == 1 ? "mlp" : "mlp or svm",
+                            takes_images ? ""
+                                         : ", or save sequences as a NumPy array of [samples, "
+                                           "steps, channels]"));
   }
   if (options.init == Init::Paper && options.kind != "cnn") {
     return fail(ErrorCode::BadInput,

@@ -113,7 +113,8 @@ Parsed<Array> parse_array(std::string_view bytes) {
   if (!shape) return wrong(shape.error());
   array.shape = std::move(*shape);
 
-  std::uint64_t need = array.item_bytes;
+  const bool empty = std::ranges::find(array.shape, 0u) != array.shape.end();
+  std::uint64_t need = empty ? 0 : array.item_bytes;
   for (const std::uint64_t extent : array.shape) {
     if (extent > 0 && need > array.data.size() / extent)
       return wrong("ends early: its header says more than it holds");
@@ -287,9 +288,42 @@ Parsed<RawTable> table_of(const Array& array, std::size_t label, Labels labels,
   return table;
 }
 
+bool are_pixels(const Array& array) {
+  return array.kind == 'u' && array.item_bytes == 1;
+}
+
+// [samples, steps, channels] of numbers. Of the samples that `labels` names.
+Parsed<RawTable> sequences_of(const Array& array, Labels labels) {
+  const std::size_t rows = labels.rows.size(), steps = array.shape[1], channels = array.shape[2];
+  if (rows == 0 || steps == 0 || channels == 0) return wrong("holds no samples");
+  if (steps == 1) return wrong("holds sequences of one step; save them as [samples, columns]");
+  if (channels > kColumnsMax || rows > kValuesMax / steps / channels)
+    return wrong(fmt::format("holds more than {} channels or {} values; use a part of it",
+                             kColumnsMax, kValuesMax));
+  RawTable table;
+  table.steps = steps;
+  table.columns.resize(channels);
+  table.labels = std::move(labels.texts);
+  table.left_out.unlabelled = labels.left_out;
+  table.values.reserve(rows * steps * channels);
+  for (const std::size_t row : labels.rows)
+    for (std::size_t step = 0; step < steps; ++step)
+      for (std::size_t channel = 0; channel < channels; ++channel) {
+        const std::size_t at = array.column_major ? (channel * steps + step) * array.shape[0] + row
+                                                  : (row * steps + step) * channels + channel;
+        const double value = number_at(array, at);
+        if (std::abs(value) > kNumberMax)
+          return wrong(fmt::format(
+              "sample {}, step {}, channel {}: is infinite or larger than {:.1e}; mend it", row,
+              step, channel, kNumberMax));
+        table.values.push_back(value);
+      }
+  return table;
+}
+
 Parsed<RawImages> images_of(const Array& array, Labels labels) {
   const auto& shape = array.shape;
-  if (array.kind != 'u' || array.item_bytes != 1 || array.column_major)
+  if (!are_pixels(array) || array.column_major)
     return wrong("holds images whose pixels are no bytes; save them as uint8 in C order");
   const bool channels_last = shape.size() == 4 && (shape[3] == 1 || shape[3] == 3);
   const bool channels_first = shape.size() == 4 && (shape[1] == 1 || shape[1] == 3);
@@ -338,7 +372,7 @@ Parsed<RawData> single_array(const std::string& bytes, const std::string& label_
   if (array->shape.size() != 2 || array->kind == 'U')
     return wrong(
         fmt::format("holds an array of shape ({}); a table has [samples, columns]. Save "
-                    "images and labels by np.savez(file, x=..., y=...)",
+                    "images, or sequences, and labels by np.savez(file, x=..., y=...)",
                     fmt::join(array->shape, ", ")));
   if (array->shape[1] < 2) return wrong("has one column; a label and a feature need two");
   std::size_t label = array->shape[1] - 1;
@@ -364,8 +398,8 @@ Parsed<RawData> single_array(const std::string& bytes, const std::string& label_
 
 using Entries = std::map<std::string, std::string>;
 
-// Names and bytes of the arrays in a .npz file, which is a zip archive.
-Parsed<Entries> read_entries(const std::string& path) {
+// Names and bytes of the arrays in a .npz file of `file_bytes`, which is a zip archive.
+Parsed<Entries> read_entries(const std::string& path, std::size_t file_bytes) {
   int code = 0;
   const std::unique_ptr<zip_t, decltype(&zip_discard)> archive(
       zip_open(path.c_str(), ZIP_RDONLY, &code), &zip_discard);
@@ -378,7 +412,8 @@ Parsed<Entries> read_entries(const std::string& path) {
     constexpr zip_uint64_t kNeeded = ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE;
     if (zip_stat_index(archive.get(), index, 0, &about) != 0 || (about.valid & kNeeded) != kNeeded)
       return wrong("is damaged; save it again with np.savez");
-    if (about.size > kEntryBytesMax || about.size / kDeflateMax > about.comp_size)
+    if (about.size > kEntryBytesMax || about.size / kDeflateMax > about.comp_size ||
+        about.comp_size > file_bytes)
       return wrong(fmt::format("claims {} bytes of \"{}\" in {} compressed ones; it is damaged",
                                about.size, about.name, about.comp_size));
     std::string bytes(about.size, '\0');
@@ -451,9 +486,9 @@ Parsed<NamedArrays> choose(const Entries& entries, const std::string& weight) {
   return chosen;
 }
 
-Parsed<RawData> named_arrays(const std::string& path, const std::string& weight_column,
-                             Unlabelled unlabelled) {
-  const auto entries = read_entries(path);
+Parsed<RawData> named_arrays(const std::string& path, std::size_t file_bytes,
+                             const std::string& weight_column, Unlabelled unlabelled) {
+  const auto entries = read_entries(path, file_bytes);
   if (!entries) return wrong(entries.error());
   const auto chosen = choose(*entries, weight_column);
   if (!chosen) return wrong(chosen.error());
@@ -473,6 +508,13 @@ Parsed<RawData> named_arrays(const std::string& path, const std::string& weight_
     table->label = "y";
     return RawData(std::move(*table));
   }
+  if (x.shape.size() == 3 && !are_pixels(x)) {
+    auto sequences = sequences_of(x, std::move(*labels));
+    if (!sequences) return wrong(sequences.error());
+    sequences->weights = std::move(*weights);
+    sequences->label = "y";
+    return RawData(std::move(*sequences));
+  }
   auto images = images_of(x, std::move(*labels));
   if (!images) return wrong(images.error());
   images->weights = std::move(*weights);
@@ -486,7 +528,7 @@ Result<RawData> read_numpy(const std::string& path, const std::string& label_col
                            Unlabelled unlabelled, const std::string& weight_column) {
   RUBATO_ASSIGN(const std::string bytes, read_file(path));
   auto data = bytes.starts_with("PK")
-                  ? named_arrays(path, weight_column, unlabelled)
+                  ? named_arrays(path, bytes.size(), weight_column, unlabelled)
                   : single_array(bytes, label_column, weight_column, unlabelled);
   if (!data) return fail(ErrorCode::BadInput, fmt::format("{}: {}", path, data.error()));
   return std::move(*data);

@@ -250,7 +250,9 @@ class Graph {
     if (places.empty()) return;
     const auto count = static_cast<std::int64_t>(scalings.size());
     const bool doubles = std::ranges::any_of(scalings, needs_double);
-    describe(graph_->add_input(), last_, {count},
+    Extents of_sample{count};
+    if (const int steps = model_.schema.steps(); steps > 1) of_sample = {steps, count};
+    describe(graph_->add_input(), last_, of_sample,
              doubles ? onnx::TensorProto::DOUBLE : onnx::TensorProto::FLOAT);
     // OpenCV adds no [1, columns] to [N, columns].
     if (doubles) {

@@ -29,8 +29,10 @@ struct RawColumn {
 
 struct RawTable {
   std::vector<RawColumn> columns = {};
-  // [rows, columns] row-major. NaN: the value is missing; kUnknownWord: no word of the schema.
+  // [rows, columns], of sequences [rows, steps, columns], row-major. NaN: the value is missing;
+  // kUnknownWord: no word of the schema.
   std::vector<double> values = {};
+  std::size_t steps = 1;  // of time; more than 1: each row is a sequence, each column a channel
   std::optional<SparseRows<double>> entries = {};  // LIBSVM of mostly zeros: these, and no values
   std::vector<std::string> labels = {};   // [rows] or empty: texts; "" where one is missing
   std::vector<double> weights = {};       // [rows] or empty: finite, not negative
@@ -46,12 +48,13 @@ struct RawTable {
 
   std::size_t rows() const {
     if (entries) return entries->rows();
-    return columns.empty() ? 0 : values.size() / columns.size();
+    return columns.empty() ? 0 : values.size() / (steps * columns.size());
   }
 };
 inline constexpr double kUnknownWord = -1;
 
 // f(column, value) for the values of one row; of a sparse one for those that are not 0.
+// Requires: no sequences.
 template <class F>
 void for_each_value(const RawTable& table, std::size_t row, F f) {
   if (table.entries) return table.entries->for_each(row, f);
@@ -62,9 +65,9 @@ void for_each_value(const RawTable& table, std::size_t row, F f) {
 // The values of one row; those of a sparse one lie in `scratch`.
 inline std::span<const double> row_of(const RawTable& table, std::size_t row,
                                       std::vector<double>& scratch) {
-  const std::size_t columns = table.columns.size();
-  if (!table.entries) return std::span(table.values).subspan(row * columns, columns);
-  scratch.assign(columns, 0);
+  const std::size_t values = table.steps * table.columns.size();
+  if (!table.entries) return std::span(table.values).subspan(row * values, values);
+  scratch.assign(values, 0);
   table.entries->for_each(row, [&](std::uint32_t c, double value) { scratch[c] = value; });
   return scratch;
 }

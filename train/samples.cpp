@@ -151,12 +151,13 @@ void add_pixels(RawImages images, const InputSchema& schema, Dataset& data) {
 tl::unexpected<Error> too_far(double value, const RawTable& table, std::size_t row,
                               const InputSchema& schema, std::size_t c, const std::string& path) {
   const auto [mean, scale] = schema.columns[c].scaling;
-  return fail(
-      ErrorCode::BadInput,
-      fmt::format("{}: {}: {} is too far from the numbers of training, of mean {} and "
-                  "deviation {}; mend it",
-                  place_text(path, table.lines, row), column_text(schema.columns[c].name, c), value,
-                  mean, 1 / std::abs(scale)));
+  return fail(ErrorCode::BadInput,
+              fmt::format("{}: {}: {} is too far from the numbers of training, of mean {} and "
+                          "deviation {}; mend it",
+                          place_text(path, table.lines, row),
+                          table.steps > 1 ? fmt::format("channel {}", c)
+                                          : column_text(schema.columns[c].name, c),
+                          value, mean, 1 / std::abs(scale)));
 }
 
 // The same as inputs_of() of a sparse schema: zeros stay zeros.
@@ -183,6 +184,7 @@ Result<std::vector<float>> inputs_of(const RawTable& table, const InputSchema& s
   RUBATO_CHECK(table.columns.size() == schema.columns.size(), "the columns of this schema");
   const std::size_t rows = table.rows(), columns = table.columns.size();
   const auto count = static_cast<std::size_t>(schema.shape.count());
+  RUBATO_CHECK(table.steps == static_cast<std::size_t>(schema.steps()), "the steps of this schema");
   if (rows > kValuesMax / count)
     return fail(ErrorCode::BadInput,
                 fmt::format("{}: {} samples of {} inputs do not fit into memory (limit {} values); "
@@ -201,9 +203,10 @@ Result<std::vector<float>> inputs_of(const RawTable& table, const InputSchema& s
   std::vector<double> scratch;
   for (std::size_t row = 0; row < rows; ++row) {
     const auto values = row_of(table, row, scratch);
-    for (std::size_t c = 0; c < columns; ++c) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const std::size_t c = i % columns;
       const Column& column = schema.columns[c];
-      const double value = values[c];
+      const double value = values[i];
       const bool missing = std::isnan(value);
       if (!column.categorical()) {
         const auto [mean, scale] = column.scaling;

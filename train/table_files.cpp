@@ -56,8 +56,14 @@ tl::expected<std::size_t, std::string> parse_entries(std::string_view line, std:
     const auto index = parse_number<std::uint32_t>(word.substr(0, colon));
     const auto value = parse_number<double>(
         colon == std::string_view::npos ? std::string_view() : word.substr(colon + 1));
+    if (word.starts_with("qid:"))
+      return tl::unexpected(
+          fmt::format("\"{}\" names a group to rank, which is not learned; remove it", word));
     if (!index || !value || std::abs(*value) > kNumberMax)
       return tl::unexpected(fmt::format("\"{}\" is not index:value", word));
+    if (*index == 0)
+      return tl::unexpected<std::string>(
+          "index 0; indices start at 1. scikit-learn writes them so with zero_based = False");
     if (*index <= previous)
       return tl::unexpected(
           fmt::format("index {} after {}; indices start at 1 and ascend", *index, previous));
@@ -487,6 +493,13 @@ class BadLines {
     return table.left_out.check_unreadable(table.rows(), share_, path_,
                                            counted(table.left_out.unreadable, "line"), first_);
   }
+  // Of a file without a sound sample.
+  tl::unexpected<Error> no_samples(const LeftOut& left_out) const {
+    if (left_out.unlabelled > 0) return no_labels(path_);
+    if (first_.empty()) return fail(ErrorCode::BadInput, path_ + ": holds no samples");
+    return fail(ErrorCode::BadInput, fmt::format("{}; no line of {} can be read", first_,
+                                                 with_commas(left_out.unreadable)));
+  }
 
  private:
   const std::string& path_;
@@ -535,8 +548,7 @@ Result<RawTable> read_records(const std::string& path, const RowOptions& options
   if (!record) return bad_line(path, reader.line(), record.error());
   RUBATO_TRY(bad_lines.check(table));
   table.format = unusual(file, format_text(*format), reader.inner_lines());
-  if (table.rows() == 0 && table.left_out.unlabelled > 0) return no_labels(path);
-  if (table.rows() == 0) return fail(ErrorCode::BadInput, path + ": holds no samples");
+  if (table.rows() == 0) return bad_lines.no_samples(table.left_out);
   for (std::size_t i = 0; i < columns.size(); ++i) {
     table.columns[i].text = columns[i].text();
     table.columns[i].words = columns[i].words();
@@ -602,8 +614,7 @@ Result<RawTable> read_libsvm(const std::string& path, std::size_t features,
     table.labels.push_back(missing ? "" : number_label(label));
     table.lines.push_back(static_cast<std::uint32_t>(number));
   }
-  if (table.labels.empty() && table.left_out.unlabelled > 0) return no_labels(path);
-  if (table.labels.empty()) return fail(ErrorCode::BadInput, path + ": holds no samples");
+  if (table.labels.empty()) return bad_lines.no_samples(table.left_out);
 
   features = std::max(features, largest);
   if (features == 0) return fail(ErrorCode::BadInput, path + ": holds no features");

@@ -30,6 +30,8 @@
 #include "cli/text.hpp"
 #include "cluster/class_weights.hpp"
 #include "cluster/cluster_plan.hpp"
+#include "cluster/model_start.hpp"
+#include "cluster/model_start.hpp"
 #include "cluster/file_kind.hpp"
 #include "cluster/own_data.hpp"
 #include "emulation/virtual_cluster.hpp"
@@ -177,6 +179,7 @@ Result<void> check_cluster(const cluster::ClusterConfig& config, const std::stri
     return {};
   }
   RUBATO_TRY(cluster::check_target(config, data));
+  RUBATO_TRY(cluster::check_meaning(config, data.schema));
   const train::Dataset& train = data.train;
   RUBATO_ASSIGN(const auto cluster,
                 cluster::make_plan(config, sync, config.seed, train.shape, train.classes));

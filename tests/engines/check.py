@@ -30,6 +30,8 @@ MODELS = {
     "mlp of images": ('kind = "mlp"\nhidden = [32]', "fashion"),
     "lenet": ('kind = "lenet"', "fashion"),
     "lstm": ('kind = "lstm"\nhidden = [24, 16]', "fashion"),
+    "lstm of sequences": ('kind = "lstm"\nhidden = [12, 8]', "sequences"),
+    "lstm of far ones": ('kind = "lstm"\nhidden = [12, 8]', "far sequences"),
     "cnn": ('kind = "cnn"', "cifar"),
 }
 
@@ -96,6 +98,22 @@ def write_far(path, rows, number):
     return numpy.array(numbers), texts
 
 
+def write_sequences(path, samples, far):
+    """Waves of three kinds over 30 steps, beside noise, with gaps; far from 0 if asked. Returns: the samples."""
+    rng = numpy.random.default_rng(6)
+    kinds = rng.integers(0, 3, samples)
+    turns = (1 + kinds)[:, None] * numpy.arange(30) / 30
+    waves = numpy.sin(2 * numpy.pi * (turns + rng.uniform(size=(samples, 1))))
+    x = numpy.stack([3e3 + 40 * waves, rng.normal(size=waves.shape)], axis=2)
+    if far:
+        x += 1.7e9
+    x[rng.uniform(size=x.shape) < 0.05] = numpy.nan
+    if not far:
+        x = x.astype(numpy.float32)
+    numpy.savez(path, x=x, y=kinds)
+    return x
+
+
 def write_cifar(directory):
     """Noise in the form of CIFAR-10: what is learnt does not matter here."""
     os.makedirs(directory)
@@ -122,6 +140,10 @@ def data_of(work, kind):
         numbers, texts = write_far(path, 2000, kind == "far number")
         task = '\ntask = "regression"' if kind == "far number" else ""
         return f'kind = "csv"\npath = "{path}"\ncategorical = ["code"]{task}', path, numbers, texts
+    if kind in ("sequences", "far sequences"):
+        path = os.path.join(work, kind.replace(" ", "-") + ".npz")
+        raw = write_sequences(path, 2000, kind == "far sequences")
+        return f'kind = "numpy"\npath = "{path}"', path, raw, None
     if kind == "table":
         path = os.path.join(work, "table.csv")
         write_table(path, 2000)
@@ -234,6 +256,11 @@ def model_inputs(schema, raw, texts):
     if schema["pixels"]:
         means, scales = torch.tensor(schema["scalings"]).reshape(-1, 2, 1, 1).unbind(1)
         return (torch.from_numpy(raw) - means) * scales
+    if raw.ndim == 3:
+        means, scales = numpy.array([column["scaling"] for column in schema["columns"]]).T
+        fills = [column["fill"] for column in schema["columns"]]
+        inputs = (numpy.where(numpy.isnan(raw), fills, raw) - means) * scales
+        return torch.from_numpy(inputs.astype(numpy.float32)).unsqueeze(1)
     inputs, number, text = [], 0, 0
     for column in schema["columns"]:
         if "categories" in column:

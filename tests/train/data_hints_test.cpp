@@ -76,8 +76,8 @@ TEST_CASE("hints: names that differ in spelling alone") {
 
 TEST_CASE("hints: one class, rare classes") {
   CHECK(hints(of_classes({"yes"}, 10)) ==
-        "All samples are of one class, \"yes\", so there is nothing to learn. Is the label's "
-        "column the right one?");
+        "All samples are of one class, \"yes\", so there is nothing to learn. See whether "
+        "the label's column is the right one");
   DataSummary all = of_classes({"good", "fault"}, 5000);
   CHECK(hints(all).empty());
   all.classes = {{"good", 9900}, {"fault", 100}};
@@ -90,6 +90,13 @@ TEST_CASE("hints: one class, rare classes") {
   CHECK(hints(all, weighted).starts_with("Class \"fault\" is rare"));
   CHECK(hints(all, weighted).find("class_weights") == std::string::npos);
   CHECK(hints(of_classes(numbers(200, "class {}"), 50)).empty());  // many, none rarer than others
+}
+
+TEST_CASE("hints: names that differ by what nobody sees") {
+  for (const char* other : {"\u00A0cat", "cat\u200B", "\uFEFFcat", "c\u00ADat"}) {
+    CAPTURE(other);
+    CHECK(hints(of_classes({"cat", other, "dog"}, 50)).find(" are two.") != std::string::npos);
+  }
 }
 
 TEST_CASE("hints: columns that name the samples, or hold numbers in another spelling") {

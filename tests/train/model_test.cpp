@@ -141,7 +141,7 @@ TEST_CASE("refused models are named with the remedy") {
         "model.kind: a model of 10000000010 parameters is not trained here (limit 1073741824); "
         "use data of fewer features or classes");
   CHECK(message({"cnn", {}}, {8, 1, 1}) ==
-        "model.kind: cnn needs images or sequences, but a sample of this data set is 8 plain "
+        "model.kind: cnn needs images, but a sample of this data set is 8 plain "
         "features; use mlp or svm");
 }
 

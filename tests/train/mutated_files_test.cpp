@@ -8,9 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "base/file.hpp"
 #include "base/rng.hpp"
 #include "tests/temp_directory.hpp"
 #include "tests/train/npy.hpp"
+#include "tests/train/npz.hpp"
 #include "train/data_files.hpp"
 #include "train/data_summary.hpp"
 #include "train/samples.hpp"
@@ -159,6 +161,8 @@ TEST_CASE("mutated NumPy and IDX files: all samples that the header claims, or a
   for (std::size_t i = 0; i < values.size(); ++i)
     values[i] = i % 3 == 2 ? static_cast<double>(i % 2) : 0.5 * static_cast<double>(i);
   const std::string table = npy("<f8", "(40, 3)", values);
+  const std::string waves = npy("<f8", "(10, 4, 3)", values);
+  const std::string kinds = npy<std::int64_t>("<i8", "(10,)", {0, 1, 0, 1, 0, 1, 0, 1, 0, 1});
   std::string images("\0\0\x08\x03\0\0\0\x05\0\0\0\x04\0\0\0\x04", 16);
   images += std::string(80, '\x7F');
   const std::string labels = std::string("\0\0\x08\x01\0\0\0\x05", 8) + std::string(5, '\x01');
@@ -166,6 +170,10 @@ TEST_CASE("mutated NumPy and IDX files: all samples that the header claims, or a
   for (std::size_t i = 0; i < mutations(); ++i) {
     samples_read("a.npy", mutated(table, rng), any_kind());
     const TempDirectory directory;
+    write_npz(directory.path("a.npz"), {{"x", rng.below(4) > 0 ? mutated(waves, rng) : waves},
+                                        {"y", rng.below(4) > 0 ? mutated(kinds, rng) : kinds}});
+    const std::string archive = read_file(directory.path("a.npz")).value();
+    samples_read("b.npz", rng.below(2) == 0 ? mutated(archive, rng) : archive, any_kind());
     const bool first = rng.below(2) == 0;
     const std::string path =
         directory.write("train-images-idx3-ubyte", first ? mutated(images, rng) : images);

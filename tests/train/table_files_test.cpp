@@ -71,7 +71,10 @@ TEST_CASE("LIBSVM: a bad line is named with its number") {
   CHECK(libsvm_error("1 1:\n") == ":1: \"1:\" is not index:value");
   CHECK(libsvm_error("1 1:nan\n") == ":1: \"1:nan\" is not index:value");
   CHECK(libsvm_error("1 -1:1\n") == ":1: \"-1:1\" is not index:value");
-  CHECK(libsvm_error("1 0:1\n") == ":1: index 0 after 0; indices start at 1 and ascend");
+  CHECK(libsvm_error("1 0:1\n") ==
+        ":1: index 0; indices start at 1. scikit-learn writes them so with zero_based = False");
+  CHECK(libsvm_error("1 qid:3 1:1\n") ==
+        ":1: \"qid:3\" names a group to rank, which is not learned; remove it");
   CHECK(libsvm_error("1 2:1 2:3\n") == ":1: index 2 after 2; indices start at 1 and ascend");
   CHECK(libsvm_error("1 1:1\n1 4:1\n", 3) ==
         ":2: index 4 is beyond the 3 features; set dataset.features to 4 or more");
