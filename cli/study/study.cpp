@@ -30,9 +30,8 @@
 #include "cli/text.hpp"
 #include "cluster/class_weights.hpp"
 #include "cluster/cluster_plan.hpp"
-#include "cluster/model_start.hpp"
-#include "cluster/model_start.hpp"
 #include "cluster/file_kind.hpp"
+#include "cluster/model_start.hpp"
 #include "cluster/own_data.hpp"
 #include "emulation/virtual_cluster.hpp"
 
