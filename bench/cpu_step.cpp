@@ -31,7 +31,7 @@ struct Case {
 const std::map<std::string, Case> kCases = {
     {"mlp", {{"mlp", {64}}, {1, 28, 28}, 32}}, {"lenet", {{"lenet", {}}, {1, 28, 28}, 128}},
     {"cnn", {{"cnn", {}}, {3, 32, 32}, 128}},  {"lstm", {{"lstm", {64, 64}}, {1, 128, 1}, 32}},
-    {"svm", {{"svm", {}}, {8, 1, 1}, 32}},
+    {"svm", {{"svm", {}}, {8, 1, 1}, 32}},     {"cnn1d", {{"cnn1d", {}}, {1, 128, 9}, 32}},
 };
 
 class Training {

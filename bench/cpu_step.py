@@ -3,7 +3,7 @@
 taking turns on the same machine; medians of CPU time.
 
 Usage: bench/cpu_step.py [--json FILE] [--rounds N] [--seconds S] [CASE...]
-  cases: mlp lenet cnn lstm svm (default: the first four)
+  cases: mlp lenet cnn lstm cnn1d svm (default: all but svm)
   OURS: bench_cpu_step, build/bench/bench/bench_cpu_step by default
 """
 
@@ -22,6 +22,7 @@ CASES = {
     "lenet": ("LeNet 1x28x28, batch 128", 2.0),
     "cnn": ("Cifar CNN with LRN 3x32x32, batch 128", 1.5),
     "lstm": ("LSTM(64) 128 steps, batch 32", 2.0),
+    "cnn1d": ("CNN over 128 steps of 9, batch 32", 1.5),
     "svm": ("SVM 8 features, batch 32", None),
 }
 PYTHON = "/usr/bin/python3"  # Debian's, which has Debian's PyTorch
@@ -53,7 +54,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=0.7)
     parser.add_argument("cases", nargs="*", metavar="CASE")
     options = parser.parse_args()
-    cases = options.cases or ["mlp", "lenet", "cnn", "lstm"]
+    cases = options.cases or ["mlp", "lenet", "cnn", "lstm", "cnn1d"]
     for case in cases:
         if case not in CASES:
             parser.error(f"no case {case}; there are {', '.join(CASES)}")

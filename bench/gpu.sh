@@ -89,7 +89,7 @@ for sync in bsp adsp tempo easgd; do
     --out "$results/mixed-$sync" --overwrite
 done
 
-run 300 limits "$build/cli/rubato" bench --device cuda --model mlp,lenet,cnn,lstm \
+run 300 limits "$build/cli/rubato" bench --device cuda --model mlp,lenet,cnn,cnn1d,lstm \
   --batch 32,128,1024 --save "$results/steps.toml"
 run 300 commits "$build/bench/bench_gpu_commit" --json "$results/commits.json"
 run 300 table "$python" bench/gpu_table.py "$results"

@@ -37,7 +37,8 @@ def models(torch, parts):
         return nn.Sequential(parts.LastHidden(28, 128), nn.Linear(128, 384), nn.ReLU(),
                              nn.Linear(384, 10))
     return {"mlp": (parts.CASES["mlp"][0], (1, 28, 28)), "lenet": (parts.lenet, (1, 28, 28)),
-            "cnn": (parts.adsp_cnn, (3, 32, 32)), "lstm": (lstm, (1, 28, 28))}
+            "cnn": (parts.adsp_cnn, (3, 32, 32)), "cnn1d": (parts.sequence_cnn, (9, 128)),
+            "lstm": (lstm, (1, 28, 28))}
 
 
 def eager_step(torch, make, shape, batch):

@@ -37,6 +37,13 @@ def lenet():
         nn.Flatten(), nn.Linear(800, 500), nn.ReLU(), nn.Linear(500, 10))
 
 
+def sequence_cnn():
+    return nn.Sequential(
+        nn.Conv1d(9, 64, 5, padding=2), nn.ReLU(), nn.MaxPool1d(2),
+        nn.Conv1d(64, 64, 5, padding=2), nn.ReLU(), nn.MaxPool1d(2),
+        nn.Flatten(), nn.Linear(64 * 32, 10))
+
+
 CASES = {  # model, shape of a sample, batch
     "mlp": (lambda: nn.Sequential(nn.Flatten(), nn.Linear(784, 64), nn.ReLU(), nn.Linear(64, 10)),
             (1, 28, 28), 32),
@@ -45,6 +52,7 @@ CASES = {  # model, shape of a sample, batch
     "lstm": (lambda: nn.Sequential(LastHidden(1, 64), nn.Linear(64, 64), nn.ReLU(),
                                    nn.Linear(64, 10)),
              (1, 128, 1), 32),
+    "cnn1d": (sequence_cnn, (9, 128), 32),
     "svm": (lambda: nn.Sequential(nn.Flatten(), nn.Linear(8, 10)), (8, 1, 1), 32),
 }
 

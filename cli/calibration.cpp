@@ -21,11 +21,9 @@ constexpr std::size_t kStepsMin = 10;
 constexpr int kClasses = 10;
 
 const std::map<std::string, train::Shape>& inputs() {
-  static const std::map<std::string, train::Shape> kInputs = {{"cnn", {3, 32, 32}},
-                                                              {"lenet", {1, 28, 28}},
-                                                              {"lstm", {1, 28, 28}},
-                                                              {"mlp", {1, 28, 28}},
-                                                              {"svm", {1, 28, 28}}};
+  static const std::map<std::string, train::Shape> kInputs = {
+      {"cnn", {3, 32, 32}},  {"cnn1d", {1, 128, 9}}, {"lenet", {1, 28, 28}},
+      {"lstm", {1, 28, 28}}, {"mlp", {1, 28, 28}},   {"svm", {1, 28, 28}}};
   return kInputs;
 }
 

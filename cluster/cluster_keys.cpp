@@ -118,12 +118,13 @@ std::vector<ClusterRow> make_cluster_rows() {
               +[](C& c) -> double& { return c.first_commit_seconds; }}),
 
       {"model", "kind", "the network", kAny,
-       Row::Word{{"mlp", "cnn", "lenet", "lstm", "svm", "timing"},
+       Row::Word{{"mlp", "cnn", "lenet", "cnn1d", "lstm", "svm", "timing"},
                  [](C& c) -> std::string& { return c.model.kind; }}},
       {"model", "hidden",
-       "mlp: sizes of the hidden layers, []: a linear model; lstm: size of the LSTM, then dense",
-       kMillion, +[](C& c) -> std::vector<int>& { return c.model.hidden; }, "[64], lstm [128, 384]",
-       true,
+       "mlp: sizes of the hidden layers, []: a linear model; cnn1d: filters of each convolution; "
+       "lstm: size of the LSTM, then dense",
+       kMillion, +[](C& c) -> std::vector<int>& { return c.model.hidden; },
+       "[64], cnn1d [64, 64], lstm [128, 384]", true,
        [](const C& c) { return c.model.linear ? "none" : fmt::format("{}", c.model.hidden); }},
       {"model", "init", "where weights begin, see below; paper: cnn only", kAny,
        Row::Choice{{"scaled", "paper"},

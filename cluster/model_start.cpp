@@ -49,7 +49,7 @@ Result<void> check_meaning(const ClusterConfig& config, const train::InputSchema
   if (schema.steps() > 1 && (kind == "cnn" || kind == "lenet"))
     return fail(ErrorCode::BadInput,
                 fmt::format("model.kind: {} takes images, and the data are sequences of {} steps; "
-                            "use lstm, or save pixels as uint8",
+                            "use cnn1d or lstm, or save pixels as uint8",
                             kind, schema.steps()));
   const std::string& path = config.model.start;
   RUBATO_ASSIGN(const auto known, train::start_schema(path, config.model.fresh));

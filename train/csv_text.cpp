@@ -272,6 +272,8 @@ std::string looks_like(std::string_view field) {
   if (is_no_value(field))
     return fmt::format("if it stands for no value, set dataset.missing = [\"{}\"]", field);
   if (is_infinity(field)) return "an infinite number; only finite ones can be learned";
+  if (!parse_number<double>(field) && parse_number<long double>(field))
+    return "a number too large to be learned; they go up to 3.4e+38";
   if (is_date(field))
     return "a date or a time; give it as a number, such as seconds, or list the column in "
            "dataset.ignore";

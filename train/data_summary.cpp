@@ -443,7 +443,8 @@ std::string fault(const DataSummary& summary) {
                        summary.columns.size(), kColumnsMax);
   const auto numbers = [](const ColumnSummary& column) { return column.categories.empty(); };
   const std::uint64_t columns = std::max<std::uint64_t>(summary.columns.size(), 1);
-  if (summary.steps < 1 || summary.steps > kValuesMax / columns)
+  if (summary.steps < 1 || summary.steps > kValuesMax / columns ||
+      summary.steps > kSamplesMax / summary.samples)
     return fmt::format("has samples of {} steps", summary.steps);
   if (summary.steps > 1 && (summary.sparse || !std::ranges::all_of(summary.columns, numbers)))
     return "has sequences of what are no numbers";

@@ -35,21 +35,33 @@ constexpr std::array kLosses{LossName{Loss::SoftmaxCrossEntropy, "softmax-cross-
 
 // --- layers as JSON and back ------------------------------------------------------------------
 
+// As PyTorch takes it: one number for a square, else [height, width].
+Json extent_json(const Extent& extent) {
+  if (extent.height == extent.width) return extent.height;
+  return {extent.height, extent.width};
+}
+
+Extent extent_of(const Json& json) {
+  if (!json.is_array()) return json.get<int>();
+  const auto [height, width] = json.get<std::array<int, 2>>();
+  return {height, width};
+}
+
 struct LayerJson {
   Json operator()(const Dense& d) const { return {{"kind", "dense"}, {"outputs", d.outputs}}; }
   Json operator()(const Conv2d& c) const {
     return {{"kind", "conv"},
             {"channels", c.channels},
-            {"kernel", c.kernel},
-            {"stride", c.stride},
-            {"padding", c.padding}};
+            {"kernel", extent_json(c.kernel)},
+            {"stride", extent_json(c.stride)},
+            {"padding", extent_json(c.padding)}};
   }
   Json operator()(const MaxPool2d& p) const {
     return {{"kind", "maxpool"},
-            {"kernel", p.kernel},
-            {"stride", p.stride},
-            {"padding_begin", p.padding_begin},
-            {"padding_end", p.padding_end}};
+            {"kernel", extent_json(p.kernel)},
+            {"stride", extent_json(p.stride)},
+            {"padding_begin", extent_json(p.padding_begin)},
+            {"padding_end", extent_json(p.padding_end)}};
   }
   Json operator()(const LocalResponseNorm& n) const {
     return {{"kind", "lrn"},
@@ -65,13 +77,14 @@ struct LayerJson {
 // Throws Json::exception where `json` has another form.
 Layer layer_of(const Json& json) {
   const auto number = [&](const char* key) { return json.at(key).get<int>(); };
+  const auto extent = [&](const char* key) { return extent_of(json.at(key)); };
   const auto kind = json.at("kind").get<std::string>();
   if (kind == "dense") return Dense{number("outputs")};
   if (kind == "conv")
-    return Conv2d{number("channels"), number("kernel"), number("stride"), number("padding")};
+    return Conv2d{number("channels"), extent("kernel"), extent("stride"), extent("padding")};
   if (kind == "maxpool")
-    return MaxPool2d{number("kernel"), number("stride"), number("padding_begin"),
-                     number("padding_end")};
+    return MaxPool2d{extent("kernel"), extent("stride"), extent("padding_begin"),
+                     extent("padding_end")};
   if (kind == "lrn")
     return LocalResponseNorm{number("radius"), json.at("bias").get<float>(),
                              json.at("alpha").get<float>(), json.at("beta").get<float>()};

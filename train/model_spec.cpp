@@ -1,8 +1,10 @@
 #include "train/model_spec.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <optional>
 
@@ -20,11 +22,26 @@ std::string describe(const Shape& shape) {
   return fmt::format("{}x{}x{}", shape.channels, shape.height, shape.width);
 }
 
+std::string describe(const Extent& extent) {
+  return extent.height == extent.width ? fmt::format("{}", extent.height)
+                                       : fmt::format("{}x{}", extent.height, extent.width);
+}
+
 // Returns: positions of a window along one axis; nothing if it fits nowhere.
 std::optional<int> window_count(int size, int kernel, int stride, int begin, int end) {
   if (kernel < 1 || stride < 1 || begin < 0 || end < 0) return std::nullopt;
   if (begin >= kernel || end >= kernel || size + begin + end < kernel) return std::nullopt;
   return (size + begin + end - kernel) / stride + 1;
+}
+
+// Returns: the plane of all positions, `channels` times; nothing if the window fits nowhere.
+std::optional<Shape> window_positions(const Shape& in, int channels, const Extent& kernel,
+                                      const Extent& stride, const Extent& begin,
+                                      const Extent& end) {
+  const auto rows = window_count(in.height, kernel.height, stride.height, begin.height, end.height);
+  const auto columns = window_count(in.width, kernel.width, stride.width, begin.width, end.width);
+  if (!rows || !columns) return std::nullopt;
+  return Shape{channels, *rows, *columns};
 }
 
 // Fills a plan from its input shape; returns what is wrong, or an empty text.
@@ -38,30 +55,26 @@ struct PlanLayer {
     return {};
   }
   std::string operator()(const Conv2d& conv) const {
-    const auto rows =
-        window_count(plan.input.height, conv.kernel, conv.stride, conv.padding, conv.padding);
-    const auto columns =
-        window_count(plan.input.width, conv.kernel, conv.stride, conv.padding, conv.padding);
-    if (conv.channels < 1 || !rows || !columns) {
+    const auto output = window_positions(plan.input, conv.channels, conv.kernel, conv.stride,
+                                         conv.padding, conv.padding);
+    if (conv.channels < 1 || !output) {
       return fmt::format("conv2d of {} channels, kernel {}, stride {}, padding {}", conv.channels,
-                         conv.kernel, conv.stride, conv.padding);
+                         describe(conv.kernel), describe(conv.stride), describe(conv.padding));
     }
-    plan.output = {conv.channels, *rows, *columns};
-    set_counts(conv.channels,
-               static_cast<std::uint64_t>(plan.input.channels) * conv.kernel * conv.kernel);
+    plan.output = *output;
+    set_counts(conv.channels, static_cast<std::uint64_t>(plan.input.channels) *
+                                  static_cast<std::uint64_t>(conv.kernel.count()));
     return {};
   }
   std::string operator()(const MaxPool2d& pool) const {
-    const auto count = [&](int size) {
-      return window_count(size, pool.kernel, pool.stride, pool.padding_begin, pool.padding_end);
-    };
-    const auto rows = count(plan.input.height);
-    const auto columns = count(plan.input.width);
-    if (!rows || !columns) {
-      return fmt::format("max-pool of kernel {}, stride {}, padding {} and {}", pool.kernel,
-                         pool.stride, pool.padding_begin, pool.padding_end);
+    const auto output = window_positions(plan.input, plan.input.channels, pool.kernel, pool.stride,
+                                         pool.padding_begin, pool.padding_end);
+    if (!output) {
+      return fmt::format("max-pool of kernel {}, stride {}, padding {} and {}",
+                         describe(pool.kernel), describe(pool.stride), describe(pool.padding_begin),
+                         describe(pool.padding_end));
     }
-    plan.output = {plan.input.channels, *rows, *columns};
+    plan.output = *output;
     return {};
   }
   std::string operator()(const LocalResponseNorm& norm) const {
@@ -134,6 +147,23 @@ std::vector<Layer> lenet_layers(int classes) {
           Dense{.outputs = classes}};
 }
 
+// Convolutions over time: a window is `kSteps` steps of all features. Each halves the steps.
+std::vector<Layer> sequence_cnn_layers(const Shape& input, const std::vector<int>& filters,
+                                       int classes) {
+  constexpr int kSteps = 5;
+  std::vector<Layer> layers;
+  int width = input.width;
+  for (const int channels : filters) {
+    layers.emplace_back(
+        Conv2d{.channels = channels, .kernel = {kSteps, width}, .padding = {kSteps / 2, 0}});
+    layers.emplace_back(Relu{});
+    layers.emplace_back(MaxPool2d{.kernel = {2, 1}, .stride = {2, 1}});
+    width = 1;
+  }
+  layers.emplace_back(Dense{classes});
+  return layers;
+}
+
 struct InitialValues {
   double deviation = 0;  // of the weights
   float bias = 0;
@@ -149,7 +179,7 @@ InitialValues initial_values(const ModelSpec& spec, const LayerPlan& plan, std::
   const bool relu_follows =
       i + 1 < spec.layers.size() && std::holds_alternative<Relu>(spec.layers[i + 1]);
   double fan_out = plan.output.channels;
-  if (conv) fan_out *= conv->kernel * conv->kernel;
+  if (conv) fan_out *= static_cast<double>(conv->kernel.count());
   const double fan_in = static_cast<double>(plan.fan_in);
   return {.deviation = std::sqrt(2.0 / (relu_follows ? fan_in : fan_in + fan_out))};
 }
@@ -249,11 +279,12 @@ std::vector<float> initial_parameters(const ModelSpec& spec, std::uint64_t seed,
 
 Result<ModelSpec> make_model(const ModelOptions& options, Shape input, int classes) {
   ModelSpec spec{.name = options.kind, .input = input, .layers = {}, .classes = classes};
-  const bool takes_sizes = options.kind == "mlp" || options.kind == "lstm";
+  const bool takes_sequences = options.kind == "cnn1d" || options.kind == "lstm";
+  const bool takes_sizes = options.kind == "mlp" || takes_sequences;
   const bool takes_images = options.kind == "cnn" || options.kind == "lenet";
   if (!takes_sizes && !takes_images && options.kind != "svm") {
     return fail(ErrorCode::BadInput, fmt::format("model.kind: unknown model \"{}\"; use mlp, cnn, "
-                                                 "lenet, lstm or svm",
+                                                 "lenet, cnn1d, lstm or svm",
                                                  options.kind));
   }
   if (options.linear && options.kind != "mlp") {
@@ -264,11 +295,11 @@ Result<ModelSpec> make_model(const ModelOptions& options, Shape input, int class
   }
   if (!takes_sizes && !options.hidden.empty()) {
     return fail(ErrorCode::BadInput,
-                fmt::format("model.hidden: {} has no sizes to choose; remove the key or use mlp "
-                            "or lstm",
+                fmt::format("model.hidden: {} has no sizes to choose; remove the key or use mlp, "
+                            "cnn1d or lstm",
                             options.kind));
   }
-  if ((takes_images || options.kind == "lstm") && input.height < 2) {
+  if ((takes_images || takes_sequences) && input.height < 2) {
     return fail(ErrorCode::BadInput,
                 fmt::format("model.kind: {} needs images{}, but a sample of this data set is {}; "
                             "use {}{}",
@@ -290,7 +321,7 @@ Result<ModelSpec> make_model(const ModelOptions& options, Shape input, int class
       return fail(ErrorCode::BadInput,
                   fmt::format("model.kind: svm separates classes, and dataset.task = "
                               "\"regression\" has none; use {}",
-                              input.height < 2 ? "mlp" : "mlp, cnn, lenet or lstm"));
+                              input.height < 2 ? "mlp" : "mlp, cnn, lenet, cnn1d or lstm"));
     spec.loss = Loss::MeanSquaredError;
   }
   spec.init = options.init;
@@ -301,6 +332,19 @@ Result<ModelSpec> make_model(const ModelOptions& options, Shape input, int class
   } else if (options.kind == "svm") {
     spec.layers = {Dense{classes}};
     spec.loss = Loss::MultiClassHinge;
+  } else if (options.kind == "cnn1d") {
+    RUBATO_ASSIGN(auto filters, hidden_sizes(options, {64, 64}));
+    const auto fitting =
+        static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(input.height)) - 1);
+    if (filters.size() > fitting) {
+      const std::size_t wanted = filters.size();
+      filters.resize(fitting);
+      return fail(ErrorCode::BadInput,
+                  fmt::format("model.hidden: each convolution of cnn1d halves the time steps, and "
+                              "{} are too many for {} steps; use {}",
+                              wanted, input.height, filters));
+    }
+    spec.layers = sequence_cnn_layers(input, filters, classes);
   } else if (options.kind == "lstm") {
     RUBATO_ASSIGN(const auto sizes, hidden_sizes(options, {128, 384}));
     if (sizes.size() != 2) {

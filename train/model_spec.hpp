@@ -26,20 +26,31 @@ struct Shape {
   bool operator==(const Shape&) const = default;
 };
 
+// Of a window, its step or its border: rows and columns. One number stands for both.
+struct Extent {
+  int height = 0;
+  int width = 0;
+  // NOLINTNEXTLINE(google-explicit-constructor): `.kernel = 5` is a square
+  constexpr Extent(int both) : height(both), width(both) {}
+  constexpr Extent(int rows, int columns) : height(rows), width(columns) {}
+  constexpr std::int64_t count() const { return std::int64_t{height} * width; }
+  bool operator==(const Extent&) const = default;
+};
+
 struct Dense {  // weights [outputs, inputs] row-major, bias [outputs]; flattens its input
   int outputs = 0;
 };
-struct Conv2d {  // weights [channels, in_channels, kernel, kernel], bias [channels]
+struct Conv2d {  // weights [channels, in_channels, kernel height, kernel width], bias [channels]
   int channels = 0;
-  int kernel = 1;
-  int stride = 1;
-  int padding = 0;  // zeros on every side
+  Extent kernel = 1;
+  Extent stride = 1;
+  Extent padding = 0;  // zeros: rows above and below, columns left and right
 };
 struct MaxPool2d {
-  int kernel = 2;
-  int stride = 2;
-  int padding_begin = 0;  // top and left; padding never wins the maximum
-  int padding_end = 0;    // bottom and right
+  Extent kernel = 2;
+  Extent stride = 2;
+  Extent padding_begin = 0;  // above, left; padding never wins the maximum
+  Extent padding_end = 0;    // below, right
 };
 struct LocalResponseNorm {  // y = x / (bias + alpha sum_{|j-c| <= radius} x_j^2)^beta, across
                             // channels
@@ -104,8 +115,9 @@ std::vector<float> initial_parameters(const ModelSpec& spec, std::uint64_t seed,
 
 // What a user may choose ([model] in the cluster file).
 struct ModelOptions {
-  std::string kind = "mlp";  // mlp | cnn | lenet | lstm | svm | timing
-  // mlp: hidden sizes, {64} when empty; lstm: {LSTM size, dense size}, {128, 384} when empty.
+  std::string kind = "mlp";  // mlp | cnn | lenet | cnn1d | lstm | svm | timing
+  // mlp: hidden sizes, {64} when empty; cnn1d: filters of each convolution, {64, 64} when empty;
+  // lstm: {LSTM size, dense size}, {128, 384} when empty.
   std::vector<int> hidden;
   std::uint64_t parameters = 0;  // timing: a model that is nothing but its size
   Init init = Init::Scaled;      // Paper: cnn only

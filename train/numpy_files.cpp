@@ -19,7 +19,9 @@
 #include <vector>
 
 #include "base/file.hpp"
+#include "base/half.hpp"
 #include "base/numbers.hpp"
+#include "base/utf8.hpp"
 #include "train/csv_text.hpp"
 #include "train/table_files.hpp"
 
@@ -37,13 +39,15 @@ tl::unexpected<std::string> wrong(std::string what) {
 }
 
 struct Array {
-  char kind = 0;               // f: real; i, u: whole; b: truth; U: text of 4-byte characters
+  // f: real; i, u: whole; b: truth; U: text of 4-byte characters; S: text of bytes
+  char kind = 0;
   std::size_t item_bytes = 0;  // of one
   bool big_endian = false;
   bool column_major = false;
   std::vector<std::uint64_t> shape;
   std::string_view data;  // lifetime: the bytes of the file
 
+  bool is_text() const { return kind == 'U' || kind == 'S'; }
   std::size_t size() const { return item_bytes == 0 ? 0 : data.size() / item_bytes; }
 };
 
@@ -97,12 +101,11 @@ Parsed<Array> parse_array(std::string_view bytes) {
   array.big_endian = descr.front() == '>';
   array.kind = descr[1];
   const auto size = parse_number<std::uint32_t>(descr.substr(2));
-  if (!size || *size == 0 || std::string_view("fiubU").find(array.kind) == std::string_view::npos)
+  if (!size || *size == 0 || std::string_view("fiubUS").find(array.kind) == std::string_view::npos)
     return wrong(fmt::format("holds values of type {}; save numbers, or texts as labels", descr));
   array.item_bytes = array.kind == 'U' ? std::size_t{*size} * 4 : *size;
-  if (array.kind == 'U'
-          ? *size > kNameBytesMax
-          : (*size & (*size - 1)) != 0 || *size > 8 || (array.kind == 'f' && *size < 4))
+  if (array.is_text() ? *size > kNameBytesMax
+                      : (*size & (*size - 1)) != 0 || *size > 8 || (array.kind == 'f' && *size < 2))
     return wrong(fmt::format("holds values of type {}; save them as float32 or int64", descr));
   const auto order = header_value(header, "fortran_order", ",}");
   if (!order) return wrong(order.error());
@@ -144,6 +147,7 @@ auto with_number(const Array& array, std::size_t i, Use use) {
     case 1:
       return is_signed ? as(std::int8_t{}) : as(std::uint8_t{});
     case 2:
+      if (array.kind == 'f') return use(from_half(read_as<std::uint16_t>(at, array.big_endian)));
       return is_signed ? as(std::int16_t{}) : as(std::uint16_t{});
     case 4:
       return array.kind == 'f' ? as(float{})
@@ -180,6 +184,13 @@ void append_utf8(std::uint32_t code, std::string& text) {
 
 std::string text_at(const Array& array, std::size_t i) {
   std::string text;
+  if (array.kind == 'S') {
+    const std::string_view bytes = array.data.substr(i * array.item_bytes, array.item_bytes);
+    const std::string_view used = bytes.substr(0, bytes.find('\0'));
+    if (is_utf8(used)) return std::string(used);
+    for (const char byte : used) append_utf8(static_cast<std::uint8_t>(byte), text);  // Latin-1
+    return text;
+  }
   for (std::size_t at = 0; at < array.item_bytes; at += 4) {
     const auto code =
         read_as<std::uint32_t>(array.data.data() + i * array.item_bytes + at, array.big_endian);
@@ -191,7 +202,7 @@ std::string text_at(const Array& array, std::size_t i) {
 
 // A text as it is; of a number the shortest spelling that is its own; "" where it is missing.
 std::string label_at(const Array& array, std::size_t i) {
-  if (array.kind == 'U') {
+  if (array.is_text()) {
     std::string text = text_at(array, i);
     return is_missing(text) ? "" : text;
   }
@@ -355,6 +366,17 @@ Parsed<RawImages> images_of(const Array& array, Labels labels) {
   return images;
 }
 
+// Images or sequences, of an array of three or four dimensions.
+Parsed<RawData> samples_of(const Array& array, Labels labels) {
+  const auto as_raw = [](auto samples) -> Parsed<RawData> {
+    if (!samples) return wrong(samples.error());
+    return RawData(std::move(*samples));
+  };
+  return array.shape.size() == 3 && !are_pixels(array)
+             ? as_raw(sequences_of(array, std::move(labels)))
+             : as_raw(images_of(array, std::move(labels)));
+}
+
 // A column by its index. `key` of [dataset] names it.
 Parsed<std::size_t> column_at(const std::string& column, std::string_view key,
                               std::uint64_t columns) {
@@ -369,11 +391,13 @@ Parsed<RawData> single_array(const std::string& bytes, const std::string& label_
                              const std::string& weight_column, Unlabelled unlabelled) {
   const auto array = parse_array(bytes);
   if (!array) return wrong(array.error());
-  if (array->shape.size() != 2 || array->kind == 'U')
+  const std::size_t dimensions = array->shape.size();
+  if (dimensions < 2 || dimensions > 4 || array->is_text())
     return wrong(
         fmt::format("holds an array of shape ({}); a table has [samples, columns]. Save "
                     "images, or sequences, and labels by np.savez(file, x=..., y=...)",
                     fmt::join(array->shape, ", ")));
+  if (dimensions > 2) return samples_of(*array, no_labels(array->shape[0]));
   if (array->shape[1] < 2) return wrong("has one column; a label and a feature need two");
   std::size_t label = array->shape[1] - 1;
   if (!label_column.empty()) {
@@ -466,7 +490,15 @@ Parsed<NamedArrays> choose(const Entries& entries, const std::string& weight) {
   if (!chosen.x) chosen.x = only(true);
   if (!chosen.y && arrays.size() > 1) chosen.y = only(false);
   const std::size_t dimensions = chosen.x ? chosen.x->shape.size() : 0;
-  if (dimensions < 2 || dimensions > 4 || chosen.x->kind == 'U' ||
+  if (chosen.y && chosen.y->shape.size() == 2 && chosen.y->shape[1] == 1)
+    chosen.y->shape.pop_back();
+  if (chosen.y && chosen.y->shape.size() == 2 && chosen.x &&
+      chosen.y->shape[0] == chosen.x->shape[0])
+    return wrong(
+        fmt::format("array \"y\" has {} numbers for each sample; a label is one: save the "
+                    "positions of its ones by y.argmax(axis=1)",
+                    chosen.y->shape[1]));
+  if (dimensions < 2 || dimensions > 4 || chosen.x->is_text() ||
       (chosen.y && chosen.y->shape.size() != 1)) {
     std::vector<std::string> names;
     for (const auto& [name, array] : arrays)
@@ -479,7 +511,7 @@ Parsed<NamedArrays> choose(const Entries& entries, const std::string& weight) {
   if (chosen.y && chosen.y->shape[0] != chosen.x->shape[0])
     return wrong(
         fmt::format("has {} labels for {} samples", chosen.y->shape[0], chosen.x->shape[0]));
-  if (chosen.weights && (chosen.weights->kind == 'U' || chosen.weights->shape.size() != 1 ||
+  if (chosen.weights && (chosen.weights->is_text() || chosen.weights->shape.size() != 1 ||
                          chosen.weights->shape[0] != chosen.x->shape[0]))
     return wrong(fmt::format("array \"{}\" is not one number for each of {} samples", weight,
                              chosen.x->shape[0]));
@@ -508,18 +540,13 @@ Parsed<RawData> named_arrays(const std::string& path, std::size_t file_bytes,
     table->label = "y";
     return RawData(std::move(*table));
   }
-  if (x.shape.size() == 3 && !are_pixels(x)) {
-    auto sequences = sequences_of(x, std::move(*labels));
-    if (!sequences) return wrong(sequences.error());
-    sequences->weights = std::move(*weights);
-    sequences->label = "y";
-    return RawData(std::move(*sequences));
-  }
-  auto images = images_of(x, std::move(*labels));
-  if (!images) return wrong(images.error());
-  images->weights = std::move(*weights);
-  images->numbered = chosen->y && chosen->y->kind != 'U';
-  return RawData(std::move(*images));
+  auto samples = samples_of(x, std::move(*labels));
+  if (!samples) return wrong(samples.error());
+  std::visit([&](auto& of) { of.weights = std::move(*weights); }, *samples);
+  if (auto* sequences = std::get_if<RawTable>(&*samples)) sequences->label = "y";
+  if (auto* images = std::get_if<RawImages>(&*samples))
+    images->numbered = chosen->y && !chosen->y->is_text();
+  return samples;
 }
 
 }  // namespace

@@ -11,12 +11,13 @@
 namespace rubato::train {
 
 // .npy: a table [samples, columns] of numbers; the label is column `label_column`, an index from 0,
-// or the last. .npz: "x" and "y", or one array of several dimensions and one of a single dimension,
-// the labels. [samples, columns] is a table. Bytes of [samples, height, width] or [samples, height,
-// width, channels] or [samples, channels, height, width] are images; other numbers of [samples,
-// steps, channels] are sequences. NaN is a missing value or label. A text label stays as it is;
-// that of a number is the number's shortest own spelling. `weight_column`: the weights of samples,
-// an index likewise, or the name of an array of a .npz file, which may lack it; empty: none.
+// or the last; of more dimensions, samples as those of .npz without labels. .npz: "x" and "y", or
+// one array of several dimensions and one of a single dimension, the labels. [samples, columns] is
+// a table. Bytes of [samples, height, width] or [samples, height, width, channels] or [samples,
+// channels, height, width] are images; other numbers of [samples, steps, channels] are sequences.
+// NaN is a missing value or label. A text label stays as it is; that of a number is the number's
+// shortest own spelling. `weight_column`: the weights of samples, an index likewise, or the name of
+// an array of a .npz file, which may lack it; empty: none.
 [[nodiscard]] Result<RawData> read_numpy(const std::string& path, const std::string& label_column,
                                          Unlabelled unlabelled = Unlabelled::Keep,
                                          const std::string& weight_column = "");

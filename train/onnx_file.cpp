@@ -344,18 +344,17 @@ class Graph {
   }
   void add(const std::string& name, const Conv2d& conv, const LayerPlan&) {
     auto* added = next("Conv", name, {parameter(name + ".weight"), parameter(name + ".bias")});
-    const std::int64_t kernel = conv.kernel, stride = conv.stride, padding = conv.padding;
-    set(added, "kernel_shape", Extents{kernel, kernel});
-    set(added, "strides", Extents{stride, stride});
-    set(added, "pads", Extents{padding, padding, padding, padding});
+    set_windows(added, conv.kernel, conv.stride, conv.padding, conv.padding);
   }
   void add(const std::string& name, const MaxPool2d& pool, const LayerPlan&) {
-    auto* added = next("MaxPool", name);
-    const std::int64_t kernel = pool.kernel, stride = pool.stride;
-    set(added, "kernel_shape", Extents{kernel, kernel});
-    set(added, "strides", Extents{stride, stride});
-    set(added, "pads",
-        Extents{pool.padding_begin, pool.padding_begin, pool.padding_end, pool.padding_end});
+    set_windows(next("MaxPool", name), pool.kernel, pool.stride, pool.padding_begin,
+                pool.padding_end);
+  }
+  static void set_windows(onnx::NodeProto* node, const Extent& kernel, const Extent& stride,
+                          const Extent& begin, const Extent& end) {
+    set(node, "kernel_shape", Extents{kernel.height, kernel.width});
+    set(node, "strides", Extents{stride.height, stride.width});
+    set(node, "pads", Extents{begin.height, begin.width, end.height, end.width});
   }
   // ONNX divides alpha by the number of channels in the window.
   void add(const std::string& name, const LocalResponseNorm& norm, const LayerPlan&) {

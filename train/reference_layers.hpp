@@ -47,24 +47,24 @@ void dense_backward(int B, int I, int O, const Real* x, const Real* weights, con
 // Calls visit(y index, x index, weight index) for every product of a convolution.
 template <class Visit>
 void for_each_product(int B, const Shape& in, const Shape& out, const Conv2d& conv, Visit visit) {
-  const int K = conv.kernel;
+  const auto [KH, KW] = conv.kernel;
   for (int b = 0; b < B; ++b)
     for (int o = 0; o < out.channels; ++o)
       for (int h = 0; h < out.height; ++h)
         for (int w = 0; w < out.width; ++w)
           for (int c = 0; c < in.channels; ++c)
-            for (int kh = 0; kh < K; ++kh)
-              for (int kw = 0; kw < K; ++kw) {
-                const int row = h * conv.stride + kh - conv.padding;
-                const int column = w * conv.stride + kw - conv.padding;
+            for (int kh = 0; kh < KH; ++kh)
+              for (int kw = 0; kw < KW; ++kw) {
+                const int row = h * conv.stride.height + kh - conv.padding.height;
+                const int column = w * conv.stride.width + kw - conv.padding.width;
                 if (row < 0 || row >= in.height || column < 0 || column >= in.width) continue;
                 visit(((b * out.channels + o) * out.height + h) * out.width + w,
                       ((b * in.channels + c) * in.height + row) * in.width + column,
-                      ((o * in.channels + c) * K + kh) * K + kw);
+                      ((o * in.channels + c) * KH + kh) * KW + kw);
               }
 }
 
-// x [B,in], weights [O,C,K,K], bias [O] -> y [B,out]
+// x [B,in], weights [O,C,KH,KW], bias [O] -> y [B,out]
 template <class Real>
 void conv_forward(int B, const Shape& in, const Shape& out, const Conv2d& conv, const Real* x,
                   const Real* weights, const Real* bias, Real* y) {
@@ -78,7 +78,7 @@ void conv_backward(int B, const Shape& in, const Shape& out, const Conv2d& conv,
                    const Real* weights, const Real* dy, Real* dx, Real* dweights, Real* dbias) {
   const int plane = out.height * out.width;
   std::fill_n(dbias, out.channels, Real(0));
-  std::fill_n(dweights, out.channels * in.channels * conv.kernel * conv.kernel, Real(0));
+  std::fill_n(dweights, out.channels * in.channels * conv.kernel.count(), Real(0));
   if (dx) std::fill_n(dx, B * in.count(), Real(0));
   for (int i = 0; i < B * out.count(); ++i) dbias[i / plane % out.channels] += dy[i];
   for_each_product(B, in, out, conv, [&](int yi, int xi, int wi) {
@@ -95,12 +95,13 @@ void max_pool_forward(int B, const Shape& in, const Shape& out, const MaxPool2d&
   for (int plane = 0; plane < B * in.channels; ++plane)
     for (int h = 0; h < out.height; ++h)
       for (int w = 0; w < out.width; ++w, ++yi) {
-        const int top = h * pool.stride - pool.padding_begin;
-        const int left = w * pool.stride - pool.padding_begin;
+        const int top = h * pool.stride.height - pool.padding_begin.height;
+        const int left = w * pool.stride.width - pool.padding_begin.width;
+        const int bottom = std::min(top + pool.kernel.height, in.height);
+        const int right = std::min(left + pool.kernel.width, in.width);
         std::int64_t best = -1;
-        for (int row = std::max(top, 0); row < std::min(top + pool.kernel, in.height); ++row)
-          for (int column = std::max(left, 0); column < std::min(left + pool.kernel, in.width);
-               ++column) {
+        for (int row = std::max(top, 0); row < bottom; ++row)
+          for (int column = std::max(left, 0); column < right; ++column) {
             const int xi = (plane * in.height + row) * in.width + column;
             if (best < 0 || x[xi] > x[best]) best = xi;
           }

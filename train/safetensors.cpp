@@ -12,6 +12,7 @@
 
 #include "base/checksum.hpp"
 #include "base/file.hpp"
+#include "base/half.hpp"
 
 namespace rubato::train {
 namespace {
@@ -44,17 +45,6 @@ std::string checksum_of(Json header, std::string_view data) {
   sum.add(std::as_bytes(std::span(text)));
   if (!data.empty()) sum.add(std::as_bytes(std::span(data)));
   return fmt::format("{:016x}", sum.value());
-}
-
-float from_half(std::uint16_t half) {
-  const float sign = (half & 0x8000U) != 0 ? -1.0f : 1.0f;
-  const int exponent = (half >> 10U) & 0x1F;
-  const auto fraction = static_cast<float>(half & 0x3FFU) / 1024.0f;
-  if (exponent == 31)
-    return std::bit_cast<float>((half & 0x8000U) << 16U | 0x7F800000U |
-                                static_cast<std::uint32_t>(half & 0x3FFU) << 13U);
-  if (exponent == 0) return sign * std::ldexp(fraction, -14);
-  return sign * std::ldexp(1.0f + fraction, exponent - 15);
 }
 
 struct Format {

@@ -58,7 +58,8 @@ std::vector<TensorPlace> tensor_places(const ModelSpec& spec) {
     }
     std::vector<std::uint64_t> shape{plan.bias_count, plan.fan_in};
     if (const auto* conv = std::get_if<Conv2d>(&spec.layers[i]))
-      shape = {plan.bias_count, size(plan.input.channels), size(conv->kernel), size(conv->kernel)};
+      shape = {plan.bias_count, size(plan.input.channels), size(conv->kernel.height),
+               size(conv->kernel.width)};
     places.push_back({name + ".weight", shape, plan.weight_offset, plan.fan_in});
     places.push_back({name + ".bias", {plan.bias_count}, plan.bias_offset, 1});
   }

@@ -37,7 +37,7 @@ TEST_CASE("calibrate: names from outside stay text") {
 TEST_CASE("calibrate: a model or device that is not there is one line") {
   const auto model = measure_step("vgg", 32, "cpu", Duration{});
   REQUIRE_FALSE(model.has_value());
-  CHECK(model.error().message == "--model vgg: there are cnn, lenet, lstm, mlp, svm");
+  CHECK(model.error().message == "--model vgg: there are cnn, cnn1d, lenet, lstm, mlp, svm");
   CHECK_FALSE(measure_step("mlp", 32, "cudda", Duration{}).has_value());
 }
 

@@ -68,6 +68,9 @@ TEST_CASE("FLOPs of a step: three passes, two operations a weight wherever it is
   const double conv1 = 64.0 * 3 * 25 * 32 * 32;
   const double conv2 = 64.0 * 64 * 25 * 16 * 16;
   CHECK(training_flops(paper_cnn(), 1) == 6 * (conv1 + conv2 + 64 * 8 * 8 * 10));
+  const auto sequence = make_model({.kind = "cnn1d", .hidden = {8, 6}}, {1, 50, 3}, 4);
+  REQUIRE(sequence.has_value());
+  CHECK(training_flops(*sequence, 1) == 6.0 * (8 * 15 * 50 + 6 * 8 * 5 * 25 + 6 * 12 * 4));
   const auto lstm = make_model({.kind = "lstm", .hidden = {16, 8}}, {1, 28, 28}, 10);
   REQUIRE(lstm.has_value());
   CHECK(training_flops(*lstm, 1) == 6.0 * (28 * 4 * 16 * (28 + 16) + 16 * 8 + 8 * 10));

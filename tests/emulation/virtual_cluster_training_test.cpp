@@ -266,7 +266,7 @@ train::DataSplit noise_images(train::Shape shape, std::size_t samples) {
 
 }  // namespace
 
-TEST_CASE("the convolutional network and the LSTM take steps in the cluster") {
+TEST_CASE("the convolutional networks and the LSTM take steps in the cluster") {
   const auto data = noise_images({1, 28, 28}, 40);
   cluster::ClusterConfig config = small_cluster({0.1, 0.3});
   config.training.batch = 2;
@@ -275,7 +275,7 @@ TEST_CASE("the convolutional network and the LSTM take steps in the cluster") {
   config.evaluation.interval_seconds = 0.37;
   config.stop.max_seconds.reset();
   config.stop.max_steps = 6;
-  for (const std::string kind : {"cnn", "lstm"}) {
+  for (const std::string kind : {"cnn", "cnn1d", "lstm"}) {
     CAPTURE(kind);
     config.model.kind = kind;
     config.model.hidden = kind == "lstm" ? std::vector<int>{16, 12} : std::vector<int>{};

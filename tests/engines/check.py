@@ -29,7 +29,9 @@ MODELS = {
     "number far from 0": ('kind = "mlp"\nhidden = [16]', "far number"),
     "mlp of images": ('kind = "mlp"\nhidden = [32]', "fashion"),
     "lenet": ('kind = "lenet"', "fashion"),
+    "cnn1d": ('kind = "cnn1d"\nhidden = [24, 16]', "fashion"),
     "lstm": ('kind = "lstm"\nhidden = [24, 16]', "fashion"),
+    "cnn1d of sequences": ('kind = "cnn1d"\nhidden = [12, 8]', "sequences"),
     "lstm of sequences": ('kind = "lstm"\nhidden = [12, 8]', "sequences"),
     "lstm of far ones": ('kind = "lstm"\nhidden = [12, 8]', "far sequences"),
     "cnn": ('kind = "cnn"', "cifar"),
@@ -279,6 +281,11 @@ def model_inputs(schema, raw, texts):
     return torch.tensor(numpy.array(inputs, dtype=numpy.float32).T.copy())
 
 
+def pair(extent):
+    """One number stands for height and width."""
+    return extent if isinstance(extent, list) else [extent, extent]
+
+
 def torch_model(description, probe, tensors):
     """Returns: the same layers in PyTorch, with the tensors by name. `probe`: an input."""
     counts, layers, used = {}, [], set()
@@ -294,8 +301,8 @@ def torch_model(description, probe, tensors):
         elif kind == "conv":
             module = nn.Conv2d(probe.shape[1], layer["channels"], layer["kernel"], layer["stride"], layer["padding"])
         elif kind == "maxpool":
-            begin, end = layer["padding_begin"], layer["padding_end"]
-            layers.append(nn.ConstantPad2d((begin, end, begin, end), float("-inf")))
+            (top, left), (bottom, right) = pair(layer["padding_begin"]), pair(layer["padding_end"])
+            layers.append(nn.ConstantPad2d((left, right, top, bottom), float("-inf")))
             module = nn.MaxPool2d(layer["kernel"], layer["stride"])
             probe = layers[-1](probe)
         elif kind == "lrn":

@@ -97,6 +97,8 @@ TEST_CASE("sequences: data, compare, evaluate, predict, and a run that goes on")
   CHECK(evaluation.at("accuracy").get<double>() > 0.9);
   const auto classes = predicted(printed_by(place, {"predict", model, "--data", "bare.npz"}));
   REQUIRE(classes.size() == 200);
+  place.write("bare.npy", fresh.npy());
+  CHECK(predicted(printed_by(place, {"predict", model, "--data", "bare.npy"})) == classes);
   double right = 0;
   for (std::size_t i = 0; i < classes.size(); ++i) right += classes[i] == fresh.y[i] ? 1 : 0;
   CHECK(evaluation.at("accuracy").get<double>() == doctest::Approx(right / 200));
@@ -128,7 +130,7 @@ TEST_CASE("sequences: boxes agree on them, and train") {
             .get<double>() > 0.9);
 }
 
-TEST_CASE("sequences: models of images refuse them, an mlp takes all steps") {
+TEST_CASE("sequences: models of images refuse them, a cnn1d and an mlp take them") {
   const Workplace place;
   write_waves(place, "a.npz", waves(100, 1));
   for (const char* kind : {"cnn", "lenet"}) {
@@ -138,8 +140,15 @@ TEST_CASE("sequences: models of images refuse them, an mlp takes all steps") {
     CAPTURE(refused.err());
     CHECK(contains(refused.err(), "model.kind: " + std::string(kind) +
                                       " takes images, and the data are sequences of 20 steps; use "
-                                      "lstm, or save pixels as uint8"));
+                                      "cnn1d or lstm, or save pixels as uint8"));
   }
+  write_waves(place, "more.npz", waves(600, 2));
+  place.write("c.toml", wave_cluster("kind = \"cnn1d\"\nhidden = [8, 8]", "path = \"more.npz\""));
+  printed_by(place, {"compare", "c.toml", "--sync", "bsp", "--save", "--out", "n", "--quiet"});
+  CHECK(Json::parse(printed_by(place, {"evaluate", "n/bsp-1/model.safetensors", "--data", "a.npz",
+                                       "--json"}))
+            .at("accuracy")
+            .get<double>() > 0.9);
   place.write("c.toml", wave_cluster("kind = \"mlp\"", "path = \"a.npz\""));
   Process taken(place, {"compare", "c.toml", "--sync", "bsp", "--out", "m", "--missed-ok"});
   CHECK(taken.wait_for_end() == 0);

@@ -181,6 +181,7 @@ TEST_CASE("a warm step of the CUDA device is one launch, allocates nothing and w
       {"mlp", {9}, (2 + 2) + 2 + (3 + 2) + 1},
       {"lenet", {}, (2 + 1 + 2 + 1 + 2 + 2) + 2 + (3 + 3 + 1 + 3 + 1 + 2) + 1},
       {"cnn", {}, (2 + 1 + 1 + 2 + 1 + 1 + 2) + 2 + (3 + 1 + 2 + 4 + 2 + 1 + 3) + 1},
+      {"cnn1d", {5, 6}, (2 + 1 + 2 + 1 + 2) + 2 + (3 + 1 + 4 + 1 + 3) + 1},
       {"lstm", {5, 6}, (2 + 20 + 19 + 2 + 2) + 2 + (3 + 3 + 20 + 19 + 2 + 1) + 1}};
   for (const Row& row : table) {
     CAPTURE(row.kind);
@@ -424,6 +425,7 @@ TEST_CASE("the CUDA device learns for 200 steps as the reference does") {
   };
   const Row table[] = {{"mlp", {32}, 0.02, {}},
                        {"lenet", {}, 0.001, {.kind = LocalOptimizerKind::Momentum}},
+                       {"cnn1d", {8, 8}, 0.005, {}},
                        {"lstm",
                         {12, 16},
                         0.02,

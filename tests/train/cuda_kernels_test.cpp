@@ -111,25 +111,29 @@ TEST_CASE("kernels: sums of columns in parts, behind a ReLU or not") {
 }
 
 TEST_CASE("kernels: pools have the reference's bits, with ties, overlap, gaps and padding") {
-  const MaxPool2d pools[] = {{2, 2, 0, 0}, {3, 2, 0, 1}, {3, 2, 1, 1}, {3, 1, 1, 1},
-                             {2, 3, 0, 0}, {4, 3, 2, 1}, {1, 1, 0, 0}, {5, 1, 0, 0}};
+  const MaxPool2d pools[] = {
+      {2, 2, 0, 0}, {3, 2, 0, 1}, {3, 2, 1, 1}, {3, 1, 1, 1},     {2, 3, 0, 0},
+      {4, 3, 2, 1}, {1, 1, 0, 0}, {5, 1, 0, 0}, {{2, 1}, {2, 1}}, {{3, 5}, {1, 2}, {1, 3}, {2, 0}}};
   for (const MaxPool2d& pool : pools)
     for (const Shape in : {Shape{2, 6, 7}, Shape{1, 9, 5}, Shape{3, 5, 5}})
       for (const std::uint64_t seed : {1, 2}) {
-        CAPTURE(pool.kernel);
-        CAPTURE(pool.stride);
-        const auto size = [&](int extent) {
-          return (extent + pool.padding_begin + pool.padding_end - pool.kernel) / pool.stride + 1;
+        const auto axis = [](int size, int kernel, int stride, int begin, int end) {
+          return PoolAxis{size, (size + begin + end - kernel) / stride + 1, kernel, stride, begin};
         };
-        const Shape out{in.channels, size(in.height), size(in.width)};
+        const auto& [kernel, stride, begin, end] = pool;
+        const PoolShape shape{
+            axis(in.height, kernel.height, stride.height, begin.height, end.height),
+            axis(in.width, kernel.width, stride.width, begin.width, end.width)};
+        CAPTURE(kernel.height);
+        CAPTURE(kernel.width);
+        CAPTURE(stride.height);
+        const Shape out{in.channels, shape.rows.out, shape.columns.out};
         constexpr int kBatch = 2;
         const Floats32 x = coarse(size_of(in, kBatch), seed);
         const Floats32 dy = normal(size_of(out, kBatch), seed);
         Floats32 y(dy.size()), y_expected(dy.size()), dx(x.size(), 9), dx_expected(x.size());
         std::vector<std::int32_t> winners(dy.size());
         std::vector<std::int64_t> winners_expected(dy.size());
-        const PoolShape shape{in.height,   in.width,    out.height,        out.width,
-                              pool.kernel, pool.stride, pool.padding_begin};
         run(y.size(), MaxPoolForward{shape, x.data(), y.data(), winners.data()});
         reference::max_pool_forward(kBatch, in, out, pool, x.data(), y_expected.data(),
                                     winners_expected.data());

@@ -123,10 +123,15 @@ std::vector<float> multiplied_by(Gpu& gpu, const Matrices& given) {
 // --- convolutions --------------------------------------------------------------------------------
 
 ConvolutionShape convolution_shape(int batch, Shape input, Conv2d layer) {
-  const auto side = [&](int in) {
-    return (in + 2 * layer.padding - layer.kernel) / layer.stride + 1;
+  const auto windows = [](int in, int padding, int kernel, int stride) {
+    return (in + 2 * padding - kernel) / stride + 1;
   };
-  return {batch, input, {layer.channels, side(input.height), side(input.width)}, layer};
+  const auto& [channels, kernel, stride, padding] = layer;
+  return {batch,
+          input,
+          {channels, windows(input.height, padding.height, kernel.height, stride.height),
+           windows(input.width, padding.width, kernel.width, stride.width)},
+          layer};
 }
 
 struct ConvolutionResults {
@@ -140,7 +145,7 @@ struct ConvolutionInputs {
       : x(random_floats(static_cast<std::size_t>(shape.batch * shape.input.count()), 1)),
         weights(
             random_floats(static_cast<std::size_t>(shape.output.channels * shape.input.channels *
-                                                   shape.layer.kernel * shape.layer.kernel),
+                                                   shape.layer.kernel.count()),
                           2)),
         dy(random_floats(static_cast<std::size_t>(shape.batch * shape.output.count()), 3)) {}
 };
@@ -376,6 +381,9 @@ TEST_CASE("convolutions on a GPU: strides, paddings, kernels of even and odd siz
       convolution_shape(3, {2, 9, 7}, {5, 2, 1, 0}),
       convolution_shape(2, {2, 10, 10}, {3, 4, 2, 1}),
       convolution_shape(4, {3, 11, 11}, {6, 5, 2, 2}),
+      convolution_shape(2, {3, 8, 9}, {4, {3, 2}, {2, 1}, {0, 1}}),
+      convolution_shape(32, {1, 128, 9}, {64, {5, 9}, 1, {2, 0}}),
+      convolution_shape(8, {64, 64, 1}, {64, {5, 1}, 1, {2, 0}}),
       convolution_shape(32, {1, 28, 28}, {20, 5, 1, 0}),
       convolution_shape(8, {20, 12, 12}, {50, 5, 1, 0}),
       convolution_shape(3, {3, 32, 32}, {64, 5, 1, 2}),

@@ -51,20 +51,21 @@ std::size_t extent(int rows, int columns, int row_to_row) {
 template <class F>
 void for_each_tap(const ConvolutionShape& s, F f) {
   const Shape &in = s.input, &out = s.output;
-  const int k = s.layer.kernel;
+  const auto [stride, padding] = std::pair(s.layer.stride, s.layer.padding);
+  const std::ptrdiff_t taps = s.layer.kernel.count(), across = s.layer.kernel.width;
   for (std::ptrdiff_t b = 0; b < s.batch; ++b)
     for (std::ptrdiff_t o = 0; o < out.channels; ++o)
       for (std::ptrdiff_t c = 0; c < in.channels; ++c)
-        for (std::ptrdiff_t tap = 0; tap < k * k; ++tap)
+        for (std::ptrdiff_t tap = 0; tap < taps; ++tap)
           for (std::ptrdiff_t h = 0; h < out.height; ++h) {
-            const std::ptrdiff_t row = h * s.layer.stride + tap / k - s.layer.padding;
+            const std::ptrdiff_t row = h * stride.height + tap / across - padding.height;
             if (row < 0 || row >= in.height) continue;
             for (std::ptrdiff_t w = 0; w < out.width; ++w) {
-              const std::ptrdiff_t column = w * s.layer.stride + tap % k - s.layer.padding;
+              const std::ptrdiff_t column = w * stride.width + tap % across - padding.width;
               if (column < 0 || column >= in.width) continue;
               f(((b * out.channels + o) * out.height + h) * out.width + w,
                 ((b * in.channels + c) * in.height + row) * in.width + column,
-                (o * in.channels + c) * k * k + tap);
+                (o * in.channels + c) * taps + tap);
             }
           }
 }
@@ -122,7 +123,7 @@ class HostConvolution final : public Convolution {
   }
   std::size_t filters() const {
     return static_cast<std::size_t>(shape_.output.channels) * shape_.input.channels *
-           shape_.layer.kernel * shape_.layer.kernel;
+           shape_.layer.kernel.count();
   }
 
   template <class F>

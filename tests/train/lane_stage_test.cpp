@@ -113,6 +113,9 @@ TEST_CASE("lanes: a run of layers that they cannot compute is left to oneDNN") {
   CHECK_FALSE(suited({Conv2d{20, 3}, Relu{}}, 3));      // lanes without samples
   CHECK(suited({Conv2d{32, 3}, Relu{}}, 32) == !fits);  // blocks of channels
   CHECK_FALSE(suited({Conv2d{20, 3, 2}}, 32));
+  CHECK_FALSE(suited({Conv2d{20, {3, 2}}}, 32));
+  CHECK_FALSE(suited({Conv2d{20, 3}, MaxPool2d{{2, 1}, 2}}, 32));
+  CHECK_FALSE(suited({Conv2d{20, 3}, MaxPool2d{2, {2, 1}}}, 32));
   CHECK_FALSE(suited({Conv2d{20, 3, 1, 1}}, 32));
   CHECK_FALSE(suited({Conv2d{20, 3}, MaxPool2d{2, 2, 0, 1}}, 32));
   CHECK_FALSE(suited({Conv2d{20, 3}, LocalResponseNorm{}}, 32));

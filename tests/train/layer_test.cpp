@@ -10,6 +10,7 @@
 
 #include "tests/train/models.hpp"
 #include "train/reference_network.hpp"
+#include "train/tensors.hpp"
 
 using namespace rubato;
 using namespace rubato::train;
@@ -127,9 +128,18 @@ TEST_CASE("cpu and reference agree on every model and batch size") {
 
 TEST_CASE("all devices agree on the models a user can choose") {
   const std::vector<std::pair<ModelOptions, Shape>> table = {
-      {{"mlp", {64}}, {1, 28, 28}},   {{"mlp", {33, 17}}, {13, 1, 1}}, {{"svm", {}}, {8, 1, 1}},
-      {{"cnn", {}}, {1, 12, 12}},     {{"cnn", {}}, {3, 9, 11}},       {{"lstm", {}}, {1, 28, 28}},
-      {{"lstm", {20, 9}}, {2, 7, 3}}, {{"lenet", {}}, {1, 28, 28}},    {{"lenet", {}}, {3, 32, 32}},
+      {{"mlp", {64}}, {1, 28, 28}},
+      {{"mlp", {33, 17}}, {13, 1, 1}},
+      {{"svm", {}}, {8, 1, 1}},
+      {{"cnn", {}}, {1, 12, 12}},
+      {{"cnn", {}}, {3, 9, 11}},
+      {{"lstm", {}}, {1, 28, 28}},
+      {{"lstm", {20, 9}}, {2, 7, 3}},
+      {{"lenet", {}}, {1, 28, 28}},
+      {{"lenet", {}}, {3, 32, 32}},
+      {{"cnn1d", {}}, {1, 50, 6}},
+      {{"cnn1d", {20, 9, 7}}, {1, 33, 1}},
+      {{"cnn1d", {8}}, {3, 9, 11}},
   };
   for (const auto& [options, shape] : table) {
     const ModelSpec spec = make_model(options, shape, 10).value();
@@ -152,22 +162,56 @@ TEST_CASE("all devices agree on the models a user can choose") {
   }
 }
 
+// The constants are the output of tests/train/sequence_golden.py, with PyTorch 1.13.
+TEST_CASE("cnn1d: the loss and its gradient as PyTorch's Conv1d, from the same tensors") {
+  const ModelSpec spec = make_model({"cnn1d", {4, 3}}, {1, 9, 3}, 2).value();
+  const double gradients[] = {0.1445847934596309,   -0.04470387177421994, -0.027875824458365683,
+                              0.007752236598117767, 0.031983820981987904, -0.03263441806061775};
+  std::vector<float> parameters(parameter_count(spec)), inputs(2 * 9 * 3);
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    parameters[i] = static_cast<float>(0.4 * std::sin(0.7 * static_cast<double>(i) + 1));
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    inputs[i] = static_cast<float>(std::cos(1.3 * static_cast<double>(i)));
+  const std::vector<std::int32_t> labels = {0, 1};
+  const auto places = tensor_places(spec);
+  REQUIRE(places.size() == std::size(gradients));
+  for (const std::string& name : kDevices) {
+    CAPTURE(name);
+    const auto device = built_device(name, spec, 2);
+    device->load(parameters);
+    std::vector<float> gradient(parameters.size());
+    const BatchResult result = device->gradient({inputs, labels, 2}, gradient);
+    CHECK(result.loss_sum == doctest::Approx(1.4039248940090352).epsilon(1e-6));
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      CAPTURE(places[i].name);
+      double sum = 0;
+      for (std::uint64_t at = 0; at < places[i].count(); ++at)
+        sum += gradient[places[i].offset + at] * std::cos(static_cast<double>(at));
+      CHECK(std::abs(sum - gradients[i]) < 1e-6 * looser(name));
+    }
+  }
+}
+
 TEST_CASE("the first of equal maxima wins a pool's gradient") {
   // The convolution adds its two channels: (1,4), (2,3), (3,2), (4,1) all give 5. The gradient of
   // its weights tells which of them the pool chose.
-  const ModelSpec spec{"ties", {2, 2, 2}, {Conv2d{1}, MaxPool2d{2, 2, 0, 0}, Dense{2}}, {}, 2};
+  const ModelSpec square{"ties", {2, 2, 2}, {Conv2d{1}, MaxPool2d{2, 2, 0, 0}, Dense{2}}, {}, 2};
+  const ModelSpec column{
+      "ties in a column", {2, 4, 1}, {Conv2d{1}, MaxPool2d{{4, 1}, {4, 1}}, Dense{2}}, {}, 2};
   const std::vector<float> inputs = {1, 2, 3, 4, 4, 3, 2, 1};
   const std::vector<std::int32_t> labels = {0};
   const std::vector<float> parameters = {1, 1, 0, 1, -1, 0, 0};  // conv 1 1 +0, dense 1 -1 +0 0
-  for (const std::string& name : kDevices) {
-    CAPTURE(name);
-    const auto device = built_device(name, spec, 1);
-    device->load(parameters);
-    std::vector<float> gradient(parameters.size());
-    device->gradient({inputs, labels, 1}, gradient);
-    CHECK(gradient[0] < 0);
-    CHECK(gradient[1] == doctest::Approx(4 * gradient[0]));
-  }
+  for (const ModelSpec& spec : {square, column})
+    for (const std::string& name : kDevices) {
+      CAPTURE(spec.name);
+      CAPTURE(name);
+      const auto device = built_device(name, spec, 1);
+      device->load(parameters);
+      std::vector<float> gradient(parameters.size());
+      device->gradient({inputs, labels, 1}, gradient);
+      CHECK(gradient[0] < 0);
+      CHECK(gradient[1] == doctest::Approx(4 * gradient[0]));
+    }
 }
 
 TEST_CASE("response norm sums over 2 radius + 1 channels with alpha undivided") {

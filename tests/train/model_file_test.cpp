@@ -45,6 +45,7 @@ const std::vector<TrainedModel>& every_kind() {
       trained({.kind = "lenet", .hidden = {}}, {1, 28, 28}, 10, true),
       trained({.kind = "lstm", .hidden = {6, 5}}, {1, 7, 3}, 3, true),
       trained({.kind = "mlp", .hidden = {5}}, {4, 1, 1}, 1, false),
+      trained({.kind = "cnn1d", .hidden = {6, 5}}, {1, 9, 3}, 3, true),
   };
   return models;
 }
@@ -76,6 +77,8 @@ TEST_CASE("model file: every kind of model comes back as it was, to the bit") {
     CHECK(read->parameters == model.parameters);
     CHECK(read->schema == model.schema);
     CHECK(read->facts == model.facts);
+    CHECK(plan_layers(read->spec).value().back().input ==
+          plan_layers(model.spec).value().back().input);
     CHECK(read->spec.layers.size() == model.spec.layers.size());
     CHECK(parameter_count(read->spec) == parameter_count(model.spec));
     std::vector<float> alone(model.parameters.size());
@@ -96,6 +99,16 @@ TEST_CASE("tensors: every parameter is in exactly one of them") {
     }
     CHECK(std::ranges::all_of(seen, [](int times) { return times == 1; }));
   }
+}
+
+TEST_CASE("tensors: the first filters over time span all features, as one plane") {
+  const ModelSpec spec = make_model({.kind = "cnn1d", .hidden = {6, 4}}, {1, 9, 3}, 2).value();
+  const auto places = tensor_places(spec);
+  REQUIRE(places.size() == 6);
+  CHECK(places[0].name == "conv1.weight");
+  CHECK(places[0].shape == std::vector<std::uint64_t>{6, 1, 5, 3});
+  CHECK(places[2].name == "conv2.weight");
+  CHECK(places[2].shape == std::vector<std::uint64_t>{4, 6, 5, 1});
 }
 
 TEST_CASE("tensors: the rows of an LSTM hold the weights of its input, then those of its state") {

@@ -29,8 +29,22 @@ TEST_CASE("parameter counts of the other models") {
   CHECK(count({"lenet", {}}, {1, 28, 28}) == 431080);  // Caffe's
   CHECK(count({"lenet", {}}, {3, 32, 32}) ==
         20 * 75 + 20 + 50 * 500 + 50 + 500 * 50 * 5 * 5 + 500 + 5010);
+  CHECK(count({"cnn1d", {}}, {1, 128, 9}) ==
+        64 * 5 * 9 + 64 + 64 * 64 * 5 + 64 + 64 * 32 * 10 + 10);
+  CHECK(count({"cnn1d", {8}}, {3, 32, 30}) == 8 * 3 * 5 * 30 + 8 + 8 * 16 * 10 + 10);
   CHECK(count({"lstm", {}}, {1, 28, 28}) ==
         4 * 128 * (28 + 128) + 4 * 128 + 128 * 384 + 384 + 3840 + 10);
+}
+
+TEST_CASE("cnn1d: windows of five steps and all features, each convolution halves the steps") {
+  const ModelSpec spec = make_model({"cnn1d", {8, 6, 4}}, {1, 50, 3}, 10).value();
+  const auto plans = plan_layers(spec).value();
+  REQUIRE(plans.size() == 10);
+  CHECK(plans[0].output == Shape{8, 50, 1});
+  CHECK(plans[2].output == Shape{8, 25, 1});
+  CHECK(plans[3].weight_count == 6 * 8 * 5);
+  CHECK(plans[5].output == Shape{6, 12, 1});
+  CHECK(plans[8].output == Shape{4, 6, 1});
 }
 
 TEST_CASE("layers lie one behind the other, weights then bias") {
@@ -57,6 +71,25 @@ TEST_CASE("initial parameters: their spread, their seed, the forget gate") {
   for (int i = 80200; i < 82200; ++i) square += parameters[i] * parameters[i];
   CHECK(std::sqrt(square / 2000) == doctest::Approx(std::sqrt(2.0 / 210)).epsilon(0.05));  // Glorot
   for (int i = 80000; i < 80200; ++i) CHECK(parameters[i] == 0);
+
+  // Of a convolution all places of the kernel count: He, 5 x 9 and 64 x 5.
+  const ModelSpec sequence = make_model({"cnn1d", {}}, {1, 128, 9}, 10).value();
+  const auto plans = plan_layers(sequence).value();
+  const auto filters = initial_parameters(sequence, 1);
+  for (const auto& [layer, inputs] : {std::pair{0, 45}, std::pair{3, 320}}) {
+    const LayerPlan& plan = plans[static_cast<std::size_t>(layer)];
+    square = 0;
+    for (std::uint64_t i = 0; i < plan.weight_count; ++i)
+      square += filters[plan.weight_offset + i] * filters[plan.weight_offset + i];
+    CHECK(std::sqrt(square / static_cast<double>(plan.weight_count)) ==
+          doctest::Approx(std::sqrt(2.0 / inputs)).epsilon(0.05));
+  }
+  // Where no ReLU follows, Glorot: 15 inputs and 8 x 15 outputs of a weight.
+  const ModelSpec linear{"linear", {1, 60, 3}, {Conv2d{64, {5, 3}}, Dense{2}}, {}, 2};
+  const auto weights = initial_parameters(linear, 1);
+  square = 0;
+  for (int i = 0; i < 960; ++i) square += weights[i] * weights[i];
+  CHECK(std::sqrt(square / 960) == doctest::Approx(std::sqrt(2.0 / (15 + 64 * 15))).epsilon(0.1));
 
   const ModelSpec lstm = make_model({"lstm", {3, 4}}, {1, 2, 2}, 2).value();
   const auto gates = initial_parameters(lstm, 1);
@@ -117,21 +150,35 @@ TEST_CASE("refused models are named with the remedy") {
     return spec.error().message;
   };
   CHECK(message({"cnm", {}}, {1, 28, 28}) ==
-        "model.kind: unknown model \"cnm\"; use mlp, cnn, lenet, lstm or svm");
+        "model.kind: unknown model \"cnm\"; use mlp, cnn, lenet, cnn1d, lstm or svm");
   CHECK(message({"cnn", {64}}, {1, 28, 28}) ==
-        "model.hidden: cnn has no sizes to choose; remove the key or use mlp or lstm");
-  for (const char* kind : {"svm", "lenet", "lstm"})
+        "model.hidden: cnn has no sizes to choose; remove the key or use mlp, cnn1d or lstm");
+  for (const char* kind : {"svm", "lenet", "cnn1d", "lstm"})
     CHECK(message({.kind = kind, .hidden = {}, .linear = true}, {1, 28, 28}) ==
           fmt::format("model.hidden: [] makes an mlp a linear model; {} has layers of its own; "
                       "remove the key or use mlp",
                       kind));
   CHECK(message({"lenet", {500}}, {1, 28, 28}) ==
-        "model.hidden: lenet has no sizes to choose; remove the key or use mlp or lstm");
+        "model.hidden: lenet has no sizes to choose; remove the key or use mlp, cnn1d or lstm");
   CHECK(message({"lenet", {}}, {1, 12, 12}) ==
         "model lenet: layer 2 (conv2d of 50 channels, kernel 5, stride 1, padding 0) does not fit "
         "its input 20x4x4");
   CHECK(message({"lstm", {64}}, {1, 28, 28}) ==
         "model.hidden: lstm takes two sizes, [LSTM, dense], not 1; for example [128, 384]");
+  CHECK(message({"cnn1d", {}}, {1, 3, 6}) ==
+        "model.hidden: each convolution of cnn1d halves the time steps, and 2 are too many for 3 "
+        "steps; use [64]");
+  CHECK(message({"cnn1d", {8, 7, 6, 5}}, {1, 15, 6}) ==
+        "model.hidden: each convolution of cnn1d halves the time steps, and 4 are too many for 15 "
+        "steps; use [8, 7, 6]");
+  CHECK(make_model({"cnn1d", {8, 7, 6}}, {1, 15, 6}, 10).has_value());
+  CHECK(make_model({"cnn1d", {8, 7, 6, 5}}, {1, 16, 6}, 10).has_value());
+  CHECK(message({"cnn1d", {8, 0}}, {1, 16, 6}) ==
+        "model.hidden: 0 is not a layer size; use 1 to 65536");
+  CHECK(message({"cnn1d", {}}, {8, 1, 1}) ==
+        "model.kind: cnn1d needs images or sequences, but a sample of this data set is 8 plain "
+        "features; use mlp or svm, or save sequences as a NumPy array of [samples, steps, "
+        "channels]");
   CHECK(message({"mlp", {64, 0}}, {1, 28, 28}) ==
         "model.hidden: 0 is not a layer size; use 1 to 65536");
   CHECK(message({"mlp", {65536, 65536}}, {1, 28, 28}) ==
@@ -154,6 +201,9 @@ TEST_CASE("a layer that does not fit its input is named") {
   CHECK(message({"m", {1, 4, 4}, {Relu{}, Conv2d{2, 5, 1, 0}, Dense{2}}, {}, 2}) ==
         "model m: layer 1 (conv2d of 2 channels, kernel 5, stride 1, padding 0) does not fit its "
         "input 1x4x4");
+  CHECK(message({"m", {1, 4, 4}, {Conv2d{2, {3, 5}, 1, {1, 0}}, Dense{2}}, {}, 2}) ==
+        "model m: layer 0 (conv2d of 2 channels, kernel 3x5, stride 1, padding 1x0) does not fit "
+        "its input 1x4x4");
   CHECK(message({"m", {1, 4, 4}, {MaxPool2d{2, 2, 2, 0}, Dense{2}}, {}, 2}) ==
         "model m: layer 0 (max-pool of kernel 2, stride 2, padding 2 and 0) does not fit its input "
         "1x4x4");

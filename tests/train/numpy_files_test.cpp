@@ -11,6 +11,7 @@
 
 #include "tests/temp_directory.hpp"
 #include "tests/train/npy.hpp"
+#include "tests/train/npz.hpp"
 #include "train/data_summary.hpp"
 
 namespace rubato::train {
@@ -108,6 +109,40 @@ TEST_CASE("npy by NumPy: column after column, big-endian, NaN is missing") {
   CHECK(std::isnan(table.values[2]));
   CHECK(table.values[3] == -4);
   CHECK(table.labels == Words{"7", "8"});
+}
+
+TEST_CASE("npy: numbers of 16 bits") {
+  const TempDirectory directory;
+  // 1, -2, the smallest above 0, NaN; a label each.
+  const auto table = std::get<RawTable>(
+      read_numpy(directory.write("a.npy", npy<std::uint16_t>(
+                                              "<f2", "(4, 2)",
+                                              {0x3C00, 0x3C00, 0xC000, 0, 1, 0x3C00, 0x7E00, 0})),
+                 "")
+          .value());
+  CHECK(table.values[0] == 1);
+  CHECK(table.values[1] == -2);
+  CHECK(table.values[2] == std::ldexp(1.0, -24));
+  CHECK(std::isnan(table.values[3]));
+  CHECK(table.labels == Words{"1", "0", "1", "0"});
+}
+
+TEST_CASE("npz: labels as bytes, as a column, and as ones among zeros") {
+  const TempDirectory directory;
+  const std::string path = directory.path("a.npz");
+  const std::string x = npy<double>("<f8", "(2, 1)", {1, 2});
+  const auto labels = [&](const std::string& y) {
+    write_npz(path, {{"x", x}, {"y", y}});
+    return labels_in(read_numpy(path, "").value());
+  };
+  CHECK(labels(npy<char>("|S3", "(2,)", {'c', 'a', 't', 'o', 'x', 0})) == Words{"cat", "ox"});
+  CHECK(labels(npy<char>("|S2", "(2,)", {'\xE9', 't', 'o', 'x'})) == Words{"\u00E9t", "ox"});
+  CHECK(labels(npy<std::int64_t>("<i8", "(2, 1)", {7, 8})) == Words{"7", "8"});
+  write_npz(path, {{"x", x}, {"y", npy<std::int64_t>("<i8", "(2, 2)", {1, 0, 0, 1})}});
+  CHECK(read_numpy(path, "").error().message ==
+        path +
+            ": array \"y\" has 2 numbers for each sample; a label is one: save the positions of "
+            "its ones by y.argmax(axis=1)");
 }
 
 TEST_CASE("npz by NumPy: images with channels last, texts as labels") {

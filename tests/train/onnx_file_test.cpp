@@ -189,6 +189,9 @@ TEST_CASE("ONNX: cnn") {
 TEST_CASE("ONNX: lenet") {
   check(untrained({.kind = "lenet", .hidden = {}}, {1, 28, 28}, 10, true));
 }
+TEST_CASE("ONNX: cnn1d") {
+  check(untrained({.kind = "cnn1d", .hidden = {6, 5}}, {1, 50, 3}, 4, true));
+}
 TEST_CASE("ONNX: lstm") {
   check(untrained({.kind = "lstm", .hidden = {6, 5}}, {1, 28, 28}, 10, true));
 }

@@ -253,12 +253,13 @@ TEST_CASE("regression: every model with one output but the svm, which separates 
   CHECK(parameter_count(mlp) == 3 * 4 + 4 + 4 + 1);
   CHECK(make_model({"cnn", {}}, {3, 9, 11}, 1).value().loss == Loss::MeanSquaredError);
   CHECK(make_model({"lenet", {}}, {1, 28, 28}, 1).value().loss == Loss::MeanSquaredError);
+  CHECK(make_model({"cnn1d", {}}, {1, 50, 6}, 1).value().loss == Loss::MeanSquaredError);
   CHECK(make_model({"lstm", {4, 3}}, {2, 7, 3}, 1).value().loss == Loss::MeanSquaredError);
   CHECK(refusal(make_model({"svm", {}}, {3, 1, 1}, 1)) ==
         "model.kind: svm separates classes, and dataset.task = \"regression\" has none; use mlp");
   // Advice that helps: what is named would be taken.
-  CHECK(
-      refusal(make_model({"svm", {}}, {1, 28, 28}, 1)).ends_with("; use mlp, cnn, lenet or lstm"));
+  CHECK(refusal(make_model({"svm", {}}, {1, 28, 28}, 1))
+            .ends_with("; use mlp, cnn, lenet, cnn1d or lstm"));
   CHECK(refusal(make_model({"lstm", {}}, {3, 1, 1}, 1))
             .find("is 3 plain features; use mlp, or save sequences as a NumPy array") !=
         std::string::npos);

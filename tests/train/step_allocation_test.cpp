@@ -63,7 +63,7 @@ class QuietGpu final : public cuda::HostGpu {
 }  // namespace
 
 TEST_CASE("a warm training step allocates nothing of ours, on any model") {
-  for (const std::string kind : {"mlp", "svm", "lenet", "cnn", "lstm"}) {
+  for (const std::string kind : {"mlp", "svm", "lenet", "cnn", "cnn1d", "lstm"}) {
     CAPTURE(kind);
     LocalOptimizerOptions optimizer;
     if (kind == "mlp") optimizer = {.kind = LocalOptimizerKind::AdamW, .clip_norm = 1};

@@ -208,6 +208,7 @@ TEST_CASE("tables: numbers in other spellings") {
       {"0x1F", "a hexadecimal number; write it in decimal digits"},
       {"inf", "an infinite number; only finite ones can be learned"},
       {"-Infinity", "an infinite number; only finite ones can be learned"},
+      {"1e400", "a number too large to be learned; they go up to 3.4e+38"},
       {"N/A", "if it stands for no value, set dataset.missing = [\"N/A\"]"},
       {"NULL", "if it stands for no value, set dataset.missing = [\"NULL\"]"},
       {"-", "if it stands for no value, set dataset.missing = [\"-\"]"},

@@ -21,6 +21,10 @@ memory::desc describe(const memory::dims& dims, Tag tag) {
   return {dims, memory::data_type::f32, tag};
 }
 
+memory::dims dims(const Extent& extent) {
+  return {extent.height, extent.width};
+}
+
 memory::desc describe(const Shape& shape, int size, Tag tag) {
   return describe({size, shape.channels, shape.height, shape.width}, tag);
 }
@@ -43,6 +47,40 @@ Tag choose_layout(const ImageLayers& image) {
   return Tag::any;
 }
 
+// Whether all planes are one column, as those of a sequence are behind its first convolution.
+bool one_column(const ImageLayers& image) {
+  for (std::size_t i = 0; i < image.layers.size(); ++i) {
+    const auto* pool = std::get_if<MaxPool2d>(&image.layers[i]);
+    // Of equal values the first row by row wins; turned, it would be the first column by column.
+    if (image.plans[i].output.width != 1 || (pool && pool->kernel.width != 1)) return false;
+  }
+  return true;
+}
+
+Shape turned(const Shape& shape) {
+  return {shape.channels, shape.width, shape.height};
+}
+
+Extent turned(const Extent& extent) {
+  return {extent.width, extent.height};
+}
+
+// Rows for columns, in all layers.
+ImageLayers turned(ImageLayers image) {
+  for (LayerPlan& plan : image.plans) {
+    plan.input = turned(plan.input);
+    plan.output = turned(plan.output);
+  }
+  for (Layer& layer : image.layers) {
+    if (auto* conv = std::get_if<Conv2d>(&layer))
+      *conv = {conv->channels, turned(conv->kernel), turned(conv->stride), turned(conv->padding)};
+    if (auto* pool = std::get_if<MaxPool2d>(&layer))
+      *pool = {turned(pool->kernel), turned(pool->stride), turned(pool->padding_begin),
+               turned(pool->padding_end)};
+  }
+  return image;
+}
+
 float* floats(const memory& of) {
   return static_cast<float*>(of.get_data_handle());
 }
@@ -53,17 +91,23 @@ float* floats(const memory& of) {
 class ImagePlanBuilder {
  public:
   ImagePlanBuilder(ImagePlan& plan, const ImageLayers& image, int size, const dnnl::engine& engine)
-      : plan_(plan), image_(image), size_(size), engine_(engine), layout_(choose_layout(image)) {
+      : plan_(plan),
+        turned_(one_column(image)),
+        image_(turned_ ? turned(image) : image),
+        size_(size),
+        engine_(engine),
+        layout_(choose_layout(image)),
+        plain_(turned_ ? Tag::abdc : Tag::abcd) {
     attributes_.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   }
 
   void build() {
     const Shape& in = image_.plans.front().input;
     const Shape& out = image_.plans.back().output;
-    plan_.input_ = outside(describe(in, size_, Tag::nchw));
-    plan_.output_ = outside(describe(out, size_, Tag::nchw));
-    plan_.output_gradient_ = outside(describe(out, size_, Tag::nchw));
-    plan_.input_gradient_ = outside(describe(in, size_, Tag::nchw));
+    plan_.input_ = outside(describe(in, size_, plain_));
+    plan_.output_ = outside(describe(out, size_, plain_));
+    plan_.output_gradient_ = outside(describe(out, size_, plain_));
+    plan_.input_gradient_ = outside(describe(in, size_, plain_));
 
     calls_ = &plan_.forward_;
     x_ = plan_.input_;
@@ -103,13 +147,14 @@ class ImagePlanBuilder {
 
   void add_conv(const Conv2d& conv, bool relu) {
     const LayerPlan& plan = image_.plans[layer_];
-    const memory::dims kernel{conv.channels, plan.input.channels, conv.kernel, conv.kernel};
-    const memory::dims stride{conv.stride, conv.stride}, padding{conv.padding, conv.padding};
+    const memory::dims kernel{conv.channels, plan.input.channels, conv.kernel.height,
+                              conv.kernel.width};
+    const memory::dims stride = dims(conv.stride), padding = dims(conv.padding);
     const memory::desc any_x = describe(plan.input, size_, layout_);
     const memory::desc any_y = describe(plan.output, size_, layout_);
     const memory::desc any_weights = describe(kernel, Tag::any);
     const memory::desc bias_desc = describe({conv.channels}, Tag::a);
-    const memory::desc plain = describe(kernel, Tag::oihw);
+    const memory::desc plain = describe(kernel, plain_);
     const ImagePlan::Parameters own{plan.weight_offset, plan.bias_offset, outside(plain),
                                     outside(bias_desc), outside(plain),   outside(bias_desc)};
     plan_.parameters_.push_back(own);
@@ -167,9 +212,8 @@ class ImagePlanBuilder {
 
   void add_pool(const MaxPool2d& pool) {
     const LayerPlan& plan = image_.plans[layer_];
-    const memory::dims stride{pool.stride, pool.stride}, kernel{pool.kernel, pool.kernel};
-    const memory::dims begin{pool.padding_begin, pool.padding_begin};
-    const memory::dims end{pool.padding_end, pool.padding_end};
+    const memory::dims stride = dims(pool.stride), kernel = dims(pool.kernel);
+    const memory::dims begin = dims(pool.padding_begin), end = dims(pool.padding_end);
     const memory x = x_;
     const dnnl::pooling_forward::primitive_desc forward(
         {prop_kind::forward_training, algorithm::pooling_max, x.get_desc(),
@@ -288,10 +332,14 @@ class ImagePlanBuilder {
   }
 
   ImagePlan& plan_;
-  const ImageLayers& image_;
+  // oneDNN computes several columns of a row at once. Where planes are one column, rows and columns
+  // change places, by strides alone: the steps of a sequence are the columns then.
+  const bool turned_;
+  const ImageLayers image_;
   int size_;
   const dnnl::engine& engine_;
   const Tag layout_;  // of every convolution's activations
+  const Tag plain_;   // of activations and weights outside
   dnnl::primitive_attr attributes_;
   std::size_t layer_ = 0;
   memory x_;                                       // what the last added layer gives

@@ -1,6 +1,5 @@
-// train/cpu/lane_convolution.hpp - a convolution of stride 1 without padding, for one block of
-// samples side by side in the lanes of a vector.
-// Errors: none. Threads: one owner.
+// train/cpu/lane_convolution.hpp - a convolution of a square kernel, stride 1 and no padding, for
+// one block of samples side by side in the lanes of a vector. Errors: none. Threads: one owner.
 #pragma once
 
 #include <vector>

@@ -15,7 +15,7 @@
 
 namespace rubato::train {
 
-// A convolution of stride 1 without padding, in the terms of its loops.
+// A convolution of a square kernel, stride 1 and no padding, in the terms of its loops.
 struct LaneWalk {
   using Index = std::ptrdiff_t;
 
@@ -29,7 +29,7 @@ struct LaneWalk {
         outputs(plan.output.channels),
         out_height(plan.output.height),
         out_width(plan.output.width),
-        kernel(conv.kernel) {}
+        kernel(conv.kernel.height) {}
 };
 
 inline constexpr int kLaneSumsMax = 32;  // what LaneKernels::gradient may write

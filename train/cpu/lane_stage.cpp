@@ -32,12 +32,14 @@ void from_lanes(const Shape& shape, const float* from, int size, int lanes, floa
 }  // namespace
 
 bool LaneStage::can_run(const ImageLayers& image) {
-  return std::ranges::all_of(image.layers, [](const Layer& layer) {
+  const auto square = [](const Extent& extent) { return extent.height == extent.width; };
+  return std::ranges::all_of(image.layers, [&](const Layer& layer) {
     if (const auto* conv = std::get_if<Conv2d>(&layer))
-      return conv->stride == 1 && conv->padding == 0;
+      return square(conv->kernel) && conv->stride == 1 && conv->padding == 0;
     if (const auto* pool = std::get_if<MaxPool2d>(&layer)) {
-      const bool numbered = pool->kernel * pool->kernel <= 256;  // winners are bytes
-      return pool->padding_begin == 0 && pool->padding_end == 0 && numbered;
+      const bool numbered = pool->kernel.count() <= 256;  // winners are bytes
+      return square(pool->kernel) && square(pool->stride) && pool->padding_begin == 0 &&
+             pool->padding_end == 0 && numbered;
     }
     return std::holds_alternative<Relu>(layer);
   });

@@ -24,51 +24,51 @@ void for_each_run(const Shape& in, int size, Move move) {
 }
 
 // Loops over [size, units]; gates are [size, 4 units], i f g o.
-struct Extent {
+struct States {
   Index size, units;
 };
 
 // tanh(x) = 2 sigmoid(2x) - 1: one call of sigmoid for all gates.
-RUBATO_MULTIVERSION void double_cell_gate(Extent e, float* gates) {
-  for (Index b = 0; b < e.size; ++b) {
-    float* g = gates + b * 4 * e.units + 2 * e.units;
-    for (Index n = 0; n < e.units; ++n) g[n] *= 2;
+RUBATO_MULTIVERSION void double_cell_gate(States s, float* gates) {
+  for (Index b = 0; b < s.size; ++b) {
+    float* g = gates + b * 4 * s.units + 2 * s.units;
+    for (Index n = 0; n < s.units; ++n) g[n] *= 2;
   }
 }
 
 // cells and, before its activation, its tanh <- f before + i g.
-RUBATO_MULTIVERSION void cells_forward(Extent e, float* gates, const float* before, float* cells,
+RUBATO_MULTIVERSION void cells_forward(States s, float* gates, const float* before, float* cells,
                                        float* tanhs) {
-  for (Index b = 0; b < e.size; ++b, gates += 4 * e.units) {
+  for (Index b = 0; b < s.size; ++b, gates += 4 * s.units) {
     const float* i = gates;
-    const float* f = gates + e.units;
-    float* g = gates + 2 * e.units;
-    for (Index n = 0; n < e.units; ++n) {
-      const Index at = b * e.units + n;
+    const float* f = gates + s.units;
+    float* g = gates + 2 * s.units;
+    for (Index n = 0; n < s.units; ++n) {
+      const Index at = b * s.units + n;
       g[n] = 2 * g[n] - 1;
       tanhs[at] = cells[at] = f[n] * before[at] + i[n] * g[n];
     }
   }
 }
 
-RUBATO_MULTIVERSION void hiddens_forward(Extent e, const float* gates, const float* tanhs,
+RUBATO_MULTIVERSION void hiddens_forward(States s, const float* gates, const float* tanhs,
                                          float* hiddens) {
-  for (Index b = 0; b < e.size; ++b) {
-    const float* o = gates + b * 4 * e.units + 3 * e.units;
-    for (Index n = 0; n < e.units; ++n) hiddens[b * e.units + n] = o[n] * tanhs[b * e.units + n];
+  for (Index b = 0; b < s.size; ++b) {
+    const float* o = gates + b * 4 * s.units + 3 * s.units;
+    for (Index n = 0; n < s.units; ++n) hiddens[b * s.units + n] = o[n] * tanhs[b * s.units + n];
   }
 }
 
 // gates <- d(loss)/d(their sums before the activation); dc moves to the step before.
-RUBATO_MULTIVERSION void gates_backward(Extent e, float* gates, const float* before,
+RUBATO_MULTIVERSION void gates_backward(States s, float* gates, const float* before,
                                         const float* tanhs, const float* dh, float* dc) {
-  for (Index b = 0; b < e.size; ++b, gates += 4 * e.units) {
+  for (Index b = 0; b < s.size; ++b, gates += 4 * s.units) {
     float* is = gates;
-    float* fs = gates + e.units;
-    float* gs = gates + 2 * e.units;
-    float* os = gates + 3 * e.units;
-    for (Index n = 0; n < e.units; ++n) {
-      const Index at = b * e.units + n;
+    float* fs = gates + s.units;
+    float* gs = gates + 2 * s.units;
+    float* os = gates + 3 * s.units;
+    for (Index n = 0; n < s.units; ++n) {
+      const Index at = b * s.units + n;
       const float i = is[n], f = fs[n], g = gs[n], o = os[n], tanh = tanhs[at];
       const float d = dc[at] + dh[at] * o * (1 - tanh * tanh);
       is[n] = d * g * i * (1 - i);
@@ -167,13 +167,13 @@ void LstmStage::forward(const float* parameters, const float* input, float* outp
                                  .row_b = width},
                                 gates, 4 * units);
     }
-    const Extent extent{size, units};
-    double_cell_gate(extent, gates);
+    const States states{size, units};
+    double_cell_gate(states, gates);
     apply(sigmoid_, gates);
     float* tanhs = cell_tanhs_.data() + t * state;
-    cells_forward(extent, gates, cells_.data() + t * state, cells_.data() + (t + 1) * state, tanhs);
+    cells_forward(states, gates, cells_.data() + t * state, cells_.data() + (t + 1) * state, tanhs);
     apply(tanh_, tanhs);
-    hiddens_forward(extent, gates, tanhs, hiddens_.data() + (t + 1) * state);
+    hiddens_forward(states, gates, tanhs, hiddens_.data() + (t + 1) * state);
   }
   std::copy_n(hiddens_.data() + static_cast<Index>(rows) * units, static_cast<Index>(size) * units,
               output);

@@ -144,9 +144,9 @@ Result<void> plan(const Conv2d& layer, Precision precision, Direction<Algorithm>
   RUBATO_TRY(expect(cudnnCreateConvolutionDescriptor(direction.convolution.out()),
                     "cudnnCreateConvolutionDescriptor"));
   const cudnnConvolutionDescriptor_t convolution = direction.convolution.get();
-  RUBATO_TRY(expect(cudnnSetConvolution2dDescriptor(convolution, layer.padding, layer.padding,
-                                                    layer.stride, layer.stride, 1, 1,
-                                                    CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
+  RUBATO_TRY(expect(cudnnSetConvolution2dDescriptor(
+                        convolution, layer.padding.height, layer.padding.width, layer.stride.height,
+                        layer.stride.width, 1, 1, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
                     "cudnnSetConvolution2dDescriptor"));
   const auto set_math = [&](cudnnMathType_t math) {
     return expect(cudnnSetConvolutionMathType(convolution, math), "cudnnSetConvolutionMathType");
@@ -170,9 +170,10 @@ Result<void> plan(const Conv2d& layer, Precision precision, Direction<Algorithm>
   }
   return fail(ErrorCode::Unsupported,
               fmt::format("cuDNN {} has no reproducible algorithm within {} MiB for a convolution "
-                          "of kernel {}, stride {}, padding {}; use device = \"cpu\"",
-                          cudnnGetVersion(), kConvolutionWorkspaceMax / kMiB, layer.kernel,
-                          layer.stride, layer.padding));
+                          "of kernel {}x{}, stride {}x{}, padding {}x{}; use device = \"cpu\"",
+                          cudnnGetVersion(), kConvolutionWorkspaceMax / kMiB, layer.kernel.height,
+                          layer.kernel.width, layer.stride.height, layer.stride.width,
+                          layer.padding.height, layer.padding.width));
 }
 
 class CudaConvolution final : public Convolution {
@@ -240,7 +241,7 @@ class CudaConvolution final : public Convolution {
     RUBATO_TRY(expect(cudnnCreateFilterDescriptor(weights_.out()), "cudnnCreateFilterDescriptor"));
     return expect(cudnnSetFilter4dDescriptor(weights_.get(), CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW,
                                              shape.output.channels, shape.input.channels,
-                                             shape.layer.kernel, shape.layer.kernel),
+                                             shape.layer.kernel.height, shape.layer.kernel.width),
                   "cudnnSetFilter4dDescriptor");
   }
 

@@ -97,9 +97,33 @@ struct AddColumnParts {
 
 // ---- pools
 
+// The windows of a pool along one axis.
+struct PoolAxis {
+  std::int32_t in, out, kernel, stride, padding;  // padding: before the first
+
+  // The places [begin, end) that a window covers.
+  RUBATO_KERNEL std::int32_t begin(std::int32_t window) const {
+    const std::int32_t at = window * stride - padding;
+    return at < 0 ? 0 : at;
+  }
+  RUBATO_KERNEL std::int32_t end(std::int32_t window) const {
+    const std::int32_t at = window * stride - padding + kernel;
+    return at < in ? at : in;
+  }
+  // The windows [first, last] that cover a place: window stride <= place + padding < window stride
+  // + kernel.
+  RUBATO_KERNEL std::int32_t first(std::int32_t place) const {
+    const std::int32_t at = place + padding;
+    return at < kernel ? 0 : (at - kernel) / stride + 1;
+  }
+  RUBATO_KERNEL std::int32_t last(std::int32_t place) const {
+    const std::int32_t at = (place + padding) / stride;
+    return at < out ? at : out - 1;
+  }
+};
+
 struct PoolShape {
-  std::int32_t in_height, in_width, out_height, out_width;
-  std::int32_t kernel, stride, padding;  // padding: at top and left
+  PoolAxis rows, columns;
 };
 
 // y and winners [B, C, out] <- the largest of each window, and its place in the plane of x: the
@@ -110,21 +134,17 @@ struct MaxPoolForward {
   float* y;
   std::int32_t* winners;
   RUBATO_KERNEL void operator()(std::size_t i) const {
-    const std::uint32_t outputs = static_cast<std::uint32_t>(shape.out_height * shape.out_width);
+    const PoolAxis &rows = shape.rows, &columns = shape.columns;
+    const std::uint32_t outputs = static_cast<std::uint32_t>(rows.out * columns.out);
     const std::uint32_t plane = static_cast<std::uint32_t>(i) / outputs;
     const std::int32_t place = static_cast<std::int32_t>(static_cast<std::uint32_t>(i) % outputs);
-    const float* from = x + static_cast<std::size_t>(plane) *
-                                static_cast<std::size_t>(shape.in_height * shape.in_width);
-    const std::int32_t top = place / shape.out_width * shape.stride - shape.padding;
-    const std::int32_t left = place % shape.out_width * shape.stride - shape.padding;
-    const std::int32_t bottom =
-        top + shape.kernel < shape.in_height ? top + shape.kernel : shape.in_height;
-    const std::int32_t right =
-        left + shape.kernel < shape.in_width ? left + shape.kernel : shape.in_width;
+    const float* from =
+        x + static_cast<std::size_t>(plane) * static_cast<std::size_t>(rows.in * columns.in);
+    const std::int32_t h = place / columns.out, w = place % columns.out;
     std::int32_t best = -1;
-    for (std::int32_t row = top < 0 ? 0 : top; row < bottom; ++row)
-      for (std::int32_t column = left < 0 ? 0 : left; column < right; ++column) {
-        const std::int32_t at = row * shape.in_width + column;
+    for (std::int32_t row = rows.begin(h); row < rows.end(h); ++row)
+      for (std::int32_t column = columns.begin(w); column < columns.end(w); ++column) {
+        const std::int32_t at = row * columns.in + column;
         if (best < 0 || from[at] > from[best]) best = at;
       }
     winners[i] = best;
@@ -139,24 +159,16 @@ struct MaxPoolBackward {
   const float* dy;
   float* dx;
   RUBATO_KERNEL void operator()(std::size_t i) const {
-    const std::uint32_t inputs = static_cast<std::uint32_t>(shape.in_height * shape.in_width);
-    const std::size_t outputs = static_cast<std::size_t>(shape.out_height * shape.out_width);
+    const PoolAxis &rows = shape.rows, &columns = shape.columns;
+    const std::uint32_t inputs = static_cast<std::uint32_t>(rows.in * columns.in);
+    const std::size_t outputs = static_cast<std::size_t>(rows.out * columns.out);
     const std::size_t plane = static_cast<std::uint32_t>(i) / inputs;
     const std::int32_t place = static_cast<std::int32_t>(static_cast<std::uint32_t>(i) % inputs);
-    // The windows h with h stride <= row + padding < h stride + kernel.
-    const std::int32_t row = place / shape.in_width + shape.padding;
-    const std::int32_t column = place % shape.in_width + shape.padding;
-    const std::int32_t h_first = row < shape.kernel ? 0 : (row - shape.kernel) / shape.stride + 1;
-    const std::int32_t w_first =
-        column < shape.kernel ? 0 : (column - shape.kernel) / shape.stride + 1;
-    const std::int32_t h_last =
-        row / shape.stride < shape.out_height ? row / shape.stride : shape.out_height - 1;
-    const std::int32_t w_last =
-        column / shape.stride < shape.out_width ? column / shape.stride : shape.out_width - 1;
+    const std::int32_t row = place / columns.in, column = place % columns.in;
     float sum = 0;
-    for (std::int32_t h = h_first; h <= h_last; ++h)
-      for (std::int32_t w = w_first; w <= w_last; ++w) {
-        const std::size_t at = plane * outputs + static_cast<std::size_t>(h * shape.out_width + w);
+    for (std::int32_t h = rows.first(row); h <= rows.last(row); ++h)
+      for (std::int32_t w = columns.first(column); w <= columns.last(column); ++w) {
+        const std::size_t at = plane * outputs + static_cast<std::size_t>(h * columns.out + w);
         if (winners[at] == place) sum += dy[at];
       }
     dx[i] = sum;

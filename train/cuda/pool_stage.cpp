@@ -7,13 +7,16 @@ Result<PoolStage> PoolStage::make(Gpu& gpu, const LayerPlan& plan, const MaxPool
   PoolStage stage;
   stage.inputs_ = plan.input.count();
   stage.outputs_ = plan.output.count();
-  stage.shape_ = {.in_height = plan.input.height,
-                  .in_width = plan.input.width,
-                  .out_height = plan.output.height,
-                  .out_width = plan.output.width,
-                  .kernel = layer.kernel,
-                  .stride = layer.stride,
-                  .padding = layer.padding_begin};
+  stage.shape_ = {.rows = {.in = plan.input.height,
+                           .out = plan.output.height,
+                           .kernel = layer.kernel.height,
+                           .stride = layer.stride.height,
+                           .padding = layer.padding_begin.height},
+                  .columns = {.in = plan.input.width,
+                              .out = plan.output.width,
+                              .kernel = layer.kernel.width,
+                              .stride = layer.stride.width,
+                              .padding = layer.padding_begin.width}};
   RUBATO_ASSIGN(stage.winners_, gpu.allocate(static_cast<std::size_t>(batch_max) * stage.outputs_ *
                                              sizeof(std::int32_t)));
   return stage;
