@@ -75,9 +75,9 @@ Result<RawData> read_cifar(const std::string& path) {
 }
 
 std::string samples_text(std::size_t steps, std::size_t columns) {
-  return steps == 1
-             ? fmt::format("a table of {}", counted(columns, "column"))
-             : fmt::format("sequences of {} steps of {}", steps, counted(columns, "channel"));
+  return steps == 1 ? fmt::format("a table of {}", counted(columns, "column"))
+                    : fmt::format("sequences of {} steps of {}", with_commas(steps),
+                                  counted(columns, "channel"));
 }
 
 std::string samples_text(const InputSchema& schema) {
@@ -99,9 +99,10 @@ Result<RawData> fitting(RawData raw, const InputSchema& schema, const std::strin
     if (schema.pixels)
       return fail(
           ErrorCode::BadInput,
-          fmt::format("{}: is a table, and the model takes images of {} x {} pixels; give a "
-                      "directory of images, or an IDX or NumPy file of them",
-                      path, schema.shape.width, schema.shape.height));
+          fmt::format("{}: is {}, and the model takes images of {} x {} pixels; give a "
+                      "directory of images, an IDX file, or a NumPy file of uint8",
+                      path, table->steps > 1 ? "an array of numbers that are no bytes" : "a table",
+                      schema.shape.width, schema.shape.height));
     if (table->steps > 1 || schema.steps() > 1)
       return fitting_sequences(std::move(raw), schema, path);
     if (table->columns.size() != schema.columns.size())

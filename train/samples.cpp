@@ -147,15 +147,16 @@ void add_pixels(RawImages images, const InputSchema& schema, Dataset& data) {
   data.features = std::move(pixels);
 }
 
-// A number that would not stay finite.
+// A number that would not stay finite. `at`: its place in the sample.
 tl::unexpected<Error> too_far(double value, const RawTable& table, std::size_t row,
-                              const InputSchema& schema, std::size_t c, const std::string& path) {
+                              const InputSchema& schema, std::size_t at, const std::string& path) {
+  const std::size_t columns = schema.columns.size(), c = at % columns;
   const auto [mean, scale] = schema.columns[c].scaling;
   return fail(ErrorCode::BadInput,
               fmt::format("{}: {}: {} is too far from the numbers of training, of mean {} and "
                           "deviation {}; mend it",
                           place_text(path, table.lines, row),
-                          table.steps > 1 ? fmt::format("channel {}", c)
+                          table.steps > 1 ? fmt::format("step {}, channel {}", at / columns, c)
                                           : column_text(schema.columns[c].name, c),
                           value, mean, 1 / std::abs(scale)));
 }
@@ -211,7 +212,7 @@ Result<std::vector<float>> inputs_of(const RawTable& table, const InputSchema& s
       if (!column.categorical()) {
         const auto [mean, scale] = column.scaling;
         const double scaled = ((missing ? column.fill : value) - mean) * scale;
-        if (std::abs(scaled) > kScaledMax) return too_far(value, table, row, schema, c, path);
+        if (std::abs(scaled) > kScaledMax) return too_far(value, table, row, schema, i, path);
         *to = static_cast<float>(scaled);
       } else if (!missing && value != kUnknownWord) {
         to[places[c][static_cast<std::size_t>(value)]] = 1;

@@ -34,6 +34,8 @@ MODELS = {
     "cnn1d of sequences": ('kind = "cnn1d"\nhidden = [12, 8]', "sequences"),
     "lstm of sequences": ('kind = "lstm"\nhidden = [12, 8]', "sequences"),
     "lstm of far ones": ('kind = "lstm"\nhidden = [12, 8]', "far sequences"),
+    "lstm of a number": ('kind = "lstm"\nhidden = [12, 8]', "sequences number"),
+    "mlp of sequences": ('kind = "mlp"\nhidden = [16]', "sequences"),
     "cnn": ('kind = "cnn"', "cifar"),
 }
 
@@ -100,8 +102,9 @@ def write_far(path, rows, number):
     return numpy.array(numbers), texts
 
 
-def write_sequences(path, samples, far):
-    """Waves of three kinds over 30 steps, beside noise, with gaps; far from 0 if asked. Returns: the samples."""
+def write_sequences(path, samples, far, number):
+    """Waves of three kinds over 30 steps, beside noise, with gaps; far from 0, or with a number to learn, if
+    asked. Returns: the samples."""
     rng = numpy.random.default_rng(6)
     kinds = rng.integers(0, 3, samples)
     turns = (1 + kinds)[:, None] * numpy.arange(30) / 30
@@ -112,7 +115,7 @@ def write_sequences(path, samples, far):
     x[rng.uniform(size=x.shape) < 0.05] = numpy.nan
     if not far:
         x = x.astype(numpy.float32)
-    numpy.savez(path, x=x, y=kinds)
+    numpy.savez(path, x=x, y=kinds * 30.5 + rng.normal(size=samples) if number else kinds)
     return x
 
 
@@ -142,10 +145,11 @@ def data_of(work, kind):
         numbers, texts = write_far(path, 2000, kind == "far number")
         task = '\ntask = "regression"' if kind == "far number" else ""
         return f'kind = "csv"\npath = "{path}"\ncategorical = ["code"]{task}', path, numbers, texts
-    if kind in ("sequences", "far sequences"):
+    if kind in ("sequences", "far sequences", "sequences number"):
         path = os.path.join(work, kind.replace(" ", "-") + ".npz")
-        raw = write_sequences(path, 2000, kind == "far sequences")
-        return f'kind = "numpy"\npath = "{path}"', path, raw, None
+        raw = write_sequences(path, 2000, kind == "far sequences", kind == "sequences number")
+        task = '\ntask = "regression"' if kind == "sequences number" else ""
+        return f'kind = "numpy"\npath = "{path}"{task}', path, raw, None
     if kind == "table":
         path = os.path.join(work, "table.csv")
         write_table(path, 2000)
@@ -366,7 +370,7 @@ def main():
     for name, (model, kind) in MODELS.items():
         dataset, data, raw, texts = data_of(work, kind)
         path = train(rubato, work, name, model, dataset)
-        if kind in ("number", "far number"):
+        if kind in ("number", "far number", "sequences number"):
             errors = errors_of_numbers(rubato, work, script, path, data, raw, texts)
         else:
             errors = errors_of_classes(rubato, work, script, name, path, data, raw, texts)

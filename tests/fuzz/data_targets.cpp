@@ -50,7 +50,8 @@ std::vector<std::string> npy_files() {
   return {train::npy<double>("<f8", "(3, 2)", {0.5, 0, 1.5, 1, 2.5, 0}),
           train::npy<float>("<f4", "(2, 2)", {0.5F, 0, 1.5F, 1}),
           train::npy<std::int64_t>("<i8", "(2, 2)", {5, 0, 1'700'000'000, 1}),
-          train::npy<std::uint8_t>("|u1", "(2, 2, 2)", {0, 1, 2, 3, 4, 5, 6, 7})};
+          train::npy<std::uint8_t>("|u1", "(2, 2, 2)", {0, 1, 2, 3, 4, 5, 6, 7}),
+          train::npy<float>("<f4", "(2, 2, 1)", {0.5F, 1, 1.5F, 2})};
 }
 
 std::string npz(const std::vector<std::pair<std::string, std::string>>& arrays) {

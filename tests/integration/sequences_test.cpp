@@ -97,11 +97,15 @@ TEST_CASE("sequences: data, compare, evaluate, predict, and a run that goes on")
   CHECK(evaluation.at("accuracy").get<double>() > 0.9);
   const auto classes = predicted(printed_by(place, {"predict", model, "--data", "bare.npz"}));
   REQUIRE(classes.size() == 200);
-  place.write("bare.npy", fresh.npy());
-  CHECK(predicted(printed_by(place, {"predict", model, "--data", "bare.npy"})) == classes);
   double right = 0;
   for (std::size_t i = 0; i < classes.size(); ++i) right += classes[i] == fresh.y[i] ? 1 : 0;
   CHECK(evaluation.at("accuracy").get<double>() == doctest::Approx(right / 200));
+  // An array alone, and one whose name says nothing.
+  place.write("bare.npy", fresh.npy());
+  place.write("bare.data", fresh.npy());
+  CHECK(predicted(printed_by(place, {"predict", model, "--data", "bare.npy"})) == classes);
+  CHECK(predicted(printed_by(
+            place, {"predict", model, "--data", "bare.data", "--kind", "numpy"})) == classes);
 
   place.write("on.toml",
               wave_cluster(kLstm + fmt::format("\nstart = \"{}\"", model), "path = \"new.npz\""));
@@ -128,6 +132,41 @@ TEST_CASE("sequences: boxes agree on them, and train") {
             printed_by(place, {"evaluate", "o/model.safetensors", "--data", "new.npz", "--json"}))
             .at("accuracy")
             .get<double>() > 0.9);
+}
+
+TEST_CASE("sequences: an LSTM learns a number, and boxes that differ are named") {
+  const Workplace place;
+  const auto write = [&](const std::string& name, std::size_t samples, std::uint64_t seed) {
+    const Waves all = waves(samples, seed);
+    std::vector<double> turns;
+    for (const std::int64_t quick : all.y) turns.push_back(quick == 1 ? 4 : 1);
+    train::write_npz(place.path(name).string(),
+                     {{"x", all.npy()},
+                      {"y", train::npy<double>("<f8", fmt::format("({},)", turns.size()), turns)}});
+  };
+  write("a.npz", 400, 1);
+  write("b.npz", 300, 2);
+  write("new.npz", 200, 3);
+  const std::string boxes =
+      "[[workers]]\nname = \"a\"\nstep_seconds = 0.005\ndata = \"a.npz\"\n"
+      "[[workers]]\nname = \"b\"\nstep_seconds = 0.005\ndata = \"b.npz\"\n";
+  place.write("c.toml", wave_cluster(kLstm, "partition = \"local\"\ntask = \"regression\"", boxes));
+  printed_by(place, {"compare", "c.toml", "--sync", "bsp", "--save", "--quiet", "--out", "o"});
+  const std::string model = "o/bsp-1/model.safetensors";
+  CHECK(Json::parse(printed_by(place, {"evaluate", model, "--data", "new.npz", "--json"}))
+            .at("r2")
+            .get<double>() > 0.9);
+  train::write_npz(place.path("b.npz").string(),
+                   {{"x", train::npy<float>("<f4", "(4, 3, 2)", std::vector<float>(24, 0.5F))},
+                    {"y", train::npy<double>("<f8", "(4,)", {1, 2, 3, 4})}});
+  for (const char* command : {"compare", "up"}) {
+    Process refused(place, {command, "c.toml", "--sync", "bsp", "--out", command});
+    CHECK(refused.wait_for_end() == 2);
+    CAPTURE(refused.err());
+    CHECK(contains(refused.err(),
+                   "box a has sequences of 20 steps, box b has sequences of 3 "
+                   "steps; all need samples of the same length: cut or pad them"));
+  }
 }
 
 TEST_CASE("sequences: models of images refuse them, a cnn1d and an mlp take them") {

@@ -443,7 +443,7 @@ TEST_CASE("images to predict are resized as the model needs, a table is refused"
   CHECK(read_samples(schema, table, Labels::IfThere).error().message ==
         table +
             ": is a table, and the model takes images of 2 x 2 pixels; give a directory of "
-            "images, or an IDX or NumPy file of them");
+            "images, an IDX file, or a NumPy file of uint8");
 }
 
 }  // namespace

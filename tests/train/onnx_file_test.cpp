@@ -177,6 +177,23 @@ TEST_CASE("ONNX: the first layer has the weights of what it takes") {
           std::vector<std::string>{"blue", "red", "", "?", "NA", "NaN", "nan"});
   }
 }
+TEST_CASE("ONNX: sequences go in step by step, in doubles where a channel is far from 0") {
+  for (const char* kind : {"lstm", "mlp"})
+    for (const bool far : {false, true}) {
+      CAPTURE(kind);
+      TrainedModel model = untrained({.kind = kind, .hidden = {}}, {1, 5, 3}, 3, false);
+      model.schema.columns = plain_columns(3);
+      if (far) model.schema.columns[1].scaling = {1.7e9, 1};
+      const onnx::ModelProto file = check(model);
+      REQUIRE(file.graph().input_size() == 1);
+      const auto& type = file.graph().input(0).type().tensor_type();
+      CHECK(type.elem_type() == (far ? onnx::TensorProto::DOUBLE : onnx::TensorProto::FLOAT));
+      REQUIRE(type.shape().dim_size() == 3);
+      CHECK(type.shape().dim(0).dim_param() == "N");
+      CHECK(type.shape().dim(1).dim_value() == 5);
+      CHECK(type.shape().dim(2).dim_value() == 3);
+    }
+}
 TEST_CASE("ONNX: mlp on images") {
   check(untrained({.kind = "mlp", .hidden = {5}}, {1, 28, 28}, 10, true));
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <string>
 #include <variant>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "train/data_files.hpp"
 #include "train/data_hints.hpp"
 #include "train/data_summary.hpp"
+#include "train/model_file.hpp"
 #include "train/samples.hpp"
 
 namespace rubato::train::sequences {
@@ -84,6 +86,69 @@ TEST_CASE("sequences: bytes of three dimensions stay images") {
   const auto raw =
       read_raw(write(directory, npy<std::uint8_t>("|u1", "(2, 3, 2)", bytes)), any_kind()).value();
   CHECK(std::get<RawImages>(raw).shape == Shape{1, 3, 2});
+}
+
+TEST_CASE("sequences: an array alone has no labels, and can be predicted") {
+  const TempDirectory directory;
+  const auto raw = [&](const std::string& bytes) {
+    return read_raw(directory.write("a.npy", bytes), any_kind()).value();
+  };
+  const auto table = std::get<RawTable>(raw(npy<double>("<f8", "(2, 3, 2)", kValues)));
+  CHECK(table.steps == 3);
+  CHECK(table.values == kValues);
+  CHECK(table.labels.empty());
+  const std::vector<std::uint8_t> bytes(12, 3);
+  CHECK(std::get<RawImages>(raw(npy<std::uint8_t>("|u1", "(2, 3, 2)", bytes))).shape ==
+        Shape{1, 3, 2});
+  CHECK(std::get<RawImages>(raw(npy<std::uint8_t>("|u1", "(1, 2, 2, 3)", bytes))).shape ==
+        Shape{3, 2, 2});
+
+  const std::string path = directory.path("a.npy");
+  directory.write("a.npy", npy<double>("<f8", "(2, 3, 2)", kValues));
+  CHECK(summarise(path, any_kind()).error().message.starts_with(path + ": has no labels"));
+  const InputSchema schema =
+      agree(
+          summarise(write(directory, npy<double>("<f8", "(2, 3, 2)", kValues)), any_kind()).value(),
+          any_kind())
+          .value();
+  const Samples alone = read_samples(schema, path, Labels::IfThere).value();
+  const Samples labelled = read_samples(schema, directory.path("a.npz"), Labels::IfThere).value();
+  CHECK_FALSE(alone.labelled);
+  CHECK(labelled.labelled);
+  CHECK(values(alone.data) == values(labelled.data));
+  CHECK_FALSE(read_samples(schema, path, Labels::Needed).has_value());
+}
+
+TEST_CASE("sequences: labels may be missing or texts, samples may have weights") {
+  const TempDirectory directory;
+  const std::string path = directory.path("a.npz");
+  // "on" and "off", of three characters of four bytes.
+  std::string texts;
+  for (const char c : std::string("on\0off", 6)) texts += std::string(1, c) + std::string(3, '\0');
+  write_npz(path, {{"x", npy<float>("<f4", "(2, 2, 1)", {1, 2, 3, 4})},
+                   {"y", npy<char>("<U3", "(2,)", {texts.begin(), texts.end()})}});
+  CHECK(summarise(path, any_kind()).value().classes ==
+        std::map<std::string, std::uint64_t>{{"off", 1}, {"on", 1}});
+
+  write_npz(path, {{"x", npy<float>("<f4", "(3, 2, 1)", {1, 2, 3, 4, 5, 6})},
+                   {"y", npy<double>("<f8", "(3,)", {1.5, kNaN, 0.5})},
+                   {"w", npy<double>("<f8", "(3,)", {3, 7, 1})}});
+  DatasetOptions options = any_kind();
+  options.task = Task::Regression;
+  options.weight_column = "w";
+  CHECK(summarise(path, options)
+            .error()
+            .message.starts_with(path + ", sample 1: column y: no value"));
+  options.skip_unlabelled = true;
+  const DataSummary summary = summarise(path, options).value();
+  CHECK(summary.samples == 2);
+  CHECK(summary.columns[0].values == Moments{4, 3.5, 17});
+  CHECK(summary.target == Moments{2, 1, 0.5});
+  const InputSchema schema = agree(summary, options).value();
+  CHECK(schema.weights->mean == 2);
+  const Dataset data = load_local(path, schema, options, 0, 1).value().train;
+  CHECK(data.weights == std::vector<float>{1.5, 0.5});
+  CHECK(data.targets == std::vector<double>{1, -1});
 }
 
 TEST_CASE("sequences: what is no sequence is one line") {
@@ -174,6 +239,16 @@ TEST_CASE(
   CHECK(line(directory.write("e.csv", "a,b\n1,2\n")) ==
         ": is no NumPy file" + wanted + "; save them by np.savez(file, x=..., y=...)");
 
+  auto far = kValues;
+  far[9] = 1e36;  // sample 1, step 1, channel 1
+  CHECK(line(write(directory, npy<double>("<f8", "(2, 3, 2)", far), "g.npz"))
+            .starts_with(", sample 1: step 1, channel 1: 1e+36 is too far from the numbers of"));
+  InputSchema images{.shape = {1, 3, 2}, .pixels = true, .scalings = {{}}, .classes = {"7", "8"}};
+  CHECK(read_samples(images, path, Labels::IfThere).error().message ==
+        path +
+            ": is an array of numbers that are no bytes, and the model takes images of 2 x 3 "
+            "pixels; give a directory of images, an IDX file, or a NumPy file of uint8");
+
   const DataSummary longer =
       summarise(write(directory, npy<double>("<f8", "(2, 2, 3)", kValues), "b.npz"), any_kind())
           .value();
@@ -196,6 +271,42 @@ TEST_CASE("sequences: a summary that claims absurd steps is refused") {
   CHECK_FALSE(summary_of(to_text(summary)).has_value());
   summary.steps = 0;
   CHECK_FALSE(summary_of(to_text(summary)).has_value());
+  // Samples and steps that are possible each, and whose product is 0 in 64 bits.
+  const std::string wrapped =
+      R"({"samples":1099511627776,"label":"y","steps":16777216,"sparse":false,)"
+      R"("columns":[{"missing":0,"values":[0,0.0,0.0]}],"classes":[["a",1099511627776]]})";
+  CHECK(summary_of(wrapped).error().message == "a data summary that has samples of 16777216 steps");
+}
+
+TEST_CASE("sequences: a run that starts from a model keeps its channels and scaling") {
+  const TempDirectory directory;
+  const DataSummary summary =
+      summarise(write(directory, npy<double>("<f8", "(2, 3, 2)", kValues)), any_kind()).value();
+  TrainedModel model;
+  model.schema = agree(summary, any_kind()).value();
+  model.spec = make_model({.kind = "lstm", .hidden = {4, 4}}, model.schema.shape, 2).value();
+  model.parameters = initial_parameters(model.spec, 1);
+  const std::string start = directory.path("start.safetensors");
+  REQUIRE(write_model(start, model));
+  CHECK(read_model(start).value().schema.columns == model.schema.columns);
+
+  DatasetOptions options = any_kind();
+  options.start = start;
+  options.held_out = 0;
+  auto others = kValues;
+  for (double& value : others) value *= 3;
+  options.path = write(directory, npy<double>("<f8", "(2, 3, 2)", others), "b.npz");
+  CHECK(load_dataset(options, 1).value().schema.columns == model.schema.columns);
+  CHECK(agree({{"pi", summarise(options.path, options).value()}}, options).value().columns ==
+        model.schema.columns);
+  options.path = write(directory, npy<double>("<f8", "(2, 2, 3)", kValues), "c.npz");
+  CHECK(load_dataset(options, 1).error().message ==
+        options.path +
+            ": holds sequences of 2 steps of 3 channels, and the model takes sequences "
+            "of 3 steps of 2 channels");
+  // A first layer that begins anew leaves steps and channels to the data.
+  options.fresh = {"lstm1.*"};
+  CHECK(load_dataset(options, 1).value().schema.shape == Shape{1, 2, 3});
 }
 
 TEST_CASE("sequences: hints speak of channels") {
