@@ -8,8 +8,9 @@ namespace rubato::cli {
 inline constexpr int kExitInterrupted = 130;
 inline constexpr int kExitMissed = 3;  // the target
 
-// Call once, first in main: blocks both signals in all threads to come, whose system calls they
-// would cut short, and takes them on a thread of its own. A second signal ends the process at once.
+// Call once, before other threads: blocks both signals in all threads to come, whose system calls
+// they would cut short, and takes them on a thread of its own. A second signal ends the process at
+// once.
 std::stop_token watch_interrupts();
 
 // Whether the first signal was SIGTERM: a service manager ends this process, and maybe starts it

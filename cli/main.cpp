@@ -708,7 +708,6 @@ void add_worker(CLI::App& app, WorkerRun& run) {
 int run(int argc, char** argv) {
   constexpr std::size_t kThreadsMin = 8;  // of a command, or of a node
   if (const auto enough = check_threads(kThreadsMin); !enough) return report_error(enough.error());
-  const auto stop = watch_interrupts();
   CLI::App app("Rubato: a parameter server for unequal machines", "rubato");
   app.get_formatter()->column_width(help_column(text_columns(stdout)));
   app.set_version_flag("--version", std::string("rubato ") + std::string(version()));
@@ -776,6 +775,11 @@ int run(int argc, char** argv) {
     }
     return report_usage(app, error, argc, argv);
   }
+  // Before the first thread of ours: it might not get its stack.
+  for (const char* node : {"up", "scheduler", "server", "worker"})
+    if (const auto enough = check_address_space(); app.got_subcommand(node) && !enough)
+      return report_error(enough.error());
+  const auto stop = watch_interrupts();
   if (app.got_subcommand("compare")) {
     compare_options.command = command_line(argc, argv);
     return compare(compare_options, stop);
@@ -784,9 +788,6 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("compare-runs")) return compare_runs(compare_runs_options);
   if (app.got_subcommand("report")) return report(report_run);
   if (app.got_subcommand("runs")) return list_runs(runs_list);
-  for (const char* node : {"up", "scheduler", "server", "worker"})
-    if (const auto enough = check_address_space(); app.got_subcommand(node) && !enough)
-      return report_error(enough.error());
   for (const char* node : {"up", "scheduler", "server", "worker", "status"})
     if (const auto enough = check_descriptors(0); app.got_subcommand(node) && !enough)
       return report_error(enough.error());

@@ -5,6 +5,15 @@ set(CPACK_PACKAGE_VENDOR "Rubato")
 set(CPACK_PACKAGE_CONTACT "Rubato maintainers <maintainers@rubato.invalid>" CACHE STRING
   "Who answers for the packages: NAME <ADDRESS>")
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
+# A package is of the release that it was made on. Those of Debian 12 do not say so in their version;
+# those of 13 do, which is also the higher version: so a box that is upgraded gets it.
+cmake_host_system_information(RESULT system QUERY DISTRIB_ID)
+cmake_host_system_information(RESULT release QUERY DISTRIB_VERSION_ID)
+string(REGEX REPLACE "^debian" "deb" system "${system}${release}")
+set(CPACK_DEBIAN_PACKAGE_VERSION ${PROJECT_VERSION})
+if(NOT system STREQUAL deb12)
+  string(APPEND CPACK_DEBIAN_PACKAGE_VERSION "+${system}")
+endif()
 set(CPACK_SET_DESTDIR ON)  # some files go to /etc
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
@@ -38,10 +47,10 @@ set(CPACK_DEBIAN_RUBATO-DEV_PACKAGE_NAME rubato-dev)
 set(CPACK_DEBIAN_RUBATO-DEV_PACKAGE_SECTION libdevel)
 # What cmake/rubato-config.cmake looks for, as in group `build` of deploy/dependencies.txt.
 string(JOIN ", " CPACK_DEBIAN_RUBATO-DEV_PACKAGE_DEPENDS
-  "rubato (= ${PROJECT_VERSION})"
+  "rubato (= ${CPACK_DEBIAN_PACKAGE_VERSION})"
   cmake g++ pkg-config libfmt-dev libspdlog-dev libexpected-dev libzmq3-dev libflatbuffers-dev
   flatbuffers-compiler libxxhash-dev libopenblas-pthread-dev libdnnl-dev ocl-icd-opencl-dev
-  zlib1g-dev libpng-dev libjpeg62-turbo-dev libwebp-dev libheif-dev libzip-dev
+  zlib1g-dev libpng-dev libjpeg-dev libwebp-dev libheif-dev libzip-dev
   nlohmann-json3-dev libonnx-dev libprotobuf-dev)
 set(CPACK_DEBIAN_RUBATO-DEV_DESCRIPTION "parameter server for unequal machines (C++ libraries)
 Headers and static libraries for C++20 programs that embed Rubato: its sync

@@ -2,8 +2,9 @@
 # Packs the libraries that Rubato is built with and runs with into build/packed, for a machine on
 # which nothing can be installed, such as a rented one with a GPU. That machine needs a C++ compiler,
 # CMake 3.25, make or ninja, and for the CUDA device the toolkit and cuDNN. It may be another
-# distribution, with glibc 2.36 or newer. docs/gpu.md has the commands to build there.
-# Debian 12. Usage: deploy/pack.sh
+# distribution, with the glibc of this one or newer: 2.36 of Debian 12, 2.41 of Debian 13. docs/gpu.md
+# has the commands to build there.
+# Debian 12 or 13. Usage: deploy/pack.sh
 set -eu
 cd "$(dirname "$0")/.."
 deploy/install.sh build run test
@@ -12,7 +13,7 @@ packed=build/packed
 
 # The groups without programs and data, and what they depend on. The compiler's own libraries and
 # libc are those of the other machine.
-named=$(awk '$1 ~ /^(build|run|test)$/ { print $2 }' deploy/dependencies.txt |
+named=$(deploy/install.sh --list build run test |
   grep -Evx 'g\+\+|cmake|ninja-build|ccache|help2man|bash-completion|systemd|dataset-.*')
 # shellcheck disable=SC2086  # a list of words
 packages=$(apt-cache depends --recurse --installed --important $named | grep '^[a-z0-9]' |

@@ -2,7 +2,8 @@
 # Cross-builds for 64-bit ARM and runs, in an emulator, the tests of everything whose bits must not
 # depend on the processor: compression, server optimizers, sync models, golden traces, batches and
 # local step. Then looks into the object files: every compression loop has to be NEON. A few minutes.
-# Debian 12 on x86-64. The libraries for ARM lie in build/arm64/root, nowhere else on this system.
+# Debian 12 or 13 on x86-64. The libraries for ARM lie in build/arm64/root, nowhere else on this
+# system.
 # Usage: tests/arm64.sh
 set -eu
 cd "$(dirname "$0")/.."
@@ -12,15 +13,15 @@ deploy/install.sh build test arm64
 root="$PWD/build/arm64/root"
 build=build/arm64/build
 libraries="$root/usr/lib/aarch64-linux-gnu"
-packages=$(awk '$1 ~ /^(build|test)$/ && $2 ~ /(^lib|-dev$)/ { print $2 }' deploy/dependencies.txt)
-packages=$(printf '%s' "$packages" | tr '\n' ,)
-if [ "$(cat "$root.packages" 2>/dev/null)" != "$packages" ]; then
+release=$(. /etc/os-release && echo "$VERSION_CODENAME")
+packages=$(deploy/install.sh --list build test | grep -E '^lib|-dev$' | paste -s -d ,)
+if [ "$(cat "$root.packages" 2>/dev/null)" != "$release $packages" ]; then
   printf '== libraries for arm64\n'
   rm -rf "$root" "$root.packages"
   mkdir -p "$root"
   # As of `extract`: no package's scripts run, so what they would link is linked here.
   mmdebstrap --quiet --mode="$([ "$(id -u)" -eq 0 ] && echo root || echo unshare)" \
-    --variant=extract --arch=arm64 --include="$packages" bookworm "$root"
+    --variant=extract --arch=arm64 --include="$packages" "$release" "$root"
   for file in "$libraries"/openblas-pthread/libopenblas.so*; do
     ln -sf "openblas-pthread/${file##*/}" "$libraries/"
   done
@@ -28,7 +29,7 @@ if [ "$(cat "$root.packages" 2>/dev/null)" != "$packages" ]; then
     ln -sf "openblas-pthread/${file##*/}" "$root/usr/include/aarch64-linux-gnu/"
   done
   ln -sf "$(command -v flatc)" "$root/usr/bin/flatc"  # runs here
-  printf '%s' "$packages" >"$root.packages"
+  printf '%s' "$release $packages" >"$root.packages"
 fi
 
 export RUBATO_ARM64_ROOT="$root" PKG_CONFIG_SYSROOT_DIR="$root"

@@ -89,8 +89,9 @@ std::string install_text(const Box& box, const StartOptions& options) {
   if (!options.reinstall)
     cases += fmt::format("  *' rubato {0}') package= ; echo 'rubato {0} is there' ;;\n", version);
   for (const Package& package : options.packages)
-    cases +=
-        fmt::format("  {}' '*) package={} ;;\n", package.architecture, shell_word(package.path));
+    cases += fmt::format("  {}' '{}) package={} ;;\n", package.architecture,
+                         package.release.empty() ? "*" : package.release + "' '*",
+                         shell_word(package.path));
   const std::string install = fmt::format(
       R"sh(export DEBIAN_FRONTEND=noninteractive
 install() {{
@@ -105,11 +106,12 @@ echo "$(rubato --version) is installed"
       options.reinstall ? "--reinstall " : "", kUploadedPackage, kBoxDirectory);
   return fmt::format(
       R"sh(has=$({0} <<'END'
-echo "$(dpkg --print-architecture) $(rubato --version 2>/dev/null)"
+release=$(. /etc/os-release && echo "$VERSION_ID")
+echo "$(dpkg --print-architecture) $release $(rubato --version 2>/dev/null)"
 END
 )
 case $has in
-{1}  *) echo "no --package is for this box, whose architecture is ${{has%% *}}" >&2; exit 1 ;;
+{1}  *) echo "no --package is for this box, of which this is known: $has" >&2; exit 1 ;;
 esac
 if [ -n "$package" ]; then
 {2} <"$package"
@@ -360,18 +362,27 @@ Result<std::vector<Package>> read_packages(const std::vector<std::string>& paths
       return problem("the name of a package is like rubato_0.2.0_arm64.deb");
     std::error_code error;
     if (!fs::is_regular_file(path, error)) return problem("there is no such file");
-    Package package{path, name.substr(first + 1, second - first - 1),
-                    name.substr(second + 1, end - second - 1)};
-    package.version = package.version.substr(0, package.version.find('-'));  // without Debian's
+    Package package{.path = path,
+                    .version = name.substr(first + 1, second - first - 1),
+                    .architecture = name.substr(second + 1, end - second - 1),
+                    .release = {}};
+    // Behind the version is Debian's: a revision, or the release that cmake/package.cmake names.
+    const auto debian = package.version.find_first_of("-+~");
+    if (debian != name.npos) {
+      if (const auto at = package.version.find("+deb", debian); at != name.npos)
+        package.release = package.version.substr(at + 4);
+      package.version.erase(debian);
+    }
     for (const Package& other : packages) {
       if (other.version != package.version)
         return problem(fmt::format("all nodes of a run are of one version, and {} is of {}",
                                    other.path, other.version));
-      if (other.architecture == package.architecture)
+      if (other.architecture == package.architecture && other.release == package.release)
         return problem(fmt::format("{} is for the same architecture", other.path));
     }
     packages.push_back(std::move(package));
   }
+  std::ranges::stable_partition(packages, [](const Package& p) { return !p.release.empty(); });
   return packages;
 }
 

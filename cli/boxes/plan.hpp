@@ -25,13 +25,15 @@ struct Phase {
   bool slow = false;  // it copies or installs
 };
 
-// "rubato_0.2.0_arm64.deb" taken apart.
+// "rubato_0.2.0_arm64.deb" or "rubato_0.2.0+deb13_arm64.deb" taken apart.
 struct Package {
   std::string path;
   std::string version;  // as `rubato --version` says it
   std::string architecture;
+  std::string release;  // "13": of Debian 13 alone; empty: of a release that no other is for
 };
-// BadInput for a name of another form, several versions, or two packages for one architecture.
+// Those of a named release first. BadInput for a name of another form, several versions, or two
+// packages for one architecture and release.
 [[nodiscard]] Result<std::vector<Package>> read_packages(const std::vector<std::string>& paths);
 
 struct StartOptions {

@@ -26,19 +26,24 @@ constexpr Duration kFarewell = Duration::from_seconds(1);
 constexpr double kBytesPerSecond = 1e6;  // to one reader, where a page is large
 
 // As many threads as readers, and a bound on the connections that wait for one.
-class BoundedPool : public httplib::ThreadPool {
+class BoundedPool : public httplib::TaskQueue {
  public:
-  BoundedPool() : ThreadPool(kThreads) {}
-  void enqueue(std::function<void()> serve) override {
+  using Task = std::function<void()>;
+  // Nothing in httplib 0.11, a bool in 0.18: whether the pool takes it. This one takes all.
+  using Taken = decltype(std::declval<httplib::TaskQueue&>().enqueue(Task()));
+
+  Taken enqueue(Task serve) override {
     free_.acquire();
-    ThreadPool::enqueue([this, serve = std::move(serve)] {
+    return pool_.enqueue([this, serve = std::move(serve)] {
       serve();
       free_.release();
     });
   }
+  void shutdown() override { pool_.shutdown(); }
 
  private:
   std::counting_semaphore<kConnectionsMax> free_{kConnectionsMax};
+  httplib::ThreadPool pool_{kThreads};
 };
 
 std::string_view host_of(std::string_view host_and_port) {

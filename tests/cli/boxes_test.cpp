@@ -82,8 +82,9 @@ Outcome shell(const std::string& text, double seconds = 20) {
   return run_shell(text, {}, Duration::from_seconds(seconds), {});
 }
 
-const StartOptions kStart{.packages = {{"dir/rubato_0.2.0_amd64.deb", "0.2.0", "amd64"},
-                                       {"rubato_0.2.0_arm64.deb", "0.2.0", "arm64"}},
+const StartOptions kStart{.packages = {{"rubato_0.2.0+deb13_amd64.deb", "0.2.0", "amd64", "13"},
+                                       {"dir/rubato_0.2.0_amd64.deb", "0.2.0", "amd64", ""},
+                                       {"rubato_0.2.0_arm64.deb", "0.2.0", "arm64", ""}},
                           .sync = "adsp",
                           .seed = {}};
 
@@ -246,22 +247,43 @@ TEST_CASE("boxes: the printed script is one for sh, names with blanks and quotes
   }
 }
 
+TEST_CASE("boxes: a box gets the package of its processor and its release") {
+  const auto plan = start_plan(good_layout(kThreeBoxes), kStart);
+  std::string text = step_of(plan, "install rubato", "root@192.168.77.1");
+  text = text.substr(0, text.find("\nif [ -n \"$package\""));
+  const auto chosen = [&](const std::string& box) {
+    const auto said =
+        shell("on() { cat >/dev/null; echo '" + box + "'; }\n" + text + "\necho \"$package\"");
+    return said.out + said.err;
+  };
+  CHECK(chosen("amd64 13 ") == "rubato_0.2.0+deb13_amd64.deb\n");
+  CHECK(chosen("amd64 12 rubato 0.1.0") == "dir/rubato_0.2.0_amd64.deb\n");
+  CHECK(chosen("arm64 13 ") == "rubato_0.2.0_arm64.deb\n");
+  CHECK(chosen("amd64 13 rubato 0.2.0") == "rubato 0.2.0 is there\n\n");
+  CHECK(has(chosen("riscv64 13 "), "no --package is for this box"));
+}
+
 TEST_CASE("boxes: packages are known by their names") {
   const TempDirectory place;
   const std::string amd64 = place.write("rubato_0.2.0_amd64.deb", "");
   const std::string arm64 = place.write("rubato_0.2.0-1_arm64.deb", "");
   const std::string newer = place.write("rubato_0.3.0_armhf.deb", "");
-  const std::string twice = place.write("rubato_0.2.0~_arm64.deb", "");
-  const auto packages = read_packages({amd64, arm64});
+  const std::string trixie = place.write("rubato_0.2.0+deb13_arm64.deb", "");
+  const auto packages = read_packages({amd64, arm64, trixie});
   REQUIRE(packages.has_value());
-  CHECK(packages->at(1).architecture == "arm64");
-  CHECK(packages->at(1).version == "0.2.0");
+  CHECK(packages->at(0).path == trixie);
+  CHECK(packages->at(0).release == "13");
+  CHECK(packages->at(0).version == "0.2.0");
+  CHECK(packages->at(2).architecture == "arm64");
+  CHECK(packages->at(2).version == "0.2.0");
+  CHECK(packages->at(2).release.empty());
   const auto problem = [](const std::vector<std::string>& paths) {
     const auto read = read_packages(paths);
     return read ? "" : read.error().message;
   };
   CHECK(has(problem({amd64, newer}), "all nodes of a run are of one version"));
   CHECK(has(problem({arm64, arm64}), "is for the same architecture"));
+  CHECK(has(problem({trixie, arm64, trixie}), "is for the same architecture"));
   CHECK(has(problem({place.path("rubato_0.2.0_i386.deb")}), "there is no such file"));
   for (const char* name : {"edge.toml", "rubato_0.2.0.deb", "rubato-dev_0.2.0_amd64.deb",
                            "rubato_0.2.0_.deb", "rubato_$(x)_amd64.deb"})

@@ -1,8 +1,9 @@
 #!/bin/sh
-# Cross-builds the Debian packages for 64-bit ARM, in a Debian 12 of its own that has the libraries of
-# both processors. Installs the package there and runs it in an emulator: the version and a
-# comparison that trains. The packages are then in build/packages-arm64.
-# Root on Debian 12, x86-64; half an hour on two cores, 4 GB. Usage: tests/packages/arm64.sh
+# Cross-builds the Debian packages for 64-bit ARM, in a Debian of its own that has the libraries of
+# both processors. Installs the package there and runs it in an emulator: the version and a comparison
+# that trains. The packages are then in build/packages-arm64.
+# Root on Debian 12 or 13, x86-64; half an hour on two cores, 4 GB.
+# Usage: [RELEASE=trixie] tests/packages/arm64.sh   RELEASE: for which they are; default: this machine's
 set -eu
 cd "$(dirname "$0")/../.."
 if [ "$(id -u)" -ne 0 ]; then echo "skipped: makes a chroot, so it needs root"; exit 77; fi
@@ -10,7 +11,8 @@ deploy/install.sh boxes
 
 root="$PWD/build/packages-arm64.root"
 # Programs run here; libraries are those of arm64, where they depend on the processor at all.
-packages=$(awk '$1 == "build" || $1 == "package" { print $2 }' deploy/dependencies.txt)
+release=${RELEASE:-$(. /etc/os-release && echo "$VERSION_CODENAME")}
+packages=$(deploy/install.sh --list build package)
 libraries=$(apt-cache show $(printf '%s\n' $packages | grep -E '^lib|-dev$') |
   awk '/^Package:/ { name = $2 } /^Architecture:/ && $2 != "all" { print name }' | grep -v '^dpkg' |
   sort -u)
@@ -18,12 +20,12 @@ for library in $libraries; do
   packages=$(printf '%s\n' $packages | sed "s/^$library\$/$library:arm64/")
 done
 packages=$(printf '%s\n' $packages crossbuild-essential-arm64 qemu-user | tr '\n' ,)
-if [ "$(cat "$root.packages" 2>/dev/null)" != "$packages" ]; then
+if [ "$(cat "$root.packages" 2>/dev/null)" != "$release $packages" ]; then
   printf '== a Debian with the cross compiler and the libraries\n'
   rm -rf --one-file-system "$root" "$root.packages"
   mkdir -p "$root"
-  mmdebstrap --quiet --variant=apt --architectures=amd64,arm64 --include="$packages" bookworm "$root"
-  printf '%s' "$packages" >"$root.packages"
+  mmdebstrap --quiet --variant=apt --architectures=amd64,arm64 --include="$packages" "$release" "$root"
+  printf '%s' "$release $packages" >"$root.packages"
 fi
 
 printf '== build\n'

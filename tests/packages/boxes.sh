@@ -1,7 +1,8 @@
-# tests/packages/boxes.sh - bare Debian 12 systems with systemd and a network between them, for the
-# scripts beside it: they source it. Root on Debian 12; 1 GB below TMPDIR for each box.
+# tests/packages/boxes.sh - bare Debian systems with systemd and a network between them, for the
+# scripts beside it: they source it. Root on Debian 12 or 13; 1 GB below TMPDIR for each box.
 # It sets `packages`, the directory of the packages, from the script's first argument, and `place`, a
-# directory that goes with the script.
+# directory that goes with the script. `release`, the one of the boxes, is RELEASE in the environment
+# (bookworm, trixie), or that of this machine.
 
 skip() { printf 'skipped: %s\n' "$*"; exit 77; }
 [ "$(id -u)" -eq 0 ] || skip "boots containers and makes network namespaces, so it needs root"
@@ -9,6 +10,7 @@ deploy/install.sh boxes
 packages=${1-build/packages}
 [ $# -gt 0 ] || deploy/package.sh
 
+release=${RELEASE:-$(. /etc/os-release && echo "$VERSION_CODENAME")}
 place=$(mktemp -d)
 boxes=
 say() { printf '== %s\n' "$*"; }
@@ -33,10 +35,10 @@ end() {
 trap end EXIT
 trap 'exit 130' INT TERM
 
-# bare_system NAME [PACKAGE,PACKAGE]: in place/NAME, with these of Debian, and ours in
-# /root.
+# bare_system NAME [PACKAGE,PACKAGE]: in place/NAME, of the release, with these of Debian, and ours
+# in /root.
 bare_system() {
-  mmdebstrap --quiet --variant=minbase --include="systemd,systemd-sysv,iproute2${2:+,$2}" bookworm "$place/$1"
+  mmdebstrap --quiet --variant=minbase --include="systemd,systemd-sysv,iproute2${2:+,$2}" "$release" "$place/$1"
   cp "$packages"/rubato_*_amd64.deb "$packages"/rubato-dev_*_amd64.deb "$place/$1/root/"
 }
 

@@ -1,14 +1,14 @@
 #!/bin/sh
-# `rubato boxes` on three bare Debian 12 systems with systemd, a network between them, and OpenSSH: start
+# `rubato boxes` on three bare Debian systems with systemd, a network between them, and OpenSSH: start
 # installs the package, carries keys and file, and starts the services; status and fetch --wait follow;
 # a second start goes on, and one with --new trains anew; the printed script does the same by hand.
-# Root on Debian 12, four minutes, 3 GB below TMPDIR. Usage: tests/packages/remote.sh [DIRECTORY]
+# Root on Debian 12 or 13, four minutes, 3 GB below TMPDIR. Usage: [RELEASE=trixie] tests/packages/remote.sh [DIRECTORY]
 #   DIRECTORY holds the packages; default: deploy/package.sh makes them in build/packages
 set -eu
 cd "$(dirname "$0")/../.."
 . tests/packages/boxes.sh
 
-say "three bare Debian 12 with OpenSSH"
+say "three bare Debian $release with OpenSSH"
 bare_system head openssh-server
 # What Debian has for the package is on its disk, for these boxes cannot reach the Internet.
 chroot "$place/head" sh -c 'apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \

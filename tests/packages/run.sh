@@ -1,22 +1,31 @@
 #!/bin/sh
-# The Debian packages on bare Debian 12, with systemd: two boxes with a network between them. On the
+# The Debian packages on bare Debian, with systemd: two boxes with a network between them. On the
 # first `apt install` and three units; the second joins with one key and one line of configuration. Ends with the
 # trained model. On the way: a killed node is started again, bad input is not, a stop is no failure,
 # and a program that embeds Rubato builds against rubato-dev alone.
-# Root on Debian 12, five minutes, 3 GB below TMPDIR. Usage: tests/packages/run.sh [DIRECTORY]
-#   DIRECTORY holds the packages; default: deploy/package.sh makes them in build/packages
+# Root on Debian 12 or 13, five minutes, 3 GB below TMPDIR.
+# Usage: [RELEASE=trixie] tests/packages/run.sh [DIRECTORY [OTHER-DIRECTORY OTHER-RELEASE]]
+#   DIRECTORY holds the packages; default: deploy/package.sh makes them in build/packages. RELEASE is the
+#   one of the boxes; default: of this machine. The second box may be of another release.
 set -eu
 cd "$(dirname "$0")/../.."
 . tests/packages/boxes.sh
 
-say "a bare Debian 12"
-bare_system a
-
-say "apt install ./rubato_*.deb"
-chroot "$place/a" sh -c 'apt-get -qq update; DEBIAN_FRONTEND=noninteractive apt-get install -y -qq /root/rubato_*.deb' \
-  >"$place/apt.log" 2>&1 || fail "$(cat "$place/apt.log")"
-chroot "$place/a" rubato --version
-cp -a "$place/a" "$place/b"
+# box_with_rubato NAME: a bare system of the release, and on it `apt install`.
+box_with_rubato() {
+  say "a bare Debian $release: apt install ./rubato_*.deb"
+  bare_system "$1"
+  chroot "$place/$1" sh -c 'apt-get -qq update; DEBIAN_FRONTEND=noninteractive apt-get install -y -qq /root/rubato_*.deb' \
+    >"$place/apt.log" 2>&1 || fail "$(cat "$place/apt.log")"
+  chroot "$place/$1" rubato --version
+}
+box_with_rubato a
+if [ $# -lt 3 ]; then
+  cp -a "$place/a" "$place/b"
+else
+  packages=$2 release=$3
+  box_with_rubato b
+fi
 
 say "rubato-dev: a program outside the tree"
 cp -a "$place/a" "$place/dev"

@@ -1,13 +1,13 @@
 #!/bin/bash
 # The walk of docs/operations.md, "From bare boxes to a trained model": its commands, word for word, on
-# three bare Debian 12 systems with a network between them and a firewall before the first.
-# Root on Debian 12, eight minutes, 4 GB below TMPDIR. Usage: tests/packages/walk.sh [DIRECTORY]
+# three bare Debian systems with a network between them and a firewall before the first.
+# Root on Debian 12 or 13, eight minutes, 4 GB below TMPDIR. Usage: [RELEASE=trixie] tests/packages/walk.sh [DIRECTORY]
 #   DIRECTORY holds the packages; default: deploy/package.sh makes them in build/packages
 set -eu
 cd "$(dirname "$0")/../.."
 . tests/packages/boxes.sh
 
-say "three bare Debian 12"
+say "three bare Debian $release"
 bare_system head nftables
 cat >"$place/head/etc/nftables.conf" <<'END'
 table inet filter {

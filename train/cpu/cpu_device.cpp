@@ -54,8 +54,8 @@ void CpuDevice::add_stages(const ModelSpec& spec, const std::vector<LayerPlan>& 
     const std::size_t count = static_cast<std::size_t>(batch_max_) * last.output.count();
     auto output = std::make_unique_for_overwrite<float[]>(count);
     auto output_gradient = std::make_unique_for_overwrite<float[]>(count);
-    stages_.push_back({std::move(work), std::move(output), std::move(output_gradient),
-                       last.bias_offset + last.bias_count});
+    stages_.emplace_back(std::move(work), std::move(output), std::move(output_gradient),
+                         last.bias_offset + last.bias_count);
   };
   const auto is_flat = [](const Layer& layer) {
     return std::holds_alternative<Dense>(layer) || std::holds_alternative<Lstm>(layer);

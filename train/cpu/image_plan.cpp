@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "train/cpu/one_dnn.hpp"
 #include "train/cpu/primitive_call.hpp"
 #include "train/cpu/response_norm.hpp"
 
@@ -163,13 +164,12 @@ class ImagePlanBuilder {
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     if (relu) {
       dnnl::post_ops post;
-      post.append_eltwise(1.0f, algorithm::eltwise_relu, 0.0f, 0.0f);
+      append_relu(post);
       attributes.set_post_ops(post);
     }
-    const dnnl::convolution_forward::primitive_desc forward(
-        {prop_kind::forward_training, algorithm::convolution_direct, any_x, any_weights, bias_desc,
-         any_y, stride, padding, padding},
-        attributes, engine_);
+    const auto forward = describe_forward<dnnl::convolution_forward>(
+        {engine_, attributes}, prop_kind::forward_training, algorithm::convolution_direct, any_x,
+        any_weights, bias_desc, any_y, stride, padding, padding);
     const memory x = x_;
     const memory near_x = in_layout(x, forward.src_desc());
     const memory weights = in_layout(own.weights, forward.weights_desc());
@@ -180,13 +180,12 @@ class ImagePlanBuilder {
           {DNNL_ARG_BIAS, own.bias},
           {DNNL_ARG_DST, x_}});
 
-    const dnnl::convolution_backward_weights::primitive_desc to_weights(
-        {algorithm::convolution_direct, any_x, any_weights, bias_desc, any_y, stride, padding,
-         padding},
-        attributes_, engine_, forward);
-    const dnnl::convolution_backward_data::primitive_desc to_data(
-        {algorithm::convolution_direct, any_x, any_weights, any_y, stride, padding, padding},
-        attributes_, engine_, forward);
+    const auto to_weights = describe_backward<dnnl::convolution_backward_weights>(
+        context_, forward, algorithm::convolution_direct, any_x, any_weights, bias_desc, any_y,
+        stride, padding, padding);
+    const auto to_data = describe_backward<dnnl::convolution_backward_data>(
+        context_, forward, algorithm::convolution_direct, any_x, any_weights, any_y, stride,
+        padding, padding);
     const bool wanted = !(image_.first && plan_.parameters_.size() == 1);
     back_.emplace_back([=, this](const memory& dy) {
       const memory weight_gradient = inside(to_weights.diff_weights_desc());
@@ -214,22 +213,22 @@ class ImagePlanBuilder {
     const LayerPlan& plan = image_.plans[layer_];
     const memory::dims stride = dims(pool.stride), kernel = dims(pool.kernel);
     const memory::dims begin = dims(pool.padding_begin), end = dims(pool.padding_end);
+    const memory::dims dense{0, 0};  // no dilation
     const memory x = x_;
-    const dnnl::pooling_forward::primitive_desc forward(
-        {prop_kind::forward_training, algorithm::pooling_max, x.get_desc(),
-         describe(plan.output, size_, Tag::any), stride, kernel, begin, end},
-        attributes_, engine_);
+    const auto forward = describe_forward<PoolingForward>(
+        context_, prop_kind::forward_training, algorithm::pooling_max, x.get_desc(),
+        describe(plan.output, size_, Tag::any), stride, kernel, dense, begin, end);
     const memory y = inside(forward.dst_desc());
     const memory winners = inside(forward.workspace_desc());
-    call(dnnl::pooling_forward(forward), forward,
+    call(PoolingForward(forward), forward,
          {{DNNL_ARG_SRC, x}, {DNNL_ARG_DST, y}, {DNNL_ARG_WORKSPACE, winners}});
     x_ = y;
-    const dnnl::pooling_backward::primitive_desc backward(
-        {algorithm::pooling_max, x.get_desc(), y.get_desc(), stride, kernel, begin, end},
-        attributes_, engine_, forward);
+    const auto backward =
+        describe_backward<PoolingBackward>(context_, forward, algorithm::pooling_max, x.get_desc(),
+                                           y.get_desc(), stride, kernel, dense, begin, end);
     back_.emplace_back([=, this](const memory& dy) {
       memory dx = inside(x.get_desc());
-      call(dnnl::pooling_backward(backward), backward,
+      call(PoolingBackward(backward), backward,
            {{DNNL_ARG_DIFF_DST, in_layout(dy, y.get_desc())},
             {DNNL_ARG_DIFF_SRC, dx},
             {DNNL_ARG_WORKSPACE, winners}});
@@ -267,9 +266,8 @@ class ImagePlanBuilder {
   }
 
   void add_relu() {
-    const dnnl::eltwise_forward::primitive_desc forward(
-        {prop_kind::forward_training, algorithm::eltwise_relu, x_.get_desc(), 0.0f}, attributes_,
-        engine_);
+    const auto forward = describe_eltwise(context_, prop_kind::forward_training,
+                                          algorithm::eltwise_relu, x_.get_desc());
     const memory y = inside(forward.dst_desc());
     call(dnnl::eltwise_forward(forward), forward, {{DNNL_ARG_SRC, x_}, {DNNL_ARG_DST, y}});
     x_ = y;
@@ -278,11 +276,9 @@ class ImagePlanBuilder {
 
   void add_relu_back(const memory& y) {
     const memory::desc desc = y.get_desc();
-    const dnnl::eltwise_forward::primitive_desc forward(
-        {prop_kind::forward_training, algorithm::eltwise_relu_use_dst_for_bwd, desc, 0.0f},
-        attributes_, engine_);
-    const dnnl::eltwise_backward::primitive_desc backward(
-        {algorithm::eltwise_relu_use_dst_for_bwd, desc, desc, 0.0f}, attributes_, engine_, forward);
+    const algorithm function = algorithm::eltwise_relu_use_dst_for_bwd;
+    const auto forward = describe_eltwise(context_, prop_kind::forward_training, function, desc);
+    const auto backward = describe_eltwise_backward(context_, forward, function, desc);
     back_.emplace_back([=, this](const memory& dy) {
       memory masked = in_layout(dy, desc);  // in place
       call(dnnl::eltwise_backward(backward), backward,
@@ -341,6 +337,7 @@ class ImagePlanBuilder {
   const Tag layout_;  // of every convolution's activations
   const Tag plain_;   // of activations and weights outside
   dnnl::primitive_attr attributes_;
+  const OneDnnContext context_{engine_, attributes_};
   std::size_t layer_ = 0;
   memory x_;                                       // what the last added layer gives
   std::vector<ImagePlan::Call>* calls_ = nullptr;  // where call() adds

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "base/multiversion.hpp"
+#include "train/cpu/one_dnn.hpp"
 
 namespace rubato::train {
 namespace {
@@ -113,8 +114,8 @@ LstmStage::LstmStage(const LayerPlan& plan, int batch_max, const dnnl::engine& e
 
 LstmStage::Activation LstmStage::make_activation(dnnl::algorithm algorithm, int count) {
   const dnnl::memory::desc desc({count}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::a);
-  const dnnl::eltwise_forward::primitive_desc pd(
-      {dnnl::prop_kind::forward_inference, algorithm, desc}, engine_);
+  const auto pd =
+      describe_eltwise({engine_, {}}, dnnl::prop_kind::forward_inference, algorithm, desc);
   const dnnl::memory memory(desc, engine_, DNNL_MEMORY_NONE);
   return {{dnnl::eltwise_forward(pd), {{DNNL_ARG_SRC, memory}, {DNNL_ARG_DST, memory}}}, memory};
 }

@@ -1,0 +1,81 @@
+#!/bin/sh
+# A bare Debian 13 in a directory, or a bare Debian 12: the two commands of README.md there, from
+# nothing, with the time of each and the table beside README's; then the packages, made there, and
+# installed on bare boxes with systemd. Where this machine is of the other release and has packages in
+# build/packages, one of the boxes is of that release: a cluster across both.
+# Root on Debian 12 or 13; two hours of one core, 12 GB.
+# Usage: tests/debian13.sh [RELEASE [PART...]]
+#   RELEASE: trixie (default) or bookworm. PART: quickstart tests packages boxes; default: all
+set -eu
+cd "$(dirname "$0")/.."
+if [ "$(id -u)" -ne 0 ]; then echo "skipped: makes a chroot, so it needs root"; exit 77; fi
+release=${1-trixie}
+[ $# -eq 0 ] || shift
+[ $# -gt 0 ] || set -- quickstart tests packages boxes
+deploy/install.sh boxes
+
+root="$PWD/build/debian-$release"
+here=$(. /etc/os-release && echo "$VERSION_CODENAME")
+say() { printf '== %s: %s\n' "$release" "$*"; }
+# timed COMMAND...: and how long it took.
+timed() {
+  begin=$(date +%s)
+  "$@"
+  say "$*: $(($(date +%s) - begin)) s"
+}
+# inside COMMAND...: in the system, in the clone, with what a booted one has in /proc, /sys and /dev.
+inside() {
+  unshare --mount --pid --fork --kill-child sh -c '
+    root=$1; shift
+    mount -t proc proc "$root/proc"
+    mount --rbind /sys "$root/sys"
+    mount --rbind /dev "$root/dev"
+    exec chroot "$root" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 env -C /root/rubato "$@"' \
+    sh "$root" "$@"
+}
+
+if [ ! -e "$root/root/rubato" ]; then
+  say "a bare system with git"
+  rm -rf --one-file-system "$root"
+  mkdir -p "$root"
+  mmdebstrap --quiet --variant=apt --include=git,ca-certificates "$release" "$root"
+  mkdir "$root/root/rubato"
+fi
+git ls-files -z --cached --others --exclude-standard |
+  tar --null --files-from=- --ignore-failed-read -c | tar -x -C "$root/root/rubato"
+
+for part in "$@"; do
+  case $part in
+    quickstart)
+      timed inside ./deploy/quickstart.sh | tee "$root/root/quickstart.log"
+      # The table alone, with the spaces that README puts before it.
+      sed -n '/^Model .*Accuracy/,/^ADSP/s/^/    /p' "$root/root/quickstart.log" >"$root/root/table"
+      [ "$(wc -l <"$root/root/table")" -eq 5 ] || { say "the quick start printed no table" >&2; exit 1; }
+      if sed -n '/^    Model .*Accuracy/,/^    ADSP/p' README.md | diff - "$root/root/table"; then
+        say "the table of README.md, to the digit"
+      else
+        say "digits differ from the table of README.md, as above"
+      fi
+      ;;
+    tests)
+      timed inside ./tests/run.sh
+      ;;
+    packages)
+      timed inside deploy/package.sh
+      rm -rf "build/packages-$release"
+      cp -r "$root/root/rubato/build/packages" "build/packages-$release"
+      ;;
+    boxes)
+      timed env "RELEASE=$release" tests/packages/run.sh "build/packages-$release"
+      if [ "$release" != "$here" ] && [ -d build/packages ]; then
+        timed env "RELEASE=$release" tests/packages/run.sh \
+          "build/packages-$release" build/packages "$here"
+      fi
+      ;;
+    *)
+      printf 'debian13: there is no part "%s"; there are: quickstart tests packages boxes\n' "$part" >&2
+      exit 2
+      ;;
+  esac
+done
+say "all passed: $*"
