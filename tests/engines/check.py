@@ -394,7 +394,7 @@ def errors_of_numbers(rubato, work, script, path, data, raw, texts):
 def main():
     rubato, work, script = sys.argv[1:]
     failed = False
-    print(f"{'model':17} {'samples':>8}  {'onnx scores':>12} {'torch scores':>13} {'torch logits':>13}")
+    print(f"{'model':18} {'samples':>8}  {'onnx scores':>12} {'torch scores':>13} {'torch logits':>13}")
     for name, (model, kind) in MODELS.items():
         dataset, data, raw, texts = data_of(work, kind)
         path = train(rubato, work, name, model, dataset)
@@ -402,7 +402,7 @@ def main():
             errors = errors_of_numbers(rubato, work, script, path, data, raw, texts)
         else:
             errors = errors_of_classes(rubato, work, script, name, path, data, raw, texts)
-        print(f"{name:17} {len(raw):8}  {errors[0]:12.1e} {errors[1]:13.1e} {errors[2]:13.1e}")
+        print(f"{name:18} {len(raw):8}  {errors[0]:12.1e} {errors[1]:13.1e} {errors[2]:13.1e}")
         failed |= not max(errors) <= TOLERANCE
     if failed:
         print("engines: an error is above 1e-5", file=sys.stderr)

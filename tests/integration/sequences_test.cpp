@@ -66,6 +66,7 @@ std::string wave_cluster(const std::string& model, const std::string& dataset,
 }
 
 constexpr const char* kLstm = "kind = \"lstm\"\nhidden = [12, 8]";
+constexpr const char* kConvolutions = "kind = \"cnn1d\"\nhidden = [12, 8]";
 
 // The classes of a predictions file.
 std::vector<std::int64_t> predicted(const std::string& csv) {
@@ -125,13 +126,16 @@ TEST_CASE("sequences: boxes agree on them, and train") {
   const std::string boxes =
       "[[workers]]\nname = \"a\"\nstep_seconds = 0.005\ndata = \"a.npz\"\n"
       "[[workers]]\nname = \"b\"\nstep_seconds = 0.005\ndata = \"b.npz\"\n";
-  place.write("c.toml", wave_cluster(kLstm, "partition = \"local\"", boxes));
-  printed_by(place, {"up", "c.toml", "--sync", "adsp", "--out", "o"});
   write_waves(place, "new.npz", waves(200, 3));
-  CHECK(Json::parse(
-            printed_by(place, {"evaluate", "o/model.safetensors", "--data", "new.npz", "--json"}))
-            .at("accuracy")
-            .get<double>() > 0.9);
+  for (const char* model : {kLstm, kConvolutions}) {
+    CAPTURE(std::string(model));
+    place.write("c.toml", wave_cluster(model, "partition = \"local\"", boxes));
+    printed_by(place, {"up", "c.toml", "--sync", "adsp", "--out", "o", "--overwrite"});
+    CHECK(Json::parse(
+              printed_by(place, {"evaluate", "o/model.safetensors", "--data", "new.npz", "--json"}))
+              .at("accuracy")
+              .get<double>() > 0.9);
+  }
 }
 
 TEST_CASE("sequences: an LSTM learns a number, and boxes that differ are named") {
