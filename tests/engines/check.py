@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Compares `rubato predict` with onnxruntime and PyTorch on every kind of model.
 
-Usage: check.py RUBATO WORK ONNX_MJS   WORK: a directory, with node_modules/onnxruntime-web where Debian
-has no onnxruntime for Python.
+Usage: check.py RUBATO WORK SCRIPT   SCRIPT runs onnxruntime: onnx_jobs.py; or onnx.mjs, for which
+node_modules/onnxruntime-web is in the directory WORK.
 """
 import csv
 import gzip
@@ -17,11 +17,6 @@ import numpy
 import onnx
 import torch
 from torch import nn
-
-try:
-    import onnxruntime  # of Debian 13
-except ImportError:
-    onnxruntime = None
 
 FASHION = "/usr/share/datasets/fashion-mnist"
 TOLERANCE = 1e-5
@@ -208,41 +203,19 @@ def predicted(rubato, model, data, first):
 
 
 def onnx_job(model, raw, texts, outputs, suffix=""):
-    """Writes the samples beside the model. Returns: what run_jobs() does with them, as onnx.mjs says."""
+    """Writes the samples beside the model. Returns: what run_jobs() does with them."""
     files = model + suffix
     raw.tofile(files + ".input")
     return {"model": model + ".onnx", "input": files + ".input", "type": str(raw.dtype),
             "shape": raw.shape[1:], "out": files + ".result", "outputs": outputs, "texts": texts}
 
 
-def run_job(job):
-    """As onnx.mjs, by Debian's onnxruntime."""
-    raw = numpy.fromfile(job["input"], dtype=job["type"])
-    texts = job["texts"]
-    samples = len(texts) if texts else raw.size // int(numpy.prod(job["shape"]))
-    inputs = {}
-    if raw.size > 0:
-        inputs["input"] = raw.reshape(samples, *job["shape"])
-    if texts:
-        inputs["categories"] = numpy.array(texts, dtype=object)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(job["model"], options, providers=["CPUExecutionProvider"])
-    for name, values in zip(job["outputs"], session.run(job["outputs"], inputs)):
-        values.tofile(f"{job['out']}.{name}")
-
-
 def run_jobs(work, script, jobs):
-    """Runs onnxruntime on all jobs: that of Python, or that of node."""
-    if onnxruntime:
-        for job in jobs:
-            run_job(job)
-        return
+    """Runs `script`, onnx.mjs or onnx_jobs.py, once, on all jobs."""
     path = os.path.join(work, "jobs.json")
     with open(path, "w", encoding="utf8") as file:
         json.dump(jobs, file)
-    subprocess.run(["node", script, work, path], check=True)
+    subprocess.run([*(["node"] if script.endswith(".mjs") else []), script, work, path], check=True)
 
 
 def onnx_result(job, name, samples):

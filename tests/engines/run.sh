@@ -12,10 +12,14 @@ cd "$(dirname "$0")/../.."
 rubato="${1:-build/dev/cli/rubato}"
 [ -x "$rubato" ] || { printf 'engines: no %s; build it first\n' "$rubato" >&2; exit 2; }
 deploy/install.sh engines
-has_onnxruntime() { /usr/bin/python3 -c 'import onnxruntime' 2>/dev/null; }
-has_onnxruntime || command -v npm >/dev/null || deploy/install.sh onnx
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-has_onnxruntime || npm install --silent --no-audit --no-fund --prefix "$work" onnxruntime-web@1.20.1 >/dev/null
-tests/engines/check.py "$(realpath "$rubato")" "$work" "$PWD/tests/engines/onnx.mjs"
-tests/engines/tables.py "$(realpath "$rubato")" "$work" "$PWD/tests/engines/onnx.mjs" ${2:+"$2"}
+has_onnxruntime() { /usr/bin/python3 -c 'import onnxruntime' 2>/dev/null; }
+has_onnxruntime || command -v npm >/dev/null || deploy/install.sh onnx
+script="$PWD/tests/engines/onnx_jobs.py"
+if ! has_onnxruntime; then
+  script="$PWD/tests/engines/onnx.mjs"
+  npm install --silent --no-audit --no-fund --prefix "$work" onnxruntime-web@1.20.1 >/dev/null
+fi
+tests/engines/check.py "$(realpath "$rubato")" "$work" "$script"
+tests/engines/tables.py "$(realpath "$rubato")" "$work" "$script" ${2:+"$2"}

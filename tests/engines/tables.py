@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Shows that `rubato predict`, `rubato evaluate` and the model file give the same for every table.
 
-Usage: tables.py RUBATO WORK ONNX_MJS [TABLES]   WORK: as of check.py.
+Usage: tables.py RUBATO WORK SCRIPT [TABLES]   WORK, SCRIPT: as of check.py.
 First a list of cases: what a value counts as that training has not seen, by the rules of
 docs/trained-models.md, written here once more, in PyTorch. Then TABLES random ones (60), with every
 kind of column, gap and offset. OpenCV runs those of numbers near 0.
