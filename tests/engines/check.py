@@ -116,7 +116,7 @@ def write_sequences(path, samples, far, number):
     x[rng.uniform(size=x.shape) < 0.05] = numpy.nan
     if not far:
         x = x.astype(numpy.float32)
-    numpy.savez(path, x=x, y=kinds * 30.5 + rng.normal(size=samples) if number else kinds)
+    numpy.savez(path, x=x, y=30 * (kinds - 1) + rng.normal(size=samples) if number else kinds)
     return x
 
 

@@ -2,7 +2,7 @@
 # Shows that a trained model means the same to programs that we did not write: every kind of model is
 # trained for a moment, then onnxruntime runs its model.onnx and PyTorch its model.safetensors, and
 # both must give the scores of `rubato predict` to 1e-5. Then tables of every kind of column, gap and
-# offset, which OpenCV runs, too, where it can.
+# offset, which OpenCV runs, too, where it can, and sequences of every kind of channel.
 # Needs python3-torch, python3-opencv, python3-onnx and onnxruntime, which it installs: Debian 13 has it
 # for Python; on Debian 12 it is onnxruntime-web, of the npm registry.
 # Usage: tests/engines/run.sh [COMMAND [TABLES]]   the `rubato` to check, default: build/dev/cli/rubato;
@@ -23,3 +23,4 @@ if ! has_onnxruntime; then
 fi
 tests/engines/check.py "$(realpath "$rubato")" "$work" "$script"
 tests/engines/tables.py "$(realpath "$rubato")" "$work" "$script" ${2:+"$2"}
+tests/engines/sequences.py "$(realpath "$rubato")" "$work" "$script"

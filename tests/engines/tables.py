@@ -145,13 +145,25 @@ task = "{'regression' if self.regression else 'classification'}"
         net.setInput(raw, "input")
         return net.forward(output)
 
+    def reach(self):
+        """Returns: of each new sample, how many deviations its farthest number lies from the mean of training, 1
+        at least [n, 1]. Floats keep seven digits of the largest term of a sum, whatever it adds up to."""
+        _, metadata = check.read_safetensors(self.path + ".safetensors")
+        numbers = [c for c in json.loads(metadata["rubato.input"])["columns"] if "categories" not in c]
+        far = numpy.ones((len(self.new), 1))
+        for column, values in zip(numbers, self.raw()[0].T.astype(numpy.float64)):
+            mean, scale = column["scaling"]
+            scaled = numpy.abs((values - mean) * scale)
+            far[:, 0] = numpy.maximum(far[:, 0], numpy.where(numpy.isfinite(scaled), scaled, 1))
+        return far
+
     def error(self, scores, ours):
         """How far scores are apart. Those without a bound are compared relative to their size."""
         unit = 1 if "svm" not in self.model and not self.regression else numpy.abs(ours).max(1, keepdims=True)
         if self.regression:
             targets = numpy.array([float(v) for v in self.train])
             ours, scores = ours - targets.mean(), scores - targets.mean()
-            unit = numpy.maximum(targets.std(), numpy.abs(ours))
+            unit = numpy.maximum(targets.std() * self.reach(), numpy.abs(ours))
         return float(numpy.max(numpy.abs(scores - ours) / numpy.maximum(unit, 1e-300)))
 
     def scores(self):
