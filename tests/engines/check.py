@@ -215,7 +215,10 @@ def run_jobs(work, script, jobs):
     path = os.path.join(work, "jobs.json")
     with open(path, "w", encoding="utf8") as file:
         json.dump(jobs, file)
-    subprocess.run([*(["node"] if script.endswith(".mjs") else []), script, work, path], check=True)
+    ran = subprocess.run([*(["node"] if script.endswith(".mjs") else []), script, work, path],
+                         stderr=subprocess.PIPE, text=True, check=False)
+    if ran.returncode != 0:
+        sys.exit(f"engines: {script} failed\n{ran.stderr}")
 
 
 def onnx_result(job, name, samples):

@@ -1,8 +1,7 @@
 #!/usr/bin/python3
 """Runs ONNX files with Debian 13's onnxruntime: onnx_jobs.py WORK JOBS, where onnx.mjs says what JOBS are.
 
-A process of its own: onnxruntime and the module onnx share a library there, and both in one process
-complain of each other.
+As it is imported, it complains at length: it registers operators that the libonnx beside it has, too.
 """
 import json
 import sys
