@@ -1,0 +1,90 @@
+// tests/simulation/disk.hpp - the disks of the machines.
+// A server's disk has the two snapshots of server/file_storage.hpp: a snapshot takes its time, is
+// there when it is whole, and is lost if the process ends before. The disk may be slow or full, and
+// a bit may flip in what lies there.
+// The scheduler's disk has the journal. Nothing of it is synced by the scheduler: the system writes
+// it within kWriteBack, and a loss of power takes what was not written.
+// Threads: one owner.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/rng.hpp"
+#include "server/storage.hpp"
+#include "tests/simulation/events.hpp"
+#include "tests/simulation/planted.hpp"
+
+namespace rubato::simulation {
+
+struct SavedSnapshot {
+  server::ShardSnapshot snapshot;
+  std::uint64_t save = 0;  // which save() this was; its own number, unlike that of the snapshot
+  bool damaged = false;
+};
+
+struct SnapshotDisk {
+  std::array<std::optional<SavedSnapshot>, server::kSnapshotsKept> slots;
+  Duration write = Duration::from_ms(50);  // that a snapshot takes
+  bool full = false;
+};
+
+class JournalDisk {
+ public:
+  static constexpr Duration kWriteBack = Duration::from_seconds(30);
+
+  const std::string& bytes() const { return bytes_; }
+  [[nodiscard]] Result<void> append(Instant now, std::string_view record);
+  void cut(std::size_t size);
+  // What was written last is lost. Its place may have zeros, or half of a record.
+  void lose_power(Instant now, Rng& rng);
+  void flip_bit(Rng& rng);
+  void set_full(bool full) { full_ = full; }
+
+ private:
+  std::string bytes_;
+  std::deque<std::pair<Instant, std::size_t>> sizes_;  // of the last kWriteBack
+  bool full_ = false;
+};
+
+// What a server process has of its disk. It ends with the process.
+class SnapshotStorage final : public server::Storage {
+ public:
+  struct Hooks {
+    std::function<std::uint64_t(const server::ShardSnapshot&)> saving;       // returns its `save`
+    std::function<void(std::uint64_t number, const SavedSnapshot&)> loaded;  // it was asked for
+    std::function<bool()> frozen;
+    std::function<void()> told;  // the end of a save can be polled
+  };
+  // Lifetime: of all, longer than this.
+  SnapshotStorage(Events& events, SnapshotDisk& disk, Hooks hooks, Bug bug)
+      : events_(events), disk_(disk), hooks_(std::move(hooks)), bug_(bug) {}
+
+  Inventory list() override;
+  Result<server::ShardSnapshot> load(const proto::SnapshotInfo& info) override;
+  void save(server::ShardSnapshot snapshot, std::uint64_t keep) override;
+  std::optional<Result<void>> poll_saved() override { return std::exchange(saved_, std::nullopt); }
+  // The process ends in order: what it writes, it writes to the end.
+  void finish();
+
+ private:
+  std::size_t slot_for(const proto::SnapshotInfo& next, std::uint64_t keep) const;
+  void write(const std::shared_ptr<SavedSnapshot>& next, std::size_t slot);
+
+  Events& events_;
+  SnapshotDisk& disk_;
+  Hooks hooks_;
+  Bug bug_;
+  std::shared_ptr<SavedSnapshot> writing_;
+  std::size_t writing_slot_ = 0;
+  std::optional<Result<void>> saved_;
+};
+
+}  // namespace rubato::simulation

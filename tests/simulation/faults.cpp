@@ -1,0 +1,276 @@
+// The faults of a plan, as they happen to the world.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "tests/simulation/world.hpp"
+
+namespace rubato::simulation {
+namespace {
+
+constexpr Duration kRestartSoon = Duration::from_seconds(1);
+
+}  // namespace
+
+Node& World::node_of(const std::string& name) {
+  const auto found =
+      std::ranges::find_if(nodes_, [&](const auto& node) { return node->name == name; });
+  return **found;
+}
+
+void World::plan_faults() {
+  for (const Fault& fault : plan_.faults)
+    events_.at(Instant{} + Duration::from_seconds(fault.at), [this, &fault] {
+      const bool later = fault.kind == FaultKind::ResetAtEnd || fault.kind == FaultKind::CutAtEnd;
+      if (later || events_.now() >= heals_at_) return;
+      history_.line(events_.now(), "fault: " + to_line(fault));
+      apply(fault);
+    });
+}
+
+bool World::training() const {
+  const Process* const scheduler = nodes_.front()->process;
+  return scheduler && scheduler->scheduler->core().started();
+}
+
+// Everything is healed when the faults end.
+void World::until_healed(double seconds, std::function<void()> undo) {
+  events_.at(std::min(events_.now() + Duration::from_seconds(seconds), heals_at_), std::move(undo));
+}
+
+void World::apply(const Fault& fault) {
+  Node* const node = fault.node.empty() ? nullptr : &node_of(fault.node);
+  Node* const other = fault.other.empty() ? nullptr : &node_of(fault.other);
+  const Duration lasts = Duration::from_seconds(fault.lasts);
+  switch (fault.kind) {
+    case FaultKind::Kill:
+      return kill(*node, lasts);
+    case FaultKind::KillAll:
+      for (const auto& each : nodes_) kill(*each, lasts * (0.5 + rng_.uniform()));
+      return;
+    case FaultKind::Again:
+      return kill_again(*node, static_cast<int>(fault.amount), lasts);
+    case FaultKind::Freeze:
+      return freeze(*node, fault.lasts);
+    case FaultKind::Cut:
+    case FaultKind::CutOneWay: {
+      const bool both = fault.kind == FaultKind::Cut;
+      network_.cut(node->place, other->place);
+      if (both) network_.cut(other->place, node->place);
+      return until_healed(fault.lasts, [this, node, other, both] {
+        network_.heal(node->place, other->place);
+        if (both) network_.heal(other->place, node->place);
+      });
+    }
+    case FaultKind::Isolate:
+      return isolate(*node, fault.lasts);
+    case FaultKind::Reset:
+      return network_.reset(node->place, other->place);
+    case FaultKind::ResetAll:
+      for (const auto& each : nodes_) network_.reset(node->place, each->place);
+      return;
+    case FaultKind::Flap:
+      return flap(*node, std::min(events_.now() + lasts, heals_at_));
+    case FaultKind::Swizzle:
+      return swizzle(fault.lasts);
+    case FaultKind::Lose:
+      network_.set_mischief({.lose = fault.amount});
+      return until_healed(fault.lasts, [this] { network_.set_mischief({}); });
+    case FaultKind::Repeat:
+      network_.set_mischief({.repeat = fault.amount});
+      return until_healed(fault.lasts, [this] { network_.set_mischief({}); });
+    case FaultKind::SlowDisk:
+      node->snapshots.write = Duration::from_seconds(fault.amount);
+      return until_healed(fault.lasts, [node] { node->snapshots.write = Duration::from_ms(50); });
+    case FaultKind::FullDisk:
+      node->snapshots.full = true;
+      node->journal.set_full(true);
+      return until_healed(fault.lasts, [node] {
+        node->snapshots.full = false;
+        node->journal.set_full(false);
+      });
+    case FaultKind::PowerOff:
+      return power_off(*node, lasts);
+    case FaultKind::PowerOffAll:
+      for (const auto& each : nodes_) power_off(*each, lasts * (0.5 + rng_.uniform()));
+      return;
+    case FaultKind::FlipBit:
+      return flip_bit(*node);
+    case FaultKind::Join:
+      return join(*node);
+    case FaultKind::Leave:
+      if (!node->process || node->process->frozen || !training()) return;  // others wait for it
+      node->wanted = false;
+      node->process->worker->on_interrupt();
+      return speak(*node->process);
+    case FaultKind::SecondStart:
+      if (!node->process) return;
+      node->twice = true;
+      return start(*node);
+    case FaultKind::NotFinite:
+    case FaultKind::Lie:
+      node->not_finite += static_cast<int>(fault.amount);
+      node->lies = fault.kind == FaultKind::Lie;
+      return;
+    case FaultKind::Boast:
+      node->boasts += static_cast<int>(fault.amount);
+      return;
+    case FaultKind::Strangers:
+      return strangers(static_cast<int>(fault.amount));
+    case FaultKind::WallClock:
+      nodes_.front()->wall += Duration::from_seconds(fault.amount);
+      return;
+    case FaultKind::ResetAtEnd:
+    case FaultKind::CutAtEnd:
+      return;
+  }
+}
+
+// --- of processes --------------------------------------------------------------------------------
+
+void World::kill(Node& node, Duration back_after) {
+  if (!node.process) return;
+  end(*node.process, std::nullopt, "killed", Network::Ended::Killed);
+  start_after(node, back_after);
+}
+
+void World::kill_again(Node& node, int times, Duration between) {
+  if (times == 0 || events_.now() >= heals_at_) return;
+  kill(node, kRestartSoon);
+  events_.after(kRestartSoon + between,
+                [this, &node, times, between] { kill_again(node, times - 1, between); });
+}
+
+void World::power_off(Node& node, Duration off) {
+  if (node.process) end(*node.process, std::nullopt, "loses power", Network::Ended::PowerOff, off);
+  node.clock = Duration::from_seconds(1 + 20 * rng_.uniform());
+  if (node.role == proto::Role::Scheduler) {
+    node.journal.lose_power(events_.now(), rng_);
+    node.last_state.clear();
+  }
+  start_after(node, off);
+}
+
+void World::freeze(Node& node, double seconds) {
+  Process* const process = node.process;
+  if (!process || process->frozen) return;
+  process->frozen = true;
+  network_.freeze(process->id, true);
+  until_healed(seconds, [this, id = process->id] {
+    Process& same = *by_id_.at(id);
+    if (!same.ended && same.frozen) thaw(same);
+  });
+}
+
+// What has come meanwhile is read: a message of each connection in turns.
+void World::thaw(Process& process) {
+  process.frozen = false;
+  network_.freeze(process.id, false);
+  while (!process.inbox.empty()) {
+    for (auto pipe = process.inbox.begin(); pipe != process.inbox.end();) {
+      const auto [peer, parcel] = pipe->second.front();
+      pipe->second.pop_front();
+      handle(process, peer, parcel);
+      if (process.ended) return;
+      pipe = pipe->second.empty() ? process.inbox.erase(pipe) : std::next(pipe);
+    }
+  }
+  if (process.trainee.step_ended) end_step(process);
+}
+
+void World::join(Node& node) {
+  if (node.process || node.failed || node.wanted) return;
+  node.wanted = true;
+  start(node);
+}
+
+// --- of the network ------------------------------------------------------------------------------
+
+void World::isolate(Node& node, double seconds) {
+  const auto each = [this, &node](bool cut) {
+    for (const auto& other : nodes_) {
+      if (other.get() == &node) continue;
+      const auto change = [&](Place from, Place to) {
+        cut ? network_.cut(from, to) : network_.heal(from, to);
+      };
+      change(node.place, other->place);
+      change(other->place, node.place);
+    }
+  };
+  each(true);
+  const Duration lasts = Duration::from_seconds(seconds);
+  const Instant end = events_.now() + lasts;
+  events_.at(stopped_ ? end : std::min(end, heals_at_), [each] { each(false); });
+}
+
+void World::flap(Node& node, Instant until) {
+  if (events_.now() >= until) return;
+  const double off = 0.2 + 4 * rng_.uniform();
+  isolate(node, off);
+  events_.after(Duration::from_seconds(off + 0.2 + 4 * rng_.uniform()),
+                [this, &node, until] { flap(node, until); });
+}
+
+void World::swizzle(double seconds) {
+  for (const auto& node : nodes_) {
+    if (rng_.below(2) == 0) continue;
+    const double begin = seconds * 0.5 * rng_.uniform();
+    const double end = seconds * (0.5 + 0.5 * rng_.uniform());
+    events_.after(Duration::from_seconds(begin), [this, &its = *node, lasts = end - begin] {
+      if (events_.now() < heals_at_) isolate(its, lasts);
+    });
+  }
+}
+
+// Somebody who has found the scheduler's port.
+void World::strangers(int count) {
+  const auto stranger = static_cast<ProcessId>(processes_.size() + 1);
+  const auto place = static_cast<Place>(nodes_.size());
+  auto nobody = std::make_unique<Process>();
+  nobody->id = stranger;
+  nobody->ended = true;
+  by_id_[stranger] = nobody.get();
+  processes_.push_back(std::move(nobody));
+  network_.open(stranger, place, false);
+  const auto peer = network_.connect(stranger, 0);
+  for (int i = 0; i < count; ++i) {
+    auto parcel = std::make_shared<Parcel>();
+    parcel->from = stranger;
+    parcel->sent = events_.now();
+    proto::Message message{.cluster = kCluster,
+                           .sender = {proto::Role::Worker, static_cast<std::uint32_t>(i % 4)},
+                           .incarnation = rng_.next(),
+                           .body = proto::AskStatus{},
+                           .payload = {}};
+    if (rng_.below(3) == 0) message.body = proto::Progress{};
+    if (rng_.below(3) == 0) message.cluster = rng_.next();
+    parcel->frame = proto::encode(message);
+    if (rng_.below(3) == 0)
+      parcel->frame.control[rng_.below(parcel->frame.control.size())] ^= std::byte{0x10};
+    network_.send(stranger, peer, std::move(parcel));
+  }
+}
+
+// --- of disks, and of the end --------------------------------------------------------------------
+
+void World::flip_bit(Node& node) {
+  node.flipped = true;
+  if (node.role == proto::Role::Scheduler) {
+    node.journal.flip_bit(rng_);
+    node.last_state.clear();
+    return;
+  }
+  auto& slot = node.snapshots.slots[rng_.below(node.snapshots.slots.size())];
+  if (slot) slot->damaged = true;
+}
+
+void World::at_end(const Fault& fault) {
+  if (fault.kind != FaultKind::ResetAtEnd && fault.kind != FaultKind::CutAtEnd) return;
+  history_.line(events_.now(), "fault: " + to_line(fault));
+  Node& node = node_of(fault.node);
+  if (fault.kind == FaultKind::CutAtEnd) return isolate(node, fault.lasts);
+  for (const auto& each : nodes_) network_.reset(node.place, each->place);
+}
+
+}  // namespace rubato::simulation

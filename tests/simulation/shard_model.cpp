@@ -1,0 +1,186 @@
+#include "tests/simulation/shard_model.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace rubato::simulation {
+namespace {
+
+std::vector<float> floats_of(const proto::Payload& payload) {
+  std::vector<float> scratch;
+  const auto values = payload.floats(scratch);
+  return {values.begin(), values.end()};
+}
+
+}  // namespace
+
+Applies applies(const std::string& sync) {
+  if (sync == "bsp") return Applies::Rounds;
+  return sync == "ssp" ? Applies::Whole : Applies::Chunks;
+}
+
+ShardModel::ShardModel(History& history, std::string name, const Plan& plan, std::uint64_t elements,
+                       std::optional<State> snapshot, std::uint32_t setbacks)
+    : history_(history),
+      name_(std::move(name)),
+      applies_(applies(plan.sync)),
+      staleness_(static_cast<std::uint64_t>(plan.staleness)),
+      state_(snapshot.value_or(State{std::vector<float>(elements), 0})),
+      setbacks_(setbacks) {
+  if (snapshot) restored();
+}
+
+void ShardModel::restored() {
+  for (std::uint64_t at = 0; at < state_.values.size(); at += kChunkElements) restored_.insert(at);
+}
+
+std::uint64_t ShardModel::slowest() const {
+  std::optional<std::uint64_t> least;
+  for (const auto& [worker, member] : members_)
+    least = std::min(least.value_or(member.clock), member.clock);
+  return least.value_or(0);
+}
+
+void ShardModel::on_members(const proto::Members& list) {
+  if (list.epoch <= epoch_) return;
+  epoch_ = list.epoch;
+  if (list.setbacks > setbacks_) {
+    setbacks_ = list.setbacks;
+    members_.clear();
+    const auto known = known_.find(list.back_to);
+    state_ = list.back_to != 0 && known != known_.end()
+                 ? known->second
+                 : State{std::vector<float>(state_.values.size()), state_.commits};
+    restored();
+  }
+  std::map<std::uint32_t, Incarnation> wanted;
+  for (const proto::Member& member : list.members) wanted[member.worker.value] = member.incarnation;
+  std::erase_if(members_, [&](const auto& entry) {
+    const auto same = wanted.find(entry.first);
+    return same == wanted.end() || same->second != entry.second.incarnation;
+  });
+  for (const auto& [worker, incarnation] : wanted) {
+    if (members_.contains(worker)) continue;
+    Member joined;
+    joined.incarnation = incarnation;
+    joined.clock = slowest();
+    members_[worker] = std::move(joined);
+  }
+}
+
+void ShardModel::on_request(proto::PeerId from, const proto::Message& message) {
+  const auto found = members_.find(message.sender.index);
+  if (message.sender.role != proto::Role::Worker || found == members_.end() ||
+      found->second.incarnation != message.incarnation)
+    return;
+  Member& member = found->second;
+  if (const auto* commit = std::get_if<proto::Commit>(&message.body)) {
+    member.peer = from;
+    on_commit(member, message, *commit);
+  } else if (const auto* pull = std::get_if<proto::Pull>(&message.body)) {
+    member.peer = from;
+    if (pull->offsets.empty() && member.answered == 0) member.pulled = pull->sequence;
+  } else if (std::holds_alternative<proto::Probe>(message.body)) {
+    member.peer = from;
+  }
+}
+
+void ShardModel::on_commit(Member& member, const proto::Message& message,
+                           const proto::Commit& commit) {
+  const std::uint64_t all = state_.values.size();
+  if (commit.total != all || commit.sequence <= member.answered) return;
+  if (commit.sequence < member.sequence) return;
+  if (commit.sequence > member.sequence) {
+    if (member.whole(all)) return;  // one commit is in flight
+    const Sequence last = member.answered > 0 ? member.answered : member.pulled;
+    if (last > 0 && commit.sequence != last + 1) return;
+    member.sequence = commit.sequence;
+    member.chunks.clear();
+    member.elements = 0;
+    member.refused = member.used = false;
+  }
+  if (member.chunks.contains(commit.offset)) return;
+  auto values = floats_of(message.payload);
+  if (commit.discard || commit.began < setbacks_ ||
+      std::ranges::any_of(values, [](float value) { return !std::isfinite(value); }))
+    member.refused = true;
+  member.elements += values.size();
+  const auto& chunk = member.chunks[commit.offset] = std::move(values);
+  if (applies_ == Applies::Chunks && !member.refused)
+    for (std::size_t i = 0; i < chunk.size(); ++i) state_.values[commit.offset + i] -= chunk[i];
+  if (!member.whole(all)) return;
+  if (applies_ == Applies::Whole) {
+    if (member.answered == 0) member.clock = std::max(member.clock, commit.round);
+    ++member.clock;
+    apply(member);
+  }
+  if (applies_ == Applies::Chunks) {
+    ++state_.commits;
+    member.answered = std::exchange(member.sequence, 0);
+  }
+}
+
+void ShardModel::apply(Member& member) {
+  member.used = true;
+  ++state_.commits;
+  if (member.refused) return;
+  for (const auto& [offset, chunk] : member.chunks)
+    for (std::size_t i = 0; i < chunk.size(); ++i) state_.values[offset + i] -= chunk[i];
+}
+
+void ShardModel::on_answers(Instant now, const std::vector<Answer>& answers) {
+  // Whose commit is answered now. A map, so in the order of workers.
+  std::map<std::uint32_t, Member*> released;
+  for (const Answer& answer : answers) {
+    const auto& head = std::get<proto::Parameters>(answer.message.body);
+    for (auto& [worker, member] : members_)
+      if (applies_ != Applies::Chunks && member.peer == answer.to &&
+          member.sequence == head.sequence && member.whole(state_.values.size()))
+        released[worker] = &member;
+  }
+  for (const auto& [worker, member] : released) {
+    if (!member->used) apply(*member);
+  }
+  for (const auto& [worker, member] : released) answered(now, worker, *member);
+  for (const Answer& answer : answers)
+    compare(now, answer.message, std::get<proto::Parameters>(answer.message.body));
+}
+
+void ShardModel::answered(Instant now, std::uint32_t worker, Member& member) {
+  member.answered = std::exchange(member.sequence, 0);
+  if (applies_ != Applies::Whole || member.clock <= slowest() + staleness_) return;
+  history_.violate(now, "ssp-bound",
+                   fmt::format("{}: worker {} is answered {} commits ahead of the slowest; s is {}",
+                               name_, worker, member.clock - slowest(), staleness_));
+}
+
+void ShardModel::compare(Instant now, const proto::Message& answer, const proto::Parameters& head) {
+  if (broken_) return;
+  const std::vector<float> said = floats_of(answer.payload);
+  for (std::size_t i = 0; i < said.size() && head.offset + i < state_.values.size(); ++i) {
+    const float wanted = state_.values[head.offset + i];
+    if (std::bit_cast<std::uint32_t>(said[i]) == std::bit_cast<std::uint32_t>(wanted)) continue;
+    broken_ = true;
+    const std::uint64_t element = (head.offset + i) % kChunkElements;
+    const bool counts = element != kOrderElement;
+    const std::string what =
+        counts ? fmt::format(
+                     "{}: {} commits of worker-{} are in element {}; {} arrived and were "
+                     "to be applied",
+                     name_, -said[i], element, head.offset + i, -wanted)
+               : fmt::format("{}: element {} is {:a}; a serial run has {:a}", name_,
+                             head.offset + i, said[i], wanted);
+    history_.violate(now,
+                     restored_.contains(head.offset) ? "snapshot-content"
+                     : counts                        ? "exactly-once"
+                                                     : "serial-bits",
+                     what);
+    return;
+  }
+  restored_.erase(head.offset);
+}
+
+}  // namespace rubato::simulation

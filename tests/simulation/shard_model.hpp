@@ -1,0 +1,93 @@
+// tests/simulation/shard_model.hpp - what the parameters of one shard must be, from what crossed
+// the network alone: commits that arrived, member lists, and the replies themselves. It is written
+// apart from server/, and compares every element of every reply, bit by bit.
+// A worker's update is 1 in the element of that worker, and 0 in those of others: so each parameter
+// is a number of commits. The last element of a chunk depends on the parameters, and on the order.
+// Threads: one owner.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "proto/messages.hpp"
+#include "tests/simulation/history.hpp"
+#include "tests/simulation/plan.hpp"
+
+namespace rubato::simulation {
+
+inline constexpr std::uint64_t kChunkElements = 16;
+inline constexpr std::uint64_t kChunksOfShard = 2;
+inline constexpr std::uint64_t kOrderElement = kChunkElements - 1;
+
+// When a model applies a commit.
+enum class Applies {
+  Chunks,  // each chunk when it arrives: asp, adsp
+  Whole,   // when all of it is there: ssp
+  Rounds,  // in the order of workers when its round is full: bsp
+};
+Applies applies(const std::string& sync);
+
+class ShardModel {
+ public:
+  struct State {
+    std::vector<float> values;
+    std::uint64_t commits = 0;  // whole ones, refused ones too
+  };
+  // `name`: for violations. `snapshot`: the one that it begins with. `setbacks`: of Welcome.
+  ShardModel(History& history, std::string name, const Plan& plan, std::uint64_t elements,
+             std::optional<State> snapshot, std::uint32_t setbacks);
+
+  const State& state() const { return state_; }
+  // The process has this state under this number of snapshot.
+  void know(std::uint64_t number, State state) { known_[number] = std::move(state); }
+
+  // The server is about to hear this.
+  void on_members(const proto::Members& list);
+  void on_request(proto::PeerId from, const proto::Message& message);  // Pull, Commit, Probe
+  // The server has said all this after one event.
+  struct Answer {
+    proto::PeerId to = 0;
+    proto::Message message;  // with Parameters
+  };
+  void on_answers(Instant now, const std::vector<Answer>& answers);
+
+ private:
+  struct Member {
+    Incarnation incarnation = 0;
+    proto::PeerId peer = 0;                              // where it spoke last
+    Sequence pulled = 0, answered = 0;                   // the last ones
+    Sequence sequence = 0;                               // of the commit under way; 0: none
+    std::map<std::uint64_t, std::vector<float>> chunks;  // of it, by offset
+    std::uint64_t elements = 0;                          // of these
+    bool refused = false;                                // it
+    bool used = false;                                   // it is applied, or refused for good
+    // Of SSP: c_i, which begins at the least of all, or at the round that its first commit names.
+    std::uint64_t clock = 0;
+    bool whole(std::uint64_t all) const { return sequence != 0 && elements == all; }
+  };
+  void on_commit(Member& member, const proto::Message& message, const proto::Commit& commit);
+  void restored();
+  void apply(Member& member);
+  std::uint64_t slowest() const;
+  void answered(Instant now, std::uint32_t worker, Member& member);
+  void compare(Instant now, const proto::Message& answer, const proto::Parameters& head);
+
+  History& history_;
+  std::string name_;
+  Applies applies_;
+  std::uint64_t staleness_;
+  State state_;
+  std::set<std::uint64_t> restored_;  // chunks that were not compared since a restore, by offset
+  bool broken_ = false;               // it was said that the parameters differ
+  std::uint64_t epoch_ = 0;
+  std::uint32_t setbacks_;
+  std::map<std::uint32_t, Member> members_;  // by worker
+  std::map<std::uint64_t, State> known_;     // by number of snapshot
+};
+
+}  // namespace rubato::simulation

@@ -1,0 +1,174 @@
+// Processes begin and end. As with systemd, a node that failed (exit code 1, or a signal) is
+// started again after 5 s; one that ended with 2 is not.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tests/simulation/world.hpp"
+
+namespace rubato::simulation {
+namespace {
+
+constexpr Duration kRestartAfter = Duration::from_seconds(5);
+constexpr std::uint64_t kUnwrittenEvery = 60;
+constexpr std::int64_t kWallZero = 1'700'000'000'000'000'000;  // ns since 1970
+
+}  // namespace
+
+void World::start_after(Node& node, Duration time) {
+  events_.after(time, [this, &node, plan = ++node.starts] {
+    if (plan == node.starts && node.wanted && !node.process) start(node);
+  });
+}
+
+void World::start(Node& node) {
+  if (stopped_) return;
+  auto made = std::make_unique<Process>();
+  Process& process = *made;
+  process.id = static_cast<ProcessId>(processes_.size() + 1);
+  process.node = &node;
+  process.incarnation = rng_.next() >> 2 | 1;
+  process.clock = node.clock;
+  processes_.push_back(std::move(made));
+  by_id_[process.id] = &process;
+  living_.push_back(&process);
+  node.process = &process;
+  history_.line(events_.now(), fmt::format("{} begins: process {}", node.name, process.id));
+  network_.open(process.id, node.place, node.role != proto::Role::Worker);
+  if (node.role == proto::Role::Scheduler) {
+    if (!start_scheduler(process)) return;
+  } else if (node.role == proto::Role::Server) {
+    start_server(process);
+  } else {
+    start_worker(process);
+  }
+  speak(process);
+}
+
+// As cli/scheduler_state.cpp.
+bool World::start_scheduler(Process& process) {
+  Node& node = *process.node;
+  JournalDisk& disk = node.journal;
+  const Instant now = clock(process);
+  const std::int64_t wall = kWallZero + events_.now().ns + node.wall.ns;
+  const auto append = [this, &disk](std::string_view record) -> Result<void> {
+    if (bug_ == Bug::UnwrittenInput && ++bug_turns_ % kUnwrittenEvery == 0) return {};
+    return disk.append(events_.now(), record);
+  };
+  const auto refuse = [&](const Error& error) {
+    end(process, 2, "scheduler.journal " + error.message);
+    return false;
+  };
+  const std::string before = disk.bytes();
+  if (before.empty()) {
+    process.run = process.incarnation;
+    auto core = make_scheduler(plan_, process.run);
+    const server::JournalHeader header{.cluster = kCluster,
+                                       .run = process.run,
+                                       .settings = settings_of(core->options()),
+                                       .schema = {},
+                                       .began = now,
+                                       .began_wall = wall};
+    if (const auto done = disk.append(events_.now(), header_bytes(header)); !done) {
+      end(process, 1, done.error().message);
+      return false;
+    }
+    process.scheduler = std::make_unique<server::DurableScheduler>(
+        std::move(core), server::OpenJournal{server::JournalWriter({}, now), append});
+  } else {
+    auto reader = server::JournalReader::open(std::as_bytes(std::span(before)));
+    if (!reader) return refuse(reader.error());
+    process.run = reader->header().run;
+    auto core = make_scheduler(plan_, process.run);
+    if (const auto heard = server::DurableScheduler::replay(*reader, *core); !heard)
+      return refuse(heard.error());
+    watcher_.on_replayed(events_.now(), node, *core);
+    disk.cut(reader->position());
+    const Duration away{wall - reader->last_wall()};
+    const bool counts = away >= Duration{} && away < core->options().absent_max;
+    const Instant run_now = counts ? reader->last() + away : reader->last();
+    process.ahead = run_now - now;
+    process.scheduler = std::make_unique<server::DurableScheduler>(
+        std::move(core), server::OpenJournal{reader->writer(), append});
+    process.scheduler->go_on(now, wall, run_now);
+  }
+  process.scheduler->announce_waits(now);
+  return true;
+}
+
+void World::start_server(Process& process) {
+  Node& node = *process.node;
+  const auto id = process.id;
+  SnapshotStorage::Hooks hooks;
+  hooks.saving = [this, &process](const server::ShardSnapshot& snapshot) {
+    const std::uint64_t number = snapshot.info.number;
+    if (process.model) process.model->know(number, process.model->state());
+    return watcher_.on_saving(events_.now(), process, number);
+  };
+  hooks.loaded = [&process](std::uint64_t number, const SavedSnapshot& snapshot) {
+    process.loaded = snapshot.save;
+    process.loaded_number = number;
+  };
+  hooks.frozen = [&process] { return process.frozen; };
+  hooks.told = [this, id] {
+    events_.after(Duration::from_ms(1), [this, id] {
+      Process& same = *by_id_.at(id);
+      if (!same.ended && !same.frozen) speak(same);
+    });
+  };
+  auto storage = std::make_unique<SnapshotStorage>(events_, node.snapshots, hooks, bug_);
+  process.storage = storage.get();
+  const auto scheduler = network_.connect(id, 0);
+  process.server =
+      make_server(plan_, node, process.incarnation, scheduler, std::move(storage), bug_);
+  process.server->on_start(clock(process));
+}
+
+void World::start_worker(Process& process) {
+  process.peers[{proto::Role::Scheduler, 0}] = network_.connect(process.id, 0);
+  process.worker = make_worker(plan_, *process.node, process.incarnation, bug_);
+  process.worker->on_start(clock(process));
+}
+
+void World::end(Process& process, std::optional<int> code, const std::string& why,
+                Network::Ended how, Duration off) {
+  if (process.ended) return;
+  Node& node = *process.node;
+  process.ended = true;
+  history_.line(events_.now(),
+                fmt::format("{} (process {}) ends{}: {}", node.name, process.id,
+                            code ? fmt::format(" with {}", *code) : std::string(), why));
+  if (process.server) {
+    if (process.model) node.last_commits = process.model->state().commits;
+    if (code) process.storage->finish();
+  }
+  if (process.scheduler) {
+    const server::Scheduler& core = process.scheduler->core();
+    node.last_run_now = clock(process) + process.ahead;
+    node.last_state.clear();
+    if (process.journaled && !core.stopped()) node.last_state = state_text(core, node.last_run_now);
+    // A run that never began leaves nothing.
+    if (code && !core.started()) node.journal.cut(0);
+  }
+  network_.close(process.id, how, off);
+  std::erase(living_, &process);
+  const bool latest = node.process == &process;
+  if (latest) node.process = nullptr;
+  if (code && watcher_.on_end(events_.now(), process, *code, why, stopped_)) given_up_ = true;
+  if (latest && code == 2) node.failed = true;
+  if (latest && (code == 0 || code == 2 || code == 130)) node.wanted = false;
+  if (latest && code == 1) start_after(node, kRestartAfter);
+  // The core may be on the stack.
+  events_.after(Duration{}, [this, id = process.id] { bury(*by_id_.at(id)); });
+}
+
+// What is left of a process needs no memory.
+void World::bury(Process& process) {
+  process.scheduler.reset();
+  process.server.reset();
+  process.worker.reset();
+  process.model.reset();
+  process.inbox.clear();
+}
+
+}  // namespace rubato::simulation

@@ -1,0 +1,88 @@
+// What a worker computes in the simulation. A commit, however many steps are in it, is 1 for this
+// worker's element of each chunk. The last element of a chunk is a part of the way from the loaded
+// parameters to a target of this worker.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/simulation/world.hpp"
+
+namespace rubato::simulation {
+namespace {
+
+constexpr float kPartOfTheWay = 0.1f;
+
+float target_of(std::uint32_t worker, std::size_t element) {
+  return static_cast<float>((7 * worker + 3 * element) % 11);
+}
+
+}  // namespace
+
+void World::drive(Process& process) {
+  using Action = worker::WorkerCore::Action;
+  worker::WorkerCore& core = *process.worker;
+  Trainee& trainee = process.trainee;
+  while (true) {
+    switch (core.next_action()) {
+      case Action::Train:
+        if (trainee.stepping) return;
+        trainee.stepping = true;
+        events_.after(Duration::from_seconds(process.node->step_seconds),
+                      [this, id = process.id] { end_step(*by_id_.at(id)); });
+        return;
+      case Action::Commit:
+        if (trainee.stepping) return;
+        core.on_commit(clock(process), take_update(process));
+        trainee.committing = true;
+        break;
+      case Action::Load:
+      case Action::Restart:
+        if (trainee.stepping) return;
+        if (trainee.committing && events_.now() >= heals_at_) ++process.node->commits_since_heal;
+        trainee.committing = false;
+        trainee.values.assign(core.parameters().begin(), core.parameters().end());
+        core.on_loaded(clock(process));
+        break;
+      default:
+        return;
+    }
+  }
+}
+
+void World::end_step(Process& process) {
+  if (process.ended) return;
+  Trainee& trainee = process.trainee;
+  if (process.frozen) {
+    trainee.step_ended = true;
+    return;
+  }
+  trainee.stepping = trainee.step_ended = false;
+  process.worker->on_step(
+      clock(process),
+      {.spent = Duration::from_seconds(process.node->step_seconds), .loss_sum = 32, .samples = 32});
+  speak(process);
+}
+
+worker::Update World::take_update(Process& process) {
+  Node& node = *process.node;
+  const auto& values = process.trainee.values;
+  Floats update(values.size());
+  for (std::size_t i = 0; i < update.size(); ++i) {
+    const std::size_t element = i % kChunkElements;
+    if (element == kOrderElement)
+      update[i] = kPartOfTheWay * (values[i] - target_of(node.index, i));
+    else
+      update[i] = element == node.index ? 1.0f : 0.0f;
+  }
+  bool finite = true;
+  if (node.not_finite > 0) {
+    --node.not_finite;
+    ++node.spoilt;
+    update[rng_.below(update.size())] = std::numeric_limits<float>::quiet_NaN();
+    finite = node.lies;
+  }
+  return {std::make_shared<const Floats>(std::move(update)), finite};
+}
+
+}  // namespace rubato::simulation

@@ -1,0 +1,343 @@
+#include "tests/simulation/world.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace rubato::simulation {
+namespace {
+
+constexpr int kWakesAtOnceMax = 200;  // more of them, and a core spins
+constexpr Duration kSpinWait = Duration::from_ms(10);
+constexpr std::uint64_t kChunkTwiceEvery = 40;
+constexpr std::uint64_t kFalseRefusalAt = 120;
+
+std::vector<std::unique_ptr<Node>> make_nodes(const Plan& plan) {
+  std::vector<std::unique_ptr<Node>> nodes;
+  const auto add = [&](proto::Role role, std::uint32_t index, const std::string& name) {
+    auto node = std::make_unique<Node>();
+    node->role = role;
+    node->index = index;
+    node->place = static_cast<Place>(nodes.size());
+    node->name = name;
+    nodes.push_back(std::move(node));
+  };
+  add(proto::Role::Scheduler, 0, "scheduler");
+  for (int i = 0; i < plan.servers; ++i)
+    add(proto::Role::Server, static_cast<std::uint32_t>(i), fmt::format("server-{}", i));
+  for (int i = 0; i < plan.workers + plan.spare; ++i) {
+    add(proto::Role::Worker, static_cast<std::uint32_t>(i), fmt::format("worker-{}", i));
+    nodes.back()->step_seconds = plan.step_seconds[static_cast<std::size_t>(i)];
+  }
+  return nodes;
+}
+
+proto::Payload twice(const proto::Payload& payload) {
+  std::vector<float> scratch;
+  const auto values = payload.floats(scratch);
+  auto doubled = std::make_shared<std::vector<float>>(values.begin(), values.end());
+  for (float& value : *doubled) value *= 2;
+  return proto::Payload::of(std::move(doubled));
+}
+
+}  // namespace
+
+World::World(const Plan& plan, History& history, Bug bug)
+    : plan_(plan),
+      history_(history),
+      bug_(bug),
+      rng_(plan.seed, 2, 0),
+      nodes_(make_nodes(plan)),
+      network_(events_, Rng(plan.seed, 3, 0), nodes_.size() + 1,
+               [this](ProcessId to, proto::PeerId peer, std::uint64_t pipe,
+                      const ParcelPtr& parcel) { deliver(to, peer, pipe, parcel); }),
+      watcher_(plan, history, nodes_),
+      heals_at_(Instant{} + Duration::from_seconds(plan.faults_end)) {
+  for (const auto& node : nodes_) node->clock = Duration::from_seconds(1 + 1000 * rng_.uniform());
+}
+
+void World::run() {
+  for (const auto& node : nodes_) {
+    const bool spare = node->role == proto::Role::Worker &&
+                       node->index >= static_cast<std::uint32_t>(plan_.workers);
+    node->wanted = !spare;
+    if (node->wanted) start_after(*node, Duration::from_seconds(2 * rng_.uniform()));
+  }
+  plan_faults();
+  for (int second = 1; second < plan_.faults_end + kHealingSeconds; ++second)
+    events_.at(Instant{} + Duration::from_seconds(second),
+               [this] { watcher_.look(events_.now()); });
+  const Instant stop = heals_at_ + Duration::from_seconds(kHealingSeconds);
+  while (!given_up_ && step(stop)) continue;
+  if (given_up_) return;
+  events_.advance(stop);
+  for (const auto& node : nodes_)
+    if (can_train(*node) && node->commits_since_heal < kHealingCommits)
+      history_.violate(stop, node->left_out ? "left-out" : "no-progress",
+                       fmt::format("{} made {} commits in the {:.0f} s after everything was healed",
+                                   node->name, node->commits_since_heal, kHealingSeconds));
+  watcher_.on_end_of_healing(stop, heals_at_);
+  stopped_ = true;
+  if (Process* const scheduler = nodes_.front()->process) {
+    scheduler->scheduler->stop(clock(*scheduler), "the simulation ends");
+    speak(*scheduler);
+  }
+  for (const Fault& fault : plan_.faults) at_end(fault);
+  const Instant last = stop + Duration::from_seconds(kEndingSeconds);
+  while (!living_.empty() && step(last)) continue;
+  const bool cut = std::ranges::any_of(plan_.faults, [](const Fault& fault) {
+    return fault.kind == FaultKind::ResetAtEnd || fault.kind == FaultKind::CutAtEnd;
+  });
+  for (const Process* process : living_)
+    history_.violate(events_.now(), cut ? "stop-unheard" : "not-gone",
+                     fmt::format("{} (process {}) is there {:.0f} s after the end of the run",
+                                 process->node->name, process->id, kEndingSeconds));
+}
+
+// A start waits for a number of workers, and some may have left.
+bool World::can_train(const Node& worker) const {
+  const auto there = [](const Node& node) {
+    return node.role == proto::Role::Worker && node.wanted && !node.failed;
+  };
+  const auto all = std::ranges::count_if(nodes_, [&](const auto& node) { return there(*node); });
+  return there(worker) && (training() || all >= plan_.workers);
+}
+
+// --- time ----------------------------------------------------------------------------------------
+
+Process* World::next_alarm() {
+  Process* next = nullptr;
+  for (Process* process : living_)
+    if (!process->frozen && process->alarm && (!next || *process->alarm < *next->alarm))
+      next = process;
+  return next;
+}
+
+// Returns: false once nothing is left to happen before `until`.
+bool World::step(Instant until) {
+  Process* const process = next_alarm();
+  const bool rings =
+      process && (events_.empty() || std::max(*process->alarm, events_.now()) < events_.next());
+  const Instant next = rings ? *process->alarm : events_.empty() ? until : events_.next();
+  if (next >= until) return false;
+  if (!rings) {
+    events_.run_next();
+    return true;
+  }
+  events_.advance(next);
+  ring(*process);
+  return true;
+}
+
+void World::ring(Process& process) {
+  const Instant now = clock(process);
+  if (process.scheduler) process.scheduler->on_wakeup(now);
+  if (process.server) process.server->on_wakeup(now);
+  if (process.worker) process.worker->on_wakeup(now);
+  history_.mix({static_cast<std::uint64_t>(now.ns), process.id});
+  process.wakes = process.woken == events_.now() ? process.wakes + 1 : 1;
+  process.woken = events_.now();
+  if (process.wakes > kWakesAtOnceMax && !std::exchange(process.spins, true))
+    history_.violate(events_.now(), "spins",
+                     fmt::format("{} is woken again and again at one instant", process.node->name));
+  speak(process);
+  // A real one would burn its processor.
+  if (process.spins && !process.ended && process.alarm && *process.alarm <= events_.now())
+    process.alarm = events_.now() + kSpinWait;
+}
+
+// --- hearing -------------------------------------------------------------------------------------
+
+void World::deliver(ProcessId to, proto::PeerId peer, std::uint64_t pipe, const ParcelPtr& parcel) {
+  const auto found = by_id_.find(to);
+  if (found == by_id_.end() || found->second->ended) return;
+  Process& process = *found->second;
+  if (process.frozen)
+    process.inbox[pipe].emplace_back(peer, parcel);
+  else
+    handle(process, peer, parcel);
+}
+
+void World::handle(Process& process, proto::PeerId peer, const ParcelPtr& parcel) {
+  auto& frame = parcel->frame;
+  const auto control = std::span(frame.control.data(), frame.control.size());
+  history_.mix({static_cast<std::uint64_t>(events_.now().ns), checksum(control) + process.id});
+  auto message = proto::decode(control, frame.payload);
+  if (history_.traced())
+    history_.say(
+        events_.now(),
+        fmt::format("{} -> {}: {}", message ? to_string(message->sender) : std::string("noise"),
+                    process.node->name,
+                    message ? describe(message->body) : message.error().message));
+  ++process.heard;
+  process.wakes = 0;
+  if (process.scheduler)
+    to_scheduler(process, peer, message);
+  else if (process.server && message)
+    to_server(process, peer, parcel, *message);
+  else if (process.worker && message)
+    to_worker(process, peer, std::move(*message));
+  // As the loop of a node does after each message.
+  const Instant now = clock(process);
+  const auto due = [now](const auto& core) {
+    const auto at = core.poll_wakeup();
+    return at && *at <= now;
+  };
+  if (process.scheduler && due(*process.scheduler)) process.scheduler->on_wakeup(now);
+  if (process.server && due(*process.server)) process.server->on_wakeup(now);
+  if (process.worker && due(*process.worker)) process.worker->on_wakeup(now);
+  speak(process);
+}
+
+void World::to_scheduler(Process& process, proto::PeerId peer,
+                         const Result<proto::Message>& message) {
+  if (message && message->sender.role == proto::Role::Server)
+    watcher_.on_server_heard(events_.now());
+  if (message)
+    process.scheduler->on_message(clock(process), peer, *message);
+  else
+    process.scheduler->on_bad_frame(peer, message.error());
+}
+
+void World::to_server(Process& process, proto::PeerId peer, const ParcelPtr& parcel,
+                      const proto::Message& message) {
+  const bool began = process.model != nullptr;
+  if (process.model) {
+    if (const auto* list = std::get_if<proto::Members>(&message.body))
+      process.model->on_members(*list);
+    process.model->on_request(peer, message);
+  }
+  if (bug_ == Bug::ChunkTwice && std::holds_alternative<proto::Commit>(message.body) &&
+      ++bug_turns_ % kChunkTwiceEvery == 0) {
+    proto::Message spoilt = message;
+    spoilt.payload = twice(message.payload);
+    process.server->on_message(clock(process), peer, spoilt);
+  } else {
+    process.server->on_message(clock(process), peer, message);
+  }
+  if (began || !process.server->id()) return;
+  const auto range = proto::shard_range(parameters_of(plan_), process.server->id()->index,
+                                        static_cast<std::uint32_t>(plan_.servers));
+  std::optional<ShardModel::State> restored;
+  if (process.loaded) restored = watcher_.saved_state(*process.loaded);
+  process.model = std::make_unique<ShardModel>(history_, process.node->name, plan_, range.count(),
+                                               std::move(restored),
+                                               std::get<proto::Welcome>(message.body).setbacks);
+  for (const auto& slot : process.node->snapshots.slots)
+    if (slot && slot->snapshot.info.run == message.incarnation)
+      process.model->know(slot->snapshot.info.number, watcher_.saved_state(slot->save));
+  watcher_.on_shard(events_.now(), process, parcel->from);
+}
+
+void World::to_worker(Process& process, proto::PeerId peer, proto::Message message) {
+  // Whoever is at that address: the scheduler, or the shard that the map has there.
+  std::optional<proto::NodeId> from;
+  for (const auto& [node, its] : process.peers)
+    if (its == peer) from = node;
+  if (!from) return;
+  const bool refusal = std::holds_alternative<proto::Refusal>(message.body);
+  if (from->role == proto::Role::Server && message.sender != *from && !refusal) return;
+  if (bug_ == Bug::HearsNoStop && std::holds_alternative<proto::Stop>(message.body)) return;
+  if (bug_ == Bug::FalseRefusal && process.heard == kFalseRefusalAt)
+    message.body = proto::Refusal{proto::RefusalCode::NameTaken,
+                                  "worker was replaced by a later process of its name: this one "
+                                  "ends"};
+  process.worker->on_message(clock(process), *from, message);
+}
+
+// --- speaking ------------------------------------------------------------------------------------
+
+void World::connect_servers(Process& process) {
+  const auto& shards = process.worker->shards();
+  if (!shards) return;
+  std::erase_if(process.peers,
+                [](const auto& peer) { return peer.first.role == proto::Role::Server; });
+  for (std::uint32_t i = 0; i < shards->shards.size(); ++i)
+    process.peers[{proto::Role::Server, i}] =
+        network_.connect(process.id, node_of(shards->shards[i].endpoint).place);
+}
+
+void World::speak(Process& process) {
+  if (process.worker) {
+    drive(process);
+    while (const auto line = process.worker->poll_log())
+      history_.line(events_.now(), process.node->name + ": " + *line);
+    connect_servers(process);
+    while (const auto out = process.worker->poll_send())
+      send(process, process.peers.at(out->to), out->message);
+  } else if (process.server) {
+    while (const auto out = process.server->poll_send()) {
+      if (std::holds_alternative<proto::Parameters>(out->message.body))
+        process.answers.push_back({out->to, out->message});
+      send(process, out->to, out->message);
+    }
+    while (const auto line = process.server->poll_log())
+      history_.line(events_.now(), process.node->name + ": " + *line);
+    while (const auto line = process.server->poll_warning())
+      history_.line(events_.now(), process.node->name + ": warning: " + *line);
+    if (process.model && !process.answers.empty())
+      process.model->on_answers(events_.now(), process.answers);
+    process.answers.clear();
+  } else {
+    while (const auto event = process.scheduler->poll_log())
+      watcher_.on_scheduler_line(events_.now(), event->text);
+    if (const auto warning = process.scheduler->poll_warning()) {
+      process.journaled = false;
+      history_.line(events_.now(), "scheduler: warning: " + *warning);
+    }
+    while (const auto out = process.scheduler->poll_send()) {
+      if (std::holds_alternative<proto::Save>(out->message.body)) watcher_.on_order();
+      send(process, out->to, out->message);
+    }
+  }
+  end_if_over(process);
+  if (process.ended) return;
+  auto alarm = process.scheduler ? process.scheduler->poll_wakeup()
+               : process.server  ? process.server->poll_wakeup()
+                                 : process.worker->poll_wakeup();
+  if (alarm) alarm = std::max(*alarm - process.clock, events_.now());
+  process.alarm = alarm;
+}
+
+void World::send(Process& process, proto::PeerId to, const proto::Message& message) {
+  auto parcel = std::make_shared<Parcel>();
+  Node& node = *process.node;
+  if (node.boasts > 0 && std::holds_alternative<proto::Progress>(message.body)) {
+    --node.boasts;
+    node.boasted = true;
+    proto::Message absurd = message;
+    std::get<proto::Progress>(absurd.body).steps += proto::kNumberMax / 2;
+    parcel->frame = proto::encode(absurd);
+  } else {
+    parcel->frame = proto::encode(message);
+  }
+  parcel->from = process.id;
+  parcel->sent = events_.now();
+  if (const auto fits = parcel->frame.check_limits(); !fits)
+    history_.violate(events_.now(), "above-limits", fits.error().message);
+  network_.send(process.id, to, std::move(parcel));
+}
+
+void World::end_if_over(Process& process) {
+  const auto code_of = [](ErrorCode code) {
+    return code == ErrorCode::BadInput || code == ErrorCode::Refused ||
+                   code == ErrorCode::Unsupported
+               ? 2
+               : 1;
+  };
+  if (process.scheduler) {
+    if (!process.scheduler->core().over()) return;
+    return end(process, stopped_ ? 0 : 1, *process.scheduler->stopped());
+  }
+  const auto judge = [&](const auto& core) {
+    if (const auto& failure = core.failure())
+      end(process, code_of(failure->code), failure->message);
+    else if (const auto& reason = core.stopped())
+      end(process, process.node->wanted ? 0 : 130, *reason);
+  };
+  if (process.server) return judge(*process.server);
+  judge(*process.worker);
+}
+
+}  // namespace rubato::simulation
