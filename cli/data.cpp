@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -394,6 +395,10 @@ Result<void> describe_checked(const DataRun& run) {
   std::vector<File> files;
   std::map<std::string, train::DataSummary> boxes;
   for (const std::string& path : run.files) {
+    std::error_code none;
+    if (!run.schema.empty() && std::filesystem::equivalent(run.schema, path, none))
+      return fail(ErrorCode::BadInput,
+                  fmt::format("--schema {}: is a file that is read; name another", run.schema));
     RUBATO_ASSIGN(File file, read(path, run.options));
     boxes[path] = file.summary;
     files.push_back(std::move(file));

@@ -146,8 +146,10 @@ std::optional<double> rate_unit(std::string_view word) {
     for (std::size_t i = 0; i <= prefix; ++i) scale *= 1000;
     word.remove_prefix(1);
   }
-  if (among(word, {"bps", "b/s", "bit/s", "bits/s", "bit/sec", "bits/sec"})) return scale / 8;
-  if (among(word, {"Bps", "B/s", "byte/s", "bytes/s", "bytes/sec"})) return scale;
+  const std::string small = lower_case(word);  // MBit/s is Mbit/s
+  if (among(word, {"bps", "b/s"}) || among(small, {"bit/s", "bits/s", "bit/sec", "bits/sec"}))
+    return scale / 8;
+  if (among(word, {"Bps", "B/s"}) || among(small, {"byte/s", "bytes/s", "bytes/sec"})) return scale;
   return std::nullopt;
 }
 

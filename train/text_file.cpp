@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/file.hpp"
@@ -21,7 +22,39 @@ namespace {
 constexpr std::size_t kTextBytesMax = std::size_t{1} << 34;  // of one compressed file
 constexpr std::size_t kStartBytes = std::size_t{1} << 16;
 
-// The bytes of a file, unpacked where gzip packed it. Reads on until there are `enough`.
+// What gzip packed, in one piece or several. zlib's gzread() would leave out without a word what is
+// behind the first piece and is none. Zeros there are what tapes leave.
+Result<std::string> unpacked(const std::string& path, std::string_view packed) {
+  const auto damaged = [&](std::string_view what) {
+    return fail(ErrorCode::BadInput, fmt::format("{}: {}; make it again with gzip", path, what));
+  };
+  z_stream stream{};
+  if (inflateInit2(&stream, MAX_WBITS + 16) != Z_OK) return damaged("cannot be unpacked");
+  const std::unique_ptr<z_stream, int (*)(z_stream*)> end(&stream, &inflateEnd);
+  std::string text;
+  std::vector<char> buffer(std::size_t{1} << 18);
+  for (;;) {
+    const auto given = static_cast<uInt>(std::min(packed.size(), std::size_t{1} << 30));
+    stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
+    stream.avail_in = given;
+    stream.next_out = reinterpret_cast<Bytef*>(buffer.data());
+    stream.avail_out = static_cast<uInt>(buffer.size());
+    const int code = ::inflate(&stream, Z_NO_FLUSH);
+    packed.remove_prefix(given - stream.avail_in);
+    text.append(buffer.data(), buffer.size() - stream.avail_out);
+    if (text.size() > kTextBytesMax) return text;
+    if (code == Z_STREAM_END) {
+      if (packed.find_first_not_of('\0') == packed.npos) return text;
+      if (!packed.starts_with("\x1f\x8b") || inflateReset(&stream) != Z_OK)
+        return damaged(fmt::format("{} behind its packed data are not packed",
+                                   counted(packed.size(), "byte")));
+    } else if (code != Z_OK) {
+      return damaged("is damaged or ends early");
+    }
+  }
+}
+
+// The first bytes of a file, unpacked where gzip packed it. Reads on until there are `enough`.
 Result<std::string> inflate(const std::string& path, std::size_t enough) {
   const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), &gzclose);
   if (!file) return fail(ErrorCode::Io, fmt::format("{}: {}", path, std::strerror(errno)));
@@ -164,6 +197,19 @@ void unify_line_ends(std::string& text) {
   text.resize(to);
 }
 
+// The first byte that is no UTF-8, in a text in which other characters are: there are more of them
+// than of such bytes. No such byte: nothing.
+std::optional<std::size_t> stray_byte(std::string_view text) {
+  std::size_t characters = 0, stray = 0, first = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = utf8_sequence(text.substr(at));
+    if (length == 0 && stray++ == 0) first = at;
+    characters += length > 1 ? 1 : 0;
+    at += std::max<std::size_t>(length, 1);
+  }
+  return characters > stray && stray > 0 ? std::optional(first) : std::nullopt;
+}
+
 Result<TextFile> text_of(const std::string& path, std::string bytes, std::string_view encoding) {
   if (const auto is = no_text(bytes); !is.empty())
     return fail(ErrorCode::BadInput, fmt::format("{}: {}", path, is));
@@ -178,6 +224,15 @@ Result<TextFile> text_of(const std::string& path, std::string bytes, std::string
   } else {
     // Five of the bytes of Windows-1252 stand for nothing there, but for controls in ISO 8859-1.
     const bool guessed = encoding.empty() && file.encoding == "WINDOWS-1252";
+    if (const auto at = stray_byte(bytes); guessed && at)
+      return fail(
+          ErrorCode::BadInput,
+          fmt::format(
+              "{}:{}: the byte {:02x} is no UTF-8, as which the rest reads; mend it, "
+              "or set the encoding",
+              path,
+              1 + std::count(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(*at), '\n'),
+              static_cast<unsigned char>(bytes[*at])));
     if (guessed && bytes.find_first_of("\x81\x8D\x8F\x90\x9D"sv) != bytes.npos)
       file.encoding = "ISO-8859-1";
     RUBATO_ASSIGN(file.text, to_utf_8(path, bytes, file.encoding));
@@ -199,7 +254,7 @@ Result<TextFile> text_of(const std::string& path, std::string bytes, std::string
 Result<TextFile> read_text_file(const std::string& path, std::string_view encoding) {
   RUBATO_ASSIGN(std::string bytes, read_file(path));
   if (bytes.starts_with("\x1f\x8b")) {
-    RUBATO_ASSIGN(bytes, inflate(path, kTextBytesMax + 1));
+    RUBATO_ASSIGN(bytes, unpacked(path, bytes));
     if (bytes.size() > kTextBytesMax)
       return fail(ErrorCode::BadInput, fmt::format("{}: holds more than {} GiB; use a part of it",
                                                    path, kTextBytesMax >> 30));

@@ -89,6 +89,12 @@ TEST_CASE("a model of compare --save predicts and is evaluated") {
   run_well(place, {"predict", model, "--data", "new.csv"}, &with_labels);
   run_well(place, {"predict", model, "--data", "unlabelled.csv", "--out", "p.csv"}, &without);
   CHECK(without.empty());
+  // What is read is not written over.
+  for (const std::string& read : {std::string("new.csv"), model}) {
+    Process refused(place, {"predict", model, "--data", "new.csv", "--out", read});
+    CHECK(refused.wait_for_end() == 2);
+    CHECK(contains(refused.err(), "--out " + read + ": is a file that is read; name another"));
+  }
   // The same flowers: columns are found by name, and the label is not looked at.
   const auto classes = classes_of(with_labels);
   CHECK(read_text(place.path("p.csv")) == with_labels);

@@ -237,6 +237,25 @@ TEST_CASE("CSV and LIBSVM: gzip, and what is no UTF-8") {
   const std::string cut = directory.write("cut.csv.gz", bytes.substr(0, bytes.size() - 12));
   CHECK(read_csv(cut, {}).error().message ==
         cut + ": is damaged or ends early; make it again with gzip");
+  // Pieces one behind the other are one text; what is behind them and is none is not left out.
+  CHECK(read_csv(directory.write("two.csv.gz", bytes + bytes), {}).value().rows() == 3);
+  CHECK(read_csv(directory.write("zeros.csv.gz", bytes + std::string(512, '\0')), {})
+            .value()
+            .rows() == 1);
+  const std::string plain = directory.write("plain.csv.gz", bytes + "Bonn,2\n");
+  CHECK(read_csv(plain, {}).error().message ==
+        plain + ": 7 bytes behind its packed data are not packed; make it again with gzip");
+  const std::string half = directory.write("half.csv.gz", bytes + bytes.substr(0, 20));
+  CHECK(read_csv(half, {}).error().message ==
+        half + ": is damaged or ends early; make it again with gzip");
+}
+
+TEST_CASE("CSV: one byte that is no UTF-8 among characters that are is named, and not guessed at") {
+  const TempDirectory directory;
+  const std::string path = directory.write("a.csv", "x,y\n1,\u00E9t\u00E9\n2,hi\xFFver\n");
+  CHECK(read_csv(path, {}).error().message ==
+        path +
+            ":3: the byte ff is no UTF-8, as which the rest reads; mend it, or set the encoding");
 }
 
 TEST_CASE("CSV: a column of a text for each row is refused") {
