@@ -110,6 +110,8 @@ void Scheduler::take(Instant now, PeerId from, const Message& message) {
         on_worker_evaluation(id, *evaluation);
       else if (const auto* leave = std::get_if<proto::Leave>(&message.body))
         on_leave(now, id, WorkerState::Fate::Left, leave->reason);
+      if (stop_reason_ && worker->fate == WorkerState::Fate::Member)
+        send_stop(from);  // the first one may not have arrived
       return;
     }
     case Role::Server:
@@ -144,9 +146,12 @@ void Scheduler::on_server(Instant now, PeerId from, const Message& message) {
   const auto* beat = std::get_if<proto::Heartbeat>(&message.body);
   if (beat && !is_void(beat->saved))
     servers_[index].saved = std::max(servers_[index].saved, beat->saved);
-  if (ending_ == Ending::Servers) return end_step(now);
-  if (over()) {
-    send_stop(from);  // the first one did not arrive
+  if (ending_ == Ending::Servers) {
+    if (std::holds_alternative<proto::Leave>(message.body))
+      servers_[index].told = true;
+    else
+      send_stop(from);  // the first one may not have arrived
+    end_step(now);
   } else if (beat) {
     on_standings(now, index, *beat);
   } else if (const auto* ack = std::get_if<proto::MembersAck>(&message.body)) {
@@ -878,7 +883,7 @@ void Scheduler::find_lost(Instant now) {
   for (const auto id : lost)
     on_leave(now, WorkerId{id}, WorkerState::Fate::Lost,
              fmt::format("no heartbeat for {:.0f} s", options_.lost_after.seconds()));
-  stop_reason_ ? give_up_last_pull(now) : find_absent(now);
+  stop_reason_ ? find_silent_at_end(now) : find_absent(now);
 }
 
 std::string Scheduler::title(std::uint32_t server) const {
@@ -906,12 +911,13 @@ void Scheduler::find_absent(Instant now) {
 }
 
 // After the stop no other process takes the place of a server that is gone.
-void Scheduler::give_up_last_pull(Instant now) {
-  if (ending_ != Ending::Evaluator || !evaluator_) return;
+void Scheduler::find_silent_at_end(Instant now) {
+  if (ending_ < Ending::Evaluator) return;
   for (const auto index : server_silence_.lost(now)) {
     server_silence_.forget(index);
     servers_[index].absent_since = now;
   }
+  if (!evaluator_) return;
   for (std::uint32_t i = 0; i < servers_.size(); ++i) {
     if (!servers_[i].absent_since) continue;
     log(SchedulerEvent::Kind::Warning,
@@ -1104,10 +1110,9 @@ void Scheduler::on_return(Instant now) {
   if (!members_.empty()) workers_until_ = now + options_.absent_max;
   if (deserted_) deserted_ = next_call_ = now;
   evaluator_.reset();
-  unheard_until_ = now + options_.lost_after;
   if (!stop_reason_) return;
   ending_ = Ending::Workers;
-  ending_until_ = unheard_until_;
+  ending_until_ = now + options_.lost_after;
 }
 
 void Scheduler::tell_again(const WorkerState& worker) {
@@ -1151,7 +1156,7 @@ std::optional<Instant> Scheduler::poll_wakeup() const {
   std::optional<Instant> next = earlier(lists_.poll_wakeup(), worker_silence_.poll_wakeup());
   if (stop_reason_) {
     if (over()) return next;
-    if (ending_ == Ending::Evaluator) next = earlier(next, server_silence_.poll_wakeup());
+    if (ending_ >= Ending::Evaluator) next = earlier(next, server_silence_.poll_wakeup());
     return earlier(next, ending_until_);
   }
   next = earlier(next, server_silence_.poll_wakeup());
@@ -1179,7 +1184,7 @@ void Scheduler::end(Instant now, std::string reason, bool failed) {
     if (worker.fate == WorkerState::Fate::Member) send_stop(worker.peer);
   for (const auto& [name, peer] : lookers_) send_stop(peer);
   ending_ = Ending::Workers;
-  ending_until_ = std::max(now + options_.farewell, unheard_until_);
+  ending_until_ = now + options_.lost_after;
   end_step(now);
 }
 
@@ -1204,14 +1209,12 @@ void Scheduler::end_step(Instant now) {
           fmt::format("the evaluator's last pull took longer than {:.0f} s: the servers end",
                       options_.last_pull.seconds()));
     ending_ = Ending::Servers;
-    ending_until_ = unheard_until_;
-  }
-  const auto unheard = [](const ServerState& server) { return server.peer == kNobody; };
-  if (ending_ == Ending::Servers &&
-      (now >= ending_until_ || std::ranges::none_of(servers_, unheard))) {
-    ending_ = Ending::Over;
+    ending_until_ = now + options_.lost_after;
     for (const auto& server : servers_) send_stop(server.peer);
   }
+  const auto gone = [](const ServerState& server) { return server.told || server.absent_since; };
+  if (ending_ == Ending::Servers && (now >= ending_until_ || std::ranges::all_of(servers_, gone)))
+    ending_ = Ending::Over;
 }
 
 bool Scheduler::drained() const {
@@ -1220,7 +1223,11 @@ bool Scheduler::drained() const {
 
 Scheduler::WorkerState* Scheduler::find_worker(Instant now, PeerId from, const Message& message) {
   const std::uint32_t id = message.sender.index;
-  if (id >= workers_.size() || workers_[id].incarnation != message.incarnation) {
+  const auto is_next = [&] {  // it was to join again, and leaves instead
+    return workers_[id].incarnation + 1 == message.incarnation &&
+           std::holds_alternative<proto::Leave>(message.body);
+  };
+  if (id >= workers_.size() || (workers_[id].incarnation != message.incarnation && !is_next())) {
     refuse(from, RefusalCode::NotMember,
            fmt::format("{} is not a member: join first", to_string(message.sender)));
     return nullptr;

@@ -16,8 +16,10 @@
 // waits for another one.
 //
 // End: workers are told first. When all have left, the evaluator pulls the parameters a last time;
-// nothing changes them any more. Then the servers are told. Errors: bad input from a peer is
-// answered with a Refusal; the cluster is unharmed.
+// nothing changes them any more. Then the servers are told. Whoever is told answers with a
+// farewell, and is told again until then, for a connection may break at the end, too. Nobody is
+// waited for that is silent for `lost_after`. Errors: bad input from a peer is answered with a
+// Refusal; the cluster is unharmed.
 #pragma once
 
 #include <cstdint>
@@ -70,7 +72,6 @@ struct SchedulerOptions {
   StopOptions stop;
   Task task = Task::Classification;
   Duration lost_after = Duration::from_seconds(10);
-  Duration farewell = Duration::from_seconds(5);      // for the workers' last words after the stop
   Duration last_pull = Duration::from_seconds(300);   // for the evaluator's last pull after that
   Duration absent_max = Duration::from_seconds(600);  // a server's silence that ends the run
   Duration workers_absent_max = Duration::from_seconds(600);  // without any, until the run ends
@@ -182,6 +183,7 @@ class Scheduler {
     std::uint64_t saved = 0;     // the newest that it has on disk
     bool moved = false;  // it has not acknowledged a list yet, as the process that it is now
     std::optional<Instant> absent_since = {};  // silent, and waited for
+    bool told = false;                         // it has said farewell
   };
   // What a worker does a second, measured from one mark to the next.
   struct Pace {
@@ -283,7 +285,7 @@ class Scheduler {
   void tell_moved();                                  // the evaluator, which server is where now
   void notice(const std::string& text, bool rejoin);  // to all members
   void find_absent(Instant now);
-  void give_up_last_pull(Instant now);
+  void find_silent_at_end(Instant now);
   // A worker is heard for the first time since the return: it is told what may not have reached it.
   void tell_again(const WorkerState& worker);
   // Returns: true if nobody was heard for so long that this node must be cut off.
@@ -415,11 +417,10 @@ class Scheduler {
   std::optional<std::string> stop_reason_;
   bool failed_ = false;  // with stop_reason_: the run could not go on
   Instant stopped_at_;
-  // What the end waits for: the workers' last words, the evaluator's last pull, a word of servers
-  // that were not heard since a return, nothing.
+  // What the end waits for: the workers' last words, the evaluator's last pull, the servers' last
+  // words, nothing.
   enum class Ending { None, Workers, Evaluator, Servers, Over } ending_ = Ending::None;
   Instant ending_until_;                 // of all but None and Over
-  Instant unheard_until_;                // after a return: who is not heard until then is not there
   std::size_t commit_count_stride_ = 1;  // commit counts are kept at every so-many-th evaluation
   RunRecord record_;                     // curves and decisions; record() fills in the rest
   proto::Outbox<proto::ToPeer> outbox_;

@@ -161,6 +161,7 @@ void ServerCore::on_refused(const proto::Refusal& refusal) {
 
 void ServerCore::on_stop(const proto::Stop& stop) {
   stopped_ = stop.reason;
+  send(scheduler_, proto::Leave{stop.reason});
   if (stop.failed)
     failure_ =
         Error{ErrorCode::Gone, "the run ended before its stop criterion held: " + stop.reason};

@@ -18,6 +18,7 @@ class Mail {
   Mail(std::uint64_t cluster, proto::NodeId self, Incarnation incarnation)
       : cluster_(cluster), self_(self), incarnation_(incarnation) {}
 
+  proto::NodeId sender() const { return self_; }
   Incarnation incarnation() const { return incarnation_; }
   // The sender of all messages from now on. Messages that wait already keep the old one.
   void sign_as(proto::NodeId self, Incarnation incarnation) {

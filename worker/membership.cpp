@@ -94,7 +94,7 @@ Result<Membership::News> Membership::on_refusal(NodeId from, const proto::Refusa
 void Membership::rejoin(Instant now, bool again) {
   id_.reset();
   again_ = again;
-  mail_.sign_as(kUnknownWorker, mail_.incarnation() + 1);
+  mail_.sign_as(again ? mail_.sender() : kUnknownWorker, mail_.incarnation() + 1);
   auto timing = options_.timing;
   timing.give_up_after = timing.rejoin_for;
   joiner_ = proto::Joiner(timing);
@@ -102,7 +102,7 @@ void Membership::rejoin(Instant now, bool again) {
 }
 
 void Membership::leave(const std::string& reason) {
-  if (id_) mail_.send(kScheduler, proto::Leave{reason});
+  if (id_ || again_) mail_.send(kScheduler, proto::Leave{reason});
 }
 
 }  // namespace rubato::worker

@@ -63,7 +63,7 @@ class Membership {
   void on_joined(Instant now) { joiner_.on_joined(now); }
   // A new incarnation says Hello at the next on_wakeup(). `again`: as in Hello.
   void rejoin(Instant now, bool again = false);
-  // Says farewell, if any scheduler knows this worker.
+  // Says farewell, if any scheduler knows this worker, or this incarnation as its next one.
   void leave(const std::string& reason);
 
   // What it looks for before it joins; null: it does not look now.

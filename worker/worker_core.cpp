@@ -146,8 +146,7 @@ void WorkerCore::finish(const std::string& reason) {
   if (over()) return;
   stopped_ = reason;
   move_to(State::Finished);
-  if (!id()) return;
-  membership_.mail().send(kScheduler, take_progress());
+  if (id()) membership_.mail().send(kScheduler, take_progress());
   membership_.leave(reason);
 }
 

@@ -315,9 +315,9 @@ TEST_CASE("the end: workers leave, then the evaluator pulls a last time, then th
       world.from_worker(kZero, last);
       world.from_worker(kZero, proto::Leave{"enough"});
       CHECK_FALSE(world.scheduler.drained());
-      CHECK(told_of_the_end(world) == "");
+      CHECK(told_of_the_end(world) == "0");  // its report came after the end
       if (worker_died) {
-        world.pass(kSecond * 5, {});
+        world.pass(kSecond * 10, {});
       } else {
         world.from_worker(kOne, proto::Leave{"enough"});
         CHECK(world.scheduler.drained());
@@ -334,6 +334,8 @@ TEST_CASE("the end: workers leave, then the evaluator pulls a last time, then th
         world.from_evaluator(proto::Leave{"enough"});
       }
       CHECK(told_of_the_end(world) == "shard-0 shard-1");
+      CHECK_FALSE(world.scheduler.over());
+      for (const std::uint32_t i : {0, 1}) world.from_server(i, proto::Leave{"enough"});
       CHECK(world.scheduler.over());
       CHECK(world.scheduler.steps() == 11);
     }
@@ -356,6 +358,7 @@ TEST_CASE("the end: a server that falls silent ends the last pull, for nobody ta
   world.now = world.now + kSecond;
   CHECK(world.scheduler.poll_wakeup() <= world.now);
   world.scheduler.on_wakeup(world.now);
+  world.from_server(0, proto::Leave{"enough"});
   CHECK(world.scheduler.over());
   CHECK(world.log().find("server 1 'shard-1' is silent") != std::string::npos);
 }
@@ -366,10 +369,46 @@ TEST_CASE("the end: where a shard is gone nobody waits for a last pull") {
   world.start();
   world.collect();
   world.scheduler.stop_without_parameters(world.now, "a server ended");
-  CHECK(world.scheduler.over());
   const auto said = world.collect();
   for (const auto peer : {kZero.peer, kOne.peer, server_peer(0), server_peer(1), kEvaluatorPeer})
     CHECK(count<proto::Stop>(said, peer) == 1);
+}
+
+TEST_CASE("the end: a member whose connection breaks then is told again, over the new one") {
+  SchedulerWorld world;
+  world.start();
+  world.scheduler.stop(world.now, "enough");
+  world.from_worker(kOne, proto::Leave{"enough"});
+  world.collect();
+  world.pass(kSecond * 6, {});
+  PlayedWorker back = kZero;
+  back.peer = 300;
+  world.from_worker(back, proto::Progress{});
+  CHECK(count<proto::Stop>(world.collect(), 300) == 1);
+  CHECK_FALSE(world.scheduler.drained());
+  world.from_worker(back, proto::Leave{"enough"});
+  CHECK(world.scheduler.drained());
+}
+
+TEST_CASE("the end: a member that was to join again leaves as its next incarnation") {
+  SchedulerWorld world;
+  world.start();
+  world.scheduler.stop(world.now, "enough");
+  PlayedWorker next = kZero;
+  ++next.incarnation;
+  world.from_worker(next, proto::Progress{});
+  CHECK_FALSE(world.scheduler.drained());
+  world.from_worker(next, proto::Leave{"enough"});
+  world.from_worker(kOne, proto::Leave{"enough"});
+  CHECK(world.scheduler.drained());
+}
+
+TEST_CASE("the end: nobody is waited for who is silent") {
+  SchedulerWorld world;
+  world.start();
+  world.scheduler.stop(world.now, "enough");
+  world.pass_in_silence(kSecond * 20);
+  CHECK(world.scheduler.over());
 }
 
 TEST_CASE("the end: a server that did not hear of it is told again") {

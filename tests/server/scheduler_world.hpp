@@ -163,7 +163,7 @@ class SchedulerWorld {
   // Time passes, and nobody says anything.
   void pass_in_silence(Duration time) {
     for (const Instant end = now + time; now < end;) {
-      now = std::min(*scheduler.poll_wakeup(), end);
+      now = std::min(scheduler.poll_wakeup().value_or(end), end);
       scheduler.on_wakeup(now);
     }
   }

@@ -42,7 +42,7 @@ inline const std::vector<KindRow>& violation_kinds() {
       {"snapshot-missing", "a shard is told to go back only to what it has", 4},
       {"spins", "no core wants to be woken again and again at one instant", 4},
       {"ssp-bound", "no worker is more than s commits ahead of the slowest", 0},
-      {"stop-unheard", "a process ends with its run even if its connection breaks then", 64},
+      {"stop-unheard", "a process ends with its run even if its connection breaks then", 0},
       {"wrong-shard", "a server keeps its number and its range", 12},
   };
   return kRows;

@@ -52,7 +52,7 @@ constexpr std::array<FaultRow, 28> kKinds = {{
     {FaultKind::Strangers, "strangers", Whom::Nobody, false, 0, 0, 10, 100},
     {FaultKind::WallClock, "wall-clock", Whom::Nobody, false, 0, 0, -600, 900},
     {FaultKind::ResetAtEnd, "reset-at-end", Whom::Any, false, 0, 0, 0, 0},
-    {FaultKind::CutAtEnd, "cut-at-end", Whom::Any, false, 1, 20, 0, 0},
+    {FaultKind::CutAtEnd, "cut-at-end", Whom::Any, false, 1, 6, 0, 0},
 }};
 
 const FaultRow& row_of(FaultKind kind) {

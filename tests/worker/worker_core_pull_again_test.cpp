@@ -59,6 +59,21 @@ TEST_CASE("pull again: a scheduler that gives it another number has lost its tot
   CHECK(world.core.progress().steps == 0);
 }
 
+TEST_CASE("pull again: a run that ends meanwhile gets a farewell of the next life") {
+  WorkerWorld world;
+  world.get_ready();
+  const auto before = world.core.progress_message();
+  notice(world, true);
+  world.sent();
+  world.hear(kSchedulerNode, proto::Stop{"enough"});
+  CHECK(world.core.next_action() == Action::Finish);
+  const auto last = world.sent();
+  REQUIRE(last.size() == 1);
+  CHECK(bodies<proto::Leave>(last, kSchedulerNode).at(0).reason == "enough");
+  CHECK(last[0].message.sender == before.sender);
+  CHECK(last[0].message.incarnation == before.incarnation + 1);
+}
+
 TEST_CASE("pull again: a notice alone is a line of the log") {
   WorkerWorld world;
   world.get_ready();
