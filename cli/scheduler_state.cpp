@@ -4,6 +4,7 @@
 
 #include <span>
 
+#include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/rng.hpp"
 #include "base/time.hpp"
@@ -71,22 +72,31 @@ Result<std::unique_ptr<DurableScheduler>> SchedulerState::make(const MakeCore& m
   if (reader_) RUBATO_TRY(check(header));
   if (!file_) return std::make_unique<DurableScheduler>(std::move(core), std::nullopt);
   const auto append = [this](std::string_view record) { return file_->append(record); };
+  const auto sync = [this] { return file_->sync(); };
   if (!reader_) {
     RUBATO_TRY(file_->cut(0));
     RUBATO_TRY(file_->append(server::header_bytes(header)));
     return std::make_unique<DurableScheduler>(
-        std::move(core), server::OpenJournal{server::JournalWriter({}, now), append});
+        std::move(core), server::OpenJournal{server::JournalWriter({}, now), append, sync});
   }
   if (const auto heard = DurableScheduler::replay(*reader_, *core); !heard)
     return tl::unexpected(unusable(heard.error().message));
-  if (reader_->torn() > 0)
+  if (reader_->damaged()) {
+    const std::string kept = file_->path() + ".damaged";
+    RUBATO_TRY(write_file(kept, bytes_));
+    log_warning(
+        fmt::format("{} is damaged at byte {}: the run goes on from what stands before, and "
+                    "{} behind it are lost; the whole file is kept as {}",
+                    file_->path(), reader_->position(), counted(reader_->torn(), "byte"), kept));
+  } else if (reader_->torn() > 0) {
     log_warning(fmt::format("{}: its end ({}) was not written whole, and is dropped", file_->path(),
                             counted(reader_->torn(), "byte")));
+  }
   RUBATO_TRY(file_->cut(reader_->position()));
   const Duration away{wall - reader_->last_wall()};
   const bool counts = away >= Duration{} && away < options.absent_max;
   auto scheduler = std::make_unique<DurableScheduler>(
-      std::move(core), server::OpenJournal{reader_->writer(), append});
+      std::move(core), server::OpenJournal{reader_->writer(), append, sync});
   const server::Scheduler& state = scheduler->core();
   if (state.stopped()) {
     log_info(fmt::format("run {:016x} had ended: {}; for a new one remove {}", header.run,

@@ -381,19 +381,23 @@ Result<void> VirtualCluster::make_scheduler() {
     const auto bytes = std::as_bytes(std::span(scheduler_.journal));
     RUBATO_ASSIGN(auto reader, server::JournalReader::open(bytes));
     RUBATO_TRY(server::DurableScheduler::replay(reader, *core));
-    journal.emplace(reader.writer(), nullptr);
+    RUBATO_CHECK(reader.torn() == 0, "nothing is lost");
+    journal.emplace(reader.writer());
   } else if (cluster::scheduler_crashes(config_)) {
     server::JournalHeader header;
+    header.cluster = core->options().cluster;
     header.run = run_;
     header.began = now_;
     scheduler_.journal = server::header_bytes(header);
-    journal.emplace(server::JournalWriter({}, now_), nullptr);
+    journal.emplace(server::JournalWriter({}, now_));
   }
-  if (journal)
+  if (journal) {
+    journal->sync = [] { return Result<void>(); };  // nothing is lost
     journal->append = [this](std::string_view record) -> Result<void> {
       scheduler_.journal += record;
       return {};
     };
+  }
   scheduler_.core = std::make_unique<server::DurableScheduler>(std::move(core), std::move(journal));
   if (goes_on) scheduler_.core->go_on(now_, 0, now_);
   return {};

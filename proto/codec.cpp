@@ -141,7 +141,8 @@ auto write(Builder& b, const Heartbeat& m) {
                            s.refused[2], s.refused[3], s.worker.value, s.waiting, s.in_a_row,
                            s.others);
   const auto list = standings.empty() ? 0 : b.CreateVectorOfStructs(standings);
-  return wire::CreateHeartbeat(b, m.echo.ns, m.clock.ns, m.saved, list, m.broken);
+  return wire::CreateHeartbeat(b, m.echo.ns, m.clock.ns, m.saved, list, m.broken, m.saving,
+                               m.commits);
 }
 auto write(Builder& b, const Directive& m) {
   return wire::CreateDirective(b, m.commit_rate, m.local_steps, m.period.ns, m.weight, m.batch,
@@ -423,8 +424,10 @@ Result<Body> read(const wire::Progress& t) {
 
 Result<Body> read(const wire::Heartbeat& t) {
   RUBATO_TRY(check_clocks("Heartbeat", t.echo_ns(), t.clock_ns()));
-  RUBATO_TRY(check_numbers("Heartbeat", t.saved()));
+  RUBATO_TRY(check_numbers("Heartbeat", t.saved(), t.saving(), t.commits()));
   Heartbeat m{.echo = {t.echo_ns()}, .clock = {t.clock_ns()}, .saved = t.saved()};
+  m.saving = t.saving();
+  m.commits = t.commits();
   m.broken = t.broken();
   if (t.standings() && t.standings()->size() > kStandingsMax)
     return corrupt("Heartbeat tells of {} workers; the limit is {}", t.standings()->size(),

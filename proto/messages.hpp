@@ -316,6 +316,8 @@ struct Heartbeat {
   std::uint64_t saved = 0;  // servers: the newest snapshot of this run that is on disk; 0: none
   std::vector<Standing> standings = {};  // servers: of members that the scheduler should know of
   bool broken = false;                   // servers: the shard's parameters are not finite
+  std::uint64_t saving = 0;              // servers: the snapshot that is being written; 0: none
+  std::uint64_t commits = 0;             // servers: of the run, in the shard
 };
 
 // scheduler -> worker: what the tuner wants.

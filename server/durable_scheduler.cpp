@@ -6,6 +6,17 @@ namespace rubato::server {
 
 using Kind = SchedulerInput::Kind;
 
+namespace {
+
+// Another server must never be given this number, or another snapshot this one.
+bool outlasts(const proto::Body& body) {
+  const auto* welcome = std::get_if<proto::Welcome>(&body);
+  return (welcome && welcome->you.role == proto::Role::Server) ||
+         std::holds_alternative<proto::Save>(body);
+}
+
+}  // namespace
+
 Result<void> DurableScheduler::replay(JournalReader& reader, Scheduler& core) {
   while (true) {
     RUBATO_ASSIGN(const auto input, reader.next());
@@ -57,14 +68,24 @@ void DurableScheduler::on_wakeup(Instant now) {
 
 void DurableScheduler::append(const SchedulerInput& input) {
   if (!journal_ || core_->failed()) return;
-  const auto done = journal_->append(journal_->writer.record(input));
-  if (done) return;
-  warning_ = done.error().message + "; the run goes on, and cannot be taken up from here";
+  synced_ = false;
+  if (const auto done = journal_->append(journal_->writer.record(input)); !done)
+    give_up(done.error());
+}
+
+void DurableScheduler::sync() {
+  if (!journal_ || std::exchange(synced_, true)) return;
+  if (const auto done = journal_->sync(); !done) give_up(done.error());
+}
+
+void DurableScheduler::give_up(const Error& why) {
+  warning_ = why.message + "; the run goes on, and cannot be taken up from here";
   journal_.reset();
 }
 
 std::optional<proto::ToPeer> DurableScheduler::poll_send() {
   auto out = core_->poll_send();
+  if (out && outlasts(out->message.body)) sync();
   // Who asks for the clock means that of this process.
   auto* const answer = out ? std::get_if<proto::Heartbeat>(&out->message.body) : nullptr;
   if (answer && answer->echo.ns != 0) answer->clock = answer->clock - ahead_;

@@ -1,11 +1,12 @@
 // server/durable_scheduler.hpp - a Scheduler that outlives its process: whatever it hears is in a
 // journal before anybody hears the answer. The next process hears the journal again, and goes on.
-// The journal ends with the run's criterion. What ends a run for lack of nodes, or by Ctrl-C, is
-// not in it: the run can go on from there.
-// Time: the core lives on the clock of the run, which is the first process's steady clock. All
-// instants here are of this process's clock.
-// Pure: appending is the caller's. Threads: one owner. Errors: a journal that cannot be written is
-// one warning; the run goes on without it.
+// A server's number and the number of a snapshot are given only once, so what they follow from is
+// on disk before they are told; of the rest a loss of power may take the end. The journal ends with
+// the run's criterion. What ends a run for lack of nodes, or by Ctrl-C, is not in it: the run can
+// go on from there. Time: the core lives on the clock of the run, which is the first process's
+// steady clock. All instants here are of this process's clock. Pure: appending is the caller's.
+// Threads: one owner. Errors: a journal that cannot be written is one warning; the run goes on
+// without it.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,8 @@ namespace rubato::server {
 
 struct OpenJournal {
   JournalWriter writer;
-  std::function<Result<void>(std::string_view)> append;
+  std::function<Result<void>(std::string_view)> append = {};
+  std::function<Result<void>()> sync = {};  // what was appended outlasts a loss of power
 };
 
 class DurableScheduler {
@@ -75,9 +77,12 @@ class DurableScheduler {
     return at ? std::optional(*at - ahead_) : std::nullopt;
   }
   void append(const SchedulerInput& input);
+  void sync();
+  void give_up(const Error& why);
 
   std::unique_ptr<Scheduler> core_;
   std::optional<OpenJournal> journal_;
+  bool synced_ = false;                   // all that is in it
   std::optional<Incarnation> evaluator_;  // nothing: any
   Duration ahead_;                        // of the clock of the run
   std::optional<std::string> warning_;

@@ -1,7 +1,7 @@
 // server/journal_file.hpp - the file of a scheduler's journal (server/scheduler_journal.hpp): read
-// at the start, appended to from then on. Nothing is synced: a record survives the end of this
-// process at once, and the end of the machine once the system has written it.
-// One process has it at a time. Threads: one owner. Errors: one line that names the file.
+// at the start, appended to from then on. A record survives the end of this process at once, and
+// the end of the machine after sync(), or once the system has written it. One process has it at a
+// time. Threads: one owner. Errors: one line that names the file.
 #pragma once
 
 #include <string>
@@ -26,6 +26,8 @@ class JournalFile {
   [[nodiscard]] Result<void> cut(std::size_t size);
   // All or nothing. Io.
   [[nodiscard]] Result<void> append(std::string_view bytes);
+  // What was appended outlasts a loss of power. Io.
+  [[nodiscard]] Result<void> sync();
   // There is nothing to go on from.
   void remove();
 
@@ -35,6 +37,7 @@ class JournalFile {
   int fd_;
   std::string path_;
   std::size_t size_ = 0;  // since the last cut()
+  bool named_ = false;    // its name is on disk, too
 };
 
 }  // namespace rubato::server

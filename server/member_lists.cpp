@@ -6,10 +6,17 @@ namespace rubato::server {
 namespace {
 
 constexpr Duration kResend = Duration::from_seconds(1);
+constexpr std::uint64_t kLostMax = 1'000'000;  // lists that a journal can have lost
 // On their way to one server. 90 workers that join one by one stay below it (1 + 2 + ... + 90).
 constexpr std::size_t kEntriesUnderWayMax = 4096;
 
 }  // namespace
+
+void MemberLists::on_return() {
+  for (Server& server : servers_)
+    if (server.acked == epoch_) server.acked = server.sent = epoch_ + kLostMax;
+  epoch_ += kLostMax;
+}
 
 void MemberLists::on_change(Instant now) {
   ++epoch_;

@@ -25,6 +25,9 @@ class MemberLists {
   // Another process has taken the place of server `index`: it has acknowledged nothing.
   void on_replaced(std::uint32_t index, Instant now);
 
+  // A journal may have lost its end, so servers may know lists that this one does not: the next one
+  // has an epoch beyond theirs. Nothing is sent for that.
+  void on_return();
   // Membership changed: a new epoch.
   void on_change(Instant now);
   // Server `index` has acknowledged a list.

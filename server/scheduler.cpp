@@ -22,8 +22,6 @@ namespace {
 // The address of a node that was not heard since on_return().
 constexpr PeerId kNobody = ~PeerId{0};
 
-// Snapshots that a journal can have lost; a server that speaks of more is not believed.
-constexpr std::uint64_t kForgottenMax = 1000;
 constexpr Duration kCallEvery = Duration::from_seconds(10);  // while no worker is there
 constexpr Duration kWordEvery = Duration::from_seconds(5);   // before the start
 constexpr std::size_t kStrangersMax = 64;  // that look for the servers, beyond the expected workers
@@ -65,19 +63,21 @@ Scheduler::Scheduler(const SchedulerOptions& options, std::unique_ptr<sync::Tune
       worker_silence_(options.lost_after),
       server_silence_(options.lost_after),
       absence_(std::max(options.absent_max - options.lost_after, Duration{})),
-      silence_of_all_(options.absent_max) {
+      silence_of_all_(options.absent_max),
+      copies_(options.incarnation, options.save_every, options.absent_max) {
   RUBATO_CHECK(options.servers >= 1 && options.workers >= 1, "a cluster has servers and workers");
   if (options.watch) watch_.emplace(*options.watch);
 }
 
 bool Scheduler::on_message(Instant now, PeerId from, const Message& message) {
   const std::uint64_t before = refusals_;
+  changed_ = false;
   take(now, from, message);
   const auto* const hello = std::get_if<proto::Hello>(&message.body);
   const bool asked = std::holds_alternative<proto::Describe>(message.body) ||
                      std::holds_alternative<proto::AskStatus>(message.body) ||
                      (hello && hello->looks);
-  return refusals_ == before && !asked;
+  return changed_ || (refusals_ == before && !asked);
 }
 
 void Scheduler::take(Instant now, PeerId from, const Message& message) {
@@ -144,8 +144,7 @@ void Scheduler::on_server(Instant now, PeerId from, const Message& message) {
   on_server_heard(now, index);
   if (settling_) settle_servers(now);
   const auto* beat = std::get_if<proto::Heartbeat>(&message.body);
-  if (beat && !is_void(beat->saved))
-    servers_[index].saved = std::max(servers_[index].saved, beat->saved);
+  if (beat) copies_.on_told(index, *beat, commits_);
   if (ending_ == Ending::Servers) {
     if (std::holds_alternative<proto::Leave>(message.body))
       servers_[index].told = true;
@@ -250,6 +249,7 @@ void Scheduler::on_server_hello(Instant now, PeerId from, const Message& message
                         .peer = from,
                         .absent_since = {}});
     lists_.add_server();
+    copies_.add_server(hello.snapshots);
     log(SchedulerEvent::Kind::Joined,
         fmt::format("server {} '{}' at {} joined", *place, hello.name, hello.endpoint));
     if (serving() && evaluator_) welcome_evaluator();
@@ -283,9 +283,11 @@ void Scheduler::settle_servers(Instant now) {
   for (std::uint32_t i = 0; i < servers_.size(); ++i)
     if (servers_[i].peer == kNobody && !waiting_.contains(i)) return;
   settling_ = false;
+  changed_ = true;
   const std::uint64_t number = common_snapshot();
+  const bool together = waiting_.size() == servers_.size();
   for (auto& [index, waiting] : std::exchange(waiting_, {}))
-    if (replace_server(now, waiting.peer, index, waiting.hello, number))
+    if (replace_server(now, waiting.peer, index, waiting.hello, number, together))
       welcome_server(now, waiting.peer, index);
 }
 
@@ -293,8 +295,7 @@ std::uint64_t Scheduler::common_snapshot() const {
   std::map<std::uint64_t, std::size_t> servers;  // by number: how many have it
   for (const auto& [index, waiting] : waiting_)
     for (const auto& snapshot : std::get<proto::Hello>(waiting.hello.body).snapshots)
-      if (snapshot.run == options_.incarnation && !is_void(snapshot.number))
-        ++servers[snapshot.number];
+      if (copies_.newest({&snapshot, 1})) ++servers[snapshot.number];
   std::uint64_t newest = 0;
   for (const auto& [number, count] : servers)
     if (count == waiting_.size()) newest = number;
@@ -302,16 +303,11 @@ std::uint64_t Scheduler::common_snapshot() const {
 }
 
 bool Scheduler::replace_server(Instant now, PeerId from, std::uint32_t index,
-                               const Message& message, std::optional<std::uint64_t> number) {
+                               const Message& message, std::optional<std::uint64_t> number,
+                               bool together) {
   const auto& hello = std::get<proto::Hello>(message.body);
-  const proto::SnapshotInfo* newest = nullptr;
-  for (const proto::SnapshotInfo& each : hello.snapshots)
-    if (each.run == options_.incarnation && !is_void(each.number) &&
-        (!number || each.number == *number) && (!newest || each.number > newest->number))
-      newest = &each;
-  // The first snapshot may not be on disk yet. Then the shard begins anew.
-  const bool young = options_.save_every > Duration{} && snapshots_.size() <= 1;
-  if (started_ && !newest && !young) {
+  const proto::SnapshotInfo* newest = copies_.newest(hello.snapshots, number);
+  if (started_ && !newest && !copies_.may_begin_anew(index, together)) {
     const char* remedy = options_.save_every > Duration{}
                              ? "start it with the --state directory that it had"
                              : "this run keeps none (durability = \"none\")";
@@ -326,14 +322,13 @@ bool Scheduler::replace_server(Instant now, PeerId from, std::uint32_t index,
   server.name = hello.name;
   server.endpoint = hello.endpoint;
   server.public_key = hello.public_key;
-  server.snapshot = server.saved = newest ? newest->number : 0;
+  server.snapshot = newest ? newest->number : 0;
   server.moved = true;
   lists_.on_replaced(index, now);
-  const std::uint64_t lost = commits_ - std::min(commits_, newest ? newest->commits : 0);
-  const bool dated = newest && newest->number >= 1 && newest->number <= snapshots_.size();
+  const std::uint64_t lost = copies_.on_replaced(index, hello.snapshots, newest, commits_);
+  const auto ordered = copies_.ordered(server.snapshot);
   const std::string age =
-      dated ? fmt::format(" of {:.0f} s ago", (now - snapshots_[newest->number - 1]).seconds())
-            : std::string();
+      ordered ? fmt::format(" of {:.0f} s ago", (now - *ordered).seconds()) : "";
   const std::string line = fmt::format("{} is back {}{}: {} lost", title(index),
                                        newest ? "from its snapshot" : "without a snapshot", age,
                                        rubato::counted(lost, "commit"));
@@ -394,13 +389,13 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
       return;
     }
     // An earlier process, which has heard that it is no member, joins as its next incarnation.
-    if (past_.contains(message.incarnation - 1)) {
+    const bool next = worker.incarnation + 1 == message.incarnation;
+    if (!next && past_.contains(message.incarnation - 1)) {
       refuse(from, RefusalCode::NameTaken,
              fmt::format("worker '{}' was replaced by a later process of its name: this one ends",
                          hello.name));
       return;
     }
-    const bool next = worker.incarnation + 1 == message.incarnation;
     remove_member(now, id, next ? WorkerState::Fate::Lost : WorkerState::Fate::Replaced,
                   next ? "joins again" : "a later process has its name");
   }
@@ -559,7 +554,8 @@ void Scheduler::start_ready_workers(Instant now) {
         fmt::format("training starts with {} on {}", rubato::counted(members_.size(), "worker"),
                     rubato::counted(servers_.size(), "shard")));
     if (tuner_) tuner_->on_start(now);
-    if (options_.save_every > Duration{}) order_snapshot(now);
+    copies_.on_start(now);
+    order_snapshot(now);
     if (evaluator_) send(evaluator_->peer, proto::Start{});
     if (options_.evaluations != SchedulerOptions::Evaluations::Evaluator)
       next_evaluation_ = now + options_.evaluation_interval;
@@ -864,6 +860,7 @@ void Scheduler::remove_member(Instant now, WorkerId id, WorkerState::Fate fate,
 }
 
 void Scheduler::end_membership(WorkerId id, WorkerState::Fate fate) {
+  changed_ = true;
   WorkerState& worker = workers_[id.value];
   worker.fate = fate;
   past_.insert(worker.incarnation);
@@ -894,6 +891,7 @@ void Scheduler::find_absent(Instant now) {
   for (const auto index : server_silence_.lost(now)) {
     server_silence_.forget(index);
     servers_[index].absent_since = now;
+    copies_.on_absent(index);
     absence_.heard(index, now);
     const auto line =
         fmt::format("{} is silent for {:.0f} s; waiting for it for up to {:.0f} s", title(index),
@@ -930,6 +928,7 @@ void Scheduler::find_silent_at_end(Instant now) {
 void Scheduler::on_server_heard(Instant now, std::uint32_t index) {
   heard_somebody(now);
   server_silence_.heard(index, now);
+  copies_.on_heard(index);
   ServerState& server = servers_[index];
   if (!server.absent_since) return;
   absence_.forget(index);
@@ -946,6 +945,7 @@ bool Scheduler::cut_off(Instant now) {
   if (servers_.empty() || now - heard_ < options_.lost_after * 0.5) return false;
   worker_silence_.excuse(now);
   server_silence_.excuse(now);
+  absence_.excuse(now);
   if (!std::exchange(cut_off_, true))
     log(SchedulerEvent::Kind::Absent,
         fmt::format("hears no node at all for {:.0f} s: this scheduler may be cut off; nobody is "
@@ -958,6 +958,7 @@ bool Scheduler::cut_off(Instant now) {
 }
 
 void Scheduler::heard_somebody(Instant now) {
+  changed_ = true;
   heard_ = now;
   silence_of_all_.heard(0, now);
   if (!std::exchange(cut_off_, false)) return;
@@ -1038,12 +1039,6 @@ void Scheduler::set_aside(Instant now, const WorkerWatch::Verdict& verdict) {
   on_leave(now, verdict.worker, WorkerState::Fate::Aside, verdict.text);
 }
 
-bool Scheduler::is_void(std::uint64_t snapshot) const {
-  return std::ranges::any_of(void_snapshots_, [&](const Void& range) {
-    return range.first <= snapshot && snapshot <= range.last;
-  });
-}
-
 void Scheduler::watch_loss(Instant now, Instant at, double loss) {
   if (!watch_ || (!setback_times_.empty() && at <= setback_times_.back())) return;
   bad_losses_ = std::isfinite(loss) ? 0 : bad_losses_ + 1;
@@ -1064,14 +1059,12 @@ void Scheduler::set_back(Instant now, const std::string& why) {
   bad_losses_ = 0;
   training_losses_.clear();
   ++setbacks_;
-  back_to_ = std::ranges::min(servers_, {}, &ServerState::saved).saved;
-  if (snapshots_.size() > back_to_) void_snapshots_.push_back({back_to_ + 1, snapshots_.size()});
-  for (ServerState& server : servers_) server.saved = std::min(server.saved, back_to_);
+  back_to_ = copies_.go_back();
+  const auto ordered = copies_.ordered(back_to_);
   const std::string where =
-      back_to_ == 0                   ? std::string("their beginning, or to what they have kept")
-      : back_to_ <= snapshots_.size() ? fmt::format("their snapshot of {:.0f} s ago",
-                                                    (now - snapshots_[back_to_ - 1]).seconds())
-                                      : std::string("their snapshot");
+      ordered         ? fmt::format("their snapshot of {:.0f} s ago", (now - *ordered).seconds())
+      : back_to_ == 0 ? "their beginning, or to what they have kept"
+                      : "their snapshot";
   const std::string line = fmt::format("{}: all shards go back to {}", why, where);
   log(SchedulerEvent::Kind::Back, line);
   rejoin_all(line);
@@ -1082,17 +1075,11 @@ void Scheduler::set_back(Instant now, const std::string& why) {
 // --- snapshots, returns and ends -----------------------------------------------------------------
 
 void Scheduler::order_snapshot(Instant now) {
-  // A loss of power may have cost the end of the journal. What servers have kept since is not to be
-  // ordered again under its number.
-  const std::uint64_t newest = std::ranges::max(servers_, {}, &ServerState::saved).saved;
-  next_snapshot_ = now + options_.save_every;
-  if (bad_losses_ > 0) return;  // it would take the place of a better one
-  if (newest > snapshots_.size() && newest - snapshots_.size() < kForgottenMax)
-    snapshots_.resize(newest, now);
-  snapshots_.push_back(now);
-  const std::uint64_t keep = std::ranges::min(servers_, {}, &ServerState::saved).saved;
+  if (bad_losses_ > 0 && copies_.poll_wakeup() <= now) copies_.skip(now);
+  const auto order = copies_.poll_order(now);
+  if (!order) return;
   for (const auto& server : servers_)
-    if (!server.absent_since) send(server.peer, proto::Save{snapshots_.size(), keep});
+    if (!server.absent_since) send(server.peer, *order);
 }
 
 void Scheduler::on_return(Instant now) {
@@ -1104,7 +1091,8 @@ void Scheduler::on_return(Instant now) {
   server_silence_.excuse(now);
   absence_.excuse(now);
   silence_of_all_.heard(0, now);
-  if (next_snapshot_) next_snapshot_ = now + options_.save_every;
+  copies_.on_return();
+  lists_.on_return();
   waiting_.clear();
   settling_ = started_ && serving();
   if (!members_.empty()) workers_until_ = now + options_.absent_max;
@@ -1132,7 +1120,7 @@ void Scheduler::on_wakeup(Instant now) {
     }
   }
   evaluate_by_workers(now);
-  if (next_snapshot_ && *next_snapshot_ <= now && !stop_reason_) order_snapshot(now);
+  if (!stop_reason_) order_snapshot(now);
   if (lists_.on_wakeup(now)) send_due_lists();
   find_lost(now);
   if (next_look_ && *next_look_ <= now && !stop_reason_) {
@@ -1161,7 +1149,7 @@ std::optional<Instant> Scheduler::poll_wakeup() const {
   }
   next = earlier(next, server_silence_.poll_wakeup());
   next = earlier(next, absence_.poll_wakeup());
-  next = earlier(next, next_snapshot_);
+  next = earlier(next, copies_.poll_wakeup());
   next = earlier(next, next_evaluation_);
   next = earlier(next, next_look_);
   next = earlier(next, next_word_);

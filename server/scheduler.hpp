@@ -38,6 +38,7 @@
 #include "base/run_record.hpp"
 #include "base/time.hpp"
 #include "proto/outbox.hpp"
+#include "server/good_copies.hpp"
 #include "server/member_lists.hpp"
 #include "server/silence.hpp"
 #include "server/stop_criterion.hpp"
@@ -111,7 +112,8 @@ class Scheduler {
   // `tuner`: null when the sync model has none.
   Scheduler(const SchedulerOptions& options, std::unique_ptr<sync::Tuner> tuner);
 
-  // Returns: false if the message changed nothing: it was refused, or only asked.
+  // Returns: false if the message changed nothing: nobody who belongs here sent it, or it only
+  // asked.
   bool on_message(Instant now, proto::PeerId from, const proto::Message& message);
   // Another process goes on in the place of the one that heard everything before. Nodes may have
   // heard nobody for a while, and their addresses are not known.
@@ -180,7 +182,6 @@ class Scheduler {
     Incarnation incarnation = 0;
     proto::PeerId peer = 0;
     std::uint64_t snapshot = 0;  // that this life began with; 0: initial parameters
-    std::uint64_t saved = 0;     // the newest that it has on disk
     bool moved = false;  // it has not acknowledged a list yet, as the process that it is now
     std::optional<Instant> absent_since = {};  // silent, and waited for
     bool told = false;                         // it has said farewell
@@ -237,10 +238,11 @@ class Scheduler {
   // refused, or waits for its turn.
   std::optional<std::uint32_t> place_of(Instant now, proto::PeerId from, const proto::Hello& hello);
   // Another process has the name of a server: it takes its place if it can go on. Returns: false if
-  // it cannot, and was refused.
+  // it cannot, and was refused. `number`, `together`: as in GoodCopies.
   [[nodiscard]] bool replace_server(Instant now, proto::PeerId from, std::uint32_t index,
                                     const proto::Message& message,
-                                    std::optional<std::uint64_t> number = {});
+                                    std::optional<std::uint64_t> number = {},
+                                    bool together = false);
   void welcome_server(Instant now, proto::PeerId from, std::uint32_t index);
   // After a return: once every server is heard or waits, those that wait go on.
   void settle_servers(Instant now);
@@ -274,8 +276,6 @@ class Scheduler {
   // The parameters are of no use: all shards go back, or the run ends.
   void set_back(Instant now, const std::string& why);
   void watch_loss(Instant now, Instant at, double loss);
-  // Of a time that the shards have gone back from.
-  bool is_void(std::uint64_t snapshot) const;
   std::string worker_title(WorkerId worker) const;  // "worker 2 'box-3'"
 
   // Snapshots and absence.
@@ -372,10 +372,10 @@ class Scheduler {
   };
   std::map<std::uint32_t, Waiting> waiting_;
   std::uint64_t refusals_ = 0;
+  bool changed_ = false;  // by the message that is heard now, whether it is refused or not
   std::map<std::string, std::uint64_t> past_steps_;  // by name, of workers that are no members
-  std::set<Incarnation> past_;      // replaced servers; workers that are no members any more
-  std::vector<Instant> snapshots_;  // when they were ordered: number 1, 2, ...
-  std::optional<Instant> next_snapshot_;
+  std::set<Incarnation> past_;  // replaced servers; workers that are no members any more
+  GoodCopies copies_;
   std::optional<WorkerWatch> watch_;
   std::optional<Instant> next_look_;  // of the watch
   struct Stall {
@@ -389,11 +389,7 @@ class Scheduler {
   std::uint64_t back_to_ = 0;                 // likewise
   std::uint64_t setback_epoch_ = 0;           // the list that carries the last one
   std::deque<Instant> setback_times_;         // within the window
-  struct Void {
-    std::uint64_t first = 0, last = 0;
-  };
-  std::vector<Void> void_snapshots_;
-  int bad_losses_ = 0;  // evaluations in a row that were not finite
+  int bad_losses_ = 0;                        // evaluations in a row that were not finite
   MemberLists lists_;
   sync::Phase phase_;  // as last sent to the servers
   std::optional<Instant> started_;

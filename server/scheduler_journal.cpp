@@ -19,7 +19,7 @@ using Words = JournalSenders::Words;
 using Bytes = std::span<const std::byte>;
 
 constexpr std::uint64_t kMagic = 0x4c4e'524a'4f54'4252;  // "RBTOJRNL"
-constexpr std::uint64_t kFormat = 2;
+constexpr std::uint64_t kFormat = 3;
 constexpr std::size_t kRecordHead = 8;
 
 Bytes bytes_of(const std::string& text) {
@@ -191,7 +191,7 @@ std::uint32_t parity_of(std::uint32_t length) {
   return (length ^ length >> 8 ^ length >> 16 ^ 0xa5) & 0xff;
 }
 
-tl::unexpected<Error> damaged(std::size_t at) {
+tl::unexpected<Error> damaged_at(std::size_t at) {
   return fail(ErrorCode::Corrupt, fmt::format("is damaged at byte {}", at));
 }
 
@@ -278,7 +278,7 @@ std::string JournalWriter::record(const SchedulerInput& input) {
   if (progress) {
     put_changes(record, known->progress, words_of(*progress));
   } else if (beat) {
-    put_varint(record, beat->saved);
+    for (const auto number : {beat->saved, beat->saving, beat->commits}) put_varint(record, number);
   } else if (kind == Kind::Return) {
     put(record, input.wall);
   } else if (kind == Kind::Message) {
@@ -306,7 +306,7 @@ Result<JournalReader> JournalReader::open(Bytes bytes) {
   const std::string text = in.text();
   const std::size_t size = 3 * sizeof(std::uint64_t) + text.size();
   const auto sum = in.get<std::uint64_t>();
-  if (!in.good() || sum != checksum(bytes.first(size))) return damaged(0);
+  if (!in.good() || sum != checksum(bytes.first(size))) return damaged_at(0);
   JournalReader reader(bytes);
   JournalHeader& header = reader.header_;
   Reader fields(bytes_of(text));
@@ -321,7 +321,7 @@ Result<JournalReader> JournalReader::open(Bytes bytes) {
   }
   header.began = {fields.get<std::int64_t>()};
   header.began_wall = fields.get<std::int64_t>();
-  if (!fields.done()) return damaged(0);
+  if (!fields.done()) return damaged_at(0);
   reader.position_ = size + sizeof sum;
   reader.last_ = reader.wall_at_ = header.began;
   reader.wall_ = header.began_wall;
@@ -330,20 +330,19 @@ Result<JournalReader> JournalReader::open(Bytes bytes) {
 
 Result<std::optional<SchedulerInput>> JournalReader::next() {
   const Bytes rest = bytes_.subspan(position_);
-  if (rest.size() < kRecordHead || all_zero(rest.first(kRecordHead))) {
-    if (!all_zero(rest) && rest.size() >= kRecordHead) return damaged(position_);
+  const auto ends = [&](bool damaged) {
+    damaged_ = damaged;
     return std::nullopt;
-  }
+  };
+  if (rest.size() < kRecordHead || all_zero(rest.first(kRecordHead)))
+    return ends(rest.size() >= kRecordHead && !all_zero(rest));
   std::uint32_t head[2];
   std::memcpy(head, rest.data(), sizeof head);
   const std::uint32_t length = head[0] & 0xffffff;
-  if (parity_of(length) != head[0] >> 24) return damaged(position_);
-  if (length > rest.size() - kRecordHead) return std::nullopt;
+  if (parity_of(length) != head[0] >> 24) return ends(true);
+  if (length > rest.size() - kRecordHead) return ends(false);
   const Bytes record = rest.subspan(kRecordHead, length);
-  if (sum_of(record) != head[1]) {
-    if (all_zero(rest.subspan(kRecordHead + length))) return std::nullopt;
-    return damaged(position_);
-  }
+  if (sum_of(record) != head[1]) return ends(!all_zero(rest.subspan(kRecordHead + length)));
   auto read = input(record);
   if (!read) return tl::unexpected<Error>(std::move(read.error()));
   position_ += kRecordHead + length;
@@ -353,11 +352,11 @@ Result<std::optional<SchedulerInput>> JournalReader::next() {
 Result<SchedulerInput> JournalReader::input(Bytes record) {
   Reader in(record);
   const auto kind = in.get<std::uint8_t>();
-  if (kind > static_cast<std::uint8_t>(Kind::Heartbeat)) return damaged(position_);
+  if (kind > static_cast<std::uint8_t>(Kind::Heartbeat)) return damaged_at(position_);
   SchedulerInput input;
   input.kind = static_cast<Kind>(kind);
   input.now = {static_cast<std::int64_t>(static_cast<std::uint64_t>(last_.ns) + in.difference())};
-  if (input.now < last_) return damaged(position_);
+  if (input.now < last_) return damaged_at(position_);
   last_ = input.now;
   switch (input.kind) {
     case Kind::Wakeup:
@@ -379,19 +378,21 @@ Result<SchedulerInput> JournalReader::input(Bytes record) {
       input.message.cluster = header_.cluster;
       input.message.sender = {static_cast<proto::Role>(role), index};
       auto* sender = senders_.find(input.message.sender);
-      if (!sender) return damaged(position_);
+      if (!sender) return damaged_at(position_);
       input.message.incarnation = sender->incarnation;
       if (input.kind == Kind::Progress) {
         take_changes(in, sender->progress);
         input.message.body = progress_of(sender->progress);
       } else {
-        input.message.body = proto::Heartbeat{.echo = {}, .clock = {}, .saved = in.varint()};
+        proto::Heartbeat beat;
+        for (auto* const number : {&beat.saved, &beat.saving, &beat.commits}) *number = in.varint();
+        input.message.body = beat;
       }
       input.kind = Kind::Message;
       break;
     }
   }
-  if (!in.done()) return damaged(position_);
+  if (!in.done()) return damaged_at(position_);
   return input;
 }
 

@@ -9,8 +9,9 @@
 //
 // Little-endian. A message is a control frame, as on the wire. Progress and heartbeats of a sender
 // that is known are shorter: the differences from its last Progress; nothing but what is saved.
-// The last record may be torn; anything else that is damaged is refused.
-// Pure. Threads: one owner. Errors: Corrupt, what is wrong, without the file's name.
+// The last record may be torn. It ends where it is damaged: what stands before is good.
+// Pure. Threads: one owner. Errors: Corrupt, what is wrong, without the file's name, for a header
+// or a record that is whole and cannot be understood.
 #pragma once
 
 #include <array>
@@ -91,13 +92,15 @@ class JournalReader {
   [[nodiscard]] static Result<JournalReader> open(std::span<const std::byte> bytes);
 
   const JournalHeader& header() const { return header_; }
-  // Nothing at the end.
+  // Nothing at the end, or where it is damaged: what stands behind that is of no use.
   [[nodiscard]] Result<std::optional<SchedulerInput>> next();
 
   // Bytes of the header and of all whole records so far.
   std::size_t position() const { return position_; }
-  // Bytes behind the last whole record. Requires: next() has come to the end.
+  // Bytes behind the last whole record, and whether they are more than a record that was not
+  // written whole. Requires: next() has come to the end.
   std::size_t torn() const { return bytes_.size() - position_; }
+  bool damaged() const { return damaged_; }
   // The instant of the last record, on the clock of the first life.
   Instant last() const { return last_; }
   // The same by the wall clock, in ns since 1970.
@@ -113,6 +116,7 @@ class JournalReader {
   JournalHeader header_;
   JournalSenders senders_;
   std::size_t position_ = 0;
+  bool damaged_ = false;
   Instant last_;
   // A reading of both clocks.
   Instant wall_at_;

@@ -100,7 +100,7 @@ std::string Scheduler::status(Instant now) const {
     servers.push_back({{"name", short_text(server.name)},
                        {"endpoint", short_text(server.endpoint)},
                        {"state", server.absent_since ? "silent" : "member"},
-                       {"snapshot", server.saved}});
+                       {"snapshot", copies_.saved(static_cast<std::uint32_t>(servers.size()))}});
   }
   Json& workers = all["workers"] = Json::array();
   std::vector<std::size_t> members;

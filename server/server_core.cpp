@@ -68,8 +68,16 @@ void ServerCore::on_wakeup(Instant now) {
   if (auto error = joiner_.forsaken(now)) failure_ = std::move(error);
 }
 
+proto::Heartbeat ServerCore::state_of_snapshots() const {
+  proto::Heartbeat beat;
+  beat.saved = saved_;
+  beat.saving = saving_.value_or(0);
+  beat.commits = commits();
+  return beat;
+}
+
 proto::Heartbeat ServerCore::heartbeat(Instant now) {
-  proto::Heartbeat beat{.echo = {}, .clock = {}, .saved = saved_};
+  proto::Heartbeat beat = state_of_snapshots();
   if (!options_.reports) return beat;
   look_at_parameters();
   beat.broken = broken_;
@@ -293,10 +301,10 @@ void ServerCore::save(const proto::Save& order) {
                  order.keep);
 }
 
-void ServerCore::poll_saved() {
-  if (!saving_) return;
+bool ServerCore::poll_saved() {
+  if (!saving_) return false;
   const auto saved = storage_->poll_saved();
-  if (!saved) return;
+  if (!saved) return false;
   if (*saved) saved_ = *saving_;
   saving_.reset();
   left_out_ = false;
@@ -304,6 +312,7 @@ void ServerCore::poll_saved() {
     warnings_.push(saved->error().message + "; the run goes on without this snapshot");
   if (*saved && save_failed_) log_.push("snapshots are written again");
   save_failed_ = !*saved;
+  return true;
 }
 
 void ServerCore::replace_members(Instant now, std::vector<proto::Member> wanted) {
@@ -705,8 +714,9 @@ std::optional<proto::ToPeer> ServerCore::poll_send() {
   auto message = outbox_.poll();
   if (message) return message;
   shard_.catch_up();
-  poll_saved();
-  return message;
+  if (!poll_saved()) return std::nullopt;
+  send(scheduler_, state_of_snapshots());  // the next order may wait for it
+  return outbox_.poll();
 }
 
 void ServerCore::send(PeerId to, proto::Body body, proto::Payload payload, Instant sent) {

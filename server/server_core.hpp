@@ -118,9 +118,10 @@ class ServerCore {
   [[nodiscard]] Result<void> set_back(Instant now, std::uint64_t snapshot);
   void begin_norms();
   void save(const proto::Save& order);
-  void poll_saved();
+  bool poll_saved();  // Returns: true at the end of a save
   void on_members(Instant now, const proto::Members& members);
   void replace_members(Instant now, std::vector<proto::Member> wanted);
+  proto::Heartbeat state_of_snapshots() const;
   proto::Heartbeat heartbeat(Instant now);
   // How members stand that the scheduler should know of.
   std::vector<proto::Standing> standings(Instant now);

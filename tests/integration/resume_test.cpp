@@ -192,7 +192,16 @@ TEST_CASE("a run that cannot be gone on with is one line and exit code 2") {
   std::string damaged = whole;
   damaged[whole.size() / 2] = static_cast<char>(damaged[whole.size() / 2] ^ 4);
   place.write("o/state/scheduler.journal", damaged);
-  check({"up", "--resume", "o"}, "scheduler.journal is damaged at byte ");
+  Process goes_on(place, {"up", "--resume", "o"});
+  goes_on.wait_for_words("scheduler.journal is damaged at byte ");
+  goes_on.signal(SIGINT);
+  goes_on.wait_for_end();
+  goes_on.wait_for_silence();
+  CHECK(read_text(place.path("o") / "state" / "scheduler.journal.damaged") == damaged);
+  damaged = whole;
+  damaged[30] = static_cast<char>(damaged[30] ^ 4);  // of the header
+  place.write("o/state/scheduler.journal", damaged);
+  check({"up", "--resume", "o"}, "scheduler.journal is damaged at byte 0");
 }
 
 }  // namespace

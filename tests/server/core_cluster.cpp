@@ -132,10 +132,12 @@ std::unique_ptr<server::Scheduler> CoreCluster::new_scheduler() const {
 }
 
 server::OpenJournal CoreCluster::append_to(server::JournalWriter writer) {
-  return {std::move(writer), [this](std::string_view record) -> Result<void> {
+  return {std::move(writer),
+          [this](std::string_view record) -> Result<void> {
             journal_ += record;
             return {};
-          }};
+          },
+          [] { return Result<void>(); }};
 }
 
 void CoreCluster::return_scheduler() {

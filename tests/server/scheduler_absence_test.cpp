@@ -246,7 +246,7 @@ TEST_CASE("replaced: who has no snapshot of this run is refused, and the run goe
   for (const bool saves : {true, false}) {
     SchedulerWorld world(saves ? saving() : some_options());
     world.start();
-    world.pass(kSecond * 31, {kZero, kOne});  // a second snapshot was ordered
+    world.from_server(1, proto::Heartbeat{.echo = {}, .clock = {}, .saved = 1});
     world.collect();
     next_life(world, 7000, {{99, 1, 5}});
     const auto refused = bodies<proto::Refusal>(world.collect(), 300);
@@ -257,6 +257,14 @@ TEST_CASE("replaced: who has no snapshot of this run is refused, and the run goe
     CHECK(world.collect().empty());
     CHECK_FALSE(world.scheduler.stopped());
   }
+  // Where none was told of, the shard begins anew, however many were ordered since.
+  SchedulerWorld world(saving());
+  world.start();
+  world.pass(kSecond * 100, {kZero, kOne});
+  world.collect();
+  next_life(world, 7000, {});
+  CHECK(bodies<proto::Welcome>(world.collect(), 300).at(0).snapshot == 0);
+  CHECK(has(world.log(), "is back without a snapshot"));
 }
 
 TEST_CASE("replaced: a worker's name goes to a later process at once, and the earlier one ends") {
@@ -349,9 +357,13 @@ TEST_CASE("return: servers that are all new go back to one snapshot that all of 
   CHECK(has(world.log(), "server 1 'shard-1' is back from its snapshot of "));
 }
 
-TEST_CASE("return: servers without a common snapshot are refused") {
+TEST_CASE("return: servers that had a common snapshot and have none are refused") {
   Returned world;
-  world.next_life(0, {{kRun, 1, 5}});
+  for (std::uint32_t i = 0; i < 2; ++i)
+    world.from_server(i, proto::Heartbeat{.echo = {}, .clock = {}, .saved = 3});
+  world.scheduler.on_return(world.now);
+  world.collect();
+  world.next_life(0, {{kRun, 2, 5}});
   world.next_life(1, {{kRun, 3, 20}});
   const auto said = world.collect();
   for (const proto::PeerId peer : {300, 301}) {
@@ -359,6 +371,18 @@ TEST_CASE("return: servers without a common snapshot are refused") {
     REQUIRE(refusals.size() == 1);
     CHECK(refusals[0].code == RefusalCode::NameTaken);
   }
+}
+
+TEST_CASE("return: servers that never had a common snapshot begin anew together") {
+  Returned world;
+  world.from_server(0, proto::Heartbeat{.echo = {}, .clock = {}, .saved = 2});
+  world.scheduler.on_return(world.now);
+  world.collect();
+  world.next_life(0, {{kRun, 2, 5}});
+  world.next_life(1, {});
+  const auto said = world.collect();
+  for (const proto::PeerId peer : {300, 301})
+    CHECK(bodies<proto::Welcome>(said, peer).at(0).snapshot == 0);
 }
 
 TEST_CASE("return: new processes of all workers may take their time, and know earlier steps") {

@@ -11,18 +11,27 @@ Result<void> JournalDisk::append(Instant now, std::string_view record) {
   if (full_) return fail(ErrorCode::Io, "cannot write scheduler.journal: No space left on device");
   bytes_ += record;
   sizes_.emplace_back(now, bytes_.size());
-  while (sizes_.size() > 1 && sizes_[1].first + kWriteBack < now) sizes_.pop_front();
+  for (; sizes_.front().first + kWriteBack < now; sizes_.pop_front())
+    synced_ = sizes_.front().second;
   return {};
 }
 
 void JournalDisk::cut(std::size_t size) {
   bytes_.resize(size);
+  synced_ = std::min(synced_, size);
   while (!sizes_.empty() && sizes_.back().second > size) sizes_.pop_back();
+}
+
+Result<void> JournalDisk::sync() {
+  if (full_) return fail(ErrorCode::Io, "cannot write scheduler.journal: No space left on device");
+  sizes_.clear();
+  synced_ = bytes_.size();
+  return {};
 }
 
 void JournalDisk::lose_power(Instant now, Rng& rng) {
   const Instant written = now - kWriteBack * rng.uniform();
-  std::size_t kept = sizes_.empty() ? bytes_.size() : sizes_.front().second;
+  std::size_t kept = std::min(synced_, bytes_.size());
   for (const auto& [at, size] : sizes_)
     if (at <= written) kept = size;
   const std::size_t lost = bytes_.size() - kept;
@@ -37,6 +46,7 @@ void JournalDisk::lose_power(Instant now, Rng& rng) {
       bytes_.resize(kept);
   }
   sizes_.clear();
+  synced_ = bytes_.size();
 }
 
 void JournalDisk::flip_bit(Rng& rng) {

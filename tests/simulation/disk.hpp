@@ -43,7 +43,8 @@ class JournalDisk {
   const std::string& bytes() const { return bytes_; }
   [[nodiscard]] Result<void> append(Instant now, std::string_view record);
   void cut(std::size_t size);
-  // What was written last is lost. Its place may have zeros, or half of a record.
+  Result<void> sync();
+  // What was written last, and not synced, is lost. Its place may have zeros, or half of a record.
   void lose_power(Instant now, Rng& rng);
   void flip_bit(Rng& rng);
   void set_full(bool full) { full_ = full; }
@@ -51,6 +52,7 @@ class JournalDisk {
  private:
   std::string bytes_;
   std::deque<std::pair<Instant, std::size_t>> sizes_;  // of the last kWriteBack
+  std::size_t synced_ = 0;                             // so much of it stays
   bool full_ = false;
 };
 
@@ -73,6 +75,7 @@ class SnapshotStorage final : public server::Storage {
   std::optional<Result<void>> poll_saved() override { return std::exchange(saved_, std::nullopt); }
   // The process ends in order: what it writes, it writes to the end.
   void finish();
+  bool writes() const { return writing_ != nullptr; }
 
  private:
   std::size_t slot_for(const proto::SnapshotInfo& next, std::uint64_t keep) const;

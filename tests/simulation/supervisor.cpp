@@ -55,6 +55,7 @@ bool World::start_scheduler(Process& process) {
     if (bug_ == Bug::UnwrittenInput && ++bug_turns_ % kUnwrittenEvery == 0) return {};
     return disk.append(events_.now(), record);
   };
+  const auto sync = [&disk] { return disk.sync(); };
   const auto refuse = [&](const Error& error) {
     end(process, 2, "scheduler.journal " + error.message);
     return false;
@@ -74,7 +75,7 @@ bool World::start_scheduler(Process& process) {
       return false;
     }
     process.scheduler = std::make_unique<server::DurableScheduler>(
-        std::move(core), server::OpenJournal{server::JournalWriter({}, now), append});
+        std::move(core), server::OpenJournal{server::JournalWriter({}, now), append, sync});
   } else {
     auto reader = server::JournalReader::open(std::as_bytes(std::span(before)));
     if (!reader) return refuse(reader.error());
@@ -89,7 +90,7 @@ bool World::start_scheduler(Process& process) {
     const Instant run_now = counts ? reader->last() + away : reader->last();
     process.ahead = run_now - now;
     process.scheduler = std::make_unique<server::DurableScheduler>(
-        std::move(core), server::OpenJournal{reader->writer(), append});
+        std::move(core), server::OpenJournal{reader->writer(), append, sync});
     process.scheduler->go_on(now, wall, run_now);
   }
   process.scheduler->announce_waits(now);
@@ -146,7 +147,8 @@ void World::end(Process& process, std::optional<int> code, const std::string& wh
     const server::Scheduler& core = process.scheduler->core();
     node.last_run_now = clock(process) + process.ahead;
     node.last_state.clear();
-    if (process.journaled && !core.stopped()) node.last_state = state_text(core, node.last_run_now);
+    if (process.journaled && !node.flipped && !core.stopped())
+      node.last_state = state_text(core, node.last_run_now);
     // A run that never began leaves nothing.
     if (code && !core.started()) node.journal.cut(0);
   }

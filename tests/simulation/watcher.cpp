@@ -125,17 +125,22 @@ void Watcher::look(Instant now) {
   if (!scheduler || !scheduler->scheduler || scheduler->frozen) return;
   const server::Scheduler& core = scheduler->scheduler->core();
   if (!core.started() || core.stopped()) return;
-  if (now - server_heard_ < kHeardWithin) ++seconds_without_order_;
+  const auto all = servers();
+  // While one writes the next order waits; while one has no shard yet nobody trains.
+  const bool waits = std::ranges::any_of(all, [](const Node* node) {
+    const Process* const server = node->process;
+    return server && (!server->model || (server->storage && server->storage->writes()));
+  });
+  if (now - server_heard_ < kHeardWithin && !waits) ++seconds_without_order_;
   if (seconds_without_order_ > kOrdersMissed * plan_.snapshot_every + 5)
     history_.violate(
         now, "no-orders",
         fmt::format("the scheduler trains, and has ordered no snapshot for {} s; it is "
                     "to do so every {:g} s",
                     seconds_without_order_, plan_.snapshot_every));
-  const auto all = servers();
   if (std::ranges::any_of(all, [](const Node* node) { return node->flipped; })) return;
-  if (std::ranges::any_of(all, [this](const Node* node) { return on_disk(*node).empty(); })) return;
-  if (newest_common()) return;
+  if (newest_common()) had_common_ = scheduler->run;
+  if (newest_common() || had_common_ != scheduler->run) return;
   std::string what = "if all died now they would have no snapshot in common:";
   for (const Node* node : all)
     for (const auto& [number, save] : on_disk(*node))
@@ -196,7 +201,8 @@ bool Watcher::on_end(Instant now, const Process& process, int code, const std::s
     return true;
   }
   if (why.find("needs a snapshot") != why.npos) {
-    if (node.flipped) return true;  // none of its snapshots may be left
+    // None of its snapshots may be left, or none that another one has.
+    if (std::ranges::any_of(nodes_, [](const auto& each) { return each->flipped; })) return true;
     history_.violate(now, "shut-out", fmt::format("{} ends: {}", node.name, why));
     return true;
   }

@@ -61,7 +61,8 @@ class Watcher {
   // By the scheduler's process and the number: the first save that a shard went on from.
   std::map<std::pair<ProcessId, std::uint64_t>, std::uint64_t> restored_;
   int seconds_without_order_ = 0;
-  Instant server_heard_;  // any, by the scheduler
+  Incarnation had_common_ = 0;  // the run whose servers had a snapshot in common
+  Instant server_heard_;        // any, by the scheduler
 };
 
 }  // namespace rubato::simulation
