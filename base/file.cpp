@@ -83,6 +83,10 @@ Result<void> write_file(const std::filesystem::path& path, std::string_view text
   return file.finish();
 }
 
+std::string absolute_path(const std::string& path) {
+  return std::filesystem::absolute(path).lexically_normal().string();
+}
+
 std::string cache_directory() {
   const auto absolute = [](const char* name) {  // others are not to be used, says XDG
     const char* value = std::getenv(name);

@@ -40,6 +40,9 @@ class WholeFile {
 // Such a file of one piece.
 [[nodiscard]] Result<void> write_file(const std::filesystem::path& path, std::string_view text);
 
+// From the root, without "." and "..". Nothing has to be there.
+std::string absolute_path(const std::string& path);
+
 // Where files of ours lie that may be lost: $XDG_CACHE_HOME/rubato, else $HOME/.cache/rubato. Empty
 // without either. Reads the environment.
 std::string cache_directory();

@@ -104,7 +104,7 @@ struct RunRecord {
   std::vector<EvaluationRecord> evaluations;
   std::vector<DecisionRecord> decisions;
   std::vector<CommitCountRecord> commit_counts;  // kCommitCountsMax at most, evenly thinned
-  std::vector<Finding> findings;  // of cli/findings.hpp, once the run has ended; worst first
+  std::vector<Finding> findings;  // of report/findings.hpp, once the run has ended; worst first
 
   // False where nobody evaluated the model: a run of which only the timing counts, or one that
   // ended before. It has no loss and no accuracy, which is not the same as 0.

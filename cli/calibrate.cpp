@@ -8,15 +8,15 @@
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/terminal.hpp"
+#include "base/text.hpp"
 #include "base/words.hpp"
 #include "cli/calibration.hpp"
 #include "cli/commands.hpp"
-#include "cli/endpoint.hpp"
-#include "cli/host_info.hpp"
 #include "cli/output.hpp"
 #include "cli/step_table.hpp"
-#include "cli/text.hpp"
 #include "emulation/throttle/link_probe.hpp"
+#include "nodes/endpoint.hpp"
+#include "report/host_info.hpp"
 
 namespace rubato::cli {
 namespace {
@@ -66,7 +66,7 @@ std::string device_text(const MeasureRun& run) {
   return run.device;
 }
 
-std::string row_of(const MeasureRun& run, const HostInfo& host, const MeasuredStep& step) {
+std::string row_of(const MeasureRun& run, const report::HostInfo& host, const MeasuredStep& step) {
   return catalog_row(
       fmt::format("{}-{}-{}", run.name.empty() ? host_name() : run.name, step.kind, step.batch),
       fmt::format("rubato {}: {}, batch {}, {} on {} ({})", host.version, step.kind, step.batch,
@@ -75,7 +75,7 @@ std::string row_of(const MeasureRun& run, const HostInfo& host, const MeasuredSt
 }
 
 Result<void> answer_others(const MeasureRun& run, const std::stop_token& stop) {
-  RUBATO_ASSIGN(Endpoint endpoint, parse_endpoint("--listen", run.listen));
+  RUBATO_ASSIGN(proto::Endpoint endpoint, nodes::parse_endpoint("--listen", run.listen));
   RUBATO_ASSIGN(const auto listener, emulation::LinkListener::open(run.listen));
   endpoint.port = listener.port();
   log_info(
@@ -86,8 +86,9 @@ Result<void> answer_others(const MeasureRun& run, const std::stop_token& stop) {
   return {};
 }
 
-Result<void> measure_way(const MeasureRun& run, const HostInfo& host, const std::stop_token& stop) {
-  RUBATO_TRY(parse_remote("--server", run.server));
+Result<void> measure_way(const MeasureRun& run, const report::HostInfo& host,
+                         const std::stop_token& stop) {
+  RUBATO_TRY(nodes::parse_remote("--server", run.server));
   auto link = emulation::probe_link(run.server, stop);
   if (!link) return fail(link.error().code, fmt::format("--server {}", link.error().message));
   fmt::print(
@@ -105,14 +106,14 @@ Result<void> measure_way(const MeasureRun& run, const HostInfo& host, const std:
 Result<void> calibrate_checked(const MeasureRun& run, const std::stop_token& stop) {
   RUBATO_TRY(check_kinds(run));
   if (!run.listen.empty()) return answer_others(run, stop);
-  const HostInfo host = read_host_info();
+  const report::HostInfo host = report::read_host_info();
   if (!run.server.empty()) RUBATO_TRY(measure_way(run, host, stop));
   bool first = true;
   return measure_steps(run, stop, [&](const MeasuredStep& step) {
     if (std::exchange(first, false))
       fmt::print(
           "# {}\n# A row is right for its model and batch. On virtual time: device = \"NAME\".\n",
-          describe(host));
+          report::describe(host));
     fmt::print("\n# {}, batch {}: {}\n{}", step.kind, step.batch, time_text(step),
                row_of(run, host, step));
     flush_output();
@@ -134,7 +135,7 @@ Result<void> bench_checked(const MeasureRun& run, const std::stop_token& stop) {
   RUBATO_TRY(check_kinds(run));
   const auto measure = [&] { return train::measure_limits(run.device, kTime, run.precision); };
   RUBATO_ASSIGN(const train::DeviceLimits before, measure());
-  const HostInfo host = read_host_info();
+  const report::HostInfo host = report::read_host_info();
   const std::size_t kinds = run.models.empty() ? measured_kinds().size() : run.models.size();
   log_info(fmt::format("measures {} of training steps; a large batch takes some seconds",
                        counted(kinds * run.batches.size(), "kind")));
@@ -148,7 +149,7 @@ Result<void> bench_checked(const MeasureRun& run, const std::stop_token& stop) {
   const train::DeviceLimits limits = best_of(before, after);
   const std::size_t width = text_columns(stdout);
   fmt::print("{}\n\n{}\n",
-             wrapped(fmt::format("{}\ndevice {}; {}", describe(host), device_text(run),
+             wrapped(fmt::format("{}\ndevice {}; {}", report::describe(host), device_text(run),
                                  limits_line(limits)),
                      width),
              step_table(steps, limits, width));

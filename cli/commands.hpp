@@ -12,18 +12,12 @@
 #include "base/result.hpp"
 #include "cli/run_place.hpp"
 #include "emulation/trace_makers.hpp"
+#include "nodes/nodes.hpp"
 #include "sync/factory.hpp"
 #include "train/cuda/precision.hpp"
 #include "train/dataset.hpp"
 
 namespace rubato::cli {
-
-// Whether a process is what the cluster file says of it, in real time.
-struct Throttle {
-  bool on = false;
-  bool kernel = false;     // the kernel shapes the links: up and compare
-  bool unchecked = false;  // links are not measured before the start
-};
 
 struct CompareOptions {
   std::string file;
@@ -32,15 +26,15 @@ struct CompareOptions {
   int seeds = 1;                      // the file's seed and the ones after it
   int threads = 0;                    // 0: one a core
   PlaceOptions place;
-  bool json = false;       // results.json on standard output instead of the table
-  bool quiet = false;      // no progress
-  bool save = false;       // the trained models as files
-  bool missed_ok = false;  // a missed target is as good as any other end
-  std::string command;     // as typed, for the report
-  std::string profile;     // file for a trace in virtual time; empty: none
-  std::string http;        // address of the live page; empty: none
-  bool real = false;       // throttled processes in real time, not virtual time
-  Throttle throttle;       // of real
+  bool json = false;         // results.json on standard output instead of the table
+  bool quiet = false;        // no progress
+  bool save = false;         // the trained models as files
+  bool missed_ok = false;    // a missed target is as good as any other end
+  std::string command;       // as typed, for the report
+  std::string profile;       // file for a trace in virtual time; empty: none
+  std::string http;          // address of the live page; empty: none
+  bool real = false;         // throttled processes in real time, not virtual time
+  nodes::Throttle throttle;  // of real
 };
 int compare(const CompareOptions& options, std::stop_token stop);
 
@@ -96,7 +90,7 @@ struct UpOptions {
   bool missed_ok = false;  // as of CompareOptions
   std::string profile;     // file for a trace of all processes; empty: none
   std::string http;        // address of the live page; empty: none
-  Throttle throttle;
+  nodes::Throttle throttle;
 };
 int up(const UpOptions& options, std::stop_token stop);
 
@@ -110,26 +104,9 @@ struct ComposeRun {
 };
 int compose(const ComposeRun& run);
 
-// What `scheduler`, `server` and `worker` have in common.
-struct NodeOptions {
-  std::string file;
-  std::string sync = sync::trained_model();  // scheduler, server and worker must agree
-  std::optional<std::uint64_t> seed;         // instead of the file's
-  std::string scheduler;                     // endpoint of the scheduler: server, worker
-  std::string bind;                          // endpoint to listen on: scheduler, server
-  std::string advertise;  // server: endpoint that workers use; empty: the bound one
-  std::string name;       // server, worker
-  std::string state;      // directory that outlives the process; empty: none
-  std::string cores;      // server, worker: cores of its threads; empty: any
-  std::string keys;       // directory of keys; empty: the default one, beyond loopback
-  bool insecure = false;  // no keys, beyond loopback either
-  bool quiet = false;
-  std::string profile;    // file for a trace of this process; empty: none
-  double trace_from = 0;  // server, worker: seconds of training so far, where traces begin
-};
-
+// `rubato scheduler`, `rubato server` and `rubato worker`.
 struct SchedulerRun {
-  NodeOptions node;
+  nodes::NodeOptions node;
   std::optional<double> target_loss;
   PlaceOptions place;
   std::string http;  // address of the live page; empty: none
@@ -138,21 +115,8 @@ struct SchedulerRun {
 };
 int run_scheduler(const SchedulerRun& options, std::stop_token stop);
 
-struct ServerRun {
-  NodeOptions node;
-  int shards = 1;
-  Throttle throttle;
-};
-int run_server(const ServerRun& run, std::stop_token stop);
-
-struct WorkerRun {
-  NodeOptions node;
-  bool stretch = false;  // each step takes at least the time the cluster file gives the device
-  Throttle throttle;     // steps are stretched, too
-  std::string data;      // own data; empty: as the cluster file says
-  std::string like;      // with join = "open": a group or worker of the file; empty: the first
-};
-int run_worker(const WorkerRun& options, std::stop_token stop);
+int run_server(const nodes::ServerRun& run, std::stop_token stop);
+int run_worker(nodes::WorkerRun run, std::stop_token stop);
 
 // `rubato predict` and `rubato evaluate`: what a trained model says of a file.
 struct ModelRun {
@@ -252,7 +216,7 @@ int bench(const MeasureRun& run, std::stop_token stop);
 // `rubato status`: how a run stands, as its scheduler says. Of `node`: scheduler (empty: the one on
 // this machine), keys, insecure, and name, which is that of a key.
 struct StatusRun {
-  NodeOptions node;
+  nodes::NodeOptions node;
   bool json = false;
   bool watch = false;  // again and again, until the run ends
 };

@@ -7,22 +7,24 @@
 #include "base/time.hpp"
 #include "base/words.hpp"
 #include "cli/commands.hpp"
-#include "cli/findings.hpp"
-#include "cli/host_info.hpp"
+#include "cli/hosted_run.hpp"
 #include "cli/interrupt.hpp"
-#include "cli/live/live_page.hpp"
-#include "cli/outputs.hpp"
-#include "cli/profile.hpp"
-#include "cli/progress.hpp"
-#include "cli/real_cluster.hpp"
-#include "cli/run_directory.hpp"
 #include "cli/run_place.hpp"
 #include "cluster/cluster_config.hpp"
 #include "cluster/cluster_plan.hpp"
+#include "cluster/data_facts.hpp"
 #include "cluster/energy.hpp"
 #include "cluster/own_data.hpp"
 #include "emulation/virtual_cluster.hpp"
+#include "nodes/profile.hpp"
+#include "nodes/real_cluster.hpp"
+#include "report/findings.hpp"
+#include "report/live/live_page.hpp"
+#include "report/outputs.hpp"
+#include "report/progress.hpp"
+#include "report/run_directory.hpp"
 #include "sync/factory.hpp"
+#include "train/device.hpp"
 
 namespace rubato::cli {
 namespace {
@@ -32,7 +34,7 @@ std::string outcome_text(const RunRecord& record) {
     return fmt::format("target after {}, {}", duration_text(*record.time_to_target_seconds),
                        counted(record.steps, "step"));
   std::string text = fmt::format("{} after {}", record.stop_reason, duration_text(record.seconds));
-  if (const auto* spoiling = finding::spoiling(record))
+  if (const auto* spoiling = report::finding::spoiling(record))
     return fmt::format("{}, {}", text, spoiling->words);
   text += record.measured() ? fmt::format(", loss {:.4f}", record.final_loss)
                             : ", " + counted(record.steps, "step");
@@ -40,32 +42,33 @@ std::string outcome_text(const RunRecord& record) {
 }
 
 std::string run_label(const std::string& model, std::uint64_t seed) {
-  return fmt::format("{} seed {}", model_title(model), seed);
+  return fmt::format("{} seed {}", report::model_title(model), seed);
 }
 
-std::function<void(const server::Scheduler&, Instant)> watch_of(LivePage* page) {
+std::function<void(const server::Scheduler&, Instant)> watch_of(report::LivePage* page) {
   if (!page) return {};
   return [page](const server::Scheduler& scheduler, Instant now) {
-    page->offer([&] { return LiveRun{scheduler.record(), scheduler.status(now)}; });
+    page->offer([&] { return report::LiveRun{scheduler.record(), scheduler.status(now)}; });
   };
 }
 
 // Runs every model with every seed into `comparison`, until done or stopped.
 Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig& config,
                      const std::vector<std::string>& models, const std::string& out,
-                     std::stop_token stop, LivePage* page, Comparison& comparison) {
-  RUBATO_ASSIGN(const auto trace, open_profile(options.profile, TraceClock::Own));
+                     std::stop_token stop, report::LivePage* page, report::Comparison& comparison) {
+  RUBATO_ASSIGN(const auto trace, nodes::open_profile(options.profile, TraceClock::Own));
   train::DataSplit data;
   if (!config.timing_only()) {
-    RUBATO_ASSIGN(data, interruptible(stop, [&] { return cluster::load_data(config); }));
+    RUBATO_ASSIGN(
+        data, nodes::interruptible(process_stop(stop), [&] { return cluster::load_data(config); }));
     for (const auto& hint : data.hints) log_warning(hint);
-    log_device(config.worker_device);
+    train::log_device(config.worker_device);
   }
-  warn_early(config, models, data_facts(config, config.seed, data));
+  report::warn_early(config, models, cluster::data_facts(config, config.seed, data));
   const int threads = options.threads > 0
                           ? options.threads
                           : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  std::optional<Progress> progress;
+  std::optional<report::Progress> progress;
   if (!options.quiet)
     progress.emplace(stderr, progress_options(config, comparison.planned_runs, false),
                      steady_now());
@@ -90,7 +93,7 @@ Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig
       run.stop = stop;
       if (options.save) {
         const auto directory = fmt::format("{}/{}-{}", out, model, seed);
-        RUBATO_TRY(make_output_directory(directory));
+        RUBATO_TRY(report::make_output_directory(directory));
         RUBATO_TRY(cluster::check_kept(config, directory));
         run.saver = [&config, &data, directory](const cluster::ClusterPlan& plan) {
           return std::make_unique<cluster::ModelSaver>(directory, config, plan, data.schema,
@@ -99,11 +102,12 @@ Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig
       }
       RUBATO_ASSIGN(auto record, run_virtual(config, data, run));
       cluster::add_energy(config, record);
-      record.findings = run_findings(config, record, data_facts(config, seed, data));
+      record.findings =
+          report::run_findings(config, record, cluster::data_facts(config, seed, data));
       if (trace) trace->free_lanes();
       if (stop.stop_requested()) return fail(ErrorCode::Stopped, "interrupted");
       if (progress) progress->end_run(outcome_text(record), steady_now());
-      RUBATO_TRY(add_to_log(record, out));
+      RUBATO_TRY(report::add_to_log(record, out));
       if (page) page->add(record);
       comparison.runs.push_back(std::move(record));
     }
@@ -114,36 +118,41 @@ Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig
 // The same as real processes, one cluster after the other.
 Result<void> run_all_real(const CompareOptions& options, cluster::ClusterConfig config,
                           const std::vector<std::string>& models, const std::string& out,
-                          const std::stop_token& stop, LivePage* page, Comparison& comparison) {
-  Throttle throttle = options.throttle;
+                          const std::stop_token& stop, report::LivePage* page,
+                          report::Comparison& comparison) {
+  nodes::Throttle throttle = options.throttle;
   throttle.on = true;
-  RUBATO_TRY(interruptible(stop, [&] { return check_links(config, throttle); }));
-  RUBATO_ASSIGN(const auto profile, ClusterProfile::open({}));
+  RUBATO_TRY(nodes::interruptible(process_stop(stop),
+                                  [&] { return nodes::check_links(config, throttle); }));
+  RUBATO_ASSIGN(const auto profile, nodes::ClusterProfile::open({}));
   const std::uint64_t first = config.seed;
-  std::optional<Progress> progress;
+  std::optional<report::Progress> progress;
   if (!options.quiet)
     progress.emplace(stderr, progress_options(config, comparison.planned_runs, true), steady_now());
   for (const auto& model : models) {
     for (int i = 0; i < options.seeds; ++i) {
       config.seed = first + static_cast<std::uint64_t>(i);
       const auto directory = fmt::format("{}/{}-{}", out, model, config.seed);
-      RUBATO_TRY(make_output_directory(directory));
-      const RealRun run{.sync = model,
-                        .out = directory,
-                        .quiet = options.quiet,
-                        .progress = progress ? &*progress : nullptr,
-                        .label = run_label(model, config.seed),
-                        .throttle = throttle,
-                        .profile = *profile,
-                        .page = page};
-      RUBATO_ASSIGN(auto hosted, run_real(config, run, stop));
+      RUBATO_TRY(report::make_output_directory(directory));
+      ShownRun shown(config, {.sync = model,
+                              .progress = progress ? &*progress : nullptr,
+                              .label = run_label(model, config.seed),
+                              .quiet = options.quiet,
+                              .page = page});
+      const nodes::RealRun run{.sync = model,
+                               .out = directory,
+                               .throttle = throttle,
+                               .profile = *profile,
+                               .watch = shown.watch()};
+      RUBATO_ASSIGN(auto hosted, nodes::run_real(config, run, process_stop(stop)));
+      add_findings(config, hosted);
       if (stop.stop_requested()) return fail(ErrorCode::Stopped, "interrupted");
       if (hosted.record.steps == 0)
-        return fail(ErrorCode::Io,
-                    fmt::format("{}, seed {}: no worker made a step: {}", model_title(model),
-                                config.seed, hosted.record.stop_reason));
+        return fail(ErrorCode::Io, fmt::format("{}, seed {}: no worker made a step: {}",
+                                               report::model_title(model), config.seed,
+                                               hosted.record.stop_reason));
       if (progress) progress->end_run(outcome_text(hosted.record), steady_now());
-      RUBATO_TRY(add_to_log(hosted.record, out));
+      RUBATO_TRY(report::add_to_log(hosted.record, out));
       if (page) page->add(hosted.record);
       comparison.runs.push_back(std::move(hosted.record));
     }
@@ -160,32 +169,33 @@ Result<void> compare_checked(const CompareOptions& options, std::stop_token stop
   RUBATO_TRY(cluster::require_step_times(config));
   for (const auto& model : models) RUBATO_TRY(cluster::check_sync(config, model));
   if (options.save) RUBATO_TRY(cluster::require_trainable(config));
-  if (options.real) RUBATO_TRY(check_real(config, "rubato compare --real"));
+  if (options.real) RUBATO_TRY(nodes::check_real(config, "rubato compare --real"));
   RUBATO_ASSIGN(const auto place, RunPlace::make(options.place, config.name, options.command));
   const std::string& out = place.directory();
-  Comparison comparison = start_comparison(config, models, options.command, !options.real);
+  report::Comparison comparison =
+      report::start_comparison(config, models, options.command, !options.real);
   comparison.planned_runs = models.size() * static_cast<std::size_t>(options.seeds);
-  RUBATO_TRY(begin_log(comparison, out));
-  RUBATO_ASSIGN(const auto page, open_live_page(options.http, comparison, models.front(),
-                                                config.seed, link_texts(config)));
+  RUBATO_TRY(report::begin_log(comparison, out));
+  RUBATO_ASSIGN(const auto page, report::open_live_page(options.http, comparison, models.front(),
+                                                        config.seed, report::link_texts(config)));
   auto done = options.real
                   ? run_all_real(options, config, models, out, stop, page.get(), comparison)
                   : run_all(options, config, models, out, stop, page.get(), comparison);
-  note_busy(comparison);
+  report::note_busy(comparison);
   // What finished before an interrupt is still worth having.
   if (!done)
     comparison.partial =
         fmt::format("This is a part: the command was interrupted after {} of {}.",
                     comparison.runs.size(), counted(comparison.planned_runs, "run"));
   if (done || (done.error().code == ErrorCode::Stopped && !comparison.runs.empty())) {
-    RUBATO_TRY(write_outputs(comparison, out, options.json));
+    RUBATO_TRY(report::write_outputs(comparison, out, options.json));
     if (page) page->end(absolute_path(out + "/report.html"));
   } else if (page) {
     page->end({});
   }
   if (done && options.save && !options.json)
     fmt::print("Models: {}/<sync model>-<seed>/model.safetensors\n", absolute_path(out));
-  const std::string target = target_text(comparison);
+  const std::string target = report::target_text(comparison);
   const auto reached = [](const RunRecord& run) { return run.time_to_target_seconds.has_value(); };
   if (done && !target.empty() && !options.missed_ok &&
       std::ranges::none_of(comparison.runs, reached))

@@ -9,11 +9,11 @@
 #include "base/file.hpp"
 #include "base/terminal.hpp"
 #include "cli/commands.hpp"
-#include "cli/run_comparison.hpp"
-#include "cli/run_directory.hpp"
 #include "cli/run_place.hpp"
-#include "cli/runs_html.hpp"
-#include "cli/study/svg_chart.hpp"
+#include "report/run_comparison.hpp"
+#include "report/run_directory.hpp"
+#include "report/runs_html.hpp"
+#include "report/study/svg_chart.hpp"
 
 namespace rubato::cli {
 namespace {
@@ -29,27 +29,27 @@ std::vector<std::string> names_of(const std::vector<std::string>& directories) {
 }
 
 // A group of bars for each run, a bar for each model, with its interval.
-std::string picture(const SideBySide& all) {
-  SvgChart chart;
+std::string picture(const report::SideBySide& all) {
+  report::SvgChart chart;
   std::vector<std::string> models;
-  for (const SideBySideRow& row : all.rows) {
+  for (const report::SideBySideRow& row : all.rows) {
     if (std::ranges::find(chart.labels, row.run) == chart.labels.end())
       chart.labels.push_back(row.run);
     if (std::ranges::find(models, row.sync) == models.end()) {
       models.push_back(row.sync);
-      chart.series.push_back({row.title, model_style(row.sync), {}});
+      chart.series.push_back({row.title, report::model_style(row.sync), {}});
     }
   }
   double longest = 0;
-  for (const SideBySideRow& row : all.rows)
+  for (const report::SideBySideRow& row : all.rows)
     if (std::isfinite(row.median)) longest = std::max(longest, row.median);
   const bool minutes = !all.target.empty() && longest > 600;
-  for (SvgSeries& series : chart.series) series.marks.resize(chart.labels.size());
-  for (const SideBySideRow& row : all.rows) {
+  for (report::SvgSeries& series : chart.series) series.marks.resize(chart.labels.size());
+  for (const report::SideBySideRow& row : all.rows) {
     const auto label = std::ranges::find(chart.labels, row.run) - chart.labels.begin();
     const auto model = std::ranges::find(models, row.sync) - models.begin();
     const double unit = minutes ? 60 : 1;
-    SvgMark mark{row.median / unit, row.interval.low / unit, row.interval.high / unit, ""};
+    report::SvgMark mark{row.median / unit, row.interval.low / unit, row.interval.high / unit, ""};
     if (row.reached < row.values.size())
       mark.note = fmt::format("{}/{}", row.reached, row.values.size());
     chart.series[static_cast<std::size_t>(model)].marks[static_cast<std::size_t>(label)] = mark;
@@ -58,7 +58,7 @@ std::string picture(const SideBySide& all) {
   chart.y_title = fmt::format("{}median and its 95 % interval", all.target.empty() ? ""
                                                                 : minutes          ? "min, "
                                                                                    : "s, ");
-  return svg_figure({chart});
+  return report::svg_figure({chart});
 }
 
 Result<void> compare_checked(const CompareRuns& options) {
@@ -68,18 +68,19 @@ Result<void> compare_checked(const CompareRuns& options) {
     directories.push_back(std::move(directory));
   }
   const auto names = names_of(directories);
-  std::vector<NamedComparison> runs;
+  std::vector<report::NamedComparison> runs;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    RUBATO_ASSIGN(Comparison comparison, read_run_directory(directories[i]));
+    RUBATO_ASSIGN(report::Comparison comparison, report::read_run_directory(directories[i]));
     runs.push_back({names[i], std::move(comparison)});
   }
-  RUBATO_ASSIGN(const SideBySide all, side_by_side(runs));
-  if (!options.csv.empty()) RUBATO_TRY(write_file(options.csv, side_by_side_csv(all)));
-  if (!options.latex.empty()) RUBATO_TRY(write_file(options.latex, side_by_side_latex(all)));
+  RUBATO_ASSIGN(const report::SideBySide all, report::side_by_side(runs));
+  if (!options.csv.empty()) RUBATO_TRY(write_file(options.csv, report::side_by_side_csv(all)));
+  if (!options.latex.empty())
+    RUBATO_TRY(write_file(options.latex, report::side_by_side_latex(all)));
   if (!options.svg.empty()) RUBATO_TRY(write_file(options.svg, picture(all)));
-  if (!options.html.empty()) RUBATO_TRY(write_file(options.html, runs_html(runs, all)));
-  fmt::print("{}", side_by_side_table(all, text_columns(stdout)));
-  for (const NamedComparison& run : runs)
+  if (!options.html.empty()) RUBATO_TRY(write_file(options.html, report::runs_html(runs, all)));
+  fmt::print("{}", report::side_by_side_table(all, text_columns(stdout)));
+  for (const report::NamedComparison& run : runs)
     if (!run.comparison.partial.empty()) fmt::print("{}: {}\n", run.name, run.comparison.partial);
   return {};
 }

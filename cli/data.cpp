@@ -13,11 +13,11 @@
 
 #include "base/file.hpp"
 #include "base/terminal.hpp"
+#include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "base/words.hpp"
 #include "cli/commands.hpp"
-#include "cli/table.hpp"
-#include "cli/text.hpp"
+#include "report/table.hpp"
 #include "train/data_files.hpp"
 #include "train/data_hints.hpp"
 #include "train/data_summary.hpp"
@@ -130,7 +130,7 @@ std::string columns_text(const train::DataSummary& summary) {
                       fmt::format("{:.6g}", train::deviation(column.values)), "-"});
     }
   }
-  return aligned(cells, text_columns(stdout)) + "\n" +
+  return report::aligned(cells, text_columns(stdout)) + "\n" +
          more_text(summary.columns.size(), summary.steps > 1 ? "channel" : "column");
 }
 
@@ -141,7 +141,7 @@ std::string channels_text(const train::DataSummary& summary) {
     add_row(cells, {summary.channels.size() == 1 ? "grey" : kColours.at(c),
                     fmt::format("{:.1f}", summary.channels[c].mean),
                     fmt::format("{:.1f}", train::deviation(summary.channels[c]))});
-  return aligned(cells, text_columns(stdout)) + "\n";
+  return report::aligned(cells, text_columns(stdout)) + "\n";
 }
 
 std::string labels_text(const train::DataSummary& summary, const train::InputSchema& schema) {
@@ -153,7 +153,8 @@ std::string labels_text(const train::DataSummary& summary, const train::InputSch
             {shortened(schema.classes[c]), count_text(static_cast<double>(samples)),
              percent_text(static_cast<double>(samples) / static_cast<double>(summary.samples))});
   }
-  return aligned(cells, text_columns(stdout)) + "\n" + more_text(schema.classes.size(), "class");
+  return report::aligned(cells, text_columns(stdout)) + "\n" +
+         more_text(schema.classes.size(), "class");
 }
 
 struct Target {
@@ -180,7 +181,7 @@ std::string target_text(const Target& target, const std::string& name) {
                        {"Deviation", fmt::format("{:.6g}", train::deviation(target.values))},
                        {"Least", fmt::format("{}", target.least)},
                        {"Most", fmt::format("{}", target.most)}};
-  return aligned(cells, text_columns(stdout)) + "\n";
+  return report::aligned(cells, text_columns(stdout)) + "\n";
 }
 
 std::string value_cell(const train::RawColumn& column, double value) {
@@ -201,8 +202,8 @@ std::string sequence_look(const RawTable& table) {
       cell.push_back(value_cell(table.columns[c], table.values[step * columns + c]));
   }
   if (shown < columns) cells.emplace_back(cells[0].size(), "...");
-  return aligned(cells, text_columns(stdout)) + "\nlabel: " + shortened(table.labels.front()) +
-         "\n";
+  return report::aligned(cells, text_columns(stdout)) +
+         "\nlabel: " + shortened(table.labels.front()) + "\n";
 }
 
 std::string table_look(const RawTable& table) {
@@ -221,7 +222,7 @@ std::string table_look(const RawTable& table) {
   auto& label = cells.emplace_back(1, "label");
   for (std::size_t row = 0; row + 1 < cells[0].size(); ++row)
     label.push_back(shortened(table.labels[row]));
-  return aligned(cells, text_columns(stdout)) + "\n";
+  return report::aligned(cells, text_columns(stdout)) + "\n";
 }
 
 // Each image in characters, dark to light: half as many lines as columns, as characters are high.

@@ -28,16 +28,16 @@
 #include "base/memory_file.hpp"
 #include "base/numbers.hpp"
 #include "base/terminal.hpp"
+#include "base/text.hpp"
 #include "base/words.hpp"
 #include "cli/commands.hpp"
-#include "cli/endpoint.hpp"
-#include "cli/host_info.hpp"
-#include "cli/node_keys.hpp"
-#include "cli/text.hpp"
 #include "cluster/cluster_config.hpp"
+#include "nodes/endpoint.hpp"
+#include "nodes/node_keys.hpp"
 #include "proto/address.hpp"
 #include "proto/key_files.hpp"
 #include "proto/reach.hpp"
+#include "report/host_info.hpp"
 #include "train/cpu/cpu_info.hpp"
 #include "train/cuda/gpu.hpp"
 #include "train/dataset.hpp"
@@ -110,9 +110,9 @@ class Doctor {
   void examine_gpu();
   void examine_interfaces();
   Result<void> examine_endpoints();
-  void examine_bind(const Endpoint& bind);
-  void examine_advertised(const Endpoint& advertised);
-  void examine_scheduler(const Endpoint& scheduler);
+  void examine_bind(const proto::Endpoint& bind);
+  void examine_advertised(const proto::Endpoint& advertised);
+  void examine_scheduler(const proto::Endpoint& scheduler);
   void examine_keys();
   void examine_shaping();
 
@@ -180,7 +180,7 @@ void Doctor::examine_data(const std::string& path) {
 }
 
 void Doctor::examine_processor() {
-  good("processor", fmt::format("{}; {}", read_host_info().cpu, train::describe_cpu()));
+  good("processor", fmt::format("{}; {}", report::read_host_info().cpu, train::describe_cpu()));
   for (std::string& warning : train::cpu_warnings())
     warn("environment", std::move(warning), "unset it, unless you mean it");
   const std::size_t cores = allowed_cores().size();
@@ -318,24 +318,24 @@ void Doctor::examine_interfaces() {
 
 Result<void> Doctor::examine_endpoints() {
   if (!run_.bind.empty()) {
-    RUBATO_ASSIGN(const auto bind, parse_endpoint("--bind", run_.bind));
+    RUBATO_ASSIGN(const auto bind, nodes::parse_endpoint("--bind", run_.bind));
     const auto own = proto::resolve_own(bind.host, bind.port);
     beyond_loopback_ |= !(own && own->loopback());
     examine_bind(bind);
   }
   if (!run_.advertise.empty()) {
-    RUBATO_ASSIGN(const auto advertised, parse_endpoint("--advertise", run_.advertise));
+    RUBATO_ASSIGN(const auto advertised, nodes::parse_endpoint("--advertise", run_.advertise));
     examine_advertised(advertised);
   }
   if (!run_.scheduler.empty()) {
-    RUBATO_ASSIGN(const auto scheduler, parse_remote("--scheduler", run_.scheduler));
+    RUBATO_ASSIGN(const auto scheduler, nodes::parse_remote("--scheduler", run_.scheduler));
     beyond_loopback_ |= !scheduler.loopback();
     examine_scheduler(scheduler);
   }
   return {};
 }
 
-void Doctor::examine_bind(const Endpoint& bind) {
+void Doctor::examine_bind(const proto::Endpoint& bind) {
   const std::string what = "bind " + bind.text();
   const auto address = proto::resolve_own(bind.host, bind.port);
   if (!address)
@@ -359,7 +359,7 @@ void Doctor::examine_bind(const Endpoint& bind) {
   ::close(fd);
 }
 
-void Doctor::examine_advertised(const Endpoint& advertised) {
+void Doctor::examine_advertised(const proto::Endpoint& advertised) {
   const std::string what = "advertise " + advertised.text();
   const auto found = proto::reach(advertised.host, std::max(advertised.port, 1), kReachPatience);
   if (found.outcome == proto::Reach::Outcome::UnknownName)
@@ -376,7 +376,7 @@ void Doctor::examine_advertised(const Endpoint& advertised) {
     good(what, "stands for " + found.address);
 }
 
-void Doctor::examine_scheduler(const Endpoint& scheduler) {
+void Doctor::examine_scheduler(const proto::Endpoint& scheduler) {
   const std::string what = "scheduler " + scheduler.text();
   const auto found = proto::reach(scheduler.host, scheduler.port, kReachPatience);
   if (found.good())
@@ -384,13 +384,13 @@ void Doctor::examine_scheduler(const Endpoint& scheduler) {
   else
     problem(what,
             found.address.empty() ? "cannot be reached" : "cannot be reached at " + found.address,
-            likely_cause(found));
+            proto::likely_cause(found));
 }
 
 // Every key of the directory: which of them a node takes follows from its name.
 void Doctor::examine_keys() {
   if (run_.keys.empty() && !beyond_loopback_) return good("keys", "none needed on loopback");
-  const fs::path directory = key_directory(run_.keys);
+  const fs::path directory = nodes::key_directory(run_.keys);
   std::vector<std::string> names;
   bool knows_scheduler = true, accepts_others = false;
   std::error_code error, ignored;

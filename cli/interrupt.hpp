@@ -2,6 +2,9 @@
 #pragma once
 
 #include <stop_token>
+#include <utility>
+
+#include "nodes/stop.hpp"
 
 namespace rubato::cli {
 
@@ -20,12 +23,9 @@ bool was_terminated();
 // Ends the process at once (exit 130).
 [[noreturn]] void end_interrupted();
 
-// Returns: what work() returns. An interrupt meanwhile ends the process at once: for work that
-// cannot be asked to stop and leaves nothing behind, such as reading data.
-template <class Work>
-auto interruptible(const std::stop_token& stop, Work work) {
-  const std::stop_callback on_stop(stop, &end_interrupted);
-  return work();
+// An interrupt as nodes take it: work that cannot be cut short ends with the process.
+inline nodes::Stop process_stop(std::stop_token stop) {
+  return {std::move(stop), &end_interrupted, &was_terminated};
 }
 
 }  // namespace rubato::cli

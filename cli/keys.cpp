@@ -7,12 +7,12 @@
 
 #include "base/file.hpp"
 #include "base/terminal.hpp"
+#include "base/text.hpp"
 #include "base/words.hpp"
 #include "cli/commands.hpp"
 #include "cli/compose/containers.hpp"
-#include "cli/node_keys.hpp"
-#include "cli/text.hpp"
 #include "cluster/cluster_config.hpp"
+#include "nodes/node_keys.hpp"
 #include "proto/key_files.hpp"
 #include "proto/zmq_curve.hpp"
 
@@ -63,7 +63,7 @@ Result<void> make_key(const KeyOptions& options) {
   if (options.name.empty() || options.role.empty())
     return fail(ErrorCode::BadInput,
                 "keygen needs NAME and --role, or --cluster FILE; see rubato keygen --help");
-  const std::string directory = key_directory(options.keys);
+  const std::string directory = nodes::key_directory(options.keys);
   if (!proto::is_key_name(options.name))
     return fail(ErrorCode::BadInput,
                 fmt::format("'{}' cannot be the name of a key: letters, digits and . _ -, up to {}",
@@ -96,7 +96,7 @@ Result<void> make_key(const KeyOptions& options) {
 }
 
 Result<void> allow_key(const KeyOptions& options) {
-  const std::string directory = key_directory(options.keys);
+  const std::string directory = nodes::key_directory(options.keys);
   RUBATO_ASSIGN(const auto identity, proto::read_public_key(options.file));
   RUBATO_ASSIGN(const bool fresh, proto::authorize(directory, options.file));
   fmt::print("{} {}\n", to_string(identity), fresh ? "is allowed" : "was allowed before");
@@ -104,7 +104,7 @@ Result<void> allow_key(const KeyOptions& options) {
 }
 
 Result<void> revoke_key(const KeyOptions& options) {
-  const std::string directory = key_directory(options.keys);
+  const std::string directory = nodes::key_directory(options.keys);
   RUBATO_ASSIGN(const bool was_there, proto::revoke(directory, options.name));
   if (!was_there)
     return fail(ErrorCode::BadInput,
@@ -115,7 +115,7 @@ Result<void> revoke_key(const KeyOptions& options) {
 }
 
 Result<void> list_keys(const KeyOptions& options) {
-  const auto authorized = proto::authorized_directory(key_directory(options.keys));
+  const auto authorized = proto::authorized_directory(nodes::key_directory(options.keys));
   proto::AuthorizedKeys keys(authorized);
   keys.refresh();
   std::vector<std::string> lines;

@@ -18,12 +18,12 @@
 #include "base/nearest.hpp"
 #include "base/numbers.hpp"
 #include "base/terminal.hpp"
+#include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/examples.hpp"
-#include "cli/host_info.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/output.hpp"
-#include "cli/text.hpp"
+#include "report/host_info.hpp"
 #include "sync/factory.hpp"
 #include "train/raw_data.hpp"
 
@@ -69,7 +69,7 @@ void add_missed_ok(CLI::App* command, bool& missed_ok) {
 }
 
 // Returns: the option --throttle.
-CLI::Option* add_throttle(CLI::App* command, Throttle& throttle, const char* what) {
+CLI::Option* add_throttle(CLI::App* command, nodes::Throttle& throttle, const char* what) {
   auto* on = command->add_flag("--throttle", throttle.on, what);
   command
       ->add_flag("--unchecked", throttle.unchecked,
@@ -79,7 +79,7 @@ CLI::Option* add_throttle(CLI::App* command, Throttle& throttle, const char* wha
 }
 
 // `on`: what makes links shaped.
-void add_kernel(CLI::App* command, Throttle& throttle, CLI::Option* on) {
+void add_kernel(CLI::App* command, nodes::Throttle& throttle, CLI::Option* on) {
   command
       ->add_flag(
           "--kernel", throttle.kernel,
@@ -394,7 +394,7 @@ void add_evaluate(CLI::App& app, ModelRun& options) {
                     "Leave out samples without a label, and say how many");
 }
 
-void add_key_choice(CLI::App* command, NodeOptions& options) {
+void add_key_choice(CLI::App* command, nodes::NodeOptions& options) {
   command->add_option("--keys", options.keys,
                       "Directory of this node's keys (default beyond loopback: $RUBATO_KEYS, or "
                       "/etc/rubato/keys for root, else ~/.config/rubato)");
@@ -402,7 +402,7 @@ void add_key_choice(CLI::App* command, NodeOptions& options) {
                     "No keys beyond loopback either: nothing is encrypted or authenticated");
 }
 
-CLI::App* add_node(CLI::App& app, const char* name, const char* what, NodeOptions& options) {
+CLI::App* add_node(CLI::App& app, const char* name, const char* what, nodes::NodeOptions& options) {
   auto* command = app.add_subcommand(name, what);
   command->add_option("FILE", options.file, "Cluster file (TOML), the same on every node")
       ->required();
@@ -416,11 +416,11 @@ CLI::App* add_node(CLI::App& app, const char* name, const char* what, NodeOption
   return command;
 }
 
-void add_binding(CLI::App* command, NodeOptions& options) {
+void add_binding(CLI::App* command, nodes::NodeOptions& options) {
   command->add_option("--bind", options.bind, "Endpoint to listen on")->capture_default_str();
 }
 
-void add_cores(CLI::App* command, NodeOptions& options, const char* threads) {
+void add_cores(CLI::App* command, nodes::NodeOptions& options, const char* threads) {
   command->add_option("--cores", options.cores,
                       fmt::format("Cores such as 0,2 or 0-3 (default: any). {} take them in "
                                   "turns; other threads run on the first",
@@ -428,7 +428,7 @@ void add_cores(CLI::App* command, NodeOptions& options, const char* threads) {
 }
 
 // Nobody types it: `rubato up` tells the processes that it starts while training is under way.
-void add_trace_from(CLI::App* command, NodeOptions& options) {
+void add_trace_from(CLI::App* command, nodes::NodeOptions& options) {
   command
       ->add_option("--trace-from", options.trace_from,
                    "Seconds of training so far: where this process begins the file's traces")
@@ -598,8 +598,8 @@ void add_scheduler(CLI::App& app, SchedulerRun& run) {
   add_http(scheduler, run.http);
 }
 
-void add_server(CLI::App& app, ServerRun& run) {
-  NodeOptions& options = run.node;
+void add_server(CLI::App& app, nodes::ServerRun& run) {
+  nodes::NodeOptions& options = run.node;
   options.bind = "tcp://127.0.0.1:*";
   auto* server = add_node(app, "server", "Run a server: one or more shards", options);
   add_binding(server, options);
@@ -680,7 +680,7 @@ void add_doctor(CLI::App& app, DoctorRun& run) {
   command->add_flag("--json", run.json, "The same as JSON");
 }
 
-void add_worker(CLI::App& app, WorkerRun& run) {
+void add_worker(CLI::App& app, nodes::WorkerRun& run) {
   auto* worker = add_node(app, "worker", "Run one worker", run.node);
   worker->add_option("--scheduler", run.node.scheduler, "Endpoint of the scheduler")->required();
   worker
@@ -710,14 +710,14 @@ int run(int argc, char** argv) {
   if (const auto enough = check_threads(kThreadsMin); !enough) return report_error(enough.error());
   CLI::App app("Rubato: a parameter server for unequal machines", "rubato");
   app.get_formatter()->column_width(help_column(text_columns(stdout)));
-  app.set_version_flag("--version", std::string("rubato ") + std::string(version()));
+  app.set_version_flag("--version", std::string("rubato ") + std::string(report::version()));
   app.require_subcommand(1);
 
   CompareOptions compare_options;
   UpOptions up_options;
   SchedulerRun scheduler_run;
-  ServerRun server_run;
-  WorkerRun worker_run;
+  nodes::ServerRun server_run;
+  nodes::WorkerRun worker_run;
   add_compare(app, compare_options);
   StudyOptions study_options;
   add_study(app, study_options);

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/terminal.hpp"
+#include "base/text.hpp"
 #include "cli/commands.hpp"
-#include "cli/text.hpp"
 #include "server/optimizer_options.hpp"
 #include "sync/factory.hpp"
 #include "sync/option_table.hpp"

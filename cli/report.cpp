@@ -2,9 +2,9 @@
 #include <filesystem>
 
 #include "cli/commands.hpp"
-#include "cli/outputs.hpp"
-#include "cli/run_directory.hpp"
 #include "cli/run_place.hpp"
+#include "report/outputs.hpp"
+#include "report/run_directory.hpp"
 
 namespace rubato::cli {
 namespace {
@@ -12,8 +12,8 @@ namespace {
 Result<void> report_checked(const std::string& run, bool json) {
   RUBATO_ASSIGN(const std::string directory, find_run(run));
   if (std::filesystem::exists(directory + "/study.json")) return report_study(directory, json);
-  RUBATO_ASSIGN(const Comparison comparison, read_run_directory(directory));
-  return write_outputs(comparison, directory, json);
+  RUBATO_ASSIGN(const report::Comparison comparison, report::read_run_directory(directory));
+  return report::write_outputs(comparison, directory, json);
 }
 
 }  // namespace

@@ -7,9 +7,8 @@
 #include <filesystem>
 
 #include "base/file.hpp"
-#include "cli/outputs.hpp"
-#include "cli/record_json.hpp"
 #include "cli/run_place.hpp"
+#include "report/record_json.hpp"
 
 namespace rubato::cli {
 
@@ -20,13 +19,13 @@ std::string run_file(const std::string& directory) {
 }
 
 // An object in any case: one without keys where the file is absent or damaged.
-Json read_run_file(const std::string& directory) {
+report::Json read_run_file(const std::string& directory) {
   const auto text = read_file(run_file(directory));
-  Json run = text ? Json::parse(*text, nullptr, false) : Json();
-  return run.is_object() ? run : Json::object();
+  report::Json run = text ? report::Json::parse(*text, nullptr, false) : report::Json();
+  return run.is_object() ? run : report::Json::object();
 }
 
-std::string text_of(const Json& run, const char* key) {
+std::string text_of(const report::Json& run, const char* key) {
   const auto value = run.find(key);
   return value != run.end() && value->is_string() ? value->get<std::string>() : std::string();
 }
@@ -34,19 +33,19 @@ std::string text_of(const Json& run, const char* key) {
 }  // namespace
 
 Result<void> begin_run_file(const std::string& directory, const std::string& command) {
-  const Json run{
+  const report::Json run{
       {"command", command},
       {"started", fmt::format("{:%Y-%m-%dT%H:%M:%S%z}", fmt::localtime(std::time(nullptr)))}};
   return write_file(run_file(directory), run.dump(2) + "\n");
 }
 
 RunBeginning read_run_beginning(const std::string& directory) {
-  const Json run = read_run_file(directory);
+  const report::Json run = read_run_file(directory);
   return {text_of(run, "command"), text_of(run, "started")};
 }
 
 Result<void> write_run_file(const std::string& directory, const UpOptions& options) {
-  Json run = read_run_file(directory);
+  report::Json run = read_run_file(directory);
   run["file"] = absolute_path(options.file);
   run["sync"] = options.sync;
   run["seed"] = *options.seed;
@@ -67,16 +66,16 @@ Result<UpOptions> resumed(UpOptions options) {
     return unusable(
         "no run to go on with: it is no directory of rubato up, training never began there, "
         "or the cluster file says durability = \"none\"");
-  const Json run = read_run_file(directory);
+  const report::Json run = read_run_file(directory);
   options.file = text_of(run, "file");
   options.sync = text_of(run, "sync");
   if (options.file.empty() || options.sync.empty() ||
-      !run.value("seed", Json()).is_number_unsigned())
+      !run.value("seed", report::Json()).is_number_unsigned())
     return unusable("run.json is damaged");
   options.seed = run["seed"].get<std::uint64_t>();
   options.place.out = directory;
-  if (run.value("throttle", Json()) == true) options.throttle.on = true;
-  options.throttle.kernel = run.value("kernel", Json()) == true;
+  if (run.value("throttle", report::Json()) == true) options.throttle.on = true;
+  options.throttle.kernel = run.value("kernel", report::Json()) == true;
   if (!options.target_loss && run.contains("target_loss") && run["target_loss"].is_number())
     options.target_loss = run["target_loss"].get<double>();
   return options;

@@ -16,11 +16,10 @@
 #include <tuple>
 #include <utility>
 
-#include "base/log.hpp"
 #include "base/nearest.hpp"
 #include "base/numbers.hpp"
-#include "cli/outputs.hpp"
 #include "cli/run_file.hpp"
+#include "report/outputs.hpp"
 
 namespace rubato::cli {
 namespace fs = std::filesystem;
@@ -197,7 +196,7 @@ Result<RunPlace> RunPlace::make_named(const std::string& cluster) {
 Result<RunPlace> RunPlace::make_at(const std::string& out, bool overwrite) {
   std::error_code failed;
   const bool there = fs::exists(out, failed);
-  RUBATO_TRY(make_output_directory(out));
+  RUBATO_TRY(report::make_output_directory(out));
   RUBATO_ASSIGN(const bool empty, holds_nothing(out));
   if (!empty && !overwrite)
     return fail(ErrorCode::BadInput,
@@ -226,7 +225,7 @@ Result<RunPlace> RunPlace::make(const PlaceOptions& options, const std::string& 
 }
 
 Result<RunPlace> RunPlace::again(const std::string& directory) {
-  RUBATO_TRY(make_output_directory(directory));
+  RUBATO_TRY(report::make_output_directory(directory));
   RUBATO_ASSIGN(const int lock, hold(directory));
   return RunPlace(directory, lock);
 }

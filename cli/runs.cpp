@@ -6,14 +6,14 @@
 #include <filesystem>
 
 #include "base/terminal.hpp"
+#include "base/text.hpp"
 #include "base/words.hpp"
 #include "cli/commands.hpp"
-#include "cli/comparison.hpp"
-#include "cli/record_json.hpp"
-#include "cli/run_directory.hpp"
 #include "cli/run_file.hpp"
-#include "cli/table.hpp"
-#include "cli/text.hpp"
+#include "report/comparison.hpp"
+#include "report/record_json.hpp"
+#include "report/run_directory.hpp"
+#include "report/table.hpp"
 
 namespace rubato::cli {
 namespace {
@@ -26,8 +26,8 @@ struct Entry {
   RunBeginning beginning;
   bool study = false;
   bool running = false;
-  std::optional<Comparison> comparison;  // with at least one run
-  std::vector<ModelSummary> models;      // of it
+  std::optional<report::Comparison> comparison;  // with at least one run
+  std::vector<report::ModelSummary> models;      // of it
 };
 
 std::optional<Entry> entry_of(const fs::path& path) {
@@ -42,8 +42,8 @@ std::optional<Entry> entry_of(const fs::path& path) {
   entry.running = is_held(entry.directory);
   if (!logged) return entry;
   // A damaged log has no result; rubato report says what is wrong with it.
-  if (auto comparison = read_run_directory(entry.directory)) {
-    entry.models = summarize(*comparison);
+  if (auto comparison = report::read_run_directory(entry.directory)) {
+    entry.models = report::summarize(*comparison);
     entry.comparison = std::move(*comparison);
   }
   return entry;
@@ -66,10 +66,10 @@ Result<std::vector<Entry>> entries_in(const std::string& directory) {
 }
 
 // What came of one model, or of a run without one.
-std::string note_of(const Entry& entry, const ModelSummary* model) {
+std::string note_of(const Entry& entry, const report::ModelSummary* model) {
   if (entry.study) return fmt::format("a study: rubato report {}", entry.name);
   if (!model) return entry.running ? "running" : "ended before it had a result";
-  const Comparison& comparison = *entry.comparison;
+  const report::Comparison& comparison = *entry.comparison;
   std::string note = "no target";
   if (comparison.has_target()) {
     note = model->reached == model->runs.size() ? "target reached" : "target not reached";
@@ -107,7 +107,7 @@ std::string table_of(const std::vector<Entry>& entries) {
       add({name, started, "-", "-", "-", "-", note_of(entry, nullptr)});
       continue;
     }
-    for (const ModelSummary& model : entry.models) {
+    for (const report::ModelSummary& model : entry.models) {
       const Figure figure = figure_of(entry.comparison->task);
       add({std::exchange(name, ""), std::exchange(started, ""), model.title,
            duration_text(model.time_to_target.value_or(model.seconds)),
@@ -118,27 +118,28 @@ std::string table_of(const std::vector<Entry>& entries) {
            note_of(entry, &model)});
     }
   }
-  return aligned(columns, text_columns(stdout));
+  return report::aligned(columns, text_columns(stdout));
 }
 
-Json json_of(const Entry& entry) {
-  Json json = {{"name", entry.name},
-               {"directory", entry.directory},
-               {"command", entry.beginning.command},
-               {"started", entry.beginning.started},
-               {"running", entry.running},
-               {"study", entry.study}};
-  json["models"] = Json::array();
-  for (const ModelSummary& model : entry.models)
-    json["models"].push_back({{"sync", model.sync},
-                              {"seeds", model.runs.size()},
-                              {"reached", model.reached},
-                              {"time_to_target_s", optional_json(model.time_to_target)},
-                              {"seconds", model.seconds},
-                              {"loss", model.measured ? Json(model.final_loss) : Json(nullptr)},
-                              {figure_of(entry.comparison->task).key,
-                               model.measured ? Json(model.final_accuracy) : Json(nullptr)},
-                              {"note", note_of(entry, &model)}});
+report::Json json_of(const Entry& entry) {
+  report::Json json = {{"name", entry.name},
+                       {"directory", entry.directory},
+                       {"command", entry.beginning.command},
+                       {"started", entry.beginning.started},
+                       {"running", entry.running},
+                       {"study", entry.study}};
+  json["models"] = report::Json::array();
+  for (const report::ModelSummary& model : entry.models)
+    json["models"].push_back(
+        {{"sync", model.sync},
+         {"seeds", model.runs.size()},
+         {"reached", model.reached},
+         {"time_to_target_s", report::optional_json(model.time_to_target)},
+         {"seconds", model.seconds},
+         {"loss", model.measured ? report::Json(model.final_loss) : report::Json(nullptr)},
+         {figure_of(entry.comparison->task).key,
+          model.measured ? report::Json(model.final_accuracy) : report::Json(nullptr)},
+         {"note", note_of(entry, &model)}});
   if (entry.models.empty()) json["note"] = note_of(entry, nullptr);
   return json;
 }
@@ -146,9 +147,9 @@ Json json_of(const Entry& entry) {
 Result<void> list_checked(const RunsList& options) {
   RUBATO_ASSIGN(const auto entries, entries_in(options.directory));
   if (options.json) {
-    Json all = Json::array();
+    report::Json all = report::Json::array();
     for (const Entry& entry : entries) all.push_back(json_of(entry));
-    fmt::print("{}\n", all.dump(2, ' ', false, Json::error_handler_t::replace));
+    fmt::print("{}\n", all.dump(2, ' ', false, report::Json::error_handler_t::replace));
   } else if (entries.empty()) {
     fmt::print("No runs in {}. rubato compare and rubato up put them there.\n", options.directory);
   } else {

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "base/terminal.hpp"
+#include "base/text.hpp"
 #include "cli/commands.hpp"
-#include "cli/text.hpp"
 #include "cluster/cluster_keys.hpp"
 
 namespace rubato::cli {

@@ -9,18 +9,18 @@
 
 #include "base/rng.hpp"
 #include "base/terminal.hpp"
+#include "base/text.hpp"
 #include "base/words.hpp"
 #include "cli/commands.hpp"
-#include "cli/endpoint.hpp"
-#include "cli/local_runs.hpp"
-#include "cli/node_keys.hpp"
 #include "cli/output.hpp"
-#include "cli/status_text.hpp"
-#include "cli/table.hpp"
-#include "cli/text.hpp"
 #include "cluster/lookout.hpp"
 #include "cluster/make_transport.hpp"
+#include "nodes/endpoint.hpp"
+#include "nodes/local_runs.hpp"
+#include "nodes/node_keys.hpp"
 #include "proto/key_files.hpp"
+#include "report/status_text.hpp"
+#include "report/table.hpp"
 
 namespace rubato::cli {
 namespace {
@@ -35,20 +35,21 @@ constexpr Duration kTurn = Duration::from_ms(200);  // deaf to an interrupt
 
 // The key of any node that may connect to the scheduler will do. `role`: of that key.
 Result<std::shared_ptr<const proto::Keys>> watcher_keys(const StatusRun& run,
-                                                        const Endpoint& scheduler, Role& role) {
+                                                        const proto::Endpoint& scheduler,
+                                                        Role& role) {
   if (run.node.name.empty() && !run.node.insecure &&
       !(run.node.keys.empty() && scheduler.loopback()))
     return fail(ErrorCode::BadInput,
                 fmt::format("--scheduler {}: give --name of a key that it accepts; or give "
                             "--insecure if its cluster has no keys",
                             run.node.scheduler));
-  const auto file = proto::secret_file(key_directory(run.node.keys), run.node.name);
+  const auto file = proto::secret_file(nodes::key_directory(run.node.keys), run.node.name);
   std::error_code error;
   if (!run.node.name.empty() && std::filesystem::exists(file, error)) {
     RUBATO_ASSIGN(const auto own, proto::read_secret_key(file));
     role = own.identity.role;
   }
-  return node_keys(run.node, role, run.node.name, "--scheduler", scheduler);
+  return nodes::node_keys(run.node, role, run.node.name, "--scheduler", scheduler);
 }
 
 class Asker {
@@ -109,19 +110,19 @@ class Asker {
 
 std::string table_of(const Json& all) {
   const std::size_t width = text_columns(stdout);
-  std::string text = wrapped(run_line(all), width) + "\n";
+  std::string text = wrapped(report::run_line(all), width) + "\n";
   const Json none = Json::array();
   const Json& servers = all.contains("servers") ? all.at("servers") : none;
   const Json& workers = all.contains("workers") ? all.at("workers") : none;
   if (!servers.empty()) {
     std::vector<std::vector<std::string>> columns{{"Server"}, {"Address"}, {"State"}, {"Snapshot"}};
     for (const Json& server : servers) {
-      columns[0].push_back(text_of(server, "name"));
-      columns[1].push_back(text_of(server, "endpoint"));
-      columns[2].push_back(text_of(server, "state"));
-      columns[3].push_back(count_text(number_of(server, "snapshot")));
+      columns[0].push_back(report::text_of(server, "name"));
+      columns[1].push_back(report::text_of(server, "endpoint"));
+      columns[2].push_back(report::text_of(server, "state"));
+      columns[3].push_back(count_text(report::number_of(server, "snapshot")));
     }
-    text += fmt::format("\n{}\n", aligned(columns, width));
+    text += fmt::format("\n{}\n", report::aligned(columns, width));
   }
   if (!workers.empty()) {
     std::vector<std::vector<std::string>> columns{
@@ -130,22 +131,24 @@ std::string table_of(const Json& all) {
     for (const Json& worker : workers) {
       std::size_t i = 0;
       for (auto& cell :
-           {text_of(worker, "name"), text_of(worker, "state"),
-            count_text(number_of(worker, "steps")),
-            fmt::format("{:.3g}", number_of(worker, "steps_per_second")),
-            count_text(number_of(worker, "commits")),
-            fmt::format("{:.3g}", number_of(worker, "commits_per_second")), directive_text(worker),
-            percent_text(number_of(worker, "waiting_share")),
-            percent_text(number_of(worker, "communicating_share")),
-            bytes_text(number_of(worker, "up_bytes_per_second")),
-            bytes_text(number_of(worker, "down_bytes_per_second")),
-            duration_text(number_of(worker, "heard_seconds_ago")) + " ago",
-            has_number(worker, "loss") ? loss_text(number_of(worker, "loss")) : std::string("-")})
+           {report::text_of(worker, "name"), report::text_of(worker, "state"),
+            count_text(report::number_of(worker, "steps")),
+            fmt::format("{:.3g}", report::number_of(worker, "steps_per_second")),
+            count_text(report::number_of(worker, "commits")),
+            fmt::format("{:.3g}", report::number_of(worker, "commits_per_second")),
+            report::directive_text(worker),
+            percent_text(report::number_of(worker, "waiting_share")),
+            percent_text(report::number_of(worker, "communicating_share")),
+            bytes_text(report::number_of(worker, "up_bytes_per_second")),
+            bytes_text(report::number_of(worker, "down_bytes_per_second")),
+            duration_text(report::number_of(worker, "heard_seconds_ago")) + " ago",
+            report::has_number(worker, "loss") ? loss_text(report::number_of(worker, "loss"))
+                                               : std::string("-")})
         columns[i++].push_back(cell);
     }
-    text += fmt::format("\n{}\n", aligned(columns, width));
+    text += fmt::format("\n{}\n", report::aligned(columns, width));
   }
-  if (const double left_out = number_of(all, "workers_left_out"); left_out > 0)
+  if (const double left_out = report::number_of(all, "workers_left_out"); left_out > 0)
     text += fmt::format(
         "and {}\n", counted(static_cast<std::uint64_t>(std::min(left_out, 1e15)), "more worker"));
   return text;
@@ -153,14 +156,14 @@ std::string table_of(const Json& all) {
 
 // The scheduler of the one run of this user on this machine.
 Result<std::string> local_scheduler() {
-  const auto runs = local_runs();
+  const auto runs = nodes::local_runs();
   if (runs.size() == 1) return runs.front().endpoint;
   if (runs.empty())
     return fail(ErrorCode::BadInput,
                 "no run of yours has its scheduler on this machine; name one elsewhere with "
                 "--scheduler tcp://HOST:PORT");
   std::vector<std::string> choices;
-  for (const LocalRunInfo& each : runs)
+  for (const nodes::LocalRunInfo& each : runs)
     choices.push_back(fmt::format("--scheduler {} ({})", each.endpoint, each.directory));
   return fail(ErrorCode::BadInput,
               fmt::format("{} runs have their schedulers on this machine; name one: {}",
@@ -171,7 +174,7 @@ Result<void> status_checked(StatusRun run, const std::stop_token& stop) {
   if (run.node.scheduler.empty()) {
     RUBATO_ASSIGN(run.node.scheduler, local_scheduler());
   }
-  RUBATO_ASSIGN(const auto scheduler, parse_remote("--scheduler", run.node.scheduler));
+  RUBATO_ASSIGN(const auto scheduler, nodes::parse_remote("--scheduler", run.node.scheduler));
   run.node.scheduler = scheduler.text();
   Role role = Role::Worker;
   RUBATO_ASSIGN(auto keys, watcher_keys(run, scheduler, role));
@@ -185,7 +188,7 @@ Result<void> status_checked(StatusRun run, const std::stop_token& stop) {
                run.json ? status.dump(run.watch ? -1 : 2) + "\n" : table_of(status),
                run.watch && !clears && !run.json ? "\n" : "");
     flush_output();
-    const std::string state = text_of(status, "state");
+    const std::string state = report::text_of(status, "state");
     if (!run.watch || state == "ending" || state == "over") return {};
     RUBATO_TRY(asker.wait(kWatchEvery, stop));
   }

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "cli/table.hpp"
-#include "cli/text.hpp"
+#include "base/text.hpp"
 #include "cluster/device_catalog.hpp"
+#include "report/table.hpp"
 
 namespace rubato::cli {
 namespace {
@@ -72,7 +72,7 @@ std::string step_table(const std::vector<MeasuredStep>& steps, const train::Devi
     legend +=
         "\nMore than 100 % of a product: the device was slower while the product was "
         "measured, as when other programs run. Measure again.";
-  return fmt::format("{}\n\n{}", aligned(columns, width, 2), wrapped(legend, width));
+  return fmt::format("{}\n\n{}", report::aligned(columns, width, 2), wrapped(legend, width));
 }
 
 }  // namespace rubato::cli

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "base/terminal.hpp"
+#include "base/text.hpp"
 #include "base/trace_merge.hpp"
 #include "base/words.hpp"
 #include "cli/commands.hpp"
-#include "cli/text.hpp"
 #include "cluster/trace_files.hpp"
 
 namespace rubato::cli {

@@ -11,15 +11,15 @@
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/terminal.hpp"
+#include "base/text.hpp"
 #include "base/words.hpp"
 #include "cli/commands.hpp"
-#include "cli/outputs.hpp"
-#include "cli/page_curves.hpp"
-#include "cli/report_assets.hpp"
 #include "cli/run_place.hpp"
-#include "cli/table.hpp"
-#include "cli/text.hpp"
-#include "cli/web_page.hpp"
+#include "report/outputs.hpp"
+#include "report/page_curves.hpp"
+#include "report/report_assets.hpp"
+#include "report/table.hpp"
+#include "report/web_page.hpp"
 #include "train/class_report.hpp"
 #include "train/evaluate.hpp"
 #include "train/model_file.hpp"
@@ -204,7 +204,7 @@ std::string evaluation_table(const Scored& scored, const train::ClassReport& rep
       counted(scored.samples.data.size(), "sample"), loss_text(report.loss),
       percent_text(report.accuracy), percent_text(report.balanced_accuracy),
       percent_text(report.f1), std::isnan(report.auc) ? "-" : fmt::format("{:.4f}", report.auc));
-  return fmt::format("{}\n\n{}\n\n{}\n", wrapped(caption, width), aligned(columns, width),
+  return fmt::format("{}\n\n{}\n\n{}\n", wrapped(caption, width), report::aligned(columns, width),
                      wrapped(fmt::format("Worst class: {} (recall {})", names[report.worst],
                                          share_text(report.classes[report.worst].recall)),
                              width));
@@ -265,17 +265,17 @@ std::string evaluation_table(const Scored& scored, const train::RegressionReport
                   std::isnan(report.r2) ? "-" : figure_text(figure_of(Task::Regression), report.r2),
                   number_text(report.mse), number_text(report.rmse), number_text(report.mae),
                   loss_text(report.loss));
-  return fmt::format("{}\n\n{}\n\n{}\n", wrapped(caption, width), aligned(quantiles, width),
-                     aligned(worst, width));
+  return fmt::format("{}\n\n{}\n\n{}\n", wrapped(caption, width), report::aligned(quantiles, width),
+                     report::aligned(worst, width));
 }
 
 // Real and predicted numbers of samples that lie evenly among all, for the page's chart.
 Json points_json(const Scored& scored) {
   const train::InputSchema& schema = scored.model.schema;
   Json points = Json::array();
-  for (const std::size_t i : thinned(scored.scores.size(), kScatterPoints))
-    points.push_back({chart_number(schema.predicted(scored.samples.data.targets[i])),
-                      chart_number(schema.predicted(scored.scores[i]))});
+  for (const std::size_t i : report::thinned(scored.scores.size(), kScatterPoints))
+    points.push_back({report::chart_number(schema.predicted(scored.samples.data.targets[i])),
+                      report::chart_number(schema.predicted(scored.scores[i]))});
   return points;
 }
 
@@ -295,14 +295,14 @@ Evaluated evaluate_scores(const ModelRun& options, const Scored& scored) {
     return {evaluation_json(options, scored, report),
             {{"points", points_json(scored)}},
             evaluation_table(scored, report),
-            regression_page,
-            regression_script};
+            report::regression_page,
+            report::regression_script};
   }
   const auto report =
       train::class_report(scored.model.spec.loss, scored.scores, data.labels, data.classes,
                           scored.model.spec.class_weights, data.weights);
   return {evaluation_json(options, scored, report), Json::object(),
-          evaluation_table(scored, report), evaluation_page, evaluation_script};
+          evaluation_table(scored, report), report::evaluation_page, report::evaluation_script};
 }
 
 Result<void> evaluate_checked(ModelRun options) {
@@ -311,14 +311,14 @@ Result<void> evaluate_checked(ModelRun options) {
   const std::string text =
       evaluated.json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   if (!options.out.empty()) {
-    RUBATO_TRY(make_output_directory(options.out));
+    RUBATO_TRY(report::make_output_directory(options.out));
     const std::filesystem::path directory(options.out);
     RUBATO_TRY(write_file(directory / "evaluation.json", text));
     Json page = evaluated.json;
     page.update(evaluated.charts);
-    RUBATO_TRY(write_file(
-        directory / "evaluation.html",
-        web_page(evaluated.page, "Evaluation of " + options.model, page, evaluated.script)));
+    RUBATO_TRY(write_file(directory / "evaluation.html",
+                          report::web_page(evaluated.page, "Evaluation of " + options.model, page,
+                                           evaluated.script)));
   }
   fmt::print("{}", options.json ? text : evaluated.table);
   return {};

@@ -3,14 +3,14 @@
 #include <utility>
 
 #include "base/log.hpp"
-#include "cli/cluster_host.hpp"
 #include "cli/commands.hpp"
+#include "cli/hosted_run.hpp"
 #include "cli/interrupt.hpp"
-#include "cli/outputs.hpp"
-#include "cli/profile.hpp"
-#include "cli/real_cluster.hpp"
 #include "cli/run_file.hpp"
 #include "cli/run_place.hpp"
+#include "nodes/profile.hpp"
+#include "nodes/real_cluster.hpp"
+#include "report/outputs.hpp"
 #include "sync/factory.hpp"
 
 namespace rubato::cli {
@@ -26,13 +26,14 @@ Result<void> up_checked(UpOptions options, std::stop_token stop) {
   }
   RUBATO_ASSIGN(auto config, cluster::load_cluster(options.file));
   if (options.target_loss) config.stop.target_loss = options.target_loss;
-  RUBATO_TRY(check_real(config, "rubato up"));
+  RUBATO_TRY(nodes::check_real(config, "rubato up"));
   if (options.seed) config.seed = *options.seed;
   options.seed = config.seed;
   set_log_quiet(options.quiet);
   RUBATO_TRY(sync::find_model(options.sync));
-  RUBATO_TRY(interruptible(stop, [&] { return check_links(config, options.throttle); }));
-  const std::string note = unshaped_note(config, options.throttle);
+  RUBATO_TRY(nodes::interruptible(process_stop(stop),
+                                  [&] { return nodes::check_links(config, options.throttle); }));
+  const std::string note = nodes::unshaped_note(config, options.throttle);
   if (!note.empty()) log_info(note);
   const std::string command =
       resumes ? fmt::format("rubato up --resume {}", options.place.out)
@@ -42,22 +43,22 @@ Result<void> up_checked(UpOptions options, std::stop_token stop) {
   RUBATO_ASSIGN(const auto place, resumes ? RunPlace::again(options.place.out)
                                           : RunPlace::make(options.place, config.name, command));
   const std::string& out = place.directory();
-  Comparison shown = start_comparison(config, {options.sync}, command, false);
+  report::Comparison shown = report::start_comparison(config, {options.sync}, command, false);
   shown.note = note;
   RUBATO_ASSIGN(const auto page,
-                open_live_page(options.http, std::move(shown), options.sync, config.seed,
-                               options.throttle.on ? link_texts(config)
-                                                   : std::map<std::string, std::string>()));
-  RUBATO_ASSIGN(const auto profile, ClusterProfile::open(options.profile));
+                report::open_live_page(options.http, std::move(shown), options.sync, config.seed,
+                                       options.throttle.on ? report::link_texts(config)
+                                                           : std::map<std::string, std::string>()));
+  RUBATO_ASSIGN(const auto profile, nodes::ClusterProfile::open(options.profile));
   if (!resumes) RUBATO_TRY(write_run_file(out, options));
-  const RealRun run{.sync = options.sync,
-                    .out = out,
-                    .resumes = resumes,
-                    .quiet = options.quiet,
-                    .throttle = options.throttle,
-                    .profile = *profile,
-                    .page = page.get()};
-  RUBATO_ASSIGN(auto hosted, run_real(config, run, stop));
+  ShownRun watched(config, {.sync = options.sync, .quiet = options.quiet, .page = page.get()});
+  const nodes::RealRun run{.sync = options.sync,
+                           .out = out,
+                           .resumes = resumes,
+                           .throttle = options.throttle,
+                           .profile = *profile,
+                           .watch = watched.watch()};
+  RUBATO_ASSIGN(auto hosted, nodes::run_real(config, run, process_stop(stop)));
   return conclude(config, std::move(hosted),
                   {.command = command,
                    .out = out,

@@ -5,7 +5,7 @@ execute_process(COMMAND git -C ${SOURCE_DIR} describe --always --dirty --abbrev=
 if(failed OR NOT commit)
   set(commit unknown)
 endif()
-set(code "#include \"cli/host_info.hpp\"\n\nnamespace rubato::cli {\n\nstd::string_view commit() {\n  return \"${commit}\";\n}\n\n}  // namespace rubato::cli\n")
+set(code "#include \"report/host_info.hpp\"\n\nnamespace rubato::report {\n\nstd::string_view commit() {\n  return \"${commit}\";\n}\n\n}  // namespace rubato::report\n")
 set(written "")
 if(EXISTS ${OUTPUT})
   file(READ ${OUTPUT} written)

@@ -61,7 +61,7 @@ install(FILES deploy/systemd/rubato.conf deploy/systemd/cluster.toml
   DESTINATION ${CMAKE_INSTALL_FULL_SYSCONFDIR}/rubato COMPONENT rubato)
 
 # --- rubato-dev ---------------------------------------------------------------------------------
-set(modules base train sync proto server worker cluster emulation)
+set(modules base train sync proto server worker cluster emulation nodes)
 list(TRANSFORM modules PREPEND rubato_ OUTPUT_VARIABLE libraries)
 install(TARGETS ${libraries} EXPORT rubato ARCHIVE COMPONENT rubato-dev)
 install(DIRECTORY ${modules} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rubato COMPONENT rubato-dev

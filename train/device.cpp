@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include "base/check.hpp"
+#include "base/log.hpp"
 #include "base/numbers.hpp"
 #include "train/cpu/cpu_device.hpp"
+#include "train/cpu/cpu_info.hpp"
 #include "train/cuda/cuda_device.hpp"
+#include "train/cuda/gpu.hpp"
 #include "train/reference_device.hpp"
 
 namespace rubato::train {
@@ -57,6 +60,16 @@ Result<std::unique_ptr<Device>> make_device(std::string_view name, const DeviceO
   if (const auto number = gpu_number(name)) return make_cuda_device(*number, options.precision);
   if (name == "reference") return std::make_unique<ReferenceDevice>();
   return std::make_unique<CpuDevice>(options);
+}
+
+void log_device(std::string_view device) {
+  if (const auto number = gpu_number(device)) {
+    const auto gpu = cuda::open_gpu(*number, cuda::Precision::Float32);
+    if (gpu) log_info(fmt::format("{}: {}", device, (*gpu)->description()));
+  }
+  if (device != "cpu") return;
+  log_info(describe_cpu());
+  for (const auto& warning : cpu_warnings()) log_warning(warning);
 }
 
 }  // namespace rubato::train

@@ -143,4 +143,8 @@ std::optional<int> gpu_number(std::string_view name);
 [[nodiscard]] Result<std::unique_ptr<Device>> make_device(std::string_view name,
                                                           const DeviceOptions& options = {});
 
+// Logs what the device "cpu" computes with and warns of an environment that slows it down; of the
+// device "cuda", which GPU it is. Nothing for other devices.
+void log_device(std::string_view device);
+
 }  // namespace rubato::train

@@ -11,7 +11,7 @@
 #include "base/file.hpp"
 #include "cli/compose/compose_file.hpp"
 #include "cli/compose/kubernetes.hpp"
-#include "tests/cli/sample.hpp"
+#include "tests/report/sample.hpp"
 #include "tests/temp_directory.hpp"
 
 using namespace rubato;

@@ -3,11 +3,11 @@
 #include <filesystem>
 
 #include "base/file.hpp"
-#include "cli/run_log.hpp"
 #include "cluster/cluster_config.hpp"
 #include "cluster/device_catalog.hpp"
 #include "cluster/trace_files.hpp"
 #include "proto/key_files.hpp"
+#include "report/run_log.hpp"
 #include "tests/fuzz/targets.hpp"
 
 namespace rubato::fuzz {

@@ -106,8 +106,9 @@ std::string at(const SourceFile& file, std::size_t line, std::string_view what) 
 }  // namespace
 
 Violations include_arrows(const SourceFile& file) {
-  static const std::set<std::string> kProduct = {
-      "base", "train", "sync", "proto", "server", "worker", "cluster", "emulation", "cli"};
+  static const std::set<std::string> kProduct = {"base",   "train",  "sync",    "proto",
+                                                 "server", "worker", "cluster", "emulation",
+                                                 "nodes",  "report", "cli"};
   static const std::map<std::string, std::set<std::string>> kArrows = {
       {"base", {}},
       {"train", {"base"}},
@@ -117,6 +118,8 @@ Violations include_arrows(const SourceFile& file) {
       {"worker", {"train", "sync", "proto", "base"}},
       {"cluster", {"server", "worker", "train", "sync", "proto", "base"}},
       {"emulation", {"cluster", "server", "worker", "train", "sync", "proto", "base"}},
+      {"nodes", {"emulation", "cluster", "server", "worker", "train", "sync", "proto", "base"}},
+      {"report", {"cluster", "server", "train", "sync", "base"}},
       {"cli", kProduct},
       {"bench", kProduct},
       {"tests", kProduct},
@@ -165,7 +168,7 @@ Violations library_owners(const SourceFile& file) {
       {"CUDA", {"cuda", "cublas", "cudnn", "curand"}, "train/cuda/"},
       {"toml++", {"toml"}, "base/config.cpp"},
       {"CLI11", {"CLI/"}, "cli/"},
-      {"cpp-httplib", {"httplib"}, "cli/live/live_server.cpp"},
+      {"cpp-httplib", {"httplib"}, "report/live/live_server.cpp"},
   }};
   Violations out;
   if (!is_product(file)) return out;
@@ -222,6 +225,7 @@ const std::vector<Impure>& impure_files() {
       {"emulation/throttle/tcp.", "makes sockets"},
       {"emulation/throttle/traced_link.", "is a thread that changes a link over time"},
       {"emulation/virtual_network.", "looks pairs up by hash and never iterates over them"},
+      {"nodes/", "runs cores in real time"},
       {"proto/address.", "asks the system for addresses"},
       {"proto/awake_wait.", "yields to other threads"},
       {"proto/block_pool.", "takes blocks back from other threads"},
@@ -233,6 +237,15 @@ const std::vector<Impure>& impure_files() {
       {"proto/zmq_connections.", "asks the kernel about sockets"},
       {"proto/zmq_curve.", "is a thread"},
       {"proto/zmq_transport.", "joins hosts"},
+      {"report/host_info.", "asks the system what it is"},
+      {"report/live/live_board.", "is written and read by different threads"},
+      {"report/live/live_server.", "serves pages from threads"},
+      {"report/outputs.", "makes directories"},
+      {"report/run_directory.", "writes and reads files"},
+      {"report/study/journal.", "writes a file"},
+      {"report/study/runner.", "runs on several threads"},
+      {"report/study/study_directory.", "writes and reads files"},
+      {"report/study/study_file.", "looks files up"},
       {"server/file_storage.", "writes files from a thread"},
       {"server/journal_file.", "writes a file"},
       {"train/best_time.", "measures times"},

@@ -45,7 +45,7 @@ void World::start(Node& node) {
   speak(process);
 }
 
-// As cli/scheduler_state.cpp.
+// As nodes/scheduler_state.cpp.
 bool World::start_scheduler(Process& process) {
   Node& node = *process.node;
   JournalDisk& disk = node.journal;

@@ -1,0 +1,43 @@
+#include "nodes/endpoint.hpp"
+
+#include <fmt/format.h>
+
+#include "proto/address.hpp"
+
+namespace rubato::nodes {
+
+Result<Endpoint> parse_endpoint(const std::string& flag, const std::string& text) {
+  if (const auto endpoint = proto::read_endpoint(text)) return *endpoint;
+  return fail(ErrorCode::BadInput,
+              fmt::format("{} {}: write tcp://HOST:PORT, such as tcp://192.168.1.10:5700, or "
+                          "tcp://[fd00::10]:5700",
+                          flag, text));
+}
+
+Result<Endpoint> parse_bind(const std::string& flag, const std::string& text) {
+  RUBATO_ASSIGN(auto endpoint, parse_endpoint(flag, text));
+  if (endpoint.every_address()) return endpoint;
+  const auto address = proto::resolve_own(endpoint.host, endpoint.port);
+  if (!address)
+    return fail(
+        ErrorCode::BadInput,
+        fmt::format("{} {}: no address belongs to the name; add it to /etc/hosts, or give an "
+                    "address of this machine",
+                    flag, text));
+  endpoint.host = address->host();
+  return endpoint;
+}
+
+Result<Endpoint> parse_remote(const std::string& flag, const std::string& text) {
+  RUBATO_ASSIGN(auto endpoint, parse_endpoint(flag, text));
+  if (endpoint.port == 0)
+    return fail(ErrorCode::BadInput, fmt::format("{} {}: give the port that it listens on, such as "
+                                                 "tcp://{}:5700",
+                                                 flag, text, endpoint.host));
+  // ZeroMQ looks up IPv4 addresses of names, again at each attempt.
+  const auto address = proto::resolve(endpoint.host, endpoint.port);
+  if (address && address->family() == AF_INET6) endpoint.host = address->host();
+  return endpoint;
+}
+
+}  // namespace rubato::nodes

@@ -1,0 +1,26 @@
+#include "report/curves_csv.hpp"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+#include "base/text.hpp"
+
+namespace rubato::report {
+std::string curves_csv(const Comparison& comparison) {
+  std::string csv = fmt::format("sync,seed,seconds,steps,commits,loss,{0},judged_loss,judged_{0}\n",
+                                figure_of(comparison.task).key);
+  for (const RunRecord& run : comparison.runs) {
+    const std::string sync = csv_field(run.sync);
+    for (std::size_t i = 0; i < run.evaluations.size(); ++i) {
+      const EvaluationRecord& point = run.evaluations[i];
+      const Judged mean = judged(run.evaluations, i);
+      fmt::format_to(std::back_inserter(csv), "{},{},{},{},{},{},{},{},{}\n", sync, run.seed,
+                     point.seconds, point.steps, point.commits, point.loss, point.accuracy,
+                     mean.loss, mean.accuracy);
+    }
+  }
+  return csv;
+}
+
+}  // namespace rubato::report

@@ -1,0 +1,50 @@
+#include "report/record_json.hpp"
+
+#include <cmath>
+#include <limits>
+
+namespace rubato::report {
+
+Json host_json(const HostInfo& host) {
+  return {{"cpu", host.cpu},
+          {"cores", host.cores},
+          {"os", host.os},
+          {"rubato", host.version},
+          {"commit", host.commit}};
+}
+
+HostInfo parse_host(const Json& json) {
+  return {json.at("cpu"), json.at("cores"), json.at("os"), json.at("rubato"), json.at("commit")};
+}
+
+Json optional_json(const std::optional<double>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+std::optional<double> optional_number(const Json& json) {
+  if (json.is_null()) return std::nullopt;
+  return json.get<double>();
+}
+
+void add_figures(Json& json, const std::string& prefix, const ClassFigures& figures) {
+  for (const ClassFigure& figure : kClassFigures)
+    if (const double value = figures.*figure.value; std::isfinite(value))
+      json[prefix + figure.key] = value;
+}
+
+void add_targets(Json& json, const std::string& prefix, const ClassTargets& targets) {
+  for (const ClassFigure& figure : kClassFigures)
+    if (const auto& target = targets.*figure.target) json[prefix + figure.key] = *target;
+}
+
+Json findings_json(const std::vector<Finding>& findings) {
+  Json all = Json::array();
+  for (const Finding& found : findings) all.push_back({{"code", found.code}, {"text", found.text}});
+  return all;
+}
+
+double number_or_nan(const Json& json) {
+  return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
+}
+
+}  // namespace rubato::report

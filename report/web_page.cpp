@@ -1,0 +1,99 @@
+#include "report/web_page.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/check.hpp"
+#include "report/report_assets.hpp"
+
+namespace rubato::report {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// In a script element only "<" can end or nest one; JSON may write it as an escape anywhere.
+std::string script_safe(const std::string& json) {
+  std::string text;
+  text.reserve(json.size());
+  for (const char c : json) {
+    if (c == '<') {
+      text += "\\u003c";
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+std::string html_text(std::string_view raw) {
+  std::string text;
+  for (const char c : raw) {
+    switch (c) {
+      case '&':
+        text += "&amp;";
+        break;
+      case '<':
+        text += "&lt;";
+        break;
+      case '>':
+        text += "&gt;";
+        break;
+      default:
+        text += c;
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string web_page(std::string_view page, std::string_view title, const Json& data,
+                     std::string_view script) {
+  const std::string safe_title = html_text(title);
+  const std::string safe_data =
+      script_safe(data.dump(-1, ' ', false, Json::error_handler_t::replace));
+  const std::pair<std::string_view, std::string_view> parts[] = {{"{{title}}", safe_title},
+                                                                 {"{{style}}", report_style},
+                                                                 {"{{data}}", safe_data},
+                                                                 {"{{chart_js}}", report_chart_js},
+                                                                 {"{{script}}", script}};
+  // In the order of the page, so that a marker inside a part stays text.
+  std::string filled;
+  std::string_view rest = page;
+  for (const auto& [marker, text] : parts) {
+    const auto at = rest.find(marker);
+    if (at == std::string_view::npos && marker == "{{chart_js}}") continue;  // draws no charts
+    RUBATO_CHECK(at != std::string_view::npos, "a page lacks a marker");
+    filled.append(rest.substr(0, at)).append(text);
+    rest.remove_prefix(at + marker.size());
+  }
+  return filled.append(rest);
+}
+
+Json chart_number(double value) {
+  if (!std::isfinite(value)) return nullptr;
+  return std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr);
+}
+
+Json chart_number(const std::optional<double>& value) {
+  return value ? chart_number(*value) : Json(nullptr);
+}
+
+Json style_json(const ModelStyle& style) {
+  return {{"light", style.light},
+          {"dark", style.dark},
+          {"mark", style.mark},
+          {"hollow", style.hollow},
+          {"dash", style.dash}};
+}
+
+Json page_figure(Task task) {
+  const Figure figure = figure_of(task);
+  return {{"title", figure.title}, {"word", figure.word}, {"percent", figure.percent}};
+}
+
+}  // namespace rubato::report
