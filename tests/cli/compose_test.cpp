@@ -21,7 +21,7 @@ namespace {
 
 const std::filesystem::path kDeploy = std::string(RUBATO_SOURCE_DIR) + "/deploy";
 
-const std::string kCluster = std::string(kFastAndSlow) + R"(
+const std::string kCluster = std::string(report::kFastAndSlow) + R"(
 [[workers]]
 name = "slowest"
 step_seconds = 30

@@ -56,17 +56,17 @@ std::vector<std::string> keys() {
 }
 
 bool read_log(std::string_view bytes) {
-  return taken(cli::parse_run_log(std::string(bytes), "run.jsonl"));
+  return taken(report::parse_run_log(std::string(bytes), "run.jsonl"));
 }
 std::vector<std::string> logs() {
-  cli::Comparison comparison;
+  report::Comparison comparison;
   comparison.runs.emplace_back();
   RunRecord& run = comparison.runs.back();
   run.sync = "adsp";
   run.stop_reason = "time";
   run.workers.emplace_back().id = "a";
   run.evaluations.push_back({.seconds = 1, .steps = 5, .loss = 0.5, .accuracy = 0.75});
-  return {cli::run_log(comparison)};
+  return {report::run_log(comparison)};
 }
 
 }  // namespace

@@ -177,7 +177,12 @@ TEST_CASE("help shows examples and version the version") {
     CHECK(about.wait_for_end() == 0);
     CHECK(contains(about.out(), "FILE"));
     CHECK(contains(about.out(), std::string("Examples:\n  rubato ") + command));
+    CHECK_FALSE(contains(about.out(), "rubato data"));  // an example of another command
   }
+  Process below(place, {"trace", "show", "--help"});
+  CHECK(below.wait_for_end() == 0);
+  CHECK(contains(below.out(), "rubato trace show day.csv"));
+  CHECK_FALSE(contains(below.out(), "rubato trace merge"));
   Process version(place, {"--version"});
   CHECK(version.wait_for_end() == 0);
   CHECK(version.out().starts_with("rubato "));
