@@ -122,4 +122,8 @@ void set_log_quiet(bool quiet) {
   logger().set_level(quiet ? spdlog::level::warn : spdlog::level::info);
 }
 
+bool log_quiet() {
+  return logger().level() > spdlog::level::info;
+}
+
 }  // namespace rubato

@@ -17,6 +17,7 @@ void log_failure(std::string_view line);
 bool failure_logged();
 // Info lines are dropped when quiet. Set once, before threads start.
 void set_log_quiet(bool quiet);
+bool log_quiet();
 // For those who write lines themselves. Returns: whether a line can be written without waiting for
 // a reader. If not, it counts as left out.
 bool room_for_line(std::FILE* stream);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "base/log.hpp"
 #include "base/numbers.hpp"
 #include "cli/commands.hpp"
 #include "sync/factory.hpp"
@@ -365,7 +366,8 @@ void add_node(CLI::App* command, nodes::NodeOptions& options) {
       ->capture_default_str();
   command->add_option("--seed", options.seed, "Seed (default: the file's), the same on every node")
       ->check(kSeed);
-  command->add_flag("--quiet", options.quiet, "Warnings only");
+  command->add_flag_callback(
+      "--quiet", [] { set_log_quiet(true); }, "Warnings only");
   command->add_option("--profile", options.profile, "File for a trace of this process");
   add_key_choice(command, options);
 }

@@ -48,7 +48,6 @@ Result<void> scheduler_checked(const SchedulerRun& run, std::stop_token stop) {
                 fmt::format("--bind {}: with --state the next process must listen where this one "
                             "does; name a port",
                             run.node.bind));
-  set_log_quiet(run.node.quiet);
   RUBATO_ASSIGN(auto config, cluster::load_cluster(run.node.file));
   RUBATO_TRY(cluster::require_trainable(config));
   if (run.node.seed) config.seed = *run.node.seed;
@@ -62,7 +61,7 @@ Result<void> scheduler_checked(const SchedulerRun& run, std::stop_token stop) {
                 report::open_live_page(
                     run.http, report::start_comparison(config, {run.node.sync}, command, false),
                     run.node.sync, config.seed));
-  ShownRun shown(config, {.sync = run.node.sync, .quiet = run.node.quiet, .page = page.get()});
+  ShownRun shown(config, {.sync = run.node.sync, .quiet = log_quiet(), .page = page.get()});
   nodes::ClusterHostOptions host;
   host.bind = bind;
   host.keys = std::move(keys);
@@ -82,32 +81,32 @@ Result<void> scheduler_checked(const SchedulerRun& run, std::stop_token stop) {
                   stop);
 }
 
-int exit_code(const Result<void>& result, const nodes::NodeOptions& options) {
+int exit_code(const Result<void>& result) {
   if (result) return 0;
-  if (options.quiet && result.error().code == ErrorCode::Stopped) return kExitInterrupted;
+  if (log_quiet() && result.error().code == ErrorCode::Stopped) return kExitInterrupted;
   return report_error(result.error());
 }
 
 }  // namespace
 
 int run_scheduler(const SchedulerRun& run, std::stop_token stop) {
-  return exit_code(scheduler_checked(run, stop), run.node);
+  return exit_code(scheduler_checked(run, stop));
 }
 
 int run_server(const nodes::ServerRun& run, std::stop_token stop) {
-  return exit_code(nodes::run_server(run, process_stop(stop)), run.node);
+  return exit_code(nodes::run_server(run, process_stop(stop)));
 }
 
 int run_worker(nodes::WorkerRun run, std::stop_token stop) {
   std::optional<report::WorkerProgress> shown;
-  if (!run.node.quiet) shown.emplace(stderr, run.node.name);
+  if (!log_quiet()) shown.emplace(stderr, run.node.name);
   if (shown)
     run.on_progress = [&shown](const proto::Progress& at) {
       shown->update(at.steps, at.commits, at.loss, steady_now());
     };
   const auto done = nodes::run_worker(run, process_stop(stop));
   shown.reset();
-  return exit_code(done, run.node);
+  return exit_code(done);
 }
 
 }  // namespace rubato::cli

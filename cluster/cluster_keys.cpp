@@ -10,7 +10,7 @@
 #include "server/optimizer_options.hpp"
 #include "server/scheduler.hpp"
 #include "sync/option_table.hpp"
-#include "train/device.hpp"
+#include "train/device_names.hpp"
 #include "train/raw_data.hpp"
 
 namespace rubato::cluster {

@@ -15,7 +15,6 @@
 #include "server/scheduler.hpp"
 #include "server/server_core.hpp"
 #include "train/dataset.hpp"
-#include "train/local_trainer.hpp"
 #include "train/model_spec.hpp"
 #include "worker/evaluator_core.hpp"
 #include "worker/worker_core.hpp"
@@ -117,25 +116,5 @@ std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
 // `held_out`: there are samples to evaluate.
 worker::EvaluatorCore make_evaluator(const ClusterConfig& config, const ClusterPlan& plan,
                                      Incarnation incarnation, bool held_out = true);
-
-// A device of the plan's model for mini-batches of up to `batch_max`, with what is frozen.
-[[nodiscard]] Result<std::unique_ptr<train::Device>> plan_device(const ClusterConfig& config,
-                                                                 const ClusterPlan& plan,
-                                                                 int batch_max);
-
-// The trainer of worker `index`, on its own samples and its own stream. `options`: of its device.
-// Only the default ones give the same bits for the same seed.
-[[nodiscard]] Result<train::LocalTrainer> make_trainer(const ClusterConfig& config,
-                                                       const ClusterPlan& plan, std::uint32_t index,
-                                                       const train::Dataset& train,
-                                                       std::vector<std::uint32_t> samples,
-                                                       const train::DeviceOptions& options = {});
-// The same on this device in place of the one that the cluster file names. Requires: it is not
-// built.
-[[nodiscard]] Result<train::LocalTrainer> make_trainer(const ClusterConfig& config,
-                                                       const ClusterPlan& plan, std::uint32_t index,
-                                                       const train::Dataset& train,
-                                                       std::vector<std::uint32_t> samples,
-                                                       std::unique_ptr<train::Device> device);
 
 }  // namespace rubato::cluster

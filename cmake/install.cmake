@@ -61,10 +61,11 @@ install(FILES deploy/systemd/rubato.conf deploy/systemd/cluster.toml
   DESTINATION ${CMAKE_INSTALL_FULL_SYSCONFDIR}/rubato COMPONENT rubato)
 
 # --- rubato-dev ---------------------------------------------------------------------------------
-set(modules base train sync proto server worker cluster emulation nodes)
-list(TRANSFORM modules PREPEND rubato_ OUTPUT_VARIABLE libraries)
+set(rooms base train sync proto server worker cluster emulation nodes)
+set(libraries ${rooms} model data training throttle joining)
+list(TRANSFORM libraries PREPEND rubato_)
 install(TARGETS ${libraries} EXPORT rubato ARCHIVE COMPONENT rubato-dev)
-install(DIRECTORY ${modules} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rubato COMPONENT rubato-dev
+install(DIRECTORY ${rooms} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rubato COMPONENT rubato-dev
   FILES_MATCHING PATTERN *.hpp)
 set(config ${CMAKE_INSTALL_LIBDIR}/cmake/rubato)
 install(EXPORT rubato NAMESPACE rubato:: FILE rubato-targets.cmake DESTINATION ${config}

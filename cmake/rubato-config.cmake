@@ -1,5 +1,5 @@
-# find_package(rubato) for programs that embed Rubato: targets rubato::base, sync, proto, train,
-# server, worker, cluster, emulation and nodes. docs/extending.md has an example.
+# find_package(rubato) for programs that embed Rubato. docs/extending.md lists the targets, and has
+# an example.
 include(CMakeFindDependencyMacro)
 find_dependency(Threads)
 find_dependency(fmt)

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "cluster/plan_training.hpp"
+
 namespace rubato::emulation {
 
 Result<std::unique_ptr<VirtualTraining>> VirtualTraining::make(const cluster::ClusterConfig& config,

@@ -15,6 +15,7 @@
 #include "cluster/cluster_plan.hpp"
 #include "emulation/compute_pool.hpp"
 #include "train/evaluate.hpp"
+#include "train/local_trainer.hpp"
 #include "worker/worker_core.hpp"
 
 namespace rubato::emulation {

@@ -9,6 +9,7 @@
 
 #include "emulation/device_model.hpp"
 #include "emulation/virtual_node.hpp"
+#include "train/device.hpp"
 #include "worker/forward_clock.hpp"
 #include "worker/worker_core.hpp"
 #include "worker/worker_timeline.hpp"

@@ -15,6 +15,7 @@
 #include "cluster/make_transport.hpp"
 #include "cluster/node_loop.hpp"
 #include "cluster/own_data.hpp"
+#include "cluster/plan_training.hpp"
 #include "cluster/schema_desk.hpp"
 #include "nodes/endpoint.hpp"
 #include "nodes/local_runs.hpp"

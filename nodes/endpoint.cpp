@@ -15,16 +15,16 @@ Result<Endpoint> parse_endpoint(const std::string& flag, const std::string& text
 }
 
 Result<Endpoint> parse_bind(const std::string& flag, const std::string& text) {
-  RUBATO_ASSIGN(auto endpoint, parse_endpoint(flag, text));
-  if (endpoint.every_address()) return endpoint;
-  const auto address = proto::resolve_own(endpoint.host, endpoint.port);
+  auto endpoint = parse_endpoint(flag, text);
+  if (!endpoint || endpoint->every_address()) return endpoint;
+  const auto address = proto::resolve_own(endpoint->host, endpoint->port);
   if (!address)
     return fail(
         ErrorCode::BadInput,
         fmt::format("{} {}: no address belongs to the name; add it to /etc/hosts, or give an "
                     "address of this machine",
                     flag, text));
-  endpoint.host = address->host();
+  endpoint->host = address->host();
   return endpoint;
 }
 

@@ -29,7 +29,6 @@ struct NodeOptions {
   std::string cores;      // server, worker: cores of its threads; empty: any
   std::string keys;       // directory of keys; empty: the default one, beyond loopback
   bool insecure = false;  // no keys, beyond loopback either
-  bool quiet = false;     // of the whole process: warnings alone are logged
   std::string profile;    // file for a trace of this process; empty: none
   double trace_from = 0;  // server, worker: seconds of training so far, where traces begin
 };

@@ -16,6 +16,7 @@
 #include "cluster/make_transport.hpp"
 #include "cluster/node_loop.hpp"
 #include "cluster/own_data.hpp"
+#include "cluster/plan_training.hpp"
 #include "cluster/schema_desk.hpp"
 #include "cluster/worker_node.hpp"
 #include "emulation/device_model.hpp"
@@ -73,7 +74,6 @@ struct Node {
 };
 
 Result<cluster::ClusterConfig> load_config(const NodeOptions& options) {
-  set_log_quiet(options.quiet);
   RUBATO_ASSIGN(auto config, cluster::load_cluster(options.file));
   RUBATO_TRY(cluster::require_trainable(config));
   if (options.seed) config.seed = *options.seed;

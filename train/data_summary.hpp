@@ -75,6 +75,9 @@ struct DataSummary {
   bool operator==(const DataSummary&) const = default;
 };
 
+// What is wrong with a summary, "has ..."; empty: nothing.
+std::string fault(const DataSummary& summary);
+
 // Reads the file or directory of one box. `options`: kind (empty: found from the path), columns
 // of labels and weights, ignored and categorical columns, image size, task; the rest is not looked
 // at.

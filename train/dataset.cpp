@@ -31,8 +31,6 @@ const std::vector<std::string> kFashionClasses = {"T-shirt/top", "Trouser",   "P
 const std::vector<std::string> kCifarClasses = {"airplane", "automobile", "bird",  "cat",  "deer",
                                                 "dog",      "frog",       "horse", "ship", "truck"};
 constexpr int kBlobsSamples = 10'000;
-constexpr int kBlobsFeatures = 20;
-constexpr int kBlobsClasses = 10;
 
 // The samples `indices`.
 Dataset subset(const Dataset& all, std::span<const std::uint32_t> indices) {
@@ -326,11 +324,6 @@ void note_left_out(const LeftOut& left_out, const std::string& path, DataSplit& 
   split.left_out_count += left_out.count();
 }
 
-std::uint64_t held_out_of(std::uint64_t samples, double fraction) {
-  return static_cast<std::uint64_t>(
-      std::llround(std::clamp(fraction, 0.0, 1.0) * static_cast<double>(samples)));
-}
-
 DataSplit split_off(const Dataset& all, double fraction, std::uint64_t seed) {
   return parted(all, shuffled(all.size(), seed), held_out_of(all.size(), fraction));
 }
@@ -382,24 +375,6 @@ void Dataset::prefetch(std::span<const std::uint32_t> indices) const {
         }
       },
       features);
-}
-
-SampleFacts facts_of(const InputSchema& schema) {
-  return {schema.shape, schema.outputs()};
-}
-
-std::optional<SampleFacts> known_facts(const DatasetOptions& options) {
-  if (options.kind == "fashion-mnist") return SampleFacts{{1, 28, 28}, 10};
-  if (options.kind == "cifar-10") return SampleFacts{{3, 32, 32}, 10};
-  if (options.kind == "blobs")
-    return SampleFacts{{options.features > 0 ? options.features : kBlobsFeatures, 1, 1},
-                       options.classes > 0 ? options.classes : kBlobsClasses};
-  const bool table = options.kind == "csv" || options.kind == "libsvm";
-  if (table && options.features > 0 && options.task == Task::Regression)
-    return SampleFacts{{options.features, 1, 1}, 1};
-  if (table && options.features > 0 && options.classes > 0)
-    return SampleFacts{{options.features, 1, 1}, options.classes};
-  return std::nullopt;
 }
 
 Result<DataSplit> load_dataset(const DatasetOptions& stated, std::uint64_t seed) {

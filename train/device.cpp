@@ -4,7 +4,6 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
-#include "base/numbers.hpp"
 #include "train/cpu/cpu_device.hpp"
 #include "train/cpu/cpu_info.hpp"
 #include "train/cuda/cuda_device.hpp"
@@ -32,27 +31,6 @@ std::optional<BatchResult> Device::step_early(const Batch& batch, float rate,
   if (!arriving(0, parameters)) return std::nullopt;
   load(parameters);
   return step(batch, rate);
-}
-
-std::optional<int> gpu_number(std::string_view name) {
-  constexpr std::string_view kCuda = "cuda";
-  if (name == kCuda) return 0;
-  if (!name.starts_with(kCuda) || name[kCuda.size()] != ':') return std::nullopt;
-  const auto number = parse_number<int>(name.substr(kCuda.size() + 1));
-  return number && *number >= 0 ? number : std::nullopt;
-}
-
-Result<void> check_device(std::string_view name, cuda::Precision precision) {
-  if (gpu_number(name)) return {};
-  if (name != "reference" && name != "cpu")
-    return fail(
-        ErrorCode::BadInput,
-        fmt::format("unknown device \"{}\"; use cpu, reference, cuda or cuda:NUMBER", name));
-  if (precision == cuda::Precision::Float32) return {};
-  return fail(ErrorCode::BadInput,
-              fmt::format("device \"{}\" computes in float32 only; other precisions are for the "
-                          "device cuda",
-                          name));
 }
 
 Result<std::unique_ptr<Device>> make_device(std::string_view name, const DeviceOptions& options) {

@@ -18,6 +18,7 @@
 #include "base/result.hpp"
 #include "base/shareable.hpp"
 #include "train/cuda/precision.hpp"
+#include "train/device_names.hpp"
 #include "train/local_optimizer.hpp"
 #include "train/model_spec.hpp"
 #include "train/own_memory.hpp"
@@ -130,13 +131,6 @@ struct DeviceOptions {
   std::string cache = {};  // directory that keeps what was measured; empty: measured every time
   cuda::Precision precision = cuda::Precision::Float32;  // others: the device "cuda" alone
 };
-
-// "cuda" is the GPU 0, "cuda:2" the GPU 2. Nothing: the name means no GPU.
-std::optional<int> gpu_number(std::string_view name);
-
-// BadInput for a name that make_device() does not know, and for a precision that this device lacks.
-[[nodiscard]] Result<void> check_device(std::string_view name,
-                                        cuda::Precision precision = cuda::Precision::Float32);
 
 // By name: "reference", "cpu", "cuda", "cuda:NUMBER". Unsupported with a clear line where this
 // build or machine has none; errors of check_device().

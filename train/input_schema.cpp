@@ -6,6 +6,9 @@
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/numbers.hpp"
 
 namespace rubato::train {
 namespace {
@@ -192,6 +195,19 @@ Result<InputSchema> schema_of(std::string_view text) {
     return fail(ErrorCode::BadInput,
                 fmt::format("an input schema that cannot be read: {}", error.what()));
   }
+}
+
+std::vector<std::string> distinct_labels(const std::vector<std::string>& labels) {
+  const std::set<std::string> distinct(labels.begin(), labels.end());
+  std::vector<std::string> names(distinct.begin(), distinct.end());
+  const auto value = [](const std::string& name) { return parse_number<double>(name); };
+  if (std::all_of(names.begin(), names.end(), value))
+    std::ranges::stable_sort(names, {}, [&](const std::string& name) { return *value(name); });
+  return names;
+}
+
+std::string column_text(const std::string& name, std::size_t position) {
+  return name.empty() ? fmt::format("column {}", position) : fmt::format("column \"{}\"", name);
 }
 
 }  // namespace rubato::train

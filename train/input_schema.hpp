@@ -97,4 +97,11 @@ std::string to_text(const InputSchema& schema);
 // Errors: BadInput; one line says what is wrong with the text or which limit it exceeds.
 [[nodiscard]] Result<InputSchema> schema_of(std::string_view text);
 
+// The distinct labels, sorted: by value when all are numbers (by text those of one value), else as
+// text.
+std::vector<std::string> distinct_labels(const std::vector<std::string>& labels);
+
+// "column "age"", or "column 3" of a file without a header.
+std::string column_text(const std::string& name, std::size_t position);
+
 }  // namespace rubato::train

@@ -9,7 +9,6 @@
 #include "base/nearest.hpp"
 #include "train/data_summary.hpp"
 #include "train/model_file.hpp"
-#include "train/table_files.hpp"
 #include "train/tensors.hpp"
 #include "train/trained_part.hpp"
 

@@ -570,10 +570,6 @@ std::string number_label(std::string_view text) {
   return number ? fmt::format("{}", *number == 0 ? 0.0 : *number) : std::string(text);
 }
 
-std::string column_text(const std::string& name, std::size_t position) {
-  return name.empty() ? fmt::format("column {}", position) : fmt::format("column \"{}\"", name);
-}
-
 Result<RawTable> read_libsvm(const std::string& path, std::size_t features,
                              const RowOptions& options) {
   RUBATO_ASSIGN(const TextFile file, read_text_file(path, options.text.encoding));
@@ -690,15 +686,6 @@ Result<RawTable> read_csv_as(const std::string& path, const InputSchema& schema,
       [&](std::size_t i, const RawTable&, const CsvFormat& format) {
         return ColumnReader(format, schema.columns[i], schema.old_names, unknown);
       });
-}
-
-std::vector<std::string> distinct_labels(const std::vector<std::string>& labels) {
-  const std::set<std::string> distinct(labels.begin(), labels.end());
-  std::vector<std::string> names(distinct.begin(), distinct.end());
-  const auto value = [](const std::string& name) { return parse_number<double>(name); };
-  if (std::all_of(names.begin(), names.end(), value))
-    std::ranges::stable_sort(names, {}, [&](const std::string& name) { return *value(name); });
-  return names;
 }
 
 }  // namespace rubato::train

@@ -66,15 +66,8 @@ enum class Unknown { Refuse, Count };
 // Of a sample. Nothing: it is negative, not finite, or too large.
 std::optional<double> sound_weight(double number);
 
-// The distinct labels, sorted: by value when all are numbers (by text those of one value), else as
-// text.
-std::vector<std::string> distinct_labels(const std::vector<std::string>& labels);
-
 // The shortest spelling of a number: "+1" and "1.0" are "1". Other texts stay, and so does a number
 // of more digits than a double holds.
 std::string number_label(std::string_view text);
-
-// "column "age"", or "column 3" of a file without a header.
-std::string column_text(const std::string& name, std::size_t position);
 
 }  // namespace rubato::train

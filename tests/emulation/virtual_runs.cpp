@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "cluster/model_saver.hpp"
+#include "cluster/plan_training.hpp"
 
 namespace rubato::emulation {
 

@@ -9,6 +9,7 @@
 #include <limits>
 #include <memory>
 
+#include "cluster/plan_training.hpp"
 #include "cluster/worker_node.hpp"
 #include "proto/codec.hpp"
 #include "tests/integration/peers.hpp"

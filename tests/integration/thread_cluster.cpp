@@ -12,6 +12,7 @@
 #include "cluster/evaluator_node.hpp"
 #include "cluster/make_transport.hpp"
 #include "cluster/node_loop.hpp"
+#include "cluster/plan_training.hpp"
 #include "cluster/worker_node.hpp"
 #include "sync/factory.hpp"
 #include "train/evaluate.hpp"

@@ -20,6 +20,7 @@
 #include "tests/integration/helpers.hpp"
 #include "train/dataset.hpp"
 #include "train/device.hpp"
+#include "train/local_trainer.hpp"
 
 namespace rubato::integration {
 
