@@ -75,3 +75,8 @@ cmake --build embed >log 2>&1 || fail "$(cat log)"
 cp "$root/usr/share/rubato/devices.toml" .  # the program does not know where the tree moved to
 embed/embed cluster.toml | tee log
 [ "$(wc -l <log)" -ge 4 ] || fail "the embedding program says too little"
+# The scheduler, a server and a worker, all in that program.
+embed/nodes "$root/usr/share/doc/rubato-dev/examples/embed/training.toml" | tee log
+[ "$(grep -c '^loss ' log)" -ge 2 ] || fail "the program with nodes shows no loss"
+grep -qE '^[0-9]+ steps, max_seconds.*: .+\.safetensors$' log || fail "the program with nodes ends otherwise"
+[ -s model.safetensors ] || fail "the program with nodes leaves no model"
