@@ -14,7 +14,7 @@
 #include "base/rng.hpp"
 #include "bench/rows.hpp"
 #include "train/device.hpp"
-#include "train/model_spec.hpp"
+#include "train/model/model_spec.hpp"
 
 namespace {
 

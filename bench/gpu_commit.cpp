@@ -19,7 +19,7 @@
 #include "proto/compression.hpp"
 #include "tests/train/host_gpu.hpp"
 #include "train/cuda/cuda_device.hpp"
-#include "train/dataset.hpp"
+#include "train/data/dataset.hpp"
 #include "train/device.hpp"
 #include "train/local_trainer.hpp"
 #include "worker/update_encoder.hpp"

@@ -9,7 +9,7 @@
 
 #include "base/rng.hpp"
 #include "cluster/device_catalog.hpp"
-#include "train/dataset.hpp"
+#include "train/data/dataset.hpp"
 #include "train/local_trainer.hpp"
 
 namespace rubato::cli {

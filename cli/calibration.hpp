@@ -10,7 +10,7 @@
 #include "base/time.hpp"
 #include "cluster/cluster_config.hpp"
 #include "train/device.hpp"
-#include "train/model_spec.hpp"
+#include "train/model/model_spec.hpp"
 
 namespace rubato::cli {
 

@@ -11,7 +11,7 @@
 #include "base/numbers.hpp"
 #include "cli/commands.hpp"
 #include "sync/factory.hpp"
-#include "train/raw_data.hpp"
+#include "train/model/input_schema.hpp"
 
 namespace rubato::cli {
 namespace {

@@ -15,7 +15,7 @@
 #include "nodes/nodes.hpp"
 #include "sync/factory.hpp"
 #include "train/cuda/precision.hpp"
-#include "train/dataset.hpp"
+#include "train/data/dataset.hpp"
 
 namespace rubato::cli {
 
@@ -121,7 +121,7 @@ int run_worker(nodes::WorkerRun run, std::stop_token stop);
 // `rubato predict` and `rubato evaluate`: what a trained model says of a file.
 struct ModelRun {
   std::string model;  // model.safetensors, or the name of a run
-  std::string data;   // a file or a directory: train/samples.hpp
+  std::string data;   // a file or a directory: train/data/samples.hpp
   std::string out;    // predict: CSV file; evaluate: directory. Empty: standard output alone
   std::string device = "cpu";
   train::cuda::Precision precision = train::cuda::Precision::Float32;  // others: of a GPU

@@ -18,12 +18,13 @@
 #include "base/words.hpp"
 #include "cli/commands.hpp"
 #include "report/table.hpp"
-#include "train/data_files.hpp"
-#include "train/data_hints.hpp"
-#include "train/data_summary.hpp"
-#include "train/image_folders.hpp"
-#include "train/samples.hpp"
-#include "train/table_files.hpp"
+#include "train/data/data_files.hpp"
+#include "train/data/data_hints.hpp"
+#include "train/data/image_folders.hpp"
+#include "train/data/samples.hpp"
+#include "train/data/summarise.hpp"
+#include "train/data/table_files.hpp"
+#include "train/model/data_summary.hpp"
 
 namespace rubato::cli {
 namespace {

@@ -40,9 +40,9 @@
 #include "report/host_info.hpp"
 #include "train/cpu/cpu_info.hpp"
 #include "train/cuda/gpu.hpp"
-#include "train/dataset.hpp"
+#include "train/data/dataset.hpp"
 #include "train/device.hpp"
-#include "train/model_spec.hpp"
+#include "train/model/model_spec.hpp"
 
 namespace rubato::cli {
 namespace {

@@ -21,10 +21,10 @@
 #include "report/table.hpp"
 #include "report/web_page.hpp"
 #include "train/class_report.hpp"
+#include "train/data/samples.hpp"
 #include "train/evaluate.hpp"
-#include "train/model_file.hpp"
+#include "train/model/model_file.hpp"
 #include "train/regression_report.hpp"
-#include "train/samples.hpp"
 
 namespace rubato::cli {
 namespace {

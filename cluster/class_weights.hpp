@@ -9,7 +9,7 @@
 
 #include "base/result.hpp"
 #include "cluster/cluster_config.hpp"
-#include "train/input_schema.hpp"
+#include "train/model/input_schema.hpp"
 
 namespace rubato::cluster {
 

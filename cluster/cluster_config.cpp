@@ -21,7 +21,7 @@
 #include "proto/endpoint.hpp"
 #include "server/scheduler.hpp"
 #include "sync/option_table.hpp"
-#include "train/device_names.hpp"
+#include "train/model/device_names.hpp"
 
 namespace rubato::cluster {
 namespace {

@@ -23,11 +23,11 @@
 #include "server/update_norms.hpp"
 #include "sync/options.hpp"
 #include "train/cuda/precision.hpp"
-#include "train/dataset.hpp"
-#include "train/learning_rate.hpp"
+#include "train/data/dataset.hpp"
 #include "train/local_optimizer.hpp"
-#include "train/model_spec.hpp"
-#include "train/partition.hpp"
+#include "train/model/learning_rate.hpp"
+#include "train/model/model_spec.hpp"
+#include "train/model/partition.hpp"
 
 namespace rubato::cluster {
 

@@ -10,8 +10,8 @@
 #include "server/optimizer_options.hpp"
 #include "server/scheduler.hpp"
 #include "sync/option_table.hpp"
-#include "train/device_names.hpp"
-#include "train/raw_data.hpp"
+#include "train/model/device_names.hpp"
+#include "train/model/input_schema.hpp"
 
 namespace rubato::cluster {
 namespace {

@@ -14,8 +14,8 @@
 #include "cluster/model_start.hpp"
 #include "server/scheduler.hpp"
 #include "server/server_core.hpp"
-#include "train/dataset.hpp"
-#include "train/model_spec.hpp"
+#include "train/data/dataset.hpp"
+#include "train/model/model_spec.hpp"
 #include "worker/evaluator_core.hpp"
 #include "worker/worker_core.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "train/partition.hpp"
+#include "train/model/partition.hpp"
 
 namespace rubato::cluster {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "cluster/cluster_config.hpp"
-#include "train/data_summary.hpp"
-#include "train/dataset.hpp"
+#include "train/data/dataset.hpp"
+#include "train/model/data_summary.hpp"
 
 namespace rubato::cluster {
 

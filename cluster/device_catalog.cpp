@@ -5,7 +5,7 @@
 #include "base/check.hpp"
 #include "base/config.hpp"
 #include "cluster/cluster_keys.hpp"
-#include "train/forward_layers.hpp"
+#include "train/model/forward_layers.hpp"
 
 namespace rubato::cluster {
 namespace {

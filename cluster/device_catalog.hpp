@@ -11,7 +11,7 @@
 
 #include "base/result.hpp"
 #include "cluster/cluster_config.hpp"
-#include "train/model_spec.hpp"
+#include "train/model/model_spec.hpp"
 
 namespace rubato::cluster {
 

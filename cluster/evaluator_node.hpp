@@ -11,7 +11,7 @@
 #include "cluster/model_saver.hpp"
 #include "proto/loop_trace.hpp"
 #include "proto/transport.hpp"
-#include "train/dataset.hpp"
+#include "train/data/dataset.hpp"
 #include "train/device.hpp"
 #include "worker/evaluator_core.hpp"
 

@@ -17,7 +17,7 @@
 #include "cluster/cluster_config.hpp"
 #include "cluster/cluster_plan.hpp"
 #include "train/evaluate.hpp"
-#include "train/model_file.hpp"
+#include "train/model/model_file.hpp"
 
 namespace rubato::cluster {
 

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <utility>
 
-#include "train/known_schema.hpp"
-#include "train/model_file.hpp"
+#include "train/model/known_schema.hpp"
+#include "train/model/model_file.hpp"
 
 namespace rubato::cluster {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "base/result.hpp"
 #include "cluster/cluster_config.hpp"
-#include "train/input_schema.hpp"
-#include "train/trained_part.hpp"
+#include "train/model/input_schema.hpp"
+#include "train/model/trained_part.hpp"
 
 namespace rubato::cluster {
 

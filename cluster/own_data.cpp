@@ -8,9 +8,10 @@
 #include <utility>
 #include <variant>
 
-#include "train/data_hints.hpp"
-#include "train/data_summary.hpp"
-#include "train/known_schema.hpp"
+#include "train/data/data_hints.hpp"
+#include "train/data/summarise.hpp"
+#include "train/model/data_summary.hpp"
+#include "train/model/known_schema.hpp"
 
 namespace rubato::cluster {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "base/result.hpp"
 #include "cluster/cluster_config.hpp"
-#include "train/dataset.hpp"
+#include "train/data/dataset.hpp"
 
 namespace rubato::cluster {
 

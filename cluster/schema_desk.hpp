@@ -1,9 +1,9 @@
 // cluster/schema_desk.hpp - how the nodes of a run agree on the model's inputs where each worker
 // has data of its own, before the cluster is built. Workers send summaries of their data, the
-// scheduler answers one schema (train/data_summary.hpp). No sample leaves a worker; docs/privacy.md
-// lists what does. Servers ask for the schema too, for it tells them the size of the model. Two
-// pure cores: the desk is the scheduler's, the asker is a worker's or server's. Threads: one owner
-// each.
+// scheduler answers one schema (train/model/data_summary.hpp). No sample leaves a worker;
+// docs/privacy.md lists what does. Servers ask for the schema too, for it tells them the size of
+// the model. Two pure cores: the desk is the scheduler's, the asker is a worker's or server's.
+// Threads: one owner each.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 #include "proto/long_text.hpp"
 #include "proto/messages.hpp"
 #include "proto/outbox.hpp"
-#include "train/data_summary.hpp"
+#include "train/model/data_summary.hpp"
 
 namespace rubato::cluster {
 

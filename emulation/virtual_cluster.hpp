@@ -20,7 +20,7 @@
 #include "cluster/model_saver.hpp"
 #include "server/scheduler.hpp"
 #include "sync/factory.hpp"
-#include "train/dataset.hpp"
+#include "train/data/dataset.hpp"
 
 namespace rubato::emulation {
 

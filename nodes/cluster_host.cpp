@@ -20,9 +20,9 @@
 #include "nodes/endpoint.hpp"
 #include "nodes/local_runs.hpp"
 #include "nodes/scheduler_state.hpp"
-#include "train/data_hints.hpp"
+#include "train/data/data_hints.hpp"
 #include "train/evaluate.hpp"
-#include "train/known_schema.hpp"
+#include "train/model/known_schema.hpp"
 
 namespace rubato::nodes {
 namespace {

@@ -26,9 +26,10 @@
 #include "nodes/profile.hpp"
 #include "server/file_storage.hpp"
 #include "server/worker_watch.hpp"
-#include "train/data_summary.hpp"
+#include "train/data/summarise.hpp"
 #include "train/evaluate.hpp"
-#include "train/known_schema.hpp"
+#include "train/model/data_summary.hpp"
+#include "train/model/known_schema.hpp"
 #include "worker/residual_file.hpp"
 
 namespace rubato::nodes {

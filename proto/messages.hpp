@@ -55,8 +55,8 @@ using rubato::PayloadCodec;
 // --- joining: node -> scheduler, and its answers ---------------------------------------------
 
 // worker, server -> scheduler, before Hello, where each worker has data of its own: what they are
-// (a summary without samples, train/data_summary.hpp), or nothing from a server, which only needs
-// to know the model's inputs. Sent again until answered.
+// (a summary without samples, train/model/data_summary.hpp), or nothing from a server, which only
+// needs to know the model's inputs. Sent again until answered.
 struct Describe {
   std::string name;             // unique among the workers
   TextPart summary = {};        // total 0: none

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/task.hpp"
-#include "train/model_spec.hpp"
+#include "train/model/model_spec.hpp"
 
 namespace rubato::train {
 

@@ -18,11 +18,11 @@
 #include "base/result.hpp"
 #include "base/shareable.hpp"
 #include "train/cuda/precision.hpp"
-#include "train/device_names.hpp"
 #include "train/local_optimizer.hpp"
-#include "train/model_spec.hpp"
+#include "train/model/device_names.hpp"
+#include "train/model/model_spec.hpp"
+#include "train/model/trained_part.hpp"
 #include "train/own_memory.hpp"
-#include "train/trained_part.hpp"
 
 namespace rubato::train {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/task.hpp"
-#include "train/dataset.hpp"
+#include "train/data/dataset.hpp"
 #include "train/device.hpp"
 
 namespace rubato::train {

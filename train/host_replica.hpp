@@ -1,12 +1,11 @@
 // train/host_replica.hpp - the parameters W and the accumulated update U of a device that keeps
 // them in host memory: the bookkeeping of train/device.hpp, once.
 // U is handed out and its memory comes back, by swapping vectors, never by copying.
-// Parameters may be frozen (train/trained_part.hpp). Then U and what is loaded and read are trained
-// vectors, and weights and gradients are the whole model's.
-// Shapes: every span has count() elements unless it says otherwise (checked), so has every vector
-// that is not empty.
-// Memory: W, and U from the first descend() after a take_update(), unless it was given some.
-// Threads: one owner.
+// Parameters may be frozen (train/model/trained_part.hpp). Then U and what is loaded and read are
+// trained vectors, and weights and gradients are the whole model's. Shapes: every span has count()
+// elements unless it says otherwise (checked), so has every vector that is not empty. Memory: W,
+// and U from the first descend() after a take_update(), unless it was given some. Threads: one
+// owner.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +13,7 @@
 #include <vector>
 
 #include "base/shareable.hpp"
-#include "train/trained_part.hpp"
+#include "train/model/trained_part.hpp"
 
 namespace rubato::train {
 

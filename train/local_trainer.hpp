@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "base/shareable.hpp"
-#include "train/dataset.hpp"
+#include "train/data/dataset.hpp"
 #include "train/device.hpp"
-#include "train/learning_rate.hpp"
-#include "train/partition.hpp"
+#include "train/model/learning_rate.hpp"
+#include "train/model/partition.hpp"
 #include "train/step_plan.hpp"
 
 namespace rubato::train {

@@ -12,7 +12,7 @@
 #include <span>
 
 #include "train/device.hpp"
-#include "train/model_spec.hpp"
+#include "train/model/model_spec.hpp"
 
 namespace rubato::train {
 

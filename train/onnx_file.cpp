@@ -16,9 +16,9 @@
 
 #include "base/check.hpp"
 #include "base/file.hpp"
-#include "train/csv_text.hpp"
-#include "train/table_files.hpp"
-#include "train/tensors.hpp"
+#include "train/data/csv_text.hpp"
+#include "train/data/table_files.hpp"
+#include "train/model/tensors.hpp"
 
 namespace rubato::train {
 namespace {

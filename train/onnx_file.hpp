@@ -13,7 +13,7 @@
 
 #include <string>
 
-#include "train/model_file.hpp"
+#include "train/model/model_file.hpp"
 
 namespace rubato::train {
 

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <vector>
 
-#include "train/model_spec.hpp"
+#include "train/model/model_spec.hpp"
 
 namespace rubato::train::reference {
 

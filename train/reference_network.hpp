@@ -1,7 +1,7 @@
 // train/reference_network.hpp - a model executed by plain loops: the parity oracle for every other
 // device. It is not fast and does not try to be.
 // Real = float is the reference device; Real = double makes finite differences sharp.
-// Shapes: as in train/model_spec.hpp; activations [B, C, H, W] row-major.
+// Shapes: as in train/model/model_spec.hpp; activations [B, C, H, W] row-major.
 // Threads: one owner. Errors: none; the model is checked before.
 #pragma once
 
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "train/device.hpp"
-#include "train/model_spec.hpp"
+#include "train/model/model_spec.hpp"
 
 namespace rubato::train {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "train/input_schema.hpp"
+#include "train/model/input_schema.hpp"
 
 namespace rubato::train {
 

@@ -9,7 +9,7 @@
 #include <span>
 
 #include "base/time.hpp"
-#include "train/forward_layers.hpp"
+#include "train/model/forward_layers.hpp"
 
 namespace rubato::worker {
 

@@ -23,7 +23,7 @@
 #include "base/shareable.hpp"
 #include "base/time.hpp"
 #include "sync/model.hpp"
-#include "train/forward_layers.hpp"
+#include "train/model/forward_layers.hpp"
 #include "train/step_plan.hpp"
 #include "worker/exchange.hpp"
 #include "worker/membership.hpp"

@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "train/dataset.hpp"
+#include "train/data/dataset.hpp"
 
 namespace rubato::report {
 

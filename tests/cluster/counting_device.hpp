@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "tests/cluster/loop_peers.hpp"
-#include "train/dataset.hpp"
+#include "train/data/dataset.hpp"
 #include "train/host_device.hpp"
 
 namespace rubato::cluster {

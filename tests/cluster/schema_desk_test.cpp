@@ -9,6 +9,7 @@
 
 #include "proto/codec.hpp"
 #include "tests/temp_directory.hpp"
+#include "train/data/summarise.hpp"
 
 namespace rubato::cluster::schema_desk_tests {
 namespace {

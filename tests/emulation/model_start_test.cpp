@@ -6,8 +6,8 @@
 #include "tests/each_model.hpp"
 #include "tests/emulation/virtual_runs.hpp"
 #include "tests/temp_directory.hpp"
-#include "train/model_file.hpp"
-#include "train/tensors.hpp"
+#include "train/model/model_file.hpp"
+#include "train/model/tensors.hpp"
 
 namespace rubato::emulation {
 namespace {

@@ -10,7 +10,7 @@
 #include "tests/temp_directory.hpp"
 #include "train/device.hpp"
 #include "train/evaluate.hpp"
-#include "train/model_file.hpp"
+#include "train/model/model_file.hpp"
 
 namespace rubato::emulation {
 namespace {

@@ -10,7 +10,7 @@
 #include "cluster/cluster_plan.hpp"
 #include "sync/adsp.hpp"
 #include "tests/emulation/virtual_runs.hpp"
-#include "train/forward_layers.hpp"
+#include "train/model/forward_layers.hpp"
 
 using namespace rubato;
 using namespace rubato::emulation;

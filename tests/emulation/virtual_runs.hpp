@@ -10,7 +10,7 @@
 #include "cluster/cluster_config.hpp"
 #include "cluster/cluster_plan.hpp"
 #include "emulation/virtual_cluster.hpp"
-#include "train/partition.hpp"
+#include "train/model/partition.hpp"
 
 namespace rubato::emulation {
 

@@ -262,7 +262,7 @@ class LastOfLstm(nn.LSTM):
 
 
 def model_inputs(schema, raw, texts):
-    """Returns: what the first layer is given, after the description in train/input_schema.hpp."""
+    """Returns: what the first layer is given, after the description in train/model/input_schema.hpp."""
     if schema["pixels"]:
         means, scales = torch.tensor(schema["scalings"]).reshape(-1, 2, 1, 1).unbind(1)
         return (torch.from_numpy(raw) - means) * scales

@@ -5,10 +5,11 @@
 #include "tests/fuzz/targets.hpp"
 #include "tests/train/npy.hpp"
 #include "tests/train/npz.hpp"
-#include "train/data_files.hpp"
-#include "train/data_summary.hpp"
-#include "train/image_formats.hpp"
-#include "train/samples.hpp"
+#include "train/data/data_files.hpp"
+#include "train/data/image_formats.hpp"
+#include "train/data/samples.hpp"
+#include "train/data/summarise.hpp"
+#include "train/model/data_summary.hpp"
 
 namespace rubato::fuzz {
 namespace {

@@ -4,10 +4,10 @@
 #include "base/file.hpp"
 #include "tests/fuzz/targets.hpp"
 #include "tests/train/models.hpp"
-#include "train/data_summary.hpp"
-#include "train/model_file.hpp"
+#include "train/model/data_summary.hpp"
+#include "train/model/model_file.hpp"
+#include "train/model/safetensors.hpp"
 #include "train/onnx_file.hpp"
-#include "train/safetensors.hpp"
 
 namespace rubato::fuzz {
 namespace {

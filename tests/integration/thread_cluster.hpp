@@ -18,7 +18,7 @@
 #include "base/run_record.hpp"
 #include "cluster/cluster_plan.hpp"
 #include "tests/integration/helpers.hpp"
-#include "train/dataset.hpp"
+#include "train/data/dataset.hpp"
 #include "train/device.hpp"
 #include "train/local_trainer.hpp"
 

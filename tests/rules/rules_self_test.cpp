@@ -27,6 +27,10 @@ TEST_CASE("include_arrows") {
   CHECK(include_arrows({"base/a.hpp", "#include \"sync/words.hpp\"\n"}).size() == 1);
   CHECK(include_arrows({"sync/a.hpp", "#  include \"proto/messages.hpp\"\n"}).size() == 1);
   CHECK(include_arrows({"cli/a.cpp", "#include \"tests/rules/rules.hpp\"\n"}).size() == 1);
+  CHECK(include_arrows({"nodes/a.cpp", "#include \"report/table.hpp\"\n"}).size() == 1);
+  CHECK(include_arrows({"train/data/a.cpp", "#include \"train/model/b.hpp\"\n"}).empty());
+  CHECK(include_arrows({"train/model/a.cpp", "#include \"train/data/b.hpp\"\n"}).size() == 1);
+  CHECK(include_arrows({"train/data/a.cpp", "#include \"train/device.hpp\"\n"}).size() == 1);
   CHECK(include_arrows({"sync/a.cpp", "#include \"model.hpp\"\n"}).size() == 1);
   CHECK(include_arrows({"sync/a.cpp", "#include \"../sync/model.hpp\"\n"}).size() == 1);
   CHECK(include_arrows({"sync/a.cpp", "#include <sync/model.hpp>\n"}).size() == 1);

@@ -10,7 +10,7 @@
 
 #include "base/rng.hpp"
 #include "train/cuda/kernels.hpp"
-#include "train/dataset.hpp"
+#include "train/data/dataset.hpp"
 #include "train/host_replica.hpp"
 #include "train/local_optimizer.hpp"
 #include "train/loss.hpp"

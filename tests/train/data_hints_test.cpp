@@ -1,5 +1,5 @@
 // Which data are worth a warning, and which are not.
-#include "train/data_hints.hpp"
+#include "train/data/data_hints.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -1,6 +1,7 @@
 // Summaries of boxes' data and the schema that follows: closed forms, any partition of rows over
 // boxes against the union, and what is refused.
-#include "train/data_summary.hpp"
+#include "train/model/data_summary.hpp"
+#include "train/data/summarise.hpp"
 
 #include <doctest/doctest.h>
 
@@ -14,7 +15,7 @@
 #include <vector>
 
 #include "tests/temp_directory.hpp"
-#include "train/samples.hpp"
+#include "train/data/samples.hpp"
 
 namespace rubato::train {
 namespace {

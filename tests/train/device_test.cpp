@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "tests/train/models.hpp"
-#include "train/tensors.hpp"
+#include "train/model/tensors.hpp"
 
 using namespace rubato;
 using namespace rubato::train;

@@ -1,4 +1,4 @@
-#include "train/image_files.hpp"
+#include "train/data/image_files.hpp"
 
 #include <array>
 #include <variant>

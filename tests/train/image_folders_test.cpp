@@ -1,5 +1,5 @@
 // Folders of PNG and JPEG images: files written by the libraries, resizing against PyTorch.
-#include "train/image_folders.hpp"
+#include "train/data/image_folders.hpp"
 
 #include <doctest/doctest.h>
 #include <png.h>
@@ -19,8 +19,9 @@
 
 #include "base/file.hpp"
 #include "tests/temp_directory.hpp"
-#include "train/data_summary.hpp"
-#include "train/samples.hpp"
+#include "train/data/samples.hpp"
+#include "train/data/summarise.hpp"
+#include "train/model/data_summary.hpp"
 
 namespace rubato::train {
 namespace {

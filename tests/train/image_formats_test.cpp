@@ -1,5 +1,5 @@
 // Images of every format: read as Pillow reads them, and HEIC and AVIF as libheif wrote them.
-#include "train/image_formats.hpp"
+#include "train/data/image_formats.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 #include "base/file.hpp"
 #include "base/rng.hpp"
 #include "tests/temp_directory.hpp"
-#include "train/image_folders.hpp"
+#include "train/data/image_folders.hpp"
 
 namespace rubato::train {
 namespace {

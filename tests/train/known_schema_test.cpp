@@ -9,10 +9,11 @@
 #include <vector>
 
 #include "tests/temp_directory.hpp"
-#include "train/data_summary.hpp"
-#include "train/known_schema.hpp"
-#include "train/model_file.hpp"
-#include "train/samples.hpp"
+#include "train/data/samples.hpp"
+#include "train/data/summarise.hpp"
+#include "train/model/data_summary.hpp"
+#include "train/model/known_schema.hpp"
+#include "train/model/model_file.hpp"
 
 namespace rubato::train::known_schema_tests {
 namespace {

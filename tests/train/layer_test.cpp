@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tests/train/models.hpp"
+#include "train/model/tensors.hpp"
 #include "train/reference_network.hpp"
-#include "train/tensors.hpp"
 
 using namespace rubato;
 using namespace rubato::train;

@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "tests/temp_directory.hpp"
-#include "train/data_summary.hpp"
-#include "train/samples.hpp"
+#include "train/data/samples.hpp"
+#include "train/data/summarise.hpp"
+#include "train/model/data_summary.hpp"
 
 namespace rubato::train::missing_marks_tests {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "base/file.hpp"
 #include "tests/temp_directory.hpp"
-#include "train/model_file.hpp"
-#include "train/safetensors.hpp"
-#include "train/tensors.hpp"
+#include "train/model/model_file.hpp"
+#include "train/model/safetensors.hpp"
+#include "train/model/tensors.hpp"
 
 namespace rubato::train {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <span>
 
-#include "train/model_spec.hpp"
+#include "train/model/model_spec.hpp"
 
 using namespace rubato;
 using namespace rubato::train;

@@ -14,7 +14,7 @@
 #include "tests/train/host_gpu.hpp"
 #include "train/cuda/cuda_device.hpp"
 #include "train/device.hpp"
-#include "train/model_spec.hpp"
+#include "train/model/model_spec.hpp"
 
 namespace rubato::train {
 

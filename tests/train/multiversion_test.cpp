@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/rng.hpp"
-#include "train/dataset.hpp"
+#include "train/data/dataset.hpp"
 #include "train/host_replica.hpp"
 
 using namespace rubato;

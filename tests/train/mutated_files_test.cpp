@@ -13,9 +13,10 @@
 #include "tests/temp_directory.hpp"
 #include "tests/train/npy.hpp"
 #include "tests/train/npz.hpp"
-#include "train/data_files.hpp"
-#include "train/data_summary.hpp"
-#include "train/samples.hpp"
+#include "train/data/data_files.hpp"
+#include "train/data/samples.hpp"
+#include "train/data/summarise.hpp"
+#include "train/model/data_summary.hpp"
 
 namespace rubato::train {
 namespace {

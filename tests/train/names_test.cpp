@@ -8,9 +8,10 @@
 #include <vector>
 
 #include "tests/temp_directory.hpp"
-#include "train/data_summary.hpp"
-#include "train/samples.hpp"
-#include "train/table_files.hpp"
+#include "train/data/samples.hpp"
+#include "train/data/summarise.hpp"
+#include "train/data/table_files.hpp"
+#include "train/model/data_summary.hpp"
 
 namespace rubato::train::names_tests {
 namespace {

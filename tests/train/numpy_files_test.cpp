@@ -1,5 +1,5 @@
 // NumPy's files: made by hand after the format's description, and by NumPy 1.24 itself.
-#include "train/numpy_files.hpp"
+#include "train/data/numpy_files.hpp"
 
 #include <doctest/doctest.h>
 
@@ -12,7 +12,8 @@
 #include "tests/temp_directory.hpp"
 #include "tests/train/npy.hpp"
 #include "tests/train/npz.hpp"
-#include "train/data_summary.hpp"
+#include "train/data/summarise.hpp"
+#include "train/model/data_summary.hpp"
 
 namespace rubato::train {
 namespace {

@@ -14,8 +14,8 @@
 
 #include "base/file.hpp"
 #include "tests/temp_directory.hpp"
+#include "train/model/tensors.hpp"
 #include "train/onnx_file.hpp"
-#include "train/tensors.hpp"
 
 namespace rubato::train::onnx_file_tests {
 namespace {

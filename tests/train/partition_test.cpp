@@ -1,4 +1,4 @@
-#include "train/partition.hpp"
+#include "train/model/partition.hpp"
 
 #include <doctest/doctest.h>
 #include <rapidcheck.h>

@@ -12,10 +12,11 @@
 #include "base/rng.hpp"
 #include "tests/temp_directory.hpp"
 #include "tests/train/models.hpp"
-#include "train/data_summary.hpp"
+#include "train/data/samples.hpp"
+#include "train/data/summarise.hpp"
 #include "train/evaluate.hpp"
+#include "train/model/data_summary.hpp"
 #include "train/regression_report.hpp"
-#include "train/samples.hpp"
 
 namespace rubato::train {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tests/temp_directory.hpp"
-#include "train/samples.hpp"
+#include "train/data/samples.hpp"
 
 namespace rubato::train {
 namespace {

@@ -14,11 +14,12 @@
 #include "tests/temp_directory.hpp"
 #include "tests/train/npy.hpp"
 #include "tests/train/npz.hpp"
-#include "train/data_files.hpp"
-#include "train/data_hints.hpp"
-#include "train/data_summary.hpp"
-#include "train/model_file.hpp"
-#include "train/samples.hpp"
+#include "train/data/data_files.hpp"
+#include "train/data/data_hints.hpp"
+#include "train/data/samples.hpp"
+#include "train/data/summarise.hpp"
+#include "train/model/data_summary.hpp"
+#include "train/model/model_file.hpp"
 
 namespace rubato::train::sequences {
 namespace {

@@ -10,10 +10,11 @@
 
 #include "base/rng.hpp"
 #include "tests/temp_directory.hpp"
-#include "train/data_files.hpp"
-#include "train/data_summary.hpp"
-#include "train/dataset.hpp"
-#include "train/samples.hpp"
+#include "train/data/data_files.hpp"
+#include "train/data/dataset.hpp"
+#include "train/data/samples.hpp"
+#include "train/data/summarise.hpp"
+#include "train/model/data_summary.hpp"
 
 namespace rubato::train::sparse_tests {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/table_files.hpp"
+#include "train/data/table_files.hpp"
 
 #include <zlib.h>
 

@@ -9,8 +9,8 @@
 
 #include "base/file.hpp"
 #include "tests/temp_directory.hpp"
-#include "train/data_files.hpp"
-#include "train/table_files.hpp"
+#include "train/data/data_files.hpp"
+#include "train/data/table_files.hpp"
 
 namespace rubato::train {
 namespace {

@@ -1,13 +1,13 @@
 // Which parameters are trained: patterns of tensor names, and the trained vector beside the
 // model's.
-#include "train/trained_part.hpp"
+#include "train/model/trained_part.hpp"
 
 #include <doctest/doctest.h>
 
 #include <numeric>
 
 #include "tests/train/models.hpp"
-#include "train/tensors.hpp"
+#include "train/model/tensors.hpp"
 
 namespace rubato::train {
 namespace {

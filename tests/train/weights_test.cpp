@@ -16,12 +16,13 @@
 #include "tests/train/npy.hpp"
 #include "tests/train/npz.hpp"
 #include "train/class_report.hpp"
-#include "train/data_files.hpp"
-#include "train/data_summary.hpp"
+#include "train/data/data_files.hpp"
+#include "train/data/samples.hpp"
+#include "train/data/summarise.hpp"
 #include "train/evaluate.hpp"
-#include "train/known_schema.hpp"
+#include "train/model/data_summary.hpp"
+#include "train/model/known_schema.hpp"
 #include "train/regression_report.hpp"
-#include "train/samples.hpp"
 
 namespace rubato::train::weights_tests {
 namespace {

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "train/cpu/gemm.hpp"
-#include "train/model_spec.hpp"
+#include "train/model/model_spec.hpp"
 
 namespace rubato::train {
 

@@ -11,7 +11,7 @@
 #include <functional>
 #include <vector>
 
-#include "train/model_spec.hpp"
+#include "train/model/model_spec.hpp"
 
 namespace rubato::train {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "train/cpu/lane_kernels.hpp"
-#include "train/model_spec.hpp"
+#include "train/model/model_spec.hpp"
 
 namespace rubato::train {
 

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "train/model_spec.hpp"
+#include "train/model/model_spec.hpp"
 
 namespace rubato::train {
 

@@ -8,7 +8,7 @@
 
 #include "train/cpu/gemm.hpp"
 #include "train/cpu/primitive_call.hpp"
-#include "train/model_spec.hpp"
+#include "train/model/model_spec.hpp"
 
 namespace rubato::train {
 

@@ -23,7 +23,7 @@
 #include "base/result.hpp"
 #include "train/cuda/kernels.hpp"
 #include "train/cuda/precision.hpp"
-#include "train/model_spec.hpp"
+#include "train/model/model_spec.hpp"
 
 namespace rubato::train::cuda {
 

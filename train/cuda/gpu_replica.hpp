@@ -15,7 +15,7 @@
 
 #include "base/shareable.hpp"
 #include "train/cuda/gpu_packer.hpp"
-#include "train/trained_part.hpp"
+#include "train/model/trained_part.hpp"
 
 namespace rubato::train::cuda {
 

@@ -1,12 +1,12 @@
 // train/cuda/kept_data.hpp - a data set in the GPU's memory, from which batches are gathered there:
-// the same bits as train/dataset.hpp.
+// the same bits as train/data/dataset.hpp.
 // Lifetime: the GPU outlives it. Threads: one owner.
 #pragma once
 
 #include <optional>
 
 #include "train/cuda/stage.hpp"
-#include "train/dataset.hpp"
+#include "train/data/dataset.hpp"
 
 namespace rubato::train::cuda {
 

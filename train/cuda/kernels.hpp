@@ -593,7 +593,7 @@ struct FindBroken {
   }
 };
 
-// ---- samples that lie on the GPU (train/dataset.hpp)
+// ---- samples that lie on the GPU (train/data/dataset.hpp)
 
 // answers [B] <- those of the chosen samples; labels or targets, 4 bytes each. i: B.
 struct GatherAnswers {

@@ -1,0 +1,35 @@
+// train/model/safetensors.hpp - tensors with names in one file, which PyTorch, Hugging Face and
+// others read and write too. Source: github.com/huggingface/safetensors, "Format": 8 bytes of
+// header length, a JSON header (name -> dtype, shape, data_offsets; "__metadata__" of texts), the
+// tensors' bytes. Our files hold a checksum of header and tensors among their metadata; a file of
+// others need not. Errors: Io when a file cannot be read or written; BadInput, one line with the
+// file and what is wrong with it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace rubato::train {
+
+struct Tensor {
+  std::vector<std::uint64_t> shape;
+  std::vector<float> values;  // row-major
+};
+
+struct SafeTensors {
+  std::map<std::string, Tensor> tensors;
+  std::map<std::string, std::string> metadata;
+  bool checked = false;  // of a file that was read: it holds its checksum, which is right
+};
+
+// Written beside `path` first and renamed: a reader sees the old file or the new one.
+[[nodiscard]] Result<void> write_safetensors(const std::string& path, const SafeTensors& content);
+
+// Takes F32, F64, F16 and BF16. Refused: a file whose checksum is wrong.
+[[nodiscard]] Result<SafeTensors> read_safetensors(const std::string& path);
+
+}  // namespace rubato::train
