@@ -6,16 +6,20 @@ namespace rubato::server {
 namespace {
 
 constexpr Duration kResend = Duration::from_seconds(1);
-constexpr std::uint64_t kLostMax = 1'000'000;  // lists that a journal can have lost
+constexpr std::uint64_t kLostMax = std::uint64_t{1} << 50;  // more is not believed
 // On their way to one server. 90 workers that join one by one stay below it (1 + 2 + ... + 90).
 constexpr std::size_t kEntriesUnderWayMax = 4096;
 
 }  // namespace
 
-void MemberLists::on_return() {
+// The clock of the run goes on where a journal has lost its end, and by more than a list each
+// millisecond.
+void MemberLists::on_return(Instant now) {
+  const std::uint64_t beyond =
+      std::max(epoch_ + 1, static_cast<std::uint64_t>(now.ns / Duration::from_ms(1).ns));
   for (Server& server : servers_)
-    if (server.acked == epoch_) server.acked = server.sent = epoch_ + kLostMax;
-  epoch_ += kLostMax;
+    if (server.acked == epoch_) server.acked = server.sent = beyond;
+  epoch_ = beyond;
 }
 
 void MemberLists::on_change(Instant now) {
@@ -28,8 +32,13 @@ void MemberLists::on_replaced(std::uint32_t index, Instant now) {
   if (acked() < epoch_) sent_ = now;
 }
 
-void MemberLists::on_ack(std::uint32_t index, std::uint64_t epoch) {
+void MemberLists::on_ack(std::uint32_t index, std::uint64_t epoch, Instant now) {
   Server& server = servers_[index];
+  if (epoch > epoch_) {
+    if (epoch - epoch_ > kLostMax) return;
+    epoch_ = epoch;
+    return on_change(now);
+  }
   server.acked = epoch;
   while (!server.under_way.empty() && server.under_way.front().epoch <= epoch) {
     server.entries -= server.under_way.front().entries;

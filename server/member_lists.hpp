@@ -27,11 +27,12 @@ class MemberLists {
 
   // A journal may have lost its end, so servers may know lists that this one does not: the next one
   // has an epoch beyond theirs. Nothing is sent for that.
-  void on_return();
+  void on_return(Instant now);
   // Membership changed: a new epoch.
   void on_change(Instant now);
-  // Server `index` has acknowledged a list.
-  void on_ack(std::uint32_t index, std::uint64_t epoch);
+  // Server `index` has acknowledged a list; if that is one that nobody here knows, a new one goes
+  // to all.
+  void on_ack(std::uint32_t index, std::uint64_t epoch, Instant now);
   // Returns: true when it is time to repeat. Then the newest list is due to every server that has
   // not acknowledged it, whatever is on its way.
   bool on_wakeup(Instant now);

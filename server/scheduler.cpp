@@ -154,7 +154,7 @@ void Scheduler::on_server(Instant now, PeerId from, const Message& message) {
   } else if (beat) {
     on_standings(now, index, *beat);
   } else if (const auto* ack = std::get_if<proto::MembersAck>(&message.body)) {
-    lists_.on_ack(index, ack->epoch);
+    lists_.on_ack(index, ack->epoch, now);
     // Only now it can answer a pull.
     if (std::exchange(servers_[index].moved, false)) tell_moved();
     send_due_lists();
@@ -1092,7 +1092,7 @@ void Scheduler::on_return(Instant now) {
   absence_.excuse(now);
   silence_of_all_.heard(0, now);
   copies_.on_return();
-  lists_.on_return();
+  lists_.on_return(now);
   waiting_.clear();
   settling_ = started_ && serving();
   if (!members_.empty()) workers_until_ = now + options_.absent_max;
