@@ -114,7 +114,8 @@ std::vector<ClusterRow> make_cluster_rows() {
            "a worker that others wait for is left out after so long without a commit, or 40 times "
            "its usual time, whichever is longer; 0: never",
            kSecondsOrNone, +[](C& c) -> double& { return c.stalled_seconds; }}),
-      own<C>({kTopSection, "first_commit_seconds", "the same, before its first commit", kSeconds,
+      own<C>({kTopSection, "first_commit_seconds",
+              "the same before its first commit, where it makes steps", kSeconds,
               +[](C& c) -> double& { return c.first_commit_seconds; }}),
 
       {"model", "kind", "the network", kAny,

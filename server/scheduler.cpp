@@ -452,6 +452,15 @@ void Scheduler::admit(Instant now, PeerId from, const Message& message) {
     send(from, proto::Heartbeat{});  // a sign of life; the worker repeats its Hello
     return;
   }
+  if (!options_.listed.empty() &&
+      std::ranges::find(options_.listed, hello.name) == options_.listed.end()) {
+    const std::string why = fmt::format(
+        "worker '{}' is not in the cluster file; with join = \"open\" others may join", hello.name);
+    if (const auto left_out = said_.admit(now, why))
+      log(SchedulerEvent::Kind::Warning, "refused: " + why + more_text(*left_out));
+    refuse(from, RefusalCode::ClusterFull, why);
+    return;
+  }
   if (members_.size() >= kWorkersMax) {
     refuse(from, RefusalCode::ClusterFull,
            fmt::format("the cluster has its {} workers", kWorkersMax));
@@ -700,15 +709,31 @@ void Scheduler::evaluate_by_workers(Instant now) {
   }
 }
 
-// The last figures of each member, weighted by its samples: what one evaluator would measure on all
+// A box that is away keeps its last figures: its data are as hard as before. A later life of its
+// name takes their place once it has figures of its own.
+std::vector<WorkerId> Scheduler::measured_workers() const {
+  std::map<std::string_view, WorkerId> last;
+  for (std::uint32_t id = 0; id < workers_.size(); ++id)
+    if (workers_[id].evaluation.samples > 0 && workers_[id].fate != WorkerState::Fate::Aside)
+      last.insert_or_assign(workers_[id].name, WorkerId{id});
+  std::vector<WorkerId> all;
+  for (const auto& [name, id] : last) all.push_back(id);
+  std::ranges::sort(all);
+  return all;
+}
+
+// The last figures of each worker, weighted by its samples: what one evaluator would measure on all
 // of them, but for the time between.
 void Scheduler::merge_evaluations(Instant now) {
   if (!evaluated_) return;
   evaluated_ = false;
+  const std::vector<WorkerId> measured = measured_workers();
   double of_all = 0;
-  for (const WorkerState& worker : workers_)
-    if (worker.fate == WorkerState::Fate::Member)
-      of_all += static_cast<double>(worker.evaluation.samples);
+  std::size_t away = 0;
+  for (const WorkerId id : measured) {
+    of_all += static_cast<double>(workers_[id.value].evaluation.samples);
+    if (!members_.contains(workers_[id.value].name)) ++away;
+  }
   const double most_loss =
       largest_believed([](const WorkerState& worker) { return worker.evaluation.loss; });
   const double most_square =
@@ -717,19 +742,17 @@ void Scheduler::merge_evaluations(Instant now) {
       largest_believed([](const WorkerState& worker) { return worker.evaluation.squared_error; });
   double loss = 0, accuracy = 0, samples = 0;
   double squared_error = 0, target_mean = 0, target_square = 0;
-  for (std::uint32_t id = 0; id < workers_.size(); ++id) {
-    const WorkerState& worker = workers_[id];
-    if (worker.fate != WorkerState::Fate::Member) continue;
-    const proto::Evaluation& own = worker.evaluation;
+  for (const WorkerId id : measured) {
+    const proto::Evaluation& own = workers_[id.value].evaluation;
     const bool believed = within(own.loss, most_loss) && within(own.target_square, most_square) &&
                           std::abs(own.target_mean) <= 1 + own.target_square &&
                           within(own.squared_error, most_error) &&
                           (options_.task == Task::Regression || within(own.accuracy, 1));
     if (watch_ && std::isfinite(most_loss) && own.samples > 0 && !believed) {
-      leave_out(WorkerId{id}, own.loss);
+      leave_out(id, own.loss);
       continue;
     }
-    const double count = counted(WorkerId{id}, of_all);
+    const double count = counted(id, of_all);
     loss += count * own.loss;
     accuracy += count * own.accuracy;
     squared_error += count * own.squared_error;
@@ -743,6 +766,10 @@ void Scheduler::merge_evaluations(Instant now) {
       options_.task == Task::Classification
           ? accuracy / samples
           : r_squared(squared_error / samples, target_mean / samples, target_square / samples);
+  if (away != std::exchange(away_, away) && away > 0)
+    log(SchedulerEvent::Kind::Warning,
+        fmt::format("{} of {} {} away: evaluations keep the last figures", away,
+                    rubato::counted(measured.size(), "worker"), away == 1 ? "is" : "are"));
   on_evaluation(now, now, loss / samples, figure);
 }
 

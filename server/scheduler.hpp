@@ -57,7 +57,7 @@ struct SchedulerOptions {
   std::uint32_t servers = 1;
   std::vector<std::string> addresses = {};  // of the servers, by shard. Empty: any may come.
   std::uint32_t workers = 1;                // expected at the start
-  // Their names, where they are known. Empty: any may come.
+  // The names that workers may have. Empty: any.
   std::vector<std::string> listed = {};
   // The order of workers in records and answers. Those that it does not name, and later lives of a
   // name, come after them, in the order in which they joined.
@@ -318,6 +318,7 @@ class Scheduler {
   // At each interval, where the workers' figures are the evaluation.
   void evaluate_by_workers(Instant now);
   void merge_evaluations(Instant now);
+  std::vector<WorkerId> measured_workers() const;
   // So many of its samples count. A worker that never described its data counts for no more than
   // all others together.
   double counted(WorkerId worker, double of_all);
@@ -404,6 +405,7 @@ class Scheduler {
   Instant next_call_;                       // for one, in the log
   std::optional<Instant> next_evaluation_;  // by the workers
   bool evaluated_ = false;                  // a worker has evaluated since the last one
+  std::size_t away_ = 0;                    // workers whose figures the last one had from before
   struct LossSum {
     double loss = 0;  // of all samples together
     double samples = 0;

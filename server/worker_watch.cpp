@@ -32,6 +32,7 @@ void WorkerWatch::on_start(Instant now, WorkerId worker, std::optional<Duration>
   Entry& entry = entries_[worker];
   entry.since = now;
   entry.first = first.value_or(options_.first_commit);
+  entry.stepped = false;
   entry.warn_at = {};
   entry.warned = false;
   entry.alone_since.reset();
@@ -42,6 +43,8 @@ std::optional<std::string> WorkerWatch::on_progress(Instant now, WorkerId worker
   const auto found = entries_.find(worker);
   if (found == entries_.end()) return std::nullopt;
   Entry& entry = found->second;
+  if (progress.steps > entry.steps) entry.stepped = true;
+  entry.steps = progress.steps;
   if (progress.commits <= entry.commits) return std::nullopt;
   const Duration took = now - entry.since;
   const auto number = static_cast<double>(progress.commits - entry.commits);
@@ -70,8 +73,11 @@ std::optional<WorkerWatch::Verdict> WorkerWatch::on_standing(Instant now,
 std::optional<WorkerWatch::Verdict> WorkerWatch::on_waited(Entry& entry,
                                                            const proto::Standing& standing) const {
   const bool first = standing.usual == Duration{};
-  const Duration allowed = first ? std::max(entry.first, options_.stalled)
-                                 : std::max(options_.stalled, standing.usual * kStalledFactor);
+  // Only who makes steps may need long for its first commit.
+  const Duration more = !first          ? standing.usual * kStalledFactor
+                        : entry.stepped ? entry.first
+                                        : Duration{};
+  const Duration allowed = std::max(options_.stalled, more);
   const bool ever = options_.stalled > Duration{};
   const std::string what = fmt::format(
       "has not committed {} {:.0f} s; {} for it", first ? "yet, for" : "for",

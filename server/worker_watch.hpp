@@ -67,6 +67,8 @@ class WorkerWatch {
     Instant since;   // its last commit, or its start
     Duration usual;  // from commit to commit, without its waiting for others; 0: it has made none
     Duration first;
+    std::uint64_t steps = 0;
+    bool stepped = false;  // since its start
     std::uint64_t commits = 0;
     Duration wait;
     Duration warn_at;  // the next warning, from `since`; 0: as usual

@@ -435,6 +435,24 @@ TEST_CASE("members: a server that reaches us over another connection is answered
   CHECK(newest_members(said, 300) == "0 1 2");
 }
 
+TEST_CASE("members: a worker that the cluster file does not list is refused, and said once") {
+  auto options = some_options();
+  options.listed = {kZero.name, kOne.name};
+  SchedulerWorld world(options);
+  world.start();
+  world.log();
+  for (int i = 0; i < 3; ++i) {
+    world.worker_hello(kTwo);
+    const auto refused = bodies<proto::Refusal>(world.collect(), kTwo.peer);
+    REQUIRE(refused.size() == 1);
+    CHECK(refused[0].message ==
+          "worker 'edge-2' is not in the cluster file; with join = \"open\" others may join");
+  }
+  CHECK(world.scheduler.members() == 2);
+  const std::string log = world.log();
+  CHECK(log.find("refused: worker 'edge-2'") == log.rfind("refused: worker 'edge-2'"));
+}
+
 TEST_CASE("the end: max_seconds has an alarm of its own, max_steps counts all workers") {
   auto options = some_options();
   options.stop.max_seconds = 1.5;

@@ -200,8 +200,19 @@ TEST_CASE("record: where workers evaluate, their figures are merged by samples")
   CHECK(record.workers[0].held_out_accuracy == 0.7);
   world.from_worker(kOne, proto::Leave{"battery"});
   world.from_worker(kZero, proto::Evaluation{{}, 0.5, 0.75, 0, 100});
-  tick();  // of those who are left
-  CHECK(world.scheduler.record().final_accuracy == 0.75);
+  world.log();
+  tick();  // who is away keeps its figures: the data of the others are not easier for that
+  CHECK(world.scheduler.record().final_accuracy == doctest::Approx(0.8625));
+  CHECK(world.log().find("1 of 2 workers is away: evaluations keep the last figures") !=
+        std::string::npos);
+  const PlayedWorker later{2, kOne.name, 5000, 500};
+  world.worker_hello(later);
+  world.from_worker(kZero, proto::Evaluation{{}, 0.5, 0.75, 0, 100});
+  tick();  // it has none of its own yet
+  CHECK(world.scheduler.record().final_accuracy == doctest::Approx(0.8625));
+  world.from_worker(later, proto::Evaluation{{}, 0.5, 0.95, 0, 100});
+  tick();
+  CHECK(world.scheduler.record().final_accuracy == doctest::Approx(0.85));
 }
 
 TEST_CASE("record: a worker that claims more samples than it has does not decide alone") {

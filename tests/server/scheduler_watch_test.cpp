@@ -111,10 +111,27 @@ TEST_CASE("watch: before its first commit a worker has the time of the cluster f
   options.watch->first_commit = kSecond * 100;
   SchedulerWorld world(options);
   world.start(3);
+  world.from_worker(kTwo, made(1, 0));
   hold_up(world, kTwo, {}, kSecond * 98);
   CHECK(world.scheduler.members() == 3);
   CHECK(says(world.log(), "worker 2 'edge-2' has not committed yet, for 10 s; 2 workers wait"));
   hold_up(world, kTwo, {}, kSecond * 100);
+  CHECK(world.scheduler.members() == 2);
+}
+
+TEST_CASE("watch: a worker that makes no step at all holds a round for stalled_seconds") {
+  SchedulerWorld world(watching());
+  world.start(3);
+  const auto waited = [&](Duration time) {
+    world.now = world.now + kSecond * 2;
+    world.from_server(0, telling(awaited(kTwo, time, {})));
+    for (const auto& worker : {kZero, kOne}) world.from_worker(worker, made(10, 10));
+    world.from_worker(kTwo, made(0, 0));
+    world.scheduler.on_wakeup(world.now);
+  };
+  waited(kSecond * 29);
+  CHECK(world.scheduler.members() == 3);
+  waited(kSecond * 30);
   CHECK(world.scheduler.members() == 2);
 }
 
