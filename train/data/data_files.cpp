@@ -56,7 +56,7 @@ RowOptions rows_of(const DatasetOptions& options) {
 template <class T>
 Result<RawData> as_raw(Result<T> read) {
   if (!read) return tl::unexpected(std::move(read.error()));
-  return RawData(std::move(*read));
+  return std::move(*read);
 }
 
 Result<RawData> read_cifar(const std::string& path) {
@@ -71,7 +71,7 @@ Result<RawData> read_cifar(const std::string& path) {
     all.pixels.insert(all.pixels.end(), part.pixels.begin(), part.pixels.end());
     all.labels.insert(all.labels.end(), part.labels.begin(), part.labels.end());
   }
-  return RawData(std::move(all));
+  return all;
 }
 
 std::string samples_text(std::size_t steps, std::size_t columns) {

@@ -370,7 +370,7 @@ Parsed<RawImages> images_of(const Array& array, Labels labels) {
 Parsed<RawData> samples_of(const Array& array, Labels labels) {
   const auto as_raw = [](auto samples) -> Parsed<RawData> {
     if (!samples) return wrong(samples.error());
-    return RawData(std::move(*samples));
+    return std::move(*samples);
   };
   return array.shape.size() == 3 && !are_pixels(array)
              ? as_raw(sequences_of(array, std::move(labels)))
@@ -417,7 +417,7 @@ Parsed<RawData> single_array(const std::string& bytes, const std::string& label_
   if (!labels) return wrong(labels.error());
   auto table = table_of(*array, label, std::move(*labels), weight);
   if (!table) return wrong(table.error());
-  return RawData(std::move(*table));
+  return std::move(*table);
 }
 
 using Entries = std::map<std::string, std::string>;
@@ -538,7 +538,7 @@ Parsed<RawData> named_arrays(const std::string& path, std::size_t file_bytes,
     if (!table) return wrong(table.error());
     table->weights = std::move(*weights);
     table->label = "y";
-    return RawData(std::move(*table));
+    return std::move(*table);
   }
   auto samples = samples_of(x, std::move(*labels));
   if (!samples) return wrong(samples.error());
