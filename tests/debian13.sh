@@ -3,16 +3,21 @@
 # nothing, with the time of each and the table beside README's; then the packages, made there, and
 # installed on bare boxes with systemd. Where this machine is of the other release and has packages in
 # build/packages, one of the boxes is of that release: a cluster across both.
-# Root on Debian 12 or 13; two hours of one core, 12 GB.
+# Root on Debian 12 or 13, two hours of one core, 12 GB. Exit code 77: skipped, as the last line says why.
 # Usage: tests/debian13.sh [RELEASE [PART...]]
 #   RELEASE: trixie (default) or bookworm. PART: quickstart tests packages boxes; default: all
 set -eu
 cd "$(dirname "$0")/.."
-if [ "$(id -u)" -ne 0 ]; then echo "skipped: makes a chroot, so it needs root"; exit 77; fi
+skip() { printf 'skipped: %s\n' "$*"; exit 77; }
+[ "$(id -u)" -eq 0 ] || skip "makes a chroot, so it needs root"
 release=${1-trixie}
+case $release in
+  trixie | bookworm) ;;
+  *) printf 'debian13: there is no release "%s"; there are: trixie bookworm\n' "$release" >&2; exit 2 ;;
+esac
 [ $# -eq 0 ] || shift
 [ $# -gt 0 ] || set -- quickstart tests packages boxes
-deploy/install.sh boxes
+deploy/install.sh boxes || skip "mmdebstrap and systemd-container are not here, and cannot be installed"
 
 root="$PWD/build/debian-$release"
 here=$(. /etc/os-release && echo "$VERSION_CODENAME")
@@ -38,7 +43,8 @@ if [ ! -e "$root/root/rubato" ]; then
   say "a bare system with git"
   rm -rf --one-file-system "$root"
   mkdir -p "$root"
-  mmdebstrap --quiet --variant=apt --include=git,ca-certificates "$release" "$root"
+  mmdebstrap --quiet --variant=apt --include=git,ca-certificates "$release" "$root" ||
+    skip "mmdebstrap makes no $release here: it needs Debian's archive, and to mount"
   mkdir "$root/root/rubato"
 fi
 git ls-files -z --cached --others --exclude-standard |
