@@ -48,7 +48,7 @@ set(CPACK_DEBIAN_RUBATO-DEV_PACKAGE_SECTION libdevel)
 # What cmake/rubato-config.cmake looks for, as in group `build` of deploy/dependencies.txt.
 string(JOIN ", " CPACK_DEBIAN_RUBATO-DEV_PACKAGE_DEPENDS
   "rubato (= ${CPACK_DEBIAN_PACKAGE_VERSION})"
-  cmake g++ pkg-config libfmt-dev libspdlog-dev libexpected-dev libzmq3-dev libflatbuffers-dev
+  cmake g++ pkgconf libfmt-dev libspdlog-dev libexpected-dev libzmq3-dev libflatbuffers-dev
   flatbuffers-compiler libxxhash-dev libopenblas-pthread-dev libdnnl-dev ocl-icd-opencl-dev
   zlib1g-dev libpng-dev libjpeg-dev libwebp-dev libheif-dev libzip-dev
   nlohmann-json3-dev libonnx-dev libprotobuf-dev)
