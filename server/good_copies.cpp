@@ -105,6 +105,15 @@ std::optional<proto::Save> GoodCopies::poll_order(Instant now) {
   due_ = wait ? std::optional(due_.value_or(now)) : std::nullopt;
   next_ = now + (wait ? kLookEvery : every_);
   if (wait) return std::nullopt;
+  return order(now);
+}
+
+std::optional<proto::Save> GoodCopies::last_order(Instant now) {
+  if (!next_) return std::nullopt;  // it keeps none, or has not begun
+  return order(now);
+}
+
+proto::Save GoodCopies::order(Instant now) {
   if (forgotten_ > orders_.size()) orders_.resize(forgotten_, {now});
   orders_.push_back({now, common_});
   for (Copy& copy : servers_)

@@ -45,6 +45,8 @@ class GoodCopies {
 
   // To be called at poll_wakeup(). Returns: an order to all servers that are here, if it is time.
   std::optional<proto::Save> poll_order(Instant now);
+  // The same at the end of the run, whether servers still write or not.
+  std::optional<proto::Save> last_order(Instant now);
   // The next order is left out: what is saved now would take the place of something better.
   void skip(Instant now) { next_ = now + every_; }
   std::optional<Instant> poll_wakeup() const { return next_; }
@@ -93,6 +95,7 @@ class GoodCopies {
   // `copy` has `number`, and keeps it whatever has become of the orders that it has not told of.
   bool keeps(const Copy& copy, std::uint64_t number) const;
   void find_common();
+  proto::Save order(Instant now);
   bool is_void(std::uint64_t number) const;
   bool awaited(Instant now, const Copy& copy) const;
 

@@ -1225,7 +1225,13 @@ void Scheduler::end_step(Instant now) {
                       options_.last_pull.seconds()));
     ending_ = Ending::Servers;
     ending_until_ = now + options_.lost_after;
-    for (const auto& server : servers_) send_stop(server.peer);
+    // A snapshot of the last instant, from which the run can go on. A server writes it to its end
+    // before its own.
+    const auto order = failed_ || bad_losses_ > 0 ? std::nullopt : copies_.last_order(now);
+    for (const auto& server : servers_) {
+      if (order) send(server.peer, *order);
+      send_stop(server.peer);
+    }
   }
   const auto gone = [](const ServerState& server) { return server.told || server.absent_since; };
   if (ending_ == Ending::Servers && (now >= ending_until_ || std::ranges::all_of(servers_, gone)))

@@ -99,6 +99,30 @@ TEST_CASE("a scheduler killed, then stopped: the same command goes on, and no ot
   }
 }
 
+TEST_CASE("Ctrl-C loses nothing: up --resume goes on from the last instant") {
+  const Workplace place;
+  // The first snapshot is ordered at the start, and no other one before Ctrl-C.
+  place.write("quick.toml", QuickCluster{.servers = 2, .stop = kEndless}.text() +
+                                "[snapshot]\nevery_seconds = 1000\n");
+  {
+    Process up(place, {"up", "quick.toml", "--sync", "adsp", "--out", "o"});
+    up.wait_for_words("training starts");
+    up.wait_for_words("3 of 3 workers");
+    up.signal(SIGINT);
+    CHECK(up.wait_for_end() == 130);
+    up.wait_for_silence();
+  }
+  const auto commits = resumed_run_of(place, "o").at("commits").get<std::uint64_t>();
+  CHECK(commits > 20);
+  Process up(place, {"up", "--resume", "o"});
+  const std::string rest = up.wait_for_words("'server-1' is back from its snapshot: ");
+  CAPTURE(commits);
+  CAPTURE(rest);
+  CHECK(std::stoull(rest) <= 6);  // under way, of three workers
+  up.signal(SIGINT);
+  CHECK(up.wait_for_end() == 130);
+}
+
 TEST_CASE("everything killed: up --resume goes on from one snapshot, again after Ctrl-C") {
   for (const char* sync : {"bsp", "adsp"}) {
     CAPTURE(sync);

@@ -436,6 +436,27 @@ TEST_CASE("snapshots: an order names the newest that every server has on disk") 
   CHECK(said[0].keep == 1);
 }
 
+TEST_CASE("snapshots: an orderly end orders one of the last instant, before the servers are told") {
+  for (const bool failed : {false, true}) {
+    SchedulerWorld world(saving());
+    world.start();
+    world.collect();
+    failed ? world.scheduler.fail(world.now, "no worker is left")
+           : world.scheduler.stop(world.now, "interrupted");
+    for (const auto& worker : {kZero, kOne}) world.from_worker(worker, proto::Leave{"stop"});
+    const auto said = world.collect();
+    for (std::uint32_t i = 0; i < 2; ++i) {
+      const auto orders = bodies<proto::Save>(said, server_peer(i));
+      REQUIRE(orders.size() == (failed ? 0 : 1));
+      if (!failed) CHECK(orders[0].number == 2);
+      CHECK(count<proto::Stop>(said, server_peer(i)) == 1);
+      const auto last =
+          std::ranges::find(said.rbegin(), said.rend(), server_peer(i), &proto::ToPeer::to);
+      CHECK(std::holds_alternative<proto::Stop>(last->message.body));
+    }
+  }
+}
+
 TEST_CASE("return: a run that ends at once waits for the servers that have not spoken") {
   Returned world;
   world.scheduler.stop(world.now, "target reached");
