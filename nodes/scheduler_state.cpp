@@ -76,6 +76,7 @@ Result<std::unique_ptr<DurableScheduler>> SchedulerState::make(const MakeCore& m
   if (!reader_) {
     RUBATO_TRY(file_->cut(0));
     RUBATO_TRY(file_->append(server::header_bytes(header)));
+    RUBATO_TRY(file_->sync());
     return std::make_unique<DurableScheduler>(
         std::move(core), server::OpenJournal{server::JournalWriter({}, now), append, sync});
   }

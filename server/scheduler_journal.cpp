@@ -243,7 +243,7 @@ std::string header_bytes(const JournalHeader& header) {
   put(out, kFormat);
   put_text(out, fields);
   put(out, checksum(bytes_of(out)));
-  return out;
+  return out + out;
 }
 
 JournalSenders::Sender* JournalSenders::find(proto::NodeId node) {
@@ -296,6 +296,27 @@ std::string JournalWriter::record(const SchedulerInput& input) {
 }
 
 Result<JournalReader> JournalReader::open(Bytes bytes) {
+  auto reader = open_at(bytes, 0);
+  if (reader) {
+    reader->position_ *= 2;
+    if (reader->position_ > bytes.size()) return damaged_at(0);
+    return reader;
+  }
+  // The second copy begins where the first one ends.
+  std::string magic;
+  put(magic, kMagic);
+  for (auto at = bytes.begin();; ++at) {
+    at = std::ranges::search(at, bytes.end(), magic.begin(), magic.end(), {}, [](std::byte byte) {
+           return static_cast<char>(byte);
+         }).begin();
+    if (at == bytes.end()) return reader;
+    const auto offset = static_cast<std::size_t>(at - bytes.begin());
+    if (auto copy = open_at(bytes, offset); copy && copy->position_ == 2 * offset) return copy;
+  }
+}
+
+Result<JournalReader> JournalReader::open_at(Bytes all, std::size_t offset) {
+  const Bytes bytes = all.subspan(offset);
   Reader in(bytes);
   const auto magic = in.get<std::uint64_t>();
   const auto format = in.get<std::uint64_t>();
@@ -307,7 +328,7 @@ Result<JournalReader> JournalReader::open(Bytes bytes) {
   const std::size_t size = 3 * sizeof(std::uint64_t) + text.size();
   const auto sum = in.get<std::uint64_t>();
   if (!in.good() || sum != checksum(bytes.first(size))) return damaged_at(0);
-  JournalReader reader(bytes);
+  JournalReader reader(all);
   JournalHeader& header = reader.header_;
   Reader fields(bytes_of(text));
   header.protocol = fields.get<std::uint64_t>();
@@ -322,7 +343,7 @@ Result<JournalReader> JournalReader::open(Bytes bytes) {
   header.began = {fields.get<std::int64_t>()};
   header.began_wall = fields.get<std::int64_t>();
   if (!fields.done()) return damaged_at(0);
-  reader.position_ = size + sizeof sum;
+  reader.position_ = offset + size + sizeof sum;
   reader.last_ = reader.wall_at_ = header.began;
   reader.wall_ = header.began_wall;
   return reader;

@@ -2,7 +2,7 @@
 // that it heard, in order. The same inputs lead another Scheduler to the same state
 // (docs/decisions/0009-the-schedulers-journal.md); docs/operations.md tells what the file costs.
 //
-//     file    := header record*
+//     file    := header header record*             the second one is for a damaged first one
 //     header  := "RBTOJRNL" format:u64 length:u64 fields XXH3:u64
 //     record  := length:u24 parity:u8 XXH3:u32 input
 //     input   := kind:u8 time:varint ...          time: ns since the record before
@@ -55,6 +55,7 @@ struct SchedulerInput {
 // the settings of every node) and when it is over.
 std::string settings_of(const SchedulerOptions& options);
 
+// Both copies.
 std::string header_bytes(const JournalHeader& header);
 
 // Who has spoken: what a record need not repeat. Both ends of a journal keep one.
@@ -109,6 +110,8 @@ class JournalReader {
   JournalWriter writer() const { return {senders_, last_}; }
 
  private:
+  [[nodiscard]] static Result<JournalReader> open_at(std::span<const std::byte> all,
+                                                     std::size_t offset);
   explicit JournalReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
   [[nodiscard]] Result<SchedulerInput> input(std::span<const std::byte> record);
 

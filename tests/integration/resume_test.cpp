@@ -222,9 +222,7 @@ TEST_CASE("a run that cannot be gone on with is one line and exit code 2") {
   goes_on.wait_for_end();
   goes_on.wait_for_silence();
   CHECK(read_text(place.path("o") / "state" / "scheduler.journal.damaged") == damaged);
-  damaged = whole;
-  damaged[30] = static_cast<char>(damaged[30] ^ 4);  // of the header
-  place.write("o/state/scheduler.journal", damaged);
+  place.write("o/state/scheduler.journal", whole.substr(0, 100));
   check({"up", "--resume", "o"}, "scheduler.journal is damaged at byte 0");
 }
 

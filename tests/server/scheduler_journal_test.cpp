@@ -213,12 +213,24 @@ TEST_CASE("journal: a flipped bit costs what stands behind it, and is never read
       const auto read = read_all(bytes);
       CAPTURE(at);
       CAPTURE(bit);
-      CHECK(read.refused == (at < header));
-      const auto good = std::ranges::upper_bound(ends, at) - ends.begin();
-      if (!read.refused) CHECK(read.inputs == std::vector(whole.begin(), whole.begin() + good));
+      CHECK_FALSE(read.refused);
+      const auto good =
+          at < header ? whole.size() : std::ranges::upper_bound(ends, at) - ends.begin();
+      CHECK(read.inputs == std::vector(whole.begin(), whole.begin() + good));
       bytes[at] = static_cast<char>(bytes[at] ^ (1 << bit));
     }
   }
+}
+
+TEST_CASE("journal: two damaged heads, or none, are refused") {
+  std::string bytes = journal_of(some_inputs());
+  const std::size_t head = header_bytes(some_header()).size() / 2;
+  bytes[head / 2] = static_cast<char>(~bytes[head / 2]);
+  CHECK_FALSE(read_all(bytes).refused);
+  bytes[head + head / 2] = static_cast<char>(~bytes[head + head / 2]);
+  CHECK(read_all(bytes).refused);
+  CHECK(read_all("").refused);
+  CHECK(read_all(std::string(4096, '\0')).refused);
 }
 
 TEST_CASE("journal file: appended bytes are there for the next process, one at a time") {

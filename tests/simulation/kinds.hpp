@@ -23,7 +23,7 @@ inline const std::vector<KindRow>& violation_kinds() {
       {"ended-early", "a run does not end before it is told to", 0},
       {"exactly-once", "each commit is in the parameters once, and an answered one is in them", 0},
       {"false-word", "a process that is told of a later one of its name has one", 0},
-      {"journal-refused", "a damaged journal does not end the run", 6},
+      {"journal-refused", "a damaged journal does not end the run", 2},
       {"left-out", "a worker is left out only while it is at fault", 2},
       {"loss-overstated", "no more commits are lost than the scheduler says", 0},
       {"loss-untold", "no fewer", 0},

@@ -70,7 +70,9 @@ bool World::start_scheduler(Process& process) {
                                        .schema = {},
                                        .began = now,
                                        .began_wall = wall};
-    if (const auto done = disk.append(events_.now(), header_bytes(header)); !done) {
+    auto done = disk.append(events_.now(), header_bytes(header));
+    if (done) done = disk.sync();
+    if (!done) {
       end(process, 1, done.error().message);
       return false;
     }
