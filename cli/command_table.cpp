@@ -11,6 +11,7 @@
 #include "base/numbers.hpp"
 #include "cli/commands.hpp"
 #include "sync/factory.hpp"
+#include "train/data/csv_text.hpp"
 #include "train/model/input_schema.hpp"
 
 namespace rubato::cli {
@@ -19,6 +20,22 @@ namespace {
 // "a,b,c" is one word. By default CLI11 would take all words that follow, FILE among them.
 CLI::Option* separated_by_commas(CLI::Option* option) {
   return option->delimiter(',')->allow_extra_args(false);
+}
+
+// Names or texts, as fields of one line of CSV: a, "b, c". The option may come again.
+CLI::Option* add_fields(CLI::App* command, const std::string& flag, std::vector<std::string>& to,
+                        const std::string& help) {
+  const auto add = [flag, &to](const std::vector<std::string>& lists) {
+    to.clear();
+    for (const std::string& list : lists) {
+      train::CsvFormat format;
+      const auto fields = train::CsvReader(list, format).next();
+      if (!fields) throw CLI::ValidationError(flag, fields.error());
+      if (*fields) to.insert(to.end(), (*fields)->begin(), (*fields)->end());
+    }
+  };
+  return command->add_option_function<std::vector<std::string>>(flag, add, help)
+      ->allow_extra_args(false);
 }
 
 // As the cluster file takes them. CLI11 alone would turn -3 into a large seed and take "nan".
@@ -282,9 +299,8 @@ void add_reading(CLI::App* command, train::DatasetOptions& options, const char* 
       "--decimal", text.decimal,
       "\".\" or \",\": what the decimals of a CSV file stand behind (default: as it "
       "looks)");
-  separated_by_commas(
-      command->add_option("--missing", text.missing,
-                          "Fields that stand for no value, beside the usual, comma-separated"));
+  add_fields(command, "--missing", text.missing,
+             "Fields that stand for no value, beside the usual, comma-separated");
   command->add_option("--encoding", text.encoding,
                       "Of the text, by a name of iconv (default: as it looks)");
 }
@@ -324,11 +340,10 @@ void add_data(CLI::App* command, DataRun& run) {
       ->default_str("classification");
   command->add_option("--weights", options.weight_column,
                       "The weights of samples: a column by name or index, or an array of .npz");
-  separated_by_commas(
-      command->add_option("--ignore", options.ignore, "Columns to leave out, comma-separated"));
-  separated_by_commas(
-      command->add_option("--categorical", options.categorical,
-                          "Columns of categories though they hold numbers, comma-separated"));
+  add_fields(command, "--ignore", options.ignore,
+             "Columns to leave out, comma-separated; quoted if a name has a comma");
+  add_fields(command, "--categorical", options.categorical,
+             "Columns of categories though they hold numbers, comma-separated");
   command->add_option("--image-size", options.image_size, "Side to which images are resized")
       ->check(CLI::Range(1, train::kImageSideMax));
   command->add_option("--schema", run.schema, "File for the schema, for dataset.schema");

@@ -121,7 +121,7 @@ std::string columns_text(const train::DataSummary& summary) {
   for (std::size_t i = 0; i < std::min(summary.columns.size(), kRowsShown); ++i) {
     const train::ColumnSummary& column = summary.columns[i];
     const std::string missing = count_text(static_cast<double>(column.missing));
-    const std::string name = column_name(column.name, i);
+    const std::string name = column_name(column.name, train::shown_position(i, summary.sparse));
     if (!column.categories.empty()) {
       add_row(cells, {name, "category", missing, "-", "-", list_text(column.categories)});
     } else if (column.values.count == 0) {
@@ -215,7 +215,8 @@ std::string table_look(const RawTable& table) {
   for (std::size_t row = 0; row < std::min(table.rows(), kFirstLook); ++row)
     cells[0].push_back(fmt::format("{}", row + 1));
   for (std::size_t c = 0; c < shown; ++c) {
-    auto& cell = cells.emplace_back(1, column_name(table.columns[c].name, c));
+    auto& cell = cells.emplace_back(
+        1, column_name(table.columns[c].name, train::shown_position(c, table.sparse)));
     for (std::size_t row = 0; row + 1 < cells[0].size(); ++row)
       cell.push_back(value_cell(table.columns[c], row_of(table, row, scratch)[c]));
   }

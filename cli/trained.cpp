@@ -12,6 +12,7 @@
 #include "base/log.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "base/words.hpp"
 #include "cli/commands.hpp"
 #include "cli/run_place.hpp"
@@ -70,7 +71,7 @@ Result<Scored> score(ModelRun& options, train::Labels labels) {
       weights && labels == train::Labels::Needed && scored.samples.data.weights.empty())
     write_line(stderr, fmt::format("rubato: {}: has no weights \"{}\", which the model was trained "
                                    "with; in the loss all samples count alike",
-                                   options.data, weights->column));
+                                   options.data, printable(weights->column)));
   RUBATO_TRY(device->build(scored.model.spec, train::kEvaluationBatch));
   device->load(scored.model.parameters);
   scored.scores = train::all_scores(*device, scored.samples.data);
@@ -191,12 +192,12 @@ std::string evaluation_table(const Scored& scored, const train::ClassReport& rep
         most = count;
       }
     }
-    columns[0].push_back(names[c]);
+    columns[0].push_back(printable(names[c]));
     columns[1].push_back(count_text(static_cast<double>(own.samples)));
     columns[2].push_back(share_text(own.precision));
     columns[3].push_back(share_text(own.recall));
     columns[4].push_back(share_text(own.f1));
-    columns[5].push_back(most == 0 ? "-" : fmt::format("{} ({})", names[rival], most));
+    columns[5].push_back(most == 0 ? "-" : fmt::format("{} ({})", printable(names[rival]), most));
   }
   const std::size_t width = text_columns(stdout);
   const std::string caption = fmt::format(
@@ -204,10 +205,11 @@ std::string evaluation_table(const Scored& scored, const train::ClassReport& rep
       counted(scored.samples.data.size(), "sample"), loss_text(report.loss),
       percent_text(report.accuracy), percent_text(report.balanced_accuracy),
       percent_text(report.f1), std::isnan(report.auc) ? "-" : fmt::format("{:.4f}", report.auc));
-  return fmt::format("{}\n\n{}\n\n{}\n", wrapped(caption, width), report::aligned(columns, width),
-                     wrapped(fmt::format("Worst class: {} (recall {})", names[report.worst],
-                                         share_text(report.classes[report.worst].recall)),
-                             width));
+  return fmt::format(
+      "{}\n\n{}\n\n{}\n", wrapped(caption, width), report::aligned(columns, width),
+      wrapped(fmt::format("Worst class: {} (recall {})", printable(names[report.worst]),
+                          share_text(report.classes[report.worst].recall)),
+              width));
 }
 
 Json residuals_json(const train::RegressionReport& report) {
@@ -259,12 +261,12 @@ std::string evaluation_table(const Scored& scored, const train::RegressionReport
     worst[3].push_back(number_text(sample.predicted - sample.target));
   }
   const std::size_t width = text_columns(stdout);
-  const std::string caption =
-      fmt::format("{} of {}: R^2 {}, MSE {}, RMSE {}, MAE {}, loss {}",
-                  counted(scored.samples.data.size(), "sample"), scored.model.schema.target_name(),
-                  std::isnan(report.r2) ? "-" : figure_text(figure_of(Task::Regression), report.r2),
-                  number_text(report.mse), number_text(report.rmse), number_text(report.mae),
-                  loss_text(report.loss));
+  const std::string caption = fmt::format(
+      "{} of {}: R^2 {}, MSE {}, RMSE {}, MAE {}, loss {}",
+      counted(scored.samples.data.size(), "sample"), printable(scored.model.schema.target_name()),
+      std::isnan(report.r2) ? "-" : figure_text(figure_of(Task::Regression), report.r2),
+      number_text(report.mse), number_text(report.rmse), number_text(report.mae),
+      loss_text(report.loss));
   return fmt::format("{}\n\n{}\n\n{}\n", wrapped(caption, width), report::aligned(quantiles, width),
                      report::aligned(worst, width));
 }

@@ -49,6 +49,25 @@ TEST_CASE("data shows columns, classes, missing values and the first samples") {
   CHECK(schema.at("classes") == nlohmann::json({"high", "low"}));
 }
 
+TEST_CASE("data leaves out columns whose names have commas, and says what a text may mean") {
+  const Workplace place;
+  place.write("a.csv", "\"id, no\",b,x,y\n7,1,5\u202F000,p\n3,2,6\u202F000,q\n9,2,5\u202F000,q\n");
+  for (const std::vector<std::string>& ignore :
+       {std::vector<std::string>{"--ignore", "\"id, no\",b"},
+        std::vector<std::string>{"--ignore", "\"id, no\"", "--ignore", "b"}}) {
+    std::vector<std::string> arguments = {"data", "a.csv"};
+    arguments.insert(arguments.end(), ignore.begin(), ignore.end());
+    Process process(place, arguments);
+    REQUIRE(process.wait_for_end() == 0);
+    CHECK(contains(process.out(), "1 column; the label is column y"));
+    CHECK(contains(process.out(),
+                   "Warning: Column \"x\" holds texts such as \"5\u202F000\": a number"));
+  }
+  Process open(place, {"data", "a.csv", "--ignore", "\"id"});
+  CHECK(open.wait_for_end() == 2);
+  CHECK(contains(open.err(), "--ignore: a quote is never closed"));
+}
+
 TEST_CASE("data of several boxes is merged, as JSON too") {
   const Workplace place;
   place.write("a.csv", "x,y\n1,p\n3,q\n");

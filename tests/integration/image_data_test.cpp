@@ -86,7 +86,7 @@ TEST_CASE("photos: a run refuses what cannot be read, or leaves out as much as i
   Process refused(place, run(""));
   CHECK(refused.wait_for_end() == 2);
   CHECK(contains(refused.err(), "photos/light/broken.png: is damaged ("));
-  CHECK(contains(refused.err(), "dataset.skip_bad = 0.01 would leave out up to 1 %"));
+  CHECK(contains(refused.err(), "up to 1 % of such files by dataset.skip_bad = 0.01"));
   Process few(place, run("skip_bad = 0.02\n"));
   CHECK(few.wait_for_end() == 2);
   CHECK(contains(few.err(), "1 of 41 images cannot be read (2.4 %), more than dataset.skip_bad"));

@@ -121,7 +121,7 @@ TEST_CASE("weights of samples: boxes of their own data agree on the mean weight"
               "data = \"b.csv\"\n[model]\nhidden = []\n[dataset]\nkind = \"csv\"\n"
               "partition = \"local\"\nweight_column = \"w\"\ntask = \"regression\"\n"
               "[training]\nbatch = 20\nlearning_rate = 0.02\n[evaluation]\ninterval_seconds = 0.1\n"
-              "[stop]\nmax_steps = 2000\n"
+              "[stop]\nmax_steps = 20000\n"
               "max_seconds = 60\n");
   printed_by(place, {"up", "c.toml", "--sync", "bsp", "--out", "o"});
   const std::string bytes = read_text(place.path("o/model.safetensors"));

@@ -275,6 +275,30 @@ TEST_CASE("a run that starts from a model takes its columns, classes and scaling
   }
 }
 
+TEST_CASE("evaluate prints names in one line, and finds the label's column by its index") {
+  const Workplace place;
+  std::string text = "x,kind\n";
+  for (int i = 0; i < 60; ++i)
+    text += fmt::format("{},{}\n", i % 2, i % 2 == 0 ? "a" : "\"b\x1b[31m\"");
+  place.write("train.csv", text);
+  std::string cluster = clock_cluster("train.csv", "classification");
+  cluster.replace(cluster.find("3000"), 4, "20");
+  place.write("c.toml", cluster);
+  run_well(place, {"compare", "c.toml", "--sync", "bsp", "--save", "--out", "o", "--quiet"});
+  const std::string model = "o/bsp-1/model.safetensors";
+  std::string out;
+  run_well(place, {"evaluate", model, "--data", "train.csv", "--label", "1"}, &out);
+  CHECK(contains(out, "\nb?[31m "));
+  CHECK_FALSE(contains(out, "\x1b"));
+  // A run that starts from a model takes the label by its index, too.
+  const std::string path = "path = \"train.csv\"\n";
+  cluster.replace(cluster.find(path), path.size(), path + "label_column = \"1\"\n");
+  const std::string kind = "kind = \"mlp\"\n";
+  cluster.replace(cluster.find(kind), kind.size(), kind + "start = \"" + model + "\"\n");
+  place.write("on.toml", cluster);
+  run_well(place, {"compare", "on.toml", "--sync", "bsp", "--out", "on", "--quiet"});
+}
+
 TEST_CASE("what predict and evaluate cannot use is one line and exit code 2") {
   const Workplace place;
   place.write("flowers.toml", QuickCluster{}.text());

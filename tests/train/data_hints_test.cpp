@@ -51,6 +51,9 @@ TEST_CASE("hints: labels that are numbers with fractions, or many, look like a q
   CHECK(hints(of_classes(numbers(20, "{}.5"), 2)).empty());
   CHECK(hints(of_classes(numbers(100, "{}"), 500)).empty());  // CIFAR-100
   CHECK(hints(of_classes(numbers(1000, "class {}"), 1)).empty());
+  CHECK(hints(of_classes(numbers(30, "{},5"), 3000)).starts_with("All 30 labels are numbers."));
+  CHECK_FALSE(hints(of_classes(numbers(6, "0.{}"), 1)).empty());  // each sample its own
+  CHECK(hints(of_classes(numbers(5, "0.{}"), 1)).empty());
 }
 
 TEST_CASE("hints: 1 and -1 are two numbers") {
@@ -72,6 +75,34 @@ TEST_CASE("hints: names that differ in spelling alone") {
   CHECK(of({"1234567890123456788", "1234567890123456789"}).empty());
   const ColumnSummary city{.name = "city", .categories = {"Rome", "rome"}};
   CHECK(hints(of_column(city, 100)).starts_with("Categories of column \"city\": \"Rome\" and"));
+}
+
+TEST_CASE("hints: how many pairs of names differ in spelling alone, in all of Latin and beyond") {
+  const auto of = [](const Words& classes) { return hints(of_classes(classes, 100)); };
+  CHECK(
+      of({"A", "B", "C", "a", "b", "c"}).find("\"A\" and \"a\" are two, and 2 more such pairs.") !=
+      std::string::npos);
+  for (const Words& two :
+       {Words{"\u00C9cole", "\u00E9cole"}, Words{"\u0141\u00F3d\u017A", "\u0142\u00F3d\u017A"},
+        Words{"\u0416", "\u0436"}, Words{"\u03A9", "\u03C9"}, Words{"\u0401", "\u0451"},
+        Words{"\u017D", "\u017E"}, Words{"O'Brien", "O\u2019Brien"}})
+    CHECK_MESSAGE(of({two[0], two[1], "x"}).find(" are two. If they") != std::string::npos, two[0]);
+  const std::string forms = of({"caf\u00E9", "cafe\u0301", "tea"});
+  CHECK(forms.find(
+            " are two, of letters that look the same in other bytes (Unicode NFC and NFD). If") !=
+        std::string::npos);
+  CHECK_FALSE(of({"Vi\u1EC7t", "Vie\u0323\u0302t"}).empty());
+  for (const Words& others :
+       {Words{"caf\u00E9", "cafe"}, Words{"cafe\u0301", "cafe"}, Words{"cafe\u0301", "cafe\u0301s"},
+        Words{"\u00D7", "\u00F7"}, Words{"\u00E9t\u00E9", "e\u0301ta"}, Words{"\u0141", "\u0144"}})
+    CHECK_MESSAGE(of(others).empty(), others[0]);
+}
+
+TEST_CASE("hints: labels that are plain numbers are in no other spelling") {
+  CHECK(hints(of_classes({"0.125", "0.250", "1.500"}, 100)).empty());
+  CHECK(hints(of_classes({"0,125", "0,250", "1,500"}, 100)).empty());
+  CHECK(
+      hints(of_classes({"5 %", "6 %", "1.5"}, 100)).starts_with("Labels such as \"5 %\": a perc"));
 }
 
 TEST_CASE("hints: one class, rare classes") {
@@ -113,7 +144,34 @@ TEST_CASE("hints: columns that name the samples, or hold numbers in another spel
         "= [\"N/A\"]");
   CHECK(column({"2026-11-25", "2026-11-26"}).find("a date or a time") != std::string::npos);
   CHECK(column({"S", "M", "10-12"}).empty());
+  CHECK(column({"1\u202F234", "12\u202F345"}).find("digits in groups") != std::string::npos);
+  CHECK(column({"1,23,456", "12,34,567"}).find("digits in groups") != std::string::npos);
+  CHECK(column({"12,5", "13,5"}).find("set dataset.decimal = \",\"") != std::string::npos);
+  // One odd text hides no others.
+  CHECK(column({"12%", "13%", "few"}).find("a percentage") != std::string::npos);
+  CHECK(column({"12%", "few", "many"}).empty());
+  CHECK(column({"5cm", "12cm", "7.5cm"}) ==
+        "Column \"c\" holds texts such as \"5cm\": if they are numbers with a unit, write them "
+        "without \"cm\"");
+  CHECK(column({"2D", "3D"}).empty());
+  CHECK(column({"7a", "8b", "9c"}).empty());
+  DatasetOptions stated;
+  stated.categorical = {"c"};
+  CHECK(hints(of_column({.name = "c", .categories = {"1,5", "2.5"}}, 100), stated).empty());
   CHECK(hints(of_classes({"NULL", "a"}, 50)).starts_with("Labels such as \"NULL\": if it stands"));
+}
+
+TEST_CASE("hints: a file without names cannot list a column, and LIBSVM counts from 1") {
+  DataSummary all = of_column({.name = "", .categories = numbers(60, "id {}")}, 100);
+  all.columns[0].name.clear();
+  CHECK(hints(all) ==
+        "Column \"1\": about as many categories as samples. Names and ids teach nothing of other "
+        "samples; leave it out when you write the file");
+  DataSummary sparse = of_classes({"a", "b"}, 50);
+  sparse.sparse = true;
+  sparse.columns[0].name.clear();
+  sparse.columns[0].values = {100, 1.7e18, 100 * 300.0 * 300.0};
+  CHECK(hints(sparse).starts_with("Column \"1\": the numbers differ"));
 }
 
 TEST_CASE("hints: columns without values, all the same, or with digits that no number keeps") {
@@ -153,6 +211,13 @@ TEST_CASE("hints: a column that counts the samples, sorted by class or not") {
   std::swap(table.labels[0], table.labels[39]);
   CHECK(order_hints(table) == Words{"Column \"id\" counts the samples of the file. If it is a "
                                     "number of the line, list it in dataset.ignore"});
+  for (RawColumn& column : table.columns) column.name.clear();
+  CHECK(
+      order_hints(table) ==
+      Words{"Column \"0\" counts the samples of the file. If it is a number of the line, leave it "
+            "out when you write the file"});
+  table.sparse = true;  // LIBSVM counts from 1
+  CHECK(order_hints(table).at(0).starts_with("Column \"1\" counts"));
   table.values[4] = 1500;
   CHECK(order_hints(table).empty());
 }

@@ -252,14 +252,15 @@ TEST_CASE("a file that contradicts the agreed schema is refused in one line") {
   };
   CHECK(refusal("age,city,risk\n20,Rome,low\n30,Roma,high\n") ==
         ":3: column \"city\": \"Roma\" is not one of the 2 agreed categories (did you mean Rome?); "
-        "mend the line, or start a new run, which agrees on the categories anew");
+        "mend the line, or begin a new run whose training data have the category");
   CHECK(refusal("age,city,risk\nold,Rome,low\n") == ":2: column \"age\": \"old\" is not a number");
   CHECK(refusal("age,city,risk\n20,Rome,none\n") ==
         ":2: label \"none\" is none of the 2 classes; valid: high, low");
   CHECK(refusal("age,town,risk\n20,Rome,low\n") ==
         ":1: no column \"city\", which the model needs; valid: age, town, risk");
   CHECK(refusal("age,city\n20,Rome\n") ==
-        ": has no label column \"risk\", by which to judge; rubato predict needs none");
+        ": has no column \"risk\" with the labels; add it, or name theirs in dataset.label_column "
+        "(evaluate --label)");
   // One class, another order and a value missing are no contradiction.
   const std::string path = directory.write("c.csv", "risk,age,city\nlow,,Oslo\n");
   const DataSplit split = load_local(path, schema, any_file(), 0, 1).value();
@@ -331,7 +332,7 @@ TEST_CASE("a summary from a stranger is checked before it is believed") {
   for (std::size_t i = 0; i <= kColumnsMax; ++i)
     many += fmt::format("{}{{\"missing\":1,\"values\":[0,0.0,0.0]}}", i ? "," : "");
   CHECK(summary_of(many + "]}").error().message ==
-        "a data summary that has 100001 columns, more than 100000; list some in dataset.ignore");
+        "a data summary that has 100001 columns, more than 100000; leave some out");
 }
 
 }  // namespace

@@ -188,8 +188,8 @@ TEST_CASE("tables that contradict the options or each other are refused") {
   SUBCASE("a held-out index beyond the training features") {
     options.held_out_path = directory.write("test.svm", "1 3:1\n");
     CHECK(error_of(options) == options.held_out_path +
-                                   ":1: index 3 is beyond the 2 features; set dataset.features to "
-                                   "3 or more");
+                                   ":1: index 3 is beyond the 2 features of the model; remove it, "
+                                   "or train with dataset.features = 3 or more");
   }
   SUBCASE("a held-out label that training never saw") {
     options.held_out_path = directory.write("test.svm", "4 1:1\n");

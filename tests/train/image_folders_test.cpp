@@ -231,8 +231,8 @@ TEST_CASE("folders are classes, grey and colours together have three channels") 
   CHECK(grey.labels == std::vector<std::string>{"cat", "dog"});
   CHECK(read_image_folders(directory.path(), 0, 0).error().message ==
         directory.path("dog/1.JPG") +
-            ": has 8 x 8 pixels, the images before it 4 x 4; set dataset.image_size, to which all "
-            "resize");
+            ": has 8 x 8 pixels, the images before it 4 x 4; resize them to one size, or "
+            "set dataset.image_size of a run");
   write_png(folder(directory, "dog") + "2.png", 4, 4, PNG_FORMAT_RGB, filled(16, {90, 60, 30}));
   const RawImages all = read_image_folders(directory.path(), 4, 0).value();
   CHECK(all.shape == Shape{3, 4, 4});
@@ -320,7 +320,8 @@ TEST_CASE("folders: an unreadable image is refused, or left out up to a share") 
   directory.write("cat/broken.png", "no image");
   CHECK(problem_of(directory) ==
         "/cat/broken.png: is none of PNG, JPEG, WebP, HEIC and AVIF; remove it, or convert it to "
-        "PNG; dataset.skip_bad = 0.01 would leave out up to 1 % of such files");
+        "PNG; mend or remove it. A run leaves out up to 1 % of such files by dataset.skip_bad = "
+        "0.01");
   CHECK(left_out_of(directory, 0.2) ==
         "1 file left out: 1 unreadable (cat/broken.png: is none of PNG, JPEG, WebP, HEIC and AVIF; "
         "remove it, or convert it to PNG)");
@@ -438,8 +439,15 @@ TEST_CASE("images to predict are resized as the model needs, a table is refused"
   const TempDirectory fresh;
   write_png(fresh.path("1.png"), 5, 4, PNG_FORMAT_GRAY, filled(20, {10}));
   const Samples samples = read_samples(schema, fresh.path(), Labels::IfThere).value();
-  CHECK_FALSE(samples.labelled);
   CHECK(samples.data.shape == Shape{1, 2, 2});
+  // A folder is a class to evaluate, and any name to predict.
+  const TempDirectory sorted;
+  write_png(folder(sorted, "unsorted") + "1.png", 2, 2, PNG_FORMAT_GRAY, filled(4, {10}));
+  CHECK(read_samples(schema, sorted.path(), Labels::IfThere).value().ids ==
+        std::vector<std::string>{"unsorted/1.png"});
+  CHECK(read_samples(schema, sorted.path(), Labels::Needed)
+            .error()
+            .message.find("label \"unsorted\" is none of the 2 classes") != std::string::npos);
   const std::string table = fresh.write("a.csv", "x,y\n1,2\n");
   CHECK(read_samples(schema, table, Labels::IfThere).error().message ==
         table +

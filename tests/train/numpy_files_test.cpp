@@ -12,6 +12,7 @@
 #include "tests/temp_directory.hpp"
 #include "tests/train/npy.hpp"
 #include "tests/train/npz.hpp"
+#include "train/data/samples.hpp"
 #include "train/data/summarise.hpp"
 #include "train/model/data_summary.hpp"
 
@@ -146,6 +147,44 @@ TEST_CASE("npz: labels as bytes, as a column, and as ones among zeros") {
             "its ones by y.argmax(axis=1)");
 }
 
+TEST_CASE("npz: what cannot be samples or labels is said") {
+  const TempDirectory directory;
+  const std::string path = directory.path("a.npz");
+  const auto refusal = [&](const std::string& x, const std::string& y) {
+    write_npz(path, {{"x", x}, {"y", y}});
+    const auto read = read_numpy(path, "");
+    REQUIRE_FALSE(read.has_value());
+    return read.error().message.substr(path.size());
+  };
+  const std::string y = npy<std::int64_t>("<i8", "(2,)", {1, 2});
+  CHECK(
+      refusal(npy<double>("<f8", "(2,)", {1, 2}), y) ==
+      ": array \"x\" has the shape (2,), and samples have [samples, columns]; reshape(-1, 1) makes "
+      "each number a sample of one column");
+  CHECK(refusal(npy<char>("|S1", "(2, 1)", {'a', 'b'}), y) ==
+        ": array \"x\" holds texts, and samples are numbers; save a table with texts as CSV");
+  CHECK(refusal(npy<double>("<f8", "(2, 1, 1, 1, 1)", {1, 2}), y)
+            .starts_with(": array \"x\" has the shape (2, 1, 1, 1, 1); samples have"));
+  // NumPy takes zeros off the end alone: these are two labels.
+  const std::string x = npy<double>("<f8", "(2, 1)", {1, 2});
+  CHECK(refusal(x, npy<char>("|S3", "(2,)", {'a', 0, 'b', 'a', 0, 'c'})) ==
+        ": sample 0: its label holds a zero byte; mend it");
+  CHECK(refusal(x, npy<std::int32_t>("<U3", "(2,)", {'a', 0, 0, 'a', 0, 'c'})) ==
+        ": sample 1: its label holds a zero byte; mend it");
+}
+
+TEST_CASE("npy: a table of a model's columns alone has no labels, and can be predicted") {
+  const TempDirectory directory;
+  DatasetOptions options{.kind = ""};
+  options.path =
+      directory.write("a.npy", npy<double>("<f8", "(3, 3)", {1, 2, 0, 3, 4, 1, 5, 5, 0}));
+  const InputSchema schema = load_dataset(options, 1).value().schema;
+  const std::string alone = directory.write("new.npy", npy<double>("<f8", "(2, 2)", {1, 2, 3, 4}));
+  CHECK(read_samples(schema, alone, Labels::IfThere).value().data.size() == 2);
+  CHECK_FALSE(read_samples(schema, alone, Labels::Needed).has_value());
+  CHECK(read_samples(schema, options.path, Labels::Needed).value().data.size() == 3);
+}
+
 TEST_CASE("npz by NumPy: images with channels last, texts as labels") {
   const TempDirectory directory;
   const auto images =
@@ -164,7 +203,9 @@ TEST_CASE("a NumPy file that claims more than it holds is refused before memory 
   CHECK(npy_refusal(npy("<f4", "(4294967296, 4294967296)", two)) ==
         ": ends early: its header says more than it holds");
   CHECK(npy_refusal(npy("<f4", "(1, 1)", two)) == ": is longer than its header says");
-  CHECK(npy_refusal(npy("<f4", "(2,)", two)).starts_with(": holds an array of shape (2);"));
+  CHECK(npy_refusal(npy("<f4", "(2,)", two)) ==
+        ": the array has the shape (2,), and samples have [samples, columns]; reshape(-1, 1) makes "
+        "each number a sample of one column");
   CHECK(npy_refusal(npy("|O", "(1, 2)", two)) ==
         ": holds values of type |O; save numbers, or texts as labels");
   CHECK(npy_refusal(npy("<f4", "(1, -2)", two)) == ": has \"-2\" in its shape");

@@ -178,7 +178,6 @@ TEST_CASE("regression: who predicts needs no targets, and may have an empty colu
   for (const char* text : {"x\n1\n2\n", "x,y\n1,\n2,NA\n"}) {
     const std::string other = directory.write("new.csv", text);
     const auto samples = read_samples(schema, other, Labels::IfThere).value();
-    CHECK_FALSE(samples.labelled);
     CHECK(samples.data.size() == 2);
     CHECK_FALSE(read_samples(schema, other, Labels::Needed).has_value());
   }

@@ -38,7 +38,6 @@ TEST_CASE("samples: columns are found by name, whatever their order, and scaled 
       directory.write("other.csv", "income,risk,note,city,age\n3000,high,9,2,30\n");
   const auto samples = read_samples(split.schema, other, Labels::Needed);
   REQUIRE_MESSAGE(samples.has_value(), (samples ? "" : samples.error().message));
-  CHECK(samples->labelled);
   CHECK(samples->data.labels == std::vector<std::int32_t>{0});
   bool among_them = false;  // training shuffles
   for (std::size_t row = 0; row < 4; ++row)
@@ -52,12 +51,56 @@ TEST_CASE("samples: labels are needed only where they are asked for") {
   const auto split = load_dataset(csv(directory.write("train.csv", kTable)), 1).value();
   const std::string path = directory.write("new.csv", "age,city,income\n25,1,1500\n");
   const auto samples = read_samples(split.schema, path, Labels::IfThere).value();
-  CHECK_FALSE(samples.labelled);
   CHECK(samples.data.size() == 1);
   const auto refused = read_samples(split.schema, path, Labels::Needed);
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().message ==
-        path + ": has no label column \"risk\", by which to judge; rubato predict needs none");
+        path +
+            ": has no column \"risk\" with the labels; add it, or name theirs in "
+            "dataset.label_column (evaluate --label)");
+}
+
+TEST_CASE("samples: the label's column is named anew by name or index, whatever it is called") {
+  const TempDirectory directory;
+  const auto split = load_dataset(csv(directory.write("train.csv", kTable)), 1).value();
+  const std::string path =
+      directory.write("new.csv", "age,city,income,danger\n25,1,1500,low\n26,0,1600,high\n");
+  for (const std::string column : {"danger", "3"}) {
+    const Samples samples =
+        read_samples(split.schema, path, Labels::Needed, {.kind = "", .label_column = column})
+            .value();
+    CHECK(samples.data.labels.size() == 2);
+    CHECK(samples.data.labels[0] != samples.data.labels[1]);
+  }
+  CHECK(read_samples(split.schema, path, Labels::Needed, {.kind = "", .label_column = "4"})
+            .error()
+            .message ==
+        path + ":1: no column \"4\" for the label; valid: age, city, income, danger");
+}
+
+TEST_CASE("samples: to predict, labels are not looked at, and a column of names stays as it is") {
+  const TempDirectory directory;
+  const auto split = load_dataset(csv(directory.write("train.csv", kTable)), 1).value();
+  std::string text = "age,city,income,risk\n";
+  const std::vector<std::string> names = {"NA", "?", "nan", "", "a new one", "low"};
+  for (const std::string& name : names) text += "25,1,1500," + name + "\n";
+  const Samples samples = read_samples(split.schema, directory.write("new.csv", text),
+                                       Labels::IfThere, {.kind = "", .id_column = "risk"})
+                              .value();
+  CHECK(samples.ids == names);
+}
+
+TEST_CASE("samples: weights that are all 0 measure nothing") {
+  const TempDirectory directory;
+  DatasetOptions options = csv(directory.write("train.csv", "x,w,risk\n1,1,a\n2,2,b\n3,1,a\n"));
+  options.weight_column = "w";
+  options.held_out = 0;
+  const auto split = load_dataset(options, 1).value();
+  const std::string path = directory.write("new.csv", "x,w,risk\n1,0,a\n2,0,b\n");
+  CHECK(read_samples(split.schema, path, Labels::Needed).error().message ==
+        path +
+            ": all weights in \"w\" are 0, so no sample counts; mend them, or remove the column");
+  CHECK(read_samples(split.schema, path, Labels::IfThere).has_value());
 }
 
 TEST_CASE("samples: what a file lacks or has wrong is one line with column and line") {
@@ -74,8 +117,11 @@ TEST_CASE("samples: what a file lacks or has wrong is one line with column and l
   CHECK(refusal("age,city,income\n1,2,3\n1,two,3\n") ==
         ":3: column \"city\": \"two\" is not a number");
   CHECK(refusal("age,city,income\n1,2\n") == ":2: 2 fields; the first line has 3");
-  CHECK(refusal("age,city,income,risk\n1,2,3,middle\n") ==
-        ":2: label \"middle\" is none of the 2 classes; valid: high, low");
+  CHECK(read_samples(split.schema, directory.write("x.csv", "age,city,income,risk\n1,2,3,middle\n"),
+                     Labels::Needed)
+            .error()
+            .message == directory.path("x.csv") +
+                            ":2: label \"middle\" is none of the 2 classes; valid: high, low");
 }
 
 TEST_CASE("samples: images are scaled as in training") {

@@ -78,6 +78,12 @@ TEST_CASE("LIBSVM: a bad line is named with its number") {
   CHECK(libsvm_error("1 2:1 2:3\n") == ":1: index 2 after 2; indices start at 1 and ascend");
   CHECK(libsvm_error("1 1:1\n1 4:1\n", 3) ==
         ":2: index 4 is beyond the 3 features; set dataset.features to 4 or more");
+  const TempDirectory directory;
+  const std::string path = directory.write("a.svm", "1 1:1\n1 4:1\n");
+  CHECK(read_libsvm(path, 0, {.inputs = 3}).error().message ==
+        path +
+            ":2: index 4 is beyond the 3 features of the model; remove it, or train with "
+            "dataset.features = 4 or more");
   CHECK(libsvm_error("# nothing\n") == ": holds no samples");
   CHECK(libsvm_error("1\n2\n") == ": holds no features");
 }
@@ -238,7 +244,10 @@ TEST_CASE("CSV and LIBSVM: gzip, and what is no UTF-8") {
   CHECK(read_csv(cut, {}).error().message ==
         cut + ": is damaged or ends early; make it again with gzip");
   // Pieces one behind the other are one text; what is behind them and is none is not left out.
-  CHECK(read_csv(directory.write("two.csv.gz", bytes + bytes), {}).value().rows() == 4);
+  CHECK(read_csv(directory.write("two.csv.gz", bytes + bytes), {})
+            .error()
+            .message.ends_with(
+                "the line of names comes again, as where files were joined; remove it"));
   CHECK(read_csv(directory.write("zeros.csv.gz", bytes + std::string(512, '\0')), {})
             .value()
             .rows() == 1);
@@ -261,7 +270,12 @@ TEST_CASE("CSV: one byte that is no UTF-8 among characters that are is named, an
 TEST_CASE("CSV: a column of a text for each row is refused") {
   std::string text = "name,y\n";
   for (int i = 0; i < 1001; ++i) text += "n" + std::to_string(i) + ",1\n";
-  CHECK(csv_error(text) ==
-        ":1002: column \"name\": more than 1000 different categories; list the column in "
-        "dataset.ignore");
+  CHECK(
+      csv_error(text) ==
+      ":1002: column \"name\": more than 1000 different categories, such as \"n1000\"; mend it, or "
+      "list the column in dataset.ignore");
+  text = "x;y\n";
+  for (int i = 0; i < 1001; ++i) text += std::to_string(i) + " %;1\n";
+  CHECK(csv_error(text).find("such as \"1000 %\" (a percentage; write it without the %)") !=
+        std::string::npos);
 }

@@ -177,6 +177,7 @@ TEST_CASE("tables: what is no table is said by its name") {
       {"\n <!DOCTYPE html>\n<html>", "is a web page"},
       {"<?xml version=\"1.0\"?>", "is an XML document"},
       {"@RELATION iris\n@ATTRIBUTE", "is an ARFF file"},
+      {"% 1. Title\n%\n\n% 2. Sources\r\n@relation iris", "is an ARFF file"},
       {"[{\"x\": 1, \"y\": 2}]", "is a JSON file"},
       {"{\"x\": [1, 2], \"y\": [3, 4]}", "is a JSON file"},
   };
@@ -193,15 +194,36 @@ TEST_CASE("tables: numbers in other spellings") {
   CHECK(of("1E-50") == value("1e-50"));
   CHECK(of("1e-400") == value("0"));
   CHECK(of("007") == value("7"));
-  CHECK(of(" 5 ") ==
-        ":3: column \"x\": \" 5 \" is not a number; mend it, or list the column in "
-        "dataset.categorical");
   const Case cases[] = {
       {"12%", "a percentage; write it without the %"},
       {"12.5 %", "a percentage; write it without the %"},
       {"1,234.5", "a number with digits in groups; write it without the marks between them"},
       {"1.234,5", "a number with digits in groups; write it without the marks between them"},
       {"1'234'567", "a number with digits in groups; write it without the marks between them"},
+      {"1\u00A0234", "a number with digits in groups; write it without the marks between them"},
+      {"1\u202F234,5", "a number with digits in groups; write it without the marks between them"},
+      {"1\u2019234", "a number with digits in groups; write it without the marks between them"},
+      {"1,23,456", "a number with digits in groups; write it without the marks between them"},
+      {"-12,34,567.8", "a number with digits in groups; write it without the marks between them"},
+      {"5\u00A0%", "a percentage; write it without the %"},
+      {"12,5 %", "a percentage; write it without the %"},
+      {"\u22125",
+       "a number in other characters, or with blanks in quotes; write it as 12, -0.5 or 1e-3"},
+      {"\uFF15",
+       "a number in other characters, or with blanks in quotes; write it as 12, -0.5 or 1e-3"},
+      {" 5 ",
+       "a number in other characters, or with blanks in quotes; write it as 12, -0.5 or 1e-3"},
+      {"'5", "a number with other marks beside it; write it as 12, -0.5 or 1e-3"},
+      {"<0.1", "a number with other marks beside it; write it as 12, -0.5 or 1e-3"},
+      {"(5)", "a number in brackets; write it without them, with a minus if they stand for one"},
+      {"5-", "a negative number with its sign at the end; write the sign in front"},
+      {"9:15",
+       "a date or a time; give it as a number, such as seconds, or list the column in "
+       "dataset.ignore"},
+      {"n.a.", "if it stands for no value, set dataset.missing = [\"n.a.\"]"},
+      {"\u2014", "if it stands for no value, set dataset.missing = [\"\u2014\"]"},
+      {"1 234 kg", "a number with a unit; write it without \"kg\""},
+      {"5,20 \xE2\x82\xAC", "an amount of money; write it without \"\xE2\x82\xAC\""},
       {"5 kg", "a number with a unit; write it without \"kg\""},
       {"$5", "an amount of money; write it without \"$\""},
       {"5 \xE2\x82\xAC", "an amount of money; write it without \"\xE2\x82\xAC\""},
@@ -225,7 +247,16 @@ TEST_CASE("tables: numbers in other spellings") {
   CHECK(read("x,y\nN/A,a\n5,b\n") ==
         ":3: column \"x\": \"5\" is a number, but \"N/A\" above it is a text (if it stands for no "
         "value, set dataset.missing = [\"N/A\"])");
-  for (const std::string code : {"12-34", "7b", "A1", "red", "1.2.3"})
+  CHECK(read("x;y\n0,5;a\n1.5;b\n", {.rows = {.text = {.decimal = ","}}}) ==
+        ":3: column \"x\": \"1.5\" is not a number (a number with a decimal point; set "
+        "dataset.decimal = \".\")");
+  CHECK(read("x,y\n1,a\n=\"5\",b\n") ==
+        ":3: column \"x\": \"=\"5\"\" is not a number (a number with other marks beside it; write "
+        "it as 12, -0.5 or 1e-3)");
+  // Quotes may have blanks around them.
+  CHECK(read("x,z,y\n \"5\" ,1, \"a\"\n\t\"6\"\t, 2,\" b\" \n") == "x z | 5 1 -> a | 6 2 ->  b ");
+  CHECK(read("x\ty\n \"5\" \t\"a\"\n\t\"b\"\n") == "x | 5 -> a |  -> b (separator tab)");
+  for (const std::string code : {"12-34", "7b", "A1", "red", "1.2.3", "18-25", "12 34", "18+"})
     CHECK(of(code).ends_with("mend it, or list the column in dataset.categorical"));
 }
 
@@ -263,6 +294,29 @@ TEST_CASE("tables: what is wrong is said in one line, whatever the file holds") 
         message.substr(0, message.find(';')));
 }
 
+TEST_CASE("tables: lines that are no samples are said") {
+  const std::string again = "the line of names comes again, as where files were joined; remove it";
+  CHECK(read("x,y\n1,a\nx,y\n2,b\n") == ":3: " + again);
+  CHECK(read("c,y\nr,a\ng,b\nc,y\n", {.header = true}) == ":4: " + again);
+  CHECK(read("r,a\ng,b\nr,a\n", {.header = false}) == " | \"r\" -> a | \"g\" -> b | \"r\" -> a ");
+  const std::string title =
+      "; if it is a title, remove it, and if it holds names, add those that are missing";
+  CHECK(read("My report\nx,y\n1,a\n2,b\n") == ":1: 1 field above lines of 2" + title);
+  CHECK(read("Report, May\nx,z,y\n1,2,a\n2,3,b\n") == ":1: 2 fields above lines of 3" + title);
+  CHECK(read("Report,,\nx,z,y\n1,2,a\n2,3,b\n") == ":1: 1 field above lines of 3" + title);
+  CHECK(read("x,y\n1,2,a\n2,3,b\n") == ":1: 2 fields above lines of 3" + title);  // R's row names
+  CHECK(read(",,a\n1,2,b\n", {.header = false}) == "  |   -> a | 1 2 -> b ");
+  // Separators at the ends of lines.
+  const std::string ends =
+      "the last field is empty in each line, so it is no label; remove the separator at the end of "
+      "the lines, or name the label's column in dataset.label_column";
+  CHECK(read("x,y,\n1,a,\n2,b,\n") == ":1: " + ends);
+  CHECK(read("1,a,\n2,b,\n") == ":1: " + ends);
+  CHECK(read("x,y,\n1,a,\n", {.label_column = "y"}) == "x column 2 | 1  -> a ");
+  CHECK(read("x,y\n1,a,\n2,b,\n") ==
+        ":2: 3 fields; the first line has 2; remove the separator at the end of the line");
+}
+
 TEST_CASE("tables: .txt is LIBSVM or CSV by its first line") {
   const TempDirectory directory;
   const auto kind = [&](const std::string& text) {
@@ -273,6 +327,13 @@ TEST_CASE("tables: .txt is LIBSVM or CSV by its first line") {
   CHECK(kind("1:0.5 3:2\n") == "libsvm");
   CHECK(kind("x,y\n1,a\n") == "csv");
   CHECK(kind("1 2 3\n") == "csv");
+  // Times of a day are no entries.
+  CHECK(kind("08:15 12\n09:30 13\n") == "csv");
+  CHECK(kind("10:15\n10:30\n") == "csv");
+  CHECK(kind("12:30:05 1.5\n") == "csv");
+  CHECK(kind("1700000000 10:15\n1700000060 10:16\n") == "csv");
+  CHECK(kind("1 10:15\n2026-11-26 10:30\n") == "csv");
+  CHECK(kind("1 10:15 12:30\n1 3:0.5\n") == "libsvm");
   CHECK(kind("a b\n") == "csv");
 }
 

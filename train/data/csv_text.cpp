@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/numbers.hpp"
+#include "base/utf8.hpp"
 #include "base/words.hpp"
 
 namespace rubato::train {
@@ -50,15 +51,22 @@ std::size_t decimals_after_comma(std::string_view field, bool& grouped) {
   return after;
 }
 
-// Digits in groups of three: 1,234,567.5 and the like.
+// Digits in groups: 1,234,567.5 and, as in India, 12,34,567.5.
 bool is_grouped(std::string_view field, char group) {
   std::string_view rest = without_sign(field);
-  const std::size_t first = take_digits(rest);
-  if (first == 0 || first > 3 || !rest.starts_with(group)) return false;
+  if (rest.starts_with('0')) return false;
+  std::size_t digits = take_digits(rest);
+  if (digits == 0 || digits > 3 || !rest.starts_with(group)) return false;
+  bool pairs = digits < 3, threes = true;  // the groups between the first and the last
   while (rest.starts_with(group)) {
     rest.remove_prefix(1);
-    if (take_digits(rest) != 3) return false;
+    digits = take_digits(rest);
+    if (rest.starts_with(group)) {
+      pairs = pairs && digits == 2;
+      threes = threes && digits == 3;
+    }
   }
+  if (digits != 3 || !(pairs || threes)) return false;
   if (rest.empty()) return true;
   if ((rest[0] != '.' && rest[0] != ',') || rest[0] == group) return false;
   rest.remove_prefix(1);
@@ -212,6 +220,12 @@ tl::expected<char, std::string> stated_separator(const std::string& stated) {
 
 // --- texts that are meant as numbers -----------------------------------------------------------
 
+constexpr std::string_view kGroupMarks = ",.' _";
+constexpr std::array<std::string_view, 25> kLooseMarks = {
+    "'",      "\"",     "=",      "(",      ")",      "[",      "]",     "{",      "}",
+    "<",      ">",      "~",      "#",      "*",      "|",      "`",     "\u00AB", "\u00BB",
+    "\u201C", "\u201D", "\u201E", "\u2018", "\u2248", "\u2264", "\u2265"};
+
 bool all_of_form(std::string_view text, std::string_view form) {  // 9: a digit
   if (text.size() < form.size()) return false;
   for (std::size_t i = 0; i < form.size(); ++i)
@@ -223,7 +237,7 @@ bool is_date(std::string_view field) {
   for (const std::string_view form :
        {"9999-99-99", "9999/99/99", "99/99/9999", "99.99.9999", "99-99-9999", "9/9/9999",
         "9/99/9999", "99/9/9999", "9.9.9999", "9.99.9999", "99.9.9999", "99.99.99", "99/99/99",
-        "99:99"})
+        "99:99", "9:99"})
     if (all_of_form(field, form)) {
       const std::string_view rest = field.substr(form.size());
       if (rest.empty() || rest[0] == ' ' || rest[0] == 'T' || rest[0] == ':') return true;
@@ -232,11 +246,14 @@ bool is_date(std::string_view field) {
 }
 
 bool is_no_value(std::string_view field) {
-  constexpr std::array<std::string_view, 26> kMarks = {
-      "N/A",  "n/a",  "#N/A", "#NA",    "<NA>",    "na",      "NAN",     "-nan",   "NULL",
-      "Null", "null", "None", "none",   "nil",     "NaT",     "-",       "--",     "---",
-      ".",    "..",   "\\N",  "#NULL!", "#VALUE!", "#DIV/0!", "missing", "MISSING"};
-  return std::ranges::find(kMarks, field) != kMarks.end();
+  constexpr std::array<std::string_view, 23> kMarks = {
+      "n/a", "#n/a",   "#na",     "<na>",    "na",     "n.a.",   "nan",  "-nan",
+      "nil", "nat",    "null",    "(null)",  "<null>", "none",   "\\n",  "missing",
+      "n/d", "#null!", "#value!", "#div/0!", "#ref!",  "#name?", "#num!"};
+  const std::string word = lower_case(field);
+  if (std::ranges::find(kMarks, word) != kMarks.end()) return true;
+  // "-", "...", "???"
+  return !word.empty() && word.find_first_not_of("-.?") == word.npos;
 }
 
 bool is_infinity(std::string_view field) {
@@ -244,12 +261,52 @@ bool is_infinity(std::string_view field) {
   return word == "inf" || word == "infinity" || word == "1.#inf" || word == "\xE2\x88\x9E";
 }
 
-// The number at the front of `field`, if there is one.
-std::string_view leading_number(std::string_view field) {
-  std::string_view rest = without_sign(field);
-  rest.remove_prefix(std::min(rest.find_first_not_of("0123456789.,"), rest.size()));
-  const std::string_view front = field.substr(0, field.size() - rest.size());
-  return parse_number<double>(front) ? front : std::string_view();
+// In any of the spellings.
+bool is_any_number(std::string_view text) {
+  bool grouped = false;
+  return parse_number<double>(text) || decimals_after_comma(text, grouped) > 0 ||
+         std::ranges::any_of(kGroupMarks, [&](char mark) { return is_grouped(text, mark); });
+}
+
+// Without brackets, quotes and signs that say nothing of a number's value.
+std::string without_marks(std::string_view text) {
+  std::string rest;
+  while (!text.empty()) {
+    const std::size_t length = std::max<std::size_t>(utf8_sequence(text), 1);
+    const std::string_view character = text.substr(0, length);
+    text.remove_prefix(length);
+    if (std::ranges::find(kLooseMarks, character) == kLooseMarks.end()) rest += character;
+  }
+  return rest;
+}
+
+// "5 kg" -> "kg", but nothing of the codes 7b and 12-34.
+std::string_view unit_of(std::string_view text) {
+  const auto blank = text.rfind(' ');
+  if (blank == text.npos || !is_any_number(trim(text.substr(0, blank)))) return {};
+  const std::string_view unit = text.substr(blank + 1);
+  return std::ranges::none_of(unit, is_digit) ? unit : std::string_view();
+}
+
+// Of a text in plain characters, without blanks around it: for a number with something beside it.
+std::string looks_like_more_than_number(std::string_view text) {
+  for (const std::string_view sign : {"%", "\u2030"})
+    if (text.ends_with(sign) && is_any_number(trim(text.substr(0, text.size() - sign.size()))))
+      return fmt::format("a percentage; write it without the {}", sign);
+  for (const std::string_view sign : {"$", "\u20AC", "\u00A3", "\u00A5", "\u20B9"})
+    if ((text.starts_with(sign) && is_any_number(trim(text.substr(sign.size())))) ||
+        (text.ends_with(sign) && is_any_number(trim(text.substr(0, text.size() - sign.size())))))
+      return fmt::format("an amount of money; write it without \"{}\"", sign);
+  if (const std::string_view unit = unit_of(text); !unit.empty())
+    return fmt::format("a number with a unit; write it without \"{}\"", unit);
+  const std::string_view inner = text.substr(0, text.size() - 1);
+  if (text.ends_with('-') && is_any_number(inner))
+    return "a negative number with its sign at the end; write the sign in front";
+  if (text.starts_with('(') && text.ends_with(')') && is_any_number(inner.substr(1)))
+    return "a number in brackets; write it without them, with a minus if they stand for one";
+  if (is_any_number(trim(without_marks(text))))
+    return "a number with other marks beside it; write it as 12, -0.5 or 1e-3";
+  return {};
 }
 
 }  // namespace
@@ -268,38 +325,98 @@ bool is_missing(std::string_view field) {
   return std::ranges::find(kMissingTexts, field) != kMissingTexts.end();
 }
 
+std::string plain_characters(std::string_view text) {
+  constexpr std::pair<std::string_view, std::string_view> kPlain[] = {// blanks
+                                                                      {"\u00A0", " "},
+                                                                      {"\u2007", " "},
+                                                                      {"\u2009", " "},
+                                                                      {"\u200A", " "},
+                                                                      {"\u202F", " "},
+                                                                      {"\u3000", " "},
+                                                                      // signs
+                                                                      {"\u2019", "'"},
+                                                                      {"\u02BC", "'"},
+                                                                      {"\u2010", "-"},
+                                                                      {"\u2011", "-"},
+                                                                      {"\u2012", "-"},
+                                                                      {"\u2013", "-"},
+                                                                      {"\u2014", "-"},
+                                                                      {"\u2212", "-"},
+                                                                      {"\uFF0D", "-"},
+                                                                      {"\uFF0B", "+"},
+                                                                      {"\u066B", "."},
+                                                                      {"\uFF0E", "."},
+                                                                      {"\u066C", ","},
+                                                                      {"\uFF0C", ","},
+                                                                      {"\uFF05", "%"},
+                                                                      {"\u2026", "..."},
+                                                                      // what nobody sees
+                                                                      {"\u00AD", ""},
+                                                                      {"\u200B", ""},
+                                                                      {"\u200C", ""},
+                                                                      {"\u200D", ""},
+                                                                      {"\u200E", ""},
+                                                                      {"\u200F", ""},
+                                                                      {"\u2060", ""},
+                                                                      {"\uFEFF", ""}};
+  // Arabic, Persian, Devanagari, Bengali, of full width: ten in a row, of equal first bytes.
+  constexpr std::string_view kZeros[] = {"\u0660", "\u06F0", "\u0966", "\u09E6", "\uFF10"};
+  const auto digit = [&](std::string_view character) -> std::optional<char> {
+    for (const std::string_view zero : kZeros) {
+      const int value = character.back() - zero.back();
+      if (character.size() == zero.size() && value >= 0 && value <= 9 &&
+          character.substr(0, character.size() - 1) == zero.substr(0, zero.size() - 1))
+        return static_cast<char>('0' + value);
+    }
+    return std::nullopt;
+  };
+  std::string plain;
+  while (!text.empty()) {
+    const std::size_t length = std::max<std::size_t>(utf8_sequence(text), 1);
+    const std::string_view character = text.substr(0, length);
+    text.remove_prefix(length);
+    const auto found =
+        std::ranges::find(kPlain, character, &std::pair<std::string_view, std::string_view>::first);
+    if (found != std::end(kPlain))
+      plain += found->second;
+    else if (const auto value = digit(character))
+      plain += *value;
+    else
+      plain += character;
+  }
+  return plain;
+}
+
 std::string looks_like(std::string_view field) {
-  if (is_no_value(field))
+  const std::string plain = plain_characters(field);
+  const std::string_view text = trim(plain);
+  if (is_no_value(text))
     return fmt::format("if it stands for no value, set dataset.missing = [\"{}\"]", field);
-  if (is_infinity(field)) return "an infinite number; only finite ones can be learned";
-  if (!parse_number<double>(field) && parse_number<long double>(field))
+  if (is_infinity(text)) return "an infinite number; only finite ones can be learned";
+  if (!parse_number<double>(text) && parse_number<long double>(text))
     return "a number too large to be learned; they go up to 3.4e+38";
-  if (is_date(field))
+  if (is_date(text))
     return "a date or a time; give it as a number, such as seconds, or list the column in "
            "dataset.ignore";
-  bool grouped = false;
-  if (is_grouped(field, ',') || is_grouped(field, '.') || is_grouped(field, '\'') ||
-      is_grouped(field, ' '))
+  if (std::ranges::any_of(kGroupMarks, [&](char mark) { return is_grouped(text, mark); }))
     return "a number with digits in groups; write it without the marks between them";
-  if (decimals_after_comma(field, grouped) > 0)
+  bool grouped = false;
+  if (decimals_after_comma(text, grouped) > 0)
     return "a number with a decimal comma; set dataset.decimal = \",\"";
-  if (field.size() > 2 && field[0] == '0' && (field[1] == 'x' || field[1] == 'X') &&
-      field.find_first_not_of("0123456789abcdefABCDEF", 2) == field.npos)
+  if (parse_number<double>(text))
+    return text == field
+               ? "a number with a decimal point; set dataset.decimal = \".\""
+               : "a number in other characters, or with blanks in quotes; write it as 12, "
+                 "-0.5 or 1e-3";
+  if (text.size() > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X') &&
+      text.find_first_not_of("0123456789abcdefABCDEF", 2) == text.npos)
     return "a hexadecimal number; write it in decimal digits";
-  for (const std::string_view sign : {"$", "\xE2\x82\xAC", "\xC2\xA3", "\xC2\xA5"})
-    if ((field.starts_with(sign) && parse_number<double>(trim(field.substr(sign.size())))) ||
-        (field.ends_with(sign) &&
-         parse_number<double>(trim(field.substr(0, field.size() - sign.size())))))
-      return fmt::format("an amount of money; write it without \"{}\"", sign);
-  const std::string_view number = leading_number(field);
-  const std::string_view unit = trim(field.substr(number.size()));
-  if (!number.empty() && unit == "%") return "a percentage; write it without the %";
-  // "5 kg", but not the codes 7b and 12-34.
-  const bool blank = number.size() < field.size() && field[number.size()] == ' ';
-  if (!number.empty() && !unit.empty() && blank && unit.find(' ') == unit.npos &&
-      std::ranges::none_of(unit, is_digit))
-    return fmt::format("a number with a unit; write it without \"{}\"", unit);
-  return {};
+  return text.empty() ? "" : looks_like_more_than_number(text);
+}
+
+bool is_plain_number(std::string_view field) {
+  bool grouped = false;
+  return parse_number<double>(field).has_value() || decimals_after_comma(field, grouped) > 0;
 }
 
 bool CsvFormat::is_missing(std::string_view field) const {
@@ -368,7 +485,8 @@ tl::expected<std::optional<Fields>, std::string> CsvReader::next() {
   line_ = next_line_;
   Fields fields;
   for (;;) {
-    if (text_.starts_with('"')) {
+    if (const std::size_t blanks = blanks_before('"'); blanks != std::string_view::npos) {
+      text_.remove_prefix(blanks);
       auto field = quoted_field();
       if (!field) return tl::unexpected<std::string>(std::move(field.error()));
       fields.push_back(std::move(*field));
@@ -401,6 +519,11 @@ void CsvReader::skip_blanks() {
   text_.remove_prefix(std::min(text_.find_first_not_of(" \t"), text_.size()));
 }
 
+std::size_t CsvReader::blanks_before(char c) const {
+  const auto at = text_.find_first_not_of(format_->separator == '\t' ? " " : " \t");
+  return at != text_.npos && text_[at] == c ? at : text_.npos;
+}
+
 std::string CsvReader::plain_field() {
   const auto ends = [this](char c) { return c == '\n' || separates(c); };
   const auto end = std::ranges::find_if(text_, ends);
@@ -426,6 +549,10 @@ tl::expected<std::string, std::string> CsvReader::quoted_field() {
       break;
     }
   }
+  if (format_->separator != ' ')
+    for (const char end : {format_->separator, '\n'})
+      if (const std::size_t blanks = blanks_before(end); blanks != text_.npos)
+        text_.remove_prefix(blanks);
   if (!text_.empty() && text_.front() != '\n' && !separates(text_.front()))
     return tl::unexpected<std::string>("text after a closing quote");
   return field;

@@ -55,6 +55,7 @@ class CsvReader {
   void advance();
   bool separates(char c) const;
   void skip_blanks();
+  std::size_t blanks_before(char c) const;  // npos: it is not the next after blanks
   std::string plain_field();
   tl::expected<std::string, std::string> quoted_field();
 
@@ -72,6 +73,13 @@ std::string_view trim(std::string_view text);
 // Fields that stand for no value in any file.
 inline constexpr std::array<std::string_view, 5> kMissingTexts = {"", "?", "NA", "NaN", "nan"};
 bool is_missing(std::string_view field);
+
+// With the characters of ASCII for blanks, dashes, apostrophes and digits of other scripts, and
+// without those that nobody sees.
+std::string plain_characters(std::string_view text);
+
+// Whether it is a number by a decimal point, or one by a decimal comma.
+bool is_plain_number(std::string_view field);
 
 // For a field that is no number: its likely meaning and the remedy, "a percentage; remove the %".
 // Empty: a text like any other.

@@ -141,9 +141,12 @@ Result<RawData> fitting(RawData raw, const InputSchema& schema, const std::strin
   return raw;
 }
 
-Result<RawData> read_any(const std::string& path, const DatasetOptions& options) {
+// `inputs`: RowOptions::inputs.
+Result<RawData> read_any(const std::string& path, const DatasetOptions& options,
+                         std::size_t inputs = 0) {
   RUBATO_ASSIGN(const std::string kind, resolve_kind(path, options));
-  const RowOptions rows = rows_of(options);
+  RowOptions rows = rows_of(options);
+  rows.inputs = inputs;
   if (kind == "libsvm")
     return as_raw(read_libsvm(path, static_cast<std::size_t>(options.features), rows));
   if (kind == "idx") return as_raw(read_idx_images(idx_file(path)));
@@ -151,7 +154,7 @@ Result<RawData> read_any(const std::string& path, const DatasetOptions& options)
   if (kind == "images")
     return as_raw(read_image_folders(path, options.image_size, options.skip_bad));
   if (kind == "numpy")
-    return read_numpy(path, options.label_column, rows.unlabelled, options.weight_column);
+    return read_numpy(path, options.label_column, rows.unlabelled, options.weight_column, inputs);
   return as_raw(read_csv(path, {.header = options.header,
                                 .label_column = options.label_column,
                                 .weight_column = options.weight_column,
@@ -216,6 +219,7 @@ Result<RawData> read_raw_as(const std::string& path, const InputSchema& schema,
     rows.text.missing = with_more(std::move(rows.text.missing), schema.missing);
     return as_raw(read_csv_as(path, schema, unknown,
                               {.header = options.header,
+                               .label_column = options.label_column,
                                .weight_column = options.weight_column,
                                .rows = rows,
                                .id_column = options.id_column}));
@@ -227,7 +231,6 @@ Result<RawData> read_raw_as(const std::string& path, const InputSchema& schema,
                     path, kind == "images" ? "; the files' own stand in each line" : ""));
   DatasetOptions stated = options;
   stated.kind = kind;
-  if (kind == "libsvm") stated.features = static_cast<int>(schema.columns.size());
   if (schema.shape.height == schema.shape.width) stated.image_size = schema.shape.height;
   if (!schema.label.empty()) stated.label_column = schema.label;
   if (!schema.weights || kind != "numpy") {
@@ -235,7 +238,7 @@ Result<RawData> read_raw_as(const std::string& path, const InputSchema& schema,
   } else {  // whoever needs no weights has to know them from the other columns
     stated.weight_column = schema.weights->column;
   }
-  RUBATO_ASSIGN(RawData raw, read_any(path, stated));
+  RUBATO_ASSIGN(RawData raw, read_any(path, stated, schema.columns.size()));
   return fitting(std::move(raw), schema, path);
 }
 

@@ -5,10 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "base/numbers.hpp"
@@ -20,10 +18,12 @@
 namespace rubato::train {
 namespace {
 
+constexpr std::size_t kVeryFewClasses = 5;
 constexpr std::size_t kFewClasses = 20;  // digits, grades, months
 constexpr std::size_t kManyClasses = 100;
 constexpr std::uint64_t kSamplesOfClass = 20;  // fewer teach little of a class
 constexpr std::size_t kFewWords = 20;          // a small file may have a category for each sample
+constexpr std::size_t kUnits = 3;              // numbers of one unit; 2D and 3D are names
 constexpr std::size_t kFewRows = 20;           // so few may count up by chance
 constexpr std::size_t kNamedInHint = 3;        // of columns and classes in one line
 constexpr double kSteps = 10;  // a deviation of fewer steps between numbers is mostly rounding
@@ -45,77 +45,177 @@ std::string columns_named(const char* word, const Words& names) {
 
 // The labels that occur, of samples that have one.
 std::string quantity_hint(const Words& classes, std::uint64_t samples) {
-  if (classes.size() <= kFewClasses) return {};
-  if (!std::ranges::all_of(
-          classes, [](const std::string& name) { return parse_number<double>(name).has_value(); }))
-    return {};
+  if (!std::ranges::all_of(classes, is_plain_number)) return {};
   const bool fractions = std::ranges::any_of(
-      classes, [](const std::string& name) { return name.find('.') != name.npos; });
-  if (!fractions && classes.size() <= kManyClasses && samples >= kSamplesOfClass * classes.size())
-    return {};
+      classes, [](const std::string& name) { return name.find_first_of(".,") != name.npos; });
+  const bool hardly_return = classes.size() > kVeryFewClasses && 2 * classes.size() > samples;
+  const bool many = classes.size() > kFewClasses && (fractions || classes.size() > kManyClasses ||
+                                                     samples < kSamplesOfClass * classes.size());
+  if (!hardly_return && !many) return {};
   return fmt::format(
       "All {} labels are numbers. If they are a quantity to predict, and no names of classes, set "
       "dataset.task = \"regression\"",
       with_commas(classes.size()));
 }
 
-// With a blank for each blank that does not break, and without characters that nobody sees.
-std::string seen(std::string text) {
-  constexpr std::pair<std::string_view, std::string_view> kUnseen[] = {
-      {"\u00A0", " "}, {"\u202F", " "}, {"\u00AD", ""}, {"\u200B", ""},
-      {"\u200C", ""},  {"\u200D", ""},  {"\u2060", ""}, {"\uFEFF", ""}};
-  for (const auto& [character, shown] : kUnseen)
-    for (auto at = text.find(character); at != text.npos; at = text.find(character, at))
-      text.replace(at, character.size(), shown);
-  return text;
+// The code points of UTF-8; a byte that is none stands for itself.
+std::u32string code_points(std::string_view text) {
+  std::u32string points;
+  while (!text.empty()) {
+    const std::size_t length = std::max<std::size_t>(utf8_sequence(text), 1);
+    auto point = static_cast<char32_t>(static_cast<unsigned char>(text[0]));
+    if (length > 1) point &= 0x7Fu >> length;
+    for (std::size_t i = 1; i < length; ++i)
+      point = point << 6 | (static_cast<unsigned char>(text[i]) & 0x3Fu);
+    points += point;
+    text.remove_prefix(length);
+  }
+  return points;
+}
+
+// Of ASCII, and of Latin, Greek and Cyrillic beyond it.
+char32_t small_letter(char32_t c) {
+  const auto within = [c](char32_t first, char32_t last) { return c >= first && c <= last; };
+  if (within('A', 'Z') || (within(0xC0, 0xDE) && c != 0xD7)) return c + 0x20;
+  if (within(0x391, 0x3A9) || within(0x410, 0x42F)) return c + 0x20;
+  if (within(0x400, 0x40F)) return c + 0x50;
+  // Pairs of a capital and its small letter.
+  const bool odd_capitals = within(0x139, 0x148) || within(0x179, 0x17E);
+  if (odd_capitals) return c + c % 2;
+  if (within(0x100, 0x177) || within(0x460, 0x481) || within(0x48A, 0x4BF) ||
+      within(0x1E00, 0x1EFF))
+    return c | 1;
+  return c;
 }
 
 // Without the differences that people mean nothing by.
-std::string folded(const std::string& text) {
-  std::string key;
-  if (text.starts_with('-') && parse_number<double>(text)) return text;  // -1 is not 1
-  for (const char c : lower_case(seen(text))) {
+std::u32string folded(const std::string& text) {
+  if (text.starts_with('-') && parse_number<double>(text)) return code_points(text);  // -1 is not 1
+  std::u32string key;
+  for (const char32_t c : code_points(plain_characters(text))) {
     const bool between = c == ' ' || c == '_' || c == '-';
-    if (!between) key += c;
+    if (!between) key += small_letter(c);
     if (between && !key.empty() && key.back() != ' ') key += ' ';
   }
   while (key.ends_with(' ')) key.pop_back();
   return key;
 }
 
-// Two words that have one key.
-std::optional<std::pair<std::string, std::string>> alike(
-    const Words& words, const std::function<std::string(const std::string&)>& key) {
-  std::map<std::string, std::string> known;
+bool is_combining(char32_t c) {
+  return c >= 0x300 && c <= 0x36F;
+}
+
+// Whether `apart` has letters and accents where `whole` has letters with accents, the rest alike:
+// Unicode's two forms of one text. Which accent it is does not matter.
+bool are_two_forms(const std::u32string& apart, const std::u32string& whole) {
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < apart.size();) {
+    const std::size_t letter = i++;
+    while (i < apart.size() && is_combining(apart[i])) ++i;
+    if (at == whole.size()) return false;
+    const bool fits = i > letter + 1 ? whole[at] >= 0x80 : whole[at] == apart[letter];
+    if (!fits) return false;
+    ++at;
+  }
+  return at == whole.size();
+}
+
+// Pairs of words that look the same, or nearly so.
+struct Alike {
+  Words first = {};  // two of them
+  std::size_t pairs = 0;
+
+  void add(const std::string& a, const std::string& b) {
+    if (pairs++ == 0) first = {a, b};
+  }
+};
+
+// Words that have one key.
+template <class Key>
+Alike alike(const Words& words, Key key) {
+  Alike found;
+  std::map<decltype(key(words.front())), std::string> known;
   for (const std::string& word : words) {
     const auto [other, first] = known.emplace(key(word), word);
-    if (!first) return std::pair(other->second, word);
+    if (!first) found.add(other->second, word);
   }
-  return std::nullopt;
+  return found;
+}
+
+Alike two_forms(const Words& words) {
+  struct Folded {
+    const std::string* word;
+    std::u32string key;
+  };
+  std::vector<Folded> apart, whole;
+  for (const std::string& word : words) {
+    std::u32string key = folded(word);
+    const bool combining = std::ranges::any_of(key, is_combining);
+    (combining ? apart : whole).push_back({&word, std::move(key)});
+  }
+  Alike found;
+  for (const Folded& a : apart)
+    for (const Folded& b : whole)
+      if (are_two_forms(a.key, b.key)) found.add(*b.word, *a.word);
+  return found;
 }
 
 // `what`: "Classes", or a column's "Categories". Texts that are one number, or that differ in case
-// and blanks.
+// and blanks, or in what nobody sees.
 std::string spelling_hint(const std::string& what, const Words& words) {
-  constexpr const char* kRemedy = "If they are meant to be one, spell them alike in all files";
-  if (const auto two = alike(words, number_label))
-    return fmt::format("{} \"{}\" and \"{}\" are two, though one number. {}", what, two->first,
-                       two->second, kRemedy);
-  if (const auto two = alike(words, folded))
-    return fmt::format("{} \"{}\" and \"{}\" are two. {}", what, two->first, two->second, kRemedy);
+  const auto hint = [&](const Alike& found, std::string_view but) {
+    const std::size_t more = found.pairs - 1;
+    return fmt::format(
+        "{} \"{}\" and \"{}\" are two{}{}. If they are meant to be one, spell them alike in all "
+        "files",
+        what, found.first[0], found.first[1], but,
+        more == 0 ? "" : fmt::format(", and {} more such {}", more, more == 1 ? "pair" : "pairs"));
+  };
+  if (const Alike found = alike(words, number_label); found.pairs > 0)
+    return hint(found, ", though one number");
+  if (const Alike found = alike(words, folded); found.pairs > 0) return hint(found, "");
+  if (const Alike found = two_forms(words); found.pairs > 0)
+    return hint(found, ", of letters that look the same in other bytes (Unicode NFC and NFD)");
   return {};
 }
 
-// Texts that are meant as numbers, or as no value. `what`: "Column "x" holds texts", "Labels".
+// The letters behind the number in every word: "cm" of 12cm, 9cm. Empty: there are none, or others.
+std::string common_unit(const Words& words) {
+  const auto unit = [](const std::string& word) {
+    return word.substr(std::min(word.find_last_of("0123456789") + 1, word.size()));
+  };
+  const std::string all = words.size() < kUnits ? "" : unit(words.front());
+  if (all.empty()) return {};
+  const bool common = std::ranges::all_of(words, [&](const std::string& word) {
+    return unit(word) == all && is_plain_number(word.substr(0, word.size() - all.size()));
+  });
+  return common ? all : "";
+}
+
+// Texts that are meant as no value, if there is one, or as numbers, if half of them or more are.
+// `what`: "Column "x" holds texts", "Labels".
 std::string text_hint(const std::string& what, const Words& words) {
-  if (words.empty()) return {};
-  const auto mark = std::ranges::find_if(
-      words, [](const std::string& word) { return looks_like(word).starts_with("if it"); });
-  if (mark != words.end())
-    return fmt::format("{} such as \"{}\": {}", what, *mark, looks_like(*mark));
-  if (std::ranges::any_of(words, [](const std::string& w) { return looks_like(w).empty(); }))
-    return {};
-  return fmt::format("{} such as \"{}\": {}", what, words.front(), looks_like(words.front()));
+  Words numbers;
+  for (const std::string& word : words) {
+    const std::string likely = looks_like(word);
+    if (likely.starts_with("if it"))
+      return fmt::format("{} such as \"{}\": {}", what, word, likely);
+    if (!likely.empty()) numbers.push_back(word);
+  }
+  if (numbers.empty() || 2 * numbers.size() < words.size()) return {};
+  return fmt::format("{} such as \"{}\": {}", what, numbers.front(), looks_like(numbers.front()));
+}
+
+// Of a column. `stated`: it is one of categories, so numbers among them are meant.
+std::string column_text_hint(const std::string& name, Words words, bool stated) {
+  if (stated) std::erase_if(words, is_plain_number);
+  const std::string what = fmt::format("Column \"{}\" holds texts", name);
+  if (const std::string hint = text_hint(what, words); !hint.empty()) return hint;
+  const std::string unit = common_unit(words);
+  if (unit.empty()) return {};
+  return fmt::format(
+      "{} such as \"{}\": if they are numbers with a unit, write them without \"{}\"", what,
+      words.front(), unit);
 }
 
 std::string rare_hint(const DataSummary& all, bool weighted) {
@@ -141,7 +241,9 @@ void add_class_hints(const DataSummary& all, const DatasetOptions& options, Word
   for (const auto& [name, samples] : all.classes) names.push_back(name);
   hints.push_back(quantity_hint(names, all.samples));
   hints.push_back(spelling_hint("Classes", names));
-  hints.push_back(text_hint("Labels", names));
+  Words texts = names;
+  std::erase_if(texts, is_plain_number);
+  hints.push_back(text_hint("Labels", texts));
   if (names.size() == 1)
     hints.push_back(fmt::format(
         "All samples are of one class, \"{}\", so there is nothing to learn. See whether the "
@@ -157,26 +259,35 @@ double step_at(double value) {
   return static_cast<double>(std::nextafter(at, std::numeric_limits<T>::max()) - at);
 }
 
+// How to leave columns out; only names can be listed.
+std::string leave_out(bool nameless, std::size_t columns) {
+  const char* const them = columns == 1 ? "it" : "them";
+  return nameless ? fmt::format("leave {} out when you write the file", them)
+                  : fmt::format("list {} in dataset.ignore", them);
+}
+
 void add_column_hints(const DataSummary& all, const DatasetOptions& options, Words& hints) {
   Words empty, names_of_samples, coarse, coarse_unscaled;
   const char* const word = all.steps > 1 ? "Channel" : "Column";
   bool any_varies = all.columns.empty();
   for (std::size_t c = 0; c < all.columns.size(); ++c) {
     const ColumnSummary& column = all.columns[c];
-    const std::string name = column.name.empty() ? fmt::format("{}", c) : column.name;
+    const std::string name =
+        column.name.empty() ? fmt::format("{}", shown_position(c, all.sparse)) : column.name;
     const std::uint64_t present = all.samples * all.steps - column.missing;
     const double spread = deviation(column.values);
     any_varies = any_varies || spread > 0 || column.categories.size() > 1 ||
                  (column.missing > 0 && present > 0);
     if (present == 0) empty.push_back(name);
     const std::size_t words = column.categories.size();
+    const auto& stated = options.categorical;
     const std::string meant =
-        text_hint(fmt::format("Column \"{}\" holds texts", name), column.categories);
+        column_text_hint(name, column.categories, std::ranges::find(stated, name) != stated.end());
     if (!meant.empty())
       hints.push_back(meant);
     else if (words > kFewWords && 2 * words >= present)
       names_of_samples.push_back(name);
-    if (words <= kFewWords)
+    if (words <= kFewWords || 2 * words < present)
       hints.push_back(
           spelling_hint(fmt::format("Categories of column \"{}\":", name), column.categories));
     if (spread > 0 && spread < kSteps * step_at<double>(column.values.mean))
@@ -193,7 +304,8 @@ void add_column_hints(const DataSummary& all, const DatasetOptions& options, Wor
   if (!names_of_samples.empty())
     hints.push_back(columns_named(word, names_of_samples) +
                     ": about as many categories as samples. Names and ids teach nothing of other "
-                    "samples; list them in dataset.ignore");
+                    "samples; " +
+                    leave_out(all.columns.front().name.empty(), names_of_samples.size()));
   if (!coarse.empty())
     hints.push_back(columns_named(word, coarse) +
                     ": the numbers differ by less than their size lets be told apart. Subtract "
@@ -244,14 +356,14 @@ std::vector<std::string> order_hints(const RawTable& table) {
   Words counting;
   for (std::size_t c = 0; c < table.columns.size(); ++c)
     if (counts_samples(table, c))
-      counting.push_back(table.columns[c].name.empty() ? fmt::format("{}", c)
-                                                       : table.columns[c].name);
+      counting.push_back(table.columns[c].name.empty()
+                             ? fmt::format("{}", shown_position(c, table.sparse))
+                             : table.columns[c].name);
   if (counting.empty()) return {};
-  return {
-      fmt::format("{} {} the samples of the file{}. If it is a number of the line, list it "
-                  "in dataset.ignore",
-                  columns_named("Column", counting), counting.size() == 1 ? "counts" : "count",
-                  sorted_by_class(table.labels) ? ", and these are sorted by class" : "")};
+  return {fmt::format("{} {} the samples of the file{}. If it is a number of the line, {}",
+                      columns_named("Column", counting), counting.size() == 1 ? "counts" : "count",
+                      sorted_by_class(table.labels) ? ", and these are sorted by class" : "",
+                      leave_out(table.columns.front().name.empty(), 1))};
 }
 
 }  // namespace rubato::train

@@ -206,7 +206,9 @@ class Collector {
   Result<void> note_bad(const fs::path& file, const std::string& message) {
     if (skip_bad_ == 0)
       return fail(ErrorCode::BadInput,
-                  message + "; dataset.skip_bad = 0.01 would leave out up to 1 % of such files");
+                  message +
+                      "; mend or remove it. A run leaves out up to 1 % of such files by "
+                      "dataset.skip_bad = 0.01");
     if (first_bad_.empty()) first_bad_ = message;
     std::string why = message;
     if (why.starts_with(file.string() + ": ")) why.erase(0, file.string().size() + 2);
@@ -221,8 +223,8 @@ class Collector {
     Shape& shape = images_.shape;
     if (image.shape.height != shape.height || image.shape.width != shape.width)
       return bad(path,
-                 fmt::format("has {} x {} pixels, the images before it {} x {}; set "
-                             "dataset.image_size, to which all resize",
+                 fmt::format("has {} x {} pixels, the images before it {} x {}; resize "
+                             "them to one size, or set dataset.image_size of a run",
                              image.shape.width, image.shape.height, shape.width, shape.height));
     const auto plane =
         static_cast<std::size_t>(shape.height) * static_cast<std::size_t>(shape.width);

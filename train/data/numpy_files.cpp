@@ -186,17 +186,16 @@ std::string text_at(const Array& array, std::size_t i) {
   std::string text;
   if (array.kind == 'S') {
     const std::string_view bytes = array.data.substr(i * array.item_bytes, array.item_bytes);
-    const std::string_view used = bytes.substr(0, bytes.find('\0'));
+    const std::string_view used = bytes.substr(0, bytes.find_last_not_of('\0') + 1);
     if (is_utf8(used)) return std::string(used);
     for (const char byte : used) append_utf8(static_cast<std::uint8_t>(byte), text);  // Latin-1
     return text;
   }
-  for (std::size_t at = 0; at < array.item_bytes; at += 4) {
-    const auto code =
-        read_as<std::uint32_t>(array.data.data() + i * array.item_bytes + at, array.big_endian);
-    if (code == 0) break;
-    append_utf8(code, text);
-  }
+  for (std::size_t at = 0; at < array.item_bytes; at += 4)
+    append_utf8(
+        read_as<std::uint32_t>(array.data.data() + i * array.item_bytes + at, array.big_endian),
+        text);
+  text.erase(text.find_last_not_of('\0') + 1);
   return text;
 }
 
@@ -225,6 +224,8 @@ Parsed<Labels> labels_of(const Array& array, std::size_t rows, Unlabelled unlabe
   Labels labels;
   for (std::size_t row = 0; row < rows; ++row) {
     std::string label = label_at(array, place(row));
+    if (label.find('\0') != label.npos)
+      return wrong(fmt::format("sample {}: its label holds a zero byte; mend it", row));
     if (label.empty() && unlabelled == Unlabelled::Skip) {
       ++labels.left_out;
       continue;
@@ -242,6 +243,29 @@ Labels no_labels(std::size_t rows) {
   labels.rows.resize(rows);
   std::iota(labels.rows.begin(), labels.rows.end(), std::size_t{0});
   return labels;
+}
+
+std::string shape_text(const Array& array) {
+  return fmt::format("({}{})", fmt::join(array.shape, ", "), array.shape.size() == 1 ? "," : "");
+}
+
+// For an array that cannot be samples: why. `what`: "array "x"". Empty: it can.
+std::string no_samples(const Array& array, const std::string& what) {
+  const std::size_t dimensions = array.shape.size();
+  if (array.is_text())
+    return fmt::format("{} holds texts, and samples are numbers; save a table with texts as CSV",
+                       what);
+  if (dimensions == 1)
+    return fmt::format(
+        "{} has the shape {}, and samples have [samples, columns]; reshape(-1, 1) "
+        "makes each number a sample of one column",
+        what, shape_text(array));
+  if (dimensions < 1 || dimensions > 4)
+    return fmt::format(
+        "{} has the shape {}; samples have [samples, columns], sequences [samples, "
+        "steps, channels], images [samples, height, width] with or without channels",
+        what, shape_text(array));
+  return {};
 }
 
 // Where value (row, column) of a table is in the file.
@@ -267,8 +291,8 @@ Parsed<std::vector<double>> weights_of(const Array& array, const std::vector<std
 
 constexpr std::size_t kNowhere = std::string::npos;
 
-// Columns of `array` but `label`, which may lie beyond the last, and `weight`. Of the samples that
-// `labels` names.
+// Columns of `array` but `label`, which may lie beyond the last or nowhere, and `weight`. Of the
+// samples that `labels` names.
 Parsed<RawTable> table_of(const Array& array, std::size_t label, Labels labels,
                           std::size_t weight = kNowhere) {
   const std::size_t rows = labels.rows.size(), fields = array.shape[1];
@@ -282,7 +306,7 @@ Parsed<RawTable> table_of(const Array& array, std::size_t label, Labels labels,
     table.weights = std::move(*weights);
   }
   table.columns.resize(fields - (label < fields ? 1 : 0) - (weight < fields ? 1 : 0));
-  table.label = fmt::format("{}", label);
+  if (label < kNowhere) table.label = fmt::format("{}", label);
   if (rows == 0 || table.columns.empty()) return wrong("holds no samples");
   if (rows > kValuesMax / table.columns.size())
     return wrong(fmt::format("holds more than {} values; use a part of it", kValuesMax));
@@ -388,16 +412,17 @@ Parsed<std::size_t> column_at(const std::string& column, std::string_view key,
 }
 
 Parsed<RawData> single_array(const std::string& bytes, const std::string& label_column,
-                             const std::string& weight_column, Unlabelled unlabelled) {
+                             const std::string& weight_column, Unlabelled unlabelled,
+                             std::size_t inputs) {
   const auto array = parse_array(bytes);
   if (!array) return wrong(array.error());
-  const std::size_t dimensions = array->shape.size();
-  if (dimensions < 2 || dimensions > 4 || array->is_text())
-    return wrong(
-        fmt::format("holds an array of shape ({}); a table has [samples, columns]. Save "
-                    "images, or sequences, and labels by np.savez(file, x=..., y=...)",
-                    fmt::join(array->shape, ", ")));
-  if (dimensions > 2) return samples_of(*array, no_labels(array->shape[0]));
+  if (std::string why = no_samples(*array, "the array"); !why.empty()) return wrong(std::move(why));
+  if (array->shape.size() > 2) return samples_of(*array, no_labels(array->shape[0]));
+  if (inputs > 0 && array->shape[1] == inputs) {
+    auto table = table_of(*array, kNowhere, no_labels(array->shape[0]));
+    if (!table) return wrong(table.error());
+    return RawData(std::move(*table));
+  }
   if (array->shape[1] < 2) return wrong("has one column; a label and a feature need two");
   std::size_t label = array->shape[1] - 1;
   if (!label_column.empty()) {
@@ -489,7 +514,13 @@ Parsed<NamedArrays> choose(const Entries& entries, const std::string& weight) {
   };
   if (!chosen.x) chosen.x = only(true);
   if (!chosen.y && arrays.size() > 1) chosen.y = only(false);
-  const std::size_t dimensions = chosen.x ? chosen.x->shape.size() : 0;
+  if (chosen.x) {
+    const auto its = std::ranges::find_if(
+        arrays, [&](const auto& each) { return each.second.data.data() == chosen.x->data.data(); });
+    if (std::string why = no_samples(*chosen.x, fmt::format("array \"{}\"", its->first));
+        !why.empty())
+      return wrong(std::move(why));
+  }
   if (chosen.y && chosen.y->shape.size() == 2 && chosen.y->shape[1] == 1)
     chosen.y->shape.pop_back();
   if (chosen.y && chosen.y->shape.size() == 2 && chosen.x &&
@@ -498,11 +529,10 @@ Parsed<NamedArrays> choose(const Entries& entries, const std::string& weight) {
         fmt::format("array \"y\" has {} numbers for each sample; a label is one: save the "
                     "positions of its ones by y.argmax(axis=1)",
                     chosen.y->shape[1]));
-  if (dimensions < 2 || dimensions > 4 || chosen.x->is_text() ||
-      (chosen.y && chosen.y->shape.size() != 1)) {
+  if (!chosen.x || (chosen.y && chosen.y->shape.size() != 1)) {
     std::vector<std::string> names;
     for (const auto& [name, array] : arrays)
-      names.push_back(fmt::format("{} ({})", name, fmt::join(array.shape, ", ")));
+      names.push_back(fmt::format("{} {}", name, shape_text(array)));
     return wrong(
         fmt::format("holds arrays {}; which are samples and labels is unclear. Save it by "
                     "np.savez(file, x=..., y=...)",
@@ -552,11 +582,12 @@ Parsed<RawData> named_arrays(const std::string& path, std::size_t file_bytes,
 }  // namespace
 
 Result<RawData> read_numpy(const std::string& path, const std::string& label_column,
-                           Unlabelled unlabelled, const std::string& weight_column) {
+                           Unlabelled unlabelled, const std::string& weight_column,
+                           std::size_t inputs) {
   RUBATO_ASSIGN(const std::string bytes, read_file(path));
   auto data = bytes.starts_with("PK")
                   ? named_arrays(path, bytes.size(), weight_column, unlabelled)
-                  : single_array(bytes, label_column, weight_column, unlabelled);
+                  : single_array(bytes, label_column, weight_column, unlabelled, inputs);
   if (!data) return fail(ErrorCode::BadInput, fmt::format("{}: {}", path, data.error()));
   return std::move(*data);
 }

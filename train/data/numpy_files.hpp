@@ -17,9 +17,11 @@ namespace rubato::train {
 // channels, height, width] are images; other numbers of [samples, steps, channels] are sequences.
 // NaN is a missing value or label. A text label stays as it is; that of a number is the number's
 // shortest own spelling. `weight_column`: the weights of samples, an index likewise, or the name of
-// an array of a .npz file, which may lack it; empty: none.
+// an array of a .npz file, which may lack it; empty: none. `inputs`: a .npy table of just so many
+// columns has neither labels nor weights, for they are all those of the model; 0: none does.
 [[nodiscard]] Result<RawData> read_numpy(const std::string& path, const std::string& label_column,
                                          Unlabelled unlabelled = Unlabelled::Keep,
-                                         const std::string& weight_column = "");
+                                         const std::string& weight_column = "",
+                                         std::size_t inputs = 0);
 
 }  // namespace rubato::train

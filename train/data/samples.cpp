@@ -157,7 +157,8 @@ tl::unexpected<Error> too_far(double value, const RawTable& table, std::size_t r
                           "deviation {}; mend it",
                           place_text(path, table.lines, row),
                           table.steps > 1 ? fmt::format("step {}, channel {}", at / columns, c)
-                                          : column_text(schema.columns[c].name, c),
+                                          : column_text(schema.columns[c].name,
+                                                        shown_position(c, table.sparse)),
                           value, mean, 1 / std::abs(scale)));
 }
 
@@ -187,10 +188,13 @@ Result<std::vector<float>> inputs_of(const RawTable& table, const InputSchema& s
   const auto count = static_cast<std::size_t>(schema.shape.count());
   RUBATO_CHECK(table.steps == static_cast<std::size_t>(schema.steps()), "the steps of this schema");
   if (rows > kValuesMax / count)
-    return fail(ErrorCode::BadInput,
-                fmt::format("{}: {} samples of {} inputs do not fit into memory (limit {} values); "
-                            "list columns of many categories in dataset.ignore",
-                            path, rows, count, kValuesMax));
+    return fail(
+        ErrorCode::BadInput,
+        fmt::format("{}: {} samples of {} inputs do not fit into memory (limit {} values); {}",
+                    path, rows, count, kValuesMax,
+                    count > table.steps * columns
+                        ? "list columns of many categories in dataset.ignore"
+                        : "use a part of the file"));
   std::vector<std::vector<std::size_t>> places(columns);  // of each word among the categories
   for (std::size_t c = 0; c < columns; ++c)
     for (const std::string& word : table.columns[c].words) {
@@ -262,19 +266,19 @@ Result<std::vector<double>> target_values(const RawData& raw, const std::string&
 Result<Samples> to_samples(RawData raw, const InputSchema& schema, const std::string& path,
                            Labels labels) {
   Samples samples;
-  // Who predicts numbers has no use for the known ones: the column may be there and empty.
-  if (schema.target && labels == Labels::IfThere)
-    std::visit([](auto& content) { content.labels.clear(); }, raw);
+  // Who predicts has no use for known labels: they may be empty, or new classes or folders.
+  if (labels == Labels::IfThere) std::visit([](auto& content) { content.labels.clear(); }, raw);
   auto* table = std::get_if<RawTable>(&raw);
-  samples.labelled = !labels_in(raw).empty();
   samples.left_out = left_out_of(raw);
   samples.ids = std::visit([](auto& of) { return std::move(of.ids); }, raw);
-  if (!samples.labelled && labels == Labels::Needed)
-    return fail(ErrorCode::BadInput,
-                table ? fmt::format("{}: has no label column \"{}\", by which to judge; rubato "
-                                    "predict needs none",
-                                    path, schema.label)
-                      : path + ": has no labels; rubato predict needs none");
+  if (labels == Labels::Needed && labels_in(raw).empty())
+    return fail(
+        ErrorCode::BadInput,
+        table && !schema.label.empty()
+            ? fmt::format("{}: has no column \"{}\" with the labels; add it, or name theirs in "
+                          "dataset.label_column (evaluate --label)",
+                          path, schema.label)
+            : path + ": has no labels; rubato predict needs none");
   if (labels == Labels::Needed) RUBATO_TRY(check_labels(raw, path));
   RUBATO_TRY(add_labels(raw, schema, path, samples.data));
   if (schema.weights && labels == Labels::Needed)
@@ -302,6 +306,13 @@ Result<Samples> read_samples(const InputSchema& schema, const std::string& path,
   if (labels == Labels::Needed && schema.weights) stated.weight_column = schema.weights->column;
   auto raw = read_raw_as(test_files(path), named, stated, Unknown::Count);
   if (!raw) return fail(ErrorCode::BadInput, std::move(raw.error().message));
+  const auto& weights = weights_in(*raw);
+  const bool count = std::ranges::any_of(weights, [](double weight) { return weight > 0; });
+  if (labels == Labels::Needed && !weights.empty() && !count)
+    return fail(ErrorCode::BadInput,
+                fmt::format("{}: all weights in \"{}\" are 0, so no sample counts; mend them, or "
+                            "remove the column",
+                            path, stated.weight_column));
   return to_samples(std::move(*raw), schema, path, labels);
 }
 

@@ -17,7 +17,6 @@ enum class Labels { Needed, IfThere };
 
 struct Samples {
   Dataset data;             // labels and targets are 0 where there are none, or none is wanted
-  bool labelled = false;    // the file has labels
   std::size_t unknown = 0;  // values that are none of the model's categories; they count as none
   LeftOut left_out = {};
   std::vector<std::string> ids = {};  // names of the samples, where they have some

@@ -61,10 +61,7 @@ Result<void> add_labels(const RawData& raw, const std::string& path, Task task,
   }
   RUBATO_TRY(check_labels(raw, path));
   for (const std::string& label : labels) ++summary.classes[label];
-  if (summary.classes.size() > kClassesMax)
-    return bad(fmt::format("{}: has {} classes, more than {}; set dataset.label_column", path,
-                           summary.classes.size(), kClassesMax));
-  return {};
+  return check_class_count(summary.classes, path + ": has");
 }
 
 DataSummary summary_of_table(const RawTable& table) {

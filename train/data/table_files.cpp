@@ -45,10 +45,10 @@ std::string_view next_word(std::string_view& line) {
   return word;
 }
 
-// Adds the entries "index:value ..." of one row. Returns: the last index, 0 if there is none; or
-// what is wrong.
+// Adds the entries "index:value ..." of one row. `known`: the features are those of a model, not of
+// dataset.features. Returns: the last index, 0 if there is none; or what is wrong.
 tl::expected<std::size_t, std::string> parse_entries(std::string_view line, std::size_t features,
-                                                     SparseRows<double>& entries) {
+                                                     bool known, SparseRows<double>& entries) {
   std::size_t previous = 0;
   while (!trim(line).empty()) {
     const std::string_view word = next_word(line);
@@ -69,12 +69,25 @@ tl::expected<std::size_t, std::string> parse_entries(std::string_view line, std:
           fmt::format("index {} after {}; indices start at 1 and ascend", *index, previous));
     if (features > 0 && *index > features)
       return tl::unexpected(
-          fmt::format("index {} is beyond the {} features; set dataset.features to {} or more",
-                      *index, features, *index));
+          fmt::format("index {} is beyond the {} features{}", *index, features,
+                      known ? fmt::format(" of the model; remove it, or train with "
+                                          "dataset.features = {} or more",
+                                          *index)
+                            : fmt::format("; set dataset.features to {} or more", *index)));
     previous = *index;
     if (*value != 0) entries.add(static_cast<std::uint32_t>(previous - 1), *value);
   }
   return previous;
+}
+
+// "08:15", or "8:15:30": no entry, though it has a colon.
+bool is_time(std::string_view word) {
+  const auto colon = word.find(':');
+  if (colon == word.npos || word.size() < colon + 3) return false;
+  const auto hours = parse_number<std::uint32_t>(word.substr(0, colon));
+  const auto minutes = parse_number<std::uint32_t>(word.substr(colon + 1, 2));
+  return hours && minutes && *hours < 24 && *minutes < 60 &&
+         (word.size() == colon + 3 || word[colon + 3] == ':');
 }
 
 // --- CSV -------------------------------------------------------------------------------------
@@ -121,12 +134,18 @@ struct Below {
   }
 };
 
-std::vector<Below> look_below(CsvReader rest, std::size_t fields) {
-  std::vector<Below> below(fields);
+// `repeats` <- how many records are `first` again. They do not count.
+std::vector<Below> look_below(CsvReader rest, const Fields& first, std::size_t& repeats) {
+  std::vector<Below> below(first.size());
+  repeats = 0;
   for (std::size_t i = 0; i < kHeaderProbe; ++i) {
     auto record = rest.next();
     if (!record || !*record) break;
-    for (std::size_t f = 0; f < std::min(fields, (*record)->size()); ++f) {
+    if (**record == first) {
+      ++repeats;
+      continue;
+    }
+    for (std::size_t f = 0; f < std::min(first.size(), (*record)->size()); ++f) {
       std::string& field = (**record)[f];
       if (rest.format().is_missing(field)) continue;
       const bool number = rest.format().is_number(field);
@@ -158,7 +177,8 @@ enum class FirstLine { Names, Values, Unclear };
 // What `first`, the first record, is. `rest`: the records after it. `label`: the label's field.
 FirstLine judge_first(const Fields& first, const CsvReader& rest, std::size_t label) {
   const CsvFormat& format = rest.format();
-  const std::vector<Below> below = look_below(rest, first.size());
+  std::size_t repeats = 0;
+  const std::vector<Below> below = look_below(rest, first, repeats);
   int over_numbers = 0;  // texts above numbers alone: names
   int over_others = 0;   // texts that never come again, above texts that do: likely names
   int among_equals = 0;  // texts that come again below: values
@@ -180,7 +200,9 @@ FirstLine judge_first(const Fields& first, const CsvReader& rest, std::size_t la
       ++over_others;
     }
   }
-  if (!any_below) return numbers > 0 ? FirstLine::Values : FirstLine::Names;
+  // Names come again where files were joined, which a text above numbers shows.
+  if (over_numbers == 0 && repeats > 0) ++among_equals;
+  if (!any_below) return numbers + among_equals > 0 ? FirstLine::Values : FirstLine::Names;
   if (over_numbers > 0) {
     const bool odd = numbers > 0 && (label >= first.size() || format.is_number(first[label]));
     return among_equals > 0 || odd ? FirstLine::Unclear : FirstLine::Names;
@@ -201,6 +223,45 @@ bool options_name(const Fields& first, const CsvOptions& options) {
          std::ranges::any_of(options.categorical, names_field);
 }
 
+// For a first line that is no record as those below: a title, or names of which some are missing.
+// Empty: it may be a record.
+std::string odd_first(const Fields& first, CsvReader rest) {
+  constexpr std::ptrdiff_t kSeveral = 3;
+  std::vector<Fields> below;
+  while (below.size() < kHeaderProbe) {
+    auto record = rest.next();
+    if (!record || !*record) break;
+    below.push_back(std::move(**record));
+  }
+  if (below.empty()) return {};
+  const std::size_t size = below.front().size();
+  const auto is_empty = [](const std::string& field) { return field.empty(); };
+  const auto ends_empty = [](const Fields& record) { return record.back().empty(); };
+  const bool alone = std::ssize(first) >= kSeveral && size == first.size() &&
+                     std::ranges::count_if(first, is_empty) + 1 == std::ssize(first) &&
+                     std::ranges::none_of(below.front(), is_empty);
+  const bool shorter = below.size() > 1 && size > first.size() &&
+                       std::ranges::count(below, size, &Fields::size) == std::ssize(below) &&
+                       !std::ranges::all_of(below, ends_empty);
+  if (!alone && !shorter) return {};
+  return fmt::format(
+      "{} above lines of {}; if it is a title, remove it, and if it holds names, add those that "
+      "are "
+      "missing",
+      counted(alone ? 1 : first.size(), "field"), size);
+}
+
+// Whether the last field is empty in the first lines, as where each line ends with a separator.
+bool ends_empty(const Fields& first, CsvReader rest) {
+  if (!first.back().empty()) return false;
+  for (std::size_t i = 0; i < kHeaderProbe; ++i) {
+    const auto record = rest.next();
+    if (!record || !*record) break;
+    if ((*record)->size() == first.size() && !(*record)->back().empty()) return false;
+  }
+  return true;
+}
+
 // Which field of a record is which column.
 struct CsvLayout {
   std::vector<std::size_t> features = {};
@@ -219,6 +280,10 @@ std::string not_found(const std::string& column, std::string_view key, const Fie
 tl::expected<CsvLayout, std::string> find_layout(const Fields& first, const CsvReader& rest,
                                                  const CsvOptions& options, RawTable& table) {
   CsvLayout layout{.label = first.size() - 1, .fields = first.size()};
+  if (options.label_column.empty() && ends_empty(first, rest))
+    return tl::unexpected<std::string>(
+        "the last field is empty in each line, so it is no label; remove the separator at the end "
+        "of the lines, or name the label's column in dataset.label_column");
   if (!options.label_column.empty()) layout.label = find_field(first, options.label_column);
   if (layout.label == kNowhere)
     return tl::unexpected(not_found(options.label_column, "dataset.label_column", first));
@@ -290,6 +355,11 @@ tl::expected<CsvLayout, std::string> find_columns(const Fields& first, const Csv
       layout.features.push_back(found->second);
     }
     layout.label = position_of(names, schema.label);
+    if (layout.label == kNowhere && !options.label_column.empty()) {
+      layout.label = find_field(names, options.label_column);
+      if (layout.label == kNowhere)
+        return tl::unexpected(not_found(options.label_column, "the label", names));
+    }
     if (!weight_column.empty()) layout.weight = position_of(names, weight_column);
     return layout;
   }
@@ -394,13 +464,17 @@ class ColumnReader {
       std::vector<std::string> known;
       for (const auto& [name, at] : places_) known.push_back(name);
       return tl::unexpected(
-          fmt::format("\"{}\" is not one of the {} agreed categories{}; mend the line, or start a "
-                      "new run, which agrees on the categories anew",
+          fmt::format("\"{}\" is not one of the {} agreed categories{}; mend the line, or begin a "
+                      "new run whose training data have the category",
                       word, known.size(), near(word, known)));
     }
-    if (places_.size() >= kCategoriesMax)
-      return tl::unexpected(fmt::format(
-          "more than {} different categories; list the column in dataset.ignore", kCategoriesMax));
+    if (places_.size() >= kCategoriesMax) {
+      const std::string likely = looks_like(word);
+      return tl::unexpected(
+          fmt::format("more than {} different categories, such as \"{}\"{}; mend it, or list the "
+                      "column in dataset.ignore",
+                      kCategoriesMax, word, likely.empty() ? "" : fmt::format(" ({})", likely)));
+    }
     if (word.size() > kNameBytesMax)
       return tl::unexpected(fmt::format(
           "a category of more than {} bytes; list the column in dataset.ignore", kNameBytesMax));
@@ -436,9 +510,13 @@ tl::expected<void, std::string> read_record(std::size_t line, Fields& record,
                                             Unlabelled unlabelled,
                                             std::vector<ColumnReader>& columns, RawTable& table) {
   if (record.size() != layout.fields)
-    return tl::unexpected(
-        fmt::format("{} fields; the first line has {}", record.size(), layout.fields));
+    return tl::unexpected(fmt::format("{} fields; the first line has {}{}", record.size(),
+                                      layout.fields,
+                                      record.size() == layout.fields + 1 && record.back().empty()
+                                          ? "; remove the separator at the end of the line"
+                                          : ""));
   const bool labelled = layout.label != kNowhere;
+  std::string id = layout.id == kNowhere ? "" : record[layout.id];  // it may be the label's column
   if (labelled && format.is_missing(record[layout.label])) record[layout.label].clear();
   if (labelled && record[layout.label].empty() && unlabelled == Unlabelled::Skip) {
     ++table.left_out.unlabelled;
@@ -456,7 +534,6 @@ tl::expected<void, std::string> read_record(std::size_t line, Fields& record,
               : fmt::format("weight \"{}\" is not a number from 0 to {:.1e}", field, kNumberMax));
     weight = *sound;
   }
-  std::string id = layout.id == kNowhere ? "" : record[layout.id];  // it may be the label's column
   const std::size_t before = table.values.size();
   for (std::size_t i = 0; i < columns.size(); ++i) {
     const std::size_t at = layout.features[i];
@@ -533,6 +610,7 @@ Result<RawTable> read_records(const std::string& path, const RowOptions& options
   if (!*record) return fail(ErrorCode::BadInput, path + ": holds no samples");
   auto layout = lay_out(**record, reader, table);
   if (!layout) return bad_line(path, reader.line(), layout.error());
+  const Fields names = layout->header ? **record : Fields();
   if (layout->header) record = reader.next();
   std::vector<ColumnReader> columns;
   for (std::size_t i = 0; i < table.columns.size(); ++i) columns.push_back(make(i, table, *format));
@@ -542,7 +620,11 @@ Result<RawTable> read_records(const std::string& path, const RowOptions& options
       return bad_line(path, reader.line(),
                       fmt::format("more than {} values; use a part of the file", kValuesMax));
     const auto read =
-        read_record(reader.line(), **record, *layout, *format, options.unlabelled, columns, table);
+        **record == names
+            ? tl::unexpected<std::string>(
+                  "the line of names comes again, as where files were joined; remove it")
+            : read_record(reader.line(), **record, *layout, *format, options.unlabelled, columns,
+                          table);
     if (!read) RUBATO_TRY(bad_lines.add(reader.line(), read.error(), table.left_out));
   }
   if (!record) return bad_line(path, reader.line(), record.error());
@@ -579,6 +661,7 @@ Result<RawTable> read_libsvm(const std::string& path, std::size_t features,
   table.left_out.unit = "line";
   BadLines bad_lines(path, options.skip_bad);
   SparseRows<double> entries;
+  if (options.inputs > 0) features = options.inputs;
   std::size_t largest = 0;
   std::string_view rest = file.text;
   for (std::size_t number = 1; !rest.empty(); ++number) {
@@ -597,7 +680,8 @@ Result<RawTable> read_libsvm(const std::string& path, std::size_t features,
       ++table.left_out.unlabelled;
       continue;
     }
-    tl::expected<std::size_t, std::string> last = parse_entries(line, features, entries);
+    tl::expected<std::size_t, std::string> last =
+        parse_entries(line, features, options.inputs > 0, entries);
     if (!missing && !parse_number<double>(label))
       last = tl::unexpected(fmt::format("label \"{}\" is not a number", label));
     if (!last) {
@@ -644,17 +728,25 @@ bool looks_like_libsvm(const std::string& path) {
   const auto file = read_text_start(path);
   if (!file) return false;
   std::string_view rest = file->text;
-  while (!rest.empty()) {
-    std::string_view line = rest.substr(0, rest.find('\n'));
+  bool any = false, all_times = true;
+  // The last line may be cut.
+  for (std::size_t end = rest.find('\n'); !rest.empty(); end = rest.find('\n')) {
+    std::string_view line = rest.substr(0, end);
+    if (end == rest.npos && any) break;
     rest.remove_prefix(std::min(line.size() + 1, rest.size()));
     line = trim(line.substr(0, line.find('#')));
     if (line.empty()) continue;
-    const std::string_view label = next_word(line);
-    SparseRows<double> entries;
-    return label.find(':') != label.npos ||
-           ((is_missing(label) || parse_number<double>(label)) && parse_entries(line, 0, entries));
+    std::string_view entries = line;
+    const std::string_view label = next_word(entries);
+    const bool unlabelled = label.find(':') != label.npos;
+    if (unlabelled) entries = line;
+    SparseRows<double> none;
+    if (!unlabelled && !is_missing(label) && !parse_number<double>(label)) return false;
+    if (!any && !parse_entries(entries, 0, false, none)) return false;
+    any = true;
+    all_times = all_times && is_time(trim(entries));
   }
-  return false;
+  return any && !all_times;
 }
 
 Result<RawTable> read_csv(const std::string& path, const CsvOptions& options) {
@@ -662,6 +754,8 @@ Result<RawTable> read_csv(const std::string& path, const CsvOptions& options) {
       path, options.rows,
       [&](const Fields& first, const CsvReader& rest,
           RawTable& table) -> tl::expected<CsvLayout, std::string> {
+        std::string odd = odd_first(first, rest);
+        if (options.header.value_or(true) && !odd.empty()) return tl::unexpected(std::move(odd));
         if (first.size() < 2)
           return tl::unexpected<std::string>(
               "one field; a label and a feature need two. If fields end at another character than "
@@ -681,7 +775,10 @@ Result<RawTable> read_csv_as(const std::string& path, const InputSchema& schema,
         for (const Column& column : schema.columns) table.columns.push_back({.name = column.name});
         table.label = schema.label;
         auto layout = find_columns(first, rest, schema, options);
-        return layout ? with_id(std::move(*layout), first, options.id_column) : layout;
+        if (!layout) return layout;
+        if (layout->header && layout->label != kNowhere)
+          table.label = header_names(first)[layout->label];
+        return with_id(std::move(*layout), first, options.id_column);
       },
       [&](std::size_t i, const RawTable&, const CsvFormat& format) {
         return ColumnReader(format, schema.columns[i], schema.old_names, unknown);

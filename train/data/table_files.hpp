@@ -25,6 +25,7 @@ struct RowOptions {
   Unlabelled unlabelled = Unlabelled::Keep;
   double skip_bad = 0;  // the share of the lines that may be wrong, and are left out then
   TextFormat text = {};
+  std::size_t inputs = 0;  // LIBSVM: columns of the model, which is known; 0: none is
 };
 
 // `features`: how many there are; 0: as many as the highest index in the file. A label is a number:
@@ -32,7 +33,8 @@ struct RowOptions {
 [[nodiscard]] Result<RawTable> read_libsvm(const std::string& path, std::size_t features,
                                            const RowOptions& rows = {});
 
-// Whether the first line that holds something is one of LIBSVM. A file that cannot be read is not.
+// Whether the first line that holds something is one of LIBSVM, and each line but begins with a
+// label or an entry. Lines of a time of day are none. A file that cannot be read is not.
 bool looks_like_libsvm(const std::string& path);
 
 struct CsvOptions {
@@ -58,8 +60,9 @@ enum class Unknown { Refuse, Count };
 
 // The columns of `schema`, in its order, from a file that may have others too; without names all of
 // them, which must be as many. There are no labels where the file has no such column.
-// Of the options, `header` (where the schema has no names), `rows`, `id_column` and `weight_column`
-// matter. There are no weights where the file has no such column.
+// Of the options, `header` (where the schema has no names), `rows`, `id_column`, `weight_column`
+// and, where the file has no column of the schema's label, `label_column` matter. There are no
+// weights where the file has no such column.
 [[nodiscard]] Result<RawTable> read_csv_as(const std::string& path, const InputSchema& schema,
                                            Unknown unknown, const CsvOptions& options = {});
 

@@ -115,12 +115,20 @@ std::string_view no_text(std::string_view beginning) {
 
 // The same of texts of another kind, which a reader of tables would take for one.
 std::string_view no_table(std::string_view text) {
-  const auto first = std::min(text.find_first_not_of(" \t\r\n"), text.size());
-  const std::string start = lower_case(std::string(text.substr(first, 16)));
+  const auto skip_blanks = [&] {
+    text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+  };
+  skip_blanks();
+  while (text.starts_with('%')) {  // a comment of ARFF
+    text.remove_prefix(std::min(text.find_first_of("\r\n"), text.size()));
+    skip_blanks();
+  }
+  const std::string start = lower_case(text.substr(0, 16));
   if (start.starts_with("<!doctype") || start.starts_with("<html"))
     return "is a web page; if it was downloaded, the address is that of a page and not of the file";
   if (start.starts_with("<?xml")) return "is an XML document; save its table as CSV";
-  if (start.starts_with("@relation")) return "is an ARFF file; save it as CSV";
+  if (start.starts_with("@relation") || start.starts_with("@attribute"))
+    return "is an ARFF file; save it as CSV";
   if (start.starts_with("{\"") || start.starts_with("[{") || start.starts_with("[[") ||
       (start.starts_with("{") && start.find('"') != start.npos))
     return "is a JSON file; save its table as CSV";

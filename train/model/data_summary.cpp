@@ -177,10 +177,7 @@ Result<void> merge_into(DataSummary& into, const std::string& first, const Box& 
   into.ignored = std::move(ignored);
   into.sparse = into.sparse && other.sparse;
   for (const auto& [name, samples] : other.classes) into.classes[name] += samples;
-  if (into.classes.size() > kClassesMax)
-    return bad(fmt::format("the boxes have more than {} classes together; set dataset.label_column",
-                           kClassesMax));
-  return {};
+  return check_class_count(into.classes, "the boxes together have");
 }
 
 // --- the schema -------------------------------------------------------------------------------
@@ -324,13 +321,23 @@ std::string fault(const ColumnSummary& column, std::uint64_t values, bool named)
 
 }  // namespace
 
+Result<void> check_class_count(const std::map<std::string, std::uint64_t>& classes,
+                               const std::string& whose) {
+  if (classes.size() <= kClassesMax) return {};
+  const bool numbers = std::ranges::all_of(
+      classes, [](const auto& each) { return parse_number<double>(each.first).has_value(); });
+  return bad(fmt::format(
+      "{} {} classes, more than {}; set {}dataset.label_column", whose, classes.size(), kClassesMax,
+      numbers ? "dataset.task = \"regression\", for they are numbers, or " : ""));
+}
+
 // Returns: what is wrong, or nothing.
 std::string fault(const DataSummary& summary) {
   if (summary.samples == 0 || summary.samples > kSamplesMax)
     return fmt::format("counts {} samples", summary.samples);
   if (summary.columns.size() > kColumnsMax)
-    return fmt::format("has {} columns, more than {}; list some in dataset.ignore",
-                       summary.columns.size(), kColumnsMax);
+    return fmt::format("has {} columns, more than {}; leave some out", summary.columns.size(),
+                       kColumnsMax);
   const auto numbers = [](const ColumnSummary& column) { return column.categories.empty(); };
   const std::uint64_t columns = std::max<std::uint64_t>(summary.columns.size(), 1);
   if (summary.steps < 1 || summary.steps > kValuesMax / columns ||

@@ -72,6 +72,10 @@ struct DataSummary {
 // What is wrong with a summary, "has ..."; empty: nothing.
 std::string fault(const DataSummary& summary);
 
+// Refuses so many classes that they are none. `whose`: "a.csv: has", "the boxes together have".
+[[nodiscard]] Result<void> check_class_count(const std::map<std::string, std::uint64_t>& classes,
+                                             const std::string& whose);
+
 // The summary of all boxes' data. The key names the box in errors. Boxes are merged in the order of
 // their names, so the result has the same bits whoever spoke first. Refuses columns, images or
 // labels that differ, and names column and box. Requires: at least one box.

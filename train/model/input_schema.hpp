@@ -101,6 +101,11 @@ std::string to_text(const InputSchema& schema);
 // text.
 std::vector<std::string> distinct_labels(const std::vector<std::string>& labels);
 
+// What a file calls its column `position`, which has no name: LIBSVM (`sparse`) counts from 1.
+inline std::size_t shown_position(std::size_t position, bool sparse) {
+  return position + (sparse ? 1 : 0);
+}
+
 // "column "age"", or "column 3" of a file without a header.
 std::string column_text(const std::string& name, std::size_t position);
 
