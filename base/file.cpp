@@ -83,6 +83,16 @@ Result<void> write_file(const std::filesystem::path& path, std::string_view text
   return file.finish();
 }
 
+Result<void> check_apart(std::string_view option, const std::string& path,
+                         std::span<const std::string> read) {
+  std::error_code none;
+  for (const std::string& each : read)
+    if (!path.empty() && std::filesystem::equivalent(path, each, none))
+      return fail(ErrorCode::BadInput,
+                  fmt::format("{} {}: is a file that is read; name another", option, path));
+  return {};
+}
+
 std::string absolute_path(const std::string& path) {
   return std::filesystem::absolute(path).lexically_normal().string();
 }

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -39,6 +40,11 @@ class WholeFile {
 
 // Such a file of one piece.
 [[nodiscard]] Result<void> write_file(const std::filesystem::path& path, std::string_view text);
+
+// Refuses, as BadInput, to write the file `path` of `option` over one that is read. Empty: nothing
+// is written.
+[[nodiscard]] Result<void> check_apart(std::string_view option, const std::string& path,
+                                       std::span<const std::string> read);
 
 // From the root, without "." and "..". Nothing has to be there.
 std::string absolute_path(const std::string& path);

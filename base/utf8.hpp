@@ -21,6 +21,15 @@ inline std::size_t utf8_sequence(std::string_view text) {
   return overlong || outside ? 0 : length;
 }
 
+// Takes one character off the front of `text`, which is not empty: a UTF-8 sequence, or one byte
+// that begins none.
+inline std::string_view take_character(std::string_view& text) {
+  const std::size_t length = utf8_sequence(text);
+  const std::string_view character = text.substr(0, length == 0 ? 1 : length);
+  text.remove_prefix(character.size());
+  return character;
+}
+
 inline bool is_utf8(std::string_view text) {
   while (!text.empty()) {
     const std::size_t length = utf8_sequence(text);

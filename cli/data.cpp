@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -103,10 +102,6 @@ void add_row(Cells& columns, std::vector<std::string> row) {
   for (std::size_t i = 0; i < columns.size(); ++i) columns[i].push_back(std::move(row[i]));
 }
 
-std::string column_name(const std::string& name, std::size_t position) {
-  return name.empty() ? fmt::format("{}", position) : shortened(name);
-}
-
 std::string more_text(std::size_t all, const char* word) {
   return all <= kRowsShown ? "" : fmt::format("... and {}\n", counted(all - kRowsShown, word));
 }
@@ -121,7 +116,7 @@ std::string columns_text(const train::DataSummary& summary) {
   for (std::size_t i = 0; i < std::min(summary.columns.size(), kRowsShown); ++i) {
     const train::ColumnSummary& column = summary.columns[i];
     const std::string missing = count_text(static_cast<double>(column.missing));
-    const std::string name = column_name(column.name, train::shown_position(i, summary.sparse));
+    const std::string name = shortened(train::shown_name(column.name, i, summary.sparse));
     if (!column.categories.empty()) {
       add_row(cells, {name, "category", missing, "-", "-", list_text(column.categories)});
     } else if (column.values.count == 0) {
@@ -198,7 +193,7 @@ std::string sequence_look(const RawTable& table) {
   for (std::size_t step = 0; step < std::min(table.steps, kFirstLook); ++step)
     cells[0].push_back(fmt::format("{}", step));
   for (std::size_t c = 0; c < shown; ++c) {
-    auto& cell = cells.emplace_back(1, column_name("", c));
+    auto& cell = cells.emplace_back(1, fmt::format("{}", c));
     for (std::size_t step = 0; step + 1 < cells[0].size(); ++step)
       cell.push_back(value_cell(table.columns[c], table.values[step * columns + c]));
   }
@@ -215,8 +210,8 @@ std::string table_look(const RawTable& table) {
   for (std::size_t row = 0; row < std::min(table.rows(), kFirstLook); ++row)
     cells[0].push_back(fmt::format("{}", row + 1));
   for (std::size_t c = 0; c < shown; ++c) {
-    auto& cell = cells.emplace_back(
-        1, column_name(table.columns[c].name, train::shown_position(c, table.sparse)));
+    auto& cell =
+        cells.emplace_back(1, shortened(train::shown_name(table.columns[c].name, c, table.sparse)));
     for (std::size_t row = 0; row + 1 < cells[0].size(); ++row)
       cell.push_back(value_cell(table.columns[c], row_of(table, row, scratch)[c]));
   }
@@ -398,10 +393,7 @@ Result<void> describe_checked(const DataRun& run) {
   std::vector<File> files;
   std::map<std::string, train::DataSummary> boxes;
   for (const std::string& path : run.files) {
-    std::error_code none;
-    if (!run.schema.empty() && std::filesystem::equivalent(run.schema, path, none))
-      return fail(ErrorCode::BadInput,
-                  fmt::format("--schema {}: is a file that is read; name another", run.schema));
+    RUBATO_TRY(check_apart("--schema", run.schema, {&path, 1}));
     RUBATO_ASSIGN(File file, read(path, run.options));
     boxes[path] = file.summary;
     files.push_back(std::move(file));

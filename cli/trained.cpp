@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -120,18 +121,8 @@ std::string predictions_csv(const ModelRun& options, Scored& scored) {
          (scored.model.schema.target ? numbers_csv(scored) : classes_csv(scored));
 }
 
-// Refuses to write over what is read.
-Result<void> check_out(const ModelRun& options) {
-  std::error_code none;
-  for (const std::string& read : {options.model, options.data})
-    if (!options.out.empty() && std::filesystem::equivalent(options.out, read, none))
-      return fail(ErrorCode::BadInput,
-                  fmt::format("--out {}: is a file that is read; name another", options.out));
-  return {};
-}
-
 Result<void> predict_checked(ModelRun options) {
-  RUBATO_TRY(check_out(options));
+  RUBATO_TRY(check_apart("--out", options.out, std::array{options.model, options.data}));
   RUBATO_ASSIGN(auto scored, score(options, train::Labels::IfThere));
   const std::string text = predictions_csv(options, scored);
   if (!options.out.empty()) return write_file(options.out, text);

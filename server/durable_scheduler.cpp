@@ -8,7 +8,7 @@ using Kind = SchedulerInput::Kind;
 
 namespace {
 
-// Another server must never be given this number, or another snapshot this one.
+// It tells the number of a server or of a snapshot, which no other one may get.
 bool outlasts(const proto::Body& body) {
   const auto* welcome = std::get_if<proto::Welcome>(&body);
   return (welcome && welcome->you.role == proto::Role::Server) ||

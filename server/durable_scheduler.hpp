@@ -1,12 +1,17 @@
 // server/durable_scheduler.hpp - a Scheduler that outlives its process: whatever it hears is in a
 // journal before anybody hears the answer. The next process hears the journal again, and goes on.
-// A server's number and the number of a snapshot are given only once, so what they follow from is
-// on disk before they are told; of the rest a loss of power may take the end. The journal ends with
-// the run's criterion. What ends a run for lack of nodes, or by Ctrl-C, is not in it: the run can
-// go on from there. Time: the core lives on the clock of the run, which is the first process's
-// steady clock. All instants here are of this process's clock. Pure: appending is the caller's.
-// Threads: one owner. Errors: a journal that cannot be written is one warning; the run goes on
-// without it.
+//
+// Power: no number of a server or snapshot is given twice. So the journal is on disk before such a
+// number is told. A loss of power may take the end of the rest.
+//
+// End: the journal ends with the run's criterion. Ctrl-C and a lack of nodes end a run, too, and
+// are not in it: the run can go on from there.
+//
+// Time: the core lives on the clock of the run, which is the first process's steady clock. All
+// instants here are of this process's clock.
+//
+// Pure: appending is the caller's. Threads: one owner. Errors: a journal that cannot be written is
+// one warning; the run goes on without it.
 #pragma once
 
 #include <cstdint>

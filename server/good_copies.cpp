@@ -56,7 +56,7 @@ std::uint64_t GoodCopies::on_replaced(std::uint32_t server,
   const std::uint64_t has = from ? from->commits : 0;
   copy = {.state = State::Here, .more = difference(has, commits)};
   for (const proto::SnapshotInfo& each : found)
-    if (newest({&each, 1})) copy.put(each.number, 0), learn(each.number);
+    if (is_good(each)) copy.put(each.number, 0), learn(each.number);
   find_common();
   return static_cast<std::uint64_t>(
       std::max<std::int64_t>(0, had - static_cast<std::int64_t>(has)));
@@ -133,7 +133,7 @@ const proto::SnapshotInfo* GoodCopies::newest(std::span<const proto::SnapshotInf
                                               std::optional<std::uint64_t> number) const {
   const proto::SnapshotInfo* best = nullptr;
   for (const proto::SnapshotInfo& each : found)
-    if (each.run == run_ && !is_void(each.number) && (!number || each.number == *number) &&
+    if (is_good(each) && (!number || each.number == *number) &&
         (!best || each.number > best->number))
       best = &each;
   return best;

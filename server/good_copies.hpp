@@ -55,7 +55,11 @@ class GoodCopies {
   // is none. What was ordered since is void.
   std::uint64_t go_back();
 
-  // The newest of `found` that a process may go on from. `number`: only this one. Null: none.
+  // It is of this run, and not void.
+  bool is_good(const proto::SnapshotInfo& snapshot) const {
+    return snapshot.run == run_ && !is_void(snapshot.number);
+  }
+  // The newest good one of `found`. `number`: only this one. Null: none.
   const proto::SnapshotInfo* newest(std::span<const proto::SnapshotInfo> found,
                                     std::optional<std::uint64_t> number = {}) const;
   // `server` may begin anew: it never had a snapshot, or (`together`, with all others) never the
@@ -89,8 +93,8 @@ class GoodCopies {
   struct Void {
     std::uint64_t first = 0, last = 0;
   };
-  // A loss of power may have cost the end of the journal. What servers have kept since is not to be
-  // ordered again under its number.
+  // A server has a snapshot of this number. A loss of power may have taken its order out of the
+  // journal, so no later snapshot may get the number.
   void learn(std::uint64_t number);
   // `copy` has `number`, and keeps it whatever has become of the orders that it has not told of.
   bool keeps(const Copy& copy, std::uint64_t number) const;

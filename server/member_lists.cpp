@@ -12,8 +12,8 @@ constexpr std::size_t kEntriesUnderWayMax = 4096;
 
 }  // namespace
 
-// The clock of the run goes on where a journal has lost its end, and by more than a list each
-// millisecond.
+// The clock of the run goes on, whatever the journal has lost, and a list takes longer than a
+// millisecond. So an epoch by the clock is above all that the servers know.
 void MemberLists::on_return(Instant now) {
   const std::uint64_t beyond =
       std::max(epoch_ + 1, static_cast<std::uint64_t>(now.ns / Duration::from_ms(1).ns));

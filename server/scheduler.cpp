@@ -231,9 +231,7 @@ std::optional<std::uint32_t> Scheduler::place_of(Instant now, PeerId from,
     return std::nullopt;
   }
   why = fmt::format("server '{}' {}", hello.name, why);
-  if (const auto left_out = said_.admit(now, why))
-    log(SchedulerEvent::Kind::Warning, "refused: " + why + more_text(*left_out));
-  refuse(from, RefusalCode::ClusterFull, std::move(why));
+  refuse_aloud(now, from, std::move(why));
   return std::nullopt;
 }
 
@@ -295,7 +293,7 @@ std::uint64_t Scheduler::common_snapshot() const {
   std::map<std::uint64_t, std::size_t> servers;  // by number: how many have it
   for (const auto& [index, waiting] : waiting_)
     for (const auto& snapshot : std::get<proto::Hello>(waiting.hello.body).snapshots)
-      if (copies_.newest({&snapshot, 1})) ++servers[snapshot.number];
+      if (copies_.is_good(snapshot)) ++servers[snapshot.number];
   std::uint64_t newest = 0;
   for (const auto& [number, count] : servers)
     if (count == waiting_.size()) newest = number;
@@ -454,11 +452,10 @@ void Scheduler::admit(Instant now, PeerId from, const Message& message) {
   }
   if (!options_.listed.empty() &&
       std::ranges::find(options_.listed, hello.name) == options_.listed.end()) {
-    const std::string why = fmt::format(
-        "worker '{}' is not in the cluster file; with join = \"open\" others may join", hello.name);
-    if (const auto left_out = said_.admit(now, why))
-      log(SchedulerEvent::Kind::Warning, "refused: " + why + more_text(*left_out));
-    refuse(from, RefusalCode::ClusterFull, why);
+    refuse_aloud(
+        now, from,
+        fmt::format("worker '{}' is not in the cluster file; with join = \"open\" others may join",
+                    hello.name));
     return;
   }
   if (members_.size() >= kWorkersMax) {
@@ -914,11 +911,18 @@ std::string Scheduler::title(std::uint32_t server) const {
   return fmt::format("server {} '{}'", server, servers_[server].name);
 }
 
-void Scheduler::find_absent(Instant now) {
-  for (const auto index : server_silence_.lost(now)) {
+std::vector<std::uint32_t> Scheduler::newly_absent(Instant now) {
+  auto silent = server_silence_.lost(now);
+  for (const auto index : silent) {
     server_silence_.forget(index);
     servers_[index].absent_since = now;
     copies_.on_absent(index);
+  }
+  return silent;
+}
+
+void Scheduler::find_absent(Instant now) {
+  for (const auto index : newly_absent(now)) {
     absence_.heard(index, now);
     const auto line =
         fmt::format("{} is silent for {:.0f} s; waiting for it for up to {:.0f} s", title(index),
@@ -938,10 +942,7 @@ void Scheduler::find_absent(Instant now) {
 // After the stop no other process takes the place of a server that is gone.
 void Scheduler::find_silent_at_end(Instant now) {
   if (ending_ < Ending::Evaluator) return;
-  for (const auto index : server_silence_.lost(now)) {
-    server_silence_.forget(index);
-    servers_[index].absent_since = now;
-  }
+  newly_absent(now);
   if (!evaluator_) return;
   for (std::uint32_t i = 0; i < servers_.size(); ++i) {
     if (!servers_[i].absent_since) continue;
@@ -1307,6 +1308,12 @@ void Scheduler::on_bad_frame(PeerId from, const Error& error) {
 
 void Scheduler::send_stop(PeerId to) {
   send(to, proto::Stop{*stop_reason_, failed_});
+}
+
+void Scheduler::refuse_aloud(Instant now, PeerId to, std::string why) {
+  if (const auto left_out = said_.admit(now, why))
+    log(SchedulerEvent::Kind::Warning, "refused: " + why + more_text(*left_out));
+  refuse(to, RefusalCode::ClusterFull, std::move(why));
 }
 
 void Scheduler::refuse(PeerId to, RefusalCode code, std::string message) {

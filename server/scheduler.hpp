@@ -16,10 +16,11 @@
 // waits for another one.
 //
 // End: workers are told first. When all have left, the evaluator pulls the parameters a last time;
-// nothing changes them any more. Then the servers are told. Whoever is told answers with a
-// farewell, and is told again until then, for a connection may break at the end, too. Nobody is
-// waited for that is silent for `lost_after`. Errors: bad input from a peer is answered with a
-// Refusal; the cluster is unharmed.
+// nothing changes them any more. Then the servers are told. Workers and servers answer
+// with a farewell. Until then they are told again, for their connection may break at the end, too.
+// The end does not wait for a node that is silent for `lost_after`.
+//
+// Errors: bad input from a peer is answered with a Refusal; the cluster is unharmed.
 #pragma once
 
 #include <cstdint>
@@ -284,6 +285,8 @@ class Scheduler {
   void rejoin_all(const std::string& why);
   void tell_moved();                                  // the evaluator, which server is where now
   void notice(const std::string& text, bool rejoin);  // to all members
+  // Servers that are silent for too long: from now on they count as absent.
+  std::vector<std::uint32_t> newly_absent(Instant now);
   void find_absent(Instant now);
   void find_silent_at_end(Instant now);
   // A worker is heard for the first time since the return: it is told what may not have reached it.
@@ -344,6 +347,8 @@ class Scheduler {
   void send(proto::PeerId to, proto::Body body);
   void send_stop(proto::PeerId to);  // requires stop_reason_
   void refuse(proto::PeerId to, proto::RefusalCode code, std::string message);
+  // Who has no place here; the log says it, too.
+  void refuse_aloud(Instant now, proto::PeerId to, std::string why);
   double seconds(Instant now) const;  // since training started
 
   SchedulerOptions options_;

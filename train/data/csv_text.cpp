@@ -272,9 +272,7 @@ bool is_any_number(std::string_view text) {
 std::string without_marks(std::string_view text) {
   std::string rest;
   while (!text.empty()) {
-    const std::size_t length = std::max<std::size_t>(utf8_sequence(text), 1);
-    const std::string_view character = text.substr(0, length);
-    text.remove_prefix(length);
+    const std::string_view character = take_character(text);
     if (std::ranges::find(kLooseMarks, character) == kLooseMarks.end()) rest += character;
   }
   return rest;
@@ -372,9 +370,7 @@ std::string plain_characters(std::string_view text) {
   };
   std::string plain;
   while (!text.empty()) {
-    const std::size_t length = std::max<std::size_t>(utf8_sequence(text), 1);
-    const std::string_view character = text.substr(0, length);
-    text.remove_prefix(length);
+    const std::string_view character = take_character(text);
     const auto found =
         std::ranges::find(kPlain, character, &std::pair<std::string_view, std::string_view>::first);
     if (found != std::end(kPlain))

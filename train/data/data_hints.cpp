@@ -62,13 +62,12 @@ std::string quantity_hint(const Words& classes, std::uint64_t samples) {
 std::u32string code_points(std::string_view text) {
   std::u32string points;
   while (!text.empty()) {
-    const std::size_t length = std::max<std::size_t>(utf8_sequence(text), 1);
-    auto point = static_cast<char32_t>(static_cast<unsigned char>(text[0]));
-    if (length > 1) point &= 0x7Fu >> length;
-    for (std::size_t i = 1; i < length; ++i)
-      point = point << 6 | (static_cast<unsigned char>(text[i]) & 0x3Fu);
+    const std::string_view character = take_character(text);
+    auto point = static_cast<char32_t>(static_cast<unsigned char>(character[0]));
+    if (character.size() > 1) point &= 0x7Fu >> character.size();
+    for (const char c : character.substr(1))
+      point = point << 6 | (static_cast<unsigned char>(c) & 0x3Fu);
     points += point;
-    text.remove_prefix(length);
   }
   return points;
 }
@@ -272,8 +271,7 @@ void add_column_hints(const DataSummary& all, const DatasetOptions& options, Wor
   bool any_varies = all.columns.empty();
   for (std::size_t c = 0; c < all.columns.size(); ++c) {
     const ColumnSummary& column = all.columns[c];
-    const std::string name =
-        column.name.empty() ? fmt::format("{}", shown_position(c, all.sparse)) : column.name;
+    const std::string name = shown_name(column.name, c, all.sparse);
     const std::uint64_t present = all.samples * all.steps - column.missing;
     const double spread = deviation(column.values);
     any_varies = any_varies || spread > 0 || column.categories.size() > 1 ||
@@ -356,9 +354,7 @@ std::vector<std::string> order_hints(const RawTable& table) {
   Words counting;
   for (std::size_t c = 0; c < table.columns.size(); ++c)
     if (counts_samples(table, c))
-      counting.push_back(table.columns[c].name.empty()
-                             ? fmt::format("{}", shown_position(c, table.sparse))
-                             : table.columns[c].name);
+      counting.push_back(shown_name(table.columns[c].name, c, table.sparse));
   if (counting.empty()) return {};
   return {fmt::format("{} {} the samples of the file{}. If it is a number of the line, {}",
                       columns_named("Column", counting), counting.size() == 1 ? "counts" : "count",

@@ -206,6 +206,10 @@ std::vector<std::string> distinct_labels(const std::vector<std::string>& labels)
   return names;
 }
 
+std::string shown_name(const std::string& name, std::size_t position, bool sparse) {
+  return name.empty() ? fmt::format("{}", shown_position(position, sparse)) : name;
+}
+
 std::string column_text(const std::string& name, std::size_t position) {
   return name.empty() ? fmt::format("column {}", position) : fmt::format("column \"{}\"", name);
 }

@@ -106,6 +106,9 @@ inline std::size_t shown_position(std::size_t position, bool sparse) {
   return position + (sparse ? 1 : 0);
 }
 
+// A column's name, or the position that stands for it.
+std::string shown_name(const std::string& name, std::size_t position, bool sparse);
+
 // "column "age"", or "column 3" of a file without a header.
 std::string column_text(const std::string& name, std::size_t position);
 
