@@ -163,8 +163,8 @@ int rubato_load(rubato_worker*, void* const* data, rubato_turn*);
  * waits. */
 int rubato_wait(rubato_worker*, uint32_t milliseconds, rubato_turn*);
 
-/* data <- the parameters that were loaded last, without steps of this worker. Requires: it has
- * loaded some. */
+/* data <- the parameters that were loaded last, without steps of this worker. Requires: the action
+ * is RUBATO_EVALUATE. */
 int rubato_global(rubato_worker*, void* const* data);
 
 /* What the loop measured at RUBATO_EVALUATE. `loss`: the mean over `samples`. `accuracy`: 0..1; NaN:

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "base/terminal.hpp"
 #include "base/utf8.hpp"
@@ -24,6 +25,9 @@ constexpr int kLastPatienceMs = 2000;
 
 std::atomic<std::uint64_t> left_out = 0;  // lines, since the last one that was written
 std::atomic<bool> failed = false;
+
+constexpr std::size_t kQueuedLinesMax = 1000;
+thread_local LogQueue* queue_here = nullptr;
 
 // Waits for room so long.
 bool room_within(std::FILE* stream, int milliseconds) {
@@ -101,17 +105,37 @@ void write_line(std::FILE* stream, std::string_view line) {
   std::fflush(stream);
 }
 
+void LogQueue::push(LogLevel level, std::string_view text) {
+  const std::lock_guard lock(mutex_);
+  if (lines_.size() == kQueuedLinesMax) lines_.pop_front();
+  lines_.push_back({level, printable({text.data(), std::min(text.size(), kLineBytesMax)})});
+}
+
+std::optional<LogQueue::Line> LogQueue::poll() {
+  const std::lock_guard lock(mutex_);
+  if (lines_.empty()) return std::nullopt;
+  std::optional<Line> line = std::move(lines_.front());
+  lines_.pop_front();
+  return line;
+}
+
+LogTo::LogTo(LogQueue& queue) : before_(std::exchange(queue_here, &queue)) {}
+
+LogTo::~LogTo() {
+  queue_here = before_;
+}
+
 void log_info(std::string_view line) {
-  logger().info(line);
+  queue_here ? queue_here->push(LogLevel::Info, line) : logger().info(line);
 }
 
 void log_warning(std::string_view line) {
-  logger().warn(line);
+  queue_here ? queue_here->push(LogLevel::Warning, line) : logger().warn(line);
 }
 
 void log_failure(std::string_view line) {
   failed = true;
-  log_warning(line);
+  queue_here ? queue_here->push(LogLevel::Failure, line) : logger().warn(line);
 }
 
 bool failure_logged() {

@@ -3,10 +3,45 @@
 // how many were. NO_COLOR and TERM=dumb are obeyed.
 #pragma once
 
+#include <cstddef>
 #include <cstdio>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <string>
 #include <string_view>
 
 namespace rubato {
+
+enum class LogLevel { Info, Warning, Failure };
+
+// Lines that are kept for somebody who shows them elsewhere than on standard error. The oldest go
+// first when there are too many. Any thread.
+class LogQueue {
+ public:
+  struct Line {
+    LogLevel level = LogLevel::Info;
+    std::string text;
+  };
+  void push(LogLevel level, std::string_view text);
+  std::optional<Line> poll();
+
+ private:
+  std::mutex mutex_;  // guards lines_
+  std::deque<Line> lines_;
+};
+
+// While it lives, lines of this thread go to `queue`. Lifetime: `queue` outlives it.
+class LogTo {
+ public:
+  explicit LogTo(LogQueue& queue);
+  ~LogTo();
+  LogTo(const LogTo&) = delete;
+  LogTo& operator=(const LogTo&) = delete;
+
+ private:
+  LogQueue* before_;
+};
 
 void log_info(std::string_view line);
 void log_warning(std::string_view line);

@@ -53,8 +53,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   # False alarms of GCC 12 inside std::string at -O2 and up (GCC bug 105651).
   target_compile_options(rubato_warnings INTERFACE -Wno-restrict)
 endif()
-# Code for a shared library is as quick as code for a program, where nobody replaces its functions.
-target_compile_options(rubato_warnings INTERFACE -fno-semantic-interposition)
+# librubato.so is made of the same archives as the programs, of the functions that it needs. Code for
+# it is as quick where nobody replaces its functions.
+target_compile_options(rubato_warnings INTERFACE
+  -fPIC -fno-semantic-interposition -ffunction-sections -fdata-sections)
 target_include_directories(rubato_warnings INTERFACE ${PROJECT_SOURCE_DIR})
 
 # With RUBATO_UNITY the compiler reads up to `batch` files of a target as one (0: all of them; 1: each

@@ -31,6 +31,7 @@ struct NodeOptions {
   bool insecure = false;  // no keys, beyond loopback either
   std::string profile;    // file for a trace of this process; empty: none
   double trace_from = 0;  // server, worker: seconds of training so far, where traces begin
+  std::string prefix = "--";  // of an option in messages
 };
 
 }  // namespace rubato::nodes

@@ -22,6 +22,7 @@
 #include "emulation/device_model.hpp"
 #include "nodes/endpoint.hpp"
 #include "nodes/host_link.hpp"
+#include "nodes/joining.hpp"
 #include "nodes/node_keys.hpp"
 #include "nodes/profile.hpp"
 #include "server/file_storage.hpp"
@@ -35,23 +36,6 @@
 namespace rubato::nodes {
 namespace {
 
-using KeysPointer = std::shared_ptr<const proto::Keys>;
-
-// The core knows its scheduler as a peer, the user as an address: names it when nobody answers, or
-// another run's scheduler does.
-Error join_error(Error error, const NodeOptions& options) {
-  if (error.code == ErrorCode::Timeout || error.code == ErrorCode::Gone)
-    error.message = fmt::format("--scheduler {}: {}", options.scheduler, error.message);
-  return error;
-}
-
-// What a node calls itself, what it proves that with, and its emulated link.
-struct Named {
-  std::string name;
-  KeysPointer keys;
-  const cluster::LinkWays* ways = nullptr;
-};
-
 // Of a server. The first pull tells that training starts, and the link begins to change.
 struct ServerHost : cluster::IdleHost {
   const HostLink* link;  // null: another shard of the process looks after it
@@ -61,25 +45,12 @@ struct ServerHost : cluster::IdleHost {
   }
 };
 
-// Time 0 of the traces, for a process that begins while training is under way.
-std::optional<Instant> traces_began(const NodeOptions& options) {
-  if (options.trace_from == 0) return std::nullopt;
-  return steady_now() - Duration::from_seconds(options.trace_from);
-}
-
 // What every node starts from.
 struct Node {
   cluster::ClusterConfig config;
   train::DataSplit data;  // a server needs none, unless the file alone tells its shape
   cluster::ClusterPlan plan;
 };
-
-Result<cluster::ClusterConfig> load_config(const NodeOptions& options) {
-  RUBATO_ASSIGN(auto config, cluster::load_cluster(options.file));
-  RUBATO_TRY(cluster::require_trainable(config));
-  if (options.seed) config.seed = *options.seed;
-  return config;
-}
 
 Result<cluster::ClusterPlan> plan_of(const cluster::ClusterConfig& config,
                                      const NodeOptions& options, const train::SampleFacts& facts) {
@@ -101,30 +72,6 @@ Result<Node> load_node(const NodeOptions& options, cluster::ClusterConfig config
                   cluster::class_weights(node.config, node.data.schema));
   }
   return node;
-}
-
-// The schema that all train with: the stated one, or the scheduler is asked. `summary`: of a
-// worker's own data; empty for a server.
-Result<train::InputSchema> ask_for_schema(const NodeOptions& options,
-                                          const cluster::ClusterConfig& config, proto::Role role,
-                                          const Named& who, std::string summary, const Stop& stop) {
-  RUBATO_ASSIGN(const auto known, train::known_schema(config.dataset));
-  if (known.all()) return known.schema;
-  const auto transport = cluster::make_transport({.keys = who.keys, .ways = who.ways});
-  RUBATO_ASSIGN(const auto scheduler, transport->connect(options.scheduler));
-  cluster::SchemaAsker asker({.cluster = proto::cluster_id(config.name),
-                              .incarnation = os_random(),
-                              .role = role,
-                              .name = who.name,
-                              .summary = std::move(summary),
-                              .scheduler = scheduler});
-  asker.on_start(steady_now());
-  cluster::NodeLoop loop(*transport, asker);
-  loop.look_for_scheduler(options.scheduler);
-  if (const auto why = loop.run(stop.token); !why)
-    return tl::unexpected<Error>(join_error(why.error(), options));
-  if (!asker.stopped()) return fail(ErrorCode::Stopped, "interrupted");
-  return asker.schema();
 }
 
 // A server holds no data. Where workers have their own, the schema says how large the model is.
@@ -321,15 +268,6 @@ Result<std::shared_ptr<worker::Residual>> open_residual(const WorkerRun& run,
   return std::make_shared<worker::Residual>(std::move(residual));
 }
 
-// What the file says of this worker.
-Result<cluster::WorkerProfile> profile_of(const WorkerRun& run,
-                                          const cluster::ClusterConfig& config) {
-  const auto profiles = cluster::all_profiles(config);
-  const auto known = std::ranges::find(profiles, run.node.name, &cluster::WorkerProfile::name);
-  if (known != profiles.end()) return *known;
-  return cluster::unlisted_profile(config, run.node.name, run.like);
-}
-
 }  // namespace
 
 Result<void> run_server(ServerRun run, const Stop& stop) {
@@ -383,26 +321,16 @@ Result<void> run_server(ServerRun run, const Stop& stop) {
 }
 
 Result<void> run_worker(WorkerRun run, const Stop& stop) {
-  RUBATO_ASSIGN(const auto scheduler, parse_remote("--scheduler", run.node.scheduler));
-  run.node.scheduler = scheduler.text();
-  RUBATO_ASSIGN(const KeysPointer keys,
-                node_keys(run.node, proto::Role::Worker, run.node.name, "--scheduler", scheduler));
   RUBATO_ASSIGN(const auto cores, choose_cores(run.node));
   RUBATO_ASSIGN(const auto trace, open_profile(run.node.profile, TraceClock::Scheduler));
   const auto process = trace_process(trace.get(), "worker " + run.node.name);
-  RUBATO_ASSIGN(auto config, load_config(run.node));
-  RUBATO_ASSIGN(const auto profile, profile_of(run, config));
-  if (!profile.training_device.empty()) config.worker_device = profile.training_device;
-  auto began = traces_began(run.node);
-  RUBATO_ASSIGN(const auto link, interruptible(stop, [&] {
-                  return HostLink::make(
-                      run.throttle, profile.link,
-                      {profile.trace, cluster::cuts_of_worker(config, run.node.name)}, config.seed,
-                      run.node.name);
-                }));
-  if (began) link.follow(*began);
-  const Named who{run.node.name, keys, link.ways()};
-  RUBATO_ASSIGN(auto node, load_worker(run, who, std::move(config), stop));
+  RUBATO_ASSIGN(auto place, place_worker(run.node, run.like, run.throttle, stop));
+  if (!place.profile.training_device.empty())
+    place.config.worker_device = place.profile.training_device;
+  auto began = place.began;
+  const HostLink& link = place.link;
+  const Named who = place.named();
+  RUBATO_ASSIGN(auto node, load_worker(run, who, std::move(place.config), stop));
   RUBATO_ASSIGN(const auto index,
                 cluster::find_worker(node.config, node.plan, run.node.name, run.like));
   RUBATO_ASSIGN(auto samples, samples_of(node, index));
@@ -436,7 +364,7 @@ Result<void> run_worker(WorkerRun run, const Stop& stop) {
     link.follow(began.value_or(steady_now()));
   options.on_progress = run.on_progress;
   const auto transport =
-      cluster::make_transport({.trace = process.lane("io"), .keys = keys, .ways = who.ways});
+      cluster::make_transport({.trace = process.lane("io"), .keys = who.keys, .ways = who.ways});
   const auto why = cluster::run_worker(*transport, *core, trainer, options, stop.token);
   if (!why)
     return tl::unexpected<Error>(core->id() && why.error().code == ErrorCode::Timeout

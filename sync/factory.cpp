@@ -123,6 +123,10 @@ Overlap overlap(std::string_view model, const Options& options) {
   return row.overlap ? row.overlap(options) : Overlap::Never;
 }
 
+bool steers_rate(std::string_view model) {
+  return model_of(model).steers_rate;
+}
+
 bool measures_alignment(std::string_view model) {
   return model_of(model).measures_alignment;
 }

@@ -56,6 +56,8 @@ std::unique_ptr<Gate> make_gate(std::string_view model, const Options& options);
 std::unique_ptr<Tuner> make_tuner(std::string_view model, const Options& options,
                                   const RunFacts& facts);
 Overlap overlap(std::string_view model, const Options& options);
+// True when workers are told the part of the learning rate that their steps take.
+bool steers_rate(std::string_view model);
 // True when the tuner needs WorkerProgress::alignment.
 bool measures_alignment(std::string_view model);
 // True when what is evaluated is an average over the last commits.

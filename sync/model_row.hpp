@@ -41,6 +41,7 @@ struct Model {
   // Samples of the largest mini-batch that a worker may be told, where `batch` is configured. Null:
   // `batch`.
   std::uint32_t (*batch_max)(const Options&, int batch) = nullptr;
+  bool steers_rate = false;         // the tuner sets Directive::local_rate
   bool measures_alignment = false;  // the tuner needs WorkerProgress::alignment
   bool averages = false;            // an average over the last commits is evaluated
   // The tuner may have shards go back to their initial parameters. Null: no.

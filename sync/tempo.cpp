@@ -207,6 +207,7 @@ Model rows::tempo() {
       },
       .overlap = [](const Options&) { return Overlap::UnlessQuick; },
       .weighs = [](const Options&) { return true; },
+      .steers_rate = true,
       .measures_alignment = true,
       .averages = true};
 }

@@ -135,8 +135,8 @@ class WorkerCore {
   // `measured`: all but its age.
   void on_evaluated(Instant now, Instant loaded, proto::Evaluation measured);
   void on_loaded(Instant now);
-  // The user wants this worker to leave: a farewell, then Finish.
-  void on_interrupt() { finish("interrupted"); }
+  // The user wants this worker to leave: a farewell that says why, then Finish.
+  void on_interrupt(const std::string& why = "interrupted") { finish(why); }
   // What the links carried for this worker, both frames of every message.
   void on_bytes(std::uint64_t up, std::uint64_t down) {
     progress_.bytes_up += up;

@@ -1,0 +1,204 @@
+#include "cluster/difference.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "base/check.hpp"
+#include "base/packing.hpp"
+
+namespace rubato::cluster {
+namespace {
+
+// How the elements of a tensor lie in memory, which may be unaligned.
+template <class Stored>
+Stored stored_at(const std::byte* memory, std::size_t i) {
+  Stored value;
+  std::memcpy(&value, memory + i * sizeof(Stored), sizeof value);
+  return value;
+}
+
+template <class Stored>
+void store_at(std::byte* memory, std::size_t i, Stored value) {
+  std::memcpy(memory + i * sizeof(Stored), &value, sizeof value);
+}
+
+struct Single {
+  using Wide = float;
+  static Wide read(const std::byte* memory, std::size_t i) { return stored_at<float>(memory, i); }
+  static void write(std::byte* memory, std::size_t i, Wide value) { store_at(memory, i, value); }
+  static constexpr bool kRounds = false;
+};
+
+struct Double {
+  using Wide = double;
+  static Wide read(const std::byte* memory, std::size_t i) { return stored_at<double>(memory, i); }
+  static void write(std::byte* memory, std::size_t i, Wide value) { store_at(memory, i, value); }
+  static constexpr bool kRounds = false;
+};
+
+struct Half {
+  using Wide = float;
+  static Wide read(const std::byte* memory, std::size_t i) {
+    const auto half = stored_at<std::uint16_t>(memory, i);
+    // What travels as f16 is always finite; a tensor need not be.
+    const bool wild = (half & 0x7C00U) == 0x7C00U;
+    return wild ? std::numeric_limits<float>::quiet_NaN() : from_f16(half);
+  }
+  static void write(std::byte* memory, std::size_t i, Wide value) {
+    store_at(memory, i, to_f16(value));
+  }
+  static constexpr bool kRounds = true;
+};
+
+struct Brain {
+  using Wide = float;
+  static Wide read(const std::byte* memory, std::size_t i) {
+    return from_bf16(stored_at<std::uint16_t>(memory, i));
+  }
+  static void write(std::byte* memory, std::size_t i, Wide value) {
+    store_at(memory, i, to_bf16(value));
+  }
+  static constexpr bool kRounds = true;
+};
+
+template <class F>
+void with_element(Element element, F f) {
+  switch (element) {
+    case Element::F32:
+      return f(Single{});
+    case Element::F64:
+      return f(Double{});
+    case Element::F16:
+      return f(Half{});
+    case Element::Bf16:
+      return f(Brain{});
+  }
+}
+
+// Calls f(element type, memory, where the tensor begins in the vector, count).
+template <class F>
+void for_each_tensor(std::span<const TensorMemory> tensors, F f) {
+  std::size_t at = 0;
+  for (const TensorMemory& tensor : tensors) {
+    auto* const memory = static_cast<std::byte*>(tensor.data);
+    const auto count = static_cast<std::size_t>(tensor.count);
+    with_element(tensor.element, [&](auto element) { f(element, memory, at, count); });
+    at += count;
+  }
+}
+
+constexpr std::uint32_t kExponent = 0x7F800000;
+std::uint32_t is_wild(float value) {
+  return (std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent ? 1 : 0;
+}
+
+}  // namespace
+
+Difference::Taken Difference::take(std::span<const TensorMemory> tensors) {
+  RUBATO_CHECK(based(), "parameters were loaded");
+  Taken taken{pool_.take()};
+  std::uint32_t wild = 0;
+  for_each_tensor(tensors,
+                  [&](auto element, const std::byte* memory, std::size_t at, std::size_t count) {
+                    float* const base = base_->data() + at;
+                    float* const update = taken.values->data() + at;
+                    std::uint32_t found = 0;
+                    for (std::size_t i = 0; i < count; ++i) {
+                      const auto now = element.read(memory, i);
+                      update[i] = static_cast<float>(base[i] - now);
+                      base[i] = static_cast<float>(now);
+                      found |= is_wild(update[i]);
+                    }
+                    wild |= found;
+                  });
+  taken.finite = wild == 0;
+  return taken;
+}
+
+Difference::Taken Difference::take_over(std::span<const TensorMemory> tensors) {
+  RUBATO_CHECK(based(), "parameters were loaded");
+  std::uint32_t wild = 0;
+  for_each_tensor(tensors,
+                  [&](auto element, const std::byte* memory, std::size_t at, std::size_t count) {
+                    float* const base = base_->data() + at;
+                    std::uint32_t found = 0;
+                    for (std::size_t i = 0; i < count; ++i) {
+                      base[i] = static_cast<float>(base[i] - element.read(memory, i));
+                      found |= is_wild(base[i]);
+                    }
+                    wild |= found;
+                  });
+  return {std::exchange(base_, nullptr), wild == 0};
+}
+
+Difference::Taken Difference::take_parameters(std::span<const TensorMemory> tensors) {
+  if (!base_) base_ = pool_.take();
+  Taken taken{pool_.take()};
+  read_tensors(tensors, *taken.values);
+  std::uint32_t wild = 0;
+  for (std::size_t i = 0; i < taken.values->size(); ++i) {
+    (*base_)[i] = (*taken.values)[i];
+    wild |= is_wild((*base_)[i]);
+  }
+  taken.finite = wild == 0;
+  return taken;
+}
+
+void Difference::load(std::span<const TensorMemory> tensors, std::span<const float> parameters) {
+  if (!base_) return write_tensors(tensors, parameters);
+  for_each_tensor(tensors, [&](auto element, std::byte* memory, std::size_t at, std::size_t count) {
+    using Wide = typename decltype(element)::Wide;
+    float* const base = base_->data() + at;
+    const float* const loaded = parameters.data() + at;
+    for (std::size_t i = 0; i < count; ++i) {
+      const Wide update = base[i] - element.read(memory, i);
+      element.write(memory, i, loaded[i] - update);
+      if constexpr (element.kRounds) {
+        base[i] = element.read(memory, i) + update;
+      } else {
+        base[i] = loaded[i];
+      }
+    }
+  });
+}
+
+void Difference::stand_on(std::span<const TensorMemory> tensors, std::span<const float> parameters,
+                          Vector memory) {
+  RUBATO_CHECK(!based(), "nothing is on top of the parameters");
+  if (memory && !pool_.held_elsewhere(memory)) {
+    base_ = std::move(memory);
+  } else {
+    base_ = pool_.take();
+    std::ranges::copy(parameters, base_->begin());
+  }
+  for_each_tensor(tensors,
+                  [&](auto element, const std::byte* memory_of, std::size_t at, std::size_t count) {
+                    if constexpr (element.kRounds)
+                      for (std::size_t i = 0; i < count; ++i)
+                        (*base_)[at + i] = element.read(memory_of, i);
+                  });
+}
+
+void Difference::undo(std::span<const TensorMemory> tensors) const {
+  RUBATO_CHECK(based(), "parameters were loaded");
+  write_tensors(tensors, *base_);
+}
+
+void write_tensors(std::span<const TensorMemory> tensors, std::span<const float> values) {
+  for_each_tensor(tensors, [&](auto element, std::byte* memory, std::size_t at, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) element.write(memory, i, values[at + i]);
+  });
+}
+
+void read_tensors(std::span<const TensorMemory> tensors, std::span<float> values) {
+  for_each_tensor(tensors,
+                  [&](auto element, const std::byte* memory, std::size_t at, std::size_t count) {
+                    for (std::size_t i = 0; i < count; ++i)
+                      values[at + i] = static_cast<float>(element.read(memory, i));
+                  });
+}
+
+}  // namespace rubato::cluster
