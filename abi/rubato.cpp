@@ -171,7 +171,7 @@ Result<std::vector<rubato::nodes::LoopTensor>> tensors_of(const rubato_tensor* t
                                       given.name ? given.name : "", given.name ? "\"" : "", why));
     };
     if (!given.name) return refused("it has no name");
-    if (given.dtype > RUBATO_BF16) return refused("its type is not one of enum rubato_dtype");
+    if (given.dtype > RUBATO_I64) return refused("its type is not one of enum rubato_dtype");
     if (given.kind > RUBATO_STILL) return refused("its kind is not one of enum rubato_kind");
     if (given.rank > 0 && !given.shape) return refused("it has no shape");
     auto& tensor = all.emplace_back();
@@ -181,7 +181,9 @@ Result<std::vector<rubato::nodes::LoopTensor>> tensors_of(const rubato_tensor* t
     std::uint64_t elements = 1;
     for (const std::uint64_t size : tensor.shape)
       if (__builtin_mul_overflow(elements, size, &elements)) return refused("it is too large");
-    tensor.memory = {given.data, static_cast<Element>(given.dtype), elements};
+    tensor.integers = given.dtype == RUBATO_I64;
+    tensor.memory = {given.data,
+                     tensor.integers ? Element::F32 : static_cast<Element>(given.dtype), elements};
   }
   return all;
 }
@@ -190,6 +192,8 @@ std::uint32_t action_of(WorkerClient::Action action) {
   switch (action) {
     case WorkerClient::Action::Train:
       return RUBATO_TRAIN;
+    case WorkerClient::Action::Seed:
+      return RUBATO_SEED;
     case WorkerClient::Action::Commit:
       return RUBATO_COMMIT;
     case WorkerClient::Action::Load:
@@ -234,8 +238,23 @@ Result<void> answer(rubato::nodes::LoopWorker& worker, const WorkerClient::Turn&
                                    .bytes_down = turn.bytes_down,
                                    .earlier_steps = turn.earlier_steps}));
   if (turn.action == WorkerClient::Action::Over)
-    if (const auto error = worker.client().failure()) return tl::unexpected<Error>(*error);
+    if (const auto error = worker.client()->failure()) return tl::unexpected<Error>(*error);
   return {};
+}
+
+// The client, once the workers have agreed on their model.
+Result<WorkerClient*> client_of(rubato::nodes::LoopWorker& worker) {
+  if (worker.client()) return worker.client();
+  return rubato::fail(ErrorCode::BadInput, "the last turn said wait: call rubato_wait()");
+}
+
+// As call(), with the client.
+template <class F>
+int call_client(rubato_worker* worker, F f) {
+  return call(worker, [&](rubato::nodes::LoopWorker& own) -> Result<void> {
+    RUBATO_ASSIGN(auto* const client, client_of(own));
+    return f(own, *client);
+  });
 }
 
 // `made`: a turn, or why there is none.
@@ -299,47 +318,49 @@ int rubato_open(const rubato_options* options, const rubato_tensor* tensors, siz
 }
 
 int rubato_step(rubato_worker* worker, double loss_sum, uint64_t samples, rubato_turn* turn) {
-  return call(worker, [&](auto& own) {
-    return answer(own,
-                  own.client().step(
-                      loss_sum, static_cast<int>(std::min<std::uint64_t>(samples, 1'000'000'000))),
-                  turn);
+  return call_client(worker, [&](auto& own, auto& client) {
+    const auto known = static_cast<int>(std::min<std::uint64_t>(samples, 1'000'000'000));
+    return answer(own, client.step(loss_sum, known), turn);
   });
 }
 
 int rubato_commit(rubato_worker* worker, void* const* data, rubato_turn* turn) {
-  return call(worker,
-              [&](auto& own) { return answer(own, own.client().commit(own.memory(data)), turn); });
+  return call_client(worker, [&](auto& own, auto& client) {
+    return answer(own, client.commit(own.memory(data)), turn);
+  });
 }
 
 int rubato_load(rubato_worker* worker, void* const* data, rubato_turn* turn) {
-  return call(worker,
-              [&](auto& own) { return answer(own, own.client().load(own.memory(data)), turn); });
+  return call_client(worker, [&](auto& own, auto& client) {
+    return answer(own, client.load(own.memory(data)), turn);
+  });
 }
 
 int rubato_wait(rubato_worker* worker, uint32_t milliseconds, rubato_turn* turn) {
   return call(worker, [&](auto& own) {
-    return answer(own, own.client().wait(rubato::Duration::from_ms(milliseconds)), turn);
+    return answer(own, own.wait(rubato::Duration::from_ms(milliseconds)), turn);
   });
 }
 
 int rubato_global(rubato_worker* worker, void* const* data) {
-  return call(worker, [&](auto& own) { return own.client().global(own.memory(data)); });
+  return call_client(
+      worker, [&](auto& own, auto& client) { return client.global(own.memory(data)); });
 }
 
 int rubato_evaluated(rubato_worker* worker, double loss, double accuracy, uint64_t samples,
                      rubato_turn* turn) {
-  return call(worker, [&](auto& own) {
+  return call_client(worker, [&](auto& own, auto& client) {
     rubato::proto::Evaluation measured;
     measured.loss = loss;
     measured.accuracy = std::isnan(accuracy) ? 0 : accuracy;
     measured.samples = samples;
-    return answer(own, own.client().evaluated(measured), turn);
+    return answer(own, client.evaluated(measured), turn);
   });
 }
 
 int rubato_pull(rubato_worker* worker, void* const* data) {
-  return call(worker, [&](auto& own) { return own.client().pull(own.memory(data)); });
+  return call_client(worker,
+                     [&](auto& own, auto& client) { return client.pull(own.memory(data)); });
 }
 
 int rubato_share(rubato_worker* worker, const int32_t* labels, size_t samples, int32_t classes,
@@ -379,7 +400,7 @@ size_t rubato_next_line(rubato_worker* worker, int* level, char* line, size_t ro
 int rubato_close(rubato_worker* worker, const char* why) {
   if (!worker || worker->owner != ::getpid()) return RUBATO_OK;
   const int code = call(worker, [&](auto& own) -> Result<void> {
-    own.client().leave(why && *why ? why : "closed");
+    own.leave(why && *why ? why : "closed");
     return {};
   });
   if (code == RUBATO_BUSY) return code;

@@ -59,7 +59,13 @@ enum rubato_action {
   RUBATO_OVER
 };
 
-enum rubato_dtype { RUBATO_F32, RUBATO_F64, RUBATO_F16, RUBATO_BF16 };
+enum rubato_dtype {
+  RUBATO_F32,
+  RUBATO_F64,
+  RUBATO_F16,
+  RUBATO_BF16,
+  RUBATO_I64 /* RUBATO_STILL alone: counters, which a file of the model has as they begin */
+};
 
 enum rubato_kind {
   RUBATO_TRAINED,  /* travels; the sync model and the servers' optimizer move it */

@@ -111,7 +111,7 @@ void read_workers(const ConfigTable& root, const Catalog& catalog,
     group.codecs = config.codecs;
     read_options(table, codec_rows(), group.codecs);
     check_group(table, catalog, spec, config.training.batch, group);
-    if (!group.data.empty() && !config.own_data())
+    if (!group.data.empty() && !config.described())
       table.problem("data",
                     "needs dataset.partition = \"local\": else all workers share out the "
                     "one file that dataset.path names");
@@ -287,6 +287,29 @@ void check_model(const ConfigTable& table, const fs::path& directory, train::Mod
     table.problem("parameters", "kind = \"timing\" needs the number of the model's parameters");
 }
 
+// The workers' loops have model, data and optimizer. A key that nobody obeys would be a trap.
+void check_own_model(const ConfigTable& root, const ClusterConfig& config) {
+  if (!config.own_model()) {
+    for (const char* key : {"module", "command"})
+      if (root.table("model").has(key))
+        root.table("model").problem(key, "is for kind = \"own\"; set it, or remove this key");
+    return;
+  }
+  const auto refuse_all_but = [&](const char* section, std::initializer_list<std::string_view> but,
+                                  const char* why) {
+    for (const Setting& each : root.has(section) ? root.settings(section) : std::vector<Setting>())
+      if (std::ranges::find(but, each.key) == but.end()) root.table(section).problem(each.key, why);
+  };
+  refuse_all_but("model", {"kind", "start", "module", "command"},
+                 "kind = \"own\" has no layers here: the workers bring the model; remove the key");
+  refuse_all_but("dataset", {"partition"},
+                 "model.kind = \"own\": the workers bring their data; remove the key");
+  refuse_all_but("training", {"batch"},
+                 "model.kind = \"own\": the workers' loops train as they like; remove the key");
+  if (!config.model.module.empty() && !config.model.command.empty())
+    root.table("model").problem("module", "module and command say the same: give one of them");
+}
+
 void check_own_data(const ConfigTable& table, const ClusterConfig& config) {
   for (const char* key : {"path", "samples", "spread"})
     if (table.has(key))
@@ -397,14 +420,14 @@ void check_stop(const ConfigTable& table, const ClusterConfig& config) {
   if (!table.has("max_seconds") && !table.has("max_steps"))
     table.problem("max_seconds",
                   "set this or max_steps, so that a run which misses its target ends");
-  if (config.stop.target_accuracy && !holds_out(config.dataset))
+  if (config.stop.target_accuracy && !config.own_model() && !holds_out(config.dataset))
     table.problem("target_accuracy", kNoneHeldOut);
   for (const ClassFigure& figure : kClassFigures) {
     const std::string key = std::string("target_") + figure.key;
     if (!(config.stop.class_targets.*figure.target)) continue;
     if (config.dataset.task == Task::Regression) table.problem(key, kNoClasses);
-    if (config.timing_only())
-      table.problem(key, "kind = \"timing\" has no classes; stop by max_seconds");
+    if (config.timing_only() || config.own_model())
+      table.problem(key, "this kind of model has no classes here; stop by another target");
     if (!holds_out(config.dataset)) table.problem(key, kNoneHeldOut);
     if (config.own_data() && config.dataset.held_out_path.empty())
       table.problem(
@@ -430,6 +453,10 @@ Result<train::ModelSpec> known_spec(const ClusterConfig& config) {
   if (config.timing_only())
     return fail(ErrorCode::BadInput,
                 "workers.device: a step of a timing model costs what you say; give step_seconds");
+  if (config.own_model())
+    return fail(ErrorCode::BadInput,
+                "workers.device: how long a step of your own model takes is for you to measure "
+                "(rubato calibrate -- COMMAND); give step_seconds");
   if (const auto facts = config.own_data() ? std::nullopt : train::known_facts(config.dataset))
     return train::make_model(config.model, facts->shape, facts->classes);
   return fail(ErrorCode::BadInput,
@@ -614,7 +641,8 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
   const ConfigTable dataset = root.table("dataset");
   if (!dataset.has("kind") && (config.own_data() || dataset.has("path")))
     config.dataset.kind.clear();  // found from the path
-  if (config.own_data()) check_own_data(dataset, config);
+  check_own_model(root, config);
+  if (config.own_data() && !config.own_model()) check_own_data(dataset, config);
   check_task(dataset, config);
   check_weights(dataset, config);
   finish_training(root.table("training"), config.training);
@@ -636,7 +664,7 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
   RUBATO_TRY(document.finish());
 
   const bool known =
-      !config.timing_only() && !config.own_data() && train::known_facts(config.dataset);
+      !config.timing_only() && !config.described() && train::known_facts(config.dataset);
   const bool needed = std::ranges::any_of(config.workers, [](const WorkerGroup& group) {
     return group.device.step_seconds <= 0 && !group.device_name.empty();
   });

@@ -201,6 +201,11 @@ struct ClusterConfig {
   std::size_t nodes_max() const;
   // A model that is only its size: no data, no gradients, no evaluation, no loss.
   bool timing_only() const { return model.kind == "timing"; }
+  // The workers bring model, data and training loop. Nobody else has them.
+  bool own_model() const { return model.kind == "own"; }
+  // Before the start workers describe what they have, and the scheduler tells all what they agree
+  // on.
+  bool described() const { return own_data() || own_model(); }
   // Each worker trains on a file of its own, which no other node reads.
   bool own_data() const { return partition.kind == train::Partition::Kind::Local; }
 };

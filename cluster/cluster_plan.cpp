@@ -146,6 +146,26 @@ Result<ClusterPlan> make_node_plan(const ClusterConfig& config, const std::strin
   return plan;
 }
 
+Result<ClusterPlan> make_own_plan(const ClusterConfig& config, const std::string& sync,
+                                  std::uint64_t seed, TensorTable table) {
+  RUBATO_ASSIGN(auto plan, start_plan(config, sync, seed));
+  plan.parameters = table.parameters();
+  if (plan.parameters > train::kValuesMax)
+    return fail(ErrorCode::BadInput,
+                fmt::format("the model has {} parameters, and {} at most can be trained",
+                            plan.parameters, train::kValuesMax));
+  plan.start.trained = train::TrainedPart(plan.parameters);
+  RUBATO_ASSIGN(plan.start.values, own_start(config, table));
+  plan.settings = shared_settings(config, sync, seed);
+  const std::string text = to_text(table);
+  plan.settings += fmt::format("model.table = {:016x}\n", checksum(std::as_bytes(std::span(text))));
+  if (plan.start.values)
+    plan.settings += fmt::format("model.start = values {:016x}\n",
+                                 checksum(std::as_bytes(std::span(*plan.start.values))));
+  plan.own = std::make_shared<const TensorTable>(std::move(table));
+  return plan;
+}
+
 Result<std::uint32_t> find_worker(const ClusterConfig& config, ClusterPlan& plan,
                                   const std::string& name, const std::string& like) {
   std::string names;
@@ -169,9 +189,13 @@ Result<std::uint32_t> find_worker(const ClusterConfig& config, ClusterPlan& plan
 }
 
 std::uint64_t stream_of(const ClusterPlan& plan, std::uint32_t index) {
-  if (index < plan.listed) return index;
+  return stream_of(index, plan.listed, plan.workers[index].name);
+}
+
+std::uint64_t stream_of(std::uint32_t index, std::size_t listed, const std::string& name) {
+  if (index < listed) return index;
   constexpr std::uint64_t kByName = std::uint64_t{1} << 63;  // no place in a file
-  return kByName | checksum(std::as_bytes(std::span(plan.workers[index].name)));
+  return kByName | checksum(std::as_bytes(std::span(name)));
 }
 
 Result<std::vector<std::vector<std::uint32_t>>> plan_samples(const ClusterConfig& config,
@@ -199,6 +223,16 @@ Result<std::vector<std::vector<std::uint32_t>>> plan_samples(const ClusterConfig
   return samples;
 }
 
+namespace {
+
+// Of an own model: where a loop can measure.
+bool measured_by_workers(const ClusterConfig& config, const ClusterPlan& plan) {
+  if (!plan.own) return config.own_data();
+  return std::ranges::any_of(plan.held_out, [](const auto& worker) { return worker.second > 0; });
+}
+
+}  // namespace
+
 server::SchedulerOptions scheduler_options(const ClusterConfig& config, const ClusterPlan& plan,
                                            Incarnation incarnation, bool evaluator) {
   server::SchedulerOptions options;
@@ -213,10 +247,13 @@ server::SchedulerOptions scheduler_options(const ClusterConfig& config, const Cl
     for (const auto& worker : worker_profiles(config)) options.listed.push_back(worker.name);
   for (const auto& worker : all_profiles(config)) options.order.push_back(worker.name);
   options.evaluations = evaluator           ? server::SchedulerOptions::Evaluations::Evaluator
-                        : config.own_data() ? server::SchedulerOptions::Evaluations::Workers
+                        : measured_by_workers(config, plan)
+                            ? server::SchedulerOptions::Evaluations::Workers
                                             : server::SchedulerOptions::Evaluations::Training;
   for (const auto& [worker, samples] : plan.described)
     options.held_out[worker] = train::held_out_of(samples, config.dataset.held_out);
+  if (plan.own) options.held_out = plan.held_out;
+  options.seeds = plan.own && !plan.start.values;
   options.batch = static_cast<std::uint32_t>(config.training.batch);
   options.evaluation_interval = Duration::from_seconds(config.evaluation.interval_seconds);
   options.stop = config.stop;
@@ -275,14 +312,19 @@ std::unique_ptr<server::ServerCore> make_server(
   options.parameters = plan.parameters;
   options.shard = {.chunk_bytes = config.chunk_bytes,
                    .optimizer = config.optimizer,
+                   .averaged = plan.own ? plan.own->averaged() : std::vector<ElementRange>(),
                    .average = config.evaluation.average || sync::averages(plan.sync),
-                   .keeps_initial = sync::goes_back(plan.sync, config.sync),
+                   // Nobody can make the initial values of an own model anew.
+                   .keeps_initial = sync::goes_back(plan.sync, config.sync) || plan.own,
                    .blank = plan.blank};
+  options.seeds = plan.own && !plan.start.values;
   options.form = sync::commit_form(plan.sync, config.sync);
   options.update_limit = config.servers.update_limit;
   options.reports = !plan.settings.empty();
   options.timing = join_timing(config, plan, options.timing);
-  auto initial = [spec = plan.spec, seed = plan.seed, start = plan.start](ElementRange range) {
+  auto initial = [spec = plan.spec, seed = plan.seed, start = plan.start,
+                  own = plan.own](ElementRange range) {
+    if (own && !start.values) return std::vector<float>(range.count());  // until a worker seeds
     return start.values ? start.trained.of(*start.values, range)
                         : train::initial_parameters(spec, seed, range);
   };
@@ -310,6 +352,7 @@ std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
   options.auto_up = profile.codecs.auto_up;
   options.auto_down = profile.codecs.auto_down;
   options.blank = plan.blank != nullptr;
+  options.seeds = plan.own && !plan.start.values;
   options.timing = join_timing(config, plan, options.timing);
   options.server_timeout =
       std::max(options.server_timeout, Duration::from_seconds(config.servers.absent_seconds));
@@ -346,7 +389,7 @@ worker::EvaluatorCore make_evaluator(const ClusterConfig& config, const ClusterP
   options.interval = Duration::from_seconds(config.evaluation.interval_seconds);
   options.silent = !held_out;
   options.only_last =
-      !held_out && !config.own_data();  // else workers measure, and the best is saved
+      !held_out && !config.described();  // else workers measure, and the best is saved
   return worker::EvaluatorCore(options);
 }
 

@@ -12,6 +12,7 @@
 #include "base/shareable.hpp"
 #include "cluster/cluster_config.hpp"
 #include "cluster/model_start.hpp"
+#include "cluster/tensor_table.hpp"
 #include "server/scheduler.hpp"
 #include "server/server_core.hpp"
 #include "train/data/dataset.hpp"
@@ -30,7 +31,8 @@ struct ClusterPlan {
   std::string sync;
   // shared_settings() of a node that meets others with files of their own; else empty.
   std::string settings;
-  train::ModelSpec spec;
+  train::ModelSpec spec;                               // none of an own model
+  std::shared_ptr<const TensorTable> own = nullptr;    // model.kind = "own"; else null
   std::uint64_t parameters = 0;  // that are trained
   ModelStart start;
   // Those of the file first, then those that join beside them.
@@ -40,6 +42,7 @@ struct ClusterPlan {
   std::size_t samples = 0;  // of training data, all workers together; only the scheduler asks
   // Of workers that have described their own data to the scheduler: their samples.
   std::map<std::string, std::uint64_t> described = {};
+  std::map<std::string, std::uint64_t> held_out = {};  // of an own model, what they measure on
   std::uint64_t left_out = 0;  // of this node's own data, as in Hello
   // model.kind = "timing": one chunk that stands for every payload. Else null.
   std::shared_ptr<const Floats> blank;
@@ -57,6 +60,11 @@ struct ClusterPlan {
 [[nodiscard]] Result<ClusterPlan> make_node_plan(const ClusterConfig& config,
                                                  const std::string& sync, std::uint64_t seed,
                                                  train::Shape shape, int classes);
+
+// make_node_plan() for an own model. BadInput also for a model.start that does not fit.
+[[nodiscard]] Result<ClusterPlan> make_own_plan(const ClusterConfig& config,
+                                                const std::string& sync, std::uint64_t seed,
+                                                TensorTable table);
 
 // BadInput if the target is an accuracy and the loaded data have no held-out samples to measure
 // it.
@@ -80,6 +88,8 @@ struct ClusterPlan {
 // Worker `index` draws random numbers from the stream of this number: its place in the file, or a
 // hash of its name if the file does not list it.
 std::uint64_t stream_of(const ClusterPlan& plan, std::uint32_t index);
+// The same before there is a plan. `listed`: so many workers the file has.
+std::uint64_t stream_of(std::uint32_t index, std::size_t listed, const std::string& name);
 
 // The training samples of each worker of the plan: one list a worker. Samples that are dealt out
 // are dealt to the listed workers; another worker has all of them.

@@ -18,6 +18,9 @@
 namespace rubato::cluster {
 
 enum class Element : std::uint8_t { F32, F64, F16, Bf16 };
+constexpr std::size_t element_bytes(Element element) {
+  return element == Element::F64 ? 8 : element == Element::F32 ? 4 : 2;
+}
 
 // Where a tensor's elements lie: contiguous. Bytes may lie anywhere.
 struct TensorMemory {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "train/model/safetensors.hpp"
 #include "train/onnx_file.hpp"
 
 namespace rubato::cluster {
@@ -15,11 +16,14 @@ ModelSaver::ModelSaver(std::string directory, const ClusterConfig& config, const
       model_{.spec = plan.spec,
              .schema = schema,
              .parameters =
-                 plan.start.values ? *plan.start.values : std::vector<float>(plan.parameters),
+                 plan.own            ? std::vector<float>()
+                 : plan.start.values ? *plan.start.values
+                                     : std::vector<float>(plan.parameters),
              .facts = {{"cluster", config.name},
                        {"sync", plan.sync},
                        {"seed", std::to_string(plan.seed)}}},
       trained_(plan.start.trained),
+      own_(plan.own),
       every_(every),
       lowest_loss_(lowest_loss) {
   model_.schema.class_samples.clear();  // who uses a model need not know how many there were
@@ -48,7 +52,6 @@ void ModelSaver::note_best(std::span<const float> parameters, const Facts& facts
 
 void ModelSaver::write(const std::string& name, std::span<const float> parameters,
                        const Facts& facts) {
-  trained_.put(parameters, model_.parameters);
   model_.facts["seconds"] = fmt::format("{:.3f}", facts.seconds);
   model_.facts["steps"] = std::to_string(facts.steps);
   for (const char* key : {"held_out_loss", "held_out_accuracy"}) model_.facts.erase(key);
@@ -57,20 +60,44 @@ void ModelSaver::write(const std::string& name, std::span<const float> parameter
     model_.facts[fmt::format("held_out_{}", figure_of(model_.schema.task()).key)] =
         fmt::format("{:.9g}", facts.held_out->accuracy);
   }
-  const auto path = [&](const char* extension) {
-    return fmt::format("{}/{}{}", directory_, name, extension);
-  };
-  const auto both = [&]() -> Result<void> {
-    RUBATO_TRY(train::write_model(path(".safetensors"), model_));
-    return train::write_onnx(path(".onnx"), model_);
-  };
-  const auto done = both();
+  const std::string path = fmt::format("{}/{}", directory_, name);
+  const auto done = own_ ? write_own(path, parameters) : write_ours(path, parameters);
   if (done) {
-    written_ = path(".safetensors");
+    written_ = path + ".safetensors";
     failed_.erase(name);
   } else if (failed_.insert_or_assign(name, done.error().message).second && !over_) {
     log_warning("the trained model is not saved: " + done.error().message);
   }
+}
+
+Result<void> ModelSaver::write_ours(const std::string& path, std::span<const float> parameters) {
+  trained_.put(parameters, model_.parameters);
+  RUBATO_TRY(train::write_model(path + ".safetensors", model_));
+  return train::write_onnx(path + ".onnx", model_);
+}
+
+// As Hugging Face has it: another name of a tensor is metadata, and a tensor is there once.
+Result<void> ModelSaver::write_own(const std::string& path,
+                                   std::span<const float> parameters) const {
+  train::SafeTensors content;
+  std::size_t at = 0;
+  for (const TableTensor& tensor : own_->tensors) {
+    if (!tensor.travels()) {
+      if (!tensor.integers.empty())
+        content.tensors[tensor.name] = {.shape = tensor.shape, .values = {}, .integers = tensor.integers};
+      continue;
+    }
+    const auto count = static_cast<std::size_t>(tensor.count());
+    const auto values = parameters.subspan(at, count);
+    content.tensors[tensor.name] = {.shape = tensor.shape,
+                                    .values = {values.begin(), values.end()}};
+    at += count;
+  }
+  content.metadata = own_->aliases;
+  content.metadata["format"] = "pt";
+  content.metadata["rubato.own"] = to_text(*own_);
+  for (const auto& [key, value] : model_.facts) content.metadata["rubato.run." + key] = value;
+  return train::write_safetensors(path + ".safetensors", content);
 }
 
 }  // namespace rubato::cluster

@@ -1,6 +1,7 @@
 // cluster/model_saver.hpp - the trained model as files, while a run goes on and at its end:
 // model.safetensors and model.onnx are the newest, best.safetensors and best.onnx those of the
-// lowest held-out loss. Each is written beside its place and renamed.
+// lowest held-out loss. Each is written beside its place and renamed. Of model.kind = "own" there is
+// no ONNX, and the tensors have the names that the workers gave them.
 // Errors: a file that cannot be written is one warning until it can be; the run goes on. At the end
 // it is a failure (log_failure).
 // Threads: one owner.
@@ -47,10 +48,13 @@ class ModelSaver {
  private:
   void note_best(std::span<const float> parameters, const Facts& facts);
   void write(const std::string& name, std::span<const float> parameters, const Facts& facts);
+  Result<void> write_ours(const std::string& path, std::span<const float> parameters);
+  Result<void> write_own(const std::string& path, std::span<const float> parameters) const;
 
   std::string directory_;
   train::TrainedModel model_;  // all but the trained parameters and the facts of the moment
   train::TrainedPart trained_;
+  std::shared_ptr<const TensorTable> own_;  // of an own model; else null
   Duration every_;
   std::optional<Instant> next_;
   double lowest_loss_;

@@ -8,6 +8,7 @@
 
 #include "train/model/known_schema.hpp"
 #include "train/model/model_file.hpp"
+#include "train/model/safetensors.hpp"
 
 namespace rubato::cluster {
 namespace {
@@ -44,7 +45,33 @@ Result<ModelStart> model_start(const ClusterConfig& config, const train::ModelSp
   return start;
 }
 
+Result<std::shared_ptr<const std::vector<float>>> own_start(const ClusterConfig& config,
+                                                            const TensorTable& table) {
+  const std::string& path = config.model.start;
+  if (path.empty()) return nullptr;
+  RUBATO_ASSIGN(const auto content, train::read_safetensors(path));
+  auto values = std::make_shared<std::vector<float>>();
+  values->reserve(table.parameters());
+  for (const TableTensor& tensor : table.tensors) {
+    if (!tensor.travels()) continue;
+    const auto found = content.tensors.find(tensor.name);
+    const bool fits = found != content.tensors.end() && found->second.integers.empty() &&
+                      found->second.shape == tensor.shape;
+    if (!fits)
+      return fail(ErrorCode::BadInput,
+                  fmt::format("model.start: {}: tensor \"{}\" {}", path, tensor.name,
+                              found == content.tensors.end()
+                                  ? "is missing"
+                                  : fmt::format("is {}, and the workers' is {}",
+                                                shape_text(found->second.shape),
+                                                shape_text(tensor.shape))));
+    values->insert(values->end(), found->second.values.begin(), found->second.values.end());
+  }
+  return values;
+}
+
 Result<void> check_meaning(const ClusterConfig& config, const train::InputSchema& schema) {
+  if (config.own_model()) return {};
   const std::string& kind = config.model.kind;
   if (schema.steps() > 1 && (kind == "cnn" || kind == "lenet"))
     return fail(ErrorCode::BadInput,

@@ -10,6 +10,7 @@
 
 #include "base/result.hpp"
 #include "cluster/cluster_config.hpp"
+#include "cluster/tensor_table.hpp"
 #include "train/model/input_schema.hpp"
 #include "train/model/trained_part.hpp"
 
@@ -24,6 +25,11 @@ struct ModelStart {
 
 [[nodiscard]] Result<ModelStart> model_start(const ClusterConfig& config,
                                              const train::ModelSpec& spec, std::uint64_t seed);
+
+// The same of an own model: model.start has every tensor that travels, by its name. Null without
+// model.start: a worker tells the values.
+[[nodiscard]] Result<std::shared_ptr<const std::vector<float>>> own_start(
+    const ClusterConfig& config, const TensorTable& table);
 
 // Refuses sequences for a model of images, and data whose columns or classes are not those of
 // model.start, in their order, where its

@@ -67,8 +67,8 @@ void SchemaDesk::on_describe(PeerId from, const proto::Describe& describe) {
     bytes = *heard;
   }
   asked_.insert(from);
-  if (summaries_.size() >= options_.enough && !schema_ && !failure_) return agree();
-  if (schema_) return send(from, proto::Schema{proto::part_of(text_, describe.schema_at)});
+  if (described() >= options_.enough && text_.empty() && !failure_) return agree();
+  if (!text_.empty()) return send(from, proto::Schema{proto::part_of(text_, describe.schema_at)});
   send(from, proto::Described{bytes});
 }
 
@@ -79,7 +79,7 @@ Result<std::uint64_t> SchemaDesk::hear(const std::string& name, const proto::Tex
     return fail(ErrorCode::BadInput, fmt::format("the cluster file has no worker \"{}\"", name));
   auto arriving = arriving_.find(name);
   if (arriving == arriving_.end() || part.offset == 0) {
-    if (part.offset > 0) return summaries_.contains(name) ? part.total : 0;  // said again
+    if (part.offset > 0) return has_described(name) ? part.total : 0;  // said again
     if (!room_for(part.total)) return 0;
     arriving = arriving_.try_emplace(name).first;
   }
@@ -97,6 +97,15 @@ bool SchemaDesk::room_for(std::uint64_t bytes) const {
 }
 
 Result<void> SchemaDesk::take(const std::string& name, const std::string& text) {
+  if (options_.own_model) {
+    RUBATO_ASSIGN(auto table, described_table_of(text));
+    if (!tables_.contains(name))
+      log_.push(fmt::format("worker '{}' has a model of {} in {}", name,
+                            counted(table.table.parameters(), "parameter"),
+                            counted(table.table.tensors.size(), "tensor")));
+    tables_[name] = std::move(table);
+    return {};
+  }
   RUBATO_ASSIGN(auto summary, train::summary_of(text));
   if (!summaries_.contains(name))
     log_.push(summary.target
@@ -109,27 +118,43 @@ Result<void> SchemaDesk::take(const std::string& name, const std::string& text) 
 }
 
 void SchemaDesk::agree() {
-  const auto agreed = [&]() -> Result<train::InputSchema> {
-    RUBATO_ASSIGN(auto schema, train::agree(summaries_, options_.stated));
-    text_ = to_text(schema);
-    if (text_.size() > proto::kLongTextMax)
-      return fail(
-          ErrorCode::BadInput,
-          fmt::format("the schema of all data has {} bytes, and {} can be sent at most; leave "
-                      "columns out with dataset.ignore, or state the schema in a file",
-                      text_.size(), proto::kLongTextMax));
-    return schema;
-  }();
+  const auto agreed = agreed_text();
   if (!agreed) {
     failure_ = agreed.error();
     for (const PeerId peer : asked_) refuse(peer, failure_->message);
     return;
   }
-  schema_ = *agreed;
+  text_ = *agreed;
   for (const PeerId peer : asked_) send(peer, proto::Schema{proto::part_of(text_, 0)});
+  if (options_.own_model) {
+    const TensorTable& table = tables_.begin()->second.table;
+    stopped_ = fmt::format("{} agreed on a model of {} in {}", counted(tables_.size(), "worker"),
+                           counted(table.parameters(), "parameter"),
+                           counted(table.tensors.size(), "tensor"));
+    return;
+  }
   stopped_ = fmt::format("{} agreed on {} and {}", counted(summaries_.size(), "worker"),
                          counted(static_cast<std::uint64_t>(schema_->shape.count()), "input"),
                          counted(static_cast<std::uint64_t>(schema_->outputs()), "output"));
+}
+
+Result<std::string> SchemaDesk::agreed_text() {
+  if (options_.own_model) {
+    const auto& [first, described] = *tables_.begin();
+    for (const auto& [name, other] : tables_)
+      RUBATO_TRY(
+          check_equal(other.table, "worker " + name, described.table, "worker " + first));
+    return to_text(described.table, held_out());
+  }
+  RUBATO_ASSIGN(auto schema, train::agree(summaries_, options_.stated));
+  std::string text = to_text(schema);
+  if (text.size() > proto::kLongTextMax)
+    return fail(ErrorCode::BadInput,
+                fmt::format("the schema of all data has {} bytes, and {} can be sent at most; leave "
+                            "columns out with dataset.ignore, or state the schema in a file",
+                            text.size(), proto::kLongTextMax));
+  schema_ = std::move(schema);
+  return text;
 }
 
 void SchemaDesk::stop(const std::string& reason) {
@@ -141,7 +166,8 @@ void SchemaDesk::stop(const std::string& reason) {
 void SchemaDesk::on_wakeup(Instant now) {
   if (!next_word_ || now < *next_word_) return;
   next_word_ = now + kWordEvery;
-  const proto::Notice line{"waiting for the data of " + awaited()};
+  const proto::Notice line{
+      fmt::format("waiting for the {} of {}", options_.own_model ? "model" : "data", awaited())};
   if (!word_.due(now, line.text)) return;
   log_.push(line.text);
   for (const PeerId peer : asked_) send(peer, line);
@@ -151,13 +177,20 @@ std::string SchemaDesk::awaited() const {
   std::vector<std::string> missing;
   if (!options_.open)
     for (const auto& name : options_.workers)
-      if (!summaries_.contains(name)) missing.push_back(name);
-  return server::workers_awaited(missing, summaries_.size(), options_.enough);
+      if (!has_described(name)) missing.push_back(name);
+  return server::workers_awaited(missing, described(), options_.enough);
 }
 
 std::map<std::string, std::uint64_t> SchemaDesk::samples() const {
   std::map<std::string, std::uint64_t> all;
   for (const auto& [name, summary] : summaries_) all[name] = summary.samples;
+  for (const auto& [name, table] : tables_) all[name] = table.samples;
+  return all;
+}
+
+HeldOutByWorker SchemaDesk::held_out() const {
+  HeldOutByWorker all;
+  for (const auto& [name, table] : tables_) all[name] = table.held_out;
   return all;
 }
 
@@ -197,7 +230,7 @@ void SchemaAsker::go_on(Instant now) {
 }
 
 void SchemaAsker::on_message(Instant now, PeerId from, const Message& message) {
-  if (from != options_.scheduler || schema_ || failure_) return;
+  if (from != options_.scheduler || answered() || failure_) return;
   joiner_.on_heard(now);
   if (const auto* refusal = std::get_if<proto::Refusal>(&message.body)) {
     failure_ = Error{ErrorCode::Refused, "scheduler: " + refusal->message};
@@ -220,13 +253,18 @@ void SchemaAsker::on_schema(Instant now, const proto::Schema& schema) {
     if (text_.size() != had) go_on(now);
     return;
   }
-  auto read = train::schema_of(text_.text());
-  if (read) {
-    schema_ = std::move(*read);
+  const auto read = [&]() -> Result<void> {
+    if (options_.own_model) {
+      RUBATO_ASSIGN(table_, table_of(text_.text()));
+    } else {
+      RUBATO_ASSIGN(schema_, train::schema_of(text_.text()));
+    }
+    return {};
+  }();
+  if (read)
     stopped_ = "the schema is agreed";
-  } else {
+  else
     failure_ = Error{ErrorCode::Corrupt, "scheduler: its schema: " + read.error().message};
-  }
 }
 
 }  // namespace rubato::cluster

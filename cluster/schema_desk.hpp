@@ -3,6 +3,7 @@
 // scheduler answers one schema (train/model/data_summary.hpp). No sample leaves a worker;
 // docs/privacy.md lists what does. Servers ask for the schema too, for it tells them the size of
 // the model. Two pure cores: the desk is the scheduler's, the asker is a worker's or server's.
+// Of model.kind = "own" both texts are tables of tensors (cluster/tensor_table.hpp).
 // Threads: one owner each.
 #pragma once
 
@@ -17,6 +18,7 @@
 #include "base/ids.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
+#include "cluster/tensor_table.hpp"
 #include "proto/joiner.hpp"
 #include "proto/long_text.hpp"
 #include "proto/messages.hpp"
@@ -34,6 +36,7 @@ class SchemaDesk {
     bool open = false;                 // others may, too
     std::size_t enough = 0;            // so many summaries make the schema; 0: one of each
     train::DatasetOptions stated;      // what the cluster file says of the data
+    bool own_model = false;            // tables, not summaries, are described
   };
   explicit SchemaDesk(Options options);
 
@@ -54,15 +57,22 @@ class SchemaDesk {
 
   // Ends it, for everybody who has asked.
   void stop(const std::string& reason);
-  // Requires: stopped(), and not by stop().
-  const train::InputSchema& schema() const { return *schema_; }
-  std::map<std::string, std::uint64_t> samples() const;  // by worker
+  // Requires for all: stopped(), and not by stop().
+  const std::string& text() const { return text_; }  // what everybody is told
+  const train::InputSchema& schema() const { return *schema_; }  // not of an own model
+  std::map<std::string, std::uint64_t> samples() const;          // by worker
   const std::map<std::string, train::DataSummary>& summaries() const { return summaries_; }
 
  private:
   void on_describe(proto::PeerId from, const proto::Describe& describe);
   Result<std::uint64_t> hear(const std::string& name, const proto::TextPart& part);
   Result<void> take(const std::string& name, const std::string& summary);
+  HeldOutByWorker held_out() const;
+  std::size_t described() const { return summaries_.size() + tables_.size(); }
+  bool has_described(const std::string& name) const {
+    return summaries_.contains(name) || tables_.contains(name);
+  }
+  Result<std::string> agreed_text();
   bool room_for(std::uint64_t bytes) const;
   void agree();
   void refuse(proto::PeerId to, const std::string& why);
@@ -71,10 +81,11 @@ class SchemaDesk {
 
   Options options_;
   std::map<std::string, train::DataSummary> summaries_;  // by worker
+  std::map<std::string, DescribedTable> tables_;         // the same, of an own model
   std::map<std::string, proto::LongText> arriving_;      // of workers, while not whole
   std::set<proto::PeerId> asked_;                        // who waits for the schema
   std::optional<train::InputSchema> schema_;
-  std::string text_;                  // of the schema
+  std::string text_;                  // that is agreed; empty: none is
   std::optional<Instant> next_word_;  // when to look for whom it waits
   RepeatedLine word_{Duration::from_seconds(10)};
   std::optional<std::string> stopped_;
@@ -91,6 +102,7 @@ class SchemaAsker {
     proto::Role role = proto::Role::Worker;
     std::string name;
     std::string summary;  // as a text; empty: a server's
+    bool own_model = false;  // what comes is a table
     proto::PeerId scheduler = 0;
     proto::JoinTiming timing = {};
   };
@@ -106,10 +118,12 @@ class SchemaAsker {
   const std::optional<std::string>& stopped() const { return stopped_; }
   const std::optional<Error>& failure() const { return failure_; }
 
-  // Requires: stopped().
+  // Requires for both: stopped().
   const train::InputSchema& schema() const { return *schema_; }
+  const TensorTable& table() const { return *table_; }  // of an own model, which has no schema
 
  private:
+  bool answered() const { return schema_ || table_; }
   void speak(Instant now);
   void go_on(Instant now);
   void on_schema(Instant now, const proto::Schema& schema);
@@ -122,6 +136,7 @@ class SchemaAsker {
   Instant again_;
   GrowingInterval patience_{Duration::from_seconds(1), Duration::from_seconds(8)};
   std::optional<train::InputSchema> schema_;
+  std::optional<TensorTable> table_;
   std::optional<std::string> stopped_;
   std::optional<Error> failure_;
   proto::Outbox<proto::ToPeer> outbox_;

@@ -87,6 +87,8 @@ WorkerClient::Action WorkerClient::next(Instant now) {
       return Action::Load;
     case WorkerCore::Action::Restart:
       return Action::Restart;
+    case WorkerCore::Action::Seed:
+      return Action::Seed;
     case WorkerCore::Action::TrainEarly:  // needs layers that we compute
     case WorkerCore::Action::Wait:
       break;
@@ -124,8 +126,8 @@ WorkerClient::Turn WorkerClient::turn(Instant now) {
 
 Result<void> WorkerClient::expect(Action action, const char* call) const {
   if (said_ == action || said_ == Action::Over) return {};
-  constexpr const char* kNames[] = {"train",    "commit", "load", "restart",
-                                    "evaluate", "wait",   "over"};
+  constexpr const char* kNames[] = {"train",   "seed",     "commit", "load",
+                                    "restart", "evaluate", "wait",   "over"};
   return fail(ErrorCode::BadInput,
               fmt::format("{} was called, but the last turn said {}, not {}", call,
                           kNames[static_cast<int>(said_)], kNames[static_cast<int>(action)]));
@@ -151,9 +153,15 @@ Result<WorkerClient::Turn> WorkerClient::step(double loss_sum, int samples) {
 
 Result<WorkerClient::Turn> WorkerClient::commit(std::span<const TensorMemory> tensors) {
   const std::lock_guard lock(mutex_);
-  RUBATO_TRY(expect(Action::Commit, "commit"));
+  RUBATO_TRY(expect(said_ == Action::Seed ? Action::Seed : Action::Commit, "commit"));
   // An outage may have ended the membership meanwhile.
-  if (next(steady_now()) == Action::Commit) {
+  const Action action = next(steady_now());
+  if (action == Action::Seed) {
+    auto taken = difference_.take_parameters(tensors);
+    difference_.forget();  // what comes back is loaded as it is
+    core_->on_seed(steady_now(), {std::move(taken.values), taken.finite});
+    transport_->wake();
+  } else if (action == Action::Commit) {
     const bool trains_on = core_->may_take_beside_steps();
     auto taken = core_->elastic() ? difference_.take_parameters(tensors)
                  : trains_on      ? difference_.take(tensors)

@@ -42,7 +42,7 @@ struct WorkerClientOptions {
 
 class WorkerClient {
  public:
-  enum class Action { Train, Commit, Load, Restart, Evaluate, Wait, Over };
+  enum class Action { Train, Seed, Commit, Load, Restart, Evaluate, Wait, Over };
 
   // Where the worker stands.
   struct Turn {
@@ -70,7 +70,7 @@ class WorkerClient {
 
   // A mini-batch was made. Requires: the last turn said Train.
   [[nodiscard]] Result<Turn> step(double loss_sum, int samples);
-  // Takes the update from the tensors. Requires: Commit.
+  // Takes the update from the tensors, or their values. Requires: Commit or Seed.
   [[nodiscard]] Result<Turn> commit(std::span<const TensorMemory> tensors);
   // Writes the tensors. Requires: Load or Restart.
   [[nodiscard]] Result<Turn> load(std::span<const TensorMemory> tensors);

@@ -123,6 +123,7 @@ class WorkerHost : public IdleHost {
           if (evaluates) return begin_evaluation();
           break;
         }
+        case WorkerCore::Action::Seed:  // of a model of the user's own alone
         case WorkerCore::Action::Wait:
         case WorkerCore::Action::Finish:
         case WorkerCore::Action::Fail:

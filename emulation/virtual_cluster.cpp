@@ -643,6 +643,7 @@ void VirtualCluster::drive(Node place, VirtualWorker& worker) {
         if (training_) training_->load(place - first_worker(), *worker.core);
         worker.core->on_loaded(now_);
         break;
+      case WorkerCore::Action::Seed:  // of a model of the user's own alone
       case WorkerCore::Action::Wait:
       case WorkerCore::Action::Finish:
       case WorkerCore::Action::Fail:

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -51,9 +52,9 @@ class Host {
   Result<HostedRun> run(const Stop& stop) {
     RUBATO_ASSIGN(state_, SchedulerState::open(options_.state, options_.anew));
     const bool goes_on = state_->earlier() != nullptr;
-    if (!config_.own_data()) RUBATO_TRY(load_shared(stop));
+    if (!config_.described()) RUBATO_TRY(load_shared(stop));
     if (goes_on) {
-      if (config_.own_data()) RUBATO_TRY(agree(stop));
+      if (config_.described()) RUBATO_TRY(agree(stop));
       RUBATO_TRY(make_scheduler());
       if (options_.alone && scheduler_->stopped()) return hosted({}, true);
     }
@@ -67,7 +68,7 @@ class Host {
     const LocalRun told(local.text(), options_.out);
     if (options_.on_listening) options_.on_listening(endpoint);
     if (!goes_on) {
-      if (config_.own_data()) RUBATO_TRY(agree(stop));
+      if (config_.described()) RUBATO_TRY(agree(stop));
       RUBATO_TRY(make_scheduler());
     }
     if (options_.watch.on_data) options_.watch.on_data(facts_);
@@ -118,6 +119,10 @@ class Host {
       schema_ = earlier->schema;
       samples_ = earlier->samples;
     }
+    if (config_.own_model()) {
+      if (!earlier) RUBATO_TRY(hear_summaries(stop));
+      return plan_own_model();
+    }
     RUBATO_ASSIGN(const auto known, train::known_schema(config_.dataset));
     if (known.all()) {
       data_.schema = known.schema;
@@ -146,6 +151,23 @@ class Host {
     return {};
   }
 
+  Result<void> plan_own_model() {
+    RUBATO_TRY(cluster::check_kept(config_, options_.out));
+    RUBATO_ASSIGN(auto table, cluster::table_of(schema_));
+    RUBATO_ASSIGN(plan_, cluster::make_own_plan(config_, options_.sync, options_.seed,
+                                                std::move(table)));
+    plan_.described = samples_;
+    for (const auto& [worker, samples] : samples_) plan_.samples += samples;
+    RUBATO_ASSIGN(plan_.held_out, cluster::held_out_in(schema_));
+    const bool measured = std::ranges::any_of(
+        plan_.held_out, [](const auto& worker) { return worker.second > 0; });
+    if (config_.stop.target_accuracy && !measured)
+      return fail(ErrorCode::BadInput,
+                  "stop.target_accuracy: no worker measures; give rubato.Worker evaluate =, or "
+                  "stop by target_loss, which is the training loss then");
+    return {};
+  }
+
   // Waits for the summaries of the workers that begin.
   Result<void> hear_summaries(const Stop& stop) {
     std::vector<std::string> names;
@@ -155,7 +177,8 @@ class Host {
                               .workers = std::move(names),
                               .open = config_.open,
                               .enough = static_cast<std::size_t>(config_.start_count()),
-                              .stated = config_.dataset});
+                              .stated = config_.dataset,
+                              .own_model = config_.own_model()});
     desk.on_start(steady_now());
     cluster::NodeLoop loop(*transport_, desk, trace());
     while (!desk.stopped() && !desk.failure()) {
@@ -173,9 +196,10 @@ class Host {
     if (desk.failure()) return tl::unexpected<Error>(*desk.failure());
     if (stop.requested()) return fail(ErrorCode::Stopped, "interrupted");
     log_info(*desk.stopped());
-    data_.schema = desk.schema();
-    schema_ = to_text(desk.schema());
+    schema_ = desk.text();
     samples_ = desk.samples();
+    if (config_.own_model()) return {};
+    data_.schema = desk.schema();
     facts_ = cluster::data_facts(desk.summaries());
     RUBATO_ASSIGN(const auto all, train::merge(desk.summaries()));
     data_.hints = train::data_hints(all, config_.dataset);
@@ -265,7 +289,7 @@ class Host {
     return {.at = now,
             .seconds = started == 0 ? 0 : (now - Instant{started}).seconds(),
             .steps = seen_.steps,
-            .held_out = config_.own_data() && seen_.measured
+            .held_out = config_.described() && seen_.measured
                             ? std::optional(train::EvaluationResult{seen_.loss, seen_.accuracy})
                             : std::nullopt};
   }

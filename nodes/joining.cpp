@@ -36,18 +36,25 @@ Result<cluster::ClusterConfig> load_config(const NodeOptions& options) {
   return config;
 }
 
-Result<train::InputSchema> ask_for_schema(const NodeOptions& options,
-                                          const cluster::ClusterConfig& config, proto::Role role,
-                                          const Named& who, std::string summary, const Stop& stop) {
-  RUBATO_ASSIGN(const auto known, train::known_schema(config.dataset));
-  if (known.all()) return known.schema;
+namespace {
+
+// The scheduler's answer. `text`: what a worker describes; empty for a server.
+Result<cluster::SchemaAsker> ask(const NodeOptions& options, const cluster::ClusterConfig& config,
+                                 proto::Role role, const Named& who, std::string text,
+                                 const Stop& stop) {
+  if (text.size() > proto::kLongTextMax)
+    return fail(ErrorCode::BadInput,
+                fmt::format("the description of the model has {} bytes, and {} can be sent at most: "
+                            "give its tensors shorter names",
+                            text.size(), proto::kLongTextMax));
   const auto transport = cluster::make_transport({.keys = who.keys, .ways = who.ways});
   RUBATO_ASSIGN(const auto scheduler, transport->connect(options.scheduler));
   cluster::SchemaAsker asker({.cluster = proto::cluster_id(config.name),
                               .incarnation = os_random(),
                               .role = role,
                               .name = who.name,
-                              .summary = std::move(summary),
+                              .summary = std::move(text),
+                              .own_model = config.own_model(),
                               .scheduler = scheduler});
   asker.on_start(steady_now());
   cluster::NodeLoop loop(*transport, asker);
@@ -55,7 +62,25 @@ Result<train::InputSchema> ask_for_schema(const NodeOptions& options,
   if (const auto why = loop.run(stop.token); !why)
     return tl::unexpected<Error>(join_error(why.error(), options));
   if (!asker.stopped()) return fail(ErrorCode::Stopped, "interrupted");
+  return asker;
+}
+
+}  // namespace
+
+Result<train::InputSchema> ask_for_schema(const NodeOptions& options,
+                                          const cluster::ClusterConfig& config, proto::Role role,
+                                          const Named& who, std::string summary, const Stop& stop) {
+  RUBATO_ASSIGN(const auto known, train::known_schema(config.dataset));
+  if (known.all()) return known.schema;
+  RUBATO_ASSIGN(const auto asker, ask(options, config, role, who, std::move(summary), stop));
   return asker.schema();
+}
+
+Result<cluster::TensorTable> ask_for_table(const NodeOptions& options,
+                                           const cluster::ClusterConfig& config, proto::Role role,
+                                           const Named& who, std::string table, const Stop& stop) {
+  RUBATO_ASSIGN(const auto asker, ask(options, config, role, who, std::move(table), stop));
+  return asker.table();
 }
 
 Result<cluster::WorkerProfile> profile_of(const cluster::ClusterConfig& config,

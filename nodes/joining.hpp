@@ -9,6 +9,7 @@
 #include <string>
 
 #include "cluster/cluster_config.hpp"
+#include "cluster/tensor_table.hpp"
 #include "nodes/host_link.hpp"
 #include "nodes/node_options.hpp"
 #include "nodes/stop.hpp"
@@ -42,6 +43,12 @@ std::optional<Instant> traces_began(const NodeOptions& options);
                                                         const cluster::ClusterConfig& config,
                                                         proto::Role role, const Named& who,
                                                         std::string summary, const Stop& stop);
+
+// The same of model.kind = "own": the table of tensors that the workers agreed on.
+[[nodiscard]] Result<cluster::TensorTable> ask_for_table(const NodeOptions& options,
+                                                         const cluster::ClusterConfig& config,
+                                                         proto::Role role, const Named& who,
+                                                         std::string table, const Stop& stop);
 
 // A worker as the file has it, and how it reaches the scheduler.
 struct WorkerPlace {

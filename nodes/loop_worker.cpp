@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstring>
 #include <numeric>
 #include <set>
 #include <utility>
 
+#include "base/checksum.hpp"
 #include "base/rng.hpp"
 #include "base/words.hpp"
 #include "cluster/make_transport.hpp"
@@ -19,12 +22,7 @@
 namespace rubato::nodes {
 namespace {
 
-constexpr std::size_t kTensorNameMax = 200;
-constexpr std::size_t kRankMax = 8;
-
-std::string shape_text(const std::vector<std::uint64_t>& shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
-}
+using cluster::shape_text;
 
 std::uint64_t count_of(const std::vector<std::uint64_t>& shape) {
   std::uint64_t count = 1;
@@ -75,12 +73,14 @@ Result<void> check_tensors(const std::vector<LoopTensor>& tensors) {
     const auto refused = [&](const std::string& why) {
       return fail(ErrorCode::BadInput, fmt::format("tensor \"{}\": {}", tensor.name, why));
     };
-    if (tensor.name.empty() || tensor.name.size() > kTensorNameMax)
-      return refused(fmt::format("a name has 1 to {} bytes", kTensorNameMax));
+    if (tensor.name.empty() || tensor.name.size() > cluster::kTensorNameMax)
+      return refused(fmt::format("a name has 1 to {} bytes", cluster::kTensorNameMax));
     if (!names.insert(tensor.name).second) return refused("two tensors have this name");
-    if (tensor.shape.size() > kRankMax)
+    if (tensor.integers && tensor.kind != TensorKind::Still)
+      return refused("whole numbers cannot travel: make it still");
+    if (tensor.shape.size() > cluster::kTensorRankMax)
       return refused(fmt::format("it has {} dimensions, and {} at most are allowed",
-                                 tensor.shape.size(), kRankMax));
+                                 tensor.shape.size(), cluster::kTensorRankMax));
     if (tensor.memory.count == 0) return refused("it has no elements");
     if (!tensor.memory.data) return refused("it has no address");
   }
@@ -152,7 +152,53 @@ Result<void> check_steering(const LoopRun& run, const cluster::ClusterConfig& co
   return {};
 }
 
-Result<cluster::ClusterPlan> plan_of_loop(const LoopRun& run, const WorkerPlace& place) {
+cluster::TensorTable table_of_loop(const std::vector<LoopTensor>& tensors) {
+  cluster::TensorTable table;
+  RunningChecksum still;
+  bool any = false;
+  for (const LoopTensor& tensor : tensors) {
+    auto& row = table.tensors.emplace_back();
+    row = {.name = tensor.name, .shape = tensor.shape, .kind = tensor.kind};
+    if (row.travels()) continue;
+    const auto* const bytes = static_cast<const std::byte*>(tensor.memory.data);
+    const std::size_t size =
+        tensor.memory.count * (tensor.integers ? sizeof(std::int64_t)
+                                               : cluster::element_bytes(tensor.memory.element));
+    if (tensor.integers && tensor.memory.count <= cluster::kToldIntegersMax) {
+      row.integers.resize(tensor.memory.count);
+      std::memcpy(row.integers.data(), bytes, size);
+      continue;  // counters may differ
+    }
+    any = true;
+    still.add(std::as_bytes(std::span(tensor.name)));
+    still.add({bytes, size});
+  }
+  if (any) table.still = fmt::format("{:016x}", still.value());
+  return table;
+}
+
+Result<cluster::DescribedTable> describe(const LoopRun& run,
+                                         const std::vector<LoopTensor>& tensors) {
+  const std::uint64_t measured = run.evaluates ? std::max<std::uint64_t>(run.held_out, 1) : 0;
+  cluster::DescribedTable described{
+      .table = table_of_loop(tensors), .samples = run.samples, .held_out = measured};
+  if (described.table.parameters() == 0)
+    return fail(ErrorCode::BadInput, "no tensor of the model is trained");
+  return described;
+}
+
+// What the workers agreed on is what this one has.
+Result<cluster::ClusterPlan> plan_of_own(const LoopRun& run, const WorkerPlace& place,
+                                         const cluster::DescribedTable& described,
+                                         const Stop& stop) {
+  RUBATO_ASSIGN(auto agreed, ask_for_table(run.node, place.config, proto::Role::Worker,
+                                           place.named(), to_text(described), stop));
+  RUBATO_TRY(check_equal(described.table, "worker " + run.node.name, agreed, "this cluster"));
+  return cluster::make_own_plan(place.config, run.node.sync, place.config.seed, std::move(agreed));
+}
+
+Result<cluster::ClusterPlan> plan_of_loop(const LoopRun& run, const WorkerPlace& place,
+                                          const std::vector<LoopTensor>& tensors) {
   const cluster::ClusterConfig& config = place.config;
   const auto facts = train::known_facts(config.dataset);
   if (!facts)
@@ -161,7 +207,10 @@ Result<cluster::ClusterPlan> plan_of_loop(const LoopRun& run, const WorkerPlace&
                             "has not read: state them with dataset.schema (rubato data --schema), "
                             "or use kind = \"own\"",
                             config.file, config.model.kind));
-  return cluster::make_node_plan(config, run.node.sync, config.seed, facts->shape, facts->classes);
+  RUBATO_ASSIGN(auto plan, cluster::make_node_plan(config, run.node.sync, config.seed, facts->shape,
+                                                   facts->classes));
+  RUBATO_TRY(check_model(config, plan, tensors));
+  return plan;
 }
 
 }  // namespace
@@ -191,58 +240,106 @@ Result<std::unique_ptr<LoopWorker>> LoopWorker::open(LoopRun run, std::vector<Lo
   RUBATO_ASSIGN(auto place, place_worker(run.node, run.like, run.throttle, {}));
   RUBATO_TRY(sync::find_model(run.node.sync));
   RUBATO_TRY(check_steering(run, place.config));
-  std::unique_ptr<LoopWorker> made(new LoopWorker);
-  LoopWorker& worker = *made;
-  worker.identity_ = identity;
-  RUBATO_ASSIGN(worker.plan_, plan_of_loop(run, place));
-  RUBATO_TRY(check_model(place.config, worker.plan_, tensors));
-  RUBATO_ASSIGN(const auto index,
-                cluster::find_worker(place.config, worker.plan_, run.node.name, run.like));
-  worker.identity_.worker = index;
   // A loop of its own begins a step when all parameters are here.
   place.config.training.early_forward = false;
+  std::unique_ptr<LoopWorker> made(
+      new LoopWorker(std::move(run), std::move(place), std::move(tensors), identity, log));
+  LoopWorker& worker = *made;
+  if (!worker.place_.config.own_model()) {
+    RUBATO_ASSIGN(auto plan, plan_of_loop(worker.run_, worker.place_, worker.tensors_));
+    RUBATO_TRY(worker.begin(std::move(plan)));
+    return made;
+  }
+  RUBATO_ASSIGN(auto described, describe(worker.run_, worker.tensors_));
+  worker.agreement_ = std::jthread(
+      [&worker, described = std::move(described)](const std::stop_token& stop) {
+        const LogTo own_lines(worker.log_);
+        auto plan = plan_of_own(worker.run_, worker.place_, described, {.token = stop});
+        const std::lock_guard lock(worker.mutex_);
+        worker.agreed_ = std::move(plan);
+        worker.heard_.notify_all();
+      });
+  return made;
+}
+
+LoopWorker::LoopWorker(LoopRun run, WorkerPlace place, std::vector<LoopTensor> tensors,
+                       LoopIdentity identity, LogQueue& log)
+    : run_(std::move(run)),
+      place_(std::move(place)),
+      identity_(std::move(identity)),
+      log_(log),
+      tensors_(std::move(tensors)) {
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    if (tensors_[i].kind == TensorKind::Still) continue;
+    travelling_.push_back(i);
+    addresses_.push_back(tensors_[i].memory);
+  }
+}
+
+LoopWorker::~LoopWorker() {
+  leave("closed");
+}
+
+Result<void> LoopWorker::begin(cluster::ClusterPlan plan) {
+  plan_ = std::move(plan);
+  const cluster::ClusterConfig& config = place_.config;
+  RUBATO_ASSIGN(const auto index,
+                cluster::find_worker(config, plan_, run_.node.name, run_.like));
+  identity_.worker = index;
   std::shared_ptr<worker::Residual> residual;
-  if (!run.node.state.empty()) {
-    RUBATO_ASSIGN(auto kept, worker::open_residual({.directory = run.node.state,
-                                                    .worker = run.node.name,
-                                                    .cluster = worker.plan_.cluster,
-                                                    .parameters = worker.plan_.parameters}));
+  if (!run_.node.state.empty()) {
+    RUBATO_ASSIGN(auto kept, worker::open_residual({.directory = run_.node.state,
+                                                    .worker = run_.node.name,
+                                                    .cluster = plan_.cluster,
+                                                    .parameters = plan_.parameters}));
     residual = std::make_shared<worker::Residual>(std::move(kept));
   }
-  auto core = cluster::make_worker(place.config, worker.plan_, os_random(),
-                                   worker.plan_.workers[index], std::move(residual));
-  auto transport = cluster::make_transport({.keys = place.keys, .ways = place.link.ways()});
-  cluster::WorkerClientOptions options{.scheduler = run.node.scheduler,
-                                       .parameters = worker.plan_.parameters,
-                                       .batch = place.config.training.batch,
-                                       .scales_rate = run.scales_rate};
-  worker.link_ = std::move(place.link);
-  worker.began_ = place.began;
-  options.on_located = [&worker](proto::NodeId other, const std::string& endpoint) {
-    worker.link_.locate(other, endpoint);
+  auto core = cluster::make_worker(config, plan_, os_random(), plan_.workers[index],
+                                   std::move(residual));
+  auto transport = cluster::make_transport({.keys = place_.keys, .ways = place_.link.ways()});
+  cluster::WorkerClientOptions options{.scheduler = run_.node.scheduler,
+                                       .parameters = plan_.parameters,
+                                       .batch = config.training.batch,
+                                       .scales_rate = run_.scales_rate};
+  if (plan_.own && run_.evaluates)
+    options.evaluate_every = Duration::from_seconds(config.evaluation.interval_seconds);
+  options.on_located = [this](proto::NodeId other, const std::string& endpoint) {
+    place_.link.locate(other, endpoint);
   };
-  const bool stretched = run.stretch || run.throttle.on;
-  if (stretched && worker.plan_.workers[index].device.step_seconds > 0) {
-    options.step_time = [&worker, times = emulation::make_step_times(worker.plan_, index)](
+  const bool stretched = run_.stretch || run_.throttle.on;
+  if (stretched && plan_.workers[index].device.step_seconds > 0) {
+    options.step_time = [this, times = emulation::make_step_times(plan_, index)](
                             Instant now, int batch) mutable {
-      if (!worker.began_) worker.began_ = now;
-      worker.link_.follow(*worker.began_);
-      times.begin_clock(*worker.began_);
+      if (!place_.began) place_.began = now;
+      place_.link.follow(*place_.began);
+      times.begin_clock(*place_.began);
       return times.next(now, batch);
     };
   } else {
-    worker.link_.follow(worker.began_.value_or(steady_now()));
+    place_.link.follow(place_.began.value_or(steady_now()));
   }
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (tensors[i].kind == TensorKind::Still) continue;
-    worker.travelling_.push_back(i);
-    worker.addresses_.push_back(tensors[i].memory);
+  client_ = std::make_unique<cluster::WorkerClient>(std::move(transport), std::move(core),
+                                                    std::move(options), log_);
+  return {};
+}
+
+Result<cluster::WorkerClient::Turn> LoopWorker::wait(Duration at_most) {
+  const Instant until = steady_now() + at_most;
+  if (!client_) {
+    std::unique_lock lock(mutex_);
+    const auto here = [this] { return agreed_.has_value(); };
+    if (!heard_.wait_for(lock, std::chrono::nanoseconds(at_most.ns), here))
+      return cluster::WorkerClient::Turn{};
+    if (!*agreed_) return tl::unexpected<Error>(agreed_->error());
+    RUBATO_TRY(begin(std::move(**agreed_)));
   }
-  worker.tensors_ = std::move(tensors);
-  worker.config_ = std::move(place.config);
-  worker.client_ = std::make_unique<cluster::WorkerClient>(std::move(transport), std::move(core),
-                                                           std::move(options), log);
-  return made;
+  return client_->wait(std::max(until - steady_now(), Duration{}));
+}
+
+void LoopWorker::leave(const std::string& why) {
+  agreement_.request_stop();
+  if (client_) client_->leave(why);
+  if (agreement_.joinable()) agreement_.join();
 }
 
 std::span<const cluster::TensorMemory> LoopWorker::memory(void* const* data) {
@@ -255,19 +352,19 @@ Result<std::size_t> LoopWorker::share(std::span<const std::int32_t> labels, std:
                                       int classes) {
   std::vector<std::uint32_t> own(samples);
   std::iota(own.begin(), own.end(), 0u);
-  const bool dealt = !config_.own_data() && identity_.worker < plan_.listed;
+  const bool dealt = !place_.config.own_data() && identity_.worker < identity_.workers;
   if (dealt) {
     const std::vector<std::int32_t> alike(labels.empty() ? samples : 0);
     RUBATO_ASSIGN(auto parts, train::partition_samples(
                                   labels.empty() ? alike : labels, labels.empty() ? 1 : classes,
-                                  static_cast<int>(plan_.listed), config_.partition, plan_.seed));
+                                  static_cast<int>(identity_.workers), place_.config.partition, identity_.seed));
     own = std::move(parts[identity_.worker]);
   }
   if (own.empty()) return fail(ErrorCode::BadInput, "there are no samples to share out");
   const std::size_t count = own.size();
   sampler_.emplace(std::move(own),
-                   Rng(plan_.seed, static_cast<std::uint64_t>(cluster::Stream::Sampler),
-                       cluster::stream_of(plan_, identity_.worker)));
+                   Rng(identity_.seed, static_cast<std::uint64_t>(cluster::Stream::Sampler),
+                       cluster::stream_of(identity_.worker, identity_.workers, identity_.name)));
   drawn_ = false;
   return count;
 }
@@ -276,7 +373,7 @@ Result<void> LoopWorker::draw(std::span<std::uint32_t> indices) {
   if (!sampler_) return fail(ErrorCode::BadInput, "rubato_draw: rubato_share comes first");
   if (!std::exchange(drawn_, true)) {
     std::vector<std::uint32_t> skipped(static_cast<std::size_t>(identity_.batch));
-    for (auto left = client_->earlier_steps(); left > 0; --left) sampler_->next(skipped);
+    for (auto left = client_ ? client_->earlier_steps() : 0; left > 0; --left) sampler_->next(skipped);
   }
   sampler_->next(indices);
   return {};

@@ -4,32 +4,36 @@
 // cluster/worker_client.hpp. Threads: as there.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/log.hpp"
 #include "base/result.hpp"
 #include "cluster/cluster_plan.hpp"
 #include "cluster/difference.hpp"
+#include "cluster/tensor_table.hpp"
 #include "cluster/worker_client.hpp"
-#include "nodes/host_link.hpp"
+#include "nodes/joining.hpp"
 #include "nodes/node_options.hpp"
 #include "train/model/partition.hpp"
 
 namespace rubato::nodes {
 
-// What travels of a tensor.
-enum class TensorKind : std::uint8_t { Trained, Averaged, Still };
+using cluster::TensorKind;
 
 struct LoopTensor {
   std::string name;
   std::vector<std::uint64_t> shape;
   TensorKind kind = TensorKind::Trained;
-  cluster::TensorMemory memory;
+  bool integers = false;         // of 64 bits; still ones alone
+  cluster::TensorMemory memory;  // of integers: no element
 };
 
 struct LoopRun {
@@ -58,12 +62,23 @@ struct LoopIdentity {
 
 class LoopWorker {
  public:
-  // Reads the file, checks the tensors, and begins to join. `log` outlives the worker.
+  // Reads the file, checks the tensors, and begins to join. Does not wait for anybody. `log` outlives
+  // the worker.
   [[nodiscard]] static Result<std::unique_ptr<LoopWorker>> open(LoopRun run,
                                                                 std::vector<LoopTensor> tensors,
                                                                 LogQueue& log);
 
-  cluster::WorkerClient& client() { return *client_; }
+  // Ends what it waits for.
+  ~LoopWorker();
+  LoopWorker(const LoopWorker&) = delete;
+  LoopWorker& operator=(const LoopWorker&) = delete;
+
+  // Null until the workers have agreed on a model of their own: the loop has to wait until then.
+  cluster::WorkerClient* client() { return client_.get(); }
+  // As WorkerClient::wait(). Refused: the other workers have another model.
+  [[nodiscard]] Result<cluster::WorkerClient::Turn> wait(Duration at_most);
+  // Says farewell. Any number of times.
+  void leave(const std::string& why);
   const LoopIdentity& identity() const { return identity_; }
   // The tensors that travel, where they are now: `data` has an address for each tensor of open();
   // null: as they were there.
@@ -76,19 +91,26 @@ class LoopWorker {
   [[nodiscard]] Result<void> draw(std::span<std::uint32_t> indices);
 
  private:
-  LoopWorker() = default;
+  LoopWorker(LoopRun run, WorkerPlace place, std::vector<LoopTensor> tensors, LoopIdentity identity,
+             LogQueue& log);
+  // The plan is known: joins.
+  Result<void> begin(cluster::ClusterPlan plan);
 
+  LoopRun run_;
+  WorkerPlace place_;
   LoopIdentity identity_;
-  cluster::ClusterConfig config_;
+  LogQueue& log_;
   cluster::ClusterPlan plan_;
   std::vector<LoopTensor> tensors_;
   std::vector<std::size_t> travelling_;           // which of them
   std::vector<cluster::TensorMemory> addresses_;  // of those
   std::optional<train::BatchSampler> sampler_;
   bool drawn_ = false;
-  HostLink link_;
-  std::optional<Instant> began_;                   // time 0 of the traces
-  std::unique_ptr<cluster::WorkerClient> client_;  // last: it uses the link
+  std::mutex mutex_;                                    // guards agreed_
+  std::optional<Result<cluster::ClusterPlan>> agreed_;  // what agreement_ has heard
+  std::condition_variable heard_;
+  std::jthread agreement_;
+  std::unique_ptr<cluster::WorkerClient> client_;  // last: it uses the link of place_
 };
 
 }  // namespace rubato::nodes

@@ -77,6 +77,14 @@ Result<Node> load_node(const NodeOptions& options, cluster::ClusterConfig config
 // A server holds no data. Where workers have their own, the schema says how large the model is.
 Result<Node> load_server(const NodeOptions& options, cluster::ClusterConfig config,
                          const Named& who, const Stop& stop) {
+  if (config.own_model()) {
+    RUBATO_ASSIGN(auto table,
+                  ask_for_table(options, config, proto::Role::Server, who, {}, stop));
+    Node node{std::move(config), {}, {}};
+    RUBATO_ASSIGN(node.plan, cluster::make_own_plan(node.config, options.sync, node.config.seed,
+                                                    std::move(table)));
+    return node;
+  }
   if (!config.own_data()) return load_node(options, std::move(config), false, stop);
   RUBATO_ASSIGN(const auto schema,
                 ask_for_schema(options, config, proto::Role::Server, who, {}, stop));

@@ -74,8 +74,8 @@ auto write(Builder& b, const Welcome& m) {
 auto write(Builder& b, const Refusal& m) {
   return wire::CreateRefusal(b, static_cast<wire::RefusalCode>(m.code), text(b, m.message));
 }
-auto write(Builder& b, const Start&) {
-  return wire::CreateStart(b);
+auto write(Builder& b, const Start& m) {
+  return wire::CreateStart(b, m.seeding);
 }
 auto write(Builder& b, const Leave& m) {
   return wire::CreateLeave(b, text(b, m.reason));
@@ -101,7 +101,8 @@ auto write(Builder& b, const Members& m) {
   for (const auto& [worker, how] : m.phase.apart)
     apart.emplace_back(how.from, worker.value, how.excluded);
   const auto others = apart.empty() ? 0 : b.CreateVectorOfStructs(apart);
-  return wire::CreateMembers(b, m.epoch, list, m.phase.number, others, m.setbacks, m.back_to);
+  return wire::CreateMembers(b, m.epoch, list, m.phase.number, others, m.setbacks, m.back_to,
+                             m.seeding, m.seeder.value);
 }
 
 auto write(Builder& b, const MembersAck& m) {
@@ -114,7 +115,7 @@ auto write(Builder& b, const Commit& m) {
   return wire::CreateCommit(b, m.sequence, m.offset, m.count, m.total, m.steps,
                             static_cast<wire::PayloadCodec>(m.codec), m.discard,
                             static_cast<wire::PayloadCodec>(m.reply_codec), m.reply_keep,
-                            m.reply_based, m.weight, m.elastic, m.began, m.round);
+                            m.reply_based, m.weight, m.elastic, m.began, m.round, m.seeding);
 }
 auto write(Builder& b, const Parameters& m) {
   return wire::CreateParameters(b, m.sequence, m.version, m.offset, m.count, m.total, m.held.ns,
@@ -142,7 +143,7 @@ auto write(Builder& b, const Heartbeat& m) {
                            s.others);
   const auto list = standings.empty() ? 0 : b.CreateVectorOfStructs(standings);
   return wire::CreateHeartbeat(b, m.echo.ns, m.clock.ns, m.saved, list, m.broken, m.saving,
-                               m.commits);
+                               m.commits, m.seeded);
 }
 auto write(Builder& b, const Directive& m) {
   return wire::CreateDirective(b, m.commit_rate, m.local_steps, m.period.ns, m.weight, m.batch,
@@ -332,7 +333,8 @@ Result<Body> read(const wire::Notice& t) {
 
 Result<Body> read(const wire::Members& t) {
   RUBATO_TRY(check_numbers("Members", t.epoch(), t.back_to()));
-  Members m{t.epoch(), {}, {.number = t.phase()}, t.setbacks(), t.back_to()};
+  Members m{t.epoch(), {},          {.number = t.phase()}, t.setbacks(), t.back_to(),
+            t.seeding(), WorkerId{t.seeder()}};
   m.members.reserve(t.members()->size());
   for (const auto& member : elements<wire::Member>(t.members()))
     m.members.push_back({WorkerId{member.worker()}, member.incarnation()});
@@ -359,7 +361,7 @@ Result<void> read(const wire::Commit& t, Body& body) {
   body.emplace<Commit>(t.sequence(), t.offset(), t.count(), t.total(), t.steps(),
                        static_cast<PayloadCodec>(t.codec()), t.discard(),
                        static_cast<PayloadCodec>(t.reply_codec()), t.reply_keep(), t.reply_based(),
-                       t.weight(), t.elastic(), t.began(), t.round());
+                       t.weight(), t.elastic(), t.began(), t.round(), t.seeding());
   return {};
 }
 
@@ -428,6 +430,7 @@ Result<Body> read(const wire::Heartbeat& t) {
   Heartbeat m{.echo = {t.echo_ns()}, .clock = {t.clock_ns()}, .saved = t.saved()};
   m.saving = t.saving();
   m.commits = t.commits();
+  m.seeded = t.seeded();
   m.broken = t.broken();
   if (t.standings() && t.standings()->size() > kStandingsMax)
     return corrupt("Heartbeat tells of {} workers; the limit is {}", t.standings()->size(),
@@ -503,7 +506,7 @@ Result<Body> read_rare_body(const wire::Envelope& e) {
     case wire::Body::Hello: return read(*e.body_as_Hello());
     case wire::Body::Welcome: return read(*e.body_as_Welcome());
     case wire::Body::Refusal: return read(*e.body_as_Refusal());
-    case wire::Body::Start: return Start{};
+    case wire::Body::Start: return Start{e.body_as_Start()->seeding()};
     case wire::Body::Leave: return read(*e.body_as_Leave());
     case wire::Body::Stop: return read(*e.body_as_Stop());
     case wire::Body::Members: return read(*e.body_as_Members());

@@ -22,7 +22,7 @@
 
 namespace rubato::proto {
 
-inline constexpr std::uint16_t kProtocolVersion = 8;
+inline constexpr std::uint16_t kProtocolVersion = 9;
 inline constexpr std::uint64_t kChunkBytesDefault = 1u << 20;
 inline constexpr std::size_t kMissingOffsetsMax = 16 * 1024;  // of a ProbeReply or Pull
 
@@ -139,8 +139,11 @@ struct Refusal {
   std::string message;
 };
 
-// scheduler -> worker, evaluator: every shard knows you; train.
-struct Start {};
+// scheduler -> worker, evaluator: every shard knows you; train. `seeding` other than 0: first tell the
+// shards the initial values of a model of your own, under this number (Commit::seeding).
+struct Start {
+  std::uint32_t seeding = 0;
+};
 
 // worker -> scheduler: gone for good.
 struct Leave {
@@ -178,6 +181,10 @@ struct Members {
   // and goes back to what its gate keeps, or to the initial parameters.
   std::uint32_t setbacks = 0;
   std::uint64_t back_to = 0;
+  // The initial values come from this worker: the `seeding`-th time that one was named. 0: from
+  // nobody.
+  std::uint32_t seeding = 0;
+  WorkerId seeder = {};
 };
 
 // server -> scheduler: this list is in force.
@@ -234,6 +241,9 @@ struct Commit {
   std::uint32_t began = 0;
   // Of the first commit after a pull: the latest round that a shard named in the reply.
   std::uint64_t round = 0;
+  // The payload is the initial values of the model, which the shard takes as they are. Only from
+  // Members::seeder, and only under the number of Members. 0: it is an update.
+  std::uint32_t seeding = 0;
 };
 
 // server -> worker, evaluator: one chunk of the reply to a Pull or a Commit; payload as in Commit.
@@ -318,6 +328,7 @@ struct Heartbeat {
   bool broken = false;                   // servers: the shard's parameters are not finite
   std::uint64_t saving = 0;              // servers: the snapshot that is being written; 0: none
   std::uint64_t commits = 0;             // servers: of the run, in the shard
+  std::uint32_t seeded = 0;  // servers: the number of the initial values that the shard has; 0: none
 };
 
 // scheduler -> worker: what the tuner wants.

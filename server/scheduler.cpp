@@ -145,6 +145,10 @@ void Scheduler::on_server(Instant now, PeerId from, const Message& message) {
   if (settling_) settle_servers(now);
   const auto* beat = std::get_if<proto::Heartbeat>(&message.body);
   if (beat) copies_.on_told(index, *beat, commits_);
+  if (beat && beat->seeded > servers_[index].seeded) {
+    servers_[index].seeded = beat->seeded;
+    start_ready_workers(now);
+  }
   if (ending_ == Ending::Servers) {
     if (std::holds_alternative<proto::Leave>(message.body))
       servers_[index].told = true;
@@ -321,6 +325,7 @@ bool Scheduler::replace_server(Instant now, PeerId from, std::uint32_t index,
   server.endpoint = hello.endpoint;
   server.public_key = hello.public_key;
   server.snapshot = newest ? newest->number : 0;
+  server.seeded = newest ? seeding_ : 0;  // a snapshot has its values
   server.moved = true;
   lists_.on_replaced(index, now);
   const std::uint64_t lost = copies_.on_replaced(index, hello.snapshots, newest, commits_);
@@ -383,6 +388,8 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
       if (serving()) {
         welcome_worker(id);
         if (worker.started) send(from, proto::Start{});
+        else if (seeder_ == id && seeder_told_ && !seeded())
+          send(from, proto::Start{seeding_});
       }
       return;
     }
@@ -438,6 +445,7 @@ void Scheduler::admit_again(Instant now, WorkerId id, Incarnation incarnation) {
   WorkerState& worker = workers_[id.value];
   worker.incarnation = incarnation;
   worker.rejoining = worker.started = false;
+  if (seeder_ == id) seeder_.reset();
   worker.epoch = lists_.epoch() + 1;
   joined_.push_back(id);
   welcome_worker(id);
@@ -538,12 +546,59 @@ void Scheduler::send_due_lists() {
                       .members = {},
                       .phase = phase_,
                       .setbacks = setbacks_,
-                      .back_to = back_to_};
+                      .back_to = back_to_,
+                      .seeding = seeder_ ? seeding_ : 0,
+                      .seeder = seeder_.value_or(WorkerId{})};
   list.members.reserve(members_.size());
   for (std::uint32_t id = 0; id < workers_.size(); ++id)
     if (workers_[id].fate == WorkerState::Fate::Member && !workers_[id].rejoining)
       list.members.push_back({WorkerId{id}, workers_[id].incarnation});
   for (const auto index : due) send(servers_[index].peer, list);
+}
+
+bool Scheduler::seeded() const {
+  return !options_.seeds || (seeding_ > 0 && std::ranges::all_of(servers_, [&](const auto& server) {
+                               return server.seeded == seeding_;
+                             }));
+}
+
+// The first worker of SchedulerOptions::order that the shards know.
+bool Scheduler::await_seed(Instant now) {
+  if (seeded()) return true;
+  const std::uint64_t acked = lists_.acked();
+  if (seeder_) {
+    if (acked >= seed_epoch_ && !std::exchange(seeder_told_, true))
+      send(workers_[seeder_->value].peer, proto::Start{seeding_});
+    return false;
+  }
+  std::vector<std::size_t> there;
+  for (const auto& [name, id] : members_)
+    if (!workers_[id.value].rejoining && workers_[id.value].epoch <= acked)
+      there.push_back(id.value);
+  if (there.empty()) return false;
+  seeder_ = WorkerId{static_cast<std::uint32_t>(ordered(std::move(there)).front())};
+  ++seeding_;
+  seeder_told_ = false;
+  log(SchedulerEvent::Kind::Decision,
+      fmt::format("the model begins with the values of {}", worker_title(*seeder_)));
+  change_members(now);
+  seed_epoch_ = lists_.epoch();
+  return false;
+}
+
+void Scheduler::begin_training(Instant now) {
+  started_ = now;
+  next_word_.reset();
+  lookers_.clear();
+  log(SchedulerEvent::Kind::Started,
+      fmt::format("training starts with {} on {}", rubato::counted(members_.size(), "worker"),
+                  rubato::counted(servers_.size(), "shard")));
+  if (tuner_) tuner_->on_start(now);
+  copies_.on_start(now);
+  order_snapshot(now);
+  if (evaluator_) send(evaluator_->peer, proto::Start{});
+  if (options_.evaluations != SchedulerOptions::Evaluations::Evaluator)
+    next_evaluation_ = now + options_.evaluation_interval;
 }
 
 void Scheduler::start_ready_workers(Instant now) {
@@ -553,19 +608,9 @@ void Scheduler::start_ready_workers(Instant now) {
     if (std::ranges::any_of(
             members_, [&](const auto& member) { return workers_[member.second.value].rejoining; }))
       return;
-    started_ = now;
-    next_word_.reset();
-    lookers_.clear();
-    log(SchedulerEvent::Kind::Started,
-        fmt::format("training starts with {} on {}", rubato::counted(members_.size(), "worker"),
-                    rubato::counted(servers_.size(), "shard")));
-    if (tuner_) tuner_->on_start(now);
-    copies_.on_start(now);
-    order_snapshot(now);
-    if (evaluator_) send(evaluator_->peer, proto::Start{});
-    if (options_.evaluations != SchedulerOptions::Evaluations::Evaluator)
-      next_evaluation_ = now + options_.evaluation_interval;
   }
+  if (!await_seed(now)) return;
+  if (!started_) begin_training(now);
   while (!joined_.empty() && workers_[joined_.front().value].epoch <= acked) {
     WorkerState& worker = workers_[joined_.front().value];
     joined_.pop_front();
@@ -845,6 +890,7 @@ std::string Scheduler::awaited() const {
   if (!serving())
     return servers_awaited(servers_.size(), options_.servers,
                            options_.addresses.empty() ? "" : options_.addresses[servers_.size()]);
+  if (seeder_ && !seeded()) return "the initial values of " + worker_title(*seeder_);
   if (members_.size() >= options_.workers)
     return fmt::format("the servers, which take the list of {}",
                        rubato::counted(members_.size(), "worker"));
@@ -891,6 +937,7 @@ void Scheduler::end_membership(WorkerId id, WorkerState::Fate fate) {
   std::uint64_t& past = past_steps_[worker.name];
   past = proto::sum_of(past, worker.progress.steps);
   members_.erase(worker.name);
+  if (seeder_ == id) seeder_.reset();
   worker_silence_.forget(id.value);
   if (watch_) watch_->on_gone(id);
 }

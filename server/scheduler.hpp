@@ -12,7 +12,8 @@
 // until all servers are heard, and go back to one snapshot that all of them have.
 //
 // Start: a worker may train once every shard has acknowledged a member list that holds it. The
-// first workers also wait until the expected number has joined. A run whose last worker has gone
+// first workers also wait until the expected number has joined. Of a model of the workers' own, one
+// of them is named and tells all shards the initial values; if it is lost before, another one is. A run whose last worker has gone
 // waits for another one.
 //
 // End: workers are told first. When all have left, the evaluator pulls the parameters a last time;
@@ -71,6 +72,7 @@ struct SchedulerOptions {
   Duration evaluation_interval = Duration::from_seconds(5);  // of Workers and Training
   std::uint32_t batch = 0;  // samples of a step, unless the tuner says otherwise; 0: unknown
   std::string schema = {};  // what a Describe is answered; empty: the nodes know their data
+  bool seeds = false;       // one worker tells the shards their initial values
   StopOptions stop;
   Task task = Task::Classification;
   Duration lost_after = Duration::from_seconds(10);
@@ -186,6 +188,7 @@ class Scheduler {
     bool moved = false;  // it has not acknowledged a list yet, as the process that it is now
     std::optional<Instant> absent_since = {};  // silent, and waited for
     bool told = false;                         // it has said farewell
+    std::uint32_t seeded = 0;  // the number of the initial values that it has; 0: none
   };
   // What a worker does a second, measured from one mark to the next.
   struct Pace {
@@ -314,6 +317,11 @@ class Scheduler {
   void change_members(Instant now);  // a new epoch
   void send_due_lists();
   void start_ready_workers(Instant now);
+  void begin_training(Instant now);
+  // All shards have initial values, or need none from a worker.
+  bool seeded() const;
+  // Sees to it that they come. Returns: seeded().
+  bool await_seed(Instant now);
 
   // Tuner, evaluations, record.
   void drain_tuner(Instant now);
@@ -398,6 +406,10 @@ class Scheduler {
   int bad_losses_ = 0;                        // evaluations in a row that were not finite
   MemberLists lists_;
   sync::Phase phase_;  // as last sent to the servers
+  std::uint32_t seeding_ = 0;                // so often a worker was named to tell the initial values
+  std::optional<WorkerId> seeder_;           // the last, while it is a member
+  std::uint64_t seed_epoch_ = 0;             // the first member list that names it
+  bool seeder_told_ = false;
   std::optional<Instant> started_;
   std::optional<Instant> next_word_;  // when to look for whom the start waits
   RepeatedLine word_{Duration::from_seconds(10)};

@@ -278,7 +278,9 @@ std::string JournalWriter::record(const SchedulerInput& input) {
   if (progress) {
     put_changes(record, known->progress, words_of(*progress));
   } else if (beat) {
-    for (const auto number : {beat->saved, beat->saving, beat->commits}) put_varint(record, number);
+    for (const std::uint64_t number : {beat->saved, beat->saving, beat->commits,
+                                       std::uint64_t{beat->seeded}})
+      put_varint(record, number);
   } else if (kind == Kind::Return) {
     put(record, input.wall);
   } else if (kind == Kind::Message) {
@@ -407,6 +409,7 @@ Result<SchedulerInput> JournalReader::input(Bytes record) {
       } else {
         proto::Heartbeat beat;
         for (auto* const number : {&beat.saved, &beat.saving, &beat.commits}) *number = in.varint();
+        beat.seeded = static_cast<std::uint32_t>(in.varint());
         input.message.body = beat;
       }
       input.kind = Kind::Message;

@@ -73,6 +73,7 @@ proto::Heartbeat ServerCore::state_of_snapshots() const {
   beat.saved = saved_;
   beat.saving = saving_.value_or(0);
   beat.commits = commits();
+  beat.seeded = seeded_;
   return beat;
 }
 
@@ -338,6 +339,8 @@ void ServerCore::on_members(Instant now, const proto::Members& list) {
         return;
       }
     }
+    seeding_ = list.seeding;
+    seeder_ = list.seeder;
     replace_members(now, list.members);
     phase_ = list.phase.number;
     act(now, gate_->on_phase(now, list.phase));
@@ -408,6 +411,7 @@ void ServerCore::on_commit(Instant now, PeerId from, MemberState& member, const 
     case CommitAssembly::Added::Fresh:
       break;
   }
+  if (commit.seeding > 0) return take_seed(now, from, member, message);
   const auto known = message.payload.largest();
   const float largest =
       known && !options_.shard.blank ? *known : largest_magnitude(std::as_bytes(*update));
@@ -420,6 +424,46 @@ void ServerCore::on_commit(Instant now, PeerId from, MemberState& member, const 
   } else {
     hold(now, from, member, message);
   }
+}
+
+void ServerCore::take_seed(Instant now, PeerId from, MemberState& member, const Message& message) {
+  const auto& commit = std::get<proto::Commit>(message.body);
+  using proto::RefusedFor;
+  if (!options_.seeds || commit.elastic) member.commit.taint(RefusedFor::WrongKind);
+  if (commit.seeding != seeding_ || commit.seeding <= seeded_ || member.worker != seeder_)
+    member.commit.taint(RefusedFor::OutOfDate);
+  member.reply.want({commit.reply_codec, commit.reply_keep}, false);
+  member.commit.keep(commit, message.payload);
+  if (!member.commit.complete()) {
+    send(from, proto::ProbeReply{.sequence = commit.sequence, .missing_offsets = {}});
+    return;
+  }
+  if (!member.commit.refused()) {
+    std::vector<float> initial(shard_.parameters().size());
+    for_each_held(member, [&](const proto::Commit& chunk, std::span<const float> values,
+                              const proto::Payload&) {
+      std::ranges::copy(values, initial.begin() + static_cast<std::ptrdiff_t>(chunk.offset));
+    });
+    const float largest = largest_magnitude(std::as_bytes(std::span(initial)));
+    if (!std::isfinite(largest)) {
+      member.commit.taint(RefusedFor::NotFinite);
+    } else if (largest > kInitialMax) {
+      member.commit.taint(RefusedFor::TooLarge);
+    } else {
+      shard_.seed(initial);
+      broken_ = doubtful_ = false;
+      begin_norms();
+      seeded_ = commit.seeding;
+      log_.push(fmt::format("begins with the values of worker {}", member.worker.value));
+    }
+  }
+  member.complete_at = now;
+  member.used = true;
+  member.end_commit();
+  member.answered_seeding = true;
+  member.since = now;
+  send_range(from, shard_.parameters(), whole(member.answered, member.answered_refused), &member);
+  send(scheduler_, heartbeat(now));
 }
 
 std::optional<proto::RefusedFor> ServerCore::judge(MemberState& member, const proto::Commit& commit,
@@ -453,7 +497,7 @@ void ServerCore::on_repeated(PeerId from, const MemberState& member, const proto
   ++stats_.commits_repeated;
   const bool answered = commit.sequence == member.answered;
   if (commit.sequence < member.answered) return;  // two commits ago: nobody waits for it
-  if (gate_->streams()) {
+  if (gate_->streams() && commit.seeding == 0) {
     answer_chunk(from, commit,
                  answered ? member.answered_refused : member.commit.refused().has_value(), nullptr);
   } else if (answered && commit.offset == 0) {  // one whole answer for all its chunks
@@ -483,7 +527,7 @@ void ServerCore::hold(Instant now, PeerId from, MemberState& member, const Messa
   member.complete_at = now;
   const Duration own = now - member.since;
   member.usual = member.usual == Duration{} ? own : member.usual * 0.75 + own * 0.25;
-  if (commit.round > 0 && member.answered == 0) gate_->on_first_commit(member.worker, commit.round);
+  if (commit.round > 0 && !member.has_committed()) gate_->on_first_commit(member.worker, commit.round);
   act(now, gate_->on_commit(now, member.worker));
 }
 
@@ -635,9 +679,9 @@ void ServerCore::on_pull(PeerId from, const Message& message) {
   if (!evaluator) {
     auto* const member = find_member(from, message);
     if (!member) return;
-    if (pull.offsets.empty() && member->answered == 0) member->pulled = pull.sequence;
+    if (pull.offsets.empty() && !member->has_committed()) member->pulled = pull.sequence;
     refused = member->answered == pull.sequence && member->answered_refused;
-    if (member->answered == 0) round = gate_->round();
+    if (!member->has_committed()) round = gate_->round();
   }
   const auto& parameters = evaluator ? shard_.for_evaluator() : shard_.parameters();
   auto all = whole(pull.sequence, refused);

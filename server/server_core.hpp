@@ -40,6 +40,7 @@ struct ServerOptions {
   std::string public_key = {};                // as in Hello
   sync::CommitForm form = {};                 // what else is refused
   double update_limit = kUpdateLimitDefault;  // as UpdateNorms: factor
+  bool seeds = false;  // a worker tells the initial values (proto::Commit::seeding)
   // Its heartbeats tell how members stand, and whether the parameters are finite.
   bool reports = true;
 };
@@ -48,6 +49,9 @@ struct ServerOptions {
 inline constexpr Duration kTellWaitAfter = Duration::from_seconds(5);
 // And of one of which so many commits in a row were refused.
 inline constexpr std::uint32_t kRefusedInARow = 10;
+
+// No initial value is larger.
+inline constexpr float kInitialMax = 1e15f;
 
 // The first parameters of a range; pure, called once.
 using InitialParameters = std::function<std::vector<float>(ElementRange)>;
@@ -146,6 +150,10 @@ class ServerCore {
   // Keeps one chunk; the gate decides once the commit is whole.
   void hold(Instant now, proto::PeerId from, MemberState& member, const proto::Message& message);
 
+  // Keeps one chunk of initial values. The shard begins with them once they are whole.
+  void take_seed(Instant now, proto::PeerId from, MemberState& member,
+                 const proto::Message& message);
+
   // What the gate decided about held commits.
   void act(Instant now, const sync::GateActions& actions);
   void apply(MemberState& member, double weight);  // weight: GateActions::weight
@@ -215,6 +223,9 @@ class ServerCore {
   bool save_failed_ = false;                // the last one; it was told
 
   std::uint32_t setbacks_ = 0;  // as in Members: carried out
+  std::uint32_t seeding_ = 0;   // as in Members
+  WorkerId seeder_;             // likewise
+  std::uint32_t seeded_ = 0;    // as in Heartbeat
   UpdateNorms norms_;
   bool doubtful_ = false;           // a commit was refused for a NaN: the parameters may have one
   bool broken_ = false;             // they have

@@ -18,7 +18,7 @@ std::uint64_t chunk_of(const ShardOptions& options) {
 Shard::Shard(const ShardOptions& options, std::span<const float> initial)
     : options_(options),
       parameters_(initial, chunk_of(options)),
-      optimizer_(options.optimizer, initial.size()) {
+      optimizer_(options.optimizer, initial.size(), options.averaged) {
   if (options.average) {
     average_.emplace(initial, chunk_of(options));
     kept_ = average_->parameters().snapshot();
@@ -144,19 +144,23 @@ void Shard::restore(std::uint32_t number) {
   if (kept_.empty()) return;
   parameters_.restore(kept_);
   if (average_) average_->restore(kept_);
-  optimizer_ = Optimizer(options_.optimizer, parameters_.size());
+  optimizer_ = Optimizer(options_.optimizer, parameters_.size(), options_.averaged);
   memory_ = {};
   updates_begun_ = 0;
 }
 
 void Shard::begin_anew(std::span<const float> initial) {
   if (options_.blank) return;
-  const Version version = version_;
-  const std::uint32_t restores = restores_;
-  restore(restores);
+  restore(restores_);
   collected_.assign(collected_.size(), 0);
   collected_weight_ = 0;
   if (!kept_.empty() && finite()) return;
+  seed(initial);
+}
+
+void Shard::seed(std::span<const float> initial) {
+  const Version version = version_;
+  const std::uint32_t restores = restores_;
   *this = Shard(ShardOptions(options_), initial);
   version_ = version;
   restores_ = restores;

@@ -36,6 +36,8 @@ namespace rubato::server {
 struct ShardOptions {
   std::uint64_t chunk_bytes = proto::kChunkBytesDefault;  // of a chunk, at most
   OptimizerOptions optimizer;
+  // As in Optimizer; relative to the shard's range.
+  std::vector<ElementRange> averaged = {};
   bool average = false;
   bool keeps_initial = false;  // restore() has something to go back to without an average, too
   // Null: a real shard. Else a blank one: the beginning of this stands for every payload.
@@ -122,6 +124,9 @@ class Shard {
   // Goes back to the kept values as restore() does, where there are any; else to `initial`. The
   // numbers of restores and updates stay.
   void begin_anew(std::span<const float> initial);
+  // Takes these as its initial parameters, as if it began with them. The numbers of restores and
+  // updates stay. Requires: a value for each parameter.
+  void seed(std::span<const float> initial);
   // True if neither the parameters nor what the optimizer remembers have a NaN or infinity. One
   // pass.
   bool finite() const;

@@ -72,14 +72,18 @@ struct MemberState {
   void end_commit() {
     answered = commit.sequence();
     answered_refused = commit.refused().has_value();
+    answered_seeding = false;
     commit.end();
     used = false;
   }
   // Its next commit, where that is known. Every other one is a mistake, or somebody else's.
   std::optional<Sequence> next_commit() const {
-    const Sequence last = answered > 0 ? answered : pulled;
+    const Sequence last = has_committed() ? answered : std::max(pulled, answered);
     return last > 0 ? std::optional(last + 1) : std::nullopt;
   }
+
+  // An update, not only the initial values.
+  bool has_committed() const { return answered > 0 && !answered_seeding; }
 
   WorkerId worker;
   Incarnation incarnation = 0;
@@ -91,7 +95,8 @@ struct MemberState {
   Instant complete_at;                    // when the last chunk of `commit` arrived
   Sequence answered = 0;                  // the last commit that was answered
   bool answered_refused = false;
-  Sequence pulled = 0;  // its pull, before its first commit
+  bool answered_seeding = false;  // it was the initial values
+  Sequence pulled = 0;  // its pull, before its first update
   // Of `commit`: what its updates may be at most, and were, as in UpdateNorms.
   double limit = 0;
   double norm = 0;

@@ -104,6 +104,7 @@ void Exchange::commit(Instant now, const Terms& terms, Update update, Mail& mail
                "room is the update's own");
   terms_ = terms;
   packed_ = update.packed;
+  seeding_ = 0;
   begin(now, Kind::Commit, lends_ ? std::move(update.room) : nullptr, mail);
   if (update.packed) {
     update_.begin_packed(std::move(update.values));
@@ -111,6 +112,17 @@ void Exchange::commit(Instant now, const Terms& terms, Update update, Mail& mail
     update_.begin(std::move(update.values), update.finite,
                   Rng(mail.incarnation(), sequence_, 0).next());
   }
+  sender_.start();
+}
+
+void Exchange::seed(Instant now, std::uint32_t seeding, Update values, Mail& mail) {
+  RUBATO_CHECK(values.values && values.values->size() == options_.codecs.parameters,
+               "every parameter has an initial value");
+  terms_ = {};
+  packed_ = false;
+  seeding_ = seeding;
+  begin(now, Kind::Commit, nullptr, mail);
+  update_.begin_plain(std::move(values.values));
   sender_.start();
 }
 
@@ -138,9 +150,10 @@ proto::ToNode Exchange::update_chunk(const CommitSender::Chunk& chunk, const Mai
                                   .reply_keep = codecs_.down().keep,
                                   .reply_based = gather_.based(chunk.shard),
                                   .weight = terms_.weight,
-                                  .elastic = elastic_,
+                                  .elastic = elastic_ && seeding_ == 0,
                                   .began = terms_.began,
-                                  .round = round_},
+                                  .round = round_,
+                                  .seeding = seeding_},
                     std::move(payload))};
 }
 
@@ -182,11 +195,11 @@ void Exchange::complete(Instant now) {
   sender_.stop();
   round_ = 0;
   mixed_.clear();
-  if (elastic_ && options_.exchange && !reply_.refused)
+  if (elastic_ && options_.exchange && !reply_.refused && seeding_ == 0)
     elastic_exchange(update_.values(), gather_.values(), terms_.weight, mixed_);
   if (reply_.refused && update_.finite()) update_.drop_residual();
   update_.end();
-  if (!lost_) codecs_.on_reply(reply_.overhead(), reply_.held, watch_.size());
+  if (!lost_ && seeding_ == 0) codecs_.on_reply(reply_.overhead(), reply_.held, watch_.size());
 }
 
 void Exchange::on_blocked(Duration blocked) {

@@ -79,6 +79,9 @@ class Exchange {
     std::uint32_t began = 0;  // Reply::restores of the parameters that it stands on
   };
   void commit(Instant now, const Terms& terms, Update update, Mail& mail);
+  // All parameters, as the initial values of the model (proto::Commit::seeding). They travel as
+  // float32. The reply has them, too.
+  void seed(Instant now, std::uint32_t seeding, Update values, Mail& mail);
   // The next chunk of the update that may go, if any.
   std::optional<proto::ToNode> poll_send(const Mail& mail);
 
@@ -144,7 +147,8 @@ class Exchange {
   const bool lends_;     // the update is room for its answers
   bool packed_ = false;  // the last update was
   Sequence sequence_ = 0;
-  std::uint64_t round_ = 0;  // as proto::Commit::round
+  std::uint64_t round_ = 0;    // as proto::Commit::round
+  std::uint32_t seeding_ = 0;  // as proto::Commit::seeding
   Instant began_;
   Terms terms_;  // of the commit under way
   Reply reply_;

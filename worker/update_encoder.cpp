@@ -59,6 +59,14 @@ void UpdateEncoder::begin(std::shared_ptr<const Floats> update, bool finite, std
   owed_ = true;
 }
 
+void UpdateEncoder::begin_plain(std::shared_ptr<const Floats> values) {
+  end();
+  drop_residual();
+  update_ = std::move(values);
+  finite_ = true;
+  compressing_ = false;
+}
+
 train::Packing UpdateEncoder::packing(const proto::ShardMap& shards, std::uint64_t chunk) {
   RUBATO_CHECK(!active() && !residual_ && !blank_, "a device that packs has the residual");
   on_device_ = true;

@@ -53,6 +53,7 @@ WorkerCore::WorkerCore(const WorkerOptions& options, std::unique_ptr<sync::Commi
       alignment_(options.alignment ? std::make_unique<UpdateAlignment>() : nullptr),
       membership_(membership_options(options)),
       share_{.weight = options.weight},
+      seeds_(options.seeds),
       exchange_(exchange_options(options)) {
   RUBATO_CHECK(rule_ != nullptr, "a worker needs a commit rule");
   RUBATO_CHECK(!options.elastic || options.weight < 1, "an elastic pull is a part of the way");
@@ -63,6 +64,7 @@ WorkerCore::WorkerCore(const WorkerOptions& options, std::unique_ptr<sync::Commi
 WorkerCore::Action WorkerCore::next_action() const {
   switch (state_) {
     case State::Joining:
+    case State::Seeding:
     case State::Pulling:
     case State::Committing:
     case State::TrainingEarly:
@@ -83,6 +85,8 @@ WorkerCore::Action WorkerCore::next_action() const {
       return Action::TrainEarly;
     case State::CommitDue:
       return Action::Commit;
+    case State::SeedDue:
+      return Action::Seed;
     case State::Finished:
       return Action::Finish;
     case State::Failed:
@@ -99,8 +103,11 @@ bool WorkerCore::may_follow(State from, State to) {
     case State::Finished:
     case State::Failed:
       return true;
+    case State::SeedDue:
     case State::Pulling:
       return from == State::Joining;
+    case State::Seeding:
+      return from == State::SeedDue;
     case State::LoadingFirst:
     case State::RestartingFirst:
       return from == State::Pulling;
@@ -194,10 +201,7 @@ void WorkerCore::on_message(Instant now, NodeId from, const proto::Message& mess
         forget_progress();
       return exchange_.connect(std::get<proto::Welcome>(message.body).shards);
     case Membership::News::Start:
-      if (state_ != State::Joining) return;
-      membership_.on_joined(now);
-      exchange_.pull(now, membership_.mail());
-      return move_to(State::Pulling);
+      return on_start_told(now, std::get<proto::Start>(message.body));
     case Membership::News::Lost:
       return rejoin(now);
     case Membership::News::None:
@@ -205,6 +209,25 @@ void WorkerCore::on_message(Instant now, NodeId from, const proto::Message& mess
   }
   if (from.role == Role::Scheduler) on_scheduler(now, message);
   if (from.role == Role::Server) on_server(now, from.index, message);
+}
+
+// A Start is told again until it has been obeyed.
+void WorkerCore::on_start_told(Instant now, const proto::Start& start) {
+  if (state_ != State::Joining) return;
+  if (start.seeding > 0) {
+    if (!seeds_ || start.seeding == seeding_) return;
+    seeding_ = start.seeding;
+    return move_to(State::SeedDue);
+  }
+  membership_.on_joined(now);
+  exchange_.pull(now, membership_.mail());
+  move_to(State::Pulling);
+}
+
+void WorkerCore::on_seed(Instant now, Update values) {
+  RUBATO_CHECK(state_ == State::SeedDue, "the initial values were asked for");
+  exchange_.seed(now, seeding_, std::move(values), membership_.mail());
+  move_to(State::Seeding);
 }
 
 void WorkerCore::on_scheduler(Instant now, const proto::Message& message) {
@@ -305,6 +328,12 @@ void WorkerCore::on_server(Instant now, std::uint32_t shard, const proto::Messag
 void WorkerCore::on_reply(Instant now) {
   const Exchange::Reply& reply = exchange_.reply();
   const bool another_run = ground_.run && ground_.run != membership_.run();
+  if (state_ == State::Seeding) {
+    if (!reply.refused) return move_to(State::Joining);
+    return fail_with({ErrorCode::Refused,
+                      "the servers refuse the initial values of this worker: one is not finite, or "
+                      "larger than 1e15"});
+  }
   const bool restart = another_run || reply.refused || reply.restores > ground_.restores;
   if (state_ == State::Pulling) {
     progress_.communicate += reply.round_trip;

@@ -42,6 +42,7 @@ struct WorkerOptions {
   sync::Overlap overlap = sync::Overlap::Never;
   bool alignment = false;  // measure how updates lie (worker/update_alignment.hpp)
   bool elastic = false;    // commits carry the parameters W themselves, see on_commit
+  bool seeds = false;      // may be asked for the initial values of the model
   bool exchange = true;    // after an elastic commit, keep what it leaves; false: take the reply
   double weight = 1;       // of commits until a directive says; of elastic ones below 1
   // With these layers a step begins while the reply to its commit arrives, as soon as the first of
@@ -82,6 +83,7 @@ class WorkerCore {
     Train,       // run one mini-batch, then on_step()
     TrainEarly,  // on_early(), run one mini-batch on parameters that arrive meanwhile, on_step()
     Commit,      // take the accumulated update, then on_commit()
+    Seed,        // take the model's initial values, then on_seed()
     Load,        // load parameters() under the update accumulated since, then on_loaded()
     Restart,     // drop that update, which stands on parameters that are given up; then as Load
     Finish,      // the run is over
@@ -135,6 +137,8 @@ class WorkerCore {
   // `measured`: all but its age.
   void on_evaluated(Instant now, Instant loaded, proto::Evaluation measured);
   void on_loaded(Instant now);
+  // The initial values of the whole model. Requires: next_action() is Seed.
+  void on_seed(Instant now, Update values);
   // The user wants this worker to leave: a farewell that says why, then Finish.
   void on_interrupt(const std::string& why = "interrupted") { finish(why); }
   // What the links carried for this worker, both frames of every message.
@@ -202,6 +206,8 @@ class WorkerCore {
   // What the worker does. move_to() alone changes it, and knows which state may follow which.
   enum class State : std::uint8_t {
     Joining,          // Hello until Welcome and Start
+    SeedDue,          // the same, and the shards want the initial values of this worker
+    Seeding,          // they are on their way; then Joining goes on
     Pulling,          // the first parameters of this membership are on their way
     LoadingFirst,     // they are here; the host loads them
     RestartingFirst,  // the same, and drops what it trained in an earlier membership
@@ -248,6 +254,7 @@ class WorkerCore {
   void take_share();
   bool overlaps_next() const;
   void cut(Instant now);
+  void on_start_told(Instant now, const proto::Start& start);
   void on_reply(Instant now);
   void on_commit_answered(Instant now, const Exchange::Reply& reply);
   bool may_begin_early() const {
@@ -300,6 +307,8 @@ class WorkerCore {
   Instant early_since_;                  // when the early step began
   Duration blocked_;                     // by the last commit, the gate's part not counted
   std::optional<proto::NodeId> number_;  // to be kept by pull_again()
+  const bool seeds_;
+  std::uint32_t seeding_ = 0;  // the last that this worker was asked for
   proto::Outbox<std::string> log_;
 
   proto::Progress progress_;

@@ -281,6 +281,10 @@ Result<ModelSpec> make_model(const ModelOptions& options, Shape input, int class
   ModelSpec spec{.name = options.kind, .input = input, .layers = {}, .classes = classes};
   const bool takes_sequences = options.kind == "cnn1d" || options.kind == "lstm";
   const bool takes_sizes = options.kind == "mlp" || takes_sequences;
+  if (options.kind == "own")
+    return fail(ErrorCode::BadInput,
+                "model.kind = \"own\": the workers bring the model, and this command needs one "
+                "of ours (mlp, cnn, lenet, cnn1d, lstm, svm)");
   const bool takes_images = options.kind == "cnn" || options.kind == "lenet";
   if (!takes_sizes && !takes_images && options.kind != "svm") {
     return fail(ErrorCode::BadInput, fmt::format("model.kind: unknown model \"{}\"; use mlp, cnn, "

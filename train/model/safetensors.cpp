@@ -70,6 +70,8 @@ constexpr Format kFormats[] = {
      }},
 };
 
+constexpr Format kIntegers{"I64", 8, nullptr};
+
 std::uint64_t elements(const std::vector<std::uint64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::uint64_t{1}, std::multiplies<>());
 }
@@ -78,7 +80,9 @@ std::uint64_t elements(const std::vector<std::uint64_t>& shape) {
 Result<Tensor> read_tensor(const std::string& path, const std::string& name, const Json& entry,
                            std::string_view data) {
   const auto dtype = entry.at("dtype").get<std::string>();
-  const Format* const format = std::ranges::find(kFormats, dtype, &Format::name);
+  const bool integers = dtype == "I64";
+  const Format* const format =
+      integers ? &kIntegers : std::ranges::find(kFormats, dtype, &Format::name);
   if (format == std::end(kFormats))
     return fail(ErrorCode::BadInput,
                 fmt::format("{}: tensor {} is {}; convert it to F32", path, name, dtype));
@@ -90,6 +94,11 @@ Result<Tensor> read_tensor(const std::string& path, const std::string& name, con
     if (extent > data.size()) return damaged(path, fmt::format("tensor {} is too large", name));
   if (!inside || elements(tensor.shape) * format->bytes != offsets[1] - offsets[0])
     return damaged(path, fmt::format("tensor {} does not lie in the file", name));
+  if (integers) {
+    tensor.integers.resize(elements(tensor.shape));
+    std::memcpy(tensor.integers.data(), data.data() + offsets[0], offsets[1] - offsets[0]);
+    return tensor;
+  }
   tensor.values.resize(elements(tensor.shape));
   for (std::size_t i = 0; i < tensor.values.size(); ++i)
     tensor.values[i] = format->read(data.data() + offsets[0] + i * format->bytes);
@@ -121,9 +130,13 @@ Result<void> write_safetensors(const std::string& path, const SafeTensors& conte
   std::string data;
   for (const auto& [name, tensor] : content.tensors) {
     const std::size_t begin = data.size();
-    data.append(reinterpret_cast<const char*>(tensor.values.data()), tensor.values.size() * 4);
+    const bool integers = !tensor.integers.empty();
+    if (integers)
+      data.append(reinterpret_cast<const char*>(tensor.integers.data()), tensor.integers.size() * 8);
+    else
+      data.append(reinterpret_cast<const char*>(tensor.values.data()), tensor.values.size() * 4);
     header[name] = {
-        {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {begin, data.size()}}};
+        {"dtype", integers ? "I64" : "F32"}, {"shape", tensor.shape}, {"data_offsets", {begin, data.size()}}};
   }
   header[kMetadata][kChecksum] = checksum_of(header, data);
   std::string text = header.dump();

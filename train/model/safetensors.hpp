@@ -18,6 +18,7 @@ namespace rubato::train {
 struct Tensor {
   std::vector<std::uint64_t> shape;
   std::vector<float> values;  // row-major
+  std::vector<std::int64_t> integers = {};  // in place of values: I64
 };
 
 struct SafeTensors {
@@ -29,7 +30,7 @@ struct SafeTensors {
 // Written beside `path` first and renamed: a reader sees the old file or the new one.
 [[nodiscard]] Result<void> write_safetensors(const std::string& path, const SafeTensors& content);
 
-// Takes F32, F64, F16 and BF16. Refused: a file whose checksum is wrong.
+// Takes F32, F64, F16, BF16 and I64. Refused: a file whose checksum is wrong.
 [[nodiscard]] Result<SafeTensors> read_safetensors(const std::string& path);
 
 }  // namespace rubato::train
