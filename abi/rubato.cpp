@@ -154,6 +154,8 @@ Result<rubato::nodes::LoopRun> run_of(const rubato_options* given) {
   run.samples = options.samples;
   run.held_out = options.held_out;
   run.node.prefix.clear();
+  if (const std::string end = text_of(rubato::emulation::kStepChannelVariable, ""); !end.empty())
+    run.channel = std::atoi(end.c_str());
   return run;
 }
 
@@ -182,8 +184,8 @@ Result<std::vector<rubato::nodes::LoopTensor>> tensors_of(const rubato_tensor* t
     for (const std::uint64_t size : tensor.shape)
       if (__builtin_mul_overflow(elements, size, &elements)) return refused("it is too large");
     tensor.integers = given.dtype == RUBATO_I64;
-    tensor.memory = {given.data,
-                     tensor.integers ? Element::F32 : static_cast<Element>(given.dtype), elements};
+    tensor.memory = {given.data, tensor.integers ? Element::F32 : static_cast<Element>(given.dtype),
+                     elements};
   }
   return all;
 }
@@ -238,22 +240,15 @@ Result<void> answer(rubato::nodes::LoopWorker& worker, const WorkerClient::Turn&
                                    .bytes_down = turn.bytes_down,
                                    .earlier_steps = turn.earlier_steps}));
   if (turn.action == WorkerClient::Action::Over)
-    if (const auto error = worker.client()->failure()) return tl::unexpected<Error>(*error);
+    if (const auto error = worker.failure()) return tl::unexpected<Error>(*error);
   return {};
-}
-
-// The client, once the workers have agreed on their model.
-Result<WorkerClient*> client_of(rubato::nodes::LoopWorker& worker) {
-  if (worker.client()) return worker.client();
-  return rubato::fail(ErrorCode::BadInput, "the last turn said wait: call rubato_wait()");
 }
 
 // As call(), with the client.
 template <class F>
 int call_client(rubato_worker* worker, F f) {
   return call(worker, [&](rubato::nodes::LoopWorker& own) -> Result<void> {
-    RUBATO_ASSIGN(auto* const client, client_of(own));
-    return f(own, *client);
+    return own.with_client([&](auto& client) -> Result<void> { return f(own, client); });
   });
 }
 
@@ -343,8 +338,8 @@ int rubato_wait(rubato_worker* worker, uint32_t milliseconds, rubato_turn* turn)
 }
 
 int rubato_global(rubato_worker* worker, void* const* data) {
-  return call_client(
-      worker, [&](auto& own, auto& client) { return client.global(own.memory(data)); });
+  return call_client(worker,
+                     [&](auto& own, auto& client) { return client.global(own.memory(data)); });
 }
 
 int rubato_evaluated(rubato_worker* worker, double loss, double accuracy, uint64_t samples,

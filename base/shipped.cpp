@@ -1,5 +1,8 @@
 #include "base/shipped.hpp"
 
+#include <dlfcn.h>
+
+#include <string>
 #include <system_error>
 #include <vector>
 
@@ -8,8 +11,9 @@ namespace rubato {
 namespace fs = std::filesystem;
 
 fs::path shipped_directory_for(const fs::path& program, const fs::path& installed) {
-  std::vector<fs::path> candidates = {program.parent_path().parent_path() / "share" / "rubato"};
+  std::vector<fs::path> candidates;
   for (fs::path p = program.parent_path(); !p.empty(); p = p.parent_path()) {
+    candidates.push_back(p / "share" / "rubato");
     candidates.push_back(p / "deploy");
     if (p == p.parent_path()) break;
   }
@@ -20,10 +24,24 @@ fs::path shipped_directory_for(const fs::path& program, const fs::path& installe
   return {};
 }
 
+namespace {
+
+// The shared library that this function is in, or the program.
+fs::path own_file() {
+  std::error_code ignored;
+  Dl_info found{};
+  if (::dladdr(reinterpret_cast<void*>(&own_file), &found) != 0 && found.dli_fname) {
+    const fs::path file = fs::canonical(found.dli_fname, ignored);
+    if (file.filename().string().find(".so") != std::string::npos) return file;
+  }
+  return fs::read_symlink("/proc/self/exe", ignored);
+}
+
+}  // namespace
+
 fs::path shipped_directory() {
   std::error_code ignored;
-  const fs::path found =
-      shipped_directory_for(fs::read_symlink("/proc/self/exe", ignored), RUBATO_SHIPPED_DIRECTORY);
+  const fs::path found = shipped_directory_for(own_file(), RUBATO_SHIPPED_DIRECTORY);
   if (found.empty()) return "deploy";
   const fs::path here = fs::current_path(ignored);
   const fs::path below = found.lexically_relative(here);

@@ -93,6 +93,15 @@ CLI::Option* add_place(CLI::App* command, PlaceOptions& place) {
   return out;
 }
 
+// The program of workers with a training loop of their own.
+void add_loop(CLI::App* command, std::string& module, std::vector<std::string>& words) {
+  command->add_option("--module", module,
+                      "With model.kind = \"own\": the Python file with the training loop (default: "
+                      "the file's)");
+  command->add_option("COMMAND", words,
+                      "The same as a program with its arguments, after --: -- ./train --fast");
+}
+
 void add_compare(CLI::App* command, CompareOptions& options) {
   command->add_option("FILE", options.file, "Cluster file (TOML)")->required();
   separated_by_commas(command->add_option("--sync", options.sync,
@@ -115,6 +124,7 @@ void add_compare(CLI::App* command, CompareOptions& options) {
                       "File for a trace of every worker, in virtual time");
   add_missed_ok(command, options.missed_ok);
   add_http(command, options.http);
+  add_loop(command, options.module, options.loop);
   auto* real = command->add_flag("--real", options.real,
                                  "Real processes on this machine, one cluster after the other, "
                                  "with the links and step times of the file");
@@ -198,6 +208,7 @@ void add_up(CLI::App* command, UpOptions& options) {
       command, options.throttle,
       "Give each node the link that the file gives it, and each worker its step times");
   add_kernel(command, options.throttle, on);
+  add_loop(command, options.module, options.loop);
 }
 
 void add_compose(CLI::App* command, ComposeRun& run) {
@@ -596,6 +607,7 @@ void add_worker(CLI::App* worker, nodes::WorkerRun& run) {
   add_trace_from(worker, run.node);
   add_throttle(worker, run.throttle,
                "Give this worker the link that the file gives it; its steps as with --stretch");
+  add_loop(worker, run.module, run.loop);
 }
 
 // --- the table -----------------------------------------------------------------------------------

@@ -26,15 +26,17 @@ struct CompareOptions {
   int seeds = 1;                      // the file's seed and the ones after it
   int threads = 0;                    // 0: one a core
   PlaceOptions place;
-  bool json = false;         // results.json on standard output instead of the table
-  bool quiet = false;        // no progress
-  bool save = false;         // the trained models as files
-  bool missed_ok = false;    // a missed target is as good as any other end
-  std::string command;       // as typed, for the report
-  std::string profile;       // file for a trace in virtual time; empty: none
-  std::string http;          // address of the live page; empty: none
-  bool real = false;         // throttled processes in real time, not virtual time
-  nodes::Throttle throttle;  // of real
+  bool json = false;              // results.json on standard output instead of the table
+  bool quiet = false;             // no progress
+  bool save = false;              // the trained models as files
+  bool missed_ok = false;         // a missed target is as good as any other end
+  std::string command;            // as typed, for the report
+  std::string profile;            // file for a trace in virtual time; empty: none
+  std::string http;               // address of the live page; empty: none
+  bool real = false;              // throttled processes in real time, not virtual time
+  nodes::Throttle throttle;       // of real
+  std::string module;             // as nodes::use_loop()
+  std::vector<std::string> loop;  // likewise
 };
 int compare(const CompareOptions& options, std::stop_token stop);
 
@@ -91,6 +93,8 @@ struct UpOptions {
   std::string profile;     // file for a trace of all processes; empty: none
   std::string http;        // address of the live page; empty: none
   nodes::Throttle throttle;
+  std::string module;             // as nodes::use_loop()
+  std::vector<std::string> loop;  // likewise
 };
 int up(const UpOptions& options, std::stop_token stop);
 

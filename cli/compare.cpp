@@ -15,7 +15,9 @@
 #include "cluster/data_facts.hpp"
 #include "cluster/energy.hpp"
 #include "cluster/own_data.hpp"
+#include "emulation/loop_processes.hpp"
 #include "emulation/virtual_cluster.hpp"
+#include "nodes/loop_command.hpp"
 #include "nodes/profile.hpp"
 #include "nodes/real_cluster.hpp"
 #include "report/findings.hpp"
@@ -52,13 +54,23 @@ std::function<void(const server::Scheduler&, Instant)> watch_of(report::LivePage
   };
 }
 
+// A Python file is read once and forked; another program is started for each worker.
+Result<std::shared_ptr<emulation::LoopLauncher>> launcher_of(const cluster::ClusterConfig& config) {
+  RUBATO_ASSIGN(auto words, nodes::loop_words(config));
+  if (!config.model.module.empty()) return emulation::LoopLauncher::of_module(config.model.module);
+  return emulation::LoopLauncher::of_program(std::move(words));
+}
+
 // Runs every model with every seed into `comparison`, until done or stopped.
 Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig& config,
                      const std::vector<std::string>& models, const std::string& out,
                      std::stop_token stop, report::LivePage* page, report::Comparison& comparison) {
   RUBATO_ASSIGN(const auto trace, nodes::open_profile(options.profile, TraceClock::Own));
   train::DataSplit data;
-  if (!config.timing_only()) {
+  std::shared_ptr<emulation::LoopLauncher> loops;
+  if (config.own_model()) {
+    RUBATO_ASSIGN(loops, launcher_of(config));
+  } else if (!config.timing_only()) {
     RUBATO_ASSIGN(
         data, nodes::interruptible(process_stop(stop), [&] { return cluster::load_data(config); }));
     for (const auto& hint : data.hints) log_warning(hint);
@@ -91,6 +103,7 @@ Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig
       };
       run.watch = watch_of(page);
       run.stop = stop;
+      run.loops = loops;
       if (options.save) {
         const auto directory = fmt::format("{}/{}-{}", out, model, seed);
         RUBATO_TRY(report::make_output_directory(directory));
@@ -169,6 +182,8 @@ Result<void> compare_checked(const CompareOptions& options, std::stop_token stop
   RUBATO_TRY(cluster::require_step_times(config));
   for (const auto& model : models) RUBATO_TRY(cluster::check_sync(config, model));
   if (options.save) RUBATO_TRY(cluster::require_trainable(config));
+  RUBATO_TRY(nodes::use_loop(config, options.module, options.loop));
+  if (config.own_model()) RUBATO_TRY(nodes::loop_words(config));
   if (options.real) RUBATO_TRY(nodes::check_real(config, "rubato compare --real"));
   RUBATO_ASSIGN(const auto place, RunPlace::make(options.place, config.name, options.command));
   const std::string& out = place.directory();

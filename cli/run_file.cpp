@@ -50,6 +50,8 @@ Result<void> write_run_file(const std::string& directory, const UpOptions& optio
   run["sync"] = options.sync;
   run["seed"] = *options.seed;
   if (options.target_loss) run["target_loss"] = *options.target_loss;
+  if (!options.module.empty()) run["module"] = absolute_path(options.module);
+  if (!options.loop.empty()) run["loop"] = options.loop;
   if (options.throttle.on) run["throttle"] = true;
   if (options.throttle.kernel) run["kernel"] = true;
   return write_file(run_file(directory), run.dump(2) + "\n");
@@ -78,6 +80,10 @@ Result<UpOptions> resumed(UpOptions options) {
   options.throttle.kernel = run.value("kernel", report::Json()) == true;
   if (!options.target_loss && run.contains("target_loss") && run["target_loss"].is_number())
     options.target_loss = run["target_loss"].get<double>();
+  options.module = text_of(run, "module");
+  if (const auto loop = run.find("loop"); loop != run.end() && loop->is_array())
+    for (const auto& word : *loop)
+      if (word.is_string()) options.loop.push_back(word.get<std::string>());
   return options;
 }
 

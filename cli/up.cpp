@@ -8,6 +8,7 @@
 #include "cli/interrupt.hpp"
 #include "cli/run_file.hpp"
 #include "cli/run_place.hpp"
+#include "nodes/loop_command.hpp"
 #include "nodes/profile.hpp"
 #include "nodes/real_cluster.hpp"
 #include "report/outputs.hpp"
@@ -26,6 +27,7 @@ Result<void> up_checked(UpOptions options, std::stop_token stop) {
   }
   RUBATO_ASSIGN(auto config, cluster::load_cluster(options.file));
   if (options.target_loss) config.stop.target_loss = options.target_loss;
+  RUBATO_TRY(nodes::use_loop(config, options.module, options.loop));
   RUBATO_TRY(nodes::check_real(config, "rubato up"));
   if (options.seed) config.seed = *options.seed;
   options.seed = config.seed;

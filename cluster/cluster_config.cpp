@@ -267,7 +267,8 @@ void read_boxes(const ConfigTable& root, ClusterConfig& config) {
 // --- Checks of several keys together, and what follows from them --------------------------------
 
 void check_model(const ConfigTable& table, const fs::path& directory, train::ModelOptions& model) {
-  if (!model.start.empty()) model.start = (directory / model.start).lexically_normal().string();
+  for (std::string* const path : {&model.start, &model.module})
+    if (!path->empty()) *path = (directory / *path).lexically_normal().string();
   if (table.has("fresh") && model.start.empty())
     table.problem("fresh", "says what is not taken from start; give start, or remove the key");
   model.linear = table.has("hidden") && model.hidden.empty();

@@ -51,6 +51,13 @@ Result<void> check_early_forward(const ClusterConfig& config, const std::string&
   return {};
 }
 
+// The values that the run begins with, where a file has them.
+std::string start_setting(const ClusterPlan& plan) {
+  if (!plan.start.values) return {};
+  return fmt::format("model.start = values {:016x}\n",
+                     checksum(std::as_bytes(std::span(*plan.start.values))));
+}
+
 Result<ClusterPlan> start_plan(const ClusterConfig& config, const std::string& sync,
                                std::uint64_t seed) {
   RUBATO_TRY(check_sync(config, sync));
@@ -139,10 +146,7 @@ Result<ClusterPlan> make_plan(const ClusterConfig& config, const std::string& sy
 Result<ClusterPlan> make_node_plan(const ClusterConfig& config, const std::string& sync,
                                    std::uint64_t seed, train::Shape shape, int classes) {
   RUBATO_ASSIGN(auto plan, make_plan(config, sync, seed, shape, classes));
-  plan.settings = shared_settings(config, sync, seed);
-  if (plan.start.values)
-    plan.settings += fmt::format("model.start = values {:016x}\n",
-                                 checksum(std::as_bytes(std::span(*plan.start.values))));
+  plan.settings = shared_settings(config, sync, seed) + start_setting(plan);
   return plan;
 }
 
@@ -156,13 +160,17 @@ Result<ClusterPlan> make_own_plan(const ClusterConfig& config, const std::string
                             plan.parameters, train::kValuesMax));
   plan.start.trained = train::TrainedPart(plan.parameters);
   RUBATO_ASSIGN(plan.start.values, own_start(config, table));
-  plan.settings = shared_settings(config, sync, seed);
-  const std::string text = to_text(table);
-  plan.settings += fmt::format("model.table = {:016x}\n", checksum(std::as_bytes(std::span(text))));
-  if (plan.start.values)
-    plan.settings += fmt::format("model.start = values {:016x}\n",
-                                 checksum(std::as_bytes(std::span(*plan.start.values))));
   plan.own = std::make_shared<const TensorTable>(std::move(table));
+  return plan;
+}
+
+Result<ClusterPlan> make_own_node_plan(const ClusterConfig& config, const std::string& sync,
+                                       std::uint64_t seed, TensorTable table) {
+  RUBATO_ASSIGN(auto plan, make_own_plan(config, sync, seed, std::move(table)));
+  const std::string text = to_text(*plan.own);
+  plan.settings = shared_settings(config, sync, seed) +
+                  fmt::format("model.table = {:016x}\n", checksum(std::as_bytes(std::span(text)))) +
+                  start_setting(plan);
   return plan;
 }
 
@@ -246,10 +254,10 @@ server::SchedulerOptions scheduler_options(const ClusterConfig& config, const Cl
   if (!config.open)
     for (const auto& worker : worker_profiles(config)) options.listed.push_back(worker.name);
   for (const auto& worker : all_profiles(config)) options.order.push_back(worker.name);
-  options.evaluations = evaluator           ? server::SchedulerOptions::Evaluations::Evaluator
+  options.evaluations = evaluator ? server::SchedulerOptions::Evaluations::Evaluator
                         : measured_by_workers(config, plan)
                             ? server::SchedulerOptions::Evaluations::Workers
-                                            : server::SchedulerOptions::Evaluations::Training;
+                            : server::SchedulerOptions::Evaluations::Training;
   for (const auto& [worker, samples] : plan.described)
     options.held_out[worker] = train::held_out_of(samples, config.dataset.held_out);
   if (plan.own) options.held_out = plan.held_out;

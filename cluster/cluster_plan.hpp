@@ -31,9 +31,9 @@ struct ClusterPlan {
   std::string sync;
   // shared_settings() of a node that meets others with files of their own; else empty.
   std::string settings;
-  train::ModelSpec spec;                               // none of an own model
-  std::shared_ptr<const TensorTable> own = nullptr;    // model.kind = "own"; else null
-  std::uint64_t parameters = 0;  // that are trained
+  train::ModelSpec spec;                             // none of an own model
+  std::shared_ptr<const TensorTable> own = nullptr;  // model.kind = "own"; else null
+  std::uint64_t parameters = 0;                      // that are trained
   ModelStart start;
   // Those of the file first, then those that join beside them.
   std::vector<WorkerProfile> workers;
@@ -43,7 +43,7 @@ struct ClusterPlan {
   // Of workers that have described their own data to the scheduler: their samples.
   std::map<std::string, std::uint64_t> described = {};
   std::map<std::string, std::uint64_t> held_out = {};  // of an own model, what they measure on
-  std::uint64_t left_out = 0;  // of this node's own data, as in Hello
+  std::uint64_t left_out = 0;                          // of this node's own data, as in Hello
   // model.kind = "timing": one chunk that stands for every payload. Else null.
   std::shared_ptr<const Floats> blank;
 };
@@ -61,10 +61,14 @@ struct ClusterPlan {
                                                  const std::string& sync, std::uint64_t seed,
                                                  train::Shape shape, int classes);
 
-// make_node_plan() for an own model. BadInput also for a model.start that does not fit.
+// make_plan() and make_node_plan() for an own model. BadInput also for a model.start that does not
+// fit.
 [[nodiscard]] Result<ClusterPlan> make_own_plan(const ClusterConfig& config,
                                                 const std::string& sync, std::uint64_t seed,
                                                 TensorTable table);
+[[nodiscard]] Result<ClusterPlan> make_own_node_plan(const ClusterConfig& config,
+                                                     const std::string& sync, std::uint64_t seed,
+                                                     TensorTable table);
 
 // BadInput if the target is an accuracy and the loaded data have no held-out samples to measure
 // it.

@@ -15,10 +15,9 @@ ModelSaver::ModelSaver(std::string directory, const ClusterConfig& config, const
     : directory_(std::move(directory)),
       model_{.spec = plan.spec,
              .schema = schema,
-             .parameters =
-                 plan.own            ? std::vector<float>()
-                 : plan.start.values ? *plan.start.values
-                                     : std::vector<float>(plan.parameters),
+             .parameters = plan.own            ? std::vector<float>()
+                           : plan.start.values ? *plan.start.values
+                                               : std::vector<float>(plan.parameters),
              .facts = {{"cluster", config.name},
                        {"sync", plan.sync},
                        {"seed", std::to_string(plan.seed)}}},
@@ -84,7 +83,8 @@ Result<void> ModelSaver::write_own(const std::string& path,
   for (const TableTensor& tensor : own_->tensors) {
     if (!tensor.travels()) {
       if (!tensor.integers.empty())
-        content.tensors[tensor.name] = {.shape = tensor.shape, .values = {}, .integers = tensor.integers};
+        content.tensors[tensor.name] = {
+            .shape = tensor.shape, .values = {}, .integers = tensor.integers};
       continue;
     }
     const auto count = static_cast<std::size_t>(tensor.count());

@@ -1,10 +1,9 @@
 // cluster/model_saver.hpp - the trained model as files, while a run goes on and at its end:
 // model.safetensors and model.onnx are the newest, best.safetensors and best.onnx those of the
-// lowest held-out loss. Each is written beside its place and renamed. Of model.kind = "own" there is
-// no ONNX, and the tensors have the names that the workers gave them.
-// Errors: a file that cannot be written is one warning until it can be; the run goes on. At the end
-// it is a failure (log_failure).
-// Threads: one owner.
+// lowest held-out loss. Each is written beside its place and renamed. Of model.kind = "own" there
+// is no ONNX, and the tensors have the names that the workers gave them. Errors: a file that cannot
+// be written is one warning until it can be; the run goes on. At the end it is a failure
+// (log_failure). Threads: one owner.
 #pragma once
 
 #include <cstdint>

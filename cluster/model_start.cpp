@@ -58,13 +58,13 @@ Result<std::shared_ptr<const std::vector<float>>> own_start(const ClusterConfig&
     const bool fits = found != content.tensors.end() && found->second.integers.empty() &&
                       found->second.shape == tensor.shape;
     if (!fits)
-      return fail(ErrorCode::BadInput,
-                  fmt::format("model.start: {}: tensor \"{}\" {}", path, tensor.name,
-                              found == content.tensors.end()
-                                  ? "is missing"
-                                  : fmt::format("is {}, and the workers' is {}",
-                                                shape_text(found->second.shape),
-                                                shape_text(tensor.shape))));
+      return fail(
+          ErrorCode::BadInput,
+          fmt::format("model.start: {}: tensor \"{}\" {}", path, tensor.name,
+                      found == content.tensors.end() ? "is missing"
+                                                     : fmt::format("is {}, and the workers' is {}",
+                                                                   shape_text(found->second.shape),
+                                                                   shape_text(tensor.shape))));
     values->insert(values->end(), found->second.values.begin(), found->second.values.end());
   }
   return values;

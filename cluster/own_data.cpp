@@ -84,7 +84,7 @@ Result<train::DataSplit> load_boxes(const ClusterConfig& config) {
 }  // namespace
 
 Result<void> check_own_data(const ClusterConfig& config) {
-  if (!config.own_data()) return {};
+  if (!config.own_data() || config.own_model()) return {};
   for (const WorkerProfile& worker : all_profiles(config))
     if (worker.data.empty())
       return fail(ErrorCode::BadInput,

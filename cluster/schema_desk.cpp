@@ -142,17 +142,17 @@ Result<std::string> SchemaDesk::agreed_text() {
   if (options_.own_model) {
     const auto& [first, described] = *tables_.begin();
     for (const auto& [name, other] : tables_)
-      RUBATO_TRY(
-          check_equal(other.table, "worker " + name, described.table, "worker " + first));
+      RUBATO_TRY(check_equal(other.table, "worker " + name, described.table, "worker " + first));
     return to_text(described.table, held_out());
   }
   RUBATO_ASSIGN(auto schema, train::agree(summaries_, options_.stated));
   std::string text = to_text(schema);
   if (text.size() > proto::kLongTextMax)
-    return fail(ErrorCode::BadInput,
-                fmt::format("the schema of all data has {} bytes, and {} can be sent at most; leave "
-                            "columns out with dataset.ignore, or state the schema in a file",
-                            text.size(), proto::kLongTextMax));
+    return fail(
+        ErrorCode::BadInput,
+        fmt::format("the schema of all data has {} bytes, and {} can be sent at most; leave "
+                    "columns out with dataset.ignore, or state the schema in a file",
+                    text.size(), proto::kLongTextMax));
   schema_ = std::move(schema);
   return text;
 }

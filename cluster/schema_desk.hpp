@@ -58,7 +58,7 @@ class SchemaDesk {
   // Ends it, for everybody who has asked.
   void stop(const std::string& reason);
   // Requires for all: stopped(), and not by stop().
-  const std::string& text() const { return text_; }  // what everybody is told
+  const std::string& text() const { return text_; }              // what everybody is told
   const train::InputSchema& schema() const { return *schema_; }  // not of an own model
   std::map<std::string, std::uint64_t> samples() const;          // by worker
   const std::map<std::string, train::DataSummary>& summaries() const { return summaries_; }
@@ -101,7 +101,7 @@ class SchemaAsker {
     Incarnation incarnation = 0;
     proto::Role role = proto::Role::Worker;
     std::string name;
-    std::string summary;  // as a text; empty: a server's
+    std::string summary;     // as a text; empty: a server's
     bool own_model = false;  // what comes is a table
     proto::PeerId scheduler = 0;
     proto::JoinTiming timing = {};

@@ -58,8 +58,7 @@ Result<TensorTable> table_of_json(const TableJson& json) {
   for (const TableJson& row : json.at("tensors")) {
     RUBATO_ASSIGN(auto tensor, tensor_of(row));
     if (!names.insert(tensor.name).second) return no_table("two tensors have one name");
-    if (tensor.travels() &&
-        __builtin_add_overflow(parameters, tensor.count(), &parameters))
+    if (tensor.travels() && __builtin_add_overflow(parameters, tensor.count(), &parameters))
       return no_table("it is too large");
     table.tensors.push_back(std::move(tensor));
   }

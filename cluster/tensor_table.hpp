@@ -1,10 +1,9 @@
 // cluster/tensor_table.hpp - the model of model.kind = "own", as those know it who do not have it:
-// names, shapes and kinds of its tensors. Workers describe it, and the scheduler tells everybody what
-// they agree on (cluster/schema_desk.hpp). No value of a tensor is in it but small integers, such as
-// a counter of batches, which belong into a file of the model.
-// The flat vector of the model has the tensors that travel, one after the other, in the table's
-// order.
-// Pure. Threads: any. Errors: BadInput, one line; Corrupt for a text that is no table.
+// names, shapes and kinds of its tensors. Workers describe it, and the scheduler tells everybody
+// what they agree on (cluster/schema_desk.hpp). No value of a tensor is in it but small integers,
+// such as a counter of batches, which belong into a file of the model. The flat vector of the model
+// has the tensors that travel, one after the other, in the table's order. Pure. Threads: any.
+// Errors: BadInput, one line; Corrupt for a text that is no table.
 #pragma once
 
 #include <cstdint>
@@ -68,7 +67,8 @@ std::string to_text(const TensorTable& table, const HeldOutByWorker& held_out);
 // Empty, if the text is the table alone.
 [[nodiscard]] Result<HeldOutByWorker> held_out_in(const std::string& text);
 
-// BadInput names the first difference. `whose`: "worker pi-1"; `other`: "worker pi-0", "this cluster".
+// BadInput names the first difference. `whose`: "worker pi-1"; `other`: "worker pi-0", "this
+// cluster".
 [[nodiscard]] Result<void> check_equal(const TensorTable& table, const std::string& whose,
                                        const TensorTable& wanted, const std::string& other);
 

@@ -14,6 +14,8 @@
 #include "cluster/class_weights.hpp"
 #include "cluster/cluster_plan.hpp"
 #include "cluster/node_core.hpp"
+#include "emulation/process_training.hpp"
+#include "emulation/replica_training.hpp"
 #include "emulation/virtual_event.hpp"
 #include "emulation/virtual_network.hpp"
 #include "emulation/virtual_node.hpp"
@@ -54,6 +56,7 @@ class VirtualCluster {
   static constexpr Node kEvaluator = 1;
   static constexpr Node kFirstServer = 2;
   Result<void> plan();
+  Result<void> plan_own();
   void look_ahead() const;
   void begin_clock();
   void begin_traces(Instant started);
@@ -140,8 +143,12 @@ class VirtualCluster {
   void end_evaluation();
   void report_progress();
   cluster::ModelSaver::Facts facts(std::optional<train::EvaluationResult> held_out);
-  void save_last();
-  RunRecord settle();
+  Result<void> save_last();
+  Result<RunRecord> settle();
+  // The value, or nothing: then the run has failed.
+  template <class T>
+  std::optional<T> checked(Result<T> result);
+  bool checked(const Result<void>& result);
   void log(std::string_view line) const;
 
   const cluster::ClusterConfig& config_;
@@ -170,6 +177,7 @@ class VirtualCluster {
   RefusedByReason refused_before_ = {};  // by servers that have ended
   std::vector<VirtualWorker> workers_;
   std::unique_ptr<VirtualTraining> training_;   // null: only the timing
+  bool evaluated_ = false;                      // somebody measures on held-out data
   std::unique_ptr<cluster::ModelSaver> saver_;  // null: the model is not saved
   std::optional<Error> failure_;
 };
@@ -180,13 +188,47 @@ Result<void> VirtualCluster::plan() {
     RUBATO_ASSIGN(plan_, cluster::make_timing_plan(config_, options_.sync, options_.seed));
     return {};
   }
+  if (config_.own_model()) return plan_own();
   RUBATO_TRY(cluster::check_target(config_, data_));
   RUBATO_TRY(cluster::check_meaning(config_, data_.schema));
   RUBATO_ASSIGN(plan_, cluster::make_plan(config_, options_.sync, options_.seed, data_.train.shape,
                                           data_.train.classes));
   RUBATO_ASSIGN(plan_.spec.class_weights, cluster::class_weights(config_, data_.schema));
   plan_.samples = data_.train.size();
-  RUBATO_ASSIGN(training_, VirtualTraining::make(config_, plan_, data_, options_.threads));
+  RUBATO_ASSIGN(training_, ReplicaTraining::make(config_, plan_, data_, options_.threads));
+  evaluated_ = data_.held_out.size() > 0;
+  if (options_.saver) saver_ = options_.saver(plan_);
+  return {};
+}
+
+// The loops bring the model, so they begin first. The first one's values are those of all.
+Result<void> VirtualCluster::plan_own() {
+  if (!options_.loops)
+    return fail(ErrorCode::BadInput,
+                "model.kind = \"own\": nobody has named the program with the training loop");
+  ProcessTraining::Options loops{.file = config_.file,
+                                 .sync = options_.sync,
+                                 .seed = options_.seed,
+                                 .threads = options_.threads,
+                                 .workers = {},
+                                 .begins = {}};
+  for (const auto& worker : cluster::all_profiles(config_)) {
+    const bool listed = loops.workers.size() < static_cast<std::size_t>(config_.worker_count());
+    loops.begins.push_back(listed && !cluster::absent_at_start(config_, worker.name));
+    loops.workers.push_back(worker.name);
+  }
+  RUBATO_ASSIGN(auto training, ProcessTraining::start(options_.loops, std::move(loops)));
+  RUBATO_ASSIGN(plan_,
+                cluster::make_own_plan(config_, options_.sync, options_.seed, training->table()));
+  if (!plan_.start.values)
+    plan_.start.values = std::make_shared<const std::vector<float>>(training->initial());
+  plan_.samples = training->samples();
+  evaluated_ = training->evaluates();
+  if (config_.stop.target_accuracy && !evaluated_)
+    return fail(ErrorCode::BadInput,
+                "stop.target_accuracy: no loop measures; give rubato.Worker evaluate =, or stop by "
+                "target_loss, which is the training loss then");
+  training_ = std::move(training);
   if (options_.saver) saver_ = options_.saver(plan_);
   return {};
 }
@@ -367,12 +409,11 @@ Result<void> VirtualCluster::play(std::size_t index) {
 }
 
 Result<void> VirtualCluster::make_scheduler() {
-  const bool evaluated = training_ && data_.held_out.size() > 0;
   const double save_every = snapshots_.empty() ? 0 : config_.snapshot.every_seconds;
   // Without an evaluator the scheduler goes by training losses; for timing only there are none.
-  auto core = cluster::make_scheduler(config_, plan_, run_, evaluated || !training_,
+  auto core = cluster::make_scheduler(config_, plan_, run_, evaluated_ || !training_,
                                       Duration::from_seconds(save_every));
-  if (evaluated)
+  if (evaluated_)
     evaluator_.core = std::make_unique<worker::EvaluatorCore>(
         cluster::make_evaluator(config_, plan_, incarnations_->next()));
   std::optional<server::OpenJournal> journal;
@@ -435,7 +476,7 @@ Result<void> VirtualCluster::end_life(Node place, bool crashed) {
   if (is_worker(place)) {
     VirtualWorker& worker = worker_at(place);
     const bool computing = worker.stepping && !worker.arriving;
-    if (training_ && computing) training_->end_step(place - first_worker());
+    if (training_ && computing) RUBATO_TRY(training_->end_step(place - first_worker()));
     worker.end_life();
     return {};
   }
@@ -445,7 +486,7 @@ Result<void> VirtualCluster::end_life(Node place, bool crashed) {
     return {};
   }
   if (place == kEvaluator) {
-    if (std::exchange(evaluator_.evaluating, false)) training_->end_evaluation();
+    if (std::exchange(evaluator_.evaluating, false)) RUBATO_TRY(training_->end_evaluation());
     evaluator_.core.reset();
     return {};
   }
@@ -475,7 +516,7 @@ void VirtualCluster::thaw(Node place) {
 
 // The last word of every worker, without the links between: the run is over, only the books are
 // closed.
-RunRecord VirtualCluster::settle() {
+Result<RunRecord> VirtualCluster::settle() {
   RefusedByReason refused = refused_before_;
   for (Node place = first_worker(); place < network_.node_count(); ++place)
     if (alive(place))
@@ -487,7 +528,7 @@ RunRecord VirtualCluster::settle() {
   RunRecord record = scheduler().record();
   record.refused = refused;
   record.refused_commits = std::accumulate(refused.begin(), refused.end(), std::uint64_t{0});
-  save_last();
+  RUBATO_TRY(save_last());
   return record;
 }
 
@@ -500,8 +541,8 @@ cluster::ModelSaver::Facts VirtualCluster::facts(std::optional<train::Evaluation
 }
 
 // What the shards hold at the instant of the end. Without one of them: what was evaluated last.
-void VirtualCluster::save_last() {
-  if (!saver_) return;
+Result<void> VirtualCluster::save_last() {
+  if (!saver_) return {};
   std::vector<float> parameters;
   const auto add = [&](std::span<const float> part) {
     parameters.insert(parameters.end(), part.begin(), part.end());
@@ -512,14 +553,15 @@ void VirtualCluster::save_last() {
   } else if (evaluator_.core) {
     add(evaluator_.core->parameters());
   }
-  if (parameters.empty()) return;
-  if (evaluator_.evaluating) training_->end_evaluation();
+  if (parameters.empty()) return {};
+  if (evaluator_.evaluating) RUBATO_TRY(training_->end_evaluation());
   std::optional<train::EvaluationResult> held_out;
   if (evaluator_.core) {
     training_->begin_evaluation(parameters);
-    held_out = training_->end_evaluation();
+    RUBATO_ASSIGN(held_out, training_->end_evaluation());
   }
   saver_->on_end(parameters, facts(held_out));
+  return {};
 }
 
 void VirtualCluster::schedule_network() {
@@ -634,13 +676,18 @@ void VirtualCluster::drive(Node place, VirtualWorker& worker) {
         return;
       case WorkerCore::Action::Commit:
         worker.timeline.on_commit(now_);
-        worker.core->on_commit(
-            now_, training_ ? training_->take_update(place - first_worker(), worker.core->elastic())
-                            : worker::Update{plan_.blank});
+        if (!training_) {
+          worker.core->on_commit(now_, worker::Update{plan_.blank});
+        } else if (auto update = checked(
+                       training_->take_update(place - first_worker(), worker.core->elastic()))) {
+          worker.core->on_commit(now_, std::move(*update));
+        } else {
+          return;
+        }
         break;
       case WorkerCore::Action::Restart:
       case WorkerCore::Action::Load:
-        if (training_) training_->load(place - first_worker(), *worker.core);
+        if (training_ && !checked(training_->load(place - first_worker(), *worker.core))) return;
         worker.core->on_loaded(now_);
         break;
       case WorkerCore::Action::Seed:  // of a model of the user's own alone
@@ -665,7 +712,7 @@ void VirtualCluster::await_parameters(Node place, VirtualWorker& worker) {
   const auto end = worker.early_end(now_);
   if (!end) return;
   if (training_) {
-    training_->load(place - first_worker(), *worker.core);
+    if (!checked(training_->load(place - first_worker(), *worker.core))) return;
     training_->begin_step(place - first_worker(), worker.plan);
   }
   schedule(*end, Event::Kind::StepEnd, place, network_.life(place));
@@ -673,10 +720,13 @@ void VirtualCluster::await_parameters(Node place, VirtualWorker& worker) {
 
 void VirtualCluster::end_step(Node place) {
   VirtualWorker& worker = worker_at(place);
-  const train::BatchResult result =
-      training_ ? training_->end_step(place - first_worker())
-                : train::BatchResult{.loss_sum = std::numeric_limits<double>::quiet_NaN(),
-                                     .samples = static_cast<int>(worker.plan.batch)};
+  train::BatchResult result{.loss_sum = std::numeric_limits<double>::quiet_NaN(),
+                            .samples = static_cast<int>(worker.plan.batch)};
+  if (training_) {
+    const auto made = checked(training_->end_step(place - first_worker()));
+    if (!made) return;
+    result = *made;
+  }
   worker.end_step(now_, result);
   if (options_.log)
     log(fmt::format("{} step {}{}", worker.title(), worker.core->progress().steps,
@@ -698,11 +748,24 @@ void VirtualCluster::drive(Node place, VirtualEvaluator& evaluator) {
 }
 
 void VirtualCluster::end_evaluation() {
-  const auto result = training_->end_evaluation();
+  const auto result = checked(training_->end_evaluation());
+  if (!result) return;
   evaluator_.evaluating = false;
-  if (saver_) saver_->on_evaluated(evaluator_.core->parameters(), facts(result));
-  evaluator_.core->on_evaluated(now_, result.loss, result.accuracy, result.classes);
+  if (saver_) saver_->on_evaluated(evaluator_.core->parameters(), facts(*result));
+  evaluator_.core->on_evaluated(now_, result->loss, result->accuracy, result->classes);
   pump(kEvaluator, evaluator_);
+}
+
+template <class T>
+std::optional<T> VirtualCluster::checked(Result<T> result) {
+  if (result) return std::move(*result);
+  if (!failure_) failure_ = std::move(result.error());
+  return std::nullopt;
+}
+
+bool VirtualCluster::checked(const Result<void>& result) {
+  if (!result && !failure_) failure_ = result.error();
+  return result.has_value();
 }
 
 void VirtualCluster::log(std::string_view line) const {

@@ -18,6 +18,7 @@
 #include "base/trace.hpp"
 #include "cluster/cluster_config.hpp"
 #include "cluster/model_saver.hpp"
+#include "emulation/loop_processes.hpp"
 #include "server/scheduler.hpp"
 #include "sync/factory.hpp"
 #include "train/data/dataset.hpp"
@@ -43,6 +44,8 @@ struct VirtualOptions {
   std::function<void(const VirtualProgress&)> progress;
   // Called as `progress` is. May be empty.
   std::function<void(const server::Scheduler&, Instant now)> watch = {};
+  // Starts the workers' processes, of model.kind = "own". Else null.
+  std::shared_ptr<LoopLauncher> loops = nullptr;
   // Makes what saves the trained model, once the plan is known. May be empty.
   std::function<std::unique_ptr<cluster::ModelSaver>(const cluster::ClusterPlan&)> saver;
   // Ends the run with its next event at the latest.

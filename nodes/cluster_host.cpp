@@ -154,13 +154,13 @@ class Host {
   Result<void> plan_own_model() {
     RUBATO_TRY(cluster::check_kept(config_, options_.out));
     RUBATO_ASSIGN(auto table, cluster::table_of(schema_));
-    RUBATO_ASSIGN(plan_, cluster::make_own_plan(config_, options_.sync, options_.seed,
-                                                std::move(table)));
+    RUBATO_ASSIGN(plan_, cluster::make_own_node_plan(config_, options_.sync, options_.seed,
+                                                     std::move(table)));
     plan_.described = samples_;
     for (const auto& [worker, samples] : samples_) plan_.samples += samples;
     RUBATO_ASSIGN(plan_.held_out, cluster::held_out_in(schema_));
-    const bool measured = std::ranges::any_of(
-        plan_.held_out, [](const auto& worker) { return worker.second > 0; });
+    const bool measured =
+        std::ranges::any_of(plan_.held_out, [](const auto& worker) { return worker.second > 0; });
     if (config_.stop.target_accuracy && !measured)
       return fail(ErrorCode::BadInput,
                   "stop.target_accuracy: no worker measures; give rubato.Worker evaluate =, or "

@@ -43,10 +43,11 @@ Result<cluster::SchemaAsker> ask(const NodeOptions& options, const cluster::Clus
                                  proto::Role role, const Named& who, std::string text,
                                  const Stop& stop) {
   if (text.size() > proto::kLongTextMax)
-    return fail(ErrorCode::BadInput,
-                fmt::format("the description of the model has {} bytes, and {} can be sent at most: "
-                            "give its tensors shorter names",
-                            text.size(), proto::kLongTextMax));
+    return fail(
+        ErrorCode::BadInput,
+        fmt::format("the description of the model has {} bytes, and {} can be sent at most: "
+                    "give its tensors shorter names",
+                    text.size(), proto::kLongTextMax));
   const auto transport = cluster::make_transport({.keys = who.keys, .ways = who.ways});
   RUBATO_ASSIGN(const auto scheduler, transport->connect(options.scheduler));
   cluster::SchemaAsker asker({.cluster = proto::cluster_id(config.name),
@@ -91,14 +92,15 @@ Result<cluster::WorkerProfile> profile_of(const cluster::ClusterConfig& config,
   return cluster::unlisted_profile(config, name, like);
 }
 
-Result<WorkerPlace> place_worker(NodeOptions& options, const std::string& like,
-                                 const Throttle& throttle, const Stop& stop) {
+Result<WorkerPlace> place_worker(NodeOptions& options, cluster::ClusterConfig config,
+                                 const std::string& like, const Throttle& throttle,
+                                 const Stop& stop) {
   const std::string flag = options.prefix + "scheduler";
   RUBATO_ASSIGN(const auto scheduler, parse_remote(flag, options.scheduler));
   options.scheduler = scheduler.text();
   WorkerPlace place;
   RUBATO_ASSIGN(place.keys, node_keys(options, proto::Role::Worker, options.name, flag, scheduler));
-  RUBATO_ASSIGN(place.config, load_config(options));
+  place.config = std::move(config);
   RUBATO_ASSIGN(place.profile, profile_of(place.config, options.name, like));
   place.began = traces_began(options);
   RUBATO_ASSIGN(place.link, interruptible(stop, [&] {

@@ -60,9 +60,10 @@ struct WorkerPlace {
 
   Named named() const { return {profile.name, keys, link.ways()}; }
 };
-// options.scheduler becomes a full endpoint. `like`: as in WorkerRun.
-[[nodiscard]] Result<WorkerPlace> place_worker(NodeOptions& options, const std::string& like,
-                                               const Throttle& throttle, const Stop& stop);
+// options.scheduler becomes a full endpoint. `config`: of load_config(). `like`: as in WorkerRun.
+[[nodiscard]] Result<WorkerPlace> place_worker(NodeOptions& options, cluster::ClusterConfig config,
+                                               const std::string& like, const Throttle& throttle,
+                                               const Stop& stop);
 // What the file says of this worker, or of the one that it is like.
 [[nodiscard]] Result<cluster::WorkerProfile> profile_of(const cluster::ClusterConfig& config,
                                                         const std::string& name,

@@ -162,8 +162,8 @@ cluster::TensorTable table_of_loop(const std::vector<LoopTensor>& tensors) {
     if (row.travels()) continue;
     const auto* const bytes = static_cast<const std::byte*>(tensor.memory.data);
     const std::size_t size =
-        tensor.memory.count * (tensor.integers ? sizeof(std::int64_t)
-                                               : cluster::element_bytes(tensor.memory.element));
+        tensor.memory.count *
+        (tensor.integers ? sizeof(std::int64_t) : cluster::element_bytes(tensor.memory.element));
     if (tensor.integers && tensor.memory.count <= cluster::kToldIntegersMax) {
       row.integers.resize(tensor.memory.count);
       std::memcpy(row.integers.data(), bytes, size);
@@ -194,7 +194,8 @@ Result<cluster::ClusterPlan> plan_of_own(const LoopRun& run, const WorkerPlace& 
   RUBATO_ASSIGN(auto agreed, ask_for_table(run.node, place.config, proto::Role::Worker,
                                            place.named(), to_text(described), stop));
   RUBATO_TRY(check_equal(described.table, "worker " + run.node.name, agreed, "this cluster"));
-  return cluster::make_own_plan(place.config, run.node.sync, place.config.seed, std::move(agreed));
+  return cluster::make_own_node_plan(place.config, run.node.sync, place.config.seed,
+                                     std::move(agreed));
 }
 
 Result<cluster::ClusterPlan> plan_of_loop(const LoopRun& run, const WorkerPlace& place,
@@ -220,6 +221,26 @@ Result<LoopIdentity> identify(LoopRun run) {
   return identity_of(run, config);
 }
 
+// The virtual cluster knows keys and links, so the loop has a place without them.
+Result<std::unique_ptr<LoopWorker>> LoopWorker::open_virtual(LoopRun run,
+                                                             cluster::ClusterConfig config,
+                                                             std::vector<LoopTensor> tensors,
+                                                             const LoopIdentity& identity,
+                                                             LogQueue& log) {
+  emulation::StepChannel channel(run.channel);
+  RUBATO_TRY(check_steering(run, config));
+  RUBATO_ASSIGN(const auto described, describe(run, tensors));
+  const int batch = config.training.batch;
+  WorkerPlace place;
+  place.config = std::move(config);
+  std::unique_ptr<LoopWorker> made(
+      new LoopWorker(std::move(run), std::move(place), std::move(tensors), identity, log));
+  RUBATO_ASSIGN(made->virtual_, emulation::VirtualClient::make(
+                                    std::move(channel), to_text(described),
+                                    described.table.parameters(), batch, made->memory(nullptr)));
+  return made;
+}
+
 Result<std::unique_ptr<LoopWorker>> LoopWorker::open(LoopRun run, std::vector<LoopTensor> tensors,
                                                      LogQueue& log) {
   const LogTo lines(log);
@@ -230,14 +251,17 @@ Result<std::unique_ptr<LoopWorker>> LoopWorker::open(LoopRun run, std::vector<Lo
       return fail(ErrorCode::BadInput,
                   fmt::format("tensor \"{}\": its shape {} has no {} elements", tensor.name,
                               shape_text(tensor.shape), tensor.memory.count));
-  RUBATO_ASSIGN(const auto identity, identify(run));
+  RUBATO_ASSIGN(auto config, load_config(run.node));
+  RUBATO_ASSIGN(const auto identity, identity_of(run, config));
   run.node.name = identity.name;
+  if (run.channel >= 0)
+    return open_virtual(std::move(run), std::move(config), std::move(tensors), identity, log);
   if (run.node.scheduler.empty())
     return fail(ErrorCode::BadInput,
                 fmt::format("worker {} has no scheduler to join: start the script with rubato up "
                             "{}, or set RUBATO_SCHEDULER=tcp://HOST:PORT",
                             identity.name, run.node.file));
-  RUBATO_ASSIGN(auto place, place_worker(run.node, run.like, run.throttle, {}));
+  RUBATO_ASSIGN(auto place, place_worker(run.node, std::move(config), run.like, run.throttle, {}));
   RUBATO_TRY(sync::find_model(run.node.sync));
   RUBATO_TRY(check_steering(run, place.config));
   // A loop of its own begins a step when all parameters are here.
@@ -251,8 +275,8 @@ Result<std::unique_ptr<LoopWorker>> LoopWorker::open(LoopRun run, std::vector<Lo
     return made;
   }
   RUBATO_ASSIGN(auto described, describe(worker.run_, worker.tensors_));
-  worker.agreement_ = std::jthread(
-      [&worker, described = std::move(described)](const std::stop_token& stop) {
+  worker.agreement_ =
+      std::jthread([&worker, described = std::move(described)](const std::stop_token& stop) {
         const LogTo own_lines(worker.log_);
         auto plan = plan_of_own(worker.run_, worker.place_, described, {.token = stop});
         const std::lock_guard lock(worker.mutex_);
@@ -283,8 +307,7 @@ LoopWorker::~LoopWorker() {
 Result<void> LoopWorker::begin(cluster::ClusterPlan plan) {
   plan_ = std::move(plan);
   const cluster::ClusterConfig& config = place_.config;
-  RUBATO_ASSIGN(const auto index,
-                cluster::find_worker(config, plan_, run_.node.name, run_.like));
+  RUBATO_ASSIGN(const auto index, cluster::find_worker(config, plan_, run_.node.name, run_.like));
   identity_.worker = index;
   std::shared_ptr<worker::Residual> residual;
   if (!run_.node.state.empty()) {
@@ -294,8 +317,8 @@ Result<void> LoopWorker::begin(cluster::ClusterPlan plan) {
                                                     .parameters = plan_.parameters}));
     residual = std::make_shared<worker::Residual>(std::move(kept));
   }
-  auto core = cluster::make_worker(config, plan_, os_random(), plan_.workers[index],
-                                   std::move(residual));
+  auto core =
+      cluster::make_worker(config, plan_, os_random(), plan_.workers[index], std::move(residual));
   auto transport = cluster::make_transport({.keys = place_.keys, .ways = place_.link.ways()});
   cluster::WorkerClientOptions options{.scheduler = run_.node.scheduler,
                                        .parameters = plan_.parameters,
@@ -324,6 +347,7 @@ Result<void> LoopWorker::begin(cluster::ClusterPlan plan) {
 }
 
 Result<cluster::WorkerClient::Turn> LoopWorker::wait(Duration at_most) {
+  if (virtual_) return virtual_->wait(at_most);
   const Instant until = steady_now() + at_most;
   if (!client_) {
     std::unique_lock lock(mutex_);
@@ -336,7 +360,13 @@ Result<cluster::WorkerClient::Turn> LoopWorker::wait(Duration at_most) {
   return client_->wait(std::max(until - steady_now(), Duration{}));
 }
 
+std::optional<Error> LoopWorker::failure() {
+  if (virtual_) return virtual_->failure();
+  return client_ ? client_->failure() : std::nullopt;
+}
+
 void LoopWorker::leave(const std::string& why) {
+  if (virtual_) virtual_->leave(why);
   agreement_.request_stop();
   if (client_) client_->leave(why);
   if (agreement_.joinable()) agreement_.join();
@@ -355,9 +385,10 @@ Result<std::size_t> LoopWorker::share(std::span<const std::int32_t> labels, std:
   const bool dealt = !place_.config.own_data() && identity_.worker < identity_.workers;
   if (dealt) {
     const std::vector<std::int32_t> alike(labels.empty() ? samples : 0);
-    RUBATO_ASSIGN(auto parts, train::partition_samples(
-                                  labels.empty() ? alike : labels, labels.empty() ? 1 : classes,
-                                  static_cast<int>(identity_.workers), place_.config.partition, identity_.seed));
+    RUBATO_ASSIGN(auto parts, train::partition_samples(labels.empty() ? alike : labels,
+                                                       labels.empty() ? 1 : classes,
+                                                       static_cast<int>(identity_.workers),
+                                                       place_.config.partition, identity_.seed));
     own = std::move(parts[identity_.worker]);
   }
   if (own.empty()) return fail(ErrorCode::BadInput, "there are no samples to share out");
@@ -373,7 +404,8 @@ Result<void> LoopWorker::draw(std::span<std::uint32_t> indices) {
   if (!sampler_) return fail(ErrorCode::BadInput, "rubato_draw: rubato_share comes first");
   if (!std::exchange(drawn_, true)) {
     std::vector<std::uint32_t> skipped(static_cast<std::size_t>(identity_.batch));
-    for (auto left = client_ ? client_->earlier_steps() : 0; left > 0; --left) sampler_->next(skipped);
+    for (auto left = client_ ? client_->earlier_steps() : 0; left > 0; --left)
+      sampler_->next(skipped);
   }
   sampler_->next(indices);
   return {};

@@ -20,6 +20,7 @@
 #include "cluster/difference.hpp"
 #include "cluster/tensor_table.hpp"
 #include "cluster/worker_client.hpp"
+#include "emulation/virtual_client.hpp"
 #include "nodes/joining.hpp"
 #include "nodes/node_options.hpp"
 #include "train/model/partition.hpp"
@@ -47,6 +48,7 @@ struct LoopRun {
   bool evaluates = false;
   std::uint64_t samples = 0;   // 0: unknown
   std::uint64_t held_out = 0;  // likewise
+  int channel = -1;  // of the virtual cluster that drives the loop (emulation/step_channel.hpp)
 };
 
 // Who a worker is, before there is a model. An empty name: the only worker of the file.
@@ -62,8 +64,8 @@ struct LoopIdentity {
 
 class LoopWorker {
  public:
-  // Reads the file, checks the tensors, and begins to join. Does not wait for anybody. `log` outlives
-  // the worker.
+  // Reads the file, checks the tensors, and begins to join. Does not wait for anybody. `log`
+  // outlives the worker.
   [[nodiscard]] static Result<std::unique_ptr<LoopWorker>> open(LoopRun run,
                                                                 std::vector<LoopTensor> tensors,
                                                                 LogQueue& log);
@@ -73,8 +75,16 @@ class LoopWorker {
   LoopWorker(const LoopWorker&) = delete;
   LoopWorker& operator=(const LoopWorker&) = delete;
 
-  // Null until the workers have agreed on a model of their own: the loop has to wait until then.
-  cluster::WorkerClient* client() { return client_.get(); }
+  // Calls f(client) and returns what it returns. BadInput until the workers have agreed on a model
+  // of their own: the loop has to wait until then.
+  template <class F>
+  auto with_client(F f) -> decltype(f(std::declval<cluster::WorkerClient&>())) {
+    if (virtual_) return f(*virtual_);
+    if (client_) return f(*client_);
+    return fail(ErrorCode::BadInput, "the last turn said wait: call rubato_wait()");
+  }
+  // Why the worker cannot go on. Nothing: it can, or the run ended well.
+  std::optional<Error> failure();
   // As WorkerClient::wait(). Refused: the other workers have another model.
   [[nodiscard]] Result<cluster::WorkerClient::Turn> wait(Duration at_most);
   // Says farewell. Any number of times.
@@ -91,6 +101,11 @@ class LoopWorker {
   [[nodiscard]] Result<void> draw(std::span<std::uint32_t> indices);
 
  private:
+  static Result<std::unique_ptr<LoopWorker>> open_virtual(LoopRun run,
+                                                          cluster::ClusterConfig config,
+                                                          std::vector<LoopTensor> tensors,
+                                                          const LoopIdentity& identity,
+                                                          LogQueue& log);
   LoopWorker(LoopRun run, WorkerPlace place, std::vector<LoopTensor> tensors, LoopIdentity identity,
              LogQueue& log);
   // The plan is known: joins.
@@ -110,7 +125,8 @@ class LoopWorker {
   std::optional<Result<cluster::ClusterPlan>> agreed_;  // what agreement_ has heard
   std::condition_variable heard_;
   std::jthread agreement_;
-  std::unique_ptr<cluster::WorkerClient> client_;  // last: it uses the link of place_
+  std::unique_ptr<emulation::VirtualClient> virtual_;  // in the virtual cluster; else null
+  std::unique_ptr<cluster::WorkerClient> client_;      // last: it uses the link of place_
 };
 
 }  // namespace rubato::nodes

@@ -23,14 +23,14 @@ struct NodeOptions {
   std::optional<std::uint64_t> seed;         // instead of the file's
   std::string scheduler;                     // endpoint of the scheduler: server, worker
   std::string bind;                          // endpoint to listen on: scheduler, server
-  std::string advertise;  // server: endpoint that workers use; empty: the bound one
-  std::string name;       // server, worker
-  std::string state;      // directory that outlives the process; empty: none
-  std::string cores;      // server, worker: cores of its threads; empty: any
-  std::string keys;       // directory of keys; empty: the default one, beyond loopback
-  bool insecure = false;  // no keys, beyond loopback either
-  std::string profile;    // file for a trace of this process; empty: none
-  double trace_from = 0;  // server, worker: seconds of training so far, where traces begin
+  std::string advertise;      // server: endpoint that workers use; empty: the bound one
+  std::string name;           // server, worker
+  std::string state;          // directory that outlives the process; empty: none
+  std::string cores;          // server, worker: cores of its threads; empty: any
+  std::string keys;           // directory of keys; empty: the default one, beyond loopback
+  bool insecure = false;      // no keys, beyond loopback either
+  std::string profile;        // file for a trace of this process; empty: none
+  double trace_from = 0;      // server, worker: seconds of training so far, where traces begin
   std::string prefix = "--";  // of an option in messages
 };
 

@@ -23,6 +23,7 @@
 #include "nodes/endpoint.hpp"
 #include "nodes/host_link.hpp"
 #include "nodes/joining.hpp"
+#include "nodes/loop_command.hpp"
 #include "nodes/node_keys.hpp"
 #include "nodes/profile.hpp"
 #include "server/file_storage.hpp"
@@ -78,11 +79,10 @@ Result<Node> load_node(const NodeOptions& options, cluster::ClusterConfig config
 Result<Node> load_server(const NodeOptions& options, cluster::ClusterConfig config,
                          const Named& who, const Stop& stop) {
   if (config.own_model()) {
-    RUBATO_ASSIGN(auto table,
-                  ask_for_table(options, config, proto::Role::Server, who, {}, stop));
+    RUBATO_ASSIGN(auto table, ask_for_table(options, config, proto::Role::Server, who, {}, stop));
     Node node{std::move(config), {}, {}};
-    RUBATO_ASSIGN(node.plan, cluster::make_own_plan(node.config, options.sync, node.config.seed,
-                                                    std::move(table)));
+    RUBATO_ASSIGN(node.plan, cluster::make_own_node_plan(node.config, options.sync,
+                                                         node.config.seed, std::move(table)));
     return node;
   }
   if (!config.own_data()) return load_node(options, std::move(config), false, stop);
@@ -332,7 +332,15 @@ Result<void> run_worker(WorkerRun run, const Stop& stop) {
   RUBATO_ASSIGN(const auto cores, choose_cores(run.node));
   RUBATO_ASSIGN(const auto trace, open_profile(run.node.profile, TraceClock::Scheduler));
   const auto process = trace_process(trace.get(), "worker " + run.node.name);
-  RUBATO_ASSIGN(auto place, place_worker(run.node, run.like, run.throttle, stop));
+  RUBATO_ASSIGN(auto config, load_config(run.node));
+  if (config.own_model() || !run.module.empty() || !run.loop.empty()) {
+    RUBATO_TRY(use_loop(config, run.module, run.loop));
+    RUBATO_ASSIGN(const auto words, loop_words(config));
+    return tl::unexpected<Error>(
+        become_loop(words, loop_environment({run.node, run.like, run.stretch, run.throttle})));
+  }
+  RUBATO_ASSIGN(auto place,
+                place_worker(run.node, std::move(config), run.like, run.throttle, stop));
   if (!place.profile.training_device.empty())
     place.config.worker_device = place.profile.training_device;
   auto began = place.began;

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "nodes/node_options.hpp"
@@ -26,7 +27,11 @@ struct WorkerRun {
   bool stretch = false;  // each step takes at least the time the cluster file gives the device
   Throttle throttle;     // steps are stretched, too
   std::string data;      // own data; empty: as the cluster file says
-  std::string like;      // with join = "open": a group or worker of the file; empty: the first
+  // Of model.kind = "own": the program with the training loop, in place of the file's. The process
+  // becomes it.
+  std::string module = {};
+  std::vector<std::string> loop = {};
+  std::string like;  // with join = "open": a group or worker of the file; empty: the first
   // Called several times a second with what the worker has done. May be empty.
   std::function<void(const proto::Progress&)> on_progress = {};
 };

@@ -16,6 +16,7 @@
 #include "emulation/throttle/kernel_network.hpp"
 #include "emulation/throttle/link_check.hpp"
 #include "nodes/children.hpp"
+#include "nodes/loop_command.hpp"
 #include "train/device.hpp"
 
 namespace rubato::nodes {
@@ -46,7 +47,9 @@ class Nodes {
         config_(config),
         state_(std::move(state)),
         children_(children),
-        network_(network) {}
+        network_(network),
+        loop_(config.own_model() ? loop_words(config).value_or(std::vector<std::string>())
+                                 : std::vector<std::string>()) {}
 
   void start(const std::string& scheduler) {
     scheduler_ = scheduler;
@@ -131,6 +134,10 @@ class Nodes {
       if (server)
         arguments.insert(arguments.end(), {"--bind", fmt::format("tcp://{}:*", host.address)});
     }
+    if (!server && config_.own_model()) {
+      arguments.emplace_back("--");
+      arguments.insert(arguments.end(), loop_.begin(), loop_.end());
+    }
     children_.start(role, name, arguments, space);
     if (server) lives_[name].began = steady_now();
   }
@@ -170,6 +177,7 @@ class Nodes {
   const std::string state_;
   Children& children_;
   const emulation::KernelNetwork* const network_;
+  const std::vector<std::string> loop_;  // of workers with an own model
   std::string scheduler_;
   std::map<std::string, Life> lives_;  // of servers, by name
   using Node = std::pair<proto::Role, std::string>;
@@ -225,6 +233,7 @@ Result<std::unique_ptr<emulation::KernelNetwork>> make_network(const cluster::Cl
 Result<void> check_real(const cluster::ClusterConfig& config, const std::string& command) {
   RUBATO_TRY(cluster::require_trainable(config));
   RUBATO_TRY(cluster::check_own_data(config));
+  if (config.own_model()) RUBATO_TRY(loop_words(config));
   const auto of_scheduler = [](const auto& event) { return event.scheduler && !event.cuts(); };
   if (std::ranges::any_of(config.churn, of_scheduler))
     return fail(ErrorCode::BadInput,
@@ -291,7 +300,7 @@ Result<HostedRun> run_real(const cluster::ClusterConfig& config, const RealRun& 
   host.alone = true;
   host.watch.on_data = run.watch.on_data;
   host.on_listening = [&](const std::string& endpoint) {
-    train::log_device(config.worker_device);
+    if (!config.own_model()) train::log_device(config.worker_device);
     nodes.start(endpoint);
   };
   host.on_waiting = [&]() -> std::optional<std::string> {

@@ -333,8 +333,8 @@ Result<Body> read(const wire::Notice& t) {
 
 Result<Body> read(const wire::Members& t) {
   RUBATO_TRY(check_numbers("Members", t.epoch(), t.back_to()));
-  Members m{t.epoch(), {},          {.number = t.phase()}, t.setbacks(), t.back_to(),
-            t.seeding(), WorkerId{t.seeder()}};
+  Members m{t.epoch(),   {},          {.number = t.phase()}, t.setbacks(),
+            t.back_to(), t.seeding(), WorkerId{t.seeder()}};
   m.members.reserve(t.members()->size());
   for (const auto& member : elements<wire::Member>(t.members()))
     m.members.push_back({WorkerId{member.worker()}, member.incarnation()});

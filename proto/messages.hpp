@@ -139,8 +139,8 @@ struct Refusal {
   std::string message;
 };
 
-// scheduler -> worker, evaluator: every shard knows you; train. `seeding` other than 0: first tell the
-// shards the initial values of a model of your own, under this number (Commit::seeding).
+// scheduler -> worker, evaluator: every shard knows you; train. `seeding` other than 0: first tell
+// the shards the initial values of a model of your own, under this number (Commit::seeding).
 struct Start {
   std::uint32_t seeding = 0;
 };
@@ -328,7 +328,8 @@ struct Heartbeat {
   bool broken = false;                   // servers: the shard's parameters are not finite
   std::uint64_t saving = 0;              // servers: the snapshot that is being written; 0: none
   std::uint64_t commits = 0;             // servers: of the run, in the shard
-  std::uint32_t seeded = 0;  // servers: the number of the initial values that the shard has; 0: none
+  std::uint32_t seeded =
+      0;  // servers: the number of the initial values that the shard has; 0: none
 };
 
 // scheduler -> worker: what the tuner wants.

@@ -387,7 +387,8 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
       if (again || worker.rejoining) return admit_again(now, id, message.incarnation);
       if (serving()) {
         welcome_worker(id);
-        if (worker.started) send(from, proto::Start{});
+        if (worker.started)
+          send(from, proto::Start{});
         else if (seeder_ == id && seeder_told_ && !seeded())
           send(from, proto::Start{seeding_});
       }

@@ -13,8 +13,8 @@
 //
 // Start: a worker may train once every shard has acknowledged a member list that holds it. The
 // first workers also wait until the expected number has joined. Of a model of the workers' own, one
-// of them is named and tells all shards the initial values; if it is lost before, another one is. A run whose last worker has gone
-// waits for another one.
+// of them is named and tells all shards the initial values; if it is lost before, another one is. A
+// run whose last worker has gone waits for another one.
 //
 // End: workers are told first. When all have left, the evaluator pulls the parameters a last time;
 // nothing changes them any more. Then the servers are told. Workers and servers answer
@@ -405,10 +405,10 @@ class Scheduler {
   std::deque<Instant> setback_times_;         // within the window
   int bad_losses_ = 0;                        // evaluations in a row that were not finite
   MemberLists lists_;
-  sync::Phase phase_;  // as last sent to the servers
-  std::uint32_t seeding_ = 0;                // so often a worker was named to tell the initial values
-  std::optional<WorkerId> seeder_;           // the last, while it is a member
-  std::uint64_t seed_epoch_ = 0;             // the first member list that names it
+  sync::Phase phase_;               // as last sent to the servers
+  std::uint32_t seeding_ = 0;       // so often a worker was named to tell the initial values
+  std::optional<WorkerId> seeder_;  // the last, while it is a member
+  std::uint64_t seed_epoch_ = 0;    // the first member list that names it
   bool seeder_told_ = false;
   std::optional<Instant> started_;
   std::optional<Instant> next_word_;  // when to look for whom the start waits

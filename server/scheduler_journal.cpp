@@ -278,8 +278,8 @@ std::string JournalWriter::record(const SchedulerInput& input) {
   if (progress) {
     put_changes(record, known->progress, words_of(*progress));
   } else if (beat) {
-    for (const std::uint64_t number : {beat->saved, beat->saving, beat->commits,
-                                       std::uint64_t{beat->seeded}})
+    for (const std::uint64_t number :
+         {beat->saved, beat->saving, beat->commits, std::uint64_t{beat->seeded}})
       put_varint(record, number);
   } else if (kind == Kind::Return) {
     put(record, input.wall);

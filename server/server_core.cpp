@@ -527,7 +527,8 @@ void ServerCore::hold(Instant now, PeerId from, MemberState& member, const Messa
   member.complete_at = now;
   const Duration own = now - member.since;
   member.usual = member.usual == Duration{} ? own : member.usual * 0.75 + own * 0.25;
-  if (commit.round > 0 && !member.has_committed()) gate_->on_first_commit(member.worker, commit.round);
+  if (commit.round > 0 && !member.has_committed())
+    gate_->on_first_commit(member.worker, commit.round);
   act(now, gate_->on_commit(now, member.worker));
 }
 

@@ -96,7 +96,7 @@ struct MemberState {
   Sequence answered = 0;                  // the last commit that was answered
   bool answered_refused = false;
   bool answered_seeding = false;  // it was the initial values
-  Sequence pulled = 0;  // its pull, before its first update
+  Sequence pulled = 0;            // its pull, before its first update
   // Of `commit`: what its updates may be at most, and were, as in UpdateNorms.
   double limit = 0;
   double norm = 0;

@@ -213,6 +213,7 @@ void WorkerCore::on_message(Instant now, NodeId from, const proto::Message& mess
 
 // A Start is told again until it has been obeyed.
 void WorkerCore::on_start_told(Instant now, const proto::Start& start) {
+  if (state_ == State::Seeding && start.seeding == 0) start_told_ = true;
   if (state_ != State::Joining) return;
   if (start.seeding > 0) {
     if (!seeds_ || start.seeding == seeding_) return;
@@ -273,7 +274,7 @@ void WorkerCore::pull_again(Instant now) {
 void WorkerCore::leave_shards() {
   move_to(State::Joining);
   exchange_.disconnect();
-  commit_asked_ = overlapped_ = false;
+  commit_asked_ = overlapped_ = start_told_ = false;
   cut_.reset();
   if (alignment_) *alignment_ = {};
 }
@@ -329,7 +330,11 @@ void WorkerCore::on_reply(Instant now) {
   const Exchange::Reply& reply = exchange_.reply();
   const bool another_run = ground_.run && ground_.run != membership_.run();
   if (state_ == State::Seeding) {
-    if (!reply.refused) return move_to(State::Joining);
+    if (!reply.refused) {
+      move_to(State::Joining);
+      if (std::exchange(start_told_, false)) on_start_told(now, {});
+      return;
+    }
     return fail_with({ErrorCode::Refused,
                       "the servers refuse the initial values of this worker: one is not finite, or "
                       "larger than 1e15"});

@@ -309,6 +309,7 @@ class WorkerCore {
   std::optional<proto::NodeId> number_;  // to be kept by pull_again()
   const bool seeds_;
   std::uint32_t seeding_ = 0;  // the last that this worker was asked for
+  bool start_told_ = false;    // while its initial values were on their way
   proto::Outbox<std::string> log_;
 
   proto::Progress progress_;

@@ -66,7 +66,7 @@ static int read_csv(const char* path) {
 
 /* Returns: the loss of sample i. `right`: is it classified rightly? `scale` > 0: adds its gradient. */
 static double sample(size_t i, float scale, int* right) {
-  float h[HIDDEN_MAX], s[CLASSES_MAX], largest = -INFINITY, sum = 0;
+  float h[HIDDEN_MAX], s[CLASSES_MAX] = {0}, largest = -INFINITY, sum = 0;
   const float* x = data + i * inputs;
   size_t j, k, best = 0;
   double loss;
@@ -118,11 +118,22 @@ static double train(const uint32_t* batch, size_t size, double rate) {
   return loss;
 }
 
-static double evaluate(double* accuracy) {
+static double evaluate(rubato_worker* worker, double* accuracy) {
+  static float kept[sizeof w1 / 4 + sizeof b1 / 4 + sizeof w2 / 4 + sizeof b2 / 4];
   double loss = 0;
   size_t i, all = 0;
   int right;
+  /* The cluster's parameters, without steps of this worker; then its own again. */
+  memcpy(kept, w1, sizeof w1);
+  memcpy(kept + HIDDEN_MAX * INPUTS_MAX, b1, sizeof b1);
+  memcpy(kept + HIDDEN_MAX * (INPUTS_MAX + 1), w2, sizeof w2);
+  memcpy(kept + HIDDEN_MAX * (INPUTS_MAX + 1 + CLASSES_MAX), b2, sizeof b2);
+  rubato_global(worker, NULL);
   for (i = 0; i < samples; ++i) loss += sample(i, 0, &right), all += (size_t)right;
+  memcpy(w1, kept, sizeof w1);
+  memcpy(b1, kept + HIDDEN_MAX * INPUTS_MAX, sizeof b1);
+  memcpy(w2, kept + HIDDEN_MAX * (INPUTS_MAX + 1), sizeof w2);
+  memcpy(b2, kept + HIDDEN_MAX * (INPUTS_MAX + 1 + CLASSES_MAX), sizeof b2);
   *accuracy = (double)all / (double)samples;
   return loss / (double)samples;
 }
@@ -181,8 +192,8 @@ int main(int argc, char** argv) {
       case RUBATO_RESTART:
         code = rubato_load(worker, NULL, &turn);
         break;
-      case RUBATO_EVALUATE: /* plain SGD has no steps on top here, unless a commit is in flight */
-        loss = evaluate(&accuracy);
+      case RUBATO_EVALUATE:
+        loss = evaluate(worker, &accuracy);
         code = rubato_evaluated(worker, loss, accuracy, samples, &turn);
         break;
       default:

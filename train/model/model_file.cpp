@@ -154,8 +154,8 @@ Result<void> gather(const std::string& path, const SafeTensors& content, const M
     }
     const Tensor& tensor = found->second;
     if (!tensor.integers.empty())
-      return fail(ErrorCode::BadInput, fmt::format("{}: tensor {} is I64; convert it to F32", path,
-                                                   place.name));
+      return fail(ErrorCode::BadInput,
+                  fmt::format("{}: tensor {} is I64; convert it to F32", path, place.name));
     if (tensor.shape != place.shape)
       return fail(ErrorCode::BadInput,
                   fmt::format("{}: tensor {} is [{}], the model needs [{}]", path, place.name,

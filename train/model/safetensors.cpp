@@ -132,11 +132,13 @@ Result<void> write_safetensors(const std::string& path, const SafeTensors& conte
     const std::size_t begin = data.size();
     const bool integers = !tensor.integers.empty();
     if (integers)
-      data.append(reinterpret_cast<const char*>(tensor.integers.data()), tensor.integers.size() * 8);
+      data.append(reinterpret_cast<const char*>(tensor.integers.data()),
+                  tensor.integers.size() * 8);
     else
       data.append(reinterpret_cast<const char*>(tensor.values.data()), tensor.values.size() * 4);
-    header[name] = {
-        {"dtype", integers ? "I64" : "F32"}, {"shape", tensor.shape}, {"data_offsets", {begin, data.size()}}};
+    header[name] = {{"dtype", integers ? "I64" : "F32"},
+                    {"shape", tensor.shape},
+                    {"data_offsets", {begin, data.size()}}};
   }
   header[kMetadata][kChecksum] = checksum_of(header, data);
   std::string text = header.dump();

@@ -17,7 +17,7 @@ namespace rubato::train {
 
 struct Tensor {
   std::vector<std::uint64_t> shape;
-  std::vector<float> values;  // row-major
+  std::vector<float> values;                // row-major
   std::vector<std::int64_t> integers = {};  // in place of values: I64
 };
 

@@ -1,4 +1,4 @@
-#include "emulation/virtual_training.hpp"
+#include "emulation/replica_training.hpp"
 
 #include <utility>
 
@@ -6,16 +6,16 @@
 
 namespace rubato::emulation {
 
-Result<std::unique_ptr<VirtualTraining>> VirtualTraining::make(const cluster::ClusterConfig& config,
+Result<std::unique_ptr<ReplicaTraining>> ReplicaTraining::make(const cluster::ClusterConfig& config,
                                                                const cluster::ClusterPlan& plan,
                                                                const train::DataSplit& data,
                                                                int threads) {
-  auto training = std::make_unique<VirtualTraining>(Private{}, config, plan, data, threads);
+  auto training = std::make_unique<ReplicaTraining>(Private{}, config, plan, data, threads);
   RUBATO_TRY(training->build());
   return training;
 }
 
-Result<void> VirtualTraining::build() {
+Result<void> ReplicaTraining::build() {
   RUBATO_ASSIGN(samples_, cluster::plan_samples(config_, plan_, data_));
   if (data_.held_out.size() > 0) {
     RUBATO_ASSIGN(evaluator_, cluster::plan_device(config_, plan_, train::kEvaluationBatch));
@@ -26,7 +26,7 @@ Result<void> VirtualTraining::build() {
   return {};
 }
 
-Result<void> VirtualTraining::restart(std::uint32_t index) {
+Result<void> ReplicaTraining::restart(std::uint32_t index) {
   std::vector<std::uint32_t> samples =
       config_.churn.empty() ? std::move(samples_[index]) : samples_[index];
   RUBATO_ASSIGN(auto trainer,
@@ -35,33 +35,34 @@ Result<void> VirtualTraining::restart(std::uint32_t index) {
   return {};
 }
 
-void VirtualTraining::begin_step(std::uint32_t index, const train::StepPlan& plan) {
+void ReplicaTraining::begin_step(std::uint32_t index, const train::StepPlan& plan) {
   Trainer& t = trainers_[index];
   t.trainer->set_plan(plan);
   t.ticket = pool_.submit([&t] { t.result = t.trainer->step(); });
 }
 
-train::BatchResult VirtualTraining::end_step(std::uint32_t index) {
+Result<train::BatchResult> ReplicaTraining::end_step(std::uint32_t index) {
   pool_.wait(trainers_[index].ticket);
   return trainers_[index].result;
 }
 
-worker::Update VirtualTraining::take_update(std::uint32_t index, bool elastic) {
+Result<worker::Update> ReplicaTraining::take_update(std::uint32_t index, bool elastic) {
   Trainer& t = trainers_[index];
   // The buffer of the commit before, unless somebody still holds it.
   if (!t.update || t.update.use_count() > 1) t.update = std::make_shared<Floats>(plan_.parameters);
   const bool finite =
       elastic ? t.trainer->take_parameters(*t.update) : t.trainer->take_update(*t.update);
-  return {t.update, finite};
+  return worker::Update{t.update, finite};
 }
 
-void VirtualTraining::load(std::uint32_t index, const worker::WorkerCore& core) {
+Result<void> ReplicaTraining::load(std::uint32_t index, const worker::WorkerCore& core) {
   train::LocalTrainer& trainer = *trainers_[index].trainer;
   if (core.next_action() == worker::WorkerCore::Action::Restart) trainer.drop_update();
   trainer.load_under_update(core.parameters());
+  return {};
 }
 
-void VirtualTraining::begin_evaluation(std::span<const float> parameters) {
+void ReplicaTraining::begin_evaluation(std::span<const float> parameters) {
   evaluation_ = pool_.submit([this, parameters] {
     evaluator_->load(parameters);
     evaluated_ = train::evaluate(*evaluator_, data_.held_out,
@@ -70,7 +71,7 @@ void VirtualTraining::begin_evaluation(std::span<const float> parameters) {
   });
 }
 
-train::EvaluationResult VirtualTraining::end_evaluation() {
+Result<train::EvaluationResult> ReplicaTraining::end_evaluation() {
   pool_.wait(evaluation_);
   return evaluated_;
 }

@@ -1,0 +1,201 @@
+#include "emulation/process_training.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace rubato::emulation {
+
+using Kind = StepRecord::Kind;
+
+Result<std::unique_ptr<ProcessTraining>> ProcessTraining::start(
+    std::shared_ptr<LoopLauncher> launcher, Options options) {
+  std::unique_ptr<ProcessTraining> made(
+      new ProcessTraining(std::move(launcher), std::move(options)));
+  RUBATO_TRY(made->begin());
+  return made;
+}
+
+Result<void> ProcessTraining::begin() {
+  loops_ = std::vector<Loop>(options_.workers.size() + 1);
+  for (std::size_t i = 0; i < options_.workers.size(); ++i)
+    if (options_.begins[i]) RUBATO_TRY(launch(loops_[i], options_.workers[i], false));
+  for (Loop& loop : loops_) {
+    if (!loop.process) continue;
+    const bool first = table_.tensors.empty();
+    RUBATO_ASSIGN(const auto described, describe(loop));
+    samples_ += described.samples;
+    if (!first) continue;
+    evaluates_ = described.held_out > 0;
+    const auto values = loop.memory.floats();
+    initial_.assign(values.begin(), values.end());
+  }
+  if (!evaluates_) return {};
+  RUBATO_TRY(launch(evaluator(), options_.workers.front(), true));
+  RUBATO_TRY(describe(evaluator()));
+  return {};
+}
+
+Result<void> ProcessTraining::launch(Loop& loop, const std::string& name, bool evaluates) {
+  LoopLauncher::Environment environment{{"RUBATO_FILE", options_.file},
+                                        {"RUBATO_NAME", name},
+                                        {"RUBATO_SYNC", options_.sync},
+                                        {"RUBATO_SEED", std::to_string(options_.seed)},
+                                        {"RUBATO_LIFE", std::to_string(loop.lives++)},
+                                        {"OMP_NUM_THREADS", "1"},
+                                        {"OPENBLAS_NUM_THREADS", "1"}};
+  if (evaluates) environment["RUBATO_ROLE"] = "evaluator";
+  RUBATO_ASSIGN(loop.process, launcher_->start(name, environment));
+  return {};
+}
+
+Result<cluster::DescribedTable> ProcessTraining::describe(Loop& loop) {
+  int memory = -1;
+  auto record = loop.process->channel().receive(kLoopPatience, &memory);
+  if (!record || !*record) return tl::unexpected<Error>(lost(loop));
+  if ((*record)->kind != Kind::Table || memory < 0)
+    return fail(ErrorCode::Corrupt, fmt::format("worker {}: its process speaks another version of "
+                                                "librubato",
+                                                loop.process->name()));
+  RUBATO_ASSIGN(loop.memory,
+                SharedVector::map(memory, (*record)->parameters, (*record)->text_bytes));
+  RUBATO_ASSIGN(auto described, cluster::described_table_of(loop.memory.text()));
+  if (described.table.parameters() != (*record)->parameters)
+    return fail(ErrorCode::Corrupt,
+                fmt::format("worker {}: its memory is not of its model", loop.process->name()));
+  const std::string who = "worker " + loop.process->name();
+  if (table_.tensors.empty()) {
+    table_ = described.table;
+    table_of_ = who;
+  }
+  RUBATO_TRY(cluster::check_equal(described.table, who, table_, table_of_));
+  return described;
+}
+
+Error ProcessTraining::lost(Loop& loop) {
+  return {ErrorCode::Gone, fmt::format("worker {}: {} before the run was over; what it has printed "
+                                       "is above",
+                                       loop.process->name(), loop.process->fate())};
+}
+
+// --- who computes when ---------------------------------------------------------------------------
+
+void ProcessTraining::submit(Loop& loop, StepRecord order) {
+  loop.order = order;
+  loop.waiting = true;
+  queue_.push_back(&loop);
+  dispatch();
+}
+
+void ProcessTraining::dispatch() {
+  while (running_ < options_.threads && !queue_.empty()) {
+    Loop& loop = *queue_.front();
+    queue_.pop_front();
+    loop.waiting = false;
+    loop.running = true;
+    ++running_;
+    // A process that is gone is noticed when its answer is awaited.
+    [[maybe_unused]] const auto sent = loop.process->channel().send(loop.order);
+  }
+}
+
+Result<void> ProcessTraining::finish(Loop& loop) {
+  while (loop.waiting || loop.running) {
+    std::vector<pollfd> waits;
+    std::vector<Loop*> whose;
+    for (Loop& each : loops_) {
+      if (!each.running) continue;
+      waits.push_back({each.process->channel().descriptor(), POLLIN, 0});
+      whose.push_back(&each);
+    }
+    const int ready = ::poll(waits.data(), waits.size(), static_cast<int>(kLoopPatience.ms()));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0)
+      return fail(ErrorCode::Timeout,
+                  fmt::format("worker {}: no answer for {:.0f} s: a step, or an evaluation, takes "
+                              "too long",
+                              loop.process->name(), kLoopPatience.seconds()));
+    for (std::size_t i = 0; i < waits.size(); ++i) {
+      if (waits[i].revents == 0) continue;
+      Loop& each = *whose[i];
+      const auto record = each.process->channel().receive({});
+      if (!record) return tl::unexpected<Error>(lost(each));
+      if (!*record) continue;
+      each.answer = **record;
+      each.running = false;
+      --running_;
+    }
+    dispatch();
+  }
+  return {};
+}
+
+Result<void> ProcessTraining::carry_out(Loop& loop, StepRecord order) {
+  if (!loop.process->channel().send(order)) return tl::unexpected<Error>(lost(loop));
+  const auto record = loop.process->channel().receive(kLoopPatience);
+  if (!record) return tl::unexpected<Error>(lost(loop));
+  if (!*record)
+    return fail(ErrorCode::Timeout, fmt::format("worker {}: no answer for {:.0f} s",
+                                                loop.process->name(), kLoopPatience.seconds()));
+  loop.answer = **record;
+  return {};
+}
+
+// --- what the cluster asks for -------------------------------------------------------------------
+
+void ProcessTraining::begin_step(std::uint32_t index, const train::StepPlan& plan) {
+  StepRecord order{.kind = Kind::Train};
+  order.batch = static_cast<std::uint32_t>(plan.batch);
+  order.rate = plan.rate;
+  submit(loops_[index], order);
+}
+
+Result<train::BatchResult> ProcessTraining::end_step(std::uint32_t index) {
+  Loop& loop = loops_[index];
+  RUBATO_TRY(finish(loop));
+  return train::BatchResult{.loss_sum = loop.answer.loss,
+                            .samples = static_cast<int>(loop.answer.samples)};
+}
+
+Result<void> ProcessTraining::restart(std::uint32_t index) {
+  Loop& loop = loops_[index];
+  if (loop.process) loop.process->kill();
+  loop.process.reset();
+  RUBATO_TRY(launch(loop, options_.workers[index], false));
+  RUBATO_ASSIGN(const auto described, describe(loop));
+  return {};
+}
+
+Result<worker::Update> ProcessTraining::take_update(std::uint32_t index, bool elastic) {
+  Loop& loop = loops_[index];
+  RUBATO_TRY(carry_out(loop, {.kind = elastic ? Kind::Take : Kind::Commit}));
+  const auto values = loop.memory.floats();
+  // The buffer of the commit before, unless somebody still holds it.
+  if (!loop.update || loop.update.use_count() > 1)
+    loop.update = std::make_shared<Floats>(values.size());
+  std::ranges::copy(values, loop.update->begin());
+  return worker::Update{loop.update, loop.answer.finite != 0};
+}
+
+Result<void> ProcessTraining::load(std::uint32_t index, const worker::WorkerCore& core) {
+  Loop& loop = loops_[index];
+  const bool restarts = core.next_action() == worker::WorkerCore::Action::Restart;
+  std::ranges::copy(core.parameters(), loop.memory.floats().begin());
+  return carry_out(loop, {.kind = restarts ? Kind::Restart : Kind::Load});
+}
+
+void ProcessTraining::begin_evaluation(std::span<const float> parameters) {
+  std::ranges::copy(parameters, evaluator().memory.floats().begin());
+  submit(evaluator(), {.kind = Kind::Evaluate});
+}
+
+Result<train::EvaluationResult> ProcessTraining::end_evaluation() {
+  RUBATO_TRY(finish(evaluator()));
+  return train::EvaluationResult{.loss = evaluator().answer.loss,
+                                 .accuracy = evaluator().answer.accuracy};
+}
+
+}  // namespace rubato::emulation

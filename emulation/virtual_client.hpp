@@ -1,0 +1,63 @@
+// emulation/virtual_client.hpp - the same as cluster/worker_client.hpp for a loop that the virtual
+// cluster drives: it says when to step, commit and load, and no time passes meanwhile. The turns
+// are those of a real cluster, so a loop does not know where it is. Errors: BadInput for a call
+// that does not fit the action; Gone when the virtual cluster is no more. Threads: one owner.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "cluster/difference.hpp"
+#include "cluster/worker_client.hpp"
+#include "emulation/step_channel.hpp"
+
+namespace rubato::emulation {
+
+class VirtualClient {
+ public:
+  using Turn = cluster::WorkerClient::Turn;
+  using Action = cluster::WorkerClient::Action;
+
+  // Describes the model. `initial`: the tensors, whose values one worker's run begins with.
+  // `batch`: as configured. Io.
+  [[nodiscard]] static Result<std::unique_ptr<VirtualClient>> make(
+      StepChannel channel, const std::string& described, std::uint64_t parameters, int batch,
+      std::span<const cluster::TensorMemory> initial);
+  // For make().
+  VirtualClient(StepChannel channel, SharedVector memory, std::uint64_t parameters, int batch)
+      : channel_(std::move(channel)),
+        memory_(std::move(memory)),
+        difference_(parameters),
+        batch_(batch) {}
+
+  [[nodiscard]] Result<Turn> step(double loss_sum, int samples);
+  [[nodiscard]] Result<Turn> commit(std::span<const cluster::TensorMemory> tensors);
+  [[nodiscard]] Result<Turn> load(std::span<const cluster::TensorMemory> tensors);
+  [[nodiscard]] Result<Turn> evaluated(const proto::Evaluation& measured);
+  Turn wait(Duration at_most);
+  [[nodiscard]] Result<void> global(std::span<const cluster::TensorMemory> tensors);
+  [[nodiscard]] Result<void> pull(std::span<const cluster::TensorMemory> tensors);
+  void leave(const std::string& why);
+  std::optional<Error> failure() const { return failure_; }
+  std::uint64_t earlier_steps() const { return 0; }
+
+ private:
+  Turn turn() const;
+  Turn done(StepRecord record);
+  Result<void> expect(Action action, const char* call) const;
+
+  StepChannel channel_;
+  SharedVector memory_;
+  cluster::Difference difference_;
+  const int batch_;
+  StepRecord order_;  // the last
+  Action said_ = Action::Wait;
+  std::uint32_t setbacks_ = 0;
+  std::uint64_t steps_ = 0;
+  std::uint64_t commits_ = 0;
+  std::optional<Error> failure_;
+};
+
+}  // namespace rubato::emulation
