@@ -43,6 +43,7 @@ _LEVELS = (logging.INFO, logging.WARNING, logging.ERROR)
 _WAIT_MS = 50  # a wait in the library; Ctrl-C acts after it
 _LOSS_EVERY = 0.5  # seconds: how often a loss on a GPU is read
 _WALK_EVERY = 100  # commits: how often the module is walked
+_SETBACKS_EVERY = 100  # dropped updates a warning
 _CALLS_AFTER = 100  # of step() after the run, before a warning
 
 
@@ -154,7 +155,7 @@ class Worker:
         state: Optional[Path] = None,
     ) -> None:
         self._handle: Optional[int] = None
-        self._closed = False
+        self._closed = True  # until it is open
         self._pid = os.getpid()
         self._lock = threading.Lock()  # held by the thread within a call
         self._evaluate_with = evaluate
@@ -165,6 +166,7 @@ class Worker:
         self._calls_after = 0
         self._rate_read = False
         self._batch_read = False
+        self._told = (1.0, 0)  # rate and batch of the step under way
         self._looked_at = -_WALK_EVERY  # commits
         # Of steps whose losses are still on a GPU.
         self._loss_there: Any = None
@@ -175,6 +177,7 @@ class Worker:
         if self._is_alone:
             self._identity = Identity(name or "alone", 0, 1, 0, 32, None)
             self._turn.action = _abi.TRAIN
+            self._closed = False
             logger.warning("RUBATO_ALONE=1: this loop trains alone, without a cluster")
             return
         flags = _abi.RESIZES_BATCH | _abi.TELLS_LOSS
@@ -222,6 +225,7 @@ class Worker:
         if code != _abi.OK:
             raise _abi.last_error(code, None)
         self._handle = handle.value
+        self._closed = False
 
     # --- the loop --------------------------------------------------------------------------------
 
@@ -347,6 +351,7 @@ class Worker:
         """Until the loop may train. Returns: False when the run is over. Within the lock."""
         lib, handle, turn, turn_at = _abi.lib, self._handle, self._turn, self._turn_at
         model = self._model
+        self._check_steering()
         while turn.action != _abi.TRAIN:
             action = turn.action
             if action in (_abi.COMMIT, _abi.SEED):
@@ -357,6 +362,7 @@ class Worker:
             elif action in (_abi.LOAD, _abi.RESTART):
                 if action == _abi.RESTART:
                     model.restart()
+                    self._warn_of_setback()
                 code = lib.rubato_load(handle, model.out(), turn_at)
                 model.back()
             elif action == _abi.EVALUATE:
@@ -371,7 +377,7 @@ class Worker:
             if code != _abi.OK:
                 self._fail(code)
         self._log()
-        self._check_steering()
+        self._told = (turn.rate, turn.batch)
         return True
 
     def _evaluate(self) -> int:
@@ -409,18 +415,28 @@ class Worker:
         return total, counted
 
     def _check_steering(self) -> None:
-        """The cluster steers something that this loop does not look at."""
-        turn = self._turn
-        if turn.rate != 1 and not self._rate_read and self._model.scales_rate:
-            if not self._model.has_optimizer:
-                raise BadInput(
-                    "the sync model sets the learning rate of each worker: multiply yours by "
-                    "w.rate in each step, or choose another model"
-                )
-        if turn.batch != self._identity.batch and not self._batch_read:
+        """The cluster steers something that the last step did not look at."""
+        rate, batch = self._told
+        if rate != 1 and not self._rate_read and not self._model.has_optimizer:
+            raise BadInput(
+                "the sync model sets the learning rate of each worker: multiply yours by w.rate in "
+                "each step, or choose another model"
+            )
+        if batch not in (0, self._identity.batch) and not self._batch_read:
             raise BadInput(
                 "the sync model sets the mini-batch of each worker: use w.batches, or take w.batch "
                 "samples in each step, or choose another model"
+            )
+
+    def _warn_of_setback(self) -> None:
+        setback = self._turn.setbacks + 1
+        if self._turn.commits > 0 and setback % _SETBACKS_EVERY == 1:
+            logger.warning(
+                "%s: step %d: the cluster did not take the last update: it is too large, or not "
+                "finite; the steps since the last load are dropped, and the optimizer begins anew; "
+                "after a change by hand call w.pull()",
+                self.name,
+                self._turn.steps,
             )
 
     def _step_outside(self) -> bool:
