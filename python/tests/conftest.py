@@ -20,14 +20,16 @@ numpy = pytest.importorskip("numpy")
 
 TREE = Path(__file__).resolve().parents[2]
 COMMAND = os.environ.get("RUBATO_COMMAND", str(TREE / "build/dev/cli/rubato"))
-DEADLINE = 60  # seconds, of any wait
+DEADLINE = 30  # seconds, of any wait
 
 FEATURES, HIDDEN, CLASSES = 10, 16, 4
 SAMPLES, BATCH = 400, 16
 
-for variable in [each for each in os.environ if each.startswith("RUBATO_")]:
-    if variable not in ("RUBATO_COMMAND", "RUBATO_LIBRARY"):
-        del os.environ[variable]
+
+def pytest_configure() -> None:
+    for variable in [each for each in os.environ if each.startswith("RUBATO_")]:
+        if variable not in ("RUBATO_COMMAND", "RUBATO_LIBRARY"):
+            del os.environ[variable]
 
 
 def wait_until(true: Callable[[], Any], what: str) -> Any:
@@ -188,7 +190,8 @@ class Script:
 
     def says(self, words: str) -> None:
         try:
-            wait_until(lambda: words in self.out, words)
+            wait_until(lambda: words in self.out or self.process.poll() is not None, words)
+            assert words in self.out
         except AssertionError:
             raise AssertionError(f"{words}: not in\n{self.out}") from None
 

@@ -2,13 +2,14 @@
 
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 import rubato
-from conftest import Script, arrays, in_threads, train
+from conftest import arrays, in_threads, train
 
 # Waits in w.step() for "b", which has joined in this process and makes no step.
 WAITS = """
@@ -34,19 +35,12 @@ def shared_memory():
     return {each for each in Path("/dev/shm").iterdir() if each.owner() == Path.home().owner()}
 
 
-@pytest.fixture
-def no_name(monkeypatch):
-    """Scripts of several workers say in each which one it is."""
-    return {"RUBATO_NAME": ""}
-
-
-def test_ctrl_c_while_a_step_waits(cluster, no_name):
+def test_ctrl_c_while_a_step_waits(cluster):
     cluster.start(workers=("a", "b"), stop="max_seconds = 1000")
-    script = cluster.script(WAITS, **{"name": ""})
+    script = cluster.script(WAITS, name="")
     script.says("waits")
     script.signal(signal.SIGINT)
     assert script.ends() == -signal.SIGINT and "KeyboardInterrupt" in script.out
-    assert 'w.step(1.0, BATCH)' not in script.out or True
     cluster.says("'a' left: interrupted")
     cluster.says("'b' left: the script ended")
 
@@ -71,7 +65,7 @@ def test_ctrl_c_twice_in_the_loop(cluster):
     cluster.says("'w' left: ")
     cluster.scheduler.send_signal(signal.SIGINT)
     cluster.ends()
-    cluster.server.wait(60)
+    cluster.server.wait(30)
     assert shared_memory() <= before
 
 
@@ -83,7 +77,7 @@ def test_sigterm_ends_it_as_python_has_it(cluster):
     assert script.ends() == -signal.SIGTERM and "not reached" not in script.out
 
 
-def test_an_interrupt_that_the_loop_catches(cluster, no_name):
+def test_an_interrupt_that_the_loop_catches(cluster):
     cluster.start(workers=("a", "b"), stop="max_steps = 40")
     script = cluster.script(
         """
@@ -236,7 +230,7 @@ def test_no_descriptor_is_left(cluster):
     assert len(os.listdir("/proc/self/task")) == threads
 
 
-def test_other_threads_run_while_a_step_waits(cluster, no_name):
+def test_other_threads_run_while_a_step_waits(cluster):
     cluster.start(workers=("a", "b"), stop="max_seconds = 1000")
     script = cluster.script(
         """
@@ -276,11 +270,7 @@ def test_a_run_that_is_over_before_it_joins(cluster):
 # --- the import ----------------------------------------------------------------------------------
 
 
-def python(place, code, **environment):
-    script = Script(place, "", dict(os.environ))  # its paths
-    script.ends()
-    import subprocess
-
+def python(code, **environment):
     return subprocess.run(
         [sys.executable, "-c", code],
         env={
@@ -290,21 +280,20 @@ def python(place, code, **environment):
         },
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=30,
     )
 
 
-def test_import_brings_neither_torch_nor_numpy(tmp_path):
+def test_import_brings_neither_torch_nor_numpy():
     done = python(
-        tmp_path,
-        "import sys, rubato; print([m for m in ('torch', 'numpy', 'asyncio') if m in sys.modules])",
+                "import sys, rubato; print([m for m in ('torch', 'numpy', 'asyncio') if m in sys.modules])",
     )
     assert done.stdout == "[]\n" and done.stderr == ""
 
 
 @pytest.mark.parametrize("library", ["/absent/librubato.so.0", "libc.so.6"])
-def test_a_library_that_is_missing_or_another(tmp_path, library):
-    done = python(tmp_path, "import rubato", RUBATO_LIBRARY=library)
+def test_a_library_that_is_missing_or_another(library):
+    done = python("import rubato", RUBATO_LIBRARY=library)
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("ImportError: rubato needs librubato.so.0: ") and "RUBATO_LIBRARY" in last
