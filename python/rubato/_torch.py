@@ -181,16 +181,13 @@ class TorchModel(Model):
     def look(self) -> None:
         if self._module is None:
             return
-        now = {}
-        for place in places(self._module):
-            now[place.name] = place
+        now = {place.name: place for place in places(self._module)}
         for entry, tensor in zip(self.entries, self._tensors):
-            place = now.get(entry.name)
-            if place is None:
+            if entry.name not in now:
                 raise BadInput(f'parameter "{entry.name}" is no longer in the model')
             if entry.kind == _abi.AVERAGED:
                 continue  # buffers are often assigned anew
-            if place.now() is not tensor:
+            if now[entry.name].now() is not tensor:
                 raise BadInput(
                     f'parameter "{entry.name}" was replaced by another object after the worker was '
                     "opened: copy new values into it, as load_state_dict does"

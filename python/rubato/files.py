@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -92,22 +93,27 @@ def _checked(path: str, header: Dict[str, Any], size: int) -> Dict[str, Found]:
         if end - begin != count * _SIZES[kind]:
             raise BadInput(f'{path}: tensor "{name}" has {end - begin} bytes, not of its shape')
         found[name] = (kind, shape, begin, end)
-    return dict(sorted(found.items(), key=lambda item: item[1][2]))  # in the order of the file
+    return found
+
+
+def _imported(name: str) -> Any:
+    """The module; None if it is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
 
 
 def _maker(path: str, needs_torch: bool) -> Any:
     """A function of type, shape and bytes that makes a tensor."""
-    torch: Any = None
-    if needs_torch or "torch" in sys.modules:
-        import torch
-    else:
-        try:
-            import numpy
-        except ImportError:
-            try:
-                import torch
-            except ImportError:
-                raise BadInput(f"{path}: neither PyTorch nor NumPy is installed") from None
+    torch: Any = sys.modules.get("torch")
+    numpy: Any = None
+    if torch is None and not needs_torch:
+        numpy = _imported("numpy")
+    if torch is None and numpy is None:
+        torch = _imported("torch")
+        if torch is None:
+            raise BadInput(f"{path}: neither PyTorch nor NumPy is installed")
     if torch is None:
 
         def array(kind: str, shape: List[int], content: memoryview) -> Any:
@@ -164,12 +170,25 @@ def _fill(path: str, model: Any, tensors: Dict[str, Any], built_in: bool) -> Non
                 place.now().copy_(tensors[place.name])
 
 
+_PARTS = ["weight", "weight_ih_l0", "weight_hh_l0", "bias", "bias_ih_l0", "bias_hh_l0"]
+
+
 def _by_order(path: str, wanted: List[Any], tensors: Dict[str, Any]) -> Dict[str, Any]:
-    """A built-in model has names of its own: its tensors go into the parameters in order."""
+    """A built-in model has names of its own, such as "conv1.weight": its tensors go into the
+    parameters layer by layer."""
+
+    def layer(name: str) -> Tuple[bool, int, int]:
+        kind, _, part = name.partition(".")
+        return kind.startswith("dense"), int("".join(filter(str.isdigit, kind))), _PARTS.index(part)
+
     parameters = [place for place in wanted if not place.buffer]
-    if len(parameters) != len(tensors):
+    try:
+        names = sorted(tensors, key=layer)
+    except ValueError:
+        raise BadInput(f"{path}: has names that no built-in model has") from None
+    if len(parameters) != len(names):
         raise BadInput(
-            f"{path}: has {len(tensors)} tensors of a built-in model, and this one has "
+            f"{path}: has {len(names)} tensors of a built-in model, and this one has "
             f"{len(parameters)} parameters"
         )
-    return {place.name: tensor for place, tensor in zip(parameters, tensors.values())}
+    return {place.name: tensors[name] for place, name in zip(parameters, names)}

@@ -51,7 +51,7 @@ class Identity(NamedTuple):
     """Who a worker is, before there is a model."""
 
     name: str
-    index: int  # its place in the cluster file, from 0
+    index: int  # type: ignore[assignment] # its place in the cluster file, from 0
     workers: int  # that the file lists
     seed: int  # of the run
     batch: int  # training.batch of the file
@@ -202,7 +202,7 @@ class Worker:
                 "RUBATO_ALONE=1 to train without a cluster"
             )
         self._open(options)
-        self._model.follow(lambda: self._turn.rate)
+        self._model.follow(lambda: float(self._turn.rate))
         _open_workers.add(self)
 
     def _open(self, options: _abi.Options) -> None:
