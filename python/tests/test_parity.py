@@ -109,8 +109,10 @@ def test_a_loop_of_pytorch_and_the_built_in_mlp_agree(tmp_path):
     model = nn.Sequential(nn.Linear(10, 16), nn.ReLU(), nn.Linear(16, 4))
     rubato.load(tmp_path / "first/model.safetensors", model)
     assert torch.equal(one[0], flat(model.parameters()))
+    # The file of a run is that of its last evaluation, a round before the end or two.
     rubato.load(tmp_path / "ours/model.safetensors", model)
     theirs = flat(model.parameters())
     rubato.load(tmp_path / "out/model.safetensors", model)
-    assert (flat(model.parameters()) - theirs).abs().max() < 1e-5
-    assert (one[0] - theirs).abs().max() > 0.1
+    apart = [(each - theirs).abs().max() for each in [*one, flat(model.parameters())]]
+    assert min(apart[ROUNDS - 2 :]) < 1e-5
+    assert min(apart[: ROUNDS - 10]) > 1e-3
