@@ -1,0 +1,244 @@
+"""A cluster of real processes on loopback, whose workers are the loops of the tests."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
+
+import pytest
+
+import rubato
+
+numpy = pytest.importorskip("numpy")
+
+TREE = Path(__file__).resolve().parents[2]
+COMMAND = os.environ.get("RUBATO_COMMAND", str(TREE / "build/dev/cli/rubato"))
+DEADLINE = 30  # seconds, of any wait
+
+FEATURES, HIDDEN, CLASSES = 10, 16, 4
+SAMPLES, BATCH = 400, 16
+
+
+def pytest_configure() -> None:
+    for variable in [each for each in os.environ if each.startswith("RUBATO_")]:
+        if variable not in ("RUBATO_COMMAND", "RUBATO_LIBRARY"):
+            del os.environ[variable]
+
+
+def wait_until(true: Callable[[], Any], what: str) -> Any:
+    end = time.monotonic() + DEADLINE
+    while time.monotonic() < end:
+        found = true()
+        if found:
+            return found
+        time.sleep(0.01)
+    raise AssertionError(f"{what}: not within {DEADLINE} s")
+
+
+def arrays(seed: int = 0) -> Dict[str, Any]:
+    """The mlp of the clusters here."""
+    random = numpy.random.default_rng(seed)
+    shapes = {
+        "w1": (HIDDEN, FEATURES),
+        "b1": (HIDDEN,),
+        "w2": (CLASSES, HIDDEN),
+        "b2": (CLASSES,),
+    }
+    return {
+        name: random.normal(0, 0.3, shape).astype(numpy.float32) for name, shape in shapes.items()
+    }
+
+
+class Cluster:
+    """`rubato scheduler` and `rubato server`."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.file = place / "cluster.toml"
+        self._processes: List[subprocess.Popen[bytes]] = []
+
+    def start(
+        self,
+        sync: str = "bsp",
+        workers: Sequence[str] = ("w",),
+        stop: str = "max_steps = 40",
+        model: str = f'kind = "mlp"\nhidden = [{HIDDEN}]',
+        more: str = "",
+        training: str = "",
+        again: bool = False,
+    ) -> Cluster:
+        if not again:
+            listed = "".join(
+                f'[[workers]]\nname = "{name}"\nstep_seconds = 0.005\n' for name in workers
+            )
+            self.file.write_text(
+                f'name = "test"\n{listed}[servers]\ncount = 1\n[model]\n{model}\n'
+                f'[dataset]\nkind = "blobs"\nspread = 0.5\nsamples = {SAMPLES}\n'
+                f"features = {FEATURES}\nclasses = {CLASSES}\n"
+                f"[training]\nbatch = {BATCH}\nlearning_rate = 0.05\n{training}\n"
+                "[evaluation]\ninterval_seconds = 0.05\n"
+                f"[stop]\n{stop}\n{more}\n"
+            )
+        self.sync = sync
+        self.scheduler = self._run(
+            "scheduler", "--bind", "tcp://127.0.0.1:*", "--out", "out", "--overwrite"
+        )
+        found = wait_until(
+            lambda: re.search(r"listens on (tcp://127[0-9.:]+)", self.log) or self._ended(),
+            "the scheduler listens",
+        )
+        assert isinstance(found, re.Match), self.log
+        self.endpoint = found.group(1)
+        self.server = self._run("server", "--scheduler", self.endpoint)
+        return self
+
+    def _run(self, role: str, *words: str) -> subprocess.Popen[bytes]:
+        with open(self.place / f"{role}.log", "wb") as log:
+            process = subprocess.Popen(
+                [COMMAND, role, str(self.file), "--sync", self.sync, *words],
+                cwd=self.place,
+                stdout=log,
+                stderr=log,
+            )
+        self._processes.append(process)
+        return process
+
+    def _ended(self) -> bool:
+        return self.scheduler.poll() is not None
+
+    @property
+    def log(self) -> str:
+        return (self.place / "scheduler.log").read_text()
+
+    def says(self, words: str) -> None:
+        try:
+            wait_until(lambda: words in self.log, words)
+        except AssertionError:
+            raise AssertionError(f"{words}: not in\n{self.log}") from None
+
+    def worker(self, model: Any, *rest: Any, **options: Any) -> rubato.Worker:
+        options.setdefault("name", None)
+        return rubato.Worker(
+            self.file, model, *rest, scheduler=self.endpoint, sync=self.sync, **options
+        )
+
+    def script(self, code: str, name: str = "w", **environment: str) -> Script:
+        """Runs `code` in a process of its own; `join()` there makes the worker."""
+        script = Script(
+            self.place,
+            code,
+            dict(
+                os.environ,
+                RUBATO_FILE=str(self.file),
+                RUBATO_SCHEDULER=self.endpoint,
+                RUBATO_SYNC=self.sync,
+                RUBATO_NAME=name,
+                **environment,
+            ),
+        )
+        self._processes.append(script.process)
+        return script
+
+    def ends(self) -> int:
+        return self.scheduler.wait(DEADLINE)
+
+    def stop(self) -> None:
+        for process in self._processes:
+            if process.poll() is None:
+                process.kill()
+        for process in self._processes:
+            process.wait(DEADLINE)
+            if process.stdout:
+                process.stdout.close()
+
+
+PRELUDE = """
+import logging, os, signal, sys, threading, time
+logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
+import numpy, rubato
+from conftest import arrays, train, FEATURES, HIDDEN, CLASSES, SAMPLES, BATCH
+def join(model=None, **options):
+    return rubato.Worker("", arrays() if model is None else model, **options)
+"""
+
+
+class Script:
+    def __init__(self, place: Path, code: str, environment: Dict[str, str]) -> None:
+        self.out_file = place / f"script-{time.monotonic_ns()}.log"
+        paths = [str(Path(__file__).parent), str(Path(rubato.__file__).parents[1])]
+        environment["PYTHONPATH"] = os.pathsep.join(paths)
+        environment["PYTHONFAULTHANDLER"] = "1"
+        with open(self.out_file, "wb") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-X", "dev", "-u", "-c", PRELUDE + code],
+                cwd=place,
+                env=environment,
+                stdout=out,
+                stderr=out,
+            )
+
+    @property
+    def out(self) -> str:
+        return self.out_file.read_text()
+
+    def says(self, words: str) -> None:
+        try:
+            wait_until(lambda: words in self.out or self.process.poll() is not None, words)
+            assert words in self.out
+        except AssertionError:
+            raise AssertionError(f"{words}: not in\n{self.out}") from None
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def ends(self) -> int:
+        return self.process.wait(DEADLINE)
+
+
+def train(
+    worker: rubato.Worker, model: Dict[str, Any], steps: Optional[int] = None, loss: float = 1.0
+) -> int:
+    """Steps that move every parameter by 0.001, until the run is over or so many are made."""
+    made = 0
+    while not worker.over and (steps is None or made < steps):
+        for array in model.values():
+            array += 0.001
+        made += 1
+        worker.step(loss, BATCH)
+    return made
+
+
+def in_threads(*functions: Callable[[], Any]) -> List[Any]:
+    """Calls all at once. Returns: what they return; raises what the first raises."""
+    results: List[Any] = [None] * len(functions)
+    errors: List[BaseException] = []
+
+    def call(i: int) -> None:
+        try:
+            results[i] = functions[i]()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=call, args=(i,)) for i in range(len(functions))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(DEADLINE)
+        assert not thread.is_alive()
+    if errors:
+        raise errors[0]
+    return results
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    made = Cluster(tmp_path)
+    yield made
+    made.stop()

@@ -1,0 +1,32 @@
+"""The package passes mypy --strict, and Python 3.9 can parse it."""
+
+import ast
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[1] / "rubato"
+
+
+def test_mypy(tmp_path):
+    mypy = shutil.which("mypy")
+    if mypy is None:
+        pytest.skip("mypy is not installed")
+    done = subprocess.run(
+        [mypy, "--strict", "--config-file", str(PACKAGE.parent / "pyproject.toml"),
+         "--cache-dir", str(tmp_path), str(PACKAGE)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Success: no issues found" in done.stdout
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.glob("*.py")), ids=lambda path: path.name)
+def test_the_oldest_python(path):
+    ast.parse(path.read_text(), feature_version=(3, 9))
+    assert sys.version_info >= (3, 9)
