@@ -179,7 +179,10 @@ cluster::TensorTable table_of_loop(const std::vector<LoopTensor>& tensors) {
 
 Result<cluster::DescribedTable> describe(const LoopRun& run,
                                          const std::vector<LoopTensor>& tensors) {
-  const std::uint64_t measured = run.evaluates ? std::max<std::uint64_t>(run.held_out, 1) : 0;
+  // A loop that does not know says how many there were with each measurement.
+  constexpr std::uint64_t kUnknown = 1'000'000'000;
+  const std::uint64_t known = run.held_out > 0 ? run.held_out : kUnknown;
+  const std::uint64_t measured = run.evaluates ? known : 0;
   cluster::DescribedTable described{
       .table = table_of_loop(tensors), .samples = run.samples, .held_out = measured};
   if (described.table.parameters() == 0)

@@ -101,9 +101,14 @@ def _identify(options: _abi.Options) -> Identity:
     )
 
 
+def _virtual() -> bool:
+    """The virtual cluster drives this process: rubato compare."""
+    return "RUBATO_VIRTUAL" in os.environ
+
+
 def _alone(scheduler: Optional[str]) -> bool:
     """The user wants to try the loop without a cluster."""
-    joins = scheduler or os.environ.get("RUBATO_SCHEDULER")
+    joins = scheduler or os.environ.get("RUBATO_SCHEDULER") or _virtual()
     return not joins and os.environ.get("RUBATO_ALONE") == "1"
 
 
@@ -195,7 +200,7 @@ class Worker:
             samples=samples or 0,
         )
         self._identity = _identify(options)
-        if not scheduler and not os.environ.get("RUBATO_SCHEDULER"):
+        if not (scheduler or os.environ.get("RUBATO_SCHEDULER") or _virtual()):
             raise BadInput(
                 f"worker {self.name} has no scheduler to join: start the script with `rubato up "
                 f"{os.fsdecode(cluster)}`, set RUBATO_SCHEDULER=tcp://HOST:PORT, or set "
@@ -298,6 +303,11 @@ class Worker:
     def over(self) -> bool:
         """The run is over."""
         return self._over
+
+    @property
+    def virtual(self) -> bool:
+        """The loop runs in the virtual cluster of rubato compare."""
+        return _virtual()
 
     @property
     def name(self) -> str:
