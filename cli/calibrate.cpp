@@ -1,7 +1,9 @@
 // `rubato calibrate` and `rubato bench`: measure this device.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -14,6 +16,7 @@
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
 #include "cli/step_table.hpp"
+#include "emulation/loop_processes.hpp"
 #include "emulation/throttle/link_probe.hpp"
 #include "nodes/endpoint.hpp"
 #include "report/host_info.hpp"
@@ -103,7 +106,58 @@ Result<void> measure_way(const MeasureRun& run, const report::HostInfo& host,
   return {};
 }
 
+constexpr int kWarmUpSteps = 3;
+constexpr std::size_t kLoopStepsMin = 5;
+constexpr Duration kLoopTime = Duration::from_seconds(5);
+
+// Steps of the user's own loop, as the virtual cluster would ask for them: one after the other,
+// without commits.
+Result<void> measure_loop(const MeasureRun& run, const std::stop_token& stop) {
+  RUBATO_ASSIGN(const auto launcher, emulation::LoopLauncher::of_program(run.loop));
+  RUBATO_ASSIGN(const auto process, launcher->start(run.loop.front(), {}));
+  const auto hear = [&](int* memory) -> Result<emulation::StepRecord> {
+    const Instant until = steady_now() + emulation::kLoopPatience;
+    while (steady_now() < until) {
+      if (stop.stop_requested()) return fail(ErrorCode::Stopped, "interrupted");
+      auto record = process->channel().receive(Duration::from_ms(100), memory);
+      if (!record)
+        return fail(ErrorCode::BadInput,
+                    fmt::format("{}: {} before it made a step", run.loop.front(), process->fate()));
+      if (*record) return **record;
+    }
+    return fail(ErrorCode::Timeout, fmt::format("{}: no answer for {:.0f} s", run.loop.front(),
+                                                emulation::kLoopPatience.seconds()));
+  };
+  int memory = -1;
+  RUBATO_ASSIGN(const auto table, hear(&memory));
+  RUBATO_ASSIGN(const auto values,
+                emulation::SharedVector::map(memory, table.parameters, table.text_bytes));
+  RUBATO_TRY(process->channel().send({.kind = emulation::StepRecord::Kind::Load}));
+  RUBATO_TRY(hear(nullptr));
+  std::vector<double> seconds;
+  const Instant begin = steady_now();
+  for (int step = 0; seconds.size() < kLoopStepsMin || steady_now() - begin < kLoopTime; ++step) {
+    const Instant from = steady_now();
+    RUBATO_TRY(process->channel().send({.kind = emulation::StepRecord::Kind::Train}));
+    RUBATO_TRY(hear(nullptr));
+    if (step >= kWarmUpSteps) seconds.push_back((steady_now() - from).seconds());
+  }
+  std::ranges::sort(seconds);
+  const auto part = [&](double p) {
+    return seconds[static_cast<std::size_t>(p * static_cast<double>(seconds.size() - 1))];
+  };
+  const report::HostInfo host = report::read_host_info();
+  fmt::print(
+      "# {}\n# {}, {} parameters: {} steps, 5 % of them below {:.4g} s, 95 % below {:.4g} s\n"
+      "[[workers]]\nname = \"{}\"\nstep_seconds = {:.4g}\n",
+      report::describe(host), fmt::join(run.loop, " "), table.parameters, seconds.size(),
+      part(0.05), part(0.95), run.name.empty() ? host_name() : run.name, part(0.5));
+  flush_output();
+  return {};
+}
+
 Result<void> calibrate_checked(const MeasureRun& run, const std::stop_token& stop) {
+  if (!run.loop.empty()) return measure_loop(run, stop);
   RUBATO_TRY(check_kinds(run));
   if (!run.listen.empty()) return answer_others(run, stop);
   const report::HostInfo host = report::read_host_info();

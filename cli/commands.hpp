@@ -211,6 +211,8 @@ struct MeasureRun {
   std::string save;    // bench: the file to which the rows are added; empty: none
   std::string server;  // calibrate: where another host listens, the way to which is measured, too
   std::string listen;  // calibrate: endpoint to answer such hosts at, and nothing else; or empty
+  std::vector<std::string>
+      loop;  // a program with a training loop of its own, whose steps are measured
 };
 // Prints the catalog rows.
 int calibrate(const MeasureRun& run, std::stop_token stop);

@@ -18,6 +18,7 @@
 #include "emulation/loop_processes.hpp"
 #include "emulation/virtual_cluster.hpp"
 #include "nodes/loop_command.hpp"
+#include "nodes/loop_launcher.hpp"
 #include "nodes/profile.hpp"
 #include "nodes/real_cluster.hpp"
 #include "report/findings.hpp"
@@ -54,13 +55,6 @@ std::function<void(const server::Scheduler&, Instant)> watch_of(report::LivePage
   };
 }
 
-// A Python file is read once and forked; another program is started for each worker.
-Result<std::shared_ptr<emulation::LoopLauncher>> launcher_of(const cluster::ClusterConfig& config) {
-  RUBATO_ASSIGN(auto words, nodes::loop_words(config));
-  if (!config.model.module.empty()) return emulation::LoopLauncher::of_module(config.model.module);
-  return emulation::LoopLauncher::of_program(std::move(words));
-}
-
 // Runs every model with every seed into `comparison`, until done or stopped.
 Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig& config,
                      const std::vector<std::string>& models, const std::string& out,
@@ -69,7 +63,7 @@ Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig
   train::DataSplit data;
   std::shared_ptr<emulation::LoopLauncher> loops;
   if (config.own_model()) {
-    RUBATO_ASSIGN(loops, launcher_of(config));
+    RUBATO_ASSIGN(loops, nodes::make_launcher(config));
   } else if (!config.timing_only()) {
     RUBATO_ASSIGN(
         data, nodes::interruptible(process_stop(stop), [&] { return cluster::load_data(config); }));

@@ -1,4 +1,5 @@
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +10,7 @@
 #include <set>
 #include <thread>
 
+#include "base/checksum.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/shipped.hpp"
@@ -24,7 +26,10 @@
 #include "cluster/file_kind.hpp"
 #include "cluster/model_start.hpp"
 #include "cluster/own_data.hpp"
+#include "emulation/loop_processes.hpp"
 #include "emulation/virtual_cluster.hpp"
+#include "nodes/loop_command.hpp"
+#include "nodes/loop_launcher.hpp"
 #include "report/findings.hpp"
 #include "report/host_info.hpp"
 #include "report/outputs.hpp"
@@ -48,6 +53,9 @@ struct LoadedData {
   std::uint64_t seed = 0;
   train::DataSplit split;
   std::uint64_t fingerprint = 0;
+  // Of an own model: the program that has data and model.
+  std::vector<std::string> words = {};
+  std::shared_ptr<emulation::LoopLauncher> loops = nullptr;
 };
 
 // One study on its way.
@@ -150,11 +158,30 @@ Result<std::vector<Running>> open_studies(const StudyOptions& options,
   return studies;
 }
 
+// The program that brings the data, shared with those before it. Results are of its text.
+Result<const LoadedData*> program_of(const cluster::ClusterConfig& config,
+                                     std::vector<std::unique_ptr<LoadedData>>& loaded) {
+  RUBATO_ASSIGN(const auto words, nodes::loop_words(config));
+  const auto known = std::ranges::find(loaded, words, &LoadedData::words);
+  if (known != loaded.end()) return known->get();
+  std::string text = fmt::format("{}", fmt::join(words, " "));
+  if (!config.model.module.empty()) {
+    RUBATO_ASSIGN(text, read_file(config.model.module));
+  }
+  auto made = std::make_unique<LoadedData>();
+  made->fingerprint = checksum(std::as_bytes(std::span(text)));
+  made->words = words;
+  RUBATO_ASSIGN(made->loops, nodes::make_launcher(config));
+  loaded.push_back(std::move(made));
+  return loaded.back().get();
+}
+
 // The data of one cluster, shared with those before it; none where only the timing counts.
 Result<const LoadedData*> data_of(const cluster::ClusterConfig& config,
                                   std::vector<std::unique_ptr<LoadedData>>& loaded) {
   static const LoadedData kNone;
   if (config.timing_only()) return &kNone;
+  if (config.own_model()) return program_of(config, loaded);
   const auto known = std::ranges::find_if(loaded, [&](const auto& data) {
     return !config.own_data() && data->options == config.dataset && data->seed == config.seed;
   });
@@ -179,6 +206,7 @@ Result<void> check_cluster(const cluster::ClusterConfig& config, const std::stri
     RUBATO_TRY(cluster::make_timing_plan(config, sync, config.seed));
     return {};
   }
+  if (config.own_model()) return cluster::check_sync(config, sync);
   RUBATO_TRY(cluster::check_target(config, data));
   RUBATO_TRY(cluster::check_meaning(config, data.schema));
   const train::Dataset& train = data.train;
@@ -319,6 +347,7 @@ Result<report::CellResult> compute(const Running& running, const Job& job,
   options.sync = plan.study.contenders[variant.contender].sync;
   options.seed = variant.config.seed + place.seed;
   options.threads = 1;
+  options.loops = running.data[place.variant]->loops;
   options.stop = stop;
   const Instant begin = steady_now();
   auto record = run_virtual(variant.config, running.data[place.variant]->split, options);

@@ -1,5 +1,6 @@
-# What `cmake --install` installs, in two components: `rubato`, for those who run it, and `rubato-dev`,
-# for C++ programs that embed it. cmake/package.cmake makes a Debian package of each.
+# What `cmake --install` installs, in four components: `rubato`, for those who run it; `librubato0` and
+# `python3-rubato`, for training loops of one's own; and `rubato-dev`, for C programs with such a loop
+# and C++ programs that embed Rubato. cmake/package.cmake makes a Debian package of each.
 include(CMakePackageConfigHelpers)
 
 set(share ${CMAKE_INSTALL_DATADIR}/rubato)
@@ -59,6 +60,17 @@ foreach(unit scheduler server worker@)
 endforeach()
 install(FILES deploy/systemd/rubato.conf deploy/systemd/cluster.toml
   DESTINATION ${CMAKE_INSTALL_FULL_SYSCONFDIR}/rubato COMPONENT rubato)
+
+# --- librubato0, python3-rubato -----------------------------------------------------------------
+install(TARGETS librubato LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT librubato0
+  NAMELINK_COMPONENT rubato-dev)
+install(DIRECTORY python/rubato DESTINATION lib/python3/dist-packages COMPONENT python3-rubato
+  FILES_MATCHING PATTERN *.py PATTERN py.typed PATTERN __pycache__ EXCLUDE)
+install(FILES abi/rubato.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT rubato-dev)
+configure_file(deploy/rubato.pc.in ${CMAKE_CURRENT_BINARY_DIR}/rubato.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/rubato.pc
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT rubato-dev)
+install(DIRECTORY examples/c DESTINATION ${CMAKE_INSTALL_DOCDIR}-dev/examples COMPONENT rubato-dev)
 
 # --- rubato-dev ---------------------------------------------------------------------------------
 set(rooms base train sync proto server worker cluster emulation nodes)

@@ -1,4 +1,4 @@
-# Debian packages of the two components of cmake/install.cmake. deploy/package.sh makes them, with
+# Debian packages of the components of cmake/install.cmake. deploy/package.sh makes them, with
 # the preset `package`.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_VENDOR "Rubato")
@@ -17,7 +17,7 @@ endif()
 set(CPACK_SET_DESTDIR ON)  # some files go to /etc
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
-set(CPACK_COMPONENTS_ALL rubato rubato-dev)
+set(CPACK_COMPONENTS_ALL rubato librubato0 python3-rubato rubato-dev)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
@@ -43,11 +43,32 @@ set(debian ${PROJECT_SOURCE_DIR}/deploy/debian)
 set(CPACK_DEBIAN_RUBATO_PACKAGE_CONTROL_EXTRA
   "${debian}/conffiles;${debian}/postinst;${debian}/prerm;${debian}/postrm")
 
+set(CPACK_DEBIAN_LIBRUBATO0_PACKAGE_NAME librubato0)
+set(CPACK_DEBIAN_LIBRUBATO0_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_LIBRUBATO0_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_LIBRUBATO0_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_LIBRUBATO0_DESCRIPTION "parameter server for unequal machines (C library)
+A training loop of your own joins a cluster of Rubato as a worker: it calls
+this library after each mini-batch, and does what it is told. The library
+computes nothing itself.")
+
+set(CPACK_DEBIAN_PYTHON3-RUBATO_PACKAGE_NAME python3-rubato)
+set(CPACK_DEBIAN_PYTHON3-RUBATO_PACKAGE_SECTION python)
+set(CPACK_DEBIAN_PYTHON3-RUBATO_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_PYTHON3-RUBATO_PACKAGE_DEPENDS
+  "python3 (>= 3.9), librubato0 (>= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_PYTHON3-RUBATO_PACKAGE_RECOMMENDS "rubato")
+set(CPACK_DEBIAN_PYTHON3-RUBATO_PACKAGE_SUGGESTS "python3-torch, python3-numpy")
+set(CPACK_DEBIAN_PYTHON3-RUBATO_DESCRIPTION "parameter server for unequal machines (Python)
+Three lines join a training loop in PyTorch or NumPy to a cluster of unequal
+machines. The same script runs in the virtual cluster of rubato compare, in
+rubato up, and on real boxes.")
+
 set(CPACK_DEBIAN_RUBATO-DEV_PACKAGE_NAME rubato-dev)
 set(CPACK_DEBIAN_RUBATO-DEV_PACKAGE_SECTION libdevel)
 # What cmake/rubato-config.cmake looks for, as in group `build` of deploy/dependencies.txt.
 string(JOIN ", " CPACK_DEBIAN_RUBATO-DEV_PACKAGE_DEPENDS
-  "rubato (= ${CPACK_DEBIAN_PACKAGE_VERSION})"
+  "rubato (= ${CPACK_DEBIAN_PACKAGE_VERSION})" "librubato0 (= ${CPACK_DEBIAN_PACKAGE_VERSION})"
   cmake g++ pkgconf libfmt-dev libspdlog-dev libexpected-dev libzmq3-dev libflatbuffers-dev
   flatbuffers-compiler libxxhash-dev libopenblas-pthread-dev libdnnl-dev ocl-icd-opencl-dev
   zlib1g-dev libpng-dev libjpeg-dev libwebp-dev libheif-dev libzip-dev
@@ -64,7 +85,7 @@ add_custom_command(OUTPUT ${changelog}
   COMMAND gzip -9nc ${PROJECT_SOURCE_DIR}/deploy/debian/changelog > ${changelog}
   DEPENDS ${PROJECT_SOURCE_DIR}/deploy/debian/changelog)
 add_custom_target(changelog ALL DEPENDS ${changelog})
-foreach(package rubato rubato-dev)
+foreach(package rubato librubato0 python3-rubato rubato-dev)
   install(FILES ${changelog} deploy/debian/copyright
     DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${package} COMPONENT ${package})
 endforeach()

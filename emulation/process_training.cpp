@@ -81,6 +81,13 @@ Error ProcessTraining::lost(Loop& loop) {
                                        loop.process->name(), loop.process->fate())};
 }
 
+Error ProcessTraining::left(Loop& loop) {
+  if (loop.answer.finite != 0) return {ErrorCode::Stopped, "its loop has ended"};
+  return {ErrorCode::Gone,
+          fmt::format("worker {}: its loop ended by an exception; what it has printed is above",
+                      loop.process->name())};
+}
+
 // --- who computes when ---------------------------------------------------------------------------
 
 void ProcessTraining::submit(Loop& loop, StepRecord order) {
@@ -130,17 +137,20 @@ Result<void> ProcessTraining::finish(Loop& loop) {
     }
     dispatch();
   }
+  if (loop.answer.kind != Kind::Done) return tl::unexpected<Error>(left(loop));
   return {};
 }
 
 Result<void> ProcessTraining::carry_out(Loop& loop, StepRecord order) {
-  if (!loop.process->channel().send(order)) return tl::unexpected<Error>(lost(loop));
+  // A loop that has left may have said so before the order.
+  [[maybe_unused]] const auto sent = loop.process->channel().send(order);
   const auto record = loop.process->channel().receive(kLoopPatience);
   if (!record) return tl::unexpected<Error>(lost(loop));
   if (!*record)
     return fail(ErrorCode::Timeout, fmt::format("worker {}: no answer for {:.0f} s",
                                                 loop.process->name(), kLoopPatience.seconds()));
   loop.answer = **record;
+  if (loop.answer.kind != Kind::Done) return tl::unexpected<Error>(left(loop));
   return {};
 }
 

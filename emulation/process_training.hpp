@@ -70,6 +70,7 @@ class ProcessTraining final : public VirtualTraining {
   // At once, whatever others compute. Requires: none is under way there.
   Result<void> carry_out(Loop& loop, StepRecord order);
   Error lost(Loop& loop);
+  static Error left(Loop& loop);  // it said so
 
   std::shared_ptr<LoopLauncher> launcher_;
   Options options_;

@@ -147,7 +147,7 @@ Result<std::optional<StepRecord>> StepChannel::receive(Duration timeout, int* pa
     else
       ::close(descriptor);
   }
-  if (got != static_cast<ssize_t>(sizeof record) || record.kind > StepRecord::Kind::Done)
+  if (got != static_cast<ssize_t>(sizeof record) || record.kind > StepRecord::Kind::Left)
     return fail(ErrorCode::Corrupt, "a record of a step channel has another form");
   return std::optional(record);
 }

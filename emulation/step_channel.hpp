@@ -31,6 +31,7 @@ struct StepRecord {
     Evaluate,  // cluster: measure the parameters
     Over,      // cluster: the run has ended
     Done,      // process: the last order, with what came of it
+    Left,      // process: its loop has ended; not `finite`: by an exception
   };
   Kind kind = Kind::Done;
   std::uint32_t batch = 0;

@@ -77,6 +77,7 @@ VirtualClient::Turn VirtualClient::wait(Duration at_most) {
       break;
     case Kind::Table:
     case Kind::Done:
+    case Kind::Left:
     case Kind::Over:
       said_ = Action::Over;
       break;
@@ -132,7 +133,10 @@ Result<void> VirtualClient::pull(std::span<const cluster::TensorMemory> tensors)
   return {};
 }
 
-void VirtualClient::leave(const std::string&) {
+void VirtualClient::leave(const std::string& why) {
+  const bool failed = why.starts_with("exception") || why == "interrupted";
+  [[maybe_unused]] const auto told =
+      channel_.send({.kind = Kind::Left, .finite = failed ? 0U : 1U});
   channel_.close();
   said_ = Action::Over;
 }

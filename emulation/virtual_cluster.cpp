@@ -71,6 +71,8 @@ class VirtualCluster {
   Node place_of(const cluster::ChurnEvent& event) const;
   Result<void> join(Node place);
   Result<void> end_life(Node place, bool crashed);
+  // The worker says farewell.
+  Result<void> leave(Node place, const std::string& why);
   // A process of the scheduler, with an evaluator. It goes on from the journal of the last one.
   Result<void> make_scheduler();
   void thaw(Node place);
@@ -145,10 +147,11 @@ class VirtualCluster {
   cluster::ModelSaver::Facts facts(std::optional<train::EvaluationResult> held_out);
   Result<void> save_last();
   Result<RunRecord> settle();
-  // The value, or nothing: then the run has failed.
-  template <class T>
-  std::optional<T> checked(Result<T> result);
+  // Whether all is well. Else the run has failed.
   bool checked(const Result<void>& result);
+  // The same of what a worker's training does. A worker whose own loop has ended leaves.
+  template <class T>
+  bool done_by(Node place, const Result<T>& result);
   void log(std::string_view line) const;
 
   const cluster::ClusterConfig& config_;
@@ -314,6 +317,9 @@ void VirtualCluster::serve(const Event& event) {
     case Event::Kind::StepEnd:
       if (event.tag == network_.life(event.node)) end_step(event.node);
       return;
+    case Event::Kind::LoopEnd:
+      if (event.tag == network_.life(event.node)) checked(leave(event.node, "its loop has ended"));
+      return;
     case Event::Kind::Evaluated:
       if (event.tag == network_.life(kEvaluator)) end_evaluation();
       return;
@@ -390,9 +396,7 @@ Result<void> VirtualCluster::play(std::size_t index) {
     case Act::Join:
       return join(place);
     case Act::Leave:
-      worker_at(place).core->on_interrupt();
-      pump(place, worker_at(place));
-      return end_life(place, false);
+      return leave(place, "interrupted");
     case Act::Crash:
       return end_life(place, true);
     case Act::Freeze:
@@ -468,6 +472,12 @@ Result<void> VirtualCluster::join(Node place) {
   }
   start(place);
   return {};
+}
+
+Result<void> VirtualCluster::leave(Node place, const std::string& why) {
+  worker_at(place).core->on_interrupt(why);
+  pump(place, worker_at(place));
+  return end_life(place, false);
 }
 
 Result<void> VirtualCluster::end_life(Node place, bool crashed) {
@@ -668,7 +678,7 @@ void VirtualCluster::pump(Node place, N& node) {
 
 void VirtualCluster::drive(Node place, VirtualWorker& worker) {
   if (worker.arriving) await_parameters(place, worker);
-  while (!worker.stepping) {
+  while (!worker.stepping && !worker.ended) {
     switch (worker.core->next_action()) {
       case WorkerCore::Action::Train:
       case WorkerCore::Action::TrainEarly:
@@ -676,18 +686,18 @@ void VirtualCluster::drive(Node place, VirtualWorker& worker) {
         return;
       case WorkerCore::Action::Commit:
         worker.timeline.on_commit(now_);
-        if (!training_) {
-          worker.core->on_commit(now_, worker::Update{plan_.blank});
-        } else if (auto update = checked(
-                       training_->take_update(place - first_worker(), worker.core->elastic()))) {
+        if (training_) {
+          auto update = training_->take_update(place - first_worker(), worker.core->elastic());
+          if (!done_by(place, update)) return;
           worker.core->on_commit(now_, std::move(*update));
         } else {
-          return;
+          worker.core->on_commit(now_, worker::Update{plan_.blank});
         }
         break;
       case WorkerCore::Action::Restart:
       case WorkerCore::Action::Load:
-        if (training_ && !checked(training_->load(place - first_worker(), *worker.core))) return;
+        if (training_ && !done_by(place, training_->load(place - first_worker(), *worker.core)))
+          return;
         worker.core->on_loaded(now_);
         break;
       case WorkerCore::Action::Seed:  // of a model of the user's own alone
@@ -712,7 +722,7 @@ void VirtualCluster::await_parameters(Node place, VirtualWorker& worker) {
   const auto end = worker.early_end(now_);
   if (!end) return;
   if (training_) {
-    if (!checked(training_->load(place - first_worker(), *worker.core))) return;
+    if (!done_by(place, training_->load(place - first_worker(), *worker.core))) return;
     training_->begin_step(place - first_worker(), worker.plan);
   }
   schedule(*end, Event::Kind::StepEnd, place, network_.life(place));
@@ -723,8 +733,8 @@ void VirtualCluster::end_step(Node place) {
   train::BatchResult result{.loss_sum = std::numeric_limits<double>::quiet_NaN(),
                             .samples = static_cast<int>(worker.plan.batch)};
   if (training_) {
-    const auto made = checked(training_->end_step(place - first_worker()));
-    if (!made) return;
+    const auto made = training_->end_step(place - first_worker());
+    if (!done_by(place, made)) return;
     result = *made;
   }
   worker.end_step(now_, result);
@@ -748,8 +758,11 @@ void VirtualCluster::drive(Node place, VirtualEvaluator& evaluator) {
 }
 
 void VirtualCluster::end_evaluation() {
-  const auto result = checked(training_->end_evaluation());
-  if (!result) return;
+  const auto result = training_->end_evaluation();
+  if (!result) {
+    failure_ = result.error();
+    return;
+  }
   evaluator_.evaluating = false;
   if (saver_) saver_->on_evaluated(evaluator_.core->parameters(), facts(*result));
   evaluator_.core->on_evaluated(now_, result->loss, result->accuracy, result->classes);
@@ -757,10 +770,14 @@ void VirtualCluster::end_evaluation() {
 }
 
 template <class T>
-std::optional<T> VirtualCluster::checked(Result<T> result) {
-  if (result) return std::move(*result);
-  if (!failure_) failure_ = std::move(result.error());
-  return std::nullopt;
+bool VirtualCluster::done_by(Node place, const Result<T>& result) {
+  if (result) return true;
+  if (result.error().code != ErrorCode::Stopped)
+    return checked(tl::unexpected<Error>(result.error()));
+  worker_at(place).stepping = false;
+  worker_at(place).ended = true;
+  schedule(now_, Event::Kind::LoopEnd, place, network_.life(place));
+  return false;
 }
 
 bool VirtualCluster::checked(const Result<void>& result) {

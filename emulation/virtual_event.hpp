@@ -23,6 +23,7 @@ struct Event {
     Process,
     Wakeup,
     StepEnd,
+    LoopEnd,  // a worker's own loop has ended: it leaves
     Evaluated,
     Churn,
     Thaw,

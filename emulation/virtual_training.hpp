@@ -4,7 +4,8 @@
 // computes it meanwhile, so that results do not depend on the number of threads.
 // Two implementations: trainers of this process (emulation/replica_training.hpp), and processes
 // with training loops of their own (emulation/process_training.hpp). Threads: all calls from one
-// owner. Errors: Gone, Timeout: of a process that ended or hangs.
+// owner. Errors: Stopped: the worker's loop has ended, as a worker that leaves; Gone,
+// Timeout: a process has failed or hangs.
 #pragma once
 
 #include <cstdint>

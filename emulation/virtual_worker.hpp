@@ -19,6 +19,7 @@ namespace rubato::emulation {
 struct VirtualWorker : VirtualNode<worker::WorkerCore> {
   StepTimes step_times;
   bool stepping = false;
+  bool ended = false;     // its own loop has
   bool arriving = false;  // stepping, and some parameters are still under way
   Instant step_began = {};
   Duration step_takes = {};           // without waits for parameters
@@ -37,7 +38,7 @@ struct VirtualWorker : VirtualNode<worker::WorkerCore> {
   // Its process ends. The device goes on: its slow spells and its jitter do.
   void end_life() {
     core.reset();
-    stepping = arriving = false;
+    stepping = arriving = ended = false;
     timeline = worker::WorkerTimeline(trace);
   }
 

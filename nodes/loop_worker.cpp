@@ -42,7 +42,8 @@ Result<LoopIdentity> identity_of(const LoopRun& run, const cluster::ClusterConfi
   std::vector<std::string> names;
   for (const auto& each : profiles) names.push_back(each.name);
   if (identity.name.empty()) {
-    if (profiles.size() != 1)
+    // The virtual cluster names its workers; rubato calibrate takes any.
+    if (profiles.size() != 1 && run.channel < 0)
       return fail(ErrorCode::BadInput,
                   fmt::format("{}: which of its {} workers is this? It has no name: set "
                               "RUBATO_NAME, or name it, such as \"{}\"",
