@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import json
 import os
 import sys
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Set, Tuple, Union
@@ -36,9 +34,9 @@ def load(
 ) -> Dict[str, Tensor]:
     """Reads a model file of a run, by name, and copies it into `model`.
 
-    Tied tensors are under each of their names. Weights that were frozen in the run are not in its file:
-    they stay as they are. Tensors are PyTorch's where it is installed, and
-    NumPy arrays elsewhere. BadInput if the file is damaged or is another model's.
+    Tied tensors are under each of their names. Weights that were frozen in the run are not in its
+    file: they stay as they are. Without PyTorch in this process, tensors are NumPy arrays. BadInput
+    if the file is damaged or is another model's.
     """
     where = os.fspath(path)
     header, content = _read(where)
@@ -57,6 +55,8 @@ def load(
 
 def _frozen(path: str, metadata: Dict[str, Any]) -> Set[str]:
     """Names of tensors that the run has neither trained nor written."""
+    import json
+
     try:
         table = json.loads(metadata.get("rubato.own", '{"tensors": []}'))["tensors"]
         return {name for name, _, kind, *_ in table if kind == "still"}
@@ -73,6 +73,8 @@ def _read(path: str) -> Tuple[Dict[str, Any], memoryview]:
     length = int.from_bytes(content[:8], "little")
     if len(content) < 8 or length > min(_HEADER_BYTES_MAX, len(content) - 8):
         raise BadInput(f"{path}: is no safetensors file")
+    import json
+
     try:
         header = json.loads(content[8 : 8 + length].decode())
     except ValueError:
@@ -108,6 +110,8 @@ def _checked(path: str, header: Dict[str, Any], size: int) -> Dict[str, Found]:
 
 def _imported(name: str) -> Any:
     """The module; None if it is not installed."""
+    import importlib
+
     try:
         return importlib.import_module(name)
     except ImportError:

@@ -1,4 +1,4 @@
-"""A training loop of your own as a worker of a cluster: Worker, and this(), which says who it is."""
+"""A training loop of your own as a worker of a cluster: Worker, and this(): who it is."""
 
 from __future__ import annotations
 
@@ -414,9 +414,8 @@ class Worker:
         )
 
     def _read_loss(self, loss: Any, samples: int) -> Tuple[float, int]:
-        device = getattr(loss, "device", None)
-        if device is None or getattr(device, "type", "cpu") == "cpu":
-            return float(loss.item() if hasattr(loss, "item") else loss) * samples, samples
+        if getattr(loss, "is_cpu", True):  # PyTorch's tensors alone have it
+            return (loss.item() if hasattr(loss, "item") else float(loss)) * samples, samples
         # Reading it would wait for the GPU, so that sums wait there.
         part = loss.detach() * samples
         self._loss_there = part if self._loss_there is None else self._loss_there + part

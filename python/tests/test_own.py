@@ -170,7 +170,7 @@ def test_frozen_weights_stay(cluster):
 
     def train(name):
         model = Adapted()
-        optimizer = torch.optim.SGD([each for each in model.parameters() if each.requires_grad], 0.1)
+        optimizer = torch.optim.SGD(model.adapter.parameters(), 0.1)
         with cluster.worker(model, optimizer, name=name) as w:
             while not w.over:
                 loss = model(torch.ones(8, 4)).square().mean()
