@@ -1,6 +1,6 @@
 /* rubato.h - a training loop of your own as a worker of a Rubato cluster, in plain C. The library
  * calls nothing of yours: your loop calls it after each mini-batch and does what it is told, as
- * docs/your-loop.md says. Python's rubato.Worker stands on the same functions.
+ * docs/python.md says. Python's rubato.Worker stands on the same functions.
  *
  *   rubato_open(&options, tensors, count, &worker)
  *   while (turn.action != RUBATO_OVER)

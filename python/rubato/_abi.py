@@ -43,6 +43,7 @@ F32 = 0
 F64 = 1
 F16 = 2
 BF16 = 3
+I64 = 4
 
 # enum rubato_kind
 TRAINED = 0

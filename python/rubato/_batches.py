@@ -1,4 +1,4 @@
-"""Mini-batches for a Worker: samples that the cluster file shares out, or a loader of the user's."""
+"""Mini-batches for a Worker: samples that the cluster file shares out, or a loader's."""
 
 from __future__ import annotations
 

@@ -53,7 +53,12 @@ def dtypes(torch: Any) -> Dict[Any, int]:
         torch.float64: _abi.F64,
         torch.float16: _abi.F16,
         torch.bfloat16: _abi.BF16,
+        torch.int64: _abi.I64,
     }
+
+
+def floating(tensor: Any) -> bool:
+    return bool(tensor.is_floating_point())
 
 
 def _entry(torch: Any, name: str, tensor: Any, kind: int) -> Entry:
@@ -70,13 +75,17 @@ def _entry(torch: Any, name: str, tensor: Any, kind: int) -> Entry:
         why = "has no memory (device meta)"
     elif type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
         why = f"is a {type(tensor).__name__}, whose elements are not in one place"
-    elif tensor.dtype not in dtypes(torch):
+    elif tensor.dtype not in dtypes(torch) or (kind != _abi.STILL and not floating(tensor)):
         why = f"is of {tensor.dtype}: float32, float64, float16 and bfloat16 can be trained"
     elif tensor.numel() > 1 and 0 in tensor.stride():
         why = "has elements that share memory (expand): give a copy"
     if why is not None:
         raise BadInput(f'tensor "{name}" {why}')
     return Entry(name, tuple(tensor.shape), dtypes(torch)[tensor.dtype], kind)
+
+
+def _whole(torch: Any) -> Tuple[Any, ...]:
+    return (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32)
 
 
 def _identity(tensor: Any) -> Any:
@@ -101,16 +110,16 @@ def of_module(torch: Any, module: Any, optimizer: Any, buffers: str) -> Model:
     known: Dict[Any, str] = {}
     for place in places(module):
         tensor = place.now()
-        floating = torch.nn.parameter.is_lazy(tensor) or tensor.is_floating_point()
-        if place.buffer:
-            kind = _abi.AVERAGED
-            if buffers == "own" or not floating:
-                continue
-        elif tensor.requires_grad:
+        if place.buffer and buffers == "own":
+            continue
+        if not place.buffer and tensor.requires_grad:
             kind = _abi.TRAINED
+        elif place.buffer and (floating(tensor) or tensor.is_complex()):
+            kind = _abi.AVERAGED
         else:
             kind = _abi.STILL
-            if not (floating or tensor.is_complex()):
+            # Other whole numbers than counters neither travel nor stand in the file.
+            if tensor.dtype in _whole(torch):
                 continue
         entry = _entry(torch, place.name, tensor, kind)
         first = known.setdefault(_identity(tensor), place.name)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Set, Tuple, Union
 
 from .errors import BadInput, Io
 
@@ -36,8 +34,9 @@ def load(
 ) -> Dict[str, Tensor]:
     """Reads a model file of a run, by name, and copies it into `model`.
 
-    Tied tensors are under each of their names. Tensors are PyTorch's where it is installed, and
-    NumPy arrays elsewhere. BadInput if the file is damaged or is another model's.
+    Tied tensors are under each of their names. Weights that were frozen in the run are not in its
+    file: they stay as they are. Without PyTorch in this process, tensors are NumPy arrays. BadInput
+    if the file is damaged or is another model's.
     """
     where = os.fspath(path)
     header, content = _read(where)
@@ -50,8 +49,19 @@ def load(
         if isinstance(name, str) and name in tensors and alias not in tensors:
             tensors[alias] = tensors[name]
     if model is not None:
-        _fill(where, model, tensors, "rubato.model" in metadata)
+        _fill(where, model, tensors, metadata)
     return tensors
+
+
+def _frozen(path: str, metadata: Dict[str, Any]) -> Set[str]:
+    """Names of tensors that the run has neither trained nor written."""
+    import json
+
+    try:
+        table = json.loads(metadata.get("rubato.own", '{"tensors": []}'))["tensors"]
+        return {name for name, _, kind, *_ in table if kind == "still"}
+    except (ValueError, TypeError, KeyError):
+        raise BadInput(f"{path}: its table of tensors is damaged") from None
 
 
 def _read(path: str) -> Tuple[Dict[str, Any], memoryview]:
@@ -63,6 +73,8 @@ def _read(path: str) -> Tuple[Dict[str, Any], memoryview]:
     length = int.from_bytes(content[:8], "little")
     if len(content) < 8 or length > min(_HEADER_BYTES_MAX, len(content) - 8):
         raise BadInput(f"{path}: is no safetensors file")
+    import json
+
     try:
         header = json.loads(content[8 : 8 + length].decode())
     except ValueError:
@@ -98,6 +110,8 @@ def _checked(path: str, header: Dict[str, Any], size: int) -> Dict[str, Found]:
 
 def _imported(name: str) -> Any:
     """The module; None if it is not installed."""
+    import importlib
+
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -133,20 +147,27 @@ def _maker(path: str, needs_torch: bool) -> Any:
     return tensor
 
 
-def _fill(path: str, model: Any, tensors: Dict[str, Any], built_in: bool) -> None:
-    """Copies the tensors into the module, all or none."""
+def _fill(path: str, model: Any, tensors: Dict[str, Any], metadata: Dict[str, Any]) -> None:
+    """Copies the tensors into the module, all or none. Frozen ones stay as they are."""
     import torch
 
     from ._torch import places
 
     wanted = places(model)
     names = {place.name for place in wanted}
-    if built_in and not names <= set(tensors):
+    if "rubato.model" in metadata and not names <= set(tensors):
         tensors = _by_order(path, wanted, tensors)
+    told = {id(place.now()): place.name for place in wanted if place.name in tensors}
+    for place in wanted:
+        if id(place.now()) in told:  # tied weights, whichever name the file has
+            tensors.setdefault(place.name, tensors[told[id(place.now())]])
+    frozen = _frozen(path, metadata)
     missing = [
         place.name
         for place in wanted
-        if place.name not in tensors and place.now().is_floating_point()
+        if place.name not in tensors
+        and place.now().is_floating_point()
+        and place.name not in frozen
     ]
     strange = sorted(set(tensors) - names)
     if missing or strange:

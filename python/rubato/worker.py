@@ -1,4 +1,4 @@
-"""A training loop of your own as a worker of a cluster: Worker, and this(), which says who it is."""
+"""A training loop of your own as a worker of a cluster: Worker, and this(): who it is."""
 
 from __future__ import annotations
 
@@ -72,6 +72,7 @@ def _options(
     state: Optional[Path] = None,
     flags: int = 0,
     samples: int = 0,
+    held_out: int = 0,
 ) -> _abi.Options:
     return _abi.Options(
         size=ctypes.sizeof(_abi.Options),
@@ -83,6 +84,7 @@ def _options(
         state=_bytes(state),
         flags=flags,
         samples=samples,
+        held_out=held_out,
     )
 
 
@@ -134,6 +136,7 @@ class Worker:
     evaluate   returns loss, (loss, accuracy) or (loss, accuracy, samples) on held-out data
     buffers    "average": running statistics travel; "own": they stay here
     samples    that this worker trains on
+    held_out   samples that evaluate measures on: so much its result counts beside other workers'
     keys       directory of keys
     insecure   no keys, beyond loopback either
     state      directory that outlives the process
@@ -155,6 +158,7 @@ class Worker:
         evaluate: Optional[Callable[[], Measured]] = None,
         buffers: str = "average",
         samples: Optional[int] = None,
+        held_out: Optional[int] = None,
         keys: Optional[Path] = None,
         insecure: bool = False,
         state: Optional[Path] = None,
@@ -198,6 +202,7 @@ class Worker:
             state=state,
             flags=flags,
             samples=samples or 0,
+            held_out=held_out or 0,
         )
         self._identity = _identify(options)
         if not (scheduler or os.environ.get("RUBATO_SCHEDULER") or _virtual()):
@@ -409,9 +414,8 @@ class Worker:
         )
 
     def _read_loss(self, loss: Any, samples: int) -> Tuple[float, int]:
-        device = getattr(loss, "device", None)
-        if device is None or getattr(device, "type", "cpu") == "cpu":
-            return float(loss.item() if hasattr(loss, "item") else loss) * samples, samples
+        if getattr(loss, "is_cpu", True):  # PyTorch's tensors alone have it
+            return (loss.item() if hasattr(loss, "item") else float(loss)) * samples, samples
         # Reading it would wait for the GPU, so that sums wait there.
         part = loss.detach() * samples
         self._loss_there = part if self._loss_there is None else self._loss_there + part

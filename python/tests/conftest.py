@@ -24,6 +24,10 @@ DEADLINE = 30  # seconds, of any wait
 
 FEATURES, HIDDEN, CLASSES = 10, 16, 4
 SAMPLES, BATCH = 400, 16
+DATA = (
+    f'[dataset]\nkind = "blobs"\nspread = 0.5\nsamples = {SAMPLES}\n'
+    f"features = {FEATURES}\nclasses = {CLASSES}"
+)
 
 
 def pytest_configure() -> None:
@@ -71,7 +75,8 @@ class Cluster:
         stop: str = "max_steps = 40",
         model: str = f'kind = "mlp"\nhidden = [{HIDDEN}]',
         more: str = "",
-        training: str = "",
+        training: str = "learning_rate = 0.05",
+        data: str = DATA,
         again: bool = False,
     ) -> Cluster:
         if not again:
@@ -80,9 +85,8 @@ class Cluster:
             )
             self.file.write_text(
                 f'name = "test"\n{listed}[servers]\ncount = 1\n[model]\n{model}\n'
-                f'[dataset]\nkind = "blobs"\nspread = 0.5\nsamples = {SAMPLES}\n'
-                f"features = {FEATURES}\nclasses = {CLASSES}\n"
-                f"[training]\nbatch = {BATCH}\nlearning_rate = 0.05\n{training}\n"
+                f"{data}\n"
+                f"[training]\nbatch = {BATCH}\n{training}\n"
                 "[evaluation]\ninterval_seconds = 0.05\n"
                 f"[stop]\n{stop}\n{more}\n"
             )

@@ -114,6 +114,8 @@ def test_a_module_with_tied_weights_and_buffers(path):
     assert other.norm.num_batches_tracked == 3  # whole numbers stay on their box
     fresh = Tied()
     fresh.load_state_dict({**fresh.state_dict(), **found}, strict=True)
+    write(path, of(*sent))  # tied in the module alone
+    rubato.load(path, other)["head.weight"]
     wrapped = nn.DataParallel(Tied())
     rubato.load(path, wrapped)
     assert torch.equal(wrapped.module.embed.weight, one.embed.weight)

@@ -137,7 +137,8 @@ def test_an_exception_in_the_loop_is_told_and_others_go_on(cluster):
 )
 def test_ends_of_a_with_block(cluster, end, why, code):
     cluster.start("asp", stop="max_seconds = 1000")
-    script = cluster.script(f"model = arrays()\nwith join(model) as w:\n  train(w, model, 3)\n  {end}")
+    loop = f"model = arrays()\nwith join(model) as w:\n    train(w, model, 3)\n    {end}"
+    script = cluster.script(loop)
     assert script.ends() == code
     cluster.says(f"'w' left: {why}")
 
@@ -285,9 +286,8 @@ def python(code, **environment):
 
 
 def test_import_brings_neither_torch_nor_numpy():
-    done = python(
-                "import sys, rubato; print([m for m in ('torch', 'numpy', 'asyncio') if m in sys.modules])",
-    )
+    known = "('torch', 'numpy', 'asyncio')"
+    done = python(f"import sys, rubato; print([m for m in {known} if m in sys.modules])")
     assert done.stdout == "[]\n" and done.stderr == ""
 
 
@@ -296,4 +296,5 @@ def test_a_library_that_is_missing_or_another(library):
     done = python("import rubato", RUBATO_LIBRARY=library)
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("ImportError: rubato needs librubato.so.0: ") and "RUBATO_LIBRARY" in last
+    assert last.startswith("ImportError: rubato needs librubato.so.0: ")
+    assert "RUBATO_LIBRARY" in last

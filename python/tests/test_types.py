@@ -26,6 +26,12 @@ def test_mypy(tmp_path):
     assert "Success: no issues found" in done.stdout
 
 
+def test_lines_keep_their_length():
+    for path in PACKAGE.parent.rglob("*.py"):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            assert len(line) <= 100, f"{path}:{number}"
+
+
 @pytest.mark.parametrize("path", sorted(PACKAGE.glob("*.py")), ids=lambda path: path.name)
 def test_the_oldest_python(path):
     ast.parse(path.read_text(), feature_version=(3, 9))
