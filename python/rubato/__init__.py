@@ -9,12 +9,18 @@
 Neither PyTorch nor NumPy is imported here: the objects that you pass bring theirs.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from . import _abi
 from .errors import BadInput, Error, Gone, Io, Refused, Timeout, Unsupported
 from .files import load
-from .results import Comparison, Run
-from .run import LivePlot, Progress, compare, study, up
 from .worker import Identity, Worker, this
+
+if TYPE_CHECKING:
+    from .results import Comparison, Run
+    from .run import LivePlot, Progress, compare, study, up
 
 __version__: str = _abi.lib.rubato_version().decode()
 
@@ -38,3 +44,22 @@ __all__ = [
     "this",
     "up",
 ]
+
+_LATER = {
+    "Comparison": "results",
+    "LivePlot": "run",
+    "Progress": "run",
+    "Run": "results",
+    "compare": "run",
+    "study": "run",
+    "up": "run",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """A worker needs none of these, so they are imported when they are asked for."""
+    if name not in _LATER:
+        raise AttributeError(f"module 'rubato' has no attribute '{name}'")
+    from importlib import import_module
+
+    return getattr(import_module(f".{_LATER[name]}", __name__), name)
