@@ -219,7 +219,7 @@ def _table(runs: Sequence[Run], pad: bool = True) -> List[List[str]]:
     if not pad:
         return rows
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
-        [cell.ljust(width) if i == 0 else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths))]
-        for row in rows
-    ]
+    for row in rows:
+        for i, width in enumerate(widths):
+            row[i] = row[i].ljust(width) if i == 0 else row[i].rjust(width)
+    return rows

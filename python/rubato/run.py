@@ -48,8 +48,8 @@ def compare(
 ) -> Comparison:
     """Trains under each sync model on virtual time, as `rubato compare`.
 
-    train     a Python file with a function train(), or that function (which needs cloudpickle); default:
-              as the cluster file says
+    train     a Python file with a function train(), or that function (which needs cloudpickle);
+              default: as the cluster file says
     save      keep the trained models
     out       a new directory for the results
     progress  called with each evaluation
@@ -84,7 +84,13 @@ def up(
     return _run("up", cluster, words, train, target_loss, out, progress)
 
 
-def study(file: Path, *, seeds: Optional[int] = None, threads: int = 0, out: Optional[Path] = None) -> str:
+def study(
+    file: Path,
+    *,
+    seeds: Optional[int] = None,
+    threads: int = 0,
+    out: Optional[Path] = None,
+) -> str:
     """Runs a study, as `rubato study`. Returns: the directory of its results."""
     directory = _directory(file) if out is None else os.fspath(out)
     words = [os.fspath(file), "--threads", str(threads), "--out", directory, "--quiet"]
@@ -136,7 +142,8 @@ def _run(
     progress: Optional[Callable[[Progress], None]],
 ) -> Comparison:
     directory = _directory(cluster) if out is None else os.fspath(out)
-    words = [verb, os.fspath(cluster), *words, "--out", directory, "--quiet", "--json", "--missed-ok"]
+    words = [verb, os.fspath(cluster), *words, "--out", directory]
+    words += ["--quiet", "--json", "--missed-ok"]
     if target_loss is not None:
         words += ["--target-loss", repr(float(target_loss))]
     with tempfile.TemporaryDirectory(prefix="rubato-") as scratch:
@@ -168,8 +175,8 @@ def _module(train: Train, scratch: str) -> str:
         import cloudpickle
     except ImportError:
         raise errors.BadInput(
-            "a function can be trained where cloudpickle is installed; else write it to a file, and "
-            "name that"
+            "a function can be trained where cloudpickle is installed; else write it to a file, "
+            "and name that"
         ) from None
     with open(os.path.join(scratch, "train.pickle"), "wb") as file:
         cloudpickle.dump(train, file)
