@@ -21,6 +21,8 @@ import traceback
 from types import ModuleType
 from typing import NoReturn
 
+from .errors import Gone
+
 _PR_SET_PDEATHSIG = 1
 _REAP_SECONDS = 0.5
 
@@ -81,6 +83,8 @@ def _work(module: ModuleType, environment: dict[str, str], channel: int) -> NoRe
             print(end.code, file=sys.stderr)
     except KeyboardInterrupt:
         code = 130
+    except Gone:
+        pass  # the virtual cluster has ended, and has told the user why
     except BaseException as error:
         traceback.print_exc()
         name = environment.get("RUBATO_NAME", "?")
