@@ -1,9 +1,9 @@
 """Workers of the virtual cluster, forked from one process that has read the user's file.
 
-`rubato compare FILE --module train.py` starts `python3 -m rubato.zygote train.py`. It imports the file
-once and forks for each worker, which then calls the file's train(). What the file has loaded is shared
-until it is written. A child's random numbers follow from the run's seed, the worker's name and its life,
-so that a run can be repeated.
+`rubato compare FILE --module train.py` starts `python3 -m rubato.zygote train.py`. It imports the
+file once and forks for each worker, which then calls the file's train(). What the file has loaded
+is shared until it is written. A child's random numbers follow from the run's seed, the worker's
+name and its life, so that a run can be repeated.
 """
 
 from __future__ import annotations
