@@ -399,7 +399,7 @@ int rubato_close(rubato_worker* worker, const char* why) {
     return {};
   });
   if (code == RUBATO_BUSY) return code;
-  delete worker;
+  const std::unique_ptr<rubato_worker> freed(worker);
   return code;
 }
 

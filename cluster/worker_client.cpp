@@ -188,9 +188,9 @@ Result<WorkerClient::Turn> WorkerClient::load(std::span<const TensorMemory> tens
     const Instant now = steady_now();
     core_->on_loaded(now);
     // The memory goes round: U, then the update in flight, then the reply to it, then the base.
-    const auto memory = core_->release_parameters();
-    if (!difference_.based())
-      difference_.stand_on(tensors, memory ? std::span<const float>(*memory) : parameters, memory);
+    auto memory = core_->release_parameters();
+    const std::span<const float> loaded = memory ? std::span<const float>(*memory) : parameters;
+    if (!difference_.based()) difference_.stand_on(tensors, loaded, std::move(memory));
     if (options_.evaluate_every && (!next_evaluation_ || now >= *next_evaluation_)) {
       next_evaluation_ = now + *options_.evaluate_every;
       loaded_at_ = now;

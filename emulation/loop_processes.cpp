@@ -134,7 +134,7 @@ std::string LoopProcess::fate() {
 // --- the launcher --------------------------------------------------------------------------------
 
 Result<std::shared_ptr<LoopLauncher>> LoopLauncher::of_program(std::vector<std::string> words) {
-  std::shared_ptr<LoopLauncher> made(new LoopLauncher);
+  auto made = std::make_shared<LoopLauncher>();
   made->words_ = std::move(words);
   return made;
 }
@@ -142,7 +142,7 @@ Result<std::shared_ptr<LoopLauncher>> LoopLauncher::of_program(std::vector<std::
 Result<std::shared_ptr<LoopLauncher>> LoopLauncher::of_module(const std::string& path) {
   if (::access(path.c_str(), R_OK) != 0)
     return fail(ErrorCode::BadInput, fmt::format("{}: {}", path, std::strerror(errno)));
-  std::shared_ptr<LoopLauncher> made(new LoopLauncher);
+  auto made = std::make_shared<LoopLauncher>();
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     return cannot_start("python3");

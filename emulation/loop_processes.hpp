@@ -56,6 +56,7 @@ class LoopLauncher {
       std::vector<std::string> words);
   // Reads the file now, by python3.
   [[nodiscard]] static Result<std::shared_ptr<LoopLauncher>> of_module(const std::string& path);
+  LoopLauncher() = default;  // for the two above
   ~LoopLauncher();
   LoopLauncher(const LoopLauncher&) = delete;
   LoopLauncher& operator=(const LoopLauncher&) = delete;
@@ -65,7 +66,6 @@ class LoopLauncher {
                                                            const Environment& more);
 
  private:
-  LoopLauncher() = default;
   [[nodiscard]] Result<pid_t> ask_zygote(const Environment& environment, int channel);
 
   std::vector<std::string> words_;  // empty: a zygote forks

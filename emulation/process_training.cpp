@@ -13,8 +13,7 @@ using Kind = StepRecord::Kind;
 
 Result<std::unique_ptr<ProcessTraining>> ProcessTraining::start(
     std::shared_ptr<LoopLauncher> launcher, Options options) {
-  std::unique_ptr<ProcessTraining> made(
-      new ProcessTraining(std::move(launcher), std::move(options)));
+  auto made = std::make_unique<ProcessTraining>(std::move(launcher), std::move(options));
   RUBATO_TRY(made->begin());
   return made;
 }

@@ -30,6 +30,9 @@ class ProcessTraining final : public VirtualTraining {
   // Starts the processes, and lets them describe their models. BadInput: they differ.
   [[nodiscard]] static Result<std::unique_ptr<ProcessTraining>> start(
       std::shared_ptr<LoopLauncher> launcher, Options options);
+  // For start().
+  ProcessTraining(std::shared_ptr<LoopLauncher> launcher, Options options)
+      : launcher_(std::move(launcher)), options_(std::move(options)) {}
 
   const cluster::TensorTable& table() const { return table_; }
   const std::vector<float>& initial() const { return initial_; }  // of the first worker
@@ -56,8 +59,6 @@ class ProcessTraining final : public VirtualTraining {
     int lives = 0;
   };
 
-  ProcessTraining(std::shared_ptr<LoopLauncher> launcher, Options options)
-      : launcher_(std::move(launcher)), options_(std::move(options)) {}
   Result<void> begin();
   Result<void> launch(Loop& loop, const std::string& name, bool evaluates);
   Result<cluster::DescribedTable> describe(Loop& loop);

@@ -237,8 +237,8 @@ Result<std::unique_ptr<LoopWorker>> LoopWorker::open_virtual(LoopRun run,
   const int batch = config.training.batch;
   WorkerPlace place;
   place.config = std::move(config);
-  std::unique_ptr<LoopWorker> made(
-      new LoopWorker(std::move(run), std::move(place), std::move(tensors), identity, log));
+  auto made = std::make_unique<LoopWorker>(std::move(run), std::move(place), std::move(tensors),
+                                           identity, log);
   RUBATO_ASSIGN(made->virtual_, emulation::VirtualClient::make(
                                     std::move(channel), to_text(described),
                                     described.table.parameters(), batch, made->memory(nullptr)));
@@ -270,8 +270,8 @@ Result<std::unique_ptr<LoopWorker>> LoopWorker::open(LoopRun run, std::vector<Lo
   RUBATO_TRY(check_steering(run, place.config));
   // A loop of its own begins a step when all parameters are here.
   place.config.training.early_forward = false;
-  std::unique_ptr<LoopWorker> made(
-      new LoopWorker(std::move(run), std::move(place), std::move(tensors), identity, log));
+  auto made = std::make_unique<LoopWorker>(std::move(run), std::move(place), std::move(tensors),
+                                           identity, log);
   LoopWorker& worker = *made;
   if (!worker.place_.config.own_model()) {
     RUBATO_ASSIGN(auto plan, plan_of_loop(worker.run_, worker.place_, worker.tensors_));

@@ -70,6 +70,9 @@ class LoopWorker {
                                                                 std::vector<LoopTensor> tensors,
                                                                 LogQueue& log);
 
+  // For open().
+  LoopWorker(LoopRun run, WorkerPlace place, std::vector<LoopTensor> tensors, LoopIdentity identity,
+             LogQueue& log);
   // Ends what it waits for.
   ~LoopWorker();
   LoopWorker(const LoopWorker&) = delete;
@@ -106,8 +109,6 @@ class LoopWorker {
                                                           std::vector<LoopTensor> tensors,
                                                           const LoopIdentity& identity,
                                                           LogQueue& log);
-  LoopWorker(LoopRun run, WorkerPlace place, std::vector<LoopTensor> tensors, LoopIdentity identity,
-             LogQueue& log);
   // The plan is known: joins.
   Result<void> begin(cluster::ClusterPlan plan);
 

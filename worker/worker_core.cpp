@@ -275,6 +275,7 @@ void WorkerCore::leave_shards() {
   move_to(State::Joining);
   exchange_.disconnect();
   commit_asked_ = overlapped_ = start_told_ = false;
+  seeding_ = 0;  // another run counts anew
   cut_.reset();
   if (alignment_) *alignment_ = {};
 }

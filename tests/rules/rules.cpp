@@ -108,7 +108,7 @@ std::string at(const SourceFile& file, std::size_t line, std::string_view what) 
 Violations include_arrows(const SourceFile& file) {
   static const std::set<std::string> kProduct = {"base",   "train",  "sync",    "proto",
                                                  "server", "worker", "cluster", "emulation",
-                                                 "nodes",  "report", "cli"};
+                                                 "nodes",  "abi",    "report",  "cli"};
   static const std::map<std::string, std::set<std::string>> kArrows = {
       {"base", {}},
       {"train", {"base"}},
@@ -119,6 +119,8 @@ Violations include_arrows(const SourceFile& file) {
       {"cluster", {"server", "worker", "train", "sync", "proto", "base"}},
       {"emulation", {"cluster", "server", "worker", "train", "sync", "proto", "base"}},
       {"nodes", {"emulation", "cluster", "server", "worker", "train", "sync", "proto", "base"}},
+      {"abi",
+       {"nodes", "emulation", "cluster", "server", "worker", "train", "sync", "proto", "base"}},
       {"report", {"cluster", "server", "train", "sync", "base"}},
       {"cli", kProduct},
       {"bench", kProduct},
@@ -202,6 +204,7 @@ Violations library_owners(const SourceFile& file) {
 
 const std::vector<Impure>& impure_files() {
   static const std::vector<Impure> kFiles = {
+      {"abi/", "runs a core in real time, reads the environment"},
       {"base/companion.", "keeps a thread on the core of another"},
       {"base/cores.", "asks the system for cores"},
       {"base/file.", "reads and writes files, reads the environment"},
@@ -226,10 +229,14 @@ const std::vector<Impure>& impure_files() {
       {"cluster/node_loop.", "runs a core in real time"},
       {"cluster/node_peers.", "looks peers up by hash and never iterates over them"},
       {"cluster/server_lookouts.", "has threads that look"},
+      {"cluster/worker_client.", "runs a core in real time"},
       {"cluster/worker_node.", "runs a core in real time"},
       {"cluster/model_start.", "asks whether two paths are one file"},
       {"emulation/compute_pool.", "computes gradients on several threads"},
       {"emulation/fair_network.", "looks flows up by hash and never iterates over them"},
+      {"emulation/loop_processes.", "starts processes"},
+      {"emulation/process_training.", "waits for processes"},
+      {"emulation/step_channel.", "joins processes"},
       {"emulation/throttle/kernel_network.", "makes namespaces and shapes links"},
       {"emulation/throttle/link_check.", "measures a link"},
       {"emulation/throttle/link_probe.", "measures the way to another host"},
@@ -402,8 +409,8 @@ Violations test_names(const SourceFile& file) {
 
 Violations virtual_interfaces(const SourceFile& file) {
   static const std::set<std::string, std::less<>> kInterfaces = {
-      "Transport", "Device",  "OwnMemory", "Trainer", "CommitRule",  "Gate",
-      "Tuner",     "Storage", "Gpu",       "Event",   "Convolution", "Graph"};
+      "Transport", "Device", "OwnMemory", "Trainer",     "CommitRule", "Gate",           "Tuner",
+      "Storage",   "Gpu",    "Event",     "Convolution", "Graph",      "VirtualTraining"};
   Violations out;
   if (!is_product(file)) return out;
   const std::string code = blank_comments_and_literals(file.text);

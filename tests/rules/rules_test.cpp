@@ -30,7 +30,7 @@ std::vector<SourceFile> files_where(const std::function<bool(const fs::path&)>& 
   const fs::path root = RUBATO_SOURCE_DIR;
   std::vector<SourceFile> found;
   for (const char* folder : {"base", "train", "sync", "proto", "server", "worker", "cluster",
-                             "emulation", "nodes", "report", "cli", "tests", "bench"}) {
+                             "emulation", "nodes", "abi", "report", "cli", "tests", "bench"}) {
     if (!fs::exists(root / folder)) continue;
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root / folder)) {
       if (entry.is_regular_file() && wanted(entry.path())) {
@@ -75,7 +75,7 @@ TEST_CASE("the tree is really read") {
   std::map<std::string, int> files;
   for (const SourceFile& file : tree()) ++files[file.path.substr(0, file.path.find('/'))];
   for (const char* folder : {"base", "train", "sync", "proto", "server", "worker", "cluster",
-                             "emulation", "nodes", "report", "cli", "tests"}) {
+                             "emulation", "nodes", "abi", "report", "cli", "tests"}) {
     CAPTURE(folder);
     CHECK(files[folder] >= 1);
   }

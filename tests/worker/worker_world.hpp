@@ -63,6 +63,7 @@ struct WorldSetup {
   std::shared_ptr<Residual> residual = {};
   std::optional<Duration> forsaken_after = {};
   bool looks = false;
+  bool seeds = false;
 };
 
 using Action = WorkerCore::Action;
@@ -96,6 +97,7 @@ class WorkerWorld {
     options.residual = setup.residual;
     if (setup.elastic) options.weight = 0.5;
     options.looks = setup.looks;
+    options.seeds = setup.seeds;
     if (setup.forsaken_after) options.timing.forsaken_after = *setup.forsaken_after;
     return options;
   }
