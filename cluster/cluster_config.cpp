@@ -267,10 +267,15 @@ void read_boxes(const ConfigTable& root, ClusterConfig& config) {
 // --- Checks of several keys together, and what follows from them --------------------------------
 
 void check_model(const ConfigTable& table, const fs::path& directory, train::ModelOptions& model) {
-  for (std::string* const path : {&model.start, &model.module})
+  for (std::string* const path : {&model.start, &model.module, &model.layers})
     if (!path->empty()) *path = (directory / *path).lexically_normal().string();
   if (table.has("fresh") && model.start.empty())
     table.problem("fresh", "says what is not taken from start; give start, or remove the key");
+  if (table.has("layers") && !table.has("kind")) model.kind = "layers";
+  if (table.has("layers") != (model.kind == "layers"))
+    table.problem("layers", "kind = \"layers\" and the file of the layers need each other");
+  if (model.kind == "layers" && table.has("hidden"))
+    table.problem("hidden", "the file of model.layers has the sizes; remove the key");
   model.linear = table.has("hidden") && model.hidden.empty();
   if (model.init == train::Init::Paper && model.kind != "cnn")
     table.problem("init", "only kind = \"cnn\" has initial values of a paper; remove the key");

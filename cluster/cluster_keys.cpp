@@ -119,7 +119,7 @@ std::vector<ClusterRow> make_cluster_rows() {
               +[](C& c) -> double& { return c.first_commit_seconds; }}),
 
       {"model", "kind", "the network", kAny,
-       Row::Word{{"mlp", "cnn", "lenet", "cnn1d", "lstm", "svm", "own", "timing"},
+       Row::Word{{"mlp", "cnn", "lenet", "cnn1d", "lstm", "svm", "layers", "own", "timing"},
                  [](C& c) -> std::string& { return c.model.kind; }}},
       {"model", "hidden",
        "mlp: sizes of the hidden layers, []: a linear model; cnn1d: filters of each convolution; "
@@ -137,6 +137,9 @@ std::vector<ClusterRow> make_cluster_rows() {
        +[](C& c) -> std::vector<std::string>& { return c.model.fresh; }},
       {"model", "freeze", "tensors that are not trained and not sent: [\"conv1.*\"]", kAny,
        +[](C& c) -> std::vector<std::string>& { return c.model.freeze; }},
+      own<C>({"model", "layers",
+              "layers: a file that says them, of rubato.layers in Python, or of a run", kAny,
+              Row::Path{[](C& c) -> std::string& { return c.model.layers; }}, "none"}),
       own<C>({"model", "module", "own: the Python file with the training loop that workers run",
               kAny, Row::Path{[](C& c) -> std::string& { return c.model.module; }}, "none"}),
       own<C>({"model", "command", "own: the program with the training loop, and its arguments",

@@ -11,6 +11,7 @@
 #include "base/words.hpp"
 #include "cluster/shared_settings.hpp"
 #include "sync/factory.hpp"
+#include "train/model/model_file.hpp"
 
 namespace rubato::cluster {
 
@@ -147,6 +148,11 @@ Result<ClusterPlan> make_node_plan(const ClusterConfig& config, const std::strin
                                    std::uint64_t seed, train::Shape shape, int classes) {
   RUBATO_ASSIGN(auto plan, make_plan(config, sync, seed, shape, classes));
   plan.settings = shared_settings(config, sync, seed) + start_setting(plan);
+  if (!config.model.layers.empty()) {  // each box has a file of its own
+    const std::string layers = train::layers_text(plan.spec);
+    plan.settings +=
+        fmt::format("model.layers = {:016x}\n", checksum(std::as_bytes(std::span(layers))));
+  }
   return plan;
 }
 

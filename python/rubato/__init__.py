@@ -19,6 +19,7 @@ from .files import load
 from .worker import Identity, Worker, this
 
 if TYPE_CHECKING:
+    from ._layers import layers
     from .results import Comparison, Run
     from .run import LivePlot, Progress, compare, study, up
 
@@ -39,6 +40,7 @@ __all__ = [
     "Unsupported",
     "Worker",
     "compare",
+    "layers",
     "load",
     "study",
     "this",
@@ -51,6 +53,7 @@ _LATER = {
     "Progress": "run",
     "Run": "results",
     "compare": "run",
+    "layers": "_layers",
     "study": "run",
     "up": "run",
 }

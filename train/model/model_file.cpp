@@ -218,6 +218,36 @@ Result<void> write_model(const std::string& path, const TrainedModel& model) {
   return write_safetensors(path, content);
 }
 
+Result<ModelSpec> read_layers(const std::string& path) {
+  RUBATO_ASSIGN(const SafeTensors content, read_safetensors(path));
+  const auto text = content.metadata.find(kModelKey);
+  if (text == content.metadata.end())
+    return fail(
+        ErrorCode::BadInput,
+        fmt::format("{}: says nothing of layers; rubato.layers of the Python package writes "
+                    "such a file, and so does a run",
+                    path));
+  try {
+    const Json description = Json::parse(text->second);
+    if (const int version = description.at("version").get<int>(); version != kVersion)
+      return fail(
+          ErrorCode::BadInput,
+          fmt::format("{}: its layout has version {}, this rubato knows {}; use a newer one", path,
+                      version, kVersion));
+    ModelSpec spec = spec_of(description);
+    RUBATO_TRY(plan_layers(spec));
+    return spec;
+  } catch (const Json::exception& error) {
+    return fail(
+        ErrorCode::BadInput,
+        fmt::format("{}: what it says of its layers cannot be read: {}", path, error.what()));
+  }
+}
+
+std::string layers_text(const ModelSpec& spec) {
+  return model_json(spec).dump();
+}
+
 Result<TrainedModel> read_model(const std::string& path) {
   RUBATO_ASSIGN(auto model, read_own_model(path));
   if (!model)

@@ -25,6 +25,12 @@ struct TrainedModel {
 
 [[nodiscard]] Result<void> write_model(const std::string& path, const TrainedModel& model);
 
+// The layers of a file that write_model, or rubato.layers of the Python package, wrote, without its
+// parameters. BadInput for a file that does not say them.
+[[nodiscard]] Result<ModelSpec> read_layers(const std::string& path);
+// The same layers, the same text.
+std::string layers_text(const ModelSpec& spec);
+
 // A file that write_model wrote.
 [[nodiscard]] Result<TrainedModel> read_model(const std::string& path);
 

@@ -11,6 +11,7 @@
 #include "base/check.hpp"
 #include "base/rng.hpp"
 #include "base/words.hpp"
+#include "train/model/model_file.hpp"
 
 namespace rubato::train {
 namespace {
@@ -277,7 +278,32 @@ std::vector<float> initial_parameters(const ModelSpec& spec, std::uint64_t seed,
   return parameters;
 }
 
+namespace {
+
+std::string shape_text(const Shape& shape) {
+  return fmt::format("[{}, {}, {}]", shape.channels, shape.height, shape.width);
+}
+
+// The layers of a file, for these data.
+Result<ModelSpec> model_of_layers(const ModelOptions& options, Shape input, int classes) {
+  RUBATO_ASSIGN(ModelSpec spec, read_layers(options.layers));
+  const auto differs = [&](const char* what, const std::string& its, const std::string& data) {
+    return fail(ErrorCode::BadInput, fmt::format("model.layers: {} has {} {}, and the data have {}",
+                                                 options.layers, what, its, data));
+  };
+  if (spec.input != input) return differs("inputs", shape_text(spec.input), shape_text(input));
+  if (spec.classes != classes)
+    return differs("outputs", std::to_string(spec.classes), std::to_string(classes));
+  spec.name = options.kind;
+  spec.loss = classes == 1 ? Loss::MeanSquaredError : Loss::SoftmaxCrossEntropy;
+  spec.class_weights.clear();
+  return spec;
+}
+
+}  // namespace
+
 Result<ModelSpec> make_model(const ModelOptions& options, Shape input, int classes) {
+  if (options.kind == "layers") return model_of_layers(options, input, classes);
   ModelSpec spec{.name = options.kind, .input = input, .layers = {}, .classes = classes};
   const bool takes_sequences = options.kind == "cnn1d" || options.kind == "lstm";
   const bool takes_sizes = options.kind == "mlp" || takes_sequences;
@@ -288,7 +314,7 @@ Result<ModelSpec> make_model(const ModelOptions& options, Shape input, int class
   const bool takes_images = options.kind == "cnn" || options.kind == "lenet";
   if (!takes_sizes && !takes_images && options.kind != "svm") {
     return fail(ErrorCode::BadInput, fmt::format("model.kind: unknown model \"{}\"; use mlp, cnn, "
-                                                 "lenet, cnn1d, lstm or svm",
+                                                 "lenet, cnn1d, lstm, svm or layers",
                                                  options.kind));
   }
   if (options.linear && options.kind != "mlp") {

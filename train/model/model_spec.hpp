@@ -115,7 +115,7 @@ std::vector<float> initial_parameters(const ModelSpec& spec, std::uint64_t seed,
 
 // What a user may choose ([model] in the cluster file).
 struct ModelOptions {
-  std::string kind = "mlp";  // mlp | cnn | lenet | cnn1d | lstm | svm | own | timing
+  std::string kind = "mlp";  // mlp | cnn | lenet | cnn1d | lstm | svm | layers | own | timing
   // mlp: hidden sizes, {64} when empty; cnn1d: filters of each convolution, {64, 64} when empty;
   // lstm: {LSTM size, dense size}, {128, 384} when empty.
   std::vector<int> hidden;
@@ -127,6 +127,7 @@ struct ModelOptions {
   std::vector<std::string> freeze = {};  // not trained
   // mlp: it has no hidden layers. Linear, logistic or softmax regression.
   bool linear = false;
+  std::string layers = {};  // layers: the file that says them (train/model/model_file.hpp)
   // own: what a worker runs, which has the training loop: a Python file, or a command.
   std::string module = {};
   std::vector<std::string> command = {};
