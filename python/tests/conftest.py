@@ -68,39 +68,50 @@ class Cluster:
         self.file = place / "cluster.toml"
         self._processes: List[subprocess.Popen[bytes]] = []
 
-    def start(
+    def write(
         self,
-        sync: str = "bsp",
         workers: Sequence[str] = ("w",),
         stop: str = "max_steps = 40",
         model: str = f'kind = "mlp"\nhidden = [{HIDDEN}]',
         more: str = "",
         training: str = "learning_rate = 0.05",
         data: str = DATA,
-        again: bool = False,
-    ) -> Cluster:
-        if not again:
-            listed = "".join(
-                f'[[workers]]\nname = "{name}"\nstep_seconds = 0.005\n' for name in workers
-            )
-            self.file.write_text(
-                f'name = "test"\n{listed}[servers]\ncount = 1\n[model]\n{model}\n'
-                f"{data}\n"
-                f"[training]\nbatch = {BATCH}\n{training}\n"
-                "[evaluation]\ninterval_seconds = 0.05\n"
-                f"[stop]\n{stop}\n{more}\n"
-            )
-        self.sync = sync
-        self.scheduler = self._run(
-            "scheduler", "--bind", "tcp://127.0.0.1:*", "--out", "out", "--overwrite"
+    ) -> None:
+        listed = "".join(
+            f'[[workers]]\nname = "{name}"\nstep_seconds = 0.005\n' for name in workers
         )
+        self.file.write_text(
+            f'name = "test"\n{listed}[servers]\ncount = 1\n[model]\n{model}\n'
+            f"{data}\n"
+            f"[training]\nbatch = {BATCH}\n{training}\n"
+            "[evaluation]\ninterval_seconds = 0.05\n"
+            f"[stop]\n{stop}\n{more}\n"
+        )
+
+    def start(
+        self,
+        sync: str = "bsp",
+        again: bool = False,
+        keys: Optional[Path] = None,
+        **written: Any,
+    ) -> Cluster:
+        """`again`: with the file that is there."""
+        if not again:
+            self.write(**written)
+        self.sync = sync
+        bind = ("--bind", "tcp://127.0.0.1:*")
+        its, server = ((), ()) if keys is None else (
+            ("--keys", str(keys / "scheduler")),
+            ("--keys", str(keys / "server-0"), "--name", "server-0"),
+        )
+        self.scheduler = self._run("scheduler", *bind, *its, "--out", "out", "--overwrite")
         found = wait_until(
             lambda: re.search(r"listens on (tcp://127[0-9.:]+)", self.log) or self._ended(),
             "the scheduler listens",
         )
         assert isinstance(found, re.Match), self.log
         self.endpoint = found.group(1)
-        self.server = self._run("server", "--scheduler", self.endpoint)
+        self.server = self._run("server", "--scheduler", self.endpoint, *server)
         return self
 
     def _run(self, role: str, *words: str) -> subprocess.Popen[bytes]:

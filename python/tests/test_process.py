@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import rubato
-from conftest import arrays, in_threads, train
+from conftest import COMMAND, arrays, in_threads, train, wait_until
 
 # Waits in w.step() for "b", which has joined in this process and makes no step.
 WAITS = """
@@ -298,3 +298,47 @@ def test_a_library_that_is_missing_or_another(library):
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("ImportError: rubato needs librubato.so.0: ")
     assert "RUBATO_LIBRARY" in last
+
+
+# --- losses and keys -----------------------------------------------------------------------------
+
+
+def test_a_killed_worker_stops_nobody(cluster):
+    cluster.start("bsp", workers=("a", "b"), stop="max_seconds = 1000")
+    code = """
+model = arrays()
+with join(model) as w:
+    while not w.over:
+        train(w, model, 1)
+        print("step", flush=True)
+"""
+    killed, other = (cluster.script(code, name=name) for name in "ab")
+    for each in (killed, other):
+        each.says("step")
+    killed.signal(signal.SIGKILL)
+    cluster.says("lost: no heartbeat")
+    made = other.out.count("step")
+    wait_until(lambda: other.out.count("step") > made + 10, "b goes on")
+
+
+def test_keys(cluster):
+    keys = cluster.place / "keys"
+    cluster.write(stop="max_seconds = 1000")
+    subprocess.run(
+        [COMMAND, "keygen", "--cluster", cluster.file, "--keys", keys], check=True, timeout=30
+    )
+    subprocess.run(
+        [COMMAND, "keygen", "--cluster", cluster.file, "--keys", cluster.place / "strange"],
+        check=True,
+        timeout=30,
+    )
+    cluster.start("asp", again=True, keys=keys)
+    with cluster.worker(arrays(), keys=keys / "w") as w:
+        assert w.step(1.0)
+    strange = cluster.place / "strange/w"
+    (strange / "scheduler.pub").write_text((keys / "w/scheduler.pub").read_text())
+    with pytest.raises(rubato.Refused, match="key"):
+        with cluster.worker(arrays(), keys=strange):
+            raise AssertionError("it has joined")
+    with pytest.raises(rubato.Error, match="key"):
+        cluster.worker(arrays(), keys=cluster.place / "absent")
