@@ -324,14 +324,13 @@ with join(model) as w:
 def test_keys(cluster):
     keys = cluster.place / "keys"
     cluster.write(stop="max_seconds = 1000")
-    subprocess.run(
-        [COMMAND, "keygen", "--cluster", cluster.file, "--keys", keys], check=True, timeout=30
-    )
-    subprocess.run(
-        [COMMAND, "keygen", "--cluster", cluster.file, "--keys", cluster.place / "strange"],
-        check=True,
-        timeout=30,
-    )
+    for directory in (keys, cluster.place / "strange"):
+        subprocess.run(
+            [COMMAND, "keygen", "--cluster", cluster.file, "--keys", directory],
+            cwd=cluster.place,
+            check=True,
+            timeout=30,
+        )
     cluster.start("asp", again=True, keys=keys)
     with cluster.worker(arrays(), keys=keys / "w") as w:
         assert w.step(1.0)

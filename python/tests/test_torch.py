@@ -104,6 +104,7 @@ def test_kinds_of_tensors():
         "norm.bias": ([3], "trained"),
         "norm.running_mean": ([3], "averaged"),
         "norm.running_var": ([3], "averaged"),
+        "norm.num_batches_tracked": ([], "frozen"),
         "frozen.weight": ([3, 3], "frozen"),
         "frozen.bias": ([3], "frozen"),
     }
