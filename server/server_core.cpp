@@ -389,10 +389,13 @@ void ServerCore::on_commit(Instant now, PeerId from, MemberState& member, const 
       return;
     }
     member.commit.begin(commit.sequence, commit.total);
+    member.seeding = commit.seeding;
     member.scale.reset();
     member.limit = norms_.limit();
     member.norm = 0;
   }
+  if (commit.seeding != member.seeding)
+    return on_changed(member, commit, "it is initial values in part");
   const auto update = floats_of(commit, message.payload);
   if (!update) {
     refuse(from, RefusalCode::BadMessage,

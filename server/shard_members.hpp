@@ -90,6 +90,7 @@ struct MemberState {
   std::optional<proto::PeerId> peer;      // known once the worker has sent a message
   CommitAssembly commit;                  // the commit under way or held
   std::optional<Optimizer::Scale> scale;  // of `commit`, once its first chunk is applied
+  std::uint32_t seeding = 0;              // of `commit`: as in proto::Commit
   bool used = false;                      // the gate had `commit` applied, collected or dropped
   ReplyState reply;                       // the form of its replies
   Instant complete_at;                    // when the last chunk of `commit` arrived

@@ -235,5 +235,132 @@ TEST_CASE("schema: an asker whose scheduler never answers gives up") {
   CHECK(a.failure()->code == ErrorCode::Timeout);
 }
 
+// --- tables of tensors ---------------------------------------------------------------------------
+
+struct OwnWorld : World {
+  OwnWorld() {
+    desk = SchemaDesk({.cluster = kCluster,
+                       .incarnation = 1,
+                       .workers = {"a", "b"},
+                       .stated = {},
+                       .own_model = true});
+  }
+};
+
+SchemaAsker own_asker(const std::string& name, const std::string& described,
+                      proto::Role role = proto::Role::Worker) {
+  return SchemaAsker({.cluster = kCluster,
+                      .incarnation = 2,
+                      .role = role,
+                      .name = name,
+                      .summary = described,
+                      .own_model = true,
+                      .scheduler = kScheduler});
+}
+
+std::string described(std::uint64_t samples, std::uint64_t held_out,
+                      std::vector<TableTensor> tensors = {{"w", {4, 3}}, {"b", {4}}}) {
+  return to_text(DescribedTable{{std::move(tensors), ""}, samples, held_out});
+}
+
+TEST_CASE("own model: all are told the table once the last worker has described its own") {
+  OwnWorld world;
+  SchemaAsker a = own_asker("a", described(60, 7));
+  SchemaAsker b = own_asker("b", described(40, 0));
+  SchemaAsker server = own_asker("s", "", proto::Role::Server);
+  a.on_start(world.now);
+  server.on_start(world.now);
+  world.exchange(a, 1);
+  world.exchange(server, 2);
+  CHECK_FALSE(a.stopped().has_value());
+  CHECK(world.log() == "worker 'a' has a model of 16 parameters in 2 tensors\n");
+  world.desk.on_start(world.now);
+  for (int second = 0; second < 7; ++second) {
+    world.now = world.now + kSecond;
+    world.desk.on_wakeup(world.now);
+    a.on_wakeup(world.now);
+    world.exchange(a, 1);
+  }
+  CHECK(world.log() == "waiting for the model of b (1 of 2 workers joined)\n");
+  b.on_start(world.now);
+  world.exchange(b, 3);
+  world.catch_up(a, 1);
+  world.catch_up(server, 2);
+  CHECK(world.desk.stopped() == "2 workers agreed on a model of 16 parameters in 2 tensors");
+  for (const SchemaAsker* each : {&a, &b, &server}) {
+    REQUIRE(each->stopped().has_value());
+    CHECK(each->table().parameters() == 16);
+    CHECK(each->table().tensors[0].name == "w");
+  }
+  CHECK(world.desk.samples() == std::map<std::string, std::uint64_t>{{"a", 60}, {"b", 40}});
+  CHECK(*held_out_in(world.desk.text()) == HeldOutByWorker{{"a", 7}, {"b", 0}});
+  // Who asks later is told the same.
+  SchemaAsker late = own_asker("a", described(60, 7));
+  late.on_start(world.now);
+  world.exchange(late, 9);
+  CHECK(late.stopped().has_value());
+}
+
+TEST_CASE("own model: tables that differ refuse everybody, with the first difference") {
+  OwnWorld world;
+  SchemaAsker a = own_asker("a", described(1, 0));
+  SchemaAsker b = own_asker("b", described(1, 0, {{"w", {4, 5}}, {"b", {4}}}));
+  SchemaAsker server = own_asker("s", "", proto::Role::Server);
+  a.on_start(world.now);
+  server.on_start(world.now);
+  b.on_start(world.now);
+  world.exchange(a, 1);
+  world.exchange(server, 2);
+  world.exchange(b, 3);
+  world.catch_up(a, 1);
+  world.catch_up(server, 2);
+  REQUIRE(world.desk.failure().has_value());
+  CHECK(world.desk.failure()->message ==
+        "worker b: tensor 1 is \"w\" [4, 5]; worker a has \"w\" [4, 3]");
+  for (const SchemaAsker* each : {&a, &b, &server}) {
+    REQUIRE(each->failure().has_value());
+    CHECK(each->failure()->code == ErrorCode::Refused);
+    CHECK(each->failure()->message == "scheduler: " + world.desk.failure()->message);
+  }
+}
+
+TEST_CASE("own model: a text that is no table refuses its sender alone") {
+  OwnWorld world;
+  for (const std::string& text : {std::string("{}"), to_text(TensorTable{{{"w", {4}}}, ""})}) {
+    SchemaAsker stranger = own_asker("a", text);
+    stranger.on_start(world.now);
+    world.exchange(stranger, 1);
+    REQUIRE(stranger.failure().has_value());
+    CHECK(stranger.failure()->message.find("the table of tensors: its text is damaged") !=
+          std::string::npos);
+  }
+  CHECK_FALSE(world.desk.failure().has_value());
+  CHECK(world.log().empty());
+}
+
+TEST_CASE("own model: a table of many tensors travels in parts") {
+  std::vector<TableTensor> many;
+  for (int i = 0; i < 3000; ++i)
+    many.push_back({"encoder.layers." + std::to_string(i) + ".attention.weight", {3, 2}});
+  const std::string text = described(1, 0, many);
+  REQUIRE(text.size() > 2 * proto::kTextPartMax);
+  OwnWorld world;
+  SchemaAsker a = own_asker("a", text), b = own_asker("b", text);
+  a.on_start(world.now);
+  b.on_start(world.now);
+  for (int second = 0; second < 30 && !(a.stopped() && b.stopped()); ++second) {
+    world.exchange(a, 1);
+    world.exchange(b, 3);
+    world.catch_up(a, 1);
+    world.kept.clear();
+    world.now = world.now + kSecond;
+    a.on_wakeup(world.now);
+    b.on_wakeup(world.now);
+  }
+  REQUIRE(a.stopped().has_value());
+  REQUIRE(b.stopped().has_value());
+  CHECK(a.table().parameters() == 18'000);
+}
+
 }  // namespace
 }  // namespace rubato::cluster::schema_desk_tests

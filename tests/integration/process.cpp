@@ -170,7 +170,8 @@ Process::Process(const Workplace& workplace, const std::vector<std::string>& arg
       ::setenv(name.c_str(), value.c_str(), 1);
     ::setenv("XDG_CACHE_HOME", (workplace.directory() / "cache").c_str(), 1);
     ::setenv("XDG_RUNTIME_DIR", workplace.directory().c_str(), 1);  // runs of others are not ours
-    ::execv(RUBATO_COMMAND, argv.data());
+    const std::string& program = surroundings.program;
+    ::execv(program.empty() ? RUBATO_COMMAND : program.c_str(), argv.data());
     ::_exit(127);
   }
   for (std::size_t i = 0; i < 2; ++i) {

@@ -49,6 +49,7 @@ struct Surroundings {
   bool no_sigpipe = false;      // the process ignores SIGPIPE
   int error_bytes = 0;          // that the pipe of standard error holds; 0: the usual 64 KiB
   std::map<std::string, std::string> environment = {};
+  std::string program = {};  // in place of the rubato command
 };
 
 class Process {

@@ -71,16 +71,16 @@ TEST_CASE("the cost on a wire counts both frames and their headers") {
 
 TEST_CASE("another protocol version is refused, naming both") {
   Encoded encoded = encode(samples::message(Heartbeat{}));
-  encoded.control[4] = std::byte{9};
+  encoded.control[4] = std::byte{10};
   const auto decoded = decode(encoded.control, {});
   REQUIRE(!decoded);
   CHECK(decoded.error().code == ErrorCode::Refused);
+  CHECK(decoded.error().message.find("version 10") != std::string::npos);
   CHECK(decoded.error().message.find("version 9") != std::string::npos);
-  CHECK(decoded.error().message.find("version 8") != std::string::npos);
 }
 
 // docs/protocol.md, worked example: a change of these bytes is a new protocol version.
-TEST_CASE("the bytes of a version 8 commit") {
+TEST_CASE("the bytes of a version 9 commit") {
   const Encoded encoded = encode({cluster_id("edge-3"),
                                   {Role::Worker, 2},
                                   7,
@@ -89,7 +89,7 @@ TEST_CASE("the bytes of a version 8 commit") {
   std::string hex;
   for (const std::byte b : encoded.control) hex += fmt::format("{:02x}", static_cast<unsigned>(b));
   CHECK(hex ==
-        "5242544f080000002a001c0c01083d2b"
+        "5242544f090000002a001c0c01083d2b"
         "180000001400360010000600080018002000280007000c00140000000000020a"
         "02000000380000004c970911a1c4fe7c07000000000000000800000000000000"
         "b7f434718fd7e84d0000000000000e002400040000000c0014001c000e000000"

@@ -63,17 +63,19 @@ inline std::vector<Message> every_message() {
       message(welcome),
       message(Refusal{RefusalCode::NameTaken, "the name edge-7 is taken"}),
       message(Start{}),
+      message(Start{3}),
       message(Leave{"battery"}),
       message(Stop{"target reached", true}),
       message(Notice{"server 1 is silent", true}),
       message(Save{6, 5}),
       message(Members{4, {{WorkerId{0}, 11}, {WorkerId{7}, 12}}}),
       message(Members{5, {{WorkerId{0}, 11}}, {1, {{WorkerId{0}, {9, true}}}}}),
+      message(Members{6, {{WorkerId{2}, 11}}, {}, 7, 5, 8, WorkerId{2}}),
       message(MembersAck{4}),
       message(Pull{9}),
       message(Pull{9, {4, 16'384}}),
       message(Commit{9, 4, 6, 16, 21, PayloadCodec::F16, true, PayloadCodec::TopK, 0.25, true, 0.5,
-                     true, 2, 5},
+                     true, 2, 5, 4},
               floats(3)),
       message(Parameters{9, 8, 4, 10, 16, {1'000}, true, PayloadCodec::Bf16, true, 3, 6},
               floats(5)),
@@ -81,6 +83,7 @@ inline std::vector<Message> every_message() {
       message(ProbeReply{9, true, {0, 262'144}, true, true, 3}),
       message(progress),
       message(Heartbeat{{5}, {6}, 7}),
+      message(Heartbeat{{5}, {6}, 7, {}, true, 8, 9, 10}),
       message(Directive{2.5, 7, Duration::from_ms(1500), 0.5, 24, 0.25}),
       message(Evaluation{{2'000}, 0.45, 0.84, 33, 120, 0.4, 0.1, 1.2, {0.5, 0.75, 0.875}}),
       message(Describe{"box-7", {std::string(3000, 's'), 70'000, 80'000}, 12}),
@@ -103,8 +106,8 @@ inline auto fields(const Welcome& m) {
 inline auto fields(const Refusal& m) {
   return std::tie(m.code, m.message);
 }
-inline auto fields(const Start&) {
-  return std::tie();
+inline auto fields(const Start& m) {
+  return std::tie(m.seeding);
 }
 inline auto fields(const Leave& m) {
   return std::tie(m.reason);
@@ -119,7 +122,7 @@ inline auto fields(const Save& m) {
   return std::tie(m.number, m.keep);
 }
 inline auto fields(const Members& m) {
-  return std::tie(m.epoch, m.members, m.phase);
+  return std::tie(m.epoch, m.members, m.phase, m.setbacks, m.back_to, m.seeding, m.seeder);
 }
 inline auto fields(const MembersAck& m) {
   return std::tie(m.epoch);
@@ -129,8 +132,8 @@ inline auto fields(const Pull& m) {
 }
 inline auto fields(const Commit& m) {
   return std::tie(m.sequence, m.offset, m.count, m.total, m.steps, m.codec, m.discard,
-                  m.reply_codec, m.reply_keep, m.reply_based, m.weight, m.elastic, m.began,
-                  m.round);
+                  m.reply_codec, m.reply_keep, m.reply_based, m.weight, m.elastic, m.began, m.round,
+                  m.seeding);
 }
 inline auto fields(const Parameters& m) {
   return std::tie(m.sequence, m.version, m.offset, m.count, m.total, m.held, m.refused, m.codec,
@@ -147,7 +150,7 @@ inline auto fields(const Progress& m) {
                   m.wait, m.communicate, m.bytes_up, m.bytes_down, m.batch, m.alignment, m.late);
 }
 inline auto fields(const Heartbeat& m) {
-  return std::tie(m.echo, m.clock, m.saved);
+  return std::tie(m.echo, m.clock, m.saved, m.broken, m.saving, m.commits, m.seeded);
 }
 inline auto fields(const Directive& m) {
   return std::tie(m);

@@ -30,6 +30,7 @@ server::ServerOptions server_options(const CoreClusterOptions& options, std::uin
   server.shard.chunk_bytes = options.chunk * sizeof(float);
   server.shard.optimizer = options.optimizer;
   server.form = sync::commit_form(options.sync, options.sync_options);
+  server.seeds = server.shard.keeps_initial = options.seeds;
   if (options.patient) server.timing.give_up_after = kForever;
   return server;
 }
@@ -52,6 +53,7 @@ worker::WorkerOptions worker_options(const CoreClusterOptions& options, std::uin
     worker.exchange = !sync::takes_reply(options.sync);
     worker.weight = *weight;
   }
+  worker.seeds = options.seeds;
   if (options.patient) {
     worker.timing.give_up_after = kForever;
     worker.server_timeout = kForever;
@@ -68,6 +70,7 @@ server::SchedulerOptions scheduler_options(const CoreClusterOptions& options) {
   scheduler.servers = options.servers;
   scheduler.workers = static_cast<std::uint32_t>(options.step_times.size());
   scheduler.stop = options.stop;
+  scheduler.seeds = options.seeds;
   if (options.patient) scheduler.lost_after = kForever;
   return scheduler;
 }
@@ -79,6 +82,13 @@ std::string label(const Core& core, const char* name, std::size_t index) {
 }
 
 }  // namespace
+
+std::vector<float> seed_of(std::uint32_t index, std::size_t parameters) {
+  std::vector<float> values(parameters);
+  for (std::size_t i = 0; i < parameters; ++i)
+    values[i] = 100 * static_cast<float>(index + 1) + static_cast<float>(i);
+  return values;
+}
 
 double ToyTrainer::step(double rate) {
   const float part = 0.1f * static_cast<float>(rate);
@@ -231,6 +241,9 @@ void CoreCluster::drive(std::uint32_t index) {
           worker.core->elastic() ? worker.trainer.take_parameters() : worker.trainer.take_update();
       worker.core->on_commit(now_,
                              {std::make_shared<const Floats>(values.begin(), values.end()), true});
+    } else if (action == Action::Seed) {
+      const auto values = seed_of(index, options_.initial.size());
+      worker.core->on_seed(now_, {std::make_shared<const Floats>(values.begin(), values.end())});
     } else if (action == Action::Load || action == Action::Restart) {
       if (action == Action::Restart) worker.trainer.take_update();
       worker.trainer.load_under_update(worker.core->parameters());

@@ -62,7 +62,12 @@ struct CoreClusterOptions {
   std::function<void(const proto::ToPeer&)> said = {};
   // No silence is long enough to give up: for links that lose much.
   bool patient = false;
+  // A worker tells the initial values: seed_of(). Those of `initial` count for nothing.
+  bool seeds = false;
 };
+
+// What worker `index` would begin with.
+std::vector<float> seed_of(std::uint32_t index, std::size_t parameters);
 
 class CoreCluster {
  public:

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/rng.hpp"
@@ -210,6 +211,68 @@ TEST_CASE("optimizer: an update in chunks is the update in one piece, to the bit
     }
     CHECK(a == b);
   }
+}
+
+TEST_CASE("optimizer: averaged elements move by the plain mean, the others as if there were none") {
+  constexpr std::size_t kCount = 41;
+  const std::vector<ElementRange> ranges = {{0, 3}, {7, 8}, {8, 15}, {38, 41}};
+  const auto is_averaged = [&](std::size_t i) {
+    return std::any_of(ranges.begin(), ranges.end(), [i](const ElementRange& range) {
+      return range.begin <= i && i < range.end;
+    });
+  };
+  for (const auto kind : {OptimizerKind::Sgd, OptimizerKind::Momentum, OptimizerKind::Nesterov,
+                          OptimizerKind::DelayedNesterov, OptimizerKind::Adam}) {
+    CAPTURE(static_cast<int>(kind));
+    for (const std::size_t chunk : {kCount, std::size_t{1}, std::size_t{2}, std::size_t{7}}) {
+      CAPTURE(chunk);
+      const OptimizerOptions options{.kind = kind, .momentum = kBeta, .global_rate = kRate};
+      Optimizer with(options, kCount, ranges), without(options, kCount);
+      Rng rng(4);
+      std::vector<float> w(kCount, 1.0f), other = w, mean = w;
+      std::vector<float> update(kCount);
+      for (std::uint64_t number = 1; number <= 10; ++number) {
+        for (float& u : update) u = static_cast<float>(rng.normal());
+        const std::size_t members = 1 + number % 3;
+        const double weight = number % 2 == 0 ? 0.5 : 2;  // more than the mean is too much
+        const auto scale = with.scale(members, weight, number);
+        for (std::size_t at = 0; at < kCount; at += chunk) {
+          const std::size_t size = std::min(chunk, kCount - at);
+          with.apply(std::span(w).subspan(at, size), at, std::span(update).subspan(at, size),
+                     scale);
+        }
+        without.apply(other, 0, update, scale);
+        const float part = (number % 2 == 0 ? 0.5f : 1.0f) / static_cast<float>(members);
+        for (std::size_t i = 0; i < kCount; ++i) mean[i] -= part * update[i];
+      }
+      for (std::size_t i = 0; i < kCount; ++i) {
+        CAPTURE(i);
+        if (is_averaged(i))
+          CHECK(w[i] == doctest::Approx(mean[i]).epsilon(1e-5));
+        else
+          CHECK(w[i] == other[i]);
+      }
+    }
+  }
+}
+
+TEST_CASE("optimizer: a running variance stays above zero where momentum would not leave it") {
+  const OptimizerOptions options{
+      .kind = OptimizerKind::Momentum, .momentum = 0.9, .global_rate = 1.0};
+  Optimizer plain(options, 1), averaged(options, 1, {{0, 1}});
+  std::vector<float> pushed = {1.0f}, kept = {1.0f};
+  float lowest = 1;
+  for (std::uint64_t number = 1; number <= 20; ++number) {
+    // A worker's variance goes half of the way to 0.1.
+    for (auto* const each : {&pushed, &kept}) {
+      const float update = ((*each)[0] - 0.1f) / 2;
+      Optimizer& optimizer = each == &pushed ? plain : averaged;
+      optimizer.apply(*each, 0, {&update, 1}, optimizer.scale(1, 1, number));
+    }
+    lowest = std::min(lowest, pushed[0]);
+    CHECK(kept[0] > 0.09f);
+  }
+  CHECK(lowest < 0);
 }
 
 }  // namespace

@@ -66,6 +66,9 @@ std::vector<SchedulerInput> some_inputs() {
   add(Kind::Message, from(worker, 10, progress(1, 0.25)));
   add(Kind::Message, from(worker, 10, proto::Leave{"battery"}));
   add(Kind::Message, from(server, 8, proto::MembersAck{7}));
+  proto::Heartbeat seeded;
+  seeded.seeded = 3;
+  add(Kind::Message, from(server, 8, seeded));
   add(Kind::Wakeup);
   return all;
 }

@@ -44,6 +44,7 @@ struct ServerSetup {
   // Of commits; nothing: as the model has it, but any weight.
   std::optional<sync::CommitForm> form = {};
   double update_limit = kUpdateLimitDefault;
+  bool seeds = false;
 };
 
 class ServerWorld {
@@ -77,6 +78,7 @@ class ServerWorld {
     const bool elastic = sync::commit_form(setup.sync, setup.options).elastic;
     options.form = setup.form.value_or(sync::CommitForm{.elastic = elastic, .weighted = true});
     options.update_limit = setup.update_limit;
+    options.seeds = setup.seeds;
     return options;
   }
   static InitialParameters initial(const ServerSetup& setup) {
