@@ -144,6 +144,12 @@ void Scheduler::on_server(Instant now, PeerId from, const Message& message) {
   on_server_heard(now, index);
   if (settling_) settle_servers(now);
   const auto* beat = std::get_if<proto::Heartbeat>(&message.body);
+  const auto* ack = std::get_if<proto::MembersAck>(&message.body);
+  const Instant clock = beat ? beat->clock : ack ? ack->clock : Instant{};
+  if (clock != Instant{}) {
+    servers_[index].clock = clock;
+    servers_[index].clock_heard = now;
+  }
   if (beat) copies_.on_told(index, *beat, commits_);
   if (ending_ == Ending::Servers) {
     if (std::holds_alternative<proto::Leave>(message.body))
@@ -153,7 +159,7 @@ void Scheduler::on_server(Instant now, PeerId from, const Message& message) {
     end_step(now);
   } else if (beat) {
     on_standings(now, index, *beat);
-  } else if (const auto* ack = std::get_if<proto::MembersAck>(&message.body)) {
+  } else if (ack) {
     lists_.on_ack(index, ack->epoch, now);
     // Only now it can answer a pull.
     if (std::exchange(servers_[index].moved, false)) tell_moved();
@@ -321,6 +327,7 @@ bool Scheduler::replace_server(Instant now, PeerId from, std::uint32_t index,
   server.endpoint = hello.endpoint;
   server.public_key = hello.public_key;
   server.snapshot = newest ? newest->number : 0;
+  server.clock = {};
   server.moved = true;
   lists_.on_replaced(index, now);
   const std::uint64_t lost = copies_.on_replaced(index, hello.snapshots, newest, commits_);
@@ -1104,14 +1111,22 @@ void Scheduler::set_back(Instant now, const std::string& why) {
 
 void Scheduler::order_snapshot(Instant now) {
   if (bad_losses_ > 0 && copies_.poll_wakeup() <= now) copies_.skip(now);
-  const auto order = copies_.poll_order(now);
-  if (!order) return;
+  if (const auto order = copies_.poll_order(now)) send_order(now, *order);
+}
+
+// A server whose clock is unknown is in no list yet.
+void Scheduler::send_order(Instant now, const proto::Save& order) {
   for (const auto& server : servers_)
-    if (!server.absent_since) send(server.peer, *order);
+    if (!server.absent_since && server.clock != Instant{})
+      send(server.peer,
+           proto::Save{order.number, order.keep, server.clock, now - server.clock_heard});
 }
 
 void Scheduler::on_return(Instant now) {
-  for (ServerState& server : servers_) server.peer = kNobody;
+  for (ServerState& server : servers_) {
+    server.peer = kNobody;
+    server.clock = {};  // the journal does not have it
+  }
   for (WorkerState& worker : workers_) worker.peer = kNobody;
   heard_ = now;
   cut_off_ = false;
@@ -1229,10 +1244,8 @@ void Scheduler::end_step(Instant now) {
     // A snapshot of the last instant, from which the run can go on. A server writes it to its end
     // before its own.
     const auto order = failed_ || bad_losses_ > 0 ? std::nullopt : copies_.last_order(now);
-    for (const auto& server : servers_) {
-      if (order) send(server.peer, *order);
-      send_stop(server.peer);
-    }
+    if (order) send_order(now, *order);
+    for (const auto& server : servers_) send_stop(server.peer);
   }
   const auto gone = [](const ServerState& server) { return server.told || server.absent_since; };
   if (ending_ == Ending::Servers && (now >= ending_until_ || std::ranges::all_of(servers_, gone)))

@@ -186,6 +186,9 @@ class Scheduler {
     bool moved = false;  // it has not acknowledged a list yet, as the process that it is now
     std::optional<Instant> absent_since = {};  // silent, and waited for
     bool told = false;                         // it has said farewell
+    // Its clock as it told it last, and when; 0: not since the last on_return().
+    Instant clock = {};
+    Instant clock_heard = {};
   };
   // What a worker does a second, measured from one mark to the next.
   struct Pace {
@@ -281,6 +284,7 @@ class Scheduler {
 
   // Snapshots and absence.
   void order_snapshot(Instant now);
+  void send_order(Instant now, const proto::Save& order);
   // Every worker joins again, and pulls all parameters anew. `why`: for their logs.
   void rejoin_all(const std::string& why);
   void tell_moved();                                  // the evaluator, which server is where now
