@@ -357,9 +357,13 @@ void Scheduler::notice(const std::string& text, bool rejoin) {
     if (worker.fate == WorkerState::Fate::Member) send(worker.peer, proto::Notice{text, rejoin});
 }
 
+void Scheduler::note_outside(PeerId from, const std::string& name) {
+  if (outside_.size() < options_.workers + kStrangersMax) outside_[name] = from;
+}
+
 // Nothing is kept but what the log and the notices need: its Hello proper comes later.
 void Scheduler::on_look(Instant now, PeerId from, const proto::Hello& hello) {
-  if (!started_ && lookers_.size() < options_.workers + kStrangersMax) lookers_[hello.name] = from;
+  note_outside(from, hello.name);
   if (!hello.trouble.empty())
     if (const auto left_out = said_.admit(now, hello.name + ' ' + hello.trouble))
       log(SchedulerEvent::Kind::Warning,
@@ -375,7 +379,7 @@ void Scheduler::on_look(Instant now, PeerId from, const proto::Hello& hello) {
 void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message) {
   const auto& hello = std::get<proto::Hello>(message.body);
   if (hello.looks) return on_look(now, from, hello);
-  lookers_.erase(hello.name);
+  outside_.erase(hello.name);
   if (const auto known = members_.find(hello.name); known != members_.end()) {
     const WorkerId id = known->second;
     WorkerState& worker = workers_[id.value];
@@ -415,6 +419,7 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
   if (stall != stalls_.end() && now < stall->second.until &&
       (stall->second.count > 1 || past_.contains(message.incarnation - 1))) {
     send(from, proto::Heartbeat{});  // a sign of life; the worker repeats its Hello
+    note_outside(from, hello.name);
     return;
   }
   admit(now, from, message);
@@ -562,7 +567,7 @@ void Scheduler::start_ready_workers(Instant now) {
       return;
     started_ = now;
     next_word_.reset();
-    lookers_.clear();
+    outside_.clear();
     log(SchedulerEvent::Kind::Started,
         fmt::format("training starts with {} on {}", rubato::counted(members_.size(), "worker"),
                     rubato::counted(servers_.size(), "shard")));
@@ -869,7 +874,7 @@ void Scheduler::say_awaited(Instant now) {
   log(SchedulerEvent::Kind::Absent, line.text);
   notice(line.text, false);
   for (const auto& server : servers_) send(server.peer, line);
-  for (const auto& [name, peer] : lookers_) send(peer, line);
+  for (const auto& [name, peer] : outside_) send(peer, line);
 }
 
 void Scheduler::remove_member(Instant now, WorkerId id, WorkerState::Fate fate,
@@ -965,6 +970,8 @@ void Scheduler::on_server_heard(Instant now, std::uint32_t index) {
   server_silence_.heard(index, now);
   copies_.on_heard(index);
   ServerState& server = servers_[index];
+  if (now - server.heard > options_.lost_after * 0.5) server.present_since = now;
+  server.heard = now;
   if (!server.absent_since) return;
   absence_.forget(index);
   const Duration away = now - *server.absent_since + options_.lost_after;
@@ -1006,8 +1013,11 @@ std::string Scheduler::worker_title(WorkerId worker) const {
   return fmt::format("worker {} '{}'", worker.value, workers_[worker.value].name);
 }
 
+// A server that was frozen or cut off has waited for commits that could not reach it. That is no
+// fault of their workers.
 void Scheduler::on_standings(Instant now, std::uint32_t server, const proto::Heartbeat& beat) {
-  for (const proto::Standing& standing : beat.standings) {
+  for (proto::Standing standing : beat.standings) {
+    standing.waited = std::min(standing.waited, now - servers_[server].present_since);
     if (standing.worker.value >= workers_.size()) continue;
     WorkerState& worker = workers_[standing.worker.value];
     if (worker.incarnation != standing.incarnation) continue;
@@ -1126,6 +1136,7 @@ void Scheduler::on_return(Instant now) {
   for (ServerState& server : servers_) {
     server.peer = kNobody;
     server.clock = {};  // the journal does not have it
+    server.heard = {};
   }
   for (WorkerState& worker : workers_) worker.peer = kNobody;
   heard_ = now;
@@ -1213,7 +1224,7 @@ void Scheduler::end(Instant now, std::string reason, bool failed) {
   log(SchedulerEvent::Kind::Stopped, "stop: " + *stop_reason_);
   for (const auto& worker : workers_)
     if (worker.fate == WorkerState::Fate::Member) send_stop(worker.peer);
-  for (const auto& [name, peer] : lookers_) send_stop(peer);
+  for (const auto& [name, peer] : outside_) send_stop(peer);
   ending_ = Ending::Workers;
   ending_until_ = now + options_.lost_after;
   end_step(now);
