@@ -87,7 +87,7 @@ auto write(Builder& b, const Notice& m) {
   return wire::CreateNotice(b, text(b, m.text), m.rejoin);
 }
 auto write(Builder& b, const Save& m) {
-  return wire::CreateSave(b, m.number, m.keep);
+  return wire::CreateSave(b, m.number, m.keep, m.clock.ns, m.ago.ns);
 }
 
 auto write(Builder& b, const Members& m) {
@@ -106,7 +106,7 @@ auto write(Builder& b, const Members& m) {
 }
 
 auto write(Builder& b, const MembersAck& m) {
-  return wire::CreateMembersAck(b, m.epoch);
+  return wire::CreateMembersAck(b, m.epoch, m.clock.ns);
 }
 auto write(Builder& b, const Pull& m) {
   return wire::CreatePull(b, m.sequence, offsets(b, m.offsets));
@@ -490,11 +490,14 @@ Result<Body> read(const wire::Schema& t) {
 
 Result<Body> read(const wire::MembersAck& t) {
   RUBATO_TRY(check_numbers("MembersAck", t.epoch()));
-  return MembersAck{t.epoch()};
+  RUBATO_TRY(check_clocks("MembersAck", t.clock_ns()));
+  return MembersAck{t.epoch(), {t.clock_ns()}};
 }
 Result<Body> read(const wire::Save& t) {
   RUBATO_TRY(check_numbers("Save", t.number(), t.keep()));
-  return Save{t.number(), t.keep()};
+  RUBATO_TRY(check_clocks("Save", t.clock_ns()));
+  RUBATO_TRY(check_durations("Save", t.ago_ns()));
+  return Save{t.number(), t.keep(), {t.clock_ns()}, {t.ago_ns()}};
 }
 
 Result<Body> read_rare_body(const wire::Envelope& e) {

@@ -190,6 +190,7 @@ struct Members {
 // server -> scheduler: this list is in force.
 struct MembersAck {
   std::uint64_t epoch = 0;
+  Instant clock{};  // of the server
 };
 
 // scheduler -> every server: keep a snapshot with this number now.
@@ -197,6 +198,10 @@ struct Save {
   std::uint64_t number = 0;
   // The newest snapshot that every server has on disk. It is not to be written over. 0: none.
   std::uint64_t keep = 0;
+  // The receiver's clock, as the scheduler heard it last, and how long before this order that was.
+  // 0: unknown.
+  Instant clock{};
+  Duration ago{};
 };
 
 // --- the parameter path: worker or evaluator <-> server --------------------------------------
@@ -322,7 +327,7 @@ inline constexpr std::size_t kStandingsMax = 64;  // of a Heartbeat
 // worker -> server, asking the same: are you there?
 struct Heartbeat {
   Instant echo;             // the question's `sent`; 0: nobody asked
-  Instant clock;            // of the scheduler when it answered
+  Instant clock;            // of the scheduler when it answered; of a server when it sent this
   std::uint64_t saved = 0;  // servers: the newest snapshot of this run that is on disk; 0: none
   std::vector<Standing> standings = {};  // servers: of members that the scheduler should know of
   bool broken = false;                   // servers: the shard's parameters are not finite

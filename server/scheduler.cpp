@@ -144,6 +144,12 @@ void Scheduler::on_server(Instant now, PeerId from, const Message& message) {
   on_server_heard(now, index);
   if (settling_) settle_servers(now);
   const auto* beat = std::get_if<proto::Heartbeat>(&message.body);
+  const auto* ack = std::get_if<proto::MembersAck>(&message.body);
+  const Instant clock = beat ? beat->clock : ack ? ack->clock : Instant{};
+  if (clock != Instant{}) {
+    servers_[index].clock = clock;
+    servers_[index].clock_heard = now;
+  }
   if (beat) copies_.on_told(index, *beat, commits_);
   if (beat && beat->seeded > servers_[index].seeded) {
     servers_[index].seeded = beat->seeded;
@@ -157,7 +163,7 @@ void Scheduler::on_server(Instant now, PeerId from, const Message& message) {
     end_step(now);
   } else if (beat) {
     on_standings(now, index, *beat);
-  } else if (const auto* ack = std::get_if<proto::MembersAck>(&message.body)) {
+  } else if (ack) {
     lists_.on_ack(index, ack->epoch, now);
     // Only now it can answer a pull.
     if (std::exchange(servers_[index].moved, false)) tell_moved();
@@ -326,6 +332,7 @@ bool Scheduler::replace_server(Instant now, PeerId from, std::uint32_t index,
   server.public_key = hello.public_key;
   server.snapshot = newest ? newest->number : 0;
   server.seeded = newest ? seeding_ : 0;  // a snapshot has its values
+  server.clock = {};
   server.moved = true;
   lists_.on_replaced(index, now);
   const std::uint64_t lost = copies_.on_replaced(index, hello.snapshots, newest, commits_);
@@ -355,9 +362,13 @@ void Scheduler::notice(const std::string& text, bool rejoin) {
     if (worker.fate == WorkerState::Fate::Member) send(worker.peer, proto::Notice{text, rejoin});
 }
 
+void Scheduler::note_outside(PeerId from, const std::string& name) {
+  if (outside_.size() < options_.workers + kStrangersMax) outside_[name] = from;
+}
+
 // Nothing is kept but what the log and the notices need: its Hello proper comes later.
 void Scheduler::on_look(Instant now, PeerId from, const proto::Hello& hello) {
-  if (!started_ && lookers_.size() < options_.workers + kStrangersMax) lookers_[hello.name] = from;
+  note_outside(from, hello.name);
   if (!hello.trouble.empty())
     if (const auto left_out = said_.admit(now, hello.name + ' ' + hello.trouble))
       log(SchedulerEvent::Kind::Warning,
@@ -373,7 +384,7 @@ void Scheduler::on_look(Instant now, PeerId from, const proto::Hello& hello) {
 void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message) {
   const auto& hello = std::get<proto::Hello>(message.body);
   if (hello.looks) return on_look(now, from, hello);
-  lookers_.erase(hello.name);
+  outside_.erase(hello.name);
   if (const auto known = members_.find(hello.name); known != members_.end()) {
     const WorkerId id = known->second;
     WorkerState& worker = workers_[id.value];
@@ -416,6 +427,7 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
   if (stall != stalls_.end() && now < stall->second.until &&
       (stall->second.count > 1 || past_.contains(message.incarnation - 1))) {
     send(from, proto::Heartbeat{});  // a sign of life; the worker repeats its Hello
+    note_outside(from, hello.name);
     return;
   }
   admit(now, from, message);
@@ -590,7 +602,7 @@ bool Scheduler::await_seed(Instant now) {
 void Scheduler::begin_training(Instant now) {
   started_ = now;
   next_word_.reset();
-  lookers_.clear();
+  outside_.clear();
   log(SchedulerEvent::Kind::Started,
       fmt::format("training starts with {} on {}", rubato::counted(members_.size(), "worker"),
                   rubato::counted(servers_.size(), "shard")));
@@ -909,7 +921,7 @@ void Scheduler::say_awaited(Instant now) {
   log(SchedulerEvent::Kind::Absent, line.text);
   notice(line.text, false);
   for (const auto& server : servers_) send(server.peer, line);
-  for (const auto& [name, peer] : lookers_) send(peer, line);
+  for (const auto& [name, peer] : outside_) send(peer, line);
 }
 
 void Scheduler::remove_member(Instant now, WorkerId id, WorkerState::Fate fate,
@@ -1006,6 +1018,8 @@ void Scheduler::on_server_heard(Instant now, std::uint32_t index) {
   server_silence_.heard(index, now);
   copies_.on_heard(index);
   ServerState& server = servers_[index];
+  if (now - server.heard > options_.lost_after * 0.5) server.present_since = now;
+  server.heard = now;
   if (!server.absent_since) return;
   absence_.forget(index);
   const Duration away = now - *server.absent_since + options_.lost_after;
@@ -1047,8 +1061,11 @@ std::string Scheduler::worker_title(WorkerId worker) const {
   return fmt::format("worker {} '{}'", worker.value, workers_[worker.value].name);
 }
 
+// A server that was frozen or cut off has waited for commits that could not reach it. That is no
+// fault of their workers.
 void Scheduler::on_standings(Instant now, std::uint32_t server, const proto::Heartbeat& beat) {
-  for (const proto::Standing& standing : beat.standings) {
+  for (proto::Standing standing : beat.standings) {
+    standing.waited = std::min(standing.waited, now - servers_[server].present_since);
     if (standing.worker.value >= workers_.size()) continue;
     WorkerState& worker = workers_[standing.worker.value];
     if (worker.incarnation != standing.incarnation) continue;
@@ -1152,14 +1169,23 @@ void Scheduler::set_back(Instant now, const std::string& why) {
 
 void Scheduler::order_snapshot(Instant now) {
   if (bad_losses_ > 0 && copies_.poll_wakeup() <= now) copies_.skip(now);
-  const auto order = copies_.poll_order(now);
-  if (!order) return;
+  if (const auto order = copies_.poll_order(now)) send_order(now, *order);
+}
+
+// A server whose clock is unknown is in no list yet.
+void Scheduler::send_order(Instant now, const proto::Save& order) {
   for (const auto& server : servers_)
-    if (!server.absent_since) send(server.peer, *order);
+    if (!server.absent_since && server.clock != Instant{})
+      send(server.peer,
+           proto::Save{order.number, order.keep, server.clock, now - server.clock_heard});
 }
 
 void Scheduler::on_return(Instant now) {
-  for (ServerState& server : servers_) server.peer = kNobody;
+  for (ServerState& server : servers_) {
+    server.peer = kNobody;
+    server.clock = {};  // the journal does not have it
+    server.heard = {};
+  }
   for (WorkerState& worker : workers_) worker.peer = kNobody;
   heard_ = now;
   cut_off_ = false;
@@ -1246,7 +1272,7 @@ void Scheduler::end(Instant now, std::string reason, bool failed) {
   log(SchedulerEvent::Kind::Stopped, "stop: " + *stop_reason_);
   for (const auto& worker : workers_)
     if (worker.fate == WorkerState::Fate::Member) send_stop(worker.peer);
-  for (const auto& [name, peer] : lookers_) send_stop(peer);
+  for (const auto& [name, peer] : outside_) send_stop(peer);
   ending_ = Ending::Workers;
   ending_until_ = now + options_.lost_after;
   end_step(now);
@@ -1277,10 +1303,8 @@ void Scheduler::end_step(Instant now) {
     // A snapshot of the last instant, from which the run can go on. A server writes it to its end
     // before its own.
     const auto order = failed_ || bad_losses_ > 0 ? std::nullopt : copies_.last_order(now);
-    for (const auto& server : servers_) {
-      if (order) send(server.peer, *order);
-      send_stop(server.peer);
-    }
+    if (order) send_order(now, *order);
+    for (const auto& server : servers_) send_stop(server.peer);
   }
   const auto gone = [](const ServerState& server) { return server.told || server.absent_since; };
   if (ending_ == Ending::Servers && (now >= ending_until_ || std::ranges::all_of(servers_, gone)))

@@ -189,6 +189,12 @@ class Scheduler {
     std::optional<Instant> absent_since = {};  // silent, and waited for
     bool told = false;                         // it has said farewell
     std::uint32_t seeded = 0;  // the number of the initial values that it has; 0: none
+    // When it was heard last, and since when it has been heard without a gap.
+    Instant heard = {};
+    Instant present_since = {};
+    // Its clock as it told it last, and when; 0: not since the last on_return().
+    Instant clock = {};
+    Instant clock_heard = {};
   };
   // What a worker does a second, measured from one mark to the next.
   struct Pace {
@@ -256,6 +262,8 @@ class Scheduler {
   void on_worker_hello(Instant now, proto::PeerId from, const proto::Message& message);
   // A worker that looks for the servers before it joins.
   void on_look(Instant now, proto::PeerId from, const proto::Hello& hello);
+  // It hears what all are told of the start and the end.
+  void note_outside(proto::PeerId from, const std::string& name);
   void tell_status(Instant now, proto::PeerId from);
   // For whom the start waits. Empty: for nobody.
   std::string awaited() const;
@@ -284,6 +292,7 @@ class Scheduler {
 
   // Snapshots and absence.
   void order_snapshot(Instant now);
+  void send_order(Instant now, const proto::Save& order);
   // Every worker joins again, and pulls all parameters anew. `why`: for their logs.
   void rejoin_all(const std::string& why);
   void tell_moved();                                  // the evaluator, which server is where now
@@ -413,9 +422,10 @@ class Scheduler {
   std::optional<Instant> started_;
   std::optional<Instant> next_word_;  // when to look for whom the start waits
   RepeatedLine word_{Duration::from_seconds(10)};
-  std::map<std::string, proto::PeerId> lookers_;  // workers that look for the servers, by name
-  LogLimit said_;                                 // of what they cannot reach
-  proto::Status status_;                          // the last answer
+  // By name: workers that look for the servers, or were left out and wait to come back.
+  std::map<std::string, proto::PeerId> outside_;
+  LogLimit said_;         // of what they cannot reach
+  proto::Status status_;  // the last answer
   std::optional<Instant> status_at_;
   std::size_t status_answers_ = 0;          // with it
   std::optional<Instant> deserted_;         // since when no worker is a member

@@ -21,6 +21,10 @@ using proto::Role;
 
 namespace {
 
+// An order that took so much longer than the quickest one would mix moments.
+constexpr Duration kOrderLateAfter = Duration::from_ms(1500);
+constexpr Duration kClockStoodStill = Duration::from_ms(-100);
+
 // A reply carries a checksum if the commit did. Compressed replies never do.
 Shard::Checksum answer_checksum(const ReplyState& reply, const proto::Payload& update) {
   const bool wanted = update.checksum() && reply.wanted.codec == proto::PayloadCodec::F32;
@@ -79,6 +83,7 @@ proto::Heartbeat ServerCore::state_of_snapshots() const {
 
 proto::Heartbeat ServerCore::heartbeat(Instant now) {
   proto::Heartbeat beat = state_of_snapshots();
+  beat.clock = now;
   if (!options_.reports) return beat;
   look_at_parameters();
   beat.broken = broken_;
@@ -152,7 +157,7 @@ void ServerCore::on_scheduler(Instant now, const Message& message) {
   } else if (const auto* stop = std::get_if<proto::Stop>(&message.body)) {
     on_stop(*stop);
   } else if (const auto* order = std::get_if<proto::Save>(&message.body)) {
-    save(*order);
+    save(now, *order);
   } else if (const auto* refusal = std::get_if<proto::Refusal>(&message.body)) {
     on_refused(*refusal);
   } else if (const auto* notice = std::get_if<proto::Notice>(&message.body)) {
@@ -274,10 +279,24 @@ void ServerCore::begin_norms() {
   norms_ = UpdateNorms(options_.update_limit, static_cast<double>(largest));
 }
 
-void ServerCore::save(const proto::Save& order) {
+// A machine that slept has a clock that stood still: then the trip seems to end before it began.
+bool ServerCore::is_late(Instant now, const proto::Save& order) {
+  if (order.clock == Instant{}) return false;
+  const Duration trip = now - order.clock - order.ago;
+  const Duration most = least_trip_.value_or(Duration{}) + kOrderLateAfter;
+  least_trip_ = std::min(trip, least_trip_.value_or(trip));
+  return trip > most || trip < kClockStoodStill;
+}
+
+void ServerCore::save(Instant now, const proto::Save& order) {
   if (!storage_ || !id_) return;
   const std::uint64_t number = order.number;
   poll_saved();
+  if (is_late(now, order)) {
+    warnings_.push(fmt::format(
+        "snapshot {} is left out: its order came late, and other shards have moved on", number));
+    return;
+  }
   if (saving_) {
     if (!std::exchange(left_out_, true))
       warnings_.push(fmt::format("snapshot {} is left out: snapshot {} is still being written",
@@ -345,7 +364,7 @@ void ServerCore::on_members(Instant now, const proto::Members& list) {
     phase_ = list.phase.number;
     act(now, gate_->on_phase(now, list.phase));
   }
-  send(scheduler_, proto::MembersAck{members_epoch_});
+  send(scheduler_, proto::MembersAck{members_epoch_, now});
 }
 
 MemberState* ServerCore::find_member(PeerId from, const Message& message) {

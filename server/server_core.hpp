@@ -121,7 +121,9 @@ class ServerCore {
   // All shards go back together: to this snapshot; 0: to what is kept, or to initial parameters.
   [[nodiscard]] Result<void> set_back(Instant now, std::uint64_t snapshot);
   void begin_norms();
-  void save(const proto::Save& order);
+  // The order was sent a while ago, so this shard is no longer of the moment that it means.
+  bool is_late(Instant now, const proto::Save& order);
+  void save(Instant now, const proto::Save& order);
   bool poll_saved();  // Returns: true at the end of a save
   void on_members(Instant now, const proto::Members& members);
   void replace_members(Instant now, std::vector<proto::Member> wanted);
@@ -217,6 +219,7 @@ class ServerCore {
   ElementRange range_;
   std::uint64_t commits_before_ = 0;        // of earlier lives
   std::optional<std::uint64_t> saving_;     // the snapshot that is being written
+  std::optional<Duration> least_trip_;      // of a word to the scheduler and an order back
   std::uint64_t saved_ = 0;                 // the newest of this run that is on disk
   std::vector<proto::SnapshotInfo> known_;  // of this run, that may be on disk
   bool left_out_ = false;                   // one since then; it was told

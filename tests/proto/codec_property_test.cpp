@@ -136,7 +136,7 @@ Message any_body(std::size_t kind) {
     case 6:
       return any_members();
     case 7:
-      return message(MembersAck{any_number()});
+      return message(MembersAck{any_number(), any_clock()});
     case 8:
       return message(Pull{any_number(), any_numbers()});
     case 9:
@@ -177,7 +177,7 @@ Message any_body(std::size_t kind) {
                                 any<double>(),
                                 {any<double>(), any<double>(), any<double>()}});
     case 17:
-      return message(Save{any_number()});
+      return message(Save{any_number(), any_number(), any_clock(), any_duration()});
     case 18:
       return message(Status{any<std::string>()});
     default:

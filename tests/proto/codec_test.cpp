@@ -198,6 +198,7 @@ TEST_CASE("every time that a peer says of itself has a bound") {
       of(standing, [](Heartbeat& m) -> Duration& { return m.standings[0].waited; }),
       of(standing, [](Heartbeat& m) -> Duration& { return m.standings[0].usual; }),
       of(Directive{}, [](Directive& m) -> Duration& { return m.period; }),
+      of(Save{}, [](Save& m) -> Duration& { return m.ago; }),
       of(Evaluation{}, [](Evaluation& m) -> Duration& { return m.age; }),
   };
   for (std::size_t i = 0; i < times.size(); ++i) {

@@ -67,11 +67,11 @@ inline std::vector<Message> every_message() {
       message(Leave{"battery"}),
       message(Stop{"target reached", true}),
       message(Notice{"server 1 is silent", true}),
-      message(Save{6, 5}),
+      message(Save{6, 5, {7}, {8}}),
       message(Members{4, {{WorkerId{0}, 11}, {WorkerId{7}, 12}}}),
       message(Members{5, {{WorkerId{0}, 11}}, {1, {{WorkerId{0}, {9, true}}}}}),
       message(Members{6, {{WorkerId{2}, 11}}, {}, 7, 5, 8, WorkerId{2}}),
-      message(MembersAck{4}),
+      message(MembersAck{4, {5}}),
       message(Pull{9}),
       message(Pull{9, {4, 16'384}}),
       message(Commit{9, 4, 6, 16, 21, PayloadCodec::F16, true, PayloadCodec::TopK, 0.25, true, 0.5,
@@ -119,13 +119,13 @@ inline auto fields(const Notice& m) {
   return std::tie(m.text, m.rejoin);
 }
 inline auto fields(const Save& m) {
-  return std::tie(m.number, m.keep);
+  return std::tie(m.number, m.keep, m.clock, m.ago);
 }
 inline auto fields(const Members& m) {
   return std::tie(m.epoch, m.members, m.phase, m.setbacks, m.back_to, m.seeding, m.seeder);
 }
 inline auto fields(const MembersAck& m) {
-  return std::tie(m.epoch);
+  return std::tie(m.epoch, m.clock);
 }
 inline auto fields(const Pull& m) {
   return std::tie(m.sequence, m.offsets);

@@ -133,6 +133,20 @@ TEST_CASE("snapshots: ordered at the start and at every interval, from servers t
   CHECK(numbers(1).empty());
 }
 
+TEST_CASE("snapshots: an order says which clock of its server was heard, and how long ago") {
+  SchedulerWorld world(saving());
+  world.start();
+  world.pass(kSecond * 29, {kZero, kOne});
+  world.collect();
+  world.from_server(0, proto::Heartbeat{.echo = {}, .clock = {7'000}});
+  world.now = world.now + kSecond;
+  world.scheduler.on_wakeup(world.now);
+  const auto orders = bodies<proto::Save>(world.collect(), server_peer(0));
+  REQUIRE(orders.size() == 1);
+  CHECK(orders[0].clock == Instant{7'000});
+  CHECK(orders[0].ago == kSecond);
+}
+
 TEST_CASE("snapshots: without them nobody is asked for any") {
   SchedulerWorld world;
   world.start();

@@ -67,6 +67,10 @@ proto::Heartbeat telling(const proto::Standing& standing) {
 
 // The server holds commits, and says so, for so long.
 void hold_up(SchedulerWorld& world, const PlayedWorker& whom, Duration usual, Duration time) {
+  for (int i = 0; i < 2; ++i) {  // it does not say so before
+    world.now = world.now + kSecond * 2;
+    world.from_server(0, proto::Heartbeat{});
+  }
   for (Duration waited = kSecond * 6; waited <= time; waited += kSecond * 2) {
     world.now = world.now + kSecond * 2;
     world.from_server(0, telling(awaited(whom, waited, usual)));
@@ -129,10 +133,46 @@ TEST_CASE("watch: a worker that makes no step at all holds a round for stalled_s
     world.from_worker(kTwo, made(0, 0));
     world.scheduler.on_wakeup(world.now);
   };
+  world.pass(kSecond * 30, {kZero, kOne, kTwo});
   waited(kSecond * 29);
   CHECK(world.scheduler.members() == 3);
   waited(kSecond * 30);
   CHECK(world.scheduler.members() == 2);
+}
+
+TEST_CASE("watch: a server that was away has waited for nobody meanwhile") {
+  SchedulerWorld world(watching());
+  world.start(3);
+  const auto away = [&](std::uint32_t index, Duration time) {
+    for (const Instant end = world.now + time; world.now < end;) {
+      world.now = world.now + kSecond * 2;
+      if (index != 0) world.from_server(0, proto::Heartbeat{});
+      for (const auto& worker : {kZero, kOne, kTwo}) world.from_worker(worker, made(10, 10));
+      world.scheduler.on_wakeup(world.now);
+    }
+  };
+  away(0, kSecond * 40);
+  world.from_server(0, telling(awaited(kTwo, kSecond * 40, kSecond * 0.5)));
+  CHECK(world.scheduler.members() == 3);
+  away(1, kSecond * 28);
+  world.from_server(0, telling(awaited(kTwo, kSecond * 68, kSecond * 0.5)));
+  CHECK(world.scheduler.members() == 3);
+  away(1, kSecond * 2);
+  world.from_server(0, telling(awaited(kTwo, kSecond * 70, kSecond * 0.5)));
+  CHECK(world.scheduler.members() == 2);
+}
+
+TEST_CASE("watch: who was left out, and waits to come back, is told of the end") {
+  SchedulerWorld world(watching());
+  world.start(3);
+  world.from_worker(kTwo, made(10, 10));
+  hold_up(world, kTwo, Duration::from_ms(500), kSecond * 30);
+  REQUIRE(world.scheduler.members() == 2);
+  const auto later = PlayedWorker{3, kTwo.name, 4000, 999};
+  for (int i = 0; i < 2; ++i) world.worker_hello(later);
+  world.collect();
+  world.scheduler.stop(world.now, "target reached");
+  CHECK(count<proto::Stop>(world.collect(), later.peer) == 1);
 }
 
 TEST_CASE("watch: stalled_seconds = 0 leaves nobody out") {

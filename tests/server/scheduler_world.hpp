@@ -110,7 +110,10 @@ class SchedulerWorld {
                           .body = std::move(body),
                           .payload = {}});
   }
+  // A heartbeat tells a clock, this one if the test has none.
   void from_server(std::uint32_t index, proto::Body body) {
+    if (auto* beat = std::get_if<proto::Heartbeat>(&body); beat && beat->clock == Instant{})
+      beat->clock = now;
     hear(server_peer(index), {proto::Role::Server, index}, 70 + index, std::move(body));
   }
   void from_worker(const PlayedWorker& worker, proto::Body body) {
@@ -130,7 +133,7 @@ class SchedulerWorld {
     from_worker(worker, proto::Hello{worker.name, 10, ""});
   }
   // Server `index` puts the newest list it was sent into force. Requires: collect() saw it.
-  void ack(std::uint32_t index) { from_server(index, proto::MembersAck{servers_[index]}); }
+  void ack(std::uint32_t index) { from_server(index, proto::MembersAck{servers_[index], now}); }
 
   // All servers and the first `workers` workers, up to Start.
   void start(std::uint32_t workers = 2) {

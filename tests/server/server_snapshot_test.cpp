@@ -171,6 +171,35 @@ TEST_CASE("snapshot: a disk that fails is told of once, one that is slow leaves 
   CHECK_FALSE(core.failure());
 }
 
+TEST_CASE("snapshot: an order that comes late is left out, for other shards have moved on") {
+  const auto kept = std::make_shared<KeptSnapshots>();
+  ServerWorld world(keeping(kept));
+  const auto order = [&](std::uint64_t number, Duration ago) {
+    const Instant clock = world.now;
+    world.now = world.now + ago;
+    return proto::Save{.number = number, .keep = 0, .clock = clock, .ago = ago};
+  };
+  const auto arrives = [&](const proto::Save& save, double late) {
+    world.now = world.now + Duration::from_seconds(late);
+    world.from_scheduler(save);
+    const bool saved =
+        !tests::bodies<proto::Heartbeat>(tests::sent(world.core), kSchedulerPeer).empty();
+    const bool warned = !warnings(world.core).empty();
+    CHECK(saved != warned);
+    return saved;
+  };
+  const Duration second = Duration::from_seconds(1);
+  CHECK(arrives(order(1, second), 0.3));
+  CHECK(arrives(order(2, {}), 1.7));  // 1.4 s more than the quickest
+  CHECK_FALSE(arrives(order(3, {}), 1.9));
+  CHECK_FALSE(arrives(order(4, second), 30));
+  CHECK(arrives(order(5, second), 0.3));
+  // The machine slept: its clock stood still.
+  proto::Save slept = order(6, {});
+  slept.ago = second;
+  CHECK_FALSE(arrives(slept, 0.5));
+}
+
 TEST_CASE("stop: of a run that could not go on is a failure of the server") {
   ServerWorld world;
   world.from_scheduler(proto::Stop{"no worker is left", true});
