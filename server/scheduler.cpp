@@ -153,7 +153,7 @@ void Scheduler::on_server(Instant now, PeerId from, const Message& message) {
   if (beat) copies_.on_told(index, *beat, commits_);
   if (beat && beat->seeded > servers_[index].seeded) {
     servers_[index].seeded = beat->seeded;
-    start_ready_workers(now);
+    if (!stop_reason_) start_ready_workers(now);
   }
   if (ending_ == Ending::Servers) {
     if (std::holds_alternative<proto::Leave>(message.body))
