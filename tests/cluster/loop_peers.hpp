@@ -56,13 +56,13 @@ class LoopPeers final : public proto::Transport {
       }
       addresses.push_back(message.payload.bytes().data());
       if (commit->seeding > 0) return take_seed(*commit, update);
-      for (std::size_t i = 0; i < update.size(); ++i) {
+      for (std::size_t i = 0; i < update.size() && !commit->discard; ++i) {
         float& weight = weights[commit->offset + i];
         weight = commit->elastic ? weight + 0.5F * (update[i] - weight) : weight - update[i];
       }
       if (keeps) heard.push_back(message);
       if (commit->offset == 0) ++commits;
-      parameters(commit->sequence, commit->offset, commit->count);
+      parameters(commit->sequence, commit->offset, commit->count, commit->discard);
     }
     return 1;
   }
@@ -129,18 +129,20 @@ class LoopPeers final : public proto::Transport {
     } else if (const auto* leave = std::get_if<proto::Leave>(&message.body)) {
       noted += fmt::format("leave {}\n", leave->reason);
     } else if (const auto* commit = std::get_if<proto::Commit>(&message.body)) {
+      std::vector<float> values(commit->count);
+      if (!proto::decompress(commit->codec, message.payload.bytes(), values)) values.clear();
       noted += fmt::format(
           "commit {} {}+{}/{} steps {} discard {} elastic {} weight {} seeding {}: {}\n",
           commit->sequence, commit->offset, commit->count, commit->total, commit->steps,
           commit->discard, commit->elastic, commit->weight, commit->seeding,
-          fmt::join(tests::values_of(message.payload), " "));
+          fmt::join(values, " "));
     }
   }
   Result<std::size_t> take_seed(const proto::Commit& commit, const std::vector<float>& values) {
     std::ranges::copy(values, weights.begin() + static_cast<std::ptrdiff_t>(commit.offset));
     seeded_ += commit.count;
     if (seeded_ < weights.size()) {
-      answer(server_node(0), proto::ProbeReply{.sequence = commit.sequence});
+      answer(server_node(0), proto::ProbeReply{.sequence = commit.sequence, .missing_offsets = {}});
       return 1;
     }
     seeding = 0;
@@ -153,7 +155,8 @@ class LoopPeers final : public proto::Transport {
     const std::lock_guard lock(mutex_);
     inbox_.push_back(from(sender, std::move(body), std::move(payload)));
   }
-  void parameters(Sequence sequence, std::uint64_t offset, std::uint64_t count) {
+  void parameters(Sequence sequence, std::uint64_t offset, std::uint64_t count,
+                  bool refused = false) {
     const auto first = weights.begin() + static_cast<std::ptrdiff_t>(offset);
     const bool corrupt = corrupt_last && offset + count == weights.size();
     const auto end = first + static_cast<std::ptrdiff_t>(corrupt ? 0 : count);
@@ -162,7 +165,8 @@ class LoopPeers final : public proto::Transport {
                                         .offset = offset,
                                         .count = count,
                                         .total = weights.size(),
-                                        .held = {}},
+                                        .held = {},
+                                        .refused = refused},
                       tests::payload_of({first, end}));
     const std::lock_guard lock(mutex_);
     (offset >= keep_from ? kept_ : inbox_).push_back(std::move(reply));

@@ -56,6 +56,12 @@ WorldSetup setup_of(int every, bool overlap = false) {
   return setup;
 }
 
+WorkerClientOptions options_of(const std::function<void(WorkerClientOptions&)>& change) {
+  WorkerClientOptions options;
+  change(options);
+  return options;
+}
+
 // A loop like that of CountingDevice: each step takes 1 off.
 struct Loop {
   std::vector<float> first = {9, 9, 9}, second = {9, 9};  // W
@@ -110,7 +116,8 @@ struct Loop {
       case Action::Restart:
         return take(client->load(tensors));
       case Action::Evaluate:
-        return take(client->evaluated({.loss = 0.25, .accuracy = 0.5, .samples = 4}));
+        return take(client->evaluated(
+            {.age = {}, .loss = 0.25, .accuracy = 0.5, .version = 0, .samples = 4}));
       case Action::Wait:
         turn = client->wait(Duration::from_seconds(1));
         return;
@@ -221,7 +228,7 @@ TEST_CASE(
 
 TEST_CASE("worker client: a turn tells where the worker stands") {
   LoopPeers peers;
-  Loop loop(peers, setup_of(2), {.batch = 16});
+  Loop loop(peers, setup_of(2), options_of([](auto& o) { o.batch = 16; }));
   loop.until(Action::Load);
   CHECK(loop.turn.joins == 1);
   CHECK(loop.turn.steps == 0);
@@ -314,7 +321,9 @@ TEST_CASE("worker client: a membership that ended is joined again, and the loop 
 
 TEST_CASE("worker client: a stretched step takes its time, and the loop waits for it") {
   LoopPeers peers;
-  Loop loop(peers, setup_of(2), {.step_time = [](Instant, int) { return Duration::from_ms(20); }});
+  Loop loop(peers, setup_of(2), options_of([](auto& o) {
+              o.step_time = [](Instant, int) { return Duration::from_ms(20); };
+            }));
   loop.until(Action::Train);
   const Instant began = steady_now();
   loop.run(5);
@@ -362,7 +371,7 @@ TEST_CASE("worker client: commits that wait travel from one memory, without anot
 
 TEST_CASE("worker client: the loop measures what it has loaded, without steps of its own") {
   LoopPeers peers;
-  Loop loop(peers, setup_of(2), {.evaluate_every = Duration{}});
+  Loop loop(peers, setup_of(2), options_of([](auto& o) { o.evaluate_every = Duration{}; }));
   loop.until(Action::Evaluate);
   std::vector<float> copy(kParameters, 7);
   const std::vector<TensorMemory> elsewhere{{copy.data(), Element::F32, kParameters}};

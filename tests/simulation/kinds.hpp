@@ -28,6 +28,7 @@ inline const std::vector<KindRow>& violation_kinds() {
       {"loss-overstated", "no more commits are lost than the scheduler says", 0},
       {"loss-untold", "no fewer", 0},
       {"mixed-moments", "shards that go back together go back to one moment", 2},
+      {"mixed-seeds", "training starts with the initial values of one worker", 0},
       {"no-common-snapshot", "servers that had a snapshot in common have one", 0},
       {"no-orders", "the scheduler orders snapshots while it trains", 0},
       {"no-progress", "once everything is healed, every worker commits", 0},

@@ -44,6 +44,7 @@ std::unique_ptr<server::Scheduler> make_scheduler(const Plan& plan, Incarnation 
   options.watch = server::WatchOptions{};
   options.settings = kSettings;
   options.sync = plan.sync;
+  options.seeds = plan.seeds;
   return std::make_unique<server::Scheduler>(
       options, sync::make_tuner(plan.sync, sync_options_of(plan),
                                 {.parameter_bytes = options.parameters * sizeof(float),
@@ -61,6 +62,7 @@ std::unique_ptr<server::ServerCore> make_server(const Plan& plan, const Node& no
   options.parameters = parameters_of(plan);
   options.shard.chunk_bytes = kChunkElements * sizeof(float);
   options.shard.optimizer.global_rate = 1;
+  options.seeds = options.shard.keeps_initial = plan.seeds;
   options.timing = join_timing();
   options.settings = kSettings;
   options.form = sync::commit_form(plan.sync, sync_options_of(plan));
@@ -83,6 +85,7 @@ std::unique_ptr<worker::WorkerCore> make_worker(const Plan& plan, const Node& no
   options.overlap = sync::overlap(plan.sync, sync);
   options.timing = join_timing();
   options.looks = true;
+  options.seeds = plan.seeds;
   return std::make_unique<worker::WorkerCore>(options, make_rule(plan.sync, sync, bug));
 }
 

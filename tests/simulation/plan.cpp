@@ -114,6 +114,7 @@ Plan make_plan(std::uint64_t seed) {
   plan.servers = 1 + static_cast<int>(rng.below(3));
   plan.workers = 2 + static_cast<int>(rng.below(4));
   plan.spare = static_cast<int>(rng.below(3));
+  plan.seeds = Rng(seed, 1, 1).below(4) == 0;
   plan.snapshot_every = rounded(between(rng, 4, 15));
   for (int i = 0; i < plan.workers + plan.spare; ++i)
     plan.step_seconds.push_back(rounded(between(rng, 0.3, 1.5)));
@@ -161,6 +162,7 @@ std::string to_toml(const Plan& plan) {
       "snapshot_every = {:g}\nstep_seconds = \"{:g}\"\nfaults_end = {:g}\n",
       plan.seed, plan.sync, plan.staleness, plan.servers, plan.workers, plan.spare,
       plan.snapshot_every, fmt::join(plan.step_seconds, " "), plan.faults_end);
+  if (plan.seeds) text += "seeds = true\n";
   for (const Fault& fault : plan.faults) {
     text += fmt::format("\n[[fault]]\nkind = \"{}\"\nat = {:g}\n", name_of(fault.kind), fault.at);
     if (!fault.node.empty()) text += fmt::format("node = \"{}\"\n", fault.node);
@@ -185,6 +187,7 @@ Result<Plan> read_plan(std::string_view text, const std::string& file) {
   plan.servers = count("servers", 1, 8);
   plan.workers = count("workers", 1, 12);
   plan.spare = count("spare", 0, 12);
+  plan.seeds = root.flag("seeds", false);
   plan.snapshot_every = root.number("snapshot_every", 10, Limits::within(0.1, kLongest));
   plan.faults_end = root.number("faults_end", 60, Limits::within(0, kLongest));
   const std::string steps = root.text("step_seconds");

@@ -47,13 +47,17 @@ std::uint64_t ShardModel::slowest() const {
 void ShardModel::on_members(const proto::Members& list) {
   if (list.epoch <= epoch_) return;
   epoch_ = list.epoch;
+  seeding_ = list.seeding;
+  seeder_ = list.seeder.value;
   if (list.setbacks > setbacks_) {
     setbacks_ = list.setbacks;
     members_.clear();
     const auto known = known_.find(list.back_to);
     state_ = list.back_to != 0 && known != known_.end()
                  ? known->second
-                 : State{std::vector<float>(state_.values.size()), state_.commits};
+                 : State{std::vector<float>(state_.values.size()), state_.commits, state_.initial};
+    if (state_.initial.size() == state_.values.size() && list.back_to == 0)
+      state_.values = state_.initial;
     restored();
   }
   std::map<std::uint32_t, Incarnation> wanted;
@@ -82,7 +86,7 @@ void ShardModel::on_request(proto::PeerId from, const proto::Message& message) {
     on_commit(member, message, *commit);
   } else if (const auto* pull = std::get_if<proto::Pull>(&message.body)) {
     member.peer = from;
-    if (pull->offsets.empty() && member.answered == 0) member.pulled = pull->sequence;
+    if (pull->offsets.empty() && !member.committed()) member.pulled = pull->sequence;
   } else if (std::holds_alternative<proto::Probe>(message.body)) {
     member.peer = from;
   }
@@ -95,7 +99,8 @@ void ShardModel::on_commit(Member& member, const proto::Message& message,
   if (commit.sequence < member.sequence) return;
   if (commit.sequence > member.sequence) {
     if (member.whole(all)) return;  // one commit is in flight
-    const Sequence last = member.answered > 0 ? member.answered : member.pulled;
+    const Sequence last =
+        member.committed() ? member.answered : std::max(member.pulled, member.answered);
     if (last > 0 && commit.sequence != last + 1) return;
     member.sequence = commit.sequence;
     member.chunks.clear();
@@ -104,6 +109,11 @@ void ShardModel::on_commit(Member& member, const proto::Message& message,
   }
   if (member.chunks.contains(commit.offset)) return;
   auto values = floats_of(message.payload);
+  if (commit.seeding > 0) {
+    member.elements += values.size();
+    member.chunks[commit.offset] = std::move(values);
+    return on_seed(member, message.sender.index, commit);
+  }
   if (commit.discard || commit.began < setbacks_ ||
       std::ranges::any_of(values, [](float value) { return !std::isfinite(value); }))
     member.refused = true;
@@ -113,14 +123,30 @@ void ShardModel::on_commit(Member& member, const proto::Message& message,
     for (std::size_t i = 0; i < chunk.size(); ++i) state_.values[commit.offset + i] -= chunk[i];
   if (!member.whole(all)) return;
   if (applies_ == Applies::Whole) {
-    if (member.answered == 0) member.clock = std::max(member.clock, commit.round);
+    if (!member.committed()) member.clock = std::max(member.clock, commit.round);
     ++member.clock;
     apply(member);
   }
   if (applies_ == Applies::Chunks) {
     ++state_.commits;
     member.answered = std::exchange(member.sequence, 0);
+    member.seeded = false;
   }
+}
+
+// Only from the worker of the list, only under its number, and once.
+void ShardModel::on_seed(Member& member, std::uint32_t worker, const proto::Commit& commit) {
+  if (commit.seeding != seeding_ || commit.seeding <= seeded_ || worker != seeder_)
+    member.refused = true;
+  if (!member.whole(state_.values.size())) return;
+  if (!member.refused) {
+    for (const auto& [offset, chunk] : member.chunks)
+      std::ranges::copy(chunk, state_.values.begin() + static_cast<std::ptrdiff_t>(offset));
+    state_.initial = state_.values;
+    seeded_ = commit.seeding;
+  }
+  member.answered = std::exchange(member.sequence, 0);
+  member.seeded = true;
 }
 
 void ShardModel::apply(Member& member) {
@@ -151,6 +177,7 @@ void ShardModel::on_answers(Instant now, const std::vector<Answer>& answers) {
 
 void ShardModel::answered(Instant now, std::uint32_t worker, Member& member) {
   member.answered = std::exchange(member.sequence, 0);
+  member.seeded = false;
   if (applies_ != Applies::Whole || member.clock <= slowest() + staleness_) return;
   history_.violate(now, "ssp-bound",
                    fmt::format("{}: worker {} is answered {} commits ahead of the slowest; s is {}",

@@ -23,6 +23,8 @@ namespace rubato::simulation {
 inline constexpr std::uint64_t kChunkElements = 16;
 inline constexpr std::uint64_t kChunksOfShard = 2;
 inline constexpr std::uint64_t kOrderElement = kChunkElements - 1;
+// The initial values of worker w: this times w + 1 in the last element of each chunk, else 0.
+inline constexpr float kSeedOfWorker = 100;
 
 // When a model applies a commit.
 enum class Applies {
@@ -36,7 +38,8 @@ class ShardModel {
  public:
   struct State {
     std::vector<float> values;
-    std::uint64_t commits = 0;  // whole ones, refused ones too
+    std::uint64_t commits = 0;        // whole ones, refused ones too
+    std::vector<float> initial = {};  // that a worker told; empty: zeros
   };
   // `name`: for violations. `snapshot`: the one that it begins with. `setbacks`: of Welcome.
   ShardModel(History& history, std::string name, const Plan& plan, std::uint64_t elements,
@@ -66,11 +69,14 @@ class ShardModel {
     std::uint64_t elements = 0;                          // of these
     bool refused = false;                                // it
     bool used = false;                                   // it is applied, or refused for good
+    bool seeded = false;  // the last one that was answered was the initial values
+    bool committed() const { return answered > 0 && !seeded; }
     // Of SSP: c_i, which begins at the least of all, or at the round that its first commit names.
     std::uint64_t clock = 0;
     bool whole(std::uint64_t all) const { return sequence != 0 && elements == all; }
   };
   void on_commit(Member& member, const proto::Message& message, const proto::Commit& commit);
+  void on_seed(Member& member, std::uint32_t worker, const proto::Commit& commit);
   void restored();
   void apply(Member& member);
   std::uint64_t slowest() const;
@@ -86,6 +92,8 @@ class ShardModel {
   bool broken_ = false;               // it was said that the parameters differ
   std::uint64_t epoch_ = 0;
   std::uint32_t setbacks_;
+  std::uint32_t seeding_ = 0, seeder_ = 0;   // of the list
+  std::uint32_t seeded_ = 0;                 // the number of the values that it has
   std::map<std::uint32_t, Member> members_;  // by worker
   std::map<std::uint64_t, State> known_;     // by number of snapshot
 };

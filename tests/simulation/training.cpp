@@ -17,6 +17,14 @@ float target_of(std::uint32_t worker, std::size_t element) {
   return static_cast<float>((7 * worker + 3 * element) % 11);
 }
 
+// Shows whose it is in the last element of each chunk.
+std::shared_ptr<const Floats> seed_of(const Plan& plan, std::uint32_t worker) {
+  auto values = std::make_shared<Floats>(parameters_of(plan));
+  for (std::size_t i = kOrderElement; i < values->size(); i += kChunkElements)
+    (*values)[i] = kSeedOfWorker * static_cast<float>(worker + 1);
+  return values;
+}
+
 }  // namespace
 
 void World::drive(Process& process) {
@@ -35,6 +43,10 @@ void World::drive(Process& process) {
         if (trainee.stepping) return;
         core.on_commit(clock(process), take_update(process));
         trainee.committing = true;
+        break;
+      case Action::Seed:
+        if (trainee.stepping) return;
+        core.on_seed(clock(process), {seed_of(plan_, process.node->index)});
         break;
       case Action::Load:
       case Action::Restart:

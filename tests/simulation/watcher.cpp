@@ -163,6 +163,7 @@ void Watcher::on_end_of_healing(Instant now, Instant healed) {
 
 void Watcher::on_scheduler_line(Instant now, const std::string& text) {
   history_.line(now, "scheduler: " + text);
+  if (plan_.seeds && text.starts_with("training starts")) on_training(now);
   const bool left_out = text.find("they go on without it") != text.npos &&
                         text.find(" lost: has not committed") != text.npos;
   const auto lost = text.find(" is back ") != text.npos ? number_lost(text) : std::nullopt;
@@ -174,6 +175,21 @@ void Watcher::on_scheduler_line(Instant now, const std::string& text) {
     else
       node->said_lost = lost;
   }
+}
+
+void Watcher::on_training(Instant now) {
+  std::set<float> seeders;
+  for (const Node* server : servers()) {
+    if (!server->process || !server->process->model) continue;
+    const auto& values = server->process->model->state().values;
+    for (std::size_t i = kOrderElement; i < values.size(); i += kChunkElements)
+      if (values[i] != 0) seeders.insert(values[i] / kSeedOfWorker);  // 0: a process that is new
+  }
+  if (seeders.size() > 1)
+    history_.violate(now, "mixed-seeds",
+                     fmt::format("training starts with values of {} workers", seeders.size()));
+  if (seeders.empty())
+    history_.violate(now, "mixed-seeds", "training starts, and no shard has initial values");
 }
 
 bool Watcher::on_end(Instant now, const Process& process, int code, const std::string& why,

@@ -37,6 +37,8 @@ class Watcher {
 
   // --- words -------------------------------------------------------------------------------------
   void on_scheduler_line(Instant now, const std::string& text);
+  // Training starts. All shards that are there hold the values of one worker.
+  void on_training(Instant now);
   // A process ended by itself. Returns: whether the run cannot go on without it.
   bool on_end(Instant now, const Process& process, int code, const std::string& why, bool stopped);
   // Another process of the scheduler has heard the journal.
