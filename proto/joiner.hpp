@@ -37,6 +37,7 @@ class Joiner {
   void on_sign(Instant now) { sign_ = now; }
   // No more Hello is needed.
   void on_joined(Instant now);
+  bool joined() const { return joined_; }
 
   enum class Due { Nothing, Hello, Heartbeat };
   // What to send now. Each due message is reported once.

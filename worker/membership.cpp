@@ -68,7 +68,9 @@ Result<Membership::News> Membership::on_message(Instant now, NodeId from,
 }
 
 Result<Membership::News> Membership::on_welcome(Incarnation run, const proto::Welcome& welcome) {
-  if (id_ || welcome.looks) return News::None;  // the answer to a repeated Hello
+  if (welcome.looks) return News::None;
+  // The answer to a repeated Hello. Another number: this worker was lost while it joined.
+  if (id_) return welcome.you == *id_ || joiner_.joined() ? News::None : News::Lost;
   if (welcome.shards.parameters() != options_.parameters)
     return fail(ErrorCode::Corrupt,
                 fmt::format("scheduler: its shard map covers {} parameters, our model has {}",

@@ -55,6 +55,9 @@ hidden = [8]
 kind = "csv"
 path = "data.csv"
 label_column = "kind"
+features = 2
+classes = 3
+standardize = false
 [training]
 batch = 10
 learning_rate = 0.05
@@ -111,7 +114,8 @@ TEST_CASE("up trains a model of C's own with two servers, under each kind of mod
       CAPTURE(up.err());
       REQUIRE(code == 0);
       CHECK(contains(up.err(), "agreed on a model of 21 parameters in 6 tensors"));
-      CHECK(contains(up.err(), "the model begins with the values of worker 0 'a-0'"));
+      CHECK(contains(up.err(), "the model begins with the values of worker"));  // in any order
+      CHECK(contains(up.err(), "'a-0'\n"));
       const RealJson run = results_in(place, out).at("runs")[0];
       CHECK(run.at("time_to_target_s").get<double>() > 0);
       for (const auto& worker : run.at("workers")) CHECK(worker.at("commits").get<int>() > 0);

@@ -64,6 +64,16 @@ TEST_CASE("membership: Hello each second until it has joined, then heartbeats") 
   CHECK_FALSE(member.membership.mail().poll());  // the heartbeat is the caller's
 }
 
+TEST_CASE("membership: a Welcome under another number tells that the first one has ended") {
+  Member member;
+  CHECK(member.welcome() == News::WelcomeNewRun);
+  proto::Welcome other{.you = {Role::Worker, 4}, .parameters = 5, .range = {}, .shards = {}};
+  other.shards.shards.push_back({proto::shard_range(5, 0, 1), "tcp://10.0.0.1:5700"});
+  CHECK(member.hear(kScheduler, other) == News::Lost);
+  other.looks = true;
+  CHECK(member.hear(kScheduler, other) == News::None);
+}
+
 TEST_CASE("membership: a Start before any Welcome means nothing") {
   Member member;
   CHECK(member.hear(kScheduler, proto::Start{}) == News::None);

@@ -151,6 +151,22 @@ TEST_CASE("seed: a membership that ends in between is joined again, and asked ag
   }
 }
 
+TEST_CASE("seed: a worker that was lost while its values were on their way joins again") {
+  WorkerWorld world(seeds());
+  ask(world);
+  seed(world);
+  world.sent();
+  // It was silent, and says Hello again: to the scheduler it is another member.
+  world.welcome(9);
+  CHECK(world.core.next_action() == Action::Wait);
+  const auto hello = world.sent();
+  REQUIRE(bodies<proto::Hello>(hello, kSchedulerNode).size() == 1);
+  CHECK(hello[0].message.incarnation == 501);
+  world.welcome(10);
+  start(world, 2);
+  CHECK(world.core.next_action() == Action::Seed);
+}
+
 TEST_CASE("seed: another worker was named meanwhile, and this one just joins") {
   WorkerWorld world(seeds());
   ask(world);
