@@ -113,35 +113,35 @@ typedef struct rubato_options {
 
 /* What to do next, and where the worker stands. */
 typedef struct rubato_turn {
-  size_t size;         /* sizeof(rubato_turn), set by the caller */
-  uint32_t action;     /* enum rubato_action */
-  uint32_t batch;      /* samples of the next mini-batch */
-  uint32_t worker;     /* place of this worker in the file, from 0 */
-  uint32_t workers;    /* that the file lists */
+  size_t size;          /* sizeof(rubato_turn), set by the caller */
+  uint32_t action;      /* enum rubato_action */
+  uint32_t batch;       /* samples of the next mini-batch */
+  uint32_t worker;      /* place of this worker in the file, from 0 */
+  uint32_t workers;     /* that the file lists */
   uint32_t incarnation; /* how often it has joined, from 1; 0: not yet */
-  uint32_t setbacks;   /* how often its steps were dropped (RUBATO_RESTART) */
-  double rate;         /* part of the learning rate for the next step */
-  double seconds;      /* since the first step */
-  uint64_t steps;      /* of this process */
-  uint64_t commits;    /* likewise */
-  uint64_t bytes_up;   /* likewise, over its link */
+  uint32_t setbacks;    /* how often its steps were dropped (RUBATO_RESTART) */
+  double rate;          /* part of the learning rate for the next step */
+  double seconds;       /* since the first step */
+  uint64_t steps;       /* of this process */
+  uint64_t commits;     /* likewise */
+  uint64_t bytes_up;    /* likewise, over its link */
   uint64_t bytes_down;
   uint64_t earlier_steps; /* of earlier processes of this name */
 } rubato_turn;
 
 /* Who a worker is, before there is a model. */
 typedef struct rubato_identity {
-  size_t size;       /* sizeof(rubato_identity), set by the caller */
-  uint32_t worker;   /* place in the file, from 0 */
-  uint32_t workers;  /* that the file lists */
-  uint32_t batch;    /* training.batch */
-  uint64_t seed;     /* of the run */
+  size_t size;      /* sizeof(rubato_identity), set by the caller */
+  uint32_t worker;  /* place in the file, from 0 */
+  uint32_t workers; /* that the file lists */
+  uint32_t batch;   /* training.batch */
+  uint64_t seed;    /* of the run */
   char name[64];
-  char data[1024];   /* workers.data of the file for it; empty: none */
+  char data[1024]; /* workers.data of the file for it; empty: none */
 } rubato_identity;
 
-const char* rubato_version(void);              /* "0.2.0" */
-uint32_t rubato_abi(void);                     /* RUBATO_ABI of the library */
+const char* rubato_version(void);               /* "0.2.0" */
+uint32_t rubato_abi(void);                      /* RUBATO_ABI of the library */
 size_t rubato_size_of(const char* struct_name); /* "rubato_turn" and so on; 0: there is none */
 
 /* Reads the cluster file and finds out who this worker is. Opens nothing. */
@@ -152,8 +152,8 @@ int rubato_identify(const rubato_options*, rubato_identity*);
 int rubato_open(const rubato_options*, const rubato_tensor* tensors, size_t count,
                 rubato_worker** worker);
 
-/* A mini-batch was made. `loss_sum`: over its samples; NaN: not computed. Never waits and touches no
- * tensor. At RUBATO_OVER it does nothing. */
+/* A mini-batch was made. `loss_sum`: over its samples; NaN: not computed. Never waits and touches
+ * no tensor. At RUBATO_OVER it does nothing. */
 int rubato_step(rubato_worker*, double loss_sum, uint64_t samples, rubato_turn*);
 
 /* Reads the tensors: what they have moved since the last load is the update. Requires: the action
@@ -173,8 +173,8 @@ int rubato_wait(rubato_worker*, uint32_t milliseconds, rubato_turn*);
  * is RUBATO_EVALUATE. */
 int rubato_global(rubato_worker*, void* const* data);
 
-/* What the loop measured at RUBATO_EVALUATE. `loss`: the mean over `samples`. `accuracy`: 0..1; NaN:
- * none. */
+/* What the loop measured at RUBATO_EVALUATE. `loss`: the mean over `samples`. `accuracy`: 0..1;
+ * NaN: none. */
 int rubato_evaluated(rubato_worker*, double loss, double accuracy, uint64_t samples, rubato_turn*);
 
 /* Writes the tensors as they were after the last load or commit: the steps since are dropped. For a
@@ -186,11 +186,13 @@ int rubato_pull(rubato_worker*, void* const* data);
  * Then rubato_draw(): the next ones in the order of the built-in models. Same file and seed, same
  * bits. Samples that earlier processes of this name have drawn are left out, if the worker has
  * joined. */
-int rubato_share(rubato_worker*, const int32_t* labels, size_t samples, int32_t classes, size_t* own);
+int rubato_share(rubato_worker*, const int32_t* labels, size_t samples, int32_t classes,
+                 size_t* own);
 int rubato_draw(rubato_worker*, uint32_t* indices, size_t count);
 
-/* The next line of the log. `level`: 0 information, 1 warning, 2 failure. Returns: its length, which
- * may be more than `room`; 0: there is none. The line is cut to `room` - 1 bytes and ends with 0. */
+/* The next line of the log. `level`: 0 information, 1 warning, 2 failure. Returns: its length,
+ * which may be more than `room`; 0: there is none. The line is cut to `room` - 1 bytes and ends
+ * with 0. */
 size_t rubato_next_line(rubato_worker*, int* level, char* line, size_t room);
 
 /* Leaves the cluster, which hears why, and frees the worker. Waits for the farewell, 2 s at most.

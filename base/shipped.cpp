@@ -11,9 +11,12 @@ namespace rubato {
 namespace fs = std::filesystem;
 
 fs::path shipped_directory_for(const fs::path& program, const fs::path& installed) {
+  // Of bin/rubato, and of lib/x86_64-linux-gnu/librubato.so.
+  const fs::path above = program.parent_path().parent_path();
   std::vector<fs::path> candidates;
+  for (const fs::path& prefix : {above, above.parent_path()})
+    candidates.push_back(prefix / "share" / "rubato");
   for (fs::path p = program.parent_path(); !p.empty(); p = p.parent_path()) {
-    candidates.push_back(p / "share" / "rubato");
     candidates.push_back(p / "deploy");
     if (p == p.parent_path()) break;
   }

@@ -8,7 +8,8 @@
 namespace rubato {
 
 // The first directory of these that holds the device catalog:
-// - share/rubato above this program, or above librubato.so: an installation, wherever it was moved;
+// - share/rubato beside the bin/ of this program, or beside the lib/ of librubato.so: an
+//   installation, wherever it was moved;
 // - deploy/ above it: a source tree;
 // - share/rubato of the prefix that the build was configured with: a program that embeds Rubato.
 // Returns: its path, relative where it lies under the working directory; "deploy" if there is none.

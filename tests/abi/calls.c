@@ -107,7 +107,7 @@ static void openings(const char* file) {
   CHECK(rubato_open(&options, kTensors, 4, NULL) == RUBATO_BAD_INPUT);
   REFUSED(NULL, 4, "");
   REFUSED(kTensors, 0, "no tensors");
-  REFUSED(kTensors, 3, "\"out.bias\" [2] is missing");
+  REFUSED(kTensors, 3, "\"dense2.bias\" [2] is missing");
 
 #define WITH(change)                          \
   memcpy(tensors, kTensors, sizeof kTensors); \

@@ -23,6 +23,8 @@ TEST_CASE("an installation that was moved finds its own files, before any other"
   };
   CHECK(found("moved/bin/rubato") == directory.path("moved/share/rubato"));
   CHECK(found("moved/build/dev/cli/rubato") == directory.path("moved/deploy"));
+  CHECK(found("moved/lib/x86_64-linux-gnu/librubato.so.0") ==
+        directory.path("moved/share/rubato"));
   CHECK(found("elsewhere/embeds") == installed.string());
   CHECK(shipped_directory_for(directory.path("elsewhere/embeds"), directory.path("none")).empty());
 }

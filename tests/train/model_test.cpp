@@ -150,7 +150,7 @@ TEST_CASE("refused models are named with the remedy") {
     return spec.error().message;
   };
   CHECK(message({"cnm", {}}, {1, 28, 28}) ==
-        "model.kind: unknown model \"cnm\"; use mlp, cnn, lenet, cnn1d, lstm or svm");
+        "model.kind: unknown model \"cnm\"; use mlp, cnn, lenet, cnn1d, lstm, svm or layers");
   CHECK(message({"cnn", {64}}, {1, 28, 28}) ==
         "model.hidden: cnn has no sizes to choose; remove the key or use mlp, cnn1d or lstm");
   for (const char* kind : {"svm", "lenet", "cnn1d", "lstm"})
