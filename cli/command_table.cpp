@@ -562,8 +562,8 @@ void add_calibrate(CLI::App* command, MeasureRun& run) {
                    "Endpoint to answer such boxes at until Ctrl-C; measures nothing itself")
       ->excludes(server);
   command->add_option("COMMAND", run.loop,
-                      "Measure the steps of this program, which has a training loop of its own, after "
-                      "--: -- python3 train.py");
+                      "Measure the steps of this program, which has a training loop of its own, "
+                      "after --: -- python3 train.py");
 }
 
 void add_bench(CLI::App* command, MeasureRun& run) {

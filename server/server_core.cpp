@@ -31,6 +31,11 @@ Shard::Checksum answer_checksum(const ReplyState& reply, const proto::Payload& u
   return wanted ? Shard::Checksum::Compute : Shard::Checksum::Skip;
 }
 
+// 0 would say that it is not told, and virtual time begins with it.
+Instant told_clock(Instant now) {
+  return std::max(now, Instant{1});
+}
+
 }  // namespace
 
 ServerCore::ServerCore(const ServerOptions& options, InitialParameters initial,
@@ -83,7 +88,7 @@ proto::Heartbeat ServerCore::state_of_snapshots() const {
 
 proto::Heartbeat ServerCore::heartbeat(Instant now) {
   proto::Heartbeat beat = state_of_snapshots();
-  beat.clock = now;
+  beat.clock = told_clock(now);
   if (!options_.reports) return beat;
   look_at_parameters();
   beat.broken = broken_;
@@ -364,7 +369,7 @@ void ServerCore::on_members(Instant now, const proto::Members& list) {
     phase_ = list.phase.number;
     act(now, gate_->on_phase(now, list.phase));
   }
-  send(scheduler_, proto::MembersAck{members_epoch_, now});
+  send(scheduler_, proto::MembersAck{members_epoch_, told_clock(now)});
 }
 
 MemberState* ServerCore::find_member(PeerId from, const Message& message) {
