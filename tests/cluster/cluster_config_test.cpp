@@ -489,8 +489,9 @@ TEST_CASE("wrong types and impossible values, section by section") {
   check("training", "precision = \"tf32\"",
         "only device = \"cuda\" has it; set that here or as training_device of [[workers]], or "
         "remove the key");
-  check("model", "kind = \"resnet\"",
-        "must be one of mlp, cnn, lenet, cnn1d, lstm, svm, layers, own, timing; did you mean lenet?");
+  check(
+      "model", "kind = \"resnet\"",
+      "must be one of mlp, cnn, lenet, cnn1d, lstm, svm, layers, own, timing; did you mean lenet?");
   check("model", "init = \"paper\"",
         "only kind = \"cnn\" has initial values of a paper; remove the key");
   check("model", "hidden = 64", "must be a list like [64, 32] of whole numbers from 1 to 1000000");
