@@ -69,6 +69,9 @@ SKIPPED = [
     (r"", r"", r"^build/bench", "measures for minutes"),
     (r"performance", r"", r"^TIMEFORMAT|^git clone", "measures for minutes; fetches a peer"),
     (r"CONTRIBUTING", r"", r"clang-format", "changes the tree"),
+    (r"README", r"", r"own\.toml", "needs PyTorch: python/tests (ctest -R python/)"),
+    (r"python", r"", r"edge\.toml", "needs PyTorch: python/tests (ctest -R python/)"),
+    (r"extending", r"", r"^cc |own\.toml", "builds a program: tests/abi"),
 ]
 # These as well, unless --whole.
 SKIPPED_SHORT = [
