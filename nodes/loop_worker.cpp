@@ -16,6 +16,7 @@
 #include "emulation/device_model.hpp"
 #include "nodes/joining.hpp"
 #include "sync/factory.hpp"
+#include "train/model/known_schema.hpp"
 #include "train/model/tensors.hpp"
 #include "worker/residual_file.hpp"
 
@@ -205,7 +206,11 @@ Result<cluster::ClusterPlan> plan_of_own(const LoopRun& run, const WorkerPlace& 
 Result<cluster::ClusterPlan> plan_of_loop(const LoopRun& run, const WorkerPlace& place,
                                           const std::vector<LoopTensor>& tensors) {
   const cluster::ClusterConfig& config = place.config;
-  const auto facts = train::known_facts(config.dataset);
+  auto facts = train::known_facts(config.dataset);
+  if (!facts) {
+    RUBATO_ASSIGN(const auto known, train::known_schema(config.dataset));
+    if (known.all()) facts = train::facts_of(known.schema);
+  }
   if (!facts)
     return fail(ErrorCode::BadInput,
                 fmt::format("{}: the inputs of model.kind = \"{}\" follow from data that this loop "

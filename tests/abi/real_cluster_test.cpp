@@ -41,7 +41,7 @@ TEST_CASE("two workers in C beside one of ours train the mlp to the target") {
     data += fmt::format("{:.3f},{:.3f},{}\n", (i % 3) * 1.2 - 1.2 + i % 7 * 0.05,
                         (i % 3 == 1) * 1.6 - 0.8 - i % 5 * 0.05, i % 3);
   place.write("data.csv", data);
-  place.write("mixed.toml", R"(name = "mixed"
+  const std::string before = R"(name = "mixed"
 [[workers]]
 name = "pi"
 count = 3
@@ -55,9 +55,8 @@ hidden = [8]
 kind = "csv"
 path = "data.csv"
 label_column = "kind"
-features = 2
-classes = 3
-standardize = false
+)";
+  const std::string behind = R"(
 [training]
 batch = 10
 learning_rate = 0.05
@@ -68,9 +67,15 @@ interval_seconds = 0.1
 [stop]
 target_loss = 0.25
 max_seconds = 100
-)");
+)";
+  printed_by(place, {"data", "data.csv", "--schema", "schema.json"});
   for (const std::string sync : {"bsp", "adsp"}) {
     CAPTURE(sync);
+    // The loop knows the inputs by the keys, or by the schema.
+    place.write("mixed.toml", before +
+                                  (sync == "bsp" ? "features = 2\nclasses = 3\nstandardize = false"
+                                                 : "schema = \"schema.json\"") +
+                                  behind);
     Process scheduler(place, {"scheduler", "mixed.toml", "--sync", sync, "--bind",
                               "tcp://127.0.0.1:*", "--out", sync});
     const std::string endpoint = endpoint_of(scheduler);
