@@ -53,8 +53,12 @@ Result<void> ProcessTraining::launch(Loop& loop, const std::string& name, bool e
 
 Result<cluster::DescribedTable> ProcessTraining::describe(Loop& loop) {
   int memory = -1;
-  auto record = loop.process->channel().receive(kLoopPatience, &memory);
-  if (!record || !*record) return tl::unexpected<Error>(lost(loop));
+  auto record = loop.process->channel().receive(options_.patience, &memory);
+  if (!record) return tl::unexpected<Error>(lost(loop));
+  if (!*record)
+    return fail(ErrorCode::Timeout, fmt::format("worker {}: its program does not open a worker: no "
+                                                "word of it for {:.0f} s",
+                                                loop.process->name(), options_.patience.seconds()));
   if ((*record)->kind != Kind::Table || memory < 0)
     return fail(ErrorCode::Corrupt, fmt::format("worker {}: its process speaks another version of "
                                                 "librubato",
@@ -117,13 +121,13 @@ Result<void> ProcessTraining::finish(Loop& loop) {
       waits.push_back({each.process->channel().descriptor(), POLLIN, 0});
       whose.push_back(&each);
     }
-    const int ready = ::poll(waits.data(), waits.size(), static_cast<int>(kLoopPatience.ms()));
+    const int ready = ::poll(waits.data(), waits.size(), static_cast<int>(options_.patience.ms()));
     if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0)
       return fail(ErrorCode::Timeout,
                   fmt::format("worker {}: no answer for {:.0f} s: a step, or an evaluation, takes "
                               "too long",
-                              loop.process->name(), kLoopPatience.seconds()));
+                              loop.process->name(), options_.patience.seconds()));
     for (std::size_t i = 0; i < waits.size(); ++i) {
       if (waits[i].revents == 0) continue;
       Loop& each = *whose[i];
@@ -143,11 +147,11 @@ Result<void> ProcessTraining::finish(Loop& loop) {
 Result<void> ProcessTraining::carry_out(Loop& loop, StepRecord order) {
   // A loop that has left may have said so before the order.
   [[maybe_unused]] const auto sent = loop.process->channel().send(order);
-  const auto record = loop.process->channel().receive(kLoopPatience);
+  const auto record = loop.process->channel().receive(options_.patience);
   if (!record) return tl::unexpected<Error>(lost(loop));
   if (!*record)
     return fail(ErrorCode::Timeout, fmt::format("worker {}: no answer for {:.0f} s",
-                                                loop.process->name(), kLoopPatience.seconds()));
+                                                loop.process->name(), options_.patience.seconds()));
   loop.answer = **record;
   if (loop.answer.kind != Kind::Done) return tl::unexpected<Error>(left(loop));
   return {};

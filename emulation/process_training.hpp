@@ -26,6 +26,7 @@ class ProcessTraining final : public VirtualTraining {
     int threads = 1;
     std::vector<std::string> workers;  // by place in the plan
     std::vector<bool> begins;          // which of them begin; the others may follow
+    Duration patience = kLoopPatience;
   };
   // Starts the processes, and lets them describe their models. BadInput: they differ.
   [[nodiscard]] static Result<std::unique_ptr<ProcessTraining>> start(

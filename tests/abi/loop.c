@@ -5,8 +5,8 @@
  *   NAME=WORD     the word is for the worker NAME alone
  *   shape, name, count, kind, still      its model differs from that of the others
  *   nan           its initial values, and its tenth step, are no numbers
- *   early, raise, hang, mute             after some steps: leave, exit with 3, make no step, or end
- *                                        before the model is told
+ *   early, raise, hang                   after some steps: leave, exit with 3, or make no step
+ *   mute, sleep                          ends, or sleeps, before the model is told
  *   slow          10 ms a step
  *   measures      it evaluates
  * Exit code: 0 when the run is over; 1 after an error of the run, 2 for bad input, 3 raise; 4 if a
@@ -144,6 +144,7 @@ int main(int argc, char** argv) {
   if (has("still")) frozen[1] = 8;
   if (has("nan")) weight[3] = NAN;
   if (has("mute")) return 0;
+  if (has("sleep")) pause_ms(600 * 1000);
   options.flags = RUBATO_SCALES_RATE | RUBATO_RESIZES_BATCH | RUBATO_TELLS_LOSS;
   options.samples = 100;
   if (has("measures")) options.flags |= RUBATO_EVALUATES, options.held_out = 50;

@@ -85,7 +85,6 @@ TEST_CASE("seed: a seeder that is lost at any instant is replaced, and so is a s
   int lost = 0;  // while it seeded
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
-    fprintf(stderr,"seed %d\n",(int)seed);
     Rng rng(seed);
     bool cut = false;
     auto options = seeding(seed % 2 == 0 ? "bsp" : "adsp");
