@@ -153,7 +153,6 @@ Result<rubato::nodes::LoopRun> run_of(const rubato_options* given) {
   run.evaluates = (options.flags & RUBATO_EVALUATES) != 0;
   run.samples = options.samples;
   run.held_out = options.held_out;
-  run.node.prefix.clear();
   if (const std::string end = text_of(rubato::emulation::kStepChannelVariable, ""); !end.empty())
     run.channel = std::atoi(end.c_str());
   return run;
@@ -180,9 +179,8 @@ Result<std::vector<rubato::nodes::LoopTensor>> tensors_of(const rubato_tensor* t
     tensor.name = given.name;
     tensor.shape.assign(given.shape, given.shape + given.rank);
     tensor.kind = static_cast<TensorKind>(given.kind);
-    std::uint64_t elements = 1;
-    for (const std::uint64_t size : tensor.shape)
-      if (__builtin_mul_overflow(elements, size, &elements)) return refused("it is too large");
+    const std::uint64_t elements = rubato::cluster::element_count(tensor.shape);
+    if (elements == UINT64_MAX) return refused("it is too large");
     tensor.integers = given.dtype == RUBATO_I64;
     tensor.memory = {given.data, tensor.integers ? Element::F32 : static_cast<Element>(given.dtype),
                      elements};

@@ -108,6 +108,13 @@ Result<void> check_target(const ClusterConfig& config, const train::DataSplit& d
   return {};
 }
 
+Result<void> check_own_target(const ClusterConfig& config, bool measured) {
+  if (!config.stop.target_accuracy || measured) return {};
+  return fail(ErrorCode::BadInput,
+              "stop.target_accuracy: no worker measures; give rubato.Worker evaluate =, or stop by "
+              "target_loss, which is the training loss then");
+}
+
 Result<void> require_trainable(const ClusterConfig& config) {
   if (!config.timing_only()) return {};
   return fail(ErrorCode::BadInput,

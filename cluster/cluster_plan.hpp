@@ -74,6 +74,9 @@ struct ClusterPlan {
 // it.
 [[nodiscard]] Result<void> check_target(const ClusterConfig& config, const train::DataSplit& data);
 
+// The same of an own model. `measured`: a loop offers to evaluate.
+[[nodiscard]] Result<void> check_own_target(const ClusterConfig& config, bool measured);
+
 // BadInput for model.kind = "timing", which has nothing to train.
 [[nodiscard]] Result<void> require_trainable(const ClusterConfig& config);
 

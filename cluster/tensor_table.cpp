@@ -91,7 +91,7 @@ std::string shape_text(const std::vector<std::uint64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 
-std::uint64_t TableTensor::count() const {
+std::uint64_t element_count(const std::vector<std::uint64_t>& shape) {
   std::uint64_t count = 1;
   for (const std::uint64_t each : shape)
     if (__builtin_mul_overflow(count, each, &count))

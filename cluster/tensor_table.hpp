@@ -22,13 +22,16 @@ enum class TensorKind : std::uint8_t {
   Still,     // does not travel, and is equal on all boxes
 };
 
+// Elements of a tensor; the largest number where there are too many to count.
+std::uint64_t element_count(const std::vector<std::uint64_t>& shape);
+
 struct TableTensor {
   std::string name;
   std::vector<std::uint64_t> shape;
   TensorKind kind = TensorKind::Trained;
   std::vector<std::int64_t> integers = {};  // Still, of whole numbers: their values
 
-  std::uint64_t count() const;
+  std::uint64_t count() const { return element_count(shape); }
   bool travels() const { return kind != TensorKind::Still; }
 };
 

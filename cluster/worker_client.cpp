@@ -103,16 +103,16 @@ WorkerClient::Turn WorkerClient::turn(Instant now) {
   const bool trains = said_ == Action::Train;
   said_ = next(now);
   const auto plan = core_->next_step();
+  const int batch = plan.batch > 0 ? plan.batch : options_.batch;
   if (said_ == Action::Train && !trains) {
     began_ = now;
     rate_ = options_.scales_rate ? plan.rate : 1;
     if (!first_step_) first_step_ = now;
-    const int batch = plan.batch > 0 ? plan.batch : options_.batch;
     if (options_.step_time) step_time_ = options_.step_time(now, batch);
   }
   const proto::Progress& progress = core_->progress();
   return {.action = said_,
-          .batch = static_cast<std::uint32_t>(plan.batch > 0 ? plan.batch : options_.batch),
+          .batch = static_cast<std::uint32_t>(batch),
           .rate = plan.rate,
           .joins = joins_,
           .setbacks = setbacks_,

@@ -16,6 +16,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/argv.hpp"
+
 extern char** environ;
 
 namespace rubato::emulation {
@@ -42,21 +44,14 @@ std::vector<std::string> environment_with(const LoopLauncher::Environment& more)
   return all;
 }
 
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> all;
-  for (std::string& text : texts) all.push_back(text.data());
-  all.push_back(nullptr);
-  return all;
-}
-
 // Starts a program that has `kept` open, under the number that `variable` tells. Its output goes to
 // standard error.
 Result<pid_t> spawn(std::vector<std::string> words, LoopLauncher::Environment more,
                     const char* variable, int kept) {
   more[variable] = std::to_string(kept);
   std::vector<std::string> environment = environment_with(more);
-  const auto argv = pointers(words);
-  const auto envp = pointers(environment);
+  const auto argv = argv_of(words);
+  const auto envp = argv_of(environment);
   int report[2];  // what exec failed with
   if (::pipe2(report, O_CLOEXEC) != 0) return cannot_start(words.front());
   const pid_t parent = ::getpid();
@@ -85,6 +80,15 @@ Result<pid_t> spawn(std::vector<std::string> words, LoopLauncher::Environment mo
   return cannot_start(words.front());
 }
 
+// Whether a child ends within a moment. `status`: as waitpid() says it.
+bool ends_soon(pid_t pid, int* status = nullptr) {
+  for (int i = 0; i < kExitPolls; ++i) {
+    if (::waitpid(pid, status, WNOHANG) != 0) return true;
+    std::this_thread::sleep_for(kExitPoll);
+  }
+  return false;
+}
+
 // What the zygote says next; empty: it is gone.
 std::string hear(int control, Duration patience) {
   pollfd wait{control, POLLIN, 0};
@@ -102,11 +106,7 @@ LoopProcess::~LoopProcess() {
   [[maybe_unused]] const auto told = channel_.send({.kind = StepRecord::Kind::Over});
   channel_.close();
   if (!child_ || pid_ < 0) return;  // one of the zygote's ends when it reads the end of the channel
-  for (int i = 0; i < kExitPolls; ++i) {
-    if (::waitpid(pid_, nullptr, WNOHANG) != 0) return;
-    std::this_thread::sleep_for(kExitPoll);
-  }
-  kill();
+  if (!ends_soon(pid_)) kill();
 }
 
 void LoopProcess::kill() {
@@ -119,16 +119,11 @@ void LoopProcess::kill() {
 std::string LoopProcess::fate() {
   int status = 0;
   if (!child_ || pid_ < 0) return "its program has ended";
-  for (int i = 0; i < kExitPolls; ++i) {  // the channel closes a little before the end
-    if (::waitpid(pid_, &status, WNOHANG) == pid_) {
-      pid_ = -1;
-      return WIFEXITED(status)
-                 ? fmt::format("its program ended with exit code {}", WEXITSTATUS(status))
-                 : fmt::format("its program was ended by signal {}", WTERMSIG(status));
-    }
-    std::this_thread::sleep_for(kExitPoll);
-  }
-  return "its program has left";
+  if (!ends_soon(pid_, &status))
+    return "its program has left";  // the channel closes a little sooner
+  pid_ = -1;
+  return WIFEXITED(status) ? fmt::format("its program ended with exit code {}", WEXITSTATUS(status))
+                           : fmt::format("its program was ended by signal {}", WTERMSIG(status));
 }
 
 // --- the launcher --------------------------------------------------------------------------------
@@ -163,10 +158,7 @@ Result<std::shared_ptr<LoopLauncher>> LoopLauncher::of_module(const std::string&
 LoopLauncher::~LoopLauncher() {
   if (control_ >= 0) ::close(control_);
   if (zygote_ < 0) return;
-  for (int i = 0; i < kExitPolls; ++i) {  // it kills what it has forked
-    if (::waitpid(zygote_, nullptr, WNOHANG) != 0) return;
-    std::this_thread::sleep_for(kExitPoll);
-  }
+  if (ends_soon(zygote_)) return;  // it kills what it has forked
   ::kill(zygote_, SIGKILL);
   ::waitpid(zygote_, nullptr, 0);
 }
@@ -187,19 +179,7 @@ Result<pid_t> LoopLauncher::ask_zygote(const Environment& environment, int chann
   const std::lock_guard lock(mutex_);
   std::string text;
   for (const auto& [name, value] : environment) text += name + "=" + value + '\0';
-  iovec part{text.data(), text.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int));
-  std::memcpy(CMSG_DATA(header), &channel, sizeof channel);
-  if (::sendmsg(control_, &message, MSG_NOSIGNAL) < 0)
+  if (!send_with(control_, std::as_bytes(std::span(text)), channel))
     return fail(ErrorCode::Gone, "python3 -m rubato.zygote has ended");
   const std::string said = hear(control_, kLoopPatience);
   pid_t pid = -1;

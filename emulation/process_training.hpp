@@ -1,7 +1,7 @@
 // emulation/process_training.hpp - the computing of a virtual cluster whose workers have training
 // loops of their own (model.kind = "own"). Each worker is a process, which takes the place of a
 // trainer; one more evaluates, if the loops measure anything. At most `threads` of them compute at
-// a time. Which ones do is of no consequence for the results. Errors: as VirtualTraining; the
+// a time. The results do not depend on which ones do. Errors: as VirtualTraining; the
 // message names the worker. Threads: one owner.
 #pragma once
 

@@ -96,8 +96,8 @@ void StepChannel::close() {
   if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
 }
 
-Result<void> StepChannel::send(const StepRecord& record, int pass) const {
-  iovec part{const_cast<StepRecord*>(&record), sizeof record};
+bool send_with(int socket, std::span<const std::byte> bytes, int pass) {
+  iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr message{};
   message.msg_iov = &part;
@@ -113,9 +113,13 @@ Result<void> StepChannel::send(const StepRecord& record, int pass) const {
   }
   ssize_t sent = 0;
   do {
-    sent = ::sendmsg(descriptor_, &message, MSG_NOSIGNAL);
+    sent = ::sendmsg(socket, &message, MSG_NOSIGNAL);
   } while (sent < 0 && errno == EINTR);
-  if (sent == static_cast<ssize_t>(sizeof record)) return {};
+  return sent == static_cast<ssize_t>(bytes.size());
+}
+
+Result<void> StepChannel::send(const StepRecord& record, int pass) const {
+  if (send_with(descriptor_, std::as_bytes(std::span(&record, 1)), pass)) return {};
   return other_end_gone();
 }
 

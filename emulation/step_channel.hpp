@@ -70,6 +70,10 @@ class SharedVector {
   std::size_t text_bytes_ = 0;
 };
 
+// Sends one message over a socket. `pass`: a descriptor that goes with it; -1: none. Returns:
+// whether all of it was taken.
+[[nodiscard]] bool send_with(int socket, std::span<const std::byte> bytes, int pass);
+
 class StepChannel {
  public:
   StepChannel() = default;

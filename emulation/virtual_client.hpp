@@ -41,7 +41,6 @@ class VirtualClient {
   [[nodiscard]] Result<void> pull(std::span<const cluster::TensorMemory> tensors);
   void leave(const std::string& why);
   std::optional<Error> failure() const { return failure_; }
-  std::uint64_t earlier_steps() const { return 0; }
 
  private:
   Turn turn() const;

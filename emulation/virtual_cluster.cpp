@@ -227,10 +227,7 @@ Result<void> VirtualCluster::plan_own() {
     plan_.start.values = std::make_shared<const std::vector<float>>(training->initial());
   plan_.samples = training->samples();
   evaluated_ = training->evaluates();
-  if (config_.stop.target_accuracy && !evaluated_)
-    return fail(ErrorCode::BadInput,
-                "stop.target_accuracy: no loop measures; give rubato.Worker evaluate =, or stop by "
-                "target_loss, which is the training loss then");
+  RUBATO_TRY(cluster::check_own_target(config_, evaluated_));
   training_ = std::move(training);
   if (options_.saver) saver_ = options_.saver(plan_);
   return {};

@@ -14,6 +14,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/argv.hpp"
+
 namespace rubato::nodes {
 namespace {
 
@@ -33,10 +35,7 @@ void Children::start(proto::Role role, const std::string& name,
                      const std::vector<std::string>& arguments, int space) {
   std::vector<std::string> words{"rubato", proto::role_name(role)};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<char*> argv;
-  argv.reserve(words.size() + 1);
-  for (auto& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
+  const auto argv = argv_of(words);
 
   const pid_t parent = getpid();
   const pid_t pid = fork();

@@ -161,11 +161,7 @@ class Host {
     RUBATO_ASSIGN(plan_.held_out, cluster::held_out_in(schema_));
     const bool measured =
         std::ranges::any_of(plan_.held_out, [](const auto& worker) { return worker.second > 0; });
-    if (config_.stop.target_accuracy && !measured)
-      return fail(ErrorCode::BadInput,
-                  "stop.target_accuracy: no worker measures; give rubato.Worker evaluate =, or "
-                  "stop by target_loss, which is the training loss then");
-    return {};
+    return cluster::check_own_target(config_, measured);
   }
 
   // Waits for the summaries of the workers that begin.

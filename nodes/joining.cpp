@@ -7,13 +7,14 @@
 
 #include "base/rng.hpp"
 #include "cluster/churn.hpp"
-#include "cluster/cluster_plan.hpp"
 #include "cluster/make_transport.hpp"
 #include "cluster/node_loop.hpp"
 #include "cluster/schema_desk.hpp"
+#include "emulation/device_model.hpp"
 #include "nodes/endpoint.hpp"
 #include "nodes/node_keys.hpp"
 #include "train/model/known_schema.hpp"
+#include "worker/residual_file.hpp"
 
 namespace rubato::nodes {
 
@@ -111,6 +112,32 @@ Result<WorkerPlace> place_worker(NodeOptions& options, cluster::ClusterConfig co
                 }));
   if (place.began) place.link.follow(*place.began);
   return place;
+}
+
+std::function<Duration(Instant, int)> step_times(WorkerPlace& place,
+                                                 const cluster::ClusterPlan& plan,
+                                                 std::uint32_t index, bool stretched) {
+  if (!stretched || plan.workers[index].device.step_seconds <= 0) {
+    // No step tells when training has started.
+    place.link.follow(place.began.value_or(steady_now()));
+    return {};
+  }
+  return [&place, times = emulation::make_step_times(plan, index)](Instant now, int batch) mutable {
+    if (!place.began) place.began = now;
+    place.link.follow(*place.began);
+    times.begin_clock(*place.began);
+    return times.next(now, batch);
+  };
+}
+
+Result<std::shared_ptr<worker::Residual>> open_residual(const NodeOptions& options,
+                                                        const cluster::ClusterPlan& plan) {
+  if (options.state.empty()) return nullptr;
+  RUBATO_ASSIGN(auto residual, worker::open_residual({.directory = options.state,
+                                                      .worker = options.name,
+                                                      .cluster = plan.cluster,
+                                                      .parameters = plan.parameters}));
+  return std::make_shared<worker::Residual>(std::move(residual));
 }
 
 }  // namespace rubato::nodes

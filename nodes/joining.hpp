@@ -4,11 +4,13 @@
 // Threads: the caller's.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "cluster/cluster_config.hpp"
+#include "cluster/cluster_plan.hpp"
 #include "cluster/tensor_table.hpp"
 #include "nodes/host_link.hpp"
 #include "nodes/node_options.hpp"
@@ -64,7 +66,16 @@ struct WorkerPlace {
 [[nodiscard]] Result<WorkerPlace> place_worker(NodeOptions& options, cluster::ClusterConfig config,
                                                const std::string& like, const Throttle& throttle,
                                                const Stop& stop);
-// What the file says of this worker, or of the one that it is like.
+// How long each step of worker `index` of the plan should take at least, as long as on the device
+// that it stands for. The first step begins the clock of the link and its traces. Empty where steps
+// are not stretched, or the file has no time: that clock begins now. Lifetime: of `place`, longer.
+[[nodiscard]] std::function<Duration(Instant, int)> step_times(WorkerPlace& place,
+                                                               const cluster::ClusterPlan& plan,
+                                                               std::uint32_t index, bool stretched);
+// The place of what this worker has not sent; null without a state directory.
+[[nodiscard]] Result<std::shared_ptr<worker::Residual>> open_residual(
+    const NodeOptions& options, const cluster::ClusterPlan& plan);
+// The profile of this worker in the file, or of the one that it is like.
 [[nodiscard]] Result<cluster::WorkerProfile> profile_of(const cluster::ClusterConfig& config,
                                                         const std::string& name,
                                                         const std::string& like);

@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/argv.hpp"
+
 namespace rubato::nodes {
 
 Result<void> use_loop(cluster::ClusterConfig& config, const std::string& module,
@@ -56,10 +58,7 @@ Environment loop_environment(const LoopPlace& place) {
 Error become_loop(const std::vector<std::string>& words, const Environment& more) {
   for (const auto& [name, value] : more) ::setenv(name.c_str(), value.c_str(), 1);
   std::vector<std::string> own = words;
-  std::vector<char*> argv;
-  argv.reserve(own.size() + 1);
-  for (std::string& word : own) argv.push_back(word.data());
-  argv.push_back(nullptr);
+  const auto argv = argv_of(own);
   sigset_t none;
   sigemptyset(&none);
   ::pthread_sigmask(SIG_SETMASK, &none, nullptr);

@@ -13,24 +13,15 @@
 #include "base/rng.hpp"
 #include "base/words.hpp"
 #include "cluster/make_transport.hpp"
-#include "emulation/device_model.hpp"
 #include "nodes/joining.hpp"
 #include "sync/factory.hpp"
 #include "train/model/known_schema.hpp"
 #include "train/model/tensors.hpp"
-#include "worker/residual_file.hpp"
 
 namespace rubato::nodes {
 namespace {
 
 using cluster::shape_text;
-
-std::uint64_t count_of(const std::vector<std::uint64_t>& shape) {
-  std::uint64_t count = 1;
-  for (const std::uint64_t each : shape)
-    count = each > 0 && count > UINT64_MAX / each ? UINT64_MAX : count * each;
-  return count;
-}
 
 Result<LoopIdentity> identity_of(const LoopRun& run, const cluster::ClusterConfig& config) {
   const auto profiles = cluster::all_profiles(config);
@@ -83,6 +74,9 @@ Result<void> check_tensors(const std::vector<LoopTensor>& tensors) {
     if (tensor.shape.size() > cluster::kTensorRankMax)
       return refused(fmt::format("it has {} dimensions, and {} at most are allowed",
                                  tensor.shape.size(), cluster::kTensorRankMax));
+    if (cluster::element_count(tensor.shape) != tensor.memory.count)
+      return refused(fmt::format("its shape {} has no {} elements", shape_text(tensor.shape),
+                                 tensor.memory.count));
     if (tensor.memory.count == 0) return refused("it has no elements");
     if (!tensor.memory.data) return refused("it has no address");
   }
@@ -192,7 +186,7 @@ Result<cluster::DescribedTable> describe(const LoopRun& run,
   return described;
 }
 
-// What the workers agreed on is what this one has.
+// The model of this worker must be the one that all agreed on.
 Result<cluster::ClusterPlan> plan_of_own(const LoopRun& run, const WorkerPlace& place,
                                          const cluster::DescribedTable& described,
                                          const Stop& stop) {
@@ -255,11 +249,6 @@ Result<std::unique_ptr<LoopWorker>> LoopWorker::open(LoopRun run, std::vector<Lo
   const LogTo lines(log);
   run.node.prefix.clear();
   RUBATO_TRY(check_tensors(tensors));
-  for (const LoopTensor& tensor : tensors)
-    if (count_of(tensor.shape) != tensor.memory.count)
-      return fail(ErrorCode::BadInput,
-                  fmt::format("tensor \"{}\": its shape {} has no {} elements", tensor.name,
-                              shape_text(tensor.shape), tensor.memory.count));
   RUBATO_ASSIGN(auto config, load_config(run.node));
   RUBATO_ASSIGN(const auto identity, identity_of(run, config));
   run.node.name = identity.name;
@@ -318,14 +307,7 @@ Result<void> LoopWorker::begin(cluster::ClusterPlan plan) {
   const cluster::ClusterConfig& config = place_.config;
   RUBATO_ASSIGN(const auto index, cluster::find_worker(config, plan_, run_.node.name, run_.like));
   identity_.worker = index;
-  std::shared_ptr<worker::Residual> residual;
-  if (!run_.node.state.empty()) {
-    RUBATO_ASSIGN(auto kept, worker::open_residual({.directory = run_.node.state,
-                                                    .worker = run_.node.name,
-                                                    .cluster = plan_.cluster,
-                                                    .parameters = plan_.parameters}));
-    residual = std::make_shared<worker::Residual>(std::move(kept));
-  }
+  RUBATO_ASSIGN(auto residual, open_residual(run_.node, plan_));
   auto core =
       cluster::make_worker(config, plan_, os_random(), plan_.workers[index], std::move(residual));
   auto transport = cluster::make_transport({.keys = place_.keys, .ways = place_.link.ways()});
@@ -338,18 +320,7 @@ Result<void> LoopWorker::begin(cluster::ClusterPlan plan) {
   options.on_located = [this](proto::NodeId other, const std::string& endpoint) {
     place_.link.locate(other, endpoint);
   };
-  const bool stretched = run_.stretch || run_.throttle.on;
-  if (stretched && plan_.workers[index].device.step_seconds > 0) {
-    options.step_time = [this, times = emulation::make_step_times(plan_, index)](
-                            Instant now, int batch) mutable {
-      if (!place_.began) place_.began = now;
-      place_.link.follow(*place_.began);
-      times.begin_clock(*place_.began);
-      return times.next(now, batch);
-    };
-  } else {
-    place_.link.follow(place_.began.value_or(steady_now()));
-  }
+  options.step_time = step_times(place_, plan_, index, run_.stretch || run_.throttle.on);
   client_ = std::make_unique<cluster::WorkerClient>(std::move(transport), std::move(core),
                                                     std::move(options), log_);
   return {};

@@ -51,7 +51,8 @@ struct LoopRun {
   int channel = -1;  // of the virtual cluster that drives the loop (emulation/step_channel.hpp)
 };
 
-// Who a worker is, before there is a model. An empty name: the only worker of the file.
+// The name and the place of a worker, before there is a model. An empty name: the only worker of
+// the file.
 struct LoopIdentity {
   std::string name;
   std::uint32_t worker = 0;   // place in the file

@@ -19,7 +19,6 @@
 #include "cluster/plan_training.hpp"
 #include "cluster/schema_desk.hpp"
 #include "cluster/worker_node.hpp"
-#include "emulation/device_model.hpp"
 #include "nodes/endpoint.hpp"
 #include "nodes/host_link.hpp"
 #include "nodes/joining.hpp"
@@ -32,7 +31,6 @@
 #include "train/evaluate.hpp"
 #include "train/model/data_summary.hpp"
 #include "train/model/known_schema.hpp"
-#include "worker/residual_file.hpp"
 
 namespace rubato::nodes {
 namespace {
@@ -265,17 +263,6 @@ std::vector<cluster::LinkCut> cuts_of(const cluster::ClusterConfig& config,
   return {};
 }
 
-// Where this worker keeps what it has not sent; null without --state.
-Result<std::shared_ptr<worker::Residual>> open_residual(const WorkerRun& run,
-                                                        const cluster::ClusterPlan& plan) {
-  if (run.node.state.empty()) return nullptr;
-  RUBATO_ASSIGN(auto residual, worker::open_residual({.directory = run.node.state,
-                                                      .worker = run.node.name,
-                                                      .cluster = plan.cluster,
-                                                      .parameters = plan.parameters}));
-  return std::make_shared<worker::Residual>(std::move(residual));
-}
-
 }  // namespace
 
 Result<void> run_server(ServerRun run, const Stop& stop) {
@@ -343,7 +330,6 @@ Result<void> run_worker(WorkerRun run, const Stop& stop) {
                 place_worker(run.node, std::move(config), run.like, run.throttle, stop));
   if (!place.profile.training_device.empty())
     place.config.worker_device = place.profile.training_device;
-  auto began = place.began;
   const HostLink& link = place.link;
   const Named who = place.named();
   RUBATO_ASSIGN(auto node, load_worker(run, who, std::move(place.config), stop));
@@ -357,7 +343,7 @@ Result<void> run_worker(WorkerRun run, const Stop& stop) {
   RUBATO_ASSIGN(auto trainer, cluster::make_trainer(node.config, node.plan, index, node.data.train,
                                                     std::move(samples),
                                                     {.measure = true, .cache = cache_directory()}));
-  RUBATO_ASSIGN(auto residual, open_residual(run, node.plan));
+  RUBATO_ASSIGN(auto residual, open_residual(run.node, node.plan));
   auto core = cluster::make_worker(node.config, node.plan, os_random(), node.plan.workers[index],
                                    std::move(residual));
   cluster::WorkerNodeOptions options{.scheduler = run.node.scheduler,
@@ -368,16 +354,7 @@ Result<void> run_worker(WorkerRun run, const Stop& stop) {
   options.on_located = [&link](proto::NodeId other, const std::string& endpoint) {
     link.locate(other, endpoint);
   };
-  if ((run.stretch || run.throttle.on) && node.plan.workers[index].device.step_seconds > 0)
-    options.step_time = [times = emulation::make_step_times(node.plan, index), began, &link](
-                            Instant now, int batch) mutable {
-      if (!began) began = now;
-      link.follow(*began);
-      times.begin_clock(*began);
-      return times.next(now, batch);
-    };
-  else  // no step tells when training has started
-    link.follow(began.value_or(steady_now()));
+  options.step_time = step_times(place, node.plan, index, run.stretch || run.throttle.on);
   options.on_progress = run.on_progress;
   const auto transport =
       cluster::make_transport({.trace = process.lane("io"), .keys = who.keys, .ways = who.ways});

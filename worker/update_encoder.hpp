@@ -51,7 +51,7 @@ class UpdateEncoder {
   // The update in flight is this one, of all parameters. `finite`: no NaN or infinity in it. `seed`
   // chooses the elements that random-k sends.
   void begin(std::shared_ptr<const Floats> update, bool finite, std::uint64_t seed);
-  // What is in flight is no update: it travels as it is, and the residual is dropped.
+  // These values are in flight in place of an update: they travel as they are. Drops the residual.
   void begin_plain(std::shared_ptr<const Floats> values);
   // Drops the residual of this update and of those before. Requires: active.
   void drop_residual();

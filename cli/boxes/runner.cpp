@@ -21,6 +21,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/argv.hpp"
+
 namespace rubato::cli {
 namespace {
 
@@ -69,11 +71,8 @@ pid_t start_shell(const std::string& text, std::vector<std::string> environment,
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
   std::vector<std::string> words{"sh", "-c", text};
-  std::vector<char*> argv, envp;
-  for (std::string& word : words) argv.push_back(word.data());
-  for (std::string& each : environment) envp.push_back(each.data());
-  argv.push_back(nullptr);
-  envp.push_back(nullptr);
+  const auto argv = argv_of(words);
+  const auto envp = argv_of(environment);
   pid_t pid = -1;
   const int error = ::posix_spawn(&pid, "/bin/sh", &files, &attributes, argv.data(), envp.data());
   posix_spawn_file_actions_destroy(&files);

@@ -105,7 +105,7 @@ TEST_CASE("compare names a program that cannot be started, and a file that names
   CHECK(contains(both.err(), "give one of them"));
 }
 
-// What has ended may still wait for its parent to ask.
+// A process that has ended may still wait for its parent to ask.
 bool runs(pid_t pid) {
   const std::string stat = read_text(fmt::format("/proc/{}/stat", pid));
   const auto name_end = stat.rfind(')');

@@ -107,7 +107,7 @@ class LoopPeers final : public proto::Transport {
   std::vector<const std::byte*> addresses;  // where their payloads lie
   std::uint32_t seeding = 0;                // asks for initial values under this number
   std::optional<Sequence> refuse_at = {};   // this commit is answered once: no member
-  // What a worker says that does not depend on its speed, in order.
+  // The messages of a worker that do not depend on its speed, in order.
   std::string noted;
   std::vector<float> weights;
 

@@ -1,5 +1,5 @@
-// Which worker is named to tell the initial values of a model of the user's own, when, and what
-// happens if it or a server is lost in between.
+// The scheduler names a worker that tells the initial values of an own model. These tests say which
+// one, and when. They lose it, or a server, in between.
 #include <doctest/doctest.h>
 
 #include "tests/server/scheduler_world.hpp"
@@ -68,7 +68,7 @@ struct SeedingWorld : SchedulerWorld {
     hear_server(0, hello);
     collect();
   }
-  // Who is named the second time, once the shards know the members.
+  // The worker that is named the second time, once the shards know the members.
   std::string named_again() {
     auto said = collect();
     for (int i = 0; i < 3 && !named(said).starts_with("2"); ++i) said = acked();
@@ -195,7 +195,7 @@ TEST_CASE("seed: whoever goes before all shards have its values is replaced by a
       CHECK_FALSE(world.scheduler.started().has_value());
       auto said = world.acked();
       CHECK(starts(said, same ? next : kZero) == "2");
-      // What is told of the first one's values means nothing now.
+      // The values of the first one mean nothing now.
       for (std::uint32_t server = 0; server < 2; ++server) world.told(server, 1);
       CHECK_FALSE(world.scheduler.started().has_value());
       world.told(0, 2);
