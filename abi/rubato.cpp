@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -311,7 +310,8 @@ int rubato_open(const rubato_options* options, const rubato_tensor* tensors, siz
 }
 
 int rubato_step(rubato_worker* worker, double loss_sum, uint64_t samples, rubato_turn* turn) {
-  return call_client(worker, [&](auto& own, auto& client) {
+  return call_client(worker, [&](auto& own, auto& client) -> Result<void> {
+    RUBATO_TRY(own.check_loss(samples));
     const auto known = static_cast<int>(std::min<std::uint64_t>(samples, 1'000'000'000));
     return answer(own, client.step(loss_sum, known), turn);
   });
@@ -342,10 +342,11 @@ int rubato_global(rubato_worker* worker, void* const* data) {
 
 int rubato_evaluated(rubato_worker* worker, double loss, double accuracy, uint64_t samples,
                      rubato_turn* turn) {
-  return call_client(worker, [&](auto& own, auto& client) {
+  return call_client(worker, [&](auto& own, auto& client) -> Result<void> {
+    RUBATO_TRY(own.check_accuracy(accuracy));
     rubato::proto::Evaluation measured;
     measured.loss = loss;
-    measured.accuracy = std::isnan(accuracy) ? 0 : accuracy;
+    measured.accuracy = accuracy;
     measured.samples = samples;
     return answer(own, client.evaluated(measured), turn);
   });

@@ -73,7 +73,9 @@ enum rubato_kind {
   RUBATO_STILL     /* does not travel; equal on all boxes, which is checked: frozen weights */
 };
 
-/* One tensor of the model: contiguous, row-major, in the byte order of the machine. */
+/* One tensor of the model: contiguous, row-major, in the byte order of the machine. One at the
+ * address of an earlier one, with its type, kind and shape, is another name of it: it travels once,
+ * and a file of the model has both names. Others may not overlap. */
 typedef struct rubato_tensor {
   const char* name;      /* at most 200 bytes of UTF-8; no two are equal */
   uint32_t dtype;        /* enum rubato_dtype; all travel as float32 */
@@ -89,8 +91,7 @@ enum rubato_flag {
   RUBATO_EVALUATES = 4,     /* the loop measures on samples of its own when it is asked */
   RUBATO_INSECURE = 8,      /* no keys, beyond loopback either */
   RUBATO_STRETCH = 16,      /* each step takes at least the time that the file gives the device */
-  RUBATO_THROTTLE = 32,     /* the same, and the link is the file's */
-  RUBATO_TELLS_LOSS = 64    /* rubato_step() is told a loss */
+  RUBATO_THROTTLE = 32      /* the same, and the link is the file's */
 };
 
 /* Texts: null or empty is the default. Environment variables win over them: RUBATO_FILE,
@@ -152,8 +153,9 @@ int rubato_identify(const rubato_options*, rubato_identity*);
 int rubato_open(const rubato_options*, const rubato_tensor* tensors, size_t count,
                 rubato_worker** worker);
 
-/* A mini-batch was made. `loss_sum`: over its samples; NaN: not computed. Never waits and touches
- * no tensor. At RUBATO_OVER it does nothing. */
+/* A mini-batch was made. `loss_sum`: over its samples, and a NaN is told as it is; samples = 0: no
+ * loss was computed, which RUBATO_BAD_INPUT refuses at the first step of a run that needs one.
+ * Never waits and touches no tensor. At RUBATO_OVER it does nothing. */
 int rubato_step(rubato_worker*, double loss_sum, uint64_t samples, rubato_turn*);
 
 /* Reads the tensors: what they have moved since the last load is the update. Requires: the action

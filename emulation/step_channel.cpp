@@ -1,5 +1,6 @@
 #include "emulation/step_channel.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -18,6 +19,9 @@ tl::unexpected<Error> system_failed(const char* what) {
   return fail(ErrorCode::Io, fmt::format("{}: {}", what, std::strerror(errno)));
 }
 
+// No end can take memory away from the other, which would end it by a signal.
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
 tl::unexpected<Error> other_end_gone() {
   return fail(ErrorCode::Gone, "the other end of the step channel is gone");
 }
@@ -27,10 +31,11 @@ tl::unexpected<Error> other_end_gone() {
 // --- memory --------------------------------------------------------------------------------------
 
 Result<SharedVector> SharedVector::make(std::uint64_t floats, std::string_view text) {
-  const int descriptor = ::memfd_create("rubato-steps", MFD_CLOEXEC);
+  const int descriptor = ::memfd_create("rubato-steps", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (descriptor < 0) return system_failed("memory for the parameters");
   const std::uint64_t bytes = floats * sizeof(float) + text.size();
-  if (::ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) {
+  if (::ftruncate(descriptor, static_cast<off_t>(bytes)) != 0 ||
+      ::fcntl(descriptor, F_ADD_SEALS, kSeals) != 0) {
     ::close(descriptor);
     return system_failed("memory for the parameters");
   }
@@ -46,8 +51,10 @@ Result<SharedVector> SharedVector::map(int descriptor, std::uint64_t floats,
   constexpr std::uint64_t kMost = std::uint64_t{1} << 40;
   struct stat found {};
   if (floats > kMost || text_bytes > kMost || ::fstat(descriptor, &found) != 0 ||
-      static_cast<std::uint64_t>(found.st_size) != floats * sizeof(float) + text_bytes)
-    return fail(ErrorCode::Corrupt, "the memory of a worker's process has another size");
+      static_cast<std::uint64_t>(found.st_size) != floats * sizeof(float) + text_bytes ||
+      (::fcntl(descriptor, F_GET_SEALS) & kSeals) != kSeals)
+    return fail(ErrorCode::Corrupt,
+                "the memory of a worker's process has another size, or may change it");
   void* const memory = ::mmap(nullptr, static_cast<std::size_t>(found.st_size),
                               PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   if (memory == MAP_FAILED) return system_failed("memory for the parameters");

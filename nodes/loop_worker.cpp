@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
+#include <map>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -59,6 +61,40 @@ Result<LoopIdentity> identity_of(const LoopRun& run, const cluster::ClusterConfi
   return identity;
 }
 
+std::uint64_t bytes_of(const LoopTensor& tensor) {
+  return tensor.memory.count *
+         (tensor.integers ? sizeof(std::int64_t) : cluster::element_bytes(tensor.memory.element));
+}
+
+// Tied weights: a tensor at the address of an earlier one is another name of it. Two that share a
+// part of their memory cannot both be loaded.
+Result<void> find_aliases(std::vector<LoopTensor>& tensors) {
+  std::map<const std::byte*, LoopTensor*> by_address;
+  for (LoopTensor& tensor : tensors) {
+    const auto* const begin = static_cast<const std::byte*>(tensor.memory.data);
+    const auto refused = [&](const LoopTensor& other) {
+      return fail(ErrorCode::BadInput, fmt::format("tensors \"{}\" and \"{}\" overlap in memory",
+                                                   other.name, tensor.name));
+    };
+    const auto after = by_address.lower_bound(begin);
+    if (after != by_address.end()) {
+      const LoopTensor& other = *after->second;
+      if (after->first == begin && other.shape == tensor.shape && other.kind == tensor.kind &&
+          other.integers == tensor.integers && other.memory.element == tensor.memory.element) {
+        tensor.alias_of = other.name;
+        continue;
+      }
+      if (after->first < begin + bytes_of(tensor)) return refused(other);
+    }
+    if (after != by_address.begin()) {
+      const auto& [address, other] = *std::prev(after);
+      if (begin < address + bytes_of(*other)) return refused(*other);
+    }
+    by_address.emplace(begin, &tensor);
+  }
+  return {};
+}
+
 Result<void> check_tensors(const std::vector<LoopTensor>& tensors) {
   if (tensors.empty()) return fail(ErrorCode::BadInput, "the model has no tensors");
   std::set<std::string> names;
@@ -105,7 +141,7 @@ Result<void> check_model(const cluster::ClusterConfig& config, const cluster::Cl
   }
   std::size_t i = 0;
   for (const LoopTensor& tensor : tensors) {
-    if (tensor.kind == TensorKind::Still) continue;
+    if (tensor.kind == TensorKind::Still || !tensor.alias_of.empty()) continue;
     if (tensor.kind == TensorKind::Averaged)
       return fail(ErrorCode::BadInput,
                   fmt::format("tensor \"{}\": model.kind = \"{}\" has no averaged tensors; use "
@@ -153,13 +189,15 @@ cluster::TensorTable table_of_loop(const std::vector<LoopTensor>& tensors) {
   RunningChecksum still;
   bool any = false;
   for (const LoopTensor& tensor : tensors) {
+    if (!tensor.alias_of.empty()) {
+      table.aliases[tensor.name] = tensor.alias_of;
+      continue;
+    }
     auto& row = table.tensors.emplace_back();
     row = {.name = tensor.name, .shape = tensor.shape, .kind = tensor.kind};
     if (row.travels()) continue;
     const auto* const bytes = static_cast<const std::byte*>(tensor.memory.data);
-    const std::size_t size =
-        tensor.memory.count *
-        (tensor.integers ? sizeof(std::int64_t) : cluster::element_bytes(tensor.memory.element));
+    const std::size_t size = bytes_of(tensor);
     if (tensor.integers && tensor.memory.count <= cluster::kToldIntegersMax) {
       row.integers.resize(tensor.memory.count);
       std::memcpy(row.integers.data(), bytes, size);
@@ -249,6 +287,7 @@ Result<std::unique_ptr<LoopWorker>> LoopWorker::open(LoopRun run, std::vector<Lo
   const LogTo lines(log);
   run.node.prefix.clear();
   RUBATO_TRY(check_tensors(tensors));
+  RUBATO_TRY(find_aliases(tensors));
   RUBATO_ASSIGN(auto config, load_config(run.node));
   RUBATO_ASSIGN(const auto identity, identity_of(run, config));
   run.node.name = identity.name;
@@ -292,7 +331,7 @@ LoopWorker::LoopWorker(LoopRun run, WorkerPlace place, std::vector<LoopTensor> t
       log_(log),
       tensors_(std::move(tensors)) {
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    if (tensors_[i].kind == TensorKind::Still) continue;
+    if (tensors_[i].kind == TensorKind::Still || !tensors_[i].alias_of.empty()) continue;
     travelling_.push_back(i);
     addresses_.push_back(tensors_[i].memory);
   }
@@ -356,6 +395,31 @@ std::span<const cluster::TensorMemory> LoopWorker::memory(void* const* data) {
   for (std::size_t i = 0; i < travelling_.size(); ++i)
     addresses_[i].data = data ? data[travelling_[i]] : tensors_[travelling_[i]].memory.data;
   return addresses_;
+}
+
+Result<void> LoopWorker::check_loss(std::uint64_t samples) {
+  if (samples > 0) tells_loss_ = true;
+  const cluster::ClusterConfig& config = place_.config;
+  if (tells_loss_ || run_.evaluates || !config.own_model()) return {};
+  const auto refused = [&](const std::string& why) {
+    return fail(
+        ErrorCode::BadInput,
+        fmt::format("{}: the first step of {} told no loss, and this loop measures none: {}",
+                    config.file, identity_.name, why));
+  };
+  if (config.stop.target_loss)
+    return refused("stop.target_loss is never reached; tell a loss, or leave the key out");
+  if (const auto lack = sync::lack(run_.node.sync, config.sync, 1))
+    return refused(fmt::format("{} has no {}", lack->key, lack->what));
+  return {};
+}
+
+Result<void> LoopWorker::check_accuracy(double accuracy) const {
+  if (!place_.config.stop.target_accuracy || !std::isnan(accuracy)) return {};
+  return fail(ErrorCode::BadInput,
+              fmt::format("{}: stop.target_accuracy: this loop measures a loss alone; measure an "
+                          "accuracy as well, or stop by target_loss",
+                          place_.config.file));
 }
 
 Result<std::size_t> LoopWorker::share(std::span<const std::int32_t> labels, std::size_t samples,

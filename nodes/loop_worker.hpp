@@ -35,6 +35,7 @@ struct LoopTensor {
   TensorKind kind = TensorKind::Trained;
   bool integers = false;         // of 64 bits; still ones alone
   cluster::TensorMemory memory;  // of integers: no element
+  std::string alias_of = {};     // set by open(): an earlier tensor of the same memory
 };
 
 struct LoopRun {
@@ -97,6 +98,11 @@ class LoopWorker {
   // The tensors that travel, where they are now: `data` has an address for each tensor of open();
   // null: as they were there.
   std::span<const cluster::TensorMemory> memory(void* const* data);
+  // A step was made, with a loss over so many samples. BadInput: none was told yet, and the run
+  // cannot do without.
+  [[nodiscard]] Result<void> check_loss(std::uint64_t samples);
+  // BadInput: the loop measured no accuracy, which is the target.
+  [[nodiscard]] Result<void> check_accuracy(double accuracy) const;
   // This worker's part of so many samples, by the partition of the file. `labels`: empty, if there
   // are no classes. Returns: how many are its.
   [[nodiscard]] Result<std::size_t> share(std::span<const std::int32_t> labels, std::size_t samples,
@@ -118,6 +124,7 @@ class LoopWorker {
   LoopIdentity identity_;
   LogQueue& log_;
   cluster::ClusterPlan plan_;
+  bool tells_loss_ = false;
   std::vector<LoopTensor> tensors_;
   std::vector<std::size_t> travelling_;           // which of them
   std::vector<cluster::TensorMemory> addresses_;  // of those

@@ -795,21 +795,26 @@ void Scheduler::merge_evaluations(Instant now) {
       largest_believed([](const WorkerState& worker) { return worker.evaluation.target_square; });
   const double most_error =
       largest_believed([](const WorkerState& worker) { return worker.evaluation.squared_error; });
-  double loss = 0, accuracy = 0, samples = 0;
+  double loss = 0, samples = 0;
+  double accuracy = 0, with_accuracy = 0;  // loops of users may measure a loss alone
   double squared_error = 0, target_mean = 0, target_square = 0;
   for (const WorkerId id : measured) {
     const proto::Evaluation& own = workers_[id.value].evaluation;
-    const bool believed = within(own.loss, most_loss) && within(own.target_square, most_square) &&
-                          std::abs(own.target_mean) <= 1 + own.target_square &&
-                          within(own.squared_error, most_error) &&
-                          (options_.task == Task::Regression || within(own.accuracy, 1));
+    const bool believed =
+        within(own.loss, most_loss) && within(own.target_square, most_square) &&
+        std::abs(own.target_mean) <= 1 + own.target_square &&
+        within(own.squared_error, most_error) &&
+        (options_.task == Task::Regression || std::isnan(own.accuracy) || within(own.accuracy, 1));
     if (watch_ && std::isfinite(most_loss) && own.samples > 0 && !believed) {
       leave_out(id, own.loss);
       continue;
     }
     const double count = counted(id, of_all);
     loss += count * own.loss;
-    accuracy += count * own.accuracy;
+    if (!std::isnan(own.accuracy)) {
+      accuracy += count * own.accuracy;
+      with_accuracy += count;
+    }
     squared_error += count * own.squared_error;
     target_mean += count * own.target_mean;
     target_square += count * own.target_square;
@@ -819,7 +824,7 @@ void Scheduler::merge_evaluations(Instant now) {
   // R^2 is no mean of the workers' own, whose targets vary otherwise.
   const double figure =
       options_.task == Task::Classification
-          ? accuracy / samples
+          ? accuracy / with_accuracy  // NaN where nobody measures it
           : r_squared(squared_error / samples, target_mean / samples, target_square / samples);
   if (away != std::exchange(away_, away) && away > 0)
     log(SchedulerEvent::Kind::Warning,

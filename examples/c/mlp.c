@@ -165,7 +165,7 @@ int main(int argc, char** argv) {
                                    {"hidden.bias", RUBATO_F32, RUBATO_TRAINED, 1, s2, b1},
                                    {"out.weight", RUBATO_F32, RUBATO_TRAINED, 2, s3, w2},
                                    {"out.bias", RUBATO_F32, RUBATO_TRAINED, 1, s4, b2}};
-  options.flags = RUBATO_SCALES_RATE | RUBATO_RESIZES_BATCH | RUBATO_EVALUATES | RUBATO_TELLS_LOSS;
+  options.flags = RUBATO_SCALES_RATE | RUBATO_RESIZES_BATCH | RUBATO_EVALUATES;
   options.samples = samples;
   options.held_out = samples;
   code = rubato_open(&options, tensors, 4, &worker);

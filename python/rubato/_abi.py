@@ -57,7 +57,6 @@ EVALUATES = 4
 INSECURE = 8
 STRETCH = 16
 THROTTLE = 32
-TELLS_LOSS = 64
 
 LINE_BYTES = 4096  # of a line of the log
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
-from typing import Any, Callable, ContextManager, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, ContextManager, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import _abi
 from .errors import BadInput
@@ -25,6 +25,7 @@ class Model:
     """The tensors of a loop. Each method that reads or writes them runs within a call of Worker."""
 
     entries: List[Entry]
+    aliases: Dict[str, str] = {}  # other names of tensors: what they are called in entries
     has_optimizer = False  # that follow() scales
     scales_rate: bool  # the loop can obey rates
 

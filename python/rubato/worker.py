@@ -189,7 +189,7 @@ class Worker:
             self._closed = False
             logger.warning("RUBATO_ALONE=1: this loop trains alone, without a cluster")
             return
-        flags = _abi.RESIZES_BATCH | _abi.TELLS_LOSS
+        flags = _abi.RESIZES_BATCH
         flags |= _abi.SCALES_RATE if self._model.scales_rate else 0
         flags |= _abi.EVALUATES if evaluate is not None else 0
         flags |= _abi.INSECURE if insecure else 0
@@ -218,8 +218,12 @@ class Worker:
     def _open(self, options: _abi.Options) -> None:
         entries = self._model.entries
         addresses = self._model.out()
-        tensors = (_abi.Tensor * len(entries))()
+        aliases = self._model.aliases
+        # Other names come last, so that out() has the addresses of the rest alone.
+        tensors = (_abi.Tensor * (len(entries) + len(aliases)))()
+        places = {}
         for i, entry in enumerate(entries):
+            places[entry.name] = i
             tensors[i] = _abi.Tensor(
                 name=entry.name.encode(),
                 dtype=entry.dtype,
@@ -228,9 +232,12 @@ class Worker:
                 shape=(ctypes.c_uint64 * len(entry.shape))(*entry.shape),
                 data=addresses[i],
             )
+        for i, (name, kept) in enumerate(aliases.items(), len(entries)):
+            tensors[i] = tensors[places[kept]]
+            tensors[i].name = name.encode()
         handle = ctypes.c_void_p()
         code = _abi.lib.rubato_open(
-            ctypes.byref(options), tensors, len(entries), ctypes.byref(handle)
+            ctypes.byref(options), tensors, len(tensors), ctypes.byref(handle)
         )
         if code != _abi.OK:
             raise _abi.last_error(code, None)

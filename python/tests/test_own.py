@@ -102,6 +102,7 @@ def test_batchnorm(cluster, sync, more):
     found = rubato.load(path, fresh)
     assert (fresh.norm.running_var > 0).all() and fresh.last.weight is fresh.again.weight
     fresh.load_state_dict(found, strict=True)
+    assert "again.weight" in rubato.load(path)  # tied: the file has both names
     fresh.eval()
     with torch.no_grad():
         loss, accuracy, _ = test_set(fresh)

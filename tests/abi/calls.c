@@ -21,7 +21,7 @@ static void check(int holds, int line, const char* text) {
 }
 #define CHECK(holds) check((holds) != 0, __LINE__, #holds)
 
-static float hidden[12], hidden_bias[3], out[6], out_bias[2];
+static float hidden[12], hidden_bias[3], out[6], out_bias[2], more[2];
 static const uint64_t kHidden[] = {3, 4}, kThree[] = {3}, kOut[] = {2, 3}, kTwo[] = {2};
 static const rubato_tensor kTensors[] = {{"a", RUBATO_F32, RUBATO_TRAINED, 2, kHidden, hidden},
                                          {"b", RUBATO_F32, RUBATO_TRAINED, 1, kThree, hidden_bias},
@@ -113,6 +113,7 @@ static void openings(const char* file) {
   memcpy(tensors, kTensors, sizeof kTensors); \
   tensors[4] = kTensors[3];                   \
   tensors[4].name = "e";                      \
+  tensors[4].data = more;                     \
   change
   WITH(tensors[1].name = NULL;)
   REFUSED(tensors, 4, "no name");
@@ -145,6 +146,13 @@ static void openings(const char* file) {
   WITH(;)
   REFUSED(tensors, 5, "has 4 tensors only");
 
+  WITH(tensors[4].data = hidden;)
+  REFUSED(tensors, 5, "tensors \"a\" and \"e\" overlap in memory");
+  WITH(tensors[4].data = &hidden[10];)
+  REFUSED(tensors, 5, "tensors \"a\" and \"e\" overlap in memory");
+  WITH(tensors[0].data = &hidden[0]; tensors[1].data = &hidden[1];)
+  REFUSED(tensors, 4, "tensors \"a\" and \"b\" overlap in memory");
+
   options.size = 3;
   REFUSED(kTensors, 4, "size");
   options.size = sizeof options;
@@ -160,6 +168,10 @@ static void openings(const char* file) {
   } later = {.known = options};
   later.known.size = sizeof later;
   CHECK(rubato_open(&later.known, tensors, 5, &worker) == RUBATO_OK);
+  CHECK(rubato_close(worker, NULL) == RUBATO_OK);
+  /* The same memory is the same tensor. */
+  WITH(tensors[4] = kTensors[1]; tensors[4].name = "e";)
+  CHECK(rubato_open(&options, tensors, 5, &worker) == RUBATO_OK);
   CHECK(rubato_close(worker, NULL) == RUBATO_OK);
 }
 

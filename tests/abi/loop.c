@@ -96,7 +96,7 @@ static int misuse(rubato_worker* worker, uint32_t action) {
   float elsewhere[64];
   void* data[8] = {elsewhere, elsewhere, elsewhere, elsewhere, elsewhere, elsewhere, elsewhere, elsewhere};
   const float kept = weight[0];
-  if (action != RUBATO_TRAIN && rubato_step(worker, 1, 1, &turn) != RUBATO_BAD_INPUT)
+  if (action != RUBATO_TRAIN && rubato_step(worker, 1, 0, &turn) != RUBATO_BAD_INPUT)
     return fail("a step was taken", worker);
   if (action != RUBATO_TRAIN && rubato_pull(worker, data) != RUBATO_BAD_INPUT)
     return fail("a pull was made", worker);
@@ -125,7 +125,8 @@ int main(int argc, char** argv) {
                              {"brain", RUBATO_BF16, RUBATO_TRAINED, 1, two, brain},
                              {"running_mean", RUBATO_F32, RUBATO_AVERAGED, 1, two, mean},
                              {"frozen", RUBATO_F32, RUBATO_STILL, 1, three, frozen},
-                             {"batches", RUBATO_I64, RUBATO_STILL, 0, NULL, &counter}};
+                             {"batches", RUBATO_I64, RUBATO_STILL, 0, NULL, &counter},
+                             {"tied", RUBATO_F32, RUBATO_TRAINED, 2, shape, weight}};
   size_t count = sizeof tensors / sizeof *tensors, i;
   int code, misused = 0;
   rubato_identity identity = {.size = sizeof identity};
@@ -145,7 +146,7 @@ int main(int argc, char** argv) {
   if (has("nan")) weight[3] = NAN;
   if (has("mute")) return 0;
   if (has("sleep")) pause_ms(600 * 1000);
-  options.flags = RUBATO_SCALES_RATE | RUBATO_RESIZES_BATCH | RUBATO_TELLS_LOSS;
+  options.flags = RUBATO_SCALES_RATE | RUBATO_RESIZES_BATCH;
   options.samples = 100;
   if (has("measures")) options.flags |= RUBATO_EVALUATES, options.held_out = 50;
   code = rubato_open(&options, tensors, count, &worker);
@@ -162,7 +163,7 @@ int main(int argc, char** argv) {
         if (has("slow")) pause_ms(10);
         loss = train(identity.worker, 0.05f * (float)turn.rate);
         if (turn.steps == 9 && has("nan")) bias[1] = NAN;
-        code = rubato_step(worker, loss * turn.batch, turn.batch, &turn);
+        code = rubato_step(worker, loss * turn.batch, has("silent") ? 0 : turn.batch, &turn);
         break;
       case RUBATO_SEED:
       case RUBATO_COMMIT:

@@ -124,6 +124,10 @@ TEST_CASE("up trains a model of C's own with two servers, under each kind of mod
       const RealJson run = results_in(place, out).at("runs")[0];
       CHECK(run.at("time_to_target_s").get<double>() > 0);
       for (const auto& worker : run.at("workers")) CHECK(worker.at("commits").get<int>() > 0);
+      // The loop tells a loss alone.
+      CHECK(run.at("final_accuracy").is_null());
+      // Both names of a tensor are in the file.
+      CHECK(contains(read_text(place.path(out) / "best.safetensors"), R"("tied":"weight")"));
       up.wait_for_silence();
     }
   }
@@ -174,6 +178,52 @@ TEST_CASE("a step that is no number costs its worker that update alone") {
   const int code = up.wait_for_end();
   CAPTURE(up.err());
   CHECK(code == 0);
+}
+
+TEST_CASE("a loop that tells nothing of what the run goes by is refused at once") {
+  struct Case {
+    const char* sync;
+    const char* stop;
+    const char* measures;
+    const char* line;
+  };
+  const Case cases[] = {
+      {"bsp", "target_loss = 3\nmax_seconds = 200", "silent",
+       "told no loss, and this loop measures none: stop.target_loss is never "
+       "reached; tell a loss, or leave the key out"},
+      {"adacomm", "max_seconds = 200", "silent",
+       "told no loss, and this loop measures none: sync = \"adacomm\" has no loss to "
+       "lower local_steps by"},
+      {"bsp", "target_accuracy = 0.5\nmax_seconds = 200", "measures",
+       "stop.target_accuracy: this loop measures a loss alone; measure an accuracy as well, or "
+       "stop "
+       "by target_loss"},
+  };
+  for (const Case& each : cases) {
+    CAPTURE(each.line);
+    const Workplace place;
+    place.write("own.toml", OwnCluster{.stop = each.stop}.text());
+    for (const std::string command : {"compare", "up"}) {
+      CAPTURE(command);
+      Process run(place, {command, "own.toml", "--sync", each.sync, "--out", command, "--",
+                          RUBATO_LOOP, each.measures});
+      run.wait_for_words(each.line);
+      run.wait_for_end();
+      run.wait_for_silence();
+    }
+  }
+}
+
+TEST_CASE("a run that goes by nothing that a loop could tell takes one that tells nothing") {
+  const Workplace place;
+  place.write("own.toml", OwnCluster{.stop = "max_seconds = 0.5"}.text());
+  for (const std::string command : {"compare", "up"}) {
+    Process run(place, {command, "own.toml", "--sync", "bsp", "--out", command, "--", RUBATO_LOOP,
+                        "silent", "slow"});
+    const int code = run.wait_for_end();
+    CAPTURE(run.err());
+    CHECK(code == 0);
+  }
 }
 
 TEST_CASE("SIGKILL of a worker stops nobody else") {

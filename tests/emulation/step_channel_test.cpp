@@ -2,6 +2,7 @@
 #include "emulation/step_channel.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -88,6 +89,10 @@ TEST_CASE("step channel: memory of another size is refused") {
     REQUIRE_FALSE(mapped.has_value());
     CHECK(mapped.error().code == ErrorCode::Corrupt);
   }
+  // One whose other end may shrink it.
+  const int open = ::memfd_create("open", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  REQUIRE(::ftruncate(open, 4) == 0);
+  CHECK_FALSE(SharedVector::map(open, 1, 0).has_value());
   // No descriptor came.
   CHECK_FALSE(SharedVector::map(-1, 3, 7).has_value());
 }
