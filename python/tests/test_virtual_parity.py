@@ -1,0 +1,138 @@
+"""The same mlp by a loop of one's own and by the built-in worker, on virtual time: the same curves."""
+
+import csv
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import rubato  # noqa: E402
+from conftest import COMMAND  # noqa: E402
+
+FILE = """
+name = "parity"
+[[workers]]
+name = "w"
+count = 2
+step_seconds = 0.1
+latency_seconds = 0.01
+[[workers]]
+name = "slow"
+step_seconds = 0.3
+[servers]
+count = 2
+[model]
+{model}
+[dataset]
+{data}
+[training]
+batch = 16
+{training}
+[sync.adsp]
+check_period_seconds = 5
+[evaluation]
+interval_seconds = 1
+[stop]
+{stop}
+"""
+DATA = """kind = "csv"
+path = "data.csv"
+held_out_path = "data.csv"
+features = 10
+classes = 4
+partition = "dirichlet:1"
+"""
+MODULE = '''
+import numpy, torch, torch.nn.functional as F, rubato
+from torch import nn
+
+numbers = numpy.load("data.npz")
+inputs, labels = torch.tensor(numbers["x"]), torch.tensor(numbers["y"])
+
+def train():
+    model = nn.Sequential(nn.Linear(10, 16), nn.ReLU(), nn.Linear(16, 4))
+    rubato.load("first/model.safetensors", model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+
+    def evaluate():
+        scores = model(inputs)
+        return F.cross_entropy(scores, labels).item(), (scores.argmax(1) == labels).float().mean().item()
+
+    with rubato.Worker("own.toml", model, optimizer, evaluate=evaluate) as w:
+        for x, y in w.batches((inputs, labels), 16):
+            loss = F.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            w.step(loss, len(x))
+'''
+
+
+def command(place, *words):
+    package = str(Path(rubato.__file__).parents[1])
+    here = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]  # this python3
+    done = subprocess.run(
+        [COMMAND, *words],
+        cwd=place,
+        env=dict(os.environ, PYTHONPATH=package, PATH=here),
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A file of data, the same as it is after standardising, and a model to begin with."""
+    place = tmp_path_factory.mktemp("parity")
+    random = numpy.random.default_rng(3)
+    y = numpy.arange(400) % 4
+    x = random.normal(size=(400, 10))
+    x[numpy.arange(400), y] += 2
+    x = ((x - x.mean(0)) / x.std(0)).astype(numpy.float32)
+    with open(place / "data.csv", "w") as file:
+        for row, label in zip(x, y):
+            file.write(",".join(f"{each:.9g}" for each in row) + f",{label}\n")
+    numpy.savez(place / "data.npz", x=x, y=y)
+    (place / "train.py").write_text(MODULE)
+    built_in = 'kind = "mlp"\nhidden = [16]\n'
+    rate = "learning_rate = 0.05"
+    stop = "target_loss = 0.6\nmax_seconds = 600"
+    (place / "first.toml").write_text(
+        FILE.format(model=built_in, data=DATA, training=rate, stop="max_steps = 1")
+    )
+    command(place, "up", "first.toml", "--sync", "bsp", "--out", "first")
+    start = 'start = "first/model.safetensors"'
+    (place / "cpp.toml").write_text(
+        FILE.format(model=built_in + start, data=DATA, training=rate, stop=stop)
+    )
+    own = 'kind = "own"\nmodule = "train.py"'
+    (place / "own.toml").write_text(
+        FILE.format(model=own, data='partition = "dirichlet:1"', training="", stop=stop)
+    )
+    return place
+
+
+def curve(path):
+    with open(path) as file:
+        return [{name: float(each[name]) for name in ("seconds", "steps", "commits", "loss")}
+                for each in csv.DictReader(file)]
+
+
+@pytest.mark.parametrize("sync", ["bsp", "adsp", "tempo"])
+def test_the_curves_are_the_same(place, sync):
+    for name in ("cpp", "own"):
+        command(place, "compare", f"{name}.toml", "--sync", sync, "--out", f"{name}-{sync}")
+    theirs, mine = (curve(place / f"{name}-{sync}/curves.csv") for name in ("cpp", "own"))
+    assert len(mine) > 5 and theirs[0]["loss"] > 1 and abs(len(mine) - len(theirs)) <= 1
+    for one, other in zip(mine, theirs):
+        assert [one[name] for name in ("seconds", "steps", "commits")] == [
+            other[name] for name in ("seconds", "steps", "commits")
+        ]
+        assert one["loss"] == pytest.approx(other["loss"], abs=1e-5)
