@@ -76,8 +76,11 @@ std::size_t worker_count(const RunRecord& run) {
 std::vector<WorkerRecord> measured_workers(const Comparison& comparison) {
   auto workers = comparison.runs.front().workers;
   std::erase_if(workers, [](const WorkerRecord& w) { return w.held_out_samples == 0; });
+  const bool by_loss = std::ranges::all_of(
+      workers, [](const WorkerRecord& w) { return std::isnan(w.held_out_accuracy); });
   // One whose targets do not vary has no R^2, and comes last.
-  std::ranges::stable_sort(workers, {}, [](const WorkerRecord& w) {
+  std::ranges::stable_sort(workers, {}, [&](const WorkerRecord& w) {
+    if (by_loss) return -w.held_out_loss;
     return std::isnan(w.held_out_accuracy) ? std::numeric_limits<double>::infinity()
                                            : w.held_out_accuracy;
   });
@@ -90,9 +93,12 @@ std::string worst_worker(const Comparison& comparison) {
   if (workers.size() < 2) return {};
   const Figure figure = figure_of(comparison.task);
   const auto figures = [&](const WorkerRecord& w) {
-    return fmt::format("{} (loss {}, {} {}, {})", w.id, loss_text(w.held_out_loss), figure.word,
-                       figure_text(figure, w.held_out_accuracy),
-                       counted(w.held_out_samples, "sample"));
+    std::string text = fmt::format("{} (loss {}", w.id, loss_text(w.held_out_loss));
+    if (!std::isnan(w.held_out_accuracy))
+      text += fmt::format(", {} {}", figure.word, figure_text(figure, w.held_out_accuracy));
+    // A loop of a user need not say how many there were.
+    if (w.held_out_samples > 1) text += ", " + counted(w.held_out_samples, "sample");
+    return text + ")";
   };
   return fmt::format("On their own held-out samples: worst {}, best {}.\n",
                      figures(workers.front()), figures(workers.back()));

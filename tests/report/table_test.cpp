@@ -1,6 +1,7 @@
 #include "report/table.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <cmath>
 #include <iterator>
@@ -11,6 +12,7 @@
 #include "base/file.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
+#include "base/words.hpp"
 #include "tests/report/sample.hpp"
 
 using namespace rubato::report;
@@ -155,6 +157,23 @@ TEST_CASE("table: where nothing was held out there is a loss and no accuracy") {
   CHECK(columns(3).back() == "-");
   CHECK(columns(3)[columns(3).size() - 2] ==
         loss_text(final_figures(comparison, comparison.runs[0]).loss));
+}
+
+TEST_CASE("table: workers that measure a loss alone are ranked by it") {
+  auto comparison = sample_comparison({.models = {"adsp"}, .seeds = 1});
+  auto& workers = comparison.runs[0].workers;
+  REQUIRE(workers.size() >= 2);
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    workers[i].held_out_samples = 1 + 4 * i;
+    workers[i].held_out_loss = 0.25 + static_cast<double>(i);
+    workers[i].held_out_accuracy = std::nan("");
+  }
+  const auto& last = workers.back();
+  CHECK(table_of(comparison)
+            .find(fmt::format("worst {} (loss {}, {}), best {} (loss 0.2500).\n", last.id,
+                              loss_text(last.held_out_loss),
+                              rubato::counted(last.held_out_samples, "sample"),
+                              workers.front().id)) != std::string::npos);
 }
 
 TEST_CASE("table: the loss is the one that was compared with the target") {
