@@ -81,6 +81,7 @@ const std::vector<BugRow>& planted_bugs() {
       {Bug::ForgetsToCommit, "forgets-to-commit", "no-progress"},
       {Bug::FalseRefusal, "false-refusal", "false-word"},
       {Bug::HearsNoStop, "hears-no-stop", "not-gone"},
+      {Bug::MixesSeeds, "mixes-seeds", "mixed-seeds"},
   };
   return kRows;
 }

@@ -26,6 +26,7 @@ enum class Bug {
   ForgetsToCommit,  // a worker's rule never commits again after it joined anew
   FalseRefusal,     // the transport has a worker hear that a later process replaced it
   HearsNoStop,      // the transport of a worker drops the Stop
+  MixesSeeds,       // half of the initial values that a worker tells are another's
 };
 
 struct BugRow {

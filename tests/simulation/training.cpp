@@ -18,10 +18,12 @@ float target_of(std::uint32_t worker, std::size_t element) {
 }
 
 // Shows whose it is in the last element of each chunk.
-std::shared_ptr<const Floats> seed_of(const Plan& plan, std::uint32_t worker) {
+std::shared_ptr<const Floats> seed_of(const Plan& plan, std::uint32_t worker, Bug bug) {
   auto values = std::make_shared<Floats>(parameters_of(plan));
-  for (std::size_t i = kOrderElement; i < values->size(); i += kChunkElements)
-    (*values)[i] = kSeedOfWorker * static_cast<float>(worker + 1);
+  for (std::size_t i = kOrderElement; i < values->size(); i += kChunkElements) {
+    const bool another = bug == Bug::MixesSeeds && 2 * i > values->size();
+    (*values)[i] = kSeedOfWorker * static_cast<float>(worker + (another ? 2 : 1));
+  }
   return values;
 }
 
@@ -46,7 +48,7 @@ void World::drive(Process& process) {
         break;
       case Action::Seed:
         if (trainee.stepping) return;
-        core.on_seed(clock(process), {seed_of(plan_, process.node->index)});
+        core.on_seed(clock(process), {seed_of(plan_, process.node->index, bug_)});
         break;
       case Action::Load:
       case Action::Restart:
