@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/file.hpp"
 #include "base/log.hpp"
+#include "base/text.hpp"
 #include "base/time.hpp"
 #include "base/words.hpp"
 #include "cli/commands.hpp"
