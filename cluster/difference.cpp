@@ -134,6 +134,17 @@ Difference::Taken Difference::take_over(std::span<const TensorMemory> tensors) {
   return {std::exchange(base_, nullptr), wild == 0};
 }
 
+Difference::Taken Difference::read(std::span<const TensorMemory> tensors) {
+  std::size_t count = 0;
+  for (const TensorMemory& tensor : tensors) count += tensor.count;
+  Taken taken{std::make_shared<Floats>(count)};
+  read_tensors(tensors, *taken.values);
+  std::uint32_t wild = 0;
+  for (const float value : *taken.values) wild |= is_wild(value);
+  taken.finite = wild == 0;
+  return taken;
+}
+
 Difference::Taken Difference::take_parameters(std::span<const TensorMemory> tensors) {
   if (!base_) base_ = pool_.take();
   Taken taken{pool_.take()};

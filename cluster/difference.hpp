@@ -49,6 +49,8 @@ class Difference {
   Taken take(std::span<const TensorMemory> tensors);
   // U in the memory of the base, which is gone. Requires: based().
   Taken take_over(std::span<const TensorMemory> tensors);
+  // W, in memory that goes with it: such a vector is needed once.
+  static Taken read(std::span<const TensorMemory> tensors);
   // W; base <- W.
   Taken take_parameters(std::span<const TensorMemory> tensors);
 

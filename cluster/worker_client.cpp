@@ -157,7 +157,7 @@ Result<WorkerClient::Turn> WorkerClient::commit(std::span<const TensorMemory> te
   // An outage may have ended the membership meanwhile.
   const Action action = next(steady_now());
   if (action == Action::Seed) {
-    auto taken = difference_.take_parameters(tensors);
+    auto taken = Difference::read(tensors);
     difference_.forget();  // what comes back is loaded as it is
     core_->on_seed(steady_now(), {std::move(taken.values), taken.finite});
     transport_->wake();

@@ -200,7 +200,7 @@ TEST_CASE("difference: any order of calls, for tensors of all types, as the plai
     Difference difference(model.parameters);
     std::set<int> called;
     for (int call = 0; call < 60; ++call) {
-      const int what = difference.based() ? static_cast<int>(rng.below(6)) : 0;
+      const int what = difference.based() ? static_cast<int>(rng.below(7)) : 0;
       CAPTURE(call);
       CAPTURE(what);
       called.insert(what);
@@ -236,6 +236,12 @@ TEST_CASE("difference: any order of calls, for tensors of all types, as the plai
           plain.base = plain.w;
           break;
         }
+        case 6: {
+          const auto taken = Difference::read(model.tensors);  // changes nothing
+          CHECK(taken.finite);
+          CHECK(std::vector<double>(taken.values->begin(), taken.values->end()) == plain.w);
+          break;
+        }
         case 5:
           difference.undo(model.tensors);
           plain.undo();
@@ -243,7 +249,7 @@ TEST_CASE("difference: any order of calls, for tensors of all types, as the plai
       }
       REQUIRE(model.values() == plain.w);
     }
-    CHECK(called.size() == 6);
+    CHECK(called.size() == 7);
   }
 }
 
@@ -319,7 +325,7 @@ TEST_CASE(
                         {Element::Bf16, 0xFF80}};
   for (const Wild& wild : wilds) {
     CAPTURE(wild.bits);
-    for (int way = 0; way < 3; ++way) {
+    for (int way = 0; way < 4; ++way) {
       CAPTURE(way);
       for (const std::size_t where : {std::size_t{0}, std::size_t{5}, std::size_t{8}}) {
         Memory memory(wild.element, 9);
@@ -332,6 +338,7 @@ TEST_CASE(
         memory.set_bits(where, wild.bits);
         const auto taken = way == 0   ? difference.take(tensors)
                            : way == 1 ? difference.take_over(tensors)
+                           : way == 2 ? Difference::read(tensors)
                                       : difference.take_parameters(tensors);
         CHECK_FALSE(taken.finite);
       }

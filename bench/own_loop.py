@@ -1,0 +1,497 @@
+#!/usr/bin/env python3
+"""What a user's own training loop in Python pays: calls of rubato.Worker beside the bare loop,
+commits beside the worker in C++ and beside gloo's all_reduce, memory, import, sizes, and the virtual
+cluster beside the bare gradients.
+
+Usage: bench/own_loop.py [--quick] [--json FILE]   after bench/run.sh has built the programs
+Needs PyTorch (python3-torch); without it the rows say so.
+"""
+import argparse
+import json
+import multiprocessing
+import os
+import pathlib
+import re
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import tools
+
+try:
+    import torch  # once, for all virtual workers
+except ImportError:
+    torch = None
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build/bench"
+CLUSTER = """
+[[workers]]
+name = "node"
+count = {workers}
+{step}
+[model]
+kind = "own"
+module = "{module}"
+[training]
+batch = 32
+[sync.local-sgd]
+local_steps = {local_steps}
+[sync.adsp]
+{adsp}
+[evaluation]
+interval_seconds = 3600
+[stop]
+max_seconds = {seconds}
+"""
+UNEQUAL = """
+[[workers]]
+name = "fast"
+count = 2
+step_seconds = 0.02
+up_mbps = 20
+down_mbps = 20
+latency_seconds = 0.005
+[[workers]]
+name = "slow"
+step_seconds = 0.08
+up_mbps = 5
+down_mbps = 5
+latency_seconds = 0.02
+[model]
+kind = "own"
+module = "{module}"
+[training]
+batch = 16
+[sync.adsp]
+check_period_seconds = 2
+[evaluation]
+interval_seconds = 0.25
+[stop]
+target_loss = 0.25
+max_seconds = 120
+"""
+BUILT_IN = """
+[[workers]]
+name = "node"
+count = {workers}
+[model]
+kind = "mlp"
+hidden = [{hidden}]
+[dataset]
+kind = "blobs"
+features = 1023
+samples = 2000
+[training]
+batch = 1
+[evaluation]
+interval_seconds = 3600
+[stop]
+max_seconds = {seconds}
+"""
+MIB = 1 << 20
+TIMED = "step_seconds = 0.005"  # without it a step takes as long as it takes here
+
+
+def environment(**more):
+    path = str(ROOT / "python")
+    return dict(os.environ, PYTHONPATH=path, RUBATO_LIBRARY=str(BUILD / "abi/librubato.so"),
+                **{name: str(value) for name, value in more.items()})
+
+
+def without_shared_memory():
+    """For children: no file may be as large as a link in /dev/shm, so nodes use TCP."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2 * MIB, 2 * MIB))
+
+
+def rubato(folder, *words, tcp=False, **more):
+    done = subprocess.run([str(BUILD / "cli/rubato"), *map(str, words)], cwd=folder, check=False,
+                          capture_output=True, text=True, env=environment(**more),
+                          preexec_fn=without_shared_memory if tcp else None)
+    if done.returncode not in (0, 1):  # 1: the target was not reached
+        sys.exit(f"own_loop: rubato {words[0]}: {done.stdout}{done.stderr}")
+
+
+def cluster(folder, name="own.toml", **values):
+    values = {"workers": 1, "local_steps": 1, "seconds": 600, "adsp": "", "step": "",
+              "module": pathlib.Path(__file__).resolve(), **values}
+    template = BUILT_IN if "hidden" in values else CLUSTER
+    (pathlib.Path(folder) / name).write_text(template.format(**values), encoding="utf-8")
+    return name
+
+
+def row(name, value, unit, bar, peer="", peer_value=None):
+    ratio = value / peer_value if peer_value else None
+    return {"name": name, "value": value, "unit": unit, "peer": peer, "peer_value": peer_value,
+            "ratio": ratio, "bar": bar}
+
+
+# --- the loops: train() runs in the workers ------------------------------------------------------
+
+def train():
+    getattr(sys.modules[__name__], "loop_" + os.environ["OWN_LOOP"])()
+
+
+def told(**figures):
+    """Only the first worker's: the others write files that nobody reads."""
+    with open(f"{os.environ['OWN_OUT']}.{os.environ['RUBATO_NAME']}", "w",
+              encoding="utf-8") as file:
+        json.dump(figures, file)
+
+
+def heard(out, worker="node-0"):
+    for name in (worker, worker.rsplit("-", 1)[0]):  # a group of one has no number
+        path = pathlib.Path(f"{out}.{name}")
+        if path.exists():
+            return json.loads(path.read_text(encoding="utf-8"))
+    return sys.exit(f"own_loop: worker {worker} has left no figures")
+
+
+def some_model(hidden=1024):
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    return torch.nn.Sequential(torch.nn.Linear(256, hidden), torch.nn.ReLU(),
+                               torch.nn.Linear(hidden, 10))
+
+
+def step_of_5_ms(repeats):
+    """A model, its optimizer, and a function that makes a step. `repeats`: that last 5 ms here."""
+    model = some_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    inputs, labels = torch.randn(32, 256), torch.randint(10, (32,))
+    loss_of = torch.nn.CrossEntropyLoss()
+
+    def step():
+        for _ in range(repeats):
+            loss = loss_of(model(inputs), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        return loss
+
+    return model, optimizer, step
+
+
+def repeats_of_5_ms():
+    _, _, step = step_of_5_ms(1)
+    seconds = []
+    for _ in range(60):
+        began = time.perf_counter()
+        step()
+        seconds.append(time.perf_counter() - began)
+    return max(1, round(0.005 / statistics.median(seconds)))
+
+
+def loop_calls():
+    """Calls with nothing due, alone and after a step of 5 ms."""
+    import rubato
+    model, optimizer, step = step_of_5_ms(int(os.environ["OWN_REPEATS"]))
+    calls = int(os.environ["OWN_CALLS"])
+    with rubato.Worker("own.toml", model, optimizer) as worker:
+        step()
+        worker.step(1.0, 32)  # joins, and waits for the others
+        alone = []
+        for _ in range(9):
+            began = time.process_time()
+            for _ in range(calls):
+                worker.step(0.5, 32)
+            alone.append((time.process_time() - began) / calls)
+        tensor = torch.tensor(0.5)
+        of_tensor = []
+        for _ in range(9):
+            began = time.process_time()
+            for _ in range(calls):
+                worker.step(tensor, 32)
+            of_tensor.append((time.process_time() - began) / calls)
+        bare, call = [], []
+        for _ in range(max(100, calls // 20)):
+            began = time.perf_counter()
+            loss = step()
+            between = time.perf_counter()
+            worker.step(loss, 32)
+            call.append(time.perf_counter() - between)
+            bare.append(between - began)
+        told(alone=statistics.median(alone), tensor=statistics.median(of_tensor),
+             share=100 * statistics.median(call) / statistics.median(bare))
+
+
+def loop_commits():
+    """Each step commits: the seconds of w.step()."""
+    import numpy
+    import rubato
+    floats = int(os.environ["OWN_FLOATS"])
+    model = {"w": numpy.zeros(floats, dtype=numpy.float32)}
+    seconds = []
+    with rubato.Worker("own.toml", model) as worker:
+        for _ in range(int(os.environ["OWN_COMMITS"])):
+            began = time.perf_counter()
+            if not worker.step(0.5, 1):
+                break
+            seconds.append(time.perf_counter() - began)
+        told(seconds=statistics.median(seconds[1:]))
+
+
+def resident():
+    """Bytes of this process that no other has."""
+    text = pathlib.Path("/proc/self/smaps_rollup").read_text(encoding="utf-8")
+    return 1024 * sum(int(kib) for kib in re.findall(r"^Private_\w+: +(\d+)", text, re.MULTILINE))
+
+
+def loop_memory():
+    """What a worker keeps beside the model."""
+    import numpy
+    import rubato
+    floats = 64 * MIB // 4
+    model = {"w": numpy.zeros(floats, dtype=numpy.float32)}
+    model["w"][:] = 0.5
+    before = resident()
+    most = 0
+    with rubato.Worker("own.toml", model) as worker:
+        for _ in range(40):
+            worker.step(0.5, 1)
+            time.sleep(0.02)
+            most = max(most, resident())
+        told(models=(most - before) / (4 * floats))
+
+
+def loop_virtual():
+    """Steps of 5 ms of this machine, on virtual time."""
+    began = time.time()
+    import rubato
+    model, optimizer, step = step_of_5_ms(int(os.environ["OWN_REPEATS"]))
+    with rubato.Worker("own.toml", model, optimizer) as worker:
+        while worker.step(step(), 32):
+            if worker.steps == 3:
+                told(began=began, private=resident() / MIB)
+
+
+def loop_target():
+    """Trains to the target, with a measurement on held-out samples."""
+    import rubato
+    torch.set_num_threads(1)
+    random = torch.Generator().manual_seed(1)
+    labels = torch.arange(4000) % 4
+    inputs = torch.randn(4, 20, generator=random)[labels] * 2
+    inputs += 2 * torch.randn(4000, 20, generator=random)
+    torch.manual_seed(rubato.this("own.toml").seed)
+    model = torch.nn.Sequential(torch.nn.Linear(20, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.004)
+    loss_of = torch.nn.CrossEntropyLoss()
+
+    def evaluate():
+        return loss_of(model(inputs[3000:]), labels[3000:]).item()
+
+    with rubato.Worker("own.toml", model, optimizer, evaluate=evaluate) as worker:
+        for some, right in worker.batches((inputs[:3000], labels[:3000]), 16):
+            loss = loss_of(model(some), right)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            worker.step(loss, len(some))
+
+
+# --- the rows ------------------------------------------------------------------------------------
+
+def calls(folder, quick, repeats):
+    cluster(folder, local_steps=1_000_000_000)
+    rubato(folder, "up", "own.toml", "--sync", "local-sgd", OWN_LOOP="calls", OWN_OUT="calls",
+           OWN_REPEATS=repeats, OWN_CALLS=2000 if quick else 20000)
+    figures = heard(f"{folder}/calls")
+    return [row("w.step(float), nothing due", 1e6 * figures["alone"], "us", "< 5"),
+            row("w.step(tensor), nothing due", 1e6 * figures["tensor"], "us", "< 5"),
+            row("w.step(tensor) after a step of 5 ms", figures["share"], "%", "< 0.5 %")]
+
+
+def of_run(folder):
+    """Seconds that a commit keeps a worker from its steps, by the run's own figures."""
+    results = json.loads((pathlib.Path(folder) / "out/latest/results.json").read_text("utf-8"))
+    worker = results["runs"][0]["workers"][0]
+    return (worker["wait_s"] + worker["communicate_s"]) / worker["commits"]
+
+
+def gloo(rank, port, floats, rounds, queue):
+    import torch.distributed as distributed
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank,
+                                   world_size=2)
+    values = torch.zeros(floats)
+    seconds = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        distributed.all_reduce(values)
+        seconds.append(time.perf_counter() - began)
+    if rank == 0:
+        queue.put(statistics.median(seconds[1:]))
+    distributed.destroy_process_group()
+
+
+def all_reduce(floats, rounds):
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    [port] = tools.free_ports(1)
+    both = [context.Process(target=gloo, args=(rank, port, floats, rounds, queue))
+            for rank in range(2)]
+    for each in both:
+        each.start()
+    seconds = queue.get(timeout=300)
+    for each in both:
+        each.join()
+    return seconds
+
+
+def python_commit(folder, sync, floats, rounds, tcp):
+    """Seconds that w.step() takes where each step commits."""
+    rubato(folder, "up", "own.toml", "--sync", sync, tcp=tcp, OWN_LOOP="commits",
+           OWN_OUT="commits", OWN_FLOATS=floats, OWN_COMMITS=rounds)
+    return heard(f"{folder}/commits")["seconds"]
+
+
+def cpp_commit(folder, hidden, seconds, tcp):
+    """What a commit of the worker in C++ keeps it from its steps."""
+    cluster(folder, "cpp.toml", hidden=hidden, seconds=seconds)
+    rubato(folder, "up", "cpp.toml", "--sync", "asp", tcp=tcp)
+    text = (pathlib.Path(folder) / "out/latest/results.json").read_text(encoding="utf-8")
+    [worker] = json.loads(text)["runs"][0]["workers"]
+    return (worker["wait_s"] + worker["communicate_s"]) / worker["commits"]
+
+
+def commits(folder, quick, _):
+    rows = []
+    for mib, hidden, rounds, seconds in ((16, 4056, 60, 8), (200, 50705, 12, 30))[:1 if quick else 2]:
+        floats = 1034 * hidden + 10
+        for way, bar in (("TCP", "<= 1.10"), ("shared memory", "<= 1.15")):
+            cluster(folder)
+            ours, peer = [], []
+            for _ in range(1 if quick else 3):  # in turns
+                ours.append(python_commit(folder, "asp", floats, rounds, way == "TCP"))
+                peer.append(cpp_commit(folder, hidden, seconds, way == "TCP"))
+            rows.append(row(f"commit of {mib} MiB, {way}", 1000 * statistics.median(ours), "ms",
+                            bar, "worker in C++", 1000 * statistics.median(peer)))
+        cluster(folder, workers=2)
+        ours = 1 / python_commit(folder, "bsp", floats, rounds, True)
+        rows.append(row(f"rounds of 2 workers, {mib} MiB, TCP", ours, "1/s", ">= 1.5",
+                        "gloo's all_reduce", 1 / all_reduce(floats, rounds)))
+    return rows
+
+
+def memory(folder, _, __):
+    rows = []
+    for what, adsp, bar in (("waiting", "", "<= 1.1"), ("overlapped", "overlap = true", "<= 2.1")):
+        cluster(folder, workers=2, adsp=adsp + "\ncheck_period_seconds = 1\nfixed_rate = 4")
+        rubato(folder, "up", "own.toml", "--sync", "adsp", tcp=True, OWN_LOOP="memory",
+               OWN_OUT="memory")
+        # One of them tells the initial values.
+        models = max(heard(f"{folder}/memory", f"node-{i}")["models"] for i in range(2))
+        rows.append(row(f"memory beside a model of 64 MiB, commits {what}", models, "models", bar))
+    return rows
+
+
+def imports(_, quick, __):
+    def seconds(code):
+        began = time.perf_counter()
+        subprocess.run(["/usr/bin/python3", "-c", code], check=True, env=environment())
+        return time.perf_counter() - began
+
+    differences = [seconds("import rubato") - seconds("pass") for _ in range(5 if quick else 30)]
+    return [row("import rubato", 1000 * statistics.median(differences), "ms", "<= 50")]
+
+
+def sizes(folder, _, __):
+    stripped = f"{folder}/stripped"
+    rows = []
+    for name, path, bar in (("librubato.so", "abi/librubato.so", "<= 3"),
+                            ("rubato", "cli/rubato", "< 10")):
+        subprocess.run(["strip", "-o", stripped, BUILD / path], check=True)
+        rows.append(row(f"{name}, stripped", os.path.getsize(stripped) / 1e6, "MB", bar))
+    symbols = subprocess.run(["nm", "-D", "--defined-only", BUILD / "abi/librubato.so"],
+                             check=True, capture_output=True, text=True).stdout
+    rows.append(row("exported symbols of librubato.so", symbols.count(" T "), "", "<= 20"))
+    return rows
+
+
+def virtual(folder, quick, repeats):
+    """The virtual cluster on one core, beside the same steps in one process."""
+    cluster(folder, workers=3, seconds=2 if quick else 10, step=TIMED)
+    ours, peer = [], []
+    for _ in range(1 if quick else 3):
+        began = time.perf_counter()
+        rubato(folder, "compare", "own.toml", "--sync", "adsp", "--threads", 1,
+               OWN_LOOP="virtual", OWN_OUT="virtual", OWN_REPEATS=repeats)
+        ours.append(time.perf_counter() - began)
+        text = (pathlib.Path(folder) / "out/latest/results.json").read_text(encoding="utf-8")
+        steps = json.loads(text)["runs"][0]["steps"]
+        began = time.perf_counter()
+        bare = f"import own_loop; step = own_loop.step_of_5_ms({repeats})[2]\n" \
+               f"for _ in range({steps}): step()"
+        subprocess.run(["/usr/bin/python3", "-c", bare], check=True, cwd=ROOT / "bench",
+                       env=environment(OMP_NUM_THREADS=1))
+        peer.append(time.perf_counter() - began)
+    rows = [row(f"virtual cluster, {steps:,} steps of 5 ms", statistics.median(ours), "s",
+                "<= 1.05", "the bare gradients", statistics.median(peer))]
+    cluster(folder, workers=18, seconds=0.05, step=TIMED)
+    rubato(folder, "compare", "own.toml", "--sync", "adsp", OWN_LOOP="virtual", OWN_OUT="forks",
+           OWN_REPEATS=repeats)
+    told_by = [heard(f"{folder}/forks", f"node-{i}") for i in range(18)]
+    begins = [each["began"] for each in told_by]
+    return rows + [row("fork of 18 workers", max(begins) - min(begins), "s", "< 1"),
+                   row("private memory of a forked worker",
+                       statistics.median(each["private"] for each in told_by), "MiB", "< 30")]
+
+
+def agreement(folder, quick, _):
+    """The time to the target on virtual time, beside real processes with throttled links."""
+    (pathlib.Path(folder) / "own.toml").write_text(
+        UNEQUAL.format(module=pathlib.Path(__file__).resolve()), encoding="utf-8")
+
+    def seconds(command, sync, seed):
+        rubato(folder, command, "own.toml", "--sync", sync, "--seed", seed,
+               *(["--throttle"] if command == "up" else []), OWN_LOOP="target")
+        text = (pathlib.Path(folder) / "out/latest/results.json").read_text(encoding="utf-8")
+        return json.loads(text)["runs"][0]["time_to_target_s"]
+
+    rows = []
+    seeds = range(1, 2 if quick else 6)
+    for sync in ("bsp", "asp", "adsp", "tempo"):
+        real, virtual_ones = ([seconds(command, sync, seed) for seed in seeds]
+                              for command in ("up", "compare"))
+        rows.append(row(f"{sync}: time to the target on virtual time, {len(seeds)} seeds",
+                        statistics.median(virtual_ones), "s", "", "up --throttle",
+                        statistics.median(real)))
+    return rows
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("--quick", action="store_true")
+    arguments.add_argument("--json")
+    arguments.add_argument("part", nargs="*", choices=[[], *PARTS], help=", ".join(PARTS))
+    options = arguments.parse_args()
+    tools.forget_pinned_kernels()
+    if torch is None:
+        absent = "python3-torch is not installed: deploy/install.sh python"
+        rows = [{**row("own loops in PyTorch", None, "", ""), "absent": absent}]
+    else:
+        repeats = repeats_of_5_ms()
+        rows = []
+        for name in options.part or PARTS:
+            with tempfile.TemporaryDirectory() as folder:
+                for each in PARTS[name](folder, options.quick, repeats):
+                    beside = ""
+                    if each["peer"]:
+                        beside = f', {each["peer"]} {each["peer_value"]:.4g}: {each["ratio"]:.3f}'
+                    print(f'{each["name"]}: {each["value"]:.4g} {each["unit"]}{beside}', flush=True)
+                    rows.append(each)
+    tools.write_rows(options.json, rows)
+
+
+PARTS = {"calls": calls, "commits": commits, "memory": memory, "imports": imports, "sizes": sizes,
+         "virtual": virtual, "agreement": agreement}
+
+if __name__ == "__main__":
+    if "OWN_LOOP" in os.environ:
+        train()
+    else:
+        main()
