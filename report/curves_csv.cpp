@@ -2,11 +2,21 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <iterator>
 
 #include "base/text.hpp"
 
 namespace rubato::report {
+namespace {
+
+// What was not measured is an empty field.
+std::string field(double value) {
+  return std::isnan(value) ? std::string() : fmt::format("{}", value);
+}
+
+}  // namespace
+
 std::string curves_csv(const Comparison& comparison) {
   std::string csv = fmt::format("sync,seed,seconds,steps,commits,loss,{0},judged_loss,judged_{0}\n",
                                 figure_of(comparison.task).key);
@@ -16,8 +26,8 @@ std::string curves_csv(const Comparison& comparison) {
       const EvaluationRecord& point = run.evaluations[i];
       const Judged mean = judged(run.evaluations, i);
       fmt::format_to(std::back_inserter(csv), "{},{},{},{},{},{},{},{},{}\n", sync, run.seed,
-                     point.seconds, point.steps, point.commits, point.loss, point.accuracy,
-                     mean.loss, mean.accuracy);
+                     point.seconds, point.steps, point.commits, field(point.loss),
+                     field(point.accuracy), field(mean.loss), field(mean.accuracy));
     }
   }
   return csv;

@@ -110,6 +110,28 @@ class Comparison:
 
         return pandas.DataFrame(self.curves())
 
+    def to_tensorboard(self, directory: Path) -> List[str]:
+        """Writes the curves as event files of TensorBoard, each run in a folder of its own.
+
+        A step is one of any worker; the time of an event is that of the run, virtual or real.
+        Returns: the files.
+        """
+        from ._events import EventFile
+
+        began = os.path.getmtime(os.path.join(self.directory, "results.json"))
+        paths = []
+        for run in self.runs:
+            folder = os.path.join(os.fspath(directory), f"{run.sync}-{run.seed}")
+            os.makedirs(folder, exist_ok=True)
+            paths.append(os.path.join(folder, f"events.out.tfevents.{int(began)}.rubato"))
+            with EventFile(paths[-1], began) as file:
+                for name in _COLUMNS[3:]:
+                    points = zip(*(run.curve.get(each, ()) for each in ("seconds", "steps", name)))
+                    for seconds, step, value in points:
+                        if not math.isnan(value):
+                            file.scalar(name, seconds, int(step), value)
+        return paths
+
     def plot(self, x: str = "seconds", y: str = "loss", axes: Optional[Axes] = None) -> Axes:
         """Curves of all runs, one colour a sync model. `x`, `y`: columns of curves()."""
         import matplotlib.pyplot as pyplot
@@ -196,8 +218,8 @@ def _read_curves(path: str) -> Dict[Any, Dict[str, List[float]]]:
         for row in csv.DictReader(file):
             curve = curves.setdefault((row["sync"], int(row["seed"])), {})
             for name in _COLUMNS:
-                if row.get(name):
-                    curve.setdefault(name, []).append(float(row[name]))
+                if name in row:
+                    curve.setdefault(name, []).append(float(row[name] or "nan"))
     return curves
 
 
@@ -213,7 +235,7 @@ def _table(runs: Sequence[Run], pad: bool = True) -> List[List[str]]:
                 f"{run.commits:,}",
                 f"{run.bytes_up / 1e6:.4g} MB",
                 f"{run.loss:.4f}",
-                f"{100 * run.accuracy:.1f} %",
+                "-" if math.isnan(run.accuracy) else f"{100 * run.accuracy:.1f} %",
             ]
         )
     if not pad:

@@ -111,12 +111,16 @@ TEST_CASE("curves.csv: one line an evaluation, numbers as short as exact") {
   run.seed = 7;
   run.evaluations = {{0, 0, 0, 2.5, 0.25}, {5.5, 120, 4, 0.1 + 0.2, 0.75}};
   comparison.runs = {run};
+  run.sync = "asp";
+  run.evaluations = {{1, 2, 3, 2.5, std::nan("")}};  // a loss alone
+  comparison.runs.push_back(run);
   run.sync = "with \"quotes\", and comma";
-  run.evaluations.resize(1);
+  run.evaluations = {{0, 0, 0, 2.5, 0.25}};
   comparison.runs.push_back(run);
   CHECK(curves_csv(comparison) ==
         "sync,seed,seconds,steps,commits,loss,accuracy,judged_loss,judged_accuracy\n"
         "adsp,7,0,0,0,2.5,0.25,2.5,0.25\n"
         "adsp,7,5.5,120,4,0.30000000000000004,0.75,1.4,0.5\n"
+        "asp,7,1,2,3,2.5,,2.5,\n"
         "\"with \"\"quotes\"\", and comma\",7,0,0,0,2.5,0.25,2.5,0.25\n");
 }
