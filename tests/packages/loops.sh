@@ -166,7 +166,7 @@ key keygen server-0 --role server
 for node in $workers; do key keygen "$node" --role worker; done
 for node in server-0 $workers; do key keys allow "/srv/keys/$node.pub"; done
 mkdir "$place/b/srv/keys"
-for node in torch-0 torch-1 numpy-0 c-0; do cp -p "$keys/$node" "$keys/$node.pub" "$place/b/srv/keys/"; done
+for node in torch-0 torch-1 numpy-0 c-0; do cp -p "$keys/$node.key" "$keys/$node.pub" "$place/b/srv/keys/"; done
 cp -p "$keys/scheduler.pub" "$place/b/srv/keys/"
 boot a
 boot b
