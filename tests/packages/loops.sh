@@ -10,22 +10,22 @@ set -eu
 cd "$(dirname "$0")/../.."
 . tests/packages/boxes.sh
 
-# install BOX PACKAGE...
+# install BOX PACKAGE...: names, or patterns of files there
 install() {
   box=$1
   shift
-  chroot "$place/$box" sh -c 'apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
-    --no-install-recommends "$@"' install "$@" >"$place/apt.log" 2>&1 || fail "$(tail -n 40 "$place/apt.log")"
+  chroot "$place/$box" sh -c "apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+    --no-install-recommends $*" >"$place/apt.log" 2>&1 || fail "$(tail -n 40 "$place/apt.log")"
 }
 
 say "a bare Debian $release: apt install ./rubato_*.deb"
 bare_system a
-install a /root/rubato_*.deb
+install a "/root/rubato_*.deb"
 if [ $# -ge 3 ]; then packages=$2 release=$3; fi
 bare_system b
 cp -a "$place/b" "$place/dev"
 say "a bare Debian $release: apt install ./librubato0_*.deb ./python3-rubato_*.deb"
-install b /root/librubato0_*.deb /root/python3-rubato_*.deb
+install b "/root/librubato0_*.deb /root/python3-rubato_*.deb"
 ! chroot "$place/b" sh -c 'command -v rubato' || fail "python3-rubato brings the command"
 chroot "$place/b" python3 -c 'import rubato; print("rubato", rubato.__version__, "without PyTorch and NumPy")'
 library=$(ls "$place"/b/usr/lib/*/librubato.so.0.*)
@@ -37,7 +37,7 @@ chroot "$place/b" python3 -c 'import platform, torch, numpy
 print("Python", platform.python_version(), "PyTorch", torch.__version__, "NumPy", numpy.__version__)'
 
 say "rubato-dev: a program in C, by pkg-config"
-install dev /root/rubato_*.deb /root/librubato0_*.deb /root/rubato-dev_*.deb
+install dev "/root/rubato_*.deb /root/librubato0_*.deb /root/rubato-dev_*.deb"
 chroot "$place/dev" sh -c 'cd /root && cc -O2 /usr/share/doc/rubato-dev/examples/c/mlp.c \
   $(pkg-config --cflags --libs rubato) -lm -o mlp' || fail "the program in C is not built"
 cp "$place/dev/root/mlp" "$place/b/srv/"
@@ -160,22 +160,22 @@ connect a 10.77.0.1/24
 connect b 10.77.0.2/24
 keys=$place/a/srv/keys
 key() { chroot "$place/a" rubato "$@" --keys /srv/keys >/dev/null; }
-workers="cpp-0 torch-0 torch-1 numpy-0 c-0"
+workers="cpp torch-0 torch-1 numpy c"
 key keygen scheduler --role scheduler
 key keygen server-0 --role server
 for node in $workers; do key keygen "$node" --role worker; done
 for node in server-0 $workers; do key keys allow "/srv/keys/$node.pub"; done
 mkdir "$place/b/srv/keys"
-for node in torch-0 torch-1 numpy-0 c-0; do cp -p "$keys/$node.key" "$keys/$node.pub" "$place/b/srv/keys/"; done
+for node in torch-0 torch-1 numpy c; do cp -p "$keys/$node.key" "$keys/$node.pub" "$place/b/srv/keys/"; done
 cp -p "$keys/scheduler.pub" "$place/b/srv/keys/"
 boot a
 boot b
 
-# node BOX NAME COMMAND...: a service rubato-NAME, with what tells a loop who it is.
+# node BOX NAME COMMAND...: a service rubato-node-NAME, with what tells a loop who it is.
 node() {
   box=$1 name=$2
   shift 2
-  in_box "$box" systemd-run --quiet --remain-after-exit --unit="rubato-$name" --working-directory=/srv \
+  in_box "$box" systemd-run --quiet --remain-after-exit --unit="rubato-node-$name" --working-directory=/srv \
     --setenv=RUBATO_FILE=/srv/loops.toml --setenv=RUBATO_SCHEDULER=tcp://10.77.0.1:5700 \
     --setenv="RUBATO_NAME=$name" --setenv=RUBATO_SYNC=adsp --setenv=RUBATO_KEYS=/srv/keys \
     --setenv=RUBATO_STRETCH=1 "$@"
@@ -183,38 +183,37 @@ node() {
 node a scheduler rubato scheduler loops.toml --bind tcp://10.77.0.1:5700 --keys keys --out out
 node a server-0 rubato server loops.toml --scheduler tcp://10.77.0.1:5700 --bind tcp://10.77.0.1:5701 \
   --name server-0 --keys keys
-node a cpp-0 rubato worker loops.toml --scheduler tcp://10.77.0.1:5700 --name cpp-0 --keys keys --stretch
+node a cpp rubato worker loops.toml --scheduler tcp://10.77.0.1:5700 --name cpp --keys keys --stretch
 for name in torch-0 torch-1; do node b "$name" python3 loop.py torch; done
-node b numpy-0 python3 loop.py numpy
-node b c-0 ./mlp data.csv 16
-wait_for 60 "training starts" in_box a sh -c 'journalctl -u rubato-scheduler | grep -q "training starts"'
+node b numpy python3 loop.py numpy
+node b c /srv/mlp data.csv 16
+wait_for 60 "training starts" in_box a sh -c 'journalctl -u rubato-node-scheduler | grep -q "training starts"'
 # ended NODE: how, 0 and up: its exit code.
 ended() {
-  wait_for 30 "$2 ends" in_box "$1" sh -c "[ \$(systemctl show -P SubState rubato-$2) != running ]"
-  in_box "$1" systemctl show -P ExecMainStatus "rubato-$2"
+  wait_for 30 "$2 ends" in_box "$1" sh -c "[ \$(systemctl show -P SubState rubato-node-$2) != running ]"
+  in_box "$1" systemctl show -P ExecMainStatus "rubato-node-$2"
 }
 
 say "two loops are killed"
 sleep 5
-in_box b systemctl kill --signal=KILL rubato-torch-1 rubato-c-0
+in_box b systemctl kill --kill-whom=main --signal=KILL rubato-node-torch-1 rubato-node-c
 say "the others reach the target"
-wait_for 200 "the run ends" in_box a sh -c '[ "$(systemctl show -P SubState rubato-scheduler)" != running ]'
-in_box a journalctl --no-pager -q -o cat -u rubato-scheduler -n 12
+wait_for 200 "the run ends" in_box a sh -c '[ "$(systemctl show -P SubState rubato-node-scheduler)" != running ]'
+in_box a journalctl --no-pager -q -o cat -u rubato-node-scheduler -n 12
 [ "$(ended a scheduler)" = 0 ] || fail "the scheduler failed"
-in_box a sh -c 'journalctl -u rubato-scheduler | grep -q "target reached"' || fail "the target is not reached"
-for node in server-0 cpp-0; do [ "$(ended a $node)" = 0 ] || fail "$node failed"; done
-for node in torch-0 numpy-0; do [ "$(ended b $node)" = 0 ] || fail "$node failed"; done
-results=$(ls -d "$place"/a/srv/out/*/results.json 2>/dev/null || echo "$place/a/srv/out/results.json")
-python3 - "$results" $workers <<'END' || fail "not everybody has trained"
+in_box a sh -c 'journalctl -u rubato-node-scheduler | grep -q "target reached"' || fail "the target is not reached"
+for node in server-0 cpp; do [ "$(ended a "$node")" = 0 ] || fail "$node failed"; done
+for node in torch-0 numpy; do [ "$(ended b "$node")" = 0 ] || fail "$node failed"; done
+results="$place/a/srv/out"
+python3 - "$results/results.json" $workers <<'END' || fail "not everybody has trained"
 import json
 import sys
 
-run = json.load(open(sys.argv[1]))["runs"][0]
-commits = {each["name"]: each["commits"] for each in run["workers"]}
-print("commits:", commits)
-sys.exit(any(commits[name] == 0 for name in sys.argv[2:]))
+workers = json.load(open(sys.argv[1]))["runs"][0]["workers"]
+print("commits:", *(each["commits"] for each in workers))
+sys.exit(len(workers) != len(sys.argv) - 2 or not all(each["commits"] for each in workers))
 END
-cp "${results%/*}/best.safetensors" "$place/b/srv/"
+cp "$results/best.safetensors" "$place/b/srv/"
 accuracy=$(in_box b sh -c 'cd /srv && python3 judge.py best.safetensors')
 printf 'accuracy of best.safetensors in a fresh module of PyTorch: %s\n' "$accuracy"
 awk -v accuracy="$accuracy" 'BEGIN { exit !(accuracy > 0.8) }' || fail "the model has learned nothing"
