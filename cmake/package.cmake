@@ -31,7 +31,7 @@ set(CPACK_DEBIAN_RUBATO_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_RUBATO_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_RUBATO_PACKAGE_DEPENDS adduser)
 set(CPACK_DEBIAN_RUBATO_PACKAGE_RECOMMENDS "dataset-fashion-mnist")
-set(CPACK_DEBIAN_RUBATO_PACKAGE_SUGGESTS "bash-completion, iproute2, python3")
+set(CPACK_DEBIAN_RUBATO_PACKAGE_SUGGESTS "bash-completion, iproute2, python3, python3-rubato")
 set(CPACK_DEBIAN_RUBATO_DESCRIPTION "parameter server for unequal machines
 Many machines of different speed train one model together, each on its own
 data. Synchronous training waits for the slowest machine; asynchronous sync
@@ -46,7 +46,11 @@ set(CPACK_DEBIAN_RUBATO_PACKAGE_CONTROL_EXTRA
 set(CPACK_DEBIAN_LIBRUBATO0_PACKAGE_NAME librubato0)
 set(CPACK_DEBIAN_LIBRUBATO0_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_LIBRUBATO0_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_LIBRUBATO0_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)  # of all packages, and this one has a library
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
+set(CPACK_DEBIAN_LIBRUBATO0_PACKAGE_CONTROL_EXTRA "${debian}/librubato0/triggers")
+install(FILES ${debian}/librubato0/lintian-overrides
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/lintian/overrides RENAME librubato0 COMPONENT librubato0)
 set(CPACK_DEBIAN_LIBRUBATO0_DESCRIPTION "parameter server for unequal machines (C library)
 A training loop of your own joins a cluster of Rubato as a worker: it calls
 this library after each mini-batch, and does what it is told. The library
@@ -57,6 +61,8 @@ set(CPACK_DEBIAN_PYTHON3-RUBATO_PACKAGE_SECTION python)
 set(CPACK_DEBIAN_PYTHON3-RUBATO_PACKAGE_ARCHITECTURE all)
 set(CPACK_DEBIAN_PYTHON3-RUBATO_PACKAGE_DEPENDS
   "python3 (>= 3.9), librubato0 (>= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_PYTHON3-RUBATO_PACKAGE_CONTROL_EXTRA
+  "${debian}/python3-rubato/postinst;${debian}/python3-rubato/prerm")
 set(CPACK_DEBIAN_PYTHON3-RUBATO_PACKAGE_RECOMMENDS "rubato")
 set(CPACK_DEBIAN_PYTHON3-RUBATO_PACKAGE_SUGGESTS "python3-torch, python3-numpy")
 set(CPACK_DEBIAN_PYTHON3-RUBATO_DESCRIPTION "parameter server for unequal machines (Python)

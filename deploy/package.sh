@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes the Debian packages rubato and rubato-dev in build/packages, and checks them with lintian.
-# Debian 12 or 13. Usage: deploy/package.sh
+# Makes the Debian packages rubato, librubato0, python3-rubato and rubato-dev in build/packages, and
+# checks them with lintian. Debian 12 or 13. Usage: deploy/package.sh
 set -eu
 cd "$(dirname "$0")/.."
 deploy/install.sh build package

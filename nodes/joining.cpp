@@ -74,15 +74,15 @@ Result<train::InputSchema> ask_for_schema(const NodeOptions& options,
                                           const Named& who, std::string summary, const Stop& stop) {
   RUBATO_ASSIGN(const auto known, train::known_schema(config.dataset));
   if (known.all()) return known.schema;
-  RUBATO_ASSIGN(const auto asker, ask(options, config, role, who, std::move(summary), stop));
-  return asker.schema();
+  return ask(options, config, role, who, std::move(summary), stop)
+      .map([](const cluster::SchemaAsker& asker) { return asker.schema(); });
 }
 
 Result<cluster::TensorTable> ask_for_table(const NodeOptions& options,
                                            const cluster::ClusterConfig& config, proto::Role role,
                                            const Named& who, std::string table, const Stop& stop) {
-  RUBATO_ASSIGN(const auto asker, ask(options, config, role, who, std::move(table), stop));
-  return asker.table();
+  return ask(options, config, role, who, std::move(table), stop)
+      .map([](const cluster::SchemaAsker& asker) { return asker.table(); });
 }
 
 Result<cluster::WorkerProfile> profile_of(const cluster::ClusterConfig& config,

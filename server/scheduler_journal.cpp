@@ -407,10 +407,9 @@ Result<SchedulerInput> JournalReader::input(Bytes record) {
         take_changes(in, sender->progress);
         input.message.body = progress_of(sender->progress);
       } else {
-        proto::Heartbeat beat;
+        auto& beat = input.message.body.emplace<proto::Heartbeat>();
         for (auto* const number : {&beat.saved, &beat.saving, &beat.commits}) *number = in.varint();
         beat.seeded = static_cast<std::uint32_t>(in.varint());
-        input.message.body = beat;
       }
       input.kind = Kind::Message;
       break;

@@ -5,7 +5,7 @@
 # build/packages, one of the boxes is of that release: a cluster across both.
 # Root on Debian 12 or 13, two hours of one core, 12 GB. Exit code 77: skipped, as the last line says why.
 # Usage: tests/debian13.sh [RELEASE [PART...]]
-#   RELEASE: trixie (default) or bookworm. PART: quickstart tests packages boxes; default: all
+#   RELEASE: trixie (default) or bookworm. PART: quickstart tests engines packages boxes; default: all
 set -eu
 cd "$(dirname "$0")/.."
 skip() { printf 'skipped: %s\n' "$*"; exit 77; }
@@ -16,7 +16,7 @@ case $release in
   *) printf 'debian13: there is no release "%s"; there are: trixie bookworm\n' "$release" >&2; exit 2 ;;
 esac
 [ $# -eq 0 ] || shift
-[ $# -gt 0 ] || set -- quickstart tests packages boxes
+[ $# -gt 0 ] || set -- quickstart tests engines packages boxes
 deploy/install.sh boxes || skip "mmdebstrap and systemd-container are not here, and cannot be installed"
 
 root="$PWD/build/debian-$release"
@@ -64,7 +64,13 @@ for part in "$@"; do
       fi
       ;;
     tests)
+      # With PyTorch, so that the Python package is tried as well.
+      inside deploy/install.sh build run test python
       timed inside ./tests/run.sh
+      ;;
+    engines)
+      # PyTorch and onnxruntime of the release as judges of model files.
+      timed inside ./tests/engines/run.sh
       ;;
     packages)
       timed inside deploy/package.sh
@@ -72,14 +78,16 @@ for part in "$@"; do
       cp -r "$root/root/rubato/build/packages" "build/packages-$release"
       ;;
     boxes)
-      timed env "RELEASE=$release" tests/packages/run.sh "build/packages-$release"
-      if [ "$release" != "$here" ] && [ -d build/packages ]; then
-        timed env "RELEASE=$release" tests/packages/run.sh \
-          "build/packages-$release" build/packages "$here"
-      fi
+      for script in run loops; do
+        timed env "RELEASE=$release" "tests/packages/$script.sh" "build/packages-$release"
+        if [ "$release" != "$here" ] && [ -d build/packages ]; then
+          timed env "RELEASE=$release" "tests/packages/$script.sh" \
+            "build/packages-$release" build/packages "$here"
+        fi
+      done
       ;;
     *)
-      printf 'debian13: there is no part "%s"; there are: quickstart tests packages boxes\n' "$part" >&2
+      printf 'debian13: there is no part "%s"; there are: quickstart tests engines packages boxes\n' "$part" >&2
       exit 2
       ;;
   esac

@@ -1,7 +1,6 @@
 """The same mlp by a loop of one's own and by the C++ worker: the same file in the end."""
 
 import json
-import json
 import subprocess
 
 import numpy
@@ -102,7 +101,8 @@ def test_a_loop_of_pytorch_and_the_built_in_mlp_agree(tmp_path):
         assert cluster.ends() == 0
     finally:
         cluster.stop()
-    assert ROUNDS <= min(len(one), len(other)) <= max(len(one), len(other)) <= ROUNDS + 1
+    # On a busy machine the end of the run reaches the workers some rounds later.
+    assert min(len(one), len(other)) >= ROUNDS and abs(len(one) - len(other)) <= 1
     for mine, yours in zip(one, other):
         assert torch.equal(mine, yours)
 

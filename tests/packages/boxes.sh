@@ -39,7 +39,7 @@ trap 'exit 130' INT TERM
 # in /root.
 bare_system() {
   mmdebstrap --quiet --variant=minbase --include="systemd,systemd-sysv,iproute2${2:+,$2}" "$release" "$place/$1"
-  cp "$packages"/rubato_*_amd64.deb "$packages"/rubato-dev_*_amd64.deb "$place/$1/root/"
+  cp "$packages"/*.deb "$place/$1/root/"
 }
 
 # connect NAME ADDRESS/BITS: the box whose system is place/NAME has this address in their network.

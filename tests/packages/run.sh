@@ -30,7 +30,7 @@ fi
 say "rubato-dev: a program outside the tree"
 cp -a "$place/a" "$place/dev"
 chroot "$place/dev" sh -c 'DEBIAN_FRONTEND=noninteractive
-  apt-get install -y -qq --no-install-recommends /root/rubato-dev_*.deb make && cd /root &&
+  apt-get install -y -qq --no-install-recommends /root/librubato0_*.deb /root/rubato-dev_*.deb make && cd /root &&
   cmake -S /usr/share/doc/rubato-dev/examples/embed -B embed && cmake --build embed' \
   >"$place/apt.log" 2>&1 || fail "$(tail -n 40 "$place/apt.log")"
 mount -t proc proc "$place/dev/proc"
