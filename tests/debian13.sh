@@ -64,8 +64,9 @@ for part in "$@"; do
       fi
       ;;
     tests)
-      # With PyTorch, so that the Python package is tried as well.
+      # With PyTorch and onnxruntime, so that the Python package and trained models are tried as well.
       inside deploy/install.sh build run test python
+      [ "$release" = bookworm ] || inside deploy/install.sh engines onnx
       timed inside ./tests/run.sh
       ;;
     engines)
