@@ -114,13 +114,20 @@ class Cluster:
         self.server = self._run("server", "--scheduler", self.endpoint, *server)
         return self
 
-    def _run(self, role: str, *words: str) -> subprocess.Popen[bytes]:
-        with open(self.place / f"{role}.log", "wb") as log:
+    def command(self, name: str, file: Optional[Path] = None) -> subprocess.Popen[bytes]:
+        """Runs `rubato worker`, with its log in NAME.log. `file`: a box may have one of its own."""
+        its = ("--scheduler", self.endpoint, "--name", name)
+        return self._run("worker", *its, file=file, log=name)
+
+    def _run(
+        self, role: str, *words: str, file: Optional[Path] = None, log: Optional[str] = None
+    ) -> subprocess.Popen[bytes]:
+        with open(self.place / f"{log or role}.log", "wb") as out:
             process = subprocess.Popen(
-                [COMMAND, role, str(self.file), "--sync", self.sync, *words],
+                [COMMAND, role, str(file or self.file), "--sync", self.sync, *words],
                 cwd=self.place,
-                stdout=log,
-                stderr=log,
+                stdout=out,
+                stderr=out,
             )
         self._processes.append(process)
         return process

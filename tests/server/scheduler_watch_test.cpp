@@ -492,7 +492,7 @@ TEST_CASE("watch: absurd figures of one worker's own evaluation are left out") {
   wrong[2].accuracy = 1e9;
   wrong[3].target_square = 1e300;
   wrong[4].target_mean = -1e300;
-  wrong[5].accuracy = std::numeric_limits<double>::quiet_NaN();
+  wrong[5].accuracy = std::numeric_limits<double>::infinity();
   wrong[6].squared_error = 1e300;
   for (const auto& lie : wrong) {
     CAPTURE(&lie - wrong.data());
@@ -507,6 +507,25 @@ TEST_CASE("watch: absurd figures of one worker's own evaluation are left out") {
     CHECK(world.scheduler.record().final_loss == 0.5);
     CHECK(world.scheduler.record().final_accuracy == 0.75);
     CHECK(says(world.log(), "worker 2 'edge-2' reports a loss of "));
+  }
+}
+
+TEST_CASE("watch: who measures a loss alone counts by it, and accuracy is that of the others") {
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  for (const double others : {0.75, none}) {
+    auto options = watching();
+    options.evaluations = SchedulerOptions::Evaluations::Workers;
+    SchedulerWorld world(options);
+    world.start(3);
+    for (const auto& worker : {kZero, kOne})
+      world.from_worker(worker, proto::Evaluation{.loss = 0.5, .accuracy = others, .samples = 10});
+    world.from_worker(kTwo, proto::Evaluation{.loss = 0.8, .accuracy = none, .samples = 10});
+    world.now = world.now + options.evaluation_interval;
+    world.scheduler.on_wakeup(world.now);
+    CHECK(world.scheduler.record().final_loss == doctest::Approx(0.6));
+    const double accuracy = world.scheduler.record().final_accuracy;
+    CHECK((std::isnan(others) ? std::isnan(accuracy) : accuracy == others));
+    CHECK_FALSE(says(world.log(), "reports a loss of "));
   }
 }
 
