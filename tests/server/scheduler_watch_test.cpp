@@ -512,14 +512,20 @@ TEST_CASE("watch: absurd figures of one worker's own evaluation are left out") {
 
 TEST_CASE("watch: who measures a loss alone counts by it, and accuracy is that of the others") {
   const double none = std::numeric_limits<double>::quiet_NaN();
+  const auto measured = [](double loss, double accuracy) {
+    proto::Evaluation evaluation;
+    evaluation.loss = loss;
+    evaluation.accuracy = accuracy;
+    evaluation.samples = 10;
+    return evaluation;
+  };
   for (const double others : {0.75, none}) {
     auto options = watching();
     options.evaluations = SchedulerOptions::Evaluations::Workers;
     SchedulerWorld world(options);
     world.start(3);
-    for (const auto& worker : {kZero, kOne})
-      world.from_worker(worker, proto::Evaluation{.loss = 0.5, .accuracy = others, .samples = 10});
-    world.from_worker(kTwo, proto::Evaluation{.loss = 0.8, .accuracy = none, .samples = 10});
+    for (const auto& worker : {kZero, kOne}) world.from_worker(worker, measured(0.5, others));
+    world.from_worker(kTwo, measured(0.8, none));
     world.now = world.now + options.evaluation_interval;
     world.scheduler.on_wakeup(world.now);
     CHECK(world.scheduler.record().final_loss == doctest::Approx(0.6));
