@@ -186,8 +186,8 @@ import logging, os, signal, sys, threading, time
 logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
 import numpy, rubato
 from conftest import arrays, train, FEATURES, HIDDEN, CLASSES, SAMPLES, BATCH
-def join(model=None, **options):
-    return rubato.Worker("", arrays() if model is None else model, **options)
+def join(model=None, *rest, **options):
+    return rubato.Worker("", arrays() if model is None else model, *rest, **options)
 """
 
 
