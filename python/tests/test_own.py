@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections import OrderedDict
 
 import pytest
 
@@ -143,6 +144,33 @@ def both_refused(cluster, models, *words):
 def test_other_shapes_on_another_box(cluster):
     start(cluster, "bsp", "max_steps = 10", workers=("a", "b"))
     both_refused(cluster, (Net(), Net(width=5)), '"conv.weight"', "[4, 1, 3, 3]", "[5, 1, 3, 3]")
+
+
+class Scaled(nn.Module):
+    def __init__(self, parameter):
+        super().__init__()
+        if parameter:
+            self.scale = nn.Parameter(torch.ones(2))
+        else:
+            self.register_buffer("scale", torch.ones(2))
+        self.last = nn.Linear(2, 2)
+
+
+@pytest.mark.parametrize(
+    "one, other, words",
+    [
+        (
+            nn.Sequential(OrderedDict(first=nn.Linear(3, 2))),
+            nn.Sequential(OrderedDict(other=nn.Linear(3, 2))),
+            ('"first.weight" [2, 3]', '"other.weight" [2, 3]'),
+        ),
+        (nn.Linear(3, 2), nn.Linear(3, 2, bias=False), ('"bias" [2]',)),
+        (Scaled(True), Scaled(False), ('"scale" [2]', "averaged")),
+    ],
+)
+def test_other_names_counts_and_kinds_on_another_box(cluster, one, other, words):
+    start(cluster, "bsp", "max_steps = 10", workers=("a", "b"))
+    both_refused(cluster, (one, other), *words)
 
 
 class Adapted(nn.Module):

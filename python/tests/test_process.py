@@ -31,10 +31,6 @@ with join(model) as w:
 """
 
 
-def shared_memory():
-    return {each for each in Path("/dev/shm").iterdir() if each.owner() == Path.home().owner()}
-
-
 def test_ctrl_c_while_a_step_waits(cluster):
     cluster.start(workers=("a", "b"), stop="max_seconds = 1000")
     script = cluster.script(WAITS, name="")
@@ -56,17 +52,12 @@ def test_ctrl_c_while_it_joins(cluster):
 
 def test_ctrl_c_twice_in_the_loop(cluster):
     cluster.start("asp", stop="max_seconds = 1000")
-    before = shared_memory()
     script = cluster.script(TRAINS)
     script.says("trains")
     script.signal(signal.SIGINT)
     script.signal(signal.SIGINT)
     assert script.ends() == -signal.SIGINT
     cluster.says("'w' left: ")
-    cluster.scheduler.send_signal(signal.SIGINT)
-    cluster.ends()
-    cluster.server.wait(30)
-    assert shared_memory() <= before
 
 
 def test_sigterm_ends_it_as_python_has_it(cluster):
