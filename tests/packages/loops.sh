@@ -15,7 +15,7 @@ install() {
   box=$1
   shift
   chroot "$place/$box" sh -c "apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
-    --no-install-recommends $*" >"$place/apt.log" 2>&1 || fail "$(tail -n 40 "$place/apt.log")"
+    -o Dpkg::Options::=--force-unsafe-io --no-install-recommends $*" >"$place/apt.log" 2>&1 || fail "$(tail -n 40 "$place/apt.log")"
 }
 
 say "a bare Debian $release: apt install ./rubato_*.deb"
