@@ -11,7 +11,7 @@ import numpy
 import pytest
 
 import rubato
-from conftest import BATCH, arrays, in_threads, train
+from conftest import BATCH, Cluster, arrays, in_threads, train
 
 SLEEPS = """
 model = arrays()
@@ -19,6 +19,12 @@ with join(model) as w:
     train(w, model, 3)
     print("sleeps", flush=True)
     time.sleep(1000)
+"""
+
+TRAINS = """
+model = arrays()
+with join(model) as w:
+    print("made", train(w, model))
 """
 
 
@@ -135,6 +141,55 @@ def test_a_worker_is_not_passed_to_processes(cluster):
         )
         with pytest.raises(TypeError, match="belongs to this process"):
             iter(loader)
+
+
+def test_threads_of_openmp(cluster):
+    cluster.start(stop="max_steps = 12", model='kind = "own"', data="", training="")
+    script = cluster.script(
+        """
+import torch
+torch.set_num_threads(2)
+threads = lambda: len(os.listdir("/proc/self/task"))
+before = threads()
+model = torch.nn.Linear(512, 256)
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+x = torch.randn(512, 512).exp()
+assert threads() > before
+with join(model, optimizer) as w:
+    for each in w.batches(x, 256):
+        loss = model(each.clone().log()).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        w.step(loss, len(each))
+print("over", w.over)
+"""
+    )
+    assert script.ends() == 0, script.out
+    assert "over True" in script.out
+    assert cluster.ends() == 0
+
+
+def test_who_does_not_answer_is_named(cluster, tmp_path):
+    """A server that is gone, and a scheduler that hangs."""
+    other = Cluster(tmp_path / "other")
+    other.place.mkdir()
+    try:
+        for each in (cluster, other):
+            each.start(stop="max_steps = 20")
+        cluster.says("server 0")
+        cluster.server.kill()
+        cluster.server.wait()
+        other.scheduler.send_signal(signal.SIGSTOP)
+        scripts = [each.script(TRAINS) for each in (cluster, other)]
+        scripts[0].says("cannot reach server 0 at tcp://127.0.0.1:")
+        scripts[1].says(f"cannot reach the scheduler at {other.endpoint}")
+        # It goes on as soon as it can.
+        other.scheduler.send_signal(signal.SIGCONT)
+        assert scripts[1].ends() == 0, scripts[1].out
+        assert "made 2" in scripts[1].out
+    finally:
+        other.stop()
 
 
 # --- several of them, and the log -----------------------------------------------------------------

@@ -40,26 +40,31 @@ def train():
 """
 
 
-def compare(place, module):
-    """Returns: the exit code and standard error, when no process is left."""
-    (place / "own.toml").write_text(FILE)
+def start(place, module, *options):
+    """`rubato compare`, in a group of its own with all its children."""
     (place / "train.py").write_text(module)
+    if not (place / "own.toml").exists():
+        (place / "own.toml").write_text(FILE)
     package = str(Path(rubato.__file__).parents[1])
     here = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]  # this python3
-    options = "--sync", "bsp", "--out", "out"
     with open(place / "err.log", "w") as err:
-        process = subprocess.Popen(
-            [COMMAND, "compare", "own.toml", "--module", "train.py", *options],
+        return subprocess.Popen(
+            [COMMAND, "compare", "own.toml", "--sync", "bsp", *options],
             cwd=place,
             env=dict(os.environ, PYTHONPATH=package, PATH=here),
             stdout=subprocess.DEVNULL,
             stderr=err,
             start_new_session=True,
         )
-        try:
-            code = process.wait(DEADLINE)
-        finally:
-            process.kill()
+
+
+def compare(place, module, *options):
+    """Returns: the exit code and standard error, when no process is left."""
+    process = start(place, module, *(options or ("--module", "train.py", "--out", "out")))
+    try:
+        code = process.wait(DEADLINE)
+    finally:
+        process.kill()
     wait_until(lambda: no_group(process.pid), "all children have ended")
     return code, (place / "err.log").read_text()
 
@@ -129,3 +134,56 @@ def test_a_train_that_opens_no_worker(tmp_path):
     code, err = compare(tmp_path, "def train():\n    pass\n")
     assert code == 1
     assert "its program has ended before the run was over" in err.splitlines()[-1]
+
+
+def test_kill_of_compare_leaves_no_process(tmp_path):
+    (tmp_path / "own.toml").write_text(FILE.replace("max_seconds = 20", "max_seconds = 100000000"))
+    process = start(tmp_path, LOOP.format(end=PRINTS), "--module", "train.py", "--out", "out")
+    try:
+        wait_until(lambda: "err\n" in (tmp_path / "err.log").read_text(), "it trains")
+        assert not no_group(process.pid)
+    finally:
+        process.kill()
+    process.wait(DEADLINE)
+    wait_until(lambda: no_group(process.pid), "all children have ended")
+
+
+DRAWS = """import random, numpy, rubato
+def train():
+    model = {{"w": numpy.zeros(3, numpy.float32)}}
+    with rubato.Worker("own.toml", model, evaluate=lambda: float(abs(model["w"] - 1).sum())) as w:
+        {seed}
+        for chosen in w.batches(numpy.arange(100, dtype=numpy.float32), 4):
+            noise = numpy.random.normal(chosen.mean() / 5000, 0.001, 3) + random.uniform(0, 0.001)
+            model["w"] += noise.astype(numpy.float32)
+            w.step(float(noise.sum()), 4)
+{end}
+"""
+
+
+def of_run(place, name):
+    run = json.loads((place / name / "results.json").read_text())["runs"]
+    return run, (place / name / "curves.csv").read_bytes()
+
+
+def test_the_same_run_twice_with_one_and_two_threads(tmp_path):
+    module = DRAWS.format(seed="", end="")
+    for name, threads in ("one", 1), ("two", 2), ("again", 1):
+        options = "--threads", str(threads), "--seeds", "2", "--out", name
+        code, err = compare(tmp_path, module, "--module", "train.py", *options)
+        assert code == 0, err
+    one, two, again = (of_run(tmp_path, name) for name in ("one", "two", "again"))
+    assert one == two == again
+    # Numbers follow from the seed of the run.
+    assert one[0][0]["final_loss"] != one[0][1]["final_loss"]
+
+
+def test_forked_and_fresh_processes_make_the_same_run(tmp_path):
+    seed = "random.seed(w.index), numpy.random.seed(w.index)"
+    module = DRAWS.format(seed=seed, end='if __name__ == "__main__":\n    train()')
+    for options in ("--out", "forked", "--module", "train.py"), (
+        "--out", "fresh", "--", "python3", "train.py",
+    ):
+        code, err = compare(tmp_path, module, *options)
+        assert code == 0, err
+    assert of_run(tmp_path, "forked") == of_run(tmp_path, "fresh")
