@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _abi
 from .errors import BadInput, Error, Gone, Io, Refused, Timeout, Unsupported
-from .files import load
+from .files import load, save
 from .worker import Identity, Worker, this
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ __all__ = [
     "compare",
     "layers",
     "load",
+    "save",
     "study",
     "this",
     "up",

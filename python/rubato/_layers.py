@@ -7,11 +7,11 @@ import os
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Sequence, Tuple, Union
 
 from .errors import BadInput
+from .files import save
 
 if TYPE_CHECKING:
     from torch.nn import Module
 
-_ALIGNMENT = 8  # of the tensors' bytes in the file
 _KNOWN = "Linear, Conv2d, MaxPool2d, ReLU and Flatten, in a torch.nn.Sequential"
 
 
@@ -46,25 +46,23 @@ def layers(
         kind = layer["kind"]
         numbers[kind] = numbers.get(kind, 0) + 1
         if kind in ("dense", "conv"):
-            tensors[f"{kind}{numbers[kind]}.weight"] = module.weight
-            tensors[f"{kind}{numbers[kind]}.bias"] = module.bias
+            for part in ("weight", "bias"):  # copies: layers that share theirs are two here
+                values = getattr(module, part).detach().float().clone()
+                tensors[f"{kind}{numbers[kind]}.{part}"] = values
     if not found or found[-1]["kind"] != "dense":
         raise BadInput(
             "layers: the last layer is a Linear: its outputs are the classes, or the number"
         )
     outputs = found[-1]["outputs"]
-    _write(
-        os.fspath(path),
-        {
-            "version": 1,
-            "name": "layers",
-            "input": [*shape, 1, 1][:3],
-            "classes": outputs,
-            "loss": "mean-squared-error" if outputs == 1 else "softmax-cross-entropy",
-            "layers": found,
-        },
-        tensors,
-    )
+    described = {
+        "version": 1,
+        "name": "layers",
+        "input": [*shape, 1, 1][:3],
+        "classes": outputs,
+        "loss": "mean-squared-error" if outputs == 1 else "softmax-cross-entropy",
+        "layers": found,
+    }
+    save(path, tensors, {"rubato.model": json.dumps(described)})
 
 
 def _leaves(name: str, module: Any) -> Iterator[Tuple[str, Any]]:
@@ -122,22 +120,3 @@ def _layer(name: str, module: Any) -> Any:
             raise refuse("of some dimensions only; flatten from the first one on")
         return None
     raise refuse(f"layer; Rubato knows {_KNOWN}")
-
-
-def _write(path: str, model: Dict[str, Any], tensors: Dict[str, Any]) -> None:
-    header: Dict[str, Any] = {"__metadata__": {"rubato.model": json.dumps(model), "format": "pt"}}
-    content = b""
-    for name, tensor in tensors.items():
-        values = tensor.detach().cpu().float().contiguous().numpy().astype("<f4").tobytes()
-        header[name] = {
-            "dtype": "F32",
-            "shape": list(tensor.shape),
-            "data_offsets": [len(content), len(content) + len(values)],
-        }
-        content += values
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % _ALIGNMENT)
-    beside = path + ".part"
-    with open(beside, "wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text + content)
-    os.replace(beside, path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Set, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Set, Tuple, Union
 
 from .errors import BadInput, Io
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 _HEADER_BYTES_MAX = 100_000_000  # as in the safetensors package
+_ALIGNMENT = 8  # of the tensors' bytes in a file
 _SIZES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1}
 _SIZES["BOOL"] = 1
 _TORCH = {
@@ -51,6 +52,58 @@ def load(
     if model is not None:
         _fill(where, model, tensors, metadata)
     return tensors
+
+
+def save(
+    path: Union[str, "os.PathLike[str]"],
+    model: Union[Module, Mapping[str, Tensor]],
+    metadata: Optional[Mapping[str, str]] = None,
+) -> None:
+    """Writes the tensors of a module, or of a dict, so that load() reads them. Tied ones once.
+
+    BadInput if a tensor is of a type that such files do not have.
+    """
+    where = os.fspath(path)
+    tensors: Mapping[str, Any] = model if isinstance(model, Mapping) else model.state_dict()
+    header: Dict[str, Any] = {"__metadata__": {"format": "pt", **(metadata or {})}}
+    kinds = {name: kind for kind, name in _TORCH.items()}
+    first: Dict[Any, str] = {}
+    parts: List[bytes] = []
+    at = 0
+    for name, tensor in tensors.items():
+        kind = kinds.get(str(tensor.dtype).replace("torch.", ""))
+        if kind is None or tensor.is_sparse:
+            raise BadInput(f'{where}: tensor "{name}" is of {tensor.dtype}, which is not written')
+        kept = first.setdefault((tensor.data_ptr(), tensor.shape, tensor.stride()), name)
+        if kept != name and tensor.numel() > 0:
+            header["__metadata__"][name] = kept
+            continue
+        content = _bytes_of(tensor)
+        header[name] = {
+            "dtype": kind,
+            "shape": list(tensor.shape),
+            "data_offsets": [at, at + len(content)],
+        }
+        parts.append(content)
+        at += len(content)
+    import json
+
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % _ALIGNMENT)
+    beside = where + ".part"
+    try:
+        with open(beside, "wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text + b"".join(parts))
+        os.replace(beside, where)
+    except OSError as why:
+        raise Io(f"{where}: {why.strerror}") from None
+
+
+def _bytes_of(tensor: Any) -> bytes:
+    import torch
+
+    flat = tensor.detach().cpu().contiguous().reshape(-1)
+    return bytes(flat.view(torch.uint8).numpy()) if flat.numel() else b""
 
 
 def _frozen(path: str, metadata: Dict[str, Any]) -> Set[str]:

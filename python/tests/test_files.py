@@ -180,6 +180,31 @@ def test_damaged_files(path):
         rubato.load(path.parent)
 
 
+def test_save(path):
+    model = Tied()
+    model.add_module("low", nn.Linear(2, 2).to(torch.bfloat16))
+    model.norm.num_batches_tracked.fill_(3)
+    rubato.save(path, model)
+    found = rubato.load(path)
+    assert set(found) == set(model.state_dict())
+    for name, tensor in model.state_dict().items():
+        assert found[name].dtype == tensor.dtype and torch.equal(found[name], tensor)
+    fresh = Tied()
+    fresh.add_module("low", nn.Linear(2, 2).to(torch.bfloat16))
+    rubato.load(path, fresh)
+    fresh.load_state_dict(found, strict=True)
+    assert int.from_bytes(path.read_bytes()[:8], "little") % 8 == 0
+    assert path.stat().st_size < sum(each.numel() * 4 for each in model.state_dict().values()) + 1200
+    strided = torch.arange(6.0).reshape(2, 3).t()
+    rubato.save(path, {"strided": strided, "none": torch.zeros(0, 2), "one": torch.tensor(1.5)})
+    found = rubato.load(path)
+    assert torch.equal(found["strided"], strided) and found["none"].shape == (0, 2)
+    with pytest.raises(rubato.BadInput, match='"c" is of torch.complex64'):
+        rubato.save(path, {"c": torch.zeros(2, dtype=torch.complex64)})
+    with pytest.raises(rubato.Io, match="No such file"):
+        rubato.save(path.parent / "absent/x", model)
+
+
 def test_random_bytes_never_do_more_than_fail(path):
     good = write(path, of(("a", torch.zeros(4)), ("b", torch.ones(2, 2)))).read_bytes()
     random = numpy.random.default_rng(1)
