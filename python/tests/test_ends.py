@@ -125,7 +125,8 @@ print("made", train(w, model), w.over)
 """
     )
     assert script.ends() == 0, script.out
-    assert "made 19" in script.out and "True" in script.out
+    line = next(each for each in script.out.splitlines() if each.startswith("made"))
+    assert int(line.split()[1]) >= 190 and line.endswith("True")
     assert cluster.ends() == 0 and "'w' left: the script ended" not in cluster.log
 
 
@@ -144,7 +145,7 @@ def test_a_worker_is_not_passed_to_processes(cluster):
 
 
 def test_threads_of_openmp(cluster):
-    cluster.start(stop="max_steps = 12", model='kind = "own"', data="", training="")
+    cluster.start(stop="max_steps = 6", model='kind = "own"', data="", training="")
     script = cluster.script(
         """
 import torch
@@ -187,7 +188,7 @@ def test_who_does_not_answer_is_named(cluster, tmp_path):
         # It goes on as soon as it can.
         other.scheduler.send_signal(signal.SIGCONT)
         assert scripts[1].ends() == 0, scripts[1].out
-        assert "made 2" in scripts[1].out
+        assert "made" in scripts[1].out and other.ends() == 0
     finally:
         other.stop()
 

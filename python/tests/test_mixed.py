@@ -7,7 +7,7 @@ import numpy
 import pytest
 
 import rubato
-from conftest import CLASSES, DEADLINE, FEATURES, HIDDEN, Cluster, in_threads
+from conftest import CLASSES, DEADLINE, FEATURES, HIDDEN, Cluster
 
 pytest.importorskip("torch")
 
@@ -77,13 +77,17 @@ def write_data(path, seed, samples):
     numpy.savetxt(path, numpy.column_stack([x, y]), ["%.9g"] * FEATURES + ["%d"], ",")
 
 
-def start(place, sync, rate, pause):
-    """Everybody trains. Returns: the cluster and each worker's process."""
-    place.mkdir(exist_ok=True)
-    write_data(place / "train.csv", 1, 400)
-    write_data(place / "test.csv", 2, 200)
-    cluster = Cluster(place)
-    try:
+@pytest.fixture
+def start():
+    clusters = []
+
+    def begin(place, sync, rate, pause):
+        """Returns: the cluster and each worker's process."""
+        place.mkdir(exist_ok=True)
+        write_data(place / "train.csv", 1, 400)
+        write_data(place / "test.csv", 2, 200)
+        cluster = Cluster(place)
+        clusters.append(cluster)
         cluster.start(
             sync,
             workers=WORKERS,
@@ -93,13 +97,11 @@ def start(place, sync, rate, pause):
         )
         head = f"RATE, PAUSE = {rate}, {pause}\n"
         scripts = {name: cluster.script(head + SCRIPTS[name], name=name) for name in SCRIPTS}
-        command = cluster.command("command")
-        for script in scripts.values():
-            script.says("trains")
-    except BaseException:
-        cluster.stop()
-        raise
-    return cluster, scripts, command
+        return cluster, scripts, cluster.command("command")
+
+    yield begin
+    for each in clusters:
+        each.stop()
 
 
 def reached(cluster):
@@ -111,42 +113,34 @@ def reached(cluster):
 
 
 @pytest.mark.parametrize("sync", ["bsp", "adsp"])
-def test_they_reach_the_target(tmp_path, sync):
+def test_they_reach_the_target(tmp_path, start, sync):
     cluster, scripts, command = start(tmp_path, sync, rate=0.05, pause=0.001)
-    try:
-        workers = reached(cluster)
-        assert sorted(workers) == sorted(WORKERS)
-        assert all(each["commits"] > 0 for each in workers.values())
-        for script in scripts.values():
-            assert script.ends() == 0 and "over True" in script.out
-        assert command.wait(DEADLINE) == 0
-    finally:
-        cluster.stop()
+    workers = reached(cluster)
+    assert sorted(workers) == sorted(WORKERS)
+    assert all(each["commits"] > 0 for each in workers.values())
+    for script in scripts.values():
+        assert script.ends() == 0 and "over True" in script.out
+    assert command.wait(DEADLINE) == 0
     model = rubato.load(tmp_path / "out/model.safetensors")
     assert sorted(each.shape for each in model.values()) == [
         (CLASSES,), (CLASSES, HIDDEN), (HIDDEN,), (HIDDEN, FEATURES),
     ]
 
 
-def test_a_kill_of_any_stops_nobody(tmp_path):
+def test_a_kill_of_any_stops_nobody(tmp_path, start):
     # A lower rate and longer steps than above: the kill comes long before the target.
     victims = "torch", "command"
-    started = in_threads(
-        *(lambda each=each: start(tmp_path / each, "bsp", 0.003, 0.005) for each in victims)
-    )
-    try:
-        for victim, (_, scripts, command) in zip(victims, started):
-            processes = {"command": command, "torch": scripts["torch"].process}
-            processes[victim].kill()
-        for victim, (cluster, scripts, command) in zip(victims, started):
-            workers = reached(cluster)
-            assert f"'{victim}' lost: no heartbeat" in cluster.log
-            before = workers.pop(victim)["commits"]
-            assert all(each["commits"] > before + 20 for each in workers.values()), workers
-            for name, script in scripts.items():
-                if name != victim:
-                    assert script.ends() == 0 and "over True" in script.out
-            assert command.wait(DEADLINE) == (-signal.SIGKILL if victim == "command" else 0)
-    finally:
-        for cluster, *_ in started:
-            cluster.stop()
+    started = [start(tmp_path / each, "bsp", rate=0.003, pause=0.005) for each in victims]
+    for victim, (cluster, scripts, command) in zip(victims, started):
+        for script in scripts.values():
+            script.says("trains")
+        (command if victim == "command" else scripts[victim].process).kill()
+    for victim, (cluster, scripts, command) in zip(victims, started):
+        workers = reached(cluster)
+        assert f"'{victim}' lost: no heartbeat" in cluster.log
+        before = workers.pop(victim)["commits"]
+        assert all(each["commits"] > before + 20 for each in workers.values()), workers
+        for name, script in scripts.items():
+            if name != victim:
+                assert script.ends() == 0 and "over True" in script.out
+        assert command.wait(DEADLINE) == (-signal.SIGKILL if victim == "command" else 0)
