@@ -28,7 +28,7 @@ mkdir -p build
 : >"$log"
 say 2/3 "building rubato into build/release (a few minutes the first time; log: $log)"
 quietly cmake --preset release -DRUBATO_TESTS=OFF
-quietly cmake --build --preset release --target rubato
+quietly cmake --build --preset release --target rubato librubato
 
 say 3/3 "comparing sync models on deploy/clusters/edge-3.toml"
 exec build/release/cli/rubato compare deploy/clusters/edge-3.toml "$@"
