@@ -64,6 +64,14 @@ install(FILES deploy/systemd/rubato.conf deploy/systemd/cluster.toml
 # --- librubato0, python3-rubato -----------------------------------------------------------------
 install(TARGETS librubato LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT librubato0
   NAMELINK_COMPONENT rubato-dev)
+foreach(example dialects keywords lora mlp)
+  install(PROGRAMS examples/python/${example}.py DESTINATION ${share}/examples/python
+    COMPONENT python3-rubato)
+  install(FILES examples/python/${example}.toml DESTINATION ${share}/examples/python
+    COMPONENT python3-rubato)
+endforeach()
+install(FILES examples/python/dialects-study.toml DESTINATION ${share}/examples/python
+  COMPONENT python3-rubato)
 install(DIRECTORY python/rubato DESTINATION lib/python3/dist-packages COMPONENT python3-rubato
   FILES_MATCHING PATTERN *.py PATTERN py.typed PATTERN __pycache__ EXCLUDE)
 install(FILES abi/rubato.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT rubato-dev)

@@ -11,6 +11,7 @@ Needs the Debian package dataset-fashion-mnist, and rubato and torch in Python.
 import gzip
 import logging
 from pathlib import Path
+from typing import Tuple
 
 import torch
 import torch.nn.functional as F
@@ -42,7 +43,7 @@ def train() -> None:
     model = nn.Sequential(nn.Linear(784, 64), nn.ReLU(), nn.Linear(64, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
 
-    def evaluate():
+    def evaluate() -> Tuple[float, float]:
         scores = model(test_images)
         accuracy = (scores.argmax(1) == test_labels).float().mean()
         return F.cross_entropy(scores, test_labels).item(), accuracy.item()

@@ -1,6 +1,7 @@
 """The package passes mypy --strict, and Python 3.9 can parse it."""
 
 import ast
+import os
 import shutil
 import subprocess
 import sys
@@ -9,30 +10,41 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "rubato"
+EXAMPLES = sorted((PACKAGE.parents[1] / "examples/python").glob("*.py"))
 
 
-def test_mypy(tmp_path):
+def check_types(tmp_path, *words):
     mypy = shutil.which("mypy")
     if mypy is None:
         pytest.skip("mypy is not installed")
     done = subprocess.run(
         [mypy, "--strict", "--config-file", str(PACKAGE.parent / "pyproject.toml"),
-         "--cache-dir", str(tmp_path), str(PACKAGE)],
+         "--cache-dir", str(tmp_path), *map(str, words)],
         capture_output=True,
         text=True,
+        env={**os.environ, "MYPYPATH": str(PACKAGE.parent)},
         timeout=100,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Success: no issues found" in done.stdout
 
 
+def test_mypy(tmp_path):
+    check_types(tmp_path, PACKAGE)
+
+
+def test_mypy_of_the_examples(tmp_path):
+    # Types of PyTorch are not looked at, so that its classes are Any.
+    check_types(tmp_path, "--allow-subclassing-any", *EXAMPLES)
+
+
 def test_lines_keep_their_length():
-    for path in PACKAGE.parent.rglob("*.py"):
+    for path in [*PACKAGE.parent.rglob("*.py"), *EXAMPLES]:
         for number, line in enumerate(path.read_text().splitlines(), 1):
             assert len(line) <= 100, f"{path}:{number}"
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE.glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*sorted(PACKAGE.glob("*.py")), *EXAMPLES], ids=lambda path: path.name)
 def test_the_oldest_python(path):
     ast.parse(path.read_text(), feature_version=(3, 9))
     assert sys.version_info >= (3, 9)

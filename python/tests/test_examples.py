@@ -1,0 +1,141 @@
+"""The examples, shortened: the same files with an earlier end."""
+
+import importlib.util
+import json
+import math
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rubato
+from conftest import TREE
+
+torch = pytest.importorskip("torch")
+torch.set_num_threads(1)
+
+EXAMPLES = TREE / "examples/python"
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A copy of the examples, which is the working directory."""
+    for path in EXAMPLES.iterdir():
+        if path.suffix in (".py", ".toml"):
+            shutil.copy(path, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def shorten(path, seconds):
+    """Ends the run after so many seconds of virtual time, and measures it three times."""
+    text = re.sub(r"(?m)^target_.*\n", "", path.read_text())
+    for key, value in ("max_seconds", seconds), ("interval_seconds", seconds / 3.6):
+        text, found = re.subn(rf"(?m)^{key} = .*", f"{key} = {value}", text)
+        assert found, key
+    path.write_text(text)
+
+
+def module(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def learned(run):
+    losses = run.curve["loss"]
+    assert all(math.isfinite(loss) for loss in losses)
+    return losses[-1] < losses[0]
+
+
+def told(path, what):
+    """What the run has measured of the parameters in a file."""
+    content = Path(path).read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    metadata = json.loads(content[8 : 8 + length])["__metadata__"]
+    return float(metadata[f"rubato.run.held_out_{what}"])
+
+
+def python(*words, **environment):
+    done = subprocess.run(
+        [sys.executable, *words],
+        env={**os.environ, "PYTHONPATH": str(Path(rubato.__file__).parents[1]), **environment},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_mlp(place):
+    if not Path("/usr/share/datasets/fashion-mnist").exists():
+        pytest.skip("dataset-fashion-mnist is not installed")
+    shorten(place / "mlp.toml", 120)
+    run = rubato.compare("mlp.toml", sync="adsp").best
+    assert learned(run) and run.accuracy > 0.3 and len(run.workers) == 3
+
+
+def test_dialects(place):
+    # Each worker has a dialect, and letters enough for it.
+    dialects = module(place / "dialects.py")
+    texts = [dialects.sentences(1, each, 4) for each in range(dialects.DIALECTS)]
+    assert len({tuple(text.flatten().tolist()) for text in texts}) == dialects.DIALECTS
+    parameters = sum(each.numel() for each in dialects.GPT().parameters())
+    assert 0.75e6 < parameters < 0.85e6
+
+    shorten(place / "dialects.toml", 3)
+    directory = rubato.study("dialects-study.toml", out="out")
+    report = (Path(directory) / "report.html").read_text()
+    rows = (Path(directory) / "runs.csv").read_text().splitlines()
+    assert len(rows) == 5
+    for name in ("BSP", "DiLoCo", "ADSP", "tempo"):
+        assert name in report and any(name.lower() in row.lower() for row in rows), rows
+
+
+def test_lora(place):
+    python("-c", "import lora; lora.make_base(steps=30)")
+    shorten(place / "lora.toml", 6)
+    run = rubato.compare("lora.toml", sync="bsp", save=True, out="out").best
+    assert learned(run)
+    adapters = 28672 * 4
+    assert adapters < run.bytes_up / run.commits < 1.02 * adapters
+
+    lora = module(place / "lora.py")
+    model = lora.GPT()
+    base = rubato.load("base.safetensors", model)
+    found = rubato.load(run.model, lora.adapted(model))
+    assert sum(each.numel() for each in found.values()) == 28672
+    assert torch.equal(model.letters.weight, base["letters.weight"])
+    held_out = torch.cat([lora.sentences(2, each, 16) for each in range(lora.DIALECTS)])
+    model.eval()
+    with torch.no_grad():
+        loss, _ = lora.measured(model, held_out)
+    assert loss == pytest.approx(told(run.model, "loss"), abs=1e-5)
+
+
+def test_keywords(place):
+    if shutil.which("espeak-ng") is None:
+        pytest.skip("espeak-ng is not installed")
+    shorten(place / "keywords.toml", 9)
+    run = rubato.compare("keywords.toml", sync="bsp", save=True, out="out").best
+    assert learned(run) and len(run.workers) == 6
+
+    keywords = module(place / "keywords.py")
+    model = keywords.net()
+    model.load_state_dict(rubato.load(run.model, model), strict=True)
+    assert all((each.running_var > 0).all() for each in model if hasattr(each, "running_var"))
+    model.eval()
+    right = total = 0
+    with torch.no_grad():
+        for voice in keywords.UNHEARD:
+            sounds, words = keywords.heard(voice)
+            right += (model(sounds).argmax(1) == words).sum().item()
+            total += len(words)
+    assert right / total == pytest.approx(told(run.model, "accuracy"), abs=1e-6)
