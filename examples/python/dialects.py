@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A transformer that reads letter by letter. Each worker speaks a dialect, and none hears another's.
+"""A transformer that reads letter by letter. Each worker speaks a dialect, and hears no other.
 
     rubato study dialects-study.toml         # bsp, DiLoCo, adsp and tempo in one report
     rubato compare dialects.toml --sync adsp # one of them, on virtual machines

@@ -44,7 +44,10 @@ def test_lines_keep_their_length():
             assert len(line) <= 100, f"{path}:{number}"
 
 
-@pytest.mark.parametrize("path", [*sorted(PACKAGE.glob("*.py")), *EXAMPLES], ids=lambda path: path.name)
+SOURCES = [*sorted(PACKAGE.glob("*.py")), *EXAMPLES]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
 def test_the_oldest_python(path):
     ast.parse(path.read_text(), feature_version=(3, 9))
     assert sys.version_info >= (3, 9)
