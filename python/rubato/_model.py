@@ -45,6 +45,10 @@ class Model:
     def unfollow(self) -> None:
         """They no longer are."""
 
+    def learning_rate(self) -> Optional[float]:
+        """Of the optimizer's first group, unscaled; None: there is no optimizer here."""
+        return None
+
     def restart(self) -> None:
         """Forgets the optimizer's moments."""
 

@@ -308,6 +308,9 @@ class TorchModel(Model):
             self._rate.end()
             self._rate = None
 
+    def learning_rate(self) -> Optional[float]:
+        return None if self._optimizer is None else float(self._optimizer.param_groups[0]["lr"])
+
     def restart(self) -> None:
         if self._optimizer is not None:
             self._optimizer.state.clear()

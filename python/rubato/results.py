@@ -98,6 +98,19 @@ class Comparison:
                 rows.append({"sync": run.sync, "seed": run.seed, **dict(zip(run.curve, values))})
         return rows
 
+    def worker_curves(self) -> List[Dict[str, Any]]:
+        """Rows of each worker's steps: sync, seed, worker, seconds, steps, commits, loss (of
+        training), learning_rate, rate (its part that the sync model gives), samples (of a
+        mini-batch). Of loops in Python; none if they noted nothing."""
+        from ._curves import read
+
+        notes = os.path.join(self.directory, "curves")
+        return [
+            {"sync": run.sync, "seed": run.seed, "worker": worker, **row}
+            for run in self.runs
+            for worker, row in read(notes, run.sync, run.seed)
+        ]
+
     def to_pandas(self) -> DataFrame:
         """One row a run."""
         import pandas
@@ -110,26 +123,41 @@ class Comparison:
 
         return pandas.DataFrame(self.curves())
 
+    def worker_curves_to_pandas(self) -> DataFrame:
+        import pandas
+
+        return pandas.DataFrame(self.worker_curves())
+
     def to_tensorboard(self, directory: Path) -> List[str]:
         """Writes the curves as event files of TensorBoard, each run in a folder of its own.
 
         A step is one of any worker; the time of an event is that of the run, virtual or real.
+        Training loss and learning rate of each worker are in folders below, by its own steps.
         Returns: the files.
         """
         from ._events import EventFile
 
         began = os.path.getmtime(os.path.join(self.directory, "results.json"))
+        curves: Dict[str, List[Dict[str, Any]]] = {}
+        for row in self.curves():
+            curves.setdefault(f"{row['sync']}-{row['seed']}", []).append(row)
+        for row in self.worker_curves():
+            named = {"training_loss": row["loss"], "learning_rate": row["learning_rate"]}
+            at = f"{row['sync']}-{row['seed']}/{row['worker']}"
+            curves.setdefault(at, []).append(
+                {"seconds": row["seconds"], "steps": row["steps"], **named}
+            )
         paths = []
-        for run in self.runs:
-            folder = os.path.join(os.fspath(directory), f"{run.sync}-{run.seed}")
+        for place, rows in curves.items():
+            folder = os.path.join(os.fspath(directory), place)
             os.makedirs(folder, exist_ok=True)
             paths.append(os.path.join(folder, f"events.out.tfevents.{int(began)}.rubato"))
             with EventFile(paths[-1], began) as file:
-                for name in _COLUMNS[3:]:
-                    points = zip(*(run.curve.get(each, ()) for each in ("seconds", "steps", name)))
-                    for seconds, step, value in points:
-                        if not math.isnan(value):
-                            file.scalar(name, seconds, int(step), value)
+                for name in (*_COLUMNS[3:], "training_loss", "learning_rate"):
+                    for row in rows:
+                        if not math.isnan(row.get(name, math.nan)):
+                            seconds = 0.0 if math.isnan(row["seconds"]) else row["seconds"]
+                            file.scalar(name, seconds, int(row["steps"]), row[name])
         return paths
 
     def plot(self, x: str = "seconds", y: str = "loss", axes: Optional[Axes] = None) -> Axes:

@@ -149,7 +149,8 @@ def _run(
     with tempfile.TemporaryDirectory(prefix="rubato-") as scratch:
         if train is not None:
             words += ["--module", _module(train, scratch)]
-        with _Command(words) as command:
+        notes = os.path.abspath(os.path.join(directory, "curves"))
+        with _Command(words, RUBATO_CURVES=notes) as command:
             follower = _Follower(os.path.join(directory, "run.jsonl"), progress)
             while command.running():
                 follower.look()
@@ -203,11 +204,12 @@ def _command() -> str:
 class _Command:
     """The command, whose children find this Python and this package."""
 
-    def __init__(self, words: Sequence[str]) -> None:
+    def __init__(self, words: Sequence[str], **environment: str) -> None:
         self._words = [_command(), *words]
+        self._environment = environment
 
     def __enter__(self) -> _Command:
-        environment = dict(os.environ)
+        environment = {**os.environ, **self._environment}
         here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         paths = [here, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
         environment["PYTHONPATH"] = os.pathsep.join(paths)

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from torch.nn import Module
     from torch.optim import Optimizer
 
+    from ._curves import Notes
+
     Path = Union[str, "os.PathLike[str]"]
     Measured = Union[float, Tuple[float, float], Tuple[float, float, int]]
 
@@ -181,6 +183,7 @@ class Worker:
         self._loss_there: Any = None
         self._samples_there = 0
         self._loss_due = 0.0
+        self._notes: Optional[Notes] = None
 
         self._is_alone = _alone(scheduler)
         if self._is_alone:
@@ -213,6 +216,7 @@ class Worker:
             )
         self._open(options)
         self._model.follow(lambda: float(self._turn.rate))
+        self._notes = self._take_notes(sync)
         _open_workers.add(self)
 
     def _open(self, options: _abi.Options) -> None:
@@ -267,9 +271,12 @@ class Worker:
                 total, counted = loss * samples, samples
             else:
                 total, counted = self._read_loss(loss, samples)
+            rate = turn.rate
             code = _abi.lib.rubato_step(self._handle, total, counted, self._turn_at)
             if code != _abi.OK:
                 self._fail(code)
+            if self._notes is not None:
+                self._notes.step(turn, total, counted, self._model.learning_rate(), rate)
             if turn.action != _abi.TRAIN:
                 return self._drive()
             return True
@@ -395,6 +402,8 @@ class Worker:
             else:
                 self._over = True
                 self._log()
+                if self._notes is not None:
+                    self._notes.write()
                 return False
             if code != _abi.OK:
                 self._fail(code)
@@ -485,6 +494,15 @@ class Worker:
                 _LEVELS[level.value], "%s: %s", self.name, line.value.decode("utf-8", "replace")
             )
 
+    def _take_notes(self, sync: Optional[str]) -> Optional[Notes]:
+        directory = os.environ.get("RUBATO_CURVES")
+        if not directory or os.environ.get("RUBATO_ROLE") == "evaluator":
+            return None
+        from ._curves import Notes
+
+        of_run = os.environ.get("RUBATO_SYNC") or sync or "adsp"
+        return Notes(directory, of_run, self.seed, self.name)
+
     def _call(self) -> _Call:
         return _Call(self._lock)
 
@@ -503,6 +521,8 @@ class Worker:
         with self._call():
             self._closed = True
             self._model.unfollow()
+            if self._notes is not None:
+                self._notes.write()
             handle, self._handle = self._handle, None
             if handle is None:
                 return

@@ -17,6 +17,7 @@ import select
 import signal
 import socket
 import sys
+import time
 import traceback
 from types import ModuleType
 from typing import NoReturn
@@ -25,6 +26,7 @@ from .errors import Gone
 
 _PR_SET_PDEATHSIG = 1
 _REAP_SECONDS = 0.5
+_LEAVE_SECONDS = 0.7  # less than rubato compare waits for this process
 
 
 def _where(error: BaseException) -> str:
@@ -95,13 +97,17 @@ def _work(module: ModuleType, environment: dict[str, str], channel: int) -> NoRe
         os._exit(code)
 
 
+def _reap(children: set[int]) -> None:
+    for pid in list(children):
+        if os.waitpid(pid, os.WNOHANG)[0] == pid:
+            children.discard(pid)
+
+
 def _serve(module: ModuleType, control: socket.socket) -> None:
     children: set[int] = set()
     while True:
         readable, _, _ = select.select([control], [], [], _REAP_SECONDS)
-        for pid in list(children):
-            if os.waitpid(pid, os.WNOHANG)[0] == pid:
-                children.discard(pid)
+        _reap(children)
         if not readable:
             continue
         text, descriptors, _, _ = socket.recv_fds(control, 65536, 1)
@@ -119,6 +125,11 @@ def _serve(module: ModuleType, control: socket.socket) -> None:
         os.close(descriptors[0])
         children.add(pid)
         control.send(str(pid).encode())
+    # They read the end of the run from their channels, and leave.
+    end = time.monotonic() + _LEAVE_SECONDS
+    while children and time.monotonic() < end:
+        time.sleep(0.005)
+        _reap(children)
     for pid in children:
         os.kill(pid, signal.SIGKILL)
     for pid in children:
