@@ -101,7 +101,7 @@ def _merged(one: List[float], other: List[float]) -> List[float]:
 
 
 def read(directory: str, sync: str, seed: int) -> Iterator[Tuple[str, Dict[str, float]]]:
-    """Names of workers and rows of their files; of several processes in the order of their steps."""
+    """Names of workers, and rows of their files; several processes in the order of their steps."""
     folder = os.path.join(directory, f"{sync}-{seed}")
     found: Dict[str, List[Dict[str, float]]] = {}
     for file_name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
