@@ -256,7 +256,7 @@ def test_averaged_buffers_are_the_mean(cluster):
 
 
 def test_an_evaluation_leaves_no_trace(cluster):
-    start(cluster, "asp", "max_steps = 1000")
+    start(cluster, "asp", "max_seconds = 1000")
     calls = []
 
     def evaluate():
@@ -269,7 +269,7 @@ def test_an_evaluation_leaves_no_trace(cluster):
         random.seed(1)
         torch.manual_seed(1)
         while len(calls) < 3:
-            w.step(1.0, 1)
+            assert w.step(1.0, 1)
         drawn = random.random(), torch.rand(1).item()
     random.seed(1)
     torch.manual_seed(1)
