@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.hpp"
+#include "base/numbers.hpp"
 #include "base/packing.hpp"
 
 namespace rubato::cluster {
@@ -139,9 +140,7 @@ Difference::Taken Difference::read(std::span<const TensorMemory> tensors) {
   for (const TensorMemory& tensor : tensors) count += tensor.count;
   Taken taken{std::make_shared<Floats>(count)};
   read_tensors(tensors, *taken.values);
-  std::uint32_t wild = 0;
-  for (const float value : *taken.values) wild |= is_wild(value);
-  taken.finite = wild == 0;
+  taken.finite = all_finite(*taken.values);
   return taken;
 }
 

@@ -98,3 +98,23 @@ function(rubato_library name)
   rubato_unity(rubato_${name} 6 rubato_common_headers)
   set_source_files_properties(${ARG_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
+
+# rubato_debian_python(FOUND WHAT MODULES): Debian's Python in DEBIAN_PYTHON3, and FOUND is ON if it can
+# load what this build makes and has these modules. Else a line says why WHAT is left out.
+function(rubato_debian_python found what modules)
+  set(${found} OFF PARENT_SCOPE)
+  find_program(DEBIAN_PYTHON3 python3 PATHS /usr/bin NO_DEFAULT_PATH)
+  if(NOT DEBIAN_PYTHON3 OR CMAKE_CROSSCOMPILING OR "${CMAKE_CXX_FLAGS}" MATCHES "-fsanitize")
+    message(STATUS "${what}: this build is not one for this system's Python")
+    return()
+  endif()
+  execute_process(COMMAND ${DEBIAN_PYTHON3} -c "import ${modules}"
+    RESULT_VARIABLE missing OUTPUT_QUIET ERROR_VARIABLE why)
+  if(missing)
+    string(STRIP "${why}" why)
+    string(REGEX REPLACE ".*\n" "" why "${why}")
+    message(STATUS "${what}: ${why}; ${ARGN}")
+    return()
+  endif()
+  set(${found} ON PARENT_SCOPE)
+endfunction()

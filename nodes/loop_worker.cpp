@@ -141,7 +141,7 @@ Result<void> check_model(const cluster::ClusterConfig& config, const cluster::Cl
   }
   std::size_t i = 0;
   for (const LoopTensor& tensor : tensors) {
-    if (tensor.kind == TensorKind::Still || !tensor.alias_of.empty()) continue;
+    if (!tensor.travels()) continue;
     if (tensor.kind == TensorKind::Averaged)
       return fail(ErrorCode::BadInput,
                   fmt::format("tensor \"{}\": model.kind = \"{}\" has no averaged tensors; use "
@@ -331,7 +331,7 @@ LoopWorker::LoopWorker(LoopRun run, WorkerPlace place, std::vector<LoopTensor> t
       log_(log),
       tensors_(std::move(tensors)) {
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    if (tensors_[i].kind == TensorKind::Still || !tensors_[i].alias_of.empty()) continue;
+    if (!tensors_[i].travels()) continue;
     travelling_.push_back(i);
     addresses_.push_back(tensors_[i].memory);
   }

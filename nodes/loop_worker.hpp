@@ -36,6 +36,8 @@ struct LoopTensor {
   bool integers = false;         // of 64 bits; still ones alone
   cluster::TensorMemory memory;  // of integers: no element
   std::string alias_of = {};     // set by open(): an earlier tensor of the same memory
+
+  bool travels() const { return kind != TensorKind::Still && alias_of.empty(); }
 };
 
 struct LoopRun {

@@ -10,7 +10,7 @@
 namespace rubato::report {
 namespace {
 
-// What was not measured is an empty field.
+// A figure that was not measured is an empty field.
 std::string field(double value) {
   return std::isnan(value) ? std::string() : fmt::format("{}", value);
 }
