@@ -317,6 +317,10 @@ proto::JoinTiming join_timing(const ClusterConfig& config, const ClusterPlan& pl
   return timing;
 }
 
+proto::AveragedElements averaged_of(const ClusterPlan& plan) {
+  return plan.own ? proto::AveragedElements(plan.own->averaged()) : proto::AveragedElements();
+}
+
 }  // namespace
 
 std::unique_ptr<server::ServerCore> make_server(
@@ -333,11 +337,11 @@ std::unique_ptr<server::ServerCore> make_server(
   options.parameters = plan.parameters;
   options.shard = {.chunk_bytes = config.chunk_bytes,
                    .optimizer = config.optimizer,
-                   .averaged = plan.own ? plan.own->averaged() : std::vector<ElementRange>(),
                    .average = config.evaluation.average || sync::averages(plan.sync),
                    // Nobody can make the initial values of an own model anew.
                    .keeps_initial = sync::goes_back(plan.sync, config.sync) || plan.own,
                    .blank = plan.blank};
+  options.averaged = averaged_of(plan);
   options.seeds = plan.own && !plan.start.values;
   options.form = sync::commit_form(plan.sync, config.sync);
   options.update_limit = config.servers.update_limit;
@@ -373,6 +377,7 @@ std::unique_ptr<worker::WorkerCore> make_worker(const ClusterConfig& config,
   options.auto_up = profile.codecs.auto_up;
   options.auto_down = profile.codecs.auto_down;
   options.blank = plan.blank != nullptr;
+  options.averaged = averaged_of(plan);
   options.seeds = plan.own && !plan.start.values;
   options.timing = join_timing(config, plan, options.timing);
   options.server_timeout =

@@ -79,15 +79,22 @@ void with_element(Element element, F f) {
   }
 }
 
-// Calls f(element type, memory, where the tensor begins in the vector, count).
+// What f below is told of a tensor: where it begins in the vector, and its elements.
+struct Place {
+  std::size_t at = 0;
+  std::size_t count = 0;
+  bool averaged = false;
+};
+
+// Calls f(element type, memory, place).
 template <class F>
 void for_each_tensor(std::span<const TensorMemory> tensors, F f) {
   std::size_t at = 0;
   for (const TensorMemory& tensor : tensors) {
     auto* const memory = static_cast<std::byte*>(tensor.data);
-    const auto count = static_cast<std::size_t>(tensor.count);
-    with_element(tensor.element, [&](auto element) { f(element, memory, at, count); });
-    at += count;
+    const Place place{at, static_cast<std::size_t>(tensor.count), tensor.averaged};
+    with_element(tensor.element, [&](auto element) { f(element, memory, place); });
+    at += place.count;
   }
 }
 
@@ -102,19 +109,19 @@ Difference::Taken Difference::take(std::span<const TensorMemory> tensors) {
   RUBATO_CHECK(based(), "parameters were loaded");
   Taken taken{pool_.take()};
   std::uint32_t wild = 0;
-  for_each_tensor(tensors,
-                  [&](auto element, const std::byte* memory, std::size_t at, std::size_t count) {
-                    float* const base = base_->data() + at;
-                    float* const update = taken.values->data() + at;
-                    std::uint32_t found = 0;
-                    for (std::size_t i = 0; i < count; ++i) {
-                      const auto now = element.read(memory, i);
-                      update[i] = static_cast<float>(base[i] - now);
-                      base[i] = static_cast<float>(now);
-                      found |= is_wild(update[i]);
-                    }
-                    wild |= found;
-                  });
+  for_each_tensor(tensors, [&](auto element, const std::byte* memory, const Place& place) {
+    float* const base = base_->data() + place.at;
+    float* const update = taken.values->data() + place.at;
+    std::uint32_t found = 0;
+    for (std::size_t i = 0; i < place.count; ++i) {
+      const auto now = element.read(memory, i);
+      update[i] = static_cast<float>(base[i] - now);
+      base[i] = static_cast<float>(now);
+      found |= is_wild(update[i]);
+    }
+    if (place.averaged) std::copy_n(base, place.count, update);
+    wild |= found;
+  });
   taken.finite = wild == 0;
   return taken;
 }
@@ -122,16 +129,16 @@ Difference::Taken Difference::take(std::span<const TensorMemory> tensors) {
 Difference::Taken Difference::take_over(std::span<const TensorMemory> tensors) {
   RUBATO_CHECK(based(), "parameters were loaded");
   std::uint32_t wild = 0;
-  for_each_tensor(tensors,
-                  [&](auto element, const std::byte* memory, std::size_t at, std::size_t count) {
-                    float* const base = base_->data() + at;
-                    std::uint32_t found = 0;
-                    for (std::size_t i = 0; i < count; ++i) {
-                      base[i] = static_cast<float>(base[i] - element.read(memory, i));
-                      found |= is_wild(base[i]);
-                    }
-                    wild |= found;
-                  });
+  for_each_tensor(tensors, [&](auto element, const std::byte* memory, const Place& place) {
+    float* const base = base_->data() + place.at;
+    std::uint32_t found = 0;
+    for (std::size_t i = 0; i < place.count; ++i) {
+      const auto now = element.read(memory, i);
+      base[i] = static_cast<float>(place.averaged ? now : base[i] - now);
+      found |= is_wild(base[i]);
+    }
+    wild |= found;
+  });
   return {std::exchange(base_, nullptr), wild == 0};
 }
 
@@ -159,18 +166,22 @@ Difference::Taken Difference::take_parameters(std::span<const TensorMemory> tens
 
 void Difference::load(std::span<const TensorMemory> tensors, std::span<const float> parameters) {
   if (!base_) return write_tensors(tensors, parameters);
-  for_each_tensor(tensors, [&](auto element, std::byte* memory, std::size_t at, std::size_t count) {
+  for_each_tensor(tensors, [&](auto element, std::byte* memory, const Place& place) {
     using Wide = typename decltype(element)::Wide;
-    float* const base = base_->data() + at;
-    const float* const loaded = parameters.data() + at;
-    for (std::size_t i = 0; i < count; ++i) {
-      const Wide update = base[i] - element.read(memory, i);
-      element.write(memory, i, loaded[i] - update);
-      if constexpr (element.kRounds) {
-        base[i] = element.read(memory, i) + update;
-      } else {
-        base[i] = loaded[i];
+    float* const base = base_->data() + place.at;
+    const float* const loaded = parameters.data() + place.at;
+    for (std::size_t i = 0; i < place.count; ++i) {
+      const Wide held = element.read(memory, i);
+      const Wide update = base[i] - held;
+      Wide next = loaded[i] - update;
+      if (place.averaged) {
+        const Wide other = loaded[i];
+        next = std::clamp(next, std::min(other, held), std::max(other, held));
       }
+      element.write(memory, i, next);
+      base[i] = loaded[i];
+      if constexpr (element.kRounds)
+        if (!place.averaged) base[i] = element.read(memory, i) + update;
     }
   });
 }
@@ -184,12 +195,11 @@ void Difference::stand_on(std::span<const TensorMemory> tensors, std::span<const
     base_ = pool_.take();
     std::ranges::copy(parameters, base_->begin());
   }
-  for_each_tensor(tensors,
-                  [&](auto element, const std::byte* memory_of, std::size_t at, std::size_t count) {
-                    if constexpr (element.kRounds)
-                      for (std::size_t i = 0; i < count; ++i)
-                        (*base_)[at + i] = element.read(memory_of, i);
-                  });
+  for_each_tensor(tensors, [&](auto element, const std::byte* memory_of, const Place& place) {
+    if constexpr (element.kRounds)
+      for (std::size_t i = 0; i < place.count; ++i)
+        (*base_)[place.at + i] = element.read(memory_of, i);
+  });
 }
 
 void Difference::undo(std::span<const TensorMemory> tensors) const {
@@ -198,17 +208,16 @@ void Difference::undo(std::span<const TensorMemory> tensors) const {
 }
 
 void write_tensors(std::span<const TensorMemory> tensors, std::span<const float> values) {
-  for_each_tensor(tensors, [&](auto element, std::byte* memory, std::size_t at, std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) element.write(memory, i, values[at + i]);
+  for_each_tensor(tensors, [&](auto element, std::byte* memory, const Place& place) {
+    for (std::size_t i = 0; i < place.count; ++i) element.write(memory, i, values[place.at + i]);
   });
 }
 
 void read_tensors(std::span<const TensorMemory> tensors, std::span<float> values) {
-  for_each_tensor(tensors,
-                  [&](auto element, const std::byte* memory, std::size_t at, std::size_t count) {
-                    for (std::size_t i = 0; i < count; ++i)
-                      values[at + i] = static_cast<float>(element.read(memory, i));
-                  });
+  for_each_tensor(tensors, [&](auto element, const std::byte* memory, const Place& place) {
+    for (std::size_t i = 0; i < place.count; ++i)
+      values[place.at + i] = static_cast<float>(element.read(memory, i));
+  });
 }
 
 }  // namespace rubato::cluster

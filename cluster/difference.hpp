@@ -2,9 +2,10 @@
 // moved since the last load. U = base - W, where base is what was loaded and W what the tensors
 // hold now. Any optimizer, clipping or projection is in it, and a step costs nothing. One pass over
 // the tensors for each method. Tensors of 64 and 16 bits: base is what they hold after rounding, so
-// that U has steps alone. Memory: one float a parameter for the base, which take_over() lends to
-// the commit; another one for each commit in flight of take() and take_parameters(). Threads: one
-// owner. The tensors are used within the calls alone. Errors: none.
+// that U has steps alone. Of averaged tensors the update has what they hold, not U
+// (proto/averaged_elements.hpp). Memory: one float a parameter for the base, which take_over()
+// lends to the commit; another one for each commit in flight of take() and take_parameters().
+// Threads: one owner. The tensors are used within the calls alone. Errors: none.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +28,7 @@ struct TensorMemory {
   void* data = nullptr;
   Element element = Element::F32;
   std::uint64_t count = 0;
+  bool averaged = false;
 };
 
 class Difference {
@@ -55,7 +57,8 @@ class Difference {
   Taken take_parameters(std::span<const TensorMemory> tensors);
 
   // W <- parameters - U. With a base: base <- parameters. Without one U is 0, and stand_on()
-  // follows.
+  // follows. An averaged element stays between its parameter and what it holds: it moves as far as
+  // it did since the base, and no further than that.
   void load(std::span<const TensorMemory> tensors, std::span<const float> parameters);
   // base <- parameters, which were just loaded. `memory`: a vector of this object that has them,
   // and that becomes the base if nobody else holds it; or null. Requires: not based().

@@ -334,6 +334,7 @@ LoopWorker::LoopWorker(LoopRun run, WorkerPlace place, std::vector<LoopTensor> t
     if (!tensors_[i].travels()) continue;
     travelling_.push_back(i);
     addresses_.push_back(tensors_[i].memory);
+    addresses_.back().averaged = tensors_[i].kind == TensorKind::Averaged;
   }
 }
 

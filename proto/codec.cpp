@@ -112,15 +112,15 @@ auto write(Builder& b, const Pull& m) {
   return wire::CreatePull(b, m.sequence, offsets(b, m.offsets));
 }
 auto write(Builder& b, const Commit& m) {
-  return wire::CreateCommit(b, m.sequence, m.offset, m.count, m.total, m.steps,
-                            static_cast<wire::PayloadCodec>(m.codec), m.discard,
-                            static_cast<wire::PayloadCodec>(m.reply_codec), m.reply_keep,
-                            m.reply_based, m.weight, m.elastic, m.began, m.round, m.seeding);
+  return wire::CreateCommit(
+      b, m.sequence, m.offset, m.count, m.total, m.steps, static_cast<wire::PayloadCodec>(m.codec),
+      m.discard, static_cast<wire::PayloadCodec>(m.reply_codec), m.reply_keep, m.reply_based,
+      m.weight, m.elastic, m.began, m.round, m.seeding, m.averaged);
 }
 auto write(Builder& b, const Parameters& m) {
   return wire::CreateParameters(b, m.sequence, m.version, m.offset, m.count, m.total, m.held.ns,
                                 m.refused, static_cast<wire::PayloadCodec>(m.codec), m.noted,
-                                m.restores, m.round);
+                                m.restores, m.round, m.averaged);
 }
 auto write(Builder& b, const Probe& m) {
   return wire::CreateProbe(b, m.sequence, m.number);
@@ -361,7 +361,7 @@ Result<void> read(const wire::Commit& t, Body& body) {
   body.emplace<Commit>(t.sequence(), t.offset(), t.count(), t.total(), t.steps(),
                        static_cast<PayloadCodec>(t.codec()), t.discard(),
                        static_cast<PayloadCodec>(t.reply_codec()), t.reply_keep(), t.reply_based(),
-                       t.weight(), t.elastic(), t.began(), t.round(), t.seeding());
+                       t.weight(), t.elastic(), t.began(), t.round(), t.seeding(), t.averaged());
   return {};
 }
 
@@ -371,7 +371,7 @@ Result<void> read(const wire::Parameters& t, Body& body) {
   if (t.codec() > wire::PayloadCodec::MAX) return unknown_codec("Parameters.codec", t.codec());
   body.emplace<Parameters>(t.sequence(), t.version(), t.offset(), t.count(), t.total(),
                            Duration{t.held_ns()}, t.refused(), static_cast<PayloadCodec>(t.codec()),
-                           t.noted(), t.restores(), t.round());
+                           t.noted(), t.restores(), t.round(), t.averaged());
   return {};
 }
 // Sequence and offsets of chunks that are missing.
@@ -571,7 +571,11 @@ Result<void> check_chunk(const char* name, const Chunk& m, std::size_t payload_b
                    m.total);
   if (m.count == 0 && m.total != 0)
     return corrupt("{} is an empty chunk of a slice of {} elements", name, m.total);
-  if (const auto fits = check_compressed_bytes(m.codec, m.count, payload_bytes); !fits)
+  if (m.averaged > m.count || m.averaged > payload_bytes / sizeof(float))
+    return corrupt("{} of {} elements in {} bytes cannot have {} averaged ones", name, m.count,
+                   payload_bytes, m.averaged);
+  const std::size_t coded = payload_bytes - m.averaged * sizeof(float);
+  if (const auto fits = check_compressed_bytes(m.codec, m.count - m.averaged, coded); !fits)
     return corrupt("{} of {}", name, fits.error().message);
   return {};
 }
@@ -591,7 +595,7 @@ Result<void> check_payload(const Body& body, std::size_t payload_bytes) {
 // asked of every one: one pass, while its bytes are in the cache.
 void look_at(const Body& body, Payload& payload) {
   const auto* commit = std::get_if<Commit>(&body);
-  if (!commit || commit->codec != PayloadCodec::F32) {
+  if (!commit || commit->codec != PayloadCodec::F32 || commit->averaged > 0) {
     payload.set_checksum(checksum(payload.bytes()));
   } else {
     const FloatsSeen seen = look_through(payload.bytes());

@@ -224,7 +224,7 @@ struct Pull {
   std::vector<std::uint64_t> offsets = {};
 };
 
-// worker -> server: one chunk of an update; payload = `count` elements in `codec`.
+// worker -> server: one chunk of an update; payload = its elements in `codec`.
 inline constexpr std::uint64_t kRoundMax = std::uint64_t{1} << 48;
 struct Commit {
   Sequence sequence = 0;
@@ -249,6 +249,10 @@ struct Commit {
   // The payload is the initial values of the model, which the shard takes as they are. Only from
   // Members::seeder, and only under the number of Members. 0: it is an update.
   std::uint32_t seeding = 0;
+  // So many of the `count` elements are averaged (proto/averaged_elements.hpp): they are left out
+  // of what is in `codec`, and their values, no difference, follow as f32. Initial values and the
+  // parameters of an elastic commit have all in their places: 0.
+  std::uint64_t averaged = 0;
 };
 
 // server -> worker, evaluator: one chunk of the reply to a Pull or a Commit; payload as in Commit.
@@ -265,6 +269,7 @@ struct Parameters {
   bool noted = false;  // the server notes that the receiver holds this: base of the next difference
   std::uint32_t restores = 0;  // so often the shards have gone back to kept parameters
   std::uint64_t round = 0;     // of a pull: the round that is open (sync::Gate::round)
+  std::uint64_t averaged = 0;  // of a difference: as Commit::averaged; parameters: 0
 };
 
 // Int8, TopK and RandomK travel downwards as differences only.

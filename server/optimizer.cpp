@@ -73,9 +73,7 @@ RUBATO_MULTIVERSION void apply_adam(float* w, float* mean, float* square, const 
 
 }  // namespace
 
-Optimizer::Optimizer(const OptimizerOptions& options, std::size_t parameters,
-                     std::vector<ElementRange> averaged)
-    : options_(options), averaged_(std::move(averaged)) {
+Optimizer::Optimizer(const OptimizerOptions& options, std::size_t parameters) : options_(options) {
   const OptimizerKind kind = options.kind;
   if (kind != OptimizerKind::Sgd) state_.velocity.assign(parameters, 0.0f);
   if (kind == OptimizerKind::DelayedNesterov || kind == OptimizerKind::Adam)
@@ -87,8 +85,7 @@ Optimizer::Scale Optimizer::scale(std::size_t members, double weight, std::uint6
   Scale scale{.rate = 1.0f / static_cast<float>(m),
               .weight = static_cast<float>(weight),
               .number = number,
-              .delay = options_.delay ? static_cast<std::uint64_t>(*options_.delay) : m,
-              .mean = static_cast<float>(std::min(weight, 1.0) / static_cast<double>(m))};
+              .delay = options_.delay ? static_cast<std::uint64_t>(*options_.delay) : m};
   if (options_.global_rate) {
     scale.rate = static_cast<float>(*options_.global_rate);
   } else if (options_.kind == OptimizerKind::Adam) {
@@ -107,26 +104,6 @@ void Optimizer::set_state(const State& state) {
 void Optimizer::apply(std::span<float> parameters, std::uint64_t offset,
                       std::span<const float> update, const Scale& scale) {
   RUBATO_CHECK(update.size() == parameters.size(), "an update for each parameter");
-  const std::uint64_t end = offset + update.size();
-  std::uint64_t at = offset;
-  const auto trained_until = [&](std::uint64_t next) {
-    if (next > at)
-      move(parameters.subspan(at - offset, next - at), at, update.subspan(at - offset, next - at),
-           scale);
-    at = std::max(at, next);
-  };
-  for (const ElementRange& range : averaged_) {
-    if (range.end <= at) continue;
-    if (range.begin >= end) break;
-    trained_until(range.begin);
-    const std::uint64_t until = std::min(range.end, end);
-    for (; at < until; ++at) parameters[at - offset] -= scale.mean * update[at - offset];
-  }
-  trained_until(end);
-}
-
-void Optimizer::move(std::span<float> parameters, std::uint64_t offset,
-                     std::span<const float> update, const Scale& scale) {
   const std::size_t n = update.size();
   float* w = parameters.data();
   const float* u = update.data();

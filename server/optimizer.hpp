@@ -25,11 +25,7 @@ namespace rubato::server {
 
 class Optimizer {
  public:
-  // `averaged`: elements that move by the plain mean of the workers' updates, W <- W - U / members,
-  // whatever the options say: running statistics. Momentum would drive a variance below zero. In
-  // order and apart.
-  Optimizer(const OptimizerOptions& options, std::size_t parameters,
-            std::vector<ElementRange> averaged = {});
+  Optimizer(const OptimizerOptions& options, std::size_t parameters);
 
   // How one commit is applied. All its chunks have the same scale.
   struct Scale {
@@ -37,7 +33,6 @@ class Optimizer {
     float weight = 1;          // of this commit's update
     std::uint64_t number = 1;  // of this commit, from 1, in the order of first chunks
     std::uint64_t delay = 1;   // N
-    float mean = 1;            // of averaged elements: the part of the update that moves them
   };
   // For commit `number`, with `members` workers (at least one).
   Scale scale(std::size_t members, double weight, std::uint64_t number) const;
@@ -56,11 +51,7 @@ class Optimizer {
   void set_state(const State& state);
 
  private:
-  void move(std::span<float> parameters, std::uint64_t offset, std::span<const float> update,
-            const Scale& scale);
-
   OptimizerOptions options_;
-  std::vector<ElementRange> averaged_;
   State state_;
 };
 

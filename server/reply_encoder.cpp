@@ -1,6 +1,7 @@
 #include "server/reply_encoder.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <tuple>
 
 #include "base/check.hpp"
@@ -23,9 +24,10 @@ void ReplyState::want(const Compression& form, bool as_noted) {
 proto::Payload ReplyEncoder::encode(const proto::Payload& parameters, std::uint64_t shard,
                                     ReplyState& state, std::uint64_t seed,
                                     proto::Parameters& reply) {
-  const Compression form = proto::worthwhile(state.wanted, reply.count);
-  reply.codec = form.codec;
   reply.noted = proto::is_difference(state.wanted.codec);
+  const std::uint64_t averaged = reply.noted ? averaged_.count(reply.offset, reply.count) : 0;
+  const Compression form = proto::worthwhile(state.wanted, reply.count - averaged);
+  reply.codec = form.codec;
   const bool based = reply.noted && state.based && state.any;
   if (reply.noted) state.any = true;
   if (reply.noted && !based) reply.codec = PayloadCodec::F32;
@@ -39,11 +41,13 @@ proto::Payload ReplyEncoder::encode(const proto::Payload& parameters, std::uint6
   } else {
     if (state.held.empty()) state.held.resize(shard);
     const std::span<float> held = std::span(state.held).subspan(reply.offset, reply.count);
-    if (reply.codec != PayloadCodec::F32) payload = difference(form, values, held, state, seed);
+    if (reply.codec != PayloadCodec::F32)
+      payload = difference(form, values, held, state, seed, reply);
     if (!payload) std::ranges::copy(values, held.begin());
   }
   if (payload) return *std::move(payload);
   reply.codec = PayloadCodec::F32;
+  reply.averaged = 0;
   return parameters;
 }
 
@@ -70,16 +74,38 @@ std::optional<proto::Payload> ReplyEncoder::halves(const Compression& form,
 std::optional<proto::Payload> ReplyEncoder::difference(const Compression& form,
                                                        std::span<const float> values,
                                                        std::span<float> held, ReplyState& state,
-                                                       std::uint64_t seed) {
-  difference_.resize(values.size());
-  for (std::size_t i = 0; i < values.size(); ++i) difference_[i] = values[i] - held[i];
+                                                       std::uint64_t seed,
+                                                       proto::Parameters& reply) {
+  if (!all_finite(values)) return std::nullopt;
+  difference_.clear();
+  averaged_.for_each_other(reply.offset, reply.count, [&](std::uint64_t offset, std::uint64_t n) {
+    const std::size_t first = offset - reply.offset;
+    for (std::size_t i = first; i < first + n; ++i) difference_.push_back(values[i] - held[i]);
+  });
   if (!all_finite(difference_)) return std::nullopt;
-  if (!state.buffers) state.buffers.emplace(proto::payload_floats(form, chunk_));
-  proto::Payload payload = compress(form, difference_, seed, *state.buffers);
-  const auto sent = proto::decompress(form.codec, payload.bytes(), difference_);
+  reply.averaged = reply.count - difference_.size();
+  // With averaged elements a chunk may need as much as in f32.
+  if (!state.buffers)
+    state.buffers.emplace(averaged_.empty() ? proto::payload_floats(form, chunk_) : chunk_);
+  const std::size_t coded = proto::compressed_bytes(form, difference_.size());
+  const auto buffer = state.buffers->take();
+  const auto bytes = std::as_writable_bytes(std::span(*buffer));
+  compressor_.compress(form, difference_, seed, bytes.first(coded));
+  const auto sent = proto::decompress(form.codec, bytes.first(coded), difference_);
   RUBATO_CHECK(sent.has_value(), "what was compressed decompresses");
-  for (std::size_t i = 0; i < held.size(); ++i) held[i] += difference_[i];
-  return payload;
+  std::size_t next = 0;
+  averaged_.for_each_other(reply.offset, reply.count, [&](std::uint64_t offset, std::uint64_t n) {
+    const std::size_t first = offset - reply.offset;
+    for (std::size_t i = first; i < first + n; ++i) held[i] += difference_[next++];
+  });
+  std::size_t at = coded;
+  averaged_.for_each(reply.offset, reply.count, [&](std::uint64_t offset, std::uint64_t n) {
+    const auto from = values.subspan(offset - reply.offset, n);
+    std::ranges::copy(from, held.subspan(offset - reply.offset, n).begin());
+    std::memcpy(bytes.data() + at, from.data(), from.size_bytes());
+    at += from.size_bytes();
+  });
+  return proto::Payload::of(buffer).slice(0, at);
 }
 
 proto::Payload ReplyEncoder::compress(const Compression& form, std::span<const float> values,

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/ids.hpp"
+#include "proto/averaged_elements.hpp"
 #include "proto/buffer_pool.hpp"
 #include "proto/compression.hpp"
 #include "proto/messages.hpp"
@@ -39,17 +40,20 @@ struct ReplyState {
 class ReplyEncoder {
  public:
   // `chunk`: elements of a message, at most. `blank`: payloads have the right size and any content,
-  // for runs of which only the timing counts.
-  explicit ReplyEncoder(std::uint64_t chunk, bool blank = false)
+  // for runs of which only the timing counts. `averaged`: elements of the shard of which a
+  // difference has the values.
+  explicit ReplyEncoder(std::uint64_t chunk, bool blank = false,
+                        proto::AveragedElements averaged = {})
       : chunk_(chunk),
         blank_(blank),
+        averaged_(std::move(averaged)),
         halves_(proto::payload_floats({proto::PayloadCodec::F16}, chunk)) {}
 
   // `parameters`: as f32, `reply.count` elements from `reply.offset` on. `shard`: elements of the
-  // shard. `seed`: chooses the elements that random-k sends. Sets codec and noted of `reply`.
-  // Returns: the payload. Parameters that are not finite travel as f32. As f32 it is `parameters`
-  // itself, not a copy.
-  // Encode each element of a reply once: a repeated reply is f32, without this function.
+  // shard. `seed`: chooses the elements that random-k sends. Sets codec, noted and averaged of
+  // `reply`. Returns: the payload. Parameters that are not finite travel as f32. As f32 it is
+  // `parameters` itself, not a copy. Encode each element of a reply once: a repeated reply is f32,
+  // without this function.
   proto::Payload encode(const proto::Payload& parameters, std::uint64_t shard, ReplyState& state,
                         std::uint64_t seed, proto::Parameters& reply);
 
@@ -64,12 +68,14 @@ class ReplyEncoder {
                                        std::span<const float> values, std::uint64_t offset);
   std::optional<proto::Payload> difference(const proto::Compression& form,
                                            std::span<const float> values, std::span<float> held,
-                                           ReplyState& state, std::uint64_t seed);
+                                           ReplyState& state, std::uint64_t seed,
+                                           proto::Parameters& reply);
   proto::Payload compress(const proto::Compression& form, std::span<const float> values,
                           std::uint64_t seed, proto::BufferPool& buffers);
 
   std::uint64_t chunk_;
   bool blank_;
+  proto::AveragedElements averaged_;
   proto::Compressor compressor_;
   proto::BufferPool halves_;
   bool same_ = false;

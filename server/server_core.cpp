@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <ranges>
 #include <utility>
 
 #include "base/check.hpp"
@@ -199,8 +200,10 @@ void ServerCore::on_welcome(Instant now, Incarnation run, const proto::Welcome& 
     if (found.info.run == run) known_.push_back(found.info);
   begin_norms();
   range_ = welcome.range;
+  averaged_ = options_.averaged.within(range_);
   const std::uint64_t chunk = options_.shard.chunk_bytes / sizeof(float);
-  replies_ = ReplyEncoder(std::min(chunk, range_.count()), options_.shard.blank != nullptr);
+  replies_ =
+      ReplyEncoder(std::min(chunk, range_.count()), options_.shard.blank != nullptr, averaged_);
   joiner_.on_joined(now);
 }
 
@@ -420,6 +423,15 @@ void ServerCore::on_commit(Instant now, PeerId from, MemberState& member, const 
   }
   if (commit.seeding != member.seeding)
     return on_changed(member, commit, "it is initial values in part");
+  const std::uint64_t averaged =
+      commit.elastic || commit.seeding > 0 ? 0 : averaged_.count(commit.offset, commit.count);
+  if (commit.averaged != averaged) {
+    refuse(from, RefusalCode::BadMessage,
+           fmt::format("{} sent {} averaged elements of {} at element {}; the shard has {} there",
+                       to_string(message.sender), commit.averaged, commit.count, commit.offset,
+                       averaged));
+    return;
+  }
   const auto update = floats_of(commit, message.payload);
   if (!update) {
     refuse(from, RefusalCode::BadMessage,
@@ -443,6 +455,9 @@ void ServerCore::on_commit(Instant now, PeerId from, MemberState& member, const 
   const float largest =
       known && !options_.shard.blank ? *known : largest_magnitude(std::as_bytes(*update));
   if (const auto why = judge(member, commit, largest)) member.commit.taint(*why);
+  if (const float mean = largest_mean(commit, message.payload); !(mean <= kInitialMax))
+    member.commit.taint(std::isfinite(mean) ? proto::RefusedFor::TooLarge
+                                            : proto::RefusedFor::NotFinite);
   // The answer to a refused commit is no difference: it replaces all that the worker has.
   member.reply.want({commit.reply_codec, commit.reply_keep},
                     commit.reply_based && !member.commit.refused());
@@ -540,7 +555,10 @@ void ServerCore::stream(PeerId from, MemberState& member, const Message& message
     count_commit(member);
     member.end_commit();
   }
-  if (!refused) add(member, commit, update, message.payload, 1);
+  if (!refused) {
+    if (!member.scale) share_averaged({{Weighted{&member, commit.weight}}});
+    add(member, commit, update, message.payload, 1);
+  }
   answer_chunk(from, commit, refused, &member);
 }
 
@@ -565,15 +583,24 @@ void ServerCore::act(Instant now, const sync::GateActions& actions) {
     shard_.restore(*actions.restore);
     members_.taint_commits();
   }
+  std::vector<Weighted> together;
   for (const auto& [worker, weight] : actions.collect)
-    if (auto* member = members_.find(worker)) collect(*member, weight);
+    if (auto* member = members_.find(worker)) together.emplace_back(member, weight);
+  share_averaged(together);
+  for (const auto& [member, weight] : together) collect(*member, weight);
   if (actions.flush) shard_.flush();
   for (const auto worker : actions.forget) shard_.forget(worker);
   if (actions.remember) {
-    if (auto* member = members_.find(*actions.remember)) remember(*member);
+    if (auto* member = members_.find(*actions.remember)) {
+      share_averaged({{Weighted{member, 1}}});
+      remember(*member);
+    }
   }
+  together.clear();
   for (const auto worker : actions.apply)
-    if (auto* member = members_.find(worker)) apply(*member, actions.weight);
+    if (auto* member = members_.find(worker)) together.emplace_back(member, actions.weight);
+  share_averaged(together);
+  for (const auto& [member, weight] : together) apply(*member, weight);
   replies_.begin_same();
   for (const auto worker : actions.release)
     if (auto* member = members_.find(worker)) release(now, *member);
@@ -614,9 +641,45 @@ void ServerCore::take_in(MemberState& member, F f) {
                         part.offset += at;
                         f(part, piece);
                       });
-    if (checked && checked->changed) on_changed(member, chunk, "an element is too large");
+    if (!mix_averaged(member, chunk, payload) || (checked && checked->changed))
+      on_changed(member, chunk, "an element is too large");
     ++stats_.chunks_applied;
   });
+}
+
+void ServerCore::share_averaged(std::span<const Weighted> commits) {
+  if (averaged_.empty()) return;
+  double all = 0;
+  for (const auto& [member, weight] : commits)
+    if (!member->commit.refused()) all += weight * member->commit.weight();
+  double left = std::max(all, static_cast<double>(members_.size()));
+  for (const auto& [member, weight] : std::views::reverse(commits)) {
+    if (member->commit.refused()) continue;
+    const double own = weight * member->commit.weight();
+    member->averaged_part = static_cast<float>(own / left);
+    left -= own;
+  }
+}
+
+bool ServerCore::mix_averaged(const MemberState& member, const proto::Commit& chunk,
+                              const proto::Payload& payload) {
+  if (chunk.averaged == 0) return true;
+  if (!(largest_mean(chunk, payload) <= kInitialMax)) return false;
+  std::size_t next = 0;
+  averaged_.for_each(chunk.offset, chunk.count, [&](std::uint64_t offset, std::uint64_t n) {
+    shard_.move_towards(offset, std::span(means_).subspan(next, n), member.averaged_part);
+    next += n;
+  });
+  return true;
+}
+
+// Copied: memory of another process may change.
+float ServerCore::largest_mean(const proto::Commit& chunk, const proto::Payload& payload) {
+  if (chunk.averaged == 0) return 0;
+  means_.resize(chunk.averaged);
+  const auto bytes = std::as_writable_bytes(std::span(means_));
+  std::ranges::copy(payload.bytes().last(bytes.size()), bytes.begin());
+  return largest_magnitude(bytes);
 }
 
 void ServerCore::release(Instant now, MemberState& member) {
@@ -665,7 +728,8 @@ void ServerCore::add(MemberState& member, const proto::Commit& chunk, std::span<
     shard_.apply(chunk.offset, values, *member.scale, answer_checksum(member.reply, payload),
                  guard);
   }
-  if (guard && guard->changed) on_changed(member, chunk, "an element is too large");
+  if (!mix_averaged(member, chunk, payload) || (guard && guard->changed))
+    on_changed(member, chunk, "an element is too large");
   ++stats_.chunks_applied;
 }
 
@@ -673,8 +737,24 @@ void ServerCore::add(MemberState& member, const proto::Commit& chunk, std::span<
 Result<std::span<const float>> ServerCore::floats_of(const proto::Commit& commit,
                                                      const proto::Payload& payload) {
   if (options_.shard.blank) return std::span<const float>();
+  if (commit.averaged == 0) return decoded(commit, payload);
+  const std::size_t coded = payload.size() - commit.averaged * sizeof(float);
+  const auto others = decoded(commit, payload.slice(0, coded));
+  if (!others) return others;
+  spread_.assign(commit.count, 0.0f);
+  std::size_t next = 0;
+  averaged_.for_each_other(commit.offset, commit.count, [&](std::uint64_t offset, std::uint64_t n) {
+    std::ranges::copy(others->subspan(next, n),
+                      spread_.begin() + static_cast<std::ptrdiff_t>(offset - commit.offset));
+    next += n;
+  });
+  return std::span<const float>(spread_);
+}
+
+Result<std::span<const float>> ServerCore::decoded(const proto::Commit& commit,
+                                                   const proto::Payload& payload) {
   if (commit.codec == proto::PayloadCodec::F32) return payload.floats(scratch_);
-  scratch_.resize(commit.count);
+  scratch_.resize(commit.count - commit.averaged);
   auto bytes = payload.bytes();
   if (payload.shared()) {  // what decompress() has checked is not to change under it
     private_.assign(bytes.begin(), bytes.end());

@@ -35,6 +35,7 @@ struct ServerOptions {
   std::string endpoint;          // where workers reach it
   std::uint64_t parameters = 0;  // of the whole model
   ShardOptions shard;
+  proto::AveragedElements averaged = {};  // of the whole model
   proto::JoinTiming timing;
   std::string settings = {};                  // as in Hello
   std::string public_key = {};                // as in Hello
@@ -50,7 +51,7 @@ inline constexpr Duration kTellWaitAfter = Duration::from_seconds(5);
 // And of one of which so many commits in a row were refused.
 inline constexpr std::uint32_t kRefusedInARow = 10;
 
-// No initial value is larger.
+// No initial value is larger, and no value of an averaged element.
 inline constexpr float kInitialMax = 1e15f;
 
 // The first parameters of a range; pure, called once.
@@ -167,6 +168,17 @@ class ServerCore {
   void take_in(MemberState& member, F f);
   void release(Instant now, MemberState& member);
 
+  // Averaged elements move towards the values of a commit: W <- W + part (value - W). These commits
+  // are used together, one after the other, each with its weight. Their parts leave the weighted
+  // mean of their values and, where fewer than all members are among them, of W.
+  using Weighted = std::pair<MemberState*, double>;
+  void share_averaged(std::span<const Weighted> commits);
+  // One chunk of `member.commit`. Returns: false if it was changed after it was sent.
+  bool mix_averaged(const MemberState& member, const proto::Commit& chunk,
+                    const proto::Payload& payload);
+  // Copies the values of averaged elements to means_. Returns: the largest magnitude.
+  float largest_mean(const proto::Commit& chunk, const proto::Payload& payload);
+
   // A whole commit is applied, or refused. It is a new version if it is applied.
   void count_commit(MemberState& member);
   // The same of one that becomes no version by itself. Returns: false if it is refused.
@@ -174,9 +186,13 @@ class ServerCore {
   // Adds one chunk, whose payload decoded to `values`, to the shard. `weight`: as in apply().
   void add(MemberState& member, const proto::Commit& chunk, std::span<const float> values,
            const proto::Payload& payload, double weight);
-  // A received payload as floats. Lifetime: of the result, until the next call.
+  // A received payload as floats, averaged elements as 0. Lifetime: of the result, until the next
+  // call.
   [[nodiscard]] Result<std::span<const float>> floats_of(const proto::Commit& commit,
                                                          const proto::Payload& payload);
+  // `payload`: of the elements that are not averaged. Lifetime: likewise.
+  [[nodiscard]] Result<std::span<const float>> decoded(const proto::Commit& commit,
+                                                       const proto::Payload& payload);
   // Calls f(chunk, floats, payload) for each chunk of a held commit; refuses those that no longer
   // decode.
   template <class F>
@@ -230,10 +246,13 @@ class ServerCore {
   WorkerId seeder_;             // likewise
   std::uint32_t seeded_ = 0;    // as in Heartbeat
   UpdateNorms norms_;
-  bool doubtful_ = false;           // a commit was refused for a NaN: the parameters may have one
-  bool broken_ = false;             // they have
-  std::vector<float> scratch_;      // a received chunk that is compressed or not aligned
-  std::vector<std::byte> private_;  // one that is compressed, out of shared memory
+  bool doubtful_ = false;             // a commit was refused for a NaN: the parameters may have one
+  bool broken_ = false;               // they have
+  proto::AveragedElements averaged_;  // of our range
+  std::vector<float> spread_;         // a received chunk with its averaged elements as 0
+  std::vector<float> means_;          // their values
+  std::vector<float> scratch_;        // a received chunk that is compressed or not aligned
+  std::vector<std::byte> private_;    // one that is compressed, out of shared memory
   ReplyEncoder replies_{0};
   ServerStats stats_;
   std::optional<std::string> stopped_;

@@ -18,7 +18,7 @@ std::uint64_t chunk_of(const ShardOptions& options) {
 Shard::Shard(const ShardOptions& options, std::span<const float> initial)
     : options_(options),
       parameters_(initial, chunk_of(options)),
-      optimizer_(options.optimizer, initial.size(), options.averaged) {
+      optimizer_(options.optimizer, initial.size()) {
   if (options.average) {
     average_.emplace(initial, chunk_of(options));
     kept_ = average_->parameters().snapshot();
@@ -144,7 +144,7 @@ void Shard::restore(std::uint32_t number) {
   if (kept_.empty()) return;
   parameters_.restore(kept_);
   if (average_) average_->restore(kept_);
-  optimizer_ = Optimizer(options_.optimizer, parameters_.size(), options_.averaged);
+  optimizer_ = Optimizer(options_.optimizer, parameters_.size());
   memory_ = {};
   updates_begun_ = 0;
 }

@@ -37,7 +37,6 @@ struct ShardOptions {
   std::uint64_t chunk_bytes = proto::kChunkBytesDefault;  // of a chunk, at most
   OptimizerOptions optimizer;
   // As in Optimizer; relative to the shard's range.
-  std::vector<ElementRange> averaged = {};
   bool average = false;
   bool keeps_initial = false;  // restore() has something to go back to without an average, too
   // Null: a real shard. Else a blank one: the beginning of this stands for every payload.

@@ -40,6 +40,8 @@ class CommitAssembly {
   }
 
   Sequence sequence() const { return sequence_; }
+  // Of a kept chunk, as of all of its commit. 1 if none is kept.
+  double weight() const { return kept_.empty() ? 1 : kept_.front().chunk.weight; }
   bool complete() const { return sequence_ != 0 && chunks_.complete(); }
   // Set after taint(), or if the worker says that another shard's part is not finite.
   const std::optional<proto::RefusedFor>& refused() const { return refused_; }
@@ -90,6 +92,7 @@ struct MemberState {
   std::optional<proto::PeerId> peer;      // known once the worker has sent a message
   CommitAssembly commit;                  // the commit under way or held
   std::optional<Optimizer::Scale> scale;  // of `commit`, once its first chunk is applied
+  float averaged_part = 0;                // of `commit`: as in ServerCore::share_averaged()
   std::uint32_t seeding = 0;              // of `commit`: as in proto::Commit
   bool used = false;                      // the gate had `commit` applied, collected or dropped
   ReplyState reply;                       // the form of its replies

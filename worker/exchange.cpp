@@ -35,7 +35,8 @@ Exchange::Exchange(const ExchangeOptions& options)
       blank_(options.blank),
       lends_(may_lend(options)),
       update_(options.codecs.up, options.residual, options.codecs.parameters,
-              chunk_elements(options), options.blank),
+              chunk_elements(options), options.blank,
+              options.elastic ? proto::AveragedElements() : options.averaged),
       codecs_(options.codecs),
       options_(options) {}
 
@@ -47,7 +48,7 @@ void Exchange::join_run(Incarnation run) {
 
 void Exchange::connect(const proto::ShardMap& shards) {
   shards_ = shards;
-  gather_ = ParameterGather(shards, blank_);
+  gather_ = ParameterGather(shards, blank_, options_.averaged);
   sender_ = CommitSender(shards, chunk_elements(options_), options_.order);
   watch_ = ServerWatch(shards.shards.size(), options_.watch);
 }
@@ -136,7 +137,7 @@ std::optional<proto::ToNode> Exchange::poll_send(const Mail& mail) {
 
 proto::ToNode Exchange::update_chunk(const CommitSender::Chunk& chunk, const Mail& mail) {
   const auto range = shards_->shards[chunk.shard].range;
-  auto payload = update_.chunk(range.begin + chunk.offset, chunk.count);
+  auto [payload, codec, averaged] = update_.chunk(range.begin + chunk.offset, chunk.count);
   codecs_.on_sent(payload.size());
   return {{Role::Server, chunk.shard},
           mail.sign(proto::Commit{.sequence = sequence_,
@@ -144,7 +145,7 @@ proto::ToNode Exchange::update_chunk(const CommitSender::Chunk& chunk, const Mai
                                   .count = chunk.count,
                                   .total = range.count(),
                                   .steps = terms_.steps,
-                                  .codec = update_.codec(chunk.count),
+                                  .codec = codec,
                                   .discard = !update_.finite(),
                                   .reply_codec = codecs_.down().codec,
                                   .reply_keep = codecs_.down().keep,
@@ -153,7 +154,8 @@ proto::ToNode Exchange::update_chunk(const CommitSender::Chunk& chunk, const Mai
                                   .elastic = elastic_ && seeding_ == 0,
                                   .began = terms_.began,
                                   .round = round_,
-                                  .seeding = seeding_},
+                                  .seeding = seeding_,
+                                  .averaged = averaged},
                     std::move(payload))};
 }
 

@@ -37,6 +37,7 @@ struct ExchangeOptions {
   bool exchange = true;  // as WorkerOptions::exchange
   bool blank = false;    // as WorkerOptions::blank
   std::shared_ptr<Residual> residual;
+  proto::AveragedElements averaged = {};
   WatchTiming watch;
 };
 

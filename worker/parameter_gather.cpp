@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -11,7 +12,9 @@
 
 namespace rubato::worker {
 
-ParameterGather::ParameterGather(const proto::ShardMap& shards, bool blank) : blank_(blank) {
+ParameterGather::ParameterGather(const proto::ShardMap& shards, bool blank,
+                                 proto::AveragedElements averaged)
+    : blank_(blank), averaged_(std::move(averaged)) {
   for (const auto& entry : shards.shards) shards_.emplace_back().range = entry.range;
   parameters_ = shards.parameters();
 }
@@ -74,9 +77,7 @@ Result<bool> ParameterGather::add(std::uint32_t shard, const proto::Parameters& 
     case proto::ChunkSet::Added::Fresh:
       break;
   }
-  if (!blank_)
-    RUBATO_TRY(place(chunk, payload,
-                     std::span(*values_).subspan(state.range.begin + chunk.offset, chunk.count)));
+  if (!blank_) RUBATO_TRY(place(chunk, payload, state.range.begin + chunk.offset));
   state.noted = state.noted && chunk.noted;
   refused_ = refused_ || chunk.refused;
   restores_ = std::min(restores_, chunk.restores);
@@ -90,12 +91,28 @@ Result<bool> ParameterGather::add(std::uint32_t shard, const proto::Parameters& 
 
 // Received payloads become parameters here and nowhere else.
 Result<void> ParameterGather::place(const proto::Parameters& chunk, const proto::Payload& payload,
-                                    std::span<float> values) {
-  if (!proto::is_difference(chunk.codec))
-    return proto::decompress(chunk.codec, payload.bytes(), values);
-  difference_.resize(values.size());
-  RUBATO_TRY(proto::decompress(chunk.codec, payload.bytes(), difference_));
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] += difference_[i];
+                                    std::uint64_t begin) {
+  const std::span<float> values = *values_;
+  const bool difference = proto::is_difference(chunk.codec);
+  const std::uint64_t averaged = difference ? averaged_.count(begin, chunk.count) : 0;
+  if (chunk.averaged != averaged)
+    return fail(ErrorCode::Corrupt,
+                fmt::format("a reply of {} elements at {} has {} averaged ones; there are {}",
+                            chunk.count, begin, chunk.averaged, averaged));
+  if (!difference)
+    return proto::decompress(chunk.codec, payload.bytes(), values.subspan(begin, chunk.count));
+  const std::size_t coded = payload.size() - averaged * sizeof(float);
+  difference_.resize(chunk.count - averaged);
+  RUBATO_TRY(proto::decompress(chunk.codec, payload.bytes().first(coded), difference_));
+  std::size_t next = 0;
+  averaged_.for_each_other(begin, chunk.count, [&](std::uint64_t offset, std::uint64_t n) {
+    for (std::uint64_t i = offset; i < offset + n; ++i) values[i] += difference_[next++];
+  });
+  std::size_t at = coded;
+  averaged_.for_each(begin, chunk.count, [&](std::uint64_t offset, std::uint64_t n) {
+    std::memcpy(values.data() + offset, payload.bytes().data() + at, n * sizeof(float));
+    at += n * sizeof(float);
+  });
   return {};
 }
 

@@ -12,6 +12,7 @@
 #include "base/result.hpp"
 #include "base/shareable.hpp"
 #include "base/time.hpp"
+#include "proto/averaged_elements.hpp"
 #include "proto/chunk_set.hpp"
 #include "proto/messages.hpp"
 
@@ -23,7 +24,8 @@ class ParameterGather {
 
   ParameterGather() = default;
   // `blank`: chunks are only counted; there are no values().
-  explicit ParameterGather(const proto::ShardMap& shards, bool blank = false);
+  explicit ParameterGather(const proto::ShardMap& shards, bool blank = false,
+                           proto::AveragedElements averaged = {});
 
   // Expects the replies to `sequence` from every shard. A lent `room` takes each chunk over its old
   // contents when the chunk comes. Requires: `room` has space for all parameters. Differences are
@@ -77,9 +79,10 @@ class ParameterGather {
     bool noted = false;  // by the shard: all chunks of this reply so far
     bool based = false;
   };
-  // Copies a chunk into `values`, or adds it to them if it is a difference.
+  // Copies a chunk into the values from element `begin` on, or adds it to them if it is a
+  // difference.
   Result<void> place(const proto::Parameters& chunk, const proto::Payload& payload,
-                     std::span<float> values);
+                     std::uint64_t begin);
 
   bool blank_ = false;
   std::vector<ShardState> shards_;
@@ -88,6 +91,7 @@ class ParameterGather {
   bool lent_ = false;              // values_ is lent
   bool was_lent_ = false;          // values_ was lent when this reply began
   std::vector<float> difference_;  // of one chunk
+  proto::AveragedElements averaged_;
   Sequence sequence_ = 0;
   std::size_t waiting_ = 0;  // shards not complete
   bool refused_ = false;

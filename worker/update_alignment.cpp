@@ -13,20 +13,6 @@ namespace {
 constexpr double kLengthEwma = 0.1;
 constexpr std::size_t kBlock = 64;  // floats: four lines of cache
 
-// out <- at most kSampleMax of `all`, the same places each time.
-void sample(std::span<const float> all, std::vector<float>& out) {
-  if (all.size() <= UpdateAlignment::kSampleMax) {
-    out.assign(all.begin(), all.end());
-    return;
-  }
-  constexpr std::size_t kBlocks = UpdateAlignment::kSampleMax / kBlock;
-  out.clear();
-  for (std::size_t i = 0; i < kBlocks; ++i) {
-    const auto block = all.subspan((all.size() - kBlock) * i / (kBlocks - 1), kBlock);
-    out.insert(out.end(), block.begin(), block.end());
-  }
-}
-
 // In eight sums, whatever vectors the processor has: the same bits on every CPU.
 double dot(std::span<const float> a, std::span<const float> b) {
   std::array<double, 8> sums{};
@@ -53,6 +39,24 @@ double cosine(std::span<const float> a, double length, std::span<const float> b)
 }
 
 }  // namespace
+
+void UpdateAlignment::sample(std::span<const float> all, std::vector<float>& out) const {
+  out.clear();
+  if (all.size() <= kSampleMax) return add_block(all, 0, all.size(), out);
+  constexpr std::size_t kBlocks = kSampleMax / kBlock;
+  for (std::size_t i = 0; i < kBlocks; ++i)
+    add_block(all, (all.size() - kBlock) * i / (kBlocks - 1), kBlock, out);
+}
+
+void UpdateAlignment::add_block(std::span<const float> all, std::size_t at, std::size_t count,
+                                std::vector<float>& out) const {
+  const auto block = all.subspan(at, count);
+  const std::size_t begin = out.size();
+  out.insert(out.end(), block.begin(), block.end());
+  averaged_.for_each(at, count, [&](std::uint64_t offset, std::uint64_t n) {
+    std::ranges::fill(std::span(out).subspan(begin + offset - at, n), 0.0f);
+  });
+}
 
 void UpdateAlignment::on_loaded(std::span<const float> parameters) {
   if (loaded_.empty()) return sample(parameters, loaded_);

@@ -6,15 +6,17 @@
 // - The worker waited for R_k: the gradients are of R_k. The way before is R_(k-1) - R_k. The way
 //   during is known only of the update before; it is the same R_(k-1) - R_k.
 // Of a large model only kSampleMax parameters are looked at, in blocks that are spread evenly. So
-// neither time nor memory grows with the model.
+// neither time nor memory grows with the model. Averaged elements count as 0.
 // Source of the limit to an update's length: Pascanu, Mikolov, Bengio, ICML 2013, Alg. 1.
 // Pure. Shapes: all parameters each time. Threads: one owner.
 #pragma once
 
 #include <cstddef>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "proto/averaged_elements.hpp"
 #include "sync/model.hpp"
 
 namespace rubato::worker {
@@ -24,6 +26,11 @@ class UpdateAlignment {
   static constexpr std::size_t kSampleMax = 1 << 16;
   static constexpr double kLongest = 2;
 
+  explicit UpdateAlignment(proto::AveragedElements averaged = {})
+      : averaged_(std::move(averaged)) {}
+
+  // Nothing of before is known any more.
+  void begin_anew() { *this = UpdateAlignment(std::move(averaged_)); }
   // The worker now trains from these global parameters.
   void on_loaded(std::span<const float> parameters);
   struct Seen {
@@ -35,6 +42,12 @@ class UpdateAlignment {
   Seen on_commit(std::span<const float> update, double rates, bool overlapped);
 
  private:
+  // out <- at most kSampleMax of `all`, the same places each time.
+  void sample(std::span<const float> all, std::vector<float>& out) const;
+  void add_block(std::span<const float> all, std::size_t at, std::size_t count,
+                 std::vector<float>& out) const;
+
+  proto::AveragedElements averaged_;
   std::vector<float> loaded_;  // R_k
   std::vector<float> during_;  // R_(k-1) - R_k
   std::vector<float> before_;  // R_(k-2) - R_(k-1)

@@ -1,6 +1,7 @@
 #include "worker/update_encoder.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "base/check.hpp"
@@ -10,13 +11,15 @@ namespace rubato::worker {
 
 UpdateEncoder::UpdateEncoder(const proto::Compression& compression,
                              std::shared_ptr<Residual> residual, std::uint64_t parameters,
-                             std::uint64_t chunk, bool blank)
+                             std::uint64_t chunk, bool blank, proto::AveragedElements averaged)
     : compression_(compression),
       blank_(blank),
       residual_(std::move(residual)),
-      buffers_(proto::payload_floats(compression, std::min(chunk, parameters))),
+      buffers_(0),
       owed_(residual_ != nullptr),
-      chunk_(std::min(chunk, parameters)) {
+      chunk_(std::min(chunk, parameters)),
+      averaged_(std::move(averaged)) {
+  buffers_ = proto::BufferPool(buffer_floats());
   RUBATO_CHECK(!residual_ || residual_->values().size() == parameters, "a residual of the model");
 }
 
@@ -41,7 +44,12 @@ bool UpdateEncoder::rebase(std::uint32_t restores) {
 void UpdateEncoder::use(const proto::Compression& compression) {
   if (compression.codec == compression_.codec && compression.keep == compression_.keep) return;
   compression_ = compression;
-  buffers_ = proto::BufferPool(proto::payload_floats(compression, chunk_));
+  buffers_ = proto::BufferPool(buffer_floats());
+}
+
+// With averaged elements a chunk may need as much as in f32.
+std::uint64_t UpdateEncoder::buffer_floats() const {
+  return averaged_.empty() ? proto::payload_floats(compression_, chunk_) : chunk_;
 }
 
 void UpdateEncoder::begin(std::shared_ptr<const Floats> update, bool finite, std::uint64_t seed) {
@@ -63,7 +71,7 @@ void UpdateEncoder::begin_plain(std::shared_ptr<const Floats> values) {
   end();
   drop_residual();
   update_ = std::move(values);
-  finite_ = true;
+  finite_ = plain_ = true;
   compressing_ = false;
 }
 
@@ -113,33 +121,73 @@ void UpdateEncoder::drop_residual() {
 void UpdateEncoder::end() {
   if (update_ && cleared_ == update_->size()) owed_ = false;
   cleared_ = 0;
-  packed_ = false;
+  packed_ = plain_ = false;
   update_.reset();
   sent_.clear();
 }
 
 proto::Compression UpdateEncoder::form_of(std::uint64_t count) const {
-  return compressing_ ? proto::worthwhile(compression_, count) : proto::Compression{};
+  return compressing_ && count > 0 ? proto::worthwhile(compression_, count) : proto::Compression{};
 }
 
-proto::Payload UpdateEncoder::chunk(std::uint64_t begin, std::uint64_t count) {
+UpdateEncoder::Chunk UpdateEncoder::chunk(std::uint64_t begin, std::uint64_t count) {
   RUBATO_CHECK(active(), "an update is in flight");
-  if (packed_) return packed_chunk(begin, count);
-  const proto::Compression form = form_of(count);
-  const std::size_t bytes = proto::compressed_bytes(form, count);
-  if (blank_) return proto::Payload::of(update_).slice(0, bytes);
-  if (!compressing_)
-    return proto::Payload::of(update_).slice(begin * sizeof(float), count * sizeof(float));
+  const std::uint64_t averaged = plain_ ? 0 : averaged_.count(begin, count);
+  const proto::Compression form = form_of(count - averaged);
+  const auto made = [&](proto::Payload payload) {
+    return Chunk{std::move(payload), form.codec, averaged};
+  };
+  if (packed_) return made(packed_chunk(begin, count));
+  if (blank_)
+    return made(proto::Payload::of(update_).slice(0, proto::compressed_bytes(form, count)));
+  if (!compressing_ && averaged == 0)
+    return made(proto::Payload::of(update_).slice(begin * sizeof(float), count * sizeof(float)));
   const auto at =
       std::lower_bound(sent_.begin(), sent_.end(), begin,
                        [](const Sent& sent, std::uint64_t wanted) { return sent.begin < wanted; });
-  if (at != sent_.end() && at->begin == begin) return at->payload;
+  if (at != sent_.end() && at->begin == begin) return made(at->payload);
+  if (compressing_ && form.codec == proto::PayloadCodec::F32) cleared_ += count;
+  return made(sent_.insert(at, {begin, with_averaged(form, begin, count, averaged)})->payload);
+}
+
+proto::Payload UpdateEncoder::with_averaged(const proto::Compression& form, std::uint64_t begin,
+                                            std::uint64_t count, std::uint64_t averaged) {
   const auto buffer = buffers_.take();
-  compressor_.compress(form, std::span(*update_).subspan(begin, count),
-                       residual_->values().subspan(begin, count), Rng(seed_, begin, 0).next(),
-                       std::as_writable_bytes(std::span(*buffer)).first(bytes));
-  if (form.codec == proto::PayloadCodec::F32) cleared_ += count;
-  return sent_.insert(at, {begin, proto::Payload::of(buffer).slice(0, bytes)})->payload;
+  const auto bytes = std::as_writable_bytes(std::span(*buffer));
+  const auto update = std::span<const float>(*update_);
+  const std::size_t coded = proto::compressed_bytes(form, count - averaged);
+  const std::uint64_t seed = Rng(seed_, begin, 0).next();
+  if (averaged == 0) {
+    compressor_.compress(form, update.subspan(begin, count),
+                         residual_->values().subspan(begin, count), seed, bytes.first(coded));
+    return proto::Payload::of(buffer).slice(0, coded);
+  }
+  others_.clear();
+  owed_of_others_.clear();
+  averaged_.for_each_other(begin, count, [&](std::uint64_t offset, std::uint64_t n) {
+    const auto from = update.subspan(offset, n);
+    others_.insert(others_.end(), from.begin(), from.end());
+    if (!compressing_) return;
+    const auto owed = residual_->values().subspan(offset, n);
+    owed_of_others_.insert(owed_of_others_.end(), owed.begin(), owed.end());
+  });
+  if (!compressing_) {
+    std::memcpy(bytes.data(), others_.data(), coded);
+  } else if (!others_.empty()) {
+    compressor_.compress(form, others_, owed_of_others_, seed, bytes.first(coded));
+    auto next = owed_of_others_.cbegin();
+    averaged_.for_each_other(begin, count, [&](std::uint64_t offset, std::uint64_t n) {
+      const auto length = static_cast<std::ptrdiff_t>(n);
+      std::copy(next, next + length, residual_->values().subspan(offset, n).begin());
+      next += length;
+    });
+  }
+  std::size_t at = coded;
+  averaged_.for_each(begin, count, [&](std::uint64_t offset, std::uint64_t n) {
+    std::memcpy(bytes.data() + at, update.data() + offset, n * sizeof(float));
+    at += n * sizeof(float);
+  });
+  return proto::Payload::of(buffer).slice(0, at);
 }
 
 proto::Payload UpdateEncoder::packed_chunk(std::uint64_t begin, std::uint64_t count) const {

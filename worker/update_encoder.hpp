@@ -1,5 +1,7 @@
 // worker/update_encoder.hpp - the update in flight as payloads, chunk by chunk: as f32, or
 // compressed with error feedback (proto/compression.hpp).
+// An update has the values of averaged elements, not their differences. They follow each chunk as
+// f32, and no codec touches them.
 // Each chunk is compressed once, when it is first asked for, and kept until the commit is answered.
 // A chunk that is sent again has the same bytes, and the residual counts once.
 // Shards discard an update with NaN or infinity. It travels as f32 and does not touch the residual.
@@ -17,6 +19,7 @@
 
 #include "base/ids.hpp"
 #include "base/shareable.hpp"
+#include "proto/averaged_elements.hpp"
 #include "proto/buffer_pool.hpp"
 #include "proto/compression.hpp"
 #include "proto/payload.hpp"
@@ -32,7 +35,8 @@ class UpdateEncoder {
   // and no residual nothing is copied. `chunk`: elements in a message. `blank`: each update is one
   // chunk, which stands for all.
   UpdateEncoder(const proto::Compression& compression, std::shared_ptr<Residual> residual,
-                std::uint64_t parameters, std::uint64_t chunk, bool blank = false);
+                std::uint64_t parameters, std::uint64_t chunk, bool blank = false,
+                proto::AveragedElements averaged = {});
 
   // Updates belong to this run from now on. The residual of another run is dropped. Returns: whose
   // the residual was. Requires: not active.
@@ -63,14 +67,22 @@ class UpdateEncoder {
   std::span<const float> values() const { return *update_; }
   // False when the update holds NaN or infinity.
   bool finite() const { return finite_; }
-  // The codec of the payload for `count` elements of this update.
-  proto::PayloadCodec codec(std::uint64_t count) const { return form_of(count).codec; }
+  // As in proto::Commit.
+  struct Chunk {
+    proto::Payload payload;
+    proto::PayloadCodec codec = proto::PayloadCodec::F32;
+    std::uint64_t averaged = 0;
+  };
   // The elements [begin, begin + count) of the model. Requires: active; an update is always cut at
   // the same elements.
-  proto::Payload chunk(std::uint64_t begin, std::uint64_t count);
+  Chunk chunk(std::uint64_t begin, std::uint64_t count);
 
  private:
+  std::uint64_t buffer_floats() const;
   proto::Compression form_of(std::uint64_t count) const;
+  // `count` elements, of which `averaged` are.
+  proto::Payload with_averaged(const proto::Compression& form, std::uint64_t begin,
+                               std::uint64_t count, std::uint64_t averaged);
   proto::Payload packed_chunk(std::uint64_t begin, std::uint64_t count) const;
   // The device drops its residual. Returns: true when there was one.
   bool forget();
@@ -84,6 +96,7 @@ class UpdateEncoder {
   std::shared_ptr<const Floats> update_;
   bool finite_ = true;
   bool compressing_ = false;   // false: this update travels as f32
+  bool plain_ = false;         // all elements travel in their places
   bool owed_;                  // the residual may hold something
   std::uint64_t cleared_ = 0;  // elements whose residual this update has sent in full
   std::uint64_t chunk_;        // elements
@@ -93,6 +106,8 @@ class UpdateEncoder {
     proto::Payload payload;
   };
   std::vector<Sent> sent_;  // ascending
+  proto::AveragedElements averaged_;
+  std::vector<float> others_, owed_of_others_;  // of one chunk, without the averaged ones
   // Of a device that packs.
   bool on_device_ = false;  // the residual is there
   bool forget_ = false;     // the device is to drop it with the next packed update

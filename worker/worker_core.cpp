@@ -40,6 +40,7 @@ ExchangeOptions exchange_options(const WorkerOptions& options) {
           .exchange = options.exchange,
           .blank = options.blank,
           .residual = options.residual,
+          .averaged = options.averaged,
           .watch = {options.probe_after, options.server_timeout}};
 }
 
@@ -50,7 +51,7 @@ WorkerCore::WorkerCore(const WorkerOptions& options, std::unique_ptr<sync::Commi
       overlap_(options.overlap),
       first_weight_(options.weight),
       forward_(options.early_forward),
-      alignment_(options.alignment ? std::make_unique<UpdateAlignment>() : nullptr),
+      alignment_(options.alignment ? std::make_unique<UpdateAlignment>(options.averaged) : nullptr),
       membership_(membership_options(options)),
       share_{.weight = options.weight},
       seeds_(options.seeds),
@@ -277,7 +278,7 @@ void WorkerCore::leave_shards() {
   commit_asked_ = overlapped_ = start_told_ = false;
   seeding_ = 0;  // another run counts anew
   cut_.reset();
-  if (alignment_) *alignment_ = {};
+  if (alignment_) alignment_->begin_anew();
 }
 
 void WorkerCore::on_directive(Instant now, const sync::Directive& directive) {
@@ -360,7 +361,7 @@ void WorkerCore::on_commit_answered(Instant now, const Exchange::Reply& reply) {
   const bool early = state_ == State::TrainingEarly;
   if (reply.refused) {
     ++refused_commits_;
-    if (alignment_) *alignment_ = {};
+    if (alignment_) alignment_->begin_anew();
   }
   progress_.overhead = ewma(progress_.overhead, reply.overhead(), kOverheadEwma);
   if (!overlapped_) {

@@ -52,7 +52,8 @@ struct WorkerOptions {
   proto::Compression down;
   bool auto_up = false;  // chosen while running (worker/codec_choice.hpp)
   bool auto_down = false;
-  std::shared_ptr<Residual> residual;  // of an earlier life; null: none
+  std::shared_ptr<Residual> residual;     // of an earlier life; null: none
+  proto::AveragedElements averaged = {};  // of an own model
   // Only the timing counts. The worker holds and sends sizes alone, and parameters() is empty. Each
   // update is one chunk of any values; it stands for all chunks.
   bool blank = false;

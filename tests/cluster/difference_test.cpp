@@ -109,7 +109,7 @@ class Memory {
   std::vector<std::byte> bytes_;
 };
 
-// A model of one tensor of each type, with odd sizes.
+// A model of two tensors of each type, with odd sizes. The second one is averaged.
 struct Model {
   std::vector<Memory> memory;
   std::vector<TensorMemory> tensors;
@@ -117,11 +117,18 @@ struct Model {
 
   Model() {
     std::size_t count = 37;
-    for (const Element element : kAll) memory.emplace_back(element, count += 2);
+    for (int time = 0; time < 2; ++time)
+      for (const Element element : kAll) memory.emplace_back(element, count += 2);
     for (Memory& each : memory) {
       tensors.push_back(each.tensor());
+      tensors.back().averaged = tensors.size() > std::size(kAll);
       parameters += each.count();
     }
+  }
+  std::vector<bool> averaged() const {
+    std::vector<bool> all;
+    for (const TensorMemory& tensor : tensors) all.insert(all.end(), tensor.count, tensor.averaged);
+    return all;
   }
   // Calls f(tensor, index in it) for each element in the order of the vector.
   template <class F>
@@ -145,6 +152,7 @@ struct Model {
 // floats are exact.
 struct Plain {
   std::vector<Element> elements;
+  std::vector<bool> averaged;
   std::vector<double> w;
   std::optional<std::vector<double>> base = {};
 
@@ -152,7 +160,7 @@ struct Plain {
   std::vector<float> take(bool over) {
     std::vector<float> update;
     for (std::size_t i = 0; i < w.size(); ++i)
-      update.push_back(static_cast<float>((*base)[i] - w[i]));
+      update.push_back(static_cast<float>(averaged[i] ? w[i] : (*base)[i] - w[i]));
     if (over) {
       base.reset();
     } else {
@@ -164,8 +172,13 @@ struct Plain {
     std::vector<double> next(w.size());
     for (std::size_t i = 0; i < w.size(); ++i) {
       const double update = base ? (*base)[i] - w[i] : 0;
-      w[i] = rounded(parameters[i] - update, elements[i]);
-      next[i] = half(elements[i]) ? w[i] + update : parameters[i];
+      double moved = parameters[i] - update;
+      if (averaged[i] && base) {  // no further than between what was loaded and what it held
+        moved = std::max(moved, std::min<double>(parameters[i], w[i]));
+        moved = std::min(moved, std::max<double>(parameters[i], w[i]));
+      }
+      w[i] = rounded(moved, elements[i]);
+      next[i] = half(elements[i]) && !(averaged[i] && base) ? w[i] + update : parameters[i];
     }
     base = next;
   }
@@ -196,7 +209,7 @@ TEST_CASE("difference: any order of calls, for tensors of all types, as the plai
     CAPTURE(seed);
     Rng rng(seed);
     Model model;
-    Plain plain{model.elements(), std::vector<double>(model.parameters)};
+    Plain plain{model.elements(), model.averaged(), std::vector<double>(model.parameters)};
     Difference difference(model.parameters);
     std::set<int> called;
     for (int call = 0; call < 60; ++call) {

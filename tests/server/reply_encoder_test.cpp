@@ -8,6 +8,7 @@
 
 #include "base/rng.hpp"
 #include "tests/server/sent.hpp"
+#include "worker/parameter_gather.hpp"
 
 namespace rubato::server {
 namespace {
@@ -218,6 +219,51 @@ TEST_CASE("parameters that stay the same are halved once for all, and anew when 
   const auto again = encode(encoder, parameters, a, head);
   CHECK_FALSE(same_memory(again, one));
   CHECK_FALSE(same_memory(encode(encoder, parameters, b, head), again));
+}
+
+// Whatever the codec of the differences, a worker holds the averaged elements to the bit.
+TEST_CASE("a difference has the values of averaged elements") {
+  const proto::AveragedElements averaged({{0, 1}, {70, 90}, {199, 200}});
+  for (const auto& form : {Compression{PayloadCodec::Int8}, Compression{PayloadCodec::TopK, 0.01},
+                           Compression{PayloadCodec::RandomK, 0.01}}) {
+    CAPTURE(proto::codec_name(form.codec));
+    Rng rng(2);
+    ReplyEncoder encoder(100, false, averaged);
+    ReplyState state{.wanted = form};
+    proto::ShardMap shards;
+    shards.shards.push_back({{0, 200}, "server"});
+    worker::ParameterGather gather(shards, false, averaged);
+    auto parameters = random_values(rng, 200);
+    for (Sequence sequence = 1; sequence < 6; ++sequence) {
+      CAPTURE(sequence);
+      for (float& value : parameters) value += 0.01f * static_cast<float>(rng.normal());
+      parameters[80] = 3e4f + static_cast<float>(sequence);
+      gather.begin(sequence);
+      for (const std::uint64_t offset : {0, 100}) {
+        proto::Parameters head;
+        head.sequence = sequence;
+        head.offset = offset;
+        head.count = 100;
+        head.total = 200;
+        const auto chunk = tests::payload_of(
+            std::vector<float>(parameters.begin() + static_cast<std::ptrdiff_t>(offset),
+                               parameters.begin() + static_cast<std::ptrdiff_t>(offset) + 100));
+        const auto payload = encoder.encode(chunk, 200, state, sequence, head);
+        CHECK(payload.size() <= 400);
+        REQUIRE(gather.add(0, head, payload).has_value());
+        if (sequence == 1) continue;
+        CHECK(head.codec == form.codec);
+        CHECK(head.averaged == averaged.count(offset, 100));
+      }
+      state.want(form, true);
+      REQUIRE_FALSE(gather.active());
+      const auto held = gather.values();
+      for (std::size_t i = 0; i < held.size(); ++i)
+        CHECK(held[i] == state.held[i]);  // the next difference begins where the worker is
+      for (const std::size_t i : {0, 70, 80, 89, 199}) CHECK(held[i] == parameters[i]);
+      CHECK(std::abs(held[1] - parameters[1]) < 0.2f);
+    }
+  }
 }
 
 }  // namespace

@@ -45,6 +45,8 @@ struct ServerSetup {
   std::optional<sync::CommitForm> form = {};
   double update_limit = kUpdateLimitDefault;
   bool seeds = false;
+  std::vector<ElementRange> averaged = {};  // of the whole model
+  std::uint64_t begin = 0;                  // where the shard begins in the model
 };
 
 class ServerWorld {
@@ -57,8 +59,8 @@ class ServerWorld {
         chunk_(setup.chunk) {
     core.on_start(now);
     from_scheduler(proto::Welcome{.you = {proto::Role::Server, 0},
-                                  .parameters = setup.initial.size(),
-                                  .range = {0, setup.initial.size()},
+                                  .parameters = setup.begin + setup.initial.size(),
+                                  .range = {setup.begin, setup.begin + setup.initial.size()},
                                   .shards = {},
                                   .snapshot = setup.snapshot});
     tests::sent(core);
@@ -70,7 +72,8 @@ class ServerWorld {
     options.incarnation = 7;
     options.name = "server-0";
     options.endpoint = "tcp://10.0.0.1:5700";
-    options.parameters = setup.initial.size();
+    options.parameters = setup.begin + setup.initial.size();
+    options.averaged = proto::AveragedElements(setup.averaged);
     options.shard.chunk_bytes = setup.chunk * sizeof(float);
     options.shard.optimizer = setup.optimizer;
     options.shard.average = setup.average;
@@ -82,9 +85,9 @@ class ServerWorld {
     return options;
   }
   static InitialParameters initial(const ServerSetup& setup) {
-    return [values = setup.initial](ElementRange range) {
-      return std::vector<float>(values.begin() + static_cast<std::ptrdiff_t>(range.begin),
-                                values.begin() + static_cast<std::ptrdiff_t>(range.end));
+    return [values = setup.initial, begin = setup.begin](ElementRange range) {
+      return std::vector<float>(values.begin() + static_cast<std::ptrdiff_t>(range.begin - begin),
+                                values.begin() + static_cast<std::ptrdiff_t>(range.end - begin));
     };
   }
   static std::unique_ptr<Storage> storage(const ServerSetup& setup) {

@@ -7,6 +7,8 @@
 #include <limits>
 #include <utility>
 
+#include "base/rng.hpp"
+
 namespace rubato::worker {
 namespace {
 
@@ -16,10 +18,9 @@ std::shared_ptr<const Floats> values(const std::vector<float>& all) {
   return std::make_shared<const Floats>(all.begin(), all.end());
 }
 
-std::vector<float> sent(const UpdateEncoder& encoder, const proto::Payload& payload,
-                        std::size_t count) {
+std::vector<float> sent(const UpdateEncoder::Chunk& chunk, std::size_t count) {
   std::vector<float> out(count);
-  REQUIRE(proto::decompress(encoder.codec(count), payload.bytes(), out).has_value());
+  REQUIRE(proto::decompress(chunk.codec, chunk.payload.bytes(), out).has_value());
   return out;
 }
 
@@ -31,9 +32,9 @@ TEST_CASE("f32 without a residual is the update itself") {
   UpdateEncoder encoder({}, nullptr, 4, 2);
   const auto update = values({1, 2, 3, 4});
   encoder.begin(update, true, 1);
-  const auto payload = encoder.chunk(2, 2);
-  CHECK(static_cast<const void*>(payload.bytes().data()) == update->data() + 2);
-  CHECK(encoder.codec(4) == PayloadCodec::F32);
+  const auto chunk = encoder.chunk(2, 2);
+  CHECK(static_cast<const void*>(chunk.payload.bytes().data()) == update->data() + 2);
+  CHECK(chunk.codec == PayloadCodec::F32);
   encoder.end();
   CHECK_FALSE(encoder.active());
 }
@@ -43,14 +44,14 @@ TEST_CASE("a chunk that is sent again is the same bytes, and its residual is cou
   encoder.begin(values({8, 4, 2, 1, 1, 2, 4, 8}), true, 1);
   const auto second = encoder.chunk(4, 4);
   const auto first = encoder.chunk(0, 4);
-  CHECK(sent(encoder, first, 4) == std::vector<float>{8, 0, 0, 0});
-  CHECK(sent(encoder, second, 4) == std::vector<float>{0, 0, 0, 8});
-  CHECK(same_bytes(encoder.chunk(4, 4), second));
-  CHECK(same_bytes(encoder.chunk(0, 4), first));
+  CHECK(sent(first, 4) == std::vector<float>{8, 0, 0, 0});
+  CHECK(sent(second, 4) == std::vector<float>{0, 0, 0, 8});
+  CHECK(same_bytes(encoder.chunk(4, 4).payload, second.payload));
+  CHECK(same_bytes(encoder.chunk(0, 4).payload, first.payload));
   // What was left out follows with the next commits, once.
   for (const float next : {4.0f, 2.0f, 1.0f, 0.0f}) {
     encoder.begin(values(std::vector<float>(8)), true, 1);
-    const auto now = sent(encoder, encoder.chunk(0, 4), 4);
+    const auto now = sent(encoder.chunk(0, 4), 4);
     CHECK(*std::max_element(now.begin(), now.end()) == next);
   }
 }
@@ -61,7 +62,7 @@ TEST_CASE("what an earlier life has left is sent, whatever the codec is now") {
     residual->values()[1] = 0.5f;
     UpdateEncoder encoder({codec}, residual, 2, 2);
     encoder.begin(values({1, 2}), true, 1);
-    CHECK(sent(encoder, encoder.chunk(0, 2), 2) == std::vector<float>{1, 2.5f});
+    CHECK(sent(encoder.chunk(0, 2), 2) == std::vector<float>{1, 2.5f});
     CHECK(residual->values()[1] == 0);
   }
 }
@@ -84,10 +85,10 @@ TEST_CASE("another codec for every update: what was sent and what is left add up
     }
     encoder.use(codec);
     encoder.begin(values(update), true, seed);
-    CHECK(encoder.codec(4) == codec.codec);
+    CHECK(encoder.chunk(0, 4).codec == codec.codec);
     for (const auto& [begin, count] : {std::pair{0, 4}, std::pair{4, 2}}) {
       const auto at = static_cast<std::size_t>(begin), size = static_cast<std::size_t>(count);
-      const auto part = sent(encoder, encoder.chunk(at, size), size);
+      const auto part = sent(encoder.chunk(at, size), size);
       for (std::size_t i = 0; i < size; ++i) arrived[at + i] += part[i];
     }
     encoder.end();
@@ -101,11 +102,11 @@ TEST_CASE("another codec for every update: what was sent and what is left add up
   (void)encoder.chunk(0, 4);
   encoder.end();  // given up half way: the rest is still owed
   encoder.begin(update, true, 1);
-  CHECK(static_cast<const void*>(encoder.chunk(0, 4).bytes().data()) != update->data());
+  CHECK(static_cast<const void*>(encoder.chunk(0, 4).payload.bytes().data()) != update->data());
   (void)encoder.chunk(4, 2);
   encoder.end();
   encoder.begin(update, true, 1);
-  CHECK(static_cast<const void*>(encoder.chunk(0, 4).bytes().data()) == update->data());
+  CHECK(static_cast<const void*>(encoder.chunk(0, 4).payload.bytes().data()) == update->data());
 }
 
 const proto::Compression kEdges[] = {{PayloadCodec::Int8},         {PayloadCodec::F16},
@@ -126,10 +127,10 @@ TEST_CASE("a chunk that no codec makes smaller travels as f32 and leaves nothing
         encoder.begin(values(update), true, 1);
         for (std::size_t at = 0; at < size; at += 4) {
           const std::size_t count = std::min<std::size_t>(4, size - at);
-          const auto payload = encoder.chunk(at, count);
-          CHECK(payload.size() <= 4 * count);
-          const auto arrived = sent(encoder, payload, count);
-          if (encoder.codec(count) != PayloadCodec::F32) continue;
+          const auto chunk = encoder.chunk(at, count);
+          CHECK(chunk.payload.size() <= 4 * count);
+          const auto arrived = sent(chunk, count);
+          if (chunk.codec != PayloadCodec::F32) continue;
           CHECK(arrived == std::vector<float>(count, 1.001f));
           for (const float left : residual->values().subspan(at, count)) CHECK(left == 0);
         }
@@ -148,8 +149,8 @@ TEST_CASE("a blank update has room for every codec") {
     encoder.begin(values({0, 0, 0, 0}), true, 1);
     real.begin(values({1, 2, 3, 4, 5, 6, 7, 8, 9}), true, 1);
     for (const auto& [begin, count] : {std::pair{0U, 4U}, {4U, 4U}, {8U, 1U}}) {
-      CHECK(encoder.chunk(begin, count).size() == real.chunk(begin, count).size());
-      CHECK(encoder.codec(count) == real.codec(count));
+      CHECK(encoder.chunk(begin, count).payload.size() == real.chunk(begin, count).payload.size());
+      CHECK(encoder.chunk(begin, count).codec == real.chunk(begin, count).codec);
     }
   }
 }
@@ -160,8 +161,8 @@ TEST_CASE("an update to be discarded travels as it is and leaves the residual al
   UpdateEncoder encoder({PayloadCodec::Int8}, residual, 2, 2);
   encoder.begin(values({1, std::numeric_limits<float>::quiet_NaN()}), false, 1);
   CHECK_FALSE(encoder.finite());
-  CHECK(encoder.codec(2) == PayloadCodec::F32);
-  CHECK(encoder.chunk(0, 2).size() == 8);
+  CHECK(encoder.chunk(0, 2).codec == PayloadCodec::F32);
+  CHECK(encoder.chunk(0, 2).payload.size() == 8);
   CHECK(residual->values()[0] == 0.25f);
   CHECK(residual->values()[1] == 0);
 }
@@ -194,10 +195,10 @@ TEST_CASE("a device packs the chunks of each shard, in what is worthwhile") {
   encoder.begin_packed(values(payloads));
   CHECK(encoder.active());
   CHECK(encoder.finite());
-  CHECK(encoder.codec(4) == PayloadCodec::TopK);
-  CHECK(encoder.codec(1) == PayloadCodec::F32);
+  CHECK(encoder.chunk(0, 4).codec == PayloadCodec::TopK);
+  CHECK(encoder.chunk(12, 1).codec == PayloadCodec::F32);
   const auto first = [&](std::uint64_t begin, std::uint64_t count) {
-    const auto payload = encoder.chunk(begin, count);
+    const auto payload = encoder.chunk(begin, count).payload;
     CHECK(payload.size() == (count == 4 ? 8 : 4));
     std::vector<float> scratch;
     return payload.floats(scratch)[0];
@@ -263,6 +264,60 @@ TEST_CASE("a device drops what it has left when the host would, once") {
   CHECK(encoder.join(9) == Residual::Left::Nothing);
   encoder.use({PayloadCodec::F16});
   CHECK(forgets());
+}
+
+// The encoder of a model without them, given the other elements alone, is the reference.
+TEST_CASE("averaged elements follow a chunk as they are, and no codec touches them") {
+  const proto::AveragedElements averaged({{0, 1}, {5, 8}, {12, 16}});  // all of the last chunk
+  for (const auto& codec : kEdges) {
+    CAPTURE(proto::codec_name(codec.codec));
+    CAPTURE(codec.keep);
+    if (codec.codec == PayloadCodec::RandomK) continue;  // draws by where a chunk begins
+    UpdateEncoder encoder(codec, nullptr, 16, 8, false, averaged);
+    UpdateEncoder first(codec, nullptr, 4, 8), second(codec, nullptr, 4, 8);
+    Rng rng(3);
+    for (int commit = 0; commit < 4; ++commit) {
+      std::vector<float> update(16);
+      for (float& value : update) value = static_cast<float>(rng.normal());
+      update[6] = 3e4f;  // a variance beside small updates
+      encoder.begin(values(update), true, 1);
+      first.begin(values({update[1], update[2], update[3], update[4]}), true, 1);
+      second.begin(values({update[8], update[9], update[10], update[11]}), true, 1);
+      for (int time = 0; time < 2; ++time) {  // sent again: the same bytes
+        for (const std::uint64_t begin : {0, 8}) {
+          const auto chunk = encoder.chunk(begin, 8);
+          const auto other = (begin == 0 ? first : second).chunk(0, 4);
+          CHECK(chunk.averaged == 4);
+          CHECK(chunk.codec == other.codec);
+          REQUIRE(chunk.payload.size() == other.payload.size() + 4 * sizeof(float));
+          CHECK(chunk.payload.size() <= 8 * sizeof(float));
+          CHECK(same_bytes(chunk.payload.slice(0, other.payload.size()), other.payload));
+          std::vector<float> scratch;
+          const auto means =
+              chunk.payload.slice(other.payload.size(), 4 * sizeof(float)).floats(scratch);
+          const std::vector<float> expected =
+              begin == 0 ? std::vector{update[0], update[5], update[6], update[7]}
+                         : std::vector(update.begin() + 12, update.end());
+          CHECK(std::vector(means.begin(), means.end()) == expected);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a chunk of averaged elements alone is their values; initial values keep their places") {
+  UpdateEncoder encoder({PayloadCodec::Int8}, nullptr, 4, 2, false,
+                        proto::AveragedElements({{2, 4}}));
+  encoder.begin(values({1, 2, 3, 4}), true, 1);
+  const auto chunk = encoder.chunk(2, 2);
+  CHECK(chunk.averaged == 2);
+  CHECK(chunk.codec == PayloadCodec::F32);
+  CHECK(sent(chunk, 2) == std::vector<float>{3, 4});
+  encoder.begin_plain(values({1, 2, 3, 4}));
+  CHECK(encoder.chunk(2, 2).averaged == 0);
+  CHECK(sent(encoder.chunk(2, 2), 2) == std::vector<float>{3, 4});
+  encoder.begin(values({1, 2, 3, 4}), true, 1);
+  CHECK(encoder.chunk(2, 2).averaged == 2);
 }
 
 }  // namespace
