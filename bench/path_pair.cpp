@@ -12,12 +12,12 @@
 #include "cluster/node_loop.hpp"
 #include "proto/key_files.hpp"
 #include "proto/zmq_curve.hpp"
+#include "server/file_storage.hpp"
 #include "sync/factory.hpp"
 
 namespace rubato::bench {
 namespace {
 
-constexpr std::uint64_t kCluster = 0xbe7c;
 constexpr proto::PeerId kNoScheduler = 0;  // transports know it as nobody
 constexpr Duration kNever = Duration::from_seconds(1e6);
 
@@ -30,7 +30,7 @@ T must(Result<T> result) {
 }
 
 proto::Message from_scheduler(proto::Body body) {
-  return {.cluster = kCluster,
+  return {.cluster = kPathCluster,
           .sender = {proto::Role::Scheduler, 0},
           .incarnation = 1,
           .body = std::move(body),
@@ -103,11 +103,21 @@ struct PathServers::Shard {
   server::ServerCore core;
   std::jthread thread;
 
-  Shard(const server::ServerOptions& options, const std::string& sync, Wire wire)
+  Shard(const server::ServerOptions& options, const std::string& sync, Wire wire,
+        const std::string& state)
       : transport(transport_options(wire, true)),
         core(
             options, [](ElementRange range) { return std::vector<float>(range.count(), 1.0f); },
-            sync::make_gate(sync, {}), kNoScheduler) {}
+            sync::make_gate(sync, {}), kNoScheduler, storage(options, state)) {}
+  std::unique_ptr<server::Storage> storage(const server::ServerOptions& options,
+                                           const std::string& state) {
+    if (state.empty()) return nullptr;
+    return must(server::open_storage({.directory = state,
+                                      .server = options.name,
+                                      .cluster = kPathCluster,
+                                      .journal = true,
+                                      .wake = [this] { transport.wake(); }}));
+  }
   ~Shard() {
     thread.request_stop();
     transport.wake();
@@ -115,16 +125,18 @@ struct PathServers::Shard {
 };
 
 PathServers::PathServers(std::size_t parameters, std::uint32_t shards, std::uint32_t workers,
-                         const std::string& sync, Wire wire) {
+                         const std::string& sync, Wire wire, const std::string& state) {
   proto::Members members{.epoch = 1, .members = {}};
   for (std::uint32_t i = 0; i < workers; ++i) members.members.push_back({{i}, 1000 + i});
   server::ServerOptions options;
-  options.cluster = kCluster;
+  options.cluster = kPathCluster;
   options.incarnation = 7;
   options.parameters = parameters;
   options.timing = quiet();
   for (std::uint32_t i = 0; i < shards; ++i) {
-    auto shard = std::make_unique<Shard>(options, sync, wire);
+    options.name = fmt::format("server-{}", i);
+    options.journal = !state.empty();
+    auto shard = std::make_unique<Shard>(options, sync, wire, state);
     const ElementRange range = proto::shard_range(parameters, i, shards);
     map_.shards.push_back({range, must(shard->transport.listen("tcp://127.0.0.1:*")),
                            wire == Wire::Curve ? bench_keys().server()->own.public_key : ""});
@@ -136,6 +148,7 @@ PathServers::PathServers(std::size_t parameters, std::uint32_t shards, std::uint
                                                          .range = range,
                                                          .shards = {}}));
     shard->core.on_message(now, kNoScheduler, from_scheduler(members));
+    if (options.journal) shard->core.on_message(now, kNoScheduler, from_scheduler(proto::Save{1}));
     while (shard->core.poll_send()) {
     }
     shard->thread = std::jthread([s = shard.get()](std::stop_token stop) {
@@ -151,7 +164,7 @@ PathServers::~PathServers() = default;
 
 worker::WorkerOptions path_worker_options(const proto::ShardMap& shards, std::uint32_t index) {
   worker::WorkerOptions options;
-  options.cluster = kCluster;
+  options.cluster = kPathCluster;
   options.incarnation = 1000 + index;
   options.name = fmt::format("worker-{}", index);
   options.parameters = shards.parameters();
@@ -223,10 +236,10 @@ void PathWorkers::finish() {
   }
 }
 
-PathPair::PathPair(std::size_t parameters, Ends ends, Wire wire) {
+PathPair::PathPair(std::size_t parameters, Ends ends, Wire wire, const std::string& state) {
   const Cores cores = cores_of(ends);
   cores.place(0);
-  servers_ = std::make_unique<PathServers>(parameters, 1, 1, "asp", wire);
+  servers_ = std::make_unique<PathServers>(parameters, 1, 1, "asp", wire, state);
   cores.place(1);
   workers_ = std::make_unique<PathWorkers>(servers_->shards(), 0, 1, wire);
 }

@@ -17,15 +17,18 @@
 
 namespace rubato::bench {
 
+inline constexpr std::uint64_t kPathCluster = 0xbe7c;
+
 // What a real node uses once it runs: TCP between hosts, with keys or without; shared memory on
 // one.
 enum class Wire { Tcp, Curve, SharedMemory };
 
 class PathServers {
  public:
-  // `sync` names the gate.
+  // `sync` names the gate. `state`: a directory for snapshots and a journal; empty: none is kept.
   PathServers(std::size_t parameters, std::uint32_t shards, std::uint32_t workers,
-              const std::string& sync = "asp", Wire wire = Wire::Tcp);
+              const std::string& sync = "asp", Wire wire = Wire::Tcp,
+              const std::string& state = "");
   ~PathServers();
   const proto::ShardMap& shards() const { return map_; }
 
@@ -76,7 +79,8 @@ class PathWorkers {
 // core.
 class PathPair {
  public:
-  explicit PathPair(std::size_t parameters, Ends ends = Ends::Anywhere, Wire wire = Wire::Tcp);
+  explicit PathPair(std::size_t parameters, Ends ends = Ends::Anywhere, Wire wire = Wire::Tcp,
+                    const std::string& state = "");
   void round() { workers_->round(); }
 
  private:

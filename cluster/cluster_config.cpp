@@ -129,6 +129,13 @@ void read_workers(const ConfigTable& root, const Catalog& catalog,
   if (config.workers.empty()) root.problem("workers", "a cluster needs at least one [[workers]]");
 }
 
+void check_durability(const ConfigTable& root, const ClusterConfig& config) {
+  if (config.snapshot.journal && config.snapshot.every_seconds == 0)
+    root.problem("durability",
+                 "a journal goes on from a snapshot: give snapshot.every_seconds "
+                 "above 0, or use durability = \"none\"");
+}
+
 void check_precision(const ConfigTable& table, const ClusterConfig& config) {
   const auto on_gpu = [](const WorkerGroup& group) {
     return train::gpu_number(group.training_device).has_value();
@@ -660,6 +667,7 @@ Result<ClusterConfig> parse_cluster(const std::string& text, const std::string& 
   check_stop(root.table("stop"), config);
   const Result<train::ModelSpec> spec = known_spec(config);
   read_workers(root, catalog, spec, config);
+  check_durability(root, config);
   check_precision(root.table("training"), config);
   scale_cluster(root, config);
   derive_from_length(root, config);

@@ -151,7 +151,8 @@ struct EvaluationConfig {
 // 30 s: 100 MB of parameters then cost 3 MB/s of disk, and a crash costs 15 s of training on
 // average.
 struct SnapshotConfig {
-  bool kept = true;  // durability = "snapshot", where a server has a directory for them
+  bool kept = true;      // durability = "snapshot" or "journal", where a server has a directory
+  bool journal = false;  // durability = "journal"
   double every_seconds = 30;
 };
 

@@ -93,12 +93,17 @@ std::vector<ClusterRow> make_cluster_rows() {
               Limits::at_least(1), +[](C& c) -> std::optional<double>& { return c.heterogeneity; },
               "as the groups are"}),
       own<C>({kTopSection, "durability",
-              "what a server's death costs: snapshot: seconds, where it has a directory for "
-              "snapshots; none: the run",
+              "what a server's death costs, where it has a directory for its state: snapshot: "
+              "seconds; journal: no commit that was answered; none: the run",
               kAny,
-              Row::Choice{{"none", "snapshot"},
-                          [](const C& c) { return static_cast<std::size_t>(c.snapshot.kept); },
-                          [](C& c, std::size_t i) { c.snapshot.kept = i == 1; }}}),
+              Row::Choice{{"none", "snapshot", "journal"},
+                          [](const C& c) -> std::size_t {
+                            return c.snapshot.journal ? 2 : c.snapshot.kept ? 1 : 0;
+                          },
+                          [](C& c, std::size_t i) {
+                            c.snapshot.kept = i > 0;
+                            c.snapshot.journal = i == 2;
+                          }}}),
       {kTopSection, "join", "who may be a worker: open: also one that the file does not list", kAny,
        Row::Choice{{"listed", "open"},
                    [](const C& c) { return static_cast<std::size_t>(c.open); },

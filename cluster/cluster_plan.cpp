@@ -343,6 +343,7 @@ std::unique_ptr<server::ServerCore> make_server(
                    .blank = plan.blank};
   options.averaged = averaged_of(plan);
   options.seeds = plan.own && !plan.start.values;
+  options.journal = config.snapshot.journal;
   options.form = sync::commit_form(plan.sync, config.sync);
   options.update_limit = config.servers.update_limit;
   options.reports = !plan.settings.empty();

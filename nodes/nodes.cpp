@@ -215,7 +215,9 @@ Result<void> serve_shard(const Node& node, const NodeOptions& options, const Cor
   if (!options.state.empty() && node.config.snapshot.kept) {
     RUBATO_ASSIGN(storage, server::open_storage({.directory = options.state,
                                                  .server = who.name,
-                                                 .cluster = node.plan.cluster}));
+                                                 .cluster = node.plan.cluster,
+                                                 .journal = node.config.snapshot.journal,
+                                                 .wake = [&transport] { transport->wake(); }}));
   }
   auto core = cluster::make_server(node.config, node.plan, os_random(),
                                    who.name.empty() ? endpoint : who.name, endpoint, scheduler,

@@ -22,6 +22,7 @@
 #include "base/checksum.hpp"
 #include "base/file.hpp"
 #include "proto/codec.hpp"
+#include "server/journal_parts.hpp"
 
 namespace rubato::server {
 namespace {
@@ -292,6 +293,7 @@ class FileStorage final : public Storage {
  public:
   FileStorage(const FileStorageOptions& options, ServerLock lock)
       : options_(options),
+        place_{options.directory, options.server, options.cluster},
         lock_(std::move(lock)),
         thread_([this](const std::stop_token& stop) { write_all(stop); }) {}
   // A snapshot that is being written is written to its end.
@@ -321,6 +323,12 @@ class FileStorage final : public Storage {
       }
     }
     std::ranges::sort(all.snapshots, {}, [](const Found& found) { return found.info.number; });
+    if (!options_.journal) return all;
+    parts_ = find_parts(place_, all.refused);
+    for (const FoundPart& part : parts_) note_base(part.part, part.index);
+    for (Found& found : all.snapshots)
+      for (const FoundPart& part : parts_after(parts_, found.info))
+        found.journal_commits += part.commits;
     return all;
   }
 
@@ -347,11 +355,70 @@ class FileStorage final : public Storage {
 
   std::optional<Result<void>> poll_saved() override {
     const std::lock_guard lock(mutex_);
-    if (saved_ && *saved_) slots_[next_slot_] = next_info_;
+    if (saved_ && *saved_) {
+      slots_[next_slot_] = next_info_;
+      remove_parts();
+    }
     return std::exchange(saved_, std::nullopt);
   }
 
+  bool journals() const override { return options_.journal; }
+  void begin_part(const Part& part) override {
+    if (!writer_) writer_ = std::make_unique<PartWriter>(place_, parts_, options_.wake);
+    note_base(part, writer_->begin(part));
+  }
+  std::uint64_t append(std::vector<std::byte> log, std::uint64_t commits) override {
+    return writer_->append(std::move(log), commits);
+  }
+  Result<std::uint64_t> synced() override {
+    return writer_ ? writer_->synced() : Result<std::uint64_t>(0);
+  }
+  Replayed replay(const proto::SnapshotInfo& info, std::uint32_t setbacks,
+                  const Replay& f) override {
+    Replayed replayed;
+    auto& lines = replayed.lines;
+    const auto chain = parts_after(parts_, info);
+    for (const FoundPart& part : chain) {
+      if (part.part.setbacks != setbacks) return replayed;
+      const auto done = read_part(part, f);
+      if (!done) {
+        lines.push_back(done.error().message);
+        return replayed;
+      }
+      replayed.commits += part.commits;
+      if (part.bytes < part.size)
+        lines.push_back(fmt::format(
+            "{}: the last {} bytes are not whole; no commit in them was acknowledged, unless the "
+            "disk is damaged",
+            part.path, part.size - part.bytes));
+    }
+    if (!chain.empty() && chain.back().index != parts_.back().index &&
+        parts_.back().part.run == info.run)
+      lines.push_back(fmt::format("{}: does not follow {}, which is damaged: it is not used",
+                                  parts_.back().path, chain.back().path));
+    return replayed;
+  }
+
  private:
+  void note_base(const Part& part, std::uint64_t index) {
+    if (part.base == 0) return;
+    const auto same = [&](const Base& each) {
+      return each.run == part.run && each.number == part.base;
+    };
+    std::erase_if(bases_, same);
+    bases_.push_back({part.run, part.base, index});
+  }
+  // Parts that no snapshot on disk needs.
+  void remove_parts() {
+    if (!writer_) return;
+    std::uint64_t needed = std::numeric_limits<std::uint64_t>::max();
+    for (const Base& base : bases_)
+      for (const proto::SnapshotInfo& slot : slots_)
+        if (slot.run == base.run && slot.number == base.number)
+          needed = std::min(needed, base.index);
+    if (needed != std::numeric_limits<std::uint64_t>::max()) writer_->remove_below(needed);
+  }
+
   // The slot of the other run, or of the lower number, but not that of `keep`.
   std::uint64_t slot_for(const proto::SnapshotInfo& next, std::uint64_t keep) const {
     const auto worth = [&](const proto::SnapshotInfo& info) {
@@ -382,15 +449,24 @@ class FileStorage final : public Storage {
   }
 
   const FileStorageOptions options_;
+  const JournalPlace place_;
   const ServerLock lock_;
+  struct Base {
+    Incarnation run = 0;
+    std::uint64_t number = 0;
+    std::uint64_t index = 0;
+  };
+  std::vector<Base> bases_;       // where the part after each snapshot is
+  std::vector<FoundPart> parts_;  // of earlier lives
   std::array<proto::SnapshotInfo, kSnapshotsKept> slots_{};  // what the files hold
   std::uint64_t next_slot_ = 0;                              // of the last save()
   proto::SnapshotInfo next_info_;
   std::mutex mutex_;  // guards saved_ and next_slot_, and next_ while it is empty
   std::condition_variable changed_;
-  std::optional<ShardSnapshot> next_;  // being written: only the thread uses it
-  std::optional<Result<void>> saved_;  // since the last poll_saved()
-  std::jthread thread_;                // last: it uses the members above
+  std::optional<ShardSnapshot> next_;   // being written: only the thread uses it
+  std::optional<Result<void>> saved_;   // since the last poll_saved()
+  std::jthread thread_;                 // it uses the members above
+  std::unique_ptr<PartWriter> writer_;  // null: no part has begun
 };
 
 }  // namespace

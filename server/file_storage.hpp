@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -19,6 +20,9 @@ struct FileStorageOptions {
   std::string server;     // its name in the cluster; the files are <server>.0.snapshot and .1, and
                           // <server>.lock.
   std::uint64_t cluster = 0;
+  bool journal = false;  // keeps one (server/journal_parts.hpp)
+  std::function<void()> wake =
+      {};  // called on another thread when more of it is on disk; may be empty
 };
 
 // BadInput for a name that cannot name a file, a directory that cannot be made, or another process

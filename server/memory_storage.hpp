@@ -1,6 +1,7 @@
 // server/memory_storage.hpp - a Storage in memory, which outlives the server that writes to it: for
 // tests and the virtual cluster. Writing takes no time. Memory: the chunks of a snapshot are shared
-// with the shard until they change. Errors: none. Threads: one owner.
+// with the shard until they change. A journal is on disk as soon as it is added. Errors: none.
+// Threads: one owner.
 #pragma once
 
 #include <algorithm>
@@ -14,17 +15,29 @@ namespace rubato::server {
 // What is kept of one shard, beyond the lives of its servers.
 using KeptSnapshots = std::vector<ShardSnapshot>;  // the newest last
 
+struct KeptPart {
+  Storage::Part part;
+  struct Added {
+    std::vector<std::byte> log;
+    std::uint64_t commits = 0;
+  };
+  std::vector<Added> added;
+};
+using KeptJournal = std::vector<KeptPart>;
+
 class MemoryStorage final : public Storage {
  public:
-  MemoryStorage(std::shared_ptr<KeptSnapshots> kept, std::uint64_t cluster)
-      : kept_(std::move(kept)), cluster_(cluster) {}
+  // `journal`: null for none.
+  MemoryStorage(std::shared_ptr<KeptSnapshots> kept, std::uint64_t cluster,
+                std::shared_ptr<KeptJournal> journal = nullptr)
+      : kept_(std::move(kept)), cluster_(cluster), journal_(std::move(journal)) {}
 
   Inventory list() override {
     Inventory all;
     for (const ShardSnapshot& snapshot : *kept_) {
       const std::string name = "snapshot " + std::to_string(snapshot.info.number);
       if (snapshot.cluster == cluster_)
-        all.snapshots.push_back({snapshot.info, name});
+        all.snapshots.push_back({snapshot.info, name, commits_after(snapshot.info)});
       else
         all.refused.push_back(name + ": is of another cluster");
     }
@@ -49,9 +62,54 @@ class MemoryStorage final : public Storage {
     return Result<void>();
   }
 
+  bool journals() const override { return journal_ != nullptr; }
+  void begin_part(const Part& part) override { journal_->push_back({part, {}}); }
+  std::uint64_t append(std::vector<std::byte> log, std::uint64_t commits) override {
+    journal_->back().added.push_back({std::move(log), commits});
+    return ++position_;
+  }
+  Result<std::uint64_t> synced() override { return position_; }
+  Replayed replay(const proto::SnapshotInfo& info, std::uint32_t setbacks,
+                  const Replay& f) override {
+    Replayed replayed;
+    for_each_added(info, [&](const Part& part, const KeptPart::Added& added) {
+      if (part.setbacks != setbacks) return false;
+      const auto done = f(added.log);
+      if (!done) replayed.lines.push_back(done.error().message);
+      if (done) replayed.commits += added.commits;
+      return done.has_value();
+    });
+    return replayed;
+  }
+
  private:
+  // Calls f for what was added after the snapshot, until it returns false.
+  template <class F>
+  void for_each_added(const proto::SnapshotInfo& info, F f) const {
+    if (!journal_) return;
+    auto at = std::find_if(journal_->rbegin(), journal_->rend(), [&](const KeptPart& each) {
+      return each.part.run == info.run && each.part.base == info.number;
+    });
+    if (at == journal_->rend()) return;
+    auto part = at.base() - 1;
+    do {
+      for (const auto& added : part->added)
+        if (!f(part->part, added)) return;
+    } while (++part != journal_->end() && part->part.continues && part->part.run == info.run);
+  }
+  std::uint64_t commits_after(const proto::SnapshotInfo& info) const {
+    std::uint64_t commits = 0;
+    for_each_added(info, [&](const Part&, const KeptPart::Added& added) {
+      commits += added.commits;
+      return true;
+    });
+    return commits;
+  }
+
   std::shared_ptr<KeptSnapshots> kept_;
   std::uint64_t cluster_;
+  std::shared_ptr<KeptJournal> journal_;
+  std::uint64_t position_ = 0;
   bool saved_ = false;
 };
 

@@ -50,6 +50,7 @@ ServerCore::ServerCore(const ServerOptions& options, InitialParameters initial,
       storage_(std::move(storage)) {
   RUBATO_CHECK(gate_ != nullptr, "a shard needs a gate");
   RUBATO_CHECK(!storage_ || !options.shard.blank, "a blank shard has nothing to keep");
+  journals_ = options.journal && storage_ && storage_->journals();
 }
 
 void ServerCore::on_start(Instant now) {
@@ -64,7 +65,10 @@ void ServerCore::on_wakeup(Instant now) {
     case proto::Joiner::Due::Hello: {
       proto::Hello hello{options_.name, options_.parameters, options_.endpoint, options_.settings};
       hello.public_key = options_.public_key;
-      for (const auto& found : inventory_.snapshots) hello.snapshots.push_back(found.info);
+      for (const auto& found : inventory_.snapshots) {
+        hello.snapshots.push_back(found.info);
+        hello.snapshots.back().commits += found.journal_commits;
+      }
       send(scheduler_, std::move(hello));
       break;
     }
@@ -82,7 +86,7 @@ proto::Heartbeat ServerCore::state_of_snapshots() const {
   proto::Heartbeat beat;
   beat.saved = saved_;
   beat.saving = saving_.value_or(0);
-  beat.commits = commits();
+  beat.commits = kept_commits();
   beat.seeded = seeded_;
   return beat;
 }
@@ -181,6 +185,7 @@ void ServerCore::on_refused(const proto::Refusal& refusal) {
 
 void ServerCore::on_stop(const proto::Stop& stop) {
   stopped_ = stop.reason;
+  waiting_.clear();  // who waits for an answer hears Stop, too
   send(scheduler_, proto::Leave{stop.reason});
   if (stop.failed)
     failure_ =
@@ -189,13 +194,13 @@ void ServerCore::on_stop(const proto::Stop& stop) {
 
 void ServerCore::on_welcome(Instant now, Incarnation run, const proto::Welcome& welcome) {
   if (id_) return;  // the answer to a repeated Hello
+  run_ = run;
+  setbacks_ = welcome.setbacks;
   if (auto begun = begin_shard(now, run, welcome); !begun) {
     failure_ = std::move(begun.error());
     return;
   }
   id_ = welcome.you;
-  run_ = run;
-  setbacks_ = welcome.setbacks;
   for (const auto& found : inventory_.snapshots)
     if (found.info.run == run) known_.push_back(found.info);
   begin_norms();
@@ -230,6 +235,7 @@ Result<void> ServerCore::begin_shard(Instant now, Incarnation run, const proto::
   const std::vector<float> initial = initial_(welcome.range);
   RUBATO_CHECK(initial.size() == count, "initial parameters fill the range");
   shard_ = Shard(options_.shard, initial);
+  break_journal();
   return {};
 }
 
@@ -237,9 +243,21 @@ Result<void> ServerCore::begin_shard(Instant now, Incarnation run, const proto::
 // incarnations. What the shard remembers of single workers goes with them.
 Result<void> ServerCore::restore(Instant now, const proto::SnapshotInfo& info, ElementRange range) {
   RUBATO_ASSIGN(phase_, load(info, range));
+  std::string journal;
+  if (journals_) {
+    const auto replayed = storage_->replay(info, setbacks_, [&](std::span<const std::byte> log) {
+      return replay(log, shard_, phase_);
+    });
+    for (const std::string& line : replayed.lines) warnings_.push(line);
+    commits_before_ += replayed.commits;
+    journal = fmt::format(", and its journal, which has {} more", replayed.commits);
+    synced_commits_ = commits();
+    begin_part(0, true);
+  }
   if (phase_ != 0) gate_->on_phase(now, {.number = phase_});  // these orders were carried out
-  log_.push(fmt::format("goes on from snapshot {} of this run, which holds {}", info.number,
-                        counted(info.commits, "commit")));
+  shard_.forget_workers();
+  log_.push(fmt::format("goes on from snapshot {} of this run, which holds {}{}", info.number,
+                        counted(info.commits, "commit"), journal));
   return {};
 }
 
@@ -250,7 +268,6 @@ Result<std::uint32_t> ServerCore::load(const proto::SnapshotInfo& info, ElementR
                 fmt::format("snapshot {} of this run was made with another cluster file: use the "
                             "one that the run began with",
                             info.number));
-  snapshot.state.memory = {};
   snapshot.state.restores = std::max(snapshot.state.restores, shard_.restores());
   shard_ = Shard(options_.shard, snapshot.state);
   commits_before_ += info.commits - commits();
@@ -267,6 +284,7 @@ Result<void> ServerCore::set_back(Instant now, std::uint64_t number) {
     if (options_.shard.blank) return {};
     const std::vector<float> initial = initial_(range_);
     shard_.begin_anew(initial);
+    break_journal();
     log_.push("all shards go back: this one to what it has kept, or to its initial parameters");
     return {};
   }
@@ -276,6 +294,8 @@ Result<void> ServerCore::set_back(Instant now, std::uint64_t number) {
                 fmt::format("scheduler: wants snapshot {}, which is not here", number));
   const proto::SnapshotInfo back_to = *info;
   RUBATO_TRY(load(back_to, range_));
+  begin_part(number, false);
+  shard_.forget_workers();
   std::erase_if(known_, [&](const auto& each) { return each.number > number; });
   log_.push(fmt::format("all shards go back: this one to snapshot {}, which holds {}", number,
                         counted(back_to.commits, "commit")));
@@ -319,6 +339,8 @@ void ServerCore::save(Instant now, const proto::Save& order) {
     return;
   }
   saving_ = number;
+  saving_breaks_ = breaks_;
+  write_journal();
   known_.push_back({.run = run_, .number = number, .commits = commits()});
   storage_->save({.cluster = options_.cluster,
                   .info = {.run = run_, .number = number, .commits = commits()},
@@ -327,13 +349,68 @@ void ServerCore::save(Instant now, const proto::Save& order) {
                   .phase = phase_,
                   .state = shard_.state()},
                  order.keep);
+  begin_part(number, true);
+}
+
+void ServerCore::begin_part(std::uint64_t base, bool continues) {
+  if (!journals_) return;
+  write_journal();
+  storage_->begin_part({run_, base, setbacks_, continues});
+  if (continues && base != 0) return;  // the log goes on, too
+  // The snapshot that it goes on from is on disk.
+  keep_log();
+  chained_ = true;
+}
+
+// Each part needs one before that it goes on from: a part without a snapshot ends the chain.
+void ServerCore::break_journal() {
+  if (!journals_) return;
+  storage_->begin_part({run_, 0, setbacks_, false});
+  keep_log();
+  chained_ = false;
+  ++breaks_;
+  break_position_ = position_;
+}
+
+void ServerCore::keep_log() {
+  shard_.keep_log();
+  logged_commits_ = commits();
+}
+
+std::uint64_t ServerCore::write_journal() {
+  ShardLog* const log = shard_.log();
+  const std::uint64_t since = commits() - logged_commits_;
+  if (!log || (log->empty() && since == 0)) return position_;
+  logged_commits_ = commits();
+  return position_ = storage_->append(log->take(), since);
+}
+
+void ServerCore::send_synced() {
+  if (waiting_.empty() || failure_) return;
+  const auto synced = storage_->synced();
+  if (!synced) {
+    failure_ = synced.error();
+    return;
+  }
+  while (chained_ && !waiting_.empty() && waiting_.front().position <= *synced) {
+    synced_commits_ = std::max(synced_commits_, waiting_.front().commits);
+    outbox_.push(std::move(waiting_.front().answer));
+    waiting_.pop_front();
+  }
+}
+
+std::uint64_t ServerCore::kept_commits() const {
+  return journals_ ? std::min(synced_commits_, commits()) : commits();
 }
 
 bool ServerCore::poll_saved() {
   if (!saving_) return false;
   const auto saved = storage_->poll_saved();
   if (!saved) return false;
-  if (*saved) saved_ = *saving_;
+  if (*saved) {
+    saved_ = *saving_;
+    chained_ = chained_ || saving_breaks_ == breaks_;
+  }
   saving_.reset();
   left_out_ = false;
   if (!*saved && !save_failed_)
@@ -369,8 +446,10 @@ void ServerCore::on_members(Instant now, const proto::Members& list) {
     seeding_ = list.seeding;
     seeder_ = list.seeder;
     replace_members(now, list.members);
-    phase_ = list.phase.number;
+    const bool ordered = std::exchange(phase_, list.phase.number) != list.phase.number;
     act(now, gate_->on_phase(now, list.phase));
+    if (auto* const log = shard_.log(); log && ordered)
+      log->add({.kind = ShardOperation::Kind::Phase, .number_of = phase_});
   }
   send(scheduler_, proto::MembersAck{members_epoch_, told_clock(now)});
 }
@@ -493,6 +572,7 @@ void ServerCore::take_seed(Instant now, PeerId from, MemberState& member, const 
       member.commit.taint(RefusedFor::TooLarge);
     } else {
       shard_.seed(initial);
+      break_journal();
       broken_ = doubtful_ = false;
       begin_norms();
       seeded_ = commit.seeding;
@@ -865,6 +945,9 @@ void ServerCore::send_range(PeerId to, const ShardParameters& from, const proto:
 std::optional<proto::ToPeer> ServerCore::poll_send() {
   auto message = outbox_.poll();
   if (message) return message;
+  send_synced();
+  message = outbox_.poll();
+  if (message) return message;
   shard_.catch_up();
   if (!poll_saved()) return std::nullopt;
   send(scheduler_, state_of_snapshots());  // the next order may wait for it
@@ -872,12 +955,19 @@ std::optional<proto::ToPeer> ServerCore::poll_send() {
 }
 
 void ServerCore::send(PeerId to, proto::Body body, proto::Payload payload, Instant sent) {
-  outbox_.push({to, Message{.cluster = options_.cluster,
-                            .sender = id_.value_or(proto::NodeId{Role::Server, 0}),
-                            .incarnation = options_.incarnation,
-                            .body = std::move(body),
-                            .payload = std::move(payload),
-                            .sent = sent}});
+  const bool answers = std::holds_alternative<proto::Parameters>(body);
+  proto::ToPeer message{to, Message{.cluster = options_.cluster,
+                                    .sender = id_.value_or(proto::NodeId{Role::Server, 0}),
+                                    .incarnation = options_.incarnation,
+                                    .body = std::move(body),
+                                    .payload = std::move(payload),
+                                    .sent = sent}};
+  const std::uint64_t position = journals_ && answers ? write_journal() : 0;
+  if (position > break_position_) {
+    waiting_.push_back({position, commits(), std::move(message)});
+  } else {
+    outbox_.push(std::move(message));
+  }
 }
 
 void ServerCore::on_bad_frame(PeerId from, const Error& error) {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -41,7 +42,8 @@ struct ServerOptions {
   std::string public_key = {};                // as in Hello
   sync::CommitForm form = {};                 // what else is refused
   double update_limit = kUpdateLimitDefault;  // as UpdateNorms: factor
-  bool seeds = false;  // a worker tells the initial values (proto::Commit::seeding)
+  bool seeds = false;    // a worker tells the initial values (proto::Commit::seeding)
+  bool journal = false;  // a commit is answered once it is on disk. Needs a storage with a journal
   // Its heartbeats tell how members stand, and whether the parameters are finite.
   bool reports = true;
 };
@@ -213,6 +215,17 @@ class ServerCore {
   // Sends [reply.offset, reply.offset + reply.count) of `from`, a message a chunk.
   void send_range(proto::PeerId to, const ShardParameters& from, const proto::Parameters& reply,
                   MemberState* member);
+  // What the shard has logged goes to the journal. Returns: the position behind it.
+  std::uint64_t write_journal();
+  // Begins a part of the journal, of which the shard's state now is the first.
+  void begin_part(std::uint64_t base, bool continues);
+  // The journal leads on to the shard's state no more, until another snapshot is on disk.
+  void break_journal();
+  void keep_log();
+  // Sends the answers of which the commits are on disk.
+  void send_synced();
+  // Commits that a server of the next life will have, as far as is known.
+  std::uint64_t kept_commits() const;
   // `sent`: as Message::sent.
   void send(proto::PeerId to, proto::Body body, proto::Payload payload = {}, Instant sent = {});
   void refuse(proto::PeerId to, proto::RefusalCode code, std::string message);
@@ -255,6 +268,20 @@ class ServerCore {
   std::vector<std::byte> private_;    // one that is compressed, out of shared memory
   ReplyEncoder replies_{0};
   ServerStats stats_;
+  bool journals_ = false;
+  bool chained_ = false;      // a snapshot on disk, and the journal after it, lead to the state now
+  std::uint64_t breaks_ = 0;  // of the journal so far, and when the snapshot was taken that is
+  std::uint64_t saving_breaks_ = 0;   // being written
+  std::uint64_t break_position_ = 0;  // nothing was applied since the last break before this
+  std::uint64_t logged_commits_ = 0;  // commits() when something was added last
+  std::uint64_t position_ = 0;        // of the journal
+  std::uint64_t synced_commits_ = 0;
+  struct Waiting {
+    std::uint64_t position = 0;
+    std::uint64_t commits = 0;
+    proto::ToPeer answer;
+  };
+  std::deque<Waiting> waiting_;  // for the journal
   std::optional<std::string> stopped_;
   std::optional<Error> failure_;
   proto::Outbox<proto::ToPeer> outbox_;

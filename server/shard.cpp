@@ -9,6 +9,8 @@
 namespace rubato::server {
 namespace {
 
+using Operation = ShardOperation::Kind;
+
 std::uint64_t chunk_of(const ShardOptions& options) {
   return options.chunk_bytes / sizeof(float);
 }
@@ -76,17 +78,27 @@ ShardState Shard::state() {
 
 const ShardParameters& Shard::for_evaluator() {
   if (!average_) return parameters_;
+  logged({.kind = Operation::Evaluated});
   catch_up();
   evaluated_ = average_->parameters().snapshot();
   return average_->parameters();
 }
 
 Optimizer::Scale Shard::begin_update(std::size_t members, double weight) {
+  logged({.kind = Operation::BeginUpdate, .members = members, .weight = weight});
   return optimizer_.scale(members, weight, ++updates_begun_);
 }
 
 void Shard::apply(std::uint64_t offset, std::span<const float> update,
                   const Optimizer::Scale& scale, Checksum checksum, UpdateGuard* guard) {
+  update = logged({.kind = Operation::Apply,
+                   .most = guard ? guard->most : 0,
+                   .rate = scale.rate,
+                   .scale_weight = scale.weight,
+                   .number = scale.number,
+                   .delay = scale.delay,
+                   .offset = offset},
+                  update);
   catch_up();
   parameters_.apply(optimizer_, offset, update, scale, checksum, guard);
   note(offset, update.size());
@@ -94,41 +106,77 @@ void Shard::apply(std::uint64_t offset, std::span<const float> update,
 
 void Shard::move_towards(std::uint64_t offset, std::span<const float> target, float part,
                          UpdateGuard* guard) {
+  target = logged({.kind = Operation::MoveTowards,
+                   .part = part,
+                   .most = guard ? guard->most : 0,
+                   .offset = offset},
+                  target);
   catch_up();
   parameters_.move_towards(offset, target, part, guard);
   note(offset, target.size());
 }
 
+void Shard::count_update() {
+  logged({.kind = Operation::CountUpdate});
+  ++version_;
+}
+
 void Shard::collect(std::uint64_t offset, std::span<const float> update, float by) {
   if (options_.blank) return;
+  update = logged({.kind = Operation::Collect, .part = by, .offset = offset}, update);
   collected_.resize(parameters_.size());
   const auto sum = std::span(collected_).subspan(offset, update.size());
   for (std::size_t i = 0; i < update.size(); ++i) sum[i] += by * update[i];
 }
 
+void Shard::count_collected(double weight) {
+  logged({.kind = Operation::CountCollected, .weight = weight});
+  collected_weight_ += weight;
+}
+
 // A mean counts as the update of one member: the optimizer does not divide it by their number.
 void Shard::flush() {
+  logged({.kind = Operation::Flush});
+  inside_ = true;
   if (collected_weight_ > 0) {
     count_update();
     apply(0, collected_, begin_update(1, 1 / collected_weight_));
   }
   collected_.assign(collected_.size(), 0);
   collected_weight_ = 0;
+  inside_ = false;
 }
 
 void Shard::remember(WorkerId worker, std::uint64_t offset, std::span<const float> update,
                      float by) {
-  if (!options_.blank) memory_.put(worker, parameters_.size(), offset, update, by);
+  if (options_.blank) return;
+  update = logged(
+      {.kind = Operation::Remember, .worker = worker.value, .part = by, .offset = offset}, update);
+  memory_.put(worker, parameters_.size(), offset, update, by);
+}
+
+void Shard::forget(WorkerId worker) {
+  logged({.kind = Operation::Forget, .worker = worker.value});
+  memory_.forget(worker);
+}
+
+void Shard::forget_workers() {
+  logged({.kind = Operation::ForgetWorkers});
+  memory_ = {};
 }
 
 void Shard::apply_remembered(std::size_t members) {
+  logged({.kind = Operation::ApplyRemembered, .members = members});
+  inside_ = true;
   count_update();
   apply(0, memory_.mean(), begin_update(members, 1));
+  inside_ = false;
 }
 
 // Without an evaluator, "good" is a low of the training loss. Any first loss is a low, even if the
 // updates before it have broken the parameters; so the first call keeps nothing.
 void Shard::keep() {
+  logged({.kind = Operation::Keep});
   const bool first = !std::exchange(keep_asked_, true);
   if (!average_) return;
   if (!evaluated_.empty()) {
@@ -140,6 +188,7 @@ void Shard::keep() {
 }
 
 void Shard::restore(std::uint32_t number) {
+  logged({.kind = Operation::Restore, .number_of = number});
   restores_ = number;
   if (kept_.empty()) return;
   parameters_.restore(kept_);
@@ -151,7 +200,9 @@ void Shard::restore(std::uint32_t number) {
 
 void Shard::begin_anew(std::span<const float> initial) {
   if (options_.blank) return;
+  inside_ = true;
   restore(restores_);
+  inside_ = false;
   collected_.assign(collected_.size(), 0);
   collected_weight_ = 0;
   if (!kept_.empty() && finite()) return;
@@ -161,7 +212,9 @@ void Shard::begin_anew(std::span<const float> initial) {
 void Shard::seed(std::span<const float> initial) {
   const Version version = version_;
   const std::uint32_t restores = restores_;
+  auto log = std::move(log_);
   *this = Shard(ShardOptions(options_), initial);
+  log_ = std::move(log);
   version_ = version;
   restores_ = restores;
 }
@@ -169,6 +222,12 @@ void Shard::seed(std::span<const float> initial) {
 bool Shard::finite() const {
   const auto& [velocity, second] = optimizer_.state();
   return std::isfinite(parameters_.largest()) && all_finite(velocity) && all_finite(second);
+}
+
+std::span<const float> Shard::logged(const ShardOperation& operation,
+                                     std::span<const float> floats) {
+  if (!log_ || inside_) return floats;
+  return log_->add(operation, floats);
 }
 
 void Shard::catch_up() {

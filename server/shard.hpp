@@ -28,6 +28,7 @@
 #include "proto/messages.hpp"
 #include "server/optimizer.hpp"
 #include "server/parameter_average.hpp"
+#include "server/shard_log.hpp"
 #include "server/shard_parameters.hpp"
 #include "server/update_memory.hpp"
 
@@ -36,7 +37,6 @@ namespace rubato::server {
 struct ShardOptions {
   std::uint64_t chunk_bytes = proto::kChunkBytesDefault;  // of a chunk, at most
   OptimizerOptions optimizer;
-  // As in Optimizer; relative to the shard's range.
   bool average = false;
   bool keeps_initial = false;  // restore() has something to go back to without an average, too
   // Null: a real shard. Else a blank one: the beginning of this stands for every payload.
@@ -92,12 +92,12 @@ class Shard {
   void move_towards(std::uint64_t offset, std::span<const float> target, float part,
                     UpdateGuard* guard = nullptr);
   // A new version. Call it before the update's last chunk is applied.
-  void count_update() { ++version_; }
+  void count_update();
 
   // One update of the mean is: collect() for each chunk, count_collected() once.
   // `by`: the factor of this update in the sum.
   void collect(std::uint64_t offset, std::span<const float> update, float by);
-  void count_collected(double weight) { collected_weight_ += weight; }
+  void count_collected(double weight);
   // Applies the mean, the sum divided by the collected weight, as one update. Nothing was
   // collected: does nothing.
   void flush();
@@ -105,7 +105,8 @@ class Shard {
   // One update of the memory is: remember() for each chunk, apply_remembered() once.
   // by x update takes the place of what is remembered of `worker`.
   void remember(WorkerId worker, std::uint64_t offset, std::span<const float> update, float by);
-  void forget(WorkerId worker) { memory_.forget(worker); }
+  void forget(WorkerId worker);
+  void forget_workers();
   // Applies the mean over the workers that are remembered as one update. `members`: as in
   // Optimizer::scale().
   void apply_remembered(std::size_t members);
@@ -136,11 +137,22 @@ class Shard {
 
   ShardState state();
 
+  // From now on each operation above, but begin_anew() and seed(), is added to a log, whose owner
+  // takes it (server/shard_log.hpp). Requires: not blank.
+  void keep_log() { log_.emplace(); }
+  // Null: none is kept.
+  ShardLog* log() { return log_ ? &*log_ : nullptr; }
+
  private:
+  // Logs an operation, unless it is a part of another one. Returns: the floats to use.
+  std::span<const float> logged(const ShardOperation& operation,
+                                std::span<const float> floats = {});
   // Notes a change for the average.
   void note(std::uint64_t offset, std::uint64_t count);
 
   ShardOptions options_;
+  std::optional<ShardLog> log_;
+  bool inside_ = false;  // an operation that is logged as a whole
   ShardParameters parameters_;
   Optimizer optimizer_{{}, 0};
   Version version_ = 0;

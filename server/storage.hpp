@@ -3,16 +3,23 @@
 // belongs to one shard. It keeps the two snapshots that were written last, so that one that is half
 // written, or damaged, leaves another.
 // Writing takes its time elsewhere: save() only begins it, and poll_saved() tells the end.
+// It may keep a journal, too: what was done to the shard since a snapshot (server/shard_log.hpp),
+// in parts. A part names the snapshot that it goes on from, or goes on from the part before. So a
+// snapshot and the parts after it make the shard again as it was when the process died.
 // Implementations: server/file_storage.hpp (a directory), server/memory_storage.hpp (tests and the
 // virtual cluster). tests/server/storage_test.cpp is the suite that each of them passes.
 // Threads: one owner.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/check.hpp"
 #include "base/ids.hpp"
 #include "base/result.hpp"
 #include "proto/messages.hpp"
@@ -37,7 +44,8 @@ class Storage {
 
   struct Found {
     proto::SnapshotInfo info;
-    std::string name;  // for messages: the file
+    std::string name;                   // for messages: the file
+    std::uint64_t journal_commits = 0;  // in the parts after it
   };
   struct Inventory {
     std::vector<Found> snapshots;      // whole ones of this cluster, the newest last
@@ -53,6 +61,42 @@ class Storage {
   virtual void save(ShardSnapshot snapshot, std::uint64_t keep) = 0;
   // The end of the last save(), once: Io, one line, if it is not on disk.
   [[nodiscard]] virtual std::optional<Result<void>> poll_saved() = 0;
+
+  // Whether it keeps a journal. If not, nothing below is called.
+  virtual bool journals() const { return false; }
+  struct Part {
+    Incarnation run = 0;
+    std::uint64_t base = 0;      // its first state is that of this snapshot; 0: of none
+    std::uint32_t setbacks = 0;  // of the run, when it began
+    bool continues = true;       // its first state is the last one of the part before
+  };
+  // Begins a part. What is added from now on belongs to it.
+  virtual void begin_part(const Part&) { no_journal(); }
+  // Adds what a ShardLog gave, which has so many commits in it; on disk some time later.
+  // Returns: the position behind it, which grows with each call.
+  virtual std::uint64_t append(std::vector<std::byte> /*log*/, std::uint64_t /*commits*/) {
+    no_journal();
+    return 0;
+  }
+  // All before this position is on disk. Io, one line: the journal cannot be written any more.
+  [[nodiscard]] virtual Result<std::uint64_t> synced() {
+    no_journal();
+    return 0;
+  }
+  // Calls f(log) for what was added after the snapshot was taken, in order, as far as it is whole
+  // and f succeeds; nothing if the run had another number of setbacks then.
+  using Replay = std::function<Result<void>(std::span<const std::byte>)>;
+  struct Replayed {
+    std::uint64_t commits = 0;
+    std::vector<std::string> lines;  // about what is not whole
+  };
+  virtual Replayed replay(const proto::SnapshotInfo&, std::uint32_t /*setbacks*/, const Replay&) {
+    no_journal();
+    return {};
+  }
+
+ private:
+  static void no_journal() { RUBATO_CHECK(false, "this storage keeps no journal"); }
 };
 
 }  // namespace rubato::server

@@ -531,6 +531,17 @@ TEST_CASE("wrong types and impossible values, section by section") {
   check("stop", "target_accuracy = 90", "must be a number above 0 and at most 1");
 }
 
+TEST_CASE("a journal needs snapshots to go on from") {
+  const std::string journal = "durability = \"journal\"\n";
+  const ClusterConfig config = parse(journal + kRest);
+  CHECK(config.snapshot.kept);
+  CHECK(config.snapshot.journal);
+  CHECK_FALSE(parse(kRest).snapshot.journal);
+  CHECK(error_of(journal + kRest + "\n[snapshot]\nevery_seconds = 0\n")
+            .find("durability: a journal goes on from a snapshot: give snapshot.every_seconds "
+                  "above 0") != std::string::npos);
+}
+
 TEST_CASE("a run must have an end") {
   CHECK(error_of("[[workers]]\nname = \"w\"\nstep_seconds = 1\n[stop]\ntarget_loss = 0.4\n") ==
         "edge.toml:4: stop.max_seconds: set this or max_steps, so that a run which misses its "

@@ -9,6 +9,7 @@
 #include "proto/shm/signal.hpp"
 #include "server/durable_scheduler.hpp"
 #include "server/file_storage.hpp"
+#include "server/shard_log.hpp"
 #include "tests/fuzz/targets.hpp"
 #include "tests/proto/samples.hpp"
 
@@ -176,12 +177,49 @@ std::vector<std::string> snapshots() {
   return {*written};
 }
 
+// --- the log of a shard --------------------------------------------------------------------------
+
+server::Shard small_shard() {
+  return {{.chunk_bytes = 3 * sizeof(float),
+           .optimizer = {.kind = server::OptimizerKind::DelayedNesterov, .momentum = 0.5},
+           .average = true,
+           .blank = nullptr},
+          std::vector<float>(5, 1.0f)};
+}
+
+bool read_shard_log(std::string_view bytes) {
+  server::Shard shard = small_shard();
+  std::uint32_t phase = 0;
+  return taken(server::replay(std::as_bytes(std::span(bytes)), shard, phase));
+}
+
+std::vector<std::string> shard_logs() {
+  server::Shard shard = small_shard();
+  shard.keep_log();
+  const std::vector<float> update(5, 0.5f);
+  shard.apply(0, update, shard.begin_update(2, 1));
+  shard.count_update();
+  shard.move_towards(1, std::span(update).first(2), 0.5f);
+  shard.collect(0, update, 1);
+  shard.count_collected(1);
+  shard.flush();
+  shard.remember({1}, 0, update, 1);
+  shard.apply_remembered(2);
+  shard.forget({1});
+  shard.for_evaluator();
+  shard.keep();
+  shard.restore(1);
+  const auto log = shard.log()->take();
+  return {{reinterpret_cast<const char*>(log.data()), log.size()}};
+}
+
 }  // namespace
 
 std::span<const Target> wire_targets() {
   static constexpr std::array kAll{
       Target{"frame", read_frame, frames}, Target{"signal", read_signal, signals},
-      Target{"journal", read_journal, journals}, Target{"snapshot", read_snapshot, snapshots}};
+      Target{"journal", read_journal, journals}, Target{"snapshot", read_snapshot, snapshots},
+      Target{"shard-log", read_shard_log, shard_logs}};
   return kAll;
 }
 

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "tests/integration/process.hpp"
 #include "tests/integration/quick_cluster.hpp"
@@ -342,6 +343,34 @@ TEST_CASE("each server killed in turn: up starts it again, and the run reaches i
     for (const Json& worker : run.at("workers")) commits += worker.at("commits").get<int>();
     CHECK(run.at("commits") == commits);
     CHECK(run.at("final_accuracy").get<double>() > 0.9);
+  }
+}
+
+TEST_CASE("servers with a journal are killed in turn, and no commit is lost") {
+  const Workplace place;
+  place.write("quick.toml", "durability = \"journal\"\n" + durable_cluster());
+  for (const char* sync : {"bsp", "asp"}) {
+    CAPTURE(sync);
+    Process up(place, {"up", "quick.toml", "--sync", sync, "--out", sync});
+    up.wait_for_words("training starts");
+    for (const std::string name : {"server-1", "server-0"}) {
+      place.wait_for_file(fmt::format("{}/state/{}.1.snapshot", sync, name));
+      REQUIRE(::kill(node_of(up, "server", name), SIGKILL) == 0);
+      up.wait_for_words(name + "' is back from its snapshot of ");
+    }
+    const int code = up.wait_for_end();
+    CAPTURE(up.err());
+    CHECK(code == 0);
+    CHECK(contains(up.err(), "target reached"));
+    std::size_t returns = 0;
+    std::istringstream lines(up.err());
+    for (std::string line; std::getline(lines, line);) {
+      if (!contains(line, "is back from its snapshot of ")) continue;
+      ++returns;
+      CHECK_MESSAGE(line.ends_with(": 0 commits lost"), line);
+    }
+    CHECK(returns == 2);
+    up.wait_for_silence();
   }
 }
 

@@ -267,6 +267,7 @@ const std::vector<Impure>& impure_files() {
       {"report/study/study_directory.", "writes and reads files"},
       {"report/study/study_file.", "looks files up"},
       {"server/file_storage.", "writes files from a thread"},
+      {"server/journal_parts.", "writes files from a thread"},
       {"server/journal_file.", "writes a file"},
       {"train/best_time.", "measures times"},
       {"train/cpu/cpu_info.", "reads the environment"},

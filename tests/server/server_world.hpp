@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -39,8 +40,11 @@ struct ServerSetup {
   sync::Options options = {};  // of other models than SSP
   bool average = false;
   bool keeps_initial = false;
-  std::shared_ptr<KeptSnapshots> kept = {};  // of earlier lives; null: no storage
-  std::uint64_t snapshot = 0;                // as in Welcome
+  std::shared_ptr<KeptSnapshots> kept = {};                // of earlier lives; null: no storage
+  std::uint64_t snapshot = 0;                              // as in Welcome
+  std::shared_ptr<KeptJournal> journal = {};               // null: no journal
+  std::uint32_t setbacks = 0;                              // as in Welcome
+  std::function<std::unique_ptr<Storage>()> storage = {};  // in place of `kept`
   // Of commits; nothing: as the model has it, but any weight.
   std::optional<sync::CommitForm> form = {};
   double update_limit = kUpdateLimitDefault;
@@ -62,7 +66,8 @@ class ServerWorld {
                                   .parameters = setup.begin + setup.initial.size(),
                                   .range = {setup.begin, setup.begin + setup.initial.size()},
                                   .shards = {},
-                                  .snapshot = setup.snapshot});
+                                  .snapshot = setup.snapshot,
+                                  .setbacks = setup.setbacks});
     tests::sent(core);
   }
 
@@ -82,6 +87,7 @@ class ServerWorld {
     options.form = setup.form.value_or(sync::CommitForm{.elastic = elastic, .weighted = true});
     options.update_limit = setup.update_limit;
     options.seeds = setup.seeds;
+    options.journal = setup.journal || setup.storage;
     return options;
   }
   static InitialParameters initial(const ServerSetup& setup) {
@@ -91,8 +97,9 @@ class ServerWorld {
     };
   }
   static std::unique_ptr<Storage> storage(const ServerSetup& setup) {
+    if (setup.storage) return setup.storage();
     if (!setup.kept) return nullptr;
-    return std::make_unique<MemoryStorage>(setup.kept, kCluster);
+    return std::make_unique<MemoryStorage>(setup.kept, kCluster, setup.journal);
   }
   static std::unique_ptr<sync::Gate> gate(const ServerSetup& setup) {
     sync::Options options = setup.options;

@@ -242,5 +242,213 @@ TEST_CASE("storage: a name that cannot name a file is refused") {
   }
 }
 
+// --- the journal ---------------------------------------------------------------------------------
+
+std::vector<std::byte> bytes_from(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+void wait_until_synced(Storage& storage, std::uint64_t position) {
+  while (true) {
+    const auto synced = storage.synced();
+    REQUIRE(synced);
+    if (*synced >= position) return;
+    std::this_thread::yield();
+  }
+}
+
+struct Told {
+  std::string all;
+  std::uint64_t commits = 0;
+  std::vector<std::string> lines;
+};
+Told replayed(Storage& storage, std::uint64_t number, std::uint32_t setbacks = 0,
+              Incarnation run = 7) {
+  Told told;
+  const auto found = storage.replay(
+      {run, number, 100 * number}, setbacks, [&](std::span<const std::byte> log) -> Result<void> {
+        told.all.append(reinterpret_cast<const char*>(log.data()), log.size());
+        return {};
+      });
+  told.commits = found.commits;
+  told.lines = found.lines;
+  return told;
+}
+
+// `life()`: a storage with a journal, in its next process.
+void check_journal(const std::function<std::unique_ptr<Storage>()>& life) {
+  Shard shard(options(), kInitial);
+  std::unique_ptr<Storage> storage;
+  const auto next_life = [&] {
+    storage.reset();  // one process at a time
+    storage = life();
+  };
+  next_life();
+  REQUIRE(storage->journals());
+  CHECK(storage->list().snapshots.empty());
+  storage->begin_part({.run = 7, .continues = false});
+  storage->append(bytes_from("lost "), 1);  // before any snapshot
+  for (std::uint64_t number = 1; number <= 2; ++number) {
+    REQUIRE(save(*storage, snapshot_of(shard, number)));
+    storage->begin_part({.run = 7, .base = number});
+    storage->append(bytes_from("a" + std::to_string(number) + " "), 2);
+    wait_until_synced(*storage, storage->append({}, 1));
+  }
+  next_life();
+  auto found = storage->list().snapshots;
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].journal_commits == 6);
+  CHECK(found[1].journal_commits == 3);
+  CHECK(replayed(*storage, 1).all == "a1 a2 ");
+  CHECK(replayed(*storage, 2).all == "a2 ");
+  CHECK(replayed(*storage, 2).commits == 3);
+  CHECK(replayed(*storage, 2, 1).all.empty());  // the run went back meanwhile
+  CHECK(replayed(*storage, 2, 0, 8).all.empty());
+  // The next life goes on behind it, and the one after sees both.
+  storage->begin_part({.run = 7});
+  wait_until_synced(*storage, storage->append(bytes_from("b "), 1));
+  next_life();
+  CHECK(storage->list().snapshots[1].journal_commits == 4);
+  CHECK(replayed(*storage, 2).all == "a2 b ");
+  // All shards go back to snapshot 2: what came after it before is not used again.
+  storage->begin_part({.run = 7, .base = 2, .setbacks = 1, .continues = false});
+  wait_until_synced(*storage, storage->append(bytes_from("c "), 1));
+  next_life();
+  storage->list();
+  CHECK(replayed(*storage, 2, 1).all == "c ");
+  CHECK(replayed(*storage, 2, 0).all.empty());
+  // A part that does not go on from the one before ends what goes before.
+  storage->begin_part({.run = 7, .setbacks = 1, .continues = false});
+  wait_until_synced(*storage, storage->append(bytes_from("d "), 1));
+  next_life();
+  storage->list();
+  CHECK(replayed(*storage, 2, 1).all == "c ");
+}
+
+TEST_CASE("storage: a journal leads on from each snapshot, in memory") {
+  const auto kept = std::make_shared<KeptSnapshots>();
+  const auto journal = std::make_shared<KeptJournal>();
+  check_journal([&] { return std::make_unique<MemoryStorage>(kept, kCluster, journal); });
+}
+
+std::unique_ptr<Storage> with_journal(const std::string& directory) {
+  auto storage = open_storage(
+      {.directory = directory, .server = "server-1", .cluster = kCluster, .journal = true});
+  REQUIRE(storage);
+  return std::move(*storage);
+}
+
+TEST_CASE("storage: a journal leads on from each snapshot, in files") {
+  const TempDirectory directory;
+  check_journal([&] { return with_journal(directory.path("state")); });
+}
+
+std::size_t journals_in(const std::string& directory) {
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(directory))
+    if (entry.path().extension() == ".journal") ++count;
+  return count;
+}
+
+TEST_CASE("storage: parts that no snapshot needs are removed") {
+  const TempDirectory directory;
+  Shard shard(options(), kInitial);
+  const auto storage = with_journal(directory.path());
+  storage->list();
+  storage->begin_part({.run = 7, .continues = false});
+  for (std::uint64_t number = 1; number <= 10; ++number) {
+    storage->save(snapshot_of(shard, number), 0);
+    storage->begin_part({.run = 7, .base = number});
+    wait_until_synced(*storage, storage->append(bytes_from("x"), 1));
+    while (!storage->poll_saved()) std::this_thread::yield();
+    CHECK(journals_in(directory.path()) <= kSnapshotsKept + 1);
+  }
+  CHECK(journals_in(directory.path()) == kSnapshotsKept);
+}
+
+TEST_CASE("storage: a journal that was cut or damaged is used as far as it is whole") {
+  const TempDirectory directory;
+  Shard shard(options(), kInitial);
+  {
+    const auto storage = with_journal(directory.path());
+    storage->list();
+    storage->begin_part({.run = 7, .continues = false});
+    REQUIRE(save(*storage, snapshot_of(shard, 1)));
+    storage->begin_part({.run = 7, .base = 1});
+    std::uint64_t last = 0;
+    for (const char* each : {"one ", "two ", "three "}) last = storage->append(bytes_from(each), 1);
+    wait_until_synced(*storage, last);
+  }
+  const std::string path = directory.path("server-1.1.journal");
+  const std::string whole = bytes_of(path);
+  const auto with = [&](const std::string& bytes) {
+    std::ofstream(path, std::ios::binary) << bytes;
+    const auto storage = with_journal(directory.path());
+    const auto found = storage->list();
+    REQUIRE(found.snapshots.size() == 1);
+    auto told = replayed(*storage, 1);
+    CHECK(told.commits == found.snapshots[0].journal_commits);
+    CHECK(std::string("one two three ").starts_with(told.all));
+    for (const std::string& line : found.refused) CHECK(line.starts_with(path));
+    return told;
+  };
+  CHECK(with(whole).all == "one two three ");
+  CHECK(with(whole).lines.empty());
+  for (std::size_t length = 0; length < whole.size(); length += 3) with(whole.substr(0, length));
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    std::string flipped = whole;
+    flipped[at] = static_cast<char>(flipped[at] ^ (1 << (at % 8)));
+    CHECK(with(flipped).all != "one two three ");
+  }
+  const auto cut = with(whole.substr(0, whole.size() - 1));
+  CHECK(cut.all == "one two ");
+  REQUIRE(cut.lines.size() == 1);
+  CHECK(cut.lines[0].starts_with(path + ": the last 29 bytes are not whole"));
+  // The next life goes on from there. If more of the file is gone later, its part is not used.
+  {
+    const auto storage = with_journal(directory.path());
+    storage->list();
+    storage->begin_part({.run = 7});
+    wait_until_synced(*storage, storage->append(bytes_from("four "), 1));
+  }
+  {
+    const auto storage = with_journal(directory.path());
+    storage->list();
+    CHECK(replayed(*storage, 1).all == "one two four ");
+  }
+  std::string damaged = whole.substr(0, whole.size() - 1);
+  damaged[100] = static_cast<char>(~damaged[100]);
+  std::ofstream(path, std::ios::binary) << damaged;
+  const auto storage = with_journal(directory.path());
+  storage->list();
+  const auto told = replayed(*storage, 1);
+  CHECK(told.all.find("four") == std::string::npos);
+  REQUIRE_FALSE(told.lines.empty());
+  CHECK(told.lines.back().find("server-1.2.journal: does not follow") != std::string::npos);
+}
+
+TEST_CASE("storage: a journal on a full disk is one line, and nothing after it is acknowledged") {
+  if (!std::filesystem::exists("/dev/full")) return;
+  const TempDirectory directory;
+  std::filesystem::create_symlink("/dev/full", directory.path("server-1.0.journal"));
+  const auto storage = with_journal(directory.path());
+  storage->list();
+  storage->begin_part({.run = 7, .continues = false});
+  storage->append(bytes_from("x"), 1);
+  while (true) {
+    const auto synced = storage->synced();
+    if (!synced) {
+      CHECK(synced.error().code == ErrorCode::Io);
+      CHECK(synced.error().message == "cannot write the journal " +
+                                          directory.path("server-1.0.journal") +
+                                          ": No space left on device");
+      return;
+    }
+    REQUIRE(*synced == 0);
+    std::this_thread::yield();
+  }
+}
+
 }  // namespace
 }  // namespace rubato::server::stored

@@ -305,7 +305,8 @@ TEST_CASE("averaged elements follow a chunk as they are, and no codec touches th
   }
 }
 
-TEST_CASE("a chunk of averaged elements alone is their values; initial values keep their places") {
+TEST_CASE(
+    "a chunk of averaged elements alone is their values, and initial values keep their places") {
   UpdateEncoder encoder({PayloadCodec::Int8}, nullptr, 4, 2, false,
                         proto::AveragedElements({{2, 4}}));
   encoder.begin(values({1, 2, 3, 4}), true, 1);

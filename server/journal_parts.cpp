@@ -1,0 +1,322 @@
+#include "server/journal_parts.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include "base/checksum.hpp"
+#include "base/log.hpp"
+
+namespace rubato::server {
+namespace {
+
+constexpr std::uint64_t kJournalMagic = 0x4c4e'5255'4f54'4252;  // "RBTOURNL"
+constexpr std::uint64_t kJournalFormat = 1;
+
+// Little-endian, as it lies in memory.
+struct PartHead {
+  std::uint64_t magic = kJournalMagic;
+  std::uint64_t format = kJournalFormat;
+  std::uint64_t cluster = 0;
+  std::uint64_t run = 0;
+  std::uint64_t index = 0;
+  std::uint64_t base = 0;
+  std::uint64_t setbacks = 0;
+  std::uint64_t continues = 0;
+  std::uint64_t follows = 0;
+  std::uint64_t sum = 0;  // XXH3 of all before
+};
+struct AdditionHead {
+  std::uint64_t bytes = 0;
+  std::uint64_t commits = 0;
+  std::uint64_t sum = 0;  // XXH3 of the log behind it, and of the words before
+};
+
+std::uint64_t sum_of(const PartHead& head) {
+  return checksum(std::as_bytes(std::span(&head, 1)).first(offsetof(PartHead, sum)));
+}
+std::uint64_t sum_of(const AdditionHead& head, std::span<const std::byte> log) {
+  const std::array<std::uint64_t, 3> all{head.bytes, head.commits, checksum(log)};
+  return checksum(std::as_bytes(std::span(all)));
+}
+
+std::string part_path(const JournalPlace& place, std::uint64_t index) {
+  return (std::filesystem::path(place.directory) /
+          fmt::format("{}.{}.journal", place.server, index))
+      .string();
+}
+
+using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+
+template <class T>
+bool get(std::FILE* file, T& value) {
+  return std::fread(&value, sizeof value, 1, file) == 1;
+}
+
+// Calls f(log, head, end) for each whole addition, until it returns an error. `size`: of the file.
+template <class F>
+Result<void> for_each_addition(std::FILE* file, std::uint64_t size, F f) {
+  std::uint64_t at = sizeof(PartHead);
+  std::vector<std::byte> log;
+  AdditionHead head;
+  while (get(file, head)) {
+    at += sizeof head;
+    if (head.bytes > size - at) return {};  // believes no size that the file cannot have
+    log.resize(head.bytes);
+    if (!log.empty() && std::fread(log.data(), 1, log.size(), file) != log.size()) return {};
+    if (head.sum != sum_of(head, log)) return {};
+    at += head.bytes;
+    RUBATO_TRY(f(std::span<const std::byte>(log), head, at));
+  }
+  return {};
+}
+
+// Nothing: it is no part of this server, and `refused` says why.
+std::optional<FoundPart> look_at_part(const std::string& path, const JournalPlace& place,
+                                      std::vector<std::string>& refused) {
+  const auto no = [&](const char* why) {
+    refused.push_back(fmt::format("{}: {}", path, why));
+    return std::nullopt;
+  };
+  const File file(std::fopen(path.c_str(), "rb"), &std::fclose);
+  if (!file) return no(std::strerror(errno));
+  PartHead head;
+  // A process may die before the head is whole: then nothing in the part was acknowledged.
+  if (!get(file.get(), head))
+    return no("is too short for a journal; nothing in it was acknowledged");
+  if (head.magic != kJournalMagic) return no("is no journal of a server");
+  if (head.format != kJournalFormat) return no("is a journal of another version of rubato");
+  if (head.sum != sum_of(head)) return no("fails its checksum: it is damaged");
+  if (head.cluster != place.cluster) return no("is a journal of another cluster");
+  std::error_code failed;
+  FoundPart found{
+      .index = head.index,
+      .part = {head.run, head.base, static_cast<std::uint32_t>(head.setbacks), head.continues != 0},
+      .follows = head.follows,
+      .bytes = sizeof head,
+      .size = std::filesystem::file_size(path, failed),
+      .commits = 0,
+      .path = path};
+  const auto read = for_each_addition(
+      file.get(), found.size,
+      [&](std::span<const std::byte>, const AdditionHead& each, std::uint64_t end) -> Result<void> {
+        found.bytes = end;
+        found.commits += each.commits;
+        return {};
+      });
+  if (!read) return std::nullopt;
+  return found;
+}
+
+tl::unexpected<Error> io_error(const char* what, const std::string& path) {
+  return fail(ErrorCode::Io, fmt::format("{} {}: {}", what, path, std::strerror(errno)));
+}
+
+Result<void> write_bytes(int file, const std::string& path, std::span<const std::byte> first,
+                         std::span<const std::byte> second) {
+  while (!first.empty() || !second.empty()) {
+    const std::array<iovec, 2> parts{
+        iovec{const_cast<std::byte*>(first.data()), first.size()},  // writev only reads it
+        iovec{const_cast<std::byte*>(second.data()), second.size()}};
+    const ssize_t n = ::writev(file, parts.data(), parts.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return io_error("cannot write the journal", path);
+    const auto written = static_cast<std::size_t>(n);
+    const std::size_t of_first = std::min(written, first.size());
+    first = first.subspan(of_first);
+    second = second.subspan(written - of_first);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<FoundPart> find_parts(const JournalPlace& place, std::vector<std::string>& refused) {
+  std::vector<FoundPart> found;
+  const std::string begin = place.server + ".";
+  const std::string end = ".journal";
+  std::error_code failed;
+  for (const auto& entry : std::filesystem::directory_iterator(place.directory, failed)) {
+    const std::string name = entry.path().filename().string();
+    if (name.size() <= begin.size() + end.size() || !name.starts_with(begin) ||
+        !name.ends_with(end))
+      continue;
+    const auto digits =
+        std::string_view(name).substr(begin.size(), name.size() - begin.size() - end.size());
+    if (!std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; })) continue;
+    if (auto part = look_at_part(entry.path().string(), place, refused))
+      found.push_back(std::move(*part));
+  }
+  std::ranges::sort(found, {}, &FoundPart::index);
+  return found;
+}
+
+std::vector<FoundPart> parts_after(const std::vector<FoundPart>& parts,
+                                   const proto::SnapshotInfo& info) {
+  const auto begins = std::find_if(parts.rbegin(), parts.rend(), [&](const FoundPart& each) {
+    return each.part.run == info.run && each.part.base == info.number;
+  });
+  std::vector<FoundPart> chain;
+  if (begins == parts.rend()) return chain;
+  for (auto at = begins.base() - 1; at != parts.end(); ++at) {
+    const bool follows =
+        chain.empty() || (at->part.run == info.run && at->part.continues &&
+                          at->index == chain.back().index + 1 && at->follows == chain.back().bytes);
+    if (!follows) break;
+    chain.push_back(*at);
+  }
+  return chain;
+}
+
+Result<void> read_part(const FoundPart& part, const Storage::Replay& f) {
+  const File file(std::fopen(part.path.c_str(), "rb"), &std::fclose);
+  if (!file) return io_error("cannot read the journal", part.path);
+  PartHead head;
+  if (!get(file.get(), head)) return io_error("cannot read the journal", part.path);
+  return for_each_addition(
+      file.get(), part.size,
+      [&](std::span<const std::byte> log, const AdditionHead&, std::uint64_t) { return f(log); });
+}
+
+PartWriter::PartWriter(JournalPlace place, const std::vector<FoundPart>& found,
+                       std::function<void()> wake)
+    : place_(std::move(place)), wake_(std::move(wake)) {
+  if (!found.empty()) {
+    next_index_ = found.back().index + 1;
+    written_ = found.back().bytes;
+  }
+  for (const FoundPart& each : found) {
+    if (each.part.run != found.back().part.run) continue;
+    files_.emplace_back(each.index, each.path);
+    run_ = each.part.run;
+  }
+  thread_ = std::jthread([this](const std::stop_token& stop) { write_all(stop); });
+}
+
+PartWriter::~PartWriter() {
+  {
+    const std::lock_guard lock(mutex_);
+    thread_.request_stop();
+  }
+  changed_.notify_all();
+  thread_.join();
+  if (file_ >= 0) ::close(file_);
+}
+
+std::uint64_t PartWriter::begin(const Storage::Part& part) {
+  const std::uint64_t index = next_index_++;
+  if (part.run != run_) files_.clear();
+  run_ = part.run;
+  files_.emplace_back(index, part_path(place_, index));
+  const std::lock_guard lock(mutex_);
+  tasks_.emplace_back(Begin{index, part});
+  changed_.notify_all();
+  return index;
+}
+
+std::uint64_t PartWriter::append(std::vector<std::byte> log, std::uint64_t commits) {
+  const std::lock_guard lock(mutex_);
+  tasks_.emplace_back(Addition{std::move(log), commits});
+  changed_.notify_all();
+  return ++position_;
+}
+
+Result<std::uint64_t> PartWriter::synced() {
+  const std::lock_guard lock(mutex_);
+  if (failure_) return tl::unexpected<Error>(*failure_);
+  return synced_;
+}
+
+void PartWriter::remove_below(std::uint64_t index) {
+  std::erase_if(files_, [&](const auto& file) {
+    if (file.first >= index) return false;
+    std::remove(file.second.c_str());
+    return true;
+  });
+}
+
+void PartWriter::write_all(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return !tasks_.empty() || stop.stop_requested(); });
+    if (tasks_.empty()) return;
+    std::vector<Task> tasks = std::exchange(tasks_, {});
+    if (failure_) continue;  // what follows a gap is of no use
+    const auto added = static_cast<std::uint64_t>(std::ranges::count_if(
+        tasks, [](const Task& task) { return std::holds_alternative<Addition>(task); }));
+    lock.unlock();
+    auto done = write(tasks);
+    tasks.clear();
+    lock.lock();
+    if (done) {
+      synced_ += added;
+    } else {
+      failure_ = std::move(done.error());
+    }
+    if (wake_) wake_();
+  }
+}
+
+Result<void> PartWriter::write(std::vector<Task>& tasks) {
+  for (Task& task : tasks) {
+    if (const auto* begin = std::get_if<Begin>(&task)) {
+      RUBATO_TRY(begin_file(*begin));
+      continue;
+    }
+    auto& addition = std::get<Addition>(task);
+    AdditionHead head{.bytes = addition.log.size(), .commits = addition.commits};
+    head.sum = sum_of(head, addition.log);
+    RUBATO_TRY(write_bytes(file_, path_, std::as_bytes(std::span(&head, 1)), addition.log));
+    written_ += sizeof head + addition.log.size();
+    addition.log = {};
+  }
+  return sync();
+}
+
+Result<void> PartWriter::sync() {
+  if (::fdatasync(file_) != 0) return io_error("cannot sync the journal", path_);
+  return {};
+}
+
+// The part before is on disk first, as this one says how long it is.
+Result<void> PartWriter::begin_file(const Begin& begin) {
+  if (file_ >= 0) {
+    RUBATO_TRY(sync());
+    ::close(std::exchange(file_, -1));
+  }
+  path_ = part_path(place_, begin.index);
+  file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (file_ < 0) return io_error("cannot write the journal", path_);
+  PartHead head;
+  head.cluster = place_.cluster;
+  head.run = begin.part.run;
+  head.index = begin.index;
+  head.base = begin.part.base;
+  head.setbacks = begin.part.setbacks;
+  head.continues = begin.part.continues ? 1 : 0;
+  head.follows = written_;
+  head.sum = sum_of(head);
+  RUBATO_TRY(write_bytes(file_, path_, std::as_bytes(std::span(&head, 1)), {}));
+  written_ = sizeof head;
+  RUBATO_TRY(sync());
+  const int folder = ::open(place_.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return io_error("cannot sync the directory of", path_);
+  const bool synced = ::fsync(folder) == 0;
+  ::close(folder);
+  if (!synced) return io_error("cannot sync the directory of", path_);
+  return {};
+}
+
+}  // namespace rubato::server
