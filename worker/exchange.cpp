@@ -230,6 +230,7 @@ void Exchange::on_probe_reply(Instant now, std::uint32_t shard, const proto::Pro
 // All chunks that the server sent before it answered the Probe have come, or were lost.
 void Exchange::pull_missing(std::uint32_t shard, Mail& mail) {
   lost_ = true;
+  watch_.on_lost(shard);
   mail.send({Role::Server, shard},
             proto::Pull{sequence_, gather_.missing_offsets(shard, proto::kMissingOffsetsMax)});
 }
@@ -239,6 +240,7 @@ void Exchange::send_again(std::uint32_t shard, const proto::ProbeReply& reply) {
                                  : sender_.on_missing(shard, reply.missing_offsets);
   if (!any) return;
   lost_ = true;
+  watch_.on_lost(shard);
   // A chunk that is sent twice may still be on its way when its first answer comes.
   gather_.leave_room();
 }

@@ -5,21 +5,41 @@
 #include "base/absence.hpp"
 
 namespace rubato::worker {
+namespace {
+
+constexpr double kUsualFades = 0.9;  // an exchange
+constexpr double kUnusual = 4;       // times the usual silence
+
+}  // namespace
+
+Duration ServerWatch::first_wait(const Shard& watch) const {
+  if (watch.exchanges < kUsualKnown) return timing_.probe_after;
+  return std::min(timing_.probe_after, std::max(watch.usual * kUnusual, kProbeSoonest));
+}
 
 void ServerWatch::start(Shard& watch, Instant now) const {
   watch.heard = watch.probed = now;
-  watch.wait = timing_.probe_after;
+  watch.wait = first_wait(watch);
   watch.asked = watch.told = false;
 }
 
 void ServerWatch::begin(Instant now) {
-  for (Shard& watch : watch_) start(watch, now);
+  for (Shard& watch : watch_) {
+    if (watch.longest_now > Duration{} && !watch.lost) {
+      watch.usual = std::max(watch.longest_now, watch.usual * kUsualFades);
+      ++watch.exchanges;
+    }
+    watch.longest_now = {};
+    watch.lost = false;
+    start(watch, now);
+  }
 }
 
 void ServerWatch::on_heard(std::uint32_t shard, Instant now) {
   Shard& watch = watch_[shard];
   const Instant since = heard_but_for_absence(watch.heard, due(shard), now);
   watch.longest = std::max(watch.longest, now - since);
+  watch.longest_now = std::max(watch.longest_now, now - since);
   watch.heard = now;
   watch.told = false;
 }
@@ -28,7 +48,7 @@ bool ServerWatch::on_answer(std::uint32_t shard, std::uint32_t number) {
   Shard& watch = watch_[shard];
   if (!watch.asked || number != watch.number) return false;
   watch.asked = false;
-  watch.wait = timing_.probe_after;
+  watch.wait = first_wait(watch);
   return true;
 }
 

@@ -1,5 +1,8 @@
 // worker/server_watch.hpp - how long the awaited servers have been silent: which of them to ask,
 // and when to give one up.
+// - A server is asked after four times the longest silence that is usual: what was lost with a
+//   connection is missed soon where answers are quick. Until kUsualKnown exchanges have ended, and
+//   at most, after `probe_after`.
 // - One question at a time, because on a slow link its answer waits behind all earlier bytes.
 // - A question can be lost with its connection. It is asked again, each time after twice as long.
 // - A server is given up after the timeout, or after four times the longest silence so far,
@@ -16,8 +19,13 @@
 
 namespace rubato::worker {
 
+// Exchanges after which it is known which silence is usual.
+inline constexpr std::uint32_t kUsualKnown = 4;
+// No server is asked sooner.
+inline constexpr Duration kProbeSoonest = Duration::from_ms(500);
+
 struct WatchTiming {
-  Duration probe_after;     // of silence
+  Duration probe_after;     // of silence, at most
   Duration server_timeout;  // of silence, at least
 };
 
@@ -31,6 +39,8 @@ class ServerWatch {
   void begin(Instant now);
   // A message of this server came. Requires: the server is awaited.
   void on_heard(std::uint32_t shard, Instant now);
+  // Something between here and this server was lost: how long this exchange takes is not usual.
+  void on_lost(std::uint32_t shard) { watch_[shard].lost = true; }
   // This server has nothing to answer yet. Its silence begins now.
   void excuse(std::uint32_t shard, Instant now) { start(watch_[shard], now); }
 
@@ -55,14 +65,20 @@ class ServerWatch {
  private:
   struct Shard {
     Instant heard;
-    Instant probed;            // the last Probe, or when the exchange began
-    Duration wait;             // from the later of these two to the next Probe
-    Duration longest;          // silence that has ended
-    std::uint32_t number = 0;  // of the last Probe
-    bool asked = false;        // the last Probe is not answered
-    bool told = false;         // this silence is reported
+    Instant probed;               // the last Probe, or when the exchange began
+    Duration wait;                // from the later of these two to the next Probe
+    Duration longest;             // silence that has ended
+    Duration longest_now;         // of this exchange
+    Duration usual;               // the longest of the last exchanges; old ones count less and less
+    std::uint32_t exchanges = 0;  // that have ended
+    std::uint32_t number = 0;     // of the last Probe
+    bool asked = false;           // the last Probe is not answered
+    bool told = false;            // this silence is reported
+    bool lost = false;            // something of this exchange was
   };
   void start(Shard& watch, Instant now) const;
+  // Of silence, to the first question.
+  Duration first_wait(const Shard& watch) const;
   Instant next_probe(const Shard& watch) const {
     return std::max(watch.heard, watch.probed) + watch.wait;
   }
