@@ -72,7 +72,8 @@ auto write(Builder& b, const Welcome& m) {
 }
 
 auto write(Builder& b, const Refusal& m) {
-  return wire::CreateRefusal(b, static_cast<wire::RefusalCode>(m.code), text(b, m.message));
+  return wire::CreateRefusal(b, static_cast<wire::RefusalCode>(m.code), text(b, m.message),
+                             m.whose);
 }
 auto write(Builder& b, const Start& m) {
   return wire::CreateStart(b, m.seeding);
@@ -316,7 +317,7 @@ Result<Body> read(const wire::Refusal& t) {
   if (t.code() > wire::RefusalCode::MAX)
     return corrupt("Refusal.code {} is unknown", static_cast<int>(t.code()));
   RUBATO_ASSIGN(auto message, read_text("Refusal.message", *t.message()));
-  return Refusal{static_cast<RefusalCode>(t.code()), std::move(message)};
+  return Refusal{static_cast<RefusalCode>(t.code()), std::move(message), t.whose()};
 }
 Result<Body> read(const wire::Leave& t) {
   RUBATO_ASSIGN(auto reason, read_text("Leave.reason", *t.reason()));

@@ -137,6 +137,8 @@ enum class RefusalCode : std::uint8_t {
 struct Refusal {
   RefusalCode code = RefusalCode::BadMessage;
   std::string message;
+  // Of a server's NotMember: the incarnation that it does not know. 0: not said.
+  Incarnation whose = 0;
 };
 
 // scheduler -> worker, evaluator: every shard knows you; train. `seeding` other than 0: first tell

@@ -460,7 +460,8 @@ MemberState* ServerCore::find_member(PeerId from, const Message& message) {
       member->incarnation != message.incarnation) {
     refuse(from, RefusalCode::NotMember,
            fmt::format("{} (incarnation {:016x}) is not a member: join through the scheduler first",
-                       to_string(message.sender), message.incarnation));
+                       to_string(message.sender), message.incarnation),
+           message.incarnation);
     return nullptr;
   }
   member->peer = from;
@@ -974,9 +975,9 @@ void ServerCore::on_bad_frame(PeerId from, const Error& error) {
   refuse(from, proto::refusal_code(error), error.message);
 }
 
-void ServerCore::refuse(PeerId to, RefusalCode code, std::string message) {
+void ServerCore::refuse(PeerId to, RefusalCode code, std::string message, Incarnation whose) {
   ++stats_.messages_refused;
-  send(to, proto::Refusal{code, std::move(message)});
+  send(to, proto::Refusal{code, std::move(message), whose});
 }
 
 }  // namespace rubato::server

@@ -228,7 +228,9 @@ class ServerCore {
   std::uint64_t kept_commits() const;
   // `sent`: as Message::sent.
   void send(proto::PeerId to, proto::Body body, proto::Payload payload = {}, Instant sent = {});
-  void refuse(proto::PeerId to, proto::RefusalCode code, std::string message);
+  // `whose`: as in proto::Refusal.
+  void refuse(proto::PeerId to, proto::RefusalCode code, std::string message,
+              Incarnation whose = 0);
 
   ServerOptions options_;
   InitialParameters initial_;

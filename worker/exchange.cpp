@@ -172,6 +172,7 @@ Result<bool> Exchange::on_message(Instant now, std::uint32_t shard, const proto:
   const auto* parameters = std::get_if<proto::Parameters>(&message.body);
   if (!parameters) return false;
   if (parameters->sequence == sequence_) {
+    watch_.on_more(shard);
     sender_.on_answer(shard);
     codecs_.on_received(message.payload.size());
     if (kind_ == Kind::Pull) round_ = std::max(round_, parameters->round);
@@ -213,11 +214,12 @@ void Exchange::on_probe_reply(Instant now, std::uint32_t shard, const proto::Pro
   if (reply.sequence == kPing) codecs_.on_ping(now - began_);
   if (reply.sequence != sequence_ || !gather_.waiting_for(shard)) return;
   if (reply.number == 0) {
+    watch_.on_more(shard);
     sender_.on_answer(shard);
     codecs_.on_acknowledged();
     return;
   }
-  if (!watch_.on_answer(shard, reply.number)) return;
+  if (!watch_.on_answer(shard, reply.number, now)) return;
   if (reply.held) {
     sender_.on_held(shard);
   } else if (reply.answered || kind_ == Kind::Pull) {

@@ -84,12 +84,14 @@ Result<Membership::News> Membership::on_welcome(Incarnation run, const proto::We
 }
 
 // Every message of an earlier incarnation that was under way is refused. The scheduler's refusals
-// are old until it has welcomed this one.
+// are old until it has welcomed this one. A server's are not if they name this one, and all servers
+// had it in their lists before: it was left out.
 Result<Membership::News> Membership::on_refusal(NodeId from, const proto::Refusal& refusal,
                                                 bool served) const {
   if (refusal.code != proto::RefusalCode::NotMember)
     return fail(ErrorCode::Refused, to_string(from) + " refused this worker: " + refusal.message);
-  const bool current = from.role == Role::Scheduler ? id_.has_value() : served;
+  const bool named = joiner_.joined() && refusal.whose == mail_.incarnation();
+  const bool current = from.role == Role::Scheduler ? id_.has_value() : served || named;
   return current ? News::Lost : News::None;
 }
 

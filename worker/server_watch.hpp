@@ -1,10 +1,15 @@
 // worker/server_watch.hpp - how long the awaited servers have been silent: which of them to ask,
 // and when to give one up.
 // - A server is asked after four times the longest silence that is usual: what was lost with a
-//   connection is missed soon where answers are quick. Until kUsualKnown exchanges have ended, and
-//   at most, after `probe_after`.
+//   connection is missed soon where answers are quick. Until kUsualKnown exchanges have ended, or
+//   one that lost something, and at most, after `probe_after`.
+// - A server that answers has nothing yet, or its message was lost. It is asked again soon, each
+// time
+//   after twice as long.
 // - One question at a time, because on a slow link its answer waits behind all earlier bytes.
-// - A question can be lost with its connection. It is asked again, each time after twice as long.
+// - A question can be lost with its connection. It is asked again, each time after twice as long,
+// but
+//   not later than after `probe_after`: a link that heals is used soon.
 // - A server is given up after the timeout, or after four times the longest silence so far,
 //   whichever is longer. A commit may take longer than the pull that was seen first.
 // Pure: `now` never decreases. Threads: one owner.
@@ -39,8 +44,11 @@ class ServerWatch {
   void begin(Instant now);
   // A message of this server came. Requires: the server is awaited.
   void on_heard(std::uint32_t shard, Instant now);
+  // It has sent something else than an answer to a question.
+  void on_more(std::uint32_t shard);
   // Something between here and this server was lost: how long this exchange takes is not usual.
-  void on_lost(std::uint32_t shard) { watch_[shard].lost = true; }
+  // What the last question took counts in its place, at once.
+  void on_lost(std::uint32_t shard);
   // This server has nothing to answer yet. Its silence begins now.
   void excuse(std::uint32_t shard, Instant now) { start(watch_[shard], now); }
 
@@ -54,7 +62,7 @@ class ServerWatch {
   std::uint32_t number(std::uint32_t shard) const { return watch_[shard].number; }
   // Returns: true for the first answer to the last Probe. Answers to earlier Probes are out of
   // date.
-  bool on_answer(std::uint32_t shard, std::uint32_t number);
+  bool on_answer(std::uint32_t shard, std::uint32_t number, Instant now);
 
   Duration silence(std::uint32_t shard, Instant now) const { return now - watch_[shard].heard; }
   // The silence after which the server is given up.
@@ -69,6 +77,8 @@ class ServerWatch {
     Duration wait;                // from the later of these two to the next Probe
     Duration longest;             // silence that has ended
     Duration longest_now;         // of this exchange
+    Duration round_trip;          // of its last question
+    Duration again;               // from the last answer in this silence to the next question
     Duration usual;               // the longest of the last exchanges; old ones count less and less
     std::uint32_t exchanges = 0;  // that have ended
     std::uint32_t number = 0;     // of the last Probe
@@ -77,6 +87,8 @@ class ServerWatch {
     bool lost = false;            // something of this exchange was
   };
   void start(Shard& watch, Instant now) const;
+  // Of silence, where that is usual.
+  Duration after(Duration usual) const;
   // Of silence, to the first question.
   Duration first_wait(const Shard& watch) const;
   Instant next_probe(const Shard& watch) const {

@@ -85,6 +85,13 @@ TEST_CASE("membership: refusals of an earlier incarnation are ignored") {
   CHECK(member.welcome() == News::WelcomeNewRun);
   CHECK(member.hear(kServer, kNotMember) == News::None);  // no pull was served yet
   CHECK(member.hear(kServer, kNotMember, 1, true) == News::Lost);
+  auto named = kNotMember;
+  named.whose = member.membership.mail().incarnation();
+  CHECK(member.hear(kServer, named) == News::None);  // its list is still under way
+  member.membership.on_joined(member.now);
+  CHECK(member.hear(kServer, named) == News::Lost);
+  ++named.whose;
+  CHECK(member.hear(kServer, named) == News::None);
   CHECK(member.hear(kScheduler, kNotMember) == News::Lost);
 }
 

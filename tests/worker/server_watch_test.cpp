@@ -52,15 +52,18 @@ TEST_CASE("server watch: a longer silence counts at once and fades, one with a l
   for (int i = 0; i < 10; ++i) it.exchange(Duration::from_ms(200));
   it.exchange(Duration::from_seconds(2));  // it was asked, and nothing was lost
   CHECK(it.asks_after().seconds() == doctest::Approx(8));
+  it.now = it.now + Duration::from_ms(20);
+  CHECK(it.watch.on_answer(0, it.watch.number(0), it.now));
   it.watch.on_lost(0);
   it.now = it.now + Duration::from_seconds(30);
   it.watch.on_heard(0, it.now);
-  CHECK(it.asks_after().seconds() == doctest::Approx(8));
+  CHECK(it.asks_after().seconds() == doctest::Approx(8 * 0.9));
   for (int i = 0; i < 60; ++i) it.exchange(Duration::from_ms(200));
   CHECK(it.asks_after() < Duration::from_seconds(1));
 }
 
-TEST_CASE("server watch: questions that are not answered come half as often each time") {
+TEST_CASE(
+    "server watch: questions that are not answered come half as often each time, up to the limit") {
   Watched it;
   for (int i = 0; i < 10; ++i) it.exchange(Duration::from_ms(500));
   CHECK(it.asks_after() == Duration::from_seconds(2));
@@ -70,7 +73,31 @@ TEST_CASE("server watch: questions that are not answered come half as often each
     it.now = it.watch.due(0);
     CHECK(it.watch.poll(0, it.now) == Due::Probe);
     CHECK(it.now - asked == wait);
-    wait = wait * 2;
+    wait = std::min(wait * 2, kMost);
+  }
+}
+
+TEST_CASE("server watch: after a loss the round trip of the question counts, at once") {
+  Watched it;
+  CHECK(it.asks_after() == kMost);
+  it.now = it.now + Duration::from_ms(300);
+  CHECK(it.watch.on_answer(0, it.watch.number(0), it.now));
+  it.watch.on_lost(0);
+  CHECK((it.watch.due(0) - it.now).seconds() == doctest::Approx(0.9));  // 1.2 s after the question
+  it.watch.on_heard(0, it.now);
+  CHECK(it.asks_after().seconds() == doctest::Approx(1.2));  // in the next exchange, too
+}
+
+TEST_CASE(
+    "server watch: a first question that is lost is asked again as soon as its answer is late") {
+  Watched it;
+  it.exchange(Duration::from_ms(200));
+  CHECK(it.asks_after() == kMost);
+  for (const double wait : {0.8, 1.6, 3.2}) {
+    const Instant asked = it.now;
+    it.now = it.watch.due(0);
+    CHECK(it.watch.poll(0, it.now) == Due::Probe);
+    CHECK((it.now - asked).seconds() == doctest::Approx(wait));
   }
 }
 
