@@ -285,6 +285,11 @@ Result<void> run_server(ServerRun run, const Stop& stop) {
   const auto process =
       trace_process(trace.get(), "server " + (options.name.empty() ? bind.text() : options.name));
   RUBATO_ASSIGN(auto config, load_config(options));
+  if (config.snapshot.journal && options.state.empty())
+    return fail(ErrorCode::BadInput,
+                fmt::format("--state: {} says durability = \"journal\", which needs a directory; "
+                            "name one that outlives this process",
+                            config.file));
   const auto began = traces_began(options);
   RUBATO_ASSIGN(const auto link, interruptible(stop, [&] {
                   return HostLink::make(run.throttle, config.servers.link,

@@ -68,6 +68,7 @@ TEST_CASE("a list separated by commas is one word, so that the file may follow i
 TEST_CASE("bad flags are one line with a hint and exit code 2") {
   const Workplace place;
   place.write("quick.toml", QuickCluster{}.text());
+  place.write("journal.toml", "durability = \"journal\"\n" + QuickCluster{}.text());
   check_mistakes(
       place,
       {
@@ -101,6 +102,8 @@ TEST_CASE("bad flags are one line with a hint and exit code 2") {
            {"--advertise"}},
           {{"server", "quick.toml", "--scheduler", "tcp://127.0.0.1:1", "--shards", "0"},
            {"--shards", "0"}},
+          {{"server", "journal.toml", "--scheduler", "tcp://127.0.0.1:1"},
+           {"--state", "journal.toml says durability = \"journal\"", "a directory"}},
           {{"server", "quick.toml", "--scheduler", "tcp://127.0.0.1:1", "--cores", "99999"},
            {"--cores 99999", "no core 99999", "may run on"}},
           {{"worker", "quick.toml", "--scheduler", "tcp://127.0.0.1:1", "--name", "slow", "--cores",
