@@ -50,9 +50,9 @@ std::string run_label(const std::string& model, std::uint64_t seed) {
   return fmt::format("{} seed {}", report::model_title(model), seed);
 }
 
-std::function<void(const server::Scheduler&, Instant)> watch_of(report::LivePage* page) {
+std::function<void(const scheduler::Scheduler&, Instant)> watch_of(report::LivePage* page) {
   if (!page) return {};
-  return [page](const server::Scheduler& scheduler, Instant now) {
+  return [page](const scheduler::Scheduler& scheduler, Instant now) {
     page->offer([&] { return report::LiveRun{scheduler.record(), scheduler.status(now)}; });
   };
 }

@@ -55,7 +55,7 @@ nodes::Watch ShownRun::watch() {
             report::warn_early(config_, {options_.sync}, data);
           },
       .on_turn =
-          [this](server::DurableScheduler& scheduler) {
+          [this](scheduler::DurableScheduler& scheduler) {
             if (options_.page)
               options_.page->offer([&] {
                 return report::LiveRun{scheduler.core().record(), scheduler.status(steady_now())};
@@ -64,7 +64,7 @@ nodes::Watch ShownRun::watch() {
           }};
 }
 
-void ShownRun::show_progress(const server::DurableScheduler& scheduler) {
+void ShownRun::show_progress(const scheduler::DurableScheduler& scheduler) {
   const Instant now = steady_now();
   if (!progress_ && !options_.quiet)
     progress_ = &own_progress_.emplace(stderr, progress_options(config_, 1, true), now);

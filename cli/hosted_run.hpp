@@ -38,7 +38,7 @@ class ShownRun {
   nodes::Watch watch();
 
  private:
-  void show_progress(const server::DurableScheduler& scheduler);
+  void show_progress(const scheduler::DurableScheduler& scheduler);
 
   const cluster::ClusterConfig& config_;
   const Options options_;

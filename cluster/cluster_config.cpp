@@ -19,7 +19,7 @@
 #include "cluster/file_kind.hpp"
 #include "cluster/trace_files.hpp"
 #include "proto/endpoint.hpp"
-#include "server/scheduler.hpp"
+#include "scheduler/scheduler.hpp"
 #include "sync/option_table.hpp"
 #include "train/model/device_names.hpp"
 
@@ -27,7 +27,7 @@ namespace rubato::cluster {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr int kWorkersMax = server::kWorkersMax;
+constexpr int kWorkersMax = scheduler::kWorkersMax;
 
 constexpr const char* kNoClasses = "regression has no classes; remove the key";
 constexpr const char* kNoneHeldOut =

@@ -18,8 +18,8 @@
 #include "cluster/churn.hpp"
 #include "cluster/value_trace.hpp"
 #include "proto/compression.hpp"
+#include "scheduler/stop_criterion.hpp"
 #include "server/optimizer.hpp"
-#include "server/stop_criterion.hpp"
 #include "server/update_norms.hpp"
 #include "sync/options.hpp"
 #include "train/cuda/precision.hpp"
@@ -117,7 +117,7 @@ struct ServersConfig {
 
 using ServerOptimizer = server::OptimizerKind;
 using OptimizerConfig = server::OptimizerOptions;
-using StopConfig = server::StopOptions;
+using StopConfig = scheduler::StopOptions;
 
 // What the loss of a sample counts, by its class. Classes that are not named count 1.
 struct ClassWeights {

@@ -7,8 +7,8 @@
 #include <cctype>
 
 #include "proto/endpoint.hpp"
+#include "scheduler/scheduler.hpp"
 #include "server/optimizer_options.hpp"
-#include "server/scheduler.hpp"
 #include "sync/option_table.hpp"
 #include "train/model/device_names.hpp"
 #include "train/model/input_schema.hpp"
@@ -32,7 +32,7 @@ const Limits kAny{};
 const Limits kCount = Limits::within(0, kCountMax);
 const Limits kCountFromOne = Limits::within(1, kCountMax);
 const Limits kMillion = Limits::within(1, 1'000'000);
-const Limits kWorkers = Limits::within(1, server::kWorkersMax);
+const Limits kWorkers = Limits::within(1, scheduler::kWorkersMax);
 const Limits kNotNegative = Limits::at_least(0);
 const Limits kMemory = Limits::within(0, 1e6);  // GiB
 const Limits kJitter = Limits::within(0, 10);

@@ -254,9 +254,9 @@ bool measured_by_workers(const ClusterConfig& config, const ClusterPlan& plan) {
 
 }  // namespace
 
-server::SchedulerOptions scheduler_options(const ClusterConfig& config, const ClusterPlan& plan,
-                                           Incarnation incarnation, bool evaluator) {
-  server::SchedulerOptions options;
+scheduler::SchedulerOptions scheduler_options(const ClusterConfig& config, const ClusterPlan& plan,
+                                              Incarnation incarnation, bool evaluator) {
+  scheduler::SchedulerOptions options;
   options.settings = plan.settings;
   options.cluster = plan.cluster;
   options.incarnation = incarnation;
@@ -267,10 +267,10 @@ server::SchedulerOptions scheduler_options(const ClusterConfig& config, const Cl
   if (!config.open)
     for (const auto& worker : worker_profiles(config)) options.listed.push_back(worker.name);
   for (const auto& worker : all_profiles(config)) options.order.push_back(worker.name);
-  options.evaluations = evaluator ? server::SchedulerOptions::Evaluations::Evaluator
+  options.evaluations = evaluator ? scheduler::SchedulerOptions::Evaluations::Evaluator
                         : measured_by_workers(config, plan)
-                            ? server::SchedulerOptions::Evaluations::Workers
-                            : server::SchedulerOptions::Evaluations::Training;
+                            ? scheduler::SchedulerOptions::Evaluations::Workers
+                            : scheduler::SchedulerOptions::Evaluations::Training;
   for (const auto& [worker, samples] : plan.described)
     options.held_out[worker] = train::held_out_of(samples, config.dataset.held_out);
   if (plan.own) options.held_out = plan.held_out;
@@ -289,14 +289,15 @@ server::SchedulerOptions scheduler_options(const ClusterConfig& config, const Cl
   return options;
 }
 
-std::unique_ptr<server::Scheduler> make_scheduler(const ClusterConfig& config,
-                                                  const ClusterPlan& plan, Incarnation incarnation,
-                                                  bool evaluator, Duration save_every,
-                                                  const std::string& schema) {
+std::unique_ptr<scheduler::Scheduler> make_scheduler(const ClusterConfig& config,
+                                                     const ClusterPlan& plan,
+                                                     Incarnation incarnation, bool evaluator,
+                                                     Duration save_every,
+                                                     const std::string& schema) {
   auto options = scheduler_options(config, plan, incarnation, evaluator);
   options.save_every = save_every;
   options.schema = schema;
-  return std::make_unique<server::Scheduler>(
+  return std::make_unique<scheduler::Scheduler>(
       options, sync::make_tuner(plan.sync, config.sync,
                                 {.parameter_bytes = plan.parameters * sizeof(float),
                                  .batches = std::max(1.0, static_cast<double>(plan.samples) /

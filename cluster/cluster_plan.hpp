@@ -13,7 +13,7 @@
 #include "cluster/cluster_config.hpp"
 #include "cluster/model_start.hpp"
 #include "cluster/tensor_table.hpp"
-#include "server/scheduler.hpp"
+#include "scheduler/scheduler.hpp"
 #include "server/server_core.hpp"
 #include "train/data/dataset.hpp"
 #include "train/model/model_spec.hpp"
@@ -103,14 +103,15 @@ std::uint64_t stream_of(std::uint32_t index, std::size_t listed, const std::stri
 [[nodiscard]] Result<std::vector<std::vector<std::uint32_t>>> plan_samples(
     const ClusterConfig& config, const ClusterPlan& plan, const train::DataSplit& data);
 
-server::SchedulerOptions scheduler_options(const ClusterConfig& config, const ClusterPlan& plan,
-                                           Incarnation incarnation, bool evaluator);
+scheduler::SchedulerOptions scheduler_options(const ClusterConfig& config, const ClusterPlan& plan,
+                                              Incarnation incarnation, bool evaluator);
 // `save_every`: as in SchedulerOptions. `schema`: what nodes that ask are told, where each worker
 // has data of its own.
-std::unique_ptr<server::Scheduler> make_scheduler(const ClusterConfig& config,
-                                                  const ClusterPlan& plan, Incarnation incarnation,
-                                                  bool evaluator, Duration save_every = {},
-                                                  const std::string& schema = {});
+std::unique_ptr<scheduler::Scheduler> make_scheduler(const ClusterConfig& config,
+                                                     const ClusterPlan& plan,
+                                                     Incarnation incarnation, bool evaluator,
+                                                     Duration save_every = {},
+                                                     const std::string& schema = {});
 
 // `name`, `endpoint`: as in Hello. `scheduler`: the peer to join.
 std::unique_ptr<server::ServerCore> make_server(

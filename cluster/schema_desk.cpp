@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/words.hpp"
-#include "server/waiting.hpp"
+#include "scheduler/waiting.hpp"
 
 namespace rubato::cluster {
 namespace {
@@ -178,7 +178,7 @@ std::string SchemaDesk::awaited() const {
   if (!options_.open)
     for (const auto& name : options_.workers)
       if (!has_described(name)) missing.push_back(name);
-  return server::workers_awaited(missing, described(), options_.enough);
+  return scheduler::workers_awaited(missing, described(), options_.enough);
 }
 
 std::map<std::string, std::uint64_t> SchemaDesk::samples() const {

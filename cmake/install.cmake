@@ -81,7 +81,7 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/rubato.pc
 install(DIRECTORY examples/c DESTINATION ${CMAKE_INSTALL_DOCDIR}-dev/examples COMPONENT rubato-dev)
 
 # --- rubato-dev ---------------------------------------------------------------------------------
-set(rooms base train sync proto server worker cluster emulation nodes)
+set(rooms base train sync proto scheduler server worker cluster emulation nodes)
 set(libraries ${rooms} model data training throttle joining)
 list(TRANSFORM libraries PREPEND rubato_)
 install(TARGETS ${libraries} EXPORT rubato ARCHIVE COMPONENT rubato-dev)

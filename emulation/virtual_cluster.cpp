@@ -95,7 +95,7 @@ class VirtualCluster {
     return visit(place, [](auto& node) { return node.core != nullptr; });
   }
   // While it is dead: as the last process left it.
-  const server::Scheduler& scheduler() const {
+  const scheduler::Scheduler& scheduler() const {
     return (scheduler_.core ? scheduler_.core : scheduler_.dead)->core();
   }
 
@@ -417,21 +417,21 @@ Result<void> VirtualCluster::make_scheduler() {
   if (evaluated_)
     evaluator_.core = std::make_unique<worker::EvaluatorCore>(
         cluster::make_evaluator(config_, plan_, incarnations_->next()));
-  std::optional<server::OpenJournal> journal;
+  std::optional<scheduler::OpenJournal> journal;
   const bool goes_on = !scheduler_.journal.empty();
   if (goes_on) {
     const auto bytes = std::as_bytes(std::span(scheduler_.journal));
-    RUBATO_ASSIGN(auto reader, server::JournalReader::open(bytes));
-    RUBATO_TRY(server::DurableScheduler::replay(reader, *core));
+    RUBATO_ASSIGN(auto reader, scheduler::JournalReader::open(bytes));
+    RUBATO_TRY(scheduler::DurableScheduler::replay(reader, *core));
     RUBATO_CHECK(reader.torn() == 0, "nothing is lost");
     journal.emplace(reader.writer());
   } else if (cluster::scheduler_crashes(config_)) {
-    server::JournalHeader header;
+    scheduler::JournalHeader header;
     header.cluster = core->options().cluster;
     header.run = run_;
     header.began = now_;
-    scheduler_.journal = server::header_bytes(header);
-    journal.emplace(server::JournalWriter({}, now_));
+    scheduler_.journal = scheduler::header_bytes(header);
+    journal.emplace(scheduler::JournalWriter({}, now_));
   }
   if (journal) {
     journal->sync = [] { return Result<void>(); };  // nothing is lost
@@ -440,7 +440,8 @@ Result<void> VirtualCluster::make_scheduler() {
       return {};
     };
   }
-  scheduler_.core = std::make_unique<server::DurableScheduler>(std::move(core), std::move(journal));
+  scheduler_.core =
+      std::make_unique<scheduler::DurableScheduler>(std::move(core), std::move(journal));
   if (goes_on) scheduler_.core->go_on(now_, 0, now_);
   return {};
 }

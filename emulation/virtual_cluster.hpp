@@ -19,7 +19,7 @@
 #include "cluster/cluster_config.hpp"
 #include "cluster/model_saver.hpp"
 #include "emulation/loop_processes.hpp"
-#include "server/scheduler.hpp"
+#include "scheduler/scheduler.hpp"
 #include "sync/factory.hpp"
 #include "train/data/dataset.hpp"
 
@@ -43,7 +43,7 @@ struct VirtualOptions {
   // Called after each evaluation, or every so many events where there is none. May be empty.
   std::function<void(const VirtualProgress&)> progress;
   // Called as `progress` is. May be empty.
-  std::function<void(const server::Scheduler&, Instant now)> watch = {};
+  std::function<void(const scheduler::Scheduler&, Instant now)> watch = {};
   // Starts the workers' processes, of model.kind = "own". Else null.
   std::shared_ptr<LoopLauncher> loops = nullptr;
   // Makes what saves the trained model, once the plan is known. May be empty.

@@ -11,7 +11,7 @@
 
 #include "base/time.hpp"
 #include "cluster/node_core.hpp"
-#include "server/durable_scheduler.hpp"
+#include "scheduler/durable_scheduler.hpp"
 #include "server/server_core.hpp"
 #include "worker/evaluator_core.hpp"
 
@@ -30,8 +30,8 @@ struct VirtualNode {
   std::optional<std::string> poll_line() { return std::nullopt; }
 };
 
-struct VirtualScheduler : VirtualNode<server::DurableScheduler> {
-  std::unique_ptr<server::DurableScheduler> dead;  // the last process, until the next one
+struct VirtualScheduler : VirtualNode<scheduler::DurableScheduler> {
+  std::unique_ptr<scheduler::DurableScheduler> dead;  // the last process, until the next one
   // What outlives a process. Empty: none is to come.
   std::string journal;
 

@@ -224,7 +224,7 @@ class Host {
   }
 
   Result<void> drive(const Stop& stop) {
-    const server::Scheduler& core = scheduler_->core();
+    const scheduler::Scheduler& core = scheduler_->core();
     cluster::NodeLoop loop(*transport_, *scheduler_, trace());
     scheduler_->announce_waits(steady_now());
     while (!core.over()) {
@@ -240,8 +240,8 @@ class Host {
       if (const auto started = scheduler_->started()) seen_.started_ns = started->ns;
       while (const auto event = scheduler_->poll_log()) {
         // Whoever watches shows evaluations.
-        if (event->kind == server::SchedulerEvent::Kind::Evaluation) continue;
-        if (event->kind == server::SchedulerEvent::Kind::Warning)
+        if (event->kind == scheduler::SchedulerEvent::Kind::Evaluation) continue;
+        if (event->kind == scheduler::SchedulerEvent::Kind::Warning)
           log_warning(event->text);
         else
           log_info(event->text);
@@ -304,8 +304,8 @@ class Host {
   std::optional<proto::LoopTrace> trace_;  // while profiling
   const Incarnation evaluator_ = os_random();
   std::unique_ptr<SchedulerState> state_;
-  std::unique_ptr<server::DurableScheduler> scheduler_;  // after state_, which it writes to
-  double lowest_ = 0;                                    // loss so far, when the evaluator began
+  std::unique_ptr<scheduler::DurableScheduler> scheduler_;  // after state_, which it writes to
+  double lowest_ = 0;                                       // loss so far, when the evaluator began
   Seen seen_;
   std::string saved_;  // the evaluator's; by others once its thread has ended
 };

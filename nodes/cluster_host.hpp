@@ -14,7 +14,7 @@
 #include "nodes/stop.hpp"
 #include "proto/endpoint.hpp"
 #include "proto/identity.hpp"
-#include "server/durable_scheduler.hpp"
+#include "scheduler/durable_scheduler.hpp"
 
 namespace rubato::nodes {
 
@@ -23,7 +23,7 @@ struct Watch {
   // Once, when the data are known and before anything is trained.
   std::function<void(const cluster::DataFacts&)> on_data = {};
   // After every message, and some times a second; may stop the run.
-  std::function<void(server::DurableScheduler&)> on_turn = {};
+  std::function<void(scheduler::DurableScheduler&)> on_turn = {};
 };
 
 struct ClusterHostOptions {

@@ -25,8 +25,8 @@
 #include "nodes/loop_command.hpp"
 #include "nodes/node_keys.hpp"
 #include "nodes/profile.hpp"
+#include "scheduler/worker_watch.hpp"
 #include "server/file_storage.hpp"
-#include "server/worker_watch.hpp"
 #include "train/data/summarise.hpp"
 #include "train/evaluate.hpp"
 #include "train/model/data_summary.hpp"
@@ -234,7 +234,7 @@ Result<void> serve_shard(const Node& node, const NodeOptions& options, const Cor
       "server at {}: {} applied, {} refused{}, {} repeated, {} refused; the largest update was "
       "{:.2g} of {:g} times the usual one",
       endpoint, counted(stats.commits_applied, "commit"), stats.commits_refused,
-      stats.commits_refused == 0 ? std::string() : " (" + server::in_words(stats.refused) + ")",
+      stats.commits_refused == 0 ? std::string() : " (" + scheduler::in_words(stats.refused) + ")",
       stats.commits_repeated, counted(stats.messages_refused, "message"),
       core->norms().largest_ratio(), node.config.servers.update_limit));
   if (!core->stopped()) return fail(ErrorCode::Stopped, "interrupted");

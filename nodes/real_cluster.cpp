@@ -60,14 +60,14 @@ class Nodes {
 
   // The scheduler numbers servers in the order in which they join. So each starts when those before
   // it are there, and the file's server 1 is server-1.
-  void start_servers(const server::DurableScheduler& scheduler) {
+  void start_servers(const scheduler::DurableScheduler& scheduler) {
     while (servers_ < config_.servers.count &&
            scheduler.core().servers() >= static_cast<std::size_t>(servers_))
       start_server();
   }
 
   // Plays the events of [[churn]] that are due.
-  void play_churn(const server::DurableScheduler& scheduler) {
+  void play_churn(const scheduler::DurableScheduler& scheduler) {
     if (!scheduler.started() || scheduler.stopped()) return;
     const double seconds = (steady_now() - *scheduler.started()).seconds();
     seconds_ = seconds;
@@ -83,7 +83,7 @@ class Nodes {
 
   // A worker that dies while training stops nobody. A server is started again, and goes on from its
   // last snapshot. A node that ends before training ends the run.
-  void watch(server::DurableScheduler& scheduler) {
+  void watch(scheduler::DurableScheduler& scheduler) {
     for (const auto& child : children_.reap()) {
       const bool meant = meant_to_end_.erase({child.role, child.name}) == 1;
       if (scheduler.stopped() || meant) continue;
@@ -309,7 +309,7 @@ Result<HostedRun> run_real(const cluster::ClusterConfig& config, const RealRun& 
     return what_ended(ended.front());
   };
   host.trace = run.profile.trace();
-  host.watch.on_turn = [&](server::DurableScheduler& scheduler) {
+  host.watch.on_turn = [&](scheduler::DurableScheduler& scheduler) {
     nodes.start_servers(scheduler);
     nodes.play_churn(scheduler);
     nodes.watch(scheduler);

@@ -13,14 +13,14 @@
 
 namespace rubato::nodes {
 
-using server::DurableScheduler;
-using server::JournalHeader;
-using server::JournalReader;
+using scheduler::DurableScheduler;
+using scheduler::JournalHeader;
+using scheduler::JournalReader;
 
 Result<std::unique_ptr<SchedulerState>> SchedulerState::open(const std::string& directory,
                                                              bool anew) {
   if (directory.empty()) return std::make_unique<SchedulerState>(std::nullopt);
-  RUBATO_ASSIGN(auto file, server::JournalFile::open(directory + "/scheduler.journal"));
+  RUBATO_ASSIGN(auto file, scheduler::JournalFile::open(directory + "/scheduler.journal"));
   auto state = std::make_unique<SchedulerState>(std::move(file));
   if (anew) return state;
   RUBATO_ASSIGN(state->bytes_, state->file_->read());
@@ -61,10 +61,10 @@ Result<std::unique_ptr<DurableScheduler>> SchedulerState::make(const MakeCore& m
   const std::int64_t wall = wall_now_ns();
   const Incarnation run = reader_ ? reader_->header().run : os_random();
   auto core = make_core(run);
-  const server::SchedulerOptions& options = core->options();
+  const scheduler::SchedulerOptions& options = core->options();
   const JournalHeader header{.cluster = options.cluster,
                              .run = run,
-                             .settings = server::settings_of(options),
+                             .settings = scheduler::settings_of(options),
                              .schema = schema,
                              .samples = samples,
                              .began = now,
@@ -75,10 +75,10 @@ Result<std::unique_ptr<DurableScheduler>> SchedulerState::make(const MakeCore& m
   const auto sync = [this] { return file_->sync(); };
   if (!reader_) {
     RUBATO_TRY(file_->cut(0));
-    RUBATO_TRY(file_->append(server::header_bytes(header)));
+    RUBATO_TRY(file_->append(scheduler::header_bytes(header)));
     RUBATO_TRY(file_->sync());
     return std::make_unique<DurableScheduler>(
-        std::move(core), server::OpenJournal{server::JournalWriter({}, now), append, sync});
+        std::move(core), scheduler::OpenJournal{scheduler::JournalWriter({}, now), append, sync});
   }
   if (const auto heard = DurableScheduler::replay(*reader_, *core); !heard)
     return tl::unexpected(unusable(heard.error().message));
@@ -97,8 +97,8 @@ Result<std::unique_ptr<DurableScheduler>> SchedulerState::make(const MakeCore& m
   const Duration away{wall - reader_->last_wall()};
   const bool counts = away >= Duration{} && away < options.absent_max;
   auto scheduler = std::make_unique<DurableScheduler>(
-      std::move(core), server::OpenJournal{reader_->writer(), append, sync});
-  const server::Scheduler& state = scheduler->core();
+      std::move(core), scheduler::OpenJournal{reader_->writer(), append, sync});
+  const scheduler::Scheduler& state = scheduler->core();
   if (state.stopped()) {
     log_info(fmt::format("run {:016x} had ended: {}; for a new one remove {}", header.run,
                          *state.stopped(), file_->path()));

@@ -10,8 +10,8 @@
 #include <string>
 
 #include "base/result.hpp"
-#include "server/durable_scheduler.hpp"
-#include "server/journal_file.hpp"
+#include "scheduler/durable_scheduler.hpp"
+#include "scheduler/journal_file.hpp"
 
 namespace rubato::nodes {
 
@@ -22,28 +22,28 @@ class SchedulerState {
   [[nodiscard]] static Result<std::unique_ptr<SchedulerState>> open(const std::string& directory,
                                                                     bool anew);
   // For open().
-  explicit SchedulerState(std::optional<server::JournalFile> file) : file_(std::move(file)) {}
+  explicit SchedulerState(std::optional<scheduler::JournalFile> file) : file_(std::move(file)) {}
 
   // Of the run to go on with. Null: there is none, a new one begins.
-  const server::JournalHeader* earlier() const { return reader_ ? &reader_->header() : nullptr; }
+  const scheduler::JournalHeader* earlier() const { return reader_ ? &reader_->header() : nullptr; }
 
   using Samples = std::map<std::string, std::uint64_t>;  // of own data, by worker
-  using MakeCore = std::function<std::unique_ptr<server::Scheduler>(Incarnation run)>;
+  using MakeCore = std::function<std::unique_ptr<scheduler::Scheduler>(Incarnation run)>;
   // A scheduler that goes on where the earlier one was, or begins. `schema`, `samples`: as in
   // JournalHeader. Lifetime: of this object, longer than the scheduler's.
-  [[nodiscard]] Result<std::unique_ptr<server::DurableScheduler>> make(const MakeCore& make_core,
-                                                                       const std::string& schema,
-                                                                       const Samples& samples);
+  [[nodiscard]] Result<std::unique_ptr<scheduler::DurableScheduler>> make(const MakeCore& make_core,
+                                                                          const std::string& schema,
+                                                                          const Samples& samples);
   // The run never began: nothing is left of it.
   void forget();
 
  private:
-  Result<void> check(const server::JournalHeader& now) const;
+  Result<void> check(const scheduler::JournalHeader& now) const;
   Error unusable(const std::string& what) const;
 
-  std::optional<server::JournalFile> file_;      // nothing: no --state
-  std::string bytes_;                            // of the earlier processes
-  std::optional<server::JournalReader> reader_;  // of them
+  std::optional<scheduler::JournalFile> file_;      // nothing: no --state
+  std::string bytes_;                               // of the earlier processes
+  std::optional<scheduler::JournalReader> reader_;  // of them
 };
 
 }  // namespace rubato::nodes

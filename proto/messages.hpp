@@ -81,6 +81,7 @@ struct SnapshotInfo {
   bool operator==(const SnapshotInfo&) const = default;
 };
 inline constexpr std::size_t kSnapshotsMax = 16;  // of a Hello
+inline constexpr std::size_t kSnapshotsKept = 2;  // of a server's storage
 
 // worker, server, evaluator -> scheduler: asks to join; sent again until answered.
 struct Hello {
@@ -328,6 +329,8 @@ struct Standing {
   bool operator==(const Standing&) const = default;
 };
 inline constexpr std::size_t kStandingsMax = 64;  // of a Heartbeat
+// A server tells of a member of which so many commits in a row were refused.
+inline constexpr std::uint32_t kRefusedInARow = 10;
 
 // server, evaluator -> scheduler: still here. scheduler -> worker, evaluator: your Hello was heard,
 // the servers are not there yet. scheduler -> whoever asked (Message::sent): what my clock says.
@@ -365,7 +368,7 @@ struct Evaluation {
 // anybody, of any cluster -> scheduler: how does the run stand? It changes nothing.
 struct AskStatus {};
 
-// scheduler -> who asked: the answer, JSON (server/scheduler_status.hpp).
+// scheduler -> who asked: the answer, JSON (scheduler/scheduler_status.cpp).
 struct Status {
   std::string text;
 };

@@ -12,7 +12,7 @@
 
 #include "base/check.hpp"
 #include "base/text.hpp"
-#include "server/stop_criterion.hpp"
+#include "scheduler/stop_criterion.hpp"
 #include "sync/factory.hpp"
 
 namespace rubato::report {
@@ -215,7 +215,7 @@ std::string headline_of_several(const std::string& target,
 
 Judged judged(const std::vector<EvaluationRecord>& evaluations, std::size_t at) {
   RUBATO_CHECK(at < evaluations.size(), "no such evaluation");
-  const std::size_t window = std::min(at + 1, server::kSmoothedEvaluations);
+  const std::size_t window = std::min(at + 1, scheduler::kSmoothedEvaluations);
   Judged mean{.classes = {0, 0, 0}};
   for (std::size_t i = at + 1 - window; i <= at; ++i) {
     mean.loss += evaluations[i].loss / static_cast<double>(window);

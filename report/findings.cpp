@@ -15,7 +15,7 @@
 #include "base/text.hpp"
 #include "base/words.hpp"
 #include "cluster/churn.hpp"
-#include "server/stop_criterion.hpp"
+#include "scheduler/stop_criterion.hpp"
 #include "sync/factory.hpp"
 #include "sync/first_commit.hpp"
 #include "sync/option_table.hpp"
@@ -319,11 +319,11 @@ void find_met_at_start(const ClusterConfig& config, const RunRecord& run,
 
 void find_out_of_reach(const ClusterConfig& config, std::uint64_t evaluations, double seconds,
                        const std::string& longer, std::vector<Finding>& findings) {
-  if (evaluations >= server::kSmoothedEvaluations) return;
+  if (evaluations >= scheduler::kSmoothedEvaluations) return;
   add(findings, finding::kTargetOutOfReach,
       fmt::format("the target is judged by the mean of {} evaluations, and a run of {} has {}; "
                   "lower evaluation.interval_seconds (now {}), or {}",
-                  server::kSmoothedEvaluations, duration_text(seconds), evaluations,
+                  scheduler::kSmoothedEvaluations, duration_text(seconds), evaluations,
                   config.evaluation.interval_seconds, longer));
 }
 

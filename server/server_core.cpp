@@ -118,7 +118,8 @@ std::vector<proto::Standing> ServerCore::standings(Instant now) {
     const bool awaited = held > 0 && !member.commit.complete();
     Duration waited = awaited ? now - std::max(oldest, member.since) : Duration{};
     if (waited < kTellWaitAfter) waited = {};
-    const bool refused = std::exchange(member.news, false) || member.in_a_row >= kRefusedInARow;
+    const bool refused =
+        std::exchange(member.news, false) || member.in_a_row >= proto::kRefusedInARow;
     if (waited == Duration{} && !refused) continue;
     const std::uint64_t others = stats_.commits_applied - member.others_before;
     all.push_back({.worker = member.worker,

@@ -50,8 +50,6 @@ struct ServerOptions {
 
 // A server tells of a member that others wait for, from then on.
 inline constexpr Duration kTellWaitAfter = Duration::from_seconds(5);
-// And of one of which so many commits in a row were refused.
-inline constexpr std::uint32_t kRefusedInARow = 10;
 
 // No initial value is larger, and no value of an averaged element.
 inline constexpr float kInitialMax = 1e15f;

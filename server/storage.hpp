@@ -27,7 +27,7 @@
 
 namespace rubato::server {
 
-inline constexpr std::uint64_t kSnapshotsKept = 2;
+using proto::kSnapshotsKept;
 
 struct ShardSnapshot {
   std::uint64_t cluster = 0;

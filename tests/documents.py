@@ -537,7 +537,7 @@ def check_mentions(helps, failures):
     """`rubato COMMAND --option` in a text: the command and the option exist."""
     count = 0
     sources = [(name, text, r"`(rubato [^`]+)`") for name, text in documents()]
-    folders = ("base", "train", "sync", "proto", "server", "worker", "cluster", "emulation",
+    folders = ("base", "train", "sync", "proto", "scheduler", "server", "worker", "cluster", "emulation",
                "nodes", "report", "cli")
     for folder in folders:
         for path in sorted(glob.glob(f"{folder}/**/*.cpp", root_dir=ROOT, recursive=True)):

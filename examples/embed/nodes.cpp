@@ -33,7 +33,7 @@ Result<void> run(const char* file) {
       say("worker", nodes::run_worker({.node = node}, {.token = stop}));
     });
   };
-  host.watch.on_turn = [shown = 0.0](server::DurableScheduler& scheduler) mutable {
+  host.watch.on_turn = [shown = 0.0](scheduler::DurableScheduler& scheduler) mutable {
     const auto* last = scheduler.core().last_evaluation();
     if (last && last->loss != shown) std::printf("loss %.4f\n", shown = last->loss);
   };

@@ -7,7 +7,7 @@
 #include "base/file.hpp"
 #include "proto/codec.hpp"
 #include "proto/shm/signal.hpp"
-#include "server/durable_scheduler.hpp"
+#include "scheduler/durable_scheduler.hpp"
 #include "server/file_storage.hpp"
 #include "server/shard_log.hpp"
 #include "tests/fuzz/targets.hpp"
@@ -69,8 +69,8 @@ std::vector<std::string> signals() {
 
 // --- the journal ---------------------------------------------------------------------------------
 
-server::SchedulerOptions scheduler_options() {
-  server::SchedulerOptions options;
+scheduler::SchedulerOptions scheduler_options() {
+  scheduler::SchedulerOptions options;
   options.cluster = 7;
   options.incarnation = 21;
   options.parameters = 52'650;
@@ -85,10 +85,10 @@ constexpr std::size_t kRecordHead = 8;
 
 // Records, each behind its length: the file of a journal has checksums before them.
 bool read_journal(std::string_view bytes) {
-  server::JournalHeader header;
+  scheduler::JournalHeader header;
   header.cluster = 7;
   header.run = 21;
-  std::string file = server::header_bytes(header);
+  std::string file = scheduler::header_bytes(header);
   while (bytes.size() > kLengthBytes) {
     std::uint16_t length = 0;
     std::memcpy(&length, bytes.data(), sizeof length);
@@ -101,19 +101,19 @@ bool read_journal(std::string_view bytes) {
     file += record;
     bytes.remove_prefix(kLengthBytes + record.size());
   }
-  auto reader = server::JournalReader::open(bytes_of(file));
+  auto reader = scheduler::JournalReader::open(bytes_of(file));
   if (!reader) return taken(reader);
-  server::Scheduler core(scheduler_options(), nullptr);
-  const auto replayed = server::DurableScheduler::replay(*reader, core);
+  scheduler::Scheduler core(scheduler_options(), nullptr);
+  const auto replayed = scheduler::DurableScheduler::replay(*reader, core);
   core.status(reader->last());
   core.record();
   return taken(replayed);
 }
 
 std::vector<std::string> journals() {
-  server::JournalWriter writer({}, {});
+  scheduler::JournalWriter writer({}, {});
   std::string all;
-  const auto add = [&](const server::SchedulerInput& input) {
+  const auto add = [&](const scheduler::SchedulerInput& input) {
     const std::string record = writer.record(input).substr(kRecordHead);
     const auto length = static_cast<std::uint16_t>(record.size());
     all.append(reinterpret_cast<const char*>(&length), sizeof length);
@@ -126,12 +126,12 @@ std::vector<std::string> journals() {
     message.sent = {};
     const auto frame = proto::encode(message);
     if (!proto::decode({frame.control.begin(), frame.control.end()}, {})) continue;  // no payload
-    add({.kind = server::SchedulerInput::Kind::Message,
+    add({.kind = scheduler::SchedulerInput::Kind::Message,
          .now = {ns += 1'000'000'000},
          .message = std::move(message)});
     add({.now = {ns += 1'000'000}, .message = {}});
   }
-  add({.kind = server::SchedulerInput::Kind::Return,
+  add({.kind = scheduler::SchedulerInput::Kind::Return,
        .now = {ns += 1'000'000},
        .wall = 9,
        .message = {}});

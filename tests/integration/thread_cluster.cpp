@@ -80,7 +80,7 @@ void ThreadCluster::run_scheduler(std::promise<std::string> endpoint,
   endpoint.set_value(expect(transport->listen(kAnyPort)));
   auto scheduler_options = cluster::scheduler_options(config_, plan_, os_random(), true);
   scheduler_options.lost_after = options_.lost_after;
-  server::Scheduler scheduler(
+  scheduler::Scheduler scheduler(
       scheduler_options, sync::make_tuner(plan_.sync, config_.sync,
                                           {.parameter_bytes = plan_.parameters * sizeof(float)}));
   cluster::NodeLoop loop(*transport, scheduler);

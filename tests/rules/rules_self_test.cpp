@@ -22,6 +22,9 @@ TEST_CASE("include_arrows") {
   REQUIRE(sideways.size() == 1);
   CHECK(sideways[0] == "server/a.cpp:2: server may not include worker (worker/w.hpp)");
   CHECK(include_arrows({"worker/a.hpp", "#include \"server/s.hpp\"\n"}).size() == 1);
+  CHECK(include_arrows({"scheduler/a.cpp", "#include \"server/s.hpp\"\n"}).size() == 1);
+  CHECK(include_arrows({"server/a.cpp", "#include \"scheduler/s.hpp\"\n"}).size() == 1);
+  CHECK(include_arrows({"worker/a.cpp", "#include \"scheduler/s.hpp\"\n"}).size() == 1);
   CHECK(include_arrows({"base/a.hpp", "#include \"sync/model.hpp\"\n"}).size() == 1);
   CHECK(include_arrows({"proto/a.hpp", "#include \"sync/model.hpp\"\n"}).size() == 1);
   CHECK(include_arrows({"base/a.hpp", "#include \"sync/words.hpp\"\n"}).size() == 1);
@@ -67,7 +70,7 @@ TEST_CASE("pure_cores") {
   CHECK(pure_cores({"proto/shm/channel.cpp", "#include <mutex>\n"}).empty());
   CHECK(pure_cores({"tests/sync/adsp_test.cpp", "#include <random>\n"}).empty());
   CHECK(pure_cores({"sync/adsp.cpp", "#include <thread>\n"}).size() == 1);
-  CHECK(pure_cores({"server/scheduler.hpp", "#include <mutex>\n"}).size() == 1);
+  CHECK(pure_cores({"scheduler/scheduler.hpp", "#include <mutex>\n"}).size() == 1);
   CHECK(pure_cores({"server/shard.cpp", "#include <unordered_map>\n"}).size() == 1);
   CHECK(pure_cores({"cluster/cluster_plan.cpp", "#include <sys/stat.h>\n"}).size() == 1);
   CHECK(pure_cores({"worker/worker_core.cpp", "  begin_ = steady_now();\n"}).size() == 1);

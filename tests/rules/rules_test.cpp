@@ -29,8 +29,9 @@ std::string read(const fs::path& path) {
 std::vector<SourceFile> files_where(const std::function<bool(const fs::path&)>& wanted) {
   const fs::path root = RUBATO_SOURCE_DIR;
   std::vector<SourceFile> found;
-  for (const char* folder : {"base", "train", "sync", "proto", "server", "worker", "cluster",
-                             "emulation", "nodes", "abi", "report", "cli", "tests", "bench"}) {
+  for (const char* folder :
+       {"base", "train", "sync", "proto", "scheduler", "server", "worker", "cluster", "emulation",
+        "nodes", "abi", "report", "cli", "tests", "bench"}) {
     if (!fs::exists(root / folder)) continue;
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root / folder)) {
       if (entry.is_regular_file() && wanted(entry.path())) {
@@ -74,8 +75,8 @@ void check_tree(const std::function<Violations(const SourceFile&)>& rule) {
 TEST_CASE("the tree is really read") {
   std::map<std::string, int> files;
   for (const SourceFile& file : tree()) ++files[file.path.substr(0, file.path.find('/'))];
-  for (const char* folder : {"base", "train", "sync", "proto", "server", "worker", "cluster",
-                             "emulation", "nodes", "abi", "report", "cli", "tests"}) {
+  for (const char* folder : {"base", "train", "sync", "proto", "scheduler", "server", "worker",
+                             "cluster", "emulation", "nodes", "abi", "report", "cli", "tests"}) {
     CAPTURE(folder);
     CHECK(files[folder] >= 1);
   }
@@ -199,7 +200,7 @@ TEST_CASE("counts") {
       most_includes = include_count(file);
       longest = file.path;
     }
-    if (room != "server" && room != "worker") continue;
+    if (room != "scheduler" && room != "server" && room != "worker") continue;
     for (const auto& [name, members] : member_counts(file)) {
       if (members <= most_members) continue;
       most_members = members;
@@ -209,8 +210,8 @@ TEST_CASE("counts") {
   const std::vector<std::string> way = way_of_a_commit();
   CHECK_FALSE(way.empty());
   MESSAGE("files outside sync/ that name a sync model: ", naming_count, naming);
-  MESSAGE("most data members of a class in server/ and worker/: ", most_members, " (", largest,
-          ")");
+  MESSAGE("most data members of a class in scheduler/, server/ and worker/: ", most_members, " (",
+          largest, ")");
   MESSAGE("files on the way of a commit: ", way.size(), " (tests/rules/way_of_a_commit.txt)");
   MESSAGE("longest list of includes: ", most_includes, " (", longest, ")");
 }

@@ -62,8 +62,8 @@ worker::WorkerOptions worker_options(const CoreClusterOptions& options, std::uin
   return worker;
 }
 
-server::SchedulerOptions scheduler_options(const CoreClusterOptions& options) {
-  server::SchedulerOptions scheduler;
+scheduler::SchedulerOptions scheduler_options(const CoreClusterOptions& options) {
+  scheduler::SchedulerOptions scheduler;
   scheduler.cluster = kCluster;
   scheduler.incarnation = 1;
   scheduler.parameters = options.initial.size();
@@ -108,11 +108,11 @@ void ToyTrainer::load_under_update(std::span<const float> parameters) {
 
 CoreCluster::CoreCluster(const CoreClusterOptions& options) : options_(options) {
   const std::size_t parameters = options.initial.size();
-  const server::JournalHeader header{
+  const scheduler::JournalHeader header{
       .cluster = kCluster, .run = 1, .settings = {}, .schema = {}, .began = now_};
-  journal_ = server::header_bytes(header);
-  scheduler_ = std::make_unique<server::DurableScheduler>(
-      new_scheduler(), append_to(server::JournalWriter({}, now_)));
+  journal_ = scheduler::header_bytes(header);
+  scheduler_ = std::make_unique<scheduler::DurableScheduler>(
+      new_scheduler(), append_to(scheduler::JournalWriter({}, now_)));
   const auto initial = [values = options.initial](ElementRange range) {
     return std::vector<float>(values.begin() + static_cast<std::ptrdiff_t>(range.begin),
                               values.begin() + static_cast<std::ptrdiff_t>(range.end));
@@ -134,14 +134,14 @@ CoreCluster::CoreCluster(const CoreClusterOptions& options) : options_(options) 
   pump();
 }
 
-std::unique_ptr<server::Scheduler> CoreCluster::new_scheduler() const {
-  return std::make_unique<server::Scheduler>(
+std::unique_ptr<scheduler::Scheduler> CoreCluster::new_scheduler() const {
+  return std::make_unique<scheduler::Scheduler>(
       scheduler_options(options_),
       sync::make_tuner(options_.sync, options_.sync_options,
                        {.parameter_bytes = options_.initial.size() * sizeof(float)}));
 }
 
-server::OpenJournal CoreCluster::append_to(server::JournalWriter writer) {
+scheduler::OpenJournal CoreCluster::append_to(scheduler::JournalWriter writer) {
   return {std::move(writer),
           [this](std::string_view record) -> Result<void> {
             journal_ += record;
@@ -152,12 +152,12 @@ server::OpenJournal CoreCluster::append_to(server::JournalWriter writer) {
 
 void CoreCluster::return_scheduler() {
   RUBATO_CHECK(!scheduler_, "it was killed");
-  auto reader = server::JournalReader::open(std::as_bytes(std::span(journal_)));
+  auto reader = scheduler::JournalReader::open(std::as_bytes(std::span(journal_)));
   RUBATO_CHECK(reader, "the journal is whole");
   auto core = new_scheduler();
-  RUBATO_CHECK(server::DurableScheduler::replay(*reader, *core), "the journal is whole");
+  RUBATO_CHECK(scheduler::DurableScheduler::replay(*reader, *core), "the journal is whole");
   scheduler_ =
-      std::make_unique<server::DurableScheduler>(std::move(core), append_to(reader->writer()));
+      std::make_unique<scheduler::DurableScheduler>(std::move(core), append_to(reader->writer()));
   scheduler_->go_on(now_, 0, now_);
 }
 

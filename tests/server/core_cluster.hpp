@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/durable_scheduler.hpp"
+#include "scheduler/durable_scheduler.hpp"
 #include "server/server_core.hpp"
 #include "sync/factory.hpp"
 #include "worker/worker_core.hpp"
@@ -53,7 +53,7 @@ struct CoreClusterOptions {
   proto::Compression down;
   bool early = false;   // steps begin with the first of two layers
   bool forget = false;  // what compression left out, instead of sending it later
-  server::StopOptions stop;
+  scheduler::StopOptions stop;
   Duration latency = Duration::from_ms(1);
   // How often a message arrives: 0 is lost, 2 is twice. Empty: once.
   std::function<int(const proto::Message&)> copies;
@@ -85,7 +85,7 @@ class CoreCluster {
   // All that any scheduler has written.
   const std::string& journal() const { return journal_; }
   // One that has heard nothing.
-  std::unique_ptr<server::Scheduler> new_scheduler() const;
+  std::unique_ptr<scheduler::Scheduler> new_scheduler() const;
 
   // From now on no step changes anything: updates are 0, apart from what compression still owes.
   void freeze() { frozen_ = true; }
@@ -93,7 +93,7 @@ class CoreCluster {
   Instant now() const { return now_; }
   const std::string& trace() const { return trace_; }
   // Requires: it lives.
-  const server::Scheduler& scheduler() const { return scheduler_->core(); }
+  const scheduler::Scheduler& scheduler() const { return scheduler_->core(); }
   bool scheduled() const { return scheduler_ != nullptr; }
   const server::ServerCore& server(std::size_t index) const { return *servers_[index]; }
   const worker::WorkerCore& worker(std::size_t index) const { return *workers_[index].core; }
@@ -114,7 +114,7 @@ class CoreCluster {
     bool arriving = false;  // the parameters of that step
   };
 
-  server::OpenJournal append_to(server::JournalWriter writer);
+  scheduler::OpenJournal append_to(scheduler::JournalWriter writer);
   void schedule(Instant at, std::function<void()> event);
   // Takes the next event or alarm.
   void turn();
@@ -140,7 +140,7 @@ class CoreCluster {
   Instant now_;
   std::uint64_t order_ = 0;
   std::map<std::pair<Instant, std::uint64_t>, std::function<void()>> events_;
-  std::unique_ptr<server::DurableScheduler> scheduler_;  // null: killed
+  std::unique_ptr<scheduler::DurableScheduler> scheduler_;  // null: killed
   bool doomed_ = false;
   std::string journal_;
   std::vector<std::unique_ptr<server::ServerCore>> servers_;

@@ -12,7 +12,7 @@
 #include "base/rng.hpp"
 #include "proto/codec.hpp"
 #include "tests/proto/samples.hpp"
-#include "tests/server/scheduler_world.hpp"
+#include "tests/scheduler/scheduler_world.hpp"
 #include "tests/server/server_world.hpp"
 
 namespace rubato::server {
@@ -64,7 +64,7 @@ std::vector<proto::Message> words_of_members() {
   std::vector<proto::Message> all;
   for (const auto& sample : proto::samples::every_message()) {
     for (const auto& sender :
-         {std::pair(proto::NodeId{proto::Role::Worker, 0}, kZero.incarnation),
+         {std::pair(proto::NodeId{proto::Role::Worker, 0}, scheduler::kZero.incarnation),
           std::pair(proto::NodeId{proto::Role::Worker, 0}, life_of(0)),
           std::pair(proto::NodeId{proto::Role::Server, 0}, Incarnation{70}),
           std::pair(proto::NodeId{proto::Role::Evaluator, 0}, Incarnation{60})}) {
@@ -80,15 +80,15 @@ std::vector<proto::Message> words_of_members() {
 }
 
 TEST_CASE("mutations: frames whose words lie harm neither the scheduler nor a shard") {
-  static_assert(kCluster == kClusterId);
-  auto options = some_options(1, 2);
-  options.watch = WatchOptions{};
-  options.save_every = kSecond * 30;
+  static_assert(kCluster == scheduler::kClusterId);
+  auto options = scheduler::some_options(1, 2);
+  options.watch = scheduler::WatchOptions{};
+  options.save_every = Duration::from_seconds(30);
   const auto messages = words_of_members();
   Rng rng(17, 0, 0);
   std::size_t decoded = 0, stopped = 0;
   for (int round = 0; round < 40; ++round) {
-    SchedulerWorld world(options);
+    scheduler::SchedulerWorld world(options);
     world.start();
     ServerSetup setup;
     setup.sync = round % 2 == 0 ? "asp" : "bsp";

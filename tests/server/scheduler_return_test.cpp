@@ -46,15 +46,15 @@ std::string record_text(const RunRecord& record) {
 }
 
 // Feeds a new scheduler with the whole journal. Returns: what it says, without receivers.
-std::string said_again(const CoreCluster& cluster, server::Scheduler& core) {
-  auto reader = server::JournalReader::open(std::as_bytes(std::span(cluster.journal())));
+std::string said_again(const CoreCluster& cluster, scheduler::Scheduler& core) {
+  auto reader = scheduler::JournalReader::open(std::as_bytes(std::span(cluster.journal())));
   REQUIRE(reader);
   std::string said;
   while (true) {
     auto input = reader->next();
     REQUIRE(input);
     if (!*input) return said;
-    if ((*input)->kind == server::SchedulerInput::Kind::Wakeup)
+    if ((*input)->kind == scheduler::SchedulerInput::Kind::Wakeup)
       core.on_wakeup((*input)->now);
     else
       core.on_message((*input)->now, 0, (*input)->message);

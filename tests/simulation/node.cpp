@@ -31,21 +31,21 @@ sync::Options sync_options_of(const Plan& plan) {
   return options;
 }
 
-std::unique_ptr<server::Scheduler> make_scheduler(const Plan& plan, Incarnation run) {
-  server::SchedulerOptions options;
+std::unique_ptr<scheduler::Scheduler> make_scheduler(const Plan& plan, Incarnation run) {
+  scheduler::SchedulerOptions options;
   options.cluster = kCluster;
   options.incarnation = run;
   options.parameters = parameters_of(plan);
   options.servers = static_cast<std::uint32_t>(plan.servers);
   options.workers = static_cast<std::uint32_t>(plan.workers);
-  options.evaluations = server::SchedulerOptions::Evaluations::Training;
+  options.evaluations = scheduler::SchedulerOptions::Evaluations::Training;
   options.batch = 32;
   options.save_every = Duration::from_seconds(plan.snapshot_every);
-  options.watch = server::WatchOptions{};
+  options.watch = scheduler::WatchOptions{};
   options.settings = kSettings;
   options.sync = plan.sync;
   options.seeds = plan.seeds;
-  return std::make_unique<server::Scheduler>(
+  return std::make_unique<scheduler::Scheduler>(
       options, sync::make_tuner(plan.sync, sync_options_of(plan),
                                 {.parameter_bytes = options.parameters * sizeof(float),
                                  .batches = 100,
@@ -89,7 +89,7 @@ std::unique_ptr<worker::WorkerCore> make_worker(const Plan& plan, const Node& no
   return std::make_unique<worker::WorkerCore>(options, make_rule(plan.sync, sync, bug));
 }
 
-std::string state_text(const server::Scheduler& scheduler, Instant run_now) {
+std::string state_text(const scheduler::Scheduler& scheduler, Instant run_now) {
   std::string text = scheduler.status(run_now) + '\n';
   if (scheduler.started() && !scheduler.stopped())
     if (const auto wakeup = scheduler.poll_wakeup())

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "server/durable_scheduler.hpp"
+#include "scheduler/durable_scheduler.hpp"
 #include "server/server_core.hpp"
 #include "tests/simulation/disk.hpp"
 #include "tests/simulation/network.hpp"
@@ -38,7 +38,7 @@ struct Process {
   Duration clock;  // its steady clock is ahead of the world's by so much
 
   // One of them.
-  std::unique_ptr<server::DurableScheduler> scheduler;
+  std::unique_ptr<scheduler::DurableScheduler> scheduler;
   std::unique_ptr<server::ServerCore> server;
   std::unique_ptr<worker::WorkerCore> worker;
 
@@ -107,7 +107,7 @@ struct Node {
 inline constexpr std::uint64_t kCluster = 0x51;
 std::uint64_t parameters_of(const Plan& plan);
 sync::Options sync_options_of(const Plan& plan);
-std::unique_ptr<server::Scheduler> make_scheduler(const Plan& plan, Incarnation run);
+std::unique_ptr<scheduler::Scheduler> make_scheduler(const Plan& plan, Incarnation run);
 std::unique_ptr<server::ServerCore> make_server(const Plan& plan, const Node& node,
                                                 Incarnation incarnation, proto::PeerId scheduler,
                                                 std::unique_ptr<server::Storage> storage, Bug bug);
@@ -115,6 +115,6 @@ std::unique_ptr<worker::WorkerCore> make_worker(const Plan& plan, const Node& no
                                                 Incarnation incarnation, Bug bug);
 
 // All that a scheduler shows of its state at this instant of the run's clock.
-std::string state_text(const server::Scheduler& scheduler, Instant run_now);
+std::string state_text(const scheduler::Scheduler& scheduler, Instant run_now);
 
 }  // namespace rubato::simulation

@@ -64,26 +64,26 @@ bool World::start_scheduler(Process& process) {
   if (before.empty()) {
     process.run = process.incarnation;
     auto core = make_scheduler(plan_, process.run);
-    const server::JournalHeader header{.cluster = kCluster,
-                                       .run = process.run,
-                                       .settings = settings_of(core->options()),
-                                       .schema = {},
-                                       .began = now,
-                                       .began_wall = wall};
+    const scheduler::JournalHeader header{.cluster = kCluster,
+                                          .run = process.run,
+                                          .settings = settings_of(core->options()),
+                                          .schema = {},
+                                          .began = now,
+                                          .began_wall = wall};
     auto done = disk.append(events_.now(), header_bytes(header));
     if (done) done = disk.sync();
     if (!done) {
       end(process, 1, done.error().message);
       return false;
     }
-    process.scheduler = std::make_unique<server::DurableScheduler>(
-        std::move(core), server::OpenJournal{server::JournalWriter({}, now), append, sync});
+    process.scheduler = std::make_unique<scheduler::DurableScheduler>(
+        std::move(core), scheduler::OpenJournal{scheduler::JournalWriter({}, now), append, sync});
   } else {
-    auto reader = server::JournalReader::open(std::as_bytes(std::span(before)));
+    auto reader = scheduler::JournalReader::open(std::as_bytes(std::span(before)));
     if (!reader) return refuse(reader.error());
     process.run = reader->header().run;
     auto core = make_scheduler(plan_, process.run);
-    if (const auto heard = server::DurableScheduler::replay(*reader, *core); !heard)
+    if (const auto heard = scheduler::DurableScheduler::replay(*reader, *core); !heard)
       return refuse(heard.error());
     watcher_.on_replayed(events_.now(), node, *core);
     disk.cut(reader->position());
@@ -91,8 +91,8 @@ bool World::start_scheduler(Process& process) {
     const bool counts = away >= Duration{} && away < core->options().absent_max;
     const Instant run_now = counts ? reader->last() + away : reader->last();
     process.ahead = run_now - now;
-    process.scheduler = std::make_unique<server::DurableScheduler>(
-        std::move(core), server::OpenJournal{reader->writer(), append, sync});
+    process.scheduler = std::make_unique<scheduler::DurableScheduler>(
+        std::move(core), scheduler::OpenJournal{reader->writer(), append, sync});
     process.scheduler->go_on(now, wall, run_now);
   }
   process.scheduler->announce_waits(now);
@@ -146,7 +146,7 @@ void World::end(Process& process, std::optional<int> code, const std::string& wh
     if (code) process.storage->finish();
   }
   if (process.scheduler) {
-    const server::Scheduler& core = process.scheduler->core();
+    const scheduler::Scheduler& core = process.scheduler->core();
     node.last_run_now = clock(process) + process.ahead;
     node.last_state.clear();
     if (process.journaled && !node.flipped && !core.stopped())

@@ -123,7 +123,7 @@ std::optional<std::uint64_t> Watcher::newest_common() const {
 void Watcher::look(Instant now) {
   const Process* const scheduler = nodes_.front()->process;
   if (!scheduler || !scheduler->scheduler || scheduler->frozen) return;
-  const server::Scheduler& core = scheduler->scheduler->core();
+  const scheduler::Scheduler& core = scheduler->scheduler->core();
   if (!core.started() || core.stopped()) return;
   const auto all = servers();
   // While one writes the next order waits; while one has no shard yet nobody trains.
@@ -232,7 +232,7 @@ bool Watcher::on_end(Instant now, const Process& process, int code, const std::s
   return node.role != proto::Role::Worker;
 }
 
-void Watcher::on_replayed(Instant now, const Node& scheduler, const server::Scheduler& core) {
+void Watcher::on_replayed(Instant now, const Node& scheduler, const scheduler::Scheduler& core) {
   if (scheduler.last_state.empty()) return;
   const std::string state = state_text(core, scheduler.last_run_now);
   if (state != scheduler.last_state)

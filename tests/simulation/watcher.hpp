@@ -42,7 +42,7 @@ class Watcher {
   // A process ended by itself. Returns: whether the run cannot go on without it.
   bool on_end(Instant now, const Process& process, int code, const std::string& why, bool stopped);
   // Another process of the scheduler has heard the journal.
-  void on_replayed(Instant now, const Node& scheduler, const server::Scheduler& core);
+  void on_replayed(Instant now, const Node& scheduler, const scheduler::Scheduler& core);
 
  private:
   struct Save {

@@ -1,0 +1,156 @@
+#include "scheduler/good_copies.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace rubato::scheduler {
+namespace {
+
+// Snapshots that a journal can have lost; a server that speaks of more is not believed.
+constexpr std::uint64_t kForgottenMax = 1000;
+// Within it a server that has heard an order says so, or it did not hear it.
+constexpr Duration kHeardWithin = Duration::from_seconds(5);
+constexpr Duration kLookEvery = Duration::from_seconds(1);  // for servers that still write
+
+std::int64_t difference(std::uint64_t a, std::uint64_t b) {
+  return static_cast<std::int64_t>(a) - static_cast<std::int64_t>(b);
+}
+
+}  // namespace
+
+void GoodCopies::add_server(std::span<const proto::SnapshotInfo> found) {
+  servers_.emplace_back();
+  if (const auto* last = newest(found)) learn(last->number);
+}
+
+void GoodCopies::learn(std::uint64_t number) {
+  if (number < std::max(forgotten_, orders_.size()) + kForgottenMax)
+    forgotten_ = std::max(forgotten_, number);
+}
+
+void GoodCopies::on_start(Instant now) {
+  if (every_ > Duration{}) next_ = now;
+}
+
+void GoodCopies::on_return() {
+  for (Copy& copy : servers_) copy.state = State::Unheard;
+}
+
+void GoodCopies::on_told(std::uint32_t server, const proto::Heartbeat& beat,
+                         std::uint64_t commits) {
+  Copy& copy = servers_[server];
+  copy.more = difference(beat.commits, commits);
+  copy.saving = beat.saving;
+  if (beat.saved == 0 || is_void(beat.saved) || beat.saved <= copy.newest()) return;
+  copy.put(beat.saved, beat.saved <= orders_.size() ? orders_[beat.saved - 1].keep : common_);
+  learn(beat.saved);
+  find_common();
+  if (due_) next_ = due_;
+}
+
+std::uint64_t GoodCopies::on_replaced(std::uint32_t server,
+                                      std::span<const proto::SnapshotInfo> found,
+                                      const proto::SnapshotInfo* from, std::uint64_t commits) {
+  Copy& copy = servers_[server];
+  const std::int64_t had = static_cast<std::int64_t>(commits) + copy.more;
+  const std::uint64_t has = from ? from->commits : 0;
+  copy = {.state = State::Here, .more = difference(has, commits)};
+  for (const proto::SnapshotInfo& each : found)
+    if (is_good(each)) copy.put(each.number, 0), learn(each.number);
+  find_common();
+  return static_cast<std::uint64_t>(
+      std::max<std::int64_t>(0, had - static_cast<std::int64_t>(has)));
+}
+
+void GoodCopies::Copy::put(std::uint64_t number, std::uint64_t keep) {
+  const auto worth = [&](std::uint64_t each) {
+    return each != 0 && each == keep ? std::numeric_limits<std::uint64_t>::max() : each;
+  };
+  *std::ranges::min_element(disk, {}, worth) = number;
+}
+
+bool GoodCopies::keeps(const Copy& copy, std::uint64_t number) const {
+  if (number == 0 || !copy.has(number)) return false;
+  const std::uint64_t newest = copy.newest();
+  if (number == newest && copy.ordered == newest + 1) {
+    // It goes over the other one, if it may.
+    const std::uint64_t other = std::ranges::min(copy.disk);
+    return other == 0 || other != orders_[newest].keep || orders_[newest].keep == number;
+  }
+  for (std::uint64_t untold = newest + 1; untold <= copy.ordered; ++untold)
+    if (orders_[untold - 1].keep != number) return false;
+  return true;
+}
+
+void GoodCopies::find_common() {
+  common_ = 0;
+  for (const std::uint64_t number : servers_.front().disk)
+    if (std::ranges::all_of(servers_, [&](const Copy& each) { return keeps(each, number); }))
+      common_ = std::max(common_, number);
+}
+
+bool GoodCopies::awaited(Instant now, const Copy& copy) const {
+  if (copy.state == State::Unheard) return true;
+  if (copy.state == State::Absent || orders_.empty() || copy.newest() >= orders_.size())
+    return false;
+  const Duration since = now - orders_.back().at;
+  return since < (copy.saving == 0 ? kHeardWithin : patience_);
+}
+
+std::optional<proto::Save> GoodCopies::poll_order(Instant now) {
+  if (!next_ || now < *next_) return std::nullopt;
+  const bool wait =
+      std::ranges::any_of(servers_, [&](const Copy& copy) { return awaited(now, copy); }) ||
+      std::ranges::all_of(servers_, [](const Copy& copy) { return copy.state == State::Absent; });
+  due_ = wait ? std::optional(due_.value_or(now)) : std::nullopt;
+  next_ = now + (wait ? kLookEvery : every_);
+  if (wait) return std::nullopt;
+  return order(now);
+}
+
+std::optional<proto::Save> GoodCopies::last_order(Instant now) {
+  if (!next_) return std::nullopt;  // it keeps none, or has not begun
+  return order(now);
+}
+
+proto::Save GoodCopies::order(Instant now) {
+  if (forgotten_ > orders_.size()) orders_.resize(forgotten_, {now});
+  orders_.push_back({now, common_});
+  for (Copy& copy : servers_)
+    if (copy.state == State::Here) copy.ordered = orders_.size();
+  return proto::Save{orders_.size(), common_};
+}
+
+std::uint64_t GoodCopies::go_back() {
+  if (orders_.size() > common_) voids_.push_back({common_ + 1, orders_.size()});
+  for (Copy& copy : servers_)
+    for (std::uint64_t& number : copy.disk)
+      if (number > common_) number = 0;
+  return common_;
+}
+
+const proto::SnapshotInfo* GoodCopies::newest(std::span<const proto::SnapshotInfo> found,
+                                              std::optional<std::uint64_t> number) const {
+  const proto::SnapshotInfo* best = nullptr;
+  for (const proto::SnapshotInfo& each : found)
+    if (is_good(each) && (!number || each.number == *number) &&
+        (!best || each.number > best->number))
+      best = &each;
+  return best;
+}
+
+bool GoodCopies::may_begin_anew(std::uint32_t server, bool together) const {
+  return every_ > Duration{} && (servers_[server].newest() == 0 || (together && common_ == 0));
+}
+
+std::optional<Instant> GoodCopies::ordered(std::uint64_t number) const {
+  if (number < 1 || number > orders_.size()) return std::nullopt;
+  return orders_[number - 1].at;
+}
+
+bool GoodCopies::is_void(std::uint64_t number) const {
+  return std::ranges::any_of(
+      voids_, [&](const Void& range) { return range.first <= number && number <= range.last; });
+}
+
+}  // namespace rubato::scheduler

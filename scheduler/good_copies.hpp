@@ -1,0 +1,116 @@
+// scheduler/good_copies.hpp - the snapshots of a run, as its scheduler knows them: when the next
+// one is ordered, which one all servers have on disk, and which are of a time that the shards went
+// back from.
+// A server keeps two snapshots: its newest, and the one that it is told to keep. The next one is
+// ordered when each server that is here has told the end of the last one. So the newest snapshot
+// that was on all disks at once stays on all of them, however slow one disk is.
+// Pure. Threads: one owner. Errors: none.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "base/time.hpp"
+#include "proto/messages.hpp"
+
+namespace rubato::scheduler {
+
+class GoodCopies {
+ public:
+  // `every`: 0 for a run that keeps none. `patience`: a server that writes for so long is not
+  // waited for any more.
+  GoodCopies(Incarnation run, Duration every, Duration patience)
+      : run_(run), every_(every), patience_(patience) {}
+
+  // A server joins, with what it has on disk. After a loss of power that may be of this run.
+  void add_server(std::span<const proto::SnapshotInfo> found);
+  // Training starts: the first one is due.
+  void on_start(Instant now);
+  // After a return each server is waited for until it is heard, or found absent.
+  void on_return();
+  void on_heard(std::uint32_t server) { servers_[server].state = State::Here; }
+  void on_absent(std::uint32_t server) { servers_[server].state = State::Absent; }
+  // What `server` says in a heartbeat. `commits`: of the run, as workers report them.
+  void on_told(std::uint32_t server, const proto::Heartbeat& beat, std::uint64_t commits);
+  // Another process takes the place of `server`. It has found these, and goes on from one of them,
+  // or from none. Returns: the commits that are lost with it.
+  std::uint64_t on_replaced(std::uint32_t server, std::span<const proto::SnapshotInfo> found,
+                            const proto::SnapshotInfo* from, std::uint64_t commits);
+
+  // To be called at poll_wakeup(). Returns: an order to all servers that are here, if it is time.
+  std::optional<proto::Save> poll_order(Instant now);
+  // The same at the end of the run, whether servers still write or not.
+  std::optional<proto::Save> last_order(Instant now);
+  // The next order is left out: what is saved now would take the place of something better.
+  void skip(Instant now) { next_ = now + every_; }
+  std::optional<Instant> poll_wakeup() const { return next_; }
+
+  // All shards go back to the newest snapshot that all servers have. Returns: its number; 0: there
+  // is none. What was ordered since is void.
+  std::uint64_t go_back();
+
+  // It is of this run, and not void.
+  bool is_good(const proto::SnapshotInfo& snapshot) const {
+    return snapshot.run == run_ && !is_void(snapshot.number);
+  }
+  // The newest good one of `found`. `number`: only this one. Null: none.
+  const proto::SnapshotInfo* newest(std::span<const proto::SnapshotInfo> found,
+                                    std::optional<std::uint64_t> number = {}) const;
+  // `server` may begin anew: it never had a snapshot, or (`together`, with all others) never the
+  // same as the others.
+  bool may_begin_anew(std::uint32_t server, bool together) const;
+
+  // The newest snapshot that `server` has told of; 0: none.
+  std::uint64_t saved(std::uint32_t server) const { return servers_[server].newest(); }
+  // When a snapshot was ordered. Nothing: the journal has lost it.
+  std::optional<Instant> ordered(std::uint64_t number) const;
+
+ private:
+  enum class State { Here, Unheard, Absent };
+  struct Copy {
+    State state = State::Here;
+    std::array<std::uint64_t, proto::kSnapshotsKept> disk{};  // numbers; 0: none
+    std::uint64_t saving = 0;                                 // that it writes now; 0: none
+    std::uint64_t ordered = 0;  // the last that this process was told to save
+    // The commits in its shard, less those of the run.
+    std::int64_t more = 0;
+
+    bool has(std::uint64_t number) const { return std::ranges::find(disk, number) != disk.end(); }
+    std::uint64_t newest() const { return std::ranges::max(disk); }
+    // Over the lower one, but not over `keep`: as Storage::save().
+    void put(std::uint64_t number, std::uint64_t keep);
+  };
+  struct Order {
+    Instant at;
+    std::uint64_t keep = 0;
+  };
+  struct Void {
+    std::uint64_t first = 0, last = 0;
+  };
+  // A server has a snapshot of this number. A loss of power may have taken its order out of the
+  // journal, so no later snapshot may get the number.
+  void learn(std::uint64_t number);
+  // `copy` has `number`, and keeps it whatever has become of the orders that it has not told of.
+  bool keeps(const Copy& copy, std::uint64_t number) const;
+  void find_common();
+  proto::Save order(Instant now);
+  bool is_void(std::uint64_t number) const;
+  bool awaited(Instant now, const Copy& copy) const;
+
+  Incarnation run_;
+  Duration every_, patience_;
+  std::vector<Copy> servers_;
+  std::vector<Order> orders_;  // number 1, 2, ...
+  std::optional<Instant> next_;
+  std::optional<Instant> due_;   // the order that waits for servers
+  std::uint64_t forgotten_ = 0;  // the newest that somebody has told of
+  std::uint64_t common_ = 0;     // the newest that all servers have
+  std::vector<Void> voids_;
+};
+
+}  // namespace rubato::scheduler

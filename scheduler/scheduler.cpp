@@ -1,0 +1,1405 @@
+#include "scheduler/scheduler.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/check.hpp"
+#include "base/words.hpp"
+#include "scheduler/waiting.hpp"
+
+namespace rubato::scheduler {
+
+using proto::Message;
+using proto::PeerId;
+using proto::RefusalCode;
+using proto::Role;
+
+namespace {
+
+// The address of a node that was not heard since on_return().
+constexpr PeerId kNobody = ~PeerId{0};
+
+constexpr Duration kCallEvery = Duration::from_seconds(10);  // while no worker is there
+constexpr Duration kWordEvery = Duration::from_seconds(5);   // before the start
+constexpr std::size_t kStrangersMax = 64;  // that look for the servers, beyond the expected workers
+constexpr Duration kLookEvery = Duration::from_seconds(5);  // for workers that do not commit
+// A worker that was left out comes back after so many times as long as others waited for it. So
+// they train for most of the time, whatever it does.
+constexpr double kAwayFactor = 4;
+constexpr int kBadLossesMax = 2;  // in a row
+// Of the usual loss: a worker's figures above it do not count.
+constexpr double kAbsurdFactor = 1000;
+// What no worker reaches: more is not believed.
+constexpr double kStepsPerSecondMax = 1e7;
+constexpr double kStepsAtOnceMax = 1e6;
+// A GPU tells the losses of steps that were made before this membership.
+constexpr double kStepsUntold = 64;
+
+std::optional<Instant> earlier(std::optional<Instant> a, std::optional<Instant> b) {
+  if (!a) return b;
+  if (!b) return a;
+  return std::min(*a, *b);
+}
+
+std::string held_out_text(std::uint64_t claimed, double count, const char* why) {
+  return fmt::format("says that it has held out {}: {:.0f} count, {}", counted(claimed, "sample"),
+                     count, why);
+}
+
+// False for NaN.
+bool within(double figure, double most) {
+  return figure >= 0 && figure <= most;
+}
+
+}  // namespace
+
+Scheduler::Scheduler(const SchedulerOptions& options, std::unique_ptr<sync::Tuner> tuner)
+    : options_(options),
+      tuner_(std::move(tuner)),
+      criterion_(options.stop, options.task),
+      worker_silence_(options.lost_after),
+      server_silence_(options.lost_after),
+      absence_(std::max(options.absent_max - options.lost_after, Duration{})),
+      silence_of_all_(options.absent_max),
+      copies_(options.incarnation, options.save_every, options.absent_max) {
+  RUBATO_CHECK(options.servers >= 1 && options.workers >= 1, "a cluster has servers and workers");
+  if (options.watch) watch_.emplace(*options.watch);
+}
+
+bool Scheduler::on_message(Instant now, PeerId from, const Message& message) {
+  const std::uint64_t before = refusals_;
+  changed_ = false;
+  take(now, from, message);
+  const auto* const hello = std::get_if<proto::Hello>(&message.body);
+  const bool asked = std::holds_alternative<proto::Describe>(message.body) ||
+                     std::holds_alternative<proto::AskStatus>(message.body) ||
+                     (hello && hello->looks);
+  return changed_ || (refusals_ == before && !asked);
+}
+
+void Scheduler::take(Instant now, PeerId from, const Message& message) {
+  // Whoever watches has no cluster file, and so no cluster.
+  if (std::holds_alternative<proto::AskStatus>(message.body)) return tell_status(now, from);
+  if (message.cluster != options_.cluster) {
+    refuse(from, RefusalCode::ClusterId, other_cluster(message, options_.cluster));
+    return;
+  }
+  if (message.sent.ns != 0) send(from, proto::Heartbeat{.echo = message.sent, .clock = now});
+  if (const auto* describe = std::get_if<proto::Describe>(&message.body);
+      describe && !options_.schema.empty()) {
+    send(from, proto::Schema{proto::part_of(options_.schema, describe->schema_at)});
+    return;
+  }
+  if (std::holds_alternative<proto::Hello>(message.body)) {
+    on_hello(now, from, message);
+    return;
+  }
+  switch (message.sender.role) {
+    case Role::Worker: {
+      WorkerState* worker = find_worker(now, from, message);
+      if (!worker) return;
+      const WorkerId id{message.sender.index};
+      worker_silence_.heard(id.value, now);
+      heard_somebody(now);
+      if (const auto* progress = std::get_if<proto::Progress>(&message.body))
+        on_progress(now, id, *progress);
+      else if (const auto* evaluation = std::get_if<proto::Evaluation>(&message.body))
+        on_worker_evaluation(id, *evaluation);
+      else if (const auto* leave = std::get_if<proto::Leave>(&message.body))
+        on_leave(now, id, WorkerState::Fate::Left, leave->reason);
+      if (stop_reason_ && worker->fate == WorkerState::Fate::Member)
+        send_stop(from);  // the first one may not have arrived
+      return;
+    }
+    case Role::Server:
+      on_server(now, from, message);
+      return;
+    case Role::Evaluator:
+      on_evaluator(now, from, message);
+      return;
+    case Role::Scheduler:
+      refuse(from, RefusalCode::BadMessage, "a cluster has one scheduler, and it is this one");
+      return;
+  }
+}
+
+void Scheduler::on_server(Instant now, PeerId from, const Message& message) {
+  const std::uint32_t index = message.sender.index;
+  if (index >= servers_.size() || servers_[index].incarnation != message.incarnation) {
+    if (past_.contains(message.incarnation)) {
+      refuse(from, RefusalCode::NameTaken,
+             fmt::format("{} was replaced by a later process of its name: this one ends",
+                         to_string(message.sender)));
+      return;
+    }
+    refuse(from, RefusalCode::NotMember,
+           fmt::format("{} is of another run: restart it to join this one",
+                       to_string(message.sender)));
+    return;
+  }
+  servers_[index].peer = from;
+  on_server_heard(now, index);
+  if (settling_) settle_servers(now);
+  const auto* beat = std::get_if<proto::Heartbeat>(&message.body);
+  const auto* ack = std::get_if<proto::MembersAck>(&message.body);
+  const Instant clock = beat ? beat->clock : ack ? ack->clock : Instant{};
+  if (clock != Instant{}) {
+    servers_[index].clock = clock;
+    servers_[index].clock_heard = now;
+  }
+  if (beat) copies_.on_told(index, *beat, commits_);
+  if (beat && beat->seeded > servers_[index].seeded) {
+    servers_[index].seeded = beat->seeded;
+    if (!stop_reason_) start_ready_workers(now);
+  }
+  if (ending_ == Ending::Servers) {
+    if (std::holds_alternative<proto::Leave>(message.body))
+      servers_[index].told = true;
+    else
+      send_stop(from);  // the first one may not have arrived
+    end_step(now);
+  } else if (beat) {
+    on_standings(now, index, *beat);
+  } else if (ack) {
+    lists_.on_ack(index, ack->epoch, now);
+    // Only now it can answer a pull.
+    if (std::exchange(servers_[index].moved, false)) tell_moved();
+    send_due_lists();
+    start_ready_workers(now);
+  }
+}
+
+void Scheduler::on_evaluator(Instant now, PeerId from, const Message& message) {
+  if (!evaluator_ || evaluator_->incarnation != message.incarnation) {
+    refuse(from, RefusalCode::NotMember, "the evaluator is of another run: restart it");
+    return;
+  }
+  evaluator_->peer = from;
+  if (std::holds_alternative<proto::Leave>(message.body)) {
+    evaluator_.reset();
+    end_step(now);
+  } else if (const auto* evaluation = std::get_if<proto::Evaluation>(&message.body))
+    on_evaluation(now, now - evaluation->age, evaluation->loss, evaluation->accuracy,
+                  evaluation->classes);
+}
+
+void Scheduler::on_hello(Instant now, PeerId from, const Message& message) {
+  const auto& hello = std::get<proto::Hello>(message.body);
+  if (hello.parameters != options_.parameters) {
+    refuse(from, RefusalCode::ModelSize,
+           fmt::format("{} '{}' has a model of {} parameters, the cluster's has {}: use the same "
+                       "cluster file on every node",
+                       role_name(message.sender.role), hello.name, hello.parameters,
+                       options_.parameters));
+  } else if (hello.settings != options_.settings) {
+    refuse(from, RefusalCode::OtherSettings,
+           other_settings(message.sender, hello, options_.settings));
+  } else if (stop_reason_) {
+    refuse(from, RefusalCode::Stopped, "the run is over: " + *stop_reason_);
+    if (message.sender.role == Role::Worker) end_refused(now, message);
+  } else if (message.sender.role == Role::Server) {
+    on_server_hello(now, from, message);
+  } else if (message.sender.role == Role::Worker) {
+    on_worker_hello(now, from, message);
+  } else if (message.sender.role == Role::Evaluator) {
+    on_evaluator_hello(from, message.incarnation);
+  } else {
+    refuse(from, RefusalCode::BadMessage, "a cluster has one scheduler, and it is this one");
+  }
+}
+
+// Listed addresses are the servers' numbers. Else the name tells whether it is there already.
+std::optional<std::uint32_t> Scheduler::place_of(Instant now, PeerId from,
+                                                 const proto::Hello& hello) {
+  const std::vector<std::string>& listed = options_.addresses;
+  const auto place = static_cast<std::size_t>(
+      listed.empty()
+          ? std::ranges::find(servers_, hello.name, &ServerState::name) - servers_.begin()
+          : std::ranges::find(listed, hello.endpoint) - listed.begin());
+  // Without keys a name says nothing.
+  const bool taken = place < servers_.size() && !servers_[place].public_key.empty() &&
+                     servers_[place].name != hello.name;
+  std::string why;
+  if (!listed.empty() && place == listed.size()) {
+    why = fmt::format(
+        "is at {}, which servers.addresses of the cluster file does not list: --advertise names "
+        "its address",
+        hello.endpoint);
+  } else if (taken || place == options_.servers) {
+    why = "finds no free place; those that have one are ";
+    for (std::size_t i = 0; i < servers_.size() && i < kNamesSaid; ++i)
+      why += fmt::format("{}'{}' at {}", i > 0 ? ", " : "", servers_[i].name, servers_[i].endpoint);
+    why +=
+        ": raise servers.count in the cluster file; or, if one of these is none of yours, use keys";
+  } else if (place <= servers_.size()) {
+    return static_cast<std::uint32_t>(place);
+  } else {
+    send(from, proto::Heartbeat{});  // those before it come first; the server repeats its Hello
+    return std::nullopt;
+  }
+  why = fmt::format("server '{}' {}", hello.name, why);
+  refuse_aloud(now, from, std::move(why));
+  return std::nullopt;
+}
+
+void Scheduler::on_server_hello(Instant now, PeerId from, const Message& message) {
+  const auto& hello = std::get<proto::Hello>(message.body);
+  const auto place = place_of(now, from, hello);
+  if (!place) return;
+  if (*place == servers_.size()) {
+    servers_.push_back({.name = hello.name,
+                        .endpoint = hello.endpoint,
+                        .public_key = hello.public_key,
+                        .incarnation = message.incarnation,
+                        .peer = from,
+                        .absent_since = {}});
+    lists_.add_server();
+    copies_.add_server(hello.snapshots);
+    log(SchedulerEvent::Kind::Joined,
+        fmt::format("server {} '{}' at {} joined", *place, hello.name, hello.endpoint));
+    if (serving() && evaluator_) welcome_evaluator();
+  } else if (servers_[*place].incarnation != message.incarnation) {
+    if (settling_) {
+      send(from, proto::Heartbeat{});  // a sign of life; the server repeats its Hello
+      waiting_[*place] = {from, message};
+      on_server_heard(now, *place);
+      return settle_servers(now);
+    }
+    if (!replace_server(now, from, *place, message)) return;
+  }
+  welcome_server(now, from, *place);
+}
+
+void Scheduler::welcome_server(Instant now, PeerId from, std::uint32_t index) {
+  servers_[index].peer = from;
+  on_server_heard(now, index);
+  if (settling_) settle_servers(now);
+  send(from,
+       proto::Welcome{.you = {Role::Server, index},
+                      .parameters = options_.parameters,
+                      .range = proto::shard_range(options_.parameters, index, options_.servers),
+                      .shards = {},
+                      .snapshot = servers_[index].snapshot,
+                      .setbacks = setbacks_});
+  send_due_lists();
+}
+
+void Scheduler::settle_servers(Instant now) {
+  for (std::uint32_t i = 0; i < servers_.size(); ++i)
+    if (servers_[i].peer == kNobody && !waiting_.contains(i)) return;
+  settling_ = false;
+  changed_ = true;
+  const std::uint64_t number = common_snapshot();
+  const bool together = waiting_.size() == servers_.size();
+  for (auto& [index, waiting] : std::exchange(waiting_, {}))
+    if (replace_server(now, waiting.peer, index, waiting.hello, number, together))
+      welcome_server(now, waiting.peer, index);
+}
+
+std::uint64_t Scheduler::common_snapshot() const {
+  std::map<std::uint64_t, std::size_t> servers;  // by number: how many have it
+  for (const auto& [index, waiting] : waiting_)
+    for (const auto& snapshot : std::get<proto::Hello>(waiting.hello.body).snapshots)
+      if (copies_.is_good(snapshot)) ++servers[snapshot.number];
+  std::uint64_t newest = 0;
+  for (const auto& [number, count] : servers)
+    if (count == waiting_.size()) newest = number;
+  return newest;
+}
+
+bool Scheduler::replace_server(Instant now, PeerId from, std::uint32_t index,
+                               const Message& message, std::optional<std::uint64_t> number,
+                               bool together) {
+  const auto& hello = std::get<proto::Hello>(message.body);
+  const proto::SnapshotInfo* newest = copies_.newest(hello.snapshots, number);
+  if (started_ && !newest && !copies_.may_begin_anew(index, together)) {
+    const char* remedy = options_.save_every > Duration{}
+                             ? "start it with the --state directory that it had"
+                             : "this run keeps none (durability = \"none\")";
+    refuse(from, RefusalCode::NameTaken,
+           fmt::format("{} has begun, and a new process of its name needs a snapshot of it: {}",
+                       title(index), remedy));
+    return false;
+  }
+  ServerState& server = servers_[index];
+  past_.insert(server.incarnation);
+  server.incarnation = message.incarnation;
+  server.name = hello.name;
+  server.endpoint = hello.endpoint;
+  server.public_key = hello.public_key;
+  server.snapshot = newest ? newest->number : 0;
+  server.seeded = newest ? seeding_ : 0;  // a snapshot has its values
+  server.clock = {};
+  server.moved = true;
+  lists_.on_replaced(index, now);
+  const std::uint64_t lost = copies_.on_replaced(index, hello.snapshots, newest, commits_);
+  const auto ordered = copies_.ordered(server.snapshot);
+  const std::string age =
+      ordered ? fmt::format(" of {:.0f} s ago", (now - *ordered).seconds()) : "";
+  const std::string line = fmt::format("{} is back {}{}: {} lost", title(index),
+                                       newest ? "from its snapshot" : "without a snapshot", age,
+                                       rubato::counted(lost, "commit"));
+  log(SchedulerEvent::Kind::Back, line);
+  rejoin_all(line);
+  return true;
+}
+
+void Scheduler::rejoin_all(const std::string& why) {
+  notice(why, true);
+  for (const auto& [name, id] : members_) workers_[id.value].rejoining = true;
+  if (!started_) tell_moved();
+}
+
+void Scheduler::tell_moved() {
+  if (serving() && evaluator_) welcome_evaluator();
+}
+
+void Scheduler::notice(const std::string& text, bool rejoin) {
+  for (const auto& worker : workers_)
+    if (worker.fate == WorkerState::Fate::Member) send(worker.peer, proto::Notice{text, rejoin});
+}
+
+void Scheduler::note_outside(PeerId from, const std::string& name) {
+  if (outside_.size() < options_.workers + kStrangersMax) outside_[name] = from;
+}
+
+// Nothing is kept but what the log and the notices need: its Hello proper comes later.
+void Scheduler::on_look(Instant now, PeerId from, const proto::Hello& hello) {
+  note_outside(from, hello.name);
+  if (!hello.trouble.empty())
+    if (const auto left_out = said_.admit(now, hello.name + ' ' + hello.trouble))
+      log(SchedulerEvent::Kind::Warning,
+          fmt::format("worker '{}' {}{}", hello.name, hello.trouble, more_text(*left_out)));
+  if (!serving()) return send(from, proto::Heartbeat{});  // it repeats its Hello
+  send(from, proto::Welcome{.you = {Role::Worker, 0},
+                            .parameters = options_.parameters,
+                            .range = {},
+                            .shards = shard_map(),
+                            .looks = true});
+}
+
+void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message) {
+  const auto& hello = std::get<proto::Hello>(message.body);
+  if (hello.looks) return on_look(now, from, hello);
+  outside_.erase(hello.name);
+  if (const auto known = members_.find(hello.name); known != members_.end()) {
+    const WorkerId id = known->second;
+    WorkerState& worker = workers_[id.value];
+    const bool same = worker.incarnation == message.incarnation;
+    const bool again = joins_again(worker, message);
+    if (same || again) {
+      const bool first = std::exchange(worker.peer, from) == kNobody;
+      worker_silence_.heard(id.value, now);
+      heard_somebody(now);
+      if (first) tell_again(worker);
+      if (again || worker.rejoining) return admit_again(now, id, message.incarnation);
+      if (serving()) {
+        welcome_worker(id);
+        if (worker.started)
+          send(from, proto::Start{});
+        else if (seeder_ == id && seeder_told_ && !seeded())
+          send(from, proto::Start{seeding_});
+      }
+      return;
+    }
+    // An earlier process, which has heard that it is no member, joins as its next incarnation.
+    const bool next = worker.incarnation + 1 == message.incarnation;
+    if (!next && past_.contains(message.incarnation - 1)) {
+      refuse(from, RefusalCode::NameTaken,
+             fmt::format("worker '{}' was replaced by a later process of its name: this one ends",
+                         hello.name));
+      return;
+    }
+    remove_member(now, id, next ? WorkerState::Fate::Lost : WorkerState::Fate::Replaced,
+                  next ? "joins again" : "a later process has its name");
+  }
+  for (const Incarnation earlier : {message.incarnation, message.incarnation - 1}) {
+    const auto aside = aside_.find(earlier);
+    if (aside != aside_.end()) {
+      refuse(from, RefusalCode::SetAside, aside->second);
+      return;
+    }
+  }
+  const auto stall = stalls_.find(hello.name);
+  if (stall != stalls_.end() && now < stall->second.until &&
+      (stall->second.count > 1 || past_.contains(message.incarnation - 1))) {
+    send(from, proto::Heartbeat{});  // a sign of life; the worker repeats its Hello
+    note_outside(from, hello.name);
+    return;
+  }
+  admit(now, from, message);
+}
+
+// The run is over, and its end waits for the members. A member that joins again has been told so,
+// and ends. A later process of a member's name shows that the member itself is gone.
+void Scheduler::end_refused(Instant now, const Message& message) {
+  const auto known = members_.find(std::get<proto::Hello>(message.body).name);
+  if (known == members_.end() || past_.contains(message.incarnation - 1)) return;
+  const WorkerId id = known->second;
+  if (workers_[id.value].incarnation == message.incarnation) return;
+  if (joins_again(workers_[id.value], message))
+    on_leave(now, id, WorkerState::Fate::Left, "the run is over");
+  else
+    on_leave(now, id, WorkerState::Fate::Replaced, "a later process has its name");
+}
+
+// Whether it is the member's own process, which goes on under its next incarnation.
+bool Scheduler::joins_again(const WorkerState& worker, const Message& message) {
+  return std::get<proto::Hello>(message.body).again &&
+         worker.incarnation + 1 == message.incarnation;
+}
+
+// The same worker goes on under a new incarnation: it keeps its number, and the tuner hears
+// nothing.
+void Scheduler::admit_again(Instant now, WorkerId id, Incarnation incarnation) {
+  WorkerState& worker = workers_[id.value];
+  worker.incarnation = incarnation;
+  worker.rejoining = worker.started = false;
+  if (seeder_ == id) seeder_.reset();
+  worker.epoch = lists_.epoch() + 1;
+  joined_.push_back(id);
+  welcome_worker(id);
+  change_members(now);
+}
+
+void Scheduler::admit(Instant now, PeerId from, const Message& message) {
+  const auto& hello = std::get<proto::Hello>(message.body);
+  if (!serving()) {
+    send(from, proto::Heartbeat{});  // a sign of life; the worker repeats its Hello
+    return;
+  }
+  if (!options_.listed.empty() &&
+      std::ranges::find(options_.listed, hello.name) == options_.listed.end()) {
+    refuse_aloud(
+        now, from,
+        fmt::format("worker '{}' is not in the cluster file; with join = \"open\" others may join",
+                    hello.name));
+    return;
+  }
+  if (members_.size() >= kWorkersMax) {
+    refuse(from, RefusalCode::ClusterFull,
+           fmt::format("the cluster has its {} workers", kWorkersMax));
+    return;
+  }
+  const WorkerId id{static_cast<std::uint32_t>(workers_.size())};
+  WorkerState worker;
+  worker.name = hello.name;
+  worker.incarnation = message.incarnation;
+  worker.peer = from;
+  worker.epoch = lists_.epoch() + 1;
+  worker.left_out = hello.left_out;
+  workers_until_.reset();
+  worker.joined_at = worker.heard = worker.pace.since = now;
+  workers_.push_back(std::move(worker));
+  deserted_.reset();
+  members_.emplace(hello.name, id);
+  joined_.push_back(id);
+  worker_silence_.heard(id.value, now);
+  heard_somebody(now);
+  log(SchedulerEvent::Kind::Joined,
+      fmt::format("worker {} '{}' joined{}", id.value, hello.name,
+                  hello.left_out == 0
+                      ? ""
+                      : fmt::format("; files and samples of its data that are left out: {} (its "
+                                    "log says what)",
+                                    hello.left_out)));
+  if (tuner_) tuner_->on_join(now, id);
+  welcome_worker(id);
+  change_members(now);
+  drain_tuner(now);
+}
+
+void Scheduler::on_evaluator_hello(PeerId from, Incarnation incarnation) {
+  evaluator_ = {.incarnation = incarnation, .peer = from};
+  if (!serving()) {
+    send(from, proto::Heartbeat{});
+    return;
+  }
+  welcome_evaluator();
+  if (started_) send(from, proto::Start{});
+}
+
+void Scheduler::welcome_evaluator() {
+  send(evaluator_->peer, proto::Welcome{.you = {Role::Evaluator, 0},
+                                        .parameters = options_.parameters,
+                                        .range = {},
+                                        .shards = shard_map()});
+}
+
+proto::ShardMap Scheduler::shard_map() const {
+  proto::ShardMap map;
+  for (std::uint32_t i = 0; i < servers_.size(); ++i)
+    map.shards.push_back({proto::shard_range(options_.parameters, i, options_.servers),
+                          servers_[i].endpoint, servers_[i].public_key});
+  return map;
+}
+
+void Scheduler::welcome_worker(WorkerId worker) {
+  const WorkerState& state = workers_[worker.value];
+  const auto past = past_steps_.find(state.name);
+  send(state.peer, proto::Welcome{.you = {Role::Worker, worker.value},
+                                  .parameters = options_.parameters,
+                                  .range = {},
+                                  .shards = shard_map(),
+                                  .steps = past == past_steps_.end() ? 0 : past->second});
+}
+
+void Scheduler::change_members(Instant now) {
+  lists_.on_change(now);
+  send_due_lists();
+}
+
+void Scheduler::send_due_lists() {
+  const auto due = lists_.poll_due(members_.size());
+  if (due.empty()) return;
+  proto::Members list{.epoch = lists_.epoch(),
+                      .members = {},
+                      .phase = phase_,
+                      .setbacks = setbacks_,
+                      .back_to = back_to_,
+                      .seeding = seeder_ ? seeding_ : 0,
+                      .seeder = seeder_.value_or(WorkerId{})};
+  list.members.reserve(members_.size());
+  for (std::uint32_t id = 0; id < workers_.size(); ++id)
+    if (workers_[id].fate == WorkerState::Fate::Member && !workers_[id].rejoining)
+      list.members.push_back({WorkerId{id}, workers_[id].incarnation});
+  for (const auto index : due) send(servers_[index].peer, list);
+}
+
+bool Scheduler::seeded() const {
+  return !options_.seeds || (seeding_ > 0 && std::ranges::all_of(servers_, [&](const auto& server) {
+                               return server.seeded == seeding_;
+                             }));
+}
+
+// The first worker of SchedulerOptions::order that the shards know.
+bool Scheduler::await_seed(Instant now) {
+  if (seeded()) return true;
+  const std::uint64_t acked = lists_.acked();
+  if (seeder_) {
+    if (acked >= seed_epoch_ && !std::exchange(seeder_told_, true))
+      send(workers_[seeder_->value].peer, proto::Start{seeding_});
+    return false;
+  }
+  std::vector<std::size_t> there;
+  for (const auto& [name, id] : members_)
+    if (!workers_[id.value].rejoining && workers_[id.value].epoch <= acked)
+      there.push_back(id.value);
+  if (there.empty()) return false;
+  seeder_ = WorkerId{static_cast<std::uint32_t>(ordered(std::move(there)).front())};
+  ++seeding_;
+  seeder_told_ = false;
+  log(SchedulerEvent::Kind::Decision,
+      fmt::format("the model begins with the values of {}", worker_title(*seeder_)));
+  change_members(now);
+  seed_epoch_ = lists_.epoch();
+  return false;
+}
+
+void Scheduler::begin_training(Instant now) {
+  started_ = now;
+  next_word_.reset();
+  outside_.clear();
+  log(SchedulerEvent::Kind::Started,
+      fmt::format("training starts with {} on {}", rubato::counted(members_.size(), "worker"),
+                  rubato::counted(servers_.size(), "shard")));
+  if (tuner_) tuner_->on_start(now);
+  copies_.on_start(now);
+  order_snapshot(now);
+  if (evaluator_) send(evaluator_->peer, proto::Start{});
+  if (options_.evaluations != SchedulerOptions::Evaluations::Evaluator)
+    next_evaluation_ = now + options_.evaluation_interval;
+}
+
+void Scheduler::start_ready_workers(Instant now) {
+  const std::uint64_t acked = lists_.acked();
+  if (!started_) {
+    if (acked < lists_.epoch() || members_.size() < options_.workers) return;
+    if (std::ranges::any_of(
+            members_, [&](const auto& member) { return workers_[member.second.value].rejoining; }))
+      return;
+  }
+  if (!await_seed(now)) return;
+  if (!started_) begin_training(now);
+  while (!joined_.empty() && workers_[joined_.front().value].epoch <= acked) {
+    WorkerState& worker = workers_[joined_.front().value];
+    joined_.pop_front();
+    if (worker.fate != WorkerState::Fate::Member || worker.rejoining) continue;
+    worker.started = true;
+    send(worker.peer, proto::Start{});
+    if (!watch_) continue;
+    const WorkerId id{static_cast<std::uint32_t>(&worker - workers_.data())};
+    const auto stall = stalls_.find(worker.name);
+    watch_->on_start(now, id,
+                     stall == stalls_.end() ? std::nullopt : std::optional(stall->second.first));
+    if (!next_look_) next_look_ = now + kLookEvery;
+  }
+  drain_tuner(now);
+}
+
+void Scheduler::on_progress(Instant now, WorkerId id, const proto::Progress& progress) {
+  WorkerState& worker = workers_[id.value];
+  // Totals only grow, and no faster than any worker trains.
+  const double most = kStepsAtOnceMax + kStepsPerSecondMax * (now - worker.joined_at).seconds();
+  if (progress.steps < worker.progress.steps || progress.commits < worker.progress.commits ||
+      static_cast<double>(std::max(progress.steps, progress.commits)) > most) {
+    refuse(worker.peer, RefusalCode::BadMessage,
+           fmt::format("{} reports {} and {} after {} and {}", worker_title(id),
+                       rubato::counted(progress.steps, "step"),
+                       rubato::counted(progress.commits, "commit"), worker.progress.steps,
+                       worker.progress.commits));
+    return;
+  }
+  worker.pace.update(now, progress);
+  if (progress.loss_samples > 0) worker.loss = progress.loss;
+  steps_ = proto::sum_of(steps_, progress.steps - worker.progress.steps);
+  commits_ = proto::sum_of(commits_, progress.commits - worker.progress.commits);
+  worker.progress = progress;
+  if (watch_)
+    if (const auto line = watch_->on_progress(now, id, progress))
+      log(SchedulerEvent::Kind::Back, worker_title(id) + " " + *line);
+  if (const double count = counted_samples(id); count > 0) {
+    LossSum& sum = training_losses_[id];
+    sum.loss += progress.loss * count;
+    sum.samples += count;
+  }
+  if (tuner_) {
+    tuner_->on_progress(now, id, progress);
+    drain_tuner(now);
+  }
+  if (started_ && !stop_reason_)
+    if (auto reason = criterion_.on_progress(seconds(now), steps())) stop(now, std::move(*reason));
+}
+
+void Scheduler::drain_tuner(Instant now) {
+  if (!tuner_) return;
+  if (!stop_reason_ && !(tuner_->phase() == phase_)) {
+    phase_ = tuner_->phase();
+    change_members(now);
+  }
+  while (auto order = tuner_->poll_order()) {
+    if (order->worker.value >= workers_.size()) continue;
+    WorkerState& worker = workers_[order->worker.value];
+    worker.directive = order->directive;
+    worker.largest_batch = std::max(worker.largest_batch, order->directive.batch);
+    send(worker.peer, order->directive);
+  }
+  while (auto decision = tuner_->poll_decision()) {
+    log(SchedulerEvent::Kind::Decision,
+        fmt::format("tuner at {:.3f} s: {} {:g}: {}", seconds(decision->at), decision->quantity,
+                    decision->value, decision->reason));
+    record_.decisions.push_back({seconds(decision->at), std::move(decision->quantity),
+                                 decision->value, std::move(decision->reason)});
+  }
+}
+
+void Scheduler::on_evaluation(Instant now, Instant at, double loss, double accuracy,
+                              const ClassFigures& classes) {
+  if (!started_ || stop_reason_) return;
+  const double t = std::max(0.0, seconds(at));
+  record_evaluation(t, loss, accuracy, classes);
+  watch_loss(now, at, loss);
+  if (stop_reason_) return;
+  if (tuner_) {
+    tuner_->on_evaluation(now, {.at = at, .loss = loss, .accuracy = accuracy});
+    drain_tuner(now);
+  }
+  if (auto reason = criterion_.on_evaluation(t, loss, accuracy, classes))
+    stop(now, std::move(*reason));
+}
+
+void Scheduler::on_worker_evaluation(WorkerId id, const proto::Evaluation& evaluation) {
+  if (evaluation.samples == 0) return;
+  proto::Evaluation& own = workers_[id.value].evaluation;
+  own = evaluation;
+  evaluated_ = true;
+  const auto known = options_.held_out.find(workers_[id.value].name);
+  if (known != options_.held_out.end() && own.samples > known->second) {
+    say_overstated(id, held_out_text(own.samples, static_cast<double>(known->second),
+                                     "for it has said how much data it has"));
+    own.samples = known->second;
+  }
+}
+
+double Scheduler::counted(WorkerId id, double of_all) {
+  const auto claimed = static_cast<double>(workers_[id.value].evaluation.samples);
+  const double others = of_all - claimed;
+  if (!watch_ || others == 0 || claimed <= others) return claimed;
+  if (options_.held_out.contains(workers_[id.value].name)) return claimed;
+  say_overstated(id, held_out_text(workers_[id.value].evaluation.samples, others,
+                                   "as many as all others have"));
+  return others;
+}
+
+double Scheduler::counted_samples(WorkerId id) {
+  WorkerState& worker = workers_[id.value];
+  const auto claimed = static_cast<double>(worker.progress.loss_samples);
+  const double batch = std::max(options_.batch, worker.largest_batch);
+  const double had =
+      (static_cast<double>(worker.progress.steps) + kStepsUntold) * batch - worker.loss_samples;
+  const double count = !watch_ || options_.batch == 0 ? claimed : std::clamp(had, 0.0, claimed);
+  worker.loss_samples += count;
+  if (count < claimed)
+    say_overstated(id, fmt::format("reports the loss of {:.0f} samples: {:.0f} count, as many as "
+                                   "its steps had",
+                                   claimed, count));
+  return count;
+}
+
+void Scheduler::say_overstated(WorkerId id, const std::string& what) {
+  if (std::exchange(workers_[id.value].overstated, true)) return;
+  log(SchedulerEvent::Kind::Warning, worker_title(id) + " " + what);
+}
+
+void Scheduler::evaluate_by_workers(Instant now) {
+  if (!next_evaluation_ || now < *next_evaluation_) return;
+  next_evaluation_ = now + options_.evaluation_interval;
+  if (options_.evaluations == SchedulerOptions::Evaluations::Workers) {
+    merge_evaluations(now);
+  } else {
+    take_training_loss(now);
+  }
+}
+
+// A box that is away keeps its last figures: its data are as hard as before. A later life of its
+// name takes their place once it has figures of its own.
+std::vector<WorkerId> Scheduler::measured_workers() const {
+  std::map<std::string_view, WorkerId> last;
+  for (std::uint32_t id = 0; id < workers_.size(); ++id)
+    if (workers_[id].evaluation.samples > 0 && workers_[id].fate != WorkerState::Fate::Aside)
+      last.insert_or_assign(workers_[id].name, WorkerId{id});
+  std::vector<WorkerId> all;
+  for (const auto& [name, id] : last) all.push_back(id);
+  std::ranges::sort(all);
+  return all;
+}
+
+// The last figures of each worker, weighted by its samples: what one evaluator would measure on all
+// of them, but for the time between.
+void Scheduler::merge_evaluations(Instant now) {
+  if (!evaluated_) return;
+  evaluated_ = false;
+  const std::vector<WorkerId> measured = measured_workers();
+  double of_all = 0;
+  std::size_t away = 0;
+  for (const WorkerId id : measured) {
+    of_all += static_cast<double>(workers_[id.value].evaluation.samples);
+    if (!members_.contains(workers_[id.value].name)) ++away;
+  }
+  const double most_loss =
+      largest_believed([](const WorkerState& worker) { return worker.evaluation.loss; });
+  const double most_square =
+      largest_believed([](const WorkerState& worker) { return worker.evaluation.target_square; });
+  const double most_error =
+      largest_believed([](const WorkerState& worker) { return worker.evaluation.squared_error; });
+  double loss = 0, samples = 0;
+  double accuracy = 0, with_accuracy = 0;  // loops of users may measure a loss alone
+  double squared_error = 0, target_mean = 0, target_square = 0;
+  for (const WorkerId id : measured) {
+    const proto::Evaluation& own = workers_[id.value].evaluation;
+    const bool believed =
+        within(own.loss, most_loss) && within(own.target_square, most_square) &&
+        std::abs(own.target_mean) <= 1 + own.target_square &&
+        within(own.squared_error, most_error) &&
+        (options_.task == Task::Regression || std::isnan(own.accuracy) || within(own.accuracy, 1));
+    if (watch_ && std::isfinite(most_loss) && own.samples > 0 && !believed) {
+      leave_out(id, own.loss);
+      continue;
+    }
+    const double count = counted(id, of_all);
+    loss += count * own.loss;
+    if (!std::isnan(own.accuracy)) {
+      accuracy += count * own.accuracy;
+      with_accuracy += count;
+    }
+    squared_error += count * own.squared_error;
+    target_mean += count * own.target_mean;
+    target_square += count * own.target_square;
+    samples += count;
+  }
+  if (samples == 0) return;
+  // R^2 is no mean of the workers' own, whose targets vary otherwise.
+  const double figure =
+      options_.task == Task::Classification
+          ? accuracy / with_accuracy  // NaN where nobody measures it
+          : r_squared(squared_error / samples, target_mean / samples, target_square / samples);
+  if (away != std::exchange(away_, away) && away > 0)
+    log(SchedulerEvent::Kind::Warning,
+        fmt::format("{} of {} {} away: evaluations keep the last figures", away,
+                    rubato::counted(measured.size(), "worker"), away == 1 ? "is" : "are"));
+  on_evaluation(now, now, loss / samples, figure);
+}
+
+// Weighted by samples.
+void Scheduler::take_training_loss(Instant now) {
+  const double most =
+      largest_believed([](const WorkerState& worker) { return worker.loss.value_or(0); });
+  LossSum all;
+  for (const auto& [id, sum] : std::exchange(training_losses_, {})) {
+    if (watch_ && std::isfinite(most) && !within(sum.mean(), most)) {
+      leave_out(id, sum.mean());
+      continue;
+    }
+    all.loss += sum.loss;
+    all.samples += sum.samples;
+  }
+  if (all.samples > 0)
+    on_evaluation(now, now, all.mean(), std::numeric_limits<double>::quiet_NaN());
+}
+
+// One worker's word is not enough to say that the loss of all is not finite.
+double Scheduler::largest_believed(double (*figure)(const WorkerState&)) const {
+  std::vector<double> all;
+  for (const WorkerState& worker : workers_) {
+    if (worker.fate != WorkerState::Fate::Member) continue;
+    const double each = figure(worker);
+    all.push_back(std::isfinite(each) ? each : std::numeric_limits<double>::infinity());
+  }
+  if (all.empty()) return kAbsurdFactor;
+  // The lower one of two: one worker of two does not say what is usual.
+  const auto middle = all.begin() + static_cast<std::ptrdiff_t>((all.size() - 1) / 2);
+  std::ranges::nth_element(all, middle);
+  return kAbsurdFactor * std::max(1.0, *middle);
+}
+
+void Scheduler::leave_out(WorkerId id, double loss) {
+  if (std::exchange(workers_[id.value].absurd, true)) return;
+  log(SchedulerEvent::Kind::Warning,
+      fmt::format("{} reports a loss of {:g}: its figures are left out, for one of them is no "
+                  "number, negative, or above {:.0f} times the usual one",
+                  worker_title(id), loss, kAbsurdFactor));
+}
+
+void Scheduler::on_leave(Instant now, WorkerId id, WorkerState::Fate fate, const std::string& why) {
+  if (stop_reason_ && fate == WorkerState::Fate::Left) {
+    end_membership(id, WorkerState::Fate::Done);
+    end_step(now);
+    return;
+  }
+  remove_member(now, id, fate, why);
+  if (stop_reason_) return end_step(now);
+  if (!started_ || !members_.empty()) return;
+  deserted_ = next_call_ = now;
+  await_workers(now);
+}
+
+void Scheduler::await_workers(Instant now) {
+  if (!deserted_ || stop_reason_) return;
+  const Duration most = options_.workers_absent_max;
+  if (now - *deserted_ >= most)
+    return end(now, fmt::format("no worker is left, and none came for {:.0f} s", most.seconds()),
+               true);
+  if (now < next_call_) return;
+  next_call_ = now + kCallEvery;
+  log(SchedulerEvent::Kind::Absent,
+      fmt::format("no worker is left; waiting for one for up to {:.0f} s",
+                  (*deserted_ + most - now).seconds()));
+}
+
+void Scheduler::announce_waits(Instant now) {
+  if (!started_ && !stop_reason_) next_word_ = now + kWordEvery;
+}
+
+std::string Scheduler::awaited() const {
+  if (started_ || stop_reason_) return {};
+  if (!serving())
+    return servers_awaited(servers_.size(), options_.servers,
+                           options_.addresses.empty() ? "" : options_.addresses[servers_.size()]);
+  if (seeder_ && !seeded()) return "the initial values of " + worker_title(*seeder_);
+  if (members_.size() >= options_.workers)
+    return fmt::format("the servers, which take the list of {}",
+                       rubato::counted(members_.size(), "worker"));
+  std::vector<std::string> missing;
+  for (const std::string& name : options_.listed)
+    if (!members_.contains(name)) missing.push_back(name);
+  return workers_awaited(missing, members_.size(), options_.workers);
+}
+
+void Scheduler::say_awaited(Instant now) {
+  if (!next_word_ || now < *next_word_ || stop_reason_) return;
+  next_word_ = now + kWordEvery;
+  const proto::Notice line{"waiting for " + awaited()};
+  if (!word_.due(now, line.text)) return;
+  log(SchedulerEvent::Kind::Absent, line.text);
+  notice(line.text, false);
+  for (const auto& server : servers_) send(server.peer, line);
+  for (const auto& [name, peer] : outside_) send(peer, line);
+}
+
+void Scheduler::remove_member(Instant now, WorkerId id, WorkerState::Fate fate,
+                              const std::string& why) {
+  WorkerState& worker = workers_[id.value];
+  end_membership(id, fate);
+  worker.gone_at = now;
+  const bool left = fate == WorkerState::Fate::Left;
+  log(left ? SchedulerEvent::Kind::Left : SchedulerEvent::Kind::Lost,
+      fmt::format("worker {} '{}' {}: {}", id.value, worker.name,
+                  left                               ? "left"
+                  : fate == WorkerState::Fate::Aside ? "set aside"
+                                                     : "lost",
+                  why));
+  if (stop_reason_) return;
+  if (tuner_) tuner_->on_leave(now, id);
+  change_members(now);
+  drain_tuner(now);
+}
+
+void Scheduler::end_membership(WorkerId id, WorkerState::Fate fate) {
+  changed_ = true;
+  WorkerState& worker = workers_[id.value];
+  worker.fate = fate;
+  past_.insert(worker.incarnation);
+  std::uint64_t& past = past_steps_[worker.name];
+  past = proto::sum_of(past, worker.progress.steps);
+  members_.erase(worker.name);
+  if (seeder_ == id) seeder_.reset();
+  worker_silence_.forget(id.value);
+  if (watch_) watch_->on_gone(id);
+}
+
+void Scheduler::find_lost(Instant now) {
+  if (!stop_reason_ && cut_off(now)) return;
+  // New processes of all workers take their time to read their data.
+  if (workers_until_ && now < *workers_until_) worker_silence_.excuse(now);
+  auto lost = worker_silence_.lost(now);
+  std::ranges::sort(lost);
+  for (const auto id : lost)
+    on_leave(now, WorkerId{id}, WorkerState::Fate::Lost,
+             fmt::format("no heartbeat for {:.0f} s", options_.lost_after.seconds()));
+  stop_reason_ ? find_silent_at_end(now) : find_absent(now);
+}
+
+std::string Scheduler::title(std::uint32_t server) const {
+  return fmt::format("server {} '{}'", server, servers_[server].name);
+}
+
+std::vector<std::uint32_t> Scheduler::newly_absent(Instant now) {
+  auto silent = server_silence_.lost(now);
+  for (const auto index : silent) {
+    server_silence_.forget(index);
+    servers_[index].absent_since = now;
+    copies_.on_absent(index);
+  }
+  return silent;
+}
+
+void Scheduler::find_absent(Instant now) {
+  for (const auto index : newly_absent(now)) {
+    absence_.heard(index, now);
+    const auto line =
+        fmt::format("{} is silent for {:.0f} s; waiting for it for up to {:.0f} s", title(index),
+                    options_.lost_after.seconds(), options_.absent_max.seconds());
+    log(SchedulerEvent::Kind::Absent, line);
+    notice(line, false);
+  }
+  const auto lost = absence_.lost(now);
+  if (lost.empty()) return;
+  const std::uint32_t first = std::ranges::min(lost);
+  stop_without_parameters(
+      now, fmt::format("{} at {} lost: no heartbeat for {:.0f} s", title(first),
+                       servers_[first].endpoint,
+                       std::max(options_.absent_max, options_.lost_after).seconds()));
+}
+
+// After the stop no other process takes the place of a server that is gone.
+void Scheduler::find_silent_at_end(Instant now) {
+  if (ending_ < Ending::Evaluator) return;
+  newly_absent(now);
+  if (!evaluator_) return;
+  for (std::uint32_t i = 0; i < servers_.size(); ++i) {
+    if (!servers_[i].absent_since) continue;
+    log(SchedulerEvent::Kind::Warning,
+        fmt::format("{} is silent: the parameters of the end cannot be pulled", title(i)));
+    evaluator_.reset();
+    return;
+  }
+}
+
+void Scheduler::on_server_heard(Instant now, std::uint32_t index) {
+  heard_somebody(now);
+  server_silence_.heard(index, now);
+  copies_.on_heard(index);
+  ServerState& server = servers_[index];
+  if (now - server.heard > options_.lost_after * 0.5) server.present_since = now;
+  server.heard = now;
+  if (!server.absent_since) return;
+  absence_.forget(index);
+  const Duration away = now - *server.absent_since + options_.lost_after;
+  server.absent_since.reset();
+  const auto line = fmt::format("{} is heard again after {:.0f} s", title(index), away.seconds());
+  log(SchedulerEvent::Kind::Back, line);
+  notice(line, false);
+}
+
+// Peers speak several times within `lost_after`. So when the first of them is to be declared lost,
+// and half of that time passed without a word of anybody, the others went at the same time.
+bool Scheduler::cut_off(Instant now) {
+  if (servers_.empty() || now - heard_ < options_.lost_after * 0.5) return false;
+  worker_silence_.excuse(now);
+  server_silence_.excuse(now);
+  absence_.excuse(now);
+  if (!std::exchange(cut_off_, true))
+    log(SchedulerEvent::Kind::Absent,
+        fmt::format("hears no node at all for {:.0f} s: this scheduler may be cut off; nobody is "
+                    "declared lost until it hears somebody, for up to {:.0f} s",
+                    (now - heard_).seconds(), options_.absent_max.seconds()));
+  if (!silence_of_all_.lost(now).empty())
+    stop_without_parameters(
+        now, fmt::format("no node was heard for {:.0f} s", options_.absent_max.seconds()));
+  return true;
+}
+
+void Scheduler::heard_somebody(Instant now) {
+  changed_ = true;
+  heard_ = now;
+  silence_of_all_.heard(0, now);
+  if (!std::exchange(cut_off_, false)) return;
+  log(SchedulerEvent::Kind::Back, "hears nodes again");
+}
+
+// --- members that lie or break -------------------------------------------------------------------
+
+std::string Scheduler::worker_title(WorkerId worker) const {
+  return fmt::format("worker {} '{}'", worker.value, workers_[worker.value].name);
+}
+
+// A server that was frozen or cut off has waited for commits that could not reach it. That is no
+// fault of their workers.
+void Scheduler::on_standings(Instant now, std::uint32_t server, const proto::Heartbeat& beat) {
+  for (proto::Standing standing : beat.standings) {
+    standing.waited = std::min(standing.waited, now - servers_[server].present_since);
+    if (standing.worker.value >= workers_.size()) continue;
+    WorkerState& worker = workers_[standing.worker.value];
+    if (worker.incarnation != standing.incarnation) continue;
+    auto& [all, last] = worker.refused[server];
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const std::uint64_t now_refused = standing.refused[i];
+      all[i] = proto::sum_of(all[i], now_refused < last[i] ? now_refused : now_refused - last[i]);
+    }
+    last = standing.refused;
+    if (!watch_ || stop_reason_ || worker.fate != WorkerState::Fate::Member || !worker.started ||
+        worker.rejoining)
+      continue;
+    if (const auto verdict = watch_->on_standing(now, standing, members_.size()))
+      act(now, *verdict);
+  }
+  if (beat.broken && watch_)
+    set_back(now, fmt::format("the parameters of {} are not finite", title(server)));
+}
+
+void Scheduler::act(Instant now, const WorkerWatch::Verdict& verdict) {
+  if (stop_reason_) return;
+  const std::string title = worker_title(verdict.worker);
+  switch (verdict.kind) {
+    case WorkerWatch::Verdict::Kind::Warning: {
+      const std::string line = title + " " + verdict.text;
+      log(SchedulerEvent::Kind::Warning, line);
+      notice(line, false);
+      return;
+    }
+    case WorkerWatch::Verdict::Kind::Stalled:
+      return leave_out(now, verdict);
+    case WorkerWatch::Verdict::Kind::Refused:
+      return set_aside(now, verdict);
+    case WorkerWatch::Verdict::Kind::Useless:
+      return set_back(now, fmt::format("of {}, {}", title, verdict.text));
+  }
+}
+
+void Scheduler::leave_out(Instant now, const WorkerWatch::Verdict& verdict) {
+  WorkerState& worker = workers_[verdict.worker.value];
+  worker.stalled = true;
+  Stall& stall = stalls_[worker.name];
+  ++stall.count;
+  stall.until = now + verdict.waited * kAwayFactor;
+  stall.first = std::min(verdict.allowed, options_.watch->stalled);
+  on_leave(now, verdict.worker, WorkerState::Fate::Lost, verdict.text);
+}
+
+bool Scheduler::may_come_back(Instant now, const WorkerState& worker,
+                              const Message& message) const {
+  const auto* progress = std::get_if<proto::Progress>(&message.body);
+  return progress && now >= stalls_.at(worker.name).until &&
+         progress->steps > worker.progress.steps;
+}
+
+void Scheduler::set_aside(Instant now, const WorkerWatch::Verdict& verdict) {
+  WorkerState& worker = workers_[verdict.worker.value];
+  worker.aside_why = fmt::format(
+      "{} is set aside: {}; look at its data and its machine, and "
+      "restart it to join again",
+      worker_title(verdict.worker), verdict.text);
+  aside_[worker.incarnation] = worker.aside_why;
+  send(worker.peer, proto::Refusal{RefusalCode::SetAside, worker.aside_why});
+  on_leave(now, verdict.worker, WorkerState::Fate::Aside, verdict.text);
+}
+
+void Scheduler::watch_loss(Instant now, Instant at, double loss) {
+  if (!watch_ || (!setback_times_.empty() && at <= setback_times_.back())) return;
+  bad_losses_ = std::isfinite(loss) ? 0 : bad_losses_ + 1;
+  if (bad_losses_ >= kBadLossesMax) set_back(now, "the loss was not finite twice in a row");
+}
+
+void Scheduler::set_back(Instant now, const std::string& why) {
+  // Until all shards have gone back, what they say is of before.
+  if (stop_reason_ || !started_ || lists_.acked() < setback_epoch_ || settling_) return;
+  while (!setback_times_.empty() && now - setback_times_.front() > kSetbackWindow)
+    setback_times_.pop_front();
+  if (setback_times_.size() >= kSetbacksMax)
+    return stop_without_parameters(
+        now, fmt::format("{}, the {}rd time within {:.0f} minutes: try a lower "
+                         "training.learning_rate, and look at the refused commits of each worker",
+                         why, kSetbacksMax + 1, kSetbackWindow.seconds() / 60));
+  setback_times_.push_back(now);
+  bad_losses_ = 0;
+  training_losses_.clear();
+  ++setbacks_;
+  back_to_ = copies_.go_back();
+  const auto ordered = copies_.ordered(back_to_);
+  const std::string where =
+      ordered         ? fmt::format("their snapshot of {:.0f} s ago", (now - *ordered).seconds())
+      : back_to_ == 0 ? "their beginning, or to what they have kept"
+                      : "their snapshot";
+  const std::string line = fmt::format("{}: all shards go back to {}", why, where);
+  log(SchedulerEvent::Kind::Back, line);
+  rejoin_all(line);
+  change_members(now);
+  setback_epoch_ = lists_.epoch();
+}
+
+// --- snapshots, returns and ends -----------------------------------------------------------------
+
+void Scheduler::order_snapshot(Instant now) {
+  if (bad_losses_ > 0 && copies_.poll_wakeup() <= now) copies_.skip(now);
+  if (const auto order = copies_.poll_order(now)) send_order(now, *order);
+}
+
+// A server whose clock is unknown is in no list yet.
+void Scheduler::send_order(Instant now, const proto::Save& order) {
+  for (const auto& server : servers_)
+    if (!server.absent_since && server.clock != Instant{})
+      send(server.peer,
+           proto::Save{order.number, order.keep, server.clock, now - server.clock_heard});
+}
+
+void Scheduler::on_return(Instant now) {
+  for (ServerState& server : servers_) {
+    server.peer = kNobody;
+    server.clock = {};  // the journal does not have it
+    server.heard = {};
+  }
+  for (WorkerState& worker : workers_) worker.peer = kNobody;
+  heard_ = now;
+  cut_off_ = false;
+  worker_silence_.excuse(now);
+  server_silence_.excuse(now);
+  absence_.excuse(now);
+  silence_of_all_.heard(0, now);
+  copies_.on_return();
+  lists_.on_return(now);
+  waiting_.clear();
+  settling_ = started_ && serving();
+  if (!members_.empty()) workers_until_ = now + options_.absent_max;
+  if (deserted_) deserted_ = next_call_ = now;
+  evaluator_.reset();
+  if (!stop_reason_) return;
+  ending_ = Ending::Workers;
+  ending_until_ = now + options_.lost_after;
+}
+
+void Scheduler::tell_again(const WorkerState& worker) {
+  workers_until_.reset();
+  if (stop_reason_)
+    send_stop(worker.peer);
+  else if (worker.directive)
+    send(worker.peer, *worker.directive);
+}
+
+void Scheduler::on_wakeup(Instant now) {
+  if (tuner_ && started_ && !stop_reason_) {
+    const auto due = tuner_->poll_wakeup();
+    if (due && *due <= now) {
+      tuner_->on_wakeup(now);
+      drain_tuner(now);
+    }
+  }
+  evaluate_by_workers(now);
+  if (!stop_reason_) order_snapshot(now);
+  if (lists_.on_wakeup(now)) send_due_lists();
+  find_lost(now);
+  if (next_look_ && *next_look_ <= now && !stop_reason_) {
+    next_look_ = now + kLookEvery;
+    const bool absent = std::ranges::any_of(
+        servers_, [](const ServerState& server) { return server.absent_since.has_value(); });
+    if (absent || cut_off_ || settling_) {
+      watch_->excuse(now);
+    } else {
+      for (const auto& verdict : watch_->look(now)) act(now, verdict);
+    }
+  }
+  await_workers(now);
+  say_awaited(now);
+  end_step(now);
+  if (started_ && !stop_reason_)
+    if (auto reason = criterion_.on_progress(seconds(now), steps())) stop(now, std::move(*reason));
+}
+
+std::optional<Instant> Scheduler::poll_wakeup() const {
+  std::optional<Instant> next = earlier(lists_.poll_wakeup(), worker_silence_.poll_wakeup());
+  if (stop_reason_) {
+    if (over()) return next;
+    if (ending_ >= Ending::Evaluator) next = earlier(next, server_silence_.poll_wakeup());
+    return earlier(next, ending_until_);
+  }
+  next = earlier(next, server_silence_.poll_wakeup());
+  next = earlier(next, absence_.poll_wakeup());
+  next = earlier(next, copies_.poll_wakeup());
+  next = earlier(next, next_evaluation_);
+  next = earlier(next, next_look_);
+  next = earlier(next, next_word_);
+  if (deserted_)
+    next = earlier(next, std::min(next_call_, *deserted_ + options_.workers_absent_max));
+  if (tuner_ && started_) next = earlier(next, tuner_->poll_wakeup());
+  if (started_ && options_.stop.max_seconds)
+    next = earlier(next, *started_ + Duration::from_seconds(*options_.stop.max_seconds));
+  return next;
+}
+
+void Scheduler::end(Instant now, std::string reason, bool failed) {
+  if (stop_reason_) return;
+  stop_reason_ = std::move(reason);
+  failed_ = failed;
+  stopped_at_ = now;
+  lists_.stop();
+  log(SchedulerEvent::Kind::Stopped, "stop: " + *stop_reason_);
+  for (const auto& worker : workers_)
+    if (worker.fate == WorkerState::Fate::Member) send_stop(worker.peer);
+  for (const auto& [name, peer] : outside_) send_stop(peer);
+  ending_ = Ending::Workers;
+  ending_until_ = now + options_.lost_after;
+  end_step(now);
+}
+
+void Scheduler::stop_without_parameters(Instant now, std::string reason) {
+  end(now, std::move(reason), true);
+  if (ending_ == Ending::Over) return;
+  if (evaluator_ && ending_ == Ending::Workers) send_stop(evaluator_->peer);
+  evaluator_.reset();
+  ending_until_ = now;
+  end_step(now);
+}
+
+void Scheduler::end_step(Instant now) {
+  if (ending_ == Ending::Workers && (members_.empty() || now >= ending_until_)) {
+    ending_ = Ending::Evaluator;
+    ending_until_ = now + options_.last_pull;
+    if (evaluator_) send_stop(evaluator_->peer);
+  }
+  if (ending_ == Ending::Evaluator && (!evaluator_ || now >= ending_until_)) {
+    if (evaluator_)
+      log(SchedulerEvent::Kind::Stopped,
+          fmt::format("the evaluator's last pull took longer than {:.0f} s: the servers end",
+                      options_.last_pull.seconds()));
+    ending_ = Ending::Servers;
+    ending_until_ = now + options_.lost_after;
+    // A snapshot of the last instant, from which the run can go on. A server writes it to its end
+    // before its own.
+    const auto order = failed_ || bad_losses_ > 0 ? std::nullopt : copies_.last_order(now);
+    if (order) send_order(now, *order);
+    for (const auto& server : servers_) send_stop(server.peer);
+  }
+  const auto gone = [](const ServerState& server) { return server.told || server.absent_since; };
+  if (ending_ == Ending::Servers && (now >= ending_until_ || std::ranges::all_of(servers_, gone)))
+    ending_ = Ending::Over;
+}
+
+bool Scheduler::drained() const {
+  return stop_reason_.has_value() && members_.empty();
+}
+
+Scheduler::WorkerState* Scheduler::find_worker(Instant now, PeerId from, const Message& message) {
+  const std::uint32_t id = message.sender.index;
+  const auto is_next = [&] {  // it was to join again, and leaves instead
+    return workers_[id].incarnation + 1 == message.incarnation &&
+           std::holds_alternative<proto::Leave>(message.body);
+  };
+  if (id >= workers_.size() || (workers_[id].incarnation != message.incarnation && !is_next())) {
+    refuse(from, RefusalCode::NotMember,
+           fmt::format("{} is not a member: join first", to_string(message.sender)));
+    return nullptr;
+  }
+  WorkerState& worker = workers_[id];
+  if (worker.fate == WorkerState::Fate::Aside) {
+    refuse(from, RefusalCode::SetAside, worker.aside_why);
+    return nullptr;
+  }
+  if (worker.stalled && !stop_reason_ && !may_come_back(now, worker, message)) return nullptr;
+  if (worker.fate == WorkerState::Fate::Lost) {
+    refuse(from, RefusalCode::NotMember,
+           fmt::format("{} '{}' was declared lost: restart it to join again",
+                       to_string(message.sender), worker.name));
+    return nullptr;
+  }
+  if (worker.fate == WorkerState::Fate::Replaced) {
+    refuse(from, RefusalCode::NameTaken,
+           fmt::format("{} '{}' was replaced by a later process of its name: this one ends",
+                       to_string(message.sender), worker.name));
+    return nullptr;
+  }
+  if (worker.fate != WorkerState::Fate::Member) return nullptr;  // it left: a late message
+  worker.heard = now;
+  const bool first = std::exchange(worker.peer, from) == kNobody;
+  if (first) tell_again(worker);
+  if (worker.rejoining && !stop_reason_) send(from, proto::Notice{"", true});  // lost, perhaps
+  return &worker;
+}
+
+std::optional<Message> Scheduler::farewell_of(PeerId peer, std::string reason) const {
+  for (const auto& [name, id] : members_) {
+    const WorkerState& worker = workers_[id.value];
+    if (worker.peer != peer) continue;
+    return Message{.cluster = options_.cluster,
+                   .sender = {Role::Worker, id.value},
+                   .incarnation = worker.incarnation,
+                   .body = proto::Leave{std::move(reason)},
+                   .payload = {}};
+  }
+  return std::nullopt;
+}
+
+void Scheduler::send(PeerId to, proto::Body body) {
+  if (to == kNobody) return;
+  outbox_.push({to, Message{.cluster = options_.cluster,
+                            .sender = {Role::Scheduler, 0},
+                            .incarnation = options_.incarnation,
+                            .body = std::move(body),
+                            .payload = {}}});
+}
+
+void Scheduler::on_bad_frame(PeerId from, const Error& error) {
+  refuse(from, proto::refusal_code(error), error.message);
+}
+
+void Scheduler::send_stop(PeerId to) {
+  send(to, proto::Stop{*stop_reason_, failed_});
+}
+
+void Scheduler::refuse_aloud(Instant now, PeerId to, std::string why) {
+  if (const auto left_out = said_.admit(now, why))
+    log(SchedulerEvent::Kind::Warning, "refused: " + why + more_text(*left_out));
+  refuse(to, RefusalCode::ClusterFull, std::move(why));
+}
+
+void Scheduler::refuse(PeerId to, RefusalCode code, std::string message) {
+  ++refusals_;
+  send(to, proto::Refusal{code, std::move(message)});
+}
+
+double Scheduler::seconds(Instant at) const {
+  return started_ ? (at - *started_).seconds() : 0;
+}
+
+}  // namespace rubato::scheduler

@@ -1,0 +1,455 @@
+// scheduler/scheduler.hpp - membership, shard map, tuner, evaluation results and the stop
+// criterion. No parameters pass through it.
+// Pure: no socket, clock, thread, global or randomness; `now` never decreases. Threads: one owner.
+// Silence: a worker that says nothing for a while is lost, and the others go on without it. A
+// server is waited for: it comes back with its shard, or another process goes on from its last
+// snapshot. If nobody at all is heard, this node is the one that is cut off, and declares nobody
+// lost.
+//
+// Return: another process can go on in its place. It hears the same inputs again
+// (scheduler/durable_scheduler.hpp), then on_return(). From then on each node is spoken to once it
+// is heard, and is then told what may not have reached it. Servers that are new processes, too,
+// wait until all servers are heard, and go back to one snapshot that all of them have.
+//
+// Start: a worker may train once every shard has acknowledged a member list that holds it. The
+// first workers also wait until the expected number has joined. Of a model of the workers' own, one
+// of them is named and tells all shards the initial values; if it is lost before, another one is. A
+// run whose last worker has gone waits for another one.
+//
+// End: workers are told first. When all have left, the evaluator pulls the parameters a last time;
+// nothing changes them any more. Then the servers are told. Workers and servers answer
+// with a farewell. Until then they are told again, for their connection may break at the end, too.
+// The end does not wait for a node that is silent for `lost_after`.
+//
+// Errors: bad input from a peer is answered with a Refusal; the cluster is unharmed.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/growing_interval.hpp"
+#include "base/ids.hpp"
+#include "base/log_limit.hpp"
+#include "base/result.hpp"
+#include "base/run_record.hpp"
+#include "base/time.hpp"
+#include "proto/outbox.hpp"
+#include "scheduler/good_copies.hpp"
+#include "scheduler/member_lists.hpp"
+#include "scheduler/silence.hpp"
+#include "scheduler/stop_criterion.hpp"
+#include "scheduler/worker_watch.hpp"
+#include "sync/model.hpp"
+
+namespace rubato::scheduler {
+
+// The list of this many members fits into a control frame (proto::kControlBytesMax).
+inline constexpr std::uint32_t kWorkersMax = 16'000;
+
+struct SchedulerOptions {
+  std::uint64_t cluster = 0;
+  Incarnation incarnation = 0;
+  std::uint64_t parameters = 0;
+  std::uint32_t servers = 1;
+  std::vector<std::string> addresses = {};  // of the servers, by shard. Empty: any may come.
+  std::uint32_t workers = 1;                // expected at the start
+  // The names that workers may have. Empty: any.
+  std::vector<std::string> listed = {};
+  // The order of workers in records and answers. Those that it does not name, and later lives of a
+  // name, come after them, in the order in which they joined.
+  std::vector<std::string> order = {};
+  // Who measures the loss: the evaluator; the workers, each on samples that it holds out; or
+  // nobody, and the workers' training loss takes its place.
+  enum class Evaluations { Evaluator, Workers, Training } evaluations = Evaluations::Evaluator;
+  // The samples that a worker can have held out, by its name, where it has described its data.
+  std::map<std::string, std::uint64_t> held_out = {};
+  Duration evaluation_interval = Duration::from_seconds(5);  // of Workers and Training
+  std::uint32_t batch = 0;  // samples of a step, unless the tuner says otherwise; 0: unknown
+  std::string schema = {};  // what a Describe is answered; empty: the nodes know their data
+  bool seeds = false;       // one worker tells the shards their initial values
+  StopOptions stop;
+  Task task = Task::Classification;
+  Duration lost_after = Duration::from_seconds(10);
+  Duration last_pull = Duration::from_seconds(300);   // for the evaluator's last pull after that
+  Duration absent_max = Duration::from_seconds(600);  // a server's silence that ends the run
+  Duration workers_absent_max = Duration::from_seconds(600);  // without any, until the run ends
+  Duration save_every;                                        // of snapshots; 0: none
+  // Workers that lie or hang, and parameters that broke, are acted upon. Empty on virtual time,
+  // where nobody does, and where a run that diverges is to be seen.
+  std::optional<WatchOptions> watch = {};
+  std::string settings = {};  // of every node, as in Hello
+  std::string sync;           // for the record
+  std::uint64_t seed = 0;     // for the record
+};
+
+// One line of the scheduler's log, and what happened.
+struct SchedulerEvent {
+  enum class Kind {
+    Joined,
+    Started,
+    Left,
+    Lost,
+    Absent,
+    Warning,
+    Back,
+    Decision,
+    Evaluation,
+    Stopped
+  };
+  Kind kind = Kind::Joined;
+  std::string text;
+};
+
+// All shards go back when the parameters broke. The third time within the window ends the run.
+inline constexpr std::size_t kSetbacksMax = 2;
+inline constexpr Duration kSetbackWindow = Duration::from_seconds(600);
+
+class Scheduler {
+ public:
+  // `tuner`: null when the sync model has none.
+  Scheduler(const SchedulerOptions& options, std::unique_ptr<sync::Tuner> tuner);
+
+  // Returns: false if the message changed nothing: nobody who belongs here sent it, or it only
+  // asked.
+  bool on_message(Instant now, proto::PeerId from, const proto::Message& message);
+  // Another process goes on in the place of the one that heard everything before. Nodes may have
+  // heard nobody for a while, and their addresses are not known.
+  void on_return(Instant now);
+  // `from` sent bytes that did not decode: it is told so.
+  void on_bad_frame(proto::PeerId from, const Error& error);
+  void on_wakeup(Instant now);
+  // From now on it says for whom the start waits, to its log and to all nodes: 5 s after a change,
+  // and more and more rarely while nothing changes.
+  void announce_waits(Instant now);
+  // Ends the run for everyone (Ctrl-C, or a caller's own criterion).
+  void stop(Instant now, std::string reason) { end(now, std::move(reason), false); }
+  // The same where the run cannot go on: no node ends with exit code 0.
+  void fail(Instant now, std::string reason) { end(now, std::move(reason), true); }
+  // The same where a shard is gone: there are no parameters to pull a last time, and no node ends
+  // with exit code 0.
+  void stop_without_parameters(Instant now, std::string reason);
+
+  std::optional<proto::ToPeer> poll_send() { return outbox_.poll(); }
+  std::optional<Instant> poll_wakeup() const;
+  std::optional<SchedulerEvent> poll_log() { return log_.poll(); }
+
+  // The run is over because it could not go on: no criterion held.
+  bool failed() const { return failed_; }
+  // After a return: no worker has been heard yet.
+  bool awaits_workers() const { return workers_until_.has_value(); }
+  const SchedulerOptions& options() const { return options_; }
+  // True once every expected server has a shard.
+  bool serving() const { return servers_.size() == options_.servers; }
+  const std::optional<Instant>& started() const { return started_; }
+  // Why the run is over, once it is.
+  const std::optional<std::string>& stopped() const { return stop_reason_; }
+  // Always empty: nobody refuses a scheduler. For loops that drive any core.
+  std::optional<Error> failure() const { return std::nullopt; }
+  // True once the run is over and every member has left or is lost.
+  bool drained() const;
+  // True once the run is over and every node has been told.
+  bool over() const { return ending_ == Ending::Over; }
+  std::uint64_t steps() const { return steps_; }
+  // The last evaluation. Null: none yet.
+  const EvaluationRecord* last_evaluation() const {
+    return record_.evaluations.empty() ? nullptr : &record_.evaluations.back();
+  }
+  // As StopCriterion judges them; 0 before the first evaluation.
+  double smoothed_loss() const { return criterion_.smoothed_loss(); }
+  double smoothed_accuracy() const { return criterion_.smoothed_accuracy(); }
+  std::size_t members() const { return members_.size(); }
+  std::size_t servers() const { return servers_.size(); }
+  std::uint64_t commits() const { return commits_; }  // of all workers
+  // What the member at this address would say to leave. Nothing: no member is there.
+  std::optional<proto::Message> farewell_of(proto::PeerId peer, std::string reason) const;
+  // How long training may still take; empty: nobody can tell (scheduler/time_left.hpp).
+  std::optional<double> seconds_left(Instant now) const;
+  // The run as JSON for people and programs that watch it.
+  std::string status(Instant now) const;
+  // The lowest loss of all evaluations; infinity before the first.
+  double lowest_loss() const;
+  // The run so far; complete once over().
+  RunRecord record() const;
+
+ private:
+  struct ServerState {
+    std::string name;
+    std::string endpoint;
+    std::string public_key;  // as in Hello
+    Incarnation incarnation = 0;
+    proto::PeerId peer = 0;
+    std::uint64_t snapshot = 0;  // that this life began with; 0: initial parameters
+    bool moved = false;  // it has not acknowledged a list yet, as the process that it is now
+    std::optional<Instant> absent_since = {};  // silent, and waited for
+    bool told = false;                         // it has said farewell
+    std::uint32_t seeded = 0;  // the number of the initial values that it has; 0: none
+    // When it was heard last, and since when it has been heard without a gap.
+    Instant heard = {};
+    Instant present_since = {};
+    // Its clock as it told it last, and when; 0: not since the last on_return().
+    Instant clock = {};
+    Instant clock_heard = {};
+  };
+  // What a worker does a second, measured from one mark to the next.
+  struct Pace {
+    Instant since;
+    std::uint64_t steps = 0, commits = 0, up = 0, down = 0;  // at the mark
+    double steps_rate = 0, commits_rate = 0, up_rate = 0, down_rate = 0;
+    void update(Instant now, const proto::Progress& progress);
+  };
+  // A worker's refused commits at one shard. Its counts begin anew with each incarnation.
+  struct Refusals {
+    proto::RefusedCounts all = {}, last = {};
+  };
+  struct WorkerState {
+    std::string name;
+    Incarnation incarnation = 0;
+    proto::PeerId peer = 0;
+    std::uint64_t epoch = 0;     // the first member list that holds it
+    std::uint64_t left_out = 0;  // as its Hello says
+    bool started = false;
+    bool rejoining = false;  // told to join again; no shard takes its commits until then
+    std::optional<sync::Directive> directive = {};  // the last
+    Instant joined_at = {};
+    std::optional<Instant> gone_at = {};  // it left, or was found lost, before the stop
+    // Done: left after the stop. Replaced: a later process has its name.
+    // Aside: its commits were refused again and again.
+    enum class Fate { Member, Left, Lost, Replaced, Aside, Done } fate = Fate::Member;
+    bool stalled = false;                            // Lost, since others waited for it
+    std::string aside_why;                           // Aside
+    std::map<std::uint32_t, Refusals> refused = {};  // by server
+    Instant heard = {};                              // for status() alone, as the two below
+    Pace pace;
+    std::optional<double> loss = {};  // of its last steps
+    proto::Progress progress;
+    proto::Evaluation evaluation;     // the last of its own; of no samples: none yet
+    double loss_samples = 0;          // that have counted, of its training loss
+    std::uint32_t largest_batch = 0;  // of its directives
+    bool overstated = false;          // it claims more samples than count; that was said
+    bool absurd = false;              // its figures were left out of a mean; that was said
+  };
+  struct EvaluatorState {
+    Incarnation incarnation = 0;
+    proto::PeerId peer = 0;
+  };
+
+  // Messages.
+  void take(Instant now, proto::PeerId from, const proto::Message& message);
+  void on_server(Instant now, proto::PeerId from, const proto::Message& message);
+  void on_hello(Instant now, proto::PeerId from, const proto::Message& message);
+  void on_server_hello(Instant now, proto::PeerId from, const proto::Message& message);
+  // Its shard; the number of servers, if it has none yet and can have the next. Nothing: it was
+  // refused, or waits for its turn.
+  std::optional<std::uint32_t> place_of(Instant now, proto::PeerId from, const proto::Hello& hello);
+  // Another process has the name of a server: it takes its place if it can go on. Returns: false if
+  // it cannot, and was refused. `number`, `together`: as in GoodCopies.
+  [[nodiscard]] bool replace_server(Instant now, proto::PeerId from, std::uint32_t index,
+                                    const proto::Message& message,
+                                    std::optional<std::uint64_t> number = {},
+                                    bool together = false);
+  void welcome_server(Instant now, proto::PeerId from, std::uint32_t index);
+  // After a return: once every server is heard or waits, those that wait go on.
+  void settle_servers(Instant now);
+  // The newest snapshot that each server in waiting_ has. 0: none.
+  std::uint64_t common_snapshot() const;
+  void on_server_heard(Instant now, std::uint32_t index);
+  void on_worker_hello(Instant now, proto::PeerId from, const proto::Message& message);
+  // A worker that looks for the servers before it joins.
+  void on_look(Instant now, proto::PeerId from, const proto::Hello& hello);
+  // It hears what all are told of the start and the end.
+  void note_outside(proto::PeerId from, const std::string& name);
+  void tell_status(Instant now, proto::PeerId from);
+  // For whom the start waits. Empty: for nobody.
+  std::string awaited() const;
+  void say_awaited(Instant now);
+  void on_evaluator(Instant now, proto::PeerId from, const proto::Message& message);
+  void on_evaluator_hello(proto::PeerId from, Incarnation incarnation);
+  void welcome_evaluator();
+  void on_progress(Instant now, WorkerId worker, const proto::Progress& progress);
+  void on_worker_evaluation(WorkerId worker, const proto::Evaluation& evaluation);
+  void on_evaluation(Instant now, Instant at, double loss, double accuracy,
+                     const ClassFigures& classes = {});
+  // The worker that sent `message`. Returns: null if it is no member; refuses it unless it left.
+  WorkerState* find_worker(Instant now, proto::PeerId from, const proto::Message& message);
+
+  // Members that lie or break.
+  void on_standings(Instant now, std::uint32_t server, const proto::Heartbeat& beat);
+  void act(Instant now, const WorkerWatch::Verdict& verdict);
+  void leave_out(Instant now, const WorkerWatch::Verdict& verdict);
+  void set_aside(Instant now, const WorkerWatch::Verdict& verdict);
+  // A worker that was left out shows progress, and has been away for long enough.
+  bool may_come_back(Instant now, const WorkerState& worker, const proto::Message& message) const;
+  // The parameters are of no use: all shards go back, or the run ends.
+  void set_back(Instant now, const std::string& why);
+  void watch_loss(Instant now, Instant at, double loss);
+  std::string worker_title(WorkerId worker) const;  // "worker 2 'box-3'"
+
+  // Snapshots and absence.
+  void order_snapshot(Instant now);
+  void send_order(Instant now, const proto::Save& order);
+  // Every worker joins again, and pulls all parameters anew. `why`: for their logs.
+  void rejoin_all(const std::string& why);
+  void tell_moved();                                  // the evaluator, which server is where now
+  void notice(const std::string& text, bool rejoin);  // to all members
+  // Servers that are silent for too long: from now on they count as absent.
+  std::vector<std::uint32_t> newly_absent(Instant now);
+  void find_absent(Instant now);
+  void find_silent_at_end(Instant now);
+  // A worker is heard for the first time since the return: it is told what may not have reached it.
+  void tell_again(const WorkerState& worker);
+  // Returns: true if nobody was heard for so long that this node must be cut off.
+  bool cut_off(Instant now);
+  void heard_somebody(Instant now);
+  std::string title(std::uint32_t server) const;  // "server 1 'server-1'"
+
+  // Membership.
+  void admit(Instant now, proto::PeerId from, const proto::Message& message);
+  void admit_again(Instant now, WorkerId worker, Incarnation incarnation);
+  void end_refused(Instant now, const proto::Message& message);
+  static bool joins_again(const WorkerState& worker, const proto::Message& message);
+  void on_leave(Instant now, WorkerId worker, WorkerState::Fate fate, const std::string& why);
+  void remove_member(Instant now, WorkerId id, WorkerState::Fate fate, const std::string& why);
+  void end_membership(WorkerId id, WorkerState::Fate fate);
+  // `failed`: the run cannot go on, and no node ends with exit code 0.
+  void end(Instant now, std::string reason, bool failed);
+  void find_lost(Instant now);
+  // While nobody is a member: says so, and ends the run in the end.
+  void await_workers(Instant now);
+  void welcome_worker(WorkerId worker);
+  proto::ShardMap shard_map() const;
+  void change_members(Instant now);  // a new epoch
+  void send_due_lists();
+  void start_ready_workers(Instant now);
+  void begin_training(Instant now);
+  // All shards have initial values, or need none from a worker.
+  bool seeded() const;
+  // Sees to it that they come. Returns: seeded().
+  bool await_seed(Instant now);
+
+  // Tuner, evaluations, record.
+  void drain_tuner(Instant now);
+  void log(SchedulerEvent::Kind kind, std::string text) { log_.push({kind, std::move(text)}); }
+  // At each interval, where the workers' figures are the evaluation.
+  void evaluate_by_workers(Instant now);
+  void merge_evaluations(Instant now);
+  std::vector<WorkerId> measured_workers() const;
+  // So many of its samples count. A worker that never described its data counts for no more than
+  // all others together.
+  double counted(WorkerId worker, double of_all);
+  // The same of its training loss: no more than its steps had.
+  double counted_samples(WorkerId worker);
+  void say_overstated(WorkerId worker, const std::string& what);
+  void take_training_loss(Instant now);
+  // A figure above it is left out of a mean: kAbsurdFactor times the median of all members' last
+  // ones, or of 1. A member without one counts as 0. Infinite: most have no number any more.
+  double largest_believed(double (*figure)(const WorkerState&)) const;
+  // Says once that the figures of this worker are left out.
+  void leave_out(WorkerId worker, double loss);
+  void record_evaluation(double t, double loss, double accuracy, const ClassFigures& classes);
+  double heterogeneity() const;
+  static std::string fate_name(WorkerState::Fate fate);  // as in WorkerRecord
+  static RefusedByReason refused_of(const WorkerState& worker);
+  // `workers`, indices into workers_, in the order of SchedulerOptions::order.
+  std::vector<std::size_t> ordered(std::vector<std::size_t> workers) const;
+
+  // The next step of the end, if it is time.
+  void end_step(Instant now);
+
+  void send(proto::PeerId to, proto::Body body);
+  void send_stop(proto::PeerId to);  // requires stop_reason_
+  void refuse(proto::PeerId to, proto::RefusalCode code, std::string message);
+  // Who has no place here; the log says it, too.
+  void refuse_aloud(Instant now, proto::PeerId to, std::string why);
+  double seconds(Instant now) const;  // since training started
+
+  SchedulerOptions options_;
+  std::unique_ptr<sync::Tuner> tuner_;
+  StopCriterion criterion_;
+  std::vector<ServerState> servers_;         // by shard
+  std::vector<WorkerState> workers_;         // by id: all workers that ever joined
+  std::map<std::string, WorkerId> members_;  // by name
+  std::optional<EvaluatorState> evaluator_;
+  // Kept up to date, so that no event has to visit every worker.
+  std::uint64_t steps_ = 0;      // of all workers
+  std::uint64_t commits_ = 0;    // of all workers
+  std::deque<WorkerId> joined_;  // not started yet, by epoch
+  Silence worker_silence_;       // of the members
+  Silence server_silence_;       // of the servers that are not absent
+  Silence absence_;              // of the absent ones, since they were found so
+  Silence silence_of_all_;       // one entry: when anybody was heard
+  Instant heard_;                // the last time
+  bool cut_off_ = false;         // told
+  // After a return: until when a worker must be heard, while none was; and whether servers that are
+  // new processes wait for each other, in waiting_, by shard.
+  std::optional<Instant> workers_until_;
+  bool settling_ = false;
+  struct Waiting {
+    proto::PeerId peer = 0;
+    proto::Message hello;
+  };
+  std::map<std::uint32_t, Waiting> waiting_;
+  std::uint64_t refusals_ = 0;
+  bool changed_ = false;  // by the message that is heard now, whether it is refused or not
+  std::map<std::string, std::uint64_t> past_steps_;  // by name, of workers that are no members
+  std::set<Incarnation> past_;  // replaced servers; workers that are no members any more
+  GoodCopies copies_;
+  std::optional<WorkerWatch> watch_;
+  std::optional<Instant> next_look_;  // of the watch
+  struct Stall {
+    int count = 0;
+    Instant until;   // it is not admitted before
+    Duration first;  // its time until the first commit, next time
+  };
+  std::map<std::string, Stall> stalls_;       // by name, of workers that others waited for in vain
+  std::map<Incarnation, std::string> aside_;  // those that were set aside, and why
+  std::uint32_t setbacks_ = 0;                // as in Members
+  std::uint64_t back_to_ = 0;                 // likewise
+  std::uint64_t setback_epoch_ = 0;           // the list that carries the last one
+  std::deque<Instant> setback_times_;         // within the window
+  int bad_losses_ = 0;                        // evaluations in a row that were not finite
+  MemberLists lists_;
+  sync::Phase phase_;               // as last sent to the servers
+  std::uint32_t seeding_ = 0;       // so often a worker was named to tell the initial values
+  std::optional<WorkerId> seeder_;  // the last, while it is a member
+  std::uint64_t seed_epoch_ = 0;    // the first member list that names it
+  bool seeder_told_ = false;
+  std::optional<Instant> started_;
+  std::optional<Instant> next_word_;  // when to look for whom the start waits
+  RepeatedLine word_{Duration::from_seconds(10)};
+  // By name: workers that look for the servers, or were left out and wait to come back.
+  std::map<std::string, proto::PeerId> outside_;
+  LogLimit said_;         // of what they cannot reach
+  proto::Status status_;  // the last answer
+  std::optional<Instant> status_at_;
+  std::size_t status_answers_ = 0;          // with it
+  std::optional<Instant> deserted_;         // since when no worker is a member
+  Instant next_call_;                       // for one, in the log
+  std::optional<Instant> next_evaluation_;  // by the workers
+  bool evaluated_ = false;                  // a worker has evaluated since the last one
+  std::size_t away_ = 0;                    // workers whose figures the last one had from before
+  struct LossSum {
+    double loss = 0;  // of all samples together
+    double samples = 0;
+    double mean() const { return loss / samples; }
+  };
+  std::map<WorkerId, LossSum> training_losses_;  // since the last evaluation
+  std::optional<std::string> stop_reason_;
+  bool failed_ = false;  // with stop_reason_: the run could not go on
+  Instant stopped_at_;
+  // What the end waits for: the workers' last words, the evaluator's last pull, the servers' last
+  // words, nothing.
+  enum class Ending { None, Workers, Evaluator, Servers, Over } ending_ = Ending::None;
+  Instant ending_until_;                 // of all but None and Over
+  std::size_t commit_count_stride_ = 1;  // commit counts are kept at every so-many-th evaluation
+  RunRecord record_;                     // curves and decisions; record() fills in the rest
+  proto::Outbox<proto::ToPeer> outbox_;
+  proto::Outbox<SchedulerEvent> log_;
+};
+
+}  // namespace rubato::scheduler

@@ -1,0 +1,129 @@
+// scheduler/scheduler_journal.hpp - the scheduler's durable state as bytes: a header, then
+// everything that it heard, in order. The same inputs lead another Scheduler to the same state
+// (docs/decisions/0009-the-schedulers-journal.md); docs/operations.md tells what the file costs.
+//
+//     file    := header header record*             the second one is for a damaged first one
+//     header  := "RBTOJRNL" format:u64 length:u64 fields XXH3:u64
+//     record  := length:u24 parity:u8 XXH3:u32 input
+//     input   := kind:u8 time:varint ...          time: ns since the record before
+//
+// Little-endian. A message is a control frame, as on the wire. Progress and heartbeats of a sender
+// that is known are shorter: the differences from its last Progress; nothing but what is saved.
+// The last record may be torn. It ends where it is damaged: what stands before is good.
+// Pure. Threads: one owner. Errors: Corrupt, what is wrong, without the file's name, for a header
+// or a record that is whole and cannot be understood.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/ids.hpp"
+#include "base/result.hpp"
+#include "base/time.hpp"
+#include "proto/messages.hpp"
+#include "scheduler/scheduler.hpp"
+
+namespace rubato::scheduler {
+
+struct JournalHeader {
+  std::uint64_t protocol = proto::kProtocolVersion;
+  std::uint64_t cluster = 0;
+  Incarnation run = 0;   // the scheduler's incarnation, in all its lives
+  std::string settings;  // all that decides how the run goes on, "key = value", one a line
+  std::string schema;    // of own data; empty: the nodes know their data
+  std::map<std::string, std::uint64_t> samples = {};  // of own data, by worker
+  Instant began;                                      // the first life's clock
+  std::int64_t began_wall = 0;                        // the same in ns since 1970
+  bool operator==(const JournalHeader&) const = default;
+};
+
+// What a Scheduler was told.
+struct SchedulerInput {
+  enum class Kind : std::uint8_t { Wakeup, Return, Message, Progress, Heartbeat };
+  Kind kind = Kind::Wakeup;  // of a message, how it is written
+  Instant now;
+  std::int64_t wall = 0;   // Return: ns since 1970
+  proto::Message message;  // without a payload
+};
+
+// The options that decide how the run goes on: all but its seed, its sync model (which are among
+// the settings of every node) and when it is over.
+std::string settings_of(const SchedulerOptions& options);
+
+// Both copies.
+std::string header_bytes(const JournalHeader& header);
+
+// Who has spoken: what a record need not repeat. Both ends of a journal keep one.
+class JournalSenders {
+ public:
+  static constexpr std::size_t kWords = 16;
+  using Words = std::array<std::uint64_t, kWords>;
+  struct Sender {
+    Incarnation incarnation = 0;
+    Words progress{};  // its last
+  };
+  // Null: it has not spoken.
+  Sender* find(proto::NodeId node);
+  void note(const proto::Message& message);
+
+ private:
+  std::map<proto::NodeId, Sender> senders_;
+};
+
+class JournalWriter {
+ public:
+  // Returns: one record.
+  std::string record(const SchedulerInput& input);
+  // The reader of what stands before has come to its end here.
+  JournalWriter(JournalSenders senders, Instant last) : senders_(std::move(senders)), last_(last) {}
+
+ private:
+  JournalSenders senders_;
+  Instant last_;
+};
+
+class JournalReader {
+ public:
+  // Lifetime: `bytes`, longer than this. Corrupt for a header that is not one of ours.
+  [[nodiscard]] static Result<JournalReader> open(std::span<const std::byte> bytes);
+
+  const JournalHeader& header() const { return header_; }
+  // Nothing at the end, or where it is damaged: what stands behind that is of no use.
+  [[nodiscard]] Result<std::optional<SchedulerInput>> next();
+
+  // Bytes of the header and of all whole records so far.
+  std::size_t position() const { return position_; }
+  // Bytes behind the last whole record, and whether they are more than a record that was not
+  // written whole. Requires: next() has come to the end.
+  std::size_t torn() const { return bytes_.size() - position_; }
+  bool damaged() const { return damaged_; }
+  // The instant of the last record, on the clock of the first life.
+  Instant last() const { return last_; }
+  // The same by the wall clock, in ns since 1970.
+  std::int64_t last_wall() const { return wall_ + (last_ - wall_at_).ns; }
+  // What goes on where this has come to its end.
+  JournalWriter writer() const { return {senders_, last_}; }
+
+ private:
+  [[nodiscard]] static Result<JournalReader> open_at(std::span<const std::byte> all,
+                                                     std::size_t offset);
+  explicit JournalReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  [[nodiscard]] Result<SchedulerInput> input(std::span<const std::byte> record);
+
+  std::span<const std::byte> bytes_;
+  JournalHeader header_;
+  JournalSenders senders_;
+  std::size_t position_ = 0;
+  bool damaged_ = false;
+  Instant last_;
+  // A reading of both clocks.
+  Instant wall_at_;
+  std::int64_t wall_ = 0;
+};
+
+}  // namespace rubato::scheduler

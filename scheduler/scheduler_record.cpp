@@ -1,0 +1,175 @@
+// The record of the run: what the scheduler heard, in sums and curves.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "scheduler/scheduler.hpp"
+
+namespace rubato::scheduler {
+
+std::string Scheduler::fate_name(WorkerState::Fate fate) {
+  switch (fate) {
+    case WorkerState::Fate::Left:
+      return "left";
+    case WorkerState::Fate::Lost:
+    case WorkerState::Fate::Replaced:
+      return "lost";
+    case WorkerState::Fate::Aside:
+      return "set aside";
+    case WorkerState::Fate::Member:
+    case WorkerState::Fate::Done:  // a member to the end
+      return "member";
+  }
+  return "member";
+}
+
+void Scheduler::record_evaluation(double t, double loss, double accuracy,
+                                  const ClassFigures& classes) {
+  auto& kept = record_.commit_counts;
+  if (record_.evaluations.size() % commit_count_stride_ == 0) {
+    if (kept.size() == kCommitCountsMax) {
+      for (std::size_t i = 1; 2 * i < kept.size(); ++i) kept[i] = std::move(kept[2 * i]);
+      kept.resize(kCommitCountsMax / 2);
+      commit_count_stride_ *= 2;
+    }
+    CommitCountRecord counts{t, {}};
+    for (const auto& worker : workers_) counts.commits.push_back(worker.progress.commits);
+    kept.push_back(std::move(counts));
+  }
+  record_.evaluations.push_back({t, steps(), commits_, loss, accuracy, classes});
+  const auto measured = std::isnan(accuracy)
+                            ? std::string()
+                            : fmt::format(" {} {:.4f}", figure_of(options_.task).word, accuracy);
+  log(SchedulerEvent::Kind::Evaluation,
+      fmt::format("evaluation at {:.3f} s: loss {:.6f}{} steps {} commits {}", t, loss, measured,
+                  steps(), commits_));
+}
+
+double Scheduler::lowest_loss() const {
+  double lowest = std::numeric_limits<double>::infinity();
+  for (const auto& evaluation : record_.evaluations) lowest = std::min(lowest, evaluation.loss);
+  return lowest;
+}
+
+// H = mean(v) / min(v) of the measured speeds v. All incarnations of one name are one worker.
+double Scheduler::heterogeneity() const {
+  struct Measured {
+    double compute = 0;  // seconds
+    std::uint64_t steps = 0;
+  };
+  std::vector<Measured> measured;
+  std::map<std::string_view, std::size_t> places;
+  for (const auto& worker : workers_) {
+    const auto place = places.emplace(worker.name, measured.size()).first->second;
+    if (place == measured.size()) measured.emplace_back();
+    measured[place].compute += worker.progress.compute.seconds();
+    measured[place].steps += worker.progress.steps;
+  }
+  double sum = 0, slowest = 0;
+  std::uint32_t timed = 0;
+  for (const auto& [seconds, steps] : measured) {
+    if (steps == 0 || seconds <= 0) continue;
+    const double speed = 1 / (seconds / static_cast<double>(steps));
+    sum += speed;
+    slowest = timed == 0 ? speed : std::min(slowest, speed);
+    ++timed;
+  }
+  return timed > 0 ? sum / timed / slowest : 0;
+}
+
+std::vector<std::size_t> Scheduler::ordered(std::vector<std::size_t> workers) const {
+  if (options_.order.empty()) return workers;
+  std::map<std::string_view, std::size_t> places;
+  for (const std::string& name : options_.order) places.emplace(name, places.size());
+  std::vector<std::pair<std::size_t, std::size_t>> sorted;  // place in the order, worker
+  for (const std::size_t worker : workers) {
+    // Later lives of a name come last.
+    const auto place = places.extract(workers_[worker].name);
+    sorted.emplace_back(place ? place.mapped() : options_.order.size(), worker);
+  }
+  std::ranges::sort(sorted);
+  std::ranges::transform(sorted, workers.begin(), [](const auto& each) { return each.second; });
+  return workers;
+}
+
+RefusedByReason Scheduler::refused_of(const WorkerState& worker) {
+  RefusedByReason refused{};
+  for (const auto& [server, refusals] : worker.refused)
+    for (std::size_t i = 0; i < refused.size(); ++i)
+      refused[i] = std::max(refused[i], refusals.all[i]);
+  return refused;
+}
+
+RunRecord Scheduler::record() const {
+  RunRecord record = record_;
+  record.sync = options_.sync;
+  record.seed = options_.seed;
+  record.time_to_target_seconds = criterion_.time_to_target();
+  record.stop_reason = stop_reason_.value_or("still running");
+  record.seconds = stop_reason_ ? seconds(stopped_at_) : 0;
+  record.steps = steps();
+  record.commits = commits_;
+  double compute = 0, wait = 0, communicate = 0;
+  std::vector<std::size_t> all(workers_.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  all = ordered(std::move(all));
+  const bool by_join = std::ranges::is_sorted(all);
+  for (CommitCountRecord& counts : record.commit_counts) {
+    if (by_join) break;
+    const auto by_id = std::move(counts.commits);
+    counts.commits.assign(all.size(), 0);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (all[i] < by_id.size()) counts.commits[i] = by_id[all[i]];
+  }
+  for (const std::size_t index : all) {
+    const WorkerState& worker = workers_[index];
+    const auto& p = worker.progress;
+    record.bytes_up = proto::sum_of(record.bytes_up, p.bytes_up);
+    record.bytes_down = proto::sum_of(record.bytes_down, p.bytes_down);
+    compute += p.compute.seconds();
+    wait += p.wait.seconds();
+    communicate += p.communicate.seconds();
+    const double step = p.steps > 0 ? p.compute.seconds() / static_cast<double>(p.steps) : 0;
+    const auto gone =
+        worker.gone_at ? std::optional(std::max(0.0, seconds(*worker.gone_at))) : std::nullopt;
+    record.workers.push_back({worker.name, p.steps, p.commits, p.compute.seconds(),
+                              p.wait.seconds(), p.communicate.seconds(), step,
+                              fate_name(worker.fate), std::max(0.0, seconds(worker.joined_at)),
+                              gone, worker.evaluation.samples, worker.evaluation.loss,
+                              worker.evaluation.accuracy});
+    record.workers.back().late_seconds = p.late.seconds();
+    record.workers.back().number = static_cast<std::uint32_t>(index);
+    record.workers.back().training_loss = worker.loss;
+    record.workers.back().left_out = worker.left_out;
+    const RefusedByReason refused = refused_of(worker);
+    record.workers.back().refused = refused;
+    for (std::size_t i = 0; i < refused.size(); ++i)
+      record.refused[i] = proto::sum_of(record.refused[i], refused[i]);
+  }
+  if (watch_)
+    record.refused_commits =
+        std::accumulate(record.refused.begin(), record.refused.end(), std::uint64_t{0});
+  record.setbacks = setbacks_;
+  const double total = compute + wait + communicate;
+  if (total > 0) {
+    record.compute_share = compute / total;
+    record.wait_share = wait / total;
+    record.communicate_share = communicate / total;
+  }
+  record.heterogeneity = heterogeneity();
+  if (!record_.evaluations.empty()) {
+    record.final_loss = record_.evaluations.back().loss;
+    record.final_accuracy = record_.evaluations.back().accuracy;
+  }
+  return record;
+}
+
+}  // namespace rubato::scheduler

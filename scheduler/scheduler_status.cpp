@@ -1,0 +1,145 @@
+// What the scheduler tells those who watch the run. It is made of what it knows anyway.
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "scheduler/scheduler.hpp"
+#include "scheduler/time_left.hpp"
+
+namespace rubato::scheduler {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr Duration kPaceWindow = Duration::from_seconds(5);
+// A flood of questions costs one answer made and this many sent in each interval.
+constexpr Duration kStatusEvery = Duration::from_ms(500);
+constexpr std::size_t kStatusAnswersMax = 16;
+constexpr std::size_t kWorkersTold = 200;  // a text of kStatusTextMax holds them
+constexpr std::size_t kServersTold = 64;
+constexpr std::size_t kTextTold = 64;  // of a name or an address
+
+Json number(double value) {
+  return std::isfinite(value) ? Json(value) : Json();
+}
+
+Json number(const std::optional<double>& value) {
+  return value ? number(*value) : Json();
+}
+
+std::string short_text(const std::string& text) {
+  return text.substr(0, kTextTold);
+}
+
+}  // namespace
+
+void Scheduler::Pace::update(Instant now, const proto::Progress& progress) {
+  const double seconds = (now - since).seconds();
+  if (now - since < kPaceWindow) return;
+  const auto rate = [seconds](std::uint64_t& mark, std::uint64_t count) {
+    const double grown = static_cast<double>(count - std::min(count, mark));
+    mark = count;
+    return grown / seconds;
+  };
+  steps_rate = rate(steps, progress.steps);
+  commits_rate = rate(commits, progress.commits);
+  up_rate = rate(up, progress.bytes_up);
+  down_rate = rate(down, progress.bytes_down);
+  since = now;
+}
+
+void Scheduler::tell_status(Instant now, proto::PeerId from) {
+  if (!status_at_ || now - *status_at_ >= kStatusEvery) {
+    status_ = {status(now)};
+    status_at_ = now;
+    status_answers_ = 0;
+  }
+  if (status_answers_++ < kStatusAnswersMax) send(from, status_);
+}
+
+std::optional<double> Scheduler::seconds_left(Instant now) const {
+  if (!started_ || stop_reason_) return std::nullopt;
+  return scheduler::seconds_left(options_.stop, record_.evaluations, seconds(now), steps_);
+}
+
+std::string Scheduler::status(Instant now) const {
+  const bool measured = !record_.evaluations.empty();
+  Json all;
+  all["state"] = over() ? "over" : stop_reason_ ? "ending" : started_ ? "training" : "waiting";
+  all["waiting_for"] = awaited();
+  all["stop_reason"] = stop_reason_.value_or("");
+  all["sync"] = options_.sync;
+  all["seconds"] = seconds(stop_reason_ ? stopped_at_ : now);
+  all["seconds_left"] = number(seconds_left(now));
+  all["steps"] = steps_;
+  all["commits"] = commits_;
+  std::uint64_t refused = 0;
+  for (const WorkerState& worker : workers_)
+    for (const std::uint64_t count : refused_of(worker)) refused = proto::sum_of(refused, count);
+  all["refused_commits"] = refused;
+  all["task"] = options_.task == Task::Classification ? "classification" : "regression";
+  all["loss"] = measured ? number(smoothed_loss()) : Json();
+  all["first_loss"] = measured ? number(record_.evaluations.front().loss) : Json();
+  all["accuracy"] = measured ? number(smoothed_accuracy()) : Json();
+  all["target_loss"] = number(options_.stop.target_loss);
+  all["target_accuracy"] = number(options_.stop.target_accuracy);
+  const ClassFigures classes = criterion_.smoothed_classes();
+  for (const ClassFigure& figure : kClassFigures) {
+    if (const double value = classes.*figure.value; measured && std::isfinite(value))
+      all[figure.key] = value;
+    if (const auto& target = options_.stop.class_targets.*figure.target)
+      all[std::string("target_") + figure.key] = *target;
+  }
+  all["max_seconds"] = number(options_.stop.max_seconds);
+  all["workers_expected"] = options_.workers;
+  all["servers_expected"] = options_.servers;
+
+  Json& servers = all["servers"] = Json::array();
+  for (const ServerState& server : servers_) {
+    if (servers.size() == kServersTold) break;
+    servers.push_back({{"name", short_text(server.name)},
+                       {"endpoint", short_text(server.endpoint)},
+                       {"state", server.absent_since ? "silent" : "member"},
+                       {"snapshot", copies_.saved(static_cast<std::uint32_t>(servers.size()))}});
+  }
+  Json& workers = all["workers"] = Json::array();
+  std::vector<std::size_t> members;
+  for (const auto& [name, id] : members_) members.push_back(id.value);
+  std::ranges::sort(members);
+  for (const std::size_t member : ordered(std::move(members))) {
+    if (workers.size() == kWorkersTold) break;
+    const WorkerState& worker = workers_[member];
+    const proto::Progress& p = worker.progress;
+    const double total = (p.compute + p.wait + p.communicate).seconds();
+    Json row{{"name", short_text(worker.name)},
+             {"state", worker.rejoining ? "joins again"
+                       : worker.started ? "trains"
+                                        : "joined"},
+             {"steps", p.steps},
+             {"commits", p.commits},
+             {"steps_per_second", worker.pace.steps_rate},
+             {"commits_per_second", worker.pace.commits_rate},
+             {"compute_seconds", p.compute.seconds()},
+             {"wait_seconds", p.wait.seconds()},
+             {"communicate_seconds", p.communicate.seconds()},
+             {"waiting_share", total > 0 ? p.wait.seconds() / total : 0},
+             {"communicating_share", total > 0 ? p.communicate.seconds() / total : 0},
+             {"up_bytes", p.bytes_up},
+             {"down_bytes", p.bytes_down},
+             {"up_bytes_per_second", worker.pace.up_rate},
+             {"down_bytes_per_second", worker.pace.down_rate},
+             {"heard_seconds_ago", std::max(0.0, (now - worker.heard).seconds())},
+             {"loss", number(worker.loss)}};
+    if (worker.directive)
+      row["directive"] = {{"commit_rate", worker.directive->commit_rate},
+                          {"local_steps", worker.directive->local_steps},
+                          {"period_seconds", worker.directive->period.seconds()},
+                          {"batch", worker.directive->batch}};
+    workers.push_back(std::move(row));
+  }
+  all["workers_left_out"] = members_.size() - workers.size();
+  // Names are any bytes.
+  return all.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace rubato::scheduler

@@ -1,0 +1,263 @@
+// The bytes of a scheduler's journal: what was written is read, to the bit; what is damaged is
+// refused, or a torn end dropped.
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <limits>
+
+#include "proto/codec.hpp"
+#include "scheduler/journal_file.hpp"
+#include "scheduler/scheduler_journal.hpp"
+#include "tests/proto/samples.hpp"
+#include "tests/temp_directory.hpp"
+
+namespace rubato::scheduler {
+namespace {
+
+using Kind = SchedulerInput::Kind;
+
+JournalHeader some_header() {
+  return {.cluster = 0xc1,
+          .run = 77,
+          .settings = "sync = bsp\nseed = 1\n",
+          .schema = "{}",
+          .samples = {{"north", 12}, {"south", 7}},
+          .began = {1'000},
+          .began_wall = 5'000};
+}
+
+proto::Message from(proto::NodeId sender, Incarnation incarnation, proto::Body body) {
+  return {.cluster = 0xc1,
+          .sender = sender,
+          .incarnation = incarnation,
+          .body = std::move(body),
+          .payload = {}};
+}
+
+proto::Progress progress(std::uint64_t steps, double loss) {
+  proto::Progress p;
+  p.steps = steps;
+  p.commits = steps / 2;
+  p.step_time = Duration::from_ms(5);
+  p.loss = loss;
+  p.bytes_down = proto::kNumberMax - steps;
+  return p;
+}
+
+std::vector<SchedulerInput> some_inputs() {
+  const proto::NodeId worker{proto::Role::Worker, 3}, server{proto::Role::Server, 1};
+  std::vector<SchedulerInput> all;
+  Instant now{1'000};
+  const auto add = [&](Kind kind, proto::Message message = {}) {
+    now = now + Duration{static_cast<std::int64_t>(all.size() * 1'000'003)};
+    all.push_back({.kind = kind,
+                   .now = now,
+                   .wall = kind == Kind::Return ? 9'000 : 0,
+                   .message = std::move(message)});
+  };
+  add(Kind::Wakeup);
+  add(Kind::Message, from({proto::Role::Worker, 0}, 9, proto::Hello{"edge-0", 10, ""}));
+  add(Kind::Message, from(server, 8, proto::Heartbeat{}));
+  add(Kind::Message, from(server, 8, proto::Heartbeat{.echo = {}, .clock = {}, .saved = 4}));
+  add(Kind::Message, from(worker, 9, progress(10, 0.5)));
+  add(Kind::Message, from(worker, 9, progress(12, std::numeric_limits<double>::quiet_NaN())));
+  add(Kind::Return);
+  add(Kind::Message, from(worker, 9, progress(2, -0.0)));
+  add(Kind::Message, from(worker, 10, progress(1, 0.25)));
+  add(Kind::Message, from(worker, 10, proto::Leave{"battery"}));
+  add(Kind::Message, from(server, 8, proto::MembersAck{7}));
+  proto::Heartbeat seeded;
+  seeded.seeded = 3;
+  add(Kind::Message, from(server, 8, seeded));
+  add(Kind::Wakeup);
+  return all;
+}
+
+std::string text_of(const SchedulerInput& input) {
+  std::string text = std::to_string(static_cast<int>(input.kind)) + " " +
+                     std::to_string(input.now.ns) + " " + std::to_string(input.wall);
+  if (input.kind != Kind::Message) return text;
+  const auto frame = proto::encode(input.message);
+  return text +
+         std::string(reinterpret_cast<const char*>(frame.control.data()), frame.control.size());
+}
+
+std::string journal_of(const std::vector<SchedulerInput>& inputs) {
+  std::string bytes = header_bytes(some_header());
+  JournalWriter writer({}, some_header().began);
+  for (const auto& input : inputs) bytes += writer.record(input);
+  return bytes;
+}
+
+struct Read {
+  std::vector<std::string> inputs;
+  bool refused = false;
+  std::size_t torn = 0;
+};
+
+Read read_all(const std::string& bytes) {
+  Read read;
+  auto reader = JournalReader::open(std::as_bytes(std::span(bytes)));
+  if (!reader) {
+    CHECK_FALSE(reader.error().message.empty());
+    read.refused = true;
+    return read;
+  }
+  CHECK(reader->header() == some_header());
+  while (true) {
+    auto input = reader->next();
+    if (!input) {
+      read.refused = true;
+      return read;
+    }
+    if (!*input) break;
+    read.inputs.push_back(text_of(**input));
+  }
+  read.torn = reader->torn();
+  return read;
+}
+
+std::vector<std::string> texts(const std::vector<SchedulerInput>& inputs) {
+  std::vector<std::string> all;
+  for (const auto& input : inputs) all.push_back(text_of(input));
+  return all;
+}
+
+TEST_CASE("journal: every message comes back to the bit") {
+  auto inputs = some_inputs();
+  for (proto::Message message : proto::samples::every_message()) {
+    if (!message.payload.empty()) continue;
+    message.cluster = some_header().cluster;
+    // What only an answer of the scheduler has.
+    if (auto* beat = std::get_if<proto::Heartbeat>(&message.body)) beat->echo = beat->clock = {};
+    inputs.push_back(
+        {.kind = Kind::Message, .now = inputs.back().now, .wall = 0, .message = message});
+  }
+  const auto read = read_all(journal_of(inputs));
+  CHECK_FALSE(read.refused);
+  CHECK(read.torn == 0);
+  CHECK(read.inputs == texts(inputs));
+}
+
+TEST_CASE("journal: a second process goes on where the first has ended") {
+  const auto inputs = some_inputs();
+  for (std::size_t cut = 0; cut <= inputs.size(); ++cut) {
+    const auto at = inputs.begin() + static_cast<std::ptrdiff_t>(cut);
+    std::string bytes = journal_of({inputs.begin(), at});
+    auto reader = JournalReader::open(std::as_bytes(std::span(bytes)));
+    REQUIRE(reader);
+    while (true) {
+      auto input = reader->next();
+      REQUIRE(input);
+      if (!*input) break;
+    }
+    CHECK(reader->last() == (cut == 0 ? some_header().began : inputs[cut - 1].now));
+    auto writer = reader->writer();
+    for (auto rest = at; rest != inputs.end(); ++rest) bytes += writer.record(*rest);
+    CHECK(read_all(bytes).inputs == texts(inputs));
+  }
+}
+
+TEST_CASE("journal: the last instant by the wall clock is counted from the last return") {
+  const auto inputs = some_inputs();
+  const std::string bytes = journal_of(inputs);
+  auto reader = JournalReader::open(std::as_bytes(std::span(bytes)));
+  REQUIRE(reader);
+  for (bool more = true; more;) {
+    auto input = reader->next();
+    REQUIRE(input);
+    more = input->has_value();
+  }
+  CHECK(reader->last_wall() == 9'000 + (inputs.back().now - inputs[6].now).ns);
+}
+
+TEST_CASE("journal: cut anywhere it loses its last record and no other") {
+  const auto inputs = some_inputs();
+  const auto whole = texts(inputs);
+  const std::string bytes = journal_of(inputs);
+  const std::size_t header = header_bytes(some_header()).size();
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    const auto read = read_all(bytes.substr(0, size));
+    CAPTURE(size);
+    CHECK(read.refused == (size < header));
+    if (read.refused) continue;
+    REQUIRE(read.inputs.size() < whole.size());
+    CHECK(std::equal(read.inputs.begin(), read.inputs.end(), whole.begin()));
+    std::size_t records = 0;
+    for (std::size_t kept = header;;) {
+      JournalWriter writer({}, some_header().began);
+      std::string all;
+      for (std::size_t i = 0; i <= records; ++i) all += writer.record(inputs[i]);
+      kept = header + all.size();
+      if (kept > size) break;
+      ++records;
+    }
+    CHECK(read.inputs.size() == records);
+  }
+  // What a file system may leave behind the end after a loss of power.
+  const auto zeros = read_all(bytes + std::string(4096, '\0'));
+  CHECK_FALSE(zeros.refused);
+  CHECK(zeros.inputs == whole);
+  CHECK(zeros.torn == 4096);
+}
+
+TEST_CASE("journal: a flipped bit costs what stands behind it, and is never read") {
+  const auto inputs = some_inputs();
+  const auto whole = texts(inputs);
+  std::string bytes = journal_of(inputs);
+  JournalWriter writer({}, some_header().began);
+  const std::size_t header = header_bytes(some_header()).size();
+  std::vector<std::size_t> ends;  // of the records
+  for (const auto& input : inputs)
+    ends.push_back((ends.empty() ? header : ends.back()) + writer.record(input).size());
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    for (int bit = 0; bit < 8; ++bit) {
+      bytes[at] = static_cast<char>(bytes[at] ^ (1 << bit));
+      const auto read = read_all(bytes);
+      CAPTURE(at);
+      CAPTURE(bit);
+      CHECK_FALSE(read.refused);
+      const auto good =
+          at < header ? whole.size() : std::ranges::upper_bound(ends, at) - ends.begin();
+      CHECK(read.inputs == std::vector(whole.begin(), whole.begin() + good));
+      bytes[at] = static_cast<char>(bytes[at] ^ (1 << bit));
+    }
+  }
+}
+
+TEST_CASE("journal: two damaged heads, or none, are refused") {
+  std::string bytes = journal_of(some_inputs());
+  const std::size_t head = header_bytes(some_header()).size() / 2;
+  bytes[head / 2] = static_cast<char>(~bytes[head / 2]);
+  CHECK_FALSE(read_all(bytes).refused);
+  bytes[head + head / 2] = static_cast<char>(~bytes[head + head / 2]);
+  CHECK(read_all(bytes).refused);
+  CHECK(read_all("").refused);
+  CHECK(read_all(std::string(4096, '\0')).refused);
+}
+
+TEST_CASE("journal file: appended bytes are there for the next process, one at a time") {
+  const TempDirectory directory;
+  const std::string path = directory.path("state/scheduler.journal");
+  {
+    auto file = JournalFile::open(path);
+    REQUIRE(file);
+    CHECK(file->read() == std::string());
+    REQUIRE(file->append("abc"));
+    REQUIRE(file->append("def"));
+    const auto second = JournalFile::open(path);
+    REQUIRE_FALSE(second);
+    CHECK(second.error().code == ErrorCode::BadInput);
+    CHECK(second.error().message.find(path + ": another scheduler writes here") == 0);
+  }
+  auto file = JournalFile::open(path);
+  REQUIRE(file);
+  CHECK(file->read() == std::string("abcdef"));
+  REQUIRE(file->cut(2));
+  REQUIRE(file->append("x"));
+  CHECK(file->read() == std::string("abx"));
+  CHECK(JournalFile::open("/dev/null/journal").error().code == ErrorCode::BadInput);
+}
+
+}  // namespace
+}  // namespace rubato::scheduler
