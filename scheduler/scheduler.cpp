@@ -110,7 +110,7 @@ void Scheduler::take(Instant now, PeerId from, const Message& message) {
         on_worker_evaluation(id, *evaluation);
       else if (const auto* leave = std::get_if<proto::Leave>(&message.body))
         on_leave(now, id, WorkerState::Fate::Left, leave->reason);
-      if (stop_reason_ && worker->fate == WorkerState::Fate::Member)
+      if (run_.stopped() && worker->fate == WorkerState::Fate::Member)
         send_stop(from);  // the first one may not have arrived
       return;
     }
@@ -153,9 +153,9 @@ void Scheduler::on_server(Instant now, PeerId from, const Message& message) {
   if (beat) copies_.on_told(index, *beat, commits_);
   if (beat && beat->seeded > servers_[index].seeded) {
     servers_[index].seeded = beat->seeded;
-    if (!stop_reason_) start_ready_workers(now);
+    if (!run_.stopped()) start_ready_workers(now);
   }
-  if (ending_ == Ending::Servers) {
+  if (run_.phase() == RunPhase::ServersEnd) {
     if (std::holds_alternative<proto::Leave>(message.body))
       servers_[index].told = true;
     else
@@ -197,8 +197,8 @@ void Scheduler::on_hello(Instant now, PeerId from, const Message& message) {
   } else if (hello.settings != options_.settings) {
     refuse(from, RefusalCode::OtherSettings,
            other_settings(message.sender, hello, options_.settings));
-  } else if (stop_reason_) {
-    refuse(from, RefusalCode::Stopped, "the run is over: " + *stop_reason_);
+  } else if (run_.stopped()) {
+    refuse(from, RefusalCode::Stopped, "the run is over: " + *run_.stop_reason());
     if (message.sender.role == Role::Worker) end_refused(now, message);
   } else if (message.sender.role == Role::Server) {
     on_server_hello(now, from, message);
@@ -315,7 +315,7 @@ bool Scheduler::replace_server(Instant now, PeerId from, std::uint32_t index,
                                bool together) {
   const auto& hello = std::get<proto::Hello>(message.body);
   const proto::SnapshotInfo* newest = copies_.newest(hello.snapshots, number);
-  if (started_ && !newest && !copies_.may_begin_anew(index, together)) {
+  if (run_.started() && !newest && !copies_.may_begin_anew(index, together)) {
     const char* remedy = options_.save_every > Duration{}
                              ? "start it with the --state directory that it had"
                              : "this run keeps none (durability = \"none\")";
@@ -350,7 +350,7 @@ bool Scheduler::replace_server(Instant now, PeerId from, std::uint32_t index,
 void Scheduler::rejoin_all(const std::string& why) {
   notice(why, true);
   for (const auto& [name, id] : members_) workers_[id.value].rejoining = true;
-  if (!started_) tell_moved();
+  if (!run_.started()) tell_moved();
 }
 
 void Scheduler::tell_moved() {
@@ -519,7 +519,7 @@ void Scheduler::on_evaluator_hello(PeerId from, Incarnation incarnation) {
     return;
   }
   welcome_evaluator();
-  if (started_) send(from, proto::Start{});
+  if (run_.started()) send(from, proto::Start{});
 }
 
 void Scheduler::welcome_evaluator() {
@@ -600,7 +600,7 @@ bool Scheduler::await_seed(Instant now) {
 }
 
 void Scheduler::begin_training(Instant now) {
-  started_ = now;
+  run_.start(now);
   next_word_.reset();
   outside_.clear();
   log(SchedulerEvent::Kind::Started,
@@ -616,14 +616,15 @@ void Scheduler::begin_training(Instant now) {
 
 void Scheduler::start_ready_workers(Instant now) {
   const std::uint64_t acked = lists_.acked();
-  if (!started_) {
+  if (!run_.started()) {
+    if (run_.stopped()) return;
     if (acked < lists_.epoch() || members_.size() < options_.workers) return;
     if (std::ranges::any_of(
             members_, [&](const auto& member) { return workers_[member.second.value].rejoining; }))
       return;
   }
   if (!await_seed(now)) return;
-  if (!started_) begin_training(now);
+  if (run_.gathering()) begin_training(now);
   while (!joined_.empty() && workers_[joined_.front().value].epoch <= acked) {
     WorkerState& worker = workers_[joined_.front().value];
     joined_.pop_front();
@@ -670,13 +671,14 @@ void Scheduler::on_progress(Instant now, WorkerId id, const proto::Progress& pro
     tuner_->on_progress(now, id, progress);
     drain_tuner(now);
   }
-  if (started_ && !stop_reason_)
-    if (auto reason = criterion_.on_progress(seconds(now), steps())) stop(now, std::move(*reason));
+  if (run_.training())
+    if (auto reason = criterion_.on_progress(run_.seconds(now), steps()))
+      stop(now, std::move(*reason));
 }
 
 void Scheduler::drain_tuner(Instant now) {
   if (!tuner_) return;
-  if (!stop_reason_ && !(tuner_->phase() == phase_)) {
+  if (!run_.stopped() && !(tuner_->phase() == phase_)) {
     phase_ = tuner_->phase();
     change_members(now);
   }
@@ -689,20 +691,20 @@ void Scheduler::drain_tuner(Instant now) {
   }
   while (auto decision = tuner_->poll_decision()) {
     log(SchedulerEvent::Kind::Decision,
-        fmt::format("tuner at {:.3f} s: {} {:g}: {}", seconds(decision->at), decision->quantity,
-                    decision->value, decision->reason));
-    record_.decisions.push_back({seconds(decision->at), std::move(decision->quantity),
+        fmt::format("tuner at {:.3f} s: {} {:g}: {}", run_.seconds(decision->at),
+                    decision->quantity, decision->value, decision->reason));
+    record_.decisions.push_back({run_.seconds(decision->at), std::move(decision->quantity),
                                  decision->value, std::move(decision->reason)});
   }
 }
 
 void Scheduler::on_evaluation(Instant now, Instant at, double loss, double accuracy,
                               const ClassFigures& classes) {
-  if (!started_ || stop_reason_) return;
-  const double t = std::max(0.0, seconds(at));
+  if (!run_.training()) return;
+  const double t = std::max(0.0, run_.seconds(at));
   record_evaluation(t, loss, accuracy, classes);
   watch_loss(now, at, loss);
-  if (stop_reason_) return;
+  if (run_.stopped()) return;
   if (tuner_) {
     tuner_->on_evaluation(now, {.at = at, .loss = loss, .accuracy = accuracy});
     drain_tuner(now);
@@ -874,20 +876,20 @@ void Scheduler::leave_out(WorkerId id, double loss) {
 }
 
 void Scheduler::on_leave(Instant now, WorkerId id, WorkerState::Fate fate, const std::string& why) {
-  if (stop_reason_ && fate == WorkerState::Fate::Left) {
+  if (run_.stopped() && fate == WorkerState::Fate::Left) {
     end_membership(id, WorkerState::Fate::Done);
     end_step(now);
     return;
   }
   remove_member(now, id, fate, why);
-  if (stop_reason_) return end_step(now);
-  if (!started_ || !members_.empty()) return;
+  if (run_.stopped()) return end_step(now);
+  if (run_.gathering() || !members_.empty()) return;
   deserted_ = next_call_ = now;
   await_workers(now);
 }
 
 void Scheduler::await_workers(Instant now) {
-  if (!deserted_ || stop_reason_) return;
+  if (!deserted_ || run_.stopped()) return;
   const Duration most = options_.workers_absent_max;
   if (now - *deserted_ >= most)
     return end(now, fmt::format("no worker is left, and none came for {:.0f} s", most.seconds()),
@@ -900,11 +902,11 @@ void Scheduler::await_workers(Instant now) {
 }
 
 void Scheduler::announce_waits(Instant now) {
-  if (!started_ && !stop_reason_) next_word_ = now + kWordEvery;
+  if (run_.gathering()) next_word_ = now + kWordEvery;
 }
 
 std::string Scheduler::awaited() const {
-  if (started_ || stop_reason_) return {};
+  if (!run_.gathering()) return {};
   if (!serving())
     return servers_awaited(servers_.size(), options_.servers,
                            options_.addresses.empty() ? "" : options_.addresses[servers_.size()]);
@@ -919,7 +921,7 @@ std::string Scheduler::awaited() const {
 }
 
 void Scheduler::say_awaited(Instant now) {
-  if (!next_word_ || now < *next_word_ || stop_reason_) return;
+  if (!next_word_ || now < *next_word_ || run_.stopped()) return;
   next_word_ = now + kWordEvery;
   const proto::Notice line{"waiting for " + awaited()};
   if (!word_.due(now, line.text)) return;
@@ -941,7 +943,7 @@ void Scheduler::remove_member(Instant now, WorkerId id, WorkerState::Fate fate,
                   : fate == WorkerState::Fate::Aside ? "set aside"
                                                      : "lost",
                   why));
-  if (stop_reason_) return;
+  if (run_.stopped()) return;
   if (tuner_) tuner_->on_leave(now, id);
   change_members(now);
   drain_tuner(now);
@@ -961,7 +963,7 @@ void Scheduler::end_membership(WorkerId id, WorkerState::Fate fate) {
 }
 
 void Scheduler::find_lost(Instant now) {
-  if (!stop_reason_ && cut_off(now)) return;
+  if (!run_.stopped() && cut_off(now)) return;
   // New processes of all workers take their time to read their data.
   if (workers_until_ && now < *workers_until_) worker_silence_.excuse(now);
   auto lost = worker_silence_.lost(now);
@@ -969,7 +971,7 @@ void Scheduler::find_lost(Instant now) {
   for (const auto id : lost)
     on_leave(now, WorkerId{id}, WorkerState::Fate::Lost,
              fmt::format("no heartbeat for {:.0f} s", options_.lost_after.seconds()));
-  stop_reason_ ? find_silent_at_end(now) : find_absent(now);
+  run_.stopped() ? find_silent_at_end(now) : find_absent(now);
 }
 
 std::string Scheduler::title(std::uint32_t server) const {
@@ -1006,7 +1008,7 @@ void Scheduler::find_absent(Instant now) {
 
 // After the stop no other process takes the place of a server that is gone.
 void Scheduler::find_silent_at_end(Instant now) {
-  if (ending_ < Ending::Evaluator) return;
+  if (run_.phase() < RunPhase::LastPull) return;
   newly_absent(now);
   if (!evaluator_) return;
   for (std::uint32_t i = 0; i < servers_.size(); ++i) {
@@ -1080,7 +1082,7 @@ void Scheduler::on_standings(Instant now, std::uint32_t server, const proto::Hea
       all[i] = proto::sum_of(all[i], now_refused < last[i] ? now_refused : now_refused - last[i]);
     }
     last = standing.refused;
-    if (!watch_ || stop_reason_ || worker.fate != WorkerState::Fate::Member || !worker.started ||
+    if (!watch_ || run_.stopped() || worker.fate != WorkerState::Fate::Member || !worker.started ||
         worker.rejoining)
       continue;
     if (const auto verdict = watch_->on_standing(now, standing, members_.size()))
@@ -1091,7 +1093,7 @@ void Scheduler::on_standings(Instant now, std::uint32_t server, const proto::Hea
 }
 
 void Scheduler::act(Instant now, const WorkerWatch::Verdict& verdict) {
-  if (stop_reason_) return;
+  if (run_.stopped()) return;
   const std::string title = worker_title(verdict.worker);
   switch (verdict.kind) {
     case WorkerWatch::Verdict::Kind::Warning: {
@@ -1145,7 +1147,7 @@ void Scheduler::watch_loss(Instant now, Instant at, double loss) {
 
 void Scheduler::set_back(Instant now, const std::string& why) {
   // Until all shards have gone back, what they say is of before.
-  if (stop_reason_ || !started_ || lists_.acked() < setback_epoch_ || settling_) return;
+  if (!run_.training() || lists_.acked() < setback_epoch_ || settling_) return;
   while (!setback_times_.empty() && now - setback_times_.front() > kSetbackWindow)
     setback_times_.pop_front();
   if (setback_times_.size() >= kSetbacksMax)
@@ -1201,25 +1203,23 @@ void Scheduler::on_return(Instant now) {
   copies_.on_return();
   lists_.on_return(now);
   waiting_.clear();
-  settling_ = started_ && serving();
+  settling_ = run_.started() && serving();
   if (!members_.empty()) workers_until_ = now + options_.absent_max;
   if (deserted_) deserted_ = next_call_ = now;
   evaluator_.reset();
-  if (!stop_reason_) return;
-  ending_ = Ending::Workers;
-  ending_until_ = now + options_.lost_after;
+  if (run_.stopped()) run_.stop_again(now + options_.lost_after);
 }
 
 void Scheduler::tell_again(const WorkerState& worker) {
   workers_until_.reset();
-  if (stop_reason_)
+  if (run_.stopped())
     send_stop(worker.peer);
   else if (worker.directive)
     send(worker.peer, *worker.directive);
 }
 
 void Scheduler::on_wakeup(Instant now) {
-  if (tuner_ && started_ && !stop_reason_) {
+  if (tuner_ && run_.training()) {
     const auto due = tuner_->poll_wakeup();
     if (due && *due <= now) {
       tuner_->on_wakeup(now);
@@ -1227,10 +1227,10 @@ void Scheduler::on_wakeup(Instant now) {
     }
   }
   evaluate_by_workers(now);
-  if (!stop_reason_) order_snapshot(now);
+  if (!run_.stopped()) order_snapshot(now);
   if (lists_.on_wakeup(now)) send_due_lists();
   find_lost(now);
-  if (next_look_ && *next_look_ <= now && !stop_reason_) {
+  if (next_look_ && *next_look_ <= now && !run_.stopped()) {
     next_look_ = now + kLookEvery;
     const bool absent = std::ranges::any_of(
         servers_, [](const ServerState& server) { return server.absent_since.has_value(); });
@@ -1243,16 +1243,17 @@ void Scheduler::on_wakeup(Instant now) {
   await_workers(now);
   say_awaited(now);
   end_step(now);
-  if (started_ && !stop_reason_)
-    if (auto reason = criterion_.on_progress(seconds(now), steps())) stop(now, std::move(*reason));
+  if (run_.training())
+    if (auto reason = criterion_.on_progress(run_.seconds(now), steps()))
+      stop(now, std::move(*reason));
 }
 
 std::optional<Instant> Scheduler::poll_wakeup() const {
   std::optional<Instant> next = earlier(lists_.poll_wakeup(), worker_silence_.poll_wakeup());
-  if (stop_reason_) {
+  if (run_.stopped()) {
     if (over()) return next;
-    if (ending_ >= Ending::Evaluator) next = earlier(next, server_silence_.poll_wakeup());
-    return earlier(next, ending_until_);
+    if (run_.phase() >= RunPhase::LastPull) next = earlier(next, server_silence_.poll_wakeup());
+    return earlier(next, run_.until());
   }
   next = earlier(next, server_silence_.poll_wakeup());
   next = earlier(next, absence_.poll_wakeup());
@@ -1262,62 +1263,57 @@ std::optional<Instant> Scheduler::poll_wakeup() const {
   next = earlier(next, next_word_);
   if (deserted_)
     next = earlier(next, std::min(next_call_, *deserted_ + options_.workers_absent_max));
-  if (tuner_ && started_) next = earlier(next, tuner_->poll_wakeup());
-  if (started_ && options_.stop.max_seconds)
-    next = earlier(next, *started_ + Duration::from_seconds(*options_.stop.max_seconds));
+  if (tuner_ && run_.started()) next = earlier(next, tuner_->poll_wakeup());
+  if (run_.started() && options_.stop.max_seconds)
+    next = earlier(next, *run_.started() + Duration::from_seconds(*options_.stop.max_seconds));
   return next;
 }
 
 void Scheduler::end(Instant now, std::string reason, bool failed) {
-  if (stop_reason_) return;
-  stop_reason_ = std::move(reason);
-  failed_ = failed;
-  stopped_at_ = now;
+  if (run_.stopped()) return;
+  run_.stop(now, std::move(reason), failed, now + options_.lost_after);
   lists_.stop();
-  log(SchedulerEvent::Kind::Stopped, "stop: " + *stop_reason_);
+  log(SchedulerEvent::Kind::Stopped, "stop: " + *run_.stop_reason());
   for (const auto& worker : workers_)
     if (worker.fate == WorkerState::Fate::Member) send_stop(worker.peer);
   for (const auto& [name, peer] : outside_) send_stop(peer);
-  ending_ = Ending::Workers;
-  ending_until_ = now + options_.lost_after;
   end_step(now);
 }
 
 void Scheduler::stop_without_parameters(Instant now, std::string reason) {
   end(now, std::move(reason), true);
-  if (ending_ == Ending::Over) return;
-  if (evaluator_ && ending_ == Ending::Workers) send_stop(evaluator_->peer);
+  if (run_.over()) return;
+  if (evaluator_ && run_.phase() == RunPhase::LastCommits) send_stop(evaluator_->peer);
   evaluator_.reset();
-  ending_until_ = now;
+  run_.hurry(now);
   end_step(now);
 }
 
 void Scheduler::end_step(Instant now) {
-  if (ending_ == Ending::Workers && (members_.empty() || now >= ending_until_)) {
-    ending_ = Ending::Evaluator;
-    ending_until_ = now + options_.last_pull;
+  if (run_.phase() == RunPhase::LastCommits && (members_.empty() || run_.waited_enough(now))) {
+    run_.end_step(RunPhase::LastPull, now + options_.last_pull);
     if (evaluator_) send_stop(evaluator_->peer);
   }
-  if (ending_ == Ending::Evaluator && (!evaluator_ || now >= ending_until_)) {
+  if (run_.phase() == RunPhase::LastPull && (!evaluator_ || run_.waited_enough(now))) {
     if (evaluator_)
       log(SchedulerEvent::Kind::Stopped,
           fmt::format("the evaluator's last pull took longer than {:.0f} s: the servers end",
                       options_.last_pull.seconds()));
-    ending_ = Ending::Servers;
-    ending_until_ = now + options_.lost_after;
+    run_.end_step(RunPhase::ServersEnd, now + options_.lost_after);
     // A snapshot of the last instant, from which the run can go on. A server writes it to its end
     // before its own.
-    const auto order = failed_ || bad_losses_ > 0 ? std::nullopt : copies_.last_order(now);
+    const auto order = run_.failed() || bad_losses_ > 0 ? std::nullopt : copies_.last_order(now);
     if (order) send_order(now, *order);
     for (const auto& server : servers_) send_stop(server.peer);
   }
   const auto gone = [](const ServerState& server) { return server.told || server.absent_since; };
-  if (ending_ == Ending::Servers && (now >= ending_until_ || std::ranges::all_of(servers_, gone)))
-    ending_ = Ending::Over;
+  if (run_.phase() == RunPhase::ServersEnd &&
+      (run_.waited_enough(now) || std::ranges::all_of(servers_, gone)))
+    run_.end_step(RunPhase::Over, now);
 }
 
 bool Scheduler::drained() const {
-  return stop_reason_.has_value() && members_.empty();
+  return run_.stopped() && members_.empty();
 }
 
 Scheduler::WorkerState* Scheduler::find_worker(Instant now, PeerId from, const Message& message) {
@@ -1336,7 +1332,7 @@ Scheduler::WorkerState* Scheduler::find_worker(Instant now, PeerId from, const M
     refuse(from, RefusalCode::SetAside, worker.aside_why);
     return nullptr;
   }
-  if (worker.stalled && !stop_reason_ && !may_come_back(now, worker, message)) return nullptr;
+  if (worker.stalled && !run_.stopped() && !may_come_back(now, worker, message)) return nullptr;
   if (worker.fate == WorkerState::Fate::Lost) {
     refuse(from, RefusalCode::NotMember,
            fmt::format("{} '{}' was declared lost: restart it to join again",
@@ -1353,7 +1349,7 @@ Scheduler::WorkerState* Scheduler::find_worker(Instant now, PeerId from, const M
   worker.heard = now;
   const bool first = std::exchange(worker.peer, from) == kNobody;
   if (first) tell_again(worker);
-  if (worker.rejoining && !stop_reason_) send(from, proto::Notice{"", true});  // lost, perhaps
+  if (worker.rejoining && !run_.stopped()) send(from, proto::Notice{"", true});  // lost, perhaps
   return &worker;
 }
 
@@ -1384,7 +1380,7 @@ void Scheduler::on_bad_frame(PeerId from, const Error& error) {
 }
 
 void Scheduler::send_stop(PeerId to) {
-  send(to, proto::Stop{*stop_reason_, failed_});
+  send(to, proto::Stop{*run_.stop_reason(), run_.failed()});
 }
 
 void Scheduler::refuse_aloud(Instant now, PeerId to, std::string why) {
@@ -1396,10 +1392,6 @@ void Scheduler::refuse_aloud(Instant now, PeerId to, std::string why) {
 void Scheduler::refuse(PeerId to, RefusalCode code, std::string message) {
   ++refusals_;
   send(to, proto::Refusal{code, std::move(message)});
-}
-
-double Scheduler::seconds(Instant at) const {
-  return started_ ? (at - *started_).seconds() : 0;
 }
 
 }  // namespace rubato::scheduler

@@ -42,6 +42,7 @@
 #include "proto/outbox.hpp"
 #include "scheduler/good_copies.hpp"
 #include "scheduler/member_lists.hpp"
+#include "scheduler/run_phase.hpp"
 #include "scheduler/silence.hpp"
 #include "scheduler/stop_criterion.hpp"
 #include "scheduler/worker_watch.hpp"
@@ -140,21 +141,21 @@ class Scheduler {
   std::optional<SchedulerEvent> poll_log() { return log_.poll(); }
 
   // The run is over because it could not go on: no criterion held.
-  bool failed() const { return failed_; }
+  bool failed() const { return run_.failed(); }
   // After a return: no worker has been heard yet.
   bool awaits_workers() const { return workers_until_.has_value(); }
   const SchedulerOptions& options() const { return options_; }
   // True once every expected server has a shard.
   bool serving() const { return servers_.size() == options_.servers; }
-  const std::optional<Instant>& started() const { return started_; }
+  const std::optional<Instant>& started() const { return run_.started(); }
   // Why the run is over, once it is.
-  const std::optional<std::string>& stopped() const { return stop_reason_; }
+  const std::optional<std::string>& stopped() const { return run_.stop_reason(); }
   // Always empty: nobody refuses a scheduler. For loops that drive any core.
   std::optional<Error> failure() const { return std::nullopt; }
   // True once the run is over and every member has left or is lost.
   bool drained() const;
   // True once the run is over and every node has been told.
-  bool over() const { return ending_ == Ending::Over; }
+  bool over() const { return run_.over(); }
   std::uint64_t steps() const { return steps_; }
   // The last evaluation. Null: none yet.
   const EvaluationRecord* last_evaluation() const {
@@ -362,11 +363,10 @@ class Scheduler {
   void end_step(Instant now);
 
   void send(proto::PeerId to, proto::Body body);
-  void send_stop(proto::PeerId to);  // requires stop_reason_
+  void send_stop(proto::PeerId to);  // requires run_.stopped()
   void refuse(proto::PeerId to, proto::RefusalCode code, std::string message);
   // Who has no place here; the log says it, too.
   void refuse_aloud(Instant now, proto::PeerId to, std::string why);
-  double seconds(Instant now) const;  // since training started
 
   SchedulerOptions options_;
   std::unique_ptr<sync::Tuner> tuner_;
@@ -419,7 +419,7 @@ class Scheduler {
   std::optional<WorkerId> seeder_;  // the last, while it is a member
   std::uint64_t seed_epoch_ = 0;    // the first member list that names it
   bool seeder_told_ = false;
-  std::optional<Instant> started_;
+  Run run_;
   std::optional<Instant> next_word_;  // when to look for whom the start waits
   RepeatedLine word_{Duration::from_seconds(10)};
   // By name: workers that look for the servers, or were left out and wait to come back.
@@ -439,13 +439,6 @@ class Scheduler {
     double mean() const { return loss / samples; }
   };
   std::map<WorkerId, LossSum> training_losses_;  // since the last evaluation
-  std::optional<std::string> stop_reason_;
-  bool failed_ = false;  // with stop_reason_: the run could not go on
-  Instant stopped_at_;
-  // What the end waits for: the workers' last words, the evaluator's last pull, the servers' last
-  // words, nothing.
-  enum class Ending { None, Workers, Evaluator, Servers, Over } ending_ = Ending::None;
-  Instant ending_until_;                 // of all but None and Over
   std::size_t commit_count_stride_ = 1;  // commit counts are kept at every so-many-th evaluation
   RunRecord record_;                     // curves and decisions; record() fills in the rest
   proto::Outbox<proto::ToPeer> outbox_;

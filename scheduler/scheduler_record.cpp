@@ -113,8 +113,8 @@ RunRecord Scheduler::record() const {
   record.sync = options_.sync;
   record.seed = options_.seed;
   record.time_to_target_seconds = criterion_.time_to_target();
-  record.stop_reason = stop_reason_.value_or("still running");
-  record.seconds = stop_reason_ ? seconds(stopped_at_) : 0;
+  record.stop_reason = run_.stop_reason().value_or("still running");
+  record.seconds = run_.stopped() ? run_.length({}) : 0;
   record.steps = steps();
   record.commits = commits_;
   double compute = 0, wait = 0, communicate = 0;
@@ -139,10 +139,10 @@ RunRecord Scheduler::record() const {
     communicate += p.communicate.seconds();
     const double step = p.steps > 0 ? p.compute.seconds() / static_cast<double>(p.steps) : 0;
     const auto gone =
-        worker.gone_at ? std::optional(std::max(0.0, seconds(*worker.gone_at))) : std::nullopt;
+        worker.gone_at ? std::optional(std::max(0.0, run_.seconds(*worker.gone_at))) : std::nullopt;
     record.workers.push_back({worker.name, p.steps, p.commits, p.compute.seconds(),
                               p.wait.seconds(), p.communicate.seconds(), step,
-                              fate_name(worker.fate), std::max(0.0, seconds(worker.joined_at)),
+                              fate_name(worker.fate), std::max(0.0, run_.seconds(worker.joined_at)),
                               gone, worker.evaluation.samples, worker.evaluation.loss,
                               worker.evaluation.accuracy});
     record.workers.back().late_seconds = p.late.seconds();

@@ -58,18 +58,21 @@ void Scheduler::tell_status(Instant now, proto::PeerId from) {
 }
 
 std::optional<double> Scheduler::seconds_left(Instant now) const {
-  if (!started_ || stop_reason_) return std::nullopt;
-  return scheduler::seconds_left(options_.stop, record_.evaluations, seconds(now), steps_);
+  if (!run_.training()) return std::nullopt;
+  return scheduler::seconds_left(options_.stop, record_.evaluations, run_.seconds(now), steps_);
 }
 
 std::string Scheduler::status(Instant now) const {
   const bool measured = !record_.evaluations.empty();
   Json all;
-  all["state"] = over() ? "over" : stop_reason_ ? "ending" : started_ ? "training" : "waiting";
+  all["state"] = run_.over()       ? "over"
+                 : run_.stopped()  ? "ending"
+                 : run_.training() ? "training"
+                                   : "waiting";
   all["waiting_for"] = awaited();
-  all["stop_reason"] = stop_reason_.value_or("");
+  all["stop_reason"] = run_.stop_reason().value_or("");
   all["sync"] = options_.sync;
-  all["seconds"] = seconds(stop_reason_ ? stopped_at_ : now);
+  all["seconds"] = run_.length(now);
   all["seconds_left"] = number(seconds_left(now));
   all["steps"] = steps_;
   all["commits"] = commits_;

@@ -71,6 +71,22 @@ TEST_CASE("start: a late joiner starts as soon as every shard knows it, the othe
   CHECK(count<proto::Start>(said, kTwo.peer) == 1);
 }
 
+TEST_CASE("start: a run that is stopped while it gathers does not begin when the shards answer") {
+  SchedulerWorld world;
+  for (std::uint32_t i = 0; i < 2; ++i) world.server_hello(i);
+  world.worker_hello(kZero);
+  world.worker_hello(kOne);
+  world.collect();
+  world.scheduler.stop(world.now, "interrupted");
+  CHECK(count<proto::Stop>(world.collect(), kZero.peer) == 1);
+  world.ack(0);
+  world.ack(1);
+  const auto said = world.collect();
+  CHECK(count<proto::Start>(said, kZero.peer) == 0);
+  CHECK_FALSE(world.scheduler.started());
+  CHECK(world.scheduler.record().seconds == 0);
+}
+
 TEST_CASE("start: a repeated Hello is answered again, Start included, and joins nobody twice") {
   SchedulerWorld world;
   world.start();
