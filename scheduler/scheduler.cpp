@@ -19,9 +19,6 @@ using proto::Role;
 
 namespace {
 
-// The address of a node that was not heard since on_return().
-constexpr PeerId kNobody = ~PeerId{0};
-
 constexpr Duration kCallEvery = Duration::from_seconds(10);  // while no worker is there
 constexpr Duration kWordEvery = Duration::from_seconds(5);   // before the start
 constexpr std::size_t kStrangersMax = 64;  // that look for the servers, beyond the expected workers
@@ -60,6 +57,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, std::unique_ptr<sync::Tune
     : options_(options),
       tuner_(std::move(tuner)),
       criterion_(options.stop, options.task),
+      roster_(options.order),
       worker_silence_(options.lost_after),
       server_silence_(options.lost_after),
       absence_(std::max(options.absent_max - options.lost_after, Duration{})),
@@ -99,8 +97,7 @@ void Scheduler::take(Instant now, PeerId from, const Message& message) {
   }
   switch (message.sender.role) {
     case Role::Worker: {
-      WorkerState* worker = find_worker(now, from, message);
-      if (!worker) return;
+      if (!is_from_member(now, from, message)) return;
       const WorkerId id{message.sender.index};
       worker_silence_.heard(id.value, now);
       heard_somebody(now);
@@ -109,8 +106,8 @@ void Scheduler::take(Instant now, PeerId from, const Message& message) {
       else if (const auto* evaluation = std::get_if<proto::Evaluation>(&message.body))
         on_worker_evaluation(id, *evaluation);
       else if (const auto* leave = std::get_if<proto::Leave>(&message.body))
-        on_leave(now, id, WorkerState::Fate::Left, leave->reason);
-      if (run_.stopped() && worker->fate == WorkerState::Fate::Member)
+        on_leave(now, id, Life::Left, leave->reason);
+      if (run_.stopped() && roster_[id].member())
         send_stop(from);  // the first one may not have arrived
       return;
     }
@@ -129,7 +126,7 @@ void Scheduler::take(Instant now, PeerId from, const Message& message) {
 void Scheduler::on_server(Instant now, PeerId from, const Message& message) {
   const std::uint32_t index = message.sender.index;
   if (index >= servers_.size() || servers_[index].incarnation != message.incarnation) {
-    if (past_.contains(message.incarnation)) {
+    if (past_servers_.contains(message.incarnation)) {
       refuse(from, RefusalCode::NameTaken,
              fmt::format("{} was replaced by a later process of its name: this one ends",
                          to_string(message.sender)));
@@ -325,7 +322,7 @@ bool Scheduler::replace_server(Instant now, PeerId from, std::uint32_t index,
     return false;
   }
   ServerState& server = servers_[index];
-  past_.insert(server.incarnation);
+  past_servers_.insert(server.incarnation);
   server.incarnation = message.incarnation;
   server.name = hello.name;
   server.endpoint = hello.endpoint;
@@ -349,7 +346,7 @@ bool Scheduler::replace_server(Instant now, PeerId from, std::uint32_t index,
 
 void Scheduler::rejoin_all(const std::string& why) {
   notice(why, true);
-  for (const auto& [name, id] : members_) workers_[id.value].rejoining = true;
+  roster_.rejoin_all();
   if (!run_.started()) tell_moved();
 }
 
@@ -358,8 +355,8 @@ void Scheduler::tell_moved() {
 }
 
 void Scheduler::notice(const std::string& text, bool rejoin) {
-  for (const auto& worker : workers_)
-    if (worker.fate == WorkerState::Fate::Member) send(worker.peer, proto::Notice{text, rejoin});
+  for (const auto& worker : roster_.all())
+    if (worker.member()) send(worker.peer, proto::Notice{text, rejoin});
 }
 
 void Scheduler::note_outside(PeerId from, const std::string& name) {
@@ -385,20 +382,21 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
   const auto& hello = std::get<proto::Hello>(message.body);
   if (hello.looks) return on_look(now, from, hello);
   outside_.erase(hello.name);
-  if (const auto known = members_.find(hello.name); known != members_.end()) {
+  const auto& members = roster_.members();
+  if (const auto known = members.find(hello.name); known != members.end()) {
     const WorkerId id = known->second;
-    WorkerState& worker = workers_[id.value];
+    const Roster::Worker& worker = roster_[id];
     const bool same = worker.incarnation == message.incarnation;
-    const bool again = joins_again(worker, message);
+    const bool again = joins_again(id, message);
     if (same || again) {
-      const bool first = std::exchange(worker.peer, from) == kNobody;
+      const bool first = roster_.spoke(id, from);
       worker_silence_.heard(id.value, now);
       heard_somebody(now);
-      if (first) tell_again(worker);
-      if (again || worker.rejoining) return admit_again(now, id, message.incarnation);
+      if (first) tell_again(id);
+      if (again || worker.life == Life::Rejoining) return admit_again(now, id, message.incarnation);
       if (serving()) {
         welcome_worker(id);
-        if (worker.started)
+        if (worker.life == Life::Training)
           send(from, proto::Start{});
         else if (seeder_ == id && seeder_told_ && !seeded())
           send(from, proto::Start{seeding_});
@@ -407,13 +405,13 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
     }
     // An earlier process, which has heard that it is no member, joins as its next incarnation.
     const bool next = worker.incarnation + 1 == message.incarnation;
-    if (!next && past_.contains(message.incarnation - 1)) {
+    if (!next && roster_.is_past(message.incarnation - 1)) {
       refuse(from, RefusalCode::NameTaken,
              fmt::format("worker '{}' was replaced by a later process of its name: this one ends",
                          hello.name));
       return;
     }
-    remove_member(now, id, next ? WorkerState::Fate::Lost : WorkerState::Fate::Replaced,
+    remove_member(now, id, next ? Life::Lost : Life::Replaced,
                   next ? "joins again" : "a later process has its name");
   }
   for (const Incarnation earlier : {message.incarnation, message.incarnation - 1}) {
@@ -425,7 +423,7 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
   }
   const auto stall = stalls_.find(hello.name);
   if (stall != stalls_.end() && now < stall->second.until &&
-      (stall->second.count > 1 || past_.contains(message.incarnation - 1))) {
+      (stall->second.count > 1 || roster_.is_past(message.incarnation - 1))) {
     send(from, proto::Heartbeat{});  // a sign of life; the worker repeats its Hello
     note_outside(from, hello.name);
     return;
@@ -436,31 +434,27 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
 // The run is over, and its end waits for the members. A member that joins again has been told so,
 // and ends. A later process of a member's name shows that the member itself is gone.
 void Scheduler::end_refused(Instant now, const Message& message) {
-  const auto known = members_.find(std::get<proto::Hello>(message.body).name);
-  if (known == members_.end() || past_.contains(message.incarnation - 1)) return;
+  const auto known = roster_.members().find(std::get<proto::Hello>(message.body).name);
+  if (known == roster_.members().end() || roster_.is_past(message.incarnation - 1)) return;
   const WorkerId id = known->second;
-  if (workers_[id.value].incarnation == message.incarnation) return;
-  if (joins_again(workers_[id.value], message))
-    on_leave(now, id, WorkerState::Fate::Left, "the run is over");
+  if (roster_[id].incarnation == message.incarnation) return;
+  if (joins_again(id, message))
+    on_leave(now, id, Life::Left, "the run is over");
   else
-    on_leave(now, id, WorkerState::Fate::Replaced, "a later process has its name");
+    on_leave(now, id, Life::Replaced, "a later process has its name");
 }
 
 // Whether it is the member's own process, which goes on under its next incarnation.
-bool Scheduler::joins_again(const WorkerState& worker, const Message& message) {
+bool Scheduler::joins_again(WorkerId id, const Message& message) const {
   return std::get<proto::Hello>(message.body).again &&
-         worker.incarnation + 1 == message.incarnation;
+         roster_[id].incarnation + 1 == message.incarnation;
 }
 
 // The same worker goes on under a new incarnation: it keeps its number, and the tuner hears
 // nothing.
 void Scheduler::admit_again(Instant now, WorkerId id, Incarnation incarnation) {
-  WorkerState& worker = workers_[id.value];
-  worker.incarnation = incarnation;
-  worker.rejoining = worker.started = false;
+  roster_.admit_again(id, incarnation, lists_.epoch() + 1);
   if (seeder_ == id) seeder_.reset();
-  worker.epoch = lists_.epoch() + 1;
-  joined_.push_back(id);
   welcome_worker(id);
   change_members(now);
 }
@@ -479,24 +473,21 @@ void Scheduler::admit(Instant now, PeerId from, const Message& message) {
                     hello.name));
     return;
   }
-  if (members_.size() >= kWorkersMax) {
+  if (roster_.members().size() >= kWorkersMax) {
     refuse(from, RefusalCode::ClusterFull,
            fmt::format("the cluster has its {} workers", kWorkersMax));
     return;
   }
-  const WorkerId id{static_cast<std::uint32_t>(workers_.size())};
-  WorkerState worker;
-  worker.name = hello.name;
-  worker.incarnation = message.incarnation;
-  worker.peer = from;
-  worker.epoch = lists_.epoch() + 1;
-  worker.left_out = hello.left_out;
   workers_until_.reset();
-  worker.joined_at = worker.heard = worker.pace.since = now;
-  workers_.push_back(std::move(worker));
   deserted_.reset();
-  members_.emplace(hello.name, id);
-  joined_.push_back(id);
+  const WorkerId id = roster_.admit({.name = hello.name,
+                                     .incarnation = message.incarnation,
+                                     .peer = from,
+                                     .epoch = lists_.epoch() + 1,
+                                     .left_out = hello.left_out,
+                                     .joined_at = now});
+  WorkerState& worker = workers_.emplace_back();
+  worker.heard = worker.pace.since = now;
   worker_silence_.heard(id.value, now);
   heard_somebody(now);
   log(SchedulerEvent::Kind::Joined,
@@ -538,13 +529,11 @@ proto::ShardMap Scheduler::shard_map() const {
 }
 
 void Scheduler::welcome_worker(WorkerId worker) {
-  const WorkerState& state = workers_[worker.value];
-  const auto past = past_steps_.find(state.name);
-  send(state.peer, proto::Welcome{.you = {Role::Worker, worker.value},
-                                  .parameters = options_.parameters,
-                                  .range = {},
-                                  .shards = shard_map(),
-                                  .steps = past == past_steps_.end() ? 0 : past->second});
+  send(roster_[worker].peer, proto::Welcome{.you = {Role::Worker, worker.value},
+                                            .parameters = options_.parameters,
+                                            .range = {},
+                                            .shards = shard_map(),
+                                            .steps = roster_.past_steps(roster_[worker].name)});
 }
 
 void Scheduler::change_members(Instant now) {
@@ -553,7 +542,7 @@ void Scheduler::change_members(Instant now) {
 }
 
 void Scheduler::send_due_lists() {
-  const auto due = lists_.poll_due(members_.size());
+  const auto due = lists_.poll_due(roster_.members().size());
   if (due.empty()) return;
   proto::Members list{.epoch = lists_.epoch(),
                       .members = {},
@@ -562,10 +551,10 @@ void Scheduler::send_due_lists() {
                       .back_to = back_to_,
                       .seeding = seeder_ ? seeding_ : 0,
                       .seeder = seeder_.value_or(WorkerId{})};
-  list.members.reserve(members_.size());
-  for (std::uint32_t id = 0; id < workers_.size(); ++id)
-    if (workers_[id].fate == WorkerState::Fate::Member && !workers_[id].rejoining)
-      list.members.push_back({WorkerId{id}, workers_[id].incarnation});
+  list.members.reserve(roster_.members().size());
+  for (WorkerId id; roster_.knows(id); ++id.value)
+    if (roster_[id].member() && roster_[id].life != Life::Rejoining)
+      list.members.push_back({id, roster_[id].incarnation});
   for (const auto index : due) send(servers_[index].peer, list);
 }
 
@@ -581,15 +570,14 @@ bool Scheduler::await_seed(Instant now) {
   const std::uint64_t acked = lists_.acked();
   if (seeder_) {
     if (acked >= seed_epoch_ && !std::exchange(seeder_told_, true))
-      send(workers_[seeder_->value].peer, proto::Start{seeding_});
+      send(roster_[*seeder_].peer, proto::Start{seeding_});
     return false;
   }
-  std::vector<std::size_t> there;
-  for (const auto& [name, id] : members_)
-    if (!workers_[id.value].rejoining && workers_[id.value].epoch <= acked)
-      there.push_back(id.value);
+  std::vector<WorkerId> there;
+  for (const auto& [name, id] : roster_.members())
+    if (roster_[id].life != Life::Rejoining && roster_[id].epoch <= acked) there.push_back(id);
   if (there.empty()) return false;
-  seeder_ = WorkerId{static_cast<std::uint32_t>(ordered(std::move(there)).front())};
+  seeder_ = roster_.ordered(std::move(there)).front();
   ++seeding_;
   seeder_told_ = false;
   log(SchedulerEvent::Kind::Decision,
@@ -604,7 +592,8 @@ void Scheduler::begin_training(Instant now) {
   next_word_.reset();
   outside_.clear();
   log(SchedulerEvent::Kind::Started,
-      fmt::format("training starts with {} on {}", rubato::counted(members_.size(), "worker"),
+      fmt::format("training starts with {} on {}",
+                  rubato::counted(roster_.members().size(), "worker"),
                   rubato::counted(servers_.size(), "shard")));
   if (tuner_) tuner_->on_start(now);
   copies_.on_start(now);
@@ -618,23 +607,19 @@ void Scheduler::start_ready_workers(Instant now) {
   const std::uint64_t acked = lists_.acked();
   if (!run_.started()) {
     if (run_.stopped()) return;
-    if (acked < lists_.epoch() || members_.size() < options_.workers) return;
-    if (std::ranges::any_of(
-            members_, [&](const auto& member) { return workers_[member.second.value].rejoining; }))
+    if (acked < lists_.epoch() || roster_.members().size() < options_.workers) return;
+    if (std::ranges::any_of(roster_.members(), [&](const auto& member) {
+          return roster_[member.second].life == Life::Rejoining;
+        }))
       return;
   }
   if (!await_seed(now)) return;
   if (run_.gathering()) begin_training(now);
-  while (!joined_.empty() && workers_[joined_.front().value].epoch <= acked) {
-    WorkerState& worker = workers_[joined_.front().value];
-    joined_.pop_front();
-    if (worker.fate != WorkerState::Fate::Member || worker.rejoining) continue;
-    worker.started = true;
-    send(worker.peer, proto::Start{});
+  while (const auto id = roster_.poll_ready(acked)) {
+    send(roster_[*id].peer, proto::Start{});
     if (!watch_) continue;
-    const WorkerId id{static_cast<std::uint32_t>(&worker - workers_.data())};
-    const auto stall = stalls_.find(worker.name);
-    watch_->on_start(now, id,
+    const auto stall = stalls_.find(roster_[*id].name);
+    watch_->on_start(now, *id,
                      stall == stalls_.end() ? std::nullopt : std::optional(stall->second.first));
     if (!next_look_) next_look_ = now + kLookEvery;
   }
@@ -644,10 +629,11 @@ void Scheduler::start_ready_workers(Instant now) {
 void Scheduler::on_progress(Instant now, WorkerId id, const proto::Progress& progress) {
   WorkerState& worker = workers_[id.value];
   // Totals only grow, and no faster than any worker trains.
-  const double most = kStepsAtOnceMax + kStepsPerSecondMax * (now - worker.joined_at).seconds();
+  const double most =
+      kStepsAtOnceMax + kStepsPerSecondMax * (now - roster_[id].joined_at).seconds();
   if (progress.steps < worker.progress.steps || progress.commits < worker.progress.commits ||
       static_cast<double>(std::max(progress.steps, progress.commits)) > most) {
-    refuse(worker.peer, RefusalCode::BadMessage,
+    refuse(roster_[id].peer, RefusalCode::BadMessage,
            fmt::format("{} reports {} and {} after {} and {}", worker_title(id),
                        rubato::counted(progress.steps, "step"),
                        rubato::counted(progress.commits, "commit"), worker.progress.steps,
@@ -683,11 +669,11 @@ void Scheduler::drain_tuner(Instant now) {
     change_members(now);
   }
   while (auto order = tuner_->poll_order()) {
-    if (order->worker.value >= workers_.size()) continue;
+    if (!roster_.knows(order->worker)) continue;
     WorkerState& worker = workers_[order->worker.value];
     worker.directive = order->directive;
     worker.largest_batch = std::max(worker.largest_batch, order->directive.batch);
-    send(worker.peer, order->directive);
+    send(roster_[order->worker].peer, order->directive);
   }
   while (auto decision = tuner_->poll_decision()) {
     log(SchedulerEvent::Kind::Decision,
@@ -718,7 +704,7 @@ void Scheduler::on_worker_evaluation(WorkerId id, const proto::Evaluation& evalu
   proto::Evaluation& own = workers_[id.value].evaluation;
   own = evaluation;
   evaluated_ = true;
-  const auto known = options_.held_out.find(workers_[id.value].name);
+  const auto known = options_.held_out.find(roster_[id].name);
   if (known != options_.held_out.end() && own.samples > known->second) {
     say_overstated(id, held_out_text(own.samples, static_cast<double>(known->second),
                                      "for it has said how much data it has"));
@@ -730,7 +716,7 @@ double Scheduler::counted(WorkerId id, double of_all) {
   const auto claimed = static_cast<double>(workers_[id.value].evaluation.samples);
   const double others = of_all - claimed;
   if (!watch_ || others == 0 || claimed <= others) return claimed;
-  if (options_.held_out.contains(workers_[id.value].name)) return claimed;
+  if (options_.held_out.contains(roster_[id].name)) return claimed;
   say_overstated(id, held_out_text(workers_[id.value].evaluation.samples, others,
                                    "as many as all others have"));
   return others;
@@ -770,9 +756,9 @@ void Scheduler::evaluate_by_workers(Instant now) {
 // name takes their place once it has figures of its own.
 std::vector<WorkerId> Scheduler::measured_workers() const {
   std::map<std::string_view, WorkerId> last;
-  for (std::uint32_t id = 0; id < workers_.size(); ++id)
-    if (workers_[id].evaluation.samples > 0 && workers_[id].fate != WorkerState::Fate::Aside)
-      last.insert_or_assign(workers_[id].name, WorkerId{id});
+  for (WorkerId id; roster_.knows(id); ++id.value)
+    if (workers_[id.value].evaluation.samples > 0 && roster_[id].life != Life::Aside)
+      last.insert_or_assign(roster_[id].name, id);
   std::vector<WorkerId> all;
   for (const auto& [name, id] : last) all.push_back(id);
   std::ranges::sort(all);
@@ -789,7 +775,7 @@ void Scheduler::merge_evaluations(Instant now) {
   std::size_t away = 0;
   for (const WorkerId id : measured) {
     of_all += static_cast<double>(workers_[id.value].evaluation.samples);
-    if (!members_.contains(workers_[id.value].name)) ++away;
+    if (!roster_.members().contains(roster_[id].name)) ++away;
   }
   const double most_loss =
       largest_believed([](const WorkerState& worker) { return worker.evaluation.loss; });
@@ -855,9 +841,8 @@ void Scheduler::take_training_loss(Instant now) {
 // One worker's word is not enough to say that the loss of all is not finite.
 double Scheduler::largest_believed(double (*figure)(const WorkerState&)) const {
   std::vector<double> all;
-  for (const WorkerState& worker : workers_) {
-    if (worker.fate != WorkerState::Fate::Member) continue;
-    const double each = figure(worker);
+  for (const auto& [name, id] : roster_.members()) {
+    const double each = figure(workers_[id.value]);
     all.push_back(std::isfinite(each) ? each : std::numeric_limits<double>::infinity());
   }
   if (all.empty()) return kAbsurdFactor;
@@ -875,15 +860,15 @@ void Scheduler::leave_out(WorkerId id, double loss) {
                   worker_title(id), loss, kAbsurdFactor));
 }
 
-void Scheduler::on_leave(Instant now, WorkerId id, WorkerState::Fate fate, const std::string& why) {
-  if (run_.stopped() && fate == WorkerState::Fate::Left) {
-    end_membership(id, WorkerState::Fate::Done);
+void Scheduler::on_leave(Instant now, WorkerId id, Life life, const std::string& why) {
+  if (run_.stopped() && life == Life::Left) {
+    end_membership(id, Life::Done, {});
     end_step(now);
     return;
   }
-  remove_member(now, id, fate, why);
+  remove_member(now, id, life, why);
   if (run_.stopped()) return end_step(now);
-  if (run_.gathering() || !members_.empty()) return;
+  if (run_.gathering() || !roster_.members().empty()) return;
   deserted_ = next_call_ = now;
   await_workers(now);
 }
@@ -911,13 +896,14 @@ std::string Scheduler::awaited() const {
     return servers_awaited(servers_.size(), options_.servers,
                            options_.addresses.empty() ? "" : options_.addresses[servers_.size()]);
   if (seeder_ && !seeded()) return "the initial values of " + worker_title(*seeder_);
-  if (members_.size() >= options_.workers)
+  const auto& members = roster_.members();
+  if (members.size() >= options_.workers)
     return fmt::format("the servers, which take the list of {}",
-                       rubato::counted(members_.size(), "worker"));
+                       rubato::counted(members.size(), "worker"));
   std::vector<std::string> missing;
   for (const std::string& name : options_.listed)
-    if (!members_.contains(name)) missing.push_back(name);
-  return workers_awaited(missing, members_.size(), options_.workers);
+    if (!members.contains(name)) missing.push_back(name);
+  return workers_awaited(missing, members.size(), options_.workers);
 }
 
 void Scheduler::say_awaited(Instant now) {
@@ -931,17 +917,14 @@ void Scheduler::say_awaited(Instant now) {
   for (const auto& [name, peer] : outside_) send(peer, line);
 }
 
-void Scheduler::remove_member(Instant now, WorkerId id, WorkerState::Fate fate,
-                              const std::string& why) {
-  WorkerState& worker = workers_[id.value];
-  end_membership(id, fate);
-  worker.gone_at = now;
-  const bool left = fate == WorkerState::Fate::Left;
+void Scheduler::remove_member(Instant now, WorkerId id, Life life, const std::string& why) {
+  end_membership(id, life, now);
+  const bool left = life == Life::Left;
   log(left ? SchedulerEvent::Kind::Left : SchedulerEvent::Kind::Lost,
-      fmt::format("worker {} '{}' {}: {}", id.value, worker.name,
-                  left                               ? "left"
-                  : fate == WorkerState::Fate::Aside ? "set aside"
-                                                     : "lost",
+      fmt::format("{} {}: {}", worker_title(id),
+                  left                  ? "left"
+                  : life == Life::Aside ? "set aside"
+                                        : "lost",
                   why));
   if (run_.stopped()) return;
   if (tuner_) tuner_->on_leave(now, id);
@@ -949,14 +932,9 @@ void Scheduler::remove_member(Instant now, WorkerId id, WorkerState::Fate fate,
   drain_tuner(now);
 }
 
-void Scheduler::end_membership(WorkerId id, WorkerState::Fate fate) {
+void Scheduler::end_membership(WorkerId id, Life life, std::optional<Instant> gone_at) {
   changed_ = true;
-  WorkerState& worker = workers_[id.value];
-  worker.fate = fate;
-  past_.insert(worker.incarnation);
-  std::uint64_t& past = past_steps_[worker.name];
-  past = proto::sum_of(past, worker.progress.steps);
-  members_.erase(worker.name);
+  roster_.remove(id, life, gone_at, workers_[id.value].progress.steps);
   if (seeder_ == id) seeder_.reset();
   worker_silence_.forget(id.value);
   if (watch_) watch_->on_gone(id);
@@ -969,7 +947,7 @@ void Scheduler::find_lost(Instant now) {
   auto lost = worker_silence_.lost(now);
   std::ranges::sort(lost);
   for (const auto id : lost)
-    on_leave(now, WorkerId{id}, WorkerState::Fate::Lost,
+    on_leave(now, WorkerId{id}, Life::Lost,
              fmt::format("no heartbeat for {:.0f} s", options_.lost_after.seconds()));
   run_.stopped() ? find_silent_at_end(now) : find_absent(now);
 }
@@ -1065,7 +1043,7 @@ void Scheduler::heard_somebody(Instant now) {
 // --- members that lie or break -------------------------------------------------------------------
 
 std::string Scheduler::worker_title(WorkerId worker) const {
-  return fmt::format("worker {} '{}'", worker.value, workers_[worker.value].name);
+  return fmt::format("worker {} '{}'", worker.value, roster_[worker].name);
 }
 
 // A server that was frozen or cut off has waited for commits that could not reach it. That is no
@@ -1073,19 +1051,17 @@ std::string Scheduler::worker_title(WorkerId worker) const {
 void Scheduler::on_standings(Instant now, std::uint32_t server, const proto::Heartbeat& beat) {
   for (proto::Standing standing : beat.standings) {
     standing.waited = std::min(standing.waited, now - servers_[server].present_since);
-    if (standing.worker.value >= workers_.size()) continue;
-    WorkerState& worker = workers_[standing.worker.value];
+    if (!roster_.knows(standing.worker)) continue;
+    const Roster::Worker& worker = roster_[standing.worker];
     if (worker.incarnation != standing.incarnation) continue;
-    auto& [all, last] = worker.refused[server];
+    auto& [all, last] = workers_[standing.worker.value].refused[server];
     for (std::size_t i = 0; i < all.size(); ++i) {
       const std::uint64_t now_refused = standing.refused[i];
       all[i] = proto::sum_of(all[i], now_refused < last[i] ? now_refused : now_refused - last[i]);
     }
     last = standing.refused;
-    if (!watch_ || run_.stopped() || worker.fate != WorkerState::Fate::Member || !worker.started ||
-        worker.rejoining)
-      continue;
-    if (const auto verdict = watch_->on_standing(now, standing, members_.size()))
+    if (!watch_ || run_.stopped() || worker.life != Life::Training) continue;
+    if (const auto verdict = watch_->on_standing(now, standing, roster_.members().size()))
       act(now, *verdict);
   }
   if (beat.broken && watch_)
@@ -1112,20 +1088,17 @@ void Scheduler::act(Instant now, const WorkerWatch::Verdict& verdict) {
 }
 
 void Scheduler::leave_out(Instant now, const WorkerWatch::Verdict& verdict) {
-  WorkerState& worker = workers_[verdict.worker.value];
-  worker.stalled = true;
-  Stall& stall = stalls_[worker.name];
+  Stall& stall = stalls_[roster_[verdict.worker].name];
   ++stall.count;
   stall.until = now + verdict.waited * kAwayFactor;
   stall.first = std::min(verdict.allowed, options_.watch->stalled);
-  on_leave(now, verdict.worker, WorkerState::Fate::Lost, verdict.text);
+  on_leave(now, verdict.worker, Life::Stalled, verdict.text);
 }
 
-bool Scheduler::may_come_back(Instant now, const WorkerState& worker,
-                              const Message& message) const {
+bool Scheduler::may_come_back(Instant now, WorkerId id, const Message& message) const {
   const auto* progress = std::get_if<proto::Progress>(&message.body);
-  return progress && now >= stalls_.at(worker.name).until &&
-         progress->steps > worker.progress.steps;
+  return progress && now >= stalls_.at(roster_[id].name).until &&
+         progress->steps > workers_[id.value].progress.steps;
 }
 
 void Scheduler::set_aside(Instant now, const WorkerWatch::Verdict& verdict) {
@@ -1134,9 +1107,9 @@ void Scheduler::set_aside(Instant now, const WorkerWatch::Verdict& verdict) {
       "{} is set aside: {}; look at its data and its machine, and "
       "restart it to join again",
       worker_title(verdict.worker), verdict.text);
-  aside_[worker.incarnation] = worker.aside_why;
-  send(worker.peer, proto::Refusal{RefusalCode::SetAside, worker.aside_why});
-  on_leave(now, verdict.worker, WorkerState::Fate::Aside, verdict.text);
+  aside_[roster_[verdict.worker].incarnation] = worker.aside_why;
+  send(roster_[verdict.worker].peer, proto::Refusal{RefusalCode::SetAside, worker.aside_why});
+  on_leave(now, verdict.worker, Life::Aside, verdict.text);
 }
 
 void Scheduler::watch_loss(Instant now, Instant at, double loss) {
@@ -1193,7 +1166,7 @@ void Scheduler::on_return(Instant now) {
     server.clock = {};  // the journal does not have it
     server.heard = {};
   }
-  for (WorkerState& worker : workers_) worker.peer = kNobody;
+  roster_.on_return();
   heard_ = now;
   cut_off_ = false;
   worker_silence_.excuse(now);
@@ -1204,18 +1177,18 @@ void Scheduler::on_return(Instant now) {
   lists_.on_return(now);
   waiting_.clear();
   settling_ = run_.started() && serving();
-  if (!members_.empty()) workers_until_ = now + options_.absent_max;
+  if (!roster_.members().empty()) workers_until_ = now + options_.absent_max;
   if (deserted_) deserted_ = next_call_ = now;
   evaluator_.reset();
   if (run_.stopped()) run_.stop_again(now + options_.lost_after);
 }
 
-void Scheduler::tell_again(const WorkerState& worker) {
+void Scheduler::tell_again(WorkerId worker) {
   workers_until_.reset();
   if (run_.stopped())
-    send_stop(worker.peer);
-  else if (worker.directive)
-    send(worker.peer, *worker.directive);
+    send_stop(roster_[worker].peer);
+  else if (const auto& directive = workers_[worker.value].directive)
+    send(roster_[worker].peer, *directive);
 }
 
 void Scheduler::on_wakeup(Instant now) {
@@ -1274,8 +1247,8 @@ void Scheduler::end(Instant now, std::string reason, bool failed) {
   run_.stop(now, std::move(reason), failed, now + options_.lost_after);
   lists_.stop();
   log(SchedulerEvent::Kind::Stopped, "stop: " + *run_.stop_reason());
-  for (const auto& worker : workers_)
-    if (worker.fate == WorkerState::Fate::Member) send_stop(worker.peer);
+  for (const auto& worker : roster_.all())
+    if (worker.member()) send_stop(worker.peer);
   for (const auto& [name, peer] : outside_) send_stop(peer);
   end_step(now);
 }
@@ -1290,7 +1263,8 @@ void Scheduler::stop_without_parameters(Instant now, std::string reason) {
 }
 
 void Scheduler::end_step(Instant now) {
-  if (run_.phase() == RunPhase::LastCommits && (members_.empty() || run_.waited_enough(now))) {
+  if (run_.phase() == RunPhase::LastCommits &&
+      (roster_.members().empty() || run_.waited_enough(now))) {
     run_.end_step(RunPhase::LastPull, now + options_.last_pull);
     if (evaluator_) send_stop(evaluator_->peer);
   }
@@ -1313,49 +1287,56 @@ void Scheduler::end_step(Instant now) {
 }
 
 bool Scheduler::drained() const {
-  return run_.stopped() && members_.empty();
+  return run_.stopped() && roster_.members().empty();
 }
 
-Scheduler::WorkerState* Scheduler::find_worker(Instant now, PeerId from, const Message& message) {
-  const std::uint32_t id = message.sender.index;
+bool Scheduler::is_from_member(Instant now, PeerId from, const Message& message) {
+  const WorkerId id{message.sender.index};
   const auto is_next = [&] {  // it was to join again, and leaves instead
-    return workers_[id].incarnation + 1 == message.incarnation &&
+    return roster_[id].incarnation + 1 == message.incarnation &&
            std::holds_alternative<proto::Leave>(message.body);
   };
-  if (id >= workers_.size() || (workers_[id].incarnation != message.incarnation && !is_next())) {
+  if (!roster_.knows(id) || (roster_[id].incarnation != message.incarnation && !is_next())) {
     refuse(from, RefusalCode::NotMember,
            fmt::format("{} is not a member: join first", to_string(message.sender)));
-    return nullptr;
+    return false;
   }
-  WorkerState& worker = workers_[id];
-  if (worker.fate == WorkerState::Fate::Aside) {
-    refuse(from, RefusalCode::SetAside, worker.aside_why);
-    return nullptr;
+  const Roster::Worker& worker = roster_[id];
+  switch (worker.life) {
+    case Life::Joined:
+    case Life::Training:
+    case Life::Rejoining:
+      break;
+    case Life::Left:
+    case Life::Done:
+      return false;  // a late message
+    case Life::Aside:
+      refuse(from, RefusalCode::SetAside, workers_[id.value].aside_why);
+      return false;
+    case Life::Stalled:
+      if (!run_.stopped() && !may_come_back(now, id, message)) return false;
+      [[fallthrough]];
+    case Life::Lost:
+      refuse(from, RefusalCode::NotMember,
+             fmt::format("{} '{}' was declared lost: restart it to join again",
+                         to_string(message.sender), worker.name));
+      return false;
+    case Life::Replaced:
+      refuse(from, RefusalCode::NameTaken,
+             fmt::format("{} '{}' was replaced by a later process of its name: this one ends",
+                         to_string(message.sender), worker.name));
+      return false;
   }
-  if (worker.stalled && !run_.stopped() && !may_come_back(now, worker, message)) return nullptr;
-  if (worker.fate == WorkerState::Fate::Lost) {
-    refuse(from, RefusalCode::NotMember,
-           fmt::format("{} '{}' was declared lost: restart it to join again",
-                       to_string(message.sender), worker.name));
-    return nullptr;
-  }
-  if (worker.fate == WorkerState::Fate::Replaced) {
-    refuse(from, RefusalCode::NameTaken,
-           fmt::format("{} '{}' was replaced by a later process of its name: this one ends",
-                       to_string(message.sender), worker.name));
-    return nullptr;
-  }
-  if (worker.fate != WorkerState::Fate::Member) return nullptr;  // it left: a late message
-  worker.heard = now;
-  const bool first = std::exchange(worker.peer, from) == kNobody;
-  if (first) tell_again(worker);
-  if (worker.rejoining && !run_.stopped()) send(from, proto::Notice{"", true});  // lost, perhaps
-  return &worker;
+  workers_[id.value].heard = now;
+  if (roster_.spoke(id, from)) tell_again(id);
+  if (worker.life == Life::Rejoining && !run_.stopped())
+    send(from, proto::Notice{"", true});  // the first one was lost, perhaps
+  return true;
 }
 
 std::optional<Message> Scheduler::farewell_of(PeerId peer, std::string reason) const {
-  for (const auto& [name, id] : members_) {
-    const WorkerState& worker = workers_[id.value];
+  for (const auto& [name, id] : roster_.members()) {
+    const Roster::Worker& worker = roster_[id];
     if (worker.peer != peer) continue;
     return Message{.cluster = options_.cluster,
                    .sender = {Role::Worker, id.value},

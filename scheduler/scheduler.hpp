@@ -42,6 +42,7 @@
 #include "proto/outbox.hpp"
 #include "scheduler/good_copies.hpp"
 #include "scheduler/member_lists.hpp"
+#include "scheduler/roster.hpp"
 #include "scheduler/run_phase.hpp"
 #include "scheduler/silence.hpp"
 #include "scheduler/stop_criterion.hpp"
@@ -49,9 +50,6 @@
 #include "sync/model.hpp"
 
 namespace rubato::scheduler {
-
-// The list of this many members fits into a control frame (proto::kControlBytesMax).
-inline constexpr std::uint32_t kWorkersMax = 16'000;
 
 struct SchedulerOptions {
   std::uint64_t cluster = 0;
@@ -164,7 +162,7 @@ class Scheduler {
   // As StopCriterion judges them; 0 before the first evaluation.
   double smoothed_loss() const { return criterion_.smoothed_loss(); }
   double smoothed_accuracy() const { return criterion_.smoothed_accuracy(); }
-  std::size_t members() const { return members_.size(); }
+  std::size_t members() const { return roster_.members().size(); }
   std::size_t servers() const { return servers_.size(); }
   std::uint64_t commits() const { return commits_; }  // of all workers
   // What the member at this address would say to leave. Nothing: no member is there.
@@ -208,21 +206,9 @@ class Scheduler {
   struct Refusals {
     proto::RefusedCounts all = {}, last = {};
   };
+  // What a worker has told, and was told, beside what the roster knows.
   struct WorkerState {
-    std::string name;
-    Incarnation incarnation = 0;
-    proto::PeerId peer = 0;
-    std::uint64_t epoch = 0;     // the first member list that holds it
-    std::uint64_t left_out = 0;  // as its Hello says
-    bool started = false;
-    bool rejoining = false;  // told to join again; no shard takes its commits until then
-    std::optional<sync::Directive> directive = {};  // the last
-    Instant joined_at = {};
-    std::optional<Instant> gone_at = {};  // it left, or was found lost, before the stop
-    // Done: left after the stop. Replaced: a later process has its name.
-    // Aside: its commits were refused again and again.
-    enum class Fate { Member, Left, Lost, Replaced, Aside, Done } fate = Fate::Member;
-    bool stalled = false;                            // Lost, since others waited for it
+    std::optional<sync::Directive> directive = {};   // the last
     std::string aside_why;                           // Aside
     std::map<std::uint32_t, Refusals> refused = {};  // by server
     Instant heard = {};                              // for status() alone, as the two below
@@ -276,8 +262,8 @@ class Scheduler {
   void on_worker_evaluation(WorkerId worker, const proto::Evaluation& evaluation);
   void on_evaluation(Instant now, Instant at, double loss, double accuracy,
                      const ClassFigures& classes = {});
-  // The worker that sent `message`. Returns: null if it is no member; refuses it unless it left.
-  WorkerState* find_worker(Instant now, proto::PeerId from, const proto::Message& message);
+  // Whether a member sent `message`. Refuses it if not, unless it left.
+  bool is_from_member(Instant now, proto::PeerId from, const proto::Message& message);
 
   // Members that lie or break.
   void on_standings(Instant now, std::uint32_t server, const proto::Heartbeat& beat);
@@ -285,7 +271,7 @@ class Scheduler {
   void leave_out(Instant now, const WorkerWatch::Verdict& verdict);
   void set_aside(Instant now, const WorkerWatch::Verdict& verdict);
   // A worker that was left out shows progress, and has been away for long enough.
-  bool may_come_back(Instant now, const WorkerState& worker, const proto::Message& message) const;
+  bool may_come_back(Instant now, WorkerId worker, const proto::Message& message) const;
   // The parameters are of no use: all shards go back, or the run ends.
   void set_back(Instant now, const std::string& why);
   void watch_loss(Instant now, Instant at, double loss);
@@ -303,7 +289,7 @@ class Scheduler {
   void find_absent(Instant now);
   void find_silent_at_end(Instant now);
   // A worker is heard for the first time since the return: it is told what may not have reached it.
-  void tell_again(const WorkerState& worker);
+  void tell_again(WorkerId worker);
   // Returns: true if nobody was heard for so long that this node must be cut off.
   bool cut_off(Instant now);
   void heard_somebody(Instant now);
@@ -313,10 +299,11 @@ class Scheduler {
   void admit(Instant now, proto::PeerId from, const proto::Message& message);
   void admit_again(Instant now, WorkerId worker, Incarnation incarnation);
   void end_refused(Instant now, const proto::Message& message);
-  static bool joins_again(const WorkerState& worker, const proto::Message& message);
-  void on_leave(Instant now, WorkerId worker, WorkerState::Fate fate, const std::string& why);
-  void remove_member(Instant now, WorkerId id, WorkerState::Fate fate, const std::string& why);
-  void end_membership(WorkerId id, WorkerState::Fate fate);
+  bool joins_again(WorkerId worker, const proto::Message& message) const;
+  // A member goes. `life`: as what.
+  void on_leave(Instant now, WorkerId worker, Life life, const std::string& why);
+  void remove_member(Instant now, WorkerId id, Life life, const std::string& why);
+  void end_membership(WorkerId id, Life life, std::optional<Instant> gone_at);
   // `failed`: the run cannot go on, and no node ends with exit code 0.
   void end(Instant now, std::string reason, bool failed);
   void find_lost(Instant now);
@@ -354,10 +341,8 @@ class Scheduler {
   void leave_out(WorkerId worker, double loss);
   void record_evaluation(double t, double loss, double accuracy, const ClassFigures& classes);
   double heterogeneity() const;
-  static std::string fate_name(WorkerState::Fate fate);  // as in WorkerRecord
+  static std::string life_name(Life life);  // as in WorkerRecord
   static RefusedByReason refused_of(const WorkerState& worker);
-  // `workers`, indices into workers_, in the order of SchedulerOptions::order.
-  std::vector<std::size_t> ordered(std::vector<std::size_t> workers) const;
 
   // The next step of the end, if it is time.
   void end_step(Instant now);
@@ -371,20 +356,19 @@ class Scheduler {
   SchedulerOptions options_;
   std::unique_ptr<sync::Tuner> tuner_;
   StopCriterion criterion_;
-  std::vector<ServerState> servers_;         // by shard
-  std::vector<WorkerState> workers_;         // by id: all workers that ever joined
-  std::map<std::string, WorkerId> members_;  // by name
+  std::vector<ServerState> servers_;  // by shard
+  Roster roster_;
+  std::vector<WorkerState> workers_;  // by number, as in roster_
   std::optional<EvaluatorState> evaluator_;
   // Kept up to date, so that no event has to visit every worker.
-  std::uint64_t steps_ = 0;      // of all workers
-  std::uint64_t commits_ = 0;    // of all workers
-  std::deque<WorkerId> joined_;  // not started yet, by epoch
-  Silence worker_silence_;       // of the members
-  Silence server_silence_;       // of the servers that are not absent
-  Silence absence_;              // of the absent ones, since they were found so
-  Silence silence_of_all_;       // one entry: when anybody was heard
-  Instant heard_;                // the last time
-  bool cut_off_ = false;         // told
+  std::uint64_t steps_ = 0;    // of all workers
+  std::uint64_t commits_ = 0;  // of all workers
+  Silence worker_silence_;     // of the members
+  Silence server_silence_;     // of the servers that are not absent
+  Silence absence_;            // of the absent ones, since they were found so
+  Silence silence_of_all_;     // one entry: when anybody was heard
+  Instant heard_;              // the last time
+  bool cut_off_ = false;       // told
   // After a return: until when a worker must be heard, while none was; and whether servers that are
   // new processes wait for each other, in waiting_, by shard.
   std::optional<Instant> workers_until_;
@@ -396,8 +380,7 @@ class Scheduler {
   std::map<std::uint32_t, Waiting> waiting_;
   std::uint64_t refusals_ = 0;
   bool changed_ = false;  // by the message that is heard now, whether it is refused or not
-  std::map<std::string, std::uint64_t> past_steps_;  // by name, of workers that are no members
-  std::set<Incarnation> past_;  // replaced servers; workers that are no members any more
+  std::set<Incarnation> past_servers_;  // another process has taken the place of each
   GoodCopies copies_;
   std::optional<WorkerWatch> watch_;
   std::optional<Instant> next_look_;  // of the watch

@@ -15,17 +15,20 @@
 
 namespace rubato::scheduler {
 
-std::string Scheduler::fate_name(WorkerState::Fate fate) {
-  switch (fate) {
-    case WorkerState::Fate::Left:
+std::string Scheduler::life_name(Life life) {
+  switch (life) {
+    case Life::Left:
       return "left";
-    case WorkerState::Fate::Lost:
-    case WorkerState::Fate::Replaced:
+    case Life::Lost:
+    case Life::Stalled:
+    case Life::Replaced:
       return "lost";
-    case WorkerState::Fate::Aside:
+    case Life::Aside:
       return "set aside";
-    case WorkerState::Fate::Member:
-    case WorkerState::Fate::Done:  // a member to the end
+    case Life::Joined:
+    case Life::Training:
+    case Life::Rejoining:
+    case Life::Done:  // a member to the end
       return "member";
   }
   return "member";
@@ -67,11 +70,11 @@ double Scheduler::heterogeneity() const {
   };
   std::vector<Measured> measured;
   std::map<std::string_view, std::size_t> places;
-  for (const auto& worker : workers_) {
-    const auto place = places.emplace(worker.name, measured.size()).first->second;
+  for (WorkerId id; roster_.knows(id); ++id.value) {
+    const auto place = places.emplace(roster_[id].name, measured.size()).first->second;
     if (place == measured.size()) measured.emplace_back();
-    measured[place].compute += worker.progress.compute.seconds();
-    measured[place].steps += worker.progress.steps;
+    measured[place].compute += workers_[id.value].progress.compute.seconds();
+    measured[place].steps += workers_[id.value].progress.steps;
   }
   double sum = 0, slowest = 0;
   std::uint32_t timed = 0;
@@ -83,21 +86,6 @@ double Scheduler::heterogeneity() const {
     ++timed;
   }
   return timed > 0 ? sum / timed / slowest : 0;
-}
-
-std::vector<std::size_t> Scheduler::ordered(std::vector<std::size_t> workers) const {
-  if (options_.order.empty()) return workers;
-  std::map<std::string_view, std::size_t> places;
-  for (const std::string& name : options_.order) places.emplace(name, places.size());
-  std::vector<std::pair<std::size_t, std::size_t>> sorted;  // place in the order, worker
-  for (const std::size_t worker : workers) {
-    // Later lives of a name come last.
-    const auto place = places.extract(workers_[worker].name);
-    sorted.emplace_back(place ? place.mapped() : options_.order.size(), worker);
-  }
-  std::ranges::sort(sorted);
-  std::ranges::transform(sorted, workers.begin(), [](const auto& each) { return each.second; });
-  return workers;
 }
 
 RefusedByReason Scheduler::refused_of(const WorkerState& worker) {
@@ -118,19 +106,20 @@ RunRecord Scheduler::record() const {
   record.steps = steps();
   record.commits = commits_;
   double compute = 0, wait = 0, communicate = 0;
-  std::vector<std::size_t> all(workers_.size());
-  std::iota(all.begin(), all.end(), std::size_t{0});
-  all = ordered(std::move(all));
+  std::vector<WorkerId> all;
+  for (WorkerId id; roster_.knows(id); ++id.value) all.push_back(id);
+  all = roster_.ordered(std::move(all));
   const bool by_join = std::ranges::is_sorted(all);
   for (CommitCountRecord& counts : record.commit_counts) {
     if (by_join) break;
     const auto by_id = std::move(counts.commits);
     counts.commits.assign(all.size(), 0);
     for (std::size_t i = 0; i < all.size(); ++i)
-      if (all[i] < by_id.size()) counts.commits[i] = by_id[all[i]];
+      if (all[i].value < by_id.size()) counts.commits[i] = by_id[all[i].value];
   }
-  for (const std::size_t index : all) {
-    const WorkerState& worker = workers_[index];
+  for (const WorkerId id : all) {
+    const Roster::Worker& known = roster_[id];
+    const WorkerState& worker = workers_[id.value];
     const auto& p = worker.progress;
     record.bytes_up = proto::sum_of(record.bytes_up, p.bytes_up);
     record.bytes_down = proto::sum_of(record.bytes_down, p.bytes_down);
@@ -139,16 +128,16 @@ RunRecord Scheduler::record() const {
     communicate += p.communicate.seconds();
     const double step = p.steps > 0 ? p.compute.seconds() / static_cast<double>(p.steps) : 0;
     const auto gone =
-        worker.gone_at ? std::optional(std::max(0.0, run_.seconds(*worker.gone_at))) : std::nullopt;
-    record.workers.push_back({worker.name, p.steps, p.commits, p.compute.seconds(),
-                              p.wait.seconds(), p.communicate.seconds(), step,
-                              fate_name(worker.fate), std::max(0.0, run_.seconds(worker.joined_at)),
-                              gone, worker.evaluation.samples, worker.evaluation.loss,
+        known.gone_at ? std::optional(std::max(0.0, run_.seconds(*known.gone_at))) : std::nullopt;
+    record.workers.push_back({known.name, p.steps, p.commits, p.compute.seconds(), p.wait.seconds(),
+                              p.communicate.seconds(), step, life_name(known.life),
+                              std::max(0.0, run_.seconds(known.joined_at)), gone,
+                              worker.evaluation.samples, worker.evaluation.loss,
                               worker.evaluation.accuracy});
     record.workers.back().late_seconds = p.late.seconds();
-    record.workers.back().number = static_cast<std::uint32_t>(index);
+    record.workers.back().number = id.value;
     record.workers.back().training_loss = worker.loss;
-    record.workers.back().left_out = worker.left_out;
+    record.workers.back().left_out = known.left_out;
     const RefusedByReason refused = refused_of(worker);
     record.workers.back().refused = refused;
     for (std::size_t i = 0; i < refused.size(); ++i)

@@ -106,18 +106,19 @@ std::string Scheduler::status(Instant now) const {
                        {"snapshot", copies_.saved(static_cast<std::uint32_t>(servers.size()))}});
   }
   Json& workers = all["workers"] = Json::array();
-  std::vector<std::size_t> members;
-  for (const auto& [name, id] : members_) members.push_back(id.value);
+  std::vector<WorkerId> members;
+  for (const auto& [name, id] : roster_.members()) members.push_back(id);
   std::ranges::sort(members);
-  for (const std::size_t member : ordered(std::move(members))) {
+  for (const WorkerId id : roster_.ordered(std::move(members))) {
     if (workers.size() == kWorkersTold) break;
-    const WorkerState& worker = workers_[member];
+    const Roster::Worker& member = roster_[id];
+    const WorkerState& worker = workers_[id.value];
     const proto::Progress& p = worker.progress;
     const double total = (p.compute + p.wait + p.communicate).seconds();
-    Json row{{"name", short_text(worker.name)},
-             {"state", worker.rejoining ? "joins again"
-                       : worker.started ? "trains"
-                                        : "joined"},
+    Json row{{"name", short_text(member.name)},
+             {"state", member.life == Life::Rejoining  ? "joins again"
+                       : member.life == Life::Training ? "trains"
+                                                       : "joined"},
              {"steps", p.steps},
              {"commits", p.commits},
              {"steps_per_second", worker.pace.steps_rate},
@@ -140,7 +141,7 @@ std::string Scheduler::status(Instant now) const {
                           {"batch", worker.directive->batch}};
     workers.push_back(std::move(row));
   }
-  all["workers_left_out"] = members_.size() - workers.size();
+  all["workers_left_out"] = roster_.members().size() - workers.size();
   // Names are any bytes.
   return all.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
