@@ -58,10 +58,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, std::unique_ptr<sync::Tune
       tuner_(std::move(tuner)),
       criterion_(options.stop, options.task),
       roster_(options.order),
-      worker_silence_(options.lost_after),
-      server_silence_(options.lost_after),
-      absence_(std::max(options.absent_max - options.lost_after, Duration{})),
-      silence_of_all_(options.absent_max),
+      hearing_(options.lost_after, options.absent_max),
       copies_(options.incarnation, options.save_every, options.absent_max) {
   RUBATO_CHECK(options.servers >= 1 && options.workers >= 1, "a cluster has servers and workers");
   if (options.watch) watch_.emplace(*options.watch);
@@ -99,8 +96,7 @@ void Scheduler::take(Instant now, PeerId from, const Message& message) {
     case Role::Worker: {
       if (!is_from_member(now, from, message)) return;
       const WorkerId id{message.sender.index};
-      worker_silence_.heard(id.value, now);
-      heard_somebody(now);
+      hear_worker(now, id);
       if (const auto* progress = std::get_if<proto::Progress>(&message.body))
         on_progress(now, id, *progress);
       else if (const auto* evaluation = std::get_if<proto::Evaluation>(&message.body))
@@ -251,8 +247,7 @@ void Scheduler::on_server_hello(Instant now, PeerId from, const Message& message
                         .endpoint = hello.endpoint,
                         .public_key = hello.public_key,
                         .incarnation = message.incarnation,
-                        .peer = from,
-                        .absent_since = {}});
+                        .peer = from});
     lists_.add_server();
     copies_.add_server(hello.snapshots);
     log(SchedulerEvent::Kind::Joined,
@@ -390,8 +385,7 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
     const bool again = joins_again(id, message);
     if (same || again) {
       const bool first = roster_.spoke(id, from);
-      worker_silence_.heard(id.value, now);
-      heard_somebody(now);
+      hear_worker(now, id);
       if (first) tell_again(id);
       if (again || worker.life == Life::Rejoining) return admit_again(now, id, message.incarnation);
       if (serving()) {
@@ -478,7 +472,6 @@ void Scheduler::admit(Instant now, PeerId from, const Message& message) {
            fmt::format("the cluster has its {} workers", kWorkersMax));
     return;
   }
-  workers_until_.reset();
   deserted_.reset();
   const WorkerId id = roster_.admit({.name = hello.name,
                                      .incarnation = message.incarnation,
@@ -488,8 +481,7 @@ void Scheduler::admit(Instant now, PeerId from, const Message& message) {
                                      .joined_at = now});
   WorkerState& worker = workers_.emplace_back();
   worker.heard = worker.pace.since = now;
-  worker_silence_.heard(id.value, now);
-  heard_somebody(now);
+  hear_worker(now, id);
   log(SchedulerEvent::Kind::Joined,
       fmt::format("worker {} '{}' joined{}", id.value, hello.name,
                   hello.left_out == 0
@@ -936,18 +928,14 @@ void Scheduler::end_membership(WorkerId id, Life life, std::optional<Instant> go
   changed_ = true;
   roster_.remove(id, life, gone_at, workers_[id.value].progress.steps);
   if (seeder_ == id) seeder_.reset();
-  worker_silence_.forget(id.value);
+  hearing_.forget_worker(id);
   if (watch_) watch_->on_gone(id);
 }
 
 void Scheduler::find_lost(Instant now) {
   if (!run_.stopped() && cut_off(now)) return;
-  // New processes of all workers take their time to read their data.
-  if (workers_until_ && now < *workers_until_) worker_silence_.excuse(now);
-  auto lost = worker_silence_.lost(now);
-  std::ranges::sort(lost);
-  for (const auto id : lost)
-    on_leave(now, WorkerId{id}, Life::Lost,
+  for (const WorkerId id : hearing_.lost_workers(now))
+    on_leave(now, id, Life::Lost,
              fmt::format("no heartbeat for {:.0f} s", options_.lost_after.seconds()));
   run_.stopped() ? find_silent_at_end(now) : find_absent(now);
 }
@@ -956,26 +944,16 @@ std::string Scheduler::title(std::uint32_t server) const {
   return fmt::format("server {} '{}'", server, servers_[server].name);
 }
 
-std::vector<std::uint32_t> Scheduler::newly_absent(Instant now) {
-  auto silent = server_silence_.lost(now);
-  for (const auto index : silent) {
-    server_silence_.forget(index);
-    servers_[index].absent_since = now;
-    copies_.on_absent(index);
-  }
-  return silent;
-}
-
 void Scheduler::find_absent(Instant now) {
-  for (const auto index : newly_absent(now)) {
-    absence_.heard(index, now);
+  for (const auto index : hearing_.newly_absent(now)) {
+    copies_.on_absent(index);
     const auto line =
         fmt::format("{} is silent for {:.0f} s; waiting for it for up to {:.0f} s", title(index),
                     options_.lost_after.seconds(), options_.absent_max.seconds());
     log(SchedulerEvent::Kind::Absent, line);
     notice(line, false);
   }
-  const auto lost = absence_.lost(now);
+  const auto lost = hearing_.lost_servers(now);
   if (lost.empty()) return;
   const std::uint32_t first = std::ranges::min(lost);
   stop_without_parameters(
@@ -987,10 +965,10 @@ void Scheduler::find_absent(Instant now) {
 // After the stop no other process takes the place of a server that is gone.
 void Scheduler::find_silent_at_end(Instant now) {
   if (run_.phase() < RunPhase::LastPull) return;
-  newly_absent(now);
+  for (const auto index : hearing_.newly_absent(now)) copies_.on_absent(index);
   if (!evaluator_) return;
   for (std::uint32_t i = 0; i < servers_.size(); ++i) {
-    if (!servers_[i].absent_since) continue;
+    if (!hearing_.absent(i)) continue;
     log(SchedulerEvent::Kind::Warning,
         fmt::format("{} is silent: the parameters of the end cannot be pulled", title(i)));
     evaluator_.reset();
@@ -999,45 +977,37 @@ void Scheduler::find_silent_at_end(Instant now) {
 }
 
 void Scheduler::on_server_heard(Instant now, std::uint32_t index) {
-  heard_somebody(now);
-  server_silence_.heard(index, now);
+  const auto heard = hearing_.on_server(now, index);
+  heard_somebody(heard.again);
   copies_.on_heard(index);
-  ServerState& server = servers_[index];
-  if (now - server.heard > options_.lost_after * 0.5) server.present_since = now;
-  server.heard = now;
-  if (!server.absent_since) return;
-  absence_.forget(index);
-  const Duration away = now - *server.absent_since + options_.lost_after;
-  server.absent_since.reset();
-  const auto line = fmt::format("{} is heard again after {:.0f} s", title(index), away.seconds());
+  if (!heard.away) return;
+  const auto line =
+      fmt::format("{} is heard again after {:.0f} s", title(index), heard.away->seconds());
   log(SchedulerEvent::Kind::Back, line);
   notice(line, false);
 }
 
-// Peers speak several times within `lost_after`. So when the first of them is to be declared lost,
-// and half of that time passed without a word of anybody, the others went at the same time.
 bool Scheduler::cut_off(Instant now) {
-  if (servers_.empty() || now - heard_ < options_.lost_after * 0.5) return false;
-  worker_silence_.excuse(now);
-  server_silence_.excuse(now);
-  absence_.excuse(now);
-  if (!std::exchange(cut_off_, true))
+  const auto cut_off = hearing_.cut_off(now);
+  if (!cut_off) return false;
+  if (cut_off->news)
     log(SchedulerEvent::Kind::Absent,
         fmt::format("hears no node at all for {:.0f} s: this scheduler may be cut off; nobody is "
                     "declared lost until it hears somebody, for up to {:.0f} s",
-                    (now - heard_).seconds(), options_.absent_max.seconds()));
-  if (!silence_of_all_.lost(now).empty())
+                    cut_off->silence.seconds(), options_.absent_max.seconds()));
+  if (cut_off->for_good)
     stop_without_parameters(
         now, fmt::format("no node was heard for {:.0f} s", options_.absent_max.seconds()));
   return true;
 }
 
-void Scheduler::heard_somebody(Instant now) {
+void Scheduler::hear_worker(Instant now, WorkerId worker) {
+  heard_somebody(hearing_.on_worker(now, worker));
+}
+
+void Scheduler::heard_somebody(bool again) {
   changed_ = true;
-  heard_ = now;
-  silence_of_all_.heard(0, now);
-  if (!std::exchange(cut_off_, false)) return;
-  log(SchedulerEvent::Kind::Back, "hears nodes again");
+  if (again) log(SchedulerEvent::Kind::Back, "hears nodes again");
 }
 
 // --- members that lie or break -------------------------------------------------------------------
@@ -1050,7 +1020,7 @@ std::string Scheduler::worker_title(WorkerId worker) const {
 // fault of their workers.
 void Scheduler::on_standings(Instant now, std::uint32_t server, const proto::Heartbeat& beat) {
   for (proto::Standing standing : beat.standings) {
-    standing.waited = std::min(standing.waited, now - servers_[server].present_since);
+    standing.waited = std::min(standing.waited, now - hearing_.present_since(server));
     if (!roster_.knows(standing.worker)) continue;
     const Roster::Worker& worker = roster_[standing.worker];
     if (worker.incarnation != standing.incarnation) continue;
@@ -1154,37 +1124,31 @@ void Scheduler::order_snapshot(Instant now) {
 
 // A server whose clock is unknown is in no list yet.
 void Scheduler::send_order(Instant now, const proto::Save& order) {
-  for (const auto& server : servers_)
-    if (!server.absent_since && server.clock != Instant{})
+  for (std::uint32_t i = 0; i < servers_.size(); ++i) {
+    const ServerState& server = servers_[i];
+    if (!hearing_.absent(i) && server.clock != Instant{})
       send(server.peer,
            proto::Save{order.number, order.keep, server.clock, now - server.clock_heard});
+  }
 }
 
 void Scheduler::on_return(Instant now) {
   for (ServerState& server : servers_) {
     server.peer = kNobody;
     server.clock = {};  // the journal does not have it
-    server.heard = {};
   }
   roster_.on_return();
-  heard_ = now;
-  cut_off_ = false;
-  worker_silence_.excuse(now);
-  server_silence_.excuse(now);
-  absence_.excuse(now);
-  silence_of_all_.heard(0, now);
+  hearing_.on_return(now, !roster_.members().empty());
   copies_.on_return();
   lists_.on_return(now);
   waiting_.clear();
   settling_ = run_.started() && serving();
-  if (!roster_.members().empty()) workers_until_ = now + options_.absent_max;
   if (deserted_) deserted_ = next_call_ = now;
   evaluator_.reset();
   if (run_.stopped()) run_.stop_again(now + options_.lost_after);
 }
 
 void Scheduler::tell_again(WorkerId worker) {
-  workers_until_.reset();
   if (run_.stopped())
     send_stop(roster_[worker].peer);
   else if (const auto& directive = workers_[worker.value].directive)
@@ -1205,9 +1169,7 @@ void Scheduler::on_wakeup(Instant now) {
   find_lost(now);
   if (next_look_ && *next_look_ <= now && !run_.stopped()) {
     next_look_ = now + kLookEvery;
-    const bool absent = std::ranges::any_of(
-        servers_, [](const ServerState& server) { return server.absent_since.has_value(); });
-    if (absent || cut_off_ || settling_) {
+    if (hearing_.any_absent() || hearing_.is_cut_off() || settling_) {
       watch_->excuse(now);
     } else {
       for (const auto& verdict : watch_->look(now)) act(now, verdict);
@@ -1222,14 +1184,8 @@ void Scheduler::on_wakeup(Instant now) {
 }
 
 std::optional<Instant> Scheduler::poll_wakeup() const {
-  std::optional<Instant> next = earlier(lists_.poll_wakeup(), worker_silence_.poll_wakeup());
-  if (run_.stopped()) {
-    if (over()) return next;
-    if (run_.phase() >= RunPhase::LastPull) next = earlier(next, server_silence_.poll_wakeup());
-    return earlier(next, run_.until());
-  }
-  next = earlier(next, server_silence_.poll_wakeup());
-  next = earlier(next, absence_.poll_wakeup());
+  std::optional<Instant> next = earlier(lists_.poll_wakeup(), hearing_.poll_wakeup(run_.phase()));
+  if (run_.stopped()) return earlier(next, run_.until());
   next = earlier(next, copies_.poll_wakeup());
   next = earlier(next, next_evaluation_);
   next = earlier(next, next_look_);
@@ -1280,10 +1236,14 @@ void Scheduler::end_step(Instant now) {
     if (order) send_order(now, *order);
     for (const auto& server : servers_) send_stop(server.peer);
   }
-  const auto gone = [](const ServerState& server) { return server.told || server.absent_since; };
-  if (run_.phase() == RunPhase::ServersEnd &&
-      (run_.waited_enough(now) || std::ranges::all_of(servers_, gone)))
+  if (run_.phase() == RunPhase::ServersEnd && (run_.waited_enough(now) || servers_have_ended()))
     run_.end_step(RunPhase::Over, now);
+}
+
+bool Scheduler::servers_have_ended() const {
+  for (std::uint32_t i = 0; i < servers_.size(); ++i)
+    if (!servers_[i].told && !hearing_.absent(i)) return false;
+  return true;
 }
 
 bool Scheduler::drained() const {

@@ -41,10 +41,10 @@
 #include "base/time.hpp"
 #include "proto/outbox.hpp"
 #include "scheduler/good_copies.hpp"
+#include "scheduler/hearing.hpp"
 #include "scheduler/member_lists.hpp"
 #include "scheduler/roster.hpp"
 #include "scheduler/run_phase.hpp"
-#include "scheduler/silence.hpp"
 #include "scheduler/stop_criterion.hpp"
 #include "scheduler/worker_watch.hpp"
 #include "sync/model.hpp"
@@ -141,7 +141,7 @@ class Scheduler {
   // The run is over because it could not go on: no criterion held.
   bool failed() const { return run_.failed(); }
   // After a return: no worker has been heard yet.
-  bool awaits_workers() const { return workers_until_.has_value(); }
+  bool awaits_workers() const { return hearing_.awaits_workers(); }
   const SchedulerOptions& options() const { return options_; }
   // True once every expected server has a shard.
   bool serving() const { return servers_.size() == options_.servers; }
@@ -184,13 +184,9 @@ class Scheduler {
     Incarnation incarnation = 0;
     proto::PeerId peer = 0;
     std::uint64_t snapshot = 0;  // that this life began with; 0: initial parameters
-    bool moved = false;  // it has not acknowledged a list yet, as the process that it is now
-    std::optional<Instant> absent_since = {};  // silent, and waited for
-    bool told = false;                         // it has said farewell
+    bool moved = false;        // it has not acknowledged a list yet, as the process that it is now
+    bool told = false;         // it has said farewell
     std::uint32_t seeded = 0;  // the number of the initial values that it has; 0: none
-    // When it was heard last, and since when it has been heard without a gap.
-    Instant heard = {};
-    Instant present_since = {};
     // Its clock as it told it last, and when; 0: not since the last on_return().
     Instant clock = {};
     Instant clock_heard = {};
@@ -284,15 +280,15 @@ class Scheduler {
   void rejoin_all(const std::string& why);
   void tell_moved();                                  // the evaluator, which server is where now
   void notice(const std::string& text, bool rejoin);  // to all members
-  // Servers that are silent for too long: from now on they count as absent.
-  std::vector<std::uint32_t> newly_absent(Instant now);
   void find_absent(Instant now);
   void find_silent_at_end(Instant now);
   // A worker is heard for the first time since the return: it is told what may not have reached it.
   void tell_again(WorkerId worker);
-  // Returns: true if nobody was heard for so long that this node must be cut off.
+  // Returns: whether this node is cut off. It says so, and ends the run after a long time.
   bool cut_off(Instant now);
-  void heard_somebody(Instant now);
+  void hear_worker(Instant now, WorkerId worker);
+  // `again`: this node was cut off until now.
+  void heard_somebody(bool again);
   std::string title(std::uint32_t server) const;  // "server 1 'server-1'"
 
   // Membership.
@@ -346,6 +342,8 @@ class Scheduler {
 
   // The next step of the end, if it is time.
   void end_step(Instant now);
+  // Each has said farewell, or is silent.
+  bool servers_have_ended() const;
 
   void send(proto::PeerId to, proto::Body body);
   void send_stop(proto::PeerId to);  // requires run_.stopped()
@@ -363,15 +361,8 @@ class Scheduler {
   // Kept up to date, so that no event has to visit every worker.
   std::uint64_t steps_ = 0;    // of all workers
   std::uint64_t commits_ = 0;  // of all workers
-  Silence worker_silence_;     // of the members
-  Silence server_silence_;     // of the servers that are not absent
-  Silence absence_;            // of the absent ones, since they were found so
-  Silence silence_of_all_;     // one entry: when anybody was heard
-  Instant heard_;              // the last time
-  bool cut_off_ = false;       // told
-  // After a return: until when a worker must be heard, while none was; and whether servers that are
-  // new processes wait for each other, in waiting_, by shard.
-  std::optional<Instant> workers_until_;
+  Hearing hearing_;
+  // After a return: servers that are new processes wait for each other, in waiting_, by shard.
   bool settling_ = false;
   struct Waiting {
     proto::PeerId peer = 0;

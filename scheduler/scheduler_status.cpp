@@ -100,10 +100,11 @@ std::string Scheduler::status(Instant now) const {
   Json& servers = all["servers"] = Json::array();
   for (const ServerState& server : servers_) {
     if (servers.size() == kServersTold) break;
+    const auto index = static_cast<std::uint32_t>(servers.size());
     servers.push_back({{"name", short_text(server.name)},
                        {"endpoint", short_text(server.endpoint)},
-                       {"state", server.absent_since ? "silent" : "member"},
-                       {"snapshot", copies_.saved(static_cast<std::uint32_t>(servers.size()))}});
+                       {"state", hearing_.absent(index) ? "silent" : "member"},
+                       {"snapshot", copies_.saved(index)}});
   }
   Json& workers = all["workers"] = Json::array();
   std::vector<WorkerId> members;

@@ -112,6 +112,24 @@ TEST_CASE("absence: a scheduler that nobody speaks to for the limit gives up") {
   CHECK(world.scheduler.stopped() == "no node was heard for 600 s");
 }
 
+TEST_CASE("end: a server that was silent during the last pull is heard again, and told once more") {
+  SchedulerWorld world;
+  world.start();
+  world.from_evaluator(proto::Heartbeat{});
+  world.scheduler.stop(world.now, "target reached");
+  for (const auto& worker : {kZero, kOne})
+    world.from_worker(worker, proto::Leave{"target reached"});
+  pass_without(world, 1, kSecond * 12);
+  CHECK(has(world.log(), "server 1 'shard-1' is silent: the parameters of the end cannot be"));
+  world.collect();
+  world.from_server(1, proto::Heartbeat{});
+  CHECK(has(world.log(), "server 1 'shard-1' is heard again"));
+  CHECK(count<proto::Stop>(world.collect(), server_peer(1)) == 1);
+  CHECK_FALSE(world.scheduler.over());
+  for (const std::uint32_t i : {0, 1}) world.from_server(i, proto::Leave{"target reached"});
+  CHECK(world.scheduler.over());
+}
+
 TEST_CASE("snapshots: ordered at the start and at every interval, from servers that are there") {
   SchedulerWorld world(saving());
   for (std::uint32_t i = 0; i < 2; ++i) world.server_hello(i);
