@@ -22,11 +22,7 @@ namespace {
 constexpr Duration kCallEvery = Duration::from_seconds(10);  // while no worker is there
 constexpr Duration kWordEvery = Duration::from_seconds(5);   // before the start
 constexpr std::size_t kStrangersMax = 64;  // that look for the servers, beyond the expected workers
-constexpr Duration kLookEvery = Duration::from_seconds(5);  // for workers that do not commit
-// A worker that was left out comes back after so many times as long as others waited for it. So
-// they train for most of the time, whatever it does.
-constexpr double kAwayFactor = 4;
-constexpr int kBadLossesMax = 2;  // in a row
+constexpr Duration kWatchEvery = Duration::from_seconds(5);  // for workers that do not commit
 // Of the usual loss: a worker's figures above it do not count.
 constexpr double kAbsurdFactor = 1000;
 // What no worker reaches: more is not believed.
@@ -59,9 +55,10 @@ Scheduler::Scheduler(const SchedulerOptions& options, std::unique_ptr<sync::Tune
       criterion_(options.stop, options.task),
       roster_(options.order),
       hearing_(options.lost_after, options.absent_max),
-      copies_(options.incarnation, options.save_every, options.absent_max) {
+      copies_(options.incarnation, options.save_every, options.absent_max),
+      exclusion_(options.watch),
+      seeding_(options.seeds) {
   RUBATO_CHECK(options.servers >= 1 && options.workers >= 1, "a cluster has servers and workers");
-  if (options.watch) watch_.emplace(*options.watch);
 }
 
 bool Scheduler::on_message(Instant now, PeerId from, const Message& message) {
@@ -144,10 +141,7 @@ void Scheduler::on_server(Instant now, PeerId from, const Message& message) {
     servers_[index].clock_heard = now;
   }
   if (beat) copies_.on_told(index, *beat, commits_);
-  if (beat && beat->seeded > servers_[index].seeded) {
-    servers_[index].seeded = beat->seeded;
-    if (!run_.stopped()) start_ready_workers(now);
-  }
+  if (beat && seeding_.on_told(index, beat->seeded) && !run_.stopped()) start_ready_workers(now);
   if (run_.phase() == RunPhase::ServersEnd) {
     if (std::holds_alternative<proto::Leave>(message.body))
       servers_[index].told = true;
@@ -250,6 +244,7 @@ void Scheduler::on_server_hello(Instant now, PeerId from, const Message& message
                         .peer = from});
     lists_.add_server();
     copies_.add_server(hello.snapshots);
+    seeding_.add_server();
     log(SchedulerEvent::Kind::Joined,
         fmt::format("server {} '{}' at {} joined", *place, hello.name, hello.endpoint));
     if (serving() && evaluator_) welcome_evaluator();
@@ -275,7 +270,7 @@ void Scheduler::welcome_server(Instant now, PeerId from, std::uint32_t index) {
                       .range = proto::shard_range(options_.parameters, index, options_.servers),
                       .shards = {},
                       .snapshot = servers_[index].snapshot,
-                      .setbacks = setbacks_});
+                      .setbacks = setbacks_.count()});
   send_due_lists();
 }
 
@@ -323,7 +318,7 @@ bool Scheduler::replace_server(Instant now, PeerId from, std::uint32_t index,
   server.endpoint = hello.endpoint;
   server.public_key = hello.public_key;
   server.snapshot = newest ? newest->number : 0;
-  server.seeded = newest ? seeding_ : 0;  // a snapshot has its values
+  seeding_.on_replaced(index, newest != nullptr);
   server.clock = {};
   server.moved = true;
   lists_.on_replaced(index, now);
@@ -392,8 +387,8 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
         welcome_worker(id);
         if (worker.life == Life::Training)
           send(from, proto::Start{});
-        else if (seeder_ == id && seeder_told_ && !seeded())
-          send(from, proto::Start{seeding_});
+        else if (seeding_.waits_for(id))
+          send(from, proto::Start{seeding_.number()});
       }
       return;
     }
@@ -409,15 +404,10 @@ void Scheduler::on_worker_hello(Instant now, PeerId from, const Message& message
                   next ? "joins again" : "a later process has its name");
   }
   for (const Incarnation earlier : {message.incarnation, message.incarnation - 1}) {
-    const auto aside = aside_.find(earlier);
-    if (aside != aside_.end()) {
-      refuse(from, RefusalCode::SetAside, aside->second);
-      return;
-    }
+    if (const std::string* why = exclusion_.aside(earlier))
+      return refuse(from, RefusalCode::SetAside, *why);
   }
-  const auto stall = stalls_.find(hello.name);
-  if (stall != stalls_.end() && now < stall->second.until &&
-      (stall->second.count > 1 || roster_.is_past(message.incarnation - 1))) {
+  if (exclusion_.keeps_waiting(now, hello.name, roster_.is_past(message.incarnation - 1))) {
     send(from, proto::Heartbeat{});  // a sign of life; the worker repeats its Hello
     note_outside(from, hello.name);
     return;
@@ -448,7 +438,7 @@ bool Scheduler::joins_again(WorkerId id, const Message& message) const {
 // nothing.
 void Scheduler::admit_again(Instant now, WorkerId id, Incarnation incarnation) {
   roster_.admit_again(id, incarnation, lists_.epoch() + 1);
-  if (seeder_ == id) seeder_.reset();
+  seeding_.on_gone(id);
   welcome_worker(id);
   change_members(now);
 }
@@ -539,10 +529,10 @@ void Scheduler::send_due_lists() {
   proto::Members list{.epoch = lists_.epoch(),
                       .members = {},
                       .phase = phase_,
-                      .setbacks = setbacks_,
-                      .back_to = back_to_,
-                      .seeding = seeder_ ? seeding_ : 0,
-                      .seeder = seeder_.value_or(WorkerId{})};
+                      .setbacks = setbacks_.count(),
+                      .back_to = setbacks_.back_to(),
+                      .seeding = seeding_.seeder() ? seeding_.number() : 0,
+                      .seeder = seeding_.seeder().value_or(WorkerId{})};
   list.members.reserve(roster_.members().size());
   for (WorkerId id; roster_.knows(id); ++id.value)
     if (roster_[id].member() && roster_[id].life != Life::Rejoining)
@@ -550,32 +540,24 @@ void Scheduler::send_due_lists() {
   for (const auto index : due) send(servers_[index].peer, list);
 }
 
-bool Scheduler::seeded() const {
-  return !options_.seeds || (seeding_ > 0 && std::ranges::all_of(servers_, [&](const auto& server) {
-                               return server.seeded == seeding_;
-                             }));
-}
-
 // The first worker of SchedulerOptions::order that the shards know.
 bool Scheduler::await_seed(Instant now) {
-  if (seeded()) return true;
+  if (seeding_.done()) return true;
   const std::uint64_t acked = lists_.acked();
-  if (seeder_) {
-    if (acked >= seed_epoch_ && !std::exchange(seeder_told_, true))
-      send(roster_[*seeder_].peer, proto::Start{seeding_});
+  if (const auto seeder = seeding_.seeder()) {
+    if (seeding_.poll_tell(acked)) send(roster_[*seeder].peer, proto::Start{seeding_.number()});
     return false;
   }
   std::vector<WorkerId> there;
   for (const auto& [name, id] : roster_.members())
     if (roster_[id].life != Life::Rejoining && roster_[id].epoch <= acked) there.push_back(id);
   if (there.empty()) return false;
-  seeder_ = roster_.ordered(std::move(there)).front();
-  ++seeding_;
-  seeder_told_ = false;
+  const WorkerId seeder = roster_.ordered(std::move(there)).front();
+  seeding_.name(seeder);
   log(SchedulerEvent::Kind::Decision,
-      fmt::format("the model begins with the values of {}", worker_title(*seeder_)));
+      fmt::format("the model begins with the values of {}", worker_title(seeder)));
   change_members(now);
-  seed_epoch_ = lists_.epoch();
+  seeding_.on_listed(lists_.epoch());
   return false;
 }
 
@@ -609,11 +591,8 @@ void Scheduler::start_ready_workers(Instant now) {
   if (run_.gathering()) begin_training(now);
   while (const auto id = roster_.poll_ready(acked)) {
     send(roster_[*id].peer, proto::Start{});
-    if (!watch_) continue;
-    const auto stall = stalls_.find(roster_[*id].name);
-    watch_->on_start(now, *id,
-                     stall == stalls_.end() ? std::nullopt : std::optional(stall->second.first));
-    if (!next_look_) next_look_ = now + kLookEvery;
+    exclusion_.on_start(now, *id, roster_[*id].name);
+    if (exclusion_.watches() && !next_look_) next_look_ = now + kWatchEvery;
   }
   drain_tuner(now);
 }
@@ -637,8 +616,8 @@ void Scheduler::on_progress(Instant now, WorkerId id, const proto::Progress& pro
   steps_ = proto::sum_of(steps_, progress.steps - worker.progress.steps);
   commits_ = proto::sum_of(commits_, progress.commits - worker.progress.commits);
   worker.progress = progress;
-  if (watch_)
-    if (const auto line = watch_->on_progress(now, id, progress))
+  if (WorkerWatch* watch = exclusion_.watch())
+    if (const auto line = watch->on_progress(now, id, progress))
       log(SchedulerEvent::Kind::Back, worker_title(id) + " " + *line);
   if (const double count = counted_samples(id); count > 0) {
     LossSum& sum = training_losses_[id];
@@ -707,7 +686,7 @@ void Scheduler::on_worker_evaluation(WorkerId id, const proto::Evaluation& evalu
 double Scheduler::counted(WorkerId id, double of_all) {
   const auto claimed = static_cast<double>(workers_[id.value].evaluation.samples);
   const double others = of_all - claimed;
-  if (!watch_ || others == 0 || claimed <= others) return claimed;
+  if (!exclusion_.watches() || others == 0 || claimed <= others) return claimed;
   if (options_.held_out.contains(roster_[id].name)) return claimed;
   say_overstated(id, held_out_text(workers_[id.value].evaluation.samples, others,
                                    "as many as all others have"));
@@ -720,7 +699,8 @@ double Scheduler::counted_samples(WorkerId id) {
   const double batch = std::max(options_.batch, worker.largest_batch);
   const double had =
       (static_cast<double>(worker.progress.steps) + kStepsUntold) * batch - worker.loss_samples;
-  const double count = !watch_ || options_.batch == 0 ? claimed : std::clamp(had, 0.0, claimed);
+  const double count =
+      !exclusion_.watches() || options_.batch == 0 ? claimed : std::clamp(had, 0.0, claimed);
   worker.loss_samples += count;
   if (count < claimed)
     say_overstated(id, fmt::format("reports the loss of {:.0f} samples: {:.0f} count, as many as "
@@ -785,7 +765,7 @@ void Scheduler::merge_evaluations(Instant now) {
         std::abs(own.target_mean) <= 1 + own.target_square &&
         within(own.squared_error, most_error) &&
         (options_.task == Task::Regression || std::isnan(own.accuracy) || within(own.accuracy, 1));
-    if (watch_ && std::isfinite(most_loss) && own.samples > 0 && !believed) {
+    if (exclusion_.watches() && std::isfinite(most_loss) && own.samples > 0 && !believed) {
       leave_out(id, own.loss);
       continue;
     }
@@ -819,7 +799,7 @@ void Scheduler::take_training_loss(Instant now) {
       largest_believed([](const WorkerState& worker) { return worker.loss.value_or(0); });
   LossSum all;
   for (const auto& [id, sum] : std::exchange(training_losses_, {})) {
-    if (watch_ && std::isfinite(most) && !within(sum.mean(), most)) {
+    if (exclusion_.watches() && std::isfinite(most) && !within(sum.mean(), most)) {
       leave_out(id, sum.mean());
       continue;
     }
@@ -887,7 +867,8 @@ std::string Scheduler::awaited() const {
   if (!serving())
     return servers_awaited(servers_.size(), options_.servers,
                            options_.addresses.empty() ? "" : options_.addresses[servers_.size()]);
-  if (seeder_ && !seeded()) return "the initial values of " + worker_title(*seeder_);
+  if (const auto seeder = seeding_.seeder(); seeder && !seeding_.done())
+    return "the initial values of " + worker_title(*seeder);
   const auto& members = roster_.members();
   if (members.size() >= options_.workers)
     return fmt::format("the servers, which take the list of {}",
@@ -927,9 +908,9 @@ void Scheduler::remove_member(Instant now, WorkerId id, Life life, const std::st
 void Scheduler::end_membership(WorkerId id, Life life, std::optional<Instant> gone_at) {
   changed_ = true;
   roster_.remove(id, life, gone_at, workers_[id.value].progress.steps);
-  if (seeder_ == id) seeder_.reset();
+  seeding_.on_gone(id);
   hearing_.forget_worker(id);
-  if (watch_) watch_->on_gone(id);
+  if (WorkerWatch* watch = exclusion_.watch()) watch->on_gone(id);
 }
 
 void Scheduler::find_lost(Instant now) {
@@ -1024,17 +1005,13 @@ void Scheduler::on_standings(Instant now, std::uint32_t server, const proto::Hea
     if (!roster_.knows(standing.worker)) continue;
     const Roster::Worker& worker = roster_[standing.worker];
     if (worker.incarnation != standing.incarnation) continue;
-    auto& [all, last] = workers_[standing.worker.value].refused[server];
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      const std::uint64_t now_refused = standing.refused[i];
-      all[i] = proto::sum_of(all[i], now_refused < last[i] ? now_refused : now_refused - last[i]);
-    }
-    last = standing.refused;
-    if (!watch_ || run_.stopped() || worker.life != Life::Training) continue;
-    if (const auto verdict = watch_->on_standing(now, standing, roster_.members().size()))
+    exclusion_.count_refused(server, standing);
+    WorkerWatch* const watch = exclusion_.watch();
+    if (!watch || run_.stopped() || worker.life != Life::Training) continue;
+    if (const auto verdict = watch->on_standing(now, standing, roster_.members().size()))
       act(now, *verdict);
   }
-  if (beat.broken && watch_)
+  if (beat.broken && exclusion_.watches())
     set_back(now, fmt::format("the parameters of {} are not finite", title(server)));
 }
 
@@ -1058,67 +1035,57 @@ void Scheduler::act(Instant now, const WorkerWatch::Verdict& verdict) {
 }
 
 void Scheduler::leave_out(Instant now, const WorkerWatch::Verdict& verdict) {
-  Stall& stall = stalls_[roster_[verdict.worker].name];
-  ++stall.count;
-  stall.until = now + verdict.waited * kAwayFactor;
-  stall.first = std::min(verdict.allowed, options_.watch->stalled);
+  exclusion_.on_stalled(now, roster_[verdict.worker].name, verdict);
   on_leave(now, verdict.worker, Life::Stalled, verdict.text);
 }
 
 bool Scheduler::may_come_back(Instant now, WorkerId id, const Message& message) const {
   const auto* progress = std::get_if<proto::Progress>(&message.body);
-  return progress && now >= stalls_.at(roster_[id].name).until &&
+  return progress && exclusion_.may_come_back(now, roster_[id].name) &&
          progress->steps > workers_[id.value].progress.steps;
 }
 
 void Scheduler::set_aside(Instant now, const WorkerWatch::Verdict& verdict) {
-  WorkerState& worker = workers_[verdict.worker.value];
-  worker.aside_why = fmt::format(
+  const std::string why = fmt::format(
       "{} is set aside: {}; look at its data and its machine, and "
       "restart it to join again",
       worker_title(verdict.worker), verdict.text);
-  aside_[roster_[verdict.worker].incarnation] = worker.aside_why;
-  send(roster_[verdict.worker].peer, proto::Refusal{RefusalCode::SetAside, worker.aside_why});
+  exclusion_.set_aside(roster_[verdict.worker].incarnation, why);
+  send(roster_[verdict.worker].peer, proto::Refusal{RefusalCode::SetAside, why});
   on_leave(now, verdict.worker, Life::Aside, verdict.text);
 }
 
 void Scheduler::watch_loss(Instant now, Instant at, double loss) {
-  if (!watch_ || (!setback_times_.empty() && at <= setback_times_.back())) return;
-  bad_losses_ = std::isfinite(loss) ? 0 : bad_losses_ + 1;
-  if (bad_losses_ >= kBadLossesMax) set_back(now, "the loss was not finite twice in a row");
+  if (exclusion_.watches() && setbacks_.on_loss(at, loss))
+    set_back(now, "the loss was not finite twice in a row");
 }
 
 void Scheduler::set_back(Instant now, const std::string& why) {
-  // Until all shards have gone back, what they say is of before.
-  if (!run_.training() || lists_.acked() < setback_epoch_ || settling_) return;
-  while (!setback_times_.empty() && now - setback_times_.front() > kSetbackWindow)
-    setback_times_.pop_front();
-  if (setback_times_.size() >= kSetbacksMax)
+  if (!run_.training() || setbacks_.under_way(lists_.acked()) || settling_) return;
+  if (setbacks_.exhausted(now))
     return stop_without_parameters(
         now, fmt::format("{}, the {}rd time within {:.0f} minutes: try a lower "
                          "training.learning_rate, and look at the refused commits of each worker",
                          why, kSetbacksMax + 1, kSetbackWindow.seconds() / 60));
-  setback_times_.push_back(now);
-  bad_losses_ = 0;
+  const std::uint64_t back_to = copies_.go_back();
+  setbacks_.begin(now, back_to);
   training_losses_.clear();
-  ++setbacks_;
-  back_to_ = copies_.go_back();
-  const auto ordered = copies_.ordered(back_to_);
+  const auto ordered = copies_.ordered(back_to);
   const std::string where =
-      ordered         ? fmt::format("their snapshot of {:.0f} s ago", (now - *ordered).seconds())
-      : back_to_ == 0 ? "their beginning, or to what they have kept"
-                      : "their snapshot";
+      ordered        ? fmt::format("their snapshot of {:.0f} s ago", (now - *ordered).seconds())
+      : back_to == 0 ? "their beginning, or to what they have kept"
+                     : "their snapshot";
   const std::string line = fmt::format("{}: all shards go back to {}", why, where);
   log(SchedulerEvent::Kind::Back, line);
   rejoin_all(line);
   change_members(now);
-  setback_epoch_ = lists_.epoch();
+  setbacks_.on_listed(lists_.epoch());
 }
 
 // --- snapshots, returns and ends -----------------------------------------------------------------
 
 void Scheduler::order_snapshot(Instant now) {
-  if (bad_losses_ > 0 && copies_.poll_wakeup() <= now) copies_.skip(now);
+  if (setbacks_.doubtful() && copies_.poll_wakeup() <= now) copies_.skip(now);
   if (const auto order = copies_.poll_order(now)) send_order(now, *order);
 }
 
@@ -1168,11 +1135,11 @@ void Scheduler::on_wakeup(Instant now) {
   if (lists_.on_wakeup(now)) send_due_lists();
   find_lost(now);
   if (next_look_ && *next_look_ <= now && !run_.stopped()) {
-    next_look_ = now + kLookEvery;
+    next_look_ = now + kWatchEvery;
     if (hearing_.any_absent() || hearing_.is_cut_off() || settling_) {
-      watch_->excuse(now);
+      exclusion_.watch()->excuse(now);
     } else {
-      for (const auto& verdict : watch_->look(now)) act(now, verdict);
+      for (const auto& verdict : exclusion_.watch()->look(now)) act(now, verdict);
     }
   }
   await_workers(now);
@@ -1232,7 +1199,8 @@ void Scheduler::end_step(Instant now) {
     run_.end_step(RunPhase::ServersEnd, now + options_.lost_after);
     // A snapshot of the last instant, from which the run can go on. A server writes it to its end
     // before its own.
-    const auto order = run_.failed() || bad_losses_ > 0 ? std::nullopt : copies_.last_order(now);
+    const auto order =
+        run_.failed() || setbacks_.doubtful() ? std::nullopt : copies_.last_order(now);
     if (order) send_order(now, *order);
     for (const auto& server : servers_) send_stop(server.peer);
   }
@@ -1271,7 +1239,7 @@ bool Scheduler::is_from_member(Instant now, PeerId from, const Message& message)
     case Life::Done:
       return false;  // a late message
     case Life::Aside:
-      refuse(from, RefusalCode::SetAside, workers_[id.value].aside_why);
+      refuse(from, RefusalCode::SetAside, *exclusion_.aside(worker.incarnation));
       return false;
     case Life::Stalled:
       if (!run_.stopped() && !may_come_back(now, id, message)) return false;

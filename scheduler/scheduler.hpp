@@ -40,11 +40,14 @@
 #include "base/run_record.hpp"
 #include "base/time.hpp"
 #include "proto/outbox.hpp"
+#include "scheduler/exclusion.hpp"
 #include "scheduler/good_copies.hpp"
 #include "scheduler/hearing.hpp"
 #include "scheduler/member_lists.hpp"
 #include "scheduler/roster.hpp"
 #include "scheduler/run_phase.hpp"
+#include "scheduler/seeding.hpp"
+#include "scheduler/setbacks.hpp"
 #include "scheduler/stop_criterion.hpp"
 #include "scheduler/worker_watch.hpp"
 #include "sync/model.hpp"
@@ -104,10 +107,6 @@ struct SchedulerEvent {
   Kind kind = Kind::Joined;
   std::string text;
 };
-
-// All shards go back when the parameters broke. The third time within the window ends the run.
-inline constexpr std::size_t kSetbacksMax = 2;
-inline constexpr Duration kSetbackWindow = Duration::from_seconds(600);
 
 class Scheduler {
  public:
@@ -184,9 +183,8 @@ class Scheduler {
     Incarnation incarnation = 0;
     proto::PeerId peer = 0;
     std::uint64_t snapshot = 0;  // that this life began with; 0: initial parameters
-    bool moved = false;        // it has not acknowledged a list yet, as the process that it is now
-    bool told = false;         // it has said farewell
-    std::uint32_t seeded = 0;  // the number of the initial values that it has; 0: none
+    bool moved = false;  // it has not acknowledged a list yet, as the process that it is now
+    bool told = false;   // it has said farewell
     // Its clock as it told it last, and when; 0: not since the last on_return().
     Instant clock = {};
     Instant clock_heard = {};
@@ -198,16 +196,10 @@ class Scheduler {
     double steps_rate = 0, commits_rate = 0, up_rate = 0, down_rate = 0;
     void update(Instant now, const proto::Progress& progress);
   };
-  // A worker's refused commits at one shard. Its counts begin anew with each incarnation.
-  struct Refusals {
-    proto::RefusedCounts all = {}, last = {};
-  };
   // What a worker has told, and was told, beside what the roster knows.
   struct WorkerState {
-    std::optional<sync::Directive> directive = {};   // the last
-    std::string aside_why;                           // Aside
-    std::map<std::uint32_t, Refusals> refused = {};  // by server
-    Instant heard = {};                              // for status() alone, as the two below
+    std::optional<sync::Directive> directive = {};  // the last
+    Instant heard = {};                             // for status() alone, as the two below
     Pace pace;
     std::optional<double> loss = {};  // of its last steps
     proto::Progress progress;
@@ -311,9 +303,7 @@ class Scheduler {
   void send_due_lists();
   void start_ready_workers(Instant now);
   void begin_training(Instant now);
-  // All shards have initial values, or need none from a worker.
-  bool seeded() const;
-  // Sees to it that they come. Returns: seeded().
+  // Sees to it that all shards get initial values. Returns: whether they have them.
   bool await_seed(Instant now);
 
   // Tuner, evaluations, record.
@@ -338,7 +328,6 @@ class Scheduler {
   void record_evaluation(double t, double loss, double accuracy, const ClassFigures& classes);
   double heterogeneity() const;
   static std::string life_name(Life life);  // as in WorkerRecord
-  static RefusedByReason refused_of(const WorkerState& worker);
 
   // The next step of the end, if it is time.
   void end_step(Instant now);
@@ -373,26 +362,12 @@ class Scheduler {
   bool changed_ = false;  // by the message that is heard now, whether it is refused or not
   std::set<Incarnation> past_servers_;  // another process has taken the place of each
   GoodCopies copies_;
-  std::optional<WorkerWatch> watch_;
-  std::optional<Instant> next_look_;  // of the watch
-  struct Stall {
-    int count = 0;
-    Instant until;   // it is not admitted before
-    Duration first;  // its time until the first commit, next time
-  };
-  std::map<std::string, Stall> stalls_;       // by name, of workers that others waited for in vain
-  std::map<Incarnation, std::string> aside_;  // those that were set aside, and why
-  std::uint32_t setbacks_ = 0;                // as in Members
-  std::uint64_t back_to_ = 0;                 // likewise
-  std::uint64_t setback_epoch_ = 0;           // the list that carries the last one
-  std::deque<Instant> setback_times_;         // within the window
-  int bad_losses_ = 0;                        // evaluations in a row that were not finite
+  Exclusion exclusion_;
+  std::optional<Instant> next_look_;  // of its watch
+  Setbacks setbacks_;
   MemberLists lists_;
-  sync::Phase phase_;               // as last sent to the servers
-  std::uint32_t seeding_ = 0;       // so often a worker was named to tell the initial values
-  std::optional<WorkerId> seeder_;  // the last, while it is a member
-  std::uint64_t seed_epoch_ = 0;    // the first member list that names it
-  bool seeder_told_ = false;
+  sync::Phase phase_;  // as last sent to the servers
+  Seeding seeding_;
   Run run_;
   std::optional<Instant> next_word_;  // when to look for whom the start waits
   RepeatedLine word_{Duration::from_seconds(10)};

@@ -88,14 +88,6 @@ double Scheduler::heterogeneity() const {
   return timed > 0 ? sum / timed / slowest : 0;
 }
 
-RefusedByReason Scheduler::refused_of(const WorkerState& worker) {
-  RefusedByReason refused{};
-  for (const auto& [server, refusals] : worker.refused)
-    for (std::size_t i = 0; i < refused.size(); ++i)
-      refused[i] = std::max(refused[i], refusals.all[i]);
-  return refused;
-}
-
 RunRecord Scheduler::record() const {
   RunRecord record = record_;
   record.sync = options_.sync;
@@ -138,15 +130,15 @@ RunRecord Scheduler::record() const {
     record.workers.back().number = id.value;
     record.workers.back().training_loss = worker.loss;
     record.workers.back().left_out = known.left_out;
-    const RefusedByReason refused = refused_of(worker);
+    const RefusedByReason refused = exclusion_.refused(id);
     record.workers.back().refused = refused;
     for (std::size_t i = 0; i < refused.size(); ++i)
       record.refused[i] = proto::sum_of(record.refused[i], refused[i]);
   }
-  if (watch_)
+  if (exclusion_.watches())
     record.refused_commits =
         std::accumulate(record.refused.begin(), record.refused.end(), std::uint64_t{0});
-  record.setbacks = setbacks_;
+  record.setbacks = setbacks_.count();
   const double total = compute + wait + communicate;
   if (total > 0) {
     record.compute_share = compute / total;

@@ -77,8 +77,9 @@ std::string Scheduler::status(Instant now) const {
   all["steps"] = steps_;
   all["commits"] = commits_;
   std::uint64_t refused = 0;
-  for (const WorkerState& worker : workers_)
-    for (const std::uint64_t count : refused_of(worker)) refused = proto::sum_of(refused, count);
+  for (WorkerId id; roster_.knows(id); ++id.value)
+    for (const std::uint64_t count : exclusion_.refused(id))
+      refused = proto::sum_of(refused, count);
   all["refused_commits"] = refused;
   all["task"] = options_.task == Task::Classification ? "classification" : "regression";
   all["loss"] = measured ? number(smoothed_loss()) : Json();

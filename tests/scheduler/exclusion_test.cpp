@@ -1,0 +1,73 @@
+// Exclusion: who is kept out and for how long, and the refused commits of each worker.
+#include "scheduler/exclusion.hpp"
+
+#include <doctest/doctest.h>
+
+namespace rubato::scheduler::exclusion_tests {
+namespace {
+
+constexpr WorkerId kZero{0}, kOne{1};
+
+Instant at(double seconds) {
+  return Instant{} + Duration::from_seconds(seconds);
+}
+
+WorkerWatch::Verdict waited_for(double seconds) {
+  return {.kind = WorkerWatch::Verdict::Kind::Stalled,
+          .worker = kZero,
+          .text = "has not committed",
+          .waited = Duration::from_seconds(seconds),
+          .allowed = Duration::from_seconds(seconds)};
+}
+
+proto::Standing standing(WorkerId worker, proto::RefusedCounts refused) {
+  proto::Standing all;
+  all.worker = worker;
+  all.refused = refused;
+  return all;
+}
+
+TEST_CASE("exclusion: whoever stalled stays away for four times as long as others waited") {
+  Exclusion exclusion(WatchOptions{});
+  CHECK_FALSE(exclusion.keeps_waiting(at(0), "a", true));
+  exclusion.on_stalled(at(100), "a", waited_for(30));
+  CHECK(exclusion.keeps_waiting(at(219), "a", true));
+  CHECK_FALSE(exclusion.may_come_back(at(219), "a"));
+  CHECK_FALSE(exclusion.keeps_waiting(at(220), "a", true));
+  CHECK(exclusion.may_come_back(at(220), "a"));
+  CHECK_FALSE(exclusion.keeps_waiting(at(101), "b", true));
+}
+
+TEST_CASE("exclusion: a process that was started anew need not wait the first time") {
+  Exclusion exclusion(WatchOptions{});
+  exclusion.on_stalled(at(100), "a", waited_for(30));
+  CHECK_FALSE(exclusion.keeps_waiting(at(101), "a", false));
+  exclusion.on_stalled(at(200), "a", waited_for(30));
+  CHECK(exclusion.keeps_waiting(at(201), "a", false));
+}
+
+TEST_CASE("exclusion: a process that was set aside is known by its incarnation") {
+  Exclusion exclusion(WatchOptions{});
+  CHECK(exclusion.aside(7) == nullptr);
+  exclusion.set_aside(7, "its commits were refused");
+  REQUIRE(exclusion.aside(7) != nullptr);
+  CHECK(*exclusion.aside(7) == "its commits were refused");
+  CHECK(exclusion.aside(8) == nullptr);
+}
+
+TEST_CASE("exclusion: refused commits add up over incarnations, and the worst shard counts") {
+  Exclusion exclusion(std::nullopt);
+  CHECK_FALSE(exclusion.watches());
+  CHECK(exclusion.watch() == nullptr);
+  exclusion.count_refused(0, standing(kZero, {1, 2, 0, 0}));
+  exclusion.count_refused(0, standing(kZero, {3, 2, 0, 0}));
+  CHECK(exclusion.refused(kZero) == RefusedByReason{3, 2, 0, 0});
+  exclusion.count_refused(0, standing(kZero, {1, 0, 0, 0}));  // a later incarnation
+  CHECK(exclusion.refused(kZero) == RefusedByReason{4, 2, 0, 0});
+  exclusion.count_refused(1, standing(kZero, {0, 5, 1, 0}));
+  CHECK(exclusion.refused(kZero) == RefusedByReason{4, 5, 1, 0});
+  CHECK(exclusion.refused(kOne) == RefusedByReason{});
+}
+
+}  // namespace
+}  // namespace rubato::scheduler::exclusion_tests
