@@ -1,5 +1,7 @@
 #include "scheduler/roster.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string_view>
 
@@ -11,6 +13,10 @@ namespace rubato::scheduler {
 void Roster::move_to(Worker& worker, Life next) {
   RUBATO_CHECK(may_follow(worker.life, next), "a life that may follow");
   worker.life = next;
+}
+
+std::string Roster::title(WorkerId id) const {
+  return fmt::format("worker {} '{}'", id.value, (*this)[id].name);
 }
 
 std::uint64_t Roster::past_steps(const std::string& name) const {

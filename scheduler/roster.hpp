@@ -79,6 +79,7 @@ class Roster {
   const Worker& operator[](WorkerId id) const { return workers_[id.value]; }
   bool knows(WorkerId id) const { return id.value < workers_.size(); }
   const std::map<std::string, WorkerId>& members() const { return members_; }  // by name
+  std::string title(WorkerId id) const;                                        // "worker 2 'box-3'"
   // The process was a member, and is none any more.
   bool is_past(Incarnation incarnation) const { return past_.contains(incarnation); }
   // Steps of earlier workers of this name.

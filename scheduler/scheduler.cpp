@@ -23,30 +23,6 @@ constexpr Duration kCallEvery = Duration::from_seconds(10);  // while no worker 
 constexpr Duration kWordEvery = Duration::from_seconds(5);   // before the start
 constexpr std::size_t kStrangersMax = 64;  // that look for the servers, beyond the expected workers
 constexpr Duration kWatchEvery = Duration::from_seconds(5);  // for workers that do not commit
-// Of the usual loss: a worker's figures above it do not count.
-constexpr double kAbsurdFactor = 1000;
-// What no worker reaches: more is not believed.
-constexpr double kStepsPerSecondMax = 1e7;
-constexpr double kStepsAtOnceMax = 1e6;
-// A GPU tells the losses of steps that were made before this membership.
-constexpr double kStepsUntold = 64;
-
-std::optional<Instant> earlier(std::optional<Instant> a, std::optional<Instant> b) {
-  if (!a) return b;
-  if (!b) return a;
-  return std::min(*a, *b);
-}
-
-std::string held_out_text(std::uint64_t claimed, double count, const char* why) {
-  return fmt::format("says that it has held out {}: {:.0f} count, {}", counted(claimed, "sample"),
-                     count, why);
-}
-
-// False for NaN.
-bool within(double figure, double most) {
-  return figure >= 0 && figure <= most;
-}
-
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerOptions& options, std::unique_ptr<sync::Tuner> tuner)
@@ -55,9 +31,14 @@ Scheduler::Scheduler(const SchedulerOptions& options, std::unique_ptr<sync::Tune
       criterion_(options.stop, options.task),
       roster_(options.order),
       hearing_(options.lost_after, options.absent_max),
+      seeding_(options.seeds),
       copies_(options.incarnation, options.save_every, options.absent_max),
       exclusion_(options.watch),
-      seeding_(options.seeds) {
+      losses_({.watch = options.watch.has_value(),
+               .task = options.task,
+               .batch = options.batch,
+               .held_out = options.held_out},
+              roster_) {
   RUBATO_CHECK(options.servers >= 1 && options.workers >= 1, "a cluster has servers and workers");
 }
 
@@ -94,12 +75,14 @@ void Scheduler::take(Instant now, PeerId from, const Message& message) {
       if (!is_from_member(now, from, message)) return;
       const WorkerId id{message.sender.index};
       hear_worker(now, id);
-      if (const auto* progress = std::get_if<proto::Progress>(&message.body))
+      if (const auto* progress = std::get_if<proto::Progress>(&message.body)) {
         on_progress(now, id, *progress);
-      else if (const auto* evaluation = std::get_if<proto::Evaluation>(&message.body))
-        on_worker_evaluation(id, *evaluation);
-      else if (const auto* leave = std::get_if<proto::Leave>(&message.body))
+      } else if (const auto* evaluation = std::get_if<proto::Evaluation>(&message.body)) {
+        losses_.on_evaluation(id, *evaluation);
+        log_lines_of_losses();
+      } else if (const auto* leave = std::get_if<proto::Leave>(&message.body)) {
         on_leave(now, id, Life::Left, leave->reason);
+      }
       if (run_.stopped() && roster_[id].member())
         send_stop(from);  // the first one may not have arrived
       return;
@@ -140,7 +123,7 @@ void Scheduler::on_server(Instant now, PeerId from, const Message& message) {
     servers_[index].clock = clock;
     servers_[index].clock_heard = now;
   }
-  if (beat) copies_.on_told(index, *beat, commits_);
+  if (beat) copies_.on_told(index, *beat, commits());
   if (beat && seeding_.on_told(index, beat->seeded) && !run_.stopped()) start_ready_workers(now);
   if (run_.phase() == RunPhase::ServersEnd) {
     if (std::holds_alternative<proto::Leave>(message.body))
@@ -322,13 +305,13 @@ bool Scheduler::replace_server(Instant now, PeerId from, std::uint32_t index,
   server.clock = {};
   server.moved = true;
   lists_.on_replaced(index, now);
-  const std::uint64_t lost = copies_.on_replaced(index, hello.snapshots, newest, commits_);
+  const std::uint64_t lost = copies_.on_replaced(index, hello.snapshots, newest, commits());
   const auto ordered = copies_.ordered(server.snapshot);
   const std::string age =
       ordered ? fmt::format(" of {:.0f} s ago", (now - *ordered).seconds()) : "";
   const std::string line = fmt::format("{} is back {}{}: {} lost", title(index),
                                        newest ? "from its snapshot" : "without a snapshot", age,
-                                       rubato::counted(lost, "commit"));
+                                       counted(lost, "commit"));
   log(SchedulerEvent::Kind::Back, line);
   rejoin_all(line);
   return true;
@@ -462,15 +445,17 @@ void Scheduler::admit(Instant now, PeerId from, const Message& message) {
            fmt::format("the cluster has its {} workers", kWorkersMax));
     return;
   }
-  deserted_.reset();
+  timers_.stop(Timer::NoWorker);
+  timers_.stop(Timer::Call);
   const WorkerId id = roster_.admit({.name = hello.name,
                                      .incarnation = message.incarnation,
                                      .peer = from,
                                      .epoch = lists_.epoch() + 1,
                                      .left_out = hello.left_out,
                                      .joined_at = now});
-  WorkerState& worker = workers_.emplace_back();
-  worker.heard = worker.pace.since = now;
+  losses_.on_join();
+  book_.on_join();
+  desk_.on_join(now);
   hear_worker(now, id);
   log(SchedulerEvent::Kind::Joined,
       fmt::format("worker {} '{}' joined{}", id.value, hello.name,
@@ -555,7 +540,7 @@ bool Scheduler::await_seed(Instant now) {
   const WorkerId seeder = roster_.ordered(std::move(there)).front();
   seeding_.name(seeder);
   log(SchedulerEvent::Kind::Decision,
-      fmt::format("the model begins with the values of {}", worker_title(seeder)));
+      fmt::format("the model begins with the values of {}", roster_.title(seeder)));
   change_members(now);
   seeding_.on_listed(lists_.epoch());
   return false;
@@ -563,18 +548,19 @@ bool Scheduler::await_seed(Instant now) {
 
 void Scheduler::begin_training(Instant now) {
   run_.start(now);
-  next_word_.reset();
+  timers_.stop(Timer::Word);
   outside_.clear();
   log(SchedulerEvent::Kind::Started,
-      fmt::format("training starts with {} on {}",
-                  rubato::counted(roster_.members().size(), "worker"),
-                  rubato::counted(servers_.size(), "shard")));
+      fmt::format("training starts with {} on {}", counted(roster_.members().size(), "worker"),
+                  counted(servers_.size(), "shard")));
   if (tuner_) tuner_->on_start(now);
   copies_.on_start(now);
   order_snapshot(now);
   if (evaluator_) send(evaluator_->peer, proto::Start{});
   if (options_.evaluations != SchedulerOptions::Evaluations::Evaluator)
-    next_evaluation_ = now + options_.evaluation_interval;
+    timers_.set(Timer::Evaluation, now + options_.evaluation_interval);
+  if (const auto most = options_.stop.max_seconds)
+    timers_.set(Timer::MaxSeconds, now + Duration::from_seconds(*most));
 }
 
 void Scheduler::start_ready_workers(Instant now) {
@@ -592,45 +578,38 @@ void Scheduler::start_ready_workers(Instant now) {
   while (const auto id = roster_.poll_ready(acked)) {
     send(roster_[*id].peer, proto::Start{});
     exclusion_.on_start(now, *id, roster_[*id].name);
-    if (exclusion_.watches() && !next_look_) next_look_ = now + kWatchEvery;
+    if (exclusion_.watches() && run_.training() && !timers_.at(Timer::Look))
+      timers_.set(Timer::Look, now + kWatchEvery);
   }
   drain_tuner(now);
 }
 
 void Scheduler::on_progress(Instant now, WorkerId id, const proto::Progress& progress) {
-  WorkerState& worker = workers_[id.value];
-  // Totals only grow, and no faster than any worker trains.
-  const double most =
-      kStepsAtOnceMax + kStepsPerSecondMax * (now - roster_[id].joined_at).seconds();
-  if (progress.steps < worker.progress.steps || progress.commits < worker.progress.commits ||
-      static_cast<double>(std::max(progress.steps, progress.commits)) > most) {
+  if (!book_.is_possible(id, progress, now - roster_[id].joined_at)) {
     refuse(roster_[id].peer, RefusalCode::BadMessage,
-           fmt::format("{} reports {} and {} after {} and {}", worker_title(id),
-                       rubato::counted(progress.steps, "step"),
-                       rubato::counted(progress.commits, "commit"), worker.progress.steps,
-                       worker.progress.commits));
+           fmt::format("{} reports {} and {} after {} and {}", roster_.title(id),
+                       counted(progress.steps, "step"), counted(progress.commits, "commit"),
+                       book_.progress(id).steps, book_.progress(id).commits));
     return;
   }
-  worker.pace.update(now, progress);
-  if (progress.loss_samples > 0) worker.loss = progress.loss;
-  steps_ = proto::sum_of(steps_, progress.steps - worker.progress.steps);
-  commits_ = proto::sum_of(commits_, progress.commits - worker.progress.commits);
-  worker.progress = progress;
+  desk_.on_progress(now, id, progress);
+  book_.on_progress(id, progress);
   if (WorkerWatch* watch = exclusion_.watch())
     if (const auto line = watch->on_progress(now, id, progress))
-      log(SchedulerEvent::Kind::Back, worker_title(id) + " " + *line);
-  if (const double count = counted_samples(id); count > 0) {
-    LossSum& sum = training_losses_[id];
-    sum.loss += progress.loss * count;
-    sum.samples += count;
-  }
+      log(SchedulerEvent::Kind::Back, roster_.title(id) + " " + *line);
+  losses_.on_progress(id, progress);
+  log_lines_of_losses();
   if (tuner_) {
     tuner_->on_progress(now, id, progress);
     drain_tuner(now);
   }
-  if (run_.training())
-    if (auto reason = criterion_.on_progress(run_.seconds(now), steps()))
-      stop(now, std::move(*reason));
+  stop_at_limit(now);
+}
+
+void Scheduler::stop_at_limit(Instant now) {
+  if (!run_.training()) return;
+  if (auto reason = criterion_.on_progress(run_.seconds(now), steps()))
+    stop(now, std::move(*reason));
 }
 
 void Scheduler::drain_tuner(Instant now) {
@@ -641,17 +620,16 @@ void Scheduler::drain_tuner(Instant now) {
   }
   while (auto order = tuner_->poll_order()) {
     if (!roster_.knows(order->worker)) continue;
-    WorkerState& worker = workers_[order->worker.value];
-    worker.directive = order->directive;
-    worker.largest_batch = std::max(worker.largest_batch, order->directive.batch);
+    directives_[order->worker] = order->directive;
+    losses_.on_directive(order->worker, order->directive.batch);
     send(roster_[order->worker].peer, order->directive);
   }
   while (auto decision = tuner_->poll_decision()) {
     log(SchedulerEvent::Kind::Decision,
         fmt::format("tuner at {:.3f} s: {} {:g}: {}", run_.seconds(decision->at),
                     decision->quantity, decision->value, decision->reason));
-    record_.decisions.push_back({run_.seconds(decision->at), std::move(decision->quantity),
-                                 decision->value, std::move(decision->reason)});
+    book_.on_decision({run_.seconds(decision->at), std::move(decision->quantity), decision->value,
+                       std::move(decision->reason)});
   }
 }
 
@@ -659,7 +637,13 @@ void Scheduler::on_evaluation(Instant now, Instant at, double loss, double accur
                               const ClassFigures& classes) {
   if (!run_.training()) return;
   const double t = std::max(0.0, run_.seconds(at));
-  record_evaluation(t, loss, accuracy, classes);
+  book_.on_evaluation(t, loss, accuracy, classes);
+  const auto measured = std::isnan(accuracy)
+                            ? std::string()
+                            : fmt::format(" {} {:.4f}", figure_of(options_.task).word, accuracy);
+  log(SchedulerEvent::Kind::Evaluation,
+      fmt::format("evaluation at {:.3f} s: loss {:.6f}{} steps {} commits {}", t, loss, measured,
+                  steps(), commits()));
   watch_loss(now, at, loss);
   if (run_.stopped()) return;
   if (tuner_) {
@@ -670,166 +654,22 @@ void Scheduler::on_evaluation(Instant now, Instant at, double loss, double accur
     stop(now, std::move(*reason));
 }
 
-void Scheduler::on_worker_evaluation(WorkerId id, const proto::Evaluation& evaluation) {
-  if (evaluation.samples == 0) return;
-  proto::Evaluation& own = workers_[id.value].evaluation;
-  own = evaluation;
-  evaluated_ = true;
-  const auto known = options_.held_out.find(roster_[id].name);
-  if (known != options_.held_out.end() && own.samples > known->second) {
-    say_overstated(id, held_out_text(own.samples, static_cast<double>(known->second),
-                                     "for it has said how much data it has"));
-    own.samples = known->second;
-  }
-}
-
-double Scheduler::counted(WorkerId id, double of_all) {
-  const auto claimed = static_cast<double>(workers_[id.value].evaluation.samples);
-  const double others = of_all - claimed;
-  if (!exclusion_.watches() || others == 0 || claimed <= others) return claimed;
-  if (options_.held_out.contains(roster_[id].name)) return claimed;
-  say_overstated(id, held_out_text(workers_[id.value].evaluation.samples, others,
-                                   "as many as all others have"));
-  return others;
-}
-
-double Scheduler::counted_samples(WorkerId id) {
-  WorkerState& worker = workers_[id.value];
-  const auto claimed = static_cast<double>(worker.progress.loss_samples);
-  const double batch = std::max(options_.batch, worker.largest_batch);
-  const double had =
-      (static_cast<double>(worker.progress.steps) + kStepsUntold) * batch - worker.loss_samples;
-  const double count =
-      !exclusion_.watches() || options_.batch == 0 ? claimed : std::clamp(had, 0.0, claimed);
-  worker.loss_samples += count;
-  if (count < claimed)
-    say_overstated(id, fmt::format("reports the loss of {:.0f} samples: {:.0f} count, as many as "
-                                   "its steps had",
-                                   claimed, count));
-  return count;
-}
-
-void Scheduler::say_overstated(WorkerId id, const std::string& what) {
-  if (std::exchange(workers_[id.value].overstated, true)) return;
-  log(SchedulerEvent::Kind::Warning, worker_title(id) + " " + what);
+void Scheduler::log_lines_of_losses() {
+  while (auto line = losses_.poll_line()) log(SchedulerEvent::Kind::Warning, std::move(*line));
 }
 
 void Scheduler::evaluate_by_workers(Instant now) {
-  if (!next_evaluation_ || now < *next_evaluation_) return;
-  next_evaluation_ = now + options_.evaluation_interval;
+  if (!timers_.due(Timer::Evaluation, now)) return;
+  timers_.set(Timer::Evaluation, now + options_.evaluation_interval);
   if (options_.evaluations == SchedulerOptions::Evaluations::Workers) {
-    merge_evaluations(now);
+    const auto merged = losses_.evaluations();
+    log_lines_of_losses();
+    if (merged) on_evaluation(now, now, merged->loss, merged->accuracy);
   } else {
-    take_training_loss(now);
+    const auto loss = losses_.training_loss();
+    log_lines_of_losses();
+    if (loss) on_evaluation(now, now, *loss, std::numeric_limits<double>::quiet_NaN());
   }
-}
-
-// A box that is away keeps its last figures: its data are as hard as before. A later life of its
-// name takes their place once it has figures of its own.
-std::vector<WorkerId> Scheduler::measured_workers() const {
-  std::map<std::string_view, WorkerId> last;
-  for (WorkerId id; roster_.knows(id); ++id.value)
-    if (workers_[id.value].evaluation.samples > 0 && roster_[id].life != Life::Aside)
-      last.insert_or_assign(roster_[id].name, id);
-  std::vector<WorkerId> all;
-  for (const auto& [name, id] : last) all.push_back(id);
-  std::ranges::sort(all);
-  return all;
-}
-
-// The last figures of each worker, weighted by its samples: what one evaluator would measure on all
-// of them, but for the time between.
-void Scheduler::merge_evaluations(Instant now) {
-  if (!evaluated_) return;
-  evaluated_ = false;
-  const std::vector<WorkerId> measured = measured_workers();
-  double of_all = 0;
-  std::size_t away = 0;
-  for (const WorkerId id : measured) {
-    of_all += static_cast<double>(workers_[id.value].evaluation.samples);
-    if (!roster_.members().contains(roster_[id].name)) ++away;
-  }
-  const double most_loss =
-      largest_believed([](const WorkerState& worker) { return worker.evaluation.loss; });
-  const double most_square =
-      largest_believed([](const WorkerState& worker) { return worker.evaluation.target_square; });
-  const double most_error =
-      largest_believed([](const WorkerState& worker) { return worker.evaluation.squared_error; });
-  double loss = 0, samples = 0;
-  double accuracy = 0, with_accuracy = 0;  // loops of users may measure a loss alone
-  double squared_error = 0, target_mean = 0, target_square = 0;
-  for (const WorkerId id : measured) {
-    const proto::Evaluation& own = workers_[id.value].evaluation;
-    const bool believed =
-        within(own.loss, most_loss) && within(own.target_square, most_square) &&
-        std::abs(own.target_mean) <= 1 + own.target_square &&
-        within(own.squared_error, most_error) &&
-        (options_.task == Task::Regression || std::isnan(own.accuracy) || within(own.accuracy, 1));
-    if (exclusion_.watches() && std::isfinite(most_loss) && own.samples > 0 && !believed) {
-      leave_out(id, own.loss);
-      continue;
-    }
-    const double count = counted(id, of_all);
-    loss += count * own.loss;
-    if (!std::isnan(own.accuracy)) {
-      accuracy += count * own.accuracy;
-      with_accuracy += count;
-    }
-    squared_error += count * own.squared_error;
-    target_mean += count * own.target_mean;
-    target_square += count * own.target_square;
-    samples += count;
-  }
-  if (samples == 0) return;
-  // R^2 is no mean of the workers' own, whose targets vary otherwise.
-  const double figure =
-      options_.task == Task::Classification
-          ? accuracy / with_accuracy  // NaN where nobody measures it
-          : r_squared(squared_error / samples, target_mean / samples, target_square / samples);
-  if (away != std::exchange(away_, away) && away > 0)
-    log(SchedulerEvent::Kind::Warning,
-        fmt::format("{} of {} {} away: evaluations keep the last figures", away,
-                    rubato::counted(measured.size(), "worker"), away == 1 ? "is" : "are"));
-  on_evaluation(now, now, loss / samples, figure);
-}
-
-// Weighted by samples.
-void Scheduler::take_training_loss(Instant now) {
-  const double most =
-      largest_believed([](const WorkerState& worker) { return worker.loss.value_or(0); });
-  LossSum all;
-  for (const auto& [id, sum] : std::exchange(training_losses_, {})) {
-    if (exclusion_.watches() && std::isfinite(most) && !within(sum.mean(), most)) {
-      leave_out(id, sum.mean());
-      continue;
-    }
-    all.loss += sum.loss;
-    all.samples += sum.samples;
-  }
-  if (all.samples > 0)
-    on_evaluation(now, now, all.mean(), std::numeric_limits<double>::quiet_NaN());
-}
-
-// One worker's word is not enough to say that the loss of all is not finite.
-double Scheduler::largest_believed(double (*figure)(const WorkerState&)) const {
-  std::vector<double> all;
-  for (const auto& [name, id] : roster_.members()) {
-    const double each = figure(workers_[id.value]);
-    all.push_back(std::isfinite(each) ? each : std::numeric_limits<double>::infinity());
-  }
-  if (all.empty()) return kAbsurdFactor;
-  // The lower one of two: one worker of two does not say what is usual.
-  const auto middle = all.begin() + static_cast<std::ptrdiff_t>((all.size() - 1) / 2);
-  std::ranges::nth_element(all, middle);
-  return kAbsurdFactor * std::max(1.0, *middle);
-}
-
-void Scheduler::leave_out(WorkerId id, double loss) {
-  if (std::exchange(workers_[id.value].absurd, true)) return;
-  log(SchedulerEvent::Kind::Warning,
-      fmt::format("{} reports a loss of {:g}: its figures are left out, for one of them is no "
-                  "number, negative, or above {:.0f} times the usual one",
-                  worker_title(id), loss, kAbsurdFactor));
 }
 
 void Scheduler::on_leave(Instant now, WorkerId id, Life life, const std::string& why) {
@@ -841,25 +681,26 @@ void Scheduler::on_leave(Instant now, WorkerId id, Life life, const std::string&
   remove_member(now, id, life, why);
   if (run_.stopped()) return end_step(now);
   if (run_.gathering() || !roster_.members().empty()) return;
-  deserted_ = next_call_ = now;
+  timers_.set(Timer::NoWorker, now + options_.workers_absent_max);
+  timers_.set(Timer::Call, now);
   await_workers(now);
 }
 
 void Scheduler::await_workers(Instant now) {
-  if (!deserted_ || run_.stopped()) return;
-  const Duration most = options_.workers_absent_max;
-  if (now - *deserted_ >= most)
-    return end(now, fmt::format("no worker is left, and none came for {:.0f} s", most.seconds()),
+  if (timers_.due(Timer::NoWorker, now))
+    return end(now,
+               fmt::format("no worker is left, and none came for {:.0f} s",
+                           options_.workers_absent_max.seconds()),
                true);
-  if (now < next_call_) return;
-  next_call_ = now + kCallEvery;
+  if (!timers_.due(Timer::Call, now)) return;
+  timers_.set(Timer::Call, now + kCallEvery);
+  const Duration left = *timers_.at(Timer::NoWorker) - now;
   log(SchedulerEvent::Kind::Absent,
-      fmt::format("no worker is left; waiting for one for up to {:.0f} s",
-                  (*deserted_ + most - now).seconds()));
+      fmt::format("no worker is left; waiting for one for up to {:.0f} s", left.seconds()));
 }
 
 void Scheduler::announce_waits(Instant now) {
-  if (run_.gathering()) next_word_ = now + kWordEvery;
+  if (run_.gathering()) timers_.set(Timer::Word, now + kWordEvery);
 }
 
 std::string Scheduler::awaited() const {
@@ -868,11 +709,10 @@ std::string Scheduler::awaited() const {
     return servers_awaited(servers_.size(), options_.servers,
                            options_.addresses.empty() ? "" : options_.addresses[servers_.size()]);
   if (const auto seeder = seeding_.seeder(); seeder && !seeding_.done())
-    return "the initial values of " + worker_title(*seeder);
+    return "the initial values of " + roster_.title(*seeder);
   const auto& members = roster_.members();
   if (members.size() >= options_.workers)
-    return fmt::format("the servers, which take the list of {}",
-                       rubato::counted(members.size(), "worker"));
+    return fmt::format("the servers, which take the list of {}", counted(members.size(), "worker"));
   std::vector<std::string> missing;
   for (const std::string& name : options_.listed)
     if (!members.contains(name)) missing.push_back(name);
@@ -880,8 +720,8 @@ std::string Scheduler::awaited() const {
 }
 
 void Scheduler::say_awaited(Instant now) {
-  if (!next_word_ || now < *next_word_ || run_.stopped()) return;
-  next_word_ = now + kWordEvery;
+  if (!timers_.due(Timer::Word, now)) return;
+  timers_.set(Timer::Word, now + kWordEvery);
   const proto::Notice line{"waiting for " + awaited()};
   if (!word_.due(now, line.text)) return;
   log(SchedulerEvent::Kind::Absent, line.text);
@@ -894,7 +734,7 @@ void Scheduler::remove_member(Instant now, WorkerId id, Life life, const std::st
   end_membership(id, life, now);
   const bool left = life == Life::Left;
   log(left ? SchedulerEvent::Kind::Left : SchedulerEvent::Kind::Lost,
-      fmt::format("{} {}: {}", worker_title(id),
+      fmt::format("{} {}: {}", roster_.title(id),
                   left                  ? "left"
                   : life == Life::Aside ? "set aside"
                                         : "lost",
@@ -907,7 +747,7 @@ void Scheduler::remove_member(Instant now, WorkerId id, Life life, const std::st
 
 void Scheduler::end_membership(WorkerId id, Life life, std::optional<Instant> gone_at) {
   changed_ = true;
-  roster_.remove(id, life, gone_at, workers_[id.value].progress.steps);
+  roster_.remove(id, life, gone_at, book_.progress(id).steps);
   seeding_.on_gone(id);
   hearing_.forget_worker(id);
   if (WorkerWatch* watch = exclusion_.watch()) watch->on_gone(id);
@@ -993,10 +833,6 @@ void Scheduler::heard_somebody(bool again) {
 
 // --- members that lie or break -------------------------------------------------------------------
 
-std::string Scheduler::worker_title(WorkerId worker) const {
-  return fmt::format("worker {} '{}'", worker.value, roster_[worker].name);
-}
-
 // A server that was frozen or cut off has waited for commits that could not reach it. That is no
 // fault of their workers.
 void Scheduler::on_standings(Instant now, std::uint32_t server, const proto::Heartbeat& beat) {
@@ -1017,7 +853,7 @@ void Scheduler::on_standings(Instant now, std::uint32_t server, const proto::Hea
 
 void Scheduler::act(Instant now, const WorkerWatch::Verdict& verdict) {
   if (run_.stopped()) return;
-  const std::string title = worker_title(verdict.worker);
+  const std::string title = roster_.title(verdict.worker);
   switch (verdict.kind) {
     case WorkerWatch::Verdict::Kind::Warning: {
       const std::string line = title + " " + verdict.text;
@@ -1034,6 +870,14 @@ void Scheduler::act(Instant now, const WorkerWatch::Verdict& verdict) {
   }
 }
 
+void Scheduler::look_for_idle(Instant now) {
+  if (!timers_.due(Timer::Look, now)) return;
+  timers_.set(Timer::Look, now + kWatchEvery);
+  WorkerWatch& watch = *exclusion_.watch();
+  if (hearing_.any_absent() || hearing_.is_cut_off() || settling_) return watch.excuse(now);
+  for (const auto& verdict : watch.look(now)) act(now, verdict);
+}
+
 void Scheduler::leave_out(Instant now, const WorkerWatch::Verdict& verdict) {
   exclusion_.on_stalled(now, roster_[verdict.worker].name, verdict);
   on_leave(now, verdict.worker, Life::Stalled, verdict.text);
@@ -1042,14 +886,14 @@ void Scheduler::leave_out(Instant now, const WorkerWatch::Verdict& verdict) {
 bool Scheduler::may_come_back(Instant now, WorkerId id, const Message& message) const {
   const auto* progress = std::get_if<proto::Progress>(&message.body);
   return progress && exclusion_.may_come_back(now, roster_[id].name) &&
-         progress->steps > workers_[id.value].progress.steps;
+         progress->steps > book_.progress(id).steps;
 }
 
 void Scheduler::set_aside(Instant now, const WorkerWatch::Verdict& verdict) {
   const std::string why = fmt::format(
       "{} is set aside: {}; look at its data and its machine, and "
       "restart it to join again",
-      worker_title(verdict.worker), verdict.text);
+      roster_.title(verdict.worker), verdict.text);
   exclusion_.set_aside(roster_[verdict.worker].incarnation, why);
   send(roster_[verdict.worker].peer, proto::Refusal{RefusalCode::SetAside, why});
   on_leave(now, verdict.worker, Life::Aside, verdict.text);
@@ -1069,7 +913,7 @@ void Scheduler::set_back(Instant now, const std::string& why) {
                          why, kSetbacksMax + 1, kSetbackWindow.seconds() / 60));
   const std::uint64_t back_to = copies_.go_back();
   setbacks_.begin(now, back_to);
-  training_losses_.clear();
+  losses_.on_set_back();
   const auto ordered = copies_.ordered(back_to);
   const std::string where =
       ordered        ? fmt::format("their snapshot of {:.0f} s ago", (now - *ordered).seconds())
@@ -1110,7 +954,10 @@ void Scheduler::on_return(Instant now) {
   lists_.on_return(now);
   waiting_.clear();
   settling_ = run_.started() && serving();
-  if (deserted_) deserted_ = next_call_ = now;
+  if (timers_.at(Timer::NoWorker)) {
+    timers_.set(Timer::NoWorker, now + options_.workers_absent_max);
+    timers_.set(Timer::Call, now);
+  }
   evaluator_.reset();
   if (run_.stopped()) run_.stop_again(now + options_.lost_after);
 }
@@ -1118,8 +965,8 @@ void Scheduler::on_return(Instant now) {
 void Scheduler::tell_again(WorkerId worker) {
   if (run_.stopped())
     send_stop(roster_[worker].peer);
-  else if (const auto& directive = workers_[worker.value].directive)
-    send(roster_[worker].peer, *directive);
+  else if (const auto told = directives_.find(worker); told != directives_.end())
+    send(roster_[worker].peer, told->second);
 }
 
 void Scheduler::on_wakeup(Instant now) {
@@ -1134,40 +981,25 @@ void Scheduler::on_wakeup(Instant now) {
   if (!run_.stopped()) order_snapshot(now);
   if (lists_.on_wakeup(now)) send_due_lists();
   find_lost(now);
-  if (next_look_ && *next_look_ <= now && !run_.stopped()) {
-    next_look_ = now + kWatchEvery;
-    if (hearing_.any_absent() || hearing_.is_cut_off() || settling_) {
-      exclusion_.watch()->excuse(now);
-    } else {
-      for (const auto& verdict : exclusion_.watch()->look(now)) act(now, verdict);
-    }
-  }
+  look_for_idle(now);
   await_workers(now);
   say_awaited(now);
   end_step(now);
-  if (run_.training())
-    if (auto reason = criterion_.on_progress(run_.seconds(now), steps()))
-      stop(now, std::move(*reason));
+  stop_at_limit(now);
 }
 
 std::optional<Instant> Scheduler::poll_wakeup() const {
-  std::optional<Instant> next = earlier(lists_.poll_wakeup(), hearing_.poll_wakeup(run_.phase()));
-  if (run_.stopped()) return earlier(next, run_.until());
-  next = earlier(next, copies_.poll_wakeup());
-  next = earlier(next, next_evaluation_);
-  next = earlier(next, next_look_);
-  next = earlier(next, next_word_);
-  if (deserted_)
-    next = earlier(next, std::min(next_call_, *deserted_ + options_.workers_absent_max));
-  if (tuner_ && run_.started()) next = earlier(next, tuner_->poll_wakeup());
-  if (run_.started() && options_.stop.max_seconds)
-    next = earlier(next, *run_.started() + Duration::from_seconds(*options_.stop.max_seconds));
-  return next;
+  const bool training = run_.training();
+  return earliest({timers_.next(), run_.until(), lists_.poll_wakeup(),
+                   hearing_.poll_wakeup(run_.phase()),
+                   training ? copies_.poll_wakeup() : std::nullopt,
+                   training && tuner_ ? tuner_->poll_wakeup() : std::nullopt});
 }
 
 void Scheduler::end(Instant now, std::string reason, bool failed) {
   if (run_.stopped()) return;
   run_.stop(now, std::move(reason), failed, now + options_.lost_after);
+  timers_.stop_all();
   lists_.stop();
   log(SchedulerEvent::Kind::Stopped, "stop: " + *run_.stop_reason());
   for (const auto& worker : roster_.all())
@@ -1255,11 +1087,20 @@ bool Scheduler::is_from_member(Instant now, PeerId from, const Message& message)
                          to_string(message.sender), worker.name));
       return false;
   }
-  workers_[id.value].heard = now;
+  desk_.on_heard(now, id);
   if (roster_.spoke(id, from)) tell_again(id);
   if (worker.life == Life::Rejoining && !run_.stopped())
     send(from, proto::Notice{"", true});  // the first one was lost, perhaps
   return true;
+}
+
+RunRecord Scheduler::record() const {
+  RunRecord record = book_.record(roster_, run_, losses_, exclusion_);
+  record.sync = options_.sync;
+  record.seed = options_.seed;
+  record.time_to_target_seconds = criterion_.time_to_target();
+  record.setbacks = setbacks_.count();
+  return record;
 }
 
 std::optional<Message> Scheduler::farewell_of(PeerId peer, std::string reason) const {
@@ -1289,6 +1130,7 @@ void Scheduler::on_bad_frame(PeerId from, const Error& error) {
 }
 
 void Scheduler::send_stop(PeerId to) {
+  RUBATO_CHECK(run_.stopped(), "an end has a reason");
   send(to, proto::Stop{*run_.stop_reason(), run_.failed()});
 }
 

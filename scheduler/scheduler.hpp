@@ -1,5 +1,5 @@
-// scheduler/scheduler.hpp - membership, shard map, tuner, evaluation results and the stop
-// criterion. No parameters pass through it.
+// scheduler/scheduler.hpp - what a scheduler does about each message, and in which order. What it
+// has to know is in parts (docs/architecture.md, scheduler/). No parameters pass through it.
 // Pure: no socket, clock, thread, global or randomness; `now` never decreases. Threads: one owner.
 // Silence: a worker that says nothing for a while is lost, and the others go on without it. A
 // server is waited for: it comes back with its shard, or another process goes on from its last
@@ -25,7 +25,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -39,15 +38,19 @@
 #include "base/result.hpp"
 #include "base/run_record.hpp"
 #include "base/time.hpp"
+#include "base/timers.hpp"
 #include "proto/outbox.hpp"
 #include "scheduler/exclusion.hpp"
 #include "scheduler/good_copies.hpp"
 #include "scheduler/hearing.hpp"
+#include "scheduler/loss_merge.hpp"
 #include "scheduler/member_lists.hpp"
 #include "scheduler/roster.hpp"
+#include "scheduler/run_book.hpp"
 #include "scheduler/run_phase.hpp"
 #include "scheduler/seeding.hpp"
 #include "scheduler/setbacks.hpp"
+#include "scheduler/status_desk.hpp"
 #include "scheduler/stop_criterion.hpp"
 #include "scheduler/worker_watch.hpp"
 #include "sync/model.hpp"
@@ -112,6 +115,8 @@ class Scheduler {
  public:
   // `tuner`: null when the sync model has none.
   Scheduler(const SchedulerOptions& options, std::unique_ptr<sync::Tuner> tuner);
+  Scheduler(const Scheduler&) = delete;  // its parts refer to each other
+  Scheduler& operator=(const Scheduler&) = delete;
 
   // Returns: false if the message changed nothing: nobody who belongs here sent it, or it only
   // asked.
@@ -153,17 +158,17 @@ class Scheduler {
   bool drained() const;
   // True once the run is over and every node has been told.
   bool over() const { return run_.over(); }
-  std::uint64_t steps() const { return steps_; }
+  std::uint64_t steps() const { return book_.steps(); }
   // The last evaluation. Null: none yet.
   const EvaluationRecord* last_evaluation() const {
-    return record_.evaluations.empty() ? nullptr : &record_.evaluations.back();
+    return book_.evaluations().empty() ? nullptr : &book_.evaluations().back();
   }
   // As StopCriterion judges them; 0 before the first evaluation.
   double smoothed_loss() const { return criterion_.smoothed_loss(); }
   double smoothed_accuracy() const { return criterion_.smoothed_accuracy(); }
   std::size_t members() const { return roster_.members().size(); }
   std::size_t servers() const { return servers_.size(); }
-  std::uint64_t commits() const { return commits_; }  // of all workers
+  std::uint64_t commits() const { return book_.commits(); }  // of all workers
   // What the member at this address would say to leave. Nothing: no member is there.
   std::optional<proto::Message> farewell_of(proto::PeerId peer, std::string reason) const;
   // How long training may still take; empty: nobody can tell (scheduler/time_left.hpp).
@@ -171,7 +176,7 @@ class Scheduler {
   // The run as JSON for people and programs that watch it.
   std::string status(Instant now) const;
   // The lowest loss of all evaluations; infinity before the first.
-  double lowest_loss() const;
+  double lowest_loss() const { return book_.lowest_loss(); }
   // The run so far; complete once over().
   RunRecord record() const;
 
@@ -188,26 +193,6 @@ class Scheduler {
     // Its clock as it told it last, and when; 0: not since the last on_return().
     Instant clock = {};
     Instant clock_heard = {};
-  };
-  // What a worker does a second, measured from one mark to the next.
-  struct Pace {
-    Instant since;
-    std::uint64_t steps = 0, commits = 0, up = 0, down = 0;  // at the mark
-    double steps_rate = 0, commits_rate = 0, up_rate = 0, down_rate = 0;
-    void update(Instant now, const proto::Progress& progress);
-  };
-  // What a worker has told, and was told, beside what the roster knows.
-  struct WorkerState {
-    std::optional<sync::Directive> directive = {};  // the last
-    Instant heard = {};                             // for status() alone, as the two below
-    Pace pace;
-    std::optional<double> loss = {};  // of its last steps
-    proto::Progress progress;
-    proto::Evaluation evaluation;     // the last of its own; of no samples: none yet
-    double loss_samples = 0;          // that have counted, of its training loss
-    std::uint32_t largest_batch = 0;  // of its directives
-    bool overstated = false;          // it claims more samples than count; that was said
-    bool absurd = false;              // its figures were left out of a mean; that was said
   };
   struct EvaluatorState {
     Incarnation incarnation = 0;
@@ -247,7 +232,6 @@ class Scheduler {
   void on_evaluator_hello(proto::PeerId from, Incarnation incarnation);
   void welcome_evaluator();
   void on_progress(Instant now, WorkerId worker, const proto::Progress& progress);
-  void on_worker_evaluation(WorkerId worker, const proto::Evaluation& evaluation);
   void on_evaluation(Instant now, Instant at, double loss, double accuracy,
                      const ClassFigures& classes = {});
   // Whether a member sent `message`. Refuses it if not, unless it left.
@@ -256,6 +240,8 @@ class Scheduler {
   // Members that lie or break.
   void on_standings(Instant now, std::uint32_t server, const proto::Heartbeat& beat);
   void act(Instant now, const WorkerWatch::Verdict& verdict);
+  // For workers that do not commit.
+  void look_for_idle(Instant now);
   void leave_out(Instant now, const WorkerWatch::Verdict& verdict);
   void set_aside(Instant now, const WorkerWatch::Verdict& verdict);
   // A worker that was left out shows progress, and has been away for long enough.
@@ -263,7 +249,6 @@ class Scheduler {
   // The parameters are of no use: all shards go back, or the run ends.
   void set_back(Instant now, const std::string& why);
   void watch_loss(Instant now, Instant at, double loss);
-  std::string worker_title(WorkerId worker) const;  // "worker 2 'box-3'"
 
   // Snapshots and absence.
   void order_snapshot(Instant now);
@@ -308,26 +293,12 @@ class Scheduler {
 
   // Tuner, evaluations, record.
   void drain_tuner(Instant now);
+  // Ends the run if its time or its steps have reached their limit.
+  void stop_at_limit(Instant now);
   void log(SchedulerEvent::Kind kind, std::string text) { log_.push({kind, std::move(text)}); }
   // At each interval, where the workers' figures are the evaluation.
   void evaluate_by_workers(Instant now);
-  void merge_evaluations(Instant now);
-  std::vector<WorkerId> measured_workers() const;
-  // So many of its samples count. A worker that never described its data counts for no more than
-  // all others together.
-  double counted(WorkerId worker, double of_all);
-  // The same of its training loss: no more than its steps had.
-  double counted_samples(WorkerId worker);
-  void say_overstated(WorkerId worker, const std::string& what);
-  void take_training_loss(Instant now);
-  // A figure above it is left out of a mean: kAbsurdFactor times the median of all members' last
-  // ones, or of 1. A member without one counts as 0. Infinite: most have no number any more.
-  double largest_believed(double (*figure)(const WorkerState&)) const;
-  // Says once that the figures of this worker are left out.
-  void leave_out(WorkerId worker, double loss);
-  void record_evaluation(double t, double loss, double accuracy, const ClassFigures& classes);
-  double heterogeneity() const;
-  static std::string life_name(Life life);  // as in WorkerRecord
+  void log_lines_of_losses();
 
   // The next step of the end, if it is time.
   void end_step(Instant now);
@@ -335,61 +306,60 @@ class Scheduler {
   bool servers_have_ended() const;
 
   void send(proto::PeerId to, proto::Body body);
-  void send_stop(proto::PeerId to);  // requires run_.stopped()
+  void send_stop(proto::PeerId to);  // Requires: the run is stopped.
   void refuse(proto::PeerId to, proto::RefusalCode code, std::string message);
   // Who has no place here; the log says it, too.
   void refuse_aloud(Instant now, proto::PeerId to, std::string why);
 
-  SchedulerOptions options_;
-  std::unique_ptr<sync::Tuner> tuner_;
-  StopCriterion criterion_;
-  std::vector<ServerState> servers_;  // by shard
-  Roster roster_;
-  std::vector<WorkerState> workers_;  // by number, as in roster_
-  std::optional<EvaluatorState> evaluator_;
-  // Kept up to date, so that no event has to visit every worker.
-  std::uint64_t steps_ = 0;    // of all workers
-  std::uint64_t commits_ = 0;  // of all workers
-  Hearing hearing_;
-  // After a return: servers that are new processes wait for each other, in waiting_, by shard.
-  bool settling_ = false;
+  // After a return: servers that are new processes wait for each other.
   struct Waiting {
     proto::PeerId peer = 0;
     proto::Message hello;
   };
-  std::map<std::uint32_t, Waiting> waiting_;
-  std::uint64_t refusals_ = 0;
-  bool changed_ = false;  // by the message that is heard now, whether it is refused or not
-  std::set<Incarnation> past_servers_;  // another process has taken the place of each
-  GoodCopies copies_;
-  Exclusion exclusion_;
-  std::optional<Instant> next_look_;  // of its watch
-  Setbacks setbacks_;
-  MemberLists lists_;
-  sync::Phase phase_;  // as last sent to the servers
-  Seeding seeding_;
+  enum class Timer {
+    Evaluation,  // the next evaluation by the workers
+    Look,        // for workers that do not commit
+    Word,        // for whom the start waits: it is looked at, and said if it has changed
+    Call,        // a line that no worker is left
+    NoWorker,    // the run ends, since no worker has come
+    MaxSeconds   // the run has the time that it may take
+  };
+
+  SchedulerOptions options_;
+  std::unique_ptr<sync::Tuner> tuner_;  // null: there is nothing to tune
+  StopCriterion criterion_;
   Run run_;
-  std::optional<Instant> next_word_;  // when to look for whom the start waits
-  RepeatedLine word_{Duration::from_seconds(10)};
+  Timers<Timer, Timer::MaxSeconds> timers_;  // none once the run is stopped
+
+  // Who is here.
+  std::vector<ServerState> servers_;    // by shard
+  std::set<Incarnation> past_servers_;  // another process has taken the place of each
+  Roster roster_;
+  std::optional<EvaluatorState> evaluator_;
+  Hearing hearing_;
+  bool settling_ = false;                     // after a return, until every server is heard
+  std::map<std::uint32_t, Waiting> waiting_;  // by shard; only while settling_
   // By name: workers that look for the servers, or were left out and wait to come back.
   std::map<std::string, proto::PeerId> outside_;
-  LogLimit said_;         // of what they cannot reach
-  proto::Status status_;  // the last answer
-  std::optional<Instant> status_at_;
-  std::size_t status_answers_ = 0;          // with it
-  std::optional<Instant> deserted_;         // since when no worker is a member
-  Instant next_call_;                       // for one, in the log
-  std::optional<Instant> next_evaluation_;  // by the workers
-  bool evaluated_ = false;                  // a worker has evaluated since the last one
-  std::size_t away_ = 0;                    // workers whose figures the last one had from before
-  struct LossSum {
-    double loss = 0;  // of all samples together
-    double samples = 0;
-    double mean() const { return loss / samples; }
-  };
-  std::map<WorkerId, LossSum> training_losses_;  // since the last evaluation
-  std::size_t commit_count_stride_ = 1;  // commit counts are kept at every so-many-th evaluation
-  RunRecord record_;                     // curves and decisions; record() fills in the rest
+
+  // What they were told.
+  MemberLists lists_;
+  sync::Phase phase_;                               // as last sent to the servers
+  std::map<WorkerId, sync::Directive> directives_;  // the last of each
+  Seeding seeding_;
+  GoodCopies copies_;
+  Setbacks setbacks_;
+  Exclusion exclusion_;
+
+  // What they told.
+  LossMerge losses_;
+  RunBook book_;
+  StatusDesk desk_;
+  std::uint64_t refusals_ = 0;  // of messages
+  bool changed_ = false;        // by the message that is heard now, whether it is refused or not
+
+  RepeatedLine word_{Duration::from_seconds(10)};  // for whom the start waits
+  LogLimit said_;                                  // of strangers, and of what workers cannot reach
   proto::Outbox<proto::ToPeer> outbox_;
   proto::Outbox<SchedulerEvent> log_;
 };

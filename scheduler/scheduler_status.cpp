@@ -11,10 +11,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr Duration kPaceWindow = Duration::from_seconds(5);
-// A flood of questions costs one answer made and this many sent in each interval.
-constexpr Duration kStatusEvery = Duration::from_ms(500);
-constexpr std::size_t kStatusAnswersMax = 16;
 constexpr std::size_t kWorkersTold = 200;  // a text of kStatusTextMax holds them
 constexpr std::size_t kServersTold = 64;
 constexpr std::size_t kTextTold = 64;  // of a name or an address
@@ -33,37 +29,18 @@ std::string short_text(const std::string& text) {
 
 }  // namespace
 
-void Scheduler::Pace::update(Instant now, const proto::Progress& progress) {
-  const double seconds = (now - since).seconds();
-  if (now - since < kPaceWindow) return;
-  const auto rate = [seconds](std::uint64_t& mark, std::uint64_t count) {
-    const double grown = static_cast<double>(count - std::min(count, mark));
-    mark = count;
-    return grown / seconds;
-  };
-  steps_rate = rate(steps, progress.steps);
-  commits_rate = rate(commits, progress.commits);
-  up_rate = rate(up, progress.bytes_up);
-  down_rate = rate(down, progress.bytes_down);
-  since = now;
-}
-
 void Scheduler::tell_status(Instant now, proto::PeerId from) {
-  if (!status_at_ || now - *status_at_ >= kStatusEvery) {
-    status_ = {status(now)};
-    status_at_ = now;
-    status_answers_ = 0;
-  }
-  if (status_answers_++ < kStatusAnswersMax) send(from, status_);
+  if (auto status = desk_.answer(now, [&] { return this->status(now); }))
+    send(from, std::move(*status));
 }
 
 std::optional<double> Scheduler::seconds_left(Instant now) const {
   if (!run_.training()) return std::nullopt;
-  return scheduler::seconds_left(options_.stop, record_.evaluations, run_.seconds(now), steps_);
+  return scheduler::seconds_left(options_.stop, book_.evaluations(), run_.seconds(now), steps());
 }
 
 std::string Scheduler::status(Instant now) const {
-  const bool measured = !record_.evaluations.empty();
+  const bool measured = !book_.evaluations().empty();
   Json all;
   all["state"] = run_.over()       ? "over"
                  : run_.stopped()  ? "ending"
@@ -74,8 +51,8 @@ std::string Scheduler::status(Instant now) const {
   all["sync"] = options_.sync;
   all["seconds"] = run_.length(now);
   all["seconds_left"] = number(seconds_left(now));
-  all["steps"] = steps_;
-  all["commits"] = commits_;
+  all["steps"] = steps();
+  all["commits"] = commits();
   std::uint64_t refused = 0;
   for (WorkerId id; roster_.knows(id); ++id.value)
     for (const std::uint64_t count : exclusion_.refused(id))
@@ -83,7 +60,7 @@ std::string Scheduler::status(Instant now) const {
   all["refused_commits"] = refused;
   all["task"] = options_.task == Task::Classification ? "classification" : "regression";
   all["loss"] = measured ? number(smoothed_loss()) : Json();
-  all["first_loss"] = measured ? number(record_.evaluations.front().loss) : Json();
+  all["first_loss"] = measured ? number(book_.evaluations().front().loss) : Json();
   all["accuracy"] = measured ? number(smoothed_accuracy()) : Json();
   all["target_loss"] = number(options_.stop.target_loss);
   all["target_accuracy"] = number(options_.stop.target_accuracy);
@@ -114,8 +91,8 @@ std::string Scheduler::status(Instant now) const {
   for (const WorkerId id : roster_.ordered(std::move(members))) {
     if (workers.size() == kWorkersTold) break;
     const Roster::Worker& member = roster_[id];
-    const WorkerState& worker = workers_[id.value];
-    const proto::Progress& p = worker.progress;
+    const proto::Progress& p = book_.progress(id);
+    const StatusDesk::Pace& pace = desk_.pace(id);
     const double total = (p.compute + p.wait + p.communicate).seconds();
     Json row{{"name", short_text(member.name)},
              {"state", member.life == Life::Rejoining  ? "joins again"
@@ -123,8 +100,8 @@ std::string Scheduler::status(Instant now) const {
                                                        : "joined"},
              {"steps", p.steps},
              {"commits", p.commits},
-             {"steps_per_second", worker.pace.steps_rate},
-             {"commits_per_second", worker.pace.commits_rate},
+             {"steps_per_second", pace.steps},
+             {"commits_per_second", pace.commits},
              {"compute_seconds", p.compute.seconds()},
              {"wait_seconds", p.wait.seconds()},
              {"communicate_seconds", p.communicate.seconds()},
@@ -132,15 +109,15 @@ std::string Scheduler::status(Instant now) const {
              {"communicating_share", total > 0 ? p.communicate.seconds() / total : 0},
              {"up_bytes", p.bytes_up},
              {"down_bytes", p.bytes_down},
-             {"up_bytes_per_second", worker.pace.up_rate},
-             {"down_bytes_per_second", worker.pace.down_rate},
-             {"heard_seconds_ago", std::max(0.0, (now - worker.heard).seconds())},
-             {"loss", number(worker.loss)}};
-    if (worker.directive)
-      row["directive"] = {{"commit_rate", worker.directive->commit_rate},
-                          {"local_steps", worker.directive->local_steps},
-                          {"period_seconds", worker.directive->period.seconds()},
-                          {"batch", worker.directive->batch}};
+             {"up_bytes_per_second", pace.up},
+             {"down_bytes_per_second", pace.down},
+             {"heard_seconds_ago", desk_.heard_seconds_ago(now, id)},
+             {"loss", number(losses_.told(id).loss)}};
+    if (const auto told = directives_.find(id); told != directives_.end())
+      row["directive"] = {{"commit_rate", told->second.commit_rate},
+                          {"local_steps", told->second.local_steps},
+                          {"period_seconds", told->second.period.seconds()},
+                          {"batch", told->second.batch}};
     workers.push_back(std::move(row));
   }
   all["workers_left_out"] = roster_.members().size() - workers.size();

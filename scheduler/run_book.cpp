@@ -1,0 +1,168 @@
+#include "scheduler/run_book.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "base/check.hpp"
+
+namespace rubato::scheduler {
+namespace {
+
+// What no worker reaches: more is not believed.
+constexpr double kStepsPerSecondMax = 1e7;
+constexpr double kStepsAtOnceMax = 1e6;
+
+// As in WorkerRecord.
+std::string fate_name(Life life) {
+  switch (life) {
+    case Life::Left:
+      return "left";
+    case Life::Lost:
+    case Life::Stalled:
+    case Life::Replaced:
+      return "lost";
+    case Life::Aside:
+      return "set aside";
+    case Life::Joined:
+    case Life::Training:
+    case Life::Rejoining:
+    case Life::Done:  // a member to the end
+      return "member";
+  }
+  return "member";
+}
+
+}  // namespace
+
+bool RunBook::is_possible(WorkerId worker, const proto::Progress& progress,
+                          Duration member_for) const {
+  const proto::Progress& before = progress_[worker.value];
+  const double most = kStepsAtOnceMax + kStepsPerSecondMax * member_for.seconds();
+  return progress.steps >= before.steps && progress.commits >= before.commits &&
+         static_cast<double>(std::max(progress.steps, progress.commits)) <= most;
+}
+
+void RunBook::on_progress(WorkerId worker, const proto::Progress& progress) {
+  proto::Progress& before = progress_[worker.value];
+  RUBATO_CHECK(progress.steps >= before.steps && progress.commits >= before.commits,
+               "totals only grow");
+  steps_ = proto::sum_of(steps_, progress.steps - before.steps);
+  commits_ = proto::sum_of(commits_, progress.commits - before.commits);
+  before = progress;
+}
+
+void RunBook::on_evaluation(double t, double loss, double accuracy, const ClassFigures& classes) {
+  auto& kept = record_.commit_counts;
+  if (record_.evaluations.size() % stride_ == 0) {
+    if (kept.size() == kCommitCountsMax) {
+      for (std::size_t i = 1; 2 * i < kept.size(); ++i) kept[i] = std::move(kept[2 * i]);
+      kept.resize(kCommitCountsMax / 2);
+      stride_ *= 2;
+    }
+    CommitCountRecord counts{t, {}};
+    for (const auto& progress : progress_) counts.commits.push_back(progress.commits);
+    kept.push_back(std::move(counts));
+  }
+  record_.evaluations.push_back({t, steps_, commits_, loss, accuracy, classes});
+}
+
+double RunBook::lowest_loss() const {
+  double lowest = std::numeric_limits<double>::infinity();
+  for (const auto& evaluation : record_.evaluations) lowest = std::min(lowest, evaluation.loss);
+  return lowest;
+}
+
+// H = mean(v) / min(v) of the measured speeds v. All incarnations of one name are one worker.
+double RunBook::heterogeneity(const Roster& roster) const {
+  struct Measured {
+    double compute = 0;  // seconds
+    std::uint64_t steps = 0;
+  };
+  std::vector<Measured> measured;
+  std::map<std::string_view, std::size_t> places;
+  for (WorkerId id; roster.knows(id); ++id.value) {
+    const auto place = places.emplace(roster[id].name, measured.size()).first->second;
+    if (place == measured.size()) measured.emplace_back();
+    measured[place].compute += progress(id).compute.seconds();
+    measured[place].steps += progress(id).steps;
+  }
+  double sum = 0, slowest = 0;
+  std::uint32_t timed = 0;
+  for (const auto& [seconds, steps] : measured) {
+    if (steps == 0 || seconds <= 0) continue;
+    const double speed = 1 / (seconds / static_cast<double>(steps));
+    sum += speed;
+    slowest = timed == 0 ? speed : std::min(slowest, speed);
+    ++timed;
+  }
+  return timed > 0 ? sum / timed / slowest : 0;
+}
+
+RunRecord RunBook::record(const Roster& roster, const Run& run, const LossMerge& losses,
+                          const Exclusion& exclusion) const {
+  RunRecord record = record_;
+  record.stop_reason = run.stop_reason().value_or("still running");
+  record.seconds = run.stopped() ? run.length({}) : 0;
+  record.steps = steps_;
+  record.commits = commits_;
+  double compute = 0, wait = 0, communicate = 0;
+  std::vector<WorkerId> all;
+  for (WorkerId id; roster.knows(id); ++id.value) all.push_back(id);
+  all = roster.ordered(std::move(all));
+  const bool by_join = std::ranges::is_sorted(all);
+  for (CommitCountRecord& counts : record.commit_counts) {
+    if (by_join) break;
+    const auto by_id = std::move(counts.commits);
+    counts.commits.assign(all.size(), 0);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (all[i].value < by_id.size()) counts.commits[i] = by_id[all[i].value];
+  }
+  for (const WorkerId id : all) {
+    const Roster::Worker& worker = roster[id];
+    const LossMerge::Told& told = losses.told(id);
+    const proto::Progress& p = progress(id);
+    record.bytes_up = proto::sum_of(record.bytes_up, p.bytes_up);
+    record.bytes_down = proto::sum_of(record.bytes_down, p.bytes_down);
+    compute += p.compute.seconds();
+    wait += p.wait.seconds();
+    communicate += p.communicate.seconds();
+    const double step = p.steps > 0 ? p.compute.seconds() / static_cast<double>(p.steps) : 0;
+    const auto gone =
+        worker.gone_at ? std::optional(std::max(0.0, run.seconds(*worker.gone_at))) : std::nullopt;
+    record.workers.push_back({worker.name, p.steps, p.commits, p.compute.seconds(),
+                              p.wait.seconds(), p.communicate.seconds(), step,
+                              fate_name(worker.life), std::max(0.0, run.seconds(worker.joined_at)),
+                              gone, told.evaluation.samples, told.evaluation.loss,
+                              told.evaluation.accuracy});
+    WorkerRecord& row = record.workers.back();
+    row.late_seconds = p.late.seconds();
+    row.number = id.value;
+    row.training_loss = told.loss;
+    row.left_out = worker.left_out;
+    row.refused = exclusion.refused(id);
+    for (std::size_t i = 0; i < row.refused.size(); ++i)
+      record.refused[i] = proto::sum_of(record.refused[i], row.refused[i]);
+  }
+  if (exclusion.watches())
+    record.refused_commits =
+        std::accumulate(record.refused.begin(), record.refused.end(), std::uint64_t{0});
+  const double total = compute + wait + communicate;
+  if (total > 0) {
+    record.compute_share = compute / total;
+    record.wait_share = wait / total;
+    record.communicate_share = communicate / total;
+  }
+  record.heterogeneity = heterogeneity(roster);
+  if (!record_.evaluations.empty()) {
+    record.final_loss = record_.evaluations.back().loss;
+    record.final_accuracy = record_.evaluations.back().accuracy;
+  }
+  return record;
+}
+
+}  // namespace rubato::scheduler
