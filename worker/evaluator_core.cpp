@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/timers.hpp"
+
 namespace rubato::worker {
 
 using proto::Role;
@@ -42,9 +44,7 @@ void EvaluatorCore::on_wakeup(Instant now) {
 
 std::optional<Instant> EvaluatorCore::poll_wakeup() const {
   if (stopped_ || failure_) return std::nullopt;
-  auto next = joiner_.poll_wakeup();
-  if (next_ && !evaluate_due_) next = next ? std::min(*next, *next_) : *next_;
-  return next;
+  return earliest({joiner_.poll_wakeup(), evaluate_due_ ? std::nullopt : next_});
 }
 
 void EvaluatorCore::on_message(Instant now, proto::NodeId from, const proto::Message& message) {

@@ -7,6 +7,7 @@
 
 #include "base/check.hpp"
 #include "base/rng.hpp"
+#include "base/timers.hpp"
 #include "worker/elastic_exchange.hpp"
 
 namespace rubato::worker {
@@ -278,8 +279,7 @@ std::optional<Instant> Exchange::poll_wakeup() const {
   if (!active()) return next;
   for (std::uint32_t shard = 0; shard < watch_.size(); ++shard) {
     if (!gather_.waiting_for(shard)) continue;
-    const Instant at = watch_.due(shard);
-    next = next ? std::min(*next, at) : at;
+    next = earliest({next, watch_.due(shard)});
   }
   return next;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/timers.hpp"
+
 namespace rubato::worker {
 
 using proto::NodeId;
@@ -183,9 +185,7 @@ void WorkerCore::on_wakeup(Instant now) {
 
 std::optional<Instant> WorkerCore::poll_wakeup() const {
   if (over()) return std::nullopt;
-  const auto beat = membership_.poll_wakeup();
-  const auto asks = exchange_.poll_wakeup();
-  return beat && asks ? std::min(*beat, *asks) : beat ? beat : asks;
+  return earliest({membership_.poll_wakeup(), exchange_.poll_wakeup()});
 }
 
 void WorkerCore::on_message(Instant now, NodeId from, const proto::Message& message) {
