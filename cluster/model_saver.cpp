@@ -36,9 +36,9 @@ void ModelSaver::on_evaluated(std::span<const float> parameters, const Facts& fa
   write("model", parameters, facts);
 }
 
-void ModelSaver::on_end(std::span<const float> parameters, const Facts& facts) {
+void ModelSaver::on_end(std::span<const float> parameters, const Facts& facts, bool counts) {
   over_ = true;
-  note_best(parameters, facts);
+  if (counts) note_best(parameters, facts);
   write("model", parameters, facts);
   for (const auto& [name, why] : failed_) log_failure("the trained model is not saved: " + why);
 }

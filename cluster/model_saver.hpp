@@ -38,8 +38,9 @@ class ModelSaver {
   };
   // Parameters were evaluated while the run goes on.
   void on_evaluated(std::span<const float> parameters, const Facts& facts);
-  // The parameters of the end.
-  void on_end(std::span<const float> parameters, const Facts& facts);
+  // The parameters of the end. `counts`: they may be the best ones; not where the run has no such
+  // measurement in its curve.
+  void on_end(std::span<const float> parameters, const Facts& facts, bool counts = true);
 
   // The newest file of the model, as it was written. Empty: none yet.
   const std::string& written() const { return written_; }

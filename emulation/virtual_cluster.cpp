@@ -144,7 +144,12 @@ class VirtualCluster {
   void end_step(Node place);
   void end_evaluation();
   void report_progress();
-  cluster::ModelSaver::Facts facts(std::optional<train::EvaluationResult> held_out);
+  // Since training started.
+  double seconds_now() const {
+    const auto started = scheduler().started();
+    return started ? (now_ - *started).seconds() : 0;
+  }
+  void save_measured();
   Result<void> save_last();
   Result<RunRecord> settle();
   // Whether all is well. Else the run has failed.
@@ -182,6 +187,13 @@ class VirtualCluster {
   std::unique_ptr<VirtualTraining> training_;   // null: only the timing
   bool evaluated_ = false;                      // somebody measures on held-out data
   std::unique_ptr<cluster::ModelSaver> saver_;  // null: the model is not saved
+  // Measured, and to be saved when the scheduler has heard of it, so that the files are of points
+  // of the run's curve.
+  struct Measured {
+    std::vector<float> parameters;
+    train::EvaluationResult result;
+  };
+  std::optional<Measured> unsaved_;
   std::optional<Error> failure_;
 };
 
@@ -540,14 +552,6 @@ Result<RunRecord> VirtualCluster::settle() {
   return record;
 }
 
-cluster::ModelSaver::Facts VirtualCluster::facts(std::optional<train::EvaluationResult> held_out) {
-  const auto& started = scheduler().started();
-  return {.at = now_,
-          .seconds = started ? (now_ - *started).seconds() : 0,
-          .steps = scheduler().steps(),
-          .held_out = held_out};
-}
-
 // What the shards hold at the instant of the end. Without one of them: what was evaluated last.
 Result<void> VirtualCluster::save_last() {
   if (!saver_) return {};
@@ -568,7 +572,11 @@ Result<void> VirtualCluster::save_last() {
     training_->begin_evaluation(parameters);
     RUBATO_ASSIGN(held_out, training_->end_evaluation());
   }
-  saver_->on_end(parameters, facts(held_out));
+  const bool measured = scheduler().last_evaluation() != nullptr;
+  saver_->on_end(
+      parameters,
+      {.at = now_, .seconds = seconds_now(), .steps = scheduler().steps(), .held_out = held_out},
+      !measured);
   return {};
 }
 
@@ -622,16 +630,29 @@ void VirtualCluster::deliver(std::uint64_t tag) {
     node.on_handled(now_, message);
     pump(to, node);
   });
-  if (std::holds_alternative<proto::Evaluation>(message.body)) report_progress();
+  if (!std::holds_alternative<proto::Evaluation>(message.body)) return;
+  save_measured();
+  report_progress();
+}
+
+// As the curve has it.
+void VirtualCluster::save_measured() {
+  const auto measured = std::exchange(unsaved_, std::nullopt);
+  const auto* const point = scheduler().last_evaluation();
+  if (!measured || !point || point->loss != measured->result.loss) return;
+  saver_->on_evaluated(
+      measured->parameters,
+      {.at = now_, .seconds = point->seconds, .steps = point->steps, .held_out = measured->result});
 }
 
 void VirtualCluster::report_progress() {
   if (!scheduler().started()) return;
   if (options_.watch) options_.watch(scheduler(), now_);
   if (!options_.progress) return;
-  const double seconds = (now_ - *scheduler().started()).seconds();
-  options_.progress(
-      {seconds, scheduler().smoothed_loss(), scheduler().steps(), scheduler().seconds_left(now_)});
+  options_.progress({.seconds = seconds_now(),
+                     .smoothed_loss = scheduler().smoothed_loss(),
+                     .steps = scheduler().steps(),
+                     .seconds_left = scheduler().seconds_left(now_)});
 }
 
 void VirtualCluster::start(Node place) {
@@ -762,7 +783,8 @@ void VirtualCluster::end_evaluation() {
     return;
   }
   evaluator_.evaluating = false;
-  if (saver_) saver_->on_evaluated(evaluator_.core->parameters(), facts(*result));
+  const auto measured = evaluator_.core->parameters();
+  if (saver_) unsaved_.emplace(Measured{{measured.begin(), measured.end()}, *result});
   evaluator_.core->on_evaluated(now_, result->loss, result->accuracy, result->classes);
   pump(kEvaluator, evaluator_);
 }

@@ -3,6 +3,7 @@
 import json
 import random
 from collections import OrderedDict
+from pathlib import Path
 
 import pytest
 
@@ -112,6 +113,80 @@ def test_batchnorm(cluster, sync, more):
     assert [each["held_out"]["samples"] for each in run["workers"]] == [256, 256]
     if sync == "bsp":
         assert loss < measured[0][0][0] and accuracy > measured[0][0][1]
+
+
+VIRTUAL = """
+name = "norm"
+[[workers]]
+name = "pc"
+step_seconds = 0.1
+[[workers]]
+name = "pi"
+count = 2
+step_seconds = 0.3
+[model]
+kind = "own"
+[training]
+batch = 16
+[sync.adsp]
+check_period_seconds = 4
+[evaluation]
+interval_seconds = 1
+[stop]
+max_seconds = 12
+"""
+VIRTUAL_LOOP = """
+import torch, torch.nn.functional as F, rubato
+from test_own import Net, data, test_set
+torch.set_num_threads(1)
+def train():
+    torch.manual_seed(1)
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
+    with rubato.Worker("norm.toml", model, optimizer, evaluate=lambda: test_set(model)) as w:
+        for x, y in w.batches(data()):
+            loss = F.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            w.step(loss, len(x))
+"""
+
+
+@pytest.mark.parametrize(
+    "sync, more",
+    [
+        ("bsp", ""),
+        ("local-sgd", '[sync.local-sgd]\nlocal_steps = 8\nmean = true\n'
+                      '[optimizer]\nkind = "nesterov"\nglobal_rate = 0.7\n'),
+    ],
+)  # fmt: skip
+def test_the_file_of_a_virtual_run_is_its_best_point(tmp_path, monkeypatch, sync, more):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    (tmp_path / "norm.toml").write_text(VIRTUAL + more)
+    (tmp_path / "train.py").write_text(VIRTUAL_LOOP)
+    run = rubato.compare(
+        tmp_path / "norm.toml", tmp_path / "train.py", sync=sync, save=True, out=tmp_path / "out"
+    ).best
+    points = list(zip(run.curve["loss"], run.curve["accuracy"], run.curve["steps"]))
+    loss, accuracy, steps = min(points)
+    assert len(points) >= 10 and accuracy > 0.5
+    assert run.model is not None and run.model.endswith("best.safetensors")
+
+    content = Path(run.model).read_bytes()
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
+    told = {key: float(header[f"rubato.run.{key}"])
+            for key in ("held_out_loss", "held_out_accuracy", "steps")}  # fmt: skip
+    assert told["held_out_loss"] == pytest.approx(loss, abs=1e-6)
+    assert told["held_out_accuracy"] == pytest.approx(accuracy, abs=1e-6)
+    assert told["steps"] == steps
+
+    fresh = Net()
+    fresh.load_state_dict(rubato.load(run.model, fresh), strict=True)
+    fresh.eval()
+    with torch.no_grad():
+        assert test_set(fresh)[:2] == pytest.approx((loss, accuracy), abs=1e-6)
+    assert (fresh.norm.running_var > 0).all() and not (fresh.norm.running_var == 1).any()
 
 
 def test_everybody_begins_with_the_values_of_one_worker(cluster):
