@@ -18,6 +18,7 @@
 #include "nodes/joining.hpp"
 #include "sync/factory.hpp"
 #include "train/model/known_schema.hpp"
+#include "train/model/model_file.hpp"
 #include "train/model/tensors.hpp"
 
 namespace rubato::nodes {
@@ -239,7 +240,11 @@ Result<cluster::ClusterPlan> plan_of_loop(const LoopRun& run, const WorkerPlace&
                                           const std::vector<LoopTensor>& tensors) {
   const cluster::ClusterConfig& config = place.config;
   auto facts = train::known_facts(config.dataset);
-  if (!facts) {
+  if (!config.model.layers.empty()) {
+    // The file says it, and the scheduler has compared it with the data.
+    RUBATO_ASSIGN(const auto layers, train::read_layers(config.model.layers));
+    facts = train::SampleFacts{layers.input, layers.classes};
+  } else if (!facts) {
     RUBATO_ASSIGN(const auto known, train::known_schema(config.dataset));
     if (known.all()) facts = train::facts_of(known.schema);
   }

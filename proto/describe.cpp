@@ -135,6 +135,8 @@ std::string other_cluster(const Message& message, std::uint64_t ours) {
 namespace {
 
 constexpr std::size_t kNamedMax = 3;
+// What stands in files beside the cluster file.
+constexpr std::string_view kFileSettings[] = {"model.start", "model.layers"};
 
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;
@@ -150,18 +152,29 @@ std::string_view key_of(std::string_view setting) {
   return setting.substr(0, setting.find(" = "));
 }
 
-}  // namespace
-
-std::string settings_that_differ(const std::string& theirs, const std::string& ours) {
+// The lines of theirs that differ, and ours in their place.
+struct Differing {
   std::vector<std::string_view> has, wanted;
+};
+Differing differing(std::string_view theirs, std::string_view ours) {
+  Differing found;
   const auto our_lines = lines_of(ours);
   for (const auto line : lines_of(theirs)) {
     const auto our = std::ranges::find(our_lines, key_of(line), key_of);
-    if (our == our_lines.end() || *our == line || has.size() == kNamedMax) continue;
-    has.push_back(line);
-    wanted.push_back(*our);
+    if (our == our_lines.end() || *our == line) continue;
+    found.has.push_back(line);
+    found.wanted.push_back(*our);
   }
+  return found;
+}
+
+}  // namespace
+
+std::string settings_that_differ(const std::string& theirs, const std::string& ours) {
+  auto [has, wanted] = differing(theirs, ours);
   if (has.empty()) return {};
+  has.resize(std::min(has.size(), kNamedMax));
+  wanted.resize(has.size());
   return fmt::format("{}; this cluster has {}", fmt::join(has, ", "), fmt::join(wanted, ", "));
 }
 
@@ -169,7 +182,14 @@ std::string other_settings(NodeId sender, const Hello& hello, const std::string&
   const std::string who = fmt::format("{} '{}' has ", role_name(sender.role), hello.name);
   const std::string differ = settings_that_differ(hello.settings, ours);
   const std::string what = differ.empty() ? "other settings than this cluster" : differ;
-  return who + what + ": use the same cluster file, --sync and --seed on every node";
+  const auto has = differing(hello.settings, ours).has;
+  const bool files = !has.empty() && std::ranges::all_of(has, [](std::string_view line) {
+    return std::ranges::find(kFileSettings, key_of(line)) != std::end(kFileSettings);
+  });
+  return who + what +
+         (!files            ? ": use the same cluster file, --sync and --seed on every node"
+          : has.size() == 1 ? ": copy the file that this key names to every node"
+                            : ": copy the files that these keys name to every node");
 }
 
 RefusalCode refusal_code(const Error& error) {

@@ -161,9 +161,12 @@ void Scheduler::on_hello(Instant now, PeerId from, const Message& message) {
   if (hello.parameters != options_.parameters) {
     refuse(from, RefusalCode::ModelSize,
            fmt::format("{} '{}' has a model of {} parameters, the cluster's has {}: use the same "
-                       "cluster file on every node",
+                       "{} on every node",
                        role_name(message.sender.role), hello.name, hello.parameters,
-                       options_.parameters));
+                       options_.parameters,
+                       hello.settings.find("model.layers = ") == std::string::npos
+                           ? "cluster file"
+                           : "file of model.layers"));
   } else if (hello.settings != options_.settings) {
     refuse(from, RefusalCode::OtherSettings,
            other_settings(message.sender, hello, options_.settings));

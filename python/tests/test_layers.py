@@ -238,8 +238,12 @@ def without_relu():
 @pytest.mark.parametrize(
     "other, words",
     [
-        (lambda: net(width=7), "has a model of 567 parameters, the cluster's has 498"),
-        (without_relu, "model.layers"),
+        (
+            lambda: net(width=7),
+            "has a model of 567 parameters, the cluster's has 498: use the same file of "
+            "model.layers on every node",
+        ),
+        (without_relu, ": copy the files that these keys name to every node"),
     ],
 )
 def test_another_file_of_layers_on_one_box(cluster, place, other, words):
@@ -252,8 +256,23 @@ def test_another_file_of_layers_on_one_box(cluster, place, other, words):
     cluster.start("bsp", again=True)
     assert cluster.command("command", file=box / "cluster.toml").wait(DEADLINE) == 2
     line = (place / "command.log").read_text().splitlines()[-1]
-    assert "refused" in line and words in line
+    assert "refused" in line and words in line and "same cluster file" not in line
     assert "worker 0" not in cluster.log
+
+
+def test_a_loop_needs_no_schema(cluster, place):
+    """The file of the layers says the inputs, and the scheduler compares them with the data."""
+    write(cluster, stop="max_steps = 60")
+    text = cluster.file.read_text()
+    cluster.file.write_text(text.replace('schema = "schema.json"\n', ""))
+    assert cluster.file.read_text() != text
+    data = inputs(cluster, "train")
+    cluster.start("bsp", again=True)
+    worker = cluster.command("command")
+    one, other = in_threads(*(lambda name=name: loop(cluster, name, data) for name in WORKERS[1:]))
+    assert cluster.ends() == 0, cluster.log
+    assert worker.wait(DEADLINE) == 0
+    assert len(one) > 10 and torch.equal(one[5], other[5])
 
 
 def test_a_loop_of_another_module(cluster, place):

@@ -231,7 +231,9 @@ TEST_CASE("refusals: the right code and a remedy, and the cluster is unharmed") 
 TEST_CASE(
     "refusals: a node whose settings are others is told which, and one that shares them is not") {
   auto options = some_options();
-  options.settings = "sync = bsp\nseed = 1\ntraining.batch = 32\nmodel.kind = mlp\nworkers = 2\n";
+  options.settings =
+      "sync = bsp\nseed = 1\ntraining.batch = 32\nmodel.kind = mlp\nworkers = 2\n"
+      "model.layers = 0a\n";
   SchedulerWorld world(options);
   const auto refusal = [&](proto::Role role, const std::string& settings) {
     world.hear(300, {role, 0}, 12345, proto::Hello{"pi-0", 10, "tcp://10.9.9.9:1", settings});
@@ -255,6 +257,10 @@ TEST_CASE(
   CHECK(refusal(proto::Role::Evaluator, "sync = bsp\n") ==
         "evaluator 'pi-0' has other settings than this cluster" + mend);
   CHECK(refusal(proto::Role::Worker, "").starts_with("worker 'pi-0' has other settings"));
+  CHECK(refusal(proto::Role::Worker, "model.kind = mlp\nmodel.layers = 0b\n") ==
+        "worker 'pi-0' has model.layers = 0b; this cluster has model.layers = 0a: copy the file "
+        "that this key names to every node");
+  CHECK(refusal(proto::Role::Worker, "sync = asp\nmodel.layers = 0b\n").ends_with(mend));
   CHECK(refusal(proto::Role::Server, options.settings).empty());
 }
 
