@@ -114,7 +114,7 @@ constexpr Duration kLoopTime = Duration::from_seconds(5);
 // without commits.
 Result<void> measure_loop(const MeasureRun& run, const std::stop_token& stop) {
   RUBATO_ASSIGN(const auto launcher, emulation::LoopLauncher::of_program(run.loop));
-  RUBATO_ASSIGN(const auto process, launcher->start(run.loop.front(), {}));
+  RUBATO_ASSIGN(const auto process, launcher->start({}, {}));
   const auto hear = [&](int* memory) -> Result<emulation::StepRecord> {
     const Instant until = steady_now() + emulation::kLoopPatience;
     while (steady_now() < until) {

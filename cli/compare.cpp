@@ -100,6 +100,7 @@ Result<void> run_all(const CompareOptions& options, const cluster::ClusterConfig
       run.watch = watch_of(page);
       run.stop = stop;
       run.loops = loops;
+      run.curves = nodes::curves_directory(config, out);
       if (options.save) {
         const auto directory = fmt::format("{}/{}-{}", out, model, seed);
         RUBATO_TRY(report::make_output_directory(directory));
@@ -152,7 +153,8 @@ Result<void> run_all_real(const CompareOptions& options, cluster::ClusterConfig 
                                .out = directory,
                                .throttle = throttle,
                                .profile = *profile,
-                               .watch = shown.watch()};
+                               .watch = shown.watch(),
+                               .curves = nodes::curves_directory(config, out)};
       RUBATO_ASSIGN(auto hosted, nodes::run_real(config, run, process_stop(stop)));
       add_findings(config, hosted);
       if (stop.stop_requested()) return fail(ErrorCode::Stopped, "interrupted");

@@ -59,7 +59,8 @@ Result<void> up_checked(UpOptions options, std::stop_token stop) {
                            .resumes = resumes,
                            .throttle = options.throttle,
                            .profile = *profile,
-                           .watch = watched.watch()};
+                           .watch = watched.watch(),
+                           .curves = nodes::curves_directory(config, out)};
   RUBATO_ASSIGN(auto hosted, nodes::run_real(config, run, process_stop(stop)));
   return conclude(config, std::move(hosted),
                   {.command = command,

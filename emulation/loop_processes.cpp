@@ -27,29 +27,22 @@ constexpr const char* kControlVariable = "RUBATO_ZYGOTE";
 constexpr std::size_t kControlBytesMax = 64 * 1024;
 constexpr auto kExitPoll = std::chrono::milliseconds(2);
 constexpr int kExitPolls = 500;  // 1 s until a process that was told the end is killed
+// Of a process that has said that its loop has ended.
+constexpr Duration kEndPatience = Duration::from_seconds(10);
 
 tl::unexpected<Error> cannot_start(const std::string& what) {
   return fail(ErrorCode::BadInput,
               fmt::format("{}: cannot be started: {}", what, std::strerror(errno)));
 }
 
-// The environment of this process with `more`, as exec takes it.
-std::vector<std::string> environment_with(const LoopLauncher::Environment& more) {
-  std::vector<std::string> all;
-  for (char** each = environ; each && *each; ++each) {
-    const std::string text = *each;
-    if (!more.contains(text.substr(0, text.find('=')))) all.push_back(text);
-  }
-  for (const auto& [name, value] : more) all.push_back(name + "=" + value);
-  return all;
-}
-
-// Starts a program that has `kept` open, under the number that `variable` tells. Its output goes to
-// standard error.
+// Starts a program that has `kept` open, under the number that `variable` tells, and prints to
+// `output`.
 Result<pid_t> spawn(std::vector<std::string> words, LoopLauncher::Environment more,
-                    const char* variable, int kept) {
+                    const char* variable, int kept, int output) {
   more[variable] = std::to_string(kept);
-  std::vector<std::string> environment = environment_with(more);
+  // Python keeps lines for a pipe until it has many, and those of standard error come sooner.
+  more["PYTHONUNBUFFERED"] = "1";
+  std::vector<std::string> environment = environment_with(environ, more);
   const auto argv = argv_of(words);
   const auto envp = argv_of(environment);
   int report[2];  // what exec failed with
@@ -64,7 +57,8 @@ Result<pid_t> spawn(std::vector<std::string> words, LoopLauncher::Environment mo
     sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
     ::fcntl(kept, F_SETFD, 0);
-    ::dup2(STDERR_FILENO, STDOUT_FILENO);
+    ::dup2(output, STDOUT_FILENO);
+    ::dup2(output, STDERR_FILENO);
     ::execvpe(argv.front(), argv.data(), envp.data());
     const int why = errno;
     [[maybe_unused]] const auto told = ::write(report[1], &why, sizeof why);
@@ -126,6 +120,12 @@ std::string LoopProcess::fate() {
                            : fmt::format("its program was ended by signal {}", WTERMSIG(status));
 }
 
+std::string LoopProcess::last_words() const {
+  const std::string line = output_->settle(*stream_, kEndPatience);
+  if (line.empty()) return "; it has printed nothing";
+  return "; the last line that it printed: " + line;
+}
+
 // --- the launcher --------------------------------------------------------------------------------
 
 Result<std::shared_ptr<LoopLauncher>> LoopLauncher::of_program(std::vector<std::string> words) {
@@ -143,7 +143,7 @@ Result<std::shared_ptr<LoopLauncher>> LoopLauncher::of_module(const std::string&
     return cannot_start("python3");
   made->control_ = ends[0];
   auto pid = spawn({"python3", "-m", "rubato.zygote", path}, {{"OMP_NUM_THREADS", "1"}},
-                   kControlVariable, ends[1]);
+                   kControlVariable, ends[1], STDERR_FILENO);
   ::close(ends[1]);
   RUBATO_ASSIGN(made->zygote_, std::move(pid));
   const std::string said = hear(made->control_, kLoopPatience);
@@ -167,19 +167,28 @@ Result<std::unique_ptr<LoopProcess>> LoopLauncher::start(const std::string& name
                                                          const Environment& more) {
   RUBATO_ASSIGN(auto ends, StepChannel::make());
   const int far = ends.second;
-  const auto pid =
-      words_.empty() ? ask_zygote(more, far) : spawn(words_, more, kStepChannelVariable, far);
+  auto opened = output_->open(name);
+  if (!opened) {
+    ::close(far);
+    return tl::unexpected<Error>(opened.error());
+  }
+  const int output = opened->end;
+  const auto pid = words_.empty() ? ask_zygote(more, far, output)
+                                  : spawn(words_, more, kStepChannelVariable, far, output);
   ::close(far);
+  ::close(output);
   if (!pid) return tl::unexpected<Error>(pid.error());
-  return std::make_unique<LoopProcess>(name, *pid, !words_.empty(), std::move(ends.first));
+  return std::make_unique<LoopProcess>(name, *pid, !words_.empty(), std::move(ends.first), output_,
+                                       std::move(opened->stream));
 }
 
-// One message: the variables, and the descriptor. The answer: the number of the process.
-Result<pid_t> LoopLauncher::ask_zygote(const Environment& environment, int channel) {
+// One message: the variables, and the descriptors. The answer: the number of the process.
+Result<pid_t> LoopLauncher::ask_zygote(const Environment& environment, int channel, int output) {
   const std::lock_guard lock(mutex_);
   std::string text;
   for (const auto& [name, value] : environment) text += name + "=" + value + '\0';
-  if (!send_with(control_, std::as_bytes(std::span(text)), channel))
+  const int passed[] = {channel, output};
+  if (!send_with(control_, std::as_bytes(std::span(text)), passed))
     return fail(ErrorCode::Gone, "python3 -m rubato.zygote has ended");
   const std::string said = hear(control_, kLoopPatience);
   pid_t pid = -1;

@@ -47,7 +47,8 @@ Result<void> ProcessTraining::launch(Loop& loop, const std::string& name, bool e
                                         {"OMP_NUM_THREADS", "1"},
                                         {"OPENBLAS_NUM_THREADS", "1"}};
   if (evaluates) environment["RUBATO_ROLE"] = "evaluator";
-  RUBATO_ASSIGN(loop.process, launcher_->start(name, environment));
+  if (!options_.curves.empty()) environment["RUBATO_CURVES"] = options_.curves;
+  RUBATO_ASSIGN(loop.process, launcher_->start(evaluates ? "evaluator" : name, environment));
   return {};
 }
 
@@ -56,39 +57,41 @@ Result<cluster::DescribedTable> ProcessTraining::describe(Loop& loop) {
   auto record = loop.process->channel().receive(options_.patience, &memory);
   if (!record) return tl::unexpected<Error>(lost(loop));
   if (!*record)
-    return fail(ErrorCode::Timeout, fmt::format("worker {}: its program does not open a worker: no "
-                                                "word of it for {:.0f} s",
-                                                loop.process->name(), options_.patience.seconds()));
+    return fail(ErrorCode::Timeout,
+                fmt::format("{}: its program does not open a worker: no word of it "
+                            "for {:.0f} s",
+                            who(loop), options_.patience.seconds()));
   if ((*record)->kind != Kind::Table || memory < 0)
-    return fail(ErrorCode::Corrupt, fmt::format("worker {}: its process speaks another version of "
-                                                "librubato",
-                                                loop.process->name()));
+    return fail(ErrorCode::Corrupt,
+                fmt::format("{}: its process speaks another version of librubato", who(loop)));
   RUBATO_ASSIGN(loop.memory,
                 SharedVector::map(memory, (*record)->parameters, (*record)->text_bytes));
   RUBATO_ASSIGN(auto described, cluster::described_table_of(loop.memory.text()));
   if (described.table.parameters() != (*record)->parameters)
-    return fail(ErrorCode::Corrupt,
-                fmt::format("worker {}: its memory is not of its model", loop.process->name()));
-  const std::string who = "worker " + loop.process->name();
+    return fail(ErrorCode::Corrupt, fmt::format("{}: its memory is not of its model", who(loop)));
   if (table_.tensors.empty()) {
     table_ = described.table;
-    table_of_ = who;
+    table_of_ = who(loop);
   }
-  RUBATO_TRY(cluster::check_equal(described.table, who, table_, table_of_));
+  RUBATO_TRY(cluster::check_equal(described.table, who(loop), table_, table_of_));
   return described;
 }
 
+std::string ProcessTraining::who(const Loop& loop) const {
+  return &loop == &loops_.back() ? "the evaluator" : "worker " + loop.process->name();
+}
+
+// What it has printed is shown before the line of the error.
 Error ProcessTraining::lost(Loop& loop) {
-  return {ErrorCode::Gone, fmt::format("worker {}: {} before the run was over; what it has printed "
-                                       "is above",
-                                       loop.process->name(), loop.process->fate())};
+  const std::string words = loop.process->last_words();
+  return {ErrorCode::Gone,
+          fmt::format("{}: {} before the run was over{}", who(loop), loop.process->fate(), words)};
 }
 
 Error ProcessTraining::left(Loop& loop) {
   if (loop.answer.finite != 0) return {ErrorCode::Stopped, "its loop has ended"};
-  return {ErrorCode::Gone,
-          fmt::format("worker {}: its loop ended by an exception; what it has printed is above",
-                      loop.process->name())};
+  return {ErrorCode::Gone, fmt::format("{}: its loop ended by an exception{}", who(loop),
+                                       loop.process->last_words())};
 }
 
 // --- who computes when ---------------------------------------------------------------------------
@@ -125,9 +128,9 @@ Result<void> ProcessTraining::finish(Loop& loop) {
     if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0)
       return fail(ErrorCode::Timeout,
-                  fmt::format("worker {}: no answer for {:.0f} s: a step, or an evaluation, takes "
-                              "too long",
-                              loop.process->name(), options_.patience.seconds()));
+                  fmt::format("{}: no answer for {:.0f} s: a step, or an evaluation, takes too "
+                              "long",
+                              who(loop), options_.patience.seconds()));
     for (std::size_t i = 0; i < waits.size(); ++i) {
       if (waits[i].revents == 0) continue;
       Loop& each = *whose[i];
@@ -150,8 +153,8 @@ Result<void> ProcessTraining::carry_out(Loop& loop, StepRecord order) {
   const auto record = loop.process->channel().receive(options_.patience);
   if (!record) return tl::unexpected<Error>(lost(loop));
   if (!*record)
-    return fail(ErrorCode::Timeout, fmt::format("worker {}: no answer for {:.0f} s",
-                                                loop.process->name(), options_.patience.seconds()));
+    return fail(ErrorCode::Timeout,
+                fmt::format("{}: no answer for {:.0f} s", who(loop), options_.patience.seconds()));
   loop.answer = **record;
   if (loop.answer.kind != Kind::Done) return tl::unexpected<Error>(left(loop));
   return {};
@@ -159,10 +162,12 @@ Result<void> ProcessTraining::carry_out(Loop& loop, StepRecord order) {
 
 // --- what the cluster asks for -------------------------------------------------------------------
 
-void ProcessTraining::begin_step(std::uint32_t index, const train::StepPlan& plan) {
+void ProcessTraining::begin_step(std::uint32_t index, const train::StepPlan& plan, StepTime time) {
   StepRecord order{.kind = Kind::Train};
   order.batch = static_cast<std::uint32_t>(plan.batch);
   order.rate = plan.rate;
+  order.seconds = time.began;
+  order.takes = time.takes;
   submit(loops_[index], order);
 }
 

@@ -26,6 +26,7 @@ class ProcessTraining final : public VirtualTraining {
     int threads = 1;
     std::vector<std::string> workers;  // by place in the plan
     std::vector<bool> begins;          // which of them begin; the others may follow
+    std::string curves = {};           // where they note their steps; empty: as they were told
     Duration patience = kLoopPatience;
   };
   // Starts the processes, and lets them describe their models. BadInput: they differ.
@@ -40,7 +41,7 @@ class ProcessTraining final : public VirtualTraining {
   std::uint64_t samples() const { return samples_; }              // of all workers that began
   bool evaluates() const { return evaluates_; }
 
-  void begin_step(std::uint32_t index, const train::StepPlan& plan) override;
+  void begin_step(std::uint32_t index, const train::StepPlan& plan, StepTime time) override;
   Result<train::BatchResult> end_step(std::uint32_t index) override;
   Result<void> restart(std::uint32_t index) override;
   Result<worker::Update> take_update(std::uint32_t index, bool elastic) override;
@@ -71,8 +72,9 @@ class ProcessTraining final : public VirtualTraining {
   Result<void> finish(Loop& loop);
   // At once, whatever others compute. Requires: none is under way there.
   Result<void> carry_out(Loop& loop, StepRecord order);
+  std::string who(const Loop& loop) const;
   Error lost(Loop& loop);
-  static Error left(Loop& loop);  // it said so
+  Error left(Loop& loop);  // it said so
 
   std::shared_ptr<LoopLauncher> launcher_;
   Options options_;

@@ -35,7 +35,8 @@ Result<void> ReplicaTraining::restart(std::uint32_t index) {
   return {};
 }
 
-void ReplicaTraining::begin_step(std::uint32_t index, const train::StepPlan& plan) {
+// A trainer of ours does not ask what time it is.
+void ReplicaTraining::begin_step(std::uint32_t index, const train::StepPlan& plan, StepTime) {
   Trainer& t = trainers_[index];
   t.trainer->set_plan(plan);
   t.ticket = pool_.submit([&t] { t.result = t.trainer->step(); });

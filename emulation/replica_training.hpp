@@ -28,7 +28,7 @@ class ReplicaTraining final : public VirtualTraining {
       const cluster::ClusterConfig& config, const cluster::ClusterPlan& plan,
       const train::DataSplit& data, int threads);
 
-  void begin_step(std::uint32_t index, const train::StepPlan& plan) override;
+  void begin_step(std::uint32_t index, const train::StepPlan& plan, StepTime time) override;
   Result<train::BatchResult> end_step(std::uint32_t index) override;
   Result<void> restart(std::uint32_t index) override;
   Result<worker::Update> take_update(std::uint32_t index, bool elastic) override;

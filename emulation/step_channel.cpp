@@ -12,6 +12,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/check.hpp"
+
 namespace rubato::emulation {
 namespace {
 
@@ -103,20 +105,21 @@ void StepChannel::close() {
   if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
 }
 
-bool send_with(int socket, std::span<const std::byte> bytes, int pass) {
+bool send_with(int socket, std::span<const std::byte> bytes, std::span<const int> pass) {
+  RUBATO_CHECK(pass.size() <= kPassedMax, "more descriptors than there is room for");
   iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  alignas(cmsghdr) char control[CMSG_SPACE(kPassedMax * sizeof(int))] = {};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
-  if (pass >= 0) {
+  if (!pass.empty()) {
     message.msg_control = control;
-    message.msg_controllen = sizeof control;
+    message.msg_controllen = CMSG_SPACE(pass.size_bytes());
     cmsghdr* const header = CMSG_FIRSTHDR(&message);
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(header), &pass, sizeof pass);
+    header->cmsg_len = CMSG_LEN(pass.size_bytes());
+    std::memcpy(CMSG_DATA(header), pass.data(), pass.size_bytes());
   }
   ssize_t sent = 0;
   do {
@@ -126,7 +129,8 @@ bool send_with(int socket, std::span<const std::byte> bytes, int pass) {
 }
 
 Result<void> StepChannel::send(const StepRecord& record, int pass) const {
-  if (send_with(descriptor_, std::as_bytes(std::span(&record, 1)), pass)) return {};
+  const std::span<const int> passed(&pass, pass >= 0 ? 1 : 0);
+  if (send_with(descriptor_, std::as_bytes(std::span(&record, 1)), passed)) return {};
   return other_end_gone();
 }
 

@@ -23,7 +23,7 @@ inline constexpr const char* kStepChannelVariable = "RUBATO_VIRTUAL";
 struct StepRecord {
   enum class Kind : std::uint32_t {
     Table,     // process: the memory is there, and behind the parameters the text of the model
-    Train,     // cluster: batch, rate
+    Train,     // cluster: batch, rate, seconds and takes
     Commit,    // cluster: parameters <- U
     Take,      // cluster: parameters <- W, and the base as well
     Load,      // cluster: W <- parameters - U
@@ -43,8 +43,10 @@ struct StepRecord {
   std::uint64_t samples = 0;
   std::uint64_t parameters = 0;  // Table
   std::uint64_t text_bytes = 0;  // Table
+  double seconds = 0;            // Train: virtual time since training started
+  double takes = 0;              // Train: what the step lasts
 };
-static_assert(sizeof(StepRecord) == 64);
+static_assert(sizeof(StepRecord) == 80);
 
 // Memory that both have mapped. Move only.
 class SharedVector {
@@ -70,9 +72,11 @@ class SharedVector {
   std::size_t text_bytes_ = 0;
 };
 
-// Sends one message over a socket. `pass`: a descriptor that goes with it; -1: none. Returns:
-// whether all of it was taken.
-[[nodiscard]] bool send_with(int socket, std::span<const std::byte> bytes, int pass);
+// Sends one message over a socket. `pass`: descriptors that go with it, kPassedMax at most.
+// Returns: whether all of it was taken.
+inline constexpr std::size_t kPassedMax = 2;
+[[nodiscard]] bool send_with(int socket, std::span<const std::byte> bytes,
+                             std::span<const int> pass);
 
 class StepChannel {
  public:

@@ -26,7 +26,7 @@ VirtualClient::Turn VirtualClient::turn() const {
           .rate = order_.rate,
           .joins = 1,
           .setbacks = setbacks_,
-          .seconds = 0,
+          .seconds = seconds_,
           .steps = steps_,
           .commits = commits_,
           .bytes_up = 0,
@@ -61,6 +61,7 @@ VirtualClient::Turn VirtualClient::wait(Duration at_most) {
   switch (order_.kind) {
     case Kind::Train:
       said_ = Action::Train;
+      seconds_ = order_.seconds;
       break;
     case Kind::Commit:
     case Kind::Take:
@@ -89,6 +90,7 @@ Result<VirtualClient::Turn> VirtualClient::step(double loss_sum, int samples) {
   RUBATO_TRY(expect(Action::Train, "step"));
   if (said_ == Action::Over) return turn();
   ++steps_;
+  seconds_ = order_.seconds + order_.takes;
   return done({.loss = loss_sum, .samples = static_cast<std::uint64_t>(samples)});
 }
 

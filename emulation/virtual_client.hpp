@@ -1,5 +1,5 @@
 // emulation/virtual_client.hpp - the same as cluster/worker_client.hpp for a loop that the virtual
-// cluster drives: it says when to step, commit and load, and no time passes meanwhile. The turns
+// cluster drives: it says when to step, commit and load, and what time it is. The turns
 // are those of a real cluster, so a loop does not know where it is. Errors: BadInput for a call
 // that does not fit the action; Gone when the virtual cluster is no more. Threads: one owner.
 #pragma once
@@ -56,6 +56,7 @@ class VirtualClient {
   std::uint32_t setbacks_ = 0;
   std::uint64_t steps_ = 0;
   std::uint64_t commits_ = 0;
+  double seconds_ = 0;
   std::optional<Error> failure_;
 };
 

@@ -226,7 +226,8 @@ Result<void> VirtualCluster::plan_own() {
                                  .seed = options_.seed,
                                  .threads = options_.threads,
                                  .workers = {},
-                                 .begins = {}};
+                                 .begins = {},
+                                 .curves = options_.curves};
   for (const auto& worker : cluster::all_profiles(config_)) {
     const bool listed = loops.workers.size() < static_cast<std::size_t>(config_.worker_count());
     loops.begins.push_back(listed && !cluster::absent_at_start(config_, worker.name));
@@ -731,7 +732,9 @@ void VirtualCluster::drive(Node place, VirtualWorker& worker) {
 void VirtualCluster::begin_step(Node place, VirtualWorker& worker) {
   worker.begin_step(now_, plan_.batch);
   if (worker.arriving) return;
-  if (training_) training_->begin_step(place - first_worker(), worker.plan);
+  if (training_)
+    training_->begin_step(place - first_worker(), worker.plan,
+                          {.began = seconds_now(), .takes = worker.step_takes.seconds()});
   schedule(now_ + worker.step_takes, Event::Kind::StepEnd, place, network_.life(place));
 }
 
@@ -742,7 +745,8 @@ void VirtualCluster::await_parameters(Node place, VirtualWorker& worker) {
   if (!end) return;
   if (training_) {
     if (!done_by(place, training_->load(place - first_worker(), *worker.core))) return;
-    training_->begin_step(place - first_worker(), worker.plan);
+    training_->begin_step(place - first_worker(), worker.plan,
+                          {.began = seconds_now(), .takes = (*end - now_).seconds()});
   }
   schedule(*end, Event::Kind::StepEnd, place, network_.life(place));
 }

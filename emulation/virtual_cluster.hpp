@@ -46,6 +46,8 @@ struct VirtualOptions {
   std::function<void(const scheduler::Scheduler&, Instant now)> watch = {};
   // Starts the workers' processes, of model.kind = "own". Else null.
   std::shared_ptr<LoopLauncher> loops = nullptr;
+  // Directory for what they note of their steps; empty: as their environment says.
+  std::string curves = {};
   // Makes what saves the trained model, once the plan is known. May be empty.
   std::function<std::unique_ptr<cluster::ModelSaver>(const cluster::ClusterPlan&)> saver;
   // Ends the run with its next event at the latest.

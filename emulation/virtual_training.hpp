@@ -19,12 +19,18 @@
 
 namespace rubato::emulation {
 
+// Of a step, in virtual seconds: when it begins, since training started, and what it lasts.
+struct StepTime {
+  double began = 0;
+  double takes = 0;
+};
+
 class VirtualTraining {
  public:
   virtual ~VirtualTraining() = default;
 
   // Worker `index` of the plan. Each step that begins ends before the next call for that worker.
-  virtual void begin_step(std::uint32_t index, const train::StepPlan& plan) = 0;
+  virtual void begin_step(std::uint32_t index, const train::StepPlan& plan, StepTime time) = 0;
   [[nodiscard]] virtual Result<train::BatchResult> end_step(std::uint32_t index) = 0;
   // A new process of the worker: it begins as the first one did. Requires: no step is under way.
   [[nodiscard]] virtual Result<void> restart(std::uint32_t index) = 0;

@@ -16,6 +16,8 @@
 
 #include "base/argv.hpp"
 
+extern char** environ;
+
 namespace rubato::nodes {
 namespace {
 
@@ -36,6 +38,8 @@ void Children::start(proto::Role role, const std::string& name,
   std::vector<std::string> words{"rubato", proto::role_name(role)};
   words.insert(words.end(), arguments.begin(), arguments.end());
   const auto argv = argv_of(words);
+  std::vector<std::string> environment = environment_with(environ, more_);
+  const auto envp = argv_of(environment);
 
   const pid_t parent = getpid();
   const pid_t pid = fork();
@@ -51,7 +55,7 @@ void Children::start(proto::Role role, const std::string& name,
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(1);  // it ended before the line above
     if (space >= 0 && setns(space, CLONE_NEWNET) != 0) _exit(126);
-    execv(program_.c_str(), argv.data());
+    execve(program_.c_str(), argv.data(), envp.data());
     _exit(127);
   }
   children_.push_back({role, name, pid});

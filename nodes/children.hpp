@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,7 +15,9 @@ namespace rubato::nodes {
 
 class Children {
  public:
-  explicit Children(std::string program) : program_(std::move(program)) {}
+  // `more`: of the environment of all.
+  explicit Children(std::string program, std::map<std::string, std::string> more = {})
+      : program_(std::move(program)), more_(std::move(more)) {}
   ~Children() { end(); }
   Children(const Children&) = delete;
   Children& operator=(const Children&) = delete;
@@ -48,6 +51,7 @@ class Children {
     pid_t pid;
   };
   const std::string program_;
+  const std::map<std::string, std::string> more_;
   std::vector<Child> children_;
   std::vector<Ended> not_started_;  // since the last reap()
 };

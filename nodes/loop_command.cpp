@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/argv.hpp"
+#include "base/file.hpp"
 
 namespace rubato::nodes {
 
@@ -53,6 +54,11 @@ Environment loop_environment(const LoopPlace& place) {
   if (place.stretch) all["RUBATO_STRETCH"] = "1";
   if (place.throttle.on) all["RUBATO_THROTTLE"] = "1";
   return all;
+}
+
+std::string curves_directory(const cluster::ClusterConfig& config, const std::string& out) {
+  if (!config.own_model() || std::getenv("RUBATO_CURVES")) return {};
+  return absolute_path(out + "/curves");
 }
 
 Error become_loop(const std::vector<std::string>& words, const Environment& more) {

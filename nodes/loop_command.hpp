@@ -30,6 +30,10 @@ struct LoopPlace {
 using Environment = std::map<std::string, std::string>;
 Environment loop_environment(const LoopPlace& place);
 
+// Where workers of a run with the results in `out` note their steps. Empty: there is nobody who
+// would, or the user's own environment says where.
+std::string curves_directory(const cluster::ClusterConfig& config, const std::string& out);
+
 // Becomes the program: returns only if it cannot be started. Signals are no longer blocked.
 Error become_loop(const std::vector<std::string>& words, const Environment& more);
 

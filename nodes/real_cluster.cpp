@@ -288,7 +288,9 @@ Result<HostedRun> run_real(const cluster::ClusterConfig& config, const RealRun& 
   if (run.throttle.kernel) {
     RUBATO_ASSIGN(network, interruptible(stop, [&] { return make_network(config, run.throttle); }));
   }
-  Children children(run.program);  // ends them before the profile is merged
+  std::map<std::string, std::string> more;
+  if (!run.curves.empty()) more["RUBATO_CURVES"] = run.curves;
+  Children children(run.program, std::move(more));  // ends them before the profile is merged
   Nodes nodes(run, config, state, children, network.get());
   ClusterHostOptions host;
   host.bind.host = network ? emulation::KernelNetwork::address() : "127.0.0.1";

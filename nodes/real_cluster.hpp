@@ -33,6 +33,7 @@ struct RealRun {
   // Lifetime: the run's.
   ClusterProfile& profile;
   Watch watch = {};
+  std::string curves = {};  // as VirtualOptions has it
   // The program of servers and workers: takes `server` and `worker` with their options, as `rubato`
   // does.
   std::string program = "/proc/self/exe";

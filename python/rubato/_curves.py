@@ -42,7 +42,7 @@ class Notes:
             return
         self._rows.append(
             [
-                turn.seconds or math.nan,  # virtual loops are not told the time
+                turn.seconds,
                 turn.earlier_steps + turn.steps,
                 turn.commits,
                 self._loss / self._samples if self._samples else math.nan,

@@ -149,8 +149,7 @@ def _run(
     with tempfile.TemporaryDirectory(prefix="rubato-") as scratch:
         if train is not None:
             words += ["--module", _module(train, scratch)]
-        notes = os.path.abspath(os.path.join(directory, "curves"))
-        with _Command(words, RUBATO_CURVES=notes) as command:
+        with _Command(words) as command:
             follower = _Follower(os.path.join(directory, "run.jsonl"), progress)
             while command.running():
                 follower.look()
@@ -204,12 +203,11 @@ def _command() -> str:
 class _Command:
     """The command, whose children find this Python and this package."""
 
-    def __init__(self, words: Sequence[str], **environment: str) -> None:
+    def __init__(self, words: Sequence[str]) -> None:
         self._words = [_command(), *words]
-        self._environment = environment
 
     def __enter__(self) -> _Command:
-        environment = {**os.environ, **self._environment}
+        environment = dict(os.environ)
         here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         paths = [here, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
         environment["PYTHONPATH"] = os.pathsep.join(paths)

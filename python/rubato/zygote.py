@@ -69,11 +69,16 @@ def _seed() -> None:
         torch.set_num_threads(1)
 
 
-def _work(module: ModuleType, environment: dict[str, str], channel: int) -> NoReturn:
+def _work(
+    module: ModuleType, environment: dict[str, str], channel: int, output: int
+) -> NoReturn:
     """The child: never returns into the code of the zygote."""
     code = 1
     try:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+        for stream in (1, 2):
+            os.dup2(output, stream)
+        os.close(output)
         os.set_inheritable(channel, True)
         os.environ.update(environment, RUBATO_VIRTUAL=str(channel))
         _seed()
@@ -89,8 +94,7 @@ def _work(module: ModuleType, environment: dict[str, str], channel: int) -> NoRe
         pass  # the virtual cluster has ended, and has told the user why
     except BaseException as error:
         traceback.print_exc()
-        name = environment.get("RUBATO_NAME", "?")
-        print(f"rubato: worker {name}: {_where(error)}", file=sys.stderr)
+        print(_where(error), file=sys.stderr)  # the last line is what rubato compare repeats
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -110,7 +114,7 @@ def _serve(module: ModuleType, control: socket.socket) -> None:
         _reap(children)
         if not readable:
             continue
-        text, descriptors, _, _ = socket.recv_fds(control, 65536, 1)
+        text, descriptors, _, _ = socket.recv_fds(control, 65536, 2)
         if not text:
             break
         environment = dict(
@@ -121,8 +125,9 @@ def _serve(module: ModuleType, control: socket.socket) -> None:
         pid = os.fork()
         if pid == 0:
             control.close()
-            _work(module, environment, descriptors[0])
-        os.close(descriptors[0])
+            _work(module, environment, *descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
         children.add(pid)
         control.send(str(pid).encode())
     # They read the end of the run from their channels, and leave.

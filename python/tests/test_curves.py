@@ -3,13 +3,16 @@
 import csv
 import math
 import os
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy
 import pytest
 
 import rubato
-from conftest import BATCH, arrays, train
+from conftest import BATCH, COMMAND, arrays, train
 from rubato._curves import COLUMNS, Notes, read
 from test_results import event_class, records
 
@@ -48,6 +51,18 @@ def train():
 """
 
 
+LOOP_OF_NUMPY = """
+import numpy, rubato
+def train():
+    model = {"w": numpy.zeros(3, numpy.float32)}
+    with rubato.Worker("edge.toml", model) as w:
+        while w.step(0.5, 4):
+            model["w"] += 0.001
+if __name__ == "__main__":
+    train()
+"""
+
+
 @pytest.mark.parametrize("sync", ["bsp", "tempo"])
 def test_of_a_comparison(tmp_path, sync):
     pytest.importorskip("torch")
@@ -63,6 +78,10 @@ def test_of_a_comparison(tmp_path, sync):
         for i, row in enumerate(own):
             assert row["learning_rate"] == pytest.approx(0.5 * 0.1 ** (i // 10) * row["rate"])
             assert row["samples"] == 4 and row["sync"] == sync and row["seed"] == 1
+        seconds = [row["seconds"] for row in own]
+        # On virtual time: at the end of each step, which takes 0.1 s; then a commit follows.
+        assert all(0.0999 <= b - a < 0.5 for a, b in zip([0.0, *seconds], seconds))
+        assert 4 < seconds[-1] <= 5
     # The run has counted the last step, too, before it has ended.
     assert abs(len(rows) - result.best.steps) <= 2
     assert (sync == "tempo") == any(row["rate"] != 1 for row in rows)
@@ -79,6 +98,42 @@ def test_of_a_comparison(tmp_path, sync):
         assert [each.summary.value[0].simple_value for each in found] == (
             pytest.approx([row[column] for row in own])
         )
+
+
+@pytest.mark.parametrize(
+    "words", [("compare",), ("compare", "--real"), ("up",)], ids=lambda words: "-".join(words)
+)
+def test_of_a_run_from_the_shell(tmp_path, words):
+    (tmp_path / "edge.toml").write_text(FILE.replace("max_seconds = 5", "max_steps = 40"))
+    (tmp_path / "train.py").write_text(LOOP_OF_NUMPY)
+    package = str(Path(rubato.__file__).parents[1])
+    here = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]  # this python3
+    environment = dict(os.environ, PYTHONPATH=package, PATH=here)
+
+    def run(out, **more):
+        options = "--sync", "bsp", "--module", "train.py", "--out", out
+        done = subprocess.run(
+            [COMMAND, words[0], "edge.toml", *words[1:], *options],
+            cwd=tmp_path,
+            env={**environment, **more},
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+        assert done.returncode == 0, done.stderr
+
+    run("out")
+    for name in ("w-0", "w-1"):
+        rows = content(tmp_path / f"out/curves/bsp-1/{name}.csv")
+        assert 15 <= len(rows) <= 25 and {row["loss"] for row in rows} == {"0.5"}
+        seconds = [float(row["seconds"]) for row in rows]
+        assert seconds == sorted(seconds) and seconds[-1] > 1
+    if words == ("compare",):  # the user's own word counts; an empty one means none
+        run("none", RUBATO_CURVES="")
+        run("elsewhere", RUBATO_CURVES=str(tmp_path / "notes"))
+        assert not (tmp_path / "none/curves").exists()
+        assert (tmp_path / "notes/bsp-1/w-1.csv").read_text() == (
+            tmp_path / "out/curves/bsp-1/w-1.csv").read_text()
 
 
 def test_of_a_real_run_and_its_processes(cluster, monkeypatch):

@@ -47,11 +47,13 @@ def start(place, module, *options):
         (place / "own.toml").write_text(FILE)
     package = str(Path(rubato.__file__).parents[1])
     here = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]  # this python3
+    environment = dict(os.environ, PYTHONPATH=package, PATH=here)
+    environment.pop("PYTHONUNBUFFERED", None)  # most users have none
     with open(place / "err.log", "w") as err:
         return subprocess.Popen(
             [COMMAND, "compare", "own.toml", "--sync", "bsp", *options],
             cwd=place,
-            env=dict(os.environ, PYTHONPATH=package, PATH=here),
+            env=environment,
             stdout=subprocess.DEVNULL,
             stderr=err,
             start_new_session=True,
@@ -94,24 +96,76 @@ def test_a_file_that_cannot_be_loaded(tmp_path, module, line):
     assert last.startswith("rubato: ") and line in last
 
 
+FRESH = "\nif __name__ == '__main__':\n    train()\n"
+AS_ONE = "--module", "train.py", "--out", "out"
+EACH = "--out", "out", "--", "python3", "train.py"
+
+
+@pytest.mark.parametrize("options", [AS_ONE, EACH], ids=["forked", "fresh"])
 @pytest.mark.parametrize(
-    "end, line",
+    "end, how, forked, fresh",
     [
-        ("raise ValueError('two\\nlines')", "its loop ended by an exception"),
-        ("signal.raise_signal(signal.SIGINT)", "its loop ended by an exception"),
-        ("os._exit(5)", "its program has ended before the run was over"),
-        ("os.kill(os.getpid(), signal.SIGKILL)", "its program has ended before the run was over"),
+        ("raise ValueError('two\\nlines')", "its loop ended by an exception",
+         "train.py:8: ValueError: two lines", "lines"),
+        ("signal.raise_signal(signal.SIGINT)", "its loop ended by an exception",
+         "", "KeyboardInterrupt"),
+        ("print('bye'), os._exit(5)", "its program {} before the run was over", "bye", "bye"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "its program {} before the run was over", "", ""),
     ],
-)
-def test_a_loop_that_fails(tmp_path, end, line):
-    code, err = compare(tmp_path, LOOP.format(end=end))
+)  # fmt: skip
+def test_a_loop_that_fails(tmp_path, end, how, forked, fresh, options):
+    code, err = compare(tmp_path, LOOP.format(end=end) + FRESH, *options)
     assert code == 1
-    lines = [each for each in err.splitlines() if each.startswith("rubato: ")]
-    # The process and the command write to one file, either of them first.
-    assert any(f"worker b: {line}" in each for each in lines)
+    *before, last = err.splitlines()
+    printed = forked if options == AS_ONE else fresh
+    fate = "ended by signal 9" if "KILL" in end else "ended with exit code 5"
+    fate = "has ended" if options == AS_ONE else fate.replace("ended by", "was ended by")
+    assert last.startswith(f"rubato: worker b: {how.format(fate)}; ")
+    if not printed:
+        assert last.endswith("; it has printed nothing")
+        return
+    words = "; the last line that it printed: "
+    assert words in last and last.endswith(printed)
+    # All that it has printed comes before that line, and says whose it is.
+    assert f"b: {last.split(words)[1]}" in before
     if "ValueError" in end:
-        assert any("worker b: " in each and "train.py:8: ValueError: two lines" in each
-                   for each in lines)
+        trace = before.index("b: Traceback (most recent call last):")
+        assert before[trace : before.index("b: ValueError: two") + 2][-1] == "b: lines"
+
+
+TALKS = """import sys, numpy, rubato
+def measure():
+    print("measured")
+    return 1.0
+def train():
+    model = {"w": numpy.zeros(3, numpy.float32)}
+    with rubato.Worker("own.toml", model, evaluate=measure) as w:
+        while w.step(1.0, 1):
+            for i in range(50):
+                print(w.steps, i, file=(sys.stdout, sys.stderr)[i % 3 == 1])
+            if w.steps == 10:
+                print("x" * 300000)
+                print("\\r10 %\\r20 %", end="\\r")
+    print("bye", end="")
+"""
+
+
+@pytest.mark.parametrize("options", [AS_ONE, EACH], ids=["forked", "fresh"])
+def test_what_loops_print_is_whole_and_in_order(tmp_path, options):
+    code, err = compare(tmp_path, TALKS + FRESH, *options)
+    assert code == 0, err
+    found = {"a": [], "b": [], "evaluator": []}
+    for line in err.splitlines():
+        name, colon, text = line.partition(": ")
+        if colon and name in found:
+            found[name].append(text)
+    measured = found.pop("evaluator")
+    assert len(measured) >= 20 and set(measured[:-1]) == {"measured"} and measured[-1] == "bye"
+    for lines in found.values():
+        steps = int(lines[-2].split()[0])
+        expected = [f"{step} {i}" for step in range(1, steps + 1) for i in range(50)]
+        expected[500:500] = ["x" * 300000, "10 %", "20 %"]
+        assert lines == expected + ["bye"] and steps > 150
 
 
 PRINTS = "print('out'); print('err', file=sys.stderr)"
@@ -123,8 +177,8 @@ def test_a_loop_that_returns_or_prints_stops_nobody(tmp_path, end, steps):
     assert code == 0, err
     assert "max_seconds 20 reached" in err
     # What it prints comes at once, and not among the results.
-    assert [each for each in err.splitlines() if each in ("out", "err")] == (
-        ["out", "err"] if end == PRINTS else []
+    assert [each for each in err.splitlines() if each.startswith("b: ")] == (
+        ["b: out", "b: err"] if end == PRINTS else []
     )
     run = json.loads((tmp_path / "out/results.json").read_text())["runs"][0]
     made = {each["id"]: each["steps"] for each in run["workers"]}
@@ -134,14 +188,14 @@ def test_a_loop_that_returns_or_prints_stops_nobody(tmp_path, end, steps):
 def test_a_train_that_opens_no_worker(tmp_path):
     code, err = compare(tmp_path, "def train():\n    pass\n")
     assert code == 1
-    assert "its program has ended before the run was over" in err.splitlines()[-1]
+    assert "its program has ended before the run was over; it has printed" in err.splitlines()[-1]
 
 
 def test_kill_of_compare_leaves_no_process(tmp_path):
     (tmp_path / "own.toml").write_text(FILE.replace("max_seconds = 20", "max_seconds = 100000000"))
     process = start(tmp_path, LOOP.format(end=PRINTS), "--module", "train.py", "--out", "out")
     try:
-        wait_until(lambda: "err\n" in (tmp_path / "err.log").read_text(), "it trains")
+        wait_until(lambda: "b: err\n" in (tmp_path / "err.log").read_text(), "it trains")
         assert not no_group(process.pid)
     finally:
         process.kill()

@@ -28,7 +28,7 @@ struct Processes {
 };
 
 Result<train::BatchResult> step(ProcessTraining& training, std::uint32_t worker) {
-  training.begin_step(worker, {.batch = 4, .rate = 1});
+  training.begin_step(worker, {.batch = 4, .rate = 1}, {.began = 7, .takes = 2});
   return training.end_step(worker);
 }
 
@@ -44,8 +44,8 @@ TEST_CASE("own loops: steps, updates and evaluations of processes") {
   CHECK(all.initial()[0] == 2);  // of a-0
 
   // Two at a time. The loss is that before the step; b has other initial values.
-  all.begin_step(0, {.batch = 4, .rate = 1});
-  all.begin_step(2, {.batch = 4, .rate = 1});
+  all.begin_step(0, {.batch = 4, .rate = 1}, {});
+  all.begin_step(2, {.batch = 4, .rate = 1}, {});
   const auto of_b = all.end_step(2), of_a = all.end_step(0);
   REQUIRE(of_a.has_value());
   REQUIRE(of_b.has_value());
@@ -101,8 +101,8 @@ TEST_CASE("own loops: one that leaves, and one that fails") {
   REQUIRE_FALSE(failed.has_value());
   CHECK(failed.error().code == ErrorCode::Gone);
   CHECK(failed.error().message ==
-        "worker b: its program ended with exit code 3 before the run was over; what it has "
-        "printed is above");
+        "worker b: its program ended with exit code 3 before the run was over; it has printed "
+        "nothing");
 }
 
 }  // namespace

@@ -237,6 +237,7 @@ const std::vector<Impure>& impure_files() {
       {"cluster/model_start.", "asks whether two paths are one file"},
       {"emulation/compute_pool.", "computes gradients on several threads"},
       {"emulation/fair_network.", "looks flows up by hash and never iterates over them"},
+      {"emulation/loop_output.", "reads what processes print, from a thread"},
       {"emulation/loop_processes.", "starts processes"},
       {"emulation/process_training.", "waits for processes"},
       {"emulation/step_channel.", "joins processes"},
