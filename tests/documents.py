@@ -40,7 +40,7 @@ Line = collections.namedtuple("Line", "document number section text")
 
 # Words with which a printed command begins. Anything else in an indented block is output.
 PROGRAMS = set("""apt apt-get cat cd chmod cmake cp ctest debootstrap docker docker-compose echo
-    export git journalctl kubectl mkdir nft rm rubato runuser scp sed ssh sudo systemctl tar
+    export git journalctl kubectl mkdir nft python3 rm rubato runuser scp sed ssh sudo systemctl tar
     TIMEFORMAT""".split())
 OWN = re.compile(r"(\./)?(bench|build|deploy|examples|tests)/\S+$")
 
@@ -55,7 +55,7 @@ SKIPPED = [
      "needs three boxes: tests/packages/walk.sh runs the section word for word"),
     (r"operations", r"", r"^apt|^systemctl", "needs root and services: tests/packages/run.sh"),
     (r"containers", r"", r"^apt-get", "needs root"),
-    (r"README", r"", r"^sudo apt ", "needs root and a package: tests/packages/run.sh"),
+    (r"README|python", r"", r"^sudo apt ", "needs root and a package: tests/packages/run.sh"),
     (r"", r"", r"^\./tests/run\.sh|^tests/packages|^deploy/package\.sh|^\./tests/packages",
      "a test of its own: builds, or makes packages"),
     (r"", r"", r"^(\./)?tests/debian13", "makes a bare system: two hours"),
@@ -69,13 +69,14 @@ SKIPPED = [
     (r"", r"", r"^build/bench", "measures for minutes"),
     (r"performance", r"", r"^TIMEFORMAT|^git clone", "measures for minutes; fetches a peer"),
     (r"CONTRIBUTING", r"", r"clang-format", "changes the tree"),
-    (r"README", r"", r"own\.toml", "needs PyTorch: python/tests (ctest -R python/)"),
-    (r"python", r"", r"edge\.toml", "needs PyTorch: python/tests (ctest -R python/)"),
     (r"extending", r"", r"^cc |own\.toml", "builds a program: tests/abi"),
 ]
+if subprocess.run(["python3", "-c", "import torch"], capture_output=True).returncode != 0:
+    SKIPPED += [(r"README", r"", r"own\.toml", "needs PyTorch: deploy/install.sh python"),
+                (r"python", r"", r"", "needs PyTorch: deploy/install.sh python")]
 # These as well, unless --whole.
 SKIPPED_SHORT = [
-    (r"README", r"", r"^\./deploy/quickstart\.sh", "builds for six minutes; compares as below"),
+    (r"README|python", r"", r"^\./deploy/quickstart\.sh", "builds for six minutes; compares as below"),
     (r"", r"", r"deploy/studies/(tempo|thousand)\.toml", "takes minutes"),
     (r"evaluation", r"", r"^rubato study deploy/studies +#", "the studies run one by one"),
 ]
@@ -353,6 +354,11 @@ class Runner:
                 os.link(self.options.rubato, os.path.join(directory, "rubato"))
             except OSError:
                 shutil.copy2(self.options.rubato, directory)
+            # The library of own training loops, if it is built.
+            library = os.path.join(os.path.dirname(self.options.rubato), "../abi/librubato.so")
+            if os.path.exists(library):
+                os.mkdir(os.path.join(copy, "build", preset, "abi"))
+                shutil.copy(library, os.path.join(copy, "build", preset, "abi"))
         for expression, path, content in GIVEN:
             if re.search(expression, document):
                 target = os.path.join(copy, path)
